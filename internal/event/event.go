@@ -1,0 +1,76 @@
+package event
+
+import "time"
+
+// Event is one thing worth telling: a denial, an exec, a session's start or end. Every producer fills the same type;
+// renderings differ only in how they write it.
+type Event struct {
+	Time     time.Time
+	UID      string // unique; the key for at-least-once consumers
+	Boot     string // the kernel's boot id
+	Sequence uint64 // gapless within one stream
+	Kind     Kind
+
+	Session string // session id
+	Tool    string
+	Agent   string
+	Mode    string // "enforce" or "audit"
+
+	Policy    string // policy name
+	Digest    string
+	Authority string
+	Rule      string // rule id, "" when no rule decided
+	Place     string // file:line:col of the rule
+	Reason    string // a policy.Reason
+	Suggest   string // the smallest grant that would allow it
+
+	Resource   string // "fs", "net", "env", "commands", "syscall"
+	Capability string // "read", "create", …; for a system call its name
+	Target     string // as the kernel resolved it
+	Asked      string // as it was asked for, where known and different
+
+	Process   []Process // the process itself first, then its ancestors up to the session's first process
+	Cgroup    string
+	Mechanism string // which hook, filter or proxy: "landlock:fs.read_file", "seccomp"
+	Errno     string // "EACCES", "EPERM", …
+	Count     uint64 // how many this stands for; 0 and 1 are the same
+
+	Degraded []string          // session start: what isn't enforced
+	Exit     *Exit             // session end
+	Extra    map[string]string // kind-specific facts, documented with the kind
+}
+
+// Kind says what happened.
+type Kind string
+
+// The kinds.
+const (
+	Denial       Kind = "denial"
+	Exec         Kind = "exec"
+	SessionStart Kind = "session_start"
+	SessionEnd   Kind = "session_end"
+	Degradation  Kind = "degradation"
+	Gap          Kind = "gap" // events were lost; Count says how many
+)
+
+// Process is one member of the process chain. Fields that the source didn't tell are zero.
+type Process struct {
+	PID   int
+	UID   int
+	Exe   string
+	Comm  string
+	Argv  []string
+	Start time.Time
+}
+
+// Exit is how a session ended and what it used.
+type Exit struct {
+	Code     int
+	Signal   int // 0: none
+	Wall     time.Duration
+	User     time.Duration
+	System   time.Duration
+	MaxRSS   uint64 // bytes
+	Denials  uint64
+	Leftover int // processes that had to be ended after the first one
+}

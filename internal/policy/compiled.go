@@ -1,0 +1,130 @@
+package policy
+
+// System is all that compiling and checking need of the machine: the shape of its file tree.
+// Errors are those of package os, so errors.Is with io/fs's sentinels works.
+type System interface {
+	// Lstat tells what is at an absolute path, without following a symlink in its last component.
+	Lstat(path string) (Kind, error)
+	// Readlink is the text of a symlink.
+	Readlink(path string) (string, error)
+}
+
+// Kind is what stands at a path, as far as a policy must know.
+type Kind uint8
+
+// The kinds.
+const (
+	File    Kind = iota // anything that isn't a directory or a symlink
+	Dir
+	Symlink
+	Program // a regular file that somebody may execute
+)
+
+// Compiled is a policy in the one form that every reader uses: the evaluator here, the mechanisms, the gate, egress.
+// It's immutable.
+type Compiled struct {
+	Name      string
+	Workspace string // canonical
+	TmpDir    string // canonical, or ""
+	Digest    string // lower-case hex SHA-256 over the canonical form; the TMPDIR's name isn't part of it
+	Files     []string
+	Layers    []*Layer // in the order of Authority; first Builtin
+	Rules     []*Rule  // every rule of every layer; a rule's Index is its place here
+	Limits    Limits
+}
+
+// Layer is what one authority says, compiled.
+type Layer struct {
+	Authority Authority
+	Stance    [NumResources]Stance // for what no rule matches: Deny, Allow, or Undeclared (which allows)
+	FS        *FSTable             // nil when fs is undeclared
+	Net       *NetTable            // nil when net is undeclared
+	Env       *EnvTable            // nil when env is undeclared
+	Commands  *CommandTable        // nil when commands are undeclared
+	Protect   *FSTable             // what `protect` takes away; nil when it's off
+	Mode      ProtectMode
+
+	Namespaces   bool
+	Syscalls     Syscalls
+	Capabilities []string
+	TLSIntercept bool
+	Degraded     []Degraded
+}
+
+// Rule is one rule with where it came from.
+type Rule struct {
+	Index     int32
+	ID        string // unique in the policy and stable for the same files: "fs.3", "host.net.1", "runtime.12", "commands.git"
+	Authority Authority
+	Resource  Resource
+	Place     Place
+	Text      string // the rule as a person would write it on one line of TOML
+
+	// One of these, by Resource.
+	FS      *CompiledFS
+	Net     *CompiledNet
+	Env     *EnvRule
+	Command *CompiledCommand
+}
+
+// Origin says which of the built-in rule sets a rule belongs to.
+func (r *Rule) Builtin() bool { return r.Authority == Builtin || isBuiltinFile(r.Place.File) }
+
+// CompiledFS is an fs rule with its path resolved.
+type CompiledFS struct {
+	Path      string   // canonical, for a literal rule; the canonical BASE for a pattern ("/" for the whole machine)
+	Last      string   // LAST as written, for a pattern: a name, PREFIX* or *SUFFIX; "" for a literal rule
+	Names     []string // the NAMEs after LAST
+	Caps      Caps
+	Unprotect bool
+	Missing   bool // nothing was at Path when the policy was compiled
+	Dir       bool // a directory was
+	Optional  bool
+}
+
+// CompiledCommand is a command rule with its program found.
+type CompiledCommand struct {
+	CommandRule
+	Program string // canonical path; "" when it wasn't found, in which case nothing matches it
+}
+
+// Verdict is the answer to one question, without allocation; Describe makes it readable. The zero value denies.
+type Verdict struct {
+	Allow  bool
+	Reason Reason
+	Layer  int16 // index into Compiled.Layers; -1: none
+	Rule   int32 // index into Compiled.Rules; -1: none
+}
+
+// Answer is a verdict for people and machines.
+type Answer struct {
+	Decision  string // "allow" or "deny"
+	Reason    Reason
+	Rule      *Rule  // nil when none decided
+	Authority Authority
+	Target    string // as resolved
+	Suggest   string // for a deny: the smallest rule that would allow it, as TOML; may be empty when none can
+}
+
+// Status is how far a backend enforces a rule. The zero value is the worst.
+type Status uint8
+
+// The statuses.
+const (
+	NotEnforceable Status = iota
+	Partly
+	Enforced
+)
+
+func (s Status) String() string { return [...]string{"not enforceable", "partly", "enforced"}[s] }
+
+// Coverage is a backend's word on one rule, or on something that is always on (Rule nil, ID says what).
+type Coverage struct {
+	ID     string
+	Rule   *Rule
+	Place  Place
+	Status Status
+	Why    string // what is missing, or for Enforced a note (may be empty)
+	By     string // the mechanism: "landlock", "seccomp", "env", "cgroup", "rlimit", "supervisor"
+	Soft   bool   // reported, never a refusal: protect = "auto"
+}

@@ -1,0 +1,55 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Place is where something stands in a policy file. Line and Col count from 1; Line 0 means the whole file.
+// Built-in rules have a File such as "builtin:runtime" or "preset:go" and real lines in that file.
+type Place struct {
+	File string
+	Line int
+	Col  int
+}
+
+func (p Place) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
+}
+
+// Error is one mistake in a policy: where, what, and what to do about it.
+type Error struct {
+	Place Place
+	Msg   string // lower case, says what is wrong, names the key or value
+	Hint  string // what to do next; may be empty
+}
+
+func (e *Error) Error() string {
+	s := e.Place.String() + ": " + e.Msg
+	if e.Hint != "" {
+		s += " (" + e.Hint + ")"
+	}
+	return s
+}
+
+// Errors is every mistake found in one pass, in file order. It's an error when not empty.
+type Errors []*Error
+
+func (l Errors) Error() string {
+	lines := make([]string, len(l))
+	for i, e := range l {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Err returns l as an error, or nil when it is empty.
+func (l Errors) Err() error {
+	if len(l) == 0 {
+		return nil
+	}
+	return l
+}

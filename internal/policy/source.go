@@ -1,0 +1,141 @@
+package policy
+
+import "time"
+
+// Source is a policy as written: read, merged inside each authority, with the place of every rule, but with no path
+// resolved yet. Package policyfile makes it from TOML; Compile turns it into the form that everything else reads.
+type Source struct {
+	Name      string
+	Workspace string        // absolute
+	Home      string        // absolute; what "~/" stands for
+	Path      string        // the session's PATH: where command names are looked up
+	TmpDir    string        // the session's private TMPDIR, absolute; "" when there is none (check, lint)
+	Files     []string      // the policy files in force, absolute: never writable by the guarded
+	Layers    []SourceLayer // in the order of Authority; at most one for each authority
+	Limits    Limits
+}
+
+// SourceLayer is what one authority says.
+type SourceLayer struct {
+	Authority Authority
+	Defaults  [NumResources]Stance // Undeclared where the file has no default
+	Place     Place                // of the [access] table
+
+	FS       []FSRule
+	Net      []NetRule
+	Env      []EnvRule
+	Commands []CommandRule
+
+	Runtime []FSRule // prepended where fs is declared and its default isn't allow; paths that don't exist are left out
+
+	Protect      ProtectMode
+	Protected    []FSRule // what protect covers, as match rules
+	Namespaces   bool     // new user namespaces are allowed
+	Syscalls     Syscalls
+	Capabilities []string // CAP_… that the session keeps; normally none
+	TLSIntercept bool
+	Degraded     []Degraded // rules that the policy itself allows to be enforced in part or not at all
+}
+
+// Degraded names a rule that a backend may leave unenforced.
+type Degraded struct {
+	ID    string
+	Place Place
+}
+
+// ProtectMode says what happens where a backend can't protect the files that trusted programs obey.
+type ProtectMode uint8
+
+// The modes of `protect`.
+const (
+	ProtectOff  ProtectMode = iota // protect = false
+	ProtectAuto                    // where the backend can, else reported
+	ProtectOn                      // protect = true: or refuse
+)
+
+// Syscalls is the policy's word on system calls.
+type Syscalls struct {
+	Profile string   // "default" or "strict"
+	Allow   []string // names taken out of the profile's deny list
+	Deny    []string // names added to it
+	Place   Place
+}
+
+// FSRule is one [[access.fs]] table. Exactly one of Path and Match is set.
+type FSRule struct {
+	Path      string // literal, as written: relative to the workspace, absolute, or beginning with "~/"
+	Match     string // pattern, as written
+	Caps      Caps   // after the expansion of write
+	Unprotect bool
+	Place     Place
+	// Optional rules are left out when their path can't be resolved or doesn't exist, instead of failing the load:
+	// those of the built-in files, which must serve machines that differ.
+	Optional bool
+}
+
+// NetRule is one [[access.net]] table, values as written.
+type NetRule struct {
+	Host       string
+	Scheme     string
+	Port       int // 0: not given
+	PathPrefix string
+	Methods    []string
+	Protocol   string // "", "tcp" or "udp"
+	Listen     bool
+	Allow      bool
+	Place      Place
+}
+
+// EnvRule is one [[access.env]] table, values as written.
+type EnvRule struct {
+	Name  string
+	Read  bool
+	Place Place
+}
+
+// CommandRule is one [access.commands.NAME] table.
+type CommandRule struct {
+	Name     string     // a program name or an absolute path
+	Args     [][]string // nil: any arguments
+	HasArgs  bool       // args was given: an empty list allows no arguments form at all
+	Envs     []string   // variables this program may see; nil with HasEnvs false: as the session
+	HasEnvs  bool
+	Match    [][]string // self-tests
+	NotMatch [][]string
+	Place    Place
+}
+
+// Limits is the [limits] table after merging; the smallest of all authorities. Zero means no limit.
+type Limits struct {
+	Memory    Bytes
+	Pids      Count
+	CPU       Percent // of one core: 150 is one and a half
+	IO        Bytes   // bytes a second, read and written together, per device
+	WallTime  Span
+	OpenFiles Count
+	FileSize  Bytes
+}
+
+// Bytes, Count, Percent and Span are limits with their place.
+type (
+	// Bytes is a size.
+	Bytes struct {
+		N     uint64
+		Place Place
+	}
+	// Count is a number of things.
+	Count struct {
+		N     uint64
+		Place Place
+	}
+	// Percent is a share of one core.
+	Percent struct {
+		N     uint64
+		Place Place
+	}
+	// Span is a duration.
+	Span struct {
+		D     time.Duration
+		Place Place
+	}
+)
