@@ -1,0 +1,55 @@
+package policy
+
+// Question is what somebody wants to do to one target, as text: what the command line and the gate ask.
+type Question struct {
+	Resource Resource
+	Caps     Caps     // for FS: what is wanted
+	Target   string   // a path, a URL or tcp://host:port, or a variable's name
+	Listen   bool     // for Net: bind and accept instead of connect
+	Method   string   // for Net: the HTTP method; "" asks about the connection alone
+	Argv     []string // for Commands: the program and its arguments
+}
+
+// Explanation is every rule that had a say, layer by layer, and who won.
+type Explanation struct {
+	Answer Answer
+	Layers []LayerExplanation
+}
+
+// LayerExplanation is one authority's part of an Explanation. Layers that don't declare the resource aren't there.
+type LayerExplanation struct {
+	Authority  Authority
+	Stance     Stance // for what no rule matches
+	Allow      bool
+	Reason     Reason
+	Candidates []Candidate // in rule order
+}
+
+// Candidate is a rule that matched.
+type Candidate struct {
+	Rule  *Rule
+	Won   bool
+	Grade string // how specific it is, in words: "depth 4, literal"
+	Why   string // why it won or lost
+}
+
+// Warning is something in a policy that is allowed but probably a mistake.
+type Warning struct {
+	Place Place
+	Code  string // stable: "undeclared", "never-wins", …
+	Msg   string
+	Hint  string
+}
+
+func (w Warning) String() string { return (&Error{w.Place, w.Msg, w.Hint}).Error() }
+
+// Change is one difference between two compiled policies.
+type Change struct {
+	Resource string // "fs", "net", "env", "commands", "limits", "access"
+	Widened  bool   // the new policy allows something that the old one didn't
+	Narrowed bool   // and the other way round
+	Target   string
+	Old, New string
+	OldRule  *Rule // the rule that decides in the old policy; may be nil
+	NewRule  *Rule
+}
