@@ -1,0 +1,73 @@
+# What each target is for: `make help`. Every target works from a clean clone and does its own set-up.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: help build test check format vet lint cross generated gotest bench demo fuzz generate setup clean
+
+GO      ?= go
+VERSION := $(shell scripts/version)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+TOOLS   := bin/tools/.built
+
+# A static binary that runs on any Linux of its architecture, and that is the same for the same commit.
+export CGO_ENABLED = 0
+BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+build: ## bin/toolguard
+	$(BUILD) -o bin/toolguard ./cmd/toolguard
+
+test: ## set up this machine, then everything that must hold: make check
+	scripts/setup test
+	$(MAKE) --no-print-directory check
+
+check: format vet lint cross build generated gotest ## all checks and all tests, without set-up
+
+format: $(TOOLS) ## formatting differs from gofumpt's: fail and show it
+	@diff=$$(bin/tools/gofumpt -d $$(git ls-files -co --exclude-standard '*.go')); \
+	if [ -n "$$diff" ]; then printf '%s\n' "$$diff"; echo 'format: run bin/tools/gofumpt -w on these' >&2; exit 1; fi
+
+vet: ## go vet, on this machine's platform
+	$(GO) vet ./...
+
+lint: $(TOOLS) ## staticcheck and errorlint; the house rules are Go tests in test/
+	bin/tools/staticcheck ./...
+	bin/tools/go-errorlint -errorf-multi ./...
+
+cross: ## build and vet for every platform that toolguard is for
+	scripts/cross
+
+generated: build ## files that are made from the code are up to date
+	scripts/generate --check
+
+generate: build ## make them
+	scripts/generate
+
+gotest: ## all tests and fuzz seeds, then again under the race detector
+	$(GO) run ./scripts/gotest -must test/must-run.txt
+
+bench: build ## measure starting a command against its peers; writes docs/BENCHMARKS.md
+	scripts/setup bench
+	scripts/bench
+
+demo: build ## a real program does real work under a policy, and is refused the rest
+	scripts/setup demo
+	scripts/demo
+
+fuzz: ## every fuzz target for FUZZTIME (20s) each
+	scripts/fuzz $(or $(FUZZTIME),20s)
+
+setup: ## install what the tests need (root), or say what is missing
+	scripts/setup test bench demo
+
+clean: ## remove what was built
+	rm -rf bin
+
+# Pinned in a module of their own, so that the product's go.mod holds only what the product needs.
+$(TOOLS): scripts/tools/go.mod scripts/tools/go.sum
+	@mkdir -p bin/tools
+	cd scripts/tools && $(GO) build -o ../../bin/tools/ tool
+	@touch $@

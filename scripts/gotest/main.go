@@ -1,0 +1,96 @@
+// Command gotest runs all tests of the module, then those of internal/ again under the race detector, and closes with
+// one honest count. A test that was skipped is named with its reason. The list given with -must says which tests may
+// not be skipped on a machine that has a feature, and must exist: a green run that tested nothing fails.
+package main
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+func main() {
+	must := flag.String("must", "", "list of `FEATURE TEST` lines that may not be skipped where scripts/features has the feature")
+	flag.Parse()
+	if err := run(*must); err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		os.Exit(1)
+	}
+}
+
+func run(must string) error {
+	t := newTally()
+	start := time.Now()
+	plain := exec.Command("go", "test", "-json", "-timeout", "20m", "./...")
+	plain.Env = append(os.Environ(), "CGO_ENABLED=0")
+	broken := t.follow(plain, "")
+
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.skip("race detector", "needs gcc")
+	} else {
+		race := exec.Command("go", "test", "-json", "-race", "-timeout", "20m", "./internal/...", "./cmd/...")
+		race.Env = append(os.Environ(), "CGO_ENABLED=1")
+		broken = t.follow(race, "race: ") || broken
+	}
+
+	if must != "" {
+		if err := t.check(must); err != nil {
+			return err
+		}
+	}
+	t.print(time.Since(start))
+	switch {
+	case t.passed == 0:
+		return fmt.Errorf("no test was run")
+	case len(t.missing) > 0:
+		return fmt.Errorf("%d tests that this machine must run weren't run", len(t.missing))
+	case t.failed > 0:
+		return fmt.Errorf("%d tests failed", t.failed)
+	case broken:
+		return fmt.Errorf("go test failed outside a test")
+	}
+	return nil
+}
+
+// check reads the list of tests that may not be skipped and notes those that didn't pass or fail.
+func (t *tally) check(list string) error {
+	have, err := exec.Command("scripts/features").Output()
+	if err != nil {
+		return fmt.Errorf("scripts/features: %w", err)
+	}
+	features := make(map[string]bool)
+	for _, f := range strings.Fields(string(have)) {
+		features[f] = true
+	}
+	f, err := os.Open(list)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		test := words[len(words)-1]
+		if hasAll(features, words[:len(words)-1]) && !t.ran[test] {
+			t.missing = append(t.missing, test)
+		}
+	}
+	return lines.Err()
+}
+
+func hasAll(features map[string]bool, wanted []string) bool {
+	for _, w := range wanted {
+		if !features[w] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+const module = "github.com/toolguard/toolguard/"
+
+// tally counts how tests ended.
+type tally struct {
+	passed, failed int
+	skips          []string        // "test: reason"
+	ran            map[string]bool // tests that passed or failed, as "test/attacks.TestAttacks/ptrace"
+	missing        []string        // tests that had to run and didn't
+	output         map[string][]string
+}
+
+// testEvent is one line of `go test -json`.
+type testEvent struct {
+	Action, Package, Test, Output, ImportPath string
+	Elapsed                                   float64
+}
+
+func newTally() *tally {
+	return &tally{ran: make(map[string]bool), output: make(map[string][]string)}
+}
+
+// follow runs one go test command and prints what a person wants to see of it: each package as it ends, and the output
+// of what failed. It tells whether the command failed.
+func (t *tally) follow(cmd *exec.Cmd, prefix string) (broken bool) {
+	fmt.Println("gotest:", strings.Join(cmd.Args[:2], " "), strings.Join(cmd.Args[3:], " "))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		return true
+	}
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			break
+		}
+		var e testEvent
+		if json.Unmarshal(line, &e) != nil {
+			os.Stdout.Write(line)
+			continue
+		}
+		t.take(e, prefix)
+	}
+	return cmd.Wait() != nil
+}
+
+func (t *tally) take(e testEvent, prefix string) {
+	name := prefix + strings.TrimPrefix(e.Package, module)
+	if e.Test != "" {
+		name += "." + e.Test
+	}
+	switch e.Action {
+	case "output":
+		t.output[name] = append(t.output[name], e.Output)
+	case "build-output":
+		fmt.Print(e.Output)
+	case "pass", "fail", "skip":
+		t.end(name, e)
+		delete(t.output, name)
+	}
+}
+
+func (t *tally) end(name string, e testEvent) {
+	if e.Test == "" {
+		t.endPackage(name, e)
+		return
+	}
+	switch e.Action {
+	case "pass":
+		t.passed++
+		t.ran[name] = true
+	case "fail":
+		t.failed++
+		t.ran[name] = true
+		fmt.Printf("FAIL %s\n%s", name, strings.Join(t.output[name], ""))
+	case "skip":
+		t.skip(name, reason(t.output[name]))
+	}
+}
+
+func (t *tally) endPackage(name string, e testEvent) {
+	if e.Action == "skip" {
+		return // no test files
+	}
+	if e.Action == "fail" {
+		fmt.Print(strings.Join(t.output[name], "")) // a panic or an exit outside any test
+	}
+	fmt.Printf("%-4s %s %s\n", e.Action, name, time.Duration(e.Elapsed*float64(time.Second)).Round(10*time.Millisecond))
+}
+
+func (t *tally) skip(name, why string) { t.skips = append(t.skips, name+": "+why) }
+
+// reason is what a test said when it was skipped: the last line of its output that testing didn't write itself.
+func reason(output []string) string {
+	for _, line := range slices.Backward(output) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "===") {
+			continue
+		}
+		if _, said, ok := strings.Cut(line, ".go:"); ok {
+			if _, said, ok = strings.Cut(said, ": "); ok {
+				return said
+			}
+		}
+		return line
+	}
+	return "no reason given"
+}
+
+func (t *tally) print(took time.Duration) {
+	for _, s := range t.skips {
+		fmt.Println("skip", s)
+	}
+	for _, m := range t.missing {
+		fmt.Println("MISSING", m, "must run on this machine (test/must-run.txt)")
+	}
+	fmt.Printf("gotest: %s\n", took.Round(time.Second))
+	fmt.Printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed+len(t.missing), len(t.skips))
+}

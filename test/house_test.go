@@ -1,0 +1,201 @@
+package test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/toolguard/toolguard"
+
+// root is the top folder of the repository, seen from this package's folder.
+const root = ".."
+
+// room is a folder of packages and what they may import.
+type room struct {
+	folder  string
+	imports []string
+}
+
+// mayImport is the import table: which packages of this module, and which other modules, a package may import beside
+// the standard library. The first prefix that fits counts. "internal/*" stands for every package below internal.
+var mayImport = []room{
+	{"internal/policy/policyfile", []string{"internal/policy", "github.com/pelletier/go-toml/v2"}},
+	{"internal/policy", []string{"golang.org/x/net/idna"}},
+	{"internal/event", nil},
+	{"internal/kernelaudit", []string{"internal/event", "internal/policy", "github.com/vishvananda/netlink", "golang.org/x/sys/unix"}},
+	{"internal/landlock", []string{"internal/policy", "github.com/landlock-lsm/go-landlock", "golang.org/x/sys/unix"}},
+	{"internal/seccomp", []string{"internal/policy", "github.com/elastic/go-seccomp-bpf", "golang.org/x/net/bpf", "golang.org/x/sys/unix"}},
+	{"internal/cgroup", []string{"internal/policy", "github.com/containerd/cgroups/v3", "golang.org/x/sys/unix"}},
+	{"internal/session", []string{"internal/*", "golang.org/x/sys/unix"}},
+	{"cmd/", []string{"internal/*", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix"}},
+	{"scripts/", nil},
+	{"test", []string{"internal/event"}},
+}
+
+// listed is what `go list -json` says of a package.
+type listed struct {
+	ImportPath, Dir, Doc, Name string
+	Standard                   bool
+	Imports                    []string
+	GoFiles                    []string
+}
+
+// packages lists the module's packages as built for one operating system.
+func packages(t *testing.T, goos string) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,Name,Imports,GoFiles", "./...")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) < 5 {
+		t.Fatalf("go list names only %d packages", len(all))
+	}
+	return all
+}
+
+func TestImports(t *testing.T) {
+	for _, goos := range []string{"linux", "darwin"} {
+		for _, p := range packages(t, goos) {
+			rel := strings.TrimPrefix(p.ImportPath, module+"/")
+			i := slices.IndexFunc(mayImport, func(r room) bool { return strings.HasPrefix(rel, r.folder) })
+			if i < 0 {
+				t.Errorf("%s has no line in the import table", rel)
+				continue
+			}
+			for _, imported := range p.Imports {
+				if !allowed(rel, imported, mayImport[i].imports) {
+					t.Errorf("%s (%s) may not import %s", rel, goos, imported)
+				}
+			}
+		}
+	}
+}
+
+func allowed(from, imported string, list []string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	if !strings.Contains(first, ".") {
+		return true // the standard library
+	}
+	imported = strings.TrimPrefix(imported, module+"/")
+	if strings.HasPrefix(imported, from+"/") || strings.HasPrefix(from, imported+"/") {
+		return true // a package and those within it are one room
+	}
+	for _, l := range list {
+		prefix, wild := strings.CutSuffix(l, "*")
+		if imported == l || wild && strings.HasPrefix(imported, prefix) || strings.HasPrefix(imported, l+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestPackageComments(t *testing.T) {
+	for _, p := range packages(t, "linux") {
+		want := "Package " + p.Name
+		if p.Name == "main" {
+			want = "Command " + filepath.Base(p.Dir)
+		}
+		if len(p.GoFiles) > 0 && !strings.HasPrefix(p.Doc, want+" ") {
+			t.Errorf("%s: its comment begins with %q, not with %q", p.ImportPath, p.Doc, want)
+		}
+	}
+}
+
+// A package is named after what it holds.
+func TestPackageNames(t *testing.T) {
+	empty := []string{"util", "utils", "common", "helper", "helpers", "misc", "shared", "base", "lib"}
+	for _, p := range packages(t, "linux") {
+		if slices.Contains(empty, filepath.Base(p.ImportPath)) {
+			t.Errorf("%s is named after nothing", p.ImportPath)
+		}
+	}
+}
+
+// One file of a command owns what people read; packages return values and errors.
+func TestOutput(t *testing.T) {
+	owners := []string{"cmd/toolguard/output.go"}
+	for _, p := range packages(t, "linux") {
+		rel := strings.TrimPrefix(p.ImportPath, module+"/")
+		if !strings.HasPrefix(rel, "internal/") && !strings.HasPrefix(rel, "cmd/") {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			if !slices.Contains(owners, rel+"/"+name) {
+				noOutput(t, filepath.Join(p.Dir, name))
+			}
+		}
+	}
+}
+
+func noOutput(t *testing.T, path string) {
+	t.Helper()
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		s, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		pkg, ok := s.X.(*ast.Ident)
+		if !ok || pkg.Obj != nil {
+			return true
+		}
+		switch pkg.Name + "." + s.Sel.Name {
+		case "fmt.Print", "fmt.Printf", "fmt.Println", "log.Print", "log.Printf", "log.Println", "log.Fatal", "log.Fatalf":
+			t.Errorf("%s: %s.%s: only the command's output file writes to people", set.Position(n.Pos()), pkg.Name, s.Sel.Name)
+		}
+		return true
+	})
+}
+
+// The text of the project speaks of the project, not of the machine that somebody wrote it on.
+func TestNoPlaces(t *testing.T) {
+	cmd := exec.Command("git", "ls-files", "-co", "--exclude-standard")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Skip("needs git and a repository: ", err)
+	}
+	// Written with brackets so that this line doesn't find itself.
+	places := regexp.MustCompile(`(^|[\s"'(=:])/[w]ork/|[p]lan\.md|[p]roxy\.golang\.org|[d]eb\.debian\.org`)
+	for name := range strings.Lines(string(out)) {
+		name = strings.TrimSpace(name)
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			continue // deleted, not yet committed
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if places.MatchString(line) {
+				t.Errorf("%s:%d: %s", name, i+1, line)
+			}
+		}
+	}
+}
