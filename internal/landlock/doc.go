@@ -1,0 +1,2 @@
+// Package landlock turns a compiled policy into Landlock rulesets.
+package landlock

@@ -1,0 +1,2 @@
+// Package seccomp turns a compiled policy into system call filters.
+package seccomp
