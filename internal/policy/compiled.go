@@ -14,7 +14,7 @@ type Kind uint8
 
 // The kinds.
 const (
-	File    Kind = iota // anything that isn't a directory or a symlink
+	File Kind = iota // anything that isn't a directory or a symlink
 	Dir
 	Symlink
 	Program // a regular file that somebody may execute
@@ -100,7 +100,7 @@ type Verdict struct {
 type Answer struct {
 	Decision  string // "allow" or "deny"
 	Reason    Reason
-	Rule      *Rule  // nil when none decided
+	Rule      *Rule // nil when none decided
 	Authority Authority
 	Target    string // as resolved
 	Suggest   string // for a deny: the smallest rule that would allow it, as TOML; may be empty when none can

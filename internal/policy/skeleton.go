@@ -94,7 +94,9 @@ func Compile(src *Source, sys System) (*Compiled, error) { return nil, Errors{} 
 func (c *Compiled) CheckFS(path string, want Caps) Verdict { return Verdict{} }
 
 // ResolveTarget makes the path that the kernel would decide on of what was asked for.
-func (c *Compiled) ResolveTarget(sys System, input string, follow bool) (string, error) { return "", nil }
+func (c *Compiled) ResolveTarget(sys System, input string, follow bool) (string, error) {
+	return "", nil
+}
 
 // CheckFSInput resolves and decides; path is what was decided on.
 func (c *Compiled) CheckFSInput(sys System, input string, want Caps) (v Verdict, path string) {
