@@ -1,0 +1,169 @@
+package kernelaudit
+
+import (
+	"net"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Source is the mechanism that refused.
+type Source string
+
+// The sources.
+const (
+	Landlock Source = "landlock"
+	Seccomp  Source = "seccomp"
+)
+
+// Denial is one refusal. Fields that the kernel didn't tell are zero; Session is then NoSession.
+type Denial struct {
+	Time   time.Time
+	Serial uint64 // the kernel's; records of one system call share it
+	Source Source
+
+	PID, PPID int // in the initial pid namespace
+	UID       int // -1: not told
+	Session   uint32
+	Exe, Comm string
+
+	Call  Call
+	Errno syscall.Errno // as the system call returned it; 0: not told
+
+	// Landlock only.
+	Domain   uint64   // which domain refused
+	Nested   bool     // that domain was made by a guarded program for itself, not by the session's start
+	Blockers []string // what was refused: "fs.read_file", "net.connect_tcp", …
+	Path     string   // the object; for an operation on a name the directory. Abstract sockets begin with a NUL
+	Device   string
+	Inode    uint64
+	Local    string // host:port, for a bind
+	Remote   string // host:port, for a connect
+	PeerPID  int    // of a signal or a trace
+	PeerComm string
+
+	// Seccomp only.
+	Signal int    // the signal that killed the process; 0: the call only failed
+	Action uint32 // SECCOMP_RET_… without its data
+}
+
+// Call is a system call. Known is false when there was no record of it.
+type Call struct {
+	Arch   uint32 // AUDIT_ARCH_…
+	Number int
+	Known  bool
+}
+
+// NoSession is the audit session of a process that has none.
+const NoSession = uint32(unset)
+
+// decodeAccess reads a LANDLOCK_ACCESS record.
+func decodeAccess(r *record) (*Denial, error) {
+	d := decoder{r: r}
+	d.need("domain")
+	d.need("blockers")
+	n := &Denial{
+		Time: r.time, Serial: r.serial, Source: Landlock, Session: NoSession, UID: -1,
+		Domain:   uint64(d.number("domain", 16, 0)),
+		Blockers: strings.Split(r.fields["blockers"], ","),
+		Path:     d.text("path"),
+		Device:   d.text("dev"),
+		Inode:    uint64(d.number("ino", 10, 0)),
+		Local:    endpoint(r, "saddr", "src"),
+		Remote:   endpoint(r, "daddr", "dest"),
+		PeerPID:  int(d.number("opid", 10, 0)),
+		PeerComm: d.text("ocomm"),
+	}
+	if n.Path == "<too_long>" || n.Path == "<no_memory>" { // a real path begins with "/"
+		n.Path = ""
+	}
+	return n, d.err
+}
+
+// endpoint joins an address and a port; either may be missing.
+func endpoint(r *record, addr, port string) string {
+	a, p := r.fields[addr], r.fields[port]
+	if a == "" && p == "" {
+		return ""
+	}
+	return net.JoinHostPort(strings.Trim(a, "[]"), p)
+}
+
+// decodeSeccomp reads a SECCOMP record.
+func decodeSeccomp(r *record) (*Denial, error) {
+	const actionMask = 0xffff0000 // SECCOMP_RET_ACTION_FULL
+	d := decoder{r: r}
+	for _, k := range []string{"ses", "pid", "syscall", "arch", "code"} {
+		d.need(k)
+	}
+	code := uint32(d.number("code", 0, 0))
+	n := &Denial{
+		Time: r.time, Serial: r.serial, Source: Seccomp,
+		PID:     int(d.number("pid", 10, 0)),
+		UID:     int(d.number("uid", 10, -1)),
+		Session: uint32(d.number("ses", 10, unset)),
+		Exe:     d.text("exe"),
+		Comm:    d.text("comm"),
+		Call:    Call{Arch: uint32(d.number("arch", 16, 0)), Number: int(d.number("syscall", 10, 0)), Known: true},
+		Signal:  int(d.number("sig", 10, 0)),
+		Action:  code & actionMask,
+	}
+	const retErrno = 0x00050000
+	if n.Action == retErrno {
+		n.Errno = syscall.Errno(code &^ actionMask)
+	}
+	return n, d.err
+}
+
+// caller is what a SYSCALL record adds.
+type caller struct {
+	pid, ppid, uid int
+	session        uint32
+	exe, comm      string
+	call           Call
+	errno          syscall.Errno
+}
+
+// decodeSyscall reads a SYSCALL record.
+func decodeSyscall(r *record) (*caller, error) {
+	d := decoder{r: r}
+	for _, k := range []string{"ses", "pid", "syscall", "arch"} {
+		d.need(k)
+	}
+	c := &caller{
+		pid: int(d.number("pid", 10, 0)), ppid: int(d.number("ppid", 10, 0)), uid: int(d.number("uid", 10, -1)),
+		session: uint32(d.number("ses", 10, unset)),
+		exe:     d.text("exe"), comm: d.text("comm"),
+		call: Call{Arch: uint32(d.number("arch", 16, 0)), Number: int(d.number("syscall", 10, 0)), Known: true},
+	}
+	if exit := d.number("exit", 10, 0); exit < 0 && exit > -4096 {
+		c.errno = syscall.Errno(-exit)
+	}
+	return c, d.err
+}
+
+// describe fills in who made the call.
+func (c *caller) describe(d *Denial) {
+	d.PID, d.PPID, d.UID, d.Session = c.pid, c.ppid, c.uid, c.session
+	d.Exe, d.Comm, d.Call, d.Errno = c.exe, c.comm, c.call, c.errno
+}
+
+// domain is a LANDLOCK_DOMAIN record.
+type domain struct {
+	id      uint64
+	ended   bool
+	pid     int    // who made it; only when it isn't ended
+	denials uint64 // in all; only when it is
+}
+
+func decodeDomain(r *record) (domain, error) {
+	d := decoder{r: r}
+	d.need("domain")
+	d.need("status")
+	out := domain{
+		id:    uint64(d.number("domain", 16, 0)),
+		ended: r.fields["status"] == "deallocated",
+		pid:   int(d.number("pid", 10, 0)), denials: uint64(d.number("denials", 10, 0)),
+	}
+	return out, d.err
+}

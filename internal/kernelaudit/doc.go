@@ -1,0 +1,30 @@
+// Package kernelaudit reads what the kernel itself says about refusals: the audit records of Landlock (Linux 6.15 and
+// newer) and seccomp, as they are multicast over netlink.
+//
+// # What a record tells
+//
+// Checked on Linux 6.18. A Landlock refusal is one LANDLOCK_ACCESS record, with the domain that refused, what it
+// refused (blockers) and the object. The SYSCALL record of the same serial adds pid, parent, user, program, audit session
+// and errno; it needs no audit rule, but a process that was forked while auditing was off has none, so auditing must be on
+// before the session's first fork. For an operation on a name (create, remove, rename, link) the path is that of the
+// directory: the kernel checks before it looks the name up, and no other record has it either. The first refusal of a
+// domain is accompanied by a LANDLOCK_DOMAIN record that names the process which made it; when the domain ends, another
+// one tells how many refusals there were in all, delivered or not. A SECCOMP record stands alone, and carries pid, user,
+// audit session, program and system call.
+//
+// # Which session
+//
+// FreshSession gives the calling thread an audit session of its own, which everything it forks inherits and which no
+// process without CAP_AUDIT_CONTROL can leave. A Watch selects by it, and by the Landlock domains seen with it.
+//
+// # What is believed
+//
+// Records count only when they come from the kernel (netlink port 0). Names in them are chosen by the guarded: the
+// kernel writes a name either quoted, when it is plain, or in hexadecimal, so a field can't be forged by a file name or by
+// a process name. The parser accepts exactly that and nothing else; a record it can't read is counted, never guessed at.
+//
+// # Losses
+//
+// The kernel drops records when its queue is full or the socket's buffer is. Both are detected. Finish compares what came
+// with what the kernel counted, and says how many refusals are missing, or that it can't know.
+package kernelaudit

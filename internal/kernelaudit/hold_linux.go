@@ -1,0 +1,239 @@
+package kernelaudit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// stateDir holds what is shared by all who need auditing on. Only root can be among them.
+const stateDir = "/run/toolguard/audit"
+
+// wantBacklog is how many records the kernel may queue while auditing is held. Its own default, 64, is less than what a
+// short burst of refusals needs, and Landlock's records don't wait for room: they are dropped.
+const wantBacklog = 16384
+
+// found is what auditing was like before the first user came, kept in a file so that the last one out, or the next one
+// after a crash, can put it back.
+type found struct {
+	Boot         string `json:"boot"`
+	Enabled      uint32 `json:"enabled"`
+	BacklogLimit uint32 `json:"backlog_limit"`
+}
+
+// hold keeps auditing on. Every user has a shared lock on one file, which the kernel drops when the user dies, however
+// it dies; the changes themselves are made under an exclusive lock on another.
+type hold struct {
+	dir     *os.Root
+	users   *os.File
+	control int
+}
+
+// holdAudit turns auditing on where it is off, and makes room for records. nil means that nothing had to be done: auditing is
+// on already and somebody else runs it (auditd, or a locked configuration).
+func holdAudit(control int, now status, path string) (*hold, error) {
+	if now.Enabled == 2 || now.PID != 0 {
+		if now.Enabled == 0 {
+			return nil, errors.New("auditd runs with auditing off: turn it on with `auditctl -e 1`")
+		}
+		return nil, nil
+	}
+	dir, err := openState(path)
+	if err != nil {
+		return nil, err
+	}
+	h := &hold{dir: dir, control: control}
+	if err := h.locked(h.enter); err != nil {
+		h.close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// locked runs f under the lock of all changes.
+func (h *hold) locked(f func() error) error {
+	lock, err := h.open("lock")
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := flock(lock, unix.LOCK_EX); err != nil {
+		return err
+	}
+	return f()
+}
+
+// enter joins the users; the first one notes what it finds.
+func (h *hold) enter() (err error) {
+	if h.users, err = h.open("users"); err != nil {
+		return err
+	}
+	now, err := getStatus(h.control)
+	if err != nil {
+		return err
+	}
+	if flock(h.users, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if err := h.note(now); err != nil {
+			return err
+		}
+	}
+	if err := flock(h.users, unix.LOCK_SH); err != nil {
+		return err
+	}
+	want := status{Enabled: 1, BacklogLimit: wantBacklog}
+	if now.Enabled == 0 {
+		want.Mask |= maskEnabled
+	}
+	if now.BacklogLimit != 0 && now.BacklogLimit < wantBacklog { // 0 is no limit
+		want.Mask |= maskBacklogLimit
+	}
+	if want.Mask == 0 {
+		return nil
+	}
+	return setStatus(h.control, want)
+}
+
+// note writes down what the first user found, unless a crashed one of this boot did already.
+func (h *hold) note(now status) error {
+	boot, err := bootID()
+	if err != nil {
+		return err
+	}
+	if old, err := h.noted(); err == nil && old.Boot == boot {
+		return nil
+	}
+	b, err := json.Marshal(found{Boot: boot, Enabled: now.Enabled, BacklogLimit: now.BacklogLimit})
+	if err != nil {
+		return err
+	}
+	// Written whole under another name first: half a note would be worse than none.
+	f, err := h.dir.OpenFile("found.new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return h.dir.Rename("found.new", "found")
+}
+
+func (h *hold) noted() (f found, err error) {
+	file, err := h.dir.Open("found")
+	if err != nil {
+		return f, err
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, 1<<12))
+	if err != nil {
+		return f, err
+	}
+	return f, json.Unmarshal(b, &f)
+}
+
+// release leaves; the last one out puts back what was found.
+func (h *hold) release() error {
+	if h == nil {
+		return nil
+	}
+	defer h.close()
+	return h.locked(h.leave)
+}
+
+func (h *hold) leave() error {
+	err := flock(h.users, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil // somebody else still needs it
+	}
+	if err != nil {
+		return err
+	}
+	old, err := h.noted()
+	if err != nil {
+		return fmt.Errorf("restore auditing: %w", err)
+	}
+	if err := h.restore(old); err != nil {
+		return err
+	}
+	return h.dir.Remove("found")
+}
+
+// restore undoes what is still as enter left it: what anybody else changed since is theirs.
+func (h *hold) restore(old found) error {
+	now, err := getStatus(h.control)
+	if err != nil {
+		return err
+	}
+	back := status{Enabled: old.Enabled, BacklogLimit: old.BacklogLimit}
+	if now.Enabled == 1 && old.Enabled == 0 && now.PID == 0 {
+		back.Mask |= maskEnabled
+	}
+	if now.BacklogLimit == wantBacklog && old.BacklogLimit != wantBacklog {
+		back.Mask |= maskBacklogLimit
+	}
+	if back.Mask == 0 {
+		return nil
+	}
+	return setStatus(h.control, back)
+}
+
+func (h *hold) open(name string) (*os.File, error) {
+	return h.dir.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+}
+
+func (h *hold) close() {
+	if h.users != nil {
+		h.users.Close()
+	}
+	h.dir.Close()
+}
+
+// openState opens the folder, makes it where it is missing, and refuses one that others could have prepared.
+func openState(path string) (*os.Root, error) {
+	parent := path[:strings.LastIndexByte(path, '/')]
+	for _, d := range []struct {
+		path string
+		mode fs.FileMode
+	}{{parent, 0o755}, {path, 0o700}} {
+		if err := os.Mkdir(d.path, d.mode); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		if err := ownedByRoot(d.path); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenRoot(path)
+}
+
+// ownedByRoot reports a folder that somebody else could change. Its parent must have passed the same test, so that it
+// can't be exchanged afterwards.
+func ownedByRoot(path string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return &fs.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != 0 || st.Mode&0o022 != 0 {
+		return fmt.Errorf("%s must be a directory of root's that nobody else can write", path)
+	}
+	return nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		if err != unix.EINTR {
+			return os.NewSyscallError("flock", err)
+		}
+	}
+}
+
+func bootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b)), err
+}

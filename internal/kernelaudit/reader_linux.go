@@ -1,0 +1,329 @@
+package kernelaudit
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrUnavailable is wrapped by what Open returns when refusals can't be read on this machine, by this process. The
+// message says what is missing.
+var ErrUnavailable = errors.New("no refusals can be read from the kernel")
+
+// proofTime is how long the kernel may take to send a record that was just written. It normally takes some 100 µs.
+const proofTime = time.Second
+
+// settleTime is how long the records of one system call may be apart before what came is handed over as it is.
+const settleTime = 50 * time.Millisecond
+
+// maxRemembered bounds what is kept of processes and domains that may be no session's at all.
+const maxRemembered = 4096
+
+// Reader receives the kernel's records, and keeps auditing on until it is closed.
+type Reader struct {
+	log  *os.File
+	conn syscall.RawConn
+	hold *hold
+	done chan struct{}
+
+	ordering sync.Mutex // one question at a time on control
+	control  int
+
+	mu       sync.Mutex // everything below; held while records are delivered
+	asm      *assembler
+	watches  []*Watch
+	starters map[uint32]int // audit session: the process that started it
+	makers   map[uint64]int // Landlock domain: the process that made it
+	marks    map[string]chan struct{}
+	overflow uint64 // times that the socket's buffer was full
+	unread   uint64 // records that couldn't be parsed
+}
+
+// Open begins to read. Processes must be forked after it to have complete records. It proves that records arrive before
+// it returns: a reader in another network namespace than the first would hear nothing.
+func Open() (*Reader, error) { return open(stateDir) }
+
+func open(state string) (_ *Reader, err error) {
+	r := &Reader{
+		control: -1, done: make(chan struct{}),
+		starters: map[uint32]int{}, makers: map[uint64]int{}, marks: map[string]chan struct{}{},
+	}
+	r.asm = newAssembler(r.dispatch)
+	defer func() {
+		if err != nil {
+			r.shut()
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}()
+	if err := r.connect(state); err != nil {
+		return nil, err
+	}
+	go r.run()
+	ctx, cancel := context.WithTimeout(context.Background(), proofTime)
+	defer cancel()
+	if err := r.mark(ctx); err != nil {
+		r.log.Close()
+		<-r.done
+		return nil, proofError(err)
+	}
+	return r, nil
+}
+
+// connect opens both sockets and turns auditing on.
+func (r *Reader) connect(state string) (err error) {
+	if r.control, err = openControl(); err != nil {
+		return explain(err, "CAP_AUDIT_CONTROL")
+	}
+	if r.log, err = openLog(); err != nil {
+		return explain(err, "CAP_AUDIT_READ")
+	}
+	if r.conn, err = r.log.SyscallConn(); err != nil {
+		return err
+	}
+	now, err := getStatus(r.control)
+	if err != nil {
+		return explain(err, "CAP_AUDIT_CONTROL")
+	}
+	r.hold, err = holdAudit(r.control, now, state)
+	return explain(err, "CAP_AUDIT_CONTROL")
+}
+
+// explain says what is missing.
+func explain(err error, capability string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EPROTONOSUPPORT):
+		return fmt.Errorf("this kernel has no auditing (CONFIG_AUDIT, or audit=0 at boot): %w", err)
+	case errors.Is(err, unix.ECONNREFUSED):
+		return fmt.Errorf("auditing isn't reachable from a user namespace: %w", err)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%s is missing, or this isn't the first pid namespace (run as root on the host): %w", capability, err)
+	}
+	return err
+}
+
+func proofError(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("records don't arrive: this isn't the first network namespace, or an audit rule suppresses them")
+	}
+	return explain(err, "CAP_AUDIT_WRITE")
+}
+
+// Close stops reading. The last reader on the machine puts auditing back as it was found.
+func (r *Reader) Close() error {
+	r.log.Close()
+	<-r.done
+	return r.shut()
+}
+
+func (r *Reader) shut() error {
+	if r.log != nil {
+		r.log.Close()
+	}
+	err := r.hold.release()
+	if r.control >= 0 {
+		unix.Close(r.control)
+	}
+	return err
+}
+
+// run reads until the socket is closed.
+func (r *Reader) run() {
+	defer close(r.done)
+	buf := make([]byte, 64<<10)
+	for {
+		m, err := receive(r.conn, buf)
+		if errors.Is(err, os.ErrClosed) {
+			return
+		}
+		r.mu.Lock()
+		switch {
+		case err == nil:
+			r.handle(m)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			r.asm.flush()
+		case errors.Is(err, unix.ENOBUFS):
+			r.overflow++
+		default:
+			r.unread++
+		}
+		var until time.Time
+		if len(r.asm.order) > 0 {
+			until = time.Now().Add(settleTime)
+		}
+		r.mu.Unlock()
+		_ = r.log.SetReadDeadline(until) // fails only when closed, which the next read tells
+	}
+}
+
+// handle takes in one record.
+func (r *Reader) handle(m message) {
+	switch m.kind {
+	case typeLandlockAccess, typeLandlockDomain, typeSyscall, typeEOE, typeSeccomp, typeLogin:
+		if err := r.take(m.kind, string(m.data)); err != nil {
+			r.unread++
+		}
+	case typeTrustedApp:
+		r.passMark(string(m.data))
+	}
+}
+
+// take reads one record of a kind that matters.
+func (r *Reader) take(kind uint16, text string) error {
+	rec := record{kind: kind}
+	rest, err := rec.header(text)
+	if err != nil {
+		return err
+	}
+	if kind == typeEOE {
+		r.asm.finish(rec.serial)
+		return nil
+	}
+	if kind == typeSyscall && r.asm.pending[rec.serial] == nil {
+		return nil // nothing was refused in it
+	}
+	if rec.fields, err = splitFields(rest); err != nil {
+		return err
+	}
+	return r.takeFields(&rec)
+}
+
+func (r *Reader) takeFields(rec *record) error {
+	switch rec.kind {
+	case typeLandlockAccess:
+		d, err := decodeAccess(rec)
+		if err != nil {
+			return err
+		}
+		r.asm.access(d)
+	case typeSyscall:
+		c, err := decodeSyscall(rec)
+		if err != nil {
+			return err
+		}
+		r.asm.syscall(rec.serial, c)
+	case typeSeccomp:
+		d, err := decodeSeccomp(rec)
+		if err != nil {
+			return err
+		}
+		r.dispatch(d)
+	case typeLandlockDomain:
+		d, err := decodeDomain(rec)
+		if err != nil {
+			return err
+		}
+		r.takeDomain(d)
+	case typeLogin:
+		return r.takeLogin(rec)
+	}
+	return nil
+}
+
+// takeLogin notes who started an audit session.
+func (r *Reader) takeLogin(rec *record) error {
+	d := decoder{r: rec}
+	ses, pid := uint32(d.number("ses", 10, unset)), int(d.number("pid", 10, 0))
+	if d.err != nil || rec.fields["res"] != "1" || ses == NoSession {
+		return d.err
+	}
+	if len(r.starters) >= maxRemembered {
+		clear(r.starters)
+	}
+	r.starters[ses] = pid
+	return nil
+}
+
+// takeDomain notes who made a Landlock domain, or how many refusals it had in all.
+func (r *Reader) takeDomain(d domain) {
+	if d.ended {
+		delete(r.makers, d.id)
+	} else {
+		if len(r.makers) >= maxRemembered {
+			clear(r.makers)
+		}
+		r.makers[d.id] = d.pid
+	}
+	for _, w := range r.watches {
+		w.takeDomain(d)
+	}
+}
+
+// dispatch hands a refusal to whom it concerns.
+func (r *Reader) dispatch(d *Denial) {
+	for _, w := range r.watches {
+		if w.concerns(d) {
+			w.take(*d)
+		}
+	}
+}
+
+// mark writes a record and waits until it comes back: the kernel keeps records in order, so everything that was
+// recorded before has then been handled.
+func (r *Reader) mark(ctx context.Context) error {
+	var nonce [16]byte
+	rand.Read(nonce[:])
+	text := "toolguard-mark " + hex.EncodeToString(nonce[:])
+	came := make(chan struct{})
+	r.mu.Lock()
+	r.marks[text] = came
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.marks, text)
+		r.mu.Unlock()
+	}()
+	for {
+		if err := r.order(typeTrustedApp, append([]byte(text), 0)); err != nil {
+			return fmt.Errorf("write an audit record: %w", err)
+		}
+		select {
+		case <-came:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(proofTime / 4): // the mark itself may have been dropped
+		}
+	}
+}
+
+// passMark is called when a mark came back. Nobody else can know its text.
+func (r *Reader) passMark(text string) {
+	_, msg, ok := strings.Cut(text, " msg='")
+	msg = strings.TrimRight(msg, "'\x00")
+	if came := r.marks[msg]; ok && came != nil {
+		r.asm.flush()
+		close(came)
+		delete(r.marks, msg)
+	}
+}
+
+func (r *Reader) order(kind uint16, data []byte) error {
+	r.ordering.Lock()
+	defer r.ordering.Unlock()
+	_, err := order(r.control, kind, data, 0)
+	return err
+}
+
+// lost is the kernel's count of records that it dropped, for whomever they were.
+func (r *Reader) lost() (uint32, error) {
+	r.ordering.Lock()
+	defer r.ordering.Unlock()
+	s, err := getStatus(r.control)
+	return s.Lost, err
+}
+
+func (r *Reader) forget(w *Watch) {
+	r.watches = slices.DeleteFunc(r.watches, func(o *Watch) bool { return o == w })
+}

@@ -1,0 +1,177 @@
+package kernelaudit
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The record types that matter here (include/uapi/linux/audit.h).
+const (
+	typeLogin          = 1006
+	typeTrustedApp     = 1121
+	typeSyscall        = 1300
+	typeEOE            = 1320
+	typeSeccomp        = 1326
+	typeLandlockAccess = 1423
+	typeLandlockDomain = 1424
+)
+
+// unset is the audit session, or audit user, of a process that never logged in.
+const unset = 1<<32 - 1
+
+var errMalformed = errors.New("malformed audit record")
+
+// record is one audit record, with its fields split but not decoded.
+type record struct {
+	kind   uint16
+	time   time.Time
+	serial uint64
+	fields map[string]string // raw: still quoted or hexadecimal
+}
+
+// parseRecord reads the text of a record: "audit(SECONDS.MILLIS:SERIAL): " and then fields.
+func parseRecord(kind uint16, text string) (record, error) {
+	r := record{kind: kind}
+	rest, err := r.header(text)
+	if err != nil {
+		return r, err
+	}
+	r.fields, err = splitFields(rest)
+	return r, err
+}
+
+// header takes time and serial, and returns what follows.
+func (r *record) header(text string) (string, error) {
+	inner, ok := strings.CutPrefix(text, "audit(")
+	stamp, rest, ok2 := strings.Cut(inner, "):")
+	when, serial, ok3 := strings.Cut(stamp, ":")
+	sec, milli, ok4 := strings.Cut(when, ".")
+	s, err1 := strconv.ParseInt(sec, 10, 64)
+	ms, err2 := strconv.ParseInt(milli, 10, 64)
+	n, err3 := strconv.ParseUint(serial, 10, 64)
+	if !ok || !ok2 || !ok3 || !ok4 || err1 != nil || err2 != nil || err3 != nil {
+		return "", fmt.Errorf("%w: header", errMalformed)
+	}
+	r.time, r.serial = time.Unix(s, ms*int64(time.Millisecond)), n
+	return rest, nil
+}
+
+// splitFields splits `key=value key="value" …`. A quoted value has no quote inside (the kernel writes hexadecimal
+// then), and no key comes twice.
+func splitFields(s string) (map[string]string, error) {
+	fields := make(map[string]string, 24)
+	for {
+		s = strings.TrimLeft(s, " \x00")
+		if s == "" {
+			return fields, nil
+		}
+		key, rest, ok := strings.Cut(s, "=")
+		if !ok || !plainKey(key) {
+			return nil, fmt.Errorf("%w: no key", errMalformed)
+		}
+		value, rest, err := cutValue(rest)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := fields[key]; twice {
+			return nil, fmt.Errorf("%w: %s twice", errMalformed, key)
+		}
+		fields[key], s = value, rest
+	}
+}
+
+// cutValue takes one value with its quotes, which must end at a space or at the end.
+func cutValue(s string) (value, rest string, err error) {
+	end := 0
+	if strings.HasPrefix(s, `"`) {
+		i := strings.IndexByte(s[1:], '"')
+		if i < 0 {
+			return "", "", fmt.Errorf("%w: open quote", errMalformed)
+		}
+		end = i + 2
+	} else if end = strings.IndexAny(s, " \x00"); end < 0 {
+		end = len(s)
+	}
+	if end < len(s) && s[end] != ' ' && s[end] != 0 {
+		return "", "", fmt.Errorf("%w: text after a quote", errMalformed)
+	}
+	return s[:end], s[end:], nil
+}
+
+// plainKey reports whether s looks like the kernel's field names.
+func plainKey(s string) bool {
+	for _, c := range []byte(s) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// text decodes an untrusted string: quoted as it is, else hexadecimal. "(null)" and "(none)" are empty.
+func (r *record) text(key string) (string, error) {
+	v, ok := r.fields[key]
+	switch {
+	case !ok || v == "(null)" || v == "(none)" || v == "?":
+		return "", nil
+	case len(v) >= 2 && v[0] == '"':
+		return v[1 : len(v)-1], nil
+	}
+	b, err := hex.DecodeString(v)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s is neither quoted nor hexadecimal", errMalformed, key)
+	}
+	return string(b), nil
+}
+
+// number decodes a number in base 10 or 16; def when the field isn't there.
+func (r *record) number(key string, base int, def int64) (int64, error) {
+	v, ok := r.fields[key]
+	if !ok {
+		return def, nil
+	}
+	n, err := strconv.ParseInt(v, base, 64)
+	if err != nil {
+		u, uerr := strconv.ParseUint(v, base, 64)
+		if uerr != nil {
+			return 0, fmt.Errorf("%w: %s=%q", errMalformed, key, v)
+		}
+		n = int64(u) // an inode or a domain above 2^63 keeps its bits
+	}
+	return n, nil
+}
+
+// decoder reads several fields and keeps the first error.
+type decoder struct {
+	r   *record
+	err error
+}
+
+func (d *decoder) text(key string) string {
+	s, err := d.r.text(key)
+	d.keep(err)
+	return s
+}
+
+func (d *decoder) number(key string, base int, def int64) int64 {
+	n, err := d.r.number(key, base, def)
+	d.keep(err)
+	return n
+}
+
+// need reports a field that a record of this kind can't be without.
+func (d *decoder) need(key string) {
+	if _, ok := d.r.fields[key]; !ok {
+		d.keep(fmt.Errorf("%w: type %d without %s", errMalformed, d.r.kind, key))
+	}
+}
+
+func (d *decoder) keep(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+}

@@ -1,0 +1,134 @@
+package kernelaudit
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// groupReadLog is AUDIT_NLGRP_READLOG, as a bit of sockaddr_nl.nl_groups.
+const groupReadLog = 1
+
+// receiveBuffer is what the multicast socket may hold while toolguard is busy. The kernel charges it only as it fills.
+const receiveBuffer = 32 << 20
+
+// headerLen is that of a netlink message.
+const headerLen = unix.SizeofNlMsghdr
+
+// message is one netlink message; data is valid until the next read.
+type message struct {
+	kind uint16
+	data []byte
+}
+
+// openControl opens the socket for questions and orders.
+func openControl() (int, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_AUDIT)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	wait := unix.Timeval{Sec: 2}
+	if err := errors.Join(
+		os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})),
+		os.NewSyscallError("setsockopt", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait)),
+	); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// openLog opens the socket that receives every record. It doesn't block, so that the runtime's poller serves it.
+func openLog() (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_AUDIT)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil { // needs CAP_NET_ADMIN
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer) // capped at rmem_max; overflow is counted
+	}
+	err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groupReadLog})
+	if err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("bind", err)
+	}
+	return os.NewFile(uintptr(fd), "audit"), nil
+}
+
+// receive reads the next datagram within the deadline set on the file. Datagrams that aren't the kernel's are skipped.
+func receive(conn syscall.RawConn, buf []byte) (m message, err error) {
+	var n int
+	for {
+		var from unix.Sockaddr
+		rerr := conn.Read(func(fd uintptr) bool {
+			n, from, err = unix.Recvfrom(int(fd), buf, unix.MSG_DONTWAIT)
+			return err != unix.EAGAIN && err != unix.EINTR
+		})
+		if rerr != nil {
+			return m, rerr
+		}
+		if err != nil {
+			return m, os.NewSyscallError("recvfrom", err)
+		}
+		if nl, ok := from.(*unix.SockaddrNetlink); ok && nl.Pid == 0 {
+			return parseMessage(buf[:n])
+		}
+	}
+}
+
+// parseMessage takes the one message that an audit datagram holds. Its length is the datagram's: the kernel's length
+// field has counted the header in some versions and not in others.
+func parseMessage(b []byte) (message, error) {
+	if len(b) < headerLen {
+		return message{}, fmt.Errorf("%w: %d bytes", errMalformed, len(b))
+	}
+	return message{kind: binary.NativeEndian.Uint16(b[4:]), data: b[headerLen:]}, nil
+}
+
+// order sends one message on the control socket and waits for the kernel's acknowledgement. A message of the wanted
+// kind that comes before it is returned.
+func order(fd int, kind uint16, data []byte, want uint16) ([]byte, error) {
+	b := make([]byte, headerLen, headerLen+len(data))
+	*(*unix.NlMsghdr)(unsafe.Pointer(&b[0])) = unix.NlMsghdr{
+		Len: uint32(headerLen + len(data)), Type: kind, Flags: unix.NLM_F_REQUEST | unix.NLM_F_ACK, Seq: 1,
+	}
+	if err := unix.Sendto(fd, append(b, data...), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return nil, os.NewSyscallError("sendto", err)
+	}
+	return acknowledged(fd, want)
+}
+
+func acknowledged(fd int, want uint16) (answer []byte, err error) {
+	buf := make([]byte, 16<<10)
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+		n, from, err := unix.Recvfrom(fd, buf, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, os.NewSyscallError("recvfrom", err)
+		}
+		if nl, ok := from.(*unix.SockaddrNetlink); !ok || nl.Pid != 0 {
+			continue
+		}
+		m, err := parseMessage(buf[:n])
+		switch {
+		case err != nil:
+			return nil, err
+		case m.kind == want:
+			answer = append([]byte(nil), m.data...)
+		case m.kind == unix.NLMSG_ERROR && len(m.data) >= 4:
+			if code := int32(binary.NativeEndian.Uint32(m.data)); code != 0 {
+				return nil, syscall.Errno(-code)
+			}
+			return answer, nil
+		}
+	}
+	return nil, os.ErrDeadlineExceeded
+}

@@ -1,0 +1,46 @@
+package kernelaudit
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// FreshSession gives the calling thread, which must be locked, a new audit session, and returns its number. Processes
+// that the thread starts inherit it. The audit user stays what it is, or becomes the real user where it was unset.
+//
+// Setting it again needs CAP_AUDIT_CONTROL, and can't be done at all where the administrator made it immutable
+// (audit feature "loginuid-immutable"). Checked on Linux 6.18: a write by one thread changes that thread alone.
+func FreshSession() (uint32, error) {
+	const loginuid = "/proc/thread-self/loginuid"
+	user, err := readNumber(loginuid)
+	if err != nil {
+		return NoSession, fmt.Errorf("read the audit user: %w", err)
+	}
+	if user == unset {
+		user = uint32(os.Getuid())
+	}
+	if err := os.WriteFile(loginuid, strconv.AppendUint(nil, uint64(user), 10), 0); err != nil {
+		return NoSession, fmt.Errorf("start an audit session: %w", err)
+	}
+	ses, err := readNumber("/proc/thread-self/sessionid")
+	if err != nil {
+		return NoSession, fmt.Errorf("read the audit session: %w", err)
+	}
+	if ses == NoSession {
+		return NoSession, fmt.Errorf("start an audit session: the kernel gave none: %w", unix.ENOTSUP)
+	}
+	return ses, nil
+}
+
+func readNumber(path string) (uint32, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(strings.TrimRight(string(b), "\n\x00"), 10, 32)
+	return uint32(n), err
+}

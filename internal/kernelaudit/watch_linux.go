@@ -1,0 +1,179 @@
+package kernelaudit
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Session is how the refusals of one session are told from all others.
+type Session struct {
+	// Audit is the audit session from FreshSession, called in the process that also restricts itself with Landlock
+	// before it starts the command. NoSession when there is none.
+	Audit uint32
+	// PID is the process that makes the Landlock domains, in the initial pid namespace. It serves where Audit can't
+	// be had, and is right only while that process starts one session alone; otherwise 0.
+	PID int
+}
+
+// Watch collects the refusals of one session.
+type Watch struct {
+	r       *Reader
+	session Session
+	deliver func(Denial)
+	before  losses
+	domains map[uint64]*tally
+	count   uint64
+}
+
+// tally is what is known of one of the session's Landlock domains.
+type tally struct {
+	came   uint64
+	denied uint64 // what the kernel counted
+	ended  bool
+}
+
+// losses are the counters of everything that can go missing, on the whole machine.
+type losses struct {
+	dropped  uint32 // by the kernel
+	overflow uint64 // of the socket, in occasions
+	unread   uint64
+}
+
+// Totals is how a session's refusals add up.
+type Totals struct {
+	Delivered uint64
+	// Missing is how many were refused and not delivered. With Exact false it's only what is known to be missing:
+	// something was lost, and it may or may not have been this session's.
+	Missing uint64
+	Exact   bool
+	Why     string // what was lost where, for people; "" when nothing was
+}
+
+// Watch begins to deliver a session's refusals, from the reader's goroutine, in the kernel's order. deliver must not
+// call the Reader. Begin before the session's first process is started.
+func (r *Reader) Watch(s Session, deliver func(Denial)) (*Watch, error) {
+	w := &Watch{r: r, session: s, deliver: deliver, domains: map[uint64]*tally{}}
+	dropped, err := r.lost()
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.before = losses{dropped, r.overflow, r.unread}
+	r.watches = append(r.watches, w)
+	return w, nil
+}
+
+// concerns reports whether a refusal is this session's. A domain once seen with it stays its own, whatever audit session
+// a privileged member moves to.
+func (w *Watch) concerns(d *Denial) bool {
+	if d.Source == Landlock && w.domains[d.Domain] != nil {
+		return true
+	}
+	return w.session.Audit != NoSession && d.Session == w.session.Audit
+}
+
+// take delivers one refusal.
+func (w *Watch) take(d Denial) {
+	w.count++
+	if d.Source == Landlock {
+		t := w.domains[d.Domain]
+		if t == nil {
+			t = &tally{}
+			w.domains[d.Domain] = t
+		}
+		t.came++
+		maker, known := w.r.makers[d.Domain]
+		d.Nested = known && w.starter() != 0 && maker != w.starter()
+	}
+	w.deliver(d)
+}
+
+// starter is the process that started the session, 0 when it isn't known.
+func (w *Watch) starter() int {
+	if pid := w.r.starters[w.session.Audit]; pid != 0 && w.session.Audit != NoSession {
+		return pid
+	}
+	return w.session.PID
+}
+
+func (w *Watch) takeDomain(d domain) {
+	t := w.domains[d.id]
+	switch {
+	case d.ended && t != nil:
+		t.ended, t.denied = true, d.denials
+	case !d.ended && t == nil && w.session.PID != 0 && d.pid == w.session.PID:
+		w.domains[d.id] = &tally{}
+	}
+}
+
+// Finish delivers what is still on its way and ends the watch. Every process of the session must have ended, and every
+// thread that was restricted with it, if the count of what is missing is to be exact; Finish waits for that, as long as the
+// context lasts, only when something was lost.
+func (w *Watch) Finish(ctx context.Context) Totals {
+	defer w.stop()
+	var why string
+	if err := w.r.mark(ctx); err != nil {
+		why = fmt.Sprintf("the end of the records didn't come (%v)", err)
+	}
+	if lost := w.lost(); why == "" {
+		why = lost
+	}
+	if why == "" {
+		t, _ := w.totals()
+		t.Exact = true
+		return t
+	}
+	for {
+		t, complete := w.totals()
+		t.Why, t.Exact = why, complete
+		if complete || ctx.Err() != nil {
+			return t
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// lost says what went missing since the watch began; "" when nothing did.
+func (w *Watch) lost() string {
+	dropped, err := w.r.lost()
+	if err != nil {
+		return fmt.Sprintf("the kernel's loss counter couldn't be read (%v)", err)
+	}
+	w.r.mu.Lock()
+	defer w.r.mu.Unlock()
+	switch {
+	case dropped != w.before.dropped:
+		return fmt.Sprintf("the kernel dropped %d audit records of the whole machine", dropped-w.before.dropped)
+	case w.r.overflow != w.before.overflow:
+		return "records came faster than they could be read"
+	case w.r.unread != w.before.unread:
+		return fmt.Sprintf("%d audit records couldn't be understood", w.r.unread-w.before.unread)
+	}
+	return ""
+}
+
+// totals adds up. complete reports whether the kernel's own count of every domain is known.
+func (w *Watch) totals() (t Totals, complete bool) {
+	w.r.mu.Lock()
+	defer w.r.mu.Unlock()
+	complete = len(w.domains) > 0
+	for _, d := range w.domains {
+		complete = complete && d.ended
+		if d.denied > d.came {
+			t.Missing += d.denied - d.came
+		}
+	}
+	t.Delivered = w.count
+	return t, complete
+}
+
+func (w *Watch) stop() {
+	w.r.mu.Lock()
+	defer w.r.mu.Unlock()
+	w.r.forget(w)
+}
