@@ -1,0 +1,140 @@
+package seccomp
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Flags that the kernel's headers have and package unix hasn't, or not on every system.
+const (
+	cloneNewTime  = 0x80
+	mfdNoexecSeal = 0x8
+	msgFastopen   = 0x20000000
+	netlinkRoute  = 0
+	protoMPTCP    = 262
+
+	tiocSTI   = 0x5412
+	tiocLinux = 0x541c
+
+	// The low four bits of a socket's type are the type proper (SOCK_TYPE_MASK), made of these.
+	typeBit1 = 1 // SOCK_STREAM 1, SOCK_RAW 3, SOCK_SEQPACKET 5
+	typeBit2 = 2 // SOCK_DGRAM 2, SOCK_RAW 3, SOCK_DCCP 6, SOCK_PACKET 10
+	typeBit4 = 4 // SOCK_RDM 4, SOCK_SEQPACKET 5, SOCK_DCCP 6
+	typeBit8 = 8 // SOCK_PACKET 10
+
+	cloneNew = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+		unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+	// unshareOK is what unshare(2) may take apart: nothing outside the process changes.
+	unshareOK = unix.CLONE_FILES | unix.CLONE_FS | unix.CLONE_SYSVSEM | unix.CLONE_THREAD | unix.CLONE_SIGHAND |
+		unix.CLONE_VM
+)
+
+// refusal is one system call that is refused: always, or when one of the sets of conditions holds.
+type refusal struct {
+	name string
+	when []all // nil: always
+	Cause
+	errno unix.Errno
+}
+
+// conditional are the refusals that depend on arguments or on the policy, for the facts of one policy.
+func (f facts) conditional() []refusal {
+	rs := []refusal{ioctl(), f.socket(), f.socketpair(), prlimit()}
+	if !f.namespaces {
+		rs = append(rs, namespaces()...)
+	}
+	if f.exec {
+		rs = append(rs, memfd()...)
+	}
+	if f.net.restricted && !f.net.nothing() {
+		rs = append(rs, f.ports()...)
+	}
+	if f.fs && f.abi < 3 {
+		rs = append(rs, truncation()...)
+	}
+	return rs
+}
+
+// ioctl keeps the session from typing into its terminal (CVE-2017-5226 and its like).
+func ioctl() refusal {
+	return refusal{
+		name: "ioctl", errno: unix.EPERM,
+		when:  []all{low32(1, tiocSTI), low32(1, tiocLinux)},
+		Cause: Cause{ID: "seccomp.terminal", Text: "always on: no typing into the terminal (TIOCSTI, TIOCLINUX)"},
+	}
+}
+
+// namespaces refuses new ones. clone's flags are its low 32 bits; CLONE_NEWTIME there is part of the exit signal.
+func namespaces() []refusal {
+	cause := Cause{ID: "seccomp.namespaces", Text: "always on: no new namespaces (without namespaces = true)"}
+	return []refusal{
+		{name: "clone", errno: unix.EPERM, when: []all{{anyBit(0, cloneNew)}}, Cause: cause},
+		{name: "unshare", errno: unix.EPERM, when: []all{{anyBit(0, ^uint64(unshareOK))}}, Cause: cause},
+		{name: "setns", errno: unix.EPERM, Cause: cause},
+	}
+}
+
+// prlimit keeps the limits of other processes of the same user out of reach: RLIMIT_CPU can end them.
+func prlimit() refusal {
+	return refusal{
+		name: "prlimit64", errno: unix.EPERM,
+		when:  []all{{not(0, 0), not(2, 0)}},
+		Cause: Cause{ID: "seccomp.prlimit", Text: "always on: no limits for other processes"},
+	}
+}
+
+// memfd refuses memory files that could be executed: they are on no path, so Landlock lets them pass
+// (hook_file_open, MNT_INTERNAL). Kernels before 6.3 don't know MFD_NOEXEC_SEAL, so there memfd_create always fails.
+func memfd() []refusal {
+	cause := Cause{ID: "seccomp.memfd", Text: "execution is restricted: no executable memory files", Resource: "fs"}
+	return []refusal{
+		{name: "memfd_create", errno: unix.EACCES, when: []all{{noBit(1, mfdNoexecSeal)}}, Cause: cause},
+		{name: "memfd_secret", errno: unix.EACCES, Cause: cause},
+	}
+}
+
+// ports closes what Landlock's port rules leave open: TCP Fast Open connects in sendmsg, past the connect hook, and a
+// socket that was never bound may listen on a port that the kernel chooses, past the bind hook.
+func (f facts) ports() []refusal {
+	fast := Cause{ID: "net", Text: "net is restricted: no TCP Fast Open", Resource: "net", Reason: policy.HostNotListed}
+	rs := []refusal{
+		{name: "sendto", errno: unix.EACCES, when: []all{{anyBit(3, msgFastopen)}}, Cause: fast},
+		{name: "sendmsg", errno: unix.EACCES, when: []all{{anyBit(2, msgFastopen)}}, Cause: fast},
+		{name: "sendmmsg", errno: unix.EACCES, when: []all{{anyBit(3, msgFastopen)}}, Cause: fast},
+	}
+	if !f.net.listen {
+		rs = append(rs, refusal{name: "listen", errno: unix.EACCES,
+			Cause: Cause{ID: "net", Text: "net: listening isn't granted", Resource: "net", Reason: policy.HostNotListed}})
+	}
+	return rs
+}
+
+// truncation closes what Landlock below ABI 3 can't see: cutting a file short without opening it for writing. An access
+// mode of 3 opens for neither reading nor writing and truncates as well. open_how is in memory, so openat2 goes.
+func truncation() []refusal {
+	cause := Cause{ID: "seccomp.truncate", Text: "fs is restricted: truncation can't be decided by path on this kernel",
+		Resource: "fs"}
+	flags := func(arg uint32) []all {
+		return []all{
+			{anyBit(arg, unix.O_TRUNC), noBit(arg, unix.O_ACCMODE)},
+			{anyBit(arg, unix.O_TRUNC), anyBit(arg, unix.O_WRONLY), anyBit(arg, unix.O_RDWR)},
+		}
+	}
+	return []refusal{
+		{name: "truncate", errno: unix.EACCES, Cause: cause},
+		{name: "openat2", errno: unix.ENOSYS, Cause: cause},
+		{name: "open", errno: unix.EACCES, when: flags(1), Cause: cause},
+		{name: "openat", errno: unix.EACCES, when: flags(2), Cause: cause},
+	}
+}
+
+// ptraceStrict leaves what starting a command under limits needs of the thread that carries the filters:
+// PTRACE_TRACEME, PTRACE_CONT and PTRACE_DETACH. None of them reads or changes a process.
+func ptraceStrict() refusal {
+	return refusal{
+		name: "ptrace", errno: unix.EPERM,
+		when:  []all{noneOf(0, unix.PTRACE_TRACEME, unix.PTRACE_CONT, unix.PTRACE_DETACH)},
+		Cause: Cause{ID: "seccomp.strict", Text: `syscalls = "strict"`},
+	}
+}

@@ -1,0 +1,82 @@
+package seccomp
+
+import "golang.org/x/sys/unix"
+
+// group is some system calls that are refused for one reason.
+type group struct {
+	id    string
+	text  string
+	errno unix.Errno
+	names []string
+}
+
+// always is refused in every session, whatever its policy declares. Names that an architecture doesn't have are skipped.
+var always = []group{
+	// Landlock refuses these too (hook_sb_mount, hook_move_mount, …, security/landlock/fs.c), except the calls that only
+	// prepare a mount or copy a tree: fsopen, fsconfig, fsmount, open_tree.
+	{"seccomp.mount", "always on: no mount changes", unix.EPERM, []string{
+		"mount", "umount", "umount2", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "open_tree",
+		"open_tree_attr", "mount_setattr", "pivot_root"}},
+	{"seccomp.chroot", "always on: no chroot", unix.EPERM, []string{"chroot"}},
+	{"seccomp.clone3", "always on: clone3, whose flags a filter can't see", unix.ENOSYS, []string{"clone3"}},
+	{"seccomp.bpf", "always on: no kernel programs", unix.EPERM, []string{"bpf"}},
+	{"seccomp.perf", "always on: no performance events", unix.EPERM, []string{"perf_event_open", "lookup_dcookie"}},
+	{"seccomp.keyring", "always on: no kernel keyrings", unix.EPERM, []string{"add_key", "request_key", "keyctl"}},
+	{"seccomp.module", "always on: no kernel modules", unix.EPERM, []string{
+		"init_module", "finit_module", "delete_module", "create_module", "get_kernel_syms", "query_module"}},
+	{"seccomp.kexec", "always on: no other kernel", unix.EPERM, []string{"kexec_load", "kexec_file_load", "reboot"}},
+	{"seccomp.userfaultfd", "always on: no userfaultfd", unix.EPERM, []string{"userfaultfd"}},
+	// What a kernel without CONFIG_IO_URING says; libuv and others then use threads.
+	{"seccomp.io_uring", "always on: no io_uring", unix.ENOSYS, []string{
+		"io_uring_setup", "io_uring_enter", "io_uring_register"}},
+	// A handle opens a file with no path walked. Making a handle is harmless, and systemd's tools do it.
+	{"seccomp.handle", "always on: no opening by handle", unix.EPERM, []string{"open_by_handle_at"}},
+	// Events tell names and processes from all over a file system.
+	{"seccomp.fanotify", "always on: no fanotify", unix.EPERM, []string{"fanotify_init"}},
+	// Without capabilities these fail anyway; a new user namespace must not bring their code into reach.
+	{"seccomp.admin", "always on: no system administration", unix.EPERM, []string{
+		"acct", "swapon", "swapoff", "settimeofday", "clock_settime", "stime", "sethostname", "setdomainname",
+		"quotactl", "quotactl_fd", "nfsservctl", "vhangup", "syslog", "iopl", "ioperm", "uselib", "_sysctl"}},
+}
+
+// strict is refused beyond that under `syscalls = "strict"`.
+var strict = []group{
+	{"seccomp.strict", `syscalls = "strict"`, unix.EPERM, []string{
+		"process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_getfd", "kcmp",
+		"personality", "modify_ldt", "move_pages", "migrate_pages", "mbind", "set_mempolicy",
+		"set_mempolicy_home_node", "remap_file_pages", "vmsplice", "memfd_secret", "name_to_handle_at",
+		"lsm_set_self_attr", "ustat", "sysfs", "fanotify_mark",
+		"shmget", "shmat", "shmdt", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd",
+		"msgrcv", "msgctl", "mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr"}},
+}
+
+// fixed can't be named in a policy's syscalls.allow; the value says why or what to use instead.
+var fixed = map[string]string{
+	"clone":        "use namespaces = true for new namespaces",
+	"clone3":       "its flags can't be seen by a filter; programs fall back to clone",
+	"unshare":      "use namespaces = true for new namespaces",
+	"setns":        "use namespaces = true for namespaces",
+	"ioctl":        "only TIOCSTI and TIOCLINUX are refused, and they always are",
+	"socket":       "what is refused follows from the net and fs rules",
+	"socketpair":   "what is refused follows from the fs rules",
+	"listen":       "grant it with a net rule with listen = true",
+	"sendto":       "what is refused follows from the net rules",
+	"sendmsg":      "what is refused follows from the net rules",
+	"sendmmsg":     "what is refused follows from the net rules",
+	"memfd_create": "it is refused only where execution is restricted; use MFD_NOEXEC_SEAL",
+	"prlimit64":    "only limits of other processes are refused, and they always are",
+	"open":         "what is refused follows from the fs rules",
+	"openat":       "what is refused follows from the fs rules",
+	"openat2":      "what is refused follows from the fs rules",
+	"truncate":     "what is refused follows from the fs rules",
+	"memfd_secret": "it is refused only where execution is restricted and under strict",
+
+	"mount": noMounts, "umount": noMounts, "umount2": noMounts, "move_mount": noMounts, "fsopen": noMounts,
+	"fsconfig": noMounts, "fsmount": noMounts, "fspick": noMounts, "open_tree": noMounts, "open_tree_attr": noMounts,
+	"mount_setattr": noMounts, "pivot_root": noMounts,
+}
+
+const noMounts = "no session may change mounts"
+
+// needed can't be named in a policy's syscalls.deny: without them no command starts or ends.
+var needed = []string{"execve", "exit", "exit_group", "rt_sigreturn"}

@@ -1,0 +1,65 @@
+package seccomp
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Explain says what a system call that the filters refused belongs to. archID and nr are as the audit record gives
+// them; args may be nil, which is all that a seccomp record tells, and then the answer for a call with conditions is
+// general. ok is false for a call that these filters don't refuse.
+func Explain(c *policy.Compiled, abi int, archID uint32, nr int, args *[6]uint64) (cause Cause, ok bool) {
+	info, err := native()
+	if err != nil {
+		return Cause{}, false
+	}
+	if archID != uint32(info.ID) {
+		return killed(fmt.Sprintf("always on: no foreign architecture (%#x)", archID)), true
+	}
+	if nr > newest && nr&x32Bit != 0 {
+		return killed("always on: no x32 system calls"), true
+	}
+	name := Name(archID, nr)
+	rules, err := refusals(c, abi)
+	if err != nil {
+		return Cause{}, false
+	}
+	for _, r := range rules {
+		if r.name == name && name != "" && r.matches(args) {
+			return r.explain(factsOf(c, abi), args), true
+		}
+	}
+	if nr > newest || nr < 0 {
+		return Cause{ID: "seccomp.newer", Text: "always on: no system calls newer than Linux 6.15",
+			Errno: unix.ErrnoName(unix.ENOSYS), Resource: "syscall", Reason: policy.SyscallDenied}, true
+	}
+	return Cause{}, false
+}
+
+func killed(text string) Cause {
+	return Cause{ID: "seccomp.abi", Text: text, Errno: "SIGSYS", Resource: "syscall", Reason: policy.SyscallDenied}
+}
+
+func (r refusal) matches(args *[6]uint64) bool {
+	if r.when == nil || args == nil {
+		return true
+	}
+	for _, set := range r.when {
+		if set.holds(args) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r refusal) explain(f facts, args *[6]uint64) Cause {
+	if args == nil || r.name != "socket" {
+		return r.Cause
+	}
+	c := f.explainSocket(args)
+	c.Errno = r.Errno
+	return c
+}

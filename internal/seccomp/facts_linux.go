@@ -1,0 +1,92 @@
+package seccomp
+
+import "github.com/toolguard/toolguard/internal/policy"
+
+// facts is what the filters need to know of a policy.
+type facts struct {
+	abi        int  // the kernel's Landlock ABI
+	fs         bool // some authority grants files by path
+	exec       bool // some authority grants execution by path or by program
+	namespaces bool // every authority allows new namespaces
+	net        network
+}
+
+// network is what is left of the network after every authority's word.
+type network struct {
+	restricted bool // some authority declares net
+	stream     bool // something is granted over TCP, to connect to or to listen on
+	datagram   bool // something is granted over UDP
+	listen     bool // something is granted to listen on
+}
+
+func (n network) nothing() bool { return n.restricted && !n.stream && !n.datagram }
+
+func factsOf(c *policy.Compiled, abi int) facts {
+	f := facts{abi: abi, net: network{stream: true, datagram: true, listen: true}}
+	spoke := false
+	f.namespaces = true
+	for _, l := range c.Layers {
+		if l.Authority == policy.Builtin {
+			continue
+		}
+		spoke = true
+		f.namespaces = f.namespaces && l.Namespaces
+		f.addFS(l)
+		f.addNet(l)
+	}
+	f.namespaces = f.namespaces && spoke
+	return f
+}
+
+func (f *facts) addFS(l *policy.Layer) {
+	if l.Commands != nil || l.Stance[policy.Commands] == policy.Deny {
+		f.exec = true
+	}
+	if l.Stance[policy.FS] == policy.Allow || l.FS == nil && l.Stance[policy.FS] != policy.Deny {
+		return
+	}
+	f.fs = true
+	f.exec = f.exec || !executesAnything(l)
+}
+
+// executesAnything tells whether the layer grants execution of the whole file tree.
+func executesAnything(l *policy.Layer) bool {
+	if l.FS == nil {
+		return false
+	}
+	for _, r := range l.FS.Rules() {
+		if r.FS.Path == "/" && r.FS.Last == "" && r.FS.Caps&policy.Execute != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *facts) addNet(l *policy.Layer) {
+	if l.Stance[policy.Net] == policy.Allow || l.Net == nil && l.Stance[policy.Net] != policy.Deny {
+		return
+	}
+	var stream, datagram, listen bool
+	if l.Net != nil {
+		for _, r := range l.Net.Rules() {
+			if !r.Net.Allow {
+				continue
+			}
+			udp := r.Net.Protocol == "udp"
+			stream = stream || !udp
+			datagram = datagram || udp
+			listen = listen || r.Net.Listen
+		}
+	}
+	f.net.restricted = true
+	f.net.stream = f.net.stream && stream
+	f.net.datagram = f.net.datagram && datagram
+	f.net.listen = f.net.listen && listen
+}
+
+// refuseUnix tells whether sockets that could reach a unix socket of a process outside must be refused, because Landlock
+// can't decide: by path below ABI 9 (LANDLOCK_ACCESS_FS_RESOLVE_UNIX), by abstract name below ABI 6
+// (LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET).
+func (f facts) refuseUnix() bool {
+	return f.fs && f.abi < 9 || f.net.nothing() && f.abi < 6
+}

@@ -1,0 +1,105 @@
+package seccomp
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// socket refuses every family but the few that a policy can speak of, and of these what it doesn't grant. The arguments
+// are family, type (with SOCK_NONBLOCK and SOCK_CLOEXEC) and protocol, all int.
+func (f facts) socket() refusal {
+	families := []uint64{unix.AF_NETLINK}
+	if !f.refuseUnix() {
+		families = append(families, unix.AF_UNIX)
+	}
+	if !f.net.nothing() {
+		families = append(families, unix.AF_INET, unix.AF_INET6)
+	}
+	local := noneOf(0, unix.AF_NETLINK)
+	inet := noneOf(0, unix.AF_NETLINK, unix.AF_UNIX)
+	when := []all{
+		noneOf(0, families...),
+		{is(0, unix.AF_NETLINK), not(2, netlinkRoute)},
+		and(local, all{anyBit(1, typeBit8)}),                      // SOCK_PACKET: AF_INET with it is a packet socket
+		and(local, all{anyBit(1, typeBit1), anyBit(1, typeBit2)}), // SOCK_RAW
+	}
+	if !f.net.nothing() {
+		// SOCK_SEQPACKET with protocol 0 is SCTP.
+		when = append(when, and(inet, all{anyBit(1, typeBit4)}), and(inet, noneOf(2, f.protocols()...)))
+	}
+	if f.net.restricted && !f.net.nothing() {
+		when = append(when, f.types(inet)...)
+	}
+	return refusal{name: "socket", errno: unix.EACCES, when: when, Cause: f.socketCause()}
+}
+
+// protocols are the ones that an internet socket may have. Multipath TCP passes Landlock's TCP rules by, so it needs
+// a policy that doesn't restrict net; Go and others fall back to TCP.
+func (f facts) protocols() []uint64 {
+	ps := []uint64{0}
+	if f.net.stream {
+		ps = append(ps, unix.IPPROTO_TCP)
+	}
+	if f.net.datagram {
+		ps = append(ps, unix.IPPROTO_UDP)
+	}
+	if !f.net.restricted {
+		ps = append(ps, unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6, protoMPTCP)
+	}
+	return ps
+}
+
+func (f facts) types(inet all) []all {
+	var when []all
+	if !f.net.stream {
+		when = append(when, and(inet, all{anyBit(1, typeBit1)}))
+	}
+	if !f.net.datagram {
+		when = append(when, and(inet, all{anyBit(1, typeBit2)}))
+	}
+	return when
+}
+
+// socketpair refuses what isn't a pair of unix sockets. Where unix sockets by path are refused, a datagram pair is as
+// well: either end can be connected, or send, to any path (unix_dgram_connect, unix_dgram_sendmsg). Stream and
+// seqpacket pairs stay connected to each other for good.
+func (f facts) socketpair() refusal {
+	when := []all{{not(0, unix.AF_UNIX)}}
+	if f.refuseUnix() {
+		when = append(when, all{anyBit(1, typeBit2)})
+	}
+	return refusal{name: "socketpair", errno: unix.EACCES, when: when, Cause: f.socketCause()}
+}
+
+// socketCause tells in general why a socket was refused; explainSocket knows more when it has the arguments.
+func (f facts) socketCause() Cause {
+	text := "always on: no raw, packet or exotic sockets"
+	switch {
+	case f.net.nothing() && f.refuseUnix():
+		text = "net grants nothing, fs is restricted: no such socket"
+	case f.net.nothing():
+		text = "net grants nothing: no such socket"
+	case f.refuseUnix():
+		text = "fs is restricted: no unix socket, whose path this kernel can't decide on"
+	case f.net.restricted:
+		text = "net doesn't grant this kind of socket"
+	}
+	return Cause{ID: "seccomp.socket", Text: text, Resource: "net", Reason: policy.SyscallDenied}
+}
+
+// explainSocket is socketCause for one call.
+func (f facts) explainSocket(args *[6]uint64) Cause {
+	c := Cause{ID: "seccomp.socket", Text: "always on: no raw, packet or exotic sockets", Resource: "syscall",
+		Reason: policy.SyscallDenied}
+	switch family := args[0]; {
+	case family == unix.AF_UNIX && f.refuseUnix():
+		c.Text, c.Resource = "fs is restricted: no unix socket, whose path this kernel can't decide on", "fs"
+	case family != unix.AF_INET && family != unix.AF_INET6:
+	case f.net.nothing():
+		c = Cause{ID: "net", Text: "net: nothing is granted", Resource: "net", Reason: policy.NoRule}
+	case f.net.restricted:
+		c = Cause{ID: "net", Text: "net: nothing is granted for this kind of socket", Resource: "net", Reason: policy.NoRule}
+	}
+	return c
+}
