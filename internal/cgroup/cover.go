@@ -1,0 +1,62 @@
+package cgroup
+
+import (
+	"math"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// limit is one row of [limits] that needs a cgroup.
+type limit struct {
+	id         string
+	controller string
+	set        bool
+	place      policy.Place
+	note       string // for people, when it is enforced
+}
+
+// limitsOf lists the rows of [limits] that a cgroup enforces.
+func limitsOf(l policy.Limits) []limit {
+	return []limit{
+		{"limits.memory", "memory", l.Memory.N != 0, l.Memory.Place, "memory and page cache of all processes together, without swap"},
+		{"limits.pids", "pids", l.Pids.N != 0, l.Pids.Place, "processes and threads together"},
+		{"limits.cpu", "cpu", l.CPU.N != 0, l.CPU.Place, ""},
+		{"limits.io", "io", l.IO.N != 0, l.IO.Place,
+			"half of it for reading and half for writing, on every disk there is at the start"},
+	}
+}
+
+// Cover says for every limit that the policy sets and that needs a cgroup whether it can be set here.
+func Cover(c *policy.Compiled, f Facts) []policy.Coverage {
+	var rows []policy.Coverage
+	for _, l := range limitsOf(c.Limits) {
+		if l.set {
+			rows = append(rows, cover(l, c.Limits, f))
+		}
+	}
+	return rows
+}
+
+func cover(l limit, limits policy.Limits, f Facts) policy.Coverage {
+	row := policy.Coverage{ID: l.id, Place: l.place, By: "cgroup", Status: policy.NotEnforceable, Why: f.Why}
+	switch {
+	case f.Base == "" || !f.Has(l.controller):
+		if row.Why == "" {
+			row.Why = "no cgroup v2 controller for " + l.controller
+		}
+	case l.id == "limits.io" && !f.Has("memory"):
+		row.Status = policy.Partly
+		row.Why = "without the memory controller, what is written through the page cache isn't counted"
+	case limits.CPU.N > maxPercent || limits.Memory.N > math.MaxInt64 || limits.Pids.N > maxPids:
+		row.Why = "the number is larger than the kernel takes"
+	default:
+		row.Status, row.Why = policy.Enforced, l.note
+	}
+	return row
+}
+
+// The largest numbers that are passed on.
+const (
+	maxPercent = 1 << 20
+	maxPids    = 1 << 22 // PID_MAX_LIMIT
+)

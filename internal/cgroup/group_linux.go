@@ -1,0 +1,209 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/containerd/cgroups/v3/cgroup2"
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// parentName is the folder below the base that all sessions' cgroups are in.
+const parentName = "toolguard"
+
+var validID = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$`)
+
+// Group is the cgroup of one session. It is held by its folder's descriptor, so nothing that happens to the path makes it
+// another one.
+type Group struct {
+	path string // absolute
+	dir  *os.File
+}
+
+// New makes the cgroup of a session, with its limits. It fails rather than leave a limit out.
+func New(id string, limits policy.Limits, f Facts) (g *Group, err error) {
+	if !validID.MatchString(id) {
+		return nil, fmt.Errorf("cgroup: %q can't be a session's name", id)
+	}
+	if f.Base == "" {
+		return nil, fmt.Errorf("cgroup: %s", f.Why)
+	}
+	parent := filepath.Join(f.Mount, f.Base, parentName)
+	if err := os.Mkdir(parent, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	g = &Group{path: filepath.Join(parent, id)}
+	if err := os.Mkdir(g.path, 0o755); err != nil {
+		return nil, err // one that exists is somebody else's
+	}
+	defer func() {
+		if err != nil {
+			g.discard()
+		}
+	}()
+	if err := g.limit(limits, f); err != nil {
+		return nil, fmt.Errorf("cgroup %s: set limits: %w", g.path, err)
+	}
+	fd, err := unix.Open(g.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: g.path, Err: err}
+	}
+	g.dir = os.NewFile(uintptr(fd), g.path)
+	return g, nil
+}
+
+// limit turns the controllers on and writes the limits.
+func (g *Group) limit(l policy.Limits, f Facts) error {
+	res, err := resources(l)
+	if err != nil || res == nil {
+		return err
+	}
+	for _, row := range limitsOf(l) {
+		if row.set && !f.Has(row.controller) {
+			return fmt.Errorf("%s: %s", row.id, f.Why)
+		}
+	}
+	// The library turns controllers on in every ancestor below what it takes for the mount point; above the base they are
+	// on already, or can't be turned on.
+	base := filepath.Join(f.Mount, f.Base)
+	rel, err := filepath.Rel(base, g.path)
+	if err != nil {
+		return err
+	}
+	if _, err := cgroup2.NewManager(base, "/"+rel, res); err != nil {
+		return err
+	}
+	if l.Memory.N == 0 {
+		return nil
+	}
+	// Without swap accounting there is no such file, and nothing to limit.
+	err = write(g.path+"/memory.swap.max", "0")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Path is the cgroup's folder.
+func (g *Group) Path() string { return g.path }
+
+// FD is the descriptor of the folder, for CLONE_INTO_CGROUP: the way in that doesn't wait for anything. Add waits until
+// every processor has passed through the scheduler, which can take some milliseconds.
+func (g *Group) FD() int { return int(g.dir.Fd()) }
+
+// ID is the number by which the kernel knows the cgroup.
+func (g *Group) ID() (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(g.FD(), &st); err != nil {
+		return 0, os.NewSyscallError("fstat", err)
+	}
+	return st.Ino, nil
+}
+
+// Add moves a process with all its threads into the cgroup. What it forked before stays where it was.
+func (g *Group) Add(pid int) error {
+	return g.write("cgroup.procs", strconv.Itoa(pid))
+}
+
+// Kill ends every process in the cgroup and those that are just being forked (Linux 5.14). It returns before they have
+// ended: WaitEmpty waits.
+func (g *Group) Kill() error { return g.write("cgroup.kill", "1") }
+
+// Populated reports whether any process is left, zombies not counted.
+func (g *Group) Populated() (bool, error) {
+	ev, err := g.keyed("cgroup.events")
+	return ev["populated"] != 0, err
+}
+
+// WaitEmpty returns when no process is left, or with the context's error.
+func (g *Group) WaitEmpty(ctx context.Context) error {
+	fd, err := unix.Openat(g.FD(), "cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: g.path + "/cgroup.events", Err: err}
+	}
+	defer unix.Close(fd)
+	for {
+		// Reading arms the notification: a change after it makes poll return (POLLPRI).
+		var buf [256]byte
+		n, err := unix.Pread(fd, buf[:], 0)
+		if err != nil {
+			return os.NewSyscallError("read", err)
+		}
+		ev, err := parseKeyed(buf[:n])
+		if err != nil || ev["populated"] == 0 {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := poll(ctx, fd); err != nil {
+			return err
+		}
+	}
+}
+
+// poll waits for a change, but no longer than a while, so that the context's end is seen.
+func poll(ctx context.Context, fd int) error {
+	wait := 50 * time.Millisecond
+	if end, ok := ctx.Deadline(); ok {
+		wait = max(min(wait, time.Until(end)), time.Millisecond)
+	}
+	_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}}, int(wait.Milliseconds()))
+	if err != nil && err != unix.EINTR {
+		return os.NewSyscallError("poll", err)
+	}
+	return nil
+}
+
+// Remove takes the cgroup away. It must be empty.
+func (g *Group) Remove() error {
+	err := g.discard()
+	for range 50 { // a process counts until it is reaped, some moments after it stopped being counted as populated
+		if !errors.Is(err, unix.EBUSY) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+		err = g.discard()
+	}
+	if err == nil {
+		g.dir.Close()
+	}
+	return err
+}
+
+func (g *Group) discard() error {
+	if err := unix.Rmdir(g.path); err != nil {
+		return &fs.PathError{Op: "rmdir", Path: g.path, Err: err}
+	}
+	return nil
+}
+
+func (g *Group) write(name, value string) error {
+	fd, err := unix.Openat(g.FD(), name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_, err = unix.Write(fd, []byte(value))
+		unix.Close(fd)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: g.path + "/" + name, Err: err}
+	}
+	return nil
+}
+
+func write(path, value string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}

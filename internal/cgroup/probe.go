@@ -1,0 +1,142 @@
+package cgroup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Mode is how the machine's cgroups are set up.
+type Mode uint8
+
+// The modes. The zero value is the worst.
+const (
+	None    Mode = iota // no cgroup file system is mounted
+	Legacy              // version 1 only
+	Hybrid              // both; the controllers are version 1's, or some of them
+	Unified             // version 2 only
+)
+
+func (m Mode) String() string { return [...]string{"none", "legacy", "hybrid", "unified"}[m] }
+
+// Facts is what this machine offers this user.
+type Facts struct {
+	Mode  Mode
+	Mount string // where version 2 is mounted; "" when it isn't
+	// Base is the folder below Mount under which sessions' cgroups can be made; "" when there is none. Root's is the
+	// root of the hierarchy; a user's is the highest of its own cgroup's ancestors that was delegated to it.
+	Base        string
+	Controllers []string // what Base can hand out
+	Why         string   // what is missing, and how to get it; "" when nothing is
+}
+
+// Has reports whether a controller can be used.
+func (f Facts) Has(controller string) bool { return slices.Contains(f.Controllers, controller) }
+
+var errMountinfo = errors.New("malformed mountinfo")
+
+// mount is one mounted cgroup hierarchy.
+type mount struct {
+	version int
+	root    string // which folder of the hierarchy
+	point   string
+}
+
+// parseMountinfo finds the cgroup hierarchies in the text of /proc/self/mountinfo.
+func parseMountinfo(text []byte) (found []mount, err error) {
+	for line := range bytes.Lines(text) {
+		before, after, ok := strings.Cut(strings.TrimSuffix(string(line), "\n"), " - ")
+		f, kind := strings.Fields(before), strings.Fields(after)
+		if !ok || len(f) < 6 || len(kind) < 1 {
+			return nil, fmt.Errorf("%w: %q", errMountinfo, line)
+		}
+		switch kind[0] {
+		case "cgroup":
+			found = append(found, mount{1, unescape(f[3]), unescape(f[4])})
+		case "cgroup2":
+			found = append(found, mount{2, unescape(f[3]), unescape(f[4])})
+		}
+	}
+	return found, nil
+}
+
+// unescape undoes the octal escapes of mountinfo: \040 is a space.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if n, ok := octal(s[i:]); ok {
+			b.WriteByte(n)
+			i += 3
+			continue
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func octal(s string) (n byte, ok bool) {
+	if len(s) < 4 || s[0] != '\\' || s[1] > '3' {
+		return 0, false
+	}
+	for _, c := range []byte(s[1:4]) {
+		if c < '0' || c > '7' {
+			return 0, false
+		}
+		n = n<<3 | (c - '0')
+	}
+	return n, true
+}
+
+// modeOf says how the hierarchies are set up. Of several version 2 mounts the one that shows most of the hierarchy serves.
+func modeOf(mounts []mount) (m Mode, v2 mount) {
+	v1 := false
+	for _, c := range mounts {
+		if c.version == 1 {
+			v1 = true
+		} else if v2.point == "" || len(c.root) < len(v2.root) {
+			v2 = c
+		}
+	}
+	switch {
+	case v2.point == "" && v1:
+		return Legacy, v2
+	case v2.point == "":
+		return None, v2
+	case v1:
+		return Hybrid, v2
+	}
+	return Unified, v2
+}
+
+// ownPath finds this process's version 2 cgroup in the text of /proc/self/cgroup.
+func ownPath(text []byte) (string, bool) {
+	for line := range bytes.Lines(text) {
+		if p, ok := strings.CutPrefix(strings.TrimSuffix(string(line), "\n"), "0::/"); ok {
+			return path.Clean("/" + p), !strings.HasPrefix(p, "../")
+		}
+	}
+	return "", false
+}
+
+// below lists a cgroup and its ancestors as seen below the mounted root, the highest first.
+func below(root, own string) ([]string, bool) {
+	rel, ok := strings.CutPrefix(own, strings.TrimSuffix(root, "/"))
+	if !ok || (rel != "" && rel[0] != '/') {
+		return nil, false
+	}
+	chain := []string{"/"}
+	at := ""
+	for _, c := range strings.Split(strings.Trim(rel, "/"), "/") {
+		if c != "" {
+			at += "/" + c
+			chain = append(chain, at)
+		}
+	}
+	return chain, true
+}

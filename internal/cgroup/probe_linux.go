@@ -1,0 +1,117 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Probe looks at the machine. It changes nothing.
+func Probe() Facts {
+	f, err := probe()
+	if err != nil && f.Why == "" {
+		f.Why = err.Error()
+	}
+	return f
+}
+
+func probe() (f Facts, err error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return f, err
+	}
+	mounts, err := parseMountinfo(text)
+	if err != nil {
+		return f, err
+	}
+	var v2 mount
+	f.Mode, v2 = modeOf(mounts)
+	if f.Mount = v2.point; f.Mount == "" {
+		return f, fmt.Errorf("cgroup v2 isn't mounted (`mount -t cgroup2 cgroup2 /sys/fs/cgroup`)")
+	}
+	if f.Base, err = base(v2); err != nil {
+		return f, err
+	}
+	f.Controllers, err = controllers(f)
+	f.Why = missing(f)
+	return f, err
+}
+
+// base finds the folder under which this user may make cgroups: the highest writable one of its own cgroup's ancestors.
+// Being able to write cgroup.procs there is what allows to move processes within it.
+func base(v2 mount) (string, error) {
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	own, ok := ownPath(text)
+	chain, ok2 := below(v2.root, own)
+	if !ok || !ok2 {
+		return "", fmt.Errorf("this process's cgroup %q isn't visible below %s", own, v2.point)
+	}
+	err = unix.EACCES
+	for _, dir := range chain {
+		full := filepath.Join(v2.point, dir)
+		if err = writable(full); err == nil {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("no cgroup below %s may be changed by this user (%w): run as root, or start it with "+
+		"`systemd-run --user --scope -p Delegate=yes`", v2.point, err)
+}
+
+func writable(dir string) error {
+	for _, p := range []string{dir, dir + "/cgroup.procs"} {
+		if err := unix.Faccessat(unix.AT_FDCWD, p, unix.W_OK, unix.AT_EACCESS); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// controllers lists what the base can hand to its children. The root always can; another cgroup can't as long as it has
+// processes of its own and its controllers aren't handed out already.
+func controllers(f Facts) ([]string, error) {
+	dir := filepath.Join(f.Mount, f.Base)
+	have, err := words(dir + "/cgroup.controllers")
+	if err != nil || f.Base == "/" {
+		return have, err
+	}
+	procs, err := words(dir + "/cgroup.procs")
+	if err != nil {
+		return nil, err
+	}
+	if len(procs) > 0 || unix.Faccessat(unix.AT_FDCWD, dir+"/cgroup.subtree_control", unix.W_OK, unix.AT_EACCESS) != nil {
+		return words(dir + "/cgroup.subtree_control")
+	}
+	return have, nil
+}
+
+func words(path string) ([]string, error) {
+	b, err := os.ReadFile(path)
+	return strings.Fields(string(b)), err
+}
+
+// missing says what a policy's limits would lack, and what to do.
+func missing(f Facts) string {
+	var lack []string
+	for _, c := range []string{"memory", "pids", "cpu", "io"} {
+		if !f.Has(c) {
+			lack = append(lack, c)
+		}
+	}
+	switch {
+	case lack == nil:
+		return ""
+	case f.Mode == Hybrid:
+		return "no cgroup v2 controller for " + strings.Join(lack, ", ") + ": version 1 has them on this machine (boot with " +
+			"systemd.unified_cgroup_hierarchy=1, or cgroup_no_v1=all)"
+	case f.Base != "/":
+		return strings.Join(lack, ", ") + " not delegated to this user (as root: `systemctl edit user@.service`, " +
+			"[Service] Delegate=cpu cpuset io memory pids)"
+	}
+	return "this kernel's cgroup v2 has no controller for " + strings.Join(lack, ", ")
+}
