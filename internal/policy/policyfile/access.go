@@ -1,0 +1,228 @@
+package policyfile
+
+import (
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Access is an [access] table: what the four resources grant. Every field that was left out is nil or unset, so that
+// merging can tell.
+type Access struct {
+	Default      Default    `key:"default" doc:"What happens to a target that no rule matches: one word for all resources, or a table with a word for each."`
+	Runtime      *bool      `key:"runtime" doc:"Put the system paths that a program needs to start in front of the fs rules (default true)."`
+	Protect      *Protect   `key:"protect" doc:"Keep the files that trusted programs outside execute or obey from being written: auto where the backend can, true or refuse, false not at all."`
+	Namespaces   *bool      `key:"namespaces" doc:"Allow new user namespaces (default false)."`
+	Syscalls     *Syscalls  `key:"syscalls" doc:"The profile of refused system calls: a word, or a table that also names exceptions."`
+	Capabilities List[Text] `key:"capabilities" doc:"Linux capabilities that the session keeps, if it has them; normally none."`
+	TLSIntercept *bool      `key:"tls_intercept" doc:"Let the egress proxy read https with a certificate made for the session, for path_prefix and methods."`
+	Degraded     List[Text] `key:"allow_degraded" doc:"Ids of rules, such as fs.3, that a backend may enforce only in part or not at all."`
+
+	FS       List[FS]   `key:"fs" doc:"Rules about files, one [[access.fs]] each."`
+	Net      List[Net]  `key:"net" doc:"Rules about the network, one [[access.net]] each."`
+	Env      List[Env]  `key:"env" doc:"Rules about environment variables, one [[access.env]] each."`
+	Commands CommandSet `key:"commands" doc:"The programs that may be executed, one [access.commands.NAME] each."`
+
+	Place policy.Place
+}
+
+func (a *Access) check(d *decoder, _ *node) {
+	for _, c := range a.Capabilities.Items {
+		if !knownCapability(c.S) {
+			d.errs = append(d.errs, &policy.Error{
+				Place: c.Place, Msg: "unknown capability " + quote(c.S),
+				Hint: meant(c.S, capabilities, "write it as capabilities(7) does, for example CAP_NET_BIND_SERVICE")})
+		}
+	}
+}
+
+// Text is a string with its place.
+type Text struct {
+	S     string
+	Place policy.Place
+}
+
+func (t *Text) decode(d *decoder, n *node) {
+	t.Place = d.place(n.off)
+	t.S, _ = d.text(n)
+}
+
+// FS is one [[access.fs]] table.
+type FS struct {
+	Path      string `key:"path" doc:"A literal path, relative to the workspace, absolute, or beginning with ~/; it covers itself and everything beneath." like:"\"src\""`
+	Match     string `key:"match" doc:"A pattern [BASE/]**/LAST[/NAME…], where LAST is a name, PREFIX* or *SUFFIX." like:"\"**/.env\""`
+	Read      *bool  `key:"read" doc:"Read files, list directories."`
+	Write     *bool  `key:"write" doc:"What create, update and delete are when they aren't given."`
+	Create    *bool  `key:"create" doc:"Make new files and directories."`
+	Update    *bool  `key:"update" doc:"Change what is there."`
+	Delete    *bool  `key:"delete" doc:"Remove files and directories."`
+	Execute   *bool  `key:"execute" doc:"Execute files as programs."`
+	Unprotect bool   `key:"unprotect" doc:"This rule may give what protect would take away."`
+	Place     policy.Place
+}
+
+func (r *FS) check(d *decoder, n *node) {
+	switch {
+	case r.Path == "" && r.Match == "":
+		d.fail(n.off, `write path = "." for the workspace`, "neither path nor match %s", d.here())
+	case r.Path != "" && r.Match != "":
+		d.fail(n.get("match").off, "make two rules of it", "both path and match %s", d.here())
+	case strings.HasPrefix(r.Path, "~") && r.Path != "~" && !strings.HasPrefix(r.Path, "~/"):
+		d.fail(n.get("path").node.off, "for a file of that name write ./"+r.Path, "path %s names another user's home", quote(r.Path))
+	}
+}
+
+// caps expands write.
+func (r *FS) caps() policy.Caps {
+	var c policy.Caps
+	for _, x := range []struct {
+		cap   policy.Caps
+		given *bool
+	}{{policy.Write, r.Write}, {policy.Read, r.Read}, {policy.Create, r.Create},
+		{policy.Update, r.Update}, {policy.Delete, r.Delete}, {policy.Execute, r.Execute}} {
+		switch {
+		case x.given == nil:
+		case *x.given:
+			c |= x.cap
+		default:
+			c &^= x.cap
+		}
+	}
+	return c
+}
+
+func (r *FS) rule() policy.FSRule {
+	return policy.FSRule{Path: r.Path, Match: r.Match, Caps: r.caps(), Unprotect: r.Unprotect, Place: r.Place}
+}
+
+// Net is one [[access.net]] table. What its host means is package policy's to say.
+type Net struct {
+	Host       string   `key:"host" required:"true" doc:"A host name, *.name, localhost, an IP address or a CIDR." like:"\"api.example.com\""`
+	Scheme     string   `key:"scheme" doc:"The only scheme that the rule is for."`
+	Port       int      `key:"port" range:"1 65535" doc:"The only port that the rule is for; without it, the default port of the target's scheme."`
+	PathPrefix string   `key:"path_prefix" doc:"The only paths that the rule is for, by whole segments." like:"\"/v1\""`
+	Methods    []string `key:"methods" doc:"The only HTTP methods that the rule is for." like:"[\"GET\"]"`
+	Protocol   string   `key:"protocol" words:"tcp udp" doc:"tcp unless given; QUIC needs udp."`
+	Listen     bool     `key:"listen" doc:"The session may bind the port and accept connections there."`
+	Allow      bool     `key:"allow" doc:"Whether the rule allows or denies."`
+	Place      policy.Place
+}
+
+func (r *Net) check(d *decoder, n *node) {
+	if r.Scheme != "" && !isScheme(r.Scheme) {
+		d.fail(n.get("scheme").node.off, `write scheme = "https"`, "scheme %s isn't a scheme in lower case", quote(r.Scheme))
+	}
+	if r.PathPrefix != "" && r.PathPrefix[0] != '/' {
+		d.fail(n.get("path_prefix").node.off, "", "path_prefix %s doesn't begin with /", quote(r.PathPrefix))
+	}
+	if r.Listen && r.Port == 0 {
+		d.fail(n.get("listen").off, "add port = …", "listen without a port %s", d.here())
+	}
+	for i, m := range r.Methods {
+		if !isMethod(m) {
+			d.fail(n.get("methods").node.items[i].off, "methods are in upper case, for example GET", "%s isn't an HTTP method", quote(m))
+		}
+	}
+}
+
+// isScheme tells whether s is a scheme of RFC 3986 in lower case.
+func isScheme(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (i == 0 || (c < '0' || c > '9') && c != '+' && c != '-' && c != '.') {
+			return false
+		}
+	}
+	return true
+}
+
+// isMethod tells whether s looks like a registered HTTP method: upper-case letters and hyphens.
+func isMethod(s string) bool {
+	return strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" && s[0] != '-'
+}
+
+func (r *Net) rule() policy.NetRule {
+	return policy.NetRule{Host: r.Host, Scheme: r.Scheme, Port: r.Port, PathPrefix: r.PathPrefix, Methods: r.Methods,
+		Protocol: r.Protocol, Listen: r.Listen, Allow: r.Allow, Place: r.Place}
+}
+
+// Env is one [[access.env]] table.
+type Env struct {
+	Name  string `key:"name" required:"true" doc:"A variable's name, or the beginning of names with a * after it." like:"\"AWS_*\""`
+	Read  bool   `key:"read" doc:"Whether the command gets the variable."`
+	Place policy.Place
+}
+
+func (r *Env) check(d *decoder, n *node) {
+	if msg, hint := badEnvName(r.Name); msg != "" {
+		d.fail(n.get("name").node.off, hint, "name %s %s", quote(r.Name), msg)
+	}
+}
+
+// badEnvName says what is wrong with a name of env or envs.
+func badEnvName(s string) (msg, hint string) {
+	literal := strings.TrimSuffix(s, "*")
+	switch {
+	case strings.Contains(literal, "*"):
+		return "has a * that isn't at its end", "only one * is allowed, as the last character"
+	case strings.ContainsAny(literal, "= \t\r\n"):
+		return "can't be the name of a variable", "a name holds neither = nor blanks"
+	}
+	return "", ""
+}
+
+func (r *Env) rule() policy.EnvRule {
+	return policy.EnvRule{Name: r.Name, Read: r.Read, Place: r.Place}
+}
+
+// Argv is the words of a command line, or the beginning of one. Unlike other strings, a word may be empty.
+type Argv []string
+
+func (v *Argv) decode(d *decoder, n *node) {
+	if n.kind != aList {
+		d.wrong(n, "a list of words for each command line", "write [[\"status\", \"**\"]]")
+		return
+	}
+	*v = make(Argv, len(n.items))
+	for i, item := range n.items {
+		if (*v)[i] = item.text; item.kind != aString {
+			d.wrong(item, "made of strings", "")
+		} else if strings.IndexByte(item.text, 0) >= 0 {
+			d.fail(item.off, "", "%s holds a NUL character", d.name())
+		}
+	}
+}
+
+// Command is one [access.commands.NAME] table.
+type Command struct {
+	Args     List[Argv] `key:"args" doc:"The allowed beginnings of the arguments; ** as the last element allows any rest." like:"[[\"status\", \"**\"]]"`
+	Envs     List[Text] `key:"envs" doc:"The variables that the program may see."`
+	Match    List[Argv] `key:"match" doc:"Self-tests: command lines that must be allowed."`
+	NotMatch List[Argv] `key:"not_match" doc:"Self-tests: command lines that must be denied."`
+	Place    policy.Place
+}
+
+func (c *Command) check(d *decoder, n *node) {
+	for _, args := range c.Args.Items {
+		for i, a := range args {
+			if a == "**" && i < len(args)-1 {
+				d.fail(n.get("args").off, `only the last element may be "**"`, `"**" in the middle of args %s`, d.here())
+			}
+		}
+	}
+	for _, e := range c.Envs.Items {
+		if msg, hint := badEnvName(e.S); msg != "" {
+			d.errs = append(d.errs, &policy.Error{Place: e.Place, Msg: "name " + quote(e.S) + " " + msg, Hint: hint})
+		}
+	}
+	for _, tests := range []struct {
+		key  string
+		list []Argv
+	}{{"match", c.Match.Items}, {"not_match", c.NotMatch.Items}} {
+		for _, argv := range tests.list {
+			if len(argv) == 0 {
+				d.fail(n.get(tests.key).off, "write the whole command line, the program's name first", "an empty self-test %s", d.here())
+			}
+		}
+	}
+}

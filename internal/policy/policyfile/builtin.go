@@ -1,0 +1,106 @@
+package policyfile
+
+import (
+	"embed"
+	"strings"
+	"sync"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// builtin holds the built-in files: the rule sets that every policy may bring in, and the presets.
+//
+//go:embed builtin
+var builtin embed.FS
+
+// presetPrefix begins the name of a built-in file where a file could be named too.
+const presetPrefix = "preset:"
+
+// presets are the names of the presets, in the order in which they're shown.
+var presets = []string{"readonly", "python", "node", "go", "git"}
+
+// Preset is a built-in policy to extend or to use as it is.
+type Preset struct {
+	Name string // "preset:python"
+	Doc  string // one sentence
+	Text []byte // the file
+}
+
+// Presets lists them.
+func Presets() []Preset {
+	out := make([]Preset, len(presets))
+	for i, name := range presets {
+		text := builtinText("preset_" + name)
+		out[i] = Preset{Name: presetPrefix + name, Doc: firstComment(text), Text: text}
+	}
+	return out
+}
+
+// firstComment joins the comment lines that a file begins with.
+func firstComment(text []byte) string {
+	var words []string
+	for line := range strings.Lines(string(text)) {
+		body, ok := strings.CutPrefix(line, "#")
+		if body = strings.TrimSpace(body); !ok || body == "" {
+			break
+		}
+		words = append(words, body)
+	}
+	return strings.Join(words, " ")
+}
+
+func builtinText(name string) []byte {
+	b, err := builtin.ReadFile("builtin/" + name + ".toml")
+	if err != nil {
+		panic("policyfile: " + err.Error())
+	}
+	return b
+}
+
+// parsed holds the built-in files that were read already: they are the same for every load.
+var parsed sync.Map // of file name to *Policy
+
+// builtinPolicy reads the built-in file name; shown is its name in places.
+func builtinPolicy(name, shown string) *Policy {
+	if p, ok := parsed.Load(name); ok {
+		return p.(*Policy)
+	}
+	p, errs := decodePolicy(shown, builtinText(name))
+	if len(errs) > 0 {
+		panic("policyfile: " + errs.Error())
+	}
+	parsed.Store(name, p)
+	return p
+}
+
+// builtinRules are the fs rules of builtin:NAME for this session, all optional.
+func (l *loader) builtinRules(name string) []policy.FSRule {
+	return l.fsRules(builtinPolicy(name, "builtin:"+name).Access.FS.Items)
+}
+
+// fsRules converts fs rules. In built-in files a path may be a word for something that differs by session; where there's
+// no such thing the rule is left out. In other files a path is always literal.
+func (l *loader) fsRules(items []FS) []policy.FSRule {
+	out := make([]policy.FSRule, 0, len(items))
+	for i := range items {
+		r := items[i].rule()
+		r.Optional = isBuiltin(r.Place.File)
+		if r.Optional {
+			switch r.Path {
+			case "$TMPDIR":
+				r.Path = l.req.TmpDir
+			case "$TERMINAL":
+				r.Path = l.req.Terminal
+			}
+			if r.Path == "" && r.Match == "" {
+				continue
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func isBuiltin(file string) bool {
+	return strings.HasPrefix(file, "builtin:") || strings.HasPrefix(file, presetPrefix)
+}

@@ -1,0 +1,382 @@
+package policyfile
+
+import (
+	"fmt"
+	"reflect"
+	"sort"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// maxErrors is how many mistakes of one file are listed; the rest is counted.
+const maxErrors = 20
+
+// custom is a type of the format that reads itself: a union, a size, a word with a place.
+type custom interface {
+	decode(d *decoder, n *node)
+}
+
+// checker is a table that has rules about its keys together. It's asked after all of them were read without a mistake.
+type checker interface {
+	check(d *decoder, n *node)
+}
+
+var (
+	customType  = reflect.TypeFor[custom]()
+	checkerType = reflect.TypeFor[checker]()
+	placeType   = reflect.TypeFor[policy.Place]()
+)
+
+// decoder fills the format's structs from the tree of one file.
+type decoder struct {
+	file  string
+	src   []byte
+	lines []int    // offsets at which lines begin
+	path  []string // the keys above the value at hand, for messages
+	errs  policy.Errors
+	more  int // mistakes beyond maxErrors
+}
+
+func newDecoder(file string, src []byte) *decoder {
+	d := &decoder{file: file, src: src, lines: make([]int, 1, 64)}
+	for i, c := range src {
+		if c == '\n' {
+			d.lines = append(d.lines, i+1)
+		}
+	}
+	return d
+}
+
+// place converts an offset. Columns count characters, as editors do.
+func (d *decoder) place(off int) policy.Place {
+	off = min(off, len(d.src))
+	line := sort.SearchInts(d.lines, off+1) - 1
+	return policy.Place{File: d.file, Line: line + 1, Col: utf8.RuneCount(d.src[d.lines[line]:off]) + 1}
+}
+
+func (d *decoder) fail(off int, hint, format string, args ...any) {
+	if len(d.errs) == maxErrors {
+		d.more++
+		return
+	}
+	d.errs = append(d.errs, &policy.Error{Place: d.place(off), Msg: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// mistakes are the errors in file order, with a last one that counts what was left out.
+func (d *decoder) mistakes() policy.Errors {
+	sort.SliceStable(d.errs, func(i, j int) bool {
+		a, b := d.errs[i].Place, d.errs[j].Place
+		return a.Line < b.Line || a.Line == b.Line && a.Col < b.Col
+	})
+	if d.more > 0 {
+		last := d.errs[len(d.errs)-1].Place
+		return append(d.errs, &policy.Error{Place: last, Msg: fmt.Sprintf("and %d more mistakes", d.more)})
+	}
+	return d.errs
+}
+
+// here names the table at hand for messages.
+func (d *decoder) here() string {
+	if len(d.path) == 0 {
+		return "at the top level"
+	}
+	return "in [" + strings.Join(d.path, ".") + "]"
+}
+
+// name is the key of the value at hand.
+func (d *decoder) name() string {
+	if len(d.path) == 0 {
+		return "the file"
+	}
+	return shown(d.path[len(d.path)-1])
+}
+
+// shown quotes a key where TOML would have to.
+func shown(key string) string {
+	for _, c := range key {
+		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return quote(key)
+		}
+	}
+	if len(key) > 60 {
+		return quote(key)
+	}
+	return key
+}
+
+func (d *decoder) push(key string) { d.path = append(d.path, shown(key)) }
+func (d *decoder) pop()            { d.path = d.path[:len(d.path)-1] }
+
+// wrong reports a value of the wrong type.
+func (d *decoder) wrong(n *node, want, hint string) {
+	d.fail(n.off, hint, "%s must be %s, not %s", d.name(), want, n.describe())
+}
+
+// describe is the value as it appears in a message.
+func (n *node) describe() string {
+	switch n.kind {
+	case aString:
+		return "the string " + quote(n.text)
+	case aBool:
+		return fmt.Sprint(n.yes)
+	case anInteger:
+		return fmt.Sprintf("the number %d", n.num)
+	}
+	return n.kind.String()
+}
+
+// value fills v, which is addressable, from n.
+func (d *decoder) value(n *node, v reflect.Value, f *field) {
+	if v.Addr().Type().Implements(customType) {
+		v.Addr().Interface().(custom).decode(d, n)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(n, v.Elem(), f)
+	case reflect.Bool:
+		d.bool(n, v)
+	case reflect.Int:
+		d.int(n, v, f)
+	case reflect.String:
+		d.string(n, v, f)
+	case reflect.Slice:
+		d.slice(n, v, f)
+	case reflect.Map:
+		d.mapping(n, v)
+	case reflect.Struct:
+		d.structure(n, v)
+	default:
+		panic("policyfile: a field of type " + v.Type().String())
+	}
+}
+
+func (d *decoder) bool(n *node, v reflect.Value) {
+	if n.kind != aBool {
+		hint := ""
+		if n.kind == aString && (n.text == "true" || n.text == "false") {
+			hint = "leave the quotes out"
+		}
+		d.wrong(n, "true or false", hint)
+		return
+	}
+	v.SetBool(n.yes)
+}
+
+func (d *decoder) int(n *node, v reflect.Value, f *field) {
+	switch {
+	case n.kind != anInteger:
+		d.wrong(n, "a number", "")
+	case n.num < f.min || n.num > f.max:
+		d.fail(n.off, "", "%s must be a number from %d to %d, not %d", d.name(), f.min, f.max, n.num)
+	default:
+		v.SetInt(n.num)
+	}
+}
+
+func (d *decoder) string(n *node, v reflect.Value, f *field) {
+	if s, ok := d.text(n); ok {
+		if f != nil && f.words != nil && !d.word(n.off, s, f.words) {
+			return
+		}
+		v.SetString(s)
+	}
+}
+
+// text is a string without NUL; an empty one is never meant.
+func (d *decoder) text(n *node) (string, bool) {
+	switch {
+	case n.kind != aString:
+		d.wrong(n, "a string", "")
+	case n.text == "":
+		d.fail(n.off, "", "%s is empty", d.name())
+	case strings.IndexByte(n.text, 0) >= 0:
+		d.fail(n.off, "", "%s holds a NUL character", d.name())
+	default:
+		return n.text, true
+	}
+	return "", false
+}
+
+// word tells whether s is one of words, and reports it otherwise.
+func (d *decoder) word(off int, s string, words []string) bool {
+	for _, w := range words {
+		if s == w {
+			return true
+		}
+	}
+	d.fail(off, meant(s, words, ""), "%s must be %s, not %s", d.name(), choice(words), quote(s))
+	return false
+}
+
+func (d *decoder) slice(n *node, v reflect.Value, f *field) {
+	if n.kind != aList {
+		d.wrong(n, "a list", d.listHint(n))
+		return
+	}
+	out := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
+	for i, item := range n.items {
+		d.value(item, out.Index(i), f)
+	}
+	v.Set(out)
+}
+
+// listHint says how a list is written, for somebody who wrote something else.
+func (d *decoder) listHint(n *node) string {
+	switch {
+	case n.kind == aString:
+		return "write [" + quote(n.text) + "]"
+	case n.kind == aTable && n.origin != inline:
+		return "write [[" + strings.Join(d.path, ".") + "]] with two brackets"
+	}
+	return ""
+}
+
+func (d *decoder) mapping(n *node, v reflect.Value) {
+	if n.kind != aTable {
+		d.wrong(n, "a table", "")
+		return
+	}
+	out := reflect.MakeMapWithSize(v.Type(), len(n.keys))
+	for _, e := range n.keys {
+		item := reflect.New(v.Type().Elem()).Elem()
+		d.push(e.name)
+		if e.name == "" {
+			d.fail(e.off, "", "an empty name %s", d.here())
+		} else {
+			d.value(e.node, item, nil)
+		}
+		d.pop()
+		out.SetMapIndex(reflect.ValueOf(e.name), item)
+	}
+	v.Set(out)
+}
+
+func (d *decoder) structure(n *node, v reflect.Value) {
+	if n.kind != aTable {
+		d.wrong(n, "a table", "")
+		return
+	}
+	info := shapeOf(v.Type())
+	before := len(d.errs) + d.more
+	for i := range n.keys {
+		e := &n.keys[i]
+		f := info.field(e.name)
+		if f == nil {
+			d.unknown(e, info)
+			continue
+		}
+		d.push(e.name)
+		d.value(e.node, v.Field(f.index), f)
+		d.pop()
+	}
+	for i := range info.fields {
+		if f := &info.fields[i]; f.required && n.get(f.name) == nil {
+			d.fail(n.off, f.hint(), "%s is missing %s", f.name, d.here())
+		}
+	}
+	if info.place >= 0 {
+		v.Field(info.place).Set(reflect.ValueOf(d.place(n.off)))
+	}
+	if info.checks && before == len(d.errs)+d.more {
+		v.Addr().Interface().(checker).check(d, n)
+	}
+}
+
+func (d *decoder) unknown(e *entry, info *shape) {
+	d.fail(e.off, meant(e.name, info.names(), "the keys here are "), "unknown key %s %s", quote(e.name), d.here())
+}
+
+// field is one key of a table, from its struct tags:
+//
+//	key       its name in the file
+//	doc       what it is, for the schema
+//	words     the closed list of its values
+//	range     "min max" of a number
+//	required  "true"
+//	like      an example, for the schema and for hints
+type field struct {
+	name, doc, like string
+	index           int
+	words           []string
+	min, max        int64
+	required        bool
+	typ             reflect.Type
+}
+
+func (f *field) hint() string {
+	if f.like == "" {
+		return ""
+	}
+	return "for example " + f.name + " = " + f.like
+}
+
+// shape is what the decoder and the schema know of a struct.
+type shape struct {
+	fields []field
+	place  int // index of the field that takes the table's place, or -1
+	checks bool
+}
+
+func (s *shape) field(name string) *field {
+	for i := range s.fields {
+		if s.fields[i].name == name {
+			return &s.fields[i]
+		}
+	}
+	return nil
+}
+
+func (s *shape) names() []string {
+	names := make([]string, len(s.fields))
+	for i := range s.fields {
+		names[i] = s.fields[i].name
+	}
+	return names
+}
+
+var shapes sync.Map // of reflect.Type to *shape
+
+func shapeOf(t reflect.Type) *shape {
+	if s, ok := shapes.Load(t); ok {
+		return s.(*shape)
+	}
+	s := &shape{place: -1, checks: reflect.PointerTo(t).Implements(checkerType)}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Type == placeType {
+			s.place = i
+		}
+		if name := f.Tag.Get("key"); name != "" {
+			s.fields = append(s.fields, newField(f, i, name))
+		}
+	}
+	shapes.Store(t, s)
+	return s
+}
+
+func newField(f reflect.StructField, i int, name string) field {
+	out := field{
+		name: name, index: i, typ: f.Type, doc: f.Tag.Get("doc"), like: f.Tag.Get("like"),
+		words: strings.Fields(f.Tag.Get("words")), required: f.Tag.Get("required") == "true",
+		max: 1<<63 - 1,
+	}
+	if len(out.words) == 0 {
+		out.words = nil
+	}
+	if r := f.Tag.Get("range"); r != "" {
+		if _, err := fmt.Sscan(r, &out.min, &out.max); err != nil {
+			panic("policyfile: bad range of " + f.Name)
+		}
+	}
+	return out
+}
+
+// decode fills the format's struct that into points to.
+func (d *decoder) decode(n *node, into any) {
+	d.value(n, reflect.ValueOf(into).Elem(), nil)
+}

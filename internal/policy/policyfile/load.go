@@ -1,0 +1,225 @@
+package policyfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Limits of what a file may pull in.
+const (
+	maxDepth = 16  // files that extend each other
+	maxFiles = 200 // of one load
+)
+
+// Request says which policies are wanted, and for whom.
+type Request struct {
+	Policies []string // files, or "preset:NAME", in order; none means the default policy
+	HostDir  string   // where the host's policies are; "" for none
+
+	Tool     string // the tool whose own access counts; "" for none
+	Agent    string // who acts, for the layers of single agents, and so on
+	Profile  string
+	Provider string
+	Group    string
+	Depth    int // of sub-agents; 0 is the agent itself
+
+	Workspace string // overrides what the files say; relative to Dir
+	Limits    string // further limits, "memory=1GiB,pids=64"; they only narrow
+
+	Dir      string // the current folder, absolute
+	Home     string // the invoking user's home, absolute
+	Path     string // the session's PATH
+	TmpDir   string // the session's private TMPDIR; "" when there is none
+	Terminal string // the session's own terminal device; "" when there is none
+}
+
+// Document is every file that was read, as written.
+type Document struct {
+	Files []*File // the host's first, each after those that it extends
+}
+
+// File is one policy file.
+type File struct {
+	Name      string // as shown in places
+	Path      string // absolute; "" for a built-in one
+	Authority policy.Authority
+	Policy    *Policy
+}
+
+// Load reads the policies that req names and everything they extend, and merges them. The error is policy.Errors.
+func Load(req Request, files Files) (*policy.Source, *Document, error) {
+	l := &loader{req: req, files: files, seen: map[string]bool{}}
+	l.host()
+	l.seen = map[string]bool{} // the session may extend what the host does
+	for _, name := range req.Policies {
+		l.open(name, name, policy.Session, nil)
+	}
+	if err := l.errs.Err(); err != nil {
+		return nil, nil, err
+	}
+	src := l.source()
+	if err := l.errs.Err(); err != nil {
+		return nil, nil, err
+	}
+	return src, &l.doc, nil
+}
+
+// loader is one Load under way.
+type loader struct {
+	req   Request
+	files Files
+	doc   Document
+	seen  map[string]bool // files of the authority at hand that were read, by absolute path or preset name
+	errs  policy.Errors
+}
+
+func (l *loader) fail(at policy.Place, hint, format string, args ...any) {
+	l.errs = append(l.errs, &policy.Error{Place: at, Msg: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// host reads the host's policies in the order of their names. What can't be read there is an error: otherwise whoever
+// can hide a file could lift it.
+func (l *loader) host() {
+	if l.req.HostDir == "" {
+		return
+	}
+	names, err := l.files.List(l.req.HostDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		l.fail(policy.Place{File: l.req.HostDir}, "the host's policies must be owned by root and not writable by others",
+			"the host's policies can't be used: %s", reason(err))
+		return
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".toml") && !strings.HasPrefix(name, ".") {
+			path := filepath.Join(l.req.HostDir, name)
+			l.open(path, path, policy.Host, nil)
+		}
+	}
+}
+
+// step is a file on the way from the one that was asked for to the one at hand.
+type step struct {
+	file string // absolute, or a preset's name
+	name string // as shown
+	at   *Text  // the entry of extends that named it; nil for the first
+	from *step
+}
+
+// open reads a file and what it extends, if it wasn't read yet. shown is its name in places.
+func (l *loader) open(name, shown string, who policy.Authority, from *step) {
+	l.openEntry(name, shown, who, nil, from)
+}
+
+func (l *loader) openEntry(name, shown string, who policy.Authority, entry *Text, from *step) {
+	place := policy.Place{File: shown}
+	if entry != nil {
+		place = entry.Place
+	}
+	if name == "" {
+		l.fail(policy.Place{File: "--policy"}, "", "the name of the policy is empty")
+		return
+	}
+	if preset, ok := strings.CutPrefix(name, presetPrefix); ok {
+		l.openPreset(preset, who, place)
+		return
+	}
+	s := &step{absolute(name, l.req.Dir), shown, entry, from}
+	if l.cyclic(s, place) || l.seen[s.file] {
+		return
+	}
+	if l.seen[s.file] = true; len(l.seen) > maxFiles {
+		l.fail(place, "", "more than %d policy files", maxFiles)
+		return
+	}
+	p := l.read(s, who, place)
+	if p == nil {
+		return
+	}
+	for i := range p.Extends {
+		l.extend(&p.Extends[i], who, s)
+	}
+	l.doc.Files = append(l.doc.Files, &File{Name: shown, Path: s.file, Authority: who, Policy: p})
+}
+
+// extend opens one entry of extends, relative to the folder of the file that has it.
+func (l *loader) extend(e *Text, who policy.Authority, s *step) {
+	if strings.HasPrefix(e.S, presetPrefix) || filepath.IsAbs(e.S) {
+		l.openEntry(e.S, e.S, who, e, s)
+		return
+	}
+	l.openEntry(filepath.Join(filepath.Dir(s.file), e.S), filepath.Join(filepath.Dir(s.name), e.S), who, e, s)
+}
+
+// cyclic reports a file that extends itself through others, and a chain that is too long.
+func (l *loader) cyclic(s *step, place policy.Place) bool {
+	chain := s.name
+	depth := 0
+	for at := s.from; at != nil; at = at.from {
+		chain = at.name + " -> " + chain
+		if depth++; at.file == s.file {
+			l.fail(place, "take one of them out of extends", "a cycle of extends: %s", chain)
+			return true
+		}
+	}
+	if depth > maxDepth {
+		l.fail(place, "", "extends goes through more than %d files", maxDepth)
+		return true
+	}
+	return false
+}
+
+func (l *loader) openPreset(name string, who policy.Authority, place policy.Place) {
+	shown := presetPrefix + name
+	if !slices.Contains(presets, name) {
+		l.fail(place, meant(name, presets, "there are "), "unknown preset %s", quote(name))
+		return
+	}
+	if !l.seen[shown] {
+		l.seen[shown] = true
+		l.doc.Files = append(l.doc.Files, &File{Name: shown, Authority: who, Policy: builtinPolicy("preset_"+name, shown)})
+	}
+}
+
+// read reads and decodes one file; nil after a mistake.
+func (l *loader) read(s *step, who policy.Authority, place policy.Place) *Policy {
+	get := l.files.Read
+	if who == policy.Host {
+		get = l.files.ReadTrusted
+	}
+	src, err := get(s.file, maxFile+1)
+	if err != nil {
+		hint := ""
+		if errors.Is(err, fs.ErrNotExist) && slices.Contains(presets, strings.TrimSuffix(filepath.Base(s.file), ".toml")) {
+			hint = "the built-in one is " + presetPrefix + strings.TrimSuffix(filepath.Base(s.file), ".toml")
+		}
+		l.fail(place, hint, "can't read policy %s: %s", quote(s.name), reason(err))
+		return nil
+	}
+	p, errs := decodePolicy(s.name, src)
+	if len(errs) > 0 {
+		l.errs = append(l.errs, errs...)
+		return p
+	}
+	return p
+}
+
+// reason is an error without the path, which the message has already.
+func reason(err error) string {
+	var pe *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "no such file"
+	case errors.As(err, &pe):
+		return pe.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,293 @@
+package policyfile
+
+import (
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// source merges what was read into one layer for each authority.
+func (l *loader) source() *policy.Source {
+	src := &policy.Source{Name: "default", Home: l.req.Home, Path: l.req.Path, TmpDir: l.req.TmpDir}
+	src.Workspace = l.workspace()
+	for _, f := range l.doc.Files {
+		if f.Path != "" && !slices.Contains(src.Files, f.Path) {
+			src.Files = append(src.Files, f.Path)
+		}
+		if w := f.Policy.Workspace; w != nil && f.Authority == policy.Host {
+			l.fail(w.Place, "take it out", "a policy of the host can't choose the workspace")
+		}
+		if f.Authority == policy.Session {
+			src.Name = f.title()
+		}
+	}
+	var pieces [policy.NumAuthorities][]piece
+	for _, f := range l.doc.Files {
+		for _, p := range l.pieces(f) {
+			pieces[p.who] = append(pieces[p.who], p)
+		}
+	}
+	l.separate(&pieces)
+	for who := range pieces {
+		l.layer(src, policy.Authority(who), pieces[who])
+	}
+	src.Limits = l.limits(&pieces)
+	return src
+}
+
+// title is the policy's name, or the file's.
+func (f *File) title() string {
+	if f.Policy.Name != "" {
+		return f.Policy.Name
+	}
+	return strings.TrimSuffix(filepath.Base(f.Name), ".toml")
+}
+
+// workspace is the one that was asked for, else that of the last file of the session that has one, else the project
+// around the current folder.
+func (l *loader) workspace() string {
+	if l.req.Workspace != "" {
+		return absolute(l.req.Workspace, l.req.Dir)
+	}
+	for _, f := range slices.Backward(l.doc.Files) {
+		if w := f.Policy.Workspace; w != nil && f.Authority == policy.Session {
+			return l.expand(w, f)
+		}
+	}
+	return findWorkspace(l.req.Dir, l.files)
+}
+
+// expand resolves a workspace as the file means it: relative to the file's folder, or to the home.
+func (l *loader) expand(w *Text, f *File) string {
+	if rest, ok := strings.CutPrefix(w.S, "~"); ok && (rest == "" || rest[0] == '/') {
+		return filepath.Join(l.req.Home, rest)
+	}
+	dir := l.req.Dir
+	if f.Path != "" {
+		dir = filepath.Dir(f.Path)
+	}
+	return absolute(w.S, dir)
+}
+
+// piece is what one file, or one part of it, says for one authority.
+type piece struct {
+	who    policy.Authority
+	file   *File
+	access *Access
+	limits *Limits
+	tool   string // the pattern whose access it is; "" for the rest
+}
+
+// pieces takes a file apart: its own [access], that of the tool, and those of the other authorities.
+func (l *loader) pieces(f *File) []piece {
+	out := []piece{{who: f.Authority, file: f, access: f.Policy.Access, limits: &f.Policy.Limits}}
+	a := &f.Policy.Authorities
+	add := func(who policy.Authority, s *Stage) {
+		if s == nil {
+			return
+		}
+		out = append(out, piece{who: who, file: f, access: s.Access, limits: &s.Limits})
+		if p := s.Providers[l.req.Provider]; p != nil {
+			out = append(out, piece{who: who, file: f, access: p.Access, limits: &p.Limits})
+		}
+	}
+	named := func(who policy.Authority, n *Named, name string) {
+		if n != nil {
+			add(who, &n.Stage)
+			add(who, n.Names[name])
+		}
+	}
+	add(policy.Profile, f.Policy.Profiles[l.req.Profile])
+	named(policy.Profile, a.Profile, l.req.Profile)
+	named(policy.Provider, a.Provider, l.req.Provider)
+	add(policy.Global, a.Global)
+	named(policy.Agent, a.Agent, l.req.Agent)
+	named(policy.Group, a.Group, l.req.Group)
+	add(policy.Sandbox, a.Sandbox)
+	if l.req.Depth > 0 {
+		add(policy.Subagent, a.Subagent)
+	}
+	return append(out, l.toolPieces(f)...)
+}
+
+// separate refuses to merge what a session's file says for an authority with what the host says for it: merging could
+// widen it.
+func (l *loader) separate(pieces *[policy.NumAuthorities][]piece) {
+	for who, list := range pieces {
+		host := slices.IndexFunc(list, func(p piece) bool { return p.access != nil && p.file.Authority == policy.Host })
+		own := slices.IndexFunc(list, func(p piece) bool { return p.access != nil && p.file.Authority != policy.Host })
+		if host >= 0 && own >= 0 {
+			l.fail(list[own].access.Place, "take it out; it could only be said in the host's files",
+				"%s already speaks for authority %s", list[host].access.Place, policy.Authority(who))
+		}
+	}
+}
+
+// layer merges the pieces of one authority and appends its layer.
+func (l *loader) layer(src *policy.Source, who policy.Authority, pieces []piece) {
+	slices.SortStableFunc(pieces, func(a, b piece) int { return compareTools(a.tool, b.tool) })
+	m := merged{runtime: true, protect: policy.ProtectOff}
+	if who == policy.Session {
+		m.protect = policy.ProtectAuto
+	}
+	for _, p := range pieces {
+		if p.access != nil {
+			m.add(l, p.access)
+		}
+	}
+	if !m.given {
+		if who != policy.Session {
+			return
+		}
+		m.add(l, builtinPolicy("default", "builtin:default").Access)
+	}
+	m.Authority, m.Protect = who, m.protect
+	if m.runtime {
+		m.Runtime = l.builtinRules("runtime")
+	}
+	if m.protect != policy.ProtectOff {
+		m.Protected = l.builtinRules("protect")
+	}
+	src.Layers = append(src.Layers, m.SourceLayer)
+}
+
+// merged is a layer in the making.
+type merged struct {
+	policy.SourceLayer
+	given   bool
+	runtime bool
+	protect policy.ProtectMode
+}
+
+// add merges a later [access] in.
+func (m *merged) add(l *loader, a *Access) {
+	m.given = true
+	m.Place = a.Place
+	for r, s := range a.Default {
+		if s != policy.Undeclared {
+			m.Defaults[r] = s
+		}
+	}
+	if a.Runtime != nil {
+		m.runtime = *a.Runtime
+	}
+	if a.Protect != nil {
+		m.protect = policy.ProtectMode(*a.Protect)
+	}
+	if a.Namespaces != nil {
+		m.Namespaces = *a.Namespaces
+	}
+	if a.TLSIntercept != nil {
+		m.TLSIntercept = *a.TLSIntercept
+	}
+	m.addSyscalls(a.Syscalls)
+	m.Capabilities = join(m.Capabilities, convert(a.Capabilities, Text.string), same)
+	m.Degraded = join(m.Degraded, convert(a.Degraded, func(t Text) policy.Degraded {
+		return policy.Degraded{ID: t.S, Place: t.Place}
+	}), func(a, b policy.Degraded) bool { return a.ID == b.ID })
+	m.addRules(l, a)
+}
+
+func (m *merged) addRules(l *loader, a *Access) {
+	m.FS = join(m.FS, List[policy.FSRule]{a.FS.Strategy, l.fsRules(a.FS.Items), a.FS.Given}, func(a, b policy.FSRule) bool {
+		a.Place, b.Place, a.Optional, b.Optional = policy.Place{}, policy.Place{}, false, false
+		return a == b
+	})
+	m.Net = join(m.Net, convert(a.Net, func(r Net) policy.NetRule { return r.rule() }), func(a, b policy.NetRule) bool {
+		a.Place, b.Place = policy.Place{}, policy.Place{}
+		return reflect.DeepEqual(a, b)
+	})
+	m.Env = join(m.Env, convert(a.Env, func(r Env) policy.EnvRule { return r.rule() }), func(a, b policy.EnvRule) bool {
+		return a.Name == b.Name && a.Read == b.Read
+	})
+	m.addCommands(&a.Commands)
+}
+
+func (m *merged) addSyscalls(s *Syscalls) {
+	if s == nil {
+		return
+	}
+	m.Syscalls.Place = s.Place
+	if s.Profile != "" {
+		m.Syscalls.Profile = s.Profile
+	}
+	m.Syscalls.Allow = join(m.Syscalls.Allow, convert(s.Allow, Text.string), same)
+	m.Syscalls.Deny = join(m.Syscalls.Deny, convert(s.Deny, Text.string), same)
+}
+
+// addCommands merges by program: tables of one program key by key, others beside each other.
+func (m *merged) addCommands(set *CommandSet) {
+	if set.Strategy == Replace {
+		m.Commands = nil
+	}
+	var fresh []policy.CommandRule
+	for i := range set.Items {
+		c := &set.Items[i]
+		rule := policy.CommandRule{Name: c.Name}
+		at := slices.IndexFunc(m.Commands, func(r policy.CommandRule) bool { return r.Name == c.Name })
+		if at >= 0 {
+			rule = m.Commands[at]
+		}
+		rule.Place = c.Place
+		rule.Args, rule.HasArgs = joinArgv(rule.Args, c.Args), rule.HasArgs || c.Args.Given
+		rule.Envs, rule.HasEnvs = join(rule.Envs, convert(c.Envs, Text.string), same), rule.HasEnvs || c.Envs.Given
+		rule.Match = joinArgv(rule.Match, c.Match)
+		rule.NotMatch = joinArgv(rule.NotMatch, c.NotMatch)
+		if at >= 0 {
+			m.Commands[at] = rule
+		} else {
+			fresh = append(fresh, rule)
+		}
+	}
+	if set.Strategy == Prepend {
+		m.Commands = slices.Concat(fresh, m.Commands)
+	} else {
+		m.Commands = slices.Concat(m.Commands, fresh)
+	}
+}
+
+func joinArgv(earlier [][]string, later List[Argv]) [][]string {
+	return join(earlier, convert(later, func(a Argv) []string { return a }), slices.Equal[[]string])
+}
+
+func (t Text) string() string { return t.S }
+
+func same(a, b string) bool { return a == b }
+
+// convert changes what a list holds.
+func convert[A, B any](l List[A], f func(A) B) List[B] {
+	out := List[B]{Strategy: l.Strategy, Given: l.Given}
+	if len(l.Items) > 0 {
+		out.Items = make([]B, len(l.Items))
+		for i, x := range l.Items {
+			out.Items[i] = f(x)
+		}
+	}
+	return out
+}
+
+// limits merges inside each authority and takes the smallest over all, and over those that were asked for.
+func (l *loader) limits(pieces *[policy.NumAuthorities][]piece) policy.Limits {
+	var all policy.Limits
+	for _, list := range pieces {
+		// The host's and the session's words for one authority are two, as with access.
+		var host, own policy.Limits
+		for _, p := range list {
+			if p.limits == nil {
+				continue
+			}
+			if p.file.Authority == policy.Host {
+				p.limits.over(&host)
+			} else {
+				p.limits.over(&own)
+			}
+		}
+		all = restrict(all, restrict(host, own))
+	}
+	asked, errs := parseLimits(l.req.Limits)
+	l.errs = append(l.errs, errs...)
+	return restrict(all, asked)
+}

@@ -1,0 +1,43 @@
+package policyfile
+
+import "github.com/toolguard/toolguard/internal/policy"
+
+// version is the only version of the format so far.
+const version = 1
+
+// Policy is a whole file.
+type Policy struct {
+	Version     int               `key:"version" required:"true" like:"1" doc:"The version of the format: 1."`
+	Name        string            `key:"name" doc:"Shown in events; the file's name when left out."`
+	Extends     []Text            `key:"extends" doc:"Earlier layers of the same authority, in order: files relative to this one's folder, or preset:NAME." like:"[\"preset:python\"]"`
+	Workspace   *Text             `key:"workspace" doc:"The folder that relative paths are relative to, itself relative to this file's folder; when left out, the nearest folder above the current one that looks like a project."`
+	Access      *Access           `key:"access" doc:"What is granted."`
+	Limits      Limits            `key:"limits" doc:"Limits of the session."`
+	Tools       map[string]*Tool  `key:"tools" doc:"What is said of single tools, by name or pattern."`
+	Groups      map[string]*Group `key:"groups" doc:"Groups of tools, for group:NAME in patterns."`
+	Profiles    map[string]*Stage `key:"profiles" doc:"Stages of visibility to choose from."`
+	Authorities Authorities       `key:"authorities" doc:"What other authorities than the session say."`
+	Gate        *Gate             `key:"gate" doc:"How tool calls are judged before they run."`
+	Approvals   *Approvals        `key:"approvals" doc:"When a human is asked."`
+	Hooks       Hooks             `key:"hooks" doc:"What is run around tool calls."`
+	Place       policy.Place
+}
+
+func (p *Policy) check(d *decoder, n *node) {
+	if p.Version != version {
+		d.fail(n.get("version").node.off, "this toolguard reads version 1", "version %d is unknown", p.Version)
+	}
+}
+
+// decodePolicy reads one file. The errors are in file order.
+func decodePolicy(name string, src []byte) (*Policy, policy.Errors) {
+	d := newDecoder(name, src)
+	root, err := parse(src)
+	if err != nil {
+		d.fail(err.off, err.hint, "%s", err.msg)
+		return nil, d.mistakes()
+	}
+	p := new(Policy)
+	d.decode(root, p)
+	return p, d.mistakes()
+}

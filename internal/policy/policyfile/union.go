@@ -1,0 +1,211 @@
+package policyfile
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Strategy is how a list goes together with the same list of earlier files.
+type Strategy string
+
+// The strategies.
+const (
+	Append  Strategy = "append"  // after the earlier ones
+	Prepend Strategy = "prepend" // before the earlier ones
+	Replace Strategy = "replace" // instead of the earlier ones
+	Dedup   Strategy = "dedup"   // after the earlier ones, without those that are there already
+)
+
+var strategies = []string{string(Append), string(Prepend), string(Replace), string(Dedup)}
+
+// List is a list in either of its forms: [ … ], or { strategy = "…", value = [ … ] }.
+type List[T any] struct {
+	Strategy Strategy // Append for the plain form
+	Items    []T
+	Given    bool // whether the key was in the file
+}
+
+func (l *List[T]) decode(d *decoder, n *node) {
+	l.Given = true
+	value, s := d.merged(n)
+	l.Strategy = s
+	if value != nil {
+		d.value(value, reflect.ValueOf(&l.Items).Elem(), nil)
+	}
+}
+
+// merged takes the form with a strategy apart; of any other value it's the value itself. It returns nil after a mistake.
+func (d *decoder) merged(n *node) (*node, Strategy) {
+	if n.kind != aTable || n.get("strategy") == nil && n.get("value") == nil {
+		return n, Append
+	}
+	var form struct {
+		Strategy string `key:"strategy" words:"append prepend replace dedup" required:"true"`
+		Value    raw    `key:"value" required:"true"`
+	}
+	d.structure(n, reflect.ValueOf(&form).Elem())
+	return form.Value.node, Strategy(form.Strategy)
+}
+
+// raw is a value that is decoded later.
+type raw struct{ node *node }
+
+func (r *raw) decode(_ *decoder, n *node) { r.node = n }
+
+// join merges a later list into an earlier one.
+func join[T any](earlier []T, later List[T], same func(a, b T) bool) []T {
+	switch later.Strategy {
+	case Replace:
+		return slices.Clip(later.Items)
+	case Prepend:
+		return slices.Concat(later.Items, earlier)
+	case Dedup:
+		out := slices.Clip(earlier)
+		for _, x := range later.Items {
+			if !slices.ContainsFunc(out, func(y T) bool { return same(x, y) }) {
+				out = append(out, x)
+			}
+		}
+		return out
+	}
+	return slices.Concat(earlier, later.Items)
+}
+
+// Default is the word or table of `default`.
+type Default [policy.NumResources]policy.Stance
+
+func (v *Default) decode(d *decoder, n *node) {
+	words := []string{"deny", "allow"}
+	if n.kind == aString {
+		if d.word(n.off, n.text, words) {
+			for i := range v {
+				v[i] = stance(n.text)
+			}
+		}
+		return
+	}
+	if n.kind != aTable {
+		d.wrong(n, `"deny", "allow" or a table`, "")
+		return
+	}
+	var t struct {
+		FS       string `key:"fs" words:"deny allow"`
+		Net      string `key:"net" words:"deny allow"`
+		Env      string `key:"env" words:"deny allow"`
+		Commands string `key:"commands" words:"deny allow"`
+	}
+	d.structure(n, reflect.ValueOf(&t).Elem())
+	*v = Default{policy.FS: stance(t.FS), policy.Net: stance(t.Net), policy.Env: stance(t.Env), policy.Commands: stance(t.Commands)}
+}
+
+func stance(word string) policy.Stance {
+	switch word {
+	case "allow":
+		return policy.Allow
+	case "deny":
+		return policy.Deny
+	}
+	return policy.Undeclared
+}
+
+// Protect is the value of `protect`.
+type Protect policy.ProtectMode
+
+func (v *Protect) decode(d *decoder, n *node) {
+	switch {
+	case n.kind == aBool && n.yes:
+		*v = Protect(policy.ProtectOn)
+	case n.kind == aBool:
+		*v = Protect(policy.ProtectOff)
+	case n.kind == aString && n.text == "auto":
+		*v = Protect(policy.ProtectAuto)
+	default:
+		hint := ""
+		if n.kind == aString {
+			if hint = meant(n.text, []string{"auto"}, ""); n.text == "true" || n.text == "false" {
+				hint = "leave the quotes out"
+			}
+		}
+		d.wrong(n, `"auto", true or false`, hint)
+	}
+}
+
+// Syscalls is the value of `syscalls`, a word or a table.
+type Syscalls struct {
+	Profile string     `key:"profile" words:"default strict" doc:"The profile that the lists change."`
+	Allow   List[Text] `key:"allow" doc:"System calls to take out of the profile's refused ones."`
+	Deny    List[Text] `key:"deny" doc:"System calls to refuse as well."`
+	Place   policy.Place
+}
+
+func (v *Syscalls) decode(d *decoder, n *node) {
+	v.Place = d.place(n.off)
+	switch n.kind {
+	case aString:
+		if d.word(n.off, n.text, []string{"default", "strict"}) {
+			v.Profile = n.text
+		}
+	case aTable:
+		type plain Syscalls // without this method
+		d.structure(n, reflect.ValueOf((*plain)(v)).Elem())
+	default:
+		d.wrong(n, `"default", "strict" or a table`, "")
+	}
+}
+
+// CommandSet is [access.commands]: tables by program, in file order.
+type CommandSet struct {
+	Strategy Strategy
+	Items    []NamedCommand
+	Given    bool
+}
+
+// NamedCommand is a Command with the program it's about.
+type NamedCommand struct {
+	Name string
+	Command
+}
+
+func (c *CommandSet) decode(d *decoder, n *node) {
+	c.Given, c.Strategy = true, Append
+	// A program may be called strategy; its value is a table then, not a word.
+	if n.kind == aTable {
+		if e := n.get("strategy"); e != nil && e.node.kind == aString {
+			n, c.Strategy = d.merged(n)
+		}
+	}
+	switch {
+	case n == nil:
+		return
+	case n.kind != aTable:
+		d.wrong(n, "a table of tables", "write [access.commands.NAME] for each program")
+		return
+	}
+	c.Items = make([]NamedCommand, len(n.keys))
+	for i, e := range n.keys {
+		c.Items[i].Name = e.name
+		d.push(e.name)
+		d.commandName(&e)
+		d.structure(e.node, reflect.ValueOf(&c.Items[i].Command).Elem())
+		d.pop()
+	}
+}
+
+// commandName checks that a program is named so that it can be found: by a bare name or an absolute path.
+func (d *decoder) commandName(e *entry) {
+	for i := range len(e.name) {
+		if e.name[i] == 0 {
+			d.fail(e.off, "", "a NUL character in a program's name")
+			return
+		}
+		if e.name[i] == '/' && e.name[0] != '/' {
+			d.fail(e.off, "write its name alone, or its absolute path", "program %s is a relative path", quote(e.name))
+			return
+		}
+	}
+	if e.name == "" {
+		d.fail(e.off, "", "a program without a name")
+	}
+}
