@@ -30,7 +30,7 @@ type Group struct {
 }
 
 // New makes the cgroup of a session, with its limits. It fails rather than leave a limit out.
-func New(id string, limits policy.Limits, f Facts) (g *Group, err error) {
+func New(id string, limits policy.Limits, f Facts) (_ *Group, err error) {
 	if !validID.MatchString(id) {
 		return nil, fmt.Errorf("cgroup: %q can't be a session's name", id)
 	}
@@ -41,7 +41,7 @@ func New(id string, limits policy.Limits, f Facts) (g *Group, err error) {
 	if err := os.Mkdir(parent, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	g = &Group{path: filepath.Join(parent, id)}
+	g := &Group{path: filepath.Join(parent, id)}
 	if err := os.Mkdir(g.path, 0o755); err != nil {
 		return nil, err // one that exists is somebody else's
 	}

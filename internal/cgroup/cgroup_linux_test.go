@@ -1,0 +1,230 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// facts skips a test on a machine that has no cgroups to make. Whoever may write the hierarchy isn't excused.
+func facts(t *testing.T) Facts {
+	t.Helper()
+	f := Probe()
+	if f.Base == "" {
+		if os.Geteuid() == 0 && f.Mount != "" && unix.Access(f.Mount, unix.W_OK) == nil {
+			t.Fatalf("no base although %s is writable: %s", f.Mount, f.Why)
+		}
+		t.Skipf("needs a writable cgroup v2: %s", f.Why)
+	}
+	return f
+}
+
+func name(t *testing.T) string { return fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano()) }
+
+func group(t *testing.T, l policy.Limits, f Facts) *Group {
+	t.Helper()
+	g, err := New(name(t), l, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		g.Kill()
+		g.WaitEmpty(context.Background())
+		g.Remove()
+	})
+	return g
+}
+
+func TestProbeAgreesWithKernel(t *testing.T) {
+	f := facts(t)
+	var st unix.Statfs_t
+	if err := unix.Statfs(f.Mount, &st); err != nil || st.Type != unix.CGROUP2_SUPER_MAGIC {
+		t.Fatalf("%s: type %#x, %v; want a cgroup v2 file system", f.Mount, st.Type, err)
+	}
+	if f.Mode == Hybrid && f.Why == "" && len(f.Controllers) < 4 {
+		t.Errorf("a hybrid machine without controllers doesn't say what is missing: %+v", f)
+	}
+}
+
+// TestKillReachesDetached starts a shell that leaves its session and its parent, and a plain one that isn't in the
+// group as control.
+func TestKillReachesDetached(t *testing.T) {
+	g := group(t, policy.Limits{}, facts(t))
+	outside := exec.Command("sleep", "60")
+	if err := outside.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer outside.Wait()
+	defer outside.Process.Kill()
+
+	// The shell waits for a line, so that it is in the group before it forks.
+	cmd := exec.Command("sh", "-c", "read x; setsid sh -c 'sleep 60 & sleep 60' & setsid sleep 60 & exit 0")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Add(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(in)
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := g.Populated(); err != nil || !left {
+		t.Fatalf("populated = %v, %v after the first process; want those it left behind", left, err)
+	}
+	if err := g.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := g.WaitEmpty(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := outside.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("a process outside the group was killed too: %v", err)
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(g.Path()); !os.IsNotExist(err) {
+		t.Errorf("still there: %v", err)
+	}
+}
+
+func TestWaitEmptyEndsWithContext(t *testing.T) {
+	g := group(t, policy.Limits{}, facts(t))
+	cmd := exec.Command("sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := g.WaitEmpty(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("WaitEmpty with a process inside = %v", err)
+	}
+}
+
+func TestRemoveRefusesPopulated(t *testing.T) {
+	g := group(t, policy.Limits{}, facts(t))
+	cmd := exec.Command("sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	if err := g.Remove(); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("Remove with a process inside = %v", err)
+	}
+}
+
+func TestNewIsExclusive(t *testing.T) {
+	f := facts(t)
+	id := name(t)
+	g, err := New(id, policy.Limits{}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Remove()
+	if _, err := New(id, policy.Limits{}, f); !os.IsExist(err) {
+		t.Errorf("the second of the same name: %v", err)
+	}
+}
+
+func TestNewRefusesNames(t *testing.T) {
+	f := facts(t)
+	for _, id := range []string{"", "..", "a/b", "../x", "a\nb", ".hidden", strings.Repeat("a", 65)} {
+		if g, err := New(id, policy.Limits{}, f); err == nil {
+			g.Remove()
+			t.Errorf("New(%q) made a cgroup", id)
+		}
+	}
+}
+
+// TestLimitsHoldOrRefuse: where the controllers are, the limit holds against a real process; where they aren't, New
+// fails and leaves nothing.
+func TestLimitsHoldOrRefuse(t *testing.T) {
+	f := facts(t)
+	l := policy.Limits{Pids: policy.Count{N: 4}}
+	if !f.Has("pids") {
+		id := name(t)
+		if g, err := New(id, l, f); err == nil {
+			g.Remove()
+			t.Fatal("a limit that can't be set was accepted")
+		} else if !strings.Contains(err.Error(), "limits.pids") {
+			t.Errorf("the error doesn't name the limit: %v", err)
+		}
+		if _, err := os.Stat(f.Mount + f.Base + "/" + parentName + "/" + id); !os.IsNotExist(err) {
+			t.Errorf("a cgroup was left behind: %v", err)
+		}
+		return
+	}
+	g := group(t, l, f)
+	cmd := exec.Command("sh", "-c", "for i in 1 2 3 4 5 6 7 8; do sleep 1 & done; wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Errorf("eight processes under a limit of four: %s", out)
+	}
+	if e, err := g.Events(); err != nil || e.PidsMax == 0 {
+		t.Errorf("events = %+v, %v; want the refused forks", e, err)
+	}
+}
+
+func TestDisksAreTheMachines(t *testing.T) {
+	got, err := disks("/sys/block")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir("/sys/block")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(entries) {
+		t.Errorf("%d of %d disks", len(got), len(entries))
+	}
+}
+
+// BenchmarkAdd shows why the launch prefers CLONE_INTO_CGROUP.
+func BenchmarkAdd(b *testing.B) {
+	f := Probe()
+	if f.Base == "" {
+		b.Skip(f.Why)
+	}
+	b.StopTimer()
+	for i := range b.N {
+		g, err := New(fmt.Sprintf("bench-%d-%d", os.Getpid(), i), policy.Limits{}, f)
+		if err != nil {
+			b.Fatal(err)
+		}
+		cmd := exec.Command("sleep", "60")
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		err = g.Add(cmd.Process.Pid)
+		b.StopTimer()
+		cmd.Process.Kill()
+		cmd.Wait()
+		if err := errors.Join(err, g.Remove()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
