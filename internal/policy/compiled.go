@@ -25,6 +25,7 @@ const (
 type Compiled struct {
 	Name      string
 	Workspace string // canonical
+	Path      string // the session's PATH, as it was used to find programs
 	TmpDir    string // canonical, or ""
 	Digest    string // lower-case hex SHA-256 over the canonical form; the TMPDIR's name isn't part of it
 	Files     []string
@@ -67,11 +68,12 @@ type Rule struct {
 	Command *CompiledCommand
 }
 
-// Origin says which of the built-in rule sets a rule belongs to.
+// Builtin says whether a rule is toolguard's own or comes from one of the rule sets and presets it brings.
 func (r *Rule) Builtin() bool { return r.Authority == Builtin || isBuiltinFile(r.Place.File) }
 
 // CompiledFS is an fs rule with its path resolved.
 type CompiledFS struct {
+	Written   string   // path or match, as written
 	Path      string   // canonical, for a literal rule; the canonical BASE for a pattern ("/" for the whole machine)
 	Last      string   // LAST as written, for a pattern: a name, PREFIX* or *SUFFIX; "" for a literal rule
 	Names     []string // the NAMEs after LAST
@@ -104,6 +106,7 @@ type Answer struct {
 	Authority Authority
 	Target    string // as resolved
 	Suggest   string // for a deny: the smallest rule that would allow it, as TOML; may be empty when none can
+	Note      string // what the reason code can't say: why a target couldn't be understood; may be empty
 }
 
 // Status is how far a backend enforces a rule. The zero value is the worst.

@@ -1,0 +1,129 @@
+package policy
+
+import (
+	"path"
+	"strings"
+)
+
+// asked is a question with its target understood.
+type asked struct {
+	Question
+	target  string // as decided on
+	net     NetTarget
+	program string
+	note    string // why it couldn't be understood
+}
+
+// Ask decides any question, as text.
+func (c *Compiled) Ask(sys System, q Question) (Verdict, Answer) {
+	v, a := c.ask(sys, q)
+	return v, c.answer(v, a)
+}
+
+// Describe makes a verdict readable. target is what was decided on; "" takes the question's.
+func (c *Compiled) Describe(v Verdict, q Question, target string) Answer {
+	a := asked{Question: q, target: target}
+	if target == "" {
+		a.target = q.Target
+	}
+	if q.Resource == Net {
+		if t, err := ParseNetTarget(q.Target); err == nil {
+			t.Listen, t.Method = q.Listen, q.Method
+			a.net = t
+		}
+	}
+	if q.Resource == Commands {
+		a.program = a.target
+	}
+	return c.answer(v, a)
+}
+
+func (c *Compiled) ask(sys System, q Question) (Verdict, asked) {
+	a := asked{Question: q, target: q.Target}
+	switch q.Resource {
+	case FS:
+		return c.askFS(sys, a)
+	case Net:
+		return c.askNet(a)
+	case Env:
+		return c.CheckEnv(q.Target), a
+	case Commands:
+		return c.askCommand(sys, a)
+	}
+	return Verdict{Reason: EngineError, Layer: -1, Rule: NoMatch}, a
+}
+
+func (c *Compiled) askFS(sys System, a asked) (Verdict, asked) {
+	v, p := c.CheckFSInput(sys, a.Target, a.Caps)
+	a.target = p
+	if v.Reason == PathUnresolved {
+		if _, err := c.ResolveTarget(sys, a.Target, a.Caps != Delete); err != nil {
+			a.note = err.Error()
+		}
+	}
+	return v, a
+}
+
+func (c *Compiled) askNet(a asked) (Verdict, asked) {
+	t, err := c.netTarget(a.Question)
+	if err != nil {
+		a.note = err.Error()
+		return Verdict{Reason: HostMismatch, Layer: -1, Rule: NoMatch}, a
+	}
+	a.net, a.target = t, t.String()
+	return c.CheckNet(&t), a
+}
+
+func (c *Compiled) netTarget(q Question) (NetTarget, error) {
+	t, err := ParseNetTarget(q.Target)
+	t.Listen, t.Method = q.Listen, q.Method
+	if q.Listen {
+		t.Scheme, t.Path = "", nil
+	}
+	return t, err
+}
+
+func (c *Compiled) askCommand(sys System, a asked) (Verdict, asked) {
+	if len(a.Argv) == 0 {
+		a.note = "no command"
+		return Verdict{Reason: CommandNotListed, Layer: -1, Rule: NoMatch}, a
+	}
+	a.target = strings.Join(a.Argv, " ")
+	name := a.Argv[0]
+	if strings.Contains(name, "/") && !strings.HasPrefix(name, "/") {
+		name = path.Join(c.Workspace, name)
+	}
+	program, ok := FindProgram(sys, c.Path, name)
+	if !ok {
+		a.note = "no such program in PATH"
+		return Verdict{Reason: CommandNotListed, Layer: -1, Rule: NoMatch}, a
+	}
+	a.program = program
+	v := c.CheckCommand(program, a.Argv)
+	if !v.Allow {
+		return v, a
+	}
+	if x, _ := c.CheckFSInput(sys, program, Execute); !x.Allow {
+		a.Resource, a.Caps, a.target = FS, Execute, program
+		a.note = "the command is listed, but its program may not be executed"
+		return x, a
+	}
+	return v, a
+}
+
+func (c *Compiled) answer(v Verdict, a asked) Answer {
+	out := Answer{Decision: "deny", Reason: v.Reason, Target: a.target, Note: a.note}
+	if v.Allow {
+		out.Decision = "allow"
+	}
+	if v.Rule >= 0 && int(v.Rule) < len(c.Rules) {
+		out.Rule = c.Rules[v.Rule]
+	}
+	if v.Layer >= 0 && int(v.Layer) < len(c.Layers) {
+		out.Authority = c.Layers[v.Layer].Authority
+		if !v.Allow {
+			out.Suggest = c.suggest(v, c.Layers[v.Layer], &a)
+		}
+	}
+	return out
+}

@@ -1,0 +1,90 @@
+package policy
+
+// CheckFS decides whether everything wanted is allowed on a canonical path: what the kernel resolved. It doesn't
+// allocate.
+func (c *Compiled) CheckFS(path string, want Caps) Verdict {
+	if !resolvable(path) {
+		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}
+	}
+	v := Verdict{Allow: true, Reason: AllowedNoPolicy, Layer: -1, Rule: NoMatch}
+	for i, l := range c.Layers {
+		at, ok := l.checkFS(path, want)
+		at.Layer = int16(i)
+		if !ok {
+			return at
+		}
+		if at.Reason != AllowedNoPolicy && l.Authority != Builtin {
+			v = at
+		}
+	}
+	return v
+}
+
+// checkFS is one layer's verdict.
+func (l *Layer) checkFS(path string, want Caps) (v Verdict, ok bool) {
+	v = Verdict{Allow: true, Reason: AllowedNoPolicy, Rule: NoMatch}
+	unprotect := false
+	if l.Stance[FS] != Undeclared {
+		v.Rule, _ = l.FS.find(path)
+		r := l.FS.Rule(v.Rule)
+		switch {
+		case r != nil && want&^r.FS.Caps != 0:
+			return Verdict{Reason: l.denies(), Rule: v.Rule}, false
+		case r != nil:
+			v.Reason, unprotect = Allowed, r.FS.Unprotect
+		case l.Stance[FS] == Allow:
+			v.Reason = AllowedByDefault
+		default:
+			return Verdict{Reason: NoRule, Rule: NoMatch}, false
+		}
+	}
+	if l.Protect != nil && want&Write != 0 && !unprotect {
+		if p, _ := l.Protect.find(path); p >= 0 {
+			return Verdict{Reason: Protected, Rule: p}, false
+		}
+	}
+	return v, true
+}
+
+// denies is the reason why a rule of this layer denies.
+func (l *Layer) denies() Reason {
+	if l.Authority == Builtin {
+		return Protected
+	}
+	return RuleDenies
+}
+
+// Caps is everything that all layers together allow on a canonical path.
+func (c *Compiled) Caps(path string) Caps {
+	caps := AllCaps
+	for _, l := range c.Layers {
+		layer, _ := l.caps(path)
+		caps &= layer
+	}
+	return caps
+}
+
+// caps is what the layer alone allows on a path, and whether its rule there lifts protect.
+func (l *Layer) caps(path string) (caps Caps, unprotect bool) {
+	if !resolvable(path) {
+		return 0, false
+	}
+	caps = AllCaps
+	if l.Stance[FS] != Undeclared {
+		r := l.FS.Rule(first(l.FS.find(path)))
+		switch {
+		case r != nil:
+			caps, unprotect = r.FS.Caps, r.FS.Unprotect
+		case l.Stance[FS] != Allow:
+			caps = 0
+		}
+	}
+	if l.Protect != nil && !unprotect {
+		if p, _ := l.Protect.find(path); p >= 0 {
+			caps &^= Write
+		}
+	}
+	return caps, unprotect
+}
+
+func first(rule int32, _ int) int32 { return rule }

@@ -1,0 +1,45 @@
+package policy
+
+import "net/netip"
+
+// CheckNet decides a network target. A name that is allowed here must still resolve to an address that CheckAddress
+// allows.
+func (c *Compiled) CheckNet(t *NetTarget) Verdict {
+	return c.restrict(Net, func(l *Layer) (*Rule, bool) {
+		r := l.Net.find(t)
+		return r, r != nil && r.Net.Allow
+	}, HostNotListed)
+}
+
+// CheckAddress decides on an address that the target's name resolved to. One that isn't of the public internet needs a
+// rule for addresses that grants it; any other is fine unless such a rule denies it.
+func (c *Compiled) CheckAddress(t *NetTarget, addr netip.Addr) Verdict {
+	at := *t
+	at.Host, at.Addr = "", addr.WithZone("").Unmap()
+	isSpecial := !addr.IsValid() || addr.Zone() != "" || special(at.Addr)
+	v := c.restrict(Net, func(l *Layer) (*Rule, bool) {
+		r := l.Net.find(&at)
+		return r, r != nil && r.Net.Allow
+	}, HostNotListed)
+	switch {
+	case v.Reason == HostNotListed && isSpecial:
+		v.Reason = PrivateAddress
+	case v.Reason == HostNotListed:
+		v = c.publicAddress(&at)
+	}
+	return v
+}
+
+// publicAddress is the verdict on an address that some layer has no rule for: denied only by a rule of another layer.
+func (c *Compiled) publicAddress(at *NetTarget) Verdict {
+	out := Verdict{Allow: true, Reason: AllowedByDefault, Layer: -1, Rule: NoMatch}
+	for i, l := range c.Layers {
+		if l.Stance[Net] == Undeclared {
+			continue
+		}
+		if r := l.Net.find(at); r != nil && !r.Net.Allow {
+			return Verdict{Reason: RuleDenies, Layer: int16(i), Rule: r.Index}
+		}
+	}
+	return out
+}

@@ -1,0 +1,165 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// CommandTable matches programs and arguments against the command rules of one layer.
+type CommandTable struct {
+	rules []*Rule
+	by    map[string]*Rule // by canonical path; the last of several
+}
+
+func newCommandTable(rules []*Rule) *CommandTable {
+	t := &CommandTable{rules: rules, by: map[string]*Rule{}}
+	for _, r := range rules {
+		if r.Command.Program != "" {
+			t.by[r.Command.Program] = r
+		}
+	}
+	return t
+}
+
+// Rules is every rule in order; the caller must not change it. A nil table has none.
+func (t *CommandTable) Rules() []*Rule {
+	if t == nil {
+		return nil
+	}
+	return t.rules
+}
+
+// Rule is the rule for a program by its canonical path, nil when there is none.
+func (t *CommandTable) Rule(program string) *Rule {
+	if t == nil {
+		return nil
+	}
+	return t.by[program]
+}
+
+// argsRest as the last element of an args list lets any arguments follow.
+const argsRest = "**"
+
+// Accepts says whether the rule lets its program run with these arguments, argv[1:].
+func (r *CommandRule) Accepts(args []string) bool {
+	if !r.HasArgs {
+		return true
+	}
+	return slices.ContainsFunc(r.Args, func(want []string) bool { return acceptsArgs(want, args) })
+}
+
+func acceptsArgs(want, args []string) bool {
+	if n := len(want) - 1; n >= 0 && want[n] == argsRest {
+		return len(args) >= n && slices.Equal(args[:n], want[:n])
+	}
+	return slices.Equal(want, args)
+}
+
+// FindProgram finds the canonical path of a program: an absolute path, or a name looked up through a PATH. Entries of
+// the PATH that aren't absolute are passed over: what they mean depends on where somebody stands.
+func FindProgram(sys System, searchPath, name string) (string, bool) {
+	return newResolver(sys).program(searchPath, name)
+}
+
+func (r *resolver) program(searchPath, name string) (string, bool) {
+	if strings.HasPrefix(name, "/") {
+		return r.executable(path.Clean(name))
+	}
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return "", false
+	}
+	for dir := range strings.SplitSeq(searchPath, ":") {
+		if !strings.HasPrefix(dir, "/") {
+			continue
+		}
+		if p, ok := r.executable(path.Join(dir, name)); ok {
+			return p, true
+		}
+	}
+	return "", false
+}
+
+func (r *resolver) executable(p string) (string, bool) {
+	got, err := r.resolve(p, true)
+	return got.path, err == nil && !got.missing && got.kind == Program && resolvable(got.path)
+}
+
+func (c *compiler) layerCommands(src *SourceLayer, ids *ruleIDs) *CommandTable {
+	var rules []*Rule
+	for i := range src.Commands {
+		s := src.Commands[i]
+		id := ids.named("commands", s.Name)
+		before := len(c.errs)
+		c.commandRule(&s, id)
+		if len(c.errs) > before {
+			continue
+		}
+		program, ok := c.res.program(c.src.Path, s.Name)
+		if !ok {
+			program = ""
+		}
+		rules = append(rules, c.add(Rule{
+			ID: id, Authority: src.Authority, Resource: Commands, Place: s.Place, Text: commandText(&s),
+			Command: &CompiledCommand{CommandRule: s, Program: program},
+		}))
+	}
+	return newCommandTable(rules)
+}
+
+// commandRule checks a rule by itself, its self-tests included.
+func (c *compiler) commandRule(s *CommandRule, id string) {
+	fail := func(hint, format string, args ...any) {
+		c.fail(s.Place, fmt.Errorf("%s: "+format, append([]any{id}, args...)...), hint)
+	}
+	if s.Name == "" || strings.ContainsRune(s.Name, 0) || !strings.HasPrefix(s.Name, "/") && strings.Contains(s.Name, "/") || s.Name == "." || s.Name == ".." {
+		fail("it's a name that is looked up in PATH, or an absolute path", "%q isn't the name of a program", s.Name)
+	}
+	for _, a := range s.Args {
+		if i := slices.Index(a, argsRest); i >= 0 && i != len(a)-1 {
+			fail(`as the last element it lets any arguments follow`, `args %s has "**" before its end`, tomlStrings(a))
+		}
+	}
+	for _, e := range s.Envs {
+		if err := checkEnvName(e); err != nil {
+			fail(envForms, "envs: %w", err)
+		}
+	}
+	for _, t := range s.Match {
+		c.selfTest(s, id, "match", t, true)
+	}
+	for _, t := range s.NotMatch {
+		c.selfTest(s, id, "not_match", t, false)
+	}
+}
+
+func (c *compiler) selfTest(s *CommandRule, id, key string, argv []string, want bool) {
+	got := len(argv) > 0 && (argv[0] == s.Name || argv[0] == path.Base(s.Name))
+	switch {
+	case !got:
+		c.fail(s.Place, fmt.Errorf("%s: %s %s doesn't begin with %q", id, key, tomlStrings(argv), s.Name), "a self-test is a whole command line")
+	case want && !s.Accepts(argv[1:]):
+		c.fail(s.Place, fmt.Errorf("%s: self-test failed: match %s isn't accepted by args %s", id, tomlStrings(argv), tomlArgs(s.Args)),
+			"change args or the self-test")
+	case !want && s.Accepts(argv[1:]):
+		how := "any arguments are accepted"
+		if s.HasArgs {
+			how = "it's accepted by args " + tomlArgs(s.Args)
+		}
+		c.fail(s.Place, fmt.Errorf("%s: self-test failed: not_match %s: %s", id, tomlStrings(argv), how), "change args or the self-test")
+	}
+}
+
+// CheckCommand decides on a program, by its canonical path, and its whole argv. That the program may be executed is a
+// question for CheckFS besides.
+func (c *Compiled) CheckCommand(program string, argv []string) Verdict {
+	v := c.restrict(Commands, func(l *Layer) (*Rule, bool) {
+		r := l.Commands.Rule(program)
+		return r, r != nil && (len(argv) > 0 && r.Command.Accepts(argv[1:]) || !r.Command.HasArgs)
+	}, CommandNotListed)
+	if v.Reason == RuleDenies {
+		v.Reason = ArgsNotListed
+	}
+	return v
+}

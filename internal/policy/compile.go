@@ -1,0 +1,171 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Compile resolves, checks and indexes a policy. The error is Errors: every mistake at once, in the files' order.
+func Compile(src *Source, sys System) (*Compiled, error) {
+	c := &compiler{src: src, sys: sys, res: newResolver(sys)}
+	c.res.literal = true
+	c.out = &Compiled{Name: src.Name, Path: src.Path, Limits: src.Limits}
+	if !c.places() {
+		return nil, c.errs
+	}
+	c.builtin()
+	last := Builtin
+	for i := range src.Layers {
+		l := &src.Layers[i]
+		if l.Authority <= last || l.Authority >= NumAuthorities {
+			c.fail(l.Place, fmt.Errorf("the authority %d is out of order", l.Authority), "")
+			continue
+		}
+		last = l.Authority
+		c.layer(l)
+	}
+	if len(c.errs) > 0 {
+		return nil, c.sorted()
+	}
+	c.out.Digest = c.out.digest()
+	return c.out, nil
+}
+
+// compiler is one compilation under way.
+type compiler struct {
+	src   *Source
+	sys   System
+	res   *resolver
+	roots roots
+	out   *Compiled
+	errs  Errors
+}
+
+func (c *compiler) fail(p Place, err error, hint string) {
+	c.errs = append(c.errs, &Error{Place: p, Msg: err.Error(), Hint: hint})
+}
+
+// sorted puts the errors of each file in the order of its lines.
+func (c *compiler) sorted() Errors {
+	rank := map[string]int{}
+	for _, e := range c.errs {
+		if _, ok := rank[e.Place.File]; !ok {
+			rank[e.Place.File] = len(rank)
+		}
+	}
+	slices.SortStableFunc(c.errs, func(a, b *Error) int {
+		if d := rank[a.Place.File] - rank[b.Place.File]; d != 0 {
+			return d
+		}
+		if d := a.Place.Line - b.Place.Line; d != 0 {
+			return d
+		}
+		return a.Place.Col - b.Place.Col
+	})
+	return c.errs
+}
+
+// places resolves what everything else is relative to. Without it nothing can be compiled.
+func (c *compiler) places() bool {
+	ws, err := c.folder(c.src.Workspace)
+	if err != nil {
+		c.fail(Place{File: c.src.Name}, fmt.Errorf("the workspace %q can't be used: %w", c.src.Workspace, err), "")
+		return false
+	}
+	c.out.Workspace = ws
+	c.roots = roots{workspace: ws, home: c.src.Home}
+	if c.src.TmpDir != "" {
+		if c.out.TmpDir, err = c.folder(c.src.TmpDir); err != nil {
+			c.fail(Place{File: c.src.Name}, fmt.Errorf("the session's TMPDIR %q can't be used: %w", c.src.TmpDir, err), "")
+			return false
+		}
+	}
+	return true
+}
+
+func (c *compiler) folder(p string) (string, error) {
+	if !strings.HasPrefix(p, "/") {
+		return "", fmt.Errorf("it isn't an absolute path")
+	}
+	got, err := c.res.resolve(path.Clean(p), true)
+	switch {
+	case err != nil:
+		return "", err
+	case got.missing:
+		return "", fmt.Errorf("%s doesn't exist", got.path)
+	case got.kind != Dir:
+		return "", fmt.Errorf("%s isn't a directory", got.path)
+	case !resolvable(got.path):
+		return "", errTooLong
+	}
+	return got.path, nil
+}
+
+// add makes a rule and gives it its index.
+func (c *compiler) add(r Rule) *Rule {
+	r.Index = int32(len(c.out.Rules))
+	c.out.Rules = append(c.out.Rules, &r)
+	return &r
+}
+
+func (c *compiler) layer(src *SourceLayer) {
+	l := &Layer{
+		Authority: src.Authority, Stance: src.Defaults, Mode: src.Protect, Namespaces: src.Namespaces,
+		Syscalls: src.Syscalls, Capabilities: src.Capabilities, TLSIntercept: src.TLSIntercept, Degraded: src.Degraded,
+	}
+	for r, n := range [NumResources]int{len(src.FS), len(src.Net), len(src.Env), len(src.Commands)} {
+		if l.Stance[r] == Undeclared && n > 0 {
+			l.Stance[r] = Deny
+		}
+	}
+	ids := ruleIDs{authority: src.Authority, used: map[string]int{}}
+	c.layerFS(l, src, &ids)
+	if l.Stance[Net] != Undeclared {
+		l.Net = c.layerNet(src, &ids)
+	}
+	if l.Stance[Env] != Undeclared {
+		l.Env = c.layerEnv(src, &ids)
+	}
+	if l.Stance[Commands] != Undeclared {
+		l.Commands = c.layerCommands(src, &ids)
+	}
+	c.out.Layers = append(c.out.Layers, l)
+}
+
+// ruleIDs numbers the rules of one layer.
+type ruleIDs struct {
+	authority Authority
+	used      map[string]int
+}
+
+// next is the id of the next rule of a kind. Rules of a built-in file are counted apart, under the file's name.
+func (n *ruleIDs) next(kind, file string) string {
+	if _, set, ok := strings.Cut(file, ":"); ok && isBuiltinFile(file) && set != kind {
+		kind = set + "." + kind
+	}
+	n.used[kind]++
+	return n.prefix() + fmt.Sprintf("%s.%d", kind, n.used[kind])
+}
+
+// named is the id of a rule that has a name of its own.
+func (n *ruleIDs) named(kind, name string) string {
+	id := kind + "." + name
+	if n.used[id]++; n.used[id] > 1 {
+		id += fmt.Sprintf(".%d", n.used[id])
+	}
+	return n.prefix() + id
+}
+
+func (n *ruleIDs) prefix() string {
+	if n.authority == Session {
+		return ""
+	}
+	return n.authority.String() + "."
+}
+
+// isBuiltinFile says whether a place's file is a rule set that toolguard brings.
+func isBuiltinFile(file string) bool {
+	return strings.HasPrefix(file, "builtin:") || strings.HasPrefix(file, "preset:")
+}

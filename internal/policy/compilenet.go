@@ -1,0 +1,164 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// CompiledNet is a net rule with its host normalised. At most one of Name, Suffix and Prefix is set; none of them
+// means every address, which only a rule with listen may say.
+type CompiledNet struct {
+	NetRule
+	Name   string       // an exact host name; "localhost" stands for its addresses too
+	Suffix string       // "example.com" for *.example.com
+	Prefix netip.Prefix // an address (of full length) or a range
+	Path   []string     // the segments of path_prefix, decoded
+	Proto  string       // "tcp" or "udp"
+}
+
+func (c *compiler) layerNet(src *SourceLayer, ids *ruleIDs) *NetTable {
+	var rules []*Rule
+	for i := range src.Net {
+		s := &src.Net[i]
+		id := ids.next("net", s.Place.File)
+		n, err, hint := compileNet(s, src.TLSIntercept)
+		if err != nil {
+			c.fail(s.Place, fmt.Errorf("%s: %w", id, err), hint)
+			continue
+		}
+		rules = append(rules, c.add(Rule{ID: id, Authority: src.Authority, Resource: Net, Place: s.Place, Text: netKeys(s).inline(), Net: n}))
+	}
+	return newNetTable(rules)
+}
+
+func compileNet(s *NetRule, intercept bool) (n *CompiledNet, err error, hint string) {
+	n = &CompiledNet{NetRule: *s, Proto: "tcp"}
+	for _, check := range []func() (error, string){n.host, n.ports, n.http, func() (error, string) { return n.tls(intercept) }} {
+		if err, hint := check(); err != nil {
+			return nil, err, hint
+		}
+	}
+	return n, nil, ""
+}
+
+const hostForms = `a host is a name, "*.example.com", "localhost", an IP address or a range such as "10.0.0.0/8"; ` +
+	`scheme, port and path_prefix are keys of their own`
+
+func (n *CompiledNet) host() (error, string) {
+	h := n.Host
+	if n.Listen && h == "" {
+		return nil, ""
+	}
+	if strings.Contains(h, "/") {
+		p, err := netip.ParsePrefix(h)
+		if err != nil || p.Addr().Zone() != "" {
+			return fmt.Errorf("%q is neither a host nor a range of addresses", h), hostForms
+		}
+		if p.Addr().Is4In6() {
+			return fmt.Errorf("%q is a range of IPv4 addresses in IPv6 form", h), "write it in IPv4 form"
+		}
+		if p != p.Masked() {
+			return fmt.Errorf("%q has bits beyond its length", h), fmt.Sprintf("write %q", p.Masked())
+		}
+		n.Prefix = p
+		return nil, ""
+	}
+	wild, isWild := strings.CutPrefix(h, "*.")
+	if isWild {
+		h = wild
+	}
+	name, addr, err := parseHost(h)
+	switch {
+	case err != nil:
+		return fmt.Errorf("host: %w", err), hostForms
+	case isWild && addr.IsValid(), isWild && name == "localhost":
+		return fmt.Errorf("%q has no names beneath it", n.Host), hostForms
+	case n.Listen && (isWild || !addr.IsValid() && name != "localhost"):
+		return fmt.Errorf("%q can't be listened on", n.Host), `with listen the host is an address, a range, "localhost", or left out for all`
+	case isWild:
+		n.Suffix = name
+	case addr.IsValid():
+		n.Prefix = netip.PrefixFrom(addr, addr.BitLen())
+	default:
+		n.Name = name
+	}
+	return nil, ""
+}
+
+func (n *CompiledNet) ports() (error, string) {
+	switch n.Protocol {
+	case "", "tcp":
+	case "udp":
+		n.Proto = "udp"
+	default:
+		return fmt.Errorf("protocol %q isn't tcp or udp", n.Protocol), ""
+	}
+	if n.Port < 0 || n.Port > 65535 {
+		return fmt.Errorf("port %d isn't between 1 and 65535", n.Port), ""
+	}
+	if n.Scheme != "" {
+		if _, ok := defaultPorts[n.Scheme]; !ok {
+			return fmt.Errorf("scheme %q isn't one of %s", n.Scheme, knownSchemes), "for raw connections leave the scheme out and name the port"
+		}
+	}
+	switch {
+	case n.Proto == "udp" && n.Scheme != "":
+		return fmt.Errorf("scheme %q isn't spoken over udp", n.Scheme), "for udp name the port alone"
+	case n.Proto == "udp" && n.Port == 0:
+		return fmt.Errorf("a rule for udp names its port"), "add port"
+	case n.Listen && n.Port == 0:
+		return fmt.Errorf("a rule with listen names its port"), "add port"
+	case n.Listen && (n.Scheme != "" || n.PathPrefix != "" || n.Methods != nil):
+		return fmt.Errorf("a rule with listen has no scheme, path_prefix or methods"), ""
+	}
+	return nil, ""
+}
+
+func (n *CompiledNet) http() (error, string) {
+	if n.PathPrefix != "" {
+		if n.PathPrefix[0] != '/' || strings.ContainsAny(n.PathPrefix, "?# \\") || strings.ContainsFunc(n.PathPrefix, isControl) {
+			return fmt.Errorf("path_prefix %q isn't a path", n.PathPrefix), `it begins with "/" and has no query`
+		}
+		segs, odd, err := pathSegments(n.PathPrefix)
+		if err != nil || odd {
+			return fmt.Errorf("path_prefix %q could be read in more than one way", n.PathPrefix), "use plain segments: no dots, empty segments, parameters or encoded slashes"
+		}
+		n.Path = segs
+	}
+	if n.Methods != nil && len(n.Methods) == 0 {
+		return fmt.Errorf("methods is empty, so the rule would match nothing"), "leave it out for every method"
+	}
+	for _, m := range n.Methods {
+		if m == "" || strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") != "" {
+			return fmt.Errorf("method %q isn't one in capitals, such as GET", m), ""
+		}
+	}
+	if !n.layer7() {
+		return nil, ""
+	}
+	switch n.Scheme {
+	case "", "http", "https", "ws", "wss":
+	default:
+		return fmt.Errorf("path_prefix and methods mean nothing with scheme %q", n.Scheme), ""
+	}
+	if n.Proto == "udp" {
+		return fmt.Errorf("path_prefix and methods mean nothing over udp"), ""
+	}
+	return nil, ""
+}
+
+// layer7 says whether the rule depends on what is sent inside a connection.
+func (n *CompiledNet) layer7() bool { return n.PathPrefix != "" || n.Methods != nil }
+
+func (n *CompiledNet) tls(intercept bool) (error, string) {
+	if intercept || !n.layer7() || n.Scheme == "http" || n.Scheme == "ws" {
+		return nil, ""
+	}
+	what := "path_prefix"
+	if n.PathPrefix == "" {
+		what = "methods"
+	}
+	return fmt.Errorf("%s on https can't be decided without reading what is encrypted", what),
+		`set "tls_intercept = true" in [access], or scheme = "http" in the rule`
+}

@@ -1,0 +1,104 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// EnvTable matches names of variables against the env rules of one layer.
+type EnvTable struct {
+	rules    []*Rule
+	exact    map[string]*Rule
+	prefixes []*Rule
+}
+
+func newEnvTable(rules []*Rule) *EnvTable {
+	t := &EnvTable{rules: rules, exact: map[string]*Rule{}}
+	for _, r := range rules {
+		if strings.HasSuffix(r.Env.Name, "*") {
+			t.prefixes = append(t.prefixes, r)
+		} else {
+			t.exact[r.Env.Name] = r
+		}
+	}
+	return t
+}
+
+// Rules is every rule in order; the caller must not change it. A nil table has none.
+func (t *EnvTable) Rules() []*Rule {
+	if t == nil {
+		return nil
+	}
+	return t.rules
+}
+
+// find is the rule that decides a name: the exact one, which has the longest literal part that can match, or the
+// longest prefix; the last of several.
+func (t *EnvTable) find(name string) *Rule {
+	if r := t.exact[name]; r != nil {
+		return r
+	}
+	var best *Rule
+	for _, r := range t.prefixes {
+		if envMatches(r.Env.Name, name) && (best == nil || compareEnv(r, best) > 0) {
+			best = r
+		}
+	}
+	return best
+}
+
+// envMatches says whether a rule's name, exact or with a "*" at its end, matches a variable's.
+func envMatches(rule, name string) bool {
+	if p, ok := strings.CutSuffix(rule, "*"); ok {
+		return strings.HasPrefix(name, p)
+	}
+	return rule == name
+}
+
+// compareEnv says which of two matching rules is more specific: positive for a.
+func compareEnv(a, b *Rule) int {
+	literal := func(r *Rule) int { return len(strings.TrimSuffix(r.Env.Name, "*")) }
+	exact := func(r *Rule) int { return literal(r) - len(r.Env.Name) } // 0, or -1 for a prefix
+	return cmp.Or(cmp.Compare(literal(a), literal(b)), cmp.Compare(exact(a), exact(b)), cmp.Compare(a.Index, b.Index))
+}
+
+// checkEnvName says what is wrong with a rule's name.
+func checkEnvName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("an empty name of a variable")
+	case strings.Contains(strings.TrimSuffix(name, "*"), "*"):
+		return fmt.Errorf(`%q has a "*" that isn't its end`, name)
+	case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == '=' || r == 0x7f }):
+		return fmt.Errorf(`%q isn't the name of a variable`, name)
+	}
+	return nil
+}
+
+const envForms = `a name is exact, or a prefix with one "*" at its end`
+
+func (c *compiler) layerEnv(src *SourceLayer, ids *ruleIDs) *EnvTable {
+	var rules []*Rule
+	for i := range src.Env {
+		s := src.Env[i]
+		id := ids.next("env", s.Place.File)
+		if err := checkEnvName(s.Name); err != nil {
+			c.fail(s.Place, fmt.Errorf("%s: %w", id, err), envForms)
+			continue
+		}
+		rules = append(rules, c.add(Rule{ID: id, Authority: src.Authority, Resource: Env, Place: s.Place, Text: envKeys(&s).inline(), Env: &s}))
+	}
+	return newEnvTable(rules)
+}
+
+// CheckEnv decides whether the session may see a variable.
+func (c *Compiled) CheckEnv(name string) Verdict {
+	if name == "" || strings.ContainsAny(name, "=\x00") {
+		return Verdict{Reason: NoRule, Layer: -1, Rule: NoMatch}
+	}
+	return c.restrict(Env, func(l *Layer) (*Rule, bool) {
+		r := l.Env.find(name)
+		return r, r != nil && r.Env.Read
+	}, NoRule)
+}

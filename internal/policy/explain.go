@@ -1,0 +1,234 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Explain is Ask with every rule that matched, layer by layer. It reads the same tables with the same steps as the
+// decision, and who won is what the decision said.
+func (c *Compiled) Explain(sys System, q Question) Explanation {
+	v, a := c.ask(sys, q)
+	e := Explanation{Answer: c.answer(v, a)}
+	if a.note != "" && v.Layer < 0 {
+		return e // nothing was matched: the target couldn't be understood
+	}
+	for _, l := range c.Layers {
+		if l.Stance[a.Resource] == Undeclared && (a.Resource != FS || l.Protect == nil) {
+			continue
+		}
+		one := Compiled{Workspace: c.Workspace, Layers: []*Layer{l}, Rules: c.Rules}
+		x := LayerExplanation{Authority: l.Authority, Stance: l.Stance[a.Resource]}
+		var w Verdict
+		switch a.Resource {
+		case FS:
+			w = one.CheckFS(a.target, a.Caps)
+			if w.Reason == NoRule {
+				w.Reason = c.outside(q.Target, a.target)
+			}
+			x.Candidates = l.fsCandidates(a.target, a.Caps)
+		case Net:
+			w = one.CheckNet(&a.net)
+			x.Candidates = l.netCandidates(&a.net)
+		case Env:
+			w = one.CheckEnv(a.target)
+			x.Candidates = l.envCandidates(a.target)
+		case Commands:
+			w = one.CheckCommand(a.program, a.Argv)
+			x.Candidates = l.commandCandidates(a.program)
+		}
+		x.Allow, x.Reason = w.Allow, w.Reason
+		e.Layers = append(e.Layers, x)
+	}
+	return e
+}
+
+// lost says why a candidate lost to the winner, given that both match.
+func lost(what string, winner *Rule) string { return fmt.Sprintf("%s than %s", what, winner.ID) }
+
+func (l *Layer) fsCandidates(path string, want Caps) []Candidate {
+	winner := l.FS.Deciding(path)
+	out := l.FS.candidates(path, winner)
+	if want&Write == 0 {
+		return out
+	}
+	for _, c := range l.Protect.candidates(path, l.Protect.Deciding(path)) {
+		c.Grade = "protect, " + c.Grade
+		if c.Won && winner != nil && winner.FS.Unprotect {
+			c.Won, c.Why = false, winner.ID+" has unprotect = true"
+		} else if c.Won {
+			c.Why = "it takes create, update and delete away"
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// candidates is every rule of the table that matches a path, in order.
+func (t *FSTable) candidates(path string, winner *Rule) []Candidate {
+	if winner == nil {
+		return nil
+	}
+	depths := t.depths(path)
+	won := depths[winner]
+	var out []Candidate
+	for _, r := range t.rules {
+		d, ok := depths[r]
+		if !ok {
+			continue
+		}
+		c := Candidate{Rule: r, Won: r == winner, Grade: fmt.Sprintf("depth %d, %s", d, fsForm(r))}
+		switch {
+		case c.Won && r.FS.Last != "":
+			c.Why = "the deepest match; its capabilities apply in full"
+		case c.Won:
+			c.Why = "the most specific match; its capabilities apply in full"
+		case d < won:
+			c.Why = lost("it matches less deep", winner)
+		case r.FS.Last != "" && winner.FS.Last == "":
+			c.Why = "at the same depth the literal " + winner.ID + " beats a pattern"
+		default:
+			c.Why = lost("it's as specific and stands earlier", winner)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func fsForm(r *Rule) string {
+	if r.FS.Last != "" {
+		return "pattern"
+	}
+	return "literal"
+}
+
+// depths is how deep each matching rule matches, found by the same steps as a lookup.
+func (t *FSTable) depths(path string) map[*Rule]int {
+	out := map[*Rule]int{}
+	var c cursor
+	at, depth := "", 0
+	visit := func() {
+		for _, r := range t.literals {
+			if c.node >= 0 && t.nodes[c.node].rule >= 0 && r.FS.Path == rooted(at) {
+				out[r] = depth
+			}
+		}
+		for bit := range len(t.bitRule) {
+			if w := bit / 64; (c.state[w]&t.finals[w])>>(bit%64)&1 != 0 {
+				out[t.Rule(t.bitRule[bit])] = depth
+			}
+		}
+	}
+	t.enter(&c, 0)
+	visit()
+	for _, name := range components(path) {
+		at, depth = at+"/"+name, depth+1
+		t.step(&c, name, hashName(name))
+		visit()
+	}
+	return out
+}
+
+func (l *Layer) netCandidates(t *NetTarget) []Candidate {
+	winner := l.Net.find(t)
+	matched := map[*Rule]bool{}
+	l.Net.each(t, func(r *Rule) { matched[r] = true })
+	hosts := map[*Rule]bool{}
+	l.Net.eachHost(t, func(r *Rule) { hosts[r] = true })
+	var out []Candidate
+	for _, r := range l.Net.rules {
+		if !hosts[r] {
+			continue
+		}
+		c := Candidate{Rule: r, Won: r == winner, Grade: fmt.Sprintf("%d parts, %s", r.Net.parts(), r.Net.hostForm())}
+		switch {
+		case c.Won:
+			c.Why = "the most specific match"
+		case !matched[r]:
+			c.Why = "the host matches, but not " + r.Net.misses(t)
+		case r.Net.parts() < winner.Net.parts():
+			c.Why = lost("it names fewer parts", winner)
+		case r.Net.hostRank() < winner.Net.hostRank():
+			c.Why = lost("its host is less specific", winner)
+		default:
+			c.Why = lost("it's as specific and stands earlier", winner)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func (n *CompiledNet) hostForm() string {
+	switch {
+	case n.Name != "", n.Prefix.IsValid() && n.Prefix.IsSingleIP():
+		return "exact host"
+	case n.Suffix != "":
+		return "wildcard"
+	case n.Prefix.IsValid():
+		return "range"
+	}
+	return "every address"
+}
+
+// misses names what of a target a rule with the right host doesn't match.
+func (n *CompiledNet) misses(t *NetTarget) string {
+	without := func(f func(*CompiledNet)) bool { m := *n; f(&m); return m.matches(t) }
+	switch {
+	case n.Listen != t.Listen:
+		return "what is done: listening and connecting have rules of their own"
+	case n.Proto != t.Protocol:
+		return "the protocol"
+	case without(func(m *CompiledNet) { m.Scheme = "" }):
+		return "the scheme"
+	case without(func(m *CompiledNet) { m.Port = int(t.Port) }):
+		return "the port"
+	case without(func(m *CompiledNet) { m.Path, m.PathPrefix = nil, "" }):
+		return "the path"
+	case without(func(m *CompiledNet) { m.Methods = nil }):
+		return "the method"
+	}
+	return "the rest"
+}
+
+func (l *Layer) envCandidates(name string) []Candidate {
+	winner := l.Env.find(name)
+	var out []Candidate
+	for _, r := range l.Env.rules {
+		if !envMatches(r.Env.Name, name) {
+			continue
+		}
+		literal := strings.TrimSuffix(r.Env.Name, "*")
+		c := Candidate{Rule: r, Won: r == winner, Grade: fmt.Sprintf("%d bytes, prefix", len(literal))}
+		if literal == r.Env.Name {
+			c.Grade = fmt.Sprintf("%d bytes, exact", len(literal))
+		}
+		switch {
+		case c.Won:
+			c.Why = "the longest match"
+		case len(literal) < len(strings.TrimSuffix(winner.Env.Name, "*")):
+			c.Why = lost("it's shorter", winner)
+		case literal != r.Env.Name && !strings.HasSuffix(winner.Env.Name, "*"):
+			c.Why = "the exact " + winner.ID + " beats a prefix"
+		default:
+			c.Why = lost("it's as long and stands earlier", winner)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func (l *Layer) commandCandidates(program string) []Candidate {
+	winner := l.Commands.Rule(program)
+	var out []Candidate
+	for _, r := range l.Commands.rules {
+		if r.Command.Program == "" || r.Command.Program != program {
+			continue
+		}
+		c := Candidate{Rule: r, Won: r == winner, Grade: "program " + program, Why: "the rule for this program"}
+		if !c.Won {
+			c.Why = lost("it names the same program and stands earlier", winner)
+		}
+		out = append(out, c)
+	}
+	return out
+}

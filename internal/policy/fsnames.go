@@ -1,0 +1,156 @@
+package policy
+
+// FNV-1a over the bytes of a name.
+const (
+	hashSeed  = 14695981039346656037
+	hashPrime = 1099511628211
+)
+
+func hashName(s string) uint64 {
+	h := uint64(hashSeed)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * hashPrime
+	}
+	return h
+}
+
+// nameTable interns the names that rules mention: an open-addressed table. A name that only looks like one of them by
+// its hash is told apart by its bytes.
+type nameTable struct {
+	slots []int32 // id+1; 0 is empty; a power of two, at most half full
+	names []string
+}
+
+func (t *nameTable) find(name string, h uint64) int32 {
+	mask := uint64(len(t.slots) - 1)
+	for i := (h ^ h>>32) & mask; t.slots[i] != 0; i = (i + 1) & mask {
+		if id := t.slots[i] - 1; t.names[id] == name {
+			return id
+		}
+	}
+	return -1
+}
+
+func newNameTable(names []string) nameTable {
+	t := nameTable{slots: make([]int32, tableSize(len(names))), names: names}
+	mask := uint64(len(t.slots) - 1)
+	for id, n := range names {
+		h := hashName(n)
+		i := (h ^ h>>32) & mask
+		for t.slots[i] != 0 {
+			i = (i + 1) & mask
+		}
+		t.slots[i] = int32(id) + 1
+	}
+	return t
+}
+
+// tableSize is a power of two, at least twice n and never 0, so that every search ends.
+func tableSize(n int) int {
+	size := 2
+	for size < 2*n+2 {
+		size *= 2
+	}
+	return size
+}
+
+// edgeTable holds the edges of the trie: (node, name) to node.
+type edgeTable struct {
+	keys []uint64 // node<<32 | name+1; 0 is empty
+	to   []int32
+}
+
+func edgeKey(node, name int32) uint64 { return uint64(node)<<32 | uint64(name+1) }
+
+func edgeSlot(key uint64) uint64 {
+	h := key * 0x9E3779B97F4A7C15
+	return h ^ h>>29
+}
+
+func (t *edgeTable) find(node, name int32) int32 {
+	key, mask := edgeKey(node, name), uint64(len(t.keys)-1)
+	for i := edgeSlot(key) & mask; t.keys[i] != 0; i = (i + 1) & mask {
+		if t.keys[i] == key {
+			return t.to[i]
+		}
+	}
+	return -1
+}
+
+func newEdgeTable(n int) edgeTable {
+	return edgeTable{make([]uint64, tableSize(n)), make([]int32, tableSize(n))}
+}
+
+func (t *edgeTable) add(node, name, to int32) {
+	key, mask := edgeKey(node, name), uint64(len(t.keys)-1)
+	i := edgeSlot(key) & mask
+	for t.keys[i] != 0 {
+		i = (i + 1) & mask
+	}
+	t.keys[i], t.to[i] = key, to
+}
+
+// affixes is a trie over the bytes of prefixes, or of suffixes from their end: for a name it finds every one at once.
+type affixes struct {
+	nodes []affixNode // nodes[0] is the root; empty when there is no affix
+}
+
+type affixNode struct {
+	b       byte
+	child   int32 // 0 for none: the root is nobody's child
+	sibling int32
+	set     int32 // the bits of the affix that ends here; -1 for none
+}
+
+// collect adds to mask the bits of every affix of name.
+func (a *affixes) collect(t *FSTable, name string, mask []uint64, backwards bool) {
+	if len(a.nodes) == 0 {
+		return
+	}
+	at := int32(0)
+	for i := range len(name) {
+		b := name[i]
+		if backwards {
+			b = name[len(name)-1-i]
+		}
+		if at = a.child(at, b); at == 0 {
+			return
+		}
+		if s := a.nodes[at].set; s >= 0 {
+			for i, w := range t.set(s) {
+				mask[i] |= w
+			}
+		}
+	}
+}
+
+func (a *affixes) child(at int32, b byte) int32 {
+	for n := a.nodes[at].child; n != 0; n = a.nodes[n].sibling {
+		if a.nodes[n].b == b {
+			return n
+		}
+	}
+	return 0
+}
+
+// add makes the node where an affix ends.
+func (a *affixes) add(s string, backwards bool) int32 {
+	if len(a.nodes) == 0 {
+		a.nodes = append(a.nodes, affixNode{set: -1})
+	}
+	at := int32(0)
+	for i := range len(s) {
+		b := s[i]
+		if backwards {
+			b = s[len(s)-1-i]
+		}
+		next := a.child(at, b)
+		if next == 0 {
+			next = int32(len(a.nodes))
+			a.nodes = append(a.nodes, affixNode{b: b, sibling: a.nodes[at].child, set: -1})
+			a.nodes[at].child = next
+		}
+		at = next
+	}
+	return at
+}

@@ -1,0 +1,146 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// profile maps a name as a browser does and then insists that what comes out is a host name. Not idna.Lookup: it lets
+// "", "." and "a..b" through and maps "xn--" to nothing.
+var profile = idna.New(idna.MapForLookup(), idna.StrictDomainName(true), idna.VerifyDNSLength(true),
+	idna.CheckHyphens(true), idna.CheckJoiners(true), idna.BidiRule(), idna.Transitional(false))
+
+var errNotHost = errors.New("not a host name")
+
+// parseHost is a host as a target has it: a name in its one normal form, or an address. Whatever could be read as
+// another host by somebody else is refused.
+func parseHost(s string) (name string, addr netip.Addr, err error) {
+	if addr, err = netip.ParseAddr(s); err == nil {
+		if addr.Zone() != "" {
+			return "", netip.Addr{}, fmt.Errorf("%q has a zone", s)
+		}
+		return "", addr.Unmap(), nil
+	}
+	name, err = NormalizeName(s)
+	return name, netip.Addr{}, err
+}
+
+// NormalizeName is a host name in ASCII and lower case, without a dot at its end. It refuses what isn't a host name,
+// and every spelling of an address.
+func NormalizeName(s string) (string, error) {
+	name := strings.TrimSuffix(s, ".")
+	if !plainASCII(name) {
+		var err error
+		if name, err = profile.ToASCII(name); err != nil {
+			return "", fmt.Errorf("%q is %w: %w", s, errNotHost, err)
+		}
+		if again, err := profile.ToASCII(name); err != nil || again != name {
+			return "", fmt.Errorf("%q is %w", s, errNotHost)
+		}
+	}
+	name = strings.ToLower(name)
+	if !hostName(name) {
+		return "", fmt.Errorf("%q is %w", s, errNotHost)
+	}
+	if endsInNumber(name) {
+		return "", fmt.Errorf("%q is a number or an address in an unusual form, not a name", s)
+	}
+	return name, nil
+}
+
+// plainASCII says whether a name needs no IDNA: ASCII, and no label that claims to be encoded.
+func plainASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if len(label) >= 4 && strings.EqualFold(label[:4], "xn--") {
+			return false
+		}
+	}
+	return true
+}
+
+// hostName says whether a lower-case name is made of labels of letters, digits, "-" and "_", within the limits of the
+// DNS (RFC 1035, 2.3.4). "_" isn't in the strict rule but in many real names.
+func hostName(s string) bool {
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for i := range len(label) {
+			c := label[i]
+			if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// endsInNumber says whether inet_aton or a browser could read a name as an IPv4 address: "127.1", "0x7f.1",
+// "2130706433" (the WHATWG URL standard's "ends in a number").
+func endsInNumber(s string) bool {
+	last := s[strings.LastIndexByte(s, '.')+1:]
+	if strings.Trim(last, "0123456789") == "" {
+		return true
+	}
+	return strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == ""
+}
+
+// loopback are the addresses that the name "localhost" stands for (RFC 6761, 6.3).
+var loopback = [2]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+
+// special says whether an address isn't one of the public internet: loopback, link-local, private, shared, reserved,
+// multicast, or a cloud's metadata service; and whether an IPv6 address carries such an IPv4 one.
+func special(a netip.Addr) bool {
+	a = a.Unmap()
+	if a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
+		return true
+	}
+	for _, p := range specialRanges {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	for _, e := range embedding {
+		if e.in.Contains(a) {
+			b := a.As16()
+			v4 := netip.AddrFrom4([4]byte(b[e.at : e.at+4]))
+			return special(v4)
+		}
+	}
+	return false
+}
+
+// specialRanges are those that netip has no word for (IANA special-purpose address registries).
+var specialRanges = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),        // this network; Linux takes 0.0.0.0 for the machine itself
+	netip.MustParsePrefix("100.64.0.0/10"),    // carrier-grade NAT; Alibaba's metadata is 100.100.100.200
+	netip.MustParsePrefix("192.0.0.0/24"),     // protocol assignments; Oracle's metadata is 192.0.0.192
+	netip.MustParsePrefix("168.63.129.16/32"), // Azure's wire server
+	netip.MustParsePrefix("198.18.0.0/15"),    // benchmarks
+	netip.MustParsePrefix("240.0.0.0/4"),      // reserved, and broadcast
+	netip.MustParsePrefix("64:ff9b:1::/48"),   // local NAT64
+	netip.MustParsePrefix("fec0::/10"),        // the old site-local
+	netip.MustParsePrefix("2001::/32"),        // Teredo: the address inside is obscured
+}
+
+// embedding are IPv6 ranges that carry an IPv4 address at a byte.
+var embedding = []struct {
+	in netip.Prefix
+	at int
+}{
+	{netip.MustParsePrefix("64:ff9b::/96"), 12}, // NAT64
+	{netip.MustParsePrefix("2002::/16"), 2},     // 6to4
+	{netip.MustParsePrefix("::/96"), 12},        // IPv4-compatible
+}

@@ -1,0 +1,196 @@
+package policy
+
+// Move is a rename of Old to New, both canonical, with what is known of them.
+type Move struct {
+	Old, New  string
+	OldDir    bool
+	NewExists bool
+	NewDir    bool
+	Exchange  bool // RENAME_EXCHANGE
+}
+
+// CheckRename decides a rename: delete on the old name; create on the new one, or update if something is there; delete
+// and update on both for an exchange; and nothing that moves may gain.
+func (c *Compiled) CheckRename(m Move) Verdict {
+	old, new := Delete, Create
+	switch {
+	case m.Exchange:
+		old, new = Delete|Update, Delete|Update
+	case m.NewExists:
+		new = Update
+	}
+	if v := c.CheckFS(m.Old, old); !v.Allow {
+		return v
+	}
+	v := c.CheckFS(m.New, new)
+	if !v.Allow || m.Old == m.New {
+		return v
+	}
+	if g, ok := c.gains(m.Old, m.New, m.OldDir); ok {
+		return g
+	}
+	if m.Exchange {
+		if g, ok := c.gains(m.New, m.Old, m.NewDir); ok {
+			return g
+		}
+	}
+	return v
+}
+
+// CheckLink decides a hard link: read on the old name, create on the new one, and no gain.
+func (c *Compiled) CheckLink(old, new string) Verdict {
+	if v := c.CheckFS(old, Read); !v.Allow {
+		return v
+	}
+	v := c.CheckFS(new, Create)
+	if !v.Allow {
+		return v
+	}
+	if g, ok := c.gains(old, new, false); ok {
+		return g
+	}
+	return v
+}
+
+// gains says whether what is at old could do more at new, and if so is the verdict that says why.
+func (c *Compiled) gains(old, new string, dir bool) (Verdict, bool) {
+	if !dir {
+		return c.fileGains(old, new)
+	}
+	for i, l := range c.Layers {
+		if r, ok := l.dirGains(old, new); ok {
+			return Verdict{Reason: NoGain, Layer: int16(i), Rule: r}, true
+		}
+	}
+	return Verdict{}, false
+}
+
+// fileGains compares what all layers together allow. The rule that it names is the one that had withheld something.
+func (c *Compiled) fileGains(old, new string) (Verdict, bool) {
+	more := c.Caps(new) &^ c.Caps(old)
+	if more == 0 {
+		return Verdict{}, false
+	}
+	v := c.CheckFS(old, more)
+	return Verdict{Reason: NoGain, Layer: v.Layer, Rule: v.Rule}, true
+}
+
+// dirGains compares what one layer alone allows on a directory and on whatever could come to be beneath it.
+func (l *Layer) dirGains(old, new string) (rule int32, gains bool) {
+	for _, t := range [2]*FSTable{l.FS, l.Protect} {
+		for _, p := range [2]string{old, new} {
+			if r := t.LiteralBeneath(p); r != nil {
+				return r.Index, true
+			}
+			if r := t.partOf(p); r >= 0 {
+				return r, true
+			}
+		}
+	}
+	oldCaps, oldFree := l.caps(old)
+	newCaps, newFree := l.caps(new)
+	if newCaps&^oldCaps != 0 || newFree && !oldFree && l.Protect != nil {
+		return l.withholds(old), true
+	}
+	if r, ok := l.FS.basesGain(old, new, oldCaps, newCaps); ok {
+		return r, true
+	}
+	return l.protectGains(old, new, newCaps)
+}
+
+// withholds is the rule that decides a path in this layer, for a verdict.
+func (l *Layer) withholds(path string) int32 {
+	if l.Protect != nil {
+		if r, _ := l.Protect.find(path); r >= 0 {
+			return r
+		}
+	}
+	if l.FS == nil {
+		return NoMatch
+	}
+	r, _ := l.FS.find(path)
+	return r
+}
+
+// basesGain compares the patterns that could hit beneath a directory at its old name and at its new one. Where they
+// are the same the hits beneath are the same. One that is lost must have allowed everything that could take its place;
+// one that comes in must allow nothing that could have been withheld, and mustn't forbid creating: a denied name is not
+// to be made elsewhere and then moved in.
+func (t *FSTable) basesGain(old, new string, oldCaps, newCaps Caps) (rule int32, gains bool) {
+	most, least := newCaps, oldCaps
+	for _, r := range t.Patterns() {
+		if within(new, r.FS.Path) {
+			most |= r.FS.Caps
+		}
+		if within(old, r.FS.Path) {
+			least &= r.FS.Caps
+		}
+	}
+	for _, r := range t.Patterns() {
+		from, to := within(old, r.FS.Path), within(new, r.FS.Path)
+		switch {
+		case from && !to && most&^r.FS.Caps != 0:
+			return r.Index, true
+		case to && !from && (r.FS.Caps&^least != 0 || r.FS.Caps&Create == 0):
+			return r.Index, true
+		}
+	}
+	return NoMatch, false
+}
+
+// protectGains is basesGain for what protect takes away: leaving it gives write back where anything does, and entering
+// it could bring in what it forbids to create.
+func (l *Layer) protectGains(old, new string, newCaps Caps) (rule int32, gains bool) {
+	most := newCaps
+	for _, r := range l.FS.Patterns() {
+		most |= r.FS.Caps
+	}
+	for _, r := range l.Protect.Patterns() {
+		from, to := within(old, r.FS.Path), within(new, r.FS.Path)
+		if from && !to && most&Write != 0 || to && !from {
+			return r.Index, true
+		}
+	}
+	return NoMatch, false
+}
+
+// partOf is a pattern that path is a part of, as ".git" is of "**/.git/hooks": NoMatch for none.
+func (t *FSTable) partOf(path string) int32 {
+	if t == nil || len(t.patterns) == 0 {
+		return NoMatch
+	}
+	var c cursor
+	t.enter(&c, 0)
+	for _, name := range components(path) {
+		t.step(&c, name, hashName(name))
+	}
+	bit := 0
+	for _, r := range t.patterns {
+		n := 1 + len(r.FS.Names)
+		for i := bit; i < bit+n-1; i++ {
+			if c.state[i/64]>>(i%64)&1 != 0 {
+				return r.Index
+			}
+		}
+		bit += n
+	}
+	return NoMatch
+}
+
+// Moving says for a rename of what really is there: kinds are looked up, and symlinks in the last components aren't
+// followed.
+func (c *Compiled) Moving(sys System, old, new string, exchange bool) (Move, error) {
+	m := Move{Exchange: exchange}
+	var err error
+	if m.Old, err = c.ResolveTarget(sys, old, false); err != nil {
+		return m, err
+	}
+	if m.New, err = c.ResolveTarget(sys, new, false); err != nil {
+		return m, err
+	}
+	kind, err := sys.Lstat(m.Old)
+	m.OldDir = err == nil && kind == Dir
+	kind, err = sys.Lstat(m.New)
+	m.NewExists, m.NewDir = err == nil, err == nil && kind == Dir
+	return m, nil
+}

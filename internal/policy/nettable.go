@@ -1,0 +1,176 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// NetTable matches network targets against the net rules of one layer: exact names and suffixes by map, ranges in turn.
+type NetTable struct {
+	rules    []*Rule
+	names    map[string][]*Rule
+	suffixes map[string][]*Rule
+	ranges   []*Rule // and rules for every address
+}
+
+func newNetTable(rules []*Rule) *NetTable {
+	t := &NetTable{rules: rules, names: map[string][]*Rule{}, suffixes: map[string][]*Rule{}}
+	for _, r := range rules {
+		switch {
+		case r.Net.Name != "":
+			t.names[r.Net.Name] = append(t.names[r.Net.Name], r)
+		case r.Net.Suffix != "":
+			t.suffixes[r.Net.Suffix] = append(t.suffixes[r.Net.Suffix], r)
+		default:
+			t.ranges = append(t.ranges, r)
+		}
+	}
+	return t
+}
+
+// Rules is every rule in order; the caller must not change it. A nil table has none.
+func (t *NetTable) Rules() []*Rule {
+	if t == nil {
+		return nil
+	}
+	return t.rules
+}
+
+// find is the rule that decides a target, nil when none matches.
+func (t *NetTable) find(target *NetTarget) *Rule {
+	var best *Rule
+	t.each(target, func(r *Rule) {
+		if best == nil || compareNet(r, best) > 0 {
+			best = r
+		}
+	})
+	return best
+}
+
+// each calls f for every rule that matches, in no order.
+func (t *NetTable) each(target *NetTarget, f func(*Rule)) {
+	t.eachHost(target, func(r *Rule) {
+		if r.Net.matches(target) {
+			f(r)
+		}
+	})
+}
+
+// eachHost calls f for every rule whose host matches.
+func (t *NetTable) eachHost(target *NetTarget, f func(*Rule)) {
+	all := func(l []*Rule) {
+		for _, r := range l {
+			f(r)
+		}
+	}
+	if target.Addr.IsValid() {
+		if slices.Contains(loopback[:], target.Addr) {
+			all(t.names["localhost"])
+		}
+		for _, r := range t.ranges {
+			if !r.Net.Prefix.IsValid() || r.Net.Prefix.Contains(target.Addr) {
+				f(r)
+			}
+		}
+		return
+	}
+	all(t.names[target.Host])
+	for host := target.Host; ; {
+		_, parent, ok := strings.Cut(host, ".")
+		if !ok {
+			return
+		}
+		all(t.suffixes[parent])
+		host = parent
+	}
+}
+
+// matches says whether a rule whose host matches says something about the target.
+//
+// What is said on a connection of no known scheme can't be seen, so a rule that grants a part of it (a scheme, a path,
+// a method) doesn't match; one that denies a part does, because the denied thing might be said there.
+func (n *CompiledNet) matches(t *NetTarget) bool {
+	if n.Listen != t.Listen || n.Proto != t.Protocol {
+		return false
+	}
+	if t.Scheme == "" {
+		return n.matchesRaw(t)
+	}
+	if n.Scheme != "" && n.Scheme != t.Scheme {
+		return false
+	}
+	port := uint16(n.Port)
+	if port == 0 {
+		port = defaultPorts[t.Scheme]
+	}
+	return port == t.Port && n.matchesPath(t) && n.matchesMethod(t)
+}
+
+func (n *CompiledNet) matchesRaw(t *NetTarget) bool {
+	port := uint16(n.Port)
+	if n.Scheme != "" || n.layer7() {
+		if n.Allow {
+			return false
+		}
+		if port == 0 {
+			port = defaultPorts[n.Scheme] // 0 when the rule has no scheme either
+		}
+	}
+	return port != 0 && port == t.Port
+}
+
+func (n *CompiledNet) matchesPath(t *NetTarget) bool {
+	if len(n.Path) == 0 {
+		return true
+	}
+	if t.Odd {
+		return !n.Allow
+	}
+	return len(t.Path) >= len(n.Path) && slices.Equal(t.Path[:len(n.Path)], n.Path)
+}
+
+func (n *CompiledNet) matchesMethod(t *NetTarget) bool {
+	if n.Methods == nil {
+		return true
+	}
+	if t.Method == "" {
+		return n.Allow // the connection as such: some method is granted, not every one denied
+	}
+	return slices.Contains(n.Methods, t.Method)
+}
+
+// compareNet says which of two matching rules is more specific: positive for a.
+func compareNet(a, b *Rule) int {
+	return cmp.Or(
+		cmp.Compare(a.Net.parts(), b.Net.parts()),
+		cmp.Compare(a.Net.hostRank(), b.Net.hostRank()),
+		cmp.Compare(a.Index, b.Index),
+	)
+}
+
+func (n *CompiledNet) parts() int {
+	p := len(n.Path)
+	if n.Scheme != "" {
+		p++
+	}
+	if n.Port != 0 {
+		p++
+	}
+	return p
+}
+
+// hostRank orders hosts that match the same target: an exact one before longer ranges or wildcards before shorter ones.
+func (n *CompiledNet) hostRank() int {
+	switch {
+	case n.Name != "":
+		return 1 << 16
+	case n.Suffix != "":
+		return 1 + len(n.Suffix)
+	case !n.Prefix.IsValid():
+		return 0
+	case n.Prefix.IsSingleIP():
+		return 1 << 16
+	}
+	return 1 + n.Prefix.Bits()
+}

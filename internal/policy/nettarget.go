@@ -1,0 +1,155 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// defaultPorts are the schemes that exist here, with the port that a rule or a target without one means.
+var defaultPorts = map[string]uint16{"http": 80, "https": 443, "ws": 80, "wss": 443, "ssh": 22, "git": 9418}
+
+const knownSchemes = "http, https, ws, wss, ssh, git"
+
+// NetTarget is a parsed network target.
+type NetTarget struct {
+	Scheme   string // "" when unknown: raw TCP or UDP
+	Host     string // a normalised name; "" for an address
+	Addr     netip.Addr
+	Port     uint16
+	Protocol string   // "tcp" or "udp"
+	Path     []string // decoded segments
+	// Odd is set when a server could take the path for another one: dot segments, empty segments, an encoded slash or
+	// percent sign, parameters. A grant with a path_prefix never matches such a path; a denial with one always does.
+	Odd    bool
+	Method string // "" for the connection as such
+	Listen bool
+}
+
+func (t *NetTarget) String() string {
+	scheme := t.Scheme
+	if scheme == "" {
+		scheme = t.Protocol
+	}
+	s := scheme + "://" + t.hostPort()
+	if len(t.Path) > 0 {
+		s += "/" + strings.Join(t.Path, "/")
+	}
+	return s
+}
+
+func (t *NetTarget) hostPort() string {
+	if t.Addr.IsValid() {
+		return netip.AddrPortFrom(t.Addr, t.Port).String()
+	}
+	return t.Host + ":" + strconv.Itoa(int(t.Port))
+}
+
+// ParseNetTarget parses a URL with a known scheme, tcp://host:port or udp://host:port. What could mean one host to us and another
+// to somebody else is an error: to be denied, never repaired.
+func ParseNetTarget(s string) (NetTarget, error) {
+	if i := strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' || r == '\uFFFD' }); i >= 0 {
+		return NetTarget{}, fmt.Errorf("a space, control character or backslash in %q", s)
+	}
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok {
+		return NetTarget{}, fmt.Errorf("%q is no URL and not of the form tcp://host:port", s)
+	}
+	t := NetTarget{Scheme: strings.ToLower(scheme), Protocol: "tcp"}
+	authority, tail := rest, ""
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority, tail = rest[:i], rest[i:]
+	}
+	raw := t.Scheme == "tcp" || t.Scheme == "udp"
+	switch port, known := defaultPorts[t.Scheme]; {
+	case raw:
+		t.Scheme, t.Protocol = "", t.Scheme
+	case !known:
+		return NetTarget{}, fmt.Errorf("the scheme of %q isn't one of %s, tcp, udp", s, knownSchemes)
+	default:
+		t.Port = port
+	}
+	if err := t.parseAuthority(authority); err != nil {
+		return NetTarget{}, err
+	}
+	switch {
+	case t.Port == 0:
+		return NetTarget{}, fmt.Errorf("%q has no port", s)
+	case raw && tail != "":
+		return NetTarget{}, fmt.Errorf("%q has a path, which %s has not", s, t.Protocol)
+	}
+	return t, t.parsePath(tail)
+}
+
+func (t *NetTarget) parseAuthority(a string) error {
+	if strings.ContainsAny(a, "@%") {
+		return fmt.Errorf("user information or an encoded character before the host in %q", a)
+	}
+	host, port, hasPort := a, "", false
+	if strings.HasPrefix(a, "[") {
+		end := strings.IndexByte(a, ']')
+		if end < 0 {
+			return fmt.Errorf("no end of the address in %q", a)
+		}
+		if host, port = a[1:end], a[end+1:]; port != "" {
+			if port, hasPort = strings.CutPrefix(port, ":"); !hasPort {
+				return fmt.Errorf("%q after an address", port)
+			}
+		}
+		if !strings.Contains(host, ":") {
+			return fmt.Errorf("%q in brackets is no IPv6 address", host)
+		}
+	} else if host, port, hasPort = strings.Cut(a, ":"); strings.Contains(port, ":") {
+		return fmt.Errorf("more than one colon in %q: write an IPv6 address in brackets", a)
+	}
+	if hasPort {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 || port[0] == '0' || port[0] == '+' {
+			return fmt.Errorf("%q is no port", port)
+		}
+		t.Port = uint16(n)
+	}
+	var err error
+	t.Host, t.Addr, err = parseHost(host)
+	return err
+}
+
+func (t *NetTarget) parsePath(tail string) error {
+	p := tail
+	if i := strings.IndexAny(p, "?#"); i >= 0 {
+		p = p[:i]
+	}
+	segs, odd, err := pathSegments(p)
+	t.Path, t.Odd = segs, odd
+	return err
+}
+
+var errBadEscape = errors.New("a wrong percent-encoding in the path")
+
+// pathSegments cuts and decodes the path of a URL. One slash at the end makes no difference.
+func pathSegments(p string) (segs []string, odd bool, err error) {
+	p = strings.TrimPrefix(p, "/")
+	if p == "" {
+		return nil, false, nil
+	}
+	parts := strings.Split(p, "/")
+	if parts[len(parts)-1] == "" {
+		parts = parts[:len(parts)-1]
+	}
+	for _, s := range parts {
+		d, err := url.PathUnescape(s)
+		if err != nil {
+			return nil, false, errBadEscape
+		}
+		if d == "" || d == "." || d == ".." || strings.ContainsAny(d, "/\\;%") || strings.ContainsFunc(d, isControl) {
+			odd = true
+		}
+		segs = append(segs, d)
+	}
+	return segs, odd, nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }

@@ -1,0 +1,150 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+)
+
+// maxLinks is how many symlinks a path may lead through: MAXSYMLINKS of the kernel (include/linux/namei.h).
+const maxLinks = 40
+
+var (
+	errLoop    = errors.New("too many symlinks in a row")
+	errMagic   = errors.New("leads through a link of /proc that only the process itself can follow")
+	errDotDot  = errors.New(`".." after something that doesn't exist`)
+	errNUL     = errors.New("a NUL byte in a path")
+	errEmpty   = errors.New("an empty path")
+	errTooLong = fmt.Errorf("longer than %d bytes or deeper than %d components", MaxPath, MaxDepth)
+)
+
+// resolver follows paths through a System as the kernel would: component by component, symlinks and ".." in order.
+// It remembers what it saw, so that one compilation looks at every directory once.
+type resolver struct {
+	sys  System
+	seen map[string]entry
+	// literal keeps everything beneath /proc/self as it is: a rule means the session's own processes, whoever they are.
+	literal bool
+}
+
+type entry struct {
+	kind Kind
+	link string
+	err  error
+}
+
+// resolved is where a path leads.
+type resolved struct {
+	path     string
+	kind     Kind
+	missing  bool // nothing is there: the last components were appended unresolved
+	dangling bool // what is missing was named by a symlink
+}
+
+func newResolver(sys System) *resolver { return &resolver{sys: sys, seen: map[string]entry{}} }
+
+func (r *resolver) lstat(path string) entry {
+	if e, ok := r.seen[path]; ok {
+		return e
+	}
+	var e entry
+	e.kind, e.err = r.sys.Lstat(path)
+	if e.err == nil && e.kind == Symlink {
+		e.link, e.err = r.sys.Readlink(path)
+	}
+	r.seen[path] = e
+	return e
+}
+
+// walk is one resolution under way.
+type walk struct {
+	*resolver
+	cur   string // resolved so far, without a slash at the end; "" is the root
+	rest  string // still to do
+	own   int    // how much of rest stood in the path itself, and not in a symlink
+	links int
+	kind  Kind
+}
+
+// resolve follows an absolute path. When follow is false a symlink in the last component is not followed.
+func (r *resolver) resolve(path string, follow bool) (resolved, error) {
+	w := walk{resolver: r, rest: path, own: len(path), kind: Dir}
+	for {
+		w.rest = strings.TrimLeft(w.rest, "/")
+		if w.rest == "" {
+			return resolved{path: rooted(w.cur), kind: w.kind}, nil
+		}
+		inLink := len(w.rest) > w.own
+		name, rest, more := strings.Cut(w.rest, "/")
+		w.rest = rest
+		missing, err := w.step(name, follow || more)
+		if err != nil {
+			return resolved{}, err
+		}
+		if missing {
+			return w.appendMissing(name, inLink)
+		}
+	}
+}
+
+func rooted(p string) string {
+	if p == "" {
+		return "/"
+	}
+	return p
+}
+
+func (w *walk) step(name string, follow bool) (missing bool, err error) {
+	switch name {
+	case ".":
+		return false, nil
+	case "..":
+		w.cur, w.kind = w.cur[:max(0, strings.LastIndexByte(w.cur, '/'))], Dir
+		return false, nil
+	}
+	if done, err := w.stepProc(name, follow); done || err != nil {
+		return false, err
+	}
+	e := w.lstat(w.cur + "/" + name)
+	switch {
+	case errors.Is(e.err, fs.ErrNotExist) || errors.Is(e.err, syscall.ENOTDIR):
+		return true, nil
+	case e.err != nil:
+		return false, e.err
+	case e.kind == Symlink && follow:
+		return false, w.expand(e.link)
+	}
+	w.cur, w.kind = w.cur+"/"+name, e.kind
+	return false, nil
+}
+
+func (w *walk) expand(link string) error {
+	if w.links++; w.links > maxLinks {
+		return errLoop
+	}
+	w.own = min(w.own, len(w.rest))
+	if strings.HasPrefix(link, "/") {
+		w.cur = ""
+	}
+	if w.rest != "" {
+		link += "/"
+	}
+	w.rest = link + w.rest
+	return nil
+}
+
+func (w *walk) appendMissing(name string, dangling bool) (resolved, error) {
+	p := w.cur + "/" + name
+	for c := range strings.SplitSeq(w.rest, "/") {
+		switch c {
+		case "", ".":
+		case "..":
+			return resolved{}, errDotDot
+		default:
+			p += "/" + c
+		}
+	}
+	return resolved{path: p, kind: File, missing: true, dangling: dangling}, nil
+}

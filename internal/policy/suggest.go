@@ -1,0 +1,122 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// suggest is the smallest rule that would make the denying layer allow what was asked for, as TOML to paste at the end
+// of that authority's policy. It's empty where no rule can.
+func (c *Compiled) suggest(v Verdict, l *Layer, a *asked) string {
+	if l.Authority == Builtin || !utf8.ValidString(a.target) {
+		return ""
+	}
+	switch a.Resource {
+	case FS:
+		return c.suggestFS(v, l, a)
+	case Net:
+		return suggestNet(v, l, a)
+	case Env:
+		if checkEnvName(a.target) != nil || strings.HasSuffix(a.target, "*") {
+			return ""
+		}
+		return envKeys(&EnvRule{Name: a.target, Read: true}).table("[[access.env]]")
+	case Commands:
+		return c.suggestCommand(v, l, a)
+	}
+	return ""
+}
+
+// suggestFS restates what the deciding rule gives: the new rule would win in full.
+func (c *Compiled) suggestFS(v Verdict, l *Layer, a *asked) string {
+	switch v.Reason {
+	case NoRule, RuleDenies, OutsideWorkspace, WorkspaceEscape, Protected:
+	default:
+		return ""
+	}
+	r := FSRule{Path: c.relative(a.target), Caps: a.Caps}
+	if d := l.FS.Deciding(a.target); d != nil {
+		r.Caps |= d.FS.Caps
+		r.Unprotect = d.FS.Unprotect
+	}
+	if a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil {
+		r.Unprotect = true
+	}
+	return fsKeys(&r).table("[[access.fs]]")
+}
+
+// relative writes a canonical path as a person would: relative to the workspace when it's inside.
+func (c *Compiled) relative(p string) string {
+	switch {
+	case p == c.Workspace:
+		return "."
+	case c.Workspace == "/" || !within(p, c.Workspace):
+		return p
+	}
+	rel := p[len(c.Workspace)+1:]
+	if rel[0] == '~' {
+		rel = "./" + rel
+	}
+	return rel
+}
+
+// suggestNet takes the fewest keys that beat the deciding rule: a later rule wins a tie.
+func suggestNet(v Verdict, l *Layer, a *asked) string {
+	t := &a.net
+	switch v.Reason {
+	case HostNotListed, RuleDenies, PrivateAddress:
+	default:
+		return ""
+	}
+	r := NetRule{Host: t.Host, Allow: true, Listen: t.Listen}
+	if t.Addr.IsValid() {
+		r.Host = t.Addr.String()
+	}
+	if t.Protocol == "udp" {
+		r.Protocol = "udp"
+	}
+	if t.Scheme == "" || t.Port != defaultPorts[t.Scheme] {
+		r.Port = int(t.Port)
+	}
+	var best *Rule
+	if l.Net != nil {
+		best = l.Net.find(t)
+	}
+	more := []func(){func() {}, func() { r.Scheme = t.Scheme }, func() { r.Port = int(t.Port) },
+		func() { r.PathPrefix = "/" + strings.Join(t.Path, "/") }}
+	for _, add := range more {
+		add()
+		n, err, _ := compileNet(&r, l.TLSIntercept)
+		if err != nil {
+			return ""
+		}
+		rule := &Rule{Index: 1 << 30, Net: n}
+		if n.matches(t) && (best == nil || compareNet(rule, best) > 0) {
+			return netKeys(&r).table("[[access.net]]")
+		}
+	}
+	return ""
+}
+
+// suggestCommand is the whole table: TOML has one for each program.
+func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) string {
+	if a.program == "" || len(a.Argv) == 0 {
+		return ""
+	}
+	r := CommandRule{Name: a.program, HasArgs: true}
+	switch v.Reason {
+	case CommandNotListed:
+		if !strings.Contains(a.Argv[0], "/") && path.Base(a.program) == a.Argv[0] {
+			r.Name = a.Argv[0]
+		}
+	case ArgsNotListed:
+		r = l.Commands.Rule(a.program).Command.CommandRule
+		r.Args = slices.Clone(r.Args)
+	default:
+		return ""
+	}
+	r.Args = append(r.Args, a.Argv[1:])
+	return commandKeys(&r).table("[" + commandHeader(r.Name) + "]")
+}

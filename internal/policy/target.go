@@ -1,0 +1,62 @@
+package policy
+
+import (
+	"path"
+	"strings"
+)
+
+// ResolveTarget is the path that the kernel would decide on when a process in the workspace asks for input: symlinks
+// and ".." in order, with what doesn't exist yet appended. follow is whether a symlink in the last component is
+// followed, which removing and renaming don't.
+func (c *Compiled) ResolveTarget(sys System, input string, follow bool) (string, error) {
+	switch {
+	case input == "":
+		return "", errEmpty
+	case strings.IndexByte(input, 0) >= 0:
+		return "", errNUL
+	case len(input) > MaxPath:
+		return "", errTooLong
+	case !strings.HasPrefix(input, "/"):
+		input = c.Workspace + "/" + input
+	}
+	got, err := newResolver(sys).resolve(input, follow)
+	if err != nil {
+		return "", err
+	}
+	if !resolvable(got.path) {
+		return "", errTooLong
+	}
+	return got.path, nil
+}
+
+// CheckFSInput resolves what somebody asked for and decides. p is what was decided on, or the input when it can't be
+// resolved.
+func (c *Compiled) CheckFSInput(sys System, input string, want Caps) (v Verdict, p string) {
+	if want&Delete != 0 && want != Delete {
+		if v, p := c.CheckFSInput(sys, input, want&^Delete); !v.Allow {
+			return v, p
+		}
+		want = Delete
+	}
+	p, err := c.ResolveTarget(sys, input, want != Delete)
+	if err != nil {
+		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}, input
+	}
+	v = c.CheckFS(p, want)
+	if v.Reason == NoRule {
+		v.Reason = c.outside(input, p)
+	}
+	return v, p
+}
+
+// outside is the reason why no rule matched a path: there is none for it, or it's not even in the workspace. An input
+// that looked as if it were is an escape.
+func (c *Compiled) outside(input, p string) Reason {
+	switch {
+	case within(p, c.Workspace):
+		return NoRule
+	case !strings.HasPrefix(input, "/"), within(path.Clean(input), c.Workspace):
+		return WorkspaceEscape
+	}
+	return OutsideWorkspace
+}

@@ -1,0 +1,137 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// tomlString is s as a basic TOML string.
+func tomlString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r < 0x20 || r == 0x7f:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func tomlStrings(l []string) string {
+	q := make([]string, len(l))
+	for i, s := range l {
+		q[i] = tomlString(s)
+	}
+	return "[" + strings.Join(q, ", ") + "]"
+}
+
+func tomlArgs(l [][]string) string {
+	q := make([]string, len(l))
+	for i, s := range l {
+		q[i] = tomlStrings(s)
+	}
+	return "[" + strings.Join(q, ", ") + "]"
+}
+
+// keys is the content of a table, one "key = value" each.
+type keys []string
+
+func (k *keys) add(key, value string) { *k = append(*k, key+" = "+value) }
+
+func (k *keys) str(key, value string) {
+	if value != "" {
+		k.add(key, tomlString(value))
+	}
+}
+
+func (k *keys) flag(key string, on bool) {
+	if on {
+		k.add(key, "true")
+	}
+}
+
+// inline is the table on one line.
+func (k keys) inline() string { return "{ " + strings.Join(k, ", ") + " }" }
+
+// table is the table as a file has it, under its header.
+func (k keys) table(header string) string { return header + "\n" + strings.Join(k, "\n") + "\n" }
+
+func fsKeys(r *FSRule) keys {
+	var k keys
+	k.str("path", r.Path)
+	k.str("match", r.Match)
+	for _, n := range capNames {
+		switch {
+		case r.Caps&Write == Write && n.c == Create:
+			k.flag("write", true)
+		case r.Caps&Write == Write && n.c&Write != 0:
+		default:
+			k.flag(n.name, r.Caps&n.c != 0)
+		}
+	}
+	k.flag("unprotect", r.Unprotect)
+	return k
+}
+
+func netKeys(r *NetRule) keys {
+	var k keys
+	k.str("host", r.Host)
+	k.str("scheme", r.Scheme)
+	if r.Port != 0 {
+		k.add("port", fmt.Sprint(r.Port))
+	}
+	k.str("path_prefix", r.PathPrefix)
+	if r.Methods != nil {
+		k.add("methods", tomlStrings(r.Methods))
+	}
+	k.str("protocol", r.Protocol)
+	k.flag("listen", r.Listen)
+	k.add("allow", fmt.Sprint(r.Allow))
+	return k
+}
+
+func envKeys(r *EnvRule) keys {
+	var k keys
+	k.add("name", tomlString(r.Name))
+	k.add("read", fmt.Sprint(r.Read))
+	return k
+}
+
+func commandKeys(r *CommandRule) keys {
+	var k keys
+	if r.HasArgs {
+		k.add("args", tomlArgs(r.Args))
+	}
+	if r.HasEnvs {
+		k.add("envs", tomlStrings(r.Envs))
+	}
+	return k
+}
+
+func fsText(r *FSRule) string { return fsKeys(r).inline() }
+
+// commandHeader is the header of a command's table; a name that isn't a bare key is quoted.
+func commandHeader(name string) string {
+	if name == "" || strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
+		name = tomlString(name)
+	}
+	return "access.commands." + name
+}
+
+func commandText(r *CommandRule) string {
+	if k := commandKeys(r); len(k) > 0 {
+		return commandHeader(r.Name) + " = " + k.inline()
+	}
+	return commandHeader(r.Name) + " = {}"
+}
