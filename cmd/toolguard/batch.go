@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// batchLine is the most bytes that a question may take.
+const batchLine = 1 << 20
+
+// batchQuestion is one line in.
+type batchQuestion struct {
+	ID       json.RawMessage `json:"id"`
+	Tool     string          `json:"tool"`
+	Resource string          `json:"resource"`
+	Action   string          `json:"action"`
+	Target   string          `json:"target"`
+	Argv     []string        `json:"argv"`
+}
+
+// batchError is the answer to a line that is no question.
+type batchError struct {
+	ID    json.RawMessage `json:"id"`
+	Error string          `json:"error"`
+}
+
+// batchAnswer is the answer to one that is.
+type batchAnswer struct {
+	ID json.RawMessage `json:"id"`
+	answer
+}
+
+// batch answers JSON lines until there are no more. The exit status is the worst of all answers, so that a caller who looks
+// at nothing else takes a denial for a denial.
+func (a *app) batch(p *policyFlags) error {
+	b := &batcher{flags: p, policies: map[string]*policy.Compiled{}}
+	if _, err := b.policy(p.tool); err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(a.in, 64<<10)
+	out := bufio.NewWriter(a.out.w)
+	worst := 0
+	for {
+		line, err := readLine(in)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !errors.Is(err, errLineTooLong) {
+			return err
+		}
+		reply, code := b.reply(line, err)
+		worst = max(worst, code)
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(reply); err != nil {
+			return err
+		}
+		if in.Buffered() == 0 { // whoever asks may be waiting for the answer before the next question
+			if err := out.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if worst != 0 {
+		return said(worst)
+	}
+	return nil
+}
+
+// batcher answers questions, each under the policy of its tool.
+type batcher struct {
+	flags    *policyFlags
+	policies map[string]*policy.Compiled
+}
+
+func (b *batcher) policy(tool string) (*policy.Compiled, error) {
+	if c := b.policies[tool]; c != nil {
+		return c, nil
+	}
+	flags := *b.flags
+	flags.tool = tool
+	c, err := flags.load("")
+	if err == nil {
+		b.policies[tool] = c
+	}
+	return c, err
+}
+
+// reply answers one line.
+func (b *batcher) reply(line []byte, err error) (any, int) {
+	var q batchQuestion
+	if err == nil {
+		err = decodeStrict(line, &q)
+	}
+	if q.ID == nil {
+		q.ID = json.RawMessage("null")
+	}
+	var a policy.Answer
+	if err == nil {
+		a, err = b.answer(&q)
+	}
+	if err != nil {
+		return batchError{q.ID, err.Error()}, exitTrouble
+	}
+	if a.Decision != "allow" {
+		return batchAnswer{q.ID, answerJSON(a)}, exitNo
+	}
+	return batchAnswer{q.ID, answerJSON(a)}, 0
+}
+
+func (b *batcher) answer(bq *batchQuestion) (policy.Answer, error) {
+	q, msg := ask(bq.Resource, bq.Action)
+	if msg != "" {
+		return policy.Answer{}, errors.New(msg)
+	}
+	q.Target, q.Argv = bq.Target, bq.Argv
+	switch isCommand := q.Resource == policy.Commands; {
+	case isCommand && (len(q.Argv) == 0 || q.Target != ""):
+		return policy.Answer{}, errors.New(`a command is asked about by "argv" alone`)
+	case !isCommand && (q.Target == "" || q.Argv != nil):
+		return policy.Answer{}, fmt.Errorf(`%s is asked about by "target" alone`, bq.Resource)
+	}
+	if err := targetError(q); err != nil {
+		return policy.Answer{}, err
+	}
+	tool := bq.Tool
+	if tool == "" {
+		tool = b.flags.tool
+	}
+	c, err := b.policy(tool)
+	if err != nil {
+		return policy.Answer{}, err
+	}
+	_, a := c.Ask(machine{}, q)
+	return a, nil
+}
+
+var errLineTooLong = fmt.Errorf("the line is longer than %d bytes", batchLine)
+
+// readLine reads the next line that isn't blank, or, where one is too long, all of it without keeping it.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	for {
+		var line []byte
+		long := false
+		for {
+			part, err := in.ReadSlice('\n')
+			if long = long || len(line)+len(part) > batchLine; !long {
+				line = append(line, part...)
+			}
+			if err == nil || (errors.Is(err, io.EOF) && (long || len(line) > 0)) {
+				break
+			}
+			if !errors.Is(err, bufio.ErrBufferFull) {
+				return nil, err
+			}
+		}
+		if long {
+			return nil, errLineTooLong
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			return line, nil
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+const questionHelp = `  fs read|create|update|delete|execute PATH
+  net connect|listen URL           also tcp://host:port and udp://host:port
+  env read NAME
+  command run -- PROGRAM [ARG...]`
+
+func newCheck(a *app) *cobra.Command {
+	var p policyFlags
+	var asJSON, batch bool
+	cmd := &cobra.Command{
+		Use:   "check [flags] RESOURCE ACTION TARGET",
+		Short: "ask whether a policy allows something",
+		Long: `toolguard check: ask whether a policy allows something. Nothing is executed, opened or connected to.
+
+` + questionHelp + `
+
+Prints the decision, the rule behind it and, for a denial, the grant that would allow it. The exit status is 0 for
+allow, 1 for deny, 2 when there is no answer. With --batch, questions are read as JSON lines from standard input and
+answered in the same order; the exit status is that of the worst answer.`,
+		Example: `  toolguard check --policy policy.toml fs read src/main.py
+  toolguard check --policy policy.toml net connect https://api.github.com/repos
+  toolguard check --policy policy.toml env read AWS_SECRET_ACCESS_KEY
+  toolguard check --policy policy.toml command run -- git push --force
+  echo '{"id":1,"resource":"fs","action":"read","target":".env"}' | toolguard check --policy policy.toml --batch`,
+		ValidArgsFunction: completeQuestion,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if batch {
+				if len(args) > 0 {
+					return usagef(cmd, "--batch takes its questions from standard input, not from %q", args[0])
+				}
+				return a.batch(&p)
+			}
+			q, err := question(cmd, args)
+			if err != nil {
+				return err
+			}
+			c, err := p.load("")
+			if err != nil {
+				return err
+			}
+			return a.check(c, q, asJSON)
+		},
+	}
+	p.define(cmd)
+	jsonFlag(cmd, &asJSON)
+	cmd.Flags().BoolVar(&batch, "batch", false, "read JSON lines from standard input, answer each with one")
+	return cmd
+}
+
+func (a *app) check(c *policy.Compiled, q policy.Question, asJSON bool) error {
+	v, answer := c.Ask(machine{}, q)
+	if asJSON {
+		if err := a.json(answerJSON(answer)); err != nil {
+			return err
+		}
+	} else {
+		a.out.answer(q, answer)
+	}
+	if !v.Allow {
+		return said(exitNo)
+	}
+	return nil
+}
+
+func newExplain(a *app) *cobra.Command {
+	var p policyFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain [flags] RESOURCE ACTION TARGET",
+		Short: "the same as check, with every rule that had a say",
+		Long: `toolguard explain: every rule that had a say in a decision, authority by authority, which one won and why.
+
+` + questionHelp + `
+
+The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no answer.`,
+		Example: `  toolguard explain --policy policy.toml fs update .git/hooks/pre-commit
+  toolguard explain --policy policy.toml net connect https://api.github.com/admin
+  toolguard explain --policy policy.toml --json command run -- git status`,
+		ValidArgsFunction: completeQuestion,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q, err := question(cmd, args)
+			if err != nil {
+				return err
+			}
+			c, err := p.load("")
+			if err != nil {
+				return err
+			}
+			e := c.Explain(machine{}, q)
+			if asJSON {
+				if err := a.json(explanationJSON(e)); err != nil {
+					return err
+				}
+			} else {
+				a.out.explanation(q, e)
+			}
+			if e.Answer.Decision != "allow" {
+				return said(exitNo)
+			}
+			return nil
+		},
+	}
+	p.define(cmd)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+// question reads RESOURCE ACTION TARGET.
+func question(cmd *cobra.Command, args []string) (policy.Question, error) {
+	if len(args) < 3 {
+		return policy.Question{}, usagef(cmd, "it takes a resource, an action and a target, such as: fs read PATH")
+	}
+	q, msg := ask(args[0], args[1])
+	if msg != "" {
+		return q, usagef(cmd, "%s", msg)
+	}
+	if q.Resource == policy.Commands {
+		q.Argv = args[2:]
+		return q, nil
+	}
+	if len(args) > 3 {
+		return q, usagef(cmd, "it takes one target, and %q is a second one", args[3])
+	}
+	if args[2] == "" {
+		return q, usagef(cmd, "the target is empty")
+	}
+	q.Target = args[2]
+	return q, targetError(q)
+}
+
+// ask is the question without its target; msg says what is wrong with the words.
+func ask(resource, action string) (q policy.Question, msg string) {
+	switch resource {
+	case "fs":
+		caps, ok := policy.ParseCap(action)
+		if !ok {
+			return q, "fs has no action \"" + action + "\": use read, create, update, delete or execute"
+		}
+		return policy.Question{Resource: policy.FS, Caps: caps}, ""
+	case "net":
+		if action != "connect" && action != "listen" {
+			return q, "net has no action \"" + action + "\": use connect or listen"
+		}
+		return policy.Question{Resource: policy.Net, Listen: action == "listen"}, ""
+	case "env":
+		if action != "read" {
+			return q, "env has no action \"" + action + "\": use read"
+		}
+		return policy.Question{Resource: policy.Env}, ""
+	case "command", "commands":
+		if action != "run" {
+			return q, "command has no action \"" + action + "\": use run"
+		}
+		return policy.Question{Resource: policy.Commands}, ""
+	}
+	return q, "there is no resource \"" + resource + "\": use fs, net, env or command"
+}
+
+// targetError says why a target is none, where that's a mistake and not a denial.
+func targetError(q policy.Question) error {
+	if q.Resource == policy.Net {
+		_, err := policy.ParseNetTarget(q.Target)
+		return err
+	}
+	return nil
+}
+
+// completeQuestion completes resource and action, and leaves the target to the shell.
+func completeQuestion(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	words := cobra.ShellCompDirectiveNoFileComp
+	switch len(args) {
+	case 0:
+		return []string{"fs", "net", "env", "command"}, words
+	case 1:
+		return map[string][]string{
+			"fs":  {"read", "create", "update", "delete", "execute"},
+			"net": {"connect", "listen"}, "env": {"read"}, "command": {"run"},
+		}[args[0]], words
+	}
+	if args[0] == "net" {
+		return nil, words
+	}
+	if args[0] == "env" {
+		return environNames(os.Environ()), words
+	}
+	return nil, cobra.ShellCompDirectiveDefault
+}

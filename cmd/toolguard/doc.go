@@ -1,0 +1,22 @@
+// Toolguard runs commands under a policy that the kernel enforces.
+//
+// # Commands
+//
+//	toolguard exec      run a command under a policy
+//	toolguard check     ask whether a policy allows something
+//	toolguard explain   the same, with every rule that had a say
+//	toolguard policy    lint, show, fmt, diff, schema, init
+//	toolguard doctor    what this machine can enforce
+//
+// # Exit status
+//
+// exec returns the command's own status, 128+N when signal N ended it, 125 when toolguard failed or refused (nothing was
+// started then), 126 when the command may not be executed, 127 when there is no such command. Every other command
+// returns 0, 1 when the answer is no (denied, errors in the policy, two policies that differ), or 2 when there is no
+// answer.
+//
+// # Files
+//
+// One file per command group, with no logic beyond flags and order; load.go reads policies for all of them; out.go owns
+// every word that a person reads, json.go every one that a machine reads.
+package main

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session"
+)
+
+// execFlags are the flags of exec.
+type execFlags struct {
+	policyFlags
+	backend  string
+	mode     string
+	events   string
+	format   string
+	report   string
+	daemon   string
+	degraded []string
+	passFDs  []int
+	dryRun   bool
+	json     bool
+	linger   bool
+}
+
+func newExec(a *app) *cobra.Command {
+	var f execFlags
+	cmd := &cobra.Command{
+		Use:   "exec [flags] [--] COMMAND [ARG...]",
+		Short: "run a command under a policy",
+		Long: `toolguard exec: run a command, and everything it starts, with access to what the policy grants and to nothing else.
+
+The exit status is the command's own, 128+N when signal N ended it, 125 when toolguard failed or refused and nothing
+was started, 126 when the command may not be executed, 127 when there is no such command. Standard output belongs to
+the command alone. What was denied is told on standard error after the command ends.
+
+Flags end at the first word that isn't one, or at "--": what follows is the command with its own flags.`,
+		Example: `  toolguard exec -- python3 build.py                            # under the built-in default policy
+  toolguard exec --policy policy.toml -- make test
+  toolguard exec --policy preset:python --policy more.toml -- python3 -m http.server
+  toolguard exec --policy policy.toml --dry-run                 # what would be enforced here, and what wouldn't
+  toolguard exec --policy policy.toml --limits memory=1GiB,wall_time=10m -- ./train.sh
+  toolguard exec --policy policy.toml --events denials.jsonl -- ./untrusted`,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && !f.dryRun {
+				return usagef(cmd, "name the command to run")
+			}
+			if err := f.refuse(cmd); err != nil {
+				return err
+			}
+			return a.exec(&f, args)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().SetInterspersed(false)
+	f.define(cmd)
+	choiceFlag(cmd, &f.backend, "backend", "what enforces the policy; auto takes the best that is there", backendNames...)
+	choiceFlag(cmd, &f.mode, "mode", "what happens to what isn't granted", "enforce", "audit")
+	cmd.Flags().StringVar(&f.events, "events", "", "append events to `FILE`; - is standard output, fd:N an open descriptor")
+	choiceFlag(cmd, &f.format, "format", "how events are written", "ocsf", "ecs", "text")
+	choiceFlag(cmd, &f.report, "report", "when to tell what was denied; auto: when something was", "auto", "always", "never")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be enforced and start nothing")
+	cmd.Flags().StringSliceVar(&f.degraded, "allow-degraded", nil, "start although the rules `ID,…` aren't enforced; --dry-run prints the ids")
+	cmd.Flags().StringVar(&f.limits, "limits", "", "limits `K=V,…` beside the policy's, such as memory=1GiB,pids=64; the smaller counts")
+	choiceFlag(cmd, &f.daemon, "daemon", "whether toolguardd must, may or may not take part", "auto", "require", "none")
+	cmd.Flags().IntSliceVar(&f.passFDs, "pass-fd", nil, "let the command keep descriptor `N`, beside 0, 1 and 2")
+	cmd.Flags().BoolVar(&f.linger, "linger", false, "leave the command's other processes running when it ends")
+	cmd.Flags().BoolVar(&f.json, "json", false, "with --dry-run: print JSON, for machines")
+	return cmd
+}
+
+// backendNames are the backends of the contract; session knows which of them this build has.
+var backendNames = []string{"auto", "bpf", "landlock", "bwrap", "firejail", "seatbelt"}
+
+// refuse turns down what this build can't do, before anything is read.
+func (f *execFlags) refuse(cmd *cobra.Command) error {
+	switch {
+	case f.daemon == "require":
+		return errors.New("this build has no daemon, so --daemon require can't be met")
+	case f.mode == "audit":
+		return errors.New("--mode audit needs a backend that can observe without denying; this build has none")
+	case f.format == "ecs":
+		return errors.New("--format ecs isn't in this build; it has ocsf and text")
+	case f.json && !f.dryRun:
+		return usagef(cmd, "--json goes with --dry-run")
+	}
+	for _, fd := range f.passFDs {
+		if fd < 3 {
+			return usagef(cmd, "--pass-fd %d: the command always keeps 0, 1 and 2; name one from 3 on", fd)
+		}
+	}
+	return nil
+}
+
+func (a *app) exec(f *execFlags, argv []string) error {
+	tmp, remove, err := session.MakeTmp()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := remove(); err != nil {
+			a.err.warn("the private TMPDIR %s could not be removed: %v", tmp, err)
+		}
+	}()
+	c, err := f.load(tmp)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return a.dryRun(f, c)
+	}
+	events, done, err := a.openEvents(f)
+	if err != nil {
+		return err
+	}
+	defer done()
+	r, err := session.Run(session.Config{
+		Policy: c, Tool: f.tool, Agent: f.agent, Backend: f.backend, AllowDegraded: f.degraded,
+		Argv: argv, Env: os.Environ(), PassFDs: f.passFDs, Events: events, Linger: f.linger,
+		Notice: func(s string) { a.err.say("%s", s) },
+	})
+	if err != nil {
+		a.reportDenials(f, c, r)
+		return a.notStarted(c, err)
+	}
+	a.reportDenials(f, c, r)
+	if r.Code != 0 {
+		return said(r.Code)
+	}
+	return nil
+}
+
+// reportDenials is the report after the command.
+func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result) {
+	if f.report == "always" || f.report == "auto" && len(r.Denials) > 0 {
+		a.err.report(r, c.Name, f.events != "")
+	} else if f.report == "auto" && r.Code != 0 && !r.Visible {
+		a.err.unseen(r.Code)
+	}
+}
+
+// notStarted chooses the exit status of a command that never ran.
+func (a *app) notStarted(c *policy.Compiled, err error) error {
+	var refused *session.Refused
+	var missing *session.NotFound
+	var denied *session.NotExecutable
+	switch {
+	case errors.As(err, &refused):
+		a.err.refusal(refused.Report, c.Name)
+		return said(exitRefused)
+	case errors.As(err, &missing):
+		return &status{exitNotFound, err}
+	case errors.As(err, &denied):
+		return &status{exitNotExecutable, err}
+	}
+	return err
+}
+
+// dryRun prints the enforceability report; the exit status is what exec would begin with.
+func (a *app) dryRun(f *execFlags, c *policy.Compiled) error {
+	r, err := session.Cover(c, f.backend, f.degraded)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		if err := a.json(coverageJSON(r, c)); err != nil {
+			return err
+		}
+	} else {
+		a.out.coverage(r, c)
+	}
+	if len(r.Refusals) > 0 {
+		return said(exitRefused)
+	}
+	return nil
+}
+
+// openEvents opens what --events names. A file is appended to, and only its owner may read it: it tells what the command
+// did and what it was called with.
+func (a *app) openEvents(f *execFlags) (w *event.Writer, done func(), err error) {
+	done = func() {}
+	var file *os.File
+	switch n, isFD := strings.CutPrefix(f.events, "fd:"); {
+	case f.events == "":
+		return nil, done, nil
+	case f.events == "-":
+		file = os.Stdout
+	case isFD:
+		if file, err = descriptor(n); err != nil {
+			return nil, done, fmt.Errorf("--events %s: %w", f.events, err)
+		}
+		if slices.Contains(f.passFDs, int(file.Fd())) {
+			return nil, done, fmt.Errorf("--events %s: the command would get this descriptor too, by --pass-fd", f.events)
+		}
+	default:
+		file, err = os.OpenFile(f.events, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, done, fmt.Errorf("open the events file: %w", err)
+		}
+		done = func() {
+			if err := file.Close(); err != nil {
+				a.err.warn("the events file may not be complete: %v", err)
+			}
+		}
+	}
+	w, err = newEventWriter(file, f.format)
+	return w, done, err
+}
+
+// descriptor is an open descriptor that was handed to this process.
+func descriptor(n string) (*os.File, error) {
+	fd, err := strconv.Atoi(n)
+	if err != nil || fd < 0 {
+		return nil, errors.New("write fd: and a number, such as fd:3")
+	}
+	f := os.NewFile(uintptr(fd), "fd:"+n)
+	if _, err := f.Stat(); err != nil {
+		return nil, errors.New("this descriptor isn't open")
+	}
+	return f, nil
+}

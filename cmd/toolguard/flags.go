@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// choice is the value of a flag with a closed set of values.
+type choice struct {
+	value  *string
+	values []string
+}
+
+func (c choice) String() string { return *c.value }
+func (c choice) Type() string   { return strings.Join(c.values, "|") }
+
+func (c choice) Set(s string) error {
+	for _, v := range c.values {
+		if s == v {
+			*c.value = s
+			return nil
+		}
+	}
+	return errors.New("use " + orList(c.values))
+}
+
+// choiceFlag defines a flag with a closed set of values, the first of them the default, and their completion.
+func choiceFlag(cmd *cobra.Command, p *string, name, help string, values ...string) {
+	*p = values[0]
+	cmd.Flags().Var(choice{p, values}, name, help)
+	complete(cmd, name, values...)
+}
+
+// complete lets the shell complete the values of a flag.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	// The only error is a flag that isn't there, or twice the same: a mistake in this program.
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
+	}
+}
+
+// orList is "a, b or c".
+func orList(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// flagError puts pflag's messages into words of ours.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var missing *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		u := &usage{cmd: cmd, msg: fmt.Sprintf("there is no flag %s", dashed(unknown.GetSpecifiedName()))}
+		if near := nearFlag(cmd, unknown.GetSpecifiedName()); near != "" {
+			u.hint = fmt.Sprintf("did you mean --%s?", near)
+		}
+		return u
+	case errors.As(err, &missing):
+		return usagef(cmd, "%s needs a value", dashed(missing.GetSpecifiedName()))
+	case errors.As(err, &invalid):
+		return usagef(cmd, "%s %q: %v", dashed(invalid.GetFlag().Name), invalid.GetValue(), invalid.Unwrap())
+	}
+	return &usage{cmd: cmd, msg: err.Error()}
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// nearFlag is the flag of cmd that name was probably meant to be, or "". Cobra knows how near two words are, but only for
+// commands; so the flags are put to it as such.
+func nearFlag(cmd *cobra.Command, name string) string {
+	if len(name) < 2 {
+		return ""
+	}
+	words := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		words.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	if near := words.SuggestionsFor(name); len(near) > 0 {
+		return near[0]
+	}
+	return ""
+}

@@ -1,0 +1,285 @@
+package main
+
+// This file owns all output for machines: JSON objects with stable names. What it writes is documented in docs/cli.md.
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session"
+)
+
+func jsonFlag(cmd *cobra.Command, p *bool) {
+	cmd.Flags().BoolVar(p, "json", false, "print JSON, for machines")
+}
+
+// json writes v, indented.
+func (a *app) json(v any) error {
+	enc := json.NewEncoder(a.out.w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
+}
+
+// decodeStrict reads one JSON object into the struct at v. encoding/json takes keys in any case and the last of several
+// equal ones; two readers of the same question could then see two questions. So this knows no such latitude.
+func decodeStrict(line []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(line))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return errors.New("not a JSON object")
+	}
+	fields := map[string]reflect.Value{}
+	for i, s := 0, reflect.ValueOf(v).Elem(); i < s.NumField(); i++ {
+		fields[s.Type().Field(i).Tag.Get("json")] = s.Field(i)
+	}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return fmt.Errorf("not JSON: %w", err)
+		}
+		f, ok := fields[t.(string)] // a key: the decoder takes nothing else here
+		if !ok {
+			return fmt.Errorf("unknown or repeated key %q", t)
+		}
+		delete(fields, t.(string))
+		if err := dec.Decode(f.Addr().Interface()); err != nil {
+			var wrong *json.UnmarshalTypeError
+			if errors.As(err, &wrong) {
+				return fmt.Errorf("%q can't be a %s", t, wrong.Value)
+			}
+			return fmt.Errorf("not JSON: %w", err)
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return errors.New("not JSON: the object doesn't end")
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON object on the line")
+	}
+	return nil
+}
+
+// ruleRef is a rule with its place.
+type ruleRef struct {
+	ID        string `json:"id"`
+	Authority string `json:"authority"`
+	File      string `json:"file"`
+	Line      int    `json:"line"`
+	Col       int    `json:"col,omitempty"`
+	Text      string `json:"text,omitempty"`
+}
+
+func ruleJSON(r *policy.Rule) *ruleRef {
+	if r == nil {
+		return nil
+	}
+	return &ruleRef{r.ID, r.Authority.String(), r.Place.File, r.Place.Line, r.Place.Col, r.Text}
+}
+
+// answer is a decision.
+type answer struct {
+	Decision  string        `json:"decision"`
+	Reason    policy.Reason `json:"reason"`
+	Authority string        `json:"authority,omitempty"`
+	Target    string        `json:"target,omitempty"`
+	Rule      *ruleRef      `json:"rule"`
+	Suggest   string        `json:"suggest,omitempty"`
+}
+
+func answerJSON(a policy.Answer) answer {
+	j := answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Rule: ruleJSON(a.Rule), Suggest: a.Suggest}
+	if a.Authority != policy.Builtin || a.Rule != nil {
+		j.Authority = a.Authority.String()
+	}
+	return j
+}
+
+type explanation struct {
+	answer
+	Layers []layerExplanation `json:"layers"`
+}
+
+type layerExplanation struct {
+	Authority  string        `json:"authority"`
+	Default    string        `json:"default"`
+	Decision   string        `json:"decision"`
+	Reason     policy.Reason `json:"reason"`
+	Candidates []candidate   `json:"candidates"`
+}
+
+type candidate struct {
+	ruleRef
+	Won   bool   `json:"won"`
+	Grade string `json:"grade"`
+	Why   string `json:"why"`
+}
+
+func explanationJSON(e policy.Explanation) explanation {
+	j := explanation{answer: answerJSON(e.Answer), Layers: []layerExplanation{}}
+	for _, l := range e.Layers {
+		lj := layerExplanation{l.Authority.String(), stance(l.Stance), decision(l.Allow), l.Reason, []candidate{}}
+		for _, c := range l.Candidates {
+			lj.Candidates = append(lj.Candidates, candidate{*ruleJSON(c.Rule), c.Won, c.Grade, c.Why})
+		}
+		j.Layers = append(j.Layers, lj)
+	}
+	return j
+}
+
+func decision(allow bool) string {
+	if allow {
+		return "allow"
+	}
+	return "deny"
+}
+
+func stance(s policy.Stance) string {
+	return [...]string{"undeclared", "deny", "allow"}[s]
+}
+
+type coverageReport struct {
+	Policy  string     `json:"policy"`
+	Digest  string     `json:"digest"`
+	Backend string     `json:"backend"`
+	Starts  bool       `json:"starts"`
+	Rows    []coverage `json:"rows"`
+	Gaps    []string   `json:"gaps"`
+}
+
+type coverage struct {
+	ID      string   `json:"id"`
+	Status  string   `json:"status"`
+	Refused bool     `json:"refused"` // the command doesn't start because of this one
+	Why     string   `json:"why,omitempty"`
+	By      string   `json:"by,omitempty"`
+	Rule    *ruleRef `json:"rule"`
+	File    string   `json:"file,omitempty"`
+	Line    int      `json:"line,omitempty"`
+}
+
+func coverageJSON(r session.Report, p *policy.Compiled) coverageReport {
+	j := coverageReport{p.Name, p.Digest, r.Backend, len(r.Refusals) == 0, []coverage{}, append([]string{}, r.Gaps...)}
+	refused := map[string]bool{}
+	for _, row := range r.Refusals {
+		refused[row.ID] = true
+	}
+	for _, row := range r.Rows {
+		j.Rows = append(j.Rows, coverage{row.ID, strings.ReplaceAll(row.Status.String(), " ", "_"), refused[row.ID] && row.Status != policy.Enforced,
+			row.Why, row.By, ruleJSON(row.Rule), row.Place.File, row.Place.Line})
+	}
+	return j
+}
+
+type lintReport struct {
+	Errors   []finding `json:"errors"`
+	Warnings []finding `json:"warnings"`
+}
+
+type finding struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Col     int    `json:"col"`
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func lintJSON(mistakes policy.Errors, warnings []policy.Warning) lintReport {
+	j := lintReport{[]finding{}, []finding{}}
+	for _, m := range mistakes {
+		j.Errors = append(j.Errors, finding{m.Place.File, m.Place.Line, m.Place.Col, "", m.Msg, m.Hint})
+	}
+	for _, w := range warnings {
+		j.Warnings = append(j.Warnings, finding{w.Place.File, w.Place.Line, w.Place.Col, w.Code, w.Msg, w.Hint})
+	}
+	return j
+}
+
+type compiled struct {
+	Policy    string   `json:"policy"`
+	Digest    string   `json:"digest"`
+	Workspace string   `json:"workspace"`
+	Files     []string `json:"files"`
+	Layers    []layer  `json:"layers"`
+	Limits    []limit  `json:"limits"`
+}
+
+type layer struct {
+	Authority    string            `json:"authority"`
+	Default      map[string]string `json:"default"`
+	Protect      string            `json:"protect"`
+	Namespaces   bool              `json:"namespaces"`
+	Syscalls     string            `json:"syscalls"`
+	Capabilities []string          `json:"capabilities"`
+	Degraded     []string          `json:"allow_degraded"`
+	Rules        []shownRule       `json:"rules"`
+}
+
+type shownRule struct {
+	ruleRef
+	Resource string `json:"resource"`
+	Builtin  bool   `json:"builtin"`
+}
+
+type limit struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Place string `json:"place"`
+}
+
+func policyJSON(p *policy.Compiled) compiled {
+	j := compiled{p.Name, p.Digest, p.Workspace, append([]string{}, p.Files...), []layer{}, []limit{}}
+	for _, l := range p.Layers {
+		lj := layer{
+			Authority: l.Authority.String(), Default: map[string]string{}, Namespaces: l.Namespaces, Syscalls: l.Syscalls.Profile,
+			Protect:      [...]string{"false", "auto", "true"}[l.Mode],
+			Capabilities: append([]string{}, l.Capabilities...), Degraded: []string{}, Rules: []shownRule{},
+		}
+		for r := range policy.NumResources {
+			lj.Default[r.String()] = stance(l.Stance[r])
+		}
+		for _, d := range l.Degraded {
+			lj.Degraded = append(lj.Degraded, d.ID)
+		}
+		for _, r := range p.Rules {
+			if r.Authority == l.Authority {
+				lj.Rules = append(lj.Rules, shownRule{*ruleJSON(r), r.Resource.String(), r.Builtin()})
+			}
+		}
+		j.Layers = append(j.Layers, lj)
+	}
+	for _, row := range limitRows(p.Limits) {
+		j.Limits = append(j.Limits, limit{row[0].text, row[1].text, row[2].text})
+	}
+	return j
+}
+
+type change struct {
+	Resource string   `json:"resource"`
+	Widened  bool     `json:"widened"`
+	Narrowed bool     `json:"narrowed"`
+	Target   string   `json:"target"`
+	Old      string   `json:"old"`
+	New      string   `json:"new"`
+	OldRule  *ruleRef `json:"old_rule"`
+	NewRule  *ruleRef `json:"new_rule"`
+}
+
+func changesJSON(changes []policy.Change) []change {
+	j := []change{}
+	for _, ch := range changes {
+		j = append(j, change{ch.Resource, ch.Widened, ch.Narrowed, ch.Target, ch.Old, ch.New, ruleJSON(ch.OldRule), ruleJSON(ch.NewRule)})
+	}
+	return j
+}

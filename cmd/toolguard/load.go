@@ -1,0 +1,173 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+)
+
+// hostPolicies is where the host's policies are: they restrict every session of the machine.
+const hostPolicies = "/etc/toolguard/policy.d"
+
+// policyFlags say which policy counts, for whom and where.
+type policyFlags struct {
+	files     []string
+	tool      string
+	agent     string
+	workspace string
+	limits    string
+}
+
+// define adds the flags to a command that takes a policy.
+func (p *policyFlags) define(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&p.files, "policy", nil, "a policy: `FILE` or preset:NAME; repeated ones are merged (default: the built-in one)")
+	if err := cmd.RegisterFlagCompletionFunc("policy", completePolicy); err != nil {
+		panic(err) // a mistake in this program
+	}
+	p.defineContext(cmd)
+}
+
+// defineContext adds the flags that say for whom and where a policy counts.
+func (p *policyFlags) defineContext(cmd *cobra.Command) {
+	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVar(&p.tool, "tool", "", "on behalf of which tool: what the policy says in [tools.`NAME`.access] counts too")
+	cmd.Flags().StringVar(&p.agent, "agent", "", "on behalf of which agent: what the policy says of `NAME` counts too")
+	cmd.Flags().StringVar(&p.workspace, "workspace", "", "take relative paths from `DIR`, whatever the policy says")
+	if err := cmd.MarkFlagDirname("workspace"); err != nil {
+		panic(err) // a mistake in this program
+	}
+}
+
+// with is p with another policy.
+func (p *policyFlags) with(file string) *policyFlags {
+	q := *p
+	q.files = []string{file}
+	return &q
+}
+
+// load reads and compiles the policy that the flags name. tmp is the session's private TMPDIR, or "" without a session.
+func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
+	if slices.Contains(p.files, "-") {
+		return nil, errors.New("a policy can't come from standard input: name a file")
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the current folder: %w", err)
+	}
+	src, _, err := policyfile.Load(policyfile.Request{
+		Policies: p.files, HostDir: hostPolicies,
+		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, Limits: p.limits,
+		Dir: dir, Home: home(), Path: searchPath(), TmpDir: tmp, Terminal: terminal(),
+	}, policyfile.OS)
+	if err != nil {
+		return nil, err
+	}
+	return policy.Compile(src, machine{})
+}
+
+// home is the user's home folder, or "" where there's none.
+func home() string {
+	if h := os.Getenv("HOME"); filepath.IsAbs(h) {
+		return h
+	}
+	return ""
+}
+
+// searchPath is where programs are looked up: PATH, or where execvp looks without one.
+func searchPath() string {
+	if p, ok := os.LookupEnv("PATH"); ok {
+		return p
+	}
+	return "/usr/bin:/bin"
+}
+
+// terminal is the terminal that one of the three standard streams is, or "". Only Linux tells by /proc.
+func terminal() string {
+	if runtime.GOOS != "linux" {
+		return ""
+	}
+	for _, fd := range []string{"0", "1", "2"} {
+		if name, err := os.Readlink("/proc/self/fd/" + fd); err == nil && (strings.HasPrefix(name, "/dev/pts/") || strings.HasPrefix(name, "/dev/tty")) {
+			return name
+		}
+	}
+	return ""
+}
+
+// machine is the file tree of this machine, as policies see it.
+type machine struct{}
+
+func (machine) Lstat(path string) (policy.Kind, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return policy.File, err
+	}
+	switch mode := info.Mode(); {
+	case mode&fs.ModeSymlink != 0:
+		return policy.Symlink, nil
+	case mode.IsDir():
+		return policy.Dir, nil
+	case mode.IsRegular() && mode.Perm()&0o111 != 0:
+		return policy.Program, nil
+	}
+	return policy.File, nil
+}
+
+func (machine) Readlink(path string) (string, error) { return os.Readlink(path) }
+
+// most is the most of a file that fmt reads.
+const most = 1 << 20
+
+// readFile reads a file, or standard input for "-".
+func (a *app) readFile(name string) ([]byte, error) {
+	if name == "-" {
+		text, err := io.ReadAll(io.LimitReader(a.in, most+1))
+		if err == nil && len(text) > most {
+			err = fmt.Errorf("standard input holds more than %d bytes", most)
+		}
+		return text, err
+	}
+	return policyfile.OS.Read(name, most+1)
+}
+
+// completePolicy completes presets and TOML files.
+func completePolicy(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if strings.HasPrefix("preset:", typed) && typed != "" || strings.HasPrefix(typed, "preset:") {
+		var names []string
+		for _, p := range policyfile.Presets() {
+			names = append(names, p.Name+"\t"+p.Doc)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	return []string{"toml"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// noArgs refuses arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef(cmd, "it takes no argument, and %q is one", args[0])
+	}
+	return nil
+}
+
+// environNames are the names of the variables in env.
+func environNames(env []string) []string {
+	var names []string
+	for _, kv := range env {
+		if name, _, ok := strings.Cut(kv, "="); ok && name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,782 @@
+package main
+
+// This file owns all output for people. Its rules:
+//
+//   - Standard output carries the answer that was asked for, and nothing else. In exec it belongs to the command alone.
+//   - Everything else goes to standard error and begins with "toolguard: ": lower case, no full stop at the end. What
+//     belongs to it follows, indented by two spaces.
+//   - A message says what happened, which rule or line of which file decided, and what to do next, in this order.
+//   - Whatever came from outside (names, paths, policy text, arguments) is written through clean: no control character,
+//     no direction mark, no broken UTF-8 reaches a terminal.
+//   - Colour only on a terminal, never with NO_COLOR or TERM=dumb, and it never carries a meaning that the words don't.
+//   - Columns line up. A list that could be long has an end and says what it left out.
+//   - A screen is one write, so that it isn't torn apart by what other processes write.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session"
+)
+
+// screen is a stream that people read.
+type screen struct {
+	w        io.Writer
+	terminal bool
+	color    bool
+	text     strings.Builder // what flush writes
+}
+
+// newScreen is the screen on f. A character device may be something other than a terminal (/dev/null): nobody reads
+// colours there.
+func newScreen(f *os.File) *screen {
+	info, err := f.Stat()
+	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
+	return &screen{w: f, terminal: terminal, color: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+// flush writes the screen. There is nobody to tell when that fails.
+func (s *screen) flush() {
+	_, _ = io.WriteString(s.w, s.text.String())
+	s.text.Reset()
+}
+
+func (s *screen) line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }
+
+// style is how a word looks on a terminal.
+type style string
+
+const (
+	plain  style = ""
+	bold   style = "1"
+	faint  style = "2"
+	red    style = "31"
+	green  style = "32"
+	yellow style = "33"
+)
+
+func (s *screen) in(st style, text string) string {
+	if !s.color || st == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(st) + "m" + text + "\x1b[0m"
+}
+
+// clean makes text from outside fit for a terminal, on one line: what doesn't print is escaped as in Go.
+func clean(text string) string {
+	ok := true
+	for _, r := range text {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			ok = false
+			break
+		}
+	}
+	if ok {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && n <= 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			q := strconv.QuoteRune(r)
+			b.WriteString(q[1 : len(q)-1])
+		}
+		text = text[n:]
+	}
+	return b.String()
+}
+
+// cell is a word in a table.
+type cell struct {
+	text  string
+	style style
+}
+
+func c(text string) cell            { return cell{text: text} }
+func cs(st style, text string) cell { return cell{text, st} }
+
+// widest is the width beyond which a cell no longer widens its column; the row of such a cell is out of line instead.
+const widest = 60
+
+// table writes rows in columns, each row behind indent. The last cell of a row isn't padded.
+func (s *screen) table(indent string, rows [][]cell) {
+	var width []int
+	for _, row := range rows {
+		for i, c := range row[:max(len(row)-1, 0)] {
+			if i == len(width) {
+				width = append(width, 0)
+			}
+			if n := utf8.RuneCountInString(clean(c.text)); n <= widest {
+				width[i] = max(width[i], n)
+			}
+		}
+	}
+	for _, row := range rows {
+		for len(row) > 0 && row[len(row)-1].text == "" {
+			row = row[:len(row)-1]
+		}
+		s.text.WriteString(indent)
+		for i, c := range row {
+			text := clean(c.text)
+			s.text.WriteString(s.in(c.style, text))
+			if i < len(row)-1 {
+				s.text.WriteString(strings.Repeat(" ", max(width[i]-utf8.RuneCountInString(text), 0)+2))
+			}
+		}
+		s.text.WriteByte('\n')
+	}
+}
+
+// count is "1 rule", "2 rules".
+func count[N int | uint64](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// prefix begins every message.
+func (s *screen) prefix() string { return s.in(bold, "toolguard:") + " " }
+
+// say writes a message of one line.
+func (s *screen) say(format string, args ...any) {
+	s.text.WriteString(s.prefix() + clean(fmt.Sprintf(format, args...)) + "\n")
+	s.flush()
+}
+
+// warn is say for what somebody should know about.
+func (s *screen) warn(format string, args ...any) {
+	s.text.WriteString(s.prefix() + s.in(yellow, "warning: ") + clean(fmt.Sprintf(format, args...)) + "\n")
+	s.flush()
+}
+
+// mostErrors is how many errors a screen shows.
+const mostErrors = 20
+
+// failure says why a command ends without having done its work.
+func (s *screen) failure(err error) {
+	defer s.flush()
+	var mistakes policy.Errors
+	var mistake *policy.Error
+	var u *usage
+	switch {
+	case errors.As(err, &mistakes):
+		for i, m := range mistakes {
+			if i == mostErrors {
+				s.line("%s… and %s more", s.prefix(), count(len(mistakes)-i, "error"))
+				break
+			}
+			s.mistake(m)
+		}
+	case errors.As(err, &mistake):
+		s.mistake(mistake)
+	case errors.As(err, &u):
+		s.line("%s%s", s.prefix(), clean(u.msg))
+		if u.hint != "" {
+			s.line("  %s", clean(u.hint))
+		}
+		s.line("  '%s --help' shows how it's used", u.cmd.CommandPath())
+	default:
+		s.line("%s%s", s.prefix(), clean(err.Error()))
+	}
+}
+
+func (s *screen) mistake(e *policy.Error) {
+	s.line("%s%s: %s", s.prefix(), s.in(bold, clean(e.Place.String())), clean(e.Msg))
+	if e.Hint != "" {
+		s.line("  %s", clean(e.Hint))
+	}
+}
+
+// help is the help of a command.
+func (s *screen) help(cmd *cobra.Command) {
+	defer s.flush()
+	about := cmd.Long
+	if about == "" {
+		about = cmd.CommandPath() + ": " + cmd.Short
+	}
+	s.line("%s\n\n%s\n  %s", about, s.in(bold, "Usage"), usageLine(cmd))
+	if cmd.Example != "" {
+		s.line("\n%s\n%s", s.in(bold, "Examples"), cmd.Example)
+	}
+	var rows [][]cell
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			rows = append(rows, []cell{cs(bold, sub.Name()), c(sub.Short)})
+		}
+	}
+	if rows != nil {
+		s.line("\n%s", s.in(bold, "Commands"))
+		s.table("  ", rows)
+		s.line("\n'%s COMMAND --help' tells more about each", cmd.CommandPath())
+	}
+	if rows == nil {
+		s.flags(cmd.LocalFlags())
+	}
+}
+
+// flags lists flags: name and value, then what it does, on the next line where the first is long.
+func (s *screen) flags(flags *pflag.FlagSet) {
+	const column = 18
+	first := true
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		if first {
+			s.line("\n%s", s.in(bold, "Flags"))
+			first = false
+		}
+		value, help := pflag.UnquoteUsage(f)
+		if _, ok := f.Value.(choice); ok {
+			help += " (default " + f.DefValue + ")"
+		}
+		name := "--" + f.Name
+		if value != "" {
+			name += " " + value
+		}
+		gap := "\n" + strings.Repeat(" ", column+4)
+		if n := utf8.RuneCountInString(name); n <= column {
+			gap = strings.Repeat(" ", column-n+2)
+		}
+		s.line("  %s%s%s", s.in(bold, name), gap, help)
+	})
+}
+
+func usageLine(cmd *cobra.Command) string {
+	if cmd.HasAvailableSubCommands() {
+		return cmd.CommandPath() + " COMMAND"
+	}
+	return cmd.UseLine()
+}
+
+// refusal says why a policy can't be enforced here.
+func (s *screen) refusal(r session.Report, name string) {
+	defer s.flush()
+	s.line("%s%s: %s can't enforce %s of policy %s", s.prefix(), s.in(red, "nothing was started"), r.Backend,
+		count(len(r.Refusals), "rule"), clean(name))
+	var ids []string
+	for i, row := range r.Refusals {
+		ids = append(ids, row.ID)
+		if i < mostErrors {
+			s.line("  %s: %s: %s by %s: %s", s.in(bold, clean(place(row.Place))), clean(named(row)), row.Status, r.Backend, clean(row.Why))
+		}
+	}
+	if n := len(r.Refusals) - mostErrors; n > 0 {
+		s.line("  … and %d more (all of them with --dry-run)", n)
+	}
+	s.line("what to do:")
+	s.line("  use a backend that can ('toolguard doctor' shows what this machine has), or change the rule, or")
+	s.line("  accept that it isn't enforced: --allow-degraded=%s", clean(strings.Join(ids, ",")))
+}
+
+// named is a row's rule by id and text.
+func named(row policy.Coverage) string {
+	if row.Rule == nil || row.Rule.Text == "" {
+		return row.ID
+	}
+	return row.ID + " " + row.Rule.Text
+}
+
+func place(p policy.Place) string {
+	if p.File == "" {
+		return "always"
+	}
+	return p.String()
+}
+
+// coverage is the enforceability report.
+func (s *screen) coverage(r session.Report, p *policy.Compiled) {
+	defer s.flush()
+	s.line("policy %s, workspace %s, backend %s", s.in(bold, clean(p.Name)), clean(p.Workspace), s.in(bold, r.Backend))
+	refused := map[string]bool{}
+	for _, row := range r.Refusals {
+		refused[row.ID] = true
+	}
+	var rows [][]cell
+	builtin := 0
+	for _, row := range r.Rows {
+		if row.Status == policy.Enforced && row.Why == "" && row.Rule != nil && row.Rule.Builtin() {
+			builtin++
+			continue
+		}
+		rows = append(rows, []cell{cs(bold, row.ID), statusCell(row, refused[row.ID]), c(row.By), cs(faint, place(row.Place)),
+			c(ruleText(row))})
+		if row.Why != "" {
+			rows = append(rows, []cell{c(""), cs(faint, row.Why)})
+		}
+	}
+	s.line("")
+	s.table("  ", rows)
+	if builtin > 0 {
+		s.line("  and %s of the built-in sets, enforced ('toolguard policy show' lists them)", count(builtin, "rule"))
+	}
+	if len(r.Gaps) > 0 {
+		s.line("\nwhat %s never sees, whatever the policy says:", r.Backend)
+		for _, g := range r.Gaps {
+			s.line("  - %s", clean(g))
+		}
+	}
+	s.line("")
+	switch n := len(r.Refusals); {
+	case n > 0:
+		s.line("%s: %s can't be enforced here", s.in(red, "the command would not start"), count(n, "rule"))
+	case len(r.Notes) > 0:
+		s.line("%s, with %s not fully enforced, as allowed", s.in(green, "the command would start"), count(len(r.Notes), "rule"))
+	default:
+		s.line("%s", s.in(green, "the command would start"))
+	}
+}
+
+func ruleText(row policy.Coverage) string {
+	if row.Rule == nil {
+		return ""
+	}
+	return row.Rule.Text
+}
+
+func statusCell(row policy.Coverage, refused bool) cell {
+	switch {
+	case row.Status == policy.Enforced:
+		return cs(green, row.Status.String())
+	case refused:
+		return cs(red, row.Status.String())
+	}
+	return cs(yellow, row.Status.String()+" (allowed)")
+}
+
+// reportLines is the most that the report after a command takes.
+const reportLines = 20
+
+// report tells what was denied while the command ran.
+func (s *screen) report(r session.Result, name string, events bool) {
+	defer s.flush()
+	s.line("%s%s (policy %s)", s.prefix(), s.in(red, count(r.Total, "denial")), clean(name))
+	var end []string
+	if len(r.RemovedEnv) > 0 {
+		end = append(end, "not in its environment: "+someOf(r.RemovedEnv, 8))
+	}
+	if r.Lost > 0 {
+		end = append(end, fmt.Sprintf("at least %s went by unseen: the kernel reported faster than they could be read", count(r.Lost, "denial")))
+	}
+	if !r.Visible {
+		end = append(end, "what the kernel denies can't be seen by this user: 'toolguard doctor' says what that takes")
+	}
+	rows, shown := denialRows(r.Denials, reportLines-1-len(end))
+	s.table("  ", rows)
+	if n := len(r.Denials) - shown; n > 0 {
+		more := fmt.Sprintf("… and %d more", n)
+		if !events {
+			more += " (all of them with --events FILE)"
+		}
+		s.line("  %s", more)
+	}
+	for _, e := range end {
+		s.line("  %s", clean(e))
+	}
+}
+
+// denialRows are the rows of the first denials, in at most so many lines, one of which is left for what is left out.
+func denialRows(denials []session.Denial, lines int) (rows [][]cell, shown int) {
+	for i, d := range denials {
+		block := [][]cell{{cs(bold, d.Capability), c(d.Target), c(decider(d.Rule, d.Place, policy.Reason(d.Reason))), cs(bold, times(d.Count))}}
+		if d.Suggest != "" {
+			block = append(block, []cell{c(""), cs(faint, "to allow: "+oneLine(d.Suggest))})
+		}
+		left := 1
+		if i == len(denials)-1 {
+			left = 0
+		}
+		if len(rows)+len(block)+left > lines {
+			return rows, i
+		}
+		rows = append(rows, block...)
+	}
+	return rows, len(denials)
+}
+
+func times(n uint64) string {
+	if n <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("×%d", n)
+}
+
+// decider says who denied something: the rule and its line, or why there is none.
+func decider(id, place string, why policy.Reason) string {
+	switch {
+	case id != "" && place != "":
+		return fmt.Sprintf("%s, %s", id, place)
+	case id != "":
+		return id
+	}
+	return reasonText(why)
+}
+
+// oneLine joins the lines of a grant.
+func oneLine(toml string) string {
+	return strings.Join(strings.FieldsFunc(toml, func(r rune) bool { return r == '\n' }), " ")
+}
+
+// someOf is the first n words, and how many there are beyond.
+func someOf(words []string, n int) string {
+	if len(words) <= n {
+		return strings.Join(words, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(words[:n], ", "), len(words)-n)
+}
+
+// reasonText is a reason in words.
+func reasonText(r policy.Reason) string {
+	switch r {
+	case policy.Allowed:
+		return "a rule allows it"
+	case policy.AllowedByDefault:
+		return "no rule matches, and the default is allow"
+	case policy.AllowedNoPolicy:
+		return "no policy declares this resource"
+	case policy.NoRule:
+		return "no rule allows it"
+	case policy.RuleDenies:
+		return "a rule denies it"
+	case policy.OutsideWorkspace:
+		return "it's outside the workspace, and no rule allows it"
+	case policy.WorkspaceEscape:
+		return "it leads out of the workspace, to where no rule allows it"
+	case policy.Protected:
+		return "programs outside the session obey this file, so it's protected"
+	case policy.PathUnresolved:
+		return "the path is too long or too deep to follow"
+	case policy.NoGain:
+		return "it would get more access under its new name"
+	case policy.CommandNotListed:
+		return "this program isn't among those that may run"
+	case policy.ArgsNotListed:
+		return "this program may not run with these arguments"
+	case policy.HostNotListed:
+		return "no rule allows this host"
+	case policy.HostMismatch:
+		return "the name in the request isn't the one that was connected to"
+	case policy.PrivateAddress:
+		return "a public name that leads to a private address"
+	case policy.DNSDenied:
+		return "no rule allows looking this name up"
+	case policy.SyscallDenied:
+		return "no session may make this system call"
+	case policy.Limit:
+		return "a limit was reached"
+	}
+	return string(r)
+}
+
+// unseen is the one line after a command that failed where nobody can see what was denied. It's for people: a program
+// that reads standard error of another one gets no remarks of ours in it.
+func (s *screen) unseen(code int) {
+	if !s.terminal {
+		return
+	}
+	s.say("it ended with %d; whether something was denied can't be seen by this user ('toolguard doctor' says what that takes, "+
+		"'toolguard check' what the policy allows)", code)
+}
+
+// answer is the answer of check.
+func (s *screen) answer(q policy.Question, a policy.Answer) {
+	defer s.flush()
+	s.decision(q, a)
+}
+
+func (s *screen) decision(q policy.Question, a policy.Answer) {
+	verdict := cs(green, "allow")
+	if a.Decision != "allow" {
+		verdict = cs(red, "deny")
+	}
+	rows := [][]cell{{verdict, c(asked(q, a.Target))}, {c("why"), c(reasonText(a.Reason) + " (" + string(a.Reason) + ")")}}
+	if a.Rule != nil {
+		rows = append(rows, []cell{c("rule"), c(ruleLine(a.Rule))})
+	}
+	if a.Authority != policy.Session && (a.Rule != nil || a.Authority != policy.Builtin) {
+		rows = append(rows, []cell{c("by"), c("the " + a.Authority.String() + " authority")})
+	}
+	if a.Suggest != "" {
+		rows = append(rows, []cell{c("to allow"), c(oneLine(a.Suggest))})
+	}
+	s.table("", rows)
+}
+
+// ruleLine is a rule on one line: id, text, place.
+func ruleLine(r *policy.Rule) string { return fmt.Sprintf("%s  %s  (%s)", r.ID, r.Text, r.Place) }
+
+// asked is the question in the words of the command line.
+func asked(q policy.Question, target string) string {
+	if target == "" {
+		target = q.Target
+	}
+	switch q.Resource {
+	case policy.FS:
+		return q.Caps.String() + " " + target
+	case policy.Net:
+		if q.Listen {
+			return "listen on " + target
+		}
+		return "connect to " + target
+	case policy.Env:
+		return "read $" + target
+	}
+	return "run " + strings.Join(q.Argv, " ")
+}
+
+// explanation is the answer of explain.
+func (s *screen) explanation(q policy.Question, e policy.Explanation) {
+	defer s.flush()
+	s.decision(q, e.Answer)
+	if len(e.Layers) == 0 {
+		s.line("\nno authority declares %s, so nothing is asked", q.Resource)
+	}
+	for _, l := range e.Layers {
+		verdict := s.in(green, "allows")
+		if !l.Allow {
+			verdict = s.in(red, "denies")
+		}
+		s.line("\n%s %s: %s", s.in(bold, l.Authority.String()), verdict, reasonText(l.Reason))
+		var rows [][]cell
+		for _, k := range l.Candidates {
+			mark, st := " ", plain
+			if k.Won {
+				mark, st = "*", bold
+			}
+			rows = append(rows, []cell{cs(st, mark+" "+k.Rule.ID), c(k.Rule.Text), c(k.Grade), cs(st, k.Why), cs(faint, place(k.Rule.Place))})
+		}
+		s.table("  ", rows)
+		if rows == nil {
+			s.line("  no rule matches; the default is %s", stance(l.Stance))
+		}
+	}
+}
+
+// lint is the answer of policy lint.
+func (s *screen) lint(mistakes policy.Errors, warnings []policy.Warning) {
+	defer s.flush()
+	for _, m := range mistakes {
+		s.finding(red, "error", m.Place, m.Msg, m.Hint)
+	}
+	for _, w := range warnings {
+		s.finding(yellow, "warning", w.Place, w.Msg+" ["+w.Code+"]", w.Hint)
+	}
+	switch {
+	case mistakes != nil:
+		s.line("%s", s.in(red, count(len(mistakes), "error")))
+	case warnings != nil:
+		s.line("no errors, %s", count(len(warnings), "warning"))
+	default:
+		s.line("%s", s.in(green, "no errors, no warnings"))
+	}
+}
+
+func (s *screen) finding(st style, kind string, p policy.Place, msg, hint string) {
+	s.line("%s: %s: %s", s.in(bold, clean(p.String())), s.in(st, kind), clean(msg))
+	if hint != "" {
+		s.line("  %s", clean(hint))
+	}
+}
+
+// policy is the answer of policy show.
+func (s *screen) policy(p *policy.Compiled) {
+	defer s.flush()
+	rows := [][]cell{{c("policy"), cs(bold, p.Name)}, {c("workspace"), c(p.Workspace)}, {c("digest"), c(p.Digest)}}
+	for _, f := range p.Files {
+		rows = append(rows, []cell{c("file"), c(f)})
+	}
+	s.table("", rows)
+	for _, l := range p.Layers {
+		s.layer(p, l)
+	}
+	if rows := limitRows(p.Limits); rows != nil {
+		s.line("\n%s", s.in(bold, "limits"))
+		s.table("  ", rows)
+	}
+}
+
+func (s *screen) layer(p *policy.Compiled, l *policy.Layer) {
+	s.line("\n%s", s.in(bold, l.Authority.String()))
+	for r := range policy.NumResources {
+		var rows [][]cell
+		for _, rule := range p.Rules {
+			if rule.Authority == l.Authority && rule.Resource == r {
+				rows = append(rows, []cell{c(rule.ID), c(rule.Text), cs(faint, place(rule.Place))})
+			}
+		}
+		if rows == nil && l.Stance[r] == policy.Undeclared {
+			continue
+		}
+		s.line("  %s, what no rule matches: %s", r, stance(l.Stance[r]))
+		s.table("    ", rows)
+	}
+	s.settings(l)
+}
+
+// settings are what a layer says beside its rules, where it isn't the usual.
+func (s *screen) settings(l *policy.Layer) {
+	var rows [][]cell
+	add := func(key, value string) { rows = append(rows, []cell{c(key), c(value)}) }
+	if l.Protect != nil {
+		add("protect", [...]string{"false", "auto", "true"}[l.Mode])
+	}
+	if l.Namespaces {
+		add("namespaces", "true")
+	}
+	if l.Syscalls.Profile != "" && l.Syscalls.Profile != "default" {
+		add("syscalls", l.Syscalls.Profile)
+	}
+	if len(l.Syscalls.Allow) > 0 {
+		add("syscalls allowed", strings.Join(l.Syscalls.Allow, " "))
+	}
+	if len(l.Syscalls.Deny) > 0 {
+		add("syscalls denied", strings.Join(l.Syscalls.Deny, " "))
+	}
+	if len(l.Capabilities) > 0 {
+		add("capabilities", strings.Join(l.Capabilities, " "))
+	}
+	for _, d := range l.Degraded {
+		add("may be degraded", d.ID+"  ("+d.Place.String()+")")
+	}
+	s.table("  ", rows)
+}
+
+func limitRows(l policy.Limits) (rows [][]cell) {
+	add := func(name, value string, set bool, p policy.Place) {
+		if set {
+			rows = append(rows, []cell{c(name), c(value), cs(faint, place(p))})
+		}
+	}
+	add("memory", size(l.Memory.N), l.Memory.N > 0, l.Memory.Place)
+	add("pids", fmt.Sprint(l.Pids.N), l.Pids.N > 0, l.Pids.Place)
+	add("cpu", fmt.Sprintf("%d%%", l.CPU.N), l.CPU.N > 0, l.CPU.Place)
+	add("io", size(l.IO.N)+"/s", l.IO.N > 0, l.IO.Place)
+	add("wall_time", l.WallTime.D.String(), l.WallTime.D > 0, l.WallTime.Place)
+	add("open_files", fmt.Sprint(l.OpenFiles.N), l.OpenFiles.N > 0, l.OpenFiles.Place)
+	add("file_size", size(l.FileSize.N), l.FileSize.N > 0, l.FileSize.Place)
+	return rows
+}
+
+// size is a number of bytes in the largest unit that needs no fraction.
+func size(n uint64) string {
+	unit := 0
+	for n > 0 && n%1024 == 0 && unit < 4 {
+		n /= 1024
+		unit++
+	}
+	return fmt.Sprintf("%d%s", n, [...]string{"B", "KiB", "MiB", "GiB", "TiB"}[unit])
+}
+
+// changes is the answer of policy diff.
+func (s *screen) changes(changes []policy.Change) {
+	defer s.flush()
+	if len(changes) == 0 {
+		s.line("the two policies mean the same")
+		return
+	}
+	var rows [][]cell
+	for _, ch := range changes {
+		kind := cs(yellow, "different")
+		switch {
+		case ch.Widened && !ch.Narrowed:
+			kind = cs(red, "wider")
+		case ch.Narrowed && !ch.Widened:
+			kind = cs(green, "narrower")
+		}
+		rows = append(rows, []cell{kind, c(ch.Resource), c(ch.Target), c(ch.Old + " → " + ch.New), cs(faint, rulePlaces(ch))})
+	}
+	s.table("", rows)
+}
+
+func rulePlaces(ch policy.Change) string {
+	var parts []string
+	for _, r := range []*policy.Rule{ch.OldRule, ch.NewRule} {
+		if r != nil {
+			parts = append(parts, fmt.Sprintf("%s %s", r.ID, r.Place))
+		} else {
+			parts = append(parts, "no rule")
+		}
+	}
+	return strings.Join(parts, " → ")
+}
+
+// name is a file's name on a line of its own.
+func (s *screen) name(file string) {
+	s.line("%s", clean(file))
+	s.flush()
+}
+
+// version is the answer of version.
+func (s *screen) version(b build) {
+	defer s.flush()
+	commit := ""
+	if b.Commit != "" {
+		commit = ", commit " + b.Commit[:min(12, len(b.Commit))]
+		if b.Modified {
+			commit += " with changes"
+		}
+	}
+	s.line("toolguard %s (%s, %s/%s%s)", clean(b.Version), b.Go, b.OS, b.Arch, commit)
+}
+
+// machine is the answer of doctor.
+func (s *screen) machine(m session.Machine) {
+	defer s.flush()
+	var rows [][]cell
+	for _, p := range m.Probes {
+		rows = append(rows, []cell{triCell(p.Result), cs(bold, p.Name), c(p.Detail)})
+		if p.Result == session.Yes {
+			continue
+		}
+		rows = append(rows, []cell{c(""), c(""), c("needed by " + p.Needs)})
+		if p.Fix != "" {
+			rows = append(rows, []cell{c(""), c(""), cs(yellow, "to get it: "+p.Fix)})
+		}
+	}
+	s.line("%s", s.in(bold, "what this machine has, for this user"))
+	s.table("  ", rows)
+	s.line("\n%s", s.in(bold, "backends"))
+	if len(m.Backends) == 0 {
+		s.line("  %s", s.in(red, "none: toolguard exec refuses to start anything here"))
+	}
+	for _, b := range m.Backends {
+		state := s.in(green, "usable")
+		if !b.Available {
+			state = s.in(red, "not usable") + ": " + clean(b.Why)
+		}
+		s.line("  %s: %s", s.in(bold, clean(b.Name)), state)
+		if len(b.Gaps) > 0 {
+			s.line("  what it never sees, whatever the policy says:")
+		}
+		for _, g := range b.Gaps {
+			s.line("    - %s", clean(g))
+		}
+	}
+	s.line("\n'toolguard exec --policy FILE --dry-run' tells what is enforced of a policy")
+}
+
+func triCell(t session.Tri) cell {
+	switch t {
+	case session.Yes:
+		return cs(green, "yes")
+	case session.No:
+		return cs(red, "no")
+	}
+	return cs(yellow, "unknown")
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session"
+)
+
+// on is a screen, with or without colours, and what is on it.
+func on(color bool) (*screen, *strings.Builder) {
+	var b strings.Builder
+	return &screen{w: &b, color: color}, &b
+}
+
+func TestClean(t *testing.T) {
+	for _, row := range []struct{ in, out string }{
+		{"", ""},
+		{"/home/u/café ☕", "/home/u/café ☕"},
+		{`a\nb`, `a\nb`},
+		{"a\nb\tc\rd", `a\nb\tc\rd`},
+		{"\x1b[31mred\x1b]0;title\x07", `\x1b[31mred\x1b]0;title\a`},
+		{"\u009b31m", `\u009b31m`},
+		{"\u202egnp.exe", `\u202egnp.exe`},
+		{"a\u200bb\u2028c", `a\u200bb\u2028c`},
+		{"\xff\xc3(", `\xff\xc3(`},
+		{"\ufffd", "\ufffd"},
+	} {
+		if got := clean(row.in); got != row.out {
+			t.Errorf("clean(%q) = %q, not %q", row.in, got, row.out)
+		}
+	}
+}
+
+func FuzzClean(f *testing.F) {
+	f.Add("a\x1b[2J\xf0\x28\u202e")
+	f.Fuzz(func(t *testing.T, in string) {
+		out := clean(in)
+		if !utf8.ValidString(out) {
+			t.Errorf("%q isn't UTF-8", out)
+		}
+		if i := strings.IndexFunc(out, func(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x202e || r == 0x200f }); i >= 0 {
+			t.Errorf("%q has a control character at %d", out, i)
+		}
+		if clean(out) != out {
+			t.Errorf("%q changes when it's cleaned again", out)
+		}
+	})
+}
+
+func denials(n int, suggest string) session.Result {
+	r := session.Result{Visible: true}
+	for i := range n {
+		r.Denials = append(r.Denials, session.Denial{Count: uint64(i + 1), Event: event.Event{
+			Capability: "read", Target: fmt.Sprintf("/home/u/.ssh/key%d", i), Reason: string(policy.NoRule), Suggest: suggest,
+		}})
+		r.Total += uint64(i + 1)
+	}
+	return r
+}
+
+func TestReport(t *testing.T) {
+	s, b := on(false)
+	r := denials(2, "[[access.fs]]\npath = \"/home/u/.ssh\"\nread = true\n")
+	r.Denials[1].Rule, r.Denials[1].Place, r.Denials[1].Suggest = "fs.3", "p.toml:12:1", ""
+	r.RemovedEnv = []string{"AWS_SECRET_ACCESS_KEY"}
+	s.report(r, "web-scraper", false)
+	want := `toolguard: 3 denials (policy web-scraper)
+  read  /home/u/.ssh/key0  no rule allows it
+        to allow: [[access.fs]] path = "/home/u/.ssh" read = true
+  read  /home/u/.ssh/key1  fs.3, p.toml:12:1  ×2
+  not in its environment: AWS_SECRET_ACCESS_KEY
+`
+	if b.String() != want {
+		t.Errorf("the report is\n%s\nnot\n%s", b, want)
+	}
+}
+
+func TestReportHasAnEnd(t *testing.T) {
+	for n := range 60 {
+		for _, suggest := range []string{"", "[[access.fs]]\npath = \"/x\"\nread = true"} {
+			s, b := on(false)
+			r := denials(n+1, suggest)
+			r.Lost, r.RemovedEnv = 3, []string{"A"}
+			s.report(r, "p", false)
+			text := b.String()
+			if lines := strings.Count(text, "\n"); lines > reportLines {
+				t.Fatalf("%d denials take %d lines:\n%s", n+1, lines, text)
+			}
+			shown := strings.Count(text, "  read  ")
+			if left := n + 1 - shown; left > 0 && !strings.Contains(text, fmt.Sprintf("… and %d more (all of them with --events FILE)", left)) {
+				t.Fatalf("of %d denials %d are shown, and the rest isn't mentioned:\n%s", n+1, shown, text)
+			}
+		}
+	}
+}
+
+func TestColourSaysNothing(t *testing.T) {
+	r := denials(30, "x = 1")
+	plain, b := on(false)
+	plain.report(r, "p", true)
+	coloured, cb := on(true)
+	coloured.report(r, "p", true)
+	if strings.Contains(b.String(), "\x1b") || !strings.Contains(cb.String(), "\x1b[") {
+		t.Fatal("colours where there should be none, or none where there should be some")
+	}
+	text := cb.String()
+	for _, st := range []style{bold, faint, red, green, yellow, "0"} {
+		text = strings.ReplaceAll(text, "\x1b["+string(st)+"m", "")
+	}
+	if text != b.String() {
+		t.Errorf("without its colours the report is\n%s\nnot\n%s", text, b)
+	}
+}
+
+// TestHostileNames: whatever a file is called, the report has its lines and no others.
+func TestHostileNames(t *testing.T) {
+	r := denials(1, "[[access.fs]]\npath = \"/\x1b[2J\"\nread = true")
+	r.Denials[0].Target = "/a\n  read  /etc/shadow\x1b[1A\xff"
+	r.Denials[0].Place = "p\r.toml:1:1"
+	r.Denials[0].Rule = "fs.1"
+	s, b := on(false)
+	s.report(r, "evil\x1b]0;x\x07", false)
+	text := b.String()
+	if strings.Count(text, "\n") != 3 || strings.ContainsAny(text, "\x1b\x07\r") || !utf8.ValidString(text) {
+		t.Errorf("the report lets names through: %q", text)
+	}
+}
+
+// TestEveryCommandHelps: every command says what it's for and shows how it's used.
+func TestEveryCommandHelps(t *testing.T) {
+	s, _ := on(false)
+	a := &app{in: strings.NewReader(""), out: s, err: s}
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: %q isn't a short text without a full stop", cmd.CommandPath(), cmd.Short)
+		}
+		if cmd.Example == "" {
+			t.Errorf("%s has no example", cmd.CommandPath())
+		}
+		for line := range strings.Lines(cmd.Long + "\n" + cmd.Example) {
+			if n := utf8.RuneCountInString(line); n > 121 {
+				t.Errorf("%s: a line of %d characters: %s", cmd.CommandPath(), n, line)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(a.root(nil))
+}

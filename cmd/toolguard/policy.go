@@ -1,0 +1,286 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+)
+
+func newPolicy(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "write, read, test and compare policies",
+		Example: `  toolguard policy init > policy.toml        # a commented starter for this workspace
+  toolguard policy lint policy.toml          # mistakes, and what is probably one
+  toolguard policy show policy.toml          # every rule in force, with where it came from
+  toolguard policy diff old.toml new.toml    # what the new one allows that the old one didn't, and the reverse`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			a.out.help(cmd)
+			return said(exitTrouble)
+		},
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(newInit(a), newLint(a), newShow(a), newDiff(a), newFmt(a), newSchema(a))
+	return cmd
+}
+
+func newLint(a *app) *cobra.Command {
+	var p policyFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "lint [flags] [FILE...]",
+		Short: "find mistakes, and what is probably one",
+		Long: `toolguard policy lint: errors (the policy doesn't load) and warnings (it does, but probably isn't what was meant), each
+with file, line and column. The exit status is 1 when there are errors.
+
+Several files are one policy, merged in this order, as with --policy repeated.`,
+		Example: `  toolguard policy lint policy.toml
+  toolguard policy lint base.toml more.toml --tool fs_read
+  toolguard policy lint --json policy.toml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.files = append(p.files, args...)
+			c, err := p.load("")
+			mistakes, err := mistakesOf(err)
+			if err != nil {
+				return err
+			}
+			var warnings []policy.Warning
+			if mistakes == nil {
+				warnings = policy.Lint(c, machine{})
+			}
+			if asJSON {
+				err = a.json(lintJSON(mistakes, warnings))
+			} else {
+				a.out.lint(mistakes, warnings)
+			}
+			if err == nil && mistakes != nil {
+				err = said(exitNo)
+			}
+			return err
+		},
+	}
+	p.define(cmd)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+// mistakesOf takes the mistakes in a policy out of the errors of loading it; any other error is returned.
+func mistakesOf(err error) (policy.Errors, error) {
+	var all policy.Errors
+	var one *policy.Error
+	switch {
+	case errors.As(err, &all):
+		return all, nil
+	case errors.As(err, &one):
+		return policy.Errors{one}, nil
+	}
+	return nil, err
+}
+
+func newShow(a *app) *cobra.Command {
+	var p policyFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show [flags] [FILE...]",
+		Short: "print every rule in force, with where it came from",
+		Long: `toolguard policy show: the policy as it's compiled. Every rule of every authority, with its id, its text and its
+file and line, those of the built-in sets and presets included. Without a file: the built-in default policy.`,
+		Example: `  toolguard policy show policy.toml
+  toolguard policy show preset:python
+  toolguard policy show --tool fs_write --json policy.toml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.files = append(p.files, args...)
+			c, err := p.load("")
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.json(policyJSON(c))
+			}
+			a.out.policy(c)
+			return nil
+		},
+	}
+	p.define(cmd)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func newFmt(a *app) *cobra.Command {
+	var write, check bool
+	cmd := &cobra.Command{
+		Use:   "fmt [flags] FILE...",
+		Short: "write policy files in the one usual form",
+		Long:  `toolguard policy fmt: prints a policy file in the one usual form; comments stay. "-" is standard input.`,
+		Example: `  toolguard policy fmt policy.toml             # print it
+  toolguard policy fmt --write *.toml          # rewrite the files
+  toolguard policy fmt --check policy.toml     # exit 1 if it would change, and say so`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return usagef(cmd, `name the files, or "-" for standard input`)
+			case write && check:
+				return usagef(cmd, "--write and --check exclude each other")
+			}
+			return a.format(args, write, check)
+		},
+	}
+	cmd.Flags().BoolVarP(&write, "write", "w", false, "rewrite the files instead of printing them")
+	cmd.Flags().BoolVar(&check, "check", false, "print only the names of files that would change; exit 1 if there are any")
+	return cmd
+}
+
+func (a *app) format(files []string, write, check bool) error {
+	changed := false
+	for _, name := range files {
+		src, err := a.readFile(name)
+		if err != nil {
+			return err
+		}
+		out, err := policyfile.Format(name, src)
+		if err != nil {
+			return err
+		}
+		switch same := bytes.Equal(src, out); {
+		case check && !same:
+			changed = true
+			a.out.name(name)
+		case check || write && same:
+		case write && name != "-":
+			if err := replaceFile(name, out); err != nil {
+				return err
+			}
+		default:
+			if _, err := a.out.w.Write(out); err != nil {
+				return fmt.Errorf("write the policy: %w", err)
+			}
+		}
+	}
+	if changed {
+		return said(exitNo)
+	}
+	return nil
+}
+
+// replaceFile writes a file under another name first, so that no reader ever finds half of it.
+func replaceFile(name string, text []byte) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	if name, err = filepath.EvalSymlinks(name); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".toolguard-fmt-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+func newDiff(a *app) *cobra.Command {
+	var p policyFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "diff [flags] OLD NEW",
+		Short: "tell what a policy allows that another one doesn't",
+		Long: `toolguard policy diff: the differences of two policies in what they mean, not in how they're written: what the new
+one allows that the old one doesn't ("wider"), and the other way round ("narrower"). The exit status is 0 when they
+mean the same, 1 when they differ, 2 when one doesn't load.`,
+		Example: `  toolguard policy diff policy.toml.orig policy.toml
+  git show HEAD:policy.toml > /tmp/old.toml && toolguard policy diff /tmp/old.toml policy.toml
+  toolguard policy diff --json preset:readonly policy.toml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usagef(cmd, "it takes two policies, the old one and the new one")
+			}
+			old, err := p.with(args[0]).load("")
+			if err != nil {
+				return err
+			}
+			new, err := p.with(args[1]).load("")
+			if err != nil {
+				return err
+			}
+			changes := policy.Diff(old, new)
+			if asJSON {
+				err = a.json(changesJSON(changes))
+			} else {
+				a.out.changes(changes)
+			}
+			if err == nil && len(changes) > 0 {
+				err = said(exitNo)
+			}
+			return err
+		},
+	}
+	p.defineContext(cmd)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func newSchema(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "print the JSON Schema of the policy format",
+		Long:  `toolguard policy schema: the JSON Schema of the policy format, for editors and other programs.`,
+		Example: `  toolguard policy schema > toolguard.schema.json
+  #:schema ./toolguard.schema.json       as the first line of a policy, for editors that know TOML (taplo)`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if _, err := a.out.w.Write(policyfile.Schema()); err != nil {
+				return fmt.Errorf("write the schema: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+func newInit(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "print a commented starter policy for a workspace",
+		Long: `toolguard policy init: prints a commented starter policy made from what the workspace is (Go, Python, Node, …).
+Nothing is written: send it to a file, read it, and make it yours.`,
+		Example: `  toolguard policy init > policy.toml
+  toolguard policy init ~/src/site > site.toml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef(cmd, "it takes one folder, and %q is a second one", args[1])
+			}
+			dir, err := filepath.Abs(strings.Join(args, ""))
+			if err != nil {
+				return fmt.Errorf("find the folder: %w", err)
+			}
+			if info, err := os.Stat(dir); err != nil {
+				return err
+			} else if !info.IsDir() {
+				return fmt.Errorf("%s isn't a folder", dir)
+			}
+			if _, err := a.out.w.Write(policyfile.Starter(dir, policyfile.OS)); err != nil {
+				return fmt.Errorf("write the policy: %w", err)
+			}
+			return nil
+		},
+	}
+}

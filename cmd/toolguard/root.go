@@ -1,0 +1,150 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit statuses that are toolguard's own.
+const (
+	exitNo            = 1   // the answer is no: denied, a policy with errors, two policies that differ
+	exitTrouble       = 2   // there is no answer
+	exitRefused       = 125 // exec: toolguard failed or refused, nothing was started
+	exitNotExecutable = 126 // exec: the command may not be executed
+	exitNotFound      = 127 // exec: there is no such command
+)
+
+// app is what the commands share: the three streams.
+type app struct {
+	in  io.Reader
+	out *screen // answers
+	err *screen // everything else that is said
+}
+
+// status ends a command with an exit status. A nil err means that all is said already.
+type status struct {
+	code int
+	err  error
+}
+
+func (s *status) Error() string {
+	if s.err == nil {
+		return fmt.Sprintf("exit status %d", s.code)
+	}
+	return s.err.Error()
+}
+
+func (s *status) Unwrap() error { return s.err }
+
+// said is the exit status alone.
+func said(code int) error { return &status{code: code} }
+
+// usage is a mistake in the command line: one line, and where the help is.
+type usage struct {
+	cmd  *cobra.Command
+	msg  string
+	hint string // what was probably meant; may be empty
+}
+
+func (u *usage) Error() string { return u.msg }
+
+func usagef(cmd *cobra.Command, format string, args ...any) error {
+	return &usage{cmd: cmd, msg: fmt.Sprintf(format, args...)}
+}
+
+// group is a command of the first level and how to build it.
+type group struct {
+	name  string
+	build func(*app) *cobra.Command
+}
+
+func groups() []group {
+	return []group{
+		{"exec", newExec},
+		{"check", newCheck},
+		{"explain", newExplain},
+		{"policy", newPolicy},
+		{"doctor", newDoctor},
+		{"version", newVersion},
+		{"completion", newCompletion},
+	}
+}
+
+// run is the whole program; it returns the exit status.
+func (a *app) run(args []string) int {
+	root := a.root(args)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteC()
+	if err == nil {
+		return 0
+	}
+	code := exitTrouble
+	if cmd.Name() == "exec" {
+		code = exitRefused
+	}
+	var s *status
+	if errors.As(err, &s) {
+		code = s.code
+		if s.err == nil {
+			return code
+		}
+	}
+	a.err.failure(err)
+	return code
+}
+
+// root builds the command line, but only the one command that args name, when they name one: exec is started often, and
+// each command costs it time.
+func (a *app) root(args []string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "toolguard",
+		Short: "run commands under a policy that the kernel enforces",
+		Long: `toolguard runs a command with access to what a policy grants and to nothing else, enforced by the kernel, and says
+which rule decided when something is denied.`,
+		Example: `  toolguard exec -- python3 build.py                    # under the built-in default policy
+  toolguard policy init > policy.toml                   # a starter for this workspace
+  toolguard exec --policy policy.toml -- make test
+  toolguard check --policy policy.toml fs read ~/.ssh/id_ed25519
+  toolguard doctor                                      # what this machine can enforce`,
+		Args:              cobra.ArbitraryArgs,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out.w)
+	root.SetErr(a.err.w)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.out.help(cmd) })
+	root.SetFlagErrorFunc(flagError)
+	root.SuggestionsMinimumDistance = 2
+	cobra.EnableCommandSorting = false // they come in the order in which they're needed
+	all := groups()
+	for _, g := range all {
+		if len(args) > 0 && args[0] == g.name {
+			all = []group{g}
+			break
+		}
+	}
+	for _, g := range all {
+		root.AddCommand(g.build(a))
+	}
+	return root
+}
+
+// unknownCommand is the mistake of naming a command that isn't there.
+func unknownCommand(parent *cobra.Command, name string) error {
+	u := &usage{cmd: parent, msg: fmt.Sprintf("there is no command %q", parent.CommandPath()+" "+name)}
+	if near := parent.SuggestionsFor(name); len(near) > 0 {
+		u.hint = fmt.Sprintf("did you mean %q?", parent.CommandPath()+" "+near[0])
+	}
+	return u
+}
