@@ -88,5 +88,5 @@ func (f *facts) addNet(l *policy.Layer) {
 // can't decide: by path below ABI 9 (LANDLOCK_ACCESS_FS_RESOLVE_UNIX), by abstract name below ABI 6
 // (LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET).
 func (f facts) refuseUnix() bool {
-	return f.fs && f.abi < 9 || f.net.nothing() && f.abi < 6
+	return f.fs && f.abi < 9 || f.net.restricted && f.abi < 6
 }

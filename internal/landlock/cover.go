@@ -1,0 +1,96 @@
+package landlock
+
+import (
+	"os"
+	"slices"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// By in a row is the mechanism.
+const (
+	byLandlock    = "landlock"
+	bySeccomp     = "seccomp"
+	byPermissions = "file permissions"
+)
+
+// Cover reports how far Landlock, together with the system call filters of package seccomp, enforces each rule of c on a
+// kernel with that ABI: a row for each fs, net and command rule, what protect covers, and toolguard's own files, in
+// the order of the layers. It reads the programs that command rules name, for their interpreters.
+func Cover(c *policy.Compiled, abi int) []policy.Coverage {
+	k := &cover{c: c, abi: abi, root: os.Geteuid() == 0}
+	for _, l := range c.Layers {
+		if l.Authority == policy.Builtin {
+			continue
+		}
+		if restricts(l, policy.FS) {
+			k.trees = append(k.trees, treeOf(l))
+		}
+	}
+	for _, l := range c.Layers {
+		k.layer(l)
+	}
+	return k.rows
+}
+
+type cover struct {
+	c     *policy.Compiled
+	abi   int
+	root  bool
+	trees []*tree // of the layers that restrict fs
+	rows  []policy.Coverage
+}
+
+// word is the status of a rule and what is to be said about it.
+type word struct {
+	status policy.Status
+	why    string
+	by     string
+	soft   bool
+}
+
+func enforced(note string) word { return word{policy.Enforced, note, byLandlock, false} }
+func partly(why string) word    { return word{policy.Partly, why, byLandlock, false} }
+func cannot(why string) word    { return word{policy.NotEnforceable, why, byLandlock, false} }
+
+func (k *cover) add(r *policy.Rule, w word) {
+	k.rows = append(k.rows, policy.Coverage{
+		ID: r.ID, Rule: r, Place: r.Place, Status: w.status, Why: w.why, By: w.by, Soft: w.soft,
+	})
+}
+
+func (k *cover) layer(l *policy.Layer) {
+	if l.Authority == policy.Builtin {
+		for _, r := range l.FS.Rules() {
+			k.add(r, k.own(r))
+		}
+		return
+	}
+	k.fs(l)
+	for _, r := range l.Protect.Rules() {
+		k.add(r, k.protect(l, r))
+	}
+	k.net(l)
+	k.commands(l)
+	if s := l.Syscalls; s.Profile != "" || len(s.Allow)+len(s.Deny) > 0 {
+		k.rows = append(k.rows, policy.Coverage{
+			ID: layerID(l, "syscalls"), Place: s.Place, Status: policy.Enforced, By: bySeccomp,
+		})
+	}
+}
+
+// layerID is the id of something that an authority says as a whole.
+func layerID(l *policy.Layer, what string) string {
+	if l.Authority == policy.Session {
+		return what
+	}
+	return l.Authority.String() + "." + what
+}
+
+func (k *cover) treeOf(l *policy.Layer) *tree {
+	i := slices.IndexFunc(k.trees, func(t *tree) bool { return t.layer == l })
+	if i < 0 {
+		return nil
+	}
+	return k.trees[i]
+}

@@ -1,0 +1,54 @@
+package landlock
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// commands adds a row for each command rule of a layer.
+func (k *cover) commands(l *policy.Layer) {
+	for _, r := range l.Commands.Rules() {
+		k.add(r, command(l, r.Command))
+	}
+}
+
+func command(l *policy.Layer, c *policy.CompiledCommand) word {
+	switch {
+	case c.HasArgs && !anyArgs(c.Args):
+		return cannot("landlock sees which program is executed, not its arguments")
+	case c.HasEnvs:
+		return cannot("the variables of a single program can't be filtered from outside it")
+	case !restricts(l, policy.Commands):
+		return enforced("everything else is allowed too")
+	case c.Program == "":
+		return enforced("no such program was found, so nothing is granted")
+	}
+	in, err := inspect(c.Program)
+	if err != nil {
+		return partly("the program can't be read, so what it needs can't be granted: " + err.Error())
+	}
+	var more []string
+	for _, p := range in.interpreters {
+		if !listed(l, p) {
+			more = append(more, p)
+		}
+	}
+	if more != nil {
+		return partly(fmt.Sprintf("it's a script, so %s must be executable, and is by itself as well: list it as a command",
+			strings.Join(more, " and ")))
+	}
+	return enforced("")
+}
+
+// anyArgs tells whether args lets any arguments through.
+func anyArgs(args [][]string) bool {
+	return slices.ContainsFunc(args, func(a []string) bool { return len(a) == 1 && a[0] == "**" })
+}
+
+// listed tells whether a program may be executed with any arguments under the layer's own rules.
+func listed(l *policy.Layer, program string) bool {
+	return slices.ContainsFunc(l.Commands.Rules(), func(r *policy.Rule) bool { return r.Command.Program == program })
+}

@@ -1,0 +1,165 @@
+package landlock
+
+import (
+	"fmt"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// fs adds a row for each fs rule of a layer, in rule order.
+func (k *cover) fs(l *policy.Layer) {
+	t := k.treeOf(l)
+	for _, r := range l.FS.Rules() {
+		switch {
+		case t == nil && r.FS.Caps == policy.AllCaps:
+			k.add(r, enforced("everything else is allowed too"))
+		case t == nil:
+			k.add(r, cannot("what the default allows can't be taken away: landlock can only grant"))
+		case r.FS.Last != "":
+			k.add(r, t.pattern(r))
+		default:
+			k.add(r, t.literal(r))
+		}
+	}
+}
+
+// literal judges a rule with a path.
+func (t *tree) literal(r *policy.Rule) word {
+	if last := t.at[r.FS.Path]; last != r {
+		return enforced(last.ID + " on the same path decides")
+	}
+	up := t.around(r.FS.Path)
+	have, want := capsOf(up), r.FS.Caps
+	switch {
+	case have&^want != 0:
+		return cannot(fmt.Sprintf("landlock can't take away beneath a grant: %s gives %s on %s", up.ID, have&^want, up.FS.Path))
+	case have == want:
+		return enforced("")
+	case own(r.FS.Path):
+		return ownProc(r)
+	case r.FS.Missing && (r.FS.Optional || r.Builtin()):
+		return enforced("nothing is there on this machine")
+	case r.FS.Missing:
+		return partly("nothing is there yet, and landlock can only grant on what exists: create it first")
+	}
+	if w, bad := together(want); bad {
+		return w
+	}
+	return place(r, up, have)
+}
+
+// ownProc judges a rule about the session's own /proc entries. Landlock has no word for "own", and granting those of every
+// process would tell the command lines of the others.
+func ownProc(r *policy.Rule) word {
+	const why = "/proc entries of the session's own processes can't be told from those of others, so they aren't readable"
+	if r.Builtin() {
+		return enforced(why)
+	}
+	return partly(why)
+}
+
+// together judges capabilities that the kernel doesn't give one by one. A new file is opened for writing like any
+// other; a program is opened for reading when it's executed (do_open_execat); a hard link needs nothing on its old name.
+func together(c policy.Caps) (w word, bad bool) {
+	switch {
+	case c&policy.Create != 0 && c&policy.Update == 0:
+		return cannot("landlock can't let files be created without update: they couldn't be written"), true
+	case c&policy.Execute != 0 && c&policy.Read == 0:
+		return cannot("landlock can't let programs be executed without read"), true
+	case c&policy.Create != 0 && c&policy.Read == 0:
+		return partly("files that may not be read could still get further hard links"), true
+	}
+	return word{}, false
+}
+
+// place judges what a rule gives beyond the rule around it. A grant is tied to the file or folder: where that can be moved, or
+// linked under another name, the grant goes along; and what is put in its place doesn't have it.
+func place(r, up *policy.Rule, have policy.Caps) word {
+	const move = policy.Create | policy.Delete
+	more := r.FS.Caps &^ have
+	switch {
+	case !r.FS.Dir && more&move != 0:
+		return partly(fmt.Sprintf("landlock asks the folder for the right to %s a file: grant it there", more&move))
+	case r.FS.Dir && have&move == move:
+		return partly(fmt.Sprintf("the session may rename this folder (%s lets it create and delete around it), and %s goes along",
+			up.ID, more))
+	case !r.FS.Dir && have&policy.Create != 0:
+		return partly(fmt.Sprintf("the session may link or replace this file (%s lets it create beside it), and %s goes along",
+			up.ID, more))
+	}
+	return enforced("")
+}
+
+// pattern judges a match rule: it holds when it changes nothing, because every rule that reaches where it could hit grants
+// the same, or nothing is granted there and it grants nothing.
+func (t *tree) pattern(r *policy.Rule) word {
+	if t.deciding(r.FS.Path) == nil && r.FS.Caps != 0 {
+		return cannot("landlock can't grant by pattern: name the paths")
+	}
+	for _, other := range t.reaching(r.FS.Path) {
+		if other.FS.Caps != r.FS.Caps {
+			return cannot(fmt.Sprintf("landlock has no patterns, and %s grants %s on %s", other.ID, other.FS.Caps, other.FS.Path))
+		}
+	}
+	return enforced("nothing else is granted where it could match")
+}
+
+// writable is a rule of the layer that lets the session change p or something beneath it; nil when none does.
+func (t *tree) writable(p string, but func(*policy.Rule) bool) *policy.Rule {
+	for _, r := range t.reaching(p) {
+		if r.FS.Caps&policy.Write != 0 && !but(r) {
+			return r
+		}
+	}
+	for _, r := range t.layer.FS.Patterns() {
+		if r.FS.Caps&policy.Write != 0 && (beneath(p, r.FS.Path) || beneath(r.FS.Path, p)) {
+			return r
+		}
+	}
+	return nil
+}
+
+func never(*policy.Rule) bool { return false }
+
+// unchangeable says whether no session could change p or anything beneath it: some authority's rules don't let it. If
+// not, by is a rule that lets it, nil when nobody restricts fs.
+func (k *cover) unchangeable(p string) (ok bool, by *policy.Rule) {
+	for _, t := range k.trees {
+		if by = t.writable(p, never); by == nil {
+			return true, nil
+		}
+	}
+	return false, by
+}
+
+// protect judges what protect takes away; with "auto" the answer is reported and never a refusal.
+func (k *cover) protect(l *policy.Layer, r *policy.Rule) word {
+	ok, by := k.unchangeable(r.FS.Path)
+	if t := k.treeOf(l); !ok && t != nil {
+		ok = t.writable(r.FS.Path, func(r *policy.Rule) bool { return r.FS.Unprotect }) == nil
+	}
+	if ok {
+		return enforced("")
+	}
+	w := cannot("nothing restricts fs, and landlock can only grant")
+	if by != nil {
+		w.why = fmt.Sprintf("landlock can't take away beneath a grant: %s gives %s on %s", by.ID, by.FS.Caps&policy.Write, by.FS.Path)
+	}
+	w.soft = l.Mode == policy.ProtectAuto
+	return w
+}
+
+// own judges the protection of toolguard's own files and the policy's.
+func (k *cover) own(r *policy.Rule) word {
+	ok, by := k.unchangeable(r.FS.Path)
+	switch {
+	case ok:
+		return enforced("")
+	case !k.root && rootsAlone(r.FS.Path):
+		return word{policy.Enforced, "only root can change it", byPermissions, false}
+	case by == nil:
+		return cannot("nothing restricts fs, so " + r.FS.Path + " can be changed: declare fs, or name this rule in --allow-degraded")
+	}
+	return cannot(fmt.Sprintf("%s lets the command write %s: move it out of there, or name this rule in --allow-degraded",
+		by.ID, r.FS.Path))
+}

@@ -1,0 +1,103 @@
+package landlock
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// net adds a row for each net rule of a layer, or one for all when nothing is granted.
+func (k *cover) net(l *policy.Layer) {
+	rules := l.Net.Rules()
+	grants := false
+	for _, r := range rules {
+		grants = grants || r.Net.Allow
+	}
+	for _, r := range rules {
+		switch {
+		case !restricts(l, policy.Net) && r.Net.Allow:
+			k.add(r, enforced("everything else is allowed too"))
+		case !restricts(l, policy.Net):
+			k.add(r, cannot("what the default allows can't be taken away by host: landlock sees ports"))
+		case !grants:
+			k.add(r, word{policy.Enforced, "no internet socket at all", bySeccomp, false})
+		case !r.Net.Allow:
+			k.add(r, cannot("landlock sees ports, no hosts, so this exception to what is granted can't be made"))
+		default:
+			k.add(r, k.grant(rules, r.Net))
+		}
+	}
+	if restricts(l, policy.Net) && len(rules) == 0 {
+		k.rows = append(k.rows, policy.Coverage{
+			ID: layerID(l, "net"), Status: policy.Enforced, Why: "no internet socket at all", By: bySeccomp,
+		})
+	}
+}
+
+// grant judges a rule that grants, in a layer that denies the rest. What Landlock can hold to is a TCP port on every
+// address, v4 and v6, to connect to.
+func (k *cover) grant(rules []*policy.Rule, n *policy.CompiledNet) word {
+	what := "any host on " + portsText(n)
+	switch {
+	case n.Protocol == "udp":
+		return cannot("landlock doesn't limit UDP here: any host on any UDP port could be reached")
+	case k.abi < 4:
+		return cannot("landlock doesn't limit TCP before ABI 4: any host could be reached")
+	case n.Listen:
+		return partly("landlock limits the port that is bound, but no address, and a socket that was never bound can " +
+			"listen on a port that the kernel chooses")
+	case n.Scheme != "" || len(n.Path) > 0 || n.PathPrefix != "" || len(n.Methods) > 0:
+		return partly("landlock sees ports alone, no schemes, paths or methods: " + what + " could be reached")
+	case n.Port == 0 || !everywhere(rules, n.Port):
+		return partly("landlock sees ports, no hosts: " + what + " could be reached")
+	}
+	return enforced("")
+}
+
+func portsText(n *policy.CompiledNet) string {
+	ps := ports(n)
+	if len(ps) == 1 {
+		return fmt.Sprintf("port %d", ps[0])
+	}
+	return fmt.Sprintf("ports %v", ps)
+}
+
+// everywhere tells whether rules grant a TCP port on every address, and take it away on none.
+func everywhere(rules []*policy.Rule, port int) bool {
+	four, six := false, false
+	for _, r := range rules {
+		n := r.Net
+		if !n.Allow {
+			return false
+		}
+		if n.Port == port && n.Protocol != "udp" && !n.Listen && n.Scheme == "" && len(n.Path) == 0 && len(n.Methods) == 0 {
+			four = four || n.Prefix == netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+			six = six || n.Prefix == netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+		}
+	}
+	return four && six
+}
+
+// schemePorts are the default ports of the schemes that a rule can name.
+var schemePorts = []struct {
+	scheme string
+	port   uint16
+}{{"http", 80}, {"https", 443}, {"ws", 80}, {"wss", 443}, {"ssh", 22}, {"git", 9418}}
+
+// ports are those that a rule can match: its own, its scheme's, or that of any scheme.
+func ports(n *policy.CompiledNet) []uint16 {
+	if n.Port != 0 {
+		return []uint16{uint16(n.Port)}
+	}
+	var out []uint16
+	for _, s := range schemePorts {
+		if n.Scheme == s.scheme {
+			return []uint16{s.port}
+		}
+		if s.scheme != "ws" && s.scheme != "wss" {
+			out = append(out, s.port)
+		}
+	}
+	return out
+}

@@ -1,0 +1,38 @@
+package landlock
+
+// StatedGaps is what this backend can't see or hold, whatever the policy says, on a kernel with that ABI. Gaps that deny too
+// much come last.
+func StatedGaps(abi int) []string {
+	gaps := []string{
+		"chmod, chown, utimes, extended and file attributes on files that the session's user owns aren't mediated",
+		"stat, access, readlink and opening a path as a mere handle (O_PATH) aren't mediated: names, sizes and link texts are visible",
+		"mapping a readable file as code isn't mediated: `ld.so FILE` and dlopen go round an execute denial",
+		"a grant is on the file or folder that was there at the start, under every name it has (hard links, bind mounts), and " +
+			"stays on it when a program outside moves it",
+		"files without a name (O_TMPFILE) need update, not create, and become visible only with create",
+		"System V and POSIX message queues, semaphores and shared memory, and the scheduling of processes, are shared with " +
+			"other processes of the same user (shared memory and semaphores not with syscalls = \"strict\")",
+		"denial events need CAP_AUDIT_READ, and Landlock ABI 7 for files",
+	}
+	if abi < 6 {
+		gaps = append(gaps, "signals to processes of the same user outside the session aren't mediated before Landlock ABI 6")
+	}
+	if abi < 5 {
+		gaps = append(gaps, "ioctl on device files that may be read isn't mediated before Landlock ABI 5")
+	}
+	gaps = append(gaps,
+		"denies too much: /proc entries of the session's own processes aren't readable, only the harmless global ones",
+		"denies too much: a granted folder can't itself be removed or renamed unless the folder above it lets it",
+		"denies too much: renaming onto an existing file needs create and delete there, not just update")
+	if abi < 9 {
+		gaps = append(gaps, "denies too much: where fs is restricted no unix socket can be made (pairs of connected stream "+
+			"sockets can), as unix sockets by path can't be told apart before Landlock ABI 9")
+	}
+	if abi < 3 {
+		gaps = append(gaps, "denies too much: truncate(2) by path is refused, and openat2 isn't there, before Landlock ABI 3")
+	}
+	if abi < 2 {
+		gaps = append(gaps, "denies too much: nothing can be renamed or linked into another folder before Landlock ABI 2")
+	}
+	return gaps
+}

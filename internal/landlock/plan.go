@@ -1,0 +1,180 @@
+package landlock
+
+import (
+	"fmt"
+	"slices"
+
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Plan is the rulesets that hold a session to its policy, in the order in which Apply stacks them.
+type Plan struct {
+	ABI      int
+	Rulesets []Ruleset
+}
+
+// Ruleset is one Landlock ruleset: what it forbids, and what of it it grants.
+type Ruleset struct {
+	Authority policy.Authority
+	FS        uint64 // kinds of file access that are forbidden where no grant gives them
+	Net       uint64 // kinds of network access
+	Scoped    uint64
+	Grants    []Grant
+	Ports     []Port
+}
+
+// Grant gives kinds of access on a file, or on a folder with all beneath it.
+type Grant struct {
+	Path     string // canonical
+	Access   uint64
+	Optional bool         // left out when nothing is there
+	Rule     *policy.Rule // nil for what no single rule gives
+}
+
+// Port gives kinds of access to a TCP port.
+type Port struct {
+	Number uint16
+	Access uint64
+}
+
+// maxRulesets is how many domains a thread can be under (LANDLOCK_MAX_NUM_LAYERS); a session in a session shares them.
+const maxRulesets = 16
+
+// NewPlan makes the rulesets for c on a kernel with that Landlock ABI. Rules that Cover doesn't call enforced
+// are still planned as far as they go: whether that is far enough has been decided by then.
+func NewPlan(c *policy.Compiled, abi int) (*Plan, error) {
+	if abi < 1 {
+		return nil, fmt.Errorf("no Landlock ABI %d", abi)
+	}
+	p := &Plan{ABI: min(abi, newest)}
+	for _, l := range c.Layers {
+		if l.Authority == policy.Builtin {
+			continue
+		}
+		if restricts(l, policy.FS) || restricts(l, policy.Net) && p.ABI >= 4 {
+			p.Rulesets = append(p.Rulesets, p.files(l))
+		}
+		if restricts(l, policy.Commands) {
+			rs, err := p.programs(l)
+			if err != nil {
+				return nil, err
+			}
+			p.Rulesets = append(p.Rulesets, rs)
+		}
+	}
+	p.always(c)
+	if len(p.Rulesets) > maxRulesets {
+		return nil, fmt.Errorf("%d Landlock rulesets are needed, and a process can have %d", len(p.Rulesets), maxRulesets)
+	}
+	return p, nil
+}
+
+// files is a layer's ruleset for fs and net. Each rule's grant stands alone; what a rule above grants holds as well.
+func (p *Plan) files(l *policy.Layer) Ruleset {
+	rs := p.base(l.Authority)
+	if restricts(l, policy.FS) {
+		rs = Ruleset{Authority: l.Authority, FS: handled(p.ABI)}
+		for _, r := range treeOf(l).order {
+			access := rights(r.FS.Caps) & rs.FS
+			if access == 0 || own(r.FS.Path) {
+				continue
+			}
+			if !r.FS.Dir && !r.FS.Missing {
+				access &= onFiles
+			}
+			rs.Grants = append(rs.Grants, Grant{r.FS.Path, access, r.FS.Optional || r.FS.Missing, r})
+		}
+	}
+	if restricts(l, policy.Net) && p.ABI >= 4 {
+		rs.Net = ll.AccessNetBindTCP | ll.AccessNetConnectTCP
+		rs.Ports = portsOf(l.Net.Rules())
+	}
+	return rs
+}
+
+// base is a ruleset that restricts no file access that a policy can grant: only device nodes can't be made. REFER must be
+// granted, since a ruleset that doesn't handle it forbids it (LANDLOCK_ACCESS_FS_INITIALLY_DENIED).
+func (p *Plan) base(a policy.Authority) Ruleset {
+	rs := Ruleset{Authority: a, FS: (ll.AccessFSMakeChar | ll.AccessFSMakeBlock | ll.AccessFSRefer) & handled(p.ABI)}
+	return p.grantRefer(rs)
+}
+
+func (p *Plan) grantRefer(rs Ruleset) Ruleset {
+	if p.ABI >= 2 {
+		rs.Grants = append(rs.Grants, Grant{Path: "/", Access: ll.AccessFSRefer})
+	}
+	return rs
+}
+
+// programs is a layer's ruleset for commands: only the programs that it lists, with what the kernel executes to run them,
+// can be executed.
+func (p *Plan) programs(l *policy.Layer) (Ruleset, error) {
+	rs := Ruleset{Authority: l.Authority, FS: (ll.AccessFSExecute | ll.AccessFSRefer) & handled(p.ABI)}
+	rs = p.grantRefer(rs)
+	seen := map[string]bool{}
+	add := func(path string, r *policy.Rule) {
+		if !seen[path] {
+			seen[path] = true
+			rs.Grants = append(rs.Grants, Grant{Path: path, Access: ll.AccessFSExecute, Rule: r})
+		}
+	}
+	for _, r := range l.Commands.Rules() {
+		if r.Command.Program == "" {
+			continue
+		}
+		in, err := inspect(r.Command.Program)
+		if err != nil {
+			return Ruleset{}, fmt.Errorf("%s: %s: %w", r.Place, r.ID, err)
+		}
+		add(r.Command.Program, r)
+		for _, path := range in.all() {
+			add(path, r)
+		}
+	}
+	return rs, nil
+}
+
+// portsOf is the TCP ports that a layer's rules can match.
+func portsOf(rules []*policy.Rule) []Port {
+	var out []Port
+	for _, r := range rules {
+		if !r.Net.Allow || r.Net.Protocol == "udp" {
+			continue
+		}
+		access := uint64(ll.AccessNetConnectTCP)
+		if r.Net.Listen {
+			access = ll.AccessNetBindTCP
+		}
+		for _, n := range ports(r.Net) {
+			i := slices.IndexFunc(out, func(p Port) bool { return p.Number == n })
+			if i < 0 {
+				i = len(out)
+				out = append(out, Port{Number: n})
+			}
+			out[i].Access |= access
+		}
+	}
+	return out
+}
+
+// always adds what holds for every session: no device nodes, no signals beyond the session, and no abstract unix sockets
+// beyond it where fs or net is restricted.
+func (p *Plan) always(c *policy.Compiled) {
+	if len(p.Rulesets) == 0 {
+		p.Rulesets = append(p.Rulesets, p.base(policy.Builtin))
+	}
+	first := &p.Rulesets[0]
+	if p.ABI >= 6 {
+		first.Scoped |= ll.ScopeSignal
+		for _, l := range c.Layers {
+			if restricts(l, policy.FS) || restricts(l, policy.Net) {
+				first.Scoped |= ll.ScopeAbstractUnixSocket
+			}
+		}
+	}
+	if first.FS&ll.AccessFSMakeChar == 0 {
+		first.FS |= ll.AccessFSMakeChar | ll.AccessFSMakeBlock
+	}
+}

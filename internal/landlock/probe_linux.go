@@ -1,0 +1,85 @@
+package landlock
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// ErrUnsupported is what errors are about a kernel that has no Landlock to use; its text says what is needed.
+var ErrUnsupported = errors.New("this kernel has no Landlock in use")
+
+// Probe asks the kernel which Landlock ABI it has, and which of Landlock's own mistakes are corrected in it (errata; 0 where the
+// kernel can't tell).
+func Probe() (abi, errata int, err error) {
+	abi, err = ll.LandlockGetABIVersion()
+	switch {
+	case errors.Is(err, unix.ENOSYS):
+		return 0, 0, fmt.Errorf("%w: it takes Linux 5.13 or newer, built with CONFIG_SECURITY_LANDLOCK", ErrUnsupported)
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return 0, 0, fmt.Errorf("%w: it is off; add landlock to the lsm= list on the kernel's command line", ErrUnsupported)
+	case err != nil:
+		return 0, 0, fmt.Errorf("ask for the Landlock ABI: %w", err)
+	case abi < 1:
+		return 0, 0, fmt.Errorf("%w: the kernel says ABI %d", ErrUnsupported, abi)
+	}
+	if errata, err = ll.LandlockGetErrata(); err != nil || errata < 0 {
+		errata = 0
+	}
+	return abi, errata, nil
+}
+
+// Canary proves on a throw-away thread that Landlock denies here and now: a folder that could be opened can't any more, once a
+// ruleset without grants is in force. The denial isn't logged.
+func Canary() error {
+	abi, _, err := Probe()
+	if err != nil {
+		return err
+	}
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
+		result <- sing(abi)
+	}()
+	return <-result
+}
+
+func sing(abi int) error {
+	if err := tryOpen(); err != nil {
+		return fmt.Errorf("the folder to try can't be opened at all: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	fd, err := ll.LandlockCreateRuleset(&ll.RulesetAttr{HandledAccessFS: handled(min(abi, newest))}, 0)
+	if err != nil {
+		return os.NewSyscallError("landlock_create_ruleset", err)
+	}
+	defer unix.Close(fd)
+	var flags uint32
+	if abi >= 7 {
+		flags = ll.FlagRestrictSelfLogSameExecOff | ll.FlagRestrictSelfLogSubdomainsOff
+	}
+	if err := ll.LandlockRestrictSelf(fd, flags); err != nil {
+		return os.NewSyscallError("landlock_restrict_self", err)
+	}
+	switch err := tryOpen(); {
+	case err == nil:
+		return errors.New("a folder could be opened that no rule grants")
+	case !errors.Is(err, unix.EACCES):
+		return fmt.Errorf("a folder that no rule grants was refused in an unexpected way: %w", err)
+	}
+	return nil
+}
+
+func tryOpen() error {
+	fd, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}

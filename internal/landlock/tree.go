@@ -1,0 +1,87 @@
+package landlock
+
+import (
+	"path"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// restricts tells whether a layer denies what none of its rules for a resource grants. toolguard's own layer denies by
+// rules alone, and is reported apart.
+func restricts(l *policy.Layer, res policy.Resource) bool {
+	return l.Authority != policy.Builtin && l.Stance[res] == policy.Deny
+}
+
+// tree is one layer's literal rules by path: of several at one path only the last counts.
+type tree struct {
+	layer *policy.Layer
+	at    map[string]*policy.Rule
+	order []*policy.Rule // those that count, in rule order
+}
+
+func treeOf(l *policy.Layer) *tree {
+	rules := l.FS.Literals()
+	t := &tree{layer: l, at: make(map[string]*policy.Rule, len(rules))}
+	for _, r := range rules {
+		t.at[r.FS.Path] = r
+	}
+	for _, r := range rules {
+		if t.at[r.FS.Path] == r {
+			t.order = append(t.order, r)
+		}
+	}
+	return t
+}
+
+// around is the rule that holds just above p: that of the nearest folder that has one. nil when nothing is granted there.
+func (t *tree) around(p string) *policy.Rule {
+	for p != "/" {
+		p = path.Dir(p)
+		if r := t.at[p]; r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// deciding is the rule that holds at p.
+func (t *tree) deciding(p string) *policy.Rule {
+	if r := t.at[p]; r != nil {
+		return r
+	}
+	return t.around(p)
+}
+
+// reaching are the rules that hold at p or somewhere beneath it.
+func (t *tree) reaching(p string) []*policy.Rule {
+	var out []*policy.Rule
+	if r := t.deciding(p); r != nil {
+		out = append(out, r)
+	}
+	for _, r := range t.order {
+		if r.FS.Path != p && beneath(r.FS.Path, p) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// beneath tells whether p is dir or within it.
+func beneath(p, dir string) bool {
+	if dir == "/" || p == dir {
+		return true
+	}
+	return strings.HasPrefix(p, dir) && p[len(dir)] == '/'
+}
+
+// capsOf is what a rule that may be nil grants.
+func capsOf(r *policy.Rule) policy.Caps {
+	if r == nil {
+		return 0
+	}
+	return r.FS.Caps
+}
+
+// own tells whether a path is among the session's own /proc entries: a word of the language, no path of the machine.
+func own(p string) bool { return beneath(p, "/proc/self") }
