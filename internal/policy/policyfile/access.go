@@ -29,9 +29,11 @@ type Access struct {
 func (a *Access) check(d *decoder, _ *node) {
 	for _, c := range a.Capabilities.Items {
 		if !knownCapability(c.S) {
-			d.errs = append(d.errs, &policy.Error{
-				Place: c.Place, Msg: "unknown capability " + quote(c.S),
-				Hint: meant(c.S, capabilities, "write it as capabilities(7) does, for example CAP_NET_BIND_SERVICE")})
+			hint := meant(c.S, capabilities, "")
+			if hint == "" {
+				hint = "write it as capabilities(7) does, for example CAP_NET_BIND_SERVICE"
+			}
+			d.failAt(c.Place, hint, "unknown capability %s", quote(c.S))
 		}
 	}
 }
@@ -212,7 +214,7 @@ func (c *Command) check(d *decoder, n *node) {
 	}
 	for _, e := range c.Envs.Items {
 		if msg, hint := badEnvName(e.S); msg != "" {
-			d.errs = append(d.errs, &policy.Error{Place: e.Place, Msg: "name " + quote(e.S) + " " + msg, Hint: hint})
+			d.failAt(e.Place, hint, "name %s %s", quote(e.S), msg)
 		}
 	}
 	for _, tests := range []struct {

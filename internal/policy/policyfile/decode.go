@@ -58,11 +58,15 @@ func (d *decoder) place(off int) policy.Place {
 }
 
 func (d *decoder) fail(off int, hint, format string, args ...any) {
+	d.failAt(d.place(off), hint, format, args...)
+}
+
+func (d *decoder) failAt(at policy.Place, hint, format string, args ...any) {
 	if len(d.errs) == maxErrors {
 		d.more++
 		return
 	}
-	d.errs = append(d.errs, &policy.Error{Place: d.place(off), Msg: fmt.Sprintf(format, args...), Hint: hint})
+	d.errs = append(d.errs, &policy.Error{Place: at, Msg: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // mistakes are the errors in file order, with a last one that counts what was left out.

@@ -145,7 +145,9 @@ func (l *loader) openEntry(name, shown string, who policy.Authority, entry *Text
 		return
 	}
 	for i := range p.Extends {
-		l.extend(&p.Extends[i], who, s)
+		if p.Extends[i].S != "" { // else it was reported
+			l.extend(&p.Extends[i], who, s)
+		}
 	}
 	l.doc.Files = append(l.doc.Files, &File{Name: shown, Path: s.file, Authority: who, Policy: p})
 }
@@ -205,11 +207,8 @@ func (l *loader) read(s *step, who policy.Authority, place policy.Place) *Policy
 		return nil
 	}
 	p, errs := decodePolicy(s.name, src)
-	if len(errs) > 0 {
-		l.errs = append(l.errs, errs...)
-		return p
-	}
-	return p
+	l.errs = append(l.errs, errs...)
+	return p // also after mistakes: those of the files it extends are worth knowing too
 }
 
 // reason is an error without the path, which the message has already.

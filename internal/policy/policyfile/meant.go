@@ -13,7 +13,12 @@ func meant(got string, names []string, intro string) string {
 			return "case matters: write " + n
 		}
 	}
-	best, least := "", 1+max(1, min(len(got), 12)/3)
+	for _, n := range names {
+		if len(got) >= 3 && strings.HasPrefix(n, got) {
+			return "did you mean " + strconv.Quote(n) + "?"
+		}
+	}
+	best, least := "", 1+max(1, min(len(got), 9)/3)
 	for _, n := range names {
 		if c := distance(got, n, least); c < least {
 			best, least = n, c

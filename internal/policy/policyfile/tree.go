@@ -320,6 +320,12 @@ func (b *builder) value(n *unstable.Node, at int) (*node, *syntaxError) {
 		}
 	default:
 		v.kind, v.text, v.off = aDate, string(n.Data), int(b.p.Range(n.Data).Offset)
+		// The parser lets a malformed time with a blank run over the end of its line. No key takes a date, so this much
+		// of its form has to be checked and no more.
+		if i := strings.IndexByte(v.text, ' '); i >= 0 && (i != len("2006-01-02") || len(v.text) < len("2006-01-02 15:04:05")) ||
+			strings.ContainsAny(v.text, "\r\n") {
+			err = syntax(v.off, "%s isn't a date", quote(v.text))
+		}
 	}
 	return v, err
 }

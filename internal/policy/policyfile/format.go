@@ -1,0 +1,198 @@
+package policyfile
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Format lays a file out in the one way: a blank line before each header, one space around = and after commas, lists that
+// are broken into lines indented by two, no blanks at the ends of lines. Comments and the order of everything stay. name
+// is for errors, which are about TOML alone: a policy with mistakes can be formatted too.
+func Format(name string, src []byte) ([]byte, error) {
+	before, serr := parse(src)
+	if serr != nil {
+		d := newDecoder(name, src)
+		d.fail(serr.off, serr.hint, "%s", serr.msg)
+		return nil, d.mistakes()
+	}
+	p := printer{src: src}
+	for len(p.src) > 0 {
+		p.line()
+	}
+	out := layOut(p.lines)
+	// A formatter that changes what a policy grants would be worse than none, so this isn't left to tests alone.
+	if after, serr := parse(out); serr != nil || !sameTree(before, after) {
+		return nil, &policy.Error{Place: policy.Place{File: name}, Msg: "the formatted file would mean something else"}
+	}
+	return out, nil
+}
+
+// lineKind is what stands on a line of the output.
+type lineKind uint8
+
+const (
+	blankLine lineKind = iota
+	commentLine
+	headerLine
+	keyLine
+)
+
+// statement is a line of the output, or several when a value spans lines.
+type statement struct {
+	kind lineKind
+	text string
+}
+
+// printer writes statement after statement.
+type printer struct {
+	src   []byte // what is left
+	lines []statement
+	out   strings.Builder
+	depth int
+	last  string // the token before, or "\n", or "" at the beginning
+	tight bool   // in a header or a key, where blanks mean nothing
+	blank bool   // an empty line inside of a list is due
+}
+
+// line takes one statement off src.
+func (p *printer) line() {
+	p.out.Reset()
+	p.last, p.depth, p.tight, p.blank = "", 0, true, false
+	kind := blankLine
+	for len(p.src) > 0 {
+		t, n := next(p.src)
+		text := string(p.src[:n])
+		p.src = p.src[n:]
+		if t == newline && p.depth == 0 {
+			break
+		}
+		if kind == blankLine && t != space {
+			kind = kindOf(t, text)
+		}
+		p.token(t, text, kind)
+	}
+	p.lines = append(p.lines, statement{kind, p.out.String()})
+}
+
+func kindOf(t token, text string) lineKind {
+	switch {
+	case t == comment:
+		return commentLine
+	case t == punct && text == "[":
+		return headerLine
+	}
+	return keyLine
+}
+
+func (p *printer) token(t token, text string, kind lineKind) {
+	switch t {
+	case space:
+		if p.last != "\n" && p.last != "" && !p.tight && p.last != " " {
+			p.last += " " // remembered: two bare words keep a blank between them
+		}
+		return
+	case newline:
+		p.blank = p.blank || strings.TrimSuffix(p.last, " ") == "\n"
+		p.last = "\n"
+		return
+	case comment:
+		p.before(text)
+		p.out.WriteString(strings.TrimRight(text, " \t\r"))
+		p.last = text
+		return
+	}
+	if text == "]" || text == "}" {
+		p.depth--
+	}
+	p.before(text)
+	p.out.WriteString(text)
+	switch text {
+	case "[", "{":
+		if t == punct {
+			p.depth++
+		}
+	case "=":
+		p.tight = p.tight && kind == headerLine
+	}
+	p.last = text
+}
+
+// before writes what goes between the token before and text.
+func (p *printer) before(text string) {
+	last := strings.TrimSuffix(p.last, " ")
+	switch {
+	case last == "", text == "]" && last == ",":
+	case last == "\n":
+		if p.blank && text != "]" {
+			p.out.WriteByte('\n')
+		}
+		p.blank = false
+		p.out.WriteString("\n" + strings.Repeat("  ", max(p.depth, 0)))
+	case text[0] == '#', text == "=", last == "=", last == ",":
+		p.out.WriteByte(' ')
+	case last == "{" && text != "}", text == "}" && last != "{":
+		p.out.WriteByte(' ')
+	case last != p.last && !strings.ContainsAny(last[len(last)-1:]+text[:1], "[]{},"):
+		p.out.WriteByte(' ')
+	}
+}
+
+// layOut sets the blank lines and puts everything together.
+func layOut(lines []statement) []byte {
+	var kept []statement
+	for _, s := range lines {
+		after := blankLine
+		if len(kept) > 0 {
+			after = kept[len(kept)-1].kind
+		}
+		switch {
+		case s.kind == blankLine && (after == blankLine || after == headerLine):
+			continue
+		case s.kind == headerLine:
+			kept = spaceAbove(kept)
+		}
+		kept = append(kept, s)
+	}
+	for len(kept) > 0 && kept[len(kept)-1].kind == blankLine {
+		kept = kept[:len(kept)-1]
+	}
+	var out bytes.Buffer
+	for _, s := range kept {
+		out.WriteString(s.text + "\n")
+	}
+	return out.Bytes()
+}
+
+// spaceAbove puts a blank line above the comments that a header, which comes next, has directly above it.
+func spaceAbove(kept []statement) []statement {
+	i := len(kept)
+	for i > 0 && kept[i-1].kind == commentLine {
+		i--
+	}
+	if i == 0 || kept[i-1].kind == blankLine {
+		return kept
+	}
+	return slices.Insert(kept, i, statement{})
+}
+
+// sameTree tells whether two trees mean the same.
+func sameTree(a, b *node) bool {
+	if a.kind != b.kind || a.text != b.text || a.num != b.num || a.yes != b.yes || a.origin != b.origin ||
+		len(a.items) != len(b.items) || len(a.keys) != len(b.keys) {
+		return false
+	}
+	for i := range a.items {
+		if !sameTree(a.items[i], b.items[i]) {
+			return false
+		}
+	}
+	for i := range a.keys {
+		if a.keys[i].name != b.keys[i].name || !sameTree(a.keys[i].node, b.keys[i].node) {
+			return false
+		}
+	}
+	return true
+}

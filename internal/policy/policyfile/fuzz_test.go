@@ -1,0 +1,117 @@
+package policyfile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// seeds are the built-in files and every mistake of the other tests that is short enough.
+func seeds(f *testing.F) {
+	for _, name := range []string{"runtime", "protect", "default", "tools", "starter", "preset_go"} {
+		f.Add(string(builtinText(name)))
+	}
+	for _, m := range mistakes {
+		if len(m.policy) < 4096 {
+			f.Add("version = 1\n" + m.policy)
+		}
+	}
+	for _, s := range []string{
+		"a.b = 1\na.c = 2\n[a]", "[a]\nb.c = 1\n[a.b]", "[a.b.c]\n[a]\nb.d = 1", "a = [{b = 1}]\n[[a]]", "[[a]]\n[[a.b]]\n[a.b.c]\n[[a]]\n[a.b]",
+		"a = {b.c = 1, b.d = 2}", "a = {b = 1, b.c = 2}", "[[a.b]]\n[a]\n", "\"\" = 1", "a = '''x''''", "a = \"\"\"\\\n\n x\"\"\"\"\"",
+		"a = 1 # c", "\ufeffa = 1", "a = +0", "a = -0x1", "a = 1e5", "a = inf", "a = 07:32:00", "a = 07:32 0", "\r\n[a]\r\n", "a = [\n\n1 , # x\n\n\n]",
+	} {
+		f.Add(s)
+	}
+}
+
+// Whatever the bytes: no panic, every error has a place, and what the tree takes for TOML is TOML.
+func FuzzLoad(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		src, _, err := Load(request("p.toml"), tree{"/w/p.toml": text, "/w/go.mod": ""})
+		var list policy.Errors
+		switch {
+		case err == nil && src == nil:
+			t.Fatal("neither a source nor an error")
+		case err == nil:
+		case !errors.As(err, &list) || len(list) == 0:
+			t.Fatalf("the error is a %T: %v", err, err)
+		}
+		for _, e := range list {
+			if e.Place.File == "" || e.Place.Line < 1 && !strings.HasPrefix(e.Msg, "can't read policy") || e.Msg == "" {
+				t.Errorf("%#v", e)
+			}
+		}
+		if _, serr := parse([]byte(text)); serr == nil && !hasValues(text) {
+			var v map[string]any
+			if err := toml.Unmarshal([]byte(text), &v); err != nil {
+				t.Errorf("this isn't TOML: %v", err)
+			}
+		}
+	})
+}
+
+// hasValues tells whether a text may hold fractions, infinities or dates, whose form isn't checked because no key takes
+// one.
+func hasValues(text string) bool {
+	root, _ := parse([]byte(text))
+	var any func(n *node) bool
+	any = func(n *node) bool {
+		for _, e := range n.keys {
+			if any(e.node) {
+				return true
+			}
+		}
+		for _, i := range n.items {
+			if any(i) {
+				return true
+			}
+		}
+		return n.kind == aFloat || n.kind == aDate
+	}
+	return any(root)
+}
+
+// Formatting keeps the meaning, and formatting again changes nothing.
+func FuzzFormat(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		before, serr := parse([]byte(text))
+		once, err := Format("p.toml", []byte(text))
+		if (serr == nil) != (err == nil) {
+			t.Fatalf("parse: %v, format: %v", serr, err)
+		}
+		if err != nil {
+			return
+		}
+		after, serr := parse(once)
+		if serr != nil || !sameTree(before, after) {
+			t.Fatalf("%v\n%s", serr, once)
+		}
+		twice, err := Format("p.toml", once)
+		if err != nil || string(twice) != string(once) {
+			t.Fatalf("%v\nonce\n%s\ntwice\n%s", err, once, twice)
+		}
+		if strings.Count(text, "#") > 0 && comments(text) != comments(string(once)) {
+			t.Fatalf("comments changed:\n%s", once)
+		}
+	})
+}
+
+// comments joins the comments of a file.
+func comments(text string) string {
+	var b strings.Builder
+	for src := []byte(text); len(src) > 0; {
+		t, n := next(src)
+		if t == comment {
+			b.WriteString(strings.TrimRight(string(src[:n]), " \t\r") + "\n")
+		}
+		src = src[n:]
+	}
+	return b.String()
+}
