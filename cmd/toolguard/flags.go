@@ -61,6 +61,8 @@ func flagError(cmd *cobra.Command, err error) error {
 		u := &usage{cmd: cmd, msg: fmt.Sprintf("there is no flag %s", dashed(unknown.GetSpecifiedName()))}
 		if near := nearFlag(cmd, unknown.GetSpecifiedName()); near != "" {
 			u.hint = fmt.Sprintf("did you mean --%s?", near)
+		} else if cmd.Name() == "check" || cmd.Name() == "explain" {
+			u.hint = "the flags of a program that is asked about come after --: command run -- git push --force"
 		}
 		return u
 	case errors.As(err, &missing):

@@ -243,7 +243,7 @@ func policyJSON(p *policy.Compiled) compiled {
 	for _, l := range p.Layers {
 		lj := layer{
 			Authority: l.Authority.String(), Default: map[string]string{}, Namespaces: l.Namespaces, Syscalls: l.Syscalls.Profile,
-			Protect:      [...]string{"false", "auto", "true"}[l.Mode],
+			Protect:      protectMode(l.Mode),
 			Capabilities: append([]string{}, l.Capabilities...), Degraded: []string{}, Rules: []shownRule{},
 		}
 		for r := range policy.NumResources {

@@ -17,8 +17,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -111,7 +113,7 @@ func c(text string) cell            { return cell{text: text} }
 func cs(st style, text string) cell { return cell{text, st} }
 
 // widest is the width beyond which a cell no longer widens its column; the row of such a cell is out of line instead.
-const widest = 60
+const widest = 70
 
 // table writes rows in columns, each row behind indent. The last cell of a row isn't padded.
 func (s *screen) table(indent string, rows [][]cell) {
@@ -428,9 +430,10 @@ func decider(id, place string, why policy.Reason) string {
 	return reasonText(why)
 }
 
-// oneLine joins the lines of a grant.
+// oneLine puts a grant on one line: the table, then its keys.
 func oneLine(toml string) string {
-	return strings.Join(strings.FieldsFunc(toml, func(r rune) bool { return r == '\n' }), " ")
+	table, keys, _ := strings.Cut(strings.TrimSpace(toml), "\n")
+	return strings.TrimSpace(table + " " + strings.ReplaceAll(keys, "\n", ", "))
 }
 
 // someOf is the first n words, and how many there are beyond.
@@ -512,8 +515,12 @@ func (s *screen) decision(q policy.Question, a policy.Answer) {
 	if a.Authority != policy.Session && (a.Rule != nil || a.Authority != policy.Builtin) {
 		rows = append(rows, []cell{c("by"), c("the " + a.Authority.String() + " authority")})
 	}
-	if a.Suggest != "" {
-		rows = append(rows, []cell{c("to allow"), c(oneLine(a.Suggest))})
+	// These lines are TOML as they are, to be copied into the policy.
+	for i, line := range strings.Split(strings.TrimSpace(a.Suggest), "\n") {
+		rows = append(rows, []cell{c([...]string{"to allow", ""}[min(i, 1)]), c(line)})
+	}
+	if a.Suggest == "" {
+		rows = rows[:len(rows)-1]
 	}
 	s.table("", rows)
 }
@@ -545,26 +552,35 @@ func (s *screen) explanation(q policy.Question, e policy.Explanation) {
 	defer s.flush()
 	s.decision(q, e.Answer)
 	if len(e.Layers) == 0 {
-		s.line("\nno authority declares %s, so nothing is asked", q.Resource)
+		s.line("\nno authority declares %s, so everything is allowed", q.Resource)
 	}
 	for _, l := range e.Layers {
-		verdict := s.in(green, "allows")
-		if !l.Allow {
-			verdict = s.in(red, "denies")
+		if l.Authority == policy.Builtin && l.Allow && len(l.Candidates) == 0 {
+			continue // it isn't one of toolguard's own files: nobody expects it to be
 		}
-		s.line("\n%s %s: %s", s.in(bold, l.Authority.String()), verdict, reasonText(l.Reason))
-		var rows [][]cell
-		for _, k := range l.Candidates {
-			mark, st := " ", plain
-			if k.Won {
-				mark, st = "*", bold
-			}
-			rows = append(rows, []cell{cs(st, mark+" "+k.Rule.ID), c(k.Rule.Text), c(k.Grade), cs(st, k.Why), cs(faint, place(k.Rule.Place))})
+		s.opinion(l)
+	}
+}
+
+// opinion is what one authority says, and why.
+func (s *screen) opinion(l policy.LayerExplanation) {
+	verdict := s.in(green, "allows")
+	if !l.Allow {
+		verdict = s.in(red, "denies")
+	}
+	s.line("\n%s %s: %s", s.in(bold, l.Authority.String()), verdict, reasonText(l.Reason))
+	var rows [][]cell
+	for _, k := range l.Candidates {
+		mark, st := "  ", plain
+		if k.Won {
+			mark, st = "* ", bold
 		}
-		s.table("  ", rows)
-		if rows == nil {
-			s.line("  no rule matches; the default is %s", stance(l.Stance))
-		}
+		rows = append(rows, []cell{cs(st, mark+k.Rule.ID), cs(st, k.Rule.Text), cs(faint, place(k.Rule.Place))})
+		rows = append(rows, []cell{c(""), c(k.Grade + ": " + k.Why)})
+	}
+	s.table("  ", rows)
+	if rows == nil {
+		s.line("  no rule matches; the default is %s", stance(l.Stance))
 	}
 }
 
@@ -614,28 +630,43 @@ func (s *screen) policy(p *policy.Compiled) {
 func (s *screen) layer(p *policy.Compiled, l *policy.Layer) {
 	s.line("\n%s", s.in(bold, l.Authority.String()))
 	for r := range policy.NumResources {
-		var rows [][]cell
-		for _, rule := range p.Rules {
-			if rule.Authority == l.Authority && rule.Resource == r {
-				rows = append(rows, []cell{c(rule.ID), c(rule.Text), cs(faint, place(rule.Place))})
-			}
-		}
-		if rows == nil && l.Stance[r] == policy.Undeclared {
+		rules := rulesOf(p, l, r)
+		if rules == nil && l.Stance[r] == policy.Undeclared {
 			continue
 		}
 		s.line("  %s, what no rule matches: %s", r, stance(l.Stance[r]))
-		s.table("    ", rows)
+		s.table("    ", ruleRows(rules))
+	}
+	if l.Protect != nil {
+		s.line("  protect = %s, what trusted programs obey: no create, update, delete", protectMode(l.Mode))
+		s.table("    ", ruleRows(l.Protect.Rules()))
 	}
 	s.settings(l)
 }
+
+// rulesOf are the rules of one layer on one resource, but for those of protect.
+func rulesOf(p *policy.Compiled, l *policy.Layer, r policy.Resource) (rules []*policy.Rule) {
+	for _, rule := range p.Rules {
+		if rule.Authority == l.Authority && rule.Resource == r && !(l.Protect != nil && slices.Contains(l.Protect.Rules(), rule)) {
+			rules = append(rules, rule)
+		}
+	}
+	return rules
+}
+
+func ruleRows(rules []*policy.Rule) (rows [][]cell) {
+	for _, r := range rules {
+		rows = append(rows, []cell{c(r.ID), c(r.Text), cs(faint, place(r.Place))})
+	}
+	return rows
+}
+
+func protectMode(m policy.ProtectMode) string { return [...]string{"false", "auto", "true"}[m] }
 
 // settings are what a layer says beside its rules, where it isn't the usual.
 func (s *screen) settings(l *policy.Layer) {
 	var rows [][]cell
 	add := func(key, value string) { rows = append(rows, []cell{c(key), c(value)}) }
-	if l.Protect != nil {
-		add("protect", [...]string{"false", "auto", "true"}[l.Mode])
-	}
 	if l.Namespaces {
 		add("namespaces", "true")
 	}
@@ -667,10 +698,22 @@ func limitRows(l policy.Limits) (rows [][]cell) {
 	add("pids", fmt.Sprint(l.Pids.N), l.Pids.N > 0, l.Pids.Place)
 	add("cpu", fmt.Sprintf("%d%%", l.CPU.N), l.CPU.N > 0, l.CPU.Place)
 	add("io", size(l.IO.N)+"/s", l.IO.N > 0, l.IO.Place)
-	add("wall_time", l.WallTime.D.String(), l.WallTime.D > 0, l.WallTime.Place)
+	add("wall_time", span(l.WallTime.D), l.WallTime.D > 0, l.WallTime.Place)
 	add("open_files", fmt.Sprint(l.OpenFiles.N), l.OpenFiles.N > 0, l.OpenFiles.Place)
 	add("file_size", size(l.FileSize.N), l.FileSize.N > 0, l.FileSize.Place)
 	return rows
+}
+
+// span is a duration without the parts that are zero.
+func span(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // size is a number of bytes in the largest unit that needs no fraction.

@@ -73,7 +73,7 @@ func TestReport(t *testing.T) {
 	s.report(r, "web-scraper", false)
 	want := `toolguard: 3 denials (policy web-scraper)
   read  /home/u/.ssh/key0  no rule allows it
-        to allow: [[access.fs]] path = "/home/u/.ssh" read = true
+        to allow: [[access.fs]] path = "/home/u/.ssh", read = true
   read  /home/u/.ssh/key1  fs.3, p.toml:12:1  ×2
   not in its environment: AWS_SECRET_ACCESS_KEY
 `
