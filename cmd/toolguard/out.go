@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -194,8 +195,16 @@ func (s *screen) failure(err error) {
 		}
 		s.line("  '%s --help' shows how it's used", u.cmd.CommandPath())
 	default:
-		s.line("%s%s", s.prefix(), clean(err.Error()))
+		s.line("%s%s", s.prefix(), clean(errorText(err)))
 	}
+}
+
+// errorText is an error without the name of the system call that it comes from.
+func errorText(err error) string {
+	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // what wraps it has words of its own
+		return pe.Path + ": " + pe.Err.Error()
+	}
+	return err.Error()
 }
 
 func (s *screen) mistake(e *policy.Error) {

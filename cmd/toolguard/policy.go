@@ -149,14 +149,18 @@ func (a *app) format(files []string, write, check bool) error {
 		if err != nil {
 			return err
 		}
-		out, err := policyfile.Format(name, src)
+		shown := name
+		if name == "-" {
+			shown = "standard input"
+		}
+		out, err := policyfile.Format(shown, src)
 		if err != nil {
 			return err
 		}
 		switch same := bytes.Equal(src, out); {
 		case check && !same:
 			changed = true
-			a.out.name(name)
+			a.out.name(shown)
 		case check || write && same:
 		case write && name != "-":
 			if err := replaceFile(name, out); err != nil {
