@@ -58,20 +58,19 @@ func (l *Layer) denies() Reason {
 func (c *Compiled) Caps(path string) Caps {
 	caps := AllCaps
 	for _, l := range c.Layers {
-		layer, _ := l.caps(path)
-		caps &= layer
+		caps &= l.caps(path)
 	}
 	return caps
 }
 
-// caps is what the layer alone allows on a path, and whether its rule there lifts protect.
-func (l *Layer) caps(path string) (caps Caps, unprotect bool) {
+// caps is what the layer alone allows on a path.
+func (l *Layer) caps(path string) Caps {
 	if !resolvable(path) {
-		return 0, false
+		return 0
 	}
-	caps = AllCaps
+	caps, unprotect := AllCaps, false
 	if l.Stance[FS] != Undeclared {
-		r := l.FS.Rule(first(l.FS.find(path)))
+		r := l.FS.Deciding(path)
 		switch {
 		case r != nil:
 			caps, unprotect = r.FS.Caps, r.FS.Unprotect
@@ -79,12 +78,8 @@ func (l *Layer) caps(path string) (caps Caps, unprotect bool) {
 			caps = 0
 		}
 	}
-	if l.Protect != nil && !unprotect {
-		if p, _ := l.Protect.find(path); p >= 0 {
-			caps &^= Write
-		}
+	if l.Protect != nil && !unprotect && l.Protect.Deciding(path) != nil {
+		caps &^= Write
 	}
-	return caps, unprotect
+	return caps
 }
-
-func first(rule int32, _ int) int32 { return rule }

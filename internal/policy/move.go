@@ -82,20 +82,48 @@ func (l *Layer) dirGains(old, new string) (rule int32, gains bool) {
 			if r := t.LiteralBeneath(p); r != nil {
 				return r.Index, true
 			}
+			if r := t.baseBeneath(p); r >= 0 {
+				return r, true
+			}
 			if r := t.partOf(p); r >= 0 {
 				return r, true
 			}
 		}
 	}
-	oldCaps, oldFree := l.caps(old)
-	newCaps, newFree := l.caps(new)
-	if newCaps&^oldCaps != 0 || newFree && !oldFree && l.Protect != nil {
+	from, to := l.cover(old), l.cover(new)
+	if to&^from != 0 || from&brings&^to != 0 {
 		return l.withholds(old), true
 	}
-	if r, ok := l.FS.basesGain(old, new, oldCaps, newCaps); ok {
+	if r, ok := l.basesGain(old, new, from, to); ok {
 		return r, true
 	}
-	return l.protectGains(old, new, newCaps)
+	return l.protectGains(old, new, to)
+}
+
+// lifted stands beside a rule's capabilities where the rule lifts protect: that is something to gain, too.
+const lifted Caps = 1 << 7
+
+// brings is what a directory mustn't lose by moving: a name that is denied, or protected, is not to be made where it's
+// allowed and then moved in with the directory around it.
+const brings = Create | lifted
+
+// gives is what a rule gives in this layer.
+func (l *Layer) gives(r *Rule) Caps {
+	if r.FS.Unprotect && l.Protect != nil {
+		return r.FS.Caps | lifted
+	}
+	return r.FS.Caps
+}
+
+// cover is what a path gets in this layer without protect, and so what is beneath it gets where no rule matches deeper.
+func (l *Layer) cover(path string) Caps {
+	if r := l.FS.Deciding(path); r != nil {
+		return l.gives(r)
+	}
+	if l.Stance[FS] == Deny {
+		return 0
+	}
+	return AllCaps
 }
 
 // withholds is the rule that decides a path in this layer, for a verdict.
@@ -113,45 +141,59 @@ func (l *Layer) withholds(path string) int32 {
 }
 
 // basesGain compares the patterns that could hit beneath a directory at its old name and at its new one. Where they
-// are the same the hits beneath are the same. One that is lost must have allowed everything that could take its place;
-// one that comes in must allow nothing that could have been withheld, and mustn't forbid creating: a denied name is not
-// to be made elsewhere and then moved in.
-func (t *FSTable) basesGain(old, new string, oldCaps, newCaps Caps) (rule int32, gains bool) {
-	most, least := newCaps, oldCaps
-	for _, r := range t.Patterns() {
-		if within(new, r.FS.Path) {
-			most |= r.FS.Caps
-		}
-		if within(old, r.FS.Path) {
-			least &= r.FS.Caps
-		}
-	}
-	for _, r := range t.Patterns() {
-		from, to := within(old, r.FS.Path), within(new, r.FS.Path)
+// are the same the hits beneath are the same. One that is lost, or that comes in, is compared with everything that
+// could decide in its place.
+func (l *Layer) basesGain(old, new string, from, to Caps) (rule int32, gains bool) {
+	oldMost, oldLeast := l.span(old, from)
+	newMost, newLeast := l.span(new, to)
+	for _, r := range l.FS.Patterns() {
+		had, has, gives := within(old, r.FS.Path), within(new, r.FS.Path), l.gives(r)
 		switch {
-		case from && !to && most&^r.FS.Caps != 0:
+		case had && !has && (newMost&^gives != 0 || gives&brings&^newLeast != 0):
 			return r.Index, true
-		case to && !from && (r.FS.Caps&^least != 0 || r.FS.Caps&Create == 0):
+		case has && !had && (gives&^oldLeast != 0 || oldMost&brings&^gives != 0):
 			return r.Index, true
 		}
 	}
 	return NoMatch, false
 }
 
+// span is the most and the least that anything beneath a directory could get, given what it gets itself.
+func (l *Layer) span(dir string, cover Caps) (most, least Caps) {
+	most, least = cover, cover
+	for _, r := range l.FS.Patterns() {
+		if within(dir, r.FS.Path) {
+			most |= l.gives(r)
+			least &= l.gives(r)
+		}
+	}
+	return most, least
+}
+
 // protectGains is basesGain for what protect takes away: leaving it gives write back where anything does, and entering
 // it could bring in what it forbids to create.
-func (l *Layer) protectGains(old, new string, newCaps Caps) (rule int32, gains bool) {
-	most := newCaps
-	for _, r := range l.FS.Patterns() {
-		most |= r.FS.Caps
-	}
+func (l *Layer) protectGains(old, new string, to Caps) (rule int32, gains bool) {
+	most, _ := l.span(new, to)
 	for _, r := range l.Protect.Patterns() {
-		from, to := within(old, r.FS.Path), within(new, r.FS.Path)
-		if from && !to && most&Write != 0 || to && !from {
+		had, has := within(old, r.FS.Path), within(new, r.FS.Path)
+		if had && !has && most&Write != 0 || has && !had {
 			return r.Index, true
 		}
 	}
 	return NoMatch, false
+}
+
+// baseBeneath is a pattern whose BASE lies strictly beneath path: NoMatch for none. Its BASE would move away from it.
+func (t *FSTable) baseBeneath(path string) int32 {
+	if node := t.at(path); node < 0 || t.nodes[node].base < 0 {
+		return NoMatch
+	}
+	for _, r := range t.patterns {
+		if r.FS.Path != path && within(r.FS.Path, path) {
+			return r.Index
+		}
+	}
+	return NoMatch
 }
 
 // partOf is a pattern that path is a part of, as ".git" is of "**/.git/hooks": NoMatch for none.

@@ -1,0 +1,72 @@
+package policy
+
+import (
+	"fmt"
+	"testing"
+)
+
+// big is a policy of n rules, every twentieth a pattern, over a plausible tree.
+func big(n int) *Source {
+	l := SourceLayer{FS: []FSRule{p(".", Read), p("/usr", Read|Execute), p("/etc/ssl", Read)}, Protect: ProtectAuto}
+	lasts := []string{".env", "*.pem", "id_*", "secrets"}
+	for i := len(l.FS); i < n; i++ {
+		switch {
+		case i%20 == 0:
+			l.FS = append(l.FS, m(fmt.Sprintf("src/pkg%d/**/%s", i%50, lasts[i/20%len(lasts)]), 0))
+		case i%3 == 0:
+			l.FS = append(l.FS, p(fmt.Sprintf("src/pkg%d/internal/mod%d", i%50, i), Read|Write))
+		default:
+			l.FS = append(l.FS, p(fmt.Sprintf("src/pkg%d/file%d.go", i%50, i), Read|Update))
+		}
+	}
+	for _, s := range []string{"**/.git/hooks", "**/.git/config", "**/.gitmodules", "**/.bashrc", "**/.vscode", "**/.idea", "**/.mcp.json", "**/.envrc", "**/.claude"} {
+		l.Protected = append(l.Protected, m(s, 0))
+	}
+	return source(l)
+}
+
+var benchPaths = []string{
+	"/w/src/pkg7/file7.go", "/w/src/pkg9/internal/mod9/a/b/c.go", "/usr/lib/python3/dist-packages/six.py", "/w/README.md",
+	"/w/src/pkg20/deep/er/still/.env", "/etc/passwd", "/w/node_modules/left-pad/index.js", "/usr/bin/git",
+}
+
+func BenchmarkCheckFS(b *testing.B) {
+	for _, n := range []int{10, 1000, 10000} {
+		c, err := Compile(big(n), newTree(map[string]string{"/w": "dir"}))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, want := range []Caps{Read, Update} {
+			b.Run(fmt.Sprintf("rules=%d/%s", n, want), func(b *testing.B) {
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					c.CheckFS(benchPaths[i%len(benchPaths)], want)
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
+			})
+		}
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	src, sys := big(1000), newTree(map[string]string{"/w": "dir"})
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Compile(src, sys); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// The hot path doesn't allocate.
+func TestCheckFSDoesNotAllocate(t *testing.T) {
+	c, err := Compile(big(1000), newTree(map[string]string{"/w": "dir"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range benchPaths {
+		if n := testing.AllocsPerRun(100, func() { c.CheckFS(path, Read|Write) }); n != 0 {
+			t.Errorf("%s: %v allocations", path, n)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"sort"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestRename(t *testing.T) {
+	const r, rw, all = Read, Read | Write, AllCaps
+	sub := SourceLayer{FS: []FSRule{p(".", rw), p("ro", r), p("in", Read|Create), p("a/b/secret", 0), p("noup", Read|Create|Delete)}}
+	match := SourceLayer{FS: []FSRule{p(".", rw), p("/other", rw), m("**/.env", 0), m("**/.git/hooks", r), m("base/**/key", r)}}
+	guarded := SourceLayer{FS: []FSRule{p(".", rw), p("/other", rw), unprotected(p("mine", rw))}, Protect: ProtectOn,
+		Protected: []FSRule{m("**/.git/hooks", 0), m("**/.envrc", 0)}}
+	x := func(old, new string) Move { return Move{Old: old, New: new} }
+	dir := func(old, new string) Move { return Move{Old: old, New: new, OldDir: true} }
+	over := func(old, new string) Move { return Move{Old: old, New: new, NewExists: true} }
+	swap := func(old, new string) Move { return Move{Old: old, New: new, NewExists: true, Exchange: true} }
+	for _, c := range []struct {
+		layer SourceLayer
+		move  Move
+		want  Reason
+	}{
+		{sub, x("/w/x", "/w/y"), Allowed},
+		{sub, x("/w/x", "/w/x"), Allowed},
+		{sub, x("/w/ro/x", "/w/y"), RuleDenies},    // no delete on the old name
+		{sub, x("/w/x", "/w/ro/y"), RuleDenies},    // no create on the new one
+		{sub, x("/w/x", "/w/in/y"), Allowed},       // into a place that allows less
+		{sub, over("/w/x", "/w/in/y"), RuleDenies}, // replacing needs update
+		{sub, over("/w/x", "/w/y"), Allowed},
+		{sub, over("/w/x", "/w/noup/y"), RuleDenies},
+		{sub, x("/w/noup/x", "/w/y"), NoGain}, // it would gain update
+		{sub, x("/w/x", "/w/noup/y"), Allowed},
+		{sub, swap("/w/x", "/w/y"), Allowed},
+		{sub, swap("/w/x", "/w/noup/y"), RuleDenies},
+		{sub, dir("/w/d", "/w/e"), Allowed},
+		{sub, dir("/w/a", "/w/e"), NoGain}, // a literal rule beneath
+		{sub, dir("/w/a/b", "/w/e"), NoGain},
+		{sub, dir("/w/d", "/w/a"), NoGain}, // a literal rule beneath the new name
+		{sub, dir("/w/a/c", "/w/e"), Allowed},
+		{match, x("/w/x", "/w/.env"), RuleDenies},
+		{match, x("/w/.env", "/w/x"), RuleDenies},
+		{match, dir("/w/.git", "/w/git"), NoGain}, // part of a match
+		{match, dir("/w/git", "/w/.git"), NoGain},
+		{match, dir("/w/d/.git", "/w/e/.git"), NoGain},
+		{match, dir("/w/d", "/w/e"), Allowed},
+		{match, dir("/w/d", "/other/d"), NoGain}, // leaves the BASE of a match that denies
+		{match, x("/w/d", "/other/d"), Allowed},  // a file has nothing beneath
+		{match, dir("/w/base/d", "/w/d"), NoGain},
+		{match, dir("/w/base", "/w/d"), NoGain}, // the BASE itself
+		{SourceLayer{FS: []FSRule{p(".", rw), m("up/base/**/key", r)}}, dir("/w/up", "/w/d"), NoGain},
+		{SourceLayer{FS: []FSRule{p(".", rw), m("up/base/**/key", r)}}, dir("/w/d", "/w/up"), NoGain},
+		{match, dir("/other/d", "/w/d"), NoGain}, // could bring a .env in
+		{guarded, x("/w/x", "/w/.envrc"), Protected},
+		{guarded, x("/w/x", "/w/mine/.envrc"), Allowed},
+		{guarded, dir("/w/.git", "/w/g"), NoGain},
+		{guarded, dir("/w/g", "/w/.git"), NoGain},
+		{guarded, dir("/w/d", "/w/mine/d"), NoGain}, // protect would be lifted for what is beneath
+		{guarded, dir("/w/d", "/other/d"), NoGain},
+		{guarded, dir("/w/d", "/w/e"), Allowed},
+		{SourceLayer{FS: []FSRule{p("/", all)}}, dir("/etc", "/e"), NoGain}, // toolguard's own files beneath
+		{SourceLayer{FS: []FSRule{p("/", all)}}, x("/etc/toolguard/p", "/w/p"), Protected},
+	} {
+		if v := compile(t, c.layer).CheckRename(c.move); v.Reason != c.want {
+			t.Errorf("%+v: %+v, want %s", c.move, v, c.want)
+		}
+	}
+}
+
+func TestRenameExchangeOfDirectories(t *testing.T) {
+	c := compile(t, SourceLayer{FS: []FSRule{p(".", Read|Write), p("a/b", Read)}})
+	move := Move{Old: "/w/f", New: "/w/a", NewExists: true, NewDir: true, Exchange: true}
+	if v := c.CheckRename(move); v.Reason != NoGain {
+		t.Errorf("the directory that comes back isn't judged: %+v", v)
+	}
+	move.New = "/w/c"
+	if v := c.CheckRename(move); !v.Allow {
+		t.Errorf("a plain exchange: %+v", v)
+	}
+}
+
+func TestLink(t *testing.T) {
+	c := compile(t, SourceLayer{FS: []FSRule{p(".", Read|Write), p("ro", Read), p("blind", Write), p("drop", Create)}})
+	for _, x := range []struct {
+		old, new string
+		want     Reason
+	}{
+		{"/w/x", "/w/y", Allowed},
+		{"/w/ro/x", "/w/y", NoGain},
+		{"/w/x", "/w/ro/y", RuleDenies},
+		{"/w/blind/x", "/w/y", RuleDenies},
+		{"/w/x", "/w/drop/y", Allowed},
+		{"/etc/passwd", "/w/y", NoRule},
+	} {
+		if v := c.CheckLink(x.old, x.new); v.Reason != x.want {
+			t.Errorf("%s -> %s: %+v, want %s", x.old, x.new, v, x.want)
+		}
+	}
+}
+
+// disk is a small file tree: path to identity; directories too.
+type disk struct {
+	at  map[string]int
+	dir map[int]bool
+}
+
+func (d *disk) paths() []string {
+	var out []string
+	for p := range d.at {
+		out = append(out, p)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// rename moves old and all beneath to new, and drops what was there.
+func (d *disk) rename(old, new string) {
+	moved := map[string]int{}
+	for p, id := range d.at {
+		if within(p, old) {
+			moved[new+p[len(old):]] = id
+			delete(d.at, p)
+		}
+	}
+	for p := range d.at {
+		if within(p, new) {
+			delete(d.at, p)
+		}
+	}
+	for p, id := range moved {
+		d.at[p] = id
+	}
+}
+
+func (d *disk) exchange(a, b string) {
+	const aside = "/aside"
+	d.rename(a, aside)
+	d.rename(b, a)
+	d.rename(aside, b)
+}
+
+// No sequence of allowed renames gives any file a capability that it lacked one step before, nor puts a file at a name
+// beneath a moved directory where it couldn't have been created.
+func TestRenamesNeverGain(t *testing.T) {
+	sys := newTree(map[string]string{"/w": "dir"})
+	moved := 0
+	rapid.Check(t, func(t *rapid.T) {
+		layers, _ := genLayers(t)
+		for i := range layers { // so that a good part of the renames is allowed
+			layers[i].FS = append([]FSRule{p("/", AllCaps)}, layers[i].FS[:min(3, len(layers[i].FS))]...)
+		}
+		c, err := Compile(source(layers...), sys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := disk{at: map[string]int{}, dir: map[int]bool{}}
+		for i := range 12 {
+			words := naiveWords(genPath(t, "file"))
+			for n := 1; n <= len(words); n++ {
+				at := "/" + strings.Join(words[:n], "/")
+				if _, ok := d.at[at]; !ok {
+					d.at[at] = i*100 + n
+				}
+				d.dir[d.at[at]] = d.dir[d.at[at]] || n < len(words)
+			}
+		}
+		for range 15 {
+			paths := d.paths()
+			old := rapid.SampledFrom(paths).Draw(t, "old")
+			new := rapid.SampledFrom(paths).Draw(t, "new")
+			if rapid.Bool().Draw(t, "new name") {
+				new += "/" + someNames.Draw(t, "name")
+			}
+			if moveOne(t, c, &d, old, new) {
+				moved++
+			}
+		}
+	})
+	if moved == 0 {
+		t.Error("no rename was allowed: nothing was tested")
+	}
+}
+
+func moveOne(t *rapid.T, c *Compiled, d *disk, old, new string) bool {
+	id, there := d.at[new]
+	m := Move{Old: old, New: new, OldDir: d.dir[d.at[old]], NewExists: there, NewDir: there && d.dir[id]}
+	m.Exchange = there && rapid.Bool().Draw(t, "exchange")
+	parent, inDir := d.at[path.Dir(new)]
+	if path.Dir(new) != "/" && (!inDir || !d.dir[parent]) || within(new, old) || within(old, new) || !c.CheckRename(m).Allow {
+		return false
+	}
+	before := map[int]string{}
+	for p, id := range d.at {
+		before[id] = p
+	}
+	if m.Exchange {
+		d.exchange(old, new)
+	} else {
+		d.rename(old, new)
+	}
+	for p, id := range d.at {
+		was := before[id]
+		if more := c.Caps(p) &^ c.Caps(was); more != 0 {
+			t.Fatalf("%+v: what was %s with %s gains %s at %s\n%s", m, was, c.Caps(was), more, p, rulesOf(c))
+		}
+		if was != p && was != old && was != new && c.Caps(was)&Create != 0 && c.Caps(p)&Create == 0 && (m.OldDir || m.NewDir) {
+			if within(was, old) && c.Caps(new)&Create != 0 {
+				t.Fatalf("%+v: %s couldn't be created, but %s was moved there\n%s", m, p, was, rulesOf(c))
+			}
+		}
+	}
+	return true
+}
+
+func TestMovingLooksAtTheMachine(t *testing.T) {
+	c := compile(t, SourceLayer{FS: []FSRule{p(".", Read|Write)}})
+	for _, x := range []struct{ old, new, want string }{
+		{"src", "tests", "{/w/src /w/tests true true true false}"},
+		{"link", "new", "{/w/link /w/new false false false false}"},
+		{"link/lib.rs", "README.md", "{/w/src/lib.rs /w/README.md false true false false}"},
+	} {
+		m, err := c.Moving(machine(), x.old, x.new, false)
+		if got := fmt.Sprint(m); err != nil || got != x.want {
+			t.Errorf("%s to %s: %s %v, want %s", x.old, x.new, got, err, x.want)
+		}
+	}
+}
+
+func rulesOf(c *Compiled) string {
+	var b strings.Builder
+	for _, r := range c.Rules {
+		fmt.Fprintf(&b, "%s %s\n", r.ID, r.Text)
+	}
+	return b.String()
+}

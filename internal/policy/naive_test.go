@@ -1,0 +1,291 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// This is a second evaluator, written from the language's description alone, as slow and plain as it can be. It shares
+// only the rule types with the real one.
+
+type naiveLayer struct {
+	rules, protect []FSRule
+	stance         Stance
+}
+
+// naiveWords cuts an absolute path into its components.
+func naiveWords(path string) []string {
+	var out []string
+	for _, w := range strings.Split(path, "/") {
+		if w != "" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func naiveAbs(path string) string {
+	switch {
+	case path == "." || path == "":
+		return ws
+	case strings.HasPrefix(path, "/"):
+		return path
+	}
+	return ws + "/" + path
+}
+
+// naiveDepth is the greatest number of components at which a rule matches a path, -1 for not at all.
+func naiveDepth(r FSRule, path string) int {
+	target := naiveWords(path)
+	for n := len(target); n >= 0; n-- {
+		if naiveMatches(r, target[:n]) {
+			return n
+		}
+	}
+	return -1
+}
+
+// naiveMatches says whether a rule names exactly this entry.
+func naiveMatches(r FSRule, entry []string) bool {
+	if r.Match == "" {
+		return strings.Join(naiveWords(naiveAbs(r.Path)), "/") == strings.Join(entry, "/")
+	}
+	at := strings.Index(r.Match, "**/")
+	base := naiveWords(naiveAbs(strings.TrimSuffix(r.Match[:at], "/")))
+	if strings.HasPrefix(r.Match, "/**/") {
+		base = nil
+	}
+	tail := strings.Split(r.Match[at+3:], "/")
+	if len(entry) < len(base)+len(tail) {
+		return false
+	}
+	for i, b := range base {
+		if entry[i] != b {
+			return false
+		}
+	}
+	end := entry[len(entry)-len(tail):]
+	for i, want := range tail {
+		switch {
+		case i == 0 && strings.HasSuffix(want, "*"):
+			if !strings.HasPrefix(end[0], want[:len(want)-1]) {
+				return false
+			}
+		case i == 0 && strings.HasPrefix(want, "*"):
+			if !strings.HasSuffix(end[0], want[1:]) {
+				return false
+			}
+		case end[i] != want:
+			return false
+		}
+	}
+	return true
+}
+
+// naiveWinner is the deciding rule's place in the list, -1 for none.
+func naiveWinner(rules []FSRule, path string) int {
+	best, bestDepth, bestLiteral := -1, -1, false
+	for i, r := range rules {
+		d, literal := naiveDepth(r, path), r.Match == ""
+		if d < 0 || d < bestDepth || d == bestDepth && bestLiteral && !literal {
+			continue
+		}
+		best, bestDepth, bestLiteral = i, d, literal
+	}
+	return best
+}
+
+func naiveAllows(layers []naiveLayer, path string, want Caps) bool {
+	for _, l := range layers {
+		unprotect := false
+		if len(l.rules) > 0 || l.stance != Undeclared {
+			w := naiveWinner(l.rules, path)
+			switch {
+			case w >= 0 && want&^l.rules[w].Caps != 0:
+				return false
+			case w < 0 && l.stance != Allow:
+				return false
+			case w >= 0:
+				unprotect = l.rules[w].Unprotect
+			}
+		}
+		if !unprotect && want&Write != 0 && naiveWinner(l.protect, path) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Few names, so that random rules and paths meet; some are prefixes and suffixes of others.
+var someNames = rapid.SampledFrom([]string{"a", "ab", "abc", "b", "bc", "c", ".env", "x.pem", "y.pem", ".git", "hooks", "*"})
+
+func genPath(t *rapid.T, label string) string {
+	return "/" + strings.Join(rapid.SliceOfN(someNames, 1, 6).Draw(t, label), "/")
+}
+
+func genRule(t *rapid.T, label string) FSRule {
+	r := FSRule{Caps: Caps(rapid.IntRange(0, int(AllCaps)).Draw(t, label+" caps")), Unprotect: rapid.Bool().Draw(t, label+" unprotect")}
+	where := rapid.SliceOfN(someNames, 0, 3).Draw(t, label+" path")
+	path := strings.Join(where, "/")
+	if rapid.Bool().Draw(t, label+" literal") {
+		r.Path = "./" + path
+		if rapid.Bool().Draw(t, label+" absolute") {
+			r.Path = "/" + path
+		} else if path == "" {
+			r.Path = "."
+		}
+		r.Path = strings.TrimPrefix(r.Path, "./")
+		return r
+	}
+	r.Match = genMatch(t, label, strings.ReplaceAll(path, "*", "a"))
+	return r
+}
+
+func genMatch(t *rapid.T, label, base string) string {
+	plain := rapid.SampledFrom([]string{"a", "ab", "abc", "b", "c", ".env", "x.pem", ".git", "hooks"})
+	last := plain.Draw(t, label+" last")
+	switch rapid.IntRange(0, 2).Draw(t, label+" form") {
+	case 1:
+		last = last[:rapid.IntRange(1, len(last)).Draw(t, label+" cut")] + "*"
+	case 2:
+		last = "*" + last[rapid.IntRange(0, len(last)-1).Draw(t, label+" cut"):]
+	}
+	s := "**/" + strings.Join(append([]string{last}, rapid.SliceOfN(plain, 0, 2).Draw(t, label+" names")...), "/")
+	switch {
+	case base != "" && rapid.Bool().Draw(t, label+" absolute base"):
+		return "/" + base + "/" + s
+	case base != "":
+		return base + "/" + s
+	case rapid.Bool().Draw(t, label+" whole machine"):
+		return "/" + s
+	}
+	return s
+}
+
+func genLayers(t *rapid.T) (layers []SourceLayer, naive []naiveLayer) {
+	n := rapid.IntRange(1, 3).Draw(t, "layers")
+	for i := range n {
+		l := SourceLayer{Authority: Authority(int(Host) + i), Protect: ProtectOn}
+		for j := range rapid.IntRange(0, 8).Draw(t, "rules") {
+			l.FS = append(l.FS, genRule(t, fmt.Sprintf("rule %d.%d", i, j)))
+		}
+		for j := range rapid.IntRange(0, 3).Draw(t, "protected") {
+			l.Protected = append(l.Protected, FSRule{Match: genMatch(t, fmt.Sprintf("protect %d.%d", i, j), "")})
+		}
+		l.Defaults[FS] = rapid.SampledFrom([]Stance{Undeclared, Deny, Allow}).Draw(t, "default")
+		layers = append(layers, l)
+		naive = append(naive, naiveLayer{l.FS, l.Protected, l.Defaults[FS]})
+	}
+	return layers, naive
+}
+
+// The compiled form agrees with the naive evaluator on everything.
+func TestCompiledAgreesWithNaive(t *testing.T) {
+	sys := newTree(map[string]string{"/w": "dir"})
+	rapid.Check(t, func(t *rapid.T) {
+		layers, naive := genLayers(t)
+		c, err := Compile(source(layers...), sys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 20 {
+			path := genPath(t, "path")
+			if i%2 == 0 {
+				path = ws + path
+			}
+			want := Caps(rapid.IntRange(1, int(AllCaps)).Draw(t, "want"))
+			v := c.CheckFS(path, want)
+			if v.Allow != naiveAllows(naive, path, want) {
+				t.Fatalf("%s %s: compiled %+v, naive %v", want, path, v, !v.Allow)
+			}
+			checkWinners(t, c, naive, path)
+			if got := want&^c.Caps(path) == 0; got != v.Allow {
+				t.Fatalf("%s %s: CheckFS %v, Caps %s", want, path, v.Allow, c.Caps(path))
+			}
+		}
+	})
+}
+
+// checkWinners compares not only the verdict but the rule.
+func checkWinners(t *rapid.T, c *Compiled, naive []naiveLayer, path string) {
+	for i, l := range c.Layers[1:] {
+		want := naiveWinner(naive[i].rules, path)
+		got := -1
+		if r := l.FS.Deciding(path); r != nil {
+			for j, n := range l.FS.Rules() {
+				if n == r {
+					got = j
+				}
+			}
+		}
+		if got != want {
+			t.Fatalf("%s: rule %d of layer %d decides, naive %d", path, got, i, want)
+		}
+	}
+}
+
+// Adding an authority never allows more.
+func TestRestrictNeverWidens(t *testing.T) {
+	sys := newTree(map[string]string{"/w": "dir"})
+	rapid.Check(t, func(t *rapid.T) {
+		layers, _ := genLayers(t)
+		drop := rapid.IntRange(0, len(layers)-1).Draw(t, "without")
+		all, err := Compile(source(layers...), sys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fewer, err := Compile(source(append(layers[:drop:drop], layers[drop+1:]...)...), sys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			path := genPath(t, "path")
+			if more := all.Caps(path) &^ fewer.Caps(path); more != 0 {
+				t.Fatalf("%s: one authority more allows %s more", path, more)
+			}
+		}
+	})
+}
+
+// Merging is appending: the rules of a later file decide only where they're at least as specific, and then always.
+func TestMergeOrder(t *testing.T) {
+	sys := newTree(map[string]string{"/w": "dir"})
+	rapid.Check(t, func(t *rapid.T) {
+		var first, second []FSRule
+		for i := range rapid.IntRange(1, 5).Draw(t, "first") {
+			first = append(first, genRule(t, fmt.Sprintf("first %d", i)))
+		}
+		for i := range rapid.IntRange(1, 5).Draw(t, "second") {
+			second = append(second, genRule(t, fmt.Sprintf("second %d", i)))
+		}
+		compiled := func(rules []FSRule) *Compiled {
+			c, err := Compile(source(SourceLayer{FS: rules}), sys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		a, b, ab := compiled(first), compiled(second), compiled(append(first[:len(first):len(first)], second...))
+		for range 20 {
+			path := genPath(t, "path")
+			ra, da := a.Layers[1].FS.Lookup(path)
+			rb, db := b.Layers[1].FS.Lookup(path)
+			r, d := ab.Layers[1].FS.Lookup(path)
+			literal := func(c *Compiled, r int32) bool { return r >= 0 && c.Rules[r].FS.Last == "" }
+			fromB := rb >= 0 && (ra < 0 || db > da || db == da && (literal(b, rb) || !literal(a, ra)))
+			switch {
+			case ra < 0 && rb < 0:
+				if r >= 0 {
+					t.Fatalf("%s: matched by neither, but by both together", path)
+				}
+			case fromB && (ab.Rules[r].FS.Written != b.Rules[rb].FS.Written || d != db):
+				t.Fatalf("%s: %s, want the later %s", path, ab.Rules[r].Text, b.Rules[rb].Text)
+			case !fromB && (ab.Rules[r].FS.Written != a.Rules[ra].FS.Written || d != da):
+				t.Fatalf("%s: %s, want the earlier %s", path, ab.Rules[r].Text, a.Rules[ra].Text)
+			}
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package policy
+
+import (
+	"fmt"
+	"testing"
+)
+
+// The worked examples of the grants document that the language follows, one line each.
+func TestWorkedExamples(t *testing.T) {
+	const r, rw = Read, Read | Write
+	abc := SourceLayer{FS: []FSRule{p(".", rw), p("src", r), p("src/generated", rw)}}
+	env := SourceLayer{FS: []FSRule{p(".", r), p(".env", 0)}}
+	config := SourceLayer{FS: []FSRule{p(".", r), p(".config/jp/tools", rw)}}
+	type fs struct {
+		name   string
+		layer  SourceLayer
+		target string
+		caps   Caps
+	}
+	for _, x := range []fs{
+		{"workspace root", abc, "README.md", rw},
+		{"narrower rule replaces in full", abc, "src/lib.rs", r},
+		{"narrowest rule wins", abc, "src/generated/schema.rs", rw},
+		{"unrelated sibling", abc, "tests/main.rs", rw},
+		{"a rule without capabilities denies", env, ".env", 0},
+		{"beside it", env, "README.md", r},
+		{"by component, not by byte", SourceLayer{FS: []FSRule{p("src", r)}}, "src_generated/foo.rs", 0},
+		{"by component, matching", SourceLayer{FS: []FSRule{p("src", r)}}, "src/lib.rs", r},
+		{"write alias", SourceLayer{FS: []FSRule{p(".", Write)}}, "x", Write},
+		{"write without delete", SourceLayer{FS: []FSRule{p(".", Write&^Delete)}}, "x", Create | Update},
+		{"create only", SourceLayer{FS: []FSRule{p(".", Create)}}, "x", Create},
+		{"appended layer: the rest is read", config, "README.md", r},
+		{"appended layer: tools are written", config, ".config/jp/tools/a.toml", rw},
+		{"appended layer: above the tools", config, ".config/jp/other", r},
+		{"replaced layer", SourceLayer{FS: []FSRule{p(".config/jp/tools", rw)}}, "README.md", 0},
+		{"globs are literal", SourceLayer{FS: []FSRule{p("*.rs", r)}}, "a.rs", 0},
+		{"globs are literal, matching", SourceLayer{FS: []FSRule{p("*.rs", r)}}, "*.rs", r},
+		{"a rule through a symlink", SourceLayer{FS: []FSRule{p("link", r)}}, "src/lib.rs", r},
+		{"a target through a symlink", SourceLayer{FS: []FSRule{p("src", r)}}, "link/lib.rs", r},
+		{"an absolute target inside", abc, "/w/src/lib.rs", r},
+		{"dots inside", abc, "tests/../src/lib.rs", r},
+		{"last rule wins a tie", SourceLayer{FS: []FSRule{p("src", rw), p("src", r)}}, "src/lib.rs", r},
+		{"last rule wins a tie, the other way", SourceLayer{FS: []FSRule{p("src", r), p("src", rw)}}, "src/lib.rs", rw},
+	} {
+		c := compile(t, x.layer)
+		for _, cap := range []Caps{Read, Create, Update, Delete, Execute} {
+			v, _ := c.CheckFSInput(machine(), x.target, cap)
+			if v.Allow != (x.caps&cap != 0) {
+				t.Errorf("%s: %s %s: %+v, want %s", x.name, cap, x.target, v, x.caps)
+			}
+		}
+	}
+}
+
+func TestWorkedExamplesOfEscapes(t *testing.T) {
+	c := compile(t, SourceLayer{FS: []FSRule{p(".", Read)}})
+	for _, x := range []struct {
+		target string
+		reason Reason
+	}{
+		{"../etc/passwd", WorkspaceEscape},
+		{"out/passwd", WorkspaceEscape},
+		{"/w/out/passwd", WorkspaceEscape},
+		{"/w/../etc/passwd", OutsideWorkspace},
+		{"/etc/passwd", OutsideWorkspace},
+		{"new/dir/file.txt", Allowed},
+		{"dangling", Allowed},
+		{"loop", PathUnresolved},
+		{"", PathUnresolved},
+		{"a\x00b", PathUnresolved},
+		{"new/../README.md", PathUnresolved},
+	} {
+		if v, p := c.CheckFSInput(machine(), x.target, Read); v.Reason != x.reason {
+			t.Errorf("%q: %+v (%s), want %s", x.target, v, p, x.reason)
+		}
+	}
+	for _, bad := range []string{"..", "../x", "out", "out/passwd", "loop", "dangling", "/secret/x", "src/../../x"} {
+		if _, err := Compile(source(SourceLayer{FS: []FSRule{p(bad, Read)}}), machine()); err == nil {
+			t.Errorf("rule path %q compiles", bad)
+		}
+	}
+}
+
+func TestWorkedExamplesOfNetAndEnv(t *testing.T) {
+	api := []NetRule{host("api.github.com", true), {Host: "api.github.com", PathPrefix: "/admin"}}
+	for _, x := range []struct {
+		rules  []NetRule
+		target string
+		allow  bool
+	}{
+		{api, "https://api.github.com/repos", true},
+		{api, "https://api.github.com/admin/users", false},
+		{api, "https://api.github.com/admin", false},
+		{api, "https://api.github.com/administration", true},
+		{api, "https://api.github.com.evil.com/", false},
+		{api, "https://example.com", false},
+		{api, "https://API.GitHub.com./repos", true},
+		{api, "https://api.github.com:8443/", false},
+		{api, "http://api.github.com/", true},
+		{[]NetRule{host("münchen.de", true)}, "https://xn--mnchen-3ya.de/", true},
+		{[]NetRule{host("xn--mnchen-3ya.de", true)}, "https://MÜNCHEN.de/", true},
+	} {
+		c := compile(t, SourceLayer{Net: x.rules, TLSIntercept: true})
+		target, err := ParseNetTarget(x.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := c.CheckNet(&target); v.Allow != x.allow {
+			t.Errorf("%s: %+v", x.target, v)
+		}
+	}
+	c := compile(t, SourceLayer{Env: []EnvRule{{Name: "GITHUB_TOKEN", Read: true}, {Name: "AWS_*", Read: true},
+		{Name: "AWS_SECRET_ACCESS_KEY"}, {Name: "AWS_TOKEN"}, {Name: "AWS_TOKEN*", Read: true},
+		{Name: "AWS_SEC*"}, {Name: "AWS_SECRET_*", Read: true}}})
+	for name, allow := range map[string]bool{"GITHUB_TOKEN": true, "GITHUB_TOKEN_LOG": false, "AWS_REGION": true,
+		"AWS_SECRET_ACCESS_KEY": false, "HOME": false, "AWS_TOKEN": false, "AWS_TOKEN_LOG": true, "AWS_SECRET_KEY": true, "AWS_SECX": false} {
+		if v := c.CheckEnv(name); v.Allow != allow {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+func TestDeclaration(t *testing.T) {
+	deny := [NumResources]Stance{Deny, Deny, Deny, Deny}
+	allow := [NumResources]Stance{Allow, Allow, Allow, Allow}
+	for i, x := range []struct {
+		layer  SourceLayer
+		reason Reason
+	}{
+		{SourceLayer{}, AllowedNoPolicy},
+		{SourceLayer{Defaults: deny}, NoRule},
+		{SourceLayer{Defaults: allow}, AllowedByDefault},
+		{SourceLayer{Net: []NetRule{host("a.example", true)}}, AllowedNoPolicy},
+		{SourceLayer{Defaults: allow, FS: []FSRule{p("src", 0)}}, RuleDenies},
+		{SourceLayer{FS: []FSRule{p("tests", Read)}}, NoRule},
+		{SourceLayer{FS: []FSRule{p("src", Read)}}, Allowed},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			if v := compile(t, x.layer).CheckFS("/w/src/lib.rs", Read); v.Reason != x.reason {
+				t.Errorf("%+v, want %s", v, x.reason)
+			}
+		})
+	}
+}
