@@ -1,0 +1,242 @@
+package policyfile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// rules lists the rules of a layer on one line, for comparing: "fs . read|env A".
+func rules(l *policy.SourceLayer) string {
+	var out []string
+	for _, r := range l.FS {
+		out = append(out, fmt.Sprintf("fs %s%s %s", r.Path, r.Match, r.Caps))
+	}
+	for _, r := range l.Net {
+		out = append(out, fmt.Sprintf("net %s %v", r.Host, r.Allow))
+	}
+	for _, r := range l.Env {
+		out = append(out, fmt.Sprintf("env %s %v", r.Name, r.Read))
+	}
+	for _, r := range l.Commands {
+		out = append(out, fmt.Sprintf("command %s %q", r.Name, r.Args))
+	}
+	return strings.Join(out, " | ")
+}
+
+// policyText is a policy with a body.
+func policyText(body string) string { return "version = 1\n" + body }
+
+const (
+	fsA  = "[[access.fs]]\npath = \"a\"\nread = true\n"
+	fsB  = "[[access.fs]]\npath = \"b\"\nread = true\n"
+	envA = "[[access.env]]\nname = \"A\"\nread = true\n"
+)
+
+func TestMerge(t *testing.T) {
+	strategy := func(s, list string) string { return "[access.fs]\nstrategy = \"" + s + "\"\nvalue = [" + list + "]\n" }
+	git := func(args string) string { return "[access.commands.git]\nargs = " + args + "\n" }
+	for name, c := range map[string]struct{ base, more, want string }{
+		"lists append":            {fsA, fsB, "fs a read | fs b read"},
+		"append by name":          {fsA, strategy("append", `{ path = "b" }`), "fs a read | fs b none"},
+		"prepend":                 {fsA, strategy("prepend", `{ path = "b" }, { path = "c" }`), "fs b none | fs c none | fs a read"},
+		"replace":                 {fsA + envA, strategy("replace", `{ path = "b" }`), "fs b none | env A true"},
+		"replace with nothing":    {fsA + envA, strategy("replace", ""), "env A true"},
+		"dedup":                   {fsA, strategy("dedup", `{ path = "b" }, { path = "a", read = true }, { path = "b" }`), "fs a read | fs b none"},
+		"dedup keeps what's else": {fsA, strategy("dedup", `{ path = "a" }`), "fs a read | fs a none"},
+		"other resources":         {fsA, envA, "fs a read | env A true"},
+		"no access":               {fsA, "", "fs a read"},
+		"a program's args append": {git(`[["a"]]`), git(`[["b"]]`), `command git [["a"] ["b"]]`},
+		"replace a program's args": {git(`[["a"]]`), git(`{ strategy = "replace", value = [["b"]] }`),
+			`command git [["b"]]`},
+		"programs stand beside each other": {git(`[["a"]]`), "[access.commands.ls]\n", `command git [["a"]] | command ls []`},
+		"replace all programs": {git(`[["a"]]`), "[access.commands]\nstrategy = \"replace\"\n[access.commands.value.ls]\n",
+			`command ls []`},
+		"a program named strategy": {git(`[["a"]]`), "[access.commands.strategy]\n", `command git [["a"]] | command strategy []`},
+	} {
+		files := tree{"/w/base.toml": policyText(c.base), "/w/p.toml": "version = 1\nextends = [\"base.toml\"]\n" + c.more,
+			"/w/more.toml": policyText(c.more)}
+		if got := rules(layerOf(t, load(t, request("p.toml"), files), policy.Session)); got != c.want {
+			t.Errorf("%s by extends:\n got %s\nwant %s", name, got, c.want)
+		}
+		if got := rules(layerOf(t, load(t, request("base.toml", "more.toml"), files), policy.Session)); got != c.want {
+			t.Errorf("%s by repeated policies:\n got %s\nwant %s", name, got, c.want)
+		}
+	}
+}
+
+func TestMergeScalars(t *testing.T) {
+	src := load(t, request("p.toml"), tree{
+		"/w/base.toml": policyText("[access]\ndefault = \"allow\"\nruntime = false\nprotect = true\nnamespaces = true\nsyscalls = \"strict\"\n[limits]\npids = 5\nmemory = 10\n"),
+		"/w/p.toml":    "version = 1\nextends = [\"base.toml\"]\n[access]\ndefault = { net = \"deny\" }\nprotect = false\nsyscalls = { deny = [\"acct\"] }\n[limits]\npids = 50\n",
+	})
+	l := layerOf(t, src, policy.Session)
+	if l.Defaults != [...]policy.Stance{policy.Allow, policy.Deny, policy.Allow, policy.Allow} {
+		t.Errorf("defaults: %v", l.Defaults)
+	}
+	if l.Runtime != nil || l.Protect != policy.ProtectOff || l.Protected != nil || !l.Namespaces {
+		t.Errorf("switches: %+v", l)
+	}
+	if l.Syscalls.Profile != "strict" || len(l.Syscalls.Deny) != 1 {
+		t.Errorf("syscalls: %+v", l.Syscalls)
+	}
+	if src.Limits.Pids.N != 50 || src.Limits.Memory.N != 10 {
+		t.Errorf("limits: %+v", src.Limits)
+	}
+}
+
+func TestDefaultPolicy(t *testing.T) {
+	want := "fs . read+create+update+delete | env PATH true | env HOME true | env USER true | env LOGNAME true | " +
+		"env SHELL true | env TMPDIR true | env TERM true | env LANG true | env LC_* true | env TZ true"
+	for name, files := range map[string]tree{
+		"no policy":    {},
+		"no [access]":  {"/w/p.toml": policyText("[limits]\npids = 3\n")},
+		"another tool": {"/w/p.toml": policyText("[[tools.other.access.env]]\nname = \"X\"\n")},
+	} {
+		req := request()
+		if len(files) > 0 {
+			req = request("p.toml")
+		}
+		l := layerOf(t, load(t, req, files), policy.Session)
+		if got := rules(l); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+		if l.Defaults != [...]policy.Stance{policy.FS: policy.Undeclared, policy.Net: policy.Deny, policy.Env: policy.Undeclared, policy.Commands: policy.Allow} ||
+			l.Protect != policy.ProtectAuto || len(l.Runtime) == 0 || !strings.HasPrefix(l.FS[0].Place.File, "builtin:default") {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+	// An [access] without anything in it is one all the same.
+	l := layerOf(t, load(t, request("p.toml"), tree{"/w/p.toml": policyText("[access]\n")}), policy.Session)
+	if rules(l) != "" || l.Defaults != [policy.NumResources]policy.Stance{} {
+		t.Errorf("empty [access]: %+v", l)
+	}
+}
+
+func TestDiamondIsReadOnce(t *testing.T) {
+	src := load(t, request("p.toml"), tree{
+		"/w/base.toml": policyText(fsA),
+		"/w/x.toml":    "version = 1\nextends = [\"base.toml\", \"preset:git\"]\n",
+		"/w/y.toml":    "version = 1\nextends = [\"./base.toml\", \"preset:git\"]\n" + fsB,
+		"/w/p.toml":    "version = 1\nextends = [\"x.toml\", \"y.toml\"]\n[access.env]\nstrategy = \"replace\"\nvalue = []\n",
+	})
+	n := 0
+	for _, r := range layerOf(t, src, policy.Session).FS {
+		if r.Path == "a" {
+			n++
+		}
+	}
+	if n != 1 || strings.Join(src.Files, " ") != "/w/base.toml /w/x.toml /w/y.toml /w/p.toml" {
+		t.Errorf("%d times; %v", n, src.Files)
+	}
+}
+
+func TestDepthOfExtends(t *testing.T) {
+	files := tree{}
+	for i := range 40 {
+		files[fmt.Sprintf("/w/%d.toml", i)] = fmt.Sprintf("version = 1\nextends = [\"%d.toml\"]\n", i+1)
+	}
+	_, _, err := Load(request("0.toml"), files)
+	if err == nil || err.Error() != "16.toml:2:12: extends goes through more than 16 files" {
+		t.Error(err)
+	}
+}
+
+func TestAuthorities(t *testing.T) {
+	const p = `
+[authorities.global]
+[[authorities.global.access.fs]]
+path = "global"
+[authorities.agent.access]
+default = { net = "deny" }
+[[authorities.agent.coder.access.fs]]
+path = "coder"
+[[authorities.agent.writer.access.fs]]
+path = "writer"
+[[authorities.subagent.access.fs]]
+path = "sub"
+[[profiles.careful.access.fs]]
+path = "careful"
+[profiles.careful.limits]
+pids = 7
+[[authorities.global.providers.openai.access.fs]]
+path = "openai"
+`
+	files := tree{"/w/p.toml": policyText(p + fsA), "/h/10.toml": policyText(fsB + "[limits]\npids = 9\nwall_time = \"1m\"\n"), "/h/README": "x", "/h/.x.toml": "x"}
+	layers := func(change func(*Request)) string {
+		req := request("p.toml")
+		req.HostDir = "/h"
+		change(&req)
+		var out []string
+		for _, l := range load(t, req, files).Layers {
+			out = append(out, l.Authority.String()+": "+rules(&l))
+		}
+		return strings.Join(out, "; ")
+	}
+	for want, change := range map[string]func(*Request){
+		"host: fs b read; global: fs global none; agent: ; session: fs a read":                           func(*Request) {},
+		"host: fs b read; global: fs global none; agent: fs coder none; session: fs a read":              func(r *Request) { r.Agent = "coder" },
+		"host: fs b read; profile: fs careful none; global: fs global none; agent: ; session: fs a read": func(r *Request) { r.Profile = "careful" },
+		"host: fs b read; global: fs global none | fs openai none; agent: ; session: fs a read":          func(r *Request) { r.Provider = "openai" },
+		"host: fs b read; global: fs global none; agent: ; subagent: fs sub none; session: fs a read":    func(r *Request) { r.Depth = 1 },
+	} {
+		if got := layers(change); got != want {
+			t.Errorf("\n got %s\nwant %s", got, want)
+		}
+	}
+
+	req := request("p.toml")
+	req.HostDir, req.Profile, req.Limits = "/h", "careful", "pids=8,memory=1MiB"
+	src := load(t, req, files)
+	if src.Limits.Pids.N != 7 || src.Limits.WallTime.D != time.Minute || src.Limits.Memory.N != 1<<20 {
+		t.Errorf("limits: %+v", src.Limits)
+	}
+	if host := layerOf(t, src, policy.Host); host.Protect != policy.ProtectOff || len(host.Runtime) == 0 {
+		t.Errorf("host: %+v", host)
+	}
+}
+
+func TestLimitsOfTheCommandLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"pids":             `--limits:1:1: "pids" has no value (write KEY=VALUE, separated by commas)`,
+		"pids=1,pidz=2":    `--limits:1:8: unknown key "pidz" at the top level (did you mean "pids"?)`,
+		"pids=1,pids=2":    `--limits:1:8: key "pids" is given twice`,
+		"memory=1G":        `--limits:1:8: memory must be a size, not "1G" (the units are B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024))`,
+		"pids=0":           `--limits:1:6: pids must be greater than zero (leave the key out for no limit)`,
+		"pids=1,,memory=1": `--limits:1:8: "" has no value (write KEY=VALUE, separated by commas)`,
+	} {
+		req := request()
+		req.Limits = in
+		if _, _, err := Load(req, tree{}); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", in, err, want)
+		}
+	}
+}
+
+// What the host says for an authority can't be merged with what a session says for it, and a session can't speak for
+// the host at all.
+func TestTheHostStandsAlone(t *testing.T) {
+	const global = "[[authorities.global.access.fs]]\npath = \".\"\nread = true\n"
+	for name, c := range map[string]struct{ host, session, want string }{
+		"same authority":  {global, global, "p.toml:2:22: /h/10.toml:2:22 already speaks for authority global (take it out; it could only be said in the host's files)"},
+		"workspace":       {"workspace = \"/\"\n", fsA, "/h/10.toml:2:13: a policy of the host can't choose the workspace (take it out)"},
+		"speaks for host": {fsA, "[authorities.host]\n", `p.toml:2:14: unknown key "host" in [authorities] (the keys here are profile, provider, global, agent, group, sandbox, subagent)`},
+	} {
+		req := request("p.toml")
+		req.HostDir = "/h"
+		_, _, err := Load(req, tree{"/h/10.toml": policyText(c.host), "/w/p.toml": policyText(c.session)})
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s:\n got %v\nwant %s", name, err, c.want)
+		}
+	}
+	req := request()
+	req.HostDir = "/h"
+	_, _, err := Load(req, tree{"/h/untrusted.toml": policyText(fsA)})
+	want := `/h/untrusted.toml: can't read policy "/h/untrusted.toml": /h/untrusted.toml is writable by others than root (mode 0666)`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+}
