@@ -39,44 +39,41 @@ func factsOf(c *policy.Compiled, abi int) facts {
 }
 
 func (f *facts) addFS(l *policy.Layer) {
-	if l.Commands != nil || l.Stance[policy.Commands] == policy.Deny {
+	if l.Stance[policy.Commands] == policy.Deny {
 		f.exec = true
 	}
-	if l.Stance[policy.FS] == policy.Allow || l.FS == nil && l.Stance[policy.FS] != policy.Deny {
+	if l.Stance[policy.FS] != policy.Deny {
 		return
 	}
 	f.fs = true
 	f.exec = f.exec || !executesAnything(l)
 }
 
-// executesAnything tells whether the layer grants execution of the whole file tree.
+// executesAnything tells whether the layer grants execution of the whole file tree, and takes it away nowhere.
 func executesAnything(l *policy.Layer) bool {
-	if l.FS == nil {
-		return false
-	}
+	whole := false
 	for _, r := range l.FS.Rules() {
-		if r.FS.Path == "/" && r.FS.Last == "" && r.FS.Caps&policy.Execute != 0 {
-			return true
+		if r.FS.Caps&policy.Execute == 0 {
+			return false
 		}
+		whole = whole || r.FS.Path == "/" && r.FS.Last == ""
 	}
-	return false
+	return whole
 }
 
 func (f *facts) addNet(l *policy.Layer) {
-	if l.Stance[policy.Net] == policy.Allow || l.Net == nil && l.Stance[policy.Net] != policy.Deny {
+	if l.Stance[policy.Net] != policy.Deny {
 		return
 	}
 	var stream, datagram, listen bool
-	if l.Net != nil {
-		for _, r := range l.Net.Rules() {
-			if !r.Net.Allow {
-				continue
-			}
-			udp := r.Net.Protocol == "udp"
-			stream = stream || !udp
-			datagram = datagram || udp
-			listen = listen || r.Net.Listen
+	for _, r := range l.Net.Rules() {
+		if !r.Net.Allow {
+			continue
 		}
+		udp := r.Net.Protocol == "udp"
+		stream = stream || !udp
+		datagram = datagram || udp
+		listen = listen || r.Net.Listen
 	}
 	f.net.restricted = true
 	f.net.stream = f.net.stream && stream

@@ -1,0 +1,53 @@
+package seccomp
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+func TestExplain(t *testing.T) {
+	info, err := native()
+	if err != nil {
+		t.Skip(err)
+	}
+	nr := func(name string) int { return info.SyscallNames[name] }
+	at := policy.Place{File: "p.toml", Line: 3, Col: 1}
+	closed := compile(t, denies(policy.FS, policy.Net))
+	named := compile(t, policy.SourceLayer{Syscalls: policy.Syscalls{Deny: []string{"kcmp"}, Place: at}})
+	arch := uint32(info.ID)
+	for _, c := range []struct {
+		what string
+		c    *policy.Compiled
+		arch uint32
+		nr   int
+		args *[6]uint64
+		want Cause // Text isn't compared
+	}{
+		{"io_uring", closed, arch, nr("io_uring_setup"), nil, Cause{ID: "seccomp.io_uring", Errno: "ENOSYS", Resource: "syscall"}},
+		{"inet", closed, arch, nr("socket"), &[6]uint64{2, 1, 0}, Cause{ID: "net", Errno: "EACCES", Resource: "net", Reason: policy.NoRule}},
+		{"unix", closed, arch, nr("socket"), &[6]uint64{1, 1, 0}, Cause{ID: "seccomp.socket", Errno: "EACCES", Resource: "fs"}},
+		{"packet", closed, arch, nr("socket"), &[6]uint64{17, 3, 0}, Cause{ID: "seccomp.socket", Errno: "EACCES", Resource: "syscall"}},
+		{"some socket", closed, arch, nr("socket"), nil, Cause{ID: "seccomp.socket", Errno: "EACCES", Resource: "net"}},
+		{"terminal", closed, arch, nr("ioctl"), &[6]uint64{0, 1<<40 | 0x5412}, Cause{ID: "seccomp.terminal", Errno: "EPERM", Resource: "syscall"}},
+		{"a harmless ioctl", closed, arch, nr("ioctl"), &[6]uint64{0, 0x5413}, Cause{}},
+		{"the policy's name", named, arch, nr("kcmp"), nil, Cause{ID: "syscalls.deny", Place: at, Errno: "EPERM", Resource: "syscall"}},
+		{"allowed", closed, arch, nr("read"), nil, Cause{}},
+		{"newer", closed, arch, 470, nil, Cause{ID: "seccomp.newer", Errno: "ENOSYS", Resource: "syscall"}},
+		{"foreign", closed, unix.AUDIT_ARCH_I386, 20, nil, Cause{ID: "seccomp.abi", Errno: "SIGSYS", Resource: "syscall"}},
+		{"x32", closed, arch, 0x40000000 | 39, nil, Cause{ID: "seccomp.abi", Errno: "SIGSYS", Resource: "syscall"}},
+	} {
+		got, ok := Explain(c.c, 7, c.arch, c.nr, c.args)
+		if ok != (c.want != Cause{}) || ok && got.Text == "" {
+			t.Errorf("%s: %v, %+v", c.what, ok, got)
+		}
+		if ok && c.want.Reason == "" {
+			c.want.Reason = policy.SyscallDenied
+		}
+		if got.Text = ""; got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
+		}
+	}
+}

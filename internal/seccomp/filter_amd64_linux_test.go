@@ -1,0 +1,213 @@
+package seccomp
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+func syscalls(l policy.SourceLayer, s policy.Syscalls) policy.SourceLayer {
+	l.Syscalls = s
+	return l
+}
+
+func namespacesTrue(l policy.SourceLayer) policy.SourceLayer {
+	l.Namespaces = true
+	return l
+}
+
+// withAuthority gives a layer to somebody else than the session.
+func withAuthority(a policy.Authority, l policy.SourceLayer) policy.SourceLayer {
+	l.Authority = a
+	return l
+}
+
+type modelCase struct {
+	name string
+	c    *policy.Compiled
+	said
+}
+
+func modelCases(t *testing.T) []modelCase {
+	all := policy.AllCaps
+	everything := policy.SourceLayer{FS: []policy.FSRule{{Path: "/", Caps: all}}}
+	fsNet := denies(policy.FS, policy.Net)
+	host := withAuthority(policy.Host, syscalls(policy.SourceLayer{}, policy.Syscalls{Profile: "default", Deny: []string{"kcmp"}}))
+	session := withAuthority(policy.Session, syscalls(policy.SourceLayer{}, policy.Syscalls{Allow: []string{"io_uring_setup", "kcmp"}}))
+	return []modelCase{
+		{"nothing declared", compile(t, policy.SourceLayer{}), said{abi: 7, net: "open"}},
+		{"nothing declared, old kernel", compile(t, policy.SourceLayer{}), said{abi: 1, net: "open"}},
+		{"files and no net", compile(t, fsNet), said{abi: 7, fs: true, exec: true, net: "nothing"}},
+		{"files and no net, abi 9", compile(t, fsNet), said{abi: 9, fs: true, exec: true, net: "nothing"}},
+		{"files and no net, abi 2", compile(t, fsNet), said{abi: 2, fs: true, exec: true, net: "nothing"}},
+		{"no net, abi 5", compile(t, denies(policy.Net)), said{abi: 5, net: "nothing"}},
+		{"no net, abi 6", compile(t, denies(policy.Net)), said{abi: 6, net: "nothing"}},
+		{"everything may be executed", compile(t, everything), said{abi: 7, fs: true, net: "open"}},
+		{"some commands", compile(t, denies(policy.Commands)), said{abi: 7, exec: true, net: "open"}},
+		{"default allow", compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{
+			policy.FS: policy.Allow, policy.Net: policy.Allow, policy.Commands: policy.Allow}}), said{abi: 7, net: "open"}},
+		{"tcp", compile(t, with(policy.SourceLayer{}, tcp)), said{abi: 7, net: "t"}},
+		{"udp", compile(t, with(policy.SourceLayer{}, udp)), said{abi: 7, net: "u"}},
+		{"tcp and udp", compile(t, with(policy.SourceLayer{}, tcp, udp)), said{abi: 7, net: "tu"}},
+		{"listening", compile(t, with(policy.SourceLayer{}, server)), said{abi: 7, net: "tl"}},
+		{"a refusal alone", compile(t, with(policy.SourceLayer{}, refuse)), said{abi: 7, net: "nothing"}},
+		{"two authorities", compileLayers(t, withAuthority(policy.Host, with(policy.SourceLayer{}, tcp, udp)),
+			withAuthority(policy.Session, with(policy.SourceLayer{}, server))), said{abi: 7, net: "t"}},
+		{"namespaces", compile(t, namespacesTrue(fsNet)), said{abi: 7, fs: true, exec: true, namespaces: true, net: "nothing"}},
+		{"namespaces for the session alone", compileLayers(t, withAuthority(policy.Host, fsNet),
+			withAuthority(policy.Session, namespacesTrue(fsNet))), said{abi: 7, fs: true, exec: true, net: "nothing"}},
+		{"strict", compile(t, syscalls(fsNet, policy.Syscalls{Profile: "strict"})),
+			said{abi: 7, fs: true, exec: true, strict: true, net: "nothing"}},
+		{"strict alone", compile(t, syscalls(policy.SourceLayer{}, policy.Syscalls{Profile: "strict"})),
+			said{abi: 7, strict: true, net: "open"}},
+		{"names", compile(t, syscalls(policy.SourceLayer{}, policy.Syscalls{
+			Allow: []string{"io_uring_setup", "bpf", "file_setattr"}, Deny: []string{"getpid", "ioctl", "file_getattr"}})),
+			said{abi: 7, net: "open", allow: []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_BPF},
+				deny: []uint32{unix.SYS_GETPID, unix.SYS_IOCTL}, file_setattr: true}},
+		{"two authorities' names", compileLayers(t, host, session), said{abi: 7, net: "open", deny: []uint32{unix.SYS_KCMP}}},
+	}
+}
+
+// TestFiltersAreTheModel runs the assembled programs over every number with hostile arguments and compares with the
+// plain model.
+func TestFiltersAreTheModel(t *testing.T) {
+	for _, mc := range modelCases(t) {
+		t.Run(mc.name, func(t *testing.T) {
+			if mc.name != "names" {
+				mc.file_get = true
+			}
+			filters, err := Filters(mc.c, mc.abi)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkModel(t, filters, mc.said)
+		})
+	}
+}
+
+func checkModel(t *testing.T, filters []Filter, s said) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	seen := map[answer]int{}
+	check := func(d data) {
+		got, want := verdict(filters, &d), s.model(d.arch, d.nr, d.args)
+		seen[want]++
+		if got != code(want) {
+			t.Fatalf("%s (%d, arch %#x) args %#x: the filters say %#x, the model %#x (%v)",
+				Name(d.arch, int(d.nr)), d.nr, d.arch, d.args, got, code(want), want)
+		}
+	}
+	for _, nr := range numbers() {
+		vectors := 12
+		if in(nr, hostile) {
+			vectors = 1500
+		}
+		for range vectors {
+			check(data{nr: nr, arch: nativeArch, ip: rnd.Uint64(), args: arguments(rnd)})
+		}
+		for _, arch := range []uint32{unix.AUDIT_ARCH_I386, unix.AUDIT_ARCH_ARM, unix.AUDIT_ARCH_AARCH64, 0, ^uint32(0)} {
+			check(data{nr: nr, arch: arch, args: arguments(rnd)})
+		}
+	}
+	for _, a := range []answer{0, killed_, unix.EPERM, unix.EACCES, unix.ENOSYS} {
+		if seen[a] == 0 {
+			t.Errorf("the model never said %v: the test is empty", a)
+		}
+	}
+}
+
+func code(a answer) uint32 {
+	switch a {
+	case 0:
+		return unix.SECCOMP_RET_ALLOW
+	case killed_:
+		return unix.SECCOMP_RET_KILL_PROCESS
+	}
+	return unix.SECCOMP_RET_ERRNO | uint32(a)
+}
+
+// numbers is every number that a table could have, and those around the x32 bit and the sign.
+func numbers() (nrs []uint32) {
+	for nr := range uint32(600) {
+		nrs = append(nrs, nr, nr|0x40000000)
+	}
+	return append(nrs, 0x3fffffff, 0x7fffffff, 0x80000000, 0x80000010, 0xbfffffff, 0xc0000000, 0xfffffffe, 0xffffffff)
+}
+
+// hostile are the calls whose arguments matter to some filter.
+var hostile = []uint32{unix.SYS_IOCTL, unix.SYS_CLONE, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_PRLIMIT64, unix.SYS_MEMFD_CREATE,
+	unix.SYS_PTRACE, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG,
+	unix.SYS_LISTEN, unix.SYS_OPEN, unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_TRUNCATE, unix.SYS_PERSONALITY}
+
+// arguments are made of values that mean something to a filter, numbers of other calls (which a clobbered accumulator
+// would be compared with), and these with the bits that the kernel cuts off.
+func arguments(rnd *rand.Rand) (a [6]uint64) {
+	for i := range a {
+		switch rnd.IntN(4) {
+		case 0:
+			a[i] = rnd.Uint64N(20)
+		case 1:
+			a[i] = meaningful[rnd.IntN(len(meaningful))]
+		case 2:
+			a[i] = meaningful[rnd.IntN(len(meaningful))] | meaningful[rnd.IntN(len(meaningful))]
+		case 3:
+			a[i] = rnd.Uint64N(480)
+		}
+		switch rnd.IntN(6) {
+		case 0:
+			a[i] |= rnd.Uint64N(4) << 32
+		case 1:
+			a[i] |= 1 << rnd.IntN(64)
+		case 2:
+			a[i] |= 0xffffffff_00000000
+		}
+	}
+	return a
+}
+
+var meaningful = []uint64{0, 1, 2, 3, 5, 6, 7, 8, 10, 16, 17, 40, 41, 58, 262, 0x10, 0x800, 0x80000, 0x5412, 0x541c, 0x541e, 0x5413,
+	0x5402, unix.O_TRUNC, unix.O_CREAT, unix.O_RDWR | unix.O_TRUNC, 3 | unix.O_TRUNC, 0x20000000, 0x40000000, 0x80000000, 0x80,
+	unix.CLONE_NEWUSER, unix.CLONE_NEWNS, unix.CLONE_NEWNET, unix.CLONE_NEWPID, unix.CLONE_NEWCGROUP, unix.CLONE_NEWIPC,
+	unix.CLONE_NEWUTS, unix.CLONE_VM | unix.CLONE_VFORK | 17, unix.CLONE_FILES, unix.CLONE_FS, unix.CLONE_SIGHAND,
+	unix.CLONE_THREAD, unix.CLONE_SYSVSEM, ^uint64(0), 1 << 32, 1<<32 | 2, 1<<32 | 0x5412, 1<<63 | 0x541c, 0xfffffffe}
+
+// TestOneConditionalCallAFilter holds the rule that keeps the library's assembler safe: after arguments were loaded no
+// number is compared.
+func TestOneConditionalCallAFilter(t *testing.T) {
+	for _, mc := range modelCases(t) {
+		filters, err := Filters(mc.c, mc.abi)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, f := range filters {
+			looked := false
+			for pc, in := range f.Program {
+				if in.Code != unix.BPF_LD|unix.BPF_W|unix.BPF_ABS {
+					continue
+				}
+				if in.K < 16 && looked {
+					t.Errorf("%s: filter %d loads the number again at %d", mc.name, i, pc)
+				}
+				looked = looked || in.K >= 16
+			}
+			conditional := 0
+			for nr := range uint32(newest + 1) {
+				if looksAtArguments(f.Program, nr) {
+					conditional++
+				}
+			}
+			if conditional > 1 {
+				t.Errorf("%s: filter %d decides %d calls by their arguments", mc.name, i, conditional)
+			}
+		}
+	}
+}
+
+// looksAtArguments follows the program for one number.
+func looksAtArguments(prog []unix.SockFilter, nr uint32) bool {
+	d := data{nr: nr, arch: nativeArch}
+	run(prog, &d)
+	return d.looked
+}

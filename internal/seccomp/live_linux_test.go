@@ -1,0 +1,221 @@
+package seccomp
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// deed is one thing to try: what it is bare, and under a policy.
+type deed struct {
+	prepare func()
+	do      func() (syscall.Errno, uintptr)
+	policy  func() policy.SourceLayer
+	bare    syscall.Errno // what it comes to without filters, 0 when it works
+	guarded syscall.Errno
+	root    bool // only root's bare run shows that it works
+}
+
+func (d deed) before() {
+	if d.prepare != nil {
+		d.prepare()
+	}
+}
+
+func (d deed) layer() policy.SourceLayer {
+	l := denies(policy.FS, policy.Net)
+	if d.policy != nil {
+		l = d.policy()
+	}
+	l.Authority = policy.Session
+	return l
+}
+
+func call(nr uintptr, args ...uintptr) func() (syscall.Errno, uintptr) {
+	return func() (syscall.Errno, uintptr) {
+		var a [6]uintptr
+		copy(a[:], args)
+		r, _, e := unix.RawSyscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5])
+		return e, r
+	}
+}
+
+// fork makes a process with clone's flags that ends at once.
+func fork(flags uintptr) func() (syscall.Errno, uintptr) {
+	return func() (syscall.Errno, uintptr) {
+		pid, _, e := unix.RawSyscall6(unix.SYS_CLONE, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		if e == 0 && pid == 0 {
+			unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		}
+		return e, pid
+	}
+}
+
+func pointer[T any](v *T) uintptr { return uintptr(unsafe.Pointer(v)) }
+
+func open() policy.SourceLayer { return policy.SourceLayer{} }
+func strictly() policy.SourceLayer {
+	return policy.SourceLayer{Syscalls: policy.Syscalls{Profile: "strict"}}
+}
+
+var (
+	root     = []byte("/\x00")
+	name     = []byte("x\x00")
+	keyType  = []byte("user\x00")
+	ring     [120]byte
+	pair     [2]int32
+	attr     [128]byte
+	ownLimit unix.Rlimit
+	self     = uintptr(os.Getpid()) // a process given by its number counts as another
+)
+
+// deeds are tried on this kernel. What isn't zero in bare is an error of the call itself, which shows that it was reached.
+var deeds = map[string]deed{
+	"chroot":                 {do: call(unix.SYS_CHROOT, pointer(&root[0])), guarded: unix.EPERM, root: true},
+	"mount":                  {do: call(unix.SYS_MOUNT, 0, 0, 0, 0, 0), bare: unix.EFAULT, guarded: unix.EPERM},
+	"fsopen":                 {do: call(unix.SYS_FSOPEN, 0, 0xff), bare: unix.EINVAL, guarded: unix.EPERM, root: true},
+	"open_tree":              {do: call(unix.SYS_OPEN_TREE, ^uintptr(99), pointer(&root[0]), 0), guarded: unix.EPERM},
+	"unshare":                {do: call(unix.SYS_UNSHARE, unix.CLONE_NEWUTS), guarded: unix.EPERM, root: true},
+	"unshare files":          {do: call(unix.SYS_UNSHARE, unix.CLONE_FS), guarded: 0},
+	"user namespace":         {do: fork(unix.CLONE_NEWUSER), guarded: unix.EPERM},
+	"user namespace allowed": {do: fork(unix.CLONE_NEWUSER), policy: func() policy.SourceLayer { return policy.SourceLayer{Namespaces: true} }},
+	"fork":                   {do: fork(0)},
+	"clone":                  {do: call(unix.SYS_CLONE, unix.CLONE_NEWUSER|unix.CLONE_SIGHAND), bare: unix.EINVAL, guarded: unix.EPERM},
+	"clone3":                 {do: call(unix.SYS_CLONE3, 0, 0), bare: unix.EINVAL, guarded: unix.ENOSYS},
+	"setns":                  {do: call(unix.SYS_SETNS, 0, 0), bare: unix.EINVAL, guarded: unix.EPERM},
+	"bpf":                    {do: call(unix.SYS_BPF, 9999, 0, 0), bare: unix.EINVAL, guarded: unix.EPERM, root: true},
+	"perf":                   {do: call(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0, 0, 0), bare: unix.EFAULT, guarded: unix.EPERM},
+	"add_key": {do: call(unix.SYS_ADD_KEY, pointer(&keyType[0]), pointer(&name[0]), pointer(&name[0]), 1, ^uintptr(1)),
+		guarded: unix.EPERM},
+	"userfaultfd": {do: call(unix.SYS_USERFAULTFD, 1), guarded: unix.EPERM},
+	"io_uring":    {do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), guarded: unix.ENOSYS},
+	"handle":      {do: call(unix.SYS_OPEN_BY_HANDLE_AT, ^uintptr(0), 0, 0), bare: unix.EFAULT, guarded: unix.EPERM, root: true},
+	"reboot":      {do: call(unix.SYS_REBOOT, 0, 0, 0), bare: unix.EINVAL, guarded: unix.EPERM, root: true},
+	"acct":        {do: call(unix.SYS_ACCT, pointer(&name[0])), bare: unix.ENOENT, guarded: unix.EPERM, root: true},
+
+	// The terminal: the kernel looks at 32 bits of the command. 0 isn't a terminal here, which is said after the filter.
+	"TIOCSTI":        {do: call(unix.SYS_IOCTL, ^uintptr(0), 0x5412), bare: unix.EBADF, guarded: unix.EPERM},
+	"TIOCSTI hidden": {do: call(unix.SYS_IOCTL, ^uintptr(0), 0xdeadbeef00005412), bare: unix.EBADF, guarded: unix.EPERM},
+	"TIOCLINUX":      {do: call(unix.SYS_IOCTL, ^uintptr(0), 0x541c), bare: unix.EBADF, guarded: unix.EPERM},
+	"TIOCGWINSZ":     {do: call(unix.SYS_IOCTL, ^uintptr(0), 0x5413), bare: unix.EBADF, guarded: unix.EBADF},
+
+	"inet":           {do: call(unix.SYS_SOCKET, 2, 1, 0), guarded: unix.EACCES},
+	"inet6":          {do: call(unix.SYS_SOCKET, 10, 2, 0), guarded: unix.EACCES},
+	"inet open":      {do: call(unix.SYS_SOCKET, 2, 1, 0), policy: open},
+	"inet tcp":       {do: call(unix.SYS_SOCKET, 2, 1, 0), policy: func() policy.SourceLayer { return with(policy.SourceLayer{}, tcp) }},
+	"inet mptcp":     {do: call(unix.SYS_SOCKET, 2, 1, 262), policy: func() policy.SourceLayer { return with(policy.SourceLayer{}, tcp) }, guarded: unix.EACCES},
+	"inet udp":       {do: call(unix.SYS_SOCKET, 2, 2, 0), policy: func() policy.SourceLayer { return with(policy.SourceLayer{}, tcp) }, guarded: unix.EACCES},
+	"raw":            {do: call(unix.SYS_SOCKET, 2, 3, 1), policy: open, guarded: unix.EACCES, root: true},
+	"packet":         {do: call(unix.SYS_SOCKET, 17, 3, 0), policy: open, guarded: unix.EACCES, root: true},
+	"old packet":     {do: call(unix.SYS_SOCKET, 2, 10, 0), policy: open, guarded: unix.EACCES, root: true},
+	"netlink route":  {do: call(unix.SYS_SOCKET, 16, 3, 0)},
+	"netlink uevent": {do: call(unix.SYS_SOCKET, 16, 3, 15), policy: open, guarded: unix.EACCES},
+	"unix":           {do: call(unix.SYS_SOCKET, 1, 1, 0), guarded: unix.EACCES},
+	"unix open":      {do: call(unix.SYS_SOCKET, 1, 1, 0), policy: open},
+	"pair":           {do: call(unix.SYS_SOCKETPAIR, 1, 1, 0, pointer(&pair))},
+	"pair datagram":  {do: call(unix.SYS_SOCKETPAIR, 1, 2, 0, pointer(&pair)), guarded: unix.EACCES},
+
+	"memfd":         {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 0), guarded: unix.EACCES},
+	"memfd noexec":  {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 8)},
+	"memfd open":    {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 0), policy: open},
+	"limit own":     {do: call(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, pointer(&ownLimit), 0)},
+	"limit another": {do: call(unix.SYS_PRLIMIT64, self, unix.RLIMIT_CORE, pointer(&ownLimit), 0), guarded: unix.EPERM},
+	"ptrace":        {do: call(unix.SYS_PTRACE, 0x4206, 0, 0, 0), bare: unix.ESRCH, guarded: unix.ESRCH},
+	"ptrace strict": {do: call(unix.SYS_PTRACE, 0x4206, 0, 0, 0), policy: strictly, bare: unix.ESRCH, guarded: unix.EPERM},
+	"shm strict":    {do: call(unix.SYS_SHMGET, 0, 4096, 0o1600), policy: strictly, guarded: unix.EPERM},
+	"newer":         {do: call(unix.SYS_LISTNS, 0, 0, 0, 0), bare: unix.ENOSYS, guarded: unix.ENOSYS},
+	"minus one":     {do: call(^uintptr(0)), bare: unix.ENOSYS, guarded: unix.ENOSYS},
+	"getpid":        {do: call(unix.SYS_GETPID)},
+}
+
+// TestKernelRefuses tries each deed bare and under filters, as root and as nobody.
+func TestKernelRefuses(t *testing.T) {
+	uids := []uint32{0}
+	if os.Getuid() == 0 {
+		uids = append(uids, 65534)
+	}
+	for what, d := range deeds {
+		if what == "x32" || what == "int 0x80" {
+			continue // these end the process: TestForeignABIKilled
+		}
+		for _, uid := range uids {
+			if d.root && (uid != 0 || os.Getuid() != 0) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s as %d", what, uid), func(t *testing.T) {
+				t.Parallel()
+				if got, _ := perform(t, what, true, uid); got.Errno != d.bare {
+					t.Errorf("bare it came to %v, which is no control: want %v", got.Errno, d.bare)
+				}
+				if got, _ := perform(t, what, false, uid); got.Errno != d.guarded {
+					t.Errorf("under filters it came to %v, want %v", got.Errno, d.guarded)
+				}
+			})
+		}
+	}
+}
+
+// TestLoadNeedsNoNewPrivs holds that a thread that could still gain privileges gets no filters, root's least of all.
+func TestLoadNeedsNoNewPrivs(t *testing.T) {
+	filters, err := Filters(compile(t, policy.SourceLayer{}), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Load(filters); err == nil || !strings.Contains(err.Error(), "no_new_privs") {
+		t.Fatalf("loaded without no_new_privs: %v", err)
+	}
+	if err := Load(nil); err == nil {
+		t.Fatal("loading nothing succeeded")
+	}
+}
+
+// TestProgramsRun holds that the filters leave ordinary programs alone: they are inherited over fork and exec.
+func TestProgramsRun(t *testing.T) {
+	for _, argv := range [][]string{
+		{"/bin/sh", "-c", "echo one | cat; (exit 3); test $? = 3 && echo two"},
+		{"/usr/bin/env", "python3", "-c", "import threading,subprocess; t=threading.Thread(target=print,args=('in a thread',)); t.start(); t.join(); print(subprocess.run(['echo','x'],capture_output=True).stdout)"},
+	} {
+		if _, err := exec.LookPath(argv[0]); err != nil {
+			t.Skip(err)
+		}
+		want, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+		if err != nil {
+			t.Logf("%v doesn't run here: %v", argv, err)
+			continue
+		}
+		got, err := runRestricted(argv)
+		if err != nil || got != string(want) {
+			t.Errorf("%v under filters: %v, %q; bare: %q", argv, err, got, want)
+		}
+	}
+}
+
+// runRestricted starts a program from a thread that carries the strictest filters.
+func runRestricted(argv []string) (out string, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if err = restrict(deed{policy: func() policy.SourceLayer {
+			l := denies(policy.FS, policy.Net)
+			l.Syscalls.Profile = "strict"
+			return l
+		}}); err != nil {
+			return
+		}
+		var b []byte
+		b, err = exec.Command(argv[0], argv[1:]...).CombinedOutput()
+		out = string(b)
+	}()
+	<-done
+	return out, err
+}

@@ -1,0 +1,59 @@
+package seccomp
+
+import (
+	"io/fs"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// folders is a machine with a few folders and nothing else.
+type folders []string
+
+func (f folders) Lstat(p string) (policy.Kind, error) {
+	for _, d := range f {
+		if p == d {
+			return policy.Dir, nil
+		}
+	}
+	return 0, fs.ErrNotExist
+}
+
+func (f folders) Readlink(string) (string, error) { return "", fs.ErrInvalid }
+
+// compile makes a policy of one session layer.
+func compile(t testing.TB, l policy.SourceLayer) *policy.Compiled {
+	t.Helper()
+	l.Authority = policy.Session
+	return compileLayers(t, l)
+}
+
+func compileLayers(t testing.TB, ls ...policy.SourceLayer) *policy.Compiled {
+	t.Helper()
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/ws", Home: "/home", Layers: ls},
+		folders{"/", "/ws", "/home"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// denies is a layer that declares the resources and grants nothing of them.
+func denies(rs ...policy.Resource) (l policy.SourceLayer) {
+	for _, r := range rs {
+		l.Defaults[r] = policy.Deny
+	}
+	return l
+}
+
+func with(l policy.SourceLayer, net ...policy.NetRule) policy.SourceLayer {
+	l.Net = net
+	return l
+}
+
+var (
+	tcp    = policy.NetRule{Host: "example.com", Port: 443, Allow: true}
+	udp    = policy.NetRule{Host: "example.com", Port: 53, Protocol: "udp", Allow: true}
+	server = policy.NetRule{Host: "127.0.0.1", Port: 8080, Listen: true, Allow: true}
+	refuse = policy.NetRule{Host: "example.com", Port: 443}
+)
