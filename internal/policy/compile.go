@@ -112,7 +112,7 @@ func (c *compiler) add(r Rule) *Rule {
 
 func (c *compiler) layer(src *SourceLayer) {
 	l := &Layer{
-		Authority: src.Authority, Stance: src.Defaults, Mode: src.Protect, Namespaces: src.Namespaces,
+		Authority: src.Authority, Place: src.Place, Stance: src.Defaults, Mode: src.Protect, Namespaces: src.Namespaces,
 		Syscalls: src.Syscalls, Capabilities: src.Capabilities, TLSIntercept: src.TLSIntercept, Degraded: src.Degraded,
 	}
 	for r, n := range [NumResources]int{len(src.FS), len(src.Net), len(src.Env), len(src.Commands)} {

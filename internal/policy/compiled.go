@@ -37,6 +37,7 @@ type Compiled struct {
 // Layer is what one authority says, compiled.
 type Layer struct {
 	Authority Authority
+	Place     Place                // of its [access] table
 	Stance    [NumResources]Stance // for what no rule matches: Deny, Allow, or Undeclared (which allows)
 	FS        *FSTable             // nil when fs is undeclared
 	Net       *NetTable            // nil when net is undeclared

@@ -1,4 +1,240 @@
 package policy
 
-// Diff is what changed between two policies, in what they mean.
-func Diff(a, b *Compiled) []Change { return nil }
+import (
+	"fmt"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Diff is what changed between two policies in what they mean, not in how they're written. Both are asked about every
+// target where either could change its mind: the path of each literal rule, a path for each pattern beneath each of
+// those, and the like for the other resources. Between those points neither changes.
+func Diff(a, b *Compiled) []Change {
+	d := differ{a: a, b: b}
+	d.fs()
+	d.net()
+	d.env()
+	d.commands()
+	d.limits()
+	d.access()
+	return d.out
+}
+
+type differ struct {
+	a, b *Compiled
+	out  []Change
+}
+
+func (d *differ) rules(res Resource, f func(*Rule)) {
+	for _, c := range []*Compiled{d.a, d.b} {
+		for _, r := range c.Rules {
+			if r.Resource == res && r.Authority != Builtin {
+				f(r)
+			}
+		}
+	}
+}
+
+func rule(c *Compiled, v Verdict) *Rule {
+	if v.Rule < 0 {
+		return nil
+	}
+	return c.Rules[v.Rule]
+}
+
+func (d *differ) fs() {
+	seen := map[string]bool{"/": true, d.a.Workspace: true}
+	var patterns []*Rule
+	d.rules(FS, func(r *Rule) {
+		seen[r.FS.Path] = true
+		if r.FS.Last != "" {
+			patterns = append(patterns, r)
+		}
+	})
+	for _, p := range sortedKeys(seen) {
+		for _, r := range patterns {
+			if within(p, r.FS.Path) {
+				seen[path.Join(p, witness(r))] = true
+			}
+		}
+	}
+	said := map[string][2]Caps{}
+	for _, p := range sortedKeys(seen) { // an ancestor sorts before what is beneath it
+		now := [2]Caps{d.a.Caps(p), d.b.Caps(p)}
+		said[p] = now
+		if now[0] == now[1] || sameAbove(said, p, now) {
+			continue
+		}
+		d.out = append(d.out, Change{
+			Resource: "fs", Target: p, Old: now[0].String(), New: now[1].String(),
+			Widened: now[1]&^now[0] != 0, Narrowed: now[0]&^now[1] != 0,
+			OldRule: d.a.deciding(p), NewRule: d.b.deciding(p),
+		})
+	}
+}
+
+// witness is what a pattern would match, beneath its BASE.
+func witness(r *Rule) string {
+	last := strings.Replace(r.FS.Last, "*", "example", 1)
+	return path.Join(append([]string{last}, r.FS.Names...)...)
+}
+
+// sameAbove says whether the nearest point above was reported with the same change.
+func sameAbove(said map[string][2]Caps, p string, now [2]Caps) bool {
+	for p != "/" {
+		p = path.Dir(p)
+		if s, ok := said[p]; ok {
+			return s == now
+		}
+	}
+	return false
+}
+
+// deciding is the rule of the last layer that has one for a path.
+func (c *Compiled) deciding(p string) *Rule {
+	for _, l := range slices.Backward(c.Layers) {
+		if r := l.FS.Deciding(p); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// decision adds a change when two verdicts differ.
+func (d *differ) decision(res Resource, target string, old, new Verdict) {
+	if old.Allow == new.Allow {
+		return
+	}
+	word := map[bool]string{true: "allow", false: "deny"}
+	d.out = append(d.out, Change{
+		Resource: res.String(), Target: target, Old: word[old.Allow], New: word[new.Allow],
+		Widened: new.Allow, Narrowed: old.Allow, OldRule: rule(d.a, old), NewRule: rule(d.b, new),
+	})
+}
+
+func (d *differ) net() {
+	targets := map[string]NetTarget{"every other host": {Scheme: "https", Host: "anything.invalid", Port: 443, Protocol: "tcp"}}
+	d.rules(Net, func(r *Rule) {
+		for _, t := range netWitnesses(r.Net) {
+			s := t.String()
+			if r.Net.Suffix != "" && strings.HasPrefix(t.Host, "example.") {
+				s = strings.Replace(s, "example."+r.Net.Suffix, "*."+r.Net.Suffix, 1)
+			}
+			if t.Method != "" {
+				s = t.Method + " " + s
+			}
+			if t.Listen {
+				s = "listen " + s
+			}
+			targets[s] = t
+		}
+	})
+	for _, s := range sortedKeys(targets) {
+		t := targets[s]
+		d.decision(Net, s, d.a.CheckNet(&t), d.b.CheckNet(&t))
+	}
+}
+
+// netWitnesses are targets that a rule matches, one for each scheme and method that it could be about.
+func netWitnesses(n *CompiledNet) []NetTarget {
+	t := NetTarget{Host: n.Name, Port: uint16(n.Port), Protocol: n.Proto, Path: n.Path, Listen: n.Listen}
+	switch {
+	case n.Suffix != "":
+		t.Host = "example." + n.Suffix
+	case n.Prefix.IsValid():
+		t.Addr = n.Prefix.Addr()
+	case n.Name == "":
+		t.Addr = loopback[0]
+	}
+	schemes := []string{n.Scheme}
+	switch {
+	case n.Scheme == "" && n.Port == 0:
+		schemes = []string{"https", "http", "ssh", "git"}
+	case n.Scheme == "" && !n.Listen && n.Proto == "tcp":
+		schemes = []string{"", "https", "http"}
+	}
+	methods := append([]string{""}, n.Methods...)
+	var out []NetTarget
+	for _, s := range schemes {
+		for _, m := range methods {
+			w := t
+			w.Scheme, w.Method = s, m
+			if w.Port == 0 {
+				w.Port = defaultPorts[s]
+			}
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func (d *differ) env() {
+	names := map[string]string{"every other variable": "\x01"}
+	d.rules(Env, func(r *Rule) { names[r.Env.Name] = strings.Replace(r.Env.Name, "*", "\x01", 1) })
+	for _, s := range sortedKeys(names) {
+		d.decision(Env, s, d.a.CheckEnv(names[s]), d.b.CheckEnv(names[s]))
+	}
+}
+
+func (d *differ) commands() {
+	lines := map[string][]string{"every other program": {"/\x01"}}
+	d.rules(Commands, func(r *Rule) {
+		c := r.Command
+		if c.Program == "" {
+			return
+		}
+		lines[c.Name+" with any arguments"] = []string{c.Program, "\x01"}
+		lines[c.Name] = []string{c.Program}
+		for _, args := range c.Args {
+			argv := append([]string{c.Program}, args...)
+			if n := len(argv) - 1; argv[n] == argsRest {
+				argv[n] = "\x01"
+			}
+			lines[strings.Join(append([]string{c.Name}, args...), " ")] = argv
+		}
+	})
+	for _, s := range sortedKeys(lines) {
+		argv := lines[s]
+		d.decision(Commands, s, d.a.CheckCommand(argv[0], argv), d.b.CheckCommand(argv[0], argv))
+	}
+}
+
+func (d *differ) limits() {
+	x, y := d.a.Limits, d.b.Limits
+	for _, l := range []struct {
+		name     string
+		old, new uint64
+	}{
+		{"memory", x.Memory.N, y.Memory.N}, {"pids", x.Pids.N, y.Pids.N}, {"cpu", x.CPU.N, y.CPU.N}, {"io", x.IO.N, y.IO.N},
+		{"wall_time", uint64(x.WallTime.D), uint64(y.WallTime.D)}, {"open_files", x.OpenFiles.N, y.OpenFiles.N}, {"file_size", x.FileSize.N, y.FileSize.N},
+	} {
+		if l.old == l.new {
+			continue
+		}
+		wider := l.new == 0 || l.old != 0 && l.new > l.old
+		d.out = append(d.out, Change{Resource: "limits", Target: l.name, Old: limitText(l.name, l.old), New: limitText(l.name, l.new), Widened: wider, Narrowed: !wider})
+	}
+}
+
+func limitText(name string, n uint64) string {
+	switch {
+	case n == 0:
+		return "none"
+	case name == "wall_time":
+		return spanText(n)
+	case name == "cpu":
+		return fmt.Sprintf("%d%%", n)
+	}
+	return fmt.Sprint(n)
+}

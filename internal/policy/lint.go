@@ -1,4 +1,221 @@
 package policy
 
-// Lint finds what is probably a mistake.
-func Lint(c *Compiled, sys System) []Warning { return nil }
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// Lint finds what a policy may say but probably doesn't mean. Rules of built-in files aren't complained about.
+func Lint(c *Compiled, sys System) []Warning {
+	l := linter{c: c, sys: sys}
+	for _, layer := range c.Layers {
+		if layer.Authority == Builtin {
+			continue
+		}
+		l.layer = layer
+		l.undeclared()
+		l.fs()
+		l.net()
+		l.env()
+		l.commands()
+		l.degraded()
+	}
+	slices.SortStableFunc(l.out, func(a, b Warning) int {
+		if a.Place.File != b.Place.File {
+			return 0
+		}
+		return a.Place.Line - b.Place.Line
+	})
+	return l.out
+}
+
+type linter struct {
+	c     *Compiled
+	sys   System
+	layer *Layer
+	out   []Warning
+}
+
+func (l *linter) warn(p Place, code, hint, format string, args ...any) {
+	l.out = append(l.out, Warning{Place: p, Code: code, Msg: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// warnRule warns about a rule that somebody wrote.
+func (l *linter) warnRule(r *Rule, code, hint, format string, args ...any) {
+	if !r.Builtin() {
+		l.warn(r.Place, code, hint, r.ID+": "+format, args...)
+	}
+}
+
+// undeclared names the resources that are open because nobody says anything about them.
+func (l *linter) undeclared() {
+	if l.layer.Authority != Session {
+		return
+	}
+	for r := range NumResources {
+		declared := slices.ContainsFunc(l.c.Layers, func(x *Layer) bool { return x.Authority != Builtin && x.Stance[r] != Undeclared })
+		if !declared {
+			l.warn(Place{File: l.file()}, "undeclared", fmt.Sprintf(`add a rule, or say so: default = { %s = "allow" }`, r),
+				"%s isn't declared, so everything is allowed", r)
+		}
+	}
+}
+
+// file is the policy file to blame where no line is.
+func (l *linter) file() string {
+	if l.layer.Place.File != "" {
+		return l.layer.Place.File
+	}
+	return l.c.Name
+}
+
+func (l *linter) fs() {
+	t := l.layer.FS
+	for i, r := range t.Rules() {
+		l.fsPath(r)
+		for _, later := range t.Rules()[i+1:] {
+			if beats(later, r) {
+				l.warnRule(r, "never-wins", "remove it, or move it after "+later.ID, "it never wins: %s (%s) matches wherever it does and comes later", later.ID, later.Place)
+				break
+			}
+		}
+	}
+	for _, dir := range strings.Split(l.c.Path, ":") {
+		l.pathDir(dir)
+	}
+}
+
+// beats says whether a later rule decides wherever an earlier one could.
+func beats(later, earlier *Rule) bool {
+	a, b := later.FS, earlier.FS
+	if a.Last != b.Last || !slices.Equal(a.Names, b.Names) {
+		return false
+	}
+	if a.Last == "" {
+		return a.Path == b.Path
+	}
+	return within(b.Path, a.Path)
+}
+
+func (l *linter) fsPath(r *Rule) {
+	f := r.FS
+	if f.Last == "" && strings.ContainsAny(f.Written, "*?") {
+		l.warnRule(r, "literal-star", "a pattern goes into match", "path %q is literal: its * or ? is only a character", f.Written)
+	}
+	if slices.Contains(strings.Split(f.Written, "/"), "..") {
+		l.warnRule(r, "dotdot", fmt.Sprintf("write %q", l.c.relative(f.Path)), "%q has a \"..\" in it", f.Written)
+	}
+	if strings.HasPrefix(f.Written, "~") && f.Written != "~" && !strings.HasPrefix(f.Written, "~/") {
+		l.warnRule(r, "tilde", `"~/" is your home; another user's is written out`, "%q is a file in the workspace whose name begins with ~", f.Written)
+	}
+	if f.Missing && f.Last == "" && f.Caps != 0 {
+		l.warnRule(r, "missing", "", "%s doesn't exist", f.Path)
+	}
+	if f.Caps&(Create|Update) != 0 && f.Caps&Execute != 0 {
+		l.warnRule(r, "write-execute", "grant execute on what is built, and write on what is worked on",
+			"%s may be written and executed: whatever is written there can be run", fsWhat(f))
+	}
+	if f.Unprotect && l.layer.Protect == nil {
+		l.warnRule(r, "unprotect", "", "unprotect has no effect: protect is off")
+	}
+}
+
+func fsWhat(f *CompiledFS) string {
+	if f.Last != "" {
+		return f.Written
+	}
+	return f.Path
+}
+
+// pathDir warns when the session may change a folder that programs are looked up in.
+func (l *linter) pathDir(dir string) {
+	got, err := newResolver(l.sys).resolve(path.Clean("/"+dir), true)
+	if !strings.HasPrefix(dir, "/") || err != nil || got.missing {
+		return
+	}
+	r := l.layer.FS.Deciding(got.path)
+	if r != nil && r.FS.Caps&(Create|Update) != 0 && l.c.Caps(got.path)&(Create|Update) != 0 {
+		l.warnRule(r, "writable-path", "take the folder out of PATH, or out of what may be written",
+			"%s is in PATH and may be written: a program put there runs in place of another", got.path)
+	}
+}
+
+func (l *linter) net() {
+	rules := l.layer.Net.Rules()
+	for i, r := range rules {
+		if r.Net.Suffix != "" && r.Net.Allow {
+			if s, icann := publicsuffix.PublicSuffix(r.Net.Suffix); s == r.Net.Suffix && (icann || strings.Contains(s, ".")) {
+				l.warnRule(r, "public-suffix", "name the hosts, or a domain of one owner", "*.%s covers names that anybody can register", s)
+			}
+		}
+		if p := r.Net.Prefix; p.IsValid() && p.Bits() == 0 && r.Net.Allow {
+			l.warnRule(r, "every-address", "", "%s is every address, private ones and metadata services included", r.Net.Host)
+		}
+		for _, later := range rules[i+1:] {
+			if sameNet(r.Net, later.Net) {
+				l.warnRule(r, "never-wins", "remove it", "it never wins: %s (%s) matches the same and comes later", later.ID, later.Place)
+				break
+			}
+		}
+	}
+}
+
+// sameNet says whether two rules match exactly the same targets.
+func sameNet(a, b *CompiledNet) bool {
+	return a.Name == b.Name && a.Suffix == b.Suffix && a.Prefix == b.Prefix && a.Scheme == b.Scheme && a.Port == b.Port && a.Proto == b.Proto &&
+		a.Listen == b.Listen && slices.Equal(a.Path, b.Path) && slices.Equal(sortedCopy(a.Methods), sortedCopy(b.Methods)) &&
+		(a.Allow == b.Allow || !a.layer7() && a.Scheme == "") // only those have matches that depend on allow
+}
+
+func (l *linter) env() {
+	rules := l.layer.Env.Rules()
+	for i, r := range rules {
+		for _, later := range rules[i+1:] {
+			if later.Env.Name == r.Env.Name {
+				l.warnRule(r, "never-wins", "remove it", "it never wins: %s (%s) has the same name and comes later", later.ID, later.Place)
+				break
+			}
+		}
+		if r.Env.Read && (r.Env.Name == "LD_PRELOAD" || r.Env.Name == "LD_LIBRARY_PATH" || r.Env.Name == "LD_*") {
+			l.warnRule(r, "loader-env", "", "%s lets whoever sets it put code into every program of the session", r.Env.Name)
+		}
+	}
+}
+
+// multicall are programs that do something else under each of their names.
+var multicall = []string{"busybox", "toybox", "coreutils", "sbase-box"}
+
+func (l *linter) commands() {
+	t := l.layer.Commands
+	for _, r := range t.Rules() {
+		c := r.Command
+		switch winner := t.Rule(c.Program); {
+		case c.Program == "":
+			l.warnRule(r, "missing", "", "there is no program %q in PATH, so the rule matches nothing", c.Name)
+		case winner != r:
+			l.warnRule(r, "never-wins", "put both into one rule", "it never wins: %s (%s) is for the same program, %s", winner.ID, winner.Place, c.Program)
+		case slices.Contains(multicall, path.Base(c.Program)) && path.Base(c.Name) != path.Base(c.Program):
+			l.warnRule(r, "multicall", "", "%q is %s, which runs every other command under its name too", c.Name, c.Program)
+		}
+		if c.HasArgs && len(c.Args) == 0 {
+			l.warnRule(r, "no-args", "[] as an element allows no arguments; leave args out for any", "args is empty, so the program can never be run")
+		}
+		if c.Program != "" && l.c.Caps(c.Program)&Execute == 0 {
+			l.warnRule(r, "not-executable", "add a rule for fs with execute", "%s may be run by commands but not executed by fs", c.Program)
+		}
+	}
+}
+
+// degraded warns about names that no rule has.
+func (l *linter) degraded() {
+	for _, d := range l.layer.Degraded {
+		known := slices.ContainsFunc(l.c.Rules, func(r *Rule) bool { return r.ID == d.ID }) || strings.HasPrefix(d.ID, "limits.")
+		if !known {
+			l.warn(d.Place, "unknown-rule", "toolguard policy show prints every rule with its id", "allow_degraded names %q, which is no rule of this policy", d.ID)
+		}
+	}
+}

@@ -15,28 +15,34 @@ func (c *Compiled) suggest(v Verdict, l *Layer, a *asked) string {
 	}
 	switch a.Resource {
 	case FS:
-		return c.suggestFS(v, l, a)
+		if r, ok := c.suggestFS(v, l, a); ok {
+			return fsKeys(&r).table("[[access.fs]]")
+		}
 	case Net:
-		return suggestNet(v, l, a)
+		if r, ok := suggestNet(v, l, a); ok {
+			return netKeys(&r).table("[[access.net]]")
+		}
 	case Env:
 		if checkEnvName(a.target) != nil || strings.HasSuffix(a.target, "*") {
 			return ""
 		}
 		return envKeys(&EnvRule{Name: a.target, Read: true}).table("[[access.env]]")
 	case Commands:
-		return c.suggestCommand(v, l, a)
+		if r, ok := c.suggestCommand(v, l, a); ok {
+			return commandKeys(&r).table("[" + commandHeader(r.Name) + "]")
+		}
 	}
 	return ""
 }
 
 // suggestFS restates what the deciding rule gives: the new rule would win in full.
-func (c *Compiled) suggestFS(v Verdict, l *Layer, a *asked) string {
+func (c *Compiled) suggestFS(v Verdict, l *Layer, a *asked) (r FSRule, ok bool) {
 	switch v.Reason {
 	case NoRule, RuleDenies, OutsideWorkspace, WorkspaceEscape, Protected:
 	default:
-		return ""
+		return r, false
 	}
-	r := FSRule{Path: c.relative(a.target), Caps: a.Caps}
+	r = FSRule{Path: c.relative(a.target), Caps: a.Caps}
 	if d := l.FS.Deciding(a.target); d != nil {
 		r.Caps |= d.FS.Caps
 		r.Unprotect = d.FS.Unprotect
@@ -44,7 +50,7 @@ func (c *Compiled) suggestFS(v Verdict, l *Layer, a *asked) string {
 	if a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil {
 		r.Unprotect = true
 	}
-	return fsKeys(&r).table("[[access.fs]]")
+	return r, true
 }
 
 // relative writes a canonical path as a person would: relative to the workspace when it's inside.
@@ -63,14 +69,14 @@ func (c *Compiled) relative(p string) string {
 }
 
 // suggestNet takes the fewest keys that beat the deciding rule: a later rule wins a tie.
-func suggestNet(v Verdict, l *Layer, a *asked) string {
+func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 	t := &a.net
 	switch v.Reason {
 	case HostNotListed, RuleDenies, PrivateAddress:
 	default:
-		return ""
+		return r, false
 	}
-	r := NetRule{Host: t.Host, Allow: true, Listen: t.Listen}
+	r = NetRule{Host: t.Host, Allow: true, Listen: t.Listen}
 	if t.Addr.IsValid() {
 		r.Host = t.Addr.String()
 	}
@@ -90,22 +96,22 @@ func suggestNet(v Verdict, l *Layer, a *asked) string {
 		add()
 		n, err, _ := compileNet(&r, l.TLSIntercept)
 		if err != nil {
-			return ""
+			return r, false
 		}
 		rule := &Rule{Index: 1 << 30, Net: n}
 		if n.matches(t) && (best == nil || compareNet(rule, best) > 0) {
-			return netKeys(&r).table("[[access.net]]")
+			return r, true
 		}
 	}
-	return ""
+	return r, false
 }
 
 // suggestCommand is the whole table: TOML has one for each program.
-func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) string {
+func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule, ok bool) {
 	if a.program == "" || len(a.Argv) == 0 {
-		return ""
+		return r, false
 	}
-	r := CommandRule{Name: a.program, HasArgs: true}
+	r = CommandRule{Name: a.program, HasArgs: true}
 	switch v.Reason {
 	case CommandNotListed:
 		if !strings.Contains(a.Argv[0], "/") && path.Base(a.program) == a.Argv[0] {
@@ -115,8 +121,8 @@ func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) string {
 		r = l.Commands.Rule(a.program).Command.CommandRule
 		r.Args = slices.Clone(r.Args)
 	default:
-		return ""
+		return r, false
 	}
 	r.Args = append(r.Args, a.Argv[1:])
-	return commandKeys(&r).table("[" + commandHeader(r.Name) + "]")
+	return r, true
 }

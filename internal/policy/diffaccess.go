@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+func spanText(n uint64) string { return time.Duration(n).String() }
+
+// access compares what is said once for a whole authority, and which authorities have a say at all: each narrows.
+func (d *differ) access() {
+	for a := Host; a < NumAuthorities; a++ {
+		x, y := d.a.authority(a), d.b.authority(a)
+		switch {
+		case x == nil && y == nil:
+			continue
+		case x == nil || y == nil:
+			d.out = append(d.out, Change{Resource: "access", Target: a.String(), Old: present(x != nil), New: present(y != nil), Widened: y == nil, Narrowed: x == nil})
+			continue
+		}
+		d.flag(a, "namespaces", x.Namespaces, y.Namespaces)
+		d.set(a, "capabilities", x.Capabilities, y.Capabilities, true)
+		d.set(a, "syscalls allow", x.Syscalls.Allow, y.Syscalls.Allow, true)
+		d.set(a, "syscalls deny", x.Syscalls.Deny, y.Syscalls.Deny, false)
+		d.flag(a, "syscalls beyond the strict profile", x.Syscalls.Profile != "strict", y.Syscalls.Profile != "strict")
+		d.flag(a, "unprotected files", x.Mode == ProtectOff, y.Mode == ProtectOff)
+		d.set(a, "allow_degraded", degradedIDs(x), degradedIDs(y), true)
+	}
+}
+
+func present(is bool) string {
+	if is {
+		return "has a say"
+	}
+	return "has none"
+}
+
+func (c *Compiled) authority(a Authority) *Layer {
+	for _, l := range c.Layers {
+		if l.Authority == a {
+			return l
+		}
+	}
+	return nil
+}
+
+func degradedIDs(l *Layer) []string {
+	var out []string
+	for _, d := range l.Degraded {
+		out = append(out, d.ID)
+	}
+	return out
+}
+
+// flag reports something that allows more when it's on.
+func (d *differ) flag(a Authority, what string, old, new bool) {
+	if old != new {
+		d.out = append(d.out, Change{Resource: "access", Target: a.String() + ": " + what, Old: fmt.Sprint(old), New: fmt.Sprint(new), Widened: new, Narrowed: old})
+	}
+}
+
+// set reports a list whose elements allow more, or less.
+func (d *differ) set(a Authority, what string, old, new []string, allows bool) {
+	more := slices.ContainsFunc(new, func(s string) bool { return !slices.Contains(old, s) })
+	fewer := slices.ContainsFunc(old, func(s string) bool { return !slices.Contains(new, s) })
+	if !more && !fewer {
+		return
+	}
+	text := func(l []string) string { return strings.Join(sortedCopy(l), ", ") }
+	ch := Change{Resource: "access", Target: a.String() + ": " + what, Old: text(old), New: text(new), Widened: more, Narrowed: fewer}
+	if !allows {
+		ch.Widened, ch.Narrowed = fewer, more
+	}
+	d.out = append(d.out, ch)
+}

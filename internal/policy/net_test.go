@@ -1,0 +1,166 @@
+package policy
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestNormalizeName(t *testing.T) {
+	for in, want := range map[string]string{
+		"example.com": "example.com", "EXAMPLE.com.": "example.com", "münchen.de": "xn--mnchen-3ya.de", "MÜNCHEN.de": "xn--mnchen-3ya.de",
+		"_dmarc.example.com": "_dmarc.example.com", "r3---sn-x.example.com": "r3---sn-x.example.com", "localhost": "localhost",
+		"ａｐｉ.example.com": "api.example.com", "example。com": "example.com", "1password.com": "1password.com", "0xdeadbeef.example": "0xdeadbeef.example",
+		"faß.de": "xn--fa-hia.de", "a.b.c.d.e": "a.b.c.d.e",
+	} {
+		if got, err := NormalizeName(in); got != want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", in, got, err, want)
+		}
+	}
+	for _, bad := range []string{
+		"", ".", "..", "a..b", ".a", "a..", "xn--", "xn--.com", "xn--a.com", "-a.com", "a-.com", "a b", "a/b", "a@b", "a:b", "a%00b", "a\x00b", "a\nb",
+		"127.1", "0x7f.1", "2130706433", "0x7f000001", "1.2.3", "1.2.3.4.5", "01.02.03.04", "1.2.3.04", "127.0.0.1.", "①②⑦.①", "１.２.３.４", "a.0x1f",
+		"例え／evil.com", "a．．b", strings.Repeat("a", 64) + ".com", strings.Repeat("a.", 127) + "com", "a,b", "*.a.com", "a\u200db.com", "\xff.com",
+	} {
+		if got, err := NormalizeName(bad); err == nil {
+			t.Errorf("%q is taken for %q", bad, got)
+		}
+	}
+}
+
+func TestParseNetTarget(t *testing.T) {
+	for in, want := range map[string]string{
+		"https://api.github.com/repos?x=@y#z": "https://api.github.com:443/repos",
+		"HTTP://Example.com":                  "http://example.com:80",
+		"https://example.com?x":               "https://example.com:443",
+		"tcp://db.internal:5432":              "tcp://db.internal:5432",
+		"udp://1.1.1.1:53":                    "udp://1.1.1.1:53",
+		"https://[::1]:8443/":                 "https://[::1]:8443",
+		"https://[::ffff:1.2.3.4]/":           "https://1.2.3.4:443",
+		"ssh://example.com":                   "ssh://example.com:22",
+		"git://example.com/a%20b/c":           "git://example.com:9418/a b/c",
+		"wss://example.com:1/":                "wss://example.com:1",
+	} {
+		if got, err := ParseNetTarget(in); err != nil || got.String() != want {
+			t.Errorf("%q: %s, %v, want %s", in, &got, err, want)
+		}
+	}
+	for _, bad := range []string{
+		"https://user@api.github.com/", "https://api.github.com@evil.com/", "https://user:pw@h/", "https://api.github.com\x00.evil.com/", "https://a\n.com", "https://a b/",
+		"https://a\\@b/", "https://127.1/", "https://0x7f000001/", "https://2130706433/", "https://0177.0.0.1/", "https://[fe80::1%25eth0]/", "https://[fe80::1%eth0]/",
+		"https://[::1", "https://[1.2.3.4]/", "https://[::1]x/", "https://[::1]:/", "https://::1/", "https://h:0/", "https://h:65536/", "https://h:80:80/", "https://h:/", "https://h:+80/", "https://h:080/",
+		"https://", "https:///x", "https://*.a.com/", "//example.com", "example.com", "ftp://example.com/", "tcp://example.com", "tcp://example.com:80/x", "tcp://:80", "javascript://x:1",
+		"https://a%2ecom/", "https://h/%zz", "", "https://-/", "https://a..b/", "https://ex\u00a0ample.com/", "https://h/\u0000",
+	} {
+		if got, err := ParseNetTarget(bad); err == nil {
+			t.Errorf("%q is taken for %s", bad, &got)
+		}
+	}
+}
+
+func TestCheckNet(t *testing.T) {
+	port := func(h string, n int) NetRule { return NetRule{Host: h, Port: n, Allow: true} }
+	for _, x := range []struct {
+		name   string
+		rules  []NetRule
+		target string
+		want   Reason
+	}{
+		{"wildcard, one label", []NetRule{host("*.example.com", true)}, "https://a.example.com/", Allowed},
+		{"wildcard, two labels", []NetRule{host("*.example.com", true)}, "https://a.b.example.com/", Allowed},
+		{"wildcard, never the apex", []NetRule{host("*.example.com", true)}, "https://example.com/", HostNotListed},
+		{"wildcard, by label", []NetRule{host("*.example.com", true)}, "https://anexample.com/", HostNotListed},
+		{"wildcard doesn't open the rest", []NetRule{host("*.x.com", true)}, "https://evil.net/", HostNotListed},
+		{"exact beats wildcard", []NetRule{host("a.example.com", false), host("*.example.com", true)}, "https://a.example.com/", RuleDenies},
+		{"longer wildcard beats shorter", []NetRule{host("*.b.example.com", false), host("*.example.com", true)}, "https://a.b.example.com/", RuleDenies},
+		{"last wins", []NetRule{host("a.com", false), host("a.com", true)}, "https://a.com/", Allowed},
+		{"port beats none", []NetRule{{Host: "a.com", Port: 443}, host("a.com", true)}, "https://a.com/", RuleDenies},
+		{"scheme must match", []NetRule{{Host: "a.com", Scheme: "https", Allow: true}}, "http://a.com/", HostNotListed},
+		{"scheme's port", []NetRule{{Host: "a.com", Scheme: "https", Allow: true}}, "https://a.com:444/", HostNotListed},
+		{"parts beat hosts", []NetRule{{Host: "*.a.com", Scheme: "https"}, host("x.a.com", true)}, "https://x.a.com/", RuleDenies},
+		{"raw needs a port", []NetRule{host("a.com", true)}, "tcp://a.com:443", HostNotListed},
+		{"raw with its port", []NetRule{port("a.com", 443)}, "tcp://a.com:443", Allowed},
+		{"raw isn't a scheme", []NetRule{{Host: "a.com", Scheme: "https", Port: 443, Allow: true}}, "tcp://a.com:443", HostNotListed},
+		{"raw could be what is denied", []NetRule{port("a.com", 443), {Host: "a.com", Port: 443, PathPrefix: "/admin"}}, "tcp://a.com:443", RuleDenies},
+		{"raw on another port couldn't", []NetRule{port("a.com", 443), {Host: "a.com", Scheme: "http", PathPrefix: "/admin"}}, "tcp://a.com:443", Allowed},
+		{"udp isn't tcp", []NetRule{port("a.com", 53)}, "udp://a.com:53", HostNotListed},
+		{"udp", []NetRule{{Host: "a.com", Port: 53, Protocol: "udp", Allow: true}}, "udp://a.com:53", Allowed},
+		{"range", []NetRule{host("10.0.0.0/8", true)}, "http://10.1.2.3/", Allowed},
+		{"longer range", []NetRule{host("10.1.0.0/16", false), host("10.0.0.0/8", true)}, "http://10.1.2.3/", RuleDenies},
+		{"address beats range", []NetRule{host("10.1.2.3", true), host("10.1.2.0/24", false)}, "http://10.1.2.3/", Allowed},
+		{"mapped is v4", []NetRule{host("10.0.0.0/8", true)}, "http://[::ffff:10.1.2.3]/", Allowed},
+		{"v6 range", []NetRule{host("fd00::/8", true)}, "http://[fd00::1]/", Allowed},
+		{"v4 isn't in a v6 range", []NetRule{host("::/0", true)}, "http://10.1.2.3/", HostNotListed},
+		{"a name is in no range", []NetRule{host("0.0.0.0/0", true)}, "http://a.com/", HostNotListed},
+		{"localhost", []NetRule{port("localhost", 8080)}, "http://localhost:8080/", Allowed},
+		{"localhost is its addresses", []NetRule{port("localhost", 8080)}, "http://127.0.0.1:8080/", Allowed},
+		{"localhost is v6, too", []NetRule{port("localhost", 8080)}, "http://[::1]:8080/", Allowed},
+		{"localhost is no range", []NetRule{port("localhost", 8080)}, "http://127.0.0.2:8080/", HostNotListed},
+		{"path", []NetRule{{Host: "a.com", PathPrefix: "/a/b", Allow: true}}, "https://a.com/a/b/c", Allowed},
+		{"path, by segment", []NetRule{{Host: "a.com", PathPrefix: "/a/b", Allow: true}}, "https://a.com/a/bc", HostNotListed},
+		{"path, decoded", []NetRule{host("a.com", true), {Host: "a.com", PathPrefix: "/admin"}}, "https://a.com/%61dmin", RuleDenies},
+		{"path, dots deny", []NetRule{host("a.com", true), {Host: "a.com", PathPrefix: "/admin"}}, "https://a.com/x/../admin", RuleDenies},
+		{"path, doubled slash denies", []NetRule{host("a.com", true), {Host: "a.com", PathPrefix: "/admin"}}, "https://a.com//admin", RuleDenies},
+		{"path, dots grant nothing", []NetRule{{Host: "a.com", PathPrefix: "/pub", Allow: true}}, "https://a.com/pub/../admin", HostNotListed},
+		{"path, encoded slash", []NetRule{{Host: "a.com", PathPrefix: "/pub", Allow: true}}, "https://a.com/pub%2f..%2fadmin", HostNotListed},
+		{"odd paths elsewhere are fine", []NetRule{host("a.com", true)}, "https://a.com/x//y;z/../w", Allowed},
+	} {
+		c := compile(t, SourceLayer{Net: x.rules, TLSIntercept: true})
+		target, err := ParseNetTarget(x.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := c.CheckNet(&target); v.Reason != x.want {
+			t.Errorf("%s: %+v, want %s", x.name, v, x.want)
+		}
+	}
+}
+
+func TestMethodsAndListen(t *testing.T) {
+	c := compile(t, SourceLayer{TLSIntercept: true, Net: []NetRule{
+		{Host: "a.com", Methods: []string{"GET", "HEAD"}, Allow: true}, {Host: "b.com", Allow: true}, {Host: "b.com", Methods: []string{"DELETE"}},
+		{Host: "localhost", Port: 8080, Listen: true, Allow: true}, {Port: 9090, Listen: true, Allow: true}}})
+	for _, x := range []struct {
+		q    Question
+		want Reason
+	}{
+		{Question{Target: "https://a.com/"}, Allowed},
+		{Question{Target: "https://a.com/", Method: "GET"}, Allowed},
+		{Question{Target: "https://a.com/", Method: "POST"}, HostNotListed},
+		{Question{Target: "https://b.com/"}, Allowed},
+		{Question{Target: "https://b.com/", Method: "DELETE"}, RuleDenies},
+		{Question{Target: "tcp://127.0.0.1:8080", Listen: true}, Allowed},
+		{Question{Target: "tcp://127.0.0.1:8080"}, HostNotListed},
+		{Question{Target: "tcp://0.0.0.0:8080", Listen: true}, HostNotListed},
+		{Question{Target: "tcp://0.0.0.0:9090", Listen: true}, Allowed},
+		{Question{Target: "tcp://[::]:9090", Listen: true}, Allowed},
+		{Question{Target: "https://x@a.com/"}, HostMismatch},
+	} {
+		x.q.Resource = Net
+		if v, a := c.Ask(machine(), x.q); v.Reason != x.want {
+			t.Errorf("%+v: %+v, want %s", x.q, a, x.want)
+		}
+	}
+}
+
+func TestCheckAddress(t *testing.T) {
+	c := compile(t, SourceLayer{Net: []NetRule{host("a.com", true), host("10.9.0.0/16", true), host("8.8.8.8", false), {Host: "localhost", Port: 80, Allow: true}}})
+	target, _ := ParseNetTarget("http://a.com/")
+	for addr, want := range map[string]bool{
+		"93.184.216.34": true, "2606:2800:220:1::1": true, "10.9.1.1": true, "127.0.0.1": true,
+		"127.0.0.2": false, "10.0.0.1": false, "172.16.0.1": false, "192.168.1.1": false, "169.254.169.254": false, "100.100.100.200": false, "168.63.129.16": false,
+		"0.0.0.0": false, "192.0.0.192": false, "224.0.0.1": false, "255.255.255.255": false, "8.8.8.8": false, "fe80::1": false, "fd00:ec2::254": false, "::": false,
+		"::ffff:10.0.0.1": false, "::ffff:10.9.0.1": true, "64:ff9b::a00:1": false, "64:ff9b::5db8:d822": true, "2002:7f00:1::": false, "fe80::1%eth0": false, "::7f00:1": false,
+	} {
+		if v := c.CheckAddress(&target, netip.MustParseAddr(addr)); v.Allow != want {
+			t.Errorf("%s: %+v", addr, v)
+		}
+	}
+	if v := c.CheckAddress(&target, netip.Addr{}); v.Allow {
+		t.Errorf("no address: %+v", v)
+	}
+	open := compile(t, SourceLayer{FS: []FSRule{p(".", Read)}})
+	if v := open.CheckAddress(&target, netip.MustParseAddr("10.0.0.1")); !v.Allow {
+		t.Errorf("net undeclared: %+v", v)
+	}
+}
