@@ -1,0 +1,141 @@
+//go:build linux
+
+package attacks
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// victim starts a process of the same user outside the session, and names it and its sockets for the row.
+func victim(t *testing.T, s *scene, _ *exec.Cmd) {
+	t.Helper()
+	s.vars["ABSTRACT"] = fmt.Sprintf("toolguard-test-%d-%d", os.Getpid(), time.Now().UnixNano())
+	s.vars["STREAM"], s.vars["DGRAM"] = s.path("peer/stream"), s.path("peer/dgram")
+	cmd := exec.Command(s.vars["BIN"]+"/victim", s.vars["ABSTRACT"], s.vars["STREAM"], s.vars["DGRAM"], s.vars["KEY"])
+	cmd.Env = append(s.env, "VICTIM=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential()}
+	stdin, err := cmd.StdinPipe()
+	must(t, err)
+	stdout, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		stdin.Close()
+		defer time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() }).Stop()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the process outside the session was harmed: %v", err)
+		}
+	})
+	line, _ := bufio.NewReader(stdout).ReadString('\n')
+	words := strings.Fields(line)
+	if len(words) != 3 || words[0] != "READY" {
+		t.Fatalf("victim said %q", line)
+	}
+	s.vars["PID"], s.vars["ADDRESS"] = words[1], words[2]
+}
+
+// listeners opens a TCP and a UDP port on this machine that the row can try to reach.
+func listeners(t *testing.T, s *scene, _ *exec.Cmd) {
+	t.Helper()
+	tcp, err := net.Listen("tcp", "[::]:0") // both families
+	must(t, err)
+	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { tcp.Close(); udp.Close() })
+	go func() {
+		for {
+			c, err := tcp.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	s.vars["TCP"] = strconv.Itoa(tcp.Addr().(*net.TCPAddr).Port)
+	s.vars["UDP"] = strconv.Itoa(udp.LocalAddr().(*net.UDPAddr).Port)
+}
+
+// descriptors leaves a folder open at 7 and a file at 8.
+func descriptors(t *testing.T, s *scene, cmd *exec.Cmd) {
+	t.Helper()
+	folder, err := os.Open(s.vars["OUT"])
+	must(t, err)
+	file, err := os.Open(s.vars["KEY"])
+	must(t, err)
+	t.Cleanup(func() { folder.Close(); file.Close() })
+	cmd.ExtraFiles = []*os.File{nil, nil, nil, nil, folder, file} // from 3 on
+}
+
+// terminal makes a pseudo terminal the run's standard input and controlling terminal.
+func terminal(t *testing.T, s *scene, cmd *exec.Cmd) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	must(t, err)
+	must(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	must(t, err)
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	must(t, err)
+	t.Cleanup(func() { slave.Close(); master.Close() })
+	cmd.Stdin = slave
+	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty, cmd.SysProcAttr.Ctty = true, true, 0
+}
+
+// accomplice makes standard input a unix socket, through which a process outside sends an open file.
+func accomplice(t *testing.T, s *scene, cmd *exec.Cmd) {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	file, err := os.Open(s.vars["KEY"])
+	must(t, err)
+	defer file.Close()
+	must(t, unix.Sendmsg(pair[1], []byte("x"), unix.UnixRights(int(file.Fd())), nil, 0))
+	inside, outside := os.NewFile(uintptr(pair[0]), "inside"), os.NewFile(uintptr(pair[1]), "outside")
+	t.Cleanup(func() { inside.Close(); outside.Close() })
+	cmd.Stdin = inside
+}
+
+// leftover checks whether the process whose pid the attack wrote down has ended, and ends it where it should live.
+func leftover(t *testing.T, s *scene, guarded bool) {
+	t.Helper()
+	f, err := os.Open(s.path("ws/pid"))
+	must(t, err)
+	defer f.Close()
+	text, err := io.ReadAll(f)
+	must(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	must(t, err)
+	err = unix.Kill(pid, 0)
+	switch {
+	case guarded && err == nil:
+		t.Errorf("process %d outlived the session", pid)
+	case !guarded && err != nil:
+		t.Errorf("process %d is gone without toolguard: %v", pid, err)
+	}
+	if err == nil {
+		must(t, unix.Kill(pid, unix.SIGKILL))
+	}
+}
+
+// eventsFile makes the file that toolguard makes for the events, for the run without toolguard.
+func eventsFile(t *testing.T, s *scene, _ *exec.Cmd) {
+	t.Helper()
+	f, err := os.OpenFile(s.vars["EVENTS"], os.O_CREATE|os.O_WRONLY, 0o644)
+	must(t, err)
+	must(t, f.Close())
+	if os.Getuid() == 0 {
+		must(t, os.Chown(s.vars["EVENTS"], s.user.uid, s.user.uid))
+	}
+}

@@ -1,0 +1,184 @@
+//go:build linux
+
+package attacks
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// attack is one row: a program, what each of its attempts must get, and what the run needs around it.
+type attack struct {
+	prog  string
+	args  string
+	tries []try
+	users string // "root" or "nobody" where the other has nothing to try
+
+	around func(*testing.T, *scene, *exec.Cmd)        // prepares the run
+	after  func(t *testing.T, s *scene, guarded bool) // looks at what is left
+	needs  func() string                              // what this machine lacks; "" for nothing
+	gap    string                                     // words of the stated gap that lets it through
+}
+
+// try is one attempt. Outcomes are "ok", or the errnos or the signal that it may end with; " / nobody " divides root's
+// outcome from an ordinary user's. A bare outcome other than "ok" says that there is no control here.
+type try struct {
+	name, bare, guarded string
+	event               wanted
+}
+
+// ok is the outcome of an attempt that works.
+const ok = "ok"
+
+// rows is every attack.
+func rows() []attack {
+	return slices.Concat(fsRows, execRows, processRows, privilegeRows, netRows, kernelRows)
+}
+
+// TestControls runs the attacks bare: each must work, or its refusal under toolguard says nothing.
+func TestControls(t *testing.T) {
+	each(t, func(t *testing.T, a attack, s *scene) {
+		got := s.run(t, a, append([]string{s.vars["BIN"] + "/parent"}, s.command(a)...))
+		for _, y := range a.tries {
+			s.judge(t, y.name, got, y.bare)
+		}
+		if a.after != nil {
+			a.after(t, s, false)
+		}
+	})
+}
+
+// TestGuarded runs the attacks under a policy.
+func TestGuarded(t *testing.T) {
+	each(t, func(t *testing.T, a attack, s *scene) {
+		before := s.snapshot(t)
+		got := s.run(t, a, s.guarded(t, a))
+		for _, y := range a.tries {
+			s.judge(t, y.name, got, y.guarded)
+		}
+		if after := s.snapshot(t); after != before {
+			t.Errorf("files changed from\n%s\nto\n%s", before, after)
+		}
+		if a.after != nil {
+			a.after(t, s, true)
+		}
+		if !t.Failed() {
+			s.witness(t, a)
+		}
+	})
+}
+
+// each runs a function for every attack and user.
+func each(t *testing.T, f func(*testing.T, attack, *scene)) {
+	for _, u := range users() {
+		t.Run(u.name, func(t *testing.T) {
+			for _, a := range rows() {
+				t.Run(a.prog, func(t *testing.T) {
+					switch {
+					case a.users == "root" && u.uid != 0, a.users == "nobody" && u.uid == 0:
+						return
+					case a.needs != nil && a.needs() != "":
+						t.Skip(a.needs())
+					}
+					f(t, a, newScene(t, u))
+				})
+			}
+		})
+	}
+}
+
+// command is the attack as it is.
+func (s *scene) command(a attack) []string {
+	prog := a.prog
+	if _, err := os.Stat(filepath.Join("src", prog+".c")); err != nil {
+		found, _ := filepath.Glob(filepath.Join("src", prog+".*"))
+		prog = filepath.Base(found[0])
+	}
+	argv := []string{s.vars["BIN"] + "/" + prog}
+	if strings.HasSuffix(prog, ".py") {
+		argv = []string{"/usr/bin/python3", argv[0]}
+	}
+	return append(argv, strings.Fields(a.args)...)
+}
+
+// guarded is the attack under toolguard.
+func (s *scene) guarded(t *testing.T, a attack) []string {
+	t.Helper()
+	return slices.Concat([]string{
+		toolguard(t), "exec", "--policy", s.vars["POLICY"], "--events", s.vars["EVENTS"], "--report", "never", "--",
+	}, s.command(a))
+}
+
+// run runs one command as the scene's user and returns what each attempt got.
+func (s *scene) run(t *testing.T, a attack, argv []string) map[string]string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0])
+	cmd.Env, cmd.Dir = s.env, s.vars["WS"]
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential()}
+	if a.around != nil {
+		a.around(t, s, cmd)
+	}
+	for _, arg := range argv[1:] {
+		cmd.Args = append(cmd.Args, s.expand(arg))
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%q: %v\n%s%s", cmd.Args, err, stdout.String(), stderr.String())
+	}
+	return results(t, stdout.String(), stderr.String())
+}
+
+func (s *scene) credential() *syscall.Credential {
+	if s.user.uid == os.Getuid() {
+		return nil
+	}
+	return &syscall.Credential{Uid: uint32(s.user.uid), Gid: uint32(s.user.uid)}
+}
+
+// results reads the lines that src/attack.h describes.
+func results(t *testing.T, stdout, stderr string) map[string]string {
+	t.Helper()
+	got := make(map[string]string)
+	for line := range strings.Lines(stdout) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 3 && words[0] == "RESULT" && words[1] == ok:
+			got[words[2]] = ok
+		case len(words) == 4 && words[0] == "RESULT" && (words[1] == "denied" || words[1] == "killed"):
+			got[words[3]] = words[2]
+		default:
+			t.Errorf("unexpected line %q", line)
+		}
+	}
+	if t.Failed() {
+		t.Logf("standard error: %s", stderr)
+	}
+	return got
+}
+
+// judge compares what an attempt got with what it must get.
+func (s *scene) judge(t *testing.T, name string, got map[string]string, want string) {
+	t.Helper()
+	root, nobody, both := strings.Cut(want, " / nobody ")
+	if want = root; both && s.user.uid != 0 {
+		want = nobody
+	}
+	result, there := got[name]
+	if !there {
+		t.Errorf("%s: no result, only for %q", name, slices.Sorted(maps.Keys(got)))
+	} else if !slices.Contains(strings.Fields(want), result) {
+		t.Errorf("%s: got %s, want %s", name, result, want)
+	}
+}

@@ -1,0 +1,99 @@
+//go:build linux
+
+package attacks
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// wanted describes the event that a refusal must leave. Empty fields aren't compared.
+type wanted struct {
+	resource, capability, target, rule string
+	reasons                            []string
+	none                               string // why there is no event
+}
+
+// fsEvent is the event of a refused file operation. Reasons are separated by spaces.
+func fsEvent(capability, target, reasons string) wanted {
+	return wanted{resource: "fs", capability: capability, target: target, reasons: strings.Fields(reasons)}
+}
+
+// by adds the rule that decided.
+func (w wanted) by(rule string) wanted {
+	w.rule = rule
+	return w
+}
+
+// callEvent is the event of a refused system call.
+func callEvent(name string) wanted {
+	return wanted{resource: "syscall", capability: name, reasons: []string{"syscall_denied"}}
+}
+
+// noEvent says why a refusal leaves none.
+func noEvent(why string) wanted { return wanted{none: why} }
+
+// seen is what a test looks at in an event.
+type seen struct{ Resource, Capability, Target, Rule, Reason string }
+
+// witness looks for the event of each attempt, where the kernel's records can be read.
+func (s *scene) witness(t *testing.T, a attack) {
+	t.Helper()
+	if s.user.uid != 0 || auditMissing() != "" {
+		return // an ordinary user can't read the kernel's records: a stated gap
+	}
+	events := s.events(t)
+	for _, y := range a.tries {
+		if y.event.none != "" || y.event.resource == "" {
+			continue
+		}
+		want := y.event
+		want.target = s.expand(want.target)
+		if !slices.ContainsFunc(events, want.fits) {
+			t.Errorf("%s: no event fits %+v among\n%+v", y.name, want, events)
+		}
+	}
+}
+
+func (w wanted) fits(e seen) bool {
+	same := func(want, got string) bool { return want == "" || want == got }
+	return same(w.resource, e.Resource) && same(w.capability, e.Capability) && same(w.target, e.Target) &&
+		same(w.rule, e.Rule) && (len(w.reasons) == 0 || slices.Contains(w.reasons, e.Reason))
+}
+
+// events reads the denials that the run left.
+func (s *scene) events(t *testing.T) []seen {
+	t.Helper()
+	f, err := os.Open(s.vars["EVENTS"])
+	must(t, err)
+	defer f.Close()
+	var all []seen
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e struct{ Unmapped seen }
+		must(t, json.Unmarshal(lines.Bytes(), &e))
+		all = append(all, e.Unmapped)
+	}
+	must(t, lines.Err())
+	return all
+}
+
+// auditMissing says what keeps the kernel's records from being read here; "" for nothing.
+func auditMissing() string {
+	if os.Getuid() != 0 {
+		return "needs root"
+	}
+	out, err := os.ReadFile("/sys/kernel/security/lsm")
+	if err != nil || !strings.Contains(string(out), "landlock") {
+		return "needs landlock"
+	}
+	if _, err := os.Stat("/proc/self/loginuid"); err != nil {
+		return "needs a kernel with audit"
+	}
+	return ""
+}

@@ -1,0 +1,8 @@
+//go:build !amd64
+
+package attacks
+
+import "slices"
+
+// foreign tells of a program that can't be compiled for this architecture.
+func foreign(name string) bool { return slices.Contains([]string{"int80.c", "x32.c"}, name) }

@@ -1,0 +1,38 @@
+//go:build linux
+
+package attacks
+
+import (
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Each says what this machine lacks for an attack, as "needs …"; "" for nothing.
+
+func python() string {
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		return "needs python3"
+	}
+	return ""
+}
+
+func amd64() string {
+	if runtime.GOARCH != "amd64" {
+		return "needs amd64"
+	}
+	return ""
+}
+
+// setuidHere: only root can make a set-user-ID root program, and it counts only where the mount doesn't say nosuid.
+func setuidHere() string {
+	var st unix.Statfs_t
+	if os.Getuid() != 0 {
+		return "needs root"
+	}
+	if unix.Statfs("/tmp", &st) == nil && st.Flags&unix.ST_NOSUID != 0 {
+		return "needs a /tmp without nosuid"
+	}
+	return ""
+}

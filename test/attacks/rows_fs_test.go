@@ -1,0 +1,147 @@
+//go:build linux
+
+package attacks
+
+// Landlock checks an operation on a name before the name is looked up, so the event of a create, delete or rename names
+// the folder.
+var fsRows = []attack{
+	{prog: "honest_work", args: "$WS $RO", tries: []try{
+		{"read", ok, ok, noEvent("granted")},
+		{"read-readonly", ok, ok, noEvent("granted")},
+		{"create", ok, ok, noEvent("granted")},
+		{"update", ok, ok, noEvent("granted")},
+		{"rename", ok, ok, noEvent("granted")},
+		{"link", ok, ok, noEvent("granted")},
+		{"exchange", ok, ok, noEvent("granted")},
+		{"unlink", ok, ok, noEvent("granted")},
+		{"mkdir", ok, ok, noEvent("granted")},
+		{"tmpdir", "ENOENT", ok, noEvent("granted")}, // bare there is no TMPDIR
+		{"thread", ok, ok, noEvent("granted")},
+		{"signal", ok, ok, noEvent("granted")},
+	}},
+	{prog: "read_ssh_key", args: "$KEY", tries: []try{
+		{"openat", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"openat2", ok, "EACCES ENOSYS", noEvent("the same as openat's")},
+		{"read-write", ok, "EACCES", fsEvent("", "$KEY", "outside_workspace")},
+		{"open", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+	}},
+	{prog: "read_ssh_key_shell", args: "$KEY", tries: []try{
+		{"shell", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"child", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+	}},
+	{prog: "python_open", args: "$OUT $KEY", needs: python, tries: []try{
+		{"read", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"create", ok, "EACCES", fsEvent("create", "$OUT", "outside_workspace")},
+		{"listdir", ok, "EACCES", fsEvent("read", "$OUT", "outside_workspace")},
+		{"child", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+	}},
+	{prog: "write_outside", args: "$OUT", tries: []try{
+		{"create", ok, "EACCES", fsEvent("create", "$OUT", "outside_workspace")},
+		{"open-for-writing", ok, "EACCES", fsEvent("update", "$OUT/file.txt", "outside_workspace")},
+		{"append", ok, "EACCES", fsEvent("update", "$OUT/file.txt", "outside_workspace")},
+		{"mkdir", ok, "EACCES", fsEvent("create", "$OUT", "outside_workspace")},
+	}},
+	{prog: "create_in_readonly", args: "$RO", tries: []try{
+		{"file", ok, "EACCES", fsEvent("create", "$RO", "rule_denies").by("fs.3")},
+		{"mkdir", ok, "EACCES", fsEvent("create", "$RO", "rule_denies").by("fs.3")},
+		{"mkfifo", ok, "EACCES", fsEvent("create", "$RO", "rule_denies").by("fs.3")},
+		{"symlink", ok, "EACCES", fsEvent("create", "$RO", "rule_denies").by("fs.3")},
+		{"mknod", ok, "EACCES", fsEvent("create", "$RO", "rule_denies").by("fs.3")},
+		{"link", ok, "EACCES", fsEvent("create", "$RO", "rule_denies").by("fs.3")},
+		{"bind", ok, "EACCES EPERM", noEvent("unix_outside looks at it")},
+	}},
+	{prog: "unlink_readonly", args: "$RO", tries: []try{
+		{"unlink", ok, "EACCES", fsEvent("delete", "$RO", "rule_denies").by("fs.3")},
+		{"rmdir", ok, "EACCES", fsEvent("delete", "$RO", "rule_denies").by("fs.3")},
+	}},
+	{prog: "truncate_rdonly", args: "$RO", tries: []try{
+		{"open-trunc", ok, "EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
+		{"truncate", ok, "EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
+	}},
+	{prog: "creat_rdonly", args: "$RO", tries: []try{
+		{"open-creat", ok, "EACCES", fsEvent("create", "$RO", "rule_denies").by("fs.3")},
+		{"open-creat-excl", ok, "EACCES", fsEvent("create", "$RO", "rule_denies").by("fs.3")},
+	}},
+	{prog: "rename_out", args: "$WS $OUT", tries: []try{
+		{"out", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace no_gain")},
+		{"in", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace no_gain")},
+	}},
+	{prog: "link_out", args: "$WS $OUT", tries: []try{
+		{"in", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace no_gain")},
+		{"in-by-descriptor", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace no_gain")},
+		{"out", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace no_gain")},
+	}},
+	{prog: "rename_ancestor", args: "$RO $WS", tries: []try{
+		{"ancestor", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace")},
+		{"inner", ok, "EACCES EXDEV", fsEvent("", "", "rule_denies no_gain")},
+		{"tree", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace")},
+	}},
+	{prog: "rename_exchange", args: "$WS $RO", tries: []try{
+		{"exchange", ok, "EACCES EXDEV", fsEvent("", "", "rule_denies no_gain")},
+	}},
+	{prog: "symlink_outside", args: "$WS $KEY", tries: []try{
+		{"file", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace workspace_escape")},
+		{"folder", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace workspace_escape")},
+		{"twice", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace workspace_escape")},
+	}},
+	{prog: "proc_aliases", args: "$WS $KEY", tries: []try{
+		{"root", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"thread-root", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"cwd", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"dots", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"folder-descriptor", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+	}},
+	{prog: "proc_fd_reopen", args: "$RO $KEY", tries: []try{
+		{"opath-for-writing", ok, "EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
+		{"readonly-for-writing", ok, "EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
+		{"opath-for-reading", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+	}},
+	{prog: "tmpfile_link", args: "$WS $OUT $RO", tries: []try{
+		{"link-out", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace no_gain")},
+		{"in-readonly", ok, "EACCES", fsEvent("", "", "rule_denies")},
+	}},
+	{prog: "deep_path", args: "$WS $KEY", tries: []try{
+		{"secret", ok, "EACCES ENAMETOOLONG", noEvent("the path may be too long for a record")},
+		{"bottom", ok, "ok EACCES", noEvent("the workspace's own file")},
+	}},
+	{prog: "component_boundary", args: "$GRANTED $SECRETARY", tries: []try{
+		{"granted", ok, ok, noEvent("granted")},
+		{"longer-name", ok, "EACCES", fsEvent("read", "$SECRETARY", "outside_workspace")},
+	}},
+	{prog: "swap_race", args: "$WS $KEY", tries: []try{
+		{"swap", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace workspace_escape")},
+	}},
+	{prog: "own_files", args: "$POLICY $EVENTS", around: eventsFile, tries: []try{
+		{"policy-write", ok, "EACCES", fsEvent("update", "$POLICY", "protected outside_workspace")},
+		{"policy-rename", ok, "EACCES EXDEV", noEvent("the folder's event isn't the policy's")},
+		{"events-write", ok, "EACCES", fsEvent("update", "$EVENTS", "protected outside_workspace")},
+		{"events-truncate", ok, "EACCES", fsEvent("update", "$EVENTS", "protected outside_workspace")},
+	}},
+	{prog: "metadata", args: "$RO", gap: "chmod", tries: []try{
+		{"chmod", ok, ok, noEvent("stated gap")},
+		{"utimes", ok, ok, noEvent("stated gap")},
+		{"setxattr", ok, ok, noEvent("stated gap")},
+	}},
+}
+
+var execRows = []attack{
+	{prog: "exec_denied", args: "$NOOP $RUN", tries: []try{
+		{"execve", ok, "EACCES", fsEvent("execute", "$NOOP", "rule_denies").by("fs.4")},
+		{"interpreter", ok, "EACCES", fsEvent("execute", "$NOOP", "rule_denies").by("fs.4")},
+		{"execveat", ok, "EACCES", fsEvent("execute", "$NOOP", "rule_denies").by("fs.4")},
+		{"execveat-opath", ok, "EACCES", fsEvent("execute", "$NOOP", "rule_denies").by("fs.4")},
+		{"proc-fd", ok, "EACCES", fsEvent("execute", "$NOOP", "rule_denies").by("fs.4")},
+	}},
+	{prog: "exec_copy", args: "$NOOP $WS", tries: []try{
+		{"copy", ok, "EACCES", fsEvent("execute", "$WS/copy", "rule_denies").by("fs.1")},
+	}},
+	{prog: "exec_memfd", args: "$NOOP $WS", tries: []try{
+		{"memfd", ok, "EACCES EPERM", callEvent("memfd_create")},
+		{"memfd-exec", ok, "EACCES EPERM", callEvent("memfd_create")},
+		{"tmpfile", ok, "EACCES", fsEvent("execute", "", "rule_denies")},
+	}},
+	{prog: "exec_ldso", args: "$NOOP", gap: "ld.so", tries: []try{
+		{"loader", ok, ok, noEvent("stated gap")},
+		{"mmap", ok, ok, noEvent("stated gap")},
+	}},
+}

@@ -1,0 +1,42 @@
+//go:build linux
+
+package attacks
+
+var netRows = []attack{
+	{prog: "unix_outside", args: "$ABSTRACT $STREAM $DGRAM", around: victim, tries: []try{
+		{"abstract", ok, "EACCES EPERM", callEvent("socket")},
+		{"stream", ok, "EACCES EPERM", callEvent("socket")},
+		{"datagram", ok, "EACCES EPERM", callEvent("socket")},
+		{"sendto", ok, "EACCES EPERM", callEvent("socket")},
+		{"sendmsg", ok, "EACCES EPERM", callEvent("socket")},
+		{"pair-sendto", ok, "EACCES EPERM", wanted{resource: "syscall"}},
+		{"pair-connect", ok, "EACCES EPERM", wanted{resource: "syscall"}},
+	}},
+	{prog: "inet", args: "$TCP $UDP", around: listeners, tries: []try{
+		{"tcp4", ok, "EACCES EPERM", callEvent("socket")},
+		{"tcp6", ok, "EACCES EPERM", callEvent("socket")},
+		{"v4-in-v6", ok, "EACCES EPERM", callEvent("socket")},
+		{"mptcp", ok, "EACCES EPERM", callEvent("socket")},
+		{"fast-open", ok, "EACCES EPERM", callEvent("socket")},
+		{"udp-sendto", ok, "EACCES EPERM", callEvent("socket")},
+		{"udp-connect", ok, "EACCES EPERM", callEvent("socket")},
+		{"udp-sendmmsg", ok, "EACCES EPERM", callEvent("socket")},
+		{"unspec-bind", ok, "EACCES EPERM", callEvent("socket")},
+		{"listen", ok, "EACCES EPERM", callEvent("socket")},
+		{"listen-unbound", ok, "EACCES EPERM", callEvent("socket")},
+	}},
+	{prog: "sockets", tries: []try{
+		{"raw4", "ok / nobody EPERM", "EACCES EPERM", callEvent("socket")},
+		{"raw6", "ok / nobody EPERM", "EACCES EPERM", callEvent("socket")},
+		{"ping", "ok EACCES", "EACCES EPERM", callEvent("socket")}, // net.ipv4.ping_group_range decides
+		{"packet", "ok / nobody EPERM", "EACCES EPERM", callEvent("socket")},
+		{"netlink-audit", "ok EPROTONOSUPPORT", "EACCES EPERM", callEvent("socket")},
+		{"netlink-uevent", ok, "EACCES EPERM", callEvent("socket")},
+		{"netlink-netfilter", "ok EPROTONOSUPPORT", "EACCES EPERM", callEvent("socket")},
+		// No control where the kernel lacks the family; the refusal comes first all the same.
+		{"vsock", "ok EAFNOSUPPORT", "EACCES EPERM", callEvent("socket")},
+		{"alg", "ok EAFNOSUPPORT", "EACCES EPERM", callEvent("socket")},
+		{"key", "ok EAFNOSUPPORT EPERM", "EACCES EPERM", callEvent("socket")},
+		{"xdp", "ok EAFNOSUPPORT EPERM", "EACCES EPERM", callEvent("socket")},
+	}},
+}

@@ -1,0 +1,137 @@
+//go:build linux
+
+package attacks
+
+// What Landlock refuses between processes it reports without a path.
+var (
+	traced   = wanted{resource: "syscall", capability: "ptrace", reasons: []string{"syscall_denied"}}
+	signaled = wanted{resource: "syscall", reasons: []string{"syscall_denied"}}
+)
+
+var processRows = []attack{
+	{prog: "ptrace_outside", args: "$PID", around: victim, tries: []try{
+		{"seize", ok, "EPERM", traced},
+		{"attach", ok, "EPERM", traced},
+	}},
+	{prog: "ptrace_parent", tries: []try{
+		{"seize-parent", ok, "EPERM", traced},
+	}},
+	{prog: "vm_rw", args: "$PID $ADDRESS", around: victim, tries: []try{
+		{"readv", ok, "EPERM", wanted{resource: "syscall"}},
+		{"writev", ok, "EPERM", wanted{resource: "syscall"}},
+	}},
+	{prog: "proc_outside", args: "$PID $ADDRESS", around: victim, tries: []try{
+		{"mem", ok, "EACCES EPERM", fsEvent("read", "/proc/$PID/mem", "outside_workspace")},
+		{"mem-write", ok, "EACCES EPERM", fsEvent("", "/proc/$PID/mem", "outside_workspace")},
+		{"environ", ok, "EACCES EPERM", fsEvent("read", "/proc/$PID/environ", "outside_workspace")},
+		{"fd", ok, "EACCES EPERM", wanted{}},
+		{"root", ok, "EACCES EPERM", wanted{}},
+		{"maps", ok, "EACCES EPERM", fsEvent("read", "/proc/$PID/maps", "outside_workspace")},
+		{"cmdline", ok, "EACCES EPERM", fsEvent("read", "/proc/$PID/cmdline", "outside_workspace")},
+	}},
+	{prog: "env_leak", tries: []try{
+		{"getenv", ok, "ENOENT", wanted{resource: "env", target: "TOOLGUARD_TEST_TOKEN"}},
+		{"own-environ", ok, "ENOENT EACCES", noEvent("nothing is there to find")},
+		{"parent-environ", ok, "EACCES EPERM", fsEvent("read", "", "outside_workspace")},
+	}},
+	{prog: "pidfd_getfd", args: "$PID", around: victim, tries: []try{
+		{"take", ok, "EPERM", wanted{resource: "syscall"}},
+	}},
+	{prog: "kill_outside", args: "$PID", around: victim, tries: []try{
+		{"kill", ok, "EPERM", signaled},
+		{"tgkill", ok, "EPERM", signaled},
+		{"sigqueue", ok, "EPERM", signaled},
+		{"pidfd", ok, "EPERM", signaled},
+		{"parent", ok, "EPERM", signaled},
+	}},
+	{prog: "meddle_outside", args: "$PID", around: victim, gap: "priority", tries: []try{
+		{"prlimit", ok, "EPERM", wanted{resource: "syscall"}},
+		{"setpriority", ok, "ok EPERM", noEvent("stated gap")},
+		{"sched_setaffinity", ok, "ok EPERM", noEvent("stated gap")},
+		{"move_pages", ok, "EPERM", wanted{resource: "syscall"}},
+		{"get_robust_list", ok, "EPERM", wanted{resource: "syscall"}},
+		{"kcmp", ok, "EPERM", wanted{resource: "syscall"}},
+	}},
+	{prog: "sysv_ipc", gap: "System V", tries: []try{
+		{"shm", ok, "ok EPERM", noEvent("stated gap")},
+		{"msg", ok, "ok EPERM", noEvent("stated gap")},
+		{"sem", ok, "ok EPERM", noEvent("stated gap")},
+		{"mqueue", ok, "ok EPERM EACCES", noEvent("stated gap")},
+	}},
+	{prog: "tiocsti", around: terminal, tries: []try{
+		// Since 6.2 dev.tty.legacy_tiocsti may be off: then an ordinary user gets EIO, and there is no control.
+		{"tiocsti", "ok / nobody ok EIO", "EPERM EACCES", callEvent("ioctl")},
+		{"tiocsti-high-bits", "ok / nobody ok EIO", "EPERM EACCES", callEvent("ioctl")},
+		{"tioclinux", "ENOTTY EINVAL", "EPERM EACCES", callEvent("ioctl")}, // no control: only a console has it
+	}},
+	{prog: "inherited_fd", around: descriptors, tries: []try{
+		{"folder", ok, "EBADF", noEvent("it was closed")},
+		{"file", ok, "EBADF", noEvent("it was closed")},
+		{"fchdir", ok, "EBADF", noEvent("it was closed")},
+	}},
+	{prog: "scm_rights", around: accomplice, gap: "descriptors", tries: []try{
+		{"receive", ok, ok, noEvent("stated gap")},
+	}},
+	{prog: "socketpair", tries: []try{
+		{"talk", ok, ok, noEvent("granted")},
+		{"pass", ok, ok, noEvent("granted")},
+	}},
+	{prog: "comm_game", args: "$KEY", tries: []try{
+		{"dpkg", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"toolguard", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"kworker", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"undumpable", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+	}},
+	{prog: "fork_race", args: "$KEY", tries: []try{
+		{"fork", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"thread", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"vfork-exec", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+	}},
+	{prog: "background", args: "$WS/pid", after: leftover, tries: []try{
+		{"started", ok, ok, noEvent("ended with the session")},
+	}},
+}
+
+var privilegeRows = []attack{
+	{prog: "setuid", args: "$SETUID", needs: setuidHere, users: "nobody", tries: []try{
+		{"became-root", ok, "EPERM", noEvent("no_new_privs: nothing is refused")},
+	}},
+	{prog: "capabilities", args: "$WS", tries: []try{
+		{"effective", "ok / nobody EPERM", "EPERM", noEvent("taken before the start")},
+		{"permitted", "ok / nobody EPERM", "EPERM", noEvent("taken before the start")},
+		{"bounding", ok, "EPERM / nobody EPERM ok", noEvent("taken before the start")}, // a user can't drop it, nor use it
+		{"new-privileges", ok, "EPERM", noEvent("taken before the start")},
+		{"chown", "ok / nobody EPERM", "EPERM", noEvent("the kernel's own answer")},
+	}},
+	{prog: "userns", tries: []try{
+		{"unshare", ok, "EPERM", callEvent("unshare")},
+		{"clone", ok, "EPERM", callEvent("clone")},
+		{"clone3", ok, "ENOSYS", callEvent("clone3")},
+	}},
+	{prog: "namespaces", tries: []try{
+		{"mount", "ok / nobody EPERM", "EPERM", callEvent("unshare")},
+		{"net", "ok / nobody EPERM", "EPERM", callEvent("unshare")},
+		{"pid", "ok / nobody EPERM", "EPERM", callEvent("unshare")},
+		{"ipc", "ok / nobody EPERM", "EPERM", callEvent("unshare")},
+		{"uts", "ok / nobody EPERM", "EPERM", callEvent("unshare")},
+		{"cgroup", "ok / nobody EPERM", "EPERM", callEvent("unshare")},
+		{"time", "ok / nobody EPERM", "EPERM", callEvent("unshare")},
+		{"setns", "ok / nobody EPERM", "EPERM", callEvent("setns")},
+	}},
+	{prog: "mount_classic", args: "$WS", tries: []try{
+		{"tmpfs", "ok / nobody EPERM", "EPERM", callEvent("mount")},
+		{"bind", "ok / nobody EPERM", "EPERM", callEvent("mount")},
+		{"umount", "EINVAL / nobody EPERM", "EPERM", callEvent("umount2")}, // nothing is mounted there
+		{"pivot_root", "EINVAL EBUSY / nobody EPERM", "EPERM", callEvent("pivot_root")},
+	}},
+	{prog: "mount_api", args: "$WS", tries: []try{
+		{"fsopen", "ok / nobody EPERM", "EPERM", callEvent("fsopen")},
+		{"fspick", "ok / nobody EPERM", "EPERM", callEvent("fspick")},
+		{"open_tree", "ok / nobody EPERM", "EPERM", callEvent("open_tree")},
+		{"move_mount", "ok / nobody EPERM", "EPERM", callEvent("move_mount")},
+		{"mount_setattr", "ok / nobody EPERM", "EPERM", callEvent("mount_setattr")},
+	}},
+	{prog: "chroot", args: "$WS", tries: []try{
+		{"chroot", "ok / nobody EPERM", "EPERM", callEvent("chroot")},
+	}},
+}

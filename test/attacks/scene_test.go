@@ -1,0 +1,198 @@
+//go:build linux
+
+package attacks
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// user is who runs an attack.
+type user struct {
+	name string
+	uid  int
+}
+
+// users are root and nobody where the tests run as root, else whoever runs them.
+func users() []user {
+	if os.Getuid() == 0 {
+		return []user{{"root", 0}, {"nobody", 65534}}
+	}
+	return []user{{"user", os.Getuid()}}
+}
+
+// scene is the small world that one run of an attack happens in. All of it belongs to the user, so that nothing but
+// the policy can be the reason for a refusal.
+type scene struct {
+	user user
+	dir  string
+	vars map[string]string // what $NAME stands for in a row
+	env  []string
+}
+
+// The trees that no attack may change, and the text of the files in them.
+var untouchable = map[string]string{
+	"home/.ssh/id_ed25519": "SECRET key",
+	"outside/file.txt":     "SECRET outside",
+	"ro/file.txt":          "read me",
+	"ro/dir/":              "",
+	"secret/key":           "granted for reading",
+	"secretary/note":       "SECRET note",
+}
+
+func newScene(t *testing.T, u user) *scene {
+	t.Helper()
+	top, err := os.MkdirTemp("/tmp", "toolguard-attack-") // not t.TempDir, which others can't enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(top) })
+	s := &scene{user: u, dir: filepath.Join(top, "scene")}
+	must(t, os.Chmod(top, 0o755))
+	for name, text := range untouchable {
+		s.write(t, name, text)
+	}
+	s.write(t, "ws/data.txt", "data")
+	s.write(t, "ws/sub/inner.txt", "inner")
+	s.write(t, "run/", "")
+	s.write(t, "peer/", "")
+	must(t, os.Mkdir(s.path("tools"), 0o755))
+	copyFile(t, filepath.Join(programs(t), "noop"), s.path("tools/noop"))
+	copyFile(t, filepath.Join(programs(t), "setuid_target"), s.path("run/setuid"))
+	s.name(programs(t))
+	s.write(t, "policy.toml", s.expand(policy))
+	s.own(t, top)
+	return s
+}
+
+// policy is what the attacks run under. The rules' ids in the rows follow their order here.
+const policy = `version = 1
+name = "attacks"
+workspace = "$WS"
+
+[access]
+default = { fs = "deny", net = "deny", env = "deny" }
+
+[[access.fs]] # fs.1
+path = "."
+read = true
+write = true
+
+[[access.fs]] # fs.2
+path = "$BIN"
+read = true
+execute = true
+
+[[access.fs]] # fs.3
+path = "$RO"
+read = true
+
+[[access.fs]] # fs.4
+path = "$TOOLS"
+read = true
+
+[[access.fs]] # fs.5
+path = "$DIR/secret"
+read = true
+
+[[access.fs]] # fs.6
+path = "$RUN"
+read = true
+write = true
+execute = true
+
+[[access.env]]
+name = "PATH"
+read = true
+
+[[access.env]]
+name = "TMPDIR"
+read = true
+`
+
+func (s *scene) name(programs string) {
+	s.vars = map[string]string{
+		"DIR": s.dir, "BIN": programs, "WS": s.path("ws"), "RO": s.path("ro"), "OUT": s.path("outside"),
+		"KEY": s.path("home/.ssh/id_ed25519"), "TOOLS": s.path("tools"), "NOOP": s.path("tools/noop"),
+		"SETUID": s.path("run/setuid"), "RUN": s.path("run"), "POLICY": s.path("policy.toml"),
+		"GRANTED": s.path("secret/key"), "SECRETARY": s.path("secretary/note"), "EVENTS": s.path("events.json"),
+	}
+	s.env = []string{"PATH=/usr/bin:/bin", "HOME=" + s.path("home"), "TOOLGUARD_TEST_TOKEN=SECRET"}
+}
+
+func (s *scene) path(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *scene) expand(text string) string {
+	return os.Expand(text, func(name string) string {
+		if v, ok := s.vars[name]; ok {
+			return v
+		}
+		return "$" + name
+	})
+}
+
+// write makes a file, or a folder where the name ends in a slash.
+func (s *scene) write(t *testing.T, name, text string) {
+	t.Helper()
+	p := s.path(name)
+	must(t, os.MkdirAll(filepath.Dir(p), 0o755))
+	if strings.HasSuffix(name, "/") {
+		must(t, os.MkdirAll(p, 0o755))
+		return
+	}
+	must(t, os.WriteFile(p, []byte(text), 0o644))
+}
+
+// own gives everything to the user but the set-user-ID program, which is root's where that can be.
+func (s *scene) own(t *testing.T, top string) {
+	t.Helper()
+	must(t, filepath.WalkDir(top, func(p string, _ fs.DirEntry, err error) error {
+		if err != nil || os.Getuid() != 0 || p == s.vars["SETUID"] {
+			return err
+		}
+		return os.Lchown(p, s.user.uid, s.user.uid)
+	}))
+	must(t, os.Chmod(s.vars["SETUID"], 0o755|fs.ModeSetuid))
+}
+
+// snapshot tells everything about the trees that no attack may change.
+func (s *scene) snapshot(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for _, tree := range []string{"home", "outside", "ro", "secret", "secretary", "tools", "policy.toml"} {
+		must(t, filepath.WalkDir(s.path(tree), func(p string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, "%s %s", p, d.Type())
+			if d.Type().IsRegular() {
+				text, err := os.ReadFile(p)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(&b, " %d bytes %.40q", len(text), text)
+			}
+			b.WriteByte('\n')
+			return nil
+		}))
+	}
+	return b.String()
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	must(t, err)
+	must(t, os.WriteFile(to, text, 0o755))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

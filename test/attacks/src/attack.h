@@ -1,0 +1,93 @@
+// What every attack shares: one line of answer for each attempt.
+//
+//	RESULT ok NAME               the attempt got what it wanted
+//	RESULT denied ERRNO NAME     the kernel refused it
+//	RESULT killed SIGNAL NAME    the kernel ended the process that tried
+//	RESULT error TEXT            the attempt couldn't be made: never what a test expects
+//
+// Each attempt runs in a process of its own, so that none depends on what another left behind. A program exits 0 when
+// it ran to its end, whatever it got.
+#ifndef ATTACK_H
+#define ATTACK_H
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+__attribute__((unused)) static char **args; // the program's arguments, without its name
+
+__attribute__((unused, noreturn, format(printf, 1, 2))) static void error(const char *format, ...)
+{
+	char text[512];
+	va_list list;
+	va_start(list, format);
+	int e = errno;
+	vsnprintf(text, sizeof(text), format, list);
+	va_end(list);
+	dprintf(1, "RESULT error %s: %s\n", text, strerror(e));
+	_exit(0);
+}
+
+__attribute__((unused)) static void result(const char *name, long rc)
+{
+	if (rc >= 0)
+		dprintf(1, "RESULT ok %s\n", name);
+	else
+		dprintf(1, "RESULT denied %s %s\n", strerrorname_np(errno) ?: "?", name);
+}
+
+// attempt calls f in a new process. f returns at least 0 when it got what it wanted, or -1 with errno.
+__attribute__((unused)) static void attempt(const char *name, long (*f)(void))
+{
+	int status;
+	pid_t pid = fork();
+	if (pid < 0)
+		error("fork");
+	if (pid == 0) {
+		result(name, f());
+		_exit(0);
+	}
+	if (waitpid(pid, &status, 0) < 0)
+		error("waitpid");
+	if (WIFSIGNALED(status))
+		dprintf(1, "RESULT killed SIG%s %s\n", sigabbrev_np(WTERMSIG(status)), name);
+}
+
+// path puts a name beneath a folder; it keeps a few answers apart.
+__attribute__((unused)) static char *path(const char *dir, const char *name)
+{
+	static char buffers[8][4200];
+	static int next;
+	char *b = buffers[next++ % 8];
+	snprintf(b, sizeof(buffers[0]), "%s/%s", dir, name);
+	return b;
+}
+
+// fd_reads says whether a byte can be read from a descriptor that was opened for it.
+__attribute__((unused)) static long fd_reads(int fd)
+{
+	char byte;
+	if (fd < 0)
+		return -1;
+	return read(fd, &byte, 1) < 0 ? -1 : 0;
+}
+
+#endif

@@ -1,0 +1,28 @@
+// Tries: to run a program that may be read but not executed (argument 1) by handing it to the dynamic loader, and by
+// mapping its code executable.
+// Must get: EACCES where the backend sees executable mappings. Landlock has no hook for them: its stated gap.
+// Event: none under landlock, where nothing is refused.
+#include "attack.h"
+
+#if defined(__x86_64__)
+#define LOADER "/lib64/ld-linux-x86-64.so.2"
+#else
+#define LOADER "/lib/ld-linux-aarch64.so.1"
+#endif
+
+static long by_loader(void) { return execl(LOADER, LOADER, args[0], "loader", NULL); }
+
+static long by_mmap(void)
+{
+	int fd = open(args[0], O_RDONLY);
+	if (fd < 0)
+		return -1;
+	return mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED ? -1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	args = argv + 1;
+	attempt("loader", by_loader);
+	attempt("mmap", by_mmap);
+}

@@ -1,0 +1,62 @@
+// Tries: to execute a program (argument 1) from memory, where no path and so no rule reaches it: memfd_create without
+// flags and with MFD_EXEC, then fexecve; a file without a name (O_TMPFILE in the workspace, argument 2).
+// Must get: EACCES or EPERM.
+// Event: syscall memfd_create, reason syscall_denied; for the nameless file fs execute.
+#include "attack.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+static long run(int fd, const char *name)
+{
+	char *a[] = {"noop", (char *)name, NULL}, *env[] = {NULL};
+	return syscall(SYS_execveat, fd, "", a, env, AT_EMPTY_PATH);
+}
+
+static void fill(int to)
+{
+	char block[65536];
+	ssize_t n;
+	int from = open(args[0], O_RDONLY);
+	if (from < 0)
+		error("open %s", args[0]);
+	while ((n = read(from, block, sizeof(block))) > 0)
+		if (write(to, block, n) != n)
+			error("write");
+}
+
+static long memory(unsigned flags, const char *name)
+{
+	int fd = syscall(SYS_memfd_create, "x", flags);
+	if (fd < 0)
+		return -1;
+	fill(fd);
+	return run(fd, name);
+}
+
+static long plain(void) { return memory(0, "memfd"); }
+static long executable(void) { return memory(MFD_EXEC, "memfd-exec"); }
+
+static long nameless(void)
+{
+	char proc[64];
+	int fd, writer = open(args[1], O_TMPFILE | O_RDWR, 0700);
+	if (writer < 0)
+		return -1;
+	fill(writer);
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", writer);
+	fd = open(proc, O_RDONLY);
+	if (fd < 0)
+		return -1;
+	close(writer); // or execve says ETXTBSY
+	return run(fd, "tmpfile");
+}
+
+int main(int argc, char **argv)
+{
+	args = argv + 1;
+	attempt("memfd", plain);
+	attempt("memfd-exec", executable);
+	attempt("tmpfile", nameless);
+}

@@ -1,0 +1,10 @@
+// Tries: to be root. It's the set-user-ID program that setuid.c executes.
+// Must get: the rights of who started it.
+// Event: none of its own.
+#include "attack.h"
+
+int main(void)
+{
+	errno = EPERM;
+	result("became-root", geteuid() == 0 ? 0 : -1);
+}
