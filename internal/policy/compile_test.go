@@ -1,0 +1,296 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Each mistake is one message that names the rule, the value and what to do.
+func TestMistakes(t *testing.T) {
+	many := SourceLayer{}
+	for i := range maxPatternParts + 1 {
+		many.FS = append(many.FS, m(fmt.Sprintf("**/n%d", i), 0))
+	}
+	for _, x := range []struct {
+		layer SourceLayer
+		want  string
+	}{
+		{SourceLayer{FS: []FSRule{p("../x", Read)}}, `p.toml:1:1: fs.1: "../x" leads out of the workspace /w (workspace_escape)`},
+		{SourceLayer{FS: []FSRule{p("out/passwd", Read)}}, `p.toml:1:1: fs.1: "out/passwd" leads out of the workspace through a symlink, to /etc/passwd (workspace_escape)`},
+		{SourceLayer{FS: []FSRule{p("/w/loop", Read)}}, `fs.1: "/w/loop" can't be resolved: too many symlinks`},
+		{SourceLayer{FS: []FSRule{p("dangling", Read)}}, `fs.1: "dangling" leads through a dangling symlink to /w/nowhere/x`},
+		{SourceLayer{FS: []FSRule{p("/secret/x", Read)}}, `"/secret/x" can't be resolved: lstat /secret/x: permission denied`},
+		{SourceLayer{FS: []FSRule{p("a\x00", Read)}}, `NUL`},
+		{SourceLayer{FS: []FSRule{p(strings.Repeat("/a", 129), Read)}}, `deeper than 128 components`},
+		{SourceLayer{FS: []FSRule{p(strings.Repeat("/a", 2049), Read)}}, `longer than 4096 bytes`},
+		{SourceLayer{FS: []FSRule{m("*.rs", Read)}}, `"*.rs" has no "**" component (a match is [BASE/]**/LAST[/NAME…]`},
+		{SourceLayer{FS: []FSRule{m("**", Read)}}, `nothing after "**"`},
+		{SourceLayer{FS: []FSRule{m("**/*", Read)}}, `matches every name`},
+		{SourceLayer{FS: []FSRule{m("**/a*b", Read)}}, `wildcard where none may be, in "a*b"`},
+		{SourceLayer{FS: []FSRule{m("**/*a*", Read)}}, `wildcard where none may be`},
+		{SourceLayer{FS: []FSRule{m("**/a/*.x", Read)}}, `wildcard where none may be, in "*.x"`},
+		{SourceLayer{FS: []FSRule{m("**/a/**/b", Read)}}, `more than one "**"`},
+		{SourceLayer{FS: []FSRule{m("a*/**/b", Read)}}, `wildcard in its BASE`},
+		{SourceLayer{FS: []FSRule{m("**/a/", Read)}}, `empty component`},
+		{SourceLayer{FS: []FSRule{m("**/../a", Read)}}, `".." after "**"`},
+		{SourceLayer{FS: []FSRule{m("**/[ab]", Read)}}, `wildcard where none may be`},
+		{SourceLayer{FS: []FSRule{m("../**/a", Read)}}, `workspace_escape`},
+		{many, `the matcher follows at most 2048`},
+		{SourceLayer{Net: []NetRule{host("", true)}}, `net.1: host: "" is not a host name (a host is a name`},
+		{SourceLayer{Net: []NetRule{host("https://a.com", true)}}, `"https://a.com" is neither a host nor a range`},
+		{SourceLayer{Net: []NetRule{host("a.com:80", true)}}, `"a.com:80" is not a host name`},
+		{SourceLayer{Net: []NetRule{host("*", true)}}, `"*" is not a host name`},
+		{SourceLayer{Net: []NetRule{host("a.*.com", true)}}, `not a host name`},
+		{SourceLayer{Net: []NetRule{host("*.10.0.0.1", true)}}, `no names beneath it`},
+		{SourceLayer{Net: []NetRule{host("10.0.0.1/8", true)}}, `bits beyond its length (write "10.0.0.0/8")`},
+		{SourceLayer{Net: []NetRule{host("10.0.0.0/33", true)}}, `neither a host nor a range`},
+		{SourceLayer{Net: []NetRule{host("::ffff:10.0.0.0/104", true)}}, `IPv4 addresses in IPv6 form`},
+		{SourceLayer{Net: []NetRule{host("fe80::1%eth0", true)}}, `has a zone`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", Port: 65536}}}, `port 65536 isn't between 1 and 65535`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", Scheme: "htps"}}}, `scheme "htps" isn't one of http, https`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", Protocol: "sctp"}}}, `protocol "sctp"`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", Protocol: "udp"}}}, `udp names its port`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", Scheme: "https", Protocol: "udp", Port: 443}}}, `isn't spoken over udp`},
+		{SourceLayer{Net: []NetRule{{Host: "localhost", Listen: true}}}, `listen names its port`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", Listen: true, Port: 80}}}, `can't be listened on`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", Methods: []string{"get"}, Scheme: "http"}}}, `method "get" isn't one in capitals`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", Methods: []string{}, Scheme: "http"}}}, `methods is empty`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", Methods: []string{"GET"}}}}, `methods on https can't be decided without reading what is encrypted (set "tls_intercept = true"`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "/x", Scheme: "https"}}}, `path_prefix on https can't be decided`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "x", Scheme: "http"}}}, `path_prefix "x" isn't a path`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "/a/../b", Scheme: "http"}}}, `read in more than one way`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "/a", Scheme: "ssh"}}}, `mean nothing with scheme "ssh"`},
+		{SourceLayer{Env: []EnvRule{{Name: "A*B"}}}, `env.1: "A*B" has a "*" that isn't its end (a name is exact, or a prefix`},
+		{SourceLayer{Env: []EnvRule{{Name: "**"}}}, `isn't its end`},
+		{SourceLayer{Env: []EnvRule{{Name: ""}}}, `empty name`},
+		{SourceLayer{Env: []EnvRule{{Name: "A=B"}}}, `"A=B" isn't the name of a variable`},
+		{SourceLayer{Commands: []CommandRule{cmd("./git")}}, `commands../git: "./git" isn't the name of a program`},
+		{SourceLayer{Commands: []CommandRule{cmd("git", []string{"**", "x"})}}, `has "**" before its end`},
+		{SourceLayer{Commands: []CommandRule{{Name: "git", Args: [][]string{{"status"}}, HasArgs: true, Match: [][]string{{"git", "status", "-s"}}}}},
+			`commands.git: self-test failed: match ["git", "status", "-s"] isn't accepted by args [["status"]]`},
+		{SourceLayer{Commands: []CommandRule{{Name: "git", NotMatch: [][]string{{"git", "push"}}}}}, `not_match ["git", "push"]: any arguments are accepted`},
+		{SourceLayer{Commands: []CommandRule{{Name: "git", Match: [][]string{{"status"}}}}}, `doesn't begin with "git"`},
+		{SourceLayer{Commands: []CommandRule{{Name: "git", Envs: []string{"A*B"}, HasEnvs: true}}}, `envs: "A*B" has a "*"`},
+	} {
+		_, err := Compile(source(x.layer), machine())
+		var errs Errors
+		switch {
+		case !errors.As(err, &errs):
+			t.Errorf("compiles; want %q", x.want)
+		case len(errs) != 1 || !strings.Contains(err.Error(), x.want):
+			t.Errorf("%d mistakes:\n\t%v\nwant one:\n\t%s", len(errs), err, x.want)
+		}
+	}
+}
+
+func TestEveryMistakeAtOnce(t *testing.T) {
+	_, err := Compile(source(SourceLayer{
+		FS:  []FSRule{p("../x", Read), p("src", Read), m("*.x", 0)},
+		Net: []NetRule{host("a b", true)}, Env: []EnvRule{{Name: "A*B"}},
+		Commands: []CommandRule{cmd("git", []string{"**", "**"})},
+	}), machine())
+	var lines []int
+	for _, e := range err.(Errors) {
+		lines = append(lines, e.Place.Line)
+	}
+	if got := fmt.Sprint(lines); got != "[1 3 4 5 6]" {
+		t.Errorf("lines %s\n%v", got, err)
+	}
+}
+
+func TestOptionalRulesAreLeftOut(t *testing.T) {
+	c := compile(t, SourceLayer{FS: []FSRule{optional(p("/nowhere", Read)), optional(p("loop", Read)), optional(p("../x", Read)), optional(m("/nowhere/**/x", 0)), optional(p("src", Read))}})
+	if n := len(c.Layers[1].FS.Rules()); n != 1 {
+		t.Errorf("%d rules are left", n)
+	}
+}
+
+func TestIDs(t *testing.T) {
+	preset := p("tests", Read)
+	preset.Place = Place{"preset:python", 3, 1}
+	runtime := p("/usr", Read|Execute)
+	runtime.Place = Place{"builtin:runtime", 1, 1}
+	layer := func(a Authority) SourceLayer {
+		return SourceLayer{Authority: a, FS: []FSRule{p(".", Read), preset, p("src", Read)}, Runtime: []FSRule{runtime}, Net: []NetRule{host("a.com", true)},
+			Env: []EnvRule{{Name: "A"}}, Commands: []CommandRule{cmd("git")}, Protect: ProtectOn, Protected: []FSRule{{Match: "**/.git/hooks", Place: Place{"builtin:protect", 1, 1}}}}
+	}
+	var ids []string
+	seen := map[string]bool{}
+	for i, r := range compile(t, layer(Host), layer(Session)).Rules {
+		if seen[r.ID] || int(r.Index) != i {
+			t.Errorf("rule %d has index %d and id %q", i, r.Index, r.ID)
+		}
+		if seen[r.ID] = true; r.Authority != Builtin {
+			ids = append(ids, r.ID)
+		}
+	}
+	want := "host.runtime.1 host.fs.1 host.python.fs.1 host.fs.2 host.protect.1 host.net.1 host.env.1 host.commands.git " +
+		"runtime.1 fs.1 python.fs.1 fs.2 protect.1 net.1 env.1 commands.git"
+	if got := strings.Join(ids, " "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestText(t *testing.T) {
+	c := compile(t, SourceLayer{
+		FS:       []FSRule{p(`a"b`, Read|Write), m("**/x*", Create|Delete), unprotected(p("c", 0))},
+		Net:      []NetRule{{Host: "a.com", Scheme: "http", Port: 80, PathPrefix: "/x", Methods: []string{"GET"}, Allow: true}},
+		Env:      []EnvRule{{Name: "A*", Read: true}},
+		Commands: []CommandRule{cmd("git", []string{"status", "**"}), cmd("/usr/bin/git")},
+	})
+	var got []string
+	for _, r := range c.Rules[len(own):] {
+		got = append(got, r.Text)
+	}
+	want := []string{
+		`{ path = "a\"b", read = true, write = true }`, `{ match = "**/x*", create = true, delete = true }`, `{ path = "c", unprotect = true }`,
+		`{ host = "a.com", scheme = "http", port = 80, path_prefix = "/x", methods = ["GET"], allow = true }`, `{ name = "A*", read = true }`,
+		`access.commands.git = { args = [["status", "**"]] }`, `access.commands."/usr/bin/git" = {}`,
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestDigest(t *testing.T) {
+	base := func() *Source {
+		s := source(SourceLayer{FS: []FSRule{p(".", Read), p("src", Read|Write)}, Runtime: []FSRule{p("/usr", Read)},
+			Commands: []CommandRule{cmd("git"), cmd("python3")}, Env: []EnvRule{{Name: "A"}, {Name: "B"}}})
+		s.Layers[0].Runtime[0].Place.File = "builtin:runtime"
+		return s
+	}
+	digest := func(change func(*Source)) string {
+		s := base()
+		change(s)
+		c, err := Compile(s, machine())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Digest
+	}
+	want := digest(func(*Source) {})
+	for name, change := range map[string]func(*Source){
+		"another TMPDIR":    func(s *Source) { s.TmpDir = "/tmp/tg" },
+		"another file name": func(s *Source) { s.Layers[0].FS[0].Place.File = "other.toml"; s.Name = "other" },
+		"policy files":      func(s *Source) { s.Files = []string{"/w/README.md"} },
+		"order of commands": func(s *Source) { c := s.Layers[0].Commands; c[0], c[1] = c[1], c[0] },
+		"another spelling":  func(s *Source) { s.Layers[0].FS[1].Path = "./link/" },
+	} {
+		if digest(change) != want {
+			t.Errorf("%s changes the digest", name)
+		}
+	}
+	for name, change := range map[string]func(*Source){
+		"a capability":   func(s *Source) { s.Layers[0].FS[0].Caps = 0 },
+		"order of rules": func(s *Source) { f := s.Layers[0].FS; f[0], f[1] = f[1], f[0] },
+		"a default":      func(s *Source) { s.Layers[0].Defaults[Net] = Deny },
+		"an authority":   func(s *Source) { s.Layers[0].Authority = Host },
+		"a limit":        func(s *Source) { s.Limits.Pids.N = 5 },
+		"a command":      func(s *Source) { s.Layers[0].Commands[0].HasArgs = true },
+		"namespaces":     func(s *Source) { s.Layers[0].Namespaces = true },
+	} {
+		if digest(change) == want {
+			t.Errorf("%s doesn't change the digest", name)
+		}
+	}
+}
+
+func TestOwnFilesAndPolicyFiles(t *testing.T) {
+	sys := machine()
+	sys["/w/p.toml"] = "-> q/r.toml"
+	sys["/w/q"], sys["/w/q/r.toml"] = "dir", "file"
+	src := source(SourceLayer{FS: []FSRule{p("/", AllCaps)}})
+	src.Files = []string{"/w/p.toml"}
+	c, err := Compile(src, sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/etc/toolguard/policy.d/x.toml", "/run/toolguard/toolguard.sock", "/var/lib/toolguard", "/sys/fs/bpf/toolguard/x", "/w/p.toml", "/w/q/r.toml"} {
+		for _, cap := range []Caps{Create, Update, Delete} {
+			if v := c.CheckFS(path, cap); v.Reason != Protected {
+				t.Errorf("%s %s: %+v", cap, path, v)
+			}
+		}
+		if v := c.CheckFS(path, Read); !v.Allow {
+			t.Errorf("read %s: %+v", path, v)
+		}
+	}
+	if v := c.CheckRename(Move{Old: "/w/q", New: "/w/z", OldDir: true}); v.Reason != NoGain {
+		t.Errorf("the folder of a policy file: %+v", v)
+	}
+}
+
+func TestProtect(t *testing.T) {
+	c := compile(t, SourceLayer{FS: []FSRule{p(".", Read|Write), unprotected(p("mine/.git", Read|Write)), p("ro", Read)},
+		Protect: ProtectOn, Protected: []FSRule{m("**/.git/hooks", 0), m("**/.envrc", 0)}})
+	for _, x := range []struct {
+		path string
+		want Caps
+		why  Reason
+	}{
+		{"/w/.git/hooks/pre-push", Read, Protected}, {"/w/.git/hooks", Read, Protected}, {"/w/a/b/.git/hooks/x/y", Read, Protected}, {"/w/.envrc", Read, Protected},
+		{"/w/.git/objects", Read | Write, Allowed}, {"/w/hooks", Read | Write, Allowed}, {"/w/mine/.git/hooks/x", Read | Write, Allowed}, {"/w/ro/.envrc", Read, RuleDenies},
+	} {
+		if got := c.Caps(x.path); got != x.want {
+			t.Errorf("%s: %s, want %s", x.path, got, x.want)
+		}
+		if v := c.CheckFS(x.path, Update); v.Reason != x.why {
+			t.Errorf("%s: %+v, want %s", x.path, v, x.why)
+		}
+	}
+}
+
+func TestTargetsInProc(t *testing.T) {
+	c := compile(t, SourceLayer{FS: []FSRule{p("/proc/self", Read), p(".", Read)}})
+	for in, want := range map[string]string{
+		"/proc/self/status": "/proc/self/status", "/proc/thread-self/status": "/proc/thread-self/status", "/etc/mtab": "/proc/self/mounts",
+		"/proc/self/root/etc/shadow": "/etc/shadow", "/proc/self/task/7/root/etc/shadow": "/etc/shadow", "/proc/self/fd": "/proc/self/fd", "/dev/fd": "/proc/self/fd",
+		"/proc/4711/status": "/proc/4711/status", "/proc/self/../4711/status": "/proc/4711/status", "/proc/self/net/tcp": "/proc/self/net/tcp",
+		"/proc/self/fd/3": "", "/proc/self/cwd/x": "", "/proc/self/exe": "", "/proc/4711/root/etc/shadow": "", "/dev/stdin": "", "/proc/self/task/7/fd/0": "", "/proc/self/ns/net": "",
+	} {
+		got, err := c.ResolveTarget(machine(), in, true)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v, want %q", in, got, err, want)
+		}
+	}
+	if r := c.Layers[1].FS.Rules()[0].FS; r.Path != "/proc/self" {
+		t.Errorf("the rule is for %s", r.Path)
+	}
+}
+
+func TestLimitsOfPaths(t *testing.T) {
+	c := compile(t, SourceLayer{FS: []FSRule{p("/", AllCaps)}})
+	for path, ok := range map[string]bool{
+		strings.Repeat("/a", 128): true, strings.Repeat("/a", 129): false, "/" + strings.Repeat("a", 4095): true, "/" + strings.Repeat("a", 4096): false,
+		"": false, "a": false, "/a/": false, "//": false, "/a//b": false, "/.": false, "/a/..": false, "/a/./b": false, "/a\x00": false, "/": true, "/...": true, "/.a": true,
+	} {
+		if v := c.CheckFS(path, Read); v.Allow != ok || !ok && v.Reason != PathUnresolved {
+			t.Errorf("%.20q (%d bytes): %+v", path, len(path), v)
+		}
+	}
+}
+
+func TestCommands(t *testing.T) {
+	c := compile(t, SourceLayer{Commands: []CommandRule{
+		cmd("git", []string{"status", "**"}, []string{"diff", "**"}, []string{"log"}), cmd("python3"), cmd("missing"),
+		{Name: "/usr/bin/notes"},
+	}})
+	for _, x := range []struct {
+		argv []string
+		want Reason
+	}{
+		{[]string{"git", "status"}, Allowed}, {[]string{"git", "status", "-s"}, Allowed}, {[]string{"git", "log"}, Allowed}, {[]string{"/bin/git", "log"}, Allowed},
+		{[]string{"git", "log", "-1"}, ArgsNotListed}, {[]string{"git"}, ArgsNotListed}, {[]string{"git", "push"}, ArgsNotListed}, {[]string{"git", "statusx"}, ArgsNotListed},
+		{[]string{"python3", "x.py"}, Allowed}, {[]string{"python3.11"}, Allowed}, {[]string{"missing"}, CommandNotListed}, {[]string{"/usr/bin/notes"}, CommandNotListed}, {nil, CommandNotListed},
+	} {
+		if v, a := c.Ask(machine(), Question{Resource: Commands, Argv: x.argv}); v.Reason != x.want {
+			t.Errorf("%q: %+v, want %s", x.argv, a, x.want)
+		}
+	}
+	both := compile(t, SourceLayer{FS: []FSRule{p(".", Read)}, Commands: []CommandRule{cmd("git")}})
+	if v, a := both.Ask(machine(), Question{Resource: Commands, Argv: []string{"git"}}); v.Allow || a.Note == "" {
+		t.Errorf("fs must agree too: %+v", a)
+	}
+}
