@@ -118,7 +118,7 @@ func TestPackageComments(t *testing.T) {
 	for _, p := range packages(t, "linux") {
 		want := `^Package ` + p.Name + ` `
 		if p.Name == "main" {
-			want = `^(Command |(?i))` + filepath.Base(p.Dir) + ` ` // or the program's name, capitalized
+			want = `^(Command )?(?i:` + filepath.Base(p.Dir) + `) ` // or the program's name, capitalized
 		}
 		if len(p.GoFiles) > 0 && !regexp.MustCompile(want).MatchString(p.Doc) {
 			t.Errorf("%s: its comment begins with %.60q and doesn't match %s", p.ImportPath, p.Doc, want)
