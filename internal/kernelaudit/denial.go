@@ -28,7 +28,7 @@ type Denial struct {
 	Exe, Comm string
 
 	Call  Call
-	Errno syscall.Errno // as the system call returned it; 0: not told
+	Errno syscall.Errno // as the system call returned it; 0: not told, as always with seccomp
 
 	// Landlock only.
 	Domain   uint64   // which domain refused
@@ -44,7 +44,7 @@ type Denial struct {
 
 	// Seccomp only.
 	Signal int    // the signal that killed the process; 0: the call only failed
-	Action uint32 // SECCOMP_RET_… without its data
+	Action uint32 // SECCOMP_RET_…; which errno a call failed with isn't told
 }
 
 // Call is a system call. Known is false when there was no record of it.
@@ -91,12 +91,10 @@ func endpoint(r *record, addr, port string) string {
 
 // decodeSeccomp reads a SECCOMP record.
 func decodeSeccomp(r *record) (*Denial, error) {
-	const actionMask = 0xffff0000 // SECCOMP_RET_ACTION_FULL
 	d := decoder{r: r}
 	for _, k := range []string{"ses", "pid", "syscall", "arch", "code"} {
 		d.need(k)
 	}
-	code := uint32(d.number("code", 0, 0))
 	n := &Denial{
 		Time: r.time, Serial: r.serial, Source: Seccomp,
 		PID:     int(d.number("pid", 10, 0)),
@@ -106,11 +104,7 @@ func decodeSeccomp(r *record) (*Denial, error) {
 		Comm:    d.text("comm"),
 		Call:    Call{Arch: uint32(d.number("arch", 16, 0)), Number: int(d.number("syscall", 10, 0)), Known: true},
 		Signal:  int(d.number("sig", 10, 0)),
-		Action:  code & actionMask,
-	}
-	const retErrno = 0x00050000
-	if n.Action == retErrno {
-		n.Errno = syscall.Errno(code &^ actionMask)
+		Action:  uint32(d.number("code", 0, 0)), // Linux logs the action without its data: no errno
 	}
 	return n, d.err
 }

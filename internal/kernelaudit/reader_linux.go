@@ -36,6 +36,7 @@ type Reader struct {
 	hold *hold
 	done chan struct{}
 
+	closing  sync.Once
 	ordering sync.Mutex // one question at a time on control
 	control  int
 
@@ -122,9 +123,13 @@ func proofError(err error) error {
 
 // Close stops reading. The last reader on the machine puts auditing back as it was found.
 func (r *Reader) Close() error {
-	r.log.Close()
-	<-r.done
-	return r.shut()
+	err := os.ErrClosed
+	r.closing.Do(func() {
+		r.log.Close()
+		<-r.done
+		err = r.shut()
+	})
+	return err
 }
 
 func (r *Reader) shut() error {
@@ -144,9 +149,6 @@ func (r *Reader) run() {
 	buf := make([]byte, 64<<10)
 	for {
 		m, err := receive(r.conn, buf)
-		if errors.Is(err, os.ErrClosed) {
-			return
-		}
 		r.mu.Lock()
 		switch {
 		case err == nil:
@@ -155,8 +157,11 @@ func (r *Reader) run() {
 			r.asm.flush()
 		case errors.Is(err, unix.ENOBUFS):
 			r.overflow++
-		default:
+		case errors.Is(err, errMalformed):
 			r.unread++
+		default: // closed, or broken, which every mark from now on reports
+			r.mu.Unlock()
+			return
 		}
 		var until time.Time
 		if len(r.asm.order) > 0 {
@@ -293,6 +298,8 @@ func (r *Reader) mark(ctx context.Context) error {
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-r.done:
+			return os.ErrClosed
 		case <-time.After(proofTime / 4): // the mark itself may have been dropped
 		}
 	}

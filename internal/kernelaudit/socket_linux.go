@@ -70,8 +70,11 @@ func receive(conn syscall.RawConn, buf []byte) (m message, err error) {
 			n, from, err = unix.Recvfrom(int(fd), buf, unix.MSG_DONTWAIT)
 			return err != unix.EAGAIN && err != unix.EINTR
 		})
-		if rerr != nil {
+		if errors.Is(rerr, os.ErrDeadlineExceeded) {
 			return m, rerr
+		}
+		if rerr != nil {
+			return m, os.ErrClosed // the poller's own error for it isn't public
 		}
 		if err != nil {
 			return m, os.NewSyscallError("recvfrom", err)
@@ -91,8 +94,8 @@ func parseMessage(b []byte) (message, error) {
 	return message{kind: binary.NativeEndian.Uint16(b[4:]), data: b[headerLen:]}, nil
 }
 
-// order sends one message on the control socket and waits for the kernel's acknowledgement. A message of the wanted
-// kind that comes before it is returned.
+// order sends one message on the control socket and waits for the kernel's acknowledgement and, unless want is 0, for
+// an answer of that kind, which may come later.
 func order(fd int, kind uint16, data []byte, want uint16) ([]byte, error) {
 	b := make([]byte, headerLen, headerLen+len(data))
 	*(*unix.NlMsghdr)(unsafe.Pointer(&b[0])) = unix.NlMsghdr{
@@ -106,6 +109,7 @@ func order(fd int, kind uint16, data []byte, want uint16) ([]byte, error) {
 
 func acknowledged(fd int, want uint16) (answer []byte, err error) {
 	buf := make([]byte, 16<<10)
+	done := false
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
 		n, from, err := unix.Recvfrom(fd, buf, 0)
 		if err == unix.EINTR {
@@ -127,6 +131,9 @@ func acknowledged(fd int, want uint16) (answer []byte, err error) {
 			if code := int32(binary.NativeEndian.Uint32(m.data)); code != 0 {
 				return nil, syscall.Errno(-code)
 			}
+			done = true
+		}
+		if done && (want == 0 || answer != nil) {
 			return answer, nil
 		}
 	}

@@ -1,0 +1,204 @@
+package kernelaudit
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// holdUntilKilled says when it has a reader, and keeps it.
+func holdUntilKilled() error {
+	if _, err := Open(); err != nil {
+		return err
+	}
+	fmt.Println("open")
+	select {}
+}
+
+// alone waits until nobody on the machine holds auditing, and returns its state then.
+func alone(t *testing.T) status {
+	t.Helper()
+	reader(t).Close()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if s, free := unheld(t); free {
+			return s
+		}
+	}
+	t.Skip("somebody else on this machine uses auditing all the time")
+	return status{}
+}
+
+// unheld reads the state, if nobody holds it.
+func unheld(t *testing.T) (s status, free bool) {
+	t.Helper()
+	users, err := os.OpenFile(stateDir+"/users", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer users.Close()
+	if flock(users, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return s, false
+	}
+	return now(t), true
+}
+
+func now(t *testing.T) status {
+	t.Helper()
+	fd, err := openControl()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	s, err := getStatus(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func startHolder(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(self(t))
+	cmd.Env = append(os.Environ(), actionVar+"=hold")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || strings.TrimSpace(line) != "open" {
+		t.Fatalf("holder said %q, %v", line, err)
+	}
+	return cmd
+}
+
+// TestLastOneRestores also with users that are killed before and after.
+func TestLastOneRestores(t *testing.T) {
+	before := alone(t)
+	if before.Enabled != 0 {
+		t.Skip("needs a machine on which auditing is off")
+	}
+	first := startHolder(t)
+	second, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := now(t); s.Enabled != 1 || s.BacklogLimit != wantBacklog {
+		t.Errorf("while held: %+v", s)
+	}
+	first.Process.Kill()
+	first.Wait()
+	if s := now(t); s.Enabled != 1 {
+		t.Errorf("after one of two was killed: %+v", s)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, free := unheld(t); free && (s.Enabled != before.Enabled || s.BacklogLimit != before.BacklogLimit) {
+		t.Errorf("after the last one: %+v, before: %+v", s, before)
+	}
+
+	last := startHolder(t)
+	last.Process.Kill()
+	last.Wait()
+	third, err := Open() // finds auditing on, but knows that it was off
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := third.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, free := unheld(t); free && (s.Enabled != before.Enabled || s.BacklogLimit != before.BacklogLimit) {
+		t.Errorf("after a crash: %+v, before: %+v", s, before)
+	}
+}
+
+func TestStateFolderIsOurs(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	base := t.TempDir()
+	for name, prepare := range map[string]func(string) error{
+		"another user's": func(p string) error { os.Mkdir(p, 0o700); return os.Chown(p, 65534, 65534) },
+		"writable":       func(p string) error { os.Mkdir(p, 0o700); return os.Chmod(p, 0o770) },
+		"a symlink":      func(p string) error { return os.Symlink(base, p) },
+		"a file":         func(p string) error { return os.WriteFile(p, nil, 0o600) },
+	} {
+		parent := filepath.Join(base, name)
+		if err := prepare(parent); err != nil {
+			t.Fatal(err)
+		}
+		if root, err := openState(parent + "/audit"); err == nil {
+			root.Close()
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	root, err := openState(base + "/good/audit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root.Close()
+}
+
+// TestFreshSessionIsTheThreads: other threads of the process keep what they have.
+func TestFreshSessionIsTheThreads(t *testing.T) {
+	reader(t)
+	runtime.LockOSThread() // so that no goroutine below gets this thread
+	defer runtime.UnlockOSThread()
+	const sessionid = "/proc/thread-self/sessionid"
+	mine, err := readNumber(sessionid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan uint32)
+	for range 2 {
+		go func() {
+			runtime.LockOSThread()
+			id, err := FreshSession()
+			if err != nil {
+				t.Error(err)
+			}
+			got <- id
+		}()
+	}
+	a, b := <-got, <-got
+	after, err := readNumber(sessionid)
+	if a == b || a == NoSession || b == NoSession || after != mine || err != nil {
+		t.Errorf("%d and %d, this thread %d then %d, %v", a, b, mine, after, err)
+	}
+}
+
+func TestOpenSaysWhatIsMissing(t *testing.T) {
+	if os.Getuid() != 0 {
+		_, err := Open()
+		if err == nil || !strings.Contains(err.Error(), "CAP_AUDIT") {
+			t.Errorf("%v", err)
+		}
+		return
+	}
+	done := make(chan error)
+	go func() { // this thread alone loses the capability, and ends
+		runtime.LockOSThread()
+		hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var data [2]unix.CapUserData
+		if err := unix.Capset(&hdr, &data[0]); err != nil {
+			t.Error(err)
+		}
+		_, err := Open()
+		done <- err
+	}()
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "CAP_AUDIT_") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,275 @@
+package kernelaudit
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestShortLivedProcess(t *testing.T) {
+	r := reader(t)
+	secret := touchFile(t, deniedDir(t)+"/secret")
+	var s session
+	if err := s.run(r, self(t), "read-denied", secret); err != nil {
+		t.Fatal(err)
+	}
+	d := only(t, s, secret)
+	exe := self(t)
+	comm := filepath.Base(exe)
+	comm = comm[:min(len(comm), 15)]
+	if d.PID != s.pid || d.PPID != os.Getpid() || d.UID != os.Getuid() || d.Exe != exe || d.Comm != comm || d.Session != s.id {
+		t.Errorf("who: %+v\nwant pid %d of %d, %s", d, s.pid, os.Getpid(), exe)
+	}
+	if d.Errno != syscall.EACCES || !d.Call.Known || d.Call.Number != unix.SYS_OPENAT || d.Nested {
+		t.Errorf("what: %+v", d)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(secret, &st); err != nil || d.Inode != st.Ino {
+		t.Errorf("inode %d, want %d (%v)", d.Inode, st.Ino, err)
+	}
+}
+
+// only returns the one refusal that concerns a path.
+func only(t *testing.T, s session, path string) Denial {
+	t.Helper()
+	var found []Denial
+	for _, d := range s.denials {
+		if d.Path == path {
+			found = append(found, d)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d refusals of %q, want one; in all: %+v", len(found), path, s.denials)
+	}
+	if !s.totals.Exact || s.totals.Missing != 0 {
+		t.Errorf("totals %+v", s.totals)
+	}
+	return found[0]
+}
+
+// TestNothingRefused is the control of every other test: what is allowed leaves no trace.
+func TestNothingRefused(t *testing.T) {
+	r := reader(t)
+	allowed := touchFile(t, t.TempDir()+"/open")
+	var s session
+	if err := s.run(r, self(t), "read-ok", allowed); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range s.denials {
+		if d.Path == allowed {
+			t.Errorf("refused: %+v", d)
+		}
+	}
+}
+
+// TestHostileNames gives files and programs names that would forge fields if they were written as they are.
+func TestHostileNames(t *testing.T) {
+	r := reader(t)
+	dir := deniedDir(t)
+	for i, name := range []string{
+		"a b", "new\nline", `qu"ote`, `" ino=1 dev="x`, "\x1b[31mred", "\xff\xfe", "tab\t", "(null)", "<too_long>",
+		"ses=1 pid=1", "=", " ", "2F746D70", "audit(1.1:1): domain=1", strings.Repeat("x", 255),
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			exe := filepath.Join(t.TempDir(), name)
+			copyFile(t, self(t), exe)
+			secret := touchFile(t, filepath.Join(dir, name))
+			var s session
+			if err := s.run(r, exe, "read-denied", secret); err != nil {
+				t.Fatal(err)
+			}
+			d := only(t, s, secret)
+			if d.PID != s.pid || d.Session != s.id || d.Exe != exe || d.Comm != name[:min(len(name), 15)] {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+// TestNamesAreDirectories pins down what the kernel tells of operations on names.
+func TestNamesAreDirectories(t *testing.T) {
+	r := reader(t)
+	dir := deniedDir(t)
+	touchFile(t, dir+"/file")
+	if err := os.Mkdir(dir+"/sub", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var s session
+	if err := s.run(r, self(t), "names", dir); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range s.denials {
+		if rel, ok := strings.CutPrefix(d.Path, dir); ok {
+			got = append(got, strings.Join(d.Blockers, ",")+" "+rel)
+		}
+	}
+	want := []string{
+		"fs.make_reg ", "fs.make_dir ", "fs.make_sym ", "fs.make_fifo ", "fs.remove_file ", "fs.remove_dir ",
+		"fs.remove_file,fs.make_reg ",
+		"fs.remove_file,fs.refer ", "fs.make_reg,fs.refer /sub",
+		"fs.refer ", "fs.make_reg,fs.refer /sub",
+		"fs.truncate /file", "fs.write_file /file",
+	}
+	if a, b := strings.Join(got, "\n"), strings.Join(want, "\n"); a != b {
+		t.Errorf("got\n%s\nwant\n%s", a, b)
+	}
+}
+
+func TestScopesAndPorts(t *testing.T) {
+	r := reader(t)
+	l, err := net.Listen("unix", fmt.Sprintf("@toolguard\n\" test %d", os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	other := exec.Command("sleep", "60")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer other.Wait()
+	defer other.Process.Kill()
+
+	find := func(action, arg, blocker string) Denial {
+		var s session
+		if err := s.run(r, self(t), action, arg); err != nil {
+			t.Fatal(action, err)
+		}
+		for _, d := range s.denials {
+			if d.Blockers != nil && d.Blockers[0] == blocker {
+				return d
+			}
+		}
+		t.Fatalf("%s: no %s in %+v", action, blocker, s.denials)
+		return Denial{}
+	}
+	if d := find("signal-denied", fmt.Sprint(other.Process.Pid), "scope.signal"); d.PeerPID != other.Process.Pid || d.PeerComm != "sleep" ||
+		d.Errno != syscall.EPERM {
+		t.Errorf("signal: %+v", d)
+	}
+	if d := find("abstract-denied", l.Addr().String(), "scope.abstract_unix_socket"); d.Path != "\x00"+l.Addr().String()[1:] {
+		t.Errorf("abstract socket: %+v", d)
+	}
+	if d := find("tcp-denied", "", "net.connect_tcp"); d.Remote != "127.0.0.1:9" {
+		t.Errorf("connect: %+v", d)
+	}
+	if d := find("tcp-denied", "", "net.bind_tcp"); !strings.HasSuffix(d.Local, ":9999") {
+		t.Errorf("bind: %+v", d)
+	}
+}
+
+func TestSeccomp(t *testing.T) {
+	r := reader(t)
+	var s session
+	if err := s.run(r, self(t), "seccomp"); err != nil {
+		t.Fatal(err)
+	}
+	var found []Denial
+	for _, d := range s.denials {
+		if d.Source == Seccomp {
+			found = append(found, d)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%+v", s.denials)
+	}
+	d := found[0]
+	if d.PID != s.pid || d.Session != s.id || d.Exe != self(t) || d.Call.Number != unix.SYS_GETPRIORITY ||
+		d.Action != retErrno || d.Signal != 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestNested tells the policy's refusals from those that a program asked for itself.
+func TestNested(t *testing.T) {
+	r := reader(t)
+	file := touchFile(t, t.TempDir()+"/file")
+	var s session
+	if err := s.run(r, self(t), "nested", file); err != nil {
+		t.Fatal(err)
+	}
+	if d := only(t, s, file); !d.Nested {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestTwoSessions runs two at the same time: each gets its own, all of it, and nothing else.
+func TestTwoSessions(t *testing.T) {
+	r := reader(t)
+	const each = 1000
+	var wg sync.WaitGroup
+	for i := range 2 {
+		secret := touchFile(t, deniedDir(t)+fmt.Sprint("/", i))
+		wg.Go(func() {
+			var s session
+			if err := s.run(r, self(t), "flood", secret, fmt.Sprint(each)); err != nil {
+				t.Error(err)
+			}
+			mine := 0
+			for _, d := range s.denials {
+				switch {
+				case d.Path == secret:
+					mine++
+				case strings.HasPrefix(d.Path, "/var/tmp/toolguard-denied-"):
+					t.Errorf("the other session's: %+v", d)
+					return
+				}
+			}
+			if uint64(mine)+s.totals.Missing < each {
+				t.Errorf("%d of %d, %+v", mine, each, s.totals)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestFlood: everything is delivered when nobody stands in the way.
+func TestFlood(t *testing.T) {
+	const n = 10000
+	r := reader(t)
+	secret := touchFile(t, deniedDir(t)+"/secret")
+	var s session
+	if err := s.run(r, self(t), "flood", secret, fmt.Sprint(n)); err != nil {
+		t.Fatal(err)
+	}
+	if !s.totals.Exact || counted(s, secret)+s.totals.Missing != n {
+		t.Errorf("%d came of %d: %+v", counted(s, secret), n, s.totals)
+	}
+}
+
+// counted is how many refusals of a path came.
+func counted(s session, path string) (n uint64) {
+	for _, d := range s.denials {
+		if d.Path == path {
+			n++
+		}
+	}
+	return n
+}
+
+// TestOverflowIsCounted stops reading until the flood is over, with a socket that holds next to nothing.
+func TestOverflowIsCounted(t *testing.T) {
+	const n = 10000
+	r := reader(t)
+	err := r.conn.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 16<<10) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := touchFile(t, deniedDir(t)+"/secret")
+	over := make(chan struct{})
+	s := session{first: func() { <-over }, ended: func() { close(over) }}
+	if err := s.run(r, self(t), "flood", secret, fmt.Sprint(n)); err != nil {
+		t.Fatal(err)
+	}
+	if s.totals.Missing == 0 || s.totals.Why == "" || !s.totals.Exact || s.totals.Delivered+s.totals.Missing != n {
+		t.Errorf("%+v of %d", s.totals, n)
+	}
+}

@@ -1,0 +1,371 @@
+package kernelaudit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The test binary is its own guarded command: with actionVar set it does one thing and exits.
+const actionVar = "TOOLGUARD_TEST_ACTION"
+
+func TestMain(m *testing.M) {
+	if a := os.Getenv(actionVar); a != "" {
+		if err := act(a, os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// act does what a test asked for, and succeeds when the outcome is the one that the name says.
+func act(action string, args []string) error {
+	switch action {
+	case "read-ok":
+		_, err := os.ReadFile(args[0])
+		return err
+	case "read-denied":
+		_, err := os.ReadFile(args[0])
+		return want(err, unix.EACCES)
+	case "flood":
+		return flood(args)
+	case "names":
+		return changeNames(args[0])
+	case "signal-denied":
+		pid, _ := strconv.Atoi(args[0])
+		return want(unix.Kill(pid, unix.SIGCONT), unix.EPERM)
+	case "abstract-denied":
+		_, err := net.Dial("unix", args[0])
+		return want(err, unix.EPERM)
+	case "tcp-denied":
+		return tcp()
+	case "seccomp":
+		return useSeccomp()
+	case "nested":
+		if err := restrict(nil, unix.LANDLOCK_ACCESS_FS_READ_FILE, 0, 0); err != nil {
+			return err
+		}
+		// The restriction holds for one thread, and needs logging for the program that made it: the default.
+		_, err := os.ReadFile(args[0])
+		return want(err, unix.EACCES)
+	case "hold":
+		return holdUntilKilled()
+	}
+	return fmt.Errorf("unknown action %q", action)
+}
+
+func want(got, errno error) error {
+	if !errors.Is(got, errno) {
+		return fmt.Errorf("got %v, want %v", got, errno)
+	}
+	return nil
+}
+
+// flood opens a path that is denied as often as it is told, from several threads.
+func flood(args []string) error {
+	n, _ := strconv.Atoi(args[1])
+	var wg sync.WaitGroup
+	errs := make(chan error, 4)
+	for range 4 {
+		wg.Go(func() {
+			for range n / 4 {
+				if _, err := unix.Open(args[0], unix.O_RDONLY, 0); err != unix.EACCES {
+					errs <- fmt.Errorf("open: %v", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	return <-errs
+}
+
+// changeNames tries everything that changes a directory entry.
+func changeNames(dir string) error {
+	file, sub := dir+"/file", dir+"/sub"
+	for _, try := range []struct {
+		name string
+		err  error
+	}{
+		{"create", touch(dir + "/new")},
+		{"mkdir", unix.Mkdir(dir+"/newdir", 0o755)},
+		{"symlink", unix.Symlink("x", dir+"/link")},
+		{"fifo", unix.Mkfifo(dir+"/fifo", 0o600)},
+		{"unlink", unix.Unlink(file)},
+		{"rmdir", unix.Rmdir(sub)},
+		{"rename", unix.Rename(file, dir+"/other")},
+		{"rename away", unix.Rename(file, sub+"/other")},
+		{"link", unix.Link(file, sub+"/other")},
+		{"truncate", unix.Truncate(file, 0)},
+		{"write", writeTo(file)},
+	} {
+		if try.err != unix.EACCES {
+			return fmt.Errorf("%s: %v", try.name, try.err)
+		}
+	}
+	return nil
+}
+
+func touch(path string) error {
+	_, err := unix.Open(path, unix.O_CREAT|unix.O_WRONLY, 0o600)
+	return err
+}
+
+func writeTo(path string) error {
+	_, err := unix.Open(path, unix.O_WRONLY, 0)
+	return err
+}
+
+func tcp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	if err := want(unix.Connect(fd, &unix.SockaddrInet4{Port: 9, Addr: [4]byte{127, 0, 0, 1}}), unix.EACCES); err != nil {
+		return err
+	}
+	fd6, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	return want(unix.Bind(fd6, &unix.SockaddrInet6{Port: 9999}), unix.EACCES)
+}
+
+// retErrno is SECCOMP_RET_ERRNO.
+const retErrno = 0x00050000
+
+// useSeccomp refuses itself getpriority with ENOSYS, logs it, and calls it.
+func useSeccomp() error {
+	runtime.LockOSThread()
+	nr := uint32(unix.SYS_GETPRIORITY)
+	filter := []unix.SockFilter{
+		{Code: 0x20, K: 0},             // load the number
+		{Code: 0x15, Jf: 1, K: nr},     // not this one: skip
+		{Code: 0x06, K: retErrno | 38}, // ENOSYS
+		{Code: 0x06, K: 0x7fff0000},    // allow
+	}
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	const setModeFilter, flagLog = 1, 2
+	if _, _, e := unix.RawSyscall(unix.SYS_SECCOMP, setModeFilter, flagLog, uintptr(unsafe.Pointer(&prog))); e != 0 {
+		return e
+	}
+	_, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	return want(err, unix.ENOSYS)
+}
+
+// restrict puts the calling thread, which the caller has locked or never leaves, into a new Landlock domain.
+func restrict(granted []string, fsRights, netRights, scopes uint64) error {
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: fsRights, Handled_access_net: netRights, Scoped: scopes}
+	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	if e != 0 {
+		return fmt.Errorf("create ruleset: %w", e)
+	}
+	defer unix.Close(int(fd))
+	for _, p := range granted {
+		if err := grant(int(fd), p, fsRights); err != nil {
+			return fmt.Errorf("grant %s: %w", p, err)
+		}
+	}
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	const logNewExec = 1 << 1 // LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON
+	if _, _, e := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, logNewExec, 0); e != 0 {
+		return fmt.Errorf("restrict: %w", e)
+	}
+	return nil
+}
+
+func grant(ruleset int, path string, rights uint64) error {
+	at, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	var st unix.Stat_t
+	if err := unix.Fstat(at, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		rights &= unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
+			unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(at)}
+	_, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if e != 0 {
+		return e
+	}
+	return nil
+}
+
+const (
+	allFS     = 1<<16 - 1 // ABI 5
+	allNet    = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	allScopes = 1<<2 - 1
+)
+
+// deniedDir makes a folder that sessions may not touch.
+func deniedDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "toolguard-denied-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// session is one guarded run, started as the launch starts it: a locked thread gets an audit session, restricts
+// itself, and forks.
+type session struct {
+	id      uint32
+	pid     int
+	denials []Denial
+	totals  Totals
+
+	first func() // called with the first refusal, if set
+	ended func() // called when the command has ended, if set
+}
+
+// run starts the test binary with an action, in a session of its own, and waits for what was refused; everything but
+// /var and /run is granted.
+func (s *session) run(r *Reader, exe, action string, args ...string) error {
+	var w *Watch
+	done := make(chan error)
+	go func() { // the thread is never unlocked, so it ends with the goroutine, and its hold on the domain with it
+		runtime.LockOSThread()
+		var err error
+		w, err = s.start(r, exe, action, args)
+		done <- err
+	}()
+	err := <-done
+	if w != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		s.totals = w.Finish(ctx)
+	}
+	return err
+}
+
+// start runs the command to its end on the calling thread, which stays restricted.
+func (s *session) start(r *Reader, exe, action string, args []string) (w *Watch, err error) {
+	if s.id, err = FreshSession(); err != nil {
+		return nil, err
+	}
+	w, err = r.Watch(Session{Audit: s.id}, s.take)
+	if err != nil {
+		return nil, err
+	}
+	granted, err := grants()
+	if err != nil {
+		return w, err
+	}
+	cmd := exec.Command(exe, args...)
+	cmd.Env = append(os.Environ(), actionVar+"="+action)
+	cmd.Stderr = os.Stderr
+	if err := restrict(granted, allFS, allNet, allScopes); err != nil {
+		return w, err
+	}
+	if err := cmd.Start(); err != nil {
+		return w, err
+	}
+	s.pid = cmd.Process.Pid
+	err = cmd.Wait()
+	if s.ended != nil {
+		s.ended()
+	}
+	return w, err
+}
+
+func (s *session) take(d Denial) {
+	if s.denials = append(s.denials, d); len(s.denials) == 1 && s.first != nil {
+		s.first()
+	}
+}
+
+// grants is everything but /var and /run.
+func grants() (granted []string, err error) {
+	roots, err := filepath.Glob("/*")
+	for _, p := range roots {
+		if _, err := os.Stat(p); err == nil && p != "/var" && p != "/run" {
+			granted = append(granted, p)
+		}
+	}
+	return granted, err
+}
+
+func self(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
+// reader opens a reader. Root on a kernel that has Landlock's records isn't excused.
+func reader(t *testing.T) *Reader {
+	t.Helper()
+	r, err := Open()
+	if err != nil {
+		if os.Geteuid() == 0 && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ECONNREFUSED) {
+			t.Fatal(err)
+		}
+		t.Skipf("needs the kernel's audit records: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil && err != os.ErrClosed {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func touchFile(t *testing.T, path string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("secret"), 0o644); err != nil && !errors.Is(err, fs.ErrExist) {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const patience = 10 * time.Second
