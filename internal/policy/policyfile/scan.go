@@ -34,11 +34,17 @@ func next(src []byte) (token, int) {
 	case '[', ']', '{', '}', '=', ',':
 		return punct, 1
 	}
-	n := bytes.IndexAny(src, " \t\r\n#\"'[]{}=,")
-	if n < 0 {
-		n = len(src)
+	n := 1
+	for n < len(src) && !endsBare[src[n]] {
+		n++
 	}
 	return bare, n
+}
+
+// endsBare marks the bytes at which a bare token ends.
+var endsBare = [256]bool{
+	' ': true, '\t': true, '\r': true, '\n': true, '#': true, '"': true, '\'': true,
+	'[': true, ']': true, '{': true, '}': true, '=': true, ',': true,
 }
 
 // lineEnd is the offset of the line break, or of the end.

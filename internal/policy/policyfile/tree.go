@@ -169,6 +169,7 @@ type builder struct {
 	root  *node
 	table *node // the one that the last header opened
 	last  int   // offset of the last key seen
+	parts []part
 }
 
 func (b *builder) syntaxError(err error) *syntaxError {
@@ -188,8 +189,9 @@ type part struct {
 	off  int
 }
 
+// key is the parts of a key, until the next call.
 func (b *builder) key(it unstable.Iterator) ([]part, *syntaxError) {
-	var parts []part
+	parts := b.parts[:0]
 	for it.Next() {
 		n := it.Node()
 		parts = append(parts, part{string(n.Data), int(n.Raw.Offset)})
@@ -198,6 +200,7 @@ func (b *builder) key(it unstable.Iterator) ([]part, *syntaxError) {
 			return nil, syntax(b.last, "a key of more than %d parts", maxDots)
 		}
 	}
+	b.parts = parts
 	return parts, nil
 }
 

@@ -1,0 +1,164 @@
+package policyfile
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// machineTree is the machine's file tree, for compiling.
+type machineTree struct{}
+
+func (machineTree) Readlink(path string) (string, error) { return os.Readlink(path) }
+
+func (machineTree) Lstat(path string) (policy.Kind, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return policy.File, err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return policy.Symlink, nil
+	case info.IsDir():
+		return policy.Dir, nil
+	case info.Mode()&0o111 != 0:
+		return policy.Program, nil
+	}
+	return policy.File, nil
+}
+
+// scene is a home, a workspace beside it and a TMPDIR, with a preset compiled for them.
+type scene struct{ home, work, tmp string }
+
+func newScene(t *testing.T) scene {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scene{filepath.Join(dir, "home"), filepath.Join(dir, "work"), filepath.Join(dir, "tmp")}
+	for _, d := range []string{".ssh", ".aws", ".config/git", ".config/go", ".cache/go-build", "go/pkg/mod", "go/bin", ".local/bin", ".pyenv/shims", ".nvm"} {
+		if err := os.MkdirAll(filepath.Join(s.home, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{".gitconfig", ".npmrc", ".netrc", ".git-credentials", ".config/git/config", ".config/git/credentials", ".bash_history"} {
+		if err := os.WriteFile(filepath.Join(s.home, f), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []string{s.work, s.tmp} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (s scene) compile(t *testing.T, policies ...string) *policy.Compiled {
+	t.Helper()
+	src, _, err := Load(Request{Policies: policies, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: s.tmp}, OS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := policy.Compile(src, machineTree{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestPresetsDecide(t *testing.T) {
+	s := newScene(t)
+	const rw = policy.Read | policy.Write
+	secrets := []string{
+		s.home, s.home + "/.ssh", s.home + "/.ssh/id_ed25519", s.home + "/.aws/credentials", s.home + "/.npmrc", s.home + "/.netrc",
+		s.home + "/.git-credentials", s.home + "/.config/git/credentials", s.home + "/.bash_history", "/etc/shadow", "/etc/gshadow",
+		"/etc/sudoers", "/etc/sudoers.d/x", "/etc/ssh/ssh_host_ed25519_key", "/etc/ssl/private/x.key", "/etc/pki/tls/private/x.key",
+		"/etc/machine-id", "/proc/1/environ", "/proc/cmdline", "/proc/kallsyms", "/proc/kcore", "/dev/mem", "/dev/sda", "/dev/pts/0",
+		"/var/lib/x", "/run/docker.sock", "/root/x", "/tmp/x", "/sys/kernel/debug/x",
+	}
+	program := map[string]policy.Caps{"/usr/bin/env": policy.Read | policy.Execute, "/etc/passwd": policy.Read, "/dev/null": policy.Read | policy.Update,
+		"/proc/self/status": policy.Read, "/sys/devices/system/cpu/online": policy.Read}
+	for _, c := range []struct {
+		preset string
+		gives  map[string]policy.Caps
+	}{
+		{"readonly", map[string]policy.Caps{s.work + "/x": policy.Read | policy.Execute, s.tmp + "/x": rw}},
+		{"python", map[string]policy.Caps{s.work + "/x": policy.AllCaps, s.tmp + "/x": rw, s.home + "/.pyenv/shims/x": policy.Read | policy.Execute}},
+		{"node", map[string]policy.Caps{s.work + "/x": policy.AllCaps, s.tmp + "/x": rw, s.home + "/.nvm/x": policy.Read | policy.Execute}},
+		{"go", map[string]policy.Caps{s.work + "/x": policy.AllCaps, s.tmp + "/x": policy.AllCaps, s.home + "/.cache/go-build/x": policy.AllCaps,
+			s.home + "/go/pkg/mod/x": policy.Read | policy.Execute, s.home + "/.config/go/env": policy.Read, s.home + "/.gitconfig": policy.Read}},
+		{"git", map[string]policy.Caps{s.work + "/.git/index": policy.AllCaps, s.tmp + "/x": rw, s.home + "/.gitconfig": policy.Read,
+			s.home + "/.config/git/config": policy.Read}},
+	} {
+		compiled := s.compile(t, presetPrefix+c.preset)
+		for _, path := range secrets {
+			if got := compiled.Caps(path); got != 0 {
+				t.Errorf("%s gives %s on %s", c.preset, got, path)
+			}
+		}
+		for _, gives := range []map[string]policy.Caps{c.gives, program} {
+			for path, want := range gives {
+				if got := compiled.Caps(path); got != want {
+					t.Errorf("%s gives %s on %s, want %s", c.preset, got, path, want)
+				}
+			}
+		}
+	}
+}
+
+// A mechanism that can only add grants, such as Landlock, can't take anything away beneath one. So no preset, nor all of
+// them together, may ask for that: not even where the system's own symlinks put two rules beneath each other.
+func TestPresetsTakeNothingAway(t *testing.T) {
+	s := newScene(t)
+	sets := [][]string{nil}
+	var all []string
+	for _, p := range Presets() {
+		sets = append(sets, []string{p.Name})
+		all = append(all, p.Name)
+	}
+	for _, set := range append(sets, all) {
+		for _, l := range s.compile(t, set...).Layers {
+			if l.Authority != policy.Session {
+				continue
+			}
+			for _, r := range l.FS.Literals() {
+				if over := l.FS.Covering(r.FS.Path); over != nil && over.FS.Caps&^r.FS.Caps != 0 {
+					t.Errorf("%v: %s (%s) takes %s away from %s (%s)", set, r.FS.Path, r.Place, over.FS.Caps&^r.FS.Caps, over.FS.Path, over.Place)
+				}
+			}
+		}
+	}
+}
+
+// What `protect` covers compiles, and says no where it should.
+func TestProtected(t *testing.T) {
+	s := newScene(t)
+	c := s.compile(t, "preset:git")
+	for path, want := range map[string]bool{
+		".git/hooks/pre-commit": false, ".git/config": false, "sub/.git/hooks": false, ".gitmodules": false, ".envrc": false, ".bashrc": false,
+		".vscode/tasks.json": false, ".idea/x": false, ".mcp.json": false, ".claude/settings.json": false, ".aider.conf.yml": false, ".config/fish/config.fish": false,
+		".git/index": true, ".git/hooksx": true, "git/hooks": true, "config": true, ".aide": true, "vscode": true,
+	} {
+		if got := c.CheckFS(filepath.Join(s.work, path), policy.Create).Allow; got != want {
+			t.Errorf("create %s: %v", path, got)
+		}
+		if !c.CheckFS(filepath.Join(s.work, path), policy.Read).Allow {
+			t.Errorf("read %s: denied", path)
+		}
+	}
+}
+
+func TestPresetNames(t *testing.T) {
+	var names []string
+	for _, p := range Presets() {
+		names = append(names, p.Name)
+	}
+	if !slices.Equal(names, []string{"preset:readonly", "preset:python", "preset:node", "preset:go", "preset:git"}) {
+		t.Error(names)
+	}
+}
