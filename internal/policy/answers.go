@@ -17,8 +17,10 @@ type Explanation struct {
 }
 
 // LayerExplanation is one authority's part of an Explanation. Layers that don't declare the resource aren't there.
+// For a command there are layers of two resources: commands first, then fs, which must let its program be executed.
 type LayerExplanation struct {
 	Authority  Authority
+	Resource   Resource
 	Stance     Stance // for what no rule matches
 	Allow      bool
 	Reason     Reason

@@ -102,7 +102,7 @@ func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs)
 	for i := range src {
 		s := &src[i]
 		id := ids.next(kind, s.Place.File)
-		fs, err, hint := c.fsRule(s)
+		fs, hint, err := c.fsRule(s)
 		switch {
 		case err != nil && s.Optional, err == nil && s.Optional && fs.Missing:
 		case err != nil:
@@ -114,13 +114,13 @@ func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs)
 	return out
 }
 
-func (c *compiler) fsRule(s *FSRule) (*CompiledFS, error, string) {
-	fs := &CompiledFS{Caps: s.Caps, Unprotect: s.Unprotect, Optional: s.Optional, Written: s.Path}
+func (c *compiler) fsRule(s *FSRule) (fs *CompiledFS, hint string, err error) {
+	fs = &CompiledFS{Caps: s.Caps, Unprotect: s.Unprotect, Optional: s.Optional, Written: s.Path}
 	written := s.Path
 	if s.Match != "" {
 		p, err := parsePattern(s.Match)
 		if err != nil {
-			return nil, err, formsHint
+			return nil, formsHint, err
 		}
 		fs.Written, fs.Last, fs.Names, written = s.Match, p.last, p.names, p.base
 		if written == "" {
@@ -129,8 +129,8 @@ func (c *compiler) fsRule(s *FSRule) (*CompiledFS, error, string) {
 	}
 	got, err := c.roots.rule(c.res, written)
 	if err != nil {
-		return nil, err, "write the path of something that exists, or leave the rule out"
+		return nil, "write the path of something that exists, or leave the rule out", err
 	}
 	fs.Path, fs.Missing, fs.Dir = got.path, got.missing, got.kind == Dir
-	return fs, nil, ""
+	return fs, "", nil
 }

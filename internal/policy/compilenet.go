@@ -22,7 +22,7 @@ func (c *compiler) layerNet(src *SourceLayer, ids *ruleIDs) *NetTable {
 	for i := range src.Net {
 		s := &src.Net[i]
 		id := ids.next("net", s.Place.File)
-		n, err, hint := compileNet(s, src.TLSIntercept)
+		n, hint, err := compileNet(s, src.TLSIntercept)
 		if err != nil {
 			c.fail(s.Place, fmt.Errorf("%s: %w", id, err), hint)
 			continue
@@ -32,37 +32,37 @@ func (c *compiler) layerNet(src *SourceLayer, ids *ruleIDs) *NetTable {
 	return newNetTable(rules)
 }
 
-func compileNet(s *NetRule, intercept bool) (n *CompiledNet, err error, hint string) {
+func compileNet(s *NetRule, intercept bool) (n *CompiledNet, hint string, err error) {
 	n = &CompiledNet{NetRule: *s, Proto: "tcp"}
-	for _, check := range []func() (error, string){n.host, n.ports, n.http, func() (error, string) { return n.tls(intercept) }} {
-		if err, hint := check(); err != nil {
-			return nil, err, hint
+	for _, check := range []func() (string, error){n.host, n.ports, n.http, func() (string, error) { return n.tls(intercept) }} {
+		if hint, err := check(); err != nil {
+			return nil, hint, err
 		}
 	}
-	return n, nil, ""
+	return n, "", nil
 }
 
 const hostForms = `a host is a name, "*.example.com", "localhost", an IP address or a range such as "10.0.0.0/8"; ` +
 	`scheme, port and path_prefix are keys of their own`
 
-func (n *CompiledNet) host() (error, string) {
+func (n *CompiledNet) host() (string, error) {
 	h := n.Host
 	if n.Listen && h == "" {
-		return nil, ""
+		return "", nil
 	}
 	if strings.Contains(h, "/") {
 		p, err := netip.ParsePrefix(h)
 		if err != nil || p.Addr().Zone() != "" {
-			return fmt.Errorf("%q is neither a host nor a range of addresses", h), hostForms
+			return hostForms, fmt.Errorf("%q is neither a host nor a range of addresses", h)
 		}
 		if p.Addr().Is4In6() {
-			return fmt.Errorf("%q is a range of IPv4 addresses in IPv6 form", h), "write it in IPv4 form"
+			return "write it in IPv4 form", fmt.Errorf("%q is a range of IPv4 addresses in IPv6 form", h)
 		}
 		if p != p.Masked() {
-			return fmt.Errorf("%q has bits beyond its length", h), fmt.Sprintf("write %q", p.Masked())
+			return fmt.Sprintf("write %q", p.Masked()), fmt.Errorf("%q has bits beyond its length", h)
 		}
 		n.Prefix = p
-		return nil, ""
+		return "", nil
 	}
 	wild, isWild := strings.CutPrefix(h, "*.")
 	if isWild {
@@ -71,11 +71,11 @@ func (n *CompiledNet) host() (error, string) {
 	name, addr, err := parseHost(h)
 	switch {
 	case err != nil:
-		return fmt.Errorf("host: %w", err), hostForms
+		return hostForms, fmt.Errorf("host: %w", err)
 	case isWild && addr.IsValid(), isWild && name == "localhost":
-		return fmt.Errorf("%q has no names beneath it", n.Host), hostForms
+		return hostForms, fmt.Errorf("%q has no names beneath it", n.Host)
 	case n.Listen && (isWild || !addr.IsValid() && name != "localhost"):
-		return fmt.Errorf("%q can't be listened on", n.Host), `with listen the host is an address, a range, "localhost", or left out for all`
+		return `with listen the host is an address, a range, "localhost", or left out for all`, fmt.Errorf("%q can't be listened on", n.Host)
 	case isWild:
 		n.Suffix = name
 	case addr.IsValid():
@@ -83,82 +83,82 @@ func (n *CompiledNet) host() (error, string) {
 	default:
 		n.Name = name
 	}
-	return nil, ""
+	return "", nil
 }
 
-func (n *CompiledNet) ports() (error, string) {
+func (n *CompiledNet) ports() (string, error) {
 	switch n.Protocol {
 	case "", "tcp":
 	case "udp":
 		n.Proto = "udp"
 	default:
-		return fmt.Errorf("protocol %q isn't tcp or udp", n.Protocol), ""
+		return "", fmt.Errorf("protocol %q isn't tcp or udp", n.Protocol)
 	}
 	if n.Port < 0 || n.Port > 65535 {
-		return fmt.Errorf("port %d isn't between 1 and 65535", n.Port), ""
+		return "", fmt.Errorf("port %d isn't between 1 and 65535", n.Port)
 	}
 	if n.Scheme != "" {
 		if _, ok := defaultPorts[n.Scheme]; !ok {
-			return fmt.Errorf("scheme %q isn't one of %s", n.Scheme, knownSchemes), "for raw connections leave the scheme out and name the port"
+			return "for raw connections leave the scheme out and name the port", fmt.Errorf("scheme %q isn't one of %s", n.Scheme, knownSchemes)
 		}
 	}
 	switch {
 	case n.Proto == "udp" && n.Scheme != "":
-		return fmt.Errorf("scheme %q isn't spoken over udp", n.Scheme), "for udp name the port alone"
+		return "for udp name the port alone", fmt.Errorf("scheme %q isn't spoken over udp", n.Scheme)
 	case n.Proto == "udp" && n.Port == 0:
-		return fmt.Errorf("a rule for udp names its port"), "add port"
+		return "add port", fmt.Errorf("a rule for udp names its port")
 	case n.Listen && n.Port == 0:
-		return fmt.Errorf("a rule with listen names its port"), "add port"
+		return "add port", fmt.Errorf("a rule with listen names its port")
 	case n.Listen && (n.Scheme != "" || n.PathPrefix != "" || n.Methods != nil):
-		return fmt.Errorf("a rule with listen has no scheme, path_prefix or methods"), ""
+		return "", fmt.Errorf("a rule with listen has no scheme, path_prefix or methods")
 	}
-	return nil, ""
+	return "", nil
 }
 
-func (n *CompiledNet) http() (error, string) {
+func (n *CompiledNet) http() (string, error) {
 	if n.PathPrefix != "" {
 		if n.PathPrefix[0] != '/' || strings.ContainsAny(n.PathPrefix, "?# \\") || strings.ContainsFunc(n.PathPrefix, isControl) {
-			return fmt.Errorf("path_prefix %q isn't a path", n.PathPrefix), `it begins with "/" and has no query`
+			return `it begins with "/" and has no query`, fmt.Errorf("path_prefix %q isn't a path", n.PathPrefix)
 		}
 		segs, odd, err := pathSegments(n.PathPrefix)
 		if err != nil || odd {
-			return fmt.Errorf("path_prefix %q could be read in more than one way", n.PathPrefix), "use plain segments: no dots, empty segments, parameters or encoded slashes"
+			return "use plain segments: no dots, empty segments, parameters or encoded slashes", fmt.Errorf("path_prefix %q could be read in more than one way", n.PathPrefix)
 		}
 		n.Path = segs
 	}
 	if n.Methods != nil && len(n.Methods) == 0 {
-		return fmt.Errorf("methods is empty, so the rule would match nothing"), "leave it out for every method"
+		return "leave it out for every method", fmt.Errorf("methods is empty, so the rule would match nothing")
 	}
 	for _, m := range n.Methods {
 		if m == "" || strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") != "" {
-			return fmt.Errorf("method %q isn't one in capitals, such as GET", m), ""
+			return "", fmt.Errorf("method %q isn't one in capitals, such as GET", m)
 		}
 	}
 	if !n.layer7() {
-		return nil, ""
+		return "", nil
 	}
 	switch n.Scheme {
 	case "", "http", "https", "ws", "wss":
 	default:
-		return fmt.Errorf("path_prefix and methods mean nothing with scheme %q", n.Scheme), ""
+		return "", fmt.Errorf("path_prefix and methods mean nothing with scheme %q", n.Scheme)
 	}
 	if n.Proto == "udp" {
-		return fmt.Errorf("path_prefix and methods mean nothing over udp"), ""
+		return "", fmt.Errorf("path_prefix and methods mean nothing over udp")
 	}
-	return nil, ""
+	return "", nil
 }
 
 // layer7 says whether the rule depends on what is sent inside a connection.
 func (n *CompiledNet) layer7() bool { return n.PathPrefix != "" || n.Methods != nil }
 
-func (n *CompiledNet) tls(intercept bool) (error, string) {
+func (n *CompiledNet) tls(intercept bool) (string, error) {
 	if intercept || !n.layer7() || n.Scheme == "http" || n.Scheme == "ws" {
-		return nil, ""
+		return "", nil
 	}
 	what := "path_prefix"
 	if n.PathPrefix == "" {
 		what = "methods"
 	}
-	return fmt.Errorf("%s on https can't be decided without reading what is encrypted", what),
-		`set "tls_intercept = true" in [access], or scheme = "http" in the rule`
+	return `set "tls_intercept = true" in [access], or scheme = "http" in the rule`,
+		fmt.Errorf("%s on https can't be decided without reading what is encrypted", what)
 }

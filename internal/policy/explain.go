@@ -13,34 +13,50 @@ func (c *Compiled) Explain(sys System, q Question) Explanation {
 	if a.note != "" && v.Layer < 0 {
 		return e // nothing was matched: the target couldn't be understood
 	}
+	a.Resource = q.Resource
+	if q.Resource != Commands || a.program != "" {
+		e.Layers = c.explainLayers(a, a.Target)
+	}
+	if q.Resource == Commands && a.program != "" { // fs must agree, too
+		e.Layers = append(e.Layers, c.explainLayers(asked{Question: Question{Resource: FS, Caps: Execute}, target: a.program}, a.program)...)
+	}
+	return e
+}
+
+// explainLayers asks every layer by itself. input is the target as somebody wrote it.
+func (c *Compiled) explainLayers(a asked, input string) []LayerExplanation {
+	var out []LayerExplanation
 	for _, l := range c.Layers {
 		if l.Stance[a.Resource] == Undeclared && (a.Resource != FS || l.Protect == nil) {
 			continue
 		}
 		one := Compiled{Workspace: c.Workspace, Layers: []*Layer{l}, Rules: c.Rules}
-		x := LayerExplanation{Authority: l.Authority, Stance: l.Stance[a.Resource]}
-		var w Verdict
+		x := LayerExplanation{Authority: l.Authority, Resource: a.Resource, Stance: l.Stance[a.Resource]}
+		var v Verdict
 		switch a.Resource {
 		case FS:
-			w = one.CheckFS(a.target, a.Caps)
-			if w.Reason == NoRule {
-				w.Reason = c.outside(q.Target, a.target)
+			v = one.CheckFS(a.target, a.Caps)
+			if v.Reason == NoRule {
+				v.Reason = c.outside(input, a.target)
 			}
 			x.Candidates = l.fsCandidates(a.target, a.Caps)
 		case Net:
-			w = one.CheckNet(&a.net)
+			v = one.CheckNet(&a.net)
 			x.Candidates = l.netCandidates(&a.net)
 		case Env:
-			w = one.CheckEnv(a.target)
+			v = one.CheckEnv(a.target)
 			x.Candidates = l.envCandidates(a.target)
 		case Commands:
-			w = one.CheckCommand(a.program, a.Argv)
+			v = one.CheckCommand(a.program, a.Argv)
 			x.Candidates = l.commandCandidates(a.program)
 		}
-		x.Allow, x.Reason = w.Allow, w.Reason
-		e.Layers = append(e.Layers, x)
+		if l.Authority == Builtin && v.Allow {
+			continue // toolguard itself has nothing to say here
+		}
+		x.Allow, x.Reason = v.Allow, v.Reason
+		out = append(out, x)
 	}
-	return e
+	return out
 }
 
 // lost says why a candidate lost to the winner, given that both match.

@@ -14,6 +14,9 @@ import (
 var profile = idna.New(idna.MapForLookup(), idna.StrictDomainName(true), idna.VerifyDNSLength(true),
 	idna.CheckHyphens(true), idna.CheckJoiners(true), idna.BidiRule(), idna.Transitional(false))
 
+// maxName bounds the work on a name before it's encoded: 253 characters, of four bytes each.
+const maxName = 4*253 + 1
+
 var errNotHost = errors.New("not a host name")
 
 // parseHost is a host as a target has it: a name in its one normal form, or an address. Whatever could be read as
@@ -32,6 +35,9 @@ func parseHost(s string) (name string, addr netip.Addr, err error) {
 // NormalizeName is a host name in ASCII and lower case, without a dot at its end. It refuses what isn't a host name,
 // and every spelling of an address.
 func NormalizeName(s string) (string, error) {
+	if len(s) > maxName {
+		return "", fmt.Errorf("a name of %d bytes is %w", len(s), errNotHost)
+	}
 	name := strings.TrimSuffix(s, ".")
 	if !plainASCII(name) {
 		var err error

@@ -94,7 +94,7 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 		func() { r.PathPrefix = "/" + strings.Join(t.Path, "/") }}
 	for _, add := range more {
 		add()
-		n, err, _ := compileNet(&r, l.TLSIntercept)
+		n, _, err := compileNet(&r, l.TLSIntercept)
 		if err != nil {
 			return r, false
 		}

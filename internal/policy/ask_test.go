@@ -1,0 +1,184 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func ask(c *Compiled, q Question) Answer { _, a := c.Ask(machine(), q); return a }
+
+func TestSuggestions(t *testing.T) {
+	c := compile(t, SourceLayer{
+		FS:       []FSRule{p(".", Read|Write), p("src", Read), m("**/.env", 0)},
+		Net:      []NetRule{host("a.com", true), {Host: "a.com", PathPrefix: "/admin"}, {Host: "b.com", Port: 443}},
+		Env:      []EnvRule{{Name: "A_*"}},
+		Commands: []CommandRule{cmd("git", []string{"status"})}, TLSIntercept: true,
+		Protect: ProtectOn, Protected: []FSRule{m("**/.envrc", 0)},
+	})
+	for _, x := range []struct {
+		q    Question
+		want string
+	}{
+		{Question{Resource: FS, Caps: Read, Target: "/etc/passwd"}, "[[access.fs]]\npath = \"/etc/passwd\"\nread = true\n"},
+		{Question{Resource: FS, Caps: Update, Target: "src/lib.rs"}, "[[access.fs]]\npath = \"src/lib.rs\"\nread = true\nupdate = true\n"},
+		{Question{Resource: FS, Caps: Read, Target: ".env"}, "[[access.fs]]\npath = \".env\"\nread = true\n"},
+		{Question{Resource: FS, Caps: Update, Target: ".envrc"}, "[[access.fs]]\npath = \".envrc\"\nread = true\nwrite = true\nunprotect = true\n"},
+		{Question{Resource: FS, Caps: Update, Target: "/etc/toolguard/x"}, ""},
+		{Question{Resource: FS, Caps: Read, Target: "loop"}, ""},
+		{Question{Resource: Net, Target: "https://c.com/x"}, "[[access.net]]\nhost = \"c.com\"\nallow = true\n"},
+		{Question{Resource: Net, Target: "tcp://c.com:25"}, "[[access.net]]\nhost = \"c.com\"\nport = 25\nallow = true\n"},
+		{Question{Resource: Net, Target: "udp://c.com:53"}, "[[access.net]]\nhost = \"c.com\"\nport = 53\nprotocol = \"udp\"\nallow = true\n"},
+		{Question{Resource: Net, Target: "https://b.com/"}, "[[access.net]]\nhost = \"b.com\"\nscheme = \"https\"\nallow = true\n"},
+		{Question{Resource: Net, Target: "https://a.com/admin/x"}, "[[access.net]]\nhost = \"a.com\"\nscheme = \"https\"\nallow = true\n"},
+		{Question{Resource: Net, Target: "https://u@c.com/"}, ""},
+		{Question{Resource: Env, Target: "A_B"}, "[[access.env]]\nname = \"A_B\"\nread = true\n"},
+		{Question{Resource: Commands, Argv: []string{"git", "push"}}, "[access.commands.git]\nargs = [[\"status\"], [\"push\"]]\n"},
+		{Question{Resource: Commands, Argv: []string{"python3", "x"}}, "[access.commands.\"/usr/bin/python3.11\"]\nargs = [[\"x\"]]\n"},
+	} {
+		a := ask(c, x.q)
+		if a.Decision != "deny" || a.Suggest != x.want {
+			t.Errorf("%+v: %s %s, suggest\n%s\nwant\n%s", x.q, a.Decision, a.Reason, a.Suggest, x.want)
+		}
+	}
+}
+
+// A suggestion, appended to the layer that denied, makes that layer allow; one after another they allow the whole.
+func TestSuggestionsWork(t *testing.T) {
+	sys := newTree(map[string]string{"/w": "dir"})
+	rapid.Check(t, func(t *rapid.T) {
+		layers, _ := genLayers(t)
+		q := Question{Resource: FS, Target: genPath(t, "path"), Caps: Caps(rapid.IntRange(1, int(AllCaps)).Draw(t, "want"))}
+		for range 2*len(layers) + 1 {
+			c, err := Compile(source(layers...), sys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, a := c.ask(sys, q)
+			if v.Allow {
+				return
+			}
+			l := c.Layers[v.Layer]
+			r, ok := c.suggestFS(v, l, &a)
+			if !ok {
+				t.Fatalf("%+v: nothing is suggested", v)
+			}
+			layers[v.Layer-1].FS = append(slices.Clone(layers[v.Layer-1].FS), r)
+		}
+		t.Fatal("the suggestions don't lead to an allow")
+	})
+}
+
+// What Explain says is what Ask says, and its candidates are what the naive evaluator finds.
+func TestExplainAgrees(t *testing.T) {
+	sys := newTree(map[string]string{"/w": "dir"})
+	rapid.Check(t, func(t *rapid.T) {
+		layers, naive := genLayers(t)
+		c, err := Compile(source(layers...), sys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := Question{Resource: FS, Target: genPath(t, "path"), Caps: Caps(rapid.IntRange(1, int(AllCaps)).Draw(t, "want"))}
+		e := c.Explain(sys, q)
+		if _, a := c.Ask(sys, q); a != e.Answer {
+			t.Fatalf("explain %+v, ask %+v", e.Answer, a)
+		}
+		allow := true
+		for _, x := range e.Layers {
+			allow = allow && x.Allow
+			if x.Authority == Builtin {
+				continue
+			}
+			n := naive[x.Authority-Host]
+			want := 0
+			for _, r := range n.rules {
+				if naiveDepth(r, q.Target) >= 0 {
+					want++
+				}
+			}
+			for _, cand := range x.Candidates {
+				if strings.HasPrefix(cand.Grade, "protect") {
+					want++
+				}
+				if cand.Why == "" {
+					t.Fatalf("%s: no reason", cand.Rule.ID)
+				}
+			}
+			if want != len(x.Candidates) {
+				t.Fatalf("%s: %d candidates, want %d", x.Authority, len(x.Candidates), want)
+			}
+		}
+		if allow != (e.Answer.Decision == "allow") {
+			t.Fatalf("the layers say %v, the answer %+v", allow, e.Answer)
+		}
+	})
+}
+
+func TestExplain(t *testing.T) {
+	c := compile(t,
+		SourceLayer{Authority: Host, FS: []FSRule{p("/", Read)}, Env: []EnvRule{{Name: "*", Read: true}}},
+		SourceLayer{FS: []FSRule{p(".", Read|Write), p("src", Read|Write), m("**/lib.rs", 0), p("src/lib.rs", Read), p("src/lib.rs", Read|Write)},
+			Net: []NetRule{host("*.a.com", false), host("x.a.com", true), {Host: "x.a.com", Port: 8443, Allow: true}},
+			Env: []EnvRule{{Name: "A*"}, {Name: "AB", Read: true}}, Commands: []CommandRule{cmd("git", []string{"x"}), cmd("/usr/bin/git")}})
+	for _, x := range []struct {
+		q    Question
+		want string
+	}{
+		{Question{Resource: FS, Caps: Update, Target: "link/lib.rs"}, `deny rule_denies host.fs.1
+host false rule_denies
+  * host.fs.1 depth 0, literal: the most specific match; its capabilities apply in full
+session true rule_allows
+    fs.1 depth 1, literal: it matches less deep than fs.5
+    fs.2 depth 2, literal: it matches less deep than fs.5
+    fs.3 depth 3, pattern: at the same depth the literal fs.5 beats a pattern
+    fs.4 depth 3, literal: it's as specific and stands earlier than fs.5
+  * fs.5 depth 3, literal: the most specific match; its capabilities apply in full
+`},
+		{Question{Resource: Net, Target: "https://x.a.com/"}, `allow rule_allows net.2
+session true rule_allows
+    net.1 0 parts, wildcard: its host is less specific than net.2
+  * net.2 0 parts, exact host: the most specific match
+    net.3 1 parts, exact host: the host matches, but not the port
+`},
+		{Question{Resource: Env, Target: "AB"}, `allow rule_allows env.2
+host true rule_allows
+  * host.env.1 0 bytes, prefix: the longest match
+session true rule_allows
+    env.1 1 bytes, prefix: it's shorter than env.2
+  * env.2 2 bytes, exact: the longest match
+`},
+		{Question{Resource: FS, Caps: Read, Target: "loop"}, "deny path_unresolved -\n"},
+	} {
+		e := c.Explain(machine(), x.q)
+		if got := explained(e); got != x.want {
+			t.Errorf("%+v:\n%s\nwant\n%s", x.q, got, x.want)
+		}
+	}
+	e := c.Explain(machine(), Question{Resource: Commands, Argv: []string{"git", "y"}})
+	if n := len(e.Layers[0].Candidates); n != 2 || !e.Layers[0].Candidates[1].Won {
+		t.Errorf("commands: %s", explained(e))
+	}
+}
+
+func explained(e Explanation) string {
+	var b strings.Builder
+	id := "-"
+	if e.Answer.Rule != nil {
+		id = e.Answer.Rule.ID
+	}
+	fmt.Fprintln(&b, e.Answer.Decision, e.Answer.Reason, id)
+	for _, l := range e.Layers {
+		fmt.Fprintln(&b, l.Authority, l.Allow, l.Reason)
+		for _, c := range l.Candidates {
+			mark := "   "
+			if c.Won {
+				mark = "  *"
+			}
+			fmt.Fprintf(&b, "%s %s %s: %s\n", mark, c.Rule.ID, c.Grade, c.Why)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,94 @@
+package policy
+
+import (
+	"path"
+	"strings"
+	"testing"
+)
+
+// What is taken for a name is in its one normal form, and no other part of the system could read it as an address.
+func FuzzNormalizeName(f *testing.F) {
+	for _, s := range []string{"example.com", "münchen.de", "127.1", "xn--", "a..b", "ａ。ｂ", "_a.b", "0x7f.1", "a\u200db", "xn--mnchen-3ya.de."} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		name, err := NormalizeName(s)
+		if err != nil {
+			return
+		}
+		if again, err := NormalizeName(name); err != nil || again != name {
+			t.Errorf("%q becomes %q becomes %q, %v", s, name, again, err)
+		}
+		if !hostName(name) || endsInNumber(name) || strings.HasSuffix(name, ".") {
+			t.Errorf("%q becomes %q", s, name)
+		}
+	})
+}
+
+// A target that parses prints as one that parses to the same, and an allow list of another host never allows it.
+func FuzzParseNetTarget(f *testing.F) {
+	for _, s := range []string{"https://a.com/x?y", "tcp://[::1]:80", "https://a@b/", "https://a.com:8443/%2e%2e/", "udp://1.2.3.4:53", "https://127.1/"} {
+		f.Add(s)
+	}
+	c := compile(f, SourceLayer{Net: []NetRule{host("allowed.example", true)}})
+	f.Fuzz(func(t *testing.T, s string) {
+		n, err := ParseNetTarget(s)
+		if err != nil {
+			return
+		}
+		if strings.ContainsAny(n.Host, "@:/%[] \x00\n") || n.Port == 0 || (n.Host == "") != n.Addr.IsValid() {
+			t.Errorf("%q: %+v", s, n)
+		}
+		if v := c.CheckNet(&n); v.Allow && n.Host != "allowed.example" {
+			t.Errorf("%q is allowed as %+v", s, n)
+		}
+		bare := NetTarget{Scheme: n.Scheme, Host: n.Host, Addr: n.Addr, Port: n.Port, Protocol: n.Protocol}
+		if again, err := ParseNetTarget(bare.String()); err != nil || again.String() != bare.String() {
+			t.Errorf("%q prints as %s: %s, %v", s, &bare, &again, err)
+		}
+	})
+}
+
+// A pattern that parses is one of the documented forms, and matches as the naive evaluator says.
+func FuzzPattern(f *testing.F) {
+	for _, s := range []string{"**/.env", "src/**/*.pem", "/**/.git/hooks", "**", "a/**/b*/c", "**/*", "~/**/x"} {
+		f.Add(s, "/w/src/x.pem")
+	}
+	sys := newTree(map[string]string{"/w": "dir"})
+	f.Fuzz(func(t *testing.T, match, target string) {
+		if strings.ContainsRune(match, '~') || !resolvable(target) || len(target) > 500 {
+			return
+		}
+		r := m(match, AllCaps)
+		c, err := Compile(source(SourceLayer{FS: []FSRule{r}}), sys)
+		if err != nil {
+			return
+		}
+		if base := match[:strings.Index(match, "**/")]; path.Clean("/"+base) != strings.TrimSuffix("/"+strings.TrimPrefix(base, "/"), "/") && base != "" && base != "/" {
+			return // the naive evaluator knows clean paths only
+		}
+		if got, want := c.CheckFS(target, Read).Allow, naiveAllows([]naiveLayer{{rules: []FSRule{r}}}, target, Read); got != want {
+			t.Errorf("%q on %q: %v, naive %v", match, target, got, want)
+		}
+	})
+}
+
+// Whatever is asked for resolves to a path that the matcher can follow, or not at all; and nothing outside the
+// workspace is ever allowed by a rule for the workspace.
+func FuzzTarget(f *testing.F) {
+	for _, s := range []string{"src/lib.rs", "../x", "/w/out/passwd", "link/../..", "/proc/self/root/etc", "loop/x", "deep/schema.rs", "a//b/./c", "/dev/fd/3"} {
+		f.Add(s)
+	}
+	c, sys := compile(f, SourceLayer{FS: []FSRule{p(".", AllCaps)}}), machine()
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, want := range []Caps{Read, Delete} {
+			v, p := c.CheckFSInput(sys, s, want)
+			if v.Allow && (!within(p, ws) || path.Clean(p) != p) {
+				t.Errorf("%q is allowed as %q", s, p)
+			}
+			if got, err := c.ResolveTarget(sys, s, true); err == nil && !resolvable(got) {
+				t.Errorf("%q resolves to %q", s, got)
+			}
+		}
+	})
+}
