@@ -1,0 +1,70 @@
+package session
+
+import (
+	"fmt"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Config is what a run needs to know.
+type Config struct {
+	Policy        *policy.Compiled
+	Tool, Agent   string
+	Backend       string       // "auto" or a backend's name
+	AllowDegraded []string     // ids of rules that need not be enforced
+	Argv          []string     // the command; Argv[0] is looked up through PATH
+	Env           []string     // what the command would see without toolguard
+	PassFDs       []int        // descriptors beyond 0, 1 and 2 that the command keeps, under the same numbers
+	Events        Sink         // nil: nobody listens
+	Linger        bool         // leave the command's other processes running when it exits
+	Notice        func(string) // one-line remarks for people; may be nil
+}
+
+// Sink takes events. Write may be called from several goroutines.
+type Sink interface{ Write(*event.Event) error }
+
+// Result is how a run went.
+type Result struct {
+	Code       int      // the exit status to return: the command's, or 128+N after signal N
+	Denials    []Denial // without repetition, in the order of their first appearance
+	Total      uint64   // denials seen, repetitions included
+	Lost       uint64   // denials that the kernel reported and nobody received; 0 when Visible is false
+	Visible    bool     // denials can be seen on this machine by this user
+	RemovedEnv []string // names of the variables that the command didn't get
+	Leftover   int      // processes ended after the first one
+}
+
+// Denial is one kind of denial and how often it happened.
+type Denial struct {
+	event.Event
+	Count uint64
+}
+
+// NotFound says that there is no such command: exit status 127.
+type NotFound struct{ Name string }
+
+func (e *NotFound) Error() string { return e.Name + ": no such command" }
+
+// NotExecutable says that the command is there and may not be executed: exit status 126.
+type NotExecutable struct {
+	Path string
+	Why  string
+}
+
+func (e *NotExecutable) Error() string {
+	return fmt.Sprintf("%s may not be executed: %s", e.Path, e.Why)
+}
+
+// Refused says that the policy can't be enforced here: nothing was started. Exit status 125.
+type Refused struct{ Report Report }
+
+func (e *Refused) Error() string {
+	return fmt.Sprintf("%d rules can't be enforced by the %s backend", len(e.Report.Refusals), e.Report.Backend)
+}
+
+func (c *Config) notice(format string, args ...any) {
+	if c.Notice != nil {
+		c.Notice(fmt.Sprintf(format, args...))
+	}
+}

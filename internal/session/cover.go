@@ -1,0 +1,94 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Report is what a backend would enforce of a policy: the enforceability report.
+type Report struct {
+	Backend  string
+	Rows     []policy.Coverage // everything, in the order of the policy
+	Gaps     []string          // what this backend can never see
+	Refusals []policy.Coverage // rows that aren't enforced and that nobody allowed to degrade
+	Notes    []policy.Coverage // rows that aren't enforced, where that was allowed
+}
+
+// Cover reports how far the named backend ("auto" chooses) enforces c on this machine. Rules named in allowDegraded, or by
+// the policy itself, need not be enforced; a name that isn't in the report is an error, since it's a mistake that
+// would otherwise go unnoticed.
+func Cover(c *policy.Compiled, backend string, allowDegraded []string) (Report, error) {
+	b, err := choose(backend)
+	if err != nil {
+		return Report{}, err
+	}
+	rep := Report{Backend: b.name, Gaps: b.gaps, Rows: b.cover(c)}
+	allowed := slices.Clone(allowDegraded)
+	for _, l := range c.Layers {
+		for _, d := range l.Degraded {
+			allowed = append(allowed, d.ID)
+		}
+	}
+	for _, id := range allowed {
+		if !slices.ContainsFunc(rep.Rows, func(r policy.Coverage) bool { return r.ID == id }) {
+			return Report{}, fmt.Errorf("%q is no rule of this policy: the ids are those that --dry-run prints", id)
+		}
+	}
+	for _, row := range rep.Rows {
+		switch {
+		case row.Status == policy.Enforced:
+		case row.Soft || slices.Contains(allowed, row.ID):
+			rep.Notes = append(rep.Notes, row)
+		default:
+			rep.Refusals = append(rep.Refusals, row)
+		}
+	}
+	return rep, nil
+}
+
+// backend is one way to hold a session to its policy.
+type backend struct {
+	name  string
+	gaps  []string
+	cover func(*policy.Compiled) []policy.Coverage
+}
+
+// choose finds a backend by name. It never falls back from one that was asked for.
+func choose(name string) (backend, error) {
+	if name == "auto" || name == "" {
+		return automatic()
+	}
+	if b, ok, err := named(name); ok {
+		return b, err
+	}
+	return backend{}, fmt.Errorf("this build has no %s backend; it has: %s", name, strings.Join(built, ", "))
+}
+
+// coverEnv are the rows of the environment: toolguard itself makes it, so every rule about it holds.
+func coverEnv(c *policy.Compiled) []policy.Coverage {
+	var rows []policy.Coverage
+	for _, r := range c.Rules {
+		if r.Env != nil {
+			rows = append(rows, policy.Coverage{ID: r.ID, Rule: r, Place: r.Place, Status: policy.Enforced, By: "env"})
+		}
+	}
+	return rows
+}
+
+// coverLimits are the rows of the limits that need no cgroup.
+func coverLimits(c *policy.Compiled) []policy.Coverage {
+	var rows []policy.Coverage
+	add := func(name, by string, set bool, place policy.Place) {
+		if set {
+			rows = append(rows, policy.Coverage{ID: "limits." + name, Place: place, Status: policy.Enforced, By: by})
+		}
+	}
+	l := c.Limits
+	add("wall_time", "supervisor", l.WallTime.D > 0, l.WallTime.Place)
+	add("open_files", "rlimit", l.OpenFiles.N > 0, l.OpenFiles.Place)
+	add("file_size", "rlimit", l.FileSize.N > 0, l.FileSize.Place)
+	return rows
+}

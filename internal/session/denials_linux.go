@@ -1,0 +1,146 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/kernelaudit"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// drainTime bounds how long the end of a session waits for denials that the kernel has counted and not yet delivered.
+const drainTime = 2 * time.Second
+
+// kept bounds how many different denials are remembered for the report; all of them go to the events.
+const kept = 1000
+
+// denials collects what the kernel refused in one session: every one becomes an event at once, and the different ones
+// are kept for the report.
+type denials struct {
+	run    *run
+	reader *kernelaudit.Reader // nil: denials can't be seen
+	watch  *kernelaudit.Watch
+
+	mu    sync.Mutex
+	list  []Denial
+	at    map[denialKey]int
+	total uint64
+	lost  uint64
+}
+
+// denialKey is what makes two denials the same to a reader of the report.
+type denialKey struct{ resource, capability, target, reason, rule string }
+
+// listen begins to receive the kernel's records, where this user may. It must run before anything is forked.
+func listen(r *run) *denials {
+	d := &denials{run: r, at: map[denialKey]int{}}
+	reader, err := kernelaudit.Open()
+	if err != nil {
+		if r.cfg.Events != nil {
+			r.cfg.notice("denials will be enforced but can't be shown: %v", err)
+		}
+		return d
+	}
+	d.reader = reader
+	return d
+}
+
+// mark gives the calling thread, which the command will inherit it from, an audit session of its own, and begins to
+// collect what is refused in it.
+func (d *denials) mark() error {
+	if d.reader == nil {
+		return nil
+	}
+	s := kernelaudit.Session{Audit: kernelaudit.NoSession, PID: os.Getpid()}
+	if ses, err := kernelaudit.FreshSession(); err == nil {
+		s = kernelaudit.Session{Audit: ses}
+	} else {
+		d.run.cfg.notice("denials by system call filters can't be attributed and won't be shown: %v", err)
+	}
+	var err error
+	d.watch, err = d.reader.Watch(s, d.receive)
+	return err
+}
+
+// receive runs on the reader's goroutine.
+func (d *denials) receive(k kernelaudit.Denial) {
+	if k.Nested {
+		return // a sandbox that the command made for itself
+	}
+	d.add(d.run.denied(k))
+}
+
+// add counts a denial and sends its event.
+func (d *denials) add(e event.Event) {
+	d.mu.Lock()
+	n := max(1, e.Count)
+	d.total += n
+	key := denialKey{e.Resource, e.Capability, e.Target, e.Reason, e.Rule}
+	if i, ok := d.at[key]; ok {
+		d.list[i].Count += n
+	} else if len(d.list) < kept {
+		d.at[key] = len(d.list)
+		d.list = append(d.list, Denial{Event: e, Count: n})
+	}
+	d.mu.Unlock()
+	d.run.emit(e)
+}
+
+// drain takes in what is still on its way, and says what was lost.
+func (d *denials) drain() {
+	if d.watch == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	t := d.watch.Finish(ctx)
+	d.watch = nil
+	if t.Missing == 0 && t.Exact {
+		return
+	}
+	d.mu.Lock()
+	d.lost = t.Missing
+	d.mu.Unlock()
+	e := d.run.about(event.Event{Kind: event.Gap, Count: t.Missing, Mechanism: "audit"})
+	e.Extra = map[string]string{"why": t.Why, "exact": fmt.Sprint(t.Exact)}
+	d.run.emit(e)
+}
+
+func (d *denials) close() {
+	if d.reader != nil {
+		_ = d.reader.Close()
+	}
+}
+
+func (d *denials) summary() (list []Denial, total, lost uint64, visible bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.list, d.total, d.lost, d.reader != nil
+}
+
+// denied makes an event of one of the kernel's refusals.
+func (r *run) denied(k kernelaudit.Denial) event.Event {
+	e := r.about(event.Event{Kind: event.Denial, Process: chain(k)})
+	e.Time = k.Time
+	e.Extra = map[string]string{}
+	if k.Errno != 0 {
+		e.Errno = errnoName(k.Errno)
+	}
+	if k.Source == kernelaudit.Seccomp {
+		r.deniedCall(&e, k)
+	} else {
+		r.deniedAccess(&e, k)
+	}
+	return e
+}
+
+// suggest adds the rule that decided and the smallest grant that would have allowed it.
+func (r *run) suggest(e *event.Event, v policy.Verdict, q policy.Question) {
+	r.decided(e, v)
+	e.Reason = string(v.Reason)
+	e.Suggest = r.cfg.Policy.Describe(v, q, q.Target).Suggest
+}

@@ -1,0 +1,147 @@
+package session
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/kernelaudit"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/seccomp"
+)
+
+// deniedAccess describes a Landlock refusal. Landlock reports what it refused as blockers (Linux 6.15,
+// Documentation/admin-guide/LSM/landlock.rst); the rule is the policy's own, found with the same evaluator that `check`
+// uses.
+func (r *run) deniedAccess(e *event.Event, k kernelaudit.Denial) {
+	e.Mechanism = "landlock:" + strings.Join(k.Blockers, ",")
+	caps, entry := fsCaps(k.Blockers)
+	switch {
+	case caps != 0:
+		r.deniedPath(e, k, caps, entry)
+	case has(k.Blockers, "fs.refer"):
+		e.Resource, e.Capability, e.Target = policy.FS.String(), "rename or link", k.Path
+		e.Reason = string(policy.NoGain)
+	case has(k.Blockers, "fs.change_topology"):
+		e.Resource, e.Capability, e.Target = "always", "mount", k.Path
+		e.Reason = string(policy.SyscallDenied)
+	case strings.HasPrefix(strings.Join(k.Blockers, ","), "net."):
+		r.deniedPort(e, k)
+	default:
+		r.deniedScope(e, k)
+	}
+}
+
+// fsCaps are the capabilities that blockers stand for. entry is true when the refused operation was on a name in the
+// directory that the record shows, not on that directory.
+func fsCaps(blockers []string) (caps policy.Caps, entry bool) {
+	for _, b := range blockers {
+		switch {
+		case b == "fs.read_file" || b == "fs.read_dir":
+			caps |= policy.Read
+		case b == "fs.write_file" || b == "fs.truncate" || b == "fs.ioctl_dev" || b == "fs.resolve_unix":
+			caps |= policy.Update
+		case b == "fs.execute":
+			caps |= policy.Execute
+		case strings.HasPrefix(b, "fs.make_"):
+			caps, entry = caps|policy.Create, true
+		case strings.HasPrefix(b, "fs.remove_"):
+			caps, entry = caps|policy.Delete, true
+		}
+	}
+	return caps, entry
+}
+
+func has(list []string, want string) bool {
+	for _, s := range list {
+		if s == want {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *run) deniedPath(e *event.Event, k kernelaudit.Denial, caps policy.Caps, entry bool) {
+	e.Resource, e.Capability, e.Target = policy.FS.String(), caps.String(), k.Path
+	if entry {
+		e.Extra["entry"] = "the target is the directory: the kernel doesn't tell the name of the refused entry"
+	}
+	if !filepath.IsAbs(k.Path) {
+		e.Reason = string(policy.PathUnresolved)
+		return
+	}
+	v := r.cfg.Policy.CheckFS(k.Path, caps)
+	if v.Allow && caps&policy.Execute != 0 {
+		v = r.cfg.Policy.CheckCommand(k.Path, nil)
+	}
+	if v.Allow {
+		e.Reason = string(policy.EngineError)
+		e.Extra["why"] = "the policy allows this and the landlock backend doesn't: see its stated gaps in `toolguard doctor`"
+		return
+	}
+	if v.Reason == policy.NoRule && !strings.HasPrefix(k.Path+"/", r.cfg.Policy.Workspace+"/") {
+		v.Reason = policy.OutsideWorkspace
+	}
+	r.suggest(e, v, policy.Question{Resource: policy.FS, Caps: caps, Target: k.Path})
+}
+
+func (r *run) deniedPort(e *event.Event, k kernelaudit.Denial) {
+	e.Resource, e.Capability, e.Target = policy.Net.String(), "connect", "tcp://"+k.Remote
+	if has(k.Blockers, "net.bind_tcp") {
+		e.Capability, e.Target = "listen", "tcp://"+k.Local
+	}
+	q := policy.Question{Resource: policy.Net, Target: e.Target, Listen: e.Capability == "listen"}
+	t, err := policy.ParseNetTarget(e.Target)
+	if err != nil {
+		e.Reason = string(policy.HostNotListed)
+		return
+	}
+	t.Listen = q.Listen
+	r.suggest(e, r.cfg.Policy.CheckNet(&t), q)
+}
+
+// deniedScope describes what reaches out of the session: signals, traces, abstract sockets.
+func (r *run) deniedScope(e *event.Event, k kernelaudit.Denial) {
+	e.Resource, e.Capability, e.Reason = "always", strings.Join(k.Blockers, ","), string(policy.SyscallDenied)
+	switch {
+	case has(k.Blockers, "scope.signal"):
+		e.Capability = "signal a process outside the session"
+	case has(k.Blockers, "ptrace"):
+		e.Capability = "trace a process outside the session"
+	case has(k.Blockers, "scope.abstract_unix_socket"):
+		e.Resource, e.Capability, e.Reason = policy.Net.String(), "connect", string(policy.HostNotListed)
+	}
+	if e.Target = k.Path; e.Target == "" && k.PeerPID != 0 {
+		e.Target = k.PeerComm
+	}
+}
+
+// deniedCall describes a refused system call.
+func (r *run) deniedCall(e *event.Event, k kernelaudit.Denial) {
+	name := seccomp.Name(k.Call.Arch, k.Call.Number)
+	e.Resource, e.Capability, e.Target, e.Mechanism = "syscall", name, name, "seccomp"
+	e.Reason = string(policy.SyscallDenied)
+	if k.Signal != 0 {
+		e.Extra["signal"] = unix.SignalName(syscall.Signal(k.Signal))
+	}
+	cause, ok := seccomp.Explain(r.cfg.Policy, r.abi, k.Call.Arch, k.Call.Number, nil)
+	if !ok {
+		e.Extra["why"] = "not refused by this session's filters: by one that the command loaded itself"
+		return
+	}
+	e.Resource, e.Reason, e.Errno, e.Rule = cause.Resource, string(cause.Reason), cause.Errno, cause.ID
+	if cause.Place != (policy.Place{}) {
+		e.Place = cause.Place.String()
+	}
+	e.Extra["why"] = cause.Text
+}
+
+func errnoName(n syscall.Errno) string {
+	if s := unix.ErrnoName(n); s != "" {
+		return s
+	}
+	return n.Error()
+}

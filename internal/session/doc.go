@@ -1,0 +1,26 @@
+// Package session runs one command under one compiled policy. It's the only place that knows the order of things:
+// which backend is used, what must be decided before the command starts, how it starts, how it ends, what is told.
+//
+// # The start
+//
+// Landlock domains, seccomp filters, no_new_privs and the capability bounding set are attributes of a thread that its
+// children inherit. So one locked OS thread of toolguard takes them all on itself and then forks and executes the
+// command: no second program starts in between, and there is no moment in which the command, or a child of it, runs
+// without them. The Go runtime never clones a new thread from a locked one (it keeps a template thread for that), so no
+// other thread of toolguard inherits them. The restricted thread is never unlocked; it ends with its goroutine.
+//
+// Where a limit needs it (rlimits, a cgroup), the command is started traced, stops before its first instruction, is
+// given its limits, and is let go.
+//
+// # The run
+//
+// The command stays in toolguard's process group, so that the terminal's signals and job control reach it as if
+// toolguard weren't there. Signals sent to toolguard alone are passed on. toolguard is the subreaper of what the
+// command leaves behind, and the first process dies with toolguard (PR_SET_PDEATHSIG).
+//
+// # Threats
+//
+// The command is the attacker and shares toolguard's user. What keeps it from toolguard itself is the Landlock domain:
+// it may not trace or signal a process outside its own domain, nor write the files that toolguard reads. Whatever
+// could not be enforced was either a refusal before the start or is named in the report.
+package session

@@ -1,0 +1,128 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/kernelaudit"
+	"github.com/toolguard/toolguard/internal/landlock"
+)
+
+func doctor() Machine {
+	m := Machine{Probes: []Probe{
+		probeKernel(), probeLandlock(), probeCanary(), probeSeccomp(), probeSeccompLog(), probeAudit(), probeCgroup(), probeBPF(),
+	}}
+	b, _, err := named("landlock")
+	s := BackendState{Name: "landlock", Available: err == nil, Gaps: b.gaps}
+	if err != nil {
+		s.Why = err.Error()
+	}
+	m.Backends = append(m.Backends, s)
+	return m
+}
+
+// found makes a result of an error.
+func found(err error) Tri {
+	if err != nil {
+		return No
+	}
+	return Yes
+}
+
+func probeKernel() Probe {
+	var u unix.Utsname
+	p := Probe{Name: "kernel", Needs: "everything", Result: found(unix.Uname(&u))}
+	p.Detail = unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:])
+	return p
+}
+
+func probeLandlock() Probe {
+	p := Probe{Name: "landlock", Needs: "the landlock backend: files, programs, ports"}
+	abi, errata, err := landlock.Probe()
+	if p.Result = found(err); err != nil {
+		p.Detail, p.Fix = err.Error(), `a kernel with CONFIG_SECURITY_LANDLOCK (5.13 or newer) and "landlock" in its lsm= list`
+		return p
+	}
+	p.Detail = fmt.Sprintf("ABI %d, errata %#x", abi, errata)
+	return p
+}
+
+func probeCanary() Probe {
+	p := Probe{Name: "landlock denies", Needs: "proof that what is set up is enforced"}
+	if err := landlock.Canary(); err != nil {
+		p.Result, p.Detail = No, err.Error()
+		p.Fix = "find out what disables Landlock here (a container's seccomp profile is usual)"
+		return p
+	}
+	p.Result, p.Detail = Yes, "an open that nothing grants was refused"
+	return p
+}
+
+func probeSeccomp() Probe {
+	p := Probe{Name: "seccomp filters", Needs: "what is always refused: mounts, namespaces, io_uring, foreign ABIs, …"}
+	_, err := os.ReadFile("/proc/sys/kernel/seccomp/actions_avail")
+	if p.Result = found(err); err != nil {
+		p.Detail, p.Fix = err.Error(), "a kernel with CONFIG_SECCOMP_FILTER"
+	}
+	return p
+}
+
+// probeSeccompLog: a refused call is logged only when "errno" is in actions_logged (Documentation/userspace-api/
+// seccomp_filter.rst).
+func probeSeccompLog() Probe {
+	p := Probe{Name: "seccomp logs errno", Needs: "events of refused system calls"}
+	b, err := os.ReadFile("/proc/sys/kernel/seccomp/actions_logged")
+	switch {
+	case err != nil:
+		p.Detail = err.Error()
+	case strings.Contains(" "+string(b), " errno"):
+		p.Result = Yes
+	default:
+		p.Result, p.Detail = No, strings.TrimSpace(string(b))
+		p.Fix = "as root: sysctl kernel.seccomp.actions_logged='kill_process kill_thread errno user_notif trace trap log'"
+	}
+	return p
+}
+
+func probeAudit() Probe {
+	p := Probe{Name: "denial events", Needs: "--events and the report: the kernel's audit records"}
+	reader, err := kernelaudit.Open()
+	if p.Result = found(err); err != nil {
+		p.Detail, p.Fix = err.Error(), "run as root (CAP_AUDIT_READ and CAP_AUDIT_CONTROL) on Linux 6.15 or newer; what is denied stays denied without it"
+		return p
+	}
+	_ = reader.Close()
+	p.Detail = "the kernel's audit records can be read"
+	return p
+}
+
+func probeCgroup() Probe {
+	p := Probe{Name: "cgroup v2 controllers", Needs: "limits: memory, pids, cpu, io"}
+	f := cgroup.Probe()
+	p.Detail = f.Mode.String() + ", controllers: " + strings.Join(f.Controllers, " ")
+	if len(f.Controllers) == 0 {
+		p.Detail = f.Mode.String() + ", no controllers"
+	}
+	if p.Result = Yes; f.Why != "" {
+		p.Result, p.Fix = No, f.Why
+	}
+	return p
+}
+
+func probeBPF() Probe {
+	p := Probe{Name: "bpf in the LSM list", Needs: "the bpf backend, which this build doesn't have yet"}
+	b, err := os.ReadFile("/sys/kernel/security/lsm")
+	switch {
+	case err != nil:
+		p.Detail = err.Error()
+	case strings.Contains(","+strings.TrimSpace(string(b))+",", ",bpf,"):
+		p.Result, p.Detail = Yes, strings.TrimSpace(string(b))
+	default:
+		p.Result, p.Detail, p.Fix = No, strings.TrimSpace(string(b)), `add "bpf" to the kernel's lsm= list`
+	}
+	return p
+}

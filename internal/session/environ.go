@@ -1,0 +1,47 @@
+package session
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// environ is what the command sees of env, and the names of what it doesn't, each once. Entries that aren't NAME=VALUE
+// are dropped: no rule could name them. TMPDIR always points to the session's own, where it has one.
+func environ(c *policy.Compiled, program string, env []string) (keep, removed []string) {
+	narrow := commandEnvs(c, program)
+	for _, kv := range env {
+		name, _, ok := strings.Cut(kv, "=")
+		if !ok || name == "" || (name == "TMPDIR" && c.TmpDir != "") {
+			continue
+		}
+		if c.CheckEnv(name).Allow && (narrow == nil || slices.Contains(narrow, name)) {
+			keep = append(keep, kv)
+		} else if !slices.Contains(removed, name) {
+			removed = append(removed, name)
+		}
+	}
+	if c.TmpDir != "" {
+		keep = append(keep, "TMPDIR="+c.TmpDir)
+	}
+	return keep, removed
+}
+
+// commandEnvs lists the variables that the rules for program let it see, in every layer that has such a rule; nil when
+// none has.
+func commandEnvs(c *policy.Compiled, program string) []string {
+	var names []string
+	narrowed := false
+	for _, r := range c.Rules {
+		if r.Command == nil || !r.Command.HasEnvs || r.Command.Program != program {
+			continue
+		}
+		if !narrowed {
+			names, narrowed = append([]string{}, r.Command.Envs...), true
+			continue
+		}
+		names = slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(r.Command.Envs, n) })
+	}
+	return names
+}

@@ -1,0 +1,114 @@
+package session
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// How long processes that outlive the first one have between SIGTERM and SIGKILL, and how long toolguard then waits for
+// those that the kernel can't end at once (uninterruptible sleep).
+const (
+	grace    = 2 * time.Second
+	patience = 5 * time.Second
+)
+
+// endLeftovers ends what the command left behind: SIGTERM, and after the grace SIGKILL until nothing is left. toolguard is
+// their subreaper, so whatever outlives its parent becomes toolguard's child and none can leave the tree. It returns how
+// many there were and how many are still there.
+func endLeftovers() (ended, left int) {
+	reaped, none := reap()
+	if none {
+		return 0, 0
+	}
+	first := descendants(os.Getpid())
+	ended = max(len(first), reaped)
+	signalAll(first, syscall.SIGTERM)
+	signalAll(first, syscall.SIGCONT)
+	if reapUntil(time.Now().Add(grace)) {
+		return ended, 0
+	}
+	deadline := time.Now().Add(patience)
+	for time.Now().Before(deadline) {
+		all := descendants(os.Getpid())
+		signalAll(all, syscall.SIGSTOP) // a stopped process doesn't fork
+		signalAll(descendants(os.Getpid()), syscall.SIGKILL)
+		if reapUntil(time.Now().Add(20 * time.Millisecond)) {
+			return ended, 0
+		}
+	}
+	return ended, len(descendants(os.Getpid()))
+}
+
+// reap collects what has ended. none is true when no child is left.
+func reap() (n int, none bool) {
+	for {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return n, true // ECHILD
+		case pid == 0:
+			return n, false
+		default:
+			n++
+		}
+	}
+}
+
+func reapUntil(deadline time.Time) (none bool) {
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		if _, none := reap(); none {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+		time.Sleep(pause)
+	}
+}
+
+func signalAll(pids []int, sig syscall.Signal) {
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, sig)
+	}
+}
+
+// descendants lists all processes beneath pid, by the parent that each /proc/PID/stat names. A number can't be taken by a
+// stranger between the look and the signal unless a member of the session ended in between and was reaped by another
+// member; the window is that of kill(1).
+func descendants(pid int) []int {
+	children := map[int][]int{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		child, err := strconv.Atoi(filepath.Base(d))
+		if err != nil {
+			continue
+		}
+		if parent, ok := parentOf(d); ok {
+			children[parent] = append(children[parent], child)
+		}
+	}
+	var all []int
+	for queue := children[pid]; len(queue) > 0; queue = queue[1:] {
+		all = append(all, queue[0])
+		queue = append(queue, children[queue[0]]...)
+	}
+	return all
+}
+
+func parentOf(dir string) (int, bool) {
+	stat, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(f) < 2 {
+		return 0, false
+	}
+	parent, err := strconv.Atoi(string(f[1]))
+	return parent, err == nil
+}

@@ -1,0 +1,39 @@
+//go:build !linux
+
+package session
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+)
+
+var built []string
+
+var errPlatform = errors.New("this build has no backend for " + runtime.GOOS + ": nothing is started unguarded")
+
+func automatic() (backend, error)         { return backend{}, errPlatform }
+func named(string) (backend, bool, error) { return backend{}, false, nil }
+func accessible(file string) error {
+	info, err := os.Stat(file)
+	if err == nil && info.Mode()&0o111 == 0 {
+		err = &fs.PathError{Op: "exec", Path: file, Err: fs.ErrPermission}
+	}
+	return err
+}
+
+// Run always refuses on this platform.
+func Run(cfg Config) (Result, error) {
+	_, err := Cover(cfg.Policy, cfg.Backend, cfg.AllowDegraded)
+	if err == nil {
+		err = errPlatform
+	}
+	return Result{}, err
+}
+
+func doctor() Machine {
+	return Machine{Probes: []Probe{{
+		Name: "platform", Needs: "everything", Result: No, Detail: runtime.GOOS + "/" + runtime.GOARCH, Fix: "use Linux",
+	}}}
+}

@@ -1,0 +1,314 @@
+package session
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/seccomp"
+)
+
+// run is one session while it lasts.
+type run struct {
+	cfg     Config
+	id      string
+	abi     int // of Landlock
+	report  Report
+	cmd     *command
+	sup     *supervisor
+	denials *denials
+	result  Result
+	began   time.Time
+	group   *cgroup.Group // nil: no limit needs one
+	limit   atomic.Pointer[policyLimit]
+}
+
+// policyLimit says which limit ended the session.
+type policyLimit struct {
+	name  string
+	place policy.Place
+}
+
+// Run runs cfg.Argv under cfg.Policy and returns when it has ended and everything of the session is gone. An error means
+// that the command was never started: *Refused, *NotFound, *NotExecutable, or a failure of toolguard or the kernel.
+func Run(cfg Config) (Result, error) {
+	r := &run{cfg: cfg, id: newID()}
+	if err := r.prepare(); err != nil {
+		return Result{}, err
+	}
+	defer r.denials.close()
+	r.sup = watch()
+	ended, err := r.start()
+	if err != nil {
+		r.sup.stopForwarding()
+		r.endOthers()
+		r.denials.drain()
+		r.finish()
+		return r.result, err
+	}
+	go r.sup.forward()
+	timer := r.startClock()
+	end := <-ended
+	timer.Stop()
+	r.end(end)
+	return r.result, end.err
+}
+
+// newID is 64 random bits: enough that no two sessions of a machine share an id, short enough to type.
+func newID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)
+	return fmt.Sprintf("%x", b)
+}
+
+// prepare decides all that can be decided before anything irreversible happens.
+func (r *run) prepare() (err error) {
+	c := r.cfg.Policy
+	if r.report, err = Cover(c, r.cfg.Backend, r.cfg.AllowDegraded); err != nil {
+		return err
+	}
+	if len(r.report.Refusals) > 0 {
+		return &Refused{r.report}
+	}
+	if err := landlock.Canary(); err != nil {
+		return fmt.Errorf("landlock doesn't hold on this machine, so nothing was started: %w", err)
+	}
+	if r.cmd, err = r.command(); err != nil {
+		return err
+	}
+	if err := closeInherited(); err != nil {
+		return err
+	}
+	// The subreaper gets what the command leaves behind (prctl(2), Linux 3.4).
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
+	}
+	r.denials = listen(r)
+	r.cmd.before = r.denials.mark
+	return nil
+}
+
+func (r *run) command() (*command, error) {
+	c := r.cfg.Policy
+	path, err := lookup(r.cfg.Argv[0], r.cfg.Env)
+	if err != nil {
+		return nil, err
+	}
+	m := &command{path: path, argv: r.cfg.Argv}
+	m.env, r.result.RemovedEnv = environ(c, canonical(path), r.cfg.Env)
+	if m.files, err = files(r.cfg.PassFDs); err != nil {
+		return nil, err
+	}
+	if r.abi, err = landlockABI(); err != nil {
+		return nil, err
+	}
+	if m.plan, err = landlock.NewPlan(c, r.abi); err != nil {
+		return nil, err
+	}
+	if m.filters, err = seccomp.Filters(c, r.abi); err != nil {
+		return nil, err
+	}
+	for _, l := range c.Layers {
+		m.keep = append(m.keep, l.Capabilities...)
+	}
+	m.stopped, err = r.limits()
+	return m, err
+}
+
+// canonical is the path of the file itself; the path as it is where that can't be told.
+func canonical(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// ending is how the first process ended.
+type ending struct {
+	ws    syscall.WaitStatus
+	usage syscall.Rusage
+	err   error
+}
+
+func (r *run) start() (<-chan ending, error) {
+	r.began = time.Now()
+	r.emit(r.startEvent())
+	r.emitRemovedEnv()
+	up, ended := make(chan started), make(chan ending, 1)
+	start(r.cmd, up, func(pid int) {
+		var e ending
+		e.ws, e.usage, e.err = r.sup.wait(pid)
+		ended <- e
+	})
+	s := <-up
+	if s.err == nil {
+		r.sup.set(s.pid)
+		return ended, nil
+	}
+	return nil, r.startFailure(s.err)
+}
+
+// startFailure sorts out whose fault it was that the command didn't start.
+func (r *run) startFailure(err error) error {
+	var se *startError
+	if errors.As(err, &se) {
+		return fmt.Errorf("%w; nothing was started", se)
+	}
+	if errors.Is(err, syscall.ENOENT) {
+		// The file is there (lookup saw it), so its interpreter isn't.
+		return &NotFound{Name: r.cmd.path + " (or its interpreter)"}
+	}
+	return &NotExecutable{Path: r.cmd.path, Why: r.whyNot(err)}
+}
+
+// whyNot explains a refused execve with the policy's own words where it was the policy that refused.
+func (r *run) whyNot(err error) string {
+	if !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EPERM) {
+		return err.Error()
+	}
+	c, path := r.cfg.Policy, canonical(r.cmd.path)
+	if v := c.CheckFS(path, policy.Execute); !v.Allow {
+		return "the policy denies execute on " + path + ": " + r.deciding(v)
+	}
+	if v := c.CheckCommand(path, r.cfg.Argv); !v.Allow {
+		return "the policy doesn't list this command: " + r.deciding(v)
+	}
+	return err.Error()
+}
+
+func (r *run) deciding(v policy.Verdict) string {
+	if v.Rule < 0 {
+		return string(v.Reason)
+	}
+	rule := r.cfg.Policy.Rules[v.Rule]
+	return fmt.Sprintf("%s, rule %s (%s)", v.Reason, rule.ID, rule.Place)
+}
+
+// startClock ends the session when its wall time is up. Without a limit the timer never fires.
+func (r *run) startClock() *time.Timer {
+	w := r.cfg.Policy.Limits.WallTime
+	if w.D <= 0 {
+		t := time.NewTimer(time.Hour)
+		t.Stop()
+		return t
+	}
+	return time.AfterFunc(w.D, func() {
+		r.limit.Store(&policyLimit{"wall_time", w.Place})
+		r.sup.kill(syscall.SIGTERM)
+		r.sup.kill(syscall.SIGCONT)
+		time.Sleep(grace)
+		r.sup.kill(syscall.SIGKILL)
+	})
+}
+
+func (r *run) end(e ending) {
+	r.sup.stopForwarding()
+	if !r.cfg.Linger {
+		r.endOthers()
+	}
+	r.result.Code = exitCode(e.ws)
+	r.denials.drain()
+	if l := r.limit.Load(); l != nil {
+		r.denials.add(r.limitEvent(l))
+	}
+	r.finish()
+	r.emit(r.endEvent(e))
+}
+
+// endOthers ends what the first process left, and takes the cgroup away.
+func (r *run) endOthers() {
+	var left int
+	if r.result.Leftover, left = endLeftovers(); left > 0 {
+		r.cfg.notice("%d processes of the session don't end; they stay under its restrictions", left)
+	}
+	if r.group != nil {
+		r.endGroup()
+	}
+}
+
+func (r *run) finish() {
+	r.result.Denials, r.result.Total, r.result.Lost, r.result.Visible = r.denials.summary()
+}
+
+func (r *run) emit(e event.Event) {
+	if r.cfg.Events == nil {
+		return
+	}
+	if err := r.cfg.Events.Write(&e); err != nil {
+		r.cfg.notice("an event could not be written: %v", err)
+	}
+}
+
+// about fills in what every event of the session says.
+func (r *run) about(e event.Event) event.Event {
+	c := r.cfg.Policy
+	e.Time, e.Session, e.Tool, e.Agent, e.Mode = time.Now(), r.id, r.cfg.Tool, r.cfg.Agent, "enforce"
+	e.Policy, e.Digest = c.Name, c.Digest
+	return e
+}
+
+func (r *run) startEvent() event.Event {
+	e := r.about(event.Event{Kind: event.SessionStart, Mechanism: r.report.Backend})
+	e.Process = []event.Process{{PID: os.Getpid(), UID: os.Getuid(), Exe: r.cmd.path, Argv: r.cfg.Argv}}
+	for _, n := range r.report.Notes {
+		e.Degraded = append(e.Degraded, n.ID+": "+n.Why)
+	}
+	return e
+}
+
+func (r *run) endEvent(e ending) event.Event {
+	ev := r.about(event.Event{Kind: event.SessionEnd, Mechanism: r.report.Backend})
+	ev.Exit = &event.Exit{
+		Code: r.result.Code, Wall: time.Since(r.began), Denials: r.result.Total, Leftover: r.result.Leftover,
+		User: time.Duration(e.usage.Utime.Nano()), System: time.Duration(e.usage.Stime.Nano()),
+		MaxRSS: uint64(e.usage.Maxrss) * 1024, // Linux counts in KiB (getrusage(2))
+	}
+	if e.ws.Signaled() {
+		ev.Exit.Signal = int(e.ws.Signal())
+	}
+	return ev
+}
+
+// emitRemovedEnv reports each removed variable once, by name, never by value.
+func (r *run) emitRemovedEnv() {
+	if r.cfg.Events == nil {
+		return
+	}
+	for _, name := range r.result.RemovedEnv {
+		v := r.cfg.Policy.CheckEnv(name)
+		e := r.about(event.Event{
+			Kind: event.Denial, Resource: policy.Env.String(), Capability: "read", Target: name, Asked: name,
+			Mechanism: "env", Reason: string(v.Reason),
+		})
+		if v.Allow { // the rule of the command itself narrowed it
+			e.Reason = string(policy.RuleDenies)
+		}
+		r.decided(&e, v)
+		r.emit(e)
+	}
+}
+
+// decided fills in the rule that decided and the grant that would allow.
+func (r *run) decided(e *event.Event, v policy.Verdict) {
+	if v.Layer >= 0 {
+		e.Authority = r.cfg.Policy.Layers[v.Layer].Authority.String()
+	}
+	if v.Rule >= 0 {
+		rule := r.cfg.Policy.Rules[v.Rule]
+		e.Rule, e.Place = rule.ID, rule.Place.String()
+	}
+}

@@ -1,0 +1,139 @@
+package session
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// passed are the signals that a program may expect to receive and that don't come from a fault of its own. SIGTSTP,
+// SIGTTIN and SIGTTOU are caught so that toolguard stops when the command has stopped, and not before.
+var passed = []os.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
+	syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU,
+}
+
+// supervisor watches the first process.
+type supervisor struct {
+	signals chan os.Signal
+
+	mu   sync.Mutex
+	pid  int // 0: not started, or reaped
+	done bool
+}
+
+// watch starts to catch signals. It must run before the command is started, so that a signal in between isn't lost.
+// Signals that toolguard was told to ignore (nohup) stay ignored, for the command too.
+func watch() *supervisor {
+	s := &supervisor{signals: make(chan os.Signal, 64)}
+	for _, sig := range passed {
+		if !signal.Ignored(sig) {
+			signal.Notify(s.signals, sig)
+		}
+	}
+	return s
+}
+
+// forward passes signals on until the channel is closed.
+func (s *supervisor) forward() {
+	for sig := range s.signals {
+		sig := sig.(syscall.Signal)
+		if !fromTerminal(sig) {
+			s.kill(sig)
+		}
+	}
+}
+
+// stopForwarding ends forward. SIGTTOU is ignored from here on: what toolguard still has to say may be written from the
+// background.
+func (s *supervisor) stopForwarding() {
+	signal.Stop(s.signals)
+	close(s.signals)
+	signal.Ignore(syscall.SIGTTOU)
+}
+
+func (s *supervisor) set(pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pid = pid
+}
+
+// kill signals the first process, never one that has taken its number since.
+func (s *supervisor) kill(sig syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pid != 0 {
+		_ = syscall.Kill(s.pid, sig)
+	}
+}
+
+// fromTerminal says whether sig has reached the command already: the terminal sends these to its whole foreground
+// group, to which the command belongs too.
+func fromTerminal(sig syscall.Signal) bool {
+	switch sig {
+	case syscall.SIGTTIN, syscall.SIGTTOU:
+		return true // always sent to a whole group
+	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGWINCH:
+	default:
+		return false
+	}
+	tty, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(tty)
+	group, err := unix.IoctlGetInt(tty, unix.TIOCGPGRP)
+	return err == nil && group == syscall.Getpgrp()
+}
+
+// wait waits for the first process, reaping what else ends meanwhile, and stops with it. It runs on the thread that
+// started the command.
+func (s *supervisor) wait(pid int) (syscall.WaitStatus, syscall.Rusage, error) {
+	for {
+		var ws syscall.WaitStatus
+		var ru syscall.Rusage
+		got, err := syscall.Wait4(-1, &ws, syscall.WUNTRACED, &ru)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return 0, ru, os.NewSyscallError("wait4", err)
+		case got == pid && ws.Stopped():
+			s.stopToo(pid)
+		case got == pid:
+			s.set(0)
+			return ws, ru, nil
+		}
+	}
+}
+
+// stopToo stops toolguard when the command has stopped, so that the shell sees its job stopped, and continues the command
+// when toolguard is continued. When both were continued in the meantime there is nothing to do.
+func (s *supervisor) stopToo(pid int) {
+	time.Sleep(10 * time.Millisecond)
+	if !isStopped(pid) {
+		return
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	s.kill(syscall.SIGCONT)
+}
+
+// isStopped reads the state letter of /proc/PID/stat, which follows the name in parentheses (proc_pid_stat(5)).
+func isStopped(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	i := bytes.LastIndexByte(stat, ')')
+	return err == nil && i >= 0 && i+2 < len(stat) && stat[i+2] == 'T'
+}
+
+// exitCode is the status that a shell would report.
+func exitCode(ws syscall.WaitStatus) int {
+	if ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}
