@@ -24,6 +24,7 @@ func (l *loader) source() *policy.Source {
 			src.Name = f.title()
 		}
 	}
+	l.checkTools()
 	var pieces [policy.NumAuthorities][]piece
 	for _, f := range l.doc.Files {
 		for _, p := range l.pieces(f) {

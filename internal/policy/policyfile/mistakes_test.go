@@ -96,6 +96,11 @@ var mistakes = []struct{ policy, want string }{
 	{"[[hooks.before_tool_call]]\ntimeout = \"5s\"", `p.toml:2:1: neither command nor url in [hooks.before_tool_call] (write command = ["program"] or url = "http://…")`},
 	{"[[hooks.before_tool_call]]\nurl = \"http://u:p@x/\"", `p.toml:3:7: url "http://u:p@x/" isn't an http or https address without a password`},
 
+	{"[[tools.\"group:fss\".access.fs]]\npath = \".\"", `p.toml:2:9: unknown group "fss" (did you mean "fs"?)`},
+	{"[groups]\na = [\"group:b\", \"group:zzzzzz\"]\nb = [\"group:a\"]", `p.toml:3:17: unknown group "zzzzzz" (there are a, automation, b, fs, memory, messaging, runtime, sessions, ui, web)`},
+	{"[authorities.agent.coder.providers.x]\nprofile = \"codign\"", `p.toml:3:11: unknown profile "codign" (did you mean "coding"?)`},
+	{"[profiles.mine]\nallow = [\"group:nope\"]", `p.toml:3:10: unknown group "nope" (there are automation, fs, memory, messaging, runtime, sessions, ui, web)`},
+
 	// Other files.
 	{"extends = [\"preset:pyton\"]", `p.toml:2:12: unknown preset "pyton" (did you mean "python"?)`},
 	{"extends = [\"python.toml\"]", `p.toml:2:12: can't read policy "python.toml": no such file (the built-in one is preset:python)`},

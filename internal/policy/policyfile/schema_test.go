@@ -73,6 +73,7 @@ func TestSchemaRefusesMistakes(t *testing.T) {
 	beyond := []string{"isn't a scheme", "doesn't begin with /", "isn't an HTTP method", "* that isn't", "name of a variable",
 		"relative path", `"**" in the middle`, "empty self-test", "too large", "capability", "another user's home", "NUL character",
 		"greater than zero", "nothing here could hold", "password", "preset", "can't read", "cycle", "sub/bad.toml",
+		"unknown group", "unknown profile",
 		`"acess" in [authorities.agent]`}
 	tested := 0
 	for _, m := range mistakes {

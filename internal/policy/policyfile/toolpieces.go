@@ -54,30 +54,18 @@ const groupPrefix = "group:"
 
 // toolPieces is what a file says for the requested tool, in [tools].
 func (l *loader) toolPieces(f *File) []piece {
-	patterns := slices.Sorted(maps.Keys(f.Policy.Tools))
-	for _, pattern := range patterns {
-		l.checkTool(pattern, f.Policy.Tools[pattern])
-	}
 	if l.req.Tool == "" {
 		return nil
 	}
 	var out []piece
 	tool := normalTool(l.req.Tool)
-	for _, pattern := range patterns {
+	for _, pattern := range slices.Sorted(maps.Keys(f.Policy.Tools)) {
 		t := f.Policy.Tools[pattern]
 		if t.Access != nil && l.toolMatches(pattern, tool, 0) {
 			out = append(out, piece{who: f.Authority, file: f, access: t.Access, tool: pattern})
 		}
 	}
 	return out
-}
-
-// checkTool refuses grants that nothing here could hold a tool to.
-func (l *loader) checkTool(name string, t *Tool) {
-	if t.Access != nil && (t.Source == "mcp" || t.Source == "builtin") {
-		l.fail(t.Access.Place, "guard the server process instead, or set source = \"local\" if toolguard starts the tool",
-			"tool %s has source %q, so nothing here could hold it to its access", quote(name), t.Source)
-	}
 }
 
 // toolMatches tells whether a pattern of [tools] or [groups] stands for a tool.

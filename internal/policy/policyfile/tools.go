@@ -40,7 +40,7 @@ type Stage struct {
 	Allow     *List[Text]       `key:"allow" doc:"The tools that stay; an empty list leaves none, no list doesn't filter."`
 	Deny      List[Text]        `key:"deny" doc:"The tools that go, whatever allow says."`
 	OnUnknown string            `key:"on_unknown" words:"report strip" doc:"What happens when allow names only tools of plugins that aren't loaded: report it and allow nothing, or strip the list."`
-	Profile   string            `key:"profile" doc:"The profile to start from."`
+	Profile   Text              `key:"profile" doc:"The profile to start from."`
 	Providers map[string]*Stage `key:"providers" doc:"The same for one provider of models."`
 	MaxDepth  int               `key:"max_depth" range:"1 100" doc:"How deep sub-agents may start sub-agents."`
 	Access    *Access           `key:"access" doc:"What this authority grants; it narrows what the others grant."`

@@ -1,0 +1,113 @@
+package policyfile
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// checkTools tests what the tool sections of all files say about each other: a group or profile that doesn't exist would
+// otherwise be a filter that never matches.
+func (l *loader) checkTools() {
+	files := make([]*Policy, len(l.doc.Files))
+	for i, f := range l.doc.Files {
+		files[i] = f.Policy
+	}
+	if !slices.ContainsFunc(files, (*Policy).hasTools) {
+		return
+	}
+	c := toolCheck{loader: l, groups: map[string]bool{}, profiles: map[string]bool{}}
+	for _, p := range append(files, builtinPolicy("tools", "builtin:tools")) {
+		for name := range p.Groups {
+			c.groups[name] = true
+		}
+		for name := range p.Profiles {
+			c.profiles[name] = true
+		}
+	}
+	for _, p := range files {
+		c.policy(p)
+	}
+}
+
+// hasTools tells whether a file says anything of tools.
+func (p *Policy) hasTools() bool {
+	return len(p.Tools) > 0 || len(p.Groups) > 0 || len(p.Profiles) > 0 || p.Authorities != Authorities{}
+}
+
+// toolCheck holds the names that the files define.
+type toolCheck struct {
+	*loader
+	groups, profiles map[string]bool
+}
+
+func (c *toolCheck) policy(p *Policy) {
+	for _, name := range slices.Sorted(maps.Keys(p.Tools)) {
+		t := p.Tools[name]
+		c.tool(name, t)
+		c.pattern(name, t.Place)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Groups)) {
+		c.patterns(p.Groups[name].Items)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Profiles)) {
+		c.stage(p.Profiles[name])
+	}
+	a := &p.Authorities
+	for _, s := range []*Stage{a.Global, a.Sandbox, a.Subagent} {
+		c.stage(s)
+	}
+	for _, n := range []*Named{a.Profile, a.Provider, a.Agent, a.Group} {
+		if n == nil {
+			continue
+		}
+		c.stage(&n.Stage)
+		for _, name := range slices.Sorted(maps.Keys(n.Names)) {
+			c.stage(n.Names[name])
+		}
+	}
+}
+
+// tool refuses grants that nothing here could hold a tool to.
+func (c *toolCheck) tool(name string, t *Tool) {
+	if t.Access != nil && (t.Source == "mcp" || t.Source == "builtin") {
+		c.fail(t.Access.Place, "guard the server process instead, or set source = \"local\" if toolguard starts the tool",
+			"tool %s has source %q, so nothing here could hold it to its access", quote(name), t.Source)
+	}
+	c.patterns(t.Implies.Items)
+	if t.Constraints != nil {
+		c.patterns(t.Constraints.OnlyAfter.Items)
+	}
+}
+
+func (c *toolCheck) stage(s *Stage) {
+	if s == nil {
+		return
+	}
+	if s.Allow != nil {
+		c.patterns(s.Allow.Items)
+	}
+	c.patterns(s.Deny.Items)
+	if s.Profile.S != "" && !c.profiles[s.Profile.S] {
+		names := slices.Sorted(maps.Keys(c.profiles))
+		c.fail(s.Profile.Place, meant(s.Profile.S, names, "there are "), "unknown profile %s", quote(s.Profile.S))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
+		c.stage(s.Providers[name])
+	}
+}
+
+func (c *toolCheck) patterns(list []Text) {
+	for _, t := range list {
+		c.pattern(t.S, t.Place)
+	}
+}
+
+func (c *toolCheck) pattern(s string, at policy.Place) {
+	if group, ok := strings.CutPrefix(s, groupPrefix); ok && !c.groups[group] {
+		names := slices.Sorted(maps.Keys(c.groups))
+		c.fail(at, meant(group, names, "there are "), "unknown group %s", quote(group))
+	}
+}
