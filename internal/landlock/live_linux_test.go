@@ -1,0 +1,391 @@
+package landlock
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+const (
+	r   = policy.Read
+	w   = policy.Write
+	x   = policy.Execute
+	rwx = r | w | x
+)
+
+// workspace makes a folder that anybody may use, with what the tests try things on.
+func workspace(t testing.TB) string {
+	t.Helper()
+	ws, err := os.MkdirTemp("/var/tmp", "landlock-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(ws) })
+	for _, d := range []string{"", "/ro", "/ro/sub", "/rw", "/rw/sub", "/rw/empty", "/rwx", "/upd", "/none", "/none/sub", "/rw2"} {
+		_ = os.Mkdir(ws+d, 0o777)
+		if err := os.Chmod(ws+d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sh, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{"/ro", "/ro/sub", "/rw", "/rw/sub", "/rwx", "/upd", "/none", "/none/sub", "/rw2"} {
+		write(t, ws+d+"/file", []byte("text"), 0o666)
+		write(t, ws+d+"/prog", sh, 0o777)
+	}
+	return ws
+}
+
+func write(t testing.TB, path string, text []byte, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, text, mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // whatever the umask
+		t.Fatal(err)
+	}
+}
+
+// deedCase is one deed and what it must come to under the policy; it must succeed bare.
+type deedCase struct {
+	deed string
+	want syscall.Errno
+}
+
+var fsCases = []deedCase{
+	{"read ro/file", 0}, {"list ro", 0}, {"list ro/sub", 0}, {"stat none/file", 0}, {"path none/file", 0},
+	{"write ro/file", unix.EACCES}, {"append ro/file", unix.EACCES}, {"readcut ro/file", unix.EACCES},
+	{"opencut ro/file", unix.EACCES}, {"truncate ro/file", unix.EACCES}, {"create ro/new", unix.EACCES},
+	{"mkdir ro/new", unix.EACCES}, {"symlink ro/new", unix.EACCES}, {"mkfifo ro/new", unix.EACCES}, {"bind ro/new", unix.EACCES},
+	{"unlink ro/file", unix.EACCES}, {"rename ro/file ro/new", unix.EACCES}, {"link ro/file ro/new", unix.EACCES},
+	{"exec ro/prog", unix.EACCES}, {"tmpfile ro", unix.EACCES},
+
+	{"read none/file", unix.EACCES}, {"list none", unix.EACCES}, {"write none/file", unix.EACCES},
+	{"readcut none/file", unix.EACCES}, {"create none/new", unix.EACCES}, {"exec none/prog", unix.EACCES},
+	{"unlink none/sub/file", unix.EACCES}, {"mkdir none/sub/new", unix.EACCES},
+	{"rename none/file rw/new", unix.EACCES}, {"link none/file rw/new", unix.EXDEV}, {"rename rw/file none/new", unix.EACCES},
+	{"link rw/file none/new", unix.EACCES}, {"rename ro/file rw/new", unix.EACCES}, {"link ro/file rw/new", unix.EXDEV},
+
+	{"read rw/file", 0}, {"write rw/file", 0}, {"readcut rw/file", 0}, {"truncate rw/file", 0}, {"create rw/new", 0},
+	{"mkdir rw/new", 0}, {"symlink rw/new", 0}, {"mkfifo rw/new", 0}, {"bind rw/new", 0}, {"unlink rw/file", 0},
+	{"rmdir rw/empty", 0}, {"rename rw/file rw/new", 0}, {"rename rw/file rw/sub/file", 0}, {"rename rw/sub rw/new", 0},
+	{"link rw/file rw/new", 0}, {"link rw/file rw/sub/new", 0}, {"exchange rw/file rw/sub/file", 0}, {"tmpfile rw", 0},
+	{"rename rw/file rw2/new", 0}, {"link rw/file rw2/new", 0}, {"exec rw/prog", unix.EACCES}, {"rmdir rw/empty", 0},
+
+	{"exec rwx/prog", 0}, {"rename rwx/file rw/new", 0},
+	{"rename rw/file rwx/new", unix.EXDEV}, {"link rw/file rwx/new", unix.EXDEV}, // no gain
+
+	{"write upd/file", 0}, {"read upd/file", 0}, {"readcut upd/file", 0}, {"create upd/new", unix.EACCES},
+	{"unlink upd/file", unix.EACCES}, {"rename upd/file upd/new", unix.EACCES}, {"link upd/file upd/new", unix.EACCES},
+}
+
+func fsLayer() policy.SourceLayer {
+	return policy.SourceLayer{Runtime: runtimeRules(), FS: []policy.FSRule{
+		rule("ro", r), rule("rw", r|w), rule("rw2", r|w), rule("rwx", rwx), rule("upd", r|policy.Update),
+		rule("none", 0),
+	}}
+}
+
+// inWorkspace turns a deed's names into paths.
+func inWorkspace(ws, deed string) string {
+	words := strings.Fields(deed)
+	for i, w := range words[1:] {
+		words[i+1] = filepath.Join(ws, w)
+	}
+	return strings.Join(words, " ")
+}
+
+// TestKernelHoldsThePolicy tries every deed in a fresh workspace, bare and under the policy, as each user.
+func TestKernelHoldsThePolicy(t *testing.T) {
+	version := abi(t)
+	if version < 3 {
+		t.Skip("truncation needs Landlock ABI 3")
+	}
+	for _, uid := range users() {
+		for _, dc := range fsCases {
+			t.Run(fmt.Sprintf("%s as %d", dc.deed, uid), func(t *testing.T) {
+				ws := workspace(t)
+				control := inWorkspace(ws, dc.deed)
+				c := compileAt(t, ws, fsLayer())
+				mustBeEnforced(t, c, version)
+				plan, err := NewPlan(c, version)
+				if err != nil {
+					t.Fatal(err)
+				}
+				before := snapshot(t, ws)
+				if got := inChild(t, uid, plan, control); got[control] != dc.want {
+					t.Errorf("guarded: %v, want %v", got[control], dc.want)
+				}
+				if after := snapshot(t, ws); dc.want != 0 && after != before {
+					t.Errorf("refused, but the workspace has changed:\n%s\n%s", before, after)
+				}
+				if uid != os.Getuid() {
+					return
+				}
+				fresh := inWorkspace(workspace(t), dc.deed)
+				if got := inChild(t, uid, nil, fresh); got[fresh] != 0 {
+					t.Errorf("bare: %v, so it shows nothing", got[fresh])
+				}
+			})
+		}
+	}
+}
+
+// TestTogether holds the kernel to what Cover says about capabilities that can't be given one by one.
+func TestTogether(t *testing.T) {
+	version := abi(t)
+	ws := workspace(t)
+	layer := policy.SourceLayer{Runtime: runtimeRules(), FS: []policy.FSRule{
+		rule("rwx", x), rule("rw", policy.Create), rule("rw2/file", r|w), rule("rw/sub", r|policy.Create), rule("upd", w)}}
+	c := compileAt(t, ws, layer)
+	status := map[string]policy.Status{}
+	for _, row := range Cover(c, version) {
+		status[row.ID] = row.Status
+	}
+	for id, want := range map[string]policy.Status{"fs.1": policy.NotEnforceable, "fs.2": policy.NotEnforceable,
+		"fs.3": policy.Partly, "fs.4": policy.NotEnforceable, "fs.5": policy.Partly} {
+		if status[id] != want {
+			t.Errorf("%s is %s, want %s", id, status[id], want)
+		}
+	}
+	plan, err := NewPlan(c, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deed, want := range map[string]syscall.Errno{"exec rwx/prog": unix.EACCES, "create rw/new": unix.EACCES,
+		"unlink rw2/file": unix.EACCES, "write rw2/file": 0, "mkdir rw/folder": 0, "link upd/file upd/new": 0} {
+		deed = inWorkspace(ws, deed)
+		if got := inChild(t, os.Getuid(), plan, deed); got[deed] != want {
+			t.Errorf("%s: %v, want %v", deed, got[deed], want)
+		}
+	}
+}
+
+func mustBeEnforced(t testing.TB, c *policy.Compiled, abi int) {
+	t.Helper()
+	for _, row := range Cover(c, abi) {
+		if row.Status != policy.Enforced && row.Rule.Authority != policy.Builtin {
+			t.Fatalf("%s is %s: %s", row.ID, row.Status, row.Why)
+		}
+	}
+}
+
+// snapshot is the names, sizes and kinds of everything in a folder.
+func snapshot(t testing.TB, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		fi, err := d.Info()
+		if err == nil {
+			size := fi.Size()
+			if d.IsDir() {
+				size = 0
+			}
+			fmt.Fprintln(&b, strings.TrimPrefix(p, dir), size, fi.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestAlways holds what no policy has to say: device nodes, mounts, and processes and sockets outside the session.
+func TestAlways(t *testing.T) {
+	version := abi(t)
+	ws := workspace(t)
+	c := compileAt(t, ws, policy.SourceLayer{}) // declares nothing
+	plan, err := NewPlan(c, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	me := os.Getpid()
+	deeds := []string{"mknod " + ws + "/rw/null", "mount " + ws + "/rw", fmt.Sprint("signal ", me), fmt.Sprint("trace ", me)}
+	free := []string{"read " + ws + "/none/file", "create " + ws + "/none/new", "rename " + ws + "/none/file " + ws + "/ro/new",
+		"link " + ws + "/rw/file " + ws + "/rw2/new", "exec " + ws + "/rw/prog", "symlink " + ws + "/ro/link"}
+	got := inChild(t, os.Getuid(), plan, append(deeds, free...)...)
+	for i, want := range []syscall.Errno{unix.EACCES, unix.EPERM, unix.EPERM, unix.EPERM} {
+		if os.Getuid() != 0 && i < 2 || version < 6 && i == 2 {
+			continue // only root may, or before scopes
+		}
+		if got[deeds[i]] != want {
+			t.Errorf("%s: %v, want %v", deeds[i], got[deeds[i]], want)
+		}
+	}
+	for _, d := range free {
+		if got[d] != 0 {
+			t.Errorf("%s: %v, though nothing is declared", d, got[d])
+		}
+	}
+	ws2 := workspace(t)
+	bare := []string{"mknod " + ws2 + "/rw/null", fmt.Sprint("signal ", me)}
+	for d, e := range inChild(t, os.Getuid(), nil, bare...) {
+		if e != 0 && os.Getuid() == 0 {
+			t.Errorf("bare %s: %v, so it shows nothing", d, e)
+		}
+	}
+}
+
+// TestAbstractSocket holds that sockets without a path are out of reach where fs or net is restricted, and not otherwise.
+func TestAbstractSocket(t *testing.T) {
+	version := abi(t)
+	if version < 6 {
+		t.Skip("abstract unix sockets need Landlock ABI 6")
+	}
+	name := fmt.Sprintf("toolguard-test-%d", os.Getpid())
+	l, err := net.Listen("unix", "@"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	deed := "abstract " + name
+	for _, c := range []struct {
+		layer policy.SourceLayer
+		want  syscall.Errno
+	}{
+		{policy.SourceLayer{}, 0}, {fsLayer(), unix.EPERM},
+		{policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}}, unix.EPERM},
+	} {
+		plan, err := NewPlan(compileAt(t, workspace(t), c.layer), version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := inChild(t, os.Getuid(), plan, deed); got[deed] != c.want {
+			t.Errorf("%+v: %v, want %v", c.layer.Defaults, got[deed], c.want)
+		}
+	}
+}
+
+// TestPorts holds the TCP ports, and shows why package seccomp refuses TCP Fast Open beside them.
+func TestPorts(t *testing.T) {
+	version := abi(t)
+	if version < 4 {
+		t.Skip("TCP needs Landlock ABI 4")
+	}
+	listen := func() (net.Listener, int) {
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l, l.Addr().(*net.TCPAddr).Port
+	}
+	good, granted := listen()
+	defer good.Close()
+	bad, other := listen()
+	defer bad.Close()
+	everywhere := func(port int) []policy.NetRule {
+		return []policy.NetRule{{Host: "0.0.0.0/0", Port: port, Allow: true}, {Host: "::/0", Port: port, Allow: true}}
+	}
+	c := compileAt(t, workspace(t), policy.SourceLayer{Net: everywhere(granted)})
+	mustBeEnforced(t, c, version)
+	plan, err := NewPlan(c, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	yes, no, bind := fmt.Sprint("tcp ", granted), fmt.Sprint("tcp ", other), "bindtcp 0"
+	fast := fmt.Sprint("fastopen ", other)
+	got := inChild(t, os.Getuid(), plan, yes, no, bind, fast)
+	if got[yes] != 0 || got[no] != unix.EACCES || got[bind] != unix.EACCES {
+		t.Errorf("%v", got)
+	}
+	t.Logf("TCP Fast Open to a port that Landlock refuses: %v", got[fast])
+	for d, e := range inChild(t, os.Getuid(), nil, yes, no, bind, fast) {
+		if e != 0 {
+			t.Errorf("bare %s: %v", d, e)
+		}
+	}
+}
+
+// TestCommands holds that only the listed programs run, whatever fs says, scripts by their interpreter included.
+func TestCommands(t *testing.T) {
+	version := abi(t)
+	ws := workspace(t)
+	write(t, ws+"/rwx/script", []byte("#!/bin/sh -e\nexit 0\n"), 0o777)
+	layer := policy.SourceLayer{Commands: []policy.CommandRule{{Name: ws + "/rwx/prog"}, {Name: ws + "/rwx/script"}, {Name: "sh"}}}
+	c := compileAt(t, ws, layer)
+	mustBeEnforced(t, c, version)
+	plan, err := NewPlan(c, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deeds := []deedCase{{"exec " + ws + "/rwx/prog", 0}, {"exec " + ws + "/rwx/script", 0}, {"exec " + ws + "/rw/prog", unix.EACCES},
+		{"exec /bin/true", unix.EACCES}, {"write " + ws + "/rw/file", 0}, {"rename " + ws + "/rw/file " + ws + "/rw2/new", 0}}
+	for _, uid := range users() {
+		for _, d := range deeds[:5] {
+			if got := inChild(t, uid, plan, d.deed); got[d.deed] != d.want {
+				t.Errorf("%s as %d: %v, want %v", d.deed, uid, got[d.deed], d.want)
+			}
+		}
+	}
+	if got := inChild(t, os.Getuid(), plan, deeds[5].deed); got[deeds[5].deed] != 0 {
+		t.Errorf("%s: %v", deeds[5].deed, got[deeds[5].deed])
+	}
+}
+
+func TestCanary(t *testing.T) {
+	abi(t)
+	before := snapshotThread(t)
+	if err := Canary(); err != nil {
+		t.Fatal(err)
+	}
+	if after := snapshotThread(t); after != before {
+		t.Errorf("the canary restricted the process: %s, then %s", before, after)
+	}
+	if _, err := os.ReadDir("/"); err != nil {
+		t.Errorf("after the canary: %v", err)
+	}
+}
+
+// snapshotThread is whether any thread of the process has no_new_privs.
+func snapshotThread(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "NoNewPrivs:")
+	line, _, _ := strings.Cut(after, "\n")
+	return strings.TrimSpace(line)
+}
+
+// TestMovedPath holds that a symlink that has come into a rule's path since the policy was compiled is an error, not a grant
+// on what it leads to.
+func TestMovedPath(t *testing.T) {
+	version := abi(t)
+	for _, swap := range []string{"/rw", "/rw/sub"} {
+		ws := workspace(t)
+		c := compileAt(t, ws, policy.SourceLayer{FS: []policy.FSRule{rule("rw/sub", r)}})
+		plan, err := NewPlan(c, version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(ws + swap); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(ws+"/none", ws+swap); err != nil {
+			t.Fatal(err)
+		}
+		var o opened
+		defer o.close()
+		if _, err := plan.Rulesets[0].build(&o); err == nil || !strings.Contains(err.Error(), "symlink") {
+			t.Errorf("%s: %v", swap, err)
+		}
+		if _, err := openCompared(ws + "/rw/sub"); err == nil && swap == "/rw" { // open itself refuses a symlink at the end
+			t.Errorf("%s: opened by comparison", swap)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package landlock
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Domains can't be left, so what runs in one runs in a child: the test binary again, told what to do by its environment.
+const childEnv = "TOOLGUARD_LANDLOCK_CHILD"
+
+func TestMain(m *testing.M) {
+	if order := os.Getenv(childEnv); order != "" {
+		os.Exit(child(order))
+	}
+	os.Exit(m.Run())
+}
+
+// order is what a child is to do: apply a plan, or none as the control, and try each of the deeds.
+type order struct {
+	Plan  *Plan
+	Deeds []string
+}
+
+// child answers with the error of each deed, 0 for success.
+func child(text string) int {
+	runtime.LockOSThread()
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 3
+	}
+	if o.Plan != nil {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 3
+		}
+		if err := o.Plan.Apply(); err != nil {
+			fmt.Fprintln(os.Stderr, "apply:", err)
+			return 4
+		}
+	}
+	got := map[string]syscall.Errno{}
+	for _, d := range o.Deeds {
+		got[d] = try(d)
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(got)
+	return 0
+}
+
+// inChild runs deeds in a child under a plan (nil: bare), as a user.
+func inChild(t *testing.T, uid int, p *Plan, deeds ...string) map[string]syscall.Errno {
+	t.Helper()
+	if p != nil {
+		p = withoutRules(p)
+	}
+	text, err := json.Marshal(order{p, deeds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Dir = "/"
+	cmd.Env = []string{childEnv + "=" + string(text)}
+	cmd.Stderr = os.Stderr
+	if uid != os.Getuid() {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("child: %v", err)
+	}
+	got := map[string]syscall.Errno{}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("child said %q: %v", out, err)
+	}
+	return got
+}
+
+// withoutRules is the plan without what only error messages need.
+func withoutRules(p *Plan) *Plan {
+	q := &Plan{ABI: p.ABI}
+	for _, rs := range p.Rulesets {
+		grants := rs.Grants
+		rs.Grants = nil
+		for _, g := range grants {
+			g.Rule = nil
+			rs.Grants = append(rs.Grants, g)
+		}
+		q.Rulesets = append(q.Rulesets, rs)
+	}
+	return q
+}
+
+// abi is the kernel's, or skips the test where there is none to test.
+func abi(t testing.TB) int {
+	t.Helper()
+	abi, _, err := Probe()
+	if err != nil {
+		t.Skip(err)
+	}
+	return abi
+}
+
+// users are those that tests run as: oneself, and nobody where one may become that.
+func users() []int {
+	if os.Getuid() == 0 {
+		return []int{0, 65534}
+	}
+	return []int{os.Getuid()}
+}
+
+// machine is the file tree of this machine.
+type machine struct{}
+
+func (machine) Lstat(p string) (policy.Kind, error) {
+	fi, err := os.Lstat(p)
+	switch {
+	case err != nil:
+		return 0, err
+	case fi.IsDir():
+		return policy.Dir, nil
+	case fi.Mode()&os.ModeSymlink != 0:
+		return policy.Symlink, nil
+	case fi.Mode().IsRegular() && fi.Mode()&0o111 != 0:
+		return policy.Program, nil
+	}
+	return policy.File, nil
+}
+
+func (machine) Readlink(p string) (string, error) { return os.Readlink(p) }
+
+// compileAt makes a policy of one session layer over a real workspace.
+func compileAt(t testing.TB, ws string, l policy.SourceLayer) *policy.Compiled {
+	t.Helper()
+	l.Authority = policy.Session
+	return compileSource(t, machine{}, &policy.Source{Workspace: ws, Layers: []policy.SourceLayer{l}})
+}
+
+func compileSource(t testing.TB, sys policy.System, src *policy.Source) *policy.Compiled {
+	t.Helper()
+	src.Name, src.Home = "test", src.Workspace
+	if src.Path == "" {
+		src.Path = "/usr/bin:/bin"
+	}
+	c, err := policy.Compile(src, sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func rule(path string, caps policy.Caps) policy.FSRule { return policy.FSRule{Path: path, Caps: caps} }
+
+// runtimeRules are what programs of this machine need to start.
+func runtimeRules() []policy.FSRule {
+	var out []policy.FSRule
+	for _, p := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib64"} {
+		out = append(out, policy.FSRule{Path: p, Caps: policy.Read | policy.Execute, Optional: true})
+	}
+	return append(out, policy.FSRule{Path: "/dev/null", Caps: policy.Read | policy.Update, Optional: true})
+}
