@@ -130,11 +130,12 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		Argv: argv, Env: os.Environ(), PassFDs: f.passFDs, Events: events, Linger: f.linger,
 		Notice: func(s string) { a.err.say("%s", s) },
 	})
-	if err != nil {
+	if err == nil || len(r.Denials) > 0 {
 		a.reportDenials(f, c, r)
+	}
+	if err != nil {
 		return a.notStarted(c, err)
 	}
-	a.reportDenials(f, c, r)
 	if r.Code != 0 {
 		return said(r.Code)
 	}
@@ -214,7 +215,7 @@ func (a *app) openEvents(f *execFlags) (w *event.Writer, done func(), err error)
 			}
 		}
 	}
-	w, err = newEventWriter(file, f.format)
+	w, err = event.NewWriter(file, f.format)
 	return w, done, err
 }
 

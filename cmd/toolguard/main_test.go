@@ -2,12 +2,16 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/toolguard/toolguard/internal/session"
 )
 
 // TestMain makes this program a command of the stories in testdata.
@@ -26,9 +30,22 @@ func TestStories(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			return os.MkdirAll(env.WorkDir+"/home", 0o755)
 		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "denials" {
+				return canSeeDenials(), nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
 		},
+	})
+}
+
+// canSeeDenials tells whether this user can read what the kernel says of denials.
+func canSeeDenials() bool {
+	return slices.ContainsFunc(session.Doctor().Probes, func(p session.Probe) bool {
+		return p.Name == "denial events" && p.Result == session.Yes
 	})
 }
 

@@ -145,6 +145,27 @@ func (s *screen) table(indent string, rows [][]cell) {
 	}
 }
 
+// lineWidth is where running text is broken.
+const lineWidth = 110
+
+// list writes one item after the other, each behind a dash and broken into lines.
+func (s *screen) list(indent string, items []string) {
+	for _, item := range items {
+		s.text.WriteString(indent + "-")
+		at := len(indent) + 1
+		for _, word := range strings.Fields(clean(item)) {
+			n := utf8.RuneCountInString(word) + 1
+			if at+n > lineWidth {
+				s.text.WriteString("\n" + indent + " ")
+				at = len(indent) + 1
+			}
+			s.text.WriteString(" " + word)
+			at += n
+		}
+		s.text.WriteByte('\n')
+	}
+}
+
 // count is "1 rule", "2 rules".
 func count[N int | uint64](n N, what string) string {
 	if n == 1 {
@@ -285,7 +306,7 @@ func (s *screen) refusal(r session.Report, name string) {
 	for i, row := range r.Refusals {
 		ids = append(ids, row.ID)
 		if i < mostErrors {
-			s.line("  %s: %s: %s by %s: %s", s.in(bold, clean(place(row.Place))), clean(named(row)), row.Status, r.Backend, clean(row.Why))
+			s.line("  %s: %s: %s: %s", s.in(bold, clean(place(row.Place))), clean(named(row)), shortfall(row, r.Backend), clean(row.Why))
 		}
 	}
 	if n := len(r.Refusals) - mostErrors; n > 0 {
@@ -294,6 +315,18 @@ func (s *screen) refusal(r session.Report, name string) {
 	s.line("what to do:")
 	s.line("  use a backend that can ('toolguard doctor' shows what this machine has), or change the rule, or")
 	s.line("  accept that it isn't enforced: --allow-degraded=%s", clean(strings.Join(ids, ",")))
+}
+
+// shortfall says how far a row isn't enforced, and by what.
+func shortfall(row policy.Coverage, backend string) string {
+	by := row.By
+	if by == "" {
+		by = backend
+	}
+	if row.Status == policy.Partly {
+		return "only partly enforceable by " + by
+	}
+	return "not enforceable by " + by
 }
 
 // named is a row's rule by id and text.
@@ -319,19 +352,7 @@ func (s *screen) coverage(r session.Report, p *policy.Compiled) {
 	for _, row := range r.Refusals {
 		refused[row.ID] = true
 	}
-	var rows [][]cell
-	builtin := 0
-	for _, row := range r.Rows {
-		if row.Status == policy.Enforced && row.Why == "" && row.Rule != nil && row.Rule.Builtin() {
-			builtin++
-			continue
-		}
-		rows = append(rows, []cell{cs(bold, row.ID), statusCell(row, refused[row.ID]), c(row.By), cs(faint, place(row.Place)),
-			c(ruleText(row))})
-		if row.Why != "" {
-			rows = append(rows, []cell{c(""), cs(faint, row.Why)})
-		}
-	}
+	rows, builtin := coverageRows(r, refused)
 	s.line("")
 	s.table("  ", rows)
 	if builtin > 0 {
@@ -339,9 +360,7 @@ func (s *screen) coverage(r session.Report, p *policy.Compiled) {
 	}
 	if len(r.Gaps) > 0 {
 		s.line("\nwhat %s never sees, whatever the policy says:", r.Backend)
-		for _, g := range r.Gaps {
-			s.line("  - %s", clean(g))
-		}
+		s.list("  ", r.Gaps)
 	}
 	s.line("")
 	switch n := len(r.Refusals); {
@@ -352,6 +371,37 @@ func (s *screen) coverage(r session.Report, p *policy.Compiled) {
 	default:
 		s.line("%s", s.in(green, "the command would start"))
 	}
+}
+
+// coverageRows are the rows of the report but for the built-in rules that need no word, which are counted. Built-in rules
+// of which the same is to be said share a row.
+func coverageRows(r session.Report, refused map[string]bool) (rows [][]cell, builtin int) {
+	for i := 0; i < len(r.Rows); i++ {
+		row := r.Rows[i]
+		isBuiltin := row.Rule != nil && row.Rule.Builtin()
+		if isBuiltin && row.Status == policy.Enforced && row.Why == "" {
+			builtin++
+			continue
+		}
+		id, text, n := row.ID, ruleText(row), 1
+		for isBuiltin && i+1 < len(r.Rows) && alike(row, r.Rows[i+1]) && !refused[row.ID] {
+			i++
+			n++
+		}
+		if n > 1 {
+			id, text = id+" to "+r.Rows[i].ID, count(n, "rule")
+		}
+		rows = append(rows, []cell{cs(bold, id), statusCell(row, refused[row.ID]), c(row.By), cs(faint, place(row.Place)), c(text)})
+		if row.Why != "" {
+			rows = append(rows, []cell{c(""), cs(faint, row.Why)})
+		}
+	}
+	return rows, builtin
+}
+
+// alike tells whether the same is to be said of two built-in rules.
+func alike(a, b policy.Coverage) bool {
+	return b.Rule != nil && a.Rule.Place.File == b.Rule.Place.File && a.Status == b.Status && a.Why == b.Why && a.By == b.By
 }
 
 func ruleText(row policy.Coverage) string {
@@ -816,9 +866,7 @@ func (s *screen) machine(m session.Machine) {
 		if len(b.Gaps) > 0 {
 			s.line("  what it never sees, whatever the policy says:")
 		}
-		for _, g := range b.Gaps {
-			s.line("    - %s", clean(g))
-		}
+		s.list("    ", b.Gaps)
 	}
 	s.line("\n'toolguard exec --policy FILE --dry-run' tells what is enforced of a policy")
 }
