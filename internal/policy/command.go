@@ -163,3 +163,11 @@ func (c *Compiled) CheckCommand(program string, argv []string) Verdict {
 	}
 	return v
 }
+
+// Sees says whether the program that the rule is for may see a variable, given that the session may.
+func (r *CommandRule) Sees(name string) bool {
+	if !r.HasEnvs {
+		return true
+	}
+	return slices.ContainsFunc(r.Envs, func(e string) bool { return envMatches(e, name) })
+}

@@ -294,3 +294,12 @@ func TestCommands(t *testing.T) {
 		t.Errorf("fs must agree too: %+v", a)
 	}
 }
+
+func TestSees(t *testing.T) {
+	r := CommandRule{HasEnvs: true, Envs: []string{"PATH", "GIT_*"}}
+	for name, want := range map[string]bool{"PATH": true, "GIT_DIR": true, "PATHX": false, "HOME": false} {
+		if r.Sees(name) != want || !(&CommandRule{}).Sees(name) {
+			t.Errorf("%s: %v", name, r.Sees(name))
+		}
+	}
+}

@@ -60,6 +60,8 @@ func TestRename(t *testing.T) {
 		{guarded, dir("/w/.git", "/w/g"), NoGain},
 		{guarded, dir("/w/g", "/w/.git"), NoGain},
 		{guarded, dir("/w/d", "/w/mine/d"), NoGain}, // protect would be lifted for what is beneath
+		{guarded, dir("/w/mine/d", "/w/d"), NoGain}, // could bring in an .envrc
+		{SourceLayer{FS: []FSRule{p(".", rw), p("up", Read|Update)}}, Move{Old: "/w/d", New: "/w/up/e", OldDir: true, NewExists: true, NewDir: true}, NoGain},
 		{guarded, dir("/w/d", "/other/d"), NoGain},
 		{guarded, dir("/w/d", "/w/e"), Allowed},
 		{SourceLayer{FS: []FSRule{p("/", all)}}, dir("/etc", "/e"), NoGain}, // toolguard's own files beneath

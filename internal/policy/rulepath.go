@@ -70,7 +70,6 @@ func (p pattern) check(s string) error {
 // roots are the folders that written paths are relative to.
 type roots struct {
 	workspace string // canonical
-	written   string // the workspace as given, clean
 	home      string
 }
 
