@@ -11,7 +11,8 @@ import (
 )
 
 // digest is a SHA-256 over what the policy means: layers, stances and rules with their resolved paths, in order. Not
-// part of it: the names of files and rules, lines, the private TMPDIR, and what toolguard itself never allows.
+// part of it: the names of files and rules, lines, what built-in files say of the private TMPDIR (which isn't there when
+// a policy is only checked), and what toolguard itself never allows.
 func (c *Compiled) digest() string {
 	h := sha256.New()
 	put := func(v ...any) {
@@ -52,7 +53,7 @@ func sortedCopy(l []string) []string { return slices.Sorted(slices.Values(l)) }
 
 func (c *Compiled) digestFS(kind string, t *FSTable, put func(...any)) {
 	for _, r := range t.Rules() {
-		if c.TmpDir != "" && r.Place.File == "builtin:runtime" && within(r.FS.Path, c.TmpDir) {
+		if c.TmpDir != "" && r.Builtin() && within(r.FS.Path, c.TmpDir) {
 			continue
 		}
 		put(kind, bytesOf(r.FS.Path), bytesOf(r.FS.Last), bytesOf(strings.Join(r.FS.Names, "/")), r.FS.Caps, r.FS.Unprotect)
