@@ -139,3 +139,11 @@ func eventsFile(t *testing.T, s *scene, _ *exec.Cmd) {
 		must(t, os.Chown(s.vars["EVENTS"], s.user.uid, s.user.uid))
 	}
 }
+
+// looseToolguard puts toolguard where a guarded program may execute it, with a policy that allows everything.
+func looseToolguard(t *testing.T, s *scene, _ *exec.Cmd) {
+	t.Helper()
+	s.vars["TOOLGUARD"] = s.path("run/toolguard")
+	copyFile(t, toolguard(t), s.vars["TOOLGUARD"])
+	s.write(t, "ws/loose.toml", "version = 1\n[access]\ndefault = \"allow\"\n")
+}

@@ -59,6 +59,7 @@ func TestControls(t *testing.T) {
 
 // TestGuarded runs the attacks under a policy.
 func TestGuarded(t *testing.T) {
+	toolguard(t) // fails once, not for every row
 	each(t, func(t *testing.T, a attack, s *scene) {
 		before := s.snapshot(t)
 		got := s.run(t, a, s.guarded(t, a))
@@ -75,6 +76,42 @@ func TestGuarded(t *testing.T) {
 			s.witness(t, a)
 		}
 	})
+}
+
+// TestStatedGaps holds the backend to naming, before anything starts, what it lets through.
+func TestStatedGaps(t *testing.T) {
+	s := newScene(t, users()[0])
+	cmd := exec.Command(toolguard(t), "exec", "--policy", s.vars["POLICY"], "--dry-run")
+	cmd.Env = s.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, a := range rows() {
+		if a.gap != "" && !strings.Contains(string(out), a.gap) {
+			t.Errorf("%s gets through, and --dry-run doesn't speak of %q", a.prog, a.gap)
+		}
+	}
+}
+
+// TestRowForEveryProgram keeps a program from being forgotten.
+func TestRowForEveryProgram(t *testing.T) {
+	sources, err := filepath.Glob("src/*.*")
+	must(t, err)
+	helpers := []string{"attack", "noop", "parent", "setuid_target", "victim"}
+	for _, src := range sources {
+		name := strings.TrimSuffix(filepath.Base(src), filepath.Ext(src))
+		if !slices.Contains(helpers, name) && !slices.ContainsFunc(rows(), func(a attack) bool { return a.prog == name }) {
+			t.Errorf("no row runs %s", src)
+		}
+		text, err := os.ReadFile(src)
+		must(t, err)
+		for _, say := range []string{"Tries: ", "Must get: ", "Event: "} {
+			if name != "attack" && !bytes.Contains(text, []byte(say)) {
+				t.Errorf("%s doesn't say %q", src, say)
+			}
+		}
+	}
 }
 
 // each runs a function for every attack and user.

@@ -3,10 +3,12 @@
 package attacks
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -61,6 +63,7 @@ func buildToolguard() error {
 	return nil
 }
 
+// buildPrograms compiles the C programs, as many at once as there are processors, and copies the scripts.
 func buildPrograms() error {
 	dir := filepath.Join(built.dir, "programs")
 	sources, err := filepath.Glob("src/*.*")
@@ -70,24 +73,36 @@ func buildPrograms() error {
 	if err != nil {
 		return err
 	}
-	for _, src := range sources {
-		switch name, ext := filepath.Base(src), filepath.Ext(src); {
-		case ext == ".c" && foreign(name):
-		case ext == ".c":
-			out := filepath.Join(dir, strings.TrimSuffix(name, ext))
-			cmd := exec.Command("gcc", "-O1", "-Wall", "-Wextra", "-Wno-unused-parameter", "-pthread", "-o", out, src, "-lrt")
-			if text, err := cmd.CombinedOutput(); err != nil {
-				return fmt.Errorf("compile %s: %w\n%s", src, err, text)
-			}
-		case ext == ".sh" || ext == ".py":
-			text, err := os.ReadFile(src)
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(filepath.Join(dir, name), text, 0o755); err != nil {
-				return err
-			}
+	errs := make([]error, len(sources))
+	var group sync.WaitGroup
+	turns := make(chan struct{}, runtime.NumCPU())
+	for i, src := range sources {
+		turns <- struct{}{}
+		group.Go(func() {
+			errs[i] = buildProgram(src, dir)
+			<-turns
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+func buildProgram(src, dir string) error {
+	name, ext := filepath.Base(src), filepath.Ext(src)
+	switch {
+	case ext == ".sh" || ext == ".py":
+		text, err := os.ReadFile(src)
+		if err != nil {
+			return err
 		}
+		return os.WriteFile(filepath.Join(dir, name), text, 0o755)
+	case ext != ".c" || foreign(name):
+		return nil
+	}
+	out := filepath.Join(dir, strings.TrimSuffix(name, ext))
+	cmd := exec.Command("gcc", "-Wall", "-Wextra", "-Wno-unused-parameter", "-pipe", "-pthread", "-o", out, src, "-lrt")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("compile %s: %w\n%s", src, err, text)
 	}
 	return nil
 }

@@ -29,9 +29,14 @@ func (w wanted) by(rule string) wanted {
 	return w
 }
 
-// callEvent is the event of a refused system call.
+// callEvent is the event of a refused system call. Its resource is the one that the call is refused for.
 func callEvent(name string) wanted {
-	return wanted{resource: "syscall", capability: name, reasons: []string{"syscall_denied"}}
+	return wanted{capability: name, reasons: []string{"syscall_denied"}}
+}
+
+// signalEvent is the event of a refused signal to a process, by its name.
+func signalEvent(name string) wanted {
+	return wanted{target: name, reasons: []string{"syscall_denied"}}
 }
 
 // noEvent says why a refusal leaves none.
@@ -48,7 +53,7 @@ func (s *scene) witness(t *testing.T, a attack) {
 	}
 	events := s.events(t)
 	for _, y := range a.tries {
-		if y.event.none != "" || y.event.resource == "" {
+		if y.event.none != "" {
 			continue
 		}
 		want := y.event

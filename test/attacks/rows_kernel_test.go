@@ -30,18 +30,18 @@ var kernelRows = []attack{
 		{"iopl", "ok ENOSYS / nobody EPERM ENOSYS", "EPERM", callEvent("iopl")},
 	}},
 	{prog: "mknod_device", args: "$WS", tries: []try{
-		{"character", "ok / nobody EPERM", "EPERM EACCES", wanted{}},
-		{"block", "ok / nobody EPERM", "EPERM EACCES", wanted{}},
+		{"character", "ok / nobody EPERM", "EPERM EACCES", noEvent("the capability check refuses first")},
+		{"block", "ok / nobody EPERM", "EPERM EACCES", noEvent("the capability check refuses first")},
 	}},
 	{prog: "int80", args: "$KEY $NOOP", needs: amd64, tries: []try{
-		{"getpid", "ok SIGSEGV", "SIGSYS", wanted{resource: "syscall"}}, // SIGSEGV: a kernel without 32-bit calls
-		{"open", "ok SIGSEGV", "SIGSYS", wanted{resource: "syscall"}},
-		{"execve", "ok SIGSEGV", "SIGSYS", wanted{resource: "syscall"}},
+		{"getpid", "ok SIGSEGV", "SIGSYS", wanted{reasons: []string{"syscall_denied"}}}, // SIGSEGV: a kernel without 32-bit calls
+		{"open", "ok SIGSEGV", "SIGSYS", wanted{reasons: []string{"syscall_denied"}}},
+		{"execve", "ok SIGSEGV", "SIGSYS", wanted{reasons: []string{"syscall_denied"}}},
 	}},
 	{prog: "x32", args: "$KEY", needs: amd64, tries: []try{
 		// No control on most kernels: they are built without x32.
-		{"getpid", "ok ENOSYS", "SIGSYS", wanted{resource: "syscall"}},
-		{"open", "ok ENOSYS", "SIGSYS", wanted{resource: "syscall"}},
-		{"execveat", "ok ENOSYS EFAULT", "SIGSYS", wanted{resource: "syscall"}},
+		{"getpid", "ok ENOSYS", "SIGSYS", wanted{reasons: []string{"syscall_denied"}}},
+		{"open", "ok ENOSYS", "SIGSYS", wanted{reasons: []string{"syscall_denied"}}},
+		{"execveat", "ok ENOSYS EFAULT", "SIGSYS", wanted{reasons: []string{"syscall_denied"}}},
 	}},
 }

@@ -9,8 +9,8 @@ var netRows = []attack{
 		{"datagram", ok, "EACCES EPERM", callEvent("socket")},
 		{"sendto", ok, "EACCES EPERM", callEvent("socket")},
 		{"sendmsg", ok, "EACCES EPERM", callEvent("socket")},
-		{"pair-sendto", ok, "EACCES EPERM", wanted{resource: "syscall"}},
-		{"pair-connect", ok, "EACCES EPERM", wanted{resource: "syscall"}},
+		{"pair-sendto", ok, "EACCES EPERM", callEvent("socketpair")},
+		{"pair-connect", ok, "EACCES EPERM", callEvent("socketpair")},
 	}},
 	{prog: "inet", args: "$TCP $UDP", around: listeners, tries: []try{
 		{"tcp4", ok, "EACCES EPERM", callEvent("socket")},
