@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,7 +121,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	if f.dryRun {
 		return a.dryRun(f, c)
 	}
-	events, done, err := a.openEvents(f)
+	events, done, err := a.openEvents(f, c)
 	if err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (a *app) dryRun(f *execFlags, c *policy.Compiled) error {
 
 // openEvents opens what --events names. A file is appended to, and only its owner may read it: it tells what the command
 // did and what it was called with.
-func (a *app) openEvents(f *execFlags) (w *event.Writer, done func(), err error) {
+func (a *app) openEvents(f *execFlags, c *policy.Compiled) (w *event.Writer, done func(), err error) {
 	done = func() {}
 	var file *os.File
 	switch n, isFD := strings.CutPrefix(f.events, "fd:"); {
@@ -208,6 +209,11 @@ func (a *app) openEvents(f *execFlags) (w *event.Writer, done func(), err error)
 		file, err = os.OpenFile(f.events, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, done, fmt.Errorf("open the events file: %w", err)
+		}
+		if path, err := filepath.Abs(f.events); err == nil {
+			if v, path := c.CheckFSInput(machine{}, path, policy.Update); v.Allow {
+				a.err.warn("the policy lets the command change its own events file, %s: put it elsewhere", path)
+			}
 		}
 		done = func() {
 			if err := file.Close(); err != nil {

@@ -1,6 +1,6 @@
 package main
 
-// This file owns all output for machines: JSON objects with stable names. What it writes is documented in docs/cli.md.
+// This file owns all output for machines: JSON objects whose names stay, and to which names may be added.
 
 import (
 	"bytes"

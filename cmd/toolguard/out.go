@@ -427,16 +427,20 @@ const reportLines = 20
 // report tells what was denied while the command ran.
 func (s *screen) report(r session.Result, name string, events bool) {
 	defer s.flush()
-	s.line("%s%s (policy %s)", s.prefix(), s.in(red, count(r.Total, "denial")), clean(name))
+	if !r.Visible && len(r.Denials) == 0 {
+		s.line("%sthis user can't see what the kernel denies: 'toolguard doctor' says what that takes (policy %s)", s.prefix(), clean(name))
+	} else {
+		s.line("%s%s (policy %s)", s.prefix(), s.in(red, count(r.Total, "denial")), clean(name))
+	}
 	var end []string
 	if len(r.RemovedEnv) > 0 {
-		end = append(end, "not in its environment: "+someOf(r.RemovedEnv, 8))
+		end = append(end, "not in its environment: "+someOf(r.RemovedEnv, 20))
 	}
 	if r.Lost > 0 {
 		end = append(end, fmt.Sprintf("at least %s went by unseen: the kernel reported faster than they could be read", count(r.Lost, "denial")))
 	}
-	if !r.Visible {
-		end = append(end, "what the kernel denies can't be seen by this user: 'toolguard doctor' says what that takes")
+	if !r.Visible && len(r.Denials) > 0 {
+		end = append(end, "what else the kernel denies can't be seen by this user: 'toolguard doctor' says what that takes")
 	}
 	rows, shown := denialRows(r.Denials, reportLines-1-len(end))
 	s.table("  ", rows)
