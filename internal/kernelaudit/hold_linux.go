@@ -35,25 +35,46 @@ type hold struct {
 	control int
 }
 
-// holdAudit turns auditing on where it is off, and makes room for records. nil means that nothing had to be done: auditing is
-// on already and somebody else runs it (auditd, or a locked configuration).
-func holdAudit(control int, now status, path string) (*hold, error) {
-	if now.Enabled == 2 || now.PID != 0 {
-		if now.Enabled == 0 {
-			return nil, errors.New("auditd runs with auditing off: turn it on with `auditctl -e 1`")
-		}
-		return nil, nil
-	}
+// holdAudit turns auditing on where it is off, and makes room for records. A nil hold means that nothing had to be done:
+// auditing is on already and somebody else runs it. Also returns what the kernel said; asking costs some 250 µs, as the
+// kernel starts a thread for each answer, so it's done once.
+func holdAudit(control int, path string) (*hold, status, error) {
 	dir, err := openState(path)
 	if err != nil {
-		return nil, err
+		now, serr := getStatus(control)
+		if serr == nil && now.foreign() && now.Enabled != 0 {
+			return nil, now, nil
+		}
+		return nil, now, errors.Join(serr, err)
 	}
 	h := &hold{dir: dir, control: control}
-	if err := h.locked(h.enter); err != nil {
+	var now status
+	needed := false
+	err = h.locked(func() (err error) {
+		if now, err = getStatus(control); err != nil {
+			return err
+		}
+		if now.foreign() {
+			return now.on()
+		}
+		needed = true
+		return h.enter(now)
+	})
+	if err != nil || !needed {
 		h.close()
-		return nil, err
+		h = nil
 	}
-	return h, nil
+	return h, now, err
+}
+
+// foreign reports that auditing isn't toolguard's to change: auditd runs, or the configuration is locked until reboot.
+func (s status) foreign() bool { return s.Enabled == 2 || s.PID != 0 }
+
+func (s status) on() error {
+	if s.Enabled == 0 {
+		return errors.New("auditd runs with auditing off: turn it on with `auditctl -e 1`")
+	}
+	return nil
 }
 
 // locked runs f under the lock of all changes.
@@ -70,12 +91,8 @@ func (h *hold) locked(f func() error) error {
 }
 
 // enter joins the users; the first one notes what it finds.
-func (h *hold) enter() (err error) {
+func (h *hold) enter(now status) (err error) {
 	if h.users, err = h.open("users"); err != nil {
-		return err
-	}
-	now, err := getStatus(h.control)
-	if err != nil {
 		return err
 	}
 	if flock(h.users, unix.LOCK_EX|unix.LOCK_NB) == nil {
@@ -137,16 +154,16 @@ func (h *hold) noted() (f found, err error) {
 	return f, json.Unmarshal(b, &f)
 }
 
-// release leaves; the last one out puts back what was found.
-func (h *hold) release() error {
+// release leaves; the last one out puts back what was found. recent is what the kernel said just now, if it was asked.
+func (h *hold) release(recent *status) error {
 	if h == nil {
 		return nil
 	}
 	defer h.close()
-	return h.locked(h.leave)
+	return h.locked(func() error { return h.leave(recent) })
 }
 
-func (h *hold) leave() error {
+func (h *hold) leave(recent *status) error {
 	err := flock(h.users, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil // somebody else still needs it
@@ -158,18 +175,21 @@ func (h *hold) leave() error {
 	if err != nil {
 		return fmt.Errorf("restore auditing: %w", err)
 	}
-	if err := h.restore(old); err != nil {
+	if recent == nil {
+		now, err := getStatus(h.control)
+		if err != nil {
+			return err
+		}
+		recent = &now
+	}
+	if err := h.restore(old, *recent); err != nil {
 		return err
 	}
 	return h.dir.Remove("found")
 }
 
 // restore undoes what is still as enter left it: what anybody else changed since is theirs.
-func (h *hold) restore(old found) error {
-	now, err := getStatus(h.control)
-	if err != nil {
-		return err
-	}
+func (h *hold) restore(old found, now status) error {
 	back := status{Enabled: old.Enabled, BacklogLimit: old.BacklogLimit}
 	if now.Enabled == 1 && old.Enabled == 0 && now.PID == 0 {
 		back.Mask |= maskEnabled

@@ -39,6 +39,8 @@ type Reader struct {
 	closing  sync.Once
 	ordering sync.Mutex // one question at a time on control
 	control  int
+	recent   status    // the kernel's last answer
+	asked    time.Time // when it came
 
 	mu       sync.Mutex // everything below; held while records are delivered
 	asm      *assembler
@@ -91,11 +93,8 @@ func (r *Reader) connect(state string) (err error) {
 	if r.conn, err = r.log.SyscallConn(); err != nil {
 		return err
 	}
-	now, err := getStatus(r.control)
-	if err != nil {
-		return explain(err, "CAP_AUDIT_CONTROL")
-	}
-	r.hold, err = holdAudit(r.control, now, state)
+	r.hold, r.recent, err = holdAudit(r.control, state)
+	r.asked = time.Now()
 	return explain(err, "CAP_AUDIT_CONTROL")
 }
 
@@ -136,7 +135,13 @@ func (r *Reader) shut() error {
 	if r.log != nil {
 		r.log.Close()
 	}
-	err := r.hold.release()
+	r.ordering.Lock()
+	defer r.ordering.Unlock()
+	var recent *status
+	if time.Since(r.asked) < settleTime {
+		recent = &r.recent
+	}
+	err := r.hold.release(recent)
 	if r.control >= 0 {
 		unix.Close(r.control)
 	}
@@ -323,11 +328,18 @@ func (r *Reader) order(kind uint16, data []byte) error {
 	return err
 }
 
-// lost is the kernel's count of records that it dropped, for whomever they were.
-func (r *Reader) lost() (uint32, error) {
+// lost is the kernel's count of records that it dropped, for whomever they were. An answer that isn't older than maxAge
+// serves.
+func (r *Reader) lost(maxAge time.Duration) (uint32, error) {
 	r.ordering.Lock()
 	defer r.ordering.Unlock()
+	if time.Since(r.asked) < maxAge {
+		return r.recent.Lost, nil
+	}
 	s, err := getStatus(r.control)
+	if err == nil {
+		r.recent, r.asked = s, time.Now()
+	}
 	return s.Lost, err
 }
 

@@ -54,7 +54,7 @@ type Totals struct {
 // call the Reader. Begin before the session's first process is started.
 func (r *Reader) Watch(s Session, deliver func(Denial)) (*Watch, error) {
 	w := &Watch{r: r, session: s, deliver: deliver, domains: map[uint64]*tally{}}
-	dropped, err := r.lost()
+	dropped, err := r.lost(time.Second) // an older count can only report more loss than there was
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (w *Watch) Finish(ctx context.Context) Totals {
 
 // lost says what went missing since the watch began; "" when nothing did.
 func (w *Watch) lost() string {
-	dropped, err := w.r.lost()
+	dropped, err := w.r.lost(0)
 	if err != nil {
 		return fmt.Sprintf("the kernel's loss counter couldn't be read (%v)", err)
 	}
