@@ -34,23 +34,29 @@ func handled(abi int) uint64 {
 const onFiles = ll.AccessFSExecute | ll.AccessFSWriteFile | ll.AccessFSReadFile | ll.AccessFSTruncate |
 	ll.AccessFSIoctlDev | ll.AccessFSResolveUnix
 
+// moving is what lets things be renamed and linked between folders.
+const moving = policy.Create | policy.Delete
+
 // rights is what grants caps. Device nodes are in none of them: they are never created. REFER lets a file move
-// between two folders that both have it, and the kernel itself refuses, with EXDEV, a move that gains (current_check_refer_path);
-// it goes with create, which the new place of a move or a link needs and, as nothing may be gained, the old one has too.
+// between two folders that both have it, and the kernel itself refuses, with EXDEV, a move that gains
+// (current_check_refer_path). It goes with create and delete together: for a file the kernel compares only rights on
+// files, so that a link could come to where it may be deleted when it couldn't before.
 func rights(caps policy.Caps) uint64 {
 	var a uint64
 	if caps&policy.Read != 0 {
 		a |= ll.AccessFSReadFile | ll.AccessFSReadDir
 	}
 	if caps&policy.Create != 0 {
-		a |= ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeSym |
-			ll.AccessFSRefer
+		a |= ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeSym
 	}
 	if caps&policy.Update != 0 {
 		a |= ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSIoctlDev | ll.AccessFSResolveUnix
 	}
 	if caps&policy.Delete != 0 {
 		a |= ll.AccessFSRemoveDir | ll.AccessFSRemoveFile
+	}
+	if caps&moving == moving {
+		a |= ll.AccessFSRefer
 	}
 	if caps&policy.Execute != 0 {
 		a |= ll.AccessFSExecute

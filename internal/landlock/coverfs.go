@@ -75,12 +75,11 @@ func together(c policy.Caps) (w word, bad bool) {
 // place judges what a rule gives beyond the rule around it. A grant is tied to the file or folder: where that can be moved, or
 // linked under another name, the grant goes along; and what is put in its place doesn't have it.
 func place(r, up *policy.Rule, have policy.Caps) word {
-	const move = policy.Create | policy.Delete
 	more := r.FS.Caps &^ have
 	switch {
-	case !r.FS.Dir && more&move != 0:
-		return partly(fmt.Sprintf("landlock asks the folder for the right to %s a file: grant it there", more&move))
-	case r.FS.Dir && have&move == move:
+	case !r.FS.Dir && more&moving != 0:
+		return partly(fmt.Sprintf("landlock asks the folder for the right to %s a file: grant it there", more&moving))
+	case r.FS.Dir && have&moving == moving:
 		return partly(fmt.Sprintf("the session may rename this folder (%s lets it create and delete around it), and %s goes along",
 			up.ID, more))
 	case !r.FS.Dir && have&policy.Create != 0:

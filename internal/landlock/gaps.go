@@ -23,7 +23,9 @@ func StatedGaps(abi int) []string {
 	gaps = append(gaps,
 		"denies too much: /proc entries of the session's own processes aren't readable, only the harmless global ones",
 		"denies too much: a granted folder can't itself be removed or renamed unless the folder above it lets it",
-		"denies too much: renaming onto an existing file needs create and delete there, not just update")
+		"denies too much: renaming onto an existing file needs create and delete there, not just update",
+		"denies too much: renaming or linking into another folder needs create and delete on both, and fails with EXDEV "+
+			"otherwise, upon which programs copy")
 	if abi < 9 {
 		gaps = append(gaps, "denies too much: where fs is restricted no unix socket can be made (pairs of connected stream "+
 			"sockets can), as unix sockets by path can't be told apart before Landlock ABI 9")
