@@ -190,7 +190,7 @@ func (a *app) dryRun(f *execFlags, c *policy.Compiled) error {
 
 // openEvents opens what --events names. A file is appended to, and only its owner may read it: it tells what the command
 // did and what it was called with.
-func (a *app) openEvents(f *execFlags, c *policy.Compiled) (w *event.Writer, done func(), err error) {
+func (a *app) openEvents(f *execFlags, c *policy.Compiled) (sink session.Sink, done func(), err error) {
 	done = func() {}
 	var file *os.File
 	switch n, isFD := strings.CutPrefix(f.events, "fd:"); {
@@ -221,8 +221,16 @@ func (a *app) openEvents(f *execFlags, c *policy.Compiled) (w *event.Writer, don
 			}
 		}
 	}
-	w, err = event.NewWriter(file, f.format)
-	return w, done, err
+	format, err := event.ParseFormat(f.format)
+	if err != nil {
+		return nil, done, err
+	}
+	w, err := event.NewWriter(file, format)
+	if err != nil {
+		return nil, done, fmt.Errorf("begin the events: %w", err)
+	}
+	w.Version = buildInfo().Version
+	return w, done, nil
 }
 
 // descriptor is an open descriptor that was handed to this process.

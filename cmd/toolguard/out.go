@@ -220,6 +220,16 @@ func (s *screen) failure(err error) {
 	}
 }
 
+// crash tells of a mistake in toolguard itself.
+func (s *screen) crash(p any, stack []byte) {
+	defer s.flush()
+	s.line("%sa mistake in toolguard: %s", s.prefix(), clean(fmt.Sprint(p)))
+	s.line("  please report it with these lines and what you ran")
+	for line := range strings.Lines(string(stack)) {
+		s.line("  %s", clean(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    ")))
+	}
+}
+
 // errorText is an error without the name of the system call that it comes from.
 func errorText(err error) string {
 	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // what wraps it has words of its own
@@ -459,7 +469,10 @@ func (s *screen) report(r session.Result, name string, events bool) {
 // denialRows are the rows of the first denials, in at most so many lines, one of which is left for what is left out.
 func denialRows(denials []session.Denial, lines int) (rows [][]cell, shown int) {
 	for i, d := range denials {
-		block := [][]cell{{cs(bold, d.Capability), c(d.Target), c(decider(d.Rule, d.Place, policy.Reason(d.Reason))), cs(bold, times(d.Count))}}
+		block := [][]cell{{cs(bold, d.Capability), c(d.Target), c(decider(d)), cs(bold, times(d.Count))}}
+		if d.Resource == "syscall" {
+			block[0][0].text = "call"
+		}
 		if d.Suggest != "" {
 			block = append(block, []cell{c(""), cs(faint, "to allow: "+oneLine(d.Suggest))})
 		}
@@ -482,15 +495,16 @@ func times(n uint64) string {
 	return fmt.Sprintf("×%d", n)
 }
 
-// decider says who denied something: the rule and its line, or why there is none.
-func decider(id, place string, why policy.Reason) string {
+// decider says who denied something: the rule and its line, or, where no line of a file did, why.
+func decider(d session.Denial) string {
+	why := reasonText(policy.Reason(d.Reason))
 	switch {
-	case id != "" && place != "":
-		return fmt.Sprintf("%s, %s", id, place)
-	case id != "":
-		return id
+	case d.Rule != "" && d.Place != "":
+		return fmt.Sprintf("%s, %s", d.Rule, d.Place)
+	case d.Rule != "":
+		return fmt.Sprintf("%s (%s)", why, d.Rule)
 	}
-	return reasonText(why)
+	return why
 }
 
 // oneLine puts a grant on one line: the table, then its keys.
@@ -543,7 +557,7 @@ func reasonText(r policy.Reason) string {
 	case policy.DNSDenied:
 		return "no rule allows looking this name up"
 	case policy.SyscallDenied:
-		return "no session may make this system call"
+		return "the session may not make this system call"
 	case policy.Limit:
 		return "a limit was reached"
 	}
@@ -797,29 +811,47 @@ func (s *screen) changes(changes []policy.Change) {
 		return
 	}
 	var rows [][]cell
+	more := map[[3]string]int{} // the row of the first of those that differ in their target alone
+	others := map[int]int{}
 	for _, ch := range changes {
-		kind := cs(yellow, "different")
-		switch {
-		case ch.Widened && !ch.Narrowed:
-			kind = cs(red, "wider")
-		case ch.Narrowed && !ch.Widened:
-			kind = cs(green, "narrower")
+		what, rules := ch.Old+" → "+ch.New, rulePlaces(ch)
+		key := [3]string{ch.Resource, what, rules}
+		if row, ok := more[key]; ok && rules != "" {
+			others[row]++
+			continue
 		}
-		rows = append(rows, []cell{kind, c(ch.Resource), c(ch.Target), c(ch.Old + " → " + ch.New), cs(faint, rulePlaces(ch))})
+		more[key] = len(rows)
+		rows = append(rows, []cell{direction(ch), c(ch.Resource), c(ch.Target), c(what), cs(faint, rules)})
+	}
+	for row, n := range others {
+		rows[row][2].text += fmt.Sprintf(" and %d more", n)
 	}
 	s.table("", rows)
 }
 
-func rulePlaces(ch policy.Change) string {
-	var parts []string
-	for _, r := range []*policy.Rule{ch.OldRule, ch.NewRule} {
-		if r != nil {
-			parts = append(parts, fmt.Sprintf("%s %s", r.ID, r.Place))
-		} else {
-			parts = append(parts, "no rule")
-		}
+// direction says whether a change gives or takes.
+func direction(ch policy.Change) cell {
+	switch {
+	case ch.Widened && !ch.Narrowed:
+		return cs(red, "wider")
+	case ch.Narrowed && !ch.Widened:
+		return cs(green, "narrower")
 	}
-	return strings.Join(parts, " → ")
+	return cs(yellow, "different")
+}
+
+// rulePlaces are the rules that decide before and after, where there's one.
+func rulePlaces(ch policy.Change) string {
+	if ch.OldRule == nil && ch.NewRule == nil {
+		return ""
+	}
+	place := func(r *policy.Rule) string {
+		if r == nil {
+			return "no rule"
+		}
+		return r.ID + " " + r.Place.String()
+	}
+	return place(ch.OldRule) + " → " + place(ch.NewRule)
 }
 
 // name is a file's name on a line of its own.

@@ -156,3 +156,48 @@ func TestEveryCommandHelps(t *testing.T) {
 	}
 	visit(a.root(nil))
 }
+
+func TestSystemCallsInTheReport(t *testing.T) {
+	s, b := on(false)
+	s.report(session.Result{Visible: true, Total: 1, Denials: []session.Denial{{Count: 1, Event: event.Event{
+		Resource: "syscall", Capability: "unshare", Target: "unshare", Rule: "seccomp.namespaces", Reason: string(policy.SyscallDenied),
+	}}}}, "p", false)
+	if want := "  call  unshare  the session may not make this system call (seccomp.namespaces)\n"; !strings.HasSuffix(b.String(), want) {
+		t.Errorf("the report is\n%s\nwithout\n%s", b, want)
+	}
+}
+
+// TestChangesShareLines: what differs in its target alone is told once, and nothing is left out.
+func TestChangesShareLines(t *testing.T) {
+	rule := &policy.Rule{ID: "fs.1", Place: policy.Place{File: "p.toml", Line: 3, Col: 1}}
+	s, b := on(false)
+	s.changes([]policy.Change{
+		{Resource: "fs", Widened: true, Target: "/a", Old: "none", New: "read", NewRule: rule},
+		{Resource: "fs", Widened: true, Target: "/b", Old: "none", New: "read", NewRule: rule},
+		{Resource: "fs", Narrowed: true, Target: "/c", Old: "read", New: "none", OldRule: rule},
+		{Resource: "env", Narrowed: true, Target: "A", Old: "allow", New: "deny"},
+		{Resource: "env", Narrowed: true, Target: "B", Old: "allow", New: "deny"},
+	})
+	want := `wider     fs   /a and 1 more  none → read   no rule → fs.1 p.toml:3:1
+narrower  fs   /c             read → none   fs.1 p.toml:3:1 → no rule
+narrower  env  A              allow → deny
+narrower  env  B              allow → deny
+`
+	if b.String() != want {
+		t.Errorf("the changes are\n%s\nnot\n%s", b, want)
+	}
+}
+
+// TestCrash: a mistake in toolguard ends exec with 125, not with Go's own 2, which could be the command's.
+func TestCrash(t *testing.T) {
+	for _, row := range []struct {
+		args []string
+		code int
+	}{{[]string{"exec", "--dry-run"}, exitRefused}, {[]string{"check", "fs", "read", "x"}, exitTrouble}} {
+		s, b := on(false)
+		a := &app{in: strings.NewReader(""), err: s} // nothing to write answers to
+		if got := a.run(row.args); got != row.code || !strings.Contains(b.String(), "toolguard: a mistake in toolguard: ") {
+			t.Errorf("%v ends with %d, not %d:\n%s", row.args, got, row.code, b)
+		}
+	}
+}

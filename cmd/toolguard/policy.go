@@ -210,7 +210,8 @@ func newDiff(a *app) *cobra.Command {
 		Short: "tell what a policy allows that another one doesn't",
 		Long: `toolguard policy diff: the differences of two policies in what they mean, not in how they're written: what the new
 one allows that the old one doesn't ("wider"), and the other way round ("narrower"). The exit status is 0 when they
-mean the same, 1 when they differ, 2 when one doesn't load.`,
+mean the same, 1 when they differ, 2 when one doesn't load. Targets for which the same rules decide in the same way
+share a line; --json has them all.`,
 		Example: `  toolguard policy diff policy.toml.orig policy.toml
   git show HEAD:policy.toml > /tmp/old.toml && toolguard policy diff /tmp/old.toml policy.toml
   toolguard policy diff --json preset:readonly policy.toml`,

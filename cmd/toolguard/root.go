@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
@@ -73,15 +74,23 @@ func groups() []group {
 	}
 }
 
-// run is the whole program; it returns the exit status.
-func (a *app) run(args []string) int {
+// run is the whole program; it returns the exit status. A panic mustn't look like the command's own exit status.
+func (a *app) run(args []string) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.err.crash(p, debug.Stack())
+			if code = exitTrouble; len(args) > 0 && args[0] == "exec" {
+				code = exitRefused
+			}
+		}
+	}()
 	root := a.root(args)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()
 	if err == nil {
 		return 0
 	}
-	code := exitTrouble
+	code = exitTrouble
 	if cmd.Name() == "exec" {
 		code = exitRefused
 	}
