@@ -25,12 +25,13 @@
 //
 // # Threats
 //
-// The programs come from go-seccomp-bpf, whose assembler doesn't load the system call's number again after it has
-// looked at arguments: a second comparison in the same program would compare an argument that the caller
-// chooses. So a filter here holds at most one system call with conditions, as its last group, and several filters
-// are stacked; the kernel takes the most restrictive answer. Its default action also lets foreign architectures through, so
-// the first filter begins with own instructions that kill them. A test runs the assembled programs over every number and
-// hostile arguments and compares with a plain model.
+// Conditions on arguments are assembled by go-seccomp-bpf, which doesn't load the system call's number again after it
+// has looked at arguments: a second comparison in the same program would compare an argument that the caller
+// chooses. So such a filter holds exactly one system call, and several filters are stacked; the kernel takes the most
+// restrictive answer. The library's default action also lets foreign architectures through, so the first filter kills
+// them. That one is this package's own: a decision tree over the numbers, which the kernel evaluates once for every number
+// when it's loaded (seccomp_cache_prepare_bitmap, Linux 5.11), so that a call that it allows costs nothing later. A
+// test runs the assembled programs over every number and hostile arguments and compares with a plain model.
 //
 // The kernel uses only the low 32 bits of int arguments (the command of ioctl, the flags of clone). A rule that denies a value
 // looks at these alone; a rule that allows values compares all 64, which can only deny more.

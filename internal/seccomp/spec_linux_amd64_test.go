@@ -42,11 +42,11 @@ func (s said) model(arch, nr uint32, a [6]uint64) answer {
 	case nr > 467:
 		return unix.ENOSYS
 	}
-	if e := s.conditional(nr, a); e != 0 {
-		return e
-	}
 	if in(nr, s.deny) {
 		return unix.EPERM
+	}
+	if e := s.conditional(nr, a); e != 0 {
+		return e
 	}
 	if in(nr, s.allow) {
 		return 0

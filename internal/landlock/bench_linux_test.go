@@ -1,0 +1,75 @@
+package landlock
+
+import (
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// usual is the policy that holds where a file has no [access]: the workspace and what programs need to start.
+func usual(b *testing.B) *policy.Compiled {
+	b.Helper()
+	layer := policy.SourceLayer{Runtime: runtimeRules(), FS: []policy.FSRule{rule(".", r|w)}}
+	for _, p := range []string{"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/ld.so.cache", "/etc/nsswitch.conf", "/etc/resolv.conf",
+		"/etc/localtime", "/etc/ssl/certs", "/dev/zero", "/dev/urandom", "/dev/tty", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat",
+		"/proc/version", "/proc/loadavg", "/proc/uptime", "/proc/filesystems", "/sys/devices/system/cpu", "/sys/fs/cgroup",
+		"/proc/sys/kernel/osrelease", "/proc/sys/kernel/random", "/proc/sys/vm/overcommit_memory", "/etc/profile", "/etc/terminfo"} {
+		layer.Runtime = append(layer.Runtime, policy.FSRule{Path: p, Caps: policy.Read, Optional: true})
+	}
+	layer.Defaults[policy.Net] = policy.Deny
+	return compileAt(b, b.TempDir(), layer)
+}
+
+func BenchmarkPlan(b *testing.B) {
+	c := usual(b)
+	for b.Loop() {
+		if _, err := NewPlan(c, 7); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkCover(b *testing.B) {
+	c := usual(b)
+	for b.Loop() {
+		Cover(c, 7)
+	}
+}
+
+// BenchmarkApply restricts a fresh thread each time.
+func BenchmarkApply(b *testing.B) {
+	p, err := NewPlan(usual(b), abi(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		b.StopTimer()
+		done := make(chan error)
+		go func() {
+			runtime.LockOSThread() // never unlocked: the thread ends
+			if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+				done <- err
+				return
+			}
+			b.StartTimer()
+			err := p.Apply()
+			b.StopTimer()
+			done <- err
+		}()
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
+func BenchmarkCanary(b *testing.B) {
+	for b.Loop() {
+		if err := Canary(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
