@@ -8,6 +8,8 @@ type Event struct {
 	Time     time.Time
 	UID      string // unique; the key for at-least-once consumers
 	Boot     string // the kernel's boot id
+	Host     string // the machine's name
+	Version  string // toolguard's
 	Sequence uint64 // gapless within one stream
 	Kind     Kind
 
@@ -53,10 +55,10 @@ const (
 	Gap          Kind = "gap" // events were lost; Count says how many
 )
 
-// Process is one member of the process chain. Fields that the source didn't tell are zero.
+// Process is one member of the process chain. Fields that the source didn't tell are zero, or for the user -1.
 type Process struct {
 	PID   int
-	UID   int
+	UID   int // -1: not known
 	Exe   string
 	Comm  string
 	Argv  []string

@@ -1,0 +1,165 @@
+package event
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestGolden(t *testing.T) {
+	for name, e := range samples() {
+		for _, f := range []Format{OCSF, Text} {
+			file := filepath.Join("testdata", name+"."+f.String())
+			got := f.Append(nil, &e)
+			if f == OCSF {
+				got = indent(t, got)
+			}
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
+			}
+		}
+	}
+}
+
+// indent makes a golden file readable; the line itself is one line.
+func indent(t *testing.T, line []byte) []byte {
+	t.Helper()
+	if bytes.Count(line, []byte("\n")) != 1 {
+		t.Errorf("more than one line: %q", line)
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, line, "", "  "); err != nil {
+		t.Fatalf("%v: %s", err, line)
+	}
+	return b.Bytes()
+}
+
+func TestParseFormat(t *testing.T) {
+	for _, f := range []Format{OCSF, Text} {
+		if got, err := ParseFormat(f.String()); got != f || err != nil {
+			t.Errorf("ParseFormat(%q) = %v, %v", f, got, err)
+		}
+	}
+	for s, part := range map[string]string{"ecs": "isn't supported yet", "": "unknown", "OCSF": "unknown"} {
+		if _, err := ParseFormat(s); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("ParseFormat(%q): %v", s, err)
+		}
+	}
+}
+
+// checkLine finds what a terminal or a browser could stumble over: only letters, marks, numbers, punctuation, symbols and
+// the plain space may stand in a line. Writing directions, line separators and unassigned characters are none of these.
+func checkLine(t *testing.T, line []byte) {
+	t.Helper()
+	body, ok := bytes.CutSuffix(line, []byte("\n"))
+	if !ok || !utf8.Valid(body) {
+		t.Errorf("no line of UTF-8: %q", line)
+	}
+	for _, r := range string(body) {
+		if !unicode.IsPrint(r) {
+			t.Errorf("%U in %q", r, line)
+		}
+	}
+}
+
+func FuzzRenderings(f *testing.F) {
+	for _, s := range []string{"", "/etc/passwd", "a\nb", "\x1b]0;x\a", "\xff", "\u202e", "\u2028", "\U000e0001", `"\`, "https://a:b@c/?d", "…"} {
+		f.Add(s, s, s)
+	}
+	f.Fuzz(func(t *testing.T, target, name, arg string) {
+		for _, e := range []Event{
+			with(denial("fs", "read", target), func(e *Event) { e.Asked = name; e.Suggest = arg; e.Reason = arg }),
+			denial("net", "connect", target), denial("commands", "run", target),
+			{Kind: Kind(name), Rule: arg, Reason: target, Extra: map[string]string{name: arg}, Degraded: []string{target}},
+			{Kind: SessionStart, Session: name, Policy: target, Tool: arg},
+		} {
+			e.Process = []Process{{PID: 1, Exe: target, Comm: name, Argv: []string{arg, target, name}}, {Comm: arg}}
+			checkLine(t, Text.Append(nil, &e))
+			line := OCSF.Append(nil, &e)
+			checkLine(t, line)
+			var back map[string]any
+			if err := json.Unmarshal(line, &back); err != nil {
+				t.Fatalf("%v: %s", err, line)
+			}
+			if want := strings.ToValidUTF8(e.Target, "\x00"); !strings.Contains(want, "\x00") && e.Target != "" {
+				if got := back["unmapped"].(map[string]any)["target"]; got != e.Target {
+					t.Errorf("target %q became %q", e.Target, got)
+				}
+			}
+		}
+	})
+}
+
+func TestQuoteShowsWhereStringsEnd(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "/a/b": "/a/b", "/ä/β": "/ä/β", "a b": `"a b"`, `a"b`: `"a\"b"`, `a\nb`: `"a\\nb"`, "a\nb": `"a\nb"`,
+		"\x1b[0m": `"\x1b[0m"`, "\xff": `"\xff"`, "\u202e": `"\u202e"`, "\u00a0": `"\u00a0"`,
+	} {
+		if got := Quote(in); got != want {
+			t.Errorf("Quote(%q) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestRedactArgv(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"git commit -m x", "git commit -m x"},
+		{"curl --password=hunter2 x", "curl --password=*** x"},
+		{"curl --password hunter2 x", "curl --password *** x"},
+		{"curl --token -v", "curl --token -v"},
+		{"env API_KEY=abc PATH=/bin", "env API_KEY=*** PATH=/bin"},
+		{"curl https://me:pw@host/p?q=1", "curl https://***@host/p?***"},
+		{"curl -H|Authorization: Bearer abcdefgh", "curl -H|Authorization: ***"},
+		{"x ghp_0123456789abcdefABCD", "x ***"},
+		{"x AKIAABCDEFGHIJKLMNOP", "x ***"},
+		{"x -H|X: bearer abcdefgh", "x -H|X: ***"},
+		{"ls token", "ls token"},
+		{"password", "password"},
+	} {
+		split := func(s string) (a []string) {
+			for i, part := range strings.Split(s, "|") {
+				if i > 0 {
+					a = append(a, part) // with its spaces
+				} else {
+					a = append(a, strings.Fields(part)...)
+				}
+			}
+			return a
+		}
+		in := split(c.in)
+		before := fmt.Sprint(in)
+		if got := RedactArgv(in); fmt.Sprint(got) != fmt.Sprint(split(c.want)) {
+			t.Errorf("%q: %q, want %q", c.in, got, split(c.want))
+		}
+		if fmt.Sprint(in) != before {
+			t.Errorf("%q was changed", c.in)
+		}
+	}
+}
+
+func BenchmarkOCSF(b *testing.B) {
+	e := denial("fs", "read", "/etc/passwd")
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = OCSF.Append(buf[:0], &e)
+	}
+}

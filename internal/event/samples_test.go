@@ -1,0 +1,70 @@
+package event
+
+import "time"
+
+var at = time.Date(2026, 11, 21, 8, 15, 2, 123e6, time.UTC)
+
+// chain is a process with two ancestors.
+func chain() []Process {
+	return []Process{
+		{PID: 4711, UID: 1000, Exe: "/usr/bin/python3.11", Comm: "python3", Argv: []string{"python3", "build.py", "--token=abc"}, Start: at.Add(-time.Second)},
+		{PID: 4700, UID: 1000, Exe: "/usr/bin/make", Comm: "make", Argv: []string{"make", "all tests"}, Start: at.Add(-2 * time.Second)},
+		{PID: 4690, UID: -1},
+	}
+}
+
+// denial is a complete one, to be varied.
+func denial(resource, capability, target string) Event {
+	return Event{
+		Time: at, UID: "0011223344556677-3", Boot: "b007", Host: "box", Version: "0.1.0", Sequence: 3, Kind: Denial,
+		Session: "s1", Tool: "build", Agent: "coder", Mode: "enforce",
+		Policy: "work", Digest: "d1ge57", Authority: "session", Rule: "fs.3", Place: "/p/policy.toml:12:1", Reason: "rule_denies",
+		Suggest:  `{ path = "/etc/passwd", read = true }`,
+		Resource: resource, Capability: capability, Target: target,
+		Process: chain(), Cgroup: "/toolguard/s1", Mechanism: "landlock:fs.read_file", Errno: "EACCES",
+	}
+}
+
+func with(e Event, change func(*Event)) Event {
+	change(&e)
+	return e
+}
+
+// samples has one of everything, by the name of its golden file.
+func samples() map[string]Event {
+	base := denial("", "", "")
+	base.Rule, base.Place, base.Reason, base.Suggest, base.Mechanism, base.Errno = "", "", "", "", "", ""
+	of := func(k Kind, change func(*Event)) Event { e := base; e.Kind = k; change(&e); return e }
+	return map[string]Event{
+		"fs_read":    denial("fs", "read", "/etc/passwd"),
+		"fs_create":  with(denial("fs", "create", "/srv/new file"), func(e *Event) { e.Asked = "../new file"; e.Count = 12 }),
+		"fs_update":  denial("fs", "update", "/"),
+		"fs_delete":  with(denial("fs", "delete", "/x"), func(e *Event) { e.Reason = "protected" }),
+		"fs_hostile": denial("fs", "read", "/tmp/a\nb\x1b[2J\"\\\u202e\xff\u2028"),
+		"fs_execute": denial("fs", "execute", "/usr/bin/curl"),
+		"fs_unknown_process": with(denial("fs", "read", "/etc/passwd"), func(e *Event) {
+			e.Process = []Process{{UID: -1}}
+		}),
+		"fs_no_process": with(denial("fs", "read", "/etc/passwd"), func(e *Event) { e.Process = nil }),
+		"fs_audit":      with(denial("fs", "read", "/etc/passwd"), func(e *Event) { e.Mode = "audit" }),
+		"command":       denial("commands", "run", "/usr/bin/git"),
+		"net_connect":   denial("net", "connect", "https://example.com:443/x?token=1"),
+		"net_address":   denial("net", "connect", "tcp://[2001:db8::1]:22"),
+		"net_listen":    denial("net", "listen", "tcp://0.0.0.0:8080"),
+		"net_socket":    denial("net", "connect", "@abstract"),
+		"env":           denial("env", "read", "AWS_SECRET_ACCESS_KEY"),
+		"syscall":       with(denial("syscall", "ptrace", ""), func(e *Event) { e.Reason = "syscall_denied"; e.Mechanism = "seccomp" }),
+		"engine_error":  with(denial("fs", "read", "/x"), func(e *Event) { e.Reason = "engine_error" }),
+		"bare":          {Kind: Denial},
+		"exec":          of(Exec, func(e *Event) { e.Target = "/usr/bin/python3.11" }),
+		"session_start": of(SessionStart, func(e *Event) { e.Degraded = []string{"fs.4: no match rules"} }),
+		"session_end": of(SessionEnd, func(e *Event) {
+			e.Exit = &Exit{Code: 137, Signal: 9, Wall: 1500 * time.Millisecond, User: time.Second, System: 30 * time.Millisecond,
+				MaxRSS: 1 << 20, Denials: 7, Leftover: 2}
+			e.Extra = map[string]string{"b": "2", "a\n\"": "1"}
+		}),
+		"degradation": of(Degradation, func(e *Event) { e.Rule = "fs.4"; e.Reason = "not enforceable" }),
+		"gap":         of(Gap, func(e *Event) { e.Count = 42; e.Reason = "the kernel dropped records" }),
+		"gap_unknown": of(Gap, func(*Event) {}),
+	}
+}

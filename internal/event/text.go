@@ -1,0 +1,172 @@
+package event
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// appendText writes one line for people:
+//
+//	2026-11-21T08:15:02.123Z denied fs read /etc/passwd  by cat[4711]  no_rule  rule fs.3 (p.toml:4:1)  allow with: …
+func appendText(dst []byte, e *Event) []byte {
+	dst = append(dst, stamp(e.Time)...)
+	dst = append(append(dst, ' '), summary(e)...)
+	for _, part := range details(e) {
+		dst = append(append(dst, "  "...), part...)
+	}
+	return append(dst, '\n')
+}
+
+// summary is the event in a few words. Nothing in it can control a terminal.
+func summary(e *Event) string {
+	switch e.Kind {
+	case Denial:
+		word := "denied"
+		if e.Mode == "audit" {
+			word = "would deny"
+		}
+		return join(word, Plain(e.Resource), Plain(e.Capability), Quote(e.Target), asked(e))
+	case Exec:
+		return join("exec", Quote(first(e.Target, exeOf(e))))
+	case SessionStart:
+		return join("session", Plain(e.Session), "started under policy", Quote(e.Policy))
+	case SessionEnd:
+		return join("session", Plain(e.Session), "ended:", outcome(e.Exit))
+	case Gap:
+		return join("events were lost:", missing(e), parens(e.Reason))
+	case Degradation:
+		return join("not enforced:", Plain(e.Rule), Plain(e.Reason))
+	}
+	return Plain(string(e.Kind))
+}
+
+func missing(e *Event) string {
+	if e.Count == 0 {
+		return "an unknown number"
+	}
+	return strconv.FormatUint(e.Count, 10)
+}
+
+// parens puts a remark in parentheses; none stays none.
+func parens(remark string) string {
+	if remark == "" {
+		return ""
+	}
+	return "(" + Plain(remark) + ")"
+}
+
+// details are the parts of the line that not every event has.
+func details(e *Event) (parts []string) {
+	add := func(label, value string) {
+		if value != "" {
+			parts = append(parts, label+value)
+		}
+	}
+	if len(e.Process) > 0 {
+		add("by ", who(&e.Process[0]))
+	}
+	if e.Kind == Denial {
+		add("", Plain(e.Reason))
+		add("", Plain(e.Errno))
+		if e.Rule != "" {
+			add("rule ", join(Plain(e.Rule), parens(e.Place)))
+		}
+		if e.Count > 1 {
+			add("×", strconv.FormatUint(e.Count, 10))
+		}
+		add("allow with: ", Plain(e.Suggest))
+	}
+	for _, d := range e.Degraded {
+		add("not enforced: ", Plain(d))
+	}
+	for _, k := range sortedKeys(e.Extra) {
+		add(plainKey(k)+"=", Quote(e.Extra[k]))
+	}
+	return parts
+}
+
+func who(p *Process) string {
+	name := p.Comm
+	if i := strings.LastIndexByte(p.Exe, '/'); name == "" && i >= 0 {
+		name = p.Exe[i+1:]
+	}
+	if p.PID > 0 {
+		return Quote(first(name, "process")) + "[" + strconv.Itoa(p.PID) + "]"
+	}
+	return Quote(name)
+}
+
+func exeOf(e *Event) string {
+	if len(e.Process) == 0 {
+		return ""
+	}
+	return e.Process[0].Exe
+}
+
+func asked(e *Event) string {
+	if e.Asked == "" || e.Asked == e.Target {
+		return ""
+	}
+	return "(asked for " + Quote(e.Asked) + ")"
+}
+
+func outcome(x *Exit) string {
+	if x == nil {
+		return "unknown"
+	}
+	s := "exit " + strconv.Itoa(x.Code)
+	if x.Signal != 0 {
+		s = "signal " + strconv.Itoa(x.Signal)
+	}
+	return s + ", " + x.Wall.Round(1e6).String() + ", " + strconv.FormatUint(x.Denials, 10) + " denials"
+}
+
+// join puts spaces between what isn't empty.
+func join(words ...string) string {
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}
+
+// Quote makes any string safe to show, and shows where it begins and ends: one with anything but printable
+// characters, or with a space, a quote or a backslash, is written as a Go string. "" stays empty.
+func Quote(s string) string {
+	for _, r := range s {
+		if !strconv.IsGraphic(r) || !strconv.IsPrint(r) || r == ' ' || r == '"' || r == '\\' || r == utf8.RuneError {
+			return strconv.Quote(s)
+		}
+	}
+	return s
+}
+
+// Plain makes a sentence safe to show: what isn't printable is escaped, everything else stays as it is.
+func Plain(s string) string {
+	clean := utf8.ValidString(s)
+	for _, r := range s {
+		clean = clean && strconv.IsPrint(r)
+	}
+	if clean {
+		return s
+	}
+	q := strconv.Quote(s)
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// plainKey keeps what a member's name may hold.
+func plainKey(k string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '.' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, k)
+}
