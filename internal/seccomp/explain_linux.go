@@ -56,10 +56,10 @@ func (r refusal) matches(args *[6]uint64) bool {
 }
 
 func (r refusal) explain(f facts, args *[6]uint64) Cause {
-	if args == nil || r.name != "socket" {
-		return r.Cause
+	c := r.Cause
+	if args != nil && r.name == "socket" {
+		c = f.explainSocket(args)
 	}
-	c := f.explainSocket(args)
-	c.Errno = r.Errno
+	c.Errno = unix.ErrnoName(r.errno)
 	return c
 }

@@ -29,31 +29,23 @@ func Filters(c *policy.Compiled, abi int) ([]Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules = slices.DeleteFunc(rules, func(r refusal) bool {
-		_, ok := info.SyscallNames[r.name]
-		return !ok
-	})
-	numbers := map[uint32]unix.Errno{}
-	var conditional []refusal
+	var numbers [newest + 1]unix.Errno
+	filters := make([]Filter, 1, 16)
 	for _, r := range rules {
-		if r.when == nil {
-			numbers[uint32(info.SyscallNames[r.name])] = r.errno
-		} else {
-			conditional = append(conditional, r)
+		nr, ok := info.SyscallNames[r.name]
+		switch {
+		case !ok: // not a call of this architecture
+		case r.when == nil:
+			numbers[nr] = r.errno
+		default:
+			f, err := byArguments(r)
+			if err != nil {
+				return nil, err
+			}
+			filters = append(filters, f)
 		}
 	}
-	first, err := pack(byNumber(info, numbers, newerAllowed(c)))
-	if err != nil {
-		return nil, err
-	}
-	filters := []Filter{first}
-	for _, r := range conditional {
-		next, err := byArguments(r)
-		if err != nil {
-			return nil, err
-		}
-		filters = append(filters, next)
-	}
+	filters[0] = byNumber(info, &numbers, newerAllowed(c))
 	return filters, nil
 }
 

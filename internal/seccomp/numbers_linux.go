@@ -1,12 +1,8 @@
 package seccomp
 
 import (
-	"maps"
-	"slices"
-
 	lib "github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
-	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,20 +20,25 @@ type span struct {
 
 // byNumber is the first filter: it kills what speaks a foreign ABI, and answers for calls by their number alone. pass
 // are the numbers beyond the tables that aren't answered with ENOSYS.
-func byNumber(info *arch.Info, refused map[uint32]unix.Errno, pass []int) []bpf.Instruction {
-	head := []bpf.Instruction{
-		bpf.LoadAbsolute{Off: offArch, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(info.ID), SkipTrue: 1},
-		bpf.RetConstant{Val: uint32(lib.ActionKillProcess)},
-		bpf.LoadAbsolute{Off: offNumber, Size: 4},
-	}
-	return append(head, decide(spans(refused, pass))...)
+func byNumber(info *arch.Info, refused *[newest + 1]unix.Errno, pass []int) Filter {
+	prog := make([]unix.SockFilter, 0, 256)
+	prog = append(prog,
+		unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offArch},
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(info.ID), Jt: 1},
+		answerWith(lib.ActionKillProcess),
+		unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offNumber})
+	return Filter{decide(prog, spans(refused, pass))}
+}
+
+func answerWith(a lib.Action) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: uint32(a)}
 }
 
 // spans covers all 32-bit numbers. Those with the x32 bit are killed; -1, which is how a tracer skips a call, has it
 // but is no call of any ABI.
-func spans(refused map[uint32]unix.Errno, pass []int) []span {
-	s := []span{{0, lib.ActionAllow}}
+func spans(refused *[newest + 1]unix.Errno, pass []int) []span {
+	s := make([]span, 1, 128)
+	s[0].answer = lib.ActionAllow
 	put := func(from uint32, a lib.Action) {
 		last := &s[len(s)-1]
 		switch {
@@ -52,9 +53,9 @@ func spans(refused map[uint32]unix.Errno, pass []int) []span {
 		put(nr, a)
 		put(nr+1, others)
 	}
-	for _, nr := range slices.Sorted(maps.Keys(refused)) {
-		if nr <= newest {
-			one(nr, action(refused[nr]), lib.ActionAllow)
+	for nr, errno := range refused {
+		if errno != 0 {
+			one(uint32(nr), action(errno), lib.ActionAllow)
 		}
 	}
 	unknown := action(unix.ENOSYS)
@@ -69,19 +70,18 @@ func spans(refused map[uint32]unix.Errno, pass []int) []span {
 	return s
 }
 
-// decide is a binary search for the span of the number in the accumulator.
-func decide(s []span) []bpf.Instruction {
+// decide appends a binary search for the span of the number in the accumulator.
+func decide(prog []unix.SockFilter, s []span) []unix.SockFilter {
 	if len(s) == 1 {
-		return []bpf.Instruction{bpf.RetConstant{Val: uint32(s[0].answer)}}
+		return append(prog, answerWith(s[0].answer))
 	}
 	mid := len(s) / 2
-	below, above := decide(s[:mid]), decide(s[mid:])
-	jump := []bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: s[mid].from, SkipTrue: uint8(len(below))}}
-	if len(below) > 255 { // too far for a conditional jump
-		jump = []bpf.Instruction{
-			bpf.JumpIf{Cond: bpf.JumpLessThan, Val: s[mid].from, SkipTrue: 1},
-			bpf.Jump{Skip: uint32(len(below))},
-		}
-	}
-	return slices.Concat(jump, below, above)
+	at := len(prog)
+	// At or above the middle the second instruction jumps over the lower half: a conditional jump may be too short for that.
+	prog = append(prog,
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: s[mid].from, Jf: 1},
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JA})
+	prog = decide(prog, s[:mid])
+	prog[at+1].K = uint32(len(prog) - at - 2)
+	return decide(prog, s[mid:])
 }

@@ -3,8 +3,6 @@ package seccomp
 import (
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -12,10 +10,9 @@ import (
 // isn't there with conditions too.
 func refusals(c *policy.Compiled, abi int) ([]refusal, error) {
 	f := factsOf(c, abi)
-	var out []refusal
-	at := map[string]int{}
+	out := make([]refusal, 0, 128)
+	at := make(map[string]int, 128)
 	add := func(r refusal) error {
-		r.Errno = unix.ErrnoName(r.errno)
 		if r.Resource == "" {
 			r.Resource = "syscall"
 		}
