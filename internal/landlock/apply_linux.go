@@ -10,26 +10,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Apply puts the rulesets on the calling OS thread, which must be locked to its goroutine and carry no_new_privs; what it
-// starts afterwards inherits them. Nothing takes them off again. Other threads aren't touched. After an error some
-// rulesets may be in force: the thread mustn't be used.
-func (p *Plan) Apply() error {
+// Prepare opens what the plan grants and builds its rulesets in the kernel, so that Apply has little left to do. Any thread
+// can do it. Close gives up what has been prepared.
+func (p *Plan) Prepare() error {
 	if len(p.Rulesets) == 0 {
 		return errors.New("a plan without rulesets restricts nothing")
 	}
+	if p.built != nil {
+		return nil
+	}
 	var o opened
 	defer o.close()
-	// All are built before the first is in force, since it could keep the others' paths from being opened.
 	fds := make([]int, 0, len(p.Rulesets))
-	defer func() { closeAll(fds) }()
 	for i := range p.Rulesets {
 		fd, err := p.Rulesets[i].build(&o)
 		if err != nil {
+			closeAll(fds)
 			return err
 		}
 		fds = append(fds, fd)
 	}
-	for _, fd := range fds {
+	p.built = fds
+	return nil
+}
+
+// Close closes what Prepare has opened; Apply does so too.
+func (p *Plan) Close() {
+	closeAll(p.built)
+	p.built = nil
+}
+
+// Apply puts the rulesets on the calling OS thread, which must be locked to its goroutine and carry no_new_privs; what it
+// starts afterwards inherits them. Nothing takes them off again. Other threads aren't touched. After an error some
+// rulesets may be in force: the thread mustn't be used.
+func (p *Plan) Apply() error {
+	// All are built before the first is in force, since it could keep the others' paths from being opened.
+	if err := p.Prepare(); err != nil {
+		return err
+	}
+	defer p.Close()
+	for _, fd := range p.built {
 		if err := ll.LandlockRestrictSelf(fd, logFlags(p.ABI)); err != nil {
 			return fmt.Errorf("landlock_restrict_self: %w", err)
 		}
@@ -67,7 +87,7 @@ func (r *Ruleset) build(o *opened) (fd int, err error) {
 }
 
 func (g *Grant) add(ruleset int, o *opened) error {
-	f, err := o.open(g.Path)
+	f, err := o.open(g.Path, g.Dir)
 	if g.Optional && errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -102,28 +122,28 @@ type file struct {
 	dir bool
 }
 
-// open opens what is at a canonical path, without any right to it. A symlink anywhere in the path is an error: somebody
-// has changed the path since the policy was compiled.
-func (o *opened) open(path string) (file, error) {
+// open opens what is at a canonical path, without any right to it; dir says that it was a directory. A symlink anywhere
+// in the path is an error, and so is something else in a directory's place: somebody has changed the path since the
+// policy was compiled.
+func (o *opened) open(path string, dir bool) (file, error) {
 	if f, ok := o.files[path]; ok {
 		return f, nil
 	}
-	fd, err := openCanonical(path)
+	fd, err := openCanonical(path, dir)
 	if err != nil {
-		return file{}, err
+		return file{}, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		_ = unix.Close(fd)
-		return file{}, &fs.PathError{Op: "fstat", Path: path, Err: err}
+	f := file{fd, dir}
+	if !dir {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			_ = unix.Close(fd)
+			return file{}, &fs.PathError{Op: "fstat", Path: path, Err: err}
+		}
+		f.dir = st.Mode&unix.S_IFMT == unix.S_IFDIR
 	}
-	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		_ = unix.Close(fd)
-		return file{}, &fs.PathError{Op: "open", Path: path, Err: errMoved}
-	}
-	f := file{fd, st.Mode&unix.S_IFMT == unix.S_IFDIR}
 	if o.files == nil {
-		o.files = map[string]file{}
+		o.files = make(map[string]file, 64)
 	}
 	o.files[path] = f
 	return f, nil
@@ -141,32 +161,35 @@ func closeAll(fds []int) {
 	}
 }
 
-var errMoved = errors.New("a symlink has come into the path since the policy was compiled")
+var errMoved = errors.New("something else has come into the path since the policy was compiled, a symlink perhaps")
 
 // openCanonical uses openat2(2), which is older than Landlock; an outer filter may still hide it, so that the path is
 // compared with what the kernel says was opened.
-func openCanonical(path string) (int, error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS}
+func openCanonical(path string, dir bool) (int, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	if dir {
+		how.Flags |= unix.O_DIRECTORY
+	}
 	for {
 		fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
-		switch {
-		case err == unix.EINTR || err == unix.EAGAIN:
-			continue
-		case err == unix.ELOOP:
-			return -1, &fs.PathError{Op: "open", Path: path, Err: errMoved}
-		case err == unix.ENOSYS || err == unix.EPERM:
-			return openCompared(path)
-		case err != nil:
-			return -1, &fs.PathError{Op: "open", Path: path, Err: err}
+		switch err {
+		case nil:
+			return fd, nil
+		case unix.EINTR, unix.EAGAIN:
+		case unix.ELOOP, unix.ENOTDIR:
+			return -1, errMoved
+		case unix.ENOSYS, unix.EPERM:
+			return openCompared(path, int(how.Flags))
+		default:
+			return -1, err
 		}
-		return fd, nil
 	}
 }
 
-func openCompared(path string) (int, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+func openCompared(path string, flags int) (int, error) {
+	fd, err := unix.Open(path, flags, 0)
 	if err != nil {
-		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
+		return -1, err
 	}
 	got, err := os.Readlink(fmt.Sprintf("/proc/thread-self/fd/%d", fd))
 	if err == nil && got != path {
@@ -174,7 +197,7 @@ func openCompared(path string) (int, error) {
 	}
 	if err != nil {
 		_ = unix.Close(fd)
-		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
+		return -1, err
 	}
 	return fd, nil
 }

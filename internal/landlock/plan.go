@@ -13,6 +13,8 @@ import (
 type Plan struct {
 	ABI      int
 	Rulesets []Ruleset
+
+	built []int // the rulesets in the kernel, once prepared
 }
 
 // Ruleset is one Landlock ruleset: what it forbids, and what of it it grants.
@@ -29,6 +31,7 @@ type Ruleset struct {
 type Grant struct {
 	Path     string // canonical
 	Access   uint64
+	Dir      bool         // a directory is there
 	Optional bool         // left out when nothing is there
 	Rule     *policy.Rule // nil for what no single rule gives
 }
@@ -84,7 +87,7 @@ func (p *Plan) files(l *policy.Layer) Ruleset {
 			if !r.FS.Dir && !r.FS.Missing {
 				access &= onFiles
 			}
-			rs.Grants = append(rs.Grants, Grant{r.FS.Path, access, r.FS.Optional || r.FS.Missing, r})
+			rs.Grants = append(rs.Grants, Grant{r.FS.Path, access, r.FS.Dir, r.FS.Optional || r.FS.Missing, r})
 		}
 	}
 	if restricts(l, policy.Net) && p.ABI >= 4 {
@@ -103,7 +106,7 @@ func (p *Plan) base(a policy.Authority) Ruleset {
 
 func (p *Plan) grantRefer(rs Ruleset) Ruleset {
 	if p.ABI >= 2 {
-		rs.Grants = append(rs.Grants, Grant{Path: "/", Access: ll.AccessFSRefer})
+		rs.Grants = append(rs.Grants, Grant{Path: "/", Access: ll.AccessFSRefer, Dir: true})
 	}
 	return rs
 }
