@@ -470,7 +470,7 @@ func (s *screen) report(r session.Result, name string, events bool) {
 func denialRows(denials []session.Denial, lines int) (rows [][]cell, shown int) {
 	for i, d := range denials {
 		block := [][]cell{{cs(bold, d.Capability), c(d.Target), c(decider(d)), cs(bold, times(d.Count))}}
-		if d.Resource == "syscall" {
+		if d.Capability == d.Target { // a system call: that's all there is to it
 			block[0][0].text = "call"
 		}
 		if d.Suggest != "" {
@@ -497,7 +497,10 @@ func times(n uint64) string {
 
 // decider says who denied something: the rule and its line, or, where no line of a file did, why.
 func decider(d session.Denial) string {
-	why := reasonText(policy.Reason(d.Reason))
+	why := d.Extra["why"] // the mechanism's own words, for what no rule is about
+	if why == "" {
+		why = reasonText(policy.Reason(d.Reason))
+	}
 	switch {
 	case d.Rule != "" && d.Place != "":
 		return fmt.Sprintf("%s, %s", d.Rule, d.Place)
