@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"net"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,8 @@ func activityOf(e *Event) activity {
 		return activity{networkActivity, 1, "Open"}
 	case e.Kind == Denial && e.Resource == "env":
 		return activity{apiActivity, 2, "Read"}
+	case e.Kind == Denial && e.Resource == "limits":
+		return activity{apiActivity, 99, "Limit"}
 	case e.Kind == Denial:
 		return activity{apiActivity, 99, "System Call"}
 	}
@@ -58,19 +61,26 @@ func activityOf(e *Event) activity {
 
 // isLaunch reports a program that wasn't allowed to start.
 func isLaunch(e *Event) bool {
-	return e.Resource == "commands" || e.Resource == "fs" && e.Capability == "execute"
+	return e.Resource == "commands" || e.Resource == "fs" && slices.Contains(strings.Split(e.Capability, "+"), "execute")
 }
 
+// fileActivityOf takes one capability or several, "read+update": the one that changes most gives the name.
 func fileActivityOf(capability string) activity {
-	switch capability {
-	case "create":
-		return activity{fileActivity, 1, "Create"}
-	case "read":
-		return activity{fileActivity, 2, "Read"}
-	case "update":
-		return activity{fileActivity, 3, "Update"}
-	case "delete":
+	has := map[string]bool{}
+	for c := range strings.SplitSeq(capability, "+") {
+		has[c] = true
+	}
+	switch {
+	case has["create"] && has["delete"], strings.HasPrefix(capability, "rename"):
+		return activity{fileActivity, 5, "Rename"}
+	case has["delete"]:
 		return activity{fileActivity, 4, "Delete"}
+	case has["create"]:
+		return activity{fileActivity, 1, "Create"}
+	case has["update"]:
+		return activity{fileActivity, 3, "Update"}
+	case has["read"]:
+		return activity{fileActivity, 2, "Read"}
 	}
 	return activity{fileActivity, 99, "Other"}
 }
@@ -173,9 +183,13 @@ func (o *object) policy(e *Event, v verdict) {
 func (o *object) actor(e *Event) {
 	o.text("app_name", first(e.Tool, "toolguard"))
 	o.object("session", func(o *object) { o.text("uid", e.Session) })
-	if len(e.Process) > 0 {
-		o.object("process", func(o *object) { o.process(e.Process, e.UID) })
-		o.object("user", func(o *object) { o.text("uid", userID(&e.Process[0])) })
+	chain := e.Process
+	if (e.Kind == Exec || e.Kind == SessionStart) && len(chain) > 1 {
+		chain = chain[1:] // the first one is what was started
+	}
+	if len(chain) > 0 {
+		o.object("process", func(o *object) { o.process(chain, e.UID) })
+		o.object("user", func(o *object) { o.text("uid", userID(&chain[0])) })
 	}
 }
 

@@ -41,6 +41,10 @@ func samples() map[string]Event {
 		"fs_update":  denial("fs", "update", "/"),
 		"fs_delete":  with(denial("fs", "delete", "/x"), func(e *Event) { e.Reason = "protected" }),
 		"fs_hostile": denial("fs", "read", "/tmp/a\nb\x1b[2J\"\\\u202e\xff\u2028"),
+		"fs_rename":  denial("fs", "create+delete", "/srv"),
+		"fs_link":    denial("fs", "rename or link", "/srv"),
+		"fs_rw":      denial("fs", "read+update", "/etc/passwd"),
+		"limit":      denial("limits", "wall_time", "wall_time"),
 		"fs_execute": denial("fs", "execute", "/usr/bin/curl"),
 		"fs_unknown_process": with(denial("fs", "read", "/etc/passwd"), func(e *Event) {
 			e.Process = []Process{{UID: -1}}

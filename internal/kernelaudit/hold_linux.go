@@ -58,7 +58,7 @@ func holdAudit(control int, path string) (*hold, status, error) {
 			return now.on()
 		}
 		needed = true
-		return h.enter(now)
+		return h.enter(&now)
 	})
 	if err != nil || !needed {
 		h.close()
@@ -90,13 +90,13 @@ func (h *hold) locked(f func() error) error {
 	return f()
 }
 
-// enter joins the users; the first one notes what it finds.
-func (h *hold) enter(now status) (err error) {
+// enter joins the users; the first one notes what it finds. now becomes what it is afterwards.
+func (h *hold) enter(now *status) (err error) {
 	if h.users, err = h.open("users"); err != nil {
 		return err
 	}
 	if flock(h.users, unix.LOCK_EX|unix.LOCK_NB) == nil {
-		if err := h.note(now); err != nil {
+		if err := h.note(*now); err != nil {
 			return err
 		}
 	}
@@ -113,7 +113,14 @@ func (h *hold) enter(now status) (err error) {
 	if want.Mask == 0 {
 		return nil
 	}
-	return setStatus(h.control, want)
+	if err := setStatus(h.control, want); err != nil {
+		return err
+	}
+	now.Enabled = 1
+	if want.Mask&maskBacklogLimit != 0 {
+		now.BacklogLimit = wantBacklog
+	}
+	return nil
 }
 
 // note writes down what the first user found, unless a crashed one of this boot did already.

@@ -122,6 +122,19 @@ func TestLastOneRestores(t *testing.T) {
 	if s, free := unheld(t); free && (s.Enabled != before.Enabled || s.BacklogLimit != before.BacklogLimit) {
 		t.Errorf("after a crash: %+v, before: %+v", s, before)
 	}
+
+	for range 20 { // at once, without a question to the kernel in between
+		r, err := Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s, free := unheld(t); free && s.Enabled != before.Enabled {
+			t.Fatalf("after a short one: %+v, before: %+v", s, before)
+		}
+	}
 }
 
 func TestStateFolderIsOurs(t *testing.T) {

@@ -99,6 +99,9 @@ func cutValue(s string) (value, rest string, err error) {
 	if end < len(s) && s[end] != ' ' && s[end] != 0 {
 		return "", "", fmt.Errorf("%w: text after a quote", errMalformed)
 	}
+	if strings.ContainsFunc(s[:end], func(c rune) bool { return c < 0x21 || c > 0x7e }) {
+		return "", "", fmt.Errorf("%w: a value that the kernel would have written in hexadecimal", errMalformed)
+	}
 	return s[:end], s[end:], nil
 }
 
