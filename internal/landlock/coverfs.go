@@ -103,28 +103,32 @@ func (t *tree) pattern(r *policy.Rule) word {
 	return enforced("nothing else is granted where it could match")
 }
 
-// writable is a rule of the layer that lets the session change p or something beneath it; nil when none does.
-func (t *tree) writable(p string, but func(*policy.Rule) bool) *policy.Rule {
-	for _, r := range t.reaching(p) {
-		if r.FS.Caps&policy.Write != 0 && !but(r) {
-			return r
+// writable is a rule of the layer that lets the session change p or something beneath it; nil when none does. Rules
+// that counts says no to are left out; of the others one that somebody wrote is named rather than a built-in one, and the last of those.
+func (t *tree) writable(p string, counts func(*policy.Rule) bool) (found *policy.Rule) {
+	consider := func(r *policy.Rule) {
+		if r.FS.Caps&policy.Write != 0 && counts(r) && (found == nil || found.Builtin()) {
+			found = r
 		}
+	}
+	for _, r := range t.reaching(p) {
+		consider(r)
 	}
 	for _, r := range t.layer.FS.Patterns() {
-		if r.FS.Caps&policy.Write != 0 && (beneath(p, r.FS.Path) || beneath(r.FS.Path, p)) {
-			return r
+		if beneath(p, r.FS.Path) || beneath(r.FS.Path, p) {
+			consider(r)
 		}
 	}
-	return nil
+	return found
 }
 
-func never(*policy.Rule) bool { return false }
+func anyRule(*policy.Rule) bool { return true }
 
 // unchangeable says whether no session could change p or anything beneath it: some authority's rules don't let it. If
 // not, by is a rule that lets it, nil when nobody restricts fs.
-func (k *cover) unchangeable(p string) (ok bool, by *policy.Rule) {
+func (k *cover) unchangeable(p string, counts func(*policy.Rule) bool) (ok bool, by *policy.Rule) {
 	for _, t := range k.trees {
-		if by = t.writable(p, never); by == nil {
+		if by = t.writable(p, counts); by == nil {
 			return true, nil
 		}
 	}
@@ -133,9 +137,13 @@ func (k *cover) unchangeable(p string) (ok bool, by *policy.Rule) {
 
 // protect judges what protect takes away; with "auto" the answer is reported and never a refusal.
 func (k *cover) protect(l *policy.Layer, r *policy.Rule) word {
-	ok, by := k.unchangeable(r.FS.Path)
+	// A rule on a single file matters only when it's that file that is protected.
+	counts := func(g *policy.Rule) bool {
+		return r.FS.Last == "" || g.FS.Dir || g.FS.Missing || l.Protect.Deciding(g.FS.Path) != nil
+	}
+	ok, by := k.unchangeable(r.FS.Path, counts)
 	if t := k.treeOf(l); !ok && t != nil {
-		ok = t.writable(r.FS.Path, func(r *policy.Rule) bool { return r.FS.Unprotect }) == nil
+		ok = t.writable(r.FS.Path, func(g *policy.Rule) bool { return counts(g) && !g.FS.Unprotect }) == nil
 	}
 	if ok {
 		return enforced("")
@@ -150,7 +158,7 @@ func (k *cover) protect(l *policy.Layer, r *policy.Rule) word {
 
 // own judges the protection of toolguard's own files and the policy's.
 func (k *cover) own(r *policy.Rule) word {
-	ok, by := k.unchangeable(r.FS.Path)
+	ok, by := k.unchangeable(r.FS.Path, anyRule)
 	switch {
 	case ok:
 		return enforced("")
