@@ -7,11 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/containerd/cgroups/v3/cgroup2"
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -20,7 +19,11 @@ import (
 // parentName is the folder below the base that all sessions' cgroups are in.
 const parentName = "toolguard"
 
-var validID = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$`)
+// validID says whether id can be a folder's name and nothing more.
+func validID(id string) bool {
+	letters := strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-") == ""
+	return letters && id != "" && len(id) <= 64 && id[0] != '-' && id[0] != '_'
+}
 
 // Group is the cgroup of one session. It is held by its folder's descriptor, so nothing that happens to the path makes it
 // another one.
@@ -31,7 +34,7 @@ type Group struct {
 
 // New makes the cgroup of a session, with its limits. It fails rather than leave a limit out.
 func New(id string, limits policy.Limits, f Facts) (_ *Group, err error) {
-	if !validID.MatchString(id) {
+	if !validID(id) {
 		return nil, fmt.Errorf("cgroup: %q can't be a session's name", id)
 	}
 	if f.Base == "" {
@@ -63,34 +66,30 @@ func New(id string, limits policy.Limits, f Facts) (_ *Group, err error) {
 
 // limit turns the controllers on and writes the limits.
 func (g *Group) limit(l policy.Limits, f Facts) error {
-	res, err := resources(l)
-	if err != nil || res == nil {
-		return err
-	}
 	for _, row := range limitsOf(l) {
 		if row.set && !f.Has(row.controller) {
 			return fmt.Errorf("%s: %s", row.id, f.Why)
 		}
 	}
-	// The library turns controllers on in every ancestor below what it takes for the mount point; above the base they are
-	// on already, or can't be turned on.
-	base := filepath.Join(f.Mount, f.Base)
-	rel, err := filepath.Rel(base, g.path)
+	all, err := settings(l)
 	if err != nil {
 		return err
 	}
-	if _, err := cgroup2.NewManager(base, "/"+rel, res); err != nil {
-		return err
+	base := filepath.Join(f.Mount, f.Base)
+	for _, s := range all {
+		for _, dir := range []string{base, filepath.Join(base, parentName)} { // from the top down, or it's refused
+			if err := write(dir+"/cgroup.subtree_control", "+"+s.controller); err != nil {
+				return err
+			}
+		}
+		for _, v := range s.values {
+			err := write(filepath.Join(g.path, s.file), v)
+			if err != nil && !(s.optional && errors.Is(err, fs.ErrNotExist)) {
+				return err
+			}
+		}
 	}
-	if l.Memory.N == 0 {
-		return nil
-	}
-	// Without swap accounting there is no such file, and nothing to limit.
-	err = write(g.path+"/memory.swap.max", "0")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // Path is the cgroup's folder.

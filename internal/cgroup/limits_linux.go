@@ -6,9 +6,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
-
-	"github.com/containerd/cgroups/v3/cgroup2"
 
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -16,70 +15,63 @@ import (
 // cpuPeriod is over what time processor time is shared out, in microseconds: the kernel's own default.
 const cpuPeriod = 100_000
 
-// resources are the limits in the library's terms; nil when a cgroup has nothing to limit.
-func resources(l policy.Limits) (*cgroup2.Resources, error) {
-	res := &cgroup2.Resources{}
-	limited := false
+// setting is one limit as the kernel takes it (Documentation/admin-guide/cgroup-v2.rst).
+type setting struct {
+	controller string
+	file       string
+	values     []string // written one after the other
+	optional   bool     // the file may be missing, and then there's nothing to limit
+}
+
+// settings are the limits in the kernel's terms.
+func settings(l policy.Limits) ([]setting, error) {
+	var all []setting
+	add := func(controller, file string, values ...string) {
+		all = append(all, setting{controller: controller, file: file, values: values})
+	}
 	if n := l.Memory.N; n != 0 {
-		v := int64(min(n, math.MaxInt64))
-		res.Memory, limited = &cgroup2.Memory{Max: &v}, true
+		add("memory", "memory.max", strconv.FormatUint(min(n, math.MaxInt64), 10))
+		all = append(all, setting{"memory", "memory.swap.max", []string{"0"}, true}) // no swap accounting: no file
 	}
 	if n := l.Pids.N; n != 0 {
-		res.Pids, limited = &cgroup2.Pids{Max: int64(min(n, maxPids))}, true
+		add("pids", "pids.max", strconv.FormatUint(min(n, maxPids), 10))
 	}
 	if n := l.CPU.N; n != 0 {
-		quota, period := int64(min(n, maxPercent))*cpuPeriod/100, uint64(cpuPeriod)
-		res.CPU, limited = &cgroup2.CPU{Max: cgroup2.NewCPUMax(&quota, &period)}, true
+		add("cpu", "cpu.max", fmt.Sprintf("%d %d", min(n, maxPercent)*cpuPeriod/100, cpuPeriod))
 	}
 	if n := l.IO.N; n != 0 {
 		disks, err := disks("/sys/block")
 		if err != nil {
 			return nil, err
 		}
-		res.IO, limited = &cgroup2.IO{Max: ioMax(n, disks)}, true
+		add("io", "io.max", ioMax(n, disks)...)
 	}
-	if !limited {
-		return nil, nil
-	}
-	return res, nil
+	return all, nil
 }
 
-// disk is a whole block device: partitions can't be limited by themselves.
-type disk struct{ major, minor int64 }
-
-// disks lists the machine's block devices.
-func disks(sys string) ([]disk, error) {
+// disks lists the machine's whole block devices as MAJOR:MINOR; partitions can't be limited by themselves.
+func disks(sys string) (found []string, err error) {
 	entries, err := os.ReadDir(sys)
 	if err != nil {
 		return nil, fmt.Errorf("list disks: %w", err)
 	}
-	var found []disk
 	for _, e := range entries {
 		b, err := os.ReadFile(filepath.Join(sys, e.Name(), "dev"))
 		if err != nil {
 			return nil, fmt.Errorf("list disks: %w", err)
 		}
-		var d disk
-		if _, err := fmt.Sscanf(strings.TrimSpace(string(b)), "%d:%d", &d.major, &d.minor); err != nil {
-			return nil, fmt.Errorf("list disks: %s: %w", e.Name(), err)
-		}
-		found = append(found, d)
+		found = append(found, strings.TrimSpace(string(b)))
 	}
 	return found, nil
 }
 
 // ioMax shares a limit on the sum between the two directions: the kernel has no limit on the sum.
-func ioMax(n uint64, disks []disk) (max []cgroup2.Entry) {
-	rate := uint64(1)
-	if n > 1 {
-		rate = n / 2
-	}
+func ioMax(n uint64, disks []string) (lines []string) {
+	rate := max(n/2, 1)
 	for _, d := range disks {
-		for _, t := range []cgroup2.IOType{cgroup2.ReadBPS, cgroup2.WriteBPS} {
-			max = append(max, cgroup2.Entry{Type: t, Major: d.major, Minor: d.minor, Rate: rate})
-		}
+		lines = append(lines, fmt.Sprintf("%s rbps=%d wbps=%d", d, rate, rate))
 	}
-	return max
+	return lines
 }
 
 // Events is how often a limit was met.

@@ -140,3 +140,24 @@ func below(root, own string) ([]string, bool) {
 	}
 	return chain, true
 }
+
+// missing says what a policy's limits would lack, and what to do.
+func missing(f Facts) string {
+	var lack []string
+	for _, c := range []string{"memory", "pids", "cpu", "io"} {
+		if !f.Has(c) {
+			lack = append(lack, c)
+		}
+	}
+	switch {
+	case lack == nil:
+		return ""
+	case f.Mode == Hybrid:
+		return "no cgroup v2 controller for " + strings.Join(lack, ", ") + ": version 1 has them on this machine (boot with " +
+			"systemd.unified_cgroup_hierarchy=1, or cgroup_no_v1=all)"
+	case f.Base != "/":
+		return strings.Join(lack, ", ") + " not delegated to this user (as root: `systemctl edit user@.service`, " +
+			"[Service] Delegate=cpu cpuset io memory pids)"
+	}
+	return "this kernel's cgroup v2 has no controller for " + strings.Join(lack, ", ")
+}
