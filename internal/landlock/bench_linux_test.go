@@ -13,10 +13,12 @@ import (
 func usual(b *testing.B) *policy.Compiled {
 	b.Helper()
 	layer := policy.SourceLayer{Runtime: runtimeRules(), FS: []policy.FSRule{rule(".", r|w)}}
-	for _, p := range []string{"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/ld.so.cache", "/etc/nsswitch.conf", "/etc/resolv.conf",
+	for _, p := range []string{
+		"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/ld.so.cache", "/etc/nsswitch.conf", "/etc/resolv.conf",
 		"/etc/localtime", "/etc/ssl/certs", "/dev/zero", "/dev/urandom", "/dev/tty", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat",
 		"/proc/version", "/proc/loadavg", "/proc/uptime", "/proc/filesystems", "/sys/devices/system/cpu", "/sys/fs/cgroup",
-		"/proc/sys/kernel/osrelease", "/proc/sys/kernel/random", "/proc/sys/vm/overcommit_memory", "/etc/profile", "/etc/terminfo"} {
+		"/proc/sys/kernel/osrelease", "/proc/sys/kernel/random", "/proc/sys/vm/overcommit_memory", "/etc/profile", "/etc/terminfo",
+	} {
 		layer.Runtime = append(layer.Runtime, policy.FSRule{Path: p, Caps: policy.Read, Optional: true})
 	}
 	layer.Defaults[policy.Net] = policy.Deny

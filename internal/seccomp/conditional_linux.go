@@ -104,8 +104,10 @@ func (f facts) ports() []refusal {
 		{name: "sendmmsg", errno: unix.EACCES, when: []all{{anyBit(3, msgFastopen)}}, Cause: fast},
 	}
 	if !f.net.listen {
-		rs = append(rs, refusal{name: "listen", errno: unix.EACCES,
-			Cause: Cause{ID: "net", Text: "net: listening isn't granted", Resource: "net", Reason: policy.HostNotListed}})
+		rs = append(rs, refusal{
+			name: "listen", errno: unix.EACCES,
+			Cause: Cause{ID: "net", Text: "net: listening isn't granted", Resource: "net", Reason: policy.HostNotListed},
+		})
 	}
 	return rs
 }
@@ -113,8 +115,10 @@ func (f facts) ports() []refusal {
 // truncation closes what Landlock below ABI 3 can't see: cutting a file short without opening it for writing. An access
 // mode of 3 opens for neither reading nor writing and truncates as well. open_how is in memory, so openat2 goes.
 func truncation() []refusal {
-	cause := Cause{ID: "seccomp.truncate", Text: "fs is restricted: truncation can't be decided by path on this kernel",
-		Resource: "fs"}
+	cause := Cause{
+		ID: "seccomp.truncate", Text: "fs is restricted: truncation can't be decided by path on this kernel",
+		Resource: "fs",
+	}
 	flags := func(arg uint32) []all {
 		return []all{
 			{anyBit(arg, unix.O_TRUNC), noBit(arg, unix.O_ACCMODE)},

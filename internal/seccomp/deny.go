@@ -16,19 +16,22 @@ var always = []group{
 	// prepare a mount or copy a tree: fsopen, fsconfig, fsmount, open_tree.
 	{"seccomp.mount", "always on: no mount changes", unix.EPERM, []string{
 		"mount", "umount", "umount2", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "open_tree",
-		"open_tree_attr", "mount_setattr", "pivot_root"}},
+		"open_tree_attr", "mount_setattr", "pivot_root",
+	}},
 	{"seccomp.chroot", "always on: no chroot", unix.EPERM, []string{"chroot"}},
 	{"seccomp.clone3", "always on: clone3, whose flags a filter can't see", unix.ENOSYS, []string{"clone3"}},
 	{"seccomp.bpf", "always on: no kernel programs", unix.EPERM, []string{"bpf"}},
 	{"seccomp.perf", "always on: no performance events", unix.EPERM, []string{"perf_event_open", "lookup_dcookie"}},
 	{"seccomp.keyring", "always on: no kernel keyrings", unix.EPERM, []string{"add_key", "request_key", "keyctl"}},
 	{"seccomp.module", "always on: no kernel modules", unix.EPERM, []string{
-		"init_module", "finit_module", "delete_module", "create_module", "get_kernel_syms", "query_module"}},
+		"init_module", "finit_module", "delete_module", "create_module", "get_kernel_syms", "query_module",
+	}},
 	{"seccomp.kexec", "always on: no other kernel", unix.EPERM, []string{"kexec_load", "kexec_file_load", "reboot"}},
 	{"seccomp.userfaultfd", "always on: no userfaultfd", unix.EPERM, []string{"userfaultfd"}},
 	// What a kernel without CONFIG_IO_URING says; libuv and others then use threads.
 	{"seccomp.io_uring", "always on: no io_uring", unix.ENOSYS, []string{
-		"io_uring_setup", "io_uring_enter", "io_uring_register"}},
+		"io_uring_setup", "io_uring_enter", "io_uring_register",
+	}},
 	// A handle opens a file with no path walked. Making a handle is harmless, and systemd's tools do it.
 	{"seccomp.handle", "always on: no opening by handle", unix.EPERM, []string{"open_by_handle_at"}},
 	// Events tell names and processes from all over a file system.
@@ -36,7 +39,8 @@ var always = []group{
 	// Without capabilities these fail anyway; a new user namespace must not bring their code into reach.
 	{"seccomp.admin", "always on: no system administration", unix.EPERM, []string{
 		"acct", "swapon", "swapoff", "settimeofday", "clock_settime", "stime", "sethostname", "setdomainname",
-		"quotactl", "quotactl_fd", "nfsservctl", "vhangup", "syslog", "iopl", "ioperm", "uselib", "_sysctl"}},
+		"quotactl", "quotactl_fd", "nfsservctl", "vhangup", "syslog", "iopl", "ioperm", "uselib", "_sysctl",
+	}},
 }
 
 // strict is refused beyond that under `syscalls = "strict"`.
@@ -47,7 +51,8 @@ var strict = []group{
 		"set_mempolicy_home_node", "remap_file_pages", "vmsplice", "memfd_secret", "name_to_handle_at",
 		"lsm_set_self_attr", "ustat", "sysfs", "fanotify_mark",
 		"shmget", "shmat", "shmdt", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd",
-		"msgrcv", "msgctl", "mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr"}},
+		"msgrcv", "msgctl", "mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr",
+	}},
 }
 
 // fixed can't be named in a policy's syscalls.allow; the value says why or what to use instead.

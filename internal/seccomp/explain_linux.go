@@ -33,8 +33,10 @@ func Explain(c *policy.Compiled, abi int, archID uint32, nr int, args *[6]uint64
 		}
 	}
 	if nr > newest || nr < 0 {
-		return Cause{ID: "seccomp.newer", Text: "always on: no system calls newer than Linux 6.15",
-			Errno: unix.ErrnoName(unix.ENOSYS), Resource: "syscall", Reason: policy.SyscallDenied}, true
+		return Cause{
+			ID: "seccomp.newer", Text: "always on: no system calls newer than Linux 6.15",
+			Errno: unix.ErrnoName(unix.ENOSYS), Resource: "syscall", Reason: policy.SyscallDenied,
+		}, true
 	}
 	return Cause{}, false
 }

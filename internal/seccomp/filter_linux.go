@@ -19,8 +19,12 @@ type Filter struct {
 }
 
 // Filters makes the programs that hold a session to c, in the order in which Load stacks them. abi is the
-// kernel's Landlock ABI, which says what the filters must do because Landlock can't.
+// kernel's Landlock ABI, which says what the filters must do because Landlock can't. A policy that Validate refuses is an
+// error.
 func Filters(c *policy.Compiled, abi int) ([]Filter, error) {
+	if err := Validate(c); err != nil {
+		return nil, err
+	}
 	info, err := native()
 	if err != nil {
 		return nil, err

@@ -73,7 +73,6 @@ var (
 	keyType  = []byte("user\x00")
 	ring     [120]byte
 	pair     [2]int32
-	attr     [128]byte
 	ownLimit unix.Rlimit
 	self     = uintptr(os.Getpid()) // a process given by its number counts as another
 )
@@ -94,8 +93,10 @@ var deeds = map[string]deed{
 	"setns":                  {do: call(unix.SYS_SETNS, 0, 0), bare: unix.EINVAL, guarded: unix.EPERM},
 	"bpf":                    {do: call(unix.SYS_BPF, 9999, 0, 0), bare: unix.EINVAL, guarded: unix.EPERM, root: true},
 	"perf":                   {do: call(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0, 0, 0), bare: unix.EFAULT, guarded: unix.EPERM},
-	"add_key": {do: call(unix.SYS_ADD_KEY, pointer(&keyType[0]), pointer(&name[0]), pointer(&name[0]), 1, ^uintptr(1)),
-		guarded: unix.EPERM},
+	"add_key": {
+		do:      call(unix.SYS_ADD_KEY, pointer(&keyType[0]), pointer(&name[0]), pointer(&name[0]), 1, ^uintptr(1)),
+		guarded: unix.EPERM,
+	},
 	"userfaultfd": {do: call(unix.SYS_USERFAULTFD, 1), guarded: unix.EPERM},
 	"io_uring":    {do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), guarded: unix.ENOSYS},
 	"handle":      {do: call(unix.SYS_OPEN_BY_HANDLE_AT, ^uintptr(0), 0, 0), bare: unix.EFAULT, guarded: unix.EPERM, root: true},
@@ -218,4 +219,12 @@ func runRestricted(argv []string) (out string, err error) {
 	}()
 	<-done
 	return out, err
+}
+
+// TestFiltersValidate holds that a name that means nothing never becomes a filter that refuses nothing.
+func TestFiltersValidate(t *testing.T) {
+	c := compile(t, policy.SourceLayer{Syscalls: policy.Syscalls{Deny: []string{"ptrase"}}})
+	if _, err := Filters(c, 7); err == nil || !strings.Contains(err.Error(), "ptrase") {
+		t.Errorf("%v", err)
+	}
 }

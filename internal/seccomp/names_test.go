@@ -17,8 +17,15 @@ func TestName(t *testing.T) {
 		nr   int
 		want string
 	}{
-		{x86, 41, "socket"}, {i386, 20, "getpid"}, {arm64, 198, "socket"}, {x86, 469, "file_setattr"}, {arm64, 470, "listns"},
-		{x86, 0x40000000 | 39, "getpid"}, {x86, 9999, ""}, {x86, -1, ""}, {0, 1, ""},
+		{x86, 41, "socket"},
+		{i386, 20, "getpid"},
+		{arm64, 198, "socket"},
+		{x86, 469, "file_setattr"},
+		{arm64, 470, "listns"},
+		{x86, 0x40000000 | 39, "getpid"},
+		{x86, 9999, ""},
+		{x86, -1, ""},
+		{0, 1, ""},
 	} {
 		if got := Name(c.arch, c.nr); got != c.want {
 			t.Errorf("Name(%#x, %d) = %q, want %q", c.arch, c.nr, got, c.want)

@@ -51,9 +51,4 @@ func with(l policy.SourceLayer, net ...policy.NetRule) policy.SourceLayer {
 	return l
 }
 
-var (
-	tcp    = policy.NetRule{Host: "example.com", Port: 443, Allow: true}
-	udp    = policy.NetRule{Host: "example.com", Port: 53, Protocol: "udp", Allow: true}
-	server = policy.NetRule{Host: "127.0.0.1", Port: 8080, Listen: true, Allow: true}
-	refuse = policy.NetRule{Host: "example.com", Port: 443}
-)
+var tcp = policy.NetRule{Host: "example.com", Port: 443, Allow: true}

@@ -90,8 +90,10 @@ func (f facts) socketCause() Cause {
 
 // explainSocket is socketCause for one call.
 func (f facts) explainSocket(args *[6]uint64) Cause {
-	c := Cause{ID: "seccomp.socket", Text: "always on: no raw, packet or exotic sockets", Resource: "syscall",
-		Reason: policy.SyscallDenied}
+	c := Cause{
+		ID: "seccomp.socket", Text: "always on: no raw, packet or exotic sockets", Resource: "syscall",
+		Reason: policy.SyscallDenied,
+	}
 	switch family := args[0]; {
 	case family == unix.AF_UNIX && f.refuseUnix():
 		c.Text, c.Resource = "fs is restricted: no unix socket, whose path this kernel can't decide on", "fs"

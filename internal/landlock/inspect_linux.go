@@ -65,7 +65,7 @@ func header(program string) (script, loader string, err error) {
 	}
 	head := make([]byte, 256) // BINPRM_BUF_SIZE
 	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && err != io.EOF {
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return "", "", err
 	}
 	head = head[:n]

@@ -1,8 +1,9 @@
 package seccomp
 
 import (
-	"golang.org/x/sys/unix"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/policy"
 )

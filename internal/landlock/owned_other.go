@@ -1,5 +1,0 @@
-//go:build !linux
-
-package landlock
-
-func rootsAlone(string) bool { return false }
