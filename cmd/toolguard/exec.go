@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -110,10 +111,15 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		return err
 	}
 	defer func() {
-		if err := remove(); err != nil {
+		if f.linger {
+			a.err.say("the private TMPDIR %s stays: what still runs may use it", tmp)
+		} else if err := remove(); err != nil {
 			a.err.warn("the private TMPDIR %s could not be removed: %v", tmp, err)
 		}
 	}()
+	if f.eventsFile() != "" {
+		f.own = append(f.own, f.eventsFile()) // no policy lets a command write its own record
+	}
 	c, err := f.load(tmp)
 	if err != nil {
 		return err
@@ -121,7 +127,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	if f.dryRun {
 		return a.dryRun(f, c)
 	}
-	events, done, err := a.openEvents(f, c)
+	events, done, err := a.openEvents(f)
 	if err != nil {
 		return err
 	}
@@ -188,9 +194,17 @@ func (a *app) dryRun(f *execFlags, c *policy.Compiled) error {
 	return nil
 }
 
+// eventsFile is the path of the file that --events names; "" when it names none.
+func (f *execFlags) eventsFile() string {
+	if f.events == "" || f.events == "-" || strings.HasPrefix(f.events, "fd:") {
+		return ""
+	}
+	return f.events
+}
+
 // openEvents opens what --events names. A file is appended to, and only its owner may read it: it tells what the command
-// did and what it was called with.
-func (a *app) openEvents(f *execFlags, c *policy.Compiled) (sink session.Sink, done func(), err error) {
+// did and what it was called with. It isn't opened through a symlink, which an earlier command may have left.
+func (a *app) openEvents(f *execFlags) (sink session.Sink, done func(), err error) {
 	done = func() {}
 	var file *os.File
 	switch n, isFD := strings.CutPrefix(f.events, "fd:"); {
@@ -206,14 +220,9 @@ func (a *app) openEvents(f *execFlags, c *policy.Compiled) (sink session.Sink, d
 			return nil, done, fmt.Errorf("--events %s: the command would get this descriptor too, by --pass-fd", f.events)
 		}
 	default:
-		file, err = os.OpenFile(f.events, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		file, err = os.OpenFile(f.events, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return nil, done, fmt.Errorf("open the events file: %w", err)
-		}
-		if path, err := filepath.Abs(f.events); err == nil {
-			if v, path := c.CheckFSInput(machine{}, path, policy.Update); v.Allow {
-				a.err.warn("the policy lets the command change its own events file, %s: put it elsewhere", path)
-			}
 		}
 		done = func() {
 			if err := file.Close(); err != nil {

@@ -27,6 +27,7 @@ type policyFlags struct {
 	agent     string
 	workspace string
 	limits    string
+	own       []string // files of toolguard's own, which no policy lets a command write
 }
 
 // define adds the flags to a command that takes a policy.
@@ -72,6 +73,12 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	}, policyfile.OS)
 	if err != nil {
 		return nil, err
+	}
+	for _, file := range p.own {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(dir, file)
+		}
+		src.Files = append(src.Files, file)
 	}
 	return policy.Compile(src, machine{})
 }

@@ -264,10 +264,23 @@ func (r *run) about(e event.Event) event.Event {
 func (r *run) startEvent() event.Event {
 	e := r.about(event.Event{Kind: event.SessionStart, Mechanism: r.report.Backend})
 	e.Process = []event.Process{{PID: os.Getpid(), UID: os.Getuid(), Exe: r.cmd.path, Argv: r.cfg.Argv}}
-	for _, n := range r.report.Notes {
-		e.Degraded = append(e.Degraded, n.ID+": "+n.Why)
-	}
+	e.Degraded = degraded(r.report.Notes)
 	return e
+}
+
+// degraded says what isn't enforced and why; neighbours for the same reason are one entry.
+func degraded(notes []policy.Coverage) (list []string) {
+	for i := 0; i < len(notes); {
+		first := notes[i]
+		for i++; i < len(notes) && notes[i].Why == first.Why; i++ {
+		}
+		ids := first.ID
+		if last := notes[i-1].ID; last != ids {
+			ids += " to " + last
+		}
+		list = append(list, ids+": "+first.Why)
+	}
+	return list
 }
 
 func (r *run) endEvent(e ending) event.Event {
