@@ -397,6 +397,45 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestEveryABI applies plans made for each older kernel that this one can stand in for.
+func TestEveryABI(t *testing.T) {
+	version := abi(t)
+	noNet := policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}}
+	commands := policy.SourceLayer{Commands: []policy.CommandRule{{Name: "true"}}}
+	for abi := 1; abi <= version; abi++ {
+		for what, c := range map[string]struct {
+			layer policy.SourceLayer
+			cases []deedCase
+		}{
+			"fs": {fsLayer(), []deedCase{
+				{"read ro/file", 0},
+				{"write ro/file", unix.EACCES},
+				{"create rw/new", 0},
+				{"create none/new", unix.EACCES},
+				{"rename rw/file rw/x", 0},
+				{"exec rw/prog", unix.EACCES},
+			}},
+			"net":      {noNet, []deedCase{{"create none/new", 0}, {"rename rw/file ro/x", 0}, {"exec rw/prog", 0}, {"rmdir rw/empty", 0}}},
+			"commands": {commands, []deedCase{{"create none/new", 0}, {"rename rw/file ro/x", 0}, {"exec rw/prog", unix.EACCES}}},
+		} {
+			ws := workspace(t)
+			plan, err := NewPlan(compileAt(t, ws, c.layer), abi)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, dc := range c.cases {
+				if abi < 2 && dc.deed == "rename rw/file ro/x" {
+					dc.want = unix.EXDEV // a stated gap
+				}
+				deed := inWorkspace(ws, dc.deed)
+				if got := inChild(t, os.Getuid(), plan, deed); got[deed] != dc.want {
+					t.Errorf("abi %d, %s, %s: %v, want %v", abi, what, dc.deed, got[deed], dc.want)
+				}
+			}
+		}
+	}
+}
+
 func TestCanary(t *testing.T) {
 	abi(t)
 	before := snapshotThread(t)

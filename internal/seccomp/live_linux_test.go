@@ -23,6 +23,7 @@ type deed struct {
 	bare    syscall.Errno // what it comes to without filters, 0 when it works
 	guarded syscall.Errno
 	root    bool // only root's bare run shows that it works
+	abi     int  // the Landlock ABI that the filters believe in; 0: 7
 }
 
 func (d deed) before() {
@@ -58,6 +59,33 @@ func fork(flags uintptr) func() (syscall.Errno, uintptr) {
 		}
 		return e, pid
 	}
+}
+
+// scratch is the name of a file of the child's own.
+var scratch [64]byte
+
+func makeScratch() {
+	f, err := os.CreateTemp("/tmp", "toolguard-seccomp-")
+	if err != nil {
+		panic(err)
+	}
+	copy(scratch[:], f.Name())
+	_ = f.Close()
+}
+
+// openScratch opens it, and takes its name away when that has been refused or not.
+func openScratch(flags uintptr) func() (syscall.Errno, uintptr) {
+	return func() (syscall.Errno, uintptr) {
+		defer call(unix.SYS_UNLINKAT, ^uintptr(99), pointer(&scratch[0]), 0)()
+		dir := -100 // AT_FDCWD
+		return call(unix.SYS_OPENAT, uintptr(dir), pointer(&scratch[0]), flags, 0)()
+	}
+}
+
+// cutScratch truncates it by its path.
+func cutScratch() (syscall.Errno, uintptr) {
+	defer call(unix.SYS_UNLINKAT, ^uintptr(99), pointer(&scratch[0]), 0)()
+	return call(unix.SYS_TRUNCATE, pointer(&scratch[0]), 0)()
 }
 
 func pointer[T any](v *T) uintptr { return uintptr(unsafe.Pointer(v)) }
@@ -125,17 +153,24 @@ var deeds = map[string]deed{
 	"pair":           {do: call(unix.SYS_SOCKETPAIR, 1, 1, 0, pointer(&pair))},
 	"pair datagram":  {do: call(unix.SYS_SOCKETPAIR, 1, 2, 0, pointer(&pair)), guarded: unix.EACCES},
 
-	"memfd":         {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 0), guarded: unix.EACCES},
-	"memfd noexec":  {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 8)},
-	"memfd open":    {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 0), policy: open},
-	"limit own":     {do: call(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, pointer(&ownLimit), 0)},
-	"limit another": {do: call(unix.SYS_PRLIMIT64, self, unix.RLIMIT_CORE, pointer(&ownLimit), 0), guarded: unix.EPERM},
-	"ptrace":        {do: call(unix.SYS_PTRACE, 0x4206, 0, 0, 0), bare: unix.ESRCH, guarded: unix.ESRCH},
-	"ptrace strict": {do: call(unix.SYS_PTRACE, 0x4206, 0, 0, 0), policy: strictly, bare: unix.ESRCH, guarded: unix.EPERM},
-	"shm strict":    {do: call(unix.SYS_SHMGET, 0, 4096, 0o1600), policy: strictly, guarded: unix.EPERM},
-	"newer":         {do: call(unix.SYS_LISTNS, 0, 0, 0, 0), bare: unix.ENOSYS, guarded: unix.ENOSYS},
-	"minus one":     {do: call(^uintptr(0)), bare: unix.ENOSYS, guarded: unix.ENOSYS},
-	"getpid":        {do: call(unix.SYS_GETPID)},
+	"memfd":                    {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 0), guarded: unix.EACCES},
+	"memfd noexec":             {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 8)},
+	"memfd open":               {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 0), policy: open},
+	"limit own":                {do: call(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, pointer(&ownLimit), 0)},
+	"limit another":            {do: call(unix.SYS_PRLIMIT64, self, unix.RLIMIT_CORE, pointer(&ownLimit), 0), guarded: unix.EPERM},
+	"ptrace":                   {do: call(unix.SYS_PTRACE, 0x4206, 0, 0, 0), bare: unix.ESRCH, guarded: unix.ESRCH},
+	"ptrace strict":            {do: call(unix.SYS_PTRACE, 0x4206, 0, 0, 0), policy: strictly, bare: unix.ESRCH, guarded: unix.EPERM},
+	"shm strict":               {do: call(unix.SYS_SHMGET, 0, 4096, 0o1600), policy: strictly, guarded: unix.EPERM},
+	"newer":                    {do: call(unix.SYS_LISTNS, 0, 0, 0, 0), bare: unix.ENOSYS, guarded: unix.ENOSYS},
+	"minus one":                {do: call(^uintptr(0)), bare: unix.ENOSYS, guarded: unix.ENOSYS},
+	"cut by reading":           {do: openScratch(unix.O_RDONLY | unix.O_TRUNC), prepare: makeScratch, abi: 2, guarded: unix.EACCES},
+	"cut by opening for ioctl": {do: openScratch(3 | unix.O_TRUNC), prepare: makeScratch, abi: 2, guarded: unix.EACCES},
+	"cut by writing":           {do: openScratch(unix.O_WRONLY | unix.O_TRUNC), prepare: makeScratch, abi: 2},
+	"cut by reading, abi 3":    {do: openScratch(unix.O_RDONLY | unix.O_TRUNC), prepare: makeScratch, abi: 3},
+	"cut by path":              {do: cutScratch, prepare: makeScratch, abi: 2, guarded: unix.EACCES},
+	"openat2 before abi 3":     {do: call(unix.SYS_OPENAT2, 0, 0, 0, 0), bare: unix.EINVAL, abi: 2, guarded: unix.ENOSYS},
+
+	"getpid": {do: call(unix.SYS_GETPID)},
 }
 
 // TestKernelRefuses tries each deed bare and under filters, as root and as nobody.

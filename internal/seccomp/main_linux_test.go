@@ -61,7 +61,11 @@ func restrict(d deed) error {
 	if err != nil {
 		return err
 	}
-	filters, err := Filters(c, 7)
+	abi := 7
+	if d.abi != 0 {
+		abi = d.abi
+	}
+	filters, err := Filters(c, abi)
 	if err != nil {
 		return err
 	}
