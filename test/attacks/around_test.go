@@ -140,10 +140,10 @@ func eventsFile(t *testing.T, s *scene, _ *exec.Cmd) {
 	}
 }
 
-// looseToolguard puts toolguard where a guarded program may execute it, with a policy that allows everything.
+// looseToolguard puts toolguard where a guarded program may execute it, with a policy that lets it read everything.
 func looseToolguard(t *testing.T, s *scene, _ *exec.Cmd) {
 	t.Helper()
 	s.vars["TOOLGUARD"] = s.path("run/toolguard")
 	copyFile(t, toolguard(t), s.vars["TOOLGUARD"])
-	s.write(t, "ws/loose.toml", "version = 1\n[access]\ndefault = \"allow\"\n")
+	s.write(t, "ws/loose.toml", "version = 1\n[access]\nruntime = false\n[[access.fs]]\npath = \"/\"\nread = true\nexecute = true\n")
 }
