@@ -1,0 +1,87 @@
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestBypasses holds docs/BYPASSES.md to naming, for every trick, a test that exists.
+func TestBypasses(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/BYPASSES.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	named := regexp.MustCompile("`([a-z/]+)\\.(Test[A-Za-z]+)(/[a-z0-9_]+)?`")
+	for i, line := range strings.Split(string(text), "\n") {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| trick") {
+			continue
+		}
+		rows++
+		cells := strings.Split(strings.ReplaceAll(line, `\|`, ""), "|")
+		if len(cells) != 5 || !regexp.MustCompile("^ (mitigated|stated gap) $").MatchString(cells[2]) {
+			t.Errorf("line %d isn't trick, state, test", i+1)
+			continue
+		}
+		tests := named.FindAllStringSubmatch(cells[3], -1)
+		if tests == nil {
+			t.Errorf("line %d names no test", i+1)
+		}
+		for _, m := range tests {
+			if !declares(t, m[1], m[2]) {
+				t.Errorf("line %d: there is no %s in %s", i+1, m[2], m[1])
+			}
+			// The rows of the attacks are named after their programs, and each program has its row.
+			if found, _ := filepath.Glob(filepath.Join(root, m[1], "src"+m[3]+".*")); m[3] != "" && found == nil {
+				t.Errorf("line %d: there is no %s%s", i+1, m[2], m[3])
+			}
+		}
+	}
+	if rows < 50 {
+		t.Errorf("only %d tricks found", rows)
+	}
+}
+
+// declares tells whether a package's folder has a test function.
+func declares(t *testing.T, dir, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "\nfunc "+name+"(") {
+			return true
+		}
+	}
+	return false
+}
+
+// TestEveryAttackIsListed holds docs/BYPASSES.md to knowing every attack.
+func TestEveryAttackIsListed(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/BYPASSES.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, err := filepath.Glob(filepath.Join(root, "test/attacks/src/*.*"))
+	if err != nil || len(sources) < 40 {
+		t.Fatalf("%d attacks: %v", len(sources), err)
+	}
+	for _, src := range sources {
+		name := strings.TrimSuffix(filepath.Base(src), filepath.Ext(src))
+		switch name {
+		case "attack", "noop", "parent", "setuid_target", "victim", "honest_work", "socketpair": // no tricks
+			continue
+		}
+		if !strings.Contains(string(text), "TestGuarded/"+name+"`") {
+			t.Errorf("%s isn't in docs/BYPASSES.md", name)
+		}
+	}
+}
