@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -106,33 +107,27 @@ func (f *execFlags) refuse(cmd *cobra.Command) error {
 }
 
 func (a *app) exec(f *execFlags, argv []string) error {
-	tmp, remove, err := session.MakeTmp()
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if f.linger {
-			a.err.say("the private TMPDIR %s stays: what still runs may use it", tmp)
-		} else if err := remove(); err != nil {
-			a.err.warn("the private TMPDIR %s could not be removed: %v", tmp, err)
-		}
-	}()
 	if f.eventsFile() != "" {
 		f.own = append(f.own, f.eventsFile()) // no policy lets a command write its own record
 	}
-	c, err := f.load(tmp)
+	if f.dryRun {
+		return a.dryRun(f)
+	}
+	s, err := session.Begin()
 	if err != nil {
 		return err
 	}
-	if f.dryRun {
-		return a.dryRun(f, c)
+	defer a.endSession(f, s)
+	c, err := f.load(s.Tmp)
+	if err != nil {
+		return err
 	}
 	events, done, err := a.openEvents(f)
 	if err != nil {
 		return err
 	}
 	defer done()
-	r, err := session.Run(session.Config{
+	r, err := s.Run(session.Config{
 		Policy: c, Tool: f.tool, Agent: f.agent, Backend: f.backend, AllowDegraded: f.degraded,
 		Argv: argv, Env: os.Environ(), PassFDs: f.passFDs, Events: events, Linger: f.linger,
 		Notice: func(s string) { a.err.say("%s", s) },
@@ -147,6 +142,15 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		return said(r.Code)
 	}
 	return nil
+}
+
+// endSession takes the session's TMPDIR away, unless something may still use it.
+func (a *app) endSession(f *execFlags, s *session.Session) {
+	if f.linger {
+		a.err.say("the private TMPDIR %s stays: what still runs may use it", s.Tmp)
+	} else if err := s.Close(); err != nil {
+		a.err.warn("the private TMPDIR %s could not be removed: %v", s.Tmp, err)
+	}
 }
 
 // reportDenials is the report after the command.
@@ -176,7 +180,16 @@ func (a *app) notStarted(c *policy.Compiled, err error) error {
 }
 
 // dryRun prints the enforceability report; the exit status is what exec would begin with.
-func (a *app) dryRun(f *execFlags, c *policy.Compiled) error {
+func (a *app) dryRun(f *execFlags) (err error) {
+	tmp, remove, err := session.MakeTmp() // the report is about a session, which has one
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	c, err := f.load(tmp)
+	if err != nil {
+		return err
+	}
 	r, err := session.Cover(c, f.backend, f.degraded)
 	if err != nil {
 		return err
@@ -248,9 +261,10 @@ func descriptor(n string) (*os.File, error) {
 	if err != nil || fd < 0 {
 		return nil, errors.New("write fd: and a number, such as fd:3")
 	}
-	f := os.NewFile(uintptr(fd), "fd:"+n)
-	if _, err := f.Stat(); err != nil {
+	// What toolguard was given has survived an execve; what it opened itself is closed by one, and isn't meant.
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	if err != nil || flags&unix.FD_CLOEXEC != 0 {
 		return nil, errors.New("this descriptor isn't open")
 	}
-	return f, nil
+	return os.NewFile(uintptr(fd), "fd:"+n), nil
 }

@@ -35,18 +35,13 @@ type denials struct {
 // denialKey is what makes two denials the same to a reader of the report.
 type denialKey struct{ resource, capability, target, reason, rule string }
 
-// listen begins to receive the kernel's records, where this user may. It must run before anything is forked.
+// listen is the collection of what the kernel tells, where this user may hear it.
 func listen(r *run) *denials {
-	d := &denials{run: r, at: map[denialKey]int{}}
-	reader, err := kernelaudit.Open()
-	if err != nil {
-		if r.cfg.Events != nil {
-			r.cfg.notice("denials will be enforced but can't be shown: %v", err)
-		}
-		return d
+	reader, err := r.machine.listen()
+	if err != nil && r.cfg.Events != nil {
+		r.cfg.notice("denials will be enforced but can't be shown: %v", err)
 	}
-	d.reader = reader
-	return d
+	return &denials{run: r, reader: reader, at: map[denialKey]int{}}
 }
 
 // mark gives the calling thread, which the command will inherit it from, an audit session of its own, and begins to

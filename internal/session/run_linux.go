@@ -26,6 +26,7 @@ type run struct {
 	abi     int // of Landlock
 	report  Report
 	cmd     *command
+	machine *machine
 	sup     *supervisor
 	denials *denials
 	result  Result
@@ -40,10 +41,11 @@ type policyLimit struct {
 	place policy.Place
 }
 
-// Run runs cfg.Argv under cfg.Policy and returns when it has ended and everything of the session is gone. An error means
-// that the command was never started: *Refused, *NotFound, *NotExecutable, or a failure of toolguard or the kernel.
-func Run(cfg Config) (Result, error) {
-	r := &run{cfg: cfg, id: newID()}
+// Run runs cfg.Argv under cfg.Policy and returns when it has ended and everything of the session but its TMPDIR is gone. It
+// may be called once. An error means that the command was never started: *Refused, *NotFound, *NotExecutable, or a failure
+// of toolguard or the kernel.
+func (s *Session) Run(cfg Config) (Result, error) {
+	r := &run{cfg: cfg, id: newID(), machine: s.machine}
 	if err := r.prepare(); err != nil {
 		return Result{}, err
 	}
@@ -72,17 +74,20 @@ func newID() string {
 	return fmt.Sprintf("%x", b)
 }
 
-// prepare decides all that can be decided before anything irreversible happens.
+// prepare decides all that can be decided before anything irreversible happens. What waits for the kernel waits beside
+// what computes.
 func (r *run) prepare() (err error) {
+	defer func() {
+		if err != nil {
+			r.abandon()
+		}
+	}()
 	c := r.cfg.Policy
 	if r.report, err = Cover(c, r.cfg.Backend, r.cfg.AllowDegraded); err != nil {
 		return err
 	}
 	if len(r.report.Refusals) > 0 {
 		return &Refused{r.report}
-	}
-	if err := landlock.Canary(); err != nil {
-		return fmt.Errorf("landlock doesn't hold on this machine, so nothing was started: %w", err)
 	}
 	if r.cmd, err = r.command(); err != nil {
 		return err
@@ -94,9 +99,22 @@ func (r *run) prepare() (err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
 	}
+	if err := (<-r.machine.proof).err; err != nil {
+		return err
+	}
 	r.denials = listen(r)
 	r.cmd.before = r.denials.mark
 	return nil
+}
+
+// abandon gives up what has been prepared.
+func (r *run) abandon() {
+	if r.cmd != nil {
+		r.cmd.plan.Close()
+	}
+	if r.group != nil {
+		r.endGroup()
+	}
 }
 
 func (r *run) command() (*command, error) {
@@ -114,6 +132,10 @@ func (r *run) command() (*command, error) {
 		return nil, err
 	}
 	if m.plan, err = landlock.NewPlan(c, r.abi); err != nil {
+		return nil, err
+	}
+	// Here, and not on the thread that it is for: this runs beside what waits for the kernel.
+	if err = m.plan.Prepare(); err != nil {
 		return nil, err
 	}
 	if m.filters, err = seccomp.Filters(c, r.abi); err != nil {

@@ -139,7 +139,8 @@ func files(pass []int) ([]uintptr, error) {
 		if fd < 3 || fd > 1<<16 {
 			return nil, fmt.Errorf("descriptor %d can't be passed on: give a number from 3 to 65536", fd)
 		}
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
+		// What toolguard was given has survived an execve; what it opened itself is closed by one, and isn't for the command.
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
 			return nil, fmt.Errorf("descriptor %d can't be passed on: it isn't open", fd)
 		}
 		for len(fds) <= fd {

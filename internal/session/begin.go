@@ -1,0 +1,24 @@
+package session
+
+// Session is a session that hasn't been given a policy yet: its TMPDIR exists, which the policy must know, and what the
+// machine has to say is being asked for, while the policy is read.
+type Session struct {
+	Tmp     string // the private TMPDIR, canonical
+	remove  func() error
+	machine *machine
+}
+
+// Begin makes a session. Close it, whether it ran or not.
+func Begin() (*Session, error) {
+	dir, remove, err := MakeTmp()
+	if err != nil {
+		return nil, err
+	}
+	return &Session{Tmp: dir, remove: remove, machine: ask()}, nil
+}
+
+// Close removes the TMPDIR with all that is in it, and lets go of the machine.
+func (s *Session) Close() error {
+	s.machine.letGo()
+	return s.remove()
+}

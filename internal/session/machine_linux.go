@@ -1,0 +1,56 @@
+package session
+
+import (
+	"fmt"
+
+	"github.com/toolguard/toolguard/internal/kernelaudit"
+	"github.com/toolguard/toolguard/internal/landlock"
+)
+
+// machine is what the kernel is asked for ahead: waiting for it beside the reading of the policy costs no time.
+type machine struct {
+	proof <-chan outcome[struct{}]            // whether Landlock holds
+	ears  <-chan outcome[*kernelaudit.Reader] // the kernel's word on what it refuses
+}
+
+func ask() *machine { return &machine{async(proven), async(kernelaudit.Open)} }
+
+// listen returns what reads the kernel's refusals, or why there is no such thing here. It may be called once.
+func (m *machine) listen() (*kernelaudit.Reader, error) {
+	heard := <-m.ears
+	m.ears = nil
+	return heard.value, heard.err
+}
+
+// letGo gives up what nobody has asked for.
+func (m *machine) letGo() {
+	if m.ears == nil {
+		return
+	}
+	if reader, err := m.listen(); err == nil {
+		_ = reader.Close()
+	}
+}
+
+// proven makes Landlock prove itself on a throw-away thread.
+func proven() (struct{}, error) {
+	if err := landlock.Canary(); err != nil {
+		return struct{}{}, fmt.Errorf("landlock doesn't hold on this machine, so nothing was started: %w", err)
+	}
+	return struct{}{}, nil
+}
+
+// outcome is what a function returned on another goroutine.
+type outcome[T any] struct {
+	value T
+	err   error
+}
+
+func async[T any](f func() (T, error)) <-chan outcome[T] {
+	c := make(chan outcome[T], 1)
+	go func() {
+		v, err := f()
+		c <- outcome[T]{v, err}
+	}()
+	return c
+}
