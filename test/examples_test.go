@@ -1,0 +1,170 @@
+package test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// toolguard builds the real binary, once for a test and what it calls.
+func toolguard(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "toolguard")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin, "./cmd/toolguard")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build toolguard: %v\n%s", err, out)
+	}
+	return bin
+}
+
+// block is a fenced block of a document.
+type block struct {
+	line       int
+	lang, text string
+}
+
+func blocks(t *testing.T, name string) []block {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []block
+	var in *block
+	for i, line := range strings.Split(string(text), "\n") {
+		switch lang, fence := strings.CutPrefix(line, "```"); {
+		case fence && in == nil:
+			in = &block{line: i + 1, lang: lang}
+		case fence:
+			all, in = append(all, *in), nil
+		case in != nil:
+			in.text += line + "\n"
+		}
+	}
+	return all
+}
+
+// TestPolicyDocument runs the examples of docs/policy.md: its files are written, must have no errors, and every question
+// in it must get the answer that the page gives.
+func TestPolicyDocument(t *testing.T) {
+	bin := toolguard(t)
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, ".git"), 0o755); err != nil { // the marker of a workspace
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`^# file: (\S+)\n`)
+	asked := 0
+	for _, b := range blocks(t, "docs/policy.md") {
+		switch b.lang {
+		case "toml":
+			m := named.FindStringSubmatch(b.text)
+			if m == nil {
+				t.Fatalf("line %d: no file name", b.line)
+			}
+			if err := os.WriteFile(filepath.Join(dir, m[1]), []byte(b.text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if out, code := run(t, dir, bin, "policy", "lint", m[1]); code != 0 {
+				t.Errorf("line %d: %s:\n%s", b.line, m[1], out)
+			}
+		case "console":
+			asked += ask(t, b, dir, bin)
+		}
+	}
+	if asked < 20 {
+		t.Errorf("only %d questions found", asked)
+	}
+}
+
+// ask runs "$ toolguard …" lines, each followed by the decision and, for a denial, its reason.
+func ask(t *testing.T, b block, dir, bin string) (asked int) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(b.text), "\n")
+	for i := 0; i+1 < len(lines); i += 2 {
+		command, ok := strings.CutPrefix(lines[i], "$ toolguard ")
+		if !ok {
+			t.Fatalf("line %d: %q isn't a question", b.line+1+i, lines[i])
+		}
+		out, _ := run(t, dir, bin, strings.Fields(command)...)
+		decision, reason, _ := strings.Cut(lines[i+1], " ")
+		if !strings.HasPrefix(out, decision+" ") || reason != "" && !strings.Contains(out, "("+reason+")") {
+			t.Errorf("line %d: %s\nwant %s, got\n%s", b.line+1+i, command, lines[i+1], out)
+		}
+		asked++
+	}
+	return asked
+}
+
+func run(t *testing.T, dir, bin string, args ...string) (out string, code int) {
+	t.Helper()
+	cmd := exec.Command(bin, args...)
+	cmd.Dir = dir
+	var b bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &b, &b
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return b.String(), cmd.ProcessState.ExitCode()
+}
+
+// TestReasons holds docs/policy.md to the closed list of reasons in the code.
+func TestReasons(t *testing.T) {
+	code, err := os.ReadFile(filepath.Join(root, "internal/policy/vocabulary.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/policy.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := regexp.MustCompile(`Reason\s+= "([a-z_]+)"|\s+Reason = "([a-z_]+)"`).FindAllStringSubmatch(string(code), -1)
+	if len(reasons) < 20 {
+		t.Fatalf("only %d reasons found", len(reasons))
+	}
+	for _, r := range reasons {
+		if name := r[1] + r[2]; !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/policy.md doesn't explain %s", name)
+		}
+	}
+}
+
+// TestExamples runs lint on every policy in examples/, and a dry run, which must promise to start.
+func TestExamples(t *testing.T) {
+	bin := toolguard(t)
+	files, err := filepath.Glob(filepath.Join(root, "examples/*.toml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, f := range files {
+		f, err := filepath.Abs(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(filepath.Base(f), func(t *testing.T) {
+			dir := t.TempDir()
+			if out, code := run(t, dir, bin, "policy", "lint", f); code != 0 {
+				t.Errorf("lint: %s", out)
+			}
+			if !hasLandlock() {
+				t.Skip("needs landlock")
+			}
+			if out, code := run(t, dir, bin, "exec", "--policy", f, "--workspace", dir, "--dry-run"); code != 0 {
+				t.Errorf("dry run: exit %d\n%s", code, out)
+			}
+		})
+	}
+}
+
+func hasLandlock() bool {
+	text, err := os.ReadFile("/sys/kernel/security/lsm")
+	return err == nil && strings.Contains(string(text), "landlock")
+}
