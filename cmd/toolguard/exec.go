@@ -117,7 +117,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
-	defer a.endSession(f, s)
+	defer a.endSession(s)
 	c, err := f.load(s.Tmp)
 	if err != nil {
 		return err
@@ -144,11 +144,9 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	return nil
 }
 
-// endSession takes the session's TMPDIR away, unless something may still use it.
-func (a *app) endSession(f *execFlags, s *session.Session) {
-	if f.linger {
-		a.err.say("the private TMPDIR %s stays: what still runs may use it", s.Tmp)
-	} else if err := s.Close(); err != nil {
+// endSession leaves nothing of the session behind.
+func (a *app) endSession(s *session.Session) {
+	if err := s.Close(); err != nil {
 		a.err.warn("the private TMPDIR %s could not be removed: %v", s.Tmp, err)
 	}
 }

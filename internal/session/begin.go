@@ -17,8 +17,11 @@ func Begin() (*Session, error) {
 	return &Session{Tmp: dir, remove: remove, machine: ask()}, nil
 }
 
-// Close removes the TMPDIR with all that is in it, and lets go of the machine.
+// Close lets go of the machine and removes the TMPDIR with all that is in it, unless the command was let linger.
 func (s *Session) Close() error {
 	s.machine.letGo()
+	if s.lingers {
+		return nil
+	}
 	return s.remove()
 }

@@ -59,6 +59,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		r.finish()
 		return r.result, err
 	}
+	s.lingers = cfg.Linger
 	go r.sup.forward()
 	timer := r.startClock()
 	end := <-ended
@@ -239,7 +240,9 @@ func (r *run) startClock() *time.Timer {
 
 func (r *run) end(e ending) {
 	r.sup.stopForwarding()
-	if !r.cfg.Linger {
+	if r.cfg.Linger {
+		r.cfg.notice("the private TMPDIR %s stays: what still runs may use it", r.cfg.Policy.TmpDir)
+	} else {
 		r.endOthers()
 	}
 	r.result.Code = exitCode(e.ws)
