@@ -1,6 +1,7 @@
 package test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -83,5 +84,38 @@ func TestEveryAttackIsListed(t *testing.T) {
 		if !strings.Contains(string(text), "TestGuarded/"+name+"`") {
 			t.Errorf("%s isn't in docs/BYPASSES.md", name)
 		}
+	}
+}
+
+// TestStatedGapsInDocs holds docs/BACKENDS.md to what doctor says on this machine.
+func TestStatedGapsInDocs(t *testing.T) {
+	if !hasLandlock() {
+		t.Skip("needs landlock")
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/BACKENDS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, code := run(t, t.TempDir(), toolguard(t), "doctor", "--json")
+	var doctor struct {
+		Backends []struct {
+			Name string
+			Gaps []string
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &doctor); err != nil || code != 0 {
+		t.Fatalf("doctor: exit %d, %v\n%s", code, err, out)
+	}
+	gaps := 0
+	for _, b := range doctor.Backends {
+		for _, gap := range b.Gaps {
+			gaps++
+			if !strings.Contains(string(page), "\n- "+gap+"\n") && !strings.Contains(gap, "before Landlock ABI") {
+				t.Errorf("docs/BACKENDS.md doesn't have this gap of %s:\n- %s", b.Name, gap)
+			}
+		}
+	}
+	if gaps == 0 {
+		t.Error("doctor knows no gaps")
 	}
 }
