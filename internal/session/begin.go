@@ -5,6 +5,7 @@ package session
 type Session struct {
 	Tmp     string // the private TMPDIR, canonical
 	remove  func() error
+	lingers bool // the command was let go on, and with it the TMPDIR
 	machine *machine
 }
 
