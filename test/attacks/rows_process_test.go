@@ -94,7 +94,7 @@ var processRows = []attack{
 }
 
 var privilegeRows = []attack{
-	{prog: "setuid", args: "$SETUID", needs: setuidHere, users: "nobody", tries: []try{
+	{prog: "setuid", args: "$SETUID", needs: setuidHere, notRoot: true, tries: []try{
 		{"became-root", ok, "EPERM", noEvent("no_new_privs: nothing is refused")},
 	}},
 	{prog: "capabilities", args: "$WS", tries: []try{
