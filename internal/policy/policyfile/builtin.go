@@ -57,15 +57,22 @@ func builtinText(name string) []byte {
 	return b
 }
 
-// parsed holds the built-in files that were read already: they are the same for every load.
+// Nearly every start needs some of the built-in files, so what reading them gives is kept as Go.
+//
+//go:generate go test -count=1 -run ^TestTables$ . -update
+
+// parsed holds the built-in files without a table that were read already: they are the same for every load.
 var parsed sync.Map // of file name to *Policy
 
-// builtinPolicy reads the built-in file name; shown is its name in places.
-func builtinPolicy(name, shown string) *Policy {
+// builtinPolicy is the built-in file name. It's shared: nobody may change it.
+func builtinPolicy(name string) *Policy {
+	if p := table(name); p != nil {
+		return p
+	}
 	if p, ok := parsed.Load(name); ok {
 		return p.(*Policy)
 	}
-	p, errs := decodePolicy(shown, builtinText(name))
+	p, errs := decodePolicy(builtinShown(name), builtinText(name))
 	if len(errs) > 0 {
 		panic("policyfile: " + errs.Error())
 	}
@@ -73,9 +80,17 @@ func builtinPolicy(name, shown string) *Policy {
 	return p
 }
 
+// builtinShown is a built-in file's name in places.
+func builtinShown(name string) string {
+	if preset, ok := strings.CutPrefix(name, "preset_"); ok {
+		return presetPrefix + preset
+	}
+	return "builtin:" + name
+}
+
 // builtinRules are the fs rules of builtin:NAME for this session, all optional.
 func (l *loader) builtinRules(name string) []policy.FSRule {
-	return l.fsRules(builtinPolicy(name, "builtin:"+name).Access.FS.Items)
+	return l.fsRules(builtinPolicy(name).Access.FS.Items)
 }
 
 // fsRules converts fs rules. In built-in files a path may be a word for something that differs by session; where there's

@@ -187,7 +187,7 @@ func (l *loader) openPreset(name string, who policy.Authority, place policy.Plac
 	}
 	if !l.seen[shown] {
 		l.seen[shown] = true
-		l.doc.Files = append(l.doc.Files, &File{Name: shown, Authority: who, Policy: builtinPolicy("preset_"+name, shown)})
+		l.doc.Files = append(l.doc.Files, &File{Name: shown, Authority: who, Policy: builtinPolicy("preset_" + name)})
 	}
 }
 

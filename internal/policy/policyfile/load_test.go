@@ -181,7 +181,7 @@ file_size = 1000
 
 func TestBuiltinFiles(t *testing.T) {
 	for _, name := range []string{"runtime", "protect", "default", "tools"} {
-		builtinPolicy(name, "builtin:"+name)
+		builtinPolicy(name)
 	}
 	for _, p := range Presets() {
 		src := load(t, request(p.Name), tree{"/w/go.mod": ""})

@@ -143,7 +143,7 @@ func (l *loader) layer(src *policy.Source, who policy.Authority, pieces []piece)
 		if who != policy.Session {
 			return
 		}
-		m.add(l, builtinPolicy("default", "builtin:default").Access)
+		m.add(l, builtinPolicy("default").Access)
 	}
 	m.Authority, m.Protect = who, m.protect
 	if m.runtime {

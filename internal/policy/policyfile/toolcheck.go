@@ -19,7 +19,7 @@ func (l *loader) checkTools() {
 		return
 	}
 	c := toolCheck{loader: l, groups: map[string]bool{}, profiles: map[string]bool{}}
-	for _, p := range append(files, builtinPolicy("tools", "builtin:tools")) {
+	for _, p := range append(files, builtinPolicy("tools")) {
 		for name := range p.Groups {
 			c.groups[name] = true
 		}

@@ -88,7 +88,7 @@ func (l *loader) toolMatches(pattern, tool string, depth int) bool {
 // group is the members of a group: the built-in ones, unless files say otherwise.
 func (l *loader) group(name string) []Text {
 	var members []Text
-	if g := builtinPolicy("tools", "builtin:tools").Groups[name]; g != nil {
+	if g := builtinPolicy("tools").Groups[name]; g != nil {
 		members = g.Items
 	}
 	own := false
