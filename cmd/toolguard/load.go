@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -112,20 +113,28 @@ func terminal() string {
 	return ""
 }
 
-// machine is the file tree of this machine, as policies see it.
+// machine is the file tree of this machine, as policies see it. Every session starts with a hundred questions to it, so it
+// asks the system without package os, whose answers say far more.
 type machine struct{}
 
 func (machine) Lstat(path string) (policy.Kind, error) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return policy.File, err
+	var st syscall.Stat_t
+	err := syscall.Lstat(path, &st)
+	for err == syscall.EINTR { // a file system in user space may say so
+		err = syscall.Lstat(path, &st)
 	}
-	switch mode := info.Mode(); {
-	case mode&fs.ModeSymlink != 0:
+	switch {
+	case err == syscall.ENOENT || err == syscall.ENOTDIR:
+		return policy.File, err // expected, and often: most machines lack some of what the built-in files name
+	case err != nil:
+		return policy.File, &fs.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	switch mode := uint32(st.Mode); {
+	case mode&syscall.S_IFMT == syscall.S_IFLNK:
 		return policy.Symlink, nil
-	case mode.IsDir():
+	case mode&syscall.S_IFMT == syscall.S_IFDIR:
 		return policy.Dir, nil
-	case mode.IsRegular() && mode.Perm()&0o111 != 0:
+	case mode&syscall.S_IFMT == syscall.S_IFREG && mode&0o111 != 0:
 		return policy.Program, nil
 	}
 	return policy.File, nil

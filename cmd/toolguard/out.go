@@ -341,10 +341,10 @@ func shortfall(row policy.Coverage, backend string) string {
 
 // named is a row's rule by id and text.
 func named(row policy.Coverage) string {
-	if row.Rule == nil || row.Rule.Text == "" {
+	if row.Rule == nil || row.Rule.Text() == "" {
 		return row.ID
 	}
-	return row.ID + " " + row.Rule.Text
+	return row.ID + " " + row.Rule.Text()
 }
 
 func place(p policy.Place) string {
@@ -418,7 +418,7 @@ func ruleText(row policy.Coverage) string {
 	if row.Rule == nil {
 		return ""
 	}
-	return row.Rule.Text
+	return row.Rule.Text()
 }
 
 func statusCell(row policy.Coverage, refused bool) cell {
@@ -606,7 +606,7 @@ func (s *screen) decision(q policy.Question, a policy.Answer) {
 }
 
 // ruleLine is a rule on one line: id, text, place.
-func ruleLine(r *policy.Rule) string { return fmt.Sprintf("%s  %s  (%s)", r.ID, r.Text, r.Place) }
+func ruleLine(r *policy.Rule) string { return fmt.Sprintf("%s  %s  (%s)", r.ID, r.Text(), r.Place) }
 
 // asked is the question in the words of the command line.
 func asked(q policy.Question, target string) string {
@@ -655,7 +655,7 @@ func (s *screen) opinion(l policy.LayerExplanation) {
 		if k.Won {
 			mark, st = "* ", bold
 		}
-		rows = append(rows, []cell{cs(st, mark+k.Rule.ID), cs(st, k.Rule.Text), cs(faint, place(k.Rule.Place))})
+		rows = append(rows, []cell{cs(st, mark+k.Rule.ID), cs(st, k.Rule.Text()), cs(faint, place(k.Rule.Place))})
 		rows = append(rows, []cell{c(""), c(k.Grade + ": " + k.Why)})
 	}
 	s.table("  ", rows)
@@ -736,7 +736,7 @@ func rulesOf(p *policy.Compiled, l *policy.Layer, r policy.Resource) (rules []*p
 
 func ruleRows(rules []*policy.Rule) (rows [][]cell) {
 	for _, r := range rules {
-		rows = append(rows, []cell{c(r.ID), c(r.Text), cs(faint, place(r.Place))})
+		rows = append(rows, []cell{c(r.ID), c(r.Text()), cs(faint, place(r.Place))})
 	}
 	return rows
 }

@@ -371,7 +371,7 @@ func compareMove(t fataler, c *policy.Compiled, k kernel, p, q string) {
 func describe(c *policy.Compiled) string {
 	var b strings.Builder
 	for _, r := range c.Rules {
-		fmt.Fprintf(&b, "%s %s\n", r.ID, r.Text)
+		fmt.Fprintf(&b, "%s %s\n", r.ID, r.Text())
 	}
 	return b.String()
 }

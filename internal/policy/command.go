@@ -100,8 +100,8 @@ func (c *compiler) layerCommands(src *SourceLayer, ids *ruleIDs) *CommandTable {
 		if !ok {
 			program = ""
 		}
-		rules = append(rules, c.add(Rule{
-			ID: id, Authority: src.Authority, Resource: Commands, Place: s.Place, Text: commandText(&s),
+		rules = append(rules, c.add(&Rule{
+			ID: id, Authority: src.Authority, Resource: Commands, Place: s.Place,
 			Command: &CompiledCommand{CommandRule: s, Program: program},
 		}))
 	}

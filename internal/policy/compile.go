@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -11,7 +12,7 @@ import (
 func Compile(src *Source, sys System) (*Compiled, error) {
 	c := &compiler{src: src, sys: sys, res: newResolver(sys)}
 	c.res.literal = true
-	c.out = &Compiled{Name: src.Name, Path: src.Path, Limits: src.Limits}
+	c.out = &Compiled{Name: src.Name, Path: src.Path, Limits: src.Limits, Rules: make([]*Rule, 0, src.size())}
 	if !c.places() {
 		return nil, c.errs
 	}
@@ -31,6 +32,16 @@ func Compile(src *Source, sys System) (*Compiled, error) {
 	}
 	c.out.Digest = c.out.digest()
 	return c.out, nil
+}
+
+// size is about how many rules a policy has.
+func (s *Source) size() int {
+	n := 2*len(own) + len(s.Files)
+	for i := range s.Layers {
+		l := &s.Layers[i]
+		n += len(l.FS) + len(l.Net) + len(l.Env) + len(l.Commands) + len(l.Runtime) + len(l.Protected)
+	}
+	return n
 }
 
 // compiler is one compilation under way.
@@ -103,11 +114,11 @@ func (c *compiler) folder(p string) (string, error) {
 	return got.path, nil
 }
 
-// add makes a rule and gives it its index.
-func (c *compiler) add(r Rule) *Rule {
+// add gives a rule its index.
+func (c *compiler) add(r *Rule) *Rule {
 	r.Index = int32(len(c.out.Rules))
-	c.out.Rules = append(c.out.Rules, &r)
-	return &r
+	c.out.Rules = append(c.out.Rules, r)
+	return r
 }
 
 func (c *compiler) layer(src *SourceLayer) {
@@ -140,20 +151,33 @@ type ruleIDs struct {
 	used      map[string]int
 }
 
-// next is the id of the next rule of a kind. Rules of a built-in file are counted apart, under the file's name.
-func (n *ruleIDs) next(kind, file string) string {
-	if _, set, ok := strings.Cut(file, ":"); ok && isBuiltinFile(file) && set != kind {
-		kind = set + "." + kind
+// count counts a rule of a kind. Rules of a built-in file are counted apart, under the file's name.
+func (n *ruleIDs) count(kind, file string) ruleNumber {
+	if isBuiltinFile(file) {
+		if set := file[strings.IndexByte(file, ':')+1:]; set != kind {
+			kind = set + "." + kind
+		}
 	}
 	n.used[kind]++
-	return n.prefix() + fmt.Sprintf("%s.%d", kind, n.used[kind])
+	return ruleNumber{n.prefix(), kind, n.used[kind]}
 }
+
+// next is the id of the next rule of a kind.
+func (n *ruleIDs) next(kind, file string) string { return n.count(kind, file).String() }
+
+// ruleNumber is an id in its parts: most of the built-in rules are for other machines and need none.
+type ruleNumber struct {
+	prefix, kind string
+	n            int
+}
+
+func (n ruleNumber) String() string { return n.prefix + n.kind + "." + strconv.Itoa(n.n) }
 
 // named is the id of a rule that has a name of its own.
 func (n *ruleIDs) named(kind, name string) string {
 	id := kind + "." + name
 	if n.used[id]++; n.used[id] > 1 {
-		id += fmt.Sprintf(".%d", n.used[id])
+		id += "." + strconv.Itoa(n.used[id])
 	}
 	return n.prefix() + id
 }

@@ -142,7 +142,7 @@ func TestText(t *testing.T) {
 	})
 	var got []string
 	for _, r := range c.Rules[len(own):] {
-		got = append(got, r.Text)
+		got = append(got, r.Text())
 	}
 	want := []string{
 		`{ path = "a\"b", read = true, write = true }`, `{ match = "**/x*", create = true, delete = true }`, `{ path = "c", unprotect = true }`,

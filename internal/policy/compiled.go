@@ -60,7 +60,6 @@ type Rule struct {
 	Authority Authority
 	Resource  Resource
 	Place     Place
-	Text      string // the rule as a person would write it on one line of TOML
 
 	// One of these, by Resource.
 	FS      *CompiledFS

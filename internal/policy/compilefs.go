@@ -1,8 +1,11 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"path"
+	"slices"
+	"strconv"
 )
 
 // own is what belongs to toolguard on every machine.
@@ -20,10 +23,9 @@ func (c *compiler) builtin() {
 			return
 		}
 		seen[p] = true
-		fr := FSRule{Path: p, Caps: Read | Execute, Place: Place{File: "builtin:toolguard"}}
-		rules = append(rules, c.add(Rule{
-			ID: fmt.Sprintf("toolguard.%d", len(rules)+1), Place: fr.Place, Text: fsText(&fr),
-			FS: &CompiledFS{Path: p, Written: p, Caps: fr.Caps},
+		rules = append(rules, c.add(&Rule{
+			ID: "toolguard." + strconv.Itoa(len(rules)+1), Place: Place{File: "builtin:toolguard"},
+			FS: &CompiledFS{Path: p, Written: p, Caps: Read | Execute},
 		}))
 	}
 	for _, p := range own {
@@ -67,7 +69,7 @@ func (c *compiler) layerFS(l *Layer, src *SourceLayer, ids *ruleIDs) {
 		if l.Stance[FS] != Allow {
 			rules = c.fsRules(src.Authority, c.runtime(src), "runtime", ids)
 		}
-		rules = append(rules, c.fsRules(src.Authority, src.FS, "fs", ids)...)
+		rules = slices.Concat(rules, c.fsRules(src.Authority, src.FS, "fs", ids))
 		l.FS = c.table(src, rules)
 	}
 	if l.Mode != ProtectOff && len(src.Protected) > 0 {
@@ -97,30 +99,61 @@ func (c *compiler) runtime(src *SourceLayer) []FSRule {
 	return append(src.Runtime[:len(src.Runtime):len(src.Runtime)], tmp)
 }
 
+// fsRules compiles rules of one kind. Those of built-in files that mean nothing on this machine are left out, but counted:
+// an id is the same everywhere.
 func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs) []*Rule {
-	var out []*Rule
+	rules := make([]Rule, 0, len(src))
+	compiled := make([]CompiledFS, len(src)) // all in one piece: there are many, and every session starts with them
+	var linked []int                         // those of built-in files that a symlink led to
 	for i := range src {
-		s := &src[i]
-		id := ids.next(kind, s.Place.File)
-		fs, hint, err := c.fsRule(s)
+		s, fs := &src[i], &compiled[len(rules)]
+		number := ids.count(kind, s.Place.File)
+		isLinked, hint, err := c.fsRule(s, fs)
 		switch {
-		case err != nil && s.Optional, err == nil && s.Optional && fs.Missing:
+		case s.Optional && (err != nil || fs.Missing):
+			*fs = CompiledFS{}
 		case err != nil:
-			c.fail(s.Place, fmt.Errorf("%s: %w", id, err), hint)
+			c.fail(s.Place, fmt.Errorf("%s: %w", number, err), hint)
 		default:
-			out = append(out, c.add(Rule{ID: id, Authority: a, Resource: FS, Place: s.Place, Text: fsText(s), FS: fs}))
+			if s.Optional && isLinked {
+				linked = append(linked, len(rules))
+			}
+			rules = append(rules, Rule{ID: number.String(), Authority: a, Resource: FS, Place: s.Place, FS: fs})
+		}
+	}
+	for _, i := range linked {
+		if overtaken(&rules[i], rules) {
+			rules[i].FS = nil
+		}
+	}
+	out := make([]*Rule, 0, len(rules))
+	for i := range rules {
+		if rules[i].FS != nil {
+			out = append(out, c.add(&rules[i]))
 		}
 	}
 	return out
 }
 
-func (c *compiler) fsRule(s *FSRule) (fs *CompiledFS, hint string, err error) {
-	fs = &CompiledFS{Caps: s.Caps, Unprotect: s.Unprotect, Optional: s.Optional, Written: s.Path}
+// overtaken says whether a symlink of the machine put a built-in rule beneath another one of its set that gives more, as
+// /etc/localtime leads into /usr. What it would take away there nobody meant to take away.
+func overtaken(r *Rule, rules []Rule) bool {
+	return r.FS.Last == "" && slices.ContainsFunc(rules, func(wide Rule) bool {
+		f := wide.FS
+		return f != nil && f.Optional && f.Last == "" && wide.Place.File == r.Place.File &&
+			f.Path != r.FS.Path && within(r.FS.Path, f.Path) && f.Caps&r.FS.Caps == r.FS.Caps && f.Caps != r.FS.Caps &&
+			f.Unprotect == r.FS.Unprotect
+	})
+}
+
+// fsRule compiles a rule into fs, and says whether a symlink led to its path.
+func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (linked bool, hint string, err error) {
+	*fs = CompiledFS{Caps: s.Caps, Unprotect: s.Unprotect, Optional: s.Optional, Written: s.Path}
 	written := s.Path
 	if s.Match != "" {
 		p, err := parsePattern(s.Match)
 		if err != nil {
-			return nil, formsHint, err
+			return false, formsHint, err
 		}
 		fs.Written, fs.Last, fs.Names, written = s.Match, p.last, p.names, p.base
 		if written == "" {
@@ -129,8 +162,16 @@ func (c *compiler) fsRule(s *FSRule) (fs *CompiledFS, hint string, err error) {
 	}
 	got, err := c.roots.rule(c.res, written)
 	if err != nil {
-		return nil, "write the path of something that exists, or leave the rule out", err
+		return false, ruleHint(err), err
 	}
 	fs.Path, fs.Missing, fs.Dir = got.path, got.missing, got.kind == Dir
-	return fs, "", nil
+	return got.linked, "", nil
+}
+
+// ruleHint says what to do about a rule whose path can't be resolved.
+func ruleHint(err error) string {
+	if errors.Is(err, errEscape) {
+		return "if that is what is meant, write it as an absolute path"
+	}
+	return "write the path of something that exists, or leave the rule out"
 }

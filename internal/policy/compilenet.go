@@ -27,7 +27,7 @@ func (c *compiler) layerNet(src *SourceLayer, ids *ruleIDs) *NetTable {
 			c.fail(s.Place, fmt.Errorf("%s: %w", id, err), hint)
 			continue
 		}
-		rules = append(rules, c.add(Rule{ID: id, Authority: src.Authority, Resource: Net, Place: s.Place, Text: netKeys(s).inline(), Net: n}))
+		rules = append(rules, c.add(&Rule{ID: id, Authority: src.Authority, Resource: Net, Place: s.Place, Net: n}))
 	}
 	return newNetTable(rules)
 }

@@ -2,10 +2,9 @@ package policy
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
-	"io"
+	"hash"
 	"slices"
 	"strings"
 )
@@ -14,54 +13,90 @@ import (
 // part of it: the names of files and rules, lines, what built-in files say of the private TMPDIR (which isn't there when
 // a policy is only checked), and what toolguard itself never allows.
 func (c *Compiled) digest() string {
-	h := sha256.New()
-	put := func(v ...any) {
-		b, err := json.Marshal(v)
-		if err != nil {
-			panic(fmt.Sprintf("policy: digest: %v", err)) // only plain values get here
-		}
-		h.Write(b)
-		io.WriteString(h, "\n")
-	}
-	put("toolguard policy", 1, bytesOf(c.Workspace))
+	d := digester{h: sha256.New()}
+	d.str("toolguard policy").num(1).str(c.Workspace)
 	for _, l := range c.Layers {
-		if l.Authority == Builtin {
-			continue
+		if l.Authority != Builtin {
+			d.layer(c, l)
 		}
-		put("layer", l.Authority.String(), l.Stance, l.Mode, l.Namespaces, l.TLSIntercept,
-			sortedCopy(l.Capabilities), l.Syscalls.Profile, sortedCopy(l.Syscalls.Allow), sortedCopy(l.Syscalls.Deny))
-		c.digestFS("fs", l.FS, put)
-		c.digestFS("protect", l.Protect, put)
-		for _, r := range l.Net.Rules() {
-			n := r.Net
-			put("net", n.Name, n.Suffix, n.Prefix.String(), n.Scheme, n.Port, n.Path, n.Methods == nil, sortedCopy(n.Methods), n.Proto, n.Listen, n.Allow)
-		}
-		for _, r := range l.Env.Rules() {
-			put("env", bytesOf(r.Env.Name), r.Env.Read)
-		}
-		digestCommands(l.Commands, put)
 	}
 	m := c.Limits
-	put("limits", m.Memory.N, m.Pids.N, m.CPU.N, m.IO.N, int64(m.WallTime.D), m.OpenFiles.N, m.FileSize.N)
-	return hex.EncodeToString(h.Sum(nil))
+	d.str("limits").num(m.Memory.N).num(m.Pids.N).num(m.CPU.N).num(m.IO.N).num(uint64(m.WallTime.D)).num(m.OpenFiles.N).num(m.FileSize.N)
+	d.flush()
+	return hex.EncodeToString(d.h.Sum(nil))
 }
 
-// bytesOf makes JSON keep every byte of a string that may not be UTF-8.
-func bytesOf(s string) []byte { return []byte(s) }
+// digester writes records into a hash: each is a word that says how many values follow and of which kind, and these. A
+// string and a list have their length in front, so that two different policies are never the same bytes.
+type digester struct {
+	h   hash.Hash
+	buf []byte
+}
 
-func sortedCopy(l []string) []string { return slices.Sorted(slices.Values(l)) }
+func (d *digester) flush() {
+	d.h.Write(d.buf) // a hash never fails
+	d.buf = d.buf[:0]
+}
 
-func (c *Compiled) digestFS(kind string, t *FSTable, put func(...any)) {
+func (d *digester) num(n uint64) *digester {
+	d.buf = binary.AppendUvarint(d.buf, n)
+	return d
+}
+
+func (d *digester) flag(on bool) *digester {
+	if on {
+		return d.num(1)
+	}
+	return d.num(0)
+}
+
+func (d *digester) str(s string) *digester {
+	d.num(uint64(len(s)))
+	d.buf = append(d.buf, s...)
+	return d
+}
+
+func (d *digester) list(l []string) *digester {
+	d.num(uint64(len(l)))
+	for _, s := range l {
+		d.str(s)
+	}
+	return d
+}
+
+func (d *digester) layer(c *Compiled, l *Layer) {
+	d.str("layer").str(l.Authority.String())
+	for _, s := range l.Stance {
+		d.num(uint64(s))
+	}
+	d.num(uint64(l.Mode)).flag(l.Namespaces).flag(l.TLSIntercept).list(sortedCopy(l.Capabilities))
+	d.str(l.Syscalls.Profile).list(sortedCopy(l.Syscalls.Allow)).list(sortedCopy(l.Syscalls.Deny))
+	d.fs(c, "fs", l.FS)
+	d.fs(c, "protect", l.Protect)
+	for _, r := range l.Net.Rules() {
+		n := r.Net
+		d.str("net").str(n.Name).str(n.Suffix).str(n.Prefix.String()).str(n.Scheme).num(uint64(n.Port)).list(n.Path)
+		d.flag(n.Methods == nil).list(sortedCopy(n.Methods)).str(n.Proto).flag(n.Listen).flag(n.Allow)
+	}
+	for _, r := range l.Env.Rules() {
+		d.str("env").str(r.Env.Name).flag(r.Env.Read)
+	}
+	d.commands(l.Commands)
+	d.flush()
+}
+
+func (d *digester) fs(c *Compiled, kind string, t *FSTable) {
 	for _, r := range t.Rules() {
 		if c.TmpDir != "" && r.Builtin() && within(r.FS.Path, c.TmpDir) {
 			continue
 		}
-		put(kind, bytesOf(r.FS.Path), bytesOf(r.FS.Last), bytesOf(strings.Join(r.FS.Names, "/")), r.FS.Caps, r.FS.Unprotect)
+		d.str(kind).str(r.FS.Path).str(r.FS.Last).list(r.FS.Names).num(uint64(r.FS.Caps)).flag(r.FS.Unprotect)
+		d.flush()
 	}
 }
 
-// digestCommands puts the rules in the order of their programs: only among rules for the same one does order matter.
-func digestCommands(t *CommandTable, put func(...any)) {
+// commands puts the rules in the order of their programs: only among rules for the same one does order matter.
+func (d *digester) commands(t *CommandTable) {
 	rules := slices.Clone(t.Rules())
 	slices.SortStableFunc(rules, func(a, b *Rule) int {
 		return strings.Compare(a.Command.Program+"\x00"+a.Command.Name, b.Command.Program+"\x00"+b.Command.Name)
@@ -70,6 +105,12 @@ func digestCommands(t *CommandTable, put func(...any)) {
 		if t.by[r.Command.Program] != r && r.Command.Program != "" {
 			continue // another rule for the same program comes later and wins
 		}
-		put("command", bytesOf(r.Command.Program), r.Command.HasArgs, r.Command.Args, r.Command.HasEnvs, sortedCopy(r.Command.Envs))
+		d.str("command").str(r.Command.Program).flag(r.Command.HasArgs).num(uint64(len(r.Command.Args)))
+		for _, args := range r.Command.Args {
+			d.list(args)
+		}
+		d.flag(r.Command.HasEnvs).list(sortedCopy(r.Command.Envs))
 	}
 }
+
+func sortedCopy(l []string) []string { return slices.Sorted(slices.Values(l)) }

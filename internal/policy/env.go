@@ -87,7 +87,7 @@ func (c *compiler) layerEnv(src *SourceLayer, ids *ruleIDs) *EnvTable {
 			c.fail(s.Place, fmt.Errorf("%s: %w", id, err), envForms)
 			continue
 		}
-		rules = append(rules, c.add(Rule{ID: id, Authority: src.Authority, Resource: Env, Place: s.Place, Text: envKeys(&s).inline(), Env: &s}))
+		rules = append(rules, c.add(&Rule{ID: id, Authority: src.Authority, Resource: Env, Place: s.Place, Env: &s}))
 	}
 	return newEnvTable(rules)
 }

@@ -15,25 +15,17 @@ func components(path string) []string {
 
 // fsBuilder makes an FSTable.
 type fsBuilder struct {
-	t        *FSTable
-	ids      map[string]int32
-	names    []string
-	children map[uint64]int32 // the edges, by edgeKey
-	order    []uint64         // their keys as they were made, so that the same rules give the same table
-	parents  []int32
-	nextBit  int
+	t       *FSTable
+	parents []int32
+	nextBit int
 }
 
 // newFSTable indexes rules, which must be compiled and consecutive in Compiled.Rules.
 func newFSTable(rules []*Rule) (*FSTable, error) {
-	b := fsBuilder{t: &FSTable{rules: rules}, ids: map[string]int32{}, children: map[uint64]int32{}}
-	b.newNode(-1)
-	if len(rules) > 0 {
-		b.t.first = rules[0].Index
-	}
-	parts := 0
+	parts, patterns := 0, 0
 	for _, r := range rules {
 		if r.FS.Last != "" {
+			patterns++
 			parts += 1 + len(r.FS.Names)
 		}
 	}
@@ -41,13 +33,19 @@ func newFSTable(rules []*Rule) (*FSTable, error) {
 		return nil, fmt.Errorf("the patterns of this authority have %d components after their \"**\" together; the matcher follows at most %d",
 			parts, maxPatternParts)
 	}
-	b.t.words = (parts + 63) / 64
+	b := fsBuilder{t: &FSTable{
+		rules: rules, literals: make([]*Rule, 0, len(rules)-patterns), patterns: make([]*Rule, 0, patterns),
+		names: newNameTable(len(rules)), edges: newEdgeTable(len(rules) - patterns),
+		words: (parts + 63) / 64, bitRule: make([]int32, parts),
+	}}
 	b.t.finals = make([]uint64, b.t.words)
-	b.t.bitRule = make([]int32, parts)
+	b.newNode(-1)
+	if len(rules) > 0 {
+		b.t.first = rules[0].Index
+	}
 	for _, r := range rules {
 		b.add(r)
 	}
-	b.finish()
 	return b.t, nil
 }
 
@@ -58,11 +56,8 @@ func (b *fsBuilder) newNode(parent int32) int32 {
 }
 
 func (b *fsBuilder) name(s string) int32 {
-	id, ok := b.ids[s]
-	if !ok {
-		id = int32(len(b.names))
-		b.ids[s] = id
-		b.names = append(b.names, s)
+	id, fresh := b.t.names.add(s)
+	if fresh {
 		b.t.nameSet = append(b.t.nameSet, -1)
 	}
 	return id
@@ -71,13 +66,15 @@ func (b *fsBuilder) name(s string) int32 {
 // node is the trie's node for a path, made when it isn't there.
 func (b *fsBuilder) node(path string) int32 {
 	at := int32(0)
-	for _, c := range components(path) {
-		key := edgeKey(at, b.name(c))
-		next, ok := b.children[key]
-		if !ok {
+	if path == "/" {
+		return at
+	}
+	for c := range strings.SplitSeq(path[1:], "/") {
+		name := b.name(c)
+		next := b.t.edges.find(at, name)
+		if next < 0 {
 			next = b.newNode(at)
-			b.children[key] = next
-			b.order = append(b.order, key)
+			b.t.edges.add(at, name, next)
 		}
 		at = next
 	}
@@ -132,12 +129,4 @@ func (b *fsBuilder) setBit(at *int32, bit int) {
 		b.t.sets = append(b.t.sets, make([]uint64, b.t.words)...)
 	}
 	b.t.sets[int(*at)+bit/64] |= 1 << (bit % 64)
-}
-
-func (b *fsBuilder) finish() {
-	b.t.names = newNameTable(b.names)
-	b.t.edges = newEdgeTable(len(b.children))
-	for _, key := range b.order {
-		b.t.edges.add(int32(key>>32), int32(uint32(key))-1, b.children[key])
-	}
 }

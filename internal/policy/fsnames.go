@@ -21,28 +21,40 @@ type nameTable struct {
 	names []string
 }
 
-func (t *nameTable) find(name string, h uint64) int32 {
-	mask := uint64(len(t.slots) - 1)
-	for i := (h ^ h>>32) & mask; t.slots[i] != 0; i = (i + 1) & mask {
-		if id := t.slots[i] - 1; t.names[id] == name {
-			return id
-		}
-	}
-	return -1
+// newNameTable makes a table that is right for n names; it grows for more.
+func newNameTable(n int) nameTable {
+	return nameTable{slots: make([]int32, tableSize(n)), names: make([]string, 0, n)}
 }
 
-func newNameTable(names []string) nameTable {
-	t := nameTable{slots: make([]int32, tableSize(len(names))), names: names}
+func (t *nameTable) find(name string, h uint64) int32 { return t.slots[t.slot(name, h)] - 1 }
+
+// slot is where a name is, or would be.
+func (t *nameTable) slot(name string, h uint64) uint64 {
 	mask := uint64(len(t.slots) - 1)
-	for id, n := range names {
-		h := hashName(n)
-		i := (h ^ h>>32) & mask
-		for t.slots[i] != 0 {
-			i = (i + 1) & mask
-		}
-		t.slots[i] = int32(id) + 1
+	i := (h ^ h>>32) & mask
+	for t.slots[i] != 0 && t.names[t.slots[i]-1] != name {
+		i = (i + 1) & mask
 	}
-	return t
+	return i
+}
+
+// add is a name's id, and whether it's a new one.
+func (t *nameTable) add(name string) (id int32, fresh bool) {
+	h := hashName(name)
+	at := t.slot(name, h)
+	if id := t.slots[at] - 1; id >= 0 {
+		return id, false
+	}
+	t.names = append(t.names, name)
+	if len(t.names)*2 <= len(t.slots) {
+		t.slots[at] = int32(len(t.names))
+		return t.slots[at] - 1, true
+	}
+	t.slots = make([]int32, 2*len(t.slots))
+	for id, n := range t.names {
+		t.slots[t.slot(n, hashName(n))] = int32(id) + 1
+	}
+	return int32(len(t.names)) - 1, true
 }
 
 // tableSize is a power of two, at least twice n and never 0, so that every search ends.
@@ -58,35 +70,48 @@ func tableSize(n int) int {
 type edgeTable struct {
 	keys []uint64 // node<<32 | name+1; 0 is empty
 	to   []int32
+	n    int
+}
+
+func newEdgeTable(n int) edgeTable {
+	return edgeTable{keys: make([]uint64, tableSize(n)), to: make([]int32, tableSize(n))}
 }
 
 func edgeKey(node, name int32) uint64 { return uint64(node)<<32 | uint64(name+1) }
 
-func edgeSlot(key uint64) uint64 {
-	h := key * 0x9E3779B97F4A7C15
-	return h ^ h>>29
+// slot is where an edge is, or would be.
+func (t *edgeTable) slot(key uint64) uint64 {
+	h, mask := key*0x9E3779B97F4A7C15, uint64(len(t.keys)-1)
+	i := (h ^ h>>29) & mask
+	for t.keys[i] != 0 && t.keys[i] != key {
+		i = (i + 1) & mask
+	}
+	return i
 }
 
 func (t *edgeTable) find(node, name int32) int32 {
-	key, mask := edgeKey(node, name), uint64(len(t.keys)-1)
-	for i := edgeSlot(key) & mask; t.keys[i] != 0; i = (i + 1) & mask {
-		if t.keys[i] == key {
-			return t.to[i]
-		}
+	if i := t.slot(edgeKey(node, name)); t.keys[i] != 0 {
+		return t.to[i]
 	}
 	return -1
 }
 
-func newEdgeTable(n int) edgeTable {
-	return edgeTable{make([]uint64, tableSize(n)), make([]int32, tableSize(n))}
+// add adds an edge that isn't there yet.
+func (t *edgeTable) add(node, name, to int32) {
+	if t.n++; t.n*2 > len(t.keys) {
+		old := *t
+		t.keys, t.to = make([]uint64, 2*len(old.keys)), make([]int32, 2*len(old.keys))
+		for i, key := range old.keys {
+			if key != 0 {
+				t.put(key, old.to[i])
+			}
+		}
+	}
+	t.put(edgeKey(node, name), to)
 }
 
-func (t *edgeTable) add(node, name, to int32) {
-	key, mask := edgeKey(node, name), uint64(len(t.keys)-1)
-	i := edgeSlot(key) & mask
-	for t.keys[i] != 0 {
-		i = (i + 1) & mask
-	}
+func (t *edgeTable) put(key uint64, to int32) {
+	i := t.slot(key)
 	t.keys[i], t.to[i] = key, to
 }
 

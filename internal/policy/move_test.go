@@ -235,7 +235,7 @@ func TestMovingLooksAtTheMachine(t *testing.T) {
 func rulesOf(c *Compiled) string {
 	var b strings.Builder
 	for _, r := range c.Rules {
-		fmt.Fprintf(&b, "%s %s\n", r.ID, r.Text)
+		fmt.Fprintf(&b, "%s %s\n", r.ID, r.Text())
 	}
 	return b.String()
 }

@@ -282,9 +282,9 @@ func TestMergeOrder(t *testing.T) {
 					t.Fatalf("%s: matched by neither, but by both together", path)
 				}
 			case fromB && (ab.Rules[r].FS.Written != b.Rules[rb].FS.Written || d != db):
-				t.Fatalf("%s: %s, want the later %s", path, ab.Rules[r].Text, b.Rules[rb].Text)
+				t.Fatalf("%s: %s, want the later %s", path, ab.Rules[r].Text(), b.Rules[rb].Text())
 			case !fromB && (ab.Rules[r].FS.Written != a.Rules[ra].FS.Written || d != da):
-				t.Fatalf("%s: %s, want the earlier %s", path, ab.Rules[r].Text, a.Rules[ra].Text)
+				t.Fatalf("%s: %s, want the earlier %s", path, ab.Rules[r].Text(), a.Rules[ra].Text())
 			}
 		}
 	})

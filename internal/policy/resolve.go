@@ -16,12 +16,13 @@ var (
 	errMagic   = errors.New("leads through a link of /proc that only the process itself can follow")
 	errDotDot  = errors.New(`".." after something that doesn't exist`)
 	errNUL     = errors.New("a NUL byte in a path")
+	errEscape  = errors.New(string(WorkspaceEscape))
 	errEmpty   = errors.New("an empty path")
 	errTooLong = fmt.Errorf("longer than %d bytes or deeper than %d components", MaxPath, MaxDepth)
 )
 
 // resolver follows paths through a System as the kernel would: component by component, symlinks and ".." in order.
-// It remembers what it saw, so that one compilation looks at every directory once.
+// It remembers directories and symlinks, so that one compilation looks at each of them once.
 type resolver struct {
 	sys  System
 	seen map[string]entry
@@ -41,9 +42,10 @@ type resolved struct {
 	kind     Kind
 	missing  bool // nothing is there: the last components were appended unresolved
 	dangling bool // what is missing was named by a symlink
+	linked   bool // a symlink was followed
 }
 
-func newResolver(sys System) *resolver { return &resolver{sys: sys, seen: map[string]entry{}} }
+func newResolver(sys System) *resolver { return &resolver{sys: sys, seen: make(map[string]entry, 64)} }
 
 func (r *resolver) lstat(path string) entry {
 	if e, ok := r.seen[path]; ok {
@@ -54,13 +56,16 @@ func (r *resolver) lstat(path string) entry {
 	if e.err == nil && e.kind == Symlink {
 		e.link, e.err = r.sys.Readlink(path)
 	}
-	r.seen[path] = e
+	if e.err == nil && (e.kind == Dir || e.kind == Symlink) {
+		r.seen[path] = e // the rest is seldom looked at twice
+	}
 	return e
 }
 
 // walk is one resolution under way.
 type walk struct {
 	*resolver
+	path  string // begins with cur, or is empty: the path that is followed, as far as it has the same names
 	cur   string // resolved so far, without a slash at the end; "" is the root
 	rest  string // still to do
 	own   int    // how much of rest stood in the path itself, and not in a symlink
@@ -70,11 +75,11 @@ type walk struct {
 
 // resolve follows an absolute path. When follow is false a symlink in the last component is not followed.
 func (r *resolver) resolve(path string, follow bool) (resolved, error) {
-	w := walk{resolver: r, rest: path, own: len(path), kind: Dir}
+	w := walk{resolver: r, path: path, rest: path, own: len(path), kind: Dir}
 	for {
 		w.rest = strings.TrimLeft(w.rest, "/")
 		if w.rest == "" {
-			return resolved{path: rooted(w.cur), kind: w.kind}, nil
+			return resolved{path: rooted(w.cur), kind: w.kind, linked: w.links > 0}, nil
 		}
 		inLink := len(w.rest) > w.own
 		name, rest, more := strings.Cut(w.rest, "/")
@@ -107,7 +112,8 @@ func (w *walk) step(name string, follow bool) (missing bool, err error) {
 	if done, err := w.stepProc(name, follow); done || err != nil {
 		return false, err
 	}
-	e := w.lstat(w.cur + "/" + name)
+	next := w.child(name)
+	e := w.lstat(next)
 	switch {
 	case errors.Is(e.err, fs.ErrNotExist) || errors.Is(e.err, syscall.ENOTDIR):
 		return true, nil
@@ -116,8 +122,17 @@ func (w *walk) step(name string, follow bool) (missing bool, err error) {
 	case e.kind == Symlink && follow:
 		return false, w.expand(e.link)
 	}
-	w.cur, w.kind = w.cur+"/"+name, e.kind
+	w.cur, w.kind = next, e.kind
 	return false, nil
+}
+
+// child is the path of name beneath cur: a part of path where it can be, which saves most allocations.
+func (w *walk) child(name string) string {
+	if n := len(w.cur) + 1; n+len(name) <= len(w.path) && w.path[n-1] == '/' && w.path[n:n+len(name)] == name {
+		return w.path[:n+len(name)]
+	}
+	w.path = ""
+	return w.cur + "/" + name
 }
 
 func (w *walk) expand(link string) error {
@@ -136,7 +151,7 @@ func (w *walk) expand(link string) error {
 }
 
 func (w *walk) appendMissing(name string, dangling bool) (resolved, error) {
-	p := w.cur + "/" + name
+	p := w.child(name)
 	for c := range strings.SplitSeq(w.rest, "/") {
 		switch c {
 		case "", ".":
@@ -146,5 +161,5 @@ func (w *walk) appendMissing(name string, dangling bool) (resolved, error) {
 			p += "/" + c
 		}
 	}
-	return resolved{path: p, kind: File, missing: true, dangling: dangling}, nil
+	return resolved{path: p, kind: File, missing: true, dangling: dangling, linked: w.links > 0}, nil
 }

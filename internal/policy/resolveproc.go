@@ -10,14 +10,14 @@ func (w *walk) stepProc(name string, follow bool) (done bool, err error) {
 	folder, own := procFolder(w.cur)
 	if folder == "" {
 		if w.cur == "/proc" && (name == "self" || name == "thread-self") {
-			w.cur, w.kind = w.cur+"/"+name, Dir
+			w.cur, w.kind = w.child(name), Dir
 			return true, nil
 		}
 		return false, nil
 	}
 	if w.literal {
 		if own {
-			w.cur, w.kind = w.cur+"/"+name, File
+			w.cur, w.kind = w.child(name), File
 		}
 		return own, nil
 	}
@@ -29,7 +29,7 @@ func (w *walk) stepProc(name string, follow bool) (done bool, err error) {
 		return false, errMagic
 	}
 	if own {
-		w.cur, w.kind = w.cur+"/"+name, File
+		w.cur, w.kind = w.child(name), File
 	}
 	return own, nil
 }

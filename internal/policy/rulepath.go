@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"iter"
 	"path"
 	"strings"
 )
@@ -18,32 +19,53 @@ type pattern struct {
 }
 
 func parsePattern(s string) (pattern, error) {
-	parts := strings.Split(s, "/")
-	at := -1
-	for i, c := range parts {
-		if c != "**" {
-			continue
+	at, n := 0, 0 // where "**" begins, and how often it's there
+	for from, c := range parts(s) {
+		if c == "**" {
+			if n++; n == 1 {
+				at = from
+			}
 		}
-		if at >= 0 {
-			return pattern{}, fmt.Errorf(`%q has more than one "**"`, s)
-		}
-		at = i
 	}
-	if at < 0 {
+	switch {
+	case n > 1:
+		return pattern{}, fmt.Errorf(`%q has more than one "**"`, s)
+	case n == 0:
 		return pattern{}, fmt.Errorf(`%q has no "**" component`, s)
-	}
-	if at == len(parts)-1 {
+	case at+len("**") == len(s):
 		return pattern{}, fmt.Errorf(`%q has nothing after "**"`, s)
 	}
-	p := pattern{base: strings.Join(parts[:at], "/"), last: parts[at+1], names: parts[at+2:]}
-	if at == 1 && parts[0] == "" {
+	var p pattern
+	switch at {
+	case 0:
+	case 1:
 		p.base = "/"
+	default:
+		p.base = s[:at-1]
+	}
+	var names string
+	var more bool
+	if p.last, names, more = strings.Cut(s[at+len("**/"):], "/"); more {
+		p.names = strings.Split(names, "/")
 	}
 	return p, p.check(s)
 }
 
+// parts is the components of a path as written, each with its offset.
+func parts(s string) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		at := 0
+		for c := range strings.SplitSeq(s, "/") {
+			if !yield(at, c) {
+				return
+			}
+			at += len(c) + 1
+		}
+	}
+}
+
 func (p pattern) check(s string) error {
-	if strings.ContainsAny(p.base, "*?[]{}\\") {
+	if strings.ContainsAny(p.base, wildcards) {
 		return fmt.Errorf("%q has a wildcard in its BASE", s)
 	}
 	body := p.last
@@ -52,17 +74,31 @@ func (p pattern) check(s string) error {
 	} else if b, ok := strings.CutPrefix(body, "*"); ok {
 		body = b
 	}
-	for i, c := range append([]string{body}, p.names...) {
-		switch {
-		case c == "" && i == 0 && p.last != "":
-			return fmt.Errorf(`%q matches every name: use path instead`, s)
-		case c == "":
-			return fmt.Errorf("%q has an empty component", s)
-		case strings.ContainsAny(c, "*?[]{}\\"):
-			return fmt.Errorf("%q has a wildcard where none may be, in %q", s, c)
-		case c == "..", c == "." && (i > 0 || p.last == "."):
-			return fmt.Errorf("%q has %q after \"**\"", s, c)
+	if body == "" && p.last != "" {
+		return fmt.Errorf(`%q matches every name: use path instead`, s)
+	}
+	if err := checkName(s, body, p.last); err != nil {
+		return err
+	}
+	for _, c := range p.names {
+		if err := checkName(s, c, c); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+const wildcards = "*?[]{}\\"
+
+// checkName checks a component after "**"; literal is what of it isn't a wildcard at its end or beginning.
+func checkName(s, literal, written string) error {
+	switch {
+	case literal == "":
+		return fmt.Errorf("%q has an empty component", s)
+	case strings.ContainsAny(literal, wildcards):
+		return fmt.Errorf("%q has a wildcard where none may be, in %q", s, literal)
+	case literal == "..", written == ".":
+		return fmt.Errorf("%q has %q after \"**\"", s, literal)
 	}
 	return nil
 }
@@ -92,7 +128,7 @@ func (r roots) absolute(written string) (abs string, relative bool, err error) {
 	}
 	abs = path.Join(r.workspace, written)
 	if !within(abs, r.workspace) {
-		return "", true, fmt.Errorf("%q leads out of the workspace %s (workspace_escape)", written, r.workspace)
+		return "", true, fmt.Errorf("%q leads out of the workspace %s (%w)", written, r.workspace, errEscape)
 	}
 	return abs, true, nil
 }
@@ -110,7 +146,7 @@ func (r roots) rule(res *resolver, written string) (resolved, error) {
 	case got.dangling:
 		return got, fmt.Errorf("%q leads through a dangling symlink to %s", written, got.path)
 	case relative && !within(got.path, r.workspace):
-		return got, fmt.Errorf("%q leads out of the workspace through a symlink, to %s (workspace_escape)", written, got.path)
+		return got, fmt.Errorf("%q leads out of the workspace through a symlink, to %s (%w)", written, got.path, errEscape)
 	case !resolvable(got.path):
 		return got, fmt.Errorf("%q is %w", written, errTooLong)
 	}

@@ -119,7 +119,31 @@ func commandKeys(r *CommandRule) keys {
 	return k
 }
 
-func fsText(r *FSRule) string { return fsKeys(r).inline() }
+// Text is the rule as a person would write it on one line of TOML.
+func (r *Rule) Text() string {
+	switch {
+	case r.FS != nil:
+		return fsKeys(r.FS.source()).inline()
+	case r.Net != nil:
+		return netKeys(&r.Net.NetRule).inline()
+	case r.Env != nil:
+		return envKeys(r.Env).inline()
+	case r.Command != nil:
+		return commandText(&r.Command.CommandRule)
+	}
+	return ""
+}
+
+// source is the rule as it was written.
+func (f *CompiledFS) source() *FSRule {
+	r := FSRule{Caps: f.Caps, Unprotect: f.Unprotect}
+	if f.Last != "" {
+		r.Match = f.Written
+	} else {
+		r.Path = f.Written
+	}
+	return &r
+}
 
 // commandHeader is the header of a command's table; a name that isn't a bare key is quoted.
 func commandHeader(name string) string {
