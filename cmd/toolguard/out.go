@@ -449,6 +449,10 @@ func (s *screen) report(r session.Result, name string, events bool) {
 	if r.Lost > 0 {
 		end = append(end, fmt.Sprintf("at least %s went by unseen: the kernel reported faster than they could be read", count(r.Lost, "denial")))
 	}
+	if r.More > 0 {
+		end = append(end, fmt.Sprintf("and %s of what the policy allows: 'toolguard doctor' tells what the backend can't tell apart",
+			count(r.More, "denial")))
+	}
 	if !r.Visible && len(r.Denials) > 0 {
 		end = append(end, "what else the kernel denies can't be seen by this user: 'toolguard doctor' says what that takes")
 	}

@@ -36,6 +36,7 @@ type refusal struct {
 	when []all // nil: always
 	Cause
 	errno unix.Errno
+	quiet bool // of socket: the one of nscd is among those refused
 }
 
 // conditional are the refusals that depend on arguments or on the policy, for the facts of one policy.

@@ -16,6 +16,7 @@ import (
 // Filter is one assembled program, ready for the kernel.
 type Filter struct {
 	Program []unix.SockFilter
+	Silent  bool // what it refuses leaves no record
 }
 
 // Filters makes the programs that hold a session to c, in the order in which Load stacks them. abi is the
@@ -50,7 +51,8 @@ func Filters(c *policy.Compiled, abi int) ([]Filter, error) {
 		}
 	}
 	filters[0] = byNumber(info, &numbers, newerAllowed(c))
-	return filters, nil
+	silent, err := routine(rules)
+	return append(filters, silent), err
 }
 
 // native is the table of this machine's architecture.
@@ -74,10 +76,15 @@ func byArguments(r refusal) (Filter, error) {
 		g.NamesWithCondtions = append(g.NamesWithCondtions,
 			lib.NameWithConditions{Name: r.name, Conditions: lib.ArgumentConditions(set)})
 	}
-	p := lib.Policy{DefaultAction: lib.ActionAllow, Syscalls: []lib.SyscallGroup{g}}
+	return assemble(g)
+}
+
+// assemble makes a filter that allows what none of the groups refuses. Only the last group may have conditions.
+func assemble(groups ...lib.SyscallGroup) (Filter, error) {
+	p := lib.Policy{DefaultAction: lib.ActionAllow, Syscalls: groups}
 	instructions, err := p.Assemble()
 	if err != nil {
-		return Filter{}, fmt.Errorf("assemble the filter for %s: %w", r.name, err)
+		return Filter{}, fmt.Errorf("assemble a system call filter: %w", err)
 	}
 	return pack(instructions)
 }

@@ -35,7 +35,11 @@ func load(f Filter) error {
 		return fmt.Errorf("%d instructions", len(f.Program))
 	}
 	prog := unix.SockFprog{Len: uint16(len(f.Program)), Filter: &f.Program[0]}
-	r, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_LOG,
+	flags := uintptr(unix.SECCOMP_FILTER_FLAG_LOG)
+	if f.Silent {
+		flags = 0
+	}
+	r, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags,
 		uintptr(unsafe.Pointer(&prog)))
 	if e != 0 {
 		return e

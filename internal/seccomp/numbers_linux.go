@@ -27,7 +27,7 @@ func byNumber(info *arch.Info, refused *[newest + 1]unix.Errno, pass []int) Filt
 		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(info.ID), Jt: 1},
 		answerWith(lib.ActionKillProcess),
 		unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offNumber})
-	return Filter{decide(prog, spans(refused, pass))}
+	return Filter{Program: decide(prog, spans(refused, pass))}
 }
 
 func answerWith(a lib.Action) unix.SockFilter {

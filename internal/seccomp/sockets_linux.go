@@ -31,7 +31,7 @@ func (f facts) socket() refusal {
 	if f.net.restricted && !f.net.nothing() {
 		when = append(when, f.types(inet)...)
 	}
-	return refusal{name: "socket", errno: unix.EACCES, when: when, Cause: f.socketCause()}
+	return refusal{name: "socket", errno: unix.EACCES, when: when, Cause: f.socketCause(), quiet: f.refuseUnix()}
 }
 
 // protocols are the ones that an internet socket may have. Multipath TCP passes Landlock's TCP rules by, so it needs
@@ -77,9 +77,9 @@ func (f facts) socketCause() Cause {
 	text := "always on: no raw, packet or exotic sockets"
 	switch {
 	case f.net.nothing() && f.refuseUnix():
-		text = "net grants nothing, fs is restricted: no such socket"
+		text = "net grants nothing and fs is restricted: no internet and no unix socket"
 	case f.net.nothing():
-		text = "net grants nothing: no such socket"
+		text = "net grants nothing: no internet socket"
 	case f.refuseUnix():
 		text = "fs is restricted: no unix socket, whose path this kernel can't decide on"
 	case f.net.restricted:

@@ -29,6 +29,7 @@ type Result struct {
 	Code       int      // the exit status to return: the command's, or 128+N after signal N
 	Denials    []Denial // without repetition, in the order of their first appearance
 	Total      uint64   // denials seen, repetitions included
+	More       uint64   // denials of what the policy allows: stated gaps of the backend that deny too much
 	Lost       uint64   // denials that the kernel reported and nobody received; 0 when Visible is false
 	Visible    bool     // denials can be seen on this machine by this user
 	RemovedEnv []string // names of the variables that the command didn't get

@@ -29,6 +29,7 @@ type denials struct {
 	list  []Denial
 	at    map[denialKey]int
 	total uint64
+	more  uint64 // denials of what the policy allows
 	lost  uint64
 }
 
@@ -72,7 +73,16 @@ func (d *denials) receive(k kernelaudit.Denial) {
 // add counts a denial and sends its event.
 func (d *denials) add(e event.Event) {
 	d.mu.Lock()
-	n := max(1, e.Count)
+	d.count(e, max(1, e.Count))
+	d.mu.Unlock()
+	d.run.emit(e)
+}
+
+func (d *denials) count(e event.Event, n uint64) {
+	if e.Reason == string(policy.EngineError) {
+		d.more += n
+		return
+	}
 	d.total += n
 	key := denialKey{e.Resource, e.Capability, e.Target, e.Reason, e.Rule}
 	if i, ok := d.at[key]; ok {
@@ -81,8 +91,6 @@ func (d *denials) add(e event.Event) {
 		d.at[key] = len(d.list)
 		d.list = append(d.list, Denial{Event: e, Count: n})
 	}
-	d.mu.Unlock()
-	d.run.emit(e)
 }
 
 // drain takes in what is still on its way, and says what was lost.
@@ -111,10 +119,11 @@ func (d *denials) close() {
 	}
 }
 
-func (d *denials) summary() (list []Denial, total, lost uint64, visible bool) {
+// summary adds what was denied to a result.
+func (d *denials) summary(r *Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.list, d.total, d.lost, d.reader != nil
+	r.Denials, r.Total, r.More, r.Lost, r.Visible = d.list, d.total, d.more, d.lost, d.reader != nil
 }
 
 // denied makes an event of one of the kernel's refusals.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -73,19 +74,28 @@ func (r *run) deniedPath(e *event.Event, k kernelaudit.Denial, caps policy.Caps,
 		e.Reason = string(policy.PathUnresolved)
 		return
 	}
-	v := r.cfg.Policy.CheckFS(k.Path, caps)
+	e.Target = ownName(k)
+	v := r.cfg.Policy.CheckFS(e.Target, caps)
 	if v.Allow && caps&policy.Execute != 0 {
-		v = r.cfg.Policy.CheckCommand(k.Path, nil)
+		v = r.cfg.Policy.CheckCommand(e.Target, nil)
 	}
 	if v.Allow {
 		e.Reason = string(policy.EngineError)
 		e.Extra["why"] = "the policy allows this and the landlock backend doesn't: see its stated gaps in `toolguard doctor`"
 		return
 	}
-	if v.Reason == policy.NoRule && !strings.HasPrefix(k.Path+"/", r.cfg.Policy.Workspace+"/") {
+	if v.Reason == policy.NoRule && !strings.HasPrefix(e.Target+"/", r.cfg.Policy.Workspace+"/") {
 		v.Reason = policy.OutsideWorkspace
 	}
-	r.suggest(e, v, policy.Question{Resource: policy.FS, Caps: caps, Target: k.Path})
+	r.suggest(e, v, policy.Question{Resource: policy.FS, Caps: caps, Target: e.Target})
+}
+
+// ownName is the record's path, with a process's own entries in /proc as the policy calls them.
+func ownName(k kernelaudit.Denial) string {
+	if own, ok := strings.CutPrefix(k.Path+"/", fmt.Sprintf("/proc/%d/", k.PID)); ok {
+		return filepath.Join("/proc/self", own)
+	}
+	return k.Path
 }
 
 func (r *run) deniedPort(e *event.Event, k kernelaudit.Denial) {

@@ -56,7 +56,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		r.sup.stopForwarding()
 		r.endOthers()
 		r.denials.drain()
-		r.finish()
+		r.denials.summary(&r.result)
 		return r.result, err
 	}
 	s.lingers = cfg.Linger
@@ -250,7 +250,7 @@ func (r *run) end(e ending) {
 	if l := r.limit.Load(); l != nil {
 		r.denials.add(r.limitEvent(l))
 	}
-	r.finish()
+	r.denials.summary(&r.result)
 	r.emit(r.endEvent(e))
 }
 
@@ -263,10 +263,6 @@ func (r *run) endOthers() {
 	if r.group != nil {
 		r.endGroup()
 	}
-}
-
-func (r *run) finish() {
-	r.result.Denials, r.result.Total, r.result.Lost, r.result.Visible = r.denials.summary()
 }
 
 func (r *run) emit(e event.Event) {

@@ -104,12 +104,23 @@ func (s *supervisor) wait(pid int) (syscall.WaitStatus, syscall.Rusage, error) {
 		case err != nil:
 			return 0, ru, os.NewSyscallError("wait4", err)
 		case got == pid && ws.Stopped():
-			s.stopToo(pid)
+			onOtherThread(func() { s.stopToo(pid) })
 		case got == pid:
 			s.set(0)
 			return ws, ru, nil
 		}
 	}
+}
+
+// onOtherThread runs f where nothing is restricted: the thread that started the command can neither read /proc nor signal
+// toolguard.
+func onOtherThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	<-done
 }
 
 // stopToo stops toolguard when the command has stopped, so that the shell sees its job stopped, and continues the command

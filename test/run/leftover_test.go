@@ -1,0 +1,107 @@
+//go:build linux
+
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Whatever the command starts ends with it: daemons that left its session, and those that don't listen to SIGTERM.
+func TestNothingIsLeft(t *testing.T) {
+	rows := []struct{ name, mark, script string }{
+		{"in the background", "1000.0301", `sleep 1000.0301 & echo started`},
+		{"daemon", "1000.0302", `setsid sh -c 'setsid sleep 1000.0302 >/dev/null 2>&1 < /dev/null &'; echo started`},
+		{"deaf", "1000.0303", `(trap "" TERM HUP; while :; do sleep 1000.0303; done) >/dev/null 2>&1 & echo started`},
+		{"stopped", "1000.0304", `(kill -STOP $(sh -c 'echo $PPID'); sleep 1000.0304) & sleep 0.1; sleep 1000.0304 & kill -STOP $!; echo started`},
+		{"forking", "1000.0305", `f() { sleep 1000.0305 & f2 & }; f2() { while :; do sleep 1000.0305 & sleep 0.01; done; }; f; sleep 0.3; echo started`},
+	}
+	for _, r := range rows {
+		for _, u := range users() {
+			t.Run(u.name+"/"+r.name, func(t *testing.T) {
+				needs(t, "setsid")
+				p := newPlace(t, u)
+				began := time.Now()
+				out := run(t, p.guarded(policy, "sh", "-c", r.script))
+				if out.code != 0 || out.stdout != "started\n" {
+					t.Fatalf("%+v", out)
+				}
+				if n := processes(t, r.mark); n != 0 {
+					t.Errorf("%d processes are left", n)
+				}
+				t.Logf("ended after %v", time.Since(began))
+			})
+		}
+	}
+}
+
+// --linger leaves them, guarded as before, and the TMPDIR they may use.
+func TestLinger(t *testing.T) {
+	p := newPlace(t, users()[0])
+	secret := filepath.Join(p.home, "secret")
+	if err := os.WriteFile(secret, []byte("s"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	script := `(sleep 0.5; cat ` + secret + ` > got 2>&1; echo $TMPDIR > tmp; : > $TMPDIR/f && echo still >> tmp) >/dev/null 2>&1 & echo started`
+	out := run(t, p.guarded(append([]string{"--linger"}, policy...), "sh", "-c", script))
+	if out.stdout != "started\n" {
+		t.Fatalf("%+v", out)
+	}
+	var tmp string
+	for range 100 {
+		if b, err := os.ReadFile(filepath.Join(p.workspace, "tmp")); err == nil {
+			tmp = string(b)
+		}
+		if len(tmp) > 6 && tmp[len(tmp)-6:] == "still\n" {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if len(tmp) < 6 || tmp[len(tmp)-6:] != "still\n" {
+		t.Fatalf("what lingers can't use its TMPDIR: %q", tmp)
+	}
+	defer os.RemoveAll(filepath.Clean(tmp[:len(tmp)-7]))
+	if b, _ := os.ReadFile(filepath.Join(p.workspace, "got")); string(b) == "s" {
+		t.Error("what lingers isn't guarded any more")
+	}
+}
+
+// Limits hold for the whole session.
+func TestLimits(t *testing.T) {
+	for _, u := range users() {
+		t.Run(u.name+"/wall time", func(t *testing.T) {
+			p := newPlace(t, u)
+			began := time.Now()
+			out := run(t, p.guarded(append([]string{"--limits", "wall_time=300ms"}, policy...), "sh", "-c", "sleep 1000.0401; echo never"))
+			if out.code != 128+15 || out.stdout != "" || time.Since(began) > 30*time.Second {
+				t.Errorf("%+v after %v", out, time.Since(began))
+			}
+			if processes(t, "1000.0401") != 0 {
+				t.Error("a process is left")
+			}
+		})
+		t.Run(u.name+"/open files", func(t *testing.T) {
+			p := newPlace(t, u)
+			out := run(t, p.guarded(append([]string{"--limits", "open_files=20"}, policy...), "sh", "-c", "ulimit -Hn; ulimit -Sn; ulimit -n 21 || echo fixed"))
+			if out.stdout != "20\n20\nfixed\n" {
+				t.Errorf("%+v", out)
+			}
+		})
+	}
+}
+
+// A limit that this machine can't set is a refusal that names it, before anything starts; the control is the same policy
+// without it.
+func TestLimitsThatCannotBeSet(t *testing.T) {
+	p := newPlace(t, users()[len(users())-1]) // an ordinary user has no cgroup to limit
+	got := run(t, p.guarded(append([]string{"--limits", "memory=64MiB"}, policy...), "touch", "marker"))
+	if _, err := os.Stat(filepath.Join(p.workspace, "marker")); got.code != 125 || err == nil {
+		t.Errorf("%+v, marker %v", got, err)
+	}
+	control := run(t, p.guarded(policy, "touch", "marker"))
+	if _, err := os.Stat(filepath.Join(p.workspace, "marker")); control.code != 0 || err != nil {
+		t.Errorf("control: %+v, marker %v", control, err)
+	}
+}

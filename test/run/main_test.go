@@ -1,0 +1,192 @@
+//go:build linux
+
+package run
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// binary is toolguard as it is built for users.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(withBinary(m)) }
+
+func withBinary(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "run-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "toolguard")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "../../cmd/toolguard")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// user is who runs a command.
+type user struct {
+	name string
+	id   uint32
+}
+
+// users are root and an ordinary user, where this process may choose, else who it is.
+func users() []user {
+	if os.Geteuid() == 0 {
+		return []user{{"root", 0}, {"nobody", 65534}}
+	}
+	return []user{{"user", uint32(os.Geteuid())}}
+}
+
+// searchPath is one that every user can use; the tests' own may lead into somebody's home.
+const searchPath = "/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// place is where a command runs: a home and a workspace beside it, both the user's own.
+type place struct {
+	user            user
+	home, workspace string
+}
+
+func newPlace(t *testing.T, u user) place {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "run-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	p := place{u, filepath.Join(dir, "home"), filepath.Join(dir, "workspace")}
+	for _, d := range []string{p.home, filepath.Join(p.home, ".cache"), filepath.Join(p.home, ".cache/go-build"), p.workspace} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.own(t)
+	return p
+}
+
+// own gives all files to the user.
+func (p place) own(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Dir(p.workspace), func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, int(p.user.id), int(p.user.id))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p place) write(t *testing.T, name, text string) {
+	t.Helper()
+	file := filepath.Join(p.workspace, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.own(t)
+}
+
+// command is argv in the workspace, as the user.
+func (p place) command(argv ...string) *exec.Cmd {
+	cmd := exec.Command(find(argv[0]), argv[1:]...)
+	cmd.Args[0] = argv[0]
+	cmd.Dir = p.workspace
+	cmd.Env = []string{"PATH=" + searchPath, "HOME=" + p.home, "LANG=C.UTF-8", "USER=" + p.user.name}
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: p.user.id, Gid: p.user.id}
+	}
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// guarded is the same under toolguard with flags.
+func (p place) guarded(flags []string, argv ...string) *exec.Cmd {
+	all := append(append([]string{binary, "exec"}, flags...), "--")
+	return p.command(append(all, argv...)...)
+}
+
+// outcome is what a command did, as far as others can see.
+type outcome struct {
+	stdout, stderr string
+	code           int
+}
+
+func run(t *testing.T, cmd *exec.Cmd) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	start := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
+	defer start.Stop()
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%v: %v", cmd.Args, err)
+	}
+	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// processes counts those that have mark in their arguments.
+func processes(t *testing.T, mark string) (n int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), mark) {
+			n++
+		}
+	}
+	return n
+}
+
+// find is where searchPath leads for a program; the name itself when it leads nowhere.
+func find(program string) string {
+	if strings.Contains(program, "/") {
+		return program
+	}
+	for _, dir := range filepath.SplitList(searchPath) {
+		if file := filepath.Join(dir, program); unix.Access(file, unix.X_OK) == nil {
+			return file
+		}
+	}
+	return program
+}
+
+func needs(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if find(p) == p {
+			t.Skipf("needs %s", p)
+		}
+	}
+}

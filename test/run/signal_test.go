@@ -1,0 +1,146 @@
+//go:build linux
+
+package run
+
+import (
+	"bufio"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// policy lets the command do everything in the workspace.
+var policy = []string{"--policy", "preset:git"}
+
+// begin starts cmd and returns what it prints, after it has printed "ready".
+func begin(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	r := bufio.NewReader(out)
+	if line, err := r.ReadString('\n'); line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return r
+}
+
+// ended waits for cmd, and returns its exit status and the rest of what it printed.
+func ended(t *testing.T, cmd *exec.Cmd, r *bufio.Reader) (code int, rest string) {
+	t.Helper()
+	stop := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer stop.Stop()
+	var all strings.Builder
+	if _, err := r.WriteTo(&all); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	return cmd.ProcessState.ExitCode(), all.String()
+}
+
+// A signal that is sent to toolguard reaches the command, which decides what it means.
+func TestSignalsReachTheCommand(t *testing.T) {
+	for _, sig := range []syscall.Signal{
+		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
+	} {
+		for _, u := range users() {
+			t.Run(u.name+"/"+sig.String(), func(t *testing.T) {
+				p := newPlace(t, u)
+				name := map[syscall.Signal]string{
+					syscall.SIGTERM: "TERM", syscall.SIGINT: "INT", syscall.SIGHUP: "HUP", syscall.SIGQUIT: "QUIT",
+					syscall.SIGUSR1: "USR1", syscall.SIGUSR2: "USR2", syscall.SIGWINCH: "WINCH",
+				}[sig]
+				cmd := p.guarded(policy, "sh", "-c", `trap 'echo got; exit 33' `+name+`; echo ready; while :; do sleep 0.05; done`)
+				r := begin(t, cmd)
+				if err := cmd.Process.Signal(sig); err != nil {
+					t.Fatal(err)
+				}
+				if code, rest := ended(t, cmd, r); code != 33 || rest != "got\n" {
+					t.Errorf("exit %d, %q", code, rest)
+				}
+			})
+		}
+	}
+}
+
+// A signal that the command doesn't catch ends it, and the exit status says so.
+func TestSignalEndsTheCommand(t *testing.T) {
+	p := newPlace(t, users()[0])
+	cmd := p.guarded(policy, "sh", "-c", "echo ready; exec sleep 1000")
+	r := begin(t, cmd)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code, rest := ended(t, cmd, r); code != 128+15 || rest != "" {
+		t.Errorf("exit %d, %q", code, rest)
+	}
+}
+
+// What toolguard was told to ignore, the command ignores too.
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	p := newPlace(t, users()[0])
+	out := run(t, p.command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", binary, "exec", "--policy", "preset:git", "--",
+		"sh", "-c", "kill -HUP $$; echo alive"))
+	if out.stdout != "alive\n" {
+		t.Errorf("%+v", out)
+	}
+	control := run(t, p.guarded(policy, "sh", "-c", "kill -HUP $$; echo alive"))
+	if control.code != 128+1 || control.stdout != "" {
+		t.Errorf("control: %+v", control)
+	}
+}
+
+// kill -9 of toolguard ends the command with it, as it would end the command alone.
+func TestKilledWithToolguard(t *testing.T) {
+	for _, u := range users() {
+		t.Run(u.name, func(t *testing.T) {
+			p := newPlace(t, u)
+			mark := "1000.0071"
+			cmd := p.guarded(policy, "sh", "-c", "echo ready; exec sleep "+mark)
+			begin(t, cmd)
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			gone(t, "\x00"+mark)
+		})
+	}
+}
+
+// gone waits a while for the last process with mark in its arguments to end.
+func gone(t *testing.T, mark string) {
+	t.Helper()
+	for range 100 {
+		if processes(t, mark) == 0 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("%d processes are left", processes(t, mark))
+}
+
+// Stopping and continuing toolguard stops and continues the command, and a shell sees its job stop when the command stops
+// itself.
+func TestStopAndContinue(t *testing.T) {
+	p := newPlace(t, users()[0])
+	cmd := p.guarded(policy, "sh", "-c", "echo ready; kill -STOP $$; echo continued")
+	r := begin(t, cmd)
+	var ws syscall.WaitStatus
+	if _, err := syscall.Wait4(cmd.Process.Pid, &ws, syscall.WUNTRACED, nil); err != nil || !ws.Stopped() {
+		t.Fatalf("toolguard didn't stop with the command: %v, %#x", err, ws)
+	}
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if code, rest := ended(t, cmd, r); code != 0 || rest != "continued\n" {
+		t.Errorf("exit %d, %q", code, rest)
+	}
+}
