@@ -81,7 +81,11 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 		}
 		src.Files = append(src.Files, file)
 	}
-	return policy.Compile(src, machine{})
+	c, err := policy.Compile(src, machine{})
+	if err != nil {
+		return nil, err
+	}
+	return c, checkSyscalls(c)
 }
 
 // home is the user's home folder, or "" where there's none.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/suffix"
 )
 
 func newPolicy(a *app) *cobra.Command {
@@ -58,7 +59,7 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 			}
 			var warnings []policy.Warning
 			if mistakes == nil {
-				warnings = policy.Lint(c, machine{})
+				warnings = policy.Lint(c, machine{}, suffix.Public)
 			}
 			if asJSON {
 				err = a.json(lintJSON(mistakes, warnings))

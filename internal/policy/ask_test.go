@@ -120,9 +120,11 @@ func TestExplainAgrees(t *testing.T) {
 func TestExplain(t *testing.T) {
 	c := compile(t,
 		SourceLayer{Authority: Host, FS: []FSRule{p("/", Read)}, Env: []EnvRule{{Name: "*", Read: true}}},
-		SourceLayer{FS: []FSRule{p(".", Read|Write), p("src", Read|Write), m("**/lib.rs", 0), p("src/lib.rs", Read), p("src/lib.rs", Read|Write)},
+		SourceLayer{
+			FS:  []FSRule{p(".", Read|Write), p("src", Read|Write), m("**/lib.rs", 0), p("src/lib.rs", Read), p("src/lib.rs", Read|Write)},
 			Net: []NetRule{host("*.a.com", false), host("x.a.com", true), {Host: "x.a.com", Port: 8443, Allow: true}},
-			Env: []EnvRule{{Name: "A*"}, {Name: "AB", Read: true}}, Commands: []CommandRule{cmd("git", []string{"x"}), cmd("/usr/bin/git")}})
+			Env: []EnvRule{{Name: "A*"}, {Name: "AB", Read: true}}, Commands: []CommandRule{cmd("git", []string{"x"}), cmd("/usr/bin/git")},
+		})
 	for _, x := range []struct {
 		q    Question
 		want string
@@ -141,13 +143,13 @@ session true rule_allows
 session true rule_allows
     net.1 0 parts, wildcard: its host is less specific than net.2
   * net.2 0 parts, exact host: the most specific match
-    net.3 1 parts, exact host: the host matches, but not the port
+    net.3 1 part, exact host: the host matches, but not the port
 `},
 		{Question{Resource: Env, Target: "AB"}, `allow rule_allows env.2
 host true rule_allows
   * host.env.1 0 bytes, prefix: the longest match
 session true rule_allows
-    env.1 1 bytes, prefix: it's shorter than env.2
+    env.1 1 byte, prefix: it's shorter than env.2
   * env.2 2 bytes, exact: the longest match
 `},
 		{Question{Resource: FS, Caps: Read, Target: "loop"}, "deny path_unresolved -\n"},
@@ -156,6 +158,10 @@ session true rule_allows
 		if got := explained(e); got != x.want {
 			t.Errorf("%+v:\n%s\nwant\n%s", x.q, got, x.want)
 		}
+	}
+	own := c.Explain(machine(), Question{Resource: FS, Caps: Update, Target: "/etc/toolguard/x"}) // toolguard's word comes first
+	if l := own.Layers[0]; own.Answer.Reason != Protected || l.Authority != Builtin || l.Allow || l.Reason != Protected || !l.Candidates[0].Won || l.Candidates[0].Rule != own.Answer.Rule {
+		t.Errorf("its own files: %s", explained(own))
 	}
 	e := c.Explain(machine(), Question{Resource: Commands, Argv: []string{"git", "y"}})
 	if n := len(e.Layers[0].Candidates); n != 2 || !e.Layers[0].Candidates[1].Won {

@@ -134,20 +134,24 @@ func (c *compiler) commandRule(s *CommandRule, id string) {
 	}
 }
 
-func (c *compiler) selfTest(s *CommandRule, id, key string, argv []string, want bool) {
+func (c *compiler) selfTest(s *CommandRule, id, key string, t SelfTest, want bool) {
+	at, argv := t.Place, t.Argv
+	if at.File == "" {
+		at = s.Place
+	}
 	got := len(argv) > 0 && (argv[0] == s.Name || argv[0] == path.Base(s.Name))
 	switch {
 	case !got:
-		c.fail(s.Place, fmt.Errorf("%s: %s %s doesn't begin with %q", id, key, tomlStrings(argv), s.Name), "a self-test is a whole command line")
+		c.fail(at, fmt.Errorf("%s: %s %s doesn't begin with %q", id, key, tomlStrings(argv), s.Name), "a self-test is a whole command line")
 	case want && !s.Accepts(argv[1:]):
-		c.fail(s.Place, fmt.Errorf("%s: self-test failed: match %s isn't accepted by args %s", id, tomlStrings(argv), tomlArgs(s.Args)),
+		c.fail(at, fmt.Errorf("%s: self-test failed: match %s isn't accepted by args %s", id, tomlStrings(argv), tomlArgs(s.Args)),
 			"change args or the self-test")
 	case !want && s.Accepts(argv[1:]):
 		how := "any arguments are accepted"
 		if s.HasArgs {
 			how = "it's accepted by args " + tomlArgs(s.Args)
 		}
-		c.fail(s.Place, fmt.Errorf("%s: self-test failed: not_match %s: %s", id, tomlStrings(argv), how), "change args or the self-test")
+		c.fail(at, fmt.Errorf("%s: self-test failed: not_match %s: %s", id, tomlStrings(argv), how), "change args or the self-test")
 	}
 }
 

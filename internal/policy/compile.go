@@ -82,7 +82,11 @@ func (c *compiler) sorted() Errors {
 func (c *compiler) places() bool {
 	ws, err := c.folder(c.src.Workspace)
 	if err != nil {
-		c.fail(Place{File: c.src.Name}, fmt.Errorf("the workspace %q can't be used: %w", c.src.Workspace, err), "")
+		at := c.src.Chosen
+		if at.File == "" {
+			at.File = c.src.Name
+		}
+		c.fail(at, fmt.Errorf("the workspace %q can't be used: %w", c.src.Workspace, err), "")
 		return false
 	}
 	c.out.Workspace = ws

@@ -68,10 +68,12 @@ func TestMistakes(t *testing.T) {
 		{SourceLayer{Env: []EnvRule{{Name: "A=B"}}}, `"A=B" isn't the name of a variable`},
 		{SourceLayer{Commands: []CommandRule{cmd("./git")}}, `commands../git: "./git" isn't the name of a program`},
 		{SourceLayer{Commands: []CommandRule{cmd("git", []string{"**", "x"})}}, `has "**" before its end`},
-		{SourceLayer{Commands: []CommandRule{{Name: "git", Args: [][]string{{"status"}}, HasArgs: true, Match: [][]string{{"git", "status", "-s"}}}}},
-			`commands.git: self-test failed: match ["git", "status", "-s"] isn't accepted by args [["status"]]`},
-		{SourceLayer{Commands: []CommandRule{{Name: "git", NotMatch: [][]string{{"git", "push"}}}}}, `not_match ["git", "push"]: any arguments are accepted`},
-		{SourceLayer{Commands: []CommandRule{{Name: "git", Match: [][]string{{"status"}}}}}, `doesn't begin with "git"`},
+		{
+			SourceLayer{Commands: []CommandRule{{Name: "git", Args: [][]string{{"status"}}, HasArgs: true, Match: []SelfTest{{Argv: []string{"git", "status", "-s"}}}}}},
+			`commands.git: self-test failed: match ["git", "status", "-s"] isn't accepted by args [["status"]]`,
+		},
+		{SourceLayer{Commands: []CommandRule{{Name: "git", NotMatch: []SelfTest{{Argv: []string{"git", "push"}}}}}}, `not_match ["git", "push"]: any arguments are accepted`},
+		{SourceLayer{Commands: []CommandRule{{Name: "git", Match: []SelfTest{{Argv: []string{"status"}}}}}}, `doesn't begin with "git"`},
 		{SourceLayer{Commands: []CommandRule{{Name: "git", Envs: []string{"A*B"}, HasEnvs: true}}}, `envs: "A*B" has a "*"`},
 	} {
 		_, err := Compile(source(x.layer), machine())
@@ -92,7 +94,9 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 		Commands: []CommandRule{cmd("git", []string{"**", "**"})},
 	}), machine())
 	var lines []int
-	for _, e := range err.(Errors) {
+	var all Errors
+	errors.As(err, &all)
+	for _, e := range all {
 		lines = append(lines, e.Place.Line)
 	}
 	if got := fmt.Sprint(lines); got != "[1 3 4 5 6]" {
@@ -113,8 +117,10 @@ func TestIDs(t *testing.T) {
 	runtime := p("/usr", Read|Execute)
 	runtime.Place = Place{"builtin:runtime", 1, 1}
 	layer := func(a Authority) SourceLayer {
-		return SourceLayer{Authority: a, FS: []FSRule{p(".", Read), preset, p("src", Read)}, Runtime: []FSRule{runtime}, Net: []NetRule{host("a.com", true)},
-			Env: []EnvRule{{Name: "A"}}, Commands: []CommandRule{cmd("git")}, Protect: ProtectOn, Protected: []FSRule{{Match: "**/.git/hooks", Place: Place{"builtin:protect", 1, 1}}}}
+		return SourceLayer{
+			Authority: a, FS: []FSRule{p(".", Read), preset, p("src", Read)}, Runtime: []FSRule{runtime}, Net: []NetRule{host("a.com", true)},
+			Env: []EnvRule{{Name: "A"}}, Commands: []CommandRule{cmd("git")}, Protect: ProtectOn, Protected: []FSRule{{Match: "**/.git/hooks", Place: Place{"builtin:protect", 1, 1}}},
+		}
 	}
 	var ids []string
 	seen := map[string]bool{}
@@ -156,8 +162,10 @@ func TestText(t *testing.T) {
 
 func TestDigest(t *testing.T) {
 	base := func() *Source {
-		s := source(SourceLayer{FS: []FSRule{p(".", Read), p("src", Read|Write)}, Runtime: []FSRule{p("/usr", Read)},
-			Commands: []CommandRule{cmd("git"), cmd("python3")}, Env: []EnvRule{{Name: "A"}, {Name: "B"}}})
+		s := source(SourceLayer{
+			FS: []FSRule{p(".", Read), p("src", Read|Write)}, Runtime: []FSRule{p("/usr", Read)},
+			Commands: []CommandRule{cmd("git"), cmd("python3")}, Env: []EnvRule{{Name: "A"}, {Name: "B"}},
+		})
 		s.Layers[0].Runtime[0].Place.File = "builtin:runtime"
 		return s
 	}
@@ -223,15 +231,23 @@ func TestOwnFilesAndPolicyFiles(t *testing.T) {
 }
 
 func TestProtect(t *testing.T) {
-	c := compile(t, SourceLayer{FS: []FSRule{p(".", Read|Write), unprotected(p("mine/.git", Read|Write)), p("ro", Read)},
-		Protect: ProtectOn, Protected: []FSRule{m("**/.git/hooks", 0), m("**/.envrc", 0)}})
+	c := compile(t, SourceLayer{
+		FS:      []FSRule{p(".", Read|Write), unprotected(p("mine/.git", Read|Write)), p("ro", Read)},
+		Protect: ProtectOn, Protected: []FSRule{m("**/.git/hooks", 0), m("**/.envrc", 0)},
+	})
 	for _, x := range []struct {
 		path string
 		want Caps
 		why  Reason
 	}{
-		{"/w/.git/hooks/pre-push", Read, Protected}, {"/w/.git/hooks", Read, Protected}, {"/w/a/b/.git/hooks/x/y", Read, Protected}, {"/w/.envrc", Read, Protected},
-		{"/w/.git/objects", Read | Write, Allowed}, {"/w/hooks", Read | Write, Allowed}, {"/w/mine/.git/hooks/x", Read | Write, Allowed}, {"/w/ro/.envrc", Read, RuleDenies},
+		{"/w/.git/hooks/pre-push", Read, Protected},
+		{"/w/.git/hooks", Read, Protected},
+		{"/w/a/b/.git/hooks/x/y", Read, Protected},
+		{"/w/.envrc", Read, Protected},
+		{"/w/.git/objects", Read | Write, Allowed},
+		{"/w/hooks", Read | Write, Allowed},
+		{"/w/mine/.git/hooks/x", Read | Write, Allowed},
+		{"/w/ro/.envrc", Read, RuleDenies},
 	} {
 		if got := c.Caps(x.path); got != x.want {
 			t.Errorf("%s: %s, want %s", x.path, got, x.want)
@@ -281,9 +297,19 @@ func TestCommands(t *testing.T) {
 		argv []string
 		want Reason
 	}{
-		{[]string{"git", "status"}, Allowed}, {[]string{"git", "status", "-s"}, Allowed}, {[]string{"git", "log"}, Allowed}, {[]string{"/bin/git", "log"}, Allowed},
-		{[]string{"git", "log", "-1"}, ArgsNotListed}, {[]string{"git"}, ArgsNotListed}, {[]string{"git", "push"}, ArgsNotListed}, {[]string{"git", "statusx"}, ArgsNotListed},
-		{[]string{"python3", "x.py"}, Allowed}, {[]string{"python3.11"}, Allowed}, {[]string{"missing"}, CommandNotListed}, {[]string{"/usr/bin/notes"}, CommandNotListed}, {nil, CommandNotListed},
+		{[]string{"git", "status"}, Allowed},
+		{[]string{"git", "status", "-s"}, Allowed},
+		{[]string{"git", "log"}, Allowed},
+		{[]string{"/bin/git", "log"}, Allowed},
+		{[]string{"git", "log", "-1"}, ArgsNotListed},
+		{[]string{"git"}, ArgsNotListed},
+		{[]string{"git", "push"}, ArgsNotListed},
+		{[]string{"git", "statusx"}, ArgsNotListed},
+		{[]string{"python3", "x.py"}, Allowed},
+		{[]string{"python3.11"}, Allowed},
+		{[]string{"missing"}, CommandNotListed},
+		{[]string{"/usr/bin/notes"}, CommandNotListed},
+		{nil, CommandNotListed},
 	} {
 		if v, a := c.Ask(machine(), Question{Resource: Commands, Argv: x.argv}); v.Reason != x.want {
 			t.Errorf("%q: %+v, want %s", x.argv, a, x.want)
@@ -300,6 +326,119 @@ func TestSees(t *testing.T) {
 	for name, want := range map[string]bool{"PATH": true, "GIT_DIR": true, "PATHX": false, "HOME": false} {
 		if r.Sees(name) != want || !(&CommandRule{}).Sees(name) {
 			t.Errorf("%s: %v", name, r.Sees(name))
+		}
+	}
+}
+
+// A mistake in a value is where the value is, and one in a workspace where that was named.
+func TestPlaces(t *testing.T) {
+	at := func(line, col int) (Place, Spot) { return Place{"p.toml", line, 1}, Spot{int32(line) + 1, int32(col)} }
+	var l SourceLayer
+	fs, nt, ev := p("../x", Read), host("10.0.0.0/33", true), EnvRule{Name: "A*B"}
+	fs.Place, fs.Value = at(1, 8)
+	nt.Place, nt.Value = at(3, 9)
+	ev.Place, ev.Value = at(5, 10)
+	combined := NetRule{Host: "a.com", Protocol: "udp"}
+	combined.Place, combined.Value = at(7, 9)
+	l.FS, l.Net, l.Env = []FSRule{fs}, []NetRule{nt, combined}, []EnvRule{ev}
+	l.Commands = []CommandRule{{
+		Name: "git", Place: Place{"p.toml", 9, 1}, HasArgs: true,
+		Match: []SelfTest{{[]string{"git", "x"}, Place{"p.toml", 11, 12}}, {Argv: []string{"git", "y"}}},
+	}}
+	_, err := Compile(source(l), machine())
+	var all Errors
+	errors.As(err, &all)
+	var got []string
+	for _, e := range all {
+		got = append(got, fmt.Sprintf("%d:%d", e.Place.Line, e.Place.Col))
+	}
+	if s := strings.Join(got, " "); s != "2:8 4:9 6:10 7:1 9:1 11:12" {
+		t.Errorf("%s\n%v", s, err)
+	}
+
+	src := source(SourceLayer{})
+	src.Workspace = "/nowhere"
+	if _, err := Compile(src, machine()); err == nil || !strings.HasPrefix(err.Error(), `test: the workspace "/nowhere" can't be used`) {
+		t.Error(err)
+	}
+	src.Chosen = Place{"p.toml", 2, 13}
+	if _, err := Compile(src, machine()); err == nil || !strings.HasPrefix(err.Error(), `p.toml:2:13: the workspace "/nowhere" can't be used`) {
+		t.Error(err)
+	}
+}
+
+func TestHints(t *testing.T) {
+	for path, want := range map[string]string{
+		"../x":       "if that is what is meant, write it as an absolute path",
+		"out/passwd": "if that is what is meant, write it as an absolute path",
+		"dangling":   "write the path of something that exists, or leave the rule out",
+	} {
+		_, err := Compile(source(SourceLayer{FS: []FSRule{p(path, Read)}}), machine())
+		var all Errors
+		if !errors.As(err, &all) || all[0].Hint != want {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// A built-in rule whose path is a symlink into another one's folder takes nothing away there.
+func TestOvertaken(t *testing.T) {
+	sys := newTree(map[string]string{
+		"/w": "dir", "/usr/share/zone/UTC": "file", "/etc/localtime": "-> ../usr/share/zone/UTC", "/etc/zone": "-> /usr/share/zone",
+		"/usr/lib/secret": "file", "/bin": "-> usr/bin", "/usr/bin": "dir", "/opt": "-> usr/opt", "/usr/opt": "dir",
+	})
+	set := func(file string, rules ...FSRule) (out []FSRule) {
+		for _, r := range rules {
+			r.Place.File = file
+			out = append(out, optional(r))
+		}
+		return out
+	}
+	compiled, err := Compile(source(SourceLayer{
+		Runtime: set("builtin:runtime", p("/etc/localtime", Read), p("/bin", Read|Execute), p("/etc/zone", Read|Update), p("/usr", Read|Execute),
+			p("/usr/lib/secret", 0), unprotected(p("/opt", Read)), p("", Read), p("/etc/zone", Read)),
+		FS: append(set("preset:x", p("/etc/localtime", Read)), p("/etc/localtime", 0)),
+	}), sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i, r := range compiled.Rules {
+		if int(r.Index) != i {
+			t.Errorf("%s has index %d at %d", r.ID, r.Index, i)
+		}
+		if r.Authority != Builtin {
+			got = append(got, r.ID+" "+r.FS.Path)
+		}
+	}
+	want := []string{
+		"runtime.2 /usr/bin",        // gives the same
+		"runtime.3 /usr/share/zone", // gives something else
+		"runtime.4 /usr",
+		"runtime.5 /usr/lib/secret",  // was meant to take something away: no symlink led there
+		"runtime.6 /usr/opt",         // is unprotected
+		"x.fs.1 /usr/share/zone/UTC", // another set
+		"fs.1 /usr/share/zone/UTC",   // somebody's own
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// The tables find every rule, however many there are.
+func TestManyRules(t *testing.T) {
+	c, err := Compile(big(3000), newTree(map[string]string{"/w": "dir"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range c.Layers {
+		for _, r := range l.FS.Literals() {
+			if d := l.FS.Deciding(r.FS.Path); d == nil || d.FS.Path != r.FS.Path || d.Index < r.Index {
+				t.Fatalf("%s decides on %s", d.ID, r.FS.Path)
+			}
+			if d := l.FS.Deciding(r.FS.Path + "/no such name"); d == nil || d.FS.Path != r.FS.Path {
+				t.Fatalf("%v decides beneath %s", d, r.FS.Path)
+			}
 		}
 	}
 }

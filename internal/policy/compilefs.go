@@ -113,7 +113,7 @@ func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs)
 		case s.Optional && (err != nil || fs.Missing):
 			*fs = CompiledFS{}
 		case err != nil:
-			c.fail(s.Place, fmt.Errorf("%s: %w", number, err), hint)
+			c.fail(s.Place.At(s.Value), fmt.Errorf("%s: %w", number, err), hint)
 		default:
 			if s.Optional && isLinked {
 				linked = append(linked, len(rules))

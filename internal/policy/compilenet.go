@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -24,7 +25,11 @@ func (c *compiler) layerNet(src *SourceLayer, ids *ruleIDs) *NetTable {
 		id := ids.next("net", s.Place.File)
 		n, hint, err := compileNet(s, src.TLSIntercept)
 		if err != nil {
-			c.fail(s.Place, fmt.Errorf("%s: %w", id, err), hint)
+			at := s.Place
+			if errors.As(err, new(hostError)) {
+				at = at.At(s.Value)
+			}
+			c.fail(at, fmt.Errorf("%s: %w", id, err), hint)
 			continue
 		}
 		rules = append(rules, c.add(&Rule{ID: id, Authority: src.Authority, Resource: Net, Place: s.Place, Net: n}))
@@ -34,13 +39,21 @@ func (c *compiler) layerNet(src *SourceLayer, ids *ruleIDs) *NetTable {
 
 func compileNet(s *NetRule, intercept bool) (n *CompiledNet, hint string, err error) {
 	n = &CompiledNet{NetRule: *s, Proto: "tcp"}
-	for _, check := range []func() (string, error){n.host, n.ports, n.http, func() (string, error) { return n.tls(intercept) }} {
+	if hint, err := n.host(); err != nil {
+		return nil, hint, hostError{err}
+	}
+	for _, check := range []func() (string, error){n.ports, n.http, func() (string, error) { return n.tls(intercept) }} {
 		if hint, err := check(); err != nil {
 			return nil, hint, err
 		}
 	}
 	return n, "", nil
 }
+
+// hostError is a mistake in the host, and not in how the keys go together.
+type hostError struct{ error }
+
+func (e hostError) Unwrap() error { return e.error }
 
 const hostForms = `a host is a name, "*.example.com", "localhost", an IP address or a range such as "10.0.0.0/8"; ` +
 	`scheme, port and path_prefix are keys of their own`

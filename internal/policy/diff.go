@@ -63,8 +63,9 @@ func (d *differ) fs() {
 	said := map[string][2]Caps{}
 	for _, p := range sortedKeys(seen) { // an ancestor sorts before what is beneath it
 		now := [2]Caps{d.a.Caps(p), d.b.Caps(p)}
+		above := nearest(said, p)
 		said[p] = now
-		if now[0] == now[1] || sameAbove(said, p, now) {
+		if now[0] == now[1] || above != "" && (said[above] == now || d.protects(above, said[above], p, now)) {
 			continue
 		}
 		d.out = append(d.out, Change{
@@ -81,15 +82,28 @@ func witness(r *Rule) string {
 	return path.Join(append([]string{last}, r.FS.Names...)...)
 }
 
-// sameAbove says whether the nearest point above was reported with the same change.
-func sameAbove(said map[string][2]Caps, p string, now [2]Caps) bool {
+// nearest is the nearest point above, "" when there is none.
+func nearest(said map[string][2]Caps, p string) string {
 	for p != "/" {
 		p = path.Dir(p)
-		if s, ok := said[p]; ok {
-			return s == now
+		if _, ok := said[p]; ok {
+			return p
 		}
 	}
-	return false
+	return ""
+}
+
+// protects says whether what changed at p is what changed above, less what protect takes away from the same rules: what
+// is said above is enough then.
+func (d *differ) protects(above string, was [2]Caps, p string, now [2]Caps) bool {
+	taken := was[0]&^now[0] | was[1]&^now[1]
+	return was[0] != was[1] && taken&^Write == 0 && was[0]&^taken == now[0] && was[1]&^taken == now[1] &&
+		sameRules(d.a, above, p) && sameRules(d.b, above, p)
+}
+
+// sameRules says whether the same rule of each layer decides on two paths.
+func sameRules(c *Compiled, p, q string) bool {
+	return !slices.ContainsFunc(c.Layers, func(l *Layer) bool { return l.FS.Deciding(p) != l.FS.Deciding(q) })
 }
 
 // deciding is the rule of the last layer that has one for a path.
@@ -216,8 +230,13 @@ func (d *differ) limits() {
 		name     string
 		old, new uint64
 	}{
-		{"memory", x.Memory.N, y.Memory.N}, {"pids", x.Pids.N, y.Pids.N}, {"cpu", x.CPU.N, y.CPU.N}, {"io", x.IO.N, y.IO.N},
-		{"wall_time", uint64(x.WallTime.D), uint64(y.WallTime.D)}, {"open_files", x.OpenFiles.N, y.OpenFiles.N}, {"file_size", x.FileSize.N, y.FileSize.N},
+		{"memory", x.Memory.N, y.Memory.N},
+		{"pids", x.Pids.N, y.Pids.N},
+		{"cpu", x.CPU.N, y.CPU.N},
+		{"io", x.IO.N, y.IO.N},
+		{"wall_time", uint64(x.WallTime.D), uint64(y.WallTime.D)},
+		{"open_files", x.OpenFiles.N, y.OpenFiles.N},
+		{"file_size", x.FileSize.N, y.FileSize.N},
 	} {
 		if l.old == l.new {
 			continue
@@ -235,6 +254,27 @@ func limitText(name string, n uint64) string {
 		return spanText(n)
 	case name == "cpu":
 		return fmt.Sprintf("%d%%", n)
+	case name == "io":
+		return sizeText(n) + "/s"
+	case name == "memory" || name == "file_size":
+		return sizeText(n)
+	}
+	return fmt.Sprint(n)
+}
+
+// sizeText is a size as a policy has it, in the largest unit of which it is a whole number.
+func sizeText(n uint64) string {
+	for _, units := range []struct {
+		step  uint64
+		names []string
+	}{{1024, []string{"", "KiB", "MiB", "GiB", "TiB"}}, {1000, []string{"", "kB", "MB", "GB", "TB"}}} {
+		m, i := n, 0
+		for ; m%units.step == 0 && i+1 < len(units.names); i++ {
+			m /= units.step
+		}
+		if i > 0 {
+			return fmt.Sprint(m) + units.names[i]
+		}
 	}
 	return fmt.Sprint(n)
 }

@@ -84,7 +84,7 @@ func (c *compiler) layerEnv(src *SourceLayer, ids *ruleIDs) *EnvTable {
 		s := src.Env[i]
 		id := ids.next("env", s.Place.File)
 		if err := checkEnvName(s.Name); err != nil {
-			c.fail(s.Place, fmt.Errorf("%s: %w", id, err), envForms)
+			c.fail(s.Place.At(s.Value), fmt.Errorf("%s: %w", id, err), envForms)
 			continue
 		}
 		rules = append(rules, c.add(&Rule{ID: id, Authority: src.Authority, Resource: Env, Place: s.Place, Env: &s}))

@@ -111,6 +111,14 @@ func (t *FSTable) candidates(path string, winner *Rule) []Candidate {
 	return out
 }
 
+// counted is a number with its noun.
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
 func fsForm(r *Rule) string {
 	if r.FS.Last != "" {
 		return "pattern"
@@ -156,7 +164,7 @@ func (l *Layer) netCandidates(t *NetTarget) []Candidate {
 		if !hosts[r] {
 			continue
 		}
-		c := Candidate{Rule: r, Won: r == winner, Grade: fmt.Sprintf("%d parts, %s", r.Net.parts(), r.Net.hostForm())}
+		c := Candidate{Rule: r, Won: r == winner, Grade: counted(r.Net.parts(), "part") + ", " + r.Net.hostForm()}
 		switch {
 		case c.Won:
 			c.Why = "the most specific match"
@@ -214,9 +222,9 @@ func (l *Layer) envCandidates(name string) []Candidate {
 			continue
 		}
 		literal := strings.TrimSuffix(r.Env.Name, "*")
-		c := Candidate{Rule: r, Won: r == winner, Grade: fmt.Sprintf("%d bytes, prefix", len(literal))}
+		c := Candidate{Rule: r, Won: r == winner, Grade: counted(len(literal), "byte") + ", prefix"}
 		if literal == r.Env.Name {
-			c.Grade = fmt.Sprintf("%d bytes, exact", len(literal))
+			c.Grade = counted(len(literal), "byte") + ", exact"
 		}
 		switch {
 		case c.Won:

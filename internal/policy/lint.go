@@ -5,13 +5,12 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"golang.org/x/net/publicsuffix"
 )
 
-// Lint finds what a policy may say but probably doesn't mean. Rules of built-in files aren't complained about.
-func Lint(c *Compiled, sys System) []Warning {
-	l := linter{c: c, sys: sys}
+// Lint finds what a policy may say but probably doesn't mean. Rules of built-in files aren't complained about. public says
+// whether anybody can register names beneath a domain; it's handed in because its list is large.
+func Lint(c *Compiled, sys System, public func(domain string) bool) []Warning {
+	l := linter{c: c, sys: sys, public: public}
 	for _, layer := range c.Layers {
 		if layer.Authority == Builtin {
 			continue
@@ -34,10 +33,11 @@ func Lint(c *Compiled, sys System) []Warning {
 }
 
 type linter struct {
-	c     *Compiled
-	sys   System
-	layer *Layer
-	out   []Warning
+	c      *Compiled
+	sys    System
+	public func(domain string) bool
+	layer  *Layer
+	out    []Warning
 }
 
 func (l *linter) warn(p Place, code, hint, format string, args ...any) {
@@ -59,18 +59,18 @@ func (l *linter) undeclared() {
 	for r := range NumResources {
 		declared := slices.ContainsFunc(l.c.Layers, func(x *Layer) bool { return x.Authority != Builtin && x.Stance[r] != Undeclared })
 		if !declared {
-			l.warn(Place{File: l.file()}, "undeclared", fmt.Sprintf(`add a rule, or say so: default = { %s = "allow" }`, r),
+			l.warn(l.access(), "undeclared", fmt.Sprintf(`add a rule, or say so in [access]: default = { %s = "allow" }`, r),
 				"%s isn't declared, so everything is allowed", r)
 		}
 	}
 }
 
-// file is the policy file to blame where no line is.
-func (l *linter) file() string {
-	if l.layer.Place.File != "" {
-		return l.layer.Place.File
+// access is where the layer's [access] is, or would be.
+func (l *linter) access() Place {
+	if p := l.layer.Place; p.File != "" {
+		return p
 	}
-	return l.c.Name
+	return Place{File: l.c.Name}
 }
 
 func (l *linter) fs() {
@@ -147,10 +147,8 @@ func (l *linter) pathDir(dir string) {
 func (l *linter) net() {
 	rules := l.layer.Net.Rules()
 	for i, r := range rules {
-		if r.Net.Suffix != "" && r.Net.Allow {
-			if s, icann := publicsuffix.PublicSuffix(r.Net.Suffix); s == r.Net.Suffix && (icann || strings.Contains(s, ".")) {
-				l.warnRule(r, "public-suffix", "name the hosts, or a domain of one owner", "*.%s covers names that anybody can register", s)
-			}
+		if s := r.Net.Suffix; s != "" && r.Net.Allow && l.public(s) {
+			l.warnRule(r, "public-suffix", "name the hosts, or a domain of one owner", "*.%s covers names that anybody can register", s)
 		}
 		if p := r.Net.Prefix; p.IsValid() && p.Bits() == 0 && r.Net.Allow {
 			l.warnRule(r, "every-address", "", "%s is every address, private ones and metadata services included", r.Net.Host)

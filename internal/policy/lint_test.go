@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy/suffix"
 )
 
 func TestLint(t *testing.T) {
@@ -26,8 +28,10 @@ func TestLint(t *testing.T) {
 		{SourceLayer{Defaults: all, FS: []FSRule{p("src", Write|Execute)}}, "write-execute:1"},
 		{SourceLayer{Defaults: all, FS: []FSRule{p("/usr", Read|Write)}}, "writable-path:1 writable-path:1"},
 		{SourceLayer{Defaults: all, FS: []FSRule{unprotected(p("src", Read))}}, "unprotect:1"},
-		{SourceLayer{Defaults: all, Net: []NetRule{host("*.co.uk", true), host("*.github.io", true), host("*.com", true), host("*.example.com", true), host("*.com", false)}},
-			"public-suffix:1 public-suffix:2 public-suffix:3 never-wins:3"},
+		{
+			SourceLayer{Defaults: all, Net: []NetRule{host("*.co.uk", true), host("*.github.io", true), host("*.com", true), host("*.example.com", true), host("*.com", false)}},
+			"public-suffix:1 public-suffix:2 public-suffix:3 never-wins:3",
+		},
 		{SourceLayer{Defaults: all, Net: []NetRule{host("0.0.0.0/0", true)}}, "every-address:1"},
 		{SourceLayer{Defaults: all, Net: []NetRule{host("a.com", true), host("A.com.", false), host("b.com", true)}}, "never-wins:1"},
 		{SourceLayer{Defaults: all, Env: []EnvRule{{Name: "A"}, {Name: "B"}, {Name: "A", Read: true}}}, "never-wins:1"},
@@ -39,7 +43,7 @@ func TestLint(t *testing.T) {
 	} {
 		c := compile(t, x.layer)
 		var got []string
-		for _, w := range Lint(c, machine()) {
+		for _, w := range Lint(c, machine(), suffix.Public) {
 			got = append(got, fmt.Sprintf("%s:%d", w.Code, w.Place.Line))
 		}
 		if s := strings.Join(got, " "); s != x.want {
@@ -105,5 +109,87 @@ func TestDiffOfLimitsAndAuthorities(t *testing.T) {
 	}
 	if s := strings.Join(got, ", "); s != "/ read+create+update+delete+execute none, /w read+create+update+delete+execute read, memory 10 20, pids none 5, host has none has a say" {
 		t.Error(s)
+	}
+}
+
+// What isn't declared is told of the [access] that doesn't declare it.
+func TestLintPlace(t *testing.T) {
+	for _, place := range []Place{{"p.toml", 3, 1}, {}} {
+		want := place
+		if want.File == "" {
+			want.File = "test"
+		}
+		warnings := Lint(compile(t, SourceLayer{Place: place, Env: []EnvRule{{Name: "A"}}}), machine(), suffix.Public)
+		if len(warnings) != 3 {
+			t.Fatal(warnings)
+		}
+		for _, w := range warnings {
+			if w.Code != "undeclared" || w.Place != want {
+				t.Errorf("%+v", w)
+			}
+		}
+	}
+}
+
+// What protect takes away from a grant isn't a change of its own beside the grant.
+func TestDiffFoldsProtected(t *testing.T) {
+	diff := func(old, new SourceLayer) string {
+		var got []string
+		for _, c := range Diff(compile(t, old), compile(t, new)) {
+			got = append(got, fmt.Sprint(c.Resource, " ", c.Target, " ", c.Old, " → ", c.New))
+		}
+		return strings.Join(got, "\n")
+	}
+	layer := func(mode ProtectMode, rules ...FSRule) SourceLayer {
+		return SourceLayer{FS: rules, Protect: mode, Protected: []FSRule{m("/**/.git/hooks", 0), m("/**/.bashrc", 0)}}
+	}
+	for _, x := range []struct {
+		name     string
+		old, new SourceLayer
+		want     string
+	}{
+		{"a grant", layer(ProtectAuto, p("src", Read)), layer(ProtectAuto, p("src", Read), p("tests", Read|Write)), "fs /w/tests none → read+create+update+delete"},
+		{"more of a grant", layer(ProtectAuto, p(".", Read)), layer(ProtectAuto, p(".", Read|Write)), "fs /w read → read+create+update+delete"},
+		{
+			"a rule of one's own for the same name", layer(ProtectAuto, p("src", Read)),
+			layer(ProtectAuto, p("src", Read), p("tests", Read|Write), p("tests/.bashrc", Read)),
+			"fs /w/tests none → read+create+update+delete\nfs /w/tests/.bashrc none → read",
+		},
+		{
+			"no protection", layer(ProtectAuto, p(".", Read|Write)), layer(ProtectOff, p(".", Read|Write)),
+			"fs /w/.bashrc read → read+create+update+delete\nfs /w/.git/hooks read → read+create+update+delete\naccess session: unprotected files false → true",
+		},
+		{
+			"no protection and a grant", layer(ProtectAuto, p(".", Read|Write)), layer(ProtectOff, p(".", AllCaps)),
+			"fs /w read+create+update+delete → read+create+update+delete+execute\nfs /w/.bashrc read → read+create+update+delete+execute\n" +
+				"fs /w/.git/hooks read → read+create+update+delete+execute\naccess session: unprotected files false → true",
+		},
+	} {
+		if got := diff(x.old, x.new); got != x.want {
+			t.Errorf("%s:\n%s\nwant\n%s", x.name, got, x.want)
+		}
+	}
+}
+
+func TestLimitText(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		n    uint64
+		want string
+	}{
+		{"memory", 1 << 30, "1GiB"},
+		{"memory", 3 << 29, "1536MiB"},
+		{"file_size", 2000, "2kB"},
+		{"file_size", 1025, "1025"},
+		{"io", 10e6, "10MB/s"},
+		{"memory", 1 << 52, "4096TiB"},
+		{"pids", 1024, "1024"},
+		{"cpu", 150, "150%"},
+		{"wall_time", 90e9, "1m30s"},
+		{"memory", 0, "none"},
+	} {
+		if got := limitText(x.name, x.n); got != x.want {
+			t.Errorf("%s %d: %s, want %s", x.name, x.n, got, x.want)
+		}
 	}
 }

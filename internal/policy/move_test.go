@@ -14,8 +14,10 @@ func TestRename(t *testing.T) {
 	const r, rw, all = Read, Read | Write, AllCaps
 	sub := SourceLayer{FS: []FSRule{p(".", rw), p("ro", r), p("in", Read|Create), p("a/b/secret", 0), p("noup", Read|Create|Delete)}}
 	match := SourceLayer{FS: []FSRule{p(".", rw), p("/other", rw), m("**/.env", 0), m("**/.git/hooks", r), m("base/**/key", r)}}
-	guarded := SourceLayer{FS: []FSRule{p(".", rw), p("/other", rw), unprotected(p("mine", rw))}, Protect: ProtectOn,
-		Protected: []FSRule{m("**/.git/hooks", 0), m("**/.envrc", 0)}}
+	guarded := SourceLayer{
+		FS: []FSRule{p(".", rw), p("/other", rw), unprotected(p("mine", rw))}, Protect: ProtectOn,
+		Protected: []FSRule{m("**/.git/hooks", 0), m("**/.envrc", 0)},
+	}
 	x := func(old, new string) Move { return Move{Old: old, New: new} }
 	dir := func(old, new string) Move { return Move{Old: old, New: new, OldDir: true} }
 	over := func(old, new string) Move { return Move{Old: old, New: new, NewExists: true} }

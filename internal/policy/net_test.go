@@ -118,8 +118,12 @@ func TestCheckNet(t *testing.T) {
 
 func TestMethodsAndListen(t *testing.T) {
 	c := compile(t, SourceLayer{TLSIntercept: true, Net: []NetRule{
-		{Host: "a.com", Methods: []string{"GET", "HEAD"}, Allow: true}, {Host: "b.com", Allow: true}, {Host: "b.com", Methods: []string{"DELETE"}},
-		{Host: "localhost", Port: 8080, Listen: true, Allow: true}, {Port: 9090, Listen: true, Allow: true}}})
+		{Host: "a.com", Methods: []string{"GET", "HEAD"}, Allow: true},
+		{Host: "b.com", Allow: true},
+		{Host: "b.com", Methods: []string{"DELETE"}},
+		{Host: "localhost", Port: 8080, Listen: true, Allow: true},
+		{Port: 9090, Listen: true, Allow: true},
+	}})
 	for _, x := range []struct {
 		q    Question
 		want Reason

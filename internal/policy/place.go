@@ -20,6 +20,17 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
 
+// Spot is a place in a file that is known. Line 0 means none.
+type Spot struct{ Line, Col int32 }
+
+// At is the place of a spot in the same file, or p where there's none.
+func (p Place) At(s Spot) Place {
+	if s.Line == 0 {
+		return p
+	}
+	return Place{p.File, int(s.Line), int(s.Col)}
+}
+
 // Error is one mistake in a policy: where, what, and what to do about it.
 type Error struct {
 	Place Place

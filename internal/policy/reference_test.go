@@ -109,11 +109,19 @@ func TestWorkedExamplesOfNetAndEnv(t *testing.T) {
 			t.Errorf("%s: %+v", x.target, v)
 		}
 	}
-	c := compile(t, SourceLayer{Env: []EnvRule{{Name: "GITHUB_TOKEN", Read: true}, {Name: "AWS_*", Read: true},
-		{Name: "AWS_SECRET_ACCESS_KEY"}, {Name: "AWS_TOKEN"}, {Name: "AWS_TOKEN*", Read: true},
-		{Name: "AWS_SEC*"}, {Name: "AWS_SECRET_*", Read: true}}})
-	for name, allow := range map[string]bool{"GITHUB_TOKEN": true, "GITHUB_TOKEN_LOG": false, "AWS_REGION": true,
-		"AWS_SECRET_ACCESS_KEY": false, "HOME": false, "AWS_TOKEN": false, "AWS_TOKEN_LOG": true, "AWS_SECRET_KEY": true, "AWS_SECX": false} {
+	c := compile(t, SourceLayer{Env: []EnvRule{
+		{Name: "GITHUB_TOKEN", Read: true},
+		{Name: "AWS_*", Read: true},
+		{Name: "AWS_SECRET_ACCESS_KEY"},
+		{Name: "AWS_TOKEN"},
+		{Name: "AWS_TOKEN*", Read: true},
+		{Name: "AWS_SEC*"},
+		{Name: "AWS_SECRET_*", Read: true},
+	}})
+	for name, allow := range map[string]bool{
+		"GITHUB_TOKEN": true, "GITHUB_TOKEN_LOG": false, "AWS_REGION": true,
+		"AWS_SECRET_ACCESS_KEY": false, "HOME": false, "AWS_TOKEN": false, "AWS_TOKEN_LOG": true, "AWS_SECRET_KEY": true, "AWS_SECX": false,
+	} {
 		if v := c.CheckEnv(name); v.Allow != allow {
 			t.Errorf("%s: %+v", name, v)
 		}

@@ -7,6 +7,7 @@ import "time"
 type Source struct {
 	Name      string
 	Workspace string        // absolute
+	Chosen    Place         // what named the workspace; empty when it was found
 	Home      string        // absolute; what "~/" stands for
 	Path      string        // the session's PATH: where command names are looked up
 	TmpDir    string        // the session's private TMPDIR, absolute; "" when there is none (check, lint)
@@ -68,7 +69,8 @@ type FSRule struct {
 	Caps      Caps   // after the expansion of write
 	Unprotect bool
 	Place     Place
-	// Optional rules are left out when their path can't be resolved or doesn't exist, instead of failing the load:
+	Value     Spot // of path or match
+	// Optional rules are left out when their path is empty, can't be resolved or doesn't exist, instead of failing the load:
 	// those of the built-in files, which must serve machines that differ.
 	Optional bool
 }
@@ -84,6 +86,7 @@ type NetRule struct {
 	Listen     bool
 	Allow      bool
 	Place      Place
+	Value      Spot // of host
 }
 
 // EnvRule is one [[access.env]] table, values as written.
@@ -91,6 +94,7 @@ type EnvRule struct {
 	Name  string
 	Read  bool
 	Place Place
+	Value Spot // of name
 }
 
 // CommandRule is one [access.commands.NAME] table.
@@ -100,9 +104,15 @@ type CommandRule struct {
 	HasArgs  bool       // args was given: an empty list allows no arguments form at all
 	Envs     []string   // variables this program may see; nil with HasEnvs false: as the session
 	HasEnvs  bool
-	Match    [][]string // self-tests
-	NotMatch [][]string
+	Match    []SelfTest // command lines that the rule must accept
+	NotMatch []SelfTest // and those that it mustn't
 	Place    Place
+}
+
+// SelfTest is a whole command line, the program's name first, that a command rule is tried with when it's compiled.
+type SelfTest struct {
+	Argv  []string
+	Place Place // the rule's own counts where it's empty
 }
 
 // Limits is the [limits] table after merging; the smallest of all authorities. Zero means no limit.

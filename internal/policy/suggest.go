@@ -90,8 +90,10 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 	if l.Net != nil {
 		best = l.Net.find(t)
 	}
-	more := []func(){func() {}, func() { r.Scheme = t.Scheme }, func() { r.Port = int(t.Port) },
-		func() { r.PathPrefix = "/" + strings.Join(t.Path, "/") }}
+	more := []func(){
+		func() {}, func() { r.Scheme = t.Scheme }, func() { r.Port = int(t.Port) },
+		func() { r.PathPrefix = "/" + strings.Join(t.Path, "/") },
+	}
 	for _, add := range more {
 		add()
 		n, _, err := compileNet(&r, l.TLSIntercept)

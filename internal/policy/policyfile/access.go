@@ -61,9 +61,11 @@ type FS struct {
 	Execute   *bool  `key:"execute" doc:"Execute files as programs."`
 	Unprotect bool   `key:"unprotect" doc:"This rule may give what protect would take away."`
 	Place     policy.Place
+	Value     policy.Spot
 }
 
 func (r *FS) check(d *decoder, n *node) {
+	r.Value = d.spot(n, "path", "match")
 	switch {
 	case r.Path == "" && r.Match == "":
 		d.fail(n.off, `write path = "." for the workspace`, "neither path nor match %s", d.here())
@@ -80,8 +82,14 @@ func (r *FS) caps() policy.Caps {
 	for _, x := range []struct {
 		cap   policy.Caps
 		given *bool
-	}{{policy.Write, r.Write}, {policy.Read, r.Read}, {policy.Create, r.Create},
-		{policy.Update, r.Update}, {policy.Delete, r.Delete}, {policy.Execute, r.Execute}} {
+	}{
+		{policy.Write, r.Write},
+		{policy.Read, r.Read},
+		{policy.Create, r.Create},
+		{policy.Update, r.Update},
+		{policy.Delete, r.Delete},
+		{policy.Execute, r.Execute},
+	} {
 		switch {
 		case x.given == nil:
 		case *x.given:
@@ -94,7 +102,7 @@ func (r *FS) caps() policy.Caps {
 }
 
 func (r *FS) rule() policy.FSRule {
-	return policy.FSRule{Path: r.Path, Match: r.Match, Caps: r.caps(), Unprotect: r.Unprotect, Place: r.Place}
+	return policy.FSRule{Path: r.Path, Match: r.Match, Caps: r.caps(), Unprotect: r.Unprotect, Place: r.Place, Value: r.Value}
 }
 
 // Net is one [[access.net]] table. What its host means is package policy's to say.
@@ -108,9 +116,11 @@ type Net struct {
 	Listen     bool     `key:"listen" doc:"The session may bind the port and accept connections there."`
 	Allow      bool     `key:"allow" doc:"Whether the rule allows or denies."`
 	Place      policy.Place
+	Value      policy.Spot
 }
 
 func (r *Net) check(d *decoder, n *node) {
+	r.Value = d.spot(n, "host")
 	if r.Scheme != "" && !isScheme(r.Scheme) {
 		d.fail(n.get("scheme").node.off, `write scheme = "https"`, "scheme %s isn't a scheme in lower case", quote(r.Scheme))
 	}
@@ -144,8 +154,10 @@ func isMethod(s string) bool {
 }
 
 func (r *Net) rule() policy.NetRule {
-	return policy.NetRule{Host: r.Host, Scheme: r.Scheme, Port: r.Port, PathPrefix: r.PathPrefix, Methods: r.Methods,
-		Protocol: r.Protocol, Listen: r.Listen, Allow: r.Allow, Place: r.Place}
+	return policy.NetRule{
+		Host: r.Host, Scheme: r.Scheme, Port: r.Port, PathPrefix: r.PathPrefix, Methods: r.Methods,
+		Protocol: r.Protocol, Listen: r.Listen, Allow: r.Allow, Place: r.Place, Value: r.Value,
+	}
 }
 
 // Env is one [[access.env]] table.
@@ -153,9 +165,11 @@ type Env struct {
 	Name  string `key:"name" required:"true" doc:"A variable's name, or the beginning of names with a * after it." like:"\"AWS_*\""`
 	Read  bool   `key:"read" doc:"Whether the command gets the variable."`
 	Place policy.Place
+	Value policy.Spot
 }
 
 func (r *Env) check(d *decoder, n *node) {
+	r.Value = d.spot(n, "name")
 	if msg, hint := badEnvName(r.Name); msg != "" {
 		d.fail(n.get("name").node.off, hint, "name %s %s", quote(r.Name), msg)
 	}
@@ -174,7 +188,7 @@ func badEnvName(s string) (msg, hint string) {
 }
 
 func (r *Env) rule() policy.EnvRule {
-	return policy.EnvRule{Name: r.Name, Read: r.Read, Place: r.Place}
+	return policy.EnvRule{Name: r.Name, Read: r.Read, Place: r.Place, Value: r.Value}
 }
 
 // Argv is the words of a command line, or the beginning of one. Unlike other strings, a word may be empty.
@@ -195,12 +209,23 @@ func (v *Argv) decode(d *decoder, n *node) {
 	}
 }
 
+// SelfTest is a whole command line with its place.
+type SelfTest struct {
+	Argv  Argv
+	Place policy.Place
+}
+
+func (t *SelfTest) decode(d *decoder, n *node) {
+	t.Place = d.place(n.off)
+	t.Argv.decode(d, n)
+}
+
 // Command is one [access.commands.NAME] table.
 type Command struct {
-	Args     List[Argv] `key:"args" doc:"The allowed beginnings of the arguments; ** as the last element allows any rest." like:"[[\"status\", \"**\"]]"`
-	Envs     List[Text] `key:"envs" doc:"The variables that the program may see."`
-	Match    List[Argv] `key:"match" doc:"Self-tests: command lines that must be allowed."`
-	NotMatch List[Argv] `key:"not_match" doc:"Self-tests: command lines that must be denied."`
+	Args     List[Argv]     `key:"args" doc:"The allowed beginnings of the arguments; ** as the last element allows any rest." like:"[[\"status\", \"**\"]]"`
+	Envs     List[Text]     `key:"envs" doc:"The variables that the program may see."`
+	Match    List[SelfTest] `key:"match" doc:"Self-tests: command lines that must be allowed."`
+	NotMatch List[SelfTest] `key:"not_match" doc:"Self-tests: command lines that must be denied."`
 	Place    policy.Place
 }
 
@@ -219,11 +244,11 @@ func (c *Command) check(d *decoder, n *node) {
 	}
 	for _, tests := range []struct {
 		key  string
-		list []Argv
+		list []SelfTest
 	}{{"match", c.Match.Items}, {"not_match", c.NotMatch.Items}} {
-		for _, argv := range tests.list {
-			if len(argv) == 0 {
-				d.fail(n.get(tests.key).off, "write the whole command line, the program's name first", "an empty self-test %s", d.here())
+		for _, t := range tests.list {
+			if len(t.Argv) == 0 {
+				d.failAt(t.Place, "write the whole command line, the program's name first", "an empty self-test %s", d.here())
 			}
 		}
 	}

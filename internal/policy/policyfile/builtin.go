@@ -94,7 +94,8 @@ func (l *loader) builtinRules(name string) []policy.FSRule {
 }
 
 // fsRules converts fs rules. In built-in files a path may be a word for something that differs by session; where there's
-// no such thing the rule is left out. In other files a path is always literal.
+// no such thing the path is empty, so that compiling leaves the rule out but counts it. In other files a path is always
+// literal.
 func (l *loader) fsRules(items []FS) []policy.FSRule {
 	out := make([]policy.FSRule, 0, len(items))
 	for i := range items {
@@ -106,9 +107,6 @@ func (l *loader) fsRules(items []FS) []policy.FSRule {
 				r.Path = l.req.TmpDir
 			case "$TERMINAL":
 				r.Path = l.req.Terminal
-			}
-			if r.Path == "" && r.Match == "" {
-				continue
 			}
 		}
 		out = append(out, r)

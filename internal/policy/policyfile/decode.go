@@ -57,6 +57,17 @@ func (d *decoder) place(off int) policy.Place {
 	return policy.Place{File: d.file, Line: line + 1, Col: utf8.RuneCount(d.src[d.lines[line]:off]) + 1}
 }
 
+// spot is where the value of the first of keys begins that a table has.
+func (d *decoder) spot(n *node, keys ...string) policy.Spot {
+	for _, key := range keys {
+		if e := n.get(key); e != nil {
+			p := d.place(e.node.off)
+			return policy.Spot{Line: int32(p.Line), Col: int32(p.Col)}
+		}
+	}
+	return policy.Spot{}
+}
+
 func (d *decoder) fail(off int, hint, format string, args ...any) {
 	d.failAt(d.place(off), hint, format, args...)
 }

@@ -170,7 +170,7 @@ file_size = 1000
 		t.Errorf("env: %+v", e)
 	}
 	c := l.Commands[0]
-	if c.Name != "git" || !c.HasArgs || c.Args[1][1] != "" || !c.HasEnvs || c.Match[0][1] != "status" || c.NotMatch[0][1] != "push" {
+	if c.Name != "git" || !c.HasArgs || c.Args[1][1] != "" || !c.HasEnvs || c.Match[0].Argv[1] != "status" || c.NotMatch[0].Argv[1] != "push" {
 		t.Errorf("command: %+v", c)
 	}
 	m := src.Limits

@@ -12,7 +12,7 @@ import (
 // source merges what was read into one layer for each authority.
 func (l *loader) source() *policy.Source {
 	src := &policy.Source{Name: "default", Home: l.req.Home, Path: l.req.Path, TmpDir: l.req.TmpDir}
-	src.Workspace = l.workspace()
+	src.Workspace, src.Chosen = l.workspace()
 	for _, f := range l.doc.Files {
 		if f.Path != "" && !slices.Contains(src.Files, f.Path) {
 			src.Files = append(src.Files, f.Path)
@@ -47,18 +47,18 @@ func (f *File) title() string {
 	return strings.TrimSuffix(filepath.Base(f.Name), ".toml")
 }
 
-// workspace is the one that was asked for, else that of the last file of the session that has one, else the project
+// workspace is the one that was asked for, and by what, else that of the last file of the session that has one, else the project
 // around the current folder.
-func (l *loader) workspace() string {
+func (l *loader) workspace() (dir string, chosen policy.Place) {
 	if l.req.Workspace != "" {
-		return absolute(l.req.Workspace, l.req.Dir)
+		return absolute(l.req.Workspace, l.req.Dir), policy.Place{File: "--workspace"}
 	}
 	for _, f := range slices.Backward(l.doc.Files) {
 		if w := f.Policy.Workspace; w != nil && f.Authority == policy.Session {
-			return l.expand(w, f)
+			return l.expand(w, f), w.Place
 		}
 	}
-	return findWorkspace(l.req.Dir, l.files)
+	return findWorkspace(l.req.Dir, l.files), policy.Place{}
 }
 
 // expand resolves a workspace as the file means it: relative to the file's folder, or to the home.
@@ -194,11 +194,11 @@ func (m *merged) add(l *loader, a *Access) {
 
 func (m *merged) addRules(l *loader, a *Access) {
 	m.FS = join(m.FS, List[policy.FSRule]{a.FS.Strategy, l.fsRules(a.FS.Items), a.FS.Given}, func(a, b policy.FSRule) bool {
-		a.Place, b.Place, a.Optional, b.Optional = policy.Place{}, policy.Place{}, false, false
+		a.Place, a.Value, a.Optional = b.Place, b.Value, b.Optional
 		return a == b
 	})
 	m.Net = join(m.Net, convert(a.Net, func(r Net) policy.NetRule { return r.rule() }), func(a, b policy.NetRule) bool {
-		a.Place, b.Place = policy.Place{}, policy.Place{}
+		a.Place, a.Value = b.Place, b.Value
 		return reflect.DeepEqual(a, b)
 	})
 	m.Env = join(m.Env, convert(a.Env, func(r Env) policy.EnvRule { return r.rule() }), func(a, b policy.EnvRule) bool {
@@ -233,10 +233,10 @@ func (m *merged) addCommands(set *CommandSet) {
 			rule = m.Commands[at]
 		}
 		rule.Place = c.Place
-		rule.Args, rule.HasArgs = joinArgv(rule.Args, c.Args), rule.HasArgs || c.Args.Given
+		rule.Args, rule.HasArgs = join(rule.Args, convert(c.Args, func(a Argv) []string { return a }), slices.Equal[[]string]), rule.HasArgs || c.Args.Given
 		rule.Envs, rule.HasEnvs = join(rule.Envs, convert(c.Envs, Text.string), same), rule.HasEnvs || c.Envs.Given
-		rule.Match = joinArgv(rule.Match, c.Match)
-		rule.NotMatch = joinArgv(rule.NotMatch, c.NotMatch)
+		rule.Match = joinTests(rule.Match, c.Match)
+		rule.NotMatch = joinTests(rule.NotMatch, c.NotMatch)
 		if at >= 0 {
 			m.Commands[at] = rule
 		} else {
@@ -250,8 +250,9 @@ func (m *merged) addCommands(set *CommandSet) {
 	}
 }
 
-func joinArgv(earlier [][]string, later List[Argv]) [][]string {
-	return join(earlier, convert(later, func(a Argv) []string { return a }), slices.Equal[[]string])
+func joinTests(earlier []policy.SelfTest, later List[SelfTest]) []policy.SelfTest {
+	return join(earlier, convert(later, func(t SelfTest) policy.SelfTest { return policy.SelfTest{Argv: t.Argv, Place: t.Place} }),
+		func(a, b policy.SelfTest) bool { return slices.Equal(a.Argv, b.Argv) })
 }
 
 func (t Text) string() string { return t.S }

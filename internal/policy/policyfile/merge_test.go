@@ -50,15 +50,21 @@ func TestMerge(t *testing.T) {
 		"other resources":         {fsA, envA, "fs a read | env A true"},
 		"no access":               {fsA, "", "fs a read"},
 		"a program's args append": {git(`[["a"]]`), git(`[["b"]]`), `command git [["a"] ["b"]]`},
-		"replace a program's args": {git(`[["a"]]`), git(`{ strategy = "replace", value = [["b"]] }`),
-			`command git [["b"]]`},
+		"replace a program's args": {
+			git(`[["a"]]`), git(`{ strategy = "replace", value = [["b"]] }`),
+			`command git [["b"]]`,
+		},
 		"programs stand beside each other": {git(`[["a"]]`), "[access.commands.ls]\n", `command git [["a"]] | command ls []`},
-		"replace all programs": {git(`[["a"]]`), "[access.commands]\nstrategy = \"replace\"\n[access.commands.value.ls]\n",
-			`command ls []`},
+		"replace all programs": {
+			git(`[["a"]]`), "[access.commands]\nstrategy = \"replace\"\n[access.commands.value.ls]\n",
+			`command ls []`,
+		},
 		"a program named strategy": {git(`[["a"]]`), "[access.commands.strategy]\n", `command git [["a"]] | command strategy []`},
 	} {
-		files := tree{"/w/base.toml": policyText(c.base), "/w/p.toml": "version = 1\nextends = [\"base.toml\"]\n" + c.more,
-			"/w/more.toml": policyText(c.more)}
+		files := tree{
+			"/w/base.toml": policyText(c.base), "/w/p.toml": "version = 1\nextends = [\"base.toml\"]\n" + c.more,
+			"/w/more.toml": policyText(c.more),
+		}
 		if got := rules(layerOf(t, load(t, request("p.toml"), files), policy.Session)); got != c.want {
 			t.Errorf("%s by extends:\n got %s\nwant %s", name, got, c.want)
 		}

@@ -81,8 +81,10 @@ func TestPresetsDecide(t *testing.T) {
 		"/etc/machine-id", "/proc/1/environ", "/proc/cmdline", "/proc/kallsyms", "/proc/kcore", "/dev/mem", "/dev/sda", "/dev/pts/0",
 		"/var/lib/x", "/run/docker.sock", "/root/x", "/tmp/x", "/sys/kernel/debug/x",
 	}
-	program := map[string]policy.Caps{"/usr/bin/env": policy.Read | policy.Execute, "/etc/passwd": policy.Read, "/dev/null": policy.Read | policy.Update,
-		"/proc/self/status": policy.Read, "/sys/devices/system/cpu/online": policy.Read}
+	program := map[string]policy.Caps{
+		"/usr/bin/env": policy.Read | policy.Execute, "/etc/passwd": policy.Read, "/dev/null": policy.Read | policy.Update,
+		"/proc/self/status": policy.Read, "/sys/devices/system/cpu/online": policy.Read,
+	}
 	for _, c := range []struct {
 		preset string
 		gives  map[string]policy.Caps
@@ -90,10 +92,14 @@ func TestPresetsDecide(t *testing.T) {
 		{"readonly", map[string]policy.Caps{s.work + "/x": policy.Read | policy.Execute, s.tmp + "/x": rw}},
 		{"python", map[string]policy.Caps{s.work + "/x": policy.AllCaps, s.tmp + "/x": rw, s.home + "/.pyenv/shims/x": policy.Read | policy.Execute}},
 		{"node", map[string]policy.Caps{s.work + "/x": policy.AllCaps, s.tmp + "/x": rw, s.home + "/.nvm/x": policy.Read | policy.Execute}},
-		{"go", map[string]policy.Caps{s.work + "/x": policy.AllCaps, s.tmp + "/x": policy.AllCaps, s.home + "/.cache/go-build/x": policy.AllCaps,
-			s.home + "/go/pkg/mod/x": policy.Read | policy.Execute, s.home + "/.config/go/env": policy.Read, s.home + "/.gitconfig": policy.Read}},
-		{"git", map[string]policy.Caps{s.work + "/.git/index": policy.AllCaps, s.tmp + "/x": rw, s.home + "/.gitconfig": policy.Read,
-			s.home + "/.config/git/config": policy.Read}},
+		{"go", map[string]policy.Caps{
+			s.work + "/x": policy.AllCaps, s.tmp + "/x": policy.AllCaps, s.home + "/.cache/go-build/x": policy.AllCaps,
+			s.home + "/go/pkg/mod/x": policy.Read | policy.Execute, s.home + "/.config/go/env": policy.Read, s.home + "/.gitconfig": policy.Read,
+		}},
+		{"git", map[string]policy.Caps{
+			s.work + "/.git/index": policy.AllCaps, s.tmp + "/x": rw, s.home + "/.gitconfig": policy.Read,
+			s.home + "/.config/git/config": policy.Read,
+		}},
 	} {
 		compiled := s.compile(t, presetPrefix+c.preset)
 		for _, path := range secrets {
@@ -160,5 +166,37 @@ func TestPresetNames(t *testing.T) {
 	}
 	if !slices.Equal(names, []string{"preset:readonly", "preset:python", "preset:node", "preset:go", "preset:git"}) {
 		t.Error(names)
+	}
+}
+
+// A built-in rule has the same id with and without a TMPDIR and a terminal: ids that check shows are those of exec.
+func TestIDsAreTheSame(t *testing.T) {
+	s := newScene(t)
+	ids := func(tmp, terminal string) map[string]string {
+		t.Helper()
+		src, _, err := Load(Request{Policies: []string{"preset:go"}, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: tmp, Terminal: terminal}, OS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := policy.Compile(src, machineTree{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]string{}
+		for _, r := range c.Rules {
+			if r.FS != nil {
+				out[r.ID] = r.FS.Written
+			}
+		}
+		return out
+	}
+	without, with := ids("", ""), ids(s.tmp, "/dev/null")
+	if len(with) != len(without)+3 { // the terminal, and TMPDIR in both files
+		t.Errorf("%d rules with, %d without", len(with), len(without))
+	}
+	for id, path := range without {
+		if with[id] != path {
+			t.Errorf("%s is %q, and %q with TMPDIR and a terminal", id, path, with[id])
+		}
 	}
 }

@@ -134,7 +134,7 @@ func (g *schemas) custom(t reflect.Type) object {
 	switch t {
 	case reflect.TypeFor[Text]():
 		return text()
-	case reflect.TypeFor[Argv]():
+	case reflect.TypeFor[Argv](), reflect.TypeFor[SelfTest]():
 		return object{"type": "array", "items": object{"type": "string"}}
 	case reflect.TypeFor[Default]():
 		return object{"anyOf": []object{stances, {
@@ -154,8 +154,10 @@ func (g *schemas) custom(t reflect.Type) object {
 		s["additionalProperties"] = g.ref(reflect.TypeFor[Stage]())
 		return s
 	case reflect.TypeFor[Size]():
-		return object{"anyOf": []object{{"type": "integer", "minimum": 1},
-			{"type": "string", "pattern": `^[0-9]+(\.[0-9]{1,3})? *(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)?(/s)?$`}}}
+		return object{"anyOf": []object{
+			{"type": "integer", "minimum": 1},
+			{"type": "string", "pattern": `^[0-9]+(\.[0-9]{1,3})? *(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)?(/s)?$`},
+		}}
 	case reflect.TypeFor[Count]():
 		return object{"type": "integer", "minimum": 1}
 	case reflect.TypeFor[Percent]():

@@ -70,11 +70,13 @@ func TestSchemaTakesPolicies(t *testing.T) {
 // The schema refuses what the decoder refuses, apart from what no schema can say.
 func TestSchemaRefusesMistakes(t *testing.T) {
 	r := resolved(t)
-	beyond := []string{"isn't a scheme", "doesn't begin with /", "isn't an HTTP method", "* that isn't", "name of a variable",
+	beyond := []string{
+		"isn't a scheme", "doesn't begin with /", "isn't an HTTP method", "* that isn't", "name of a variable",
 		"relative path", `"**" in the middle`, "empty self-test", "too large", "capability", "another user's home", "NUL character",
 		"greater than zero", "nothing here could hold", "password", "preset", "can't read", "cycle", "sub/bad.toml",
 		"unknown group", "unknown profile",
-		`"acess" in [authorities.agent]`}
+		`"acess" in [authorities.agent]`,
+	}
 	tested := 0
 	for _, m := range mistakes {
 		text := m.policy

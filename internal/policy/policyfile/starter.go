@@ -8,8 +8,15 @@ import (
 
 // hints tell by a file in a project's top folder which preset it needs.
 var hints = []struct{ file, preset string }{
-	{"pyproject.toml", "python"}, {"requirements.txt", "python"}, {"setup.py", "python"}, {"uv.lock", "python"},
-	{".venv", "python"}, {"package.json", "node"}, {"go.mod", "go"}, {"go.work", "go"}, {".git", "git"},
+	{"pyproject.toml", "python"},
+	{"requirements.txt", "python"},
+	{"setup.py", "python"},
+	{"uv.lock", "python"},
+	{".venv", "python"},
+	{"package.json", "node"},
+	{"go.mod", "go"},
+	{"go.work", "go"},
+	{".git", "git"},
 }
 
 // Starter is a commented policy to begin with, made for what is in dir, which is absolute.

@@ -86,7 +86,7 @@ func literal(b *strings.Builder, v reflect.Value, named bool) {
 	switch v.Kind() {
 	case reflect.String:
 		fmt.Fprintf(b, "%q", v.String())
-	case reflect.Bool, reflect.Int, reflect.Uint8:
+	case reflect.Bool, reflect.Int, reflect.Int32, reflect.Uint8:
 		fmt.Fprint(b, v.Interface())
 	case reflect.Pointer:
 		if v.Elem().Kind() == reflect.Bool && v.Elem().Bool() {

@@ -56,9 +56,23 @@ func TestMatchTool(t *testing.T) {
 		pattern, name string
 		want          bool
 	}{
-		{"exec", "exec", true}, {"exec", "exec2", false}, {"exec", "myexec", false}, {"", "", true}, {"*", "", true}, {"*", "x", true},
-		{"a*", "a", true}, {"a*", "ba", false}, {"*a", "ba", true}, {"*a", "ab", false}, {"a*a", "a", false}, {"a*a", "aa", true},
-		{"a*b*c", "axbyc", true}, {"a*b*c", "acb", false}, {"a*b*b", "ab", false}, {"*a*", "xay", true}, {"a**b", "ab", true},
+		{"exec", "exec", true},
+		{"exec", "exec2", false},
+		{"exec", "myexec", false},
+		{"", "", true},
+		{"*", "", true},
+		{"*", "x", true},
+		{"a*", "a", true},
+		{"a*", "ba", false},
+		{"*a", "ba", true},
+		{"*a", "ab", false},
+		{"a*a", "a", false},
+		{"a*a", "aa", true},
+		{"a*b*c", "axbyc", true},
+		{"a*b*c", "acb", false},
+		{"a*b*b", "ab", false},
+		{"*a*", "xay", true},
+		{"a**b", "ab", true},
 	} {
 		if got := matchTool(c.pattern, c.name); got != c.want {
 			t.Errorf("matchTool(%q, %q) = %v", c.pattern, c.name, got)
