@@ -5,14 +5,18 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/idna"
 )
 
 // profile maps a name as a browser does and then insists that what comes out is a host name. Not idna.Lookup: it lets
-// "", "." and "a..b" through and maps "xn--" to nothing.
-var profile = idna.New(idna.MapForLookup(), idna.StrictDomainName(true), idna.VerifyDNSLength(true),
-	idna.CheckHyphens(true), idna.CheckJoiners(true), idna.BidiRule(), idna.Transitional(false))
+// "", "." and "a..b" through and maps "xn--" to nothing. Like the ranges below it's made when it's needed: most starts
+// need none of them.
+var profile = sync.OnceValue(func() *idna.Profile {
+	return idna.New(idna.MapForLookup(), idna.StrictDomainName(true), idna.VerifyDNSLength(true),
+		idna.CheckHyphens(true), idna.CheckJoiners(true), idna.BidiRule(), idna.Transitional(false))
+})
 
 // maxName bounds the work on a name before it's encoded: 253 characters, of four bytes each.
 const maxName = 4*253 + 1
@@ -41,10 +45,10 @@ func NormalizeName(s string) (string, error) {
 	name := strings.TrimSuffix(s, ".")
 	if !plainASCII(name) {
 		var err error
-		if name, err = profile.ToASCII(name); err != nil {
+		if name, err = profile().ToASCII(name); err != nil {
 			return "", fmt.Errorf("%q is %w: %w", s, errNotHost, err)
 		}
-		if again, err := profile.ToASCII(name); err != nil || again != name {
+		if again, err := profile().ToASCII(name); err != nil || again != name {
 			return "", fmt.Errorf("%q is %w", s, errNotHost)
 		}
 	}
@@ -113,12 +117,12 @@ func special(a netip.Addr) bool {
 	if a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
 		return true
 	}
-	for _, p := range specialRanges {
+	for _, p := range specialRanges() {
 		if p.Contains(a) {
 			return true
 		}
 	}
-	for _, e := range embedding {
+	for _, e := range embedding() {
 		if e.in.Contains(a) {
 			b := a.As16()
 			v4 := netip.AddrFrom4([4]byte(b[e.at : e.at+4]))
@@ -129,24 +133,30 @@ func special(a netip.Addr) bool {
 }
 
 // specialRanges are those that netip has no word for (IANA special-purpose address registries).
-var specialRanges = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"),        // this network; Linux takes 0.0.0.0 for the machine itself
-	netip.MustParsePrefix("100.64.0.0/10"),    // carrier-grade NAT; Alibaba's metadata is 100.100.100.200
-	netip.MustParsePrefix("192.0.0.0/24"),     // protocol assignments; Oracle's metadata is 192.0.0.192
-	netip.MustParsePrefix("168.63.129.16/32"), // Azure's wire server
-	netip.MustParsePrefix("198.18.0.0/15"),    // benchmarks
-	netip.MustParsePrefix("240.0.0.0/4"),      // reserved, and broadcast
-	netip.MustParsePrefix("64:ff9b:1::/48"),   // local NAT64
-	netip.MustParsePrefix("fec0::/10"),        // the old site-local
-	netip.MustParsePrefix("2001::/32"),        // Teredo: the address inside is obscured
-}
+var specialRanges = sync.OnceValue(func() []netip.Prefix {
+	return []netip.Prefix{
+		netip.MustParsePrefix("0.0.0.0/8"),        // this network; Linux takes 0.0.0.0 for the machine itself
+		netip.MustParsePrefix("100.64.0.0/10"),    // carrier-grade NAT; Alibaba's metadata is 100.100.100.200
+		netip.MustParsePrefix("192.0.0.0/24"),     // protocol assignments; Oracle's metadata is 192.0.0.192
+		netip.MustParsePrefix("168.63.129.16/32"), // Azure's wire server
+		netip.MustParsePrefix("198.18.0.0/15"),    // benchmarks
+		netip.MustParsePrefix("240.0.0.0/4"),      // reserved, and broadcast
+		netip.MustParsePrefix("64:ff9b:1::/48"),   // local NAT64
+		netip.MustParsePrefix("fec0::/10"),        // the old site-local
+		netip.MustParsePrefix("2001::/32"),        // Teredo: the address inside is obscured
+	}
+})
 
 // embedding are IPv6 ranges that carry an IPv4 address at a byte.
-var embedding = []struct {
+var embedding = sync.OnceValue(func() []embedded {
+	return []embedded{
+		{netip.MustParsePrefix("64:ff9b::/96"), 12}, // NAT64
+		{netip.MustParsePrefix("2002::/16"), 2},     // 6to4
+		{netip.MustParsePrefix("::/96"), 12},        // IPv4-compatible
+	}
+})
+
+type embedded struct {
 	in netip.Prefix
 	at int
-}{
-	{netip.MustParsePrefix("64:ff9b::/96"), 12}, // NAT64
-	{netip.MustParsePrefix("2002::/16"), 2},     // 6to4
-	{netip.MustParsePrefix("::/96"), 12},        // IPv4-compatible
 }

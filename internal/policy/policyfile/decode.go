@@ -315,19 +315,23 @@ func (d *decoder) unknown(e *entry, info *shape) {
 //	required  "true"
 //	like      an example, for the schema and for hints
 type field struct {
-	name, doc, like string
-	index           int
-	words           []string
-	min, max        int64
-	required        bool
-	typ             reflect.Type
+	name     string
+	tag      reflect.StructTag
+	index    int
+	words    []string
+	min, max int64
+	required bool
+	typ      reflect.Type
 }
 
+func (f *field) doc() string  { return f.tag.Get("doc") }
+func (f *field) like() string { return f.tag.Get("like") }
+
 func (f *field) hint() string {
-	if f.like == "" {
+	if f.like() == "" {
 		return ""
 	}
-	return "for example " + f.name + " = " + f.like
+	return "for example " + f.name + " = " + f.like()
 }
 
 // shape is what the decoder and the schema know of a struct.
@@ -376,7 +380,7 @@ func shapeOf(t reflect.Type) *shape {
 
 func newField(f reflect.StructField, i int, name string) field {
 	out := field{
-		name: name, index: i, typ: f.Type, doc: f.Tag.Get("doc"), like: f.Tag.Get("like"),
+		name: name, index: i, typ: f.Type, tag: f.Tag,
 		words: strings.Fields(f.Tag.Get("words")), required: f.Tag.Get("required") == "true",
 		max: 1<<63 - 1,
 	}

@@ -3,7 +3,6 @@ package policyfile
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,31 +32,47 @@ func (machine) Read(path string, limit int) ([]byte, error) {
 }
 
 // read opens without blocking, so that a fifo in place of a policy can't hold the start up, and refuses all but
-// regular files.
-func read(path string, limit int) ([]byte, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// regular files. It asks the system itself: package os would set its poller up for the one file that most starts read.
+func read(path string, limit int) ([]byte, *syscall.Stat_t, error) {
+	fail := func(op string, err error) ([]byte, *syscall.Stat_t, error) {
+		return nil, nil, &fs.PathError{Op: op, Path: path, Err: err}
+	}
+	fd, err := retry(func() (int, error) {
+		return syscall.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	})
 	if err != nil {
-		return nil, nil, err
+		return fail("open", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
+	defer syscall.Close(fd)
+	st := new(syscall.Stat_t)
+	if err := syscall.Fstat(fd, st); err != nil {
+		return fail("stat", err)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		return fail("read", errors.New("not a regular file"))
 	}
-	// One read is enough for nearly every policy.
-	b := make([]byte, min(info.Size()+1, int64(limit)))
-	n, err := io.ReadFull(f, b)
-	if err == nil && len(b) < limit {
-		rest, err := io.ReadAll(io.LimitReader(f, int64(limit-n)))
-		return append(b, rest...), info, err
+	b := make([]byte, min(st.Size+1, int64(limit)))
+	for at := 0; ; {
+		n, err := retry(func() (int, error) { return syscall.Read(fd, b[at:]) })
+		if err != nil {
+			return fail("read", err)
+		}
+		if at += n; n == 0 || at == limit {
+			return b[:at], st, nil
+		}
+		if at == len(b) { // it grew meanwhile
+			b = append(b, make([]byte, min(len(b), limit-at))...)
+		}
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil
+}
+
+// retry calls f again when a signal interrupted it.
+func retry(f func() (int, error)) (int, error) {
+	for {
+		if n, err := f(); !errors.Is(err, syscall.EINTR) {
+			return n, err
+		}
 	}
-	return b[:n], info, err
 }
 
 // ReadTrusted tests the file that it opened, not the name. The folders above are tested by name: as long as only root
@@ -71,11 +86,11 @@ func (machine) ReadTrusted(path string, limit int) ([]byte, error) {
 	} else if info.Mode()&fs.ModeSymlink != 0 {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("a symlink")}
 	}
-	b, info, err := read(path, limit)
+	b, st, err := read(path, limit)
 	if err != nil {
 		return nil, err
 	}
-	return b, trusted(path, info)
+	return b, trusted(path, st)
 }
 
 func (machine) List(dir string) ([]string, error) {
@@ -109,7 +124,11 @@ func trustedFolders(dir string) error {
 		if !info.IsDir() {
 			return &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
 		}
-		if err := trusted(dir, info); err != nil {
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			return fmt.Errorf("%s: the owner is unknown", dir)
+		}
+		if err := trusted(dir, st); err != nil {
 			return err
 		}
 		if dir == filepath.Dir(dir) {
@@ -119,16 +138,13 @@ func trustedFolders(dir string) error {
 	}
 }
 
-// trusted tells whether only root can have written what info describes.
-func trusted(path string, info fs.FileInfo) error {
-	st, ok := info.Sys().(*syscall.Stat_t)
+// trusted tells whether only root can have written what st describes.
+func trusted(path string, st *syscall.Stat_t) error {
 	switch {
-	case !ok:
-		return fmt.Errorf("%s: the owner is unknown", path)
 	case st.Uid != 0:
 		return fmt.Errorf("%s is owned by user %d, not by root", path, st.Uid)
-	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s is writable by others than root (mode %04o)", path, info.Mode().Perm())
+	case st.Mode&0o022 != 0:
+		return fmt.Errorf("%s is writable by others than root (mode %04o)", path, st.Mode&0o777)
 	}
 	return nil
 }

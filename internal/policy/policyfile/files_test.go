@@ -114,3 +114,19 @@ func TestTrusted(t *testing.T) {
 		t.Error("list: a folder of everybody")
 	}
 }
+
+// A file may hold more than it said when it was opened, as those of /proc do.
+func TestReadGrowing(t *testing.T) {
+	const path = "/proc/self/status"
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Skip("no /proc here")
+	}
+	got, err := OS.Read(path, 1<<20)
+	if err != nil || !bytes.HasPrefix(got, want[:20]) || bytes.Count(got, []byte("\n")) != bytes.Count(want, []byte("\n")) {
+		t.Errorf("%v\n%s", err, got)
+	}
+	if got, err := OS.Read(path, 70); err != nil || len(got) != 70 {
+		t.Errorf("%d bytes: %v", len(got), err)
+	}
+}
