@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -130,7 +131,11 @@ func (s *supervisor) stopToo(pid int) {
 	if !isStopped(pid) {
 		return
 	}
-	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	// Sent to this very thread, it stops before the call returns; sent to the process, another thread may take it, and this
+	// one continue the command too early.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP)
 	s.kill(syscall.SIGCONT)
 }
 

@@ -1,0 +1,199 @@
+//go:build linux
+
+package run
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a shell with job control on a terminal of its own, and what it has shown.
+type terminal struct {
+	master *os.File
+	mu     sync.Mutex
+	shown  strings.Builder
+}
+
+func open(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, true
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	tty := &terminal{master: master}
+	go tty.read()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		master.Close()
+	})
+	return tty
+}
+
+func (y *terminal) read() {
+	buf := make([]byte, 4096)
+	for {
+		n, err := y.master.Read(buf)
+		y.mu.Lock()
+		y.shown.Write(buf[:n])
+		y.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (y *terminal) text() string {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.shown.String()
+}
+
+// types types text and waits until the terminal shows something that matches, after what it has shown before.
+func (y *terminal) types(t *testing.T, text, want string) {
+	t.Helper()
+	before := len(y.text())
+	if _, err := y.master.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	re := regexp.MustCompile(want)
+	for range 200 {
+		if re.MatchString(y.text()[before:]) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("typed %q, waited for %q, saw %q", text, want, y.text()[before:])
+}
+
+// Job control as in a shell without toolguard: suspend, background, foreground, interrupt; and a terminal of its own for a
+// program that reads it.
+func TestJobControl(t *testing.T) {
+	needs(t, "bash", "stty")
+	for _, guarded := range []bool{false, true} { // without toolguard first: the positive control
+		t.Run(fmt.Sprint("guarded=", guarded), func(t *testing.T) {
+			p := newPlace(t, users()[0])
+			prefix := ""
+			if guarded {
+				prefix = binary + " exec --policy preset:git -- "
+			}
+			cmd := p.command("bash", "--norc", "--noprofile", "-i")
+			cmd.Env = append(cmd.Env, "PS1=prompt> ", "TERM=dumb")
+			y := open(t, cmd)
+			y.types(t, "", "prompt> ")
+			y.types(t, prefix+"cat\n", "cat\r\n")
+			y.types(t, "hello\n", "hello\r\nhello\r\n")
+			y.types(t, "\x1a", `Stopped[^\r]*cat`)
+			y.types(t, "fg\n", "cat")
+			y.types(t, "again\n", "again\r\nagain\r\n")
+			y.types(t, "\x1a", `Stopped[^\r]*cat`)
+			y.types(t, "bg; sleep 0.3; jobs\n", `Stopped[^\r]*cat`) // it reads the terminal, so it stops again
+			y.types(t, "fg\n", "cat")
+			y.types(t, "\x03", "prompt> ")
+			y.types(t, "echo status=$?\n", "status=130")
+			y.types(t, prefix+`sh -c 'trap "echo int; exit 5" INT; echo up; while :; do sleep 0.1; done'`+"\n", "up\r\n")
+			y.types(t, "\x03", "int\r\n")
+			y.types(t, "echo status=$?\n", "status=5\r")
+			y.types(t, "stty rows 33 cols 77; "+prefix+"stty size\n", "33 77")
+			y.types(t, prefix+`bash --norc --noprofile -ic 'sleep 100 & jobs; kill %1; wait; echo inner done'`+"\n", "inner done")
+			y.types(t, prefix+`sh -c 'sleep 100 & kill -TSTP $$; echo resumed'`+"\n", "Stopped")
+			y.types(t, "fg\n", "resumed\r\n")
+			y.types(t, "echo end\n", "end\r\n")
+		})
+	}
+}
+
+// The command's standard descriptors are those of toolguard, and nothing else is, but for what --pass-fd names.
+func TestDescriptors(t *testing.T) {
+	p := newPlace(t, users()[0])
+	list := `for f in 3 4 5 6 7 8 9; do if (: >&$f) 2>/dev/null || (: <&$f) 2>/dev/null; then echo $f; fi; done`
+	give := func(flags ...string) outcome {
+		f, err := os.Open("/etc/hostname")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		cmd := p.guarded(append(flags, policy...), "sh", "-c", list)
+		cmd.ExtraFiles = []*os.File{f, f, f} // 3, 4 and 5
+		return run(t, cmd)
+	}
+	if got := give(); got.stdout != "" || got.code != 0 {
+		t.Errorf("inherited: %+v", got)
+	}
+	if got := give("--pass-fd", "4"); got.stdout != "4\n" {
+		t.Errorf("control, with --pass-fd 4: %+v", got)
+	}
+	if got := give("--pass-fd", "6"); got.code != 125 || !strings.Contains(got.stderr, "descriptor 6 can't be passed on: it isn't open") {
+		t.Errorf("one of toolguard's own, or none: %+v", got)
+	}
+}
+
+// Closed standard descriptors don't make toolguard hand one of its own to the command, nor fail it.
+func TestClosedDescriptors(t *testing.T) {
+	p := newPlace(t, users()[0])
+	out := run(t, p.command("sh", "-c", `exec 0<&- 2>&-; exec "$@"`, "sh", binary, "exec", "--policy", "preset:git", "--",
+		"sh", "-c", "ls -l /proc/self/fd >/dev/null 2>&1; echo out"))
+	if out.stdout != "out\n" || out.code != 0 {
+		t.Errorf("%+v", out)
+	}
+}
+
+// A reader that goes away ends the command as it would without toolguard.
+func TestBrokenPipe(t *testing.T) {
+	p := newPlace(t, users()[0])
+	script := `set -o pipefail; $X yes | head -1; echo "${PIPESTATUS[0]}"`
+	bare := run(t, p.command("bash", "-c", script))
+	cmd := p.command("bash", "-c", strings.Replace(script, "$X", binary+" exec --policy preset:git --", 1))
+	if got := run(t, cmd); got != bare || bare.stdout != "y\n141\n" {
+		t.Errorf("bare %+v, guarded %+v", bare, got)
+	}
+}
+
+// Nothing is started in a moment in which the rules don't hold yet: a program that tries from its first instruction on, in as
+// many processes as it can make, never gets what isn't granted.
+func TestGuardedFromTheFirstInstruction(t *testing.T) {
+	for _, u := range users() {
+		t.Run(u.name, func(t *testing.T) {
+			p := newPlace(t, u)
+			secret := p.home + "/secret"
+			if err := os.WriteFile(secret, []byte("secret\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			script := `i=0; while [ $i -lt 40 ]; do (cat ` + secret + ` 2>/dev/null &) & i=$((i+1)); done; cat ` + secret + ` 2>/dev/null; wait; echo over`
+			for range 10 {
+				if got := run(t, p.guarded(append([]string{"--report", "never"}, policy...), "sh", "-c", script)); got.stdout != "over\n" {
+					t.Fatalf("%+v", got)
+				}
+			}
+			control := run(t, p.command("sh", "-c", script))
+			if strings.Count(control.stdout, "secret") == 0 {
+				t.Errorf("control: %+v", control)
+			}
+		})
+	}
+}
