@@ -12,7 +12,10 @@ func StatedGaps(abi int) []string {
 		"files without a name (O_TMPFILE) need update, not create, and become visible only with create",
 		"System V and POSIX message queues, semaphores and shared memory, and the scheduling of processes, are shared with " +
 			"other processes of the same user (shared memory and semaphores not with syscalls = \"strict\")",
-		"denial events need CAP_AUDIT_READ, and Landlock ABI 7 for files",
+		"descriptors that somebody outside passes in through a unix socket on 0, 1, 2 or --pass-fd aren't mediated: they were " +
+			"opened outside",
+		"denial events need CAP_AUDIT_READ, and Landlock ABI 7 for files; the probing that every C " +
+			"library does (clone3, a socket for nscd) leaves none",
 	}
 	if abi < 6 {
 		gaps = append(gaps, "signals to processes of the same user outside the session aren't mediated before Landlock ABI 6")

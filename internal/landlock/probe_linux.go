@@ -60,8 +60,9 @@ func throwAway(f func() error) error {
 }
 
 func sing(abi int) error {
-	if err := tryOpen(); err != nil {
-		return fmt.Errorf("the folder to try can't be opened at all: %w", err)
+	dir, err := openable()
+	if err != nil {
+		return err
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl", err)
@@ -78,7 +79,7 @@ func sing(abi int) error {
 	if err := ll.LandlockRestrictSelf(fd, flags); err != nil {
 		return os.NewSyscallError("landlock_restrict_self", err)
 	}
-	switch err := tryOpen(); {
+	switch err := tryOpen(dir); {
 	case err == nil:
 		return errors.New("a folder could be opened that no rule grants")
 	case !errors.Is(err, unix.EACCES):
@@ -87,8 +88,18 @@ func sing(abi int) error {
 	return nil
 }
 
-func tryOpen() error {
-	fd, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// openable is a folder that can be opened now: inside another session not every one can.
+func openable() (string, error) {
+	for _, dir := range []string{"/", "/usr", os.TempDir(), "."} {
+		if tryOpen(dir) == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("there is no folder to try it on: none of /, /usr, the TMPDIR and the current one can be opened")
+}
+
+func tryOpen(dir string) error {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
