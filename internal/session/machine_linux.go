@@ -11,9 +11,11 @@ import (
 type machine struct {
 	proof <-chan outcome[struct{}]            // whether Landlock holds
 	ears  <-chan outcome[*kernelaudit.Reader] // the kernel's word on what it refuses
+
+	signals <-chan outcome[*supervisor] // they are caught
 }
 
-func ask() *machine { return &machine{async(proven), async(kernelaudit.Open)} }
+func ask() *machine { return &machine{async(proven), async(kernelaudit.Open), async(watch)} }
 
 // listen returns what reads the kernel's refusals, or why there is no such thing here. It may be called once.
 func (m *machine) listen() (*kernelaudit.Reader, error) {

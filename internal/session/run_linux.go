@@ -50,10 +50,9 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		return Result{}, err
 	}
 	defer r.denials.close()
-	r.sup = watch()
+	r.sup = (<-s.machine.signals).value
 	ended, err := r.start()
 	if err != nil {
-		r.sup.stopForwarding()
 		r.endOthers()
 		r.denials.drain()
 		r.denials.summary(&r.result)
@@ -135,11 +134,10 @@ func (r *run) command() (*command, error) {
 	if m.plan, err = landlock.NewPlan(c, r.abi); err != nil {
 		return nil, err
 	}
-	// Here, and not on the thread that it is for: this runs beside what waits for the kernel.
-	if err = m.plan.Prepare(); err != nil {
-		return nil, err
-	}
-	if m.filters, err = seccomp.Filters(c, r.abi); err != nil {
+	ready := async(func() (struct{}, error) { return struct{}{}, m.plan.Prepare() })
+	m.filters, err = seccomp.Filters(c, r.abi)
+	if err := errors.Join(err, (<-ready).err); err != nil {
+		m.plan.Close()
 		return nil, err
 	}
 	for _, l := range c.Layers {
@@ -239,7 +237,7 @@ func (r *run) startClock() *time.Timer {
 }
 
 func (r *run) end(e ending) {
-	r.sup.stopForwarding()
+	r.sup.quiet()
 	if r.cfg.Linger {
 		r.cfg.notice("the private TMPDIR %s stays: what still runs may use it", r.cfg.Policy.TmpDir)
 	} else {
