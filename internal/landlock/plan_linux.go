@@ -79,9 +79,10 @@ func (p *Plan) files(l *policy.Layer) Ruleset {
 	rs := p.base(l.Authority)
 	if restricts(l, policy.FS) {
 		rs = Ruleset{Authority: l.Authority, FS: handled(p.ABI)}
-		for _, r := range treeOf(l).order {
+		t := treeOf(l)
+		for _, r := range t.order {
 			access := rights(r.FS.Caps) & rs.FS
-			if access == 0 || own(r.FS.Path) {
+			if access == 0 || own(r.FS.Path) || t.implied(r) {
 				continue
 			}
 			if !r.FS.Dir && !r.FS.Missing {

@@ -45,6 +45,13 @@ func (t *tree) around(p string) *policy.Rule {
 	return nil
 }
 
+// implied says that the rule of the folder around a rule's path gives all that it gives: a grant of its own would only
+// cost time.
+func (t *tree) implied(r *policy.Rule) bool {
+	up := t.around(r.FS.Path)
+	return up != nil && up.FS.Dir && !own(up.FS.Path) && r.FS.Caps&^up.FS.Caps == 0
+}
+
 // deciding is the rule that holds at p.
 func (t *tree) deciding(p string) *policy.Rule {
 	if r := t.at[p]; r != nil {
