@@ -107,7 +107,7 @@ func (t *tree) pattern(r *policy.Rule) word {
 // that counts says no to are left out; of the others one that somebody wrote is named rather than a built-in one, and the last of those.
 func (t *tree) writable(p string, counts func(*policy.Rule) bool) (found *policy.Rule) {
 	consider := func(r *policy.Rule) {
-		if r.FS.Caps&policy.Write != 0 && counts(r) && (found == nil || found.Builtin()) {
+		if r.FS.Caps&policy.Write != 0 && (found == nil || found.Builtin()) && counts(r) {
 			found = r
 		}
 	}

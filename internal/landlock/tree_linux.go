@@ -18,6 +18,10 @@ type tree struct {
 	layer *policy.Layer
 	at    map[string]*policy.Rule
 	order []*policy.Rule // those that count, in rule order
+
+	// What reaching last found, and for which path: most patterns of protect ask about the same one.
+	reached []*policy.Rule
+	from    string
 }
 
 func treeOf(l *policy.Layer) *tree {
@@ -60,9 +64,12 @@ func (t *tree) deciding(p string) *policy.Rule {
 	return t.around(p)
 }
 
-// reaching are the rules that hold at p or somewhere beneath it.
+// reaching are the rules that hold at p or somewhere beneath it. The caller mustn't change the slice.
 func (t *tree) reaching(p string) []*policy.Rule {
-	var out []*policy.Rule
+	if t.from == p {
+		return t.reached
+	}
+	out := make([]*policy.Rule, 0, len(t.order)+1)
 	if r := t.deciding(p); r != nil {
 		out = append(out, r)
 	}
@@ -71,6 +78,7 @@ func (t *tree) reaching(p string) []*policy.Rule {
 			out = append(out, r)
 		}
 	}
+	t.from, t.reached = p, out
 	return out
 }
 
