@@ -113,7 +113,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	if f.dryRun {
 		return a.dryRun(f)
 	}
-	s, err := session.Begin()
+	s, err := session.Begin(f.report == "never" && f.events == "")
 	if err != nil {
 		return err
 	}

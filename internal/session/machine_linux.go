@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/toolguard/toolguard/internal/kernelaudit"
@@ -15,7 +16,15 @@ type machine struct {
 	signals <-chan outcome[*supervisor] // they are caught
 }
 
-func ask() *machine { return &machine{async(proven), async(kernelaudit.Open), async(watch)} }
+func ask(deaf bool) *machine {
+	open := kernelaudit.Open
+	if deaf {
+		open = func() (*kernelaudit.Reader, error) { return nil, errDeaf }
+	}
+	return &machine{async(proven), async(open), async(watch)}
+}
+
+var errDeaf = errors.New("nobody asked for them")
 
 // listen returns what reads the kernel's refusals, or why there is no such thing here. It may be called once.
 func (m *machine) listen() (*kernelaudit.Reader, error) {
