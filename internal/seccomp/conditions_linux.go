@@ -1,44 +1,44 @@
 package seccomp
 
-import lib "github.com/elastic/go-seccomp-bpf"
+// operation says what a condition asks of an argument.
+type operation int
+
+const (
+	equal    operation = iota + 1 // all 64 bits are the value
+	notEqual                      // some of the 64 bits differs
+	someBit                       // at least one bit of the value is set
+	noneSet                       // no bit of the value is set
+	lowEqual                      // the low 32 bits are the value, whatever the high ones are
+)
+
+// condition is something that one argument of a call must be.
+type condition struct {
+	arg   uint32
+	op    operation
+	value uint64
+}
 
 // all is a set of conditions that must all hold for a call to be refused.
-type all []lib.Condition
+type all []condition
 
 // is holds when the whole 64-bit argument is v.
-func is(arg uint32, v uint64) lib.Condition {
-	return lib.Condition{Argument: arg, Operation: lib.Equal, Value: v}
-}
+func is(arg uint32, v uint64) condition { return condition{arg, equal, v} }
 
 // not holds when any of the argument's 64 bits differs from v.
-func not(arg uint32, v uint64) lib.Condition {
-	return lib.Condition{Argument: arg, Operation: lib.NotEqual, Value: v}
-}
+func not(arg uint32, v uint64) condition { return condition{arg, notEqual, v} }
 
 // anyBit holds when at least one bit of mask is set.
-func anyBit(arg uint32, mask uint64) lib.Condition {
-	return lib.Condition{Argument: arg, Operation: lib.BitsSet, Value: mask}
-}
+func anyBit(arg uint32, mask uint64) condition { return condition{arg, someBit, mask} }
 
 // noBit holds when no bit of mask is set.
-func noBit(arg uint32, mask uint64) lib.Condition {
-	return lib.Condition{Argument: arg, Operation: lib.BitsNotSet, Value: mask}
-}
+func noBit(arg uint32, mask uint64) condition { return condition{arg, noneSet, mask} }
 
 // low32 holds when the low 32 bits of the argument are v, whatever the high ones are: the kernel cuts them off.
-func low32(arg uint32, v uint32) all {
-	a := all{noBit(arg, uint64(^v))}
-	for bit := uint64(1); bit < 1<<32; bit <<= 1 {
-		if uint64(v)&bit != 0 {
-			a = append(a, anyBit(arg, bit))
-		}
-	}
-	return a
-}
+func low32(arg uint32, v uint32) all { return all{{arg, lowEqual, uint64(v)}} }
 
 // noneOf holds when the argument is none of the values.
 func noneOf(arg uint32, values ...uint64) all {
-	var a all
+	a := make(all, 0, 8)
 	for _, v := range values {
 		a = append(a, not(arg, v))
 	}
@@ -47,7 +47,7 @@ func noneOf(arg uint32, values ...uint64) all {
 
 // and joins sets of conditions.
 func and(sets ...all) all {
-	var a all
+	a := make(all, 0, 8)
 	for _, s := range sets {
 		a = append(a, s...)
 	}
@@ -57,23 +57,25 @@ func and(sets ...all) all {
 // holds evaluates the conditions as the assembled program does.
 func (a all) holds(args *[6]uint64) bool {
 	for _, c := range a {
-		if !holds(c, args[c.Argument]) {
+		if !c.holds(args[c.arg]) {
 			return false
 		}
 	}
 	return true
 }
 
-func holds(c lib.Condition, v uint64) bool {
-	switch c.Operation {
-	case lib.Equal:
-		return v == c.Value
-	case lib.NotEqual:
-		return v != c.Value
-	case lib.BitsSet:
-		return v&c.Value != 0
-	case lib.BitsNotSet:
-		return v&c.Value == 0
+func (c condition) holds(v uint64) bool {
+	switch c.op {
+	case equal:
+		return v == c.value
+	case notEqual:
+		return v != c.value
+	case someBit:
+		return v&c.value != 0
+	case noneSet:
+		return v&c.value == 0
+	case lowEqual:
+		return uint32(v) == uint32(c.value)
 	}
-	return true // an operation that this package doesn't use: say that the rule is the one
+	return true // no such operation: say that the rule is the one
 }

@@ -55,30 +55,48 @@ var strict = []group{
 	}},
 }
 
-// fixed can't be named in a policy's syscalls.allow; the value says why or what to use instead.
-var fixed = map[string]string{
-	"clone":        "use namespaces = true for new namespaces",
-	"clone3":       "its flags can't be seen by a filter; programs fall back to clone",
-	"unshare":      "use namespaces = true for new namespaces",
-	"setns":        "use namespaces = true for namespaces",
-	"ioctl":        "only TIOCSTI and TIOCLINUX are refused, and they always are",
-	"socket":       "what is refused follows from the net and fs rules",
-	"socketpair":   "what is refused follows from the fs rules",
-	"listen":       "grant it with a net rule with listen = true",
-	"sendto":       "what is refused follows from the net rules",
-	"sendmsg":      "what is refused follows from the net rules",
-	"sendmmsg":     "what is refused follows from the net rules",
-	"memfd_create": "it is refused only where execution is restricted; use MFD_NOEXEC_SEAL",
-	"prlimit64":    "only limits of other processes are refused, and they always are",
-	"open":         "what is refused follows from the fs rules",
-	"openat":       "what is refused follows from the fs rules",
-	"openat2":      "what is refused follows from the fs rules",
-	"truncate":     "what is refused follows from the fs rules",
-	"memfd_secret": "it is refused only where execution is restricted and under strict",
+// fixed can't be named in a policy's syscalls.allow; why says so, or what to use instead.
+var fixed = [...]struct{ name, why string }{
+	{"clone", "use namespaces = true for new namespaces"},
+	{"clone3", "its flags can't be seen by a filter; programs fall back to clone"},
+	{"unshare", "use namespaces = true for new namespaces"},
+	{"setns", "use namespaces = true for namespaces"},
+	{"ioctl", "only TIOCSTI and TIOCLINUX are refused, and they always are"},
+	{"socket", "what is refused follows from the net and fs rules"},
+	{"socketpair", "what is refused follows from the fs rules"},
+	{"listen", "grant it with a net rule with listen = true"},
+	{"sendto", "what is refused follows from the net rules"},
+	{"sendmsg", "what is refused follows from the net rules"},
+	{"sendmmsg", "what is refused follows from the net rules"},
+	{"memfd_create", "it is refused only where execution is restricted; use MFD_NOEXEC_SEAL"},
+	{"prlimit64", "only limits of other processes are refused, and they always are"},
+	{"open", "what is refused follows from the fs rules"},
+	{"openat", "what is refused follows from the fs rules"},
+	{"openat2", "what is refused follows from the fs rules"},
+	{"truncate", "what is refused follows from the fs rules"},
+	{"memfd_secret", "it is refused only where execution is restricted and under strict"},
+	{"mount", noMounts},
+	{"umount", noMounts},
+	{"umount2", noMounts},
+	{"move_mount", noMounts},
+	{"fsopen", noMounts},
+	{"fsconfig", noMounts},
+	{"fsmount", noMounts},
+	{"fspick", noMounts},
+	{"open_tree", noMounts},
+	{"open_tree_attr", noMounts},
+	{"mount_setattr", noMounts},
+	{"pivot_root", noMounts},
+}
 
-	"mount": noMounts, "umount": noMounts, "umount2": noMounts, "move_mount": noMounts, "fsopen": noMounts,
-	"fsconfig": noMounts, "fsmount": noMounts, "fspick": noMounts, "open_tree": noMounts, "open_tree_attr": noMounts,
-	"mount_setattr": noMounts, "pivot_root": noMounts,
+// whyFixed is why a policy can't allow a call by name, "" when it can.
+func whyFixed(name string) string {
+	for i := range fixed {
+		if fixed[i].name == name {
+			return fixed[i].why
+		}
+	}
+	return ""
 }
 
 const noMounts = "no session may change mounts"

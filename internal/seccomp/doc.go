@@ -25,13 +25,19 @@
 //
 // # Threats
 //
-// Conditions on arguments are assembled by go-seccomp-bpf, which doesn't load the system call's number again after it
-// has looked at arguments: a second comparison in the same program would compare an argument that the caller
-// chooses. So such a filter holds exactly one system call, and several filters are stacked; the kernel takes the most
-// restrictive answer. The library's default action also lets foreign architectures through, so the first filter kills
-// them. That one is this package's own: a decision tree over the numbers, which the kernel evaluates once for every number
-// when it's loaded (seccomp_cache_prepare_bitmap, Linux 5.11), so that a call that it allows costs nothing later. A
-// test runs the assembled programs over every number and hostile arguments and compares with a plain model.
+// All that is refused with a record is one program, and what is refused without one is a second, loaded last: each filter
+// costs a compilation when it's loaded and a run for every call. A program first kills foreign ABIs (the second leaves
+// them to the first), then searches for the number as in a decision tree, and its leaves are returns or jumps to the
+// block of a call that depends on arguments. Once an argument is in the accumulator, comparing it as if it were
+// the number would be a hole: the caller chooses it. So the blocks come after the whole search, nothing jumps back, each
+// word is loaded right before it's compared, and every way through a block ends in a return. A test follows all ways through
+// the programs and holds this. The kernel evaluates the tree once for every number when it's loaded
+// (seccomp_cache_prepare_bitmap, Linux 5.11), so that a call that is allowed by its number costs nothing later.
+//
+// The assembler is this package's own, and the numbers of the calls are a table that is generated from go-seccomp-bpf's:
+// that library isn't in the program, since making its maps costs every start more than all filters do. The tests hold the
+// table to be the library's, run the assembled programs over every number and hostile arguments, and compare with a
+// plain model and with what the library assembles, one conditional call in a filter (in its programs several aren't safe).
 //
 // The kernel uses only the low 32 bits of int arguments (the command of ioctl, the flags of clone). A rule that denies a value
 // looks at these alone; a rule that allows values compares all 64, which can only deny more.

@@ -12,11 +12,11 @@ import (
 // them; args may be nil, which is all that a seccomp record tells, and then the answer for a call with conditions is
 // general. ok is false for a call that these filters don't refuse.
 func Explain(c *policy.Compiled, abi int, archID uint32, nr int, args *[6]uint64) (cause Cause, ok bool) {
-	info, err := native()
+	m, err := native()
 	if err != nil {
 		return Cause{}, false
 	}
-	if archID != uint32(info.ID) {
+	if archID != m.auditArch() {
 		return killed(fmt.Sprintf("always on: no foreign architecture (%#x)", archID)), true
 	}
 	if nr > newest && nr&x32Bit != 0 {

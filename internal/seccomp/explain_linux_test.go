@@ -9,15 +9,18 @@ import (
 )
 
 func TestExplain(t *testing.T) {
-	info, err := native()
+	m, err := native()
 	if err != nil {
 		t.Skip(err)
 	}
-	nr := func(name string) int { return info.SyscallNames[name] }
+	nr := func(name string) int {
+		nr, _ := m.number(name)
+		return nr
+	}
 	at := policy.Place{File: "p.toml", Line: 3, Col: 1}
 	closed := compile(t, denies(policy.FS, policy.Net))
 	named := compile(t, policy.SourceLayer{Syscalls: policy.Syscalls{Deny: []string{"kcmp"}, Place: at}})
-	arch := uint32(info.ID)
+	arch := m.auditArch()
 	for _, c := range []struct {
 		what string
 		c    *policy.Compiled

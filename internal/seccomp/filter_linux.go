@@ -5,9 +5,6 @@ import (
 	"runtime"
 	"slices"
 
-	lib "github.com/elastic/go-seccomp-bpf"
-	"github.com/elastic/go-seccomp-bpf/arch"
-	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -26,7 +23,7 @@ func Filters(c *policy.Compiled, abi int) ([]Filter, error) {
 	if err := Validate(c); err != nil {
 		return nil, err
 	}
-	info, err := native()
+	m, err := native()
 	if err != nil {
 		return nil, err
 	}
@@ -34,72 +31,43 @@ func Filters(c *policy.Compiled, abi int) ([]Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	var numbers [newest + 1]unix.Errno
-	filters := make([]Filter, 1, 16)
-	for _, r := range rules {
-		nr, ok := info.SyscallNames[r.name]
-		switch {
-		case !ok: // not a call of this architecture
-		case r.when == nil:
-			numbers[nr] = r.errno
-		default:
-			f, err := byArguments(r)
-			if err != nil {
-				return nil, err
-			}
-			filters = append(filters, f)
+	var known [newest + 1]leaf
+	for i := range known {
+		known[i] = allowed
+	}
+	for i := range rules {
+		if nr, ok := m.number(rules[i].name); ok { // or it's no call of this architecture
+			known[nr] = rules[i].leaf()
 		}
 	}
-	filters[0] = byNumber(info, &numbers, newerAllowed(c))
-	silent, err := routine(rules)
-	return append(filters, silent), err
+	loud, err := assemble(m.auditArch(), unix.SECCOMP_RET_KILL_PROCESS, spans(&known, beyond(newerAllowed(c))))
+	if err != nil {
+		return nil, err
+	}
+	silent, err := routine(m, rules)
+	if err != nil {
+		return nil, err
+	}
+	return []Filter{{Program: loud}, {Program: silent, Silent: true}}, nil
 }
 
-// native is the table of this machine's architecture.
-func native() (*arch.Info, error) {
+// native is the machine that this program runs on.
+func native() (machine, error) {
 	switch runtime.GOARCH {
 	case "amd64":
-		return arch.X86_64, nil
+		return amd64, nil
 	case "arm64":
-		return arch.AARCH64, nil
+		return arm64, nil
 	}
-	return nil, fmt.Errorf("no system call filters for the architecture %s: it takes amd64 or arm64", runtime.GOARCH)
+	return 0, fmt.Errorf("no system call filters for the architecture %s: it takes amd64 or arm64", runtime.GOARCH)
 }
 
-func action(e unix.Errno) lib.Action { return lib.ActionErrno | lib.Action(e) }
-
-// byArguments makes the filter of one call that is refused for some arguments: alone in its program, since the library's
-// assembler can't do more safely (see the package comment).
-func byArguments(r refusal) (Filter, error) {
-	g := lib.SyscallGroup{Action: action(r.errno)}
-	for _, set := range r.when {
-		g.NamesWithCondtions = append(g.NamesWithCondtions,
-			lib.NameWithConditions{Name: r.name, Conditions: lib.ArgumentConditions(set)})
+// leaf is what a filter answers to the refused call.
+func (r *refusal) leaf() leaf {
+	if r.when == nil {
+		return leaf{action: refuse32(r.errno)}
 	}
-	return assemble(g)
-}
-
-// assemble makes a filter that allows what none of the groups refuses. Only the last group may have conditions.
-func assemble(groups ...lib.SyscallGroup) (Filter, error) {
-	p := lib.Policy{DefaultAction: lib.ActionAllow, Syscalls: groups}
-	instructions, err := p.Assemble()
-	if err != nil {
-		return Filter{}, fmt.Errorf("assemble a system call filter: %w", err)
-	}
-	return pack(instructions)
-}
-
-// pack encodes instructions for the kernel.
-func pack(instructions []bpf.Instruction) (Filter, error) {
-	raw, err := bpf.Assemble(instructions)
-	if err != nil {
-		return Filter{}, fmt.Errorf("assemble a system call filter: %w", err)
-	}
-	f := Filter{Program: make([]unix.SockFilter, len(raw))}
-	for i, r := range raw {
-		f.Program[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
-	}
-	return f, nil
+	return leaf{rule: r}
 }
 
 // newerAllowed are the numbers beyond the tables that pass: the harmless ones and what the policy allows, without what it

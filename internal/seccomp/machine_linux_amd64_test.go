@@ -12,8 +12,6 @@ type data struct {
 	arch uint32
 	ip   uint64
 	args [6]uint64
-
-	looked bool // whether a filter has looked at an argument
 }
 
 // word is the 32-bit word at an offset, on a little-endian machine.
@@ -28,7 +26,6 @@ func (d *data) word(off uint32) uint32 {
 	case off == 12:
 		return uint32(d.ip >> 32)
 	case off < 64 && off%4 == 0:
-		d.looked = true
 		arg := d.args[(off-16)/8]
 		if off%8 == 4 {
 			arg >>= 32

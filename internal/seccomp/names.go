@@ -1,8 +1,42 @@
 package seccomp
 
-import "github.com/elastic/go-seccomp-bpf/arch"
+import (
+	"slices"
+	"strings"
+)
 
-// newer are the calls since Linux 6.15, which the library's tables end with; the numbers are the same on every
+//go:generate go test -count=1 -run ^TestTables$ . -update
+
+// The values of AUDIT_ARCH_.
+const (
+	archX8664   = 0xc000003e
+	archAARCH64 = 0xc00000b7
+	archI386    = 0x40000003
+	archARM     = 0x40000028
+)
+
+// machine is an architecture that filters are made for: a column of the table.
+type machine int
+
+const (
+	amd64 machine = iota
+	arm64
+	machines
+)
+
+// named is a system call with its number on each machine, -1 where there is none.
+type named struct {
+	name string
+	nr   [machines]int16
+}
+
+// numbered is a system call of an architecture that no filter is made for: it's only told by name.
+type numbered struct {
+	nr   int32
+	name string
+}
+
+// newer are the calls since Linux 6.15, which the tables end with; the numbers are the same on every
 // architecture. harmless ones pass; the others are answered with ENOSYS like all that is newer still. file_setattr changes
 // a file's attributes by path, unseen by Landlock; listns looks beyond the session.
 var newer = []struct {
@@ -16,30 +50,55 @@ var newer = []struct {
 	{"rseq_slice_yield", 471, true}, // 7.0
 }
 
-// newest is the highest number in the library's tables: open_tree_attr (Linux 6.15).
+// newest is the highest number in the tables: open_tree_attr (Linux 6.15).
 const newest = 467
 
-// byArch is the table for an AUDIT_ARCH_ value, nil for an unknown one.
-func byArch(id uint32) *arch.Info {
-	for _, a := range []*arch.Info{arch.X86_64, arch.AARCH64, arch.I386, arch.ARM} {
-		if uint32(a.ID) == id {
-			return a
-		}
+// find is the place of a call in the table, or nil.
+func find(name string) *named {
+	i, ok := slices.BinarySearchFunc(calls[:], name, func(c named, name string) int { return strings.Compare(c.name, name) })
+	if !ok {
+		return nil
 	}
-	return nil
+	return &calls[i]
+}
+
+// number is what the machine calls a system call by.
+func (m machine) number(name string) (nr int, ok bool) {
+	c := find(name)
+	if c == nil || c.nr[m] < 0 {
+		return 0, false
+	}
+	return int(c.nr[m]), true
+}
+
+// auditArch is the AUDIT_ARCH_ value of a machine.
+func (m machine) auditArch() uint32 {
+	if m == arm64 {
+		return archAARCH64
+	}
+	return archX8664
 }
 
 // Name is the name of a system call as the audit records give it: arch is an AUDIT_ARCH_ value, and a number with the x32
 // bit names the x32 call. "" when it isn't known.
 func Name(archID uint32, nr int) string {
-	a := byArch(archID)
-	if a == nil {
+	name := ""
+	switch archID {
+	case archX8664:
+		if nr&x32Bit != 0 && nr > 0 {
+			return foreign(callsX32[:], nr&^x32Bit)
+		}
+		name = amd64.name(nr)
+	case archAARCH64:
+		name = arm64.name(nr)
+	case archI386:
+		name = foreign(callsI386[:], nr)
+	case archARM:
+		name = foreign(callsARM[:], nr)
+	default:
 		return ""
 	}
-	if a == arch.X86_64 && nr&x32Bit != 0 && nr > 0 {
-		return arch.X32.SyscallNumbers[nr&^x32Bit]
-	}
-	if name := a.SyscallNumbers[nr]; name != "" {
+	if name != "" {
 		return name
 	}
 	for _, n := range newer {
@@ -50,19 +109,29 @@ func Name(archID uint32, nr int) string {
 	return ""
 }
 
+// name looks through the whole table: names are only asked for when a call has been refused.
+func (m machine) name(nr int) string {
+	for i := range calls {
+		if nr >= 0 && int(calls[i].nr[m]) == nr {
+			return calls[i].name
+		}
+	}
+	return ""
+}
+
+func foreign(table []numbered, nr int) string {
+	i, ok := slices.BinarySearchFunc(table, nr, func(c numbered, nr int) int { return int(c.nr) - nr })
+	if !ok {
+		return ""
+	}
+	return table[i].name
+}
+
 // x32Bit marks the numbers of the x32 ABI, which shares x86_64's architecture value (__X32_SYSCALL_BIT).
 const x32Bit = 0x40000000
 
 // known tells whether any supported architecture has the call, so that one policy serves them all.
-func known(name string) bool {
-	if _, ok := arch.X86_64.SyscallNames[name]; ok {
-		return true
-	}
-	if _, ok := arch.AARCH64.SyscallNames[name]; ok {
-		return true
-	}
-	return isNewer(name) >= 0
-}
+func known(name string) bool { return find(name) != nil || isNewer(name) >= 0 }
 
 func isNewer(name string) int {
 	for _, n := range newer {

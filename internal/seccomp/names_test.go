@@ -66,8 +66,8 @@ func TestListsAreKnown(t *testing.T) {
 			}
 		}
 	}
-	for name := range fixed {
-		check(name)
+	for _, f := range fixed {
+		check(f.name)
 	}
 	for _, name := range needed {
 		check(name)

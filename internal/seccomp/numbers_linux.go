@@ -1,92 +1,121 @@
 package seccomp
 
 import (
-	lib "github.com/elastic/go-seccomp-bpf"
-	"github.com/elastic/go-seccomp-bpf/arch"
+	"fmt"
+
 	"golang.org/x/sys/unix"
 )
 
-// Offsets in struct seccomp_data.
-const (
-	offNumber = 0
-	offArch   = 4
-)
+// leaf is the answer to a number: an action of the kernel's, or what a call's arguments decide.
+type leaf struct {
+	action uint32
+	rule   *refusal // nil: the action it is
+}
+
+var allowed = leaf{action: unix.SECCOMP_RET_ALLOW}
 
 // span is a run of numbers with one answer, up to where the next span begins.
 type span struct {
-	from   uint32
-	answer lib.Action
+	from uint32
+	leaf
 }
 
-// byNumber is the first filter: it kills what speaks a foreign ABI, and answers for calls by their number alone. pass
-// are the numbers beyond the tables that aren't answered with ENOSYS.
-func byNumber(info *arch.Info, refused *[newest + 1]unix.Errno, pass []int) Filter {
-	prog := make([]unix.SockFilter, 0, 256)
-	prog = append(prog,
-		unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offArch},
-		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(info.ID), Jt: 1},
-		answerWith(lib.ActionKillProcess),
-		unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offNumber})
-	return Filter{Program: decide(prog, spans(refused, pass))}
-}
-
-func answerWith(a lib.Action) unix.SockFilter {
-	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: uint32(a)}
-}
-
-// spans covers all 32-bit numbers. Those with the x32 bit are killed; -1, which is how a tracer skips a call, has it
-// but is no call of any ABI.
-func spans(refused *[newest + 1]unix.Errno, pass []int) []span {
-	s := make([]span, 1, 128)
-	s[0].answer = lib.ActionAllow
-	put := func(from uint32, a lib.Action) {
-		last := &s[len(s)-1]
-		switch {
-		case last.answer == a:
-		case last.from == from:
-			last.answer = a
-		default:
-			s = append(s, span{from, a})
-		}
+// spans covers all 32-bit numbers with what a filter says to those in the tables; one that isn't filled in is allowed.
+// rest says what it answers to the others, from newest+1 on.
+func spans(known *[newest + 1]leaf, rest []span) []span {
+	s := make([]span, 1, 160)
+	s[0].leaf = known[0]
+	for nr, l := range known {
+		s = put(s, uint32(nr), l)
 	}
-	one := func(nr uint32, a, others lib.Action) {
-		put(nr, a)
-		put(nr+1, others)
+	for _, r := range rest {
+		s = put(s, r.from, r.leaf)
 	}
-	for nr, errno := range refused {
-		if errno != 0 {
-			one(uint32(nr), action(errno), lib.ActionAllow)
-		}
-	}
-	unknown := action(unix.ENOSYS)
-	put(newest+1, unknown)
-	for _, nr := range pass {
-		one(uint32(nr), lib.ActionAllow, unknown)
-	}
-	put(x32Bit, lib.ActionKillProcess)
-	put(2*x32Bit, unknown)
-	put(3*x32Bit, lib.ActionKillProcess)
-	put(^uint32(0), unknown)
 	return s
 }
 
-// decide appends a binary search for the span of the number in the accumulator: for n spans at most 2n-1 instructions
+// put begins a span, if its answer is another than the one before has.
+func put(s []span, from uint32, l leaf) []span {
+	switch last := &s[len(s)-1]; {
+	case last.leaf == l:
+	case last.from == from:
+		last.leaf = l
+	default:
+		s = append(s, span{from, l})
+	}
+	return s
+}
+
+// beyond is what the first filter answers to numbers beyond the tables: ENOSYS but for those in pass. Those with the
+// x32 bit are killed; -1, which is how a tracer skips a call, has it but is no call of any ABI.
+func beyond(pass []int) []span {
+	unknown := leaf{action: refuse32(unix.ENOSYS)}
+	kill := leaf{action: unix.SECCOMP_RET_KILL_PROCESS}
+	s := []span{{newest + 1, unknown}}
+	for _, nr := range pass {
+		s = append(s, span{uint32(nr), allowed}, span{uint32(nr) + 1, unknown})
+	}
+	return append(s, span{x32Bit, kill}, span{2 * x32Bit, unknown}, span{3 * x32Bit, kill}, span{^uint32(0), unknown})
+}
+
+// assembler makes one program.
+type assembler struct {
+	prog    []unix.SockFilter
+	waiting []toBlock
+}
+
+// toBlock is a leaf of the search that jumps to a block, once it's known where that is.
+type toBlock struct {
+	at   int
+	rule *refusal
+}
+
+// assemble makes a program that answers a foreign architecture with an action and decides the other calls by spans. The
+// blocks for arguments come after the whole search, so nothing that looks at the number can follow them.
+func assemble(arch, foreign uint32, s []span) ([]unix.SockFilter, error) {
+	native := jump(unix.BPF_JEQ, arch)
+	native.Jt = 1
+	a := assembler{prog: make([]unix.SockFilter, 0, 512), waiting: make([]toBlock, 0, 16)}
+	a.prog = append(a.prog, load32(offArch), native, ret(foreign), load32(offNumber))
+	a.search(s)
+	for _, w := range a.waiting {
+		a.prog[w.at].K = uint32(len(a.prog) - w.at - 1)
+		var err error
+		if a.prog, err = decideArguments(a.prog, w.rule.when, w.rule.errno); err != nil {
+			return nil, fmt.Errorf("assemble the conditions for the system call %s: %w", w.rule.name, err)
+		}
+	}
+	return a.prog, nil
+}
+
+// search appends a binary search for the span of the number in the accumulator: for n spans at most 2n-1 instructions
 // when every jump is short.
-func decide(prog []unix.SockFilter, s []span) []unix.SockFilter {
+func (a *assembler) search(s []span) {
 	if len(s) == 1 {
-		return append(prog, answerWith(s[0].answer))
+		a.leaf(s[0].leaf)
+		return
 	}
 	mid := len(s) / 2
+	at := len(a.prog)
+	a.prog = append(a.prog, jump(unix.BPF_JGE, s[mid].from))
 	if below := 2*mid - 1; below <= 255 {
-		prog = append(prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: s[mid].from, Jt: uint8(below)})
-		return decide(decide(prog, s[:mid]), s[mid:])
+		a.prog[at].Jt = uint8(below)
+		a.search(s[:mid])
+	} else {
+		// A conditional jump is too short to get over the lower half.
+		a.prog[at].Jf = 1
+		a.prog = append(a.prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JA})
+		a.search(s[:mid])
+		a.prog[at+1].K = uint32(len(a.prog) - at - 2)
 	}
-	// A conditional jump is too short to get over the lower half.
-	at := len(prog)
-	prog = append(prog,
-		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: s[mid].from, Jf: 1},
-		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JA})
-	prog = decide(prog, s[:mid])
-	prog[at+1].K = uint32(len(prog) - at - 2)
-	return decide(prog, s[mid:])
+	a.search(s[mid:])
+}
+
+func (a *assembler) leaf(l leaf) {
+	if l.rule == nil {
+		a.prog = append(a.prog, ret(l.action))
+		return
+	}
+	a.waiting = append(a.waiting, toBlock{len(a.prog), l.rule})
+	a.prog = append(a.prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JA})
 }

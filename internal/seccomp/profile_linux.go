@@ -43,7 +43,7 @@ func appendListed(out []denied, s policy.Syscalls) []denied {
 	for _, set := range profile(s.Profile) {
 		for i := range set {
 			for _, name := range set[i].names {
-				if fixed[name] != "" || !slices.Contains(s.Allow, name) {
+				if !slices.Contains(s.Allow, name) || whyFixed(name) != "" {
 					out = append(out, denied{name, &set[i], policy.Place{}})
 				}
 			}

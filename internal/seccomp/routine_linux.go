@@ -1,9 +1,6 @@
 package seccomp
 
-import (
-	lib "github.com/elastic/go-seccomp-bpf"
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // routine makes the filter that keeps out of the record what nearly every program does and takes no for an answer: records of
 // it would bury those that tell something. It refuses nothing that the other filters don't refuse. The kernel
@@ -13,24 +10,22 @@ import (
 // It's clone3, and openat2 where it's hidden, which the C library replaces by an older call; and the very socket that the
 // C library makes to ask nscd(8) for a user's name: unix, stream, close-on-exec, non-blocking. A program that makes
 // another socket of exactly that kind is refused without a record too.
-func routine(rules []refusal) (Filter, error) {
-	var groups []lib.SyscallGroup
-	var socket *lib.SyscallGroup
-	for _, r := range rules {
+func routine(m machine, rules []refusal) ([]unix.SockFilter, error) {
+	var known [newest + 1]leaf
+	for i := range known {
+		known[i] = allowed
+	}
+	for i := range rules {
+		r := &rules[i]
+		nr, ok := m.number(r.name)
 		switch {
+		case !ok:
 		case r.when == nil && (r.name == "clone3" || r.name == "openat2"):
-			groups = append(groups, lib.SyscallGroup{Names: []string{r.name}, Action: action(r.errno)})
+			known[nr] = r.leaf()
 		case r.name == "socket" && r.quiet:
 			nscd := all{is(0, unix.AF_UNIX), is(1, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK), is(2, 0)}
-			socket = &lib.SyscallGroup{Action: action(r.errno), NamesWithCondtions: []lib.NameWithConditions{
-				{Name: r.name, Conditions: lib.ArgumentConditions(nscd)},
-			}}
+			known[nr] = leaf{rule: &refusal{name: r.name, errno: r.errno, when: []all{nscd}}}
 		}
 	}
-	if socket != nil {
-		groups = append(groups, *socket) // the one with conditions is the last
-	}
-	f, err := assemble(groups...)
-	f.Silent = true
-	return f, err
+	return assemble(m.auditArch(), unix.SECCOMP_RET_ALLOW, spans(&known, []span{{newest + 1, allowed}}))
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/elastic/go-seccomp-bpf/arch"
-
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -30,8 +28,8 @@ func validate(s policy.Syscalls) (errs policy.Errors) {
 		switch {
 		case !known(name):
 			add(nearest(name), "unknown system call %q", name)
-		case fixed[name] != "":
-			add(fixed[name], "the system call %q can't be allowed by name", name)
+		case whyFixed(name) != "":
+			add(whyFixed(name), "the system call %q can't be allowed by name", name)
 		case slices.Contains(s.Deny, name):
 			add("", "the system call %q is both allowed and denied", name)
 		}
@@ -50,7 +48,11 @@ func validate(s policy.Syscalls) (errs policy.Errors) {
 // nearest is a hint with the known name that is the fewest edits away, if it's near at all.
 func nearest(name string) string {
 	best, at := "", 3
-	for candidate := range arch.X86_64.SyscallNames {
+	for _, c := range calls {
+		if c.nr[amd64] < 0 {
+			continue
+		}
+		candidate := c.name
 		if d := distance(name, candidate); d < at || d == at && candidate < best {
 			best, at = candidate, d
 		}

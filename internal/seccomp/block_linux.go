@@ -1,0 +1,120 @@
+package seccomp
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Offsets in struct seccomp_data; each argument is two words, the low one first on the machines that are supported.
+const (
+	offNumber = 0
+	offArch   = 4
+	offArgs   = 16
+)
+
+func load32(offset uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
+}
+
+func jump(test uint16, k uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | test, K: k}
+}
+
+func ret(action uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
+}
+
+func refuse32(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
+
+// block is the part of a program that decides on one call by its arguments. It's entered with anything in the
+// accumulator, loads every word before it looks at it, and every way through it ends in a return.
+type block struct {
+	prog  []unix.SockFilter
+	exits []exit // of the set of conditions at hand: to where the next one begins
+}
+
+// exit is a jump that is taken when a condition doesn't hold.
+type exit struct {
+	at     int
+	onTrue bool
+}
+
+// decideArguments appends the block of a call that is refused when one of the sets holds, and else allowed.
+func decideArguments(prog []unix.SockFilter, when []all, errno unix.Errno) ([]unix.SockFilter, error) {
+	b := block{prog: prog}
+	for _, set := range when {
+		for _, c := range set {
+			if err := b.condition(c); err != nil {
+				return nil, err
+			}
+		}
+		b.prog = append(b.prog, ret(refuse32(errno)))
+		if err := b.land(); err != nil {
+			return nil, err
+		}
+	}
+	return append(b.prog, ret(unix.SECCOMP_RET_ALLOW)), nil
+}
+
+// condition goes on with the next instruction when c holds, and leaves by an exit when it doesn't.
+func (b *block) condition(c condition) error {
+	if c.arg > 5 {
+		return fmt.Errorf("a condition on argument %d", c.arg)
+	}
+	low := offArgs + 8*c.arg
+	high := low + 4
+	lowValue, highValue := uint32(c.value), uint32(c.value>>32)
+	switch c.op {
+	case lowEqual:
+		b.must(low, unix.BPF_JEQ, lowValue)
+	case equal:
+		b.must(high, unix.BPF_JEQ, highValue)
+		b.must(low, unix.BPF_JEQ, lowValue)
+	case notEqual:
+		b.prog = append(b.prog, load32(high), jump(unix.BPF_JEQ, highValue))
+		b.prog[len(b.prog)-1].Jf = 2 // they differ: over the low word
+		b.mustNot(low, unix.BPF_JEQ, lowValue)
+	case someBit:
+		if highValue != 0 {
+			b.prog = append(b.prog, load32(high), jump(unix.BPF_JSET, highValue))
+			b.prog[len(b.prog)-1].Jt = 2 // one is set: over the low word
+		}
+		b.must(low, unix.BPF_JSET, lowValue)
+	case noneSet:
+		if highValue != 0 {
+			b.mustNot(high, unix.BPF_JSET, highValue)
+		}
+		b.mustNot(low, unix.BPF_JSET, lowValue)
+	default:
+		return fmt.Errorf("a condition with the unknown operation %d", c.op)
+	}
+	return nil
+}
+
+func (b *block) must(word uint32, test uint16, k uint32) { b.check(word, test, k, false) }
+
+func (b *block) mustNot(word uint32, test uint16, k uint32) { b.check(word, test, k, true) }
+
+// check loads a word and leaves when the test of it comes to what onTrue says.
+func (b *block) check(word uint32, test uint16, k uint32, onTrue bool) {
+	b.prog = append(b.prog, load32(word), jump(test, k))
+	b.exits = append(b.exits, exit{len(b.prog) - 1, onTrue})
+}
+
+// land lets the exits lead to what comes next.
+func (b *block) land() error {
+	for _, e := range b.exits {
+		distance := len(b.prog) - e.at - 1
+		if distance > 255 {
+			return fmt.Errorf("%d instructions are too many for one set of conditions", distance)
+		}
+		if e.onTrue {
+			b.prog[e.at].Jt = uint8(distance)
+		} else {
+			b.prog[e.at].Jf = uint8(distance)
+		}
+	}
+	b.exits = b.exits[:0]
+	return nil
+}
