@@ -29,15 +29,19 @@ func dropCapabilities(keep []string) error {
 			continue
 		}
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0)
-		if errors.Is(err, unix.EINVAL) {
+		if err == nil {
+			continue
+		}
+		in, beyond := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(c), 0, 0, 0)
+		if errors.Is(beyond, unix.EINVAL) {
 			return nil // beyond the last capability of this kernel
+		}
+		if beyond == nil && in == 0 {
+			continue // an outer session has dropped it
 		}
 		// Without CAP_SETPCAP the bounding set stays, and doesn't matter: with no_new_privs and no capability held, an
 		// execve adds none to a user other than root.
-		if err != nil && held == 0 && os.Geteuid() != 0 && os.Getuid() != 0 {
-			return nil
-		}
-		if err != nil {
+		if held != 0 || os.Geteuid() == 0 || os.Getuid() == 0 {
 			return fmt.Errorf("drop capability %d from the bounding set: %w", c, err)
 		}
 	}

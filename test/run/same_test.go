@@ -73,10 +73,11 @@ print(open("out.json").read(), file=sys.stderr)
 `
 
 const gitWork = `set -e
+export GIT_AUTHOR_DATE=2000-01-01T00:00:00Z GIT_COMMITTER_DATE=2000-01-01T00:00:00Z
 rm -rf repo; git init -q -b main repo; cd repo
 git config user.email a@example.com; git config user.name A
 echo one > f; git add f
-GIT_AUTHOR_DATE=2000-01-01T00:00:00Z GIT_COMMITTER_DATE=2000-01-01T00:00:00Z git commit -qm one
+git commit -qm one
 echo two >> f; git diff; git status --short; git log --format=%H%n%s; git stash -q; git stash pop
 git checkout -q -b other; git gc -q; git fsck; git branch
 ! git show nothing
