@@ -35,7 +35,7 @@ var mayImport = []room{
 	{"internal/event", []string{"golang.org/x/sys/unix"}},
 	{"internal/kernelaudit", []string{"internal/event", "internal/policy", "github.com/vishvananda/netlink", "golang.org/x/sys/unix"}},
 	{"internal/landlock", []string{"internal/policy", "github.com/landlock-lsm/go-landlock", "golang.org/x/sys/unix"}},
-	{"internal/seccomp", []string{"internal/policy", "github.com/elastic/go-seccomp-bpf", "golang.org/x/net/bpf", "golang.org/x/sys/unix"}},
+	{"internal/seccomp", []string{"internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/cgroup", []string{"internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/session", []string{"internal/*", "golang.org/x/sys/unix"}},
 	{"cmd/", []string{"internal/*", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix"}},

@@ -175,8 +175,10 @@ func coverageJSON(r session.Report, p *policy.Compiled) coverageReport {
 		refused[row.ID] = true
 	}
 	for _, row := range r.Rows {
-		j.Rows = append(j.Rows, coverage{row.ID, strings.ReplaceAll(row.Status.String(), " ", "_"), refused[row.ID] && row.Status != policy.Enforced,
-			row.Why, row.By, ruleJSON(row.Rule), row.Place.File, row.Place.Line})
+		j.Rows = append(j.Rows, coverage{
+			row.ID, strings.ReplaceAll(row.Status.String(), " ", "_"), refused[row.ID] && row.Status != policy.Enforced,
+			row.Why, row.By, ruleJSON(row.Rule), row.Place.File, row.Place.Line,
+		})
 	}
 	return j
 }

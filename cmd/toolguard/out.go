@@ -230,9 +230,10 @@ func (s *screen) crash(p any, stack []byte) {
 	}
 }
 
-// errorText is an error without the name of the system call that it comes from.
+// errorText is an error without the name of the system call that it comes from, unless what wraps it has words of its own.
 func errorText(err error) string {
-	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // what wraps it has words of its own
+	var pe *fs.PathError
+	if errors.As(err, &pe) && pe.Error() == err.Error() {
 		return pe.Path + ": " + pe.Err.Error()
 	}
 	return err.Error()

@@ -21,8 +21,10 @@ func limitsOf(l policy.Limits) []limit {
 		{"limits.memory", "memory", l.Memory.N != 0, l.Memory.Place, "memory and page cache of all processes together, without swap"},
 		{"limits.pids", "pids", l.Pids.N != 0, l.Pids.Place, "processes and threads together"},
 		{"limits.cpu", "cpu", l.CPU.N != 0, l.CPU.Place, ""},
-		{"limits.io", "io", l.IO.N != 0, l.IO.Place,
-			"half of it for reading and half for writing, on every disk there is at the start"},
+		{
+			"limits.io", "io", l.IO.N != 0, l.IO.Place,
+			"half of it for reading and half for writing, on every disk there is at the start",
+		},
 	}
 }
 

@@ -309,10 +309,25 @@ func operation(e *Event) string {
 
 func (o *object) unmapped(e *Event) {
 	for _, f := range []struct{ name, value string }{
-		{"kind", string(e.Kind)}, {"boot", e.Boot}, {"session", e.Session}, {"tool", e.Tool}, {"agent", e.Agent}, {"mode", e.Mode},
-		{"digest", e.Digest}, {"authority", e.Authority}, {"rule", e.Rule}, {"place", e.Place}, {"reason", e.Reason},
-		{"suggest", e.Suggest}, {"resource", e.Resource}, {"capability", e.Capability}, {"target", e.Target}, {"asked", e.Asked},
-		{"cgroup", e.Cgroup}, {"mechanism", e.Mechanism}, {"errno", e.Errno},
+		{"kind", string(e.Kind)},
+		{"boot", e.Boot},
+		{"session", e.Session},
+		{"tool", e.Tool},
+		{"agent", e.Agent},
+		{"mode", e.Mode},
+		{"digest", e.Digest},
+		{"authority", e.Authority},
+		{"rule", e.Rule},
+		{"place", e.Place},
+		{"reason", e.Reason},
+		{"suggest", e.Suggest},
+		{"resource", e.Resource},
+		{"capability", e.Capability},
+		{"target", e.Target},
+		{"asked", e.Asked},
+		{"cgroup", e.Cgroup},
+		{"mechanism", e.Mechanism},
+		{"errno", e.Errno},
 	} {
 		o.text(f.name, f.value)
 	}

@@ -16,20 +16,38 @@ type requirement struct {
 }
 
 var base = []requirement{
-	{"", true, "activity_id"}, {"", true, "category_uid"}, {"", true, "class_uid"}, {"", true, "type_uid"},
-	{"", true, "severity_id"}, {"", true, "time"}, {"", true, "metadata"},
-	{"metadata", true, "product"}, {"metadata", true, "version"}, {"metadata.product", true, "name|uid"},
+	{"", true, "activity_id"},
+	{"", true, "category_uid"},
+	{"", true, "class_uid"},
+	{"", true, "type_uid"},
+	{"", true, "severity_id"},
+	{"", true, "time"},
+	{"", true, "metadata"},
+	{"metadata", true, "product"},
+	{"metadata", true, "version"},
+	{"metadata.product", true, "name|uid"},
 	// the security_control profile
-	{"", true, "action_id"}, {"", true, "disposition_id"}, {"policy", false, "name|uid|type"},
+	{"", true, "action_id"},
+	{"", true, "disposition_id"},
+	{"policy", false, "name|uid|type"},
 }
 
 var ofClass = map[int][]requirement{
 	1001: append([]requirement{{"", true, "actor"}, {"", true, "device"}, {"", true, "file"}, {"file", true, "name"}, {"file", true, "type_id"}}, local...),
 	1007: append([]requirement{{"", true, "actor"}, {"", true, "device"}, {"", true, "process"}, {"process", true, "pid|uid|cpid"}}, local...),
-	4001: append([]requirement{{"", true, "dst_endpoint|src_endpoint"}, {"dst_endpoint", false, endpointNeeds}, {"src_endpoint", false, endpointNeeds},
-		{"connection_info", false, "direction_id"}}, local...),
-	6003: append([]requirement{{"", true, "actor"}, {"", true, "api"}, {"api", true, "operation"}, {"", true, "src_endpoint"},
-		{"src_endpoint", true, endpointNeeds}}, local...),
+	4001: append([]requirement{
+		{"", true, "dst_endpoint|src_endpoint"},
+		{"dst_endpoint", false, endpointNeeds},
+		{"src_endpoint", false, endpointNeeds},
+		{"connection_info", false, "direction_id"},
+	}, local...),
+	6003: append([]requirement{
+		{"", true, "actor"},
+		{"", true, "api"},
+		{"api", true, "operation"},
+		{"", true, "src_endpoint"},
+		{"src_endpoint", true, endpointNeeds},
+	}, local...),
 }
 
 const endpointNeeds = "ip|uid|name|hostname|svc_name|instance_uid|interface_uid|interface_name|domain"
@@ -37,10 +55,15 @@ const endpointNeeds = "ip|uid|name|hostname|svc_name|instance_uid|interface_uid|
 // local are those of objects that several classes have.
 var local = []requirement{
 	{"actor", false, "process|user|session|app_name|app_uid|invoked_by"},
-	{"actor.process", false, "pid|uid|cpid"}, {"actor.process.parent_process", false, "pid|uid|cpid"},
-	{"actor.process.file", false, "name"}, {"actor.process.file", false, "type_id"},
-	{"actor.user", false, "account|name|uid"}, {"actor.process.user", false, "account|name|uid"},
-	{"process.file", false, "name"}, {"process.file", false, "type_id"}, {"process.parent_process", false, "pid|uid|cpid"},
+	{"actor.process", false, "pid|uid|cpid"},
+	{"actor.process.parent_process", false, "pid|uid|cpid"},
+	{"actor.process.file", false, "name"},
+	{"actor.process.file", false, "type_id"},
+	{"actor.user", false, "account|name|uid"},
+	{"actor.process.user", false, "account|name|uid"},
+	{"process.file", false, "name"},
+	{"process.file", false, "type_id"},
+	{"process.parent_process", false, "pid|uid|cpid"},
 	{"device", false, "type_id"},
 }
 

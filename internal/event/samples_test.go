@@ -63,8 +63,10 @@ func samples() map[string]Event {
 		"exec":          of(Exec, func(e *Event) { e.Target = "/usr/bin/python3.11" }),
 		"session_start": of(SessionStart, func(e *Event) { e.Degraded = []string{"fs.4: no match rules"} }),
 		"session_end": of(SessionEnd, func(e *Event) {
-			e.Exit = &Exit{Code: 137, Signal: 9, Wall: 1500 * time.Millisecond, User: time.Second, System: 30 * time.Millisecond,
-				MaxRSS: 1 << 20, Denials: 7, Leftover: 2}
+			e.Exit = &Exit{
+				Code: 137, Signal: 9, Wall: 1500 * time.Millisecond, User: time.Second, System: 30 * time.Millisecond,
+				MaxRSS: 1 << 20, Denials: 7, Leftover: 2,
+			}
 			e.Extra = map[string]string{"b": "2", "a\n\"": "1"}
 		}),
 		"degradation": of(Degradation, func(e *Event) { e.Rule = "fs.4"; e.Reason = "not enforceable" }),

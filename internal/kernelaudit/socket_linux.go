@@ -112,7 +112,7 @@ func acknowledged(fd int, want uint16) (answer []byte, err error) {
 	done := false
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
 		n, from, err := unix.Recvfrom(fd, buf, 0)
-		if err == unix.EINTR {
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
