@@ -152,7 +152,7 @@ func (a *app) endSession(s *session.Session) {
 
 // reportDenials is the report after the command.
 func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result) {
-	if f.report == "always" || f.report == "auto" && len(r.Denials) > 0 {
+	if f.report == "always" || f.report == "auto" && (len(r.Denials) > 0 || r.WhyLost != "") {
 		a.err.report(r, c.Name, f.events != "")
 	} else if f.report == "auto" && r.Code != 0 && !r.Visible {
 		a.err.unseen(r.Code)

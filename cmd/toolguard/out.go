@@ -447,8 +447,12 @@ func (s *screen) report(r session.Result, name string, events bool) {
 	if len(r.RemovedEnv) > 0 {
 		end = append(end, "not in its environment: "+someOf(r.RemovedEnv, 20))
 	}
-	if r.Lost > 0 {
-		end = append(end, fmt.Sprintf("at least %s went by unseen: the kernel reported faster than they could be read", count(r.Lost, "denial")))
+	if r.WhyLost != "" {
+		unseen := "some denials may have gone by unseen"
+		if r.Lost > 0 {
+			unseen = fmt.Sprintf("at least %s went by unseen", count(r.Lost, "denial"))
+		}
+		end = append(end, unseen+": "+r.WhyLost)
 	}
 	if r.More > 0 {
 		end = append(end, fmt.Sprintf("and %s of what the policy allows: 'toolguard doctor' tells what the backend can't tell apart",

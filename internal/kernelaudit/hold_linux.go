@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -251,10 +252,18 @@ func ownedByRoot(path string) error {
 	return nil
 }
 
+// lockTime bounds the wait for a lock. Users hold it for microseconds; a guarded root process that may read /run can hold
+// it for ever, which must cost the sight of denials, not the start of every session.
+const lockTime = time.Second
+
 func flock(f *os.File, how int) error {
-	for {
-		err := unix.Flock(int(f.Fd()), how)
-		if err != unix.EINTR {
+	for end := time.Now().Add(lockTime); ; time.Sleep(time.Millisecond) {
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EINTR):
+		case !errors.Is(err, unix.EWOULDBLOCK) || how&unix.LOCK_NB != 0 || time.Now().After(end):
 			return os.NewSyscallError("flock", err)
 		}
 	}

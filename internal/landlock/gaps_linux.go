@@ -14,6 +14,8 @@ func StatedGaps(abi int) []string {
 			"other processes of the same user (shared memory and semaphores not with syscalls = \"strict\")",
 		"descriptors that somebody outside passes in through a unix socket on 0, 1, 2 or --pass-fd aren't mediated: they were " +
 			"opened outside",
+		"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that " +
+			"refuses too",
 		"denial events need CAP_AUDIT_READ, and Landlock ABI 7 for files; the probing that every C " +
 			"library does (clone3, a socket for nscd) leaves none",
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -12,9 +13,12 @@ import (
 )
 
 // chain is the process that was refused and its ancestors inside the session. The first comes from the kernel's record;
-// the others from /proc, if they are still alive: best effort.
-func chain(k kernelaudit.Denial) []event.Process {
+// the others from /proc, if they are still alive: best effort, and only when somebody reads it.
+func chain(k kernelaudit.Denial, ancestors bool) []event.Process {
 	list := []event.Process{{PID: k.PID, UID: k.UID, Exe: k.Exe, Comm: k.Comm}}
+	if !ancestors {
+		return list
+	}
 	parent := k.PPID
 	if parent == 0 {
 		parent, _ = parentOf(fmt.Sprintf("/proc/%d", k.PID))
@@ -34,7 +38,7 @@ func chain(k kernelaudit.Denial) []event.Process {
 }
 
 func processAt(dir string, pid int) (event.Process, bool) {
-	status, err := os.ReadFile(dir + "/status")
+	status, err := readSome(dir + "/status")
 	if err != nil {
 		return event.Process{}, false
 	}
@@ -49,10 +53,21 @@ func processAt(dir string, pid int) (event.Process, bool) {
 		}
 	}
 	p.Exe, _ = os.Readlink(dir + "/exe")
-	if args, err := os.ReadFile(dir + "/cmdline"); err == nil {
+	if args, err := readSome(dir + "/cmdline"); err == nil {
 		for _, a := range bytes.Split(bytes.TrimSuffix(args, []byte{0}), []byte{0}) {
 			p.Argv = append(p.Argv, string(a))
 		}
 	}
 	return p, true
+}
+
+// readSome reads the beginning of a file in /proc. How long a command line is, a process says itself (PR_SET_MM), up to all
+// of its memory.
+func readSome(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, 8<<10))
 }

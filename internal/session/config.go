@@ -30,7 +30,8 @@ type Result struct {
 	Denials    []Denial // without repetition, in the order of their first appearance
 	Total      uint64   // denials seen, repetitions included
 	More       uint64   // denials of what the policy allows: stated gaps of the backend that deny too much
-	Lost       uint64   // denials that the kernel reported and nobody received; 0 when Visible is false
+	Lost       uint64   // denials that the kernel counted and nobody received; a lower bound
+	WhyLost    string   // what went by unseen, for people; "" when nothing did or Visible is false
 	Visible    bool     // denials can be seen on this machine by this user
 	RemovedEnv []string // names of the variables that the command didn't get
 	Leftover   int      // processes ended after the first one

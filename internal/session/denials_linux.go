@@ -12,8 +12,9 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// drainTime bounds how long the end of a session waits for denials that the kernel has counted and not yet delivered.
-const drainTime = 2 * time.Second
+// drainTime bounds how long the end of a session waits for denials that the kernel has counted and not yet delivered. It's
+// only after a flood that there are any.
+const drainTime = 10 * time.Second
 
 // kept bounds how many different denials are remembered for the report; all of them go to the events.
 const kept = 1000
@@ -31,6 +32,7 @@ type denials struct {
 	total uint64
 	more  uint64 // denials of what the policy allows
 	lost  uint64
+	why   string // what was lost, for people; "" when nothing was
 }
 
 // denialKey is what makes two denials the same to a reader of the report.
@@ -106,7 +108,7 @@ func (d *denials) drain() {
 		return
 	}
 	d.mu.Lock()
-	d.lost = t.Missing
+	d.lost, d.why = t.Missing, t.Why
 	d.mu.Unlock()
 	e := d.run.about(event.Event{Kind: event.Gap, Count: t.Missing, Mechanism: "audit"})
 	e.Extra = map[string]string{"why": t.Why, "exact": fmt.Sprint(t.Exact)}
@@ -123,12 +125,13 @@ func (d *denials) close() {
 func (d *denials) summary(r *Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r.Denials, r.Total, r.More, r.Lost, r.Visible = d.list, d.total, d.more, d.lost, d.reader != nil
+	r.Denials, r.Total, r.More, r.Visible = d.list, d.total, d.more, d.reader != nil
+	r.Lost, r.WhyLost = d.lost, d.why
 }
 
 // denied makes an event of one of the kernel's refusals.
 func (r *run) denied(k kernelaudit.Denial) event.Event {
-	e := r.about(event.Event{Kind: event.Denial, Process: chain(k)})
+	e := r.about(event.Event{Kind: event.Denial, Process: chain(k, r.cfg.Events != nil)})
 	e.Time = k.Time
 	e.Extra = map[string]string{}
 	if k.Errno != 0 {

@@ -16,26 +16,33 @@ const (
 	patience = 5 * time.Second
 )
 
-// endLeftovers ends what the command left behind: SIGTERM, and after the grace SIGKILL until nothing is left. toolguard is
-// their subreaper, so whatever outlives its parent becomes toolguard's child and none can leave the tree. It returns how
-// many there were and how many are still there.
-func endLeftovers() (ended, left int) {
+// everyone signals all processes of the session. Before Landlock ABI 6 they are looked for in /proc, which those that fork fast
+// enough escape for a while; toolguard is their subreaper, so that none can leave the tree.
+func (r *run) everyone(sig syscall.Signal) {
+	if r.abi >= 6 && r.in.signalAll(sig) == nil {
+		return
+	}
+	for _, pid := range descendants(os.Getpid()) {
+		_ = syscall.Kill(pid, sig)
+	}
+}
+
+// endLeftovers ends what the command left behind: SIGTERM, and after the grace SIGKILL until nothing is left. It returns
+// how many there were and how many are still there.
+func (r *run) endLeftovers() (ended, left int) {
 	reaped, none := reap()
 	if none {
 		return 0, 0
 	}
-	first := descendants(os.Getpid())
-	ended = max(len(first), reaped)
-	signalAll(first, syscall.SIGTERM)
-	signalAll(first, syscall.SIGCONT)
+	ended = max(len(descendants(os.Getpid())), reaped)
+	r.everyone(syscall.SIGTERM)
+	r.everyone(syscall.SIGCONT)
 	if reapUntil(time.Now().Add(grace)) {
 		return ended, 0
 	}
-	deadline := time.Now().Add(patience)
-	for time.Now().Before(deadline) {
-		all := descendants(os.Getpid())
-		signalAll(all, syscall.SIGSTOP) // a stopped process doesn't fork
-		signalAll(descendants(os.Getpid()), syscall.SIGKILL)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		r.everyone(syscall.SIGSTOP) // a stopped process doesn't fork
+		r.everyone(syscall.SIGKILL)
 		if reapUntil(time.Now().Add(20 * time.Millisecond)) {
 			return ended, 0
 		}
@@ -68,12 +75,6 @@ func reapUntil(deadline time.Time) (none bool) {
 			return false
 		}
 		time.Sleep(pause)
-	}
-}
-
-func signalAll(pids []int, sig syscall.Signal) {
-	for _, pid := range pids {
-		_ = syscall.Kill(pid, sig)
 	}
 }
 

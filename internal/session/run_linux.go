@@ -28,6 +28,7 @@ type run struct {
 	cmd     *command
 	machine *machine
 	sup     *supervisor
+	in      *inside
 	denials *denials
 	result  Result
 	began   time.Time
@@ -51,18 +52,20 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	}
 	defer r.denials.close()
 	r.sup = (<-s.machine.signals).value
-	ended, err := r.start()
+	pid, err := r.start()
 	if err != nil {
 		r.endOthers()
+		r.in.leave()
 		r.denials.drain()
 		r.denials.summary(&r.result)
 		return r.result, err
 	}
 	s.lingers = cfg.Linger
 	go r.sup.forward()
-	timer := r.startClock()
-	end := <-ended
-	timer.Stop()
+	stopClock := r.startClock()
+	var end ending
+	end.ws, end.usage, end.err = r.sup.wait(pid)
+	stopClock()
 	r.end(end)
 	return r.result, end.err
 }
@@ -165,22 +168,15 @@ type ending struct {
 	err   error
 }
 
-func (r *run) start() (<-chan ending, error) {
+func (r *run) start() (pid int, err error) {
 	r.began = time.Now()
 	r.emit(r.startEvent())
 	r.emitRemovedEnv()
-	up, ended := make(chan started), make(chan ending, 1)
-	start(r.cmd, up, func(pid int) {
-		var e ending
-		e.ws, e.usage, e.err = r.sup.wait(pid)
-		ended <- e
-	})
-	s := <-up
-	if s.err == nil {
-		r.sup.set(s.pid)
-		return ended, nil
+	if r.in, pid, err = start(r.cmd); err != nil {
+		return 0, r.startFailure(err)
 	}
-	return nil, r.startFailure(s.err)
+	r.sup.set(pid)
+	return pid, nil
 }
 
 // startFailure sorts out whose fault it was that the command didn't start.
@@ -219,21 +215,34 @@ func (r *run) deciding(v policy.Verdict) string {
 	return fmt.Sprintf("%s, rule %s (%s)", v.Reason, rule.ID, rule.Place)
 }
 
-// startClock ends the session when its wall time is up. Without a limit the timer never fires.
-func (r *run) startClock() *time.Timer {
+// startClock ends the session when its wall time is up: all of it, since a process of the session can keep the first one from
+// being seen to end by tracing it. The returned function stops the clock.
+func (r *run) startClock() (stop func()) {
 	w := r.cfg.Policy.Limits.WallTime
 	if w.D <= 0 {
-		t := time.NewTimer(time.Hour)
-		t.Stop()
-		return t
+		return func() {}
 	}
-	return time.AfterFunc(w.D, func() {
+	r.sup.awake = true
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-over:
+			return
+		case <-time.After(w.D):
+		}
 		r.limit.Store(&policyLimit{"wall_time", w.Place})
-		r.sup.kill(syscall.SIGTERM)
-		r.sup.kill(syscall.SIGCONT)
-		time.Sleep(grace)
-		r.sup.kill(syscall.SIGKILL)
-	})
+		r.everyone(syscall.SIGTERM)
+		r.everyone(syscall.SIGCONT)
+		for wait := grace; ; wait = 50 * time.Millisecond {
+			select {
+			case <-over:
+				return
+			case <-time.After(wait):
+				r.everyone(syscall.SIGKILL)
+			}
+		}
+	}()
+	return func() { close(over) }
 }
 
 func (r *run) end(e ending) {
@@ -243,6 +252,7 @@ func (r *run) end(e ending) {
 	} else {
 		r.endOthers()
 	}
+	r.in.leave()
 	r.result.Code = exitCode(e.ws)
 	r.denials.drain()
 	if l := r.limit.Load(); l != nil {
@@ -255,7 +265,7 @@ func (r *run) end(e ending) {
 // endOthers ends what the first process left, and takes the cgroup away.
 func (r *run) endOthers() {
 	var left int
-	if r.result.Leftover, left = endLeftovers(); left > 0 {
+	if r.result.Leftover, left = r.endLeftovers(); left > 0 {
 		r.cfg.notice("%d processes of the session don't end; they stay under its restrictions", left)
 	}
 	if r.group != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -24,25 +23,6 @@ type command struct {
 	keep    []string // capabilities
 	before  func() error
 	stopped func(pid int) error // limits to set while the command waits at its first instruction; nil: none
-}
-
-// started is the first process and the calls that must be made on the thread that made it.
-type started struct {
-	pid int
-	err error
-}
-
-// start runs c on a locked OS thread of its own and then runs wait there. The thread must outlive the command: the
-// kernel kills the command when the thread that made it ends (PR_SET_PDEATHSIG).
-func start(c *command, up chan<- started, wait func(pid int)) {
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread is spoilt for any other use
-		pid, err := c.onThisThread()
-		up <- started{pid, err}
-		if err == nil {
-			wait(pid)
-		}
-	}()
 }
 
 // startError tells a failure to prepare from the kernel's refusal to execute the command.

@@ -24,6 +24,8 @@ var passed = []os.Signal{
 type supervisor struct {
 	signals chan os.Signal
 
+	awake bool // never stop: somebody must watch the clock
+
 	mu  sync.Mutex
 	pid int // 0: not started, or reaped
 }
@@ -89,8 +91,7 @@ func fromTerminal(sig syscall.Signal) bool {
 	return err == nil && group == syscall.Getpgrp()
 }
 
-// wait waits for the first process, reaping what else ends meanwhile, and stops with it. It runs on the thread that
-// started the command.
+// wait waits for the first process, reaping what else ends meanwhile, and stops with it.
 func (s *supervisor) wait(pid int) (syscall.WaitStatus, syscall.Rusage, error) {
 	for {
 		var ws syscall.WaitStatus
@@ -101,7 +102,7 @@ func (s *supervisor) wait(pid int) (syscall.WaitStatus, syscall.Rusage, error) {
 		case err != nil:
 			return 0, ru, os.NewSyscallError("wait4", err)
 		case got == pid && ws.Stopped():
-			onOtherThread(func() { s.stopToo(pid) })
+			s.stopToo(pid)
 		case got == pid:
 			s.set(0)
 			return ws, ru, nil
@@ -109,20 +110,13 @@ func (s *supervisor) wait(pid int) (syscall.WaitStatus, syscall.Rusage, error) {
 	}
 }
 
-// onOtherThread runs f where nothing is restricted: the thread that started the command can neither read /proc nor signal
-// toolguard.
-func onOtherThread(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	<-done
-}
-
 // stopToo stops toolguard when the command has stopped, so that the shell sees its job stopped, and continues the command
 // when toolguard is continued. When both were continued in the meantime there is nothing to do.
+// A session whose time is limited goes on: a stopped toolguard couldn't end it.
 func (s *supervisor) stopToo(pid int) {
+	if s.awake {
+		return
+	}
 	time.Sleep(10 * time.Millisecond)
 	if !isStopped(pid) {
 		return

@@ -1,0 +1,79 @@
+package session
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+)
+
+// inside is the locked OS thread that is restricted like the command, which it starts. It lives as long as the session: the
+// kernel kills the command when the thread that made it ends (PR_SET_PDEATHSIG), and only from within can all of the
+// session be signalled at once.
+type inside struct {
+	calls chan func()
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// start runs c on a thread of its own and returns its process id.
+func start(c *command) (*inside, int, error) {
+	in := &inside{calls: make(chan func())}
+	type outcome struct {
+		pid int
+		err error
+	}
+	up := make(chan outcome)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread is spoilt for any other use
+		pid, err := c.onThisThread()
+		up <- outcome{pid, err}
+		for f := range in.calls {
+			f()
+		}
+	}()
+	o := <-up
+	return in, o.pid, o.err
+}
+
+var errNotScoped = errors.New("the thread isn't kept from signalling others")
+
+// signalAll signals every process of the session at once, however fast they fork: kill(2) with -1 goes through all
+// processes under the lock that fork needs, and Landlock's signal scope (ABI 6) keeps it from all that aren't in the
+// session's domain. That the scope holds is asked of the kernel each time, with a signal of nothing to process 1.
+func (in *inside) signalAll(sig syscall.Signal) error {
+	err := errNotScoped
+	in.do(func() {
+		if os.Getpid() != 1 && errors.Is(syscall.Kill(1, 0), syscall.EPERM) {
+			err = syscall.Kill(-1, sig)
+		}
+	})
+	return err
+}
+
+// do runs f on the thread, and does nothing after leave.
+func (in *inside) do(f func()) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.closed {
+		return
+	}
+	done := make(chan struct{})
+	in.calls <- func() {
+		defer close(done)
+		f()
+	}
+	<-done
+}
+
+// leave ends the thread.
+func (in *inside) leave() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.closed {
+		in.closed = true
+		close(in.calls)
+	}
+}
