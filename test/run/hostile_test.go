@@ -1,0 +1,96 @@
+//go:build linux
+
+package run
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// compile builds one of testdata's programs into the workspace.
+func (p place) compile(t *testing.T, name string) string {
+	t.Helper()
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("needs gcc")
+	}
+	file := filepath.Join(p.workspace, name)
+	if out, err := exec.Command(gcc, "-O1", "-o", file, "testdata/"+name+".c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	p.own(t)
+	return file
+}
+
+// Processes that fork and end faster than anybody can look are ended all the same.
+func TestChainsAreEnded(t *testing.T) {
+	for _, u := range users() {
+		t.Run(u.name, func(t *testing.T) {
+			p := newPlace(t, u)
+			mark := "1000.0501" + u.name
+			out := run(t, p.guarded(policy, p.compile(t, "chains"), "20", mark))
+			if out.code != 0 || !strings.HasPrefix(out.stdout, "started\n") {
+				t.Fatalf("%+v", out)
+			}
+			for range 5 {
+				if n := processes(t, mark); n != 0 {
+					t.Fatalf("%d processes are left", n)
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+		})
+	}
+}
+
+// The wall time ends a session whose first process can't be seen to end, and one that has stopped itself, which stops toolguard
+// where no clock runs.
+func TestWallTimeCannotBeHeldUp(t *testing.T) {
+	for _, u := range users() {
+		p := newPlace(t, u)
+		rows := map[string][]string{
+			"traced":  {p.compile(t, "traced"), "1000.0502"},
+			"stopped": {"sh", "-c", `sleep 1000.0503 & kill -STOP $$`},
+		}
+		for name, argv := range rows {
+			t.Run(u.name+"/"+name, func(t *testing.T) {
+				began := time.Now()
+				out := run(t, p.guarded(append([]string{"--limits", "wall_time=500ms"}, policy...), argv...))
+				if took := time.Since(began); took > 30*time.Second || took < 400*time.Millisecond {
+					t.Errorf("%v: %+v", took, out)
+				}
+				if n := processes(t, "1000.050"); n != 0 {
+					t.Errorf("%d processes are left", n)
+				}
+			})
+		}
+	}
+}
+
+// A denial doesn't make toolguard read more of a process than it can hold.
+func TestLongCommandLines(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: others see no denials")
+	}
+	p := newPlace(t, users()[0])
+	secret := filepath.Join(p.home, "secret")
+	if err := os.WriteFile(secret, []byte("s"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	events := filepath.Join(filepath.Dir(p.home), "events.jsonl")
+	cmd := p.guarded(append([]string{"--events", events}, policy...), p.compile(t, "longargs"), secret)
+	if out := run(t, cmd); out.code != 0 {
+		t.Fatalf("%+v", out)
+	}
+	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); !ok || used.Maxrss > 200<<10 { // KiB
+		t.Errorf("toolguard or the command used %d KiB", used.Maxrss)
+	}
+	b, err := os.ReadFile(events)
+	if err != nil || !strings.Contains(string(b), secret) || len(b) > 1<<20 {
+		t.Errorf("%v, %d bytes of events, the denial among them: %v", err, len(b), strings.Contains(string(b), secret))
+	}
+}
