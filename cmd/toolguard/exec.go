@@ -46,11 +46,11 @@ the command alone. What was denied is told on standard error after the command e
 
 Flags end at the first word that isn't one, or at "--": what follows is the command with its own flags.`,
 		Example: `  toolguard exec -- python3 build.py                            # under the built-in default policy
-  toolguard exec --policy policy.toml -- make test
-  toolguard exec --policy preset:python --policy more.toml -- python3 -m http.server
-  toolguard exec --policy policy.toml --dry-run                 # what would be enforced here, and what wouldn't
-  toolguard exec --policy policy.toml --limits memory=1GiB,wall_time=10m -- ./train.sh
-  toolguard exec --policy policy.toml --events denials.jsonl -- ./untrusted`,
+  toolguard exec --policy ../policy.toml -- make test
+  toolguard exec --policy preset:python --policy ../more.toml -- python3 build.py
+  toolguard exec --policy ../policy.toml --dry-run              # what would be enforced here, and what wouldn't
+  toolguard exec --policy ../policy.toml --limits memory=1GiB,wall_time=10m -- ./train.sh
+  toolguard exec --policy ../policy.toml --events ../denials.jsonl -- ./untrusted`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},

@@ -19,7 +19,7 @@ func newPolicy(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "write, read, test and compare policies",
-		Example: `  toolguard policy init > policy.toml        # a commented starter for this workspace
+		Example: `  toolguard policy init > ../policy.toml     # a commented starter for this workspace
   toolguard policy lint policy.toml          # mistakes, and what is probably one
   toolguard policy show policy.toml          # every rule in force, with where it came from
   toolguard policy diff old.toml new.toml    # what the new one allows that the old one didn't, and the reverse`,
@@ -268,7 +268,7 @@ func newInit(a *app) *cobra.Command {
 		Short: "print a commented starter policy for a workspace",
 		Long: `toolguard policy init: prints a commented starter policy made from what the workspace is (Go, Python, Node, …).
 Nothing is written: send it to a file, read it, and make it yours.`,
-		Example: `  toolguard policy init > policy.toml
+		Example: `  toolguard policy init > ../policy.toml
   toolguard policy init ~/src/site > site.toml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {

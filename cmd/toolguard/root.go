@@ -114,9 +114,9 @@ func (a *app) root(args []string) *cobra.Command {
 		Long: `toolguard runs a command with access to what a policy grants and to nothing else, enforced by the kernel, and says
 which rule decided when something is denied.`,
 		Example: `  toolguard exec -- python3 build.py                    # under the built-in default policy
-  toolguard policy init > policy.toml                   # a starter for this workspace
-  toolguard exec --policy policy.toml -- make test
-  toolguard check --policy policy.toml fs read ~/.ssh/id_ed25519
+  toolguard policy init > ../policy.toml                # a starter for this workspace
+  toolguard exec --policy ../policy.toml -- make test
+  toolguard check --policy ../policy.toml fs read ~/.ssh/id_ed25519
   toolguard doctor                                      # what this machine can enforce`,
 		Args:              cobra.ArbitraryArgs,
 		SilenceErrors:     true,

@@ -10,7 +10,7 @@ import (
 func meant(got string, names []string, intro string) string {
 	for _, n := range names {
 		if strings.EqualFold(n, got) {
-			return "case matters: write " + n
+			return "case matters: it is " + n
 		}
 	}
 	for _, n := range names {
