@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passed are the signals that a program may expect to receive and that don't come from a fault of its own. SIGTSTP,
-// SIGTTIN and SIGTTOU are caught so that toolguard stops when the command has stopped, and not before.
+// passed are the signals that a program may expect to receive and that don't come from a fault of its own. SIGTSTP is caught so
+// that toolguard stops when the command has stopped, and not before; SIGTTIN and SIGTTOU always stop a whole group, and
+// SIGCONT continues toolguard, which then continues the command. Catching one costs 40 µs, so there are no others.
 var passed = []os.Signal{
-	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
-	syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU,
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
+	syscall.SIGTSTP,
 }
 
 // supervisor watches the first process.
@@ -76,8 +77,6 @@ func (s *supervisor) kill(sig syscall.Signal) {
 // group, to which the command belongs too.
 func fromTerminal(sig syscall.Signal) bool {
 	switch sig {
-	case syscall.SIGTTIN, syscall.SIGTTOU:
-		return true // always sent to a whole group
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGWINCH:
 	default:
 		return false
