@@ -18,7 +18,7 @@ const (
 // kernel with that ABI: a row for each fs, net and command rule, what protect covers, and toolguard's own files, in
 // the order of the layers. It reads the programs that command rules name, for their interpreters.
 func Cover(c *policy.Compiled, abi int) []policy.Coverage {
-	k := &cover{c: c, abi: abi, root: os.Geteuid() == 0}
+	k := &cover{c: c, abi: abi, root: os.Geteuid() == 0, rows: make([]policy.Coverage, 0, len(c.Rules)+8)}
 	for _, l := range c.Layers {
 		if l.Authority == policy.Builtin {
 			continue
@@ -39,6 +39,10 @@ type cover struct {
 	root  bool
 	trees []*tree // of the layers that restrict fs
 	rows  []policy.Coverage
+
+	// The last grant that protect can't take away from, and what is said of it: mostly it's the same for all of protect.
+	by     *policy.Rule
+	whyNot string
 }
 
 // word is the status of a rule and what is to be said about it.

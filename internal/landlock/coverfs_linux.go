@@ -149,8 +149,12 @@ func (k *cover) protect(l *policy.Layer, r *policy.Rule) word {
 		return enforced("")
 	}
 	w := cannot("nothing restricts fs, and landlock can only grant")
+	if by != nil && by != k.by {
+		k.by, k.whyNot = by, fmt.Sprintf("landlock can't take away beneath a grant: %s gives %s on %s",
+			by.ID, by.FS.Caps&policy.Write, by.FS.Path)
+	}
 	if by != nil {
-		w.why = fmt.Sprintf("landlock can't take away beneath a grant: %s gives %s on %s", by.ID, by.FS.Caps&policy.Write, by.FS.Path)
+		w.why = k.whyNot
 	}
 	w.soft = l.Mode == policy.ProtectAuto
 	return w
