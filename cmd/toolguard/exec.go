@@ -206,7 +206,15 @@ func (a *app) dryRun(f *execFlags) (err error) {
 
 // eventsFile is the path of the file that --events names; "" when it names none.
 func (f *execFlags) eventsFile() string {
-	if f.events == "" || f.events == "-" || strings.HasPrefix(f.events, "fd:") {
+	if n, isFD := strings.CutPrefix(f.events, "fd:"); isFD {
+		info, err := os.Stat("/proc/self/fd/" + n)
+		if err != nil || !info.Mode().IsRegular() {
+			return "" // a pipe, a socket, a terminal
+		}
+		file, _ := os.Readlink("/proc/self/fd/" + n)
+		return file
+	}
+	if f.events == "-" {
 		return ""
 	}
 	return f.events
@@ -230,9 +238,12 @@ func (a *app) openEvents(f *execFlags) (sink session.Sink, done func(), err erro
 			return nil, done, fmt.Errorf("--events %s: the command would get this descriptor too, by --pass-fd", f.events)
 		}
 	default:
-		file, err = os.OpenFile(f.events, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+		file, err = os.OpenFile(f.events, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, done, fmt.Errorf("open the events file: %w", err)
+		}
+		if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+			return nil, done, fmt.Errorf("%s isn't a regular file: open it yourself and name it as --events fd:N", f.events)
 		}
 		done = func() {
 			if err := file.Close(); err != nil {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // inspected is what the kernel executes besides a program to run it.
@@ -55,7 +57,7 @@ func inspect(program string) (inspected, error) {
 
 // header is the interpreter of a script or the loader of an ELF file.
 func header(program string) (script, loader string, err error) {
-	f, err := os.Open(program)
+	f, err := os.OpenFile(program, os.O_RDONLY|unix.O_NONBLOCK, 0) // it may be a fifo that nobody writes
 	if err != nil {
 		return "", "", err
 	}

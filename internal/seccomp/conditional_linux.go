@@ -42,6 +42,7 @@ type refusal struct {
 // conditional are the refusals that depend on arguments or on the policy, for the facts of one policy.
 func (f facts) conditional() []refusal {
 	rs := []refusal{ioctl(), f.socket(), f.socketpair(), prlimit()}
+	rs = append(rs, setid()...)
 	if !f.namespaces {
 		rs = append(rs, namespaces()...)
 	}
@@ -63,6 +64,20 @@ func ioctl() refusal {
 		name: "ioctl", errno: unix.EPERM,
 		when:  []all{low32(1, tiocSTI), low32(1, tiocLinux)},
 		Cause: Cause{ID: "seccomp.terminal", Text: "always on: no typing into the terminal (TIOCSTI, TIOCLINUX)"},
+	}
+}
+
+// setid refuses files that others execute with the session's user or group: root's would be a door for every user, long after
+// the session. Creating a file with such a mode needs no refusal: the first byte that is written takes it off again, without
+// CAP_FSETID (file_remove_privs).
+func setid() []refusal {
+	cause := Cause{ID: "seccomp.setid", Text: "always on: no setuid and no setgid files"}
+	bits := func(arg uint32) []all { return []all{{anyBit(arg, unix.S_ISUID|unix.S_ISGID)}} }
+	return []refusal{
+		{name: "chmod", errno: unix.EPERM, when: bits(1), Cause: cause},
+		{name: "fchmod", errno: unix.EPERM, when: bits(1), Cause: cause},
+		{name: "fchmodat", errno: unix.EPERM, when: bits(2), Cause: cause},
+		{name: "fchmodat2", errno: unix.EPERM, when: bits(2), Cause: cause},
 	}
 }
 

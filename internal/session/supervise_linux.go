@@ -41,6 +41,10 @@ func watch() (*supervisor, error) {
 			signal.Notify(s.signals, sig)
 		}
 	}
+	// A reader that went away must not end toolguard before the session has ended; its writes fail with EPIPE instead.
+	if !signal.Ignored(syscall.SIGPIPE) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
 	return s, nil
 }
 

@@ -94,3 +94,61 @@ func TestLongCommandLines(t *testing.T) {
 		t.Errorf("%v, %d bytes of events, the denial among them: %v", err, len(b), strings.Contains(string(b), secret))
 	}
 }
+
+// A session makes no file that others would execute with its user's or its group's rights.
+func TestNoSetuidFiles(t *testing.T) {
+	for _, u := range users() {
+		t.Run(u.name, func(t *testing.T) {
+			p := newPlace(t, u)
+			script := `: > f; for m in 4755 2755 u+s; do chmod $m f; stat -c %a f; done; chmod 755 f; stat -c %a f`
+			bare := run(t, p.command("sh", "-c", script))
+			if !strings.HasPrefix(bare.stdout, "4755\n2755\n") {
+				t.Fatalf("control: %+v", bare)
+			}
+			got := run(t, p.guarded(append([]string{"--report", "always"}, policy...), "sh", "-c", "rm f; umask 022; "+script))
+			if got.stdout != "644\n644\n644\n755\n" {
+				t.Errorf("%+v", got)
+			}
+			if u.id == 0 && !strings.Contains(got.stderr, "no setuid and no setgid files") {
+				t.Errorf("no word of the denial: %q", got.stderr)
+			}
+		})
+	}
+}
+
+// The TMPDIR goes, whatever the command did to it.
+func TestTmpIsRemoved(t *testing.T) {
+	for _, u := range users() {
+		p := newPlace(t, u)
+		script := `mkdir -p $TMPDIR/a/b; : > $TMPDIR/a/b/c; ln -s / $TMPDIR/a/root; chmod 0 $TMPDIR/a/b $TMPDIR/a; echo $TMPDIR`
+		out := run(t, p.guarded(policy, "sh", "-c", script))
+		dir := strings.TrimSuffix(out.stdout, "\n")
+		if out.code != 0 || !filepath.IsAbs(dir) {
+			t.Fatalf("%s: %+v", u.name, out)
+		}
+		if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+			t.Errorf("%s: %s is still there: %v", u.name, dir, err)
+		}
+	}
+}
+
+// A reader that goes away doesn't end toolguard before the session: the exit status is the command's and nothing is left.
+func TestReaderGoesAway(t *testing.T) {
+	needs(t, "bash")
+	p := newPlace(t, users()[0])
+	script := binary + ` exec --report always --policy preset:git -- sh -c 'cat ` + p.home + `/x; echo $TMPDIR > tmp; exit 3' 2>&1 | true; echo ${PIPESTATUS[0]}`
+	if err := os.WriteFile(filepath.Join(p.home, "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := run(t, p.command("bash", "-c", script))
+	if out.stdout != "3\n" {
+		t.Errorf("%+v", out)
+	}
+	b, err := os.ReadFile(filepath.Join(p.workspace, "tmp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(strings.TrimSpace(string(b))); !os.IsNotExist(err) {
+		t.Errorf("the TMPDIR is still there: %v", err)
+	}
+}

@@ -107,6 +107,10 @@ func (l *loader) fsRules(items []FS) []policy.FSRule {
 				r.Path = l.req.TmpDir
 			case "$TERMINAL":
 				r.Path = l.req.Terminal
+			case "$TTY":
+				if r.Path = ""; l.req.Terminal != "" {
+					r.Path = "/dev/tty"
+				}
 			}
 		}
 		out = append(out, r)

@@ -99,7 +99,7 @@ var tableRuntime = Policy{Version: 1, Access: &Access{FS: List[FS]{Strategy: "ap
 	{Path: "/dev/full", Read: &yes, Update: &yes, Place: policy.Place{File: "builtin:runtime", Line: 290, Col: 1}, Value: policy.Spot{Line: 291, Col: 8}},
 	{Path: "/dev/random", Read: &yes, Place: policy.Place{File: "builtin:runtime", Line: 295, Col: 1}, Value: policy.Spot{Line: 296, Col: 8}},
 	{Path: "/dev/urandom", Read: &yes, Place: policy.Place{File: "builtin:runtime", Line: 299, Col: 1}, Value: policy.Spot{Line: 300, Col: 8}},
-	{Path: "/dev/tty", Read: &yes, Update: &yes, Place: policy.Place{File: "builtin:runtime", Line: 305, Col: 1}, Value: policy.Spot{Line: 306, Col: 8}},
+	{Path: "$TTY", Read: &yes, Update: &yes, Place: policy.Place{File: "builtin:runtime", Line: 305, Col: 1}, Value: policy.Spot{Line: 306, Col: 8}},
 	{Path: "$TERMINAL", Read: &yes, Update: &yes, Place: policy.Place{File: "builtin:runtime", Line: 310, Col: 1}, Value: policy.Spot{Line: 311, Col: 8}},
 	{Path: "/proc/self", Read: &yes, Place: policy.Place{File: "builtin:runtime", Line: 316, Col: 1}, Value: policy.Spot{Line: 317, Col: 8}},
 	{Path: "/proc/cpuinfo", Read: &yes, Place: policy.Place{File: "builtin:runtime", Line: 322, Col: 1}, Value: policy.Spot{Line: 323, Col: 8}},
