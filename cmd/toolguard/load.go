@@ -70,7 +70,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	src, _, err := policyfile.Load(policyfile.Request{
 		Policies: p.files, HostDir: hostPolicies,
 		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, Limits: p.limits,
-		Dir: dir, Home: home(), Path: searchPath(), TmpDir: tmp, Terminal: terminal(),
+		Dir: dir, Home: home(), Path: searchPath(), TmpDir: tmp, Terminal: terminal(), HideTTY: othersTerminal(),
 	}, policyfile.OS)
 	if err != nil {
 		return nil, err
@@ -115,6 +115,19 @@ func terminal() string {
 		}
 	}
 	return ""
+}
+
+// othersTerminal says that there is a controlling terminal and that none of the three standard streams is one: what is typed
+// there is meant for others.
+func othersTerminal() bool {
+	if terminal() != "" {
+		return false
+	}
+	tty, err := syscall.Open("/dev/tty", syscall.O_RDONLY|syscall.O_NOCTTY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err == nil {
+		_ = syscall.Close(tty)
+	}
+	return err == nil
 }
 
 // machine is the file tree of this machine, as policies see it. Every session starts with a hundred questions to it, so it

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // wanted describes the event that a refusal must leave. Empty fields aren't compared.
@@ -93,9 +95,9 @@ func auditMissing() string {
 	if os.Getuid() != 0 {
 		return "needs root"
 	}
-	out, err := os.ReadFile("/sys/kernel/security/lsm")
-	if err != nil || !strings.Contains(string(out), "landlock") {
-		return "needs landlock"
+	// LANDLOCK_CREATE_RULESET_VERSION: the ABI, 7 or more of which writes records.
+	if abi, _, err := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1); err != 0 || abi < 7 {
+		return "needs landlock with audit records"
 	}
 	if _, err := os.Stat("/proc/self/loginuid"); err != nil {
 		return "needs a kernel with audit"

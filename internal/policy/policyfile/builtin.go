@@ -108,7 +108,7 @@ func (l *loader) fsRules(items []FS) []policy.FSRule {
 			case "$TERMINAL":
 				r.Path = l.req.Terminal
 			case "$TTY":
-				if r.Path = ""; l.req.Terminal != "" {
+				if r.Path = ""; !l.req.HideTTY {
 					r.Path = "/dev/tty"
 				}
 			}

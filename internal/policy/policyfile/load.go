@@ -37,6 +37,7 @@ type Request struct {
 	Path     string // the session's PATH
 	TmpDir   string // the session's private TMPDIR; "" when there is none
 	Terminal string // the session's own terminal device; "" when there is none
+	HideTTY  bool   // /dev/tty isn't the session's: it leads to a terminal where somebody types for others
 }
 
 // Document is every file that was read, as written.
