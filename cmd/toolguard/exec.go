@@ -146,7 +146,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 // endSession leaves nothing of the session behind.
 func (a *app) endSession(s *session.Session) {
 	if err := s.Close(); err != nil {
-		a.err.warn("the private TMPDIR %s could not be removed: %v", s.Tmp, err)
+		a.err.warn("not everything of the session could be taken back: %v", err)
 	}
 }
 

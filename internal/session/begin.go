@@ -1,5 +1,7 @@
 package session
 
+import "errors"
+
 // Session is a session that hasn't been given a policy yet: its TMPDIR exists, which the policy must know, and what the
 // machine has to say is being asked for, while the policy is read.
 type Session struct {
@@ -19,11 +21,11 @@ func Begin(deaf bool) (*Session, error) {
 	return &Session{Tmp: dir, remove: remove, machine: ask(deaf)}, nil
 }
 
-// Close lets go of the machine and removes the TMPDIR with all that is in it, unless the command was let linger.
+// Close removes the TMPDIR with all that is in it, unless the command was let linger, and lets go of the machine.
 func (s *Session) Close() error {
-	s.machine.letGo()
-	if s.lingers {
-		return nil
+	var err error
+	if !s.lingers {
+		err = s.remove()
 	}
-	return s.remove()
+	return errors.Join(err, s.machine.letGo())
 }

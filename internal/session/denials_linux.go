@@ -115,10 +115,12 @@ func (d *denials) drain() {
 	d.run.emit(e)
 }
 
-func (d *denials) close() {
-	if d.reader != nil {
-		_ = d.reader.Close()
+// close lets go of the kernel's records, and puts auditing back as it was.
+func (d *denials) close() (struct{}, error) {
+	if d.reader == nil {
+		return struct{}{}, nil
 	}
+	return struct{}{}, d.reader.Close()
 }
 
 // summary adds what was denied to a result.

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // inside is the locked OS thread that is restricted like the command, which it starts. It lives as long as the session: the
@@ -26,16 +28,35 @@ func start(c *command) (*inside, int, error) {
 		err error
 	}
 	up := make(chan outcome)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread is spoilt for any other use
+	onLaterThread(func() {
 		pid, err := c.onThisThread()
 		up <- outcome{pid, err}
 		for f := range in.calls {
 			f()
 		}
-	}()
+	})
 	o := <-up
 	return in, o.pid, o.err
+}
+
+// onLaterThread runs f on an OS thread that ends with it and isn't the process's first: what may be done to a process is
+// decided by the domain of its first thread (ptrace_access_check, task_kill), and toolguard's must stay outside of the
+// session's, or the command could trace and signal toolguard.
+func onLaterThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != os.Getpid() {
+			f()
+			return // still locked, so that the thread ends: it's spoilt for any other use
+		}
+		found := make(chan struct{})
+		onLaterThread(func() { // on another thread, since this one is held
+			close(found)
+			f()
+		})
+		<-found
+		runtime.UnlockOSThread()
+	}()
 }
 
 var errNotScoped = errors.New("the thread isn't kept from signalling others")

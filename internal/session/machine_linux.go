@@ -14,6 +14,7 @@ type machine struct {
 	ears  <-chan outcome[*kernelaudit.Reader] // the kernel's word on what it refuses
 
 	signals <-chan outcome[*supervisor] // they are caught
+	deaf    <-chan outcome[struct{}]    // after the run: the records aren't read any more; nil before
 }
 
 func ask(deaf bool) *machine {
@@ -21,7 +22,7 @@ func ask(deaf bool) *machine {
 	if deaf {
 		open = func() (*kernelaudit.Reader, error) { return nil, errDeaf }
 	}
-	return &machine{async(proven), async(open), async(watch)}
+	return &machine{proof: async(proven), ears: async(open), signals: async(watch)}
 }
 
 var errDeaf = errors.New("nobody asked for them")
@@ -33,14 +34,19 @@ func (m *machine) listen() (*kernelaudit.Reader, error) {
 	return heard.value, heard.err
 }
 
-// letGo gives up what nobody has asked for.
-func (m *machine) letGo() {
+// letGo gives up what nobody has asked for, and waits until what was asked for has been given back.
+func (m *machine) letGo() error {
+	if m.deaf != nil {
+		return (<-m.deaf).err
+	}
 	if m.ears == nil {
-		return
+		return nil
 	}
-	if reader, err := m.listen(); err == nil {
-		_ = reader.Close()
+	reader, err := m.listen()
+	if err != nil {
+		return nil // there is nothing to give back
 	}
+	return reader.Close()
 }
 
 // proven makes Landlock prove itself on a throw-away thread.

@@ -50,7 +50,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	if err := r.prepare(); err != nil {
 		return Result{}, err
 	}
-	defer r.denials.close()
+	defer func() { s.machine.deaf = async(r.denials.close) }() // beside the removal of the TMPDIR
 	r.sup = (<-s.machine.signals).value
 	pid, err := r.start()
 	if err != nil {

@@ -39,6 +39,7 @@ func (c *command) onThisThread() (pid int, err error) {
 		doing string
 		do    func() error
 	}{
+		{"find a thread for the session", laterThread},
 		{"mark the session for the audit records", c.before},
 		{"set no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"drop the capabilities", func() error { return dropCapabilities(c.keep) }},
@@ -55,6 +56,14 @@ func (c *command) onThisThread() (pid int, err error) {
 		}
 	}
 	return c.fork()
+}
+
+// laterThread refuses the process's first thread (see onLaterThread).
+func laterThread() error {
+	if unix.Gettid() == os.Getpid() {
+		return errors.New("it's toolguard's first")
+	}
+	return nil
 }
 
 // checkFilterMode asks the kernel, not the library: PR_GET_SECCOMP is 2 only when a filter is in force.

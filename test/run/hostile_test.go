@@ -33,7 +33,7 @@ func TestChainsAreEnded(t *testing.T) {
 		t.Run(u.name, func(t *testing.T) {
 			p := newPlace(t, u)
 			mark := "1000.0501" + u.name
-			out := run(t, p.guarded(policy, p.compile(t, "chains"), "20", mark))
+			out := run(t, p.guarded(policy, p.compile(t, "chains"), "5", mark))
 			if out.code != 0 || !strings.HasPrefix(out.stdout, "started\n") {
 				t.Fatalf("%+v", out)
 			}

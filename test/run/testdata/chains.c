@@ -16,6 +16,7 @@ int main(int argc, char **argv) {
 			if (fork() > 0)
 				_exit(0);
 			setsid();
+			usleep(1000); // or the machine runs out of process numbers, which other tests need
 		}
 		_exit(0);
 	}
