@@ -63,7 +63,9 @@ var errNotScoped = errors.New("the thread isn't kept from signalling others")
 
 // signalAll signals every process of the session at once, however fast they fork: kill(2) with -1 goes through all
 // processes under the lock that fork needs, and Landlock's signal scope (ABI 6) keeps it from all that aren't in the
-// session's domain. That the scope holds is asked of the kernel each time, with a signal of nothing to process 1.
+// session's domain. Only a session that has been started may be signalled: before, the scope isn't in force, and kill would
+// reach all that the user may signal. As root that the scope holds is asked of the kernel besides, with a signal of nothing
+// to process 1; any other user may not signal that one anyway.
 func (in *inside) signalAll(sig syscall.Signal) error {
 	err := errNotScoped
 	in.do(func() {

@@ -54,7 +54,8 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	r.sup = (<-s.machine.signals).value
 	pid, err := r.start()
 	if err != nil {
-		r.endOthers()
+		// Nothing of the session runs, and its signal scope may not be in force: nobody is to be signalled from here.
+		r.abandon()
 		r.in.leave()
 		r.denials.drain()
 		r.denials.summary(&r.result)
