@@ -69,6 +69,9 @@ func (d *denials) receive(k kernelaudit.Denial) {
 	if k.Nested {
 		return // a sandbox that the command made for itself
 	}
+	if k.PID == os.Getpid() {
+		return // toolguard itself, from within: kill(-1) asks for everybody on the machine (see inside.signalAll)
+	}
 	d.add(d.run.denied(k))
 }
 

@@ -5,6 +5,7 @@ package run
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -30,6 +31,9 @@ func TestNothingIsLeft(t *testing.T) {
 				}
 				if n := processes(t, r.mark); n != 0 {
 					t.Errorf("%d processes are left", n)
+				}
+				if strings.Contains(out.stderr, "signal a process outside") {
+					t.Errorf("toolguard's own signals are told as the command's denials: %s", out.stderr)
 				}
 				t.Logf("ended after %v", time.Since(began))
 			})
