@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -111,6 +112,10 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	}
 	if f.dryRun {
 		return a.dryRun(f)
+	}
+	if session.HasChildren() {
+		code, err := session.Again()
+		return cmp.Or(err, said(code))
 	}
 	s, err := session.Begin(f.report == "never" && f.events == "")
 	if err != nil {

@@ -16,7 +16,9 @@
 //
 // The command stays in toolguard's process group, so that the terminal's signals and job control reach it as if
 // toolguard weren't there. Signals sent to toolguard alone are passed on. toolguard is the subreaper of what the
-// command leaves behind, and the first process dies with toolguard (PR_SET_PDEATHSIG).
+// command leaves behind, and the first process dies with toolguard (PR_SET_PDEATHSIG). A toolguard that took its caller's place
+// by exec, and with it the caller's children, does all this in a child of its own: no look at processes tells for certain
+// whose an orphan is.
 //
 // # Threats
 //

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -155,7 +156,13 @@ func run(t *testing.T, cmd *exec.Cmd) outcome {
 }
 
 // processes counts those that have mark in their arguments.
-func processes(t *testing.T, mark string) (n int) {
+func processes(t *testing.T, mark string) int {
+	t.Helper()
+	return len(marked(t, mark))
+}
+
+// marked are the processes that have mark in their arguments.
+func marked(t *testing.T, mark string) (pids []int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -163,10 +170,14 @@ func processes(t *testing.T, mark string) (n int) {
 	}
 	for _, f := range files {
 		if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), mark) {
-			n++
+			pid, err := strconv.Atoi(strings.Split(f, "/")[2])
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, pid)
 		}
 	}
-	return n
+	return pids
 }
 
 // find is where searchPath leads for a program; the name itself when it leads nowhere.
