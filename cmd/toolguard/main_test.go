@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/session"
 )
 
@@ -28,6 +29,7 @@ func TestStories(t *testing.T) {
 		UpdateScripts:      os.Getenv("UPDATE_STORIES") != "",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")
+			env.Vars = append(env.Vars, childtest.NoWait)
 			return os.MkdirAll(env.WorkDir+"/home", 0o755)
 		},
 		Condition: func(cond string) (bool, error) {

@@ -18,6 +18,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // The test binary is its own guarded command: with actionVar set it does one thing and exits.
@@ -283,7 +285,7 @@ func (s *session) start(r *Reader, exe, action string, args []string) (w *Watch,
 		return w, err
 	}
 	cmd := exec.Command(exe, args...)
-	cmd.Env = append(os.Environ(), actionVar+"="+action)
+	cmd.Env = append(os.Environ(), actionVar+"="+action, childtest.NoWait)
 	cmd.Stderr = os.Stderr
 	if err := restrict(granted, allFS, allNet, allScopes); err != nil {
 		return w, err

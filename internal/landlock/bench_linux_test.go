@@ -1,11 +1,9 @@
 package landlock
 
 import (
-	"runtime"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -41,31 +39,12 @@ func BenchmarkCover(b *testing.B) {
 	}
 }
 
-// BenchmarkApply restricts a fresh thread each time.
 func BenchmarkApply(b *testing.B) {
 	p, err := NewPlan(usual(b), abi(b))
 	if err != nil {
 		b.Fatal(err)
 	}
-	for b.Loop() {
-		b.StopTimer()
-		done := make(chan error)
-		go func() {
-			runtime.LockOSThread() // never unlocked: the thread ends
-			if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-				done <- err
-				return
-			}
-			b.StartTimer()
-			err := p.Apply()
-			b.StopTimer()
-			done <- err
-		}()
-		if err := <-done; err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
-	}
+	childtest.Bench(b, p.Apply)
 }
 
 func BenchmarkCanary(b *testing.B) {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -158,7 +159,7 @@ func TestKernelHoldsThePolicy(t *testing.T) {
 	if version < 3 {
 		t.Skip("truncation needs Landlock ABI 3")
 	}
-	for _, uid := range users() {
+	for _, uid := range childtest.Users() {
 		for _, dc := range fsCases {
 			t.Run(fmt.Sprintf("%s as %d", dc.deed, uid), func(t *testing.T) {
 				ws := workspace(t)
@@ -385,7 +386,7 @@ func TestCommands(t *testing.T) {
 		{"write " + ws + "/rw/file", 0},
 		{"rename " + ws + "/rw/file " + ws + "/rw2/new", 0},
 	}
-	for _, uid := range users() {
+	for _, uid := range childtest.Users() {
 		for _, d := range deeds[:5] {
 			if got := inChild(t, uid, plan, d.deed); got[d.deed] != d.want {
 				t.Errorf("%s as %d: %v, want %v", d.deed, uid, got[d.deed], d.want)

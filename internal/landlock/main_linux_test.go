@@ -1,28 +1,17 @@
 package landlock
 
 import (
-	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Domains can't be left, so what runs in one runs in a child: the test binary again, told what to do by its environment.
-const childEnv = "TOOLGUARD_LANDLOCK_CHILD"
-
-func TestMain(m *testing.M) {
-	if order := os.Getenv(childEnv); order != "" {
-		os.Exit(child(order))
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { childtest.Main(m, obey) }
 
 // order is what a child is to do: apply a plan, or none as the control, and try each of the deeds.
 type order struct {
@@ -30,58 +19,32 @@ type order struct {
 	Deeds []string
 }
 
-// child answers with the error of each deed, 0 for success.
-func child(text string) int {
-	runtime.LockOSThread()
-	var o order
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 3
-	}
+// results are the errors of deeds, 0 for success.
+type results map[string]syscall.Errno
+
+func obey(o order) (results, error) {
 	if o.Plan != nil {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 3
+			return nil, err
 		}
 		if err := o.Plan.Apply(); err != nil {
-			fmt.Fprintln(os.Stderr, "apply:", err)
-			return 4
+			return nil, err
 		}
 	}
-	got := map[string]syscall.Errno{}
+	got := results{}
 	for _, d := range o.Deeds {
 		got[d] = try(d)
 	}
-	_ = json.NewEncoder(os.Stdout).Encode(got)
-	return 0
+	return got, nil
 }
 
-// inChild runs deeds in a child under a plan (nil: bare), as a user.
-func inChild(t *testing.T, uid int, p *Plan, deeds ...string) map[string]syscall.Errno {
+// inChild tries deeds in a child under a plan (nil: bare), as a user.
+func inChild(t *testing.T, uid int, p *Plan, deeds ...string) results {
 	t.Helper()
 	if p != nil {
 		p = withoutRules(p)
 	}
-	text, err := json.Marshal(order{p, deeds})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Dir = "/"
-	cmd.Env = []string{childEnv + "=" + string(text)}
-	cmd.Stderr = os.Stderr
-	if uid != os.Getuid() {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
-	}
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("child: %v", err)
-	}
-	got := map[string]syscall.Errno{}
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatalf("child said %q: %v", out, err)
-	}
-	return got
+	return childtest.Run[results](t, uid, order{p, deeds})
 }
 
 // withoutRules is the plan without what only error messages need.
@@ -107,14 +70,6 @@ func abi(t testing.TB) int {
 		t.Skip(err)
 	}
 	return abi
-}
-
-// users are those that tests run as: oneself, and nobody where one may become that.
-func users() []int {
-	if os.Getuid() == 0 {
-		return []int{0, 65534}
-	}
-	return []int{os.Getuid()}
 }
 
 // machine is the file tree of this machine.

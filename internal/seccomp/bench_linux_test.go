@@ -1,11 +1,9 @@
 package seccomp
 
 import (
-	"runtime"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -18,29 +16,10 @@ func BenchmarkFilters(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad filters a fresh thread each time.
 func BenchmarkLoad(b *testing.B) {
 	filters, err := Filters(compile(b, denies(policy.FS, policy.Net)), 7)
 	if err != nil {
 		b.Fatal(err)
 	}
-	for b.Loop() {
-		b.StopTimer()
-		done := make(chan error)
-		go func() {
-			runtime.LockOSThread() // never unlocked: the thread ends
-			if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-				done <- err
-				return
-			}
-			b.StartTimer()
-			err := Load(filters)
-			b.StopTimer()
-			done <- err
-		}()
-		if err := <-done; err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
-	}
+	childtest.Bench(b, func() error { return Load(filters) })
 }

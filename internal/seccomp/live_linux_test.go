@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -175,24 +175,20 @@ var deeds = map[string]deed{
 
 // TestKernelRefuses tries each deed bare and under filters, as root and as nobody.
 func TestKernelRefuses(t *testing.T) {
-	uids := []uint32{0}
-	if os.Getuid() == 0 {
-		uids = append(uids, 65534)
-	}
 	for what, d := range deeds {
 		if what == "x32" || what == "int 0x80" {
 			continue // these end the process: TestForeignABIKilled
 		}
-		for _, uid := range uids {
-			if d.root && (uid != 0 || os.Getuid() != 0) {
+		for _, uid := range childtest.Users() {
+			if d.root && uid != 0 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s as %d", what, uid), func(t *testing.T) {
 				t.Parallel()
-				if got, _ := perform(t, what, true, uid); got.Errno != d.bare {
+				if got := perform(t, what, true, uid); got.Errno != d.bare {
 					t.Errorf("bare it came to %v, which is no control: want %v", got.Errno, d.bare)
 				}
-				if got, _ := perform(t, what, false, uid); got.Errno != d.guarded {
+				if got := perform(t, what, false, uid); got.Errno != d.guarded {
 					t.Errorf("under filters it came to %v, want %v", got.Errno, d.guarded)
 				}
 			})
@@ -237,22 +233,19 @@ func TestProgramsRun(t *testing.T) {
 
 // runRestricted starts a program from a thread that carries the strictest filters.
 func runRestricted(argv []string) (out string, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		if err = restrict(deed{policy: func() policy.SourceLayer {
-			l := denies(policy.FS, policy.Net)
-			l.Syscalls.Profile = "strict"
-			return l
-		}}); err != nil {
-			return
+	strictest := func() policy.SourceLayer {
+		l := denies(policy.FS, policy.Net)
+		l.Syscalls.Profile = "strict"
+		return l
+	}
+	err = childtest.Thread(func() error {
+		if err := restrict(deed{policy: strictest}); err != nil {
+			return err
 		}
-		var b []byte
-		b, err = exec.Command(argv[0], argv[1:]...).CombinedOutput()
-		out = string(b)
-	}()
-	<-done
+		text, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+		out = string(text)
+		return err
+	})
 	return out, err
 }
 

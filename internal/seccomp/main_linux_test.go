@@ -1,29 +1,22 @@
 package seccomp
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"runtime"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Filters can't be taken off, so what runs under them runs in a child: the test binary again, told what to do by its
-// environment.
-const childEnv = "TOOLGUARD_SECCOMP_CHILD"
+func TestMain(m *testing.M) { childtest.Main(m, obey) }
 
-func TestMain(m *testing.M) {
-	if name := os.Getenv(childEnv); name != "" {
-		os.Exit(child(name))
-	}
-	os.Exit(m.Run())
+// order is what a child is to do: one deed, bare as the control or under the filters of the deed's policy.
+type order struct {
+	Deed string
+	Bare bool
 }
 
 // outcome is what a child's call came to.
@@ -32,29 +25,25 @@ type outcome struct {
 	Value uintptr
 }
 
-// child does the named deed twice: bare, as the positive control, and under the filters of the named policy.
-func child(name string) int {
-	runtime.LockOSThread()
-	d, ok := deeds[name]
+func obey(o order) (out outcome, err error) {
+	d, ok := deeds[o.Deed]
 	if !ok {
-		fmt.Fprintln(os.Stderr, "no such deed:", name)
-		return 3
+		return out, fmt.Errorf("no such deed: %s", o.Deed)
 	}
 	d.before()
-	var out [2]outcome
-	if os.Getenv(childEnv+"_BARE") != "" {
-		out[0].Errno, out[0].Value = d.do()
-	} else {
-		if err := restrict(d); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 3
+	if !o.Bare {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return out, err
 		}
-		out[1].Errno, out[1].Value = d.do()
+		if err := restrict(d); err != nil {
+			return out, err
+		}
 	}
-	_ = json.NewEncoder(os.Stdout).Encode(out)
-	return 0
+	out.Errno, out.Value = d.do()
+	return out, nil
 }
 
+// restrict puts the thread, which has no_new_privs, under the filters of a deed's policy.
 func restrict(d deed) error {
 	src := &policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{d.layer()}}
 	c, err := policy.Compile(src, folders{"/"})
@@ -69,38 +58,11 @@ func restrict(d deed) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return err
-	}
 	return Load(filters)
 }
 
-// perform runs one deed in a child, bare or under filters, as a user.
-func perform(t *testing.T, name string, bare bool, uid uint32) (o outcome, ended *os.ProcessState) {
+// perform has a child do one deed, bare or under filters, as a user.
+func perform(t *testing.T, deed string, bare bool, uid int) outcome {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = []string{childEnv + "=" + name}
-	if bare {
-		cmd.Env = append(cmd.Env, childEnv+"_BARE=1")
-	}
-	cmd.Stderr = os.Stderr
-	if uid != 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	}
-	text, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && !exit.Exited() {
-		return outcome{}, exit.ProcessState
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	var out [2]outcome
-	if err := json.Unmarshal(text, &out); err != nil {
-		t.Fatalf("%s said %q: %v", name, text, err)
-	}
-	if bare {
-		return out[0], cmd.ProcessState
-	}
-	return out[1], cmd.ProcessState
+	return childtest.Run[outcome](t, uid, order{deed, bare})
 }
