@@ -132,7 +132,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	}
 	defer done()
 	r, err := s.Run(session.Config{
-		Policy: c, Tool: f.tool, Agent: f.agent, Backend: f.backend, AllowDegraded: f.degraded,
+		Policy: c, System: machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, AllowDegraded: f.degraded,
 		Argv: argv, Env: os.Environ(), PassFDs: f.passFDs, Events: events, Linger: f.linger,
 		Notice: func(s string) { a.err.say("%s", s) },
 	})

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -57,6 +58,19 @@ func acceptsArgs(want, args []string) bool {
 	return slices.Equal(want, args)
 }
 
+// Candidates are the files that a command's name may stand for, in the order in which execvp(3) tries them: the name itself
+// where it has a slash, else the file of that name in each folder of a PATH.
+func Candidates(searchPath, name string) []string {
+	if strings.Contains(name, "/") {
+		return []string{name}
+	}
+	var files []string
+	for dir := range strings.SplitSeq(searchPath, ":") {
+		files = append(files, cmp.Or(dir, ".")+"/"+name)
+	}
+	return files
+}
+
 // FindProgram finds the canonical path of a program: an absolute path, or a name looked up through a PATH. Entries of
 // the PATH that aren't absolute are passed over: what they mean depends on where somebody stands.
 func FindProgram(sys System, searchPath, name string) (string, bool) {
@@ -64,17 +78,11 @@ func FindProgram(sys System, searchPath, name string) (string, bool) {
 }
 
 func (r *resolver) program(searchPath, name string) (string, bool) {
-	if strings.HasPrefix(name, "/") {
-		return r.executable(path.Clean(name))
-	}
-	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
-		return "", false
-	}
-	for dir := range strings.SplitSeq(searchPath, ":") {
-		if !strings.HasPrefix(dir, "/") {
+	for _, file := range Candidates(searchPath, name) {
+		if !strings.HasPrefix(file, "/") {
 			continue
 		}
-		if p, ok := r.executable(path.Join(dir, name)); ok {
+		if p, ok := r.executable(file); ok {
 			return p, true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 // Config is what a run needs to know.
 type Config struct {
 	Policy        *policy.Compiled
+	System        policy.System // the file tree that the policy was compiled for
 	Tool, Agent   string
 	Backend       string       // "auto" or a backend's name
 	AllowDegraded []string     // ids of rules that need not be enforced

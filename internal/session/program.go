@@ -7,42 +7,26 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// lookup finds the program that name stands for, the way execvp(3) does: through PATH, unless name has a slash.
+// lookup finds the program that name stands for, the way execvp(3) does.
 func lookup(name string, env []string) (string, error) {
 	if name == "" {
 		return "", &NotFound{Name: `""`}
 	}
-	if strings.Contains(name, "/") {
-		if err := executable(name); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-			return "", &NotFound{Name: name}
-		} else if err != nil {
-			return "", &NotExecutable{Path: name, Why: reasonText(err)}
-		}
-		return name, nil
-	}
-	var refused error
-	for _, dir := range filepath.SplitList(pathOf(env)) {
-		if dir == "" {
-			dir = "."
-		}
-		file := filepath.Join(dir, name)
-		if !strings.Contains(file, "/") {
-			file = "./" + file
-		}
+	var refused error = &NotFound{Name: name}
+	for _, file := range policy.Candidates(pathOf(env), name) {
 		err := executable(file)
 		if err == nil {
 			return file, nil
 		}
-		if errors.Is(err, fs.ErrPermission) {
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			refused = &NotExecutable{Path: file, Why: reasonText(err)}
 		}
 	}
-	if refused != nil {
-		return "", refused
-	}
-	return "", &NotFound{Name: name}
+	return "", refused
 }
 
 // pathOf is the PATH in env, or where execvp looks without one.
@@ -65,6 +49,17 @@ func executable(file string) error {
 		return &fs.PathError{Op: "exec", Path: file, Err: syscall.EACCES}
 	}
 	return accessible(file)
+}
+
+// canonical is the path of the file itself, symlinks and ".." followed in order; the path as it is where that can't be told.
+func (c *Config) canonical(file string) string {
+	if dir, err := os.Getwd(); err == nil && !filepath.IsAbs(file) {
+		file = dir + "/" + file
+	}
+	if real, err := c.Policy.ResolveTarget(c.System, file, true); err == nil {
+		return real
+	}
+	return file
 }
 
 func reasonText(err error) string {

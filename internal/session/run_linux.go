@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -128,7 +127,7 @@ func (r *run) command() (*command, error) {
 		return nil, err
 	}
 	m := &command{path: path, argv: r.cfg.Argv}
-	m.env, r.result.RemovedEnv = environ(c, canonical(path), r.cfg.Env)
+	m.env, r.result.RemovedEnv = environ(c, r.cfg.canonical(path), r.cfg.Env)
 	if m.files, err = files(r.cfg.PassFDs); err != nil {
 		return nil, err
 	}
@@ -149,17 +148,6 @@ func (r *run) command() (*command, error) {
 	}
 	m.stopped, err = r.limits()
 	return m, err
-}
-
-// canonical is the path of the file itself; the path as it is where that can't be told.
-func canonical(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	return path
 }
 
 // ending is how the first process ended.
@@ -198,7 +186,7 @@ func (r *run) whyNot(err error) string {
 	if !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EPERM) {
 		return err.Error()
 	}
-	c, path := r.cfg.Policy, canonical(r.cmd.path)
+	c, path := r.cfg.Policy, r.cfg.canonical(r.cmd.path)
 	if v := c.CheckFS(path, policy.Execute); !v.Allow {
 		return "the policy denies execute on " + path + ": " + r.deciding(v)
 	}
