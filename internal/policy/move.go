@@ -172,7 +172,17 @@ func (l *Layer) span(dir string, cover Caps) (most, least Caps) {
 
 // protectGains is basesGain for what protect takes away: leaving it gives write back where anything does, and entering
 // it could bring in what it forbids to create.
+//
+// Where protect covers just one of the two names and is lifted on both, a pattern of the layer that doesn't lift it could
+// decide beneath.
 func (l *Layer) protectGains(old, new string, to Caps) (rule int32, gains bool) {
+	if (l.Protect.Deciding(old) == nil) != (l.Protect.Deciding(new) == nil) {
+		for _, r := range l.FS.Patterns() {
+			if within(old, r.FS.Path) && !r.FS.Unprotect && r.FS.Caps&Write != 0 {
+				return r.Index, true
+			}
+		}
+	}
 	most, _ := l.span(new, to)
 	for _, r := range l.Protect.Patterns() {
 		had, has := within(old, r.FS.Path), within(new, r.FS.Path)

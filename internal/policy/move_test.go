@@ -18,6 +18,9 @@ func TestRename(t *testing.T) {
 		FS: []FSRule{p(".", rw), p("/other", rw), unprotected(p("mine", rw))}, Protect: ProtectOn,
 		Protected: []FSRule{m("**/.git/hooks", 0), m("**/.envrc", 0)},
 	}
+	lifted := SourceLayer{
+		FS: []FSRule{unprotected(p(".", rw)), m("**/*.pem", rw)}, Protect: ProtectOn, Protected: []FSRule{m("**/.vscode", 0)},
+	}
 	x := func(old, new string) Move { return Move{Old: old, New: new} }
 	dir := func(old, new string) Move { return Move{Old: old, New: new, OldDir: true} }
 	over := func(old, new string) Move { return Move{Old: old, New: new, NewExists: true} }
@@ -66,6 +69,10 @@ func TestRename(t *testing.T) {
 		{SourceLayer{FS: []FSRule{p(".", rw), p("up", Read|Update)}}, Move{Old: "/w/d", New: "/w/up/e", OldDir: true, NewExists: true, NewDir: true}, NoGain},
 		{guarded, dir("/w/d", "/other/d"), NoGain},
 		{guarded, dir("/w/d", "/w/e"), Allowed},
+		{lifted, dir("/w/.vscode", "/w/d"), NoGain}, // what protect covers although most of it is unprotected
+		{lifted, dir("/w/d", "/w/.vscode"), NoGain},
+		{lifted, dir("/w/d", "/w/e"), Allowed},
+		{lifted, dir("/w/.vscode/d", "/w/.vscode/e"), Allowed},
 		{SourceLayer{FS: []FSRule{p("/", all)}}, dir("/etc", "/e"), NoGain}, // toolguard's own files beneath
 		{SourceLayer{FS: []FSRule{p("/", all)}}, x("/etc/toolguard/p", "/w/p"), Protected},
 	} {
