@@ -77,7 +77,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	}
 	for _, file := range p.own {
 		if !filepath.IsAbs(file) {
-			file = filepath.Join(dir, file)
+			file = dir + "/" + file // not cleaned: what ".." means depends on symlinks
 		}
 		src.Files = append(src.Files, file)
 	}

@@ -205,28 +205,76 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-func TestOwnFilesAndPolicyFiles(t *testing.T) {
+func TestOwnFiles(t *testing.T) {
+	c := compile(t, SourceLayer{FS: []FSRule{p("/", AllCaps)}})
+	for _, path := range []string{"/etc/toolguard/policy.d/x.toml", "/run/toolguard/toolguard.sock", "/var/lib/toolguard", "/sys/fs/bpf/toolguard/x"} {
+		unchangeable(t, c, path)
+	}
+}
+
+func unchangeable(t *testing.T, c *Compiled, path string) {
+	t.Helper()
+	for _, cap := range []Caps{Create, Update, Delete} {
+		if v := c.CheckFS(path, cap); v.Reason != Protected {
+			t.Errorf("%s %s: %+v", cap, path, v)
+		}
+	}
+	if v := c.CheckFS(path, Read); !v.Allow {
+		t.Errorf("read %s: %+v", path, v)
+	}
+}
+
+// Whoever could replace a policy file, or a symlink anywhere on the way to it, could choose the next policy.
+func TestPolicyFiles(t *testing.T) {
 	sys := machine()
-	sys["/w/p.toml"] = "-> q/r.toml"
-	sys["/w/q"], sys["/w/q/r.toml"] = "dir", "file"
-	src := source(SourceLayer{FS: []FSRule{p("/", AllCaps)}})
-	src.Files = []string{"/w/p.toml"}
-	c, err := Compile(src, sys)
-	if err != nil {
-		t.Fatal(err)
+	for at, what := range map[string]string{
+		"/w/p.toml": "-> q/r.toml", "/w/q": "dir", "/w/q/r.toml": "file",
+		"/w/conf": "-> ../etc/conf", "/etc/conf": "-> v2", "/etc/v2": "dir", "/etc/v2/p.toml": "-> ../../w/q/r.toml", "/etc/out": "-> ../w/q",
+	} {
+		sys[at] = what
 	}
-	for _, path := range []string{"/etc/toolguard/policy.d/x.toml", "/run/toolguard/toolguard.sock", "/var/lib/toolguard", "/sys/fs/bpf/toolguard/x", "/w/p.toml", "/w/q/r.toml"} {
-		for _, cap := range []Caps{Create, Update, Delete} {
-			if v := c.CheckFS(path, cap); v.Reason != Protected {
-				t.Errorf("%s %s: %+v", cap, path, v)
-			}
+	for file, want := range map[string]string{
+		"/w/q/r.toml":              "/w/q/r.toml",
+		"/w/p.toml":                "/w/p.toml /w/q/r.toml",
+		"/w/conf/p.toml":           "/w/conf /etc/conf /etc/v2/p.toml /w/q/r.toml",
+		"/w/conf/../p.toml":        "/w/conf /etc/conf /etc/p.toml", // not /w/p.toml
+		"/w/conf/new":              "/w/conf /etc/conf /etc/v2/new",
+		"/etc/out/r.toml":          "/etc/out /w/q/r.toml",
+		"/w/dangling":              "/w/dangling /w/nowhere/x",
+		"/proc/self/root/w/p.toml": "/w/p.toml /w/q/r.toml",
+	} {
+		src := source(SourceLayer{FS: []FSRule{p("/", AllCaps)}})
+		src.Files = []string{file}
+		c, err := Compile(src, sys)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
 		}
-		if v := c.CheckFS(path, Read); !v.Allow {
-			t.Errorf("read %s: %+v", path, v)
+		var got []string
+		for _, r := range c.Layers[0].FS.Rules()[len(own):] {
+			got = append(got, r.FS.Path)
+			unchangeable(t, c, r.FS.Path)
+		}
+		if strings.Join(got, " ") != want || len(c.Files) != 1 || c.Files[0] != got[len(got)-1] {
+			t.Errorf("%s: protects %q and says %q, want %s", file, got, c.Files, want)
+		}
+		if v := c.CheckRename(Move{Old: "/w/q", New: "/w/z", OldDir: true}); strings.Contains(want, "/w/q/") && v.Reason != NoGain {
+			t.Errorf("the folder of a policy file: %+v", v)
 		}
 	}
-	if v := c.CheckRename(Move{Old: "/w/q", New: "/w/z", OldDir: true}); v.Reason != NoGain {
-		t.Errorf("the folder of a policy file: %+v", v)
+	for file, want := range map[string]string{
+		"/w/loop":                  "/w/loop: it can't be protected from the command: too many symlinks in a row",
+		"/proc/self/cwd/p.toml":    "only the process itself can follow (name the file itself)",
+		"/dev/stdin":               "only the process itself can follow",
+		strings.Repeat("/a", 129):  "deeper than 128 components (move it)",
+		"/secret/p.toml":           "permission denied",
+		"/w/conf/nowhere/../p.tom": `".." after something that doesn't exist`,
+	} {
+		src := source()
+		src.Files = []string{file}
+		if _, err := Compile(src, sys); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", file, err, want)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 )
@@ -19,7 +18,11 @@ func (c *compiler) builtin() {
 	var rules []*Rule
 	seen := map[string]bool{}
 	protect := func(p string) {
-		if seen[p] || !resolvable(p) {
+		switch {
+		case seen[p]:
+			return
+		case !resolvable(p):
+			c.unprotected(p, errTooLong, "move it")
 			return
 		}
 		seen[p] = true
@@ -30,37 +33,34 @@ func (c *compiler) builtin() {
 	}
 	for _, p := range own {
 		protect(p)
-		if got, err := c.res.resolve(p, true); err == nil {
-			protect(got.path)
-		}
+		_, _ = c.follow(p, protect) // what can't be looked at is known by its name
 	}
 	for _, f := range c.src.Files {
-		c.file(path.Clean(f), protect)
+		end, err := c.follow(f, protect)
+		if err != nil {
+			c.unprotected(f, err, "name the file itself")
+			continue
+		}
+		c.out.Files = append(c.out.Files, end)
 	}
 	l.FS, _ = newFSTable(rules)
 	c.out.Layers = append(c.out.Layers, l)
 }
 
-// file protects a policy file and every symlink that its name leads through.
-func (c *compiler) file(f string, protect func(string)) {
-	link := f
-	for range maxLinks {
-		got, err := c.res.resolve(link, false)
-		if err != nil {
-			c.fail(Place{File: f}, fmt.Errorf("the policy file can't be resolved: %w", err), "")
-			return
-		}
+func (c *compiler) unprotected(file string, err error, hint string) {
+	c.fail(Place{File: file}, fmt.Errorf("it can't be protected from the command: %w", err), hint)
+}
+
+// follow protects where a name leads and every symlink on the way, those of its folders among them.
+func (c *compiler) follow(name string, protect func(string)) (end string, err error) {
+	res := *c.res
+	res.literal = false // whoever opened the file was this process, and no rule is meant
+	res.onLink = protect
+	got, err := res.resolve(name, true)
+	if err == nil {
 		protect(got.path)
-		if got.kind != Symlink {
-			c.out.Files = append(c.out.Files, got.path)
-			return
-		}
-		link = c.res.lstat(got.path).link
-		if !path.IsAbs(link) {
-			link = path.Dir(got.path) + "/" + link
-		}
 	}
-	c.fail(Place{File: f}, errLoop, "")
+	return got.path, err
 }
 
 func (c *compiler) layerFS(l *Layer, src *SourceLayer, ids *ruleIDs) {

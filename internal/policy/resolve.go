@@ -28,6 +28,8 @@ type resolver struct {
 	seen map[string]entry
 	// literal keeps everything beneath /proc/self as it is: a rule means the session's own processes, whoever they are.
 	literal bool
+	// onLink is told of every symlink that is followed; nil when nobody asks.
+	onLink func(path string)
 }
 
 type entry struct {
@@ -120,6 +122,9 @@ func (w *walk) step(name string, follow bool) (missing bool, err error) {
 	case e.err != nil:
 		return false, e.err
 	case e.kind == Symlink && follow:
+		if w.onLink != nil {
+			w.onLink(next)
+		}
 		return false, w.expand(e.link)
 	}
 	w.cur, w.kind = next, e.kind

@@ -11,7 +11,7 @@ type Source struct {
 	Home      string        // absolute; what "~/" stands for
 	Path      string        // the session's PATH: where command names are looked up
 	TmpDir    string        // the session's private TMPDIR, absolute; "" when there is none (check, lint)
-	Files     []string      // the policy files in force, absolute: never writable by the guarded
+	Files     []string      // the policy files in force, absolute: neither they nor the symlinks that lead there are writable by the guarded
 	Layers    []SourceLayer // in the order of Authority; at most one for each authority
 	Limits    Limits
 }
