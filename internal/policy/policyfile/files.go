@@ -11,7 +11,7 @@ import (
 
 // Files is what loading needs of the file system. Errors are those of package os.
 type Files interface {
-	// Read returns a regular file's bytes, or its first limit bytes when it's larger.
+	// Read returns the bytes of a regular file that has some, or its first limit bytes when it's larger.
 	Read(path string, limit int) ([]byte, error)
 	// ReadTrusted is Read for a file that only root may have written, itself and every folder above it.
 	ReadTrusted(path string, limit int) ([]byte, error)
@@ -31,39 +31,70 @@ func (machine) Read(path string, limit int) ([]byte, error) {
 	return b, err
 }
 
-// read opens without blocking, so that a fifo in place of a policy can't hold the start up, and refuses all but
-// regular files. It asks the system itself: package os would set its poller up for the one file that most starts read.
+// read opens only what has just been found to be a file, since opening a device can be a deed, and looks again at what it
+// opened; without blocking, so that a fifo that came in between can't hold the start up. It asks the system itself: package os
+// would set its poller up for the one file that most starts read.
 func read(path string, limit int) ([]byte, *syscall.Stat_t, error) {
 	fail := func(op string, err error) ([]byte, *syscall.Stat_t, error) {
 		return nil, nil, &fs.PathError{Op: op, Path: path, Err: err}
 	}
+	if _, err := ordinary(func(st *syscall.Stat_t) error { return syscall.Stat(path, st) }); err != nil {
+		return fail("stat", err)
+	}
 	fd, err := retry(func() (int, error) {
 		return syscall.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	})
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = errors.New("another program holds a lease on it: try again in a minute")
+	}
 	if err != nil {
 		return fail("open", err)
 	}
 	defer syscall.Close(fd)
-	st := new(syscall.Stat_t)
-	if err := syscall.Fstat(fd, st); err != nil {
+	st, err := ordinary(func(st *syscall.Stat_t) error { return syscall.Fstat(fd, st) })
+	if err != nil {
 		return fail("stat", err)
 	}
-	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
-		return fail("read", errors.New("not a regular file"))
+	b, err := contents(fd, st.Size, limit)
+	if err != nil {
+		return fail("read", err)
 	}
-	b := make([]byte, min(st.Size+1, int64(limit)))
-	for at := 0; ; {
+	return b, st, nil
+}
+
+// ordinary refuses all but regular files, and of those the ones that say they're empty: the kernel makes up what is in them,
+// some let their reader wait, and some, as /proc/kmsg, forget what was read.
+func ordinary(stat func(*syscall.Stat_t) error) (*syscall.Stat_t, error) {
+	st := new(syscall.Stat_t)
+	_, err := retry(func() (int, error) { return 0, stat(st) })
+	switch {
+	case err != nil:
+		return nil, err
+	case st.Mode&syscall.S_IFMT != syscall.S_IFREG:
+		return nil, errors.New("not a regular file")
+	case st.Size == 0:
+		return nil, errors.New("it's empty, or no file on a disk")
+	}
+	return st, nil
+}
+
+// contents reads a file of a known size. One that grows meanwhile isn't read: part of a policy may say something else.
+func contents(fd int, size int64, limit int) ([]byte, error) {
+	b := make([]byte, min(size+1, int64(limit)))
+	for at := 0; at < len(b); {
 		n, err := retry(func() (int, error) { return syscall.Read(fd, b[at:]) })
 		if err != nil {
-			return fail("read", err)
+			return nil, err
 		}
-		if at += n; n == 0 || at == limit {
-			return b[:at], st, nil
+		if n == 0 {
+			return b[:at], nil
 		}
-		if at == len(b) { // it grew meanwhile
-			b = append(b, make([]byte, min(len(b), limit-at))...)
-		}
+		at += n
 	}
+	if len(b) < limit {
+		return nil, errors.New("it grew while it was read: try again")
+	}
+	return b, nil
 }
 
 // retry calls f again when a signal interrupted it.

@@ -2,7 +2,9 @@ package policyfile
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -31,18 +33,23 @@ func TestReadIsBounded(t *testing.T) {
 	if b, err := OS.Read(small, maxFile+1); err != nil || string(b) != policyText("") {
 		t.Errorf("%q, %v", b, err)
 	}
-	if b, err := OS.Read("/proc/self/status", maxFile+1); err != nil || len(b) == 0 {
-		t.Errorf("a file whose size isn't known: %d bytes, %v", len(b), err)
-	}
 }
 
-// A fifo would block whoever opens it, and a device never ends.
+// A fifo would block whoever opens it, a device never ends, and a file that the kernel makes up may do either.
 func TestOnlyRegularFiles(t *testing.T) {
-	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+	dir := t.TempDir()
+	fifo, empty := filepath.Join(dir, "fifo"), filepath.Join(dir, "empty")
+	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.WriteFile(empty, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{fifo, "/dev/zero", t.TempDir()} {
+	rows := map[string]string{fifo: "not a regular file", "/dev/zero": "not a regular file", dir: "not a regular file", empty: "it's empty, or no file on a disk"}
+	if _, err := os.Stat("/proc/self/status"); err == nil {
+		rows["/proc/self/status"] = rows[empty]
+	}
+	if os.Geteuid() == 0 {
+		rows["/proc/kmsg"] = rows[empty]
+	}
+	for path, want := range rows {
 		done := make(chan error, 1)
 		go func() {
 			_, err := OS.Read(path, maxFile+1)
@@ -50,12 +57,97 @@ func TestOnlyRegularFiles(t *testing.T) {
 		}()
 		select {
 		case err := <-done:
-			if err == nil || !strings.Contains(err.Error(), "not a regular file") {
-				t.Errorf("%s: %v", path, err)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", path, err, want)
 			}
 		case <-time.After(30 * time.Second):
 			t.Fatalf("%s: still reading", path)
 		}
+	}
+}
+
+func TestExtendsNoDevice(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.toml")
+	if err := os.WriteFile(file, []byte("version = 1\nextends = [\"/dev/zero\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Load(request(file), OS); err == nil || err.Error() != file+`:2:12: can't read policy "/dev/zero": not a regular file` {
+		t.Error(err)
+	}
+}
+
+// Opening can be a deed: it starts a watchdog, rewinds a tape, lets a fifo's writer go on.
+func TestOnlyFilesAreOpened(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() {
+		f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+		written <- errors.Join(err, f.Close())
+	}()
+	for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); {
+		if _, err := OS.Read(fifo, maxFile); err == nil {
+			t.Fatal("a fifo was read")
+		}
+		if len(written) > 0 {
+			t.Fatal("the fifo was opened")
+		}
+	}
+	r, err := os.Open(fifo)
+	if err != nil || <-written != nil || r.Close() != nil {
+		t.Errorf("control: %v", err)
+	}
+}
+
+func TestGrowing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.toml")
+	if err := os.WriteFile(file, []byte("123456"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		size  int64
+		limit int
+		want  string
+	}{
+		{6, 100, "123456"},
+		{7, 100, "123456"}, // it shrank: what is there is whole
+		{5, 100, "it grew while it was read: try again"},
+		{6, 4, "1234"}, // too large, as its reader sees by the length
+		{6, 6, "123456"},
+	} {
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := contents(int(f.Fd()), x.size, x.limit)
+		if got := string(b); err == nil && got != x.want || err != nil && err.Error() != x.want {
+			t.Errorf("size %d, limit %d: %q, %v", x.size, x.limit, got, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestLeasedFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.toml")
+	if err := os.WriteFile(file, []byte(policyText("")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	signal.Ignore(syscall.SIGIO) // whoever holds a lease is told by it
+	defer signal.Reset(syscall.SIGIO)
+	if _, _, e := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), 1024, syscall.F_WRLCK); e != 0 { // F_SETLEASE of Linux
+		t.Skip(e)
+	}
+	if _, err := OS.Read(file, maxFile); err == nil || !strings.Contains(err.Error(), "holds a lease on it: try again in a minute") {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -112,21 +204,5 @@ func TestTrusted(t *testing.T) {
 	refused("in a folder of everybody", "writable by others than root (mode 0777)")
 	if _, err := OS.List(dir); err == nil {
 		t.Error("list: a folder of everybody")
-	}
-}
-
-// A file may hold more than it said when it was opened, as those of /proc do.
-func TestReadGrowing(t *testing.T) {
-	const path = "/proc/self/status"
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Skip("no /proc here")
-	}
-	got, err := OS.Read(path, 1<<20)
-	if err != nil || !bytes.HasPrefix(got, want[:20]) || bytes.Count(got, []byte("\n")) != bytes.Count(want, []byte("\n")) {
-		t.Errorf("%v\n%s", err, got)
-	}
-	if got, err := OS.Read(path, 70); err != nil || len(got) != 70 {
-		t.Errorf("%d bytes: %v", len(got), err)
 	}
 }
