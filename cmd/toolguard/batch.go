@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -170,4 +171,42 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 			return line, nil
 		}
 	}
+}
+
+// decodeStrict reads one JSON object into the struct at v. encoding/json takes keys in any case and the last of several
+// equal ones; two readers of the same question could then see two questions. So this knows no such latitude.
+func decodeStrict(line []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(line))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return errors.New("not a JSON object")
+	}
+	fields := map[string]reflect.Value{}
+	for i, s := 0, reflect.ValueOf(v).Elem(); i < s.NumField(); i++ {
+		fields[s.Type().Field(i).Tag.Get("json")] = s.Field(i)
+	}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return fmt.Errorf("not JSON: %w", err)
+		}
+		f, ok := fields[t.(string)] // a key: the decoder takes nothing else here
+		if !ok {
+			return fmt.Errorf("unknown or repeated key %q", t)
+		}
+		delete(fields, t.(string))
+		if err := dec.Decode(f.Addr().Interface()); err != nil {
+			var wrong *json.UnmarshalTypeError
+			if errors.As(err, &wrong) {
+				return fmt.Errorf("%q can't be a %s", t, wrong.Value)
+			}
+			return fmt.Errorf("not JSON: %w", err)
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return errors.New("not JSON: the object doesn't end")
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON object on the line")
+	}
+	return nil
 }

@@ -47,28 +47,18 @@ answered in the same order; the exit status is that of the worst answer.`,
 			if err != nil {
 				return err
 			}
-			return a.check(c, q, asJSON)
+			v, answer := c.Ask(machine{}, q)
+			err = a.answer(asJSON, answerJSON(answer), func() { a.out.answer(q, answer) })
+			if err == nil && !v.Allow {
+				err = said(exitNo)
+			}
+			return err
 		},
 	}
 	p.define(cmd)
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&batch, "batch", false, "read JSON lines from standard input, answer each with one")
 	return cmd
-}
-
-func (a *app) check(c *policy.Compiled, q policy.Question, asJSON bool) error {
-	v, answer := c.Ask(machine{}, q)
-	if asJSON {
-		if err := a.json(answerJSON(answer)); err != nil {
-			return err
-		}
-	} else {
-		a.out.answer(q, answer)
-	}
-	if !v.Allow {
-		return said(exitNo)
-	}
-	return nil
 }
 
 func newExplain(a *app) *cobra.Command {
@@ -96,17 +86,11 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 				return err
 			}
 			e := c.Explain(machine{}, q)
-			if asJSON {
-				if err := a.json(explanationJSON(e)); err != nil {
-					return err
-				}
-			} else {
-				a.out.explanation(q, e)
+			err = a.answer(asJSON, explanationJSON(e), func() { a.out.explanation(q, e) })
+			if err == nil && e.Answer.Decision != "allow" {
+				err = said(exitNo)
 			}
-			if e.Answer.Decision != "allow" {
-				return said(exitNo)
-			}
-			return nil
+			return err
 		},
 	}
 	p.define(cmd)

@@ -17,6 +17,6 @@
 //
 // # Files
 //
-// One file per command group, with no logic beyond flags and order; load.go reads policies for all of them; out.go owns
-// every word that a person reads, json.go every one that a machine reads.
+// One file per command group, with no logic beyond flags and order; load.go reads policies for all of them; out*.go
+// own every word that a person reads, json.go every one that a machine reads.
 package main

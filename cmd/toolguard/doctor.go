@@ -20,17 +20,11 @@ to get it. Nothing is changed. The exit status is 1 when there is no usable back
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			m := session.Doctor()
-			if asJSON {
-				if err := a.json(m); err != nil {
-					return err
-				}
-			} else {
-				a.out.machine(m)
+			err := a.answer(asJSON, m, func() { a.out.machine(m) })
+			if err == nil && !slices.ContainsFunc(m.Backends, func(b session.BackendState) bool { return b.Available }) {
+				err = said(exitNo)
 			}
-			if !slices.ContainsFunc(m.Backends, func(b session.BackendState) bool { return b.Available }) {
-				return said(exitNo)
-			}
-			return nil
+			return err
 		},
 	}
 	jsonFlag(cmd, &asJSON)

@@ -196,17 +196,11 @@ func (a *app) dryRun(f *execFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	if f.json {
-		if err := a.json(coverageJSON(r, c)); err != nil {
-			return err
-		}
-	} else {
-		a.out.coverage(r, c)
+	err = a.answer(f.json, coverageJSON(r, c), func() { a.out.coverage(r, c) })
+	if err == nil && len(r.Refusals) > 0 {
+		err = said(exitRefused)
 	}
-	if len(r.Refusals) > 0 {
-		return said(exitRefused)
-	}
-	return nil
+	return err
 }
 
 // eventsFile is the path of the file that --events names; "" when it names none.

@@ -61,11 +61,7 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 			if mistakes == nil {
 				warnings = policy.Lint(c, machine{}, suffix.Public)
 			}
-			if asJSON {
-				err = a.json(lintJSON(mistakes, warnings))
-			} else {
-				a.out.lint(mistakes, warnings)
-			}
+			err = a.answer(asJSON, lintJSON(mistakes, warnings), func() { a.out.lint(mistakes, warnings) })
 			if err == nil && mistakes != nil {
 				err = said(exitNo)
 			}
@@ -107,11 +103,7 @@ file and line, those of the built-in sets and presets included. Without a file: 
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return a.json(policyJSON(c))
-			}
-			a.out.policy(c)
-			return nil
+			return a.answer(asJSON, policyJSON(c), func() { a.out.policy(c) })
 		},
 	}
 	p.define(cmd)
@@ -229,11 +221,7 @@ share a line; --json has them all.`,
 				return err
 			}
 			changes := policy.Diff(old, new)
-			if asJSON {
-				err = a.json(changesJSON(changes))
-			} else {
-				a.out.changes(changes)
-			}
+			err = a.answer(asJSON, changesJSON(changes), func() { a.out.changes(changes) })
 			if err == nil && len(changes) > 0 {
 				err = said(exitNo)
 			}

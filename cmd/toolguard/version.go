@@ -21,11 +21,7 @@ func newVersion(a *app) *cobra.Command {
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := buildInfo()
-			if asJSON {
-				return a.json(b)
-			}
-			a.out.version(b)
-			return nil
+			return a.answer(asJSON, b, func() { a.out.version(b) })
 		},
 	}
 	jsonFlag(cmd, &asJSON)

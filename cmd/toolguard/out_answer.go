@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// answer is the answer of check.
+func (s *screen) answer(q policy.Question, a policy.Answer) {
+	defer s.flush()
+	s.decision(q, a)
+}
+
+func (s *screen) decision(q policy.Question, a policy.Answer) {
+	verdict := cs(green, "allow")
+	if a.Decision != "allow" {
+		verdict = cs(red, "deny")
+	}
+	rows := [][]cell{{verdict, c(asked(q, a.Target))}, {c("why"), c(reasonText(a.Reason) + " (" + string(a.Reason) + ")")}}
+	if a.Rule != nil {
+		rows = append(rows, []cell{c("rule"), c(ruleLine(a.Rule))})
+	}
+	if a.Authority != policy.Session && (a.Rule != nil || a.Authority != policy.Builtin) {
+		rows = append(rows, []cell{c("by"), c("the " + a.Authority.String() + " authority")})
+	}
+	// These lines are TOML as they are, to be copied into the policy.
+	for i, line := range strings.Split(strings.TrimSpace(a.Suggest), "\n") {
+		rows = append(rows, []cell{c([...]string{"to allow", ""}[min(i, 1)]), c(line)})
+	}
+	if a.Suggest == "" {
+		rows = rows[:len(rows)-1]
+	}
+	s.table("", rows)
+}
+
+// ruleLine is a rule on one line: id, text, place.
+func ruleLine(r *policy.Rule) string { return fmt.Sprintf("%s  %s  (%s)", r.ID, r.Text(), r.Place) }
+
+// asked is the question in the words of the command line.
+func asked(q policy.Question, target string) string {
+	if target == "" {
+		target = q.Target
+	}
+	switch q.Resource {
+	case policy.FS:
+		return q.Caps.String() + " " + target
+	case policy.Net:
+		if q.Listen {
+			return "listen on " + target
+		}
+		return "connect to " + target
+	case policy.Env:
+		return "read $" + target
+	}
+	return "run " + strings.Join(q.Argv, " ")
+}
+
+// explanation is the answer of explain.
+func (s *screen) explanation(q policy.Question, e policy.Explanation) {
+	defer s.flush()
+	s.decision(q, e.Answer)
+	if len(e.Layers) == 0 {
+		s.line("\nno authority declares %s, so everything is allowed", q.Resource)
+	}
+	for _, l := range e.Layers {
+		if l.Authority == policy.Builtin && l.Allow && len(l.Candidates) == 0 {
+			continue // it isn't one of toolguard's own files: nobody expects it to be
+		}
+		s.opinion(l)
+	}
+}
+
+// opinion is what one authority says, and why.
+func (s *screen) opinion(l policy.LayerExplanation) {
+	verdict := s.in(green, "allows")
+	if !l.Allow {
+		verdict = s.in(red, "denies")
+	}
+	s.line("\n%s %s: %s", s.in(bold, l.Authority.String()), verdict, reasonText(l.Reason))
+	var rows [][]cell
+	for _, k := range l.Candidates {
+		mark, st := "  ", plain
+		if k.Won {
+			mark, st = "* ", bold
+		}
+		rows = append(rows, []cell{cs(st, mark+k.Rule.ID), cs(st, k.Rule.Text()), cs(faint, place(k.Rule.Place))})
+		rows = append(rows, []cell{c(""), c(k.Grade + ": " + k.Why)})
+	}
+	s.table("  ", rows)
+	if rows == nil {
+		s.line("  no rule matches; the default is %s", stance(l.Stance))
+	}
+}
+
+// reasonText is a reason in words.
+func reasonText(r policy.Reason) string {
+	switch r {
+	case policy.Allowed:
+		return "a rule allows it"
+	case policy.AllowedByDefault:
+		return "no rule matches, and the default is allow"
+	case policy.AllowedNoPolicy:
+		return "no policy declares this resource"
+	case policy.NoRule:
+		return "no rule allows it"
+	case policy.RuleDenies:
+		return "a rule denies it"
+	case policy.OutsideWorkspace:
+		return "it's outside the workspace, and no rule allows it"
+	case policy.WorkspaceEscape:
+		return "it leads out of the workspace, to where no rule allows it"
+	case policy.Protected:
+		return "programs outside the session obey this file, so it's protected"
+	case policy.PathUnresolved:
+		return "the path is too long or too deep to follow"
+	case policy.NoGain:
+		return "it would get more access under its new name"
+	case policy.CommandNotListed:
+		return "this program isn't among those that may run"
+	case policy.ArgsNotListed:
+		return "this program may not run with these arguments"
+	case policy.HostNotListed:
+		return "no rule allows this host"
+	case policy.HostMismatch:
+		return "the name in the request isn't the one that was connected to"
+	case policy.PrivateAddress:
+		return "a public name that leads to a private address"
+	case policy.DNSDenied:
+		return "no rule allows looking this name up"
+	case policy.SyscallDenied:
+		return "the session may not make this system call"
+	case policy.Limit:
+		return "a limit was reached"
+	}
+	return string(r)
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session"
+)
+
+// refusal says why a policy can't be enforced here.
+func (s *screen) refusal(r session.Report, name string) {
+	defer s.flush()
+	s.line("%s%s: %s can't enforce %s of policy %s", s.prefix(), s.in(red, "nothing was started"), r.Backend,
+		count(len(r.Refusals), "rule"), clean(name))
+	var ids []string
+	for i, row := range r.Refusals {
+		ids = append(ids, row.ID)
+		if i < mostErrors {
+			s.line("  %s: %s: %s: %s", s.in(bold, clean(place(row.Place))), clean(named(row)), shortfall(row, r.Backend), clean(row.Why))
+		}
+	}
+	if n := len(r.Refusals) - mostErrors; n > 0 {
+		s.line("  … and %d more (all of them with --dry-run)", n)
+	}
+	s.line("what to do:")
+	s.line("  use a backend that can ('toolguard doctor' shows what this machine has), or change the rule, or")
+	s.line("  accept that it isn't enforced: --allow-degraded=%s", clean(strings.Join(ids, ",")))
+}
+
+// shortfall says how far a row isn't enforced, and by what.
+func shortfall(row policy.Coverage, backend string) string {
+	by := row.By
+	if by == "" {
+		by = backend
+	}
+	if row.Status == policy.Partly {
+		return "only partly enforceable by " + by
+	}
+	return "not enforceable by " + by
+}
+
+// named is a row's rule by id and text.
+func named(row policy.Coverage) string {
+	return strings.TrimSpace(row.ID + " " + ruleText(row))
+}
+
+// coverage is the enforceability report.
+func (s *screen) coverage(r session.Report, p *policy.Compiled) {
+	defer s.flush()
+	s.line("policy %s, workspace %s, backend %s", s.in(bold, clean(p.Name)), clean(p.Workspace), s.in(bold, r.Backend))
+	refused := map[string]bool{}
+	for _, row := range r.Refusals {
+		refused[row.ID] = true
+	}
+	rows, builtin := coverageRows(r, refused)
+	s.line("")
+	s.table("  ", rows)
+	if builtin > 0 {
+		s.line("  and %s of the built-in sets, enforced ('toolguard policy show' lists them)", count(builtin, "rule"))
+	}
+	if len(r.Gaps) > 0 {
+		s.line("\nwhat %s never sees, whatever the policy says:", r.Backend)
+		s.list("  ", r.Gaps)
+	}
+	s.line("")
+	switch n := len(r.Refusals); {
+	case n > 0:
+		s.line("%s: %s can't be enforced here", s.in(red, "the command would not start"), count(n, "rule"))
+	case len(r.Notes) > 0:
+		s.line("%s, with %s not fully enforced, as allowed", s.in(green, "the command would start"), count(len(r.Notes), "rule"))
+	default:
+		s.line("%s", s.in(green, "the command would start"))
+	}
+}
+
+// coverageRows are the rows of the report but for the built-in rules that need no word, which are counted. Built-in rules
+// of which the same is to be said share a row.
+func coverageRows(r session.Report, refused map[string]bool) (rows [][]cell, builtin int) {
+	for i := 0; i < len(r.Rows); i++ {
+		row := r.Rows[i]
+		isBuiltin := row.Rule != nil && row.Rule.Builtin()
+		if isBuiltin && row.Status == policy.Enforced && row.Why == "" {
+			builtin++
+			continue
+		}
+		id, text, n := row.ID, ruleText(row), 1
+		for isBuiltin && i+1 < len(r.Rows) && alike(row, r.Rows[i+1]) && !refused[row.ID] {
+			i++
+			n++
+		}
+		if n > 1 {
+			id, text = id+" to "+r.Rows[i].ID, count(n, "rule")
+		}
+		rows = append(rows, []cell{cs(bold, id), statusCell(row, refused[row.ID]), c(row.By), cs(faint, place(row.Place)), c(text)})
+		if row.Why != "" {
+			rows = append(rows, []cell{c(""), cs(faint, row.Why)})
+		}
+	}
+	return rows, builtin
+}
+
+// alike tells whether the same is to be said of two built-in rules.
+func alike(a, b policy.Coverage) bool {
+	return b.Rule != nil && a.Rule.Place.File == b.Rule.Place.File && a.Status == b.Status && a.Why == b.Why && a.By == b.By
+}
+
+func ruleText(row policy.Coverage) string {
+	if row.Rule == nil {
+		return ""
+	}
+	return row.Rule.Text()
+}
+
+func statusCell(row policy.Coverage, refused bool) cell {
+	switch {
+	case row.Status == policy.Enforced:
+		return cs(green, row.Status.String())
+	case refused:
+		return cs(red, row.Status.String())
+	}
+	return cs(yellow, row.Status.String()+" (allowed)")
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// changes is the answer of policy diff.
+func (s *screen) changes(changes []policy.Change) {
+	defer s.flush()
+	if len(changes) == 0 {
+		s.line("the two policies mean the same")
+		return
+	}
+	var rows [][]cell
+	more := map[[3]string]int{} // the row of the first of those that differ in their target alone
+	others := map[int]int{}
+	for _, ch := range changes {
+		what, rules := ch.Old+" → "+ch.New, rulePlaces(ch)
+		key := [3]string{ch.Resource, what, rules}
+		if row, ok := more[key]; ok && rules != "" {
+			others[row]++
+			continue
+		}
+		more[key] = len(rows)
+		rows = append(rows, []cell{direction(ch), c(ch.Resource), c(ch.Target), c(what), cs(faint, rules)})
+	}
+	for row, n := range others {
+		rows[row][2].text += fmt.Sprintf(" and %d more", n)
+	}
+	s.table("", rows)
+}
+
+// direction says whether a change gives or takes.
+func direction(ch policy.Change) cell {
+	switch {
+	case ch.Widened && !ch.Narrowed:
+		return cs(red, "wider")
+	case ch.Narrowed && !ch.Widened:
+		return cs(green, "narrower")
+	}
+	return cs(yellow, "different")
+}
+
+// rulePlaces are the rules that decide before and after, where there's one.
+func rulePlaces(ch policy.Change) string {
+	if ch.OldRule == nil && ch.NewRule == nil {
+		return ""
+	}
+	place := func(r *policy.Rule) string {
+		if r == nil {
+			return "no rule"
+		}
+		return r.ID + " " + r.Place.String()
+	}
+	return place(ch.OldRule) + " → " + place(ch.NewRule)
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// mostErrors is how many errors a screen shows.
+const mostErrors = 20
+
+// failure says why a command ends without having done its work.
+func (s *screen) failure(err error) {
+	defer s.flush()
+	var mistakes policy.Errors
+	var mistake *policy.Error
+	var u *usage
+	switch {
+	case errors.As(err, &mistakes):
+		for i, m := range mistakes {
+			if i == mostErrors {
+				s.line("%s… and %s more", s.prefix(), count(len(mistakes)-i, "error"))
+				break
+			}
+			s.mistake(m)
+		}
+	case errors.As(err, &mistake):
+		s.mistake(mistake)
+	case errors.As(err, &u):
+		s.line("%s%s", s.prefix(), clean(u.msg))
+		if u.hint != "" {
+			s.line("  %s", clean(u.hint))
+		}
+		s.line("  '%s --help' shows how it's used", u.cmd.CommandPath())
+	default:
+		s.line("%s%s", s.prefix(), clean(errorText(err)))
+	}
+}
+
+// crash tells of a mistake in toolguard itself.
+func (s *screen) crash(p any, stack []byte) {
+	defer s.flush()
+	s.line("%sa mistake in toolguard: %s", s.prefix(), clean(fmt.Sprint(p)))
+	s.line("  please report it with these lines and what you ran")
+	for line := range strings.Lines(string(stack)) {
+		s.line("  %s", clean(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    ")))
+	}
+}
+
+// errorText is an error without the name of the system call that it comes from, unless what wraps it has words of its own.
+func errorText(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) && pe.Error() == err.Error() {
+		return pe.Path + ": " + pe.Err.Error()
+	}
+	return err.Error()
+}
+
+func (s *screen) mistake(e *policy.Error) {
+	s.line("%s%s: %s", s.prefix(), s.in(bold, clean(e.Place.String())), clean(e.Msg))
+	if e.Hint != "" {
+		s.line("  %s", clean(e.Hint))
+	}
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// help is the help of a command.
+func (s *screen) help(cmd *cobra.Command) {
+	defer s.flush()
+	about := cmd.Long
+	if about == "" {
+		about = cmd.CommandPath() + ": " + cmd.Short
+	}
+	s.line("%s\n\n%s\n  %s", about, s.in(bold, "Usage"), usageLine(cmd))
+	if cmd.Example != "" {
+		s.line("\n%s\n%s", s.in(bold, "Examples"), cmd.Example)
+	}
+	var rows [][]cell
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			rows = append(rows, []cell{cs(bold, sub.Name()), c(sub.Short)})
+		}
+	}
+	if rows != nil {
+		s.line("\n%s", s.in(bold, "Commands"))
+		s.table("  ", rows)
+		s.line("\n'%s COMMAND --help' tells more about each", cmd.CommandPath())
+	}
+	if rows == nil {
+		s.flags(cmd.LocalFlags())
+	}
+}
+
+// flags lists flags: name and value, then what it does, on the next line where the first is long.
+func (s *screen) flags(flags *pflag.FlagSet) {
+	const column = 18
+	first := true
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		if first {
+			s.line("\n%s", s.in(bold, "Flags"))
+			first = false
+		}
+		value, help := pflag.UnquoteUsage(f)
+		if _, ok := f.Value.(choice); ok {
+			help += " (default " + f.DefValue + ")"
+		}
+		name := "--" + f.Name
+		if value != "" {
+			name += " " + value
+		}
+		gap := "\n" + strings.Repeat(" ", column+4)
+		if n := utf8.RuneCountInString(name); n <= column {
+			gap = strings.Repeat(" ", column-n+2)
+		}
+		s.line("  %s%s%s", s.in(bold, name), gap, help)
+	})
+}
+
+func usageLine(cmd *cobra.Command) string {
+	if cmd.HasAvailableSubCommands() {
+		return cmd.CommandPath() + " COMMAND"
+	}
+	return cmd.UseLine()
+}

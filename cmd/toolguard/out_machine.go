@@ -1,0 +1,60 @@
+package main
+
+import "github.com/toolguard/toolguard/internal/session"
+
+// version is the answer of version.
+func (s *screen) version(b build) {
+	defer s.flush()
+	commit := ""
+	if b.Commit != "" {
+		commit = ", commit " + b.Commit[:min(12, len(b.Commit))]
+		if b.Modified {
+			commit += " with changes"
+		}
+	}
+	s.line("toolguard %s (%s, %s/%s%s)", clean(b.Version), b.Go, b.OS, b.Arch, commit)
+}
+
+// machine is the answer of doctor.
+func (s *screen) machine(m session.Machine) {
+	defer s.flush()
+	var rows [][]cell
+	for _, p := range m.Probes {
+		rows = append(rows, []cell{triCell(p.Result), cs(bold, p.Name), c(p.Detail)})
+		if p.Result == session.Yes {
+			continue
+		}
+		rows = append(rows, []cell{c(""), c(""), c("needed by " + p.Needs)})
+		if p.Fix != "" {
+			rows = append(rows, []cell{c(""), c(""), cs(yellow, "to get it: "+p.Fix)})
+		}
+	}
+	s.line("%s", s.in(bold, "what this machine has, for this user"))
+	s.table("  ", rows)
+	s.line("\n%s", s.in(bold, "backends"))
+	if len(m.Backends) == 0 {
+		s.line("  %s", s.in(red, "none: toolguard exec refuses to start anything here"))
+	}
+	for _, b := range m.Backends {
+		state := s.in(green, "usable")
+		if !b.Available {
+			state = s.in(red, "not usable") + ": " + clean(b.Why)
+		}
+		s.line("  %s: %s", s.in(bold, clean(b.Name)), state)
+		if len(b.Gaps) > 0 {
+			s.line("  what it never sees, whatever the policy says:")
+		}
+		s.list("    ", b.Gaps)
+	}
+	s.line("\n'toolguard exec --policy FILE --dry-run' tells what is enforced of a policy")
+}
+
+func triCell(t session.Tri) cell {
+	switch t {
+	case session.Yes:
+		return cs(green, "yes")
+	case session.No:
+		return cs(red, "no")
+	}
+	return cs(yellow, "unknown")
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// lint is the answer of policy lint.
+func (s *screen) lint(mistakes policy.Errors, warnings []policy.Warning) {
+	defer s.flush()
+	for _, m := range mistakes {
+		s.finding(red, "error", m.Place, m.Msg, m.Hint)
+	}
+	for _, w := range warnings {
+		s.finding(yellow, "warning", w.Place, w.Msg+" ["+w.Code+"]", w.Hint)
+	}
+	switch {
+	case mistakes != nil:
+		s.line("%s", s.in(red, count(len(mistakes), "error")))
+	case warnings != nil:
+		s.line("no errors, %s", count(len(warnings), "warning"))
+	default:
+		s.line("%s", s.in(green, "no errors, no warnings"))
+	}
+}
+
+func (s *screen) finding(st style, kind string, p policy.Place, msg, hint string) {
+	s.line("%s: %s: %s", s.in(bold, clean(p.String())), s.in(st, kind), clean(msg))
+	if hint != "" {
+		s.line("  %s", clean(hint))
+	}
+}
+
+// policy is the answer of policy show.
+func (s *screen) policy(p *policy.Compiled) {
+	defer s.flush()
+	rows := [][]cell{{c("policy"), cs(bold, p.Name)}, {c("workspace"), c(p.Workspace)}, {c("digest"), c(p.Digest)}}
+	for _, f := range p.Files {
+		rows = append(rows, []cell{c("file"), c(f)})
+	}
+	s.table("", rows)
+	for _, l := range p.Layers {
+		s.layer(p, l)
+	}
+	if rows := limitRows(p.Limits); rows != nil {
+		s.line("\n%s", s.in(bold, "limits"))
+		s.table("  ", rows)
+	}
+}
+
+func (s *screen) layer(p *policy.Compiled, l *policy.Layer) {
+	s.line("\n%s", s.in(bold, l.Authority.String()))
+	for r := range policy.NumResources {
+		rules := rulesOf(p, l, r)
+		if rules == nil && l.Stance[r] == policy.Undeclared {
+			continue
+		}
+		s.line("  %s, what no rule matches: %s", r, stance(l.Stance[r]))
+		s.table("    ", ruleRows(rules))
+	}
+	if l.Protect != nil {
+		s.line("  protect = %s, what trusted programs obey: no create, update, delete", protectMode(l.Mode))
+		s.table("    ", ruleRows(l.Protect.Rules()))
+	}
+	s.settings(l)
+}
+
+// rulesOf are the rules of one layer on one resource, but for those of protect.
+func rulesOf(p *policy.Compiled, l *policy.Layer, r policy.Resource) (rules []*policy.Rule) {
+	for _, rule := range p.Rules {
+		if rule.Authority == l.Authority && rule.Resource == r && !(l.Protect != nil && slices.Contains(l.Protect.Rules(), rule)) {
+			rules = append(rules, rule)
+		}
+	}
+	return rules
+}
+
+func ruleRows(rules []*policy.Rule) (rows [][]cell) {
+	for _, r := range rules {
+		rows = append(rows, []cell{c(r.ID), c(r.Text()), cs(faint, place(r.Place))})
+	}
+	return rows
+}
+
+func protectMode(m policy.ProtectMode) string { return [...]string{"false", "auto", "true"}[m] }
+
+// settings are what a layer says beside its rules, where it isn't the usual.
+func (s *screen) settings(l *policy.Layer) {
+	var rows [][]cell
+	add := func(key, value string) { rows = append(rows, []cell{c(key), c(value)}) }
+	if l.Namespaces {
+		add("namespaces", "true")
+	}
+	if l.Syscalls.Profile != "" && l.Syscalls.Profile != "default" {
+		add("syscalls", l.Syscalls.Profile)
+	}
+	if len(l.Syscalls.Allow) > 0 {
+		add("syscalls allowed", strings.Join(l.Syscalls.Allow, " "))
+	}
+	if len(l.Syscalls.Deny) > 0 {
+		add("syscalls denied", strings.Join(l.Syscalls.Deny, " "))
+	}
+	if len(l.Capabilities) > 0 {
+		add("capabilities", strings.Join(l.Capabilities, " "))
+	}
+	for _, d := range l.Degraded {
+		add("may be degraded", d.ID+"  ("+d.Place.String()+")")
+	}
+	s.table("  ", rows)
+}
+
+func limitRows(l policy.Limits) (rows [][]cell) {
+	add := func(name, value string, set bool, p policy.Place) {
+		if set {
+			rows = append(rows, []cell{c(name), c(value), cs(faint, place(p))})
+		}
+	}
+	add("memory", size(l.Memory.N), l.Memory.N > 0, l.Memory.Place)
+	add("pids", fmt.Sprint(l.Pids.N), l.Pids.N > 0, l.Pids.Place)
+	add("cpu", fmt.Sprintf("%d%%", l.CPU.N), l.CPU.N > 0, l.CPU.Place)
+	add("io", size(l.IO.N)+"/s", l.IO.N > 0, l.IO.Place)
+	add("wall_time", span(l.WallTime.D), l.WallTime.D > 0, l.WallTime.Place)
+	add("open_files", fmt.Sprint(l.OpenFiles.N), l.OpenFiles.N > 0, l.OpenFiles.Place)
+	add("file_size", size(l.FileSize.N), l.FileSize.N > 0, l.FileSize.Place)
+	return rows
+}
+
+// span is a duration without the parts that are zero.
+func span(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// size is a number of bytes in the largest unit that needs no fraction.
+func size(n uint64) string {
+	unit := 0
+	for n > 0 && n%1024 == 0 && unit < 4 {
+		n /= 1024
+		unit++
+	}
+	return fmt.Sprintf("%d%s", n, [...]string{"B", "KiB", "MiB", "GiB", "TiB"}[unit])
+}
