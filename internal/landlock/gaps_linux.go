@@ -6,7 +6,7 @@ func StatedGaps(abi int) []string {
 	gaps := []string{
 		"chmod, chown, utimes, extended and file attributes on files that the session's user owns aren't mediated (setuid and " +
 			"setgid are refused)",
-		"inotify and leases on files that may be seen aren't mediated: names and times of accesses are visible",
+		"inotify on files that may be seen isn't mediated: names and times of accesses are visible",
 		"stat, access, readlink and opening a path as a mere handle (O_PATH) aren't mediated: names, sizes and link texts are visible",
 		"mapping a readable file as code isn't mediated: `ld.so FILE` and dlopen go round an execute denial",
 		"a grant is on the file or folder that was there at the start, under every name it has (hard links, bind mounts), and " +

@@ -11,6 +11,7 @@ const (
 	cloneNewTime  = 0x80
 	mfdNoexecSeal = 0x8
 	msgFastopen   = 0x20000000
+	setDelegation = 1040 // F_SETDELEG, Linux 6.19
 	netlinkRoute  = 0
 	protoMPTCP    = 262
 
@@ -41,7 +42,7 @@ type refusal struct {
 
 // conditional are the refusals that depend on arguments or on the policy, for the facts of one policy.
 func (f facts) conditional() []refusal {
-	rs := []refusal{ioctl(), f.socket(), f.socketpair(), prlimit()}
+	rs := []refusal{ioctl(), lease(), f.socket(), f.socketpair(), prlimit()}
 	rs = append(rs, setid()...)
 	if !f.namespaces {
 		rs = append(rs, namespaces()...)
@@ -64,6 +65,17 @@ func ioctl() refusal {
 		name: "ioctl", errno: unix.EPERM,
 		when:  []all{low32(1, tiocSTI), low32(1, tiocLinux)},
 		Cause: Cause{ID: "seccomp.terminal", Text: "always on: no typing into the terminal (TIOCSTI, TIOCLINUX)"},
+	}
+}
+
+// lease refuses leases and delegations: who holds one on a file that it may read keeps everybody from opening it, up to
+// /proc/sys/fs/lease-break-time each time, and so toolguard from starting with that policy. The errno is the one for a file of
+// another user (generic_setlease, fs/locks.c).
+func lease() refusal {
+	return refusal{
+		name: "fcntl", errno: unix.EACCES,
+		when:  []all{low32(1, unix.F_SETLEASE), low32(1, setDelegation)},
+		Cause: Cause{ID: "seccomp.lease", Text: "always on: no leases, which keep others from opening a file"},
 	}
 }
 

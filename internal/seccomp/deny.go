@@ -62,6 +62,7 @@ var fixed = [...]struct{ name, why string }{
 	{"unshare", "use namespaces = true for new namespaces"},
 	{"setns", "use namespaces = true for namespaces"},
 	{"ioctl", "only TIOCSTI and TIOCLINUX are refused, and they always are"},
+	{"fcntl", "only leases are refused, and they always are"},
 	{"socket", "what is refused follows from the net and fs rules"},
 	{"socketpair", "what is refused follows from the fs rules"},
 	{"listen", "grant it with a net rule with listen = true"},

@@ -5,8 +5,8 @@
 //
 // A deny list, in force for every session whatever its policy declares: changing mounts, entering or making namespaces,
 // loading code into the kernel, the kernel's own programs and rings (bpf, perf, io_uring), keyrings, typing into the
-// terminal (TIOCSTI), socket families other than unix, IPv4, IPv6 and the routing part of netlink, raw and packet
-// sockets, and foreign ABIs. To it come what the policy needs (no internet socket when it declares net and grants nothing, no
+// terminal (TIOCSTI), leases on files, socket families other than unix, IPv4, IPv6 and the routing part of netlink, raw and
+// packet sockets, and foreign ABIs. To it come what the policy needs (no internet socket when it declares net and grants nothing, no
 // unix socket by path where Landlock can't tell paths apart, no memory file that could be executed where
 // execution is granted by path), the profile "strict", and the policy's own names. [Explain] says which of these a
 // refused call belongs to.
@@ -18,8 +18,9 @@
 //   - ENOSYS where programs fall back when the kernel is older: clone3 (its flags are in memory, out of a
 //     filter's sight; the C library then uses clone, whose flags are seen), openat2 below Landlock ABI 3, io_uring, and
 //     every call newer than this package knows, so that tomorrow's kernel can't bring a hole.
-//   - EACCES for sockets: socket(2) documents it for "permission to create a socket of the specified type is denied", so
-//     that a program reports a refusal and not a machine without a network stack.
+//   - EACCES for leases, as for a file of another user, and for sockets: socket(2) documents it for "permission to create
+//     a socket of the specified type is denied", so that a program reports a refusal and not a machine without a network
+//     stack.
 //   - A foreign architecture (int 0x80, 32-bit programs) and the x32 ABI kill the process: their numbers mean other
 //     calls, and nothing that was started on purpose uses them half way.
 //

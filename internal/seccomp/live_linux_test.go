@@ -88,6 +88,14 @@ func cutScratch() (syscall.Errno, uintptr) {
 	return call(unix.SYS_TRUNCATE, pointer(&scratch[0]), 0)()
 }
 
+// fcntlScratch asks for a lease on it, or about one: F_RDLCK, for which reading is enough.
+func fcntlScratch(cmd uintptr) func() (syscall.Errno, uintptr) {
+	return func() (syscall.Errno, uintptr) {
+		_, fd := openScratch(unix.O_RDONLY)()
+		return call(unix.SYS_FCNTL, fd, cmd, unix.F_RDLCK)()
+	}
+}
+
 func pointer[T any](v *T) uintptr { return uintptr(unsafe.Pointer(v)) }
 
 func open() policy.SourceLayer { return policy.SourceLayer{} }
@@ -136,6 +144,14 @@ var deeds = map[string]deed{
 	"TIOCSTI hidden": {do: call(unix.SYS_IOCTL, ^uintptr(0), 0xdeadbeef00005412), bare: unix.EBADF, guarded: unix.EPERM},
 	"TIOCLINUX":      {do: call(unix.SYS_IOCTL, ^uintptr(0), 0x541c), bare: unix.EBADF, guarded: unix.EPERM},
 	"TIOCGWINSZ":     {do: call(unix.SYS_IOCTL, ^uintptr(0), 0x5413), bare: unix.EBADF, guarded: unix.EBADF},
+
+	// Leases, and the delegations that newer kernels know.
+	"lease":             {do: fcntlScratch(unix.F_SETLEASE), prepare: makeScratch, guarded: unix.EACCES},
+	"lease, open":       {do: fcntlScratch(unix.F_SETLEASE), prepare: makeScratch, policy: open, guarded: unix.EACCES},
+	"lease, strict":     {do: fcntlScratch(unix.F_SETLEASE), prepare: makeScratch, policy: strictly, guarded: unix.EACCES},
+	"lease, hidden":     {do: fcntlScratch(0xdeadbeef00000400), prepare: makeScratch, guarded: unix.EACCES},
+	"a lease of others": {do: fcntlScratch(unix.F_GETLEASE), prepare: makeScratch},
+	"delegation":        {do: call(unix.SYS_FCNTL, ^uintptr(0), 1040, 0), bare: unix.EBADF, guarded: unix.EACCES},
 
 	"inet":           {do: call(unix.SYS_SOCKET, 2, 1, 0), guarded: unix.EACCES},
 	"inet6":          {do: call(unix.SYS_SOCKET, 10, 2, 0), guarded: unix.EACCES},

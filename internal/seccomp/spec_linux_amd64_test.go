@@ -78,6 +78,10 @@ func (s said) conditional(nr uint32, a [6]uint64) answer {
 		if cmd := uint32(a[1]); cmd == 0x5412 || cmd == 0x541c {
 			return unix.EPERM
 		}
+	case unix.SYS_FCNTL:
+		if cmd := uint32(a[1]); cmd == 1024 || cmd == 1040 {
+			return unix.EACCES
+		}
 	case unix.SYS_CHMOD, unix.SYS_FCHMOD:
 		if a[1]&0o6000 != 0 {
 			return unix.EPERM

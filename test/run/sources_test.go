@@ -47,3 +47,20 @@ func TestWaysToPolicies(t *testing.T) {
 		}
 	}
 }
+
+// A lease on the policy, which the command may read, would keep the next start from reading it.
+func TestNoLeases(t *testing.T) {
+	for _, u := range users() {
+		p := newPlace(t, u)
+		p.write(t, "../p.toml", "version = 1\n[access]\ndefault = { net = \"deny\" }\n[[access.fs]]\npath = \""+
+			filepath.Dir(p.workspace)+"\"\nread = true\nexecute = true\n")
+		argv := []string{p.compile(t, "lease"), "../p.toml"}
+		if bare := run(t, p.command(argv...)); bare.stdout != "leased\n" {
+			t.Fatalf("%s: control: %+v", u.name, bare)
+		}
+		out := run(t, p.guarded([]string{"--policy", "../p.toml"}, argv...))
+		if out.stdout != "refused\n" || u.id == 0 && !strings.Contains(out.stderr, "always on: no leases") {
+			t.Errorf("%s: %+v", u.name, out)
+		}
+	}
+}

@@ -1,0 +1,15 @@
+// Takes a lease on the file (argument 1), with which nobody else can open it, and says what came of it.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+
+int main(int argc, char **argv) {
+	(void)argc;
+	int fd = open(argv[1], O_RDONLY);
+	if (fd < 0) {
+		perror("open");
+		return 1;
+	}
+	puts(fcntl(fd, F_SETLEASE, F_WRLCK) == 0 ? "leased" : "refused");
+	return 0;
+}
