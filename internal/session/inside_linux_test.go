@@ -1,0 +1,219 @@
+package session
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// The process's first thread is never restricted: the attempt is refused before anything has been done to it.
+func TestFirstThreadIsRefused(t *testing.T) {
+	got := childtest.Run[restricted](t, os.Getuid(), "restrict the first thread")
+	if want := "find a thread for the session: it's toolguard's first"; got.Err != want || got.NoNewPrivs {
+		t.Errorf("%+v", got)
+	}
+}
+
+type restricted struct {
+	Err        string
+	NoNewPrivs bool
+}
+
+func restrictFirst() (any, error) {
+	if unix.Gettid() != os.Getpid() {
+		return nil, errors.New("this isn't the first thread")
+	}
+	_, err := new(command).onThisThread()
+	if err == nil {
+		return restricted{}, nil
+	}
+	set, perr := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	return restricted{err.Error(), set != 0}, perr
+}
+
+// What is to be restricted gets another thread, also where the runtime would take the first one.
+func TestLaterThreads(t *testing.T) {
+	got := childtest.Run[threads](t, os.Getuid(), "find later threads")
+	if got.First != 0 || got.Later != rounds {
+		t.Errorf("%+v", got)
+	}
+}
+
+const rounds = 200
+
+type threads struct{ First, Later int }
+
+// findLater frees the first thread and gives the runtime only one processor, so that a goroutine runs where the one before it
+// ran: on the first thread, which each round makes sure of.
+func findLater() (any, error) {
+	runtime.UnlockOSThread() // of init
+	runtime.UnlockOSThread() // of childtest
+	runtime.GOMAXPROCS(1)
+	var got threads
+	for range rounds {
+		if err := ontoFirst(); err != nil {
+			return nil, err
+		}
+		tid := make(chan int)
+		onLaterThread(func() { tid <- unix.Gettid() })
+		if <-tid == os.Getpid() {
+			got.First++
+		} else {
+			got.Later++
+		}
+	}
+	return got, nil
+}
+
+// ontoFirst returns when a goroutine has run on the first thread.
+func ontoFirst() error {
+	for range 1000 {
+		first := make(chan bool)
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			first <- unix.Gettid() == os.Getpid()
+		}()
+		if <-first {
+			return nil
+		}
+		time.Sleep(10 * time.Microsecond)
+	}
+	return errors.New("no goroutine runs on the first thread")
+}
+
+// All is signalled only from where the kernel keeps the signal to the session. A signal of nothing shows who would be.
+func TestSignalAllNeedsScope(t *testing.T) {
+	needsRoot(t) // nobody else may signal process 1 anyway
+	if abi, _, err := landlock.Probe(); err != nil || abi < 6 {
+		t.Skipf("needs Landlock ABI 6: %d, %v", abi, err)
+	}
+	if got := childtest.Run[string](t, 0, "signal all without a scope"); got != errNotScoped.Error() {
+		t.Errorf("without a scope: %q", got)
+	}
+	if got := childtest.Run[string](t, 0, "signal all within a scope"); got != "" {
+		t.Errorf("within a scope: %q", got)
+	}
+}
+
+func signalUnscoped() (any, error) { return signalFrom(func() error { return nil }) }
+
+func signalScoped() (any, error) {
+	c, err := anyPolicy()
+	if err != nil {
+		return nil, err
+	}
+	plan, err := landlock.NewPlan(c, 6)
+	if err != nil {
+		return nil, err
+	}
+	return signalFrom(plan.Apply)
+}
+
+// signalFrom sends a signal of nothing to all, from a thread that has been prepared.
+func signalFrom(prepare func() error) (string, error) {
+	in := &inside{calls: make(chan func())}
+	ready := make(chan error)
+	go func() {
+		_ = childtest.Thread(func() error {
+			ready <- prepare()
+			for f := range in.calls {
+				f()
+			}
+			return nil
+		})
+	}()
+	if err := <-ready; err != nil {
+		return "", err
+	}
+	if err := in.signalAll(0); err != nil {
+		return err.Error(), nil
+	}
+	return "", nil
+}
+
+// A start that fails before the session's thread is restricted signals nobody, not even what could be taken for the session's.
+func TestFailedStartSignalsNobody(t *testing.T) {
+	needsRoot(t)
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil {
+		t.Skip("needs setpriv")
+	}
+	cmd := childtest.Command(t, 0, "fail to start beside a stranger")
+	if cmd.Path, err = os.Executable(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Args = []string{"setpriv", "--bounding-set=-setpcap", cmd.Path} // without it the bounding set can't be emptied
+	cmd.Path = setpriv
+	out, err := cmd.Output()
+	if err != nil || !strings.Contains(string(out), `"drop the capabilities: drop capability 0`) || !strings.Contains(string(out), `"Alive":true`) {
+		t.Errorf("%v, %s", err, out)
+	}
+}
+
+// failBesideStranger has a child that isn't the session's.
+func failBesideStranger() (any, error) {
+	stranger := exec.Command("/bin/sleep", "100")
+	if err := stranger.Start(); err != nil {
+		return nil, err
+	}
+	defer func() { _ = stranger.Process.Kill() }()
+	c, err := anyPolicy()
+	if err != nil {
+		return nil, err
+	}
+	s, err := Begin(true)
+	if err != nil {
+		return nil, err
+	}
+	_, failed := s.Run(Config{Policy: c, System: tree{}, Argv: []string{"/bin/true"}})
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	if failed == nil {
+		return nil, errors.New("the start didn't fail")
+	}
+	ended, err := syscall.Wait4(stranger.Process.Pid, nil, syscall.WNOHANG, nil)
+	return struct {
+		Err   string
+		Alive bool
+	}{failed.Error(), ended == 0}, err
+}
+
+// anyPolicy can be enforced everywhere.
+func anyPolicy() (*policy.Compiled, error) {
+	layer := policy.SourceLayer{Authority: policy.Session}
+	layer.Defaults[policy.FS] = policy.Deny
+	return policy.Compile(&policy.Source{
+		Name: "test", Workspace: "/", Home: "/", Path: "/usr/bin:/bin", Layers: []policy.SourceLayer{layer},
+	}, tree{})
+}
+
+// tree is the file tree of this machine.
+type tree struct{}
+
+func (tree) Lstat(path string) (policy.Kind, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return policy.File, err
+	case info.IsDir():
+		return policy.Dir, nil
+	case info.Mode()&os.ModeSymlink != 0:
+		return policy.Symlink, nil
+	}
+	return policy.File, nil
+}
+
+func (tree) Readlink(path string) (string, error) { return os.Readlink(path) }

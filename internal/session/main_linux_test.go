@@ -1,0 +1,41 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+)
+
+// Children are locked to the process's first thread (see TestMain), which is the only one that belongs to the process for
+// certain.
+func init() { runtime.LockOSThread() }
+
+func TestMain(m *testing.M) {
+	childtest.Main(m, func(order string) (any, error) {
+		do, ok := orders[order]
+		if !ok {
+			return nil, fmt.Errorf("no order %q", order)
+		}
+		return do()
+	})
+}
+
+// orders are what children do.
+var orders = map[string]func() (any, error){
+	"restrict the first thread":       restrictFirst,
+	"find later threads":              findLater,
+	"signal all without a scope":      signalUnscoped,
+	"signal all within a scope":       signalScoped,
+	"fail to start beside a stranger": failBesideStranger,
+}
+
+// needsRoot skips a test that another user can't do.
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
