@@ -1,0 +1,82 @@
+//go:build linux
+
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Somebody who keeps the lock under which auditing is shared costs the sight of denials, not the start. The lock is one of a
+// mount namespace, so that nobody else waits for it.
+func TestHeldAuditLock(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: others share no lock")
+	}
+	needs(t, "flock", "mount")
+	p := newPlace(t, users()[0])
+	secret := filepath.Join(p.home, "secret")
+	if err := os.WriteFile(secret, []byte("s"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	guarded := p.guarded(append([]string{"--events", filepath.Join(p.home, "events.jsonl")}, policy...), "sh", "-c", "echo started; cat "+secret)
+	const notice = "denials will be enforced but can't be shown: no refusals can be read from the kernel: flock: resource temporarily unavailable"
+	held := p.command(append([]string{"sh", "-c", `set -e; mkdir -p /run/toolguard
+		mount -t tmpfs -o mode=755 none /run/toolguard; mkdir -m 700 /run/toolguard/audit
+		exec flock /run/toolguard/audit/lock "$@"`, "sh"}, guarded.Args...)...)
+	held.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	began := time.Now()
+	out := run(t, held)
+	if took := time.Since(began); out.stdout != "started\n" || out.code != 1 || !strings.Contains(out.stderr, notice) || took > 20*time.Second {
+		t.Errorf("held, after %v: %+v", took, out)
+	}
+	if out := run(t, guarded); out.stdout != "started\n" || out.code != 1 || strings.Contains(out.stderr, notice) {
+		t.Errorf("control: %+v", out)
+	}
+}
+
+// A fifo that nobody reads or writes doesn't keep toolguard waiting, whatever it stands in place of.
+func TestFifos(t *testing.T) {
+	fifo := func(p place, name string) string {
+		file := filepath.Join(p.workspace, name)
+		if err := unix.Mkfifo(file, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		p.own(t)
+		return file
+	}
+	rows := []struct {
+		name    string
+		command func(p place) []string // the flags and the command
+		stderr  string
+	}{
+		{"events", func(p place) []string {
+			return []string{"--policy", "preset:git", "--events", fifo(p, "events"), "--", "true"}
+		}, "open the events file: "},
+		{"interpreter", func(p place) []string {
+			p.write(t, "tool", "#!"+fifo(p, "interpreter")+"\n")
+			p.write(t, "../policy.toml", "version = 1\nextends = [\"preset:git\"]\n[access]\ndefault = { fs = \"deny\" }\n"+
+				"[access.commands.\""+filepath.Join(p.workspace, "tool")+"\"]\n")
+			return []string{"--policy", "../policy.toml", "--", "./tool"}
+		}, "interpreter isn't a regular file"},
+		{"policy", func(p place) []string {
+			return []string{"--policy", fifo(p, "policy.toml"), "--", "true"}
+		}, "not a regular file"},
+	}
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			p := newPlace(t, users()[0])
+			began := time.Now()
+			out := run(t, p.command(append([]string{binary, "exec"}, r.command(p)...)...))
+			if out.code != 125 || !strings.Contains(out.stderr, r.stderr) || time.Since(began) > 20*time.Second {
+				t.Errorf("after %v: %+v", time.Since(began), out)
+			}
+		})
+	}
+}
