@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was refused, told to user space through a ring. The refusal comes first: an event that doesn't fit, or is one too
+ * many in its second, is counted with its session and changes nothing about what happens.
+ */
+#ifndef TOOLGUARD_EVENT_H
+#define TOOLGUARD_EVENT_H
+
+#include "session.h"
+
+#define RATE 2000 /* events of one session in one second */
+
+/* op is what was tried. internal/loader (event.go) has the same list. */
+enum op {
+	OP_OPEN = 1,
+	OP_TRUNCATE,
+	OP_CREATE,
+	OP_DELETE,
+	OP_RENAME,
+	OP_LINK,
+	OP_METADATA, /* mode, owner, times, attributes */
+	OP_EXECUTE,
+	OP_MAP, /* mapped executable */
+	OP_COMMAND,
+	OP_UNIX, /* connected to, or sent to, a unix socket */
+	OP_IOCTL,
+	OP_RECEIVE, /* a descriptor from another task */
+	OP_SIGNAL,
+	OP_TRACE,
+	OP_MOUNT,
+	OP_NAMESPACE,
+	OP_SOCKET,
+	OP_KERNEL, /* bpf, perf, modules, keys */
+	OP_FORK,
+};
+
+enum why {
+	WHY_RULE = 1,	/* need isn't given */
+	WHY_GAIN,	/* a rename or link would give something */
+	WHY_DEVICE,	/* devices are never made */
+	WHY_UNRESOLVED, /* status says how */
+	WHY_ENDED,	/* the session isn't there any more */
+	WHY_ALWAYS,	/* refused to every session */
+	WHY_ARGS,
+	WHY_COMMAND,
+};
+
+struct event {
+	u64 time; /* since boot, suspended or not */
+	u64 session;
+	u64 sequence;
+	u64 start; /* of the process, since boot */
+	u32 generation;
+	u32 pid, tid, uid;
+	u32 op, why, status;
+	u32 need, caps; /* what was needed on the first path, and given */
+	u32 need2, caps2;
+	u32 detail;	  /* by op */
+	u32 hit, layer;	  /* what decided, of what was refused */
+	s32 error;
+	u32 first, second; /* length of the paths, which follow each other in paths */
+	char comm[16];
+};
+
+/* Paths are as long as they are: an event is small, or it's large. */
+#define SMALL_PATHS 512
+#define LARGE_PATHS (2 * (4096 + 256))
+
+struct small_event {
+	struct event e;
+	char paths[SMALL_PATHS + 256];
+};
+
+struct large_event {
+	struct event e;
+	char paths[LARGE_PATHS + 256];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} events SEC(".maps");
+
+#endif

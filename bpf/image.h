@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The compiled policy as the programs read it: an image, made by internal/loader (image.go says what is where), one map
+ * of 64-byte lines for each session. Everything in it is found by line number, so that an image is one flat piece that is
+ * complete before a session sees it and is exchanged as a whole.
+ */
+#ifndef TOOLGUARD_IMAGE_H
+#define TOOLGUARD_IMAGE_H
+
+#define MAX_DEPTH 128 /* policy.MaxDepth */
+#define MAX_NAME 255
+#define MAX_WORDS 8	/* of a set of pattern bits: 512 pattern components in all */
+#define MAX_TABLES 32	/* fs and protect of every authority, and room */
+#define MAX_LAYERS 10	/* policy.NumAuthorities */
+
+#define CAP_READ 1
+#define CAP_CREATE 2
+#define CAP_UPDATE 4
+#define CAP_DELETE 8
+#define CAP_EXECUTE 16
+#define CAP_WRITE (CAP_CREATE | CAP_UPDATE | CAP_DELETE)
+#define CAP_ALL 31
+
+struct line {
+	union {
+		u64 q[8];
+		u32 w[16];
+	};
+};
+
+/* Line 0. */
+enum header {
+	H_MAGIC,
+	H_SEED,	     /* of the names' hashes, times 256; plus the words of a set of pattern bits in use */
+	H_NAMES,     /* buckets of names: first line */
+	H_NAMES_MASK,
+	H_EDGES,     /* buckets of edges: first line */
+	H_EDGES_MASK,
+	H_NODES,     /* nodes, four a line */
+	H_HITS,	     /* hits of nodes, sixteen a line */
+	H_BIT_HITS,  /* hits of final pattern bits, sixteen a line */
+	H_FINALS,    /* the set of final pattern bits */
+	H_AFFIXES,   /* first bytes of prefixes, last bytes of suffixes: two bitmaps in a line each; 0: no affixes */
+	H_PREFIX,    /* the root of the prefixes' trie, and of the suffixes' */
+	H_SUFFIX,
+	H_LAYERS,    /* layers, four a line */
+	H_NLAYERS,
+	H_GENERATION,
+};
+#define IMAGE_MAGIC 0x74673031 /* changes with the format */
+
+/* A bucket holds four entries; one with c == 0 is empty. A name is {hash, length, line of its text, set}, an edge is
+ * {node, line of the name's text, node, 0}, an affix's edge {node, byte, node, set}. */
+struct entry {
+	u32 a, b, c, d;
+};
+#define MAX_PROBES 4
+
+struct node {
+	u32 hits, nhits, starts, flags;
+};
+#define NODE_BENEATH 1 /* a literal rule, or the BASE of a pattern, lies strictly beneath */
+
+/* A hit: the rule's number, what it gives, and the table it's in. */
+#define HIT_RULE(h) ((h) & 0x3ffff)
+#define HIT_CAPS(h) (((h) >> 18) & CAP_ALL)
+#define HIT_UNPROTECT(h) (((h) >> 23) & 1)
+#define HIT_TABLE(h) (((h) >> 24) & (MAX_TABLES - 1))
+#define NO_HIT 0xffffffffU
+
+struct layer {
+	u32 fs, protect; /* tables, plus one; 0: none */
+	u32 stance;
+	u32 authority;
+};
+enum { UNDECLARED, DENY, ALLOW };
+
+#endif

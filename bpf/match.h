@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides what a session may do with a file: climbs from the dentry to the root of the machine's tree, across mounts and
+ * never relative to the task's own root, then follows the names down through the image. It decides as
+ * policy.Compiled.CheckFS does, on the same automaton; nothing is cut off: a path that can't be followed to its end is
+ * one that nothing is allowed on.
+ *
+ * The names and parents are those of one moment: every dentry's d_seq is taken on the way up and looked at again after
+ * the way down, and d_seq changes when a dentry is renamed or moved (__d_move, fs/dcache.c).
+ *
+ * Memory: an LSM program may be preempted by one of another task on the same CPU, so what it works with belongs to the
+ * task. It lies in a map also for the verifier's sake, which then takes a loop's state for unknown and is done at once.
+ */
+#ifndef TOOLGUARD_MATCH_H
+#define TOOLGUARD_MATCH_H
+
+#include "image.h"
+
+enum walk_status {
+	WALK_OK,
+	WALK_INTERNAL, /* on a mount that no path leads to: a pipe, a socket, a memfd, an overlay's lower file */
+	WALK_DEEP,
+	WALK_DETACHED, /* no way up to the root: moved out of a bind mount, a mount that isn't in the tree */
+	WALK_BUSY,     /* renamed again and again meanwhile */
+	WALK_BROKEN,   /* couldn't be read, or the image is damaged */
+};
+
+struct match {
+	u32 status;
+	u32 caps;
+	u32 depth;
+	u32 hit, layer; /* who was the first to withhold something, NO_HIT and NO_LAYER: nobody */
+	u32 cover[MAX_LAYERS]; /* what each layer gives, protect aside */
+	u32 node;   /* NO_NODE: left the trie */
+	u32 live;   /* some pattern has started */
+	u64 starts[MAX_WORDS];
+	u64 state[MAX_WORDS];
+	u32 decided[MAX_TABLES]; /* hits */
+};
+#define NO_NODE 0xffffffffU
+
+struct climb {
+	u64 dentry, mount, root;
+	u32 n;
+	u32 proc; /* place in chain of a process's folder in /proc, plus one */
+	u32 status;
+	u32 len;  /* of the name read */
+	u32 word; /* hits: where they are looked for */
+	u32 affix, backwards;
+	u32 mount_ns;
+	u32 length, at; /* of paths for an event */
+	u64 chain[MAX_DEPTH];
+	u32 seq[MAX_DEPTH];
+	u64 name[(MAX_NAME + 1) / 8 + 1];
+	u64 mask[MAX_WORDS];
+	u32 header[16];
+};
+
+struct descent {
+	struct climb *c;
+	struct match *m;
+	u32 image;
+};
+
+/*
+ * LOAD reads a field of a kernel struct at a plain address. Where the kernel can tell the verifier what lies there
+ * (bpf_rdonly_cast, Linux 6.2) that is one load; before, it's a call. An address that can't be read gives 0 in both, and
+ * nothing here is right with a 0.
+ */
+#ifndef bpf_ksym_exists
+#define bpf_ksym_exists(sym) (!!(sym))
+#endif
+#define LOAD(type, ptr, field)                                                                              \
+	({                                                                                                  \
+		__typeof__(((type *)0)->field) v_ = 0;                                                      \
+		if (bpf_ksym_exists(bpf_rdonly_cast))                                                       \
+			v_ = ((type *)bpf_rdonly_cast((void *)(ptr), bpf_core_type_id_kernel(type)))->field; \
+		else                                                                                        \
+			bpf_probe_read_kernel(&v_, sizeof(v_),                                              \
+					      (void *)((ptr) + bpf_core_field_offset(type, field)));        \
+		v_;                                                                                         \
+	})
+
+/* bounded masks an index where the verifier sees it: the compiler would leave out a mask that it knows to change nothing. */
+#define bounded(i, mask)                     \
+	do {                                 \
+		asm volatile("" : "+r"(i)); \
+		(i) &= (mask);               \
+	} while (0)
+
+static __always_inline struct line *line_of(u32 image, u32 at)
+{
+	u32 i = image + at;
+	return bpf_map_lookup_elem(&images, &i);
+}
+
+#define PROC_SUPER_MAGIC 0x9fa0 /* uapi/linux/magic.h */
+
+static long climb_step(u32 i, void *ctx)
+{
+	struct climb *c = ((struct descent *)ctx)->c;
+	u64 dentry = c->dentry;
+	u32 n = c->n;
+
+	if (dentry == c->root) {
+		u64 parent = (u64)LOAD(struct mount, c->mount, mnt_parent);
+		if (parent == c->mount) {
+			c->status = WALK_OK;
+			return 1;
+		}
+		if (LOAD(struct super_block, LOAD(struct mount, c->mount, mnt.mnt_sb), s_magic) == PROC_SUPER_MAGIC)
+			c->proc = n;
+		c->dentry = (u64)LOAD(struct mount, c->mount, mnt_mountpoint);
+		c->mount = parent;
+		c->root = (u64)LOAD(struct mount, parent, mnt.mnt_root);
+		return 0;
+	}
+	u32 seq = LOAD(struct dentry, dentry, d_seq.seqcount.sequence);
+	u64 up = (u64)LOAD(struct dentry, dentry, d_parent);
+	if (up == dentry || !up) {
+		c->status = up ? WALK_DETACHED : WALK_BROKEN;
+		return 1;
+	}
+	if (n >= MAX_DEPTH) {
+		c->status = WALK_DEEP;
+		return 1;
+	}
+	if (seq & 1) {
+		c->status = WALK_BUSY;
+		return 1;
+	}
+	c->n = n + 1;
+	bounded(n, MAX_DEPTH - 1);
+	c->chain[n] = dentry;
+	c->seq[n] = seq;
+	c->dentry = up;
+	return 0;
+}
+
+/* find looks an entry up. The image keeps every entry within MAX_PROBES of its place, and no bucket before it that isn't
+ * full. */
+static __always_inline bool find(u32 image, u32 first, u32 mask, u32 hash, u32 a, u32 b, struct entry *out)
+{
+	for (u32 probe = 0; probe < MAX_PROBES; probe++) {
+		struct line *l = line_of(image, first + ((hash + probe) & mask));
+		if (!l)
+			return false;
+		for (u32 i = 0; i < 4; i++) {
+			if (!l->w[4 * i + 2])
+				return false;
+			if (l->w[4 * i] == a && l->w[4 * i + 1] == b) {
+				out->a = a;
+				out->b = b;
+				out->c = l->w[4 * i + 2];
+				out->d = l->w[4 * i + 3];
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static __always_inline u32 edge_hash(u32 node, u32 name)
+{
+	u64 h = ((u64)node << 32 | name) * 0x9E3779B97F4A7C15ULL;
+	return h >> 32;
+}
+
+/* words_of is a struct of the kernel's that is nothing but words: what a name is loaded as. */
+#define NAME_WORDS 8
+struct pt_regs {
+	unsigned long r[NAME_WORDS];
+};
+
+static __always_inline u64 hash_word(u64 h, u64 word)
+{
+	h = (h ^ word) * 0x9E3779B97F4A7C15ULL;
+	return h ^ h >> 29;
+}
+
+/* read_name takes a dentry's name, padded with zeros to whole words, and its hash. 0: it can't be had. */
+static __always_inline u32 read_name(struct climb *c, u64 dentry, u32 *hash)
+{
+	u32 len = LOAD(struct dentry, dentry, d_name.len);
+	u64 name = (u64)LOAD(struct dentry, dentry, d_name.name);
+	if (len == 0 || len > MAX_NAME)
+		return 0;
+	len &= 0xff;
+	u64 h = c->header[H_SEED] + len;
+	u32 whole = len >> 3;
+	if (bpf_ksym_exists(bpf_rdonly_cast) && !(name & 7) && whole < NAME_WORDS) {
+		struct pt_regs *w = bpf_rdonly_cast((void *)name, bpf_core_type_id_kernel(struct pt_regs));
+		for (u32 i = 0; i < NAME_WORDS; i++) {
+			u64 v = w->r[i];
+			if (i >= whole) {
+				v &= (1ULL << ((len & 7) * 8)) - 1;
+				c->name[i] = v;
+				if (len & 7)
+					h = hash_word(h, v);
+				break;
+			}
+			c->name[i] = v;
+			h = hash_word(h, v);
+		}
+	} else {
+		c->name[whole & 31] = 0;
+		if (bpf_probe_read_kernel(c->name, len, (void *)name))
+			return 0;
+		for (u32 i = 0; i < 32; i++) {
+			if (i * 8 >= len)
+				break;
+			h = hash_word(h, c->name[i]);
+		}
+	}
+	*hash = h >> 32 ^ h;
+	return len;
+}
+
+/* same_name compares the name read with one of the image's. */
+static __always_inline bool same_name(struct climb *c, u32 image, u32 text, u32 len)
+{
+	for (u32 l = 0; l < 4; l++) {
+		if (l * 64 >= len)
+			break;
+		struct line *t = line_of(image, text + l);
+		if (!t)
+			return false;
+		for (u32 i = 0; i < 8; i++) {
+			if (l * 64 + i * 8 >= len)
+				break;
+			if (t->q[i] != c->name[l * 8 + i])
+				return false;
+		}
+	}
+	return true;
+}
+
+static __always_inline void add_set(struct climb *c, u32 image, u32 set)
+{
+	struct line *l = set ? line_of(image, set) : NULL;
+	if (!l)
+		return;
+	for (u32 i = 0; i < MAX_WORDS; i++)
+		c->mask[i] |= l->q[i];
+}
+
+/* affix_step follows a name's next byte in the trie of prefixes, or of suffixes from the name's end. */
+static long affix_step(u32 i, void *ctx)
+{
+	struct descent *d = ctx;
+	struct climb *c = d->c;
+	struct entry e;
+
+	if (i >= c->len)
+		return 1;
+	u32 at = c->backwards ? c->len - 1 - i : i;
+	u8 b = ((u8 *)c->name)[at & 0xff];
+	if (!find(d->image, c->header[H_EDGES], c->header[H_EDGES_MASK], edge_hash(c->affix, b), c->affix, b, &e))
+		return 1;
+	add_set(c, d->image, e.d);
+	c->affix = e.c;
+	return 0;
+}
+
+static __always_inline void affixes(struct descent *d)
+{
+	struct climb *c = d->c;
+	struct line *l = line_of(d->image, c->header[H_AFFIXES]);
+	u8 first = ((u8 *)c->name)[0], last = ((u8 *)c->name)[(c->len - 1) & 0xff];
+
+	if (!l)
+		return;
+	if (l->q[(first >> 6) & 3] >> (first & 63) & 1) {
+		c->affix = c->header[H_PREFIX];
+		c->backwards = 0;
+		bpf_loop(MAX_NAME, affix_step, d, 0);
+	}
+	if (l->q[4 + ((last >> 6) & 3)] >> (last & 63) & 1) {
+		c->affix = c->header[H_SUFFIX];
+		c->backwards = 1;
+		bpf_loop(MAX_NAME, affix_step, d, 0);
+	}
+}
+
+static __always_inline void hit(struct match *m, u32 h)
+{
+	m->decided[HIT_TABLE(h)] = h;
+}
+
+static __always_inline u32 lowest_bit(u64 v)
+{
+	u64 low = v & -v;
+	return (!!(low & 0xAAAAAAAAAAAAAAAAULL)) | (!!(low & 0xCCCCCCCCCCCCCCCCULL)) << 1 |
+	       (!!(low & 0xF0F0F0F0F0F0F0F0ULL)) << 2 | (!!(low & 0xFF00FF00FF00FF00ULL)) << 3 |
+	       (!!(low & 0xFFFF0000FFFF0000ULL)) << 4 | (!!(low & 0xFFFFFFFF00000000ULL)) << 5;
+}
+
+/* hit_step takes the hit of the lowest final bit that is left. Later rules have higher bits, so the last one stays. */
+static long hit_step(u32 i, void *ctx)
+{
+	struct descent *d = ctx;
+	struct climb *c = d->c;
+	u32 word = c->word & (MAX_WORDS - 1);
+
+	if (!c->mask[word]) {
+		c->word = word + 1;
+		return word + 1 >= MAX_WORDS;
+	}
+	u32 bit = word * 64 + lowest_bit(c->mask[word]);
+	c->mask[word] &= c->mask[word] - 1;
+	struct line *l = line_of(d->image, c->header[H_BIT_HITS] + bit / 16);
+	if (l)
+		hit(d->m, l->w[bit & 15]);
+	return 0;
+}
+
+static __always_inline void step_patterns(struct descent *d, u32 set)
+{
+	struct climb *c = d->c;
+	struct match *m = d->m;
+	u64 carry = 0, hits = 0;
+	u32 words = c->header[H_SEED] & 0xff;
+
+	for (u32 i = 0; i < MAX_WORDS; i++)
+		c->mask[i] = 0;
+	add_set(c, d->image, set);
+	if (c->header[H_AFFIXES])
+		affixes(d);
+	struct line *finals = line_of(d->image, c->header[H_FINALS]);
+	if (!finals)
+		return;
+	for (u32 i = 0; i < MAX_WORDS; i++) {
+		if (i >= words)
+			break;
+		u64 open = m->state[i] & ~finals->q[i];
+		m->state[i] = (open << 1 | carry | m->starts[i]) & c->mask[i];
+		carry = open >> 63;
+		c->mask[i] = m->state[i] & finals->q[i];
+		hits |= c->mask[i];
+	}
+	if (hits) {
+		c->word = 0;
+		bpf_loop(MAX_WORDS * 65, hit_step, d, 0);
+	}
+}
+
+static __always_inline void enter(struct climb *c, struct match *m, u32 image, u32 node)
+{
+	struct line *l = line_of(image, c->header[H_NODES] + node / 4);
+	m->node = node;
+	if (!l) {
+		m->status = WALK_BROKEN;
+		return;
+	}
+	u32 hits = l->w[(node & 3) * 4], n = l->w[(node & 3) * 4 + 1], starts = l->w[(node & 3) * 4 + 2];
+	if (starts) {
+		struct line *s = line_of(image, starts);
+		m->live = 1;
+		if (s)
+			for (u32 i = 0; i < MAX_WORDS; i++)
+				m->starts[i] |= s->q[i];
+	}
+	for (u32 i = 0; i < MAX_TABLES; i++) {
+		if (i >= n)
+			break;
+		struct line *h = line_of(image, c->header[H_HITS] + (hits + i) / 16);
+		if (h)
+			hit(m, h->w[(hits + i) & 15]);
+	}
+}
+
+/* is_own_process says whether the name read is the current process's id. A policy calls its folder in /proc "self", and
+ * so does what it allows there. */
+static __always_inline bool is_own_process(struct climb *c, u32 len)
+{
+	u32 pid = bpf_get_current_pid_tgid() >> 32, n = 0;
+
+	for (u32 i = 0; i < 10; i++) {
+		if (i >= len)
+			break;
+		u8 digit = ((u8 *)c->name)[i] - '0';
+		if (digit > 9)
+			return false;
+		n = n * 10 + digit;
+	}
+	return len <= 10 && n == pid;
+}
+
+static __always_inline u32 own_process(struct climb *c, u32 *hash)
+{
+	u64 word = 'f' << 24 | 'l' << 16 | 'e' << 8 | 's';
+	u64 h = hash_word(c->header[H_SEED] + 4, word);
+
+	c->name[0] = word;
+	*hash = h >> 32 ^ h;
+	return 4;
+}
+
+static long descend_step(u32 i, void *ctx)
+{
+	struct descent *d = ctx;
+	struct climb *c = d->c;
+	struct match *m = d->m;
+	u32 n = c->n, hash = 0;
+
+	if (i >= n)
+		return 1;
+	u32 len = read_name(c, c->chain[(n - 1 - i) & (MAX_DEPTH - 1)], &hash);
+	if (!len) {
+		m->status = WALK_BROKEN;
+		return 1;
+	}
+	if (c->proc && n - i == c->proc && is_own_process(c, len))
+		len = own_process(c, &hash);
+	c->len = len;
+	struct entry name = {};
+	bool known = find(d->image, c->header[H_NAMES], c->header[H_NAMES_MASK], hash, hash, len, &name) &&
+		     same_name(c, d->image, name.c, len);
+	if (m->live)
+		step_patterns(d, known ? name.d : 0);
+	if (m->node != NO_NODE) {
+		struct entry e;
+		if (known && find(d->image, c->header[H_EDGES], c->header[H_EDGES_MASK],
+				  edge_hash(m->node, name.c), m->node, name.c, &e))
+			enter(c, m, d->image, e.c);
+		else
+			m->node = NO_NODE;
+	}
+	return m->node == NO_NODE && !m->live;
+}
+
+/* unchanged_step looks whether a dentry is still where it was on the way up. */
+static long unchanged_step(u32 i, void *ctx)
+{
+	struct climb *c = ((struct descent *)ctx)->c;
+
+	if (i >= c->n)
+		return 1;
+	if (LOAD(struct dentry, c->chain[i & (MAX_DEPTH - 1)], d_seq.seqcount.sequence) != c->seq[i & (MAX_DEPTH - 1)]) {
+		c->status = WALK_BUSY;
+		return 1;
+	}
+	return 0;
+}
+
+#define MAX_ATTEMPTS 16
+#define NO_LAYER 0xffffffffU
+#define CAP_LIFTED 128 /* beside what a rule gives, where it lifts protect; policy's lifted */
+
+/*
+ * where tells what tree a climb ended in. The kernel's own mounts belong to no namespace and say so with an error
+ * (MNT_NS_INTERNAL, fs/mount.h): what lies there has no path. Any other tree than the session's is one that the policy
+ * doesn't speak of: a detached mount, another container's.
+ */
+static __always_inline u32 where(struct climb *c, u32 status)
+{
+	u64 ns = (u64)LOAD(struct mount, c->mount, mnt_ns);
+
+	if (ns >= (u64)-4095)
+		return WALK_INTERNAL;
+	if (status != WALK_OK || !ns)
+		return WALK_DETACHED;
+	return LOAD(struct mnt_namespace, ns, ns.inum) == c->mount_ns ? WALK_OK : WALK_DETACHED;
+}
+
+/* caps_of is what all layers together allow, given which rules decided. Where that isn't all of need, layer and hit say
+ * who was the first to withhold some of it. */
+static __always_inline u32 caps_of(struct climb *c, struct match *m, u32 image, u32 need)
+{
+	u32 caps = CAP_ALL;
+
+	for (u32 i = 0; i < MAX_LAYERS; i++) {
+		if (i >= c->header[H_NLAYERS])
+			break;
+		struct line *l = line_of(image, c->header[H_LAYERS] + i / 4);
+		if (!l)
+			return 0;
+		u32 fs = l->w[(i & 3) * 4], protect = l->w[(i & 3) * 4 + 1], stance = l->w[(i & 3) * 4 + 2];
+		u32 h = fs ? m->decided[(fs - 1) & (MAX_TABLES - 1)] : NO_HIT, gives = CAP_ALL;
+		bool lifts = false;
+		if (stance != UNDECLARED) {
+			if (h != NO_HIT) {
+				gives = HIT_CAPS(h);
+				lifts = HIT_UNPROTECT(h);
+			} else if (stance != ALLOW) {
+				gives = 0;
+			}
+		}
+		m->cover[i] = gives | (lifts && protect ? CAP_LIFTED : 0);
+		u32 p = protect && !lifts ? m->decided[(protect - 1) & (MAX_TABLES - 1)] : NO_HIT;
+		if (p != NO_HIT) {
+			if (!(need & ~gives))
+				h = p;
+			gives &= ~CAP_WRITE;
+		}
+		if ((need & ~gives) && m->layer == NO_LAYER) {
+			m->hit = h;
+			m->layer = i;
+		}
+		caps &= gives;
+	}
+	return caps;
+}
+
+/* match_once follows a path. need says what it's for: only which layer is named depends on it. */
+static __always_inline void match_once(struct descent *d, u64 mnt, u64 dentry, u32 need)
+{
+	struct climb *c = d->c;
+	struct match *m = d->m;
+	struct line *head = line_of(d->image, 0);
+
+	m->status = WALK_BROKEN;
+	m->caps = 0;
+	m->hit = NO_HIT;
+	m->layer = NO_LAYER;
+	if (!head || head->w[H_MAGIC] != IMAGE_MAGIC)
+		return;
+	for (u32 i = 0; i < 16; i++)
+		c->header[i] = head->w[i];
+	c->dentry = dentry;
+	c->mount = mnt - bpf_core_field_offset(struct mount, mnt);
+	c->n = 0;
+	c->proc = 0;
+	c->status = WALK_DEEP;
+	c->root = (u64)LOAD(struct mount, c->mount, mnt.mnt_root);
+	bpf_loop(4 * MAX_DEPTH, climb_step, d, 0);
+	m->status = c->status;
+	m->depth = c->n;
+	if (c->status == WALK_OK || c->status == WALK_DETACHED)
+		m->status = c->status = where(c, c->status);
+	if (c->status != WALK_OK)
+		return;
+	for (u32 i = 0; i < MAX_WORDS; i++)
+		m->starts[i] = m->state[i] = 0;
+	for (u32 i = 0; i < MAX_TABLES; i++)
+		m->decided[i] = NO_HIT;
+	m->live = 0;
+	enter(c, m, d->image, 0);
+	bpf_loop(MAX_DEPTH, descend_step, d, 0);
+	bpf_loop(MAX_DEPTH, unchanged_step, d, 0);
+	if (m->status == WALK_OK)
+		m->status = c->status;
+	if (m->status == WALK_OK)
+		m->caps = caps_of(c, m, d->image, need);
+}
+
+struct attempt {
+	struct descent d;
+	u64 mnt, dentry;
+	u32 need;
+};
+
+static long attempt_step(u32 i, void *ctx)
+{
+	struct attempt *a = ctx;
+
+	match_once(&a->d, a->mnt, a->dentry, a->need);
+	return a->d.m->status != WALK_BUSY;
+}
+
+#endif

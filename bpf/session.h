@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is guarded, and by what. A task is guarded when it has a label; the label is given to the thread that starts a
+ * session (pending), is inherited at fork (task.c) and is never taken away. Nothing else counts: no cgroup, no
+ * namespace, no name of a program.
+ */
+#ifndef TOOLGUARD_SESSION_H
+#define TOOLGUARD_SESSION_H
+
+#include "match.h"
+
+struct session {
+	u64 id;		/* never used twice; 0: free */
+	u32 image;	/* first line of its image in images */
+	u32 mount_ns;	/* inode number of the mount namespace whose tree is the policy's */
+	u32 flags;
+	u32 tasks;	/* labelled tasks that live */
+	u64 sequence;	/* of the events that were written */
+	u64 denied;	/* everything refused */
+	u64 suppressed; /* refused and not told: more than RATE in a second */
+	u64 lost;	/* refused and not told: the ring was full */
+	u64 second;	/* the rate's window, in seconds since boot, and what was told in it */
+	u64 told;
+};
+
+enum {
+	SESSION_NAMESPACES = 1, /* new user namespaces are allowed */
+};
+
+/* target is a path that a hook asks about: addresses, put here since the verifier doesn't take a pointer for a number where
+ * a function is called. */
+struct target {
+	u64 mnt, dentry;
+};
+
+/* label is a task's. What the matcher works with lies here too (match.h says why). */
+struct label {
+	u64 id; /* of its session; the slot may have been given to another one since */
+	u32 slot;
+	u32 inside; /* 1: the thread of toolguard's that starts the session and shares toolguard's memory */
+	struct target target[2];
+	struct match match[2];
+	struct climb climb;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct label);
+} labels SEC(".maps");
+
+#define MAX_SESSIONS 1024
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_SESSIONS);
+	__type(key, u32);
+	__type(value, struct session);
+} sessions SEC(".maps");
+
+/* pending names the threads that are about to start a session: process in the upper half of the key, thread in the lower.
+ * npending, the number of them, spares every other task the look-up. */
+struct start {
+	u64 id;
+	u32 slot;
+	u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SESSIONS);
+	__type(key, u64);
+	__type(value, struct start);
+} pending SEC(".maps");
+
+volatile u32 npending;
+
+static __always_inline struct session *session_of(struct label *l)
+{
+	u32 slot = l->slot;
+	struct session *s = bpf_map_lookup_elem(&sessions, &slot);
+
+	return s && s->id == l->id ? s : NULL;
+}
+
+/* adopt labels a thread that is about to start a session. A thread that should be labelled and can't be keeps its place
+ * in pending: whoever waits for the label finds none, and starts nothing. */
+static __noinline struct label *adopt(void)
+{
+	u64 key = bpf_get_current_pid_tgid();
+	struct start *start = bpf_map_lookup_elem(&pending, &key);
+	struct label *l;
+
+	if (!start)
+		return NULL;
+	l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!l)
+		return NULL;
+	l->id = start->id;
+	l->slot = start->slot;
+	l->inside = 1;
+	bpf_map_delete_elem(&pending, &key);
+	struct session *s = session_of(l);
+	if (s)
+		__sync_fetch_and_add(&s->tasks, 1);
+	return l;
+}
+
+/* guarded is the current task's label, NULL for a task that isn't guarded. */
+static __always_inline struct label *guarded(void)
+{
+	struct label *l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
+
+	if (l || !npending)
+		return l;
+	return adopt();
+}
+
+#endif

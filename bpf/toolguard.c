@@ -1,0 +1,29 @@
+
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The programs that hold a session to its policy. One object, so that all of them share their maps; a file for each
+ * concern. What the hooks are for, and what each is called from, is said there. A hook that a kernel doesn't have is left
+ * out when the programs are loaded (internal/loader knows which of them may be).
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
+
+#include "image.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 131072);
+	__type(key, u32);
+	__type(value, struct line);
+} images SEC(".maps");
+
+#include "judge.h"
+
+#include "task.c"
+#include "file.c"
+
+char _license[] SEC("license") = "GPL";

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernel's types, as far as the programs here read them. Each has only the members in use: their places are found
+ * when the programs are loaded (CO-RE), so what a struct looks like here says nothing about the running kernel.
+ */
+#ifndef TOOLGUARD_VMLINUX_H
+#define TOOLGUARD_VMLINUX_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u16 __sum16;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+
+enum {
+	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
+	BPF_EXIST = 2,
+};
+enum {
+	BPF_F_NO_PREALLOC = 1U << 0,
+	BPF_F_INNER_MAP = 1U << 12,
+};
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1U << 0 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct seqcount {
+	unsigned int sequence;
+};
+
+struct seqcount_spinlock {
+	struct seqcount seqcount;
+};
+
+struct qstr {
+	union {
+		struct {
+			u32 hash;
+			u32 len;
+		};
+		u64 hash_len;
+	};
+	const unsigned char *name;
+};
+
+struct super_block {
+	unsigned int s_dev;
+	unsigned long s_flags;
+	unsigned long s_magic;
+	struct dentry *s_root;
+};
+
+typedef struct {
+	u32 val;
+} kuid_t;
+
+typedef struct {
+	u32 val;
+} kgid_t;
+
+struct inode {
+	unsigned short i_mode;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	unsigned int i_nlink;
+	unsigned int i_rdev;
+};
+
+struct dentry {
+	unsigned int d_flags;
+	struct seqcount_spinlock d_seq;
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+	struct super_block *d_sb;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+	struct super_block *mnt_sb;
+	int mnt_flags;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct mnt_namespace {
+	struct ns_common ns;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+	struct mnt_namespace *mnt_ns;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct file {
+	unsigned int f_mode;
+	unsigned int f_flags;
+	struct inode *f_inode;
+	struct path f_path;
+};
+
+struct fs_struct {
+	struct path root;
+	struct path pwd;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct nsproxy {
+	struct mnt_namespace *mnt_ns;
+};
+
+struct mm_struct {
+	unsigned long arg_start;
+	unsigned long arg_end;
+	struct file *exe_file;
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	u64 start_boottime;
+	char comm[16];
+	struct task_struct *group_leader;
+	struct task_struct *real_parent;
+	struct mm_struct *mm;
+	struct fs_struct *fs;
+	struct files_struct *files;
+	struct nsproxy *nsproxy;
+};
+
+#pragma clang attribute pop
+
+#endif

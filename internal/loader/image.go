@@ -1,0 +1,427 @@
+package loader
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// The image's geometry: bpf/image.h says what each piece is.
+const (
+	lineSize  = 64
+	maxWords  = 8
+	maxTables = 32
+	maxProbes = 4
+	magic     = 0x74673031
+	maxRules  = 1 << 18
+)
+
+// The words of line 0.
+const (
+	hMagic = iota
+	hSeed
+	hNames
+	hNamesMask
+	hEdges
+	hEdgesMask
+	hNodes
+	hHits
+	hBitHits
+	hFinals
+	hAffixes
+	hPrefix
+	hSuffix
+	hLayers
+	hNLayers
+	hGeneration
+)
+
+// Node flags.
+const nodeBeneath = 1
+
+// Sentinels of what can't be made into an image.
+var (
+	errPatterns = errors.New("the patterns have more components after their \"**\" than the kernel's matcher follows (512 in all)")
+	errRules    = errors.New("there are more rules than the kernel's matcher counts (262144)")
+	errBuckets  = errors.New("no hash was found that spreads the names")
+)
+
+// Line is one line of an image.
+type line [lineSize]byte
+
+// Image is a compiled policy's fs rules in the form that the kernel follows (bpf/match.h): a map's elements in order.
+type Image struct{ lines []line }
+
+// Lines is how many elements the image's map has, of 64 bytes each.
+func (i *Image) Lines() int { return len(i.lines) }
+
+// NewImage makes the image of a policy. generation tells one image of a session from the next, in its events.
+func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
+	if len(c.Rules) > maxRules {
+		return nil, errRules
+	}
+	for seed := range uint32(64) {
+		b := newBuilder(seed)
+		if err := b.add(c); err != nil {
+			return nil, err
+		}
+		if img, ok := b.finish(generation); ok {
+			return img, nil
+		}
+	}
+	return nil, errBuckets
+}
+
+type bitset [maxWords]uint64
+
+func (s *bitset) set(bit int) { s[bit/64] |= 1 << (bit % 64) }
+
+// trieNode is a node of the trie of paths that rules name.
+type trieNode struct {
+	parent  uint32
+	hits    []uint32
+	starts  *bitset
+	beneath bool
+}
+
+type edge struct{ from, label uint32 }
+
+type builder struct {
+	seed     uint32
+	names    map[string]uint32 // to their place in texts
+	texts    []string
+	sets     map[string]*bitset // of names
+	nodes    []trieNode
+	edges    map[edge]uint32
+	bitHits  []uint32
+	finals   bitset
+	bit      int
+	affixes  []*bitset // by affix node: the patterns whose affix ends there
+	affixed  map[edge]uint32
+	filter   bitset // first bytes of prefixes, then last bytes of suffixes
+	layers   [][4]uint32
+	tables   uint32
+	hasAffix bool
+}
+
+// The roots of the two tries of affixes.
+const prefixRoot, suffixRoot = 0, 1
+
+func newBuilder(seed uint32) *builder {
+	return &builder{
+		seed: seed, names: map[string]uint32{}, sets: map[string]*bitset{}, nodes: make([]trieNode, 1),
+		edges: map[edge]uint32{}, affixes: make([]*bitset, 2), affixed: map[edge]uint32{},
+	}
+}
+
+func (b *builder) add(c *policy.Compiled) error {
+	for _, l := range c.Layers {
+		fs, err := b.table(l.FS)
+		if err != nil {
+			return err
+		}
+		protect, err := b.table(l.Protect)
+		if err != nil {
+			return err
+		}
+		b.layers = append(b.layers, [4]uint32{fs, protect, uint32(l.Stance[policy.FS]), uint32(l.Authority)})
+	}
+	return nil
+}
+
+// table adds the rules of a table and returns its number plus one, or 0 when there is none.
+func (b *builder) table(t *policy.FSTable) (uint32, error) {
+	if t == nil {
+		return 0, nil
+	}
+	if b.tables == maxTables {
+		return 0, fmt.Errorf("more than %d tables of rules", maxTables)
+	}
+	for _, r := range t.Rules() {
+		hit := uint32(r.Index) | uint32(r.FS.Caps)<<18 | b.tables<<24
+		if r.FS.Unprotect {
+			hit |= 1 << 23
+		}
+		if err := b.rule(r.FS, hit); err != nil {
+			return 0, err
+		}
+	}
+	b.tables++
+	return b.tables, nil
+}
+
+func (b *builder) rule(fs *policy.CompiledFS, hit uint32) error {
+	n := b.path(fs.Path)
+	for up := n; up != 0; {
+		up = b.nodes[up].parent
+		b.nodes[up].beneath = true
+	}
+	if fs.Last == "" {
+		b.nodes[n].hits = replaceHit(b.nodes[n].hits, hit)
+		return nil
+	}
+	if b.bit+1+len(fs.Names) > maxWords*64 {
+		return errPatterns
+	}
+	if b.nodes[n].starts == nil {
+		b.nodes[n].starts = &bitset{}
+	}
+	b.nodes[n].starts.set(b.bit)
+	b.last(fs.Last).set(b.bit)
+	for _, name := range fs.Names {
+		b.bitHits = append(b.bitHits, 0)
+		b.bit++
+		b.nameSet(name).set(b.bit)
+	}
+	b.bitHits = append(b.bitHits, hit)
+	b.finals.set(b.bit)
+	b.bit++
+	return nil
+}
+
+// replaceHit adds a hit of a later rule: of one table only the last counts.
+func replaceHit(hits []uint32, hit uint32) []uint32 {
+	for i, h := range hits {
+		if h>>24 == hit>>24 {
+			hits[i] = hit
+			return hits
+		}
+	}
+	return append(hits, hit)
+}
+
+// path is the node of a clean absolute path.
+func (b *builder) path(p string) uint32 {
+	at := uint32(0)
+	if p == "/" {
+		return at
+	}
+	for name := range strings.SplitSeq(p[1:], "/") {
+		e := edge{at, b.name(name)}
+		next, ok := b.edges[e]
+		if !ok {
+			next = uint32(len(b.nodes))
+			b.nodes = append(b.nodes, trieNode{parent: at})
+			b.edges[e] = next
+		}
+		at = next
+	}
+	return at
+}
+
+func (b *builder) name(s string) uint32 {
+	id, ok := b.names[s]
+	if !ok {
+		id = uint32(len(b.texts))
+		b.names[s] = id
+		b.texts = append(b.texts, s)
+	}
+	return id
+}
+
+func (b *builder) nameSet(s string) *bitset {
+	b.name(s)
+	if b.sets[s] == nil {
+		b.sets[s] = &bitset{}
+	}
+	return b.sets[s]
+}
+
+// last is the set of the patterns whose LAST this is.
+func (b *builder) last(last string) *bitset {
+	if p, ok := strings.CutSuffix(last, "*"); ok {
+		return b.affix(prefixRoot, []byte(p))
+	}
+	if s, ok := strings.CutPrefix(last, "*"); ok {
+		back := make([]byte, 0, len(s))
+		for i := len(s) - 1; i >= 0; i-- {
+			back = append(back, s[i])
+		}
+		return b.affix(suffixRoot, back)
+	}
+	return b.nameSet(last)
+}
+
+func (b *builder) affix(root uint32, text []byte) *bitset {
+	b.hasAffix = true
+	b.filter.set(int(root)*256 + int(text[0]))
+	at := root
+	for _, c := range text {
+		e := edge{at, uint32(c)}
+		next, ok := b.affixed[e]
+		if !ok {
+			next = uint32(len(b.affixes))
+			b.affixes = append(b.affixes, nil)
+			b.affixed[e] = next
+		}
+		at = next
+	}
+	if b.affixes[at] == nil {
+		b.affixes[at] = &bitset{}
+	}
+	return b.affixes[at]
+}
+
+// writer lays lines out.
+type writer struct{ lines []line }
+
+// words adds 32-bit words from the beginning of a line and returns its number.
+func (w *writer) words(words []uint32) uint32 {
+	at := uint32(len(w.lines))
+	for len(words) > 0 {
+		var l line
+		n := min(len(words), lineSize/4)
+		for i, v := range words[:n] {
+			binary.NativeEndian.PutUint32(l[4*i:], v)
+		}
+		w.lines = append(w.lines, l)
+		words = words[n:]
+	}
+	return at
+}
+
+func (w *writer) set(s *bitset) uint32 {
+	if s == nil {
+		return 0
+	}
+	var l line
+	for i, v := range s {
+		binary.NativeEndian.PutUint64(l[8*i:], v)
+	}
+	w.lines = append(w.lines, l)
+	return uint32(len(w.lines) - 1)
+}
+
+func (w *writer) text(s string) uint32 {
+	at := uint32(len(w.lines))
+	for len(s) > 0 {
+		var l line
+		s = s[copy(l[:], s):]
+		w.lines = append(w.lines, l)
+	}
+	return at
+}
+
+// finish lays the image out; ok is false when the seed doesn't spread the names.
+func (b *builder) finish(generation uint32) (*Image, bool) {
+	w := &writer{lines: make([]line, 1)}
+	text := make([]uint32, len(b.texts))
+	names := newBuckets(len(b.texts))
+	for i, s := range b.texts {
+		text[i] = w.text(s)
+		h := hashName(s, b.header())
+		if !names.add(h, [4]uint32{h, uint32(len(s)), text[i], w.set(b.sets[s])}) {
+			return nil, false
+		}
+	}
+	edges := newBuckets(len(b.edges) + len(b.affixed))
+	affix := func(n uint32) uint32 { return uint32(len(b.nodes)) + n }
+	for e, to := range b.edges {
+		if !edges.add(hashEdge(e.from, text[e.label]), [4]uint32{e.from, text[e.label], to, 0}) {
+			return nil, false
+		}
+	}
+	for e, to := range b.affixed {
+		from := affix(e.from)
+		if !edges.add(hashEdge(from, e.label), [4]uint32{from, e.label, affix(to), w.set(b.affixes[to])}) {
+			return nil, false
+		}
+	}
+	var head [16]uint32
+	head[hMagic], head[hSeed], head[hGeneration] = magic, b.header(), generation
+	head[hNames], head[hNamesMask] = w.words(names.words()), names.mask()
+	head[hEdges], head[hEdgesMask] = w.words(edges.words()), edges.mask()
+	b.layNodes(w, &head)
+	head[hBitHits], head[hFinals] = w.words(b.bitHits), w.set(&b.finals)
+	if b.hasAffix {
+		head[hAffixes], head[hPrefix], head[hSuffix] = w.set(&b.filter), affix(prefixRoot), affix(suffixRoot)
+	}
+	var layers []uint32
+	for _, l := range b.layers {
+		layers = append(layers, l[:]...)
+	}
+	head[hLayers], head[hNLayers] = w.words(layers), uint32(len(b.layers))
+	for i, v := range head {
+		binary.NativeEndian.PutUint32(w.lines[0][4*i:], v)
+	}
+	return &Image{w.lines}, true
+}
+
+// header is the seed of the hashes and the number of words in use.
+func (b *builder) header() uint32 { return b.seed<<8 | uint32((b.bit+63)/64) }
+
+func (b *builder) layNodes(w *writer, head *[16]uint32) {
+	var nodes, hits []uint32
+	for _, n := range b.nodes {
+		flags := uint32(0)
+		if n.beneath {
+			flags |= nodeBeneath
+		}
+		nodes = append(nodes, uint32(len(hits)), uint32(len(n.hits)), w.set(n.starts), flags)
+		hits = append(hits, n.hits...)
+	}
+	head[hNodes], head[hHits] = w.words(nodes), w.words(hits)
+}
+
+// buckets is a hash table of lines with four entries each.
+type buckets struct{ lines [][][4]uint32 }
+
+func newBuckets(n int) *buckets {
+	return &buckets{make([][][4]uint32, 1<<bits.Len(uint(n)/2))}
+}
+
+func (b *buckets) mask() uint32 { return uint32(len(b.lines) - 1) }
+
+// add fails when there is no room within reach, or when what find compares isn't unique.
+func (b *buckets) add(hash uint32, e [4]uint32) bool {
+	for probe := range uint32(maxProbes) {
+		l := &b.lines[(hash+probe)&b.mask()]
+		for _, other := range *l {
+			if other[0] == e[0] && other[1] == e[1] {
+				return false
+			}
+		}
+		if len(*l) < 4 {
+			*l = append(*l, e)
+			return true
+		}
+	}
+	return false
+}
+
+func (b *buckets) words() []uint32 {
+	words := make([]uint32, 0, 16*len(b.lines))
+	for _, l := range b.lines {
+		for i := range 4 {
+			var e [4]uint32
+			if i < len(l) {
+				e = l[i]
+			}
+			words = append(words, e[:]...)
+		}
+	}
+	return words
+}
+
+const golden = 0x9E3779B97F4A7C15
+
+// hashName is read_name's.
+func hashName(s string, header uint32) uint32 {
+	h := uint64(header) + uint64(len(s))
+	for len(s) > 0 {
+		var word [8]byte
+		s = s[copy(word[:], s):]
+		h = (h ^ binary.NativeEndian.Uint64(word[:])) * golden
+		h ^= h >> 29
+	}
+	return uint32(h>>32) ^ uint32(h)
+}
+
+// hashEdge is edge_hash.
+func hashEdge(node, label uint32) uint32 {
+	return uint32((uint64(node)<<32 | uint64(label)) * golden >> 32)
+}
