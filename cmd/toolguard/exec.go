@@ -3,17 +3,10 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/session"
 )
@@ -126,11 +119,11 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
-	events, done, err := a.openEvents(f)
+	events, end, err := a.openEvents(f)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer end()
 	r, err := s.Run(session.Config{
 		Policy: c, System: machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, AllowDegraded: f.degraded,
 		Argv: argv, Env: os.Environ(), PassFDs: f.passFDs, Events: events, Linger: f.linger,
@@ -201,77 +194,4 @@ func (a *app) dryRun(f *execFlags) (err error) {
 		err = said(exitRefused)
 	}
 	return err
-}
-
-// eventsFile is the path of the file that --events names; "" when it names none.
-func (f *execFlags) eventsFile() string {
-	if n, isFD := strings.CutPrefix(f.events, "fd:"); isFD {
-		info, err := os.Stat("/proc/self/fd/" + n)
-		if err != nil || !info.Mode().IsRegular() {
-			return "" // a pipe, a socket, a terminal
-		}
-		file, _ := os.Readlink("/proc/self/fd/" + n)
-		return file
-	}
-	if f.events == "-" {
-		return ""
-	}
-	return f.events
-}
-
-// openEvents opens what --events names. A file is appended to, and only its owner may read it: it tells what the command
-// did and what it was called with. It isn't opened through a symlink, which an earlier command may have left.
-func (a *app) openEvents(f *execFlags) (sink session.Sink, done func(), err error) {
-	done = func() {}
-	var file *os.File
-	switch n, isFD := strings.CutPrefix(f.events, "fd:"); {
-	case f.events == "":
-		return nil, done, nil
-	case f.events == "-":
-		file = os.Stdout
-	case isFD:
-		if file, err = descriptor(n); err != nil {
-			return nil, done, fmt.Errorf("--events %s: %w", f.events, err)
-		}
-		if slices.Contains(f.passFDs, int(file.Fd())) {
-			return nil, done, fmt.Errorf("--events %s: the command would get this descriptor too, by --pass-fd", f.events)
-		}
-	default:
-		file, err = os.OpenFile(f.events, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
-		if err != nil {
-			return nil, done, fmt.Errorf("open the events file: %w", err)
-		}
-		if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-			return nil, done, fmt.Errorf("%s isn't a regular file: open it yourself and name it as --events fd:N", f.events)
-		}
-		done = func() {
-			if err := file.Close(); err != nil {
-				a.err.warn("the events file may not be complete: %v", err)
-			}
-		}
-	}
-	format, err := event.ParseFormat(f.format)
-	if err != nil {
-		return nil, done, err
-	}
-	w, err := event.NewWriter(file, format)
-	if err != nil {
-		return nil, done, fmt.Errorf("begin the events: %w", err)
-	}
-	w.Version = buildInfo().Version
-	return w, done, nil
-}
-
-// descriptor is an open descriptor that was handed to this process.
-func descriptor(n string) (*os.File, error) {
-	fd, err := strconv.Atoi(n)
-	if err != nil || fd < 0 {
-		return nil, errors.New("write fd: and a number, such as fd:3")
-	}
-	// What toolguard was given has survived an execve; what it opened itself is closed by one, and isn't meant.
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-	if err != nil || flags&unix.FD_CLOEXEC != 0 {
-		return nil, errors.New("this descriptor isn't open")
-	}
-	return os.NewFile(uintptr(fd), "fd:"+n), nil
 }

@@ -5,12 +5,13 @@ import "time"
 // Event is one thing worth telling: a denial, an exec, a session's start or end. Every producer fills the same type;
 // renderings differ only in how they write it.
 type Event struct {
-	Time     time.Time
-	UID      string // unique; the key for at-least-once consumers
-	Boot     string // the kernel's boot id
-	Host     string // the machine's name
-	Version  string // toolguard's
-	Sequence uint64 // gapless within one stream
+	Time     time.Time // when it happened; of several, when the last one did
+	First    time.Time // of several, when the first one did; zero when that isn't told
+	UID      string    // unique; the key for at-least-once consumers
+	Boot     string    // the kernel's boot id
+	Host     string    // the machine's name
+	Version  string    // toolguard's
+	Sequence uint64    // gapless within one stream
 	Kind     Kind
 
 	Session string // session id

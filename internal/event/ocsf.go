@@ -136,6 +136,10 @@ func appendOCSF(dst []byte, e *Event) []byte {
 	if e.Count > 1 {
 		o.count("count", e.Count)
 	}
+	if !e.First.IsZero() {
+		o.number("start_time", e.First.UnixMilli())
+		o.number("end_time", e.Time.UnixMilli())
+	}
 	o.object("metadata", func(o *object) { o.metadata(e) })
 	o.object("device", func(o *object) { o.number("type_id", 0); o.text("hostname", e.Host) })
 	o.object("policy", func(o *object) { o.policy(e, v) })

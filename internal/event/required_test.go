@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // requirement is one that OCSF 1.8 publishes, as a path into the event. A path with "|" needs one of the
@@ -123,7 +124,7 @@ func TestEverythingIsTold(t *testing.T) {
 		e.Policy, e.Digest, e.Authority, e.Rule, e.Place, e.Reason, e.Suggest = "POLICY", "DIGEST", "AUTHORITY", "RULE", "PLACE", "REASON", "SUGGEST"
 		e.Asked, e.Cgroup, e.Mechanism, e.Errno = "ASKED", "CGROUP", "MECHANISM", "ERRNO"
 		e.Degraded, e.Extra = []string{"DEGRADED"}, map[string]string{"k": "EXTRA"}
-		e.Sequence, e.Count = 987001, 987002
+		e.Sequence, e.Count, e.First = 987001, 987002, time.UnixMilli(987014)
 		e.Exit = &Exit{Code: 987003, Signal: 987004, Wall: 987005e6, User: 987006e6, System: 987007e6, MaxRSS: 987008, Denials: 987009, Leftover: 987010}
 		e.Process = []Process{{PID: 987011, UID: 987012, Exe: "/x/EXE", Comm: "COMM", Argv: []string{"ARGV"}, Start: at}, {PID: 987013}}
 	})
@@ -136,7 +137,7 @@ func TestEverythingIsTold(t *testing.T) {
 			t.Errorf("no %s in %s", v, line)
 		}
 	}
-	for n := 987001; n <= 987013; n++ {
+	for n := 987001; n <= 987014; n++ {
 		if !strings.Contains(line, fmt.Sprint(n)) {
 			t.Errorf("no %d in %s", n, line)
 		}

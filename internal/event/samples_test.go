@@ -37,7 +37,7 @@ func samples() map[string]Event {
 	of := func(k Kind, change func(*Event)) Event { e := base; e.Kind = k; change(&e); return e }
 	return map[string]Event{
 		"fs_read":    denial("fs", "read", "/etc/passwd"),
-		"fs_create":  with(denial("fs", "create", "/srv/new file"), func(e *Event) { e.Asked = "../new file"; e.Count = 12 }),
+		"fs_create":  with(denial("fs", "create", "/srv/new file"), func(e *Event) { e.Asked, e.Count, e.First = "../new file", 12, at.Add(-time.Second) }),
 		"fs_update":  denial("fs", "update", "/"),
 		"fs_delete":  with(denial("fs", "delete", "/x"), func(e *Event) { e.Reason = "protected" }),
 		"fs_hostile": denial("fs", "read", "/tmp/a\nb\x1b[2J\"\\\u202e\xff\u2028"),

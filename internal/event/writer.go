@@ -7,11 +7,10 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"sync"
 	"time"
 )
 
-// Writer numbers events and writes them, one line and one call each. It may be used by several goroutines. What it
+// Writer numbers events and writes them, one line and one call each, for one goroutine: others go through a Queue. What it
 // writes to may fail now and then: the number of an event that wasn't written at all goes to the next one; one that was
 // written in part is lost, and its number with it, so that the loss can be seen.
 type Writer struct {
@@ -25,7 +24,6 @@ type Writer struct {
 	host   string
 	stream string
 
-	mu   sync.Mutex
 	w    io.Writer
 	next uint64
 	torn bool // the last line isn't complete
@@ -58,8 +56,6 @@ func (w *Writer) Write(e *Event) error {
 		out.Time = time.Now()
 	}
 	out.Boot, out.Host, out.Version = w.boot, w.host, w.Version
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	out.Sequence = w.next
 	out.UID = w.stream + "-" + strconv.FormatUint(w.next, 10)
 	w.buf = w.buf[:0]
@@ -79,11 +75,4 @@ func (w *Writer) Write(e *Event) error {
 		return fmt.Errorf("write an event: %w", err)
 	}
 	return nil
-}
-
-// Written is how many events have a number.
-func (w *Writer) Written() uint64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.next - 1
 }

@@ -22,8 +22,8 @@ type Config struct {
 	Notice        func(string) // one-line remarks for people; may be nil
 }
 
-// Sink takes events. Write may be called from several goroutines.
-type Sink interface{ Write(*event.Event) error }
+// Sink takes events. Write may be called from several goroutines, and must not wait: the kernel's records don't.
+type Sink interface{ Write(*event.Event) }
 
 // Result is how a run went.
 type Result struct {

@@ -263,11 +263,8 @@ func (r *run) endOthers() {
 }
 
 func (r *run) emit(e event.Event) {
-	if r.cfg.Events == nil {
-		return
-	}
-	if err := r.cfg.Events.Write(&e); err != nil {
-		r.cfg.notice("an event could not be written: %v", err)
+	if r.cfg.Events != nil {
+		r.cfg.Events.Write(&e)
 	}
 }
 

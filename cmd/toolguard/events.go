@@ -1,0 +1,141 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/session"
+)
+
+// handed is the descriptor that --events names; ok is false when it names a file.
+func (f *execFlags) handed() (n string, ok bool) {
+	if f.events == "-" {
+		return "1", true
+	}
+	return strings.CutPrefix(f.events, "fd:")
+}
+
+// eventsFile is the path of the file that --events names; "" when it names none.
+func (f *execFlags) eventsFile() string {
+	n, ok := f.handed()
+	if !ok {
+		return f.events
+	}
+	info, err := os.Stat("/proc/self/fd/" + n)
+	if err != nil || !info.Mode().IsRegular() {
+		return "" // a pipe, a socket, a terminal
+	}
+	file, _ := os.Readlink("/proc/self/fd/" + n)
+	return file
+}
+
+// openEvents opens what --events names. end waits for it to take what it can, and tells what it didn't.
+func (a *app) openEvents(f *execFlags) (sink session.Sink, end func(), err error) {
+	if f.events == "" {
+		return nil, func() {}, nil
+	}
+	format, err := event.ParseFormat(f.format)
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := f.eventsTarget()
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := event.NewWriter(file, format)
+	if err != nil {
+		return nil, nil, fmt.Errorf("begin the events: %w", err)
+	}
+	w.Version = buildInfo().Version
+	q := event.NewQueue(w)
+	return q, func() { a.endEvents(f, q, file) }, nil
+}
+
+// endEvents waits for the queue, and says what didn't get through it.
+func (a *app) endEvents(f *execFlags, q *event.Queue, file *os.File) {
+	missing, why := q.Close()
+	if missing > 0 {
+		a.err.warn("%s didn't reach --events %s: %v", count(missing, "event"), f.events, why)
+		return // a write may still be under way
+	}
+	if _, handed := f.handed(); handed {
+		return
+	}
+	if err := file.Close(); err != nil {
+		a.err.warn("the events may not be complete: %v", err)
+	}
+}
+
+// eventsTarget opens what events are written to, unless the command could rewrite it.
+func (f *execFlags) eventsTarget() (*os.File, error) {
+	n, ok := f.handed()
+	if !ok {
+		return f.openFile()
+	}
+	fd, err := descriptor(n)
+	if err != nil {
+		return nil, fmt.Errorf("--events %s: %w", f.events, err)
+	}
+	if slices.Contains(f.passFDs, fd) {
+		return nil, fmt.Errorf("--events %s: the command would get this descriptor too, by --pass-fd", f.events)
+	}
+	return os.NewFile(uintptr(fd), f.events), f.notShared(fd)
+}
+
+// openFile opens the file that --events names. It's appended to, and only its owner may read it: it tells what the command did
+// and what it was called with. It isn't opened through a symlink, which an earlier command may have left.
+func (f *execFlags) openFile() (*os.File, error) {
+	file, err := os.OpenFile(f.events, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the events file: %w", err)
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s isn't a regular file: open it yourself and name it as --events fd:N", f.events)
+	}
+	return file, f.notShared(int(file.Fd()))
+}
+
+// notShared refuses a file that the command gets as one of its descriptors: it could cut it off and write it anew. What goes
+// into a pipe or to a terminal can't be taken back that way.
+func (f *execFlags) notShared(fd int) error {
+	var events, kept unix.Stat_t
+	if err := unix.Fstat(fd, &events); err != nil {
+		return fmt.Errorf("--events %s: %w", f.events, os.NewSyscallError("fstat", err))
+	}
+	if events.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil
+	}
+	for _, n := range append([]int{0, 1, 2}, f.passFDs...) {
+		flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFL, 0)
+		if err != nil || flags&unix.O_ACCMODE == unix.O_RDONLY || unix.Fstat(n, &kept) != nil {
+			continue // not there, or harmless
+		}
+		if kept.Dev == events.Dev && kept.Ino == events.Ino {
+			return fmt.Errorf("--events %s: the command has this file too, as its descriptor %d, and could rewrite the events: "+
+				"give them a file of their own", f.events, n)
+		}
+	}
+	return nil
+}
+
+// descriptor is the number of an open descriptor that was handed to this process.
+func descriptor(n string) (int, error) {
+	fd, err := strconv.Atoi(n)
+	if err != nil || fd < 0 {
+		return -1, errors.New("write fd: and a number, such as fd:3")
+	}
+	// What toolguard was given has survived an execve; what it opened itself is closed by one, and isn't meant.
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	if err != nil || flags&unix.FD_CLOEXEC != 0 {
+		return -1, errors.New("this descriptor isn't open")
+	}
+	return fd, nil
+}

@@ -1,0 +1,177 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// maxWaiting bounds what waits in a queue, in bytes of memory; every event counts for at least its own size, so it bounds
+// their number too. As much again may be on its way to the sink.
+const maxWaiting = 8 << 20
+
+// stuckTime is how long a sink may take nothing before Close gives it up, and closeTime how long Close waits in all.
+const (
+	stuckTime = 2 * time.Second
+	closeTime = 30 * time.Second
+)
+
+var (
+	errFull  = errors.New("they came faster than they were taken")
+	errStuck = fmt.Errorf("nothing took any for %v", stuckTime)
+	errSlow  = fmt.Errorf("%v weren't enough to write them", closeTime)
+)
+
+// Sink is where events go: a Writer, or whatever else keeps them. One goroutine calls it.
+type Sink interface{ Write(*Event) error }
+
+// Queue stands between those who tell events, who must never wait, and a sink that may be slow, stuck or failing. What it
+// has no room for, and what the sink fails to write, is counted; a Gap tells of it as soon as the sink has taken what was
+// waiting.
+type Queue struct {
+	sink Sink
+	done chan struct{} // closed when the sink has got everything
+
+	mu      sync.Mutex
+	changed sync.Cond
+	closed  bool
+	waiting []Event
+	size    int    // of what waits
+	gap     Event  // what is lost and not told yet; its Count is 0 when nothing is
+	told    uint64 // how many there were, those that an event stands for counted
+	written uint64 // how many of them the sink took
+	err     error  // why the first one was lost
+}
+
+// NewQueue begins to hand events to a sink.
+func NewQueue(sink Sink) *Queue {
+	q := &Queue{sink: sink, done: make(chan struct{})}
+	q.changed.L = &q.mu
+	go q.run()
+	return q
+}
+
+// Write takes an event in. It doesn't wait.
+func (q *Queue) Write(e *Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.told += e.stands()
+	size := e.size()
+	if q.size+size > maxWaiting {
+		q.lose(e, errFull)
+		return
+	}
+	q.waiting, q.size = append(q.waiting, *e), q.size+size
+	q.changed.Signal()
+}
+
+// lose adds an event to the gap. Of several sessions' events it's the first one's; a queue is for one session.
+func (q *Queue) lose(e *Event, why error) {
+	if q.gap.Count == 0 {
+		q.gap = Event{
+			Kind: Gap, First: e.First, Session: e.Session, Tool: e.Tool, Agent: e.Agent, Mode: e.Mode,
+			Policy: e.Policy, Digest: e.Digest, Mechanism: "queue",
+			Extra: map[string]string{"why": why.Error(), "exact": "true"},
+		}
+	}
+	if q.gap.First.IsZero() {
+		q.gap.First = e.Time
+	}
+	q.gap.Time = e.Time
+	q.gap.Count += e.stands()
+	if q.err == nil {
+		q.err = why
+	}
+}
+
+// run hands over until the queue is closed and empty.
+func (q *Queue) run() {
+	defer close(q.done)
+	for {
+		batch, gap := q.take()
+		for i := range batch {
+			q.hand(&batch[i], batch[i].stands())
+		}
+		if gap.Count > 0 {
+			q.hand(&gap, 0) // those it tells of have been counted
+		}
+		if batch == nil {
+			return
+		}
+	}
+}
+
+// take waits for events and returns all that are there, and the gap that follows them. No events: the queue is closed.
+func (q *Queue) take() (batch []Event, gap Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.waiting) == 0 && !q.closed {
+		q.changed.Wait()
+	}
+	batch, gap = q.waiting, q.gap
+	q.waiting, q.size, q.gap = nil, 0, Event{}
+	return batch, gap
+}
+
+// hand gives the sink an event that stands for n.
+func (q *Queue) hand(e *Event, n uint64) {
+	err := q.sink.Write(e)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err != nil {
+		q.lose(e, err)
+		return
+	}
+	q.written += n
+}
+
+// Close waits until the sink has got everything, as long as it takes something every stuckTime and no longer than closeTime.
+// It returns how many events the sink never got, each counted as often as it happened, and why the first of them wasn't.
+func (q *Queue) Close() (missing uint64, why error) {
+	q.mu.Lock()
+	q.closed = true
+	q.changed.Signal()
+	q.mu.Unlock()
+	over := time.After(closeTime)
+	for before, _ := q.missing(); ; {
+		select {
+		case <-q.done:
+			return q.missing()
+		case <-over:
+			missing, _ = q.missing()
+			return missing, errSlow
+		case <-time.After(stuckTime):
+		}
+		if missing, _ = q.missing(); missing == before {
+			return missing, errStuck
+		}
+		before = missing
+	}
+}
+
+// missing is how many events the sink hasn't got.
+func (q *Queue) missing() (uint64, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.told - q.written, q.err
+}
+
+// stands is how many things happened of which the event tells.
+func (e *Event) stands() uint64 { return max(1, e.Count) }
+
+// size is about what an event takes of memory. Nearly all of what can be long was chosen by the guarded.
+func (e *Event) size() int {
+	n := int(unsafe.Sizeof(*e)) + len(e.Target) + len(e.Asked) + len(e.Suggest)
+	for _, p := range e.Process {
+		n += int(unsafe.Sizeof(p)) + len(p.Exe) + len(p.Comm)
+		for _, a := range p.Argv {
+			n += int(unsafe.Sizeof(a)) + len(a)
+		}
+	}
+	for k, v := range e.Extra {
+		n += len(k) + len(v)
+	}
+	return n
+}

@@ -1,0 +1,171 @@
+package event
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// told is what a consumer needs of an event.
+type told struct {
+	Count    uint64
+	Start    int64 `json:"start_time"`
+	End      int64 `json:"end_time"`
+	Metadata struct{ Sequence uint64 }
+	Policy   struct{ Name string }
+	Unmapped struct {
+		Kind, Session, Target string
+		Extra                 struct{ Why, Exact string }
+	}
+}
+
+func (e *told) stands() uint64 { return max(1, e.Count) }
+
+// read takes the next event of a stream.
+func read(t *testing.T, lines *bufio.Scanner) (e told) {
+	t.Helper()
+	if !lines.Scan() {
+		t.Fatalf("the stream has ended: %v", lines.Err())
+	}
+	if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+		t.Fatalf("%v: %s", err, lines.Text())
+	}
+	return e
+}
+
+// piped is a queue that ends in a pipe.
+func piped(t *testing.T) (*Queue, *bufio.Scanner, *os.File) {
+	t.Helper()
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); out.Close() })
+	w, err := NewWriter(out, OCSF)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<20)
+	return NewQueue(w), lines, out
+}
+
+// TestQueueIsBounded: nobody reads while far more is told than there's room for. Nobody waits and memory stays bounded; whoever reads
+// then gets the oldest, a gap that counts the others, and what came after it.
+func TestQueueIsBounded(t *testing.T) {
+	q, lines, out := piped(t)
+	e := denial("fs", "read", strings.Repeat("x", 1000))
+	e.Count = 3
+	const n = 3 * maxWaiting / 1000
+	for i := range n {
+		e.Time = at.Add(time.Duration(i) * time.Second)
+		q.Write(&e)
+	}
+	q.mu.Lock()
+	held := len(q.waiting) * e.size()
+	q.mu.Unlock()
+	if held > maxWaiting || held < maxWaiting/2 {
+		t.Errorf("%d bytes wait", held)
+	}
+	// The writer may be stuck with the first of all, or with the first few: the others fit once and no more.
+	var sum, sequence uint64
+	var gap told
+	for gap.Unmapped.Kind != "gap" {
+		gap = read(t, lines)
+		sum += gap.stands()
+		if sequence++; gap.Metadata.Sequence != sequence {
+			t.Fatalf("event %d has the number %d", sequence, gap.Metadata.Sequence)
+		}
+	}
+	if sum != 3*n || gap.Count < n || gap.Unmapped.Session != "s1" || gap.Policy.Name != "work" || gap.Unmapped.Extra.Exact != "true" ||
+		gap.Unmapped.Extra.Why != errFull.Error() || gap.End != e.Time.UnixMilli() || gap.Start != at.UnixMilli()+int64(3*n-gap.Count)/3*1000 {
+		t.Errorf("%d of %d: %+v", sum, 3*n, gap)
+	}
+	after := denial("fs", "read", "/after")
+	q.Write(&after)
+	if got := read(t, lines); got.Unmapped.Target != "/after" {
+		t.Errorf("%+v", got)
+	}
+	if missing, err := q.Close(); missing != gap.Count || !errors.Is(err, errFull) {
+		t.Errorf("%d, %v", missing, err)
+	}
+	out.Close()
+	if lines.Scan() {
+		t.Errorf("one more: %s", lines.Text())
+	}
+}
+
+// TestQueueGivesUp: a reader that takes nothing is waited for, and not for ever; one that is slow gets everything.
+func TestQueueGivesUp(t *testing.T) {
+	t.Run("stuck", func(t *testing.T) {
+		q, _, _ := piped(t)
+		for range 1000 {
+			e := denial("fs", "read", strings.Repeat("x", 1000))
+			q.Write(&e)
+		}
+		began := time.Now()
+		missing, err := q.Close()
+		if took := time.Since(began); took < stuckTime || took > stuckTime+time.Second {
+			t.Errorf("gave up after %v", took)
+		}
+		if missing < 900 || missing >= 1000 || !errors.Is(err, errStuck) {
+			t.Errorf("%d, %v", missing, err)
+		}
+	})
+	t.Run("slow", func(t *testing.T) {
+		slow := &counter{delay: stuckTime * 2 / 3}
+		q := NewQueue(slow)
+		for range 3 {
+			q.Write(&Event{Kind: Denial})
+		}
+		if missing, err := q.Close(); missing != 0 || err != nil || slow.n != 3 {
+			t.Errorf("%d of 3 came; %d, %v", slow.n, missing, err)
+		}
+	})
+}
+
+// counter takes its time.
+type counter struct {
+	delay time.Duration
+	n     int
+}
+
+func (c *counter) Write(*Event) error {
+	time.Sleep(c.delay)
+	c.n++
+	return nil
+}
+
+// TestQueueTellsOfFailures: what a full disk didn't take is told of when there's room again.
+func TestQueueTellsOfFailures(t *testing.T) {
+	d := &disk{room: 100} // not even for one
+	w, err := NewWriter(d, OCSF)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := NewQueue(w)
+	e := denial("fs", "read", "/lost")
+	e.Count = 7
+	q.Write(&e)
+	for lost := uint64(0); lost == 0; time.Sleep(time.Millisecond) {
+		q.mu.Lock()
+		lost = q.gap.Count
+		q.mu.Unlock()
+	}
+	d.room = 1 << 20
+	e = denial("fs", "read", "/kept")
+	q.Write(&e)
+	if missing, err := q.Close(); missing != 7 || !errors.Is(err, errDisk) {
+		t.Errorf("%d, %v", missing, err)
+	}
+	lines := bufio.NewScanner(&d.Buffer)
+	lines.Scan() // torn
+	kept, gap := read(t, lines), read(t, lines)
+	if kept.Unmapped.Target != "/kept" || gap.Unmapped.Kind != "gap" || gap.Count != 7 || !strings.Contains(gap.Unmapped.Extra.Why, "full") {
+		t.Errorf("%+v\n%+v", kept, gap)
+	}
+}

@@ -1,0 +1,179 @@
+//go:build linux
+
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// told is what is counted of an event.
+type told struct {
+	Count    uint64
+	Metadata struct{ Sequence int }
+	Unmapped struct {
+		Kind, Target string
+		Extra        struct{ Why, Exact string }
+	}
+}
+
+// readEvents reads whole lines: what toolguard was writing when it ended may be cut off.
+func readEvents(t *testing.T, from io.Reader) (events []told) {
+	t.Helper()
+	b, err := io.ReadAll(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(b) {
+		var e told
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatalf("%v: %q", err, line)
+		}
+		e.Count = max(1, e.Count)
+		if e.Metadata.Sequence != len(events)+1 {
+			t.Fatalf("event %d has the number %d", len(events)+1, e.Metadata.Sequence)
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// counts are how many there are of each kind.
+func counts(events []told) map[string]uint64 {
+	n := map[string]uint64{}
+	for _, e := range events {
+		n[e.Unmapped.Kind] += e.Count
+	}
+	return n
+}
+
+// fullPipe is a pipe that has no room.
+func fullPipe(t *testing.T) (in, out *os.File) {
+	t.Helper()
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); out.Close() })
+	if err := out.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Write(make([]byte, 1<<20)); !os.IsTimeout(err) {
+		t.Fatal(err)
+	}
+	return in, out
+}
+
+// Nobody reads the events: the command isn't held up, toolguard waits a little for the reader, says how much it didn't get and
+// ends as the command did.
+func TestNobodyReadsEvents(t *testing.T) {
+	for _, u := range users() {
+		t.Run(u.name, func(t *testing.T) {
+			p := newPlace(t, u)
+			_, out := fullPipe(t)
+			cmd := p.guarded(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", "echo ran; exit 3")
+			cmd.ExtraFiles = []*os.File{out}
+			began := time.Now()
+			got := run(t, cmd)
+			if took := time.Since(began); took > 20*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if got.code != 3 || got.stdout != "ran\n" || !strings.Contains(got.stderr, "events didn't reach --events fd:3: nothing took any for 2s\n") {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// A reader that comes late gets what there was room for, and the number of what there wasn't.
+func TestLateReaderOfEvents(t *testing.T) {
+	const n = 40000
+	p := newPlace(t, users()[0])
+	in, out := fullPipe(t)
+	cmd := p.guarded(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", ": > started; until [ -e reading ]; do sleep 0.1; done")
+	for i := range n { // each is told, as none is granted
+		cmd.Env = append(cmd.Env, fmt.Sprintf("NOT_GRANTED_%d=", i))
+	}
+	cmd.ExtraFiles = []*os.File{out}
+	read := make(chan []told, 1)
+	go func() {
+		defer close(read)
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			if _, err := os.Stat(filepath.Join(p.workspace, "started")); err == nil {
+				break
+			}
+		}
+		out.Close() // toolguard has its own
+		if err := os.WriteFile(filepath.Join(p.workspace, "reading"), nil, 0o600); err != nil {
+			t.Error(err)
+		}
+		if _, err := io.CopyN(io.Discard, in, pipeSize); err != nil {
+			t.Error(err)
+			return
+		}
+		read <- readEvents(t, in)
+	}()
+	got := run(t, cmd)
+	events := <-read
+	kinds := counts(events)
+	if got.code != 0 || kinds["denial"]+kinds["gap"] != n || kinds["gap"] < 1000 || kinds["denial"] < 1000 ||
+		kinds["session_start"] != 1 || kinds["session_end"] != 1 {
+		t.Errorf("%v of %d; %d, %s", kinds, n, got.code, got.stderr)
+	}
+	if said := fmt.Sprintf("%d events didn't reach --events fd:3: they came faster than they were taken\n", kinds["gap"]); !strings.Contains(got.stderr, said) {
+		t.Errorf("%q", got.stderr)
+	}
+	for _, e := range events {
+		if e.Unmapped.Kind == "gap" && (e.Unmapped.Extra.Exact != "true" || !strings.Contains(e.Unmapped.Extra.Why, "faster")) {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// pipeSize is what fits into a pipe (pipe(7)).
+const pipeSize = 64 << 10
+
+// A command can't get at the events through the descriptors that it has anyway; what can't be rewritten may be shared.
+func TestEventsAreNotShared(t *testing.T) {
+	p := newPlace(t, users()[0])
+	log := filepath.Join(filepath.Dir(p.home), "log")
+	toolguard := binary + " exec --policy preset:git "
+	refused := " could rewrite the events: give them a file of their own"
+	rows := []struct{ name, line, word string }{
+		{"standard output", toolguard + `--events - -- sh -c ': > ran' > ` + log, "descriptor 1,"},
+		{"descriptor 1", toolguard + `--events fd:1 -- sh -c ': > ran' > ` + log, "descriptor 1,"},
+		{"errors", toolguard + `--events ` + log + ` -- sh -c ': > ran' 2>> ` + log, "descriptor 2,"},
+		{"opened twice", toolguard + `--events fd:3 -- sh -c ': > ran' 3>> ` + log + ` >> ` + log, "descriptor 1,"},
+		{"passed", toolguard + `--events fd:3 --pass-fd 4 -- sh -c ': > ran' 3>> ` + log + ` 4>> ` + log, "descriptor 4,"},
+		{"only read", toolguard + `--events ` + log + ` -- sh -c ': > ran' < ` + log, ""},
+		{"pipe", toolguard + `--events - -- sh -c ': > ran' | cat > ` + log, ""},
+	}
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			if err := os.WriteFile(log, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_ = os.Remove(filepath.Join(p.workspace, "ran"))
+			out := run(t, p.command("sh", "-c", r.line))
+			_, err := os.Stat(filepath.Join(p.workspace, "ran"))
+			ran := err == nil
+			b, err := os.ReadFile(log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch text := out.stderr + string(b); {
+			case r.word != "" && (out.code != 125 || ran || !strings.Contains(text, r.word) || !strings.Contains(text, refused)):
+				t.Errorf("ran: %v; %+v\n%s", ran, out, b)
+			case r.word == "" && (out.code != 0 || !ran || strings.Count(text, `"kind":"session_end"`) != 1):
+				t.Errorf("ran: %v; %+v\n%s", ran, out, b)
+			}
+		})
+	}
+}
