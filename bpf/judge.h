@@ -185,7 +185,7 @@ __noinline u32 judge(struct label *l, u32 which, u32 need)
 
 	if (!s)
 		return WHY_ENDED;
-	a.d.image = s->image;
+	l->climb.image = s->image;
 	l->climb.mount_ns = s->mount_ns;
 	bpf_loop(MAX_ATTEMPTS, attempt_step, &a, 0);
 	if (m->status == WALK_OK)

@@ -47,7 +47,11 @@ struct climb {
 	u32 len;  /* of the name read */
 	u32 word; /* hits: where they are looked for */
 	u32 affix, backwards;
-	u32 mount_ns;
+	u32 image, mount_ns;
+	struct {
+		u32 to, set;
+	} found;
+	u32 hash; /* of the name read */
 	u32 length, at; /* of paths for an event */
 	u64 chain[MAX_DEPTH];
 	u32 seq[MAX_DEPTH];
@@ -59,7 +63,6 @@ struct climb {
 struct descent {
 	struct climb *c;
 	struct match *m;
-	u32 image;
 };
 
 /*
@@ -137,22 +140,23 @@ static long climb_step(u32 i, void *ctx)
 	return 0;
 }
 
-/* find looks an entry up. The image keeps every entry within MAX_PROBES of its place, and no bucket before it that isn't
- * full. */
-static __always_inline bool find(u32 image, u32 first, u32 mask, u32 hash, u32 a, u32 b, struct entry *out)
+/* find looks an entry up in the buckets that begin at line first, and leaves it in found. The image keeps every entry within
+ * MAX_PROBES of its place, and no bucket before it that isn't full. Global, as what follows: the verifier looks at it once. */
+__noinline bool find(struct climb *c, u32 table, u32 hash, u32 a, u32 b)
 {
+	if (!c)
+		return false;
+	u32 first = c->header[table & 15], mask = c->header[(table + 1) & 15];
 	for (u32 probe = 0; probe < MAX_PROBES; probe++) {
-		struct line *l = line_of(image, first + ((hash + probe) & mask));
+		struct line *l = line_of(c->image, first + ((hash + probe) & mask));
 		if (!l)
 			return false;
 		for (u32 i = 0; i < 4; i++) {
 			if (!l->w[4 * i + 2])
 				return false;
 			if (l->w[4 * i] == a && l->w[4 * i + 1] == b) {
-				out->a = a;
-				out->b = b;
-				out->c = l->w[4 * i + 2];
-				out->d = l->w[4 * i + 3];
+				c->found.to = l->w[4 * i + 2];
+				c->found.set = l->w[4 * i + 3];
 				return true;
 			}
 		}
@@ -179,8 +183,10 @@ static __always_inline u64 hash_word(u64 h, u64 word)
 }
 
 /* read_name takes a dentry's name, padded with zeros to whole words, and its hash. 0: it can't be had. */
-static __always_inline u32 read_name(struct climb *c, u64 dentry, u32 *hash)
+__noinline u32 read_name(struct climb *c, u64 dentry)
 {
+	if (!c)
+		return 0;
 	u32 len = LOAD(struct dentry, dentry, d_name.len);
 	u64 name = (u64)LOAD(struct dentry, dentry, d_name.name);
 	if (len == 0 || len > MAX_NAME)
@@ -212,17 +218,19 @@ static __always_inline u32 read_name(struct climb *c, u64 dentry, u32 *hash)
 			h = hash_word(h, c->name[i]);
 		}
 	}
-	*hash = h >> 32 ^ h;
+	c->hash = h >> 32 ^ h;
 	return len;
 }
 
 /* same_name compares the name read with one of the image's. */
-static __always_inline bool same_name(struct climb *c, u32 image, u32 text, u32 len)
+__noinline bool same_name(struct climb *c, u32 text, u32 len)
 {
+	if (!c)
+		return false;
 	for (u32 l = 0; l < 4; l++) {
 		if (l * 64 >= len)
 			break;
-		struct line *t = line_of(image, text + l);
+		struct line *t = line_of(c->image, text + l);
 		if (!t)
 			return false;
 		for (u32 i = 0; i < 8; i++) {
@@ -235,9 +243,9 @@ static __always_inline bool same_name(struct climb *c, u32 image, u32 text, u32 
 	return true;
 }
 
-static __always_inline void add_set(struct climb *c, u32 image, u32 set)
+static __always_inline void add_set(struct climb *c, u32 set)
 {
-	struct line *l = set ? line_of(image, set) : NULL;
+	struct line *l = set ? line_of(c->image, set) : NULL;
 	if (!l)
 		return;
 	for (u32 i = 0; i < MAX_WORDS; i++)
@@ -247,25 +255,22 @@ static __always_inline void add_set(struct climb *c, u32 image, u32 set)
 /* affix_step follows a name's next byte in the trie of prefixes, or of suffixes from the name's end. */
 static long affix_step(u32 i, void *ctx)
 {
-	struct descent *d = ctx;
-	struct climb *c = d->c;
-	struct entry e;
+	struct climb *c = *(struct climb **)ctx;
 
 	if (i >= c->len)
 		return 1;
 	u32 at = c->backwards ? c->len - 1 - i : i;
 	u8 b = ((u8 *)c->name)[at & 0xff];
-	if (!find(d->image, c->header[H_EDGES], c->header[H_EDGES_MASK], edge_hash(c->affix, b), c->affix, b, &e))
+	if (!find(c, H_EDGES, edge_hash(c->affix, b), c->affix, b))
 		return 1;
-	add_set(c, d->image, e.d);
-	c->affix = e.c;
+	add_set(c, c->found.set);
+	c->affix = c->found.to;
 	return 0;
 }
 
-static __always_inline void affixes(struct descent *d)
+static __always_inline void affixes(struct climb *c)
 {
-	struct climb *c = d->c;
-	struct line *l = line_of(d->image, c->header[H_AFFIXES]);
+	struct line *l = line_of(c->image, c->header[H_AFFIXES]);
 	u8 first = ((u8 *)c->name)[0], last = ((u8 *)c->name)[(c->len - 1) & 0xff];
 
 	if (!l)
@@ -273,12 +278,12 @@ static __always_inline void affixes(struct descent *d)
 	if (l->q[(first >> 6) & 3] >> (first & 63) & 1) {
 		c->affix = c->header[H_PREFIX];
 		c->backwards = 0;
-		bpf_loop(MAX_NAME, affix_step, d, 0);
+		bpf_loop(MAX_NAME, affix_step, &c, 0);
 	}
 	if (l->q[4 + ((last >> 6) & 3)] >> (last & 63) & 1) {
 		c->affix = c->header[H_SUFFIX];
 		c->backwards = 1;
-		bpf_loop(MAX_NAME, affix_step, d, 0);
+		bpf_loop(MAX_NAME, affix_step, &c, 0);
 	}
 }
 
@@ -308,27 +313,29 @@ static long hit_step(u32 i, void *ctx)
 	}
 	u32 bit = word * 64 + lowest_bit(c->mask[word]);
 	c->mask[word] &= c->mask[word] - 1;
-	struct line *l = line_of(d->image, c->header[H_BIT_HITS] + bit / 16);
+	struct line *l = line_of(c->image, c->header[H_BIT_HITS] + bit / 16);
 	if (l)
 		hit(d->m, l->w[bit & 15]);
 	return 0;
 }
 
-static __always_inline void step_patterns(struct descent *d, u32 set)
+/* step_patterns moves the patterns' bits on by the name read, whose set is given. */
+__noinline int step_patterns(struct climb *c, struct match *m, u32 set)
 {
-	struct climb *c = d->c;
-	struct match *m = d->m;
+	if (!c || !m)
+		return 0;
+	struct descent d = { .c = c, .m = m };
 	u64 carry = 0, hits = 0;
 	u32 words = c->header[H_SEED] & 0xff;
 
 	for (u32 i = 0; i < MAX_WORDS; i++)
 		c->mask[i] = 0;
-	add_set(c, d->image, set);
+	add_set(c, set);
 	if (c->header[H_AFFIXES])
-		affixes(d);
-	struct line *finals = line_of(d->image, c->header[H_FINALS]);
+		affixes(c);
+	struct line *finals = line_of(c->image, c->header[H_FINALS]);
 	if (!finals)
-		return;
+		return 0;
 	for (u32 i = 0; i < MAX_WORDS; i++) {
 		if (i >= words)
 			break;
@@ -340,21 +347,25 @@ static __always_inline void step_patterns(struct descent *d, u32 set)
 	}
 	if (hits) {
 		c->word = 0;
-		bpf_loop(MAX_WORDS * 65, hit_step, d, 0);
+		bpf_loop(MAX_WORDS * 65, hit_step, &d, 0);
 	}
+	return 0;
 }
 
-static __always_inline void enter(struct climb *c, struct match *m, u32 image, u32 node)
+/* enter puts the walk at a node of the trie. */
+__noinline int enter(struct climb *c, struct match *m, u32 node)
 {
-	struct line *l = line_of(image, c->header[H_NODES] + node / 4);
+	if (!c || !m)
+		return 0;
+	struct line *l = line_of(c->image, c->header[H_NODES] + node / 4);
 	m->node = node;
 	if (!l) {
 		m->status = WALK_BROKEN;
-		return;
+		return 0;
 	}
 	u32 hits = l->w[(node & 3) * 4], n = l->w[(node & 3) * 4 + 1], starts = l->w[(node & 3) * 4 + 2];
 	if (starts) {
-		struct line *s = line_of(image, starts);
+		struct line *s = line_of(c->image, starts);
 		m->live = 1;
 		if (s)
 			for (u32 i = 0; i < MAX_WORDS; i++)
@@ -363,10 +374,11 @@ static __always_inline void enter(struct climb *c, struct match *m, u32 image, u
 	for (u32 i = 0; i < MAX_TABLES; i++) {
 		if (i >= n)
 			break;
-		struct line *h = line_of(image, c->header[H_HITS] + (hits + i) / 16);
+		struct line *h = line_of(c->image, c->header[H_HITS] + (hits + i) / 16);
 		if (h)
 			hit(m, h->w[(hits + i) & 15]);
 	}
+	return 0;
 }
 
 /* is_own_process says whether the name read is the current process's id. A policy calls its folder in /proc "self", and
@@ -386,13 +398,13 @@ static __always_inline bool is_own_process(struct climb *c, u32 len)
 	return len <= 10 && n == pid;
 }
 
-static __always_inline u32 own_process(struct climb *c, u32 *hash)
+static __always_inline u32 own_process(struct climb *c)
 {
 	u64 word = 'f' << 24 | 'l' << 16 | 'e' << 8 | 's';
 	u64 h = hash_word(c->header[H_SEED] + 4, word);
 
 	c->name[0] = word;
-	*hash = h >> 32 ^ h;
+	c->hash = h >> 32 ^ h;
 	return 4;
 }
 
@@ -401,28 +413,26 @@ static long descend_step(u32 i, void *ctx)
 	struct descent *d = ctx;
 	struct climb *c = d->c;
 	struct match *m = d->m;
-	u32 n = c->n, hash = 0;
+	u32 n = c->n;
 
 	if (i >= n)
 		return 1;
-	u32 len = read_name(c, c->chain[(n - 1 - i) & (MAX_DEPTH - 1)], &hash);
+	u32 len = read_name(c, c->chain[(n - 1 - i) & (MAX_DEPTH - 1)]);
 	if (!len) {
 		m->status = WALK_BROKEN;
 		return 1;
 	}
 	if (c->proc && n - i == c->proc && is_own_process(c, len))
-		len = own_process(c, &hash);
+		len = own_process(c);
 	c->len = len;
-	struct entry name = {};
-	bool known = find(d->image, c->header[H_NAMES], c->header[H_NAMES_MASK], hash, hash, len, &name) &&
-		     same_name(c, d->image, name.c, len);
+	bool known = find(c, H_NAMES, c->hash, c->hash, len);
+	u32 name = c->found.to, set = c->found.set;
+	known = known && same_name(c, name, len);
 	if (m->live)
-		step_patterns(d, known ? name.d : 0);
+		step_patterns(c, m, known ? set : 0);
 	if (m->node != NO_NODE) {
-		struct entry e;
-		if (known && find(d->image, c->header[H_EDGES], c->header[H_EDGES_MASK],
-				  edge_hash(m->node, name.c), m->node, name.c, &e))
-			enter(c, m, d->image, e.c);
+		if (known && find(c, H_EDGES, edge_hash(m->node, name), m->node, name))
+			enter(c, m, c->found.to);
 		else
 			m->node = NO_NODE;
 	}
@@ -465,14 +475,14 @@ static __always_inline u32 where(struct climb *c, u32 status)
 
 /* caps_of is what all layers together allow, given which rules decided. Where that isn't all of need, layer and hit say
  * who was the first to withhold some of it. */
-static __always_inline u32 caps_of(struct climb *c, struct match *m, u32 image, u32 need)
+static __always_inline u32 caps_of(struct climb *c, struct match *m, u32 need)
 {
 	u32 caps = CAP_ALL;
 
 	for (u32 i = 0; i < MAX_LAYERS; i++) {
 		if (i >= c->header[H_NLAYERS])
 			break;
-		struct line *l = line_of(image, c->header[H_LAYERS] + i / 4);
+		struct line *l = line_of(c->image, c->header[H_LAYERS] + i / 4);
 		if (!l)
 			return 0;
 		u32 fs = l->w[(i & 3) * 4], protect = l->w[(i & 3) * 4 + 1], stance = l->w[(i & 3) * 4 + 2];
@@ -507,7 +517,7 @@ static __always_inline void match_once(struct descent *d, u64 mnt, u64 dentry, u
 {
 	struct climb *c = d->c;
 	struct match *m = d->m;
-	struct line *head = line_of(d->image, 0);
+	struct line *head = line_of(c->image, 0);
 
 	m->status = WALK_BROKEN;
 	m->caps = 0;
@@ -535,13 +545,13 @@ static __always_inline void match_once(struct descent *d, u64 mnt, u64 dentry, u
 	for (u32 i = 0; i < MAX_TABLES; i++)
 		m->decided[i] = NO_HIT;
 	m->live = 0;
-	enter(c, m, d->image, 0);
+	enter(c, m, 0);
 	bpf_loop(MAX_DEPTH, descend_step, d, 0);
 	bpf_loop(MAX_DEPTH, unchanged_step, d, 0);
 	if (m->status == WALK_OK)
 		m->status = c->status;
 	if (m->status == WALK_OK)
-		m->caps = caps_of(c, m, d->image, need);
+		m->caps = caps_of(c, m, need);
 }
 
 struct attempt {
