@@ -117,6 +117,28 @@ func TestExplainAgrees(t *testing.T) {
 	})
 }
 
+// A built-in rule that was completed says so, and toolguard's own rules never do.
+func TestExplainBuiltinRules(t *testing.T) {
+	null := optional(p("/dev/null", Read|Update))
+	null.Place.File = "builtin:runtime"
+	sys := machine()
+	sys["/dev/null"] = "file"
+	c, err := Compile(source(SourceLayer{Runtime: []FSRule{null}, FS: []FSRule{p("/", Read|Execute)}}), sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for target, want := range map[string]string{
+		"/dev/null":      "the most specific match; a built-in rule, it adds to what there is without it",
+		"/w/x":           "the most specific match; its capabilities apply in full",
+		"/etc/toolguard": "the most specific match; its capabilities apply in full",
+	} {
+		e := c.Explain(sys, Question{Resource: FS, Caps: Update, Target: target})
+		if len(e.Layers) == 0 || !slices.ContainsFunc(e.Layers[0].Candidates, func(c Candidate) bool { return c.Won && c.Why == want }) {
+			t.Errorf("%s: %+v", target, e)
+		}
+	}
+}
+
 func TestExplain(t *testing.T) {
 	c := compile(t,
 		SourceLayer{Authority: Host, FS: []FSRule{p("/", Read)}, Env: []EnvRule{{Name: "*", Read: true}}},

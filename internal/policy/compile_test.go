@@ -429,47 +429,137 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// A built-in rule whose path is a symlink into another one's folder takes nothing away there.
-func TestOvertaken(t *testing.T) {
+// What built-in files say of places outside the workspace only adds to what the other rules give there.
+func TestBuiltinRulesOnlyAdd(t *testing.T) {
+	const r, rx, rw, ru = Read, Read | Execute, Read | Write, Read | Update
 	sys := newTree(map[string]string{
-		"/w": "dir", "/usr/share/zone/UTC": "file", "/etc/localtime": "-> ../usr/share/zone/UTC", "/etc/zone": "-> /usr/share/zone",
-		"/usr/lib/secret": "file", "/bin": "-> usr/bin", "/usr/bin": "dir", "/opt": "-> usr/opt", "/usr/opt": "dir",
+		"/w/lib": "dir", "/usr/share/zone/UTC": "file", "/etc/localtime": "-> ../usr/share/zone/UTC", "/bin": "-> usr/bin",
+		"/usr/bin": "dir", "/etc/passwd": "file", "/dev/null": "file", "/tmp/t": "dir", "/home/u/.pyenv": "dir", "/opt/x": "dir",
 	})
-	set := func(file string, rules ...FSRule) (out []FSRule) {
+	builtin := func(rules ...FSRule) (out []FSRule) {
 		for _, r := range rules {
-			r.Place.File = file
+			r.Place.File = "preset:x"
 			out = append(out, optional(r))
 		}
 		return out
 	}
-	compiled, err := Compile(source(SourceLayer{
-		Runtime: set("builtin:runtime", p("/etc/localtime", Read), p("/bin", Read|Execute), p("/etc/zone", Read|Update), p("/usr", Read|Execute),
-			p("/usr/lib/secret", 0), unprotected(p("/opt", Read)), p("", Read), p("/etc/zone", Read)),
-		FS: append(set("preset:x", p("/etc/localtime", Read)), p("/etc/localtime", 0)),
-	}), sys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for i, r := range compiled.Rules {
-		if int(r.Index) != i {
-			t.Errorf("%s has index %d at %d", r.ID, r.Index, i)
+	runtime := builtin(p("/usr", rx), p("/bin", rx), p("/etc/passwd", r), p("/etc/localtime", r), p("/dev/null", ru), unprotected(p("/tmp/t", rw)))
+	home := builtin(p("~/.pyenv", rx))
+	for _, x := range []struct {
+		what  string
+		layer SourceLayer
+		left  string // the rules that aren't left out
+		gives map[string]Caps
+	}{
+		{
+			"beneath another built-in one",
+			SourceLayer{Runtime: runtime, FS: []FSRule{p(".", r)}},
+			"runtime.1 runtime.3 runtime.5 runtime.6 fs.1",
+			map[string]Caps{"/usr/bin/x": rx, "/usr/share/zone/UTC": rx, "/etc/passwd": r, "/dev/null": ru, "/tmp/t/x": rw, "/w/x": r},
+		},
+		{
+			"beneath one that gives some of it",
+			SourceLayer{Runtime: runtime, FS: []FSRule{p("/", rx)}},
+			"runtime.5 runtime.6 fs.1",
+			map[string]Caps{"/etc/passwd": rx, "/dev/null": ru | Execute, "/tmp/t": AllCaps, "/usr/bin/x": rx},
+		},
+		{
+			"beneath one that gives all of it",
+			SourceLayer{FS: append(home, p("~", AllCaps))},
+			"fs.1",
+			map[string]Caps{"/home/u/.pyenv/x": AllCaps},
+		},
+		{
+			"on the same path as an earlier one",
+			SourceLayer{FS: append([]FSRule{p("~/.pyenv", rw)}, home...)},
+			"fs.1 x.fs.1",
+			map[string]Caps{"/home/u/.pyenv/x": AllCaps},
+		},
+		{
+			"on the same path as a later one",
+			SourceLayer{FS: append(home, p("~/.pyenv", 0), p("~", AllCaps))},
+			"fs.1 fs.2",
+			map[string]Caps{"/home/u/.pyenv/x": 0},
+		},
+		{
+			"of the workspace it isn't only that",
+			SourceLayer{FS: append(builtin(p(".", rx), p("lib", r)), p("/", AllCaps))},
+			"x.fs.1 x.fs.2 fs.1",
+			map[string]Caps{"/w/x": rx, "/w/lib/x": r, "/opt": AllCaps},
+		},
+		{
+			"beneath the workspace of a preset",
+			SourceLayer{FS: append(builtin(p(".", AllCaps), p("/w/lib", rx)), p("/opt", r))},
+			"x.fs.1 fs.1",
+			map[string]Caps{"/w/lib/x": AllCaps},
+		},
+		{
+			"where a pattern denies",
+			SourceLayer{Runtime: runtime, FS: []FSRule{p("/", rx), m("/**/pass*", 0)}},
+			"runtime.3 runtime.5 runtime.6 fs.1 fs.2",
+			map[string]Caps{"/etc/passwd": r, "/opt/passwd": 0, "/etc/x": rx},
+		},
+		{
+			"where a pattern gives",
+			SourceLayer{Runtime: runtime, FS: []FSRule{p(".", r), m("/**/x", 0), m("/**/etc", rx)}},
+			"runtime.1 runtime.5 runtime.6 fs.1 fs.2 fs.3",
+			map[string]Caps{"/etc/passwd": rx},
+		},
+		{
+			"where a path beats a pattern",
+			SourceLayer{Runtime: runtime, FS: []FSRule{p("/etc", rx), m("/**/etc", 0)}},
+			"runtime.1 runtime.5 runtime.6 fs.1 fs.2",
+			map[string]Caps{"/etc/passwd": rx},
+		},
+		{
+			"what stands between denies",
+			SourceLayer{Runtime: runtime, FS: []FSRule{p("/", AllCaps), p("/etc", 0)}},
+			"runtime.3 runtime.6 fs.1 fs.2",
+			map[string]Caps{"/etc/passwd": r, "/etc/x": 0, "/usr/bin/x": AllCaps},
+		},
+		{
+			"under a default of allow",
+			SourceLayer{Defaults: [NumResources]Stance{FS: Allow}, FS: append(home, p("/opt", r))},
+			"fs.1",
+			map[string]Caps{"/home/u/.pyenv/x": AllCaps, "/opt/x": r},
+		},
+		{
+			"protected",
+			SourceLayer{Runtime: runtime, FS: []FSRule{unprotected(p("/", rw))}, Protect: ProtectOn, Protected: []FSRule{m("/**/bin", 0)}},
+			"runtime.1 fs.1 protect.1",
+			map[string]Caps{"/usr/bin": AllCaps, "/opt/bin": rw, "/tmp/t/bin": rw},
+		},
+		{
+			"unprotected itself",
+			SourceLayer{Runtime: runtime, FS: []FSRule{p("/", rw)}, Protect: ProtectOn, Protected: []FSRule{m("/**/bin", 0)}},
+			"runtime.1 runtime.6 fs.1 protect.1",
+			map[string]Caps{"/opt/bin": r, "/tmp/t/bin": rw},
+		},
+	} {
+		for i := range x.layer.Runtime {
+			x.layer.Runtime[i].Place.File = "builtin:runtime"
 		}
-		if r.Authority != Builtin {
-			got = append(got, r.ID+" "+r.FS.Path)
+		c, err := Compile(source(x.layer), sys)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	want := []string{
-		"runtime.2 /usr/bin",        // gives the same
-		"runtime.3 /usr/share/zone", // gives something else
-		"runtime.4 /usr",
-		"runtime.5 /usr/lib/secret",  // was meant to take something away: no symlink led there
-		"runtime.6 /usr/opt",         // is unprotected
-		"x.fs.1 /usr/share/zone/UTC", // another set
-		"fs.1 /usr/share/zone/UTC",   // somebody's own
-	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		var left []string
+		for i, r := range c.Rules {
+			if int(r.Index) != i {
+				t.Errorf("%s: %s has index %d at %d", x.what, r.ID, r.Index, i)
+			}
+			if r.Authority != Builtin {
+				left = append(left, r.ID)
+			}
+		}
+		if got := strings.Join(left, " "); got != x.left {
+			t.Errorf("%s: %s are left, want %s", x.what, got, x.left)
+		}
+		for path, want := range x.gives {
+			if got := c.Caps(path); got != want {
+				t.Errorf("%s: %s gets %s, want %s", x.what, path, got, want)
+			}
+		}
 	}
 }
 

@@ -77,7 +77,7 @@ type CompiledFS struct {
 	Path      string   // canonical, for a literal rule; the canonical BASE for a pattern ("/" for the whole machine)
 	Last      string   // LAST as written, for a pattern: a name, PREFIX* or *SUFFIX; "" for a literal rule
 	Names     []string // the NAMEs after LAST
-	Caps      Caps
+	Caps      Caps     // of a built-in rule that only adds, with what it adds to
 	Unprotect bool
 	Missing   bool // nothing was at Path when the policy was compiled
 	Dir       bool // a directory was

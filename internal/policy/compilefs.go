@@ -70,7 +70,7 @@ func (c *compiler) layerFS(l *Layer, src *SourceLayer, ids *ruleIDs) {
 			rules = c.fsRules(src.Authority, c.runtime(src), "runtime", ids)
 		}
 		rules = slices.Concat(rules, c.fsRules(src.Authority, src.FS, "fs", ids))
-		l.FS = c.table(src, rules)
+		l.FS = c.table(src, addUp(rules, l.Stance[FS]))
 	}
 	if l.Mode != ProtectOff && len(src.Protected) > 0 {
 		l.Protect = c.table(src, c.fsRules(src.Authority, src.Protected, "protect", ids))
@@ -78,6 +78,9 @@ func (c *compiler) layerFS(l *Layer, src *SourceLayer, ids *ruleIDs) {
 }
 
 func (c *compiler) table(src *SourceLayer, rules []*Rule) *FSTable {
+	for _, r := range rules {
+		c.add(r)
+	}
 	t, err := newFSTable(rules)
 	if err != nil {
 		c.fail(src.Place, err, "use fewer patterns, or paths")
@@ -104,56 +107,34 @@ func (c *compiler) runtime(src *SourceLayer) []FSRule {
 func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs) []*Rule {
 	rules := make([]Rule, 0, len(src))
 	compiled := make([]CompiledFS, len(src)) // all in one piece: there are many, and every session starts with them
-	var linked []int                         // those of built-in files that a symlink led to
 	for i := range src {
 		s, fs := &src[i], &compiled[len(rules)]
 		number := ids.count(kind, s.Place.File)
-		isLinked, hint, err := c.fsRule(s, fs)
+		hint, err := c.fsRule(s, fs)
 		switch {
 		case s.Optional && (err != nil || fs.Missing):
 			*fs = CompiledFS{}
 		case err != nil:
 			c.fail(s.Place.At(s.Value), fmt.Errorf("%s: %w", number, err), hint)
 		default:
-			if s.Optional && isLinked {
-				linked = append(linked, len(rules))
-			}
 			rules = append(rules, Rule{ID: number.String(), Authority: a, Resource: FS, Place: s.Place, FS: fs})
 		}
 	}
-	for _, i := range linked {
-		if overtaken(&rules[i], rules) {
-			rules[i].FS = nil
-		}
-	}
-	out := make([]*Rule, 0, len(rules))
+	out := make([]*Rule, len(rules))
 	for i := range rules {
-		if rules[i].FS != nil {
-			out = append(out, c.add(&rules[i]))
-		}
+		out[i] = &rules[i]
 	}
 	return out
 }
 
-// overtaken says whether a symlink of the machine put a built-in rule beneath another one of its set that gives more, as
-// /etc/localtime leads into /usr. What it would take away there nobody meant to take away.
-func overtaken(r *Rule, rules []Rule) bool {
-	return r.FS.Last == "" && slices.ContainsFunc(rules, func(wide Rule) bool {
-		f := wide.FS
-		return f != nil && f.Optional && f.Last == "" && wide.Place.File == r.Place.File &&
-			f.Path != r.FS.Path && within(r.FS.Path, f.Path) && f.Caps&r.FS.Caps == r.FS.Caps && f.Caps != r.FS.Caps &&
-			f.Unprotect == r.FS.Unprotect
-	})
-}
-
-// fsRule compiles a rule into fs, and says whether a symlink led to its path.
-func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (linked bool, hint string, err error) {
+// fsRule compiles a rule into fs.
+func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (hint string, err error) {
 	*fs = CompiledFS{Caps: s.Caps, Unprotect: s.Unprotect, Optional: s.Optional, Written: s.Path}
 	written := s.Path
 	if s.Match != "" {
 		p, err := parsePattern(s.Match)
 		if err != nil {
-			return false, formsHint, err
+			return formsHint, err
 		}
 		fs.Written, fs.Last, fs.Names, written = s.Match, p.last, p.names, p.base
 		if written == "" {
@@ -162,10 +143,10 @@ func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (linked bool, hint string, 
 	}
 	got, err := c.roots.rule(c.res, written)
 	if err != nil {
-		return false, ruleHint(err), err
+		return ruleHint(err), err
 	}
 	fs.Path, fs.Missing, fs.Dir = got.path, got.missing, got.kind == Dir
-	return got.linked, "", nil
+	return "", nil
 }
 
 // ruleHint says what to do about a rule whose path can't be resolved.

@@ -10,7 +10,9 @@
 //
 // Each authority is a Layer. A target is allowed only if every layer that declares the resource allows it, so adding a
 // layer never allows more. The first layer is toolguard's own word: nobody may change its files or the policy files in
-// force. Inside a layer the most specific rule wins, and in full: it inherits nothing from the ones it beats.
+// force. Inside a layer the most specific rule wins, and in full: it inherits nothing from the ones it beats. Only what
+// built-in files say of places outside the workspace is completed with what would decide there without it, when the policy is
+// compiled.
 //
 // # Paths
 //

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,6 +99,45 @@ func naiveWinner(rules []FSRule, path string) int {
 	return best
 }
 
+// naiveComplete is the list as it counts: a rule of a built-in file about a place outside the workspace gives also what its
+// path would get without it, and isn't there when that is all that it gives.
+func naiveComplete(rules []FSRule, stance Stance) (out []FSRule) {
+	for i, r := range rules {
+		if caps, unprotect := naiveWithout(rules, i, stance); naiveAdds(r) {
+			if r.Caps&^caps == 0 && (unprotect || !r.Unprotect) {
+				continue
+			}
+			r.Caps |= caps
+			r.Unprotect = r.Unprotect || unprotect
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func naiveAdds(r FSRule) bool { return r.Place.File == "preset:x" && strings.HasPrefix(r.Path, "/") }
+
+// naiveWithout is what the path of a rule would get without it, and without those that come later on the same path.
+func naiveWithout(rules []FSRule, at int, stance Stance) (caps Caps, unprotect bool) {
+	var others []FSRule
+	for i, r := range rules {
+		if i != at && (i < at || r.Match != "" || naiveAbs(r.Path) != naiveAbs(rules[at].Path)) {
+			others = append(others, r)
+		}
+	}
+	w := naiveWinner(others, naiveAbs(rules[at].Path))
+	switch {
+	case w >= 0 && naiveAdds(others[w]):
+		caps, unprotect = naiveWithout(others, w, stance)
+		return caps | others[w].Caps, unprotect || others[w].Unprotect
+	case w >= 0:
+		return others[w].Caps, others[w].Unprotect
+	case stance == Allow:
+		return AllCaps, false
+	}
+	return 0, false
+}
+
 func naiveAllows(layers []naiveLayer, path string, want Caps) bool {
 	for _, l := range layers {
 		unprotect := false
@@ -170,14 +210,22 @@ func genLayers(t *rapid.T) (layers []SourceLayer, naive []naiveLayer) {
 	for i := range n {
 		l := SourceLayer{Authority: Authority(int(Host) + i), Protect: ProtectOn}
 		for j := range rapid.IntRange(0, 8).Draw(t, "rules") {
-			l.FS = append(l.FS, genRule(t, fmt.Sprintf("rule %d.%d", i, j)))
+			r := genRule(t, fmt.Sprintf("rule %d.%d", i, j))
+			if r.Match == "" && rapid.Bool().Draw(t, "built in") {
+				r.Place.File = "preset:x"
+			}
+			l.FS = append(l.FS, r)
 		}
 		for j := range rapid.IntRange(0, 3).Draw(t, "protected") {
 			l.Protected = append(l.Protected, FSRule{Match: genMatch(t, fmt.Sprintf("protect %d.%d", i, j), "")})
 		}
 		l.Defaults[FS] = rapid.SampledFrom([]Stance{Undeclared, Deny, Allow}).Draw(t, "default")
 		layers = append(layers, l)
-		naive = append(naive, naiveLayer{l.FS, l.Protected, l.Defaults[FS]})
+		stance := l.Defaults[FS]
+		if stance == Undeclared && len(l.FS) > 0 {
+			stance = Deny
+		}
+		naive = append(naive, naiveLayer{naiveComplete(l.FS, stance), l.Protected, stance})
 	}
 	return layers, naive
 }
@@ -225,6 +273,37 @@ func checkWinners(t *rapid.T, c *Compiled, naive []naiveLayer, path string) {
 			t.Fatalf("%s: rule %d of layer %d decides, naive %d", path, got, i, want)
 		}
 	}
+}
+
+// A built-in rule about a place outside the workspace never takes away: without it nothing more is allowed.
+func TestBuiltinRulesNeverTakeAway(t *testing.T) {
+	sys := newTree(map[string]string{"/w": "dir"})
+	rapid.Check(t, func(t *rapid.T) {
+		layers, _ := genLayers(t)
+		fewer := slices.Clone(layers)
+		for i, l := range fewer {
+			if len(l.FS) > 0 && l.Defaults[FS] == Undeclared {
+				layers[i].Defaults[FS], fewer[i].Defaults[FS] = Deny, Deny // also without rules
+			}
+			fewer[i].FS = slices.DeleteFunc(slices.Clone(l.FS), func(r FSRule) bool {
+				return naiveAdds(r) && rapid.Bool().Draw(t, "without")
+			})
+		}
+		all, err := Compile(source(layers...), sys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		without, err := Compile(source(fewer...), sys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			path := genPath(t, "path")
+			if more := without.Caps(path) &^ all.Caps(path); more != 0 {
+				t.Fatalf("%s: %s more without some of the built-in rules\n%s\nwithout\n%s", path, more, rulesOf(all), rulesOf(without))
+			}
+		}
+	})
 }
 
 // Adding an authority never allows more.

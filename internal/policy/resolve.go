@@ -44,7 +44,6 @@ type resolved struct {
 	kind     Kind
 	missing  bool // nothing is there: the last components were appended unresolved
 	dangling bool // what is missing was named by a symlink
-	linked   bool // a symlink was followed
 }
 
 func newResolver(sys System) *resolver { return &resolver{sys: sys, seen: make(map[string]entry, 64)} }
@@ -81,7 +80,7 @@ func (r *resolver) resolve(path string, follow bool) (resolved, error) {
 	for {
 		w.rest = strings.TrimLeft(w.rest, "/")
 		if w.rest == "" {
-			return resolved{path: rooted(w.cur), kind: w.kind, linked: w.links > 0}, nil
+			return resolved{path: rooted(w.cur), kind: w.kind}, nil
 		}
 		inLink := len(w.rest) > w.own
 		name, rest, more := strings.Cut(w.rest, "/")
@@ -166,5 +165,5 @@ func (w *walk) appendMissing(name string, dangling bool) (resolved, error) {
 			p += "/" + c
 		}
 	}
-	return resolved{path: p, kind: File, missing: true, dangling: dangling, linked: w.links > 0}, nil
+	return resolved{path: p, kind: File, missing: true, dangling: dangling}, nil
 }

@@ -190,7 +190,7 @@ func TestIDsAreTheSame(t *testing.T) {
 		}
 		return out
 	}
-	without, with := ids("", ""), ids(s.tmp, "/dev/null")
+	without, with := ids("", ""), ids(s.tmp, s.home+"/.netrc")
 	if len(with) != len(without)+3 { // the terminal, and TMPDIR in both files
 		t.Errorf("%d rules with, %d without", len(with), len(without))
 	}
