@@ -1,13 +1,11 @@
 package kernelaudit
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"strings"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,27 +18,26 @@ const stateDir = "/run/toolguard/audit"
 // short burst of refusals needs, and Landlock's records don't wait for room: they are dropped.
 const wantBacklog = 16384
 
-// found is what auditing was like before the first user came, kept in a file so that the last one out, or the next one
+// found is what auditing was like before the first user came, noted in a file so that the last one out, or the next one
 // after a crash, can put it back.
 type found struct {
-	Boot         string `json:"boot"`
-	Enabled      uint32 `json:"enabled"`
-	BacklogLimit uint32 `json:"backlog_limit"`
+	boot                  string
+	enabled, backlogLimit uint32
 }
 
 // hold keeps auditing on. Every user has a shared lock on one file, which the kernel drops when the user dies, however
-// it dies; the changes themselves are made under an exclusive lock on another.
+// it dies; the changes themselves are made under an exclusive lock on another. The files are plain descriptors, since os.File
+// would register each with the runtime's poller.
 type hold struct {
-	dir     *os.Root
-	users   *os.File
-	control int
+	dir, lock, users int
+	control          int
 }
 
 // holdAudit turns auditing on where it is off, and makes room for records. A nil hold means that nothing had to be done:
 // auditing is on already and somebody else runs it. Also returns what the kernel said; asking costs some 250 µs, as the
 // kernel starts a thread for each answer, so it's done once.
 func holdAudit(control int, path string) (*hold, status, error) {
-	dir, err := openState(path)
+	h, err := openHold(control, path)
 	if err != nil {
 		now, serr := getStatus(control)
 		if serr == nil && now.foreign() && now.Enabled != 0 {
@@ -48,7 +45,6 @@ func holdAudit(control int, path string) (*hold, status, error) {
 		}
 		return nil, now, errors.Join(serr, err)
 	}
-	h := &hold{dir: dir, control: control}
 	var now status
 	needed := false
 	err = h.locked(func() (err error) {
@@ -80,24 +76,16 @@ func (s status) on() error {
 
 // locked runs f under the lock of all changes.
 func (h *hold) locked(f func() error) error {
-	lock, err := h.open("lock")
-	if err != nil {
+	if err := flock(h.lock, unix.LOCK_EX); err != nil {
 		return err
 	}
-	defer lock.Close()
-	if err := flock(lock, unix.LOCK_EX); err != nil {
-		return err
-	}
-	return f()
+	return errors.Join(f(), flock(h.lock, unix.LOCK_UN))
 }
 
 // enter joins the users; the first one notes what it finds. now becomes what it is afterwards.
 func (h *hold) enter(now *status) (err error) {
-	if h.users, err = h.open("users"); err != nil {
-		return err
-	}
 	if flock(h.users, unix.LOCK_EX|unix.LOCK_NB) == nil {
-		if err := h.note(*now); err != nil {
+		if err := h.write(*now); err != nil {
 			return err
 		}
 	}
@@ -124,42 +112,54 @@ func (h *hold) enter(now *status) (err error) {
 	return nil
 }
 
-// note writes down what the first user found, unless a crashed one of this boot did already.
-func (h *hold) note(now status) error {
+// write notes what the first user found, unless a crashed one of this boot did already.
+func (h *hold) write(now status) error {
 	boot, err := bootID()
 	if err != nil {
 		return err
 	}
-	if old, err := h.noted(); err == nil && old.Boot == boot {
+	if old, err := h.read(); err == nil && old.boot == boot {
 		return nil
 	}
-	b, err := json.Marshal(found{Boot: boot, Enabled: now.Enabled, BacklogLimit: now.BacklogLimit})
-	if err != nil {
-		return err
-	}
-	// Written whole under another name first: half a note would be worse than none.
-	f, err := h.dir.OpenFile("found.new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return h.dir.Rename("found.new", "found")
+	return h.put(found{boot, now.Enabled, now.BacklogLimit})
 }
 
-func (h *hold) noted() (f found, err error) {
-	file, err := h.dir.Open("found")
+// A note is one line, padded to noteSize, so that each is written whole over the one before.
+const (
+	noteForm = `{"boot":%q,"enabled":%d,"backlog_limit":%d}`
+	noteSize = 128
+)
+
+// put writes a note; an empty one says that there is nothing to put back.
+func (h *hold) put(f found) error {
+	line := fmt.Sprintf("%-*s\n", noteSize-1, fmt.Sprintf(noteForm, f.boot, f.enabled, f.backlogLimit))
+	n, err := h.note(func(fd int) (int, error) { return unix.Pwrite(fd, []byte(line), 0) })
+	if err == nil && n != len(line) {
+		err = unix.EIO
+	}
+	return err
+}
+
+func (h *hold) read() (f found, err error) {
+	var b [noteSize]byte
+	n, err := h.note(func(fd int) (int, error) { return unix.Pread(fd, b[:], 0) })
 	if err != nil {
 		return f, err
 	}
-	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, 1<<12))
-	if err != nil {
-		return f, err
+	_, err = fmt.Sscanf(string(b[:n]), noteForm, &f.boot, &f.enabled, &f.backlogLimit)
+	if err == nil && f.boot == "" {
+		err = fs.ErrNotExist
 	}
-	return f, json.Unmarshal(b, &f)
+	return f, err
+}
+
+func (h *hold) note(do func(fd int) (int, error)) (int, error) {
+	fd, err := openFile(h.dir, "found")
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	return do(fd)
 }
 
 // release leaves; the last one out puts back what was found. recent is what the kernel said just now, if it was asked.
@@ -179,7 +179,7 @@ func (h *hold) leave(recent *status) error {
 	if err != nil {
 		return err
 	}
-	old, err := h.noted()
+	old, err := h.read()
 	if err != nil {
 		return fmt.Errorf("restore auditing: %w", err)
 	}
@@ -193,16 +193,16 @@ func (h *hold) leave(recent *status) error {
 	if err := h.restore(old, *recent); err != nil {
 		return err
 	}
-	return h.dir.Remove("found")
+	return h.put(found{})
 }
 
 // restore undoes what is still as enter left it: what anybody else changed since is theirs.
 func (h *hold) restore(old found, now status) error {
-	back := status{Enabled: old.Enabled, BacklogLimit: old.BacklogLimit}
-	if now.Enabled == 1 && old.Enabled == 0 && now.PID == 0 {
+	back := status{Enabled: old.enabled, BacklogLimit: old.backlogLimit}
+	if now.Enabled == 1 && old.enabled == 0 && now.PID == 0 {
 		back.Mask |= maskEnabled
 	}
-	if now.BacklogLimit == wantBacklog && old.BacklogLimit != wantBacklog {
+	if now.BacklogLimit == wantBacklog && old.backlogLimit != wantBacklog {
 		back.Mask |= maskBacklogLimit
 	}
 	if back.Mask == 0 {
@@ -211,54 +211,77 @@ func (h *hold) restore(old found, now status) error {
 	return setStatus(h.control, back)
 }
 
-func (h *hold) open(name string) (*os.File, error) {
-	return h.dir.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+func (h *hold) close() {
+	for _, fd := range []int{h.dir, h.lock, h.users} {
+		_ = unix.Close(fd) // one that wasn't opened is -1
+	}
 }
 
-func (h *hold) close() {
-	if h.users != nil {
-		h.users.Close()
+// openHold opens the files in the folder at path.
+func openHold(control int, path string) (_ *hold, err error) {
+	h := &hold{dir: -1, lock: -1, users: -1, control: control}
+	if h.dir, err = openState(path); err == nil {
+		h.lock, err = openFile(h.dir, "lock")
 	}
-	h.dir.Close()
+	if err == nil {
+		h.users, err = openFile(h.dir, "users")
+	}
+	if err != nil {
+		h.close()
+		return nil, err
+	}
+	return h, nil
+}
+
+func openFile(dir int, name string) (int, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return -1, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return fd, nil
 }
 
 // openState opens the folder, makes it where it is missing, and refuses one that others could have prepared.
-func openState(path string) (*os.Root, error) {
-	parent := path[:strings.LastIndexByte(path, '/')]
-	for _, d := range []struct {
-		path string
-		mode fs.FileMode
-	}{{parent, 0o755}, {path, 0o700}} {
-		if err := os.Mkdir(d.path, d.mode); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		if err := ownedByRoot(d.path); err != nil {
-			return nil, err
-		}
+func openState(path string) (int, error) {
+	parent, err := openFolder(unix.AT_FDCWD, filepath.Dir(path), 0o755)
+	if err != nil {
+		return -1, err
 	}
-	return os.OpenRoot(path)
+	defer unix.Close(parent)
+	return openFolder(parent, filepath.Base(path), 0o700)
 }
 
-// ownedByRoot reports a folder that somebody else could change. Its parent must have passed the same test, so that it
-// can't be exchanged afterwards.
-func ownedByRoot(path string) error {
+// openFolder opens a folder that nobody but root can change.
+func openFolder(at int, name string, mode uint32) (int, error) {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(at, name, flags, 0)
+	if errors.Is(err, unix.ENOENT) {
+		if err := unix.Mkdirat(at, name, mode); err != nil && !errors.Is(err, unix.EEXIST) {
+			return -1, &fs.PathError{Op: "mkdir", Path: name, Err: err}
+		}
+		fd, err = unix.Openat(at, name, flags, 0)
+	}
+	if err != nil {
+		return -1, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
 	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return &fs.PathError{Op: "lstat", Path: path, Err: err}
+	if err = unix.Fstat(fd, &st); err == nil && (st.Uid != 0 || st.Mode&0o022 != 0) {
+		err = fmt.Errorf("%s must be a directory of root's that nobody else can write", name)
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != 0 || st.Mode&0o022 != 0 {
-		return fmt.Errorf("%s must be a directory of root's that nobody else can write", path)
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
 	}
-	return nil
+	return fd, nil
 }
 
 // lockTime bounds the wait for a lock. Users hold it for microseconds; a guarded root process that may read /run can hold
 // it for ever, which must cost the sight of denials, not the start of every session.
 const lockTime = time.Second
 
-func flock(f *os.File, how int) error {
+func flock(fd, how int) error {
 	for end := time.Now().Add(lockTime); ; time.Sleep(time.Millisecond) {
-		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+		err := unix.Flock(fd, how|unix.LOCK_NB)
 		switch {
 		case err == nil:
 			return nil
@@ -269,7 +292,4 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-func bootID() (string, error) {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b)), err
-}
+func bootID() (string, error) { return readLine("/proc/sys/kernel/random/boot_id") }

@@ -2,7 +2,9 @@ package kernelaudit
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,7 +46,7 @@ func unheld(t *testing.T) (s status, free bool) {
 		t.Fatal(err)
 	}
 	defer users.Close()
-	if flock(users, unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if flock(int(users.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return s, false
 	}
 	return now(t), true
@@ -135,6 +137,17 @@ func TestLastOneRestores(t *testing.T) {
 			t.Fatalf("after a short one: %+v, before: %+v", s, before)
 		}
 	}
+
+	h, err := openHold(-1, stateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.close()
+	if _, free := unheld(t); free {
+		if f, err := h.read(); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the note stays: %+v, %v", f, err)
+		}
+	}
 }
 
 func TestStateFolderIsOurs(t *testing.T) {
@@ -152,16 +165,16 @@ func TestStateFolderIsOurs(t *testing.T) {
 		if err := prepare(parent); err != nil {
 			t.Fatal(err)
 		}
-		if root, err := openState(parent + "/audit"); err == nil {
-			root.Close()
+		if fd, err := openState(parent + "/audit"); err == nil {
+			unix.Close(fd)
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	root, err := openState(base + "/good/audit")
+	fd, err := openState(base + "/good/audit")
 	if err != nil {
 		t.Fatal(err)
 	}
-	root.Close()
+	unix.Close(fd)
 }
 
 // TestFreshSessionIsTheThreads: other threads of the process keep what they have.

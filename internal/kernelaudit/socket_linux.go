@@ -108,7 +108,7 @@ func order(fd int, kind uint16, data []byte, want uint16) ([]byte, error) {
 }
 
 func acknowledged(fd int, want uint16) (answer []byte, err error) {
-	buf := make([]byte, 16<<10)
+	buf := make([]byte, 1<<10) // far more than an answer; an error repeats the question
 	done := false
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
 		n, from, err := unix.Recvfrom(fd, buf, 0)

@@ -17,26 +17,33 @@ const (
 	maskBacklogLimit = unix.AUDIT_STATUS_BACKLOG_LIMIT
 )
 
+// fields are those of s, in the kernel's order.
+func (s *status) fields() [8]*uint32 {
+	return [8]*uint32{&s.Mask, &s.Enabled, &s.Failure, &s.PID, &s.RateLimit, &s.BacklogLimit, &s.Lost, &s.Backlog}
+}
+
 // getStatus asks how auditing is set up.
 func getStatus(fd int) (s status, err error) {
 	b, err := order(fd, unix.AUDIT_GET, nil, unix.AUDIT_GET)
 	if err != nil {
 		return s, fmt.Errorf("read the audit status: %w", err)
 	}
-	if _, err := binary.Decode(b, binary.NativeEndian, &s); err != nil {
-		return s, fmt.Errorf("read the audit status: %w", errMalformed)
+	for i, f := range s.fields() {
+		if len(b) < 4*(i+1) {
+			return s, fmt.Errorf("read the audit status: %w", errMalformed)
+		}
+		*f = binary.NativeEndian.Uint32(b[4*i:])
 	}
 	return s, nil
 }
 
 // setStatus changes what mask names.
 func setStatus(fd int, s status) error {
-	// Older kernels take a shorter structure and newer ones a longer; both accept this length.
-	b, err := binary.Append(make([]byte, 0, 44), binary.NativeEndian, s)
-	if err != nil {
-		return err
+	var b [44]byte // older kernels take a shorter structure and newer ones a longer; both accept this length
+	for i, f := range s.fields() {
+		binary.NativeEndian.PutUint32(b[4*i:], *f)
 	}
-	if _, err := order(fd, unix.AUDIT_SET, append(b, make([]byte, 12)...), 0); err != nil {
+	if _, err := order(fd, unix.AUDIT_SET, b[:], 0); err != nil {
 		return fmt.Errorf("set the audit status: %w", err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package kernelaudit
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -23,7 +24,10 @@ func FreshSession() (uint32, error) {
 	if user == unset {
 		user = uint32(os.Getuid())
 	}
-	if err := os.WriteFile(loginuid, strconv.AppendUint(nil, uint64(user), 10), 0); err != nil {
+	_, err = withFile(loginuid, unix.O_WRONLY, func(fd int) (int, error) {
+		return unix.Write(fd, strconv.AppendUint(nil, uint64(user), 10))
+	})
+	if err != nil {
 		return NoSession, fmt.Errorf("start an audit session: %w", err)
 	}
 	ses, err := readNumber("/proc/thread-self/sessionid")
@@ -37,10 +41,29 @@ func FreshSession() (uint32, error) {
 }
 
 func readNumber(path string) (uint32, error) {
-	b, err := os.ReadFile(path)
+	line, err := readLine(path)
 	if err != nil {
 		return 0, err
 	}
-	n, err := strconv.ParseUint(strings.TrimRight(string(b), "\n\x00"), 10, 32)
+	n, err := strconv.ParseUint(line, 10, 32)
 	return uint32(n), err
+}
+
+// readLine reads a file of /proc that holds one short line. Package os would take six more system calls for it.
+func readLine(path string) (string, error) {
+	var b [64]byte
+	n, err := withFile(path, unix.O_RDONLY, func(fd int) (int, error) { return unix.Read(fd, b[:]) })
+	return strings.TrimRight(string(b[:n]), "\n\x00"), err
+}
+
+func withFile(path string, flags int, do func(fd int) (int, error)) (n int, err error) {
+	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
+	if err == nil {
+		n, err = do(fd)
+		_ = unix.Close(fd)
+	}
+	if err != nil {
+		return 0, &fs.PathError{Op: "use", Path: path, Err: err}
+	}
+	return n, nil
 }
