@@ -12,8 +12,8 @@ func StatedGaps(abi int) []string {
 		"a grant is on the file or folder that was there at the start, under every name it has (hard links, bind mounts), and " +
 			"stays on it when a program outside moves it",
 		"files without a name (O_TMPFILE) need update, not create, and become visible only with create",
-		"System V and POSIX message queues, semaphores and shared memory, and the scheduling of processes, are shared with " +
-			"other processes of the same user (shared memory and semaphores not with syscalls = \"strict\")",
+		"System V and POSIX message queues, semaphores and shared memory, and the choice of processors for a process, are shared " +
+			"with other processes of the same user (shared memory and semaphores not with syscalls = \"strict\")",
 		"descriptors that somebody outside passes in through a unix socket on 0, 1, 2 or --pass-fd aren't mediated: they were " +
 			"opened outside",
 		"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that " +
@@ -32,7 +32,8 @@ func StatedGaps(abi int) []string {
 		"denies too much: a granted folder can't itself be removed or renamed unless the folder above it lets it",
 		"denies too much: renaming onto an existing file needs create and delete there, not just update",
 		"denies too much: renaming or linking into another folder needs create and delete on both, and fails with EXDEV "+
-			"otherwise, upon which programs copy")
+			"otherwise, upon which programs copy",
+		"denies too much: a process can set its own priority and limits, not those of its children or of its other threads")
 	if abi < 9 {
 		gaps = append(gaps, "denies too much: where fs is restricted no unix socket can be made (pairs of connected stream "+
 			"sockets can), as unix sockets by path can't be told apart before Landlock ABI 9")

@@ -44,6 +44,7 @@ type refusal struct {
 func (f facts) conditional() []refusal {
 	rs := []refusal{ioctl(), lease(), f.socket(), f.socketpair(), prlimit()}
 	rs = append(rs, setid()...)
+	rs = append(rs, priorities()...)
 	if !f.namespaces {
 		rs = append(rs, namespaces()...)
 	}
@@ -109,6 +110,19 @@ func prlimit() refusal {
 		name: "prlimit64", errno: unix.EPERM,
 		when:  []all{{not(0, 0), not(2, 0)}},
 		Cause: Cause{ID: "seccomp.prlimit", Text: "always on: no limits for other processes"},
+	}
+}
+
+// priorities keeps those of other processes of the same user out of reach, toolguard's above all: one that runs only when nothing
+// else would never end its session. Every process is its own process 0; a group or a user has toolguard in it.
+func priorities() []refusal {
+	cause := Cause{ID: "seccomp.priority", Text: "always on: no priorities for other processes and threads"}
+	other := []all{{not(0, 0)}}
+	return []refusal{
+		{name: "setpriority", errno: unix.EPERM, when: []all{{not(0, unix.PRIO_PROCESS)}, {not(1, 0)}}, Cause: cause},
+		{name: "sched_setscheduler", errno: unix.EPERM, when: other, Cause: cause},
+		{name: "sched_setparam", errno: unix.EPERM, when: other, Cause: cause},
+		{name: "sched_setattr", errno: unix.EPERM, when: other, Cause: cause},
 	}
 }
 

@@ -71,6 +71,10 @@ var fixed = [...]struct{ name, why string }{
 	{"sendmmsg", "what is refused follows from the net rules"},
 	{"memfd_create", "it is refused only where execution is restricted; use MFD_NOEXEC_SEAL"},
 	{"prlimit64", "only limits of other processes are refused, and they always are"},
+	{"setpriority", noPriorities},
+	{"sched_setscheduler", noPriorities},
+	{"sched_setparam", noPriorities},
+	{"sched_setattr", noPriorities},
 	{"open", "what is refused follows from the fs rules"},
 	{"openat", "what is refused follows from the fs rules"},
 	{"openat2", "what is refused follows from the fs rules"},
@@ -100,7 +104,10 @@ func whyFixed(name string) string {
 	return ""
 }
 
-const noMounts = "no session may change mounts"
+const (
+	noMounts     = "no session may change mounts"
+	noPriorities = "only priorities of other processes are refused, and they always are"
+)
 
 // needed can't be named in a policy's syscalls.deny: without them no command starts or ends.
 var needed = []string{"execve", "exit", "exit_group", "rt_sigreturn"}

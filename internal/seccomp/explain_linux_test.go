@@ -39,6 +39,8 @@ func TestExplain(t *testing.T) {
 		{"lease", closed, arch, nr("fcntl"), &[6]uint64{3, 1<<40 | 1024, 1}, Cause{ID: "seccomp.lease", Errno: "EACCES", Resource: "syscall"}},
 		{"some fcntl", closed, arch, nr("fcntl"), nil, Cause{ID: "seccomp.lease", Errno: "EACCES", Resource: "syscall"}},
 		{"a harmless fcntl", closed, arch, nr("fcntl"), &[6]uint64{3, 1025}, Cause{}},
+		{"a priority", closed, arch, nr("setpriority"), &[6]uint64{0, 1, 19}, Cause{ID: "seccomp.priority", Errno: "EPERM", Resource: "syscall"}},
+		{"its own priority", closed, arch, nr("setpriority"), &[6]uint64{0, 0, 19}, Cause{}},
 		{"the policy's name", named, arch, nr("kcmp"), nil, Cause{ID: "syscalls.deny", Place: at, Errno: "EPERM", Resource: "syscall"}},
 		{"allowed", closed, arch, nr("read"), nil, Cause{}},
 		{"newer", closed, arch, 470, nil, Cause{ID: "seccomp.newer", Errno: "ENOSYS", Resource: "syscall"}},

@@ -107,6 +107,14 @@ func (s said) conditional(nr uint32, a [6]uint64) answer {
 		if a[0] != 0 && a[2] != 0 {
 			return unix.EPERM
 		}
+	case unix.SYS_SETPRIORITY:
+		if a[0] != 0 || a[1] != 0 {
+			return unix.EPERM
+		}
+	case unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR:
+		if a[0] != 0 {
+			return unix.EPERM
+		}
 	case unix.SYS_MEMFD_CREATE:
 		if s.exec && uint32(a[1])&8 == 0 {
 			return unix.EACCES

@@ -81,14 +81,14 @@ func coverEnv(c *policy.Compiled) []policy.Coverage {
 // coverLimits are the rows of the limits that need no cgroup.
 func coverLimits(c *policy.Compiled) []policy.Coverage {
 	var rows []policy.Coverage
-	add := func(name, by string, set bool, place policy.Place) {
+	add := func(name, by, note string, set bool, place policy.Place) {
 		if set {
-			rows = append(rows, policy.Coverage{ID: "limits." + name, Place: place, Status: policy.Enforced, By: by})
+			rows = append(rows, policy.Coverage{ID: "limits." + name, Place: place, Status: policy.Enforced, By: by, Why: note})
 		}
 	}
 	l := c.Limits
-	add("wall_time", "supervisor", l.WallTime.D > 0, l.WallTime.Place)
-	add("open_files", "rlimit", l.OpenFiles.N > 0, l.OpenFiles.Place)
-	add("file_size", "rlimit", l.FileSize.N > 0, l.FileSize.Place)
+	add("wall_time", "supervisor", "late where toolguard must wait for a processor", l.WallTime.D > 0, l.WallTime.Place)
+	add("open_files", "rlimit", "", l.OpenFiles.N > 0, l.OpenFiles.Place)
+	add("file_size", "rlimit", "", l.FileSize.N > 0, l.FileSize.Place)
 	return rows
 }

@@ -42,9 +42,13 @@ var processRows = []attack{
 		{"pidfd", ok, "EPERM", signalEvent("victim")},
 		{"parent", ok, "EPERM", signalEvent("toolguard")},
 	}},
-	{prog: "meddle_outside", args: "$PID", around: victim, gap: "scheduling", tries: []try{
+	{prog: "meddle_outside", args: "$PID", around: victim, gap: "processors", tries: []try{
 		{"prlimit", ok, "EPERM", callEvent("prlimit64")},
-		{"setpriority", ok, "ok EPERM", noEvent("stated gap")},
+		{"setpriority", ok, "EPERM", callEvent("setpriority")},
+		{"setpriority-group", ok, "EPERM", callEvent("setpriority")},
+		{"sched_setparam", ok, "EPERM", callEvent("sched_setparam")},
+		{"sched_setattr", ok, "EPERM", callEvent("sched_setattr")},
+		{"sched_setscheduler", ok, "EPERM", callEvent("sched_setscheduler")},
 		{"sched_setaffinity", ok, "ok EPERM", noEvent("stated gap")},
 		{"move_pages", ok, "EPERM", traced},
 		{"get_robust_list", ok, "EPERM", traced},

@@ -47,13 +47,14 @@ func TestChainsAreEnded(t *testing.T) {
 	}
 }
 
-// The wall time ends a session whose first process can't be seen to end, and one that has stopped itself, which stops toolguard
-// where no clock runs.
+// The wall time ends a session whose first process can't be seen to end, one that has stopped itself, which stops toolguard
+// where no clock runs, and one that takes all processors for itself.
 func TestWallTimeCannotBeHeldUp(t *testing.T) {
 	for _, u := range users() {
 		p := newPlace(t, u)
 		rows := map[string][]string{
 			"traced":  {p.compile(t, "traced"), "1000.0502"},
+			"starved": {p.compile(t, "starve"), "1000.0504"},
 			"stopped": {"sh", "-c", `sleep 1000.0503 & kill -STOP $$`},
 		}
 		for name, argv := range rows {

@@ -1,5 +1,5 @@
-// Tries: to change how a process outside the session (argument 1) runs: its limits, priority and processors; to see its
-// memory pages and its robust list.
+// Tries: to change how a process outside the session (argument 1), or a whole group, runs: its limits, priority
+// and processors; to see its memory pages and its robust list.
 // Must get: EPERM. Landlock has no hook for these calls; where seccomp lets them through they are a stated gap.
 // Event: syscall, reason syscall_denied, where seccomp refuses them.
 #include "attack.h"
@@ -16,6 +16,32 @@ static long limits(void)
 }
 
 static long priority(void) { return setpriority(PRIO_PROCESS, pid(), getpriority(PRIO_PROCESS, pid())); }
+
+static long group(void)
+{
+	setpgid(0, 0); // the one it's in may have others' processes in it
+	return setpriority(PRIO_PGRP, 0, getpriority(PRIO_PROCESS, 0));
+}
+
+static long idle(void)
+{
+	struct sched_param none = {0};
+	return sched_setscheduler(pid(), SCHED_IDLE, &none);
+}
+
+static long param(void)
+{
+	struct sched_param none = {0};
+	return sched_setparam(pid(), &none);
+}
+
+static long attr(void)
+{
+	struct { uint32_t size, policy; uint64_t flags, rest[5]; } a;
+	if (syscall(SYS_sched_getattr, pid(), &a, sizeof(a), 0) < 0)
+		return -1;
+	return syscall(SYS_sched_setattr, pid(), &a, 0);
+}
 
 static long processors(void)
 {
@@ -46,6 +72,10 @@ int main(int argc, char **argv)
 	args = argv + 1;
 	attempt("prlimit", limits);
 	attempt("setpriority", priority);
+	attempt("setpriority-group", group);
+	attempt("sched_setparam", param);
+	attempt("sched_setattr", attr);
+	attempt("sched_setscheduler", idle);
 	attempt("sched_setaffinity", processors);
 	attempt("move_pages", pages);
 	attempt("get_robust_list", robust);

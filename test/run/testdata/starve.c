@@ -1,0 +1,28 @@
+// Has every thread of the process that started it run only when nothing else would, on one processor, and sees to it that something
+// else always would. It gives up after a while by itself. Argument: a mark.
+#define _GNU_SOURCE
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+int main(void) {
+	struct sched_param none = {0};
+	pid_t parent = getppid();
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	for (pid_t thread = parent; thread < parent + 100; thread++) { // theirs can't be listed
+		if (thread == getpid())
+			continue;
+		sched_setaffinity(thread, sizeof(one), &one);
+		sched_setscheduler(thread, SCHED_IDLE, &none);
+		setpriority(PRIO_PROCESS, thread, 19);
+	}
+	for (int i = 0; i < 50; i++)
+		if (fork() == 0)
+			break;
+	alarm(60);
+	for (;;)
+		;
+}
