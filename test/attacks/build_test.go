@@ -20,7 +20,14 @@ var built struct {
 	toolguard, programs func() error
 }
 
+// TestMain builds into a folder of its own, or into the one that TOOLGUARD_BUILT names: that one is kept, and what is in
+// it already isn't built again, which serves machines without compilers.
 func TestMain(m *testing.M) {
+	built.toolguard = unlessThere("toolguard", buildToolguard)
+	built.programs = unlessThere("programs", buildPrograms)
+	if built.dir = os.Getenv("TOOLGUARD_BUILT"); built.dir != "" {
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("/tmp", "toolguard-attacks-bin-")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
@@ -30,11 +37,18 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	built.dir = dir
-	built.toolguard = sync.OnceValue(buildToolguard)
-	built.programs = sync.OnceValue(buildPrograms)
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+func unlessThere(name string, build func() error) func() error {
+	return sync.OnceValue(func() error {
+		if _, err := os.Stat(filepath.Join(built.dir, name)); err == nil {
+			return nil
+		}
+		return build()
+	})
 }
 
 // toolguard is the path of the real binary.
@@ -47,7 +61,7 @@ func toolguard(t *testing.T) string {
 // programs is the folder with the compiled attacks and the scripts.
 func programs(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil {
+	if _, err := exec.LookPath("gcc"); err != nil && built.programs() != nil {
 		t.Skip("needs gcc")
 	}
 	must(t, built.programs())
