@@ -17,7 +17,7 @@ var builtin embed.FS
 const presetPrefix = "preset:"
 
 // presets are the names of the presets, in the order in which they're shown.
-var presets = []string{"readonly", "python", "node", "go", "git"}
+var presets = []string{"readonly", "python", "node", "go", "git", "pty"}
 
 // Preset is a built-in policy to extend or to use as it is.
 type Preset struct {

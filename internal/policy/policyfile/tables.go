@@ -26,6 +26,8 @@ func table(name string) *Policy {
 		return &tablePresetGo
 	case "preset_git":
 		return &tablePresetGit
+	case "preset_pty":
+		return &tablePresetPty
 	}
 	return nil
 }
@@ -405,3 +407,23 @@ var tablePresetGit = Policy{Version: 1, Access: &Access{Default: Default{0, 1, 0
 	{Name: "LESS", Read: true, Place: policy.Place{File: "preset:git", Line: 220, Col: 1}, Value: policy.Spot{Line: 221, Col: 8}},
 	{Name: "LESSCHARSET", Read: true, Place: policy.Place{File: "preset:git", Line: 224, Col: 1}, Value: policy.Spot{Line: 225, Col: 8}},
 	{Name: "LV", Read: true, Place: policy.Place{File: "preset:git", Line: 228, Col: 1}, Value: policy.Spot{Line: 229, Col: 8}}}, Given: true}, Place: policy.Place{File: "preset:git", Line: 5, Col: 1}}, Place: policy.Place{File: "preset:git", Line: 1, Col: 1}}
+
+var tablePresetPty = Policy{Version: 1, Access: &Access{Default: Default{0, 1, 0, 0}, FS: List[FS]{Strategy: "append", Items: []FS{
+	{Path: "/dev/ptmx", Read: &yes, Update: &yes, Place: policy.Place{File: "preset:pty", Line: 11, Col: 1}, Value: policy.Spot{Line: 12, Col: 8}},
+	{Path: "/dev/pts", Read: &yes, Update: &yes, Place: policy.Place{File: "preset:pty", Line: 16, Col: 1}, Value: policy.Spot{Line: 17, Col: 8}}}, Given: true}, Env: List[Env]{Strategy: "append", Items: []Env{
+	{Name: "PATH", Read: true, Place: policy.Place{File: "preset:pty", Line: 22, Col: 1}, Value: policy.Spot{Line: 23, Col: 8}},
+	{Name: "HOME", Read: true, Place: policy.Place{File: "preset:pty", Line: 26, Col: 1}, Value: policy.Spot{Line: 27, Col: 8}},
+	{Name: "USER", Read: true, Place: policy.Place{File: "preset:pty", Line: 30, Col: 1}, Value: policy.Spot{Line: 31, Col: 8}},
+	{Name: "LOGNAME", Read: true, Place: policy.Place{File: "preset:pty", Line: 34, Col: 1}, Value: policy.Spot{Line: 35, Col: 8}},
+	{Name: "SHELL", Read: true, Place: policy.Place{File: "preset:pty", Line: 38, Col: 1}, Value: policy.Spot{Line: 39, Col: 8}},
+	{Name: "PWD", Read: true, Place: policy.Place{File: "preset:pty", Line: 42, Col: 1}, Value: policy.Spot{Line: 43, Col: 8}},
+	{Name: "TMPDIR", Read: true, Place: policy.Place{File: "preset:pty", Line: 46, Col: 1}, Value: policy.Spot{Line: 47, Col: 8}},
+	{Name: "TERM", Read: true, Place: policy.Place{File: "preset:pty", Line: 50, Col: 1}, Value: policy.Spot{Line: 51, Col: 8}},
+	{Name: "COLORTERM", Read: true, Place: policy.Place{File: "preset:pty", Line: 54, Col: 1}, Value: policy.Spot{Line: 55, Col: 8}},
+	{Name: "NO_COLOR", Read: true, Place: policy.Place{File: "preset:pty", Line: 58, Col: 1}, Value: policy.Spot{Line: 59, Col: 8}},
+	{Name: "COLUMNS", Read: true, Place: policy.Place{File: "preset:pty", Line: 62, Col: 1}, Value: policy.Spot{Line: 63, Col: 8}},
+	{Name: "LINES", Read: true, Place: policy.Place{File: "preset:pty", Line: 66, Col: 1}, Value: policy.Spot{Line: 67, Col: 8}},
+	{Name: "LANG", Read: true, Place: policy.Place{File: "preset:pty", Line: 70, Col: 1}, Value: policy.Spot{Line: 71, Col: 8}},
+	{Name: "LANGUAGE", Read: true, Place: policy.Place{File: "preset:pty", Line: 74, Col: 1}, Value: policy.Spot{Line: 75, Col: 8}},
+	{Name: "LC_*", Read: true, Place: policy.Place{File: "preset:pty", Line: 78, Col: 1}, Value: policy.Spot{Line: 79, Col: 8}},
+	{Name: "TZ", Read: true, Place: policy.Place{File: "preset:pty", Line: 82, Col: 1}, Value: policy.Spot{Line: 83, Col: 8}}}, Given: true}, Place: policy.Place{File: "preset:pty", Line: 6, Col: 1}}, Place: policy.Place{File: "preset:pty", Line: 1, Col: 1}}

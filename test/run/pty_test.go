@@ -1,0 +1,61 @@
+//go:build linux
+
+package run
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Programs that make terminals work under the preset for them, and not without it.
+func TestOwnTerminals(t *testing.T) {
+	needs(t, "script", "python3")
+	for _, u := range users() {
+		p := newPlace(t, u)
+		for _, argv := range [][]string{
+			{"script", "-qc", "tty; echo done", "/dev/null"},
+			{"python3", "-c", `import pty; pty.spawn(["sh", "-c", "tty; echo done"])`},
+		} {
+			if out := run(t, p.guarded(policy, argv...)); out.code == 0 || strings.Contains(out.stdout, "done") {
+				t.Errorf("%s, %s: control: %+v", u.name, argv[0], out)
+			}
+			out := run(t, p.guarded(append([]string{"--policy", "preset:pty"}, policy...), argv...))
+			if out.code != 0 || !strings.HasPrefix(out.stdout, "/dev/pts/") || !strings.Contains(out.stdout, "done") {
+				t.Errorf("%s, %s: %+v", u.name, argv[0], out)
+			}
+		}
+	}
+}
+
+// The user's other terminals, where passwords are typed, are closed; the preset for terminals opens them, as it says.
+func TestOthersTerminals(t *testing.T) {
+	for _, u := range users() {
+		p := newPlace(t, u)
+		other := open(t, p.command("sleep", "60"))
+		n, err := unix.IoctlGetInt(int(other.master.Fd()), unix.TIOCGPTN)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("/dev/pts/%d", n)
+		if err := os.Chown(name, int(u.id), -1); err != nil {
+			t.Fatal(err)
+		}
+		argv := []string{"sh", "-c", "head -n 1 <" + name}
+		secret := func(flags []string) string {
+			if _, err := other.master.WriteString("a secret\n"); err != nil {
+				t.Fatal(err)
+			}
+			return run(t, p.guarded(flags, argv...)).stdout
+		}
+		if got := secret(policy); got != "" {
+			t.Errorf("%s: read %q", u.name, got)
+		}
+		if got := secret(append([]string{"--policy", "preset:pty"}, policy...)); got != "a secret\n" {
+			t.Errorf("%s: control: read %q", u.name, got)
+		}
+	}
+}
