@@ -18,6 +18,8 @@ func StatedGaps(abi int) []string {
 			"opened outside",
 		"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that " +
 			"refuses too",
+		"when toolguard is killed (kill -9), only the session's first process ends with it: the others go on, under its " +
+			"restrictions but without its wall time, and their TMPDIR stays",
 		"denial events need CAP_AUDIT_READ, and Landlock ABI 7 for files; the probing that every C " +
 			"library does (clone3, a socket for nscd) leaves none",
 	}

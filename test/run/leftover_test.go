@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -107,5 +108,41 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 	control := run(t, p.guarded(policy, "touch", "marker"))
 	if _, err := os.Stat(filepath.Join(p.workspace, "marker")); control.code != 0 || err != nil {
 		t.Errorf("control: %+v, marker %v", control, err)
+	}
+}
+
+// When toolguard is killed, what was in the background of the session may go on, which is a stated gap, but never unguarded.
+func TestKilledToolguard(t *testing.T) {
+	for _, u := range users() {
+		t.Run(u.name, func(t *testing.T) {
+			p := newPlace(t, u)
+			const mark = "1000.0306"
+			p.write(t, "../home/secret", "s")
+			const try = `cat ../home/secret; echo > ../home/made; echo done`
+			if out := run(t, p.command("sh", "-c", try)); out.stdout != "sdone\n" || out.stderr != "" {
+				t.Fatalf("control: %+v", out)
+			}
+			cmd := p.guarded(policy, "sh", "-c", `(while [ ! -e go ]; do sleep 0.05; done; `+try+`; exec sleep `+mark+`) > tried 2>&1 & echo ready; wait`)
+			begin(t, cmd)
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			p.write(t, "go", "")
+			var tried string
+			for range 100 {
+				b, _ := os.ReadFile(filepath.Join(p.workspace, "tried"))
+				if tried = string(b); strings.HasSuffix(tried, "done\n") {
+					break
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			for _, pid := range marked(t, mark) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			if strings.Count(tried, "Permission denied") != 2 || !strings.HasSuffix(tried, "\ndone\n") {
+				t.Errorf("what was left got %q", tried)
+			}
+		})
 	}
 }
