@@ -90,13 +90,21 @@ func (s *scene) events(t *testing.T) []seen {
 	return all
 }
 
+// landlockABI is the kernel's; 0 where there is no Landlock.
+func landlockABI() int {
+	abi, _, err := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if err != 0 {
+		return 0
+	}
+	return int(abi)
+}
+
 // auditMissing says what keeps the kernel's records from being read here; "" for nothing.
 func auditMissing() string {
 	if os.Getuid() != 0 {
 		return "needs root"
 	}
-	// LANDLOCK_CREATE_RULESET_VERSION: the ABI, 7 or more of which writes records.
-	if abi, _, err := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1); err != 0 || abi < 7 {
+	if landlockABI() < 7 {
 		return "needs landlock with audit records"
 	}
 	if _, err := os.Stat("/proc/self/loginuid"); err != nil {

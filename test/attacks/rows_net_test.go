@@ -3,7 +3,7 @@
 package attacks
 
 var netRows = []attack{
-	{prog: "unix_outside", args: "$ABSTRACT $STREAM $DGRAM", around: victim, tries: []try{
+	{prog: "unix_outside", below: 9, args: "$ABSTRACT $STREAM $DGRAM", around: victim, tries: []try{
 		{"abstract", ok, "EACCES EPERM", callEvent("socket")},
 		{"stream", ok, "EACCES EPERM", callEvent("socket")},
 		{"datagram", ok, "EACCES EPERM", callEvent("socket")},
@@ -11,6 +11,15 @@ var netRows = []attack{
 		{"sendmsg", ok, "EACCES EPERM", callEvent("socket")},
 		{"pair-sendto", ok, "EACCES EPERM", callEvent("socketpair")},
 		{"pair-connect", ok, "EACCES EPERM", callEvent("socketpair")},
+	}},
+	{prog: "unix_outside", from: 9, args: "$ABSTRACT $STREAM $DGRAM", around: victim, tries: []try{
+		{"abstract", ok, "EACCES EPERM", wanted{resource: "net", capability: "connect", reasons: []string{"host_not_listed"}}},
+		{"stream", ok, "EACCES EPERM", fsEvent("update", "$STREAM", "outside_workspace")},
+		{"datagram", ok, "EACCES EPERM", fsEvent("update", "$DGRAM", "outside_workspace")},
+		{"sendto", ok, "EACCES EPERM", fsEvent("update", "$DGRAM", "outside_workspace")},
+		{"sendmsg", ok, "EACCES EPERM", fsEvent("update", "$DGRAM", "outside_workspace")},
+		{"pair-sendto", ok, "EACCES EPERM", fsEvent("update", "$DGRAM", "outside_workspace")},
+		{"pair-connect", ok, "EACCES EPERM", fsEvent("update", "$DGRAM", "outside_workspace")},
 	}},
 	{prog: "inet", args: "$TCP $UDP", around: listeners, tries: []try{
 		{"tcp4", ok, "EACCES EPERM", callEvent("socket")},

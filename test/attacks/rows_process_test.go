@@ -35,7 +35,14 @@ var processRows = []attack{
 	{prog: "pidfd_getfd", args: "$PID", around: victim, tries: []try{
 		{"take", ok, "EPERM", traced},
 	}},
-	{prog: "kill_outside", args: "$PID", around: victim, tries: []try{
+	{prog: "kill_outside", below: 6, args: "$PID", around: victim, gap: "signals to processes", tries: []try{
+		{"kill", ok, ok, noEvent("stated gap")},
+		{"tgkill", ok, ok, noEvent("stated gap")},
+		{"sigqueue", ok, ok, noEvent("stated gap")},
+		{"pidfd", ok, ok, noEvent("stated gap")},
+		{"parent", ok, ok, noEvent("stated gap")},
+	}},
+	{prog: "kill_outside", from: 6, args: "$PID", around: victim, tries: []try{
 		{"kill", ok, "EPERM", signalEvent("victim")},
 		{"tgkill", ok, "EPERM", signalEvent("victim")},
 		{"sigqueue", ok, "EPERM", signalEvent("victim")},

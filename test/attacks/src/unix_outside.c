@@ -1,7 +1,7 @@
 // Tries: to talk to a process outside the session over unix sockets: abstract (argument 1), a stream by path (2),
 // a datagram by path (3) with connect, sendto and sendmsg.
 // Must get: EACCES or EPERM.
-// Event: of the calls socket and socketpair, reason syscall_denied.
+// Event: of the calls socket and socketpair, reason syscall_denied; from Landlock ABI 9 on of the connection.
 #include "attack.h"
 
 static struct sockaddr_un a = {.sun_family = AF_UNIX};
