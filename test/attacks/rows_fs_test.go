@@ -25,6 +25,10 @@ var fsRows = []attack{
 		{"read-write", ok, "EACCES", fsEvent("", "$KEY", "outside_workspace")},
 		{"open", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
 	}},
+	{prog: "own_domain", args: "$KEY $OUT/file.txt", gap: "a Landlock domain or a system call filter of its own", tries: []try{
+		{"refuses-no-reads", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"refuses-reads", "EACCES", "EACCES", noEvent("stated gap")},
+	}},
 	{prog: "read_ssh_key_shell", args: "$KEY", tries: []try{
 		{"shell", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
 		{"child", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
