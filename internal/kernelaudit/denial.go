@@ -146,7 +146,8 @@ func (c *caller) describe(d *Denial) {
 type domain struct {
 	id      uint64
 	ended   bool
-	pid     int    // who made it; only when it isn't ended
+	pid     int // who made it, and its name then; only when it isn't ended
+	comm    string
 	denials uint64 // in all; only when it is
 }
 
@@ -157,7 +158,7 @@ func decodeDomain(r *record) (domain, error) {
 	out := domain{
 		id:    uint64(d.number("domain", 16, 0)),
 		ended: r.fields["status"] == "deallocated",
-		pid:   int(d.number("pid", 10, 0)), denials: uint64(d.number("denials", 10, 0)),
+		pid:   int(d.number("pid", 10, 0)), comm: d.text("comm"), denials: uint64(d.number("denials", 10, 0)),
 	}
 	return out, d.err
 }

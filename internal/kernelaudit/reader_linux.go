@@ -45,8 +45,8 @@ type Reader struct {
 	mu       sync.Mutex // everything below; held while records are delivered
 	asm      *assembler
 	watches  []*Watch
-	starters map[uint32]int // audit session: the process that started it
-	makers   map[uint64]int // Landlock domain: the process that made it
+	starters map[uint32]int    // audit session: the process that started it
+	makers   map[uint64]domain // who made a Landlock domain
 	marks    map[string]chan struct{}
 	overflow uint64 // times that the socket's buffer was full
 	unread   uint64 // records that couldn't be parsed
@@ -59,7 +59,7 @@ func Open() (*Reader, error) { return open(stateDir) }
 func open(state string) (_ *Reader, err error) {
 	r := &Reader{
 		control: -1, done: make(chan struct{}),
-		starters: map[uint32]int{}, makers: map[uint64]int{}, marks: map[string]chan struct{}{},
+		starters: map[uint32]int{}, makers: map[uint64]domain{}, marks: map[string]chan struct{}{},
 	}
 	r.asm = newAssembler(r.dispatch)
 	defer func() {
@@ -263,7 +263,7 @@ func (r *Reader) takeDomain(d domain) {
 		if len(r.makers) >= maxRemembered {
 			clear(r.makers)
 		}
-		r.makers[d.id] = d.pid
+		r.makers[d.id] = d
 	}
 	for _, w := range r.watches {
 		w.takeDomain(d)

@@ -14,6 +14,9 @@ type Session struct {
 	// PID is the process that makes the Landlock domains, in the initial pid namespace. It serves where Audit can't
 	// be had, and is right only while that process starts one session alone; otherwise 0.
 	PID int
+	// Name is what a process that makes one of the session's own Landlock domains is called (PR_SET_NAME) when it isn't the
+	// one that started the session. Nobody else may know it; "" when there is no such process.
+	Name string
 }
 
 // Watch collects the refusals of one session.
@@ -85,7 +88,7 @@ func (w *Watch) take(d Denial) {
 		}
 		t.came++
 		maker, known := w.r.makers[d.Domain]
-		d.Nested = known && w.starter() != 0 && maker != w.starter()
+		d.Nested = known && w.starter() != 0 && maker.pid != w.starter() && !w.named(maker)
 	}
 	w.deliver(d)
 }
@@ -98,12 +101,14 @@ func (w *Watch) starter() int {
 	return w.session.PID
 }
 
+func (w *Watch) named(d domain) bool { return w.session.Name != "" && d.comm == w.session.Name }
+
 func (w *Watch) takeDomain(d domain) {
 	t := w.domains[d.id]
 	switch {
 	case d.ended && t != nil:
 		t.ended, t.denied = true, d.denials
-	case !d.ended && t == nil && w.session.PID != 0 && d.pid == w.session.PID:
+	case !d.ended && t == nil && w.session.PID != 0 && (d.pid == w.session.PID || w.named(d)):
 		w.domains[d.id] = &tally{}
 	}
 }

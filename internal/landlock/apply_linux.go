@@ -21,9 +21,9 @@ func (p *Plan) Prepare() error {
 	}
 	var o opened
 	defer o.close()
-	fds := make([]int, 0, len(p.Rulesets))
-	for i := range p.Rulesets {
-		fd, err := p.Rulesets[i].build(&o)
+	fds := make([]int, 0, len(p.Rulesets)+1)
+	for _, r := range append(p.Rulesets[:len(p.Rulesets):len(p.Rulesets)], p.Inner) {
+		fd, err := r.build(&o)
 		if err != nil {
 			closeAll(fds)
 			return err
@@ -34,7 +34,7 @@ func (p *Plan) Prepare() error {
 	return nil
 }
 
-// Close closes what Prepare has opened; Apply does so too.
+// Close closes what Prepare has opened.
 func (p *Plan) Close() {
 	closeAll(p.built)
 	p.built = nil
@@ -48,13 +48,24 @@ func (p *Plan) Apply() error {
 	if err := p.Prepare(); err != nil {
 		return err
 	}
-	defer p.Close()
-	for _, fd := range p.built {
+	for _, fd := range p.built[:len(p.Rulesets)] {
 		if err := ll.LandlockRestrictSelf(fd, logFlags(p.ABI)); err != nil {
 			return fmt.Errorf("landlock_restrict_self: %w", err)
 		}
 	}
 	return nil
+}
+
+// InnerArgs are the arguments of the landlock_restrict_self(2) by which a child of a thread under Apply leaves the thread's
+// domain for one of its own within it. Nobody can trace or signal out of a domain (domain_scope_le and domain_is_scoped,
+// security/landlock/task.c), so the child and what it starts can't reach the thread, which shares all with toolguard; the thread
+// can still signal them. Nothing else changes. Below ABI 6 there is no scope for signals.
+func (p *Plan) InnerArgs() (ruleset int, flags uint32, err error) {
+	err = p.Prepare()
+	if err != nil {
+		return -1, 0, err
+	}
+	return p.built[len(p.Rulesets)], logFlags(p.ABI), nil
 }
 
 // logFlags keep the denials of the programs that the session executes in the kernel's log; without them only those of

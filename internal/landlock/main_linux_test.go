@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
@@ -27,7 +28,7 @@ func obey(o order) (results, error) {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			return nil, err
 		}
-		if err := o.Plan.Apply(); err != nil {
+		if err := applyAll(o.Plan); err != nil {
 			return nil, err
 		}
 	}
@@ -36,6 +37,18 @@ func obey(o order) (results, error) {
 		got[d] = try(d)
 	}
 	return got, nil
+}
+
+// applyAll does to the thread what is done to a command.
+func applyAll(p *Plan) error {
+	if err := p.Apply(); err != nil {
+		return err
+	}
+	ruleset, flags, err := p.InnerArgs()
+	if err != nil {
+		return err
+	}
+	return ll.LandlockRestrictSelf(ruleset, flags)
 }
 
 // inChild tries deeds in a child under a plan (nil: bare), as a user.
@@ -49,7 +62,7 @@ func inChild(t *testing.T, uid int, p *Plan, deeds ...string) results {
 
 // withoutRules is the plan without what only error messages need.
 func withoutRules(p *Plan) *Plan {
-	q := &Plan{ABI: p.ABI}
+	q := &Plan{ABI: p.ABI, Inner: p.Inner}
 	for _, rs := range p.Rulesets {
 		grants := rs.Grants
 		rs.Grants = nil

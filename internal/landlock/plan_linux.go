@@ -13,8 +13,9 @@ import (
 type Plan struct {
 	ABI      int
 	Rulesets []Ruleset
+	Inner    Ruleset // of the command's own domain within the session's: see InnerArgs
 
-	built []int // the rulesets in the kernel, once prepared
+	built []int // the rulesets in the kernel, once prepared; the inner one is the last
 }
 
 // Ruleset is one Landlock ruleset: what it forbids, and what of it it grants.
@@ -68,8 +69,8 @@ func NewPlan(c *policy.Compiled, abi int) (*Plan, error) {
 		}
 	}
 	p.always(c)
-	if len(p.Rulesets) > maxRulesets {
-		return nil, fmt.Errorf("%d Landlock rulesets are needed, and a process can have %d", len(p.Rulesets), maxRulesets)
+	if n := len(p.Rulesets) + 1; n > maxRulesets {
+		return nil, fmt.Errorf("%d Landlock rulesets are needed, and a process can have %d", n, maxRulesets)
 	}
 	return p, nil
 }
@@ -181,4 +182,7 @@ func (p *Plan) always(c *policy.Compiled) {
 	if first.FS&ll.AccessFSMakeChar == 0 {
 		first.FS |= ll.AccessFSMakeChar | ll.AccessFSMakeBlock
 	}
+	// What the inner one forbids is forbidden already, but for signals to the domain around it.
+	p.Inner = p.base(policy.Builtin)
+	p.Inner.Scoped = first.Scoped & ll.ScopeSignal
 }

@@ -21,5 +21,5 @@ func BenchmarkLoad(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	childtest.Bench(b, func() error { return Load(filters) })
+	childtest.Bench(b, func() error { return load(filters) })
 }

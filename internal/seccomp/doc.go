@@ -1,5 +1,5 @@
-// Package seccomp turns a compiled policy into system call filters and loads them on the thread that starts the
-// command.
+// Package seccomp turns a compiled policy into system call filters, which the command's process loads last of all before it
+// executes.
 //
 // # What is refused
 //

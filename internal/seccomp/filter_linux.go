@@ -16,7 +16,7 @@ type Filter struct {
 	Silent  bool // what it refuses leaves no record
 }
 
-// Filters makes the programs that hold a session to c, in the order in which Load stacks them. abi is the
+// Filters makes the programs that hold a session to c, in the order in which they are to be stacked. abi is the
 // kernel's Landlock ABI, which says what the filters must do because Landlock can't. A policy that Validate refuses is an
 // error.
 func Filters(c *policy.Compiled, abi int) ([]Filter, error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -58,7 +59,18 @@ func restrict(d deed) error {
 	if err != nil {
 		return err
 	}
-	return Load(filters)
+	return load(filters)
+}
+
+// load puts the thread under filters.
+func load(filters []Filter) error {
+	for _, f := range filters {
+		operation, flags, prog := f.Args()
+		if _, _, e := unix.Syscall(unix.SYS_SECCOMP, operation, flags, uintptr(unsafe.Pointer(prog))); e != 0 {
+			return e
+		}
+	}
+	return nil
 }
 
 // perform has a child do one deed, bare or under filters, as a user.

@@ -53,9 +53,9 @@ func (d *denials) mark() error {
 	if d.reader == nil {
 		return nil
 	}
-	s := kernelaudit.Session{Audit: kernelaudit.NoSession, PID: os.Getpid()}
+	s := kernelaudit.Session{Audit: kernelaudit.NoSession, PID: os.Getpid(), Name: d.run.cmd.name}
 	if ses, err := kernelaudit.FreshSession(); err == nil {
-		s = kernelaudit.Session{Audit: ses}
+		s.Audit, s.PID = ses, 0
 	} else {
 		d.run.cfg.notice("denials by system call filters can't be attributed and won't be shown: %v", err)
 	}

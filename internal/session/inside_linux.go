@@ -10,9 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inside is the locked OS thread that is restricted like the command, which it starts. It lives as long as the session: the
-// kernel kills the command when the thread that made it ends (PR_SET_PDEATHSIG), and only from within can all of the
+// inside is the locked OS thread that is restricted to the session's domain, and starts the command. It lives as long as the session:
+// the kernel kills the command when the thread that made it ends (PR_SET_PDEATHSIG), and only from within can all of the
 // session be signalled at once.
+//
+// The command isn't in the thread's domain but in one within it (see command.fork): it could trace and signal whatever is in
+// its own, and this thread shares its memory with all of toolguard.
 type inside struct {
 	calls chan func()
 
@@ -39,9 +42,8 @@ func start(c *command) (*inside, int, error) {
 	return in, o.pid, o.err
 }
 
-// onLaterThread runs f on an OS thread that ends with it and isn't the process's first: what may be done to a process is
-// decided by the domain of its first thread (ptrace_access_check, task_kill), and toolguard's must stay outside of the
-// session's, or the command could trace and signal toolguard.
+// onLaterThread runs f on an OS thread that ends with it and isn't the process's first: that one can't end while the process lives,
+// and what is asked of the process as a whole (kill, /proc/PID) is decided by its domain, which is to be none.
 func onLaterThread(f func()) {
 	go func() {
 		runtime.LockOSThread()
@@ -63,7 +65,7 @@ var errNotScoped = errors.New("the thread isn't kept from signalling others")
 
 // signalAll signals every process of the session at once, however fast they fork: kill(2) with -1 goes through all
 // processes under the lock that fork needs, and Landlock's signal scope (ABI 6) keeps it from all that aren't in the
-// session's domain. Only a session that has been started may be signalled: before, the scope isn't in force, and kill would
+// session's domain or in one within it. Only a session that has been started may be signalled: before, the scope isn't in force, and kill would
 // reach all that the user may signal. As root that the scope holds is asked of the kernel besides, with a signal of nothing
 // to process 1; any other user may not signal that one anyway.
 func (in *inside) signalAll(sig syscall.Signal) error {

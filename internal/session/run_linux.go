@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/forkexec"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
@@ -95,9 +96,6 @@ func (r *run) prepare() (err error) {
 	if r.cmd, err = r.command(); err != nil {
 		return err
 	}
-	if err := closeInherited(); err != nil {
-		return err
-	}
 	// The subreaper gets what the command leaves behind (prctl(2), Linux 3.4).
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
@@ -126,9 +124,9 @@ func (r *run) command() (*command, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &command{path: path, argv: r.cfg.Argv}
+	m := &command{path: path, argv: r.cfg.Argv, name: r.id[:15]} // as long as such a name can be
 	m.env, r.result.RemovedEnv = environ(c, r.cfg.canonical(path), r.cfg.Env)
-	if m.files, err = files(r.cfg.PassFDs); err != nil {
+	if m.keep, err = descriptors(r.cfg.PassFDs); err != nil {
 		return nil, err
 	}
 	if r.abi, err = landlockABI(); err != nil {
@@ -144,7 +142,7 @@ func (r *run) command() (*command, error) {
 		return nil, err
 	}
 	for _, l := range c.Layers {
-		m.keep = append(m.keep, l.Capabilities...)
+		m.caps = append(m.caps, l.Capabilities...)
 	}
 	m.stopped, err = r.limits()
 	return m, err
@@ -170,9 +168,9 @@ func (r *run) start() (pid int, err error) {
 
 // startFailure sorts out whose fault it was that the command didn't start.
 func (r *run) startFailure(err error) error {
-	var se *startError
-	if errors.As(err, &se) {
-		return fmt.Errorf("%w; nothing was started", se)
+	var fe *forkexec.Error
+	if errors.As(err, &fe) {
+		return fmt.Errorf("%w; nothing was started", fe)
 	}
 	if errors.Is(err, syscall.ENOENT) {
 		// The file is there (lookup saw it), so its interpreter isn't.

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/forkexec"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
@@ -17,22 +19,14 @@ type command struct {
 	path    string
 	argv    []string
 	env     []string
-	files   []uintptr
+	keep    []int // descriptors
 	plan    *landlock.Plan
 	filters []seccomp.Filter
-	keep    []string // capabilities
+	caps    []string // capabilities that it keeps
+	name    string   // of its process until it executes: with it the kernel notes down who made the inner domain
 	before  func() error
 	stopped func(pid int) error // limits to set while the command waits at its first instruction; nil: none
 }
-
-// startError tells a failure to prepare from the kernel's refusal to execute the command.
-type startError struct {
-	doing string
-	err   error
-}
-
-func (e *startError) Error() string { return e.doing + ": " + e.err.Error() }
-func (e *startError) Unwrap() error { return e.err }
 
 func (c *command) onThisThread() (pid int, err error) {
 	steps := []struct {
@@ -42,17 +36,12 @@ func (c *command) onThisThread() (pid int, err error) {
 		{"find a thread for the session", laterThread},
 		{"mark the session for the audit records", c.before},
 		{"set no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
-		{"drop the capabilities", func() error { return dropCapabilities(c.keep) }},
+		{"drop the capabilities", func() error { return dropCapabilities(c.caps) }},
 		{"apply the landlock rules", c.plan.Apply},
-		{"load the system call filters", func() error { return seccomp.Load(c.filters) }},
-		{"check that the system call filters are in force", checkFilterMode},
 	}
 	for _, s := range steps {
-		if s.do == nil {
-			continue
-		}
 		if err := s.do(); err != nil {
-			return 0, &startError{s.doing, err}
+			return 0, &forkexec.Error{Doing: s.doing, Err: err}
 		}
 	}
 	return c.fork()
@@ -66,33 +55,60 @@ func laterThread() error {
 	return nil
 }
 
-// checkFilterMode asks the kernel, not the library: PR_GET_SECCOMP is 2 only when a filter is in force.
-func checkFilterMode() error {
-	mode, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
-	if err == nil && mode != unix.SECCOMP_MODE_FILTER {
-		err = fmt.Errorf("the kernel says seccomp mode %d", mode)
-	}
-	return err
-}
-
+// fork starts the command as a child that is restricted further than this thread, which the command could reach through the
+// domain that both would be in.
 func (c *command) fork() (pid int, err error) {
-	pid, err = syscall.ForkExec(c.path, c.argv, &syscall.ProcAttr{
-		Env:   c.env,
-		Files: c.files,
-		Sys: &syscall.SysProcAttr{
-			Pdeathsig: syscall.SIGKILL,
-			Ptrace:    c.stopped != nil,
-		},
-	})
+	defer c.plan.Close()
+	calls, err := c.calls()
+	if err != nil {
+		return 0, &forkexec.Error{Doing: "prepare the command's restrictions", Err: err}
+	}
+	child := forkexec.Command{Path: c.path, Argv: c.argv, Env: c.env, Keep: c.keep, Calls: calls}
+	pid, err = child.Start()
 	if err != nil || c.stopped == nil {
 		return pid, err
 	}
 	if err := c.limitAndRelease(pid); err != nil {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		_, _ = syscall.Wait4(pid, nil, 0, nil)
-		return 0, &startError{"set the limits", err}
+		return 0, &forkexec.Error{Doing: "set the limits", Err: err}
 	}
 	return pid, nil
+}
+
+// calls are what the child restricts itself with, the filters last: they may refuse what comes before them.
+func (c *command) calls() ([]forkexec.Call, error) {
+	name, err := unix.BytePtrFromString(c.name)
+	if err != nil {
+		return nil, err
+	}
+	ruleset, flags, err := c.plan.InnerArgs()
+	if err != nil {
+		return nil, err
+	}
+	calls := []forkexec.Call{
+		{
+			Doing: "name the process", Nr: unix.SYS_PRCTL, Alive: name,
+			Args: [5]uintptr{unix.PR_SET_NAME, uintptr(unsafe.Pointer(name))},
+		},
+		{
+			Doing: "enter a landlock domain of its own", Nr: unix.SYS_LANDLOCK_RESTRICT_SELF,
+			Args: [5]uintptr{uintptr(ruleset), uintptr(flags)},
+		},
+	}
+	if c.stopped != nil {
+		calls = append(calls, forkexec.Call{
+			Doing: "be stopped for the limits", Nr: unix.SYS_PTRACE, Args: [5]uintptr{unix.PTRACE_TRACEME},
+		})
+	}
+	for _, f := range c.filters {
+		operation, flags, prog := f.Args()
+		calls = append(calls, forkexec.Call{
+			Doing: "load a system call filter", Nr: unix.SYS_SECCOMP, Alive: prog,
+			Args: [5]uintptr{operation, flags, uintptr(unsafe.Pointer(prog))},
+		})
+	}
+	return calls, nil
 }
 
 // limitAndRelease waits until the traced command has been loaded and stands before its first instruction, sets its
@@ -121,9 +137,8 @@ func retry(f func() error) error {
 	}
 }
 
-// files are the descriptors that the command gets: 0, 1, 2 and those passed on, under their own numbers.
-func files(pass []int) ([]uintptr, error) {
-	fds := []uintptr{0, 1, 2}
+// descriptors are those that the command gets, under their own numbers: 0, 1, 2 and those passed on.
+func descriptors(pass []int) ([]int, error) {
 	for _, fd := range pass {
 		if fd < 3 || fd > 1<<16 {
 			return nil, fmt.Errorf("descriptor %d can't be passed on: give a number from 3 to 65536", fd)
@@ -132,17 +147,6 @@ func files(pass []int) ([]uintptr, error) {
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
 			return nil, fmt.Errorf("descriptor %d can't be passed on: it isn't open", fd)
 		}
-		for len(fds) <= fd {
-			fds = append(fds, ^uintptr(0))
-		}
-		fds[fd] = uintptr(fd)
 	}
-	return fds, nil
-}
-
-// closeInherited makes every descriptor beyond 2 close when a command is executed, whatever toolguard's caller left
-// open (close_range(2), Linux 5.9; CLOSE_RANGE_CLOEXEC 5.11, older than any Landlock).
-func closeInherited() error {
-	err := unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)
-	return os.NewSyscallError("close_range", err)
+	return append([]int{0, 1, 2}, pass...), nil
 }

@@ -1,0 +1,160 @@
+package forkexec
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/forkexec/nofile"
+)
+
+// Command is a program to execute, and what its process does to itself before.
+type Command struct {
+	Path      string
+	Argv, Env []string
+	Keep      []int  // the descriptors that stay open; all others are closed
+	Calls     []Call // made last, in this order
+}
+
+// Call is a system call that must return Want, or else nothing is executed.
+type Call struct {
+	Doing string // for the error
+	Nr    uintptr
+	Args  [5]uintptr
+	Want  uintptr
+	Alive any // what Args points to; it must be on the heap, where things stay in their place
+}
+
+// Error is a call that failed before the command was to be executed.
+type Error struct {
+	Doing string
+	Err   error
+}
+
+func (e *Error) Error() string { return e.Doing + ": " + e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Start starts the command as a child of the calling thread, which must be locked to its goroutine, and with whose end the kernel
+// kills it. An *Error is a failure to prepare, anything else the kernel's refusal to execute.
+func (c *Command) Start() (pid int, err error) {
+	execve, err := c.execve()
+	if err != nil {
+		return 0, &Error{"prepare the command line", err}
+	}
+	ch := &child{calls: append(append(c.before(), c.Calls...), execve)}
+	upid, errno := ch.fork()
+	afterFork()
+	runtime.KeepAlive(ch) // with what the calls' arguments point to
+	if errno != 0 {
+		return 0, &Error{"fork", errno}
+	}
+	if ch.errno == 0 {
+		return int(upid), nil
+	}
+	for err = syscall.EINTR; err == syscall.EINTR; {
+		_, err = syscall.Wait4(int(upid), nil, 0, nil)
+	}
+	if ch.at < len(ch.calls)-1 {
+		return 0, &Error{ch.calls[ch.at].Doing, ch.errno}
+	}
+	return 0, ch.errno
+}
+
+// before is what every command's process does first.
+func (c *Command) before() []Call {
+	calls := []Call{
+		{Doing: "die with the parent", Nr: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}},
+		// Had the parent died before that, the child had another one by now.
+		{Doing: "find the parent alive", Nr: unix.SYS_GETPPID, Want: uintptr(os.Getpid())},
+		// CLOSE_RANGE_CLOEXEC is of Linux 5.11, older than any Landlock. The child's table of descriptors is its own.
+		{
+			Doing: "close what is open", Nr: unix.SYS_CLOSE_RANGE,
+			Args: [5]uintptr{0, uintptr(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC},
+		},
+	}
+	for _, fd := range c.Keep {
+		calls = append(calls, Call{Doing: "keep a descriptor", Nr: unix.SYS_FCNTL, Args: [5]uintptr{uintptr(fd), unix.F_SETFD}})
+	}
+	if old := nofile.Raised(); old != nil {
+		calls = append(calls, Call{
+			Doing: "restore the limit of open files", Nr: unix.SYS_PRLIMIT64,
+			Args: [5]uintptr{0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(old))}, Alive: old,
+		})
+	}
+	return calls
+}
+
+func (c *Command) execve() (Call, error) {
+	path, err := syscall.BytePtrFromString(c.Path)
+	if err != nil {
+		return Call{}, err
+	}
+	argv, err := syscall.SlicePtrFromStrings(c.Argv)
+	if err != nil {
+		return Call{}, err
+	}
+	env, err := syscall.SlicePtrFromStrings(c.Env)
+	if err != nil {
+		return Call{}, err
+	}
+	return Call{
+		Doing: "execute", Nr: unix.SYS_EXECVE, Alive: []any{path, argv, env},
+		Args: [5]uintptr{
+			uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])),
+		},
+	}, nil
+}
+
+// child is what both sides of the fork see.
+type child struct {
+	calls []Call        // the execve is the last
+	at    int           // the one that the child has come to
+	errno syscall.Errno // with which it failed; 0: the child has executed
+}
+
+// fork returns in the parent alone, when the child has executed or ended. The caller then calls afterFork, from its own frame.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func (c *child) fork() (pid uintptr, errno syscall.Errno) {
+	var r uintptr
+	beforeFork()
+	pid, errno = vfork(unix.SYS_CLONE, unix.CLONE_VFORK|unix.CLONE_VM|uintptr(unix.SIGCHLD), 0)
+	if pid != 0 || errno != 0 {
+		return pid, errno
+	}
+	afterForkInChild()
+	for c.at = 0; ; c.at++ {
+		call := &c.calls[c.at]
+		r, _, c.errno = syscall.RawSyscall6(call.Nr, call.Args[0], call.Args[1], call.Args[2], call.Args[3], call.Args[4], 0)
+		if c.errno == 0 && r != call.Want {
+			c.errno = syscall.EINVAL
+		}
+		if c.errno != 0 {
+			break
+		}
+	}
+	for {
+		_, _, _ = syscall.RawSyscall(unix.SYS_EXIT_GROUP, 253, 0, 0)
+	}
+}
+
+//go:linkname beforeFork syscall.runtime_BeforeFork
+func beforeFork()
+
+//go:linkname afterFork syscall.runtime_AfterFork
+func afterFork()
+
+//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
+func afterForkInChild()
+
+// vfork makes a system call that returns twice, on the same stack: what the child returned with must not lie where its
+// parent looks for it later. It must be called directly, not by way of a variable or from another package, where the
+// compiler puts a frame in between.
+//
+//go:noescape
+func vfork(nr, arg0, arg1 uintptr) (pid uintptr, errno syscall.Errno)
