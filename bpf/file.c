@@ -26,7 +26,8 @@ int BPF_PROG(toolguard_file_open, struct file *file)
 		need |= CAP_READ | CAP_UPDATE;
 	if (file->f_flags & O_TMPFILE)
 		need = (need & ~CAP_UPDATE) | CAP_CREATE;
-	return allow(l, OP_OPEN, file->f_path.mnt, file->f_path.dentry, need);
+	aim(l, 0, file->f_path.mnt, file->f_path.dentry);
+	return given(l, need) || !permit(l, OP_OPEN, need) ? 0 : -EACCES;
 }
 
 /* truncate(2), and O_TRUNC before Linux 6.2. */

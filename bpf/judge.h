@@ -58,18 +58,6 @@ struct writer {
 WRITE_STEP(write_small, SMALL_PATHS)
 WRITE_STEP(write_large, LARGE_PATHS)
 
-/* climb_again finds a path's components once more. The ones of the decision may have been overwritten by a second path. */
-static __always_inline void climb_again(struct climb *c, struct target *t)
-{
-	struct descent d = { .c = c };
-
-	c->n = 0;
-	c->dentry = t->dentry;
-	c->mount = t->mnt - bpf_core_field_offset(struct mount, mnt);
-	c->root = (u64)LOAD(struct mount, c->mount, mnt.mnt_root);
-	bpf_loop(4 * MAX_DEPTH, climb_step, &d, 0);
-}
-
 static __always_inline u32 path_length(struct climb *c, struct target *t)
 {
 	climb_again(c, t);
@@ -173,21 +161,9 @@ __noinline int refuse(struct label *l, struct denial *d)
 	return 0;
 }
 
-/* judge follows target[which] for need into match[which], and says whether need is given: 0, or the reason why not. */
-__noinline u32 judge(struct label *l, u32 which, u32 need)
+/* verdict is 0 when what was followed gives need, or the reason why not. */
+static __always_inline u32 verdict(struct match *m, u32 need)
 {
-	if (!l)
-		return WHY_ENDED;
-	struct session *s = session_of(l);
-	struct match *m = &l->match[which & 1];
-	struct target *t = &l->target[which & 1];
-	struct attempt a = { .d = { .c = &l->climb, .m = m }, .mnt = t->mnt, .dentry = t->dentry, .need = need };
-
-	if (!s)
-		return WHY_ENDED;
-	l->climb.image = s->image;
-	l->climb.mount_ns = s->mount_ns;
-	bpf_loop(MAX_ATTEMPTS, attempt_step, &a, 0);
 	if (m->status == WALK_OK)
 		return need & ~m->caps ? WHY_RULE : 0;
 	if (m->status == WALK_INTERNAL)
@@ -195,8 +171,40 @@ __noinline u32 judge(struct label *l, u32 which, u32 need)
 	return WHY_UNRESOLVED;
 }
 
+/* judge follows target[which] for need into match[which], and says whether need is given: 0, or the reason why not. */
+__noinline u32 judge(struct label *l, u32 which, u32 need)
+{
+	if (!l)
+		return WHY_ENDED;
+	struct session *s = session_of(l);
+	struct match *m = &l->match[which & 1];
+	struct attempt a = { .c = &l->climb, .m = m, .t = &l->target[which & 1], .need = need };
+
+	if (!s)
+		return WHY_ENDED;
+	l->climb.image = s->image;
+	l->climb.mount_ns = s->mount_ns;
+	bpf_loop(MAX_ATTEMPTS, attempt_step, &a, 0);
+	return verdict(m, need);
+}
+
+/* given is judge for target[0] and a yes or no, quickly. A no may be wrong: judge knows. */
+__noinline bool given(struct label *l, u32 need)
+{
+	if (!l)
+		return false;
+	struct session *s = session_of(l);
+
+	if (!s)
+		return false;
+	l->climb.image = s->image;
+	l->climb.mount_ns = s->mount_ns;
+	match(&l->climb, &l->match[0], &l->target[0], need, true);
+	return !verdict(&l->match[0], need);
+}
+
 /* permit is judge and refuse for target[0]: 0, or the reason why not. */
-__noinline u32 permit(struct label *l, u32 op, u32 need)
+static __always_inline u32 permit(struct label *l, u32 op, u32 need)
 {
 	struct denial d = { .op = op, .need = need, .error = EACCES, .paths = 1 };
 

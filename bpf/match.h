@@ -39,8 +39,16 @@ struct match {
 };
 #define NO_NODE 0xffffffffU
 
+/* target is a path that a hook asks about: addresses, put in a map since the verifier doesn't take a pointer for a number
+ * where a function is called. */
+struct target {
+	u64 mnt, dentry;
+};
+
+#define MAX_CLIMB (MAX_DEPTH + 64) /* and that many mounts on the way */
+
 struct climb {
-	u64 dentry, mount, root;
+	u64 dentry, mount, root; /* how far the way up has come, and the root of that mount */
 	u32 n;
 	u32 proc; /* place in chain of a process's folder in /proc, plus one */
 	u32 status;
@@ -99,53 +107,78 @@ static __always_inline struct line *line_of(u32 image, u32 at)
 
 #define PROC_SUPER_MAGIC 0x9fa0 /* uapi/linux/magic.h */
 
-static long climb_step(u32 i, void *ctx)
+/* climb_step goes one dentry up, or from a mount's root to where it's mounted; false when there is no further. */
+static __always_inline bool climb_step(struct climb *c)
 {
-	struct climb *c = ((struct descent *)ctx)->c;
-	u64 dentry = c->dentry;
-	u32 n = c->n;
+	u64 dentry = c->dentry, mount = c->mount, up;
+	u32 n = c->n, seq;
 
 	if (dentry == c->root) {
-		u64 parent = (u64)LOAD(struct mount, c->mount, mnt_parent);
-		if (parent == c->mount) {
+		up = (u64)LOAD(struct mount, mount, mnt_parent);
+		if (up == mount) {
 			c->status = WALK_OK;
-			return 1;
+			return false;
 		}
-		if (LOAD(struct super_block, LOAD(struct mount, c->mount, mnt.mnt_sb), s_magic) == PROC_SUPER_MAGIC)
+		if (LOAD(struct super_block, LOAD(struct mount, mount, mnt.mnt_sb), s_magic) == PROC_SUPER_MAGIC)
 			c->proc = n;
-		c->dentry = (u64)LOAD(struct mount, c->mount, mnt_mountpoint);
-		c->mount = parent;
-		c->root = (u64)LOAD(struct mount, parent, mnt.mnt_root);
-		return 0;
+		c->dentry = (u64)LOAD(struct mount, mount, mnt_mountpoint);
+		c->mount = up;
+		c->root = (u64)LOAD(struct mount, up, mnt.mnt_root);
+		return true;
 	}
-	u32 seq = LOAD(struct dentry, dentry, d_seq.seqcount.sequence);
-	u64 up = (u64)LOAD(struct dentry, dentry, d_parent);
-	if (up == dentry || !up) {
-		c->status = up ? WALK_DETACHED : WALK_BROKEN;
-		return 1;
-	}
-	if (n >= MAX_DEPTH) {
-		c->status = WALK_DEEP;
-		return 1;
-	}
-	if (seq & 1) {
-		c->status = WALK_BUSY;
-		return 1;
+	seq = LOAD(struct dentry, dentry, d_seq.seqcount.sequence);
+	up = (u64)LOAD(struct dentry, dentry, d_parent);
+	if (up == dentry || !up || n >= MAX_DEPTH || seq & 1) {
+		c->status = up == dentry ? WALK_DETACHED : !up ? WALK_BROKEN : n >= MAX_DEPTH ? WALK_DEEP : WALK_BUSY;
+		return false;
 	}
 	c->n = n + 1;
+	c->dentry = up;
 	bounded(n, MAX_DEPTH - 1);
 	c->chain[n] = dentry;
 	c->seq[n] = seq;
-	c->dentry = up;
+	return true;
+}
+
+static __always_inline void climb_from(struct climb *c, struct target *t)
+{
+	c->dentry = t->dentry;
+	c->mount = t->mnt - bpf_core_field_offset(struct mount, mnt);
+	c->root = (u64)LOAD(struct mount, c->mount, mnt.mnt_root);
+	c->n = 0;
+	c->proc = 0;
+	c->status = WALK_DEEP;
+}
+
+/* climb goes up to the root of the tree that the mount is in. A plain loop is quicker than bpf_loop, whose calls cost as
+ * much as a step does. */
+static __always_inline void climb(struct climb *c, struct target *t)
+{
+	climb_from(c, t);
+	for (u32 i = 0; i < MAX_CLIMB; i++)
+		if (!climb_step(c))
+			break;
+}
+
+static long climb_on(u32 i, void *ctx)
+{
+	return !climb_step(*(struct climb **)ctx);
+}
+
+/* climb_again is climb where it may take a little longer: the verifier has less to look at. */
+__noinline int climb_again(struct climb *c, struct target *t)
+{
+	if (!c || !t)
+		return 0;
+	climb_from(c, t);
+	bpf_loop(MAX_CLIMB, climb_on, &c, 0);
 	return 0;
 }
 
 /* find looks an entry up in the buckets that begin at line first, and leaves it in found. The image keeps every entry within
- * MAX_PROBES of its place, and no bucket before it that isn't full. Global, as what follows: the verifier looks at it once. */
-__noinline bool find(struct climb *c, u32 table, u32 hash, u32 a, u32 b)
+ * MAX_PROBES of its place, and no bucket before it that isn't full. */
+static __always_inline bool find(struct climb *c, u32 table, u32 hash, u32 a, u32 b)
 {
-	if (!c)
-		return false;
 	u32 first = c->header[table & 15], mask = c->header[(table + 1) & 15];
 	for (u32 probe = 0; probe < MAX_PROBES; probe++) {
 		struct line *l = line_of(c->image, first + ((hash + probe) & mask));
@@ -183,10 +216,8 @@ static __always_inline u64 hash_word(u64 h, u64 word)
 }
 
 /* read_name takes a dentry's name, padded with zeros to whole words, and its hash. 0: it can't be had. */
-__noinline u32 read_name(struct climb *c, u64 dentry)
+static __always_inline u32 read_name(struct climb *c, u64 dentry)
 {
-	if (!c)
-		return 0;
 	u32 len = LOAD(struct dentry, dentry, d_name.len);
 	u64 name = (u64)LOAD(struct dentry, dentry, d_name.name);
 	if (len == 0 || len > MAX_NAME)
@@ -223,10 +254,8 @@ __noinline u32 read_name(struct climb *c, u64 dentry)
 }
 
 /* same_name compares the name read with one of the image's. */
-__noinline bool same_name(struct climb *c, u32 text, u32 len)
+static __always_inline bool same_name(struct climb *c, u32 text, u32 len)
 {
-	if (!c)
-		return false;
 	for (u32 l = 0; l < 4; l++) {
 		if (l * 64 >= len)
 			break;
@@ -248,7 +277,7 @@ static __always_inline void add_set(struct climb *c, u32 set)
 	struct line *l = set ? line_of(c->image, set) : NULL;
 	if (!l)
 		return;
-	for (u32 i = 0; i < MAX_WORDS; i++)
+	for (u32 i = 0; i < MAX_WORDS && i < (c->header[H_SEED] & 0xff); i++)
 		c->mask[i] |= l->q[i];
 }
 
@@ -268,6 +297,17 @@ static long affix_step(u32 i, void *ctx)
 	return 0;
 }
 
+/* follow_affix adds the sets of every prefix of the name read, or of every suffix. */
+__noinline int follow_affix(struct climb *c, u32 root, u32 backwards)
+{
+	if (!c)
+		return 0;
+	c->affix = root;
+	c->backwards = backwards;
+	bpf_loop(MAX_NAME, affix_step, &c, 0);
+	return 0;
+}
+
 static __always_inline void affixes(struct climb *c)
 {
 	struct line *l = line_of(c->image, c->header[H_AFFIXES]);
@@ -275,16 +315,10 @@ static __always_inline void affixes(struct climb *c)
 
 	if (!l)
 		return;
-	if (l->q[(first >> 6) & 3] >> (first & 63) & 1) {
-		c->affix = c->header[H_PREFIX];
-		c->backwards = 0;
-		bpf_loop(MAX_NAME, affix_step, &c, 0);
-	}
-	if (l->q[4 + ((last >> 6) & 3)] >> (last & 63) & 1) {
-		c->affix = c->header[H_SUFFIX];
-		c->backwards = 1;
-		bpf_loop(MAX_NAME, affix_step, &c, 0);
-	}
+	if (l->q[(first >> 6) & 3] >> (first & 63) & 1)
+		follow_affix(c, c->header[H_PREFIX], 0);
+	if (l->q[4 + ((last >> 6) & 3)] >> (last & 63) & 1)
+		follow_affix(c, c->header[H_SUFFIX], 1);
 }
 
 static __always_inline void hit(struct match *m, u32 h)
@@ -309,7 +343,7 @@ static long hit_step(u32 i, void *ctx)
 
 	if (!c->mask[word]) {
 		c->word = word + 1;
-		return word + 1 >= MAX_WORDS;
+		return word + 1 >= (c->header[H_SEED] & 0xff);
 	}
 	u32 bit = word * 64 + lowest_bit(c->mask[word]);
 	c->mask[word] &= c->mask[word] - 1;
@@ -319,12 +353,21 @@ static long hit_step(u32 i, void *ctx)
 	return 0;
 }
 
-/* step_patterns moves the patterns' bits on by the name read, whose set is given. */
-__noinline int step_patterns(struct climb *c, struct match *m, u32 set)
+/* take_hits takes the hits of all final bits in mask. */
+__noinline int take_hits(struct climb *c, struct match *m)
 {
 	if (!c || !m)
 		return 0;
 	struct descent d = { .c = c, .m = m };
+
+	c->word = 0;
+	bpf_loop(MAX_WORDS * 65, hit_step, &d, 0);
+	return 0;
+}
+
+/* step_patterns moves the patterns' bits on by the name read, whose set is given. */
+static __always_inline void step_patterns(struct climb *c, struct match *m, u32 set)
+{
 	u64 carry = 0, hits = 0;
 	u32 words = c->header[H_SEED] & 0xff;
 
@@ -335,21 +378,16 @@ __noinline int step_patterns(struct climb *c, struct match *m, u32 set)
 		affixes(c);
 	struct line *finals = line_of(c->image, c->header[H_FINALS]);
 	if (!finals)
-		return 0;
-	for (u32 i = 0; i < MAX_WORDS; i++) {
-		if (i >= words)
-			break;
+		return;
+	for (u32 i = 0; i < MAX_WORDS && i < words; i++) {
 		u64 open = m->state[i] & ~finals->q[i];
 		m->state[i] = (open << 1 | carry | m->starts[i]) & c->mask[i];
 		carry = open >> 63;
 		c->mask[i] = m->state[i] & finals->q[i];
 		hits |= c->mask[i];
 	}
-	if (hits) {
-		c->word = 0;
-		bpf_loop(MAX_WORDS * 65, hit_step, &d, 0);
-	}
-	return 0;
+	if (hits)
+		take_hits(c, m);
 }
 
 /* enter puts the walk at a node of the trie. */
@@ -408,49 +446,108 @@ static __always_inline u32 own_process(struct climb *c)
 	return 4;
 }
 
-static long descend_step(u32 i, void *ctx)
+/* The pieces of a step, for the verifier to look at each once: see match. */
+__noinline u32 read_name_cold(struct climb *c, u64 dentry)
 {
-	struct descent *d = ctx;
-	struct climb *c = d->c;
-	struct match *m = d->m;
-	u32 n = c->n;
+	return c ? read_name(c, dentry) : 0;
+}
+
+__noinline bool find_cold(struct climb *c, u32 table, u32 hash, u32 a, u32 b)
+{
+	return c && find(c, table, hash, a, b);
+}
+
+__noinline bool same_name_cold(struct climb *c, u32 text, u32 len)
+{
+	return c && same_name(c, text, len);
+}
+
+__noinline int step_patterns_cold(struct climb *c, struct match *m, u32 set)
+{
+	if (c && m)
+		step_patterns(c, m, set);
+	return 0;
+}
+
+/* descend follows the i-th name from the root; false when no rule can match any deeper. */
+static __always_inline bool descend(struct climb *c, struct match *m, u32 i, bool hot)
+{
+	u32 n = c->n, len;
+	bool known;
 
 	if (i >= n)
-		return 1;
-	u32 len = read_name(c, c->chain[(n - 1 - i) & (MAX_DEPTH - 1)]);
+		return false;
+	u64 dentry = c->chain[(n - 1 - i) & (MAX_DEPTH - 1)];
+	len = hot ? read_name(c, dentry) : read_name_cold(c, dentry);
 	if (!len) {
 		m->status = WALK_BROKEN;
-		return 1;
+		return false;
 	}
 	if (c->proc && n - i == c->proc && is_own_process(c, len))
 		len = own_process(c);
 	c->len = len;
-	bool known = find(c, H_NAMES, c->hash, c->hash, len);
+	known = hot ? find(c, H_NAMES, c->hash, c->hash, len) : find_cold(c, H_NAMES, c->hash, c->hash, len);
 	u32 name = c->found.to, set = c->found.set;
-	known = known && same_name(c, name, len);
-	if (m->live)
-		step_patterns(c, m, known ? set : 0);
+	if (known)
+		known = hot ? same_name(c, name, len) : same_name_cold(c, name, len);
+	if (!known)
+		set = 0;
+	if (m->live && hot)
+		step_patterns(c, m, set);
+	else if (m->live)
+		step_patterns_cold(c, m, set);
 	if (m->node != NO_NODE) {
-		if (known && find(c, H_EDGES, edge_hash(m->node, name), m->node, name))
+		u32 h = edge_hash(m->node, name);
+		if (known)
+			known = hot ? find(c, H_EDGES, h, m->node, name) : find_cold(c, H_EDGES, h, m->node, name);
+		if (known)
 			enter(c, m, c->found.to);
 		else
 			m->node = NO_NODE;
 	}
-	return m->node == NO_NODE && !m->live;
+	return m->node != NO_NODE || m->live;
 }
 
-/* unchanged_step looks whether a dentry is still where it was on the way up. */
-static long unchanged_step(u32 i, void *ctx)
+static long descend_hot(u32 i, void *ctx)
+{
+	struct descent *d = ctx;
+
+	return !descend(d->c, d->m, i, true);
+}
+
+static long descend_cold(u32 i, void *ctx)
+{
+	struct descent *d = ctx;
+
+	return !descend(d->c, d->m, i, false);
+}
+
+/* changed says whether a dentry isn't where it was on the way up any more. */
+static __always_inline bool changed(struct climb *c, u32 i)
+{
+	i &= MAX_DEPTH - 1;
+	return LOAD(struct dentry, c->chain[i], d_seq.seqcount.sequence) != c->seq[i];
+}
+
+static long changed_cold(u32 i, void *ctx)
 {
 	struct climb *c = ((struct descent *)ctx)->c;
 
 	if (i >= c->n)
 		return 1;
-	if (LOAD(struct dentry, c->chain[i & (MAX_DEPTH - 1)], d_seq.seqcount.sequence) != c->seq[i & (MAX_DEPTH - 1)]) {
+	if (changed(c, i))
 		c->status = WALK_BUSY;
-		return 1;
-	}
 	return 0;
+}
+
+static __always_inline void changed_hot(struct climb *c)
+{
+	for (u32 i = 0; i < MAX_DEPTH; i++) {
+		if (i >= c->n)
+			break;
+		if (changed(c, i))
+			c->status = WALK_BUSY;
+	}
 }
 
 #define MAX_ATTEMPTS 16
@@ -512,11 +609,13 @@ static __always_inline u32 caps_of(struct climb *c, struct match *m, u32 need)
 	return caps;
 }
 
-/* match_once follows a path. need says what it's for: only which layer is named depends on it. */
-static __always_inline void match_once(struct descent *d, u64 mnt, u64 dentry, u32 need)
+/*
+ * match follows a path. need says what it's for: only which layer is named depends on it. Hot, it's as quick as it can be,
+ * for the hook that every open goes through; otherwise the verifier has a tenth to look at, in every program of many.
+ */
+static __always_inline void match(struct climb *c, struct match *m, struct target *t, u32 need, bool hot)
 {
-	struct climb *c = d->c;
-	struct match *m = d->m;
+	struct descent d = { .c = c, .m = m };
 	struct line *head = line_of(c->image, 0);
 
 	m->status = WALK_BROKEN;
@@ -527,18 +626,15 @@ static __always_inline void match_once(struct descent *d, u64 mnt, u64 dentry, u
 		return;
 	for (u32 i = 0; i < 16; i++)
 		c->header[i] = head->w[i];
-	c->dentry = dentry;
-	c->mount = mnt - bpf_core_field_offset(struct mount, mnt);
-	c->n = 0;
-	c->proc = 0;
-	c->status = WALK_DEEP;
-	c->root = (u64)LOAD(struct mount, c->mount, mnt.mnt_root);
-	bpf_loop(4 * MAX_DEPTH, climb_step, d, 0);
+	if (hot)
+		climb(c, t);
+	else
+		climb_again(c, t);
 	m->status = c->status;
-	m->depth = c->n;
 	if (c->status == WALK_OK || c->status == WALK_DETACHED)
-		m->status = c->status = where(c, c->status);
-	if (c->status != WALK_OK)
+		m->status = where(c, c->status);
+	m->depth = c->n;
+	if (m->status != WALK_OK)
 		return;
 	for (u32 i = 0; i < MAX_WORDS; i++)
 		m->starts[i] = m->state[i] = 0;
@@ -546,8 +642,13 @@ static __always_inline void match_once(struct descent *d, u64 mnt, u64 dentry, u
 		m->decided[i] = NO_HIT;
 	m->live = 0;
 	enter(c, m, 0);
-	bpf_loop(MAX_DEPTH, descend_step, d, 0);
-	bpf_loop(MAX_DEPTH, unchanged_step, d, 0);
+	if (hot) {
+		bpf_loop(MAX_DEPTH, descend_hot, &d, 0);
+		changed_hot(c);
+	} else {
+		bpf_loop(MAX_DEPTH, descend_cold, &d, 0);
+		bpf_loop(MAX_DEPTH, changed_cold, &d, 0);
+	}
 	if (m->status == WALK_OK)
 		m->status = c->status;
 	if (m->status == WALK_OK)
@@ -555,8 +656,9 @@ static __always_inline void match_once(struct descent *d, u64 mnt, u64 dentry, u
 }
 
 struct attempt {
-	struct descent d;
-	u64 mnt, dentry;
+	struct climb *c;
+	struct match *m;
+	struct target *t;
 	u32 need;
 };
 
@@ -564,8 +666,8 @@ static long attempt_step(u32 i, void *ctx)
 {
 	struct attempt *a = ctx;
 
-	match_once(&a->d, a->mnt, a->dentry, a->need);
-	return a->d.m->status != WALK_BUSY;
+	match(a->c, a->m, a->t, a->need, false);
+	return a->m->status != WALK_BUSY;
 }
 
 #endif

@@ -27,12 +27,6 @@ enum {
 	SESSION_NAMESPACES = 1, /* new user namespaces are allowed */
 };
 
-/* target is a path that a hook asks about: addresses, put here since the verifier doesn't take a pointer for a number where
- * a function is called. */
-struct target {
-	u64 mnt, dentry;
-};
-
 /* label is a task's. What the matcher works with lies here too (match.h says why). */
 struct label {
 	u64 id; /* of its session; the slot may have been given to another one since */
