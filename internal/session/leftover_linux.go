@@ -22,8 +22,29 @@ func (r *run) everyone(sig syscall.Signal) {
 	if r.abi >= 6 && r.in.signalAll(sig) == nil {
 		return
 	}
+	if sig == syscall.SIGKILL {
+		signalDescendants(syscall.SIGSTOP) // a stopped process doesn't fork
+	}
+	signalDescendants(sig)
+}
+
+func signalDescendants(sig syscall.Signal) {
 	for _, pid := range descendants(os.Getpid()) {
 		_ = syscall.Kill(pid, sig)
+	}
+}
+
+// kill sends all processes of the session SIGKILL until ended, which may take as long as it's told, says that they have. From
+// within one signal reaches all, and has the kernel log a refusal for every other process of the machine: there the pauses grow.
+func (r *run) kill(ended func(wait time.Duration) bool) {
+	for pause := 20 * time.Millisecond; ; {
+		r.everyone(syscall.SIGKILL)
+		if ended(pause) {
+			return
+		}
+		if r.abi >= 6 {
+			pause = min(2*pause, time.Second)
+		}
 	}
 }
 
@@ -40,13 +61,10 @@ func (r *run) endLeftovers() (ended, left int) {
 	if reapUntil(time.Now().Add(grace)) {
 		return ended, 0
 	}
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		r.everyone(syscall.SIGSTOP) // a stopped process doesn't fork
-		r.everyone(syscall.SIGKILL)
-		if reapUntil(time.Now().Add(20 * time.Millisecond)) {
-			return ended, 0
-		}
-	}
+	deadline := time.Now().Add(patience)
+	r.kill(func(wait time.Duration) bool {
+		return reapUntil(time.Now().Add(wait)) || time.Now().After(deadline)
+	})
 	return ended, len(descendants(os.Getpid()))
 }
 

@@ -212,21 +212,22 @@ func (r *run) startClock() (stop func()) {
 	r.sup.awake = true
 	over := make(chan struct{})
 	go func() {
-		select {
-		case <-over:
+		ended := func(wait time.Duration) bool {
+			select {
+			case <-over:
+				return true
+			case <-time.After(wait):
+				return false
+			}
+		}
+		if ended(w.D) {
 			return
-		case <-time.After(w.D):
 		}
 		r.limit.Store(&policyLimit{"wall_time", w.Place})
 		r.everyone(syscall.SIGTERM)
 		r.everyone(syscall.SIGCONT)
-		for wait := grace; ; wait = 50 * time.Millisecond {
-			select {
-			case <-over:
-				return
-			case <-time.After(wait):
-				r.everyone(syscall.SIGKILL)
-			}
+		if !ended(grace) {
+			r.kill(ended)
 		}
 	}()
 	return func() { close(over) }

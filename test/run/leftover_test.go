@@ -5,6 +5,7 @@ package run
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -144,5 +145,47 @@ func TestKilledToolguard(t *testing.T) {
 				t.Errorf("what was left got %q", tried)
 			}
 		})
+	}
+}
+
+// What can't be ended is told, after a bounded wait, and waiting for it doesn't flood the kernel's log, which would lose the
+// denials of others. Frozen processes are such, where cgroup v1 freezes them.
+func TestUnendable(t *testing.T) {
+	const freezers = "/sys/fs/cgroup/freezer"
+	if _, err := os.Stat(freezers + "/tasks"); os.Geteuid() != 0 || err != nil {
+		t.Skip("needs root and the freezer of cgroup v1")
+	}
+	p := newPlace(t, users()[0])
+	const mark = "1000.0307"
+	group, err := os.MkdirTemp(freezers, "run-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(file, value string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(group, file), []byte(value), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.write(t, "go", "")
+	cmd := p.guarded(append([]string{"--report", "always"}, policy...), "sh", "-c", "sleep "+mark+" >/dev/null 2>&1 & echo ready; while [ -e go ]; do sleep 0.05; done")
+	r := begin(t, cmd)
+	for _, pid := range marked(t, "sleep\x00"+mark) {
+		set("cgroup.procs", strconv.Itoa(pid))
+	}
+	set("freezer.state", "FROZEN")
+	if err := os.Remove(filepath.Join(p.workspace, "go")); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	code, rest := ended(t, cmd, r)
+	if took := time.Since(began); code != 0 || took > 15*time.Second || !strings.Contains(rest, "1 processes of the session don't end") ||
+		strings.Contains(rest, "the kernel dropped") {
+		t.Errorf("after %v: exit %d, %q", took, code, rest)
+	}
+	set("freezer.state", "THAWED")
+	gone(t, "sleep\x00"+mark)
+	if err := os.Remove(group); err != nil {
+		t.Error(err)
 	}
 }

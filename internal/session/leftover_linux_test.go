@@ -1,0 +1,26 @@
+package session
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// Where one signal reaches all, few are sent; where processes must be looked for, none is given time to fork.
+func TestPausesBetweenKills(t *testing.T) {
+	const ms = time.Millisecond
+	for abi, want := range map[int][]time.Duration{
+		6: {20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 640 * ms, 1000 * ms, 1000 * ms},
+		5: {20 * ms, 20 * ms, 20 * ms, 20 * ms, 20 * ms, 20 * ms, 20 * ms, 20 * ms},
+	} {
+		r := &run{abi: abi, in: &inside{closed: true}} // the session has ended: nobody is signalled
+		var got []time.Duration
+		r.kill(func(wait time.Duration) bool {
+			got = append(got, wait)
+			return len(got) == len(want)
+		})
+		if !slices.Equal(got, want) {
+			t.Errorf("ABI %d: %v", abi, got)
+		}
+	}
+}
