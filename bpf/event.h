@@ -62,23 +62,39 @@ struct event {
 	char comm[16];
 };
 
-/* Paths are as long as they are: an event is small, or it's large. */
-#define SMALL_PATHS 512
-#define LARGE_PATHS (2 * (4096 + 256))
+/* What paths take together at most: what is longer is cut off, in its event only. */
+#define MAX_PATHS (2 * (4096 + 256))
 
-struct small_event {
+/* draft is where an event is written before it goes into a ring, so that it takes no more room there than it needs. A CPU has
+ * several, since a task that writes one may be preempted by another that does. */
+struct draft {
 	struct event e;
-	char paths[SMALL_PATHS + 256];
+	char paths[MAX_PATHS + 256]; /* and room for a longest name */
+	u32 busy;
 };
 
-struct large_event {
-	struct event e;
-	char paths[LARGE_PATHS + 256];
+#define MAX_DRAFTS 3
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MAX_DRAFTS);
+	__type(key, u32);
+	__type(value, struct draft);
+} drafts SEC(".maps");
+
+/* A ring for each session whose events somebody reads: none can flood another's, and each has one reader. */
+#define RING_SIZE (32 << 10)
+
+struct ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, RING_SIZE);
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
-} events SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MAX_SESSIONS);
+	__type(key, u32);
+	__array(values, struct ring);
+} rings SEC(".maps");
 
 #endif

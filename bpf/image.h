@@ -59,6 +59,7 @@ struct entry {
 struct node {
 	u32 hits, nhits, starts, flags;
 };
+#define NODE_COMMAND(flags) ((flags) >> 8) /* the line of what is said about executing it; 0: nothing */
 #define NODE_BENEATH 1 /* a literal rule, or the BASE of a pattern, lies strictly beneath */
 
 /* A hit: the rule's number, what it gives, and the table it's in. */
@@ -71,8 +72,17 @@ struct node {
 struct layer {
 	u32 fs, protect; /* tables, plus one; 0: none */
 	u32 stance;
-	u32 authority;
+	u32 commands; /* stance */
 };
+
+/*
+ * A program's record: a line with the number of entries, then entries {layer, hit, list of arguments or 0, 0}, four a line.
+ * A list: the number of alternatives, then a line number for each, sixteen words a line. MAX_ARGS bytes is the longest
+ * alternative; more alternatives than MAX_ALTERNATIVES there are not.
+ */
+#define MAX_EXEC 16 /* a power of two: levels of one execve (5, fs/exec.c) times layers that speak of arguments */
+#define MAX_ARGS 4096
+#define MAX_ALTERNATIVES 1024
 enum { UNDECLARED, DENY, ALLOW };
 
 #endif

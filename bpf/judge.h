@@ -20,50 +20,38 @@ struct denial {
 	s32 error;
 	u32 need2;
 	u32 paths; /* how many of the label's targets it's about */
+	u32 args;  /* 1: the beginning of a process's arguments lies in the label, and comes where a second path would */
 };
-
-static long length_step(u32 i, void *ctx)
-{
-	struct climb *c = *(struct climb **)ctx;
-
-	if (i >= c->n)
-		return 1;
-	c->length += (LOAD(struct dentry, c->chain[i & (MAX_DEPTH - 1)], d_name.len) & 0xff) + 1;
-	return 0;
-}
 
 struct writer {
 	struct climb *c;
-	char *paths;
+	struct draft *draft;
 };
 
-/* WRITE_STEP adds one component to an event's paths. The room behind them takes a longest name. */
-#define WRITE_STEP(step, size)                                                                     \
-	static long step(u32 i, void *ctx)                                                         \
-	{                                                                                          \
-		struct writer *w = ctx;                                                            \
-		struct climb *c = w->c;                                                            \
-		u32 n = c->n, at = c->at;                                                          \
-                                                                                                   \
-		if (i >= n || at >= (size) - 1)                                                    \
-			return 1;                                                                  \
-		u64 dentry = c->chain[(n - 1 - i) & (MAX_DEPTH - 1)];                              \
-		u32 len = LOAD(struct dentry, dentry, d_name.len) & 0xff;                          \
-		u64 text = (u64)LOAD(struct dentry, dentry, d_name.name);                          \
-		w->paths[at] = '/';                                                                \
-		bpf_probe_read_kernel(w->paths + at + 1, len, (void *)text);                       \
-		c->at = at + 1 + len;                                                              \
-		return 0;                                                                          \
-	}
-WRITE_STEP(write_small, SMALL_PATHS)
-WRITE_STEP(write_large, LARGE_PATHS)
-
-static __always_inline u32 path_length(struct climb *c, struct target *t)
+/* write_step adds one component to an event's paths. */
+static long write_step(u32 i, void *ctx)
 {
-	climb_again(c, t);
-	c->length = 0;
-	bpf_loop(MAX_DEPTH, length_step, &c, 0);
-	return c->length;
+	struct writer *w = ctx;
+	struct climb *c = w->c;
+	u32 n = c->n, at = c->at;
+
+	if (i >= n || at >= MAX_PATHS)
+		return 1;
+	u64 dentry = c->chain[(n - 1 - i) & (MAX_DEPTH - 1)];
+	u32 len = LOAD(struct dentry, dentry, d_name.len) & 0xff;
+	u64 text = (u64)LOAD(struct dentry, dentry, d_name.name);
+	w->draft->paths[at] = '/';
+	bpf_probe_read_kernel(w->draft->paths + at + 1, len, (void *)text);
+	c->at = at + 1 + len;
+	return 0;
+}
+
+/* write_path adds a path to an event and returns where it ends. */
+static __always_inline u32 write_path(struct writer *w, struct target *t)
+{
+	climb_again(w->c, t);
+	bpf_loop(MAX_DEPTH, write_step, w, 0);
+	return w->c->at;
 }
 
 static __always_inline void fill(struct event *e, struct label *l, struct session *s, struct denial *d)
@@ -94,28 +82,42 @@ static __always_inline void fill(struct event *e, struct label *l, struct sessio
 	e->sequence = __sync_fetch_and_add(&s->sequence, 1) + 1;
 }
 
-#define WRITE_EVENT(type, step)                                                                      \
-	({                                                                                           \
-		struct type *r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);                        \
-		if (r) {                                                                             \
-			struct writer w = { .c = c, .paths = r->paths };                             \
-			fill(&r->e, l, s, d);                                                        \
-			c->at = 0;                                                                   \
-			if (d->paths) {                                                              \
-				climb_again(c, &l->target[0]);                                       \
-				bpf_loop(MAX_DEPTH, step, &w, 0);                                    \
-			}                                                                            \
-			r->e.first = c->at;                                                          \
-			if (d->paths > 1) {                                                          \
-				climb_again(c, &l->target[1]);                                       \
-				bpf_loop(MAX_DEPTH, step, &w, 0);                                    \
-			}                                                                            \
-			r->e.second = c->at - r->e.first;                                            \
-			bpf_ringbuf_submit(r, 0);                                                    \
-		} else {                                                                             \
-			__sync_fetch_and_add(&s->lost, 1);                                           \
-		}                                                                                    \
-	})
+static __always_inline struct draft *take_draft(void)
+{
+	for (u32 i = 0; i < MAX_DRAFTS; i++) {
+		u32 key = i;
+		struct draft *draft = bpf_map_lookup_elem(&drafts, &key);
+		if (draft && !__sync_lock_test_and_set(&draft->busy, 1))
+			return draft;
+	}
+	return NULL;
+}
+
+/* tell writes the event of a refusal; false: it couldn't be. */
+static __always_inline bool tell(struct label *l, struct session *s, struct denial *d)
+{
+	struct writer w = { .c = &l->climb, .draft = take_draft() };
+	u32 key = s->ring;
+	void *ring = bpf_map_lookup_elem(&rings, &key);
+	bool told = false;
+
+	if (!w.draft)
+		return false;
+	struct event *e = &w.draft->e;
+	fill(e, l, s, d);
+	w.c->at = 0;
+	e->first = d->paths ? write_path(&w, &l->target[0]) : 0;
+	u32 end = d->paths > 1 ? write_path(&w, &l->target[1]) : e->first;
+	if (d->args && end < MAX_PATHS) {
+		bpf_probe_read_kernel(w.draft->paths + end, 256, l->args.text);
+		end += l->args.length & 0xff;
+	}
+	e->second = end - e->first;
+	if (ring && end < MAX_PATHS + 256)
+		told = !bpf_ringbuf_output(ring, e, sizeof(*e) + end, 0);
+	__sync_lock_test_and_set(&w.draft->busy, 0);
+	return told;
+}
 
 /* within_rate says whether one more event of this second is told. The window may begin twice on two CPUs at once: then a
  * few more are told than RATE; the count of those that aren't is exact. */
@@ -142,22 +144,14 @@ __noinline int refuse(struct label *l, struct denial *d)
 	if (!l || !d)
 		return 0;
 	struct session *s = session_of(l);
-	struct climb *c = &l->climb;
 
 	if (!s)
 		return 0;
 	__sync_fetch_and_add(&s->denied, 1);
-	if (!within_rate(s)) {
+	if (!within_rate(s))
 		__sync_fetch_and_add(&s->suppressed, 1);
-		return 0;
-	}
-	u32 length = d->paths ? path_length(c, &l->target[0]) : 0;
-	if (d->paths > 1)
-		length += path_length(c, &l->target[1]);
-	if (length < SMALL_PATHS)
-		WRITE_EVENT(small_event, write_small);
-	else
-		WRITE_EVENT(large_event, write_large);
+	else if (!tell(l, s, d))
+		__sync_fetch_and_add(&s->lost, 1);
 	return 0;
 }
 

@@ -9,19 +9,23 @@
 
 #include "match.h"
 
+/* session is shared with internal/loader, which has its memory mapped. A kernel program changes nothing but the counts. */
 struct session {
-	u64 id;		/* never used twice; 0: free */
-	u32 image;	/* first line of its image in images */
-	u32 mount_ns;	/* inode number of the mount namespace whose tree is the policy's */
+	u64 id;	   /* never used twice; 0: free */
+	u32 tasks; /* labelled tasks that live */
 	u32 flags;
-	u32 tasks;	/* labelled tasks that live */
-	u64 sequence;	/* of the events that were written */
-	u64 denied;	/* everything refused */
+	u32 image, lines; /* its lines in images: the first, and how many; one write for both */
+	u32 former_image, former_lines; /* of the image before, which programs that run may be following still */
+	u32 ring;     /* the one that its events go to; NO_RING: nobody reads them */
+	u32 mount_ns; /* inode number of the mount namespace whose tree is the policy's */
+	u64 sequence; /* of the last event */
+	u64 denied;   /* everything refused */
 	u64 suppressed; /* refused and not told: more than RATE in a second */
-	u64 lost;	/* refused and not told: the ring was full */
+	u64 lost;	/* refused and not told: no room in the ring, or no ring */
 	u64 second;	/* the rate's window, in seconds since boot, and what was told in it */
 	u64 told;
 };
+#define NO_RING 0xffffffffU
 
 enum {
 	SESSION_NAMESPACES = 1, /* new user namespaces are allowed */
@@ -32,6 +36,17 @@ struct label {
 	u64 id; /* of its session; the slot may have been given to another one since */
 	u32 slot;
 	u32 inside; /* 1: the thread of toolguard's that starts the session and shares toolguard's memory */
+	struct {
+		u32 args, argc, layer, hit;
+	} exec[MAX_EXEC]; /* of this execve: what its arguments are held against (exec.c) */
+	u32 nexec;
+	struct {
+		u64 start, at;
+		u32 argc, count, skip;
+		u32 list, want, length;
+		u32 same, accepted, refused, broken;
+		char text[256];
+	} args;
 	struct target target[2];
 	struct match match[2];
 	struct climb climb;
@@ -48,13 +63,14 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, MAX_SESSIONS);
 	__type(key, u32);
 	__type(value, struct session);
 } sessions SEC(".maps");
 
 /* pending names the threads that are about to start a session: process in the upper half of the key, thread in the lower.
- * npending, the number of them, spares every other task the look-up. */
+ * starting, 0 when there are none, spares every other task the look-up. */
 struct start {
 	u64 id;
 	u32 slot;
@@ -68,7 +84,7 @@ struct {
 	__type(value, struct start);
 } pending SEC(".maps");
 
-volatile u32 npending;
+volatile u32 starting;
 
 static __always_inline struct session *session_of(struct label *l)
 {
@@ -106,7 +122,7 @@ static __always_inline struct label *guarded(void)
 {
 	struct label *l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
 
-	if (l || !npending)
+	if (l || !starting)
 		return l;
 	return adopt();
 }

@@ -16,6 +16,7 @@ extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 131072);
 	__type(key, u32);
 	__type(value, struct line);
@@ -25,5 +26,6 @@ struct {
 
 #include "task.c"
 #include "file.c"
+#include "exec.c"
 
 char _license[] SEC("license") = "GPL";

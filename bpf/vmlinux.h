@@ -45,6 +45,7 @@ enum {
 };
 enum {
 	BPF_F_NO_PREALLOC = 1U << 0,
+	BPF_F_MMAPABLE = 1U << 10,
 	BPF_F_INNER_MAP = 1U << 12,
 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1U << 0 };
@@ -133,6 +134,16 @@ struct file {
 	unsigned int f_flags;
 	struct inode *f_inode;
 	struct path f_path;
+};
+
+struct linux_binprm {
+	struct file *file;
+	int argc;
+	unsigned long p;
+};
+
+struct vm_area_struct {
+	struct file *vm_file;
 };
 
 struct fs_struct {

@@ -18,6 +18,9 @@ const (
 	maxProbes = 4
 	magic     = 0x74673031
 	maxRules  = 1 << 18
+
+	maxArgs         = 4096
+	maxAlternatives = 1024
 )
 
 // The words of line 0.
@@ -82,10 +85,17 @@ func (s *bitset) set(bit int) { s[bit/64] |= 1 << (bit % 64) }
 
 // trieNode is a node of the trie of paths that rules name.
 type trieNode struct {
-	parent  uint32
-	hits    []uint32
-	starts  *bitset
-	beneath bool
+	parent   uint32
+	hits     []uint32
+	starts   *bitset
+	beneath  bool
+	commands []command
+}
+
+// command is what one layer says about executing the program at a node.
+type command struct {
+	layer, rule uint32
+	args        [][]string // nil: any
 }
 
 type edge struct{ from, label uint32 }
@@ -119,7 +129,7 @@ func newBuilder(seed uint32) *builder {
 }
 
 func (b *builder) add(c *policy.Compiled) error {
-	for _, l := range c.Layers {
+	for i, l := range c.Layers {
 		fs, err := b.table(l.FS)
 		if err != nil {
 			return err
@@ -128,9 +138,58 @@ func (b *builder) add(c *policy.Compiled) error {
 		if err != nil {
 			return err
 		}
-		b.layers = append(b.layers, [4]uint32{fs, protect, uint32(l.Stance[policy.FS]), uint32(l.Authority)})
+		b.layers = append(b.layers, [4]uint32{fs, protect, uint32(l.Stance[policy.FS]), uint32(l.Stance[policy.Commands])})
+		if err := b.commands(uint32(i), l.Commands); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// commands adds what a layer says about programs. Their nodes are no rules about files: nothing lies "beneath" for them.
+func (b *builder) commands(layer uint32, t *policy.CommandTable) error {
+	for _, r := range t.Rules() {
+		program := r.Command.Program
+		if program == "" || t.Rule(program) != r {
+			continue
+		}
+		c := command{layer: layer, rule: uint32(r.Index)}
+		if r.Command.HasArgs {
+			c.args = append([][]string{}, r.Command.Args...)
+			if err := followable(c.args); err != nil {
+				return fmt.Errorf("%s: %w", r.ID, err)
+			}
+		}
+		n := b.path(program)
+		b.nodes[n].commands = append(b.nodes[n].commands, c)
+	}
+	return nil
+}
+
+// followable says whether the kernel can compare arguments with these.
+func followable(args [][]string) error {
+	if len(args) >= maxAlternatives {
+		return fmt.Errorf("args has %d alternatives; the kernel's matcher follows at most %d", len(args), maxAlternatives-1)
+	}
+	for _, a := range args {
+		if text, _, _ := argsText(a); len(text) > maxArgs {
+			return fmt.Errorf("an alternative of args is %d bytes long; the kernel's matcher follows at most %d", len(text), maxArgs)
+		}
+	}
+	return nil
+}
+
+// argsText is arguments as they lie in a process's memory, how many they are, and whether others may follow.
+func argsText(args []string) (text string, n uint32, rest bool) {
+	if k := len(args) - 1; k >= 0 && args[k] == policy.ArgsRest {
+		args, rest = args[:k], true
+	}
+	var b strings.Builder
+	for _, a := range args {
+		b.WriteString(a)
+		b.WriteByte(0)
+	}
+	return b.String(), uint32(len(args)), rest
 }
 
 // table adds the rules of a table and returns its number plus one, or 0 when there is none.
@@ -296,6 +355,35 @@ func (w *writer) set(s *bitset) uint32 {
 	return uint32(len(w.lines) - 1)
 }
 
+// commands lays out a program's record (bpf/image.h).
+func (w *writer) commands(commands []command) uint32 {
+	if len(commands) == 0 {
+		return 0
+	}
+	record := make([]uint32, lineSize/4)
+	record[0] = uint32(len(commands))
+	for _, c := range commands {
+		record = append(record, c.layer, c.rule, w.args(c.args), 0)
+	}
+	return w.words(record)
+}
+
+func (w *writer) args(args [][]string) uint32 {
+	if args == nil {
+		return 0
+	}
+	list := []uint32{uint32(len(args))}
+	for _, a := range args {
+		text, n, rest := argsText(a)
+		alternative := []uint32{n, 0, uint32(len(text)), w.text(text)}
+		if rest {
+			alternative[1] = 1
+		}
+		list = append(list, w.words(alternative))
+	}
+	return w.words(list)
+}
+
 func (w *writer) text(s string) uint32 {
 	at := uint32(len(w.lines))
 	for len(s) > 0 {
@@ -361,6 +449,7 @@ func (b *builder) layNodes(w *writer, head *[16]uint32) {
 		if n.beneath {
 			flags |= nodeBeneath
 		}
+		flags |= w.commands(n.commands) << 8
 		nodes = append(nodes, uint32(len(hits)), uint32(len(n.hits)), w.set(n.starts), flags)
 		hits = append(hits, n.hits...)
 	}

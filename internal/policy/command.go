@@ -40,8 +40,8 @@ func (t *CommandTable) Rule(program string) *Rule {
 	return t.by[program]
 }
 
-// argsRest as the last element of an args list lets any arguments follow.
-const argsRest = "**"
+// ArgsRest as the last element of an args list lets any arguments follow.
+const ArgsRest = "**"
 
 // Accepts says whether the rule lets its program run with these arguments, argv[1:].
 func (r *CommandRule) Accepts(args []string) bool {
@@ -52,7 +52,7 @@ func (r *CommandRule) Accepts(args []string) bool {
 }
 
 func acceptsArgs(want, args []string) bool {
-	if n := len(want) - 1; n >= 0 && want[n] == argsRest {
+	if n := len(want) - 1; n >= 0 && want[n] == ArgsRest {
 		return len(args) >= n && slices.Equal(args[:n], want[:n])
 	}
 	return slices.Equal(want, args)
@@ -125,7 +125,7 @@ func (c *compiler) commandRule(s *CommandRule, id string) {
 		fail("it's a name that is looked up in PATH, or an absolute path", "%q isn't the name of a program", s.Name)
 	}
 	for _, a := range s.Args {
-		if i := slices.Index(a, argsRest); i >= 0 && i != len(a)-1 {
+		if i := slices.Index(a, ArgsRest); i >= 0 && i != len(a)-1 {
 			fail(`as the last element it lets any arguments follow`, `args %s has "**" before its end`, tomlStrings(a))
 		}
 	}

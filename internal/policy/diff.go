@@ -212,7 +212,7 @@ func (d *differ) commands() {
 		lines[c.Name] = []string{c.Program}
 		for _, args := range c.Args {
 			argv := append([]string{c.Program}, args...)
-			if n := len(argv) - 1; argv[n] == argsRest {
+			if n := len(argv) - 1; argv[n] == ArgsRest {
 				argv[n] = "\x01"
 			}
 			lines[strings.Join(append([]string{c.Name}, args...), " ")] = argv

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is executed. The file of every level of an execve (a script, then its interpreter) needs execute, and where commands
+ * are declared it must be one of them; so does whatever is mapped executable, which is how ld.so loads a program or a
+ * library. Arguments are looked at where nobody can change them any more: in the new process's own memory, before it has
+ * run, when every other thread is gone and no other process can reach it yet.
+ */
+
+#define PROT_EXEC 4
+#define SIGKILL 9
+
+/* security_bprm_creds_for_exec: once for each execve, before its first level. */
+SEC("lsm/bprm_creds_for_exec")
+int BPF_PROG(toolguard_bprm_creds_for_exec, struct linux_binprm *bprm)
+{
+	struct label *l = guarded();
+
+	if (l)
+		l->nexec = 0;
+	return 0;
+}
+
+/* command_record is the line of what is said of the program just followed, 0: nothing. */
+static __always_inline u32 command_record(struct label *l)
+{
+	u32 node = l->match[0].node;
+	struct line *n;
+
+	if (node == NO_NODE)
+		return 0;
+	n = line_of(l->climb.image, l->climb.header[H_NODES] + node / 4);
+	return n ? NODE_COMMAND(n->w[(node & 3) * 4 + 3]) : 0;
+}
+
+/* listed says whether every layer that declares commands lists the program just followed, and keeps what it says about
+ * its arguments. */
+__noinline bool listed(struct label *l, u32 argc)
+{
+	if (!l)
+		return false;
+	u32 image = l->climb.image, record = command_record(l), entries = 0;
+	struct line *head = record ? line_of(image, record) : NULL;
+
+	if (head)
+		entries = head->w[0];
+	for (u32 i = 0; i < MAX_LAYERS; i++) {
+		if (i >= l->climb.header[H_NLAYERS])
+			break;
+		struct line *layer = line_of(image, l->climb.header[H_LAYERS] + i / 4);
+		if (!layer)
+			return false;
+		u32 stance = layer->w[(i & 3) * 4 + 3];
+		bool found = stance != DENY;
+		for (u32 j = 0; j < MAX_LAYERS; j++) {
+			if (j >= entries)
+				break;
+			struct line *e = line_of(image, record + 1 + j / 4);
+			if (!e || e->w[(j & 3) * 4] != i)
+				continue;
+			found = true;
+			l->match[0].layer = i;
+			l->match[0].hit = e->w[(j & 3) * 4 + 1];
+			u32 args = e->w[(j & 3) * 4 + 2], n = l->nexec;
+			if (!args)
+				continue;
+			if (n >= MAX_EXEC)
+				return false;
+			l->nexec = n + 1;
+			bounded(n, MAX_EXEC - 1);
+			l->exec[n].args = args;
+			l->exec[n].argc = argc;
+			l->exec[n].layer = i;
+			l->exec[n].hit = l->match[0].hit;
+		}
+		if (!found) {
+			l->match[0].layer = i;
+			l->match[0].hit = NO_HIT;
+			return false;
+		}
+	}
+	return true;
+}
+
+/* security_bprm_check: search_binary_handler (exec_binprm), for each level before it's loaded. */
+SEC("lsm/bprm_check_security")
+int BPF_PROG(toolguard_bprm_check_security, struct linux_binprm *bprm)
+{
+	struct label *l = guarded();
+
+	if (!l)
+		return 0;
+	struct denial d = { .op = OP_EXECUTE, .need = CAP_EXECUTE, .error = EACCES, .paths = 1 };
+	aim(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
+	d.why = judge(l, 0, CAP_EXECUTE);
+	if (!d.why && !listed(l, bprm->argc)) {
+		d.op = OP_COMMAND;
+		d.why = WHY_COMMAND;
+	}
+	if (!d.why)
+		return 0;
+	refuse(l, &d);
+	return -EACCES;
+}
+
+/* skip_step passes over (a piece of) a string of the new process's. */
+static long skip_step(u32 i, void *ctx)
+{
+	struct label *l = *(struct label **)ctx;
+
+	if (!l->args.skip)
+		return 1;
+	long n = bpf_probe_read_user_str(l->args.text, sizeof(l->args.text), (void *)l->args.at);
+	if (n <= 0) {
+		l->args.broken = 1;
+		return 1;
+	}
+	if (n < sizeof(l->args.text)) {
+		l->args.at += n;
+		l->args.skip--;
+	} else {
+		l->args.at += n - 1;
+	}
+	return 0;
+}
+
+/* same_step compares 64 bytes more of the arguments with a line of the image. */
+static long same_step(u32 i, void *ctx)
+{
+	struct label *l = *(struct label **)ctx;
+	u32 done = i * sizeof(struct line);
+
+	if (done >= l->args.length)
+		return 1;
+	u32 n = l->args.length - done;
+	struct line *want = line_of(l->climb.image, l->args.want + i);
+	u64 *have = (u64 *)l->args.text;
+	if (n > sizeof(struct line))
+		n = sizeof(struct line);
+	for (u32 k = 0; k < 8; k++)
+		have[k] = 0;
+	if (!want || bpf_copy_from_user(have, n, (void *)(l->args.at + done))) {
+		l->args.same = 0;
+		return 1;
+	}
+	for (u32 k = 0; k < 8; k++)
+		if (have[k] != want->q[k])
+			l->args.same = 0;
+	return !l->args.same;
+}
+
+/* An alternative is {number of arguments, whether others may follow, bytes, line of its text}: the arguments with the NUL
+ * that ends each, as they lie in memory. */
+static long alternative_step(u32 i, void *ctx)
+{
+	struct label *l = *(struct label **)ctx;
+	struct line *alternatives = line_of(l->climb.image, l->args.list + (i + 1) / 16);
+	struct line *head = line_of(l->climb.image, l->args.list);
+
+	if (!head || !alternatives || i >= head->w[0])
+		return 1;
+	struct line *a = line_of(l->climb.image, alternatives->w[(i + 1) & 15]);
+	if (!a || (a->w[1] ? l->args.count < a->w[0] : l->args.count != a->w[0]))
+		return 0;
+	l->args.length = a->w[2];
+	l->args.want = a->w[3];
+	l->args.same = 1;
+	bpf_loop(MAX_ARGS / sizeof(struct line), same_step, ctx, 0);
+	l->args.accepted = l->args.same;
+	return l->args.accepted != 0;
+}
+
+/* accepted_step checks the arguments of one level. They are the last of all: an interpreter's own come before. */
+static long accepted_step(u32 i, void *ctx)
+{
+	struct label *l = *(struct label **)ctx;
+
+	if (i >= l->nexec)
+		return 1;
+	u32 k = i & (MAX_EXEC - 1);
+	l->args.list = l->exec[k].args;
+	l->args.count = l->exec[k].argc ? l->exec[k].argc - 1 : 0;
+	l->args.skip = l->args.argc - l->args.count;
+	l->args.at = l->args.start;
+	l->args.broken = l->args.accepted = 0;
+	bpf_loop(MAX_ALTERNATIVES, skip_step, ctx, 0);
+	if (!l->args.broken && !l->args.skip)
+		bpf_loop(MAX_ALTERNATIVES, alternative_step, ctx, 0);
+	if (!l->args.accepted) {
+		l->match[0].layer = l->exec[k].layer;
+		l->match[0].hit = l->exec[k].hit;
+		l->args.refused = 1;
+	}
+	return !l->args.accepted;
+}
+
+/*
+ * security_bprm_committed_creds: begin_new_exec, when the process has its new memory and is past the point of return. The
+ * arguments lie at bprm->p, one after the other, and the stack hasn't been moved to its final place yet (setup_arg_pages).
+ * It's too late to refuse: the process is killed before it runs its first instruction.
+ */
+SEC("lsm.s/bprm_committed_creds")
+int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
+{
+	struct label *l = guarded();
+
+	if (!l || !l->nexec)
+		return 0;
+	l->args.start = bprm->p;
+	l->args.argc = bprm->argc;
+	l->args.refused = 0;
+	bpf_loop(MAX_EXEC, accepted_step, &l, 0);
+	if (!l->args.refused)
+		return 0;
+	struct denial d = { .op = OP_COMMAND, .why = WHY_ARGS, .need = CAP_EXECUTE, .error = EACCES, .paths = 1, .args = 1 };
+	aim(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
+	l->args.length = bpf_probe_read_user(l->args.text, sizeof(l->args.text), (void *)bprm->p) ? 0 : sizeof(l->args.text);
+	bpf_send_signal(SIGKILL);
+	refuse(l, &d);
+	return 0;
+}
+
+/* security_mmap_file: every mmap and every segment of a program that the kernel loads. file is NULL for memory alone. */
+SEC("lsm/mmap_file")
+int BPF_PROG(toolguard_mmap_file, struct file *file, unsigned long reqprot, unsigned long prot, unsigned long flags)
+{
+	struct label *l;
+
+	if (!file || !(prot & PROT_EXEC))
+		return 0;
+	l = guarded();
+	return l ? allow(l, OP_MAP, file->f_path.mnt, file->f_path.dentry, CAP_EXECUTE) : 0;
+}
+
+/* security_file_mprotect: mprotect and pkey_mprotect, for what was mapped without. */
+SEC("lsm/file_mprotect")
+int BPF_PROG(toolguard_file_mprotect, struct vm_area_struct *vma, unsigned long reqprot, unsigned long prot)
+{
+	struct file *file = vma->vm_file;
+	struct label *l;
+
+	if (!file || !(prot & PROT_EXEC))
+		return 0;
+	l = guarded();
+	return l ? allow(l, OP_MAP, file->f_path.mnt, file->f_path.dentry, CAP_EXECUTE) : 0;
+}
