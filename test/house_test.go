@@ -39,6 +39,7 @@ var mayImport = []room{
 	{"internal/seccomp", []string{"internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/forkexec/nofile", nil}, // nothing that leads to package syscall, see its comment
 	{"internal/forkexec", []string{"internal/forkexec/nofile", "golang.org/x/sys/unix"}},
+	{"internal/loader", []string{"internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
 	{"internal/cgroup", []string{"internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/session", []string{"internal/*", "golang.org/x/sys/unix"}},
 	{"cmd/", []string{"internal/*", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix"}},

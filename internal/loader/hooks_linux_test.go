@@ -1,0 +1,42 @@
+package loader
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+)
+
+// Every program has its line in the table of hooks, and no line is without a program.
+func TestHooks(t *testing.T) {
+	spec, err := loadKernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	attached := map[string]bool{}
+	for name, p := range spec.Programs {
+		attached[p.AttachTo] = true
+		if _, ok := hooks[p.AttachTo]; !ok {
+			t.Errorf("%s attaches to %s, which isn't in the table of hooks", name, p.AttachTo)
+		}
+		if name != "toolguard_"+p.AttachTo {
+			t.Errorf("%s attaches to %s: a program is called after its hook", name, p.AttachTo)
+		}
+	}
+	for name, h := range hooks {
+		if !attached[name] {
+			t.Errorf("no program attaches to %s", name)
+		}
+		if h.mediates == "" {
+			t.Errorf("%s doesn't say what it mediates", name)
+		}
+	}
+}
+
+// What is pinned is found by the object's hash.
+func TestVersion(t *testing.T) {
+	sum := sha256.Sum256(_KernelBytes)
+	if got := hex.EncodeToString(sum[:]); !strings.HasPrefix(got, version) || len(version) != 16 {
+		t.Errorf("the object's hash is %s, and its version %s", got, version)
+	}
+}

@@ -1,0 +1,106 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+)
+
+// load puts the maps and programs into the kernel, attaches them and pins them in dir. What fails leaves nothing but dir
+// behind.
+func load(dir string) error {
+	spec, err := loadKernel()
+	if err != nil {
+		return err
+	}
+	if err := prune(spec.Programs); err != nil {
+		return err
+	}
+	created, err := createMaps(spec)
+	if err != nil {
+		return err
+	}
+	defer created.Close()
+	for name, m := range created.Maps {
+		if err := m.Pin(filepath.Join(dir, pinName(name))); err != nil {
+			return fmt.Errorf("pin the map %s: %w", name, err)
+		}
+	}
+	return attachAll(spec, created.Maps, dir)
+}
+
+// prune leaves out the programs for hooks that this kernel doesn't have.
+func prune(programs map[string]*ebpf.ProgramSpec) error {
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return fmt.Errorf("read the kernel's BTF: %w", err)
+	}
+	for name, p := range programs {
+		var f *btf.Func
+		switch err := kernel.TypeByName("bpf_lsm_"+p.AttachTo, &f); {
+		case err == nil:
+		case !errors.Is(err, btf.ErrNotFound):
+			return err
+		case hooks[p.AttachTo].optional == "":
+			return fmt.Errorf("this kernel has no hook %s, which mediates %s", p.AttachTo, hooks[p.AttachTo].mediates)
+		default:
+			delete(programs, name)
+		}
+	}
+	return nil
+}
+
+func createMaps(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
+	only := spec.Copy()
+	only.Programs = nil
+	c, err := ebpf.NewCollection(only)
+	if err != nil {
+		return nil, fmt.Errorf("create the maps: %w", err)
+	}
+	return c, nil
+}
+
+// attachAll loads the programs, which is nearly all of a start's time, on all processors.
+func attachAll(spec *ebpf.CollectionSpec, maps_ map[string]*ebpf.Map, dir string) error {
+	names := slices.Sorted(maps.Keys(spec.Programs))
+	size := (len(names) + runtime.NumCPU() - 1) / runtime.NumCPU()
+	errs, n := make(chan error), 0
+	for share := range slices.Chunk(names, size) {
+		n++
+		go func() { errs <- attach(spec, share, maps_, dir) }()
+	}
+	var err error
+	for range n {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+// attach loads and attaches some of the programs.
+func attach(spec *ebpf.CollectionSpec, names []string, maps_ map[string]*ebpf.Map, dir string) error {
+	only := spec.Copy()
+	maps.DeleteFunc(only.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names, name) })
+	loaded, err := ebpf.NewCollectionWithOptions(only, ebpf.CollectionOptions{MapReplacements: maps_})
+	if err != nil {
+		return fmt.Errorf("load the programs: %w", err)
+	}
+	defer loaded.Close()
+	for _, name := range names {
+		l, err := link.AttachLSM(link.LSMOptions{Program: loaded.Programs[name]})
+		if err != nil {
+			return fmt.Errorf("attach %s: %w", name, err)
+		}
+		err = l.Pin(filepath.Join(dir, name)) // the link holds its program
+		if err := errors.Join(err, l.Close()); err != nil {
+			return fmt.Errorf("pin %s: %w", name, err)
+		}
+	}
+	return nil
+}
