@@ -53,6 +53,31 @@ type kernelLabel struct {
 	Id     uint64
 	Slot   uint32
 	Inside uint32
+	Exec   [16]struct {
+		_     structs.HostLayout
+		Args  uint32
+		Argc  uint32
+		Layer uint32
+		Hit   uint32
+	}
+	Nexec uint32
+	_     [4]byte
+	Args  struct {
+		_        structs.HostLayout
+		Start    uint64
+		At       uint64
+		Argc     uint32
+		Count    uint32
+		Skip     uint32
+		List     uint32
+		Want     uint32
+		Length   uint32
+		Same     uint32
+		Accepted uint32
+		Refused  uint32
+		Broken   uint32
+		Text     [256]int8
+	}
 	Target [2]struct {
 		_      structs.HostLayout
 		Mnt    uint64
@@ -138,17 +163,22 @@ type kernelStart struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	kernelMapDrafts                 = "drafts"
-	kernelMapImages                 = "images"
-	kernelMapLabels                 = "labels"
-	kernelMapPending                = "pending"
-	kernelMapRings                  = "rings"
-	kernelMapSessions               = "sessions"
-	kernelProgToolguardFileOpen     = "toolguard_file_open"
-	kernelProgToolguardPathTruncate = "toolguard_path_truncate"
-	kernelProgToolguardTaskAlloc    = "toolguard_task_alloc"
-	kernelProgToolguardTaskFree     = "toolguard_task_free"
-	kernelVarStarting               = "starting"
+	kernelMapDrafts                       = "drafts"
+	kernelMapImages                       = "images"
+	kernelMapLabels                       = "labels"
+	kernelMapPending                      = "pending"
+	kernelMapRings                        = "rings"
+	kernelMapSessions                     = "sessions"
+	kernelProgToolguardBprmCheckSecurity  = "toolguard_bprm_check_security"
+	kernelProgToolguardBprmCommittedCreds = "toolguard_bprm_committed_creds"
+	kernelProgToolguardBprmCredsForExec   = "toolguard_bprm_creds_for_exec"
+	kernelProgToolguardFileMprotect       = "toolguard_file_mprotect"
+	kernelProgToolguardFileOpen           = "toolguard_file_open"
+	kernelProgToolguardMmapFile           = "toolguard_mmap_file"
+	kernelProgToolguardPathTruncate       = "toolguard_path_truncate"
+	kernelProgToolguardTaskAlloc          = "toolguard_task_alloc"
+	kernelProgToolguardTaskFree           = "toolguard_task_free"
+	kernelVarStarting                     = "starting"
 )
 
 // loadKernel returns the embedded CollectionSpec for kernel.
@@ -193,10 +223,15 @@ type kernelSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelProgramSpecs struct {
-	ToolguardFileOpen     *ebpf.ProgramSpec `ebpf:"toolguard_file_open"`
-	ToolguardPathTruncate *ebpf.ProgramSpec `ebpf:"toolguard_path_truncate"`
-	ToolguardTaskAlloc    *ebpf.ProgramSpec `ebpf:"toolguard_task_alloc"`
-	ToolguardTaskFree     *ebpf.ProgramSpec `ebpf:"toolguard_task_free"`
+	ToolguardBprmCheckSecurity  *ebpf.ProgramSpec `ebpf:"toolguard_bprm_check_security"`
+	ToolguardBprmCommittedCreds *ebpf.ProgramSpec `ebpf:"toolguard_bprm_committed_creds"`
+	ToolguardBprmCredsForExec   *ebpf.ProgramSpec `ebpf:"toolguard_bprm_creds_for_exec"`
+	ToolguardFileMprotect       *ebpf.ProgramSpec `ebpf:"toolguard_file_mprotect"`
+	ToolguardFileOpen           *ebpf.ProgramSpec `ebpf:"toolguard_file_open"`
+	ToolguardMmapFile           *ebpf.ProgramSpec `ebpf:"toolguard_mmap_file"`
+	ToolguardPathTruncate       *ebpf.ProgramSpec `ebpf:"toolguard_path_truncate"`
+	ToolguardTaskAlloc          *ebpf.ProgramSpec `ebpf:"toolguard_task_alloc"`
+	ToolguardTaskFree           *ebpf.ProgramSpec `ebpf:"toolguard_task_free"`
 }
 
 // kernelMapSpecs contains maps before they are loaded into the kernel.
@@ -268,15 +303,25 @@ type kernelVariables struct {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelPrograms struct {
-	ToolguardFileOpen     *ebpf.Program `ebpf:"toolguard_file_open"`
-	ToolguardPathTruncate *ebpf.Program `ebpf:"toolguard_path_truncate"`
-	ToolguardTaskAlloc    *ebpf.Program `ebpf:"toolguard_task_alloc"`
-	ToolguardTaskFree     *ebpf.Program `ebpf:"toolguard_task_free"`
+	ToolguardBprmCheckSecurity  *ebpf.Program `ebpf:"toolguard_bprm_check_security"`
+	ToolguardBprmCommittedCreds *ebpf.Program `ebpf:"toolguard_bprm_committed_creds"`
+	ToolguardBprmCredsForExec   *ebpf.Program `ebpf:"toolguard_bprm_creds_for_exec"`
+	ToolguardFileMprotect       *ebpf.Program `ebpf:"toolguard_file_mprotect"`
+	ToolguardFileOpen           *ebpf.Program `ebpf:"toolguard_file_open"`
+	ToolguardMmapFile           *ebpf.Program `ebpf:"toolguard_mmap_file"`
+	ToolguardPathTruncate       *ebpf.Program `ebpf:"toolguard_path_truncate"`
+	ToolguardTaskAlloc          *ebpf.Program `ebpf:"toolguard_task_alloc"`
+	ToolguardTaskFree           *ebpf.Program `ebpf:"toolguard_task_free"`
 }
 
 func (p *kernelPrograms) Close() error {
 	return _KernelClose(
+		p.ToolguardBprmCheckSecurity,
+		p.ToolguardBprmCommittedCreds,
+		p.ToolguardBprmCredsForExec,
+		p.ToolguardFileMprotect,
 		p.ToolguardFileOpen,
+		p.ToolguardMmapFile,
 		p.ToolguardPathTruncate,
 		p.ToolguardTaskAlloc,
 		p.ToolguardTaskFree,
