@@ -98,10 +98,11 @@ git checkout -q -b other; git gc -q; git fsck; git branch
 const nodeWork = `const fs = require('fs'), cp = require('child_process'), path = require('path'), os = require('os');
 fs.writeFileSync('n.txt', 'x'.repeat(10)); console.log(fs.statSync('n.txt').size, fs.readFileSync('n.txt', 'utf8'));
 console.log(cp.execFileSync('sh', ['-c', 'echo child; exit 0']).toString().trim());
-const w = new (require('worker_threads').Worker)('require("worker_threads").parentPort.postMessage(42)', {eval: true});
-w.on('message', m => console.log('worker', m));
-fs.promises.readdir('.').then(l => console.log(l.sort().join(' ')));
-setTimeout(() => { fs.unlinkSync('n.txt'); process.exit(4); }, 300);
+fs.promises.readdir('.').then(l => {
+  console.log(l.sort().join(' '));
+  const w = new (require('worker_threads').Worker)('require("worker_threads").parentPort.postMessage(42)', {eval: true});
+  w.on('message', m => setTimeout(() => { console.log('worker', m); fs.unlinkSync('n.txt'); process.exit(4); }, 1));
+});
 `
 
 const goWork = `package main
