@@ -30,7 +30,7 @@ struct match {
 	u32 caps;
 	u32 depth;
 	u32 hit, layer; /* who was the first to withhold something, NO_HIT and NO_LAYER: nobody */
-	u32 cover[MAX_LAYERS]; /* what each layer gives, protect aside */
+	u32 cover[MAX_LAYERS]; /* what each layer gives, protect aside: what a directory takes along, or would gain */
 	u32 node;   /* NO_NODE: left the trie */
 	u32 live;   /* some pattern has started */
 	u64 starts[MAX_WORDS];
@@ -552,7 +552,11 @@ static __always_inline void changed_hot(struct climb *c)
 
 #define MAX_ATTEMPTS 16
 #define NO_LAYER 0xffffffffU
-#define CAP_LIFTED 128 /* beside what a rule gives, where it lifts protect; policy's lifted */
+
+/* Beside what a layer gives: the rule lifts protect, protect doesn't cover. policy's lifted, uncovered and brings. */
+#define CAP_LIFTED 128
+#define CAP_UNCOVERED 64
+#define CAP_BRINGS (CAP_CREATE | CAP_LIFTED | CAP_UNCOVERED)
 
 /*
  * where tells what tree a climb ended in. The kernel's own mounts belong to no namespace and say so with an error
@@ -593,8 +597,10 @@ static __always_inline u32 caps_of(struct climb *c, struct match *m, u32 need)
 				gives = 0;
 			}
 		}
-		m->cover[i] = gives | (lifts && protect ? CAP_LIFTED : 0);
-		u32 p = protect && !lifts ? m->decided[(protect - 1) & (MAX_TABLES - 1)] : NO_HIT;
+		u32 p = protect ? m->decided[(protect - 1) & (MAX_TABLES - 1)] : NO_HIT;
+		m->cover[i] = gives | (lifts && protect ? CAP_LIFTED : 0) | (p == NO_HIT ? CAP_UNCOVERED : 0);
+		if (lifts)
+			p = NO_HIT;
 		if (p != NO_HIT) {
 			if (!(need & ~gives))
 				h = p;

@@ -94,18 +94,19 @@ func (l *Layer) dirGains(old, new string) (rule int32, gains bool) {
 	if to&^from != 0 || from&brings&^to != 0 {
 		return l.withholds(old), true
 	}
-	if r, ok := l.basesGain(old, new, from, to); ok {
-		return r, true
-	}
-	return l.protectGains(old, new, to)
+	return l.basesDiffer(old, new)
 }
 
-// lifted stands beside a rule's capabilities where the rule lifts protect: that is something to gain, too.
-const lifted Caps = 1 << 7
+// lifted stands beside a rule's capabilities where the rule lifts protect, and covered where protect doesn't cover the
+// directory: those are something to gain, too.
+const (
+	lifted    Caps = 1 << 7
+	uncovered Caps = 1 << 6
+)
 
 // brings is what a directory mustn't lose by moving: a name that is denied, or protected, is not to be made where it's
 // allowed and then moved in with the directory around it.
-const brings = Create | lifted
+const brings = Create | lifted | uncovered
 
 // gives is what a rule gives in this layer.
 func (l *Layer) gives(r *Rule) Caps {
@@ -115,15 +116,18 @@ func (l *Layer) gives(r *Rule) Caps {
 	return r.FS.Caps
 }
 
-// cover is what a path gets in this layer without protect, and so what is beneath it gets where no rule matches deeper.
+// cover is what a path gets in this layer, and so what is beneath it gets where nothing matches deeper.
 func (l *Layer) cover(path string) Caps {
+	caps := AllCaps
 	if r := l.FS.Deciding(path); r != nil {
-		return l.gives(r)
+		caps = l.gives(r)
+	} else if l.Stance[FS] == Deny {
+		caps = 0
 	}
-	if l.Stance[FS] == Deny {
-		return 0
+	if l.Protect.Deciding(path) == nil {
+		caps |= uncovered
 	}
-	return AllCaps
+	return caps
 }
 
 // withholds is the rule that decides a path in this layer, for a verdict.
@@ -140,54 +144,14 @@ func (l *Layer) withholds(path string) int32 {
 	return r
 }
 
-// basesGain compares the patterns that could hit beneath a directory at its old name and at its new one. Where they
-// are the same the hits beneath are the same. One that is lost, or that comes in, is compared with everything that
-// could decide in its place.
-func (l *Layer) basesGain(old, new string, from, to Caps) (rule int32, gains bool) {
-	oldMost, oldLeast := l.span(old, from)
-	newMost, newLeast := l.span(new, to)
-	for _, r := range l.FS.Patterns() {
-		had, has, gives := within(old, r.FS.Path), within(new, r.FS.Path), l.gives(r)
-		switch {
-		case had && !has && (newMost&^gives != 0 || gives&brings&^newLeast != 0):
-			return r.Index, true
-		case has && !had && (gives&^oldLeast != 0 || oldMost&brings&^gives != 0):
-			return r.Index, true
-		}
-	}
-	return NoMatch, false
-}
-
-// span is the most and the least that anything beneath a directory could get, given what it gets itself.
-func (l *Layer) span(dir string, cover Caps) (most, least Caps) {
-	most, least = cover, cover
-	for _, r := range l.FS.Patterns() {
-		if within(dir, r.FS.Path) {
-			most |= l.gives(r)
-			least &= l.gives(r)
-		}
-	}
-	return most, least
-}
-
-// protectGains is basesGain for what protect takes away: leaving it gives write back where anything does, and entering
-// it could bring in what it forbids to create.
-//
-// Where protect covers just one of the two names and is lifted on both, a pattern of the layer that doesn't lift it could
-// decide beneath.
-func (l *Layer) protectGains(old, new string, to Caps) (rule int32, gains bool) {
-	if (l.Protect.Deciding(old) == nil) != (l.Protect.Deciding(new) == nil) {
-		for _, r := range l.FS.Patterns() {
-			if within(old, r.FS.Path) && !r.FS.Unprotect && r.FS.Caps&Write != 0 {
+// basesDiffer is a pattern that could hit beneath just one of two directories. With none, and no literal rule beneath either,
+// whatever lies beneath is hit by the same patterns at both names.
+func (l *Layer) basesDiffer(old, new string) (rule int32, differ bool) {
+	for _, t := range [2]*FSTable{l.FS, l.Protect} {
+		for _, r := range t.Patterns() {
+			if within(old, r.FS.Path) != within(new, r.FS.Path) {
 				return r.Index, true
 			}
-		}
-	}
-	most, _ := l.span(new, to)
-	for _, r := range l.Protect.Patterns() {
-		had, has := within(old, r.FS.Path), within(new, r.FS.Path)
-		if had && !has && most&Write != 0 || has && !had {
-			return r.Index, true
 		}
 	}
 	return NoMatch, false
