@@ -33,11 +33,11 @@ const (
 
 // refusal is one system call that is refused: always, or when one of the sets of conditions holds.
 type refusal struct {
-	name string
-	when []all // nil: always
-	Cause
-	errno unix.Errno
-	quiet bool // of socket: the one of nscd is among those refused
+	name   string
+	when   []all // nil: always
+	*Cause       // what explain fills in is missing
+	errno  unix.Errno
+	quiet  bool // of socket: the one of nscd is among those refused
 }
 
 // conditional are the refusals that depend on arguments or on the policy, for the facts of one policy.
@@ -65,7 +65,7 @@ func ioctl() refusal {
 	return refusal{
 		name: "ioctl", errno: unix.EPERM,
 		when:  []all{low32(1, tiocSTI), low32(1, tiocLinux)},
-		Cause: Cause{ID: "seccomp.terminal", Text: "always on: no typing into the terminal (TIOCSTI, TIOCLINUX)"},
+		Cause: &Cause{ID: "seccomp.terminal", Text: "always on: no typing into the terminal (TIOCSTI, TIOCLINUX)"},
 	}
 }
 
@@ -76,7 +76,7 @@ func lease() refusal {
 	return refusal{
 		name: "fcntl", errno: unix.EACCES,
 		when:  []all{low32(1, unix.F_SETLEASE), low32(1, setDelegation)},
-		Cause: Cause{ID: "seccomp.lease", Text: "always on: no leases, which keep others from opening a file"},
+		Cause: &Cause{ID: "seccomp.lease", Text: "always on: no leases, which keep others from opening a file"},
 	}
 }
 
@@ -84,7 +84,7 @@ func lease() refusal {
 // the session. Creating a file with such a mode needs no refusal: the first byte that is written takes it off again, without
 // CAP_FSETID (file_remove_privs).
 func setid() []refusal {
-	cause := Cause{ID: "seccomp.setid", Text: "always on: no setuid and no setgid files"}
+	cause := &Cause{ID: "seccomp.setid", Text: "always on: no setuid and no setgid files"}
 	bits := func(arg uint32) []all { return []all{{anyBit(arg, unix.S_ISUID|unix.S_ISGID)}} }
 	return []refusal{
 		{name: "chmod", errno: unix.EPERM, when: bits(1), Cause: cause},
@@ -96,7 +96,7 @@ func setid() []refusal {
 
 // namespaces refuses new ones. clone's flags are its low 32 bits; CLONE_NEWTIME there is part of the exit signal.
 func namespaces() []refusal {
-	cause := Cause{ID: "seccomp.namespaces", Text: "always on: no new namespaces (without namespaces = true)"}
+	cause := &Cause{ID: "seccomp.namespaces", Text: "always on: no new namespaces (without namespaces = true)"}
 	return []refusal{
 		{name: "clone", errno: unix.EPERM, when: []all{{anyBit(0, cloneNew)}}, Cause: cause},
 		{name: "unshare", errno: unix.EPERM, when: []all{{anyBit(0, ^uint64(unshareOK))}}, Cause: cause},
@@ -109,14 +109,14 @@ func prlimit() refusal {
 	return refusal{
 		name: "prlimit64", errno: unix.EPERM,
 		when:  []all{{not(0, 0), not(2, 0)}},
-		Cause: Cause{ID: "seccomp.prlimit", Text: "always on: no limits for other processes"},
+		Cause: &Cause{ID: "seccomp.prlimit", Text: "always on: no limits for other processes"},
 	}
 }
 
 // priorities keeps those of other processes of the same user out of reach, toolguard's above all: one that runs only when nothing
 // else would never end its session. Every process is its own process 0; a group or a user has toolguard in it.
 func priorities() []refusal {
-	cause := Cause{ID: "seccomp.priority", Text: "always on: no priorities for other processes and threads"}
+	cause := &Cause{ID: "seccomp.priority", Text: "always on: no priorities for other processes and threads"}
 	other := []all{{not(0, 0)}}
 	return []refusal{
 		{name: "setpriority", errno: unix.EPERM, when: []all{{not(0, unix.PRIO_PROCESS)}, {not(1, 0)}}, Cause: cause},
@@ -129,7 +129,7 @@ func priorities() []refusal {
 // memfd refuses memory files that could be executed: they are on no path, so Landlock lets them pass
 // (hook_file_open, MNT_INTERNAL). Kernels before 6.3 don't know MFD_NOEXEC_SEAL, so there memfd_create always fails.
 func memfd() []refusal {
-	cause := Cause{ID: "seccomp.memfd", Text: "execution is restricted: no executable memory files", Resource: "fs"}
+	cause := &Cause{ID: "seccomp.memfd", Text: "execution is restricted: no executable memory files", Resource: "fs"}
 	return []refusal{
 		{name: "memfd_create", errno: unix.EACCES, when: []all{{noBit(1, mfdNoexecSeal)}}, Cause: cause},
 		{name: "memfd_secret", errno: unix.EACCES, Cause: cause},
@@ -139,7 +139,7 @@ func memfd() []refusal {
 // ports closes what Landlock's port rules leave open: TCP Fast Open connects in sendmsg, past the connect hook, and a
 // socket that was never bound may listen on a port that the kernel chooses, past the bind hook.
 func (f facts) ports() []refusal {
-	fast := Cause{ID: "net", Text: "net is restricted: no TCP Fast Open", Resource: "net", Reason: policy.HostNotListed}
+	fast := &Cause{ID: "net", Text: "net is restricted: no TCP Fast Open", Resource: "net", Reason: policy.HostNotListed}
 	rs := []refusal{
 		{name: "sendto", errno: unix.EACCES, when: []all{{anyBit(3, msgFastopen)}}, Cause: fast},
 		{name: "sendmsg", errno: unix.EACCES, when: []all{{anyBit(2, msgFastopen)}}, Cause: fast},
@@ -148,7 +148,7 @@ func (f facts) ports() []refusal {
 	if !f.net.listen {
 		rs = append(rs, refusal{
 			name: "listen", errno: unix.EACCES,
-			Cause: Cause{ID: "net", Text: "net: listening isn't granted", Resource: "net", Reason: policy.HostNotListed},
+			Cause: &Cause{ID: "net", Text: "net: listening isn't granted", Resource: "net", Reason: policy.HostNotListed},
 		})
 	}
 	return rs
@@ -157,7 +157,7 @@ func (f facts) ports() []refusal {
 // truncation closes what Landlock below ABI 3 can't see: cutting a file short without opening it for writing. An access
 // mode of 3 opens for neither reading nor writing and truncates as well. open_how is in memory, so openat2 goes.
 func truncation() []refusal {
-	cause := Cause{
+	cause := &Cause{
 		ID: "seccomp.truncate", Text: "fs is restricted: truncation can't be decided by path on this kernel",
 		Resource: "fs",
 	}
@@ -181,6 +181,6 @@ func ptraceStrict() refusal {
 	return refusal{
 		name: "ptrace", errno: unix.EPERM,
 		when:  []all{noneOf(0, unix.PTRACE_TRACEME, unix.PTRACE_CONT, unix.PTRACE_DETACH)},
-		Cause: Cause{ID: "seccomp.strict", Text: `syscalls = "strict"`},
+		Cause: &Cause{ID: "seccomp.strict", Text: `syscalls = "strict"`},
 	}
 }

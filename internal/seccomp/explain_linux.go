@@ -58,10 +58,16 @@ func (r refusal) matches(args *[6]uint64) bool {
 }
 
 func (r refusal) explain(f facts, args *[6]uint64) Cause {
-	c := r.Cause
+	c := *r.Cause
 	if args != nil && r.name == "socket" {
 		c = f.explainSocket(args)
 	}
 	c.Errno = unix.ErrnoName(r.errno)
+	if c.Resource == "" {
+		c.Resource = "syscall"
+	}
+	if c.Reason == "" {
+		c.Reason = policy.SyscallDenied
+	}
 	return c
 }

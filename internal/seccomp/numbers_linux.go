@@ -23,7 +23,7 @@ type span struct {
 // spans covers all 32-bit numbers with what a filter says to those in the tables; one that isn't filled in is allowed.
 // rest says what it answers to the others, from newest+1 on.
 func spans(known *[newest + 1]leaf, rest []span) []span {
-	s := make([]span, 1, 160)
+	s := make([]span, 1, 96)
 	s[0].leaf = known[0]
 	for nr, l := range known {
 		s = put(s, uint32(nr), l)
@@ -75,7 +75,7 @@ type toBlock struct {
 func assemble(arch, foreign uint32, s []span) ([]unix.SockFilter, error) {
 	native := jump(unix.BPF_JEQ, arch)
 	native.Jt = 1
-	a := assembler{prog: make([]unix.SockFilter, 0, 512), waiting: make([]toBlock, 0, 16)}
+	a := assembler{prog: make([]unix.SockFilter, 0, 4*len(s)+64), waiting: make([]toBlock, 0, 16)}
 	a.prog = append(a.prog, load32(offArch), native, ret(foreign), load32(offNumber))
 	a.search(s)
 	for _, w := range a.waiting {

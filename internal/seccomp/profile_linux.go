@@ -8,43 +8,38 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// denied is a system call that is refused whatever its arguments.
-type denied struct {
-	name  string
-	group *group
-	place policy.Place
-}
-
 // declares tells whether an authority says anything about system calls.
 func declares(s policy.Syscalls) bool { return s.Profile != "" || len(s.Allow) > 0 || len(s.Deny) > 0 }
 
-// listed are the calls that the profiles and the policy's own names refuse. Each authority that says something takes names
-// out of its own profile's list and adds some; a call that any of them refuses is refused. Where nobody says
+// appendListed appends the calls that the profiles and the policy's own names refuse. Each authority that says something takes
+// names out of its own profile's list and adds some; a call that any of them refuses is refused. Where nobody says
 // anything the default profile holds. What is fixed stays in any case; Validate has refused policies that ask for it.
-func listed(c *policy.Compiled) []denied {
-	var out []denied
+func appendListed(out []refusal, c *policy.Compiled) []refusal {
 	spoke := false
 	for _, l := range c.Layers {
 		if l.Authority != policy.Builtin && declares(l.Syscalls) {
 			spoke = true
-			out = appendListed(out, l.Syscalls)
+			out = appendOf(out, l.Syscalls)
 		}
 	}
 	if !spoke {
-		out = appendListed(nil, policy.Syscalls{})
+		out = appendOf(out, policy.Syscalls{})
 	}
 	return out
 }
 
-func appendListed(out []denied, s policy.Syscalls) []denied {
+// appendOf is appendListed for one authority.
+func appendOf(out []refusal, s policy.Syscalls) []refusal {
 	for _, name := range s.Deny {
-		out = append(out, denied{name, &group{id: "syscalls.deny", text: "the policy denies " + name, errno: unix.EPERM}, s.Place})
+		cause := &Cause{ID: "syscalls.deny", Text: "the policy denies " + name, Place: s.Place}
+		out = append(out, refusal{name: name, Cause: cause, errno: unix.EPERM})
 	}
 	for _, set := range profile(s.Profile) {
-		for i := range set {
-			for _, name := range set[i].names {
+		for _, g := range set {
+			cause := &Cause{ID: g.id, Text: g.text}
+			for _, name := range g.names {
 				if !slices.Contains(s.Allow, name) || whyFixed(name) != "" {
-					out = append(out, denied{name, &set[i], policy.Place{}})
+					out = append(out, refusal{name: name, Cause: cause, errno: g.errno})
 				}
 			}
 		}

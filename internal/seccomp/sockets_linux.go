@@ -73,7 +73,7 @@ func (f facts) socketpair() refusal {
 }
 
 // socketCause tells in general why a socket was refused; explainSocket knows more when it has the arguments.
-func (f facts) socketCause() Cause {
+func (f facts) socketCause() *Cause {
 	text := "always on: no raw, packet or exotic sockets"
 	switch {
 	case f.net.nothing() && f.refuseUnix():
@@ -85,7 +85,7 @@ func (f facts) socketCause() Cause {
 	case f.net.restricted:
 		text = "net doesn't grant this kind of socket"
 	}
-	return Cause{ID: "seccomp.socket", Text: text, Resource: "net", Reason: policy.SyscallDenied}
+	return &Cause{ID: "seccomp.socket", Text: text, Resource: "net", Reason: policy.SyscallDenied}
 }
 
 // explainSocket is socketCause for one call.
