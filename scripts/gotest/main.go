@@ -1,5 +1,5 @@
-// Command gotest runs all tests of the module, then those of internal/ again under the race detector, and closes with
-// one honest count. A test that was skipped is named with its reason. The list given with -must says which tests may
+// Command gotest runs all tests of the module, then those of internal/ again under the race detector, or, with -exec, the
+// tests of some packages in another place; and closes with one honest count. A test that was skipped is named with its reason. The list given with -must says which tests may
 // not be skipped on a machine that has a feature, and must exist: a green run that tested nothing fails.
 package main
 
@@ -9,27 +9,38 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
 
 func main() {
-	must := flag.String("must", "", "list of `FEATURE TEST` lines that may not be skipped where scripts/features has the feature")
+	must := flag.String("must", "", "list of `FEATURE... TEST` lines that may not be skipped where the features are")
+	have := flag.String("have", "scripts/features", "`COMMAND` that prints the features")
+	where := flag.String("exec", "", "`PROGRAM` that runs the packages' tests elsewhere, as go test has it")
 	flag.Parse()
-	if err := run(*must); err != nil {
+	if err := run(*must, *have, *where, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "gotest:", err)
 		os.Exit(1)
 	}
 }
 
-func run(must string) error {
+func run(must, have, where string, packages []string) error {
 	t := newTally()
 	start := time.Now()
-	plain := exec.Command("go", "test", "-json", "-timeout", "20m", "./...")
+	if len(packages) == 0 {
+		packages = []string{"./..."}
+	}
+	plain := exec.Command("go", append([]string{"test", "-json", "-timeout", "20m"}, packages...)...)
+	if where != "" {
+		plain.Args = slices.Insert(plain.Args, 2, "-exec="+where)
+	}
 	plain.Env = append(os.Environ(), "CGO_ENABLED=0")
 	broken := t.follow(plain, "")
 
-	if _, err := exec.LookPath("gcc"); err != nil {
+	if where != "" {
+		// Once is enough.
+	} else if _, err := exec.LookPath("gcc"); err != nil {
 		t.skip("race detector", "needs gcc")
 	} else {
 		race := exec.Command("go", "test", "-json", "-race", "-timeout", "20m", "./internal/...", "./cmd/...")
@@ -38,11 +49,11 @@ func run(must string) error {
 	}
 
 	if must != "" {
-		if err := t.check(must); err != nil {
+		if err := t.check(must, have); err != nil {
 			return err
 		}
 	}
-	t.print(time.Since(start))
+	t.print(time.Since(start), must)
 	switch {
 	case t.passed == 0:
 		return fmt.Errorf("no test was run")
@@ -57,13 +68,13 @@ func run(must string) error {
 }
 
 // check reads the list of tests that may not be skipped and notes those that didn't pass or fail.
-func (t *tally) check(list string) error {
-	have, err := exec.Command("scripts/features").Output()
+func (t *tally) check(list, have string) error {
+	printed, err := exec.Command("sh", "-c", have).Output()
 	if err != nil {
-		return fmt.Errorf("scripts/features: %w", err)
+		return fmt.Errorf("%s: %w", have, err)
 	}
 	features := make(map[string]bool)
-	for _, f := range strings.Fields(string(have)) {
+	for _, f := range strings.Fields(string(printed)) {
 		features[f] = true
 	}
 	f, err := os.Open(list)

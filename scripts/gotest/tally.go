@@ -35,7 +35,7 @@ func newTally() *tally {
 // follow runs one go test command and prints what a person wants to see of it: each package as it ends, and the output
 // of what failed. It tells whether the command failed.
 func (t *tally) follow(cmd *exec.Cmd, prefix string) (broken bool) {
-	fmt.Println("gotest:", strings.Join(cmd.Args[:2], " "), strings.Join(cmd.Args[3:], " "))
+	fmt.Println("gotest:", strings.Join(cmd.Args, " "))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -124,12 +124,12 @@ func reason(output []string) string {
 	return "no reason given"
 }
 
-func (t *tally) print(took time.Duration) {
+func (t *tally) print(took time.Duration, list string) {
 	for _, s := range t.skips {
 		fmt.Println("skip", s)
 	}
 	for _, m := range t.missing {
-		fmt.Println("MISSING", m, "must run on this machine (test/must-run.txt)")
+		fmt.Println("MISSING", m, "must run on this machine ("+list+")")
 	}
 	fmt.Printf("gotest: %s\n", took.Round(time.Second))
 	fmt.Printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed+len(t.missing), len(t.skips))
