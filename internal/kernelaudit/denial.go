@@ -62,10 +62,11 @@ func decodeAccess(r *record) (*Denial, error) {
 	d := decoder{r: r}
 	d.need("domain")
 	d.need("blockers")
+	blockers, _ := r.get("blockers")
 	n := &Denial{
 		Time: r.time, Serial: r.serial, Source: Landlock, Session: NoSession, UID: -1,
 		Domain:   uint64(d.number("domain", 16, 0)),
-		Blockers: strings.Split(r.fields["blockers"], ","),
+		Blockers: strings.Split(blockers, ","),
 		Path:     d.text("path"),
 		Device:   d.text("dev"),
 		Inode:    uint64(d.number("ino", 10, 0)),
@@ -82,8 +83,9 @@ func decodeAccess(r *record) (*Denial, error) {
 
 // endpoint joins an address and a port; either may be missing.
 func endpoint(r *record, addr, port string) string {
-	a, p := r.fields[addr], r.fields[port]
-	if a == "" && p == "" {
+	a, hasAddr := r.get(addr)
+	p, hasPort := r.get(port)
+	if !hasAddr && !hasPort {
 		return ""
 	}
 	return net.JoinHostPort(strings.Trim(a, "[]"), p)
@@ -155,9 +157,10 @@ func decodeDomain(r *record) (domain, error) {
 	d := decoder{r: r}
 	d.need("domain")
 	d.need("status")
+	status, _ := r.get("status")
 	out := domain{
 		id:    uint64(d.number("domain", 16, 0)),
-		ended: r.fields["status"] == "deallocated",
+		ended: status == "deallocated",
 		pid:   int(d.number("pid", 10, 0)), comm: d.text("comm"), denials: uint64(d.number("denials", 10, 0)),
 	}
 	return out, d.err

@@ -1,6 +1,7 @@
 package kernelaudit
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -265,11 +267,58 @@ func TestOverflowIsCounted(t *testing.T) {
 	}
 	secret := touchFile(t, deniedDir(t)+"/secret")
 	over := make(chan struct{})
-	s := session{first: func() { <-over }, ended: func() { close(over) }}
+	s := session{first: func() { <-over }, ended: func() {
+		close(over)
+		time.Sleep(100 * time.Millisecond) // until there's room again, or the end of the domain would be lost too
+	}}
 	if err := s.run(r, self(t), "flood", secret, fmt.Sprint(n)); err != nil {
 		t.Fatal(err)
 	}
 	if s.totals.Missing == 0 || s.totals.Why == "" || !s.totals.Exact || s.totals.Delivered+s.totals.Missing != n {
 		t.Errorf("%+v of %d", s.totals, n)
+	}
+}
+
+// TestFinishWaitsForWhatComes takes longer over the refusals than the kernel may be silent.
+func TestFinishWaitsForWhatComes(t *testing.T) {
+	const n, each = 400, 2 * quietTime / 400
+	r := reader(t)
+	secret := touchFile(t, deniedDir(t)+"/secret")
+	over := make(chan struct{})
+	s := session{ended: func() { close(over) }, took: func() { <-over; time.Sleep(each) }}
+	began := time.Now()
+	if err := s.run(r, self(t), "flood", secret, fmt.Sprint(n)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < quietTime || counted(s, secret) != n || !s.totals.Exact {
+		t.Errorf("%d of %d came in %v: %+v", counted(s, secret), n, took, s.totals)
+	}
+}
+
+// TestFinishEndsWhenNothingComes: a reader that hears nothing any more isn't waited for as long as the context lasts.
+func TestFinishEndsWhenNothingComes(t *testing.T) {
+	r := reader(t)
+	w, err := r.Watch(Session{Audit: 1}, func(Denial) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := unix.SockFprog{Len: 1, Filter: &unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}}
+	err = r.conn.Control(func(fd uintptr) {
+		if err := unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &none); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	began := time.Now()
+	totals := w.Finish(ctx)
+	if took := time.Since(began); took < quietTime || took > quietTime+5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if totals.Exact || !strings.Contains(totals.Why, errQuiet.Error()) {
+		t.Errorf("%+v", totals)
 	}
 }

@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	runtime.LockOSThread() // no session gets the first thread: that one never ends, nor would the session's domain
 	os.Exit(m.Run())
 }
 
@@ -248,6 +249,7 @@ type session struct {
 	totals  Totals
 
 	first func() // called with the first refusal, if set
+	took  func() // called with each, if set
 	ended func() // called when the command has ended, if set
 }
 
@@ -304,6 +306,9 @@ func (s *session) start(r *Reader, exe, action string, args []string) (w *Watch,
 func (s *session) take(d Denial) {
 	if s.denials = append(s.denials, d); len(s.denials) == 1 && s.first != nil {
 		s.first()
+	}
+	if s.took != nil {
+		s.took()
 	}
 }
 

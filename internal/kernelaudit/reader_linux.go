@@ -20,8 +20,13 @@ import (
 // message says what is missing.
 var ErrUnavailable = errors.New("no refusals can be read from the kernel")
 
+var errQuiet = fmt.Errorf("nothing came for %v", quietTime)
+
 // proofTime is how long the kernel may take to send a record that was just written. It normally takes some 100 µs.
 const proofTime = time.Second
+
+// quietTime is how long nothing at all may come from the kernel while a mark is waited for.
+const quietTime = 3 * time.Second
 
 // settleTime is how long the records of one system call may be apart before what came is handed over as it is.
 const settleTime = 50 * time.Millisecond
@@ -48,8 +53,10 @@ type Reader struct {
 	starters map[uint32]int    // audit session: the process that started it
 	makers   map[uint64]domain // who made a Landlock domain
 	marks    map[string]chan struct{}
+	came     uint64 // records
 	overflow uint64 // times that the socket's buffer was full
 	unread   uint64 // records that couldn't be parsed
+	fields   []field
 }
 
 // Open begins to read. Processes must be forked after it to have complete records. It proves that records arrive before
@@ -157,6 +164,7 @@ func (r *Reader) run() {
 		r.mu.Lock()
 		switch {
 		case err == nil:
+			r.came++
 			r.handle(m)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			r.asm.flush()
@@ -179,33 +187,28 @@ func (r *Reader) run() {
 
 // handle takes in one record.
 func (r *Reader) handle(m message) {
-	switch m.kind {
-	case typeLandlockAccess, typeLandlockDomain, typeSyscall, typeEOE, typeSeccomp, typeLogin:
-		if err := r.take(m.kind, string(m.data)); err != nil {
-			r.unread++
-		}
-	case typeTrustedApp:
+	if m.kind == typeTrustedApp {
 		r.passMark(string(m.data))
+	} else if r.take(m.kind, string(m.data)) != nil {
+		r.unread++
 	}
 }
 
-// take reads one record of a kind that matters.
+// take reads one record that isn't a mark.
 func (r *Reader) take(kind uint16, text string) error {
 	rec := record{kind: kind}
 	rest, err := rec.header(text)
 	if err != nil {
 		return err
 	}
-	if kind == typeEOE {
-		r.asm.finish(rec.serial)
-		return nil
-	}
 	if kind == typeSyscall && r.asm.pending[rec.serial] == nil {
 		return nil // nothing was refused in it
 	}
-	if rec.fields, err = splitFields(rest); err != nil {
+	rec.fields = r.fields[:0]
+	if err := rec.split(rest); err != nil {
 		return err
 	}
+	r.fields = rec.fields
 	return r.takeFields(&rec)
 }
 
@@ -222,7 +225,7 @@ func (r *Reader) takeFields(rec *record) error {
 		if err != nil {
 			return err
 		}
-		r.asm.syscall(rec.serial, c)
+		r.asm.finish(rec.serial, c)
 	case typeSeccomp:
 		d, err := decodeSeccomp(rec)
 		if err != nil {
@@ -245,7 +248,8 @@ func (r *Reader) takeFields(rec *record) error {
 func (r *Reader) takeLogin(rec *record) error {
 	d := decoder{r: rec}
 	ses, pid := uint32(d.number("ses", 10, unset)), int(d.number("pid", 10, 0))
-	if d.err != nil || rec.fields["res"] != "1" || ses == NoSession {
+	res, _ := rec.get("res")
+	if d.err != nil || res != "1" || ses == NoSession {
 		return d.err
 	}
 	if len(r.starters) >= maxRemembered {
@@ -279,8 +283,8 @@ func (r *Reader) dispatch(d *Denial) {
 	}
 }
 
-// mark writes a record and waits until it comes back: the kernel keeps records in order, so everything that was
-// recorded before has then been handled.
+// mark writes a record and waits until it comes back, as long as anything comes: the kernel keeps records in order, so
+// everything that was recorded before has then been handled.
 func (r *Reader) mark(ctx context.Context) error {
 	var nonce [16]byte
 	rand.Read(nonce[:])
@@ -294,6 +298,7 @@ func (r *Reader) mark(ctx context.Context) error {
 		delete(r.marks, text)
 		r.mu.Unlock()
 	}()
+	before, last := r.heard(), time.Now()
 	for {
 		if err := r.order(typeTrustedApp, append([]byte(text), 0)); err != nil {
 			return fmt.Errorf("write an audit record: %w", err)
@@ -307,7 +312,18 @@ func (r *Reader) mark(ctx context.Context) error {
 			return os.ErrClosed
 		case <-time.After(proofTime / 4): // the mark itself may have been dropped
 		}
+		if n := r.heard(); n != before {
+			before, last = n, time.Now()
+		} else if time.Since(last) > quietTime {
+			return errQuiet
+		}
 	}
+}
+
+func (r *Reader) heard() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.came
 }
 
 // passMark is called when a mark came back. Nobody else can know its text.

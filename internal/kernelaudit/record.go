@@ -14,7 +14,6 @@ const (
 	typeLogin          = 1006
 	typeTrustedApp     = 1121
 	typeSyscall        = 1300
-	typeEOE            = 1320
 	typeSeccomp        = 1326
 	typeLandlockAccess = 1423
 	typeLandlockDomain = 1424
@@ -30,7 +29,20 @@ type record struct {
 	kind   uint16
 	time   time.Time
 	serial uint64
-	fields map[string]string // raw: still quoted or hexadecimal
+	fields []field
+}
+
+// field is one field; its value is raw: still quoted or hexadecimal.
+type field struct{ key, value string }
+
+// get returns the raw value of a field.
+func (r *record) get(key string) (value string, ok bool) {
+	for i := range r.fields {
+		if r.fields[i].key == key {
+			return r.fields[i].value, true
+		}
+	}
+	return "", false
 }
 
 // parseRecord reads the text of a record: "audit(SECONDS.MILLIS:SERIAL): " and then fields.
@@ -40,8 +52,7 @@ func parseRecord(kind uint16, text string) (record, error) {
 	if err != nil {
 		return r, err
 	}
-	r.fields, err = splitFields(rest)
-	return r, err
+	return r, r.split(rest)
 }
 
 // header takes time and serial, and returns what follows.
@@ -60,50 +71,47 @@ func (r *record) header(text string) (string, error) {
 	return rest, nil
 }
 
-// splitFields splits `key=value key="value" …`. A quoted value has no quote inside (the kernel writes hexadecimal
-// then), and no key comes twice.
-func splitFields(s string) (map[string]string, error) {
-	fields := make(map[string]string, 24)
+// split splits `key=value key="value" …`. A quoted value has no quote inside (the kernel writes hexadecimal then), and no key
+// comes twice.
+func (r *record) split(s string) error {
 	for {
-		s = strings.TrimLeft(s, " \x00")
+		for s != "" && separates(s[0]) {
+			s = s[1:]
+		}
 		if s == "" {
-			return fields, nil
+			return nil
 		}
 		key, rest, ok := strings.Cut(s, "=")
 		if !ok || !plainKey(key) {
-			return nil, fmt.Errorf("%w: no key", errMalformed)
+			return fmt.Errorf("%w: no key", errMalformed)
 		}
 		value, rest, err := cutValue(rest)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if _, twice := fields[key]; twice {
-			return nil, fmt.Errorf("%w: %s twice", errMalformed, key)
+		if _, twice := r.get(key); twice {
+			return fmt.Errorf("%w: %s twice", errMalformed, key)
 		}
-		fields[key], s = value, rest
+		r.fields, s = append(r.fields, field{key, value}), rest
 	}
 }
 
-// cutValue takes one value with its quotes, which must end at a space or at the end.
+// cutValue takes one value with its quotes.
 func cutValue(s string) (value, rest string, err error) {
 	end := 0
-	if strings.HasPrefix(s, `"`) {
-		i := strings.IndexByte(s[1:], '"')
-		if i < 0 {
-			return "", "", fmt.Errorf("%w: open quote", errMalformed)
+	for ; end < len(s) && !separates(s[end]); end++ {
+		if s[end] < 0x21 || s[end] > 0x7e {
+			return "", "", fmt.Errorf("%w: a value that the kernel would have written in hexadecimal", errMalformed)
 		}
-		end = i + 2
-	} else if end = strings.IndexAny(s, " \x00"); end < 0 {
-		end = len(s)
 	}
-	if end < len(s) && s[end] != ' ' && s[end] != 0 {
-		return "", "", fmt.Errorf("%w: text after a quote", errMalformed)
+	value = s[:end]
+	if strings.HasPrefix(value, `"`) && (end == 1 || strings.IndexByte(value[1:], '"') != end-2) {
+		return "", "", fmt.Errorf("%w: a quote that doesn't end with its value", errMalformed)
 	}
-	if strings.ContainsFunc(s[:end], func(c rune) bool { return c < 0x21 || c > 0x7e }) {
-		return "", "", fmt.Errorf("%w: a value that the kernel would have written in hexadecimal", errMalformed)
-	}
-	return s[:end], s[end:], nil
+	return value, s[end:], nil
 }
+
+func separates(c byte) bool { return c == ' ' || c == 0 }
 
 // plainKey reports whether s looks like the kernel's field names.
 func plainKey(s string) bool {
@@ -117,7 +125,7 @@ func plainKey(s string) bool {
 
 // text decodes an untrusted string: quoted as it is, else hexadecimal. "(null)" and "(none)" are empty.
 func (r *record) text(key string) (string, error) {
-	v, ok := r.fields[key]
+	v, ok := r.get(key)
 	switch {
 	case !ok || v == "(null)" || v == "(none)" || v == "?":
 		return "", nil
@@ -133,7 +141,7 @@ func (r *record) text(key string) (string, error) {
 
 // number decodes a number in base 10 or 16; def when the field isn't there.
 func (r *record) number(key string, base int, def int64) (int64, error) {
-	v, ok := r.fields[key]
+	v, ok := r.get(key)
 	if !ok {
 		return def, nil
 	}
@@ -168,7 +176,7 @@ func (d *decoder) number(key string, base int, def int64) int64 {
 
 // need reports a field that a record of this kind can't be without.
 func (d *decoder) need(key string) {
-	if _, ok := d.r.fields[key]; !ok {
+	if _, ok := d.r.get(key); !ok {
 		d.keep(fmt.Errorf("%w: type %d without %s", errMalformed, d.r.kind, key))
 	}
 }

@@ -69,6 +69,7 @@ func TestMalformed(t *testing.T) {
 	for _, text := range []string{
 		"", "audit(", "audit(1.1:1)", "audit(1:1): a=b", "audit(1.1): a=b", "audit(x.1:1): a=b", "audit(1.1:x): a=b",
 		"audit(1.1:1): noequals", "audit(1.1:1): a=b c", `audit(1.1:1): a="open`, `audit(1.1:1): a="x"y`, `audit(1.1:1): a="x"b=c`,
+		`audit(1.1:1): a="`, `audit(1.1:1): a=" b=c"`, `audit(1.1:1): a="""`,
 		"audit(1.1:1): pid=1 pid=2", "audit(1.1:1): Pid=1", "audit(1.1:1): =1", "audit(1.1:1): pid =1", "audit(1.1:1): pid=1\nuid=0",
 		`audit(1.1:1): exe="a b"`, "audit(1.1:1): exe=\"a\nb\"", "audit(1.1:1): exe=\xff",
 	} {
@@ -135,9 +136,9 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for k, v := range r.fields {
-			if !strings.Contains(text, k+"="+v) {
-				t.Errorf("%q gave %s=%s", text, k, v)
+		for _, f := range r.fields {
+			if !strings.Contains(text, f.key+"="+f.value) {
+				t.Errorf("%q gave %s=%s", text, f.key, f.value)
 			}
 		}
 		decodeAccess(&r)
@@ -154,10 +155,8 @@ func TestAssemble(t *testing.T) {
 	add(1, "a")
 	add(2, "b") // another processor's, in between
 	add(1, "a2")
-	a.syscall(3, &caller{pid: 3}) // of a call that nothing refused
-	a.syscall(1, &caller{pid: 1})
-	a.finish(1)
-	a.finish(3)
+	a.finish(3, &caller{pid: 3}) // of a call that nothing refused
+	a.finish(1, &caller{pid: 1})
 	if len(got) != 2 || got[0].Path != "a" || got[0].PID != 1 || got[1].Path != "a2" || got[1].PID != 1 {
 		t.Fatalf("%+v", got)
 	}

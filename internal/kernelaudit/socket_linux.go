@@ -53,10 +53,10 @@ func openLog() (*os.File, error) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil { // needs CAP_NET_ADMIN
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer) // capped at rmem_max; overflow is counted
 	}
-	err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groupReadLog})
-	if err != nil {
+	group := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groupReadLog}
+	if err := errors.Join(filter(fd), os.NewSyscallError("bind", unix.Bind(fd, group))); err != nil {
 		unix.Close(fd)
-		return nil, os.NewSyscallError("bind", err)
+		return nil, err
 	}
 	return os.NewFile(uintptr(fd), "audit"), nil
 }

@@ -113,23 +113,27 @@ func (w *Watch) takeDomain(d domain) {
 	}
 }
 
-// Finish delivers what is still on its way and ends the watch. Every process of the session must have ended, and every
-// thread that was restricted with it, if the count of what is missing is to be exact; Finish waits for that, as long as the
-// context lasts, only when something was lost.
+// countTime is how long Finish waits, when something was lost, for the kernel to say how much.
+const countTime = 10 * time.Second
+
+// Finish delivers what is still on its way, as long as anything comes and the context lasts, and ends the watch. Every process
+// of the session must have ended, and every thread that was restricted with it, if the count of what is missing is to be exact;
+// Finish waits for that, up to countTime, only when something was lost.
 func (w *Watch) Finish(ctx context.Context) Totals {
 	defer w.stop()
-	var why string
-	if err := w.r.mark(ctx); err != nil {
-		why = fmt.Sprintf("the end of the records didn't come (%v)", err)
-	}
-	if lost := w.lost(); why == "" {
-		why = lost
+	wait := countTime
+	err := w.r.mark(ctx)
+	why := w.lost()
+	if err != nil {
+		why, wait = fmt.Sprintf("the end of the records didn't come (%v)", err), 0
 	}
 	if why == "" {
 		t, _ := w.totals()
 		t.Exact = true
 		return t
 	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
 	for {
 		t, complete := w.totals()
 		t.Why, t.Exact = why, complete
