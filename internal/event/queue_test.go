@@ -109,7 +109,7 @@ func TestQueueGivesUp(t *testing.T) {
 		}
 		began := time.Now()
 		missing, err := q.Close()
-		if took := time.Since(began); took < stuckTime || took > stuckTime+time.Second {
+		if took := time.Since(began); took < stuckTime || took > stuckTime+10*time.Second {
 			t.Errorf("gave up after %v", took)
 		}
 		if missing < 900 || missing >= 1000 || !errors.Is(err, errStuck) {
@@ -117,13 +117,13 @@ func TestQueueGivesUp(t *testing.T) {
 		}
 	})
 	t.Run("slow", func(t *testing.T) {
-		slow := &counter{delay: stuckTime * 2 / 3}
+		slow := &counter{delay: stuckTime / 2}
 		q := NewQueue(slow)
-		for range 3 {
+		for range 4 {
 			q.Write(&Event{Kind: Denial})
 		}
-		if missing, err := q.Close(); missing != 0 || err != nil || slow.n != 3 {
-			t.Errorf("%d of 3 came; %d, %v", slow.n, missing, err)
+		if missing, err := q.Close(); missing != 0 || err != nil || slow.n != 4 {
+			t.Errorf("%d of 4 came; %d, %v", slow.n, missing, err)
 		}
 	})
 }

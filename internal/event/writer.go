@@ -14,8 +14,6 @@ import (
 // writes to may fail now and then: the number of an event that wasn't written at all goes to the next one; one that was
 // written in part is lost, and its number with it, so that the loss can be seen.
 type Writer struct {
-	// Redact masks secrets in arguments; RedactArgv unless set.
-	Redact func(argv []string) []string
 	// Version is toolguard's, for the product field.
 	Version string
 
@@ -24,10 +22,32 @@ type Writer struct {
 	host   string
 	stream string
 
-	w    io.Writer
-	next uint64
-	torn bool // the last line isn't complete
-	buf  []byte
+	w      io.Writer
+	next   uint64
+	torn   bool // the last line isn't complete
+	buf    []byte
+	masked map[*string][]string // command lines without secrets, by where the first argument is
+}
+
+// maxMasked bounds the command lines that are remembered.
+const maxMasked = 256
+
+// redactArgv is RedactArgv, which takes longer than all the rest, once for the command lines that many events share: those of
+// the refused process's ancestors.
+func (w *Writer) redactArgv(argv []string) []string {
+	if len(argv) == 0 {
+		return nil
+	}
+	out, known := w.masked[&argv[0]]
+	if known && len(out) == len(argv) {
+		return out
+	}
+	if w.masked == nil || len(w.masked) == maxMasked {
+		w.masked = map[*string][]string{}
+	}
+	out = RedactArgv(argv)
+	w.masked[&argv[0]] = out
+	return out
 }
 
 // NewWriter begins a stream of events.
@@ -47,11 +67,7 @@ func NewWriter(w io.Writer, f Format) (*Writer, error) {
 
 // Write numbers an event and writes it. The event itself isn't changed. A zero time becomes now.
 func (w *Writer) Write(e *Event) error {
-	argv := w.Redact
-	if argv == nil {
-		argv = RedactArgv
-	}
-	out := redact(*e, argv)
+	out := redact(*e, w.redactArgv)
 	if out.Time.IsZero() {
 		out.Time = time.Now()
 	}

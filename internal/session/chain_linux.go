@@ -9,28 +9,18 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/event"
-	"github.com/toolguard/toolguard/internal/kernelaudit"
 )
 
-// chain is the process that was refused and its ancestors inside the session. The first comes from the kernel's record;
-// the others from /proc, if they are still alive: best effort, and only when somebody reads it.
-func chain(k kernelaudit.Denial, ancestors bool) []event.Process {
-	list := []event.Process{{PID: k.PID, UID: k.UID, Exe: k.Exe, Comm: k.Comm}}
-	if !ancestors {
-		return list
-	}
-	parent := k.PPID
-	if parent == 0 {
-		parent, _ = parentOf(fmt.Sprintf("/proc/%d", k.PID))
-	}
-	for self := os.Getpid(); parent > 1 && parent != self && len(list) < 32; {
-		dir := fmt.Sprintf("/proc/%d", parent)
-		p, ok := processAt(dir, parent)
+// ancestors are a process and those that it comes from, as far as they are inside the session and still alive.
+func ancestors(pid int) (list []event.Process) {
+	for self := os.Getpid(); pid > 1 && pid != self && len(list) < 32; {
+		dir := fmt.Sprintf("/proc/%d", pid)
+		p, ok := processAt(dir, pid)
 		if !ok {
 			break
 		}
 		list = append(list, p)
-		if parent, ok = parentOf(dir); !ok {
+		if pid, ok = parentOf(dir); !ok {
 			break
 		}
 	}

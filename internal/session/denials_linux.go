@@ -12,21 +12,25 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// drainTime bounds how long the end of a session waits for denials that the kernel has counted and not yet delivered. It's
-// only after a flood that there are any.
-const drainTime = 10 * time.Second
+// drainTime bounds how long the end of a session waits for denials that are still on their way, as long as any come. It's only
+// after a flood that there are many.
+const drainTime = time.Minute
 
 // kept bounds how many different denials are remembered for the report; all of them go to the events.
 const kept = 1000
 
-// denials collects what the kernel refused in one session: every one becomes an event at once, and the different ones
-// are kept for the report.
+// denials collects what the kernel refused in one session: what is new becomes an event at once, what repeats is counted, and the
+// different ones are kept for the report.
 type denials struct {
 	run    *run
 	reader *kernelaudit.Reader // nil: denials can't be seen
 	watch  *kernelaudit.Watch
 
-	mu    sync.Mutex
+	mu        sync.Mutex
+	repeats   repeats
+	ancestors map[int][]event.Process // of processes that were refused something since the last tick, by their parent's number
+	ticking   bool                    // tick will be called
+
 	list  []Denial
 	at    map[denialKey]int
 	total uint64
@@ -44,7 +48,9 @@ func listen(r *run) *denials {
 	if err != nil && r.cfg.Events != nil {
 		r.cfg.notice("denials will be enforced but can't be shown: %v", err)
 	}
-	return &denials{run: r, reader: reader, at: map[denialKey]int{}}
+	return &denials{
+		run: r, reader: reader, repeats: repeats{}, ancestors: map[int][]event.Process{}, at: map[denialKey]int{},
+	}
 }
 
 // mark gives the calling thread, which the command will inherit it from, an audit session of its own, and begins to
@@ -72,14 +78,70 @@ func (d *denials) receive(k kernelaudit.Denial) {
 	if k.PID == os.Getpid() {
 		return // toolguard itself, from within: kill(-1) asks for everybody on the machine (see inside.signalAll)
 	}
-	d.add(d.run.denied(k))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	like := likenessOf(&k)
+	if d.repeats.count(like, k.Time) {
+		return
+	}
+	e := d.run.denied(k, d.chain(&k))
+	d.tell(e)
+	if len(d.repeats) == maxGathered {
+		d.endRepeats()
+	}
+	d.repeats.add(like, e)
+	if !d.ticking {
+		d.ticking = true
+		time.AfterFunc(gatherTime, d.tick)
+	}
+}
+
+// tick tells what repeated, as long as anything does.
+func (d *denials) tick() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.repeats.flush(d.tell)
+	clear(d.ancestors)
+	if d.ticking = len(d.repeats) > 0; d.ticking {
+		time.AfterFunc(gatherTime, d.tick)
+	}
+}
+
+// endRepeats tells what repeated and begins anew.
+func (d *denials) endRepeats() {
+	d.repeats.flush(d.tell)
+	clear(d.repeats)
+	clear(d.ancestors)
+}
+
+// chain is the process that was refused and its ancestors inside the session. The first comes from the kernel's record; the
+// others, which cost many system calls, from /proc, when somebody reads them: best effort, and as they were at the last tick.
+func (d *denials) chain(k *kernelaudit.Denial) []event.Process {
+	list := []event.Process{{PID: k.PID, UID: k.UID, Exe: k.Exe, Comm: k.Comm}}
+	if d.run.cfg.Events == nil {
+		return list
+	}
+	parent := k.PPID
+	if parent == 0 {
+		parent, _ = parentOf(fmt.Sprintf("/proc/%d", k.PID))
+	}
+	others, known := d.ancestors[parent]
+	if !known {
+		others = ancestors(parent)
+		d.ancestors[parent] = others
+	}
+	return append(list, others...)
 }
 
 // add counts a denial and sends its event.
 func (d *denials) add(e event.Event) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tell(e)
+}
+
+func (d *denials) tell(e event.Event) {
 	d.count(e, max(1, e.Count))
-	d.mu.Unlock()
 	d.run.emit(e)
 }
 
@@ -107,12 +169,13 @@ func (d *denials) drain() {
 	defer cancel()
 	t := d.watch.Finish(ctx)
 	d.watch = nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.endRepeats()
 	if t.Missing == 0 && t.Exact {
 		return
 	}
-	d.mu.Lock()
 	d.lost, d.why = t.Missing, t.Why
-	d.mu.Unlock()
 	e := d.run.about(event.Event{Kind: event.Gap, Count: t.Missing, Mechanism: "audit"})
 	e.Extra = map[string]string{"why": t.Why, "exact": fmt.Sprint(t.Exact)}
 	d.run.emit(e)
@@ -132,27 +195,4 @@ func (d *denials) summary(r *Result) {
 	defer d.mu.Unlock()
 	r.Denials, r.Total, r.More, r.Visible = d.list, d.total, d.more, d.reader != nil
 	r.Lost, r.WhyLost = d.lost, d.why
-}
-
-// denied makes an event of one of the kernel's refusals.
-func (r *run) denied(k kernelaudit.Denial) event.Event {
-	e := r.about(event.Event{Kind: event.Denial, Process: chain(k, r.cfg.Events != nil)})
-	e.Time = k.Time
-	e.Extra = map[string]string{}
-	if k.Errno != 0 {
-		e.Errno = errnoName(k.Errno)
-	}
-	if k.Source == kernelaudit.Seccomp {
-		r.deniedCall(&e, k)
-	} else {
-		r.deniedAccess(&e, k)
-	}
-	return e
-}
-
-// suggest adds the rule that decided and the smallest grant that would have allowed it.
-func (r *run) suggest(e *event.Event, v policy.Verdict, q policy.Question) {
-	r.decided(e, v)
-	e.Reason = string(v.Reason)
-	e.Suggest = r.cfg.Policy.Describe(v, q, q.Target).Suggest
 }

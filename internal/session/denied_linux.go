@@ -14,6 +14,29 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
+// denied makes an event of one of the kernel's refusals.
+func (r *run) denied(k kernelaudit.Denial, chain []event.Process) event.Event {
+	e := r.about(event.Event{Kind: event.Denial, Process: chain})
+	e.Time = k.Time
+	e.Extra = map[string]string{}
+	if k.Errno != 0 {
+		e.Errno = errnoName(k.Errno)
+	}
+	if k.Source == kernelaudit.Seccomp {
+		r.deniedCall(&e, k)
+	} else {
+		r.deniedAccess(&e, k)
+	}
+	return e
+}
+
+// suggest adds the rule that decided and the smallest grant that would have allowed it.
+func (r *run) suggest(e *event.Event, v policy.Verdict, q policy.Question) {
+	r.decided(e, v)
+	e.Reason = string(v.Reason)
+	e.Suggest = r.cfg.Policy.Describe(v, q, q.Target).Suggest
+}
+
 // deniedAccess describes a Landlock refusal. Landlock reports what it refused as blockers (Linux 6.15,
 // Documentation/admin-guide/LSM/landlock.rst); the rule is the policy's own, found with the same evaluator that `check`
 // uses.

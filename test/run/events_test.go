@@ -3,19 +3,22 @@
 package run
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
 
-// told is what is counted of an event.
-type told struct {
+// toldEvent is what is counted of an event.
+type toldEvent struct {
 	Count    uint64
 	Metadata struct{ Sequence int }
 	Unmapped struct {
@@ -25,14 +28,14 @@ type told struct {
 }
 
 // readEvents reads whole lines: what toolguard was writing when it ended may be cut off.
-func readEvents(t *testing.T, from io.Reader) (events []told) {
+func readEvents(t *testing.T, from io.Reader) (events []toldEvent) {
 	t.Helper()
 	b, err := io.ReadAll(from)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range bytes.Lines(b) {
-		var e told
+		var e toldEvent
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatalf("%v: %q", err, line)
 		}
@@ -46,7 +49,7 @@ func readEvents(t *testing.T, from io.Reader) (events []told) {
 }
 
 // counts are how many there are of each kind.
-func counts(events []told) map[string]uint64 {
+func counts(events []toldEvent) map[string]uint64 {
 	n := map[string]uint64{}
 	for _, e := range events {
 		n[e.Unmapped.Kind] += e.Count
@@ -102,7 +105,7 @@ func TestLateReaderOfEvents(t *testing.T) {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("NOT_GRANTED_%d=", i))
 	}
 	cmd.ExtraFiles = []*os.File{out}
-	read := make(chan []told, 1)
+	read := make(chan []toldEvent, 1)
 	go func() {
 		defer close(read)
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -175,5 +178,108 @@ func TestEventsAreNotShared(t *testing.T) {
 				t.Errorf("ran: %v; %+v\n%s", ran, out, b)
 			}
 		})
+	}
+}
+
+// needsDenials skips where this user can't see what the kernel denies.
+func needsDenials(t *testing.T) {
+	t.Helper()
+	out, err := exec.Command(binary, "doctor").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^ *yes +denial events`).Match(out) {
+		t.Skip("needs the kernel's word on denials")
+	}
+}
+
+// A flood of the same denial is counted to the last one, in few events. What the kernel didn't tell is said to be missing.
+func TestFloodIsCounted(t *testing.T) {
+	needsDenials(t)
+	const n = 100000
+	p := newPlace(t, users()[0])
+	secret := p.secret(t)
+	events := filepath.Join(filepath.Dir(p.home), "events.jsonl")
+	began := time.Now()
+	out := run(t, p.guarded(append([]string{"--events", events}, policy...), p.compile(t, "flood"), secret, fmt.Sprint(n)))
+	took := time.Since(began)
+	if out.code != 0 || out.stdout != fmt.Sprintln(n) {
+		t.Fatalf("%+v", out)
+	}
+	f, err := os.Open(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	told, missing, exact, lines := uint64(0), uint64(0), true, 0
+	for _, e := range readEvents(t, f) {
+		switch {
+		case e.Unmapped.Target == secret:
+			told += e.Count
+			lines++
+		case e.Unmapped.Kind == "gap":
+			missing, exact = missing+e.Count, exact && e.Unmapped.Extra.Exact == "true"
+		}
+	}
+	if exact && told+missing != n || told > n {
+		t.Errorf("%d were told of and %d are missing, of %d", told, missing, n)
+	}
+	if most := 3 + int(took/time.Second); lines > most {
+		t.Errorf("%d events in %v", lines, took)
+	}
+	if told > 1 && !strings.Contains(out.stderr, fmt.Sprintf(" ×%d\n", told)) {
+		t.Errorf("the report doesn't say %d: %q", told, out.stderr)
+	}
+}
+
+// secret is a file that no policy of these tests grants.
+func (p place) secret(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(p.home, "secret")
+	if err := os.WriteFile(file, []byte("s"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// The first of many equal denials is told at once, and while they go on, how many they are.
+func TestRepeatsAreToldWhileTheyHappen(t *testing.T) {
+	needsDenials(t)
+	p := newPlace(t, users()[0])
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	script := `i=0; until [ -e stop ]; do true < ` + p.secret(t) + `; i=$((i+1)); sleep 0.01; done 2>/dev/null; echo $i`
+	cmd := p.guarded(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", script)
+	cmd.ExtraFiles = []*os.File{out}
+	said := make(chan outcome, 1)
+	go func() {
+		said <- run(t, cmd)
+		out.Close()
+	}()
+	var told []uint64
+	var sum uint64
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		var e toldEvent
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(e.Unmapped.Target, "/secret") {
+			continue
+		}
+		told = append(told, max(1, e.Count))
+		sum += told[len(told)-1]
+		if len(told) == 3 { // it still runs
+			if err := os.WriteFile(filepath.Join(p.workspace, "stop"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got := <-said
+	if len(told) < 3 || told[0] != 1 || told[1] < 2 || fmt.Sprintln(sum) != got.stdout {
+		t.Errorf("%v were told, %d in all; %+v", told, sum, got)
 	}
 }

@@ -1,0 +1,73 @@
+package session
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/kernelaudit"
+)
+
+// gatherTime is how long denials like one that has been told are gathered before their number is told.
+const gatherTime = time.Second
+
+// maxGathered bounds how many different denials are gathered at a time.
+const maxGathered = 1024
+
+// repeats gathers denials that are like one that was told less than gatherTime ago, so that a program which asks for the same
+// thing fifty thousand times a second costs a count each time, and not an event. Each has the event that was told; its Count
+// is how many there have been since then.
+type repeats map[likeness]*event.Event
+
+// likeness is all that an event tells of a denial, but for the time.
+type likeness struct {
+	source                        kernelaudit.Source
+	pid, ppid, uid, peer, signal  int
+	exe, comm, peerComm           string
+	call                          kernelaudit.Call
+	errno                         syscall.Errno
+	blockers, path, local, remote string
+}
+
+func likenessOf(k *kernelaudit.Denial) likeness {
+	return likeness{
+		source: k.Source, pid: k.PID, ppid: k.PPID, uid: k.UID, peer: k.PeerPID, signal: k.Signal,
+		exe: k.Exe, comm: k.Comm, peerComm: k.PeerComm, call: k.Call, errno: k.Errno,
+		blockers: strings.Join(k.Blockers, ","), path: k.Path, local: k.Local, remote: k.Remote,
+	}
+}
+
+// count counts a denial that is like another one. false: there's none, so it must be told.
+func (r repeats) count(like likeness, when time.Time) bool {
+	e := r[like]
+	if e == nil {
+		return false
+	}
+	if e.Count == 0 {
+		e.First = when
+	}
+	e.Count, e.Time = e.Count+1, when
+	return true
+}
+
+// add begins to gather what is like a denial that has been told.
+func (r repeats) add(like likeness, e event.Event) { r[like] = &e }
+
+// flush tells what has been gathered, and forgets what there was nothing of.
+func (r repeats) flush(tell func(event.Event)) {
+	var list []*event.Event
+	for like, e := range r {
+		if e.Count == 0 {
+			delete(r, like)
+			continue
+		}
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b *event.Event) int { return a.First.Compare(b.First) })
+	for _, e := range list {
+		tell(*e)
+		e.Count, e.First = 0, time.Time{}
+	}
+}
