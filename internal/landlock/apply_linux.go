@@ -98,7 +98,7 @@ func (r *Ruleset) build(o *opened) (fd int, err error) {
 }
 
 func (g *Grant) add(ruleset int, o *opened) error {
-	f, err := o.open(g.Path, g.Dir)
+	fd, err := o.open(g.Path, g.Dir)
 	if g.Optional && errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -106,13 +106,19 @@ func (g *Grant) add(ruleset int, o *opened) error {
 		return g.fail(err)
 	}
 	access := g.Access
-	if !f.dir {
-		access &= onFiles
+	if !g.Dir && access&^onFiles != 0 {
+		dir, err := isDir(fd)
+		if err != nil {
+			return g.fail(&fs.PathError{Op: "fstat", Path: g.Path, Err: err})
+		}
+		if !dir {
+			access &= onFiles
+		}
 	}
 	if access == 0 {
 		return nil
 	}
-	if err := ll.LandlockAddPathBeneathRule(ruleset, &ll.PathBeneathAttr{AllowedAccess: access, ParentFd: f.fd}, 0); err != nil {
+	if err := ll.LandlockAddPathBeneathRule(ruleset, &ll.PathBeneathAttr{AllowedAccess: access, ParentFd: fd}, 0); err != nil {
 		return g.fail(&fs.PathError{Op: "landlock_add_rule", Path: g.Path, Err: err})
 	}
 	return nil
@@ -126,44 +132,36 @@ func (g *Grant) fail(err error) error {
 }
 
 // opened are the files that grants are made on, each opened once.
-type opened struct{ files map[string]file }
-
-type file struct {
-	fd  int
-	dir bool
-}
+type opened struct{ files map[string]int }
 
 // open opens what is at a canonical path, without any right to it; dir says that it was a directory. A symlink anywhere
 // in the path is an error, and so is something else in a directory's place: somebody has changed the path since the
 // policy was compiled.
-func (o *opened) open(path string, dir bool) (file, error) {
-	if f, ok := o.files[path]; ok {
-		return f, nil
+func (o *opened) open(path string, dir bool) (int, error) {
+	if fd, ok := o.files[path]; ok {
+		return fd, nil
 	}
 	fd, err := openCanonical(path, dir)
 	if err != nil {
-		return file{}, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	f := file{fd, dir}
-	if !dir {
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil {
-			_ = unix.Close(fd)
-			return file{}, &fs.PathError{Op: "fstat", Path: path, Err: err}
-		}
-		f.dir = st.Mode&unix.S_IFMT == unix.S_IFDIR
+		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	if o.files == nil {
-		o.files = make(map[string]file, 64)
+		o.files = make(map[string]int, 64)
 	}
-	o.files[path] = f
-	return f, nil
+	o.files[path] = fd
+	return fd, nil
 }
 
 func (o *opened) close() {
-	for _, f := range o.files {
-		_ = unix.Close(f.fd)
+	for _, fd := range o.files {
+		_ = unix.Close(fd)
 	}
+}
+
+func isDir(fd int) (bool, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(fd, &st)
+	return st.Mode&unix.S_IFMT == unix.S_IFDIR, err
 }
 
 func closeAll(fds []int) {
