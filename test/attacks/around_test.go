@@ -147,3 +147,26 @@ func looseToolguard(t *testing.T, s *scene, _ *exec.Cmd) {
 	copyFile(t, toolguard(t), s.vars["TOOLGUARD"])
 	s.write(t, "ws/loose.toml", "version = 1\n[access]\nruntime = false\n[[access.fs]]\npath = \"/\"\nread = true\nexecute = true\n")
 }
+
+// freely gives the run a policy with all of /proc in it: what refuses is what's asked about.
+func freely(t *testing.T, s *scene, _ *exec.Cmd) {
+	t.Helper()
+	s.vars["POLICY"] = s.path("free.toml")
+	s.write(t, "free.toml", `version = 1
+[access]
+runtime = false
+protect = false
+[[access.fs]]
+path = "/"
+read = true
+execute = true
+[[access.fs]]
+path = "/proc"
+read = true
+update = true
+execute = true
+`)
+}
+
+// ownGroup keeps the run's signals to its group from the tests.
+func ownGroup(_ *testing.T, _ *scene, cmd *exec.Cmd) { cmd.SysProcAttr.Setpgid = true }

@@ -156,7 +156,7 @@ func (s *scene) command(a attack) []string {
 func (s *scene) guarded(t *testing.T, a attack) []string {
 	t.Helper()
 	return slices.Concat([]string{
-		toolguard(t), "exec", "--policy", s.vars["POLICY"], "--events", s.vars["EVENTS"], "--report", "never", "--",
+		toolguard(t), "exec", "--policy", "$POLICY", "--events", "$EVENTS", "--report", "never", "--",
 	}, s.command(a))
 }
 

@@ -71,6 +71,23 @@ __attribute__((unused)) static void attempt(const char *name, long (*f)(void))
 		dprintf(1, "RESULT killed SIG%s %s\n", sigabbrev_np(WTERMSIG(status)), name);
 }
 
+// each_thread calls f for every thread of a process, until one call gets what it wanted. Their numbers are near the process's:
+// which they are, tgkill tells by what it refuses.
+__attribute__((unused)) static long each_thread(pid_t process, long (*f)(pid_t thread))
+{
+	int e = ESRCH;
+	for (pid_t t = process > 64 ? process - 64 : 1; t < process + 4096; t++) {
+		if (syscall(SYS_tgkill, process, t, 0) < 0 && errno == ESRCH)
+			continue;
+		if (f(t) >= 0)
+			return 0;
+		if (errno != ESRCH) // it has ended meanwhile
+			e = errno;
+	}
+	errno = e;
+	return -1;
+}
+
 // path puts a name beneath a folder; it keeps a few answers apart.
 __attribute__((unused)) static char *path(const char *dir, const char *name)
 {
