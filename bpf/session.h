@@ -9,7 +9,8 @@
 
 #include "match.h"
 
-/* session is shared with internal/loader, which has its memory mapped. A kernel program changes nothing but the counts. */
+/* session is shared with internal/loader, which has its memory mapped; the programs change nothing but the counts. id and tasks
+ * stand where they stand in every version, so that any can tell whether another one still guards somebody. */
 struct session {
 	u64 id;	   /* never used twice; 0: free */
 	u32 tasks; /* labelled tasks that live */

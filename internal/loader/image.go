@@ -138,12 +138,26 @@ func (b *builder) add(c *policy.Compiled) error {
 		if err != nil {
 			return err
 		}
+		if l.Authority == policy.Builtin {
+			b.hide(l.FS, fs-1)
+		}
 		b.layers = append(b.layers, [4]uint32{fs, protect, uint32(l.Stance[policy.FS]), uint32(l.Stance[policy.Commands])})
 		if err := b.commands(uint32(i), l.Commands); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// hide takes everything away from the folders that are this package's alone, in toolguard's own table: no session may hold
+// up others by a lock on their files, and each proves itself by what it can't open (Canary).
+func (b *builder) hide(t *policy.FSTable, table uint32) {
+	for _, p := range []string{pinned, lockFolder} {
+		if r := t.Deciding(p); r != nil {
+			n := b.path(p)
+			b.nodes[n].hits = replaceHit(b.nodes[n].hits, uint32(r.Index)|table<<24)
+		}
+	}
 }
 
 // commands adds what a layer says about programs. Their nodes are no rules about files: nothing lies "beneath" for them.

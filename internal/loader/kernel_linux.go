@@ -5,32 +5,146 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 )
 
-// open makes sure that this version's programs are attached.
-func open() error {
-	_, err := os.Stat(current)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+// current is the folder of this version.
+const current = pinned + "/" + version
+
+// Kernel is toolguard's state in the kernel, as far as sessions need it.
+type Kernel struct {
+	lock     *lock
+	sessions []kernelSession // the map's own memory
+	starting *uint32         // the programs' variable
+	images   *ebpf.Map
+	pending  *ebpf.Map
+	rings    *ebpf.Map
+
+	mapped [][]byte
+}
+
+// Open opens what is pinned, and loads, attaches and pins it first where nothing is. note is told what changed on the
+// machine beside that; it may be nil.
+func Open(note func(string)) (*Kernel, error) {
+	k, err := openPins()
+	if !errors.Is(err, fs.ErrNotExist) {
+		return k, err
+	}
+	if err := install(note); err != nil {
+		return nil, err
+	}
+	return openPins()
+}
+
+// openPins opens what every session needs.
+func openPins() (_ *Kernel, err error) {
+	k := &Kernel{}
+	defer func() {
+		if err != nil {
+			k.Close()
+		}
+	}()
+	if k.lock, err = openLock(version); err != nil {
+		return nil, err
+	}
+	for name, m := range map[string]**ebpf.Map{"images": &k.images, "pending": &k.pending, "rings": &k.rings} {
+		if *m, err = openPin(name); err != nil {
+			return nil, err
+		}
+	}
+	mem, err := k.mapPin("sessions")
+	if err != nil {
+		return nil, err
+	}
+	k.sessions = unsafe.Slice((*kernelSession)(unsafe.Pointer(&mem[0])), len(mem)/int(unsafe.Sizeof(kernelSession{})))
+	if mem, err = k.mapPin("bss"); err != nil {
+		return nil, err
+	}
+	k.starting = (*uint32)(unsafe.Pointer(&mem[0])) // its only variable
+	return k, nil
+}
+
+func openPin(name string) (*ebpf.Map, error) {
+	m, err := ebpf.LoadPinnedMap(filepath.Join(current, name), nil)
+	if err != nil {
+		return nil, fmt.Errorf("open the map %s: %w", name, err)
+	}
+	return m, nil
+}
+
+// mapPin maps an array's memory.
+func (k *Kernel) mapPin(name string) ([]byte, error) {
+	m, err := openPin(name)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	mem, err := unix.Mmap(m.FD(), 0, int(m.MaxEntries()*m.ValueSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map the memory of %s: %w", name, err)
+	}
+	k.mapped = append(k.mapped, mem)
+	return mem, nil
+}
+
+// Close lets go of everything. Sessions stay as they are.
+func (k *Kernel) Close() {
+	for _, m := range []*ebpf.Map{k.images, k.pending, k.rings} {
+		if m != nil {
+			_ = m.Close()
+		}
+	}
+	for _, mem := range k.mapped {
+		_ = unix.Munmap(mem)
+	}
+	if k.lock != nil {
+		k.lock.close()
+	}
+}
+
+// install loads, attaches and pins this version's programs, unless another toolguard has been quicker. Whatever older
+// versions have left goes, if nothing is guarded by it.
+func install(note func(string)) error {
+	if note == nil {
+		note = func(string) {}
+	}
+	l, err := openLock("load")
+	if err != nil {
 		return err
 	}
-	if _, err := mountBPF(); err != nil {
-		return err
-	}
-	if err := mkdir(pinned); err != nil {
-		return err
-	}
-	fresh := current + "-new"
-	if err := os.RemoveAll(fresh); err != nil {
-		return err
-	}
-	if err := mkdir(fresh); err != nil {
+	defer l.close()
+	return l.hold(func() error {
+		if _, err := os.Stat(current); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		mounted, err := mountBPF()
+		if err != nil {
+			return err
+		}
+		if mounted {
+			note("a BPF file system was mounted on " + bpffs)
+		}
+		if err := mkdir(pinned); err != nil {
+			return err
+		}
+		if err := tidy(note); err != nil {
+			return err
+		}
+		return installIn(current + partial)
+	})
+}
+
+// installIn loads in a folder that gets its final name when all is in place.
+func installIn(fresh string) error {
+	if err := os.Mkdir(fresh, 0o700); err != nil {
 		return err
 	}
 	if err := load(fresh); err != nil {
 		return errors.Join(err, os.RemoveAll(fresh))
 	}
-	if err := os.Rename(fresh, current); err != nil {
-		return fmt.Errorf("put the pins in place: %w", err)
-	}
-	return nil
+	return os.Rename(fresh, current)
 }

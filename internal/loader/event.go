@@ -1,0 +1,113 @@
+package loader
+
+import (
+	"time"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Event is something that the kernel refused.
+type Event struct {
+	Time       time.Time
+	Sequence   uint64 // of the session; one that is missing was lost
+	Generation uint32 // of the image that decided
+
+	PID, TID, UID int
+	Start         time.Time // of the process
+	Comm          string
+
+	Op     Op
+	Why    Why
+	Errno  int
+	Detail uint32 // by Op
+	Paths  []Asked
+	Walk   Walk   // what came of following the first path
+	Args   string // the beginning of a program's arguments, each with a NUL after it
+	Cut    bool   // the last path isn't complete
+
+	// Who was the first to withhold something: places in the policy's Layers and Rules. -1: nobody, no rule.
+	Layer, Rule int
+}
+
+// Asked is what was needed on a path, and what there is.
+type Asked struct {
+	Path       string
+	Need, Have policy.Caps
+}
+
+// Op is what was tried.
+type Op uint32
+
+// What can be tried: bpf/event.h has the same list.
+const (
+	OpOpen Op = 1 + iota
+	OpTruncate
+	OpCreate
+	OpDelete
+	OpRename
+	OpLink
+	OpMetadata
+	OpExecute
+	OpMap
+	OpCommand
+	OpUnix
+	OpIoctl
+	OpReceive
+	OpSignal
+	OpTrace
+	OpMount
+	OpNamespace
+	OpSocket
+	OpKernel
+	OpFork
+)
+
+var opNames = [...]string{
+	"", "open", "truncate", "create", "delete", "rename", "link", "metadata", "execute", "map", "command", "unix", "ioctl", "receive",
+	"signal", "trace", "mount", "namespace", "socket", "kernel", "fork",
+}
+
+func (o Op) String() string { return name(opNames[:], uint32(o)) }
+
+// Why is why it was refused.
+type Why uint32
+
+// The reasons, as in bpf/event.h.
+const (
+	WhyRule       Why = 1 + iota // something needed isn't given
+	WhyGain                      // a rename or link would give something
+	WhyDevice                    // devices are never made
+	WhyUnresolved                // Walk says how
+	WhyEnded                     // the session isn't there any more
+	WhyAlways                    // refused to every session
+	WhyArgs                      // the command is listed, these arguments aren't
+	WhyCommand                   // the command isn't listed
+)
+
+var whyNames = [...]string{"", "rule", "gain", "device", "unresolved", "ended", "always", "args", "command"}
+
+func (w Why) String() string { return name(whyNames[:], uint32(w)) }
+
+// Walk is what came of following a path.
+type Walk uint32
+
+// The outcomes, as in bpf/match.h.
+const (
+	WalkOK       Walk = iota
+	WalkInternal      // no path leads there: a pipe, a socket, memory
+	WalkDeep          // more components than are followed
+	WalkDetached      // in no tree, or in another one than the policy's
+	WalkBusy          // renamed again and again meanwhile
+	WalkBroken        // the kernel's structures could not be read
+)
+
+var walkNames = [...]string{"followed", "nowhere", "too deep", "detached", "too busy", "unreadable"}
+
+func (w Walk) String() string { return name(walkNames[:], uint32(w)) }
+
+func name(names []string, i uint32) string {
+	if int(i) < len(names) {
+		return names[i]
+	}
+	return "unknown"
+}

@@ -1,0 +1,71 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// How long to wait for others: loading takes some tenths of a second, everything else microseconds.
+const patience = time.Minute
+
+// lock is an open lock file. The kernel counts each as another holder (open file description locks, fcntl(2)).
+type lock struct {
+	fd int
+	mu sync.Mutex // for goroutines, which the kernel can't tell apart
+}
+
+func openLock(name string) (*lock, error) {
+	path := lockFolder + "/" + name
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if errors.Is(err, unix.ENOENT) {
+		if err := os.Mkdir(runFolder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		if err := mkdir(lockFolder); err != nil {
+			return nil, err
+		}
+		fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return &lock{fd: fd}, nil
+}
+
+func (l *lock) close() { _ = unix.Close(l.fd) }
+
+func (l *lock) set(byte int64, kind int16) error {
+	return unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind, Start: byte, Len: 1})
+}
+
+// hold runs f while no other toolguard changes the maps.
+func (l *lock) hold(f func() error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Microsecond) {
+		err := l.set(0, unix.F_WRLCK)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) || time.Now().After(end) {
+			return fmt.Errorf("wait for the lock in %s: %w", lockFolder, err)
+		}
+	}
+	return errors.Join(f(), l.set(0, unix.F_UNLCK))
+}
+
+// own makes a slot this holder's.
+func (l *lock) own(slot int) error { return l.set(1+int64(slot), unix.F_WRLCK) }
+
+// owned tells whether another holder owns a slot.
+func (l *lock) owned(slot int) (bool, error) {
+	k := unix.Flock_t{Type: unix.F_WRLCK, Start: 1 + int64(slot), Len: 1}
+	err := unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_GETLK, &k)
+	return k.Type != unix.F_UNLCK, err
+}

@@ -1,0 +1,195 @@
+package loader
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// A thread that is put into a session must end, and the process's first thread doesn't end before the process: it's kept for
+// the main goroutine.
+func init() { runtime.LockOSThread() }
+
+func TestMain(m *testing.M) {
+	childtest.Main(m, func(order []string) (any, error) {
+		return nil, orders[order[0]](order[1:])
+	})
+}
+
+// orders are what children do.
+var orders = map[string]func(args []string) error{
+	"hold a session": holdSession,
+	"start sessions": startSessions,
+}
+
+// kernel is this machine's, opened, for tests of what the programs do.
+func kernel(t testing.TB) *Kernel {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	if lsms, err := os.ReadFile("/sys/kernel/security/lsm"); err != nil || !strings.Contains(","+string(lsms)+",", ",bpf,") {
+		t.Skip("needs bpf among the LSMs")
+	}
+	k, err := Open(func(note string) { t.Log(note) })
+	if err != nil {
+		if os.Getenv("TOOLGUARD_VM") != "" {
+			t.Fatalf("%+v", err)
+		}
+		t.Skipf("needs a kernel that loads LSM programs: %v", err)
+	}
+	t.Cleanup(k.Close)
+	return k
+}
+
+// begin makes a session with the given fs rules, "PATH CAPS" or "**/LAST CAPS" each, and nothing else allowed.
+func begin(t testing.TB, k *Kernel, rules ...string) (*Session, *policy.Compiled) {
+	t.Helper()
+	c := compile(t, rules...)
+	img, err := NewImage(c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := k.Begin(newID(), img, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, c
+}
+
+func newID() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return binary.NativeEndian.Uint64(b[:]) | 1
+}
+
+func compile(t testing.TB, rules ...string) *policy.Compiled {
+	t.Helper()
+	c, err := tryCompile(rules...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func tryCompile(rules ...string) (*policy.Compiled, error) {
+	layer := policy.SourceLayer{Authority: policy.Session}
+	layer.Defaults[policy.FS] = policy.Deny
+	for _, r := range rules {
+		place, words, _ := strings.Cut(r, " ")
+		rule := policy.FSRule{Path: place}
+		if strings.Contains(place, "**/") {
+			rule = policy.FSRule{Match: place}
+		}
+		for word := range strings.SplitSeq(words, "+") {
+			if c, ok := policy.ParseCap(word); ok {
+				rule.Caps |= c
+			}
+		}
+		layer.FS = append(layer.FS, rule)
+	}
+	return policy.Compile(&policy.Source{
+		Name: "test", Workspace: "/", Home: "/", Path: "/usr/bin:/bin", Layers: []policy.SourceLayer{layer},
+	}, tree{})
+}
+
+// guarded runs f on a thread in the session.
+func guarded(t testing.TB, s *Session, f func()) {
+	t.Helper()
+	if err := inside(s, f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func inside(s *Session, f func()) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends
+		err := s.Adopt()
+		if err == nil {
+			f()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// heard collects a session's events.
+type heard struct {
+	mu     sync.Mutex
+	events []Event
+}
+
+func listen(s *Session) *heard {
+	h := &heard{}
+	s.Listen(func(e Event) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.events = append(h.events, e)
+	})
+	return h
+}
+
+func (h *heard) lines(c *policy.Compiled) (lines []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.events {
+		rule := "no rule"
+		if e.Rule >= 0 {
+			rule = c.Rules[e.Rule].ID
+		}
+		line := fmt.Sprintf("%d %s %s", e.Sequence, e.Op, e.Why)
+		for _, p := range e.Paths {
+			line += fmt.Sprintf(" %s needs %s has %s", p.Path, p.Need, p.Have)
+		}
+		lines = append(lines, line+": "+rule)
+	}
+	return lines
+}
+
+// scene makes files with their names as contents, and returns their folder.
+func scene(t testing.TB, names ...string) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// tree is the file tree of this machine.
+type tree struct{}
+
+func (tree) Lstat(path string) (policy.Kind, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return policy.File, err
+	case info.IsDir():
+		return policy.Dir, nil
+	case info.Mode()&fs.ModeSymlink != 0:
+		return policy.Symlink, nil
+	}
+	return policy.File, nil
+}
+
+func (tree) Readlink(path string) (string, error) { return os.Readlink(path) }

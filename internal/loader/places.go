@@ -1,0 +1,19 @@
+package loader
+
+// Where toolguard's state in the kernel is pinned: a folder for each version, which appears in one piece when everything in
+// it is in place. The programs of several versions can be attached at once: each knows only its own sessions.
+const (
+	bpffs  = "/sys/fs/bpf"
+	pinned = bpffs + "/toolguard"
+)
+
+// Several toolguards share the maps. What they change together they change under locks on bytes of a file, which the kernel
+// drops when their holder dies, however it dies: byte 0 is for the maps, and byte 1+N belongs to whoever owns slot N. The
+// programs of each version have a file of their own; the one called load is for who loads and unloads them.
+const (
+	runFolder  = "/run/toolguard"
+	lockFolder = runFolder + "/bpf"
+)
+
+// Canary is a folder that no session may read, whatever its policy says: who can't open it is guarded.
+const Canary = pinned

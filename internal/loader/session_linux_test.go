@@ -1,0 +1,348 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+)
+
+// may tells whether a file could be read, and fails the test when it could not for any other reason than that it may not.
+func may(t testing.TB, path string) bool {
+	t.Helper()
+	_, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrPermission) {
+		t.Error(err)
+	}
+	return err == nil
+}
+
+func TestSession(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "granted/file", "granted/secret/file", "granted/deep/.env", "other")
+	s, c := begin(t, k, dir+"/granted read", dir+"/granted/secret none", "/**/.env none")
+	var h *heard
+	guarded(t, s, func() {
+		h = listen(s)
+		for name, want := range map[string]bool{
+			"granted/file": true, "granted/secret/file": false, "granted/deep/.env": false, "other": false,
+		} {
+			if got := may(t, dir+"/"+name); got != want {
+				t.Errorf("may read %s: %v, want %v", name, got, want)
+			}
+		}
+		if pid, err := syscall.ForkExec("/usr/bin/true", []string{"true"}, nil); !errors.Is(err, syscall.EACCES) {
+			t.Errorf("executed what isn't granted: %d, %v", pid, err)
+		}
+	})
+	if !may(t, dir+"/other") {
+		t.Error("the test itself isn't in the session, and may not read")
+	}
+	counts, err := s.End()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := h.lines(c)
+	if counts.Denied != uint64(len(lines)) || counts.Lost+counts.Suppressed != 0 {
+		t.Errorf("%d events of %+v", len(lines), counts)
+	}
+	for _, want := range []string{
+		"open rule " + dir + "/granted/secret/file needs read has none: fs.2",
+		"open rule " + dir + "/granted/deep/.env needs read has none: fs.3",
+		"open rule " + dir + "/other needs read has none: no rule",
+		"execute rule /usr/bin/true needs execute has none: no rule",
+	} {
+		if !slices.ContainsFunc(lines, func(l string) bool { _, l, _ = strings.Cut(l, " "); return l == want }) {
+			t.Errorf("no event %q in\n%s", want, strings.Join(lines, "\n"))
+		}
+	}
+}
+
+// A new image holds for the very next thing that a session does.
+func TestReload(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "file")
+	s, _ := begin(t, k)
+	guarded(t, s, func() {
+		if may(t, dir+"/file") {
+			t.Error("may read what nothing grants")
+		}
+		for round := range uint32(20) {
+			granted := round%2 == 0
+			rules := []string{dir + " none"}
+			if granted {
+				rules = []string{dir + " read", dir + "/padding read"} // of another size
+			}
+			if err := reload(t, s, 2+round, rules...); err != nil {
+				t.Fatal(err)
+			}
+			if may(t, dir+"/file") != granted {
+				t.Fatalf("round %d: a reload doesn't hold", round)
+			}
+		}
+	})
+	if s.at.FormerLines != 0 {
+		t.Error("the former image takes room still")
+	}
+	if _, err := s.End(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func reload(t *testing.T, s *Session, generation uint32, rules ...string) error {
+	img, err := NewImage(compile(t, rules...), generation)
+	if err != nil {
+		return err
+	}
+	done := make(chan error)
+	go func() { done <- s.Reload(img) }() // on another thread: this one is guarded
+	return <-done
+}
+
+// Every refusal is told or counted, however many there are.
+func TestFlood(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "file")
+	s, _ := begin(t, k)
+	var told atomic.Uint64
+	const n = 20000
+	guarded(t, s, func() {
+		s.Listen(func(Event) { told.Add(1) })
+		for range n {
+			if may(t, dir+"/file") {
+				t.Error("may read what nothing grants")
+				return
+			}
+		}
+	})
+	c, err := s.End()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d told of %+v", told.Load(), c)
+	if c.Denied != n || told.Load()+c.Suppressed+c.Lost != n || told.Load() == 0 || c.Suppressed == 0 {
+		t.Errorf("%d refusals, %d told, of %+v", n, told.Load(), c)
+	}
+}
+
+// Sessions have nothing in common.
+func TestSessionsAtOnce(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "0", "1", "2")
+	names := []string{"0", "1", "2"}
+	var sessions []*Session
+	var heard []*heard
+	for _, name := range names {
+		s, _ := begin(t, k, dir+"/"+name+" read")
+		sessions = append(sessions, s)
+	}
+	for i, s := range sessions {
+		guarded(t, s, func() {
+			heard = append(heard, listen(s))
+			for j, name := range names {
+				if may(t, dir+"/"+name) != (i == j) {
+					t.Errorf("session %d and file %s", i, name)
+				}
+			}
+		})
+	}
+	for i, s := range sessions {
+		if _, err := s.End(); err != nil {
+			t.Error(err)
+		}
+		if len(heard[i].events) != 2 {
+			t.Errorf("session %d: %d events", i, len(heard[i].events))
+		}
+	}
+}
+
+// A session goes on when its toolguard is killed, and its place is free when it's over.
+func TestOwnerKilled(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "file")
+	cmd := childtest.Command(t, 0, []string{"hold a session", dir})
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 100)
+	n, _ := out.Read(line)
+	if got := string(line[:n]); got != "refused\n" {
+		t.Fatalf("the child's session: %q", got)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if err := os.WriteFile(dir+"/killed", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	slot := slices.IndexFunc(k.sessions, func(s kernelSession) bool { return s.Id == heldID })
+	if slot < 0 {
+		t.Fatal("the session is gone")
+	}
+	if got := readFile(t, dir+"/answer", "allowed", "refused"); got != "refused" {
+		t.Errorf("after its toolguard was killed the session was %s the file", got)
+	}
+	s, _ := begin(t, k) // takes no room of the other's
+	if s.slot == slot {
+		t.Error("its slot was given away")
+	}
+	if err := os.WriteFile(dir+"/stop", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); atomic.LoadUint32(&k.sessions[slot].Tasks) != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d tasks are left", k.sessions[slot].Tasks)
+		}
+	}
+	other, _ := begin(t, k)
+	if other.slot > slot {
+		t.Errorf("the slot isn't free again: %d after %d", other.slot, slot)
+	}
+	for _, s := range []*Session{s, other} {
+		if _, err := s.End(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+const heldID = 0x70617373
+
+// readFile waits until a file has one of the contents.
+func readFile(t *testing.T, path string, contents ...string) string {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if b, err := os.ReadFile(path); err == nil && slices.Contains(contents, string(b)) {
+			return string(b)
+		}
+	}
+	t.Fatalf("%s: nothing came", path)
+	return ""
+}
+
+// holdSession begins a session with a shell in it that outlives this process, and tells what it could read.
+func holdSession(args []string) error {
+	dir := args[0]
+	k, err := Open(nil)
+	if err != nil {
+		return err
+	}
+	c, err := tryCompile("/usr read+execute", "/bin read+execute", "/lib read+execute", "/lib64 read+execute", "/etc read",
+		"/dev read+update", dir+" read+create+update", dir+"/file none")
+	if err != nil {
+		return err
+	}
+	img, err := NewImage(c, 1)
+	if err != nil {
+		return err
+	}
+	s, err := k.Begin(heldID, img, 0)
+	if err != nil {
+		return err
+	}
+	const script = `try() { if cat file >/dev/null 2>&1; then echo allowed; else echo refused; fi; }
+		try; while ! [ -e killed ]; do sleep 0.01; done
+		printf %s $(try) >answer.new; cat answer.new >answer; while ! [ -e stop ]; do sleep 0.01; done`
+	cmd := exec.Command("/bin/sh", "-c", script)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
+	if err := inside(s, func() { err = cmd.Start() }); err != nil {
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+// Many toolguards start at once, where nothing has been loaded yet.
+func TestManyAtOnce(t *testing.T) {
+	k := kernel(t)
+	waitFree(t, k)
+	if n, err := remove(current); n > 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	dir := scene(t, "granted", "file")
+	const children = 6
+	errs := make(chan error)
+	for range children {
+		cmd := childtest.Command(t, 0, []string{"start sessions", dir, "10"})
+		go func() { errs <- cmd.Run() }()
+	}
+	for range children {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	k, err := Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	if *k.starting != 0 {
+		t.Error("every task of the machine still looks whether it's to be adopted")
+	}
+	waitFree(t, k)
+}
+
+// waitFree waits until no session has a living task.
+func waitFree(t *testing.T, k *Kernel) {
+	t.Helper()
+	busy := func(s kernelSession) bool { return s.Id != 0 && s.Tasks != 0 }
+	for deadline := time.Now().Add(time.Minute); slices.ContainsFunc(k.sessions, busy); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("sessions don't end")
+		}
+	}
+}
+
+func startSessions(args []string) error {
+	k, err := Open(nil)
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	n, err := strconv.Atoi(args[1])
+	for range n {
+		if err == nil {
+			err = startSession(k, args[0])
+		}
+	}
+	return err
+}
+
+func startSession(k *Kernel, dir string) error {
+	c, err := tryCompile(dir + "/granted read")
+	if err != nil {
+		return err
+	}
+	img, err := NewImage(c, 1)
+	if err != nil {
+		return err
+	}
+	s, err := k.Begin(newID(), img, 0)
+	if err != nil {
+		return err
+	}
+	var granted, not error
+	err = inside(s, func() {
+		_, granted = os.ReadFile(dir + "/granted")
+		_, not = os.ReadFile(dir + "/file")
+	})
+	if granted != nil || !errors.Is(not, fs.ErrPermission) {
+		err = fmt.Errorf("granted: %w, not granted: %w", granted, not)
+	}
+	_, ended := s.End()
+	return errors.Join(err, ended)
+}

@@ -1,0 +1,125 @@
+package loader
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// The sizes that the maps have (bpf/session.h, bpf/toolguard.c).
+const (
+	maxLines = 131072
+	noRing   = 0xffffffff
+)
+
+// collect frees the slots of sessions that are over: none of their tasks lives, and nobody owns them.
+func (k *Kernel) collect() error {
+	for slot := range k.sessions {
+		s := &k.sessions[slot]
+		if s.Id == 0 || atomic.LoadUint32(&s.Tasks) != 0 {
+			continue
+		}
+		owned, err := k.lock.owned(slot)
+		if err != nil {
+			return fmt.Errorf("look who owns a session: %w", err)
+		}
+		if !owned {
+			free(s)
+		}
+	}
+	return nil
+}
+
+// free gives a slot back. Nothing follows its image any more: the last of its tasks is counted out when it is no more than
+// memory (security_task_free).
+func free(s *kernelSession) {
+	atomic.StoreUint64(&s.Id, 0)
+	*s = kernelSession{}
+}
+
+func (k *Kernel) freeSlot() (int, error) {
+	slot := slices.IndexFunc(k.sessions, func(s kernelSession) bool { return s.Id == 0 })
+	if slot < 0 {
+		return 0, fmt.Errorf("%d sessions run already, and the kernel's table has no more room", len(k.sessions))
+	}
+	return slot, nil
+}
+
+// extent is a run of lines.
+type extent struct{ first, n uint32 }
+
+// room finds lines that belong to no session.
+func (k *Kernel) room(n uint32) (extent, error) {
+	var used []extent
+	for i := range k.sessions {
+		if s := &k.sessions[i]; s.Id != 0 {
+			used = append(used, extent{s.Image, s.Lines}, extent{s.FormerImage, s.FormerLines})
+		}
+	}
+	slices.SortFunc(used, func(a, b extent) int { return cmp.Compare(a.first, b.first) })
+	at := uint32(0)
+	for _, u := range used {
+		if u.n == 0 {
+			continue
+		}
+		if u.first-at >= n {
+			break
+		}
+		at = u.first + u.n
+	}
+	if n > maxLines-at {
+		return extent{}, errors.New("the policies of the sessions that run leave no room for this one in the kernel")
+	}
+	return extent{at, n}, nil
+}
+
+// write puts an image where nobody reads yet.
+func (k *Kernel) write(img *Image, at extent) error {
+	page := os.Getpagesize()
+	begin, size := int(at.first)*lineSize, len(img.lines)*lineSize
+	from := begin / page * page
+	mem, err := unix.Mmap(k.images.FD(), int64(from), begin-from+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("map the memory of the images: %w", err)
+	}
+	copy(mem[begin-from:], unsafe.Slice((*byte)(unsafe.Pointer(&img.lines[0])), size))
+	return unix.Munmap(mem)
+}
+
+// freeRing finds a ring that no session has, and makes it where it's the first to be used.
+func (k *Kernel) freeRing() (uint32, *ebpf.Map, error) {
+	used := map[uint32]bool{}
+	for i := range k.sessions {
+		if s := &k.sessions[i]; s.Id != 0 {
+			used[s.Ring] = true
+		}
+	}
+	index := uint32(0)
+	for used[index] {
+		index++
+	}
+	var id ebpf.MapID
+	switch err := k.rings.Lookup(index, &id); {
+	case err == nil:
+		m, err := ebpf.NewMapFromID(id)
+		return index, m, err
+	case !errors.Is(err, ebpf.ErrKeyNotExist):
+		return 0, nil, err
+	}
+	m, err := newRing()
+	if err != nil {
+		return 0, nil, err
+	}
+	return index, m, k.rings.Put(index, m)
+}
+
+// grace returns when every program that was running has ended: that is what the kernel waits for before an update of a map
+// of maps returns (maybe_wait_bpf_programs, kernel/bpf/syscall.c), so one that changes nothing will do.
+func (k *Kernel) grace(ring uint32, m *ebpf.Map) error { return k.rings.Put(ring, m) }
