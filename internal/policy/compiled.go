@@ -55,17 +55,17 @@ type Layer struct {
 
 // Rule is one rule with where it came from.
 type Rule struct {
-	Index     int32
+	Index     int32  `json:"-"`
 	ID        string // unique in the policy and stable for the same files: "fs.3", "host.net.1", "runtime.12", "commands.git"
 	Authority Authority
-	Resource  Resource
+	Resource  Resource `json:",omitzero"`
 	Place     Place
 
 	// One of these, by Resource.
-	FS      *CompiledFS
-	Net     *CompiledNet
-	Env     *EnvRule
-	Command *CompiledCommand
+	FS      *CompiledFS      `json:",omitzero"`
+	Net     *CompiledNet     `json:",omitzero"`
+	Env     *EnvRule         `json:",omitzero"`
+	Command *CompiledCommand `json:",omitzero"`
 }
 
 // Builtin says whether a rule is toolguard's own or comes from one of the rule sets and presets it brings.
@@ -75,13 +75,13 @@ func (r *Rule) Builtin() bool { return r.Authority == Builtin || isBuiltinFile(r
 type CompiledFS struct {
 	Written   string   // path or match, as written
 	Path      string   // canonical, for a literal rule; the canonical BASE for a pattern ("/" for the whole machine)
-	Last      string   // LAST as written, for a pattern: a name, PREFIX* or *SUFFIX; "" for a literal rule
-	Names     []string // the NAMEs after LAST
+	Last      string   `json:",omitzero"` // LAST as written, for a pattern: a name, PREFIX* or *SUFFIX; "" for a literal rule
+	Names     []string `json:",omitzero"` // the NAMEs after LAST
 	Caps      Caps     // of a built-in rule that only adds, with what it adds to
-	Unprotect bool
-	Missing   bool // nothing was at Path when the policy was compiled
-	Dir       bool // a directory was
-	Optional  bool
+	Unprotect bool     `json:",omitzero"`
+	Missing   bool     `json:",omitzero"` // nothing was at Path when the policy was compiled
+	Dir       bool     `json:",omitzero"` // a directory was
+	Optional  bool     `json:",omitzero"`
 }
 
 // CompiledCommand is a command rule with its program found.

@@ -1,0 +1,260 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// wire is a compiled policy without its tables, which can be made anew: the form in which it leaves a process.
+type wire struct {
+	Name      string
+	Workspace string
+	Path      string
+	TmpDir    string `json:",omitempty"`
+	Digest    string
+	Files     []string
+	Layers    []wireLayer
+	Rules     []*Rule
+	Limits    Limits
+}
+
+// wireLayer is a layer whose tables are runs of rules; nil where a resource is undeclared.
+type wireLayer struct {
+	Layer
+	FS, Net, Env, Commands, Protect *run
+}
+
+// run is consecutive rules.
+type run struct{ First, N int }
+
+// MarshalJSON writes what UnmarshalJSON reads. A policy that names something that isn't UTF-8 can't be written: JSON would change
+// the name.
+func (c *Compiled) MarshalJSON() ([]byte, error) {
+	w := c.wire()
+	if err := w.writable(); err != nil {
+		return nil, err
+	}
+	return json.Marshal(w)
+}
+
+// UnmarshalJSON reads a compiled policy that somebody else may have made up: what it accepts can be asked everything that a
+// policy made by Compile can. That it's the one it says it is shows its digest.
+func (c *Compiled) UnmarshalJSON(text []byte) error {
+	var w wire
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	if err := w.check(); err != nil {
+		return fmt.Errorf("a compiled policy: %w", err)
+	}
+	got, err := w.compiled()
+	if err != nil {
+		return err
+	}
+	if got.Digest != w.Digest {
+		return errors.New("a compiled policy: it isn't what its digest says: whoever wrote it is of another version of toolguard")
+	}
+	*c = *got
+	return nil
+}
+
+// Within is the intersection of two policies: what both allow, with everything else of the inner one.
+func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
+	w, more := outer.wire(), c.wire()
+	w.Name, w.Workspace, w.Path, w.TmpDir = more.Name, more.Workspace, more.Path, more.TmpDir
+	w.Limits, w.Files = more.Limits, slices.Concat(w.Files, more.Files)
+	for _, l := range more.Layers {
+		for _, r := range []*run{l.FS, l.Net, l.Env, l.Commands, l.Protect} {
+			if r != nil {
+				r.First += len(w.Rules)
+			}
+		}
+		w.Layers = append(w.Layers, l)
+	}
+	w.Rules = nil
+	for _, r := range slices.Concat(outer.Rules, c.Rules) {
+		own := *r // it gets another index
+		w.Rules = append(w.Rules, &own)
+	}
+	return w.compiled()
+}
+
+func (c *Compiled) wire() wire {
+	w := wire{
+		Name: c.Name, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir, Digest: c.Digest, Files: c.Files,
+		Rules: c.Rules, Limits: c.Limits,
+	}
+	for _, l := range c.Layers {
+		w.Layers = append(w.Layers, wireLayer{
+			Layer: *l, FS: runOf(l.FS), Net: runOf(l.Net), Env: runOf(l.Env), Commands: runOf(l.Commands), Protect: runOf(l.Protect),
+		})
+	}
+	return w
+}
+
+func runOf[T any, P interface {
+	*T
+	Rules() []*Rule
+}](table P,
+) *run {
+	if table == nil {
+		return nil
+	}
+	rules := table.Rules()
+	if len(rules) == 0 {
+		return &run{}
+	}
+	return &run{int(rules[0].Index), len(rules)}
+}
+
+// compiled makes the tables.
+func (w *wire) compiled() (*Compiled, error) {
+	c := &Compiled{
+		Name: w.Name, Workspace: w.Workspace, Path: w.Path, TmpDir: w.TmpDir, Files: w.Files, Rules: w.Rules, Limits: w.Limits,
+	}
+	for i, r := range c.Rules {
+		r.Index = int32(i)
+	}
+	for i := range w.Layers {
+		l, err := w.layer(&w.Layers[i])
+		if err != nil {
+			return nil, err
+		}
+		c.Layers = append(c.Layers, l)
+	}
+	c.Digest = c.digest()
+	return c, nil
+}
+
+func (w *wire) layer(from *wireLayer) (*Layer, error) {
+	l := from.Layer
+	var errs [2]error
+	if from.FS != nil {
+		l.FS, errs[0] = newFSTable(w.rules(from.FS))
+	}
+	if from.Protect != nil {
+		l.Protect, errs[1] = newFSTable(w.rules(from.Protect))
+	}
+	if from.Net != nil {
+		l.Net = newNetTable(w.rules(from.Net))
+	}
+	if from.Env != nil {
+		l.Env = newEnvTable(w.rules(from.Env))
+	}
+	if from.Commands != nil {
+		l.Commands = newCommandTable(w.rules(from.Commands))
+	}
+	return &l, errors.Join(errs[:]...)
+}
+
+func (w *wire) rules(r *run) []*Rule { return w.Rules[r.First : r.First+r.N : r.First+r.N] }
+
+// writable says whether JSON can hold every name.
+func (w *wire) writable() error {
+	names := append([]string{w.Workspace, w.TmpDir, w.Path}, w.Files...)
+	for _, r := range w.Rules {
+		if r.FS != nil {
+			names = append(names, r.FS.Path)
+		}
+		if r.Command != nil {
+			names = append(names, r.Command.Program)
+		}
+	}
+	for _, n := range names {
+		if !utf8.ValidString(n) {
+			return fmt.Errorf("%q isn't UTF-8, and a policy that names it can't be handed over", n)
+		}
+	}
+	return nil
+}
+
+var errTables = errors.New("its tables don't fit its rules")
+
+// check refuses what no policy made by Compile looks like, as far as anything relies on it.
+func (w *wire) check() error {
+	if !resolvable(w.Workspace) || w.TmpDir != "" && !resolvable(w.TmpDir) {
+		return fmt.Errorf("the workspace %q or the TMPDIR %q isn't a canonical path", w.Workspace, w.TmpDir)
+	}
+	for _, r := range w.Rules {
+		if r == nil || r.Authority >= NumAuthorities || r.Resource >= NumResources {
+			return errTables
+		}
+	}
+	next := 0
+	for i := range w.Layers {
+		l := &w.Layers[i]
+		if l.Authority >= NumAuthorities || l.Mode > ProtectOn {
+			return errTables
+		}
+		for _, t := range []struct {
+			r    *run
+			kind Resource
+		}{{l.FS, FS}, {l.Protect, FS}, {l.Net, Net}, {l.Env, Env}, {l.Commands, Commands}} {
+			if err := w.checkRun(t.r, t.kind, &next); err != nil {
+				return err
+			}
+		}
+		for r, has := range [NumResources]bool{l.FS != nil, l.Net != nil, l.Env != nil, l.Commands != nil} {
+			if l.Stance[r] > Allow || has != (l.Stance[r] != Undeclared) {
+				return errTables
+			}
+		}
+	}
+	if next != len(w.Rules) {
+		return errTables
+	}
+	return nil
+}
+
+// checkRun checks a table, which must begin where the one before ended.
+func (w *wire) checkRun(r *run, kind Resource, next *int) error {
+	if r == nil || *r == (run{}) {
+		return nil
+	}
+	if r.First != *next || r.N <= 0 || r.N > len(w.Rules)-r.First {
+		return errTables
+	}
+	*next += r.N
+	for _, rule := range w.rules(r) {
+		has := [NumResources]bool{rule.FS != nil, rule.Net != nil, rule.Env != nil, rule.Command != nil}
+		want := [NumResources]bool{}
+		want[kind] = true
+		if rule.Resource != kind || has != want {
+			return errTables
+		}
+		if err := rule.check(); err != nil {
+			return fmt.Errorf("%s: %w", rule.ID, err)
+		}
+	}
+	return nil
+}
+
+func (r *Rule) check() error {
+	switch {
+	case r.FS != nil:
+		return r.FS.check()
+	case r.Env != nil:
+		return checkEnvName(r.Env.Name)
+	case r.Command != nil && r.Command.Program != "" && !resolvable(r.Command.Program):
+		return fmt.Errorf("%q isn't a canonical path", r.Command.Program)
+	}
+	return nil
+}
+
+func (f *CompiledFS) check() error {
+	if !resolvable(f.Path) || f.Caps&^AllCaps != 0 {
+		return fmt.Errorf("%q isn't a canonical path", f.Path)
+	}
+	if f.Last == "" {
+		return nil
+	}
+	p, err := parsePattern(strings.Join(append([]string{"**", f.Last}, f.Names...), "/"))
+	if err == nil && (p.last != f.Last || !slices.Equal(p.names, f.Names)) {
+		err = fmt.Errorf("%q is no pattern", f.Written)
+	}
+	return err
+}

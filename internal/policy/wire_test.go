@@ -1,0 +1,227 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// whole is a policy with every kind of rule.
+func whole(t testing.TB) *Compiled {
+	return compile(t,
+		SourceLayer{Authority: Host, FS: []FSRule{p("/etc", Read)}, Net: []NetRule{host("10.0.0.0/8", false)}},
+		SourceLayer{
+			FS:  []FSRule{p(".", Read|Write), m("**/*.pem", 0), m("src/**/.git/hooks", Read)},
+			Net: []NetRule{host("*.example.com", true), host("::1", true)}, Env: []EnvRule{{Name: "AWS_*", Read: true}},
+			Commands: []CommandRule{cmd("git", []string{"status", "**"}), cmd("nowhere")}, Protect: ProtectOn,
+			Protected: []FSRule{m("**/.git/config", 0)},
+		})
+}
+
+// handed is a policy after it has left its process and come into another.
+func handed(t interface{ Fatal(...any) }, c *Compiled) *Compiled {
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := &Compiled{}
+	if err := json.Unmarshal(text, got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// What is handed over is the same policy, to the last table.
+func TestHandedOver(t *testing.T) {
+	c := whole(t)
+	if got := handed(t, c); !reflect.DeepEqual(got, c) {
+		t.Errorf("it was\n%+v\nand is\n%+v", c, got)
+	}
+	sys := newTree(map[string]string{"/w": "dir"})
+	rapid.Check(t, func(t *rapid.T) {
+		layers, _ := genLayers(t)
+		c, err := Compile(source(layers...), sys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := handed(t, c)
+		for range 20 {
+			path := genPath(t, "path")
+			if c.CheckFS(path, Read) != got.CheckFS(path, Read) || c.Caps(path) != got.Caps(path) {
+				t.Fatalf("%s: %+v was %+v", path, got.CheckFS(path, Read), c.CheckFS(path, Read))
+			}
+		}
+	})
+}
+
+// A name that JSON would change isn't handed over.
+func TestHandedOverUTF8(t *testing.T) {
+	c := whole(t)
+	c.Rules[len(c.Rules)-1].Command.Program = "/usr/bin/\xff"
+	if _, err := json.Marshal(c); err == nil || !strings.Contains(err.Error(), `"/usr/bin/\xff" isn't UTF-8`) {
+		t.Error(err)
+	}
+}
+
+// Whatever Compile would never have made is refused.
+func TestMadeUp(t *testing.T) {
+	for name, x := range map[string]struct {
+		change func(*wire)
+		want   string
+	}{
+		"nothing":                   {func(*wire) {}, ""},
+		"another rule":              {func(w *wire) { w.Rules[len(own)].FS.Caps = AllCaps }, "another version of toolguard"},
+		"a rule too many":           {func(w *wire) { w.Rules = append(w.Rules, w.Rules[0]) }, "tables don't fit"},
+		"no rule":                   {func(w *wire) { w.Rules[0] = nil }, "tables don't fit"},
+		"a table beyond the rules":  {func(w *wire) { w.Layers[2].FS.N = 1 << 40 }, "tables don't fit"},
+		"a table before them":       {func(w *wire) { w.Layers[0].FS.First = -1 }, "tables don't fit"},
+		"a table of less than none": {func(w *wire) { w.Layers[0].FS.N = -1 }, "tables don't fit"},
+		"a rule in two tables":      {func(w *wire) { w.Layers[2].FS.First-- }, "tables don't fit"},
+		"a table of another kind":   {func(w *wire) { w.Layers[1].Net, w.Layers[1].FS = w.Layers[1].FS, w.Layers[1].Net }, "tables don't fit"},
+		"a declared one without":    {func(w *wire) { w.Layers[0].Stance[Env] = Deny }, "tables don't fit"},
+		"no such stance":            {func(w *wire) { w.Layers[0].Stance[FS] = 7 }, "tables don't fit"},
+		"no such authority":         {func(w *wire) { w.Layers[0].Authority = 99 }, "tables don't fit"},
+		"nobody's rule":             {func(w *wire) { w.Rules[0].Authority = 99 }, "tables don't fit"},
+		"a rule of two kinds":       {func(w *wire) { w.Rules[0].Env = &EnvRule{Name: "A"} }, "tables don't fit"},
+		"no resource":               {func(w *wire) { w.Rules[0].Resource = 9 }, "tables don't fit"},
+		"a relative path":           {func(w *wire) { w.Rules[0].FS.Path = "etc" }, "isn't a canonical path"},
+		"dots":                      {func(w *wire) { w.Rules[0].FS.Path = "/etc/../x" }, "isn't a canonical path"},
+		"no such capability":        {func(w *wire) { w.Rules[0].FS.Caps = 0x80 }, "isn't a canonical path"},
+		"a pattern for all":         {func(w *wire) { w.Rules[0].FS.Last = "*" }, "matches every name"},
+		"a pattern of two":          {func(w *wire) { w.Rules[0].FS.Last = "a/b" }, "is no pattern"},
+		"a nameless variable":       {func(w *wire) { w.rules(w.Layers[2].Env)[0].Env.Name = "" }, "empty name"},
+		"a relative program":        {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Program = "x" }, "isn't a canonical path"},
+		"no workspace":              {func(w *wire) { w.Workspace = "" }, "isn't a canonical path"},
+		"a relative TMPDIR":         {func(w *wire) { w.TmpDir = "x" }, "isn't a canonical path"},
+	} {
+		w := whole(t).wire()
+		x.change(&w)
+		text, err := json.Marshal(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = json.Unmarshal(text, &Compiled{})
+		if x.want == "" && err != nil || x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want)) {
+			t.Errorf("%s: %v, not %q", name, err, x.want)
+		}
+	}
+}
+
+// One policy within another allows what both allow.
+func TestWithin(t *testing.T) {
+	sys := newTree(map[string]string{"/w": "dir"})
+	rapid.Check(t, func(t *rapid.T) {
+		var both [2]*Compiled
+		for i := range both {
+			layers, _ := genLayers(t)
+			var err error
+			if both[i], err = Compile(source(layers...), sys); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := both[1].Within(both[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			path := genPath(t, "path")
+			if got, want := c.Caps(path), both[0].Caps(path)&both[1].Caps(path); got != want {
+				t.Fatalf("%s: %s, not %s", path, got, want)
+			}
+			v := c.CheckFS(path, Read)
+			if v.Rule >= 0 && c.Rules[v.Rule].Authority != c.Layers[v.Layer].Authority {
+				t.Fatalf("%s: rule %d isn't one of layer %d", path, v.Rule, v.Layer)
+			}
+		}
+	})
+}
+
+// The rules of the other resources count in both, too; neither policy changes.
+func TestWithinOthers(t *testing.T) {
+	inner, outer := whole(t), compile(t, SourceLayer{Env: []EnvRule{{Name: "AWS_KEY", Read: true}}, Commands: []CommandRule{cmd("git")}})
+	before := handed(t, inner)
+	c, err := inner.Within(outer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		name string
+		want bool
+	}{{"AWS_KEY", true}, {"AWS_REGION", false}, {"HOME", false}} {
+		if got := c.CheckEnv(x.name).Allow; got != x.want {
+			t.Errorf("%s: %v", x.name, got)
+		}
+	}
+	for argv, want := range map[string]bool{"git status": true, "git push": false, "python3": false} {
+		words := strings.Fields(argv)
+		if got := c.CheckCommand("/usr/bin/"+words[0], words).Allow; got != want {
+			t.Errorf("%s: %v", argv, got)
+		}
+	}
+	if !reflect.DeepEqual(inner, before) {
+		t.Error("it changed the inner policy")
+	}
+	if got := handed(t, c); !reflect.DeepEqual(got, c) {
+		t.Error("the intersection can't be handed over")
+	}
+}
+
+// Whatever is accepted can be asked everything.
+func FuzzHandedOver(f *testing.F) {
+	text, err := json.Marshal(whole(f))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(text))
+	f.Add(strings.NewReplacer(`"Last":"*.pem"`, `"Last":"x*"`).Replace(string(text)))
+	f.Fuzz(func(t *testing.T, text string) {
+		var w wire // without the digest, which is no obstacle to who makes one up
+		if json.Unmarshal([]byte(text), &w) != nil || w.check() != nil {
+			return
+		}
+		c, err := w.compiled()
+		if err != nil {
+			return
+		}
+		for _, q := range []Question{
+			{Resource: FS, Caps: Update, Target: "/w/src/.git/hooks/x.pem"},
+			{Resource: FS, Caps: Execute, Target: "/usr/bin/git"},
+			{Resource: Net, Target: "https://a.example.com/x"},
+			{Resource: Net, Target: "tcp://10.1.2.3:80"},
+			{Resource: Env, Target: "AWS_KEY"},
+			{Resource: Commands, Target: "/usr/bin/git", Argv: []string{"git", "status"}},
+		} {
+			v, a := c.Ask(machine(), q)
+			_ = fmt.Sprint(v, a, c.Explain(machine(), q))
+		}
+		for _, r := range c.Rules {
+			_ = r.Text()
+		}
+	})
+}
+
+func BenchmarkHandedOver(b *testing.B) {
+	c, err := Compile(big(200), newTree(map[string]string{"/w": "dir"}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("%d rules, %d bytes", len(c.Rules), len(text))
+	b.Run("write", func(b *testing.B) {
+		for b.Loop() {
+			_, _ = json.Marshal(c)
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		for b.Loop() {
+			_ = json.Unmarshal(text, &Compiled{})
+		}
+	})
+}
