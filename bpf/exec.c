@@ -81,25 +81,13 @@ __noinline bool listed(struct label *l, u32 argc)
 	return true;
 }
 
-/* security_bprm_check: search_binary_handler (exec_binprm), for each level before it's loaded. */
-SEC("lsm/bprm_check_security")
-int BPF_PROG(toolguard_bprm_check_security, struct linux_binprm *bprm)
+/* read_args reads what the arguments are held against: the new process's memory or, before there is one, what was gathered
+ * of its parent's. They are where the kernel has just put them, so nothing has to be paged in. */
+static __always_inline long read_args(struct label *l, void *to, u32 n, u32 from)
 {
-	struct label *l = guarded();
-
-	if (!l)
-		return 0;
-	struct denial d = { .op = OP_EXECUTE, .need = CAP_EXECUTE, .error = EACCES, .paths = 1 };
-	aim(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
-	d.why = judge(l, 0, CAP_EXECUTE);
-	if (!d.why && !listed(l, bprm->argc)) {
-		d.op = OP_COMMAND;
-		d.why = WHY_COMMAND;
-	}
-	if (!d.why)
-		return 0;
-	refuse(l, &d);
-	return -EACCES;
+	if (l->args.gathered)
+		return from + n > l->args.gathered || bpf_probe_read_kernel(to, n, l->args.text + (from & (sizeof(l->args.text) - 64)));
+	return bpf_probe_read_user(to, n, (void *)(l->args.at + from));
 }
 
 /* skip_step passes over (a piece of) a string of the new process's. */
@@ -128,17 +116,15 @@ static long same_step(u32 i, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
 	u32 done = i * sizeof(struct line);
+	u64 have[8] = {};
 
 	if (done >= l->args.length)
 		return 1;
 	u32 n = l->args.length - done;
 	struct line *want = line_of(l->climb.image, l->args.want + i);
-	u64 *have = (u64 *)l->args.text;
 	if (n > sizeof(struct line))
 		n = sizeof(struct line);
-	for (u32 k = 0; k < 8; k++)
-		have[k] = 0;
-	if (!want || bpf_copy_from_user(have, n, (void *)(l->args.at + done))) {
+	if (!want || read_args(l, have, n, done)) {
 		l->args.same = 0;
 		return 1;
 	}
@@ -179,7 +165,7 @@ static long accepted_step(u32 i, void *ctx)
 	u32 k = i & (MAX_EXEC - 1);
 	l->args.list = l->exec[k].args;
 	l->args.count = l->exec[k].argc ? l->exec[k].argc - 1 : 0;
-	l->args.skip = l->args.argc - l->args.count;
+	l->args.skip = l->args.gathered ? 0 : l->args.argc - l->args.count;
 	l->args.at = l->args.start;
 	l->args.broken = l->args.accepted = 0;
 	bpf_loop(MAX_ALTERNATIVES, skip_step, ctx, 0);
@@ -193,29 +179,147 @@ static long accepted_step(u32 i, void *ctx)
 	return !l->args.accepted;
 }
 
+/* refuse_args tells a refusal of the arguments in text. */
+static __always_inline void refuse_args(struct label *l, struct linux_binprm *bprm)
+{
+	struct denial d = { .op = OP_COMMAND, .why = WHY_ARGS, .need = CAP_EXECUTE, .error = EACCES, .paths = 1, .args = 1 };
+
+	aim(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
+	refuse(l, &d);
+}
+
+/* The registers of the system call that is being made, by the names that each kernel has for them. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+#ifdef __TARGET_ARCH_x86
+struct pt_regs___args {
+	unsigned long si, dx, orig_ax;
+};
+#define SYSCALL_NR(r) LOAD(struct pt_regs___args, r, orig_ax)
+#define SYSCALL_ARG1(r) LOAD(struct pt_regs___args, r, si)
+#define SYSCALL_ARG2(r) LOAD(struct pt_regs___args, r, dx)
+#define NR_EXECVE 59
+#define NR_EXECVEAT 322
+#else
+struct pt_regs___args {
+	u64 regs[31];
+	int syscallno;
+};
+#define SYSCALL_NR(r) LOAD(struct pt_regs___args, r, syscallno)
+#define SYSCALL_ARG1(r) LOAD(struct pt_regs___args, r, regs[1])
+#define SYSCALL_ARG2(r) LOAD(struct pt_regs___args, r, regs[2])
+#define NR_EXECVE 221
+#define NR_EXECVEAT 281
+#endif
+#pragma clang attribute pop
+
+/* gather_step adds one more of the caller's arguments to text, as it would lie in the new process's memory. */
+static long gather_step(u32 i, void *ctx)
+{
+	struct label *l = *(struct label **)ctx;
+	u32 at = l->args.gathered;
+	u64 arg = 0;
+
+	if (i >= l->args.count || at >= sizeof(l->args.text) - 256)
+		return 1;
+	if (bpf_probe_read_user(&arg, sizeof(arg), (void *)(l->args.at + 8 * (i + 1)))) {
+		l->args.broken = 1;
+		return 1;
+	}
+	bounded(at, sizeof(l->args.text) - 1);
+	if (at > sizeof(l->args.text) - 256)
+		return 1;
+	long n = bpf_probe_read_user_str(l->args.text + at, 256, (void *)arg);
+	if (n <= 0 || n == 256) {
+		l->args.broken = 1;
+		return 1;
+	}
+	l->args.gathered = at + n;
+	return 0;
+}
+
 /*
- * security_bprm_committed_creds: begin_new_exec, when the process has its new memory and is past the point of return. The
- * arguments lie at bprm->p, one after the other, and the stack hasn't been moved to its final place yet (setup_arg_pages).
- * It's too late to refuse: the process is killed before it runs its first instruction.
+ * expected says whether the caller's arguments would be accepted, as far as can be told before the kernel's own copy can be
+ * read: a refusal that comes now is an error that the caller sees, and later it's a dead process. They may change until
+ * then, so a yes proves nothing. What is too long to look at is left for later.
  */
-SEC("lsm.s/bprm_committed_creds")
-int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
+__noinline bool expected(struct label *l, u32 argc)
+{
+	if (!l)
+		return true;
+	u64 regs = (u64)bpf_task_pt_regs(bpf_get_current_task_btf());
+	u64 nr = SYSCALL_NR(regs);
+
+	if (nr != NR_EXECVE && nr != NR_EXECVEAT)
+		return true;
+	l->args.at = nr == NR_EXECVE ? SYSCALL_ARG1(regs) : SYSCALL_ARG2(regs);
+	l->args.start = 0;
+	l->args.count = argc ? argc - 1 : 0;
+	l->args.argc = argc;
+	l->args.gathered = l->args.broken = l->args.refused = 0;
+	bpf_loop(sizeof(l->args.text), gather_step, &l, 0);
+	if (l->args.broken || l->args.gathered > sizeof(l->args.text) - 256)
+		return true;
+	u32 length = l->args.gathered;
+	if (!length)
+		l->args.gathered = 1; /* there is nothing, and that has been gathered */
+	bpf_loop(MAX_EXEC, accepted_step, &l, 0);
+	l->args.length = length;
+	return !l->args.refused;
+}
+
+/* security_bprm_check: search_binary_handler (exec_binprm), for each level before it's loaded. */
+SEC("lsm/bprm_check_security")
+int BPF_PROG(toolguard_bprm_check_security, struct linux_binprm *bprm)
 {
 	struct label *l = guarded();
 
+	if (!l)
+		return 0;
+	struct denial d = { .op = OP_EXECUTE, .need = CAP_EXECUTE, .error = EACCES, .paths = 1 };
+	aim(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
+	d.why = judge(l, 0, CAP_EXECUTE);
+	if (!d.why) {
+		bool first = !l->nexec;
+		d.op = OP_COMMAND;
+		if (!listed(l, bprm->argc)) {
+			d.why = WHY_COMMAND;
+		} else if (first && l->nexec && !expected(l, bprm->argc)) {
+			d.why = WHY_ARGS;
+			d.args = 1;
+		}
+	}
+	if (!d.why)
+		return 0;
+	refuse(l, &d);
+	return -EACCES;
+}
+
+/*
+ * security_bprm_committed_creds: begin_new_exec, when the process has its new memory and is past the point of return. The
+ * arguments lie at bprm->p, one after the other, and the stack hasn't been moved to its final place yet (setup_arg_pages).
+ * It's too late to refuse: the process is killed before it runs its first instruction. So is one whose session was given
+ * another policy since the program was found.
+ */
+SEC("lsm/bprm_committed_creds")
+int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
+{
+	struct label *l = guarded();
+	struct session *s;
+
 	if (!l || !l->nexec)
 		return 0;
+	s = session_of(l);
 	l->args.start = bprm->p;
 	l->args.argc = bprm->argc;
-	l->args.refused = 0;
-	bpf_loop(MAX_EXEC, accepted_step, &l, 0);
+	l->args.gathered = 0;
+	l->args.refused = !s || s->image != l->climb.image;
+	if (!l->args.refused)
+		bpf_loop(MAX_EXEC, accepted_step, &l, 0);
 	if (!l->args.refused)
 		return 0;
-	struct denial d = { .op = OP_COMMAND, .why = WHY_ARGS, .need = CAP_EXECUTE, .error = EACCES, .paths = 1, .args = 1 };
-	aim(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
-	l->args.length = bpf_probe_read_user(l->args.text, sizeof(l->args.text), (void *)bprm->p) ? 0 : sizeof(l->args.text);
 	bpf_send_signal(SIGKILL);
-	refuse(l, &d);
+	l->args.length = bpf_probe_read_user(l->args.text, 256, (void *)bprm->p) ? 0 : 256;
+	refuse_args(l, bprm);
 	return 0;
 }
 

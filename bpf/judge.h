@@ -109,8 +109,8 @@ static __always_inline bool tell(struct label *l, struct session *s, struct deni
 	e->first = d->paths ? write_path(&w, &l->target[0]) : 0;
 	u32 end = d->paths > 1 ? write_path(&w, &l->target[1]) : e->first;
 	if (d->args && l->args.length && end < MAX_PATHS) {
-		bpf_probe_read_kernel(w.draft->paths + end, sizeof(l->args.text), l->args.text);
-		end += sizeof(l->args.text);
+		bpf_probe_read_kernel(w.draft->paths + end, 256, l->args.text);
+		end += l->args.length < 256 ? l->args.length : 256;
 	}
 	e->second = end - e->first;
 	if (ring && end < MAX_PATHS + 256)

@@ -46,7 +46,8 @@ struct label {
 		u32 argc, count, skip;
 		u32 list, want, length;
 		u32 same, accepted, refused, broken;
-		char text[256];
+		u32 gathered; /* bytes of text; 0: the arguments are the new process's */
+		char text[1024];
 	} args;
 	struct target target[2];
 	struct match match[2];
