@@ -188,29 +188,34 @@ static __always_inline void refuse_args(struct label *l, struct linux_binprm *bp
 	refuse(l, &d);
 }
 
-/* The registers of the system call that is being made, by the names that each kernel has for them. */
+/* The registers of a system call, as each architecture has them. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-#ifdef __TARGET_ARCH_x86
-struct pt_regs___args {
+struct pt_regs___amd64 {
 	unsigned long si, dx, orig_ax;
 };
-#define SYSCALL_NR(r) LOAD(struct pt_regs___args, r, orig_ax)
-#define SYSCALL_ARG1(r) LOAD(struct pt_regs___args, r, si)
-#define SYSCALL_ARG2(r) LOAD(struct pt_regs___args, r, dx)
-#define NR_EXECVE 59
-#define NR_EXECVEAT 322
-#else
-struct pt_regs___args {
+struct pt_regs___arm64 {
 	u64 regs[31];
 	int syscallno;
 };
-#define SYSCALL_NR(r) LOAD(struct pt_regs___args, r, syscallno)
-#define SYSCALL_ARG1(r) LOAD(struct pt_regs___args, r, regs[1])
-#define SYSCALL_ARG2(r) LOAD(struct pt_regs___args, r, regs[2])
-#define NR_EXECVE 221
-#define NR_EXECVEAT 281
-#endif
 #pragma clang attribute pop
+
+/* argv_of is where the caller of execve or execveat has its arguments; 0: this is no such call. */
+static __always_inline u64 argv_of(u64 regs)
+{
+	if (bpf_core_field_exists(struct pt_regs___amd64, orig_ax)) {
+		u64 nr = LOAD(struct pt_regs___amd64, regs, orig_ax);
+		return nr == 59    ? LOAD(struct pt_regs___amd64, regs, si)
+		       : nr == 322 ? LOAD(struct pt_regs___amd64, regs, dx)
+				   : 0;
+	}
+	if (bpf_core_field_exists(struct pt_regs___arm64, syscallno)) {
+		s32 nr = LOAD(struct pt_regs___arm64, regs, syscallno);
+		return nr == 221   ? LOAD(struct pt_regs___arm64, regs, regs[1])
+		       : nr == 281 ? LOAD(struct pt_regs___arm64, regs, regs[2])
+				   : 0;
+	}
+	return 0;
+}
 
 /* gather_step adds one more of the caller's arguments to text, as it would lie in the new process's memory. */
 static long gather_step(u32 i, void *ctx)
@@ -246,12 +251,9 @@ __noinline bool expected(struct label *l, u32 argc)
 {
 	if (!l)
 		return true;
-	u64 regs = (u64)bpf_task_pt_regs(bpf_get_current_task_btf());
-	u64 nr = SYSCALL_NR(regs);
-
-	if (nr != NR_EXECVE && nr != NR_EXECVEAT)
+	l->args.at = argv_of((u64)bpf_task_pt_regs(bpf_get_current_task_btf()));
+	if (!l->args.at)
 		return true;
-	l->args.at = nr == NR_EXECVE ? SYSCALL_ARG1(regs) : SYSCALL_ARG2(regs);
 	l->args.start = 0;
 	l->args.count = argc ? argc - 1 : 0;
 	l->args.argc = argc;

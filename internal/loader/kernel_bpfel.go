@@ -76,7 +76,9 @@ type kernelLabel struct {
 		Accepted uint32
 		Refused  uint32
 		Broken   uint32
-		Text     [256]int8
+		Gathered uint32
+		Text     [1024]int8
+		_        [4]byte
 	}
 	Target [2]struct {
 		_      structs.HostLayout
