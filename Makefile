@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help build test check format vet lint cross generated gotest bench demo fuzz generate setup clean
+.PHONY: help build test check format vet lint cross generated gotest vm-test bench demo fuzz generate setup clean
 
 GO      ?= go
 VERSION := $(shell scripts/version)
@@ -15,7 +15,7 @@ export CGO_ENABLED = 0
 BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 build: ## bin/toolguard
 	$(BUILD) -o bin/toolguard ./cmd/toolguard
@@ -49,6 +49,9 @@ generate: build ## make them
 gotest: ## all tests and fuzz seeds, then again under the race detector
 	$(GO) run ./scripts/gotest -must test/must-run.txt
 
+vm-test: ## what looks at the kernel, in virtual machines with Debian's kernels: KERNELS (6.1 6.12 newest)
+	scripts/vm/test $(KERNELS)
+
 bench: build ## measure starting a command against its peers; writes docs/BENCHMARKS.md
 	scripts/setup bench
 	scripts/bench
@@ -61,7 +64,7 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each
 	scripts/fuzz $(or $(FUZZTIME),20s)
 
 setup: ## install what the tests need (root), or say what is missing
-	scripts/setup test bench demo
+	scripts/setup test bench demo vm
 
 clean: ## remove what was built
 	rm -rf bin
