@@ -35,6 +35,7 @@ func (c *command) onThisThread() (pid int, err error) {
 	}{
 		{"find a thread for the session", laterThread},
 		{"mark the session for the audit records", c.before},
+		{"close toolguard's /proc entries", undumpable},
 		{"set no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"drop the capabilities", func() error { return dropCapabilities(c.caps) }},
 		{"apply the landlock rules", c.plan.Apply},
@@ -54,6 +55,11 @@ func laterThread() error {
 	}
 	return nil
 }
+
+// undumpable makes toolguard's entries in /proc root's, and has the kernel ask for CAP_SYS_PTRACE of whoever would trace
+// toolguard. A command that may write in /proc could otherwise have the kernel end toolguard first when memory runs out
+// (oom_score_adj), where nothing asks but for the file. Its own process isn't dumpable either until it executes.
+func undumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
 
 // fork starts the command as a child that is restricted further than this thread, which the command could reach through the
 // domain that both would be in.

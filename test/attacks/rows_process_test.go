@@ -24,6 +24,7 @@ var processRows = []attack{
 		{"mem", ok, "EACCES EPERM", traced},
 		{"environ", ok, "EACCES EPERM", traced},
 		{"fd", ok, "EACCES EPERM", traced},
+		{"oom_score_adj", ok, "ok / nobody EACCES", noEvent("granted, and another user's")},
 		{"getfd", ok, "EPERM", traced},
 		{"kcmp", ok, "EPERM", traced},
 		{"prlimit", ok, "EPERM", callEvent("prlimit64")},

@@ -1,6 +1,7 @@
-// Tries: to trace every thread of the process that started this one, to read and write its memory, to take its descriptors and
-// to change its limits. One of toolguard's threads is restricted like the command itself, and shares all with the others.
-// Must get: EPERM.
+// Tries: to trace every thread of the process that started this one, to read and write its memory, to take its descriptors, to
+// change its limits and its place among those that the kernel ends when memory runs out. One of toolguard's threads is
+// restricted like the command itself, and shares all with the others.
+// Must get: EPERM, or EACCES for entries in /proc. As root the last is granted with the files in /proc.
 // Event: syscall, reason syscall_denied, where seccomp refuses; landlock's own record where it's the one that does.
 #include "attack.h"
 #include <sys/ptrace.h>
@@ -51,6 +52,14 @@ static long memory(pid_t t) { return open_entry(t, "mem", O_RDWR); }
 static long environment(pid_t t) { return open_entry(t, "environ", O_RDONLY); }
 static long descriptors(pid_t t) { return open_entry(t, "fd/0", O_RDONLY); }
 
+static long victim(pid_t t)
+{
+	int fd = open_entry(t, "oom_score_adj", O_RDWR);
+	char old[16];
+	ssize_t n = fd < 0 ? -1 : read(fd, old, sizeof(old));
+	return n < 0 ? -1 : pwrite(fd, old, n, 0);
+}
+
 static long take(pid_t t)
 {
 	int p = syscall(SYS_pidfd_open, t, O_EXCL /* PIDFD_THREAD, Linux 6.9 */);
@@ -91,6 +100,7 @@ int main(int argc, char **argv)
 	try("mem", memory);
 	try("environ", environment);
 	try("fd", descriptors);
+	try("oom_score_adj", victim);
 	try("getfd", take);
 	try("kcmp", compare);
 	try("prlimit", limits);
