@@ -215,6 +215,12 @@ static __always_inline u64 hash_word(u64 h, u64 word)
 	return h ^ h >> 29;
 }
 
+/* hash_end has the name's last bytes reach the bits that choose the bucket. */
+static __always_inline u32 hash_end(u64 h)
+{
+	return (h ^ h >> 32) * 0x9E3779B97F4A7C15ULL >> 32;
+}
+
 /* read_name takes a dentry's name, padded with zeros to whole words, and its hash. 0: it can't be had. */
 static __always_inline u32 read_name(struct climb *c, u64 dentry)
 {
@@ -249,7 +255,7 @@ static __always_inline u32 read_name(struct climb *c, u64 dentry)
 			h = hash_word(h, c->name[i]);
 		}
 	}
-	c->hash = h >> 32 ^ h;
+	c->hash = hash_end(h);
 	return len;
 }
 
@@ -442,7 +448,7 @@ static __always_inline u32 own_process(struct climb *c)
 	u64 h = hash_word(c->header[H_SEED] + 4, word);
 
 	c->name[0] = word;
-	c->hash = h >> 32 ^ h;
+	c->hash = hash_end(h);
 	return 4;
 }
 

@@ -521,7 +521,7 @@ func hashName(s string, header uint32) uint32 {
 		h = (h ^ binary.NativeEndian.Uint64(word[:])) * golden
 		h ^= h >> 29
 	}
-	return uint32(h>>32) ^ uint32(h)
+	return uint32((h ^ h>>32) * golden >> 32)
 }
 
 // hashEdge is edge_hash.

@@ -22,14 +22,15 @@ func init() { runtime.LockOSThread() }
 
 func TestMain(m *testing.M) {
 	childtest.Main(m, func(order []string) (any, error) {
-		return nil, orders[order[0]](order[1:])
+		return orders[order[0]](order[1:])
 	})
 }
 
 // orders are what children do.
-var orders = map[string]func(args []string) error{
+var orders = map[string]func(args []string) (any, error){
 	"hold a session": holdSession,
 	"start sessions": startSessions,
+	"agree":          agree,
 }
 
 // kernel is this machine's, opened, for tests of what the programs do.

@@ -233,24 +233,24 @@ func readFile(t *testing.T, path string, contents ...string) string {
 }
 
 // holdSession begins a session with a shell in it that outlives this process, and tells what it could read.
-func holdSession(args []string) error {
+func holdSession(args []string) (any, error) {
 	dir := args[0]
 	k, err := Open(nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c, err := tryCompile("/usr read+execute", "/bin read+execute", "/lib read+execute", "/lib64 read+execute", "/etc read",
 		"/dev read+update", dir+" read+create+update", dir+"/file none")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	img, err := NewImage(c, 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s, err := k.Begin(heldID, img, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	const script = `try() { if cat file >/dev/null 2>&1; then echo allowed; else echo refused; fi; }
 		try; while ! [ -e killed ]; do sleep 0.01; done
@@ -258,12 +258,12 @@ func holdSession(args []string) error {
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
 	if err := inside(s, func() { err = cmd.Start() }); err != nil {
-		return err
+		return nil, err
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return cmd.Wait()
+	return nil, cmd.Wait()
 }
 
 // Many toolguards start at once, where nothing has been loaded yet.
@@ -307,10 +307,10 @@ func waitFree(t *testing.T, k *Kernel) {
 	}
 }
 
-func startSessions(args []string) error {
+func startSessions(args []string) (any, error) {
 	k, err := Open(nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer k.Close()
 	n, err := strconv.Atoi(args[1])
@@ -319,7 +319,7 @@ func startSessions(args []string) error {
 			err = startSession(k, args[0])
 		}
 	}
-	return err
+	return nil, err
 }
 
 func startSession(k *Kernel, dir string) error {

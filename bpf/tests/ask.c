@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asks the matcher about files that the calling process has open, for the tests of internal/loader: it needs no hook, so it
+ * runs also where the kernel takes no LSM programs.
+ */
+#include "../vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
+
+#include "../image.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 131072);
+	__type(key, u32);
+	__type(value, struct line);
+} images SEC(".maps");
+
+#include "../match.h"
+
+struct question {
+	u32 fd, need, hot, rounds;
+};
+
+struct work {
+	struct question q;
+	struct target t;
+	struct climb c;
+	struct match m;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct work);
+} works SEC(".maps");
+
+__noinline int ask_hot(struct work *w)
+{
+	if (w)
+		match(&w->c, &w->m, &w->t, w->q.need, true);
+	return 0;
+}
+
+static long ask_once(u32 i, void *ctx)
+{
+	struct work *w = *(struct work **)ctx;
+	struct attempt a = { .c = &w->c, .m = &w->m, .t = &w->t, .need = w->q.need };
+
+	if (w->q.hot)
+		ask_hot(w);
+	else
+		attempt_step(0, &a);
+	return 0;
+}
+
+SEC("raw_tp")
+int ask(void *ctx)
+{
+	u32 zero = 0;
+	struct work *w = bpf_map_lookup_elem(&works, &zero);
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct file **files, *file = NULL;
+
+	if (!w)
+		return 1;
+	files = BPF_CORE_READ(task, files, fdt, fd);
+	bpf_probe_read_kernel(&file, sizeof(file), files + w->q.fd);
+	w->t.mnt = (u64)BPF_CORE_READ(file, f_path.mnt);
+	w->t.dentry = (u64)BPF_CORE_READ(file, f_path.dentry);
+	w->c.image = 0;
+	w->c.mount_ns = BPF_CORE_READ(task, nsproxy, mnt_ns, ns.inum);
+	bpf_loop(w->q.rounds, ask_once, &w, 0);
+	return 0;
+}
+
+char _license[] SEC("license") = "GPL";

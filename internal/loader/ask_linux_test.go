@@ -1,0 +1,355 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// asker asks the matcher in this machine's kernel.
+type asker struct {
+	k    *Kernel // for its images only
+	prog *ebpf.Program
+	work *askWork
+}
+
+func newAsker(t testing.TB) *asker {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	a, err := openAsker()
+	if errors.Is(err, unix.EPERM) {
+		t.Skipf("needs a kernel that loads programs: %v", err)
+	}
+	if err != nil {
+		t.Fatalf("%+v", err)
+	}
+	return a
+}
+
+func openAsker() (*asker, error) {
+	var o askObjects
+	if err := loadAskObjects(&o, nil); err != nil {
+		return nil, err
+	}
+	mem, err := unix.Mmap(o.Works.FD(), 0, int(unsafe.Sizeof(askWork{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return &asker{&Kernel{images: o.Images}, o.Ask, (*askWork)(unsafe.Pointer(&mem[0]))}, nil
+}
+
+// follow says what a policy gives on an open file, and who is the first to withhold something of need.
+func (a *asker) follow(c *policy.Compiled) error {
+	img, err := NewImage(c, 1)
+	if err != nil {
+		return err
+	}
+	return a.k.write(img, extent{0, uint32(img.Lines())})
+}
+
+// ask asks about an open file. hot is for the quick matcher.
+func (a *asker) ask(fd int, need policy.Caps, hot bool) (policy.Caps, error) {
+	a.work.Q.Fd, a.work.Q.Need, a.work.Q.Hot, a.work.Q.Rounds = uint32(fd), uint32(need), 0, 1
+	if hot {
+		a.work.Q.Hot = 1
+	}
+	if _, err := a.prog.Run(&ebpf.RunOptions{}); err != nil {
+		return 0, err
+	}
+	if w := Walk(a.work.M.Status); w != WalkOK {
+		return 0, fmt.Errorf("the walk ended %s", w)
+	}
+	return policy.Caps(a.work.M.Caps), nil
+}
+
+// The kernel and the evaluator have one opinion, about every path and every policy.
+func TestAgree(t *testing.T) {
+	a := newAsker(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	for round := range 40 {
+		files := grow(t, r)
+		for range 25 {
+			c := randomPolicy(t, r, files)
+			if err := a.follow(c); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range files {
+				if err := a.compare(c, f); err != nil {
+					t.Fatalf("round %d: %v%s", round, err, rulesOf(c))
+				}
+			}
+		}
+		for _, f := range files {
+			_ = unix.Close(f.fd)
+		}
+	}
+}
+
+// open is an open file.
+type open struct {
+	path string
+	fd   int
+}
+
+// Few names, so that rules meet, which are each other's beginnings and ends, and two as long as names can be.
+var components = []string{
+	"a", "b", "ab", "aba", "b.a", ".env", "x.env", "deeper", "eight_by", "sixteen_letters.", "long" + strings.Repeat("g", 64),
+	strings.Repeat("n", 255), strings.Repeat("n", 254) + "m", "\xff\xfe", "self",
+}
+
+// grow makes a tree and opens all of it.
+func grow(t *testing.T, r *rand.Rand) []open {
+	t.Helper()
+	root := scene(t)
+	files := []open{opened(t, root)}
+	for len(files) < 30 {
+		at := files[r.IntN(len(files))].path
+		path := filepath.Join(at, components[r.IntN(len(components))])
+		if len(path) > 2000 {
+			continue
+		}
+		var err error
+		if r.IntN(3) > 0 {
+			err = os.Mkdir(path, 0o755)
+		} else {
+			err = os.WriteFile(path, nil, 0o644)
+		}
+		if err == nil {
+			files = append(files, opened(t, path))
+		}
+	}
+	return files
+}
+
+func opened(t *testing.T, path string) open {
+	t.Helper()
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open{path, fd}
+}
+
+func randomPolicy(t *testing.T, r *rand.Rand, files []open) *policy.Compiled {
+	t.Helper()
+	src := &policy.Source{Name: "test", Workspace: files[0].path, Home: "/", Path: "/usr/bin:/bin"}
+	for _, authority := range []policy.Authority{policy.Host, policy.Agent, policy.Session} {
+		if r.IntN(3) == 0 {
+			continue
+		}
+		l := policy.SourceLayer{Authority: authority}
+		l.Defaults[policy.FS] = policy.Stance(r.IntN(3))
+		for range r.IntN(12) {
+			l.FS = append(l.FS, randomRule(r, files))
+		}
+		if l.Protect = policy.ProtectMode(r.IntN(3)); l.Protect != policy.ProtectOff {
+			for range 1 + r.IntN(3) {
+				l.Protected = append(l.Protected, policy.FSRule{Match: randomPattern(r, files)})
+			}
+		}
+		src.Layers = append(src.Layers, l)
+	}
+	c, err := policy.Compile(src, tree{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func randomRule(r *rand.Rand, files []open) policy.FSRule {
+	f := policy.FSRule{Caps: policy.Caps(r.IntN(int(policy.AllCaps) + 1)), Unprotect: r.IntN(3) == 0}
+	if r.IntN(2) == 0 {
+		f.Match = randomPattern(r, files)
+		return f
+	}
+	f.Path = files[r.IntN(len(files))].path
+	switch r.IntN(4) {
+	case 0:
+		f.Path = filepath.Join(f.Path, components[r.IntN(len(components))])
+	case 1:
+		f.Path = filepath.Dir(f.Path)
+	}
+	return f
+}
+
+func randomPattern(r *rand.Rand, files []open) string {
+	last := components[r.IntN(len(components))]
+	switch r.IntN(4) {
+	case 0:
+		last = last[:1+r.IntN(len(last))] + "*"
+	case 1:
+		last = "*" + last[r.IntN(len(last)):]
+	}
+	pattern := "**/" + last
+	for range r.IntN(3) {
+		pattern += "/" + components[r.IntN(len(components))]
+	}
+	switch r.IntN(3) {
+	case 0:
+		return "/" + pattern
+	case 1:
+		return filepath.Join(files[r.IntN(len(files))].path, pattern)
+	}
+	return pattern
+}
+
+func rulesOf(c *policy.Compiled) string {
+	var b strings.Builder
+	for _, l := range c.Layers {
+		fmt.Fprintf(&b, "\n%s, stance %d:", l.Authority, l.Stance[policy.FS])
+		for _, rule := range append(l.FS.Rules(), l.Protect.Rules()...) {
+			fmt.Fprintf(&b, "\n\t%s %q %s unprotect=%v", rule.ID, rule.FS.Written, rule.FS.Caps, rule.FS.Unprotect)
+		}
+	}
+	return b.String()
+}
+
+// compare asks both what may be done with a file, and who refuses what may not.
+func (a *asker) compare(c *policy.Compiled, f open) error {
+	for _, hot := range []bool{true, false} {
+		for need := policy.Read; need <= policy.Execute; need <<= 1 {
+			caps, err := a.ask(f.fd, need, hot)
+			if err != nil {
+				return fmt.Errorf("%q: %w", f.path, err)
+			}
+			if want := c.Caps(f.path); caps != want {
+				return fmt.Errorf("%q (hot %v): the kernel gives %s, the policy %s", f.path, hot, caps, want)
+			}
+			v := c.CheckFS(f.path, need)
+			if layer, rule := a.refuser(); !v.Allow && (layer != v.Layer || rule != v.Rule) {
+				return fmt.Errorf("%q, %s (hot %v): refused by layer %d and rule %d in the kernel, by %d and %d in the policy",
+					f.path, need, hot, layer, rule, v.Layer, v.Rule)
+			}
+		}
+	}
+	return nil
+}
+
+func (a *asker) refuser() (layer int16, rule int32) {
+	if a.work.M.Hit == noHit {
+		return int16(int32(a.work.M.Layer)), policy.NoMatch
+	}
+	return int16(int32(a.work.M.Layer)), int32(a.work.M.Hit & ruleMask)
+}
+
+// What a path is doesn't depend on mounts on the way, on a root of one's own, or on whose /proc it is.
+func TestAgreeElsewhere(t *testing.T) {
+	newAsker(t)
+	for _, way := range []string{"mounts", "bind mount", "chroot", "process", "deep"} {
+		childtest.Run[any](t, 0, []string{"agree", way, scene(t, "granted/file", "granted/secret/file", "other/file")})
+	}
+}
+
+func agree(args []string) (any, error) {
+	a, err := openAsker()
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
+		return nil, err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return nil, err
+	}
+	return nil, ways[args[0]](a, args[1])
+}
+
+var ways = map[string]func(a *asker, dir string) error{
+	// A mount in a mount, and files in them.
+	"mounts": func(a *asker, dir string) error {
+		for _, m := range []string{dir + "/granted/secret", dir + "/granted/secret/inner"} {
+			if err := errors.Join(os.MkdirAll(m, 0o755), unix.Mount("tmpfs", m, "tmpfs", 0, "")); err != nil {
+				return err
+			}
+		}
+		file := dir + "/granted/secret/inner/file"
+		if err := os.WriteFile(file, nil, 0o644); err != nil {
+			return err
+		}
+		return a.agree(file, file, dir+"/granted read", dir+"/granted/secret none", dir+"/granted/secret/inner update")
+	},
+	// The path is that of the mount that it was opened through.
+	"bind mount": func(a *asker, dir string) error {
+		if err := unix.Mount(dir+"/granted/secret", dir+"/other", "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+		return a.agree(dir+"/other/file", dir+"/other/file", dir+"/granted read", dir+"/granted/secret none", dir+"/other update")
+	},
+	"chroot": func(a *asker, dir string) error {
+		if err := unix.Chroot(dir + "/granted"); err != nil {
+			return err
+		}
+		c, err := tryCompile(dir+"/granted read", "/secret update", dir+"/granted/secret delete")
+		if err != nil {
+			return err
+		}
+		return a.agreeOn(c, "/secret/file", dir+"/granted/secret/file")
+	},
+	"process": func(a *asker, _ string) error {
+		rules := []string{"/proc read", "/proc/self update", "/proc/self/status delete"}
+		return errors.Join(
+			a.agree("/proc/self/status", "/proc/self/status", rules...),
+			a.agree("/proc/self/stat", "/proc/self/stat", rules...),
+			a.agree("/proc/1/status", "/proc/1/status", rules...),
+			a.agree("/proc/meminfo", "/proc/meminfo", rules...),
+		)
+	},
+	// As deep as the policy follows, and one more.
+	"deep": func(a *asker, dir string) error {
+		c, err := tryCompile(dir + " read")
+		if err != nil {
+			return err
+		}
+		deep := dir
+		for strings.Count(deep, "/") < policy.MaxDepth {
+			deep += "/d"
+			if err := os.Mkdir(deep, 0o755); err != nil {
+				return err
+			}
+		}
+		if err := a.agreeOn(c, deep, deep); err != nil {
+			return err
+		}
+		if err := os.Mkdir(deep+"/d", 0o755); err != nil {
+			return err
+		}
+		if err := a.agreeOn(c, deep+"/d", deep+"/d"); err == nil || !strings.Contains(err.Error(), WalkDeep.String()) {
+			return fmt.Errorf("one more: %w", err)
+		}
+		return nil
+	},
+}
+
+// agree compares what both say about the file that opens as name and that the policy calls path.
+func (a *asker) agree(name, path string, rules ...string) error {
+	c, err := tryCompile(rules...)
+	if err != nil {
+		return err
+	}
+	return a.agreeOn(c, name, path)
+}
+
+func (a *asker) agreeOn(c *policy.Compiled, name, path string) error {
+	if err := a.follow(c); err != nil {
+		return err
+	}
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return a.compare(c, open{path, fd})
+}
