@@ -190,16 +190,39 @@ func TestSeccomp(t *testing.T) {
 	}
 }
 
-// TestNested tells the policy's refusals from those that a program asked for itself.
+// TestNested tells the policy's refusals, by whatever process, from those that a program asked for itself.
 func TestNested(t *testing.T) {
 	r := reader(t)
 	file := touchFile(t, t.TempDir()+"/file")
-	var s session
-	if err := s.run(r, self(t), "nested", file); err != nil {
+	comm, err := os.ReadFile("/proc/self/comm") // the program's too
+	if err != nil {
 		t.Fatal(err)
 	}
-	if d := only(t, s, file); !d.Nested {
-		t.Errorf("%+v", d)
+	for name, nested := range map[string]bool{"": true, "another": true, strings.TrimSpace(string(comm)): false} {
+		s := session{name: name}
+		if err := s.run(r, self(t), "nested", file); err != nil {
+			t.Fatal(err)
+		}
+		if d := only(t, s, file); d.Nested != nested {
+			t.Errorf("%q: %+v", name, d)
+		}
+	}
+}
+
+// Without an audit session, the domains that count are those of the process that starts the session, and of whoever is called
+// as it says.
+func TestDomainsWithoutSession(t *testing.T) {
+	w := Watch{session: Session{Audit: NoSession, PID: 10, Name: "secret"}, domains: map[uint64]*tally{}}
+	for i, made := range []domain{{pid: 10, comm: "toolguard"}, {pid: 11, comm: "secret"}, {pid: 11, comm: "other"}, {pid: 11}} {
+		made.id = uint64(i)
+		w.takeDomain(made)
+		if got, want := w.concerns(&Denial{Source: Landlock, Domain: made.id}), i < 2; got != want {
+			t.Errorf("%+v counts: %v", made, got)
+		}
+	}
+	w.session.Name = ""
+	if w.takeDomain(domain{id: 9, pid: 11}); w.concerns(&Denial{Source: Landlock, Domain: 9}) {
+		t.Error("a domain of nobody counts where nobody has a name")
 	}
 }
 

@@ -247,6 +247,7 @@ type session struct {
 	pid     int
 	denials []Denial
 	totals  Totals
+	name    string // Session.Name
 
 	first func() // called with the first refusal, if set
 	took  func() // called with each, if set
@@ -278,7 +279,7 @@ func (s *session) start(r *Reader, exe, action string, args []string) (w *Watch,
 	if s.id, err = FreshSession(); err != nil {
 		return nil, err
 	}
-	w, err = r.Watch(Session{Audit: s.id}, s.take)
+	w, err = r.Watch(Session{Audit: s.id, Name: s.name}, s.take)
 	if err != nil {
 		return nil, err
 	}
