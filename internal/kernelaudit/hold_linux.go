@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -124,17 +126,21 @@ func (h *hold) write(now status) error {
 	return h.put(found{boot, now.Enabled, now.BacklogLimit})
 }
 
-// A note is one line, padded to noteSize, so that each is written whole over the one before.
-const (
-	noteForm = `{"boot":%q,"enabled":%d,"backlog_limit":%d}`
-	noteSize = 128
-)
+// noteSize is to what length a note is padded, so that each is written whole over the one before.
+const noteSize = 128
 
 // put writes a note; an empty one says that there is nothing to put back.
 func (h *hold) put(f found) error {
-	line := fmt.Sprintf("%-*s\n", noteSize-1, fmt.Sprintf(noteForm, f.boot, f.enabled, f.backlogLimit))
-	n, err := h.note(func(fd int) (int, error) { return unix.Pwrite(fd, []byte(line), 0) })
-	if err == nil && n != len(line) {
+	b := make([]byte, 0, noteSize)
+	b = append(append(b, `{"boot":"`...), f.boot...)
+	b = strconv.AppendUint(append(b, `","enabled":`...), uint64(f.enabled), 10)
+	b = strconv.AppendUint(append(b, `,"backlog_limit":`...), uint64(f.backlogLimit), 10)
+	b = append(b, '}')
+	for len(b) < noteSize {
+		b = append(b, '\n')
+	}
+	n, err := h.note(func(fd int) (int, error) { return unix.Pwrite(fd, b, 0) })
+	if err == nil && n != len(b) {
 		err = unix.EIO
 	}
 	return err
@@ -146,11 +152,16 @@ func (h *hold) read() (f found, err error) {
 	if err != nil {
 		return f, err
 	}
-	_, err = fmt.Sscanf(string(b[:n]), noteForm, &f.boot, &f.enabled, &f.backlogLimit)
-	if err == nil && f.boot == "" {
-		err = fs.ErrNotExist
+	words := strings.FieldsFunc(string(b[:n]), func(c rune) bool { return strings.ContainsRune("{\":,}\n", c) })
+	if len(words) != 6 {
+		return f, fs.ErrNotExist
 	}
-	return f, err
+	enabled, err := strconv.ParseUint(words[3], 10, 32)
+	if err != nil {
+		return f, err
+	}
+	limit, err := strconv.ParseUint(words[5], 10, 32)
+	return found{words[1], uint32(enabled), uint32(limit)}, err
 }
 
 func (h *hold) note(do func(fd int) (int, error)) (int, error) {
@@ -172,6 +183,8 @@ func (h *hold) release(recent *status) error {
 }
 
 func (h *hold) leave(recent *status) error {
+	// Before the lock of all changes is given up: the next one to come or to leave must see who is there.
+	defer flock(h.users, unix.LOCK_UN)
 	err := flock(h.users, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil // somebody else still needs it

@@ -150,6 +150,42 @@ func TestLastOneRestores(t *testing.T) {
 	}
 }
 
+// TestLeavingAtOnce holds that whoever leaves is no user any more when the next one looks, although it still has the files.
+func TestLeavingAtOnce(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := t.TempDir() + "/toolguard/audit"
+	var holds [3]*hold
+	for i := range holds {
+		var err error
+		if holds[i], err = openHold(-1, dir); err != nil {
+			t.Fatal(err)
+		}
+		defer holds[i].close()
+	}
+	as := status{Enabled: 1, BacklogLimit: 64} // as it was found: there is nothing to tell the kernel
+	if err := holds[0].put(found{"this", as.Enabled, as.BacklogLimit}); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range holds[:2] {
+		if err := flock(h.users, unix.LOCK_SH); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, h := range holds[:2] {
+		if err := h.leave(&as); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := h.read(); (err == nil) != (i == 0) {
+			t.Errorf("after %d left: %+v, %v", i+1, f, err)
+		}
+	}
+	if err := flock(holds[2].users, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.Errorf("the next one isn't the first: %v", err)
+	}
+}
+
 func TestStateFolderIsOurs(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

@@ -16,18 +16,7 @@ import (
 // Setting it again needs CAP_AUDIT_CONTROL, and can't be done at all where the administrator made it immutable
 // (audit feature "loginuid-immutable"). Checked on Linux 6.18: a write by one thread changes that thread alone.
 func FreshSession() (uint32, error) {
-	const loginuid = "/proc/thread-self/loginuid"
-	user, err := readNumber(loginuid)
-	if err != nil {
-		return NoSession, fmt.Errorf("read the audit user: %w", err)
-	}
-	if user == unset {
-		user = uint32(os.Getuid())
-	}
-	_, err = withFile(loginuid, unix.O_WRONLY, func(fd int) (int, error) {
-		return unix.Write(fd, strconv.AppendUint(nil, uint64(user), 10))
-	})
-	if err != nil {
+	if err := renewLogin("/proc/thread-self/loginuid"); err != nil {
 		return NoSession, fmt.Errorf("start an audit session: %w", err)
 	}
 	ses, err := readNumber("/proc/thread-self/sessionid")
@@ -38,6 +27,31 @@ func FreshSession() (uint32, error) {
 		return NoSession, fmt.Errorf("start an audit session: the kernel gave none: %w", unix.ENOTSUP)
 	}
 	return ses, nil
+}
+
+// unsetUser is how the kernel writes the audit user of a process that never logged in.
+const unsetUser = "4294967295"
+
+// renewLogin sets the audit user to what it is.
+func renewLogin(path string) error {
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	var b [16]byte
+	n, err := unix.Read(fd, b[:])
+	if err != nil {
+		return &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	user := b[:n]
+	if string(user) == unsetUser {
+		user = strconv.AppendInt(nil, int64(os.Getuid()), 10)
+	}
+	if _, err := unix.Pwrite(fd, user, 0); err != nil {
+		return &fs.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
 }
 
 func readNumber(path string) (uint32, error) {
@@ -51,19 +65,15 @@ func readNumber(path string) (uint32, error) {
 
 // readLine reads a file of /proc that holds one short line. Package os would take six more system calls for it.
 func readLine(path string) (string, error) {
-	var b [64]byte
-	n, err := withFile(path, unix.O_RDONLY, func(fd int) (int, error) { return unix.Read(fd, b[:]) })
-	return strings.TrimRight(string(b[:n]), "\n\x00"), err
-}
-
-func withFile(path string, flags int, do func(fd int) (int, error)) (n int, err error) {
-	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
-	if err == nil {
-		n, err = do(fd)
-		_ = unix.Close(fd)
-	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0, &fs.PathError{Op: "use", Path: path, Err: err}
+		return "", &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	return n, nil
+	defer unix.Close(fd)
+	var b [64]byte
+	n, err := unix.Read(fd, b[:])
+	if err != nil {
+		return "", &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return strings.TrimRight(string(b[:n]), "\n\x00"), nil
 }
