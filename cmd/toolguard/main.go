@@ -7,6 +7,19 @@ import "os"
 // The runtime would read the cgroup's processor limit at every start (0.2 ms) and watch it, for a program that computes next
 // to nothing: hence the settings above.
 func main() {
+	growStack()
 	a := &app{in: os.Stdin, out: newScreen(os.Stdout), err: newScreen(os.Stderr)}
 	os.Exit(a.run(os.Args[1:]))
 }
+
+// growStack makes the stack as large at once as it becomes. The runtime would double it five times instead, each time with more
+// frames to copy and correct, which takes 0.2 ms of every start.
+//
+//go:noinline
+func growStack() {
+	var b [24 << 10]byte
+	touch(&b)
+}
+
+//go:noinline
+func touch(b *[24 << 10]byte) { b[0] = 1 }
