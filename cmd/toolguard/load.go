@@ -67,10 +67,11 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the current folder: %w", err)
 	}
+	tty := terminal()
 	src, _, err := policyfile.Load(policyfile.Request{
 		Policies: p.files, HostDir: hostPolicies,
 		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, Limits: p.limits,
-		Dir: dir, Home: home(), Path: searchPath(), TmpDir: tmp, Terminal: terminal(), HideTTY: othersTerminal(),
+		Dir: dir, Home: home(), Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: tty == "" && controlled(),
 	}, policyfile.OS)
 	if err != nil {
 		return nil, err
@@ -117,12 +118,9 @@ func terminal() string {
 	return ""
 }
 
-// othersTerminal says that there is a controlling terminal and that none of the three standard streams is one: what is typed
-// there is meant for others.
-func othersTerminal() bool {
-	if terminal() != "" {
-		return false
-	}
+// controlled says that there is a controlling terminal. When none of the three standard streams is one, what is typed there is
+// meant for others.
+func controlled() bool {
 	tty, err := syscall.Open("/dev/tty", syscall.O_RDONLY|syscall.O_NOCTTY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err == nil {
 		_ = syscall.Close(tty)
