@@ -81,7 +81,7 @@ func open(state string) (_ *Reader, err error) {
 	go r.run()
 	ctx, cancel := context.WithTimeout(context.Background(), proofTime)
 	defer cancel()
-	if err := r.mark(ctx); err != nil {
+	if err := r.mark(ctx, nil); err != nil {
 		r.log.Close()
 		<-r.done
 		return nil, proofError(err)
@@ -132,8 +132,8 @@ func (r *Reader) Close() error {
 	err := os.ErrClosed
 	r.closing.Do(func() {
 		r.log.Close()
-		<-r.done
 		err = r.shut()
+		<-r.done
 	})
 	return err
 }
@@ -284,8 +284,8 @@ func (r *Reader) dispatch(d *Denial) {
 }
 
 // mark writes a record and waits until it comes back, as long as anything comes: the kernel keeps records in order, so
-// everything that was recorded before has then been handled.
-func (r *Reader) mark(ctx context.Context) error {
+// everything that was recorded before has then been handled. What is done meanwhile costs no time.
+func (r *Reader) mark(ctx context.Context, meanwhile func()) error {
 	var nonce [16]byte
 	rand.Read(nonce[:])
 	text := "toolguard-mark " + hex.EncodeToString(nonce[:])
@@ -302,6 +302,10 @@ func (r *Reader) mark(ctx context.Context) error {
 	for {
 		if err := r.order(typeTrustedApp, append([]byte(text), 0)); err != nil {
 			return fmt.Errorf("write an audit record: %w", err)
+		}
+		if meanwhile != nil {
+			meanwhile()
+			meanwhile = nil
 		}
 		select {
 		case <-came:

@@ -122,8 +122,10 @@ const countTime = 10 * time.Second
 func (w *Watch) Finish(ctx context.Context) Totals {
 	defer w.stop()
 	wait := countTime
-	err := w.r.mark(ctx)
-	why := w.lost()
+	var dropped uint32
+	var unknown error
+	err := w.r.mark(ctx, func() { dropped, unknown = w.r.lost(0) })
+	why := w.lost(dropped, unknown)
 	if err != nil {
 		why, wait = fmt.Sprintf("the end of the records didn't come (%v)", err), 0
 	}
@@ -147,9 +149,8 @@ func (w *Watch) Finish(ctx context.Context) Totals {
 	}
 }
 
-// lost says what went missing since the watch began; "" when nothing did.
-func (w *Watch) lost() string {
-	dropped, err := w.r.lost(0)
+// lost says what went missing since the watch began; "" when nothing did. dropped and err are what the kernel says of itself.
+func (w *Watch) lost(dropped uint32, err error) string {
 	if err != nil {
 		return fmt.Sprintf("the kernel's loss counter couldn't be read (%v)", err)
 	}
