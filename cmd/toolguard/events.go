@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/event"
-	"github.com/toolguard/toolguard/internal/session"
 )
 
 // handed is the descriptor that --events names; ok is false when it names a file.
@@ -38,7 +37,7 @@ func (f *execFlags) eventsFile() string {
 }
 
 // openEvents opens what --events names. end waits for it to take what it can, and tells what it didn't.
-func (a *app) openEvents(f *execFlags) (sink session.Sink, end func(), err error) {
+func (a *app) openEvents(f *execFlags) (q *event.Queue, end func(), err error) {
 	if f.events == "" {
 		return nil, func() {}, nil
 	}
@@ -55,7 +54,7 @@ func (a *app) openEvents(f *execFlags) (sink session.Sink, end func(), err error
 		return nil, nil, fmt.Errorf("begin the events: %w", err)
 	}
 	w.Version = buildInfo().Version
-	q := event.NewQueue(w)
+	q = event.NewQueue(w)
 	return q, func() { a.endEvents(f, q, file) }, nil
 }
 

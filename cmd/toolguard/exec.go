@@ -36,7 +36,8 @@ func newExec(a *app) *cobra.Command {
 
 The exit status is the command's own, 128+N when signal N ended it, 125 when toolguard failed or refused and nothing
 was started, 126 when the command may not be executed, 127 when there is no such command. Standard output belongs to
-the command alone. What was denied is told on standard error after the command ends.
+the command alone. What was denied is told on standard error after the command ends. Events that go where the command
+can write too (--events -, a pipe) are for watching: it can write what looks like one, and a file is refused.
 
 Flags end at the first word that isn't one, or at "--": what follows is the command with its own flags.`,
 		Example: `  toolguard exec -- python3 build.py                            # under the built-in default policy

@@ -17,13 +17,10 @@ type Config struct {
 	Argv          []string     // the command; Argv[0] is looked up through PATH
 	Env           []string     // what the command would see without toolguard
 	PassFDs       []int        // descriptors beyond 0, 1 and 2 that the command keeps, under the same numbers
-	Events        Sink         // nil: nobody listens
+	Events        *event.Queue // nil: nobody listens
 	Linger        bool         // leave the command's other processes running when it exits
 	Notice        func(string) // one-line remarks for people; may be nil
 }
-
-// Sink takes events. Write may be called from several goroutines, and must not wait: the kernel's records don't.
-type Sink interface{ Write(*event.Event) }
 
 // Result is how a run went.
 type Result struct {
