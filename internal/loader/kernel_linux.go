@@ -121,6 +121,9 @@ func install(note func(string)) error {
 		if _, err := os.Stat(current); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		if err := ready(); err != nil {
+			return err
+		}
 		mounted, err := mountBPF()
 		if err != nil {
 			return err

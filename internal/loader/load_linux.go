@@ -33,7 +33,26 @@ func load(dir string) error {
 			return fmt.Errorf("pin the map %s: %w", name, err)
 		}
 	}
+	if err := makeRings(created.Maps["rings"]); err != nil {
+		return err
+	}
 	return attachAll(spec, created.Maps, dir)
+}
+
+// readyRings is how many sessions at a time find a ring made. To put another one into the map takes the kernel 10 to 20 ms.
+const readyRings = 4
+
+func makeRings(rings *ebpf.Map) error {
+	for i := range uint32(readyRings) {
+		r, err := newRing()
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(rings.Put(i, r), r.Close()); err != nil {
+			return fmt.Errorf("keep a ring for events: %w", err)
+		}
+	}
+	return nil
 }
 
 // prune leaves out the programs for hooks that this kernel doesn't have.
@@ -43,14 +62,14 @@ func prune(programs map[string]*ebpf.ProgramSpec) error {
 		return fmt.Errorf("read the kernel's BTF: %w", err)
 	}
 	for name, p := range programs {
-		var f *btf.Func
-		switch err := kernel.TypeByName("bpf_lsm_"+p.AttachTo, &f); {
-		case err == nil:
-		case !errors.Is(err, btf.ErrNotFound):
-			return err
-		case hooks[p.AttachTo].optional == "":
-			return fmt.Errorf("this kernel has no hook %s, which mediates %s", p.AttachTo, hooks[p.AttachTo].mediates)
-		default:
+		h := hooks[p.AttachTo]
+		ok, err := hasHook(kernel, p.AttachTo)
+		switch {
+		case err != nil:
+			return fmt.Errorf("look for the hook %s: %w", p.AttachTo, err)
+		case !ok && h.optional == "":
+			return fmt.Errorf("this kernel has no hook %s, which mediates %s", p.AttachTo, h.mediates)
+		case !ok:
 			delete(programs, name)
 		}
 	}

@@ -1,0 +1,130 @@
+package loader
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// Fact is something that the machine must have.
+type Fact struct {
+	Name   string
+	Err    error  // why not; nil: it's there
+	Detail string // what was found
+	Fix    string // how to get it
+}
+
+// facts are looked at in this order before anything is loaded.
+var facts = []struct {
+	name string
+	look func() (detail string, err error)
+	fix  string
+}{
+	{"bpf among the LSMs", listed, `add "bpf" to the kernel's lsm= list (CONFIG_LSM, or the boot parameter lsm=), and boot again`},
+	{"BPF programs aren't skipped", neverSkipped, "Linux 6.1.54 or newer"},
+	{"LSM hooks", hooked, "Linux 6.1.54 or newer with CONFIG_DEBUG_INFO_BTF and CONFIG_SECURITY_PATH"},
+	{"LSM programs can be loaded", loadable, "run as root, with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; find out what forbids it: kernel lockdown, " +
+		"a hypervisor's or a container's settings; on arm64 it takes Linux 6.4"},
+}
+
+// ErrUnknown says that something can't be looked at. That it's there is shown when a session begins, or not.
+var ErrUnknown = errors.New("can't be told")
+
+// Facts looks at the machine. It leaves nothing behind.
+func Facts() []Fact {
+	out := make([]Fact, len(facts))
+	for i, f := range facts {
+		out[i] = Fact{Name: f.name, Fix: f.fix}
+		out[i].Detail, out[i].Err = f.look()
+	}
+	return out
+}
+
+// ready is the first thing that's missing.
+func ready() error {
+	for _, f := range facts {
+		if _, err := f.look(); err != nil && !errors.Is(err, ErrUnknown) {
+			return fmt.Errorf("%s: %w (needed: %s)", f.name, err, f.fix)
+		}
+	}
+	return nil
+}
+
+// listed looks at the LSMs that are active. Programs load without it, and are never asked.
+func listed() (string, error) {
+	b, err := os.ReadFile("/sys/kernel/security/lsm")
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	list := strings.TrimSpace(string(b))
+	if !slices.Contains(strings.Split(list, ","), "bpf") {
+		return list, errors.New("it isn't in " + list)
+	}
+	return list, nil
+}
+
+// neverSkipped tells whether an LSM program runs also where it interrupts another run of itself on the same processor. Before
+// commit 271de525e1d7 (Linux 6.2, and 6.1.54) it was left out then, which is as if it had allowed. The same commit gave the
+// function that leaves out its name.
+func neverSkipped() (string, error) {
+	b, err := os.ReadFile("/proc/kallsyms")
+	if err != nil {
+		return "", err
+	}
+	if !bytes.Contains(b, []byte(" __bpf_prog_enter_recur\n")) {
+		return "", errors.New("this kernel leaves a program out where it would interrupt itself")
+	}
+	return "", nil
+}
+
+// hooked looks for the hooks.
+func hooked() (string, error) {
+	spec, err := loadKernel()
+	if err != nil {
+		return "", err
+	}
+	all := len(spec.Programs)
+	if err := prune(spec.Programs); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d of %d", len(spec.Programs), all), nil
+}
+
+// loadable loads and attaches a program that allows what is allowed anyway, on a hook that is hardly ever called.
+func loadable() (string, error) {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "toolguard_try", Type: ebpf.LSM, AttachType: ebpf.AttachLSMMac, AttachTo: "quota_on", License: "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	if errors.Is(err, unix.EPERM) {
+		return "", errors.New("the kernel doesn't permit it")
+	}
+	if err != nil {
+		return "", err
+	}
+	defer p.Close()
+	l, err := link.AttachLSM(link.LSMOptions{Program: p})
+	if err != nil {
+		return "", err
+	}
+	return "", l.Close()
+}
+
+// hasHook tells whether there is a place in the kernel to attach to.
+func hasHook(kernel *btf.Spec, name string) (bool, error) {
+	var f *btf.Func
+	err := kernel.TypeByName("bpf_lsm_"+name, &f)
+	if errors.Is(err, btf.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
