@@ -1,0 +1,265 @@
+package forkexec
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The process's first thread can't end, so that no test may run on it.
+func init() { runtime.LockOSThread() }
+
+// shell is a script to run, with standard output and error in one pipe.
+func shell(script string, args ...string) *Command {
+	return &Command{Path: "/bin/sh", Argv: append([]string{"sh", "-c", script, "sh"}, args...), Env: []string{"PATH=/usr/bin:/bin", "A=b"}}
+}
+
+// output starts a command with start, on a locked thread, and returns what it writes to descriptor out and how it ended.
+func output(t *testing.T, start func() (int, error)) (string, syscall.WaitStatus) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	err = unix.Dup3(int(w.Fd()), out, unix.O_CLOEXEC)
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := start()
+	unix.Close(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text), wait(t, pid)
+}
+
+const out = 59
+
+func wait(t *testing.T, pid int) (ws syscall.WaitStatus) {
+	t.Helper()
+	for {
+		if _, err := syscall.Wait4(pid, &ws, 0, nil); err == nil {
+			return ws
+		} else if err != syscall.EINTR {
+			t.Fatal(err)
+		}
+	}
+}
+
+// state is what a process can tell of what it was given.
+const state = `exec >/proc/self/fd/59; grep -E '^(Cap|NoNewPrivs|Seccomp)' /proc/self/status; cat /proc/self/limits; env; echo "$0" "$@"
+pwd; umask; ls /proc/self/fd; ps -o pgid=,sid= $$; exit 3`
+
+// A command gets from Start what it gets from package syscall: limits, environment, descriptors, session.
+func TestSameAsForkExec(t *testing.T) {
+	c := shell(state, "an argument", "")
+	c.Keep = []int{0, 1, 2, out, 61}
+	if err := unix.Dup3(0, 61, unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	want, wantEnd := output(t, func() (int, error) {
+		if err := unix.CloseRange(3, 1<<20, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+		return bySyscall(c)
+	})
+	if err := unix.Dup2(0, 60); err != nil { // left open by somebody
+		t.Fatal(err)
+	}
+	got, end := output(t, c.Start)
+	unix.Close(60)
+	unix.Close(61)
+	if got != want || end != wantEnd || end.ExitStatus() != 3 || !strings.Contains(got, "\n61\n") {
+		t.Errorf("%#x: %s\npackage syscall's: %#x: %s", end, got, wantEnd, want)
+	}
+}
+
+// bySyscall starts a command as package syscall does.
+func bySyscall(c *Command) (int, error) {
+	files := make([]uintptr, 62)
+	for fd := range files {
+		files[fd] = ^uintptr(0)
+	}
+	for _, fd := range c.Keep {
+		files[fd] = uintptr(fd)
+	}
+	return syscall.ForkExec(c.Path, c.Argv, &syscall.ProcAttr{Files: files, Env: c.Env})
+}
+
+// No signal is blocked, and none is ignored but what the caller ignores.
+func TestSignals(t *testing.T) {
+	signal.Ignore(syscall.SIGUSR1)
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGUSR2)
+	defer signal.Reset(syscall.SIGUSR1, syscall.SIGUSR2)
+	c := &Command{Path: "/bin/sleep", Argv: []string{"sleep", "100"}, Keep: []int{0, 1, 2}}
+	got, want := signals(t, c.Start), signals(t, func() (int, error) { return bySyscall(c) })
+	if got != want || !strings.Contains(got, fmt.Sprintf("SigIgn:\t%016x\n", 1<<(syscall.SIGUSR1-1))) {
+		t.Errorf("%s\npackage syscall's: %s", got, want)
+	}
+}
+
+// signals is what the kernel says of a process's signals, which is then ended.
+func signals(t *testing.T, start func() (int, error)) (lines string) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	pid, err := start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Error(err)
+	}
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	wait(t, pid)
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "SigBlk") || strings.HasPrefix(line, "SigIgn") {
+			lines += line
+		}
+	}
+	return lines
+}
+
+// What fails is told, with its name where it isn't the execve; nothing is executed and no child is left.
+func TestFailures(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	marker := filepath.Join(t.TempDir(), "marker")
+	touch := func(calls ...Call) *Command {
+		c := shell("touch " + marker)
+		c.Keep, c.Calls = []int{0, 1, 2}, calls
+		return c
+	}
+	missing, folder, nul, closed := touch(), touch(), touch(), touch()
+	missing.Path, folder.Path, nul.Argv, closed.Keep = "/nonexistent", "/", []string{"a\x00b"}, []int{1 << 15}
+	name := Call{Doing: "ask for the name", Nr: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_GET_NAME, 1}}
+	number := Call{Doing: "be number 1", Nr: unix.SYS_GETPID, Want: 1}
+	rows := []struct {
+		c     *Command
+		doing string
+		errno syscall.Errno
+	}{
+		{missing, "", syscall.ENOENT},
+		{folder, "", syscall.EACCES},
+		{nul, "prepare the command line", syscall.EINVAL},
+		{closed, "keep a descriptor", syscall.EBADF},
+		{touch(name), "ask for the name", syscall.EFAULT},
+		{touch(number), "be number 1", syscall.EINVAL},
+		{touch(number, name), "be number 1", syscall.EINVAL},
+	}
+	for _, r := range rows {
+		pid, err := r.c.Start()
+		var e *Error
+		doing := ""
+		if errors.As(err, &e) {
+			doing = e.Doing
+		}
+		if pid != 0 || doing != r.doing || !errors.Is(err, r.errno) {
+			t.Errorf("%d, %v; want %q, %v", pid, err, r.doing, r.errno)
+		}
+	}
+	if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
+		t.Errorf("a child is left: %d, %v", pid, err)
+	}
+	if _, err := os.Stat(marker); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the command was executed: %v", err)
+	}
+}
+
+// The calls are made by the child alone.
+func TestCallsAreTheChilds(t *testing.T) {
+	got, _ := output(t, func() (int, error) {
+		c := shell(fmt.Sprintf("grep NoNewPrivs /proc/$$/status >/proc/self/fd/%d", out))
+		c.Keep = []int{0, 1, 2, out}
+		c.Calls = []Call{{Doing: "set no_new_privs", Nr: unix.SYS_PRCTL, Args: [5]uintptr{unix.PR_SET_NO_NEW_PRIVS, 1}}}
+		pid, err := c.Start()
+		if here, _ := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); here != 0 {
+			t.Error("the parent has no_new_privs")
+		}
+		return pid, err
+	})
+	if got != "NoNewPrivs:\t1\n" {
+		t.Errorf("the child: %q", got)
+	}
+}
+
+// The kernel ends the command with the thread that started it.
+func TestDiesWithTheThread(t *testing.T) {
+	pids := make(chan int)
+	go func() {
+		runtime.LockOSThread() // and not unlocked
+		c := shell("exec sleep 100")
+		c.Keep = []int{0, 1, 2}
+		pid, err := c.Start()
+		if err != nil {
+			t.Error(err)
+		}
+		pids <- pid
+	}()
+	pid := <-pids
+	late := time.AfterFunc(20*time.Second, func() { _ = syscall.Kill(pid, syscall.SIGTERM) })
+	defer late.Stop()
+	if ws := wait(t, pid); ws.Signal() != syscall.SIGKILL {
+		t.Errorf("it ended with %#x", ws)
+	}
+}
+
+// Forks beside each other, beside collections of garbage and beside signals leave the runtime whole.
+func TestUnderLoad(t *testing.T) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGUSR2)
+	defer signal.Stop(caught)
+	stop := make(chan struct{})
+	var beside, forks sync.WaitGroup
+	beside.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				runtime.GC()
+				_ = syscall.Kill(os.Getpid(), syscall.SIGUSR2)
+			}
+		}
+	})
+	for i := range 4 {
+		forks.Go(func() {
+			for n := range 50 {
+				c := shell("exit $1", fmt.Sprint(10*i+n%10))
+				c.Keep = []int{0, 1, 2}
+				runtime.LockOSThread()
+				pid, err := c.Start()
+				runtime.UnlockOSThread()
+				if err != nil {
+					t.Error(err)
+				} else if ws := wait(t, pid); ws.ExitStatus() != 10*i+n%10 {
+					t.Errorf("%#x", ws)
+				}
+			}
+		})
+	}
+	forks.Wait()
+	close(stop)
+	beside.Wait()
+}
