@@ -30,6 +30,7 @@ struct session {
 
 enum {
 	SESSION_NAMESPACES = 1, /* new user namespaces are allowed */
+	SESSION_ENDING = 2,	/* no new tasks: what is left is being killed */
 };
 
 /* label is a task's. What the matcher works with lies here too (match.h says why). */
@@ -75,6 +76,7 @@ struct {
  * starting, 0 when there are none, spares every other task the look-up. */
 struct start {
 	u64 id;
+	u64 from; /* the session that the thread is in until then, whose policy the new one's has in it; 0: none */
 	u32 slot;
 	u32 pad;
 };
@@ -96,26 +98,36 @@ static __always_inline struct session *session_of(struct label *l)
 	return s && s->id == l->id ? s : NULL;
 }
 
-/* adopt labels a thread that is about to start a session. A thread that should be labelled and can't be keeps its place
- * in pending: whoever waits for the label finds none, and starts nothing. */
-static __noinline struct label *adopt(void)
+/* count changes how many tasks of its session live. */
+static __always_inline void count(struct label *l, s32 by)
+{
+	struct session *s = session_of(l);
+
+	if (s)
+		__sync_fetch_and_add(&s->tasks, by);
+}
+
+/* adopt labels a thread that is about to start a session. A thread that should be labelled and can't be, or is in another
+ * session than whoever asked for it believed, keeps its place in pending: whoever waits for the label finds none, and starts
+ * nothing. */
+static __noinline struct label *adopt(struct label *l)
 {
 	u64 key = bpf_get_current_pid_tgid();
 	struct start *start = bpf_map_lookup_elem(&pending, &key);
-	struct label *l;
 
-	if (!start)
-		return NULL;
-	l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!start || start->from != (l ? l->id : 0))
+		return l;
+	if (l)
+		count(l, -1);
+	else
+		l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!l)
 		return NULL;
 	l->id = start->id;
 	l->slot = start->slot;
 	l->inside = 1;
 	bpf_map_delete_elem(&pending, &key);
-	struct session *s = session_of(l);
-	if (s)
-		__sync_fetch_and_add(&s->tasks, 1);
+	count(l, 1);
 	return l;
 }
 
@@ -124,9 +136,7 @@ static __always_inline struct label *guarded(void)
 {
 	struct label *l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
 
-	if (l || !starting)
-		return l;
-	return adopt();
+	return starting ? adopt(l) : l;
 }
 
 #endif

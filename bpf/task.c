@@ -10,18 +10,20 @@ SEC("lsm/task_alloc")
 int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone_flags)
 {
 	struct label *l = guarded(), *child;
+	struct session *s;
 
 	if (!l)
 		return 0;
+	s = session_of(l);
+	if (s && s->flags & SESSION_ENDING)
+		return -EPERM;
 	child = bpf_task_storage_get(&labels, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!child)
 		return -ENOMEM;
 	child->id = l->id;
 	child->slot = l->slot;
 	child->inside = l->inside && clone_flags & CLONE_THREAD;
-	struct session *s = session_of(l);
-	if (s)
-		__sync_fetch_and_add(&s->tasks, 1);
+	count(child, 1);
 	return 0;
 }
 
@@ -29,9 +31,8 @@ SEC("lsm/task_free")
 int BPF_PROG(toolguard_task_free, struct task_struct *task)
 {
 	struct label *l = bpf_task_storage_get(&labels, task, NULL, 0);
-	struct session *s = l ? session_of(l) : NULL;
 
-	if (s)
-		__sync_fetch_and_add(&s->tasks, -1);
+	if (l)
+		count(l, -1);
 	return 0;
 }

@@ -157,6 +157,7 @@ type kernelSession struct {
 type kernelStart struct {
 	_    structs.HostLayout
 	Id   uint64
+	From uint64
 	Slot uint32
 	Pad  uint32
 }

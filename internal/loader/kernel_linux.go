@@ -22,6 +22,7 @@ type Kernel struct {
 	starting *uint32         // the programs' variable
 	images   *ebpf.Map
 	pending  *ebpf.Map
+	labels   *ebpf.Map
 	rings    *ebpf.Map
 
 	mapped [][]byte
@@ -51,7 +52,7 @@ func openPins() (_ *Kernel, err error) {
 	if k.lock, err = openLock(version); err != nil {
 		return nil, err
 	}
-	for name, m := range map[string]**ebpf.Map{"images": &k.images, "pending": &k.pending, "rings": &k.rings} {
+	for name, m := range map[string]**ebpf.Map{"images": &k.images, "pending": &k.pending, "labels": &k.labels, "rings": &k.rings} {
 		if *m, err = openPin(name); err != nil {
 			return nil, err
 		}
@@ -93,7 +94,7 @@ func (k *Kernel) mapPin(name string) ([]byte, error) {
 
 // Close lets go of everything. Sessions stay as they are.
 func (k *Kernel) Close() {
-	for _, m := range []*ebpf.Map{k.images, k.pending, k.rings} {
+	for _, m := range []*ebpf.Map{k.images, k.pending, k.labels, k.rings} {
 		if m != nil {
 			_ = m.Close()
 		}

@@ -24,10 +24,7 @@ func openLock(name string) (*lock, error) {
 	path := lockFolder + "/" + name
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if errors.Is(err, unix.ENOENT) {
-		if err := os.Mkdir(runFolder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		if err := mkdir(lockFolder); err != nil {
+		if err := folders(); err != nil {
 			return nil, err
 		}
 		fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -36,6 +33,20 @@ func openLock(name string) (*lock, error) {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	return &lock{fd: fd}, nil
+}
+
+// folders makes those that there are only one of, whatever the version.
+func folders() error {
+	for _, dir := range []string{runFolder, Canary} {
+		err := os.Mkdir(dir, 0o755)
+		if err == nil {
+			err = os.Chmod(dir, 0o755) // whatever the umask: every user's proof is that he can open it
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return mkdir(lockFolder)
 }
 
 func (l *lock) close() { _ = unix.Close(l.fd) }

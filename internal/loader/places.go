@@ -16,4 +16,4 @@ const (
 )
 
 // Canary is a folder that no session may read, whatever its policy says: who can't open it is guarded.
-const Canary = pinned
+const Canary = runFolder + "/canary"

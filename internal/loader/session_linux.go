@@ -32,13 +32,21 @@ type Flags uint32
 // Namespaces allows new user namespaces.
 const Namespaces Flags = 1
 
+// flagEnding is SESSION_ENDING of bpf/session.h.
+const flagEnding = 2
+
 // Begin makes a session: all that decides about it is in the kernel when it returns, and nobody is in it yet. id is never used
 // twice.
 func (k *Kernel) Begin(id uint64, img *Image, flags Flags) (*Session, error) {
-	ns, err := mountNamespace()
+	ns, err := MountNamespace("self")
 	if err != nil {
 		return nil, err
 	}
+	return k.BeginIn(ns, id, img, flags)
+}
+
+// BeginIn is Begin for whoever sees files in another mount namespace, and compiled the policy there.
+func (k *Kernel) BeginIn(ns uint32, id uint64, img *Image, flags Flags) (*Session, error) {
 	own, err := openLock(version) // as another holder than those of the other sessions
 	if err != nil {
 		return nil, err
@@ -69,10 +77,7 @@ func (s *Session) close() {
 }
 
 func (s *Session) begin(new kernelSession, img *Image) (err error) {
-	if s.slot, err = s.k.freeSlot(); err != nil {
-		return err
-	}
-	if err := s.lock.own(s.slot); err != nil {
+	if s.slot, err = s.k.freeSlot(s.lock); err != nil {
 		return err
 	}
 	if new.Ring, s.ring, err = s.k.freeRing(); err != nil {
@@ -96,87 +101,22 @@ func (s *Session) begin(new kernelSession, img *Image) (err error) {
 	return nil
 }
 
-// mountNamespace is the number of the namespace that this process sees files in, as its policy does.
-func mountNamespace() (uint32, error) {
+// MountNamespace is the number of the namespace that a process sees files in.
+func MountNamespace(process string) (uint32, error) {
 	var st unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/mnt", &st); err != nil {
-		return 0, os.NewSyscallError("stat /proc/self/ns/mnt", err)
+	if err := unix.Stat("/proc/"+process+"/ns/mnt", &st); err != nil {
+		return 0, os.NewSyscallError("stat a mount namespace", err)
 	}
 	return uint32(st.Ino), nil
 }
 
-// Adopt puts the calling thread into the session, for good, and proves that it's in: it's refused what it could do before.
-// The thread must be locked, and have been shown to be able to.
+// Adopt puts the calling thread into the session, for good, and proves that it's in. The thread must be locked.
 func (s *Session) Adopt() error {
-	if err := tryCanary(); err != nil {
-		return fmt.Errorf("open %s before the session: %w", Canary, err)
-	}
-	key := uint64(os.Getpid())<<32 | uint64(unix.Gettid())
-	err := s.k.lock.hold(func() error {
-		atomic.StoreUint32(s.k.starting, 1)
-		return s.k.pending.Put(key, kernelStart{Id: s.id, Slot: uint32(s.slot)})
-	})
-	if err != nil {
-		return err
-	}
-	canary := tryCanary()
-	forgotten := make(chan error)
-	go func() { forgotten <- s.k.forget(key) }() // on another thread: this one is guarded
-	if err := <-forgotten; err != nil {
-		return err
-	}
-	switch {
-	case canary == nil:
-		return errUnguarded
-	case !errors.Is(canary, unix.EACCES):
-		return fmt.Errorf("open %s in the session: %w", Canary, canary)
-	}
-	s.unsay()
-	return nil
-}
-
-// unsay forgets the canary's refusal. Nobody else is in the session yet.
-func (s *Session) unsay() {
-	s.events.skip()
-	for _, n := range []*uint64{&s.at.Sequence, &s.at.Denied, &s.at.Suppressed, &s.at.Lost, &s.at.Told} {
-		atomic.StoreUint64(n, 0)
-	}
-}
-
-var errUnguarded = errors.New("the kernel doesn't hold this thread to the session: what the programs must refuse was allowed " +
-	"(inside a PID namespace, as in a container, they don't know it by its number; else \"bpf\" may be missing in the kernel's lsm= list)")
-
-func tryCanary() error {
-	fd, err := unix.Open(Canary, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err == nil {
-		_ = unix.Close(fd)
-	}
-	return err
-}
-
-// forget takes a thread out of those that are to be adopted, if it's still there, and those whose toolguard has died.
-func (k *Kernel) forget(thread uint64) error {
-	return k.lock.hold(func() error {
-		if err := k.pending.Delete(thread); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return err
-		}
-		var key uint64
-		var start kernelStart
-		left := false
-		for it := k.pending.Iterate(); it.Next(&key, &start); {
-			owned, err := k.lock.owned(int(start.Slot))
-			if err != nil {
-				return err
-			}
-			if left = left || owned; !owned {
-				_ = k.pending.Delete(key)
-			}
-		}
-		if !left {
-			atomic.StoreUint32(k.starting, 0)
-		}
-		return nil
-	})
+	thread := Thread{os.Getpid(), unix.Gettid()}
+	err := Prove(func() error { return s.Expect(thread, 0) })
+	settled := make(chan error)
+	go func() { settled <- s.Settle(thread) }() // on another thread: this one is guarded
+	return errors.Join(err, <-settled)
 }
 
 // Reload gives the session another image, with one write. What runs in it is held to the one or the other, never to both.

@@ -44,12 +44,14 @@ func free(s *kernelSession) {
 	*s = kernelSession{}
 }
 
-func (k *Kernel) freeSlot() (int, error) {
-	slot := slices.IndexFunc(k.sessions, func(s kernelSession) bool { return s.Id == 0 })
-	if slot < 0 {
-		return 0, fmt.Errorf("%d sessions run already, and the kernel's table has no more room", len(k.sessions))
+// freeSlot finds a slot for a new owner. One whose session has just ended may be its former owner's for a moment.
+func (k *Kernel) freeSlot(new *lock) (int, error) {
+	for slot := range k.sessions {
+		if k.sessions[slot].Id == 0 && new.own(slot) == nil {
+			return slot, nil
+		}
 	}
-	return slot, nil
+	return 0, fmt.Errorf("%d sessions run already, and the kernel's table has no more room", len(k.sessions))
 }
 
 // extent is a run of lines.

@@ -1,0 +1,91 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// Thread is one of a process's threads, by the numbers of the machine's first PID namespace.
+type Thread struct{ Process, ID int }
+
+func (t Thread) key() uint64 { return uint64(t.Process)<<32 | uint64(t.ID) }
+
+// Expect has the kernel put a thread into the session, for good, at the very next thing that it does. The thread must be in no
+// session until then or, where from isn't 0, in that one: whose policy the new session's has in it.
+func (s *Session) Expect(t Thread, from uint64) error {
+	return s.k.lock.hold(func() error {
+		atomic.StoreUint32(s.k.starting, 1)
+		return s.k.pending.Put(t.key(), kernelStart{Id: s.id, From: from, Slot: uint32(s.slot)})
+	})
+}
+
+// Settle ends what Expect began, whether the thread is in the session or not, and forgets that it was refused its proof:
+// nobody else is in the session yet.
+func (s *Session) Settle(t Thread) error {
+	if err := s.k.forget(t); err != nil {
+		return err
+	}
+	s.events.skip()
+	for _, n := range []*uint64{&s.at.Sequence, &s.at.Denied, &s.at.Suppressed, &s.at.Lost, &s.at.Told} {
+		atomic.StoreUint64(n, 0)
+	}
+	return nil
+}
+
+// Prove has expect see to it that the calling thread is put into a session, and proves that it's in: it's refused what it could
+// do before. The thread must be locked.
+func Prove(expect func() error) error {
+	if err := tryCanary(); err != nil {
+		return fmt.Errorf("open %s before the session: %w", Canary, err)
+	}
+	if err := expect(); err != nil {
+		return err
+	}
+	switch err := tryCanary(); {
+	case err == nil:
+		return errUnguarded
+	case !errors.Is(err, unix.EACCES):
+		return fmt.Errorf("open %s in the session: %w", Canary, err)
+	}
+	return nil
+}
+
+var errUnguarded = errors.New("the kernel doesn't hold this thread to the session: what the programs must refuse was allowed " +
+	"(inside a PID namespace, as in a container, they don't know it by its number; else \"bpf\" may be missing in the kernel's lsm= list)")
+
+func tryCanary() error {
+	fd, err := unix.Open(Canary, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return err
+}
+
+// forget takes a thread out of those that are to be adopted, if it's still there, and those whose toolguard has died.
+func (k *Kernel) forget(t Thread) error {
+	return k.lock.hold(func() error {
+		if err := k.pending.Delete(t.key()); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return err
+		}
+		var key uint64
+		var start kernelStart
+		left := false
+		for it := k.pending.Iterate(); it.Next(&key, &start); {
+			owned, err := k.lock.owned(int(start.Slot))
+			if err != nil {
+				return err
+			}
+			if left = left || owned; !owned {
+				_ = k.pending.Delete(key)
+			}
+		}
+		if !left {
+			atomic.StoreUint32(k.starting, 0)
+		}
+		return nil
+	})
+}

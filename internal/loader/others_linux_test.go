@@ -1,0 +1,170 @@
+package loader
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+)
+
+// A thread of a session goes into another one only when whoever put it there knew of the first.
+func TestWithinAnother(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "both", "outer")
+	outer, _ := begin(t, k, dir+"/both read", dir+"/outer read")
+	inner, _ := begin(t, k, dir+"/both read")
+	defer end(t, outer, inner)
+	for _, x := range []struct {
+		before *Session
+		from   uint64
+		moves  bool
+	}{{nil, 0, true}, {outer, outer.id, true}, {outer, 0, false}, {nil, outer.id, false}, {outer, inner.id, false}} {
+		if got := moved(t, x.before, inner, x.from, dir); got != x.moves {
+			t.Errorf("guarded before: %v; said to be from session %x: comes into the inner one %v", x.before != nil, x.from, got)
+		}
+	}
+}
+
+// moved tells whether a thread that is in before (nil: in none) comes into s.
+func moved(t *testing.T, before, s *Session, from uint64, dir string) bool {
+	t.Helper()
+	ready, expected, answer := make(chan Thread), make(chan error), make(chan bool)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends
+		if before != nil {
+			if err := before.Adopt(); err != nil {
+				t.Error(err)
+			}
+		}
+		ready <- Thread{os.Getpid(), unix.Gettid()}
+		if err := <-expected; err != nil {
+			t.Error(err)
+		}
+		if !may(t, dir+"/both") {
+			t.Error("may not read what every session grants")
+		}
+		answer <- !may(t, dir+"/outer")
+	}()
+	thread := <-ready
+	expected <- s.Expect(thread, from)
+	got := <-answer
+	if err := s.Settle(thread); err != nil {
+		t.Error(err)
+	}
+	return got
+}
+
+func end(t *testing.T, sessions ...*Session) {
+	for _, s := range sessions {
+		if _, err := s.End(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Whose a process is can be told by its pidfd; a session that is frozen makes no new ones.
+func TestFreeze(t *testing.T) {
+	k := kernel(t)
+	s, _ := begin(t, k, "/ read+execute+update")
+	defer end(t, s)
+	var shell *exec.Cmd
+	guarded(t, s, func() { shell = startShell(t, "read x; /usr/bin/true; echo $?") })
+	for pid, want := range map[int]uint64{shell.Process.Pid: s.id, os.Getpid(): 0} {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id, err := k.SessionOf(fd); id != want || err != nil {
+			t.Errorf("process %d is in session %x, %v; want %x", pid, id, err, want)
+		}
+		unix.Close(fd)
+	}
+	s.Freeze()
+	out, in := shell.Stdout.(*strings.Builder), shell.Stdin.(*os.File)
+	_ = in.Close()
+	_ = shell.Wait()
+	if got := out.String(); strings.TrimSpace(got) == "0" {
+		t.Errorf("a frozen session made a process: %q", got)
+	}
+	if exec.Command("/usr/bin/true").Run() != nil {
+		t.Error("nobody can make processes")
+	}
+}
+
+// startShell starts a shell that reads from a pipe, whose other end is its Stdin's.
+func startShell(t *testing.T, script string) *exec.Cmd {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command("/bin/sh", "-c", script)
+	cmd.Stdin, cmd.Stdout = r, &strings.Builder{}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin = w
+	return cmd
+}
+
+// What an owner who dies leaves behind is taken over, with what nobody has heard yet.
+func TestResume(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "file")
+	cmd := childtest.Command(t, 0, []string{"hold a session", dir})
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := out.Read(make([]byte, 100)); n == 0 {
+		t.Fatal(err)
+	}
+	if _, err := k.Resume(heldID); err == nil || !strings.Contains(err.Error(), "another toolguard has it") {
+		t.Errorf("took over a session whose owner lives: %v", err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	s, err := k.Resume(heldID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := listen(s)
+	if err := os.WriteFile(dir+"/killed", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	readFile(t, dir+"/answer", "refused")
+	if err := os.WriteFile(dir+"/stop", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); s.Counts().Tasks != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it doesn't end")
+		}
+	}
+	counts, err := s.End()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var numbers []uint64
+	for _, e := range h.events {
+		numbers = append(numbers, e.Sequence)
+	}
+	if !slices.Equal(numbers, []uint64{1, 2}) || counts.Denied != 2 {
+		t.Errorf("the new owner heard of refusals %v, of %+v", numbers, counts)
+	}
+	if _, err := k.Resume(heldID); !errors.Is(err, ErrOver) {
+		t.Errorf("a session that is over: %v", err)
+	}
+}
