@@ -136,7 +136,7 @@ var deeds = map[string]deed{
 	},
 	"userfaultfd": {do: call(unix.SYS_USERFAULTFD, 1), guarded: unix.EPERM},
 	"io_uring":    {do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), guarded: unix.ENOSYS},
-	"handle":      {do: call(unix.SYS_OPEN_BY_HANDLE_AT, ^uintptr(0), 0, 0), bare: unix.EFAULT, guarded: unix.EPERM, root: true},
+	"handle":      {do: call(unix.SYS_OPEN_BY_HANDLE_AT, ^uintptr(99), 0, 0), bare: unix.EFAULT, guarded: unix.EPERM, root: true},
 	"reboot":      {do: call(unix.SYS_REBOOT, 0, 0, 0), bare: unix.EINVAL, guarded: unix.EPERM, root: true},
 	"acct":        {do: call(unix.SYS_ACCT, pointer(&name[0])), bare: unix.ENOENT, guarded: unix.EPERM, root: true},
 

@@ -97,6 +97,10 @@ func probeAudit() Probe {
 	}
 	_ = reader.Close()
 	p.Detail = "the kernel's audit records can be read"
+	if abi, _, err := landlock.Probe(); err != nil || abi < 7 {
+		p.Result, p.Fix = No, "a kernel whose Landlock writes them: Linux 6.15 or newer (ABI 7)"
+		p.Detail += ", but Landlock doesn't write any here: only refused system calls are told"
+	}
 	return p
 }
 
