@@ -76,6 +76,10 @@ func (k *cover) layer(l *policy.Layer) {
 	}
 	k.net(l)
 	k.commands(l)
+	k.syscalls(l)
+}
+
+func (k *cover) syscalls(l *policy.Layer) {
 	if s := l.Syscalls; s.Profile != "" || len(s.Allow)+len(s.Deny) > 0 {
 		k.rows = append(k.rows, policy.Coverage{
 			ID: layerID(l, "syscalls"), Place: s.Place, Status: policy.Enforced, By: bySeccomp,

@@ -152,7 +152,7 @@ func (b *builder) add(c *policy.Compiled) error {
 // hide takes everything away from the folders that are this package's alone, in toolguard's own table: no session may hold
 // up others by a lock on their files, and each proves itself by what it can't open.
 func (b *builder) hide(t *policy.FSTable, table uint32) {
-	for _, p := range []string{pinned, lockFolder, Canary} {
+	for _, p := range hidden {
 		if r := t.Deciding(p); r != nil {
 			n := b.path(p)
 			b.nodes[n].hits = replaceHit(b.nodes[n].hits, uint32(r.Index)|table<<24)

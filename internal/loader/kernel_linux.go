@@ -31,27 +31,24 @@ type Kernel struct {
 // Open opens what is pinned, and loads, attaches and pins it first where nothing is. note is told what changed on the
 // machine beside that; it may be nil.
 func Open(note func(string)) (*Kernel, error) {
-	k, err := openPins()
+	k, err := OpenPinned()
 	if !errors.Is(err, fs.ErrNotExist) {
 		return k, err
 	}
 	if err := install(note); err != nil {
 		return nil, err
 	}
-	return openPins()
+	return OpenPinned()
 }
 
-// openPins opens what every session needs.
-func openPins() (_ *Kernel, err error) {
+// OpenPinned opens what is pinned; fs.ErrNotExist where nothing is.
+func OpenPinned() (_ *Kernel, err error) {
 	k := &Kernel{}
 	defer func() {
 		if err != nil {
 			k.Close()
 		}
 	}()
-	if k.lock, err = openLock(version); err != nil {
-		return nil, err
-	}
 	for name, m := range map[string]**ebpf.Map{"images": &k.images, "pending": &k.pending, "labels": &k.labels, "rings": &k.rings} {
 		if *m, err = openPin(name); err != nil {
 			return nil, err
@@ -66,7 +63,8 @@ func openPins() (_ *Kernel, err error) {
 		return nil, err
 	}
 	k.starting = (*uint32)(unsafe.Pointer(&mem[0])) // its only variable
-	return k, nil
+	k.lock, err = openLock(version)
+	return k, err
 }
 
 func openPin(name string) (*ebpf.Map, error) {

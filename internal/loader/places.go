@@ -1,5 +1,7 @@
 package loader
 
+import "strings"
+
 // Where toolguard's state in the kernel is pinned: a folder for each version, which appears in one piece when everything in
 // it is in place. The programs of several versions can be attached at once: each knows only its own sessions.
 const (
@@ -17,3 +19,16 @@ const (
 
 // Canary is a folder that no session may read, whatever its policy says: who can't open it is guarded.
 const Canary = runFolder + "/canary"
+
+// Hidden tells whether a path is one that no session may do anything with, whatever its policy says: what is this package's
+// alone.
+func Hidden(path string) bool {
+	for _, p := range hidden {
+		if path == p || strings.HasPrefix(path, p+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+var hidden = []string{pinned, lockFolder, Canary}

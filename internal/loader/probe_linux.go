@@ -49,6 +49,20 @@ func Facts() []Fact {
 	return out
 }
 
+// Ready is nil where sessions can be expected to begin: this version's programs are attached, or nothing that they need is
+// missing.
+func Ready() error {
+	for _, name := range []string{"path_rename", "task_kill", "unix_stream_connect", "sb_mount"} {
+		if _, ok := hooks[name]; !ok {
+			return errors.New("this build's programs don't mediate all that a session may not do")
+		}
+	}
+	if _, err := os.Stat(current); err == nil {
+		return nil
+	}
+	return ready()
+}
+
 // ready is the first thing that's missing.
 func ready() error {
 	for _, f := range facts {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/toolguard/toolguard/internal/cgroup"
@@ -9,16 +10,26 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-var built = []string{"landlock"}
+var built = []string{"bpf", "landlock"}
 
 // automatic is the best backend that this build and this machine have.
 func automatic() (backend, error) {
+	if os.Geteuid() == 0 {
+		if b, err := bpf(); err == nil {
+			return b, nil
+		}
+	}
 	b, _, err := named("landlock")
 	return b, err
 }
 
 func named(name string) (b backend, ok bool, err error) {
-	if name != "landlock" {
+	switch name {
+	case "bpf":
+		b, err := bpf()
+		return b, true, err
+	case "landlock":
+	default:
 		return backend{}, false, nil
 	}
 	abi, err := landlockABI()
@@ -26,14 +37,11 @@ func named(name string) (b backend, ok bool, err error) {
 		return backend{}, true, err
 	}
 	return backend{
-		name: "landlock",
-		gaps: landlock.StatedGaps(abi),
+		name:  "landlock",
+		gaps:  landlock.StatedGaps(abi),
+		level: abi,
 		cover: func(c *policy.Compiled) []policy.Coverage {
-			rows := slices.Concat(landlock.Cover(c, abi), coverEnv(c), coverLimits(c))
-			if needsCgroup(c.Limits) {
-				rows = append(rows, cgroup.Cover(c, cgroup.Probe())...)
-			}
-			return rows
+			return slices.Concat(landlock.Cover(c, abi), coverEnv(c), coverLimits(c), coverCgroup(c))
 		},
 	}, true, nil
 }
@@ -45,6 +53,13 @@ func landlockABI() (int, error) {
 		return 0, fmt.Errorf("the landlock backend can't be used here: %w", err)
 	}
 	return abi, nil
+}
+
+func coverCgroup(c *policy.Compiled) []policy.Coverage {
+	if !needsCgroup(c.Limits) {
+		return nil
+	}
+	return cgroup.Cover(c, cgroup.Probe())
 }
 
 func needsCgroup(l policy.Limits) bool {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -21,9 +22,14 @@ type Report struct {
 // the policy itself, need not be enforced; a name that isn't in the report is an error, since it's a mistake that
 // would otherwise go unnoticed.
 func Cover(c *policy.Compiled, backend string, allowDegraded []string) (Report, error) {
-	b, err := choose(backend)
+	_, r, err := cover(c, backend, allowDegraded)
+	return r, err
+}
+
+func cover(c *policy.Compiled, name string, allowDegraded []string) (backend, Report, error) {
+	b, err := choose(name)
 	if err != nil {
-		return Report{}, err
+		return b, Report{}, err
 	}
 	rep := Report{Backend: b.name, Gaps: b.gaps, Rows: b.cover(c)}
 	allowed := slices.Clone(allowDegraded)
@@ -34,7 +40,7 @@ func Cover(c *policy.Compiled, backend string, allowDegraded []string) (Report, 
 	}
 	for _, id := range allowed {
 		if !slices.ContainsFunc(rep.Rows, func(r policy.Coverage) bool { return r.ID == id }) {
-			return Report{}, fmt.Errorf("%q is no rule of this policy: the ids are those that --dry-run prints", id)
+			return b, Report{}, fmt.Errorf("%q is no rule of this policy: the ids are those that --dry-run prints", id)
 		}
 	}
 	for _, row := range rep.Rows {
@@ -46,7 +52,7 @@ func Cover(c *policy.Compiled, backend string, allowDegraded []string) (Report, 
 			rep.Refusals = append(rep.Refusals, row)
 		}
 	}
-	return rep, nil
+	return b, rep, nil
 }
 
 // backend is one way to hold a session to its policy.
@@ -54,6 +60,8 @@ type backend struct {
 	name  string
 	gaps  []string
 	cover func(*policy.Compiled) []policy.Coverage
+	level int                  // it decides about what Landlock decides about from this ABI on
+	image func() *loader.Image // for the bpf backend: the policy that was covered, for the kernel's programs
 }
 
 // choose finds a backend by name. It never falls back from one that was asked for.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
+	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -30,6 +31,9 @@ type denials struct {
 	repeats   repeats
 	ancestors map[int][]event.Process // of processes that were refused something since the last tick, by their parent's number
 	ticking   bool                    // tick will be called
+
+	counts func() loader.Counts // of the session in the kernel; nil: none, or no more
+	untold uint64               // how many of those that it lost have been told
 
 	list  []Denial
 	at    map[denialKey]int
@@ -80,11 +84,18 @@ func (d *denials) receive(k kernelaudit.Denial) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	like := likenessOf(&k)
-	if d.repeats.count(like, k.Time) {
+	d.gather(likenessOf(&k), k.Time, func() event.Event {
+		first := event.Process{PID: k.PID, UID: k.UID, Exe: k.Exe, Comm: k.Comm}
+		return d.run.denied(k, d.chain(first, k.PPID))
+	})
+}
+
+// gather counts a denial that is like another one, or tells it.
+func (d *denials) gather(like any, when time.Time, make func() event.Event) {
+	if d.repeats.count(like, when) {
 		return
 	}
-	e := d.run.denied(k, d.chain(&k))
+	e := make()
 	d.tell(e)
 	if len(d.repeats) == maxGathered {
 		d.endRepeats()
@@ -101,6 +112,7 @@ func (d *denials) tick() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.repeats.flush(d.tell)
+	d.tellLosses()
 	clear(d.ancestors)
 	if d.ticking = len(d.repeats) > 0; d.ticking {
 		time.AfterFunc(gatherTime, d.tick)
@@ -116,14 +128,13 @@ func (d *denials) endRepeats() {
 
 // chain is the process that was refused and its ancestors inside the session. The first comes from the kernel's record; the
 // others, which cost many system calls, from /proc, when somebody reads them: best effort, and as they were at the last tick.
-func (d *denials) chain(k *kernelaudit.Denial) []event.Process {
-	list := []event.Process{{PID: k.PID, UID: k.UID, Exe: k.Exe, Comm: k.Comm}}
+func (d *denials) chain(first event.Process, parent int) []event.Process {
+	list := []event.Process{first}
 	if d.run.cfg.Events == nil {
 		return list
 	}
-	parent := k.PPID
 	if parent == 0 {
-		parent, _ = parentOf(fmt.Sprintf("/proc/%d", k.PID))
+		parent, _ = parentOf(fmt.Sprintf("/proc/%d", first.PID))
 	}
 	others, known := d.ancestors[parent]
 	if !known {
@@ -162,6 +173,7 @@ func (d *denials) count(e event.Event, n uint64) {
 
 // drain takes in what is still on its way, and says what was lost.
 func (d *denials) drain() {
+	d.hearRest()
 	if d.watch == nil {
 		return
 	}
@@ -172,12 +184,16 @@ func (d *denials) drain() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.endRepeats()
-	if t.Missing == 0 && t.Exact {
-		return
+	if t.Missing != 0 || !t.Exact {
+		d.gap("audit", t.Missing, t.Why, t.Exact)
 	}
-	d.lost, d.why = t.Missing, t.Why
-	e := d.run.about(event.Event{Kind: event.Gap, Count: t.Missing, Mechanism: "audit"})
-	e.Extra = map[string]string{"why": t.Why, "exact": fmt.Sprint(t.Exact)}
+}
+
+// gap says that denials went by unseen.
+func (d *denials) gap(mechanism string, n uint64, why string, exact bool) {
+	d.lost, d.why = d.lost+n, why
+	e := d.run.about(event.Event{Kind: event.Gap, Count: n, Mechanism: mechanism})
+	e.Extra = map[string]string{"why": why, "exact": fmt.Sprint(exact)}
 	d.run.emit(e)
 }
 
@@ -193,6 +209,6 @@ func (d *denials) close() (struct{}, error) {
 func (d *denials) summary(r *Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r.Denials, r.Total, r.More, r.Visible = d.list, d.total, d.more, d.reader != nil
+	r.Denials, r.Total, r.More, r.Visible = d.list, d.total, d.more, d.reader != nil || d.run.report.Backend == "bpf"
 	r.Lost, r.WhyLost = d.lost, d.why
 }

@@ -19,7 +19,7 @@ const (
 // everyone signals all processes of the session. Before Landlock ABI 6 they are looked for in /proc, which those that fork fast
 // enough escape for a while; toolguard is their subreaper, so that none can leave the tree.
 func (r *run) everyone(sig syscall.Signal) {
-	if r.abi >= 6 && r.in.signalAll(sig) == nil {
+	if r.level >= 6 && r.in.signalAll(sig) == nil {
 		return
 	}
 	if sig == syscall.SIGKILL {
@@ -42,7 +42,7 @@ func (r *run) kill(ended func(wait time.Duration) bool) {
 		if ended(pause) {
 			return
 		}
-		if r.abi >= 6 {
+		if r.level >= 6 {
 			pause = min(2*pause, time.Second)
 		}
 	}

@@ -19,7 +19,7 @@ const maxGathered = 1024
 // repeats gathers denials that are like one that was told less than gatherTime ago, so that a program which asks for the same
 // thing fifty thousand times a second costs a count each time, and not an event. Each has the event that was told; its Count
 // is how many there have been since then.
-type repeats map[likeness]*event.Event
+type repeats map[any]*event.Event // by a likeness or an alike
 
 // likeness is all that an event tells of a denial, but for the time.
 type likeness struct {
@@ -40,7 +40,7 @@ func likenessOf(k *kernelaudit.Denial) likeness {
 }
 
 // count counts a denial that is like another one. false: there's none, so it must be told.
-func (r repeats) count(like likeness, when time.Time) bool {
+func (r repeats) count(like any, when time.Time) bool {
 	e := r[like]
 	if e == nil {
 		return false
@@ -53,7 +53,7 @@ func (r repeats) count(like likeness, when time.Time) bool {
 }
 
 // add begins to gather what is like a denial that has been told.
-func (r repeats) add(like likeness, e event.Event) { r[like] = &e }
+func (r repeats) add(like any, e event.Event) { r[like] = &e }
 
 // flush tells what has been gathered, and forgets what there was nothing of.
 func (r repeats) flush(tell func(event.Event)) {

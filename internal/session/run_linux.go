@@ -2,6 +2,7 @@ package session
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -22,8 +23,9 @@ import (
 // run is one session while it lasts.
 type run struct {
 	cfg     Config
-	id      string
-	abi     int // of Landlock
+	number  uint64
+	id      string // the number, as it's told
+	level   int    // of the backend
 	report  Report
 	cmd     *command
 	machine *machine
@@ -32,6 +34,7 @@ type run struct {
 	denials *denials
 	result  Result
 	began   time.Time
+	held    *held         // nil: not by the bpf backend
 	group   *cgroup.Group // nil: no limit needs one
 	limit   atomic.Pointer[policyLimit]
 }
@@ -46,7 +49,8 @@ type policyLimit struct {
 // may be called once. An error means that the command was never started: *Refused, *NotFound, *NotExecutable, or a failure
 // of toolguard or the kernel.
 func (s *Session) Run(cfg Config) (Result, error) {
-	r := &run{cfg: cfg, id: newID(), machine: s.machine}
+	number := newID()
+	r := &run{cfg: cfg, number: number, id: fmt.Sprintf("%016x", number), machine: s.machine}
 	if err := r.prepare(); err != nil {
 		return Result{}, err
 	}
@@ -55,9 +59,9 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	pid, err := r.start()
 	if err != nil {
 		// Nothing of the session runs, and its signal scope may not be in force: nobody is to be signalled from here.
-		r.abandon()
 		r.in.leave()
 		r.denials.drain()
+		r.abandon()
 		r.denials.summary(&r.result)
 		return r.result, err
 	}
@@ -71,11 +75,11 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	return r.result, end.err
 }
 
-// newID is 64 random bits: enough that no two sessions of a machine share an id, short enough to type.
-func newID() string {
+// newID is 64 random bits: enough that no two sessions of a machine share an id, short enough to type. It's never 0.
+func newID() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)
-	return fmt.Sprintf("%x", b)
+	return max(1, binary.BigEndian.Uint64(b[:]))
 }
 
 // prepare decides all that can be decided before anything irreversible happens. What waits for the kernel waits beside
@@ -86,12 +90,18 @@ func (r *run) prepare() (err error) {
 			r.abandon()
 		}
 	}()
-	c := r.cfg.Policy
-	if r.report, err = Cover(c, r.cfg.Backend, r.cfg.AllowDegraded); err != nil {
+	b, report, err := cover(r.cfg.Policy, r.cfg.Backend, r.cfg.AllowDegraded)
+	if err != nil {
 		return err
 	}
+	r.level, r.report = b.level, report
 	if len(r.report.Refusals) > 0 {
 		return &Refused{r.report}
+	}
+	if b.image != nil {
+		if err := r.hold(b.image()); err != nil {
+			return err
+		}
 	}
 	if r.cmd, err = r.command(); err != nil {
 		return err
@@ -100,19 +110,22 @@ func (r *run) prepare() (err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
 	}
-	if err := (<-r.machine.proof).err; err != nil {
-		return err
+	if r.cmd.plan != nil {
+		if err := (<-r.machine.proof).err; err != nil {
+			return err
+		}
 	}
 	r.denials = listen(r)
-	r.cmd.before = r.denials.mark
+	r.cmd.before, r.cmd.enter = r.denials.mark, r.enter
 	return nil
 }
 
 // abandon gives up what has been prepared.
 func (r *run) abandon() {
 	if r.cmd != nil {
-		r.cmd.plan.Close()
+		r.cmd.close()
 	}
+	r.release()
 	if r.group != nil {
 		r.endGroup()
 	}
@@ -129,16 +142,18 @@ func (r *run) command() (*command, error) {
 	if m.keep, err = descriptors(r.cfg.PassFDs); err != nil {
 		return nil, err
 	}
-	if r.abi, err = landlockABI(); err != nil {
+	if m.plan, err = r.plan(); err != nil {
 		return nil, err
 	}
-	if m.plan, err = landlock.NewPlan(c, r.abi); err != nil {
-		return nil, err
-	}
-	ready := async(func() (struct{}, error) { return struct{}{}, m.plan.Prepare() })
-	m.filters, err = seccomp.Filters(c, r.abi)
+	ready := async(func() (struct{}, error) {
+		if m.plan == nil {
+			return struct{}{}, nil
+		}
+		return struct{}{}, m.plan.Prepare()
+	})
+	m.filters, err = seccomp.Filters(c, r.level)
 	if err := errors.Join(err, (<-ready).err); err != nil {
-		m.plan.Close()
+		m.close()
 		return nil, err
 	}
 	for _, l := range c.Layers {
@@ -146,6 +161,18 @@ func (r *run) command() (*command, error) {
 	}
 	m.stopped, err = r.limits()
 	return m, err
+}
+
+// plan is what Landlock holds in this session; nil for nothing.
+func (r *run) plan() (*landlock.Plan, error) {
+	abi, err := landlockABI()
+	if r.held != nil {
+		return landlock.NewPortsPlan(r.cfg.Policy, abi), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return landlock.NewPlan(r.cfg.Policy, abi)
 }
 
 // ending is how the first process ended.
@@ -243,6 +270,7 @@ func (r *run) end(e ending) {
 	r.in.leave()
 	r.result.Code = exitCode(e.ws)
 	r.denials.drain()
+	r.release()
 	if l := r.limit.Load(); l != nil {
 		r.denials.add(r.limitEvent(l))
 	}

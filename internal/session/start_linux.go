@@ -25,6 +25,7 @@ type command struct {
 	caps    []string // capabilities that it keeps
 	name    string   // of its process until it executes: with it the kernel notes down who made the inner domain
 	before  func() error
+	enter   func() error
 	stopped func(pid int) error // limits to set while the command waits at its first instruction; nil: none
 }
 
@@ -38,7 +39,8 @@ func (c *command) onThisThread() (pid int, err error) {
 		{"close toolguard's /proc entries", undumpable},
 		{"set no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"drop the capabilities", func() error { return dropCapabilities(c.caps) }},
-		{"apply the landlock rules", c.plan.Apply},
+		{"apply the landlock rules", c.restrict},
+		{"put the thread into the session", c.enter},
 	}
 	for _, s := range steps {
 		if err := s.do(); err != nil {
@@ -46,6 +48,20 @@ func (c *command) onThisThread() (pid int, err error) {
 		}
 	}
 	return c.fork()
+}
+
+func (c *command) restrict() error {
+	if c.plan == nil {
+		return nil
+	}
+	return c.plan.Apply()
+}
+
+// close gives up what has been prepared.
+func (c *command) close() {
+	if c.plan != nil {
+		c.plan.Close()
+	}
 }
 
 // laterThread refuses the process's first thread (see onLaterThread).
@@ -64,7 +80,7 @@ func undumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
 // fork starts the command as a child that is restricted further than this thread, which the command could reach through the
 // domain that both would be in.
 func (c *command) fork() (pid int, err error) {
-	defer c.plan.Close()
+	defer c.close()
 	calls, err := c.calls()
 	if err != nil {
 		return 0, &forkexec.Error{Doing: "prepare the command's restrictions", Err: err}
@@ -88,19 +104,21 @@ func (c *command) calls() ([]forkexec.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	ruleset, flags, err := c.plan.InnerArgs()
-	if err != nil {
-		return nil, err
-	}
 	calls := []forkexec.Call{
 		{
 			Doing: "name the process", Nr: unix.SYS_PRCTL, Alive: name,
 			Args: [5]uintptr{unix.PR_SET_NAME, uintptr(unsafe.Pointer(name))},
 		},
-		{
+	}
+	if c.plan != nil {
+		ruleset, flags, err := c.plan.InnerArgs()
+		if err != nil {
+			return nil, err
+		}
+		calls = append(calls, forkexec.Call{
 			Doing: "enter a landlock domain of its own", Nr: unix.SYS_LANDLOCK_RESTRICT_SELF,
 			Args: [5]uintptr{uintptr(ruleset), uintptr(flags)},
-		},
+		})
 	}
 	if c.stopped != nil {
 		calls = append(calls, forkexec.Call{

@@ -1,0 +1,40 @@
+package landlock
+
+import (
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// CoverPorts is the part of Cover that is about the network, and about system calls, for a backend that needs Landlock for
+// nothing else.
+func CoverPorts(c *policy.Compiled, abi int) []policy.Coverage {
+	k := &cover{c: c, abi: abi}
+	for _, l := range c.Layers {
+		k.net(l)
+		k.syscalls(l)
+	}
+	return k.rows
+}
+
+// NewPortsPlan is the part of NewPlan that is about the network; nil when there's nothing to hold.
+func NewPortsPlan(c *policy.Compiled, abi int) *Plan {
+	p := &Plan{ABI: min(abi, newest)}
+	if p.ABI < 4 {
+		return nil
+	}
+	for _, l := range c.Layers {
+		if !restricts(l, policy.Net) {
+			continue
+		}
+		// A ruleset that doesn't handle REFER forbids it.
+		rs := p.grantRefer(Ruleset{Authority: l.Authority, FS: ll.AccessFSRefer})
+		rs.Net, rs.Ports = ll.AccessNetBindTCP|ll.AccessNetConnectTCP, portsOf(l.Net.Rules())
+		p.Rulesets = append(p.Rulesets, rs)
+	}
+	if len(p.Rulesets) == 0 {
+		return nil
+	}
+	p.Inner = p.grantRefer(Ruleset{FS: ll.AccessFSRefer})
+	return p
+}

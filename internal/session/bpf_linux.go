@@ -1,0 +1,115 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// bpf is the backend of the kernel's own programs: they decide about files, programs and other processes; Landlock only about
+// TCP ports. It has no say in files here: it would refuse before the programs are asked, and not every kernel tells what
+// Landlock refuses.
+func bpf() (backend, error) {
+	if err := loader.Ready(); err != nil {
+		return backend{}, fmt.Errorf("the bpf backend can't be used here: %w", err)
+	}
+	var image *loader.Image
+	return backend{
+		name:  "bpf",
+		gaps:  bpfGaps,
+		level: 8,
+		image: func() *loader.Image { return image },
+		cover: func(c *policy.Compiled) []policy.Coverage {
+			var err error
+			image, err = loader.NewImage(c, 1)
+			abi, _ := landlockABI() // without Landlock it's 0, which holds no port
+			return slices.Concat(coverPrograms(c, err), landlock.CoverPorts(c, abi), coverEnv(c), coverLimits(c), coverCgroup(c))
+		},
+	}, nil
+}
+
+var bpfGaps = []string{
+	"stat, access, readlink and opening a path as a mere handle (O_PATH) aren't mediated: names, sizes and link texts are visible",
+	"descriptors that somebody outside passes in on 0, 1, 2 or --pass-fd were opened outside",
+	"hard links from elsewhere to files beneath a restricted folder, made before the session, are other files",
+	"when toolguard is killed (kill -9), only the session's first process ends with it: the others go on, under its restrictions " +
+		"but without its wall time, and their TMPDIR stays",
+}
+
+// coverPrograms are the rows of what the programs decide: all of it, if they can be given it.
+func coverPrograms(c *policy.Compiled, impossible error) (rows []policy.Coverage) {
+	row := policy.Coverage{Status: policy.Enforced, By: "bpf"}
+	if impossible != nil {
+		row.Status, row.Why = policy.NotEnforceable, impossible.Error()
+	}
+	for _, l := range c.Layers {
+		for _, r := range slices.Concat(l.FS.Rules(), l.Protect.Rules(), l.Commands.Rules()) {
+			row.ID, row.Rule, row.Place = r.ID, r, r.Place
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// held is a session in the kernel.
+type held struct {
+	kernel *loader.Kernel
+	*loader.Session
+}
+
+// hold makes the session in the kernel. Nobody is in it yet.
+func (r *run) hold(image *loader.Image) error {
+	opened := <-r.machine.kernel
+	r.machine.kernel = nil
+	if opened.err != nil { // nothing is there yet
+		opened.value, opened.err = loader.Open(r.cfg.Notice)
+	}
+	if opened.err != nil {
+		return fmt.Errorf("the bpf backend can't be used: %w", opened.err)
+	}
+	var flags loader.Flags
+	if namespaces(r.cfg.Policy) {
+		flags |= loader.Namespaces
+	}
+	s, err := opened.value.Begin(r.number, image, flags)
+	if err != nil {
+		opened.value.Close()
+		return err
+	}
+	r.held = &held{opened.value, s}
+	return nil
+}
+
+// namespaces tells whether every authority allows new ones.
+func namespaces(c *policy.Compiled) bool {
+	return !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Authority != policy.Builtin && !l.Namespaces })
+}
+
+// enter puts the calling thread into the session, and begins to hear what is refused there.
+func (r *run) enter() error {
+	if r.held == nil {
+		return nil
+	}
+	if err := r.held.Adopt(); err != nil {
+		return err
+	}
+	r.denials.hear(r.held.Session)
+	return nil
+}
+
+// release gives the session up, when all that can end has ended, and returns what was counted in it.
+func (r *run) release() loader.Counts {
+	if r.held == nil {
+		return loader.Counts{}
+	}
+	counts, err := r.held.End()
+	if err != nil {
+		r.cfg.notice("the session could not be taken out of the kernel: %v", err)
+	}
+	r.held.kernel.Close()
+	r.held = nil
+	return counts
+}

@@ -1,0 +1,196 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// hear begins to collect what the kernel's programs refuse.
+func (d *denials) hear(s *loader.Session) {
+	d.mu.Lock()
+	d.counts = s.Counts
+	d.mu.Unlock()
+	s.Listen(d.refused)
+}
+
+// alike is all that an event tells of what a program refused, but for the time.
+type alike struct {
+	pid, uid, layer, rule, errno int
+	comm, paths, args            string
+	op                           loader.Op
+	why                          loader.Why
+	walk                         loader.Walk
+	detail                       uint32
+}
+
+func alikeOf(k *loader.Event) alike {
+	a := alike{
+		pid: k.PID, uid: k.UID, layer: k.Layer, rule: k.Rule, errno: k.Errno, comm: k.Comm, args: k.Args,
+		op: k.Op, why: k.Why, walk: k.Walk, detail: k.Detail,
+	}
+	for _, p := range k.Paths {
+		a.paths += fmt.Sprintf("%d%s\x00", p.Need, p.Path)
+	}
+	return a
+}
+
+// refused runs on the goroutine that listens to the session.
+func (d *denials) refused(k loader.Event) {
+	if k.PID == os.Getpid() {
+		return // toolguard itself, from within
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gather(alikeOf(&k), k.Time, func() event.Event { return d.run.refused(&k, d.chainOf(&k)) })
+}
+
+func (d *denials) chainOf(k *loader.Event) []event.Process {
+	first := event.Process{PID: k.PID, UID: k.UID, Comm: k.Comm, Start: k.Start}
+	if d.run.cfg.Events != nil {
+		first.Exe, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", k.PID))
+	}
+	return d.chain(first, 0)
+}
+
+// tellLosses says what of it nobody was told. It's called with the lock held.
+func (d *denials) tellLosses() {
+	if d.counts == nil {
+		return
+	}
+	c := d.counts()
+	if n := c.Lost + c.Suppressed - d.untold; n > 0 {
+		d.untold += n
+		d.gap("bpf", n, "more were refused at a time than are told", true)
+	}
+}
+
+// hearRest takes in the last of it, and gives the session up.
+func (d *denials) hearRest() {
+	counts := d.run.release()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.counts == nil {
+		return
+	}
+	d.endRepeats()
+	d.counts = func() loader.Counts { return counts }
+	d.tellLosses()
+	d.counts = nil
+}
+
+// refused makes an event of what a program refused.
+func (r *run) refused(k *loader.Event, chain []event.Process) event.Event {
+	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "bpf:" + k.Op.String()})
+	e.Time, e.Errno = k.Time, errnoName(syscall.Errno(k.Errno))
+	e.Extra = map[string]string{}
+	switch {
+	case k.Why == loader.WhyAlways || k.Why == loader.WhyDevice || len(k.Paths) == 0:
+		r.refusedAlways(&e, k)
+	case k.Why == loader.WhyCommand || k.Why == loader.WhyArgs:
+		r.refusedCommand(&e, k)
+	case k.Why == loader.WhyRule:
+		r.refusedPath(&e, k)
+	case k.Why == loader.WhyGain:
+		e.Resource, e.Capability, e.Target = policy.FS.String(), k.Op.String(), ownPath(k, k.Paths[0].Path)
+		e.Extra["to"] = ownPath(k, k.Paths[len(k.Paths)-1].Path)
+		e.Reason = string(policy.NoGain)
+		r.decided(&e, r.verdict(k, policy.NoGain))
+	default:
+		e.Resource, e.Capability, e.Target = policy.FS.String(), k.Paths[0].Need.String(), k.Paths[0].Path
+		e.Reason = string(policy.PathUnresolved)
+		e.Extra["why"] = "following the path: " + k.Walk.String()
+	}
+	return e
+}
+
+// verdict is the kernel's.
+func (r *run) verdict(k *loader.Event, why policy.Reason) policy.Verdict {
+	v := policy.Verdict{Reason: why, Layer: -1, Rule: policy.NoMatch}
+	if k.Layer >= 0 && k.Layer < len(r.cfg.Policy.Layers) {
+		v.Layer = int16(k.Layer)
+	}
+	if k.Rule >= 0 && k.Rule < len(r.cfg.Policy.Rules) {
+		v.Rule = int32(k.Rule)
+	}
+	return v
+}
+
+// ownPath is a path with a process's own entries in /proc as the policy calls them.
+func ownPath(k *loader.Event, path string) string {
+	if own, ok := strings.CutPrefix(path+"/", fmt.Sprintf("/proc/%d/", k.PID)); ok {
+		return strings.TrimSuffix("/proc/self/"+own, "/")
+	}
+	return path
+}
+
+// refusedAlways describes what is refused to every session.
+func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
+	e.Resource, e.Capability, e.Reason = "always", k.Op.String(), string(policy.SyscallDenied)
+	if len(k.Paths) > 0 {
+		e.Target = ownPath(k, k.Paths[0].Path)
+	}
+	if k.Detail != 0 {
+		e.Extra["detail"] = fmt.Sprint(k.Detail)
+	}
+}
+
+// refusedPath describes a refusal by the policy's fs rules. The rule is found with the evaluator that `check` uses, and
+// must be the one that the kernel found.
+func (r *run) refusedPath(e *event.Event, k *loader.Event) {
+	i := max(0, slices.IndexFunc(k.Paths, func(p loader.Asked) bool { return p.Need&^p.Have != 0 }))
+	asked := k.Paths[i]
+	e.Resource, e.Capability, e.Target = policy.FS.String(), asked.Need.String(), ownPath(k, asked.Path)
+	if len(k.Paths) > 1 {
+		e.Extra[[]string{"to", "from"}[i]] = ownPath(k, k.Paths[1-i].Path)
+	}
+	if k.Cut || k.Walk != loader.WalkOK {
+		e.Reason = string(policy.PathUnresolved)
+		return
+	}
+	kernel := r.verdict(k, policy.RuleDenies)
+	v := r.cfg.Policy.CheckFS(e.Target, asked.Need)
+	switch {
+	case loader.Hidden(e.Target):
+		r.decided(e, kernel)
+		e.Reason = string(kernel.Reason)
+		return
+	case v.Reason == policy.PathUnresolved:
+	case v.Allow || v.Layer != kernel.Layer || v.Rule != kernel.Rule:
+		r.disagree(e, kernel, v)
+		return
+	}
+	if v.Reason == policy.NoRule && !strings.HasPrefix(e.Target+"/", r.cfg.Policy.Workspace+"/") {
+		v.Reason = policy.OutsideWorkspace
+	}
+	r.suggest(e, v, policy.Question{Resource: policy.FS, Caps: asked.Need, Target: e.Target})
+}
+
+// disagree says loudly that the kernel and the evaluator read the policy differently: one of them is wrong.
+func (r *run) disagree(e *event.Event, kernel, ours policy.Verdict) {
+	r.decided(e, kernel)
+	e.Reason = string(policy.EngineError)
+	e.Extra["why"] = fmt.Sprintf("the kernel refused this by layer %d and rule %d, and the policy says %s by layer %d and rule %d: "+
+		"this is a mistake in toolguard, please report it", kernel.Layer, kernel.Rule, ours.Reason, ours.Layer, ours.Rule)
+	r.cfg.notice("%s on %s: %s", e.Capability, e.Target, e.Extra["why"])
+}
+
+// refusedCommand describes a program that isn't listed, or not with these arguments.
+func (r *run) refusedCommand(e *event.Event, k *loader.Event) {
+	program := k.Paths[0].Path
+	e.Resource, e.Capability, e.Target = policy.Commands.String(), policy.Execute.String(), program
+	q := policy.Question{Resource: policy.Commands, Target: program}
+	v := r.verdict(k, policy.CommandNotListed)
+	if k.Why == loader.WhyArgs {
+		v.Reason = policy.ArgsNotListed
+		q.Argv = strings.Split(strings.TrimSuffix(k.Args, "\x00"), "\x00")
+		e.Asked = strings.Join(q.Argv, " ")
+	}
+	r.suggest(e, v, q)
+}
