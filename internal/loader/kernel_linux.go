@@ -35,7 +35,9 @@ func Open(note func(string)) (*Kernel, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return k, err
 	}
-	if err := install(note); err != nil {
+	err = install(note)
+	remember(err)
+	if err != nil {
 		return nil, err
 	}
 	return OpenPinned()

@@ -29,8 +29,8 @@ var facts = []struct {
 	look func() (detail string, err error)
 	fix  string
 }{
-	{"bpf among the LSMs", listed, `add "bpf" to the kernel's lsm= list (CONFIG_LSM, or the boot parameter lsm=), and boot again`},
-	{"BPF programs aren't skipped", neverSkipped, "Linux 6.1.54 or newer"},
+	{"bpf in the LSM list", listed, `add "bpf" to the kernel's lsm= list (CONFIG_LSM, or the boot parameter lsm=), and boot again`},
+	{"LSM programs always run", neverSkipped, "Linux 6.1.54 or newer"},
 	{"LSM hooks", hooked, "Linux 6.1.54 or newer with CONFIG_DEBUG_INFO_BTF and CONFIG_SECURITY_PATH"},
 	{"LSM programs can be loaded", loadable, "run as root, with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; find out what forbids it: kernel lockdown, " +
 		"a hypervisor's or a container's settings; on arm64 it takes Linux 6.4"},
@@ -50,8 +50,9 @@ func Facts() []Fact {
 }
 
 // Ready is nil where sessions can be expected to begin: this version's programs are attached, or nothing that they need is
-// missing.
-func Ready() error {
+// missing. Looking at all of that takes a tenth of a second. With again it's looked at although it was found missing since the
+// machine was booted.
+func Ready(again bool) error {
 	for _, name := range []string{"path_rename", "task_kill", "unix_stream_connect", "sb_mount"} {
 		if _, ok := hooks[name]; !ok {
 			return errors.New("this build's programs don't mediate all that a session may not do")
@@ -60,7 +61,25 @@ func Ready() error {
 	if _, err := os.Stat(current); err == nil {
 		return nil
 	}
-	return ready()
+	if why, err := os.ReadFile(refused); err == nil && !again {
+		return errors.New(string(why))
+	}
+	err := ready()
+	remember(err)
+	return err
+}
+
+// refused is where it's noted why this machine can't have the programs, so that only one start finds it out.
+const refused = lockFolder + "/refused"
+
+// remember notes it, or forgets it. Where that can't be done, the next start looks for itself.
+func remember(err error) {
+	switch {
+	case err == nil:
+		_ = os.Remove(refused)
+	case folders() == nil:
+		_ = os.WriteFile(refused, []byte(err.Error()), 0o600)
+	}
 }
 
 // ready is the first thing that's missing.

@@ -15,7 +15,7 @@ var built = []string{"bpf", "landlock"}
 // automatic is the best backend that this build and this machine have.
 func automatic() (backend, error) {
 	if os.Geteuid() == 0 {
-		if b, err := bpf(); err == nil {
+		if b, err := bpf(false); err == nil {
 			return b, nil
 		}
 	}
@@ -26,7 +26,7 @@ func automatic() (backend, error) {
 func named(name string) (b backend, ok bool, err error) {
 	switch name {
 	case "bpf":
-		b, err := bpf()
+		b, err := bpf(true)
 		return b, true, err
 	case "landlock":
 	default:

@@ -11,9 +11,9 @@ import (
 
 // bpf is the backend of the kernel's own programs: they decide about files, programs and other processes; Landlock only about
 // TCP ports. It has no say in files here: it would refuse before the programs are asked, and not every kernel tells what
-// Landlock refuses.
-func bpf() (backend, error) {
-	if err := loader.Ready(); err != nil {
+// Landlock refuses. Whether the machine can have it is looked at again, or taken as known.
+func bpf(again bool) (backend, error) {
+	if err := loader.Ready(again); err != nil {
 		return backend{}, fmt.Errorf("the bpf backend can't be used here: %w", err)
 	}
 	var image *loader.Image

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,18 +11,21 @@ import (
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/loader"
 )
 
 func doctor() Machine {
-	m := Machine{Probes: []Probe{
-		probeKernel(), probeLandlock(), probeCanary(), probeSeccomp(), probeSeccompLog(), probeAudit(), probeCgroup(), probeBPF(),
-	}}
-	b, _, err := named("landlock")
-	s := BackendState{Name: "landlock", Available: err == nil, Gaps: b.gaps}
-	if err != nil {
-		s.Why = err.Error()
+	m := Machine{Probes: append([]Probe{
+		probeKernel(), probeLandlock(), probeCanary(), probeSeccomp(), probeSeccompLog(), probeAudit(), probeCgroup(),
+	}, probeBPF()...)}
+	for _, name := range built {
+		b, _, err := named(name)
+		s := BackendState{Name: name, Available: err == nil, Gaps: b.gaps}
+		if err != nil {
+			s.Why = err.Error()
+		}
+		m.Backends = append(m.Backends, s)
 	}
-	m.Backends = append(m.Backends, s)
 	return m
 }
 
@@ -117,16 +121,17 @@ func probeCgroup() Probe {
 	return p
 }
 
-func probeBPF() Probe {
-	p := Probe{Name: "bpf in the LSM list", Needs: "the bpf backend, which this build doesn't have yet"}
-	b, err := os.ReadFile("/sys/kernel/security/lsm")
-	switch {
-	case err != nil:
-		p.Detail = err.Error()
-	case strings.Contains(","+strings.TrimSpace(string(b))+",", ",bpf,"):
-		p.Result, p.Detail = Yes, strings.TrimSpace(string(b))
-	default:
-		p.Result, p.Detail, p.Fix = No, strings.TrimSpace(string(b)), `add "bpf" to the kernel's lsm= list`
+// probeBPF is what the bpf backend needs.
+func probeBPF() (probes []Probe) {
+	for _, f := range loader.Facts() {
+		p := Probe{Name: f.Name, Needs: "the bpf backend: all of a policy's rules about files and programs", Detail: f.Detail, Result: Yes}
+		if f.Err != nil {
+			p.Result, p.Detail, p.Fix = No, f.Err.Error(), f.Fix
+		}
+		if errors.Is(f.Err, loader.ErrUnknown) {
+			p.Result = Unknown
+		}
+		probes = append(probes, p)
 	}
-	return p
+	return probes
 }
