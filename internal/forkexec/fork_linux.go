@@ -1,8 +1,8 @@
 package forkexec
 
 import (
+	"errors"
 	"os"
-	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -16,16 +16,17 @@ type Command struct {
 	Path      string
 	Argv, Env []string
 	Keep      []int  // the descriptors that stay open; all others are closed
+	Cgroup    int    // the descriptor of a cgroup's folder to start in; 0: where the caller is
 	Calls     []Call // made last, in this order
 }
 
 // Call is a system call that must return Want, or else nothing is executed.
 type Call struct {
-	Doing string // for the error
-	Nr    uintptr
-	Args  [5]uintptr
-	Want  uintptr
-	Alive any // what Args points to; it must be on the heap, where things stay in their place
+	Doing    string // for the error
+	Nr       uintptr
+	Args     [5]uintptr
+	Pointers [5]unsafe.Pointer // arguments that are pointers; they are 0 in Args
+	Want     uintptr
 }
 
 // Error is a call that failed before the command was to be executed.
@@ -44,17 +45,21 @@ func (c *Command) Start() (pid int, err error) {
 	if err != nil {
 		return 0, &Error{"prepare the command line", err}
 	}
-	ch := &child{calls: append(append(c.before(), c.Calls...), execve)}
+	ch := &child{
+		calls: append(append(c.before(), c.Calls...), execve),
+		into:  cloneArgs{flags: vforks | unix.CLONE_INTO_CGROUP, exitSignal: uint64(unix.SIGCHLD), cgroup: uint64(c.Cgroup)},
+	}
 	upid, errno := ch.fork()
 	afterFork()
-	runtime.KeepAlive(ch) // with what the calls' arguments point to
-	if errno != 0 {
+	if errno != 0 && c.Cgroup != 0 {
+		return 0, &Error{"fork into the cgroup (clone3)", errno}
+	} else if errno != 0 {
 		return 0, &Error{"fork", errno}
 	}
 	if ch.errno == 0 {
 		return int(upid), nil
 	}
-	for err = syscall.EINTR; err == syscall.EINTR; {
+	for err = error(syscall.EINTR); errors.Is(err, syscall.EINTR); {
 		_, err = syscall.Wait4(int(upid), nil, 0, nil)
 	}
 	if ch.at < len(ch.calls)-1 {
@@ -81,7 +86,7 @@ func (c *Command) before() []Call {
 	if old := nofile.Raised(); old != nil {
 		calls = append(calls, Call{
 			Doing: "restore the limit of open files", Nr: unix.SYS_PRLIMIT64,
-			Args: [5]uintptr{0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(old))}, Alive: old,
+			Args: [5]uintptr{0, unix.RLIMIT_NOFILE}, Pointers: [5]unsafe.Pointer{2: unsafe.Pointer(old)},
 		})
 	}
 	return calls
@@ -101,19 +106,25 @@ func (c *Command) execve() (Call, error) {
 		return Call{}, err
 	}
 	return Call{
-		Doing: "execute", Nr: unix.SYS_EXECVE, Alive: []any{path, argv, env},
-		Args: [5]uintptr{
-			uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])),
-		},
+		Doing: "execute", Nr: unix.SYS_EXECVE,
+		Pointers: [5]unsafe.Pointer{unsafe.Pointer(path), unsafe.Pointer(&argv[0]), unsafe.Pointer(&env[0])},
 	}, nil
 }
 
 // child is what both sides of the fork see.
 type child struct {
+	into  cloneArgs     // with a cgroup, or unused
 	calls []Call        // the execve is the last
 	at    int           // the one that the child has come to
 	errno syscall.Errno // with which it failed; 0: the child has executed
 }
+
+// cloneArgs is struct clone_args, as Linux 5.7 has it.
+type cloneArgs struct {
+	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
+}
+
+const vforks = unix.CLONE_VFORK | unix.CLONE_VM
 
 // fork returns in the parent alone, when the child has executed or ended. The caller then calls afterFork, from its own frame.
 //
@@ -123,14 +134,21 @@ type child struct {
 func (c *child) fork() (pid uintptr, errno syscall.Errno) {
 	var r uintptr
 	beforeFork()
-	pid, errno = vfork(unix.SYS_CLONE, unix.CLONE_VFORK|unix.CLONE_VM|uintptr(unix.SIGCHLD), 0)
+	if c.into.cgroup == 0 {
+		pid, errno = vfork(unix.SYS_CLONE, vforks|uintptr(unix.SIGCHLD), 0)
+	} else {
+		pid, errno = vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&c.into)), unsafe.Sizeof(c.into))
+	}
 	if pid != 0 || errno != 0 {
 		return pid, errno
 	}
 	afterForkInChild()
 	for c.at = 0; ; c.at++ {
 		call := &c.calls[c.at]
-		r, _, c.errno = syscall.RawSyscall6(call.Nr, call.Args[0], call.Args[1], call.Args[2], call.Args[3], call.Args[4], 0)
+		r, _, c.errno = syscall.RawSyscall6(
+			call.Nr, call.Args[0]|uintptr(call.Pointers[0]), call.Args[1]|uintptr(call.Pointers[1]),
+			call.Args[2]|uintptr(call.Pointers[2]), call.Args[3]|uintptr(call.Pointers[3]),
+			call.Args[4]|uintptr(call.Pointers[4]), 0)
 		if c.errno == 0 && r != call.Want {
 			c.errno = syscall.EINVAL
 		}

@@ -225,6 +225,45 @@ func TestDiesWithTheThread(t *testing.T) {
 	}
 }
 
+// The command is in its cgroup from the first instruction on.
+func TestCgroup(t *testing.T) {
+	var mount string
+	for _, m := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		var st unix.Statfs_t
+		if unix.Statfs(m, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC {
+			mount = m
+		}
+	}
+	if mount == "" || os.Getuid() != 0 {
+		t.Skip("needs root and cgroup v2")
+	}
+	dir, err := os.MkdirTemp(mount, "toolguard-test-")
+	if err != nil {
+		t.Skip("needs a cgroup v2 hierarchy to write in: ", err)
+	}
+	folder, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	defer func() {
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	}()
+	c := shell("cat /proc/$$/cgroup >/proc/self/fd/59")
+	c.Keep = []int{0, 1, 2, out}
+	c.Cgroup = int(folder.Fd())
+	if got, _ := output(t, c.Start); !strings.Contains(got, "0::/"+filepath.Base(dir)+"\n") {
+		t.Errorf("it's in %s", got)
+	}
+	c.Cgroup = 1
+	var e *Error
+	if _, err := c.Start(); !errors.As(err, &e) || e.Doing != "fork into the cgroup (clone3)" {
+		t.Errorf("into no cgroup: %v", err)
+	}
+}
+
 // Forks beside each other, beside collections of garbage and beside signals leave the runtime whole.
 func TestUnderLoad(t *testing.T) {
 	caught := make(chan os.Signal, 1)

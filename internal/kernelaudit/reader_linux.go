@@ -2,7 +2,6 @@ package kernelaudit
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -287,7 +286,9 @@ func (r *Reader) dispatch(d *Denial) {
 // everything that was recorded before has then been handled. What is done meanwhile costs no time.
 func (r *Reader) mark(ctx context.Context, meanwhile func()) error {
 	var nonce [16]byte
-	rand.Read(nonce[:])
+	if _, err := unix.Getrandom(nonce[:], 0); err != nil { // crypto/rand is dear the first time
+		return os.NewSyscallError("getrandom", err)
+	}
 	text := "toolguard-mark " + hex.EncodeToString(nonce[:])
 	came := make(chan struct{})
 	r.mu.Lock()

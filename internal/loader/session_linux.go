@@ -119,13 +119,15 @@ func (s *Session) Adopt() error {
 	return errors.Join(err, <-settled)
 }
 
-// Reload gives the session another image, with one write. What runs in it is held to the one or the other, never to both.
+// Reload gives the session another image, with one write. What runs in it is held to the one or the other, never to both. The
+// former image keeps its room until the next reload: programs that run may be following it still.
 func (s *Session) Reload(img *Image) error {
 	return s.k.lock.hold(func() error {
-		if s.at.FormerLines != 0 { // of a reload that was cut short
-			if err := s.retire(); err != nil {
-				return err
+		if s.at.FormerLines != 0 {
+			if err := s.k.grace(s.at.Ring, s.ring); err != nil {
+				return fmt.Errorf("wait for the programs that run: %w", err)
 			}
+			setExtent(&s.at.FormerImage, extent{})
 		}
 		at, err := s.k.room(uint32(img.Lines()))
 		if err != nil {
@@ -136,17 +138,8 @@ func (s *Session) Reload(img *Image) error {
 		}
 		setExtent(&s.at.FormerImage, extent{s.at.Image, s.at.Lines})
 		setExtent(&s.at.Image, at)
-		return s.retire()
+		return nil
 	})
-}
-
-// retire frees the former image when nothing follows it any more.
-func (s *Session) retire() error {
-	if err := s.k.grace(s.at.Ring, s.ring); err != nil {
-		return fmt.Errorf("wait for the programs that run: %w", err)
-	}
-	setExtent(&s.at.FormerImage, extent{})
-	return nil
 }
 
 // setExtent writes the two words of an extent in a session at once, so that nothing ever sees half of it.

@@ -14,11 +14,12 @@ type Session struct {
 // Begin makes a session. Close it, whether it ran or not. With deaf, denials are enforced and nobody hears of them, which
 // saves root the millisecond that it takes to ask the kernel.
 func Begin(deaf bool) (*Session, error) {
+	m := ask(deaf)
 	dir, remove, err := MakeTmp()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, m.letGo())
 	}
-	return &Session{Tmp: dir, remove: remove, machine: ask(deaf)}, nil
+	return &Session{Tmp: dir, remove: remove, machine: m}, nil
 }
 
 // Close removes the TMPDIR with all that is in it, unless the command was let linger, and lets go of the machine.

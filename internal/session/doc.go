@@ -9,8 +9,8 @@
 // without them. The Go runtime never clones a new thread from a locked one (it keeps a template thread for that), so no
 // other thread of toolguard inherits them. The restricted thread is never unlocked; it ends with its goroutine.
 //
-// Where a limit needs it (rlimits, a cgroup), the command is started traced, stops before its first instruction, is
-// given its limits, and is let go.
+// What runs between fork and execve is a list of system calls alone (package forkexec): the limits, the command's own domain, the
+// filters. Where a limit needs a cgroup, the command begins in it (clone3).
 //
 // # The run
 //

@@ -9,13 +9,13 @@ import (
 
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/forkexec/nofile"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// limits makes what the limits of the policy need and returns what must be done to the first process before its first
-// instruction; nil when there's nothing to do. A cgroup is made only for a limit that needs one: moving a process into
-// it waits for every processor, up to 24 ms on an idle machine.
-func (r *run) limits() (func(pid int) error, error) {
+// limits makes what the limits of the policy need, and has the command begin with it. A cgroup is made only for a limit that
+// needs one.
+func (r *run) limits(m *command) (err error) {
 	l := r.cfg.Policy.Limits
 	for _, n := range r.report.Notes { // allowed to degrade: not set
 		switch n.ID {
@@ -30,23 +30,13 @@ func (r *run) limits() (func(pid int) error, error) {
 		}
 	}
 	if needsCgroup(l) {
-		var err error
 		if r.group, err = cgroup.New(r.id, l, cgroup.Probe()); err != nil {
-			return nil, fmt.Errorf("set the limits: %w", err)
+			return fmt.Errorf("set the limits: %w", err)
 		}
+		m.cgroup = r.group.FD()
 	}
-	rl := rlimits(l)
-	if r.group == nil && len(rl) == 0 {
-		return nil, nil
-	}
-	return func(pid int) error {
-		if r.group != nil {
-			if err := r.group.Add(pid); err != nil {
-				return err
-			}
-		}
-		return setRlimits(pid, rl)
-	}, nil
+	m.limits, err = lowered(rlimits(l))
+	return err
 }
 
 // endGroup ends whatever is still in the cgroup, tells which limits were met, and removes it.
@@ -98,17 +88,20 @@ func rlimits(l policy.Limits) map[int]uint64 {
 	return m
 }
 
-// setRlimits lowers hard and soft limits, so that the process can't raise them again; it never raises one.
-func setRlimits(pid int, m map[int]uint64) error {
-	for which, n := range m {
-		var old unix.Rlimit
-		if err := unix.Prlimit(pid, which, nil, &old); err != nil {
-			return os.NewSyscallError("prlimit", err)
+// lowered are the limits of this process with some of them lower, hard and soft, so that the command can't raise them again; none
+// is raised.
+func lowered(to map[int]uint64) (map[int]unix.Rlimit, error) {
+	limits := map[int]unix.Rlimit{}
+	for which, n := range to {
+		var now unix.Rlimit
+		if err := unix.Getrlimit(which, &now); err != nil {
+			return nil, os.NewSyscallError("getrlimit", err)
 		}
-		n = min(n, old.Max)
-		if err := unix.Prlimit(pid, which, &unix.Rlimit{Cur: min(n, old.Cur), Max: n}, nil); err != nil {
-			return os.NewSyscallError("prlimit", err)
+		if old := nofile.Raised(); which == unix.RLIMIT_NOFILE && old != nil {
+			now = unix.Rlimit(*old)
 		}
+		n = min(n, now.Max)
+		limits[which] = unix.Rlimit{Cur: min(n, now.Cur), Max: n}
 	}
-	return nil
+	return limits, nil
 }

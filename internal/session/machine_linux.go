@@ -24,7 +24,7 @@ func ask(deaf bool) *machine {
 	if deaf {
 		open = func() (*kernelaudit.Reader, error) { return nil, errDeaf }
 	}
-	return &machine{proof: async(proven), ears: async(open), kernel: async(loader.OpenPinned), signals: async(watch)}
+	return &machine{ears: async(open), proof: async(proven), kernel: async(loader.OpenPinned), signals: async(watch)}
 }
 
 var errDeaf = errors.New("nobody asked for them")

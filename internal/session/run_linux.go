@@ -1,7 +1,6 @@
 package session
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -78,7 +77,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 // newID is 64 random bits: enough that no two sessions of a machine share an id, short enough to type. It's never 0.
 func newID() uint64 {
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)
+	_, _ = unix.Getrandom(b[:], 0) // fails only before Linux 3.17; crypto/rand is dear the first time
 	return max(1, binary.BigEndian.Uint64(b[:]))
 }
 
@@ -159,8 +158,7 @@ func (r *run) command() (*command, error) {
 	for _, l := range c.Layers {
 		m.caps = append(m.caps, l.Capabilities...)
 	}
-	m.stopped, err = r.limits()
-	return m, err
+	return m, r.limits(m)
 }
 
 // plan is what Landlock holds in this session; nil for nothing.

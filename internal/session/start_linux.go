@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +25,8 @@ type command struct {
 	name    string   // of its process until it executes: with it the kernel notes down who made the inner domain
 	before  func() error
 	enter   func() error
-	stopped func(pid int) error // limits to set while the command waits at its first instruction; nil: none
+	limits  map[int]unix.Rlimit
+	cgroup  int // its folder's descriptor; 0: none
 }
 
 func (c *command) onThisThread() (pid int, err error) {
@@ -85,17 +85,8 @@ func (c *command) fork() (pid int, err error) {
 	if err != nil {
 		return 0, &forkexec.Error{Doing: "prepare the command's restrictions", Err: err}
 	}
-	child := forkexec.Command{Path: c.path, Argv: c.argv, Env: c.env, Keep: c.keep, Calls: calls}
-	pid, err = child.Start()
-	if err != nil || c.stopped == nil {
-		return pid, err
-	}
-	if err := c.limitAndRelease(pid); err != nil {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-		_, _ = syscall.Wait4(pid, nil, 0, nil)
-		return 0, &forkexec.Error{Doing: "set the limits", Err: err}
-	}
-	return pid, nil
+	child := forkexec.Command{Path: c.path, Argv: c.argv, Env: c.env, Keep: c.keep, Cgroup: c.cgroup, Calls: calls}
+	return child.Start()
 }
 
 // calls are what the child restricts itself with, the filters last: they may refuse what comes before them.
@@ -106,8 +97,8 @@ func (c *command) calls() ([]forkexec.Call, error) {
 	}
 	calls := []forkexec.Call{
 		{
-			Doing: "name the process", Nr: unix.SYS_PRCTL, Alive: name,
-			Args: [5]uintptr{unix.PR_SET_NAME, uintptr(unsafe.Pointer(name))},
+			Doing: "name the process", Nr: unix.SYS_PRCTL,
+			Args: [5]uintptr{unix.PR_SET_NAME}, Pointers: [5]unsafe.Pointer{1: unsafe.Pointer(name)},
 		},
 	}
 	if c.plan != nil {
@@ -120,45 +111,20 @@ func (c *command) calls() ([]forkexec.Call, error) {
 			Args: [5]uintptr{uintptr(ruleset), uintptr(flags)},
 		})
 	}
-	if c.stopped != nil {
+	for which, limit := range c.limits {
 		calls = append(calls, forkexec.Call{
-			Doing: "be stopped for the limits", Nr: unix.SYS_PTRACE, Args: [5]uintptr{unix.PTRACE_TRACEME},
+			Doing: "set a limit", Nr: unix.SYS_PRLIMIT64,
+			Args: [5]uintptr{0, uintptr(which)}, Pointers: [5]unsafe.Pointer{2: unsafe.Pointer(&limit)},
 		})
 	}
 	for _, f := range c.filters {
 		operation, flags, prog := f.Args()
 		calls = append(calls, forkexec.Call{
-			Doing: "load a system call filter", Nr: unix.SYS_SECCOMP, Alive: prog,
-			Args: [5]uintptr{operation, flags, uintptr(unsafe.Pointer(prog))},
+			Doing: "load a system call filter", Nr: unix.SYS_SECCOMP,
+			Args: [5]uintptr{operation, flags}, Pointers: [5]unsafe.Pointer{2: unsafe.Pointer(prog)},
 		})
 	}
 	return calls, nil
-}
-
-// limitAndRelease waits until the traced command has been loaded and stands before its first instruction, sets its
-// limits, and lets it go.
-func (c *command) limitAndRelease(pid int) error {
-	var ws syscall.WaitStatus
-	if err := retry(func() error { _, err := syscall.Wait4(pid, &ws, 0, nil); return err }); err != nil {
-		return err
-	}
-	if !ws.Stopped() || ws.StopSignal() != syscall.SIGTRAP {
-		return fmt.Errorf("the command ended before it began (%#x)", uint32(ws))
-	}
-	limited := make(chan error)
-	go func() { limited <- c.stopped(pid) }() // on another thread: this one is restricted already
-	if err := <-limited; err != nil {
-		return err
-	}
-	return syscall.PtraceDetach(pid)
-}
-
-func retry(f func() error) error {
-	for {
-		if err := f(); !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
 }
 
 // descriptors are those that the command gets, under their own numbers: 0, 1, 2 and those passed on.
