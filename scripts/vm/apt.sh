@@ -18,7 +18,7 @@ archive() {
 	done
 }
 
-# private COMMAND... runs one of apt's programs on the suites above. Lists are fetched once.
+# private COMMAND... runs one of apt's programs on the suites above.
 private() {
 	local program=$1 dir=$cache/apt
 	shift
@@ -30,28 +30,25 @@ private() {
 	"$program" "$@"
 }
 
-# lists fetches the lists of packages, once.
+# lists fetches the lists of packages, unless they are of today: an archive soon forgets what older lists speak of.
 lists() {
 	local dir=$cache/apt
-	mkdir -p "$dir"
-	(
-		flock 9
-		[ ! -e "$dir/fetched" ] || exit 0
-		mkdir -p "$dir/lists/partial" "$dir/archives/partial"
-		: >"$dir/status"
-		archive $suites >"$dir/sources.list"
-		private apt-get update
-		touch "$dir/fetched"
-	) 9>"$dir/lock"
+	mkdir -p "$dir/lists/partial" "$dir/archives/partial"
+	[ -z "$(find "$dir/fetched" -mtime -1 2>/dev/null)" ] || return 0
+	: >"$dir/status"
+	archive $suites >"$dir/sources.list"
+	private apt-get update
+	touch "$dir/fetched"
 }
 
 # unpack FOLDER PACKAGE... fetches packages and unpacks them. What was fetched before is taken from the cache.
 unpack() {
-	local into=$1 package debs=$cache/debs
+	local into=$1 package file
 	shift
-	mkdir -p "$debs" "$into"
+	mkdir -p "$cache/debs" "$into"
 	for package; do
-		(cd "$debs" && private apt-get download "$package")
-		dpkg-deb -x "$(ls -t "$debs/${package}_"*.deb | head -1)" "$into"
+		file=$(cd "$into" && private apt-get download --print-uris "$package" | awk '{ print $2 }')
+		(cd "$cache/debs" && private apt-get download "$package")
+		dpkg-deb -x "$cache/debs/$file" "$into"
 	done
 }
