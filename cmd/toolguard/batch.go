@@ -10,6 +10,7 @@ import (
 	"reflect"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
 // batchLine is the most bytes that a question may take.
@@ -141,7 +142,7 @@ func (b *batcher) answer(bq *batchQuestion) (policy.Answer, error) {
 	if err != nil {
 		return policy.Answer{}, err
 	}
-	_, a := c.Ask(machine{}, q)
+	_, a := c.Ask(policyfile.Machine{}, q)
 	return a, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
 const questionHelp = `  fs read|create|update|delete|execute PATH
@@ -47,7 +48,7 @@ answered in the same order; the exit status is that of the worst answer.`,
 			if err != nil {
 				return err
 			}
-			v, answer := c.Ask(machine{}, q)
+			v, answer := c.Ask(policyfile.Machine{}, q)
 			err = a.answer(asJSON, answerJSON(answer), func() { a.out.answer(q, answer) })
 			if err == nil && !v.Allow {
 				err = said(exitNo)
@@ -85,7 +86,7 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 			if err != nil {
 				return err
 			}
-			e := c.Explain(machine{}, q)
+			e := c.Explain(policyfile.Machine{}, q)
 			err = a.answer(asJSON, explanationJSON(e), func() { a.out.explanation(q, e) })
 			if err == nil && e.Answer.Decision != "allow" {
 				err = said(exitNo)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
 	"github.com/toolguard/toolguard/internal/session"
 )
 
@@ -126,7 +127,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	}
 	defer end()
 	r, err := s.Run(session.Config{
-		Policy: c, System: machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, AllowDegraded: f.degraded,
+		Policy: c, System: policyfile.Machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, AllowDegraded: f.degraded,
 		Argv: argv, Env: os.Environ(), PassFDs: f.passFDs, Events: events, Linger: f.linger,
 		Notice: func(s string) { a.err.say("%s", s) },
 	})

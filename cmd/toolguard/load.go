@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -72,7 +71,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 		Policies: p.files, HostDir: hostPolicies,
 		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, Limits: p.limits,
 		Dir: dir, Home: home(), Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: tty == "" && controlled(),
-	}, policyfile.OS)
+	}, policyfile.Machine{})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +81,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 		}
 		src.Files = append(src.Files, file)
 	}
-	c, err := policy.Compile(src, machine{})
+	c, err := policy.Compile(src, policyfile.Machine{})
 	if err != nil {
 		return nil, err
 	}
@@ -128,35 +127,6 @@ func controlled() bool {
 	return err == nil
 }
 
-// machine is the file tree of this machine, as policies see it. Every session starts with a hundred questions to it, so it
-// asks the system without package os, whose answers say far more.
-type machine struct{}
-
-func (machine) Lstat(path string) (policy.Kind, error) {
-	var st syscall.Stat_t
-	err := syscall.Lstat(path, &st)
-	for err == syscall.EINTR { // a file system in user space may say so
-		err = syscall.Lstat(path, &st)
-	}
-	switch {
-	case err == syscall.ENOENT || err == syscall.ENOTDIR:
-		return policy.File, err // expected, and often: most machines lack some of what the built-in files name
-	case err != nil:
-		return policy.File, &fs.PathError{Op: "lstat", Path: path, Err: err}
-	}
-	switch mode := uint32(st.Mode); {
-	case mode&syscall.S_IFMT == syscall.S_IFLNK:
-		return policy.Symlink, nil
-	case mode&syscall.S_IFMT == syscall.S_IFDIR:
-		return policy.Dir, nil
-	case mode&syscall.S_IFMT == syscall.S_IFREG && mode&0o111 != 0:
-		return policy.Program, nil
-	}
-	return policy.File, nil
-}
-
-func (machine) Readlink(path string) (string, error) { return os.Readlink(path) }
-
 // most is the most of a file that fmt reads.
 const most = 1 << 20
 
@@ -169,7 +139,7 @@ func (a *app) readFile(name string) ([]byte, error) {
 		}
 		return text, err
 	}
-	return policyfile.OS.Read(name, most+1)
+	return policyfile.Machine{}.Read(name, most+1)
 }
 
 // completePolicy completes presets and TOML files.

@@ -59,7 +59,7 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 			}
 			var warnings []policy.Warning
 			if mistakes == nil {
-				warnings = policy.Lint(c, machine{}, suffix.Public)
+				warnings = policy.Lint(c, policyfile.Machine{}, suffix.Public)
 			}
 			err = a.answer(asJSON, lintJSON(mistakes, warnings), func() { a.out.lint(mistakes, warnings) })
 			if err == nil && mistakes != nil {
@@ -271,7 +271,7 @@ Nothing is written: send it to a file, read it, and make it yours.`,
 			} else if !info.IsDir() {
 				return fmt.Errorf("%s isn't a folder", dir)
 			}
-			if _, err := a.out.w.Write(policyfile.Starter(dir, policyfile.OS)); err != nil {
+			if _, err := a.out.w.Write(policyfile.Starter(dir, policyfile.Machine{})); err != nil {
 				return fmt.Errorf("write the policy: %w", err)
 			}
 			return nil

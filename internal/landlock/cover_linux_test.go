@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
 // TestCover reads like a report: a policy, and what is said about the rule with an id.
@@ -103,7 +104,7 @@ func TestCoverOwn(t *testing.T) {
 		{"/ro/file", policy.SourceLayer{}, policy.NotEnforceable, "nothing restricts fs"},
 	} {
 		c.layer.Authority = policy.Session
-		compiled := compileSource(t, machine{}, &policy.Source{Workspace: ws, Files: []string{ws + c.file}, Layers: []policy.SourceLayer{c.layer}})
+		compiled := compileSource(t, policyfile.Machine{}, &policy.Source{Workspace: ws, Files: []string{ws + c.file}, Layers: []policy.SourceLayer{c.layer}})
 		var row policy.Coverage
 		for _, r := range Cover(compiled, 7) {
 			if r.Rule.FS.Path == ws+c.file {

@@ -1,7 +1,6 @@
 package landlock
 
 import (
-	"os"
 	"syscall"
 	"testing"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
 func TestMain(m *testing.M) { childtest.Main(m, obey) }
@@ -85,31 +85,11 @@ func abi(t testing.TB) int {
 	return abi
 }
 
-// machine is the file tree of this machine.
-type machine struct{}
-
-func (machine) Lstat(p string) (policy.Kind, error) {
-	fi, err := os.Lstat(p)
-	switch {
-	case err != nil:
-		return 0, err
-	case fi.IsDir():
-		return policy.Dir, nil
-	case fi.Mode()&os.ModeSymlink != 0:
-		return policy.Symlink, nil
-	case fi.Mode().IsRegular() && fi.Mode()&0o111 != 0:
-		return policy.Program, nil
-	}
-	return policy.File, nil
-}
-
-func (machine) Readlink(p string) (string, error) { return os.Readlink(p) }
-
 // compileAt makes a policy of one session layer over a real workspace.
 func compileAt(t testing.TB, ws string, l policy.SourceLayer) *policy.Compiled {
 	t.Helper()
 	l.Authority = policy.Session
-	return compileSource(t, machine{}, &policy.Source{Workspace: ws, Layers: []policy.SourceLayer{l}})
+	return compileSource(t, policyfile.Machine{}, &policy.Source{Workspace: ws, Layers: []policy.SourceLayer{l}})
 }
 
 func compileSource(t testing.TB, sys policy.System, src *policy.Source) *policy.Compiled {

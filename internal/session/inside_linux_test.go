@@ -15,6 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
 // The process's first thread is never restricted: the attempt is refused before anything has been done to it.
@@ -177,7 +178,7 @@ func failBesideStranger() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, failed := s.Run(Config{Policy: c, System: tree{}, Argv: []string{"/bin/true"}})
+	_, failed := s.Run(Config{Policy: c, System: policyfile.Machine{}, Argv: []string{"/bin/true"}})
 	if err := s.Close(); err != nil {
 		return nil, err
 	}
@@ -197,23 +198,5 @@ func anyPolicy() (*policy.Compiled, error) {
 	layer.Defaults[policy.FS] = policy.Deny
 	return policy.Compile(&policy.Source{
 		Name: "test", Workspace: "/", Home: "/", Path: "/usr/bin:/bin", Layers: []policy.SourceLayer{layer},
-	}, tree{})
+	}, policyfile.Machine{})
 }
-
-// tree is the file tree of this machine.
-type tree struct{}
-
-func (tree) Lstat(path string) (policy.Kind, error) {
-	info, err := os.Lstat(path)
-	switch {
-	case err != nil:
-		return policy.File, err
-	case info.IsDir():
-		return policy.Dir, nil
-	case info.Mode()&os.ModeSymlink != 0:
-		return policy.Symlink, nil
-	}
-	return policy.File, nil
-}
-
-func (tree) Readlink(path string) (string, error) { return os.Readlink(path) }

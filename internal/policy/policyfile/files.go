@@ -21,12 +21,8 @@ type Files interface {
 	Exists(path string) bool
 }
 
-// OS is the machine's own file system.
-var OS Files = machine{}
-
-type machine struct{}
-
-func (machine) Read(path string, limit int) ([]byte, error) {
+// Read is what Files says.
+func (Machine) Read(path string, limit int) ([]byte, error) {
 	b, _, err := read(path, limit)
 	return b, err
 }
@@ -106,9 +102,9 @@ func retry(f func() (int, error)) (int, error) {
 	}
 }
 
-// ReadTrusted tests the file that it opened, not the name. The folders above are tested by name: as long as only root
+// ReadTrusted is what Files says. It tests the file that it opened, not the name. The folders above are tested by name: as long as only root
 // can change each of them, nobody else can make the name lead elsewhere between the two.
-func (machine) ReadTrusted(path string, limit int) ([]byte, error) {
+func (Machine) ReadTrusted(path string, limit int) ([]byte, error) {
 	if err := trustedFolders(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
@@ -124,7 +120,8 @@ func (machine) ReadTrusted(path string, limit int) ([]byte, error) {
 	return b, trusted(path, st)
 }
 
-func (machine) List(dir string) ([]string, error) {
+// List is what Files says.
+func (Machine) List(dir string) ([]string, error) {
 	// Nobody asks for the trust of a folder that isn't there.
 	if _, err := os.Lstat(dir); err != nil {
 		return nil, err
@@ -140,7 +137,8 @@ func (machine) List(dir string) ([]string, error) {
 	return names, err
 }
 
-func (machine) Exists(path string) bool {
+// Exists is what Files says.
+func (Machine) Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }

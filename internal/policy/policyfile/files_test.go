@@ -18,19 +18,19 @@ func TestReadIsBounded(t *testing.T) {
 	if err := os.WriteFile(big, bytes.Repeat([]byte("nonsense "), 10<<20/9), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b, err := OS.Read(big, maxFile+1)
+	b, err := Machine{}.Read(big, maxFile+1)
 	if err != nil || len(b) != maxFile+1 {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
 	req := request(big)
-	if _, _, err := Load(req, OS); err == nil || !strings.HasSuffix(err.Error(), "big.toml:1:1: the file is larger than 1024 KiB (is it really a policy?)") {
+	if _, _, err := Load(req, Machine{}); err == nil || !strings.HasSuffix(err.Error(), "big.toml:1:1: the file is larger than 1024 KiB (is it really a policy?)") {
 		t.Errorf("got %.200v", err)
 	}
 	small := filepath.Join(dir, "small.toml")
 	if err := os.WriteFile(small, []byte(policyText("")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := OS.Read(small, maxFile+1); err != nil || string(b) != policyText("") {
+	if b, err := (Machine{}).Read(small, maxFile+1); err != nil || string(b) != policyText("") {
 		t.Errorf("%q, %v", b, err)
 	}
 }
@@ -52,7 +52,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 	for path, want := range rows {
 		done := make(chan error, 1)
 		go func() {
-			_, err := OS.Read(path, maxFile+1)
+			_, err := Machine{}.Read(path, maxFile+1)
 			done <- err
 		}()
 		select {
@@ -71,7 +71,7 @@ func TestExtendsNoDevice(t *testing.T) {
 	if err := os.WriteFile(file, []byte("version = 1\nextends = [\"/dev/zero\"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Load(request(file), OS); err == nil || err.Error() != file+`:2:12: can't read policy "/dev/zero": not a regular file` {
+	if _, _, err := Load(request(file), Machine{}); err == nil || err.Error() != file+`:2:12: can't read policy "/dev/zero": not a regular file` {
 		t.Error(err)
 	}
 }
@@ -88,7 +88,7 @@ func TestOnlyFilesAreOpened(t *testing.T) {
 		written <- errors.Join(err, f.Close())
 	}()
 	for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); {
-		if _, err := OS.Read(fifo, maxFile); err == nil {
+		if _, err := (Machine{}).Read(fifo, maxFile); err == nil {
 			t.Fatal("a fifo was read")
 		}
 		if len(written) > 0 {
@@ -146,7 +146,7 @@ func TestLeasedFiles(t *testing.T) {
 	if _, _, e := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), 1024, syscall.F_WRLCK); e != 0 { // F_SETLEASE of Linux
 		t.Skip(e)
 	}
-	if _, err := OS.Read(file, maxFile); err == nil || !strings.Contains(err.Error(), "holds a lease on it: try again in a minute") {
+	if _, err := (Machine{}).Read(file, maxFile); err == nil || !strings.Contains(err.Error(), "holds a lease on it: try again in a minute") {
 		t.Errorf("%v", err)
 	}
 }
@@ -171,17 +171,17 @@ func TestTrusted(t *testing.T) {
 	}
 	refused := func(what, want string) {
 		t.Helper()
-		if _, err := OS.ReadTrusted(file, maxFile); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := (Machine{}).ReadTrusted(file, maxFile); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if b, err := OS.ReadTrusted(file, maxFile); err != nil || len(b) == 0 {
+	if b, err := (Machine{}).ReadTrusted(file, maxFile); err != nil || len(b) == 0 {
 		t.Errorf("trusted: %v", err)
 	}
-	if names, err := OS.List(dir); err != nil || len(names) != 2 {
+	if names, err := (Machine{}).List(dir); err != nil || len(names) != 2 {
 		t.Errorf("list: %v %v", names, err)
 	}
-	if _, err := OS.ReadTrusted(link, maxFile); err == nil || !strings.Contains(err.Error(), "a symlink") {
+	if _, err := (Machine{}).ReadTrusted(link, maxFile); err == nil || !strings.Contains(err.Error(), "a symlink") {
 		t.Errorf("symlink: %v", err)
 	}
 	if err := os.Chmod(file, 0o664); err != nil {
@@ -202,7 +202,7 @@ func TestTrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("in a folder of everybody", "writable by others than root (mode 0777)")
-	if _, err := OS.List(dir); err == nil {
+	if _, err := (Machine{}).List(dir); err == nil {
 		t.Error("list: a folder of everybody")
 	}
 }

@@ -1,7 +1,6 @@
 package policyfile
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,26 +8,6 @@ import (
 
 	"github.com/toolguard/toolguard/internal/policy"
 )
-
-// machineTree is the machine's file tree, for compiling.
-type machineTree struct{}
-
-func (machineTree) Readlink(path string) (string, error) { return os.Readlink(path) }
-
-func (machineTree) Lstat(path string) (policy.Kind, error) {
-	info, err := os.Lstat(path)
-	switch {
-	case err != nil:
-		return policy.File, err
-	case info.Mode()&fs.ModeSymlink != 0:
-		return policy.Symlink, nil
-	case info.IsDir():
-		return policy.Dir, nil
-	case info.Mode()&0o111 != 0:
-		return policy.Program, nil
-	}
-	return policy.File, nil
-}
 
 // scene is a home, a workspace beside it and a TMPDIR, with a preset compiled for them.
 type scene struct{ home, work, tmp string }
@@ -60,11 +39,11 @@ func newScene(t *testing.T) scene {
 
 func (s scene) compile(t *testing.T, policies ...string) *policy.Compiled {
 	t.Helper()
-	src, _, err := Load(Request{Policies: policies, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: s.tmp}, OS)
+	src, _, err := Load(Request{Policies: policies, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: s.tmp}, Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := policy.Compile(src, machineTree{})
+	c, err := policy.Compile(src, Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,11 +161,11 @@ func TestIDsAreTheSame(t *testing.T) {
 	s := newScene(t)
 	ids := func(tmp, terminal string) map[string]string {
 		t.Helper()
-		src, _, err := Load(Request{Policies: []string{"preset:go"}, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: tmp, Terminal: terminal}, OS)
+		src, _, err := Load(Request{Policies: []string{"preset:go"}, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: tmp, Terminal: terminal}, Machine{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := policy.Compile(src, machineTree{})
+		c, err := policy.Compile(src, Machine{})
 		if err != nil {
 			t.Fatal(err)
 		}

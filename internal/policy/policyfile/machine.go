@@ -1,0 +1,37 @@
+package policyfile
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Machine is this machine: the Files that policies are read from, and the policy.System that they're compiled for.
+type Machine struct{}
+
+// Lstat tells what is at a path. Every session starts with a hundred questions to it, so it asks the system without
+// package os, whose answers say far more.
+func (Machine) Lstat(path string) (policy.Kind, error) {
+	var st syscall.Stat_t
+	_, err := retry(func() (int, error) { return 0, syscall.Lstat(path, &st) })
+	switch {
+	case err == syscall.ENOENT || err == syscall.ENOTDIR:
+		return policy.File, err // expected, and often: most machines lack some of what the built-in files name
+	case err != nil:
+		return policy.File, &fs.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	switch mode := uint32(st.Mode); {
+	case mode&syscall.S_IFMT == syscall.S_IFLNK:
+		return policy.Symlink, nil
+	case mode&syscall.S_IFMT == syscall.S_IFDIR:
+		return policy.Dir, nil
+	case mode&syscall.S_IFMT == syscall.S_IFREG && mode&0o111 != 0:
+		return policy.Program, nil
+	}
+	return policy.File, nil
+}
+
+// Readlink is the text of a symlink.
+func (Machine) Readlink(path string) (string, error) { return os.Readlink(path) }
