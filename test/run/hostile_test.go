@@ -74,9 +74,7 @@ func TestWallTimeCannotBeHeldUp(t *testing.T) {
 
 // A denial doesn't make toolguard read more of a process than it can hold.
 func TestLongCommandLines(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: others see no denials")
-	}
+	needsDenials(t)
 	p := newPlace(t, users()[0])
 	secret := filepath.Join(p.home, "secret")
 	if err := os.WriteFile(secret, []byte("s"), 0o600); err != nil {

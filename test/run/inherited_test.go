@@ -58,17 +58,7 @@ func TestCallersChildrenChangeNothing(t *testing.T) {
 	})
 	t.Run("stop", func(t *testing.T) {
 		cmd := p.command(place("echo ready; kill -STOP $$; echo continued")...)
-		r := begin(t, cmd)
-		var ws syscall.WaitStatus
-		if _, err := syscall.Wait4(cmd.Process.Pid, &ws, syscall.WUNTRACED, nil); err != nil || !ws.Stopped() {
-			t.Fatalf("toolguard didn't stop with the command: %v, %#x", err, ws)
-		}
-		if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
-		if code, rest := ended(t, cmd, r); code != 0 || rest != "continued\n" {
-			t.Errorf("exit %d, %q", code, rest)
-		}
+		stopsAndContinues(t, cmd)
 	})
 	t.Run("kill -9", func(t *testing.T) {
 		const mark = "1000.0804"

@@ -132,6 +132,12 @@ func gone(t *testing.T, mark string) {
 func TestStopAndContinue(t *testing.T) {
 	p := newPlace(t, users()[0])
 	cmd := p.guarded(policy, "sh", "-c", "echo ready; kill -STOP $$; echo continued")
+	stopsAndContinues(t, cmd)
+}
+
+// stopsAndContinues begins a toolguard whose command gets ready, stops itself, and says "continued" after that.
+func stopsAndContinues(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
 	r := begin(t, cmd)
 	var ws syscall.WaitStatus
 	if _, err := syscall.Wait4(cmd.Process.Pid, &ws, syscall.WUNTRACED, nil); err != nil || !ws.Stopped() {
