@@ -53,7 +53,8 @@ const (
 	SessionStart Kind = "session_start"
 	SessionEnd   Kind = "session_end"
 	Degradation  Kind = "degradation"
-	Gap          Kind = "gap" // events were lost; Count says how many
+	Gap          Kind = "gap"    // events were lost; Count says how many
+	Daemon       Kind = "daemon" // toolguardd started, stopped, took sessions over, reloaded one: Extra says what
 )
 
 // Process is one member of the process chain. Fields that the source didn't tell are zero, or for the user -1.

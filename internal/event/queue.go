@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// maxWaiting bounds what waits in a queue, in bytes of memory; every event counts for at least its own size, so it bounds
-// their number too. As much again may be on its way to the sink.
+// maxWaiting bounds what waits in a queue unless it's told otherwise, in bytes of memory; every event counts for at least its
+// own size, so it bounds their number too. As much again may be on its way to the sink.
 const maxWaiting = 8 << 20
 
 // stuckTime is how long a sink may take nothing before Close gives it up, and closeTime how long Close waits in all.
@@ -32,6 +32,7 @@ type Sink interface{ Write(*Event) error }
 // waiting.
 type Queue struct {
 	sink Sink
+	room int           // for what waits, in bytes
 	done chan struct{} // closed when the sink has got everything
 
 	mu      sync.Mutex
@@ -46,8 +47,11 @@ type Queue struct {
 }
 
 // NewQueue begins to hand events to a sink.
-func NewQueue(sink Sink) *Queue {
-	q := &Queue{sink: sink, done: make(chan struct{})}
+func NewQueue(sink Sink) *Queue { return NewQueueOf(sink, maxWaiting) }
+
+// NewQueueOf is NewQueue with room for so many bytes.
+func NewQueueOf(sink Sink, room int) *Queue {
+	q := &Queue{sink: sink, room: room, done: make(chan struct{})}
 	q.changed.L = &q.mu
 	go q.run()
 	return q
@@ -59,7 +63,7 @@ func (q *Queue) Write(e *Event) {
 	defer q.mu.Unlock()
 	q.told += e.stands()
 	size := e.size()
-	if q.size+size > maxWaiting {
+	if q.size+size > q.room {
 		q.lose(e, errFull)
 		return
 	}
@@ -67,7 +71,7 @@ func (q *Queue) Write(e *Event) {
 	q.changed.Signal()
 }
 
-// lose adds an event to the gap. Of several sessions' events it's the first one's; a queue is for one session.
+// lose adds an event to the gap, which is of no session when it's of several.
 func (q *Queue) lose(e *Event, why error) {
 	if q.gap.Count == 0 {
 		q.gap = Event{
@@ -75,6 +79,9 @@ func (q *Queue) lose(e *Event, why error) {
 			Policy: e.Policy, Digest: e.Digest, Mechanism: "queue",
 			Extra: map[string]string{"why": why.Error(), "exact": "true"},
 		}
+	}
+	if q.gap.Session != e.Session {
+		q.gap.Session, q.gap.Tool, q.gap.Agent, q.gap.Policy, q.gap.Digest = "", "", "", "", ""
 	}
 	if q.gap.First.IsZero() {
 		q.gap.First = e.Time

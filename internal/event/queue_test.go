@@ -169,3 +169,27 @@ func TestQueueTellsOfFailures(t *testing.T) {
 		t.Errorf("%+v\n%+v", kept, gap)
 	}
 }
+
+// A gap that is of several sessions is of none of them.
+func TestGapOfSeveralSessions(t *testing.T) {
+	lost := make(chan Event, 1)
+	hold := make(chan struct{})
+	q := NewQueueOf(sinkFunc(func(e *Event) error {
+		<-hold
+		if e.Kind == Gap {
+			lost <- *e
+		}
+		return nil
+	}), 1)
+	q.Write(&Event{Kind: Denial, Session: "one", Policy: "p"})
+	q.Write(&Event{Kind: Denial, Session: "two", Policy: "p"})
+	close(hold)
+	_, _ = q.Close()
+	if g := <-lost; g.Count != 2 || g.Session != "" || g.Policy != "" {
+		t.Errorf("%+v", g)
+	}
+}
+
+type sinkFunc func(*Event) error
+
+func (f sinkFunc) Write(e *Event) error { return f(e) }

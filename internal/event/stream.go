@@ -1,0 +1,76 @@
+package event
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Stream numbers events, without a gap, and masks what they mustn't tell. One goroutine calls it.
+type Stream struct {
+	// Version is toolguard's, for the product field.
+	Version string
+
+	boot   string
+	host   string
+	id     string
+	next   uint64
+	masked map[*string][]string // command lines without secrets, by where the first argument is
+}
+
+// NewStream begins a stream.
+func NewStream() (*Stream, error) {
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	var id [8]byte
+	rand.Read(id[:])
+	return &Stream{boot: boot, host: host, id: hex.EncodeToString(id[:]), next: 1}, nil
+}
+
+// Next is an event as it's told: with the next number. The event itself isn't changed. A zero time becomes now.
+func (s *Stream) Next(e *Event) Event {
+	out := s.number(e)
+	s.next++
+	return out
+}
+
+// number is Next, but the number may be given again.
+func (s *Stream) number(e *Event) Event {
+	out := redact(*e, s.redactArgv)
+	if out.Time.IsZero() {
+		out.Time = time.Now()
+	}
+	out.Boot, out.Host, out.Version = s.boot, s.host, s.Version
+	out.Sequence = s.next
+	out.UID = s.id + "-" + strconv.FormatUint(s.next, 10)
+	return out
+}
+
+// maxMasked bounds the command lines that are remembered.
+const maxMasked = 256
+
+// redactArgv is RedactArgv, which takes longer than all the rest, once for the command lines that many events share: those of
+// the refused process's ancestors.
+func (s *Stream) redactArgv(argv []string) []string {
+	if len(argv) == 0 {
+		return nil
+	}
+	out, known := s.masked[&argv[0]]
+	if known && len(out) == len(argv) {
+		return out
+	}
+	if s.masked == nil || len(s.masked) == maxMasked {
+		s.masked = map[*string][]string{}
+	}
+	out = RedactArgv(argv)
+	s.masked[&argv[0]] = out
+	return out
+}
