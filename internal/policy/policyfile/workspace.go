@@ -1,22 +1,33 @@
 package policyfile
 
-import "path/filepath"
+import (
+	"path/filepath"
+	"strings"
+)
 
 // markers are what the top folder of a project holds.
 var markers = []string{".git", "go.mod", "pyproject.toml", "package.json", "Cargo.toml", ".toolguard"}
 
-// findWorkspace is the nearest folder at or above dir that holds a marker, or dir.
-func findWorkspace(dir string, files Files) string {
-	for at := dir; ; at = filepath.Dir(at) {
+// findWorkspace is the nearest folder at or above dir that holds a marker, or dir. What a command may write in it may also remove
+// its markers, so that the next start would look further up: never as far as the home, with all its secrets, or a folder
+// around it, unless dir is that folder itself.
+func findWorkspace(dir, home string, files Files) string {
+	for at := dir; at == dir || !holds(at, home); at = filepath.Dir(at) {
 		for _, m := range markers {
 			if files.Exists(filepath.Join(at, m)) {
 				return at
 			}
 		}
 		if at == filepath.Dir(at) {
-			return dir
+			break
 		}
 	}
+	return dir
+}
+
+// holds tells whether a path is dir or beneath it; the top folder holds everything.
+func holds(dir, path string) bool {
+	return dir == "/" || strings.HasPrefix(filepath.Clean(path)+"/", dir+"/")
 }
 
 // absolute resolves a path as a person in dir means it.

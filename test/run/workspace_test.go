@@ -1,0 +1,52 @@
+//go:build linux
+
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A command that takes away what makes its folder the workspace moves the next start's workspace up: to a folder around it that
+// looks like a project, but never to the home. --workspace names it once and for all.
+func TestWorkspaceMarkers(t *testing.T) {
+	for _, u := range users() {
+		t.Run(u.name, func(t *testing.T) {
+			for _, row := range []struct {
+				name, marked string // the folder that looks like a project, too; relative to the home
+				flags        []string
+				wider        bool
+			}{
+				{"home", ".", nil, false},
+				{"around", "mono", nil, true}, // a stated gap
+				{"named", "mono", []string{"--workspace", "."}, false},
+			} {
+				t.Run(row.name, func(t *testing.T) {
+					p := newPlace(t, u)
+					p.workspace = filepath.Join(p.home, "mono", "part")
+					for _, d := range []string{p.workspace + "/.git", filepath.Join(p.home, row.marked, ".git")} {
+						if err := os.MkdirAll(d, 0o755); err != nil {
+							t.Fatal(err)
+						}
+					}
+					secret := filepath.Join(p.home, row.marked, "secret")
+					if err := os.WriteFile(secret, []byte("s"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					p.own(t)
+					reads := func() bool { return run(t, p.guarded(row.flags, "cat", secret)).stdout == "s" }
+					if reads() {
+						t.Fatal("it's granted from the start")
+					}
+					if got := run(t, p.guarded(row.flags, "mv", ".git", "git")); got.code != 0 {
+						t.Fatalf("%+v", got)
+					}
+					if reads() != row.wider {
+						t.Errorf("the next command reads what's around the workspace: %v", !row.wider)
+					}
+				})
+			}
+		})
+	}
+}
