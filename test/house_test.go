@@ -41,6 +41,8 @@ var mayImport = []room{
 	{"internal/forkexec", []string{"internal/forkexec/nofile", "golang.org/x/sys/unix"}},
 	{"internal/loader", []string{"internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
 	{"internal/cgroup", []string{"internal/policy", "golang.org/x/sys/unix"}},
+	{"internal/api", []string{"internal/cgroup", "internal/event", "internal/policy"}},
+	{"internal/daemon", []string{"internal/*", "golang.org/x/sys/unix"}},
 	{"internal/session", []string{"internal/*", "golang.org/x/sys/unix"}},
 	{"cmd/", []string{"internal/*", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix"}},
 	{"scripts/", nil},

@@ -84,8 +84,6 @@ var backendNames = []string{"auto", "bpf", "landlock", "bwrap", "firejail", "sea
 // refuse turns down what this build can't do, before anything is read.
 func (f *execFlags) refuse(cmd *cobra.Command) error {
 	switch {
-	case f.daemon == "require":
-		return errors.New("this build has no daemon, so --daemon require can't be met")
 	case f.mode == "audit":
 		return errors.New("--mode audit needs a backend that can observe without denying; this build has none")
 	case f.format == "ecs":
@@ -127,7 +125,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	}
 	defer end()
 	r, err := s.Run(session.Config{
-		Policy: c, System: policyfile.Machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, AllowDegraded: f.degraded,
+		Policy: c, System: policyfile.Machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.degraded,
 		Argv: argv, Env: os.Environ(), PassFDs: f.passFDs, Events: events, Linger: f.linger,
 		Notice: func(s string) { a.err.say("%s", s) },
 	})
@@ -187,7 +185,7 @@ func (a *app) dryRun(f *execFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	r, err := session.Cover(c, f.backend, f.degraded)
+	r, err := session.Cover(c, f.backend, f.daemon, f.degraded)
 	if err != nil {
 		return err
 	}

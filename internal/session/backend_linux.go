@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -13,22 +14,31 @@ import (
 var built = []string{"bpf", "landlock"}
 
 // automatic is the best backend that this build and this machine have.
-func automatic() (backend, error) {
+func automatic(daemon string) (backend, error) {
+	if b, ok, err := remote(daemon); ok || err != nil {
+		return b, err
+	}
 	if os.Geteuid() == 0 {
 		if b, err := bpf(false); err == nil {
 			return b, nil
 		}
 	}
-	b, _, err := named("landlock")
+	b, _, err := named("landlock", "none")
 	return b, err
 }
 
-func named(name string) (b backend, ok bool, err error) {
+func named(name, daemon string) (b backend, ok bool, err error) {
 	switch name {
 	case "bpf":
+		if b, ok, err := remote(daemon); ok || err != nil {
+			return b, true, err
+		}
 		b, err := bpf(true)
 		return b, true, err
 	case "landlock":
+		if daemon == "require" {
+			return backend{}, true, errors.New("toolguardd has no part in the landlock backend: leave one of --backend and --daemon out")
+		}
 	default:
 		return backend{}, false, nil
 	}

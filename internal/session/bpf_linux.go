@@ -21,7 +21,7 @@ func bpf(again bool) (backend, error) {
 		name:  "bpf",
 		gaps:  bpfGaps,
 		level: 8,
-		image: func() *loader.Image { return image },
+		hold:  func(r *run) error { return r.hold(image) },
 		cover: func(c *policy.Compiled) []policy.Coverage {
 			var err error
 			image, err = loader.NewImage(c, 1)
@@ -55,9 +55,28 @@ func coverPrograms(c *policy.Compiled, impossible error) (rows []policy.Coverage
 }
 
 // held is a session in the kernel.
-type held struct {
-	kernel *loader.Kernel
+type held interface {
+	Adopt() error                // puts the calling thread into it
+	hear(d *denials) error       // begins to tell what is refused in it
+	End() (loader.Counts, error) // gives it up
+}
+
+// local is a session that this process owns.
+type local struct {
 	*loader.Session
+	kernel *loader.Kernel // nil: it stays open
+}
+
+func (l *local) hear(d *denials) error {
+	d.hear(l.Session)
+	return nil
+}
+
+func (l *local) End() (loader.Counts, error) {
+	if l.kernel != nil {
+		defer l.kernel.Close()
+	}
+	return l.Session.End()
 }
 
 // hold makes the session in the kernel. Nobody is in it yet.
@@ -70,22 +89,21 @@ func (r *run) hold(image *loader.Image) error {
 	if opened.err != nil {
 		return fmt.Errorf("the bpf backend can't be used: %w", opened.err)
 	}
-	var flags loader.Flags
-	if namespaces(r.cfg.Policy) {
-		flags |= loader.Namespaces
-	}
-	s, err := opened.value.Begin(r.number, image, flags)
+	s, err := opened.value.Begin(r.number, image, FlagsOf(r.cfg.Policy))
 	if err != nil {
 		opened.value.Close()
 		return err
 	}
-	r.held = &held{opened.value, s}
+	r.held = &local{s, opened.value}
 	return nil
 }
 
-// namespaces tells whether every authority allows new ones.
-func namespaces(c *policy.Compiled) bool {
-	return !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Authority != policy.Builtin && !l.Namespaces })
+// FlagsOf are what a policy allows that is no rule: what every authority allows.
+func FlagsOf(c *policy.Compiled) loader.Flags {
+	if slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Authority != policy.Builtin && !l.Namespaces }) {
+		return 0
+	}
+	return loader.Namespaces
 }
 
 // enter puts the calling thread into the session, and begins to hear what is refused there.
@@ -96,8 +114,7 @@ func (r *run) enter() error {
 	if err := r.held.Adopt(); err != nil {
 		return err
 	}
-	r.denials.hear(r.held.Session)
-	return nil
+	return r.held.hear(r.denials)
 }
 
 // release gives the session up, when all that can end has ended, and returns what was counted in it.
@@ -109,7 +126,6 @@ func (r *run) release() loader.Counts {
 	if err != nil {
 		r.cfg.notice("the session could not be taken out of the kernel: %v", err)
 	}
-	r.held.kernel.Close()
 	r.held = nil
 	return counts
 }

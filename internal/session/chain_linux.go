@@ -11,9 +11,9 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// ancestors are a process and those that it comes from, as far as they are inside the session and still alive.
-func ancestors(pid int) (list []event.Process) {
-	for self := os.Getpid(); pid > 1 && pid != self && len(list) < 32; {
+// ancestors are a process and those that it comes from, as far as they are inside the session that self started, and still alive.
+func ancestors(pid, self int) (list []event.Process) {
+	for pid > 1 && pid != self && len(list) < 32 {
 		dir := fmt.Sprintf("/proc/%d", pid)
 		p, ok := processAt(dir, pid)
 		if !ok {

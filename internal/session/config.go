@@ -13,6 +13,7 @@ type Config struct {
 	System        policy.System // the file tree that the policy was compiled for
 	Tool, Agent   string
 	Backend       string       // "auto" or a backend's name
+	Daemon        string       // whether toolguardd must ("require"), may ("auto") or may not ("none") take part
 	AllowDegraded []string     // ids of rules that need not be enforced
 	Argv          []string     // the command; Argv[0] is looked up through PATH
 	Env           []string     // what the command would see without toolguard

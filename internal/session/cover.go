@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -18,16 +17,16 @@ type Report struct {
 	Notes    []policy.Coverage // rows that aren't enforced, where that was allowed
 }
 
-// Cover reports how far the named backend ("auto" chooses) enforces c on this machine. Rules named in allowDegraded, or by
-// the policy itself, need not be enforced; a name that isn't in the report is an error, since it's a mistake that
+// Cover reports how far the named backend ("auto" chooses) enforces c on this machine; daemon says whether toolguardd must
+// ("require"), may ("auto") or may not ("none") take part. Rules named in allowDegraded, or by the policy itself, need not be enforced; a name that isn't in the report is an error, since it's a mistake that
 // would otherwise go unnoticed.
-func Cover(c *policy.Compiled, backend string, allowDegraded []string) (Report, error) {
-	_, r, err := cover(c, backend, allowDegraded)
+func Cover(c *policy.Compiled, backend, daemon string, allowDegraded []string) (Report, error) {
+	_, r, err := cover(c, backend, daemon, allowDegraded)
 	return r, err
 }
 
-func cover(c *policy.Compiled, name string, allowDegraded []string) (backend, Report, error) {
-	b, err := choose(name)
+func cover(c *policy.Compiled, name, daemon string, allowDegraded []string) (backend, Report, error) {
+	b, err := choose(name, daemon)
 	if err != nil {
 		return b, Report{}, err
 	}
@@ -60,16 +59,16 @@ type backend struct {
 	name  string
 	gaps  []string
 	cover func(*policy.Compiled) []policy.Coverage
-	level int                  // it decides about what Landlock decides about from this ABI on
-	image func() *loader.Image // for the bpf backend: the policy that was covered, for the kernel's programs
+	level int              // it decides about what Landlock decides about from this ABI on
+	hold  func(*run) error // makes the session in the kernel, by the policy that was covered; nil: there's none
 }
 
 // choose finds a backend by name. It never falls back from one that was asked for.
-func choose(name string) (backend, error) {
+func choose(name, daemon string) (backend, error) {
 	if name == "auto" || name == "" {
-		return automatic()
+		return automatic(daemon)
 	}
-	if b, ok, err := named(name); ok {
+	if b, ok, err := named(name, daemon); ok {
 		return b, err
 	}
 	return backend{}, fmt.Errorf("this build has no %s backend; it has: %s", name, strings.Join(built, ", "))

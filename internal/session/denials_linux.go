@@ -35,6 +35,7 @@ type denials struct {
 	counts func() loader.Counts // of the session in the kernel; nil: none, or no more
 	untold uint64               // how many of those that it lost have been told
 
+	keep  int // how many different ones
 	list  []Denial
 	at    map[denialKey]int
 	total uint64
@@ -52,8 +53,13 @@ func listen(r *run) *denials {
 	if err != nil && r.cfg.Events != nil {
 		r.cfg.notice("denials will be enforced but can't be shown: %v", err)
 	}
+	return newDenials(r, reader, kept)
+}
+
+func newDenials(r *run, reader *kernelaudit.Reader, keep int) *denials {
 	return &denials{
 		run: r, reader: reader, repeats: repeats{}, ancestors: map[int][]event.Process{}, at: map[denialKey]int{},
+		keep: keep,
 	}
 }
 
@@ -138,7 +144,7 @@ func (d *denials) chain(first event.Process, parent int) []event.Process {
 	}
 	others, known := d.ancestors[parent]
 	if !known {
-		others = ancestors(parent)
+		others = ancestors(parent, d.run.self)
 		d.ancestors[parent] = others
 	}
 	return append(list, others...)
@@ -165,7 +171,7 @@ func (d *denials) count(e event.Event, n uint64) {
 	key := denialKey{e.Resource, e.Capability, e.Target, e.Reason, e.Rule}
 	if i, ok := d.at[key]; ok {
 		d.list[i].Count += n
-	} else if len(d.list) < kept {
+	} else if len(d.list) < d.keep {
 		d.at[key] = len(d.list)
 		d.list = append(d.list, Denial{Event: e, Count: n})
 	}

@@ -19,7 +19,7 @@ func doctor() Machine {
 		probeKernel(), probeLandlock(), probeCanary(), probeSeccomp(), probeSeccompLog(), probeAudit(), probeCgroup(),
 	}, probeBPF()...)}
 	for _, name := range built {
-		b, _, err := named(name)
+		b, _, err := named(name, "auto")
 		s := BackendState{Name: name, Available: err == nil, Gaps: b.gaps}
 		if err != nil {
 			s.Why = err.Error()

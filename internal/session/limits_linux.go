@@ -13,9 +13,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// limits makes what the limits of the policy need, and has the command begin with it. A cgroup is made only for a limit that
-// needs one.
-func (r *run) limits(m *command) (err error) {
+// wanted are the limits that are to be set.
+func (r *run) wanted() policy.Limits {
 	l := r.cfg.Policy.Limits
 	for _, n := range r.report.Notes { // allowed to degrade: not set
 		switch n.ID {
@@ -29,7 +28,17 @@ func (r *run) limits(m *command) (err error) {
 			l.IO = policy.Bytes{}
 		}
 	}
-	if needsCgroup(l) {
+	return l
+}
+
+// limits makes what the limits of the policy need, and has the command begin with it. A cgroup is made only for a limit that
+// needs one.
+func (r *run) limits(m *command) (err error) {
+	l := r.wanted()
+	if d, ok := r.held.(*lent); ok {
+		m.join = d.join
+	}
+	if m.join == nil && needsCgroup(l) {
 		if r.group, err = cgroup.New(r.id, l, cgroup.Probe()); err != nil {
 			return fmt.Errorf("set the limits: %w", err)
 		}

@@ -13,8 +13,8 @@ var built []string
 
 var errPlatform = errors.New("this build has no backend for " + runtime.GOOS + ": nothing is started unguarded")
 
-func automatic() (backend, error)         { return backend{}, errPlatform }
-func named(string) (backend, bool, error) { return backend{}, false, nil }
+func automatic(string) (backend, error)           { return backend{}, errPlatform }
+func named(string, string) (backend, bool, error) { return backend{}, false, nil }
 func accessible(file string) error {
 	info, err := os.Stat(file)
 	if err == nil && info.Mode()&0o111 == 0 {
@@ -29,7 +29,10 @@ func HasChildren() bool { return false }
 // Again is never called here.
 func Again() (int, error) { return 0, errPlatform }
 
-type machine struct{}
+type (
+	machine struct{}
+	run     struct{}
+)
 
 func ask(bool) *machine { return &machine{} }
 
@@ -37,7 +40,7 @@ func (*machine) letGo() error { return nil }
 
 // Run always refuses on this platform.
 func (s *Session) Run(cfg Config) (Result, error) {
-	_, err := Cover(cfg.Policy, cfg.Backend, cfg.AllowDegraded)
+	_, err := Cover(cfg.Policy, cfg.Backend, cfg.Daemon, cfg.AllowDegraded)
 	if err == nil {
 		err = errPlatform
 	}

@@ -43,7 +43,7 @@ func alikeOf(k *loader.Event) alike {
 
 // refused runs on the goroutine that listens to the session.
 func (d *denials) refused(k loader.Event) {
-	if k.PID == os.Getpid() {
+	if k.PID == d.run.self {
 		return // toolguard itself, from within
 	}
 	d.mu.Lock()
@@ -71,18 +71,19 @@ func (d *denials) tellLosses() {
 	}
 }
 
-// hearRest takes in the last of it, and gives the session up.
-func (d *denials) hearRest() {
+// hearRest takes in the last of it, gives the session up, and returns what the kernel counted in it.
+func (d *denials) hearRest() loader.Counts {
 	counts := d.run.release()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.counts == nil {
-		return
+		return counts
 	}
 	d.endRepeats()
 	d.counts = func() loader.Counts { return counts }
 	d.tellLosses()
 	d.counts = nil
+	return counts
 }
 
 // refused makes an event of what a program refused.

@@ -23,6 +23,7 @@ import (
 type run struct {
 	cfg     Config
 	number  uint64
+	self    int    // the toolguard that started it
 	id      string // the number, as it's told
 	level   int    // of the backend
 	report  Report
@@ -33,7 +34,8 @@ type run struct {
 	denials *denials
 	result  Result
 	began   time.Time
-	held    *held         // nil: not by the bpf backend
+	last    *ending       // nil: not yet
+	held    held          // nil: not by the bpf backend
 	group   *cgroup.Group // nil: no limit needs one
 	limit   atomic.Pointer[policyLimit]
 }
@@ -49,7 +51,7 @@ type policyLimit struct {
 // of toolguard or the kernel.
 func (s *Session) Run(cfg Config) (Result, error) {
 	number := newID()
-	r := &run{cfg: cfg, number: number, id: fmt.Sprintf("%016x", number), machine: s.machine}
+	r := &run{cfg: cfg, number: number, self: os.Getpid(), id: fmt.Sprintf("%016x", number), machine: s.machine}
 	if err := r.prepare(); err != nil {
 		return Result{}, err
 	}
@@ -89,7 +91,7 @@ func (r *run) prepare() (err error) {
 			r.abandon()
 		}
 	}()
-	b, report, err := cover(r.cfg.Policy, r.cfg.Backend, r.cfg.AllowDegraded)
+	b, report, err := cover(r.cfg.Policy, r.cfg.Backend, r.cfg.Daemon, r.cfg.AllowDegraded)
 	if err != nil {
 		return err
 	}
@@ -97,8 +99,8 @@ func (r *run) prepare() (err error) {
 	if len(r.report.Refusals) > 0 {
 		return &Refused{r.report}
 	}
-	if b.image != nil {
-		if err := r.hold(b.image()); err != nil {
+	if b.hold != nil {
+		if err := b.hold(r); err != nil {
 			return err
 		}
 	}
@@ -259,6 +261,7 @@ func (r *run) startClock() (stop func()) {
 }
 
 func (r *run) end(e ending) {
+	r.last = &e
 	r.sup.quiet()
 	if r.cfg.Linger {
 		r.cfg.notice("the private TMPDIR %s stays: what still runs may use it", r.cfg.Policy.TmpDir)
@@ -273,7 +276,7 @@ func (r *run) end(e ending) {
 		r.denials.add(r.limitEvent(l))
 	}
 	r.denials.summary(&r.result)
-	r.emit(r.endEvent(e))
+	r.emit(r.endEvent())
 }
 
 // endOthers ends what the first process left, and takes the cgroup away.
@@ -323,17 +326,25 @@ func degraded(notes []policy.Coverage) (list []string) {
 	return list
 }
 
-func (r *run) endEvent(e ending) event.Event {
-	ev := r.about(event.Event{Kind: event.SessionEnd, Mechanism: r.report.Backend})
-	ev.Exit = &event.Exit{
+func (r *run) endEvent() event.Event {
+	return r.about(event.Event{Kind: event.SessionEnd, Mechanism: r.report.Backend, Exit: r.exit()})
+}
+
+// exit is how the command ended; nil while it hasn't.
+func (r *run) exit() *event.Exit {
+	if r.last == nil {
+		return nil
+	}
+	e := r.last
+	exit := &event.Exit{
 		Code: r.result.Code, Wall: time.Since(r.began), Denials: r.result.Total, Leftover: r.result.Leftover,
 		User: time.Duration(e.usage.Utime.Nano()), System: time.Duration(e.usage.Stime.Nano()),
 		MaxRSS: uint64(e.usage.Maxrss) * 1024, // Linux counts in KiB (getrusage(2))
 	}
 	if e.ws.Signaled() {
-		ev.Exit.Signal = int(e.ws.Signal())
+		exit.Signal = int(e.ws.Signal())
 	}
-	return ev
+	return exit
 }
 
 // emitRemovedEnv reports each removed variable once, by name, never by value.

@@ -26,7 +26,8 @@ type command struct {
 	before  func() error
 	enter   func() error
 	limits  map[int]unix.Rlimit
-	cgroup  int // its folder's descriptor; 0: none
+	cgroup  int      // its folder's descriptor; 0: none
+	join    *os.File // where toolguardd waits for the command, to put it into a cgroup; nil: nowhere
 }
 
 func (c *command) onThisThread() (pid int, err error) {
@@ -61,6 +62,9 @@ func (c *command) restrict() error {
 func (c *command) close() {
 	if c.plan != nil {
 		c.plan.Close()
+	}
+	if c.join != nil {
+		_ = c.join.Close()
 	}
 }
 
@@ -110,6 +114,9 @@ func (c *command) calls() ([]forkexec.Call, error) {
 			Doing: "enter a landlock domain of its own", Nr: unix.SYS_LANDLOCK_RESTRICT_SELF,
 			Args: [5]uintptr{uintptr(ruleset), uintptr(flags)},
 		})
+	}
+	if c.join != nil {
+		calls = append(calls, joining(c.join)...)
 	}
 	for which, limit := range c.limits {
 		calls = append(calls, forkexec.Call{

@@ -1,0 +1,120 @@
+package api
+
+import (
+	"time"
+
+	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Socket is where toolguardd listens.
+const Socket = "/run/toolguard/toolguard.sock"
+
+// The paths of the requests. What is about one session has its id after Sessions, and then one of the others.
+const (
+	Status   = "/v1/status"
+	Sessions = "/v1/sessions"
+	Events   = "/v1/events"
+
+	Thread  = "/thread"
+	Adopted = "/adopted"
+	Notices = "/notices"
+	Command = "/command"
+	Ended   = "/ended"
+	Policy  = "/policy"
+)
+
+// MaxBody is the most that a request may say, in bytes.
+const MaxBody = 8 << 20
+
+// Daemon is the answer to GET Status.
+type Daemon struct {
+	Version  string       `json:"version"`
+	PID      int          `json:"pid"`
+	Started  time.Time    `json:"started"`
+	Sessions int          `json:"sessions"`      // those that the asker may see
+	Why      string       `json:"why,omitempty"` // why no session can begin; "": they can
+	Cgroups  cgroup.Facts `json:"cgroups"`       // what can be limited in the asker's sessions
+}
+
+// Session is a session as it can be looked at.
+type Session struct {
+	ID        string    `json:"id"`
+	UID       int       `json:"uid"`
+	PID       int       `json:"pid"`               // of the toolguard that started it
+	Command   int       `json:"command,omitempty"` // the command's first process, where toolguardd was told
+	Tool      string    `json:"tool,omitempty"`
+	Agent     string    `json:"agent,omitempty"`
+	Argv      []string  `json:"argv"`
+	Policy    string    `json:"policy"`
+	Digest    string    `json:"digest"`
+	Files     []string  `json:"files"` // that the policy was read from
+	Workspace string    `json:"workspace"`
+	Path      string    `json:"path"`
+	TmpDir    string    `json:"tmpdir,omitempty"`
+	Reloads   int       `json:"reloads"`
+	Within    string    `json:"within,omitempty"` // the session that it narrows
+	Cgroup    string    `json:"cgroup,omitempty"`
+	Started   time.Time `json:"started"`
+	State     State     `json:"state"`
+
+	Tasks  int    `json:"tasks"`  // threads in it
+	Denied uint64 `json:"denied"` // how often something was refused
+	Untold uint64 `json:"untold"` // of them, those that are no event: too many at once
+}
+
+// State is where a session is in its life.
+type State string
+
+// The states.
+const (
+	Starting State = "starting" // its command doesn't run yet
+	Running  State = "running"
+	Left     State = "left"   // the toolguard that started it is gone, and was told to leave it running
+	Ending   State = "ending" // what is left of it is being ended
+)
+
+// Start is the body of POST Sessions: what a session is to be. The answer is a Session with nobody in it.
+type Start struct {
+	Policy   *policy.Compiled `json:"policy"`
+	Limits   policy.Limits    `json:"limits"` // those of the policy that are to be set
+	Argv     []string         `json:"argv"`
+	Tool     string           `json:"tool,omitempty"`
+	Agent    string           `json:"agent,omitempty"`
+	Degraded []string         `json:"degraded,omitempty"` // what isn't enforced, for the event of the start
+	Linger   bool             `json:"linger,omitempty"`   // leave the command's other processes running
+}
+
+// Enter is the body of PUT Thread: one of the asker's own threads, which is in the session from then on, and for good.
+type Enter struct {
+	Thread int `json:"thread"`
+}
+
+// Notice is a line of GET Notices, which the toolguard that started a session reads while it runs. Events are in the form of
+// this version; GET Events is for everybody.
+type Notice struct {
+	Event *event.Event `json:"event,omitempty"`
+	End   *End         `json:"end,omitempty"` // the last, when the session is over
+}
+
+// Outcome is the body of POST Ended: how the command ended.
+type Outcome struct {
+	Exit *event.Exit `json:"exit,omitempty"` // missing: it never started
+}
+
+// End is what became of a session.
+type End struct {
+	Denied uint64 `json:"denied"`
+	Untold uint64 `json:"untold"`
+}
+
+// Reload is the body of PUT Policy: the session gets another policy.
+type Reload struct {
+	Policy *policy.Compiled `json:"policy"`
+}
+
+// Failure is the body of every answer that isn't a success.
+type Failure struct {
+	Error string `json:"error"`
+}

@@ -1,0 +1,133 @@
+package api
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Client asks the toolguardd that listens on a socket.
+type Client struct{ Socket string }
+
+// ErrNotRunning says that there is no toolguardd.
+var ErrNotRunning = errors.New("toolguardd isn't running: root starts it ('systemctl start toolguardd')")
+
+// ErrNotPermitted says that there is one, and that this user may not ask it.
+var ErrNotPermitted = errors.New("this user may not ask toolguardd: root and the members of the group toolguard may")
+
+// Refusal is an answer that says no.
+type Refusal struct {
+	Status int
+	Why    string
+}
+
+func (r *Refusal) Error() string { return "toolguardd: " + r.Why }
+
+// How long toolguardd may take to answer what isn't about waiting.
+const patience = 30 * time.Second
+
+func (c *Client) dial() (*exchange, error) {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: c.Socket, Net: "unix"})
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
+		return nil, fmt.Errorf("%w; nothing listens on %s", ErrNotRunning, c.Socket)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, ErrNotPermitted
+	case err != nil:
+		return nil, fmt.Errorf("ask toolguardd: %w", err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return &exchange{conn: conn, in: bufio.NewReader(conn)}, nil
+}
+
+// Do makes a request and reads its answer into answer, which may be nil.
+func (c *Client) Do(method, path string, body, answer any) error {
+	s, err := c.stream(method, path, body)
+	if err != nil || answer == nil {
+		if s != nil {
+			_ = s.Close()
+		}
+		return err
+	}
+	defer s.Close()
+	_ = s.x.conn.SetReadDeadline(time.Now().Add(patience))
+	if err := s.Next(answer); err != nil {
+		return fmt.Errorf("read toolguardd's answer: %w", err)
+	}
+	return nil
+}
+
+// Follow makes a request whose answer goes on and on.
+func (c *Client) Follow(path string) (*Stream, error) { return c.stream("GET", path, nil) }
+
+// Handed makes a request, and returns its connection, which is no longer HTTP then. Calls on it wait, as other programs expect.
+func (c *Client) Handed(method, path string) (*os.File, error) {
+	s, err := c.stream(method, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	f, err := s.x.conn.File()
+	if err != nil {
+		return nil, err
+	}
+	return f, syscall.SetNonblock(int(f.Fd()), false)
+}
+
+func (c *Client) stream(method, path string, body any) (*Stream, error) {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	x, err := c.dial()
+	if err != nil {
+		return nil, err
+	}
+	return x.stream(x.request(method, path, text))
+}
+
+// stream begins to read an answer. Whoever refuses a request may close before it has read it all, so what was said is read also
+// where the request failed.
+func (x *exchange) stream(sent error) (*Stream, error) {
+	status, body, err := x.answer()
+	if err != nil {
+		_ = x.conn.Close()
+		return nil, fmt.Errorf("ask toolguardd: %w", errors.Join(sent, err))
+	}
+	if status >= 300 {
+		defer x.conn.Close()
+		var f Failure
+		if err := json.NewDecoder(io.LimitReader(body, 1<<20)).Decode(&f); err != nil || f.Error == "" {
+			f.Error = fmt.Sprintf("it answered with status %d", status)
+		}
+		return nil, &Refusal{status, f.Error}
+	}
+	_ = x.conn.SetDeadline(time.Time{})
+	return &Stream{x: x, body: body, values: json.NewDecoder(body)}, nil
+}
+
+// Stream is an answer that is still coming.
+type Stream struct {
+	x      *exchange
+	body   io.Reader
+	values *json.Decoder
+}
+
+// Next reads the next value. io.EOF: there are no more.
+func (s *Stream) Next(v any) error { return s.values.Decode(v) }
+
+// Body is the answer as it is, for who doesn't use Next.
+func (s *Stream) Body() io.Reader { return s.body }
+
+// Close lets go of the connection.
+func (s *Stream) Close() error { return s.x.conn.Close() }

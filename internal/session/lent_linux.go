@@ -1,0 +1,193 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/forkexec"
+	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// remote is the bpf backend of a user who may not load programs: toolguardd has them loaded, makes the session, and puts one of
+// this process's threads into it. All the rest is as without toolguardd. ok is false where it takes no part, which only daemon
+// "require" has as an error.
+func remote(daemon string) (b backend, ok bool, err error) {
+	if daemon == "none" {
+		return backend{}, false, nil
+	}
+	client := &api.Client{Socket: api.Socket}
+	var status api.Daemon
+	err = client.Do("GET", api.Status, nil, &status)
+	if err == nil && status.Why != "" {
+		err = fmt.Errorf("toolguardd can make no session: %s", status.Why)
+	}
+	if err != nil && daemon == "require" {
+		return backend{}, false, fmt.Errorf("--daemon require can't be met: %w", err)
+	} else if err != nil {
+		return backend{}, false, nil
+	}
+	return backend{
+		name:  "bpf",
+		gaps:  lentGaps,
+		level: 8,
+		hold:  func(r *run) error { return r.borrow(client) },
+		cover: func(c *policy.Compiled) []policy.Coverage {
+			_, err := loader.NewImage(c, 1)
+			abi, _ := landlockABI()
+			rows := slices.Concat(coverPrograms(c, err), landlock.CoverPorts(c, abi), coverEnv(c), coverLimits(c))
+			if needsCgroup(c.Limits) {
+				rows = append(rows, cgroup.Cover(c, status.Cgroups)...)
+			}
+			return rows
+		},
+	}, true, nil
+}
+
+var lentGaps = append(slices.Clone(bpfGaps[:len(bpfGaps)-1]),
+	"when toolguard is killed (kill -9), toolguardd ends the session, but its TMPDIR stays")
+
+// lent is a session that toolguardd owns.
+type lent struct {
+	client *api.Client
+	id     string
+	join   *os.File                 // see command.join
+	told   <-chan outcome[struct{}] // all has been heard; nil: nobody listens
+	r      *run
+}
+
+// borrow has toolguardd make the session. Nobody is in it yet.
+func (r *run) borrow(client *api.Client) error {
+	var s api.Session
+	err := client.Do("POST", api.Sessions, api.Start{
+		Policy: r.cfg.Policy, Limits: r.wanted(), Argv: r.cfg.Argv, Tool: r.cfg.Tool, Agent: r.cfg.Agent,
+		Degraded: degraded(r.report.Notes), Linger: r.cfg.Linger,
+	}, &s)
+	if err != nil {
+		return err
+	}
+	number, err := strconv.ParseUint(s.ID, 16, 64)
+	if err != nil || len(s.ID) != 16 {
+		return fmt.Errorf("toolguardd: a session %q", s.ID)
+	}
+	l := &lent{client: client, id: s.ID, r: r}
+	r.number, r.id, r.held = number, s.ID, l
+	if s.Cgroup != "" {
+		l.join, err = client.Handed("POST", l.path(api.Command))
+	}
+	return err
+}
+
+func (l *lent) path(what string) string { return api.Sessions + "/" + l.id + what }
+
+// Adopt puts the calling thread into the session, and proves that it's in. What follows is said from another thread: this one
+// may not speak to toolguardd any more.
+func (l *lent) Adopt() error {
+	thread := api.Enter{Thread: unix.Gettid()}
+	if err := loader.Prove(func() error { return l.client.Do("PUT", l.path(api.Thread), thread, nil) }); err != nil {
+		return err
+	}
+	settled := async(func() (struct{}, error) {
+		return struct{}{}, l.client.Do("POST", l.path(api.Adopted), nil, nil)
+	})
+	return (<-settled).err
+}
+
+// hear begins to receive what toolguardd hears of the session.
+func (l *lent) hear(d *denials) error {
+	opened := <-async(func() (*api.Stream, error) { return l.client.Follow(l.path(api.Notices)) })
+	if opened.err != nil {
+		return opened.err
+	}
+	l.told = async(func() (struct{}, error) { return struct{}{}, l.receive(opened.value, d) })
+	return nil
+}
+
+// receive takes events in until the session is over. When toolguardd ends first, the session goes on, and another toolguardd
+// tells what follows.
+func (l *lent) receive(s *api.Stream, d *denials) error {
+	for {
+		var n api.Notice
+		err := s.Next(&n)
+		switch {
+		case err == nil && n.End != nil:
+			return s.Close()
+		case err == nil && n.Event != nil:
+			d.told(*n.Event)
+			continue
+		}
+		_ = s.Close()
+		if s, err = l.again(); err != nil {
+			d.unheard()
+			return err
+		}
+		d.unheard()
+	}
+}
+
+// again waits for another toolguardd.
+func (l *lent) again() (s *api.Stream, err error) {
+	for pause := 20 * time.Millisecond; pause < 10*time.Second; pause *= 2 {
+		time.Sleep(pause)
+		if s, err = l.client.Follow(l.path(api.Notices)); !errors.Is(err, api.ErrNotRunning) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return s, err
+		}
+	}
+	return nil, err
+}
+
+// End has toolguardd end what is left of the session, and waits until all that happened in it has been told.
+func (l *lent) End() (loader.Counts, error) {
+	if l.join != nil {
+		_ = l.join.Close()
+	}
+	err := l.client.Do("POST", l.path(api.Ended), api.Outcome{Exit: l.r.exit()}, nil)
+	if l.told != nil {
+		err = errors.Join(err, (<-l.told).err)
+	}
+	return loader.Counts{}, err
+}
+
+// told takes in an event that toolguardd has made.
+func (d *denials) told(e event.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.Kind != event.Gap {
+		d.tell(e)
+		return
+	}
+	d.lost, d.why = d.lost+e.Count, e.Extra["why"]
+	d.run.emit(e)
+}
+
+// unheard says that what happened while there was no toolguardd may not have been told.
+func (d *denials) unheard() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gap("toolguardd", 0, "toolguardd ended meanwhile", false)
+}
+
+// joining is how the command waits until toolguardd has put it into the session's cgroup: it says a byte, from which the kernel
+// tells toolguardd who it is, and gets one. Without an answer it isn't executed.
+func joining(f *os.File) []forkexec.Call {
+	b := new([1]byte)
+	say := forkexec.Call{
+		Nr: unix.SYS_SENDTO, Args: [5]uintptr{f.Fd(), 0, 1, unix.MSG_NOSIGNAL}, Pointers: [5]unsafe.Pointer{1: unsafe.Pointer(b)}, Want: 1,
+	}
+	hear := say
+	hear.Nr, hear.Args[3] = unix.SYS_RECVFROM, 0
+	say.Doing, hear.Doing = "tell toolguardd of the command", "wait for toolguardd to set the command's limits"
+	return []forkexec.Call{say, hear}
+}
