@@ -3,6 +3,7 @@ package kernelaudit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -88,7 +89,13 @@ func (w *Watch) take(d Denial) {
 		}
 		t.came++
 		maker, known := w.r.makers[d.Domain]
-		d.Nested = known && w.starter() != 0 && maker.pid != w.starter() && !w.named(maker)
+		starter := w.starter()
+		d.Nested = known && starter != 0 && maker.pid != starter && !w.named(maker)
+		// The record of the caller can be lost. What the starter's own domain keeps from signalling is the starter alone, where
+		// those that it starts have one of their own within it.
+		if !d.Call.Known && known && maker.pid == starter && w.session.Name != "" && slices.Contains(d.Blockers, "scope.signal") {
+			d.PID = starter
+		}
 	}
 	w.deliver(d)
 }
