@@ -4,8 +4,8 @@ package landlock
 // much come last.
 func StatedGaps(abi int) []string {
 	gaps := []string{
-		"chmod, chown, utimes, extended and file attributes on files that the session's user owns aren't mediated (setuid and " +
-			"setgid are refused)",
+		"chmod, chown, utimes and file attributes on files that the session's user owns aren't mediated (setuid and setgid " +
+			"are refused)",
 		"inotify on files that may be seen isn't mediated: names and times of accesses are visible",
 		"stat, access, readlink and opening a path as a mere handle (O_PATH) aren't mediated: names, sizes and link texts are visible",
 		"mapping a readable file as code isn't mediated: `ld.so FILE` and dlopen go round an execute denial",
@@ -33,6 +33,7 @@ func StatedGaps(abi int) []string {
 	}
 	gaps = append(gaps,
 		"denies too much: /proc entries of the session's own processes aren't readable, only the harmless global ones",
+		"denies too much: extended attributes, and with them access control lists, can't be set",
 		"denies too much: a granted folder can't itself be removed or renamed unless the folder above it lets it",
 		"denies too much: renaming onto an existing file needs create and delete there, not just update",
 		"denies too much: renaming or linking into another folder needs create and delete on both, and fails with EXDEV "+

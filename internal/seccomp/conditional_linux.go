@@ -14,6 +14,7 @@ const (
 	setDelegation = 1040 // F_SETDELEG, Linux 6.19
 	netlinkRoute  = 0
 	protoMPTCP    = 262
+	ioprioProcess = 1 // IOPRIO_WHO_PROCESS
 
 	tiocSTI   = 0x5412
 	tiocLinux = 0x541c
@@ -82,7 +83,8 @@ func lease() refusal {
 
 // setid refuses files that others execute with the session's user or group: root's would be a door for every user, long after
 // the session. Creating a file with such a mode needs no refusal: the first byte that is written takes it off again, without
-// CAP_FSETID (file_remove_privs).
+// CAP_FSETID (file_remove_privs). A setgid file that its group may not execute keeps it, and without access control lists never
+// becomes one that it may.
 func setid() []refusal {
 	cause := &Cause{ID: "seccomp.setid", Text: "always on: no setuid and no setgid files"}
 	bits := func(arg uint32) []all { return []all{{anyBit(arg, unix.S_ISUID|unix.S_ISGID)}} }
@@ -120,6 +122,7 @@ func priorities() []refusal {
 	other := []all{{not(0, 0)}}
 	return []refusal{
 		{name: "setpriority", errno: unix.EPERM, when: []all{{not(0, unix.PRIO_PROCESS)}, {not(1, 0)}}, Cause: cause},
+		{name: "ioprio_set", errno: unix.EPERM, when: []all{{not(0, ioprioProcess)}, {not(1, 0)}}, Cause: cause},
 		{name: "sched_setscheduler", errno: unix.EPERM, when: other, Cause: cause},
 		{name: "sched_setparam", errno: unix.EPERM, when: other, Cause: cause},
 		{name: "sched_setattr", errno: unix.EPERM, when: other, Cause: cause},

@@ -51,6 +51,9 @@ func (s said) model(arch, nr uint32, a [6]uint64) answer {
 	if in(nr, s.allow) {
 		return 0
 	}
+	if in(nr, modelNoXattr) {
+		return unix.EOPNOTSUPP
+	}
 	if in(nr, modelENOSYS) {
 		return unix.ENOSYS
 	}
@@ -109,6 +112,10 @@ func (s said) conditional(nr uint32, a [6]uint64) answer {
 		}
 	case unix.SYS_SETPRIORITY:
 		if a[0] != 0 || a[1] != 0 {
+			return unix.EPERM
+		}
+	case unix.SYS_IOPRIO_SET:
+		if a[0] != 1 || a[1] != 0 {
 			return unix.EPERM
 		}
 	case unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR:

@@ -90,6 +90,7 @@ var processRows = []attack{
 		{"prlimit", ok, "EPERM", callEvent("prlimit64")},
 		{"setpriority", ok, "EPERM", callEvent("setpriority")},
 		{"setpriority-group", ok, "EPERM", callEvent("setpriority")},
+		{"ioprio_set", ok, "EPERM", callEvent("ioprio_set")},
 		{"sched_setparam", ok, "EPERM", callEvent("sched_setparam")},
 		{"sched_setattr", ok, "EPERM", callEvent("sched_setattr")},
 		{"sched_setscheduler", ok, "EPERM", callEvent("sched_setscheduler")},

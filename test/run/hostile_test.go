@@ -115,6 +115,26 @@ func TestNoSetuidFiles(t *testing.T) {
 	}
 }
 
+// Nor by an access control list, which lets the group execute a setgid file that it may not.
+func TestNoSetgidByACL(t *testing.T) {
+	for _, u := range users() {
+		t.Run(u.name, func(t *testing.T) {
+			p := newPlace(t, u)
+			program := p.compile(t, "setgid")
+			bare := run(t, p.command(program, "bare"))
+			if bare.stderr == "no lists\n" {
+				t.Skip("needs a file system with access control lists")
+			}
+			if bare.stdout != "2755\n" {
+				t.Fatalf("control: %+v", bare)
+			}
+			if got := run(t, p.guarded(policy, program, "guarded")); got.stdout != "2705\n" || !strings.HasPrefix(got.stderr, "no lists\n") {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
 // The TMPDIR goes, whatever the command did to it.
 func TestTmpIsRemoved(t *testing.T) {
 	for _, u := range users() {

@@ -23,6 +23,8 @@ static long group(void)
 	return setpriority(PRIO_PGRP, 0, getpriority(PRIO_PROCESS, 0));
 }
 
+static long input(void) { return syscall(SYS_ioprio_set, 1 /* IOPRIO_WHO_PROCESS */, pid(), 2 << 13 | 4 /* the default */); }
+
 static long idle(void)
 {
 	struct sched_param none = {0};
@@ -73,6 +75,7 @@ int main(int argc, char **argv)
 	attempt("prlimit", limits);
 	attempt("setpriority", priority);
 	attempt("setpriority-group", group);
+	attempt("ioprio_set", input);
 	attempt("sched_setparam", param);
 	attempt("sched_setattr", attr);
 	attempt("sched_setscheduler", idle);

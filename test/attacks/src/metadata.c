@@ -1,7 +1,8 @@
 // Tries: to change what is written about file.txt of a read-only tree (argument 1): its mode, its times, an extended
 // attribute.
-// Must get: EACCES where the backend sees such calls. Landlock has no hook for them: its stated gap.
-// Event: none under landlock, where nothing is refused.
+// Must get: EACCES where the backend sees such calls. Landlock has no hook for them: its stated gap. The attribute seccomp refuses,
+// with EOPNOTSUPP.
+// Event: none under landlock, where nothing is refused; syscall for the attribute.
 #include "attack.h"
 #include <sys/xattr.h>
 
