@@ -1,0 +1,297 @@
+package daemon
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/policy"
+	guarded "github.com/toolguard/toolguard/internal/session"
+)
+
+// Config is what toolguardd is told.
+type Config struct {
+	State   string // the folder of its files
+	Version string
+	Log     *slog.Logger
+	Limits  Limits
+}
+
+// Limits bound what one user may take. Root's own requests are bounded too.
+type Limits struct {
+	Sessions    int // at a time
+	Connections int // at a time
+	Lines       int // of the kernel's room for policies, all of his sessions together
+}
+
+// DefaultLimits leave room for several users: the kernel's tables hold 1,024 sessions and 131,072 lines.
+var DefaultLimits = Limits{Sessions: 128, Connections: 512, Lines: 32768}
+
+// Daemon is toolguardd.
+type Daemon struct {
+	cfg    Config
+	began  time.Time
+	kernel *loader.Kernel // nil: no session can be made
+	why    string         // why not
+	hub    hub
+	pid    int
+
+	stopping chan struct{} // closed when toolguardd stops
+
+	mu       sync.Mutex
+	sessions map[uint64]*session
+	starting map[int]int // sessions that are being made, by user
+}
+
+// New makes a toolguardd that owns what the one before has left.
+func New(cfg Config) (*Daemon, error) {
+	stream, err := event.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	stream.Version = cfg.Version
+	d := &Daemon{
+		cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, listeners: map[*follower]bool{}},
+		sessions: map[uint64]*session{}, starting: map[int]int{},
+	}
+	if err := d.openState(); err != nil {
+		return nil, err
+	}
+	if err = loader.Ready(true); err == nil {
+		d.kernel, err = loader.Open(d.note)
+	}
+	if err != nil {
+		d.why = err.Error()
+		d.log("no session can be made here: %v", err)
+		return d, nil
+	}
+	d.takeOver()
+	return d, nil
+}
+
+func (d *Daemon) log(format string, args ...any) { d.cfg.Log.Warn(fmt.Sprintf(format, args...)) }
+func (d *Daemon) note(text string)               { d.cfg.Log.Info(text) }
+
+// failure is a request's mistake.
+type failure struct {
+	status int
+	error
+}
+
+func refuse(status int, format string, args ...any) error {
+	return &failure{status, fmt.Errorf(format, args...)}
+}
+
+// begin makes a session for a peer that is in session from; 0: in none.
+func (d *Daemon) begin(p *peer, from uint64, st api.Start) (*session, error) {
+	if st.Policy == nil || len(st.Argv) == 0 {
+		return nil, refuse(400, "a session takes a policy and a command")
+	}
+	c, err := d.within(from, st.Policy)
+	if err != nil {
+		return nil, err
+	}
+	image, err := loader.NewImage(c, 1)
+	if err != nil {
+		return nil, refuse(422, "%v", err)
+	}
+	done, err := d.reserve(p.uid, image.Lines())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	client, err := openProcess(p.pid(), p.process.start)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := loader.MountNamespace(fmt.Sprint(p.pid()))
+	if err != nil {
+		client.close()
+		return nil, err
+	}
+	number := newNumber()
+	r := record{
+		Number: number, From: from, Start: st, Client: client.start, Lines: image.Lines(),
+		Generation: 1, Policies: map[uint32]*policy.Compiled{1: c},
+		Info: api.Session{
+			ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
+			Policy: c.Name, Digest: c.Digest, Files: st.Policy.Files, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir,
+			Started: time.Now(), State: api.Starting,
+		},
+	}
+	if from != 0 {
+		r.Info.Within = fmt.Sprintf("%016x", from)
+	}
+	s := d.newSession(r, client)
+	if err := s.make(image, ns, guarded.FlagsOf(c)); err != nil {
+		_, _ = s.events.Close()
+		client.close()
+		return nil, err
+	}
+	d.mu.Lock()
+	d.sessions[number] = s
+	d.mu.Unlock()
+	go s.supervise()
+	return s, nil
+}
+
+// make makes what a session needs: its cgroup, its file, and the session in the kernel, with nobody in it.
+func (s *session) make(image *loader.Image, ns uint32, flags loader.Flags) (err error) {
+	defer func() {
+		if err != nil {
+			s.d.remove(&s.record)
+			if s.group != nil {
+				err = errors.Join(err, s.group.Remove())
+			}
+		}
+	}()
+	if limited(s.limits) {
+		if s.d.isLimited(s.from) {
+			return refuse(422, "within a session that has limits of memory, processes, processor or disk others can't be set: leave them out")
+		}
+		if s.group, err = cgroup.New(s.id, s.limits, cgroup.Probe()); err != nil {
+			return fmt.Errorf("set the limits: %w", err)
+		}
+		s.record.Info.Cgroup = s.group.Path()
+	}
+	if err := s.d.save(&s.record); err != nil {
+		return err
+	}
+	s.kernel, err = s.d.kernel.BeginIn(ns, s.number, image, flags)
+	return err
+}
+
+func limited(l policy.Limits) bool {
+	return l.Memory.N != 0 || l.Pids.N != 0 || l.CPU.N != 0 || l.IO.N != 0
+}
+
+// isLimited tells whether a session or one around it has a cgroup.
+func (d *Daemon) isLimited(number uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for s := d.sessions[number]; s != nil; s = d.sessions[s.from] {
+		if s.group != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func newNumber() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return max(1, binary.NativeEndian.Uint64(b[:]))
+}
+
+// within is a policy put within those of the session from and, by that, of those around it.
+func (d *Daemon) within(from uint64, c *policy.Compiled) (*policy.Compiled, error) {
+	if from == 0 {
+		return c, nil
+	}
+	outer, err := d.session(from)
+	if err != nil {
+		return nil, refuse(403, "the session that asks isn't toolguardd's: only what toolguardd guards can be narrowed by it")
+	}
+	outer.mu.Lock()
+	defer outer.mu.Unlock()
+	in, err := c.Within(outer.record.policy())
+	if err != nil {
+		return nil, refuse(422, "%v", err)
+	}
+	return in, nil
+}
+
+// reserve makes sure that a user may have one more session, and keeps its place until done.
+func (d *Daemon) reserve(uid, lines int) (done func(), err error) {
+	d.mu.Lock()
+	n := d.starting[uid]
+	for _, s := range d.sessions {
+		if s.uid == uid {
+			n++
+		}
+	}
+	if n < d.cfg.Limits.Sessions {
+		d.starting[uid]++
+	}
+	d.mu.Unlock()
+	if n >= d.cfg.Limits.Sessions {
+		return nil, refuse(429, "user %d has %d sessions already, which is as many as one may have ('toolguard sessions list')", uid, n)
+	}
+	done = func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.starting[uid]--; d.starting[uid] == 0 {
+			delete(d.starting, uid)
+		}
+	}
+	if err := d.room(uid, lines); err != nil {
+		done()
+		return nil, err
+	}
+	return done, nil
+}
+
+// room makes sure that a user's policies take no more than they may of the kernel's room.
+func (d *Daemon) room(uid, more int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.sessions {
+		if s.uid == uid {
+			more += int(s.lines.Load())
+		}
+	}
+	if more > d.cfg.Limits.Lines {
+		return refuse(429, "the policies of user %d's sessions would take %d lines in the kernel, of %d that one user may take", uid, more, d.cfg.Limits.Lines)
+	}
+	return nil
+}
+
+func (d *Daemon) session(number uint64) (*session, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.sessions[number]; s != nil {
+		return s, nil
+	}
+	return nil, refuse(404, "there is no session %016x", number)
+}
+
+// all are the sessions that a user may know of, the oldest first.
+func (d *Daemon) all(uid int) []*session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var list []*session
+	for _, s := range d.sessions {
+		if mayAsk(uid, s.uid) {
+			list = append(list, s)
+		}
+	}
+	slices.SortFunc(list, func(a, b *session) int { return a.began.Compare(b.began) })
+	return list
+}
+
+// endWithin ends the sessions that narrow another one.
+func (d *Daemon) endWithin(number uint64) {
+	for _, s := range d.all(0) {
+		if s.from == number {
+			s.stop()
+		}
+	}
+}
+
+// forget is for a session that is over.
+func (d *Daemon) forget(s *session) {
+	d.remove(&s.record)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.sessions, s.number)
+}

@@ -1,0 +1,197 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// How long the guarded have between SIGTERM and SIGKILL, and how long to wait then.
+const (
+	grace    = 2 * time.Second
+	patience = 5 * time.Second
+)
+
+// supervise waits until the session is to end, and ends it: when its toolguard says that the command has ended, or is gone
+// itself, when its wall time is up, or when somebody wants it to.
+func (s *session) supervise() {
+	gone := make(chan struct{})
+	go func() {
+		s.client.wait()
+		close(gone)
+	}()
+	wall := s.limits.WallTime
+	var late <-chan time.Time
+	if wall.D > 0 { // its toolguard looks at the time too, and comes first
+		late = time.After(time.Until(s.began.Add(wall.D + grace)))
+	}
+	limit := false
+	select {
+	case <-s.ended:
+	case <-gone:
+	case <-s.killed:
+	case <-late:
+		limit = true
+	}
+	killed := limit
+	select {
+	case <-s.killed:
+		killed = true
+	default:
+	}
+	if !killed && s.lingers {
+		killed = s.linger(late)
+	}
+	s.finish(killed, gone, limit)
+}
+
+// linger waits until none of the guarded is left, or they're to end.
+func (s *session) linger(late <-chan time.Time) (killed bool) {
+	s.set(api.Left)
+	for tick := time.NewTicker(time.Second); ; {
+		select {
+		case <-s.killed:
+			return true
+		case <-late:
+			return true
+		case <-tick.C:
+			if s.kernel.Counts().Tasks == 0 {
+				tick.Stop()
+				return false
+			}
+		}
+	}
+}
+
+func (s *session) set(state api.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = state
+}
+
+// finish ends what is left of the session, and tells of its end.
+func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
+	s.set(api.Ending)
+	s.d.endWithin(s.number)
+	if killed {
+		s.kill()
+		select { // it has seen its command end, and says how
+		case <-s.ended:
+		case <-gone:
+		case <-time.After(patience):
+		}
+	}
+	s.endTasks()
+	s.mu.Lock()
+	hearing, exit := s.hearing, s.exit
+	s.mu.Unlock()
+	if hearing != nil {
+		counts := hearing.End()
+		s.end = api.End{Denied: counts.Denied, Untold: counts.Suppressed + counts.Lost}
+		if limit {
+			hearing.LimitMet("wall_time", s.limits.WallTime.Place, 1)
+		}
+	} else if _, err := s.kernel.End(); err != nil {
+		s.d.log("end session %s: %v", s.id, err)
+	}
+	s.endGroup()
+	if hearing != nil {
+		if exit == nil {
+			exit = &event.Exit{Code: -1} // nobody knows
+		}
+		exit.Wall, exit.Denials = time.Since(s.began), s.end.Denied
+		hearing.Tell(event.Event{Kind: event.SessionEnd, Mechanism: "bpf", Exit: exit})
+	}
+	_, _ = s.events.Close()
+	s.d.forget(s)
+	close(s.over)
+	s.client.close()
+}
+
+// endGroup tells which limits were met, and removes the cgroup. Who is still in it is ended, unless it was to be left.
+func (s *session) endGroup() {
+	if s.group == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := s.group.Kill()
+	if err == nil {
+		err = s.group.WaitEmpty(ctx)
+	}
+	if met, e := s.group.Events(); e == nil && s.hearing != nil {
+		l := s.limits
+		s.hearing.LimitMet("memory", l.Memory.Place, met.OOM)
+		s.hearing.LimitMet("pids", l.Pids.Place, met.PidsMax)
+	}
+	if err == nil {
+		err = s.group.Remove()
+	}
+	if err != nil {
+		s.d.log("remove the cgroup of session %s: %v", s.id, err)
+	}
+}
+
+// kill asks the guarded to end.
+func (s *session) kill() {
+	s.signal(unix.SIGTERM)
+	s.signal(unix.SIGCONT)
+	s.await(grace, 50*time.Millisecond)
+	s.kernel.Freeze()
+	s.signal(unix.SIGKILL)
+}
+
+// endTasks ends whatever is left. What was started by a toolguard that has told the end is most likely gone by itself.
+func (s *session) endTasks() {
+	if s.await(100*time.Millisecond, time.Millisecond) {
+		return
+	}
+	s.kernel.Freeze() // or those that fork would escape
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		s.signal(unix.SIGKILL)
+		if s.await(50*time.Millisecond, 5*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// await waits until none of the guarded is left.
+func (s *session) await(most, pause time.Duration) bool {
+	for end := time.Now().Add(most); ; time.Sleep(pause) {
+		if s.kernel.Counts().Tasks == 0 {
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+	}
+}
+
+// signal signals every process of the session, known by its label. A toolguard that has put one of its threads into the
+// session isn't one: what counts is the process's first thread.
+func (s *session) signal(sig unix.Signal) {
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
+		s.d.log("look for the processes of session %s: %v", s.id, err)
+	}
+	for _, e := range dirs {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		if id, err := s.d.kernel.SessionOf(fd); err == nil && id == s.number {
+			_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+		}
+		_ = unix.Close(fd)
+	}
+}

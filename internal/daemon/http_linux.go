@@ -1,0 +1,235 @@
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/cgroup"
+)
+
+// answering bounds how long an answer, or a piece of one that goes on, may take to be read.
+const answering = 10 * time.Second
+
+// request is a request with who makes it.
+type request struct {
+	*http.Request
+	w    http.ResponseWriter
+	peer *peer
+	from uint64 // the session that the peer is in; 0: none
+}
+
+// who may make a kind of request.
+type who int
+
+const (
+	owners  who = iota // whoever isn't guarded; about a session: its user, and root
+	anybody            // the guarded too
+	starter            // the process that started the session
+)
+
+// Handler answers requests. Their connections must come from a listener of this package's.
+func (d *Daemon) Handler() http.Handler {
+	mux := http.NewServeMux()
+	plain := func(pattern string, may who, do func(*request) (any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { d.answer(w, r, may, do) })
+	}
+	one := func(method, path string, may who, do func(*request, *session) (any, error)) {
+		plain(method+" "+api.Sessions+"/{id}"+path, may, func(r *request) (any, error) {
+			s, err := d.sessionFor(r, may)
+			if err != nil {
+				return nil, err
+			}
+			return do(r, s)
+		})
+	}
+	plain("GET "+api.Status, anybody, d.status)
+	plain("GET "+api.Events, owners, d.follow)
+	plain("GET "+api.Sessions, owners, d.list)
+	plain("POST "+api.Sessions, anybody, d.post)
+	one("GET", "", owners, func(_ *request, s *session) (any, error) { return s.look(), nil })
+	one("DELETE", "", owners, kill)
+	one("PUT", api.Policy, owners, d.putPolicy)
+	one("PUT", api.Thread, starter, putThread)
+	one("POST", api.Adopted, starter, func(_ *request, s *session) (any, error) { return nil, s.adopted() })
+	one("GET", api.Notices, starter, notices)
+	one("POST", api.Command, starter, d.command)
+	one("POST", api.Ended, starter, postEnded)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, refuse(404, "there is nothing at %s %s", r.Method, r.URL.Path))
+	})
+	return mux
+}
+
+// answer makes sure that whoever asks may, and answers.
+func (d *Daemon) answer(w http.ResponseWriter, r *http.Request, may who, do func(*request) (any, error)) {
+	req := &request{Request: r, w: w, peer: r.Context().Value(peerKey{}).(*peer)}
+	r.Body = http.MaxBytesReader(w, r.Body, api.MaxBody)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute))
+	var err error
+	if d.kernel != nil {
+		if req.from, err = d.kernel.SessionOf(req.peer.process.fd); err != nil {
+			fail(w, refuse(403, "whoever made this connection isn't there any more: %v", err))
+			return
+		}
+	}
+	if req.from != 0 && may == owners {
+		fail(w, refuse(403, "a guarded process may begin a session within its own, and nothing else"))
+		return
+	}
+	answer, err := do(req)
+	switch {
+	case err != nil:
+		fail(w, err)
+	case answer != nil:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	}
+}
+
+func fail(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	var f *failure
+	if errors.As(err, &f) {
+		status = f.status
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(api.Failure{Error: err.Error()})
+}
+
+// read reads the request's body.
+func (r *request) read(v any) error {
+	if err := json.NewDecoder(r.Body).Decode(v); err != nil {
+		return refuse(400, "the request's body: %v", err)
+	}
+	return nil
+}
+
+// sessionFor is the session that a request is about. Another user's isn't there.
+func (d *Daemon) sessionFor(r *request, may who) (*session, error) {
+	id := r.PathValue("id")
+	number, err := strconv.ParseUint(id, 16, 64)
+	if err != nil || fmt.Sprintf("%016x", number) != id {
+		return nil, refuse(404, "there is no session %q", id)
+	}
+	s, err := d.session(number)
+	if err != nil {
+		return nil, err
+	}
+	if !mayAsk(r.peer.uid, s.uid) {
+		return nil, refuse(404, "there is no session %s", id)
+	}
+	if may == starter && (r.peer.pid() != s.client.pid || r.peer.process.start != s.client.start || r.from != s.from) {
+		return nil, refuse(403, "this is for the process alone that started session %s", id)
+	}
+	return s, nil
+}
+
+func (d *Daemon) status(r *request) (any, error) {
+	return api.Daemon{
+		Version: d.cfg.Version, PID: d.pid, Started: d.began, Sessions: len(d.all(r.peer.uid)), Why: d.why, Cgroups: d.facts(r.from),
+	}, nil
+}
+
+// facts are what can be limited in a session within another one.
+func (d *Daemon) facts(from uint64) cgroup.Facts {
+	if d.isLimited(from) {
+		return cgroup.Facts{Why: "the session around it has limits already"}
+	}
+	return cgroup.Probe()
+}
+
+func (d *Daemon) list(r *request) (any, error) {
+	list := []api.Session{}
+	for _, s := range d.all(r.peer.uid) {
+		list = append(list, s.look())
+	}
+	return list, nil
+}
+
+func (d *Daemon) post(r *request) (any, error) {
+	if d.why != "" {
+		return nil, refuse(503, "%s", d.why)
+	}
+	var st api.Start
+	if err := r.read(&st); err != nil {
+		return nil, err
+	}
+	s, err := d.begin(r.peer, r.from, st)
+	if err != nil {
+		return nil, err
+	}
+	return s.look(), nil
+}
+
+func kill(_ *request, s *session) (any, error) {
+	s.stop()
+	return s.look(), nil
+}
+
+func (d *Daemon) putPolicy(r *request, s *session) (any, error) {
+	var body api.Reload
+	if err := r.read(&body); err != nil {
+		return nil, err
+	}
+	if body.Policy == nil {
+		return nil, refuse(400, "a reload takes a policy")
+	}
+	if err := s.reload(body.Policy); err != nil {
+		return nil, err
+	}
+	d.narrow(s.number)
+	return s.look(), nil
+}
+
+// narrow puts the sessions within one that got another policy within that one. One that can't be is ended.
+func (d *Daemon) narrow(number uint64) {
+	for _, in := range d.all(0) {
+		if in.from != number {
+			continue
+		}
+		if err := in.reload(in.asked()); err != nil {
+			d.log("session %s is ended: it can't be held to the new policy of the session around it: %v", in.id, err)
+			in.stop()
+		}
+		d.narrow(in.number)
+	}
+}
+
+func putThread(r *request, s *session) (any, error) {
+	var body api.Enter
+	if err := r.read(&body); err != nil {
+		return nil, err
+	}
+	if body.Thread <= 0 || body.Thread == s.client.pid {
+		return nil, refuse(400, "a session takes one of a process's later threads, not its first")
+	}
+	return nil, s.enter(body.Thread)
+}
+
+// postEnded returns when the session is over.
+func postEnded(r *request, s *session) (any, error) {
+	var body api.Outcome
+	if err := r.read(&body); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.exit = body.Exit
+	lingers := s.lingers
+	s.mu.Unlock()
+	s.dropped()
+	if lingers {
+		return api.End{}, nil
+	}
+	select {
+	case <-s.over:
+		return s.end, nil
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}

@@ -1,0 +1,59 @@
+package daemon
+
+import (
+	"sync"
+
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// waitingEvents bounds what waits for each who listens, in bytes.
+const waitingEvents = 1 << 20
+
+// hub hands events to all who listen.
+type hub struct {
+	mu        sync.Mutex
+	stream    *event.Stream
+	listeners map[*follower]bool
+}
+
+// follower is somebody who listens.
+type follower struct {
+	uid   int
+	wants func(*event.Event) bool
+	queue *event.Queue
+}
+
+// publish numbers an event of a user's session and hands it out. It doesn't wait.
+func (h *hub) publish(uid int, e *event.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := h.stream.Next(e)
+	for f := range h.listeners {
+		if mayAsk(f.uid, uid) && f.wants(&out) {
+			f.queue.Write(&out)
+		}
+	}
+}
+
+func (h *hub) join(f *follower) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.listeners[f] = true
+}
+
+// leave returns when all that f was handed has gone out, or can't.
+func (h *hub) leave(f *follower) {
+	h.mu.Lock()
+	delete(h.listeners, f)
+	h.mu.Unlock()
+	_, _ = f.queue.Close()
+}
+
+// mayAsk tells whether a user may know of what is another one's.
+func mayAsk(uid, owner int) bool { return uid == 0 || uid == owner }
+
+// sink is a function that takes events.
+type sink func(*event.Event) error
+
+// Write calls it.
+func (f sink) Write(e *event.Event) error { return f(e) }

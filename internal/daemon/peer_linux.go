@@ -1,0 +1,145 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// peer is who is at the other end of a connection: whoever has made it, whatever has become of it since.
+type peer struct {
+	uid     int
+	process *process
+}
+
+func (p *peer) pid() int { return p.process.pid }
+
+// peerOf asks the kernel.
+func peerOf(conn *net.UnixConn) (*peer, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var p *peer
+	cerr := raw.Control(func(fd uintptr) { p, err = peerOn(int(fd)) })
+	return p, errors.Join(cerr, err)
+}
+
+func peerOn(fd int) (*peer, error) {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return nil, os.NewSyscallError("getsockopt(SO_PEERCRED)", err)
+	}
+	p := &peer{uid: int(cred.Uid)}
+	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+	switch {
+	case err == nil:
+		p.process, err = newProcess(int(cred.Pid), pidfd, 0)
+	case errors.Is(err, unix.ENOPROTOOPT): // before Linux 6.5: by its number, which another one of the same user may have by now
+		if p.process, err = openProcess(int(cred.Pid), 0); err == nil {
+			err = p.owned()
+		}
+	}
+	return p, err
+}
+
+// owned makes sure that the process that was found is its user's.
+func (p *peer) owned() error {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid()))
+	if err != nil {
+		return err
+	}
+	_, line, _ := strings.Cut(string(status), "\nUid:\t")
+	line, _, _ = strings.Cut(line, "\n")
+	for _, uid := range strings.Fields(line) {
+		if uid != fmt.Sprint(p.uid) {
+			return fmt.Errorf("process %d isn't user %d's", p.pid(), p.uid)
+		}
+	}
+	return p.process.alive()
+}
+
+// listener accepts connections, so many of each user's at a time.
+type listener struct {
+	*net.UnixListener
+	most func() int
+
+	mu   sync.Mutex
+	open map[int]int // by user
+}
+
+// conn is a connection with its peer.
+type conn struct {
+	*net.UnixConn
+	peer  *peer
+	close func()
+}
+
+// Close closes it once.
+func (c *conn) Close() error {
+	c.close()
+	return c.UnixConn.Close()
+}
+
+const busy = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: application/json\r\n\r\n" +
+	`{"error":"this user has too many connections already"}` + "\n"
+
+// Accept waits for the next one. What can't be accepted is no reason to stop.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.AcceptUnix()
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		p, err := peerOf(c)
+		if err != nil {
+			_ = c.Close()
+			continue
+		}
+		if l.enter(p.uid) {
+			return &conn{c, p, sync.OnceFunc(func() { l.leave(p) })}, nil
+		}
+		p.process.close()
+		_ = c.SetWriteDeadline(time.Now().Add(time.Millisecond))
+		_, _ = c.Write([]byte(busy))
+		_ = c.Close()
+	}
+}
+
+func (l *listener) enter(uid int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[uid] >= l.most() {
+		return false
+	}
+	l.open[uid]++
+	return true
+}
+
+func (l *listener) leave(p *peer) {
+	p.process.close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[p.uid]--; l.open[p.uid] == 0 {
+		delete(l.open, p.uid)
+	}
+}
+
+type peerKey struct{}
+
+// withPeer is the server's ConnContext.
+func withPeer(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, peerKey{}, c.(*conn).peer)
+}

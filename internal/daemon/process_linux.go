@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is a process that can't be taken for another one with the same number.
+type process struct {
+	pid   int
+	start uint64 // when it began, in the clock ticks since boot of /proc/PID/stat
+	fd    int
+	file  *os.File // fd's: to wait for, and to close
+}
+
+// openProcess finds a process by its number. start, unless 0, says which one is meant.
+func openProcess(pid int, start uint64) (*process, error) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK) // Linux 5.10; without the flag the runtime's poller can't wait for it
+	if err != nil {
+		return nil, fmt.Errorf("find process %d: %w", pid, err)
+	}
+	return newProcess(pid, fd, start)
+}
+
+func newProcess(pid, fd int, start uint64) (*process, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	p := &process{pid: pid, fd: fd, file: os.NewFile(uintptr(fd), "pidfd")}
+	began, err := startOf(pid)
+	if err == nil {
+		p.start, err = began, p.alive() // it was that process's, if it's still there after
+	}
+	if err == nil && start != 0 && start != began {
+		err = fmt.Errorf("process %d: %w", pid, unix.ESRCH)
+	}
+	if err != nil {
+		_ = p.file.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// startOf is the 22nd field of /proc/PID/stat; the second, in parentheses, may hold anything (proc_pid_stat(5)).
+func startOf(pid int) (uint64, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(f) < 20 {
+		return 0, fmt.Errorf("/proc/%d/stat is too short", pid)
+	}
+	return strconv.ParseUint(string(f[19]), 10, 64)
+}
+
+// ended is a process that isn't there any more.
+func ended(pid int) *process { return &process{pid: pid, fd: -1} }
+
+func (p *process) close() {
+	if p.file != nil {
+		_ = p.file.Close()
+	}
+}
+
+// alive is nil as long as the process hasn't ended.
+func (p *process) alive() error { return p.signal(0) }
+
+func (p *process) signal(sig unix.Signal) error {
+	return unix.PidfdSendSignal(p.fd, sig, nil, 0)
+}
+
+// wait returns when the process has ended, or is closed.
+func (p *process) wait() {
+	if p.file == nil {
+		return
+	}
+	conn, err := p.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return n > 0 && err == nil
+	})
+}

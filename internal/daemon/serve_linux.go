@@ -1,0 +1,132 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Serve answers on a socket until ctx ends.
+func (d *Daemon) Serve(ctx context.Context, socket *net.UnixListener) error {
+	l := &listener{UnixListener: socket, most: func() int { return d.cfg.Limits.Connections }, open: map[int]int{}}
+	srv := &http.Server{
+		Handler: d.Handler(), ConnContext: withPeer, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: answering, ReadTimeout: time.Minute, IdleTimeout: answering,
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-ctx.Done()
+		close(d.stopping) // who listens gets what there is
+		late, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = srv.Shutdown(late)
+		_ = srv.Close()
+	}()
+	err := srv.Serve(l)
+	if errors.Is(err, http.ErrServerClosed) {
+		<-stopped
+		return nil
+	}
+	return err
+}
+
+// Listen is the socket that systemd hands over, or a new one at path for root and the members of the group toolguard.
+func Listen(path string) (*net.UnixListener, error) {
+	if l, err := handedOver(); l != nil || err != nil {
+		return l, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // the lock says that nobody else listens there
+		return nil, err
+	}
+	old := unix.Umask(0o177)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	unix.Umask(old)
+	if err != nil {
+		return nil, err
+	}
+	return l, share(path)
+}
+
+// share lets the members of the group toolguard connect, where there is one.
+func share(path string) error {
+	g, err := user.LookupGroup("toolguard")
+	if err != nil {
+		return nil // root alone
+	}
+	gid, err := strconv.Atoi(g.Gid)
+	if err == nil {
+		err = os.Chown(path, 0, gid)
+	}
+	if err == nil {
+		err = os.Chmod(path, 0o660)
+	}
+	return err
+}
+
+// handedOver is the socket of a systemd unit (sd_listen_fds(3)); nil: there's none.
+func handedOver() (*net.UnixListener, error) {
+	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
+		return nil, nil
+	}
+	n := os.Getenv("LISTEN_FDS")
+	if n != "1" {
+		return nil, fmt.Errorf("%s sockets were handed over: one is needed, of the unit toolguardd.socket", n)
+	}
+	f := os.NewFile(3, "toolguardd.socket")
+	defer f.Close()
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("use the socket that was handed over: %w", err)
+	}
+	if l, ok := l.(*net.UnixListener); ok {
+		return l, nil
+	}
+	return nil, errors.New("the socket that was handed over is no unix socket")
+}
+
+// Notify tells systemd something (sd_notify(3)), if it's there to listen.
+func Notify(text string) error {
+	name := os.Getenv("NOTIFY_SOCKET")
+	if name == "" {
+		return nil
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Write([]byte(text))
+	return err
+}
+
+// Watchdog tells systemd that toolguardd isn't stuck, as often as it wants to hear it (sd_watchdog_enabled(3)).
+func (d *Daemon) Watchdog(ctx context.Context) {
+	us, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
+	if err != nil || us <= 0 {
+		return
+	}
+	for tick := time.NewTicker(time.Duration(us) * time.Microsecond / 2); ; {
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+			d.mu.Lock()   // whoever holds it for good
+			d.mu.Unlock() //nolint:staticcheck // is what the watchdog is for
+			_ = Notify("WATCHDOG=1")
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/policy"
+	guarded "github.com/toolguard/toolguard/internal/session"
+)
+
+// record is what a session's file holds: all that isn't in the kernel.
+type record struct {
+	Number     uint64
+	From       uint64 // the session that it narrows; 0: none
+	Start      api.Start
+	Info       api.Session
+	Client     uint64 // when the toolguard that started it began
+	Thread     int    // that was put into it
+	Lines      int    // of its image
+	Generation uint32
+	Policies   map[uint32]*policy.Compiled // those in force now and before, by generation: with the outer sessions' in them
+}
+
+// policy is the one in force.
+func (r *record) policy() *policy.Compiled { return r.Policies[r.Generation] }
+
+// session is a session that this toolguardd owns.
+type session struct {
+	d       *Daemon
+	id      string
+	number  uint64
+	from    uint64
+	lines   atomic.Int64
+	uid     int
+	began   time.Time
+	lingers bool
+	limits  policy.Limits
+	kernel  *loader.Session
+	group   *cgroup.Group // nil: no limit needs one
+	client  *process
+	events  *event.Queue
+	ended   chan struct{} // closed when the client says so
+	killed  chan struct{} // closed when it's to end
+	over    chan struct{} // closed when nothing of it is left
+	stop    func()        // closes killed, once
+	dropped func()        // closes ended, once
+
+	mu      sync.Mutex
+	record  record
+	state   api.State
+	hearing *guarded.Hearing // nil: nobody is in it yet
+	owner   *follower        // the client's queue; nil: it doesn't listen
+	exit    *event.Exit
+	end     api.End
+}
+
+func (d *Daemon) newSession(r record, client *process) *session {
+	s := &session{
+		d: d, id: r.Info.ID, number: r.Number, from: r.From, uid: r.Info.UID, began: r.Info.Started,
+		lingers: r.Start.Linger, limits: r.Start.Limits, record: r, client: client, state: r.Info.State,
+		ended: make(chan struct{}), killed: make(chan struct{}), over: make(chan struct{}),
+	}
+	s.lines.Store(int64(r.Lines))
+	s.stop = sync.OnceFunc(func() { close(s.killed) })
+	s.dropped = sync.OnceFunc(func() { close(s.ended) })
+	s.events = event.NewQueue(sink(s.publish))
+	return s
+}
+
+// publish hands an event of the session's to all who may know of it.
+func (s *session) publish(e *event.Event) error {
+	s.d.hub.publish(s.uid, e)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.owner != nil && e.Kind != event.SessionStart && e.Kind != event.SessionEnd { // it tells these itself
+		s.owner.queue.Write(e)
+	}
+	return nil
+}
+
+// look is the session as it can be looked at.
+func (s *session) look() api.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	info := s.record.Info
+	info.State = s.state
+	if !s.isOver() {
+		c := s.kernel.Counts()
+		info.Tasks, info.Denied, info.Untold = c.Tasks, c.Denied, c.Suppressed+c.Lost
+	}
+	return info
+}
+
+func (s *session) isOver() bool {
+	select {
+	case <-s.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// enter has the kernel put a thread of the client's into the session at the next thing that it does.
+func (s *session) enter(thread int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != api.Starting || s.record.Thread != 0 {
+		return refuse(409, "a thread has entered this session already")
+	}
+	s.record.Thread = thread
+	if err := s.d.save(&s.record); err != nil {
+		return err
+	}
+	return s.kernel.Expect(loader.Thread{Process: s.client.pid, ID: thread}, s.from)
+}
+
+// adopted makes sure that the thread is in, and begins to hear of the session.
+func (s *session) adopted() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != api.Starting || s.record.Thread == 0 {
+		return refuse(409, "no thread is about to enter this session")
+	}
+	if err := s.kernel.Settle(loader.Thread{Process: s.client.pid, ID: s.record.Thread}); err != nil {
+		return err
+	}
+	if s.kernel.Counts().Tasks == 0 {
+		return refuse(409, "the thread isn't in the session: it hasn't done anything since, or is in another PID namespace (a container)")
+	}
+	s.state, s.record.Info.State = api.Running, api.Running
+	if err := s.d.save(&s.record); err != nil {
+		return err
+	}
+	s.hear()
+	st := &s.record.Start
+	s.hearing.Tell(event.Event{
+		Kind: event.SessionStart, Mechanism: "bpf", Degraded: st.Degraded,
+		Process: []event.Process{{PID: s.client.pid, UID: s.uid, Argv: st.Argv}},
+	})
+	return nil
+}
+
+// hear begins to tell what is refused in the session.
+func (s *session) hear() {
+	who := guarded.Heard{ID: s.number, PID: s.client.pid, Policies: s.record.Policies}
+	s.hearing = guarded.Hear(s.kernel, who, guarded.Config{
+		Policy: s.record.policy(), Tool: s.record.Start.Tool, Agent: s.record.Start.Agent, Events: s.events, Notice: s.d.note,
+	})
+}
+
+// reload gives the session another policy, put within the outer sessions'.
+func (s *session) reload(asked *policy.Compiled) error {
+	c, err := s.d.within(s.from, asked)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hearing == nil || s.state == api.Ending {
+		return refuse(409, "session %s is %s: only one that runs can get another policy", s.id, s.state)
+	}
+	if guarded.FlagsOf(c) != guarded.FlagsOf(s.record.policy()) {
+		return refuse(409, "whether new namespaces are allowed can't be changed while a session runs")
+	}
+	next := s.record.Generation + 1
+	image, err := loader.NewImage(c, next)
+	if err != nil {
+		return refuse(422, "%v", err)
+	}
+	if err := s.d.room(s.uid, image.Lines()-s.record.Lines); err != nil {
+		return err
+	}
+	r := s.record
+	r.Policies = map[uint32]*policy.Compiled{s.record.Generation: s.record.policy(), next: c}
+	r.Generation, r.Lines, r.Start.Policy = next, image.Lines(), asked
+	r.Info.Reloads++
+	r.Info.Policy, r.Info.Digest, r.Info.Files = c.Name, c.Digest, asked.Files
+	if err := s.d.save(&r); err != nil {
+		return err
+	}
+	s.hearing.Reloaded(next, c)
+	if err := s.kernel.Reload(image); err != nil {
+		return errors.Join(err, s.d.save(&s.record))
+	}
+	s.record = r
+	s.lines.Store(int64(r.Lines))
+	s.hearing.Tell(event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "the session got another policy"}})
+	return nil
+}
+
+// asked is the policy that was asked for.
+func (s *session) asked() *policy.Compiled {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.Start.Policy
+}
+
+// join puts the command, which waits for it, into the session's cgroup.
+func (s *session) join(pid int) error {
+	p, err := openProcess(pid, 0)
+	if err != nil {
+		return err
+	}
+	defer p.file.Close()
+	if id, err := s.d.kernel.SessionOf(p.fd); err != nil || id != s.number {
+		return errors.Join(fmt.Errorf("process %d isn't of session %s", pid, s.id), err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.Info.Command = pid
+	return errors.Join(s.group.Add(pid), s.d.save(&s.record))
+}
+
+// attach has the client hear of the session until it's over or done says that the client is gone.
+func (s *session) attach(f *follower, done <-chan struct{}) (api.End, bool) {
+	s.mu.Lock()
+	s.owner = f
+	s.mu.Unlock()
+	select {
+	case <-s.over:
+	case <-done:
+	case <-s.d.stopping:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.owner == f {
+		s.owner = nil
+	}
+	return s.end, s.isOver()
+}

@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// follow hands events out as they happen.
+func (d *Daemon) follow(r *request) (any, error) {
+	ask := r.URL.Query()
+	format, err := event.ParseFormat(ask.Get("format"))
+	if err != nil {
+		return nil, refuse(400, "%v", err)
+	}
+	fits := func(want, is string) bool { return want == "" || want == is }
+	f := &follower{uid: r.peer.uid, wants: func(e *event.Event) bool {
+		return fits(ask.Get("session"), e.Session) && fits(ask.Get("tool"), e.Tool) &&
+			fits(ask.Get("kind"), string(e.Kind)) && fits(ask.Get("reason"), e.Reason)
+	}}
+	f.queue = r.queue(func(e *event.Event) []byte { return format.Append(nil, e) })
+	d.hub.join(f)
+	select {
+	case <-r.Context().Done():
+	case <-d.stopping:
+	}
+	d.hub.leave(f)
+	return nil, nil
+}
+
+// notices tells the toolguard that started a session what happens in it.
+func notices(r *request, s *session) (any, error) {
+	line := func(n api.Notice) []byte {
+		text, _ := json.Marshal(n) // everything in it can be
+		return append(text, '\n')
+	}
+	f := &follower{queue: r.queue(func(e *event.Event) []byte { return line(api.Notice{Event: e}) })}
+	end, over := s.attach(f, r.Context().Done())
+	_, _ = f.queue.Close()
+	if over {
+		_ = r.send(line(api.Notice{End: &end}))
+		return nil, nil
+	}
+	panic(http.ErrAbortHandler) // or what was told would look complete
+}
+
+// queue sends events out, one line each. It begins the answer, so that whoever waits for that misses nothing after.
+func (r *request) queue(render func(*event.Event) []byte) *event.Queue {
+	r.w.Header().Set("Content-Type", "application/x-ndjson")
+	_ = r.send(nil)
+	return event.NewQueueOf(sink(func(e *event.Event) error { return r.send(render(e)) }), waitingEvents)
+}
+
+func (r *request) send(text []byte) error {
+	c := http.NewResponseController(r.w)
+	_ = c.SetWriteDeadline(time.Now().Add(answering))
+	_, err := r.w.Write(text)
+	return errors.Join(err, c.Flush())
+}
+
+// command is where the command waits to be put into the session's cgroup: it says a byte, and gets one when it's in. Who it is
+// the kernel tells with the byte (SCM_CREDENTIALS, unix(7)).
+func (d *Daemon) command(r *request, s *session) (any, error) {
+	if s.group == nil {
+		return nil, refuse(409, "session %s has no limits that need a cgroup", s.id)
+	}
+	c, _, err := http.NewResponseController(r.w).Hijack()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if err := d.await(c.(*conn).UnixConn, s); err != nil {
+		d.log("the command of session %s isn't started: %v", s.id, err)
+	}
+	return nil, nil
+}
+
+func (d *Daemon) await(c *net.UnixConn, s *session) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	cerr := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1) })
+	if err := errors.Join(cerr, os.NewSyscallError("setsockopt(SO_PASSCRED)", err)); err != nil {
+		return err
+	}
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := c.Write([]byte("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")); err != nil {
+		return err
+	}
+	pid, err := saidBy(c)
+	if err != nil {
+		return err
+	}
+	if err := s.join(pid); err != nil {
+		return err
+	}
+	_, err = c.Write([]byte{1})
+	return err
+}
+
+// saidBy receives a byte, and returns which process sent it.
+func saidBy(c *net.UnixConn) (pid int, err error) {
+	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	n, m, _, _, err := c.ReadMsgUnix(make([]byte, 1), oob)
+	if err != nil {
+		return 0, err
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:m])
+	if err != nil || n != 1 || len(messages) != 1 {
+		return 0, errors.Join(errors.New("it went away"), err)
+	}
+	cred, err := unix.ParseUnixCredentials(&messages[0])
+	if err != nil {
+		return 0, err
+	}
+	return int(cred.Pid), nil
+}
