@@ -1,0 +1,179 @@
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// page is docs/events.md, which describes every event and each of its fields.
+func page(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestDocumentedFields holds the page to the fields that there are: it names each of them, and no other.
+func TestDocumentedFields(t *testing.T) {
+	there := map[string]bool{}
+	for _, e := range append(slices.Collect(maps.Values(samples())), everything()) {
+		var line map[string]any
+		if err := json.Unmarshal(OCSF.Append(nil, &e), &line); err != nil {
+			t.Fatal(err)
+		}
+		collect(there, "", line)
+	}
+	_, fields, _ := strings.Cut(page(t), "\n## Fields\n")
+	fields, _, _ = strings.Cut(fields, "\n##")
+	named := map[string]bool{}
+	for line := range strings.Lines(fields) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+				named[m[1]] = true
+			}
+		}
+	}
+	for name := range there {
+		if !named[name] {
+			t.Errorf("docs/events.md doesn't describe %s", name)
+		}
+	}
+	for name := range named {
+		if !there[name] {
+			t.Errorf("docs/events.md describes %s, which no event has", name)
+		}
+	}
+}
+
+// collect adds the names of an object's members, with the way to each. A process is described once, wherever it stands.
+func collect(names map[string]bool, way string, o map[string]any) {
+	for k, v := range o {
+		in, ok := v.(map[string]any)
+		name := way + k
+		switch {
+		case !ok:
+			names[name] = true
+		case k == "extra":
+			names[name] = true // TestDocumentedExtra looks at what is in it
+		case k == "process" || k == "parent_process":
+			names[name] = true
+			collect(names, "process.", in)
+		default:
+			collect(names, name+".", in)
+		}
+	}
+}
+
+// TestDocumentedVerdicts holds the page to what is made of each kind of event.
+func TestDocumentedVerdicts(t *testing.T) {
+	text := page(t)
+	for name, e := range map[string]Event{
+		"`denial`":                        denial("fs", "read", "/x"),
+		"`denial`, reason `protected`":    {Kind: Denial, Reason: "protected"},
+		"`denial`, reason `engine_error`": {Kind: Denial, Reason: "engine_error"},
+		"`denial` in mode `audit`":        {Kind: Denial, Mode: "audit"},
+		"`session_start`":                 {Kind: SessionStart},
+		"`session_end`":                   {Kind: SessionEnd},
+		"`gap`":                           {Kind: Gap},
+	} {
+		v, a := verdictOf(&e), activityOf(&e)
+		class := fmt.Sprint(a.uid)
+		if e.Kind == Denial {
+			class = "by its resource"
+		}
+		row := fmt.Sprintf("| %s | %s | %s (%d) | %s (%d) | %s (%d) |\n", name, class, severityNames[v.severity], v.severity,
+			actionNames[v.action], v.action, dispositionNames[v.disposition], v.disposition)
+		if !strings.Contains(text, row) {
+			t.Errorf("docs/events.md has no row\n%s", row)
+		}
+	}
+}
+
+// TestDocumentedActivities holds the page to the class and the activity of every denial that is told.
+func TestDocumentedActivities(t *testing.T) {
+	text := page(t)
+	for _, of := range [][2]string{
+		{"fs", "read"},
+		{"fs", "create"},
+		{"fs", "update"},
+		{"fs", "delete"},
+		{"fs", "execute"},
+		{"fs", "rename or link"},
+		{"commands", "execute"},
+		{"net", "connect"},
+		{"net", "listen"},
+		{"env", "read"},
+		{"limits", "wall_time"},
+		{"syscall", "mount"},
+		{"always", "mount"},
+	} {
+		e := denial(of[0], of[1], "")
+		a := activityOf(&e)
+		capability := "`" + of[1] + "`"
+		switch of[0] {
+		case "limits", "syscall", "always":
+			capability = "any"
+		}
+		row := fmt.Sprintf("| `%s` | %s | %d | %s | %d |\n", of[0], capability, a.uid, a.name, a.id)
+		if !strings.Contains(text, row) {
+			t.Errorf("docs/events.md has no row\n%s", row)
+		}
+	}
+}
+
+var word = regexp.MustCompile(`Kind += "([a-z_]+)"`)
+
+// TestDocumentedKinds holds the page to the kinds that there are.
+func TestDocumentedKinds(t *testing.T) {
+	code, err := os.ReadFile("event.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := word.FindAllStringSubmatch(string(code), -1)
+	if len(kinds) < 6 {
+		t.Fatalf("only %d kinds found", len(kinds))
+	}
+	for _, k := range kinds {
+		if !strings.Contains(page(t), "\n| `"+k[1]+"` |") {
+			t.Errorf("docs/events.md doesn't say what %s is", k[1])
+		}
+	}
+}
+
+// TestDocumentedExtra holds the page to the facts that only some events have.
+func TestDocumentedExtra(t *testing.T) {
+	_, rows, _ := strings.Cut(page(t), "\n### In `unmapped.extra`\n")
+	found := 0
+	for _, dir := range []string{".", "../session"} {
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+				continue
+			}
+			code, err := os.ReadFile(dir + "/" + f.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range regexp.MustCompile(`Extra\["([a-z_]+)"\]`).FindAllStringSubmatch(string(code), -1) {
+				found++
+				if !strings.Contains(rows, "| `"+m[1]+"` |") {
+					t.Errorf("%s: docs/events.md doesn't say what %s is", f.Name(), m[1])
+				}
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d found", found)
+	}
+}
