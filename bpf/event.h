@@ -32,6 +32,8 @@ enum op {
 	OP_SOCKET,
 	OP_KERNEL, /* bpf, perf, modules, keys */
 	OP_FORK,
+	OP_WATCH, /* of a file or folder, for changes */
+	OP_PRIORITY, /* of another task: priority, limits, memory */
 };
 
 enum why {
@@ -43,7 +45,37 @@ enum why {
 	WHY_ALWAYS,	/* refused to every session */
 	WHY_ARGS,
 	WHY_COMMAND,
+	WHY_OUTSIDE,	/* it's about a task, or a socket, of another than the session */
+	WHY_NET,	/* the policy grants nothing that takes such a socket */
 };
+
+/* detail says more, for some operations: the signal, ptrace's mode, ioctl's command, and these. */
+enum {
+	MOUNT_MOUNT = 1,
+	MOUNT_MOVE,
+	MOUNT_UNMOUNT,
+	MOUNT_REMOUNT,
+	MOUNT_PIVOT_ROOT,
+	MOUNT_CHROOT,
+};
+
+enum {
+	KERNEL_BPF = 1,
+	KERNEL_PERF,
+	KERNEL_MODULE, /* asked for by what was done */
+	KERNEL_CODE,   /* a module, another kernel, handed over */
+	KERNEL_IO_URING,
+};
+
+enum {
+	PRIORITY_NICE = 1,
+	PRIORITY_IO,
+	PRIORITY_SCHEDULER,
+	PRIORITY_LIMIT,
+	PRIORITY_MEMORY,
+};
+
+#define SOCKET_DETAIL(family, type, protocol) ((family) & 0xff | ((type) & 0xff) << 8 | (protocol) << 16)
 
 struct event {
 	u64 time; /* since boot, suspended or not */
@@ -56,6 +88,7 @@ struct event {
 	u32 need, caps; /* what was needed on the first path, and given */
 	u32 need2, caps2;
 	u32 detail;	  /* by op */
+	u32 other;	  /* the process that it was about */
 	u32 hit, layer;	  /* what decided, of what was refused */
 	s32 error;
 	u32 first, second; /* length of the paths, which follow each other in paths */

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are there: opened, truncated, their metadata changed. */
+/* Files that are there: opened, received, truncated, watched, their metadata changed. */
 
 #define FMODE_READ 0x1
 #define FMODE_WRITE 0x2
 #define FMODE_EXEC 0x20		/* in f_flags: the kernel opens it to execute it; exec.c decides */
 #define FMODE_CREATED 0x100000
+#define FMODE_NOACCOUNT 0x20000000
 #define O_ACCMODE 3
 #define O_TMPFILE 020000000
 
-/* security_file_open: do_dentry_open, so every open but O_PATH, by whichever call. The name of a file that is created by
- * it has been through path_mknod. An unnamed file (O_TMPFILE) hasn't: it's created here, beneath its folder. */
-SEC("lsm/file_open")
-int BPF_PROG(toolguard_file_open, struct file *file)
+/* opened is what a file needs for how it's open, apart from having been created by it. */
+static __always_inline u32 opened(struct file *file)
 {
-	struct label *l = guarded();
 	u32 need = 0;
 
-	if (!l || file->f_flags & FMODE_EXEC)
-		return 0;
 	if (file->f_mode & FMODE_READ)
 		need |= CAP_READ;
 	if (file->f_mode & FMODE_WRITE && !(file->f_mode & FMODE_CREATED))
@@ -26,15 +22,265 @@ int BPF_PROG(toolguard_file_open, struct file *file)
 		need |= CAP_READ | CAP_UPDATE;
 	if (file->f_flags & O_TMPFILE)
 		need = (need & ~CAP_UPDATE) | CAP_CREATE;
+	return need;
+}
+
+#define PF_IO_WORKER 0x10
+
+/* on_behalf says whether the kernel does something for the task that the task didn't ask for, with credentials of its own:
+ * an overlay to its layers, a cache to its files. io_uring's workers carry those of who asked. */
+static __always_inline bool on_behalf(void)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+
+	return t->cred != t->real_cred && !(t->flags & PF_IO_WORKER);
+}
+
+/* security_file_open: do_dentry_open, so every open but O_PATH, by whichever call. The name of a file that is created by
+ * it has been through path_mknod. An unnamed file (O_TMPFILE) hasn't: it's created here, beneath its folder. What the kernel
+ * opens for itself isn't counted (alloc_empty_file_noaccount): before Linux 6.5 an overlay so opens the file in its layer a
+ * second time, by the path that was opened (open_with_fake_path), and as if it had been there. */
+SEC("lsm/file_open")
+int BPF_PROG(toolguard_file_open, struct file *file)
+{
+	struct label *l = guarded();
+
+	if (!l)
+		return 0;
+	if (!on_behalf())
+		l->writes = 0; /* see below */
+	if (file->f_flags & FMODE_EXEC || file->f_mode & FMODE_NOACCOUNT)
+		return 0;
+	u32 need = opened(file);
 	aim(l, 0, file->f_path.mnt, file->f_path.dentry);
 	return given(l, need) || !permit(l, OP_OPEN, need) ? 0 : -EACCES;
 }
 
-/* truncate(2), and O_TRUNC before Linux 6.2. */
+/*
+ * security_file_receive: __receive_fd, for descriptors that come over a unix socket, by pidfd_getfd, from a seccomp supervisor.
+ * Whoever opened it may have been under no policy, so it's held to this one as if it were opened now; O_PATH needs nothing,
+ * here as there. Sockets have no path: the session's own come and go, and a unix socket is a connection that somebody gave
+ * away. Others are the network of whoever made them.
+ */
+SEC("lsm/file_receive")
+int BPF_PROG(toolguard_file_receive, struct file *file)
+{
+	struct label *l = guarded();
+	struct socket *sock;
+
+	if (!l)
+		return 0;
+	sock = bpf_sock_from_file(file);
+	if (sock)
+		return receive_socket(l, sock->sk);
+	u32 need = opened(file);
+	if (file->f_mode & FMODE_CREATED)
+		need |= CAP_CREATE;
+	return need ? allow(l, OP_RECEIVE, file->f_path.mnt, file->f_path.dentry, need) : 0;
+}
+
+/* security_path_truncate: vfs_truncate (truncate(2)); before Linux 6.2 also ftruncate, and O_TRUNC (handle_truncate). */
 SEC("lsm/path_truncate")
 int BPF_PROG(toolguard_path_truncate, const struct path *path)
 {
 	struct label *l = guarded();
 
 	return l ? allow(l, OP_TRUNCATE, path->mnt, path->dentry, CAP_UPDATE) : 0;
+}
+
+/* security_file_truncate: do_ftruncate, handle_truncate, since Linux 6.2. Who may write to the file was asked when it was
+ * opened; what is left is O_TRUNC with O_RDONLY. */
+SEC("lsm/file_truncate")
+int BPF_PROG(toolguard_file_truncate, struct file *file)
+{
+	struct label *l = guarded();
+
+	if (!l || file->f_mode & FMODE_WRITE)
+		return 0;
+	return allow(l, OP_TRUNCATE, file->f_path.mnt, file->f_path.dentry, CAP_UPDATE);
+}
+
+/* security_path_chmod: chmod_common, so every chmod by path or descriptor. */
+SEC("lsm/path_chmod")
+int BPF_PROG(toolguard_path_chmod, const struct path *path)
+{
+	struct label *l = guarded();
+
+	return l ? allow(l, OP_METADATA, path->mnt, path->dentry, CAP_UPDATE) : 0;
+}
+
+/* security_path_chown: chown_common. */
+SEC("lsm/path_chown")
+int BPF_PROG(toolguard_path_chown, const struct path *path)
+{
+	struct label *l = guarded();
+
+	return l ? allow(l, OP_METADATA, path->mnt, path->dentry, CAP_UPDATE) : 0;
+}
+
+/* security_path_notify: inotify_find_inode, fanotify_find_path, fcntl_dirnotify. A watch tells the names in a folder. */
+SEC("lsm/path_notify")
+int BPF_PROG(toolguard_path_notify, const struct path *path)
+{
+	struct label *l = guarded();
+
+	return l ? allow(l, OP_WATCH, path->mnt, path->dentry, CAP_READ) : 0;
+}
+
+/*
+ * The hooks for times, extended attributes, ACLs and file flags get a dentry and no mount. But whoever changes one for a
+ * system call asks for the mount's consent first, in mnt_want_write or mnt_want_write_file (vfs_utimes, setxattr and its
+ * kin, do_set_acl, ioctl_setflags, file_setattr): that is the mount of the path that was named. It's kept until the
+ * task opens a file, which may change metadata of an overlay's layers without asking (ovl_copy_up_flags).
+ *
+ * Neither program is an LSM's: one that is run while it's being run on that CPU is left out. Then the mount is another one, of
+ * a call before, and where the dentry isn't beneath it nothing is allowed.
+ */
+SEC("fentry/mnt_want_write")
+int BPF_PROG(toolguard_mnt_want_write, struct vfsmount *mnt)
+{
+	struct label *l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
+
+	if (l)
+		l->writes = (u64)mnt;
+	return 0;
+}
+
+SEC("fentry/mnt_want_write_file")
+int BPF_PROG(toolguard_mnt_want_write_file, struct file *file)
+{
+	struct label *l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
+
+	if (l)
+		l->writes = (u64)file->f_path.mnt;
+	return 0;
+}
+
+/* metadata asks for update on what lies beneath the mount that the task is writing to. */
+static __always_inline int metadata(u64 dentry)
+{
+	struct label *l = guarded();
+
+	if (!l)
+		return 0;
+	struct super_block *sb = LOAD(struct dentry, dentry, d_sb);
+	if (LOAD(struct vfsmount, l->writes, mnt_sb) != sb && on_behalf())
+		return 0;
+	return allow(l, OP_METADATA, (struct vfsmount *)l->writes, (struct dentry *)dentry, CAP_UPDATE);
+}
+
+#define ATTR_TIMES_SET (1 << 16)
+#define ATTR_TOUCH (1 << 17)
+
+/* security_inode_setattr: notify_change. Only vfs_utimes sets one of these two bits; mode, owner and size were judged by
+ * their own hooks, and the rest is the kernel's doing. Later kernels pass the mount's ids before the dentry. */
+SEC("lsm/inode_setattr")
+int toolguard_inode_setattr(u64 *ctx)
+{
+	u64 n = bpf_get_func_arg_cnt(ctx), dentry = 0, attr = 0;
+
+	if (bpf_get_func_arg(ctx, n - 2, &dentry) || bpf_get_func_arg(ctx, n - 1, &attr))
+		return -EACCES;
+	return LOAD(struct iattr, attr, ia_valid) & (ATTR_TIMES_SET | ATTR_TOUCH) ? metadata(dentry) : 0;
+}
+
+/* security_inode_setxattr: __vfs_setxattr_locked; before Linux 6.2 for ACLs, too. */
+SEC("lsm/inode_setxattr")
+int BPF_PROG(toolguard_inode_setxattr, void *ids, struct dentry *dentry)
+{
+	return metadata((u64)dentry);
+}
+
+/* security_inode_removexattr: __vfs_removexattr_locked. */
+SEC("lsm/inode_removexattr")
+int BPF_PROG(toolguard_inode_removexattr, void *ids, struct dentry *dentry)
+{
+	return metadata((u64)dentry);
+}
+
+/* security_inode_set_acl: vfs_set_acl, since Linux 6.2. */
+SEC("lsm/inode_set_acl")
+int BPF_PROG(toolguard_inode_set_acl, void *ids, struct dentry *dentry)
+{
+	return metadata((u64)dentry);
+}
+
+/* security_inode_remove_acl: vfs_remove_acl, since Linux 6.2. */
+SEC("lsm/inode_remove_acl")
+int BPF_PROG(toolguard_inode_remove_acl, void *ids, struct dentry *dentry)
+{
+	return metadata((u64)dentry);
+}
+
+/* security_inode_file_setattr: vfs_fileattr_set, since Linux 6.17: flags and project, by ioctl or file_setattr. */
+SEC("lsm/inode_file_setattr")
+int BPF_PROG(toolguard_inode_file_setattr, struct dentry *dentry)
+{
+	return metadata((u64)dentry);
+}
+
+#define TIOCSTI 0x5412
+#define TIOCLINUX 0x541c
+#define IOC_TYPE(cmd) ((cmd) >> 8 & 0xff)
+
+/* only_tells says that an ioctl changes nothing of a file or folder. */
+static __always_inline bool only_tells(u32 cmd)
+{
+	switch (cmd) {
+	case 1: /* FIBMAP */
+	case 2: /* FIGETBSZ */
+	case 0x80086601: /* FS_IOC_GETFLAGS */
+	case 0x80046601: /* FS_IOC32_GETFLAGS */
+	case 0x801c581f: /* FS_IOC_FSGETXATTR */
+	case 0x80087601: /* FS_IOC_GETVERSION */
+	case 0x80047601: /* FS_IOC32_GETVERSION */
+	case 0xc020660b: /* FS_IOC_FIEMAP */
+	case 0xc0686611: /* PROCMAP_QUERY */
+		return true;
+	}
+	return IOC_TYPE(cmd) == 'T'; /* for terminals and descriptors: isatty tries it on every file */
+}
+
+/* ioctl decides for both hooks below. A file system's own calls may change a file, or make one beneath a folder, through a
+ * descriptor that is open for reading (FS_IOC_SETFLAGS, BTRFS_IOC_SNAP_CREATE); who may write was asked at open. What a
+ * device takes is up to who may open it, except typing into a terminal. */
+static __always_inline int ioctl(struct file *file, u32 cmd)
+{
+	struct label *l = guarded();
+
+	if (!l)
+		return 0;
+	if (cmd == TIOCSTI || cmd == TIOCLINUX) {
+		struct denial d = { .op = OP_IOCTL, .why = WHY_ALWAYS, .detail = cmd, .error = EPERM, .paths = 1 };
+		aim(l, 0, file->f_path.mnt, file->f_path.dentry);
+		judge(l, 0, 0); /* the event tells it too */
+		refuse(l, &d);
+		return -EPERM;
+	}
+	if (owns_by_ioctl(cmd) && !own(file, l))
+		return -ENOMEM;
+	u32 type = file->f_inode->i_mode & S_IFMT;
+	if ((type != S_IFREG && type != S_IFDIR) || file->f_mode & FMODE_WRITE || only_tells(cmd))
+		return 0;
+	struct denial d = { .op = OP_IOCTL, .need = CAP_UPDATE, .detail = cmd, .error = EACCES, .paths = 1 };
+	aim(l, 0, file->f_path.mnt, file->f_path.dentry);
+	d.why = judge(l, 0, CAP_UPDATE);
+	if (!d.why)
+		return 0;
+	refuse(l, &d);
+	return -EACCES;
+}
+
+/* security_file_ioctl: ioctl(2). */
+SEC("lsm/file_ioctl")
+int BPF_PROG(toolguard_file_ioctl, struct file *file, unsigned int cmd)
+{
+	return ioctl(file, cmd);
+}
+
+/* security_file_ioctl_compat: ioctl(2) of 32-bit calls (since Linux 6.8 and 6.1.75; before, they come by file_ioctl). */
+SEC("lsm/file_ioctl_compat")
+int BPF_PROG(toolguard_file_ioctl_compat, struct file *file, unsigned int cmd)
+{
+	return ioctl(file, cmd);
 }

@@ -16,7 +16,7 @@
 
 /* denial is what was refused, to be told. */
 struct denial {
-	u32 op, why, need, detail;
+	u32 op, why, need, detail, other;
 	s32 error;
 	u32 need2;
 	u32 paths; /* how many of the label's targets it's about */
@@ -77,6 +77,7 @@ static __always_inline void fill(struct event *e, struct label *l, struct sessio
 	e->hit = d->paths ? m->hit : NO_HIT;
 	e->layer = d->paths ? m->layer : NO_LAYER;
 	e->detail = d->detail;
+	e->other = d->other;
 	e->error = d->error;
 	bpf_get_current_comm(e->comm, sizeof(e->comm));
 	e->sequence = __sync_fetch_and_add(&s->sequence, 1) + 1;

@@ -28,9 +28,17 @@ struct session {
 };
 #define NO_RING 0xffffffffU
 
+/* internal/loader (flags_linux.go) has the same list. */
 enum {
 	SESSION_NAMESPACES = 1, /* new user namespaces are allowed */
 	SESSION_ENDING = 2,	/* no new tasks: what is left is being killed */
+	SESSION_STREAM = 4,	/* something is granted over TCP */
+	SESSION_DATAGRAM = 8,	/* something is granted over UDP */
+	SESSION_NET_FREE = 16,	/* no authority denies the network by default */
+	SESSION_BPF = 32,	/* these are allowed by the names of their system calls */
+	SESSION_PERF = 64,
+	SESSION_MODULES = 128,
+	SESSION_IO_URING = 256,
 };
 
 /* label is a task's. What the matcher works with lies here too (match.h says why). */
@@ -50,6 +58,8 @@ struct label {
 		u32 gathered; /* bytes of text; 0: the arguments are the new process's */
 		char text[1024];
 	} args;
+	u64 writes; /* the mount that the task last asked to write to (file.c) */
+	struct target looked_up; /* by kern_path, last (socket.c) */
 	struct target target[2];
 	struct match match[2];
 	struct climb climb;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The label's way through a session: from the thread that starts it to everything that comes of it. */
+/* The label's way through a session, from the thread that starts it to everything that comes of it; and what its tasks may
+ * do to other tasks: whatever they like to those of their own session, nothing to any other. */
 
 #define CLONE_THREAD 0x10000
 
@@ -35,4 +36,218 @@ int BPF_PROG(toolguard_task_free, struct task_struct *task)
 	if (l)
 		count(l, -1);
 	return 0;
+}
+
+/* belongs says whether a task is one of the session's, which toolguard's thread isn't for the others. */
+static __always_inline bool belongs(u64 session, struct task_struct *task)
+{
+	struct label *l = bpf_task_storage_get(&labels, task, NULL, 0);
+
+	return l && l->id == session && !l->inside;
+}
+
+/* reach decides about another task. What a process does to itself is its own business: toolguard's thread may signal the threads
+ * beside it. That thread signals everybody, and means those whom it reaches: nobody needs to be told. */
+static __always_inline int reach(struct task_struct *task, u32 op, u32 detail)
+{
+	struct label *l = guarded();
+
+	if (!l || task->tgid == bpf_get_current_pid_tgid() >> 32 || belongs(l->id, task))
+		return 0;
+	struct denial d = { .op = op, .why = WHY_OUTSIDE, .detail = detail, .other = task->tgid, .error = EPERM };
+	if (!l->inside)
+		refuse(l, &d);
+	return -EPERM;
+}
+
+/* security_task_kill: check_kill_permission, for what tasks send (kill, tgkill, sigqueue, pidfd_send_signal, mq_notify), each
+ * member of a group for itself; signal 0 too. The kernel's own signals don't come by, except USB's, which
+ * kill_pid_usb_asyncio sends to who asked for it, with credentials. */
+SEC("lsm/task_kill")
+int BPF_PROG(toolguard_task_kill, struct task_struct *task, void *info, int sig)
+{
+	u64 cred = 0;
+
+	/* As an argument it would be a pointer that the verifier takes for a good one, and the question be left out. */
+	bpf_get_func_arg(ctx, 3, &cred);
+	return cred ? 0 : reach(task, OP_SIGNAL, sig);
+}
+
+#define PTRACE_MODE_NOAUDIT 4
+
+/* security_ptrace_access_check: __ptrace_may_access, unless it's the same process: ptrace, /proc/PID/mem, environ, fd and
+ * more, process_vm_readv and _writev, pidfd_getfd, kcmp. The kernel asks with PTRACE_MODE_NOAUDIT what to leave out. */
+SEC("lsm/ptrace_access_check")
+int BPF_PROG(toolguard_ptrace_access_check, struct task_struct *child, unsigned int mode)
+{
+	struct label *l = guarded();
+
+	if (l && mode & PTRACE_MODE_NOAUDIT)
+		return belongs(l->id, child) ? 0 : -EPERM;
+	return reach(child, OP_TRACE, mode);
+}
+
+/* security_ptrace_traceme: PTRACE_TRACEME asks to be traced by one's parent. No parent in a session gets a child that isn't. */
+SEC("lsm/ptrace_traceme")
+int BPF_PROG(toolguard_ptrace_traceme, struct task_struct *parent)
+{
+	if (!guarded() && bpf_task_storage_get(&labels, parent, NULL, 0))
+		return -EPERM;
+	return reach(parent, OP_TRACE, 0);
+}
+
+/* security_task_setnice: set_one_prio (setpriority); nice and autogroup are about oneself. */
+SEC("lsm/task_setnice")
+int BPF_PROG(toolguard_task_setnice, struct task_struct *task)
+{
+	return reach(task, OP_PRIORITY, PRIORITY_NICE);
+}
+
+/* security_task_setioprio: set_task_ioprio. */
+SEC("lsm/task_setioprio")
+int BPF_PROG(toolguard_task_setioprio, struct task_struct *task)
+{
+	return reach(task, OP_PRIORITY, PRIORITY_IO);
+}
+
+/* security_task_setscheduler: __sched_setscheduler, sched_setaffinity, timerslack_ns in /proc. */
+SEC("lsm/task_setscheduler")
+int BPF_PROG(toolguard_task_setscheduler, struct task_struct *task)
+{
+	return reach(task, OP_PRIORITY, PRIORITY_SCHEDULER);
+}
+
+/* security_task_setrlimit: do_prlimit. (task_prlimit has no task to judge; what it adds is reading a limit.) */
+SEC("lsm/task_setrlimit")
+int BPF_PROG(toolguard_task_setrlimit, struct task_struct *task)
+{
+	return reach(task, OP_PRIORITY, PRIORITY_LIMIT);
+}
+
+/* security_task_movememory: move_pages, migrate_pages. */
+SEC("lsm/task_movememory")
+int BPF_PROG(toolguard_task_movememory, struct task_struct *task)
+{
+	return reach(task, OP_PRIORITY, PRIORITY_MEMORY);
+}
+
+/*
+ * A file can send signals: its owner gets one of the sender's choice whenever there's something to read. Who the owner is, or
+ * which signal, is said long before, so a file is remembered with the session that had the last word on it, and in
+ * its name it reaches only that session's tasks.
+ */
+struct owner {
+	u64 session;
+	u32 slot;
+	u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, u64); /* the struct file */
+	__type(value, struct owner);
+} owned SEC(".maps");
+
+volatile u32 nowned; /* 0 spares every file of the machine the look-up */
+
+static __always_inline void disown(u64 file)
+{
+	if (nowned && !bpf_map_delete_elem(&owned, &file))
+		__sync_fetch_and_add(&nowned, -1);
+}
+
+/* own remembers a file; false: there's no room. */
+static __always_inline bool own(struct file *file, struct label *l)
+{
+	struct owner o = { .session = l->id, .slot = l->slot };
+	u64 key = (u64)file;
+
+	if (!bpf_map_update_elem(&owned, &key, &o, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&nowned, 1);
+		return true;
+	}
+	return !bpf_map_update_elem(&owned, &key, &o, BPF_EXIST);
+}
+
+#define F_SETFL 4
+#define F_SETOWN 8
+#define F_SETSIG 10
+#define F_SETOWN_EX 15
+#define F_SETLEASE 1024
+#define F_NOTIFY 1026
+#define F_SETDELEG 1040
+#define O_ASYNC 020000
+#define FIOASYNC 0x5452
+#define FIOSETOWN 0x8901
+#define SIOCSPGRP 0x8902
+
+static __always_inline bool owns_by_ioctl(u32 cmd)
+{
+	return cmd == FIOASYNC || cmd == FIOSETOWN || cmd == SIOCSPGRP;
+}
+
+/* A terminal takes the group in the foreground for its owner when it's set to O_ASYNC (tty_fasync); watches and leases take
+ * the process, if there's no owner yet. */
+static __always_inline bool owns_by_fcntl(u32 cmd, u64 arg)
+{
+	switch (cmd) {
+	case F_SETOWN:
+	case F_SETOWN_EX:
+	case F_SETSIG:
+	case F_NOTIFY:
+	case F_SETLEASE:
+	case F_SETDELEG:
+		return true;
+	}
+	return cmd == F_SETFL && arg & O_ASYNC;
+}
+
+/* security_file_fcntl: fcntl(2), before it's done. */
+SEC("lsm/file_fcntl")
+int BPF_PROG(toolguard_file_fcntl, struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct label *l = guarded();
+
+	if (l)
+		return owns_by_fcntl(cmd, arg) && !own(file, l) ? -ENOMEM : 0;
+	if (cmd == F_SETOWN || cmd == F_SETOWN_EX)
+		disown((u64)file);
+	return 0;
+}
+
+/* security_file_free: when a file is closed for good. */
+SEC("lsm/file_free_security")
+int BPF_PROG(toolguard_file_free_security, struct file *file)
+{
+	disown((u64)file);
+	return 0;
+}
+
+/* file_of is the file of an owner: Linux 6.12 took the owner out of it and put a pointer back. */
+static __always_inline u64 file_of(struct fown_struct *fown)
+{
+	if (bpf_core_field_exists(fown->file))
+		return (u64)fown->file;
+	return (u64)fown - bpf_core_field_offset(struct file___embedded, f_owner);
+}
+
+/* security_file_send_sigiotask: sigio_perm, for SIGIO, what F_SETSIG says, and SIGURG. The current task has nothing to do with
+ * it, often it's an interrupt: so this is counted and not told. */
+SEC("lsm/file_send_sigiotask")
+int BPF_PROG(toolguard_file_send_sigiotask, struct task_struct *task, struct fown_struct *fown, int sig)
+{
+	u64 key = file_of(fown);
+	struct owner *o = nowned ? bpf_map_lookup_elem(&owned, &key) : NULL;
+
+	if (!o || belongs(o->session, task))
+		return 0;
+	u32 slot = o->slot;
+	struct session *s = bpf_map_lookup_elem(&sessions, &slot);
+	if (s && s->id == o->session) {
+		__sync_fetch_and_add(&s->denied, 1);
+		__sync_fetch_and_add(&s->suppressed, 1);
+	}
+	return -EPERM;
 }

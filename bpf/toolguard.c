@@ -25,7 +25,10 @@ struct {
 #include "judge.h"
 
 #include "task.c"
+#include "socket.c"
+#include "tree.c"
 #include "file.c"
 #include "exec.c"
+#include "kernel.c"
 
 char _license[] SEC("license") = "GPL";

@@ -34,6 +34,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
@@ -45,6 +46,7 @@ enum {
 };
 enum {
 	BPF_F_NO_PREALLOC = 1U << 0,
+	BPF_F_CLONE = 1U << 9,
 	BPF_F_MMAPABLE = 1U << 10,
 	BPF_F_INNER_MAP = 1U << 12,
 };
@@ -136,6 +138,37 @@ struct file {
 	struct path f_path;
 };
 
+struct fown_struct {
+	struct file *file;
+};
+
+struct file___embedded { /* before Linux 6.12 */
+	struct fown_struct f_owner;
+};
+
+struct iattr {
+	unsigned int ia_valid;
+};
+
+struct sock_common {
+	unsigned short skc_family;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct unix_sock {
+	struct path path;
+	struct sock *peer;
+};
+
+struct cred;
+
 struct linux_binprm {
 	struct file *file;
 	int argc;
@@ -171,8 +204,11 @@ struct mm_struct {
 };
 
 struct task_struct {
+	unsigned int flags;
 	int pid;
 	int tgid;
+	const struct cred *real_cred;
+	const struct cred *cred;
 	u64 start_boottime;
 	char comm[16];
 	struct task_struct *group_leader;

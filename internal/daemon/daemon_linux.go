@@ -16,7 +16,6 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
-	guarded "github.com/toolguard/toolguard/internal/session"
 )
 
 // Config is what toolguardd is told.
@@ -133,7 +132,7 @@ func (d *Daemon) begin(p *peer, from uint64, st api.Start) (*session, error) {
 		r.Info.Within = fmt.Sprintf("%016x", from)
 	}
 	s := d.newSession(r, client)
-	if err := s.make(image, ns, guarded.FlagsOf(c)); err != nil {
+	if err := s.make(image, ns, loader.FlagsOf(c)); err != nil {
 		_, _ = s.events.Close()
 		client.close()
 		return nil, err

@@ -166,7 +166,7 @@ func (s *session) reload(asked *policy.Compiled) error {
 	if s.hearing == nil || s.state == api.Ending {
 		return refuse(409, "session %s is %s: only one that runs can get another policy", s.id, s.state)
 	}
-	if guarded.FlagsOf(c) != guarded.FlagsOf(s.record.policy()) {
+	if loader.FlagsOf(c) != loader.FlagsOf(s.record.policy()) {
 		return refuse(409, "whether new namespaces are allowed can't be changed while a session runs")
 	}
 	next := s.record.Generation + 1

@@ -60,11 +60,13 @@ const (
 	OpSocket
 	OpKernel
 	OpFork
+	OpWatch
+	OpPriority
 )
 
 var opNames = [...]string{
 	"", "open", "truncate", "create", "delete", "rename", "link", "metadata", "execute", "map", "command", "unix", "ioctl", "receive",
-	"signal", "trace", "mount", "namespace", "socket", "kernel", "fork",
+	"signal", "trace", "mount", "namespace", "socket", "kernel", "fork", "watch", "priority",
 }
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }
@@ -82,9 +84,11 @@ const (
 	WhyAlways                    // refused to every session
 	WhyArgs                      // the command is listed, these arguments aren't
 	WhyCommand                   // the command isn't listed
+	WhyOutside                   // it's about a task, or a socket, of another than the session
+	WhyNet                       // the policy grants nothing that takes such a socket
 )
 
-var whyNames = [...]string{"", "rule", "gain", "device", "unresolved", "ended", "always", "args", "command"}
+var whyNames = [...]string{"", "rule", "gain", "device", "unresolved", "ended", "always", "args", "command", "outside", "net"}
 
 func (w Why) String() string { return name(whyNames[:], uint32(w)) }
 

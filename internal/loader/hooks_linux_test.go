@@ -33,6 +33,17 @@ func TestHooks(t *testing.T) {
 	}
 }
 
+// Where the programs' memory begins is the one variable that toolguard writes.
+func TestStartingIsFirst(t *testing.T) {
+	spec, err := loadKernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := spec.Variables[kernelVarStarting].Offset; at != 0 {
+		t.Errorf("%s is at %d", kernelVarStarting, at)
+	}
+}
+
 // What is pinned is found by the object's hash.
 func TestVersion(t *testing.T) {
 	sum := sha256.Sum256(_KernelBytes)

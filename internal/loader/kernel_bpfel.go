@@ -39,13 +39,13 @@ type kernelEvent struct {
 	Need2      uint32
 	Caps2      uint32
 	Detail     uint32
+	Other      uint32
 	Hit        uint32
 	Layer      uint32
 	Error      int32
 	First      uint32
 	Second     uint32
 	Comm       [16]int8
-	_          [4]byte
 }
 
 type kernelLabel struct {
@@ -79,6 +79,12 @@ type kernelLabel struct {
 		Gathered uint32
 		Text     [1024]int8
 		_        [4]byte
+	}
+	Writes   uint64
+	LookedUp struct {
+		_      structs.HostLayout
+		Mnt    uint64
+		Dentry uint64
 	}
 	Target [2]struct {
 		_      structs.HostLayout
@@ -135,6 +141,13 @@ type kernelLine struct {
 	Q [8]uint64
 }
 
+type kernelOwner struct {
+	_       structs.HostLayout
+	Session uint64
+	Slot    uint32
+	Pad     uint32
+}
+
 type kernelSession struct {
 	_           structs.HostLayout
 	Id          uint64
@@ -166,22 +179,79 @@ type kernelStart struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	kernelMapDrafts                       = "drafts"
-	kernelMapImages                       = "images"
-	kernelMapLabels                       = "labels"
-	kernelMapPending                      = "pending"
-	kernelMapRings                        = "rings"
-	kernelMapSessions                     = "sessions"
-	kernelProgToolguardBprmCheckSecurity  = "toolguard_bprm_check_security"
-	kernelProgToolguardBprmCommittedCreds = "toolguard_bprm_committed_creds"
-	kernelProgToolguardBprmCredsForExec   = "toolguard_bprm_creds_for_exec"
-	kernelProgToolguardFileMprotect       = "toolguard_file_mprotect"
-	kernelProgToolguardFileOpen           = "toolguard_file_open"
-	kernelProgToolguardMmapFile           = "toolguard_mmap_file"
-	kernelProgToolguardPathTruncate       = "toolguard_path_truncate"
-	kernelProgToolguardTaskAlloc          = "toolguard_task_alloc"
-	kernelProgToolguardTaskFree           = "toolguard_task_free"
-	kernelVarStarting                     = "starting"
+	kernelMapDrafts                        = "drafts"
+	kernelMapImages                        = "images"
+	kernelMapLabels                        = "labels"
+	kernelMapMakers                        = "makers"
+	kernelMapOwned                         = "owned"
+	kernelMapPending                       = "pending"
+	kernelMapRings                         = "rings"
+	kernelMapSessions                      = "sessions"
+	kernelProgToolguardBpf                 = "toolguard_bpf"
+	kernelProgToolguardBprmCheckSecurity   = "toolguard_bprm_check_security"
+	kernelProgToolguardBprmCommittedCreds  = "toolguard_bprm_committed_creds"
+	kernelProgToolguardBprmCredsForExec    = "toolguard_bprm_creds_for_exec"
+	kernelProgToolguardFileFcntl           = "toolguard_file_fcntl"
+	kernelProgToolguardFileFreeSecurity    = "toolguard_file_free_security"
+	kernelProgToolguardFileIoctl           = "toolguard_file_ioctl"
+	kernelProgToolguardFileIoctlCompat     = "toolguard_file_ioctl_compat"
+	kernelProgToolguardFileMprotect        = "toolguard_file_mprotect"
+	kernelProgToolguardFileOpen            = "toolguard_file_open"
+	kernelProgToolguardFileReceive         = "toolguard_file_receive"
+	kernelProgToolguardFileSendSigiotask   = "toolguard_file_send_sigiotask"
+	kernelProgToolguardFileTruncate        = "toolguard_file_truncate"
+	kernelProgToolguardInodeFileSetattr    = "toolguard_inode_file_setattr"
+	kernelProgToolguardInodeRemoveAcl      = "toolguard_inode_remove_acl"
+	kernelProgToolguardInodeRemovexattr    = "toolguard_inode_removexattr"
+	kernelProgToolguardInodeSetAcl         = "toolguard_inode_set_acl"
+	kernelProgToolguardInodeSetattr        = "toolguard_inode_setattr"
+	kernelProgToolguardInodeSetxattr       = "toolguard_inode_setxattr"
+	kernelProgToolguardKernPath            = "toolguard_kern_path"
+	kernelProgToolguardKernelLoadData      = "toolguard_kernel_load_data"
+	kernelProgToolguardKernelModuleRequest = "toolguard_kernel_module_request"
+	kernelProgToolguardKernelReadFile      = "toolguard_kernel_read_file"
+	kernelProgToolguardMmapFile            = "toolguard_mmap_file"
+	kernelProgToolguardMntWantWrite        = "toolguard_mnt_want_write"
+	kernelProgToolguardMntWantWriteFile    = "toolguard_mnt_want_write_file"
+	kernelProgToolguardMoveMount           = "toolguard_move_mount"
+	kernelProgToolguardPathChmod           = "toolguard_path_chmod"
+	kernelProgToolguardPathChown           = "toolguard_path_chown"
+	kernelProgToolguardPathChroot          = "toolguard_path_chroot"
+	kernelProgToolguardPathLink            = "toolguard_path_link"
+	kernelProgToolguardPathMkdir           = "toolguard_path_mkdir"
+	kernelProgToolguardPathMknod           = "toolguard_path_mknod"
+	kernelProgToolguardPathNotify          = "toolguard_path_notify"
+	kernelProgToolguardPathRename          = "toolguard_path_rename"
+	kernelProgToolguardPathRmdir           = "toolguard_path_rmdir"
+	kernelProgToolguardPathSymlink         = "toolguard_path_symlink"
+	kernelProgToolguardPathTruncate        = "toolguard_path_truncate"
+	kernelProgToolguardPathUnlink          = "toolguard_path_unlink"
+	kernelProgToolguardPerfEventOpen       = "toolguard_perf_event_open"
+	kernelProgToolguardPtraceAccessCheck   = "toolguard_ptrace_access_check"
+	kernelProgToolguardPtraceTraceme       = "toolguard_ptrace_traceme"
+	kernelProgToolguardSbMount             = "toolguard_sb_mount"
+	kernelProgToolguardSbPivotroot         = "toolguard_sb_pivotroot"
+	kernelProgToolguardSbRemount           = "toolguard_sb_remount"
+	kernelProgToolguardSbUmount            = "toolguard_sb_umount"
+	kernelProgToolguardSocketCreate        = "toolguard_socket_create"
+	kernelProgToolguardSocketPostCreate    = "toolguard_socket_post_create"
+	kernelProgToolguardTaskAlloc           = "toolguard_task_alloc"
+	kernelProgToolguardTaskFree            = "toolguard_task_free"
+	kernelProgToolguardTaskKill            = "toolguard_task_kill"
+	kernelProgToolguardTaskMovememory      = "toolguard_task_movememory"
+	kernelProgToolguardTaskSetioprio       = "toolguard_task_setioprio"
+	kernelProgToolguardTaskSetnice         = "toolguard_task_setnice"
+	kernelProgToolguardTaskSetrlimit       = "toolguard_task_setrlimit"
+	kernelProgToolguardTaskSetscheduler    = "toolguard_task_setscheduler"
+	kernelProgToolguardUnixMaySend         = "toolguard_unix_may_send"
+	kernelProgToolguardUnixStreamConnect   = "toolguard_unix_stream_connect"
+	kernelProgToolguardUringAllowed        = "toolguard_uring_allowed"
+	kernelProgToolguardUringCmd            = "toolguard_uring_cmd"
+	kernelProgToolguardUringOverrideCreds  = "toolguard_uring_override_creds"
+	kernelProgToolguardUringSqpoll         = "toolguard_uring_sqpoll"
+	kernelProgToolguardUsernsCreate        = "toolguard_userns_create"
+	kernelVarNowned                        = "nowned"
+	kernelVarStarting                      = "starting"
 )
 
 // loadKernel returns the embedded CollectionSpec for kernel.
@@ -226,15 +296,69 @@ type kernelSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelProgramSpecs struct {
-	ToolguardBprmCheckSecurity  *ebpf.ProgramSpec `ebpf:"toolguard_bprm_check_security"`
-	ToolguardBprmCommittedCreds *ebpf.ProgramSpec `ebpf:"toolguard_bprm_committed_creds"`
-	ToolguardBprmCredsForExec   *ebpf.ProgramSpec `ebpf:"toolguard_bprm_creds_for_exec"`
-	ToolguardFileMprotect       *ebpf.ProgramSpec `ebpf:"toolguard_file_mprotect"`
-	ToolguardFileOpen           *ebpf.ProgramSpec `ebpf:"toolguard_file_open"`
-	ToolguardMmapFile           *ebpf.ProgramSpec `ebpf:"toolguard_mmap_file"`
-	ToolguardPathTruncate       *ebpf.ProgramSpec `ebpf:"toolguard_path_truncate"`
-	ToolguardTaskAlloc          *ebpf.ProgramSpec `ebpf:"toolguard_task_alloc"`
-	ToolguardTaskFree           *ebpf.ProgramSpec `ebpf:"toolguard_task_free"`
+	ToolguardBpf                 *ebpf.ProgramSpec `ebpf:"toolguard_bpf"`
+	ToolguardBprmCheckSecurity   *ebpf.ProgramSpec `ebpf:"toolguard_bprm_check_security"`
+	ToolguardBprmCommittedCreds  *ebpf.ProgramSpec `ebpf:"toolguard_bprm_committed_creds"`
+	ToolguardBprmCredsForExec    *ebpf.ProgramSpec `ebpf:"toolguard_bprm_creds_for_exec"`
+	ToolguardFileFcntl           *ebpf.ProgramSpec `ebpf:"toolguard_file_fcntl"`
+	ToolguardFileFreeSecurity    *ebpf.ProgramSpec `ebpf:"toolguard_file_free_security"`
+	ToolguardFileIoctl           *ebpf.ProgramSpec `ebpf:"toolguard_file_ioctl"`
+	ToolguardFileIoctlCompat     *ebpf.ProgramSpec `ebpf:"toolguard_file_ioctl_compat"`
+	ToolguardFileMprotect        *ebpf.ProgramSpec `ebpf:"toolguard_file_mprotect"`
+	ToolguardFileOpen            *ebpf.ProgramSpec `ebpf:"toolguard_file_open"`
+	ToolguardFileReceive         *ebpf.ProgramSpec `ebpf:"toolguard_file_receive"`
+	ToolguardFileSendSigiotask   *ebpf.ProgramSpec `ebpf:"toolguard_file_send_sigiotask"`
+	ToolguardFileTruncate        *ebpf.ProgramSpec `ebpf:"toolguard_file_truncate"`
+	ToolguardInodeFileSetattr    *ebpf.ProgramSpec `ebpf:"toolguard_inode_file_setattr"`
+	ToolguardInodeRemoveAcl      *ebpf.ProgramSpec `ebpf:"toolguard_inode_remove_acl"`
+	ToolguardInodeRemovexattr    *ebpf.ProgramSpec `ebpf:"toolguard_inode_removexattr"`
+	ToolguardInodeSetAcl         *ebpf.ProgramSpec `ebpf:"toolguard_inode_set_acl"`
+	ToolguardInodeSetattr        *ebpf.ProgramSpec `ebpf:"toolguard_inode_setattr"`
+	ToolguardInodeSetxattr       *ebpf.ProgramSpec `ebpf:"toolguard_inode_setxattr"`
+	ToolguardKernPath            *ebpf.ProgramSpec `ebpf:"toolguard_kern_path"`
+	ToolguardKernelLoadData      *ebpf.ProgramSpec `ebpf:"toolguard_kernel_load_data"`
+	ToolguardKernelModuleRequest *ebpf.ProgramSpec `ebpf:"toolguard_kernel_module_request"`
+	ToolguardKernelReadFile      *ebpf.ProgramSpec `ebpf:"toolguard_kernel_read_file"`
+	ToolguardMmapFile            *ebpf.ProgramSpec `ebpf:"toolguard_mmap_file"`
+	ToolguardMntWantWrite        *ebpf.ProgramSpec `ebpf:"toolguard_mnt_want_write"`
+	ToolguardMntWantWriteFile    *ebpf.ProgramSpec `ebpf:"toolguard_mnt_want_write_file"`
+	ToolguardMoveMount           *ebpf.ProgramSpec `ebpf:"toolguard_move_mount"`
+	ToolguardPathChmod           *ebpf.ProgramSpec `ebpf:"toolguard_path_chmod"`
+	ToolguardPathChown           *ebpf.ProgramSpec `ebpf:"toolguard_path_chown"`
+	ToolguardPathChroot          *ebpf.ProgramSpec `ebpf:"toolguard_path_chroot"`
+	ToolguardPathLink            *ebpf.ProgramSpec `ebpf:"toolguard_path_link"`
+	ToolguardPathMkdir           *ebpf.ProgramSpec `ebpf:"toolguard_path_mkdir"`
+	ToolguardPathMknod           *ebpf.ProgramSpec `ebpf:"toolguard_path_mknod"`
+	ToolguardPathNotify          *ebpf.ProgramSpec `ebpf:"toolguard_path_notify"`
+	ToolguardPathRename          *ebpf.ProgramSpec `ebpf:"toolguard_path_rename"`
+	ToolguardPathRmdir           *ebpf.ProgramSpec `ebpf:"toolguard_path_rmdir"`
+	ToolguardPathSymlink         *ebpf.ProgramSpec `ebpf:"toolguard_path_symlink"`
+	ToolguardPathTruncate        *ebpf.ProgramSpec `ebpf:"toolguard_path_truncate"`
+	ToolguardPathUnlink          *ebpf.ProgramSpec `ebpf:"toolguard_path_unlink"`
+	ToolguardPerfEventOpen       *ebpf.ProgramSpec `ebpf:"toolguard_perf_event_open"`
+	ToolguardPtraceAccessCheck   *ebpf.ProgramSpec `ebpf:"toolguard_ptrace_access_check"`
+	ToolguardPtraceTraceme       *ebpf.ProgramSpec `ebpf:"toolguard_ptrace_traceme"`
+	ToolguardSbMount             *ebpf.ProgramSpec `ebpf:"toolguard_sb_mount"`
+	ToolguardSbPivotroot         *ebpf.ProgramSpec `ebpf:"toolguard_sb_pivotroot"`
+	ToolguardSbRemount           *ebpf.ProgramSpec `ebpf:"toolguard_sb_remount"`
+	ToolguardSbUmount            *ebpf.ProgramSpec `ebpf:"toolguard_sb_umount"`
+	ToolguardSocketCreate        *ebpf.ProgramSpec `ebpf:"toolguard_socket_create"`
+	ToolguardSocketPostCreate    *ebpf.ProgramSpec `ebpf:"toolguard_socket_post_create"`
+	ToolguardTaskAlloc           *ebpf.ProgramSpec `ebpf:"toolguard_task_alloc"`
+	ToolguardTaskFree            *ebpf.ProgramSpec `ebpf:"toolguard_task_free"`
+	ToolguardTaskKill            *ebpf.ProgramSpec `ebpf:"toolguard_task_kill"`
+	ToolguardTaskMovememory      *ebpf.ProgramSpec `ebpf:"toolguard_task_movememory"`
+	ToolguardTaskSetioprio       *ebpf.ProgramSpec `ebpf:"toolguard_task_setioprio"`
+	ToolguardTaskSetnice         *ebpf.ProgramSpec `ebpf:"toolguard_task_setnice"`
+	ToolguardTaskSetrlimit       *ebpf.ProgramSpec `ebpf:"toolguard_task_setrlimit"`
+	ToolguardTaskSetscheduler    *ebpf.ProgramSpec `ebpf:"toolguard_task_setscheduler"`
+	ToolguardUnixMaySend         *ebpf.ProgramSpec `ebpf:"toolguard_unix_may_send"`
+	ToolguardUnixStreamConnect   *ebpf.ProgramSpec `ebpf:"toolguard_unix_stream_connect"`
+	ToolguardUringAllowed        *ebpf.ProgramSpec `ebpf:"toolguard_uring_allowed"`
+	ToolguardUringCmd            *ebpf.ProgramSpec `ebpf:"toolguard_uring_cmd"`
+	ToolguardUringOverrideCreds  *ebpf.ProgramSpec `ebpf:"toolguard_uring_override_creds"`
+	ToolguardUringSqpoll         *ebpf.ProgramSpec `ebpf:"toolguard_uring_sqpoll"`
+	ToolguardUsernsCreate        *ebpf.ProgramSpec `ebpf:"toolguard_userns_create"`
 }
 
 // kernelMapSpecs contains maps before they are loaded into the kernel.
@@ -244,6 +368,8 @@ type kernelMapSpecs struct {
 	Drafts   *ebpf.MapSpec `ebpf:"drafts"`
 	Images   *ebpf.MapSpec `ebpf:"images"`
 	Labels   *ebpf.MapSpec `ebpf:"labels"`
+	Makers   *ebpf.MapSpec `ebpf:"makers"`
+	Owned    *ebpf.MapSpec `ebpf:"owned"`
 	Pending  *ebpf.MapSpec `ebpf:"pending"`
 	Rings    *ebpf.MapSpec `ebpf:"rings"`
 	Sessions *ebpf.MapSpec `ebpf:"sessions"`
@@ -253,6 +379,7 @@ type kernelMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelVariableSpecs struct {
+	Nowned   *ebpf.VariableSpec `ebpf:"nowned"`
 	Starting *ebpf.VariableSpec `ebpf:"starting"`
 }
 
@@ -279,6 +406,8 @@ type kernelMaps struct {
 	Drafts   *ebpf.Map `ebpf:"drafts"`
 	Images   *ebpf.Map `ebpf:"images"`
 	Labels   *ebpf.Map `ebpf:"labels"`
+	Makers   *ebpf.Map `ebpf:"makers"`
+	Owned    *ebpf.Map `ebpf:"owned"`
 	Pending  *ebpf.Map `ebpf:"pending"`
 	Rings    *ebpf.Map `ebpf:"rings"`
 	Sessions *ebpf.Map `ebpf:"sessions"`
@@ -289,6 +418,8 @@ func (m *kernelMaps) Close() error {
 		m.Drafts,
 		m.Images,
 		m.Labels,
+		m.Makers,
+		m.Owned,
 		m.Pending,
 		m.Rings,
 		m.Sessions,
@@ -299,6 +430,7 @@ func (m *kernelMaps) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelVariables struct {
+	Nowned   *ebpf.Variable `ebpf:"nowned"`
 	Starting *ebpf.Variable `ebpf:"starting"`
 }
 
@@ -306,28 +438,136 @@ type kernelVariables struct {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelPrograms struct {
-	ToolguardBprmCheckSecurity  *ebpf.Program `ebpf:"toolguard_bprm_check_security"`
-	ToolguardBprmCommittedCreds *ebpf.Program `ebpf:"toolguard_bprm_committed_creds"`
-	ToolguardBprmCredsForExec   *ebpf.Program `ebpf:"toolguard_bprm_creds_for_exec"`
-	ToolguardFileMprotect       *ebpf.Program `ebpf:"toolguard_file_mprotect"`
-	ToolguardFileOpen           *ebpf.Program `ebpf:"toolguard_file_open"`
-	ToolguardMmapFile           *ebpf.Program `ebpf:"toolguard_mmap_file"`
-	ToolguardPathTruncate       *ebpf.Program `ebpf:"toolguard_path_truncate"`
-	ToolguardTaskAlloc          *ebpf.Program `ebpf:"toolguard_task_alloc"`
-	ToolguardTaskFree           *ebpf.Program `ebpf:"toolguard_task_free"`
+	ToolguardBpf                 *ebpf.Program `ebpf:"toolguard_bpf"`
+	ToolguardBprmCheckSecurity   *ebpf.Program `ebpf:"toolguard_bprm_check_security"`
+	ToolguardBprmCommittedCreds  *ebpf.Program `ebpf:"toolguard_bprm_committed_creds"`
+	ToolguardBprmCredsForExec    *ebpf.Program `ebpf:"toolguard_bprm_creds_for_exec"`
+	ToolguardFileFcntl           *ebpf.Program `ebpf:"toolguard_file_fcntl"`
+	ToolguardFileFreeSecurity    *ebpf.Program `ebpf:"toolguard_file_free_security"`
+	ToolguardFileIoctl           *ebpf.Program `ebpf:"toolguard_file_ioctl"`
+	ToolguardFileIoctlCompat     *ebpf.Program `ebpf:"toolguard_file_ioctl_compat"`
+	ToolguardFileMprotect        *ebpf.Program `ebpf:"toolguard_file_mprotect"`
+	ToolguardFileOpen            *ebpf.Program `ebpf:"toolguard_file_open"`
+	ToolguardFileReceive         *ebpf.Program `ebpf:"toolguard_file_receive"`
+	ToolguardFileSendSigiotask   *ebpf.Program `ebpf:"toolguard_file_send_sigiotask"`
+	ToolguardFileTruncate        *ebpf.Program `ebpf:"toolguard_file_truncate"`
+	ToolguardInodeFileSetattr    *ebpf.Program `ebpf:"toolguard_inode_file_setattr"`
+	ToolguardInodeRemoveAcl      *ebpf.Program `ebpf:"toolguard_inode_remove_acl"`
+	ToolguardInodeRemovexattr    *ebpf.Program `ebpf:"toolguard_inode_removexattr"`
+	ToolguardInodeSetAcl         *ebpf.Program `ebpf:"toolguard_inode_set_acl"`
+	ToolguardInodeSetattr        *ebpf.Program `ebpf:"toolguard_inode_setattr"`
+	ToolguardInodeSetxattr       *ebpf.Program `ebpf:"toolguard_inode_setxattr"`
+	ToolguardKernPath            *ebpf.Program `ebpf:"toolguard_kern_path"`
+	ToolguardKernelLoadData      *ebpf.Program `ebpf:"toolguard_kernel_load_data"`
+	ToolguardKernelModuleRequest *ebpf.Program `ebpf:"toolguard_kernel_module_request"`
+	ToolguardKernelReadFile      *ebpf.Program `ebpf:"toolguard_kernel_read_file"`
+	ToolguardMmapFile            *ebpf.Program `ebpf:"toolguard_mmap_file"`
+	ToolguardMntWantWrite        *ebpf.Program `ebpf:"toolguard_mnt_want_write"`
+	ToolguardMntWantWriteFile    *ebpf.Program `ebpf:"toolguard_mnt_want_write_file"`
+	ToolguardMoveMount           *ebpf.Program `ebpf:"toolguard_move_mount"`
+	ToolguardPathChmod           *ebpf.Program `ebpf:"toolguard_path_chmod"`
+	ToolguardPathChown           *ebpf.Program `ebpf:"toolguard_path_chown"`
+	ToolguardPathChroot          *ebpf.Program `ebpf:"toolguard_path_chroot"`
+	ToolguardPathLink            *ebpf.Program `ebpf:"toolguard_path_link"`
+	ToolguardPathMkdir           *ebpf.Program `ebpf:"toolguard_path_mkdir"`
+	ToolguardPathMknod           *ebpf.Program `ebpf:"toolguard_path_mknod"`
+	ToolguardPathNotify          *ebpf.Program `ebpf:"toolguard_path_notify"`
+	ToolguardPathRename          *ebpf.Program `ebpf:"toolguard_path_rename"`
+	ToolguardPathRmdir           *ebpf.Program `ebpf:"toolguard_path_rmdir"`
+	ToolguardPathSymlink         *ebpf.Program `ebpf:"toolguard_path_symlink"`
+	ToolguardPathTruncate        *ebpf.Program `ebpf:"toolguard_path_truncate"`
+	ToolguardPathUnlink          *ebpf.Program `ebpf:"toolguard_path_unlink"`
+	ToolguardPerfEventOpen       *ebpf.Program `ebpf:"toolguard_perf_event_open"`
+	ToolguardPtraceAccessCheck   *ebpf.Program `ebpf:"toolguard_ptrace_access_check"`
+	ToolguardPtraceTraceme       *ebpf.Program `ebpf:"toolguard_ptrace_traceme"`
+	ToolguardSbMount             *ebpf.Program `ebpf:"toolguard_sb_mount"`
+	ToolguardSbPivotroot         *ebpf.Program `ebpf:"toolguard_sb_pivotroot"`
+	ToolguardSbRemount           *ebpf.Program `ebpf:"toolguard_sb_remount"`
+	ToolguardSbUmount            *ebpf.Program `ebpf:"toolguard_sb_umount"`
+	ToolguardSocketCreate        *ebpf.Program `ebpf:"toolguard_socket_create"`
+	ToolguardSocketPostCreate    *ebpf.Program `ebpf:"toolguard_socket_post_create"`
+	ToolguardTaskAlloc           *ebpf.Program `ebpf:"toolguard_task_alloc"`
+	ToolguardTaskFree            *ebpf.Program `ebpf:"toolguard_task_free"`
+	ToolguardTaskKill            *ebpf.Program `ebpf:"toolguard_task_kill"`
+	ToolguardTaskMovememory      *ebpf.Program `ebpf:"toolguard_task_movememory"`
+	ToolguardTaskSetioprio       *ebpf.Program `ebpf:"toolguard_task_setioprio"`
+	ToolguardTaskSetnice         *ebpf.Program `ebpf:"toolguard_task_setnice"`
+	ToolguardTaskSetrlimit       *ebpf.Program `ebpf:"toolguard_task_setrlimit"`
+	ToolguardTaskSetscheduler    *ebpf.Program `ebpf:"toolguard_task_setscheduler"`
+	ToolguardUnixMaySend         *ebpf.Program `ebpf:"toolguard_unix_may_send"`
+	ToolguardUnixStreamConnect   *ebpf.Program `ebpf:"toolguard_unix_stream_connect"`
+	ToolguardUringAllowed        *ebpf.Program `ebpf:"toolguard_uring_allowed"`
+	ToolguardUringCmd            *ebpf.Program `ebpf:"toolguard_uring_cmd"`
+	ToolguardUringOverrideCreds  *ebpf.Program `ebpf:"toolguard_uring_override_creds"`
+	ToolguardUringSqpoll         *ebpf.Program `ebpf:"toolguard_uring_sqpoll"`
+	ToolguardUsernsCreate        *ebpf.Program `ebpf:"toolguard_userns_create"`
 }
 
 func (p *kernelPrograms) Close() error {
 	return _KernelClose(
+		p.ToolguardBpf,
 		p.ToolguardBprmCheckSecurity,
 		p.ToolguardBprmCommittedCreds,
 		p.ToolguardBprmCredsForExec,
+		p.ToolguardFileFcntl,
+		p.ToolguardFileFreeSecurity,
+		p.ToolguardFileIoctl,
+		p.ToolguardFileIoctlCompat,
 		p.ToolguardFileMprotect,
 		p.ToolguardFileOpen,
+		p.ToolguardFileReceive,
+		p.ToolguardFileSendSigiotask,
+		p.ToolguardFileTruncate,
+		p.ToolguardInodeFileSetattr,
+		p.ToolguardInodeRemoveAcl,
+		p.ToolguardInodeRemovexattr,
+		p.ToolguardInodeSetAcl,
+		p.ToolguardInodeSetattr,
+		p.ToolguardInodeSetxattr,
+		p.ToolguardKernPath,
+		p.ToolguardKernelLoadData,
+		p.ToolguardKernelModuleRequest,
+		p.ToolguardKernelReadFile,
 		p.ToolguardMmapFile,
+		p.ToolguardMntWantWrite,
+		p.ToolguardMntWantWriteFile,
+		p.ToolguardMoveMount,
+		p.ToolguardPathChmod,
+		p.ToolguardPathChown,
+		p.ToolguardPathChroot,
+		p.ToolguardPathLink,
+		p.ToolguardPathMkdir,
+		p.ToolguardPathMknod,
+		p.ToolguardPathNotify,
+		p.ToolguardPathRename,
+		p.ToolguardPathRmdir,
+		p.ToolguardPathSymlink,
 		p.ToolguardPathTruncate,
+		p.ToolguardPathUnlink,
+		p.ToolguardPerfEventOpen,
+		p.ToolguardPtraceAccessCheck,
+		p.ToolguardPtraceTraceme,
+		p.ToolguardSbMount,
+		p.ToolguardSbPivotroot,
+		p.ToolguardSbRemount,
+		p.ToolguardSbUmount,
+		p.ToolguardSocketCreate,
+		p.ToolguardSocketPostCreate,
 		p.ToolguardTaskAlloc,
 		p.ToolguardTaskFree,
+		p.ToolguardTaskKill,
+		p.ToolguardTaskMovememory,
+		p.ToolguardTaskSetioprio,
+		p.ToolguardTaskSetnice,
+		p.ToolguardTaskSetrlimit,
+		p.ToolguardTaskSetscheduler,
+		p.ToolguardUnixMaySend,
+		p.ToolguardUnixStreamConnect,
+		p.ToolguardUringAllowed,
+		p.ToolguardUringCmd,
+		p.ToolguardUringOverrideCreds,
+		p.ToolguardUringSqpoll,
+		p.ToolguardUsernsCreate,
 	)
 }
 

@@ -64,7 +64,7 @@ func OpenPinned() (_ *Kernel, err error) {
 	if mem, err = k.mapPin("bss"); err != nil {
 		return nil, err
 	}
-	k.starting = (*uint32)(unsafe.Pointer(&mem[0])) // its only variable
+	k.starting = (*uint32)(unsafe.Pointer(&mem[0])) // the first of its variables
 	k.lock, err = openLock(version)
 	return k, err
 }

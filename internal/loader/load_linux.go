@@ -63,7 +63,7 @@ func prune(programs map[string]*ebpf.ProgramSpec) error {
 	}
 	for name, p := range programs {
 		h := hooks[p.AttachTo]
-		ok, err := hasHook(kernel, p.AttachTo)
+		ok, err := hasHook(kernel, p)
 		switch {
 		case err != nil:
 			return fmt.Errorf("look for the hook %s: %w", p.AttachTo, err)
@@ -112,7 +112,7 @@ func attach(spec *ebpf.CollectionSpec, names []string, maps_ map[string]*ebpf.Ma
 	}
 	defer loaded.Close()
 	for _, name := range names {
-		l, err := link.AttachLSM(link.LSMOptions{Program: loaded.Programs[name]})
+		l, err := attachOne(loaded.Programs[name])
 		if err != nil {
 			return fmt.Errorf("attach %s: %w", name, err)
 		}
@@ -122,4 +122,12 @@ func attach(spec *ebpf.CollectionSpec, names []string, maps_ map[string]*ebpf.Ma
 		}
 	}
 	return nil
+}
+
+// attachOne attaches a program to its hook, or to the function that it only looks at.
+func attachOne(p *ebpf.Program) (link.Link, error) {
+	if p.Type() == ebpf.Tracing {
+		return link.AttachTracing(link.TracingOptions{Program: p})
+	}
+	return link.AttachLSM(link.LSMOptions{Program: p})
 }

@@ -59,7 +59,8 @@ func (l *lock) set(byte int64, kind int16) error {
 func (l *lock) hold(f func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Microsecond) {
+	wait := 100 * time.Microsecond
+	for end := time.Now().Add(patience); ; time.Sleep(wait) {
 		err := l.set(0, unix.F_WRLCK)
 		if err == nil {
 			break
@@ -67,6 +68,7 @@ func (l *lock) hold(f func() error) error {
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) || time.Now().After(end) {
 			return fmt.Errorf("wait for the lock in %s: %w", lockFolder, err)
 		}
+		wait = min(2*wait, 10*time.Millisecond)
 	}
 	return errors.Join(f(), l.set(0, unix.F_UNLCK))
 }

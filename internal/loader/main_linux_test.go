@@ -61,7 +61,7 @@ func begin(t testing.TB, k *Kernel, rules ...string) (*Session, *policy.Compiled
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := k.Begin(newID(), img, 0)
+	s, err := k.Begin(newID(), img, FlagsOf(c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func compile(t testing.TB, rules ...string) *policy.Compiled {
 
 func tryCompile(rules ...string) (*policy.Compiled, error) {
 	layer := policy.SourceLayer{Authority: policy.Session}
-	layer.Defaults[policy.FS] = policy.Deny
+	layer.Defaults[policy.FS], layer.Defaults[policy.Net] = policy.Deny, policy.Deny
 	for _, r := range rules {
 		place, words, _ := strings.Cut(r, " ")
 		rule := policy.FSRule{Path: place}

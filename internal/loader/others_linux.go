@@ -48,7 +48,7 @@ func (s *Session) resume() (err error) {
 
 // Freeze keeps the session from making new tasks, for good: what is left of it can be ended one by one.
 func (s *Session) Freeze() {
-	atomic.OrUint32(&s.at.Flags, flagEnding)
+	atomic.OrUint32(&s.at.Flags, uint32(flagEnding))
 }
 
 // SessionOf is the session that a process is in, by its pidfd; 0: none.

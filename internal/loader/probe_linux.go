@@ -153,9 +153,13 @@ func loadable() (string, error) {
 }
 
 // hasHook tells whether there is a place in the kernel to attach to.
-func hasHook(kernel *btf.Spec, name string) (bool, error) {
+func hasHook(kernel *btf.Spec, p *ebpf.ProgramSpec) (bool, error) {
+	function := p.AttachTo
+	if p.Type == ebpf.LSM {
+		function = "bpf_lsm_" + function
+	}
 	var f *btf.Func
-	err := kernel.TypeByName("bpf_lsm_"+name, &f)
+	err := kernel.TypeByName(function, &f)
 	if errors.Is(err, btf.ErrNotFound) {
 		return false, nil
 	}

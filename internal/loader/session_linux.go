@@ -26,15 +26,6 @@ type Session struct {
 	heard  chan error // nil: nobody listens
 }
 
-// Flags are what a policy can allow that is no rule.
-type Flags uint32
-
-// Namespaces allows new user namespaces.
-const Namespaces Flags = 1
-
-// flagEnding is SESSION_ENDING of bpf/session.h.
-const flagEnding = 2
-
 // Begin makes a session: all that decides about it is in the kernel when it returns, and nobody is in it yet. id is never used
 // twice.
 func (k *Kernel) Begin(id uint64, img *Image, flags Flags) (*Session, error) {

@@ -20,7 +20,7 @@ func bpf(again bool) (backend, error) {
 	return backend{
 		name:  "bpf",
 		gaps:  bpfGaps,
-		level: 8,
+		level: 9, // as Landlock's that decides about unix sockets by path
 		hold:  func(r *run) error { return r.hold(image) },
 		cover: func(c *policy.Compiled) []policy.Coverage {
 			var err error
@@ -89,21 +89,13 @@ func (r *run) hold(image *loader.Image) error {
 	if opened.err != nil {
 		return fmt.Errorf("the bpf backend can't be used: %w", opened.err)
 	}
-	s, err := opened.value.Begin(r.number, image, FlagsOf(r.cfg.Policy))
+	s, err := opened.value.Begin(r.number, image, loader.FlagsOf(r.cfg.Policy))
 	if err != nil {
 		opened.value.Close()
 		return err
 	}
 	r.held = &local{s, opened.value}
 	return nil
-}
-
-// FlagsOf are what a policy allows that is no rule: what every authority allows.
-func FlagsOf(c *policy.Compiled) loader.Flags {
-	if slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Authority != policy.Builtin && !l.Namespaces }) {
-		return 0
-	}
-	return loader.Namespaces
 }
 
 // enter puts the calling thread into the session, and begins to hear what is refused there.

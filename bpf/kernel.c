@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What no session does, whatever its policy grants: change what is mounted where, since every decision about a path stands
+ * on that, and get at the kernel itself. Where a policy may allow it by the name of a system call, a flag of the session's
+ * says that it does; the filter of system calls is the first wall there, and this is the second. What that filter sees
+ * completely and does no harm to toolguard (keyrings, the clock, the log) has no hook here.
+ */
+
+static __always_inline int never(u32 op, u32 detail, u32 unless)
+{
+	struct label *l = guarded();
+
+	if (!l)
+		return 0;
+	struct session *s = session_of(l);
+	if (s && s->flags & unless)
+		return 0;
+	struct denial d = { .op = op, .why = WHY_ALWAYS, .detail = detail, .error = EPERM };
+	refuse(l, &d);
+	return -EPERM;
+}
+
+/* security_sb_mount: path_mount (mount(2)), for all that it does. */
+SEC("lsm/sb_mount")
+int BPF_PROG(toolguard_sb_mount)
+{
+	return never(OP_MOUNT, MOUNT_MOUNT, 0);
+}
+
+/* security_move_mount: move_mount(2), which also attaches what fsmount and open_tree prepared. */
+SEC("lsm/move_mount")
+int BPF_PROG(toolguard_move_mount)
+{
+	return never(OP_MOUNT, MOUNT_MOVE, 0);
+}
+
+/* security_sb_umount: do_umount. */
+SEC("lsm/sb_umount")
+int BPF_PROG(toolguard_sb_umount)
+{
+	return never(OP_MOUNT, MOUNT_UNMOUNT, 0);
+}
+
+/* security_sb_remount: reconfigure_super, by fspick and fsconfig; mount(2) comes by sb_mount first. */
+SEC("lsm/sb_remount")
+int BPF_PROG(toolguard_sb_remount)
+{
+	return never(OP_MOUNT, MOUNT_REMOUNT, 0);
+}
+
+/* security_sb_pivotroot: pivot_root(2). */
+SEC("lsm/sb_pivotroot")
+int BPF_PROG(toolguard_sb_pivotroot)
+{
+	return never(OP_MOUNT, MOUNT_PIVOT_ROOT, 0);
+}
+
+/* security_path_chroot: chroot(2). No decision depends on a task's root, but programs' own ideas of what a path is do. */
+SEC("lsm/path_chroot")
+int BPF_PROG(toolguard_path_chroot)
+{
+	return never(OP_MOUNT, MOUNT_CHROOT, 0);
+}
+
+/* security_create_user_ns: create_user_ns, by clone and unshare. */
+SEC("lsm/userns_create")
+int BPF_PROG(toolguard_userns_create)
+{
+	return never(OP_NAMESPACE, 0, SESSION_NAMESPACES);
+}
+
+/* security_bpf: __sys_bpf, every command: it could take these programs away. All there is to do with a map's or a program's
+ * descriptor goes through here, so bpf_map and bpf_prog have nothing to add. */
+SEC("lsm/bpf")
+int BPF_PROG(toolguard_bpf)
+{
+	return never(OP_KERNEL, KERNEL_BPF, SESSION_BPF);
+}
+
+/* security_perf_event_open: perf_event_open(2). */
+SEC("lsm/perf_event_open")
+int BPF_PROG(toolguard_perf_event_open)
+{
+	return never(OP_KERNEL, KERNEL_PERF, SESSION_PERF);
+}
+
+/* security_kernel_module_request: __request_module, when something that a task does needs a module that isn't loaded. */
+SEC("lsm/kernel_module_request")
+int BPF_PROG(toolguard_kernel_module_request)
+{
+	return never(OP_KERNEL, KERNEL_MODULE, SESSION_MODULES);
+}
+
+#define KERNEL_FIRMWARE 1 /* enum kernel_read_file_id and kernel_load_data_id; the numbers after it differ by version */
+
+/* security_kernel_read_file: kernel_read_file, for modules (finit_module), other kernels and more. Firmware is read for a
+ * device that a task may use. */
+SEC("lsm/kernel_read_file")
+int BPF_PROG(toolguard_kernel_read_file, struct file *file, u32 id)
+{
+	return id == KERNEL_FIRMWARE ? 0 : never(OP_KERNEL, KERNEL_CODE, SESSION_MODULES);
+}
+
+/* security_kernel_load_data: init_module, kexec_load. */
+SEC("lsm/kernel_load_data")
+int BPF_PROG(toolguard_kernel_load_data, u32 id)
+{
+	return id == KERNEL_FIRMWARE ? 0 : never(OP_KERNEL, KERNEL_CODE, SESSION_MODULES);
+}
+
+/* security_uring_allowed: io_uring_setup, since Linux 6.15. */
+SEC("lsm/uring_allowed")
+int BPF_PROG(toolguard_uring_allowed)
+{
+	return never(OP_KERNEL, KERNEL_IO_URING, SESSION_IO_URING);
+}
+
+/* security_uring_sqpoll: io_sq_offload_create, a ring with a kernel thread. */
+SEC("lsm/uring_sqpoll")
+int BPF_PROG(toolguard_uring_sqpoll)
+{
+	return never(OP_KERNEL, KERNEL_IO_URING, SESSION_IO_URING);
+}
+
+/* security_uring_cmd: io_uring_cmd, which is an ioctl by another name. */
+SEC("lsm/uring_cmd")
+int BPF_PROG(toolguard_uring_cmd)
+{
+	return never(OP_KERNEL, KERNEL_IO_URING, SESSION_IO_URING);
+}
+
+/* security_uring_override_creds: io_init_req, for a call with credentials that somebody registered with the ring. */
+SEC("lsm/uring_override_creds")
+int BPF_PROG(toolguard_uring_override_creds)
+{
+	return never(OP_KERNEL, KERNEL_IO_URING, 0);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sockets: which are made at all, and who is at the other end of a unix socket. One with a path is decided by its path, like a
+ * file; one without (abstract, unnamed) by whether the session made it. Addresses and ports are decided elsewhere.
+ */
+
+#define SOCK_STREAM 1
+#define SOCK_DGRAM 2
+#define AF_UNIX 1
+#define AF_INET 2
+#define AF_INET6 10
+#define AF_NETLINK 16
+#define NETLINK_ROUTE 0
+#define IPPROTO_ICMP 1
+#define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
+#define IPPROTO_ICMPV6 58
+#define IPPROTO_MPTCP 262
+
+/* makers has the session of every socket that one made; connections that it accepts inherit it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, u64);
+} makers SEC(".maps");
+
+/* made_by says whether a socket is one of the session's. */
+static __always_inline bool made_by(struct label *l, struct sock *sk)
+{
+	u64 *maker = sk ? bpf_sk_storage_get(&makers, sk, NULL, 0) : NULL;
+
+	return maker && *maker == l->id;
+}
+
+static __always_inline u32 flags_of(struct label *l)
+{
+	struct session *s = session_of(l);
+
+	return s ? s->flags : 0;
+}
+
+/* known_socket says whether a session with these flags may make such a socket. */
+static __always_inline bool known_socket(u32 flags, int family, int type, int protocol)
+{
+	switch (family) {
+	case AF_UNIX:
+		return true;
+	case AF_NETLINK:
+		return protocol == NETLINK_ROUTE;
+	case AF_INET:
+	case AF_INET6:
+		break;
+	default:
+		return false;
+	}
+	if (!(type == SOCK_STREAM && flags & SESSION_STREAM) && !(type == SOCK_DGRAM && flags & SESSION_DATAGRAM))
+		return false;
+	switch (protocol) {
+	case 0:
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+		return true;
+	case IPPROTO_ICMP:
+	case IPPROTO_ICMPV6:
+	case IPPROTO_MPTCP:
+		return flags & SESSION_NET_FREE;
+	}
+	return false;
+}
+
+/* security_socket_create: __sock_create, for socket and socketpair; the kernel makes some for itself. */
+SEC("lsm/socket_create")
+int BPF_PROG(toolguard_socket_create, int family, int type, int protocol, int kern)
+{
+	struct label *l = kern ? NULL : guarded();
+
+	if (!l || known_socket(flags_of(l), family, type, protocol))
+		return 0;
+	struct denial d = {
+		.op = OP_SOCKET,
+		.why = family == AF_INET || family == AF_INET6 ? WHY_NET : WHY_ALWAYS,
+		.detail = SOCKET_DETAIL(family, type, protocol),
+		.error = EACCES,
+	};
+	refuse(l, &d);
+	return -EACCES;
+}
+
+/* security_socket_post_create: __sock_create, when the socket is there. */
+SEC("lsm/socket_post_create")
+int BPF_PROG(toolguard_socket_post_create, struct socket *sock, int family, int type, int protocol, int kern)
+{
+	struct label *l = kern ? NULL : guarded();
+	struct sock *sk = sock->sk;
+
+	if (!l || !sk)
+		return 0;
+	return bpf_sk_storage_get(&makers, sk, &l->id, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
+}
+
+/* not_ours refuses a socket without a path that another than the session made. */
+static __always_inline int not_ours(struct label *l, u32 op)
+{
+	if (flags_of(l) & SESSION_NET_FREE)
+		return 0;
+	struct denial d = { .op = op, .why = WHY_OUTSIDE, .error = EACCES };
+	refuse(l, &d);
+	return -EACCES;
+}
+
+/* receive_socket decides about a socket's descriptor from another task (file.c). */
+static __always_inline int receive_socket(struct label *l, struct sock *sk)
+{
+	if (!sk || sk->__sk_common.skc_family == AF_UNIX || made_by(l, sk))
+		return 0;
+	return not_ours(l, OP_RECEIVE);
+}
+
+/*
+ * The path that a socket was bound at is on a mount of whoever bound it, in its own mount namespace often enough. The
+ * session's view is the path that connect or sendto just looked up, and the hooks below don't get it. It's what kern_path
+ * returned last, if that is the same file.
+ */
+SEC("fexit/kern_path")
+int BPF_PROG(toolguard_kern_path, const char *name, unsigned int flags, struct path *path, int error)
+{
+	struct label *l = error ? NULL : bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
+
+	if (l) {
+		l->looked_up.mnt = (u64)path->mnt;
+		l->looked_up.dentry = (u64)path->dentry;
+	}
+	return 0;
+}
+
+/* peer decides about the other end. */
+static __always_inline int peer(struct label *l, struct sock *other)
+{
+	u64 at = (u64)other, dentry = (u64)LOAD(struct unix_sock, at, path.dentry);
+
+	if (!dentry)
+		return made_by(l, other) ? 0 : not_ours(l, OP_UNIX);
+	struct inode *inode = LOAD(struct dentry, dentry, d_inode);
+	if (LOAD(struct dentry, l->looked_up.dentry, d_inode) == inode)
+		l->target[0] = l->looked_up;
+	else
+		aim(l, 0, LOAD(struct unix_sock, at, path.mnt), (struct dentry *)dentry);
+	return permit(l, OP_UNIX, CAP_UPDATE) ? -EACCES : 0;
+}
+
+/* security_unix_stream_connect: unix_stream_connect, for streams and sequenced packets. */
+SEC("lsm/unix_stream_connect")
+int BPF_PROG(toolguard_unix_stream_connect, struct sock *sk, struct sock *other)
+{
+	struct label *l = guarded();
+
+	return l ? peer(l, other) : 0;
+}
+
+/* security_unix_may_send: unix_dgram_connect, and unix_dgram_sendmsg for each datagram. Where the two are connected that was
+ * decided before, here or by who made the pair. */
+SEC("lsm/unix_may_send")
+int BPF_PROG(toolguard_unix_may_send, struct socket *sock, struct socket *other)
+{
+	struct label *l = guarded();
+	struct sock *sk = sock->sk, *to = other->sk;
+
+	if (!l || LOAD(struct unix_sock, (u64)sk, peer) == to)
+		return 0;
+	return peer(l, to);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names: made, taken away, moved and given again. A hook gets the folder and the entry's dentry, which is there for a name
+ * that doesn't exist yet, too. The callers are system calls (fs/namei.c); what an overlay or a cache does to its own
+ * layers comes by the hooks of inodes, or with a mount of its own (WALK_INTERNAL).
+ *
+ * What moves is decided as policy.CheckRename and CheckLink do: each name for itself, then whether anything is gained.
+ */
+
+#define S_IFMT 0170000
+#define S_IFCHR 0020000
+#define S_IFDIR 0040000
+#define S_IFBLK 0060000
+#define S_IFREG 0100000
+#define RENAME_EXCHANGE 2
+#define RENAME_WHITEOUT 4
+
+/* A new name has no inode. The verifier of some kernels takes for granted that a dentry has one (6.4 to 6.15 at least) and leaves
+ * out what asks, so it's read as an address. */
+static __always_inline u64 inode_of(struct dentry *dentry)
+{
+	return (u64)LOAD(struct dentry, (u64)dentry, d_inode);
+}
+
+static __always_inline bool is_dir(struct dentry *dentry)
+{
+	return (LOAD(struct inode, inode_of(dentry), i_mode) & S_IFMT) == S_IFDIR;
+}
+
+/* no_devices refuses what would make a device. */
+static __always_inline int no_devices(struct label *l, u32 op, const struct path *dir, struct dentry *dentry)
+{
+	struct denial d = { .op = op, .why = WHY_DEVICE, .need = CAP_CREATE, .error = EACCES, .paths = 1 };
+
+	aim(l, 0, dir->mnt, dentry);
+	judge(l, 0, CAP_CREATE); /* the event tells it too */
+	refuse(l, &d);
+	return -EACCES;
+}
+
+/* security_path_mknod: may_o_create (open with O_CREAT), do_mknodat, unix_bind_bsd. Everything that isn't a folder, a symlink
+ * or a hard link. */
+SEC("lsm/path_mknod")
+int BPF_PROG(toolguard_path_mknod, const struct path *dir, struct dentry *dentry, unsigned short mode, unsigned int dev)
+{
+	struct label *l = guarded();
+	u32 type = mode & S_IFMT;
+
+	if (!l)
+		return 0;
+	if (type == S_IFCHR || type == S_IFBLK)
+		return no_devices(l, OP_CREATE, dir, dentry);
+	return allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE);
+}
+
+/* security_path_mkdir: do_mkdirat. */
+SEC("lsm/path_mkdir")
+int BPF_PROG(toolguard_path_mkdir, const struct path *dir, struct dentry *dentry)
+{
+	struct label *l = guarded();
+
+	return l ? allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE) : 0;
+}
+
+/* security_path_symlink: do_symlinkat. Where it points to is decided when it's followed. */
+SEC("lsm/path_symlink")
+int BPF_PROG(toolguard_path_symlink, const struct path *dir, struct dentry *dentry)
+{
+	struct label *l = guarded();
+
+	return l ? allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE) : 0;
+}
+
+/* security_path_unlink: do_unlinkat. */
+SEC("lsm/path_unlink")
+int BPF_PROG(toolguard_path_unlink, const struct path *dir, struct dentry *dentry)
+{
+	struct label *l = guarded();
+
+	return l ? allow(l, OP_DELETE, dir->mnt, dentry, CAP_DELETE) : 0;
+}
+
+/* security_path_rmdir: do_rmdir. */
+SEC("lsm/path_rmdir")
+int BPF_PROG(toolguard_path_rmdir, const struct path *dir, struct dentry *dentry)
+{
+	struct label *l = guarded();
+
+	return l ? allow(l, OP_DELETE, dir->mnt, dentry, CAP_DELETE) : 0;
+}
+
+/* bound says whether rules hold to this very name: one lies beneath it, or it's in the middle of what a pattern matches. */
+static __always_inline bool bound(struct climb *c, struct match *m)
+{
+	struct line *finals = line_of(c->image, c->header[H_FINALS]);
+	struct line *nodes = m->node == NO_NODE ? NULL : line_of(c->image, c->header[H_NODES] + m->node / 4);
+
+	if (!finals || (!nodes && m->node != NO_NODE))
+		return true;
+	if (nodes && nodes->w[(m->node & 3) * 4 + 3] & NODE_BENEATH)
+		return true;
+	for (u32 i = 0; i < MAX_WORDS; i++)
+		if (m->state[i] & ~finals->q[i])
+			return true;
+	return false;
+}
+
+/* gains says whether what lies at target[from], both having been judged, could do more at the other target. A folder takes
+ * along what is beneath it and what could come to be there, so it moves only where the same patterns look at it, each layer
+ * gives no more, and nothing that was refused before can have been prepared. */
+__noinline bool gains(struct label *l, u32 from, bool dir)
+{
+	if (!l)
+		return true;
+	struct match *old = &l->match[from & 1], *new = &l->match[~from & 1];
+
+	if (old->status != WALK_OK) /* on a mount of the kernel's own, where no policy speaks */
+		return new->status == WALK_OK;
+	if (!dir)
+		return new->caps & ~old->caps;
+	if (bound(&l->climb, old) || bound(&l->climb, new))
+		return true;
+	for (u32 i = 0; i < MAX_WORDS; i++)
+		if (old->starts[i] != new->starts[i])
+			return true;
+	for (u32 i = 0; i < MAX_LAYERS; i++) {
+		if (i >= l->climb.header[H_NLAYERS])
+			break;
+		u32 was = old->cover[i], is = new->cover[i];
+		if (is & ~was || was & CAP_BRINGS & ~is)
+			return true;
+	}
+	return false;
+}
+
+enum {
+	MOVE_DIR = 1,
+	MOVE_BACK = 2, /* the second target moves to the first one's name, too */
+	MOVE_BACK_DIR = 4,
+	MOVE_NOWHERE = 8, /* both names are one */
+};
+
+/* move asks for need on target[0] and need2 on target[1], and that nothing gains: 0, or the error for the hook, positive. */
+__noinline u32 move(struct label *l, u32 op, u32 need, u32 need2, u32 how)
+{
+	struct denial d = { .op = op, .need = need, .need2 = need2, .error = EACCES, .paths = 2 };
+
+	if (!l)
+		return EACCES;
+	d.why = judge(l, 0, need);
+	u32 image = l->climb.image;
+	u32 why = judge(l, 1, need2);
+	if (!d.why)
+		d.why = why;
+	if (!d.why && l->climb.image != image) { /* exchanged between the two */
+		l->match[0].status = WALK_BUSY;
+		d.why = WHY_UNRESOLVED;
+	}
+	if (!d.why && !(how & MOVE_NOWHERE) &&
+	    (gains(l, 0, how & MOVE_DIR) || (how & MOVE_BACK && gains(l, 1, how & MOVE_BACK_DIR)))) {
+		d.why = WHY_GAIN;
+		d.error = EXDEV; /* mv then copies and deletes, and is judged by that */
+	}
+	if (!d.why)
+		return 0;
+	refuse(l, &d);
+	return d.error;
+}
+
+/* security_path_link: do_linkat, for O_TMPFILE's unnamed files and AT_EMPTY_PATH as well. Both names are on one mount. */
+SEC("lsm/path_link")
+int BPF_PROG(toolguard_path_link, struct dentry *old, const struct path *dir, struct dentry *new)
+{
+	struct label *l = guarded();
+	u32 error;
+
+	if (!l)
+		return 0;
+	aim(l, 0, dir->mnt, old);
+	aim(l, 1, dir->mnt, new);
+	error = move(l, OP_LINK, CAP_READ, CAP_CREATE, 0);
+	return !error ? 0 : error == EXDEV ? -EXDEV : -EACCES;
+}
+
+/* security_path_rename: do_renameat2, once for both names, RENAME_EXCHANGE too (since Linux 5.19). RENAME_WHITEOUT leaves a
+ * device at the old name. */
+SEC("lsm/path_rename")
+int BPF_PROG(toolguard_path_rename, const struct path *old_dir, struct dentry *old, const struct path *new_dir,
+	     struct dentry *new, unsigned int flags)
+{
+	struct label *l = guarded();
+	u32 need = CAP_DELETE, need2 = inode_of(new) ? CAP_UPDATE : CAP_CREATE, how = 0, error;
+
+	if (!l)
+		return 0;
+	if (flags & RENAME_WHITEOUT)
+		return no_devices(l, OP_RENAME, old_dir, old);
+	if (is_dir(old))
+		how |= MOVE_DIR;
+	if (old == new)
+		how |= MOVE_NOWHERE;
+	if (flags & RENAME_EXCHANGE) {
+		need = need2 = CAP_DELETE | CAP_UPDATE;
+		how |= MOVE_BACK | (is_dir(new) ? MOVE_BACK_DIR : 0);
+	}
+	aim(l, 0, old_dir->mnt, old);
+	aim(l, 1, new_dir->mnt, new);
+	error = move(l, OP_RENAME, need, need2, how);
+	return !error ? 0 : error == EXDEV ? -EXDEV : -EACCES;
+}
