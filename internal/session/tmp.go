@@ -2,7 +2,6 @@ package session
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +10,7 @@ import (
 )
 
 // MakeTmp makes the private TMPDIR of a session, readable by its owner alone, and returns its canonical path. remove
-// deletes it with all that the session left in it; it never follows a symlink out of it (os.RemoveAll works with
-// openat), whatever the command put there.
+// deletes it with all that the session left in it; it never follows a symlink out of it, whatever the command put there.
 func MakeTmp() (dir string, remove func() error, err error) {
 	base, err := filepath.Abs(tmpBase())
 	if err != nil {
@@ -28,26 +26,6 @@ func MakeTmp() (dir string, remove func() error, err error) {
 		return "", nil, fmt.Errorf("resolve the private TMPDIR: %w", err)
 	}
 	return dir, func() error { return removeAll(dir) }, nil
-}
-
-// removeAll removes what a user may have made unremovable to itself: folders without write permission, as module caches are.
-func removeAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil {
-		return nil
-	}
-	root, rerr := os.OpenRoot(dir) // nothing in it leads out of it
-	if rerr != nil {
-		return err
-	}
-	defer root.Close()
-	_ = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = root.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }
 
 // tmpBase is where TMPDIRs are made: where the user's are, unless that is beneath the current folder. That is the
