@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"syscall"
@@ -17,7 +18,7 @@ func (Machine) Lstat(path string) (policy.Kind, error) {
 	var st syscall.Stat_t
 	_, err := retry(func() (int, error) { return 0, syscall.Lstat(path, &st) })
 	switch {
-	case err == syscall.ENOENT || err == syscall.ENOTDIR:
+	case errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR):
 		return policy.File, err // expected, and often: most machines lack some of what the built-in files name
 	case err != nil:
 		return policy.File, &fs.PathError{Op: "lstat", Path: path, Err: err}
