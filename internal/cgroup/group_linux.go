@@ -99,15 +99,6 @@ func (g *Group) Path() string { return g.path }
 // every processor has passed through the scheduler, which can take some milliseconds.
 func (g *Group) FD() int { return int(g.dir.Fd()) }
 
-// ID is the number by which the kernel knows the cgroup.
-func (g *Group) ID() (uint64, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(g.FD(), &st); err != nil {
-		return 0, os.NewSyscallError("fstat", err)
-	}
-	return st.Ino, nil
-}
-
 // Add moves a process with all its threads into the cgroup. What it forked before stays where it was.
 func (g *Group) Add(pid int) error {
 	return g.write("cgroup.procs", strconv.Itoa(pid))
