@@ -32,7 +32,7 @@ func TestSignalsToTheGroup(t *testing.T) {
 				if got := caller(attack); got.stdout != "" || got.code != -1 {
 					t.Fatalf("control: %+v", got)
 				}
-				got := caller(p.guarded(policy, attack...).Args)
+				got := caller(p.guarded(append([]string{"--backend", "landlock"}, policy...), attack...).Args)
 				want := fmt.Sprintf("ended: %d\n", 128+signal)
 				if unscoped {
 					want = ""

@@ -3,7 +3,6 @@
 package run
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 )
@@ -25,21 +24,19 @@ func TestWorkspaceMarkers(t *testing.T) {
 				t.Run(row.name, func(t *testing.T) {
 					p := newPlace(t, u)
 					p.workspace = filepath.Join(p.home, "mono", "part")
-					for _, d := range []string{p.workspace + "/.git", filepath.Join(p.home, row.marked, ".git")} {
-						if err := os.MkdirAll(d, 0o755); err != nil {
-							t.Fatal(err)
-						}
-					}
-					secret := filepath.Join(p.home, row.marked, "secret")
-					if err := os.WriteFile(secret, []byte("s"), 0o600); err != nil {
+					outer, err := filepath.Rel(p.workspace, filepath.Join(p.home, row.marked))
+					if err != nil {
 						t.Fatal(err)
 					}
-					p.own(t)
+					p.write(t, "go.mod", "")
+					p.write(t, filepath.Join(outer, "go.mod"), "")
+					p.write(t, filepath.Join(outer, "secret"), "s")
+					secret := filepath.Join(p.home, row.marked, "secret")
 					reads := func() bool { return run(t, p.guarded(row.flags, "cat", secret)).stdout == "s" }
 					if reads() {
 						t.Fatal("it's granted from the start")
 					}
-					if got := run(t, p.guarded(row.flags, "mv", ".git", "git")); got.code != 0 {
+					if got := run(t, p.guarded(row.flags, "mv", "go.mod", "other")); got.code != 0 {
 						t.Fatalf("%+v", got)
 					}
 					if reads() != row.wider {
