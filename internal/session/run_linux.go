@@ -57,6 +57,9 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	}
 	defer func() { s.machine.deaf = async(r.denials.close) }() // beside the removal of the TMPDIR
 	r.sup = (<-s.machine.signals).value
+	if cfg.Policy.Limits.WallTime.D > 0 {
+		r.sup.stayAwake()
+	}
 	pid, err := r.start()
 	if err != nil {
 		// Nothing of the session runs, and its signal scope may not be in force: nobody is to be signalled from here.
@@ -236,7 +239,7 @@ func (r *run) startClock() (stop func()) {
 	if w.D <= 0 {
 		return func() {}
 	}
-	r.sup.awake = true
+	r.sup.ignoreTerminal()
 	over := make(chan struct{})
 	go func() {
 		ended := func(wait time.Duration) bool {

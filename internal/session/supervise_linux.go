@@ -25,7 +25,7 @@ var passed = []os.Signal{
 type supervisor struct {
 	signals chan os.Signal
 
-	awake bool // never stop: somebody must watch the clock
+	awake bool // never stop: somebody must watch the clock (see stayAwake)
 
 	mu  sync.Mutex
 	pid int // 0: not started, or reaped
@@ -47,6 +47,22 @@ func watch() (*supervisor, error) {
 	}
 	return s, nil
 }
+
+// stayAwake keeps the terminal from stopping toolguard: it stops the whole group of a process that reads it from the background,
+// and which group that is, the command can choose. Until the command has been started the signals are caught, since it
+// would inherit that they are ignored.
+func (s *supervisor) stayAwake() {
+	s.awake = true
+	for _, sig := range []os.Signal{syscall.SIGTTIN, syscall.SIGTTOU} {
+		if !signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+}
+
+// ignoreTerminal is for when the command has been started: a write that is refused by a signal that is caught would be repeated
+// for ever.
+func (s *supervisor) ignoreTerminal() { signal.Ignore(syscall.SIGTTIN, syscall.SIGTTOU) }
 
 // forward passes signals on.
 func (s *supervisor) forward() {

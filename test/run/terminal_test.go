@@ -128,6 +128,22 @@ func TestJobControl(t *testing.T) {
 	}
 }
 
+// A command that has the terminal stop its whole group doesn't stop toolguard where a clock runs.
+func TestTerminalDoesNotStopClock(t *testing.T) {
+	needs(t, "bash")
+	p := newPlace(t, users()[0])
+	program := p.compile(t, "background")
+	cmd := p.command("bash", "--norc", "--noprofile", "-i")
+	cmd.Env = append(cmd.Env, "PS1=prompt> ", "TERM=dumb")
+	y := open(t, cmd)
+	y.types(t, "", "prompt> ")
+	for _, how := range []string{"read", "set"} {
+		y.types(t, program+" "+how+"; echo status=$?\n", "status=1(49|50)") // the positive control: stopped
+		y.types(t, "kill -9 %%; wait; "+binary+" exec --policy preset:git --limits wall_time=2s -- "+program+" "+how+"; echo status=$?\n",
+			"status=143")
+	}
+}
+
 // The command's standard descriptors are those of toolguard, and nothing else is, but for what --pass-fd names.
 func TestDescriptors(t *testing.T) {
 	p := newPlace(t, users()[0])
