@@ -60,12 +60,13 @@ type answer struct {
 	Reason    policy.Reason `json:"reason"`
 	Authority string        `json:"authority,omitempty"`
 	Target    string        `json:"target,omitempty"`
+	Also      string        `json:"also,omitempty"` // the target's other name, by which it's denied
 	Rule      *ruleRef      `json:"rule"`
 	Suggest   string        `json:"suggest,omitempty"`
 }
 
 func answerJSON(a policy.Answer) answer {
-	j := answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Rule: ruleJSON(a.Rule), Suggest: a.Suggest}
+	j := answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Also: a.Also, Rule: ruleJSON(a.Rule), Suggest: a.Suggest}
 	if a.Authority != policy.Builtin || a.Rule != nil {
 		j.Authority = a.Authority.String()
 	}
@@ -79,6 +80,7 @@ type explanation struct {
 
 type layerExplanation struct {
 	Authority  string        `json:"authority"`
+	Also       string        `json:"also,omitempty"`
 	Default    string        `json:"default"`
 	Decision   string        `json:"decision"`
 	Reason     policy.Reason `json:"reason"`
@@ -95,7 +97,7 @@ type candidate struct {
 func explanationJSON(e policy.Explanation) explanation {
 	j := explanation{answer: answerJSON(e.Answer), Layers: []layerExplanation{}}
 	for _, l := range e.Layers {
-		lj := layerExplanation{l.Authority.String(), stance(l.Stance), decision(l.Allow), l.Reason, []candidate{}}
+		lj := layerExplanation{l.Authority.String(), l.Also, stance(l.Stance), decision(l.Allow), l.Reason, []candidate{}}
 		for _, c := range l.Candidates {
 			lj.Candidates = append(lj.Candidates, candidate{*ruleJSON(c.Rule), c.Won, c.Grade, c.Why})
 		}

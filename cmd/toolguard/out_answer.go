@@ -22,6 +22,9 @@ func (s *screen) decision(q policy.Question, a policy.Answer) {
 	if a.Rule != nil {
 		rows = append(rows, []cell{c("rule"), c(ruleLine(a.Rule))})
 	}
+	if a.Also != "" {
+		rows = append(rows, []cell{c("it's also"), c(a.Also)})
+	}
 	if a.Authority != policy.Session && (a.Rule != nil || a.Authority != policy.Builtin) {
 		rows = append(rows, []cell{c("by"), c("the " + a.Authority.String() + " authority")})
 	}
@@ -78,7 +81,11 @@ func (s *screen) opinion(l policy.LayerExplanation) {
 	if !l.Allow {
 		verdict = s.in(red, "denies")
 	}
-	s.line("\n%s %s: %s", s.in(bold, l.Authority.String()), verdict, reasonText(l.Reason))
+	also := ""
+	if l.Also != "" {
+		also = ", as it's also " + l.Also
+	}
+	s.line("\n%s %s%s: %s", s.in(bold, l.Authority.String()), verdict, also, reasonText(l.Reason))
 	var rows [][]cell
 	for _, k := range l.Candidates {
 		mark, st := "  ", plain

@@ -26,6 +26,12 @@ func (f forest) Lstat(p string) (policy.Kind, error) {
 
 func (f forest) Readlink(string) (string, error) { return "", fs.ErrInvalid }
 
+func (f forest) Mounts() ([]policy.Mount, error) { return nil, nil }
+
+func (f forest) File(string) (policy.FileID, uint64, error) {
+	return policy.FileID{}, 0, fs.ErrNotExist
+}
+
 // kernel is what Landlock decides under a plan, from the documentation: each ruleset's grants along the chain of folders
 // are united, and every ruleset must give all that is asked of it. A grant is tied to what was at its path at the start.
 type kernel struct {

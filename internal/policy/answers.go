@@ -22,6 +22,7 @@ type LayerExplanation struct {
 	Authority  Authority
 	Resource   Resource
 	Stance     Stance // for what no rule matches
+	Also       string // the target's other name, where the rules are about that one
 	Allow      bool
 	Reason     Reason
 	Candidates []Candidate // in rule order

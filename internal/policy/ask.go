@@ -121,9 +121,34 @@ func (c *Compiled) answer(v Verdict, a asked) Answer {
 	}
 	if v.Layer >= 0 && int(v.Layer) < len(c.Layers) {
 		out.Authority = c.Layers[v.Layer].Authority
+		if out.Also = c.also(v, &a); out.Also != "" { // it's the other name that needs a rule
+			a.target = out.Also
+		}
 		if !v.Allow {
 			out.Suggest = c.suggest(v, c.Layers[v.Layer], &a)
 		}
 	}
 	return out
+}
+
+// also is the other name by which a target is denied; "" when it's denied by its own.
+func (c *Compiled) also(v Verdict, a *asked) string {
+	if v.Allow || a.Resource != FS || v.Rule < 0 {
+		return ""
+	}
+	r, l := c.Rules[v.Rule], c.Layers[v.Layer]
+	if own, ok := l.checkFS(a.target, a.Caps); !ok && own.Rule == v.Rule {
+		return ""
+	}
+	for i := range c.Aliases {
+		if other, ok := c.Aliases[i].Other(a.target); ok {
+			if fs, protect := l.other(&c.Aliases[i], beneath(a.target, c.Aliases[i].From)); fs == r || protect == r {
+				return other
+			}
+		}
+	}
+	if c.pinned(r) && r.FS.Path != a.target {
+		return r.FS.Path
+	}
+	return ""
 }

@@ -1,7 +1,7 @@
 package policy
 
 // CheckFS decides whether everything wanted is allowed on a canonical path: what the kernel resolved. It doesn't
-// allocate.
+// allocate, and doesn't look at the machine: what a file's hard links make of it, CheckFSInput says.
 func (c *Compiled) CheckFS(path string, want Caps) Verdict {
 	if !resolvable(path) {
 		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}
@@ -16,6 +16,9 @@ func (c *Compiled) CheckFS(path string, want Caps) Verdict {
 		if at.Reason != AllowedNoPolicy && l.Authority != Builtin {
 			v = at
 		}
+	}
+	if other, ok := c.checkOthers(path, want); !ok {
+		return other
 	}
 	return v
 }
@@ -60,7 +63,7 @@ func (c *Compiled) Caps(path string) Caps {
 	for _, l := range c.Layers {
 		caps &= l.caps(path)
 	}
-	return caps
+	return caps & c.otherCaps(path)
 }
 
 // caps is what the layer alone allows on a path.

@@ -27,6 +27,10 @@ func Compile(src *Source, sys System) (*Compiled, error) {
 		last = l.Authority
 		c.layer(l)
 	}
+	if len(c.errs) == 0 { // else there are tables that couldn't be made
+		c.aliases(sys.Mounts())
+		c.links()
+	}
 	if len(c.errs) > 0 {
 		return nil, c.sorted()
 	}

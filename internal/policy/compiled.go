@@ -7,7 +7,14 @@ type System interface {
 	Lstat(path string) (Kind, error)
 	// Readlink is the text of a symlink.
 	Readlink(path string) (string, error)
+	// Mounts are the mounts that this process sees. Without the permission to look the error is fs.ErrPermission.
+	Mounts() ([]Mount, error)
+	// File tells which file is at a path, seen as Lstat does, and how many hard links it has.
+	File(path string) (id FileID, links uint64, err error)
 }
+
+// FileID tells a file from every other one, whatever its names are: the numbers of its device and its inode (stat(2)).
+type FileID struct{ Dev, Inode uint64 }
 
 // Kind is what stands at a path, as far as a policy must know.
 type Kind uint8
@@ -32,6 +39,8 @@ type Compiled struct {
 	Layers    []*Layer // in the order of Authority; first Builtin
 	Rules     []*Rule  // every rule of every layer; a rule's Index is its place here
 	Limits    Limits
+	Aliases   []Alias // the other names by which rules are about things; their order means nothing
+	Links     []Link  // files with several hard links that rules are about, in the order of the rules
 }
 
 // Layer is what one authority says, compiled.
@@ -51,6 +60,8 @@ type Layer struct {
 	Capabilities []string
 	TLSIntercept bool
 	Degraded     []Degraded
+
+	narrowing *FSTable // FS without the rules that only add; nil when nothing has another name
 }
 
 // Rule is one rule with where it came from.
@@ -105,6 +116,7 @@ type Answer struct {
 	Rule      *Rule // nil when none decided
 	Authority Authority
 	Target    string // as resolved
+	Also      string // the target's other name, where it's denied because of that
 	Suggest   string // for a deny: the smallest rule that would allow it, as TOML; may be empty when none can
 	Note      string // what the reason code can't say: why a target couldn't be understood; may be empty
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// digest is a SHA-256 over what the policy means: layers, stances and rules with their resolved paths, in order. Not
+// digest is a SHA-256 over what the policy means: layers, stances and rules with their resolved paths, in order, and other names of what they're about. Not
 // part of it: the names of files and rules, lines, what built-in files say of the private TMPDIR (which isn't there when
 // a policy is only checked), and what toolguard itself never allows.
 func (c *Compiled) digest() string {
@@ -19,6 +19,12 @@ func (c *Compiled) digest() string {
 		if l.Authority != Builtin {
 			d.layer(c, l)
 		}
+	}
+	for _, a := range c.Aliases {
+		d.str("alias").str(a.From).str(a.To).num(uint64(a.Depth)).list(a.Holes)
+	}
+	for _, k := range c.Links { // which file it is changes with each new version of it
+		d.str("link").num(uint64(k.Layer)).str(c.Rules[k.Rule].FS.Path)
 	}
 	m := c.Limits
 	d.str("limits").num(m.Memory.N).num(m.Pids.N).num(m.CPU.N).num(m.IO.N).num(uint64(m.WallTime.D)).num(m.OpenFiles.N).num(m.FileSize.N)

@@ -16,9 +16,12 @@ func (c *Compiled) Explain(sys System, q Question) Explanation {
 	a.Resource = q.Resource
 	if q.Resource != Commands || a.program != "" {
 		e.Layers = c.explainLayers(a, a.Target)
+		e.Layers = append(e.Layers, c.explainOthers(sys, a)...)
 	}
 	if q.Resource == Commands && a.program != "" { // fs must agree, too
-		e.Layers = append(e.Layers, c.explainLayers(asked{Question: Question{Resource: FS, Caps: Execute}, target: a.program}, a.program)...)
+		x := asked{Question: Question{Resource: FS, Caps: Execute}, target: a.program}
+		e.Layers = append(e.Layers, c.explainLayers(x, a.program)...)
+		e.Layers = append(e.Layers, c.explainOthers(sys, x)...)
 	}
 	return e
 }
@@ -55,6 +58,45 @@ func (c *Compiled) explainLayers(a asked, input string) []LayerExplanation {
 		}
 		x.Allow, x.Reason = v.Allow, v.Reason
 		out = append(out, x)
+	}
+	return out
+}
+
+// explainOthers is what rules say of a target because of its other names.
+func (c *Compiled) explainOthers(sys System, a asked) (out []LayerExplanation) {
+	if a.Resource != FS {
+		return nil
+	}
+	say := func(l *Layer, r *Rule, also, grade string, allow bool, reason Reason) {
+		if allow {
+			reason = Allowed
+		}
+		out = append(out, LayerExplanation{
+			Authority: l.Authority, Resource: FS, Stance: Allow, Also: also, Allow: allow, Reason: reason,
+			Candidates: []Candidate{{Rule: r, Won: true, Grade: grade, Why: "what it names is the same"}},
+		})
+	}
+	for i := range c.Aliases {
+		alias := &c.Aliases[i]
+		also, ok := alias.Other(a.target)
+		if !ok {
+			continue
+		}
+		for _, l := range c.Layers {
+			fs, protect := l.other(alias, beneath(a.target, alias.From))
+			if fs != nil {
+				say(l, fs, also, "bind mount", a.Caps&^fs.FS.Caps == 0, l.denies())
+			}
+			if protect != nil {
+				say(l, protect, also, "protect, bind mount", a.Caps&Write == 0, Protected)
+			}
+		}
+	}
+	id, err := c.file(sys, a.target)
+	for _, k := range c.Links {
+		if r := c.Rules[k.Rule]; err == nil && k.File == id && r.FS.Path != a.target {
+			say(c.Layers[k.Layer], r, r.FS.Path, "hard link", a.Caps&^r.FS.Caps == 0, c.Layers[k.Layer].denies())
+		}
 	}
 	return out
 }

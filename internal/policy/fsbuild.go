@@ -22,6 +22,11 @@ type fsBuilder struct {
 
 // newFSTable indexes rules, which must be compiled and consecutive in Compiled.Rules.
 func newFSTable(rules []*Rule) (*FSTable, error) {
+	return newFSTableOf(rules, func(*Rule) bool { return true })
+}
+
+// newFSTableOf indexes those of the rules that count.
+func newFSTableOf(rules []*Rule, counts func(*Rule) bool) (*FSTable, error) {
 	parts, patterns := 0, 0
 	for _, r := range rules {
 		if r.FS.Last != "" {
@@ -44,7 +49,9 @@ func newFSTable(rules []*Rule) (*FSTable, error) {
 		b.t.first = rules[0].Index
 	}
 	for _, r := range rules {
-		b.add(r)
+		if counts(r) {
+			b.add(r)
+		}
 	}
 	return b.t, nil
 }

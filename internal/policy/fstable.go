@@ -138,23 +138,48 @@ func (t *FSTable) find(path string) (rule int32, depth int) {
 	}
 	var c cursor
 	t.enter(&c, 0)
-	rule, at := t.decides(&c), 0
-	if len(path) == 1 {
-		return rule, 0
+	f := found{rule: t.decides(&c)}
+	t.follow(&c, path, &f)
+	return f.rule, f.depth
+}
+
+// findBeneath is find for the path that rest makes beneath dir: it's "", or begins with a slash.
+func (t *FSTable) findBeneath(dir, rest string) (rule int32, depth int) {
+	if t == nil || len(t.rules) == 0 {
+		return NoMatch, 0
+	}
+	var c cursor
+	t.enter(&c, 0)
+	f := found{rule: t.decides(&c)}
+	t.follow(&c, dir, &f)
+	t.follow(&c, rest, &f)
+	return f.rule, f.depth
+}
+
+// found is the rule that decides as far as a lookup has come, where it matched, and how far that is.
+type found struct {
+	rule      int32
+	depth, at int
+}
+
+// follow goes on along path, which begins with a slash or is empty.
+func (t *FSTable) follow(c *cursor, path string, f *found) {
+	if len(path) <= 1 {
+		return
 	}
 	start, h := 1, uint64(hashSeed)
-	for i := 1; ; i++ {
+	for i := 1; c.node >= 0 || c.live; i++ {
 		if i < len(path) && path[i] != '/' {
 			h = (h ^ uint64(path[i])) * hashPrime
 			continue
 		}
-		at++
-		t.step(&c, path[start:i], h)
-		if r := t.decides(&c); r >= 0 {
-			rule, depth = r, at
+		f.at++
+		t.step(c, path[start:i], h)
+		if r := t.decides(c); r >= 0 {
+			f.rule, f.depth = r, f.at
 		}
-		if i >= len(path) || c.node < 0 && !c.live {
-			return rule, depth
+		if i >= len(path) {
+			return
 		}
 		start, h = i+1, hashSeed
 	}

@@ -5,7 +5,7 @@ import "strings"
 // grants says whether a rule with a path only ever adds: those of built-in files about places outside the workspace, which are there so
 // that programs find what they need. What a preset says of the workspace is a word on it like anybody's.
 func (r *Rule) grants() bool {
-	outside := r.FS.Written[0] == '/' || r.FS.Written[0] == '~'
+	outside := strings.HasPrefix(r.FS.Written, "/") || strings.HasPrefix(r.FS.Written, "~")
 	return outside && r.Authority != Builtin && isBuiltinFile(r.Place.File)
 }
 

@@ -7,6 +7,8 @@ type Move struct {
 	NewExists bool
 	NewDir    bool
 	Exchange  bool // RENAME_EXCHANGE
+
+	old, new FileID // what is there, where Moving looked
 }
 
 // CheckRename decides a rename: delete on the old name; create on the new one, or update if something is there; delete
@@ -19,10 +21,10 @@ func (c *Compiled) CheckRename(m Move) Verdict {
 	case m.NewExists:
 		new = Update
 	}
-	if v := c.CheckFS(m.Old, old); !v.Allow {
+	if v := c.checkFile(m.Old, m.old, old); !v.Allow {
 		return v
 	}
-	v := c.CheckFS(m.New, new)
+	v := c.checkFile(m.New, m.new, new)
 	if !v.Allow || m.Old == m.New {
 		return v
 	}
@@ -57,12 +59,38 @@ func (c *Compiled) gains(old, new string, dir bool) (Verdict, bool) {
 	if !dir {
 		return c.fileGains(old, new)
 	}
+	if v, ok := c.layersGain(old, new); ok {
+		return v, true
+	}
+	for i := range c.Aliases {
+		if v, ok := c.otherGains(&c.Aliases[i], old, new); ok {
+			return v, true
+		}
+	}
+	return Verdict{}, false
+}
+
+func (c *Compiled) layersGain(old, new string) (Verdict, bool) {
 	for i, l := range c.Layers {
 		if r, ok := l.dirGains(old, new); ok {
 			return Verdict{Reason: NoGain, Layer: int16(i), Rule: r}, true
 		}
 	}
 	return Verdict{}, false
+}
+
+// otherGains says whether a directory could gain by its other name: it must have one at both names or at none, lead to the same
+// under both, and what is beneath it must not lose one.
+func (c *Compiled) otherGains(a *Alias, old, new string) (Verdict, bool) {
+	from, before := a.Other(old)
+	to, after := a.Other(new)
+	if before != after || within(a.From, old) || within(a.From, new) {
+		return Verdict{Reason: NoGain, Layer: -1, Rule: NoMatch}, true
+	}
+	if !before {
+		return Verdict{}, false
+	}
+	return c.layersGain(from, to)
 }
 
 // fileGains compares what all layers together allow. The rule that it names is the one that had withheld something.
@@ -208,5 +236,8 @@ func (c *Compiled) Moving(sys System, old, new string, exchange bool) (Move, err
 	m.OldDir = err == nil && kind == Dir
 	kind, err = sys.Lstat(m.New)
 	m.NewExists, m.NewDir = err == nil, err == nil && kind == Dir
-	return m, nil
+	if m.old, err = c.file(sys, m.Old); err == nil {
+		m.new, err = c.file(sys, m.New)
+	}
+	return m, err
 }

@@ -230,9 +230,9 @@ func moveOne(t *rapid.T, c *Compiled, d *disk, old, new string) bool {
 func TestMovingLooksAtTheMachine(t *testing.T) {
 	c := compile(t, SourceLayer{FS: []FSRule{p(".", Read|Write)}})
 	for _, x := range []struct{ old, new, want string }{
-		{"src", "tests", "{/w/src /w/tests true true true false}"},
-		{"link", "new", "{/w/link /w/new false false false false}"},
-		{"link/lib.rs", "README.md", "{/w/src/lib.rs /w/README.md false true false false}"},
+		{"src", "tests", "{/w/src /w/tests true true true false {0 0} {0 0}}"},
+		{"link", "new", "{/w/link /w/new false false false false {0 0} {0 0}}"},
+		{"link/lib.rs", "README.md", "{/w/src/lib.rs /w/README.md false true false false {0 0} {0 0}}"},
 	} {
 		m, err := c.Moving(machine(), x.old, x.new, false)
 		if got := fmt.Sprint(m); err != nil || got != x.want {

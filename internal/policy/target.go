@@ -42,7 +42,11 @@ func (c *Compiled) CheckFSInput(sys System, input string, want Caps) (v Verdict,
 	if err != nil {
 		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}, input
 	}
-	v = c.CheckFS(p, want)
+	id, err := c.file(sys, p)
+	if err != nil {
+		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}, input
+	}
+	v = c.checkFile(p, id, want)
 	if v.Reason == NoRule {
 		v.Reason = c.outside(input, p)
 	}

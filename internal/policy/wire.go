@@ -20,6 +20,8 @@ type wire struct {
 	Layers    []wireLayer
 	Rules     []*Rule
 	Limits    Limits
+	Aliases   []Alias `json:",omitempty"`
+	Links     []Link  `json:",omitempty"`
 }
 
 // wireLayer is a layer whose tables are runs of rules; nil where a resource is undeclared.
@@ -67,6 +69,14 @@ func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 	w, more := outer.wire(), c.wire()
 	w.Name, w.Workspace, w.Path, w.TmpDir = more.Name, more.Workspace, more.Path, more.TmpDir
 	w.Limits, w.Files = more.Limits, slices.Concat(w.Files, more.Files)
+	for _, k := range more.Links {
+		w.Links = append(w.Links, Link{k.Rule + int32(len(w.Rules)), k.Layer + int16(len(w.Layers)), k.File})
+	}
+	for _, a := range more.Aliases {
+		if !slices.ContainsFunc(w.Aliases, func(b Alias) bool { return a.From == b.From && a.To == b.To }) {
+			w.Aliases = append(w.Aliases, a)
+		}
+	}
 	for _, l := range more.Layers {
 		for _, r := range []*run{l.FS, l.Net, l.Env, l.Commands, l.Protect} {
 			if r != nil {
@@ -86,7 +96,7 @@ func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 func (c *Compiled) wire() wire {
 	w := wire{
 		Name: c.Name, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir, Digest: c.Digest, Files: c.Files,
-		Rules: c.Rules, Limits: c.Limits,
+		Rules: c.Rules, Limits: c.Limits, Aliases: slices.Clone(c.Aliases), Links: slices.Clone(c.Links),
 	}
 	for _, l := range c.Layers {
 		w.Layers = append(w.Layers, wireLayer{
@@ -115,6 +125,7 @@ func runOf[T any, P interface {
 func (w *wire) compiled() (*Compiled, error) {
 	c := &Compiled{
 		Name: w.Name, Workspace: w.Workspace, Path: w.Path, TmpDir: w.TmpDir, Files: w.Files, Rules: w.Rules, Limits: w.Limits,
+		Aliases: w.Aliases, Links: w.Links,
 	}
 	for i, r := range c.Rules {
 		r.Index = int32(i)
@@ -125,6 +136,11 @@ func (w *wire) compiled() (*Compiled, error) {
 			return nil, err
 		}
 		c.Layers = append(c.Layers, l)
+	}
+	if len(c.Aliases) > 0 {
+		if err := c.narrow(); err != nil {
+			return nil, err
+		}
 	}
 	c.Digest = c.digest()
 	return c, nil
@@ -156,6 +172,9 @@ func (w *wire) rules(r *run) []*Rule { return w.Rules[r.First : r.First+r.N : r.
 // writable says whether JSON can hold every name.
 func (w *wire) writable() error {
 	names := append([]string{w.Workspace, w.TmpDir, w.Path}, w.Files...)
+	for _, a := range w.Aliases {
+		names = append(append(names, a.From, a.To), a.Holes...)
+	}
 	for _, r := range w.Rules {
 		if r.FS != nil {
 			names = append(names, r.FS.Path)
@@ -206,6 +225,21 @@ func (w *wire) check() error {
 	}
 	if next != len(w.Rules) {
 		return errTables
+	}
+	return w.checkNames()
+}
+
+// checkNames checks what is said about other names.
+func (w *wire) checkNames() error {
+	for _, a := range w.Aliases {
+		if !resolvable(a.From) || !resolvable(a.To) {
+			return fmt.Errorf("%q or %q isn't a canonical path", a.From, a.To)
+		}
+	}
+	for _, k := range w.Links {
+		if k.Layer < 0 || int(k.Layer) >= len(w.Layers) || k.Rule < 0 || int(k.Rule) >= len(w.Rules) || w.Rules[k.Rule].FS == nil {
+			return errTables
+		}
 	}
 	return nil
 }

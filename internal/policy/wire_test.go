@@ -41,16 +41,16 @@ func TestHandedOver(t *testing.T) {
 	if got := handed(t, c); !reflect.DeepEqual(got, c) {
 		t.Errorf("it was\n%+v\nand is\n%+v", c, got)
 	}
-	sys := newTree(map[string]string{"/w": "dir"})
+	sys := mounted{tree: newTree(map[string]string{"/w": "dir"})}
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
+		sys.mounts = mount(genMounts(t)...)
 		c, err := Compile(source(layers...), sys)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := handed(t, c)
-		for range 20 {
-			path := genPath(t, "path")
+		for _, path := range append(genAliased(t, sys.mounts), genPath(t, "path")) {
 			if c.CheckFS(path, Read) != got.CheckFS(path, Read) || c.Caps(path) != got.Caps(path) {
 				t.Fatalf("%s: %+v was %+v", path, got.CheckFS(path, Read), c.CheckFS(path, Read))
 			}
@@ -76,6 +76,9 @@ func TestMadeUp(t *testing.T) {
 		"nothing":                   {func(*wire) {}, ""},
 		"another rule":              {func(w *wire) { w.Rules[len(own)].FS.Caps = AllCaps }, "another version of toolguard"},
 		"a rule too many":           {func(w *wire) { w.Rules = append(w.Rules, w.Rules[0]) }, "tables don't fit"},
+		"an alias of nothing":       {func(w *wire) { w.Aliases = []Alias{{From: "/a", To: "b"}} }, "isn't a canonical path"},
+		"a link without a rule":     {func(w *wire) { w.Links = []Link{{Rule: int32(len(w.Rules))}} }, "tables don't fit"},
+		"a link without a layer":    {func(w *wire) { w.Links = []Link{{Layer: 99}} }, "tables don't fit"},
 		"no rule":                   {func(w *wire) { w.Rules[0] = nil }, "tables don't fit"},
 		"a table beyond the rules":  {func(w *wire) { w.Layers[2].FS.N = 1 << 40 }, "tables don't fit"},
 		"a table before them":       {func(w *wire) { w.Layers[0].FS.First = -1 }, "tables don't fit"},
@@ -224,4 +227,32 @@ func BenchmarkHandedOver(b *testing.B) {
 			_ = json.Unmarshal(text, &Compiled{})
 		}
 	})
+}
+
+// Of two policies the other names of both count.
+func TestWithinKeepsOtherNames(t *testing.T) {
+	sys := mounted{
+		tree:   newTree(map[string]string{"/w/x": "file", "/data/f": "file"}),
+		mounts: mount("/data /w/b"), inodes: map[string]uint64{"/w/x": 7, "/data/f": 7},
+	}
+	compiled := func(rules ...FSRule) *Compiled {
+		c, err := Compile(source(SourceLayer{FS: append([]FSRule{p("/", AllCaps)}, rules...)}), sys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	inner, outer := compiled(p("/data/f", Read)), compiled(p("/w/b", Read|Update))
+	both, err := inner.Within(outer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]Caps{"/w/b/f": Read, "/w/b/g": Read | Update, "/data/g": Read | Update, "/w/x": AllCaps} {
+		if got := both.Caps(path); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	if v, _ := both.CheckFSInput(sys, "x", Update); v.Reason != RuleDenies || both.Rules[v.Rule].FS.Path != "/data/f" {
+		t.Errorf("%+v", v)
+	}
 }

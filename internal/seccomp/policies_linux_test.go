@@ -21,6 +21,12 @@ func (f folders) Lstat(p string) (policy.Kind, error) {
 
 func (f folders) Readlink(string) (string, error) { return "", fs.ErrInvalid }
 
+func (f folders) Mounts() ([]policy.Mount, error) { return nil, nil }
+
+func (f folders) File(string) (policy.FileID, uint64, error) {
+	return policy.FileID{}, 0, fs.ErrNotExist
+}
+
 // compile makes a policy of one session layer.
 func compile(t testing.TB, l policy.SourceLayer) *policy.Compiled {
 	t.Helper()

@@ -34,5 +34,14 @@ func (Machine) Lstat(path string) (policy.Kind, error) {
 	return policy.File, nil
 }
 
+// File tells which file is at a path.
+func (Machine) File(path string) (id policy.FileID, links uint64, err error) {
+	var st syscall.Stat_t
+	if _, err := retry(func() (int, error) { return 0, syscall.Lstat(path, &st) }); err != nil {
+		return id, 0, &fs.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	return policy.FileID{Dev: uint64(st.Dev), Inode: st.Ino}, uint64(st.Nlink), nil
+}
+
 // Readlink is the text of a symlink.
 func (Machine) Readlink(path string) (string, error) { return os.Readlink(path) }

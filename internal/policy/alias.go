@@ -1,0 +1,180 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+)
+
+// Alias says that what is at From, with what is beneath it, is also what is at To: a bind mount, or a file system that is
+// mounted twice. Each of two such names has an Alias for the other one.
+type Alias struct {
+	From, To string
+	Depth    int      // of the place where the file system is mounted that To is in: what is above is no part of it
+	Holes    []string `json:",omitempty"` // what follows either name where something else is mounted: "/proc"
+}
+
+// rest is what follows From in path, and whether path is another name of something beneath To.
+func (a *Alias) rest(path string) (rest string, ok bool) {
+	if !within(path, a.From) {
+		return "", false
+	}
+	rest = beneath(path, a.From)
+	for _, hole := range a.Holes {
+		if within(rest, hole) {
+			return "", false
+		}
+	}
+	return rest, true
+}
+
+// Other is a path's other name; ok is false when the alias gives it none.
+func (a *Alias) Other(path string) (other string, ok bool) {
+	rest, ok := a.rest(path)
+	return join(a.To, rest), ok
+}
+
+// counts says whether a rule that matches at a depth of the name beneath To says something about the same thing's name beneath
+// From. It doesn't when it's about what is around the file system, nor when it matches in the same way under both names:
+// there it has been considered already, and may have lost.
+func (a *Alias) counts(r *Rule, depth int) bool {
+	switch {
+	case r == nil, depth < a.Depth:
+		return false
+	case !within(a.From, r.FS.Path):
+		return true
+	}
+	return r.FS.Last != "" && depth-len(r.FS.Names) <= depthOf(a.To)
+}
+
+// other is the rules of a layer that take something away from the path that rest makes beneath From, because of its other name;
+// nil where there is none.
+func (l *Layer) other(a *Alias, rest string) (fs, protect *Rule) {
+	i, depth := l.narrowing.findBeneath(a.To, rest)
+	if r := l.narrowing.Rule(i); a.counts(r, depth) {
+		fs = r
+	}
+	if r := l.narrowing.Rule(i); r != nil && r.FS.Unprotect {
+		return fs, nil
+	}
+	i, depth = l.Protect.findBeneath(a.To, rest)
+	if r := l.Protect.Rule(i); a.counts(r, depth) {
+		protect = r
+	}
+	return fs, protect
+}
+
+// Narrows is the fs rule of a layer that a path's other name brings with it; nil when there is none.
+func (l *Layer) Narrows(a *Alias, path string) *Rule {
+	rest, ok := a.rest(path)
+	if !ok {
+		return nil
+	}
+	r, _ := l.other(a, rest)
+	return r
+}
+
+// checkOthers decides by a path's other names: ok is false when one of them denies.
+func (c *Compiled) checkOthers(path string, want Caps) (v Verdict, ok bool) {
+	for i := range c.Aliases {
+		a := &c.Aliases[i]
+		rest, ok := a.rest(path)
+		if !ok {
+			continue
+		}
+		for n, l := range c.Layers {
+			fs, protect := l.other(a, rest)
+			switch {
+			case fs != nil && want&^fs.FS.Caps != 0:
+				return Verdict{Reason: l.denies(), Layer: int16(n), Rule: fs.Index}, false
+			case protect != nil && want&Write != 0:
+				return Verdict{Reason: Protected, Layer: int16(n), Rule: protect.Index}, false
+			}
+		}
+	}
+	return Verdict{}, true
+}
+
+// otherCaps is what is left of everything by a path's other names.
+func (c *Compiled) otherCaps(path string) Caps {
+	caps := AllCaps
+	for i := range c.Aliases {
+		a := &c.Aliases[i]
+		rest, ok := a.rest(path)
+		if !ok {
+			continue
+		}
+		for _, l := range c.Layers {
+			fs, protect := l.other(a, rest)
+			if fs != nil {
+				caps &= fs.FS.Caps
+			}
+			if protect != nil {
+				caps &^= Write
+			}
+		}
+	}
+	return caps
+}
+
+// maxAliases bounds the work of a decision. Thousands of mounts can be of one file system, but few policies speak of more
+// than some of them.
+const maxAliases = 1024
+
+// aliases finds the other names that make a difference. Where the table of mounts can't be read (by a session within one of
+// landlock's), there are none: what is guarded already can't mount anything, and what restricts it knows its other names.
+func (c *compiler) aliases(all []Mount, err error) {
+	at := Place{File: c.src.Name}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return
+	case err != nil:
+		c.fail(at, fmt.Errorf("which places have other names by bind mounts can't be told: %w", err), "")
+		return
+	}
+	names := visible(all).aliases()
+	if len(names) == 0 {
+		return
+	}
+	if err := c.out.narrow(); err != nil {
+		c.fail(at, err, "") // not reached: the tables they're parts of were made
+		return
+	}
+	c.out.Aliases = slices.DeleteFunc(names, func(a Alias) bool {
+		return !slices.ContainsFunc(c.out.Layers, func(l *Layer) bool { return l.speaksOf(&a) })
+	})
+	if n := len(c.out.Aliases); n > maxAliases {
+		a := c.out.Aliases[0]
+		c.fail(at, fmt.Errorf("what the rules name has %d other names by bind mounts (%s is %s, among others), and at most %d can be followed",
+			n, a.From, a.To, maxAliases), "unmount some")
+	}
+}
+
+// narrow makes the tables by which other names are decided.
+func (c *Compiled) narrow() (err error) {
+	for _, l := range c.Layers {
+		if l.FS != nil && err == nil {
+			l.narrowing, err = newFSTableOf(l.FS.rules, func(r *Rule) bool { return !r.grants() })
+		}
+	}
+	return err
+}
+
+// speaksOf says whether a rule of the layer may count somewhere beneath From because of the other name.
+func (l *Layer) speaksOf(a *Alias) bool {
+	if fs, protect := l.other(a, ""); fs != nil || protect != nil {
+		return true
+	}
+	for _, t := range [2]*FSTable{l.narrowing, l.Protect} {
+		if t.LiteralBeneath(a.To) != nil || t.partOf(a.To) >= 0 {
+			return true
+		}
+		for _, r := range t.Patterns() {
+			if (within(r.FS.Path, a.To) || within(a.To, r.FS.Path)) && !within(a.From, r.FS.Path) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,283 @@
+package policy
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+)
+
+// What a rule names is known by its other names, too.
+func TestAliases(t *testing.T) {
+	const r, rw, all = Read, Read | Write, AllCaps
+	open := p("/", all)
+	builtIn := func(r FSRule) FSRule { r.Place.File = "preset:x"; return r }
+	guarded := func(rules ...FSRule) SourceLayer {
+		return SourceLayer{FS: rules, Protect: ProtectOn, Protected: []FSRule{m("/**/.git/hooks", 0), m("/**/.vscode", 0)}}
+	}
+	for _, x := range []struct {
+		name   string
+		mounts string
+		layer  SourceLayer
+		path   string
+		want   Caps
+	}{
+		{"a folder", "/secret /mnt", SourceLayer{FS: []FSRule{open, p("/secret", 0)}}, "/mnt/f", 0},
+		{"the folder itself", "/secret /mnt", SourceLayer{FS: []FSRule{open, p("/secret", 0)}}, "/mnt", 0},
+		{"beside it", "/secret /mnt", SourceLayer{FS: []FSRule{open, p("/secret", 0)}}, "/mnts", all},
+		{"a folder beneath", "/secret/sub /mnt", SourceLayer{FS: []FSRule{open, p("/secret", 0)}}, "/mnt/f", 0},
+		{"granted by the other name", "/secret/sub /w", SourceLayer{FS: []FSRule{p("/w", rw), p("/secret", r)}}, "/w/f", r},
+		{"a file", "/secret/f /w/x", SourceLayer{FS: []FSRule{p(".", rw), p("/secret", 0)}}, "/w/x", 0},
+		{"a folder around", "/data /mnt", SourceLayer{FS: []FSRule{open, p("/data/secret", 0)}}, "/mnt/secret/f", 0},
+		{"beside one in it", "/data /mnt", SourceLayer{FS: []FSRule{open, p("/data/secret", 0)}}, "/mnt/f", all},
+		{"a pattern in it", "/data /mnt", SourceLayer{FS: []FSRule{open, m("/data/**/*.pem", 0)}}, "/mnt/x.pem", 0},
+		{"a rule about the mount", "/data /mnt", SourceLayer{FS: []FSRule{open, p("/mnt", 0)}}, "/data/f", 0},
+		{"a rule above the mount", "/data /mnt/x", SourceLayer{FS: []FSRule{open, p("/mnt", 0)}}, "/data/f", all},
+		{"a rule that covers both names", "/data/home /home", SourceLayer{FS: []FSRule{p("/", r), p("/home/u", rw)}}, "/home/u/f", rw},
+		{"an exception", "/data /mnt", SourceLayer{FS: []FSRule{open, p("/data", 0), p("/data/public", r)}}, "/mnt/public/f", r},
+		{"a pattern as an exception", "/data /mnt", SourceLayer{FS: []FSRule{open, p("/data", 0), m("/**/*.pub", r)}}, "/mnt/x.pub", r},
+		{"a built-in rule", "/usr/src /w", SourceLayer{FS: []FSRule{p(".", rw), builtIn(p("/usr", Read|Execute))}}, "/w/f", rw},
+		{"just a rule beneath", "/secret /mnt", SourceLayer{FS: []FSRule{p("/mnt/f", rw), p("/secret", r)}}, "/mnt/f", r},
+		{"just a pattern beneath", "/secret /mnt", SourceLayer{FS: []FSRule{m("/mnt/d/**/f", rw), p("/secret", r)}}, "/mnt/d/f", r},
+		{"three names", "/data /mnt, /data /srv", SourceLayer{FS: []FSRule{open, p("/mnt", rw), p("/srv", Read|Execute)}}, "/data/f", r},
+		{"names within names", "/data /mnt, /data/sub /srv", SourceLayer{FS: []FSRule{open, p("/mnt", rw), p("/srv", Read|Execute)}}, "/data/sub/f", r},
+		{"a file system twice", "2 / /mnt, 2 /sub /srv", SourceLayer{FS: []FSRule{open, p("/mnt/sub", r)}}, "/srv/f", r},
+		{"two file systems", "2 / /mnt, 3 / /srv", SourceLayer{FS: []FSRule{open, p("/mnt", r)}}, "/srv/f", all},
+		{"a hidden mount", "/data /mnt, 2 / /mnt", SourceLayer{FS: []FSRule{open, p("/mnt", r)}}, "/data/f", all},
+		{"mounts behind a mount", "/data /mnt/x, 2 / /mnt", SourceLayer{FS: []FSRule{open, p("/mnt/x", r)}}, "/data/f", all},
+		{"a name behind a mount", "/data/x /mnt, 2 / /data", SourceLayer{FS: []FSRule{open, p("/data", r)}}, "/mnt/f", all},
+		{"nothing is there any more", "/data//deleted /mnt", SourceLayer{FS: []FSRule{open, p("/data", r)}}, "/mnt/f", all},
+		{"another namespace", "net:[4026531840] /mnt, net:[4026531840] /srv", SourceLayer{FS: []FSRule{open, p("/mnt", r)}}, "/srv", all},
+		{"toolguard's own files", "/etc /mnt", SourceLayer{FS: []FSRule{open}}, "/mnt/toolguard/policy.d", Read | Execute},
+		{"protected in part", "/w/.git /mnt", guarded(open), "/mnt/hooks/post-commit", Read | Execute},
+		{"protected", "/w/.vscode/x /mnt", guarded(open), "/mnt/f", Read | Execute},
+		{"protected under both", "/w /mnt", guarded(open, unprotected(p("/mnt/.vscode", all))), "/mnt/.vscode/f", all},
+		{"unprotected", "/w/.git /mnt", guarded(open, unprotected(p("/w/.git/hooks", rw))), "/mnt/hooks/f", rw},
+		{"unprotected elsewhere", "/w/.git /mnt", guarded(open, unprotected(p("/mnt/hooks", rw))), "/mnt/hooks/f", r},
+	} {
+		sys := mounted{tree: newTree(map[string]string{"/w": "dir"}), mounts: mount(strings.Split(x.mounts, ", ")...)}
+		c, err := Compile(source(x.layer), sys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Caps(x.path); got != x.want {
+			t.Errorf("%s: %s on %s, want %s\n%s", x.name, got, x.path, x.want, rulesOf(c))
+		}
+	}
+}
+
+// What has another name is explained by it, and what is suggested for a denial allows.
+func TestAliasesAreExplained(t *testing.T) {
+	sys := mounted{
+		tree:   newTree(map[string]string{"/w": "dir", "/secret/sub/f": "file", "/mnt/f": "file"}),
+		mounts: mount("/secret/sub /mnt"),
+	}
+	layer := SourceLayer{FS: []FSRule{p("/", AllCaps), p("/secret", Read)}}
+	c, err := Compile(source(layer), sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := Question{Resource: FS, Caps: Update, Target: "/mnt/f"}
+	v, a := c.Ask(sys, q)
+	if v.Allow || a.Reason != RuleDenies || a.Rule.ID != "fs.2" || a.Rule.Place.Line != 2 || a.Also != "/secret/sub/f" {
+		t.Errorf("%+v, by %+v", a, a.Rule)
+	}
+	if want := "[[access.fs]]\npath = \"/secret/sub/f\"\nread = true\nupdate = true\n"; a.Suggest != want {
+		t.Errorf("suggested:\n%s", a.Suggest)
+	}
+	e := c.Explain(sys, q)
+	if n := len(e.Layers); n != 2 || e.Layers[1].Also != "/secret/sub/f" || e.Layers[1].Allow || e.Layers[1].Candidates[0].Rule != a.Rule {
+		t.Errorf("%+v", e.Layers)
+	}
+	if e := c.Explain(sys, Question{Resource: FS, Caps: Update, Target: "/w/f"}); len(e.Layers) != 1 {
+		t.Errorf("nothing to say, and said: %+v", e.Layers)
+	}
+	layer.FS = append(layer.FS, p("/secret/sub/f", Read|Update))
+	if c, err = Compile(source(layer), sys); err != nil {
+		t.Fatal(err)
+	}
+	if v, a := c.Ask(sys, q); !v.Allow {
+		t.Errorf("with the rule that was suggested: %+v", a)
+	}
+}
+
+func TestHardLinks(t *testing.T) {
+	layer := SourceLayer{FS: []FSRule{p(".", Read|Write), p("/secret/f", Read), p("/secret/g", 0), p("/secret/g2", AllCaps)}}
+	sys := mounted{
+		tree: newTree(map[string]string{
+			"/w/x": "file", "/w/y": "file", "/w/z": "file", "/secret/f": "file", "/secret/g": "file", "/secret/g2": "file",
+		}),
+		mounts: mount("2 /d /mnt"), inodes: map[string]uint64{
+			"/secret/f": 7, "/w/x": 7, "/mnt/f": 7, "/secret/g": 8, "/secret/g2": 8, "/w/y": 8, "/w/z": 9,
+		},
+	}
+	sys.tree["/mnt/f"] = "file"
+	layer.FS = append(layer.FS, p("/mnt", AllCaps))
+	c, err := Compile(source(layer), sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		path string
+		want Caps
+	}{
+		{"x", Read}, {"y", 0}, {"z", Read | Write}, {"new", Read | Write}, {".", Read | Write},
+		{"/secret/f", Read}, {"/secret/g2", 0},
+		{"/mnt/f", AllCaps}, // the same number in another file system
+	} {
+		for want := Read; want <= Execute; want <<= 1 {
+			v, a := c.Ask(sys, Question{Resource: FS, Caps: want, Target: x.path})
+			if v.Allow != (want&x.want != 0) {
+				t.Errorf("%s %s: %+v", want, x.path, v)
+			}
+			if !v.Allow && x.path == "x" && want&Write != 0 && (a.Rule.ID != "fs.2" || a.Also != "/secret/f") {
+				t.Errorf("%+v, by %+v", a, a.Rule)
+			}
+		}
+	}
+	e := c.Explain(sys, Question{Resource: FS, Caps: Update, Target: "x"})
+	if n := len(e.Layers); n != 2 || e.Layers[1].Also != "/secret/f" || e.Layers[1].Allow || e.Layers[1].Reason != RuleDenies {
+		t.Errorf("%+v", e.Layers)
+	}
+	for _, x := range []struct {
+		old, new string
+		want     Reason
+	}{
+		{"x", "new", RuleDenies}, // not deleted
+		{"z", "x", RuleDenies},   // not replaced
+		{"z", "new", Allowed},
+	} {
+		m, err := c.Moving(sys, x.old, x.new, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := c.CheckRename(m); v.Reason != x.want {
+			t.Errorf("%s to %s: %+v", x.old, x.new, v)
+		}
+	}
+}
+
+// What a directory holds gains nothing by its other names when it's moved.
+func TestAliasesDontGain(t *testing.T) {
+	sys := mounted{tree: newTree(map[string]string{"/w": "dir"}), mounts: mount("/data /w/b")}
+	c, err := Compile(source(SourceLayer{FS: []FSRule{p("/", AllCaps), p("/data/s/key", 0), m("/data/**/*.pem", 0)}}), sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		old, new string
+		want     Reason
+	}{
+		{"/w/b/s", "/w/b/t", NoGain},  // a rule lies beneath its other name
+		{"/w/b/x", "/w/b/s", NoGain},  // and would
+		{"/w/b/x", "/w/c/x", NoGain},  // it would lose its other name, and the pattern with it
+		{"/w/c/x", "/w/b/x", NoGain},  // what is made where nothing is denied would come to where it is
+		{"/w", "/v", NoGain},          // so would what is beneath it
+		{"/w/b/x", "/w/b/y", Allowed}, // under both names it's just another one
+		{"/w/c/x", "/w/c/y", Allowed},
+	} {
+		if v := c.CheckRename(Move{Old: x.old, New: x.new, OldDir: true}); v.Reason != x.want {
+			t.Errorf("%s to %s: %+v", x.old, x.new, v)
+		}
+	}
+	for old, want := range map[string]Reason{"/w/b/x.pem": RuleDenies, "/w/b/x": Allowed} {
+		if v := c.CheckLink(old, "/w/x"); v.Reason != want {
+			t.Errorf("%s: %+v", old, v)
+		}
+	}
+}
+
+// noLook is a machine that doesn't tell.
+type noLook struct {
+	mounted
+	at string
+}
+
+var errNoLook = errors.New("no look")
+
+func (n noLook) Mounts() ([]Mount, error) {
+	if n.at == "" {
+		return nil, errNoLook
+	}
+	return nil, &fs.PathError{Op: "open", Path: "/proc/self/mountinfo", Err: fs.ErrPermission} // as in a session within another one
+}
+
+func (n noLook) File(p string) (id FileID, links uint64, err error) {
+	if p == n.at {
+		return id, 0, &fs.PathError{Op: "lstat", Path: p, Err: errNoLook}
+	}
+	return n.mounted.File(p)
+}
+
+// What other names there are must be known.
+func TestOtherNamesUnknown(t *testing.T) {
+	for at, want := range map[string]string{
+		"":     "test: which places have other names by bind mounts can't be told: no look",
+		"/w/f": "p.toml:1:1: fs.1: whether /w/f has other names can't be told: lstat /w/f: no look",
+	} {
+		sys := noLook{mounted{tree: newTree(map[string]string{"/w/f": "file"})}, at}
+		_, err := Compile(source(SourceLayer{FS: []FSRule{p("f", Read)}}), sys)
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// What can't be followed is refused; names that no rule speaks of don't count.
+func TestTooManyAliases(t *testing.T) {
+	var lines []string
+	rules := []FSRule{p("/data/x", 0)}
+	for i := range 40 {
+		at := "/mnt" + strings.Repeat("z", i)
+		lines, rules = append(lines, "/data "+at), append(rules, p(at+"/x", 0))
+	}
+	sys := mounted{tree: newTree(map[string]string{"/w": "dir"}), mounts: mount(lines...)}
+	if c, err := Compile(source(SourceLayer{FS: rules[:1]}), sys); err != nil || len(c.Aliases) != 40 {
+		t.Error(err)
+	}
+	_, err := Compile(source(SourceLayer{FS: rules}), sys)
+	if err == nil || !strings.Contains(err.Error(), "has 1640 other names by bind mounts (/") {
+		t.Error(err)
+	}
+}
+
+func TestParseMounts(t *testing.T) {
+	const table = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n" +
+		`28 27 0:25 /a\040b /c\011\134\0121 ro shared:1 master:2 - tmpfs x\040y ro` + "\n"
+	got, err := ParseMounts(table)
+	if err != nil || len(got) != 2 {
+		t.Fatal(got, err)
+	}
+	if want := (Mount{27, 1, 254 << 20, "/", "/"}); got[0] != want {
+		t.Errorf("%+v", got[0])
+	}
+	if want := (Mount{28, 27, 25, "/a b", "/c\t\\\n1"}); got[1] != want {
+		t.Errorf("%+v", got[1])
+	}
+	for _, bad := range []string{"27 1 254:0 /\n", "x 1 254:0 / / rw\n", "27 x 254:0 / / rw\n", "27 1 254 / / rw\n", "27 1 4096:0 / / rw\n", "27 1 0:-1 / / rw\n", "\n"} {
+		if got, err := ParseMounts(bad); err == nil {
+			t.Errorf("%q: %+v", bad, got)
+		}
+	}
+}
+
+// Whatever a table of mounts says, each name has the other one for its other one.
+func FuzzMounts(f *testing.F) {
+	f.Add("27 1 254:0 / / rw\n28 27 254:0 /a /b rw\n29 27 254:0 /a/c /d rw\n")
+	f.Add("27 1 254:0 / / rw\n28 27 254:0 /a /a rw\n29 29 254:0 //deleted / rw\n")
+	f.Fuzz(func(t *testing.T, table string) {
+		all, err := ParseMounts(table)
+		if err != nil {
+			return
+		}
+		aliases := map[[2]string]bool{}
+		for _, a := range visible(all).aliases() {
+			aliases[[2]string{a.From, a.To}] = true
+		}
+		for a := range aliases {
+			if !aliases[[2]string{a[1], a[0]}] || a[0] == a[1] {
+				t.Errorf("%+v", a)
+			}
+		}
+	})
+}

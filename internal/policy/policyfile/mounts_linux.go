@@ -1,0 +1,40 @@
+package policyfile
+
+import (
+	"io/fs"
+	"syscall"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Mounts are the mounts that this process sees.
+func (Machine) Mounts() ([]policy.Mount, error) {
+	const table = "/proc/self/mountinfo"
+	text, err := whole(table)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: table, Err: err}
+	}
+	return policy.ParseMounts(text)
+}
+
+// whole reads a file of /proc, which doesn't tell its size. As every session starts with it, it asks the system itself.
+func whole(name string) (string, error) {
+	fd, err := retry(func() (int, error) { return syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
+	if err != nil {
+		return "", err
+	}
+	defer syscall.Close(fd)
+	b := make([]byte, 0, 16<<10)
+	for {
+		n, err := retry(func() (int, error) { return syscall.Read(fd, b[len(b):cap(b)]) })
+		if err != nil {
+			return "", err
+		}
+		if n == 0 {
+			return string(b), nil
+		}
+		if b = b[:len(b)+n]; cap(b)-len(b) < 4<<10 { // the kernel gives whole lines, as many as fit
+			b = append(make([]byte, 0, 2*cap(b)), b...)
+		}
+	}
+}
