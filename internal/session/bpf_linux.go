@@ -35,6 +35,8 @@ var bpfGaps = []string{
 	"stat, access, readlink and opening a path as a mere handle (O_PATH) aren't mediated: names, sizes and link texts are visible",
 	"descriptors that somebody outside passes in on 0, 1, 2 or --pass-fd were opened outside",
 	"hard links from elsewhere to files beneath a restricted folder, made before the session, are other files",
+	"without --workspace or a policy's `workspace`, a command that takes away what makes its folder the workspace (.git, " +
+		"go.mod, …) moves the next start's to a project around it, if there is one beneath the home",
 	"when toolguard is killed (kill -9), only the session's first process ends with it: the others go on, under its restrictions " +
 		"but without its wall time, and their TMPDIR stays",
 }
