@@ -17,8 +17,9 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-build: ## bin/toolguard
+build: ## bin/toolguard, and on Linux bin/toolguardd
 	$(BUILD) -o bin/toolguard ./cmd/toolguard
+	[ "$$($(GO) env GOOS)" != linux ] || $(BUILD) -o bin/toolguardd ./cmd/toolguardd
 
 test: ## set up this machine, then everything that must hold: make check
 	scripts/setup test

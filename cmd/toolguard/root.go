@@ -68,6 +68,8 @@ func groups() []group {
 		{"check", newCheck},
 		{"explain", newExplain},
 		{"policy", newPolicy},
+		{"sessions", newSessions},
+		{"events", newEvents},
 		{"doctor", newDoctor},
 		{"version", newVersion},
 		{"completion", newCompletion},

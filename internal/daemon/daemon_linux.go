@@ -120,7 +120,7 @@ func (d *Daemon) begin(p *peer, from uint64, st api.Start) (*session, error) {
 	}
 	number := newNumber()
 	r := record{
-		Number: number, From: from, Start: st, Client: client.start, Lines: image.Lines(),
+		Number: number, From: from, Start: st, Client: client.start, Lines: image.Lines(), Flags: loader.FlagsOf(c),
 		Generation: 1, Policies: map[uint32]*policy.Compiled{1: c},
 		Info: api.Session{
 			ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
@@ -132,7 +132,7 @@ func (d *Daemon) begin(p *peer, from uint64, st api.Start) (*session, error) {
 		r.Info.Within = fmt.Sprintf("%016x", from)
 	}
 	s := d.newSession(r, client)
-	if err := s.make(image, ns, loader.FlagsOf(c)); err != nil {
+	if err := s.make(image, ns); err != nil {
 		_, _ = s.events.Close()
 		client.close()
 		return nil, err
@@ -145,7 +145,7 @@ func (d *Daemon) begin(p *peer, from uint64, st api.Start) (*session, error) {
 }
 
 // make makes what a session needs: its cgroup, its file, and the session in the kernel, with nobody in it.
-func (s *session) make(image *loader.Image, ns uint32, flags loader.Flags) (err error) {
+func (s *session) make(image *loader.Image, ns uint32) (err error) {
 	defer func() {
 		if err != nil {
 			s.d.remove(&s.record)
@@ -166,7 +166,7 @@ func (s *session) make(image *loader.Image, ns uint32, flags loader.Flags) (err 
 	if err := s.d.save(&s.record); err != nil {
 		return err
 	}
-	s.kernel, err = s.d.kernel.BeginIn(ns, s.number, image, flags)
+	s.kernel, err = s.d.kernel.BeginIn(ns, s.number, image, s.record.Flags)
 	return err
 }
 

@@ -24,6 +24,7 @@ type record struct {
 	Client     uint64 // when the toolguard that started it began
 	Thread     int    // that was put into it
 	Lines      int    // of its image
+	Flags      loader.Flags
 	Generation uint32
 	Policies   map[uint32]*policy.Compiled // those in force now and before, by generation: with the outer sessions' in them
 }
@@ -166,8 +167,9 @@ func (s *session) reload(asked *policy.Compiled) error {
 	if s.hearing == nil || s.state == api.Ending {
 		return refuse(409, "session %s is %s: only one that runs can get another policy", s.id, s.state)
 	}
-	if loader.FlagsOf(c) != loader.FlagsOf(s.record.policy()) {
-		return refuse(409, "whether new namespaces are allowed can't be changed while a session runs")
+	if s.record.Flags&^loader.FlagsOf(c) != 0 {
+		return refuse(409, "new namespaces, internet sockets and kernel calls, which the session was allowed at its start, can't be taken "+
+			"from it while it runs: end it ('toolguard sessions kill %s')", s.id)
 	}
 	next := s.record.Generation + 1
 	image, err := loader.NewImage(c, next)

@@ -51,7 +51,11 @@ type denialKey struct{ resource, capability, target, reason, rule string }
 func listen(r *run) *denials {
 	reader, err := r.machine.listen()
 	if err != nil && r.cfg.Events != nil {
-		r.cfg.notice("denials will be enforced but can't be shown: %v", err)
+		what := "denials"
+		if r.held != nil { // the programs tell theirs
+			what = "denials by system call filters, and of ports,"
+		}
+		r.cfg.notice("%s will be enforced but can't be shown: %v", what, err)
 	}
 	return newDenials(r, reader, kept)
 }

@@ -42,7 +42,7 @@ func remote(daemon string) (b backend, ok bool, err error) {
 	return backend{
 		name:  "bpf",
 		gaps:  lentGaps,
-		level: 8,
+		level: 9,
 		hold:  func(r *run) error { return r.borrow(client) },
 		cover: func(c *policy.Compiled) []policy.Coverage {
 			_, err := loader.NewImage(c, 1)
