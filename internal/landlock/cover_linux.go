@@ -24,7 +24,7 @@ func Cover(c *policy.Compiled, abi int) []policy.Coverage {
 			continue
 		}
 		if restricts(l, policy.FS) {
-			k.trees = append(k.trees, treeOf(l))
+			k.trees = append(k.trees, treeOf(l, c.Aliases))
 		}
 	}
 	for _, l := range c.Layers {

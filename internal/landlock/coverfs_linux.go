@@ -18,12 +18,27 @@ func (k *cover) fs(l *policy.Layer) {
 		case r.FS.Last != "":
 			k.add(r, t.pattern(r))
 		default:
-			k.add(r, t.literal(r))
+			k.add(r, k.literal(t, r))
 		}
 	}
 }
 
-// literal judges a rule with a path.
+// literal judges a rule with a path, under all names of what's there.
+func (k *cover) literal(t *tree, r *policy.Rule) word {
+	w := t.literal(r)
+	if w.status == policy.NotEnforceable || t.at[r.FS.Path] != r {
+		return w
+	}
+	if other, bad := t.otherwise(r); bad {
+		return other
+	}
+	if w.status == policy.Enforced && k.c.Pinned(r) {
+		return t.linked(r, w)
+	}
+	return w
+}
+
+// literal judges a rule with a path, by that name.
 func (t *tree) literal(r *policy.Rule) word {
 	if last := t.at[r.FS.Path]; last != r {
 		return enforced(last.ID + " on the same path decides")
@@ -163,11 +178,14 @@ func (k *cover) protect(l *policy.Layer, r *policy.Rule) word {
 // own judges the protection of toolguard's own files and the policy's.
 func (k *cover) own(r *policy.Rule) word {
 	ok, by := k.unchangeable(r.FS.Path, anyRule)
+	linked, bad := k.ownLinked(r)
 	switch {
-	case ok:
+	case ok && !bad:
 		return enforced("")
 	case !k.root && rootsAlone(r.FS.Path):
 		return word{policy.Enforced, "only root can change it", byPermissions, false}
+	case ok:
+		return linked
 	case by == nil:
 		return cannot("nothing restricts fs, so " + r.FS.Path + " can be changed: declare fs, or name this rule in --allow-degraded")
 	}

@@ -80,7 +80,7 @@ func (p *Plan) files(l *policy.Layer) Ruleset {
 	rs := p.base(l.Authority)
 	if restricts(l, policy.FS) {
 		rs = Ruleset{Authority: l.Authority, FS: handled(p.ABI)}
-		t := treeOf(l)
+		t := treeOf(l, nil)
 		for _, r := range t.order {
 			access := rights(r.FS.Caps) & rs.FS
 			if access == 0 || own(r.FS.Path) || t.implied(r) {

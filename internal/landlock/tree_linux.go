@@ -15,18 +15,19 @@ func restricts(l *policy.Layer, res policy.Resource) bool {
 
 // tree is one layer's literal rules by path: of several at one path only the last counts.
 type tree struct {
-	layer *policy.Layer
-	at    map[string]*policy.Rule
-	order []*policy.Rule // those that count, in rule order
+	layer   *policy.Layer
+	aliases []policy.Alias
+	at      map[string]*policy.Rule
+	order   []*policy.Rule // those that count, in rule order
 
 	// What reaching last found, and for which path: most patterns of protect ask about the same one.
 	reached []*policy.Rule
 	from    string
 }
 
-func treeOf(l *policy.Layer) *tree {
+func treeOf(l *policy.Layer, aliases []policy.Alias) *tree {
 	rules := l.FS.Literals()
-	t := &tree{layer: l, at: make(map[string]*policy.Rule, len(rules))}
+	t := &tree{layer: l, aliases: aliases, at: make(map[string]*policy.Rule, len(rules))}
 	for _, r := range rules {
 		t.at[r.FS.Path] = r
 	}
@@ -64,12 +65,26 @@ func (t *tree) deciding(p string) *policy.Rule {
 	return t.around(p)
 }
 
-// reaching are the rules that hold at p or somewhere beneath it. The caller mustn't change the slice.
+// reaching are the rules that hold at p or somewhere beneath it, under any name. The caller mustn't change the slice.
 func (t *tree) reaching(p string) []*policy.Rule {
 	if t.from == p {
 		return t.reached
 	}
-	out := make([]*policy.Rule, 0, len(t.order)+1)
+	out := t.named(make([]*policy.Rule, 0, len(t.order)+1), p)
+	for i := range t.aliases {
+		a := &t.aliases[i]
+		if other, ok := a.Other(p); ok {
+			out = t.named(out, other)
+		} else if beneath(a.From, p) {
+			out = t.named(out, a.To)
+		}
+	}
+	t.from, t.reached = p, out
+	return out
+}
+
+// named adds the rules that hold at p or somewhere beneath it, by that name.
+func (t *tree) named(out []*policy.Rule, p string) []*policy.Rule {
 	if r := t.deciding(p); r != nil {
 		out = append(out, r)
 	}
@@ -78,7 +93,6 @@ func (t *tree) reaching(p string) []*policy.Rule {
 			out = append(out, r)
 		}
 	}
-	t.from, t.reached = p, out
 	return out
 }
 

@@ -147,7 +147,7 @@ func (c *Compiled) also(v Verdict, a *asked) string {
 			}
 		}
 	}
-	if c.pinned(r) && r.FS.Path != a.target {
+	if c.Pinned(r) && r.FS.Path != a.target {
 		return r.FS.Path
 	}
 	return ""

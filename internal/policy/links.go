@@ -66,8 +66,8 @@ func (c *Compiled) checkFile(path string, id FileID, want Caps) Verdict {
 	return v
 }
 
-// pinned says whether a rule is about a file under all of its names.
-func (c *Compiled) pinned(r *Rule) bool {
+// Pinned says whether a rule is about a file that has several hard links, under all of them.
+func (c *Compiled) Pinned(r *Rule) bool {
 	for _, k := range c.Links {
 		if k.Rule == r.Index {
 			return true

@@ -1,0 +1,82 @@
+package landlock
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// twice is a machine on which /data is also /mnt, and /ws/a also /data/a.
+type twice struct{ forest }
+
+func (twice) Mounts() ([]policy.Mount, error) {
+	return []policy.Mount{{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: "/data", At: "/mnt"}}, nil
+}
+
+func (t twice) File(p string) (policy.FileID, uint64, error) {
+	if p == "/ws/a" || p == "/data/a" {
+		return policy.FileID{Inode: 7}, 2, nil
+	}
+	return t.forest.File(p)
+}
+
+// TestCoverOtherNames reads like TestCover: what is said of rules about things that have two names.
+func TestCoverOtherNames(t *testing.T) {
+	sys := twice{forest{
+		"/": policy.Dir, "/ws": policy.Dir, "/data": policy.Dir, "/data/s": policy.Dir, "/mnt": policy.Dir, "/mnt/s": policy.Dir,
+		"/ws/a": policy.File, "/data/a": policy.File, "/srv": policy.Dir,
+	}}
+	no, partly, yes := policy.NotEnforceable, policy.Partly, policy.Enforced
+	for _, c := range []struct {
+		what   string
+		rules  []policy.FSRule
+		id     string
+		status policy.Status
+		why    string
+	}{
+		{"less by the other name", []policy.FSRule{rule("/mnt", r|w), rule("/data", r)}, "fs.2", no, "fs.1 gives create+update+delete on /mnt, and that is /data, too"},
+		{"the other way round", []policy.FSRule{rule("/data", r|w), rule("/mnt", r)}, "fs.2", no, "fs.1 gives create+update+delete on /data, and that is /mnt, too"},
+		{"less beneath the other name", []policy.FSRule{rule("/mnt", r|w), rule("/data/s", r)}, "fs.2", no, "on /mnt/s, and that is /data/s, too"},
+		{"more beneath", []policy.FSRule{rule("/mnt/s", r|w), rule("/data", r)}, "fs.2", no, "on /mnt/s, and that is /data/s, too"},
+		{"the same", []policy.FSRule{rule("/mnt", r|w), rule("/data", r|w)}, "fs.2", yes, ""},
+		{"an exception under both", []policy.FSRule{rule("/mnt", r), rule("/mnt/s", r|w), rule("/data", r), rule("/data/s", r|w)}, "fs.3", yes, ""},
+		{"elsewhere", []policy.FSRule{rule("/mnt", r|w), rule("/srv", r)}, "fs.2", yes, ""},
+		{"a pattern", []policy.FSRule{rule("/mnt", r), {Match: "/data/**/*.pem"}}, "fs.2", no, "fs.1 grants read on /mnt"},
+		{"a pattern above", []policy.FSRule{rule("/srv", r), {Match: "/data/**/*.pem"}}, "fs.2", yes, ""},
+		{"a hard link", []policy.FSRule{rule("/ws", r|w), rule("/data/a", r)}, "fs.2", partly, "lint --scan"},
+		{"a hard link, nowhere more", []policy.FSRule{rule("/ws", r), rule("/data/a", r)}, "fs.2", yes, ""},
+	} {
+		l := policy.SourceLayer{Authority: policy.Session, FS: c.rules}
+		compiled := compileSource(t, sys, &policy.Source{Workspace: "/ws", Layers: []policy.SourceLayer{l}})
+		row, ok := find(Cover(compiled, 7), c.id)
+		if !ok || row.Status != c.status || !strings.Contains(row.Why, c.why) {
+			t.Errorf("%s: %v %s, %q; want %s, %q", c.what, ok, row.Status, row.Why, c.status, c.why)
+		}
+	}
+}
+
+// TestCoverOwnOtherNames holds that a policy under another name is as safe as under its own.
+func TestCoverOwnOtherNames(t *testing.T) {
+	sys := twice{forest{"/": policy.Dir, "/ws": policy.Dir, "/data": policy.Dir, "/mnt": policy.Dir, "/ws/a": policy.File, "/data/a": policy.File, "/data/p": policy.File}}
+	for _, c := range []struct {
+		file, granted string
+		status        policy.Status
+		why           string
+	}{
+		{"/data/p", "/mnt", policy.NotEnforceable, "lets the command write /data/p"},
+		{"/data/p", "/ws", policy.Enforced, ""},
+		{"/data/a", "/ws", policy.Partly, "hard links"},
+	} {
+		l := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{rule(c.granted, r|w)}}
+		compiled := compileSource(t, sys, &policy.Source{Workspace: "/ws", Files: []string{c.file}, Layers: []policy.SourceLayer{l}})
+		i := 0
+		rows := Cover(compiled, 7)
+		for rows[i].Rule.FS.Path != c.file {
+			i++
+		}
+		if rows[i].Status != c.status || !strings.Contains(rows[i].Why, c.why) {
+			t.Errorf("%s: %+v", c.file, rows[i])
+		}
+	}
+}
