@@ -40,7 +40,11 @@ func (Machine) File(path string) (id policy.FileID, links uint64, err error) {
 	if _, err := retry(func() (int, error) { return 0, syscall.Lstat(path, &st) }); err != nil {
 		return id, 0, &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
-	return policy.FileID{Dev: uint64(st.Dev), Inode: st.Ino}, uint64(st.Nlink), nil
+	links = uint64(st.Nlink)
+	if uint32(st.Mode)&syscall.S_IFMT == syscall.S_IFDIR { // what is counted there are the folders in it
+		links = 1
+	}
+	return policy.FileID{Dev: uint64(st.Dev), Inode: st.Ino}, links, nil
 }
 
 // Readlink is the text of a symlink.
