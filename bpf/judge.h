@@ -41,7 +41,12 @@ static long write_step(u32 i, void *ctx)
 	u32 len = LOAD(struct dentry, dentry, d_name.len) & 0xff;
 	u64 text = (u64)LOAD(struct dentry, dentry, d_name.name);
 	w->draft->paths[at] = '/';
-	bpf_probe_read_kernel(w->draft->paths + at + 1, len, (void *)text);
+	if (c->proc && n - i == c->proc && is_own(c, dentry)) {
+		len = 4;
+		__builtin_memcpy(w->draft->paths + at + 1, "self", 4);
+	} else {
+		bpf_probe_read_kernel(w->draft->paths + at + 1, len, (void *)text);
+	}
 	c->at = at + 1 + len;
 	return 0;
 }
@@ -179,6 +184,7 @@ __noinline u32 judge(struct label *l, u32 which, u32 need)
 		return WHY_ENDED;
 	l->climb.image = s->image;
 	l->climb.mount_ns = s->mount_ns;
+	l->climb.session = s->id;
 	bpf_loop(MAX_ATTEMPTS, attempt_step, &a, 0);
 	return verdict(m, need);
 }
@@ -194,6 +200,7 @@ __noinline bool given(struct label *l, u32 need)
 		return false;
 	l->climb.image = s->image;
 	l->climb.mount_ns = s->mount_ns;
+	l->climb.session = s->id;
 	match(&l->climb, &l->match[0], &l->target[0], need, true);
 	return !verdict(&l->match[0], need);
 }

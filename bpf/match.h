@@ -56,6 +56,7 @@ struct climb {
 	u32 word; /* hits: where they are looked for */
 	u32 affix, backwards;
 	u32 image, mount_ns;
+	u64 session;
 	struct {
 		u32 to, set;
 	} found;
@@ -88,7 +89,7 @@ struct descent {
 			v_ = ((type *)bpf_rdonly_cast((void *)(ptr), bpf_core_type_id_kernel(type)))->field; \
 		else                                                                                        \
 			bpf_probe_read_kernel(&v_, sizeof(v_),                                              \
-					      (void *)((ptr) + bpf_core_field_offset(type, field)));        \
+					      (void *)((u64)(ptr) + bpf_core_field_offset(type, field)));        \
 		v_;                                                                                         \
 	})
 
@@ -425,21 +426,31 @@ __noinline int enter(struct climb *c, struct match *m, u32 node)
 	return 0;
 }
 
-/* is_own_process says whether the name read is the current process's id. A policy calls its folder in /proc "self", and
- * so does what it allows there. */
-static __always_inline bool is_own_process(struct climb *c, u32 len)
-{
-	u32 pid = bpf_get_current_pid_tgid() >> 32, n = 0;
+/*
+ * members has every task of every session, by its address: whose folder in /proc it is can't be asked with a label, which the
+ * kernel hands out for tasks that it vouches for only.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 20);
+	__type(key, u64);
+	__type(value, u64);
+} members SEC(".maps");
 
-	for (u32 i = 0; i < 10; i++) {
-		if (i >= len)
-			break;
-		u8 digit = ((u8 *)c->name)[i] - '0';
-		if (digit > 9)
-			return false;
-		n = n * 10 + digit;
-	}
-	return len <= 10 && n == pid;
+/* is_own says whether what lies in /proc itself is the folder of one of the session's processes. A policy calls each of them
+ * "self", and so does what it allows there. */
+__noinline bool is_own(struct climb *c, u64 dentry)
+{
+	if (!c)
+		return false;
+	u64 inode = (u64)LOAD(struct dentry, dentry, d_inode);
+	u64 pid = (u64)LOAD(struct proc_inode, inode - bpf_core_field_offset(struct proc_inode, vfs_inode), pid);
+	u64 first = (u64)LOAD(struct pid, pid, tasks[PIDTYPE_TGID].first);
+	u64 task = first - bpf_core_field_offset(struct task_struct, pid_links[PIDTYPE_TGID]);
+	u64 *session = first ? bpf_map_lookup_elem(&members, &task) : NULL;
+
+	return session && *session == c->session;
 }
 
 static __always_inline u32 own_process(struct climb *c)
@@ -489,7 +500,7 @@ static __always_inline bool descend(struct climb *c, struct match *m, u32 i, boo
 		m->status = WALK_BROKEN;
 		return false;
 	}
-	if (c->proc && n - i == c->proc && is_own_process(c, len))
+	if (c->proc && n - i == c->proc && is_own(c, dentry))
 		len = own_process(c);
 	c->len = len;
 	known = hot ? find(c, H_NAMES, c->hash, c->hash, len) : find_cold(c, H_NAMES, c->hash, c->hash, len);

@@ -127,6 +127,8 @@ static __noinline struct label *adopt(struct label *l)
 
 	if (!start || start->from != (l ? l->id : 0))
 		return l;
+	u64 task = bpf_get_current_task();
+	bpf_map_delete_elem(&members, &task);
 	if (l)
 		count(l, -1);
 	else

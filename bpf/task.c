@@ -12,6 +12,7 @@ int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone
 {
 	struct label *l = guarded(), *child;
 	struct session *s;
+	u64 key = (u64)task;
 
 	if (!l)
 		return 0;
@@ -24,6 +25,8 @@ int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone
 	child->id = l->id;
 	child->slot = l->slot;
 	child->inside = l->inside && clone_flags & CLONE_THREAD;
+	if (!child->inside)
+		bpf_map_update_elem(&members, &key, &child->id, BPF_ANY); /* without it, one that isn't "self" to the others */
 	count(child, 1);
 	return 0;
 }
@@ -32,9 +35,12 @@ SEC("lsm/task_free")
 int BPF_PROG(toolguard_task_free, struct task_struct *task)
 {
 	struct label *l = bpf_task_storage_get(&labels, task, NULL, 0);
+	u64 key = (u64)task;
 
-	if (l)
-		count(l, -1);
+	if (!l)
+		return 0;
+	bpf_map_delete_elem(&members, &key);
+	count(l, -1);
 	return 0;
 }
 

@@ -169,6 +169,25 @@ struct unix_sock {
 
 struct cred;
 
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+#define PIDTYPE_TGID 1
+
+struct pid {
+	struct hlist_head tasks[4];
+};
+
+struct proc_inode {
+	struct pid *pid;
+	struct inode vfs_inode;
+};
+
 struct linux_binprm {
 	struct file *file;
 	int argc;
@@ -211,6 +230,7 @@ struct task_struct {
 	const struct cred *cred;
 	u64 start_boottime;
 	char comm[16];
+	struct hlist_node pid_links[4];
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;
 	struct mm_struct *mm;

@@ -66,6 +66,7 @@ int ask(void *ctx)
 	struct work *w = bpf_map_lookup_elem(&works, &zero);
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct file **files, *file = NULL;
+	u64 key = (u64)BPF_CORE_READ(task, group_leader);
 
 	if (!w)
 		return 1;
@@ -75,6 +76,8 @@ int ask(void *ctx)
 	w->t.dentry = (u64)BPF_CORE_READ(file, f_path.dentry);
 	w->c.image = 0;
 	w->c.mount_ns = BPF_CORE_READ(task, nsproxy, mnt_ns, ns.inum);
+	w->c.session = ~0ULL;
+	bpf_map_update_elem(&members, &key, &w->c.session, BPF_ANY);
 	bpf_loop(w->q.rounds, ask_once, &w, 0);
 	return 0;
 }

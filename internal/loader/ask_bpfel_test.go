@@ -46,6 +46,8 @@ type askWork struct {
 		Backwards uint32
 		Image     uint32
 		MountNs   uint32
+		_         [4]byte
+		Session   uint64
 		Found     struct {
 			_   structs.HostLayout
 			To  uint32
@@ -54,6 +56,7 @@ type askWork struct {
 		Hash   uint32
 		Length uint32
 		At     uint32
+		_      [4]byte
 		Chain  [128]uint64
 		Seq    [128]uint32
 		Name   [33]uint64
@@ -81,9 +84,10 @@ type askWork struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	askMapImages = "images"
-	askMapWorks  = "works"
-	askProgAsk   = "ask"
+	askMapImages  = "images"
+	askMapMembers = "members"
+	askMapWorks   = "works"
+	askProgAsk    = "ask"
 )
 
 // loadAsk returns the embedded CollectionSpec for ask.
@@ -135,8 +139,9 @@ type askProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type askMapSpecs struct {
-	Images *ebpf.MapSpec `ebpf:"images"`
-	Works  *ebpf.MapSpec `ebpf:"works"`
+	Images  *ebpf.MapSpec `ebpf:"images"`
+	Members *ebpf.MapSpec `ebpf:"members"`
+	Works   *ebpf.MapSpec `ebpf:"works"`
 }
 
 // askVariableSpecs contains global variables before they are loaded into the kernel.
@@ -165,13 +170,15 @@ func (o *askObjects) Close() error {
 //
 // It can be passed to loadAskObjects or ebpf.CollectionSpec.LoadAndAssign.
 type askMaps struct {
-	Images *ebpf.Map `ebpf:"images"`
-	Works  *ebpf.Map `ebpf:"works"`
+	Images  *ebpf.Map `ebpf:"images"`
+	Members *ebpf.Map `ebpf:"members"`
+	Works   *ebpf.Map `ebpf:"works"`
 }
 
 func (m *askMaps) Close() error {
 	return _AskClose(
 		m.Images,
+		m.Members,
 		m.Works,
 	)
 }

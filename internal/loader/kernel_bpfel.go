@@ -120,6 +120,8 @@ type kernelLabel struct {
 		Backwards uint32
 		Image     uint32
 		MountNs   uint32
+		_         [4]byte
+		Session   uint64
 		Found     struct {
 			_   structs.HostLayout
 			To  uint32
@@ -128,6 +130,7 @@ type kernelLabel struct {
 		Hash   uint32
 		Length uint32
 		At     uint32
+		_      [4]byte
 		Chain  [128]uint64
 		Seq    [128]uint32
 		Name   [33]uint64
@@ -183,6 +186,7 @@ const (
 	kernelMapImages                        = "images"
 	kernelMapLabels                        = "labels"
 	kernelMapMakers                        = "makers"
+	kernelMapMembers                       = "members"
 	kernelMapOwned                         = "owned"
 	kernelMapPending                       = "pending"
 	kernelMapRings                         = "rings"
@@ -369,6 +373,7 @@ type kernelMapSpecs struct {
 	Images   *ebpf.MapSpec `ebpf:"images"`
 	Labels   *ebpf.MapSpec `ebpf:"labels"`
 	Makers   *ebpf.MapSpec `ebpf:"makers"`
+	Members  *ebpf.MapSpec `ebpf:"members"`
 	Owned    *ebpf.MapSpec `ebpf:"owned"`
 	Pending  *ebpf.MapSpec `ebpf:"pending"`
 	Rings    *ebpf.MapSpec `ebpf:"rings"`
@@ -407,6 +412,7 @@ type kernelMaps struct {
 	Images   *ebpf.Map `ebpf:"images"`
 	Labels   *ebpf.Map `ebpf:"labels"`
 	Makers   *ebpf.Map `ebpf:"makers"`
+	Members  *ebpf.Map `ebpf:"members"`
 	Owned    *ebpf.Map `ebpf:"owned"`
 	Pending  *ebpf.Map `ebpf:"pending"`
 	Rings    *ebpf.Map `ebpf:"rings"`
@@ -419,6 +425,7 @@ func (m *kernelMaps) Close() error {
 		m.Images,
 		m.Labels,
 		m.Makers,
+		m.Members,
 		m.Owned,
 		m.Pending,
 		m.Rings,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -58,8 +59,12 @@ func Ready(again bool) error {
 			return errors.New("this build's programs don't mediate all that a session may not do")
 		}
 	}
-	if _, err := os.Stat(current); err == nil {
-		return nil
+	switch _, err := os.Stat(current); {
+	case err == nil:
+		return reachable()
+	case errors.Is(err, fs.ErrNotExist):
+	default:
+		return err
 	}
 	if why, err := os.ReadFile(refused); err == nil && !again {
 		return errors.New(string(why))
@@ -67,6 +72,15 @@ func Ready(again bool) error {
 	err := ready()
 	remember(err)
 	return err
+}
+
+// reachable tells whether what is pinned is for this process: inside a session it isn't.
+func reachable() error {
+	m, err := openPin("rings")
+	if err != nil {
+		return err
+	}
+	return m.Close()
 }
 
 // refused is where it's noted why this machine can't have the programs, so that only one start finds it out.

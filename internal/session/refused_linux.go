@@ -99,8 +99,8 @@ func (r *run) refused(k *loader.Event, chain []event.Process) event.Event {
 	case k.Why == loader.WhyRule:
 		r.refusedPath(&e, k)
 	case k.Why == loader.WhyGain:
-		e.Resource, e.Capability, e.Target = policy.FS.String(), k.Op.String(), ownPath(k, k.Paths[0].Path)
-		e.Extra["to"] = ownPath(k, k.Paths[len(k.Paths)-1].Path)
+		e.Resource, e.Capability, e.Target = policy.FS.String(), k.Op.String(), k.Paths[0].Path
+		e.Extra["to"] = k.Paths[len(k.Paths)-1].Path
 		e.Reason = string(policy.NoGain)
 		r.decided(&e, r.verdict(k, policy.NoGain))
 	default:
@@ -123,19 +123,11 @@ func (r *run) verdict(k *loader.Event, why policy.Reason) policy.Verdict {
 	return v
 }
 
-// ownPath is a path with a process's own entries in /proc as the policy calls them.
-func ownPath(k *loader.Event, path string) string {
-	if own, ok := strings.CutPrefix(path+"/", fmt.Sprintf("/proc/%d/", k.PID)); ok {
-		return strings.TrimSuffix("/proc/self/"+own, "/")
-	}
-	return path
-}
-
 // refusedAlways describes what is refused to every session.
 func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
 	e.Resource, e.Capability, e.Reason = "always", k.Op.String(), string(policy.SyscallDenied)
 	if len(k.Paths) > 0 {
-		e.Target = ownPath(k, k.Paths[0].Path)
+		e.Target = k.Paths[0].Path
 	}
 	if k.Detail != 0 {
 		e.Extra["detail"] = fmt.Sprint(k.Detail)
@@ -147,9 +139,9 @@ func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
 func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 	i := max(0, slices.IndexFunc(k.Paths, func(p loader.Asked) bool { return p.Need&^p.Have != 0 }))
 	asked := k.Paths[i]
-	e.Resource, e.Capability, e.Target = policy.FS.String(), asked.Need.String(), ownPath(k, asked.Path)
+	e.Resource, e.Capability, e.Target = policy.FS.String(), asked.Need.String(), asked.Path
 	if len(k.Paths) > 1 {
-		e.Extra[[]string{"to", "from"}[i]] = ownPath(k, k.Paths[1-i].Path)
+		e.Extra[[]string{"to", "from"}[i]] = k.Paths[1-i].Path
 	}
 	if k.Cut || k.Walk != loader.WalkOK {
 		e.Reason = string(policy.PathUnresolved)
