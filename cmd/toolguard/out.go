@@ -13,6 +13,7 @@ package main
 //   - A screen is one write, so that it isn't torn apart by what other processes write.
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +21,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -37,7 +40,23 @@ type screen struct {
 func newScreen(f *os.File) *screen {
 	info, err := f.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
-	return &screen{w: f, terminal: terminal, color: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	return &screen{w: patient{f}, terminal: terminal, color: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+// patient writes all of it to a file that somebody else who has it open, such as the guarded command, has made non-blocking since.
+type patient struct{ f *os.File }
+
+func (p patient) Write(text []byte) (n int, err error) {
+	for {
+		m, err := p.f.Write(text[n:])
+		if n += m; !errors.Is(err, unix.EAGAIN) {
+			return n, err
+		}
+		ready := []unix.PollFd{{Fd: int32(p.f.Fd()), Events: unix.POLLOUT}}
+		if _, err := unix.Poll(ready, -1); err != nil && err != unix.EINTR {
+			return n, err
+		}
+	}
 }
 
 // flush writes the screen. There is nobody to tell when that fails.

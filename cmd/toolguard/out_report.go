@@ -55,8 +55,11 @@ func (s *screen) report(r session.Result, name string, events bool) {
 func denialRows(denials []session.Denial, lines int) (rows [][]cell, shown int) {
 	for i, d := range denials {
 		block := [][]cell{{cs(bold, d.Capability), c(d.Target), c(decider(d)), cs(bold, times(d.Count))}}
-		if d.Capability == d.Target { // a system call: that's all there is to it
+		if d.Capability == d.Target { // that's all there is to it
 			block[0][0].text = "call"
+			if d.Resource == "limits" {
+				block[0][0].text = "limit"
+			}
 		}
 		if d.Suggest != "" {
 			block = append(block, []cell{c(""), cs(faint, "to allow: "+oneLine(d.Suggest))})
