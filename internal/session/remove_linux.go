@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -54,10 +55,10 @@ func (e *emptier) empty(dir *os.File, folder func(name string) error) error {
 		}
 		for _, name := range names {
 			err := unix.Unlinkat(int(dir.Fd()), name, 0)
-			if err == unix.EISDIR {
+			if errors.Is(err, unix.EISDIR) {
 				err = folder(name)
 			}
-			if err != nil && err != unix.ENOENT {
+			if err != nil && !errors.Is(err, unix.ENOENT) {
 				return err
 			}
 		}
