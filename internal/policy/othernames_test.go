@@ -281,3 +281,21 @@ func FuzzMounts(f *testing.F) {
 		}
 	})
 }
+
+// What is toolguard's own and not for this user stands in nobody's way.
+func TestOwnNotForUser(t *testing.T) {
+	sys := noPermission{mounted{tree: newTree(map[string]string{"/w/f": "file"})}}
+	if _, err := Compile(source(SourceLayer{FS: []FSRule{p("f", Read)}}), sys); err != nil {
+		t.Error(err)
+	}
+}
+
+// noPermission is a machine on which /sys/fs/bpf is root's alone.
+type noPermission struct{ mounted }
+
+func (n noPermission) File(p string) (id FileID, links uint64, err error) {
+	if strings.HasPrefix(p, "/sys/fs/bpf") {
+		return id, 0, &fs.PathError{Op: "lstat", Path: p, Err: fs.ErrPermission}
+	}
+	return n.mounted.File(p)
+}
