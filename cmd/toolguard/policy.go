@@ -39,7 +39,7 @@ func newPolicy(a *app) *cobra.Command {
 
 func newLint(a *app) *cobra.Command {
 	var p policyFlags
-	var asJSON bool
+	var asJSON, scan bool
 	cmd := &cobra.Command{
 		Use:   "lint [flags] [FILE...]",
 		Short: "find mistakes, and what is probably one",
@@ -49,6 +49,7 @@ with file, line and column. The exit status is 1 when there are errors.
 Several files are one policy, merged in this order, as with --policy repeated.`,
 		Example: `  toolguard policy lint policy.toml
   toolguard policy lint base.toml more.toml --tool fs_read
+  toolguard policy lint --scan policy.toml     # and hard links that go round a rule: reads whole folders
   toolguard policy lint --json policy.toml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.files = append(p.files, args...)
@@ -61,6 +62,13 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 			if mistakes == nil {
 				warnings = policy.Lint(c, policyfile.Machine{}, suffix.Public)
 			}
+			if mistakes == nil && scan {
+				found, err := policy.Scan(c, policyfile.Machine{}.Linked)
+				if err != nil {
+					return err
+				}
+				warnings = append(warnings, found...)
+			}
 			err = a.answer(asJSON, lintJSON(mistakes, warnings), func() { a.out.lint(mistakes, warnings) })
 			if err == nil && mistakes != nil {
 				err = said(exitNo)
@@ -68,6 +76,7 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&scan, "scan", false, "look through the folders that rules name for hard links that go round a rule")
 	p.define(cmd)
 	jsonFlag(cmd, &asJSON)
 	return cmd

@@ -1,0 +1,35 @@
+package policyfile
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Linked finds every file with several hard links beneath a folder. What this process may not look at it passes by, and
+// what the kernel makes up.
+func (m Machine) Linked(root string) (found []policy.Linked, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir() && (path == "/proc" || path == "/sys"):
+			return fs.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		}
+		id, links, err := m.File(path)
+		if links > 1 {
+			found = append(found, policy.Linked{Path: path, File: id})
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	return found, err
+}

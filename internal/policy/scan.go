@@ -1,0 +1,99 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Linked is a file with several hard links, by one of its names.
+type Linked struct {
+	Path string
+	File FileID
+}
+
+// Scan finds files by hard links that rules don't know of: those that may be less under one of their names than under
+// another. linked tells of every file with several hard links beneath a folder; it's handed in because it takes a while.
+func Scan(c *Compiled, linked func(root string) ([]Linked, error)) ([]Warning, error) {
+	names := map[FileID][]string{}
+	for _, root := range c.scanned() {
+		found, err := linked(root)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			names[f.File] = append(names[f.File], f.Path)
+		}
+	}
+	worst := map[*Rule][]gap{}
+	for id, paths := range names {
+		if g, r := c.gapOf(id, paths); r != nil {
+			worst[r] = append(worst[r], g)
+		}
+	}
+	var out []Warning
+	for r, gaps := range worst {
+		g := slices.MinFunc(gaps, func(a, b gap) int { return cmp.Compare(a.name, b.name) })
+		msg := fmt.Sprintf("%s: %s is also %s, by a hard link, and there it gives %s more", r.ID, g.name, g.other, g.more)
+		if n := len(gaps) - 1; n > 0 {
+			msg += fmt.Sprintf(" (and %s like it)", counted(n, "file"))
+		}
+		out = append(out, Warning{Place: r.Place, Code: "hard-link", Msg: msg, Hint: "replace one of the names by a copy, or name the file itself in a rule"})
+	}
+	slices.SortFunc(out, func(a, b Warning) int {
+		return cmp.Or(cmp.Compare(a.Place.File, b.Place.File), cmp.Compare(a.Place.Line, b.Place.Line), cmp.Compare(a.Msg, b.Msg))
+	})
+	return out, nil
+}
+
+// gap is a file that may be more under another name than a rule gives it under one.
+type gap struct {
+	name, other string
+	more        Caps
+}
+
+// gapOf is what one of a file's names gives that the rules for another take away; the rule is nil where there's nothing.
+func (c *Compiled) gapOf(id FileID, paths []string) (g gap, r *Rule) {
+	slices.Sort(paths)
+	pins := AllCaps
+	for _, k := range c.Links {
+		if k.File == id {
+			pins &= c.Rules[k.Rule].FS.Caps
+		}
+	}
+	for _, name := range paths {
+		for _, other := range paths {
+			more := c.Caps(other) & pins &^ c.Caps(name)
+			if more == 0 {
+				continue
+			}
+			if v := c.CheckFS(name, more); v.Rule >= 0 {
+				return gap{name, other, more}, c.Rules[v.Rule]
+			}
+		}
+	}
+	return gap{}, nil
+}
+
+// scanned are the folders that rules speak of, none beneath another one.
+func (c *Compiled) scanned() []string {
+	var roots []string
+	for _, l := range c.Layers {
+		if l.Stance[FS] == Allow && l.Authority != Builtin {
+			roots = append(roots, "/")
+		}
+		for _, r := range l.FS.Rules() {
+			if r.Authority != Builtin && !r.grants() {
+				roots = append(roots, r.FS.Path)
+			}
+		}
+	}
+	slices.Sort(roots)
+	var out []string
+	for _, p := range roots {
+		if !slices.ContainsFunc(out, func(above string) bool { return within(p, above) }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
