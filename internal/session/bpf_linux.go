@@ -43,14 +43,25 @@ var bpfGaps = []string{
 
 // coverPrograms are the rows of what the programs decide: all of it, if they can be given it.
 func coverPrograms(c *policy.Compiled, impossible error) (rows []policy.Coverage) {
-	row := policy.Coverage{Status: policy.Enforced, By: "bpf"}
-	if impossible != nil {
-		row.Status, row.Why = policy.NotEnforceable, impossible.Error()
+	add := func(r *policy.Rule, soft bool, partly string) {
+		row := policy.Coverage{ID: r.ID, Rule: r, Place: r.Place, Status: policy.Enforced, By: "bpf", Soft: soft}
+		switch {
+		case impossible != nil:
+			row.Status, row.Why = policy.NotEnforceable, impossible.Error()
+		case partly != "":
+			row.Status, row.Why = policy.Partly, partly
+		}
+		rows = append(rows, row)
 	}
 	for _, l := range c.Layers {
-		for _, r := range slices.Concat(l.FS.Rules(), l.Protect.Rules(), l.Commands.Rules()) {
-			row.ID, row.Rule, row.Place = r.ID, r, r.Place
-			rows = append(rows, row)
+		for _, r := range l.FS.Rules() {
+			add(r, false, otherwise(c, r, r.FS.Caps))
+		}
+		for _, r := range l.Protect.Rules() {
+			add(r, l.Mode == policy.ProtectAuto, otherwise(c, r, policy.AllCaps&^policy.Write))
+		}
+		for _, r := range l.Commands.Rules() {
+			add(r, false, "")
 		}
 	}
 	return rows
