@@ -7,7 +7,7 @@ type System interface {
 	Lstat(path string) (Kind, error)
 	// Readlink is the text of a symlink.
 	Readlink(path string) (string, error)
-	// Mounts are the mounts that this process sees. Without the permission to look the error is fs.ErrPermission.
+	// Mounts are the mounts that this process sees. It's asked while other questions are. Without the permission to look the error is fs.ErrPermission.
 	Mounts() ([]Mount, error)
 	// File tells which file is at a path, seen as Lstat does, and how many hard links it has: a directory one.
 	File(path string) (id FileID, links uint64, err error)
