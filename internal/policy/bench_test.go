@@ -60,9 +60,10 @@ func BenchmarkCompile(b *testing.B) {
 
 // The hot path doesn't allocate.
 func TestCheckFSDoesNotAllocate(t *testing.T) {
-	c, err := Compile(big(1000), newTree(map[string]string{"/w": "dir"}))
-	if err != nil {
-		t.Fatal(err)
+	sys := mounted{tree: newTree(map[string]string{"/w": "dir"}), mounts: mount("/w/src /usr")}
+	c, err := Compile(big(1000), sys)
+	if err != nil || len(c.Aliases) != 2 {
+		t.Fatal(err, c)
 	}
 	for _, path := range benchPaths {
 		if n := testing.AllocsPerRun(100, func() { c.CheckFS(path, Read|Write) }); n != 0 {
