@@ -121,8 +121,13 @@ func TestHardLinks(t *testing.T) {
 		path string
 		want Caps
 	}{
-		{"x", Read}, {"y", 0}, {"z", Read | Write}, {"new", Read | Write}, {".", Read | Write},
-		{"/secret/f", Read}, {"/secret/g2", 0},
+		{"x", Read},
+		{"y", 0},
+		{"z", Read | Write},
+		{"new", Read | Write},
+		{".", Read | Write},
+		{"/secret/f", Read},
+		{"/secret/g2", 0},
 		{"/mnt/f", AllCaps}, // the same number in another file system
 	} {
 		for want := Read; want <= Execute; want <<= 1 {

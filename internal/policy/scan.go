@@ -12,8 +12,8 @@ type Linked struct {
 	File FileID
 }
 
-// Scan finds files by hard links that rules don't know of: those that may be less under one of their names than under
-// another. linked tells of every file with several hard links beneath a folder; it's handed in because it takes a while.
+// Scan finds files by whose hard links a rule can be gone round: those that may be less under one of their names than under
+// another. Some backends hold a rule that names such a file itself under all of them. linked tells of every file with several hard links beneath a folder; it's handed in because it takes a while.
 func Scan(c *Compiled, linked func(root string) ([]Linked, error)) ([]Warning, error) {
 	names := map[FileID][]string{}
 	for _, root := range c.scanned() {
@@ -26,8 +26,8 @@ func Scan(c *Compiled, linked func(root string) ([]Linked, error)) ([]Warning, e
 		}
 	}
 	worst := map[*Rule][]gap{}
-	for id, paths := range names {
-		if g, r := c.gapOf(id, paths); r != nil {
+	for _, paths := range names {
+		if g, r := c.gapOf(paths); r != nil {
 			worst[r] = append(worst[r], g)
 		}
 	}
@@ -53,17 +53,11 @@ type gap struct {
 }
 
 // gapOf is what one of a file's names gives that the rules for another take away; the rule is nil where there's nothing.
-func (c *Compiled) gapOf(id FileID, paths []string) (g gap, r *Rule) {
+func (c *Compiled) gapOf(paths []string) (g gap, r *Rule) {
 	slices.Sort(paths)
-	pins := AllCaps
-	for _, k := range c.Links {
-		if k.File == id {
-			pins &= c.Rules[k.Rule].FS.Caps
-		}
-	}
 	for _, name := range paths {
 		for _, other := range paths {
-			more := c.Caps(other) & pins &^ c.Caps(name)
+			more := c.Caps(other) &^ c.Caps(name)
 			if more == 0 {
 				continue
 			}
@@ -75,9 +69,9 @@ func (c *Compiled) gapOf(id FileID, paths []string) (g gap, r *Rule) {
 	return gap{}, nil
 }
 
-// scanned are the folders that rules speak of, none beneath another one.
+// scanned are the policies, and the folders that rules speak of, none beneath another one.
 func (c *Compiled) scanned() []string {
-	var roots []string
+	roots := slices.Clone(c.Files)
 	for _, l := range c.Layers {
 		if l.Stance[FS] == Allow && l.Authority != Builtin {
 			roots = append(roots, "/")

@@ -85,3 +85,37 @@ func TestOtherNames(t *testing.T) {
 		})
 	}
 }
+
+// A hard link to a file beneath a folder that a rule names is another file for it, and lint finds it: a stated gap.
+func TestLinksFromElsewhere(t *testing.T) {
+	for _, u := range users() {
+		t.Run(u.name, func(t *testing.T) {
+			p := newPlace(t, u)
+			p.write(t, "../home/keys/a", "before")
+			p.write(t, "../home/policy.toml", "version = 1\n[access]\ndefault = { fs = \"deny\" }\nprotect = false\n"+
+				"[[access.fs]]\npath = \".\"\nread = true\nwrite = true\n[[access.fs]]\npath = \""+p.home+"/keys\"\nread = true\n")
+			key, link, policy := p.home+"/keys/a", p.workspace+"/b", p.home+"/policy.toml"
+			if err := os.Link(key, link); err != nil {
+				t.Fatal(err)
+			}
+			got := run(t, p.command(binary, "policy", "lint", "--scan", policy))
+			if want := "fs.2: " + key + " is also " + link; !strings.Contains(got.stdout, want) {
+				t.Errorf("%+v, want %s", got, want)
+			}
+			write := func(name string) bool {
+				run(t, p.guarded([]string{"--policy", policy}, "sh", "-c", `echo after > "$1"`, "sh", name))
+				b, err := os.ReadFile(key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(b) != "before"
+			}
+			if write(key) {
+				t.Error("by its own name it's written")
+			}
+			if !write(link) {
+				t.Error("it isn't written by its other name: no gap any more")
+			}
+		})
+	}
+}
