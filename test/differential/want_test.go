@@ -1,0 +1,166 @@
+//go:build linux && amd64
+
+package differential
+
+import (
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+)
+
+// want is what the policy says of an operation.
+type want struct {
+	policy.Verdict
+	target string // on which it was decided
+	device bool   // refused whatever the policy says
+}
+
+// step is one thing that an operation needs, if everything before was given.
+type step struct {
+	path   string
+	follow bool
+	caps   policy.Caps
+}
+
+// ask asks the evaluator about an operation, with the tree as it is now. docs/policy.md has the table.
+func ask(c *policy.Compiled, o operation) want {
+	switch o.Do {
+	case "open", "open2":
+		return steps(c, opens(c, o)...)
+	case "rename":
+		return renames(c, o)
+	case "link", "link_fd":
+		return links(c, o)
+	case "mknod":
+		w := steps(c, step{o.Path, false, policy.Create})
+		w.device = o.Flags&unix.S_IFMT == unix.S_IFCHR
+		return w
+	case "mkdir", "symlink", "bind":
+		return steps(c, step{o.Path, false, policy.Create})
+	case "unlink", "rmdir":
+		return steps(c, step{o.Path, false, policy.Delete})
+	case "truncate", "chmod", "setxattr", "removexattr", "setacl", "connect":
+		return steps(c, step{o.Path, true, policy.Update})
+	case "lsetxattr":
+		return steps(c, step{o.Path, false, policy.Update})
+	case "chown", "utimes":
+		return steps(c, step{o.Path, o.Flags&unix.AT_SYMLINK_NOFOLLOW == 0, policy.Update})
+	case "fchmod", "futimes", "setflags":
+		return steps(c, step{o.Path, true, policy.Read}, step{o.Path, true, policy.Update})
+	case "map":
+		return steps(c, step{o.Path, true, policy.Read}, step{o.Path, true, policy.Execute})
+	case "execve":
+		return executes(c, o)
+	}
+	panic("nothing known of " + o.Do)
+}
+
+// steps are all given, or it's the first one that isn't.
+func steps(c *policy.Compiled, all ...step) want {
+	w := want{Verdict: policy.Verdict{Allow: true}} // who needs nothing
+	for _, s := range all {
+		w = want{target: resolve(c, s.path, s.follow)}
+		if w.Verdict = c.CheckFS(w.target, s.caps); !w.Allow {
+			break
+		}
+	}
+	return w
+}
+
+// resolve is where a path leads; the path itself when it leads nowhere. The kernel finds out, too.
+func resolve(c *policy.Compiled, path string, follow bool) string {
+	p, err := c.ResolveTarget(policyfile.Machine{}, path, follow)
+	if err != nil {
+		return path
+	}
+	return p
+}
+
+func opens(c *policy.Compiled, o operation) []step {
+	follow := o.Flags&unix.O_NOFOLLOW == 0 && o.Flags&(unix.O_CREAT|unix.O_EXCL) != unix.O_CREAT|unix.O_EXCL
+	var need policy.Caps
+	switch o.Flags & unix.O_ACCMODE {
+	case unix.O_RDONLY:
+		need = policy.Read
+	case unix.O_WRONLY:
+		need = policy.Update
+	default: // 3 is for ioctl, and asks for both
+		need = policy.Read | policy.Update
+	}
+	if o.Flags&unix.O_PATH != 0 {
+		return nil
+	}
+	if o.Flags&unix.O_TMPFILE == unix.O_TMPFILE {
+		return []step{{filepath.Join(o.Path, "#0"), true, need&^policy.Update | policy.Create}}
+	}
+	if o.Flags&unix.O_CREAT != 0 && !there(resolve(c, o.Path, follow)) {
+		made := []step{{o.Path, follow, policy.Create}}
+		if need&policy.Read != 0 {
+			made = append(made, step{o.Path, follow, policy.Read})
+		}
+		return made
+	}
+	opened := []step{{o.Path, follow, need}}
+	if o.Flags&unix.O_TRUNC != 0 && need&policy.Update == 0 {
+		opened = append(opened, step{o.Path, follow, policy.Update})
+	}
+	return opened
+}
+
+func executes(c *policy.Compiled, o operation) want {
+	all := []step{{o.Path, true, policy.Execute}}
+	if by, ok := interpreters[filepath.Base(resolve(c, o.Path, true))]; ok {
+		all = append(all, step{filepath.Join(programs, by), true, policy.Execute})
+	}
+	return steps(c, all...)
+}
+
+func renames(c *policy.Compiled, o operation) want {
+	m := policy.Move{Old: resolve(c, o.Path, false), New: resolve(c, o.Path2, false), Exchange: o.Flags&unix.RENAME_EXCHANGE != 0}
+	m.OldDir, m.NewDir, m.NewExists = folder(m.Old), folder(m.New), there(m.New)
+	w := want{Verdict: c.CheckRename(m), target: m.Old, device: o.Flags&unix.RENAME_WHITEOUT != 0}
+	old := policy.Delete
+	if m.Exchange {
+		old |= policy.Update
+	}
+	if w.Reason != policy.NoGain && c.CheckFS(m.Old, old).Allow {
+		w.target = m.New
+	}
+	return w
+}
+
+func links(c *policy.Compiled, o operation) want {
+	follow := o.Do == "link_fd" || o.Flags&unix.AT_SYMLINK_FOLLOW != 0
+	w := steps(c, step{o.Path, follow, policy.Read}, step{o.Path2, false, policy.Create})
+	if old := resolve(c, o.Path, follow); w.Allow {
+		w = want{Verdict: c.CheckLink(old, resolve(c, o.Path2, false)), target: old}
+	}
+	return w
+}
+
+func there(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil
+}
+
+func folder(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
+}
+
+// crosses says whether two names are on different mounts: rename and link then end with EXDEV, before anybody is asked. A link's
+// old name is looked up for what it is, and may be a mount itself.
+func crosses(o operation) bool {
+	old, flags := filepath.Dir(o.Path), 0
+	if o.Do == "link" && o.Flags&unix.AT_SYMLINK_FOLLOW == 0 {
+		old, flags = o.Path, unix.AT_SYMLINK_NOFOLLOW
+	} else if o.Do != "rename" {
+		old = o.Path
+	}
+	var a, b unix.Statx_t
+	return unix.Statx(unix.AT_FDCWD, old, flags, unix.STATX_MNT_ID, &a) == nil &&
+		unix.Statx(unix.AT_FDCWD, filepath.Dir(o.Path2), 0, unix.STATX_MNT_ID, &b) == nil && a.Mnt_id != b.Mnt_id
+}
