@@ -7,11 +7,13 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// twice is a machine on which /data is also /mnt, and /ws/a also /data/a.
+// twice is a machine on which /data is also /mnt, /data/s also /srv, and /ws/a also /data/a.
 type twice struct{ forest }
 
 func (twice) Mounts() ([]policy.Mount, error) {
-	return []policy.Mount{{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: "/data", At: "/mnt"}}, nil
+	return []policy.Mount{
+		{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: "/data", At: "/mnt"}, {ID: 3, Parent: 1, Root: "/data/s", At: "/srv"},
+	}, nil
 }
 
 func (t twice) File(p string) (policy.FileID, uint64, error) {
@@ -25,7 +27,7 @@ func (t twice) File(p string) (policy.FileID, uint64, error) {
 func TestCoverOtherNames(t *testing.T) {
 	sys := twice{forest{
 		"/": policy.Dir, "/ws": policy.Dir, "/data": policy.Dir, "/data/s": policy.Dir, "/mnt": policy.Dir, "/mnt/s": policy.Dir,
-		"/ws/a": policy.File, "/data/a": policy.File, "/srv": policy.Dir,
+		"/ws/a": policy.File, "/data/a": policy.File, "/srv": policy.Dir, "/opt": policy.Dir,
 	}}
 	no, partly, yes := policy.NotEnforceable, policy.Partly, policy.Enforced
 	for _, c := range []struct {
@@ -41,9 +43,11 @@ func TestCoverOtherNames(t *testing.T) {
 		{"more beneath", []policy.FSRule{rule("/mnt/s", r|w), rule("/data", r)}, "fs.2", no, "on /mnt/s, and that is /data/s, too"},
 		{"the same", []policy.FSRule{rule("/mnt", r|w), rule("/data", r|w)}, "fs.2", yes, ""},
 		{"an exception under both", []policy.FSRule{rule("/mnt", r), rule("/mnt/s", r|w), rule("/data", r), rule("/data/s", r|w)}, "fs.3", yes, ""},
-		{"elsewhere", []policy.FSRule{rule("/mnt", r|w), rule("/srv", r)}, "fs.2", yes, ""},
+		{"elsewhere", []policy.FSRule{rule("/mnt", r|w), rule("/opt", r)}, "fs.2", yes, ""},
 		{"a pattern", []policy.FSRule{rule("/mnt", r), {Match: "/data/**/*.pem"}}, "fs.2", no, "fs.1 grants read on /mnt"},
-		{"a pattern above", []policy.FSRule{rule("/srv", r), {Match: "/data/**/*.pem"}}, "fs.2", yes, ""},
+		{"less above the other name", []policy.FSRule{rule("/srv", r|w), rule("/data", r)}, "fs.2", no, "on /srv, and that is /data/s, too"},
+		{"a pattern above", []policy.FSRule{rule("/srv", r), {Match: "/data/**/*.pem"}}, "fs.2", no, "fs.1 grants read on /srv"},
+		{"a pattern elsewhere", []policy.FSRule{rule("/opt", r), {Match: "/data/**/*.pem"}}, "fs.2", yes, ""},
 		{"a hard link", []policy.FSRule{rule("/ws", r|w), rule("/data/a", r)}, "fs.2", partly, "lint --scan"},
 		{"a hard link, nowhere more", []policy.FSRule{rule("/ws", r), rule("/data/a", r)}, "fs.2", yes, ""},
 	} {

@@ -106,13 +106,17 @@ func TestHardLinks(t *testing.T) {
 	sys := mounted{
 		tree: newTree(map[string]string{
 			"/w/x": "file", "/w/y": "file", "/w/z": "file", "/secret/f": "file", "/secret/g": "file", "/secret/g2": "file",
+			"/w/h": "file", "/secret/h": "file", "/w/i": "file", "/secret/i": "file",
 		}),
 		mounts: mount("2 /d /mnt"), inodes: map[string]uint64{
 			"/secret/f": 7, "/w/x": 7, "/mnt/f": 7, "/secret/g": 8, "/secret/g2": 8, "/w/y": 8, "/w/z": 9,
+			"/w/h": 10, "/secret/h": 10, "/w/i": 11, "/secret/i": 11,
 		},
 	}
 	sys.tree["/mnt/f"] = "file"
-	layer.FS = append(layer.FS, p("/mnt", AllCaps))
+	builtIn := p("/secret/h", Read)
+	builtIn.Place.File = "preset:x"
+	layer.FS = append(layer.FS, p("/mnt", AllCaps), p("/secret/i", 0), p("/secret/i", Read), builtIn)
 	c, err := Compile(source(layer), sys)
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +130,8 @@ func TestHardLinks(t *testing.T) {
 		{"z", Read | Write},
 		{"new", Read | Write},
 		{".", Read | Write},
+		{"h", Read | Write}, // what a built-in rule gives takes nothing away
+		{"i", Read},         // of two rules on one path the last counts
 		{"/secret/f", Read},
 		{"/secret/g2", 0},
 		{"/mnt/f", AllCaps}, // the same number in another file system
@@ -173,10 +179,11 @@ func TestAliasesDontGain(t *testing.T) {
 		old, new string
 		want     Reason
 	}{
-		{"/w/b/s", "/w/b/t", NoGain},  // a rule lies beneath its other name
-		{"/w/b/x", "/w/b/s", NoGain},  // and would
-		{"/w/b/x", "/w/c/x", NoGain},  // it would lose its other name, and the pattern with it
-		{"/w/c/x", "/w/b/x", NoGain},  // what is made where nothing is denied would come to where it is
+		{"/w/b/s", "/w/b/t", NoGain}, // a rule lies beneath its other name
+		{"/w/b/x", "/w/b/s", NoGain}, // and would
+		{"/w/b/x", "/w/c/x", NoGain}, // it would lose its other name, and the pattern with it
+		{"/w/c/x", "/w/b/x", NoGain}, // what is made where nothing is denied would come to where it is
+		{"/v/x", "/w", NoGain},
 		{"/w", "/v", NoGain},          // so would what is beneath it
 		{"/w/b/x", "/w/b/y", Allowed}, // under both names it's just another one
 		{"/w/c/x", "/w/c/y", Allowed},
