@@ -93,7 +93,9 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 	s.mu.Unlock()
 	if hearing != nil {
 		counts := hearing.End()
+		s.mu.Lock()
 		s.end = api.End{Denied: counts.Denied, Untold: counts.Suppressed + counts.Lost}
+		s.mu.Unlock()
 		if limit {
 			hearing.LimitMet("wall_time", s.limits.WallTime.Place, 1)
 		}

@@ -220,13 +220,21 @@ func (s *session) join(pid int) error {
 	return errors.Join(s.group.Add(pid), s.d.save(&s.record))
 }
 
-// attach has the client hear of the session until it's over or done says that the client is gone.
-func (s *session) attach(f *follower, done <-chan struct{}) (api.End, bool) {
+// attach has the client hear of the session until it's over, or its command has ended and the others go on, or done says that
+// the client is gone.
+func (s *session) attach(f *follower, done <-chan struct{}) (end api.End, over bool) {
+	var left <-chan struct{}
+	if s.lingers {
+		left = s.ended
+	}
 	s.mu.Lock()
 	s.owner = f
 	s.mu.Unlock()
 	select {
 	case <-s.over:
+		over = true
+	case <-left:
+		over = true
 	case <-done:
 	case <-s.d.stopping:
 	}
@@ -235,5 +243,5 @@ func (s *session) attach(f *follower, done <-chan struct{}) (api.End, bool) {
 	if s.owner == f {
 		s.owner = nil
 	}
-	return s.end, s.isOver()
+	return s.end, over
 }

@@ -1,0 +1,261 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// work is a policy under which a shell works in its workspace.
+const work = `
+[access]
+default = { fs = "deny", net = "deny" }
+
+[[access.fs]]
+path = "."
+read = true
+write = true
+execute = true
+`
+
+// and what is outside.
+const more = work + `
+[[access.fs]]
+path = "OUTSIDE"
+read = true
+`
+
+// keepLooking says in a file, again and again, whether the command can read what is outside.
+const keepLooking = `while :; do read x 2>/dev/null <OUTSIDE && echo yes >can || echo no >can; sleep 0.05; done`
+
+// An ordinary user's command is held to the policy by the kernel's programs, and told of as root's is.
+func TestExec(t *testing.T) {
+	serve(t, t.TempDir())
+	for _, x := range []struct {
+		policy string
+		status int
+		denied int
+	}{{more, 5, 0}, {work, 7, 1}} {
+		j := newJob(t, nobody, x.policy, `read x <OUTSIDE && exit 5; exit 7`)
+		if got := j.start().status(); got != x.status {
+			t.Errorf("exit status %d, want %d", got, x.status)
+		}
+		if got := j.count("denial", j.outside); got != x.denied || j.count("session_end", "") != 1 {
+			t.Errorf("%d denials in the events, want %d: %+v", got, x.denied, j.told())
+		}
+	}
+	if list := sessions(t, 0); len(list) != 0 {
+		t.Errorf("left: %+v", list)
+	}
+}
+
+// A user sees and ends his own sessions, root all, others none.
+func TestWhoMay(t *testing.T) {
+	serve(t, t.TempDir())
+	j := newJob(t, nobody, work, `trap '' TERM; echo up >can; setsid sh -c "trap '' TERM; while :; do sleep 1; done" & while :; do sleep 1; done`).start()
+	j.wrote("can", "up")
+	list := sessions(t, nobody)
+	if len(list) != 1 || list[0].UID != nobody || list[0].PID != j.Process.Pid || list[0].State != "running" || len(sessions(t, 0)) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	if theirs := sessions(t, other); len(theirs) != 0 {
+		t.Errorf("another user sees %+v", theirs)
+	}
+	for _, args := range [][]string{{"show"}, {"kill"}, {"reload", "--policy", "preset:readonly"}} {
+		args = append([]string{"sessions", args[0], list[0].ID}, args[1:]...)
+		if out, code := ask(t, other, args...); code != 2 || !strings.Contains(out, "there is no session") {
+			t.Errorf("another user: %v: %d, %s", args, code, out)
+		}
+	}
+	if out, code := ask(t, nobody, "sessions", "kill", list[0].ID); code != 0 {
+		t.Errorf("kill: %d, %s", code, out)
+	}
+	if got := j.status(); got != 128+int(syscall.SIGKILL) {
+		t.Errorf("the command that was killed: %d", got)
+	}
+	eventually(t, "nothing of it is left", func() bool { return len(sessions(t, 0)) == 0 && !runs(t, j.workspace) })
+}
+
+// runs tells whether a process works in a folder.
+func runs(t *testing.T, dir string) bool {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cwd")
+	must(t, err)
+	for _, cwd := range all {
+		if at, _ := os.Readlink(cwd); at == dir {
+			return true
+		}
+	}
+	return false
+}
+
+// A session that runs gets another policy at once.
+func TestReload(t *testing.T) {
+	serve(t, t.TempDir())
+	j := newJob(t, nobody, work, keepLooking).start()
+	j.wrote("can", "no")
+	id := sessions(t, nobody)[0].ID
+	for _, x := range []struct{ policy, can string }{{more, "yes"}, {work, "no"}, {more, "yes"}, {work, "no"}} {
+		file := j.write("../next.toml", x.policy)
+		if out, code := ask(t, nobody, "sessions", "reload", id, "--policy", file); code != 0 {
+			t.Fatalf("reload: %d, %s", code, out)
+		}
+		j.wrote("can", x.can)
+	}
+	if s := sessions(t, nobody)[0]; s.Reloads != 4 {
+		t.Errorf("%+v", s)
+	}
+	must(t, j.Process.Signal(syscall.SIGTERM))
+	j.status()
+	for _, e := range j.told() {
+		if e.Reason == "engine_error" {
+			t.Errorf("an event is told by another policy than the one that decided: %+v", e)
+		}
+	}
+}
+
+// toolguardd is killed, and nothing is let go: what runs stays held, nothing new begins, and the next one takes it over.
+func TestTakeOver(t *testing.T) {
+	state := t.TempDir()
+	s := serve(t, state)
+	j := newJob(t, nobody, work, keepLooking, "--limits", "pids=50").start()
+	lingering := newJob(t, nobody, work, `sleep 1000 >/dev/null 2>&1 & echo up >can`, "--linger").start()
+	lingering.wrote("can", "up")
+	lingering.status()
+	j.wrote("can", "no")
+	before := sessions(t, nobody)
+	s.stop(syscall.SIGKILL)
+
+	for range 5 { // what it could once, it can't again and again
+		must(t, os.WriteFile(j.workspace+"/can", []byte("?"), 0o666))
+		j.wrote("can", "no")
+	}
+	if refused := newJob(t, nobody, work, "true"); refused.start().status() != 125 {
+		t.Error("without toolguardd a session that needs it begins")
+	}
+
+	serve(t, state)
+	after := sessions(t, nobody)
+	if len(before) != 2 || len(after) != 2 || after[0].ID != before[0].ID || after[1].ID != before[1].ID || after[1].State != "left" {
+		t.Fatalf("before %+v, after %+v", before, after)
+	}
+	told := j.count("denial", j.outside)
+	eventually(t, "its refusals are told again, after a gap", func() bool {
+		return j.count("gap", "") > 0 && j.count("denial", j.outside) > told
+	})
+	must(t, j.Process.Kill())
+	_ = j.Wait()
+	if out, code := ask(t, nobody, "sessions", "kill", after[1].ID); code != 0 {
+		t.Errorf("kill what lingers: %d, %s", code, out)
+	}
+	eventually(t, "all is gone", func() bool { return len(sessions(t, 0)) == 0 && !runs(t, lingering.workspace) })
+	if _, err := os.Stat(after[0].Cgroup); err == nil {
+		t.Errorf("%s is left", after[0].Cgroup)
+	}
+	if left, _ := filepath.Glob(state + "/sessions/*"); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// Whatever becomes of the toolguard that started a session, nothing of it goes on unseen.
+func TestToolguardIsKilled(t *testing.T) {
+	serve(t, t.TempDir())
+	j := newJob(t, nobody, work, `setsid sh -c 'while :; do sleep 1; done' & echo up >can; wait`).start()
+	j.wrote("can", "up")
+	must(t, j.Process.Kill())
+	_ = j.Wait()
+	eventually(t, "nothing of it is left", func() bool { return len(sessions(t, 0)) == 0 && !runs(t, j.workspace) })
+}
+
+// An ordinary user's limits are the kernel's, and when they're met it's told.
+func TestLimits(t *testing.T) {
+	serve(t, t.TempDir())
+	for _, x := range []struct {
+		limit, script, rule string
+		status              int
+	}{
+		{"memory=32MiB", `x=$(head -c 100000000 /dev/zero | tr '\0' x); exit 3`, "limits.memory", -1},
+		{"memory=1GiB", `x=$(head -c 10000000 /dev/zero | tr '\0' x); exit 3`, "", 3},
+		{"pids=5", `for i in 1 2 3 4 5 6 7 8; do sleep 5 & done 2>/dev/null; exit 3`, "limits.pids", -1},
+		{"pids=50", `for i in 1 2 3 4 5 6 7 8; do sleep 5 & done 2>/dev/null; exit 3`, "", 3},
+	} {
+		j := newJob(t, nobody, work, x.script, "--limits", x.limit)
+		if got := j.start().status(); x.status >= 0 && got != x.status {
+			t.Errorf("%s: exit status %d, want %d", x.limit, got, x.status)
+		}
+		met := ""
+		for _, e := range j.told() {
+			if e.Reason == "limit" {
+				met = e.Rule
+			}
+		}
+		if met != x.rule {
+			t.Errorf("%s: the events tell of the limit %q, want %q", x.limit, met, x.rule)
+		}
+	}
+	if left, _ := filepath.Glob("/sys/fs/cgroup/toolguard/*/cgroup.procs"); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// Everybody follows what is his.
+func TestEvents(t *testing.T) {
+	serve(t, t.TempDir())
+	follow := func(uid uint32, args ...string) func() []told {
+		cmd := exec.Command(built+"/toolguard", append([]string{"events", "--json"}, args...)...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		must(t, cmd.Start())
+		return func() (list []told) {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			_ = cmd.Wait()
+			for lines := bufio.NewScanner(&out); lines.Scan(); {
+				list = append(list, toldBy(t, lines.Bytes()))
+			}
+			return list
+		}
+	}
+	theirs, roots, denials, others := follow(nobody), follow(0), follow(nobody, "--kind", "denial"), follow(other)
+	time.Sleep(3 * time.Second) // they have nothing to say when they're ready
+	j := newJob(t, nobody, work, `read x <OUTSIDE; true`)
+	j.start().status()
+	time.Sleep(time.Second)
+	kinds := func(list []told) string {
+		var words []string
+		for _, e := range list {
+			words = append(words, e.Kind)
+		}
+		return strings.Join(words, " ")
+	}
+	for _, x := range []struct{ who, got, want string }{
+		{"the user", kinds(theirs()), "session_start denial session_end"},
+		{"root", kinds(roots()), "session_start denial session_end"},
+		{"the user, of denials", kinds(denials()), "denial"},
+		{"another user", kinds(others()), ""},
+	} {
+		if x.got != x.want {
+			t.Errorf("%s hears of %q, want %q", x.who, x.got, x.want)
+		}
+	}
+}
+
+// A guarded process doesn't come near toolguardd: it could end or change what holds it.
+func TestFromWithin(t *testing.T) {
+	serve(t, t.TempDir())
+	all := strings.Replace(work, `fs = "deny"`, `fs = "allow"`, 1)
+	j := newJob(t, nobody, all, built+`/toolguard sessions list >out 2>&1; echo $? >can`)
+	j.start().status()
+	j.wrote("can", "2")
+	if out, _ := os.ReadFile(j.workspace + "/out"); !strings.Contains(string(out), "may not ask toolguardd") {
+		t.Errorf("it got %s", out)
+	}
+}

@@ -1,0 +1,237 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Where toolguardd listens, and the ordinary users of the tests.
+const (
+	socket = "/run/toolguard/toolguard.sock"
+	nobody = 65534
+	other  = 65533
+)
+
+// built is the folder of the binaries.
+var built string
+
+func TestMain(m *testing.M) { os.Exit(withBinaries(m)) }
+
+// withBinaries builds them, or takes those of TOOLGUARD_BUILT, on a machine without compilers.
+func withBinaries(m *testing.M) int {
+	if built = os.Getenv("TOOLGUARD_BUILT"); built != "" {
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "daemon-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	built = dir
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", dir, "../../cmd/toolguard", "../../cmd/toolguardd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// server is a running toolguardd.
+type server struct {
+	*exec.Cmd
+	log   bytes.Buffer
+	state string
+}
+
+// serve starts toolguardd, which listens where toolguard looks for it.
+func serve(t *testing.T, state string) *server {
+	t.Helper()
+	if os.Getenv("TOOLGUARD_VM") == "" {
+		t.Skip("needs a virtual machine (make vm-test)")
+	}
+	s := &server{state: state}
+	s.Cmd = exec.Command(built+"/toolguardd", "--state", state)
+	s.Stderr = &s.log
+	_ = os.Remove(socket)
+	must(t, s.Start())
+	t.Cleanup(func() {
+		s.stop(syscall.SIGTERM)
+		t.Logf("toolguardd said:\n%s", &s.log)
+	})
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // an emulated machine loads the programs slowly
+		if _, err := os.Stat(socket); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal("toolguardd doesn't listen")
+		}
+	}
+	must(t, os.Chmod(socket, 0o666)) // in place of a group that the guest's users would have to be in
+	return s
+}
+
+func (s *server) stop(sig syscall.Signal) {
+	_ = s.Process.Signal(sig)
+	_ = s.Wait()
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never comes to be that %s", what)
+		}
+	}
+}
+
+// job is a command of a user's under a policy.
+type job struct {
+	*exec.Cmd
+	t         *testing.T
+	workspace string
+	events    string
+	outside   string // a file beside the workspace, which no rule is about
+	out       bytes.Buffer
+}
+
+// newJob prepares a shell command. Beside what policy says it may use the machine's programs and its workspace.
+func newJob(t *testing.T, uid uint32, policy, script string, flags ...string) *job {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "job-")
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	j := &job{t: t, workspace: dir + "/workspace", events: dir + "/events/log", outside: dir + "/outside"}
+	must(t, errors.Join(
+		os.Chmod(dir, 0o755), os.Mkdir(j.workspace, 0o755), os.Mkdir(dir+"/events", 0o755),
+		os.WriteFile(j.outside, []byte("secret\n"), 0o644),
+	))
+	j.write("../policy.toml", policy)
+	for _, d := range []string{j.workspace, dir + "/events"} {
+		must(t, os.Chown(d, int(uid), int(uid)))
+	}
+	args := append([]string{"exec", "--daemon", "require", "--policy", dir + "/policy.toml", "--events", j.events, "--report", "never"}, flags...)
+	j.Cmd = exec.Command(built+"/toolguard", append(args, "--", "bash", "-c", strings.ReplaceAll(script, "OUTSIDE", j.outside))...)
+	j.Dir, j.Stdout, j.Stderr, j.WaitDelay = j.workspace, &j.out, &j.out, time.Second
+	j.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir, "TMPDIR=/tmp"}
+	j.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	return j
+}
+
+// write makes the policy of a file: workspace, programs and what more says.
+func (j *job) write(name, more string) string {
+	j.t.Helper()
+	file := filepath.Join(j.workspace, name)
+	must(j.t, os.WriteFile(file, []byte("version = 1\nextends = [\"preset:readonly\"]\n"+strings.ReplaceAll(more, "OUTSIDE", j.outside)), 0o644))
+	return file
+}
+
+func (j *job) start() *job {
+	j.t.Helper()
+	must(j.t, j.Start())
+	j.t.Cleanup(func() { _ = j.Process.Kill() })
+	return j
+}
+
+// status is how the command ended.
+func (j *job) status() int {
+	j.t.Helper()
+	late := time.AfterFunc(2*time.Minute, func() { _ = j.Process.Kill() })
+	defer late.Stop()
+	_ = j.Wait()
+	j.t.Logf("%s%v", &j.out, j.ProcessState)
+	return j.ProcessState.ExitCode()
+}
+
+// wrote waits until the command has written a word to a file in the workspace.
+func (j *job) wrote(name, word string) {
+	j.t.Helper()
+	eventually(j.t, name+" says "+word, func() bool {
+		text, _ := os.ReadFile(filepath.Join(j.workspace, name))
+		return strings.TrimSpace(string(text)) == word
+	})
+}
+
+// told is what the tests look at of an event.
+type told struct {
+	Kind, Reason, Target, Session, Rule string
+	Extra                               map[string]string
+}
+
+func (j *job) told() (list []told) {
+	j.t.Helper()
+	text, err := os.ReadFile(j.events)
+	must(j.t, err)
+	for _, line := range bytes.Split(bytes.TrimSpace(text), []byte("\n")) {
+		list = append(list, toldBy(j.t, line))
+	}
+	return list
+}
+
+func toldBy(t *testing.T, line []byte) told {
+	t.Helper()
+	var e struct{ Unmapped told }
+	if err := json.Unmarshal(line, &e); err != nil {
+		t.Fatalf("%v: %s", err, line)
+	}
+	return e.Unmapped
+}
+
+// count counts the events of a kind about a target.
+func (j *job) count(kind, target string) (n int) {
+	for _, e := range j.told() {
+		if e.Kind == kind && (target == "" || e.Target == target) {
+			n++
+		}
+	}
+	return n
+}
+
+// session is what the tests look at of a session.
+type session struct {
+	ID, State, Cgroup string
+	UID, PID, Reloads int
+	Denied            uint64
+}
+
+// sessions are those that a user sees.
+func sessions(t *testing.T, uid uint32) (list []session) {
+	t.Helper()
+	out, code := ask(t, uid, "sessions", "list", "--json")
+	if code != 0 {
+		t.Fatalf("sessions list: %d, %s", code, out)
+	}
+	must(t, json.Unmarshal([]byte(out), &list))
+	return list
+}
+
+// ask calls toolguard as a user.
+func ask(t *testing.T, uid uint32, args ...string) (out string, code int) {
+	t.Helper()
+	cmd := exec.Command(built+"/toolguard", args...)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	text, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
