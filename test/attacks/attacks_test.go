@@ -83,7 +83,7 @@ func TestGuarded(t *testing.T) {
 // TestStatedGaps holds the backend to naming, before anything starts, what it lets through.
 func TestStatedGaps(t *testing.T) {
 	s := newScene(t, users()[0])
-	cmd := exec.Command(toolguard(t), "exec", "--policy", s.vars["POLICY"], "--dry-run")
+	cmd := exec.Command(toolguard(t), "exec", "--policy", s.vars["POLICY"], "--backend", "landlock", "--dry-run")
 	cmd.Env = s.env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -155,8 +155,12 @@ func (s *scene) command(a attack) []string {
 // guarded is the attack under toolguard.
 func (s *scene) guarded(t *testing.T, a attack) []string {
 	t.Helper()
+	backend := "auto"
+	if a.gap != "" {
+		backend = "landlock" // whose gap it is
+	}
 	return slices.Concat([]string{
-		toolguard(t), "exec", "--policy", "$POLICY", "--events", "$EVENTS", "--report", "never", "--",
+		toolguard(t), "exec", "--policy", "$POLICY", "--backend", backend, "--events", "$EVENTS", "--report", "never", "--",
 	}, s.command(a))
 }
 

@@ -13,7 +13,9 @@ static void descend(void)
 	if (chdir(args[0]) < 0)
 		error("chdir %s", args[0]);
 	for (int i = 0; i < 150; i++)
-		if ((mkdir(name, 0700) < 0 && errno != EEXIST) || chdir(name) < 0)
+		if (mkdir(name, 0700) < 0 && errno == EACCES)
+			return; // as deep as the backend can follow
+		else if (chdir(name) < 0)
 			error("level %d", i);
 }
 
