@@ -1,0 +1,221 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+func sleeper() (*exec.Cmd, error) {
+	cmd := exec.Command("/bin/sleep", "1000")
+	return cmd, cmd.Start()
+}
+
+func kill(pid func(p *place) int, sig unix.Signal) func(p *place) error {
+	return func(p *place) error { return unix.Kill(pid(p), sig) }
+}
+
+func outsider(p *place) int  { return p.Outsider }
+func toolguard(p *place) int { return p.Toolguard }
+
+var taskTries = []try{
+	{"signal 0 to an outsider", kill(outsider, 0), eperm, nil},
+	{"SIGCONT to an outsider", kill(outsider, unix.SIGCONT), eperm, nil},
+	{"signal toolguard", kill(toolguard, 0), eperm, nil},
+	{"signal toolguard's guarded thread", func(p *place) error { return unix.Tgkill(p.Toolguard, p.Thread, 0) }, eperm, nil},
+	{"signal an outsider's group", func(p *place) error { return unix.Kill(-p.Outsider, 0) }, eperm, nil},
+	{"signal an outsider by pidfd", func(p *place) error {
+		fd, err := unix.PidfdOpen(p.Outsider, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0)
+	}, eperm, nil},
+	{"signal a child", own2(func(pid int) error { return unix.Kill(pid, unix.SIGTERM) }), nil, nil},
+	{"signal oneself", func(p *place) error { return unix.Kill(os.Getpid(), 0) }, nil, nil},
+	{"trace an outsider", func(p *place) error { return trace(p.Outsider) }, eperm, nil},
+	{"trace a child", own2(trace), nil, nil},
+	{"seize an outsider", func(p *place) error {
+		_, _, e := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(p.Outsider), 0, 0, 0, 0)
+		if e == 0 {
+			_ = unix.PtraceDetach(p.Outsider)
+		}
+		return errno(e)
+	}, eperm, nil},
+	{"an outsider's program", func(p *place) error { _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.Outsider)); return err }, eacces, nil},
+	{"a child's program", own2(func(pid int) error { _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); return err }), nil, nil},
+	{"follow an outsider's root", func(p *place) error { _, err := os.Stat(fmt.Sprintf("/proc/%d/root/", p.Outsider)); return err }, eacces, nil},
+	{"stat of an outsider", func(p *place) error { _, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Outsider)); return err }, nil, nil},
+	{"read an outsider's memory", func(p *place) error { return readMemory(p.Outsider) }, eperm, unix.EFAULT},
+	{"take an outsider's descriptor", func(p *place) error { return takeFD(p.Outsider) }, eperm, nil},
+	{"take a child's descriptor", own2(takeFD), nil, nil},
+	{"an outsider's nice", func(p *place) error { return unix.Setpriority(unix.PRIO_PROCESS, p.Outsider, 1) }, eperm, nil},
+	{"a child's nice", own2(func(pid int) error { return unix.Setpriority(unix.PRIO_PROCESS, pid, 1) }), nil, nil},
+	{"an outsider's scheduler", func(p *place) error { return scheduler(p.Outsider) }, eperm, nil},
+	{"a child's scheduler", own2(scheduler), nil, nil},
+	{"an outsider's processors", func(p *place) error { return processors(p.Outsider) }, eperm, nil},
+	{"a child's processors", own2(processors), nil, nil},
+	{"an outsider's limits", func(p *place) error { return limits(p.Outsider) }, eperm, nil},
+	{"a child's limits", own2(limits), nil, nil},
+	{"an outsider's I/O priority", func(p *place) error { return ioprio(p.Outsider) }, eperm, nil},
+	{"a child's I/O priority", own2(ioprio), nil, nil},
+	{"move an outsider's memory", func(p *place) error { return moveMemory(p.Outsider) }, eperm, nil},
+	{"move a child's memory", own2(moveMemory), nil, nil},
+	{"have a pipe kill an outsider", sigio(func(fd, pid int) error { _, err := unix.FcntlInt(uintptr(fd), unix.F_SETOWN, pid); return err }), errAlive, nil},
+	{"have a pipe kill an outsider, by F_SETOWN_EX", sigio(func(fd, pid int) error {
+		owner := [2]int32{1, int32(pid)}
+		_, _, e := unix.Syscall(unix.SYS_FCNTL, uintptr(fd), unix.F_SETOWN_EX, uintptr(unsafe.Pointer(&owner)))
+		return errno(e)
+	}), errAlive, nil},
+	{"have a pipe kill a child", func(p *place) error {
+		cmd, err := sleeper()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+		return sigioTo(cmd.Process.Pid, func(fd, pid int) error { _, err := unix.FcntlInt(uintptr(fd), unix.F_SETOWN, pid); return err })
+	}, nil, nil},
+	{"have a pipe signal oneself", func(p *place) error {
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, unix.SIGIO)
+		defer signal.Stop(c)
+		var fds [2]int
+		if err := unix.Pipe(fds[:]); err != nil {
+			return err
+		}
+		if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_SETOWN, os.Getpid()); err != nil {
+			return err
+		}
+		if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_SETFL, unix.O_ASYNC); err != nil {
+			return err
+		}
+		_, _ = unix.Write(fds[1], []byte("x"))
+		select {
+		case <-c:
+			return nil
+		case <-time.After(5 * time.Second):
+			return errors.New("no signal")
+		}
+	}, nil, nil},
+}
+
+var errAlive = errors.New("alive")
+
+// sigio has a pipe kill a process that the test starts outside for this.
+func sigio(own func(fd, pid int) error) func(p *place) error {
+	return func(p *place) error {
+		if _, err := unix.Write(p.fds, []byte("victim")); err != nil {
+			return err
+		}
+		buf := make([]byte, 16)
+		n, err := unix.Read(p.fds, buf)
+		if err != nil {
+			return err
+		}
+		pid, err := strconv.Atoi(string(buf[:n]))
+		if err != nil {
+			return err
+		}
+		return sigioTo(pid, own)
+	}
+}
+
+func sigioTo(pid int, own func(fd, pid int) error) error {
+	var fds [2]int
+	if err := unix.Pipe(fds[:]); err != nil {
+		return err
+	}
+	if err := own(fds[0], pid); err != nil {
+		return err
+	}
+	if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_SETSIG, int(unix.SIGKILL)); err != nil {
+		return err
+	}
+	if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_SETFL, unix.O_ASYNC); err != nil {
+		return err
+	}
+	if _, err := unix.Write(fds[1], []byte("x")); err != nil {
+		return err
+	}
+	for range 20 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return errAlive
+}
+
+// own2 does something to a child.
+func own2(f func(pid int) error) func(p *place) error {
+	return func(p *place) error {
+		cmd, err := sleeper()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+		return f(cmd.Process.Pid)
+	}
+}
+
+func trace(pid int) error {
+	if err := unix.PtraceAttach(pid); err != nil {
+		return err
+	}
+	var ws unix.WaitStatus
+	_, _ = unix.Wait4(pid, &ws, unix.WALL, nil)
+	return unix.PtraceDetach(pid)
+}
+
+func readMemory(pid int) error {
+	var b [1]byte
+	local := unix.Iovec{Base: &b[0], Len: 1}
+	_, err := unix.ProcessVMReadv(pid, []unix.Iovec{local}, []unix.RemoteIovec{{Base: 4096, Len: 1}}, 0)
+	return err
+}
+
+func takeFD(pid int) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return closing(unix.PidfdGetfd(fd, 0, 0))
+}
+
+func scheduler(pid int) error {
+	var param [4]byte
+	_, _, e := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(pid), 3, uintptr(unsafe.Pointer(&param)))
+	return errno(e)
+}
+
+func processors(pid int) error {
+	var set unix.CPUSet
+	set.Set(0)
+	return unix.SchedSetaffinity(pid, &set)
+}
+
+func limits(pid int) error {
+	return unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
+}
+
+func ioprio(pid int) error {
+	_, _, e := unix.Syscall(unix.SYS_IOPRIO_SET, 1, uintptr(pid), 2<<13|4)
+	return errno(e)
+}
+
+func moveMemory(pid int) error {
+	mask := uint64(1)
+	_, _, e := unix.Syscall6(unix.SYS_MIGRATE_PAGES, uintptr(pid), 64, uintptr(unsafe.Pointer(&mask)), uintptr(unsafe.Pointer(&mask)), 0, 0)
+	return errno(e)
+}
