@@ -1,0 +1,287 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// served is a toolguardd on a socket of its own. Its sessions are tested in test/daemon, on kernels that can have them.
+func served(t *testing.T, limits Limits) (*Daemon, *api.Client) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := t.TempDir()
+	d, err := New(Config{State: dir, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Listen(dir + "/socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- d.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return d, &api.Client{Socket: dir + "/socket"}
+}
+
+// refusedWith fails unless a request is refused with a status and a word.
+func refusedWith(t *testing.T, err error, status int, word string) {
+	t.Helper()
+	var r *api.Refusal
+	if r, _ = err.(*api.Refusal); r == nil || r.Status != status || !strings.Contains(r.Why, word) {
+		t.Errorf("%v; want status %d with %q", err, status, word)
+	}
+}
+
+func TestRequests(t *testing.T) {
+	d, c := served(t, DefaultLimits)
+	var s api.Daemon
+	if err := c.Do("GET", api.Status, nil, &s); err != nil || s.PID != os.Getpid() {
+		t.Errorf("%+v, %v", s, err)
+	}
+	list := []api.Session{{}}
+	if err := c.Do("GET", api.Sessions, nil, &list); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	d.why = "" // the mistakes come before the kernel
+	for _, id := range []string{"1", "0000000000000001", "../status", "000000000000000G", strings.Repeat("0", 16)} {
+		refusedWith(t, c.Do("DELETE", api.Sessions+"/"+strings.ReplaceAll(id, "/", "%2f"), nil, nil), 404, "no session")
+	}
+	refusedWith(t, c.Do("POST", api.Sessions, api.Start{}, nil), 400, "a policy and a command")
+	refusedWith(t, c.Do("POST", api.Sessions, "x", nil), 400, "body")
+	refusedWith(t, c.Do("POST", api.Sessions, strings.Repeat("x", api.MaxBody), nil), 400, "too large")
+	refusedWith(t, c.Do("GET", "/nothing", nil, nil), 404, "nothing at")
+	refusedWith(t, c.Do("GET", api.Events+"?format=xml", nil, nil), 400, "xml")
+}
+
+// A user takes no more than so many connections, whatever he does with them, and gets them back.
+func TestConnections(t *testing.T) {
+	_, c := served(t, Limits{Connections: 2})
+	var open []net.Conn
+	for range 2 {
+		conn, err := net.Dial("unix", c.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, conn)
+	}
+	refusedWith(t, c.Do("GET", api.Status, nil, nil), 503, "too many connections")
+	for _, conn := range open {
+		_ = conn.Close()
+	}
+	for end := time.Now().Add(10 * time.Second); c.Do("GET", api.Status, nil, nil) != nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it doesn't get them back")
+		}
+	}
+}
+
+// Who listens gets what is his, as it happens, and all of it when toolguardd stops.
+func TestFollow(t *testing.T) {
+	d, c := served(t, DefaultLimits)
+	s, err := c.Follow(api.Events + "?format=text&kind=denial&session=one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := range 3 {
+		d.hub.publish(7, &event.Event{Kind: event.Denial, Session: "one", Target: fmt.Sprintf("/file%d", i)})
+		d.hub.publish(7, &event.Event{Kind: event.Denial, Session: "two", Target: "/other"})
+		d.hub.publish(7, &event.Event{Kind: event.SessionEnd, Session: "one", Target: "/other"})
+	}
+	text := make([]byte, 4096)
+	var got string
+	for strings.Count(got, "\n") < 3 {
+		n, err := s.Body().Read(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += string(text[:n])
+	}
+	if strings.Contains(got, "/other") || !strings.Contains(got, "/file2") {
+		t.Error(got)
+	}
+}
+
+// What isn't root's or one's own isn't told.
+func TestHubTellsOwners(t *testing.T) {
+	stream, err := event.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := hub{stream: stream, listeners: map[*follower]bool{}}
+	heard := map[int]int{}
+	all := func(*event.Event) bool { return true }
+	var list []*follower
+	for _, uid := range []int{0, 7, 8} {
+		f := &follower{uid: uid, wants: all, queue: event.NewQueue(sink(func(*event.Event) error { heard[uid]++; return nil }))}
+		h.join(f)
+		list = append(list, f)
+	}
+	h.publish(7, &event.Event{Kind: event.Denial})
+	for _, f := range list {
+		h.leave(f)
+	}
+	if heard[0] != 1 || heard[7] != 1 || heard[8] != 0 {
+		t.Errorf("%v", heard)
+	}
+}
+
+// A process is known by more than its number, and its end is seen.
+func TestProcess(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := openProcess(cmd.Process.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, err := openProcess(p.pid, p.start); err != nil {
+		t.Error(err)
+	} else {
+		same.close()
+	}
+	if _, err := openProcess(p.pid, p.start+1); err == nil {
+		t.Error("another process is taken for it")
+	}
+	over := make(chan struct{})
+	go func() {
+		p.wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+		t.Error("it's taken for ended")
+	case <-time.After(50 * time.Millisecond):
+	}
+	_ = cmd.Process.Kill()
+	<-over
+	_ = cmd.Wait()
+	if err := p.alive(); err == nil {
+		t.Error("it's taken for alive")
+	}
+	p.close()
+}
+
+// Who sends a byte is what the kernel says, not who has opened the connection.
+func TestSaidBy(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
+		t.Fatal(err)
+	}
+	f, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	cmd := exec.Command("sh", "-c", "printf x")
+	cmd.Stdout = theirs
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if pid, err := saidBy(c.(*net.UnixConn)); err != nil || pid != cmd.Process.Pid {
+		t.Errorf("process %d, %v; it was %d", pid, err, cmd.Process.Pid)
+	}
+	_ = theirs.Close()
+	if pid, err := saidBy(c.(*net.UnixConn)); err == nil {
+		t.Errorf("nobody said anything, and it was process %d", pid)
+	}
+}
+
+// One toolguardd has the sessions' files.
+func TestOneAtATime(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	if _, err := New(d.cfg); err == nil || !strings.Contains(err.Error(), "another toolguardd") {
+		t.Errorf("a second one: %v", err)
+	}
+}
+
+// The peer is who made the connection, as the kernel says.
+func TestPeer(t *testing.T) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	c, err := l.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p, err := peerOf(c)
+	if err != nil || p.uid != os.Getuid() || p.pid() != os.Getpid() || p.process.alive() != nil {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if err := p.owned(); err != nil {
+		t.Error(err)
+	}
+	p.uid++
+	if err := p.owned(); err == nil {
+		t.Error("it's taken for another user's")
+	}
+	p.process.close()
+}
+
+// systemd is told, and hands a socket over.
+func TestSystemd(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	t.Setenv("NOTIFY_SOCKET", name)
+	if err := Notify("READY=1"); err != nil {
+		t.Fatal(err)
+	}
+	text := make([]byte, 100)
+	if n, err := l.Read(text); err != nil || string(text[:n]) != "READY=1" {
+		t.Errorf("%q, %v", text[:n], err)
+	}
+	t.Setenv("WATCHDOG_USEC", "20000")
+	ctx, stop := context.WithCancel(context.Background())
+	d := &Daemon{}
+	go d.Watchdog(ctx)
+	if n, err := l.Read(text); err != nil || string(text[:n]) != "WATCHDOG=1" {
+		t.Errorf("%q, %v", text[:n], err)
+	}
+	stop()
+	t.Setenv("LISTEN_PID", fmt.Sprint(os.Getpid()))
+	t.Setenv("LISTEN_FDS", "2")
+	if _, err := Listen("/nowhere"); err == nil || !strings.Contains(err.Error(), "one is needed") {
+		t.Error(err)
+	}
+}
