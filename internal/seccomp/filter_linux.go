@@ -16,8 +16,11 @@ type Filter struct {
 	Silent  bool // what it refuses leaves no record
 }
 
+// Whole is for a backend that sees all that Landlock doesn't, in place of an ABI.
+const Whole = 100
+
 // Filters makes the programs that hold a session to c, in the order in which they are to be stacked. abi is the
-// kernel's Landlock ABI, which says what the filters must do because Landlock can't. A policy that Validate refuses is an
+// kernel's Landlock ABI, which says what the filters must do because Landlock can't, or Whole. A policy that Validate refuses is an
 // error.
 func Filters(c *policy.Compiled, abi int) ([]Filter, error) {
 	if err := Validate(c); err != nil {

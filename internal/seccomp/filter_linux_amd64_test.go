@@ -52,6 +52,7 @@ func modelCases(t *testing.T) []modelCase {
 		{"nothing declared, old kernel", compile(t, policy.SourceLayer{}), said{abi: 1, net: "open"}},
 		{"files and no net", compile(t, fsNet), said{abi: 7, fs: true, exec: true, net: "nothing"}},
 		{"files and no net, abi 9", compile(t, fsNet), said{abi: 9, fs: true, exec: true, net: "nothing"}},
+		{"files and no net, all seen", compile(t, fsNet), said{abi: Whole, fs: true, exec: true, net: "nothing"}},
 		{"files and no net, abi 2", compile(t, fsNet), said{abi: 2, fs: true, exec: true, net: "nothing"}},
 		{"no net, abi 5", compile(t, denies(policy.Net)), said{abi: 5, net: "nothing"}},
 		{"no net, abi 6", compile(t, denies(policy.Net)), said{abi: 6, net: "nothing"}},

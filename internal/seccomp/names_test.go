@@ -59,7 +59,7 @@ func TestListsAreKnown(t *testing.T) {
 			t.Errorf("no such call: %s", name)
 		}
 	}
-	for _, set := range [][]group{always, strict} {
+	for _, set := range [][]group{always, unseen, strict} {
 		for _, g := range set {
 			for _, name := range g.names {
 				check(name)

@@ -14,27 +14,27 @@ func declares(s policy.Syscalls) bool { return s.Profile != "" || len(s.Allow) >
 // appendListed appends the calls that the profiles and the policy's own names refuse. Each authority that says something takes
 // names out of its own profile's list and adds some; a call that any of them refuses is refused. Where nobody says
 // anything the default profile holds. What is fixed stays in any case; Validate has refused policies that ask for it.
-func appendListed(out []refusal, c *policy.Compiled) []refusal {
+func appendListed(out []refusal, c *policy.Compiled, level int) []refusal {
 	spoke := false
 	for _, l := range c.Layers {
 		if l.Authority != policy.Builtin && declares(l.Syscalls) {
 			spoke = true
-			out = appendOf(out, l.Syscalls)
+			out = appendOf(out, l.Syscalls, level)
 		}
 	}
 	if !spoke {
-		out = appendOf(out, policy.Syscalls{})
+		out = appendOf(out, policy.Syscalls{}, level)
 	}
 	return out
 }
 
 // appendOf is appendListed for one authority.
-func appendOf(out []refusal, s policy.Syscalls) []refusal {
+func appendOf(out []refusal, s policy.Syscalls, level int) []refusal {
 	for _, name := range s.Deny {
 		cause := &Cause{ID: "syscalls.deny", Text: "the policy denies " + name, Place: s.Place}
 		out = append(out, refusal{name: name, Cause: cause, errno: unix.EPERM})
 	}
-	for _, set := range profile(s.Profile) {
+	for _, set := range profile(s.Profile, level) {
 		for _, g := range set {
 			cause := &Cause{ID: g.id, Text: g.text}
 			for _, name := range g.names {
@@ -47,11 +47,15 @@ func appendOf(out []refusal, s policy.Syscalls) []refusal {
 	return out
 }
 
-func profile(name string) [][]group {
-	if name == "strict" {
-		return [][]group{always, strict}
+func profile(name string, level int) [][]group {
+	sets := [][]group{always}
+	if level < Whole {
+		sets = append(sets, unseen)
 	}
-	return [][]group{always}
+	if name == "strict" {
+		sets = append(sets, strict)
+	}
+	return sets
 }
 
 // strictPtrace tells whether any authority refuses to let processes trace each other.

@@ -14,7 +14,7 @@ func refusals(c *policy.Compiled, abi int) ([]refusal, error) {
 	if strictPtrace(c) {
 		rs = append(rs, ptraceStrict())
 	}
-	rs = appendListed(rs, c)
+	rs = appendListed(rs, c, abi)
 	out := rs[:0]
 	for _, r := range rs {
 		i := slices.IndexFunc(out, func(o refusal) bool { return o.name == r.name })

@@ -51,7 +51,7 @@ func (s said) model(arch, nr uint32, a [6]uint64) answer {
 	if in(nr, s.allow) {
 		return 0
 	}
-	if in(nr, modelNoXattr) {
+	if s.abi < Whole && in(nr, modelNoXattr) {
 		return unix.EOPNOTSUPP
 	}
 	if in(nr, modelENOSYS) {

@@ -19,6 +19,7 @@ import (
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
 // remote is the bpf backend of a user who may not load programs: toolguardd has them loaded, makes the session, and puts one of
@@ -42,7 +43,7 @@ func remote(daemon string) (b backend, ok bool, err error) {
 	return backend{
 		name:  "bpf",
 		gaps:  lentGaps,
-		level: 9,
+		level: seccomp.Whole,
 		hold:  func(r *run) error { return r.borrow(client) },
 		cover: func(c *policy.Compiled) []policy.Coverage {
 			_, err := loader.NewImage(c, 1)
