@@ -207,7 +207,7 @@ func TestDigest(t *testing.T) {
 
 func TestOwnFiles(t *testing.T) {
 	c := compile(t, SourceLayer{FS: []FSRule{p("/", AllCaps)}})
-	for _, path := range []string{"/etc/toolguard/policy.d/x.toml", "/run/toolguard/toolguard.sock", "/var/lib/toolguard", "/sys/fs/bpf/toolguard/x"} {
+	for _, path := range []string{"/etc/toolguard/policy.d/x.toml", "/run/toolguard/toolguard.sock", "/var/lib/toolguard", "/sys/fs/bpf/toolguard/x", "/sys/fs/cgroup/cgroup.procs"} {
 		unchangeable(t, c, path)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// own is what belongs to toolguard on every machine.
-var own = []string{"/etc/toolguard", "/run/toolguard", "/var/lib/toolguard", "/sys/fs/bpf/toolguard"}
+// own is what belongs to toolguard on every machine, and the control groups, where a command could lift its limits or leave them.
+var own = []string{"/etc/toolguard", "/run/toolguard", "/var/lib/toolguard", "/sys/fs/bpf/toolguard", "/sys/fs/cgroup"}
 
 // builtin makes the first layer: everything is allowed but to change what toolguard's word rests on. A name that leads
 // through symlinks is protected at every place it stands for: replacing a link would replace the policy.

@@ -41,7 +41,7 @@ func TestScan(t *testing.T) {
 		said = append(said, w.Place.File+" "+w.Code+" "+w.Msg)
 	}
 	want := []string{
-		"builtin:toolguard hard-link toolguard.5: /policy is also /w/f, by a hard link, and there it gives read+create+update+delete more",
+		"builtin:toolguard hard-link toolguard.6: /policy is also /w/f, by a hard link, and there it gives read+create+update+delete more",
 		"p.toml hard-link fs.2: /data/a is also /w/a, by a hard link, and there it gives create+update+delete more (and 1 file like it)",
 	}
 	if err != nil || !slices.Equal(said, want) {

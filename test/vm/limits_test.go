@@ -4,6 +4,7 @@ package vm
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -176,5 +177,23 @@ func TestLimitsAreSetAndRemoved(t *testing.T) {
 		if text, err := os.ReadFile("/proc/" + pid + "/cmdline"); err == nil && strings.Contains(string(text), "1000.0601") {
 			t.Errorf("process %s is still there", pid)
 		}
+	}
+}
+
+// TestLimitsStay has a command try to lift its limit where the policy lets it write the control groups: toolguard does not, or
+// refuses to start it.
+func TestLimitsStay(t *testing.T) {
+	g := inGuest(t)
+	s := g.session(t, "pids = 16\n[access]\ndefault = \"allow\"\n[[access.fs]]\npath = \"/sys/fs/cgroup\"\nread = true\nwrite = true", `
+set -- /sys/fs/cgroup/toolguard/*/pids.max; cat "$1"
+echo max >"$1" || echo kept; cat "$1"
+echo $$ >/sys/fs/cgroup/cgroup.procs || echo stayed`)
+	s.finish()
+	if got := s.stdout.String(); got != "16\nkept\n16\nstayed\n" && (got != "" || !strings.Contains(s.stderr.String(), "/sys/fs/cgroup")) {
+		t.Errorf("it said %q", got)
+	}
+	control := exec.Command("bash", "-c", "mkdir /sys/fs/cgroup/control; echo 16 >/sys/fs/cgroup/control/pids.max && rmdir /sys/fs/cgroup/control")
+	if out, err := control.CombinedOutput(); err != nil {
+		t.Errorf("root can't set a limit without toolguard: %v: %s", err, out)
 	}
 }
