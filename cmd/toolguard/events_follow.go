@@ -39,8 +39,10 @@ sees all. When toolguardd ends it exits with 2: what happens then isn't told her
 		},
 	}
 	for _, f := range [][2]string{
-		{"session", "only those of session `ID`"}, {"tool", "only those of tool `NAME`"},
-		{"kind", "only `KIND`: denial, session_start, session_end, gap, daemon"}, {"reason", "only denials for `REASON`, such as no_rule"},
+		{"session", "only those of session `ID`"},
+		{"tool", "only those of tool `NAME`"},
+		{"kind", "only `KIND`: denial, session_start, session_end, gap, daemon"},
+		{"reason", "only denials for `REASON`, such as no_rule"},
 	} {
 		filter[f[0]] = cmd.Flags().String(f[0], "", f[1])
 	}

@@ -132,11 +132,11 @@ func TestHubTellsOwners(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := hub{stream: stream, listeners: map[*follower]bool{}}
-	heard := map[int]int{}
+	heard := map[int]*int{0: new(int), 7: new(int), 8: new(int)}
 	all := func(*event.Event) bool { return true }
 	var list []*follower
 	for _, uid := range []int{0, 7, 8} {
-		f := &follower{uid: uid, wants: all, queue: event.NewQueue(sink(func(*event.Event) error { heard[uid]++; return nil }))}
+		f := &follower{uid: uid, wants: all, queue: event.NewQueue(sink(func(*event.Event) error { *heard[uid]++; return nil }))}
 		h.join(f)
 		list = append(list, f)
 	}
@@ -144,8 +144,8 @@ func TestHubTellsOwners(t *testing.T) {
 	for _, f := range list {
 		h.leave(f)
 	}
-	if heard[0] != 1 || heard[7] != 1 || heard[8] != 0 {
-		t.Errorf("%v", heard)
+	if *heard[0] != 1 || *heard[7] != 1 || *heard[8] != 0 {
+		t.Errorf("root %d, the owner %d, another %d", *heard[0], *heard[7], *heard[8])
 	}
 }
 

@@ -222,7 +222,7 @@ func (s *session) join(pid int) error {
 
 // attach has the client hear of the session until it's over, or its command has ended and the others go on, or done says that
 // the client is gone.
-func (s *session) attach(f *follower, done <-chan struct{}) (end api.End, over bool) {
+func (s *session) attach(f *follower, begin func(), done <-chan struct{}) (end api.End, over bool) {
 	var left <-chan struct{}
 	if s.lingers {
 		left = s.ended
@@ -230,6 +230,7 @@ func (s *session) attach(f *follower, done <-chan struct{}) (end api.End, over b
 	s.mu.Lock()
 	s.owner = f
 	s.mu.Unlock()
+	begin()
 	select {
 	case <-s.over:
 		over = true

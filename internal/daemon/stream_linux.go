@@ -26,8 +26,10 @@ func (d *Daemon) follow(r *request) (any, error) {
 		return fits(ask.Get("session"), e.Session) && fits(ask.Get("tool"), e.Tool) &&
 			fits(ask.Get("kind"), string(e.Kind)) && fits(ask.Get("reason"), e.Reason)
 	}}
-	f.queue = r.queue(func(e *event.Event) []byte { return format.Append(nil, e) })
+	var begin func()
+	f.queue, begin = r.queue(func(e *event.Event) []byte { return format.Append(nil, e) })
 	d.hub.join(f)
+	begin()
 	select {
 	case <-r.Context().Done():
 	case <-d.stopping:
@@ -42,8 +44,10 @@ func notices(r *request, s *session) (any, error) {
 		text, _ := json.Marshal(n) // everything in it can be
 		return append(text, '\n')
 	}
-	f := &follower{queue: r.queue(func(e *event.Event) []byte { return line(api.Notice{Event: e}) })}
-	end, over := s.attach(f, r.Context().Done())
+	var f follower
+	var begin func()
+	f.queue, begin = r.queue(func(e *event.Event) []byte { return line(api.Notice{Event: e}) })
+	end, over := s.attach(&f, begin, r.Context().Done())
 	_, _ = f.queue.Close()
 	if over {
 		_ = r.send(line(api.Notice{End: &end}))
@@ -52,11 +56,19 @@ func notices(r *request, s *session) (any, error) {
 	panic(http.ErrAbortHandler) // or what was told would look complete
 }
 
-// queue sends events out, one line each. It begins the answer, so that whoever waits for that misses nothing after.
-func (r *request) queue(render func(*event.Event) []byte) *event.Queue {
-	r.w.Header().Set("Content-Type", "application/x-ndjson")
-	_ = r.send(nil)
-	return event.NewQueueOf(sink(func(e *event.Event) error { return r.send(render(e)) }), waitingEvents)
+// queue sends events out, one line each, once begin has begun the answer: whoever waits for that misses nothing after, if events
+// go into the queue by then.
+func (r *request) queue(render func(*event.Event) []byte) (q *event.Queue, begin func()) {
+	begun := make(chan struct{})
+	q = event.NewQueueOf(sink(func(e *event.Event) error {
+		<-begun
+		return r.send(render(e))
+	}), waitingEvents)
+	return q, func() {
+		r.w.Header().Set("Content-Type", "application/x-ndjson")
+		_ = r.send(nil)
+		close(begun)
+	}
 }
 
 func (r *request) send(text []byte) error {
