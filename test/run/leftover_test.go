@@ -170,9 +170,10 @@ func TestUnendable(t *testing.T) {
 	p.write(t, "go", "")
 	cmd := p.guarded(append([]string{"--report", "always"}, policy...), "sh", "-c", "sleep "+mark+" >/dev/null 2>&1 & echo ready; while [ -e go ]; do sleep 0.05; done")
 	r := begin(t, cmd)
-	for _, pid := range marked(t, "sleep\x00"+mark) {
-		set("cgroup.procs", strconv.Itoa(pid))
+	for len(marked(t, "sleep\x00"+mark)) == 0 { // sh hasn't started it yet
+		time.Sleep(10 * time.Millisecond)
 	}
+	set("cgroup.procs", strconv.Itoa(marked(t, "sleep\x00"+mark)[0]))
 	set("freezer.state", "FROZEN")
 	if err := os.Remove(filepath.Join(p.workspace, "go")); err != nil {
 		t.Fatal(err)
