@@ -97,7 +97,19 @@ func (l *lent) path(what string) string { return api.Sessions + "/" + l.id + wha
 // may not speak to toolguardd any more.
 func (l *lent) Adopt() error {
 	thread := api.Enter{Thread: unix.Gettid()}
-	if err := loader.Prove(func() error { return l.client.Do("PUT", l.path(api.Thread), thread, nil) }); err != nil {
+	asked := false
+	ask := func() error {
+		asked = true
+		return l.client.Do("PUT", l.path(api.Thread), thread, nil)
+	}
+	err := loader.Prove(ask)
+	if !asked && errors.Is(err, unix.EACCES) { // guarded already: that it has changed sessions the kernel tells toolguardd
+		err = ask()
+		if f, err := os.Open("/"); err == nil { // something that the programs decide about: they adopt it with that
+			_ = f.Close()
+		}
+	}
+	if err != nil {
 		return err
 	}
 	settled := async(func() (struct{}, error) {

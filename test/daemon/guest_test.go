@@ -259,3 +259,34 @@ func TestFromWithin(t *testing.T) {
 		t.Errorf("it got %s", out)
 	}
 }
+
+// A guarded process that may connect to toolguardd gets a session within its own, held to both policies, and nothing else.
+func TestNarrower(t *testing.T) {
+	dir, err := os.MkdirTemp("", "socket-")
+	must(t, err)
+	must(t, os.Chmod(dir, 0o755))
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	serve(t, t.TempDir(), dir+"/s")
+	reach := "\n[[access.fs]]\npath = \"" + built + "\"\nread = true\nexecute = true\n\n[[access.fs]]\npath = \"" + dir + "\"\nread = true\nupdate = true\n"
+	for _, x := range []struct{ name, outer, inner, in, out string }{
+		{"both give it", more, more, "yes", "yes"},
+		{"the inner doesn't", more, work, "no", "yes"},
+		{"the outer doesn't", work, more, "no", "no"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			j := newJob(t, nobody, x.outer+reach, `read x <OUTSIDE && echo yes >out || echo no >out
+`+built+`/toolguard exec --daemon require --policy inner.toml --report never -- bash -c 'read x <OUTSIDE && echo yes >in || echo no >in'
+echo $? >status
+`+built+`/toolguard sessions list >list 2>&1; echo $? >can`)
+			j.write("inner.toml", x.inner)
+			j.start().status()
+			j.wrote("out", x.out)
+			j.wrote("status", "0")
+			j.wrote("in", x.in)
+			j.wrote("can", "2")
+			if out, _ := os.ReadFile(j.workspace + "/list"); !strings.Contains(string(out), "may begin a session within its own, and nothing else") {
+				t.Errorf("it got %s", out)
+			}
+		})
+	}
+}

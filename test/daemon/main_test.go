@@ -62,8 +62,8 @@ type server struct {
 	state string
 }
 
-// serve starts toolguardd, which listens where toolguard looks for it.
-func serve(t *testing.T, state string) *server {
+// serve starts toolguardd, which listens where toolguard looks for it, or where that leads.
+func serve(t *testing.T, state string, at ...string) *server {
 	t.Helper()
 	if os.Getenv("TOOLGUARD_VM") == "" {
 		t.Skip("needs a virtual machine (make vm-test)")
@@ -72,6 +72,10 @@ func serve(t *testing.T, state string) *server {
 	s.Cmd = exec.Command(built+"/toolguardd", "--state", state)
 	s.Stderr = &s.log
 	_ = os.Remove(socket)
+	if len(at) > 0 {
+		s.Args = append(s.Args, "--socket", at[0])
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(socket), 0o755), os.Symlink(at[0], socket)))
+	}
 	must(t, s.Start())
 	t.Cleanup(func() {
 		s.stop(syscall.SIGTERM)
