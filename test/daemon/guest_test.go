@@ -127,10 +127,10 @@ func TestTakeOver(t *testing.T) {
 	state := t.TempDir()
 	s := serve(t, state)
 	j := newJob(t, nobody, work, keepLooking, "--limits", "pids=50").start()
+	j.wrote("can", "no")
 	lingering := newJob(t, nobody, work, `sleep 1000 >/dev/null 2>&1 & echo up >can`, "--linger").start()
 	lingering.wrote("can", "up")
 	lingering.status()
-	j.wrote("can", "no")
 	before := sessions(t, nobody)
 	s.stop(syscall.SIGKILL)
 
