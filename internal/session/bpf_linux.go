@@ -7,6 +7,7 @@ import (
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
 // bpf is the backend of the kernel's own programs: they decide about files, programs and other processes; Landlock only about
@@ -20,7 +21,7 @@ func bpf(again bool) (backend, error) {
 	return backend{
 		name:  "bpf",
 		gaps:  bpfGaps,
-		level: 9, // as Landlock's that decides about unix sockets by path
+		level: seccomp.Whole,
 		hold:  func(r *run) error { return r.hold(image) },
 		cover: func(c *policy.Compiled) []policy.Coverage {
 			var err error
