@@ -4,6 +4,7 @@ package differential
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -206,6 +207,9 @@ func (s *scene) session(t *testing.T, operator string, n int) tally {
 		}
 		denied, complaint := compare(o, w, got, bare)
 		if complaint != "" {
+			_ = g.end()
+			told, _ := os.ReadFile(events)
+			t.Logf("the last event:%s", told[bytes.LastIndexByte(bytes.TrimSpace(told), '\n')+1:])
 			t.Fatalf("operation %d: %v: %s\nthe policy says %+v of %s, the kernel %v", sum.Done, o, complaint, c.Describe(w.Verdict,
 				policyQuestion(w), ""), short(w.target), got)
 		}
