@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -30,11 +31,13 @@ type Config struct {
 type Limits struct {
 	Sessions    int // at a time
 	Connections int // at a time
+	Bodies      int // requests with a policy that are read at a time; others wait
+	Policies    int // bytes of policies, of all of his sessions together
 	Lines       int // of the kernel's room for policies, all of his sessions together
 }
 
 // DefaultLimits leave room for several users: the kernel's tables hold 1,024 sessions and 131,072 lines.
-var DefaultLimits = Limits{Sessions: 128, Connections: 512, Lines: 32768}
+var DefaultLimits = Limits{Sessions: 128, Connections: 256, Bodies: 4, Policies: 64 << 20, Lines: 32768}
 
 // Daemon is toolguardd.
 type Daemon struct {
@@ -49,7 +52,8 @@ type Daemon struct {
 
 	mu       sync.Mutex
 	sessions map[uint64]*session
-	starting map[int]int // sessions that are being made, by user
+	starting map[int]int           // sessions that are being made, by user
+	turns    map[int]chan struct{} // by user: one in it for each body that is being read
 }
 
 // New makes a toolguardd that owns what the one before has left.
@@ -61,7 +65,7 @@ func New(cfg Config) (*Daemon, error) {
 	stream.Version = cfg.Version
 	d := &Daemon{
 		cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, listeners: map[*follower]bool{}},
-		sessions: map[uint64]*session{}, starting: map[int]int{},
+		sessions: map[uint64]*session{}, starting: map[int]int{}, turns: map[int]chan struct{}{},
 	}
 	if err := d.openState(); err != nil {
 		return nil, err
@@ -92,7 +96,7 @@ func refuse(status int, format string, args ...any) error {
 }
 
 // begin makes a session for a peer that is in session from; 0: in none.
-func (d *Daemon) begin(p *peer, from uint64, st api.Start) (*session, error) {
+func (d *Daemon) begin(p *peer, from uint64, st api.Start, size int) (*session, error) {
 	if st.Policy == nil || len(st.Argv) == 0 {
 		return nil, refuse(400, "a session takes a policy and a command")
 	}
@@ -104,7 +108,7 @@ func (d *Daemon) begin(p *peer, from uint64, st api.Start) (*session, error) {
 	if err != nil {
 		return nil, refuse(422, "%v", err)
 	}
-	done, err := d.reserve(p.uid, image.Lines())
+	done, err := d.reserve(p.uid, image.Lines(), size)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +124,7 @@ func (d *Daemon) begin(p *peer, from uint64, st api.Start) (*session, error) {
 	}
 	number := newNumber()
 	r := record{
-		Number: number, From: from, Start: st, Client: client.start, Lines: image.Lines(), Flags: loader.FlagsOf(c),
+		Number: number, From: from, Start: st, Client: client.start, Lines: image.Lines(), Size: size, Flags: loader.FlagsOf(c),
 		Generation: 1, Policies: map[uint32]*policy.Compiled{1: c},
 		Info: api.Session{
 			ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
@@ -211,7 +215,7 @@ func (d *Daemon) within(from uint64, c *policy.Compiled) (*policy.Compiled, erro
 }
 
 // reserve makes sure that a user may have one more session, and keeps its place until done.
-func (d *Daemon) reserve(uid, lines int) (done func(), err error) {
+func (d *Daemon) reserve(uid, lines, size int) (done func(), err error) {
 	d.mu.Lock()
 	n := d.starting[uid]
 	for _, s := range d.sessions {
@@ -233,7 +237,7 @@ func (d *Daemon) reserve(uid, lines int) (done func(), err error) {
 			delete(d.starting, uid)
 		}
 	}
-	if err := d.room(uid, lines); err != nil {
+	if err := d.room(uid, lines, size); err != nil {
 		done()
 		return nil, err
 	}
@@ -241,18 +245,36 @@ func (d *Daemon) reserve(uid, lines int) (done func(), err error) {
 }
 
 // room makes sure that a user's policies take no more than they may of the kernel's room.
-func (d *Daemon) room(uid, more int) error {
+func (d *Daemon) room(uid, lines, size int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.sessions {
 		if s.uid == uid {
-			more += int(s.lines.Load())
+			lines, size = lines+int(s.lines.Load()), size+int(s.size.Load())
 		}
 	}
-	if more > d.cfg.Limits.Lines {
-		return refuse(429, "the policies of user %d's sessions would take %d lines in the kernel, of %d that one user may take", uid, more, d.cfg.Limits.Lines)
+	if lines > d.cfg.Limits.Lines || size > d.cfg.Limits.Policies {
+		return refuse(429, "the policies of user %d's sessions would take %d lines in the kernel and %d bytes, and one user may take %d and %d",
+			uid, lines, size, d.cfg.Limits.Lines, d.cfg.Limits.Policies)
 	}
 	return nil
+}
+
+// turn waits until a user has few enough bodies being read.
+func (d *Daemon) turn(ctx context.Context, uid int) (done func(), err error) {
+	d.mu.Lock()
+	c := d.turns[uid]
+	if c == nil {
+		c = make(chan struct{}, d.cfg.Limits.Bodies)
+		d.turns[uid] = c
+	}
+	d.mu.Unlock()
+	select {
+	case c <- struct{}{}:
+		return func() { <-c }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (d *Daemon) session(number uint64) (*session, error) {

@@ -87,7 +87,7 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		case <-time.After(patience):
 		}
 	}
-	s.endTasks()
+	left := !s.endTasks()
 	s.mu.Lock()
 	hearing, exit := s.hearing, s.exit
 	s.mu.Unlock()
@@ -111,8 +111,14 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		hearing.Tell(event.Event{Kind: event.SessionEnd, Mechanism: "bpf", Exit: exit})
 	}
 	_, _ = s.events.Close()
-	s.d.forget(s)
+	if !left {
+		s.d.forget(s)
+	}
 	close(s.over)
+	if left { // the client keeps its thread in the session: it's one of the user's until then
+		<-gone
+		s.d.forget(s)
+	}
 	s.client.close()
 }
 
@@ -150,17 +156,18 @@ func (s *session) kill() {
 }
 
 // endTasks ends whatever is left. What was started by a toolguard that has told the end is most likely gone by itself.
-func (s *session) endTasks() {
+func (s *session) endTasks() (all bool) {
 	if s.await(100*time.Millisecond, time.Millisecond) {
-		return
+		return true
 	}
 	s.kernel.Freeze() // or those that fork would escape
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		s.signal(unix.SIGKILL)
 		if s.await(50*time.Millisecond, 5*time.Millisecond) {
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // await waits until none of the guarded is left.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -68,7 +69,11 @@ func (d *Daemon) Handler() http.Handler {
 // answer makes sure that whoever asks may, and answers.
 func (d *Daemon) answer(w http.ResponseWriter, r *http.Request, may who, do func(*request) (any, error)) {
 	req := &request{Request: r, w: w, peer: r.Context().Value(peerKey{}).(*peer)}
-	r.Body = http.MaxBytesReader(w, r.Body, api.MaxBody)
+	most := int64(api.MaxBody)
+	if may == starter { // what these say is short
+		most = 64 << 10
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, most)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute))
 	var err error
 	if d.kernel != nil {
@@ -102,12 +107,16 @@ func fail(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(api.Failure{Error: err.Error()})
 }
 
-// read reads the request's body.
-func (r *request) read(v any) error {
-	if err := json.NewDecoder(r.Body).Decode(v); err != nil {
-		return refuse(400, "the request's body: %v", err)
+// read reads the request's body, and returns its size.
+func (r *request) read(v any) (size int, err error) {
+	text, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(text, v)
 	}
-	return nil
+	if err != nil {
+		return 0, refuse(400, "the request's body: %v", err)
+	}
+	return len(text), nil
 }
 
 // sessionFor is the session that a request is about. Another user's isn't there.
@@ -156,11 +165,17 @@ func (d *Daemon) post(r *request) (any, error) {
 	if d.why != "" {
 		return nil, refuse(503, "%s", d.why)
 	}
-	var st api.Start
-	if err := r.read(&st); err != nil {
+	done, err := d.turn(r.Context(), r.peer.uid)
+	if err != nil {
 		return nil, err
 	}
-	s, err := d.begin(r.peer, r.from, st)
+	defer done()
+	var st api.Start
+	size, err := r.read(&st)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.begin(r.peer, r.from, st, size)
 	if err != nil {
 		return nil, err
 	}
@@ -173,14 +188,20 @@ func kill(_ *request, s *session) (any, error) {
 }
 
 func (d *Daemon) putPolicy(r *request, s *session) (any, error) {
+	done, err := d.turn(r.Context(), r.peer.uid)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	var body api.Reload
-	if err := r.read(&body); err != nil {
+	size, err := r.read(&body)
+	if err != nil {
 		return nil, err
 	}
 	if body.Policy == nil {
 		return nil, refuse(400, "a reload takes a policy")
 	}
-	if err := s.reload(body.Policy); err != nil {
+	if err := s.reload(body.Policy, size); err != nil {
 		return nil, err
 	}
 	d.narrow(s.number)
@@ -203,7 +224,7 @@ func (d *Daemon) narrow(number uint64) {
 
 func putThread(r *request, s *session) (any, error) {
 	var body api.Enter
-	if err := r.read(&body); err != nil {
+	if _, err := r.read(&body); err != nil {
 		return nil, err
 	}
 	if body.Thread <= 0 || body.Thread == s.client.pid {
@@ -215,7 +236,7 @@ func putThread(r *request, s *session) (any, error) {
 // postEnded returns when the session is over.
 func postEnded(r *request, s *session) (any, error) {
 	var body api.Outcome
-	if err := r.read(&body); err != nil {
+	if _, err := r.read(&body); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()

@@ -7,7 +7,7 @@ import (
 )
 
 // waitingEvents bounds what waits for each who listens, in bytes.
-const waitingEvents = 1 << 20
+const waitingEvents = 256 << 10
 
 // hub hands events to all who listen.
 type hub struct {

@@ -24,6 +24,7 @@ type record struct {
 	Client     uint64 // when the toolguard that started it began
 	Thread     int    // that was put into it
 	Lines      int    // of its image
+	Size       int    // of the request that brought its policy
 	Flags      loader.Flags
 	Generation uint32
 	Policies   map[uint32]*policy.Compiled // those in force now and before, by generation: with the outer sessions' in them
@@ -39,6 +40,7 @@ type session struct {
 	number  uint64
 	from    uint64
 	lines   atomic.Int64
+	size    atomic.Int64
 	uid     int
 	began   time.Time
 	lingers bool
@@ -69,6 +71,7 @@ func (d *Daemon) newSession(r record, client *process) *session {
 		ended: make(chan struct{}), killed: make(chan struct{}), over: make(chan struct{}),
 	}
 	s.lines.Store(int64(r.Lines))
+	s.size.Store(int64(r.Size))
 	s.stop = sync.OnceFunc(func() { close(s.killed) })
 	s.dropped = sync.OnceFunc(func() { close(s.ended) })
 	s.events = event.NewQueue(sink(s.publish))
@@ -157,7 +160,7 @@ func (s *session) hear() {
 }
 
 // reload gives the session another policy, put within the outer sessions'.
-func (s *session) reload(asked *policy.Compiled) error {
+func (s *session) reload(asked *policy.Compiled, size int) error {
 	c, err := s.d.within(s.from, asked)
 	if err != nil {
 		return err
@@ -176,12 +179,12 @@ func (s *session) reload(asked *policy.Compiled) error {
 	if err != nil {
 		return refuse(422, "%v", err)
 	}
-	if err := s.d.room(s.uid, image.Lines()-s.record.Lines); err != nil {
+	if err := s.d.room(s.uid, image.Lines()-s.record.Lines, size-s.record.Size); err != nil {
 		return err
 	}
 	r := s.record
 	r.Policies = map[uint32]*policy.Compiled{s.record.Generation: s.record.policy(), next: c}
-	r.Generation, r.Lines, r.Start.Policy = next, image.Lines(), asked
+	r.Generation, r.Lines, r.Size, r.Start.Policy = next, image.Lines(), size, asked
 	r.Info.Reloads++
 	r.Info.Policy, r.Info.Digest, r.Info.Files = c.Name, c.Digest, asked.Files
 	if err := s.d.save(&r); err != nil {
@@ -193,15 +196,16 @@ func (s *session) reload(asked *policy.Compiled) error {
 	}
 	s.record = r
 	s.lines.Store(int64(r.Lines))
+	s.size.Store(int64(r.Size))
 	s.hearing.Tell(event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "the session got another policy"}})
 	return nil
 }
 
-// asked is the policy that was asked for.
-func (s *session) asked() *policy.Compiled {
+// asked is the policy that was asked for, and its size.
+func (s *session) asked() (*policy.Compiled, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.record.Start.Policy
+	return s.record.Start.Policy, s.record.Size
 }
 
 // join puts the command, which waits for it, into the session's cgroup.
