@@ -1,0 +1,118 @@
+//go:build linux
+
+package bpf
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Programs are decided on what the kernel is about to execute or to map as code, whichever way that comes about.
+func TestExecute(t *testing.T) {
+	guest(t)
+	dir := workspace(t, `version = 1
+[access]
+protect = false
+[[access.fs]]
+path = "."
+read = true
+write = true
+[[access.fs]]
+path = "bin"
+read = true
+execute = true
+[[access.env]]
+name = "*"
+read = true
+`)
+	code, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"true": string(code), "bin/true": string(code), "script": "#!/bin/sh\nexit 3\n", "bin/script": "#!/bin/sh\nexit 3\n",
+		"bin/interpreted": "#!" + dir + "/true\n",
+	} {
+		_ = os.Mkdir(dir+"/bin", 0o755)
+		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const loader = "$(echo /lib64/ld-linux-x86-64.so.* /lib/ld-linux-aarch64.so.* | tr ' ' '\\n' | grep -v '*')"
+	for _, r := range []row{
+		{"a granted program", "bin/true", 0, ""},
+		{"a program that isn't", "./true", 126, "rule_denies execute WS/true fs.1 4:1"},
+		{"a granted script", "bin/script", 3, ""},
+		{"a script that isn't", "./script", 126, "rule_denies execute WS/script fs.1 4:1"},
+		{"a script that's read", ". ./script", 3, ""},
+		{"a granted script's interpreter that isn't", "bin/interpreted", 126, "rule_denies execute WS/true fs.1 4:1"},
+		{"a copy", "cp bin/true copy && ./copy", 126, "rule_denies execute WS/copy fs.1 4:1"},
+		{"a granted program by the loader", loader + " ./bin/true", 0, ""},
+		{"one that isn't by the loader", loader + " ./true", 127, "rule_denies execute WS/true fs.1 4:1"},
+		{"a library that isn't granted", "LD_PRELOAD=$PWD/true bin/true; exit 0", 0, "rule_denies execute WS/true fs.1 4:1"},
+		{"one that is, from the workspace", "cat bin/true >/dev/null", 0, ""},
+		{"what isn't there", "./absent", 127, ""},
+	} {
+		r.run(t, dir)
+	}
+}
+
+// Commands are decided on the program that was found and on the arguments that the kernel copied.
+func TestCommands(t *testing.T) {
+	guest(t)
+	dir := workspace(t, `version = 1
+[access.commands.sh]
+[access.commands.echo]
+args = [["-n", "yes"], ["all", "**"]]
+[access.commands.env]
+[[access.env]]
+name = "*"
+read = true
+`)
+	for _, r := range []row{
+		{"a listed argument", "/bin/echo -n yes", 0, ""},
+		{"one more than listed", "/bin/echo -n yes no", 126, "args_not_listed execute /usr/bin/echo commands.echo 3:1"},
+		{"one less", "/bin/echo -n", 126, "args_not_listed execute /usr/bin/echo commands.echo 3:1"},
+		{"another", "/bin/echo -n yet", 126, "args_not_listed execute /usr/bin/echo commands.echo 3:1"},
+		{"what begins alike", "/bin/echo -n yesterday", 126, "args_not_listed execute /usr/bin/echo commands.echo 3:1"},
+		{"any that follow", "/bin/echo all of them", 0, ""},
+		{"none that follow", "/bin/echo all", 0, ""},
+		{"a command that isn't listed", "/bin/ls", 126, "command_not_listed execute /usr/bin/ls"},
+		{"by another program", "PATH=/usr/bin env ls", 126, "command_not_listed execute /usr/bin/ls"},
+		{"arguments by another program", "PATH=/usr/bin env echo no", 126, "args_not_listed execute /usr/bin/echo commands.echo 3:1"},
+	} {
+		r.run(t, dir)
+	}
+}
+
+// Commands end as they would without toolguard, and work under the presets for them.
+func TestWork(t *testing.T) {
+	guest(t)
+	dir := workspace(t, `version = 1
+extends = ["preset:python", "preset:git"]
+[[access.fs]]
+path = "."
+read = true
+write = true
+execute = true
+[[access.env]]
+name = "*"
+read = true
+`)
+	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil { // which writes what is protected
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, r := range []row{
+		{"its own exit status", "exit 7", 7, ""},
+		{"a signal's", "kill -TERM $$", 128 + 15, ""},
+		{"python", `python3 -B -c 'import subprocess, sys; sys.exit(subprocess.run(["sh", "-c", "exit 4"]).returncode)'`, 4, ""},
+		{"git", "echo x >file && git add file && git -c user.name=a -c user.email=a@b commit -qm x && git log --oneline | wc -l >n && test $(cat n) = 1", 0, ""},
+		{"a process's own entries", "sleep 9 & read line </proc/$!/status; kill $!", 0, ""},
+		{"another's", "read line </proc/1/status", 2, "outside_workspace read /proc/1/status"},
+		{"a file outside", "echo >/root/outside", 2, "outside_workspace create /root/outside"},
+		{"a signal to the outside", "kill -0 1", 1, "syscall_denied signal"},
+	} {
+		r.run(t, dir)
+	}
+}

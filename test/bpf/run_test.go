@@ -1,0 +1,84 @@
+//go:build linux
+
+package bpf
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// row is a shell command in a session.
+type row struct {
+	what, command string
+	status        int
+	event         string // "reason capability target rule line"; "" for none
+}
+
+// refusal is what an event says of one.
+type refusal struct{ Reason, Capability, Target, Rule, Place string }
+
+func (r refusal) text(dir string) string {
+	_, line, _ := strings.Cut(filepath.Base(r.Place), ":")
+	words := []string{r.Reason, r.Capability, strings.ReplaceAll(r.Target, dir, "WS"), r.Rule, line}
+	return strings.TrimSpace(strings.Join(words, " "))
+}
+
+// guest is the binary, where this is one of the virtual machines.
+func guest(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("TOOLGUARD_VM") == "" {
+		t.Skip("needs a virtual machine (make vm-test)")
+	}
+	return filepath.Join(os.Getenv("TOOLGUARD_BUILT"), "toolguard")
+}
+
+// workspace makes a folder with a policy beside it.
+func workspace(t *testing.T, policy string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "ws")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(dir+".toml", []byte(policy), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// run runs a row's command under the policy, and compares.
+func (r row) run(t *testing.T, dir string) {
+	t.Helper()
+	toolguard := guest(t)
+	_ = os.Remove(dir + ".events")
+	cmd := exec.Command(toolguard, "exec", "--backend", "bpf", "--policy", dir+".toml", "--events", dir+".events", "--report", "never",
+		"--", "/bin/sh", "-c", r.command)
+	cmd.Dir, cmd.WaitDelay = dir, time.Second
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	if got := cmd.ProcessState.ExitCode(); got != r.status {
+		t.Errorf("%s: exit status %d, want %d\n%s", r.what, got, r.status, out)
+	}
+	var told []string
+	text, err := os.ReadFile(dir + ".events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var e struct{ Unmapped refusal }
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if e.Unmapped.Reason != "" {
+			told = append(told, e.Unmapped.text(dir))
+		}
+	}
+	if got := strings.Join(told, "; "); got != r.event {
+		t.Errorf("%s: told %q, want %q", r.what, got, r.event)
+	}
+}
