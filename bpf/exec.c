@@ -337,14 +337,17 @@ int BPF_PROG(toolguard_mmap_file, struct file *file, unsigned long reqprot, unsi
 	return l ? allow(l, OP_MAP, file->f_path.mnt, file->f_path.dentry, CAP_EXECUTE) : 0;
 }
 
-/* security_file_mprotect: mprotect and pkey_mprotect, for what was mapped without. */
+#define VM_EXEC 4
+
+/* security_file_mprotect: mprotect and pkey_mprotect, for what was mapped without. What an overlay maps is its layer's file, on a mount of
+ * its own since Linux 6.5, so that nothing is executed that way. */
 SEC("lsm/file_mprotect")
 int BPF_PROG(toolguard_file_mprotect, struct vm_area_struct *vma, unsigned long reqprot, unsigned long prot)
 {
 	struct file *file = vma->vm_file;
 	struct label *l;
 
-	if (!file || !(prot & PROT_EXEC))
+	if (!file || !(prot & PROT_EXEC) || vma->vm_flags & VM_EXEC)
 		return 0;
 	l = guarded();
 	return l ? allow(l, OP_MAP, file->f_path.mnt, file->f_path.dentry, CAP_EXECUTE) : 0;

@@ -195,6 +195,7 @@ struct linux_binprm {
 };
 
 struct vm_area_struct {
+	unsigned long vm_flags;
 	struct file *vm_file;
 };
 

@@ -114,6 +114,9 @@ var fileTries = []try{
 		}
 		return err
 	}, nil, nil},
+	{"map a file executable where executing is granted", mapFile("all/file", unix.PROT_READ|unix.PROT_EXEC), nil, nil},
+	{"map a file executable where it isn't", mapFile("change/file", unix.PROT_READ|unix.PROT_EXEC), eacces, nil},
+	{"make a mapped file executable where it isn't", mapFile("change/file", unix.PROT_READ), eacces, nil},
 	{"type into a terminal", typeInto, eperm, nil},
 	{"watch what may be read", func(p *place) error { return watch(rel(p, "ro")) }, nil, nil},
 	{"watch what may not", func(p *place) error { return watch(rel(p, "none")) }, eacces, nil},
@@ -135,6 +138,18 @@ var fileTries = []try{
 	{"receive memory", receive("memfd"), nil, nil},
 	{"receive a unix socket", receive("unix"), nil, nil},
 	{"receive an internet socket", receive("inet"), eacces, nil},
+}
+
+// mapFile maps a file, and then makes it executable, if it isn't yet.
+func mapFile(name string, prot int) func(p *place) error {
+	return with(name, unix.O_RDONLY, func(fd int) error {
+		m, err := unix.Mmap(fd, 0, 4096, prot, unix.MAP_PRIVATE)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Munmap(m) }()
+		return unix.Mprotect(m, unix.PROT_READ|unix.PROT_EXEC)
+	})
 }
 
 func watch(path string) error {

@@ -33,7 +33,6 @@ type place struct {
 	Outsider          int // a process outside
 	Toolguard, Thread int
 	Abstract          string
-	Flags             Flags
 	fds               int // a socket over which the test sends descriptors
 }
 

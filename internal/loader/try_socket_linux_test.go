@@ -35,6 +35,7 @@ func unixTo(typ int, send bool, addr func(p *place) string) func(p *place) error
 func sockPath(name string) func(p *place) string {
 	return func(p *place) string { return rel(p, name) }
 }
+
 func abstract(suffix string) func(p *place) string {
 	return func(p *place) string { return "@" + p.Abstract + suffix }
 }

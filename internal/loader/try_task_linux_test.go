@@ -55,6 +55,9 @@ var taskTries = []try{
 	{"a child's program", own2(func(pid int) error { _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); return err }), nil, nil},
 	{"follow an outsider's root", func(p *place) error { _, err := os.Stat(fmt.Sprintf("/proc/%d/root/", p.Outsider)); return err }, eacces, nil},
 	{"stat of an outsider", func(p *place) error { _, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Outsider)); return err }, nil, nil},
+	{"open an outsider's memory", func(p *place) error {
+		return closing(unix.Open(fmt.Sprintf("/proc/%d/mem", p.Outsider), unix.O_RDWR, 0))
+	}, eacces, nil},
 	{"read an outsider's memory", func(p *place) error { return readMemory(p.Outsider) }, eperm, unix.EFAULT},
 	{"take an outsider's descriptor", func(p *place) error { return takeFD(p.Outsider) }, eperm, nil},
 	{"take a child's descriptor", own2(takeFD), nil, nil},

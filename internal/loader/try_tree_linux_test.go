@@ -65,6 +65,7 @@ var treeTries = []try{
 	{"exchange with what could do less", rename("all/ex4", "swap/ex4", unix.RENAME_EXCHANGE), exdev, nil},
 	{"exchange with what could do more", rename("swap/ex5", "all/ex5", unix.RENAME_EXCHANGE), exdev, nil},
 	{"exchange a file and a folder with a rule beneath", rename("all/ex6", "all/in3", unix.RENAME_EXCHANGE), exdev, nil},
+	{"rename that leaves a whiteout", rename("all/whiteout-mv", "all/whiteout-mv-new", unix.RENAME_WHITEOUT), eacces, nil},
 	{"no replace", rename("all/nr", "all/nr-new", unix.RENAME_NOREPLACE), nil, nil},
 
 	{"link within what is granted", hardlink("all/ln1", "all/ln1-new"), nil, nil},

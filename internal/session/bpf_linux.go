@@ -35,9 +35,13 @@ func bpf(again bool) (backend, error) {
 var bpfGaps = []string{
 	"stat, access, readlink and opening a path as a mere handle (O_PATH) aren't mediated: names, sizes and link texts are visible",
 	"descriptors that somebody outside passes in on 0, 1, 2 or --pass-fd were opened outside",
+	"denies too much: what was mapped from a file on an overlay can't be made executable afterwards, since Linux 6.5",
+	"denies too much: before Linux 6.2 ftruncate needs update, also on a file that the process has just created",
 	"hard links from elsewhere to files beneath a restricted folder, made before the session, are other files",
 	"without --workspace or a policy's `workspace`, a command that takes away what makes its folder the workspace (.git, " +
 		"go.mod, …) moves the next start's to a project around it, if there is one beneath the home",
+	"System V and POSIX message queues, semaphores and shared memory are shared with other processes of the same user (not with " +
+		"syscalls = \"strict\")",
 	"when toolguard is killed (kill -9), only the session's first process ends with it: the others go on, under its restrictions " +
 		"but without its wall time, and their TMPDIR stays",
 }
