@@ -15,6 +15,7 @@ type Event struct {
 	PID, TID, UID int
 	Start         time.Time // of the process
 	Comm          string
+	Other         int // the process that it was about; 0: none
 
 	Op     Op
 	Why    Why

@@ -23,6 +23,7 @@ func (d *denials) hear(s *loader.Session) {
 // alike is all that an event tells of what a program refused, but for the time.
 type alike struct {
 	pid, uid, layer, rule, errno int
+	other                        int
 	comm, paths, args            string
 	op                           loader.Op
 	why                          loader.Why
@@ -33,7 +34,7 @@ type alike struct {
 func alikeOf(k *loader.Event) alike {
 	a := alike{
 		pid: k.PID, uid: k.UID, layer: k.Layer, rule: k.Rule, errno: k.Errno, comm: k.Comm, args: k.Args,
-		op: k.Op, why: k.Why, walk: k.Walk, detail: k.Detail,
+		op: k.Op, why: k.Why, walk: k.Walk, detail: k.Detail, other: k.Other,
 	}
 	for _, p := range k.Paths {
 		a.paths += fmt.Sprintf("%d%s\x00", p.Need, p.Path)
@@ -123,11 +124,17 @@ func (r *run) verdict(k *loader.Event, why policy.Reason) policy.Verdict {
 	return v
 }
 
-// refusedAlways describes what is refused to every session.
+// refusedAlways describes what is refused to every session, or whatever its rules say.
 func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
 	e.Resource, e.Capability, e.Reason = "always", k.Op.String(), string(policy.SyscallDenied)
-	if len(k.Paths) > 0 {
+	switch {
+	case len(k.Paths) > 0:
 		e.Target = k.Paths[0].Path
+	case k.Op == loader.OpUnix: // one with a path is a file
+		e.Resource, e.Capability, e.Reason = policy.Net.String(), "connect", string(policy.HostNotListed)
+	case k.Other != 0:
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", k.Other))
+		e.Target = strings.TrimSpace(string(name))
 	}
 	if k.Detail != 0 {
 		e.Extra["detail"] = fmt.Sprint(k.Detail)
@@ -182,7 +189,7 @@ func (r *run) refusedCommand(e *event.Event, k *loader.Event) {
 	v := r.verdict(k, policy.CommandNotListed)
 	if k.Why == loader.WhyArgs {
 		v.Reason = policy.ArgsNotListed
-		q.Argv = strings.Split(strings.TrimSuffix(k.Args, "\x00"), "\x00")
+		q.Argv = event.RedactArgv(append([]string{program}, strings.Split(strings.TrimSuffix(k.Args, "\x00"), "\x00")...))
 		e.Asked = strings.Join(q.Argv, " ")
 	}
 	r.suggest(e, v, q)

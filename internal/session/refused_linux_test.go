@@ -1,0 +1,61 @@
+package session
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+)
+
+// refusedAs is the event of what the kernel refused under a policy of these commands.
+func refusedAs(t *testing.T, commands []policy.CommandRule, k loader.Event) event.Event {
+	t.Helper()
+	layer := policy.SourceLayer{Authority: policy.Session, Commands: commands}
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Layer = len(c.Layers) - 1
+	r := &run{cfg: Config{Policy: c}}
+	return r.refused(&k, nil)
+}
+
+// What a command line holds in secrets is in no event, and the grant that is suggested is of the arguments.
+func TestRefusedArguments(t *testing.T) {
+	e := refusedAs(t, []policy.CommandRule{{Name: "/usr/bin/true", HasArgs: true, Args: [][]string{{"status"}}}}, loader.Event{
+		Op: loader.OpCommand, Why: loader.WhyArgs, Args: "login\x00--password\x00hunter2\x00https://ann:hunter2@example.com/\x00",
+		Paths: []loader.Asked{{Path: "/usr/bin/true"}},
+	})
+	if want := "/usr/bin/true login --password *** https://***@example.com/"; e.Asked != want || e.Reason != "args_not_listed" {
+		t.Errorf("asked %q, reason %s; want %q", e.Asked, e.Reason, want)
+	}
+	if strings.Contains(e.Suggest, "hunter2") || !strings.Contains(e.Suggest, `["status"], ["login", "--password", "***"`) {
+		t.Errorf("suggests %s", e.Suggest)
+	}
+}
+
+// What no rule is about is told by what it's done to.
+func TestRefusedOutside(t *testing.T) {
+	first, err := os.ReadFile("/proc/1/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		k                    loader.Event
+		resource, capability string
+		reason               policy.Reason
+		target               string
+	}{
+		{loader.Event{Op: loader.OpSignal, Why: loader.WhyOutside, Other: 1}, "always", "signal", policy.SyscallDenied, strings.TrimSpace(string(first))},
+		{loader.Event{Op: loader.OpUnix, Why: loader.WhyOutside}, "net", "connect", policy.HostNotListed, ""},
+	} {
+		e := refusedAs(t, nil, c.k)
+		if e.Resource != c.resource || e.Capability != c.capability || e.Reason != string(c.reason) || e.Target != c.target {
+			t.Errorf("%s: %+v", c.k.Op, e)
+		}
+	}
+}
