@@ -189,7 +189,8 @@ func (r *run) refusedCommand(e *event.Event, k *loader.Event) {
 	v := r.verdict(k, policy.CommandNotListed)
 	if k.Why == loader.WhyArgs {
 		v.Reason = policy.ArgsNotListed
-		q.Argv = event.RedactArgv(append([]string{program}, strings.Split(strings.TrimSuffix(k.Args, "\x00"), "\x00")...))
+		argv := strings.Split(program+"\x00"+k.Args, "\x00")
+		q.Argv = event.RedactArgv(argv[:len(argv)-1])
 		e.Asked = strings.Join(q.Argv, " ")
 	}
 	r.suggest(e, v, q)

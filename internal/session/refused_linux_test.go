@@ -33,6 +33,12 @@ func TestRefusedArguments(t *testing.T) {
 	if want := "/usr/bin/true login --password *** https://***@example.com/"; e.Asked != want || e.Reason != "args_not_listed" {
 		t.Errorf("asked %q, reason %s; want %q", e.Asked, e.Reason, want)
 	}
+	none := refusedAs(t, []policy.CommandRule{{Name: "/usr/bin/true", HasArgs: true}}, loader.Event{
+		Op: loader.OpCommand, Why: loader.WhyArgs, Paths: []loader.Asked{{Path: "/usr/bin/true"}},
+	})
+	if none.Asked != "/usr/bin/true" {
+		t.Errorf("without arguments: asked %q", none.Asked)
+	}
 	if strings.Contains(e.Suggest, "hunter2") || !strings.Contains(e.Suggest, `["status"], ["login", "--password", "***"`) {
 		t.Errorf("suggests %s", e.Suggest)
 	}
