@@ -53,8 +53,8 @@ gotest: ## all tests and fuzz seeds, then again under the race detector
 vm-test: ## what looks at the kernel, in virtual machines with Debian's kernels: KERNELS (6.1 6.12 newest)
 	scripts/vm/test $(KERNELS)
 
-bench: build ## measure starting a command against its peers; writes docs/BENCHMARKS.md
-	scripts/setup bench
+bench: build ## measure what toolguard costs, beside its peers and in a virtual machine; writes docs/BENCHMARKS.md
+	scripts/setup bench vm
 	$(GO) run ./scripts/bench >docs/BENCHMARKS.md.new
 	mv docs/BENCHMARKS.md.new docs/BENCHMARKS.md
 

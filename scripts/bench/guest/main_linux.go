@@ -1,0 +1,105 @@
+// Command guest measures what toolguard costs those who run, in a virtual machine whose kernel has BPF among its LSMs, and prints
+// tables for docs/BENCHMARKS.md. It needs toolguard and toolguardd in the folder of its argument, and root. With the three words of an
+// order it's one of the processes whose work is measured.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "guest:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	switch len(args) {
+	case 1:
+		return measure(args[0])
+	case 3:
+		times, err := strconv.Atoi(args[1])
+		if err != nil {
+			return err
+		}
+		return order{args[0], times, args[2]}.do()
+	}
+	return fmt.Errorf("usage: guest FOLDER | guest open|denied|stat|exec|think TIMES PATH")
+}
+
+// measure prints a table for each part. The order counts: at first nothing of toolguard is in the kernel.
+func measure(built string) error {
+	s, err := newScene(built)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(s.dir)
+	for _, part := range []func(*scene) error{others, guarded, denials} {
+		if err := part(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scene is what the measured processes find: a workspace with a file some folders deep, folders for rules to be about, and a
+// secret that no rule gives.
+type scene struct {
+	dir, workspace, file, secret string
+	toolguard, toolguardd, self  string
+}
+
+// As many rules as a policy has at most here, beside the built-in ones.
+const maxRules = 10000
+
+func newScene(built string) (*scene, error) {
+	dir, err := os.MkdirTemp("/tmp", "bench-")
+	if err != nil {
+		return nil, err
+	}
+	s := &scene{
+		dir: dir, workspace: dir + "/workspace", file: dir + "/workspace/src/internal/file", secret: dir + "/secret",
+		toolguard: filepath.Join(built, "toolguard"), toolguardd: filepath.Join(built, "toolguardd"), self: dir + "/workspace/guest",
+	}
+	for i := range maxRules {
+		if err := os.MkdirAll(s.folder(i), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(s.file), 0o755); err != nil {
+		return nil, err
+	}
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		return nil, err
+	}
+	for name, content := range map[string][]byte{s.file: []byte("content\n"), s.secret: []byte("secret\n"), s.self: program} {
+		if err := os.WriteFile(name, content, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// folder is what the i-th rule is about.
+func (s *scene) folder(i int) string { return fmt.Sprintf("%s/rules/%d/%d", s.dir, i%100, i) }
+
+// policy writes a policy with so many rules, all of which Landlock can hold, too, and returns where it is.
+func (s *scene) policy(rules int) (string, error) {
+	name := fmt.Sprintf("%s/%d.toml", s.dir, rules)
+	file, err := os.Create(name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	fmt.Fprint(file, "version = 1\n[access]\ndefault = { fs = \"deny\", net = \"deny\", env = \"allow\" }\nprotect = false\n"+
+		"[[access.fs]]\npath = \".\"\nread = true\nwrite = true\nexecute = true\n")
+	for i := range rules - 1 {
+		fmt.Fprintf(file, "[[access.fs]]\npath = %q\nread = true\n", s.folder(i))
+	}
+	return name, file.Close()
+}

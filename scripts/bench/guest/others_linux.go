@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// idle is how many sessions there are that do nothing.
+const idle = 100
+
+// others measures what nobody guards, and toolguardd: on a machine without toolguard, with it, and with many sessions.
+func others(s *scene) error {
+	workers := make([]*worker, 2)
+	defer func() { endAll(workers) }()
+	var err error
+	for i := range workers {
+		if workers[i], err = s.worker("unguarded", ""); err != nil {
+			return err
+		}
+	}
+	first := 0.0
+	t := times{opens: func(where string) error {
+		took, err := turns(workers, []order{{"open", 400, s.file}, {"think", 50, "-"}}, 60)
+		if err != nil {
+			return err
+		}
+		one, another := ratio(took[0][0], took[0][1]), ratio(took[1][0], took[1][1])
+		if first == 0 {
+			first = one
+		}
+		fmt.Printf("| %s | %.2f× | %.2f× |\n", where, one/first, another/first)
+		return nil
+	}}
+	fmt.Print(`
+### What runs beside, without a guard
+
+Two processes open, read and close a file, in turns with a computation that makes no system call: the emulated machine isn't always as
+fast, and it's this that the times are held against. How far the two are apart is how far these numbers may be off.
+
+| on the machine | one | another |
+|---|---|---|
+`)
+	if err := t.opens("no toolguard"); err != nil {
+		return err
+	}
+	if err := t.daemon(s); err != nil {
+		return err
+	}
+	t.print()
+	return nil
+}
+
+// times is what was seen of toolguardd.
+type times struct {
+	opens                         func(where string) error
+	program, first, again, taking time.Duration
+	loaded, empty, full           use
+}
+
+// daemon starts toolguardd again and again, and kills it while there are sessions.
+func (t *times) daemon(s *scene) (err error) {
+	policy, err := s.policy(10)
+	if err != nil {
+		return err
+	}
+	if t.program, err = s.program(); err != nil {
+		return err
+	}
+	d := &daemon{s: s}
+	defer func() { d.end(syscall.SIGTERM) }()
+	if t.first, err = d.start(); err != nil {
+		return err
+	}
+	if err := t.opens("toolguardd, no session"); err != nil {
+		return err
+	}
+	if t.loaded, err = d.uses(0); err != nil {
+		return err
+	}
+	d.end(syscall.SIGKILL)
+	if t.again, err = d.start(); err != nil {
+		return err
+	}
+	if t.empty, err = d.uses(0); err != nil {
+		return err
+	}
+	sessions, err := d.begin(policy, idle)
+	defer func() { stop(sessions) }()
+	if err != nil {
+		return err
+	}
+	if err := t.opens(fmt.Sprintf("toolguardd, %d idle sessions", idle)); err != nil {
+		return err
+	}
+	if t.full, err = d.uses(2 * time.Minute); err != nil { // Go collects garbage then at the latest
+		return err
+	}
+	d.end(syscall.SIGKILL)
+	if t.taking, err = d.start(); err != nil {
+		return err
+	}
+	if n, err := d.sessions(); n != idle {
+		return fmt.Errorf("%d of %d sessions were taken over: %w", n, idle, err)
+	}
+	return nil
+}
+
+// program is what it takes to start a program that is as large.
+func (s *scene) program() (best time.Duration, err error) {
+	best = time.Hour
+	for range 20 {
+		began := time.Now()
+		if err = exec.Command(s.toolguard, "version").Run(); err != nil {
+			break
+		}
+		best = min(best, time.Since(began))
+	}
+	return best, err
+}
+
+func (t *times) print() {
+	fmt.Printf(`
+### toolguardd
+
+How long it takes until it answers, against starting a program that says its version and ends.
+
+| start | time here | over a program |
+|---|---|---|
+| the programs aren't in the kernel yet | %.1f s | %.0f× |
+| after kill -9, without sessions | %.2f s | %.1f× |
+| after kill -9, with %d sessions, which it takes over | %.2f s | %.1f× |
+
+`, t.first.Seconds(), ratio(t.first, t.program), t.again.Seconds(), ratio(t.again, t.program), idle, t.taking.Seconds(), ratio(t.taking, t.program))
+	fmt.Printf(`What it takes of the machine, in the last column two minutes after the sessions have begun:
+
+| | has loaded the programs | found them there | with %d idle sessions | for each of these |
+|---|---|---|---|---|
+| resident | %.1f MiB | %.1f MiB | %.1f MiB | %.1f KiB |
+| tables and rings in the kernel | %.1f MiB | %.1f MiB | %.1f MiB | %.1f KiB |
+| processor | %.1f %% | %.1f %% | %.1f %% | |
+
+A ring's pages are counted in both where toolguardd has read from it. The kernel keeps another %d bytes for each guarded thread.
+`, idle, mib(t.loaded.resident), mib(t.empty.resident), mib(t.full.resident), each(t.empty.resident, t.full.resident),
+		mib(t.loaded.maps), mib(t.empty.maps), mib(t.full.maps), each(t.empty.maps, t.full.maps), t.loaded.cpu, t.empty.cpu, t.full.cpu,
+		t.full.label)
+}
+
+func mib(n int) float64 { return float64(n) / (1 << 20) }
+
+func each(none, many int) float64 { return float64(many-none) / idle / 1024 }

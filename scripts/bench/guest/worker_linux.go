@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"time"
+)
+
+// worker is a shell, guarded or not, that starts a process for each order: where the kernel happens to put a process is worth some
+// percent, which so falls on all alike.
+type worker struct {
+	name string
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+}
+
+// worker starts one behind a wall, with what toolguard is told beside; wall "" is no guard at all.
+func (s *scene) worker(name, wall string, args ...string) (*worker, error) {
+	argv := []string{"sh", "-c", `while read -r order; do "$0" $order; done`, s.self}
+	if wall != "" {
+		args = append([]string{s.toolguard, "exec", "--backend", wall, "--daemon", "none", "--report", "never"}, args...)
+		argv = append(append(args, "--"), argv...)
+	}
+	w := &worker{name: name, cmd: exec.Command(argv[0], argv[1:]...)}
+	w.cmd.Dir, w.cmd.Stderr = s.workspace, os.Stderr
+	in, err := w.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	w.in, w.out = in, bufio.NewReader(out)
+	return w, w.cmd.Start()
+}
+
+// do has something done, and returns how long each time took.
+func (w *worker) do(o order) (time.Duration, error) {
+	var ns int64
+	_, err := fmt.Fprintln(w.in, o.what, o.times, o.path)
+	if err == nil {
+		_, err = fmt.Fscanln(w.out, &ns)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %s: %w", w.name, o.what, err)
+	}
+	return time.Duration(ns / int64(o.times)), nil
+}
+
+func (w *worker) end() error {
+	_ = w.in.Close()
+	return w.cmd.Wait()
+}
+
+func endAll(workers []*worker) {
+	for _, w := range workers {
+		_ = w.end()
+	}
+}
+
+// turns has each worker carry out each order in turn, in another sequence each time, and returns the medians of how long it took: by
+// worker, then by order.
+func turns(workers []*worker, orders []order, rounds int) ([][]time.Duration, error) {
+	times := make([][]time.Duration, len(workers)*len(orders))
+	for range rounds {
+		for _, i := range rand.Perm(len(times)) {
+			took, err := workers[i/len(orders)].do(orders[i%len(orders)])
+			if err != nil {
+				return nil, err
+			}
+			times[i] = append(times[i], took)
+		}
+	}
+	medians := make([]time.Duration, len(times))
+	for i := range times {
+		slices.Sort(times[i])
+		medians[i] = times[i][rounds/2]
+	}
+	return slices.Collect(slices.Chunk(medians, len(orders))), nil
+}
+
+func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// starts measures what it costs to start a command, once more as an ordinary user where root asks.
+func starts(out io.Writer, toolguard string, runs int) error {
+	dir, err := scene(toolguard)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	peers := peers(dir)
+	fmt.Fprintf(out, `# What it costs
+
+Made by `+"`make bench`"+`; scripts/bench has the exact commands. Compare the ratios, not the times.
+
+- Machine: %s
+- Versions: %s
+
+## To start a command
+
+Each was started %d times, in turns with the others, in random order. "All built-in" is toolguard without a policy file. "The least"
+is what the program takes to do nothing but start; it confines next to nothing.
+`, machine(), strings.Join(versions(peers), "; "), runs)
+	users := []*syscall.Credential{nil}
+	if os.Getuid() == 0 {
+		users = append(users, &syscall.Credential{Uid: 65534, Gid: 65534})
+	}
+	for _, as := range users {
+		times, err := measure(filepath.Join(dir, "ws"), peers, as, runs)
+		if err != nil {
+			return err
+		}
+		table(out, as, peers, times)
+	}
+	return nil
+}
+
+// scene makes a folder that an ordinary user may look at, with toolguard, the policy, and the workspace ws.
+func scene(toolguard string) (dir string, err error) {
+	if dir, err = os.MkdirTemp("/tmp", "toolguard-bench-"); err != nil {
+		return "", err
+	}
+	for _, file := range []string{toolguard, "examples/workspace.toml"} {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), content, 0o755); err != nil {
+			return "", err
+		}
+	}
+	ws := filepath.Join(dir, "ws")
+	if err := os.Mkdir(ws, 0o777); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(ws, 0o777); err != nil { // whatever the umask is
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o755)
+}
+
+type peer struct {
+	name string
+	argv []string
+}
+
+// peers do what each is for: read the system, write the workspace only, no network, no privileges. The first two are what the
+// others are compared with.
+func peers(dir string) []peer {
+	const bare = "/usr/bin/true"
+	toolguard, ws := filepath.Join(dir, "toolguard"), filepath.Join(dir, "ws")
+	return []peer{
+		{"true", []string{bare}},
+		{"toolguard exec", []string{
+			toolguard, "exec", "--policy", filepath.Join(dir, "workspace.toml"), "--workspace", ws, "--", bare,
+		}},
+		{"toolguard exec, all built-in", []string{toolguard, "exec", "--workspace", ws, "--", bare}},
+		{"bwrap", []string{
+			"bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind", ws, ws,
+			"--unshare-all", "--die-with-parent", "--new-session", bare,
+		}},
+		{"bwrap, the least", []string{"bwrap", "--ro-bind", "/", "/", bare}},
+		{"firejail", []string{
+			"firejail", "--quiet", "--noprofile", "--caps.drop=all", "--nonewprivs", "--seccomp", "--net=none",
+			"--private=" + ws, bare,
+		}},
+		{"firejail, the least", []string{"firejail", "--quiet", "--noprofile", bare}},
+	}
+}
+
+// measure starts each in turn and returns how long each took, in order; nil for one that can't be started here.
+func measure(ws string, peers []peer, as *syscall.Credential, runs int) ([][]time.Duration, error) {
+	const warmup = 10
+	times := make([][]time.Duration, len(peers))
+	fails := make([]bool, len(peers))
+	for run := -warmup; run < runs; run++ {
+		for _, i := range rand.Perm(len(peers)) { // what namespaces leave to the kernel to clean up falls on whoever is next
+			p := peers[i]
+			if fails[i] {
+				continue
+			}
+			took, err := start(ws, p.argv, as)
+			switch {
+			case err == nil && run >= 0:
+				times[i] = append(times[i], took)
+			case err != nil && (i < 2 || run > -warmup):
+				return nil, fmt.Errorf("%s: %w", p.name, err)
+			case err != nil:
+				fmt.Fprintf(os.Stderr, "bench: left out as %s: %s: %v\n", name(as), p.name, err)
+				fails[i] = true
+			}
+		}
+	}
+	for i := range times {
+		slices.Sort(times[i])
+	}
+	return times, nil
+}
+
+func start(ws string, argv []string, as *syscall.Credential) (time.Duration, error) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = ws
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	if as != nil {
+		cmd.Env = append(os.Environ(), "HOME="+ws)
+	}
+	var said bytes.Buffer
+	file, err := os.CreateTemp("", "toolguard-bench-log-") // a file, not a pipe: nobody waits for it
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	cmd.Stdout, cmd.Stderr = file, file
+	began := time.Now()
+	err = cmd.Run()
+	took := time.Since(began)
+	if err != nil {
+		_, _ = file.Seek(0, io.SeekStart)
+		_, _ = said.ReadFrom(file)
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
+	}
+	return took, err
+}
+
+func table(out io.Writer, as *syscall.Credential, peers []peer, times [][]time.Duration) {
+	fmt.Fprintf(out, "\n### As %s\n\n| command | median | least | beyond bare | over toolguard |\n|---|---|---|---|---|\n", name(as))
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	median := func(i int) time.Duration { return times[i][len(times[i])/2] }
+	for i, p := range peers {
+		if times[i] == nil {
+			continue
+		}
+		fmt.Fprintf(out, "| %s | %.2f ms | %.2f ms | %.2f ms | %.2f× |\n", p.name, ms(median(i)), ms(times[i][0]),
+			ms(median(i)-median(0)), ms(median(i))/ms(median(1)))
+	}
+}
+
+func name(as *syscall.Credential) string {
+	if as != nil {
+		return "nobody"
+	}
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return fmt.Sprint("user ", os.Getuid())
+}
+
+// machine and versions say what ran where, as far as it can be found out.
+func machine() string {
+	return fmt.Sprintf("%s, %s × %s, %s", said("uname", "-srm"), said("nproc"),
+		said("sed", "-n", "s/^model name[^:]*: //p;T;q", "/proc/cpuinfo"), said("sh", "-c", `. /etc/os-release && echo "$PRETTY_NAME"`))
+}
+
+func versions(peers []peer) []string {
+	v := []string{said(peers[1].argv[0], "version")}
+	for _, program := range []string{"bwrap", "firejail"} {
+		if line := said(program, "--version"); line != "" {
+			v = append(v, line)
+		}
+	}
+	return v
+}
+
+// said is the first line of what a program says; empty if there's no such program.
+func said(name string, args ...string) string {
+	out, _ := exec.Command(name, args...).Output()
+	line, _, _ := strings.Cut(string(out), "\n")
+	return strings.TrimSpace(line)
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// guest has scripts/bench/guest measure in a virtual machine.
+func guest(out io.Writer, series string) error {
+	if series == "" {
+		return errors.New("no virtual machine was asked for")
+	}
+	dir, err := os.MkdirTemp("", "toolguard-bench-vm-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	built, err := output("scripts/vm/built")
+	if err != nil {
+		return err
+	}
+	if _, err := output("go", "build", "-trimpath", "-buildvcs=false", "-o", dir+"/guest", "./scripts/bench/guest"); err != nil {
+		return err
+	}
+	said, err := output("scripts/vm/run", "-k", series, "-m", "3072", "-t", "1800", "-o", dir, "-f", dir+"/guest", "-f", built, "--",
+		"sh", "-c", `./guest "$0" >/out/tables`, "/t/"+filepath.Base(built))
+	if err != nil {
+		return fmt.Errorf("the virtual machine: %w: %s", err, said)
+	}
+	tables, err := os.ReadFile(dir + "/tables")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "In a virtual machine with Linux %s, whose processor is emulated: ratios only, all within this one run.\n%s", series, tables)
+	return nil
+}
+
+// output runs a program, whose progress is shown, and returns what it printed.
+func output(name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Stderr = os.Stderr
+	text, err := cmd.Output()
+	return strings.TrimSpace(string(text)), err
+}
