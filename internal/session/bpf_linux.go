@@ -37,6 +37,7 @@ var bpfGaps = []string{
 	"descriptors that somebody outside passes in on 0, 1, 2 or --pass-fd were opened outside",
 	"denies too much: what was mapped from a file on an overlay can't be made executable afterwards, since Linux 6.5",
 	"denies too much: before Linux 6.2 ftruncate needs update, also on a file that the process has just created",
+	"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that refuses too",
 	"hard links from elsewhere to files beneath a restricted folder, made before the session, are other files",
 	"without --workspace or a policy's `workspace`, a command that takes away what makes its folder the workspace (.git, " +
 		"go.mod, …) moves the next start's to a project around it, if there is one beneath the home",

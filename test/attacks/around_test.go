@@ -4,6 +4,7 @@ package attacks
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -170,3 +171,59 @@ execute = true
 
 // ownGroup keeps the run's signals to its group from the tests.
 func ownGroup(_ *testing.T, _ *scene, cmd *exec.Cmd) { cmd.SysProcAttr.Setpgid = true }
+
+// mover moves the process whose number the attack writes down to a control group of the tests'.
+func mover(t *testing.T, s *scene, _ *exec.Cmd) {
+	t.Helper()
+	group := fmt.Sprintf("/sys/fs/cgroup/toolguard-test-%d", os.Getpid())
+	must(t, os.Mkdir(group, 0o755))
+	over := make(chan struct{})
+	moved := make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-over:
+				moved <- nil
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			if pid, _ := os.ReadFile(s.path("ws/pid")); strings.HasSuffix(string(pid), "\n") {
+				moved <- errors.Join(os.WriteFile(group+"/cgroup.procs", pid, 0), os.WriteFile(s.path("ws/moved"), nil, 0o644))
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(over)
+		if err := errors.Join(<-moved, os.Remove(group)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// mounts puts a tmpfs and an overlay beneath $DIR/mnt.
+func mounts(t *testing.T, s *scene, _ *exec.Cmd) {
+	t.Helper()
+	for _, dir := range []string{"mnt/none/", "mnt/overlay/", "upper/"} {
+		s.write(t, dir, "")
+	}
+	mount := func(kind, at, data string) {
+		must(t, unix.Mount(kind, s.path(at), kind, 0, data))
+		t.Cleanup(func() { must(t, unix.Unmount(s.path(at), 0)) })
+	}
+	mount("tmpfs", "mnt/none", "")
+	mount("tmpfs", "upper", "")
+	s.write(t, "mnt/none/file", "SECRET")
+	s.write(t, "upper/changes/", "")
+	s.write(t, "upper/work/", "")
+	mount("overlay", "mnt/overlay", fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s",
+		s.path("secretary"), s.path("upper/changes"), s.path("upper/work")))
+}
+
+// listed makes a script of a listed interpreter, and a program that no rule lists.
+func listed(t *testing.T, s *scene, _ *exec.Cmd) {
+	t.Helper()
+	s.write(t, "run/script", "#!"+s.vars["BIN"]+"/noop interpreter\n")
+	must(t, os.Chmod(s.path("run/script"), 0o755))
+	copyFile(t, s.vars["NOOP"], s.path("run/unlisted"))
+}

@@ -25,10 +25,20 @@ type attack struct {
 
 	from, below int // the Landlock ABIs that the row is about; 0: all
 
+	bpf  map[string]got // what attempts get under the bpf backend, where it differs
+	more string         // rules beside the scene's; only bpf can hold a command to them
+
 	around func(*testing.T, *scene, *exec.Cmd)        // prepares the run
 	after  func(t *testing.T, s *scene, guarded bool) // looks at what is left
 	needs  func() string                              // what this machine lacks; "" for nothing
-	gap    string                                     // words of the stated gap that lets it through
+	gap    string                                     // words of landlock's stated gap that lets it through
+	bpfGap string                                     // words of bpf's
+}
+
+// got is what an attempt gets, and the event that it leaves.
+type got struct {
+	guarded string
+	event   wanted
 }
 
 // try is one attempt. Outcomes are "ok", or the errnos or the signal that it may end with; " / nobody " divides root's
@@ -43,12 +53,12 @@ const ok = "ok"
 
 // rows is every attack.
 func rows() []attack {
-	return slices.Concat(fsRows, execRows, processRows, privilegeRows, netRows, kernelRows)
+	return slices.Concat(fsRows, execRows, processRows, privilegeRows, netRows, kernelRows, bpfRows)
 }
 
 // TestControls runs the attacks bare: each must work, or its refusal under toolguard says nothing.
 func TestControls(t *testing.T) {
-	each(t, func(t *testing.T, a attack, s *scene) {
+	each(t, bare, func(t *testing.T, a attack, s *scene) {
 		got := s.run(t, a, append([]string{s.vars["BIN"] + "/parent"}, s.command(a)...))
 		for _, y := range a.tries {
 			s.judge(t, y.name, got, y.bare)
@@ -59,40 +69,53 @@ func TestControls(t *testing.T) {
 	})
 }
 
-// TestGuarded runs the attacks under a policy.
+// TestGuarded runs the attacks under a policy that Landlock and seccomp enforce.
 func TestGuarded(t *testing.T) {
 	toolguard(t) // fails once, not for every row
-	each(t, func(t *testing.T, a attack, s *scene) {
-		before := s.snapshot(t)
-		got := s.run(t, a, s.guarded(t, a))
-		for _, y := range a.tries {
-			s.judge(t, y.name, got, y.guarded)
-		}
-		if after := s.snapshot(t); after != before {
-			t.Errorf("files changed from\n%s\nto\n%s", before, after)
-		}
-		if a.after != nil {
-			a.after(t, s, true)
-		}
-		if !t.Failed() {
-			s.witness(t, a)
-		}
-	})
+	each(t, landlock, guarded)
 }
 
-// TestStatedGaps holds the backend to naming, before anything starts, what it lets through.
-func TestStatedGaps(t *testing.T) {
-	s := newScene(t, users()[0])
-	cmd := exec.Command(toolguard(t), "exec", "--policy", s.vars["POLICY"], "--backend", "landlock", "--dry-run")
-	cmd.Env = s.env
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+// TestGuardedByBPF runs them where the kernel's programs do: root's own, or those that toolguardd lends to an ordinary user.
+func TestGuardedByBPF(t *testing.T) {
+	serve(t)
+	each(t, bpf, guarded)
+}
+
+func guarded(t *testing.T, a attack, s *scene) {
+	before := s.snapshot(t)
+	got := s.run(t, a, s.guarded(t, a))
+	for _, y := range a.tries {
+		s.judge(t, y.name, got, y.guarded)
 	}
-	for _, a := range rows() {
-		if a.gap != "" && a.about(landlockABI()) && !strings.Contains(string(out), a.gap) {
-			t.Errorf("%s gets through, and --dry-run doesn't speak of %q", a.prog, a.gap)
-		}
+	if after := s.snapshot(t); after != before {
+		t.Errorf("files changed from\n%s\nto\n%s", before, after)
+	}
+	if a.after != nil {
+		a.after(t, s, true)
+	}
+	s.witness(t, a)
+}
+
+// TestStatedGaps holds the backends to naming, before anything starts, what they let through.
+func TestStatedGaps(t *testing.T) {
+	for _, b := range []*backend{landlock, bpf} {
+		t.Run(b.name, func(t *testing.T) {
+			if b == bpf {
+				serve(t)
+			}
+			s := newScene(t, users()[0], b, "")
+			cmd := exec.Command(toolguard(t), "exec", "--policy", s.vars["POLICY"], "--backend", b.name, "--dry-run")
+			cmd.Env = s.env
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for _, a := range b.rows() {
+				if a.gap != "" && !strings.Contains(string(out), a.gap) {
+					t.Errorf("%s gets through, and --dry-run doesn't speak of %q", a.prog, a.gap)
+				}
+			}
+		})
 	}
 }
 
@@ -117,26 +140,23 @@ func TestRowForEveryProgram(t *testing.T) {
 }
 
 // each runs a function for every attack and user.
-func each(t *testing.T, f func(*testing.T, attack, *scene)) {
-	abi := landlockABI()
+func each(t *testing.T, b *backend, f func(*testing.T, attack, *scene)) {
 	for _, u := range users() {
 		t.Run(u.name, func(t *testing.T) {
-			for _, a := range rows() {
-				if a.notRoot && u.uid == 0 || !a.about(abi) {
+			for _, a := range b.rows() {
+				if a.notRoot && u.uid == 0 {
 					continue
 				}
 				t.Run(a.prog, func(t *testing.T) {
 					if a.needs != nil && a.needs() != "" {
 						t.Skip(a.needs())
 					}
-					f(t, a, newScene(t, u))
+					f(t, a, newScene(t, u, b, a.more))
 				})
 			}
 		})
 	}
 }
-
-func (a attack) about(abi int) bool { return abi >= a.from && (a.below == 0 || abi < a.below) }
 
 // command is the attack as it is.
 func (s *scene) command(a attack) []string {
@@ -155,13 +175,8 @@ func (s *scene) command(a attack) []string {
 // guarded is the attack under toolguard.
 func (s *scene) guarded(t *testing.T, a attack) []string {
 	t.Helper()
-	backend := "auto"
-	if a.gap != "" {
-		backend = "landlock" // whose gap it is
-	}
-	return slices.Concat([]string{
-		toolguard(t), "exec", "--policy", "$POLICY", "--backend", backend, "--events", "$EVENTS", "--report", "never", "--",
-	}, s.command(a))
+	return slices.Concat([]string{toolguard(t), "exec", "--policy", "$POLICY", "--events", "$EVENTS", "--report", "never"},
+		s.backend.flags(s.user), []string{"--"}, s.command(a))
 }
 
 // run runs one command as the scene's user and returns what each attempt got.

@@ -36,3 +36,18 @@ func setuidHere() string {
 	}
 	return ""
 }
+
+// cgroups: the tests make one and move processes there.
+func cgroups() string {
+	if unix.Access("/sys/fs/cgroup/cgroup.procs", unix.W_OK) != nil {
+		return "needs a control group hierarchy (v2) that can be written"
+	}
+	return ""
+}
+
+func root() string {
+	if os.Getuid() != 0 {
+		return "needs root"
+	}
+	return ""
+}

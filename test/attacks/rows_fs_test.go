@@ -2,8 +2,11 @@
 
 package attacks
 
+// ownFilter is a stated gap of all backends.
+const ownFilter = "a Landlock domain or a system call filter of its own"
+
 // Landlock checks an operation on a name before the name is looked up, so the event of a create, delete or rename names
-// the folder.
+// the folder; bpf's names the entry.
 var fsRows = []attack{
 	{prog: "honest_work", args: "$WS $RO", tries: []try{
 		{"read", ok, ok, noEvent("granted")},
@@ -25,7 +28,7 @@ var fsRows = []attack{
 		{"read-write", ok, "EACCES", fsEvent("", "$KEY", "outside_workspace")},
 		{"open", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
 	}},
-	{prog: "own_domain", args: "$KEY $OUT/file.txt", gap: "a Landlock domain or a system call filter of its own", tries: []try{
+	{prog: "own_domain", args: "$KEY $OUT/file.txt", gap: ownFilter, bpfGap: ownFilter, tries: []try{
 		{"refuses-no-reads", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
 		{"refuses-reads", "EACCES", "EACCES", noEvent("stated gap")},
 	}},
@@ -38,12 +41,17 @@ var fsRows = []attack{
 		{"create", ok, "EACCES", fsEvent("create", "$OUT", "outside_workspace")},
 		{"listdir", ok, "EACCES", fsEvent("read", "$OUT", "outside_workspace")},
 		{"child", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+	}, bpf: map[string]got{
+		"create": {"EACCES", fsEvent("create", "$OUT/new", "outside_workspace")},
 	}},
 	{prog: "write_outside", args: "$OUT", tries: []try{
 		{"create", ok, "EACCES", fsEvent("create", "$OUT", "outside_workspace")},
 		{"open-for-writing", ok, "EACCES", fsEvent("update", "$OUT/file.txt", "outside_workspace")},
 		{"append", ok, "EACCES", fsEvent("update", "$OUT/file.txt", "outside_workspace")},
 		{"mkdir", ok, "EACCES", fsEvent("create", "$OUT", "outside_workspace")},
+	}, bpf: map[string]got{
+		"create": {"EACCES", fsEvent("create", "$OUT/new", "outside_workspace")},
+		"mkdir":  {"EACCES", fsEvent("create", "$OUT/newdir", "outside_workspace")},
 	}},
 	{prog: "create_in_readonly", args: "$RO", tries: []try{
 		{"file", ok, "EACCES", fsEvent("create", "$RO", "rule_denies").by("fs.3")},
@@ -53,10 +61,21 @@ var fsRows = []attack{
 		{"mknod", ok, "EACCES", fsEvent("create", "$RO", "rule_denies").by("fs.3")},
 		{"link", ok, "EACCES", fsEvent("create", "$RO", "rule_denies").by("fs.3")},
 		{"bind", ok, "EACCES EPERM", noEvent("unix_outside looks at it")},
+	}, bpf: map[string]got{
+		"file":    {"EACCES", fsEvent("create", "$RO/n1", "rule_denies").by("fs.3")},
+		"mkdir":   {"EACCES", fsEvent("create", "$RO/n2", "rule_denies").by("fs.3")},
+		"mkfifo":  {"EACCES", fsEvent("create", "$RO/n3", "rule_denies").by("fs.3")},
+		"symlink": {"EACCES", fsEvent("create", "$RO/n4", "rule_denies").by("fs.3")},
+		"mknod":   {"EACCES", fsEvent("create", "$RO/n5", "rule_denies").by("fs.3")},
+		"link":    {"EACCES", fsEvent("create", "$RO/n6", "rule_denies").by("fs.3")},
+		"bind":    {"EACCES", fsEvent("create", "$RO/n7", "rule_denies").by("fs.3")},
 	}},
 	{prog: "unlink_readonly", args: "$RO", tries: []try{
 		{"unlink", ok, "EACCES", fsEvent("delete", "$RO", "rule_denies").by("fs.3")},
 		{"rmdir", ok, "EACCES", fsEvent("delete", "$RO", "rule_denies").by("fs.3")},
+	}, bpf: map[string]got{
+		"unlink": {"EACCES", fsEvent("delete", "$RO/file.txt", "rule_denies").by("fs.3")},
+		"rmdir":  {"EACCES", fsEvent("delete", "$RO/dir", "rule_denies").by("fs.3")},
 	}},
 	{prog: "truncate_rdonly", args: "$RO", tries: []try{
 		{"open-trunc", ok, "EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
@@ -65,23 +84,39 @@ var fsRows = []attack{
 	{prog: "creat_rdonly", args: "$RO", tries: []try{
 		{"open-creat", ok, "EACCES", fsEvent("create", "$RO", "rule_denies").by("fs.3")},
 		{"open-creat-excl", ok, "EACCES", fsEvent("create", "$RO", "rule_denies").by("fs.3")},
+	}, bpf: map[string]got{
+		"open-creat":      {"EACCES", fsEvent("create", "$RO/n1", "rule_denies").by("fs.3")},
+		"open-creat-excl": {"EACCES", fsEvent("create", "$RO/n2", "rule_denies").by("fs.3")},
 	}},
 	{prog: "rename_out", args: "$WS $OUT", tries: []try{
 		{"out", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace no_gain")},
 		{"in", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace no_gain")},
+	}, bpf: map[string]got{
+		"out": {"EACCES", fsEvent("create", "$OUT/data.txt", "outside_workspace")},
+		"in":  {"EACCES", fsEvent("delete", "$OUT/file.txt", "outside_workspace")},
 	}},
 	{prog: "link_out", args: "$WS $OUT", tries: []try{
 		{"in", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace no_gain")},
 		{"in-by-descriptor", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace no_gain")},
 		{"out", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace no_gain")},
+	}, bpf: map[string]got{
+		"in":               {"EACCES", fsEvent("read", "$OUT/file.txt", "outside_workspace")},
+		"in-by-descriptor": {"EACCES", fsEvent("read", "$OUT/file.txt", "outside_workspace")},
+		"out":              {"EACCES", fsEvent("create", "$OUT/linked", "outside_workspace")},
 	}},
 	{prog: "rename_ancestor", args: "$RO $WS", tries: []try{
 		{"ancestor", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace")},
 		{"inner", ok, "EACCES EXDEV", fsEvent("", "", "rule_denies no_gain")},
 		{"tree", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace")},
+	}, bpf: map[string]got{
+		"ancestor": {"EACCES", fsEvent("delete", "$DIR", "outside_workspace")},
+		"inner":    {"EACCES", fsEvent("delete", "$RO/dir", "rule_denies").by("fs.3")},
+		"tree":     {"EACCES", fsEvent("delete", "$RO", "rule_denies").by("fs.3")},
 	}},
 	{prog: "rename_exchange", args: "$WS $RO", tries: []try{
 		{"exchange", ok, "EACCES EXDEV", fsEvent("", "", "rule_denies no_gain")},
+	}, bpf: map[string]got{
+		"exchange": {"EACCES", fsEvent("update+delete", "$RO/file.txt", "rule_denies").by("fs.3")},
 	}},
 	{prog: "symlink_outside", args: "$WS $KEY", tries: []try{
 		{"file", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace workspace_escape")},
@@ -103,10 +138,16 @@ var fsRows = []attack{
 	{prog: "tmpfile_link", args: "$WS $OUT $RO", tries: []try{
 		{"link-out", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace no_gain")},
 		{"in-readonly", ok, "EACCES", fsEvent("", "", "rule_denies")},
+	}, bpf: map[string]got{
+		"link-out":    {"EACCES", fsEvent("create", "$OUT/linked-tmp", "outside_workspace")},
+		"in-readonly": {"EACCES", fsEvent("read+create", "", "rule_denies").by("fs.3")},
 	}},
 	{prog: "deep_path", args: "$WS $KEY", tries: []try{
 		{"secret", ok, "EACCES ENAMETOOLONG", noEvent("the path may be too long for a record")},
 		{"bottom", ok, "ok EACCES", noEvent("the workspace's own file")},
+	}, bpf: map[string]got{
+		"secret": {"EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		"bottom": {"EACCES", fsEvent("", "", "path_unresolved")},
 	}},
 	{prog: "component_boundary", args: "$GRANTED $SECRETARY", tries: []try{
 		{"granted", ok, ok, noEvent("granted")},
@@ -120,11 +161,23 @@ var fsRows = []attack{
 		{"policy-rename", ok, "EACCES EXDEV", noEvent("the folder's event isn't the policy's")},
 		{"events-write", ok, "EACCES", fsEvent("update", "$EVENTS", "protected outside_workspace")},
 		{"events-truncate", ok, "EACCES", fsEvent("update", "$EVENTS", "protected outside_workspace")},
+	}, bpf: map[string]got{
+		"policy-rename": {"EACCES", fsEvent("delete", "$POLICY", "protected")},
 	}},
 	{prog: "metadata", args: "$RO", gap: "chmod", tries: []try{
 		{"chmod", ok, ok, noEvent("stated gap")},
 		{"utimes", ok, ok, noEvent("stated gap")},
+		{"chown", ok, ok, noEvent("stated gap")},
+		{"fchmod", ok, ok, noEvent("stated gap")},
+		{"futimens", ok, ok, noEvent("stated gap")},
 		{"setxattr", ok, "EOPNOTSUPP", callEvent("setxattr")},
+	}, bpf: map[string]got{
+		"chmod":    {"EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
+		"utimes":   {"EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
+		"chown":    {"EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
+		"fchmod":   {"EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
+		"futimens": {"EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
+		"setxattr": {"EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
 	}},
 }
 
@@ -147,5 +200,10 @@ var execRows = []attack{
 	{prog: "exec_ldso", args: "$NOOP", gap: "ld.so", tries: []try{
 		{"loader", ok, ok, noEvent("stated gap")},
 		{"mmap", ok, ok, noEvent("stated gap")},
+		{"mprotect", ok, ok, noEvent("stated gap")},
+	}, bpf: map[string]got{
+		"loader":   {"EACCES", fsEvent("execute", "$NOOP", "rule_denies").by("fs.4")},
+		"mmap":     {"EACCES", fsEvent("execute", "$NOOP", "rule_denies").by("fs.4")},
+		"mprotect": {"EACCES", fsEvent("execute", "$NOOP", "rule_denies").by("fs.4")},
 	}},
 }

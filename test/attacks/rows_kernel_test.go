@@ -32,16 +32,19 @@ var kernelRows = []attack{
 	{prog: "mknod_device", args: "$WS", tries: []try{
 		{"character", "ok / nobody EPERM", "EPERM EACCES", noEvent("the capability check refuses first")},
 		{"block", "ok / nobody EPERM", "EPERM EACCES", noEvent("the capability check refuses first")},
+	}, bpf: map[string]got{
+		"character": {"EPERM EACCES", bpfEvent("create").on("$WS/mem")},
+		"block":     {"EPERM EACCES", bpfEvent("create").on("$WS/disk")},
 	}},
 	{prog: "int80", args: "$KEY $NOOP", needs: amd64, tries: []try{
-		{"getpid", "ok SIGSEGV", "SIGSYS", wanted{reasons: []string{"syscall_denied"}}}, // SIGSEGV: a kernel without 32-bit calls
-		{"open", "ok SIGSEGV", "SIGSYS", wanted{reasons: []string{"syscall_denied"}}},
-		{"execve", "ok SIGSEGV", "SIGSYS", wanted{reasons: []string{"syscall_denied"}}},
+		{"getpid", "ok SIGSEGV", "SIGSYS", callEvent("")}, // SIGSEGV: a kernel without 32-bit calls
+		{"open", "ok SIGSEGV", "SIGSYS", callEvent("")},
+		{"execve", "ok SIGSEGV", "SIGSYS", callEvent("")},
 	}},
 	{prog: "x32", args: "$KEY", needs: amd64, tries: []try{
 		// No control on most kernels: they are built without x32.
-		{"getpid", "ok ENOSYS", "SIGSYS", wanted{reasons: []string{"syscall_denied"}}},
-		{"open", "ok ENOSYS", "SIGSYS", wanted{reasons: []string{"syscall_denied"}}},
-		{"execveat", "ok ENOSYS EFAULT", "SIGSYS", wanted{reasons: []string{"syscall_denied"}}},
+		{"getpid", "ok ENOSYS", "SIGSYS", callEvent("")},
+		{"open", "ok ENOSYS", "SIGSYS", callEvent("")},
+		{"execveat", "ok ENOSYS EFAULT", "SIGSYS", callEvent("")},
 	}},
 }

@@ -28,10 +28,11 @@ func users() []user {
 // scene is the small world that one run of an attack happens in. All of it belongs to the user, so that nothing but
 // the policy can be the reason for a refusal.
 type scene struct {
-	user user
-	dir  string
-	vars map[string]string // what $NAME stands for in a row
-	env  []string
+	user    user
+	backend *backend
+	dir     string
+	vars    map[string]string // what $NAME stands for in a row
+	env     []string
 }
 
 // The trees that no attack may change, and the text of the files in them.
@@ -42,16 +43,21 @@ var untouchable = map[string]string{
 	"ro/dir/":              "",
 	"secret/key":           "granted for reading",
 	"secretary/note":       "SECRET note",
+	"ws/private/key":       "SECRET key of the workspace",
+	"ws/private/other":     "SECRET",
+	"ws/kept/file":         "kept",
+	"ws/nest/inner/file":   "nested",
+	"ws/.env":              "SECRET=1",
 }
 
-func newScene(t *testing.T, u user) *scene {
+func newScene(t *testing.T, u user, b *backend, more string) *scene {
 	t.Helper()
 	top, err := os.MkdirTemp("/tmp", "toolguard-attack-") // not t.TempDir, which others can't enter
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(top) })
-	s := &scene{user: u, dir: filepath.Join(top, "scene")}
+	s := &scene{user: u, backend: b, dir: filepath.Join(top, "scene")}
 	must(t, os.Chmod(top, 0o755))
 	for name, text := range untouchable {
 		s.write(t, name, text)
@@ -64,12 +70,12 @@ func newScene(t *testing.T, u user) *scene {
 	copyFile(t, filepath.Join(programs(t), "noop"), s.path("tools/noop"))
 	copyFile(t, filepath.Join(programs(t), "setuid_target"), s.path("run/setuid"))
 	s.name(programs(t))
-	s.write(t, "policy.toml", s.expand(policy))
+	s.write(t, "policy.toml", s.expand(policy+more))
 	s.own(t, top)
 	return s
 }
 
-// policy is what the attacks run under. The rules' ids in the rows follow their order here.
+// policy is what the attacks run under. The rules' ids in the rows follow their order here; a row's own come after.
 const policy = `version = 1
 name = "attacks"
 workspace = "$WS"
@@ -163,7 +169,9 @@ func (s *scene) own(t *testing.T, top string) {
 func (s *scene) snapshot(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	for _, tree := range []string{"home", "outside", "ro", "secret", "secretary", "tools", "policy.toml"} {
+	for _, tree := range []string{
+		"home", "outside", "ro", "secret", "secretary", "tools", "policy.toml", "ws/private", "ws/kept", "ws/nest", "ws/.env",
+	} {
 		must(t, filepath.WalkDir(s.path(tree), func(p string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err

@@ -1,8 +1,8 @@
-// Tries: to change what is written about file.txt of a read-only tree (argument 1): its mode, its times, an extended
-// attribute.
+// Tries: to change what is written about file.txt of a read-only tree (argument 1): its mode, owner and times, by name and by a
+// descriptor that is open for reading, and an extended attribute.
 // Must get: EACCES where the backend sees such calls. Landlock has no hook for them: its stated gap. The attribute seccomp refuses,
 // with EOPNOTSUPP.
-// Event: none under landlock, where nothing is refused; syscall for the attribute.
+// Event: fs update of the file; none under landlock, where nothing is refused but the attribute, with an event of the call.
 #include "attack.h"
 #include <sys/xattr.h>
 
@@ -10,10 +10,18 @@ static long mode(void) { return chmod(path(args[0], "file.txt"), 0640); }
 static long times(void) { return utimensat(AT_FDCWD, path(args[0], "file.txt"), NULL, 0); }
 static long attribute(void) { return setxattr(path(args[0], "file.txt"), "user.toolguard", "x", 1, 0); }
 
+static int readable(void) { return open(path(args[0], "file.txt"), O_RDONLY); }
+static long owner(void) { return chown(path(args[0], "file.txt"), getuid(), getgid()); }
+static long mode_of_fd(void) { return fchmod(readable(), 0640); }
+static long times_of_fd(void) { return futimens(readable(), NULL); }
+
 int main(int argc, char **argv)
 {
 	args = argv + 1;
 	attempt("chmod", mode);
 	attempt("utimes", times);
+	attempt("chown", owner);
+	attempt("fchmod", mode_of_fd);
+	attempt("futimens", times_of_fd);
 	attempt("setxattr", attribute);
 }

@@ -1,0 +1,102 @@
+//go:build linux
+
+package attacks
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// backend is what holds the attacks to the policy.
+type backend struct {
+	name  string
+	rows  func() []attack         // those that are about it, with what they get from it
+	told  func(user, wanted) bool // whether a refusal leaves this event
+	flags func(user) []string
+}
+
+var (
+	// bare is none: what an attack does without toolguard.
+	bare = &backend{rows: rows}
+
+	landlock = &backend{
+		name: "landlock",
+		rows: func() (list []attack) {
+			abi := landlockABI()
+			for _, a := range rows() {
+				if a.more == "" && abi >= a.from && (a.below == 0 || abi < a.below) {
+					list = append(list, a)
+				}
+			}
+			return list
+		},
+		told: func(u user, w wanted) bool { // others can't read the records: a stated gap
+			return u.uid == 0 && w.who != "nobody" && landlockABI() >= 7 && auditMissing() == ""
+		},
+		flags: func(user) []string { return []string{"--backend", "landlock"} },
+	}
+
+	bpf = &backend{
+		name: "bpf",
+		rows: func() (list []attack) {
+			for _, a := range rows() {
+				if a.below == 0 { // it sees all that Landlock came to see later
+					list = append(list, a.underBPF())
+				}
+			}
+			return list
+		},
+		told: func(u user, w wanted) bool {
+			return (w.who == "" || w.who == u.name) && (w.below == 0 || landlockABI() < w.below) &&
+				(!w.record || u.uid == 0 && auditMissing() == "")
+		},
+		flags: func(u user) []string {
+			if u.uid == 0 {
+				return []string{"--backend", "bpf", "--daemon", "none"}
+			}
+			return []string{"--backend", "bpf", "--daemon", "require"}
+		},
+	}
+)
+
+// underBPF is the attack with what it gets from the bpf backend.
+func (a attack) underBPF() attack {
+	tries := make([]try, len(a.tries))
+	for i, y := range a.tries {
+		if other, ok := a.bpf[y.name]; ok {
+			y.guarded, y.event = other.guarded, other.event
+		}
+		tries[i] = y
+	}
+	a.tries, a.gap = tries, a.bpfGap
+	return a
+}
+
+// serve starts toolguardd, which lends ordinary users the programs of the bpf backend.
+func serve(t *testing.T) {
+	t.Helper()
+	if os.Getenv("TOOLGUARD_VM") == "" {
+		t.Skip("needs a virtual machine (make vm-test)")
+	}
+	const socket = "/run/toolguard/toolguard.sock"
+	cmd := exec.Command(filepath.Join(built.dir, "toolguardd"), "--state", t.TempDir())
+	cmd.Stderr = os.Stderr
+	_ = os.Remove(socket)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // an emulated machine loads the programs slowly
+		if _, err := os.Stat(socket); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal("toolguardd doesn't listen")
+		}
+	}
+	must(t, os.Chmod(socket, 0o666)) // in place of a group that the guest's users would have to be in
+}

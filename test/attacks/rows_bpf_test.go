@@ -1,0 +1,100 @@
+//go:build linux
+
+package attacks
+
+// bpfRows are those whose policies only the bpf backend can enforce.
+var bpfRows = []attack{
+	{prog: "carve_out", args: "$WS $RUN", more: `
+[[access.fs]] # fs.7
+path = "private"
+
+[[access.fs]] # fs.8
+path = "kept"
+read = true
+
+[[access.fs]] # fs.9
+path = "nest/inner"
+read = true
+`, tries: []try{
+		{"open", ok, "EACCES", fsEvent("read", "$WS/private/key", "rule_denies").by("fs.7")},
+		{"list", ok, "EACCES", fsEvent("read", "$WS/private", "rule_denies").by("fs.7")},
+		{"create", ok, "EACCES", fsEvent("create", "$WS/private/new", "rule_denies").by("fs.7")},
+		{"delete", ok, "EACCES", fsEvent("delete", "$WS/private/other", "rule_denies").by("fs.7")},
+		{"symlink", ok, "EACCES", fsEvent("read", "$WS/private/key", "rule_denies").by("fs.7")},
+		{"fchdir", ok, "EACCES", fsEvent("read", "$WS/private/key", "rule_denies").by("fs.7")},
+		{"opath", ok, "EACCES", fsEvent("read", "$WS/private/key", "rule_denies").by("fs.7")},
+		{"gain-update", ok, "EXDEV", fsEvent("link", "$WS/kept/file", "no_gain")},
+		{"gain-execute", ok, "EXDEV", fsEvent("rename", "$WS/data.txt", "no_gain")},
+		{"link", ok, "EACCES", fsEvent("read", "$WS/private/key", "rule_denies").by("fs.7")},
+		{"rename", ok, "EACCES", fsEvent("delete", "$WS/private/key", "rule_denies").by("fs.7")},
+		{"exchange-above", ok, "EXDEV", fsEvent("rename", "$WS/nest", "no_gain")},
+		{"rename-above", ok, "EXDEV", fsEvent("rename", "$WS/nest", "no_gain")},
+	}},
+	{prog: "dot_env", args: "$WS", more: `
+[[access.fs]] # fs.7
+match = "**/.env"
+`, tries: []try{
+		{"read", ok, "EACCES", fsEvent("read", "$WS/.env", "rule_denies").by("fs.7")},
+		{"append", ok, "EACCES", fsEvent("update", "$WS/.env", "rule_denies").by("fs.7")},
+		{"truncate", ok, "EACCES", fsEvent("update", "$WS/.env", "rule_denies").by("fs.7")},
+		{"create", ok, "EACCES", fsEvent("create", "$WS/sub/.env", "rule_denies").by("fs.7")},
+		{"mkdir", ok, "EACCES", fsEvent("create", "$WS/sub/.env", "rule_denies").by("fs.7")},
+		{"mkfifo", ok, "EACCES", fsEvent("create", "$WS/sub/.env", "rule_denies").by("fs.7")},
+		{"symlink", ok, "EACCES", fsEvent("create", "$WS/sub/.env", "rule_denies").by("fs.7")},
+		{"link", ok, "EACCES", fsEvent("create", "$WS/sub/.env", "rule_denies").by("fs.7")},
+		{"bind", ok, "EACCES", fsEvent("create", "$WS/sub/.env", "rule_denies").by("fs.7")},
+		{"rename-to", ok, "EACCES", fsEvent("create", "$WS/sub/.env", "rule_denies").by("fs.7")},
+		{"exchange", ok, "EACCES", fsEvent("", "$WS/.env", "rule_denies").by("fs.7")},
+		{"alias", ok, "EACCES", fsEvent("read", "$WS/.env", "rule_denies").by("fs.7")},
+		{"unlink", ok, "EACCES", fsEvent("delete", "$WS/.env", "rule_denies").by("fs.7")},
+		{"rename-from", ok, "EACCES", fsEvent("delete", "$WS/.env", "rule_denies").by("fs.7")},
+	}},
+	{prog: "docker_sock", args: "$STREAM $DGRAM $WS", around: victim, more: `
+[[access.fs]] # fs.7
+path = "$DIR/peer"
+read = true
+
+[[access.fs]] # fs.8
+path = "$DIR/peer/dgram"
+update = true
+`, tries: []try{
+		{"path", ok, "EACCES", fsEvent("update", "$STREAM", "rule_denies").by("fs.7")},
+		{"symlink", ok, "EACCES", fsEvent("update", "$STREAM", "rule_denies").by("fs.7")},
+		{"proc-root", ok, "EACCES", fsEvent("update", "$STREAM", "rule_denies").by("fs.7")},
+		{"folder", ok, "EACCES", fsEvent("update", "$STREAM", "rule_denies").by("fs.7")},
+		{"granted", ok, ok, noEvent("granted")},
+	}},
+	{prog: "argv_rules", args: "$BIN/noop $RUN/unlisted $RUN $RUN/script", around: listed, more: `
+[access.commands."$BIN/argv_rules"]
+
+[access.commands."$RUN/script"]
+
+[access.commands."$BIN/noop"]
+args = [["allowed"], ["any-rest", "**"]]
+`, tries: []try{
+		{"allowed", ok, ok, noEvent("granted")},
+		{"any-rest", ok, ok, noEvent("granted")},
+		{"other", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+		{"longer", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+		{"descriptor", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+		{"interpreter", ok, "EACCES SIGKILL", commandEvent("$BIN/noop", "args_not_listed")},
+		{"unlisted", ok, "EACCES", commandEvent("$RUN/unlisted", "command_not_listed")},
+		{"copy", ok, "EACCES", commandEvent("$RUN/copy", "command_not_listed")},
+		{"loader", ok, "EACCES", commandEvent("", "command_not_listed")},
+		{"race", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+	}},
+	{prog: "mounted", args: "$DIR/mnt/none $DIR/mnt/overlay", around: mounts, needs: root, more: `
+[[access.fs]] # fs.7
+path = "$DIR/mnt"
+read = true
+
+[[access.fs]] # fs.8
+path = "$DIR/mnt/none"
+`, tries: []try{
+		{"tmpfs-read", ok, "EACCES", fsEvent("read", "$DIR/mnt/none/file", "rule_denies").by("fs.8")},
+		{"tmpfs-create", ok, "EACCES", fsEvent("create", "$DIR/mnt/none/new", "rule_denies").by("fs.8")},
+		{"overlay-read", ok, ok, noEvent("granted")},
+		{"overlay-write", ok, "EACCES", fsEvent("update", "$DIR/mnt/overlay/note", "rule_denies").by("fs.7")},
+		{"overlay-chmod", ok, "EACCES", fsEvent("update", "$DIR/mnt/overlay/note", "rule_denies").by("fs.7")},
+	}},
+}

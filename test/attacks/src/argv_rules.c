@@ -1,0 +1,106 @@
+// Tries: to execute a listed program (argument 1) with other arguments than its rule lists, a program that isn't listed (2), a copy of
+// the listed one in a folder where execution is granted (3), the listed one as the interpreter of a listed script (4) and through the
+// dynamic loader; and to have a second thread change the arguments while the kernel reads them.
+// Must get: EACCES; whoever changes them after a first look has the new process killed.
+// Event: commands execute, reason args_not_listed or command_not_listed.
+#include "attack.h"
+#include <pthread.h>
+
+#if defined(__x86_64__)
+#define LOADER "/lib64/ld-linux-x86-64.so.2"
+#else
+#define LOADER "/lib/ld-linux-aarch64.so.1"
+#endif
+
+enum { TURNS = 60 };
+
+static char *const noenv[] = {NULL};
+
+static long run(const char *program, char *one, char *two)
+{
+	char *argv[] = {"noop", one, two, NULL};
+	return execve(program, argv, noenv);
+}
+
+static long allowed(void) { return run(args[0], "allowed", NULL); }
+static long any_rest(void) { return run(args[0], "any-rest", "--force"); }
+static long other(void) { return run(args[0], "other", NULL); }
+static long longer(void) { return run(args[0], "longer", "allowed"); }
+static long unlisted(void) { return run(args[1], "unlisted", NULL); }
+static long script(void) { return execve(args[3], (char *[]){"script", "allowed", NULL}, noenv); }
+static long loader(void) { return execve(LOADER, (char *[]){"noop", args[0], "loader", NULL}, noenv); }
+
+static long by_descriptor(void)
+{
+	int fd = open(args[0], O_PATH);
+	char *argv[] = {"noop", "descriptor", NULL};
+	return fd < 0 ? -1 : syscall(SYS_execveat, fd, "", argv, noenv, AT_EMPTY_PATH);
+}
+
+static long copied(void)
+{
+	char buffer[1 << 16], *to = path(args[2], "copy");
+	int in = open(args[0], O_RDONLY), out = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0700);
+	ssize_t n;
+	while ((n = read(in, buffer, sizeof(buffer))) > 0)
+		if (write(out, buffer, n) != n)
+			error("write %s", to);
+	if (n < 0 || close(out) < 0)
+		error("copy %s", args[0]);
+	return run(to, "copy", NULL);
+}
+
+static char *volatile raced[] = {"noop", "allowed", NULL};
+
+static void *change(void *unused)
+{
+	for (;;) {
+		raced[1] = "race";
+		raced[1] = "allowed";
+	}
+	return unused;
+}
+
+// race starts the program again and again; it says by which name it was started.
+static long race(void)
+{
+	for (int i = 0; i < TURNS; i++) {
+		char said[64] = "";
+		int ends[2];
+		if (pipe(ends) < 0)
+			error("pipe");
+		pid_t pid = fork();
+		if (pid == 0) {
+			pthread_t t;
+			dup2(ends[1], 1);
+			pthread_create(&t, NULL, change, NULL);
+			usleep(1000 + i * 50);
+			syscall(SYS_execve, args[0], raced, noenv);
+			_exit(0);
+		}
+		close(ends[1]);
+		while (read(ends[0], said + strlen(said), sizeof(said) - 1 - strlen(said)) > 0)
+			;
+		close(ends[0]);
+		waitpid(pid, NULL, 0);
+		if (strstr(said, "race"))
+			return 0;
+	}
+	errno = EACCES;
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	args = argv + 1;
+	attempt("allowed", allowed);
+	attempt("any-rest", any_rest);
+	attempt("other", other);
+	attempt("longer", longer);
+	attempt("unlisted", unlisted);
+	attempt("interpreter", script);
+	attempt("loader", loader);
+	attempt("descriptor", by_descriptor);
+	attempt("copy", copied);
+	attempt("race", race);
+}
