@@ -29,7 +29,7 @@ func bench(out io.Writer, toolguard string, runs int, series string) error {
 		title string
 		run   func(io.Writer) error
 	}{
-		{"To decide", decisions},
+		{"To decide", func(out io.Writer) error { return decisions(out, toolguard) }},
 		{"To run under it", func(out io.Writer) error { return guest(out, series) }},
 	} {
 		fmt.Fprintf(out, "\n## %s\n\n", part.title)

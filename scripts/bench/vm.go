@@ -24,7 +24,7 @@ func guest(out io.Writer, series string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := output("go", "build", "-trimpath", "-buildvcs=false", "-o", dir+"/guest", "./scripts/bench/guest"); err != nil {
+	if err := buildGuest(dir); err != nil {
 		return err
 	}
 	said, err := output("scripts/vm/run", "-k", series, "-m", "3072", "-t", "1800", "-o", dir, "-f", dir+"/guest", "-f", built, "--",
@@ -38,6 +38,11 @@ func guest(out io.Writer, series string) error {
 	}
 	fmt.Fprintf(out, "In a virtual machine with Linux %s, whose processor is emulated: ratios only, all within this one run.\n%s", series, tables)
 	return nil
+}
+
+func buildGuest(dir string) error {
+	_, err := output("go", "build", "-trimpath", "-buildvcs=false", "-o", dir+"/guest", "./scripts/bench/guest")
+	return err
 }
 
 // output runs a program, whose progress is shown, and returns what it printed.

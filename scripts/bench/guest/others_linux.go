@@ -22,11 +22,11 @@ func others(s *scene) error {
 	}
 	first := 0.0
 	t := times{opens: func(where string) error {
-		took, err := turns(workers, []order{{"open", 400, s.file}, {"think", 50, "-"}}, 60)
+		times, err := turns(workers, []order{{"open", 400, s.file}, {"think", 50, "-"}}, 60)
 		if err != nil {
 			return err
 		}
-		one, another := ratio(took[0][0], took[0][1]), ratio(took[1][0], took[1][1])
+		one, another := ratio(times[0][0].median(), times[0][1].median()), ratio(times[1][0].median(), times[1][1].median())
 		if first == 0 {
 			first = one
 		}

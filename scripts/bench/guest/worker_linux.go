@@ -65,25 +65,28 @@ func endAll(workers []*worker) {
 	}
 }
 
-// turns has each worker carry out each order in turn, in another sequence each time, and returns the medians of how long it took: by
-// worker, then by order.
-func turns(workers []*worker, orders []order, rounds int) ([][]time.Duration, error) {
-	times := make([][]time.Duration, len(workers)*len(orders))
+// took is how long something took, again and again, in order.
+type took []time.Duration
+
+func (t took) median() time.Duration { return t[len(t)/2] }
+
+// turns has each worker carry out each order in turn, in another sequence each time, and returns how long it took: by worker, then by
+// order.
+func turns(workers []*worker, orders []order, rounds int) ([][]took, error) {
+	times := make([]took, len(workers)*len(orders))
 	for range rounds {
 		for _, i := range rand.Perm(len(times)) {
-			took, err := workers[i/len(orders)].do(orders[i%len(orders)])
+			t, err := workers[i/len(orders)].do(orders[i%len(orders)])
 			if err != nil {
 				return nil, err
 			}
-			times[i] = append(times[i], took)
+			times[i] = append(times[i], t)
 		}
 	}
-	medians := make([]time.Duration, len(times))
 	for i := range times {
 		slices.Sort(times[i])
-		medians[i] = times[i][rounds/2]
 	}
-	return slices.Collect(slices.Chunk(medians, len(orders))), nil
+	return slices.Collect(slices.Chunk(times, len(orders))), nil
 }
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
