@@ -67,7 +67,11 @@ func coverPrograms(c *policy.Compiled, impossible error) (rows []policy.Coverage
 			add(r, l.Mode == policy.ProtectAuto, otherwise(c, r, policy.AllCaps&^policy.Write))
 		}
 		for _, r := range l.Commands.Rules() {
-			add(r, false, "")
+			partly := ""
+			if r.Command.HasEnvs {
+				partly = "only where the session starts with this program are its variables taken away, not where the command starts it"
+			}
+			add(r, false, partly)
 		}
 	}
 	return rows

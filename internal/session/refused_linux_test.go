@@ -11,14 +11,21 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
-// refusedAs is the event of what the kernel refused under a policy of these commands.
-func refusedAs(t *testing.T, commands []policy.CommandRule, k loader.Event) event.Event {
+// listing is a policy of these commands.
+func listing(t *testing.T, commands ...policy.CommandRule) *policy.Compiled {
 	t.Helper()
 	layer := policy.SourceLayer{Authority: policy.Session, Commands: commands}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// refusedAs is the event of what the kernel refused under such a policy.
+func refusedAs(t *testing.T, commands []policy.CommandRule, k loader.Event) event.Event {
+	t.Helper()
+	c := listing(t, commands...)
 	k.Layer = len(c.Layers) - 1
 	r := &run{cfg: Config{Policy: c}}
 	return r.refused(&k, nil)
