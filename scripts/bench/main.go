@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 func main() {
@@ -26,12 +27,13 @@ func bench(out io.Writer, toolguard string, runs int, series string) error {
 		return err
 	}
 	for _, part := range []struct {
-		title string
-		run   func(io.Writer) error
+		title, takes string
+		run          func(io.Writer) error
 	}{
-		{"To decide", func(out io.Writer) error { return decisions(out, toolguard) }},
-		{"To run under it", func(out io.Writer) error { return guest(out, series) }},
+		{"To decide", "(2 minutes)", func(out io.Writer) error { return decisions(out, toolguard) }},
+		{"To run under it", "(10 minutes)", func(out io.Writer) error { return guest(out, series) }},
 	} {
+		fmt.Fprintf(os.Stderr, "bench: %s %s\n", strings.ToLower(part.title), part.takes)
 		fmt.Fprintf(out, "\n## %s\n\n", part.title)
 		if err := part.run(out); err != nil {
 			fmt.Fprintf(os.Stderr, "bench: left out: %s: %v\n", part.title, err)
