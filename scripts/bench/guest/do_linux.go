@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // order is what a process is to do, and how often.
@@ -77,7 +79,7 @@ func open(path *byte, want syscall.Errno) error {
 
 func stat(path *byte) error {
 	var st syscall.Stat_t
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_NEWFSTATAT, atCwd, address(path), uintptr(unsafe.Pointer(&st)), 0, 0, 0)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_NEWFSTATAT, atCwd, address(path), uintptr(unsafe.Pointer(&st)), 0, 0, 0)
 	return expect(errno, 0)
 }
 
