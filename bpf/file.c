@@ -169,6 +169,8 @@ static __always_inline int metadata(u64 dentry)
 	return allow(l, OP_METADATA, (struct vfsmount *)l->writes, (struct dentry *)dentry, CAP_UPDATE);
 }
 
+#define S_ISUID 04000
+#define S_ISGID 02000
 #define ATTR_TIMES_SET (1 << 16)
 #define ATTR_TOUCH (1 << 17)
 
@@ -184,11 +186,27 @@ int toolguard_inode_setattr(u64 *ctx)
 	return LOAD(struct iattr, attr, ia_valid) & (ATTR_TIMES_SET | ATTR_TOUCH) ? metadata(dentry) : 0;
 }
 
+/* attribute is metadata for what may be an ACL: it gives a setgid file that its group may not execute, and whose content
+ * therefore may be written, the right to be executed, and leaves it setgid (posix_acl_update_mode). */
+static __always_inline int attribute(u64 dentry)
+{
+	struct denial d = { .op = OP_METADATA, .why = WHY_ALWAYS, .error = EPERM, .paths = 1 };
+	struct label *l = guarded();
+	u32 mode = LOAD(struct inode, LOAD(struct dentry, dentry, d_inode), i_mode);
+
+	if (!l || (mode & S_IFMT) != S_IFREG || !(mode & (S_ISUID | S_ISGID)))
+		return metadata(dentry);
+	aim(l, 0, (struct vfsmount *)l->writes, (struct dentry *)dentry);
+	judge(l, 0, 0); /* the event tells it too */
+	refuse(l, &d);
+	return -EPERM;
+}
+
 /* security_inode_setxattr: __vfs_setxattr_locked; before Linux 6.2 for ACLs, too. */
 SEC("lsm/inode_setxattr")
 int BPF_PROG(toolguard_inode_setxattr, void *ids, struct dentry *dentry)
 {
-	return metadata((u64)dentry);
+	return attribute((u64)dentry);
 }
 
 /* security_inode_removexattr: __vfs_removexattr_locked. */
@@ -202,7 +220,7 @@ int BPF_PROG(toolguard_inode_removexattr, void *ids, struct dentry *dentry)
 SEC("lsm/inode_set_acl")
 int BPF_PROG(toolguard_inode_set_acl, void *ids, struct dentry *dentry)
 {
-	return metadata((u64)dentry);
+	return attribute((u64)dentry);
 }
 
 /* security_inode_remove_acl: vfs_remove_acl, since Linux 6.2. */
