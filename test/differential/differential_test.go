@@ -5,11 +5,11 @@ package differential
 import (
 	"bufio"
 	"bytes"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &make([]unix.CapUserData, 2)[0]); err != nil {
 		panic(err) // a session has none, and what it gets is compared with what the same process gets without one
 	}
-	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	in, out := gob.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
 	_ = out.Encode(0)
 	for {
 		var o operation
@@ -140,8 +140,8 @@ func (s *scene) policy(t *testing.T, operator string) (file string, c *policy.Co
 // process does what it's told.
 type process struct {
 	cmd   *exec.Cmd
-	in    *json.Encoder
-	out   *json.Decoder
+	in    *gob.Encoder
+	out   *gob.Decoder
 	close func() error
 }
 
@@ -156,7 +156,7 @@ func start(t *testing.T, command ...string) *process {
 	if err := errors.Join(err1, err2, g.cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
-	g.in, g.out, g.close = json.NewEncoder(in), json.NewDecoder(out), in.Close
+	g.in, g.out, g.close = gob.NewEncoder(in), gob.NewDecoder(out), in.Close
 	if _, err := g.answer(); err != nil {
 		_ = g.cmd.Wait()
 		t.Fatalf("the session doesn't start: %v", err)
@@ -179,7 +179,6 @@ func (g *process) do(o operation) (syscall.Errno, error) {
 
 func (g *process) end() error {
 	_ = g.close()
-	_, _ = io.Copy(io.Discard, g.out.Buffered())
 	return g.cmd.Wait()
 }
 
@@ -209,7 +208,8 @@ func (s *scene) session(t *testing.T, operator string, n int) tally {
 		if complaint != "" {
 			_ = g.end()
 			told, _ := os.ReadFile(events)
-			t.Logf("the last event:%s", told[bytes.LastIndexByte(bytes.TrimSpace(told), '\n')+1:])
+			lines := bytes.Split(bytes.TrimSpace(told), []byte("\n"))
+			t.Logf("the last events, before the session's end: %s", lines[max(0, len(lines)-3):len(lines)-1])
 			t.Fatalf("operation %d: %v: %s\nthe policy says %+v of %s, the kernel %v", sum.Done, o, complaint, c.Describe(w.Verdict,
 				policyQuestion(w), ""), short(w.target), got)
 		}
@@ -229,36 +229,36 @@ func policyQuestion(w want) policy.Question {
 	return policy.Question{Resource: policy.FS, Target: w.target}
 }
 
-// compare says whether toolguard refused, and what is wrong about how an operation ended.
+// compare says whether toolguard refused, and what is wrong about how an operation ended. What failed is tried without toolguard,
+// unless it's clear who refused: as long as it fails, it changes nothing.
 func compare(o operation, w want, got syscall.Errno, without *process) (denied bool, complaint string) {
 	refuses := !w.Allow || w.device
-	natural := got == syscall.EXDEV && crosses(o) || o.Do == "execve" && got != 0
-	if !natural && (got == syscall.EACCES || got == syscall.EXDEV) {
-		switch {
-		case !refuses:
-			return true, "refused what the policy allows"
-		case !w.device && (got == syscall.EXDEV) != (w.Reason == policy.NoGain):
-			return true, "refused with another error than the reason calls for"
-		}
-		return true, ""
-	}
-	if got == 0 {
-		if refuses {
-			return false, "done, and the policy refuses it"
-		}
+	switch {
+	case got == 0 && refuses:
+		return false, "done, and the policy refuses it"
+	case got == 0:
 		return false, ""
+	case refuses && got == w.errno() && o.Do != "execve" && (got != syscall.EXDEV || !crosses(o)):
+		return true, ""
 	}
 	bare, err := without.do(o)
-	if err != nil {
+	switch {
+	case err != nil:
 		return false, err.Error()
-	}
-	if bare == got {
+	case bare == got:
 		return false, ""
-	}
-	if natural && refuses && got == syscall.EACCES { // execve, which bare executes
+	case refuses && got == w.errno():
 		return true, ""
 	}
-	return false, fmt.Sprintf("an error that it doesn't have without toolguard, where it ends with %v", bare)
+	return false, fmt.Sprintf("without toolguard it ends with %q", bare)
+}
+
+// errno is how toolguard refuses.
+func (w want) errno() syscall.Errno {
+	if w.Reason == policy.NoGain && !w.device {
+		return syscall.EXDEV
+	}
+	return syscall.EACCES
 }
 
 // denial is what an event tells.
