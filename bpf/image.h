@@ -47,7 +47,7 @@ enum header {
 	H_NLAYERS,
 	H_GENERATION,
 };
-#define IMAGE_MAGIC 0x74673031 /* changes with the format */
+#define IMAGE_MAGIC 0x74673032 /* changes with the format */
 
 /* A bucket holds four entries; one with c == 0 is empty. A name is {hash, length, line of its text, set}, an edge is
  * {node, line of the name's text, node, 0}, an affix's edge {node, byte, node, set}. */
@@ -59,15 +59,28 @@ struct entry {
 struct node {
 	u32 hits, nhits, starts, flags;
 };
+#define NODE_HITS(nhits) ((nhits) & 0xff)
+#define NODE_NAMES(nhits) ((nhits) >> 8) /* the line of the list of other names from here on; 0: as above */
 #define NODE_COMMAND(flags) ((flags) >> 8) /* the line of what is said about executing it; 0: nothing */
-#define NODE_BENEATH 1 /* a literal rule, or the BASE of a pattern, lies strictly beneath */
+#define NODE_BENEATH 1 /* a literal rule, the BASE of a pattern, or what has another name, lies strictly beneath */
 
-/* A hit: the rule's number, what it gives, and the table it's in. */
+/* A hit: the rule's number, what it gives, the table it's in, and what it says of other names: nothing, or nothing that the
+ * path's own name doesn't. */
 #define HIT_RULE(h) ((h) & 0x3ffff)
 #define HIT_CAPS(h) (((h) >> 18) & CAP_ALL)
 #define HIT_UNPROTECT(h) (((h) >> 23) & 1)
 #define HIT_TABLE(h) (((h) >> 24) & (MAX_TABLES - 1))
+#define HIT_GRANTS (1U << 29)
+#define HIT_KNOWN (1U << 30)
 #define NO_HIT 0xffffffffU
+
+/*
+ * A list of other names: how many, then the line of each. A name begins with {components of what has it, node, whether a
+ * pattern has started}: where a walk to it ends. The next lines are the patterns' bits that may start there and that are
+ * set, the bits of the patterns that may start at both names, and the hits that have decided, two lines.
+ */
+#define MAX_OTHERS 1024 /* policy.maxAliases */
+enum name_lines { NAME_HEAD, NAME_STARTS, NAME_STATE, NAME_COMMON, NAME_DECIDED };
 
 struct layer {
 	u32 fs, protect; /* tables, plus one; 0: none */

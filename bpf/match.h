@@ -33,6 +33,8 @@ struct match {
 	u32 cover[MAX_LAYERS]; /* what each layer gives, protect aside: what a directory takes along, or would gain */
 	u32 node;   /* NO_NODE: left the trie */
 	u32 live;   /* some pattern has started */
+	u32 names;  /* the line of the list of other names; 0: none */
+	u32 name;   /* the line of the other name that is followed; 0: the path's own */
 	u64 starts[MAX_WORDS];
 	u64 state[MAX_WORDS];
 	u32 decided[MAX_TABLES]; /* hits */
@@ -67,11 +69,15 @@ struct climb {
 	u64 name[(MAX_NAME + 1) / 8 + 1];
 	u64 mask[MAX_WORDS];
 	u32 header[16];
+	struct match other; /* names.h: the walk by another name, which of them that is, how far it has come, */
+	u32 nth, next;
+	u64 counts[MAX_WORDS]; /* and the patterns' bits that say something which the path's own name doesn't */
 };
 
 struct descent {
 	struct climb *c;
 	struct match *m;
+	u32 need;
 };
 
 /*
@@ -330,6 +336,8 @@ static __always_inline void affixes(struct climb *c)
 
 static __always_inline void hit(struct match *m, u32 h)
 {
+	if (h & HIT_GRANTS && m->name)
+		return;
 	m->decided[HIT_TABLE(h)] = h;
 }
 
@@ -355,8 +363,12 @@ static long hit_step(u32 i, void *ctx)
 	u32 bit = word * 64 + lowest_bit(c->mask[word]);
 	c->mask[word] &= c->mask[word] - 1;
 	struct line *l = line_of(c->image, c->header[H_BIT_HITS] + bit / 16);
-	if (l)
-		hit(d->m, l->w[bit & 15]);
+	if (!l)
+		return 0;
+	u32 h = l->w[bit & 15];
+	if (d->m->name && !(c->counts[word] >> (bit & 63) & 1))
+		h |= HIT_KNOWN;
+	hit(d->m, h);
 	return 0;
 }
 
@@ -409,6 +421,10 @@ __noinline int enter(struct climb *c, struct match *m, u32 node)
 		return 0;
 	}
 	u32 hits = l->w[(node & 3) * 4], n = l->w[(node & 3) * 4 + 1], starts = l->w[(node & 3) * 4 + 2];
+	if (NODE_NAMES(n)) {
+		m->names = NODE_NAMES(n);
+		n = NODE_HITS(n);
+	}
 	if (starts) {
 		struct line *s = line_of(c->image, starts);
 		m->live = 1;
@@ -632,13 +648,15 @@ static __always_inline u32 caps_of(struct climb *c, struct match *m, u32 need)
 	return caps;
 }
 
+#include "names.h"
+
 /*
  * match follows a path. need says what it's for: only which layer is named depends on it. Hot, it's as quick as it can be,
  * for the hook that every open goes through; otherwise the verifier has a tenth to look at, in every program of many.
  */
 static __always_inline void match(struct climb *c, struct match *m, struct target *t, u32 need, bool hot)
 {
-	struct descent d = { .c = c, .m = m };
+	struct descent d = { .c = c, .m = m, .need = need };
 	struct line *head = line_of(c->image, 0);
 
 	m->status = WALK_BROKEN;
@@ -663,19 +681,19 @@ static __always_inline void match(struct climb *c, struct match *m, struct targe
 		m->starts[i] = m->state[i] = 0;
 	for (u32 i = 0; i < MAX_TABLES; i++)
 		m->decided[i] = NO_HIT;
-	m->live = 0;
+	m->live = m->names = m->name = 0;
 	enter(c, m, 0);
-	if (hot) {
-		bpf_loop(MAX_DEPTH, descend_hot, &d, 0);
-		changed_hot(c);
-	} else {
-		bpf_loop(MAX_DEPTH, descend_cold, &d, 0);
-		bpf_loop(MAX_DEPTH, changed_cold, &d, 0);
-	}
-	if (m->status == WALK_OK)
-		m->status = c->status;
+	bpf_loop(MAX_DEPTH, hot ? descend_hot : descend_cold, &d, 0);
 	if (m->status == WALK_OK)
 		m->caps = caps_of(c, m, need);
+	if (m->status == WALK_OK && m->names)
+		follow_names(&d);
+	if (hot)
+		changed_hot(c);
+	else
+		bpf_loop(MAX_DEPTH, changed_cold, &d, 0);
+	if (m->status == WALK_OK)
+		m->status = c->status;
 }
 
 struct attempt {

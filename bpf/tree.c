@@ -89,13 +89,14 @@ int BPF_PROG(toolguard_path_rmdir, const struct path *dir, struct dentry *dentry
 	return l ? allow(l, OP_DELETE, dir->mnt, dentry, CAP_DELETE) : 0;
 }
 
-/* bound says whether rules hold to this very name: one lies beneath it, or it's in the middle of what a pattern matches. */
+/* bound says whether rules hold to this very name: they know what it names, or what lies beneath, by another name as well, one
+ * lies beneath it, or it's in the middle of what a pattern matches. */
 static __always_inline bool bound(struct climb *c, struct match *m)
 {
 	struct line *finals = line_of(c->image, c->header[H_FINALS]);
 	struct line *nodes = m->node == NO_NODE ? NULL : line_of(c->image, c->header[H_NODES] + m->node / 4);
 
-	if (!finals || (!nodes && m->node != NO_NODE))
+	if (m->names || !finals || (!nodes && m->node != NO_NODE))
 		return true;
 	if (nodes && nodes->w[(m->node & 3) * 4 + 3] & NODE_BENEATH)
 		return true;

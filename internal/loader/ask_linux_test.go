@@ -79,6 +79,7 @@ func (a *asker) ask(fd int, need policy.Caps, hot bool) (policy.Caps, error) {
 func TestAgree(t *testing.T) {
 	a := newAsker(t)
 	r := rand.New(rand.NewPCG(1, 2))
+	narrower := 0
 	for round := range 40 {
 		files := grow(t, r)
 		for range 25 {
@@ -90,11 +91,19 @@ func TestAgree(t *testing.T) {
 				if err := a.compare(c, f); err != nil {
 					t.Fatalf("round %d: %v%s", round, err, rulesOf(c))
 				}
+				plain := *c
+				plain.Aliases = nil
+				if plain.Caps(f.path) != c.Caps(f.path) {
+					narrower++
+				}
 			}
 		}
 		for _, f := range files {
 			_ = unix.Close(f.fd)
 		}
+	}
+	if narrower < 500 {
+		t.Errorf("another name took something away %d times: the test shows little", narrower)
 	}
 }
 
@@ -152,6 +161,9 @@ func randomPolicy(t *testing.T, r *rand.Rand, files []open) *policy.Compiled {
 		}
 		l := policy.SourceLayer{Authority: authority}
 		l.Defaults[policy.FS] = policy.Stance(r.IntN(3))
+		if r.IntN(2) == 0 {
+			l.FS = append(l.FS, policy.FSRule{Path: "/", Caps: policy.AllCaps})
+		}
 		for range r.IntN(12) {
 			l.FS = append(l.FS, randomRule(r, files))
 		}
@@ -162,15 +174,34 @@ func randomPolicy(t *testing.T, r *rand.Rand, files []open) *policy.Compiled {
 		}
 		src.Layers = append(src.Layers, l)
 	}
-	c, err := policy.Compile(src, tree{})
+	c, err := policy.Compile(src, tree{randomMounts(r, files)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
+// randomMounts are of folders of the tree, in it or around it. They needn't be there: the kernel is asked about names.
+func randomMounts(r *rand.Rand, files []open) []policy.Mount {
+	place := func() string {
+		path := files[r.IntN(len(files))].path
+		for r.IntN(3) == 0 {
+			path = filepath.Dir(path)
+		}
+		return path
+	}
+	mounts := []policy.Mount{{ID: 1, Root: "/", At: "/"}}
+	for id := range r.IntN(4) {
+		mounts = append(mounts, policy.Mount{ID: id + 2, Parent: 1, Root: place(), At: place()})
+	}
+	return mounts
+}
+
 func randomRule(r *rand.Rand, files []open) policy.FSRule {
 	f := policy.FSRule{Caps: policy.Caps(r.IntN(int(policy.AllCaps) + 1)), Unprotect: r.IntN(3) == 0}
+	if r.IntN(4) == 0 {
+		f.Place.File = "preset:x" // a built-in rule only adds
+	}
 	if r.IntN(2) == 0 {
 		f.Match = randomPattern(r, files)
 		return f
@@ -208,6 +239,7 @@ func randomPattern(r *rand.Rand, files []open) string {
 
 func rulesOf(c *policy.Compiled) string {
 	var b strings.Builder
+	fmt.Fprintf(&b, "\n%+v", c.Aliases)
 	for _, l := range c.Layers {
 		fmt.Fprintf(&b, "\n%s, stance %d:", l.Authority, l.Stance[policy.FS])
 		for _, rule := range append(l.FS.Rules(), l.Protect.Rules()...) {

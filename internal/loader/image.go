@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -16,7 +17,7 @@ const (
 	maxWords  = 8
 	maxTables = 32
 	maxProbes = 4
-	magic     = 0x74673031
+	magic     = 0x74673032
 	maxRules  = 1 << 18
 
 	maxArgs         = 4096
@@ -45,6 +46,12 @@ const (
 
 // Node flags.
 const nodeBeneath = 1
+
+// Flags of a hit.
+const (
+	hitGrants = 1 << 29
+	hitKnown  = 1 << 30
+)
 
 // Sentinels of what can't be made into an image.
 var (
@@ -81,7 +88,14 @@ func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
 
 type bitset [maxWords]uint64
 
-func (s *bitset) set(bit int) { s[bit/64] |= 1 << (bit % 64) }
+func (s *bitset) set(bit int)      { s[bit/64] |= 1 << (bit % 64) }
+func (s *bitset) has(bit int) bool { return s[bit/64]>>(bit%64)&1 != 0 }
+
+func (s *bitset) add(t *bitset) {
+	for i := range s {
+		s[i] |= t[i]
+	}
+}
 
 // trieNode is a node of the trie of paths that rules name.
 type trieNode struct {
@@ -90,6 +104,13 @@ type trieNode struct {
 	starts   *bitset
 	beneath  bool
 	commands []command
+	names    *[]uint32 // the other names from here on; nil: as above
+}
+
+// pattern is where a pattern begins, and its bits.
+type pattern struct {
+	base       string
+	first, end int
 }
 
 // command is what one layer says about executing the program at a node.
@@ -108,6 +129,7 @@ type builder struct {
 	nodes    []trieNode
 	edges    map[edge]uint32
 	bitHits  []uint32
+	patterns []pattern
 	finals   bitset
 	bit      int
 	affixes  []*bitset // by affix node: the patterns whose affix ends there
@@ -116,6 +138,7 @@ type builder struct {
 	layers   [][4]uint32
 	tables   uint32
 	hasAffix bool
+	others   []otherName
 }
 
 // The roots of the two tries of affixes.
@@ -146,7 +169,7 @@ func (b *builder) add(c *policy.Compiled) error {
 			return err
 		}
 	}
-	return nil
+	return b.otherNames(c.Aliases)
 }
 
 // hide takes everything away from the folders that are this package's alone, in toolguard's own table: no session may hold
@@ -219,6 +242,9 @@ func (b *builder) table(t *policy.FSTable) (uint32, error) {
 		if r.FS.Unprotect {
 			hit |= 1 << 23
 		}
+		if r.Grants() {
+			hit |= hitGrants
+		}
 		if err := b.rule(r.FS, hit); err != nil {
 			return 0, err
 		}
@@ -229,10 +255,7 @@ func (b *builder) table(t *policy.FSTable) (uint32, error) {
 
 func (b *builder) rule(fs *policy.CompiledFS, hit uint32) error {
 	n := b.path(fs.Path)
-	for up := n; up != 0; {
-		up = b.nodes[up].parent
-		b.nodes[up].beneath = true
-	}
+	b.hold(n)
 	if fs.Last == "" {
 		b.nodes[n].hits = replaceHit(b.nodes[n].hits, hit)
 		return nil
@@ -243,6 +266,7 @@ func (b *builder) rule(fs *policy.CompiledFS, hit uint32) error {
 	if b.nodes[n].starts == nil {
 		b.nodes[n].starts = &bitset{}
 	}
+	b.patterns = append(b.patterns, pattern{fs.Path, b.bit, b.bit + 1 + len(fs.Names)})
 	b.nodes[n].starts.set(b.bit)
 	b.last(fs.Last).set(b.bit)
 	for _, name := range fs.Names {
@@ -256,14 +280,20 @@ func (b *builder) rule(fs *policy.CompiledFS, hit uint32) error {
 	return nil
 }
 
-// replaceHit adds a hit of a later rule: of one table only the last counts.
-func replaceHit(hits []uint32, hit uint32) []uint32 {
-	for i, h := range hits {
-		if h>>24 == hit>>24 {
-			hits[i] = hit
-			return hits
-		}
+// hold has every path above a node know that it isn't to be moved.
+func (b *builder) hold(n uint32) {
+	for n != 0 {
+		n = b.nodes[n].parent
+		b.nodes[n].beneath = true
 	}
+}
+
+// replaceHit adds a hit of a later rule: of one table only the last counts, but the last that doesn't just grant does for other
+// names.
+func replaceHit(hits []uint32, hit uint32) []uint32 {
+	hits = slices.DeleteFunc(hits, func(h uint32) bool {
+		return h>>24&(maxTables-1) == hit>>24&(maxTables-1) && (h&hitGrants != 0 || hit&hitGrants == 0)
+	})
 	return append(hits, hit)
 }
 
@@ -457,6 +487,7 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 func (b *builder) header() uint32 { return b.seed<<8 | uint32((b.bit+63)/64) }
 
 func (b *builder) layNodes(w *writer, head *[16]uint32) {
+	names := w.otherNames(b.others)
 	var nodes, hits []uint32
 	for _, n := range b.nodes {
 		flags := uint32(0)
@@ -464,7 +495,7 @@ func (b *builder) layNodes(w *writer, head *[16]uint32) {
 			flags |= nodeBeneath
 		}
 		flags |= w.commands(n.commands) << 8
-		nodes = append(nodes, uint32(len(hits)), uint32(len(n.hits)), w.set(n.starts), flags)
+		nodes = append(nodes, uint32(len(hits)), uint32(len(n.hits))|w.list(n.names, names)<<8, w.set(n.starts), flags)
 		hits = append(hits, n.hits...)
 	}
 	head[hNodes], head[hHits] = w.words(nodes), w.words(hits)

@@ -101,6 +101,8 @@ type kernelLabel struct {
 		Cover   [10]uint32
 		Node    uint32
 		Live    uint32
+		Names   uint32
+		Name    uint32
 		_       [4]byte
 		Starts  [8]uint64
 		State   [8]uint64
@@ -136,6 +138,26 @@ type kernelLabel struct {
 		Name   [33]uint64
 		Mask   [8]uint64
 		Header [16]uint32
+		Other  struct {
+			_       structs.HostLayout
+			Status  uint32
+			Caps    uint32
+			Depth   uint32
+			Hit     uint32
+			Layer   uint32
+			Cover   [10]uint32
+			Node    uint32
+			Live    uint32
+			Names   uint32
+			Name    uint32
+			_       [4]byte
+			Starts  [8]uint64
+			State   [8]uint64
+			Decided [32]uint32
+		}
+		Nth    uint32
+		Next   uint32
+		Counts [8]uint64
 	}
 }
 

@@ -177,8 +177,8 @@ func scene(t testing.TB, names ...string) string {
 	return dir
 }
 
-// tree is the file tree of this machine.
-type tree struct{}
+// tree is the file tree of this machine, and mounts that it needn't have.
+type tree struct{ mounts []policy.Mount }
 
 func (tree) Lstat(path string) (policy.Kind, error) {
 	info, err := os.Lstat(path)
@@ -195,6 +195,6 @@ func (tree) Lstat(path string) (policy.Kind, error) {
 
 func (tree) Readlink(path string) (string, error) { return os.Readlink(path) }
 
-func (tree) Mounts() ([]policy.Mount, error) { return nil, nil }
+func (t tree) Mounts() ([]policy.Mount, error) { return t.mounts, nil }
 
 func (tree) File(string) (policy.FileID, uint64, error) { return policy.FileID{}, 1, nil }

@@ -36,16 +36,18 @@ func (a *Alias) Other(path string) (other string, ok bool) {
 }
 
 // counts says whether a rule that matches at a depth of the name beneath To says something about the same thing's name beneath
-// From. It doesn't when it's about what is around the file system, nor when it matches in the same way under both names:
-// there it has been considered already, and may have lost.
+// From. It doesn't when it's about what is around the file system, nor when it matches in the same way under both names: as a
+// folder that both places are in, or as a pattern beneath both. There it has been considered already, and may have lost.
 func (a *Alias) counts(r *Rule, depth int) bool {
 	switch {
 	case r == nil, depth < a.Depth:
 		return false
 	case !within(a.From, r.FS.Path):
 		return true
+	case r.FS.Last == "":
+		return depth > depthOf(a.To)
 	}
-	return r.FS.Last != "" && depth-len(r.FS.Names) <= depthOf(a.To)
+	return depth-len(r.FS.Names) <= depthOf(a.To)
 }
 
 // other is the rules of a layer that take something away from the path that rest makes beneath From, because of its other name;
@@ -155,7 +157,7 @@ func (c *compiler) aliases(all []Mount, err error) {
 func (c *Compiled) narrow() (err error) {
 	for _, l := range c.Layers {
 		if l.FS != nil && err == nil {
-			l.narrowing, err = newFSTableOf(l.FS.rules, func(r *Rule) bool { return !r.grants() })
+			l.narrowing, err = newFSTableOf(l.FS.rules, func(r *Rule) bool { return !r.Grants() })
 		}
 	}
 	return err

@@ -102,7 +102,7 @@ func naiveNames(all []Mount, p string) (out []name) {
 // counts says whether a rule that matches n components of the other name says something of the first one.
 func (o name) counts(r FSRule, n int) bool {
 	if r.Match == "" {
-		return n >= o.depth && naiveDepth(r, o.from) < 0
+		return n >= o.depth && (naiveDepth(r, o.from) < 0 || n > len(naiveWords(o.to)))
 	}
 	at := strings.Index(r.Match, "**/")
 	tail := len(strings.Split(r.Match[at+3:], "/"))

@@ -139,7 +139,7 @@ func (t *FSTable) candidates(path string, winner *Rule) []Candidate {
 		switch {
 		case c.Won && r.FS.Last != "":
 			c.Why = "the deepest match; its capabilities apply in full"
-		case c.Won && r.grants():
+		case c.Won && r.Grants():
 			c.Why = "the most specific match; a built-in rule, it adds to what there is without it"
 		case c.Won:
 			c.Why = "the most specific match; its capabilities apply in full"

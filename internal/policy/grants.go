@@ -2,9 +2,9 @@ package policy
 
 import "strings"
 
-// grants says whether a rule with a path only ever adds: those of built-in files about places outside the workspace, which are there so
+// Grants says whether a rule with a path only ever adds: those of built-in files about places outside the workspace, which are there so
 // that programs find what they need. What a preset says of the workspace is a word on it like anybody's.
-func (r *Rule) grants() bool {
+func (r *Rule) Grants() bool {
 	outside := strings.HasPrefix(r.FS.Written, "/") || strings.HasPrefix(r.FS.Written, "~")
 	return outside && r.Authority != Builtin && isBuiltinFile(r.Place.File)
 }
@@ -21,7 +21,7 @@ func addUp(rules []*Rule, stance Stance) []*Rule {
 	for depth := range a.deepest + 1 { // from above, so that the rules around one are complete
 		for i, r := range rules {
 			if a.depths[i] == depth {
-				idle[i] = r.grants() && a.complete(r.FS)
+				idle[i] = r.Grants() && a.complete(r.FS)
 				a.last[r.FS.Path] = r
 			}
 		}
@@ -56,7 +56,7 @@ func newAdding(rules []*Rule, stance Stance) (a adding, ok bool) {
 		}
 		a.depths[i] = depthOf(r.FS.Path)
 		a.deepest = max(a.deepest, a.depths[i])
-		ok = ok || r.grants()
+		ok = ok || r.Grants()
 	}
 	if !ok {
 		return a, false

@@ -29,7 +29,7 @@ func (c *compiler) links() {
 	for n, l := range c.out.Layers {
 		for _, r := range l.FS.Literals() {
 			_, own := procFolder(r.FS.Path)
-			if own || r.FS.Dir || r.FS.Missing || r.FS.Caps == AllCaps || r.grants() || l.FS.Deciding(r.FS.Path) != r {
+			if own || r.FS.Dir || r.FS.Missing || r.FS.Caps == AllCaps || r.Grants() || l.FS.Deciding(r.FS.Path) != r {
 				continue
 			}
 			id, links, err := fileAt(c.sys, r.FS.Path)

@@ -1,5 +1,7 @@
 package policy
 
+import "slices"
+
 // Move is a rename of Old to New, both canonical, with what is known of them.
 type Move struct {
 	Old, New  string
@@ -59,18 +61,9 @@ func (c *Compiled) gains(old, new string, dir bool) (Verdict, bool) {
 	if !dir {
 		return c.fileGains(old, new)
 	}
-	if v, ok := c.layersGain(old, new); ok {
-		return v, true
+	if c.otherNames(old) || c.otherNames(new) {
+		return Verdict{Reason: NoGain, Layer: -1, Rule: NoMatch}, true
 	}
-	for i := range c.Aliases {
-		if v, ok := c.otherGains(&c.Aliases[i], old, new); ok {
-			return v, true
-		}
-	}
-	return Verdict{}, false
-}
-
-func (c *Compiled) layersGain(old, new string) (Verdict, bool) {
 	for i, l := range c.Layers {
 		if r, ok := l.dirGains(old, new); ok {
 			return Verdict{Reason: NoGain, Layer: int16(i), Rule: r}, true
@@ -79,18 +72,12 @@ func (c *Compiled) layersGain(old, new string) (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// otherGains says whether a directory could gain by its other name: it must have one at both names or at none, lead to the same
-// under both, and what is beneath it must not lose one.
-func (c *Compiled) otherGains(a *Alias, old, new string) (Verdict, bool) {
-	from, before := a.Other(old)
-	to, after := a.Other(new)
-	if before != after || within(a.From, old) || within(a.From, new) {
-		return Verdict{Reason: NoGain, Layer: -1, Rule: NoMatch}, true
-	}
-	if !before {
-		return Verdict{}, false
-	}
-	return c.layersGain(from, to)
+// otherNames says whether a directory is known by another name, or something beneath it is: rules may hold to either.
+func (c *Compiled) otherNames(path string) bool {
+	return slices.ContainsFunc(c.Aliases, func(a Alias) bool {
+		_, ok := a.rest(path)
+		return ok || within(a.From, path)
+	})
 }
 
 // fileGains compares what all layers together allow. The rule that it names is the one that had withheld something.

@@ -34,6 +34,7 @@ func TestAliases(t *testing.T) {
 		{"a rule about the mount", "/data /mnt", SourceLayer{FS: []FSRule{open, p("/mnt", 0)}}, "/data/f", 0},
 		{"a rule above the mount", "/data /mnt/x", SourceLayer{FS: []FSRule{open, p("/mnt", 0)}}, "/data/f", all},
 		{"a rule that covers both names", "/data/home /home", SourceLayer{FS: []FSRule{p("/", r), p("/home/u", rw)}}, "/home/u/f", rw},
+		{"a rule about a folder around the mount, in it", "/ /mnt/x", SourceLayer{FS: []FSRule{open, p("/mnt", 0), p("/mnt/x", r)}}, "/mnt/x/mnt/f", 0},
 		{"an exception", "/data /mnt", SourceLayer{FS: []FSRule{open, p("/data", 0), p("/data/public", r)}}, "/mnt/public/f", r},
 		{"a pattern as an exception", "/data /mnt", SourceLayer{FS: []FSRule{open, p("/data", 0), m("/**/*.pub", r)}}, "/mnt/x.pub", r},
 		{"a built-in rule", "/usr/src /w", SourceLayer{FS: []FSRule{p(".", rw), builtIn(p("/usr", Read|Execute))}}, "/w/f", rw},
@@ -184,8 +185,8 @@ func TestAliasesDontGain(t *testing.T) {
 		{"/w/b/x", "/w/c/x", NoGain}, // it would lose its other name, and the pattern with it
 		{"/w/c/x", "/w/b/x", NoGain}, // what is made where nothing is denied would come to where it is
 		{"/v/x", "/w", NoGain},
-		{"/w", "/v", NoGain},          // so would what is beneath it
-		{"/w/b/x", "/w/b/y", Allowed}, // under both names it's just another one
+		{"/w", "/v", NoGain},         // so would what is beneath it
+		{"/w/b/x", "/w/b/y", NoGain}, // which rules hold to its other name isn't asked
 		{"/w/c/x", "/w/c/y", Allowed},
 	} {
 		if v := c.CheckRename(Move{Old: x.old, New: x.new, OldDir: true}); v.Reason != x.want {

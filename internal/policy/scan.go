@@ -77,7 +77,7 @@ func (c *Compiled) scanned() []string {
 			roots = append(roots, "/")
 		}
 		for _, r := range l.FS.Rules() {
-			if r.Authority != Builtin && !r.grants() {
+			if r.Authority != Builtin && !r.Grants() {
 				roots = append(roots, r.FS.Path)
 			}
 		}

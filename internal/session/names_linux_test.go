@@ -13,7 +13,7 @@ type twice struct{}
 
 func (twice) Lstat(p string) (policy.Kind, error) {
 	switch p {
-	case "/", "/ws", "/data", "/data/s", "/mnt", "/mnt/s", "/srv":
+	case "/", "/ws", "/data", "/mnt":
 		return policy.Dir, nil
 	case "/ws/a", "/data/a", "/mnt/a":
 		return policy.File, nil
@@ -43,12 +43,7 @@ func TestOtherNames(t *testing.T) {
 		rules []policy.FSRule
 		why   string // of the last one
 	}{
-		{"less by the other name", []policy.FSRule{{Path: "/mnt", Caps: r | w}, {Path: "/data", Caps: r}}, "/mnt is /data, too"},
-		{"beneath it", []policy.FSRule{{Path: "/mnt", Caps: r | w}, {Path: "/data/s", Caps: r}}, "/mnt/s is /data/s, too"},
-		{"the same", []policy.FSRule{{Path: "/mnt", Caps: r | w}, {Path: "/data", Caps: r | w}}, ""},
-		{"nothing by the other name", []policy.FSRule{{Path: "/srv", Caps: r | w}, {Path: "/data", Caps: r}}, ""},
-		{"a pattern", []policy.FSRule{{Path: "/mnt", Caps: r}, {Match: "/data/**/*.pem"}}, "/mnt/x.pem is /data/**/*.pem, too"},
-		{"a pattern for all", []policy.FSRule{{Path: "/mnt", Caps: r}, {Match: "/**/*.pem"}}, ""},
+		{"a bind mount", []policy.FSRule{{Path: "/mnt", Caps: r | w}, {Path: "/data", Caps: r}}, ""},
 		{"a hard link", []policy.FSRule{{Path: "/ws", Caps: r | w}, {Path: "/data/a", Caps: r}}, "hard links"},
 		{"a hard link, nowhere more", []policy.FSRule{{Path: "/ws", Caps: r}, {Path: "/data/a", Caps: r}}, ""},
 	} {

@@ -56,6 +56,9 @@ func grow(t *testing.T, r *rand.Rand, on string) *scene {
 		s.add(s.fresh())
 	}
 	s.mount(t)
+	for range 2 {
+		s.bind(t)
+	}
 	for range 25 {
 		s.add(s.fresh())
 	}
@@ -173,6 +176,25 @@ func (s *scene) mount(t *testing.T) {
 		s.undo = append(s.undo, func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
 		s.names = append(s.names, at)
 	}
+}
+
+// bind gives a folder of the tree, with what is beneath it, another name.
+func (s *scene) bind(t *testing.T) {
+	t.Helper()
+	from, at := s.name(), s.fresh()
+	if !folder(from) || os.Mkdir(at, 0o755) != nil {
+		return
+	}
+	if err := unix.Mount(from, at, "", unix.MS_BIND, ""); err != nil {
+		t.Fatalf("mount %s at %s, too: %v", short(from), short(at), err)
+	}
+	s.undo = append(s.undo, func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+	for _, name := range s.names {
+		if rest, ok := strings.CutPrefix(name, from+"/"); ok {
+			s.names = append(s.names, filepath.Join(at, rest))
+		}
+	}
+	s.names = append(s.names, at)
 }
 
 // operations of the table, with the flags that they may have and how paths may be handed to them.

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Other names: what lies beneath a place that is mounted elsewhere, too, has a name there (policy.Alias). When the way down by
+ * a path's own name has passed such a place, each of the other names is followed on the same components, from where a walk
+ * to the other place would have come. The rules there only take away, and only where they say what those about the path's
+ * own name don't.
+ */
+#ifndef TOOLGUARD_NAMES_H
+#define TOOLGUARD_NAMES_H
+
+/* next_name begins with a path's next other name; false when there is none, and only then the walk's status is good. */
+static __always_inline bool next_name(struct climb *c, struct match *m)
+{
+	struct match *o = &c->other;
+	u32 n = c->nth + 1;
+	struct line *list = line_of(c->image, m->names), *entry = line_of(c->image, m->names + n / 16);
+
+	if (!list || !entry)
+		return false;
+	if (n > list->w[0]) {
+		m->status = o->status;
+		if (!list->w[0])
+			m->names = 0;
+		return false;
+	}
+	u32 name = entry->w[n & 15];
+	struct line *head = line_of(c->image, name + NAME_HEAD), *starts = line_of(c->image, name + NAME_STARTS);
+	struct line *state = line_of(c->image, name + NAME_STATE), *decided = line_of(c->image, name + NAME_DECIDED);
+	struct line *more = line_of(c->image, name + NAME_DECIDED + 1);
+	if (!head || !starts || !state || !decided || !more)
+		return false;
+	c->nth = n;
+	c->next = head->w[0];
+	o->name = name;
+	o->node = head->w[1];
+	o->live = head->w[2];
+	for (u32 i = 0; i < MAX_WORDS; i++) {
+		o->starts[i] = starts->q[i];
+		o->state[i] = state->q[i];
+		c->counts[i] = ~0ULL;
+	}
+	for (u32 i = 0; i < 16; i++) {
+		o->decided[i] = decided->w[i];
+		o->decided[i + 16] = more->w[i];
+	}
+	return true;
+}
+
+/* count_bits moves on by one component: a pattern that may start at both names says something new only where its match has
+ * begun within the other place's own path, so its first bit doesn't count after one component, its second one after two. */
+static __always_inline void count_bits(struct climb *c)
+{
+	struct line *common = line_of(c->image, c->other.name + NAME_COMMON), *finals = line_of(c->image, c->header[H_FINALS]);
+	u64 carry = 0;
+
+	if (!common || !finals)
+		return;
+	for (u32 i = 0; i < MAX_WORDS; i++) {
+		u64 open = c->counts[i] & common->q[i] & ~finals->q[i];
+		c->counts[i] = open << 1 | carry | ~common->q[i];
+		carry = open >> 63;
+	}
+}
+
+/* narrow takes away what the rules about the other name do. As in caps_of, layer and hit say who was the first to withhold
+ * some of need. */
+static __always_inline void narrow(struct climb *c, struct match *m, u32 need)
+{
+	for (u32 i = 0; i < MAX_LAYERS; i++) {
+		if (i >= c->header[H_NLAYERS])
+			break;
+		struct line *l = line_of(c->image, c->header[H_LAYERS] + i / 4);
+		if (!l) {
+			m->caps = 0;
+			return;
+		}
+		u32 fs = l->w[(i & 3) * 4], protect = l->w[(i & 3) * 4 + 1];
+		u32 h = fs ? c->other.decided[(fs - 1) & (MAX_TABLES - 1)] : NO_HIT;
+		u32 p = protect ? c->other.decided[(protect - 1) & (MAX_TABLES - 1)] : NO_HIT;
+		u32 gives = h & HIT_KNOWN ? CAP_ALL : HIT_CAPS(h);
+		if (!(p & HIT_KNOWN) && (h == NO_HIT || !HIT_UNPROTECT(h))) {
+			if (!(need & ~gives))
+				h = p;
+			gives &= ~CAP_WRITE;
+		}
+		if ((need & ~gives) && m->layer == NO_LAYER) {
+			m->hit = h;
+			m->layer = i;
+		}
+		m->caps &= gives;
+	}
+}
+
+static long names_step(u32 i, void *ctx)
+{
+	struct descent *d = ctx;
+	struct climb *c = d->c;
+
+	if (!c->other.name)
+		return !next_name(c, d->m);
+	count_bits(c);
+	if (descend(c, &c->other, c->next, false)) {
+		c->next++;
+		return 0;
+	}
+	narrow(c, d->m, d->need);
+	c->other.name = 0;
+	return 0;
+}
+
+/* follow_names is one loop over the components of all names: nested ones would be more calls than the verifier allows. */
+static __always_inline void follow_names(struct descent *d)
+{
+	d->m->status = WALK_BROKEN;
+	d->c->other.status = WALK_OK;
+	d->c->other.name = d->c->nth = 0;
+	bpf_loop(MAX_OTHERS * (MAX_DEPTH + 2), names_step, d, 0);
+}
+
+#endif
