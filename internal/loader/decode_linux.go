@@ -11,7 +11,6 @@ import (
 )
 
 const (
-	noHit    = 0xffffffff
 	ruleMask = maxRules - 1
 	maxPaths = 2 * (4096 + 256)
 )

@@ -19,6 +19,7 @@ const (
 	maxProbes = 4
 	magic     = 0x74673032
 	maxRules  = 1 << 18
+	maxLines  = 131072 // of the images of all sessions (bpf/toolguard.c)
 
 	maxArgs         = 4096
 	maxAlternatives = 1024
@@ -47,10 +48,11 @@ const (
 // Node flags.
 const nodeBeneath = 1
 
-// Flags of a hit.
+// Flags of a hit, and none.
 const (
 	hitGrants = 1 << 29
 	hitKnown  = 1 << 30
+	noHit     = 0xffffffff
 )
 
 // Sentinels of what can't be made into an image.

@@ -13,11 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The sizes that the maps have (bpf/session.h, bpf/toolguard.c).
-const (
-	maxLines = 131072
-	noRing   = 0xffffffff
-)
+const noRing = 0xffffffff // bpf/session.h
 
 // collect frees the slots of sessions that are over: none of their tasks lives, and nobody owns them.
 func (k *Kernel) collect() error {
