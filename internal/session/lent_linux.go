@@ -3,7 +3,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -67,6 +66,7 @@ type lent struct {
 	id     string
 	join   *os.File                 // see command.join
 	told   <-chan outcome[struct{}] // all has been heard; nil: nobody listens
+	ended  chan struct{}            // closed when the session is, or nobody is there to end it
 	r      *run
 }
 
@@ -84,7 +84,7 @@ func (r *run) borrow(client *api.Client) error {
 	if err != nil || len(s.ID) != 16 {
 		return fmt.Errorf("toolguardd: a session %q", s.ID)
 	}
-	l := &lent{client: client, id: s.ID, r: r}
+	l := &lent{client: client, id: s.ID, ended: make(chan struct{}), r: r}
 	r.number, r.id, r.held = number, s.ID, l
 	if s.Cgroup != "" {
 		l.join, err = client.Handed("POST", l.path(api.Command))
@@ -151,15 +151,21 @@ func (l *lent) receive(s *api.Stream, d *denials) error {
 	}
 }
 
-// again waits for another toolguardd.
-func (l *lent) again() (s *api.Stream, err error) {
-	for pause := 20 * time.Millisecond; pause < 10*time.Second; pause *= 2 {
+// again waits for another toolguardd, as long as the session goes on. One that says no isn't asked again.
+func (l *lent) again() (*api.Stream, error) {
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		time.Sleep(pause)
-		if s, err = l.client.Follow(l.path(api.Notices)); !errors.Is(err, api.ErrNotRunning) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		s, err := l.client.Follow(l.path(api.Notices))
+		var refusal *api.Refusal
+		if err == nil || errors.As(err, &refusal) {
 			return s, err
 		}
+		select {
+		case <-l.ended:
+			return nil, err
+		default:
+		}
 	}
-	return nil, err
 }
 
 // End has toolguardd end what is left of the session, and waits until all that happened in it has been told.
@@ -168,6 +174,7 @@ func (l *lent) End() (loader.Counts, error) {
 		_ = l.join.Close()
 	}
 	err := l.client.Do("POST", l.path(api.Ended), api.Outcome{Exit: l.r.exit()}, nil)
+	close(l.ended)
 	if l.told != nil {
 		err = errors.Join(err, (<-l.told).err)
 	}

@@ -1,0 +1,163 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const units = "/etc/systemd/system/"
+
+// unit is toolguardd as it's packaged, which systemd starts when somebody connects to its socket.
+type unit struct{ *testing.T }
+
+// newUnit installs it as docs/daemon.md says, and starts the socket.
+func newUnit(t *testing.T) *unit {
+	t.Helper()
+	if os.Getenv("TOOLGUARD_VM") == "" {
+		t.Skip("needs a virtual machine (make vm-test)")
+	}
+	_ = os.Remove(socket)
+	u := &unit{t}
+	u.sh("install " + built + "/toolguard " + built + "/toolguardd /usr/bin/")
+	u.sh("install -m 644 ../../packaging/systemd/sysusers.conf /usr/lib/sysusers.d/toolguard.conf && systemd-sysusers")
+	u.sh("install -m 644 ../../packaging/systemd/toolguardd.* " + units + " && systemctl daemon-reload")
+	t.Cleanup(func() {
+		u.sh("systemctl stop toolguardd.socket toolguardd.service")
+		u.Logf("its journal:\n%s", u.sh("journalctl -q -o cat -u toolguardd.service -u toolguardd.socket"))
+		u.sh("rm -r " + units + "toolguardd.* && systemctl daemon-reload")
+	})
+	u.sh("systemctl start toolguardd.socket")
+	return u
+}
+
+// sh runs a command of root's.
+func (u *unit) sh(command string) string {
+	u.Helper()
+	out, err := exec.Command("bash", "-c", command).CombinedOutput()
+	if err != nil {
+		u.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// is a property of the service's, as systemctl shows it.
+func (u *unit) is(property string) string {
+	u.Helper()
+	return u.sh("systemctl show --value -p " + property + " toolguardd.service")
+}
+
+func (u *unit) pid() int {
+	u.Helper()
+	pid, err := strconv.Atoi(u.is("MainPID"))
+	must(u.T, err)
+	return pid
+}
+
+// job is a command of a user who is in the group toolguard.
+func (u *unit) job(policy, script string, flags ...string) *job {
+	u.Helper()
+	g, err := user.LookupGroup("toolguard")
+	must(u.T, err)
+	gid, err := strconv.ParseUint(g.Gid, 10, 32)
+	must(u.T, err)
+	j := newJob(u.T, nobody, policy, script, flags...)
+	j.SysProcAttr.Credential.Groups = []uint32{uint32(gid)}
+	return j
+}
+
+// The packaged units, with systemd: the first user's command starts toolguardd, and whatever systemd does to it lets no session go.
+func TestUnit(t *testing.T) {
+	u := newUnit(t)
+	if out := u.sh("systemd-analyze verify --man=no " + units + "toolguardd.service " + units + "toolguardd.socket"); out != "" {
+		t.Errorf("systemd says of the units: %s", out)
+	}
+	if got := u.is("ActiveState"); got != "inactive" {
+		t.Fatalf("before anybody asks it's %s", got)
+	}
+	if j := newJob(t, other, work, "true"); j.start().status() != 125 || !strings.Contains(j.out.String(), "members of the group toolguard") {
+		t.Errorf("somebody who isn't in the group gets a session, or isn't told why he doesn't")
+	}
+	j := u.job(work, `read x <OUTSIDE && exit 5; exit 7`)
+	if got := j.start().status(); got != 7 || j.count("denial", j.outside) != 1 {
+		t.Fatalf("exit status %d, want 7; the events: %+v", got, j.told())
+	}
+	// Type=notify: it's active since it has said so itself.
+	if got := u.is("Type") + " " + u.is("ActiveState") + " " + u.is("WatchdogUSec"); got != "notify active 30s" {
+		t.Errorf("it's %q", got)
+	}
+	u.confined()
+	u.Logf("%s", u.sh("systemd-analyze security --no-pager toolguardd.service"))
+
+	held := u.job(work, keepLooking, "--limits", "pids=50").start()
+	held.wrote("can", "no")
+	for _, x := range []struct{ name, do string }{
+		{"it's killed", fmt.Sprintf("kill -KILL %d", u.pid())},
+		{"it's restarted", "systemctl restart toolguardd"},
+		{"all units are loaded again", "systemctl daemon-reload"},
+		{"it's stopped, and started by the next who connects", "systemctl stop toolguardd.socket toolguardd; sleep 2; systemctl start toolguardd.socket"},
+		{"it hangs", "mkdir -p " + units + "toolguardd.service.d && printf '[Service]\\nWatchdogSec=5s\\n' >" + units +
+			"toolguardd.service.d/test.conf && systemctl daemon-reload && systemctl restart toolguardd && sleep 1 && " +
+			"kill -STOP $(systemctl show --value -p MainPID toolguardd)"},
+	} {
+		t.Run(x.name, func(t *testing.T) { (&unit{t}).keeps(held, x.do) })
+	}
+	must(t, held.Process.Signal(syscall.SIGTERM))
+	held.status()
+	if list := sessions(t, 0); len(list) != 0 {
+		t.Errorf("left: %+v", list)
+	}
+}
+
+// keeps does something to toolguardd, during and after which a session must stay what it is.
+func (u *unit) keeps(held *job, do string) {
+	u.Helper()
+	told, before := held.count("denial", held.outside), sessions(u.T, 0)
+	u.sh(do)
+	for range 5 { // what it couldn't, it can't again and again
+		must(u.T, os.WriteFile(held.workspace+"/can", []byte("?"), 0o666))
+		held.wrote("can", "no")
+	}
+	eventually(u.T, "its refusals are told", func() bool { return held.count("denial", held.outside) > told })
+	after := sessions(u.T, 0)
+	if len(before) != 1 || len(after) != 1 || after[0].ID != before[0].ID || after[0].State != "running" {
+		u.Errorf("before %+v, after %+v", before, after)
+	}
+	if limit, err := os.ReadFile(after[0].Cgroup + "/pids.max"); err != nil || string(limit) != "50\n" {
+		u.Errorf("its limit of processes is %q, %v", limit, err)
+	}
+	if got := u.job(more, `read x <OUTSIDE && exit 5`).start().status(); got != 5 {
+		u.Errorf("another session: exit status %d, want 5", got)
+	}
+	if got := u.is("ActiveState"); got != "active" {
+		u.Errorf("it's %s", got)
+	}
+}
+
+// confined makes sure that the service is held to what its unit says.
+func (u *unit) confined() {
+	u.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", u.pid()))
+	must(u.T, err)
+	for _, want := range []string{`NoNewPrivs:\t1`, `Seccomp:\t2`, `CapBnd:\t000000c400280020`, `CapEff:\t000000c400280020`} {
+		if !regexp.MustCompile(`(?m)^` + want + `$`).Match(status) {
+			u.Errorf("no %s in\n%s", want, status)
+		}
+	}
+	root := fmt.Sprintf("/proc/%d/root", u.pid())
+	if err := os.WriteFile(root+"/usr/x", nil, 0o600); !errors.Is(err, syscall.EROFS) {
+		u.Errorf("it can write to /usr: %v", err)
+	}
+	if _, err := os.Stat(root + "/home/dev/.profile"); err == nil {
+		u.Error("it can look into homes")
+	}
+}
