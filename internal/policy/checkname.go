@@ -1,0 +1,133 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+)
+
+// Way is one way in which a policy lets a name be reached: a target about it that CheckNet allows.
+type Way struct {
+	Target  NetTarget
+	Verdict Verdict
+}
+
+// Direct says whether a connection of this way shows nothing that could be decided on: its name alone decides.
+func (w *Way) Direct() bool { return w.Target.Scheme == "" || isOpaque(w.Target.Scheme) }
+
+// isOpaque says whether what is said under a scheme names no host.
+func isOpaque(scheme string) bool { return scheme == "ssh" || scheme == "git" }
+
+// Ways are the ways in which a policy lets a normalised name be reached, as far as its rules tell them apart; where a
+// default allows, there are more ports than these. Without any, the verdict says why: nothing about the name may be learned.
+func (c *Compiled) Ways(name string) ([]Way, Verdict) {
+	why := c.CheckNet(&NetTarget{Scheme: "https", Protocol: "tcp", Host: name, Port: defaultPorts["https"]})
+	var ways []Way
+	for _, t := range c.waysTo(name) {
+		if v := c.CheckNet(&t); v.Allow {
+			ways = append(ways, Way{t, v})
+		}
+	}
+	return ways, why
+}
+
+// waysTo is every target about a name that some layer may mean. What two layers allow together is as narrow as the
+// narrower of them, which is among these.
+func (c *Compiled) waysTo(name string) []NetTarget {
+	var all []NetTarget
+	for _, scheme := range slices.Sorted(maps.Keys(defaultPorts)) {
+		all = append(all, NetTarget{Scheme: scheme, Protocol: "tcp", Host: name, Port: defaultPorts[scheme]})
+	}
+	for _, l := range c.Layers {
+		if l.Net == nil {
+			continue
+		}
+		l.Net.eachHost(&NetTarget{Host: name}, func(r *Rule) {
+			if r.Net.Allow && !r.Net.Listen {
+				all = append(all, r.Net.ways(name)...)
+			}
+		})
+	}
+	return all
+}
+
+// ways are the targets about a name that a rule speaks of beyond the default ones.
+func (n *CompiledNet) ways(name string) []NetTarget {
+	if n.Port == 0 && !n.layer7() {
+		return nil
+	}
+	var l []NetTarget
+	schemes := n.schemes()
+	for _, scheme := range slices.Sorted(maps.Keys(schemes)) {
+		port := schemes[scheme]
+		if n.Port != 0 {
+			port = uint16(n.Port)
+		}
+		if port != 0 {
+			l = append(l, NetTarget{Scheme: scheme, Host: name, Port: port, Protocol: n.Proto, Path: n.Path})
+		}
+	}
+	return l
+}
+
+// schemes are those that a rule may be about, with their ports; "" is a raw connection, which has none.
+func (n *CompiledNet) schemes() map[string]uint16 {
+	switch {
+	case n.Proto == "udp":
+		return map[string]uint16{"": 0}
+	case n.Scheme != "":
+		return map[string]uint16{n.Scheme: defaultPorts[n.Scheme]}
+	}
+	all := maps.Clone(defaultPorts)
+	if n.layer7() {
+		maps.DeleteFunc(all, func(s string, _ uint16) bool { return isOpaque(s) })
+	} else {
+		all[""] = 0
+	}
+	return all
+}
+
+// AskedPorts are the TCP ports on which what is said decides, in order: a rule speaks of a scheme, a path or a method that a
+// connection shows, or denies a name.
+func (c *Compiled) AskedPorts() []uint16 {
+	ports := map[uint16]bool{}
+	for _, l := range c.Layers {
+		for _, r := range l.Net.Rules() {
+			for scheme, port := range r.Net.schemes() {
+				if r.Net.Port != 0 {
+					port = uint16(r.Net.Port)
+				}
+				if port != 0 && r.Net.asks(scheme, port) {
+					ports[port] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(ports))
+}
+
+// asks says whether a rule needs to know what is said on a connection to a port.
+func (n *CompiledNet) asks(scheme string, port uint16) bool {
+	byName := n.Name != "" && n.Name != "localhost" || n.Suffix != ""
+	web := port == defaultPorts["http"] || port == defaultPorts["https"]
+	switch {
+	case n.Listen || n.Proto != "tcp":
+		return false
+	case n.layer7(), byName && !n.Allow:
+		return true
+	case n.Scheme != "":
+		return !isOpaque(scheme)
+	}
+	return byName && web
+}
+
+// Intercepts says whether the policy needs to read what is said under TLS, and may.
+func (c *Compiled) Intercepts() bool {
+	may, must := false, false
+	for _, l := range c.Layers {
+		may = may || l.TLSIntercept
+		for _, r := range l.Net.Rules() {
+			must = must || r.Net.layer7() && r.Net.Scheme != "http" && r.Net.Scheme != "ws"
+		}
+	}
+	return may && must
+}
