@@ -1,0 +1,142 @@
+package policy
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Few addresses, ports and ranges, so that random rules and targets meet.
+var (
+	someAddrs = rapid.SampledFrom([]string{
+		"10.0.0.1", "10.0.1.1", "10.1.0.1", "11.0.0.1", "127.0.0.1", "127.0.0.2", "0.0.0.0", "::ffff:10.0.0.1", "::ffff:127.0.0.1",
+		"::1", "::", "fd00::1", "fd00:0:1::1", "2001:db8::1",
+	})
+	someHosts = rapid.SampledFrom([]string{
+		"10.0.0.0/8", "10.0.0.0/16", "10.0.0.1", "0.0.0.0/0", "128.0.0.0/1", "127.0.0.0/8", "127.0.0.1", "localhost", "::1", "::/0",
+		"fd00::/8", "fd00::/48", "fd00::1", "a.com", "*.a.com",
+	})
+	somePorts   = rapid.SampledFrom([]int{0, 22, 80, 443, 5432})
+	someSchemes = rapid.SampledFrom([]string{"", "", "http", "https", "ssh"})
+)
+
+func genNet(t *rapid.T) NetRule {
+	r := NetRule{Host: someHosts.Draw(t, "host"), Port: somePorts.Draw(t, "port"), Allow: rapid.Bool().Draw(t, "allow")}
+	switch rapid.SampledFrom([]string{"tcp", "tcp", "tcp", "udp", "listen", "path"}).Draw(t, "kind") {
+	case "tcp":
+		r.Scheme = someSchemes.Draw(t, "scheme")
+	case "udp":
+		r.Protocol, r.Port = "udp", max(r.Port, 1)
+	case "listen":
+		r.Listen, r.Port = true, max(r.Port, 1)
+		r.Host = rapid.SampledFrom([]string{"", "localhost", "10.0.0.0/8", "::/0", "127.0.0.1"}).Draw(t, "where")
+	case "path":
+		r.Scheme, r.PathPrefix = "http", "/x"
+	}
+	return r
+}
+
+func genNetPolicy(t *rapid.T) *Compiled {
+	var layers []SourceLayer
+	for _, a := range []Authority{Host, Global, Session}[:rapid.IntRange(1, 3).Draw(t, "layers")] {
+		l := SourceLayer{Authority: a, Net: rapid.SliceOfN(rapid.Custom(genNet), 0, 5).Draw(t, "rules")}
+		l.Defaults[Net] = rapid.SampledFrom([]Stance{Undeclared, Deny, Allow, Allow}).Draw(t, "default")
+		layers = append(layers, l)
+	}
+	c, err := Compile(source(layers...), machine())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// longest is the longest range of a policy's rules, or of all, that an address is in.
+func longest(c *Compiled, a netip.Addr) netip.Prefix {
+	best := netip.PrefixFrom(a, 0).Masked()
+	for _, r := range c.Rules {
+		if r.Net == nil {
+			continue
+		}
+		for _, p := range r.Net.Prefixes() {
+			if p.Contains(a) && p.Bits() > best.Bits() {
+				best = p
+			}
+		}
+	}
+	return best
+}
+
+// What a range is decided to be is what each of its addresses is.
+func TestPrefixAgrees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := genNetPolicy(t)
+		target := NetTarget{
+			Protocol: rapid.SampledFrom([]string{"tcp", "udp"}).Draw(t, "protocol"), Port: uint16(somePorts.Draw(t, "to port")),
+			Listen: rapid.Bool().Draw(t, "to listen"),
+		}
+		if target.Protocol == "tcp" && !target.Listen {
+			target.Scheme = someSchemes.Draw(t, "to scheme")
+		}
+		addr := netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap()
+		at := target
+		at.Addr = addr
+		if got, want := c.CheckPrefix(&target, longest(c, addr)), c.CheckNet(&at); got != want {
+			t.Fatalf("%s is %+v, its range %s %+v", &at, want, longest(c, addr), got)
+		}
+	})
+}
+
+// What is direct is denied in no way and granted in some, whatever is said, and so are the names.
+func TestDirectIsGranted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := genNetPolicy(t)
+		addr, port := netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap(), uint16(somePorts.Draw(t, "to port"))
+		direct := c.CheckDirect("tcp", port, longest(c, addr))
+		granted := false
+		for _, scheme := range []string{"", "http", "https", "ws", "wss", "ssh", "git"} {
+			at := NetTarget{Scheme: scheme, Protocol: "tcp", Addr: addr, Port: port}
+			named := NetTarget{Scheme: scheme, Protocol: "tcp", Host: "x.a.com", Port: port, Path: []string{"x"}}
+			v := c.CheckNet(&at)
+			granted = granted || v.Allow
+			if n := c.CheckNet(&named); direct.Allow && (v.Reason == RuleDenies || n.Reason == RuleDenies) {
+				t.Fatalf("%s is direct, and %s %+v, %s %+v", addr, &at, v, &named, n)
+			}
+		}
+		if direct.Allow && !granted {
+			t.Fatalf("%s, port %d, is direct by %+v, and nothing grants it", addr, port, direct)
+		}
+	})
+}
+
+func TestCheckDirect(t *testing.T) {
+	tcp := func(h string, port int) NetRule { return NetRule{Host: h, Port: port, Allow: true} }
+	for _, x := range []struct {
+		name  string
+		rules []NetRule
+		port  uint16
+		want  bool
+	}{
+		{"a port", []NetRule{tcp("10.0.0.0/8", 5432)}, 5432, true},
+		{"another port", []NetRule{tcp("10.0.0.0/8", 5432)}, 5433, false},
+		{"usual ports", []NetRule{host("10.0.0.0/8", true)}, 443, true},
+		{"no usual port", []NetRule{host("10.0.0.0/8", true)}, 8443, false},
+		{"ssh can't be seen", []NetRule{{Host: "10.0.0.0/8", Scheme: "ssh", Allow: true}}, 22, true},
+		{"https can", []NetRule{{Host: "10.0.0.0/8", Scheme: "https", Allow: true}}, 443, false},
+		{"another name", []NetRule{host("10.0.0.0/8", true), host("a.com", true)}, 443, true},
+		{"a denied name", []NetRule{host("10.0.0.0/8", true), host("a.com", false)}, 443, false},
+		{"a denied name elsewhere", []NetRule{tcp("10.0.0.0/8", 5432), host("a.com", false)}, 5432, true},
+		{"a longer range", []NetRule{host("10.0.0.0/8", true), host("10.0.0.0/9", false)}, 443, false},
+		{"a path", []NetRule{tcp("10.0.0.0/8", 80), {Host: "10.0.0.0/8", Scheme: "http", PathPrefix: "/x"}}, 80, false},
+	} {
+		c := compile(t, SourceLayer{Net: x.rules})
+		if v := c.CheckDirect("tcp", x.port, longest(c, netip.MustParseAddr("10.1.2.3"))); v.Allow != x.want {
+			t.Errorf("%s: %+v", x.name, v)
+		}
+	}
+	l := compile(t, SourceLayer{Net: []NetRule{host("a.com", true)}}).Layers
+	if ports := l[len(l)-1].Net.Rules()[0].Net.Ports(); len(ports) != 4 || !slices.Contains(ports, 9418) {
+		t.Errorf("a host alone is about the ports %v", ports)
+	}
+}
