@@ -244,7 +244,7 @@ func (b *builder) table(t *policy.FSTable) (uint32, error) {
 		if r.FS.Unprotect {
 			hit |= 1 << 23
 		}
-		if r.Grants() {
+		if r.Grants() && r.FS.Caps != 0 { // what protect names gets nothing from it
 			hit |= hitGrants
 		}
 		if err := b.rule(r.FS, hit); err != nil {
