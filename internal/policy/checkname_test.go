@@ -80,7 +80,9 @@ func TestAskedPorts(t *testing.T) {
 }
 
 func TestIntercepts(t *testing.T) {
-	rule := func(scheme, path string) NetRule { return NetRule{Host: "a.com", Scheme: scheme, PathPrefix: path, Allow: true} }
+	rule := func(scheme, path string) NetRule {
+		return NetRule{Host: "a.com", Scheme: scheme, PathPrefix: path, Allow: true}
+	}
 	for _, x := range []struct {
 		may  bool
 		rule NetRule

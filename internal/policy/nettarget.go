@@ -34,14 +34,15 @@ func (t *NetTarget) String() string {
 	if scheme == "" {
 		scheme = t.Protocol
 	}
-	s := scheme + "://" + t.hostPort()
+	s := scheme + "://" + t.HostPort()
 	if len(t.Path) > 0 {
 		s += "/" + strings.Join(t.Path, "/")
 	}
 	return s
 }
 
-func (t *NetTarget) hostPort() string {
+// HostPort is the host or address with the port.
+func (t *NetTarget) HostPort() string {
 	if t.Addr.IsValid() {
 		return netip.AddrPortFrom(t.Addr, t.Port).String()
 	}

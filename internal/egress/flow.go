@@ -1,0 +1,288 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+const (
+	quietTime  = 5 * time.Minute        // a client may say nothing at first
+	serverTurn = 500 * time.Millisecond // after which, on a port that is granted as such, it's the server's turn to speak
+	helloTime  = 10 * time.Second       // the whole of a hello or a head, once it has begun
+	closeTime  = 2 * time.Second        // for a client to read why it was refused
+)
+
+// flow is a connection of the session, or what is said in a tunnel through a proxy.
+type flow struct {
+	s      *Server
+	ctx    context.Context
+	client netip.AddrPort
+	to     netip.AddrPort // for a tunnel to a name only the port
+	conn   net.Conn       // to the client
+	in     *bufio.Reader  // on conn; nil while it's quiet
+	stop   func() bool
+
+	tunnel string    // the name that a tunnel leads to
+	via    *upstream // the tunnel
+}
+
+// readers are the buffers of connections on which something is said.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4096) }}
+
+func borrow(c io.Reader) *bufio.Reader {
+	r := readers.Get().(*bufio.Reader)
+	r.Reset(c)
+	return r
+}
+
+func giveBack(r *bufio.Reader) {
+	r.Reset(nil)
+	readers.Put(r)
+}
+
+// serve decides on a connection by what is said first.
+func (f *flow) serve() {
+	names := f.names()
+	raw := f.rawVerdict(names)
+	switch kind, err := f.listen(raw.Allow); {
+	case errors.Is(err, errSilent) && raw.Allow && !f.web():
+		f.serveRaw(raw)
+	case errors.Is(err, errSlow):
+		f.refuseRaw(slow, "too slow to say what it wants")
+	case err != nil:
+		f.close() // it said nothing
+	case kind == sayTLS:
+		f.serveTLS(names)
+	case kind == sayHTTP:
+		f.serveHTTP()
+	default:
+		f.serveRaw(raw)
+	}
+}
+
+// web says whether the port is one on which clients speak first, by what it's for.
+func (f *flow) web() bool { return f.to.Port() == 80 || f.to.Port() == 443 }
+
+// names are those that the connection's address is known by.
+func (f *flow) names() []string {
+	if f.tunnel != "" {
+		return []string{f.tunnel}
+	}
+	return f.s.names.names(f.to.Addr())
+}
+
+// rawVerdict is whether anything may be said: some name has the port granted as such, and none has it denied. Without names
+// it's the address that counts.
+func (f *flow) rawVerdict(names []string) policy.Verdict {
+	t := policy.NetTarget{Protocol: "tcp", Port: f.to.Port(), Addr: f.to.Addr()}
+	out := policy.Verdict{Reason: policy.HostNotListed, Layer: -1, Rule: policy.NoMatch}
+	if t.Addr.IsValid() {
+		out = f.s.Policy.CheckNet(&t)
+	}
+	for _, n := range names {
+		t.Host, t.Addr = n, netip.Addr{}
+		switch v := f.checkAddr(&t, f.s.Policy.CheckNet(&t)); {
+		case v.Reason == policy.RuleDenies:
+			return v
+		case v.Allow || !out.Allow:
+			out = v
+		}
+	}
+	return out
+}
+
+// checkAddr narrows an allowing verdict on a name to the connection's address. Where a tunnel ends is the proxy's business.
+func (f *flow) checkAddr(t *policy.NetTarget, v policy.Verdict) policy.Verdict {
+	if !v.Allow || !f.to.Addr().IsValid() {
+		return v
+	}
+	if a := f.s.Policy.CheckAddress(t, f.to.Addr()); !a.Allow {
+		return a
+	}
+	return v
+}
+
+// decide is the verdict on a target that the client named.
+func (f *flow) decide(t *policy.NetTarget) (v policy.Verdict, note string) {
+	if t.Port != f.to.Port() {
+		return mismatch, "the connection is to another port"
+	}
+	if t.Addr.IsValid() {
+		if t.Addr != f.to.Addr() {
+			return mismatch, "the connection is to another address"
+		}
+		return f.s.Policy.CheckNet(t), ""
+	}
+	v = f.s.Policy.CheckNet(t)
+	switch {
+	case v.Reason == policy.HostNotListed:
+		return f.byAddress(t, v), ""
+	case !v.Allow:
+		return v, ""
+	case !f.tied(t.Host):
+		return mismatch, t.Host + " isn't what the connection's address was resolved from"
+	}
+	return f.checkAddr(t, v), ""
+}
+
+// mismatch is the verdict on a connection that says it's for somebody else.
+var mismatch = policy.Verdict{Reason: policy.HostMismatch, Layer: -1, Rule: policy.NoMatch}
+
+// slow is the verdict on a client that keeps us waiting.
+var slow = policy.Verdict{Reason: policy.Limit, Layer: -1, Rule: policy.NoMatch}
+
+// byAddress is the verdict on a target whose name no rule is about: what a rule grants by address needs no name.
+func (f *flow) byAddress(t *policy.NetTarget, v policy.Verdict) policy.Verdict {
+	if !f.to.Addr().IsValid() {
+		return v
+	}
+	at := *t
+	at.Host, at.Addr = "", f.to.Addr()
+	if a := f.s.Policy.CheckNet(&at); a.Allow {
+		return a
+	}
+	return v
+}
+
+func (f *flow) tied(name string) bool {
+	if f.tunnel != "" || !f.to.Addr().IsValid() {
+		return name == f.tunnel
+	}
+	return f.s.tied(f.ctx, f.client, name, f.to.Addr())
+}
+
+// only is the target that is meant when the client doesn't name it: the one name of the address, or the address if it has none.
+func (f *flow) only(scheme string, names []string) (t policy.NetTarget, ok bool) {
+	t = policy.NetTarget{Scheme: scheme, Protocol: "tcp", Port: f.to.Port()}
+	switch len(names) {
+	case 0:
+		t.Addr = f.to.Addr()
+	case 1:
+		t.Host = names[0]
+	default:
+		return t, false
+	}
+	return t, true
+}
+
+// connect dials what the client wanted to reach; a tunnel is there.
+func (f *flow) connect() (*upstream, error) {
+	if f.via != nil {
+		return f.via, nil
+	}
+	c, err := f.s.dial(f.ctx, f.to)
+	return &upstream{conn: c}, err
+}
+
+// serveRaw passes everything on, or resets.
+func (f *flow) serveRaw(v policy.Verdict) {
+	if !v.Allow {
+		f.refuseRaw(v, "")
+		return
+	}
+	f.passOn(nil)
+}
+
+// passOn connects and copies both ways: first what was read, then the rest.
+func (f *flow) passOn(first []byte) {
+	up, err := f.connect()
+	if err != nil {
+		f.reset()
+		return
+	}
+	_ = f.conn.SetReadDeadline(time.Time{})
+	first = append(first, drained(f.in)...)
+	f.in = nil
+	_, err = up.conn.Write(first)
+	if err == nil {
+		_, err = f.conn.Write(up.rest())
+	}
+	if err != nil {
+		up.close()
+		f.reset()
+		return
+	}
+	f.copyBoth(up.conn)
+}
+
+// copyBoth copies until both sides have ended, on new stacks: what decided has grown this one.
+func (f *flow) copyBoth(up net.Conn) {
+	var sent sync.WaitGroup
+	sent.Add(1)
+	f.s.done.Go(func() {
+		defer sent.Done()
+		relay(up, f.conn)
+	})
+	f.s.done.Go(func() {
+		relay(f.conn, up)
+		sent.Wait()
+		up.Close()
+		f.close()
+	})
+}
+
+// deny tells a refusal.
+func (f *flow) deny(protocol, method string, v policy.Verdict, target, note string) policy.Answer {
+	return f.s.deny(Denial{Client: f.client, To: f.to, Protocol: protocol, Method: method}, v, target, note)
+}
+
+func (f *flow) refuseRaw(v policy.Verdict, note string) {
+	f.deny("raw", "", v, "tcp://"+f.where(), note)
+	f.reset()
+}
+
+// where is the connection's other end, by its name if it has only one.
+func (f *flow) where() string {
+	switch names := f.names(); {
+	case len(names) == 1:
+		return f.hostPort(names[0])
+	case f.to.Addr().IsValid():
+		return f.to.String()
+	}
+	return f.hostPort("")
+}
+
+func (f *flow) hostPort(host string) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(f.to.Port())))
+}
+
+// reset ends the connection as if nobody had been there.
+func (f *flow) reset() {
+	if c, ok := f.conn.(*net.TCPConn); ok {
+		_ = c.SetLinger(0)
+	}
+	f.close()
+}
+
+// finish ends the connection so that what was written is read: closing it while the client still sends would reset it.
+func (f *flow) finish() {
+	if c, ok := f.conn.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite()
+		_ = f.conn.SetReadDeadline(time.Now().Add(closeTime))
+		_, _ = io.CopyN(io.Discard, f.conn, 1<<20)
+	}
+	f.close()
+}
+
+func (f *flow) close() {
+	f.conn.Close()
+	if f.via != nil {
+		f.via.close()
+	}
+	drained(f.in)
+	f.in = nil
+	if f.stop != nil {
+		f.stop()
+		<-f.s.conns
+		f.stop = nil
+	}
+}

@@ -1,0 +1,241 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// bodyTime is how long the rest of a request may take when its response has come already.
+const bodyTime = 2 * time.Second
+
+// reach makes sure of a connection to the server. One that the server has closed meanwhile is made anew, as nothing of this
+// request was sent on it.
+func (k *talk) reach() (err error) {
+	if k.up != nil && k.f.via == nil && k.up.stale() {
+		k.endUp()
+	}
+	if k.up == nil {
+		k.up, err = k.f.connect()
+	}
+	return err
+}
+
+// forward sends a request and brings its response. True: the connection is ready for the next one.
+func (k *talk) forward(r *request) bool {
+	if err := k.reach(); err != nil {
+		k.up = nil
+		k.refuse(http.StatusBadGateway, refusal{Error: "toolguard can't reach the server", Target: r.url, Method: r.method, Note: err.Error()})
+		return false
+	}
+	up := k.up.conn
+	stop := context.AfterFunc(k.f.ctx, func() { up.Close() })
+	defer stop()
+	if _, err := k.up.conn.Write(r.append(nil)); err != nil {
+		k.end()
+		return false
+	}
+	sent := make(chan error, 1)
+	if r.length == 0 {
+		sent <- nil
+	} else {
+		go func() { sent <- k.sendBody(r) }()
+	}
+	over, err := k.answer(r)
+	if over == takenOver {
+		return false
+	}
+	if !k.bodySent(sent) || err != nil || over == last || r.version == "HTTP/1.0" || r.lists("Connection", "close") {
+		k.end()
+		return false
+	}
+	return true
+}
+
+// bodySent waits for the rest of the body, for a while.
+func (k *talk) bodySent(sent chan error) bool {
+	select {
+	case err := <-sent:
+		return err == nil
+	case <-time.After(bodyTime):
+	}
+	k.f.conn.Close()
+	k.up.conn.Close()
+	<-sent
+	return false
+}
+
+// sendBody copies a body. After a broken one the connection to the server ends, when it has had the time to say what is wrong.
+func (k *talk) sendBody(r *request) error {
+	var err error
+	if r.length == chunked {
+		err = chunk(k.up.conn, httputil.NewChunkedReader(k.f.in), nil)
+		if err == nil {
+			err = noTrailer(k.f.in)
+		}
+		if err == nil {
+			_, err = io.WriteString(k.up.conn, "\r\n")
+		}
+	} else {
+		err = copyN(k.up.conn, k.f.in, k.f.conn, r.length)
+	}
+	if err != nil {
+		up := k.up.conn
+		time.AfterFunc(bodyTime, func() { up.Close() })
+	}
+	return err
+}
+
+// noTrailer reads the end of a chunked body, which has header fields only where somebody wants to be misunderstood.
+func noTrailer(in *bufio.Reader) error {
+	line, err := in.ReadSlice('\n')
+	if err == nil && string(line) != "\r\n" {
+		err = errHead("header fields after the body")
+	}
+	return err
+}
+
+// copyN copies n bytes: first what was read already, then from the connection, which the kernel does alone between two of TCP.
+func copyN(dst net.Conn, in *bufio.Reader, src net.Conn, n int64) error {
+	ahead := min(n, int64(in.Buffered()))
+	if _, err := io.CopyN(dst, in, ahead); err != nil {
+		return err
+	}
+	if n == ahead {
+		return nil
+	}
+	_, err := io.CopyN(dst, src, n-ahead)
+	return err
+}
+
+// chunk writes a body in chunks, each as soon as it's there, and up to the last one.
+func chunk(dst io.Writer, body io.Reader, trailer func() http.Header) error {
+	buf := copyBuffers.Get().(*[]byte)
+	defer copyBuffers.Put(buf)
+	w := bufio.NewWriter(dst)
+	c := httputil.NewChunkedWriter(w)
+	for {
+		n, err := body.Read(*buf)
+		if n > 0 {
+			if _, err := c.Write((*buf)[:n]); err != nil {
+				return err
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err == io.EOF:
+			err = c.Close()
+			if trailer != nil {
+				err = errors.Join(err, trailer().Write(w))
+				_, _ = w.WriteString("\r\n")
+			}
+			return errors.Join(err, w.Flush())
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// What becomes of a connection after a response.
+type after int
+
+const (
+	next      after = iota
+	last            // it ends
+	takenOver       // it's no longer ours
+)
+
+// answer brings the response, and those that only say that it's coming.
+func (k *talk) answer(r *request) (after, error) {
+	for {
+		resp, err := k.up.response(r.method)
+		if err != nil {
+			return last, err
+		}
+		switch s := resp.StatusCode; {
+		case s == http.StatusSwitchingProtocols && !r.ws:
+			return last, errHead("the server changes the protocol unasked")
+		case s == http.StatusSwitchingProtocols:
+			return k.takeOver(resp, nil)
+		case s < 200:
+			if err := k.writeHead(resp); err != nil {
+				return last, err
+			}
+		case r.method == http.MethodConnect && s < 300:
+			return k.takeOver(resp, r)
+		default:
+			return k.writeBody(resp)
+		}
+	}
+}
+
+// writeHead writes a response's head anew.
+func (k *talk) writeHead(resp *http.Response) error {
+	w := bufio.NewWriter(k.f.conn)
+	_, _ = w.WriteString(resp.Proto + " " + resp.Status + "\r\n")
+	err := resp.Header.Write(w)
+	if isChunked(resp) {
+		_, _ = w.WriteString("Transfer-Encoding: chunked\r\n")
+	}
+	if len(resp.Trailer) > 0 {
+		names := make([]string, 0, len(resp.Trailer))
+		for n := range resp.Trailer {
+			names = append(names, n)
+		}
+		_, _ = w.WriteString("Trailer: " + strings.Join(names, ", ") + "\r\n")
+	}
+	_, _ = w.WriteString("\r\n")
+	return errors.Join(err, w.Flush())
+}
+
+func isChunked(resp *http.Response) bool {
+	return len(resp.TransferEncoding) == 1 && resp.TransferEncoding[0] == "chunked"
+}
+
+// writeBody writes a response, to its end.
+func (k *talk) writeBody(resp *http.Response) (a after, err error) {
+	if resp.Close {
+		a = last
+	}
+	if err := k.writeHead(resp); err != nil {
+		return last, err
+	}
+	switch {
+	case resp.Body == http.NoBody:
+	case resp.ContentLength >= 0:
+		err = copyN(k.f.conn, k.up.in, k.up.conn, resp.ContentLength)
+	case isChunked(resp):
+		err = chunk(k.f.conn, resp.Body, func() http.Header { return resp.Trailer })
+	default:
+		a = last
+		_, err = io.Copy(k.f.conn, resp.Body)
+	}
+	return a, err
+}
+
+// takeOver makes of the connection a tunnel, of WebSockets or, where a proxy was asked for one, of whatever is said in it.
+func (k *talk) takeOver(resp *http.Response, r *request) (after, error) {
+	if err := k.writeHead(resp); err != nil {
+		return last, err
+	}
+	f := k.f
+	g := &flow{s: f.s, ctx: f.ctx, client: f.client, conn: f.conn, in: f.in, stop: f.stop, via: k.up}
+	f.in, f.stop, k.up = nil, nil, nil
+	if r == nil {
+		g.to = f.to
+		g.passOn(nil)
+		return takenOver, nil
+	}
+	g.to, g.tunnel = netip.AddrPortFrom(r.t.Addr, r.t.Port), r.t.Host
+	g.serve()
+	return takenOver, nil
+}

@@ -1,0 +1,331 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// talk is HTTP/1 on one connection: requests one after the other, each decided on.
+type talk struct {
+	f     *flow
+	proto string // for denials: "http", or "tls" where it's intercepted
+	name  string // the name that TLS was ended for, which every request must be for
+	up    *upstream
+}
+
+// request is a request with what it asks for.
+type request struct {
+	*head
+	t     policy.NetTarget
+	url   string // t as a URL, without a query
+	proxy bool   // it asks a proxy to go there
+	ws    bool
+}
+
+// serveHTTP decides on every request of a connection.
+func (f *flow) serveHTTP() {
+	(&talk{f: f, proto: "http"}).run()
+}
+
+func (k *talk) run() {
+	for k.next() {
+	}
+}
+
+// next deals with one request. False: the connection is over, or somebody else's.
+func (k *talk) next() bool {
+	r, err := k.read()
+	if err != nil {
+		k.bad(err)
+		return false
+	}
+	if v, note := k.decide(r); !v.Allow {
+		k.refuse(http.StatusForbidden, refusing(r.method, k.f.deny(k.proto, r.method, v, r.url, note)))
+		return false
+	}
+	if !k.forward(r) {
+		return false
+	}
+	if err := k.rest(); err != nil {
+		k.end()
+		return false
+	}
+	return true
+}
+
+// rest waits for the next request without holding buffers.
+func (k *talk) rest() error {
+	f := k.f
+	_ = f.conn.SetReadDeadline(time.Time{})
+	if k.up.in.Buffered() > 0 {
+		return errHead("the server says more than it was asked")
+	}
+	if f.in.Buffered() > 0 {
+		return nil
+	}
+	if _, tcp := f.conn.(*net.TCPConn); tcp {
+		giveBack(f.in)
+		f.in = nil
+		k.up.rest() // nothing: the response is over
+		if err := waitReadable(f.conn); err != nil {
+			return err
+		}
+		f.in = borrow(f.conn)
+	}
+	_, err := f.in.Peek(1)
+	return err
+}
+
+// read reads a request and understands what it asks for.
+func (k *talk) read() (*request, error) {
+	_ = k.f.conn.SetReadDeadline(time.Now().Add(k.f.s.hello))
+	raw, err := readHead(k.f.in)
+	_ = k.f.conn.SetReadDeadline(time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	h, err := parseHead(raw)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{head: h}
+	r.upgrade()
+	return r, k.target(r)
+}
+
+// upgrade takes out what would change the language of the connection, but for WebSockets, which are a scheme of their own.
+func (r *request) upgrade() {
+	u, ok := r.get("Upgrade")
+	r.ws = ok && strings.EqualFold(u, "websocket") && r.method == http.MethodGet && r.lists("Connection", "upgrade") && r.version == "HTTP/1.1" && r.length == 0
+	if !r.ws {
+		r.drop("Upgrade", "HTTP2-Settings")
+	}
+}
+
+// target finds out what a request is for, and writes its head for that.
+func (k *talk) target(r *request) error {
+	authority, tail := withPort(r.host, k.f.to.Port()), r.head.target
+	scheme := "http"
+	if k.name != "" {
+		scheme = "https"
+	}
+	switch {
+	case r.method == http.MethodConnect:
+		return k.tunnelTarget(r)
+	case r.head.target[0] == '/':
+	case r.head.target == "*" && r.method == http.MethodOptions:
+		tail = ""
+	default:
+		var ok bool
+		if scheme, authority, tail, ok = splitURL(r.head.target); !ok || k.name != "" {
+			return errHead("its target is neither a path nor a URL")
+		}
+		r.proxy = true // for now
+	}
+	if !r.proxy && !r.hasHost && r.version == "HTTP/1.0" {
+		t, ok := k.f.only(scheme, k.f.names())
+		if !ok {
+			return errHead("it doesn't say for which host it is")
+		}
+		authority = t.HostPort()
+	}
+	t, err := parseTarget(scheme, authority, tail, r.ws)
+	if err != nil {
+		return errHead(err.Error())
+	}
+	if r.proxy && r.hasHost {
+		if h, err := parseTarget(scheme, r.host, "", r.ws); err != nil || h.HostPort() != t.HostPort() {
+			return errHead("its Host isn't that of its target")
+		}
+	}
+	path, _, _ := strings.Cut(tail, "?")
+	r.t, r.url = t, t.Scheme+"://"+t.HostPort()+path
+	r.rewrite(scheme, tail)
+	return nil
+}
+
+// rewrite makes the head say what was understood. "*" stays.
+func (r *request) rewrite(scheme, tail string) {
+	if r.hasHost || r.version == "HTTP/1.1" {
+		r.host, r.hasHost = r.t.HostPort(), true
+		if r.t.Port == defaultPort(scheme) {
+			r.host = strings.TrimSuffix(r.host, fmt.Sprintf(":%d", r.t.Port))
+		}
+	}
+	switch {
+	case r.proxy:
+		r.head.target = scheme + "://" + r.host + originForm(tail)
+	case tail != "":
+		r.head.target = originForm(tail)
+	}
+}
+
+func originForm(tail string) string {
+	if !strings.HasPrefix(tail, "/") {
+		return "/" + tail
+	}
+	return tail
+}
+
+func defaultPort(scheme string) uint16 {
+	if scheme == "https" {
+		return 443
+	}
+	return 80
+}
+
+// splitURL cuts a target in absolute form.
+func splitURL(target string) (scheme, authority, tail string, ok bool) {
+	scheme, rest, ok := strings.Cut(target, "://")
+	scheme = strings.ToLower(scheme)
+	if !ok || scheme != "http" && scheme != "https" {
+		return "", "", "", false
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		return scheme, rest, "", true
+	}
+	return scheme, rest[:end], rest[end:], true
+}
+
+// withPort is the Host of a request with the port, which it needn't name: it's that of the connection.
+func withPort(host string, port uint16) string {
+	if strings.LastIndexByte(host, ':') > strings.LastIndexByte(host, ']') {
+		return host
+	}
+	return fmt.Sprintf("%s:%d", host, port)
+}
+
+func parseTarget(scheme, authority, tail string, ws bool) (policy.NetTarget, error) {
+	if strings.ContainsAny(authority, "/?#") {
+		return policy.NetTarget{}, fmt.Errorf("%q is no host", authority)
+	}
+	t, err := policy.ParseNetTarget(scheme + "://" + authority + tail)
+	if ws {
+		t.Scheme = map[string]string{"http": "ws", "https": "wss"}[scheme]
+	}
+	return t, err
+}
+
+func (k *talk) tunnelTarget(r *request) error {
+	t, err := policy.ParseNetTarget("tcp://" + r.head.target)
+	if err != nil || k.name != "" || k.f.via != nil || r.length != 0 {
+		return errHead("its target is no host and port that a tunnel could lead to")
+	}
+	if r.hasHost {
+		if h, err := policy.ParseNetTarget("tcp://" + r.host); err != nil || h.HostPort() != t.HostPort() {
+			return errHead("its Host isn't that of its target")
+		}
+	}
+	r.t, r.url, r.proxy = t, t.String(), true
+	r.head.target, r.host, r.hasHost = t.HostPort(), t.HostPort(), true
+	return nil
+}
+
+// decide is the verdict on a request. What isn't for the connection's own end is for a proxy there, and both count.
+func (k *talk) decide(r *request) (policy.Verdict, string) {
+	r.t.Method = r.method
+	if k.name != "" && hostOf(&r.t) != k.name {
+		return mismatch, "TLS was for " + k.name
+	}
+	if r.method != http.MethodConnect {
+		v, note := k.f.decide(&r.t)
+		if !r.proxy || v.Allow {
+			r.direct()
+			return v, note
+		}
+		if v.Reason != policy.HostMismatch {
+			return v, note
+		}
+	}
+	if v, note := k.decideProxy(r.method); !v.Allow {
+		return v, note
+	}
+	if r.method == http.MethodConnect {
+		return k.decideTunnel(&r.t), ""
+	}
+	return k.f.s.Policy.CheckNet(&r.t), ""
+}
+
+// direct makes a request that would do for a proxy one for the server itself.
+func (r *request) direct() {
+	if r.proxy {
+		r.proxy = false
+		_, _, tail, _ := splitURL(r.head.target)
+		r.head.target = originForm(tail)
+	}
+}
+
+// decideProxy is the verdict on using the connection's end as a proxy.
+func (k *talk) decideProxy(method string) (policy.Verdict, string) {
+	t, ok := k.f.only("http", k.f.names())
+	if !ok {
+		return mismatch, "the proxy's address has several names"
+	}
+	t.Method = method
+	return k.f.decide(&t)
+}
+
+// decideTunnel is whether a tunnel could be used for anything. What is said in it is decided when it's said.
+func (k *talk) decideTunnel(t *policy.NetTarget) policy.Verdict {
+	c := k.f.s.Policy
+	v := c.CheckNet(t)
+	if v.Allow {
+		return v
+	}
+	if t.Host != "" {
+		ways, _ := c.Ways(t.Host)
+		for _, w := range ways {
+			if w.Target.Port == t.Port && w.Target.Protocol == "tcp" {
+				return w.Verdict
+			}
+		}
+		return v
+	}
+	for _, scheme := range []string{"http", "https", "ws", "wss"} {
+		at := *t
+		at.Scheme = scheme
+		if v := c.CheckNet(&at); v.Allow {
+			return v
+		}
+	}
+	return v
+}
+
+// bad ends a connection on which no request could be read.
+func (k *talk) bad(err error) {
+	var wrong errHead
+	url := "http://" + k.f.where()
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		k.refuse(http.StatusRequestTimeout, refusing("", k.f.deny(k.proto, "", slow, url, "too slow to say what it wants")))
+	case errors.As(err, &wrong) || errors.Is(err, errTooLong):
+		k.refuse(http.StatusBadRequest, refusing("", k.f.deny(k.proto, "", mismatch, url, err.Error())))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		k.f.reset()
+		k.endUp()
+	default:
+		k.end()
+	}
+}
+
+// end closes both sides.
+func (k *talk) end() {
+	k.endUp()
+	k.f.finish()
+}
+
+func (k *talk) endUp() {
+	if k.up != nil {
+		k.up.close()
+		k.up = nil
+	}
+}

@@ -1,0 +1,114 @@
+package egress
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// saying is what a client begins to speak.
+type saying int
+
+const (
+	sayRaw saying = iota
+	sayTLS
+	sayHTTP
+)
+
+var (
+	errSilent = errors.New("it says nothing")
+	errSlow   = errors.New("it doesn't finish what it says")
+)
+
+// listen waits until it's clear what the client speaks. It holds no buffer before the first byte.
+func (f *flow) listen(rawFits bool) (saying, error) {
+	if f.in != nil && f.in.Buffered() > 0 {
+		return f.recognize()
+	}
+	wait := quietTime
+	if rawFits && !f.web() {
+		wait = serverTurn
+	}
+	_ = f.conn.SetReadDeadline(time.Now().Add(wait))
+	if err := waitReadable(f.conn); err != nil {
+		_ = f.conn.SetReadDeadline(time.Time{})
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return sayRaw, errSilent
+		}
+		return sayRaw, err
+	}
+	if f.in == nil {
+		f.in = borrow(f.conn)
+	}
+	return f.recognize()
+}
+
+// recognize reads until the beginning says what it is.
+func (f *flow) recognize() (saying, error) {
+	_ = f.conn.SetReadDeadline(time.Now().Add(f.s.hello))
+	for n := 1; ; n = f.in.Buffered() + 1 {
+		b, err := f.in.Peek(n)
+		if kind, sure := recognize(b); sure || n > f.in.Size() {
+			return kind, nil
+		}
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return sayRaw, errSlow
+		case err != nil && len(b) > 0:
+			return sayRaw, nil // it ends here, whatever it was
+		case err != nil:
+			return sayRaw, err
+		}
+	}
+}
+
+// recognize says what a beginning is the beginning of. Too long a line of a request is left to who reads requests.
+func recognize(b []byte) (kind saying, sure bool) {
+	if len(b) == 0 {
+		return sayRaw, false
+	}
+	if b[0] == tlsHandshake {
+		return sayTLS, true
+	}
+	line, _, whole := bytes.Cut(b, []byte("\n"))
+	method, _, spaced := bytes.Cut(line, []byte(" "))
+	if len(method) > maxMethod || bytes.ContainsFunc(method, notMethod) || spaced && len(method) == 0 {
+		return sayRaw, true
+	}
+	if !whole {
+		return sayHTTP, false
+	}
+	words := bytes.Split(bytes.TrimRight(line, "\r"), []byte(" "))
+	last := words[len(words)-1]
+	if !spaced || !bytes.HasPrefix(last, []byte("HTTP/")) || bytes.Equal(last, []byte("HTTP/2.0")) {
+		return sayRaw, true
+	}
+	return sayHTTP, true
+}
+
+// maxMethod is longer than every registered method.
+const maxMethod = 24
+
+func notMethod(r rune) bool { return (r < 'A' || r > 'Z') && r != '-' && r != '_' }
+
+// waitReadable returns when something can be read, or the stream has ended. Only a TCP connection is waited for without a buffer.
+func waitReadable(c net.Conn) error {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	rc, err := sc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return rc.Read(func(fd uintptr) bool {
+		var b [1]byte
+		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		return !errors.Is(err, unix.EAGAIN)
+	})
+}

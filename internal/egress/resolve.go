@@ -1,0 +1,162 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Bounds on the part of a name that a wildcard leaves open.
+const (
+	maxOpenLabels = 6
+	maxOpenBytes  = 100
+)
+
+// resolve answers a question of the session.
+func (s *Server) resolve(ctx context.Context, q *question, client netip.AddrPort) answer {
+	d := Denial{Client: client, Protocol: "dns"}
+	name, err := policy.NormalizeName(q.Name.String())
+	if err != nil {
+		return s.refuse(d, policy.Verdict{Reason: policy.DNSDenied, Layer: -1, Rule: policy.NoMatch}, lower(q.Name), err.Error())
+	}
+	ways, v := s.Policy.Ways(name)
+	if len(ways) == 0 {
+		return s.refuse(d, v, name, "")
+	}
+	if err := s.tunnel(name, ways); err != nil {
+		return s.refuse(d, policy.Verdict{Reason: policy.Limit, Layer: ways[0].Verdict.Layer, Rule: ways[0].Verdict.Rule}, name, err.Error())
+	}
+	if q.Class != dnsmessage.ClassINET || q.Type != dnsmessage.TypeA && q.Type != dnsmessage.TypeAAAA {
+		return answer{} // no data
+	}
+	return s.addresses(ctx, d, name, ways, q.Type)
+}
+
+// refuse tells a refused question.
+func (s *Server) refuse(d Denial, v policy.Verdict, name, note string) answer {
+	d.Answer = s.Policy.Describe(v, policy.Question{Resource: policy.Net, Target: "https://" + name + "/"}, "dns://"+name)
+	if v.Reason == policy.HostNotListed {
+		d.Answer.Reason = policy.DNSDenied
+	}
+	d.Answer.Note = note
+	s.Tell(d)
+	why := fmt.Sprintf("toolguard: %s", d.Answer.Reason)
+	if r := d.Answer.Rule; r != nil {
+		why += fmt.Sprintf(" (%s, %s)", r.ID, r.Place)
+	}
+	return answer{code: dnsmessage.RCodeNameError, why: why}
+}
+
+// tunnel is why a name that only a wildcard covers is too long.
+func (s *Server) tunnel(name string, ways []policy.Way) error {
+	open := name
+	for _, w := range ways {
+		if w.Verdict.Rule < 0 {
+			return nil // a default allows: not the names are what is granted
+		}
+		n := s.Policy.Rules[w.Verdict.Rule].Net
+		if n.Name == name {
+			return nil
+		}
+		if rest := strings.TrimSuffix(name, "."+n.Suffix); len(rest) < len(open) {
+			open = rest
+		}
+	}
+	if labels := strings.Count(open, ".") + 1; labels > maxOpenLabels || len(open) > maxOpenBytes {
+		return fmt.Errorf("%d labels and %d bytes beneath a wildcard, of at most %d and %d: a rule that names the host has no such bound",
+			labels, len(open), maxOpenLabels, maxOpenBytes)
+	}
+	return nil
+}
+
+// addresses are those of a granted name that the session may have. When they are returned the kernel and the memory know them.
+func (s *Server) addresses(ctx context.Context, d Denial, name string, ways []policy.Way, typ dnsmessage.Type) answer {
+	f, err := s.find(ctx, name, typ)
+	if err != nil {
+		return answer{code: dnsmessage.RCodeServerFailure, why: err.Error()}
+	}
+	for _, alias := range f.chain {
+		if w, v := s.Policy.Ways(alias); len(w) == 0 && v.Reason == policy.RuleDenies {
+			return s.refuse(d, v, alias, name+" is another name of it")
+		}
+	}
+	a := answer{code: f.code, ttl: min(f.ttl, maxTie)}
+	until := time.Now().Add(max(a.ttl, minTie))
+	for _, addr := range f.addrs {
+		fit, v := s.fit(addr, ways)
+		if len(fit) == 0 {
+			s.deny(d, v, "tcp://"+netip.AddrPortFrom(addr, ways[0].Target.Port).String(), name+" resolves to it")
+			continue
+		}
+		if err := s.permit(addr, fit, until); err != nil {
+			s.deny(d, policy.Verdict{Reason: policy.EngineError, Layer: -1, Rule: policy.NoMatch}, "dns://"+name, err.Error())
+			return answer{code: dnsmessage.RCodeServerFailure, why: "the kernel can't be told"}
+		}
+		s.names.add(name, addr, until)
+		a.addrs = append(a.addrs, addr)
+	}
+	return a
+}
+
+// find is what a name stands for. "localhost" never leaves the machine (RFC 6761, 6.3).
+func (s *Server) find(ctx context.Context, name string, typ dnsmessage.Type) (found, error) {
+	switch {
+	case name != "localhost":
+		return s.lookup(ctx, name, typ)
+	case typ == dnsmessage.TypeA:
+		return found{addrs: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, ttl: maxTie}, nil
+	}
+	return found{addrs: []netip.Addr{netip.IPv6Loopback()}, ttl: maxTie}, nil
+}
+
+// fit are the ways that an address may be used in; without any, the verdict says why.
+func (s *Server) fit(addr netip.Addr, ways []policy.Way) (fit []policy.Way, why policy.Verdict) {
+	for _, w := range ways {
+		v := s.Policy.CheckAddress(&w.Target, addr)
+		if v.Allow {
+			fit = append(fit, w)
+		} else {
+			why = v
+		}
+	}
+	return fit, why
+}
+
+// permit opens the ports on which the name alone decides.
+func (s *Server) permit(addr netip.Addr, ways []policy.Way, until time.Time) error {
+	for _, w := range ways {
+		t := &w.Target
+		if !w.Direct() || t.Protocol == "tcp" && s.asked[t.Port] {
+			continue
+		}
+		if err := s.Kernel.Permit(t.Protocol, netip.AddrPortFrom(addr, t.Port), until, w.Verdict); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tied says whether a name that the policy allows leads to an address, by what the session was answered or by what is
+// true now.
+func (s *Server) tied(ctx context.Context, client netip.AddrPort, name string, addr netip.Addr) bool {
+	if slices.Contains(s.names.names(addr), name) {
+		return true
+	}
+	ways, _ := s.Policy.Ways(name)
+	if s.tunnel(name, ways) != nil {
+		return false
+	}
+	typ := dnsmessage.TypeA
+	if addr.Is6() {
+		typ = dnsmessage.TypeAAAA
+	}
+	a := s.addresses(ctx, Denial{Client: client, Protocol: "dns"}, name, ways, typ)
+	return slices.Contains(a.addrs, addr)
+}

@@ -1,0 +1,168 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Kernel is the other half of the network: what redirects the session's connections here and holds all others to what it's told.
+type Kernel interface {
+	// Original is where the client of a redirected connection wanted to go. An error: it's no redirected connection of the session.
+	Original(client, listener netip.AddrPort) (netip.AddrPort, error)
+	// Permit lets the session reach an address and port directly until then, by the rule of a verdict.
+	Permit(protocol string, to netip.AddrPort, until time.Time, v policy.Verdict) error
+}
+
+// Server decides for one session. Its exported fields are set before Serve.
+type Server struct {
+	Policy   *policy.Compiled
+	Upstream []netip.AddrPort // name servers, asked in turn
+	Kernel   Kernel
+	Tell     func(Denial) // is told every refusal and mustn't wait
+	CA       *Authority   // for tls_intercept; needed where Policy.Intercepts
+
+	dial    func(context.Context, netip.AddrPort) (net.Conn, error)
+	verify  *tls.Config   // how servers are verified where TLS is intercepted
+	hello   time.Duration // the patience with a hello or a head that has begun
+	asked   map[uint16]bool
+	names   *memory
+	asking  chan struct{} // a place for each question that is being answered
+	conns   chan struct{} // and for each connection
+	queries atomic.Uint64
+	done    sync.WaitGroup
+}
+
+// Denial is a refusal.
+type Denial struct {
+	Client   netip.AddrPort // whose it is
+	To       netip.AddrPort // where the connection was going; the zero value for DNS
+	Protocol string         // "dns", "tls", "http", "raw"
+	Method   string         // of an HTTP request
+	Answer   policy.Answer
+}
+
+// Bounds on what a session may keep busy here.
+const (
+	maxAsking = 256
+	maxConns  = 16384
+)
+
+// Serve answers DNS on udp, and on tcp what the kernel redirects, until ctx is done.
+func (s *Server) Serve(ctx context.Context, tcp []*net.TCPListener, udp []*net.UDPConn) error {
+	if s.Policy.Intercepts() && s.CA == nil {
+		return errors.New("the policy reads what is said under TLS, which needs an authority")
+	}
+	s.init()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for _, l := range tcp {
+		stop := context.AfterFunc(ctx, func() { l.Close() })
+		defer stop()
+		s.done.Go(func() { cancel(s.accept(ctx, l)) })
+	}
+	for _, c := range udp {
+		stop := context.AfterFunc(ctx, func() { c.Close() })
+		defer stop()
+		s.done.Go(func() { cancel(s.serveUDP(ctx, c)) })
+	}
+	<-ctx.Done()
+	s.done.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (s *Server) init() {
+	if s.dial == nil {
+		s.dial = dial
+	}
+	if s.verify == nil {
+		s.verify = &tls.Config{}
+	}
+	if s.hello == 0 {
+		s.hello = helloTime
+	}
+	s.asked = map[uint16]bool{}
+	for _, p := range s.Policy.AskedPorts() {
+		s.asked[p] = true
+	}
+	s.names = newMemory()
+	s.asking, s.conns = make(chan struct{}, maxAsking), make(chan struct{}, maxConns)
+}
+
+// Queries is how many questions the session has asked, refused ones included.
+func (s *Server) Queries() uint64 { return s.queries.Load() }
+
+// accept takes connections until the listener is closed. One too many waits in the kernel's queue.
+func (s *Server) accept(ctx context.Context, l *net.TCPListener) error {
+	for {
+		s.conns <- struct{}{}
+		c, err := l.AcceptTCP()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, net.ErrClosed):
+			return err
+		case err != nil: // too many open files, or the client is gone already
+			<-s.conns
+			time.Sleep(acceptPause)
+			continue
+		}
+		s.done.Go(func() { s.serveConn(ctx, c) })
+	}
+}
+
+const acceptPause = 5 * time.Millisecond
+
+// serveConn decides on a connection.
+func (s *Server) serveConn(ctx context.Context, c *net.TCPConn) {
+	client, listener := unmapped(c.RemoteAddr()), unmapped(c.LocalAddr())
+	f := &flow{s: s, ctx: ctx, client: client, conn: c}
+	f.stop = context.AfterFunc(ctx, func() { c.Close() })
+	to, err := s.Kernel.Original(client, listener)
+	if err != nil {
+		f.reset()
+		return
+	}
+	f.to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
+	if to.Port() == dnsPort {
+		s.serveDNS(ctx, c, client)
+		f.close()
+		return
+	}
+	f.serve()
+}
+
+func dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialTime}
+	return d.DialContext(ctx, "tcp", to.String())
+}
+
+const dialTime = 10 * time.Second
+
+// unmapped is a socket's address without the IPv6 form of IPv4 ones.
+func unmapped(a net.Addr) netip.AddrPort {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	p := t.AddrPort()
+	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
+}
+
+// deny tells a refusal and returns it as told. target is a URL, tcp://host:port, or dns://name.
+func (s *Server) deny(d Denial, v policy.Verdict, target, note string) policy.Answer {
+	d.Answer = s.Policy.Describe(v, policy.Question{Resource: policy.Net, Target: target, Method: d.Method}, target)
+	d.Answer.Note = note
+	s.Tell(d)
+	return d.Answer
+}

@@ -1,0 +1,133 @@
+package egress
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+const (
+	tlsHandshake = 0x16 // the record type that a hello begins with
+	maxHello     = 64 << 10
+	extensionECH = 0xfe0d // RFC 9849
+)
+
+// hello is what a TLS client says in the clear.
+type hello struct {
+	name      string
+	protocols []string
+	ech       bool
+	bytes     []byte // all that was read
+}
+
+// errHello ends the handshake when the hello is known.
+var errHello = errors.New("that was the hello")
+
+// readHello reads a hello without answering it.
+func readHello(r io.Reader) (h hello, err error) {
+	tape := &tape{from: r}
+	err = tls.Server(tape, &tls.Config{GetConfigForClient: func(i *tls.ClientHelloInfo) (*tls.Config, error) {
+		h.name, h.protocols, h.ech = i.ServerName, i.SupportedProtos, slices.Contains(i.Extensions, extensionECH)
+		return nil, errHello
+	}}).Handshake()
+	h.bytes = tape.heard
+	if errors.Is(err, errHello) {
+		err = nil
+	}
+	return h, err
+}
+
+// tape is a connection that can only be listened to, and that remembers what it heard.
+type tape struct {
+	net.Conn // none: whatever else would be done with it fails loudly
+	from     io.Reader
+	heard    []byte
+}
+
+func (t *tape) Read(p []byte) (int, error) {
+	if len(t.heard) >= maxHello {
+		return 0, errTooLong
+	}
+	n, err := t.from.Read(p)
+	t.heard = append(t.heard, p[:n]...)
+	return n, err
+}
+
+func (t *tape) Write(p []byte) (int, error)      { return len(p), nil } // an alert to nobody
+func (t *tape) Close() error                     { return nil }
+func (t *tape) SetWriteDeadline(time.Time) error { return nil } // of the alert
+
+// serveTLS decides on a connection by the hello, and passes it on as it is, or ends TLS here.
+func (f *flow) serveTLS(names []string) {
+	h, err := readHello(f.in)
+	_ = f.conn.SetReadDeadline(time.Time{})
+	if err != nil {
+		v, note := mismatch, "no TLS hello: "+err.Error()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			v, note = slow, "too slow to say what it wants"
+		}
+		f.refuseTLS(v, "https://"+f.where(), note)
+		return
+	}
+	t, note := f.tlsTarget(&h, names)
+	if note != "" {
+		f.refuseTLS(mismatch, "https://"+f.where(), note)
+		return
+	}
+	if f.s.Policy.Intercepts() {
+		f.intercept(&h, t)
+		return
+	}
+	if v, note := f.decideTLS(t); !v.Allow {
+		f.refuseTLS(v, t.String(), note)
+		return
+	}
+	f.passOn(h.bytes)
+}
+
+// tlsTarget is what a hello asks for. A note: it can't be known.
+func (f *flow) tlsTarget(h *hello, names []string) (t policy.NetTarget, note string) {
+	if h.name == "" || h.ech {
+		t, ok := f.only("https", names)
+		switch {
+		case !ok:
+			return t, fmt.Sprintf("the hello doesn't show a server name, and the address belongs to %d", len(names))
+		case h.ech && h.name != "" && h.name != t.Host:
+			return t, "the server name is encrypted"
+		}
+		return t, ""
+	}
+	t, err := policy.ParseNetTarget("https://" + f.hostPort(h.name) + "/")
+	if err != nil {
+		return t, err.Error()
+	}
+	return t, ""
+}
+
+// decideTLS is the verdict on a target that could be https or wss: one of them granted, none denied.
+func (f *flow) decideTLS(t policy.NetTarget) (policy.Verdict, string) {
+	v, note := f.decide(&t)
+	t.Scheme = "wss"
+	w, wnote := f.decide(&t)
+	if w.Reason == policy.RuleDenies || w.Allow && v.Reason == policy.HostNotListed {
+		return w, wnote
+	}
+	return v, note
+}
+
+// alert is the fatal alert access_denied, as a record (RFC 8446, 6.2).
+var alert = []byte{21, 3, 3, 0, 2, 2, 49}
+
+func (f *flow) refuseTLS(v policy.Verdict, target, note string) {
+	f.deny("tls", "", v, target, note)
+	_ = f.conn.SetWriteDeadline(time.Now().Add(closeTime))
+	_, _ = f.conn.Write(alert)
+	f.finish()
+}

@@ -1,0 +1,402 @@
+package egress
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+)
+
+// world is a server in front of loopback, as if that were the internet: names in a zone, public addresses that lead to local
+// listeners, and a kernel that redirects what dial opens.
+type world struct {
+	t      testing.TB
+	s      *Server
+	tcp    netip.AddrPort // of the server
+	udp    netip.AddrPort
+	zone   *zone
+	routes map[netip.AddrPort]string
+
+	mu      sync.Mutex
+	going   map[netip.AddrPort]netip.AddrPort // where clients wanted to go
+	denials []Denial
+	permits map[string]time.Time // "tcp 1.2.3.4:22"
+	stuck   error                // what Permit says
+	dialled []netip.AddrPort
+}
+
+// allow and deny are rules about a host alone.
+func allow(host string) policy.NetRule { return policy.NetRule{Host: host, Allow: true} }
+func denied(host string) policy.NetRule { return policy.NetRule{Host: host} }
+
+func newWorld(t testing.TB, rules ...policy.NetRule) *world {
+	return newWorldOf(t, policy.SourceLayer{Net: rules})
+}
+
+func newWorldOf(t testing.TB, l policy.SourceLayer) *world {
+	t.Helper()
+	l.Authority = policy.Session
+	for i := range l.Net {
+		l.Net[i].Place = policy.Place{File: "p.toml", Line: i + 1, Col: 1}
+	}
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, policyfile.Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, routes: map[netip.AddrPort]string{}, going: map[netip.AddrPort]netip.AddrPort{}, permits: map[string]time.Time{}, zone: newZone(t)}
+	w.s = &Server{Policy: c, Upstream: []netip.AddrPort{w.zone.addr}, Kernel: w, Tell: w.tell, dial: w.route}
+	return w
+}
+
+// start serves until the test is over.
+func (w *world) start() *world {
+	w.t.Helper()
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.tcp, w.udp = l.Addr().(*net.TCPAddr).AddrPort(), c.LocalAddr().(*net.UDPAddr).AddrPort()
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan error)
+	go func() { over <- w.s.Serve(ctx, []*net.TCPListener{l}, []*net.UDPConn{c}) }()
+	w.t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-over:
+			if err != nil {
+				w.t.Errorf("Serve: %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			w.t.Error("Serve doesn't end")
+		}
+	})
+	return w
+}
+
+func (w *world) tell(d Denial) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.denials = append(w.denials, d)
+}
+
+// Original is where dial said that its connection goes.
+func (w *world) Original(client, listener netip.AddrPort) (netip.AddrPort, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if to, ok := w.going[client]; ok && listener == w.tcp {
+		return to, nil
+	}
+	return netip.AddrPort{}, errors.New("not redirected")
+}
+
+// Permit notes what is permitted.
+func (w *world) Permit(protocol string, to netip.AddrPort, until time.Time, v policy.Verdict) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !v.Allow {
+		w.t.Errorf("%s is permitted by %+v", to, v)
+	}
+	if w.stuck == nil {
+		w.permits[protocol+" "+to.String()] = until
+	}
+	return w.stuck
+}
+
+// route dials what stands for a public address.
+func (w *world) route(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	w.mu.Lock()
+	w.dialled = append(w.dialled, to)
+	local, ok := w.routes[to]
+	w.mu.Unlock()
+	if !ok {
+		return nil, errors.New("no route to " + to.String())
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", local)
+}
+
+// put makes an address lead to a handler.
+func (w *world) put(to string, h http.Handler) {
+	srv := &http.Server{Handler: h}
+	l := w.listen(to)
+	go srv.Serve(l)
+	w.t.Cleanup(func() { srv.Close() })
+}
+
+// listen makes an address lead to a listener.
+func (w *world) listen(to string) net.Listener {
+	w.t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { l.Close() })
+	w.routes[netip.MustParseAddrPort(to)] = l.Addr().String()
+	return l
+}
+
+// dial is a connection of the session, redirected.
+func (w *world) dial(to string) *net.TCPConn {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, err := net.Dial("tcp4", w.tcp.String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	w.going[unmapped(c.LocalAddr())] = netip.MustParseAddrPort(to)
+	return c.(*net.TCPConn)
+}
+
+// told are the refusals so far, "reason rule target".
+func (w *world) told() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var l []string
+	for _, d := range w.denials {
+		s := string(d.Answer.Reason)
+		if d.Answer.Rule != nil {
+			s += " " + d.Answer.Rule.ID
+		}
+		l = append(l, s+" "+d.Answer.Target)
+	}
+	return l
+}
+
+// wantTold waits until exactly these refusals were told, and forgets them.
+func (w *world) wantTold(want ...string) {
+	w.t.Helper()
+	for end := time.Now().Add(5 * time.Second); len(w.told()) < len(want) && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if got := w.told(); !slices.Equal(got, want) {
+		w.t.Errorf("told %q, want %q", got, want)
+	}
+	w.mu.Lock()
+	w.denials = nil
+	w.mu.Unlock()
+}
+
+// client is a program that knows nothing of all this: it resolves and connects.
+func (w *world) client() *http.Client {
+	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
+		host, port, _ := net.SplitHostPort(addr)
+		addrs, code := w.resolve(host, dnsmessage.TypeA)
+		if len(addrs) == 0 {
+			return nil, errors.New(code.String())
+		}
+		return w.dial(net.JoinHostPort(addrs[0].String(), port)), nil
+	}
+	tr := &http.Transport{DialContext: dial, DisableCompression: true}
+	w.t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr, Timeout: 20 * time.Second}
+}
+
+// ask sends a message by UDP and is the answer.
+func (w *world) ask(msg []byte) []byte {
+	w.t.Helper()
+	c, err := net.Dial("udp4", w.udp.String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	buf := make([]byte, 4096)
+	if _, err := c.Write(msg); err != nil {
+		w.t.Fatal(err)
+	}
+	n, err := c.Read(buf)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return buf[:n]
+}
+
+func (w *world) resolve(name string, typ dnsmessage.Type) ([]netip.Addr, dnsmessage.RCode) {
+	w.t.Helper()
+	return addrsIn(w.t, w.ask(query(w.t, name, typ)))
+}
+
+func query(t testing.TB, name string, typ dnsmessage.Type) []byte {
+	t.Helper()
+	n, err := dnsmessage.NewName(strings.TrimSuffix(name, ".") + ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := dnsmessage.Message{Header: dnsmessage.Header{ID: 77, RecursionDesired: true}, Questions: []dnsmessage.Question{{Name: n, Type: typ, Class: dnsmessage.ClassINET}}}
+	b, err := m.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func addrsIn(t testing.TB, msg []byte) (addrs []netip.Addr, code dnsmessage.RCode) {
+	t.Helper()
+	var m dnsmessage.Message
+	if err := m.Unpack(msg); err != nil {
+		t.Fatal(err)
+	}
+	if m.ID != 77 || !m.Response {
+		t.Errorf("the answer's header is %+v", m.Header)
+	}
+	for _, r := range m.Answers {
+		switch b := r.Body.(type) {
+		case *dnsmessage.AResource:
+			addrs = append(addrs, netip.AddrFrom4(b.A))
+		case *dnsmessage.AAAAResource:
+			addrs = append(addrs, netip.AddrFrom16(b.AAAA))
+		default:
+			t.Errorf("the answer has %T", b)
+		}
+	}
+	return addrs, m.RCode
+}
+
+// zone is a name server for everything: a name's value are addresses, or "-> name" for an alias, in any number.
+type zone struct {
+	addr netip.AddrPort
+	ttl  uint32
+
+	mu      sync.Mutex
+	names   map[string]string
+	queries []string // as they came
+	before  func(q dnsmessage.Message, tcp bool) [][]byte // said before the answer; a nil element: no answer follows
+}
+
+func newZone(t testing.TB) *zone {
+	t.Helper()
+	z := &zone{ttl: 300, names: map[string]string{}}
+	var l net.Listener
+	var c net.PacketConn
+	for range 20 { // for a port that is free for both
+		var err error
+		if l, err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		if c, err = net.ListenPacket("udp4", l.Addr().String()); err == nil {
+			break
+		}
+		l.Close()
+	}
+	if c == nil {
+		t.Fatal("no port for UDP and TCP")
+	}
+	z.addr = l.Addr().(*net.TCPAddr).AddrPort()
+	t.Cleanup(func() { l.Close(); c.Close() })
+	go z.serveUDP(c)
+	go z.serveTCP(l)
+	return z
+}
+
+func (z *zone) serveUDP(c net.PacketConn) {
+	buf := make([]byte, 4096)
+	for {
+		n, from, err := c.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		for _, out := range z.replies(buf[:n], false) {
+			c.WriteTo(out, from)
+		}
+	}
+}
+
+func (z *zone) serveTCP(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		var head [2]byte
+		io.ReadFull(c, head[:])
+		msg := make([]byte, binary.BigEndian.Uint16(head[:]))
+		io.ReadFull(c, msg)
+		for _, out := range z.replies(msg, true) {
+			c.Write(frame(out))
+		}
+		c.Close()
+	}
+}
+
+func (z *zone) replies(msg []byte, tcp bool) (out [][]byte) {
+	var m dnsmessage.Message
+	if m.Unpack(msg) != nil || len(m.Questions) != 1 {
+		return nil
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	q := m.Questions[0]
+	z.queries = append(z.queries, q.Name.String())
+	if z.before != nil {
+		for _, b := range z.before(m, tcp) {
+			if b == nil {
+				return out
+			}
+			out = append(out, b)
+		}
+	}
+	return append(out, z.answer(m))
+}
+
+func (z *zone) answer(m dnsmessage.Message) []byte {
+	q := m.Questions[0]
+	r := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, RCode: dnsmessage.RCodeNameError}, Questions: m.Questions}
+	owner := q.Name
+	for {
+		value, ok := z.names[lower(owner)]
+		if !ok {
+			break
+		}
+		r.RCode = dnsmessage.RCodeSuccess
+		h := dnsmessage.ResourceHeader{Name: owner, Class: dnsmessage.ClassINET, TTL: z.ttl}
+		alias, isAlias := strings.CutPrefix(value, "-> ")
+		if !isAlias {
+			for _, f := range strings.Fields(value) {
+				a := netip.MustParseAddr(f)
+				switch {
+				case a.Is4() && q.Type == dnsmessage.TypeA:
+					r.Answers = append(r.Answers, dnsmessage.Resource{Header: h, Body: &dnsmessage.AResource{A: a.As4()}})
+				case a.Is6() && q.Type == dnsmessage.TypeAAAA:
+					r.Answers = append(r.Answers, dnsmessage.Resource{Header: h, Body: &dnsmessage.AAAAResource{AAAA: a.As16()}})
+				}
+			}
+			break
+		}
+		owner = dnsmessage.MustNewName(alias + ".")
+		r.Answers = append(r.Answers, dnsmessage.Resource{Header: h, Body: &dnsmessage.CNAMEResource{CNAME: owner}})
+		if len(r.Answers) > 20 {
+			break
+		}
+	}
+	b, _ := r.Pack()
+	return b
+}
+
+// asked are the questions so far, in lower case.
+func (z *zone) asked() (l []string) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	for _, q := range z.queries {
+		l = append(l, strings.ToLower(q))
+	}
+	return l
+}
