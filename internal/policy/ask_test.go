@@ -44,6 +44,10 @@ func TestSuggestions(t *testing.T) {
 			t.Errorf("%+v: %s %s, suggest\n%s\nwant\n%s", x.q, a.Decision, a.Reason, a.Suggest, x.want)
 		}
 	}
+	told := c.Describe(c.CheckCommand("/usr/bin/curl", nil), Question{Resource: Commands, Target: "/usr/bin/curl"}, "/usr/bin/curl")
+	if want := "[access.commands.\"/usr/bin/curl\"]"; told.Suggest != want { // its arguments aren't known
+		t.Errorf("suggest\n%s\nwant\n%s", told.Suggest, want)
+	}
 }
 
 // A suggestion, appended to the layer that denied, makes that layer allow; one after another they allow the whole.

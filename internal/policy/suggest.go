@@ -108,23 +108,25 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 	return r, false
 }
 
-// suggestCommand is the whole table: TOML has one for each program.
+// suggestCommand is the whole table, as TOML has one for each program: it lists it, with the arguments where they are known.
 func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule, ok bool) {
-	if a.program == "" || len(a.Argv) == 0 {
+	known := len(a.Argv) > 0
+	switch {
+	case a.program == "":
 		return r, false
-	}
-	r = CommandRule{Name: a.program, HasArgs: true}
-	switch v.Reason {
-	case CommandNotListed:
-		if !strings.Contains(a.Argv[0], "/") && path.Base(a.program) == a.Argv[0] {
+	case v.Reason == CommandNotListed:
+		r = CommandRule{Name: a.program, HasArgs: known}
+		if known && !strings.Contains(a.Argv[0], "/") && path.Base(a.program) == a.Argv[0] {
 			r.Name = a.Argv[0]
 		}
-	case ArgsNotListed:
+	case v.Reason == ArgsNotListed && known:
 		r = l.Commands.Rule(a.program).Command.CommandRule
 		r.Args = slices.Clone(r.Args)
 	default:
 		return r, false
 	}
-	r.Args = append(r.Args, a.Argv[1:])
+	if known {
+		r.Args = append(r.Args, a.Argv[1:])
+	}
 	return r, true
 }
