@@ -45,7 +45,7 @@ func TestSuggestions(t *testing.T) {
 		}
 	}
 	told := c.Describe(c.CheckCommand("/usr/bin/curl", nil), Question{Resource: Commands, Target: "/usr/bin/curl"}, "/usr/bin/curl")
-	if want := "[access.commands.\"/usr/bin/curl\"]"; told.Suggest != want { // its arguments aren't known
+	if want := "[access.commands.\"/usr/bin/curl\"]\n"; told.Suggest != want { // its arguments aren't known
 		t.Errorf("suggest\n%s\nwant\n%s", told.Suggest, want)
 	}
 }
