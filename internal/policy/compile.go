@@ -13,7 +13,6 @@ func Compile(src *Source, sys System) (*Compiled, error) {
 	c := &compiler{src: src, sys: sys, res: newResolver(sys)}
 	c.res.literal = true
 	c.out = &Compiled{Name: src.Name, Path: src.Path, Limits: src.Limits, Rules: make([]*Rule, 0, src.size())}
-	mounts := askMounts(sys)
 	if !c.places() {
 		return nil, c.errs
 	}
@@ -29,8 +28,7 @@ func Compile(src *Source, sys System) (*Compiled, error) {
 		c.layer(l)
 	}
 	if len(c.errs) == 0 { // else there are tables that couldn't be made
-		found := <-mounts
-		c.aliases(found.mounts, found.err)
+		c.aliases(sys.Mounts())
 		c.links()
 	}
 	if len(c.errs) > 0 {
@@ -38,22 +36,6 @@ func Compile(src *Source, sys System) (*Compiled, error) {
 	}
 	c.out.Digest = c.out.digest()
 	return c.out, nil
-}
-
-// mountsFound is the machine's answer about its mounts.
-type mountsFound struct {
-	mounts []Mount
-	err    error
-}
-
-// askMounts asks for the mounts beside everything else: the kernel takes its time to write them all down.
-func askMounts(sys System) <-chan mountsFound {
-	c := make(chan mountsFound, 1)
-	go func() {
-		all, err := sys.Mounts()
-		c <- mountsFound{all, err}
-	}()
-	return c
 }
 
 // size is about how many rules a policy has.

@@ -9,6 +9,7 @@ type Session struct {
 	remove  func() error
 	lingers bool // the command was let go on, and with it the TMPDIR
 	machine *machine
+	unheard error // why auditing couldn't be put back as it was, after the run
 }
 
 // Begin makes a session. Close it, whether it ran or not. With deaf, denials are enforced and nobody hears of them, which
@@ -28,5 +29,5 @@ func (s *Session) Close() error {
 	if !s.lingers {
 		err = s.remove()
 	}
-	return errors.Join(err, s.machine.letGo())
+	return errors.Join(err, s.unheard, s.machine.letGo())
 }

@@ -104,20 +104,16 @@ func (l *local) End() (loader.Counts, error) {
 
 // hold makes the session in the kernel. Nobody is in it yet.
 func (r *run) hold(image *loader.Image) error {
-	opened := <-r.machine.kernel
-	r.machine.kernel = nil
-	if opened.err != nil { // nothing is there yet
-		opened.value, opened.err = loader.Open(r.cfg.Notice)
-	}
-	if opened.err != nil {
-		return fmt.Errorf("the bpf backend can't be used: %w", opened.err)
-	}
-	s, err := opened.value.Begin(r.number, image, loader.FlagsOf(r.cfg.Policy))
+	kernel, err := loader.Open(r.cfg.Notice)
 	if err != nil {
-		opened.value.Close()
+		return fmt.Errorf("the bpf backend can't be used: %w", err)
+	}
+	s, err := kernel.Begin(r.number, image, loader.FlagsOf(r.cfg.Policy))
+	if err != nil {
+		kernel.Close()
 		return err
 	}
-	r.held = &local{s, opened.value}
+	r.held = &local{s, kernel}
 	return nil
 }
 

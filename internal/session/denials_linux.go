@@ -208,11 +208,11 @@ func (d *denials) gap(mechanism string, n uint64, why string, exact bool) {
 }
 
 // close lets go of the kernel's records, and puts auditing back as it was.
-func (d *denials) close() (struct{}, error) {
+func (d *denials) close() error {
 	if d.reader == nil {
-		return struct{}{}, nil
+		return nil
 	}
-	return struct{}{}, d.reader.Close()
+	return d.reader.Close()
 }
 
 // summary adds what was denied to a result.

@@ -6,17 +6,13 @@ import (
 
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
-	"github.com/toolguard/toolguard/internal/loader"
 )
 
 // machine is what the kernel is asked for ahead: waiting for it beside the reading of the policy costs no time.
 type machine struct {
-	proof  <-chan outcome[struct{}]            // whether Landlock holds
-	ears   <-chan outcome[*kernelaudit.Reader] // the kernel's word on what it refuses
-	kernel <-chan outcome[*loader.Kernel]      // what the bpf backend finds there
-
-	signals <-chan outcome[*supervisor] // they are caught
-	deaf    <-chan outcome[struct{}]    // after the run: the records aren't read any more; nil before
+	proof   <-chan outcome[struct{}]            // whether Landlock holds
+	ears    <-chan outcome[*kernelaudit.Reader] // the kernel's word on what it refuses
+	signals <-chan outcome[*supervisor]         // they are caught
 }
 
 func ask(deaf bool) *machine {
@@ -24,7 +20,7 @@ func ask(deaf bool) *machine {
 	if deaf {
 		open = func() (*kernelaudit.Reader, error) { return nil, errDeaf }
 	}
-	return &machine{ears: async(open), proof: async(proven), kernel: async(loader.OpenPinned), signals: async(watch)}
+	return &machine{ears: async(open), proof: async(proven), signals: async(watch)}
 }
 
 var errDeaf = errors.New("nobody asked for them")
@@ -38,14 +34,6 @@ func (m *machine) listen() (*kernelaudit.Reader, error) {
 
 // letGo gives up what nobody has asked for, and waits until what was asked for has been given back.
 func (m *machine) letGo() error {
-	if m.kernel != nil {
-		if k := <-m.kernel; k.err == nil {
-			k.value.Close()
-		}
-	}
-	if m.deaf != nil {
-		return (<-m.deaf).err
-	}
 	if m.ears == nil {
 		return nil
 	}

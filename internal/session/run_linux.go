@@ -55,7 +55,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	if err := r.prepare(); err != nil {
 		return Result{}, err
 	}
-	defer func() { s.machine.deaf = async(r.denials.close) }() // beside the removal of the TMPDIR
+	defer func() { s.unheard = r.denials.close() }()
 	r.sup = (<-s.machine.signals).value
 	if cfg.Policy.Limits.WallTime.D > 0 {
 		r.sup.stayAwake()
@@ -149,16 +149,13 @@ func (r *run) command() (*command, error) {
 	if m.plan, err = r.plan(); err != nil {
 		return nil, err
 	}
-	ready := async(func() (struct{}, error) {
-		if m.plan == nil {
-			return struct{}{}, nil
-		}
-		return struct{}{}, m.plan.Prepare()
-	})
-	m.filters, err = seccomp.Filters(c, r.level)
-	if err := errors.Join(err, (<-ready).err); err != nil {
-		m.close()
+	if m.filters, err = seccomp.Filters(c, r.level); err != nil {
 		return nil, err
+	}
+	if m.plan != nil {
+		if err := m.plan.Prepare(); err != nil {
+			return nil, err
+		}
 	}
 	for _, l := range c.Layers {
 		m.caps = append(m.caps, l.Capabilities...)
