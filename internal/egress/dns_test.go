@@ -308,7 +308,9 @@ func TestForgedAnswers(t *testing.T) {
 		t.Errorf("with other capitals: %v", got)
 	}
 	// Control: what is forged well is believed.
-	w.zone.before = func(m dnsmessage.Message, _ bool) [][]byte { return [][]byte{forged(m, func(*dnsmessage.Message) {}), nil} }
+	w.zone.before = func(m dnsmessage.Message, _ bool) [][]byte {
+		return [][]byte{forged(m, func(*dnsmessage.Message) {}), nil}
+	}
 	if got, _ := w.resolve("a-rather-long-name-for-capitals.com", a4); len(got) != 1 || got[0] != netip.MustParseAddr("203.0.113.66") {
 		t.Errorf("control: %v", got)
 	}

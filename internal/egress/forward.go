@@ -72,7 +72,8 @@ func (k *talk) bodySent(sent chan error) bool {
 	return false
 }
 
-// sendBody copies a body. After a broken one the connection to the server ends, when it has had the time to say what is wrong.
+// sendBody copies a body. A broken one breaks the connection to the server, which mustn't take it for a whole one. Where the server
+// doesn't want more it's given the time to say why.
 func (k *talk) sendBody(r *request) error {
 	var err error
 	if r.length == chunked {
@@ -88,6 +89,9 @@ func (k *talk) sendBody(r *request) error {
 	}
 	if err != nil {
 		up := k.up.conn
+		if !errors.As(err, new(*net.OpError)) {
+			up.Close()
+		}
 		time.AfterFunc(bodyTime, func() { up.Close() })
 	}
 	return err

@@ -52,8 +52,9 @@ func (f *flow) listen(rawFits bool) (saying, error) {
 func (f *flow) recognize() (saying, error) {
 	_ = f.conn.SetReadDeadline(time.Now().Add(f.s.hello))
 	for n := 1; ; n = f.in.Buffered() + 1 {
-		b, err := f.in.Peek(n)
-		if kind, sure := recognize(b); sure || n > f.in.Size() {
+		_, err := f.in.Peek(n)
+		b, _ := f.in.Peek(f.in.Buffered())
+		if kind, sure := recognize(b); sure || len(b) == f.in.Size() {
 			return kind, nil
 		}
 		switch {

@@ -39,7 +39,7 @@ type world struct {
 }
 
 // allow and deny are rules about a host alone.
-func allow(host string) policy.NetRule { return policy.NetRule{Host: host, Allow: true} }
+func allow(host string) policy.NetRule  { return policy.NetRule{Host: host, Allow: true} }
 func denied(host string) policy.NetRule { return policy.NetRule{Host: host} }
 
 func newWorld(t testing.TB, rules ...policy.NetRule) *world {
@@ -278,7 +278,7 @@ type zone struct {
 
 	mu      sync.Mutex
 	names   map[string]string
-	queries []string // as they came
+	queries []string                                      // as they came
 	before  func(q dnsmessage.Message, tcp bool) [][]byte // said before the answer; a nil element: no answer follows
 }
 

@@ -1,0 +1,663 @@
+package egress
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// cdn is a server for every name, which notes what reaches it.
+type cdn struct {
+	mu   sync.Mutex
+	seen []string // "METHOD URI HOST BODY"
+}
+
+func (c *cdn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	c.mu.Lock()
+	c.seen = append(c.seen, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", r.Method, r.RequestURI, r.Host, body)))
+	c.mu.Unlock()
+	fmt.Fprint(w, "hello")
+}
+
+// took is what has reached it since the last time.
+func (c *cdn) took() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.seen
+	c.seen = nil
+	return l
+}
+
+// webRules are about names that all lead to 203.0.113.1.
+var webRules = []policy.NetRule{
+	{Host: "a.com", Scheme: "http", Allow: true},
+	{Host: "a.com", Scheme: "http", PathPrefix: "/admin"},
+	{Host: "api.com", Scheme: "http", PathPrefix: "/v1", Methods: []string{"GET", "POST"}, Allow: true},
+	{Host: "ws.com", Scheme: "ws", Allow: true},
+	{Host: "alt.com", Scheme: "http", Port: 8080, Allow: true},
+	{Host: "evil.com"},
+	{Host: "*.wild.com", Scheme: "http", Allow: true},
+	{Host: "elsewhere.com", Scheme: "http", Allow: true},
+	{Host: "203.0.113.50", Scheme: "http", PathPrefix: "/", Allow: true},
+}
+
+func newWeb(t *testing.T) (*world, *cdn) {
+	w, c := newWorld(t, webRules...), &cdn{}
+	for _, n := range []string{"a.com", "api.com", "ws.com", "alt.com", "evil.com", "unlisted.com", "x.wild.com"} {
+		w.zone.names[n] = "203.0.113.1"
+	}
+	w.zone.names["elsewhere.com"] = "203.0.113.2"
+	for _, to := range []string{"203.0.113.1:80", "203.0.113.1:8080", "203.0.113.50:80"} {
+		w.put(to, c)
+	}
+	return w.start(), c
+}
+
+// say sends text on a connection and is the status and body of every response, until the connection ends.
+func say(t *testing.T, c net.Conn, text string) (statuses []int, bodies []string) {
+	t.Helper()
+	method, _, _ := strings.Cut(text, " ")
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	c.(*net.TCPConn).CloseWrite()
+	in := bufio.NewReader(c)
+	for {
+		resp, err := http.ReadResponse(in, &http.Request{Method: method})
+		if err != nil {
+			return statuses, bodies
+		}
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		statuses, bodies = append(statuses, resp.StatusCode), append(bodies, string(b))
+	}
+}
+
+func TestRequests(t *testing.T) {
+	w, c := newWeb(t)
+	for _, x := range []struct {
+		name, to, text string
+		status         string // of each response
+		took, told     []string
+	}{
+		{"plain", "203.0.113.1:80", "GET /x?y HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"GET /x?y a.com"}, nil},
+		{"not resolved, but true", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: x.wild.com\r\n\r\n", "200", []string{"GET / x.wild.com"}, nil},
+		{"another address", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: elsewhere.com\r\n\r\n", "403", nil, []string{"host_mismatch http://elsewhere.com:80/"}},
+		{"upper case, dot and port", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: A.cOm.:80\r\n\r\n", "200", []string{"GET / a.com"}, nil},
+		{"another port in Host", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: alt.com:8080\r\n\r\n", "403", nil, []string{"host_mismatch http://alt.com:8080/"}},
+		{"its port", "203.0.113.1:8080", "GET / HTTP/1.1\r\nHost: alt.com:8080\r\n\r\n", "200", []string{"GET / alt.com:8080"}, nil},
+		{"its port, not said", "203.0.113.1:8080", "GET / HTTP/1.1\r\nHost: alt.com\r\n\r\n", "200", []string{"GET / alt.com:8080"}, nil},
+		{"not listed", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: unlisted.com\r\n\r\n", "403", nil, []string{"host_not_listed http://unlisted.com:80/"}},
+		{"denied", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: evil.com\r\n\r\n", "403", nil, []string{"rule_denies net.6 http://evil.com:80/"}},
+		{"the address itself", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: 203.0.113.1\r\n\r\n", "403", nil, []string{"host_not_listed http://203.0.113.1:80/"}},
+		{"a granted address", "203.0.113.50:80", "GET / HTTP/1.1\r\nHost: 203.0.113.50\r\n\r\n", "200", []string{"GET / 203.0.113.50"}, nil},
+		{"a granted address by any name", "203.0.113.50:80", "GET / HTTP/1.1\r\nHost: unlisted.com\r\n\r\n", "200", []string{"GET / unlisted.com"}, nil},
+		{"a granted address by a denied name", "203.0.113.50:80", "GET / HTTP/1.1\r\nHost: evil.com\r\n\r\n", "403", nil, []string{"rule_denies net.6 http://evil.com:80/"}},
+		{"a granted address from another", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: 203.0.113.50\r\n\r\n", "403", nil, []string{"host_mismatch http://203.0.113.50:80/"}},
+		{"a denied path", "203.0.113.1:80", "GET /admin/x HTTP/1.1\r\nHost: a.com\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/admin/x"}},
+		{"a denied path, encoded", "203.0.113.1:80", "GET /%61dmin HTTP/1.1\r\nHost: a.com\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/%61dmin"}},
+		{"a denied path, by dots", "203.0.113.1:80", "GET /x/%2e%2e/admin HTTP/1.1\r\nHost: a.com\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/x/%2e%2e/admin"}},
+		{"a denied path, by slashes", "203.0.113.1:80", "GET //admin HTTP/1.1\r\nHost: a.com\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80//admin"}},
+		{"a denied path, as a URL", "203.0.113.1:80", "GET http://a.com/admin HTTP/1.1\r\nHost: a.com\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/admin"}},
+		{"a query is no path", "203.0.113.1:80", "GET /?/admin HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"GET /?/admin a.com"}, nil},
+		{"a granted path and method", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nContent-Length: 2\r\n\r\nhi", "200", []string{"POST /v1/x api.com hi"}, nil},
+		{"another path", "203.0.113.1:80", "GET /v2 HTTP/1.1\r\nHost: api.com\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v2"}},
+		{"another method", "203.0.113.1:80", "DELETE /v1/x HTTP/1.1\r\nHost: api.com\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v1/x"}},
+		{"up and away", "203.0.113.1:80", "GET /v1/../v2 HTTP/1.1\r\nHost: api.com\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v1/../v2"}},
+		{"HEAD", "203.0.113.1:80", "HEAD / HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"HEAD / a.com"}, nil},
+		{"HEAD refused", "203.0.113.1:80", "HEAD / HTTP/1.1\r\nHost: unlisted.com\r\n\r\n", "403", nil, []string{"host_not_listed http://unlisted.com:80/"}},
+		{"as a URL", "203.0.113.1:80", "GET http://a.com/x?y HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"GET /x?y a.com"}, nil},
+		{"as a URL, another Host", "203.0.113.1:80", "GET http://a.com/ HTTP/1.1\r\nHost: evil.com\r\n\r\n", "400", nil, []string{"host_mismatch http://203.0.113.1:80"}},
+		{"as a URL without a path", "203.0.113.1:80", "GET http://a.com?y HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"GET /?y a.com"}, nil},
+		{"another kind of URL", "203.0.113.1:80", "GET ftp://a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n", "400", nil, []string{"host_mismatch http://203.0.113.1:80"}},
+		{"options of the server", "203.0.113.1:80", "OPTIONS * HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", nil, nil},
+		{"chunked", "203.0.113.1:80", "POST / HTTP/1.1\r\nHost: a.com\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0;x=y\r\n\r\n", "200", []string{"POST / a.com hi"}, nil},
+		{
+			"kept alive", "203.0.113.1:80", "GET /1 HTTP/1.1\r\nHost: a.com\r\n\r\nPOST /2 HTTP/1.1\r\nHost: x.wild.com\r\nContent-Length: 1\r\n\r\nxGET /3 HTTP/1.1\r\nHost: a.com\r\n\r\n", "200 200 200",
+			[]string{"GET /1 a.com", "POST /2 x.wild.com x", "GET /3 a.com"},
+			nil,
+		},
+		{
+			"the second refused", "203.0.113.1:80", "GET /1 HTTP/1.1\r\nHost: a.com\r\n\r\nGET /2 HTTP/1.1\r\nHost: evil.com\r\n\r\nGET /3 HTTP/1.1\r\nHost: a.com\r\n\r\n", "200 403",
+			[]string{"GET /1 a.com"},
+			[]string{"rule_denies net.6 http://evil.com:80/2"},
+		},
+		{
+			"a request in a body", "203.0.113.1:80", "POST /1 HTTP/1.1\r\nHost: a.com\r\nContent-Length: 36\r\n\r\nGET /admin HTTP/1.1\r\nHost: a.com\r\n\r\n", "200",
+			[]string{"POST /1 a.com GET /admin HTTP/1.1\r\nHost: a.com"},
+			nil,
+		},
+		{"a WebSocket where http is granted", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", "403", nil, []string{"host_not_listed ws://a.com:80/"}},
+		{"http where a WebSocket is granted", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: ws.com\r\n\r\n", "403", nil, []string{"host_not_listed http://ws.com:80/"}},
+		{"CONNECT to the server itself", "203.0.113.1:80", "CONNECT evil.com:80 HTTP/1.1\r\nHost: evil.com:80\r\n\r\n", "403", nil, []string{"host_not_listed tcp://evil.com:80"}},
+		{"without a name", "203.0.113.1:80", "GET / HTTP/1.0\r\n\r\n", "200", []string{"GET /"}, nil},
+	} {
+		w.resolve("a.com", a4)
+		if strings.Contains(x.name, "without a name") || strings.HasPrefix(x.name, "CONNECT") { // only one name may be known
+			w.s.names = newMemory()
+			w.resolve("a.com", a4)
+		}
+		statuses, bodies := say(t, w.dial(x.to), x.text)
+		if got := strings.Trim(fmt.Sprint(statuses), "[]"); got != x.status {
+			t.Errorf("%s: %s %q, want %s", x.name, got, bodies, x.status)
+		}
+		if got := c.took(); !slices.Equal(got, x.took) {
+			t.Errorf("%s: the server got %q, want %q", x.name, got, x.took)
+		}
+		if got := w.told(); !slices.Equal(got, x.told) {
+			t.Errorf("%s: told %q, want %q", x.name, got, x.told)
+		}
+		w.denials = nil
+	}
+}
+
+// Heads that servers read in different ways never reach one.
+func TestSmuggling(t *testing.T) {
+	w, c := newWeb(t)
+	w.resolve("a.com", a4)
+	post := "POST / HTTP/1.1\r\nHost: a.com\r\n"
+	for name, text := range map[string]string{
+		"both lengths":          post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"two lengths":           post + "Content-Length: 2\r\nContent-Length: 5\r\n\r\nhello",
+		"two equal lengths":     post + "Content-Length: 2\r\nContent-Length: 2\r\n\r\nhi",
+		"a list of lengths":     post + "Content-Length: 2, 2\r\n\r\nhi",
+		"a signed length":       post + "Content-Length: +2\r\n\r\nhi",
+		"a hexadecimal length":  post + "Content-Length: 0x2\r\n\r\nhi",
+		"no length":             post + "Content-Length: \r\n\r\n",
+		"an endless length":     post + "Content-Length: 99999999999999999999\r\n\r\n",
+		"two codings":           post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+		"a coding twice":        post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+		"another coding":        post + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+		"a hidden coding":       post + "Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
+		"a coding in HTTP/1.0":  "POST / HTTP/1.0\r\nHost: a.com\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"space before a colon":  post + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+		"an underscore":         post + "Content_Length: 5\r\n\r\nhello",
+		"a continued line":      post + "X: y\r\n Transfer-Encoding: chunked\r\n\r\n",
+		"a tab first":           "POST / HTTP/1.1\r\n\tHost: a.com\r\n\r\n",
+		"LF alone":              "POST / HTTP/1.1\nHost: a.com\n\n",
+		"LF in between":         "POST / HTTP/1.1\r\nHost: a.com\nX: y\r\n\r\n",
+		"LF at the end":         "POST / HTTP/1.1\r\nHost: a.com\r\n\n",
+		"CR alone":              "POST / HTTP/1.1\r\nHost: a.com\r\nX: y\rHost: evil.com\r\n\r\n",
+		"CR before CRLF":        "POST / HTTP/1.1\r\nHost: a.com\r\r\n\r\n",
+		"NUL":                   post + "X: y\x00z\r\n\r\n",
+		"two hosts":             post + "Host: a.com\r\n\r\n",
+		"no host":               "GET / HTTP/1.1\r\n\r\n",
+		"an empty host":         "GET / HTTP/1.1\r\nHost:\r\n\r\n",
+		"a host with a path":    "GET / HTTP/1.1\r\nHost: a.com/admin\r\n\r\n",
+		"a host with a user":    "GET / HTTP/1.1\r\nHost: evil.com@a.com\r\n\r\n",
+		"a host with a query":   "GET /x HTTP/1.1\r\nHost: a.com?\r\n\r\n",
+		"two hosts in one":      "GET / HTTP/1.1\r\nHost: a.com, evil.com\r\n\r\n",
+		"an encoded host":       "GET / HTTP/1.1\r\nHost: a%2ecom\r\n\r\n",
+		"two ports":             "GET / HTTP/1.1\r\nHost: a.com:80:80\r\n\r\n",
+		"no name of a field":    post + ": y\r\n\r\n",
+		"a name in quotes":      post + "\"X\": y\r\n\r\n",
+		"no colon":              post + "X\r\n\r\n",
+		"two spaces":            "GET  / HTTP/1.1\r\nHost: a.com\r\n\r\n",
+		"a space in the target": "GET /x /y HTTP/1.1\r\nHost: a.com\r\n\r\n",
+		"a tab in the target":   "GET /x\t/y HTTP/1.1\r\nHost: a.com\r\n\r\n",
+		"a fragment":            "GET /x#/../admin HTTP/1.1\r\nHost: a.com\r\n\r\n",
+		"a backslash":           "GET /x\\..\\admin HTTP/1.1\r\nHost: a.com\r\n\r\n",
+		"bytes beyond ASCII":    "GET /\xc0\xaeadmin HTTP/1.1\r\nHost: a.com\r\n\r\n",
+		"a bad escape":          "GET /%zz HTTP/1.1\r\nHost: a.com\r\n\r\n",
+		"no slash":              "GET x HTTP/1.1\r\nHost: a.com\r\n\r\n",
+		"a version of its own":  "GET / HTTP/1.2\r\nHost: a.com\r\n\r\n",
+		"a star for GET":        "GET * HTTP/1.1\r\nHost: a.com\r\n\r\n",
+		"too long":              post + "X: " + strings.Repeat("y", maxHead) + "\r\n\r\n",
+		"too many fields":       post + strings.Repeat("X: y\r\n", maxFields+1) + "\r\n",
+	} {
+		statuses, _ := say(t, w.dial("203.0.113.1:80"), text)
+		if len(statuses) != 1 || statuses[0] != http.StatusBadRequest {
+			t.Errorf("%s: %v", name, statuses)
+		}
+		if got := c.took(); len(got) > 0 {
+			t.Errorf("%s: the server got %q", name, got)
+		}
+		w.mu.Lock()
+		if len(w.denials) != 1 || w.denials[0].Answer.Reason != policy.HostMismatch || w.denials[0].Answer.Note == "" {
+			t.Errorf("%s: told %+v", name, w.denials)
+		}
+		w.denials = nil
+		w.mu.Unlock()
+	}
+	for _, text := range []string{post + "Content-Length: 2\r\n\r\nhi", post + "X_Y: z\r\nX:\r\n\r\n"} { // control
+		if statuses, _ := say(t, w.dial("203.0.113.1:80"), text); !slices.Equal(statuses, []int{200}) {
+			t.Errorf("control: %v", statuses)
+		}
+	}
+}
+
+// Chunks that servers read in different ways end both connections, and the server never sees a whole request.
+func TestBadChunks(t *testing.T) {
+	w, c := newWeb(t)
+	w.resolve("a.com", a4)
+	head := "POST / HTTP/1.1\r\nHost: a.com\r\nTransfer-Encoding: chunked\r\n\r\n"
+	next := "GET /next HTTP/1.1\r\nHost: a.com\r\n\r\n"
+	for name, body := range map[string]string{
+		"LF after a size":    "2\nhi\r\n0\r\n\r\n",
+		"no CRLF after data": "2\r\nhixx0\r\n\r\n",
+		"a signed size":      "+2\r\nhi\r\n0\r\n\r\n",
+		"0x":                 "0x2\r\nhi\r\n0\r\n\r\n",
+		"an endless size":    "fffffffffffffffff\r\nhi\r\n0\r\n\r\n",
+		"a field at the end": "2\r\nhi\r\n0\r\nHost: evil.com\r\n\r\n",
+		"LF at the end":      "2\r\nhi\r\n0\r\n\n",
+		"cut":                "2\r\nh",
+	} {
+		statuses, _ := say(t, w.dial("203.0.113.1:80"), head+body+next)
+		for _, s := range statuses {
+			if s == 200 {
+				t.Errorf("%s: %v", name, statuses)
+			}
+		}
+		for _, got := range c.took() {
+			if strings.HasPrefix(got, "GET") {
+				t.Errorf("%s: the server got %q", name, got)
+			}
+		}
+	}
+	if statuses, _ := say(t, w.dial("203.0.113.1:80"), head+"2\r\nhi\r\n0\r\n\r\n"+next); !slices.Equal(statuses, []int{200, 200}) {
+		t.Errorf("control: %v", statuses)
+	}
+}
+
+// What reaches the server is what was decided on: its bytes are ours.
+func TestRewritten(t *testing.T) {
+	w := newWorld(t, allow("a.com"))
+	w.zone.names["a.com"] = "203.0.113.1"
+	l := w.listen("203.0.113.1:80")
+	w.start()
+	w.resolve("a.com", a4)
+	c := w.dial("203.0.113.1:80")
+	io.WriteString(c, "POST http://A.COM./x%20y?q HTTP/1.1\r\nHost:A.com.:80\r\nx-Lower:  v \r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\nConnection: Upgrade\r\nTransfer-Encoding: CHUNKED\r\n\r\n"+
+		"2;ext=1\r\nhi\r\n0;ext\r\n\r\n")
+	s, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	want := "POST /x%20y?q HTTP/1.1\r\nHost: a.com\r\nx-Lower: v\r\nConnection: Upgrade\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
+	got := make([]byte, len(want))
+	s.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if n, err := io.ReadFull(s, got); err != nil || string(got) != want {
+		t.Errorf("%v: %q, want %q", err, got[:n], want)
+	}
+}
+
+// A refusal is one that a program can read.
+func TestRefusal(t *testing.T) {
+	w, _ := newWeb(t)
+	w.resolve("a.com", a4)
+	resp, err := w.client().Post("http://a.com/admin/users?token=secret", "text/plain", strings.NewReader(strings.Repeat("x", 1<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var got refusal
+	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || resp.StatusCode != 403 || resp.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%v: %+v", err, resp)
+	}
+	want := refusal{
+		Error: "refused by toolguard", Reason: "rule_denies", Target: "http://a.com:80/admin/users", Method: "POST", Rule: "net.2", Place: "p.toml:2:1", Authority: "session",
+		Allow: "[[access.net]]\nhost = \"a.com\"\nscheme = \"http\"\nport = 80\nallow = true\n",
+	}
+	if got != want {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.denials) != 1 {
+		t.Fatalf("told %+v", w.denials)
+	}
+	if d := w.denials[0]; d.Method != "POST" || d.Protocol != "http" || d.To.String() != "203.0.113.1:80" || !d.Client.IsValid() {
+		t.Errorf("told %+v", d)
+	}
+}
+
+// The responses that make trouble: without a body, chunked with a trailer, to the end of the connection, in pieces, after 100.
+func TestResponses(t *testing.T) {
+	w := newWorld(t, allow("a.com"))
+	w.zone.names["a.com"] = "203.0.113.1"
+	released := make(chan bool)
+	w.put("203.0.113.1:80", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/304":
+			rw.WriteHeader(304)
+		case "/trailer":
+			rw.Header().Set("Trailer", "X-Sum")
+			rw.Write([]byte("abc"))
+			rw.(http.Flusher).Flush()
+			rw.Header().Set("X-Sum", "7")
+		case "/stream":
+			rw.Write([]byte("one"))
+			rw.(http.Flusher).Flush()
+			<-released
+			rw.Write([]byte("two"))
+		case "/close":
+			c, _, _ := rw.(http.Hijacker).Hijack()
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nX: y\r\n\r\nto the end")
+			c.Close()
+		case "/early":
+			rw.WriteHeader(413)
+		case "/big":
+			rw.Header().Set("Content-Length", fmt.Sprint(5<<20))
+			rw.Write(bytes.Repeat([]byte("x"), 5<<20))
+		default:
+			b, _ := io.ReadAll(r.Body)
+			fmt.Fprint(rw, len(b))
+		}
+	}))
+	w.start()
+	cl := w.client()
+	get := func(path string) (*http.Response, string) {
+		t.Helper()
+		resp, err := cl.Get("http://a.com" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		return resp, string(b)
+	}
+	if resp, body := get("/304"); resp.StatusCode != 304 || body != "" {
+		t.Errorf("%+v", resp)
+	}
+	if resp, body := get("/trailer"); body != "abc" || resp.Trailer.Get("X-Sum") != "7" {
+		t.Errorf("%q %+v", body, resp.Trailer)
+	}
+	if resp, body := get("/close"); body != "to the end" || resp.Header.Get("X") != "y" {
+		t.Errorf("%q %+v", body, resp)
+	}
+	if _, body := get("/big"); len(body) != 5<<20 {
+		t.Errorf("%d bytes", len(body))
+	}
+	resp, err := cl.Get("http://a.com/stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 3)
+	if _, err := io.ReadFull(resp.Body, b); err != nil || string(b) != "one" { // while the server still waits
+		t.Errorf("%v %q", err, b)
+	}
+	close(released)
+	if rest, err := io.ReadAll(resp.Body); err != nil || string(rest) != "two" {
+		t.Errorf("%v %q", err, rest)
+	}
+	req, _ := http.NewRequest("POST", "http://a.com/", strings.NewReader("body"))
+	req.Header.Set("Expect", "100-continue")
+	if resp, err := cl.Do(req); err != nil {
+		t.Error(err)
+	} else if b, _ := io.ReadAll(resp.Body); string(b) != "4" {
+		t.Errorf("after 100: %q", b)
+	}
+	resp, err = cl.Post("http://a.com/early", "", io.LimitReader(zeros{}, 3<<20))
+	if err != nil || resp.StatusCode != 413 {
+		t.Errorf("a response before the request is over: %v %+v", err, resp)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.dialled) > 5 {
+		t.Errorf("connections aren't kept: %v", w.dialled)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// A server that closed a kept connection meanwhile is dialled again, and the client notices nothing.
+func TestStaleServer(t *testing.T) {
+	w := newWorld(t, allow("a.com"))
+	w.zone.names["a.com"] = "203.0.113.1"
+	l := w.listen("203.0.113.1:80")
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			http.ReadRequest(bufio.NewReader(c))
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+			c.Close() // without having said so
+		}
+	}()
+	w.start()
+	w.resolve("a.com", a4)
+	c := w.dial("203.0.113.1:80")
+	in := bufio.NewReader(c)
+	for range 3 {
+		io.WriteString(c, "POST / HTTP/1.1\r\nHost: a.com\r\nContent-Length: 0\r\n\r\n")
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "hi" {
+			t.Errorf("%v %q", err, b)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// Servers are hostile, too.
+func TestBadServers(t *testing.T) {
+	w := newWorld(t, allow("a.com"))
+	w.zone.names["a.com"] = "203.0.113.1"
+	l := w.listen("203.0.113.1:80")
+	var says string
+	got := make(chan string, 9)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			in := bufio.NewReader(c)
+			http.ReadRequest(in)
+			io.WriteString(c, says)
+			c.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+			rest, _ := io.ReadAll(in)
+			got <- string(rest)
+			c.Close()
+		}
+	}()
+	w.start()
+	w.resolve("a.com", a4)
+	second := "GET /denied HTTP/1.1\r\nHost: evil.com\r\n\r\n"
+	for name, text := range map[string]string{
+		"an unasked upgrade": "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+		"an endless head":    "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", maxReply+1),
+		"nonsense":           "SMTP\r\n\r\n",
+		"two responses":      "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+		"nothing":            "",
+	} {
+		says = text
+		say(t, w.dial("203.0.113.1:80"), "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"+second)
+		if rest := <-got; rest != "" {
+			t.Errorf("%s: what follows reaches the server: %q", name, rest)
+		}
+	}
+}
+
+// A client that dawdles is ended, and one that says nothing costs nothing.
+func TestSlowRequests(t *testing.T) {
+	w := newWorld(t, allow("a.com"))
+	w.s.hello = 200 * time.Millisecond
+	w.zone.names["a.com"] = "203.0.113.1"
+	w.put("203.0.113.1:80", &cdn{})
+	w.start()
+	w.resolve("a.com", a4)
+	for _, text := range []string{"G", "GET / HTTP/1.1\r\nHost: a", "\x16\x03\x01\x02\x00\x01"} {
+		c := w.dial("203.0.113.1:80")
+		io.WriteString(c, text)
+		start := time.Now()
+		io.Copy(io.Discard, c)
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("%q: it took %s", text, took)
+		}
+		w.mu.Lock()
+		if len(w.denials) != 1 || w.denials[0].Answer.Reason != policy.Limit {
+			t.Errorf("%q: told %+v", text, w.denials)
+		}
+		w.denials = nil
+		w.mu.Unlock()
+	}
+	c := w.dial("203.0.113.1:80")
+	for range 2 { // quiet before the first request, and between two
+		time.Sleep(500 * time.Millisecond)
+		io.WriteString(c, "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n")
+		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 200 {
+			t.Errorf("a quiet client: %v", err)
+		}
+	}
+}
+
+func TestWebSocket(t *testing.T) {
+	w := newWorld(t, policy.NetRule{Host: "ws.com", Scheme: "ws", Allow: true})
+	w.zone.names["ws.com"] = "203.0.113.1"
+	w.put("203.0.113.1:80", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+			t.Errorf("the server got %+v", r.Header)
+		}
+		c, in, _ := rw.(http.Hijacker).Hijack()
+		defer c.Close()
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nat once")
+		io.Copy(c, in)
+	}))
+	w.start()
+	w.resolve("ws.com", a4)
+	c := w.dial("203.0.113.1:80")
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: ws.com\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\r\n")
+	in := bufio.NewReader(c)
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil || resp.StatusCode != 101 {
+		t.Fatalf("%v %+v", err, resp)
+	}
+	io.WriteString(c, "GET / is only text here")
+	c.CloseWrite()
+	if got, err := io.ReadAll(in); string(got) != "at onceGET / is only text here" {
+		t.Errorf("%v %q", err, got)
+	}
+}
+
+// A tunnel through a proxy: the proxy and what is said inside are both decided on.
+func TestProxies(t *testing.T) {
+	w := newWorld(t, policy.NetRule{Host: "proxy.com", Scheme: "http", Port: 3128, Allow: true}, policy.NetRule{Host: "a.com", Scheme: "http", Allow: true}, policy.NetRule{Host: "raw.com", Port: 2525, Allow: true})
+	w.zone.names["proxy.com"], w.zone.names["a.com"] = "203.0.113.3", "203.0.113.1"
+	c := &cdn{}
+	w.put("203.0.113.1:80", c)
+	w.put("203.0.113.3:3128", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method != "CONNECT" {
+			c.ServeHTTP(rw, r)
+			return
+		}
+		p, in, _ := rw.(http.Hijacker).Hijack()
+		io.WriteString(p, "HTTP/1.1 200 Connected\r\n\r\n")
+		if strings.HasPrefix(r.Host, "raw.com") {
+			io.Copy(p, in)
+			p.Close()
+			return
+		}
+		up, err := net.Dial("tcp", w.routes[netip.MustParseAddrPort("203.0.113.1:80")])
+		if err != nil {
+			t.Error(err)
+		}
+		go func() { io.Copy(up, in); up.(*net.TCPConn).CloseWrite() }()
+		io.Copy(p, up)
+		p.Close()
+	}))
+	w.start()
+	w.resolve("proxy.com", a4)
+	connect := "CONNECT a.com:80 HTTP/1.1\r\nHost: a.com:80\r\n\r\n"
+	for _, x := range []struct {
+		name, text string
+		status     string
+		took, told []string
+	}{
+		{"a request to the proxy", "GET http://a.com/x HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"GET http://a.com/x a.com"}, nil},
+		{"one that isn't granted", "GET http://evil.com/x HTTP/1.1\r\nHost: evil.com\r\n\r\n", "403", nil, []string{"host_not_listed http://evil.com:80/x"}},
+		{"a tunnel", connect + "GET /y HTTP/1.1\r\nHost: a.com\r\n\r\n", "200 200", []string{"GET /y a.com"}, nil},
+		{"another name inside", connect + "GET /y HTTP/1.1\r\nHost: evil.com\r\n\r\n", "200 403", nil, []string{"host_not_listed http://evil.com:80/y"}},
+		{"the proxy's name inside", connect + "GET /y HTTP/1.1\r\nHost: proxy.com:3128\r\n\r\n", "200 403", nil, []string{"host_mismatch http://proxy.com:3128/y"}},
+		{"a tunnel in a tunnel", connect + connect, "200 400", nil, []string{"host_mismatch http://a.com:80"}},
+		{"raw inside", connect + "EHLO x\r\n", "200", nil, []string{"host_not_listed tcp://a.com:80"}},
+		{"a tunnel to nowhere granted", "CONNECT evil.com:443 HTTP/1.1\r\nHost: evil.com:443\r\n\r\n", "403", nil, []string{"host_not_listed tcp://evil.com:443"}},
+		{"to another port", "CONNECT a.com:22 HTTP/1.1\r\nHost: a.com:22\r\n\r\n", "403", nil, []string{"host_not_listed tcp://a.com:22"}},
+		{"to an address", "CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n", "403", nil, []string{"host_not_listed tcp://127.0.0.1:80"}},
+		{"another Host", "CONNECT a.com:80 HTTP/1.1\r\nHost: b.com:80\r\n\r\n", "400", nil, []string{"host_mismatch http://proxy.com:3128"}},
+		{"with a body", "CONNECT a.com:80 HTTP/1.1\r\nHost: a.com:80\r\nContent-Length: 3\r\n\r\nabc", "400", nil, []string{"host_mismatch http://proxy.com:3128"}},
+	} {
+		cn := w.dial("203.0.113.3:3128")
+		var statuses []int
+		if rest, ok := strings.CutPrefix(x.text, connect); ok { // speak when the tunnel is there
+			io.WriteString(cn, connect)
+			head := make([]byte, len("HTTP/1.1 200 Connected\r\n\r\n"))
+			if _, err := io.ReadFull(cn, head); err != nil {
+				t.Fatalf("%s: %v %q", x.name, err, head)
+			}
+			statuses, _ = say(t, cn, rest)
+			statuses = append([]int{200}, statuses...)
+		} else {
+			statuses, _ = say(t, cn, x.text)
+		}
+		if got := strings.Trim(fmt.Sprint(statuses), "[]"); got != x.status {
+			t.Errorf("%s: %s, want %s", x.name, got, x.status)
+		}
+		if got := c.took(); !slices.Equal(got, x.took) {
+			t.Errorf("%s: the server got %q, want %q", x.name, got, x.took)
+		}
+		w.wantTold(x.told...)
+	}
+	cn := w.dial("203.0.113.3:3128")
+	io.WriteString(cn, "CONNECT raw.com:2525 HTTP/1.1\r\nHost: raw.com:2525\r\n\r\nEHLO x\r\n")
+	cn.CloseWrite()
+	if got, _ := io.ReadAll(cn); !strings.HasSuffix(string(got), "\r\n\r\nEHLO x\r\n") {
+		t.Errorf("raw in a tunnel to a raw port: %q", got)
+	}
+}
+
+// What was resolved isn't believed for ever, and a rebound name isn't believed at all.
+func TestRebinding(t *testing.T) {
+	w := newWorld(t, allow("a.com"))
+	c := &cdn{}
+	w.put("203.0.113.1:80", c)
+	w.put("10.0.0.1:80", c)
+	w.zone.names["a.com"] = "203.0.113.1"
+	w.start()
+	w.resolve("a.com", a4)
+	w.zone.names["a.com"] = "10.0.0.1"
+	if addrs, _ := w.resolve("a.com", dnsmessage.TypeA); len(addrs) > 0 {
+		t.Errorf("a private address is answered: %v", addrs)
+	}
+	get := "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"
+	if statuses, _ := say(t, w.dial("10.0.0.1:80"), get); !slices.Equal(statuses, []int{403}) {
+		t.Errorf("to the private address: %v", statuses)
+	}
+	if statuses, _ := say(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{200}) {
+		t.Errorf("to the address that was answered: %v", statuses)
+	}
+	w.s.names.add("a.com", netip.MustParseAddr("203.0.113.1"), time.Now().Add(-time.Second)) // its time is over
+	if statuses, _ := say(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{403}) {
+		t.Errorf("when the time is over: %v", statuses)
+	}
+	if got := c.took(); len(got) != 1 {
+		t.Errorf("the servers got %q", got)
+	}
+}
