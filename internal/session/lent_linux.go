@@ -29,6 +29,9 @@ func remote(daemon string) (b backend, ok bool, err error) {
 		return backend{}, false, nil
 	}
 	client := &api.Client{Socket: api.Socket}
+	if daemon != "require" && unix.Access(client.Socket, unix.F_OK) == unix.ENOENT {
+		return backend{}, false, nil // there's none to ask, which most starts find, and package net would set its poller up
+	}
 	var status api.Daemon
 	err = client.Do("GET", api.Status, nil, &status)
 	if err == nil && status.Why != "" {

@@ -186,17 +186,21 @@ func (d *decoder) int(n *node, v reflect.Value, f *field) {
 	switch {
 	case n.kind != anInteger:
 		d.wrong(n, "a number", "")
-	case n.num < f.min || n.num > f.max:
-		d.fail(n.off, "", "%s must be a number from %d to %d, not %d", d.name(), f.min, f.max, n.num)
 	default:
+		if least, most := f.bounds(); n.num < least || n.num > most {
+			d.fail(n.off, "", "%s must be a number from %d to %d, not %d", d.name(), least, most, n.num)
+			return
+		}
 		v.SetInt(n.num)
 	}
 }
 
 func (d *decoder) string(n *node, v reflect.Value, f *field) {
 	if s, ok := d.text(n); ok {
-		if f != nil && f.words != nil && !d.word(n.off, s, f.words) {
-			return
+		if f != nil {
+			if words := f.words(); words != nil && !d.word(n.off, s, words) {
+				return
+			}
 		}
 		v.SetString(s)
 	}
@@ -318,14 +322,31 @@ type field struct {
 	name     string
 	tag      reflect.StructTag
 	index    int
-	words    []string
-	min, max int64
 	required bool
 	typ      reflect.Type
 }
 
 func (f *field) doc() string  { return f.tag.Get("doc") }
 func (f *field) like() string { return f.tag.Get("like") }
+
+// words is the closed list; nil for any text.
+func (f *field) words() []string {
+	if words := f.tag.Get("words"); words != "" {
+		return strings.Fields(words)
+	}
+	return nil
+}
+
+// bounds are the least and the most that a number may be.
+func (f *field) bounds() (least, most int64) {
+	most = 1<<63 - 1
+	if r := f.tag.Get("range"); r != "" {
+		if _, err := fmt.Sscan(r, &least, &most); err != nil {
+			panic("policyfile: bad range of " + f.name)
+		}
+	}
+	return least, most
+}
 
 func (f *field) hint() string {
 	if f.like() == "" {
@@ -371,28 +392,11 @@ func shapeOf(t reflect.Type) *shape {
 			s.place = i
 		}
 		if name := f.Tag.Get("key"); name != "" {
-			s.fields = append(s.fields, newField(f, i, name))
+			s.fields = append(s.fields, field{name, f.Tag, i, f.Tag.Get("required") == "true", f.Type})
 		}
 	}
 	shapes.Store(t, s)
 	return s
-}
-
-func newField(f reflect.StructField, i int, name string) field {
-	out := field{
-		name: name, index: i, typ: f.Type, tag: f.Tag,
-		words: strings.Fields(f.Tag.Get("words")), required: f.Tag.Get("required") == "true",
-		max: 1<<63 - 1,
-	}
-	if len(out.words) == 0 {
-		out.words = nil
-	}
-	if r := f.Tag.Get("range"); r != "" {
-		if _, err := fmt.Sscan(r, &out.min, &out.max); err != nil {
-			panic("policyfile: bad range of " + f.Name)
-		}
-	}
-	return out
 }
 
 // decode fills the format's struct that into points to.

@@ -47,16 +47,17 @@ func (g *schemas) of(t reflect.Type, f *field) object {
 	case reflect.Bool:
 		return object{"type": "boolean"}
 	case reflect.Int:
-		s := object{"type": "integer", "minimum": f.min}
-		if f.max < 1<<53 {
-			s["maximum"] = f.max
+		least, most := f.bounds()
+		s := object{"type": "integer", "minimum": least}
+		if most < 1<<53 {
+			s["maximum"] = most
 		}
 		return s
 	case reflect.String:
-		if f != nil && f.words != nil {
-			return object{"enum": f.words}
+		if f == nil || f.words() == nil {
+			return text()
 		}
-		return text()
+		return object{"enum": f.words()}
 	case reflect.Slice:
 		return object{"type": "array", "items": g.of(t.Elem(), f)}
 	case reflect.Map:
