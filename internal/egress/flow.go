@@ -54,7 +54,7 @@ func (f *flow) serve() {
 	names := f.names()
 	raw := f.rawVerdict(names)
 	switch kind, err := f.listen(raw.Allow); {
-	case errors.Is(err, errSilent) && raw.Allow && !f.web():
+	case raw.Allow && !f.web() && (errors.Is(err, errSilent) || errors.Is(err, errSlow)):
 		f.serveRaw(raw)
 	case errors.Is(err, errSlow):
 		f.refuseRaw(slow, "too slow to say what it wants")

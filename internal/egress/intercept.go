@@ -58,7 +58,7 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 
 // decideName is whether a connection may be used for anything; each request is decided on by itself.
 func (f *flow) decideName(t *policy.NetTarget) (policy.Verdict, string) {
-	v, note := f.decideTLS(*t)
+	v, note := f.decideTLS(t)
 	if v.Allow || t.Host == "" || v.Reason == policy.HostMismatch {
 		return v, note
 	}

@@ -27,12 +27,12 @@ var (
 
 // listen waits until it's clear what the client speaks. It holds no buffer before the first byte.
 func (f *flow) listen(rawFits bool) (saying, error) {
-	if f.in != nil && f.in.Buffered() > 0 {
-		return f.recognize()
-	}
-	wait := quietTime
+	wait, patience := quietTime, f.s.hello
 	if rawFits && !f.web() {
-		wait = serverTurn
+		wait, patience = serverTurn, serverTurn
+	}
+	if f.in != nil && f.in.Buffered() > 0 {
+		return f.recognize(patience)
 	}
 	_ = f.conn.SetReadDeadline(time.Now().Add(wait))
 	if err := waitReadable(f.conn); err != nil {
@@ -45,12 +45,12 @@ func (f *flow) listen(rawFits bool) (saying, error) {
 	if f.in == nil {
 		f.in = borrow(f.conn)
 	}
-	return f.recognize()
+	return f.recognize(patience)
 }
 
 // recognize reads until the beginning says what it is.
-func (f *flow) recognize() (saying, error) {
-	_ = f.conn.SetReadDeadline(time.Now().Add(f.s.hello))
+func (f *flow) recognize(patience time.Duration) (saying, error) {
+	_ = f.conn.SetReadDeadline(time.Now().Add(patience))
 	for n := 1; ; n = f.in.Buffered() + 1 {
 		_, err := f.in.Peek(n)
 		b, _ := f.in.Peek(f.in.Buffered())

@@ -85,7 +85,7 @@ func (f *flow) serveTLS(names []string) {
 		f.intercept(&h, t)
 		return
 	}
-	if v, note := f.decideTLS(t); !v.Allow {
+	if v, note := f.decideTLS(&t); !v.Allow {
 		f.refuseTLS(v, t.String(), note)
 		return
 	}
@@ -111,12 +111,17 @@ func (f *flow) tlsTarget(h *hello, names []string) (t policy.NetTarget, note str
 	return t, ""
 }
 
-// decideTLS is the verdict on a target that could be https or wss: one of them granted, none denied.
-func (f *flow) decideTLS(t policy.NetTarget) (policy.Verdict, string) {
-	v, note := f.decide(&t)
-	t.Scheme = "wss"
-	w, wnote := f.decide(&t)
-	if w.Reason == policy.RuleDenies || w.Allow && v.Reason == policy.HostNotListed {
+// decideTLS is the verdict on a target that could be https or wss, one of which must be granted and none denied. The target becomes
+// the one that decides.
+func (f *flow) decideTLS(t *policy.NetTarget) (policy.Verdict, string) {
+	wss := *t
+	wss.Scheme = "wss"
+	v, note := f.decide(t)
+	if v.Reason != policy.HostNotListed && !v.Allow {
+		return v, note
+	}
+	if w, wnote := f.decide(&wss); w.Allow && !v.Allow || w.Reason == policy.RuleDenies {
+		*t = wss
 		return w, wnote
 	}
 	return v, note

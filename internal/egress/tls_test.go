@@ -1,0 +1,491 @@
+package egress
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// roots is an authority for tests, with a certificate for names.
+func roots(t testing.TB, names ...string) (*x509.CertPool, *tls.Config) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: names, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(cert)
+	return pool, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+}
+
+// putTLS makes an address lead to a handler that speaks TLS, HTTP/2 too.
+func (w *world) putTLS(to string, h http.Handler, cfg *tls.Config) {
+	srv := httptest.NewUnstartedServer(h)
+	srv.Listener.Close()
+	srv.Listener, srv.TLS, srv.EnableHTTP2 = w.listen(to), cfg, true
+	srv.StartTLS()
+	w.t.Cleanup(srv.Close)
+}
+
+// newTLS is a world of names that lead to one address where all of them are served.
+func newTLS(t *testing.T, rules ...policy.NetRule) (*world, *tls.Config) {
+	names := []string{"a.com", "b.com", "evil.com", "wss.com", "odd.com", "ech.com"}
+	pool, cfg := roots(t, names...)
+	w := newWorld(t, rules...)
+	for _, n := range names {
+		w.zone.names[n] = "203.0.113.1"
+	}
+	w.putTLS("203.0.113.1:443", &cdn{}, cfg)
+	return w.start(), &tls.Config{RootCAs: pool}
+}
+
+func TestServerNames(t *testing.T) {
+	w, cfg := newTLS(t, allow("a.com"), policy.NetRule{Host: "b.com", Port: 443, Allow: true}, denied("evil.com"), policy.NetRule{Host: "wss.com", Scheme: "wss", Allow: true},
+		allow("odd.com"), policy.NetRule{Host: "odd.com", Scheme: "wss"}, policy.NetRule{Host: "ech.com", Allow: true})
+	for _, x := range []struct {
+		name     string
+		resolved string // by the session
+		sni      string
+		ech      bool
+		told     string // "": it's allowed
+	}{
+		{name: "resolved", resolved: "a.com", sni: "a.com"},
+		{name: "not resolved, but true", sni: "a.com"},
+		{name: "upper case", resolved: "a.com", sni: "A.com"},
+		{name: "with its port", resolved: "b.com", sni: "b.com"},
+		{name: "fronting", resolved: "a.com", sni: "evil.com", told: "rule_denies net.3 https://evil.com:443"},
+		{name: "not listed", resolved: "a.com", sni: "unlisted.com", told: "host_not_listed https://unlisted.com:443"},
+		{name: "a raw port is no way around", resolved: "b.com", sni: "evil.com", told: "rule_denies net.3 https://evil.com:443"},
+		{name: "only wss", resolved: "wss.com", sni: "wss.com"},
+		{name: "wss denied", resolved: "odd.com", sni: "odd.com", told: "rule_denies net.6 wss://odd.com:443"},
+		{name: "no name", resolved: "a.com"},
+		{name: "no name, two known", resolved: "a.com b.com", told: "host_mismatch https://203.0.113.1:443"},
+		{name: "no name, none known", told: "host_not_listed https://203.0.113.1:443"},
+		{name: "ECH", resolved: "ech.com", sni: "ech.com", ech: true},
+		{name: "ECH, another name outside", resolved: "ech.com", sni: "a.com", ech: true, told: "host_mismatch https://ech.com:443"},
+		{name: "ECH, two names known", resolved: "ech.com a.com", sni: "ech.com", ech: true, told: "host_mismatch https://203.0.113.1:443"},
+		{name: "ECH, none known", sni: "ech.com", ech: true, told: "host_mismatch https://203.0.113.1:443"},
+	} {
+		w.s.names = newMemory()
+		for n := range strings.FieldsSeq(x.resolved) {
+			w.resolve(n, a4)
+		}
+		c := cfg.Clone()
+		c.ServerName = x.sni
+		if x.sni == "" {
+			c.InsecureSkipVerify, c.VerifyConnection = true, func(s tls.ConnectionState) error { return s.PeerCertificates[0].VerifyHostname("a.com") }
+		}
+		if x.ech {
+			c.EncryptedClientHelloConfigList = echConfigs(t, x.sni)
+			c.ServerName = "hidden.com"
+			c.EncryptedClientHelloRejectionVerify = func(tls.ConnectionState) error { return nil }
+		}
+		conn := tls.Client(w.dial("203.0.113.1:443"), c)
+		err := conn.Handshake()
+		var rejected *tls.ECHRejectionError
+		reached := err == nil || errors.As(err, &rejected) // by the server
+		if reached != (x.told == "") || !reached && !strings.Contains(err.Error(), "access denied") {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		if got := strings.Join(w.told(), " "); got != x.told {
+			t.Errorf("%s: told %q, want %q", x.name, got, x.told)
+		}
+		w.denials = nil
+		conn.Close()
+	}
+}
+
+// echConfigs is a list with one configuration, whose name outside is name.
+func echConfigs(t *testing.T, name string) []byte {
+	t.Helper()
+	key := make([]byte, 32)
+	rand.Read(key)
+	key[31] &= 0x7f
+	c := append([]byte{1, 0, 0x20, 0, 32}, key...)        // id, KEM X25519, key
+	c = append(c, 0, 4, 0, 1, 0, 1, 0)                    // HKDF-SHA256 with AES-128-GCM; no longest name
+	c = append(append(c, byte(len(name))), name...)       // the name outside
+	c = append(c, 0, 0)                                   // no extensions
+	c = append([]byte{0xfe, 0x0d, 0, byte(len(c))}, c...) // version, length
+	return append([]byte{0, byte(len(c))}, c...)
+}
+
+// What is TLS in name only, or isn't finished, reaches nobody.
+func TestBadHellos(t *testing.T) {
+	w, _ := newTLS(t, allow("a.com"))
+	w.resolve("a.com", a4)
+	for name, text := range map[string]string{
+		"nonsense":           "\x16\x03\x01\x00\x05hello",
+		"SSL 2":              "\x16\x80\x2e\x01\x03\x01\x00",
+		"an endless hello":   "\x16\x03\x01\x40\x00\x01\xff\xff\xff" + strings.Repeat("\x00", 16<<10),
+		"an alert":           "\x16\x03\x01\x00\x00",
+		"a name with a dot":  string(helloBytes(t, "a.com.", nil)),
+		"a name in brackets": string(bytes.Replace(helloBytes(t, "aaa.com", nil), []byte("aaa.com"), []byte("[::1]:8"), 1)),
+		"a name with NUL":    string(bytes.Replace(helloBytes(t, "a.comx", nil), []byte("a.comx"), []byte("a.com\x00"), 1)),
+		"a user before":      string(bytes.Replace(helloBytes(t, "evil.a.com", nil), []byte("evil.a.com"), []byte("evil@a.com"), 1)),
+	} {
+		c := w.dial("203.0.113.1:443")
+		io.WriteString(c, text)
+		c.CloseWrite()
+		if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, alert) {
+			t.Errorf("%s: %v %x", name, err, got)
+		}
+		w.mu.Lock()
+		if len(w.denials) != 1 || w.denials[0].Answer.Reason != policy.HostMismatch || len(w.dialled) > 0 {
+			t.Errorf("%s: told %+v, dialled %v", name, w.denials, w.dialled)
+		}
+		w.denials = nil
+		w.mu.Unlock()
+	}
+	// Control, in pieces.
+	c := w.dial("203.0.113.1:443")
+	for _, b := range helloBytes(t, "a.com", nil) {
+		c.Write([]byte{b})
+	}
+	if head := make([]byte, 3); func() bool { _, err := io.ReadFull(c, head); return err != nil || head[0] != 0x16 }() {
+		t.Errorf("control: %x", head)
+	}
+}
+
+// helloBytes is the hello of a client for a name.
+func helloBytes(t testing.TB, name string, protocols []string) []byte {
+	t.Helper()
+	rec := &recorder{}
+	_ = tls.Client(rec, &tls.Config{ServerName: strings.TrimSuffix(name, "."), NextProtos: protocols}).Handshake()
+	if strings.HasSuffix(name, ".") { // the client wouldn't say it
+		bare := strings.TrimSuffix(name, ".")
+		return bytes.Replace(rec.Bytes(), []byte(bare), []byte(bare[:len(bare)-1]+"."), 1)
+	}
+	return rec.Bytes()
+}
+
+// recorder is a connection to nowhere that keeps what is sent.
+type recorder struct {
+	net.Conn
+	bytes.Buffer
+}
+
+func (r *recorder) Read([]byte) (int, error)         { return 0, io.EOF }
+func (r *recorder) Write(p []byte) (int, error)      { return r.Buffer.Write(p) }
+func (r *recorder) Close() error                     { return nil }
+func (r *recorder) SetWriteDeadline(time.Time) error { return nil }
+
+// What is neither TLS nor a request is allowed where a rule grants the port as such.
+func TestRaw(t *testing.T) {
+	w := newWorld(t, allow("a.com"), policy.NetRule{Host: "mail.com", Port: 2525, Allow: true}, policy.NetRule{Host: "evil.com", Port: 2525},
+		policy.NetRule{Host: "tls.com", Port: 443, Allow: true}, policy.NetRule{Host: "203.0.113.9", Port: 2525, Allow: true})
+	for n, a := range map[string]string{"a.com": "203.0.113.1", "mail.com": "203.0.113.2", "evil.com": "203.0.113.2", "tls.com": "203.0.113.3"} {
+		w.zone.names[n] = a
+	}
+	greet := func(to string) { // a server that speaks first
+		l := w.listen(to)
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				io.WriteString(c, "220 ")
+				io.Copy(c, c)
+				c.Close()
+			}
+		}()
+	}
+	for _, to := range []string{"203.0.113.1:80", "203.0.113.1:443", "203.0.113.2:2525", "203.0.113.3:443", "203.0.113.9:2525"} {
+		greet(to)
+	}
+	w.start()
+	for _, x := range []struct{ name, resolved, to, text, told string }{
+		{"a raw port", "mail.com", "203.0.113.2:2525", "EHLO x\r\n", ""},
+		{"not in capitals", "mail.com", "203.0.113.2:2525", "\x00\x00\x00\x08\x04\xd2\x16\x2f", ""},
+		{"one byte", "mail.com", "203.0.113.2:2525", "A", ""},
+		{"the server first", "mail.com", "203.0.113.2:2525", "", ""},
+		{"nobody known there", "", "203.0.113.2:2525", "EHLO x\r\n", "host_not_listed tcp://203.0.113.2:2525"},
+		{"by address", "", "203.0.113.9:2525", "EHLO x\r\n", ""},
+		{"on a web port that is granted as such", "tls.com", "203.0.113.3:443", "SSH-2.0-x\r\n", ""},
+		{"on a web port that isn't", "a.com", "203.0.113.1:443", "SSH-2.0-x\r\n", "host_not_listed tcp://a.com:443"},
+		{"HTTP/2 without TLS", "a.com", "203.0.113.1:80", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "host_not_listed tcp://a.com:80"},
+		{"HTTP/0.9", "a.com", "203.0.113.1:80", "GET /\r\n", "host_not_listed tcp://a.com:80"},
+		{"lower case", "a.com", "203.0.113.1:80", "get / HTTP/1.1\r\nHost: a.com\r\n\r\n", "host_not_listed tcp://a.com:80"},
+		{"an empty line first", "a.com", "203.0.113.1:80", "\r\nGET / HTTP/1.1\r\nHost: a.com\r\n\r\n", "host_not_listed tcp://a.com:80"},
+	} {
+		w.s.names = newMemory()
+		if x.resolved != "" {
+			w.resolve(x.resolved, a4)
+		}
+		c := w.dial(x.to)
+		io.WriteString(c, x.text)
+		want := "220 " + x.text
+		got := make([]byte, len(want))
+		n, err := io.ReadFull(c, got)
+		if x.told == "" && string(got) != want {
+			t.Errorf("%s: %v %q", x.name, err, got[:n])
+		}
+		if x.told != "" && !(n == 0 && errors.Is(err, syscall.ECONNRESET)) {
+			t.Errorf("%s: %v %q, not reset", x.name, err, got[:n])
+		}
+		if told := strings.Join(w.told(), " "); told != x.told {
+			t.Errorf("%s: told %q, want %q", x.name, told, x.told)
+		}
+		w.denials = nil
+		c.Close()
+	}
+	// A name that is denied on the port is denied though another one has the same address.
+	w.s.names = newMemory()
+	w.s.names.add("mail.com", netip.MustParseAddr("203.0.113.2"), time.Now().Add(time.Hour))
+	w.s.names.add("evil.com", netip.MustParseAddr("203.0.113.2"), time.Now().Add(time.Hour))
+	c := w.dial("203.0.113.2:2525")
+	io.WriteString(c, "EHLO x\r\n")
+	if n, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%d %v", n, err)
+	}
+	w.wantTold("rule_denies net.3 tcp://203.0.113.2:2525")
+}
+
+// What isn't redirected is reset.
+func TestStrangers(t *testing.T) {
+	w := newWorld(t, allow("a.com")).start()
+	c, err := net.Dial("tcp4", w.tcp.String())
+	if err == nil { // not reset already
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(5 * time.Second))
+		_, err = c.Read(make([]byte, 1))
+	}
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%v", err)
+	}
+	w.wantTold()
+}
+
+// interceptRules need to read what is said under TLS.
+var interceptRules = []policy.NetRule{
+	{Host: "a.com", Allow: true},
+	{Host: "a.com", PathPrefix: "/admin"},
+	{Host: "b.com", Scheme: "https", PathPrefix: "/v1", Methods: []string{"GET"}, Allow: true},
+	{Host: "evil.com"},
+	{Host: "untrusted.com", Allow: true},
+}
+
+func newIntercepted(t *testing.T, h http.Handler) (*world, *tls.Config) {
+	pool, cfg := roots(t, "a.com", "b.com", "evil.com")
+	w := newWorldOf(t, policy.SourceLayer{TLSIntercept: true, Net: interceptRules})
+	ca, err := NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.s.CA, w.s.verify = ca, &tls.Config{RootCAs: pool}
+	for _, n := range []string{"a.com", "b.com", "evil.com"} {
+		w.zone.names[n] = "203.0.113.1"
+	}
+	w.zone.names["untrusted.com"] = "203.0.113.2"
+	w.putTLS("203.0.113.1:443", h, cfg)
+	_, other := roots(t, "untrusted.com")
+	w.putTLS("203.0.113.2:443", h, other)
+	mine := x509.NewCertPool()
+	if !mine.AppendCertsFromPEM(ca.Bundle([]byte("# the system's\n"))) {
+		t.Fatal("no certificate in the bundle")
+	}
+	return w.start(), &tls.Config{RootCAs: mine}
+}
+
+func TestIntercept(t *testing.T) {
+	c := &cdn{}
+	w, cfg := newIntercepted(t, c)
+	for _, h2 := range []bool{false, true} {
+		cl := w.client()
+		tr := cl.Transport.(*http.Transport)
+		tr.TLSClientConfig, tr.ForceAttemptHTTP2 = cfg.Clone(), h2
+		if !h2 {
+			tr.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+		}
+		for _, x := range []struct {
+			method, url string
+			status      int
+			told        string
+		}{
+			{"GET", "https://a.com/x%20y?q=1;2", 200, ""},
+			{"POST", "https://a.com/upload", 200, ""},
+			{"GET", "https://a.com/admin", 403, "rule_denies net.2 https://a.com:443/admin"},
+			{"GET", "https://a.com/x/..%2fadmin", 403, "rule_denies net.2 https://a.com:443/x/..%2fadmin"},
+			{"GET", "https://b.com/v1/x", 200, ""},
+			{"POST", "https://b.com/v1/x", 403, "host_not_listed https://b.com:443/v1/x"},
+			{"GET", "https://b.com/v2", 403, "host_not_listed https://b.com:443/v2"},
+			{"GET", "https://a.com/again", 200, ""},
+		} {
+			req, _ := http.NewRequest(x.method, x.url, nil)
+			if x.method == "POST" {
+				req, _ = http.NewRequest(x.method, x.url, strings.NewReader("body"))
+			}
+			resp, err := cl.Do(req)
+			if err != nil {
+				t.Errorf("%s %s: %v", x.method, x.url, err)
+				continue
+			}
+			io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != x.status || (resp.ProtoMajor == 2) != h2 && resp.StatusCode == 200 {
+				t.Errorf("%s %s: %s %s", x.method, x.url, resp.Proto, resp.Status)
+			}
+			if got := strings.Join(w.told(), " "); got != x.told {
+				t.Errorf("%s %s: told %q, want %q", x.method, x.url, got, x.told)
+			}
+			w.denials = nil
+		}
+		want := []string{"GET /x%20y?q=1;2 a.com", "POST /upload a.com body", "GET /v1/x b.com", "GET /again a.com"}
+		if got := c.took(); !slices.Equal(got, want) {
+			t.Errorf("h2 %v: the server got %q, want %q", h2, got, want)
+		}
+		// Fronting: another Host inside than outside.
+		for host, told := range map[string]string{"b.com": "host_mismatch https://b.com:443/v1/x", "evil.com": "host_mismatch https://evil.com:443/v1/x"} {
+			req, _ := http.NewRequest("GET", "https://a.com/v1/x", nil)
+			req.Host = host
+			if resp, err := cl.Do(req); err != nil || resp.StatusCode != 403 {
+				t.Errorf("fronting %s: %v %+v", host, err, resp)
+			}
+			w.wantTold(told)
+		}
+		if got := c.took(); len(got) > 0 {
+			t.Errorf("fronting: the server got %q", got)
+		}
+	}
+}
+
+// Whom the server isn't can't be hidden from the client, and a denied name never gets that far.
+func TestInterceptVerifies(t *testing.T) {
+	w, cfg := newIntercepted(t, &cdn{})
+	cl := w.client()
+	cl.Transport.(*http.Transport).TLSClientConfig = cfg
+	if _, err := cl.Get("https://untrusted.com/"); err == nil || !strings.Contains(err.Error(), "access denied") {
+		t.Errorf("a server that nobody vouches for: %v", err)
+	}
+	w.wantTold("host_mismatch https://untrusted.com:443")
+	w.resolve("a.com", a4)
+	c := cfg.Clone()
+	c.ServerName = "evil.com"
+	before := len(w.dialled)
+	if err := tls.Client(w.dial("203.0.113.1:443"), c).Handshake(); err == nil {
+		t.Error("a denied name is answered")
+	}
+	w.wantTold("rule_denies net.4 https://evil.com:443")
+	if len(w.dialled) != before {
+		t.Error("a denied name was dialled")
+	}
+	if err := (&Server{Policy: w.s.Policy}).Serve(context.Background(), nil, nil); err == nil {
+		t.Error("it serves without an authority")
+	}
+}
+
+// A kept connection of intercepted HTTP/1.1, whose requests go to the server strictly, and WebSockets under TLS.
+func TestInterceptHTTP1(t *testing.T) {
+	w, cfg := newIntercepted(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			fmt.Fprint(rw, "plain")
+			return
+		}
+		c, in, _ := rw.(http.Hijacker).Hijack()
+		defer c.Close()
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+		line, _ := in.ReadString('\n')
+		io.WriteString(c, line)
+	}))
+	w.resolve("a.com", a4)
+	cfg.ServerName = "a.com"
+	c := tls.Client(w.dial("203.0.113.1:443"), cfg)
+	in := bufio.NewReader(c)
+	for _, x := range []struct {
+		text   string
+		status int
+	}{
+		{"GET /1 HTTP/1.1\r\nHost: a.com\r\n\r\n", 200},
+		{"GET /2 HTTP/1.1\r\nHost: a.com:443\r\n\r\n", 200},
+		{"GET /ws HTTP/1.1\r\nHost: a.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", 101},
+	} {
+		io.WriteString(c, x.text)
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil || resp.StatusCode != x.status {
+			t.Fatalf("%q: %v %+v", x.text, err, resp)
+		}
+		if x.status == 200 {
+			io.Copy(io.Discard, resp.Body)
+		}
+	}
+	io.WriteString(c, "frame\n")
+	if got, err := in.ReadString('\n'); got != "frame\n" {
+		t.Errorf("%v %q", err, got)
+	}
+	for _, text := range []string{"POST / HTTP/1.1\r\nHost: a.com\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "GET https://a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n", "CONNECT a.com:443 HTTP/1.1\r\nHost: a.com:443\r\n\r\n"} {
+		c := tls.Client(w.dial("203.0.113.1:443"), cfg)
+		io.WriteString(c, text)
+		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 400 {
+			t.Errorf("%q: %v %+v", text, err, resp)
+		}
+	}
+}
+
+func TestBundle(t *testing.T) {
+	ca, err := NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _ := NewAuthority()
+	system := other.Bundle(nil)
+	b := ca.Bundle(bytes.TrimRight(system, "\n"))
+	first, rest := pem.Decode(b)
+	second, end := pem.Decode(rest)
+	if first == nil || second == nil || len(end) > 0 || !bytes.Equal(first.Bytes, other.cert.Raw) || !bytes.Equal(second.Bytes, ca.cert.Raw) {
+		t.Errorf("%s", b)
+	}
+	if bytes.Contains(b, []byte("PRIVATE")) {
+		t.Error("the bundle has a key")
+	}
+	for range 2 * maxLeaves {
+		if _, err := ca.leaf(rand.Text() + ".com"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(ca.leaves) > maxLeaves {
+		t.Errorf("%d certificates are kept", len(ca.leaves))
+	}
+	leaf, err := ca.leaf("203.0.113.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, _ := x509.ParseCertificate(leaf.Certificate[0])
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.cert)
+	if _, err := cert.Verify(x509.VerifyOptions{Roots: pool, DNSName: "203.0.113.1"}); err != nil {
+		t.Error(err)
+	}
+}
