@@ -17,7 +17,13 @@
 #define IPPROTO_ICMPV6 58
 #define IPPROTO_MPTCP 262
 
-/* makers has the session of every socket that one made; connections that it accepts inherit it. */
+/* TOOLGUARDD in place of a session is toolguardd's own socket. */
+#define TOOLGUARDD 0
+
+/*
+ * makers has the session of every socket that one made; connections that it accepts inherit it. A connection that toolguardd
+ * accepts has the session of who made it.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
@@ -149,13 +155,21 @@ static __always_inline int peer(struct label *l, struct sock *other)
 	return permit(l, OP_UNIX, CAP_UPDATE) ? -EACCES : 0;
 }
 
-/* security_unix_stream_connect: unix_stream_connect, for streams and sequenced packets. */
+/*
+ * security_unix_stream_connect: unix_stream_connect, for streams and sequenced packets. toolguardd may be asked whatever the
+ * policy says: it begins a session within the asker's for it, and nothing else.
+ */
 SEC("lsm/unix_stream_connect")
-int BPF_PROG(toolguard_unix_stream_connect, struct sock *sk, struct sock *other)
+int BPF_PROG(toolguard_unix_stream_connect, struct sock *sk, struct sock *other, struct sock *accepted)
 {
 	struct label *l = guarded();
 
-	return l ? peer(l, other) : 0;
+	if (!l)
+		return 0;
+	u64 *maker = bpf_sk_storage_get(&makers, other, NULL, 0);
+	if (!maker || *maker != TOOLGUARDD)
+		return peer(l, other);
+	return bpf_sk_storage_get(&makers, accepted, &l->id, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
 }
 
 /* security_unix_may_send: unix_dgram_connect, and unix_dgram_sendmsg for each datagram. Where the two are connected that was

@@ -52,8 +52,8 @@ type Daemon struct {
 
 	mu       sync.Mutex
 	sessions map[uint64]*session
-	starting map[int]int           // sessions that are being made, by user
-	turns    map[int]chan struct{} // by user: one in it for each body that is being read
+	starting map[asker]int           // sessions that are being made
+	turns    map[asker]chan struct{} // one in it for each body that is being read
 }
 
 // New makes a toolguardd that owns what the one before has left.
@@ -65,7 +65,7 @@ func New(cfg Config) (*Daemon, error) {
 	stream.Version = cfg.Version
 	d := &Daemon{
 		cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, listeners: map[*follower]bool{}},
-		sessions: map[uint64]*session{}, starting: map[int]int{}, turns: map[int]chan struct{}{},
+		sessions: map[uint64]*session{}, starting: map[asker]int{}, turns: map[asker]chan struct{}{},
 	}
 	if err := d.openState(); err != nil {
 		return nil, err
@@ -95,12 +95,12 @@ func refuse(status int, format string, args ...any) error {
 	return &failure{status, fmt.Errorf(format, args...)}
 }
 
-// begin makes a session for a peer that is in session from; 0: in none.
-func (d *Daemon) begin(p *peer, from uint64, st api.Start, size int) (*session, error) {
+// begin makes a session for a peer, within the one that it's in.
+func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if st.Policy == nil || len(st.Argv) == 0 {
 		return nil, refuse(400, "a session takes a policy and a command")
 	}
-	c, err := d.within(from, st.Policy)
+	c, err := d.within(p.from, st.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (d *Daemon) begin(p *peer, from uint64, st api.Start, size int) (*session, 
 	if err != nil {
 		return nil, refuse(422, "%v", err)
 	}
-	done, err := d.reserve(p.uid, image.Lines(), size)
+	done, err := d.reserve(p.asker(), image.Lines(), size)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (d *Daemon) begin(p *peer, from uint64, st api.Start, size int) (*session, 
 	}
 	number := newNumber()
 	r := record{
-		Number: number, From: from, Start: st, Client: client.start, Lines: image.Lines(), Size: size, Flags: loader.FlagsOf(c),
+		Number: number, From: p.from, Start: st, Client: client.start, Lines: image.Lines(), Size: size, Flags: loader.FlagsOf(c),
 		Generation: 1, Policies: map[uint32]*policy.Compiled{1: c},
 		Info: api.Session{
 			ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
@@ -132,8 +132,8 @@ func (d *Daemon) begin(p *peer, from uint64, st api.Start, size int) (*session, 
 			Started: time.Now(), State: api.Starting,
 		},
 	}
-	if from != 0 {
-		r.Info.Within = fmt.Sprintf("%016x", from)
+	if p.from != 0 {
+		r.Info.Within = fmt.Sprintf("%016x", p.from)
 	}
 	s := d.newSession(r, client)
 	if err := s.make(image, ns); err != nil {
@@ -196,6 +196,8 @@ func newNumber() uint64 {
 	return max(1, binary.NativeEndian.Uint64(b[:]))
 }
 
+const notOurs = "the session that asks isn't toolguardd's: only what toolguardd guards can be narrowed by it"
+
 // within is a policy put within those of the session from and, by that, of those around it.
 func (d *Daemon) within(from uint64, c *policy.Compiled) (*policy.Compiled, error) {
 	if from == 0 {
@@ -203,7 +205,7 @@ func (d *Daemon) within(from uint64, c *policy.Compiled) (*policy.Compiled, erro
 	}
 	outer, err := d.session(from)
 	if err != nil {
-		return nil, refuse(403, "the session that asks isn't toolguardd's: only what toolguardd guards can be narrowed by it")
+		return nil, refuse(403, notOurs)
 	}
 	outer.mu.Lock()
 	defer outer.mu.Unlock()
@@ -214,30 +216,30 @@ func (d *Daemon) within(from uint64, c *policy.Compiled) (*policy.Compiled, erro
 	return in, nil
 }
 
-// reserve makes sure that a user may have one more session, and keeps its place until done.
-func (d *Daemon) reserve(uid, lines, size int) (done func(), err error) {
+// reserve makes sure that there may be one more session, and keeps its place until done.
+func (d *Daemon) reserve(a asker, lines, size int) (done func(), err error) {
 	d.mu.Lock()
-	n := d.starting[uid]
+	n := d.starting[a]
 	for _, s := range d.sessions {
-		if s.uid == uid {
+		if s.asker() == a {
 			n++
 		}
 	}
 	if n < d.cfg.Limits.Sessions {
-		d.starting[uid]++
+		d.starting[a]++
 	}
 	d.mu.Unlock()
 	if n >= d.cfg.Limits.Sessions {
-		return nil, refuse(429, "user %d has %d sessions already, which is as many as one may have ('toolguard sessions list')", uid, n)
+		return nil, refuse(429, "user %d has %d sessions already, which is as many as one may have ('toolguard sessions list')", a.uid, n)
 	}
 	done = func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.starting[uid]--; d.starting[uid] == 0 {
-			delete(d.starting, uid)
+		if d.starting[a]--; d.starting[a] == 0 {
+			delete(d.starting, a)
 		}
 	}
-	if err := d.room(uid, lines, size); err != nil {
+	if err := d.room(a, lines, size); err != nil {
 		done()
 		return nil, err
 	}
@@ -245,28 +247,28 @@ func (d *Daemon) reserve(uid, lines, size int) (done func(), err error) {
 }
 
 // room makes sure that a user's policies take no more than they may of the kernel's room.
-func (d *Daemon) room(uid, lines, size int) error {
+func (d *Daemon) room(a asker, lines, size int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.sessions {
-		if s.uid == uid {
+		if s.asker() == a {
 			lines, size = lines+int(s.lines.Load()), size+int(s.size.Load())
 		}
 	}
 	if lines > d.cfg.Limits.Lines || size > d.cfg.Limits.Policies {
 		return refuse(429, "the policies of user %d's sessions would take %d lines in the kernel and %d bytes, and one user may take %d and %d",
-			uid, lines, size, d.cfg.Limits.Lines, d.cfg.Limits.Policies)
+			a.uid, lines, size, d.cfg.Limits.Lines, d.cfg.Limits.Policies)
 	}
 	return nil
 }
 
-// turn waits until a user has few enough bodies being read.
-func (d *Daemon) turn(ctx context.Context, uid int) (done func(), err error) {
+// turn waits until few enough bodies are being read for who asks.
+func (d *Daemon) turn(ctx context.Context, a asker) (done func(), err error) {
 	d.mu.Lock()
-	c := d.turns[uid]
+	c := d.turns[a]
 	if c == nil {
 		c = make(chan struct{}, d.cfg.Limits.Bodies)
-		d.turns[uid] = c
+		d.turns[a] = c
 	}
 	d.mu.Unlock()
 	select {

@@ -241,8 +241,8 @@ func TestPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	p, err := peerOf(c)
-	if err != nil || p.uid != os.Getuid() || p.pid() != os.Getpid() || p.process.alive() != nil {
+	p, err := peerOf(c, func(int, int) (uint64, error) { return 7, nil })
+	if err != nil || p.from != 7 || p.uid != os.Getuid() || p.pid() != os.Getpid() || p.process.alive() != nil {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	if err := p.owned(); err != nil {

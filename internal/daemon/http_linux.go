@@ -21,7 +21,6 @@ type request struct {
 	*http.Request
 	w    http.ResponseWriter
 	peer *peer
-	from uint64 // the session that the peer is in; 0: none
 }
 
 // who may make a kind of request.
@@ -75,14 +74,7 @@ func (d *Daemon) answer(w http.ResponseWriter, r *http.Request, may who, do func
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, most)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute))
-	var err error
-	if d.kernel != nil {
-		if req.from, err = d.kernel.SessionOf(req.peer.process.fd); err != nil {
-			fail(w, refuse(403, "whoever made this connection isn't there any more: %v", err))
-			return
-		}
-	}
-	if req.from != 0 && may == owners {
+	if req.peer.from != 0 && may == owners {
 		fail(w, refuse(403, "a guarded process may begin a session within its own, and nothing else"))
 		return
 	}
@@ -133,16 +125,20 @@ func (d *Daemon) sessionFor(r *request, may who) (*session, error) {
 	if !mayAsk(r.peer.uid, s.uid) {
 		return nil, refuse(404, "there is no session %s", id)
 	}
-	if may == starter && (r.peer.pid() != s.client.pid || r.peer.process.start != s.client.start || r.from != s.from) {
+	if may == starter && (r.peer.pid() != s.client.pid || r.peer.process.start != s.client.start || r.peer.from != s.from) {
 		return nil, refuse(403, "this is for the process alone that started session %s", id)
 	}
 	return s, nil
 }
 
 func (d *Daemon) status(r *request) (any, error) {
-	return api.Daemon{
-		Version: d.cfg.Version, PID: d.pid, Started: d.began, Sessions: len(d.all(r.peer.uid)), Why: d.why, Cgroups: d.facts(r.from),
-	}, nil
+	a := api.Daemon{Version: d.cfg.Version, PID: d.pid, Started: d.began, Why: d.why, Cgroups: d.facts(r.peer.from)}
+	if r.peer.from == 0 {
+		a.Sessions = len(d.all(r.peer.uid))
+	} else if _, err := d.session(r.peer.from); err != nil {
+		a.Why = notOurs
+	}
+	return a, nil
 }
 
 // facts are what can be limited in a session within another one.
@@ -165,7 +161,7 @@ func (d *Daemon) post(r *request) (any, error) {
 	if d.why != "" {
 		return nil, refuse(503, "%s", d.why)
 	}
-	done, err := d.turn(r.Context(), r.peer.uid)
+	done, err := d.turn(r.Context(), r.peer.asker())
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +171,7 @@ func (d *Daemon) post(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := d.begin(r.peer, r.from, st, size)
+	s, err := d.begin(r.peer, st, size)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +184,7 @@ func kill(_ *request, s *session) (any, error) {
 }
 
 func (d *Daemon) putPolicy(r *request, s *session) (any, error) {
-	done, err := d.turn(r.Context(), r.peer.uid)
+	done, err := d.turn(r.Context(), r.peer.asker())
 	if err != nil {
 		return nil, err
 	}

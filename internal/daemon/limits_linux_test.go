@@ -6,21 +6,30 @@ import (
 	"time"
 )
 
-// One user takes no more than a user may, and takes nothing from another one.
+// One user takes no more than a user may, and takes nothing from another one, nor what is guarded from its user.
 func TestLimits(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 2, Lines: 100, Policies: 1000, Bodies: 1}},
-		sessions: map[uint64]*session{}, starting: map[int]int{}, turns: map[int]chan struct{}{},
+		sessions: map[uint64]*session{}, starting: map[asker]int{},
 	}
 	taken := &session{uid: 7}
 	taken.lines.Store(60)
 	taken.size.Store(600)
 	d.sessions[1] = taken
+	user := asker{7, false}
 	for _, x := range []struct {
-		uid, lines, size int
-		ok               bool
-	}{{7, 40, 400, true}, {7, 41, 400, false}, {7, 40, 401, false}, {8, 100, 1000, true}, {8, 101, 0, false}} {
-		done, err := d.reserve(x.uid, x.lines, x.size)
+		who         asker
+		lines, size int
+		ok          bool
+	}{
+		{user, 40, 400, true},
+		{user, 41, 400, false},
+		{user, 40, 401, false},
+		{asker{8, false}, 100, 1000, true},
+		{asker{8, false}, 101, 0, false},
+		{asker{7, true}, 100, 1000, true},
+	} {
+		done, err := d.reserve(x.who, x.lines, x.size)
 		if (err == nil) != x.ok {
 			t.Errorf("%+v: %v", x, err)
 		}
@@ -28,36 +37,39 @@ func TestLimits(t *testing.T) {
 			done()
 		}
 	}
-	done, err := d.reserve(7, 1, 1)
+	done, err := d.reserve(user, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.reserve(7, 1, 1); err == nil {
+	if _, err := d.reserve(user, 1, 1); err == nil {
 		t.Error("a third session, with one that is being made")
 	}
 	done()
-	if _, err := d.reserve(7, 1, 1); err != nil {
+	if _, err := d.reserve(user, 1, 1); err != nil {
 		t.Error(err)
 	}
 }
 
 // Bodies of one user's requests are read one after the other, another one's beside them.
 func TestTurns(t *testing.T) {
-	d := &Daemon{cfg: Config{Limits: Limits{Bodies: 1}}, turns: map[int]chan struct{}{}}
-	done, err := d.turn(t.Context(), 7)
+	d := &Daemon{cfg: Config{Limits: Limits{Bodies: 1}}, turns: map[asker]chan struct{}{}}
+	done, err := d.turn(t.Context(), asker{7, false})
 	if err != nil {
 		t.Fatal(err)
 	}
 	late, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := d.turn(late, 7); err == nil {
+	if _, err := d.turn(late, asker{7, false}); err == nil {
 		t.Error("two at a time")
 	}
-	if _, err := d.turn(t.Context(), 8); err != nil {
+	if _, err := d.turn(t.Context(), asker{8, false}); err != nil {
 		t.Error(err)
 	}
+	if _, err := d.turn(t.Context(), asker{7, true}); err != nil {
+		t.Errorf("the guarded keep their user waiting: %v", err)
+	}
 	done()
-	if _, err := d.turn(t.Context(), 7); err != nil {
+	if _, err := d.turn(t.Context(), asker{7, false}); err != nil {
 		t.Error(err)
 	}
 }

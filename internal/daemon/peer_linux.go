@@ -18,18 +18,34 @@ import (
 type peer struct {
 	uid     int
 	process *process
+	from    uint64 // the session that it's in; 0: none
 }
 
 func (p *peer) pid() int { return p.process.pid }
 
-// peerOf asks the kernel.
-func peerOf(conn *net.UnixConn) (*peer, error) {
+// asker is whose share of what toolguardd has a peer takes from: a user's guarded processes can't take what the others need.
+type asker struct {
+	uid     int
+	guarded bool
+}
+
+func (p *peer) asker() asker { return asker{p.uid, p.from != 0} }
+
+// peerOf asks the kernel. caller tells the session of who made a connection.
+func peerOf(conn *net.UnixConn, caller func(conn, pidfd int) (uint64, error)) (*peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
 	var p *peer
-	cerr := raw.Control(func(fd uintptr) { p, err = peerOn(int(fd)) })
+	cerr := raw.Control(func(fd uintptr) {
+		if p, err = peerOn(int(fd)); err != nil {
+			return
+		}
+		if p.from, err = caller(int(fd), p.process.fd); err != nil {
+			p.process.close()
+		}
+	})
 	return p, errors.Join(cerr, err)
 }
 
@@ -70,10 +86,11 @@ func (p *peer) owned() error {
 // listener accepts connections, so many of each user's at a time.
 type listener struct {
 	*net.UnixListener
-	most func() int
+	most   func() int
+	caller func(conn, pidfd int) (uint64, error)
 
 	mu   sync.Mutex
-	open map[int]int // by user
+	open map[asker]int
 }
 
 // conn is a connection with its peer.
@@ -89,8 +106,14 @@ func (c *conn) Close() error {
 	return c.UnixConn.Close()
 }
 
-const busy = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: application/json\r\n\r\n" +
-	`{"error":"this user has too many connections already"}` + "\n"
+const busy = "this user has too many connections already"
+
+// turnAway answers a connection that nobody is to read from, and closes it.
+func turnAway(c *net.UnixConn, why string) {
+	_ = c.SetWriteDeadline(time.Now().Add(time.Millisecond))
+	_, _ = fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: application/json\r\n\r\n{\"error\":%q}\n", why)
+	_ = c.Close()
+}
 
 // Accept waits for the next one. What can't be accepted is no reason to stop.
 func (l *listener) Accept() (net.Conn, error) {
@@ -103,28 +126,26 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		p, err := peerOf(c)
+		p, err := peerOf(c, l.caller)
 		if err != nil {
-			_ = c.Close()
+			turnAway(c, fmt.Sprintf("it can't be told who asks: %v", err))
 			continue
 		}
-		if l.enter(p.uid) {
+		if l.enter(p.asker()) {
 			return &conn{c, p, sync.OnceFunc(func() { l.leave(p) })}, nil
 		}
 		p.process.close()
-		_ = c.SetWriteDeadline(time.Now().Add(time.Millisecond))
-		_, _ = c.Write([]byte(busy))
-		_ = c.Close()
+		turnAway(c, busy)
 	}
 }
 
-func (l *listener) enter(uid int) bool {
+func (l *listener) enter(a asker) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[uid] >= l.most() {
+	if l.open[a] >= l.most() {
 		return false
 	}
-	l.open[uid]++
+	l.open[a]++
 	return true
 }
 
@@ -132,8 +153,9 @@ func (l *listener) leave(p *peer) {
 	p.process.close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[p.uid]--; l.open[p.uid] == 0 {
-		delete(l.open, p.uid)
+	a := p.asker()
+	if l.open[a]--; l.open[a] == 0 {
+		delete(l.open, a)
 	}
 }
 

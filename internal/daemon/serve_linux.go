@@ -17,7 +17,10 @@ import (
 
 // Serve answers on a socket until ctx ends.
 func (d *Daemon) Serve(ctx context.Context, socket *net.UnixListener) error {
-	l := &listener{UnixListener: socket, most: func() int { return d.cfg.Limits.Connections }, open: map[int]int{}}
+	l := &listener{UnixListener: socket, most: func() int { return d.cfg.Limits.Connections }, caller: d.caller, open: map[asker]int{}}
+	if err := d.invite(socket); err != nil {
+		return err
+	}
 	srv := &http.Server{
 		Handler: d.Handler(), ConnContext: withPeer, MaxHeaderBytes: 16 << 10,
 		ReadHeaderTimeout: answering, ReadTimeout: time.Minute, IdleTimeout: answering,
@@ -38,6 +41,27 @@ func (d *Daemon) Serve(ctx context.Context, socket *net.UnixListener) error {
 		return nil
 	}
 	return err
+}
+
+// invite lets the guarded connect, to begin sessions within their own.
+func (d *Daemon) invite(socket *net.UnixListener) error {
+	if d.kernel == nil {
+		return nil
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	cerr := raw.Control(func(fd uintptr) { err = d.kernel.Invite(int(fd)) })
+	return errors.Join(cerr, err)
+}
+
+// caller is the session of who made a connection.
+func (d *Daemon) caller(conn, pidfd int) (uint64, error) {
+	if d.kernel == nil {
+		return 0, nil
+	}
+	return d.kernel.Caller(conn, pidfd)
 }
 
 // Listen is the socket that systemd hands over, or a new one at path for root and the members of the group toolguard.

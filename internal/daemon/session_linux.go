@@ -78,6 +78,8 @@ func (d *Daemon) newSession(r record, client *process) *session {
 	return s
 }
 
+func (s *session) asker() asker { return asker{s.uid, s.from != 0} }
+
 // publish hands an event of the session's to all who may know of it.
 func (s *session) publish(e *event.Event) error {
 	s.d.hub.publish(s.uid, e)
@@ -179,7 +181,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	if err != nil {
 		return refuse(422, "%v", err)
 	}
-	if err := s.d.room(s.uid, image.Lines()-s.record.Lines, size-s.record.Size); err != nil {
+	if err := s.d.room(s.asker(), image.Lines()-s.record.Lines, size-s.record.Size); err != nil {
 		return err
 	}
 	r := s.record

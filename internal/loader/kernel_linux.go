@@ -23,6 +23,7 @@ type Kernel struct {
 	images   *ebpf.Map
 	pending  *ebpf.Map
 	labels   *ebpf.Map
+	makers   *ebpf.Map
 	rings    *ebpf.Map
 
 	mapped [][]byte
@@ -51,7 +52,7 @@ func OpenPinned() (_ *Kernel, err error) {
 			k.Close()
 		}
 	}()
-	for name, m := range map[string]**ebpf.Map{"images": &k.images, "pending": &k.pending, "labels": &k.labels, "rings": &k.rings} {
+	for name, m := range map[string]**ebpf.Map{"images": &k.images, "pending": &k.pending, "labels": &k.labels, "makers": &k.makers, "rings": &k.rings} {
 		if *m, err = openPin(name); err != nil {
 			return nil, err
 		}
@@ -94,7 +95,7 @@ func (k *Kernel) mapPin(name string) ([]byte, error) {
 
 // Close lets go of everything. Sessions stay as they are.
 func (k *Kernel) Close() {
-	for _, m := range []*ebpf.Map{k.images, k.pending, k.labels, k.rings} {
+	for _, m := range []*ebpf.Map{k.images, k.pending, k.labels, k.makers, k.rings} {
 		if m != nil {
 			_ = m.Close()
 		}

@@ -3,7 +3,11 @@ package loader
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
@@ -61,4 +65,62 @@ func (k *Kernel) SessionOf(pidfd int) (id uint64, err error) {
 		return 0, fmt.Errorf("look at a process's label: %w", err)
 	}
 	return l.Id, nil
+}
+
+// Invite lets guarded processes connect to a listening unix socket, whatever their policies say.
+func (k *Kernel) Invite(socket int) error {
+	if err := k.makers.Put(int32(socket), uint64(0)); err != nil { // TOOLGUARDD (bpf/socket.c)
+		return fmt.Errorf("let the guarded connect: %w", err)
+	}
+	return nil
+}
+
+// Caller is the session of whoever made an accepted connection, which the kernel noted then, or of its process, by its pidfd;
+// 0: none.
+func (k *Kernel) Caller(conn, pidfd int) (id uint64, err error) {
+	switch err := k.makers.Lookup(int32(conn), &id); {
+	case err == nil:
+		return id, nil
+	case !errors.Is(err, ebpf.ErrKeyNotExist):
+		return 0, fmt.Errorf("look at who made a connection: %w", err)
+	}
+	if id, err := k.SessionOf(pidfd); id != 0 || err != nil {
+		return id, err
+	}
+	return 0, guardedByOthers(pidfd)
+}
+
+// ErrOthers says that a process is guarded by another version's programs.
+var ErrOthers = errors.New("another version of toolguard guards who asks")
+
+func guardedByOthers(pidfd int) error {
+	dirs, err := os.ReadDir(pinned)
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		if d.Name() == version || strings.HasSuffix(d.Name(), partial) {
+			continue
+		}
+		if err := guardedBy(filepath.Join(pinned, d.Name(), "labels"), pidfd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guardedBy looks for a process's label in a version's map, whatever is in it.
+func guardedBy(labels string, pidfd int) error {
+	m, err := ebpf.LoadPinnedMap(labels, nil)
+	if errors.Is(err, fs.ErrNotExist) { // it has gone meanwhile: nobody was guarded by it
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer m.Close()
+	err = m.Lookup(int32(pidfd), make([]byte, m.ValueSize()))
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil
+	}
+	return errors.Join(ErrOthers, err)
 }

@@ -1,0 +1,114 @@
+//go:build linux
+
+package daemon
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const nothingElse = "may begin a session within its own, and nothing else"
+
+// reach lets a session start what is being tested.
+func reach() string {
+	return "\n[[access.fs]]\npath = \"" + built + "\"\nread = true\nexecute = true\n"
+}
+
+// A guarded process may connect to toolguardd, whatever its policy says, and is refused all that could end or change what holds it.
+func TestFromWithin(t *testing.T) {
+	serve(t, t.TempDir())
+	j := newJob(t, nobody, work+reach(), `until read id <id; do sleep 0.1; done 2>/dev/null
+for what in "sessions list" "sessions show $id" "sessions kill $id" "sessions reload $id --policy preset:readonly" events; do
+	`+built+`/toolguard $what 2>&1; echo $?
+done >said; echo done >can; sleep 1000`).start()
+	eventually(t, "it runs", func() bool { return len(sessions(t, nobody)) == 1 })
+	must(t, os.WriteFile(j.workspace+"/id", []byte(sessions(t, nobody)[0].ID+"\n"), 0o644))
+	j.wrote("can", "done")
+	said, err := os.ReadFile(j.workspace + "/said")
+	must(t, err)
+	if strings.Count(string(said), nothingElse+"\n2\n") != 5 {
+		t.Errorf("it got %s", said)
+	}
+	if list := sessions(t, nobody); len(list) != 1 || list[0].State != "running" || list[0].Reloads != 0 {
+		t.Errorf("its session is %+v", list)
+	}
+}
+
+// To connect is all that may be done to the socket, even by root, and with that one alone.
+func TestSocketFromWithin(t *testing.T) {
+	serve(t, t.TempDir())
+	listen := exec.Command("python3", "-c", `import os, socket, time
+s = socket.socket(socket.AF_UNIX); s.bind("/run/toolguard/other"); s.listen(9); os.chmod("/run/toolguard/other", 0o666)
+time.sleep(1000)`)
+	must(t, listen.Start())
+	t.Cleanup(func() { _, _ = listen.Process.Kill(), listen.Wait(); _ = os.Remove("/run/toolguard/other") })
+	eventually(t, "another socket is there", func() bool {
+		at, err := os.Stat("/run/toolguard/other")
+		return err == nil && at.Mode().Perm() == 0o666
+	})
+	open := strings.Replace(work, `fs = "deny"`, `fs = "allow"`, 1)
+	for _, uid := range []uint32{0, nobody} {
+		j := newJob(t, uid, open, `cat >try.py <<'END'
+import os, socket
+def connect(path):
+    socket.socket(socket.AF_UNIX).connect(path)
+def send(path):
+    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", path)
+it, other = "/run/toolguard/toolguard.sock", "/run/toolguard/other"
+for what in (connect, it), (connect, other), (send, it), (os.chmod, it, 0o777), (os.unlink, it), (os.utime, it):
+    try:
+        what[0](*what[1:])
+        print(what[0].__name__, "ok")
+    except OSError as e:
+        print(what[0].__name__, e.errno)
+END
+python3 try.py >said; echo done >can`)
+		j.start().status()
+		j.wrote("can", "done")
+		said, err := os.ReadFile(j.workspace + "/said")
+		must(t, err)
+		// A datagram for a stream's socket is EPROTOTYPE before anybody is asked.
+		if want := "connect ok\nconnect 13\nsend 91\nchmod 13\nunlink 13\nutime 13\n"; string(said) != want {
+			t.Errorf("user %d: %s", uid, said)
+		}
+	}
+}
+
+// A guarded process gets a session within its own, held to both policies.
+func TestNarrower(t *testing.T) {
+	serve(t, t.TempDir())
+	for _, x := range []struct{ name, outer, inner, in, out string }{
+		{"both give it", more, more, "yes", "yes"},
+		{"the inner doesn't", more, work, "no", "yes"},
+		{"the outer doesn't", work, more, "no", "no"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			j := newJob(t, nobody, x.outer+reach(), `read x <OUTSIDE && echo yes >out || echo no >out
+`+built+`/toolguard exec --daemon require --policy inner.toml --events inner.log --report never -- bash -c 'read x <OUTSIDE && echo yes >in || echo no >in'
+echo $? >status; echo done >can`)
+			j.write("inner.toml", x.inner)
+			j.start().status()
+			j.wrote("out", x.out)
+			j.wrote("status", "0")
+			j.wrote("in", x.in)
+			inner := *j
+			inner.events = j.workspace + "/inner.log"
+			if got, want := inner.count("denial", j.outside), map[string]int{"yes": 0, "no": 1}[x.in]; got != want {
+				t.Errorf("%d denials are told to the inner session, want %d: %+v", got, want, inner.told())
+			}
+		})
+	}
+}
+
+// What isn't toolguardd's it doesn't narrow: a session of root's own.
+func TestWithinAnother(t *testing.T) {
+	serve(t, t.TempDir())
+	j := newJob(t, 0, work+reach(), built+`/toolguard exec --daemon require --policy preset:readonly -- true 2>said; echo $? >can`, "--daemon", "none")
+	j.start().status()
+	j.wrote("can", "125")
+	if said, _ := os.ReadFile(j.workspace + "/said"); !strings.Contains(string(said), "the session that asks isn't toolguardd's") {
+		t.Errorf("it got %s", said)
+	}
+}
