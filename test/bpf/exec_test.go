@@ -111,7 +111,7 @@ read = true
 		{"a process's own entries", "sleep 9 & read line </proc/$!/status; kill $!", 0, ""},
 		{"another's", "read line </proc/1/status", 2, "outside_workspace read /proc/1/status"},
 		{"a file outside", "echo >/root/outside", 2, "outside_workspace create /root/outside"},
-		{"a signal to the outside", "kill -0 1", 1, "syscall_denied signal"},
+		{"a signal to the outside", "kill -0 1", 1, "syscall_denied signal init"},
 	} {
 		r.run(t, dir)
 	}

@@ -21,7 +21,7 @@ func TestSameAsBare(t *testing.T) {
 		{"python subprocess", "preset:python", []string{"python3"}, nil, []string{
 			"python3", "-c", "import subprocess as s; print(s.run(['sh','-c','echo hi; exit 3'], capture_output=True))",
 		}},
-		{"git", "preset:git", []string{"git"}, map[string]string{"w.sh": gitWork}, []string{"sh", "w.sh"}},
+		{"git", "preset:git", []string{"git"}, map[string]string{"before.sh": gitBefore, "w.sh": gitWork}, []string{"sh", "w.sh"}},
 		{"node", "preset:node", []string{"node"}, map[string]string{"w.js": nodeWork}, []string{"node", "w.js"}},
 		{"node throws", "preset:node", []string{"node"}, nil, []string{"node", "-e", "process.exitCode = 5; console.error('bad')"}},
 		{
@@ -56,10 +56,17 @@ func TestSameAsBare(t *testing.T) {
 				for name, text := range r.files {
 					p.write(t, name, text)
 				}
+				before := func() {
+					if out := run(t, p.command("sh", "-c", "[ ! -e before.sh ] || sh before.sh")); out != (outcome{}) {
+						t.Fatalf("before: %+v", out)
+					}
+				}
+				before()
 				bare := run(t, p.command(r.argv...))
 				if bare.code == -1 {
 					bare.code = 128 + 9
 				}
+				before()
 				got := run(t, p.guarded([]string{"--policy", r.policy}, r.argv...))
 				if got != bare {
 					t.Errorf("bare:    %+v\nguarded: %+v", bare, got)
@@ -84,10 +91,16 @@ db.rollback(); db.close()
 print(open("out.json").read(), file=sys.stderr)
 `
 
-const gitWork = `set -e
-export GIT_AUTHOR_DATE=2000-01-01T00:00:00Z GIT_COMMITTER_DATE=2000-01-01T00:00:00Z
+// Within a session the configuration and the hooks are protected where the backend can (policy.md), so making a repository is not
+// for a guarded git.
+const gitBefore = `set -e
 rm -rf repo; git init -q -b main repo; cd repo
 git config user.email a@example.com; git config user.name A
+`
+
+const gitWork = `set -e
+export GIT_AUTHOR_DATE=2000-01-01T00:00:00Z GIT_COMMITTER_DATE=2000-01-01T00:00:00Z
+cd repo
 echo one > f; git add f
 git commit -qm one
 echo two >> f; git diff; git status --short; git log --format=%H%n%s; git stash -q; git stash pop

@@ -25,7 +25,7 @@ func TestHeldAuditLock(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("s"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	guarded := p.guarded(append([]string{"--events", filepath.Join(p.home, "events.jsonl")}, policy...), "sh", "-c", "echo started; cat "+secret)
+	guarded := p.guarded(append([]string{"--backend", "landlock", "--events", filepath.Join(p.home, "events.jsonl")}, policy...), "sh", "-c", "echo started; cat "+secret)
 	const notice = "denials will be enforced but can't be shown: no refusals can be read from the kernel: flock: resource temporarily unavailable"
 	held := p.command(append([]string{"sh", "-c", `set -e; mkdir -p /run/toolguard
 		mount -t tmpfs -o mode=755 none /run/toolguard; mkdir -m 700 /run/toolguard/audit
@@ -63,7 +63,7 @@ func TestFifos(t *testing.T) {
 			p.write(t, "tool", "#!"+fifo(p, "interpreter")+"\n")
 			p.write(t, "../policy.toml", "version = 1\nextends = [\"preset:git\"]\n[access]\ndefault = { fs = \"deny\" }\n"+
 				"[access.commands.\""+filepath.Join(p.workspace, "tool")+"\"]\n")
-			return []string{"--policy", "../policy.toml", "--", "./tool"}
+			return []string{"--backend", "landlock", "--policy", "../policy.toml", "--", "./tool"} // bpf opens none
 		}, "interpreter isn't a regular file"},
 		{"policy", func(p place) []string {
 			return []string{"--policy", fifo(p, "policy.toml"), "--", "true"}
