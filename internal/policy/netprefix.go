@@ -26,7 +26,7 @@ func (n *CompiledNet) contains(p netip.Prefix) bool {
 	case n.Prefix.IsValid():
 		return n.Prefix.Bits() <= p.Bits() && n.Prefix.Contains(p.Addr())
 	case n.Name == "localhost":
-		return p.IsSingleIP() && slices.Contains(loopback[:], p.Addr())
+		return slices.Contains(loopback[:], p.Addr())
 	}
 	return n.Name == "" && n.Suffix == ""
 }

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernel hands to programs of cgroups, from its stable interface (uapi/linux/bpf.h) as far as it's in use. Unlike the
+ * types of vmlinux.h these are where they stand here, in every kernel.
+ */
+#ifndef TOOLGUARD_NETCTX_H
+#define TOOLGUARD_NETCTX_H
+
+enum { BPF_MAP_TYPE_LPM_TRIE = 11 };
+
+struct bpf_sock {
+	u32 bound_dev_if;
+	u32 family;
+	u32 type;
+	u32 protocol;
+};
+
+struct bpf_sock_addr {
+	u32 user_family;
+	u32 user_ip4;
+	u32 user_ip6[4];
+	u32 user_port; /* network order, in its lower half */
+	u32 family;
+	u32 type;
+	u32 protocol;
+	u32 msg_src_ip4;
+	u32 msg_src_ip6[4];
+	struct bpf_sock *sk;
+};
+
+struct bpf_sock_ops {
+	u32 op;
+	u32 args[4];
+	u32 family;
+	u32 remote_ip4;
+	u32 local_ip4;
+	u32 remote_ip6[4];
+	u32 local_ip6[4];
+	u32 remote_port; /* network order, in its upper half */
+	u32 local_port;	 /* host order */
+	u32 others[24];	 /* of the connection */
+	u64 bytes[2];
+	struct bpf_sock *sk;
+};
+
+enum {
+	BPF_SOCK_OPS_TCP_CONNECT_CB = 3,
+	BPF_SOCK_OPS_STATE_CB = 10,
+	BPF_SOCK_OPS_TCP_LISTEN_CB = 11,
+};
+#define BPF_SOCK_OPS_STATE_CB_FLAG 4
+#define BPF_TCP_SYN_SENT 2
+#define BPF_TCP_CLOSE 7
+
+struct __sk_buff {
+	u32 len;
+	u32 pkt_type;
+	u32 mark;
+	u32 queue_mapping;
+	u32 protocol;
+	u32 vlan[3];
+	u32 priority;
+	u32 ingress_ifindex;
+	u32 ifindex;
+	u32 tc_index;
+	u32 cb[5];
+	u32 hash;
+	u32 tc_classid;
+	u32 data;
+	u32 data_end;
+	u32 napi_id;
+	u32 family;
+	u32 remote_ip4;
+	u32 local_ip4;
+	u32 remote_ip6[4];
+	u32 local_ip6[4];
+	u32 remote_port;
+	u32 local_port;
+	u32 data_meta;
+	u64 flow_keys;
+	u64 tstamp;
+	u32 wire_len;
+	u32 gso_segs;
+	struct bpf_sock *sk;
+};
+
+_Static_assert(__builtin_offsetof(struct bpf_sock_addr, sk) == 64 && __builtin_offsetof(struct bpf_sock_ops, sk) == 184 &&
+		       __builtin_offsetof(struct __sk_buff, sk) == 168, "the kernel's interface");
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What decides about a session's addresses and ports: the policy's image and what egress adds to it, made by internal/netguard
+ * (image_linux.go, kernel_linux.go). Addresses and ports are in network order; an IPv4 address is its IPv6 form (::ffff:a.b.c.d).
+ */
+#ifndef TOOLGUARD_NETIMAGE_H
+#define TOOLGUARD_NETIMAGE_H
+
+struct endpoint {
+	u32 addr[4];
+	u32 port;
+};
+
+#define KIND_LISTEN 1
+#define KIND_UDP 2
+#define KIND_IPV6 4
+
+enum action {
+	REFUSE = 0,
+	DIRECT,
+	ASK, /* egress */
+};
+
+struct verdict {
+	u32 action;
+	s32 layer, rule; /* places in the policy's; -1: none */
+};
+
+static const struct verdict nobody = { .action = REFUSE, .layer = -1, .rule = -1 };
+
+/* rules has for each port that the policy speaks of, and for port 0, which stands for all others, the ranges of addresses that
+ * its rules tell apart. An IPv4 address lies in the first word here. */
+struct rule_key {
+	u32 bits; /* that count, of what follows */
+	u16 kind;
+	u16 port;
+	u32 addr[4];
+};
+#define RULE_BITS 32 /* kind and port */
+#define MAX_RULES (1 << 18)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_RULES);
+	__type(key, struct rule_key);
+	__type(value, struct verdict);
+} rules SEC(".maps");
+
+/* names are the places that egress has found for names which may be reached directly. */
+struct name_key {
+	u32 addr[4];
+	u16 port;
+	u16 kind;
+};
+
+struct name {
+	u64 until; /* since boot, suspended or not */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 8192);
+	__type(key, struct name_key);
+	__type(value, struct name);
+} names SEC(".maps");
+
+/* originals says where connections that were led to egress were going, until egress has taken them. */
+struct tuple {
+	u32 client[4], listener[4];
+	u16 client_port, listener_port;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 8192);
+	__type(key, struct tuple);
+	__type(value, struct endpoint);
+} originals SEC(".maps");
+
+#endif

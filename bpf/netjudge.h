@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From an address to an answer. What isn't in a map, or doesn't fit into one, is refused. */
+#ifndef TOOLGUARD_NETJUDGE_H
+#define TOOLGUARD_NETJUDGE_H
+
+#include "netsession.h"
+
+#define IPPROTO_ICMP 1
+#define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
+#define IPPROTO_ICMPV6 58
+#define IPPROTO_MPTCP 262
+#define LOOPBACK_IFINDEX 1 /* in every network namespace */
+#define MAPPED bpf_htonl(0xffff)
+#define LOOPBACK4 bpf_htonl(0x7f000001)
+#define DNS bpf_htons(53)
+
+/* peer is what is known about the other end of a socket, for as long as the socket lives. */
+struct peer {
+	struct endpoint original;  /* where it was going when it was led to egress, last; port 0: it wasn't */
+	struct endpoint permitted; /* where it was let go to because of a name: it may go on when the name has expired */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct peer);
+} peers SEC(".maps");
+
+static __always_inline struct endpoint ipv4(u32 addr, u32 port)
+{
+	return (struct endpoint){ .addr = { 0, 0, MAPPED, addr }, .port = port & 0xffff };
+}
+
+static __always_inline struct endpoint ipv6(const u32 *addr, u32 port)
+{
+	return (struct endpoint){ .addr = { addr[0], addr[1], addr[2], addr[3] }, .port = port & 0xffff };
+}
+
+/* Comparisons without branches: the verifier follows each of those. */
+
+static __always_inline bool is_ipv4(const struct endpoint *e)
+{
+	return !(e->addr[0] | e->addr[1] | (e->addr[2] ^ MAPPED));
+}
+
+static __always_inline bool is_loopback6(const struct endpoint *e)
+{
+	return !(e->addr[0] | e->addr[1] | e->addr[2] | (e->addr[3] ^ bpf_htonl(1)));
+}
+
+static __always_inline bool same(const struct endpoint *a, const struct endpoint *b)
+{
+	return !((a->addr[0] ^ b->addr[0]) | (a->addr[1] ^ b->addr[1]) | (a->addr[2] ^ b->addr[2]) | (a->addr[3] ^ b->addr[3]) |
+		 (a->port ^ b->port));
+}
+
+/* settle names the machine itself where no address does: what is judged is then what is meant (tcp_v4_connect,
+ * tcp_v6_connect and their like take such a one for loopback). */
+static __always_inline bool settle(struct endpoint *e)
+{
+	if (e->addr[3] | e->addr[0] | e->addr[1])
+		return false;
+	if (e->addr[2] == MAPPED)
+		e->addr[3] = LOOPBACK4;
+	else if (!e->addr[2])
+		e->addr[3] = bpf_htonl(1);
+	return e->addr[3];
+}
+
+/* question is about an address. */
+struct question {
+	u32 kind;
+	struct endpoint to;
+	struct endpoint permitted; /* to the socket, because of a name */
+	struct verdict by;	   /* the answer of the policy */
+};
+
+/* judge puts what the policy says about an address into by, and returns its action. */
+__noinline u32 judge(struct question *q)
+{
+	struct rule_key key = {};
+
+	if (!q)
+		return REFUSE;
+	key.kind = q->kind;
+	key.port = q->to.port;
+	if (is_ipv4(&q->to)) {
+		key.bits = RULE_BITS + 32;
+		key.addr[0] = q->to.addr[3];
+	} else {
+		key.bits = RULE_BITS + 128;
+		key.kind |= KIND_IPV6;
+		for (u32 i = 0; i < 4; i++)
+			key.addr[i] = q->to.addr[i];
+	}
+	struct verdict *v = bpf_map_lookup_elem(&rules, &key);
+	if (!v) {
+		key.port = 0;
+		v = bpf_map_lookup_elem(&rules, &key);
+	}
+	q->by = v ? *v : nobody;
+	return q->by.action;
+}
+
+/* is_named says whether egress has found this place for a name that may be reached directly. */
+static __always_inline bool is_named(struct question *q)
+{
+	struct name_key key = { .port = q->to.port, .kind = q->kind };
+
+	for (u32 i = 0; i < 4; i++)
+		key.addr[i] = q->to.addr[i];
+	struct name *n = bpf_map_lookup_elem(&names, &key);
+	return n && bpf_ktime_get_boot_ns() < n->until;
+}
+
+enum way {
+	WAY_REFUSED,
+	WAY_DIRECT,
+	WAY_NAMED, /* directly, because of a name */
+	WAY_EGRESS,
+};
+
+/* way says how an address may be reached. */
+__noinline u32 way(struct question *q)
+{
+	if (!q)
+		return WAY_REFUSED;
+	if (q->to.port == DNS)
+		return WAY_EGRESS;
+	u32 action = judge(q);
+	if (action == DIRECT)
+		return WAY_DIRECT;
+	if (action == REFUSE && q->by.rule >= 0)
+		return WAY_REFUSED;
+	if (same(&q->permitted, &q->to) || is_named(q))
+		return WAY_NAMED;
+	return action == ASK ? WAY_EGRESS : WAY_REFUSED;
+}
+
+/* egress_port is egress's port for what goes to an address like this; 0: it has none. */
+static __always_inline u32 egress_port(struct session *s, u32 kind, bool v4)
+{
+	if (kind & KIND_UDP)
+		return v4 ? s->udp4 : s->udp6;
+	return v4 ? s->tcp4 : s->tcp6;
+}
+
+/* is_egress says whether an address is egress's own. */
+static __always_inline bool is_egress(struct session *s, u32 kind, const struct endpoint *at)
+{
+	bool v4 = is_ipv4(at);
+
+	if (v4 ? at->addr[3] != LOOPBACK4 : !is_loopback6(at))
+		return false;
+	return at->port && at->port == egress_port(s, kind, v4);
+}
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What leaves and what comes in: the second wall, for whatever finds a way around the first. It looks at the packets
+ * themselves: a connection's first one, with or without data, and every datagram. What goes on in a connection was decided
+ * when it began, as long as nothing in it can lead it elsewhere: a source route (IP_OPTIONS, IPV6_RTHDR) needs no
+ * capability, not even in the midst of a connection.
+ */
+
+#define TCP_SYN 0x02
+#define TCP_ACK 0x10
+
+struct packet {
+	struct endpoint from, to;
+	u32 protocol;
+	bool begins; /* a connection */
+};
+
+struct ports {
+	u16 from, to;
+};
+
+struct header4 {
+	u8 version, tos;
+	u16 length, id, fragment;
+	u8 ttl, protocol;
+	u16 check;
+	u32 from, to;
+};
+
+struct header6 {
+	u32 version;
+	u16 length;
+	u8 next, hops;
+	u32 from[4], to[4];
+};
+
+/* read4 and read6 return where the header ends; 0: it's not one that can be decided on. */
+static __always_inline u32 read_header4(struct __sk_buff *skb, struct packet *p)
+{
+	struct header4 h;
+
+	if (bpf_skb_load_bytes(skb, 0, &h, sizeof(h)) || h.version != 0x45 || h.fragment & bpf_htons(0x3fff))
+		return 0;
+	p->protocol = h.protocol;
+	p->from = ipv4(h.from, 0);
+	p->to = ipv4(h.to, 0);
+	return sizeof(h);
+}
+
+static __always_inline u32 read_header6(struct __sk_buff *skb, struct packet *p)
+{
+	struct header6 h;
+
+	if (bpf_skb_load_bytes(skb, 0, &h, sizeof(h)))
+		return 0;
+	p->protocol = h.next;
+	p->from = ipv6(h.from, 0);
+	p->to = ipv6(h.to, 0);
+	return sizeof(h);
+}
+
+static __always_inline bool read_packet(struct __sk_buff *skb, struct packet *p)
+{
+	u32 at = skb->protocol == bpf_htons(0x0800) ? read_header4(skb, p) : read_header6(skb, p);
+	struct ports ports;
+	u8 flags;
+
+	if (!at)
+		return false;
+	if (p->protocol != IPPROTO_TCP && p->protocol != IPPROTO_UDP)
+		return true;
+	if (bpf_skb_load_bytes(skb, at, &ports, sizeof(ports)))
+		return false;
+	p->from.port = ports.from;
+	p->to.port = ports.to;
+	if (p->protocol == IPPROTO_UDP)
+		return true;
+	if (bpf_skb_load_bytes(skb, at + 13, &flags, sizeof(flags)))
+		return false;
+	p->begins = (flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
+	return true;
+}
+
+static __always_inline struct peer *peer_of(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	sk = sk ? bpf_sk_fullsock(sk) : NULL;
+	return sk ? bpf_sk_storage_get(&peers, sk, NULL, 0) : NULL;
+}
+
+/* reaches says whether the first wall lets this socket reach an address, or has led it to egress there. */
+static __always_inline bool reaches(struct session *s, struct __sk_buff *skb, struct question *q)
+{
+	struct peer *p = peer_of(skb);
+
+	if (is_egress(s, q->kind, &q->to))
+		return p && p->original.port;
+	if (p)
+		q->permitted = p->permitted;
+	u32 w = way(q);
+	return w == WAY_DIRECT || w == WAY_NAMED;
+}
+
+/* leads_out says whether a packet for this machine itself leaves it: by a socket's device. */
+static __always_inline bool leads_out(struct __sk_buff *skb, const struct endpoint *to)
+{
+	bool self = is_ipv4(to) ? (to->addr[3] & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000) : is_loopback6(to);
+
+	return self && skb->ifindex != LOOPBACK_IFINDEX;
+}
+
+static __always_inline int refuse_packet(u32 op, u32 why, struct packet *p, struct verdict by)
+{
+	struct refusal r = { .op = op, .why = why, .protocol = p->protocol, .by = by, .at = p->to };
+
+	return refuse(&r);
+}
+
+/* ip_finish_output, ip6_finish_output: whole packets of sockets, raw ones too */
+SEC("cgroup_skb/egress")
+int net_egress(struct __sk_buff *skb)
+{
+	struct session *s = session();
+	struct packet p = {};
+
+	if (!s)
+		return 0;
+	if (!read_packet(skb, &p))
+		return refuse_packet(OP_PACKET, WHY_ROUTE, &p, nobody);
+	if (leads_out(skb, &p.to))
+		return refuse_packet(OP_PACKET, WHY_DEVICE, &p, nobody);
+	if (p.protocol == IPPROTO_TCP && !p.begins)
+		return 1;
+	if (p.protocol != IPPROTO_TCP && p.protocol != IPPROTO_UDP) {
+		if (s->free && (p.protocol == IPPROTO_ICMP || p.protocol == IPPROTO_ICMPV6))
+			return 1;
+		return refuse_packet(OP_PACKET, WHY_SOCKET, &p, nobody);
+	}
+	struct question q = { .kind = p.protocol == IPPROTO_UDP ? KIND_UDP : 0, .to = p.to, .by = nobody };
+	if (reaches(s, skb, &q))
+		return 1;
+	return refuse_packet(OP_PACKET, WHY_POLICY, &p, q.by);
+}
+
+/* sk_filter_trim_cap: what a socket is about to get. Who may be reached may answer, from where it was reached. */
+SEC("cgroup_skb/ingress")
+int net_ingress(struct __sk_buff *skb)
+{
+	struct session *s = session();
+	struct packet p = {};
+
+	if (!s)
+		return 0;
+	if (!read_packet(skb, &p))
+		return refuse_packet(OP_ACCEPT, WHY_ROUTE, &p, nobody);
+	if (p.protocol != IPPROTO_TCP && p.protocol != IPPROTO_UDP)
+		return s->free != 0;
+	u32 kind = p.protocol == IPPROTO_UDP ? KIND_UDP : 0;
+	if (!kind && !p.begins)
+		return 1;
+	struct question here = { .kind = kind | KIND_LISTEN, .to = p.to }, there = { .kind = kind, .to = p.from };
+	if (judge(&here) == DIRECT || (kind && reaches(s, skb, &there)))
+		return 1;
+	return refuse_packet(OP_ACCEPT, WHY_POLICY, &p, here.by);
+}

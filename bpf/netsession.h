@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session, and what was refused in it, told through a ring. As with files (event.h) the refusal comes first: an event that
+ * doesn't fit, or is one too many in its second, is counted and changes nothing.
+ */
+#ifndef TOOLGUARD_NETSESSION_H
+#define TOOLGUARD_NETSESSION_H
+
+#include "netimage.h"
+
+#define RATE 2000 /* events in one second */
+#define EACCES 13
+
+/* Each session has programs and maps of its own, which go when its cgroup goes. */
+struct session {
+	u64 id; /* 0: not complete; nothing is allowed */
+	u32 free; /* no authority denies the network by default */
+	u16 tcp4, tcp6, udp4, udp6; /* egress's ports; 0: it has none */
+	u64 sequence; /* of the last event */
+	u64 denied;   /* everything refused */
+	u64 suppressed; /* refused and not told: more than RATE in a second */
+	u64 lost;	/* refused and not told: no room in the ring */
+	u64 second;	/* the rate's window, in seconds since boot, and what was told in it */
+	u64 told;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct session);
+} sessions SEC(".maps");
+
+/* op is what was tried. internal/netguard (event.go) has the same lists. */
+enum op {
+	OP_SOCKET = 1,
+	OP_CONNECT,
+	OP_SEND,
+	OP_BIND,
+	OP_LISTEN, /* on a port that nobody can reach then */
+	OP_PACKET, /* one that would have left */
+	OP_ACCEPT, /* one that would have come in */
+};
+
+enum why {
+	WHY_POLICY = 1, /* layer and rule say which */
+	WHY_EGRESS,	/* egress itself, or there is none to ask */
+	WHY_SOCKET,	/* no such socket is ever granted */
+	WHY_DEVICE,	/* bound to a device that doesn't lead to egress */
+	WHY_ROUTE,	/* the packet has options or headers that can lead it elsewhere, or isn't whole */
+	WHY_MEMORY,	/* no room to note down where the socket was going */
+};
+
+struct event {
+	u64 time; /* since boot, suspended or not */
+	u64 session;
+	u64 sequence;
+	u32 pid, tid, uid;
+	u32 op, why;
+	s32 layer, rule;
+	u32 protocol;
+	u32 kind; /* of the socket: SOCK_STREAM, SOCK_DGRAM, … */
+	struct endpoint at;
+	char comm[16];
+};
+const struct event *as_told __attribute__((unused)); /* or its form isn't in the object for internal/netguard */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 << 10);
+} events SEC(".maps");
+
+static __always_inline struct session *session(void)
+{
+	u32 key = 0;
+	struct session *s = bpf_map_lookup_elem(&sessions, &key);
+
+	return s && s->id ? s : NULL;
+}
+
+/* within_rate says whether one more event of this second is told. The window may begin twice on two CPUs at once: then a
+ * few more are told than RATE; the count of those that aren't is exact. */
+static __always_inline bool within_rate(struct session *s)
+{
+	u64 now = bpf_ktime_get_boot_ns() / 1000000000ULL;
+
+	if (s->second != now) {
+		s->second = now;
+		s->told = 0;
+	}
+	return __sync_fetch_and_add(&s->told, 1) < RATE;
+}
+
+/* refusal is what was refused, to be told. */
+struct refusal {
+	u32 op, why, protocol, kind;
+	struct verdict by;
+	struct endpoint at;
+	u64 ids; /* of the task, and its user; 0 for packets, which no task needs to be about */
+	u32 uid;
+	char comm[16];
+};
+
+/*
+ * Functions that aren't static are global for the verifier's sake: it looks at each once, for whatever it may be called with,
+ * and not once for each call. That's why their pointers are checked.
+ */
+
+/* refuse counts a refusal, and tells it. */
+__noinline int refuse(struct refusal *r)
+{
+	struct session *s = session();
+
+	if (!s || !r)
+		return 0;
+	__sync_fetch_and_add(&s->denied, 1);
+	if (!within_rate(s)) {
+		__sync_fetch_and_add(&s->suppressed, 1);
+		return 0;
+	}
+	u64 sequence = __sync_fetch_and_add(&s->sequence, 1) + 1;
+	struct event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	if (!e) {
+		__sync_fetch_and_add(&s->lost, 1);
+		return 0;
+	}
+	e->time = bpf_ktime_get_boot_ns();
+	e->session = s->id;
+	e->sequence = sequence;
+	e->pid = r->ids >> 32;
+	e->tid = r->ids;
+	e->uid = r->uid;
+	e->op = r->op;
+	e->why = r->why;
+	e->layer = r->by.layer;
+	e->rule = r->by.rule;
+	e->protocol = r->protocol;
+	e->kind = r->kind;
+	e->at = r->at;
+	__builtin_memcpy(e->comm, r->comm, sizeof(e->comm));
+	bpf_ringbuf_submit(e, 0);
+	return 0;
+}
+
+/* refuse_task is refuse for what the current task does, and is its hook's answer. */
+static __always_inline int refuse_task(struct refusal *r)
+{
+	bpf_set_retval(-EACCES);
+	if (!r)
+		return 0;
+	r->ids = bpf_get_current_pid_tgid();
+	r->uid = bpf_get_current_uid_gid();
+	bpf_get_current_comm(r->comm, sizeof(r->comm));
+	return refuse(r);
+}
+
+#endif

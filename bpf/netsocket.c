@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a task does with its sockets: the first wall. The hooks belong to the cgroup of the task that made the socket, whoever
+ * uses it. All of a socket's addresses come by here: of connect, sendto, sendmsg and sendmmsg, from io_uring too, and of a
+ * connection that begins with its first data (MSG_FASTOPEN, TCP_FASTOPEN_CONNECT).
+ */
+
+#define SOCK_STREAM 1
+#define SOCK_DGRAM 2
+
+static __always_inline u32 kind_of(struct bpf_sock_addr *ctx)
+{
+	return ctx->protocol == IPPROTO_UDP ? KIND_UDP : 0;
+}
+
+/* known says whether such a socket may be made: what else there is could not be decided about. */
+static __always_inline bool known(struct session *s, u32 type, u32 protocol)
+{
+	switch (protocol) {
+	case IPPROTO_TCP:
+		return type == SOCK_STREAM;
+	case IPPROTO_UDP:
+		return type == SOCK_DGRAM;
+	case IPPROTO_ICMP:
+	case IPPROTO_ICMPV6:
+		return type == SOCK_DGRAM && s->free;
+	case IPPROTO_MPTCP:
+		return type == SOCK_STREAM && s->free;
+	}
+	return false;
+}
+
+/* inet_create and inet6_create: TCP, UDP, ICMP, raw, SCTP, MPTCP, UDP-Lite, … */
+SEC("cgroup/sock_create")
+int net_create(struct bpf_sock *ctx)
+{
+	struct session *s = session();
+
+	if (s && known(s, ctx->type, ctx->protocol))
+		return 1;
+	struct refusal r = { .op = OP_SOCKET, .why = WHY_SOCKET, .protocol = ctx->protocol, .kind = ctx->type, .by = nobody };
+	return refuse_task(&r);
+}
+
+/* note notes down where a socket was going; false: there's no room for it. */
+static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, const struct endpoint *to, u32 w)
+{
+	if (w == WAY_DIRECT)
+		return true;
+	if (!p)
+		p = bpf_sk_storage_get(&peers, ctx->sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!p)
+		return false;
+	if (w == WAY_NAMED)
+		p->permitted = *to;
+	else
+		p->original = *to;
+	return true;
+}
+
+/* go decides where a socket may go: 0: nowhere; 1: there; otherwise to egress's port. */
+static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u32 op)
+{
+	struct session *s = session();
+	struct question q = { .kind = kind_of(ctx), .to = *to, .by = nobody };
+	u32 why = WHY_POLICY, port = 1;
+
+	if (!s)
+		return refuse_task(NULL);
+	if (ctx->protocol != IPPROTO_TCP && ctx->protocol != IPPROTO_UDP && s->free)
+		return 1; /* the socket was allowed, and rules speak of nothing else */
+	struct peer *p = bpf_sk_storage_get(&peers, ctx->sk, NULL, 0);
+	if (p)
+		q.permitted = p->permitted;
+	u32 w = way(&q);
+	if (w == WAY_EGRESS) {
+		port = egress_port(s, q.kind, is_ipv4(to));
+		if (!port)
+			why = WHY_EGRESS;
+		else if (ctx->sk->bound_dev_if && ctx->sk->bound_dev_if != LOOPBACK_IFINDEX)
+			why = WHY_DEVICE;
+	}
+	if (is_egress(s, q.kind, to)) {
+		/* Connected there by its IPv4-mapped address, a socket's every datagram comes by with it (udpv6_sendmsg). */
+		if (op == OP_SEND && p && p->original.port)
+			return 1;
+		why = WHY_EGRESS;
+	} else if (w != WAY_REFUSED && why == WHY_POLICY) {
+		if (note(ctx, p, to, w))
+			return port;
+		why = WHY_MEMORY;
+	}
+
+	struct refusal r = { .op = op, .why = why, .protocol = ctx->protocol, .kind = ctx->type, .by = q.by, .at = *to };
+	return refuse_task(&r);
+}
+
+static __always_inline int go4(struct bpf_sock_addr *ctx, u32 op)
+{
+	struct endpoint to = ipv4(ctx->user_ip4, ctx->user_port);
+
+	if (settle(&to))
+		ctx->user_ip4 = to.addr[3];
+	u32 port = go(ctx, &to, op);
+	if (port > 1) {
+		ctx->user_ip4 = LOOPBACK4;
+		ctx->user_port = port;
+	}
+	return port > 0;
+}
+
+static __always_inline void write6(struct bpf_sock_addr *ctx, const struct endpoint *to)
+{
+	ctx->user_ip6[0] = to->addr[0];
+	ctx->user_ip6[1] = to->addr[1];
+	ctx->user_ip6[2] = to->addr[2];
+	ctx->user_ip6[3] = to->addr[3];
+}
+
+static __always_inline struct endpoint read6(struct bpf_sock_addr *ctx)
+{
+	u32 addr[4] = { ctx->user_ip6[0], ctx->user_ip6[1], ctx->user_ip6[2], ctx->user_ip6[3] };
+
+	return ipv6(addr, ctx->user_port);
+}
+
+static __always_inline int go6(struct bpf_sock_addr *ctx, u32 op)
+{
+	struct endpoint to = read6(ctx);
+
+	if (settle(&to))
+		write6(ctx, &to);
+	u32 port = go(ctx, &to, op);
+	if (port > 1) {
+		struct endpoint egress = { .addr = { 0, 0, 0, bpf_htonl(1) } };
+		if (is_ipv4(&to))
+			egress = ipv4(LOOPBACK4, 0);
+		write6(ctx, &egress);
+		ctx->user_port = port;
+	}
+	return port > 0;
+}
+
+/* tcp_v4_pre_connect, udp_pre_connect (which IPv6 sockets come by, too), ping_v4_pre_connect */
+SEC("cgroup/connect4")
+int net_connect4(struct bpf_sock_addr *ctx) { return go4(ctx, OP_CONNECT); }
+
+/* tcp_v6_pre_connect, udpv6_pre_connect, ping_v6_pre_connect: IPv4-mapped addresses, too */
+SEC("cgroup/connect6")
+int net_connect6(struct bpf_sock_addr *ctx) { return go6(ctx, OP_CONNECT); }
+
+/* udp_sendmsg, for each datagram with an address: of connected sockets as well, of IPv6 sockets that send to IPv4-mapped ones, and
+ * with the family AF_UNSPEC */
+SEC("cgroup/sendmsg4")
+int net_sendmsg4(struct bpf_sock_addr *ctx) { return go4(ctx, OP_SEND); }
+
+/* udpv6_sendmsg */
+SEC("cgroup/sendmsg6")
+int net_sendmsg6(struct bpf_sock_addr *ctx) { return go6(ctx, OP_SEND); }
+
+/* The other end of what was led to egress is where it was going. */
+
+static __always_inline struct peer *led(struct bpf_sock_addr *ctx, const struct endpoint *from)
+{
+	struct session *s = session();
+	struct peer *p = s && is_egress(s, kind_of(ctx), from) ? bpf_sk_storage_get(&peers, ctx->sk, NULL, 0) : NULL;
+
+	return p && p->original.port ? p : NULL;
+}
+
+static __always_inline int show4(struct bpf_sock_addr *ctx)
+{
+	struct endpoint from = ipv4(ctx->user_ip4, ctx->user_port);
+	struct peer *p = led(ctx, &from);
+
+	if (p) {
+		ctx->user_ip4 = p->original.addr[3];
+		ctx->user_port = p->original.port;
+	}
+	return 1;
+}
+
+static __always_inline int show6(struct bpf_sock_addr *ctx)
+{
+	struct endpoint from = read6(ctx);
+	struct peer *p = led(ctx, &from);
+
+	if (p) {
+		write6(ctx, &p->original);
+		ctx->user_port = p->original.port;
+	}
+	return 1;
+}
+
+SEC("cgroup/getpeername4")
+int net_peername4(struct bpf_sock_addr *ctx) { return show4(ctx); }
+
+SEC("cgroup/getpeername6")
+int net_peername6(struct bpf_sock_addr *ctx) { return show6(ctx); }
+
+/* udp_recvmsg */
+SEC("cgroup/recvmsg4")
+int net_recvmsg4(struct bpf_sock_addr *ctx) { return show4(ctx); }
+
+/* udpv6_recvmsg, with IPv4-mapped addresses where those are meant */
+SEC("cgroup/recvmsg6")
+int net_recvmsg6(struct bpf_sock_addr *ctx) { return show6(ctx); }
+
+/* bind decides who may be waited for. Any free port may be taken: nobody reaches it (netpacket.c), and clients do so. */
+static __always_inline int bind(struct bpf_sock_addr *ctx, const struct endpoint *at)
+{
+	struct session *s = session();
+	u32 kind = kind_of(ctx), why = WHY_POLICY;
+	struct question q = { .kind = kind | KIND_LISTEN, .to = *at };
+
+	if (!s)
+		return refuse_task(NULL);
+	if (!at->port || (ctx->protocol != IPPROTO_TCP && ctx->protocol != IPPROTO_UDP && s->free))
+		return 1;
+	u32 action = judge(&q);
+	if (at->port == egress_port(s, kind, true) || at->port == egress_port(s, kind, false))
+		why = WHY_EGRESS;
+	else if (action == DIRECT)
+		return 1;
+	struct refusal r = { .op = OP_BIND, .why = why, .protocol = ctx->protocol, .kind = ctx->type, .by = q.by, .at = *at };
+	return refuse_task(&r);
+}
+
+/* inet_bind_sk */
+SEC("cgroup/bind4")
+int net_bind4(struct bpf_sock_addr *ctx)
+{
+	struct endpoint at = ipv4(ctx->user_ip4, ctx->user_port);
+
+	return bind(ctx, &at);
+}
+
+/* inet6_bind_sk */
+SEC("cgroup/bind6")
+int net_bind6(struct bpf_sock_addr *ctx)
+{
+	struct endpoint at = read6(ctx);
+
+	return bind(ctx, &at);
+}
+
+/* ends are those of a connection. All are read before it's known which count, or the compiler computes where to read. */
+static __always_inline struct tuple ends(struct bpf_sock_ops *ctx)
+{
+	struct tuple t = {
+		.client = { ctx->local_ip6[0], ctx->local_ip6[1], ctx->local_ip6[2], ctx->local_ip6[3] },
+		.listener = { ctx->remote_ip6[0], ctx->remote_ip6[1], ctx->remote_ip6[2], ctx->remote_ip6[3] },
+		.client_port = bpf_htons(ctx->local_port),
+		.listener_port = ctx->remote_port >> 16,
+	};
+	u32 client = ctx->local_ip4, listener = ctx->remote_ip4;
+
+	barrier();
+	if (ctx->family == AF_INET) {
+		t.client[0] = t.client[1] = t.listener[0] = t.listener[1] = 0;
+		t.client[2] = t.listener[2] = MAPPED;
+		t.client[3] = client;
+		t.listener[3] = listener;
+	}
+	return t;
+}
+
+/* introduce tells egress, before the first packet of a connection leaves, where it was going. Without room egress finds nothing,
+ * and closes the connection. One that comes to nothing takes its word back; otherwise egress takes it. */
+static __always_inline void introduce(struct bpf_sock_ops *ctx, struct session *s)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct peer *p = sk ? bpf_sk_storage_get(&peers, sk, NULL, 0) : NULL;
+	struct tuple t = ends(ctx);
+	struct endpoint listener = ipv6(t.listener, t.listener_port);
+
+	if (!p || !p->original.port || !is_egress(s, 0, &listener))
+		return;
+	if (ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB) {
+		bpf_map_update_elem(&originals, &t, &p->original, BPF_ANY);
+		bpf_sock_ops_cb_flags_set(ctx, BPF_SOCK_OPS_STATE_CB_FLAG);
+	} else if (ctx->args[0] == BPF_TCP_SYN_SENT && ctx->args[1] == BPF_TCP_CLOSE) {
+		bpf_map_delete_elem(&originals, &t);
+	}
+}
+
+/* listens tells of a socket that waits where nobody may be waited for: on a port that bind has not seen, since it's any free
+ * one. It can't be refused here; it's never reached. */
+static __always_inline void listens(struct bpf_sock_ops *ctx)
+{
+	struct tuple t = ends(ctx);
+	struct question q = { .kind = KIND_LISTEN, .to = ipv6(t.client, t.client_port) };
+
+	if (judge(&q) == DIRECT)
+		return;
+	struct refusal r = { .op = OP_LISTEN, .why = WHY_POLICY, .protocol = IPPROTO_TCP, .kind = SOCK_STREAM, .by = q.by, .at = q.to };
+	refuse(&r);
+}
+
+SEC("sockops")
+int net_sockops(struct bpf_sock_ops *ctx)
+{
+	struct session *s = session();
+
+	if (!s)
+		return 1;
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+	case BPF_SOCK_OPS_STATE_CB:
+		introduce(ctx, s);
+		break;
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		listens(ctx);
+		break;
+	}
+	return 1;
+}

@@ -1,0 +1,68 @@
+package netguard
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Event is something that the kernel refused.
+type Event struct {
+	Time     time.Time
+	Session  uint64
+	Sequence uint64 // of the session; one that is missing was lost
+
+	// Of the task; 0 and "" where it's about a packet, or a socket that listens.
+	PID, TID, UID int
+	Comm          string
+
+	Op       Op
+	Why      Why
+	At       netip.AddrPort // where to; for OpBind, OpListen and OpAccept where it would have been waited for
+	Protocol int            // IPPROTO_*
+	Kind     int            // SOCK_*; 0: a packet
+
+	// Who refused, where Why is WhyPolicy: places in the policy's Layers and Rules. -1: nobody, no rule.
+	Layer, Rule int
+}
+
+// Op is what was tried.
+type Op uint32
+
+// What can be tried: bpf/netsession.h has the same list.
+const (
+	OpSocket  Op = 1 + iota
+	OpConnect    // also with a connection's first data
+	OpSend       // a datagram
+	OpBind
+	OpListen // on a port that nobody can reach
+	OpPacket // that would have left: something came around the first wall
+	OpAccept // a connection or datagram from outside
+)
+
+var opNames = [...]string{"", "socket", "connect", "send", "bind", "listen", "packet", "accept"}
+
+func (o Op) String() string { return name(opNames[:], uint32(o)) }
+
+// Why is why it was refused.
+type Why uint32
+
+// The reasons, as in bpf/netsession.h.
+const (
+	WhyPolicy Why = 1 + iota
+	WhyEgress     // it's egress itself, or there is none to ask
+	WhySocket     // no such socket is ever granted
+	WhyDevice     // it's bound to a device that doesn't lead to egress
+	WhyRoute      // the packet could be led elsewhere
+	WhyMemory     // the kernel had no room to note down where it was going
+)
+
+var whyNames = [...]string{"", "policy", "egress", "socket", "device", "route", "memory"}
+
+func (w Why) String() string { return name(whyNames[:], uint32(w)) }
+
+func name(names []string, i uint32) string {
+	if int(i) < len(names) {
+		return names[i]
+	}
+	return "unknown"
+}

@@ -1,0 +1,114 @@
+package netguard
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Image is what a policy says about addresses and ports: for each port that it speaks of, the ranges that it tells apart.
+type Image struct {
+	rules []rule
+	free  bool // no authority denies the network by default
+}
+
+// rule is what is done about a range of addresses on a port; port 0 stands for those that no rule speaks of.
+type rule struct {
+	kind    kind
+	port    uint16
+	at      netip.Prefix
+	does    action
+	verdict policy.Verdict
+}
+
+// kind and action are as in bpf/netimage.h.
+type (
+	kind   uint16
+	action uint32
+)
+
+const (
+	kindListen kind = 1 << iota
+	kindUDP
+	kindIPv6
+)
+
+const (
+	refuse action = iota
+	direct
+	ask
+)
+
+// maxRules is MAX_RULES of bpf/netimage.h.
+const maxRules = 1 << 18
+
+var everywhere = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+
+// NewImage makes the image of a policy. Where no authority says anything about the network, it allows everything but what
+// can't be decided about, and leads DNS to egress all the same: such a policy needs none.
+func NewImage(c *policy.Compiled) (*Image, error) {
+	img := &Image{free: !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Stance[policy.Net] == policy.Deny })}
+	asked := map[uint16]bool{}
+	for _, port := range c.AskedPorts() {
+		asked[port] = true
+	}
+	for _, k := range []kind{0, kindUDP, kindListen, kindListen | kindUDP} {
+		ranges := rangesOf(c, k)
+		for _, port := range slices.Sorted(maps.Keys(ranges)) {
+			for _, p := range ranges[port] {
+				img.rules = append(img.rules, decide(c, k, port, p, asked[port]))
+			}
+		}
+	}
+	if len(img.rules) > maxRules {
+		return nil, fmt.Errorf("the rules about addresses tell %d ranges apart; the kernel's map has room for %d", len(img.rules), maxRules)
+	}
+	return img, nil
+}
+
+// rangesOf are the ranges that rules of a kind tell apart, by port.
+func rangesOf(c *policy.Compiled, k kind) map[uint16][]netip.Prefix {
+	ranges := map[uint16][]netip.Prefix{0: everywhere}
+	for _, l := range c.Layers {
+		for _, r := range l.Net.Rules() {
+			if r.Net.Listen != (k&kindListen != 0) || r.Net.Proto != protocol(k) {
+				continue
+			}
+			for _, port := range r.Net.Ports() {
+				ranges[port] = append(ranges[port], everywhere...)
+				ranges[port] = append(ranges[port], r.Net.Prefixes()...)
+			}
+		}
+	}
+	for port, list := range ranges {
+		slices.SortFunc(list, netip.Prefix.Compare)
+		ranges[port] = slices.Compact(list)
+	}
+	return ranges
+}
+
+func protocol(k kind) string {
+	if k&kindUDP != 0 {
+		return "udp"
+	}
+	return "tcp"
+}
+
+func decide(c *policy.Compiled, k kind, port uint16, at netip.Prefix, asked bool) rule {
+	r := rule{kind: k, port: port, at: at}
+	if k&kindListen != 0 {
+		r.verdict = c.CheckPrefix(&policy.NetTarget{Protocol: protocol(k), Port: port, Listen: true}, at)
+	} else {
+		r.verdict = c.CheckDirect(protocol(k), port, at)
+	}
+	switch {
+	case r.verdict.Allow:
+		r.does = direct
+	case asked && k == 0:
+		r.does = ask
+	}
+	return r
+}

@@ -1,0 +1,113 @@
+package netguard
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Kernel is egress's side of a session: it says where connections that come to egress were going, and has the kernel let the
+// session reach places directly. It works on descriptors that somebody else opened, in a process without privileges: since Linux
+// 5.19 bpf(2) asks for none to read and write the elements of a map (kernel.unprivileged_bpf_disabled).
+type Kernel struct {
+	originals, names int
+	permitting       sync.Mutex
+}
+
+// NewKernel is a session's, by the descriptors of its maps (Session.Descriptors), which stay the caller's.
+func NewKernel(originals, names int) *Kernel { return &Kernel{originals: originals, names: names} }
+
+// Original says where the client of a connection to egress was going, once: a connection that wasn't led here, or was asked
+// about before, has no such place.
+func (k *Kernel) Original(client, listener netip.AddrPort) (netip.AddrPort, error) {
+	key := netTuple{
+		Client: words(client.Addr()), Listener: words(listener.Addr()),
+		ClientPort: network(client.Port()), ListenerPort: network(listener.Port()),
+	}
+	var to netEndpoint
+	err := element(unix.BPF_MAP_LOOKUP_AND_DELETE_ELEM, k.originals, unsafe.Pointer(&key), unsafe.Pointer(&to))
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return netip.AddrPort{}, fmt.Errorf("the connection from %s wasn't led here from anywhere", client)
+	case err != nil:
+		return netip.AddrPort{}, fmt.Errorf("ask where the connection from %s was going: %w", client, err)
+	}
+	return addrPort(to.Addr, uint16(to.Port)), nil
+}
+
+// Permit lets the session reach an address and port directly until then, or longer if that was said before. proto is "tcp" or
+// "udp". What the policy's own rules about addresses deny stays denied.
+func (k *Kernel) Permit(proto string, to netip.AddrPort, until time.Time, _ policy.Verdict) error {
+	key := netNameKey{Addr: words(to.Addr()), Port: network(to.Port())}
+	if proto == "udp" {
+		key.Kind = uint16(kindUDP)
+	}
+	k.permitting.Lock()
+	defer k.permitting.Unlock()
+	name, before := netName{Until: uint64(max(0, sinceBoot()+time.Until(until)))}, netName{}
+	err := element(unix.BPF_MAP_LOOKUP_ELEM, k.names, unsafe.Pointer(&key), unsafe.Pointer(&before))
+	if err == nil && before.Until >= name.Until {
+		return nil
+	}
+	put := func() error {
+		return element(unix.BPF_MAP_UPDATE_ELEM, k.names, unsafe.Pointer(&key), unsafe.Pointer(&name))
+	}
+	if err = put(); errors.Is(err, unix.E2BIG) {
+		k.sweep()
+		err = put()
+	}
+	if err != nil {
+		return fmt.Errorf("let the session reach %s: %w", to, err)
+	}
+	return nil
+}
+
+// sweep makes room: it removes the places whose time has passed.
+func (k *Kernel) sweep() {
+	now := uint64(sinceBoot())
+	var expired []netNameKey
+	var at *netNameKey
+	for {
+		var next netNameKey
+		if element(unix.BPF_MAP_GET_NEXT_KEY, k.names, unsafe.Pointer(at), unsafe.Pointer(&next)) != nil {
+			break
+		}
+		var name netName
+		err := element(unix.BPF_MAP_LOOKUP_ELEM, k.names, unsafe.Pointer(&next), unsafe.Pointer(&name))
+		if err == nil && name.Until <= now {
+			expired = append(expired, next)
+		}
+		at = &next
+	}
+	for i := range expired {
+		_ = element(unix.BPF_MAP_DELETE_ELEM, k.names, unsafe.Pointer(&expired[i]), nil)
+	}
+}
+
+// element is bpf(2) for one element of a map.
+func element(cmd uintptr, fd int, key, value unsafe.Pointer) error {
+	attr := struct { // of BPF_MAP_*_ELEM in union bpf_attr
+		fd         uint32
+		_          uint32
+		key, value unsafe.Pointer
+		flags      uint64
+	}{fd: uint32(fd), key: key, value: value}
+	for {
+		_, _, errno := unix.Syscall(unix.SYS_BPF, cmd, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+		switch errno {
+		case 0:
+			return nil
+		case unix.EINTR:
+			continue
+		}
+		return os.NewSyscallError("bpf", errno)
+	}
+}

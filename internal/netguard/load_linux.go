@@ -1,0 +1,108 @@
+package netguard
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// Session is a session in the kernel.
+type Session struct {
+	maps     map[string]*ebpf.Map
+	programs map[string]*ebpf.Program // until they're attached
+	events   *events                  // nil: nobody listens
+}
+
+// Load puts the programs and maps of a session into the kernel. Nothing is held by them yet.
+func Load() (_ *Session, err error) {
+	spec, err := loadNet()
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{programs: map[string]*ebpf.Program{}}
+	only := spec.Copy()
+	only.Programs = nil
+	created, err := ebpf.NewCollection(only)
+	if err != nil {
+		return nil, fmt.Errorf("create the maps for the network: %w", err)
+	}
+	s.maps = created.Maps
+	if err := s.loadPrograms(spec); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("load the programs for the network: %w", err)
+	}
+	return s, nil
+}
+
+// loadPrograms loads the programs on all processors.
+func (s *Session) loadPrograms(spec *ebpf.CollectionSpec) error {
+	type share struct {
+		loaded map[string]*ebpf.Program
+		err    error
+	}
+	names := slices.Sorted(maps.Keys(spec.Programs))
+	size := (len(names) + runtime.NumCPU() - 1) / runtime.NumCPU()
+	shares, n := make(chan share), 0
+	for part := range slices.Chunk(names, size) {
+		n++
+		go func() {
+			only := spec.Copy()
+			maps.DeleteFunc(only.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(part, name) })
+			c, err := ebpf.NewCollectionWithOptions(only, ebpf.CollectionOptions{MapReplacements: s.maps})
+			if err != nil {
+				shares <- share{err: err}
+				return
+			}
+			loaded := c.Programs
+			c.Programs = nil
+			c.Close()
+			shares <- share{loaded: loaded}
+		}()
+	}
+	var err error
+	for range n {
+		part := <-shares
+		maps.Copy(s.programs, part.loaded)
+		err = errors.Join(err, part.err)
+	}
+	return err
+}
+
+// attach puts the programs on a cgroup, where they stay as long as it does: no link and no pin of ours holds them. Others' may
+// be there beside them.
+func (s *Session) attach(cgroup int) error {
+	spec, err := loadNet()
+	if err != nil {
+		return err
+	}
+	var done []string
+	for _, name := range slices.Sorted(maps.Keys(s.programs)) {
+		err := link.RawAttachProgram(link.RawAttachProgramOptions{
+			Target: cgroup, Program: s.programs[name], Attach: spec.Programs[name].AttachType, Flags: unix.BPF_F_ALLOW_MULTI,
+		})
+		if err != nil {
+			for _, name := range done {
+				_ = link.RawDetachProgram(link.RawDetachProgramOptions{
+					Target: cgroup, Program: s.programs[name], Attach: spec.Programs[name].AttachType,
+				})
+			}
+			return fmt.Errorf("attach %s to the session's cgroup: %w", name, err)
+		}
+		done = append(done, name)
+	}
+	s.closePrograms()
+	return nil
+}
+
+func (s *Session) closePrograms() {
+	for _, p := range s.programs {
+		p.Close()
+	}
+	s.programs = nil
+}

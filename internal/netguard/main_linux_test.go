@@ -1,0 +1,390 @@
+package netguard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// ownNet marks the test that runs in a network namespace of its own.
+const ownNet = "TOOLGUARD_TEST_OWN_NET"
+
+func TestMain(m *testing.M) {
+	if os.Getenv("TOOLGUARD_TEST_ORDER") == "" && os.Geteuid() == 0 && os.Getenv(ownNet) == "" {
+		cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+		cmd.Env = append(os.Environ(), ownNet+"=1")
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+		if err := cmd.Run(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if os.Getenv(ownNet) != "" {
+		if err := errors.Join(up("lo"), address4("lo:1", "10.1.2.3"), address6("lo", "fd00::1"), address6("lo", "fd00::2"), fastOpen()); err != nil {
+			fmt.Fprintln(os.Stderr, "set up the loopback device:", err)
+			os.Exit(1)
+		}
+		for range 100 { // an IPv6 address is there a moment later
+			if l, err := net.Listen("tcp", "[fd00::2]:0"); err == nil {
+				_ = l.Close()
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	childtest.Main(m, func(order []string) (string, error) {
+		return try(order)
+	})
+}
+
+func ioctl(family int, request uintptr, arg unsafe.Pointer) error {
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// fastOpen has connections in this namespace begin with data: at both ends, and without a cookie (tcp_fastopen).
+func fastOpen() error { return os.WriteFile("/proc/sys/net/ipv4/tcp_fastopen", []byte("1543"), 0) }
+
+func up(device string) error {
+	r, err := unix.NewIfreq(device)
+	if err != nil {
+		return err
+	}
+	r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return ioctl(unix.AF_INET, unix.SIOCSIFFLAGS, unsafe.Pointer(r))
+}
+
+func address4(device, addr string) error {
+	r, err := unix.NewIfreq(device)
+	if err != nil {
+		return err
+	}
+	a := netip.MustParseAddr(addr).As4()
+	if err := r.SetInet4Addr(a[:]); err != nil {
+		return err
+	}
+	return ioctl(unix.AF_INET, unix.SIOCSIFADDR, unsafe.Pointer(r))
+}
+
+func address6(device, addr string) error {
+	i, err := net.InterfaceByName(device)
+	if err != nil {
+		return err
+	}
+	r := struct { // struct in6_ifreq
+		addr   [16]byte
+		length uint32
+		index  int32
+	}{netip.MustParseAddr(addr).As16(), 128, int32(i.Index)}
+	return ioctl(unix.AF_INET6, unix.SIOCSIFADDR, unsafe.Pointer(&r))
+}
+
+// guarded is a session, with the test as its egress.
+type guarded struct {
+	*Session
+	t      testing.TB
+	dir    string // of its cgroup
+	group  *os.File
+	policy *policy.Compiled
+	egress Egress
+	kernel *Kernel
+
+	mu     sync.Mutex
+	events []Event
+}
+
+var groups atomic.Int32
+
+// begin makes a session with its egress.
+func begin(t testing.TB, rules ...policy.NetRule) *guarded {
+	t.Helper()
+	return beginWith(t, compile(t, policy.Deny, rules...))
+}
+
+func beginWith(t testing.TB, c *policy.Compiled) *guarded {
+	t.Helper()
+	g := prepare(t, c)
+	g.kernel = NewKernel(g.Descriptors())
+	g.egress = Egress{TCP4: g.serveTCP("127.0.0.1:0"), TCP6: g.serveTCP("[::1]:0"), UDP4: serveUDP(t, "127.0.0.1:0"), UDP6: serveUDP(t, "[::1]:0")}
+	g.start()
+	return g
+}
+
+// prepare makes a session that isn't begun.
+func prepare(t testing.TB, c *policy.Compiled) *guarded {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	facts := cgroup.Probe()
+	if facts.Mount == "" {
+		t.Skip("needs cgroup v2: ", facts.Why)
+	}
+	g := &guarded{t: t, policy: c, dir: filepath.Join(facts.Mount, facts.Base, fmt.Sprintf("toolguard-test-%d-%d", os.Getpid(), groups.Add(1)))}
+	if err := os.Mkdir(g.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if g.group, err = os.Open(g.dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = g.group.Close()
+		if err := os.Remove(g.dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if g.Session, err = Load(); err != nil {
+		t.Fatalf("%+v", err)
+	}
+	return g
+}
+
+func (g *guarded) start() {
+	g.t.Helper()
+	img, err := NewImage(g.policy)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if err := g.Begin(uint64(groups.Load()), int(g.group.Fd()), img, g.egress); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := g.Listen(func(e Event) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.events = append(g.events, e)
+	}); err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() {
+		if g.maps != nil {
+			if _, err := g.End(); err != nil {
+				g.t.Error(err)
+			}
+		}
+	})
+}
+
+// serveTCP is egress: it answers with where a connection was going.
+func (g *guarded) serveTCP(at string) uint16 {
+	return listenTCP(g.t, at, func(c *net.TCPConn) string {
+		to, err := g.kernel.Original(addrOf(c.RemoteAddr()), addrOf(c.LocalAddr()))
+		if err != nil {
+			return "egress knows nothing"
+		}
+		return "egress for " + to.String()
+	})
+}
+
+func addrOf(a net.Addr) netip.AddrPort { return netip.MustParseAddrPort(a.String()) }
+
+func listenTCP(t testing.TB, at string, answer func(*net.TCPConn) string) uint16 {
+	t.Helper()
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				fmt.Fprintln(c, answer(c.(*net.TCPConn)))
+				_ = c.(*net.TCPConn).CloseWrite()
+				_, _ = io.Copy(io.Discard, c) // or what was sent and not read ends the connection before its answer is heard
+			}()
+		}
+	}()
+	return addrOf(l.Addr()).Port()
+}
+
+// server answers everybody with its address.
+func server(t testing.TB, at string) {
+	t.Helper()
+	listenTCP(t, at, func(c *net.TCPConn) string { return "server " + c.LocalAddr().String() })
+	serveUDP(t, at)
+}
+
+func serveUDP(t testing.TB, at string) uint16 {
+	t.Helper()
+	c, err := net.ListenPacket("udp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	go func() {
+		var b [512]byte
+		for {
+			n, from, err := c.ReadFrom(b[:])
+			if err != nil {
+				return
+			}
+			_, _ = c.WriteTo(append([]byte("heard "), b[:n]...), from)
+		}
+	}()
+	return addrOf(c.LocalAddr()).Port()
+}
+
+// run has a child do something: inside a session, or outside of any for nil.
+func run(t testing.TB, g *guarded, order ...string) string {
+	t.Helper()
+	return runAs(t, g, 0, nil, order...)
+}
+
+func runAs(t testing.TB, g *guarded, uid int, files []*os.File, order ...string) string {
+	t.Helper()
+	cmd := childtest.Command(t, uid, order)
+	cmd.ExtraFiles = files
+	if g != nil {
+		if cmd.SysProcAttr == nil {
+			cmd.SysProcAttr = &syscall.SysProcAttr{}
+		}
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(g.group.Fd())
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: child: %v", order, err)
+	}
+	var answer string
+	if err := json.Unmarshal(out, &answer); err != nil {
+		t.Fatalf("%v: child said %q: %v", order, out, err)
+	}
+	return answer
+}
+
+// line is an event as the tests compare it.
+func (g *guarded) line(e Event) string {
+	at := ""
+	if e.At.Port() != 0 {
+		at = " " + e.At.String()
+	}
+	by := "no rule"
+	if e.Rule >= 0 {
+		by = g.policy.Rules[e.Rule].ID
+	}
+	return fmt.Sprintf("%s %s%s: %s", e.Op, e.Why, at, by)
+}
+
+func (g *guarded) lines() (all []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, e := range g.events {
+		all = append(all, g.line(e))
+	}
+	return all
+}
+
+// wait waits for an event, and says which there were.
+func (g *guarded) wait(line string) (all []string, ok bool) {
+	for range 200 {
+		if all = g.lines(); slices.Contains(all, line) {
+			return all, true
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return all, false
+}
+
+// denied is how often something was refused until now.
+func (g *guarded) denied() uint64 {
+	g.t.Helper()
+	c, err := g.Counts()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return c.Denied
+}
+
+func (g *guarded) clear() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.events = nil
+}
+
+func compile(t testing.TB, stance policy.Stance, rules ...policy.NetRule) *policy.Compiled {
+	t.Helper()
+	layer := policy.SourceLayer{Authority: policy.Session, Net: rules}
+	layer.Defaults[policy.Net] = stance
+	c, err := policy.Compile(&policy.Source{
+		Name: "test", Workspace: "/", Home: "/", Path: "/usr/bin:/bin", Layers: []policy.SourceLayer{layer},
+	}, tree{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func tcp(host string, port int) policy.NetRule {
+	return policy.NetRule{Host: host, Port: port, Allow: true}
+}
+
+func udp(host string, port int) policy.NetRule {
+	return policy.NetRule{Host: host, Port: port, Protocol: "udp", Allow: true}
+}
+
+func listening(r policy.NetRule) policy.NetRule {
+	r.Listen = true
+	return r
+}
+
+// tree is a machine without files.
+type tree struct{}
+
+func (tree) Lstat(path string) (policy.Kind, error) {
+	if path == "/" {
+		return policy.Dir, nil
+	}
+	return policy.File, os.ErrNotExist
+}
+func (tree) Readlink(string) (string, error)            { return "", os.ErrNotExist }
+func (tree) Mounts() ([]policy.Mount, error)            { return nil, nil }
+func (tree) File(string) (policy.FileID, uint64, error) { return policy.FileID{}, 1, nil }
+
+func trimmed(b []byte) string { return strings.TrimSpace(string(b)) }
+
+func needRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+func patienceOf(t testing.TB, c net.PacketConn) {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,305 @@
+package netguard
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// scene is a session among servers.
+func scene(t *testing.T) *guarded {
+	t.Helper()
+	for _, at := range []string{
+		"127.1.0.1:8001", "127.1.0.9:8001", "127.2.0.1:8001", "[fd00::1]:8001", "[fd00::2]:8001", "127.0.0.1:8002", "[::1]:8002", "127.0.0.1:9000",
+		"10.1.2.3:443", "[fd00::2]:443", "10.1.2.3:53", "127.3.0.1:53", "[fd00::1]:53",
+	} {
+		server(t, at)
+	}
+	return begin(
+		t,
+		tcp("127.1.0.0/16", 8001), policy.NetRule{Host: "127.1.0.9", Port: 8001},
+		udp("127.1.0.0/16", 8001), policy.NetRule{Host: "127.1.0.9", Port: 8001, Protocol: "udp"},
+		policy.NetRule{Host: "a.test", Scheme: "https", Allow: true}, tcp("fd00::1", 8001), udp("fd00::1", 8001), tcp("localhost", 8002),
+		listening(tcp("", 8003)), listening(tcp("127.0.0.1", 8004)), listening(udp("", 8003)),
+	)
+}
+
+// attempt is tried outside, where it succeeds, and inside.
+type attempt struct {
+	try   string // words between "|"
+	free  string // what comes of it outside
+	held  string // and inside; "": the same
+	event string // that it leaves
+}
+
+func (a attempt) check(t *testing.T, g *guarded) {
+	t.Helper()
+	order := strings.Split(a.try, "|")
+	if got := run(t, nil, order...); got != a.free {
+		t.Errorf("%s: outside: %q, want %q", a.try, got, a.free)
+	}
+	g.clear()
+	before, want := g.denied(), a.held
+	if want == "" {
+		want = a.free
+	}
+	if got := run(t, g, order...); got != want {
+		t.Errorf("%s: %q, want %q", a.try, got, want)
+	}
+	if a.event == "" {
+		if n := g.denied() - before; n != 0 {
+			t.Errorf("%s: %d refusals", a.try, n)
+		}
+		return
+	}
+	if all, ok := g.wait(a.event); !ok {
+		t.Errorf("%s: leaves the events %q, want %q", a.try, all, a.event)
+	}
+}
+
+func TestConnect(t *testing.T) {
+	needRoot(t)
+	g := scene(t)
+	for _, a := range []attempt{
+		// What is granted by address goes there.
+		{try: "tcp|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
+		{try: "tcp|6 127.1.0.1:8001", free: "server 127.1.0.1:8001, peer [::ffff:127.1.0.1]:8001"},
+		{try: "tcp|[fd00::1]:8001", free: "server [fd00::1]:8001, peer [fd00::1]:8001"},
+		{try: "tcp|127.0.0.1:8002", free: "server 127.0.0.1:8002, peer 127.0.0.1:8002"},
+		{try: "tcp|[::1]:8002", free: "server [::1]:8002, peer [::1]:8002"},
+		{try: "fast open|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
+		{try: "fast open later|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
+		{try: "uring|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
+		{try: "reconnect|tcp|127.1.0.1:8001|127.1.0.1:8001", free: "connected"},
+		{try: "mark|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
+		{try: "device|lo|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
+
+		// Everything else doesn't, on whichever way.
+		{"tcp|127.1.0.9:8001", "server 127.1.0.9:8001, peer 127.1.0.9:8001", "EACCES", "connect policy 127.1.0.9:8001: net.2"},
+		{"tcp|127.2.0.1:8001", "server 127.2.0.1:8001, peer 127.2.0.1:8001", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
+		{"tcp|6 127.2.0.1:8001", "server 127.2.0.1:8001, peer [::ffff:127.2.0.1]:8001", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
+		{"tcp|6 127.1.0.9:8001", "server 127.1.0.9:8001, peer [::ffff:127.1.0.9]:8001", "EACCES", "connect policy 127.1.0.9:8001: net.2"},
+		{"tcp|[fd00::2]:8001", "server [fd00::2]:8001, peer [fd00::2]:8001", "EACCES", "connect policy [fd00::2]:8001: no rule"},
+		{"tcp|127.0.0.1:9000", "server 127.0.0.1:9000, peer 127.0.0.1:9000", "EACCES", "connect policy 127.0.0.1:9000: no rule"},
+		{"tcp|0.0.0.0:9000", "server 127.0.0.1:9000, peer 127.0.0.1:9000", "EACCES", "connect policy 127.0.0.1:9000: no rule"},
+		{"fast open|127.2.0.1:8001", "server 127.2.0.1:8001, peer 127.2.0.1:8001", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
+		{"fast open|6 127.2.0.1:8001", "server 127.2.0.1:8001, peer [::ffff:127.2.0.1]:8001", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
+		{"fast open later|127.2.0.1:8001", "server 127.2.0.1:8001, peer 127.2.0.1:8001", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
+		{"uring|127.2.0.1:8001", "server 127.2.0.1:8001, peer 127.2.0.1:8001", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
+		{"reconnect|tcp|127.1.0.1:8001|127.2.0.1:8001", "connected", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
+		{"reconnect|tcp|10.1.2.3:443|127.2.0.1:8001", "connected", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
+		{"mark|127.2.0.1:8001", "server 127.2.0.1:8001, peer 127.2.0.1:8001", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
+		{"device|lo|127.2.0.1:8001", "server 127.2.0.1:8001, peer 127.2.0.1:8001", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
+
+		// The machine itself, where no address is named, is 127.0.0.1 or ::1, by the rules too.
+		{try: "tcp|0.0.0.0:8002", free: "server 127.0.0.1:8002, peer 127.0.0.1:8002"},
+		{try: "tcp|6 0.0.0.0:8002", free: "server 127.0.0.1:8002, peer [::ffff:127.0.0.1]:8002"},
+		{try: "tcp|[::]:8002", free: "server [::1]:8002, peer [::1]:8002"},
+
+		// An address that is too short is no address.
+		{try: "short|127.1.0.1:8001|16", free: "connected"},
+		{try: "short|127.1.0.1:8001|15", free: "EINVAL"},
+		{try: "short|127.2.0.1:8001|4", free: "EINVAL"},
+		{try: "short|127.2.0.1:8001|1", free: "EINVAL"},
+	} {
+		a.check(t, g)
+	}
+}
+
+// What egress is asked about comes to egress, and looks as if it had gone where it wanted to.
+func TestLedToEgress(t *testing.T) {
+	needRoot(t)
+	g := scene(t)
+	led := func(to, peer string) string { return "egress for " + to + ", peer " + peer }
+	for _, a := range []attempt{
+		{try: "tcp|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", held: led("10.1.2.3:443", "10.1.2.3:443")},
+		{try: "tcp|6 10.1.2.3:443", free: "server 10.1.2.3:443, peer [::ffff:10.1.2.3]:443", held: led("10.1.2.3:443", "[::ffff:10.1.2.3]:443")},
+		{try: "tcp|[fd00::2]:443", free: "server [fd00::2]:443, peer [fd00::2]:443", held: led("[fd00::2]:443", "[fd00::2]:443")},
+		{try: "fast open|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", held: led("10.1.2.3:443", "10.1.2.3:443")},
+		{try: "fast open later|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", held: led("10.1.2.3:443", "10.1.2.3:443")},
+		{try: "uring|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", held: led("10.1.2.3:443", "10.1.2.3:443")},
+
+		// DNS, over TCP and UDP, whatever the server.
+		{try: "tcp|10.1.2.3:53", free: "server 10.1.2.3:53, peer 10.1.2.3:53", held: led("10.1.2.3:53", "10.1.2.3:53")},
+		{try: "udp|10.1.2.3:53", free: "heard hello, from 10.1.2.3:53, peer 10.1.2.3:53"},
+		{try: "udp|[fd00::1]:53", free: "heard hello, from [fd00::1]:53, peer [fd00::1]:53"},
+		{try: "udp|6 10.1.2.3:53", free: "heard hello, from [::ffff:10.1.2.3]:53, peer [::ffff:10.1.2.3]:53"},
+		{try: "send|10.1.2.3:53|127.3.0.1:53", free: "heard hello, from 10.1.2.3:53; heard hello, from 127.3.0.1:53"},
+		{try: "send|6 10.1.2.3:53", free: "heard hello, from [::ffff:10.1.2.3]:53"},
+		{try: "send|[fd00::1]:53", free: "heard hello, from [fd00::1]:53"},
+		{try: "send|10.1.2.3:53|127.1.0.1:8001|10.1.2.3:53", free: "heard hello, from 10.1.2.3:53; heard hello, from 127.1.0.1:8001; heard hello, from 10.1.2.3:53"},
+	} {
+		a.check(t, g)
+	}
+}
+
+// What looks like the servers' own answer to DNS is egress's: no server hears of it.
+func TestDNSReachesNobody(t *testing.T) {
+	needRoot(t)
+	g := begin(t)
+	c, err := net.ListenPacket("udp", "10.1.2.3:53")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, order := range [][]string{{"udp", "10.1.2.3:53"}, {"send", "10.1.2.3:53"}} {
+		if got := run(t, g, order...); !strings.HasPrefix(got, "heard hello, from 10.1.2.3:53") {
+			t.Errorf("%q: %q", order, got)
+		}
+	}
+	if got := run(t, nil, "send", "10.1.2.3:53"); got != "EAGAIN" { // nobody answers
+		t.Errorf("outside: %q", got)
+	}
+	var b [64]byte
+	if n, _, err := c.ReadFrom(b[:]); err != nil || string(b[:n]) != "hello" {
+		t.Errorf("the one from outside doesn't arrive: %q, %v", b[:n], err)
+	}
+	patienceOf(t, c)
+	if n, from, err := c.ReadFrom(b[:]); err == nil {
+		t.Errorf("%q from %s reached a server", b[:n], from)
+	}
+}
+
+func TestDatagrams(t *testing.T) {
+	needRoot(t)
+	g := scene(t)
+	heard := func(from string) string { return "heard hello, from " + from }
+	for _, a := range []attempt{
+		{try: "send|127.1.0.1:8001", free: heard("127.1.0.1:8001")},
+		{try: "send|6 127.1.0.1:8001", free: heard("[::ffff:127.1.0.1]:8001")},
+		{try: "send|[fd00::1]:8001", free: heard("[fd00::1]:8001")},
+		{try: "udp|127.1.0.1:8001", free: heard("127.1.0.1:8001") + ", peer 127.1.0.1:8001"},
+		{try: "send unspec|127.1.0.1:8001", free: heard("127.1.0.1:8001")},
+		{try: "send elsewhere|127.1.0.1:8001|127.1.0.1:8001", free: "sent"},
+		{try: "send many|127.1.0.1:8001|127.1.0.1:8001", free: "sent 2"},
+		{"send|127.2.0.1:8001", heard("127.2.0.1:8001"), "EACCES", "send policy 127.2.0.1:8001: no rule"},
+		{"send|127.1.0.9:8001", heard("127.1.0.9:8001"), "EACCES", "send policy 127.1.0.9:8001: net.4"},
+		{"send|6 127.2.0.1:8001", heard("[::ffff:127.2.0.1]:8001"), "EACCES", "send policy 127.2.0.1:8001: no rule"},
+		{"send|[fd00::2]:8001", heard("[fd00::2]:8001"), "EACCES", "send policy [fd00::2]:8001: no rule"},
+		{"send|0.0.0.0:9000", heard("127.0.0.1:9000"), "EACCES", "send policy 127.0.0.1:9000: no rule"},
+		{"send unspec|127.2.0.1:8001", heard("127.2.0.1:8001"), "EACCES", "send policy 127.2.0.1:8001: no rule"},
+		{"udp|127.2.0.1:8001", heard("127.2.0.1:8001") + ", peer 127.2.0.1:8001", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
+		{"udp|6 127.2.0.1:8001", heard("[::ffff:127.2.0.1]:8001") + ", peer [::ffff:127.2.0.1]:8001", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
+		{"reconnect|udp|127.1.0.1:8001|127.2.0.1:8001", "connected", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
+		{"send elsewhere|127.1.0.1:8001|127.2.0.1:8001", "sent", "EACCES", "send policy 127.2.0.1:8001: no rule"},
+		{"send elsewhere|10.1.2.3:53|127.2.0.1:8001", "sent", "EACCES", "send policy 127.2.0.1:8001: no rule"},
+		{"send many|127.1.0.1:8001|127.2.0.1:8001", "sent 2", "sent 1", "send policy 127.2.0.1:8001: no rule"},
+		{"send|10.1.2.3:443", "EAGAIN", "EACCES", "send policy 10.1.2.3:443: no rule"}, // QUIC isn't granted with https
+	} {
+		if a.try == "send|10.1.2.3:443" {
+			a.free = run(t, nil, strings.Split(a.try, "|")...) // whether it's answered is all the same
+		}
+		a.check(t, g)
+	}
+}
+
+// Egress's ports are for what is led there.
+func TestEgressItself(t *testing.T) {
+	needRoot(t)
+	g, other := scene(t), begin(t)
+	at := func(host string, port uint16) string { return fmt.Sprintf("%s:%d", host, port) }
+	tcp4, udp4 := at("127.0.0.1", g.egress.TCP4), at("127.0.0.1", g.egress.UDP4)
+	for _, a := range []attempt{
+		{"tcp|" + tcp4, "egress knows nothing, peer " + tcp4, "EACCES", "connect egress " + tcp4 + ": no rule"},
+		{"tcp|6 " + tcp4, "egress knows nothing, peer [::ffff:127.0.0.1]:" + tcp4[10:], "EACCES", "connect egress " + tcp4 + ": no rule"},
+		{"tcp|" + at("0.0.0.0", g.egress.TCP4), "egress knows nothing, peer " + tcp4, "EACCES", "connect egress " + tcp4 + ": no rule"},
+		{"tcp|" + at("[::1]", g.egress.TCP6), "egress knows nothing, peer " + at("[::1]", g.egress.TCP6), "EACCES", "connect egress " + at("[::1]", g.egress.TCP6) + ": no rule"},
+		{"send|" + udp4, "heard hello, from " + udp4, "EACCES", "send egress " + udp4 + ": no rule"},
+		{"send|" + at("[::1]", g.egress.UDP6), "heard hello, from " + at("[::1]", g.egress.UDP6), "EACCES", "send egress " + at("[::1]", g.egress.UDP6) + ": no rule"},
+		{"reuse|tcp|" + tcp4, "EADDRINUSE", "EACCES", "bind egress " + tcp4 + ": no rule"},
+		{"reuse|udp|" + udp4, "EADDRINUSE", "EACCES", "bind egress " + udp4 + ": no rule"},
+		{"reuse|tcp|" + at("127.9.0.1", g.egress.TCP4), "bound", "EACCES", "bind egress " + at("127.9.0.1", g.egress.TCP4) + ": no rule"},
+	} {
+		a.check(t, g)
+	}
+	theirs := at("127.0.0.1", other.egress.TCP4)
+	attempt{"tcp|" + theirs, "egress knows nothing, peer " + theirs, "EACCES", "connect policy " + theirs + ": no rule"}.check(t, g)
+	free := beginWith(t, compile(t, policy.Allow))
+	if got := run(t, free, "tcp", theirs); !strings.HasPrefix(got, "egress knows nothing") {
+		t.Errorf("whoever may go anywhere hears from another session's egress %q", got)
+	}
+}
+
+func TestSockets(t *testing.T) {
+	needRoot(t)
+	g := begin(t, tcp("127.1.0.0/16", 8001))
+	free := beginWith(t, compile(t, policy.Allow))
+	for _, x := range []struct {
+		name       string
+		what       string
+		free, held string // in a session that may go anywhere, and in one that may not
+	}{
+		{"TCP", "2|1|0", "made", "made"},
+		{"TCP, by name", "10|1|6", "made", "made"},
+		{"UDP", "2|2|0", "made", "made"},
+		{"MPTCP", "2|1|262", "made", "EACCES"},
+		{"MPTCP on IPv6", "10|1|262", "made", "EACCES"},
+		{"ping", "2|2|1", "made", "EACCES"},
+		{"raw", "2|3|255", "EACCES", "EACCES"},
+		{"raw ICMP", "2|3|1", "EACCES", "EACCES"},
+		{"raw on IPv6", "10|3|58", "EACCES", "EACCES"},
+		{"UDP-Lite", "2|2|136", "EACCES", "EACCES"},
+		{"SCTP", "2|1|132", "EACCES", "EACCES"},
+		{"SCTP, one to many", "2|5|132", "EACCES", "EACCES"},
+	} {
+		order := append([]string{"socket"}, strings.Split(x.what, "|")...)
+		outside := run(t, nil, order...)
+		if outside != "made" {
+			if outside == "EACCES" { // what the kernel doesn't have, or doesn't let even root make, nobody needs to refuse
+				t.Logf("%s: %s outside, too", x.name, outside)
+				continue
+			}
+			x.free, x.held = outside, outside
+		}
+		g.clear()
+		if got := run(t, free, order...); got != x.free {
+			t.Errorf("%s: %s in a session that may go anywhere, want %s", x.name, got, x.free)
+		}
+		if got := run(t, g, order...); got != x.held {
+			t.Errorf("%s: %s, want %s", x.name, got, x.held)
+		}
+		if x.held != "EACCES" {
+			continue
+		}
+		if all, ok := g.wait("socket socket: no rule"); !ok {
+			t.Errorf("%s leaves the events %q", x.name, all)
+		}
+	}
+}
+
+func TestBind(t *testing.T) {
+	needRoot(t)
+	g := scene(t)
+	for _, a := range []attempt{
+		{try: "bind|tcp|0.0.0.0:8003", free: "bound"},
+		{try: "bind|tcp|[::]:8003", free: "bound"},
+		{try: "bind|tcp|127.0.0.1:8004", free: "bound"},
+		{try: "bind|tcp|6 127.0.0.1:8004", free: "bound"},
+		{try: "bind|udp|0.0.0.0:8003", free: "bound"},
+		{try: "bind|tcp|127.0.0.1:0", free: "bound"},
+		{try: "bind|udp|0.0.0.0:0", free: "bound"},
+		{"bind|tcp|0.0.0.0:8004", "bound", "EACCES", "bind policy 0.0.0.0:8004: no rule"},
+		{"bind|tcp|[::]:8004", "bound", "EACCES", "bind policy [::]:8004: no rule"},
+		{"bind|tcp|6 0.0.0.0:8004", "bound", "EACCES", "bind policy 0.0.0.0:8004: no rule"},
+		{"bind|tcp|127.0.0.1:8005", "bound", "EACCES", "bind policy 127.0.0.1:8005: no rule"},
+		{"bind|udp|127.0.0.1:8004", "bound", "EACCES", "bind policy 127.0.0.1:8004: no rule"},
+	} {
+		a.check(t, g)
+	}
+	g.clear()
+	if got := run(t, g, "listen"); got != "listens" {
+		t.Errorf("to listen on any port: %q", got)
+	}
+	for range 200 {
+		if slices.ContainsFunc(g.lines(), func(l string) bool { return strings.HasPrefix(l, "listen policy 0.0.0.0:") }) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Error("to listen on any port leaves no event")
+}
