@@ -34,7 +34,7 @@ func TestResolve(t *testing.T) {
 		"granted.com": "10.9.1.1 10.8.1.1 127.0.0.2", "loop.com": "-> loop.com", "lab.com": "203.0.113.6",
 		"a.b.c.d.e.f.wild.com": "203.0.113.3", "a.b.c.d.e.f.g.wild.com": "203.0.113.3", long + "." + long + ".wild.com": "203.0.113.3",
 	} {
-		w.zone.names[name] = value
+		w.zone.set(name, value)
 	}
 	w.start()
 	for _, x := range []struct {
@@ -87,7 +87,7 @@ func TestResolve(t *testing.T) {
 		if told := strings.Join(w.told(), " "); told != x.told {
 			t.Errorf("%s %s: told %q, want %q", x.name, x.typ, told, x.told)
 		}
-		w.denials = nil
+		w.forget()
 		refused := x.code == nxdom && x.name != "none.wild.com" && x.name != "to-evil.com"
 		if asked := len(w.zone.asked()) > before; asked && (refused || x.typ != a4 && x.typ != a6 || x.name == "localhost") {
 			t.Errorf("%s %s was asked upstream", x.name, x.typ)
@@ -102,7 +102,9 @@ func TestResolve(t *testing.T) {
 func TestPermit(t *testing.T) {
 	w := newWorld(t, allow("a.com"), policy.NetRule{Host: "*.db.com", Port: 5432, Allow: true}, policy.NetRule{Host: "*.db.com", Protocol: "udp", Port: 99, Allow: true},
 		policy.NetRule{Host: "web.com", Scheme: "https", Allow: true}, policy.NetRule{Host: "10.0.0.1", Port: 5432, Allow: true}, policy.NetRule{Host: "evil.com", Port: 6000}, policy.NetRule{Host: "six.com", Port: 6000, Allow: true})
-	w.zone.names = map[string]string{"a.com": "203.0.113.1 2001:db8::1", "x.db.com": "203.0.113.2 10.0.0.1 10.0.0.2", "web.com": "203.0.113.3", "six.com": "203.0.113.4"}
+	for n, a := range map[string]string{"a.com": "203.0.113.1 2001:db8::1", "x.db.com": "203.0.113.2 10.0.0.1 10.0.0.2", "web.com": "203.0.113.3", "six.com": "203.0.113.4"} {
+		w.zone.set(n, a)
+	}
 	w.start()
 	for _, x := range []struct {
 		name string
@@ -115,24 +117,29 @@ func TestPermit(t *testing.T) {
 		{"web.com", a4, nil},
 		{"six.com", a4, nil}, // on that port somebody else is denied, so it's asked what is said
 	} {
-		w.permits = map[string]time.Time{}
+		w.mu.Lock()
+		clear(w.permits)
+		w.mu.Unlock()
 		before := time.Now()
 		if addrs, _ := w.resolve(x.name, x.typ); len(addrs) == 0 {
 			t.Errorf("%s has no address", x.name)
 		}
 		var got []string
+		w.mu.Lock()
 		for p, until := range w.permits {
 			got = append(got, p)
 			if life := until.Sub(before); life < 299*time.Second || life > 310*time.Second {
 				t.Errorf("%s is permitted for %s", p, life)
 			}
 		}
+		w.mu.Unlock()
 		slices.Sort(got)
 		if !slices.Equal(got, x.want) {
 			t.Errorf("%s: %q, want %q", x.name, got, x.want)
 		}
 	}
-	w.denials, w.stuck = nil, errors.New("the map is full")
+	w.forget()
+	w.jam(errors.New("the map is full"))
 	if addrs, code := w.resolve("x.db.com", a4); len(addrs) > 0 || code != dnsmessage.RCodeServerFailure {
 		t.Errorf("an answer that the kernel wasn't told: %v, %s", addrs, code)
 	}
@@ -171,7 +178,7 @@ func TestExtendedError(t *testing.T) {
 // What isn't one ordinary question isn't answered as if it were.
 func TestBadQueries(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.zone.names["a.com"] = "203.0.113.1"
+	w.zone.set("a.com", "203.0.113.1")
 	w.start()
 	q := dnsmessage.Question{Name: dnsmessage.MustNewName("a.com."), Type: a4, Class: dnsmessage.ClassINET}
 	for name, m := range map[string]dnsmessage.Message{
@@ -229,15 +236,15 @@ func TestLongAnswers(t *testing.T) {
 	for i := range 100 {
 		addrs = append(addrs, fmt.Sprintf("203.0.113.%d", i+1))
 	}
-	w.zone.names["many.com"] = strings.Join(addrs, " ")
-	w.zone.before = func(m dnsmessage.Message, tcp bool) [][]byte {
+	w.zone.set("many.com", strings.Join(addrs, " "))
+	w.zone.first(func(m dnsmessage.Message, tcp bool) [][]byte {
 		if tcp {
 			return nil
 		}
 		m.Response, m.Truncated, m.Additionals = true, true, nil
 		b, _ := m.Pack()
 		return [][]byte{b, nil}
-	}
+	})
 	w.start()
 	msg := w.ask(query(t, "many.com", a4))
 	var m dnsmessage.Message
@@ -264,7 +271,7 @@ func TestLongAnswers(t *testing.T) {
 // Only the answer to our question counts: the number, the name with our capitals, the type.
 func TestForgedAnswers(t *testing.T) {
 	w := newWorld(t, allow("a-rather-long-name-for-capitals.com"))
-	w.zone.names["a-rather-long-name-for-capitals.com"] = "203.0.113.1"
+	w.zone.set("a-rather-long-name-for-capitals.com", "203.0.113.1")
 	forged := func(m dnsmessage.Message, change func(*dnsmessage.Message)) []byte {
 		q := m.Questions[0]
 		m.Response, m.Additionals, m.Questions = true, nil, []dnsmessage.Question{q}
@@ -276,9 +283,7 @@ func TestForgedAnswers(t *testing.T) {
 		}
 		return b
 	}
-	var same bool
-	w.zone.before = func(m dnsmessage.Message, _ bool) [][]byte {
-		same = same || m.Questions[0].Name.String() == strings.ToLower(m.Questions[0].Name.String())
+	w.zone.first(func(m dnsmessage.Message, _ bool) [][]byte {
 		return [][]byte{
 			forged(m, func(m *dnsmessage.Message) { m.ID++ }),
 			forged(m, func(m *dnsmessage.Message) { m.Response = false }),
@@ -286,31 +291,33 @@ func TestForgedAnswers(t *testing.T) {
 			forged(m, func(m *dnsmessage.Message) { m.Questions = append(m.Questions, m.Questions[0]) }),
 			[]byte("nonsense"),
 		}
-	}
+	})
 	w.start()
 	got, _ := w.resolve("a-rather-long-name-for-capitals.com", a4)
 	if want := []netip.Addr{netip.MustParseAddr("203.0.113.1")}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if same {
+	w.zone.mu.Lock()
+	if q := w.zone.queries[0]; q == strings.ToLower(q) {
 		t.Error("the question has no random capitals")
 	}
+	w.zone.mu.Unlock()
 	// One that guessed the number but not the capitals only makes us ask by TCP.
-	w.zone.before = func(m dnsmessage.Message, tcp bool) [][]byte {
+	w.zone.first(func(m dnsmessage.Message, tcp bool) [][]byte {
 		if tcp {
 			return nil
 		}
 		return [][]byte{forged(m, func(m *dnsmessage.Message) {
 			m.Questions[0].Name = dnsmessage.MustNewName(strings.ToUpper(m.Questions[0].Name.String()))
 		}), nil}
-	}
+	})
 	if got, _ := w.resolve("a-rather-long-name-for-capitals.com", a4); len(got) != 1 || got[0] != netip.MustParseAddr("203.0.113.1") {
 		t.Errorf("with other capitals: %v", got)
 	}
 	// Control: what is forged well is believed.
-	w.zone.before = func(m dnsmessage.Message, _ bool) [][]byte {
+	w.zone.first(func(m dnsmessage.Message, _ bool) [][]byte {
 		return [][]byte{forged(m, func(*dnsmessage.Message) {}), nil}
-	}
+	})
 	if got, _ := w.resolve("a-rather-long-name-for-capitals.com", a4); len(got) != 1 || got[0] != netip.MustParseAddr("203.0.113.66") {
 		t.Errorf("control: %v", got)
 	}
@@ -319,12 +326,12 @@ func TestForgedAnswers(t *testing.T) {
 // A server that doesn't keep capitals is asked by TCP, where they mean nothing; one that is silent is given up, the next one asked.
 func TestUpstreamServers(t *testing.T) {
 	w := newWorld(t, allow("capitals-get-lost.com"))
-	w.zone.names["capitals-get-lost.com"] = "203.0.113.1"
-	w.zone.before = func(m dnsmessage.Message, _ bool) [][]byte {
+	w.zone.set("capitals-get-lost.com", "203.0.113.1")
+	w.zone.first(func(m dnsmessage.Message, _ bool) [][]byte {
 		m.Questions[0].Name = dnsmessage.MustNewName(strings.ToLower(m.Questions[0].Name.String()))
 		m.Additionals = nil
 		return [][]byte{w.zone.answer(m), nil}
-	}
+	})
 	quiet, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -338,7 +345,7 @@ func TestUpstreamServers(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	m := newMemory()
+	var m memory
 	addr := netip.MustParseAddr("203.0.113.1")
 	m.add("gone.com", addr, time.Now().Add(-time.Second))
 	m.add("a.com", addr, time.Now().Add(time.Hour))

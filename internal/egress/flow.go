@@ -216,6 +216,7 @@ func (f *flow) passOn(first []byte) {
 
 // copyBoth copies until both sides have ended, on new stacks: what decided has grown this one.
 func (f *flow) copyBoth(up net.Conn) {
+	stop := context.AfterFunc(f.ctx, func() { up.Close() })
 	var sent sync.WaitGroup
 	sent.Add(1)
 	f.s.done.Go(func() {
@@ -225,6 +226,7 @@ func (f *flow) copyBoth(up net.Conn) {
 	f.s.done.Go(func() {
 		relay(f.conn, up)
 		sent.Wait()
+		stop()
 		up.Close()
 		f.close()
 	})

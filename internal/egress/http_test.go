@@ -59,9 +59,9 @@ var webRules = []policy.NetRule{
 func newWeb(t *testing.T) (*world, *cdn) {
 	w, c := newWorld(t, webRules...), &cdn{}
 	for _, n := range []string{"a.com", "api.com", "ws.com", "alt.com", "evil.com", "unlisted.com", "x.wild.com"} {
-		w.zone.names[n] = "203.0.113.1"
+		w.zone.set(n, "203.0.113.1")
 	}
-	w.zone.names["elsewhere.com"] = "203.0.113.2"
+	w.zone.set("elsewhere.com", "203.0.113.2")
 	for _, to := range []string{"203.0.113.1:80", "203.0.113.1:8080", "203.0.113.50:80"} {
 		w.put(to, c)
 	}
@@ -151,7 +151,7 @@ func TestRequests(t *testing.T) {
 	} {
 		w.resolve("a.com", a4)
 		if strings.Contains(x.name, "without a name") || strings.HasPrefix(x.name, "CONNECT") { // only one name may be known
-			w.s.names = newMemory()
+			w.unlearn()
 			w.resolve("a.com", a4)
 		}
 		statuses, bodies := say(t, w.dial(x.to), x.text)
@@ -164,7 +164,7 @@ func TestRequests(t *testing.T) {
 		if got := w.told(); !slices.Equal(got, x.told) {
 			t.Errorf("%s: told %q, want %q", x.name, got, x.told)
 		}
-		w.denials = nil
+		w.forget()
 	}
 }
 
@@ -279,7 +279,7 @@ func TestBadChunks(t *testing.T) {
 // What reaches the server is what was decided on: its bytes are ours.
 func TestRewritten(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.zone.names["a.com"] = "203.0.113.1"
+	w.zone.set("a.com", "203.0.113.1")
 	l := w.listen("203.0.113.1:80")
 	w.start()
 	w.resolve("a.com", a4)
@@ -332,7 +332,7 @@ func TestRefusal(t *testing.T) {
 // The responses that make trouble: without a body, chunked with a trailer, to the end of the connection, in pieces, after 100.
 func TestResponses(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.zone.names["a.com"] = "203.0.113.1"
+	w.zone.set("a.com", "203.0.113.1")
 	released := make(chan bool)
 	w.put("203.0.113.1:80", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -426,7 +426,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // A server that closed a kept connection meanwhile is dialled again, and the client notices nothing.
 func TestStaleServer(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.zone.names["a.com"] = "203.0.113.1"
+	w.zone.set("a.com", "203.0.113.1")
 	l := w.listen("203.0.113.1:80")
 	go func() {
 		for {
@@ -459,7 +459,7 @@ func TestStaleServer(t *testing.T) {
 // Servers are hostile, too.
 func TestBadServers(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
-	w.zone.names["a.com"] = "203.0.113.1"
+	w.zone.set("a.com", "203.0.113.1")
 	l := w.listen("203.0.113.1:80")
 	var says string
 	got := make(chan string, 9)
@@ -500,7 +500,7 @@ func TestBadServers(t *testing.T) {
 func TestSlowRequests(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.s.hello = 200 * time.Millisecond
-	w.zone.names["a.com"] = "203.0.113.1"
+	w.zone.set("a.com", "203.0.113.1")
 	w.put("203.0.113.1:80", &cdn{})
 	w.start()
 	w.resolve("a.com", a4)
@@ -531,7 +531,7 @@ func TestSlowRequests(t *testing.T) {
 
 func TestWebSocket(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "ws.com", Scheme: "ws", Allow: true})
-	w.zone.names["ws.com"] = "203.0.113.1"
+	w.zone.set("ws.com", "203.0.113.1")
 	w.put("203.0.113.1:80", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 			t.Errorf("the server got %+v", r.Header)
@@ -560,7 +560,8 @@ func TestWebSocket(t *testing.T) {
 // A tunnel through a proxy: the proxy and what is said inside are both decided on.
 func TestProxies(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "proxy.com", Scheme: "http", Port: 3128, Allow: true}, policy.NetRule{Host: "a.com", Scheme: "http", Allow: true}, policy.NetRule{Host: "raw.com", Port: 2525, Allow: true})
-	w.zone.names["proxy.com"], w.zone.names["a.com"] = "203.0.113.3", "203.0.113.1"
+	w.zone.set("proxy.com", "203.0.113.3")
+	w.zone.set("a.com", "203.0.113.1")
 	c := &cdn{}
 	w.put("203.0.113.1:80", c)
 	w.put("203.0.113.3:3128", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -639,10 +640,10 @@ func TestRebinding(t *testing.T) {
 	c := &cdn{}
 	w.put("203.0.113.1:80", c)
 	w.put("10.0.0.1:80", c)
-	w.zone.names["a.com"] = "203.0.113.1"
+	w.zone.set("a.com", "203.0.113.1")
 	w.start()
 	w.resolve("a.com", a4)
-	w.zone.names["a.com"] = "10.0.0.1"
+	w.zone.set("a.com", "10.0.0.1")
 	if addrs, _ := w.resolve("a.com", dnsmessage.TypeA); len(addrs) > 0 {
 		t.Errorf("a private address is answered: %v", addrs)
 	}

@@ -20,7 +20,7 @@ const (
 	namesPerAddr = 16
 )
 
-// memory is which names the session has resolved to which addresses.
+// memory is which names the session has resolved to which addresses. The zero value is empty.
 type memory struct {
 	mu    sync.Mutex
 	addrs map[netip.Addr][]tie
@@ -31,11 +31,12 @@ type tie struct {
 	until time.Time
 }
 
-func newMemory() *memory { return &memory{addrs: map[netip.Addr][]tie{}} }
-
 func (m *memory) add(name string, addr netip.Addr, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.addrs == nil {
+		m.addrs = map[netip.Addr][]tie{}
+	}
 	ties := slices.DeleteFunc(m.addrs[addr], func(t tie) bool { return t.name == name || time.Now().After(t.until) })
 	if len(ties) == namesPerAddr {
 		first := slices.MinFunc(ties, func(a, b tie) int { return a.until.Compare(b.until) })

@@ -33,7 +33,7 @@ type Server struct {
 	verify  *tls.Config   // how servers are verified where TLS is intercepted
 	hello   time.Duration // the patience with a hello or a head that has begun
 	asked   map[uint16]bool
-	names   *memory
+	names   memory
 	asking  chan struct{} // a place for each question that is being answered
 	conns   chan struct{} // and for each connection
 	queries atomic.Uint64
@@ -95,7 +95,6 @@ func (s *Server) init() {
 	for _, p := range s.Policy.AskedPorts() {
 		s.asked[p] = true
 	}
-	s.names = newMemory()
 	s.asking, s.conns = make(chan struct{}, maxAsking), make(chan struct{}, maxConns)
 }
 

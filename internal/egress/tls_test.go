@@ -66,7 +66,7 @@ func newTLS(t *testing.T, rules ...policy.NetRule) (*world, *tls.Config) {
 	pool, cfg := roots(t, names...)
 	w := newWorld(t, rules...)
 	for _, n := range names {
-		w.zone.names[n] = "203.0.113.1"
+		w.zone.set(n, "203.0.113.1")
 	}
 	w.putTLS("203.0.113.1:443", &cdn{}, cfg)
 	return w.start(), &tls.Config{RootCAs: pool}
@@ -99,7 +99,7 @@ func TestServerNames(t *testing.T) {
 		{name: "ECH, two names known", resolved: "ech.com a.com", sni: "ech.com", ech: true, told: "host_mismatch https://203.0.113.1:443"},
 		{name: "ECH, none known", sni: "ech.com", ech: true, told: "host_mismatch https://203.0.113.1:443"},
 	} {
-		w.s.names = newMemory()
+		w.unlearn()
 		for n := range strings.FieldsSeq(x.resolved) {
 			w.resolve(n, a4)
 		}
@@ -123,7 +123,7 @@ func TestServerNames(t *testing.T) {
 		if got := strings.Join(w.told(), " "); got != x.told {
 			t.Errorf("%s: told %q, want %q", x.name, got, x.told)
 		}
-		w.denials = nil
+		w.forget()
 		conn.Close()
 	}
 }
@@ -207,7 +207,7 @@ func TestRaw(t *testing.T) {
 	w := newWorld(t, allow("a.com"), policy.NetRule{Host: "mail.com", Port: 2525, Allow: true}, policy.NetRule{Host: "evil.com", Port: 2525},
 		policy.NetRule{Host: "tls.com", Port: 443, Allow: true}, policy.NetRule{Host: "203.0.113.9", Port: 2525, Allow: true})
 	for n, a := range map[string]string{"a.com": "203.0.113.1", "mail.com": "203.0.113.2", "evil.com": "203.0.113.2", "tls.com": "203.0.113.3"} {
-		w.zone.names[n] = a
+		w.zone.set(n, a)
 	}
 	greet := func(to string) { // a server that speaks first
 		l := w.listen(to)
@@ -241,7 +241,7 @@ func TestRaw(t *testing.T) {
 		{"lower case", "a.com", "203.0.113.1:80", "get / HTTP/1.1\r\nHost: a.com\r\n\r\n", "host_not_listed tcp://a.com:80"},
 		{"an empty line first", "a.com", "203.0.113.1:80", "\r\nGET / HTTP/1.1\r\nHost: a.com\r\n\r\n", "host_not_listed tcp://a.com:80"},
 	} {
-		w.s.names = newMemory()
+		w.unlearn()
 		if x.resolved != "" {
 			w.resolve(x.resolved, a4)
 		}
@@ -259,11 +259,11 @@ func TestRaw(t *testing.T) {
 		if told := strings.Join(w.told(), " "); told != x.told {
 			t.Errorf("%s: told %q, want %q", x.name, told, x.told)
 		}
-		w.denials = nil
+		w.forget()
 		c.Close()
 	}
 	// A name that is denied on the port is denied though another one has the same address.
-	w.s.names = newMemory()
+	w.unlearn()
 	w.s.names.add("mail.com", netip.MustParseAddr("203.0.113.2"), time.Now().Add(time.Hour))
 	w.s.names.add("evil.com", netip.MustParseAddr("203.0.113.2"), time.Now().Add(time.Hour))
 	c := w.dial("203.0.113.2:2525")
@@ -307,9 +307,9 @@ func newIntercepted(t *testing.T, h http.Handler) (*world, *tls.Config) {
 	}
 	w.s.CA, w.s.verify = ca, &tls.Config{RootCAs: pool}
 	for _, n := range []string{"a.com", "b.com", "evil.com"} {
-		w.zone.names[n] = "203.0.113.1"
+		w.zone.set(n, "203.0.113.1")
 	}
-	w.zone.names["untrusted.com"] = "203.0.113.2"
+	w.zone.set("untrusted.com", "203.0.113.2")
 	w.putTLS("203.0.113.1:443", h, cfg)
 	_, other := roots(t, "untrusted.com")
 	w.putTLS("203.0.113.2:443", h, other)
@@ -361,7 +361,7 @@ func TestIntercept(t *testing.T) {
 			if got := strings.Join(w.told(), " "); got != x.told {
 				t.Errorf("%s %s: told %q, want %q", x.method, x.url, got, x.told)
 			}
-			w.denials = nil
+			w.forget()
 		}
 		want := []string{"GET /x%20y?q=1;2 a.com", "POST /upload a.com body", "GET /v1/x b.com", "GET /again a.com"}
 		if got := c.took(); !slices.Equal(got, want) {
@@ -394,12 +394,12 @@ func TestInterceptVerifies(t *testing.T) {
 	w.resolve("a.com", a4)
 	c := cfg.Clone()
 	c.ServerName = "evil.com"
-	before := len(w.dialled)
+	before := w.dials()
 	if err := tls.Client(w.dial("203.0.113.1:443"), c).Handshake(); err == nil {
 		t.Error("a denied name is answered")
 	}
 	w.wantTold("rule_denies net.4 https://evil.com:443")
-	if len(w.dialled) != before {
+	if w.dials() != before {
 		t.Error("a denied name was dialled")
 	}
 	if err := (&Server{Policy: w.s.Policy}).Serve(context.Background(), nil, nil); err == nil {

@@ -147,6 +147,8 @@ func (w *world) listen(to string) net.Listener {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { l.Close() })
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.routes[netip.MustParseAddrPort(to)] = l.Addr().String()
 	return l
 }
@@ -190,9 +192,35 @@ func (w *world) wantTold(want ...string) {
 	if got := w.told(); !slices.Equal(got, want) {
 		w.t.Errorf("told %q, want %q", got, want)
 	}
+	w.forget()
+}
+
+// forget forgets the refusals.
+func (w *world) forget() {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.denials = nil
-	w.mu.Unlock()
+}
+
+// unlearn forgets what the session has resolved.
+func (w *world) unlearn() {
+	w.s.names.mu.Lock()
+	defer w.s.names.mu.Unlock()
+	clear(w.s.names.addrs)
+}
+
+// jam is what Permit says from now on.
+func (w *world) jam(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stuck = err
+}
+
+// dials is how many connections to servers were tried.
+func (w *world) dials() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.dialled)
 }
 
 // client is a program that knows nothing of all this: it resolves and connects.
@@ -305,6 +333,20 @@ func newZone(t testing.TB) *zone {
 	go z.serveUDP(c)
 	go z.serveTCP(l)
 	return z
+}
+
+// set makes a name stand for a value.
+func (z *zone) set(name, value string) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.names[name] = value
+}
+
+// first makes the server say something before it answers.
+func (z *zone) first(f func(m dnsmessage.Message, tcp bool) [][]byte) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.before = f
 }
 
 func (z *zone) serveUDP(c net.PacketConn) {

@@ -1,0 +1,162 @@
+package egress
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Whatever is asked, the answer is one to that, small enough, and names nothing that wasn't granted.
+func FuzzQuestion(f *testing.F) {
+	w := newWorld(f, policy.NetRule{Host: "localhost", Port: 80, Allow: true})
+	w.s.init()
+	for _, name := range []string{"localhost", "a.com", "x.localhost"} {
+		for _, typ := range []dnsmessage.Type{a4, a6, dnsmessage.TypeHTTPS} {
+			f.Add(query(f, name, typ))
+		}
+	}
+	f.Fuzz(func(t *testing.T, msg []byte) {
+		out := w.s.reply(t.Context(), msg, w.zone.addr, false)
+		w.forget()
+		if out == nil {
+			return
+		}
+		var m dnsmessage.Message
+		if err := m.Unpack(out); err != nil || !m.Response || len(out) > udpSize {
+			t.Fatalf("%v: %x", err, out)
+		}
+		if !bytes.Equal(out[:2], msg[:2]) {
+			t.Errorf("another number: %x", out)
+		}
+		for _, a := range m.Answers {
+			if lower(a.Header.Name) != "localhost" {
+				t.Errorf("%+v", a)
+			}
+		}
+	})
+}
+
+// Whatever a name server says, what is made of it is bounded, and only from an answer to the question.
+func FuzzAnswer(f *testing.F) {
+	q, msg, err := newQuery("a.com", a4)
+	if err != nil {
+		f.Fatal(err)
+	}
+	z := &zone{names: map[string]string{"a.com": "-> b.com", "b.com": "203.0.113.1"}}
+	var m dnsmessage.Message
+	if err := m.Unpack(msg); err != nil {
+		f.Fatal(err)
+	}
+	good := z.answer(m)
+	f.Add(good[2:])
+	f.Add(msg[2:])
+	f.Fuzz(func(t *testing.T, rest []byte) {
+		in := append([]byte{byte(q.id >> 8), byte(q.id)}, rest...)
+		for _, tcp := range []bool{false, true} {
+			got, err := parseAnswer(in, &q, tcp)
+			if err == nil && (len(got.addrs) > maxAddrN || len(got.chain) > maxChain || got.ttl < 0) {
+				t.Errorf("%+v", got)
+			}
+			for _, a := range got.addrs {
+				if !a.Is4() {
+					t.Errorf("%s is no IPv4 address", a)
+				}
+			}
+		}
+		if _, err := parseAnswer(in[1:], &q, true); err == nil && !bytes.Equal(in[1:3], in[:2]) {
+			t.Error("another number is believed")
+		}
+	})
+}
+
+// Whatever begins like a hello, what was read is kept, and a name comes only from what crypto/tls takes for one.
+func FuzzHello(f *testing.F) {
+	f.Add(helloBytes(f, "a.com", []string{"h2", "http/1.1"}))
+	f.Add(helloBytes(f, "a.com.", nil))
+	f.Add([]byte("\x16\x03\x01\x00\x05hello"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := readHello(bytes.NewReader(b))
+		if !bytes.HasPrefix(b, h.bytes) || len(h.bytes) > maxHello+32<<10 {
+			t.Errorf("%x was kept of %x", h.bytes, b)
+		}
+		if err == nil && h.name != "" && !bytes.Contains(b, []byte(h.name)) && !bytes.Contains(bytes.ToLower(b), []byte(h.name)) {
+			t.Errorf("%q isn't in %x", h.name, b)
+		}
+	})
+}
+
+// Whatever is taken for a head, a server reads it as it was read here: one request, with the same length, host and target.
+func FuzzHead(f *testing.F) {
+	for _, s := range []string{
+		"GET / HTTP/1.1\r\nHost: a.com\r\n\r\n", "POST http://a.com/x HTTP/1.0\r\nhost:a\r\nContent-Length: 5\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nX: y\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n", "GET / HTTP/1.1\nHost: a\n\n", "\r\n\r\n",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		raw, err := readHead(bufio.NewReader(bytes.NewReader(b)))
+		if err != nil {
+			return
+		}
+		if !bytes.HasPrefix(b, raw) {
+			t.Fatalf("%q was read of %q", raw, b)
+		}
+		h, err := parseHead(raw)
+		if err != nil {
+			return
+		}
+		out := h.append(nil)
+		again, err := parseHead(out)
+		if err != nil || string(again.append(nil)) != string(out) {
+			t.Fatalf("%q becomes %q: %v", raw, out, err)
+		}
+		sameAsGo(t, h, out)
+	})
+}
+
+// sameAsGo compares with what net/http reads.
+func sameAsGo(t *testing.T, h *head, out []byte) {
+	in := bufio.NewReader(bytes.NewReader(out))
+	r, err := http.ReadRequest(in)
+	if err != nil {
+		return // it's stricter in some ways
+	}
+	want := h.length
+	if h.method == "CONNECT" || r.Method != h.method || r.ContentLength != want && r.Body != http.NoBody {
+		if h.method != "CONNECT" {
+			t.Errorf("%q: %s %d", out, r.Method, r.ContentLength)
+		}
+	}
+	if !strings.Contains(h.target, "://") && r.Host != h.host && r.URL.Host == "" {
+		t.Errorf("%q: the host is %q", out, r.Host)
+	}
+	if rest, _ := io.ReadAll(in); h.length == 0 && len(rest) > 0 {
+		t.Errorf("%q: %q is left", out, rest)
+	}
+}
+
+// Whatever a client begins with, more of it doesn't change what it was recognized as.
+func FuzzRecognize(f *testing.F) {
+	f.Add([]byte("GET / HTTP/1.1\r\nHost: a\r\n"))
+	f.Add([]byte("PRI * HTTP/2.0\r\n"))
+	f.Add([]byte("\x16\x03\x01"))
+	f.Add([]byte("SSH-2.0-x\r\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var kind saying
+		var sure bool
+		for i := range len(b) + 1 {
+			k, s := recognize(b[:i])
+			if sure && (!s || k != kind) {
+				t.Fatalf("%q is %d, and then %d", b[:i], kind, k)
+			}
+			kind, sure = k, s
+		}
+	})
+}
