@@ -1,11 +1,10 @@
-//go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
 package main
 
 import "os"
 
-// The runtime would read the cgroup's processor limit at every start (0.2 ms) and watch it, for a program that computes next
-// to nothing: hence the settings above.
+// The runtime would go on watching the cgroup's processor limit, for a program that computes next to nothing: hence the setting
+// above. Nothing but GOMAXPROCS in the environment keeps it from reading the limit once, at the start.
 func main() {
 	growStack()
 	a := &app{in: os.Stdin, out: newScreen(os.Stdout), err: newScreen(os.Stderr)}

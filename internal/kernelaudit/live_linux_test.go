@@ -2,11 +2,13 @@ package kernelaudit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -343,5 +345,38 @@ func TestFinishEndsWhenNothingComes(t *testing.T) {
 	}
 	if totals.Exact || !strings.Contains(totals.Why, errQuiet.Error()) {
 		t.Errorf("%+v", totals)
+	}
+}
+
+// Whom Permitted refuses, Open refuses too.
+func TestPermitted(t *testing.T) {
+	reader(t) // or there's nothing to be permitted
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var all [2]unix.CapUserData
+	if err := unix.Capget(&header, &all[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := Permitted(); err != nil {
+		t.Errorf("with all capabilities: %v", err)
+	}
+	less := all
+	less[unix.CAP_AUDIT_READ/32].Effective &^= 1 << (unix.CAP_AUDIT_READ % 32)
+	if err := unix.Capset(&header, &less[0]); err != nil {
+		t.Fatal(err)
+	}
+	before := Permitted()
+	r, err := Open()
+	if err := unix.Capset(&header, &all[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err == nil {
+		r.Close()
+	}
+	for _, err := range []error{before, err} {
+		if !errors.Is(err, ErrUnavailable) || !errors.Is(err, unix.EPERM) || !strings.Contains(err.Error(), "CAP_AUDIT_READ is missing") {
+			t.Errorf("without CAP_AUDIT_READ: %v", err)
+		}
 	}
 }

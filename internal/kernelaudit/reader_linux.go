@@ -88,6 +88,17 @@ func open(state string) (_ *Reader, err error) {
 	return r, nil
 }
 
+// Permitted says beforehand what certainly keeps this process from hearing anything: the capability to read records is missing.
+// It's nil where only Open can tell.
+func Permitted() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if unix.Capget(&header, &data[0]) == nil && data[unix.CAP_AUDIT_READ/32].Effective&(1<<(unix.CAP_AUDIT_READ%32)) == 0 {
+		return fmt.Errorf("%w: %w", ErrUnavailable, explain(unix.EPERM, "CAP_AUDIT_READ"))
+	}
+	return nil
+}
+
 // connect opens both sockets and turns auditing on.
 func (r *Reader) connect(state string) (err error) {
 	if r.control, err = openControl(); err != nil {

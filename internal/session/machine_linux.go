@@ -16,11 +16,15 @@ type machine struct {
 }
 
 func ask(deaf bool) *machine {
-	open := kernelaudit.Open
+	err := kernelaudit.Permitted()
 	if deaf {
-		open = func() (*kernelaudit.Reader, error) { return nil, errDeaf }
+		err = errDeaf
 	}
-	return &machine{ears: async(open), proof: async(proven), signals: async(watch)}
+	ears := failed[*kernelaudit.Reader](err)
+	if err == nil {
+		ears = async(kernelaudit.Open)
+	}
+	return &machine{ears: ears, proof: async(proven), signals: async(watch)}
 }
 
 var errDeaf = errors.New("nobody asked for them")
@@ -56,6 +60,12 @@ func proven() (struct{}, error) {
 type outcome[T any] struct {
 	value T
 	err   error
+}
+
+func failed[T any](err error) <-chan outcome[T] {
+	c := make(chan outcome[T], 1)
+	c <- outcome[T]{err: err}
+	return c
 }
 
 func async[T any](f func() (T, error)) <-chan outcome[T] {
