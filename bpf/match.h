@@ -158,13 +158,16 @@ static __always_inline void climb_from(struct climb *c, struct target *t)
 }
 
 /* climb goes up to the root of the tree that the mount is in. A plain loop is quicker than bpf_loop, whose calls cost as
- * much as a step does. */
-static __always_inline void climb(struct climb *c, struct target *t)
+ * much as a step does; as a function of its own the verifier doesn't follow what comes after from each of its ends. */
+__noinline int climb(struct climb *c, struct target *t)
 {
+	if (!c || !t)
+		return 0;
 	climb_from(c, t);
 	for (u32 i = 0; i < MAX_CLIMB; i++)
 		if (!climb_step(c))
 			break;
+	return 0;
 }
 
 static long climb_on(u32 i, void *ctx)
