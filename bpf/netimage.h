@@ -26,7 +26,7 @@ struct verdict {
 	s32 layer, rule; /* places in the policy's; -1: none */
 };
 
-static const struct verdict nobody = { .action = REFUSE, .layer = -1, .rule = -1 };
+#define NOBODY ((struct verdict){ .action = REFUSE, .layer = -1, .rule = -1 })
 
 /* rules has for each port that the policy speaks of, and for port 0, which stands for all others, the ranges of addresses that
  * its rules tell apart. An IPv4 address lies in the first word here. */

@@ -100,7 +100,7 @@ __noinline u32 judge(struct question *q)
 		key.port = 0;
 		v = bpf_map_lookup_elem(&rules, &key);
 	}
-	q->by = v ? *v : nobody;
+	q->by = v ? *v : NOBODY;
 	return q->by.action;
 }
 

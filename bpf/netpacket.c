@@ -34,7 +34,7 @@ struct header6 {
 	u32 from[4], to[4];
 };
 
-/* read4 and read6 return where the header ends; 0: it's not one that can be decided on. */
+/* read_header4 and read_header6 return where the header ends; 0: it's not one that can be decided on, or not the only one. */
 static __always_inline u32 read_header4(struct __sk_buff *skb, struct packet *p)
 {
 	struct header4 h;
@@ -56,7 +56,7 @@ static __always_inline u32 read_header6(struct __sk_buff *skb, struct packet *p)
 	p->protocol = h.next;
 	p->from = ipv6(h.from, 0);
 	p->to = ipv6(h.to, 0);
-	return sizeof(h);
+	return h.next == IPPROTO_TCP || h.next == IPPROTO_UDP || h.next == IPPROTO_ICMPV6 ? sizeof(h) : 0;
 }
 
 static __always_inline bool read_packet(struct __sk_buff *skb, struct packet *p)
@@ -127,17 +127,17 @@ int net_egress(struct __sk_buff *skb)
 	if (!s)
 		return 0;
 	if (!read_packet(skb, &p))
-		return refuse_packet(OP_PACKET, WHY_ROUTE, &p, nobody);
+		return refuse_packet(OP_PACKET, WHY_ROUTE, &p, NOBODY);
 	if (leads_out(skb, &p.to))
-		return refuse_packet(OP_PACKET, WHY_DEVICE, &p, nobody);
+		return refuse_packet(OP_PACKET, WHY_DEVICE, &p, NOBODY);
 	if (p.protocol == IPPROTO_TCP && !p.begins)
 		return 1;
 	if (p.protocol != IPPROTO_TCP && p.protocol != IPPROTO_UDP) {
 		if (s->free && (p.protocol == IPPROTO_ICMP || p.protocol == IPPROTO_ICMPV6))
 			return 1;
-		return refuse_packet(OP_PACKET, WHY_SOCKET, &p, nobody);
+		return refuse_packet(OP_PACKET, WHY_SOCKET, &p, NOBODY);
 	}
-	struct question q = { .kind = p.protocol == IPPROTO_UDP ? KIND_UDP : 0, .to = p.to, .by = nobody };
+	struct question q = { .kind = p.protocol == IPPROTO_UDP ? KIND_UDP : 0, .to = p.to, .by = NOBODY };
 	if (reaches(s, skb, &q))
 		return 1;
 	return refuse_packet(OP_PACKET, WHY_POLICY, &p, q.by);
@@ -153,7 +153,7 @@ int net_ingress(struct __sk_buff *skb)
 	if (!s)
 		return 0;
 	if (!read_packet(skb, &p))
-		return refuse_packet(OP_ACCEPT, WHY_ROUTE, &p, nobody);
+		return refuse_packet(OP_ACCEPT, WHY_ROUTE, &p, NOBODY);
 	if (p.protocol != IPPROTO_TCP && p.protocol != IPPROTO_UDP)
 		return s->free != 0;
 	u32 kind = p.protocol == IPPROTO_UDP ? KIND_UDP : 0;

@@ -63,7 +63,6 @@ struct event {
 	struct endpoint at;
 	char comm[16];
 };
-const struct event *as_told __attribute__((unused)); /* or its form isn't in the object for internal/netguard */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -106,6 +105,24 @@ struct refusal {
  * and not once for each call. That's why their pointers are checked.
  */
 
+/* tell writes a refusal's event. It's a function of its own so that the event's form is known to internal/netguard. */
+static __noinline int tell(struct event *e, const struct refusal *r)
+{
+	e->time = bpf_ktime_get_boot_ns();
+	e->pid = r->ids >> 32;
+	e->tid = r->ids;
+	e->uid = r->uid;
+	e->op = r->op;
+	e->why = r->why;
+	e->layer = r->by.layer;
+	e->rule = r->by.rule;
+	e->protocol = r->protocol;
+	e->kind = r->kind;
+	e->at = r->at;
+	__builtin_memcpy(e->comm, r->comm, sizeof(e->comm));
+	return 0;
+}
+
 /* refuse counts a refusal, and tells it. */
 __noinline int refuse(struct refusal *r)
 {
@@ -124,20 +141,9 @@ __noinline int refuse(struct refusal *r)
 		__sync_fetch_and_add(&s->lost, 1);
 		return 0;
 	}
-	e->time = bpf_ktime_get_boot_ns();
+	tell(e, r);
 	e->session = s->id;
 	e->sequence = sequence;
-	e->pid = r->ids >> 32;
-	e->tid = r->ids;
-	e->uid = r->uid;
-	e->op = r->op;
-	e->why = r->why;
-	e->layer = r->by.layer;
-	e->rule = r->by.rule;
-	e->protocol = r->protocol;
-	e->kind = r->kind;
-	e->at = r->at;
-	__builtin_memcpy(e->comm, r->comm, sizeof(e->comm));
 	bpf_ringbuf_submit(e, 0);
 	return 0;
 }

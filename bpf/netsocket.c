@@ -38,7 +38,7 @@ int net_create(struct bpf_sock *ctx)
 
 	if (s && known(s, ctx->type, ctx->protocol))
 		return 1;
-	struct refusal r = { .op = OP_SOCKET, .why = WHY_SOCKET, .protocol = ctx->protocol, .kind = ctx->type, .by = nobody };
+	struct refusal r = { .op = OP_SOCKET, .why = WHY_SOCKET, .protocol = ctx->protocol, .kind = ctx->type, .by = NOBODY };
 	return refuse_task(&r);
 }
 
@@ -62,7 +62,7 @@ static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, cons
 static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u32 op)
 {
 	struct session *s = session();
-	struct question q = { .kind = kind_of(ctx), .to = *to, .by = nobody };
+	struct question q = { .kind = kind_of(ctx), .to = *to, .by = NOBODY };
 	u32 why = WHY_POLICY, port = 1;
 
 	if (!s)

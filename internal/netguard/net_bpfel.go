@@ -119,7 +119,6 @@ const (
 	netProgNetSendmsg4  = "net_sendmsg4"
 	netProgNetSendmsg6  = "net_sendmsg6"
 	netProgNetSockops   = "net_sockops"
-	netVarAsTold        = "as_told"
 )
 
 // loadNet returns the embedded CollectionSpec for net.
@@ -196,7 +195,6 @@ type netMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type netVariableSpecs struct {
-	AsTold *ebpf.VariableSpec `ebpf:"as_told"`
 }
 
 // netObjects contains all objects after they have been loaded into the kernel.
@@ -242,7 +240,6 @@ func (m *netMaps) Close() error {
 //
 // It can be passed to loadNetObjects or ebpf.CollectionSpec.LoadAndAssign.
 type netVariables struct {
-	AsTold *ebpf.Variable `ebpf:"as_told"`
 }
 
 // netPrograms contains all programs after they have been loaded into the kernel.

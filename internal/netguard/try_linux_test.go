@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +40,8 @@ var tries = map[string]func(args []string) (string, error){
 	"raw":             tryRaw,
 	"inherited":       tryInherited,
 	"egress":          tryEgress,
+	"hand out":        tryHandOut,
+	"begin":           tryBegin,
 	"hold":            tryHold,
 	"flood":           tryFlood,
 }
@@ -467,14 +470,15 @@ func trySourceRoute(args []string) (string, error) {
 	return "sent", nil
 }
 
-// tryRoutingHeader is the same for IPv6, with the header that mobile hosts have (type 2).
+// tryRoutingHeader is the same for IPv6, with segments (RFC 8754, type 4).
 func tryRoutingHeader(args []string) (string, error) {
 	fd, err := open(unix.AF_INET6, unix.SOCK_DGRAM)
 	if err != nil {
 		return "", err
 	}
 	hop := netip.MustParseAddrPort(args[0]).Addr().As16()
-	header := append([]byte{0, 2, 2, 1, 0, 0, 0, 0}, hop[:]...)
+	last := netip.MustParseAddrPort(args[1]).Addr().As16()
+	header := slices.Concat([]byte{0, 4, 4, 1, 1, 0, 0, 0}, last[:], hop[:])
 	if err := unix.SetsockoptString(fd, unix.IPPROTO_IPV6, unix.IPV6_RTHDR, string(header)); err != nil {
 		return "", fmt.Errorf("set the routing header: %w", err)
 	}
@@ -485,15 +489,51 @@ func tryRoutingHeader(args []string) (string, error) {
 	return "sent", nil
 }
 
-// tryRaw sends a datagram that it makes itself, through descriptor 3.
+// tryRaw sends a datagram that it makes itself.
 func tryRaw(args []string) (string, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_UDP)
+	if err != nil {
+		return "", err
+	}
 	to := netip.MustParseAddrPort(args[0])
 	port := to.Port()
 	packet := []byte{0x30, 0x39, byte(port >> 8), byte(port), 0, 13, 0, 0, 'h', 'e', 'l', 'l', 'o'}
-	if err := unix.Sendto(3, packet, 0, &unix.SockaddrInet4{Addr: to.Addr().As4()}); err != nil {
+	if err := unix.Sendto(fd, packet, 0, &unix.SockaddrInet4{Addr: to.Addr().As4()}); err != nil {
 		return "", err
 	}
 	return "sent", nil
+}
+
+// tryHandOut makes a socket and gives it away, through descriptor 3.
+func tryHandOut([]string) (string, error) {
+	fd, err := open(unix.AF_INET, unix.SOCK_STREAM)
+	if err != nil {
+		return "", err
+	}
+	return "handed out", unix.Sendmsg(3, []byte("x"), unix.UnixRights(fd), nil, 0)
+}
+
+// tryBegin begins a session in the cgroup that is descriptor 3, says so through descriptor 4, and waits to be killed.
+func tryBegin(args []string) (string, error) {
+	layer := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{tcp(args[0], 8001)}}
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Path: "/bin", Layers: []policy.SourceLayer{layer}}, tree{})
+	if err != nil {
+		return "", err
+	}
+	img, err := NewImage(c)
+	if err != nil {
+		return "", err
+	}
+	s, err := Load()
+	if err != nil {
+		return "", err
+	}
+	if err := s.Begin(42, 3, img, Egress{}); err != nil {
+		return "", err
+	}
+	fmt.Fprintln(os.NewFile(4, "report"), "begun")
+	time.Sleep(time.Hour)
+	return "", nil
 }
 
 // tryInherited connects descriptor 3, a socket that somebody else made.

@@ -1,0 +1,637 @@
+package netguard
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// child is a child that says something before it answers.
+type child struct {
+	t      testing.TB
+	cmd    *exec.Cmd
+	in     *os.File
+	said   *bufio.Scanner // through its descriptor 3
+	answer bytes.Buffer
+}
+
+func startChild(t testing.TB, g *guarded, order ...string) *child {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	stdin, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	c := &child{t: t, cmd: childtest.Command(t, 0, order), in: in, said: bufio.NewScanner(r)}
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.ExtraFiles = stdin, &c.answer, []*os.File{w}
+	if g != nil {
+		c.cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(g.group.Fd())}
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = r.Close()
+		_ = c.cmd.Process.Kill()
+		_ = c.cmd.Wait() // if nobody has
+	})
+	return c
+}
+
+// line is what the child says next.
+func (c *child) line() string {
+	c.t.Helper()
+	if !c.said.Scan() {
+		c.t.Fatalf("the child says nothing: %v", c.said.Err())
+	}
+	return c.said.Text()
+}
+
+// again lets the child go on.
+func (c *child) again() string {
+	c.t.Helper()
+	if _, err := c.in.Write([]byte("\n")); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.line()
+}
+
+// end is what the child answers in the end.
+func (c *child) end() (answer string) {
+	c.t.Helper()
+	if err := c.cmd.Wait(); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := json.Unmarshal(c.answer.Bytes(), &answer); err != nil {
+		c.t.Fatal(err)
+	}
+	return answer
+}
+
+// Nobody reaches what waits where the policy doesn't let it.
+func TestAccept(t *testing.T) {
+	needRoot(t)
+	g, free := begin(t, listening(tcp("", 8003)), listening(udp("", 8003))), beginWith(t, compile(t, policy.Allow))
+	for _, x := range []struct {
+		order string
+		want  string // of who waits in the session that may not
+		free  string // and in one that may
+	}{
+		{"wait for|tcp|127.0.0.1:8003", "accepted", "accepted"},
+		{"wait for|tcp|[::]:8003", "accepted", "accepted"},
+		{"wait for|tcp", "EAGAIN", "accepted"},
+		{"wait for|tcp|127.0.0.1:0", "EAGAIN", "accepted"},
+		{"wait for|udp|127.0.0.1:8003", "hello", "hello"},
+		{"wait for|udp|127.0.0.1:0", "EAGAIN", "hello"},
+		{"wait for|udp|[::1]:0", "EAGAIN", "hello"},
+	} {
+		for _, in := range []*guarded{g, free} {
+			want := map[*guarded]string{g: x.want, free: x.free}[in]
+			c := startChild(t, in, strings.Split(x.order, "|")...)
+			at := netip.MustParseAddrPort(c.line())
+			if at.Addr().IsUnspecified() {
+				at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), at.Port())
+			}
+			knock(at)
+			if got := c.end(); !strings.HasPrefix(got, want) {
+				t.Errorf("%s: %q, want %q", x.order, got, want)
+			}
+			if line := fmt.Sprintf("accept policy %s: no rule", at); want == "EAGAIN" {
+				if all, ok := g.wait(line); !ok {
+					t.Errorf("%s leaves the events %q, want %q", x.order, all, line)
+				}
+			}
+		}
+	}
+}
+
+// knock tries to reach a socket, by TCP and UDP.
+func knock(at netip.AddrPort) {
+	go func() {
+		if c, err := net.DialTimeout("tcp", at.String(), 300*time.Millisecond); err == nil {
+			_ = c.Close()
+		}
+	}()
+	if c, err := net.Dial("udp", at.String()); err == nil {
+		_, _ = c.Write([]byte("hello"))
+		_ = c.Close()
+	}
+}
+
+// Whom a session may write to may answer, and nobody else, though it's the same socket.
+func TestAnswers(t *testing.T) {
+	needRoot(t)
+	g := begin(t, udp("127.5.0.1", 7))
+	for from, want := range map[string]string{"127.5.0.1:7": "heard", "127.5.0.1:8": "EAGAIN", "127.5.0.2:7": "EAGAIN"} {
+		c := startChild(t, g, "wait for", "udp", "127.0.0.1:0")
+		to := net.UDPAddrFromAddrPort(netip.MustParseAddrPort(c.line()))
+		s, err := net.ListenPacket("udp", from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.WriteTo([]byte("heard"), to); err != nil {
+			t.Error(err)
+		}
+		_ = s.Close()
+		if got := c.end(); !strings.HasPrefix(got, want) {
+			t.Errorf("from %s: %q, want %q", from, got, want)
+		}
+	}
+}
+
+// What egress permits may be reached directly, as long as it says, by a socket that did before for as long as that lives.
+func TestPermit(t *testing.T) {
+	needRoot(t)
+	g := begin(t, tcp("a.test", 5432), policy.NetRule{Host: "127.6.0.9", Port: 5432})
+	for _, at := range []string{"127.6.0.1:5432", "127.6.0.9:5432", "[fd00::2]:5432"} {
+		server(t, at)
+	}
+	permit := func(proto, to string, d time.Duration) {
+		t.Helper()
+		if err := g.kernel.Permit(proto, netip.MustParseAddrPort(to), time.Now().Add(d), policy.Verdict{Allow: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(want string, order ...string) {
+		t.Helper()
+		if got := run(t, g, order...); got != want {
+			t.Errorf("%q: %q, want %q", order, got, want)
+		}
+	}
+	direct := "server 127.6.0.1:5432, peer 127.6.0.1:5432"
+	expect("EACCES", "tcp", "127.6.0.1:5432")
+	permit("tcp", "127.6.0.1:5432", time.Minute)
+	expect(direct, "tcp", "127.6.0.1:5432")
+	expect("server 127.6.0.1:5432, peer [::ffff:127.6.0.1]:5432", "tcp", "6 127.6.0.1:5432")
+	expect("EACCES", "tcp", "127.6.0.1:5433")
+	expect("EACCES", "tcp", "127.6.0.2:5432")
+	expect("EACCES", "send", "127.6.0.1:5432")
+	permit("tcp", "127.6.0.1:5432", time.Millisecond) // doesn't shorten what was said
+	time.Sleep(20 * time.Millisecond)
+	expect(direct, "tcp", "127.6.0.1:5432")
+
+	permit("tcp", "127.6.0.9:5432", time.Minute)
+	expect("EACCES", "tcp", "127.6.0.9:5432")
+	if all, ok := g.wait("connect policy 127.6.0.9:5432: net.2"); !ok {
+		t.Errorf("what a rule denies is permitted, with the events %q", all)
+	}
+
+	permit("tcp", "[fd00::2]:5432", -time.Second)
+	expect("EACCES", "tcp", "[fd00::2]:5432")
+	permit("tcp", "[fd00::2]:5432", 100*time.Millisecond)
+	time.Sleep(150 * time.Millisecond)
+	expect("EACCES", "tcp", "[fd00::2]:5432")
+	permit("tcp", "[fd00::2]:5432", time.Minute)
+	expect("server [fd00::2]:5432, peer [fd00::2]:5432", "tcp", "[fd00::2]:5432")
+
+	permit("udp", "127.6.0.1:5432", 700*time.Millisecond)
+	connected, sending := startChild(t, g, "hold", "connected", "127.6.0.1:5432"), startChild(t, g, "hold", "sending", "127.6.0.1:5432")
+	for _, c := range []*child{connected, sending} {
+		if got := c.line(); got != "heard" {
+			t.Errorf("permitted: %s", got)
+		}
+	}
+	time.Sleep(800 * time.Millisecond)
+	for _, c := range []*child{connected, sending} {
+		if got := c.again(); got != "heard" {
+			t.Errorf("the same socket, afterwards: %s", got)
+		}
+	}
+	expect("EACCES", "send", "127.6.0.1:5432")
+}
+
+// A full map makes room of what has expired, and otherwise permits nothing.
+func TestPermitMany(t *testing.T) {
+	needRoot(t)
+	g := begin(t)
+	at := func(i int) netip.AddrPort {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 7, byte(i >> 8), byte(i)}), 5432)
+	}
+	permit := func(i int, d time.Duration) error {
+		return g.kernel.Permit("tcp", at(i), time.Now().Add(d), policy.Verdict{Allow: true})
+	}
+	n := int(g.maps[netMapNames].MaxEntries())
+	for i := range n {
+		d := time.Hour
+		if i%2 == 0 {
+			d = -time.Second
+		}
+		if err := permit(i, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n / 2 {
+		if err := permit(n+i, time.Hour); err != nil {
+			t.Fatalf("%d places permitted, %d of them expired: %v", n, n/2-i, err)
+		}
+	}
+	if err := permit(2*n, time.Hour); !errors.Is(err, unix.E2BIG) {
+		t.Errorf("into a full map: %v", err)
+	}
+}
+
+// Egress needs no privileges.
+func TestUnprivilegedEgress(t *testing.T) {
+	needRoot(t)
+	text, err := os.ReadFile("/proc/sys/kernel/unprivileged_bpf_disabled")
+	if err != nil || trimmed(text) == "0" {
+		t.Logf("kernel.unprivileged_bpf_disabled is %q: there's less to show", text)
+	}
+	g := prepare(t, compile(t, policy.Deny, tcp("a.test", 443)))
+	ends := make(chan string, 1)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		ends <- c.RemoteAddr().String() + " " + c.LocalAddr().String()
+		time.Sleep(50 * time.Millisecond)
+		_ = c.Close()
+	}()
+	g.egress = Egress{TCP4: addrOf(l.Addr()).Port()}
+	g.start()
+	server(t, "127.6.0.1:5432")
+	if got := run(t, g, "tcp", "10.1.2.3:443"); got != ", peer 10.1.2.3:443" {
+		t.Fatalf("led to egress: %q", got)
+	}
+	originals, names := g.Descriptors()
+	var files []*os.File
+	for _, fd := range []int{originals, names} {
+		dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, os.NewFile(uintptr(dup), "map"))
+	}
+	order := append(append([]string{"egress"}, strings.Fields(<-ends)...), "127.6.0.1:5432")
+	if got := runAs(t, nil, 65534, files, order...); got != "was going to 10.1.2.3:443" {
+		t.Errorf("without privileges: %s", got)
+	}
+	if got := run(t, g, "tcp", "127.6.0.1:5432"); !strings.HasPrefix(got, "server") {
+		t.Errorf("what it permitted: %s", got)
+	}
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
+
+// Without an egress, what it would be asked about is refused.
+func TestNoEgress(t *testing.T) {
+	needRoot(t)
+	server(t, "127.1.0.1:8001")
+	g := prepare(t, compile(t, policy.Deny, tcp("a.test", 443), tcp("127.1.0.1", 8001)))
+	g.start()
+	for order, want := range map[string]string{
+		"tcp|10.1.2.3:443": "connect egress 10.1.2.3:443: no rule", "tcp|[fd00::1]:53": "connect egress [fd00::1]:53: no rule",
+		"udp|127.0.0.1:53": "connect egress 127.0.0.1:53: no rule", "send|[::1]:53": "send egress [::1]:53: no rule",
+	} {
+		if got := run(t, g, strings.Split(order, "|")...); got != "EACCES" {
+			t.Errorf("%s: %s", order, got)
+		}
+		if all, ok := g.wait(want); !ok {
+			t.Errorf("%s leaves the events %q", order, all)
+		}
+	}
+	if got := run(t, g, "tcp", "127.1.0.1:8001"); got != "server 127.1.0.1:8001, peer 127.1.0.1:8001" {
+		t.Errorf("what egress has no part in: %s", got)
+	}
+}
+
+// without takes programs off a session's cgroup, as if they weren't seen.
+func (g *guarded) without(names ...string) {
+	g.t.Helper()
+	spec, err := loadNet()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for _, name := range names {
+		attach := spec.Programs[name].AttachType
+		p, err := ebpf.NewProgramFromID(g.attached(attach))
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		err = link.RawDetachProgram(link.RawDetachProgramOptions{Target: int(g.group.Fd()), Program: p, Attach: attach})
+		if err = errors.Join(err, p.Close()); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+}
+
+// attached is the program on a session's cgroup.
+func (g *guarded) attached(attach ebpf.AttachType) ebpf.ProgramID {
+	g.t.Helper()
+	q, err := link.QueryPrograms(link.QueryOptions{Target: int(g.group.Fd()), Attach: attach})
+	if err != nil || len(q.Programs) != 1 {
+		g.t.Fatalf("the programs on the cgroup: %+v, %v", q, err)
+	}
+	return q.Programs[0].ID
+}
+
+// Were there a way around the first wall, the second would hold.
+func TestSecondWall(t *testing.T) {
+	needRoot(t)
+	g := scene(t)
+	g.without(netProgNetConnect4, netProgNetConnect6, netProgNetSendmsg4, netProgNetSendmsg6, netProgNetCreate)
+	for _, a := range []attempt{
+		{try: "tcp|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
+		{try: "tcp|[fd00::1]:8001", free: "server [fd00::1]:8001, peer [fd00::1]:8001"},
+		{try: "fast open|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
+		{try: "send|127.1.0.1:8001", free: "heard hello, from 127.1.0.1:8001"},
+		{"raw|127.1.0.1:8001", "sent", "sent", "accept policy 127.1.0.1:8001: no rule"}, // it hears everybody's
+		{"tcp|127.2.0.1:8001", "server 127.2.0.1:8001, peer 127.2.0.1:8001", "EINPROGRESS", "packet policy 127.2.0.1:8001: no rule"},
+		{"tcp|127.1.0.9:8001", "server 127.1.0.9:8001, peer 127.1.0.9:8001", "EINPROGRESS", "packet policy 127.1.0.9:8001: net.2"},
+		{"tcp|[fd00::2]:8001", "server [fd00::2]:8001, peer [fd00::2]:8001", "EINPROGRESS", "packet policy [fd00::2]:8001: no rule"},
+		{"tcp|10.1.2.3:443", "server 10.1.2.3:443, peer 10.1.2.3:443", "EINPROGRESS", "packet policy 10.1.2.3:443: no rule"},
+		{"send|127.2.0.1:8001", "heard hello, from 127.2.0.1:8001", "EPERM", "packet policy 127.2.0.1:8001: no rule"},
+		{"send|[fd00::2]:8001", "heard hello, from [fd00::2]:8001", "EPERM", "packet policy [fd00::2]:8001: no rule"},
+		{"send|10.1.2.3:53", "heard hello, from 10.1.2.3:53", "EPERM", "packet policy 10.1.2.3:53: no rule"},
+		{"raw|127.2.0.1:8001", "sent", "EPERM", "packet policy 127.2.0.1:8001: no rule"},
+	} {
+		a.check(t, g)
+	}
+	tcp4 := fmt.Sprintf("127.0.0.1:%d", g.egress.TCP4)
+	attempt{"tcp|" + tcp4, "egress knows nothing, peer " + tcp4, "EINPROGRESS", "packet policy " + tcp4 + ": no rule"}.check(t, g)
+
+	// A connection's first data leaves as little as its end without any.
+	heard := make(chan string, 1)
+	l, err := net.Listen("tcp", "127.2.0.7:8001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		var b [16]byte
+		n, _ := c.Read(b[:])
+		heard <- string(b[:n])
+		_ = c.Close()
+	}()
+	run(t, g, "fast open", "127.2.0.7:8001")
+	if len(heard) != 0 {
+		t.Errorf("the first data came: %q", <-heard)
+	}
+	run(t, nil, "fast open", "127.2.0.7:8001")
+	if got := <-heard; got != "hello" {
+		t.Errorf("from outside, the first data was %q", got)
+	}
+}
+
+// A route that a packet names itself leads it to somebody else first, who needn't pass it on.
+func TestRoutes(t *testing.T) {
+	needRoot(t)
+	g := scene(t)
+	for _, a := range []attempt{
+		{"source route|127.2.0.1:0|127.1.0.1:8001", "sent", "EPERM", "packet route"},
+		{"routing header|[fd00::2]:0|[fd00::1]:8001", "sent", "EPERM", "packet route [fd00::2]:0"},
+	} {
+		order := strings.Split(a.try, "|")
+		if got := run(t, nil, order...); got != a.free {
+			t.Errorf("%s: outside: %q", a.try, got)
+		}
+		if got := run(t, g, order...); got != a.held {
+			t.Errorf("%s: %q, want %q", a.try, got, a.held)
+		}
+		for range 200 {
+			if strings.Contains(strings.Join(g.lines(), "\n"), "packet route") {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if all := g.lines(); !strings.Contains(strings.Join(all, "\n"), "packet route") {
+			t.Errorf("%s leaves the events %q", a.try, all)
+		}
+		g.clear()
+	}
+}
+
+// A cgroup beneath the session's is the session's, too, and another session's rules are its own.
+func TestWhoseCgroup(t *testing.T) {
+	needRoot(t)
+	server(t, "127.1.0.1:8001")
+	server(t, "127.1.0.2:8001")
+	one, two := begin(t, tcp("127.1.0.1", 8001)), begin(t, tcp("127.1.0.2", 8001))
+	dir := filepath.Join(one.dir, "beneath")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beneath := &guarded{group: f}
+	defer func() {
+		_ = f.Close()
+		_ = os.Remove(dir)
+	}()
+	first, second := "server 127.1.0.1:8001, peer 127.1.0.1:8001", "server 127.1.0.2:8001, peer 127.1.0.2:8001"
+	for _, x := range []struct {
+		in   *guarded
+		to   string
+		want string
+	}{
+		{nil, "127.1.0.1:8001", first},
+		{nil, "127.1.0.2:8001", second},
+		{one, "127.1.0.1:8001", first},
+		{one, "127.1.0.2:8001", "EACCES"},
+		{beneath, "127.1.0.1:8001", first},
+		{beneath, "127.1.0.2:8001", "EACCES"},
+		{two, "127.1.0.1:8001", "EACCES"},
+		{two, "127.1.0.2:8001", second},
+	} {
+		if got := run(t, x.in, "tcp", x.to); got != x.want {
+			t.Errorf("%s: %q, want %q", x.to, got, x.want)
+		}
+	}
+	if n, m := one.denied(), two.denied(); n != 2 || m != 1 {
+		t.Errorf("%d and %d refusals", n, m)
+	}
+}
+
+// A socket is held by where it was made. (What package loader adds is that a guarded process is given none from outside.)
+func TestWhoseSocket(t *testing.T) {
+	needRoot(t)
+	server(t, "127.2.0.1:8001")
+	g := begin(t)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := os.NewFile(uintptr(fd), "socket")
+	defer outside.Close()
+	if got := runAs(t, g, 0, []*os.File{outside}, "inherited", "127.2.0.1:8001"); got != "server 127.2.0.1:8001, peer 127.2.0.1:8001" {
+		t.Errorf("one from outside, inside: %s", got)
+	}
+
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, ours := os.NewFile(uintptr(pair[0]), "pair"), os.NewFile(uintptr(pair[1]), "pair")
+	defer ours.Close()
+	if got := runAs(t, g, 0, []*os.File{theirs}, "hand out"); got != "handed out" {
+		t.Fatal(got)
+	}
+	_ = theirs.Close()
+	inside, err := receive(int(ours.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(inside)
+	if err := unix.Connect(inside, &unix.SockaddrInet4{Addr: [4]byte{127, 2, 0, 1}, Port: 8001}); !errors.Is(err, unix.EACCES) {
+		t.Errorf("one from inside, outside: %v", err)
+	}
+}
+
+func receive(from int) (int, error) {
+	b, control := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(from, b, control, 0)
+	if err != nil {
+		return -1, err
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:n])
+	if err != nil || len(messages) != 1 {
+		return -1, fmt.Errorf("%d control messages: %w", len(messages), err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return -1, fmt.Errorf("%d descriptors: %w", len(fds), err)
+	}
+	return fds[0], nil
+}
+
+// Whoever began a session may be killed: it stays held, somebody else hears of it, and it goes with its cgroup.
+func TestDeath(t *testing.T) {
+	needRoot(t)
+	server(t, "127.1.0.1:8001")
+	server(t, "127.2.0.1:8001")
+	c := compile(t, policy.Deny, tcp("127.1.0.1", 8001))
+	g := prepare(t, c)
+	g.Close()
+	if s, err := Open(int(g.group.Fd())); err == nil {
+		s.Close()
+		t.Error("a cgroup without programs is opened")
+	}
+	cmd := childtest.Command(t, 0, []string{"begin", "127.1.0.1"})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd.ExtraFiles = []*os.File{g.group, w}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(when string) {
+		t.Helper()
+		if got := run(t, g, "tcp", "127.1.0.1:8001"); got != "server 127.1.0.1:8001, peer 127.1.0.1:8001" {
+			t.Errorf("%s: what is granted: %s", when, got)
+		}
+		if got := run(t, g, "tcp", "127.2.0.1:8001"); got != "EACCES" {
+			t.Errorf("%s: what isn't: %s", when, got)
+		}
+	}
+	expect("at first")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	expect("after the death")
+	if g.Session, err = Open(int(g.group.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Listen(func(e Event) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.events = append(g.events, e)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	expect("with another owner")
+	counts, err := g.End()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := g.lines(); len(lines) != 3 || counts != (Counts{Sequence: 3, Denied: 3}) {
+		t.Errorf("%+v, and the events %q", counts, lines)
+	}
+	for i, e := range g.events {
+		if e.Sequence != uint64(i+1) || e.Session != 42 || e.PID == 0 || e.TID == 0 || e.UID != 0 || e.Comm != "exe" || time.Since(e.Time) > time.Minute || e.Protocol != unix.IPPROTO_TCP {
+			t.Errorf("an event says %+v", e)
+		}
+	}
+	expect("without anybody")
+	id := g.attached(ebpf.AttachCGroupInet4Connect)
+	_ = g.group.Close()
+	if err := os.Remove(g.dir); err != nil {
+		t.Fatal(err)
+	}
+	for range 300 {
+		p, err := ebpf.NewProgramFromID(id)
+		if errors.Is(err, os.ErrNotExist) {
+			if err := os.Mkdir(g.dir, 0o755); err != nil { // for who removes it
+				t.Fatal(err)
+			}
+			return
+		}
+		_ = p.Close()
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("the cgroup is gone, and its programs aren't")
+}
+
+// Every refusal is told or counted, however many there are.
+func TestFlood(t *testing.T) {
+	needRoot(t)
+	g := begin(t)
+	const n = 20000
+	if got := run(t, g, "flood", "127.2.0.1:8001", fmt.Sprint(n)); got != "refused" {
+		t.Fatal(got)
+	}
+	counts, err := g.End()
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := uint64(len(g.lines()))
+	if counts.Denied != n || told+counts.Suppressed+counts.Lost != n || told == 0 || counts.Suppressed == 0 {
+		t.Errorf("%d refusals, %d told, %+v", n, told, counts)
+	}
+	if counts.Sequence != told+counts.Lost {
+		t.Errorf("%d told and %d lost, but the sequence ends with %d", told, counts.Lost, counts.Sequence)
+	}
+}
