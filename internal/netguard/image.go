@@ -58,9 +58,11 @@ func NewImage(c *policy.Compiled) (*Image, error) {
 	for _, k := range []kind{0, kindUDP, kindListen, kindListen | kindUDP} {
 		ranges := rangesOf(c, k)
 		for _, port := range slices.Sorted(maps.Keys(ranges)) {
-			for _, p := range ranges[port] {
-				img.rules = append(img.rules, decide(c, k, port, p, asked[port]))
+			otherwise := refuse
+			if k == 0 && asked[port] {
+				otherwise = ask
 			}
+			img.add(k, port, ranges[port], decider(c, k, port), otherwise)
 		}
 	}
 	if len(img.rules) > maxRules {
@@ -97,18 +99,21 @@ func protocol(k kind) string {
 	return "tcp"
 }
 
-func decide(c *policy.Compiled, k kind, port uint16, at netip.Prefix, asked bool) rule {
-	r := rule{kind: k, port: port, at: at}
-	if k&kindListen != 0 {
-		r.verdict = c.CheckPrefix(&policy.NetTarget{Protocol: protocol(k), Port: port, Listen: true}, at)
-	} else {
-		r.verdict = c.CheckDirect(protocol(k), port, at)
+// decider is what decides about ranges on a port.
+func decider(c *policy.Compiled, k kind, port uint16) func(netip.Prefix) policy.Verdict {
+	if k&kindListen == 0 {
+		return c.Directly(protocol(k), port)
 	}
-	switch {
-	case r.verdict.Allow:
-		r.does = direct
-	case asked && k == 0:
-		r.does = ask
+	t := &policy.NetTarget{Protocol: protocol(k), Port: port, Listen: true}
+	return func(p netip.Prefix) policy.Verdict { return c.CheckPrefix(t, p) }
+}
+
+func (img *Image) add(k kind, port uint16, ranges []netip.Prefix, decide func(netip.Prefix) policy.Verdict, otherwise action) {
+	for _, p := range ranges {
+		r := rule{kind: k, port: port, at: p, does: otherwise, verdict: decide(p)}
+		if r.verdict.Allow {
+			r.does = direct
+		}
+		img.rules = append(img.rules, r)
 	}
-	return r
 }

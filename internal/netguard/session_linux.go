@@ -34,18 +34,23 @@ func (s *Session) Begin(id uint64, cgroup int, img *Image, e Egress) error {
 func (s *Session) write(img *Image) error {
 	keys, values := make([]netRuleKey, len(img.rules)), make([]netVerdict, len(img.rules))
 	for i, r := range img.rules {
-		keys[i] = netRuleKey{Bits: 32 + uint32(r.at.Bits()), Kind: uint16(r.kind), Port: network(r.port)}
-		if r.at.Addr().Is4() {
-			a := r.at.Addr().As4()
-			keys[i].Addr[0] = binary.NativeEndian.Uint32(a[:])
-		} else {
-			keys[i].Kind |= uint16(kindIPv6)
-			keys[i].Addr = words(r.at.Addr())
-		}
+		keys[i] = ruleKey(r)
 		values[i] = netVerdict{Action: uint32(r.does), Layer: int32(r.verdict.Layer), Rule: r.verdict.Rule}
 	}
 	_, err := s.maps[netMapRules].BatchUpdate(keys, values, nil)
 	return err
+}
+
+func ruleKey(r rule) netRuleKey {
+	k := netRuleKey{Bits: 32 + uint32(r.at.Bits()), Kind: uint16(r.kind), Port: network(r.port)}
+	if r.at.Addr().Is4() {
+		a := r.at.Addr().As4()
+		k.Addr[0] = binary.NativeEndian.Uint32(a[:])
+	} else {
+		k.Kind |= uint16(kindIPv6)
+		k.Addr = words(r.at.Addr())
+	}
+	return k
 }
 
 // Open finds the programs that another process has put on a cgroup, to hear their events and to serve as egress.

@@ -11,24 +11,25 @@ import (
 func (c *Compiled) CheckPrefix(t *NetTarget, p netip.Prefix) Verdict {
 	return c.restrict(Net, func(l *Layer) (*Rule, bool) {
 		var best *Rule
-		for _, r := range l.Net.Rules() {
-			if r.Net.contains(p) && r.Net.matches(t) && (best == nil || compareNet(r, best) > 0) {
+		l.Net.eachContaining(p, func(r *Rule) {
+			if r.Net.matches(t) && (best == nil || compareNet(r, best) > 0) {
 				best = r
 			}
-		}
+		})
 		return best, best != nil && best.Net.Allow
 	}, HostNotListed)
 }
 
-// contains says whether a rule is about every address of a range.
-func (n *CompiledNet) contains(p netip.Prefix) bool {
-	switch {
-	case n.Prefix.IsValid():
-		return n.Prefix.Bits() <= p.Bits() && n.Prefix.Contains(p.Addr())
-	case n.Name == "localhost":
-		return slices.Contains(loopback[:], p.Addr())
+// eachContaining calls f for every rule that is about all of a range of addresses.
+func (t *NetTable) eachContaining(p netip.Prefix, f func(*Rule)) {
+	if t == nil {
+		return
 	}
-	return n.Name == "" && n.Suffix == ""
+	for bits := range p.Bits() + 1 {
+		for _, r := range t.prefixes[netip.PrefixFrom(p.Addr(), bits).Masked()] {
+			f(r)
+		}
+	}
 }
 
 // Prefixes are the ranges of addresses that a rule is about; none when it's about a name. Without a host it's every one.
@@ -58,42 +59,52 @@ func (n *CompiledNet) Ports() []uint16 {
 	return ports
 }
 
-// CheckDirect says whether a range of addresses may be reached on a port whatever is said there and whatever its names are:
-// the rules about addresses grant it in some way and deny it in none, none of them depends on what a connection shows, and
-// no name is denied on that port.
-func (c *Compiled) CheckDirect(proto string, port uint16, p netip.Prefix) Verdict {
-	t := NetTarget{Protocol: proto, Port: port}
-	v := c.CheckPrefix(&t, p)
-	if proto != "tcp" || v.Reason == RuleDenies {
+// Directly says of ranges of addresses whether they may be reached on a port whatever is said there and whatever their names
+// are: the rules about addresses grant it in some way and deny it in none, none of them depends on what a connection shows,
+// and no name is denied on that port.
+func (c *Compiled) Directly(proto string, port uint16) func(netip.Prefix) Verdict {
+	denied := c.deniesName(port)
+	schemes := slices.Sorted(maps.Keys(defaultPorts))
+	return func(p netip.Prefix) Verdict {
+		t := NetTarget{Protocol: proto, Port: port}
+		v := c.CheckPrefix(&t, p)
+		if proto != "tcp" || v.Reason == RuleDenies {
+			return v
+		}
+		for _, t.Scheme = range schemes {
+			said := c.CheckPrefix(&t, p)
+			if said.Reason == RuleDenies {
+				return said
+			}
+			if said.Allow && !v.Allow {
+				v = said
+			}
+		}
+		if v.Allow && (denied || c.shows(port, p)) {
+			return Verdict{Reason: HostNotListed, Layer: v.Layer, Rule: NoMatch}
+		}
 		return v
 	}
-	for _, scheme := range slices.Sorted(maps.Keys(defaultPorts)) {
-		t.Scheme = scheme
-		said := c.CheckPrefix(&t, p)
-		if said.Reason == RuleDenies {
-			return said
-		}
-		if said.Allow && !v.Allow {
-			v = said
-		}
-	}
-	if v.Allow && c.shows(port, p) {
-		return Verdict{Reason: HostNotListed, Layer: v.Layer, Rule: NoMatch}
-	}
-	return v
 }
 
-// shows says whether what a connection to a range shows could decide about it.
-func (c *Compiled) shows(port uint16, p netip.Prefix) bool {
+// deniesName says whether a name is denied on a TCP port, or something that is said to it.
+func (c *Compiled) deniesName(port uint16) bool {
 	for _, l := range c.Layers {
 		for _, r := range l.Net.Rules() {
-			named := len(r.Net.Prefixes()) == 0
-			if (named && !r.Net.Allow || !named && r.Net.contains(p)) && r.Net.asksOn(port) {
+			if !r.Net.Allow && len(r.Net.Prefixes()) == 0 && r.Net.asksOn(port) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// shows says whether what a connection to a range shows could decide about it.
+func (c *Compiled) shows(port uint16, p netip.Prefix) (shows bool) {
+	for _, l := range c.Layers {
+		l.Net.eachContaining(p, func(r *Rule) { shows = shows || r.Net.asksOn(port) })
+	}
+	return shows
 }
 
 // asksOn says whether a rule needs to know what is said on connections to a port.
@@ -102,7 +113,7 @@ func (n *CompiledNet) asksOn(port uint16) bool {
 		if n.Port != 0 {
 			usual = uint16(n.Port)
 		}
-		if usual == port && n.asks(scheme, port) {
+		if usual == port && port != 0 && n.asks(scheme, port) {
 			return true
 		}
 	}

@@ -93,7 +93,7 @@ func TestDirectIsGranted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genNetPolicy(t)
 		addr, port := netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap(), uint16(somePorts.Draw(t, "to port"))
-		direct := c.CheckDirect("tcp", port, longest(c, addr))
+		direct := c.Directly("tcp", port)(longest(c, addr))
 		granted := false
 		for _, scheme := range []string{"", "http", "https", "ws", "wss", "ssh", "git"} {
 			at := NetTarget{Scheme: scheme, Protocol: "tcp", Addr: addr, Port: port}
@@ -110,7 +110,7 @@ func TestDirectIsGranted(t *testing.T) {
 	})
 }
 
-func TestCheckDirect(t *testing.T) {
+func TestDirectly(t *testing.T) {
 	tcp := func(h string, port int) NetRule { return NetRule{Host: h, Port: port, Allow: true} }
 	for _, x := range []struct {
 		name  string
@@ -131,9 +131,14 @@ func TestCheckDirect(t *testing.T) {
 		{"a path", []NetRule{tcp("10.0.0.0/8", 80), {Host: "10.0.0.0/8", Scheme: "http", PathPrefix: "/x"}}, 80, false},
 	} {
 		c := compile(t, SourceLayer{Net: x.rules})
-		if v := c.CheckDirect("tcp", x.port, longest(c, netip.MustParseAddr("10.1.2.3"))); v.Allow != x.want {
+		if v := c.Directly("tcp", x.port)(longest(c, netip.MustParseAddr("10.1.2.3"))); v.Allow != x.want {
 			t.Errorf("%s: %+v", x.name, v)
 		}
+	}
+	// Port 0 stands for those that no rule speaks of.
+	c := compile(t, SourceLayer{Defaults: [NumResources]Stance{Net: Allow}, Net: []NetRule{host("a.com", false)}})
+	if v := c.Directly("tcp", 0)(longest(c, netip.MustParseAddr("10.1.2.3"))); !v.Allow {
+		t.Errorf("a name that is denied denies ports that its rule doesn't speak of: %+v", v)
 	}
 	l := compile(t, SourceLayer{Net: []NetRule{host("a.com", true)}}).Layers
 	if ports := l[len(l)-1].Net.Rules()[0].Net.Ports(); len(ports) != 4 || !slices.Contains(ports, 9418) {

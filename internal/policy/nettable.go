@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -12,11 +13,15 @@ type NetTable struct {
 	names    map[string][]*Rule
 	suffixes map[string][]*Rule
 	ranges   []*Rule // and rules for every address
+	prefixes map[netip.Prefix][]*Rule
 }
 
 func newNetTable(rules []*Rule) *NetTable {
-	t := &NetTable{rules: rules, names: map[string][]*Rule{}, suffixes: map[string][]*Rule{}}
+	t := &NetTable{rules: rules, names: map[string][]*Rule{}, suffixes: map[string][]*Rule{}, prefixes: map[netip.Prefix][]*Rule{}}
 	for _, r := range rules {
+		for _, p := range r.Net.Prefixes() {
+			t.prefixes[p] = append(t.prefixes[p], r)
+		}
 		switch {
 		case r.Net.Name != "":
 			t.names[r.Net.Name] = append(t.names[r.Net.Name], r)

@@ -1,0 +1,130 @@
+package netguard
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"pgregory.net/rapid"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+func genRule(t *rapid.T) policy.NetRule {
+	r := policy.NetRule{
+		Host: rapid.SampledFrom([]string{
+			"10.0.0.0/8", "10.0.0.0/16", "10.0.0.1", "0.0.0.0/0", "127.0.0.0/8", "localhost", "::1", "::/0", "fd00::/8", "fd00::1", "a.com", "*.a.com",
+		}).Draw(t, "host"),
+		Port:  rapid.SampledFrom([]int{0, 22, 443, 5432}).Draw(t, "port"),
+		Allow: rapid.Bool().Draw(t, "allow"),
+	}
+	switch rapid.SampledFrom([]string{"tcp", "scheme", "udp", "listen"}).Draw(t, "kind") {
+	case "scheme":
+		r.Scheme = rapid.SampledFrom([]string{"http", "https", "ssh"}).Draw(t, "scheme")
+	case "udp":
+		r.Protocol, r.Port = "udp", max(r.Port, 1)
+	case "listen":
+		r.Listen, r.Port = true, max(r.Port, 1)
+		r.Host = rapid.SampledFrom([]string{"", "localhost", "10.0.0.0/8", "::/0"}).Draw(t, "where")
+	}
+	return r
+}
+
+func genPolicy(t *rapid.T) *policy.Compiled {
+	var layers []policy.SourceLayer
+	for _, a := range []policy.Authority{policy.Host, policy.Session}[:rapid.IntRange(1, 2).Draw(t, "layers")] {
+		l := policy.SourceLayer{Authority: a, Net: rapid.SliceOfN(rapid.Custom(genRule), 0, 5).Draw(t, "rules")}
+		l.Defaults[policy.Net] = rapid.SampledFrom([]policy.Stance{policy.Undeclared, policy.Deny, policy.Allow}).Draw(t, "default")
+		layers = append(layers, l)
+	}
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Path: "/bin", Layers: layers}, tree{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// The kernel finds in an image what the evaluator says.
+func TestImageAgrees(t *testing.T) {
+	needRoot(t)
+	spec, err := loadNet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		c := genPolicy(t)
+		img, err := NewImage(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := ebpf.NewMap(spec.Maps[netMapRules])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		s := &Session{maps: map[string]*ebpf.Map{netMapRules: m}}
+		if err := s.write(img); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			agrees(t, c, m)
+		}
+	})
+}
+
+func agrees(t *rapid.T, c *policy.Compiled, m *ebpf.Map) {
+	addr := netip.MustParseAddr(rapid.SampledFrom([]string{
+		"10.0.0.1", "10.0.1.1", "10.1.0.1", "11.0.0.1", "127.0.0.1", "127.0.0.2", "0.0.0.0", "::1", "::", "fd00::1", "fd01::1", "2001:db8::1",
+	}).Draw(t, "to"))
+	at := policy.NetTarget{
+		Addr: addr, Port: uint16(rapid.SampledFrom([]int{22, 443, 5432, 6000}).Draw(t, "to port")),
+		Protocol: rapid.SampledFrom([]string{"tcp", "udp"}).Draw(t, "protocol"), Listen: rapid.Bool().Draw(t, "to listen"),
+	}
+	got, raw := found(t, m, &at), c.CheckNet(&at)
+	if at.Listen || at.Protocol == "udp" {
+		want := netVerdict{Layer: int32(raw.Layer), Rule: raw.Rule}
+		if raw.Allow {
+			want.Action = uint32(direct)
+		}
+		if got != want {
+			t.Fatalf("%s: the kernel finds %+v, the policy says %+v", &at, got, raw)
+		}
+		return
+	}
+	granted, denied := raw.Allow, raw.Reason == policy.RuleDenies
+	for _, scheme := range []string{"http", "https", "ws", "wss", "ssh", "git"} {
+		said := at
+		said.Scheme = scheme
+		v := c.CheckNet(&said)
+		granted, denied = granted || v.Allow, denied || v.Reason == policy.RuleDenies
+	}
+	if action(got.Action) == direct && (denied || !granted) {
+		t.Fatalf("%s: reached directly, though it's granted: %v, and denied: %v", &at, granted, denied)
+	}
+	if action(got.Action) == refuse && granted && !denied {
+		t.Fatalf("%s: refused, though it's granted", &at)
+	}
+}
+
+// found is what the kernel finds for a target.
+func found(t *rapid.T, m *ebpf.Map, at *policy.NetTarget) (v netVerdict) {
+	var k kind
+	if at.Listen {
+		k |= kindListen
+	}
+	if at.Protocol == "udp" {
+		k |= kindUDP
+	}
+	for _, port := range []uint16{at.Port, 0} {
+		key := ruleKey(rule{kind: k, port: port, at: netip.PrefixFrom(at.Addr, at.Addr.BitLen())})
+		switch err := m.Lookup(key, &v); {
+		case err == nil:
+			return v
+		case !errors.Is(err, ebpf.ErrKeyNotExist):
+			t.Fatal(err)
+		}
+	}
+	t.Fatalf("%s: the kernel finds nothing", at)
+	return v
+}
