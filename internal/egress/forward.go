@@ -106,23 +106,19 @@ func noTrailer(in *bufio.Reader) error {
 	return err
 }
 
-// copyN copies n bytes: first what was read already, then from the connection, which the kernel does alone between two of TCP.
+// copyN copies n bytes: first what was read already, then from the connection.
 func copyN(dst net.Conn, in *bufio.Reader, src net.Conn, n int64) error {
 	ahead := min(n, int64(in.Buffered()))
 	if _, err := io.CopyN(dst, in, ahead); err != nil {
 		return err
 	}
-	if n == ahead {
-		return nil
-	}
-	_, err := io.CopyN(dst, src, n-ahead)
-	return err
+	return transfer(dst, src, n-ahead)
 }
 
 // chunk writes a body in chunks, each as soon as it's there, and up to the last one.
 func chunk(dst io.Writer, body io.Reader, trailer func() http.Header) error {
-	buf := copyBuffers.Get().(*[]byte)
-	defer copyBuffers.Put(buf)
+	buf := getBuffer(false)
+	defer putBuffer(buf)
 	w := bufio.NewWriter(dst)
 	c := httputil.NewChunkedWriter(w)
 	for {
