@@ -65,7 +65,9 @@ func (k *keys) flag(key string, on bool) {
 func (k keys) inline() string { return "{ " + strings.Join(k, ", ") + " }" }
 
 // table is the table as a file has it, under its header.
-func (k keys) table(header string) string { return strings.Join(append([]string{header}, k...), "\n") + "\n" }
+func (k keys) table(header string) string {
+	return strings.Join(append([]string{header}, k...), "\n") + "\n"
+}
 
 func fsKeys(r *FSRule) keys {
 	var k keys
