@@ -15,10 +15,6 @@ struct packet {
 	bool begins; /* a connection */
 };
 
-struct ports {
-	u16 from, to;
-};
-
 struct header4 {
 	u8 version, tos;
 	u16 length, id, fragment;
@@ -34,50 +30,61 @@ struct header6 {
 	u32 from[4], to[4];
 };
 
+struct transport {
+	u16 from, to;
+	u32 others[2];
+	u8 length, flags;
+};
+#define UDP_HEADER 8
+
+/* part is where a packet has so many bytes; NULL: it hasn't, or not where they can be read at once, and is refused for it. The
+ * kernel puts the headers of what a socket sends there, and has asked for those that a socket gets (pskb_may_pull). */
+static __always_inline void *part(struct __sk_buff *skb, u32 at, u32 bytes)
+{
+	void *from = (void *)(long)skb->data + at;
+
+	return from + bytes <= (void *)(long)skb->data_end ? from : NULL;
+}
+
 /* read_header4 and read_header6 return where the header ends; 0: it's not one that can be decided on, or not the only one. */
 static __always_inline u32 read_header4(struct __sk_buff *skb, struct packet *p)
 {
-	struct header4 h;
+	struct header4 *h = part(skb, 0, sizeof(*h));
 
-	if (bpf_skb_load_bytes(skb, 0, &h, sizeof(h)) || h.version != 0x45 || h.fragment & bpf_htons(0x3fff))
+	if (!h || h->version != 0x45 || h->fragment & bpf_htons(0x3fff))
 		return 0;
-	p->protocol = h.protocol;
-	p->from = ipv4(h.from, 0);
-	p->to = ipv4(h.to, 0);
-	return sizeof(h);
+	p->protocol = h->protocol;
+	p->from = ipv4(h->from, 0);
+	p->to = ipv4(h->to, 0);
+	return sizeof(*h);
 }
 
 static __always_inline u32 read_header6(struct __sk_buff *skb, struct packet *p)
 {
-	struct header6 h;
+	struct header6 *h = part(skb, 0, sizeof(*h));
 
-	if (bpf_skb_load_bytes(skb, 0, &h, sizeof(h)))
+	if (!h)
 		return 0;
-	p->protocol = h.next;
-	p->from = ipv6(h.from, 0);
-	p->to = ipv6(h.to, 0);
-	return h.next == IPPROTO_TCP || h.next == IPPROTO_UDP || h.next == IPPROTO_ICMPV6 ? sizeof(h) : 0;
+	p->protocol = h->next;
+	p->from = ipv6(h->from, 0);
+	p->to = ipv6(h->to, 0);
+	return h->next == IPPROTO_TCP || h->next == IPPROTO_UDP || h->next == IPPROTO_ICMPV6 ? sizeof(*h) : 0;
 }
 
 static __always_inline bool read_packet(struct __sk_buff *skb, struct packet *p)
 {
 	u32 at = skb->protocol == bpf_htons(0x0800) ? read_header4(skb, p) : read_header6(skb, p);
-	struct ports ports;
-	u8 flags;
 
 	if (!at)
 		return false;
 	if (p->protocol != IPPROTO_TCP && p->protocol != IPPROTO_UDP)
 		return true;
-	if (bpf_skb_load_bytes(skb, at, &ports, sizeof(ports)))
+	struct transport *t = part(skb, at, p->protocol == IPPROTO_TCP ? sizeof(*t) : UDP_HEADER);
+	if (!t)
 		return false;
-	p->from.port = ports.from;
-	p->to.port = ports.to;
-	if (p->protocol == IPPROTO_UDP)
-		return true;
-	if (bpf_skb_load_bytes(skb, at + 13, &flags, sizeof(flags)))
-		return false;
-	p->begins = (flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
+	p->from.port = t->from;
+	p->to.port = t->to;
+	p->begins = p->protocol == IPPROTO_TCP && (t->flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
 	return true;
 }
 

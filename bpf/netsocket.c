@@ -267,14 +267,15 @@ static __always_inline struct tuple ends(struct bpf_sock_ops *ctx)
 
 /* introduce tells egress, before the first packet of a connection leaves, where it was going. Without room egress finds nothing,
  * and closes the connection. One that comes to nothing takes its word back; otherwise egress takes it. */
-static __always_inline void introduce(struct bpf_sock_ops *ctx, struct session *s)
+static __always_inline void introduce(struct bpf_sock_ops *ctx)
 {
+	struct session *s = session();
 	struct bpf_sock *sk = ctx->sk;
 	struct peer *p = sk ? bpf_sk_storage_get(&peers, sk, NULL, 0) : NULL;
 	struct tuple t = ends(ctx);
 	struct endpoint listener = ipv6(t.listener, t.listener_port);
 
-	if (!p || !p->original.port || !is_egress(s, 0, &listener))
+	if (!s || !p || !p->original.port || !is_egress(s, 0, &listener))
 		return;
 	if (ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB) {
 		bpf_map_update_elem(&originals, &t, &p->original, BPF_ANY);
@@ -300,18 +301,11 @@ static __always_inline void listens(struct bpf_sock_ops *ctx)
 SEC("sockops")
 int net_sockops(struct bpf_sock_ops *ctx)
 {
-	struct session *s = session();
+	u32 op = ctx->op; /* most are none of these */
 
-	if (!s)
-		return 1;
-	switch (ctx->op) {
-	case BPF_SOCK_OPS_TCP_CONNECT_CB:
-	case BPF_SOCK_OPS_STATE_CB:
-		introduce(ctx, s);
-		break;
-	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+	if (op == BPF_SOCK_OPS_TCP_CONNECT_CB || op == BPF_SOCK_OPS_STATE_CB)
+		introduce(ctx);
+	else if (op == BPF_SOCK_OPS_TCP_LISTEN_CB)
 		listens(ctx);
-		break;
-	}
 	return 1;
 }

@@ -1,6 +1,7 @@
 package netguard
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -41,6 +42,7 @@ var tries = map[string]func(args []string) (string, error){
 	"inherited":       tryInherited,
 	"egress":          tryEgress,
 	"hand out":        tryHandOut,
+	"connect often":   tryConnectOften,
 	"begin":           tryBegin,
 	"hold":            tryHold,
 	"flood":           tryFlood,
@@ -617,6 +619,30 @@ func tryFlood(args []string) (string, error) {
 		}
 	}
 	return "refused", nil
+}
+
+// tryConnectOften connects and closes, and says how many nanoseconds connect took, in the middle.
+func tryConnectOften(args []string) (string, error) {
+	n, err := numbers(args[1:])
+	if err != nil {
+		return "", err
+	}
+	family, sa := at(args[0])
+	took := make([]time.Duration, n[0])
+	for i := range took {
+		fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return "", err
+		}
+		began := time.Now()
+		err = unix.Connect(fd, sa)
+		took[i] = time.Since(began)
+		if err = errors.Join(err, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}), unix.Close(fd)); err != nil {
+			return "", err
+		}
+	}
+	slices.Sort(took)
+	return strconv.Itoa(int(took[len(took)/2])), nil
 }
 
 // tryURing connects through io_uring.
