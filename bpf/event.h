@@ -34,6 +34,7 @@ enum op {
 	OP_FORK,
 	OP_WATCH, /* of a file or folder, for changes */
 	OP_PRIORITY, /* of another task: priority, limits, memory */
+	OP_CALL, /* a system call, by a filter; error is the signal that ends the process, negative */
 };
 
 enum why {

@@ -30,5 +30,6 @@ struct {
 #include "file.c"
 #include "exec.c"
 #include "kernel.c"
+#include "call.c"
 
 char _license[] SEC("license") = "GPL";

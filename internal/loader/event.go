@@ -63,11 +63,12 @@ const (
 	OpFork
 	OpWatch
 	OpPriority
+	OpCall // a system call, refused by a filter: Detail is its number, Errno the signal that ended the process, negative
 )
 
 var opNames = [...]string{
 	"", "open", "truncate", "create", "delete", "rename", "link", "metadata", "execute", "map", "command", "unix", "ioctl", "receive",
-	"signal", "trace", "mount", "namespace", "socket", "kernel", "fork", "watch", "priority",
+	"signal", "trace", "mount", "namespace", "socket", "kernel", "fork", "watch", "priority", "call",
 }
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }

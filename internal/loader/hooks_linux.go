@@ -84,4 +84,7 @@ var hooks = map[string]hook{
 	"uring_sqpoll":          {mediates: "io_uring with a thread of the kernel's"},
 	"uring_cmd":             {mediates: "ioctl by io_uring"},
 	"uring_override_creds":  {mediates: "io_uring with registered credentials"},
+
+	// call.c
+	"audit_seccomp": {mediates: "nothing: it tells of refused system calls", optional: "without CONFIG_AUDITSYSCALL nobody is told of refused system calls"},
 }

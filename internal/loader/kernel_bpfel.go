@@ -213,6 +213,7 @@ const (
 	kernelMapPending                       = "pending"
 	kernelMapRings                         = "rings"
 	kernelMapSessions                      = "sessions"
+	kernelProgToolguardAuditSeccomp        = "toolguard_audit_seccomp"
 	kernelProgToolguardBpf                 = "toolguard_bpf"
 	kernelProgToolguardBprmCheckSecurity   = "toolguard_bprm_check_security"
 	kernelProgToolguardBprmCommittedCreds  = "toolguard_bprm_committed_creds"
@@ -322,6 +323,7 @@ type kernelSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelProgramSpecs struct {
+	ToolguardAuditSeccomp        *ebpf.ProgramSpec `ebpf:"toolguard_audit_seccomp"`
 	ToolguardBpf                 *ebpf.ProgramSpec `ebpf:"toolguard_bpf"`
 	ToolguardBprmCheckSecurity   *ebpf.ProgramSpec `ebpf:"toolguard_bprm_check_security"`
 	ToolguardBprmCommittedCreds  *ebpf.ProgramSpec `ebpf:"toolguard_bprm_committed_creds"`
@@ -467,6 +469,7 @@ type kernelVariables struct {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelPrograms struct {
+	ToolguardAuditSeccomp        *ebpf.Program `ebpf:"toolguard_audit_seccomp"`
 	ToolguardBpf                 *ebpf.Program `ebpf:"toolguard_bpf"`
 	ToolguardBprmCheckSecurity   *ebpf.Program `ebpf:"toolguard_bprm_check_security"`
 	ToolguardBprmCommittedCreds  *ebpf.Program `ebpf:"toolguard_bprm_committed_creds"`
@@ -534,6 +537,7 @@ type kernelPrograms struct {
 
 func (p *kernelPrograms) Close() error {
 	return _KernelClose(
+		p.ToolguardAuditSeccomp,
 		p.ToolguardBpf,
 		p.ToolguardBprmCheckSecurity,
 		p.ToolguardBprmCommittedCreds,

@@ -71,3 +71,18 @@ func (r refusal) explain(f facts, args *[6]uint64) Cause {
 	}
 	return c
 }
+
+// Arch is the AUDIT_ARCH_ value of a refused call, where nobody tells it. killed says that the call ended its process, which filters of
+// this package do for nothing but foreign architectures and x32.
+func Arch(nr int, killed bool) uint32 {
+	m, err := native()
+	switch {
+	case err != nil:
+		return 0
+	case !killed || m == amd64 && nr&x32Bit != 0:
+		return m.auditArch()
+	case m == arm64:
+		return archARM
+	}
+	return archI386
+}

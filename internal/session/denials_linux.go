@@ -50,12 +50,12 @@ type denialKey struct{ resource, capability, target, reason, rule string }
 // listen is the collection of what the kernel tells, where this user may hear it.
 func listen(r *run) *denials {
 	reader, err := r.machine.listen()
-	if err != nil && r.cfg.Events != nil {
-		what := "denials"
-		if r.held != nil { // the programs tell theirs
-			what = "denials by system call filters, and of ports,"
-		}
-		r.cfg.notice("%s will be enforced but can't be shown: %v", what, err)
+	switch {
+	case err == nil || r.cfg.Events == nil:
+	case r.held == nil:
+		r.cfg.notice("denials will be enforced but can't be shown: %v", err)
+	case r.cmd.plan != nil: // all others the programs tell
+		r.cfg.notice("denials of ports will be enforced but can't be shown: %v", err)
 	}
 	return newDenials(r, reader, kept)
 }
@@ -88,6 +88,9 @@ func (d *denials) mark() error {
 func (d *denials) receive(k kernelaudit.Denial) {
 	if k.Nested {
 		return // a sandbox that the command made for itself
+	}
+	if k.Source == kernelaudit.Seccomp && d.run.report.Backend == "bpf" {
+		return // the programs tell it
 	}
 	if k.PID == os.Getpid() {
 		return // toolguard itself, from within: kill(-1) asks for everybody on the machine (see inside.signalAll)

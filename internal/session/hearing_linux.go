@@ -6,6 +6,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
 // Hearing makes events of what is refused in a session that another process started.
@@ -25,7 +26,7 @@ type Heard struct {
 
 // Hear begins to tell of a session: every event goes to cfg.Events.
 func Hear(s *loader.Session, who Heard, cfg Config) *Hearing {
-	r := &run{cfg: cfg, number: who.ID, self: who.PID, id: fmt.Sprintf("%016x", who.ID), held: &local{Session: s}}
+	r := &run{cfg: cfg, level: seccomp.Whole, number: who.ID, self: who.PID, id: fmt.Sprintf("%016x", who.ID), held: &local{Session: s}}
 	r.report.Backend = "bpf"
 	r.denials = newDenials(r, nil, 0)
 	h := &Hearing{r, who.Policies}

@@ -61,7 +61,7 @@ func remote(daemon string) (b backend, ok bool, err error) {
 
 var lentGaps = append(slices.Clone(bpfGaps[:len(bpfGaps)-1]),
 	"when toolguard is killed (kill -9), toolguardd ends the session, but its TMPDIR stays",
-	"what the filters of system calls refuse is told to root only")
+	"which ports were refused is told to root only")
 
 // lent is a session that toolguardd owns.
 type lent struct {

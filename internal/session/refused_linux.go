@@ -8,8 +8,10 @@ import (
 	"syscall"
 
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
 // hear begins to collect what the kernel's programs refuse.
@@ -90,9 +92,14 @@ func (d *denials) hearRest() loader.Counts {
 // refused makes an event of what a program refused.
 func (r *run) refused(k *loader.Event, chain []event.Process) event.Event {
 	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "bpf:" + k.Op.String()})
-	e.Time, e.Errno = k.Time, errnoName(syscall.Errno(k.Errno))
+	e.Time = k.Time
+	if k.Errno > 0 {
+		e.Errno = errnoName(syscall.Errno(k.Errno))
+	}
 	e.Extra = map[string]string{}
 	switch {
+	case k.Op == loader.OpCall:
+		r.deniedCall(&e, callOf(k))
 	case k.Why == loader.WhyAlways || k.Why == loader.WhyDevice || len(k.Paths) == 0:
 		r.refusedAlways(&e, k)
 	case k.Why == loader.WhyCommand || k.Why == loader.WhyArgs:
@@ -110,6 +117,15 @@ func (r *run) refused(k *loader.Event, chain []event.Process) event.Event {
 		e.Extra["why"] = "following the path: " + k.Walk.String()
 	}
 	return e
+}
+
+// callOf is a system call that a filter refused, as the kernel's records have it.
+func callOf(k *loader.Event) kernelaudit.Denial {
+	nr := int(k.Detail)
+	return kernelaudit.Denial{
+		Source: kernelaudit.Seccomp, Signal: max(0, -k.Errno),
+		Call: kernelaudit.Call{Arch: seccomp.Arch(nr, k.Errno < 0), Number: nr, Known: true},
+	}
 }
 
 // verdict is the kernel's.
