@@ -50,7 +50,7 @@ enum why {
 	WHY_NET,	/* the policy grants nothing that takes such a socket */
 };
 
-/* detail says more, for some operations: the signal, ptrace's mode, ioctl's command, and these. */
+/* detail says more, for some operations: the signal, ptrace's mode, ioctl's command, what moves (tree.c), and these. */
 enum {
 	MOUNT_MOUNT = 1,
 	MOUNT_MOVE,

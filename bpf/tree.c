@@ -134,6 +134,7 @@ __noinline bool gains(struct label *l, u32 from, bool dir)
 	return false;
 }
 
+/* internal/loader (event.go) has the same list. */
 enum {
 	MOVE_DIR = 1,
 	MOVE_BACK = 2, /* the second target moves to the first one's name, too */
@@ -160,6 +161,7 @@ __noinline u32 move(struct label *l, u32 op, u32 need, u32 need2, u32 how)
 	if (!d.why && !(how & MOVE_NOWHERE) &&
 	    (gains(l, 0, how & MOVE_DIR) || (how & MOVE_BACK && gains(l, 1, how & MOVE_BACK_DIR)))) {
 		d.why = WHY_GAIN;
+		d.detail = how;
 		d.error = EXDEV; /* mv then copies and deletes, and is judged by that */
 	}
 	if (!d.why)

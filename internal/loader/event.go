@@ -90,6 +90,13 @@ const (
 	WhyNet                       // the policy grants nothing that takes such a socket
 )
 
+// What moves, in the Detail of WhyGain: bpf/tree.c has the same list.
+const (
+	MoveDir     = 1 << iota // a folder
+	MoveBack                // the other way, too
+	MoveBackDir             // and that is a folder
+)
+
 var whyNames = [...]string{"", "rule", "gain", "device", "unresolved", "ended", "always", "args", "command", "outside", "net"}
 
 func (w Why) String() string { return name(whyNames[:], uint32(w)) }

@@ -107,10 +107,7 @@ func (r *run) refused(k *loader.Event, chain []event.Process) event.Event {
 	case k.Why == loader.WhyRule:
 		r.refusedPath(&e, k)
 	case k.Why == loader.WhyGain:
-		e.Resource, e.Capability, e.Target = policy.FS.String(), k.Op.String(), k.Paths[0].Path
-		e.Extra["to"] = k.Paths[len(k.Paths)-1].Path
-		e.Reason = string(policy.NoGain)
-		r.decided(&e, r.verdict(k, policy.NoGain))
+		r.refusedGain(&e, k)
 	default:
 		e.Resource, e.Capability, e.Target = policy.FS.String(), k.Paths[0].Need.String(), k.Paths[0].Path
 		e.Reason = string(policy.PathUnresolved)
@@ -186,6 +183,35 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 		v.Reason = policy.OutsideWorkspace
 	}
 	r.suggest(e, v, policy.Question{Resource: policy.FS, Caps: asked.Need, Target: e.Target})
+}
+
+// refusedGain describes a move that would give something. The kernel knows that; by which rule the evaluator says.
+func (r *run) refusedGain(e *event.Event, k *loader.Event) {
+	last := k.Paths[len(k.Paths)-1]
+	e.Resource, e.Capability, e.Target = policy.FS.String(), k.Op.String(), k.Paths[0].Path
+	e.Extra["to"] = last.Path
+	e.Reason = string(policy.NoGain)
+	kernel := r.verdict(k, policy.NoGain)
+	v := r.moves(policy.Move{
+		Old: e.Target, OldDir: k.Detail&loader.MoveDir != 0, New: last.Path, NewExists: last.Need == policy.Update,
+		NewDir: k.Detail&loader.MoveBackDir != 0, Exchange: k.Detail&loader.MoveBack != 0,
+	}, k.Op)
+	switch {
+	case k.Cut || v.Reason == policy.PathUnresolved:
+		r.decided(e, kernel)
+	case v.Reason != policy.NoGain:
+		r.disagree(e, kernel, v)
+	default:
+		r.decided(e, v)
+	}
+}
+
+// moves is what the policy says of a rename or a link.
+func (r *run) moves(m policy.Move, op loader.Op) policy.Verdict {
+	if op == loader.OpLink {
+		return r.cfg.Policy.CheckLink(m.Old, m.New)
+	}
+	return r.cfg.Policy.CheckRename(m)
 }
 
 // disagree says loudly that the kernel and the evaluator read the policy differently: one of them is wrong.

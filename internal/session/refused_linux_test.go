@@ -72,3 +72,43 @@ func TestRefusedOutside(t *testing.T) {
 		}
 	}
 }
+
+// What would gain by moving is told with the rule that withholds it, which depends on what moves.
+func TestRefusedGain(t *testing.T) {
+	all := policy.AllCaps
+	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{
+		{Path: "/w", Caps: all}, {Path: "/w/less", Caps: policy.Delete | policy.Read | policy.Update}, {Path: "/w/dir/secret"},
+	}}
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	notices := 0
+	r := &run{cfg: Config{Policy: c, Notice: func(string) { notices++ }}}
+	exchange := policy.Delete | policy.Update
+	for _, k := range []struct {
+		op        loader.Op
+		detail    uint32
+		old, new  string
+		need, to  policy.Caps
+		rule, why string
+	}{
+		{loader.OpRename, 0, "/w/less/file", "/w/file", policy.Delete, policy.Create, "fs.2", "no_gain"},
+		{loader.OpRename, 0, "/w/less/file", "/w/file", policy.Delete, policy.Update, "fs.2", "no_gain"},
+		{loader.OpLink, 0, "/w/less/file", "/w/file", policy.Read, policy.Create, "fs.2", "no_gain"},
+		{loader.OpRename, loader.MoveDir, "/w/dir", "/w/dir2", policy.Delete, policy.Create, "fs.3", "no_gain"},
+		{loader.OpRename, loader.MoveBack, "/w/file", "/w/less/file", exchange, exchange, "fs.2", "no_gain"},
+		{loader.OpRename, loader.MoveBack | loader.MoveBackDir, "/w/file", "/w/dir", exchange, exchange, "fs.3", "no_gain"},
+		{loader.OpRename, 0, "/w/dir", "/w/dir2", policy.Delete, policy.Create, "", "engine_error"},
+	} {
+		e := r.refused(&loader.Event{
+			Op: k.op, Why: loader.WhyGain, Detail: k.detail, Layer: -1, Rule: -1, Paths: []loader.Asked{{Path: k.old, Need: k.need}, {Path: k.new, Need: k.to}},
+		}, nil)
+		if e.Rule != k.rule || e.Reason != k.why || e.Target != k.old || e.Extra["to"] != k.new {
+			t.Errorf("%s of %s to %s: rule %q, %s: %+v", k.op, k.old, k.new, e.Rule, e.Reason, e)
+		}
+	}
+	if notices != 1 {
+		t.Errorf("%d notices of a disagreement, want one", notices)
+	}
+}
