@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -633,5 +634,57 @@ func TestFlood(t *testing.T) {
 	}
 	if counts.Sequence != told+counts.Lost {
 		t.Errorf("%d told and %d lost, but the sequence ends with %d", told, counts.Lost, counts.Sequence)
+	}
+}
+
+// What is led to egress isn't led out of the machine, by whatever device a socket is bound to.
+func TestDevice(t *testing.T) {
+	needRoot(t)
+	device, err := tunnel()
+	if err != nil {
+		t.Skip("needs /dev/net/tun: ", err)
+	}
+	defer device.Close()
+	g := begin(t, policy.NetRule{Host: "a.test", Scheme: "https", Allow: true}, tcp("127.1.0.1", 8001))
+	for _, a := range []attempt{
+		{"device|tgtest0|10.1.2.3:443", "EINPROGRESS", "EACCES", "connect device 10.1.2.3:443: no rule"},
+		{"device|tgtest0|127.1.0.1:8001", "EINPROGRESS", "EINPROGRESS", "packet device 127.1.0.1:8001: no rule"},
+	} {
+		a.check(t, g)
+	}
+}
+
+// tunnel is a device beside the loopback one.
+func tunnel() (*os.File, error) {
+	f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	r, err := unix.NewIfreq("tgtest0")
+	if err != nil {
+		return nil, err
+	}
+	r.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.TUNSETIFF, uintptr(unsafe.Pointer(r))); errno != 0 {
+		return nil, errno
+	}
+	return f, errors.Join(up("tgtest0"), address4("tgtest0", "10.9.9.9"))
+}
+
+// Where anything may be reached by default, MPTCP may be, too, and what is denied isn't by it.
+func TestMPTCP(t *testing.T) {
+	needRoot(t)
+	server(t, "127.1.0.1:8001")
+	server(t, "127.2.0.1:8001")
+	g := beginWith(t, compile(t, policy.Allow, policy.NetRule{Host: "127.2.0.1", Port: 8001}))
+	if got := run(t, nil, "mptcp", "127.1.0.1:8001"); got == "EPROTONOSUPPORT" || got == "ENOPROTOOPT" {
+		t.Skip("needs a kernel with MPTCP: ", got)
+	}
+	for _, a := range []attempt{
+		{try: "mptcp|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
+		{"mptcp|127.2.0.1:8001", "server 127.2.0.1:8001, peer 127.2.0.1:8001", "EACCES", "connect policy 127.2.0.1:8001: net.1"},
+		{"mptcp|6 127.2.0.1:8001", "server 127.2.0.1:8001, peer [::ffff:127.2.0.1]:8001", "EACCES", "connect policy 127.2.0.1:8001: net.1"},
+	} {
+		a.check(t, g)
 	}
 }

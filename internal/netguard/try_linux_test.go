@@ -42,6 +42,7 @@ var tries = map[string]func(args []string) (string, error){
 	"inherited":       tryInherited,
 	"egress":          tryEgress,
 	"hand out":        tryHandOut,
+	"mptcp":           tryMPTCP,
 	"connect often":   tryConnectOften,
 	"begin":           tryBegin,
 	"hold":            tryHold,
@@ -120,6 +121,19 @@ func tryTCP(args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := unix.Connect(fd, sa); err != nil {
+		return "", err
+	}
+	return hearTCP(fd)
+}
+
+func tryMPTCP(args []string) (string, error) {
+	family, sa := at(args[0])
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, unix.IPPROTO_MPTCP)
+	if err != nil {
+		return "", err
+	}
+	patience(fd)
 	if err := unix.Connect(fd, sa); err != nil {
 		return "", err
 	}
