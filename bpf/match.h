@@ -446,15 +446,23 @@ __noinline int enter(struct climb *c, struct match *m, u32 node)
 }
 
 /*
- * members has every task of every session, by its address: whose folder in /proc it is can't be asked with a label, which the
- * kernel hands out for tasks that it vouches for only.
+ * members has every task of every session by its address, for what can't ask for its label: whose folder in /proc it is, since the
+ * kernel hands labels out for tasks that it vouches for only; and which session a task leaves as it's freed, since that may be
+ * done in an interrupt, and before Linux 6.2 there is no label where what was interrupted was being handed one itself
+ * (bpf_task_storage_trylock, kernel/bpf/bpf_task_storage.c).
  */
+struct member {
+	u64 session; /* 0: none any more */
+	u32 slot;
+	u32 inside; /* as in its label */
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1 << 20);
 	__type(key, u64);
-	__type(value, u64);
+	__type(value, struct member);
 } members SEC(".maps");
 
 /* is_own says whether what lies in /proc itself is the folder of one of the session's processes. A policy calls each of them
@@ -467,9 +475,9 @@ __noinline bool is_own(struct climb *c, u64 dentry)
 	u64 pid = (u64)LOAD(struct proc_inode, inode - bpf_core_field_offset(struct proc_inode, vfs_inode), pid);
 	u64 first = (u64)LOAD(struct pid, pid, tasks[PIDTYPE_TGID].first);
 	u64 task = first - bpf_core_field_offset(struct task_struct, pid_links[PIDTYPE_TGID]);
-	u64 *session = first ? bpf_map_lookup_elem(&members, &task) : NULL;
+	struct member *m = first ? bpf_map_lookup_elem(&members, &task) : NULL;
 
-	return session && *session == c->session;
+	return m && m->session == c->session && !m->inside;
 }
 
 static __always_inline u32 own_process(struct climb *c)

@@ -100,18 +100,22 @@ struct {
 
 volatile u32 starting;
 
-static __always_inline struct session *session_of(struct label *l)
+static __always_inline struct session *session_at(u32 slot, u64 id)
 {
-	u32 slot = l->slot;
 	struct session *s = bpf_map_lookup_elem(&sessions, &slot);
 
-	return s && s->id == l->id ? s : NULL;
+	return s && s->id == id ? s : NULL;
 }
 
-/* count changes how many tasks of its session live. */
-static __always_inline void count(struct label *l, s32 by)
+static __always_inline struct session *session_of(struct label *l)
 {
-	struct session *s = session_of(l);
+	return session_at(l->slot, l->id);
+}
+
+/* count changes how many tasks of a session live. */
+static __always_inline void count(u32 slot, u64 id, s32 by)
+{
+	struct session *s = session_at(slot, id);
 
 	if (s)
 		__sync_fetch_and_add(&s->tasks, by);
@@ -128,18 +132,25 @@ static __noinline struct label *adopt(struct label *l)
 	if (!start || start->from != (l ? l->id : 0))
 		return l;
 	u64 task = bpf_get_current_task();
-	bpf_map_delete_elem(&members, &task);
-	if (l)
-		count(l, -1);
-	else
+	struct member m = { .session = start->id, .slot = start->slot, .inside = 1 };
+	bool new = !l;
+	if (new)
 		l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!l)
 		return NULL;
+	if (bpf_map_update_elem(&members, &task, &m, BPF_ANY)) {
+		if (!new)
+			return l;
+		bpf_task_storage_delete(&labels, bpf_get_current_task_btf());
+		return NULL;
+	}
+	if (!new)
+		count(l->slot, l->id, -1);
 	l->id = start->id;
 	l->slot = start->slot;
 	l->inside = 1;
 	bpf_map_delete_elem(&pending, &key);
-	count(l, 1);
+	count(l->slot, l->id, 1);
 	return l;
 }
 

@@ -19,28 +19,32 @@ int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone
 	s = session_of(l);
 	if (s && s->flags & SESSION_ENDING)
 		return -EPERM;
+	struct member m = { .session = l->id, .slot = l->slot, .inside = l->inside && clone_flags & CLONE_THREAD };
+	if (bpf_map_update_elem(&members, &key, &m, BPF_ANY))
+		return -ENOMEM;
+	count(m.slot, m.session, 1); /* and -1 in task_free, which comes also where it isn't made after all */
 	child = bpf_task_storage_get(&labels, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!child)
 		return -ENOMEM;
-	child->id = l->id;
-	child->slot = l->slot;
-	child->inside = l->inside && clone_flags & CLONE_THREAD;
-	if (!child->inside)
-		bpf_map_update_elem(&members, &key, &child->id, BPF_ANY); /* without it, one that isn't "self" to the others */
-	count(child, 1);
+	child->id = m.session;
+	child->slot = m.slot;
+	child->inside = m.inside;
 	return 0;
 }
 
+/* security_task_free: __put_task_struct, mostly in an interrupt; security_task_alloc, when that fails. An entry that can't be taken
+ * out, which on some kernels is so in an interrupt, is nobody's. */
 SEC("lsm/task_free")
 int BPF_PROG(toolguard_task_free, struct task_struct *task)
 {
-	struct label *l = bpf_task_storage_get(&labels, task, NULL, 0);
 	u64 key = (u64)task;
+	struct member *m = bpf_map_lookup_elem(&members, &key);
 
-	if (!l)
+	if (!m || !m->session)
 		return 0;
+	count(m->slot, m->session, -1);
+	m->session = 0;
 	bpf_map_delete_elem(&members, &key);
-	count(l, -1);
 	return 0;
 }
 

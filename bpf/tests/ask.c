@@ -67,6 +67,7 @@ int ask(void *ctx)
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct file **files, *file = NULL;
 	u64 key = (u64)BPF_CORE_READ(task, group_leader);
+	struct member m = { .session = ~0ULL };
 
 	if (!w)
 		return 1;
@@ -76,8 +77,8 @@ int ask(void *ctx)
 	w->t.dentry = (u64)BPF_CORE_READ(file, f_path.dentry);
 	w->c.image = 0;
 	w->c.mount_ns = BPF_CORE_READ(task, nsproxy, mnt_ns, ns.inum);
-	w->c.session = ~0ULL;
-	bpf_map_update_elem(&members, &key, &w->c.session, BPF_ANY);
+	w->c.session = m.session;
+	bpf_map_update_elem(&members, &key, &m, BPF_ANY);
 	bpf_loop(w->q.rounds, ask_once, &w, 0);
 	return 0;
 }

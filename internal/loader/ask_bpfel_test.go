@@ -18,6 +18,13 @@ type askLine struct {
 	Q [8]uint64
 }
 
+type askMember struct {
+	_       structs.HostLayout
+	Session uint64
+	Slot    uint32
+	Inside  uint32
+}
+
 type askWork struct {
 	_ structs.HostLayout
 	Q struct {

@@ -166,6 +166,13 @@ type kernelLine struct {
 	Q [8]uint64
 }
 
+type kernelMember struct {
+	_       structs.HostLayout
+	Session uint64
+	Slot    uint32
+	Inside  uint32
+}
+
 type kernelOwner struct {
 	_       structs.HostLayout
 	Session uint64
