@@ -688,3 +688,28 @@ func TestMPTCP(t *testing.T) {
 		a.check(t, g)
 	}
 }
+
+// A session that can't be held whole isn't held at all.
+func TestBeginFails(t *testing.T) {
+	needRoot(t)
+	g, other := prepare(t, compile(t, policy.Deny)), prepare(t, compile(t, policy.Deny))
+	defer other.Close()
+	group := int(g.group.Fd())
+	// Somebody else has the cgroup's last hook to himself.
+	last := link.RawAttachProgramOptions{Target: group, Program: other.programs[netProgNetSockops], Attach: ebpf.AttachCGroupSockOps}
+	if err := link.RawAttachProgram(last); err != nil {
+		t.Fatal(err)
+	}
+	img, err := NewImage(g.policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Begin(1, group, img, Egress{}); !errors.Is(err, unix.EPERM) {
+		t.Errorf("to begin where somebody else is alone: %v", err)
+	}
+	g.Close()
+	server(t, "127.2.0.1:8001")
+	if got := run(t, g, "tcp", "127.2.0.1:8001"); got != "server 127.2.0.1:8001, peer 127.2.0.1:8001" {
+		t.Errorf("something is left on the cgroup: %s", got)
+	}
+}
