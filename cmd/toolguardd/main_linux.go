@@ -31,10 +31,9 @@ func main() {
 func run(args []string) error {
 	flags := flag.NewFlagSet("toolguardd", flag.ContinueOnError)
 	socket := flags.String("socket", api.Socket, "listen at `PATH`, unless systemd hands a socket over")
-	cfg := daemon.Config{Version: version, Limits: daemon.DefaultLimits}
+	config := flags.String("config", "/etc/toolguard/toolguardd.toml", "read settings from `FILE`, at the start and at SIGHUP")
+	cfg := daemon.Config{Policies: "/etc/toolguard/policy.d", Version: version}
 	flags.StringVar(&cfg.State, "state", "/var/lib/toolguard", "keep what must outlive toolguardd in `DIR`")
-	flags.IntVar(&cfg.Limits.Sessions, "sessions", cfg.Limits.Sessions, "at most `N` sessions of one user at a time")
-	flags.IntVar(&cfg.Limits.Connections, "connections", cfg.Limits.Connections, "at most `N` connections of one user at a time")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -48,12 +47,18 @@ func run(args []string) error {
 		cfg.Version = info.Main.Version
 	}
 	cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return serve(cfg, *socket)
+	var err error
+	if cfg.Limits, err = daemon.ReadLimits(*config); err != nil {
+		return fmt.Errorf("read the settings: %w", err)
+	}
+	return serve(cfg, *socket, *config)
 }
 
-func serve(cfg daemon.Config, path string) error {
+func serve(cfg daemon.Config, path, config string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
 	d, err := daemon.New(cfg)
 	if err != nil {
 		return err
@@ -66,5 +71,19 @@ func serve(cfg daemon.Config, path string) error {
 		cfg.Log.Warn("systemd isn't told that toolguardd is ready: " + err.Error())
 	}
 	go d.Watchdog(ctx)
+	go reload(d, cfg.Log, config, hup)
 	return d.Serve(ctx, l)
+}
+
+// reload reads the settings again whenever it's told to. Those that can't be read change nothing.
+func reload(d *daemon.Daemon, log *slog.Logger, config string, told <-chan os.Signal) {
+	for range told {
+		l, err := daemon.ReadLimits(config)
+		if err != nil {
+			log.Warn("the settings stay as they were: " + err.Error())
+			continue
+		}
+		d.SetLimits(l)
+		log.Info("the settings were read again")
+	}
 }

@@ -21,19 +21,20 @@ import (
 
 // Config is what toolguardd is told.
 type Config struct {
-	State   string // the folder of its files
-	Version string
-	Log     *slog.Logger
-	Limits  Limits
+	State    string // the folder of its files
+	Policies string // the folder of the host's policies
+	Version  string
+	Log      *slog.Logger
+	Limits   Limits
 }
 
 // Limits bound what one user may take. Root's own requests are bounded too.
 type Limits struct {
-	Sessions    int // at a time
-	Connections int // at a time
-	Bodies      int // requests with a policy that are read at a time; others wait
-	Policies    int // bytes of policies, of all of his sessions together
-	Lines       int // of the kernel's room for policies, all of his sessions together
+	Sessions    int `toml:"sessions"`    // at a time
+	Connections int `toml:"connections"` // at a time
+	Bodies      int `toml:"-"`           // requests with a policy that are read at a time; others wait
+	Policies    int `toml:"policies"`    // bytes of policies, of all of his sessions together
+	Lines       int `toml:"lines"`       // of the kernel's room for policies, all of his sessions together
 }
 
 // DefaultLimits leave room for several users: the kernel's tables hold 1,024 sessions and 131,072 lines.
@@ -100,7 +101,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if st.Policy == nil || len(st.Argv) == 0 {
 		return nil, refuse(400, "a session takes a policy and a command")
 	}
-	c, err := d.within(p.from, st.Policy)
+	c, err := d.within(p.from, p.uid, p.pid(), &st, st.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 		Generation: 1, Policies: map[uint32]*policy.Compiled{1: c},
 		Info: api.Session{
 			ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
-			Policy: c.Name, Digest: c.Digest, Files: st.Policy.Files, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir,
+			Policy: c.Name, Digest: c.Digest, Files: c.Files, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir,
 			Started: time.Now(), State: api.Starting,
 		},
 	}
@@ -198,10 +199,10 @@ func newNumber() uint64 {
 
 const notOurs = "the session that asks isn't toolguardd's: only what toolguardd guards can be narrowed by it"
 
-// within is a policy put within those of the session from and, by that, of those around it.
-func (d *Daemon) within(from uint64, c *policy.Compiled) (*policy.Compiled, error) {
+// within is a policy put within the host's or those of the session from and, by that, of those around it.
+func (d *Daemon) within(from uint64, uid, pid int, st *api.Start, c *policy.Compiled) (*policy.Compiled, error) {
 	if from == 0 {
-		return c, nil
+		return d.hosted(uid, pid, st, c)
 	}
 	outer, err := d.session(from)
 	if err != nil {
@@ -219,17 +220,17 @@ func (d *Daemon) within(from uint64, c *policy.Compiled) (*policy.Compiled, erro
 // reserve makes sure that there may be one more session, and keeps its place until done.
 func (d *Daemon) reserve(a asker, lines, size int) (done func(), err error) {
 	d.mu.Lock()
-	n := d.starting[a]
+	n, most := d.starting[a], d.cfg.Limits.Sessions
 	for _, s := range d.sessions {
 		if s.asker() == a {
 			n++
 		}
 	}
-	if n < d.cfg.Limits.Sessions {
+	if n < most {
 		d.starting[a]++
 	}
 	d.mu.Unlock()
-	if n >= d.cfg.Limits.Sessions {
+	if n >= most {
 		return nil, refuse(429, "user %d has %d sessions already, which is as many as one may have ('toolguard sessions list')", a.uid, n)
 	}
 	done = func() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,17 +47,31 @@ func newProcess(pid, fd int, start uint64) (*process, error) {
 	return p, nil
 }
 
-// startOf is the 22nd field of /proc/PID/stat; the second, in parentheses, may hold anything (proc_pid_stat(5)).
-func startOf(pid int) (uint64, error) {
+func startOf(pid int) (uint64, error) { return statOf(pid, 22) }
+
+// statOf is a field of /proc/PID/stat, the third or a later one; the second, in parentheses, may hold anything (proc_pid_stat(5)).
+func statOf(pid, field int) (uint64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(f) < 20 {
+	if len(f) <= field-3 {
 		return 0, fmt.Errorf("/proc/%d/stat is too short", pid)
 	}
-	return strconv.ParseUint(string(f[19]), 10, 64)
+	return strconv.ParseUint(string(f[field-3]), 10, 64)
+}
+
+// terminalOf is the terminal that one of a process's three standard streams is, or ""; hidden says that it has another one.
+func terminalOf(pid int) (name string, hidden bool) {
+	for fd := range 3 {
+		name, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
+		if err == nil && (strings.HasPrefix(name, "/dev/pts/") || strings.HasPrefix(name, "/dev/tty")) {
+			return name, false
+		}
+	}
+	nr, err := statOf(pid, 7)
+	return "", err == nil && nr != 0
 }
 
 // ended is a process that isn't there any more.

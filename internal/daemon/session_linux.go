@@ -163,7 +163,10 @@ func (s *session) hear() {
 
 // reload gives the session another policy, put within the outer sessions'.
 func (s *session) reload(asked *policy.Compiled, size int) error {
-	c, err := s.d.within(s.from, asked)
+	s.mu.Lock()
+	st := s.record.Start
+	s.mu.Unlock()
+	c, err := s.d.within(s.from, s.uid, s.client.pid, &st, asked)
 	if err != nil {
 		return err
 	}
@@ -188,7 +191,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	r.Policies = map[uint32]*policy.Compiled{s.record.Generation: s.record.policy(), next: c}
 	r.Generation, r.Lines, r.Size, r.Start.Policy = next, image.Lines(), size, asked
 	r.Info.Reloads++
-	r.Info.Policy, r.Info.Digest, r.Info.Files = c.Name, c.Digest, asked.Files
+	r.Info.Policy, r.Info.Digest, r.Info.Files = c.Name, c.Digest, c.Files
 	if err := s.d.save(&r); err != nil {
 		return err
 	}

@@ -85,16 +85,18 @@ func TestWhoMay(t *testing.T) {
 }
 
 // runs tells whether a process works in a folder.
-func runs(t *testing.T, dir string) bool {
+func runs(t *testing.T, dir string) bool { return running(t, dir) > 0 }
+
+func running(t *testing.T, dir string) (n int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cwd")
 	must(t, err)
 	for _, cwd := range all {
 		if at, _ := os.Readlink(cwd); at == dir {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // A session that runs gets another policy at once.
@@ -186,6 +188,8 @@ func TestLimits(t *testing.T) {
 		{"memory=1GiB", `x=$(head -c 10000000 /dev/zero | tr '\0' x); exit 3`, "", 3},
 		{"pids=5", `for i in 1 2 3 4 5 6 7 8; do sleep 5 & done 2>/dev/null; exit 3`, "limits.pids", -1},
 		{"pids=50", `for i in 1 2 3 4 5 6 7 8; do sleep 5 & done 2>/dev/null; exit 3`, "", 3},
+		{"wall_time=2s", `sleep 1000; exit 3`, "limits.wall_time", -1},
+		{"wall_time=1h", `exit 3`, "", 3},
 	} {
 		j := newJob(t, nobody, work, x.script, "--limits", x.limit)
 		if got := j.start().status(); x.status >= 0 && got != x.status {
@@ -206,25 +210,44 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// A session's time is up also where its toolguard doesn't look.
+func TestWallTime(t *testing.T) {
+	serve(t, t.TempDir())
+	heard := follow(t, 0, "--reason", "limit")
+	j := newJob(t, nobody, work, `echo up >can; sleep 1000`, "--limits", "wall_time=5s").start()
+	j.wrote("can", "up")
+	must(t, j.Process.Signal(syscall.SIGSTOP))
+	eventually(t, "toolguard alone is left", func() bool { return running(t, j.workspace) == 1 })
+	must(t, j.Process.Kill())
+	_ = j.Wait()
+	eventually(t, "it's over", func() bool { return len(sessions(t, 0)) == 0 })
+	if list := heard(); len(list) != 1 || list[0].Rule != "limits.wall_time" {
+		t.Errorf("root hears of %+v", list)
+	}
+}
+
+// follow has a user listen; the function that it returns ends that.
+func follow(t *testing.T, uid uint32, args ...string) func() []told {
+	t.Helper()
+	cmd := exec.Command(built+"/toolguard", append([]string{"events", "--json"}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	must(t, cmd.Start())
+	return func() (list []told) {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		for lines := bufio.NewScanner(&out); lines.Scan(); {
+			list = append(list, toldBy(t, lines.Bytes()))
+		}
+		return list
+	}
+}
+
 // Everybody follows what is his.
 func TestEvents(t *testing.T) {
 	serve(t, t.TempDir())
-	follow := func(uid uint32, args ...string) func() []told {
-		cmd := exec.Command(built+"/toolguard", append([]string{"events", "--json"}, args...)...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-		var out bytes.Buffer
-		cmd.Stdout = &out
-		must(t, cmd.Start())
-		return func() (list []told) {
-			_ = cmd.Process.Signal(syscall.SIGTERM)
-			_ = cmd.Wait()
-			for lines := bufio.NewScanner(&out); lines.Scan(); {
-				list = append(list, toldBy(t, lines.Bytes()))
-			}
-			return list
-		}
-	}
-	theirs, roots, denials, others := follow(nobody), follow(0), follow(nobody, "--kind", "denial"), follow(other)
+	theirs, roots, denials, others := follow(t, nobody), follow(t, 0), follow(t, nobody, "--kind", "denial"), follow(t, other)
 	time.Sleep(3 * time.Second) // they have nothing to say when they're ready
 	j := newJob(t, nobody, work, `read x <OUTSIDE; true`)
 	j.start().status()
@@ -244,6 +267,20 @@ func TestEvents(t *testing.T) {
 	} {
 		if x.got != x.want {
 			t.Errorf("%s hears of %q, want %q", x.who, x.got, x.want)
+		}
+	}
+}
+
+// Which system calls a session's filters refuse its user is told, and root once.
+func TestCalls(t *testing.T) {
+	serve(t, t.TempDir())
+	for _, uid := range []uint32{nobody, 0} {
+		j := newJob(t, uid, work, `python3 -c 'import ctypes
+ctypes.CDLL(None).swapoff(b"/nowhere")'
+true`)
+		j.start().status()
+		if n := j.count("denial", "swapoff"); n != 1 {
+			t.Errorf("user %d is told of %d: %+v", uid, n, j.told())
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/api"
 )
 
 // Where toolguardd listens, and the ordinary users of the tests.
@@ -58,31 +60,29 @@ func must(t *testing.T, err error) {
 // server is a running toolguardd.
 type server struct {
 	*exec.Cmd
-	log   bytes.Buffer
-	state string
+	log string // the file of what it says
 }
 
-// serve starts toolguardd, which listens where toolguard looks for it, or where that leads.
-func serve(t *testing.T, state string, at ...string) *server {
+// serve starts toolguardd.
+func serve(t *testing.T, state string) *server {
 	t.Helper()
 	if os.Getenv("TOOLGUARD_VM") == "" {
 		t.Skip("needs a virtual machine (make vm-test)")
 	}
-	s := &server{state: state}
+	s := &server{log: t.TempDir() + "/log"}
+	log, err := os.Create(s.log)
+	must(t, err)
+	defer log.Close()
 	s.Cmd = exec.Command(built+"/toolguardd", "--state", state)
-	s.Stderr = &s.log
+	s.Stderr = log
 	_ = os.Remove(socket)
-	if len(at) > 0 {
-		s.Args = append(s.Args, "--socket", at[0])
-		must(t, errors.Join(os.MkdirAll(filepath.Dir(socket), 0o755), os.Symlink(at[0], socket)))
-	}
 	must(t, s.Start())
 	t.Cleanup(func() {
 		s.stop(syscall.SIGTERM)
-		t.Logf("toolguardd said:\n%s", &s.log)
+		t.Logf("toolguardd said:\n%s", s.said())
 	})
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // an emulated machine loads the programs slowly
-		if _, err := os.Stat(socket); err == nil {
+		if (&api.Client{Socket: socket}).Do("GET", api.Status, nil, nil) == nil { // it has set the socket's mode by then
 			break
 		} else if time.Now().After(end) {
 			t.Fatal("toolguardd doesn't listen")
@@ -90,6 +90,11 @@ func serve(t *testing.T, state string, at ...string) *server {
 	}
 	must(t, os.Chmod(socket, 0o666)) // in place of a group that the guest's users would have to be in
 	return s
+}
+
+func (s *server) said() string {
+	text, _ := os.ReadFile(s.log)
+	return string(text)
 }
 
 func (s *server) stop(sig syscall.Signal) {
@@ -175,8 +180,8 @@ func (j *job) wrote(name, word string) {
 
 // told is what the tests look at of an event.
 type told struct {
-	Kind, Reason, Target, Session, Rule string
-	Extra                               map[string]string
+	Kind, Reason, Target, Session, Authority, Rule string
+	Extra                                          map[string]string
 }
 
 func (j *job) told() (list []told) {
@@ -211,6 +216,7 @@ func (j *job) count(kind, target string) (n int) {
 // session is what the tests look at of a session.
 type session struct {
 	ID, State, Cgroup string
+	Files             []string
 	UID, PID, Reloads int
 	Denied            uint64
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/user"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -64,13 +65,13 @@ func (u *unit) pid() int {
 }
 
 // job is a command of a user who is in the group toolguard.
-func (u *unit) job(policy, script string, flags ...string) *job {
+func (u *unit) job(uid uint32, policy, script string, flags ...string) *job {
 	u.Helper()
 	g, err := user.LookupGroup("toolguard")
 	must(u.T, err)
 	gid, err := strconv.ParseUint(g.Gid, 10, 32)
 	must(u.T, err)
-	j := newJob(u.T, nobody, policy, script, flags...)
+	j := newJob(u.T, uid, policy, script, flags...)
 	j.SysProcAttr.Credential.Groups = []uint32{uint32(gid)}
 	return j
 }
@@ -87,7 +88,7 @@ func TestUnit(t *testing.T) {
 	if j := newJob(t, other, work, "true"); j.start().status() != 125 || !strings.Contains(j.out.String(), "members of the group toolguard") {
 		t.Errorf("somebody who isn't in the group gets a session, or isn't told why he doesn't")
 	}
-	j := u.job(work, `read x <OUTSIDE && exit 5; exit 7`)
+	j := u.job(nobody, work, `read x <OUTSIDE && exit 5; exit 7`)
 	if got := j.start().status(); got != 7 || j.count("denial", j.outside) != 1 {
 		t.Fatalf("exit status %d, want 7; the events: %+v", got, j.told())
 	}
@@ -98,7 +99,7 @@ func TestUnit(t *testing.T) {
 	u.confined()
 	u.Logf("%s", u.sh("systemd-analyze security --no-pager toolguardd.service"))
 
-	held := u.job(work, keepLooking, "--limits", "pids=50").start()
+	held := u.job(nobody, work, keepLooking, "--limits", "pids=50").start()
 	held.wrote("can", "no")
 	for _, x := range []struct{ name, do string }{
 		{"it's killed", fmt.Sprintf("kill -KILL %d", u.pid())},
@@ -111,11 +112,13 @@ func TestUnit(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) { (&unit{t}).keeps(held, x.do) })
 	}
+	t.Run("the host's policies are about homes", func(t *testing.T) { (&unit{t}).home() })
 	must(t, held.Process.Signal(syscall.SIGTERM))
 	held.status()
 	if list := sessions(t, 0); len(list) != 0 {
 		t.Errorf("left: %+v", list)
 	}
+	t.Run("it finds sessions of another version's", func(t *testing.T) { (&unit{t}).upgrade() })
 }
 
 // keeps does something to toolguardd, during and after which a session must stay what it is.
@@ -135,7 +138,7 @@ func (u *unit) keeps(held *job, do string) {
 	if limit, err := os.ReadFile(after[0].Cgroup + "/pids.max"); err != nil || string(limit) != "50\n" {
 		u.Errorf("its limit of processes is %q, %v", limit, err)
 	}
-	if got := u.job(more, `read x <OUTSIDE && exit 5`).start().status(); got != 5 {
+	if got := u.job(nobody, more, `read x <OUTSIDE && exit 5`).start().status(); got != 5 {
 		u.Errorf("another session: exit status %d, want 5", got)
 	}
 	if got := u.is("ActiveState"); got != "active" {
@@ -148,16 +151,71 @@ func (u *unit) confined() {
 	u.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", u.pid()))
 	must(u.T, err)
-	for _, want := range []string{`NoNewPrivs:\t1`, `Seccomp:\t2`, `CapBnd:\t000000c400280020`, `CapEff:\t000000c400280020`} {
+	for _, want := range []string{`NoNewPrivs:\t1`, `Seccomp:\t2`, `CapBnd:\t000000c400280024`, `CapEff:\t000000c400280024`} {
 		if !regexp.MustCompile(`(?m)^` + want + `$`).Match(status) {
 			u.Errorf("no %s in\n%s", want, status)
 		}
 	}
 	root := fmt.Sprintf("/proc/%d/root", u.pid())
-	if err := os.WriteFile(root+"/usr/x", nil, 0o600); !errors.Is(err, syscall.EROFS) {
-		u.Errorf("it can write to /usr: %v", err)
+	for _, dir := range []string{"/usr", "/home/dev", "/tmp"} {
+		if err := os.WriteFile(root+dir+"/x", nil, 0o600); !errors.Is(err, syscall.EROFS) {
+			u.Errorf("it can write to %s: %v", dir, err)
+		}
 	}
-	if _, err := os.Stat(root + "/home/dev/.profile"); err == nil {
-		u.Error("it can look into homes")
+}
+
+// home makes sure that toolguardd finds what a host's policy says of a home that is closed to others.
+func (u *unit) home() {
+	u.Helper()
+	dev, err := user.Lookup("dev")
+	must(u.T, err)
+	uid, err := strconv.ParseUint(dev.Uid, 10, 32)
+	must(u.T, err)
+	u.sh("chmod 700 ~dev; mkdir ~dev/real; echo x >~dev/real/private; ln -s real ~dev/link; chown -hR dev ~dev/real ~dev/link")
+	given := work + "\n[[access.fs]]\npath = \"" + dev.HomeDir + "\"\nread = true\n"
+	for _, want := range []int{5, 7} {
+		j := u.job(uint32(uid), given, "read x <"+dev.HomeDir+"/real/private && exit 5; exit 7")
+		if got := j.start().status(); got != want {
+			u.Errorf("exit status %d, want %d", got, want)
+		}
+		hostDenies(u.T, "~/link/private") // where it leads only who may look there can tell
+	}
+	j := u.job(uint32(uid), given, "echo up >can; sleep 1000")
+	for i, v := range j.Env {
+		if strings.HasPrefix(v, "HOME=") {
+			j.Env[i] = "HOME=" + dev.HomeDir
+		}
+	}
+	j.start().wrote("can", "up")
+	// A toolguard that has put them into the policy has said the same as toolguardd would.
+	list := slices.DeleteFunc(sessions(u.T, 0), func(s session) bool { return s.UID != int(uid) })
+	if len(list) != 1 || strings.Count(strings.Join(list[0].Files, " "), hostFile) != 1 {
+		u.Errorf("the host's policy isn't in the session's once: %+v", list)
+	}
+	must(u.T, j.Process.Signal(syscall.SIGTERM))
+	j.status()
+}
+
+// upgrade has toolguardd start as if another version had made the sessions: they stay held, and can't ask it for anything.
+func (u *unit) upgrade() {
+	u.Helper()
+	held := u.job(nobody, work, `while :; do
+	read x 2>/dev/null <OUTSIDE && echo yes >can || echo no >can
+	toolguard sessions list >list 2>&1; mv list said; sleep 0.1
+done`).start()
+	said := func(what string) func() bool {
+		return func() bool {
+			text, _ := os.ReadFile(held.workspace + "/said")
+			return strings.Contains(string(text), what)
+		}
+	}
+	eventually(u.T, "it asks", said(nothingElse))
+	u.sh("mkdir -p " + units + `toolguardd.service.d && printf '[Service]\nExecStartPre=+sh -c "cd /sys/fs/bpf/toolguard && mv * another"\n' >` +
+		units + "toolguardd.service.d/test.conf && systemctl daemon-reload && systemctl restart toolguardd")
+	eventually(u.T, "it's refused", said("another version of toolguard guards who asks"))
+	must(u.T, os.WriteFile(held.workspace+"/can", []byte("?"), 0o666))
+	held.wrote("can", "no")
+	if got := u.job(nobody, more, `read x <OUTSIDE && exit 5`).start().status(); got != 5 {
+		u.Errorf("another session: exit status %d, want 5", got)
 	}
 }

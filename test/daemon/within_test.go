@@ -3,9 +3,11 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -111,4 +113,66 @@ func TestWithinAnother(t *testing.T) {
 	if said, _ := os.ReadFile(j.workspace + "/said"); !strings.Contains(string(said), "the session that asks isn't toolguardd's") {
 		t.Errorf("it got %s", said)
 	}
+}
+
+// Who made a connection is known also where another process has its number by the time that toolguardd looks.
+func TestPeerIsGone(t *testing.T) {
+	s := serve(t, t.TempDir())
+	j := newJob(t, nobody, work, `cat >connect.py <<'END'
+import os, socket, time
+s = socket.socket(socket.AF_UNIX)
+s.connect("/run/toolguard/toolguard.sock")
+if pid := os.fork():
+    with open("pid", "w") as f:
+        f.write(str(os.getpid()))
+    os._exit(0)
+while not os.path.exists("go"):
+    time.sleep(0.1)
+s.sendall(b"GET /v1/sessions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+with open("said", "wb") as f:
+    try:
+        while got := s.recv(4096):
+            f.write(got)
+    except ConnectionResetError:
+        pass
+os.rename("said", "answer")
+END
+echo up >can; until [ -e begin ]; do sleep 0.1; done; python3 connect.py; echo gone >can; until [ -e answer ]; do sleep 0.1; done`).start()
+	j.wrote("can", "up")
+	must(t, s.Process.Signal(syscall.SIGSTOP))
+	t.Cleanup(func() { _ = s.Process.Signal(syscall.SIGCONT) })
+	must(t, os.WriteFile(j.workspace+"/begin", nil, 0o644))
+	j.wrote("can", "gone")
+	pid, err := os.ReadFile(j.workspace + "/pid")
+	must(t, err)
+	twin(t, string(pid))
+	must(t, s.Process.Signal(syscall.SIGCONT))
+	must(t, os.WriteFile(j.workspace+"/go", nil, 0o644))
+	var answer []byte
+	eventually(t, "it's answered", func() bool {
+		answer, err = os.ReadFile(j.workspace + "/answer")
+		return err == nil
+	})
+	if !strings.Contains(string(answer), nothingElse) && !strings.Contains(string(answer), "it can't be told who asks") {
+		t.Errorf("it got %s", answer)
+	}
+}
+
+// twin starts an ordinary process of the same user's under a number.
+func twin(t *testing.T, pid string) {
+	t.Helper()
+	for range 100 {
+		var before int
+		_, err := fmt.Sscan(pid, &before)
+		must(t, err)
+		must(t, os.WriteFile("/proc/sys/kernel/ns_last_pid", fmt.Append(nil, before-1), 0))
+		cmd := exec.Command("sleep", "1000")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		must(t, cmd.Start())
+		t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+		if cmd.Process.Pid == before {
+			return
+		}
+	}
+	t.Fatalf("no process gets the number %s", pid)
 }

@@ -1,0 +1,104 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+)
+
+const hostFile = "/etc/toolguard/policy.d/test.toml"
+
+// hostDenies makes a host's policy that denies a file.
+func hostDenies(t *testing.T, file string) {
+	t.Helper()
+	must(t, errors.Join(
+		os.MkdirAll("/etc/toolguard/policy.d", 0o755),
+		os.WriteFile(hostFile, []byte("version = 1\n[access]\ndefault = { fs = \"allow\" }\n[[access.fs]]\npath = \""+file+"\"\n"), 0o644),
+	))
+	t.Cleanup(func() { _ = os.RemoveAll("/etc/toolguard") })
+}
+
+// A toolguard that doesn't look at the host's policies gets a session that is held to them all the same, also with another policy.
+func TestHostPolicies(t *testing.T) {
+	serve(t, t.TempDir())
+	for _, x := range []struct {
+		name          string
+		hides, denies bool
+		want          string
+	}{
+		{"there are none", false, false, "yes"},
+		{"toolguard sees them", false, true, "no"},
+		{"toolguard doesn't see them", true, true, "no"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			j := newJob(t, nobody, more, `read x <OUTSIDE && echo yes >can || echo no >can; until [ -e reloaded ]; do sleep 0.1; done
+read x <OUTSIDE && echo yes >then || echo no >then`)
+			if x.denies {
+				hostDenies(t, j.outside)
+			}
+			if x.hides {
+				hide(j)
+			}
+			j.start()
+			j.wrote("can", x.want)
+			id := sessions(t, nobody)[0].ID
+			unseen := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /etc/toolguard 2>/dev/null; exec "+built+
+				"/toolguard sessions reload "+id+" --policy "+j.write("../next.toml", more))
+			if out, err := unseen.CombinedOutput(); err != nil {
+				t.Fatalf("reload: %v\n%s", err, out)
+			}
+			must(t, os.WriteFile(j.workspace+"/reloaded", nil, 0o644))
+			j.wrote("then", x.want)
+			j.status()
+			for _, e := range j.told() {
+				if e.Target == j.outside && e.Kind == "denial" && e.Authority != "host" {
+					t.Errorf("it's denied by %+v, want a rule of the host's", e)
+				}
+			}
+		})
+	}
+}
+
+// hide has a job's toolguard run where the host's policies can't be seen.
+func hide(j *job) {
+	args := append([]string{"-m", "sh", "-c", `mount -t tmpfs none /etc/toolguard && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0" "$@"`}, j.Args...)
+	unshare := exec.Command("unshare", args...)
+	j.Path, j.Args, j.SysProcAttr = unshare.Path, unshare.Args, nil
+}
+
+// A request that nothing of toolguard's has made is put within the host's policies too.
+func TestHostPoliciesByHand(t *testing.T) {
+	serve(t, t.TempDir())
+	src, _, err := policyfile.Load(policyfile.Request{
+		Policies: []string{"preset:readonly"}, Dir: "/tmp", Workspace: "/tmp", Path: "/usr/bin",
+	}, policyfile.Machine{})
+	must(t, err)
+	c, err := policy.Compile(src, policyfile.Machine{})
+	must(t, err)
+	start := func() (s api.Session) {
+		must(t, (&api.Client{Socket: socket}).Do("POST", api.Sessions, api.Start{Policy: c, Argv: []string{"true"}}, &s))
+		t.Cleanup(func() { _, _ = ask(t, 0, "sessions", "kill", s.ID) })
+		return s
+	}
+	if s := start(); s.Digest != c.Digest {
+		t.Errorf("without a host's policy it's %+v", s)
+	}
+	hostDenies(t, "/etc/hostname")
+	if s := start(); s.Digest == c.Digest || !slices.Contains(s.Files, hostFile) {
+		t.Errorf("with one it's %+v", s)
+	}
+	must(t, os.WriteFile(hostFile, []byte("version = 1\nnonsense = 2\n"), 0o644))
+	err = (&api.Client{Socket: socket}).Do("POST", api.Sessions, api.Start{Policy: c, Argv: []string{"true"}}, nil)
+	if err == nil || !strings.Contains(err.Error(), hostFile+":2:1") {
+		t.Errorf("with one that can't be read: %v", err)
+	}
+}

@@ -1,0 +1,42 @@
+//go:build linux
+
+package daemon
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What a user may have says a file, which is read again when toolguardd is told to.
+func TestSettings(t *testing.T) {
+	t.Cleanup(func() { _ = os.RemoveAll("/etc/toolguard") })
+	write := func(text string) {
+		must(t, errors.Join(os.MkdirAll("/etc/toolguard", 0o755), os.WriteFile("/etc/toolguard/toolguardd.toml", []byte(text), 0o644)))
+	}
+	write("[user]\nsessions = 1\n")
+	s := serve(t, t.TempDir())
+	newJob(t, nobody, work, "echo up >can; sleep 1000").start().wrote("can", "up")
+	another := func() bool {
+		j := newJob(t, nobody, work, "true")
+		code := j.start().status()
+		if code != 0 && !strings.Contains(j.out.String(), "1 sessions already, which is as many as one may have") {
+			t.Errorf("exit status %d: %s", code, &j.out)
+		}
+		return code == 0
+	}
+	if another() {
+		t.Error("a second session begins")
+	}
+	write("[user]\nsessions = 2\n")
+	must(t, s.Process.Signal(syscall.SIGHUP))
+	eventually(t, "a second one begins", another)
+	write("[user]\nsessions = 0\n")
+	must(t, s.Process.Signal(syscall.SIGHUP))
+	eventually(t, "it says that it didn't read them", func() bool { return strings.Contains(s.said(), "the settings stay as they were") })
+	if !another() {
+		t.Error("settings that can't be read change something")
+	}
+}
