@@ -44,7 +44,7 @@ var mayImport = []room{
 	{"internal/netguard", []string{"internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
 	{"internal/cgroup", []string{"internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/api", []string{"internal/cgroup", "internal/event", "internal/policy"}},
-	{"internal/daemon", []string{"internal/*", "golang.org/x/sys/unix"}},
+	{"internal/daemon", []string{"internal/*", "golang.org/x/sys/unix", "github.com/pelletier/go-toml/v2"}},
 	{"internal/session", []string{"internal/*", "golang.org/x/sys/unix"}},
 	{"cmd/", []string{"internal/*", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix"}},
 	{"scripts/bench/guest", []string{"golang.org/x/sys/unix"}},
