@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 )
@@ -89,7 +90,7 @@ func (k *talk) sendBody(r *request) error {
 	}
 	if err != nil {
 		up := k.up.conn
-		if !errors.As(err, new(*net.OpError)) {
+		if !errors.As(err, new(*net.OpError)) && !errors.As(err, new(*os.SyscallError)) {
 			up.Close()
 		}
 		time.AfterFunc(bodyTime, func() { up.Close() })
@@ -117,8 +118,8 @@ func copyN(dst net.Conn, in *bufio.Reader, src net.Conn, n int64) error {
 
 // chunk writes a body in chunks, each as soon as it's there, and up to the last one.
 func chunk(dst io.Writer, body io.Reader, trailer func() http.Header) error {
-	buf := getBuffer(false)
-	defer putBuffer(buf)
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
 	w := bufio.NewWriter(dst)
 	c := httputil.NewChunkedWriter(w)
 	for {

@@ -408,13 +408,22 @@ func TestResponses(t *testing.T) {
 	} else if b, _ := io.ReadAll(resp.Body); string(b) != "4" {
 		t.Errorf("after 100: %q", b)
 	}
-	resp, err = cl.Post("http://a.com/early", "", io.LimitReader(zeros{}, 3<<20))
-	if err != nil || resp.StatusCode != 413 {
-		t.Errorf("a response before the request is over: %v %+v", err, resp)
+	for _, body := range []io.Reader{io.LimitReader(zeros{}, 8<<20), bytes.NewReader(make([]byte, 8<<20))} { // chunked, and of a known length
+		resp, err = cl.Post("http://a.com/early", "", body)
+		if err != nil || resp.StatusCode != 413 {
+			t.Errorf("a response before the request is over: %v %+v", err, resp)
+		}
+	}
+	resp, err = cl.Post("http://a.com/", "", bytes.NewReader(make([]byte, 8<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := io.ReadAll(resp.Body); string(b) != "8388608" {
+		t.Errorf("a long body: %q", b)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.dialled) > 5 {
+	if len(w.dialled) > 7 {
 		t.Errorf("connections aren't kept: %v", w.dialled)
 	}
 }

@@ -1,16 +1,17 @@
 package egress
 
 import (
+	"bufio"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -158,56 +159,113 @@ func resident(t *testing.T) string {
 	return strings.TrimSpace(rss)
 }
 
-// BenchmarkThroughput is a large transfer through the server and without it.
+// BenchmarkThroughput is a large transfer through the server, each right after one without it, both ends in another process. A loaded
+// machine shows in both.
 func BenchmarkThroughput(b *testing.B) {
-	serve := func(c net.Conn) {
-		var n [8]byte
-		if _, err := io.ReadFull(c, n[:]); err != nil {
-			return
-		}
-		left, _ := strconv.Atoi(strings.TrimSpace(string(n[:])))
-		buf := make([]byte, 256<<10)
-		for range left {
-			for range 4 {
-				c.Write(buf)
+	const mib = 512
+	w := newWorld(b, policy.NetRule{Host: "203.0.113.1", Port: 7000, Allow: true})
+	to := netip.MustParseAddrPort("203.0.113.1:7000")
+	w.any = to
+	w.start()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "EGRESS_TRANSFER="+w.tcp.String())
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	lines := bufio.NewScanner(out)
+	lines.Scan()
+	w.mu.Lock()
+	w.routes[to] = lines.Text()
+	w.mu.Unlock()
+	var took [2]time.Duration
+	for b.Loop() {
+		for i, how := range []string{"direct", "egress"} {
+			fmt.Fprintln(in, how, mib)
+			lines.Scan()
+			d, err := time.ParseDuration(lines.Text())
+			if err != nil {
+				b.Fatal(err)
 			}
+			took[i] += d
 		}
 	}
-	run := func(b *testing.B, dial func() net.Conn) {
-		const mib = 512
-		buf := make([]byte, 256<<10)
-		b.SetBytes(mib << 20)
-		for b.Loop() {
-			c := dial()
-			fmt.Fprintf(c, "%8d", mib)
-			var n int
-			for {
-				m, err := c.Read(buf)
-				n += m
-				if err != nil {
-					break
-				}
+	rate := func(d time.Duration) float64 { return float64(b.N) * mib / d.Seconds() }
+	b.ReportMetric(rate(took[0]), "direct-MiB/s")
+	b.ReportMetric(rate(took[1]), "egress-MiB/s")
+	b.ReportMetric(100*took[0].Seconds()/took[1].Seconds(), "%")
+}
+
+func TestMain(m *testing.M) {
+	if egress := os.Getenv("EGRESS_TRANSFER"); egress != "" {
+		if err := transfers(egress); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	m.Run()
+}
+
+// transfers is both ends of BenchmarkThroughput: a server, and a client that says how long each transfer took.
+func transfers(egress string) error {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
 			}
-			if n != mib<<20 {
-				b.Fatalf("%d bytes", n)
+			var mib int
+			fmt.Fscanln(c, &mib)
+			for buf := make([]byte, 1<<20); mib > 0; mib-- {
+				c.Write(buf)
 			}
 			c.Close()
 		}
+	}()
+	fmt.Println(l.Addr())
+	buf := make([]byte, 256<<10)
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		var how string
+		var mib int
+		fmt.Sscan(in.Text(), &how, &mib)
+		to := l.Addr().String()
+		if how == "egress" {
+			to = egress
+		}
+		start := time.Now()
+		c, err := net.Dial("tcp4", to)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(c, mib)
+		n := 0
+		for err == nil {
+			var m int
+			m, err = c.Read(buf)
+			n += m
+		}
+		c.Close()
+		if n != mib<<20 {
+			return fmt.Errorf("%d bytes", n)
+		}
+		fmt.Println(time.Since(start))
 	}
-	w := newEcho(b, serve)
-	b.Run("direct", func(b *testing.B) {
-		run(b, func() net.Conn {
-			for _, to := range w.routes {
-				c, err := net.Dial("tcp", to)
-				if err != nil {
-					b.Fatal(err)
-				}
-				return c
-			}
-			return nil
-		})
-	})
-	b.Run("egress", func(b *testing.B) { run(b, func() net.Conn { return w.dial("203.0.113.1:7000") }) })
+	return nil
 }
 
 // BenchmarkConnect is a connection from beginning to end.

@@ -32,6 +32,7 @@ type world struct {
 
 	mu      sync.Mutex
 	going   map[netip.AddrPort]netip.AddrPort // where clients wanted to go
+	any     netip.AddrPort                    // and where all others did, if valid
 	denials []Denial
 	permits map[string]time.Time // "tcp 1.2.3.4:22"
 	stuck   error                // what Permit says
@@ -102,6 +103,9 @@ func (w *world) Original(client, listener netip.AddrPort) (netip.AddrPort, error
 	defer w.mu.Unlock()
 	if to, ok := w.going[client]; ok && listener == w.tcp {
 		return to, nil
+	}
+	if w.any.IsValid() {
+		return w.any, nil
 	}
 	return netip.AddrPort{}, errors.New("not redirected")
 }
