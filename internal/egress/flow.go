@@ -270,7 +270,7 @@ func (f *flow) finish() {
 	if c, ok := f.conn.(interface{ CloseWrite() error }); ok {
 		_ = c.CloseWrite()
 		_ = f.conn.SetReadDeadline(time.Now().Add(closeTime))
-		_, _ = io.CopyN(io.Discard, f.conn, 1<<20)
+		_, _ = io.Copy(io.Discard, f.conn)
 	}
 	f.close()
 }

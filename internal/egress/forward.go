@@ -133,7 +133,7 @@ func chunk(dst io.Writer, body io.Reader, trailer func() http.Header) error {
 			}
 		}
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			err = c.Close()
 			if trailer != nil {
 				err = errors.Join(err, trailer().Write(w))
@@ -206,6 +206,7 @@ func isChunked(resp *http.Response) bool {
 func (k *talk) writeBody(resp *http.Response) (a after, err error) {
 	if resp.Close {
 		a = last
+		resp.Header.Set("Connection", "close") // http.ReadResponse has taken it out
 	}
 	if err := k.writeHead(resp); err != nil {
 		return last, err

@@ -4,16 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
-	"log"
 	"net"
-	"net/http"
-	"net/http/httputil"
 	"slices"
-	"strings"
-	"time"
-
-	"golang.org/x/net/http2"
 
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -45,7 +37,7 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 	f.in, f.stop = nil, nil
 	k := &talk{f: inner, proto: "tls", name: hostOf(&t)}
 	if c.ConnectionState().NegotiatedProtocol == "h2" {
-		k.serveH2(c, up)
+		k.serveH2(c, up, func() (net.Conn, error) { return f.connectTLS(h, &t) })
 		return
 	}
 	inner.in = borrow(c)
@@ -137,57 +129,4 @@ func (r *replay) Read(p []byte) (int, error) {
 	n := copy(p, r.first)
 	r.first = r.first[n:]
 	return n, nil
-}
-
-// serveH2 decides on the requests of an HTTP/2 connection.
-func (k *talk) serveH2(c, up *tls.Conn) {
-	defer k.f.close()
-	cc, err := (&http2.Transport{DisableCompression: true}).NewClientConn(up)
-	if err != nil {
-		return
-	}
-	defer cc.Close()
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host, p.Out.URL.RawQuery = "https", k.name, p.In.Host, p.In.URL.RawQuery
-			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "User-Agent"} {
-				p.Out.Header[name] = p.In.Header[name] // as they were, or none
-			}
-		},
-		Transport: cc, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			k.writeRefusal(w, http.StatusBadGateway, refusal{Error: "toolguard can't reach the server", Method: r.Method, Note: err.Error()})
-		},
-	}
-	server := &http2.Server{IdleTimeout: time.Hour}
-	server.ServeConn(c, &http2.ServeConnOpts{
-		Context:    k.f.ctx,
-		BaseConfig: &http.Server{ReadHeaderTimeout: k.f.s.hello, MaxHeaderBytes: maxHead, ErrorLog: log.New(io.Discard, "", 0)},
-		Handler:    http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { k.serveStream(w, r, proxy) }),
-	})
-}
-
-// serveStream decides on one request of HTTP/2.
-func (k *talk) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Handler) {
-	req := &request{head: &head{method: r.Method, target: r.RequestURI, version: "HTTP/1.1", host: r.Host, hasHost: true}}
-	err := error(errHead("its path or method isn't a proper one"))
-	if !strings.ContainsFunc(r.Method, notMethod) && strings.HasPrefix(r.RequestURI, "/") && !strings.ContainsFunc(r.RequestURI, notInTarget) {
-		err = k.target(req)
-	}
-	if err != nil {
-		k.writeRefusal(w, http.StatusBadRequest, refusing("", k.f.deny(k.proto, "", mismatch, "https://"+k.f.where(), err.Error())))
-		return
-	}
-	if v, note := k.decide(req); !v.Allow {
-		k.writeRefusal(w, http.StatusForbidden, refusing(r.Method, k.f.deny(k.proto, r.Method, v, req.url, note)))
-		return
-	}
-	r.Host = req.host
-	proxy.ServeHTTP(w, r)
-}
-
-func (k *talk) writeRefusal(w http.ResponseWriter, status int, r refusal) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(r.body())
 }

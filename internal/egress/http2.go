@@ -1,0 +1,110 @@
+package egress
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync"
+)
+
+// serveH2 decides on the requests of an HTTP/2 connection, of which the server's side is up. redial makes another one when that has ended.
+func (k *talk) serveH2(c, up net.Conn, redial func() (net.Conn, error)) {
+	defer k.f.close()
+	only := new(http.Protocols)
+	only.SetHTTP2(true)
+	first := make(chan net.Conn, 1)
+	first <- up
+	transport := &http.Transport{Protocols: only, DisableCompression: true, DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
+		select {
+		case up := <-first:
+			return up, nil
+		default:
+			return redial()
+		}
+	}}
+	defer transport.CloseIdleConnections()
+	silent := log.New(io.Discard, "", 0)
+	proxy := &httputil.ReverseProxy{
+		Rewrite: k.rewriteH2, Transport: transport, FlushInterval: -1, ErrorLog: silent,
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			writeRefusal(w, http.StatusBadGateway, refusal{Error: "toolguard can't reach the server", Method: r.Method, Note: err.Error()})
+		},
+	}
+	l := newSingle(c)
+	server := &http.Server{
+		Protocols: only, ReadHeaderTimeout: k.f.s.hello, MaxHeaderBytes: maxHead, ErrorLog: silent,
+		Handler:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { k.serveStream(w, r, proxy) }),
+		BaseContext: func(net.Listener) context.Context { return k.f.ctx },
+		ConnState: func(_ net.Conn, s http.ConnState) {
+			if s == http.StateClosed {
+				l.Close()
+			}
+		},
+	}
+	_ = server.Serve(l) // until the connection ends
+}
+
+// rewriteH2 passes a request on as it was decided on.
+func (k *talk) rewriteH2(p *httputil.ProxyRequest) {
+	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host, p.Out.URL.RawQuery = "https", k.name, p.In.Host, p.In.URL.RawQuery
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "User-Agent"} {
+		p.Out.Header[name] = p.In.Header[name] // as they were, or none
+	}
+}
+
+// serveStream decides on one request of HTTP/2.
+func (k *talk) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Handler) {
+	req := &request{head: &head{method: r.Method, target: r.RequestURI, version: "HTTP/1.1", host: r.Host, hasHost: true}}
+	err := error(errHead("its path or method isn't a proper one"))
+	if !strings.ContainsFunc(r.Method, notMethod) && strings.HasPrefix(r.RequestURI, "/") && !strings.ContainsFunc(r.RequestURI, notInTarget) {
+		err = k.target(req)
+	}
+	if err != nil {
+		writeRefusal(w, http.StatusBadRequest, refusing("", k.f.deny(k.proto, "", mismatch, "https://"+k.f.where(), err.Error())))
+		return
+	}
+	if v, note := k.decide(req); !v.Allow {
+		writeRefusal(w, http.StatusForbidden, refusing(r.Method, k.f.deny(k.proto, r.Method, v, req.url, note)))
+		return
+	}
+	r.Host = req.host
+	proxy.ServeHTTP(w, r)
+}
+
+func writeRefusal(w http.ResponseWriter, status int, r refusal) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(r.body())
+}
+
+// single is a listener that has one connection.
+type single struct {
+	net.Conn
+	next chan net.Conn
+	once sync.Once
+}
+
+func newSingle(c net.Conn) *single {
+	s := &single{Conn: c, next: make(chan net.Conn, 1)}
+	s.next <- c
+	return s
+}
+
+func (s *single) Accept() (net.Conn, error) {
+	c, ok := <-s.next
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (s *single) Close() error {
+	s.once.Do(func() { close(s.next) })
+	return nil
+}
+
+func (s *single) Addr() net.Addr { return s.LocalAddr() }
