@@ -157,7 +157,8 @@ static __always_inline int refuse_task(struct refusal *r)
 	r->ids = bpf_get_current_pid_tgid();
 	r->uid = bpf_get_current_uid_gid();
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
-	return refuse(r);
+	refuse(r);
+	return 0;
 }
 
 #endif

@@ -58,41 +58,69 @@ static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, cons
 	return true;
 }
 
-/* go decides where a socket may go: 0: nowhere; 1: there; otherwise to egress's port. */
-static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u32 op)
+/* move is what a task asks of a socket. */
+struct move {
+	struct question q;
+	u32 op, protocol, type, device;
+	bool led;  /* the socket has been led to egress before */
+	u32 port;  /* egress's, where the answer is WAY_EGRESS */
+};
+
+/* decide says where a socket may go. */
+__noinline u32 decide(struct move *m)
 {
 	struct session *s = session();
-	struct question q = { .kind = kind_of(ctx), .to = *to, .by = NOBODY };
-	u32 why = WHY_POLICY, port = 1;
+	u32 why = WHY_POLICY;
 
-	if (!s)
-		return refuse_task(NULL);
-	if (ctx->protocol != IPPROTO_TCP && ctx->protocol != IPPROTO_UDP && s->free)
-		return 1; /* the socket was allowed, and rules speak of nothing else */
-	struct peer *p = bpf_sk_storage_get(&peers, ctx->sk, NULL, 0);
-	if (p)
-		q.permitted = p->permitted;
-	u32 w = way(&q);
-	if (w == WAY_EGRESS) {
-		port = egress_port(s, q.kind, is_ipv4(to));
-		if (!port)
-			why = WHY_EGRESS;
-		else if (ctx->sk->bound_dev_if && ctx->sk->bound_dev_if != LOOPBACK_IFINDEX)
-			why = WHY_DEVICE;
+	if (!m || !s) {
+		bpf_set_retval(-EACCES);
+		return WAY_REFUSED;
 	}
-	if (is_egress(s, q.kind, to)) {
+	if (m->protocol != IPPROTO_TCP && m->protocol != IPPROTO_UDP && s->free)
+		return WAY_DIRECT; /* the socket was allowed, and rules speak of nothing else */
+	u32 w = way(&m->q);
+	if (is_egress(s, m->q.kind, &m->q.to)) {
 		/* Connected there by its IPv4-mapped address, a socket's every datagram comes by with it (udpv6_sendmsg). */
-		if (op == OP_SEND && p && p->original.port)
-			return 1;
+		if (m->op == OP_SEND && m->led)
+			return WAY_DIRECT;
 		why = WHY_EGRESS;
-	} else if (w != WAY_REFUSED && why == WHY_POLICY) {
-		if (note(ctx, p, to, w))
-			return port;
-		why = WHY_MEMORY;
+	} else if (w == WAY_EGRESS) {
+		m->port = egress_port(s, m->q.kind, is_ipv4(&m->q.to));
+		if (!m->port)
+			why = WHY_EGRESS;
+		else if (m->device && m->device != LOOPBACK_IFINDEX)
+			why = WHY_DEVICE;
+		else
+			return w;
+	} else if (w != WAY_REFUSED) {
+		return w;
 	}
+	struct refusal r = { .op = m->op, .why = why, .protocol = m->protocol, .kind = m->type, .by = m->q.by, .at = m->q.to };
+	refuse_task(&r);
+	return WAY_REFUSED;
+}
 
-	struct refusal r = { .op = op, .why = why, .protocol = ctx->protocol, .kind = ctx->type, .by = q.by, .at = *to };
-	return refuse_task(&r);
+/* go is decide for a socket: 0: nowhere; 1: there; otherwise to egress's port. */
+static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u32 op)
+{
+	struct peer *p = bpf_sk_storage_get(&peers, ctx->sk, NULL, 0);
+	struct move m = {
+		.q = { .kind = kind_of(ctx), .to = *to, .by = NOBODY }, .op = op, .protocol = ctx->protocol, .type = ctx->type,
+		.device = ctx->sk->bound_dev_if,
+	};
+
+	if (p) {
+		m.q.permitted = p->permitted;
+		m.led = p->original.port != 0;
+	}
+	u32 w = decide(&m);
+	if (w == WAY_REFUSED)
+		return 0;
+	if (!note(ctx, p, to, w)) {
+		struct refusal r = { .op = op, .why = WHY_MEMORY, .protocol = m.protocol, .kind = m.type, .by = NOBODY, .at = *to };
+		return refuse_task(&r);
+	}
+	return w == WAY_EGRESS ? m.port : 1;
 }
 
 static __always_inline int go4(struct bpf_sock_addr *ctx, u32 op)
