@@ -62,8 +62,8 @@ static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, cons
 struct move {
 	struct question q;
 	u32 op, protocol, type, device;
-	bool led;  /* the socket has been led to egress before */
-	u32 port;  /* egress's, where the answer is WAY_EGRESS */
+	bool led; /* the socket has been led to egress before */
+	u32 port; /* egress's, where the answer is WAY_EGRESS */
 };
 
 /* decide says where a socket may go. */
@@ -100,7 +100,9 @@ __noinline u32 decide(struct move *m)
 	return WAY_REFUSED;
 }
 
-/* go is decide for a socket: 0: nowhere; 1: there; otherwise to egress's port. */
+#define THERE (1 << 16) /* which is no port */
+
+/* go is decide for a socket: 0: nowhere; THERE; or to egress's port. */
 static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u32 op)
 {
 	struct peer *p = bpf_sk_storage_get(&peers, ctx->sk, NULL, 0);
@@ -120,7 +122,7 @@ static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u3
 		struct refusal r = { .op = op, .why = WHY_MEMORY, .protocol = m.protocol, .kind = m.type, .by = NOBODY, .at = *to };
 		return refuse_task(&r);
 	}
-	return w == WAY_EGRESS ? m.port : 1;
+	return w == WAY_EGRESS ? m.port : THERE;
 }
 
 static __always_inline int go4(struct bpf_sock_addr *ctx, u32 op)
@@ -130,7 +132,7 @@ static __always_inline int go4(struct bpf_sock_addr *ctx, u32 op)
 	if (settle(&to))
 		ctx->user_ip4 = to.addr[3];
 	u32 port = go(ctx, &to, op);
-	if (port > 1) {
+	if (port && port != THERE) {
 		ctx->user_ip4 = LOOPBACK4;
 		ctx->user_port = port;
 	}
@@ -159,7 +161,7 @@ static __always_inline int go6(struct bpf_sock_addr *ctx, u32 op)
 	if (settle(&to))
 		write6(ctx, &to);
 	u32 port = go(ctx, &to, op);
-	if (port > 1) {
+	if (port && port != THERE) {
 		struct endpoint egress = { .addr = { 0, 0, 0, bpf_htonl(1) } };
 		if (is_ipv4(&to))
 			egress = ipv4(LOOPBACK4, 0);

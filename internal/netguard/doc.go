@@ -23,6 +23,6 @@
 //
 // # As long as the cgroup
 //
-// The programs hang on the cgroup and have maps of their own for each session. Nobody's death takes them away, and they go with
-// the cgroup.
+// The programs hang on the cgroup and have maps of their own for each session. Nobody's death takes them away, and they go when the
+// cgroup is gone and no socket that was made in it is left.
 package netguard

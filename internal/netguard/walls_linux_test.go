@@ -225,6 +225,19 @@ func TestEgressItself(t *testing.T) {
 	}
 }
 
+// Egress may have any port: 256 is 1 in a packet's order on this machine's.
+func TestEgressPort(t *testing.T) {
+	needRoot(t)
+	g := prepare(t, compile(t, policy.Deny, policy.NetRule{Host: "a.test", Scheme: "https", Allow: true}))
+	g.kernel = NewKernel(g.Descriptors())
+	g.egress = Egress{TCP4: g.serveTCP("127.0.0.1:256")}
+	g.start()
+	server(t, "10.1.2.3:443")
+	attempt{
+		try: "tcp|10.1.2.3:443", free: "server 10.1.2.3:443, peer 10.1.2.3:443", held: "egress for 10.1.2.3:443, peer 10.1.2.3:443",
+	}.check(t, g)
+}
+
 func TestSockets(t *testing.T) {
 	needRoot(t)
 	g := begin(t, tcp("127.1.0.0/16", 8001))
