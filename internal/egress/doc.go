@@ -29,7 +29,8 @@
 //     denied by a rule. Without a name, or with ECH, the one name that is remembered for the address counts, if there is exactly one; with ECH
 //     the name outside must be that one too.
 //   - HTTP/1: every request, by its own Host, path and method. A head is read strictly and written anew from what was read, so what was
-//     decided on is what the server gets: one CRLF form, one Host, one length. Whatever two servers could read in different ways is refused.
+//     decided on is what the server gets: one CRLF form, one Host, one length. Whatever two servers could read in different ways is refused, and header
+//     fields by which some frameworks take another path or method count as if they were said.
 //     An Upgrade is passed on for WebSockets, as ws, and taken out for everything else, so the server keeps
 //     speaking what is decided here. For a proxy (absolute form, CONNECT) both the proxy and what it's asked for must be allowed, and what
 //     is said in the tunnel is decided like a connection of its own.

@@ -78,6 +78,11 @@ func parseHead(raw []byte) (*head, error) {
 			return nil, err
 		}
 	}
+	for _, name := range []string{"Host", "Content-Length", "Transfer-Encoding"} {
+		if h.lists("Connection", name) {
+			return nil, errHead("its " + name + " is meant for the next server alone")
+		}
+	}
 	return h, h.frame()
 }
 

@@ -25,8 +25,9 @@ type talk struct {
 type request struct {
 	*head
 	t     policy.NetTarget
-	url   string // t as a URL, without a query
-	proxy bool   // it asks a proxy to go there
+	also  []policy.NetTarget // what some servers would take it for
+	url   string             // t as a URL, without a query
+	proxy bool               // it asks a proxy to go there
 	ws    bool
 }
 
@@ -149,6 +150,31 @@ func (k *talk) target(r *request) error {
 	path, _, _ := strings.Cut(tail, "?")
 	r.t, r.url = t, t.Scheme+"://"+t.HostPort()+path
 	r.rewrite(scheme, tail)
+	return k.override(r, scheme)
+}
+
+// override reads the header fields by which some servers and frameworks let a request have another method or path than it says.
+func (k *talk) override(r *request, scheme string) error {
+	for _, f := range r.fields {
+		t := r.t
+		switch strings.ToLower(strings.ReplaceAll(f.name, "_", "-")) {
+		case "x-http-method-override", "x-http-method", "x-method-override":
+			t.Method = strings.ToUpper(f.value)
+		case "x-original-url", "x-rewrite-url":
+			path := f.value
+			if _, _, tail, ok := splitURL(path); ok {
+				path = tail
+			}
+			other, err := parseTarget(scheme, r.t.HostPort(), originForm(path), r.ws)
+			if err != nil {
+				return errHead(err.Error())
+			}
+			t.Path, t.Odd = other.Path, other.Odd
+		default:
+			continue
+		}
+		r.also = append(r.also, t)
+	}
 	return nil
 }
 
@@ -230,9 +256,31 @@ func (k *talk) tunnelTarget(r *request) error {
 	return nil
 }
 
-// decide is the verdict on a request. What isn't for the connection's own end is for a proxy there, and both count.
+// decide is the verdict on a request, and on everything else that it could be taken for.
 func (k *talk) decide(r *request) (policy.Verdict, string) {
 	r.t.Method = r.method
+	v, note := k.decideAs(r)
+	for i := 0; v.Allow && i < len(r.also); i++ {
+		if o := k.decideOther(r, &r.also[i]); !o.Allow {
+			return o, "a header field asks for another path or method"
+		}
+	}
+	return v, note
+}
+
+func (k *talk) decideOther(r *request, t *policy.NetTarget) policy.Verdict {
+	if t.Method == "" {
+		t.Method = r.method
+	}
+	if r.proxy {
+		return k.f.s.Policy.CheckNet(t)
+	}
+	v, _ := k.f.decide(t)
+	return v
+}
+
+// decideAs is the verdict on what a request says. What isn't for the connection's own end is for a proxy there, and both count.
+func (k *talk) decideAs(r *request) (policy.Verdict, string) {
 	if k.name != "" && hostOf(&r.t) != k.name {
 		return mismatch, "TLS was for " + k.name
 	}

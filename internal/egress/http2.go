@@ -59,6 +59,11 @@ func (k *talk) rewriteH2(p *httputil.ProxyRequest) {
 // serveStream decides on one request of HTTP/2.
 func (k *talk) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Handler) {
 	req := &request{head: &head{method: r.Method, target: r.RequestURI, version: "HTTP/1.1", host: r.Host, hasHost: true}}
+	for name, values := range r.Header {
+		for _, v := range values {
+			req.fields = append(req.fields, field{name, v})
+		}
+	}
 	err := error(errHead("its path or method isn't a proper one"))
 	if !strings.ContainsFunc(r.Method, notMethod) && strings.HasPrefix(r.RequestURI, "/") && !strings.ContainsFunc(r.RequestURI, notInTarget) {
 		err = k.target(req)

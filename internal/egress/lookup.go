@@ -157,7 +157,9 @@ func parseAnswer(msg []byte, q *question, tcp bool) (f found, err error) {
 	if h.Truncated {
 		return f, errTruncated
 	}
-	f.code = h.RCode
+	if f.code = h.RCode; f.code != dnsmessage.RCodeSuccess && f.code != dnsmessage.RCodeNameError {
+		return f, fmt.Errorf("the name server says %s", f.code)
+	}
 	return f, f.follow(&p, q)
 }
 

@@ -339,6 +339,7 @@ func TestIntercept(t *testing.T) {
 			{"POST", "https://a.com/upload", 200, ""},
 			{"GET", "https://a.com/admin", 403, "rule_denies net.2 https://a.com:443/admin"},
 			{"GET", "https://a.com/x/..%2fadmin", 403, "rule_denies net.2 https://a.com:443/x/..%2fadmin"},
+			{"GET", "https://a.com/override", 403, "rule_denies net.2 https://a.com:443/override"},
 			{"GET", "https://b.com/v1/x", 200, ""},
 			{"POST", "https://b.com/v1/x", 403, "host_not_listed https://b.com:443/v1/x"},
 			{"GET", "https://b.com/v2", 403, "host_not_listed https://b.com:443/v2"},
@@ -347,6 +348,9 @@ func TestIntercept(t *testing.T) {
 			req, _ := http.NewRequest(x.method, x.url, nil)
 			if x.method == "POST" {
 				req, _ = http.NewRequest(x.method, x.url, strings.NewReader("body"))
+			}
+			if strings.HasSuffix(x.url, "override") {
+				req.Header.Set("X-Original-Url", "/admin")
 			}
 			resp, err := cl.Do(req)
 			if err != nil {
