@@ -649,6 +649,21 @@ func TestProxies(t *testing.T) {
 	}
 }
 
+// A private address that is granted for one port isn't for another, though the name is granted for both.
+func TestPrivatePort(t *testing.T) {
+	w, c := newWorld(t, allow("a.com"), policy.NetRule{Host: "10.0.0.1", Port: 22, Allow: true}), &cdn{}
+	w.put("10.0.0.1:80", c)
+	w.zone.set("a.com", "10.0.0.1")
+	w.start()
+	if addrs, _ := w.resolve("a.com", a4); len(addrs) != 1 {
+		t.Errorf("it isn't answered: %v", addrs)
+	}
+	if statuses, _ := say(t, w.dial("10.0.0.1:80"), "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"); !slices.Equal(statuses, []int{403}) {
+		t.Errorf("%v", statuses)
+	}
+	w.wantTold("private_address http://a.com:80/")
+}
+
 // What was resolved isn't believed for ever, and a rebound name isn't believed at all.
 func TestRebinding(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
