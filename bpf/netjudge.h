@@ -132,9 +132,8 @@ __noinline u32 way(struct question *q)
 	u32 action = judge(q);
 	if (action == DIRECT)
 		return WAY_DIRECT;
-	if (action == REFUSE && q->by.rule >= 0)
-		return WAY_REFUSED;
-	if (same(&q->permitted, &q->to) || is_named(q))
+	/* What a rule about addresses denies, no name permits. */
+	if (q->by.rule < 0 && (same(&q->permitted, &q->to) || is_named(q)))
 		return WAY_NAMED;
 	return action == ASK ? WAY_EGRESS : WAY_REFUSED;
 }

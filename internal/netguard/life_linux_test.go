@@ -167,8 +167,8 @@ func TestAnswers(t *testing.T) {
 // What egress permits may be reached directly, as long as it says, by a socket that did before for as long as that lives.
 func TestPermit(t *testing.T) {
 	needRoot(t)
-	g := begin(t, tcp("a.test", 5432), policy.NetRule{Host: "127.6.0.9", Port: 5432})
-	for _, at := range []string{"127.6.0.1:5432", "127.6.0.9:5432", "[fd00::2]:5432"} {
+	g := begin(t, tcp("a.test", 5432), policy.NetRule{Host: "127.6.0.9", Port: 5432}, tcp("a.test", 443), policy.NetRule{Host: "127.6.0.9", Port: 443})
+	for _, at := range []string{"127.6.0.1:5432", "127.6.0.9:5432", "[fd00::2]:5432", "127.6.0.1:443", "127.6.0.9:443"} {
 		server(t, at)
 	}
 	permit := func(proto, to string, d time.Duration) {
@@ -200,6 +200,11 @@ func TestPermit(t *testing.T) {
 	if all, ok := g.wait("connect policy 127.6.0.9:5432: net.2"); !ok {
 		t.Errorf("what a rule denies is permitted, with the events %q", all)
 	}
+
+	permit("tcp", "127.6.0.9:443", time.Minute)
+	expect("egress for 127.6.0.9:443, peer 127.6.0.9:443", "tcp", "127.6.0.9:443")
+	permit("tcp", "127.6.0.1:443", time.Minute)
+	expect("server 127.6.0.1:443, peer 127.6.0.1:443", "tcp", "127.6.0.1:443")
 
 	permit("tcp", "[fd00::2]:5432", -time.Second)
 	expect("EACCES", "tcp", "[fd00::2]:5432")

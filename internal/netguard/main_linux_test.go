@@ -29,6 +29,9 @@ import (
 // ownNet marks the test that runs in a network namespace of its own.
 const ownNet = "TOOLGUARD_TEST_OWN_NET"
 
+// setUp is what is missing there.
+var setUp error
+
 func TestMain(m *testing.M) {
 	if os.Getenv("TOOLGUARD_TEST_ORDER") == "" && os.Geteuid() == 0 && os.Getenv(ownNet) == "" {
 		cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
@@ -42,10 +45,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if os.Getenv(ownNet) != "" {
-		if err := errors.Join(up("lo"), address4("lo:1", "10.1.2.3"), address6("lo", "fd00::1"), address6("lo", "fd00::2"), fastOpen()); err != nil {
-			fmt.Fprintln(os.Stderr, "set up the loopback device:", err)
-			os.Exit(1)
-		}
+		setUp = errors.Join(up("lo"), address4("lo:1", "10.1.2.3"), address6("lo", "fd00::1"), address6("lo", "fd00::2"), fastOpen())
 		for range 100 { // an IPv6 address is there a moment later
 			if l, err := net.Listen("tcp", "[fd00::2]:0"); err == nil {
 				_ = l.Close()
@@ -142,9 +142,6 @@ func beginWith(t testing.TB, c *policy.Compiled) *guarded {
 // prepare makes a session that isn't begun.
 func prepare(t testing.TB, c *policy.Compiled) *guarded {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
 	facts := cgroup.Probe()
 	if facts.Mount == "" {
 		t.Skip("needs cgroup v2: ", facts.Why)
@@ -379,6 +376,9 @@ func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
+	}
+	if setUp != nil {
+		t.Skip("needs a loopback device with IPv4 and IPv6 and TCP fast open: ", setUp)
 	}
 }
 
