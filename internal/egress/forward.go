@@ -163,7 +163,7 @@ func (k *talk) answer(r *request) (after, error) {
 			return last, err
 		}
 		switch s := resp.StatusCode; {
-		case s == http.StatusSwitchingProtocols && !r.ws:
+		case s == http.StatusSwitchingProtocols && !(r.ws && strings.EqualFold(resp.Header.Get("Upgrade"), "websocket")):
 			return last, errHead("the server changes the protocol unasked")
 		case s == http.StatusSwitchingProtocols:
 			return k.takeOver(resp, nil)

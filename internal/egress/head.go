@@ -179,14 +179,19 @@ func (h *head) body(length, coding *string) (err error) {
 	return err
 }
 
-// get is the value of a field, and whether there is one.
-func (h *head) get(name string) (string, bool) {
+// only is the value of a field that is there exactly once, or nothing.
+func (h *head) only(name string) (value string) {
+	n := 0
 	for _, f := range h.fields {
 		if strings.EqualFold(f.name, name) {
-			return f.value, true
+			value = f.value
+			n++
 		}
 	}
-	return "", false
+	if n != 1 {
+		return ""
+	}
+	return value
 }
 
 // lists says whether a field that is a list has an element.

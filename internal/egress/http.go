@@ -104,8 +104,7 @@ func (k *talk) read() (*request, error) {
 
 // upgrade takes out what would change the language of the connection, but for WebSockets, which are a scheme of their own.
 func (r *request) upgrade() {
-	u, ok := r.get("Upgrade")
-	r.ws = ok && strings.EqualFold(u, "websocket") && r.method == http.MethodGet && r.lists("Connection", "upgrade") && r.version == "HTTP/1.1" && r.length == 0
+	r.ws = strings.EqualFold(r.only("Upgrade"), "websocket") && r.method == http.MethodGet && r.lists("Connection", "upgrade") && r.version == "HTTP/1.1" && r.length == 0
 	if !r.ws {
 		r.drop("Upgrade", "HTTP2-Settings")
 	}

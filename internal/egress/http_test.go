@@ -149,6 +149,7 @@ func TestRequests(t *testing.T) {
 			nil,
 		},
 		{"a WebSocket where http is granted", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", "403", nil, []string{"host_not_listed ws://a.com:80/"}},
+		{"two upgrades", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: ws.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n\r\n", "403", nil, []string{"host_not_listed http://ws.com:80/"}},
 		{"http where a WebSocket is granted", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: ws.com\r\n\r\n", "403", nil, []string{"host_not_listed http://ws.com:80/"}},
 		{"CONNECT to the server itself", "203.0.113.1:80", "CONNECT evil.com:80 HTTP/1.1\r\nHost: evil.com:80\r\n\r\n", "403", nil, []string{"host_not_listed tcp://evil.com:80"}},
 		{"without a name", "203.0.113.1:80", "GET / HTTP/1.0\r\n\r\n", "200", []string{"GET /"}, nil},
@@ -498,13 +499,18 @@ func TestBadServers(t *testing.T) {
 	second := "GET /denied HTTP/1.1\r\nHost: evil.com\r\n\r\n"
 	for name, text := range map[string]string{
 		"an unasked upgrade": "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+		"another upgrade":    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
 		"an endless head":    "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", maxReply+1),
 		"nonsense":           "SMTP\r\n\r\n",
 		"two responses":      "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 		"nothing":            "",
 	} {
 		says = text
-		say(t, w.dial("203.0.113.1:80"), "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"+second)
+		ask := "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"
+		if name == "another upgrade" {
+			ask = "GET / HTTP/1.1\r\nHost: a.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+		}
+		say(t, w.dial("203.0.113.1:80"), ask+second)
 		if rest := <-got; rest != "" {
 			t.Errorf("%s: what follows reaches the server: %q", name, rest)
 		}
@@ -574,7 +580,7 @@ func TestWebSocket(t *testing.T) {
 
 // A tunnel through a proxy: the proxy and what is said inside are both decided on.
 func TestProxies(t *testing.T) {
-	w := newWorld(t, policy.NetRule{Host: "proxy.com", Scheme: "http", Port: 3128, Allow: true}, policy.NetRule{Host: "a.com", Scheme: "http", Allow: true}, policy.NetRule{Host: "raw.com", Port: 2525, Allow: true})
+	w := newWorld(t, policy.NetRule{Host: "proxy.com", Scheme: "http", Port: 3128, Allow: true}, policy.NetRule{Host: "a.com", Scheme: "http", Allow: true}, policy.NetRule{Host: "raw.com", Port: 2525, Allow: true}, policy.NetRule{Host: "b.com", Scheme: "http", Allow: true})
 	w.zone.set("proxy.com", "203.0.113.3")
 	w.zone.set("a.com", "203.0.113.1")
 	c := &cdn{}
@@ -611,6 +617,7 @@ func TestProxies(t *testing.T) {
 		{"one that isn't granted", "GET http://evil.com/x HTTP/1.1\r\nHost: evil.com\r\n\r\n", "403", nil, []string{"host_not_listed http://evil.com:80/x"}},
 		{"a tunnel", connect + "GET /y HTTP/1.1\r\nHost: a.com\r\n\r\n", "200 200", []string{"GET /y a.com"}, nil},
 		{"another name inside", connect + "GET /y HTTP/1.1\r\nHost: evil.com\r\n\r\n", "200 403", nil, []string{"host_not_listed http://evil.com:80/y"}},
+		{"another granted name inside", connect + "GET /y HTTP/1.1\r\nHost: b.com\r\n\r\n", "200 403", nil, []string{"host_mismatch http://b.com:80/y"}},
 		{"the proxy's name inside", connect + "GET /y HTTP/1.1\r\nHost: proxy.com:3128\r\n\r\n", "200 403", nil, []string{"host_mismatch http://proxy.com:3128/y"}},
 		{"a tunnel in a tunnel", connect + connect, "200 400", nil, []string{"host_mismatch http://a.com:80"}},
 		{"raw inside", connect + "EHLO x\r\n", "200", nil, []string{"host_not_listed tcp://a.com:80"}},
