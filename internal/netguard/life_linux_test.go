@@ -596,7 +596,11 @@ func TestDeath(t *testing.T) {
 	if lines := g.lines(); len(lines) != 3 || counts != (Counts{Sequence: 3, Denied: 3}) {
 		t.Errorf("%+v, and the events %q", counts, lines)
 	}
+	v := c.CheckNet(&policy.NetTarget{Protocol: "tcp", Addr: netip.MustParseAddr("127.2.0.1"), Port: 8001})
 	for i, e := range g.events {
+		if e.Layer != int(v.Layer) || e.Rule != int(v.Rule) {
+			t.Errorf("layer %d, rule %d; the policy says %+v", e.Layer, e.Rule, v)
+		}
 		if e.Sequence != uint64(i+1) || e.Session != 42 || e.PID == 0 || e.TID == 0 || e.UID != 0 || e.Comm != "exe" || time.Since(e.Time) > time.Minute || e.Protocol != unix.IPPROTO_TCP {
 			t.Errorf("an event says %+v", e)
 		}
