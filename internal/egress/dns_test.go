@@ -346,6 +346,28 @@ func TestUpstreamServers(t *testing.T) {
 	}
 }
 
+// When upstream is slow what needs it not is answered, and what does is told so at once.
+func TestBusy(t *testing.T) {
+	w := newWorld(t, allow("*.slow.com"))
+	w.zone.set("a.slow.com", "203.0.113.1")
+	w.s.looking = make(chan struct{}, 1)
+	w.start()
+	if addrs, _ := w.resolve("a.slow.com", a4); len(addrs) != 1 {
+		t.Error("control")
+	}
+	w.s.looking <- struct{}{} // somebody is waiting
+	start := time.Now()
+	if _, code := w.resolve("a.slow.com", a4); code != dnsmessage.RCodeServerFailure {
+		t.Error(code)
+	}
+	if _, code := w.resolve("other.com", a4); code != nxdom {
+		t.Error(code)
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
 func TestMemory(t *testing.T) {
 	var m memory
 	addr := netip.MustParseAddr("203.0.113.1")

@@ -137,7 +137,7 @@ func (f *flow) decide(t *policy.NetTarget) (v policy.Verdict, note string) {
 // mismatch is the verdict on a connection that says it's for somebody else.
 var mismatch = policy.Verdict{Reason: policy.HostMismatch, Layer: -1, Rule: policy.NoMatch}
 
-// slow is the verdict on a client that keeps us waiting.
+// slow is the verdict on a client that keeps us waiting, or too busy.
 var slow = policy.Verdict{Reason: policy.Limit, Layer: -1, Rule: policy.NoMatch}
 
 // byAddress is the verdict on a target whose name no rule is about: what a rule grants by address needs no name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -35,6 +36,7 @@ type Server struct {
 	asked   map[uint16]bool
 	names   memory
 	asking  chan struct{} // a place for each question that is being answered
+	looking chan struct{} // and for each that is being asked upstream
 	conns   chan struct{} // and for each connection
 	queries atomic.Uint64
 	done    sync.WaitGroup
@@ -51,8 +53,9 @@ type Denial struct {
 
 // Bounds on what a session may keep busy here.
 const (
-	maxAsking = 256
-	maxConns  = 16384
+	maxAsking  = 1024
+	maxLooking = 256
+	maxConns   = 16384
 )
 
 // Serve answers DNS on udp, and on tcp what the kernel redirects, until ctx is done.
@@ -95,16 +98,19 @@ func (s *Server) init() {
 	for _, p := range s.Policy.AskedPorts() {
 		s.asked[p] = true
 	}
-	s.asking, s.conns = make(chan struct{}, maxAsking), make(chan struct{}, maxConns)
+	for p, n := range map[*chan struct{}]int{&s.asking: maxAsking, &s.looking: maxLooking, &s.conns: maxConns} {
+		if *p == nil {
+			*p = make(chan struct{}, n)
+		}
+	}
 }
 
 // Queries is how many questions the session has asked, refused ones included.
 func (s *Server) Queries() uint64 { return s.queries.Load() }
 
-// accept takes connections until the listener is closed. One too many waits in the kernel's queue.
+// accept takes connections until the listener is closed.
 func (s *Server) accept(ctx context.Context, l *net.TCPListener) error {
 	for {
-		s.conns <- struct{}{}
 		c, err := l.AcceptTCP()
 		switch {
 		case ctx.Err() != nil:
@@ -112,12 +118,26 @@ func (s *Server) accept(ctx context.Context, l *net.TCPListener) error {
 		case errors.Is(err, net.ErrClosed):
 			return err
 		case err != nil: // too many open files, or the client is gone already
-			<-s.conns
 			time.Sleep(acceptPause)
 			continue
 		}
-		s.done.Go(func() { s.serveConn(ctx, c) })
+		select {
+		case s.conns <- struct{}{}:
+			s.done.Go(func() { s.serveConn(ctx, c) })
+		default:
+			s.tooMany(c)
+		}
 	}
+}
+
+// tooMany refuses a connection at once.
+func (s *Server) tooMany(c *net.TCPConn) {
+	f := &flow{s: s, client: unmapped(c.RemoteAddr()), conn: c}
+	if to, err := s.Kernel.Original(f.client, unmapped(c.LocalAddr())); err == nil {
+		f.to = to
+		f.deny("raw", "", slow, "tcp://"+to.String(), fmt.Sprintf("there are %d connections already", cap(s.conns)))
+	}
+	f.reset()
 }
 
 const acceptPause = 5 * time.Millisecond

@@ -277,6 +277,13 @@ func TestRaw(t *testing.T) {
 // What isn't redirected is reset.
 func TestStrangers(t *testing.T) {
 	w := newWorld(t, allow("a.com")).start()
+	wantReset(t, w)
+	w.wantTold()
+}
+
+// wantReset opens a connection that must be reset before anything is said.
+func wantReset(t *testing.T, w *world) {
+	t.Helper()
 	c, err := net.Dial("tcp4", w.tcp.String())
 	if err == nil { // not reset already
 		defer c.Close()
@@ -284,9 +291,33 @@ func TestStrangers(t *testing.T) {
 		_, err = c.Read(make([]byte, 1))
 	}
 	if !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("%v", err)
+		t.Errorf("not reset: %v", err)
 	}
-	w.wantTold()
+}
+
+// One connection too many is refused at once, until another one ends.
+func TestTooMany(t *testing.T) {
+	w := newWorld(t, allow("a.com"))
+	w.s.conns, w.any = make(chan struct{}, 2), netip.MustParseAddrPort("203.0.113.1:80")
+	w.zone.set("a.com", "203.0.113.1")
+	w.put("203.0.113.1:80", &cdn{})
+	w.start()
+	w.resolve("a.com", a4)
+	get := "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"
+	first := w.dial("203.0.113.1:80")
+	w.dial("203.0.113.1:80")
+	for end := time.Now().Add(5 * time.Second); len(w.s.conns) < 2 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	wantReset(t, w)
+	w.wantTold("limit tcp://203.0.113.1:80")
+	first.Close()
+	for end := time.Now().Add(5 * time.Second); len(w.s.conns) == 2 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if statuses, _ := say(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{200}) {
+		t.Errorf("when one has ended: %v", statuses)
+	}
 }
 
 // interceptRules need to read what is said under TLS.
