@@ -31,7 +31,7 @@ struct line {
 /* Line 0. */
 enum header {
 	H_MAGIC,
-	H_SEED,	     /* of the names' hashes, times 256; plus the words of a set of pattern bits in use */
+	H_SEED,	     /* of the names' hashes, times 256; plus the words of a set of pattern bits in use, and SEED_LINKS */
 	H_NAMES,     /* buckets of names: first line */
 	H_NAMES_MASK,
 	H_EDGES,     /* buckets of edges: first line */
@@ -47,7 +47,8 @@ enum header {
 	H_NLAYERS,
 	H_GENERATION,
 };
-#define IMAGE_MAGIC 0x74673032 /* changes with the format */
+#define SEED_LINKS (1U << 31) /* rules hold to files with several hard links */
+#define IMAGE_MAGIC 0x74673033 /* changes with the format */
 
 /* A bucket holds four entries; one with c == 0 is empty. A name is {hash, length, line of its text, set}, an edge is
  * {node, line of the name's text, node, 0}, an affix's edge {node, byte, node, set}. */
@@ -81,6 +82,11 @@ struct node {
  */
 #define MAX_OTHERS 1024 /* policy.maxAliases */
 enum name_lines { NAME_HEAD, NAME_STARTS, NAME_STATE, NAME_COMMON, NAME_DECIDED };
+
+/* A file with several hard links that rules name is an edge of this and its inode's number. It leads to the number of such rules, and
+ * from the next line to {the file system's device or 0, layer, hit, 0} for each, four a line. */
+#define LINKED (1U << 31)
+#define MAX_LINKED 64
 
 struct layer {
 	u32 fs, protect; /* tables, plus one; 0: none */

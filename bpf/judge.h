@@ -76,9 +76,9 @@ static __always_inline void fill(struct event *e, struct label *l, struct sessio
 	e->status = l->match[0].status;
 	e->need = d->need;
 	e->need2 = d->need2;
-	e->caps = d->paths ? l->match[0].caps : 0;
-	e->caps2 = d->paths > 1 ? l->match[1].caps : 0;
-	struct match *m = &l->match[d->paths > 1 && !(d->need & ~l->match[0].caps)];
+	e->caps = d->paths ? have(&l->match[0]) : 0;
+	e->caps2 = d->paths > 1 ? have(&l->match[1]) : 0;
+	struct match *m = &l->match[d->paths > 1 && !(d->need & ~have(&l->match[0]))];
 	e->hit = d->paths ? m->hit : NO_HIT;
 	e->layer = d->paths ? m->layer : NO_LAYER;
 	e->detail = d->detail;
@@ -165,7 +165,7 @@ __noinline int refuse(struct label *l, struct denial *d)
 static __always_inline u32 verdict(struct match *m, u32 need)
 {
 	if (m->status == WALK_OK)
-		return need & ~m->caps ? WHY_RULE : 0;
+		return need & ~have(m) ? WHY_RULE : 0;
 	if (m->status == WALK_INTERNAL)
 		return need & CAP_EXECUTE ? WHY_RULE : 0;
 	return WHY_UNRESOLVED;

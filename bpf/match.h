@@ -27,7 +27,8 @@ enum walk_status {
 
 struct match {
 	u32 status;
-	u32 caps;
+	u32 caps; /* by the path, and what the file itself is held to, whatever its path: have */
+	u32 held;
 	u32 depth;
 	u32 hit, layer; /* who was the first to withhold something, NO_HIT and NO_LAYER: nobody */
 	u32 cover[MAX_LAYERS]; /* what each layer gives, protect aside: what a directory takes along, or would gain */
@@ -659,7 +660,14 @@ static __always_inline u32 caps_of(struct climb *c, struct match *m, u32 need)
 	return caps;
 }
 
+/* have is what there is on what was followed. */
+static __always_inline u32 have(struct match *m)
+{
+	return m->caps & m->held;
+}
+
 #include "names.h"
+#include "links.h"
 
 /*
  * match follows a path. need says what it's for: only which layer is named depends on it. Hot, it's as quick as it can be,
@@ -672,6 +680,7 @@ static __always_inline void match(struct climb *c, struct match *m, struct targe
 
 	m->status = WALK_BROKEN;
 	m->caps = 0;
+	m->held = CAP_ALL;
 	m->hit = NO_HIT;
 	m->layer = NO_LAYER;
 	if (!head || head->w[H_MAGIC] != IMAGE_MAGIC)
@@ -699,6 +708,8 @@ static __always_inline void match(struct climb *c, struct match *m, struct targe
 		m->caps = caps_of(c, m, need);
 	if (m->status == WALK_OK && m->names)
 		follow_names(&d);
+	if (m->status == WALK_OK && c->header[H_SEED] & SEED_LINKS)
+		hold(c, m, t->dentry, need);
 	if (hot)
 		changed_hot(c);
 	else

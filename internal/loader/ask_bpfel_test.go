@@ -73,6 +73,7 @@ type askWork struct {
 			_       structs.HostLayout
 			Status  uint32
 			Caps    uint32
+			Held    uint32
 			Depth   uint32
 			Hit     uint32
 			Layer   uint32
@@ -81,7 +82,6 @@ type askWork struct {
 			Live    uint32
 			Names   uint32
 			Name    uint32
-			_       [4]byte
 			Starts  [8]uint64
 			State   [8]uint64
 			Decided [32]uint32
@@ -94,6 +94,7 @@ type askWork struct {
 		_       structs.HostLayout
 		Status  uint32
 		Caps    uint32
+		Held    uint32
 		Depth   uint32
 		Hit     uint32
 		Layer   uint32
@@ -102,7 +103,6 @@ type askWork struct {
 		Live    uint32
 		Names   uint32
 		Name    uint32
-		_       [4]byte
 		Starts  [8]uint64
 		State   [8]uint64
 		Decided [32]uint32

@@ -17,8 +17,9 @@ const (
 	maxWords  = 8
 	maxTables = 32
 	maxProbes = 4
-	magic     = 0x74673032
+	magic     = 0x74673033
 	maxRules  = 1 << 18
+	maxLinked = 64
 	maxLines  = 131072 // of the images of all sessions (bpf/toolguard.c)
 
 	maxArgs         = 4096
@@ -48,6 +49,12 @@ const (
 // Node flags.
 const nodeBeneath = 1
 
+// What marks files in the header, and their edges.
+const (
+	seedLinks = 1 << 31
+	linked    = 1 << 31
+)
+
 // Flags of a hit, and none.
 const (
 	hitGrants = 1 << 29
@@ -59,6 +66,7 @@ const (
 var (
 	errPatterns = errors.New("the patterns have more components after their \"**\" than the kernel's matcher follows (512 in all)")
 	errRules    = errors.New("there are more rules than the kernel's matcher counts (262144)")
+	errLinked   = errors.New("more rules name one file, by its hard links, than the kernel's matcher follows (64)")
 	errBuckets  = errors.New("no hash was found that spreads the names")
 )
 
@@ -141,6 +149,7 @@ type builder struct {
 	tables   uint32
 	hasAffix bool
 	others   []otherName
+	linked   map[uint64][][4]uint32 // by the inode's number
 }
 
 // The roots of the two tries of affixes.
@@ -150,6 +159,7 @@ func newBuilder(seed uint32) *builder {
 	return &builder{
 		seed: seed, names: map[string]uint32{}, sets: map[string]*bitset{}, nodes: make([]trieNode, 1),
 		edges: map[edge]uint32{}, affixes: make([]*bitset, 2), affixed: map[edge]uint32{},
+		linked: map[uint64][][4]uint32{},
 	}
 }
 
@@ -171,7 +181,22 @@ func (b *builder) add(c *policy.Compiled) error {
 			return err
 		}
 	}
+	if err := b.links(c); err != nil {
+		return err
+	}
 	return b.otherNames(c.Aliases)
+}
+
+// links adds what rules say of files whatever their names are.
+func (b *builder) links(c *policy.Compiled) error {
+	for _, k := range c.Links {
+		hit := uint32(k.Rule) | uint32(c.Rules[k.Rule].FS.Caps)<<18
+		n := k.File.Inode
+		if b.linked[n] = append(b.linked[n], [4]uint32{k.Dev, uint32(k.Layer), hit}); len(b.linked[n]) > maxLinked {
+			return errLinked
+		}
+	}
+	return nil
 }
 
 // hide takes everything away from the folders that are this package's alone, in toolguard's own table: no session may hold
@@ -430,6 +455,16 @@ func (w *writer) args(args [][]string) uint32 {
 	return w.words(list)
 }
 
+// links lays out what rules say of one file.
+func (w *writer) links(rules [][4]uint32) uint32 {
+	record := make([]uint32, lineSize/4)
+	record[0] = uint32(len(rules))
+	for _, r := range rules {
+		record = append(record, r[:]...)
+	}
+	return w.words(record)
+}
+
 func (w *writer) text(s string) uint32 {
 	at := uint32(len(w.lines))
 	for len(s) > 0 {
@@ -452,7 +487,7 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 			return nil, false
 		}
 	}
-	edges := newBuckets(len(b.edges) + len(b.affixed))
+	edges := newBuckets(len(b.edges) + len(b.affixed) + len(b.linked))
 	affix := func(n uint32) uint32 { return uint32(len(b.nodes)) + n }
 	for e, to := range b.edges {
 		if !edges.add(hashEdge(e.from, text[e.label]), [4]uint32{e.from, text[e.label], to, 0}) {
@@ -462,6 +497,12 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 	for e, to := range b.affixed {
 		from := affix(e.from)
 		if !edges.add(hashEdge(from, e.label), [4]uint32{from, e.label, affix(to), w.set(b.affixes[to])}) {
+			return nil, false
+		}
+	}
+	for number, rules := range b.linked {
+		high, low := linked|uint32(number>>32), uint32(number)
+		if !edges.add(hashEdge(high, low), [4]uint32{high, low, w.links(rules), 0}) {
 			return nil, false
 		}
 	}
@@ -485,8 +526,14 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 	return &Image{w.lines}, true
 }
 
-// header is the seed of the hashes and the number of words in use.
-func (b *builder) header() uint32 { return b.seed<<8 | uint32((b.bit+63)/64) }
+// header is the seed of the hashes, the number of words in use, and whether there are files to be held.
+func (b *builder) header() uint32 {
+	h := b.seed<<8 | uint32((b.bit+63)/64)
+	if len(b.linked) > 0 {
+		h |= seedLinks
+	}
+	return h
+}
 
 func (b *builder) layNodes(w *writer, head *[16]uint32) {
 	names := w.otherNames(b.others)

@@ -95,6 +95,7 @@ type kernelLabel struct {
 		_       structs.HostLayout
 		Status  uint32
 		Caps    uint32
+		Held    uint32
 		Depth   uint32
 		Hit     uint32
 		Layer   uint32
@@ -103,7 +104,6 @@ type kernelLabel struct {
 		Live    uint32
 		Names   uint32
 		Name    uint32
-		_       [4]byte
 		Starts  [8]uint64
 		State   [8]uint64
 		Decided [32]uint32
@@ -142,6 +142,7 @@ type kernelLabel struct {
 			_       structs.HostLayout
 			Status  uint32
 			Caps    uint32
+			Held    uint32
 			Depth   uint32
 			Hit     uint32
 			Layer   uint32
@@ -150,7 +151,6 @@ type kernelLabel struct {
 			Live    uint32
 			Names   uint32
 			Name    uint32
-			_       [4]byte
 			Starts  [8]uint64
 			State   [8]uint64
 			Decided [32]uint32

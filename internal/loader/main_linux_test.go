@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -83,7 +85,9 @@ func compile(t testing.TB, rules ...string) *policy.Compiled {
 	return c
 }
 
-func tryCompile(rules ...string) (*policy.Compiled, error) {
+func tryCompile(rules ...string) (*policy.Compiled, error) { return tryCompileOn(tree{}, rules...) }
+
+func tryCompileOn(on tree, rules ...string) (*policy.Compiled, error) {
 	layer := policy.SourceLayer{Authority: policy.Session}
 	layer.Defaults[policy.FS], layer.Defaults[policy.Net] = policy.Deny, policy.Deny
 	for _, r := range rules {
@@ -101,7 +105,7 @@ func tryCompile(rules ...string) (*policy.Compiled, error) {
 	}
 	return policy.Compile(&policy.Source{
 		Name: "test", Workspace: "/", Home: "/", Path: "/usr/bin:/bin", Layers: []policy.SourceLayer{layer},
-	}, tree{})
+	}, on)
 }
 
 // guarded runs f on a thread in the session.
@@ -197,4 +201,13 @@ func (tree) Readlink(path string) (string, error) { return os.Readlink(path) }
 
 func (t tree) Mounts() ([]policy.Mount, error) { return t.mounts, nil }
 
-func (tree) File(string) (policy.FileID, uint64, error) { return policy.FileID{}, 1, nil }
+func (tree) File(path string) (policy.FileID, uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return policy.FileID{}, 0, err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		st.Nlink = 1
+	}
+	return policy.FileID{Dev: st.Dev, Inode: st.Ino}, st.Nlink, nil
+}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // may tells whether a file could be read, and fails the test when it could not for any other reason than that it may not.
@@ -98,6 +102,100 @@ func TestReload(t *testing.T) {
 	if _, err := s.End(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// What a rule says of a file holds under all of its hard links, on file systems that number their files differently, and only as
+// long as the rule does.
+func TestHardLinks(t *testing.T) {
+	k := kernel(t)
+	for _, place := range []string{"/tmp", "/var/tmp", "/mnt/tmpfs", "/mnt/btrfs"} {
+		if _, err := os.Stat(place); err != nil {
+			continue
+		}
+		_ = exec.Command("mount", place).Run() // by fstab, where it isn't
+		t.Run(place, func(t *testing.T) { hardLinks(t, k, place) })
+	}
+}
+
+func hardLinks(t *testing.T, k *Kernel, place string) {
+	dir, err := os.MkdirTemp(place, "links-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	in := func(name string) string { return filepath.Join(dir, name) }
+	err = errors.Join(os.Mkdir(in("all"), 0o755), os.WriteFile(in("file"), nil, 0o644), os.Link(in("file"), in("all/link")),
+		os.WriteFile(in("all/other"), nil, 0o644), os.WriteFile(in("all/another"), nil, 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := make([]*Image, 2)
+	for i, caps := range []string{"read", "read+update+delete"} {
+		images[i] = mountedImage(t, in("all")+" read+create+update+delete", in("file")+" "+caps)
+	}
+	s, err := k.Begin(newID(), images[0], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string) error {
+		f, err := os.OpenFile(in(name), os.O_WRONLY, 0)
+		return errors.Join(err, f.Close())
+	}
+	guarded(t, s, func() {
+		for name, err := range map[string]error{
+			"written":         write("all/link"),
+			"renamed":         os.Rename(in("all/link"), in("all/renamed")),
+			"renamed over":    os.Rename(in("all/other"), in("all/link")),
+			"removed":         os.Remove(in("all/link")),
+			"written, linked": errors.Join(os.Link(in("all/link"), in("all/third")), write("all/third")),
+		} {
+			if !errors.Is(err, unix.EACCES) {
+				t.Errorf("what may only be read was %s by another name: %v", name, err)
+			}
+		}
+		if !may(t, in("all/link")) || !may(t, in("all/third")) {
+			t.Error("what may be read may not be, by another name")
+		}
+		if err := write("all/another"); err != nil {
+			t.Errorf("a file beside it: %v", err)
+		}
+		done := make(chan error)
+		go func() { done <- s.Reload(images[1]) }()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := write("all/link"); err != nil {
+			t.Errorf("when the rule gives update: %v", err)
+		}
+	})
+	if _, err := s.End(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mountedImage is the image of rules, compiled with this machine's mounts.
+func mountedImage(t *testing.T, rules ...string) *Image {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := policy.ParseMounts(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := tryCompileOn(tree{all}, rules...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Links) != 1 || c.Links[0].Dev == 0 {
+		t.Fatalf("the hard link isn't known: %+v", c.Links)
+	}
+	img, err := NewImage(c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
 }
 
 func reload(t *testing.T, s *Session, generation uint32, rules ...string) error {

@@ -28,8 +28,9 @@ func Compile(src *Source, sys System) (*Compiled, error) {
 		c.layer(l)
 	}
 	if len(c.errs) == 0 { // else there are tables that couldn't be made
-		c.aliases(sys.Mounts())
-		c.links()
+		all, err := sys.Mounts()
+		c.aliases(all, err)
+		c.links(all)
 	}
 	if len(c.errs) > 0 {
 		return nil, c.sorted()

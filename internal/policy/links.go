@@ -13,6 +13,7 @@ type Link struct {
 	Rule  int32 // its Index
 	Layer int16
 	File  FileID
+	Dev   uint32 // of the mount that the file is in (Mount.Dev), which isn't what stat tells of every file system; 0: not known
 }
 
 // fileAt is which file is at a path, and how many hard links it has; the zero FileID when there's none.
@@ -25,7 +26,8 @@ func fileAt(sys System, p string) (id FileID, links uint64, err error) {
 }
 
 // links pins the files with several hard links that rules name.
-func (c *compiler) links() {
+func (c *compiler) links(all []Mount) {
+	var at mounts
 	for n, l := range c.out.Layers {
 		for _, r := range l.FS.Literals() {
 			_, own := procFolder(r.FS.Path)
@@ -40,7 +42,14 @@ func (c *compiler) links() {
 				c.fail(r.Place, fmt.Errorf("%s: whether %s has other names can't be told: %w", r.ID, r.FS.Path, err), "")
 			}
 			if links > 1 {
-				c.out.Links = append(c.out.Links, Link{Rule: r.Index, Layer: int16(n), File: id})
+				k := Link{Rule: r.Index, Layer: int16(n), File: id}
+				if at == nil {
+					at = visible(all)
+				}
+				if m := at.of(r.FS.Path); m != nil {
+					k.Dev = m.Dev
+				}
+				c.out.Links = append(c.out.Links, k)
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 	w.Name, w.Workspace, w.Path, w.TmpDir = more.Name, more.Workspace, more.Path, more.TmpDir
 	w.Limits, w.Files = more.Limits, slices.Concat(w.Files, more.Files)
 	for _, k := range more.Links {
-		w.Links = append(w.Links, Link{k.Rule + int32(len(w.Rules)), k.Layer + int16(len(w.Layers)), k.File})
+		w.Links = append(w.Links, Link{k.Rule + int32(len(w.Rules)), k.Layer + int16(len(w.Layers)), k.File, k.Dev})
 	}
 	for _, a := range more.Aliases {
 		if !slices.ContainsFunc(w.Aliases, func(b Alias) bool { return a.From == b.From && a.To == b.To }) {

@@ -169,6 +169,9 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 	}
 	kernel := r.verdict(k, policy.RuleDenies)
 	v := r.cfg.Policy.CheckFS(e.Target, asked.Need)
+	if v.Allow && r.pinned(kernel) {
+		v = kernel
+	}
 	switch {
 	case loader.Hidden(e.Target):
 		r.decided(e, kernel)
@@ -183,6 +186,11 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 		v.Reason = policy.OutsideWorkspace
 	}
 	r.suggest(e, v, policy.Question{Resource: policy.FS, Caps: asked.Need, Target: e.Target})
+}
+
+// pinned says whether a rule decided that is about a file under all of its hard links.
+func (r *run) pinned(v policy.Verdict) bool {
+	return v.Rule >= 0 && r.cfg.Policy.Pinned(r.cfg.Policy.Rules[v.Rule])
 }
 
 // refusedGain describes a move that would give something. The kernel knows that; by which rule the evaluator says.

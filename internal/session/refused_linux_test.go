@@ -112,3 +112,25 @@ func TestRefusedGain(t *testing.T) {
 		t.Errorf("%d notices of a disagreement, want one", notices)
 	}
 }
+
+// A file that is refused because of another of its hard links is told with the rule that names that one.
+func TestRefusedLink(t *testing.T) {
+	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/w", Caps: policy.AllCaps}, {Path: "/data/a", Caps: policy.Read}}}
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := len(c.Layers) - 1
+	k := loader.Event{
+		Op: loader.OpOpen, Why: loader.WhyRule, Layer: last, Rule: int(c.Layers[last].FS.Rules()[1].Index),
+		Paths: []loader.Asked{{Path: "/w/b", Need: policy.Update, Have: policy.Read}},
+	}
+	r := &run{cfg: Config{Policy: c}}
+	if e := r.refused(&k, nil); e.Reason != string(policy.EngineError) {
+		t.Errorf("the rule is about no file with another name: %+v", e)
+	}
+	c.Links = []policy.Link{{Rule: int32(k.Rule), Layer: int16(last)}}
+	if e := r.refused(&k, nil); e.Reason != string(policy.RuleDenies) || e.Rule != "fs.2" || e.Target != "/w/b" {
+		t.Errorf("%s by %s of %s", e.Reason, e.Rule, e.Target)
+	}
+}
