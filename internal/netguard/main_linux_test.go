@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if os.Getenv(ownNet) != "" {
-		setUp = errors.Join(up("lo"), address4("lo:1", "10.1.2.3"), address6("lo", "fd00::1"), address6("lo", "fd00::2"), fastOpen())
+		setUp = errors.Join(up("lo"), address4("lo:1", "10.1.2.3"), address6("lo", "fd00::1"), address6("lo", "fd00::2"), pings(), fastOpen())
 		for range 100 { // an IPv6 address is there a moment later
 			if l, err := net.Listen("tcp", "[fd00::2]:0"); err == nil {
 				_ = l.Close()
@@ -70,6 +70,9 @@ func ioctl(family int, request uintptr, arg unsafe.Pointer) error {
 	}
 	return nil
 }
+
+// pings has root make ICMP sockets (ping_group_range).
+func pings() error { return os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 0"), 0) }
 
 // fastOpen has connections in this namespace begin with data: at both ends, and without a cookie (tcp_fastopen).
 func fastOpen() error { return os.WriteFile("/proc/sys/net/ipv4/tcp_fastopen", []byte("1543"), 0) }
