@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"os"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -124,10 +125,15 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		return err
 	}
 	defer end()
+	var noticing sync.Mutex
 	r, err := s.Run(session.Config{
 		Policy: c, System: policyfile.Machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.degraded,
 		Argv: argv, Env: os.Environ(), PassFDs: f.passFDs, Events: events, Linger: f.linger,
-		Notice: func(s string) { a.err.say("%s", s) },
+		Notice: func(s string) {
+			noticing.Lock()
+			defer noticing.Unlock()
+			a.err.say("%s", s)
+		},
 	})
 	if err == nil || len(r.Denials) > 0 {
 		a.reportDenials(f, c, r)

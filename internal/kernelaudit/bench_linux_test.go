@@ -17,7 +17,10 @@ func BenchmarkSession(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		w.Finish(context.Background())
+		r.Listen()
+		if _, err := w.Finish(context.Background()); err != nil {
+			b.Fatal(err)
+		}
 		if err := r.Close(); err != nil {
 			b.Fatal(err)
 		}

@@ -339,7 +339,10 @@ func TestFinishEndsWhenNothingComes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	began := time.Now()
-	totals := w.Finish(ctx)
+	totals, err := w.Finish(ctx)
+	if err != nil {
+		t.Error(err)
+	}
 	if took := time.Since(began); took < quietTime || took > quietTime+5*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -378,5 +381,58 @@ func TestPermitted(t *testing.T) {
 		if !errors.Is(err, ErrUnavailable) || !errors.Is(err, unix.EPERM) || !strings.Contains(err.Error(), "CAP_AUDIT_READ is missing") {
 			t.Errorf("without CAP_AUDIT_READ: %v", err)
 		}
+	}
+}
+
+// TestElsewhere: in another network namespace than the first nothing is heard, which is told, and soon.
+func TestElsewhere(t *testing.T) {
+	reader(t) // or there's nothing to be heard anywhere
+	var r *Reader
+	opened := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			r, err = Open()
+		}
+		opened <- err
+	}()
+	if err := <-opened; err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	w, err := r.Watch(Session{Audit: 1}, func(Denial) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Listen()
+	began := time.Now()
+	_, atEnd := w.Finish(context.Background())
+	for _, err := range []error{atEnd, r.Prove()} {
+		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "network namespace") {
+			t.Error(err)
+		}
+	}
+	if took := time.Since(began); r.Proven() || took > 2*quietTime {
+		t.Errorf("proven: %v, after %v", r.Proven(), took)
+	}
+}
+
+// What came before it was listened to is delivered.
+func TestListenLate(t *testing.T) {
+	reader(t)
+	r, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	secret := touchFile(t, deniedDir(t)+"/secret")
+	s := session{ended: r.Listen}
+	if err := s.run(r, self(t), "read-denied", secret); err != nil {
+		t.Fatal(err)
+	}
+	only(t, s, secret)
+	if !s.totals.Exact || !r.Proven() {
+		t.Errorf("%+v", s.totals)
 	}
 }

@@ -269,7 +269,8 @@ func (s *session) run(r *Reader, exe, action string, args ...string) error {
 	if w != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		s.totals = w.Finish(ctx)
+		totals, lost := w.Finish(ctx)
+		s.totals, err = totals, errors.Join(err, lost)
 	}
 	return err
 }
@@ -340,6 +341,10 @@ func reader(t *testing.T) *Reader {
 		t.Skipf("needs Landlock's audit records (ABI 7), and this kernel has ABI %d", int(abi))
 	}
 	r, err := Open()
+	if err == nil {
+		r.Listen()
+		err = r.Prove()
+	}
 	if err != nil {
 		if os.Geteuid() == 0 && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ECONNREFUSED) {
 			t.Fatal(err)

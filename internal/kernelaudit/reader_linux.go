@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,12 +20,13 @@ import (
 // message says what is missing.
 var ErrUnavailable = errors.New("no refusals can be read from the kernel")
 
-var errQuiet = fmt.Errorf("nothing came for %v", quietTime)
+var errQuiet = errors.New("nothing came")
 
-// proofTime is how long the kernel may take to send a record that was just written. It normally takes some 100 µs.
+// proofTime is how long the kernel may take to send the first record. It normally takes some 100 µs.
 const proofTime = time.Second
 
-// quietTime is how long nothing at all may come from the kernel while a mark is waited for.
+// quietTime is how long nothing at all may come from the kernel while another mark is waited for, and how long anything else
+// may come before the first.
 const quietTime = 3 * time.Second
 
 // settleTime is how long the records of one system call may be apart before what came is handed over as it is.
@@ -38,8 +40,10 @@ type Reader struct {
 	log  *os.File
 	conn syscall.RawConn
 	hold *hold
-	done chan struct{}
+	done chan struct{} // closed when nothing is read any more
 
+	proven   atomic.Bool // a mark came back
+	reading  sync.Once
 	closing  sync.Once
 	ordering sync.Mutex // one question at a time on control
 	control  int
@@ -58,8 +62,8 @@ type Reader struct {
 	fields   []field
 }
 
-// Open begins to read. Processes must be forked after it to have complete records. It proves that records arrive before
-// it returns: a reader in another network namespace than the first would hear nothing.
+// Open subscribes: from now on the kernel keeps its records for this reader. Processes must be forked after it to have complete
+// records. Whether any arrive, Prove tells, and so does the end of a Watch.
 func Open() (*Reader, error) { return open(stateDir) }
 
 func open(state string) (_ *Reader, err error) {
@@ -77,16 +81,19 @@ func open(state string) (_ *Reader, err error) {
 	if err := r.connect(state); err != nil {
 		return nil, err
 	}
-	go r.run()
-	ctx, cancel := context.WithTimeout(context.Background(), proofTime)
-	defer cancel()
-	if err := r.mark(ctx, nil); err != nil {
-		r.log.Close()
-		<-r.done
-		return nil, proofError(err)
-	}
 	return r, nil
 }
+
+// Listen begins to deliver, what has come since Open first. It needn't be called before the first process is started.
+func (r *Reader) Listen() {
+	r.reading.Do(func() { go r.run() })
+}
+
+// Prove returns nil as soon as records are known to arrive: a reader in another network namespace than the first hears nothing.
+func (r *Reader) Prove() error { return r.mark(context.Background(), nil) }
+
+// Proven tells whether records have been seen to arrive.
+func (r *Reader) Proven() bool { return r.proven.Load() }
 
 // Permitted says beforehand what certainly keeps this process from hearing anything: the capability to read records is missing.
 // It's nil where only Open can tell.
@@ -131,7 +138,7 @@ func explain(err error, capability string) error {
 }
 
 func proofError(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, errQuiet) || errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("records don't arrive: this isn't the first network namespace, or an audit rule suppresses them")
 	}
 	return explain(err, "CAP_AUDIT_WRITE")
@@ -141,7 +148,7 @@ func proofError(err error) error {
 func (r *Reader) Close() error {
 	err := os.ErrClosed
 	r.closing.Do(func() {
-		r.log.Close()
+		r.reading.Do(func() { close(r.done) })
 		err = r.shut()
 		<-r.done
 	})
@@ -293,9 +300,23 @@ func (r *Reader) dispatch(d *Denial) {
 	}
 }
 
-// mark writes a record and waits until it comes back, as long as anything comes: the kernel keeps records in order, so
-// everything that was recorded before has then been handled. What is done meanwhile costs no time.
+// mark writes a record and waits until it comes back: the kernel keeps records in order, so everything that was recorded before
+// has then been handled. What is done meanwhile costs no time. The first that doesn't come says that none ever does.
 func (r *Reader) mark(ctx context.Context, meanwhile func()) error {
+	if r.Proven() {
+		return r.passing(ctx, quietTime, meanwhile)
+	}
+	ctx, cancel := context.WithTimeout(ctx, quietTime)
+	defer cancel()
+	err := r.passing(ctx, proofTime, meanwhile)
+	if err != nil && !r.Proven() {
+		return fmt.Errorf("%w: %w", ErrUnavailable, proofError(err))
+	}
+	return err
+}
+
+// passing is a mark that is waited for as long as anything comes at least every so often.
+func (r *Reader) passing(ctx context.Context, quiet time.Duration, meanwhile func()) error {
 	var nonce [16]byte
 	if _, err := unix.Getrandom(nonce[:], 0); err != nil { // crypto/rand is dear the first time
 		return os.NewSyscallError("getrandom", err)
@@ -330,8 +351,8 @@ func (r *Reader) mark(ctx context.Context, meanwhile func()) error {
 		}
 		if n := r.heard(); n != before {
 			before, last = n, time.Now()
-		} else if time.Since(last) > quietTime {
-			return errQuiet
+		} else if time.Since(last) > quiet {
+			return fmt.Errorf("%w for %v", errQuiet, quiet)
 		}
 	}
 }
@@ -348,6 +369,7 @@ func (r *Reader) passMark(text string) {
 	msg = strings.TrimRight(msg, "'\x00")
 	if came := r.marks[msg]; ok && came != nil {
 		r.asm.flush()
+		r.proven.Store(true)
 		close(came)
 		delete(r.marks, msg)
 	}

@@ -2,6 +2,7 @@ package kernelaudit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -54,7 +55,7 @@ type Totals struct {
 	Why     string // what was lost where, for people; "" when nothing was
 }
 
-// Watch begins to deliver a session's refusals, from the reader's goroutine, in the kernel's order. deliver must not
+// Watch selects a session's refusals, which are delivered from the reader's goroutine, in the kernel's order. deliver must not
 // call the Reader. Begin before the session's first process is started.
 func (r *Reader) Watch(s Session, deliver func(Denial)) (*Watch, error) {
 	w := &Watch{r: r, session: s, deliver: deliver, domains: map[uint64]*tally{}}
@@ -125,13 +126,17 @@ const countTime = 10 * time.Second
 
 // Finish delivers what is still on its way, as long as anything comes and the context lasts, and ends the watch. Every process
 // of the session must have ended, and every thread that was restricted with it, if the count of what is missing is to be exact;
-// Finish waits for that, up to countTime, only when something was lost.
-func (w *Watch) Finish(ctx context.Context) Totals {
+// Finish waits for that, up to countTime, only when something was lost. An error says that no records arrive here at all.
+func (w *Watch) Finish(ctx context.Context) (Totals, error) {
 	defer w.stop()
 	wait := countTime
 	var dropped uint32
 	var unknown error
 	err := w.r.mark(ctx, func() { dropped, unknown = w.r.lost(0) })
+	if errors.Is(err, ErrUnavailable) {
+		t, _ := w.totals()
+		return t, err
+	}
 	why := w.lost(dropped, unknown)
 	if err != nil {
 		why, wait = fmt.Sprintf("the end of the records didn't come (%v)", err), 0
@@ -139,7 +144,7 @@ func (w *Watch) Finish(ctx context.Context) Totals {
 	if why == "" {
 		t, _ := w.totals()
 		t.Exact = true
-		return t
+		return t, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -147,7 +152,7 @@ func (w *Watch) Finish(ctx context.Context) Totals {
 		t, complete := w.totals()
 		t.Why, t.Exact = why, complete
 		if complete || ctx.Err() != nil {
-			return t
+			return t, nil
 		}
 		select {
 		case <-ctx.Done():

@@ -26,8 +26,10 @@ type denials struct {
 	run    *run
 	reader *kernelaudit.Reader // nil: denials can't be seen
 	watch  *kernelaudit.Watch
+	proof  *time.Timer // until reader is proven; nil: it isn't listened to
 
 	mu        sync.Mutex
+	deaf      bool // that nothing is heard has been said
 	repeats   repeats
 	ancestors map[int][]event.Process // of processes that were refused something since the last tick, by their parent's number
 	ticking   bool                    // tick will be called
@@ -50,14 +52,21 @@ type denialKey struct{ resource, capability, target, reason, rule string }
 // listen is the collection of what the kernel tells, where this user may hear it.
 func listen(r *run) *denials {
 	reader, err := r.machine.listen()
-	switch {
-	case err == nil || r.cfg.Events == nil:
-	case r.held == nil:
-		r.cfg.notice("denials will be enforced but can't be shown: %v", err)
-	case r.cmd.plan != nil: // all others the programs tell
-		r.cfg.notice("denials of ports will be enforced but can't be shown: %v", err)
+	if err != nil {
+		r.deaf(err)
 	}
 	return newDenials(r, reader, kept)
+}
+
+// deaf says that what the kernel tells isn't heard.
+func (r *run) deaf(err error) {
+	switch {
+	case r.cfg.Events == nil:
+	case r.held == nil:
+		r.cfg.notice("denials are enforced but can't be shown: %v", err)
+	case r.cmd.plan != nil: // all others the programs tell
+		r.cfg.notice("denials of ports are enforced but can't be shown: %v", err)
+	}
 }
 
 func newDenials(r *run, reader *kernelaudit.Reader, keep int) *denials {
@@ -82,6 +91,31 @@ func (d *denials) mark() error {
 	var err error
 	d.watch, err = d.reader.Watch(s, d.receive)
 	return err
+}
+
+// proofDelay is after what time it's looked whether the kernel's records arrive. The end of a shorter session shows it anyway.
+const proofDelay = 50 * time.Millisecond
+
+// begin begins to take denials in. The kernel has kept them until now, so that the command wasn't kept waiting.
+func (d *denials) begin() {
+	if d.watch == nil {
+		return
+	}
+	d.reader.Listen()
+	d.proof = time.AfterFunc(proofDelay, func() {
+		err := d.reader.Prove()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.deafened(err)
+	})
+}
+
+// deafened says once that the kernel's records don't arrive, unless some did. It's called with the lock held.
+func (d *denials) deafened(err error) {
+	if err != nil && !d.deaf && !d.reader.Proven() {
+		d.deaf = true
+		d.run.deaf(err)
+	}
 }
 
 // receive runs on the reader's goroutine.
@@ -190,13 +224,18 @@ func (d *denials) drain() {
 	if d.watch == nil {
 		return
 	}
+	d.proof.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
-	t := d.watch.Finish(ctx)
+	t, err := d.watch.Finish(ctx)
 	d.watch = nil
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.endRepeats()
+	if err != nil {
+		d.deafened(err)
+		return
+	}
 	if t.Missing != 0 || !t.Exact {
 		d.gap("audit", t.Missing, t.Why, t.Exact)
 	}
@@ -218,10 +257,15 @@ func (d *denials) close() error {
 	return d.reader.Close()
 }
 
+// visible tells whether denials can be heard of.
+func (d *denials) visible() bool {
+	return d.reader != nil && d.reader.Proven() || d.run.report.Backend == "bpf"
+}
+
 // summary adds what was denied to a result.
 func (d *denials) summary(r *Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r.Denials, r.Total, r.More, r.Visible = d.list, d.total, d.more, d.reader != nil || d.run.report.Backend == "bpf"
+	r.Denials, r.Total, r.More, r.Visible = d.list, d.total, d.more, d.visible()
 	r.Lost, r.WhyLost = d.lost, d.why
 }

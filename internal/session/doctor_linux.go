@@ -95,11 +95,15 @@ func probeSeccompLog() Probe {
 func probeAudit() Probe {
 	p := Probe{Name: "denial events", Needs: "--events and the report: the kernel's audit records"}
 	reader, err := kernelaudit.Open()
+	if err == nil {
+		reader.Listen()
+		err = reader.Prove()
+		_ = reader.Close()
+	}
 	if p.Result = found(err); err != nil {
 		p.Detail, p.Fix = err.Error(), "run as root (CAP_AUDIT_READ and CAP_AUDIT_CONTROL) on Linux 6.15 or newer; what is denied stays denied without it"
 		return p
 	}
-	_ = reader.Close()
 	p.Detail = "the kernel's audit records can be read"
 	if abi, _, err := landlock.Probe(); err != nil || abi < 7 {
 		p.Result, p.Fix = No, "a kernel whose Landlock writes them: Linux 6.15 or newer (ABI 7)"

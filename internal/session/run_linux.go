@@ -61,6 +61,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		r.sup.stayAwake()
 	}
 	pid, err := r.start()
+	r.denials.begin()
 	if err != nil {
 		// Nothing of the session runs, and its signal scope may not be in force: nobody is to be signalled from here.
 		r.in.leave()

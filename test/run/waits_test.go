@@ -26,7 +26,7 @@ func TestHeldAuditLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	guarded := p.guarded(append([]string{"--backend", "landlock", "--events", filepath.Join(p.home, "events.jsonl")}, policy...), "sh", "-c", "echo started; cat "+secret)
-	const notice = "denials will be enforced but can't be shown: no refusals can be read from the kernel: flock: resource temporarily unavailable"
+	const notice = "denials are enforced but can't be shown: no refusals can be read from the kernel: flock: resource temporarily unavailable"
 	held := p.command(append([]string{"sh", "-c", `set -e; mkdir -p /run/toolguard
 		mount -t tmpfs -o mode=755 none /run/toolguard; mkdir -m 700 /run/toolguard/audit
 		exec flock /run/toolguard/audit/lock "$@"`, "sh"}, guarded.Args...)...)
@@ -38,6 +38,28 @@ func TestHeldAuditLock(t *testing.T) {
 	}
 	if out := run(t, guarded); out.stdout != "started\n" || out.code != 1 || strings.Contains(out.stderr, notice) {
 		t.Errorf("control: %+v", out)
+	}
+}
+
+// Where the kernel's records don't arrive, that's told while a command runs, and at the end of one that doesn't run that long.
+func TestDeaf(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: others hear nothing anywhere")
+	}
+	needs(t, "unshare")
+	p := newPlace(t, users()[0])
+	const notice = "denials are enforced but can't be shown: no refusals can be read from the kernel: records don't arrive"
+	flags := append([]string{"--backend", "landlock", "--report", "always", "--events", filepath.Join(p.home, "events.jsonl")}, policy...)
+	for script, before := range map[string]bool{"echo over >&2; exit 3": false, "sleep 3; echo over >&2; exit 3": true} {
+		guarded := p.guarded(flags, "sh", "-c", script)
+		out := run(t, p.command(append([]string{"unshare", "--net"}, guarded.Args...)...))
+		told, over := strings.Index(out.stderr, notice), strings.Index(out.stderr, "over\n")
+		if out.code != 3 || told < 0 || (told < over) != before || strings.Count(out.stderr, notice) != 1 {
+			t.Errorf("%s: %+v", script, out)
+		}
+		if !strings.Contains(out.stderr, "toolguard doctor") {
+			t.Errorf("%s: the end says nothing of it: %+v", script, out)
+		}
 	}
 }
 
