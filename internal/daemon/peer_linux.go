@@ -108,9 +108,8 @@ func (c *conn) Close() error {
 
 const busy = "this user has too many connections already"
 
-// turnAway answers a connection that nobody is to read from, and closes it.
+// turnAway answers a new connection that nobody is to read from, and closes it. There's room in it, so that doesn't wait.
 func turnAway(c *net.UnixConn, why string) {
-	_ = c.SetWriteDeadline(time.Now().Add(time.Millisecond))
 	_, _ = fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: application/json\r\n\r\n{\"error\":%q}\n", why)
 	_ = c.Close()
 }

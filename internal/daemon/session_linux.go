@@ -80,15 +80,30 @@ func (d *Daemon) newSession(r record, client *process) *session {
 
 func (s *session) asker() asker { return asker{s.uid, s.from != 0} }
 
-// publish hands an event of the session's to all who may know of it.
+// publish hands an event of the session's to all who may know of it: who started a session around it is told what is refused in it.
 func (s *session) publish(e *event.Event) error {
 	s.d.hub.publish(s.uid, e)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.owner != nil && e.Kind != event.SessionStart && e.Kind != event.SessionEnd { // it tells these itself
-		s.owner.queue.Write(e)
+	if e.Kind == event.SessionStart || e.Kind == event.SessionEnd { // its toolguard tells these itself
+		return nil
+	}
+	s.tell(e)
+	for from := s.from; from != 0 && (e.Kind == event.Denial || e.Kind == event.Gap); {
+		outer, err := s.d.session(from)
+		if err != nil {
+			break
+		}
+		outer.tell(e)
+		from = outer.from
 	}
 	return nil
+}
+
+func (s *session) tell(e *event.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.owner != nil {
+		s.owner.queue.Write(e)
+	}
 }
 
 // look is the session as it can be looked at.

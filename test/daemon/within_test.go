@@ -81,10 +81,13 @@ python3 try.py >said; echo done >can`)
 // A guarded process gets a session within its own, held to both policies.
 func TestNarrower(t *testing.T) {
 	serve(t, t.TempDir())
-	for _, x := range []struct{ name, outer, inner, in, out string }{
-		{"both give it", more, more, "yes", "yes"},
-		{"the inner doesn't", more, work, "no", "yes"},
-		{"the outer doesn't", work, more, "no", "no"},
+	for _, x := range []struct {
+		name, outer, inner, in, out string
+		told                        int // denials, to the outer session
+	}{
+		{"both give it", more, more, "yes", "yes", 0},
+		{"the inner doesn't", more, work, "no", "yes", 1},
+		{"the outer doesn't", work, more, "no", "no", 2},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			j := newJob(t, nobody, x.outer+reach(), `read x <OUTSIDE && echo yes >out || echo no >out
@@ -99,6 +102,9 @@ echo $? >status; echo done >can`)
 			inner.events = j.workspace + "/inner.log"
 			if got, want := inner.count("denial", j.outside), map[string]int{"yes": 0, "no": 1}[x.in]; got != want {
 				t.Errorf("%d denials are told to the inner session, want %d: %+v", got, want, inner.told())
+			}
+			if got := j.count("denial", j.outside); got != x.told {
+				t.Errorf("%d denials are told to the outer session, want %d: %+v", got, x.told, j.told())
 			}
 		})
 	}
