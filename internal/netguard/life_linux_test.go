@@ -722,3 +722,37 @@ func TestBeginFails(t *testing.T) {
 		t.Errorf("something is left on the cgroup: %s", got)
 	}
 }
+
+// A connection that comes to nothing leaves nothing behind, and one that egress hasn't taken yet does.
+func TestNothingKept(t *testing.T) {
+	needRoot(t)
+	for _, x := range []struct {
+		waits bool
+		want  string
+		kept  int
+	}{{false, "ECONNREFUSED", 0}, {true, "EAGAIN", 1}} {
+		g := prepare(t, compile(t, policy.Deny, tcp("a.test", 443)))
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		g.egress = Egress{TCP4: addrOf(l.Addr()).Port()}
+		if !x.waits {
+			_ = l.Close()
+		}
+		g.start()
+		if got := run(t, g, "tcp", "10.1.2.3:443"); got != x.want {
+			t.Errorf("egress waits: %v: %q", x.waits, got)
+		}
+		var key netTuple
+		var to netEndpoint
+		kept, all := 0, g.maps[netMapOriginals].Iterate()
+		for all.Next(&key, &to) {
+			kept++
+		}
+		if err := all.Err(); err != nil || kept != x.kept {
+			t.Errorf("egress waits: %v: %d connections are kept, %v", x.waits, kept, err)
+		}
+	}
+}
