@@ -167,6 +167,8 @@ func (k *talk) answer(r *request) (after, error) {
 			return last, errHead("the server changes the protocol unasked")
 		case s == http.StatusSwitchingProtocols:
 			return k.takeOver(resp, nil)
+		case r.ws && s >= 200 && s < 300:
+			return last, errHead("the server takes the request for a WebSocket as an ordinary one, which isn't what was decided on")
 		case s < 200:
 			if err := k.writeHead(resp); err != nil {
 				return last, err

@@ -149,6 +149,7 @@ func TestRequests(t *testing.T) {
 			nil,
 		},
 		{"a WebSocket where http is granted", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", "403", nil, []string{"host_not_listed ws://a.com:80/"}},
+		{"half an upgrade", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: ws.com\r\nUpgrade: websocket\r\n\r\n", "403", nil, []string{"host_not_listed http://ws.com:80/"}},
 		{"two upgrades", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: ws.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n\r\n", "403", nil, []string{"host_not_listed http://ws.com:80/"}},
 		{"http where a WebSocket is granted", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: ws.com\r\n\r\n", "403", nil, []string{"host_not_listed http://ws.com:80/"}},
 		{"CONNECT to the server itself", "203.0.113.1:80", "CONNECT evil.com:80 HTTP/1.1\r\nHost: evil.com:80\r\n\r\n", "403", nil, []string{"host_not_listed tcp://evil.com:80"}},
@@ -499,19 +500,23 @@ func TestBadServers(t *testing.T) {
 	w.resolve("a.com", a4)
 	second := "GET /denied HTTP/1.1\r\nHost: evil.com\r\n\r\n"
 	for name, text := range map[string]string{
-		"an unasked upgrade": "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
-		"another upgrade":    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
-		"an endless head":    "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", maxReply+1),
-		"nonsense":           "SMTP\r\n\r\n",
-		"two responses":      "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-		"nothing":            "",
+		"an unasked change": "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+		"no upgrade":        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+		"another upgrade":   "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
+		"an endless head":   "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", maxReply) + "\r\nContent-Length: 0\r\n\r\n",
+		"nonsense":          "SMTP\r\n\r\n",
+		"two responses":     "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+		"nothing":           "",
 	} {
 		says = text
 		ask := "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"
-		if name == "another upgrade" {
+		if strings.HasSuffix(name, " upgrade") {
 			ask = "GET / HTTP/1.1\r\nHost: a.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 		}
-		say(t, w.dial("203.0.113.1:80"), ask+second)
+		statuses, _ := say(t, w.dial("203.0.113.1:80"), ask+ask+second)
+		if want := map[bool][]int{true: {200}}[name == "two responses"]; !slices.Equal(statuses, want) {
+			t.Errorf("%s: %v", name, statuses)
+		}
 		if rest := <-got; rest != "" {
 			t.Errorf("%s: what follows reaches the server: %q", name, rest)
 		}
