@@ -350,7 +350,7 @@ func (k *talk) decideTunnel(t *policy.NetTarget) policy.Verdict {
 // bad ends a connection on which no request could be read.
 func (k *talk) bad(err error) {
 	var wrong errHead
-	url := "http://" + k.f.where()
+	url := k.origin()
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		k.refuse(http.StatusRequestTimeout, refusing("", k.f.deny(k.proto, "", slow, url, "too slow to say what it wants")))
@@ -362,6 +362,14 @@ func (k *talk) bad(err error) {
 	default:
 		k.end()
 	}
+}
+
+// origin is the server as a URL.
+func (k *talk) origin() string {
+	if k.name != "" {
+		return "https://" + k.f.hostPort(k.name)
+	}
+	return "http://" + k.f.where()
 }
 
 // end closes both sides.

@@ -69,7 +69,7 @@ func (k *talk) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Ha
 		err = k.target(req)
 	}
 	if err != nil {
-		writeRefusal(w, http.StatusBadRequest, refusing("", k.f.deny(k.proto, "", mismatch, "https://"+k.f.where(), err.Error())))
+		writeRefusal(w, http.StatusBadRequest, refusing("", k.f.deny(k.proto, "", mismatch, k.origin(), err.Error())))
 		return
 	}
 	if v, note := k.decide(req); !v.Allow {

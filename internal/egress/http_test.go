@@ -328,9 +328,14 @@ func TestRefusal(t *testing.T) {
 	if got != want {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
+	c := w.dial("203.0.113.1:80")
+	io.WriteString(c, "HEAD /admin HTTP/1.1\r\nHost: a.com\r\n\r\n")
+	if got, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 403 ") || !strings.HasSuffix(string(got), "\r\n\r\n") {
+		t.Errorf("HEAD: %v %q", err, got)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.denials) != 1 {
+	if len(w.denials) != 2 {
 		t.Fatalf("told %+v", w.denials)
 	}
 	if d := w.denials[0]; d.Method != "POST" || d.Protocol != "http" || d.To.String() != "203.0.113.1:80" || !d.Client.IsValid() {

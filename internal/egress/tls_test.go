@@ -371,6 +371,7 @@ func TestIntercept(t *testing.T) {
 			{"GET", "https://a.com/admin", 403, "rule_denies net.2 https://a.com:443/admin"},
 			{"GET", "https://a.com/x/..%2fadmin", 403, "rule_denies net.2 https://a.com:443/x/..%2fadmin"},
 			{"GET", "https://a.com/override", 403, "rule_denies net.2 https://a.com:443/override"},
+			{"delete", "https://a.com/x", 400, "host_mismatch https://a.com:443"},
 			{"GET", "https://b.com/v1/x", 200, ""},
 			{"POST", "https://b.com/v1/x", 403, "host_not_listed https://b.com:443/v1/x"},
 			{"GET", "https://b.com/v2", 403, "host_not_listed https://b.com:443/v2"},
