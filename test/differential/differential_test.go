@@ -3,10 +3,7 @@
 package differential
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/gob"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,51 +11,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
 var (
-	number = flag.Int("operations", 2000, "how many there are")
+	number = flag.Int("operations", 20000, "how many there are")
 	seed   = flag.Int("seed", 1, "of the first session's generator; the next one's is one more")
 )
 
 const (
-	operatorVar = "TOOLGUARD_OPERATOR"
-	hostDir     = "/etc/toolguard/policy.d"
-	perSession  = 500 // operations
+	hostDir    = "/etc/toolguard/policy.d"
+	perSession = 1000 // operations
 )
-
-// TestMain is also the guarded process: it does the operations that it reads and answers each with its errno.
-func TestMain(m *testing.M) {
-	if os.Getenv(operatorVar) == "" {
-		os.Exit(m.Run())
-	}
-	runtime.LockOSThread()
-	unix.Umask(0)
-	if err := unix.Unshare(unix.CLONE_FS); err != nil { // a current folder of its own
-		panic(err)
-	}
-	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &make([]unix.CapUserData, 2)[0]); err != nil {
-		panic(err) // a session has none, and what it gets is compared with what the same process gets without one
-	}
-	in, out := gob.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
-	_ = out.Encode(0)
-	for {
-		var o operation
-		if err := in.Decode(&o); err != nil {
-			os.Exit(0)
-		}
-		_ = out.Encode(int(o.do()))
-	}
-}
 
 // TestKernelAgrees is the test: see the package's comment.
 func TestKernelAgrees(t *testing.T) {
@@ -66,32 +39,50 @@ func TestKernelAgrees(t *testing.T) {
 		t.Skip("needs a virtual machine (make vm-test)")
 	}
 	operator := prepare(t)
-	var all tally
+	all := tally{}
 	for round, left := *seed, *number; left > 0; round, left = round+1, left-perSession {
-		n := min(left, perSession)
 		t.Run(fmt.Sprint("seed=", round), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(round), 0))
 			s := grow(t, r, []string{"/tmp", "/mnt/tmpfs", "/mnt/btrfs"}[round%3])
-			all.add(s.session(t, operator, n))
+			n := min(left, perSession)
+			if round%4 == 3 {
+				s.races(t, operator, n, all)
+			} else {
+				s.session(t, operator, n, all)
+			}
 		})
-		if t.Failed() {
-			break
+	}
+	all.judge(t)
+}
+
+// tally is how operations ended, by what they do: those that ended with an error of their own are done.
+type tally map[string]*struct{ Done, Allowed, Denied int }
+
+func (a tally) of(do string) *struct{ Done, Allowed, Denied int } {
+	if a[do] == nil {
+		a[do] = new(struct{ Done, Allowed, Denied int })
+	}
+	return a[do]
+}
+
+// judge says whether enough was allowed, and denied, to know anything.
+func (a tally) judge(t *testing.T) {
+	t.Helper()
+	sum := tally{}.of("")
+	for do, n := range a {
+		t.Logf("%-12s %+v", do, *n)
+		sum.Done, sum.Allowed, sum.Denied = sum.Done+n.Done, sum.Allowed+n.Allowed, sum.Denied+n.Denied
+		if n.Done >= 300 && (n.Allowed == 0 || n.Denied == 0 && !needsNothing[strings.TrimSuffix(do, " (race)")]) {
+			t.Errorf("%s: none was allowed, or none denied: %+v", do, *n)
 		}
 	}
-	t.Logf("%+v", all)
-	if all.Denied < all.Done/20 || all.Allowed < all.Done/20 {
-		t.Errorf("too little was allowed, or denied, to know anything: %+v", all)
+	t.Logf("all          %+v", *sum)
+	if few := sum.Done / 20; sum.Done > 5*perSession && (sum.Denied < few || sum.Allowed < few) {
+		t.Errorf("too little was allowed, or denied: %+v", *sum)
 	}
 }
 
-// tally is how operations ended: in another way than with an error of their own.
-type tally struct{ Done, Allowed, Denied, Told int }
-
-func (a *tally) add(b tally) {
-	a.Done, a.Allowed, a.Denied, a.Told = a.Done+b.Done, a.Allowed+b.Allowed, a.Denied+b.Denied, a.Told+b.Told
-}
-
-// prepare mounts what trees grow on, and makes the folder of programs.
+// prepare mounts what trees grow on, makes the folder of programs, and starts toolguardd.
 func prepare(t *testing.T) (operator string) {
 	t.Helper()
 	for _, at := range []string{"/mnt/tmpfs", "/mnt/btrfs"} {
@@ -103,12 +94,35 @@ func prepare(t *testing.T) (operator string) {
 	unix.Umask(0)
 	operator, err := os.Executable()
 	programs = t.TempDir()
-	err = errors.Join(err, os.WriteFile(programs+"/program", program, 0o755), os.MkdirAll(hostDir, 0o755))
+	err = errors.Join(err, os.WriteFile(programs+"/program", program, 0o755), os.WriteFile(programs+"/execveat", execveat, 0o755),
+		os.MkdirAll(hostDir, 0o755))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll("/etc/toolguard") })
+	serve(t)
 	return operator
+}
+
+// serve starts toolguardd, so that the programs are loaded once for all sessions.
+func serve(t *testing.T) {
+	t.Helper()
+	var said bytes.Buffer
+	d := exec.Command(filepath.Join(os.Getenv("TOOLGUARD_BUILT"), "toolguardd"), "--state", t.TempDir())
+	d.Stderr = &said
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = d.Process.Signal(syscall.SIGTERM)
+		_ = d.Wait()
+		t.Logf("toolguardd said:\n%s", &said)
+	})
+	for end := time.Now().Add(5 * time.Minute); !there(api.Socket); time.Sleep(20 * time.Millisecond) { // an emulated machine loads slowly
+		if time.Now().After(end) {
+			t.Fatal("toolguardd doesn't listen")
+		}
+	}
 }
 
 // policy writes policies until some are understood.
@@ -124,7 +138,7 @@ func (s *scene) policy(t *testing.T, operator string) (file string, c *policy.Co
 		}
 		var src *policy.Source
 		src, _, err = policyfile.Load(policyfile.Request{
-			Policies: []string{file}, HostDir: hostDir, Tool: "t", Dir: "/", Home: "/root", Path: "/usr/bin:/bin",
+			Policies: []string{file}, HostDir: hostDir, Tool: "t", Agent: "a", Dir: "/", Home: "/root", Path: "/usr/bin:/bin",
 		}, policyfile.Machine{})
 		if err != nil {
 			continue
@@ -137,92 +151,97 @@ func (s *scene) policy(t *testing.T, operator string) (file string, c *policy.Co
 	return "", nil
 }
 
-// process does what it's told.
-type process struct {
-	cmd   *exec.Cmd
-	in    *gob.Encoder
-	out   *gob.Decoder
-	close func() error
-}
-
-func start(t *testing.T, command ...string) *process {
+// guard starts the guarded process.
+func guard(t *testing.T, file, events, operator string) *process {
 	t.Helper()
-	g := &process{cmd: exec.Command(command[0], command[1:]...)}
-	g.cmd.Dir = "/"
-	g.cmd.Env = []string{"HOME=/root", "PATH=/usr/bin:/bin", operatorVar + "=1"}
-	g.cmd.Stderr = os.Stderr
-	in, err1 := g.cmd.StdinPipe()
-	out, err2 := g.cmd.StdoutPipe()
-	if err := errors.Join(err1, err2, g.cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
-	g.in, g.out, g.close = gob.NewEncoder(in), gob.NewDecoder(out), in.Close
-	if _, err := g.answer(); err != nil {
-		_ = g.cmd.Wait()
+	p, err := start(filepath.Join(os.Getenv("TOOLGUARD_BUILT"), "toolguard"), "exec", "--daemon", "require", "--policy", file, "--tool", "t",
+		"--agent", "a", "--events", events, "--report", "never", "--", operator)
+	if err != nil {
 		t.Fatalf("the session doesn't start: %v", err)
 	}
-	return g
+	return p
 }
 
-func (g *process) answer() (syscall.Errno, error) {
-	var n int
-	err := g.out.Decode(&n)
-	return syscall.Errno(n), err
+// session is operations under a policy, all of them compared, then the events.
+type session struct {
+	*scene
+	t       *testing.T
+	c       *policy.Compiled
+	guarded *process
+	bare    func(operation) syscall.Errno
+	events  string
+	denials map[denial]int
+	all     tally
+	done    int
 }
 
-func (g *process) do(o operation) (syscall.Errno, error) {
-	if err := g.in.Encode(o); err != nil {
-		return 0, err
-	}
-	return g.answer()
-}
-
-func (g *process) end() error {
-	_ = g.close()
-	return g.cmd.Wait()
-}
-
-// session does n operations under a policy and compares all of them, then the events.
-func (s *scene) session(t *testing.T, operator string, n int) tally {
+func (s *scene) session(t *testing.T, operator string, n int, all tally) {
 	t.Helper()
 	file, c := s.policy(t, operator)
-	events := filepath.Join(t.TempDir(), "events")
-	g := start(t, filepath.Join(os.Getenv("TOOLGUARD_BUILT"), "toolguard"), "exec", "--backend", "bpf", "--policy", file, "--tool", "t",
-		"--events", events, "--report", "never", "--", operator)
-	bare := start(t, operator)
-	defer bare.end()
-	var sum tally
-	denials := map[denial]int{}
-	for range n {
-		o := s.next()
-		w := ask(c, o)
-		got, err := g.do(o)
-		if err != nil {
-			t.Fatalf("%v: the session is gone: %v", o, err)
-		}
-		sum.Done++
-		if got == 0 {
-			sum.Allowed++
-		}
-		denied, complaint := compare(o, w, got, bare)
-		if complaint != "" {
-			_ = g.end()
-			told, _ := os.ReadFile(events)
-			lines := bytes.Split(bytes.TrimSpace(told), []byte("\n"))
-			t.Logf("the last events, before the session's end: %s", lines[max(0, len(lines)-3):len(lines)-1])
-			t.Fatalf("operation %d: %v: %s\nthe policy says %+v of %s, the kernel %v", sum.Done, o, complaint, c.Describe(w.Verdict,
-				policyQuestion(w), ""), short(w.target), got)
-		}
-		if denied && !w.device {
-			sum.Denied++
-			denials[w.denial(c)]++
-		}
-	}
-	if err := g.end(); err != nil {
+	bare, end, err := unguarded()
+	if err != nil {
 		t.Fatal(err)
 	}
-	sum.Told = s.told(t, events, denials)
-	return sum
+	defer end()
+	x := &session{scene: s, t: t, c: c, bare: bare, events: filepath.Join(t.TempDir(), "events"), denials: map[denial]int{}, all: all}
+	x.guarded = guard(t, file, x.events, operator)
+	for x.done < n {
+		x.burst()
+	}
+	if err := x.guarded.end(); err != nil {
+		t.Fatal(err)
+	}
+	x.told()
+}
+
+// burst does some operations. Those that change nothing for others can be asked about, and then done, together.
+func (x *session) burst() {
+	for range 6 {
+		x.add(x.fresh()) // by somebody else
+	}
+	var together []operation
+	for range 24 {
+		if o := x.next(); alters(o) {
+			x.compare(o)
+		} else {
+			together = append(together, o)
+		}
+	}
+	x.compare(together...)
+}
+
+func (x *session) compare(list ...operation) {
+	wants, c := make([]want, len(list)), asked{x.c, remembering{kinds: map[string]kind{}}}
+	for i, o := range list {
+		wants[i] = ask(c, o)
+	}
+	results, err := x.guarded.do(work{Mine: list})
+	if err != nil {
+		x.t.Fatalf("%v: the session is gone: %v", list, err)
+	}
+	for i, o := range list {
+		x.one(o, wants[i], results[i].Errno)
+	}
+}
+
+func (x *session) one(o operation, w want, got syscall.Errno) {
+	x.done++
+	n := x.all.of(o.Do)
+	n.Done++
+	denied, complaint := compare(o, w, got, x.bare)
+	switch {
+	case complaint != "":
+		_ = x.guarded.end()
+		x.t.Fatalf("operation %d: %v: %s\nthe policy says %+v of %s, the kernel %v\nthe last events: %s", x.done, o, complaint,
+			x.c.Describe(w.Verdict, policyQuestion(w), ""), short(w.target), got, x.last())
+	case got == 0:
+		n.Allowed++
+	case denied:
+		n.Denied++
+		if !w.device {
+			x.denials[w.denial(x.c)]++
+		}
+	}
 }
 
 func policyQuestion(w want) policy.Question {
@@ -231,26 +250,24 @@ func policyQuestion(w want) policy.Question {
 
 // compare says whether toolguard refused, and what is wrong about how an operation ended. What failed is tried without toolguard,
 // unless it's clear who refused: as long as it fails, it changes nothing.
-func compare(o operation, w want, got syscall.Errno, without *process) (denied bool, complaint string) {
+func compare(o operation, w want, got syscall.Errno, bare func(operation) syscall.Errno) (denied bool, complaint string) {
 	refuses := !w.Allow || w.device
 	switch {
 	case got == 0 && refuses:
 		return false, "done, and the policy refuses it"
 	case got == 0:
 		return false, ""
-	case refuses && got == w.errno() && o.Do != "execve" && (got != syscall.EXDEV || !crosses(o)):
+	case refuses && got == w.errno() && o.Do != "execve" && o.Do != "execveat" && (got != syscall.EXDEV || !crosses(o)):
 		return true, ""
 	}
-	bare, err := without.do(o)
+	without := bare(o)
 	switch {
-	case err != nil:
-		return false, err.Error()
-	case bare == got:
+	case without == got:
 		return false, ""
 	case refuses && got == w.errno():
 		return true, ""
 	}
-	return false, fmt.Sprintf("without toolguard it ends with %q", bare)
+	return false, fmt.Sprintf("without toolguard it ends with %q", without)
 }
 
 // errno is how toolguard refuses.
@@ -260,72 +277,3 @@ func (w want) errno() syscall.Errno {
 	}
 	return syscall.EACCES
 }
-
-// denial is what an event tells.
-type denial struct{ target, rule, reason string }
-
-func (w want) denial(c *policy.Compiled) denial {
-	d := denial{reason: string(w.Reason)}
-	if w.Reason != policy.PathUnresolved { // then the kernel knows a part of it at most
-		d.target = text(w.target)
-	}
-	if a := c.Describe(w.Verdict, policyQuestion(w), ""); a.Rule != nil {
-		d.rule = a.Rule.ID
-	}
-	return d
-}
-
-// told compares the events with the denials, and returns how many there were.
-func (s *scene) told(t *testing.T, file string, want map[denial]int) (n int) {
-	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	got := map[denial]int{}
-	for lines.Scan() {
-		var e struct {
-			Count    int
-			Unmapped struct{ Kind, Resource, Target, Rule, Reason string }
-		}
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			t.Fatal(err)
-		}
-		u := e.Unmapped
-		d := denial{unnamed(u.Target), u.Rule, u.Reason}
-		switch {
-		case u.Resource != policy.FS.String():
-			continue
-		case u.Reason == string(policy.PathUnresolved):
-			d.target = ""
-		case !strings.HasPrefix(u.Target, s.root) && want[d] == 0: // the process's own doing; a symlink may lead out of the tree
-			continue
-		}
-		got[d] += max(1, e.Count)
-		n += max(1, e.Count)
-	}
-	for d, n := range want {
-		if got[d] != n {
-			t.Errorf("%d events instead of %d of %s, rule %q, reason %s", got[d], n, short(d.target), d.rule, d.reason)
-		}
-		delete(got, d)
-	}
-	for d, n := range got {
-		t.Errorf("%d events too many of %s, rule %q, reason %s", n, short(d.target), d.rule, d.reason)
-	}
-	return n
-}
-
-// unnamed is the name that the expectation has for files without one, instead of the kernel's.
-func unnamed(path string) string {
-	if dir, name := filepath.Split(path); strings.HasPrefix(name, "#") {
-		return dir + "#0"
-	}
-	return path
-}
-
-// text is a path as JSON can hold it.
-func text(path string) string { return string([]rune(path)) }

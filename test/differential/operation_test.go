@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -16,7 +17,7 @@ import (
 // operation is one thing that a process does.
 type operation struct {
 	Do    string // a name of the table in want_test.go
-	By    string // how its paths are handed to the kernel: "", "at", "chdir", "proc", "old"
+	By    string // how: its paths whole (""), from a folder ("at", "chdir", "proc"), from itself ("fd"), or by which call ("old", "older", "new")
 	Path  string
 	Path2 string // the new name
 	Flags int
@@ -28,6 +29,17 @@ func (o operation) String() string {
 		s += " " + short(o.Path2)
 	}
 	return s + fmt.Sprintf(" flags %#x", o.Flags)
+}
+
+// inode is a file, whatever its names.
+type inode struct{ Dev, Ino uint64 }
+
+func inodeOf(fd int) inode {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return inode{}
+	}
+	return inode{st.Dev, st.Ino}
 }
 
 // short shortens long names.
@@ -42,20 +54,36 @@ func short(path string) string {
 }
 
 // do does it, in whoever calls it. It's on one thread, with a current folder of its own.
-func (o operation) do() syscall.Errno {
+func (o operation) do() result {
 	a, err := o.reach(o.Path)
-	if err != 0 {
-		return err
+	if err != nil {
+		return result{Errno: errno(err)}
 	}
 	defer a.leave()
 	b := place{dir: unix.AT_FDCWD}
 	if o.Path2 != "" {
-		if b, err = o.reach(o.Path2); err != 0 {
-			return err
+		if b, err = o.reach(o.Path2); err != nil {
+			return result{Errno: errno(err)}
 		}
 		defer b.leave()
 	}
-	return errno(o.at(a, b))
+	r := result{}
+	switch o.Do {
+	case "open", "open2", "reopen", "map", "mprotect":
+		r.File, err = o.opens(a)
+	case "mkdir", "mknod", "symlink", "bind", "unlink", "rmdir", "rename", "link", "link_fd", "link_tmp":
+		err = o.name(a, b)
+	case "connect", "send":
+		err = o.talk(a)
+	case "execve", "execveat":
+		err = o.execute(a)
+	case "stat", "access", "readlink", "watch":
+		err = o.look(a)
+	default:
+		err = o.metadata(a)
+	}
+	r.Errno = errno(err)
+	return r
 }
 
 // place is a path from an open folder.
@@ -72,44 +100,115 @@ func (p place) leave() {
 }
 
 // reach prepares the way to a path that the operation asks for.
-func (o operation) reach(path string) (place, syscall.Errno) {
+func (o operation) reach(path string) (place, error) {
 	folder, name := filepath.Split(path)
+	flags := unix.O_DIRECTORY
 	switch o.By {
-	case "at", "proc", "chdir":
-		fd, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return place{}, errno(err)
-		}
-		if o.By == "at" {
-			return place{fd, name, []int{fd}}, 0
-		}
-		if o.By == "proc" {
-			return place{unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d/%s", fd, name), []int{fd}}, 0
-		}
-		if o.Path2 != "" || o.Do == "bind" { // one current folder for two paths
-			return place{fd, "./" + name, []int{fd}}, 0
-		}
-		_ = unix.Fchdir(fd)
-		return place{unix.AT_FDCWD, name, []int{fd}}, 0
+	default:
+		return place{dir: unix.AT_FDCWD, name: path}, nil
+	case "fd":
+		folder, flags = path, 0
+	case "at", "chdir", "proc":
 	}
-	return place{dir: unix.AT_FDCWD, name: path}, 0
+	fd, err := unix.Open(folder, unix.O_PATH|unix.O_CLOEXEC|flags, 0)
+	if err != nil {
+		return place{}, err
+	}
+	p := place{unix.AT_FDCWD, name, []int{fd}}
+	switch {
+	case o.By == "fd":
+		p.name = fmt.Sprintf("/proc/self/fd/%d", fd)
+	case o.By == "proc":
+		p.name = fmt.Sprintf("/proc/self/fd/%d/%s", fd, name)
+	case o.By == "chdir" && o.Path2 == "" && o.Do != "bind": // there is one current folder for two paths
+		err = unix.Fchdir(fd)
+	default:
+		p.dir = fd
+	}
+	return p, err
 }
 
-// file opens where an operation on a descriptor starts.
+// open opens where an operation on a descriptor starts.
 func (p place) open(flags int) (int, error) {
 	return unix.Openat(p.dir, p.name, flags|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o700)
 }
 
-func (o operation) at(a, b place) error {
+// path is for calls that have no variant with a folder.
+func (p place) path() string {
+	if p.dir != unix.AT_FDCWD {
+		return fmt.Sprintf("/proc/self/fd/%d/%s", p.dir, p.name)
+	}
+	return p.name
+}
+
+// opens does what has a file open.
+func (o operation) opens(a place) (inode, error) {
+	fd, err := o.open(a)
+	if err != nil {
+		return inode{}, err
+	}
+	defer unix.Close(fd)
+	if o.Do == "map" || o.Do == "mprotect" {
+		err = o.mapped(fd)
+	}
+	return inodeOf(fd), err
+}
+
+func (o operation) open(a place) (int, error) {
+	flags := o.Flags | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
+	switch {
+	case o.Do == "open2":
+		return unix.Openat2(a.dir, a.name, &unix.OpenHow{Flags: uint64(o.Flags) | unix.O_CLOEXEC | unix.O_NONBLOCK, Mode: o.mode()})
+	case o.Do == "reopen":
+		fd, err := a.open(unix.O_PATH)
+		if err != nil {
+			return 0, err
+		}
+		defer unix.Close(fd)
+		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), flags, 0)
+	case o.By == "old" && o.Flags == unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC && !fifo(a.name): // which it would wait at
+		return fd(unix.Syscall(unix.SYS_CREAT, str(a.name), 0o700, 0))
+	case o.By == "old":
+		return fd(unix.Syscall(unix.SYS_OPEN, str(a.name), uintptr(flags), 0o700))
+	}
+	return unix.Openat(a.dir, a.name, flags, 0o700)
+}
+
+func fd(r, _ uintptr, errno syscall.Errno) (int, error) { return int(r), nonzero(errno) }
+
+func fifo(path string) bool {
+	var st unix.Stat_t
+	return unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+}
+
+// mode is what openat2 takes only with a flag that makes files.
+func (o operation) mode() uint64 {
+	if o.Flags&(unix.O_CREAT|unix.O_TMPFILE) != 0 {
+		return 0o700
+	}
+	return 0
+}
+
+func (o operation) mapped(fd int) error {
+	first := unix.PROT_READ
+	if o.Do == "map" {
+		first |= unix.PROT_EXEC
+	}
+	mem, err := unix.Mmap(fd, 0, os.Getpagesize(), first, unix.MAP_PRIVATE)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Munmap(mem) }()
+	if o.Do == "map" {
+		return nil
+	}
+	return unix.Mprotect(mem, unix.PROT_READ|unix.PROT_EXEC)
+}
+
+// name makes, takes away or moves names.
+func (o operation) name(a, b place) error {
 	old := o.By == "old"
 	switch o.Do {
-	case "open":
-		return o.open(a)
-	case "open2":
-		fd, err := unix.Openat2(a.dir, a.name, &unix.OpenHow{Flags: uint64(o.Flags) | unix.O_CLOEXEC | unix.O_NONBLOCK, Mode: o.mode()})
-		return closed(fd, err)
-	case "truncate":
-		return unix.Truncate(a.path(), 0)
 	case "mkdir":
 		if old {
 			return call(unix.SYS_MKDIR, str(a.name), 0o700)
@@ -141,9 +240,18 @@ func (o operation) at(a, b place) error {
 		if old && o.Flags == 0 {
 			return call(unix.SYS_RENAME, str(a.name), str(b.name))
 		}
+		if o.By == "older" && o.Flags == 0 {
+			return call(unix.SYS_RENAMEAT, uintptr(a.dir), str(a.name), uintptr(b.dir), str(b.name))
+		}
 		return unix.Renameat2(a.dir, a.name, b.dir, b.name, uint(o.Flags))
+	}
+	return o.link(a, b)
+}
+
+func (o operation) link(a, b place) error {
+	switch o.Do {
 	case "link":
-		if old && o.Flags == 0 {
+		if o.By == "old" && o.Flags == 0 {
 			return call(unix.SYS_LINK, str(a.name), str(b.name))
 		}
 		return unix.Linkat(a.dir, a.name, b.dir, b.name, o.Flags)
@@ -153,99 +261,18 @@ func (o operation) at(a, b place) error {
 			return err
 		}
 		defer unix.Close(fd)
-		return unix.Linkat(fd, "", b.dir, b.name, unix.AT_EMPTY_PATH)
-	case "connect":
-		return connect(a)
-	case "execve":
-		return execute(a)
-	case "map":
-		return mapped(a)
-	}
-	return o.metadata(a)
-}
-
-// metadata are the operations that change what is known of a file.
-func (o operation) metadata(a place) error {
-	times := []unix.Timespec{{Sec: 1}, {Sec: 2}}
-	old := o.By == "old"
-	switch o.Do {
-	case "chmod":
-		if old {
-			return call(unix.SYS_CHMOD, str(a.name), 0o755)
+		if o.Flags == unix.AT_EMPTY_PATH {
+			return unix.Linkat(fd, "", b.dir, b.name, o.Flags)
 		}
-		return unix.Fchmodat(a.dir, a.name, 0o755, 0)
-	case "fchmod":
-		fd, err := a.open(unix.O_RDONLY)
+		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), b.dir, b.name, o.Flags)
+	default: // link_tmp
+		fd, err := a.open(unix.O_TMPFILE | unix.O_WRONLY)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)
-		return unix.Fchmod(fd, 0o755)
-	case "chown":
-		if old && o.Flags != 0 {
-			return call(unix.SYS_LCHOWN, str(a.name), 0, 0)
-		}
-		return unix.Fchownat(a.dir, a.name, 0, 0, o.Flags)
-	case "utimes":
-		if old && o.Flags == 0 {
-			return call(unix.SYS_UTIME, str(a.name), 0)
-		}
-		return unix.UtimesNanoAt(a.dir, a.name, times, o.Flags)
-	case "futimes":
-		fd, err := a.open(unix.O_RDONLY)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		return call(unix.SYS_UTIMENSAT, uintptr(fd), 0, 0)
-	case "setxattr":
-		return unix.Setxattr(a.path(), "user.t", []byte("1"), 0)
-	case "lsetxattr":
-		return unix.Lsetxattr(a.path(), "user.t", []byte("1"), 0)
-	case "removexattr":
-		return unix.Removexattr(a.path(), "user.t")
-	case "setacl":
-		return unix.Setxattr(a.path(), "system.posix_acl_access", []byte("\x02\x00\x00\x00"+
-			"\x01\x00\x07\x00\xff\xff\xff\xff\x04\x00\x05\x00\xff\xff\xff\xff\x20\x00\x05\x00\xff\xff\xff\xff"), 0)
-	case "setflags":
-		fd, err := a.open(unix.O_RDONLY)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, 0x80) // FS_NOATIME_FL
+		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), b.dir, b.name, unix.AT_SYMLINK_FOLLOW)
 	}
-	panic("nothing known of " + o.Do)
-}
-
-// path is for calls that have no variant with a folder.
-func (p place) path() string {
-	if p.dir != unix.AT_FDCWD {
-		return fmt.Sprintf("/proc/self/fd/%d/%s", p.dir, p.name)
-	}
-	return p.name
-}
-
-func (o operation) open(a place) error {
-	flags := o.Flags | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
-	switch {
-	case o.By == "old" && flags&^unix.O_CLOEXEC&^unix.O_NONBLOCK&^unix.O_NOCTTY == unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC:
-		fd, _, errno := unix.Syscall(unix.SYS_CREAT, str(a.name), 0o700, 0)
-		return closed(int(fd), nonzero(errno))
-	case o.By == "old":
-		fd, _, errno := unix.Syscall(unix.SYS_OPEN, str(a.name), uintptr(flags), 0o700)
-		return closed(int(fd), nonzero(errno))
-	}
-	fd, err := unix.Openat(a.dir, a.name, flags, 0o700)
-	return closed(fd, err)
-}
-
-// mode is what openat2 takes only with a flag that makes files.
-func (o operation) mode() uint64 {
-	if o.Flags&(unix.O_CREAT|unix.O_TMPFILE) != 0 {
-		return 0o700
-	}
-	return 0
 }
 
 func bind(a place) error {
@@ -261,48 +288,191 @@ func bind(a place) error {
 	return unix.Bind(fd, &unix.SockaddrUnix{Name: name})
 }
 
-func connect(a place) error {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+// talk asks for a connection, or sends without one.
+func (o operation) talk(a place) error {
+	kind := unix.SOCK_STREAM
+	if o.Flags != 0 || o.Do == "send" {
+		kind = unix.SOCK_DGRAM
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	name := a.path()
-	if len(name) > 107 { // what an address has room for
-		to, err := a.open(unix.O_PATH)
+	to := unix.SockaddrUnix{Name: a.path()}
+	if len(to.Name) > 107 { // what an address has room for
+		at, err := a.open(unix.O_PATH)
 		if err != nil {
 			return err
 		}
-		defer unix.Close(to)
-		name = fmt.Sprintf("/proc/self/fd/%d", to)
+		defer unix.Close(at)
+		to.Name = fmt.Sprintf("/proc/self/fd/%d", at)
 	}
-	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != unix.EAGAIN { // its queue is full
-		return err
+	if o.Do == "send" {
+		err = unix.Sendto(fd, nil, 0, &to)
+	} else {
+		err = unix.Connect(fd, &to)
 	}
-	return nil
-}
-
-// execute forks first: what it executes ends at once.
-func execute(a place) error {
-	pid, err := syscall.ForkExec(a.path(), []string{"x"}, &syscall.ProcAttr{Env: []string{}})
-	if err != nil {
-		return err
+	if err == unix.EAGAIN { // its queue is full
+		return nil
 	}
-	_, err = syscall.Wait4(pid, nil, 0, nil)
 	return err
 }
 
-func mapped(a place) error {
-	fd, err := a.open(unix.O_RDONLY)
+// execute forks first: what it executes ends at once, or "execveat" does with the errno.
+func (o operation) execute(a place) error {
+	path, args, attr := a.path(), []string{"x"}, &syscall.ProcAttr{Env: []string{}}
+	if o.Do == "execveat" {
+		path, args = programs+"/execveat", []string{"x", path}
+		if o.Flags == unix.AT_EMPTY_PATH {
+			fd, err := a.open(unix.O_PATH)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			attr.Files = []uintptr{0, 1, 2, uintptr(fd)}
+			args[1] = ""
+		}
+	}
+	pid, err := syscall.ForkExec(path, args, attr)
+	if err != nil {
+		return err
+	}
+	var ws syscall.WaitStatus
+	if _, err = syscall.Wait4(pid, &ws, 0, nil); err != nil {
+		return err
+	}
+	return nonzero(syscall.Errno(ws.ExitStatus()))
+}
+
+// look only asks.
+func (o operation) look(a place) error {
+	switch o.Do {
+	case "stat":
+		var st unix.Stat_t
+		return unix.Fstatat(a.dir, a.name, &st, o.Flags)
+	case "access":
+		return unix.Faccessat(a.dir, a.name, uint32(o.Flags), 0)
+	case "readlink":
+		_, err := unix.Readlinkat(a.dir, a.name, make([]byte, 1))
+		return err
+	}
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	mem, err := unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+	_, err = unix.InotifyAddWatch(fd, a.path(), unix.IN_ALL_EVENTS|uint32(o.Flags))
+	return err
+}
+
+// metadata changes what a file holds, or what is known of it.
+func (o operation) metadata(a place) error {
+	switch o.Do {
+	case "truncate":
+		return unix.Truncate(a.path(), 0)
+	case "chmod":
+		return o.chmod(a)
+	case "chown":
+		if o.By == "old" && o.Flags != 0 {
+			return call(unix.SYS_LCHOWN, str(a.name), 0, 0)
+		}
+		if o.By == "old" {
+			return call(unix.SYS_CHOWN, str(a.name), 0, 0)
+		}
+		return unix.Fchownat(a.dir, a.name, 0, 0, o.Flags)
+	case "utimes":
+		return o.utimes(a)
+	case "setxattr", "lsetxattr", "removexattr", "lremovexattr", "setacl", "removeacl":
+		return o.xattr(a)
+	}
+	flags := unix.O_RDONLY
+	if o.Do == "ftruncate" {
+		flags = unix.O_WRONLY
+	}
+	fd, err := a.open(flags)
 	if err != nil {
 		return err
 	}
-	return unix.Munmap(mem)
+	defer unix.Close(fd)
+	return o.fd(fd)
+}
+
+// fd does the same to an open file.
+func (o operation) fd(fd int) error {
+	switch o.Do {
+	case "ftruncate":
+		return unix.Ftruncate(fd, 0)
+	case "fchmod":
+		return unix.Fchmod(fd, 0o755)
+	case "fchown":
+		return unix.Fchown(fd, 0, 0)
+	case "futimes":
+		return call(unix.SYS_UTIMENSAT, uintptr(fd), 0, 0)
+	case "fsetxattr":
+		return unix.Fsetxattr(fd, "user.t", []byte("1"), 0)
+	case "fremovexattr":
+		return unix.Fremovexattr(fd, "user.t")
+	case "setflags":
+		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, 0x80) // FS_NOATIME_FL
+	}
+	panic("nothing known of " + o.Do)
+}
+
+func (o operation) chmod(a place) error {
+	switch o.By {
+	case "old":
+		return call(unix.SYS_CHMOD, str(a.name), 0o755)
+	case "new":
+		return call(unix.SYS_FCHMODAT2, uintptr(a.dir), str(a.name), 0o755, 0)
+	}
+	return unix.Fchmodat(a.dir, a.name, 0o755, 0)
+}
+
+func (o operation) utimes(a place) error {
+	switch {
+	case o.By == "old" && o.Flags == 0:
+		return call(unix.SYS_UTIME, str(a.name), 0)
+	case o.By == "older" && o.Flags == 0:
+		return call(unix.SYS_FUTIMESAT, uintptr(a.dir), str(a.name), 0)
+	}
+	return unix.UtimesNanoAt(a.dir, a.name, []unix.Timespec{{Sec: 1}, {Sec: 2}}, o.Flags)
+}
+
+// What golang.org/x/sys doesn't have yet; since Linux 6.13.
+const (
+	sysSetxattrat    = 463
+	sysRemovexattrat = 466
+)
+
+func (o operation) xattr(a place) error {
+	const acl = "\x02\x00\x00\x00" + "\x01\x00\x07\x00\xff\xff\xff\xff\x04\x00\x05\x00\xff\xff\xff\xff\x20\x00\x05\x00\xff\xff\xff\xff"
+	switch o.Do {
+	case "setxattr":
+		if o.By == "new" {
+			value := []byte("1")
+			args := struct {
+				value       uint64
+				size, flags uint32
+			}{uint64(uintptr(unsafe.Pointer(&value[0]))), 1, 0}
+			defer runtime.KeepAlive(value)
+			_, _, errno := unix.Syscall6(sysSetxattrat, uintptr(a.dir), str(a.name), 0, str("user.t"), uintptr(unsafe.Pointer(&args)), 16)
+			return nonzero(errno)
+		}
+		return unix.Setxattr(a.path(), "user.t", []byte("1"), 0)
+	case "lsetxattr":
+		return unix.Lsetxattr(a.path(), "user.t", []byte("1"), 0)
+	case "removexattr":
+		if o.By == "new" {
+			return call(sysRemovexattrat, uintptr(a.dir), str(a.name), 0, str("user.t"))
+		}
+		return unix.Removexattr(a.path(), "user.t")
+	case "lremovexattr":
+		return unix.Lremovexattr(a.path(), "user.t")
+	case "setacl":
+		return unix.Setxattr(a.path(), "system.posix_acl_access", []byte(acl), 0)
+	}
+	return unix.Removexattr(a.path(), "system.posix_acl_access")
 }
 
 func call(nr uintptr, args ...uintptr) error {
@@ -330,13 +500,6 @@ func nonzero(errno syscall.Errno) error {
 		return nil
 	}
 	return errno
-}
-
-func closed(fd int, err error) error {
-	if err == nil {
-		_ = unix.Close(fd)
-	}
-	return err
 }
 
 func errno(err error) syscall.Errno {

@@ -5,39 +5,51 @@ package differential
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
-// policies writes a host's policy and a session's with a tool's in it: three authorities, from a rule each to very many.
+// others are authorities beside the host and the session: each only takes away.
+var others = []string{"profile", "provider", "global", "agent", "agent.a", "group", "sandbox"}
+
+// policies writes a host's policy and a session's with a tool's in it, and what either says for some of the others: from a rule
+// each to very many.
 func (s *scene) policies(operator string) (host, session string) {
-	first := fmt.Sprintf(`version = 1
-[[access.fs]]
-path = %s
-read = true
-execute = true
-[[access.fs]]
-path = %s
-read = true
-execute = true
-[[access.fs]]
-path = "/proc/self"
-read = true
-`, quoted(operator), quoted(programs))
-	host = "version = 1\n[access]\n" + fmt.Sprintf("default = { fs = %q }\n", "allow") + s.rules("access", s.r.IntN(4))
-	session = strings.Replace(first, "version = 1\n", "version = 1\nworkspace = "+quoted(s.root)+"\n[access]\n"+s.protect()+s.stance(), 1)
-	session += s.rules("access", s.count())
+	host = "version = 1\n" + s.access("access", "allow", operator, s.r.IntN(4))
+	session = "version = 1\nworkspace = " + quoted(s.root) + "\n" +
+		s.access("access", []string{"deny", "deny", "allow"}[s.r.IntN(3)], operator, s.count())
 	if s.r.IntN(2) == 0 {
 		session += "[tools.t.access]\ndefault = { fs = \"allow\" }\n" + s.rules("tools.t.access", 1+s.r.IntN(6))
+	}
+	for _, authority := range others {
+		if s.r.IntN(6) > 0 {
+			continue
+		}
+		in := &host
+		if s.r.IntN(2) == 0 {
+			in = &session
+		}
+		*in += s.access("authorities."+authority+".access", []string{"deny", "allow", "allow"}[s.r.IntN(3)], operator, 1+s.r.IntN(4))
 	}
 	return host, session
 }
 
-func (s *scene) protect() string {
-	return fmt.Sprintf("protect = %v\n", s.r.IntN(2) == 0)
-}
-
-func (s *scene) stance() string {
-	return fmt.Sprintf("default = { fs = %q, net = \"allow\", env = \"allow\", commands = \"allow\" }\n", []string{"deny", "deny", "allow"}[s.r.IntN(3)])
+// access is what one authority says. The guarded process itself and the programs are granted; where nothing else would be, the
+// tree is, too.
+func (s *scene) access(in, stance, operator string, n int) string {
+	text := fmt.Sprintf("[%s]\nprotect = %v\ndefault = { fs = %q, net = \"allow\", env = \"allow\", commands = \"allow\" }\n", in, s.r.IntN(2) == 0, stance)
+	for _, path := range []string{operator, programs} {
+		text += fmt.Sprintf("[[%s.fs]]\npath = %s\nread = true\nexecute = true\n", in, quoted(path))
+	}
+	text += fmt.Sprintf("[[%s.fs]]\npath = \"/proc/self\"\nread = true\n", in)
+	if n < 10 && stance == "deny" {
+		text += fmt.Sprintf("[[%s.fs]]\npath = %s\nread = true\nwrite = true\nexecute = true\n", in, quoted(s.root))
+	}
+	for _, path := range s.special {
+		text += fmt.Sprintf("[[%s.fs]]\npath = %s\n%s", in, quoted(path), s.gives())
+	}
+	return text + s.rules(in, n)
 }
 
 // count is how many rules a policy has: few, mostly, and now and then 2,000.
@@ -56,14 +68,21 @@ func (s *scene) count() int {
 func (s *scene) rules(in string, n int) string {
 	var b strings.Builder
 	for range n {
-		fmt.Fprintf(&b, "[[%s.fs]]\n%s\n", in, s.where())
-		for _, c := range []string{"read", "create", "update", "delete", "execute"} {
-			if s.r.IntN(5) > 1 {
-				fmt.Fprintf(&b, "%s = true\n", c)
-			}
-		}
+		fmt.Fprintf(&b, "[[%s.fs]]\n%s\n%s", in, s.where(), s.gives())
 	}
 	return b.String()
+}
+
+func (s *scene) gives() (text string) {
+	for _, c := range []string{"read", "create", "update", "delete", "execute"} {
+		if s.r.IntN(5) > 1 {
+			text += c + " = true\n"
+		}
+	}
+	if s.r.IntN(12) == 0 {
+		text += "unprotect = true\n"
+	}
+	return text
 }
 
 func (s *scene) where() string {
@@ -89,7 +108,8 @@ func (s *scene) pattern() string {
 	case 0:
 		last = "x*"
 	case 1:
-		last = "*" + last[len(last)-1:]
+		_, size := utf8.DecodeLastRuneInString(last)
+		last = "*" + last[len(last)-size:]
 	}
 	pattern := "**/" + last
 	for range s.r.IntN(3) {
@@ -106,6 +126,5 @@ func (s *scene) pattern() string {
 
 // quoted is a TOML string. TOML has no way to write what isn't UTF-8: such names can't be in a policy, and so only in trees.
 func quoted(path string) string {
-	path = strings.ToValidUTF8(path, "?")
-	return "'" + path + "'"
+	return strconv.Quote(strings.ToValidUTF8(path, "?"))
 }

@@ -19,7 +19,7 @@ import (
 // Few names, so that rules meet, which are each other's beginnings and ends, and two as long as names can be.
 var components = []string{
 	"a", "b", "ab", "aba", "b.a", ".env", "x.env", ".git", "hooks", "eight_by", "sixteen_letters.", "ünï", "日本", "\xff\xfe",
-	strings.Repeat("n", 255), strings.Repeat("n", 254) + "m",
+	"é", "e\u0301", "a b", "a\nb", `a"b\'`, strings.Repeat("n", 255), strings.Repeat("n", 254) + "m",
 }
 
 // programs is a folder with a program and scripts for it, beside the trees. Hard links and copies of them are in the trees under
@@ -35,12 +35,17 @@ var program = []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0
 	"\x84\x00\x00\x00\x00\x00\x00\x00\x84\x00\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00" +
 	"\xb8\x3c\x00\x00\x00\x31\xff\x0f\x05\x00\x00\x00")
 
+// execveat is the same with another end: execveat(3, argv[1], argv+1, NULL, AT_EMPTY_PATH), and if that returns, exit(-it).
+var execveat = append(program[:0x78:0x78], "\x48\x8b\x74\x24\x10\x48\x8d\x54\x24\x10\x45\x31\xd2\x41\xb8\x00\x10\x00\x00\xbf\x03\x00\x00\x00"+
+	"\xb8\x42\x01\x00\x00\x0f\x05\xf7\xd8\x89\xc7\xb8\x3c\x00\x00\x00\x0f\x05"...)
+
 // scene is a tree and the names in it.
 type scene struct {
-	r     *rand.Rand
-	root  string
-	names []string // what is there, or was
-	undo  []func()
+	r       *rand.Rand
+	root    string
+	names   []string // what is there, or was
+	special []string // of these a policy speaks for sure
+	undo    []func()
 }
 
 // grow makes a tree: on a disk, in memory, with other file systems mounted in it.
@@ -102,20 +107,31 @@ func (s *scene) add(path string) {
 		err = s.listen(path)
 	case 9:
 		path = filepath.Join(filepath.Dir(path), "program")
-		err = os.WriteFile(path, program, 0o755)
+		err = write(path, program, 0o755)
 	case 10:
 		path = filepath.Join(filepath.Dir(path), "script")
-		err = os.WriteFile(path, []byte("#!"+programs+"/program\n"), 0o755)
+		err = write(path, []byte("#!"+programs+"/program\n"), 0o755)
 	default:
-		err = os.WriteFile(path, make([]byte, 5000), 0o644)
+		err = write(path, make([]byte, 5000), 0o644)
 	}
 	if err == nil {
 		s.names = append(s.names, path)
 	}
 }
 
+// write makes a file. What is there already may be a fifo, which would be waited at.
+func write(path string, content []byte, mode uint32) error {
+	fd, err := unix.Open(path, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, mode)
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, content)
+	return errors.Join(err, unix.Close(fd))
+}
+
 func (s *scene) listen(path string) error {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	kind := []int{unix.SOCK_STREAM, unix.SOCK_DGRAM}[s.r.IntN(2)]
+	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
@@ -125,6 +141,9 @@ func (s *scene) listen(path string) error {
 	}
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
 		return err
+	}
+	if kind == unix.SOCK_DGRAM {
+		return nil
 	}
 	return unix.Listen(fd, 4)
 }
@@ -195,103 +214,4 @@ func (s *scene) bind(t *testing.T) {
 		}
 	}
 	s.names = append(s.names, at)
-}
-
-// operations of the table, with the flags that they may have and how paths may be handed to them.
-var operations = []struct {
-	do    string
-	flags []int
-	by    []string
-}{
-	{"open", []int{
-		unix.O_RDONLY, unix.O_WRONLY, unix.O_RDWR, 3, unix.O_RDONLY | unix.O_TRUNC, unix.O_RDWR | unix.O_TRUNC, unix.O_RDONLY | unix.O_NOFOLLOW,
-		unix.O_DIRECTORY, unix.O_PATH, unix.O_CREAT, unix.O_CREAT | unix.O_WRONLY, unix.O_CREAT | unix.O_RDWR, unix.O_CREAT | unix.O_WRONLY | unix.O_TRUNC,
-		unix.O_CREAT | unix.O_EXCL | unix.O_WRONLY, unix.O_TMPFILE | unix.O_WRONLY, unix.O_TMPFILE | unix.O_RDWR, unix.O_APPEND | unix.O_WRONLY,
-	}, []string{"", "at", "chdir", "proc", "old"}},
-	{"open2", []int{unix.O_RDONLY, unix.O_WRONLY, unix.O_CREAT | unix.O_RDWR}, []string{"", "at"}},
-	{"truncate", nil, []string{"", "proc"}},
-	{"mkdir", nil, []string{"", "at", "chdir", "proc", "old"}},
-	{"symlink", nil, []string{"", "at", "chdir", "proc", "old"}},
-	{"mknod", []int{unix.S_IFREG, unix.S_IFIFO, unix.S_IFSOCK, unix.S_IFCHR}, []string{"", "at", "old"}},
-	{"bind", nil, []string{"", "at", "proc"}},
-	{"unlink", nil, []string{"", "at", "chdir", "proc", "old"}},
-	{"rmdir", nil, []string{"", "at", "chdir", "proc", "old"}},
-	{"rename", []int{0, 0, 0, unix.RENAME_NOREPLACE, unix.RENAME_EXCHANGE, unix.RENAME_WHITEOUT}, []string{"", "at", "proc", "old"}},
-	{"rename", []int{0, 0, 0, unix.RENAME_NOREPLACE, unix.RENAME_EXCHANGE}, []string{"", "at", "proc", "old"}},
-	{"rename", []int{0, unix.RENAME_EXCHANGE}, []string{""}},
-	{"link", []int{0, unix.AT_SYMLINK_FOLLOW}, []string{"", "at", "proc", "old"}},
-	{"link_fd", nil, []string{""}},
-	{"chmod", nil, []string{"", "at", "old"}},
-	{"fchmod", nil, []string{""}},
-	{"chown", []int{0, unix.AT_SYMLINK_NOFOLLOW}, []string{"", "at", "old"}},
-	{"utimes", []int{0, unix.AT_SYMLINK_NOFOLLOW}, []string{"", "at", "old"}},
-	{"futimes", nil, []string{""}},
-	{"setxattr", nil, []string{"", "proc"}},
-	{"lsetxattr", nil, []string{""}},
-	{"removexattr", nil, []string{""}},
-	{"setacl", nil, []string{""}},
-	{"setflags", nil, []string{""}},
-	{"connect", nil, []string{"", "at"}},
-	{"execve", nil, []string{"", "proc"}},
-	{"map", nil, []string{"", "at"}},
-}
-
-// next is another operation. Now and then somebody else makes something new.
-func (s *scene) next() operation {
-	if s.r.IntN(4) == 0 {
-		s.add(s.fresh())
-	}
-	kind := operations[s.r.IntN(len(operations))]
-	o := operation{Do: kind.do, By: kind.by[s.r.IntN(len(kind.by))]}
-	if len(kind.flags) > 0 {
-		o.Flags = kind.flags[s.r.IntN(len(kind.flags))]
-	}
-	switch o.Do {
-	case "mkdir", "symlink", "mknod", "bind":
-		o.Path = s.perhaps(s.missing)
-	case "open", "open2":
-		o.Path = s.perhaps(s.present)
-		if o.Flags&unix.O_CREAT != 0 {
-			o.Path = s.perhaps(s.missing)
-		}
-	case "rename":
-		o.Path, o.Path2 = s.perhaps(s.present), s.perhaps(s.missing)
-		if o.Flags == unix.RENAME_EXCHANGE {
-			o.Path2 = s.perhaps(s.present)
-		}
-	case "link", "link_fd":
-		o.Path, o.Path2 = s.perhaps(s.present), s.perhaps(s.missing)
-	default:
-		o.Path = s.perhaps(s.present)
-	}
-	return o
-}
-
-// perhaps is what one of the two finds, that one in most cases.
-func (s *scene) perhaps(find func() string) string {
-	if s.r.IntN(8) > 0 {
-		return find()
-	}
-	return s.fresh()
-}
-
-// present is something that is there, but not the whole tree.
-func (s *scene) present() string {
-	for range 50 {
-		if path := s.name(); path != s.root && there(path) {
-			return path
-		}
-	}
-	return s.fresh()
-}
-
-// missing is a name that isn't there, in a folder that is. It's known from then on.
-func (s *scene) missing() string {
-	for range 50 {
-		if path := s.fresh(); len(path) < 3000 && folder(filepath.Dir(path)) && !there(path) {
-			s.names = append(s.names, path)
-			return path
-		}
-	}
-	return s.fresh()
 }

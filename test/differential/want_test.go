@@ -25,41 +25,71 @@ type step struct {
 	caps   policy.Caps
 }
 
+// asked is the evaluator, and the machine that it looks at.
+type asked struct {
+	*policy.Compiled
+	machine remembering
+}
+
+// remembering is this machine, each of whose files is looked at once. It's good for as long as nothing changes.
+type remembering struct {
+	policyfile.Machine
+	kinds map[string]kind
+}
+
+type kind struct {
+	policy.Kind
+	error
+}
+
+func (m remembering) Lstat(path string) (policy.Kind, error) {
+	k, ok := m.kinds[path]
+	if !ok {
+		k.Kind, k.error = m.Machine.Lstat(path)
+		m.kinds[path] = k
+	}
+	return k.Kind, k.error
+}
+
 // ask asks the evaluator about an operation, with the tree as it is now. docs/policy.md has the table.
-func ask(c *policy.Compiled, o operation) want {
+func ask(c asked, o operation) want {
 	switch o.Do {
-	case "open", "open2":
+	case "open", "open2", "reopen":
 		return steps(c, opens(c, o)...)
+	case "stat", "access", "readlink":
+		return steps(c)
+	case "watch":
+		return steps(c, step{o.Path, o.Flags&unix.IN_DONT_FOLLOW == 0, policy.Read})
 	case "rename":
 		return renames(c, o)
-	case "link", "link_fd":
+	case "link", "link_fd", "link_tmp":
 		return links(c, o)
 	case "mknod":
 		w := steps(c, step{o.Path, false, policy.Create})
-		w.device = o.Flags&unix.S_IFMT == unix.S_IFCHR
+		w.device = o.Flags == unix.S_IFCHR || o.Flags == unix.S_IFBLK
 		return w
 	case "mkdir", "symlink", "bind":
 		return steps(c, step{o.Path, false, policy.Create})
 	case "unlink", "rmdir":
 		return steps(c, step{o.Path, false, policy.Delete})
-	case "truncate", "chmod", "setxattr", "removexattr", "setacl", "connect":
+	case "truncate", "ftruncate", "chmod", "setxattr", "removexattr", "setacl", "removeacl", "connect", "send":
 		return steps(c, step{o.Path, true, policy.Update})
-	case "lsetxattr":
+	case "lsetxattr", "lremovexattr":
 		return steps(c, step{o.Path, false, policy.Update})
 	case "chown", "utimes":
 		return steps(c, step{o.Path, o.Flags&unix.AT_SYMLINK_NOFOLLOW == 0, policy.Update})
-	case "fchmod", "futimes", "setflags":
+	case "fchmod", "fchown", "futimes", "fsetxattr", "fremovexattr", "setflags":
 		return steps(c, step{o.Path, true, policy.Read}, step{o.Path, true, policy.Update})
-	case "map":
+	case "map", "mprotect":
 		return steps(c, step{o.Path, true, policy.Read}, step{o.Path, true, policy.Execute})
-	case "execve":
+	case "execve", "execveat":
 		return executes(c, o)
 	}
 	panic("nothing known of " + o.Do)
 }
 
 // steps are all given, or it's the first one that isn't.
-func steps(c *policy.Compiled, all ...step) want {
+func steps(c asked, all ...step) want {
 	w := want{Verdict: policy.Verdict{Allow: true}} // who needs nothing
 	for _, s := range all {
 		w = want{target: resolve(c, s.path, s.follow)}
@@ -71,15 +101,15 @@ func steps(c *policy.Compiled, all ...step) want {
 }
 
 // resolve is where a path leads; the path itself when it leads nowhere. The kernel finds out, too.
-func resolve(c *policy.Compiled, path string, follow bool) string {
-	p, err := c.ResolveTarget(policyfile.Machine{}, path, follow)
+func resolve(c asked, path string, follow bool) string {
+	p, err := c.ResolveTarget(c.machine, path, follow)
 	if err != nil {
 		return path
 	}
 	return p
 }
 
-func opens(c *policy.Compiled, o operation) []step {
+func opens(c asked, o operation) []step {
 	follow := o.Flags&unix.O_NOFOLLOW == 0 && o.Flags&(unix.O_CREAT|unix.O_EXCL) != unix.O_CREAT|unix.O_EXCL
 	var need policy.Caps
 	switch o.Flags & unix.O_ACCMODE {
@@ -110,7 +140,7 @@ func opens(c *policy.Compiled, o operation) []step {
 	return opened
 }
 
-func executes(c *policy.Compiled, o operation) want {
+func executes(c asked, o operation) want {
 	all := []step{{o.Path, true, policy.Execute}}
 	if by, ok := interpreters[filepath.Base(resolve(c, o.Path, true))]; ok {
 		all = append(all, step{filepath.Join(programs, by), true, policy.Execute})
@@ -118,7 +148,7 @@ func executes(c *policy.Compiled, o operation) want {
 	return steps(c, all...)
 }
 
-func renames(c *policy.Compiled, o operation) want {
+func renames(c asked, o operation) want {
 	m := policy.Move{Old: resolve(c, o.Path, false), New: resolve(c, o.Path2, false), Exchange: o.Flags&unix.RENAME_EXCHANGE != 0}
 	m.OldDir, m.NewDir, m.NewExists = folder(m.Old), folder(m.New), there(m.New)
 	w := want{Verdict: c.CheckRename(m), target: m.Old, device: o.Flags&unix.RENAME_WHITEOUT != 0}
@@ -132,9 +162,15 @@ func renames(c *policy.Compiled, o operation) want {
 	return w
 }
 
-func links(c *policy.Compiled, o operation) want {
-	follow := o.Do == "link_fd" || o.Flags&unix.AT_SYMLINK_FOLLOW != 0
-	w := steps(c, step{o.Path, follow, policy.Read}, step{o.Path2, false, policy.Create})
+func links(c asked, o operation) want {
+	follow := o.Do != "link" || o.Flags&unix.AT_SYMLINK_FOLLOW != 0
+	need := []step{{o.Path, follow, policy.Read}, {o.Path2, false, policy.Create}}
+	if o.Do == "link_tmp" {
+		o.Path = filepath.Join(o.Path, "#0")
+		need[0].path = o.Path
+		need = append([]step{{o.Path, follow, policy.Create}}, need...)
+	}
+	w := steps(c, need...)
 	if old := resolve(c, o.Path, follow); w.Allow {
 		w = want{Verdict: c.CheckLink(old, resolve(c, o.Path2, false)), target: old}
 	}

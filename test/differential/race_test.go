@@ -1,0 +1,325 @@
+//go:build linux && amd64
+
+package differential
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// pair is two names that somebody outside exchanges again and again, or moves one thing between.
+type pair struct{ a, b string }
+
+// other is a path's other name by the pair; ok is false when it has none.
+func (p pair) other(path string) (other string, ok bool) {
+	for _, x := range []pair{p, {p.b, p.a}} {
+		if within(path, x.a) {
+			return x.b + path[len(x.a):], true
+		}
+	}
+	return "", false
+}
+
+func within(path, dir string) bool { return strings.HasPrefix(path+"/", dir+"/") }
+
+// pairs chooses names to be exchanged, and has rules speak of what the two would be if they were mixed up: of the one's folder with
+// the other's name. Two of them are symlinks, and what they lead to never has another name.
+func (s *scene) pairs() (list []pair) {
+	for len(list) < 3 {
+		p := pair{s.present(), s.present()}
+		switch s.r.IntN(3) {
+		case 0:
+			p.b = s.missing()
+		case 1:
+			for _, link := range []*string{&p.a, &p.b} {
+				to := *link
+				*link = s.missing()
+				_ = unix.Symlink(to, *link)
+			}
+		}
+		if within(p.a, p.b) || within(p.b, p.a) {
+			continue
+		}
+		list = append(list, p)
+		s.special = append(s.special, filepath.Join(filepath.Dir(p.a), filepath.Base(p.b)), filepath.Join(filepath.Dir(p.b), filepath.Base(p.a)))
+	}
+	return list
+}
+
+// toggle exchanges them until it's told to stop, with time enough between for a walk to a path.
+func (p pair) toggle(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Duration(rand.IntN(500)) * time.Microsecond):
+		}
+		if unix.Renameat2(unix.AT_FDCWD, p.a, unix.AT_FDCWD, p.b, unix.RENAME_EXCHANGE) != nil {
+			_ = unix.Renameat2(unix.AT_FDCWD, p.a, unix.AT_FDCWD, p.b, unix.RENAME_NOREPLACE)
+			_ = unix.Renameat2(unix.AT_FDCWD, p.b, unix.AT_FDCWD, p.a, unix.RENAME_NOREPLACE)
+		}
+	}
+}
+
+// object is a file, and what is known of it before a race.
+type object struct {
+	names  []string
+	fd     int // keeps its number from being given to another file
+	before unix.Stat_t
+	xattr  bool
+}
+
+// objects are all files of the tree.
+func (s *scene) objects(t *testing.T) (list []*object) {
+	t.Helper()
+	known := map[inode]*object{}
+	s.walk(func(path string, id inode) {
+		if o := known[id]; o != nil {
+			o.names = append(o.names, path)
+			return
+		}
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &object{names: []string{path}, fd: fd}
+		if err := unix.Fstat(fd, &o.before); err != nil {
+			t.Fatal(err)
+		}
+		o.xattr = o.hasXattr()
+		known[id] = o
+		list = append(list, o)
+	})
+	return list
+}
+
+// walk goes to all that has a name that isn't too long.
+func (s *scene) walk(visit func(path string, id inode)) {
+	_ = filepath.WalkDir(s.root, func(path string, _ fs.DirEntry, err error) error {
+		var st unix.Stat_t
+		if err != nil || unix.Lstat(path, &st) != nil {
+			return fs.SkipDir
+		}
+		visit(path, inode{st.Dev, st.Ino})
+		return nil
+	})
+}
+
+func (o *object) hasXattr() bool {
+	_, err := unix.Getxattr(fmt.Sprintf("/proc/self/fd/%d", o.fd), "user.t", nil)
+	return err == nil
+}
+
+// needed is what the changes to it took.
+func (o *object) needed() (need policy.Caps) {
+	var st unix.Stat_t
+	if unix.Fstat(o.fd, &st) != nil {
+		return 0
+	}
+	if st.Nlink == 0 {
+		return policy.Delete | policy.Update // one of the two
+	}
+	touched := st.Mtim != o.before.Mtim
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR { // what is made in it touches it, too
+		touched = touched && st.Mtim == unix.Timespec{Sec: 2}
+	}
+	if touched || st.Mode != o.before.Mode || st.Size != o.before.Size && st.Mode&unix.S_IFMT == unix.S_IFREG || o.hasXattr() != o.xattr {
+		return policy.Update
+	}
+	return 0
+}
+
+// races are operations of one or two guarded processes, with somebody outside who moves things about, or not. How they end can't be
+// known; but nothing may get what none of its names gives.
+func (s *scene) races(t *testing.T, operator string, n int, all tally) {
+	t.Helper()
+	pairs := s.pairs()
+	file, c := s.policy(t, operator)
+	guarded := guard(t, file, filepath.Join(t.TempDir(), "events"), operator)
+	for done := 0; done < n && !t.Failed(); {
+		x := &race{scene: s, t: t, c: c, all: all}
+		if s.r.IntN(3) > 0 {
+			x.pairs = []pair{pairs[s.r.IntN(len(pairs))]}
+		}
+		done += x.run(guarded)
+	}
+	if err := guarded.end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type race struct {
+	*scene
+	t     *testing.T
+	c     *policy.Compiled
+	all   tally
+	pairs []pair // what may be moved from one name to the other, by whoever it may be
+}
+
+// run is one race: of many operations once, or, with somebody outside, of few again and again.
+func (x *race) run(guarded *process) (done int) {
+	for range 10 {
+		x.add(x.fresh())
+	}
+	w := work{Times: 1}
+	some, outside := 50, slices.Clone(x.pairs)
+	if len(outside) > 0 {
+		some, w.Times = 4, 20
+	}
+	for range some {
+		w.Mine = append(w.Mine, x.near())
+		w.Others = append(w.Others, x.near())
+	}
+	objects := x.objects(x.t)
+	var wait sync.WaitGroup
+	stop := make(chan struct{})
+	for _, p := range outside {
+		wait.Go(func() { p.toggle(stop) })
+		for _, o := range slices.Concat(w.Mine, w.Others) { // once allowed, they're moved on by somebody who may
+			if o.Path2 != "" {
+				x.pairs = append(x.pairs, pair{o.Path, o.Path2})
+			}
+		}
+	}
+	results, err := guarded.do(w)
+	close(stop)
+	wait.Wait()
+	if err != nil {
+		x.t.Fatalf("the session is gone: %v", err)
+	}
+	x.count(w, results)
+	x.check(w, results, objects)
+	return len(results)
+}
+
+// near is an operation on what somebody outside moves, half of the time.
+func (x *race) near() operation {
+	o := x.next()
+	for len(x.pairs) > 0 && o.Path2 != "" && !(x.plain(o.Path) && x.plain(o.Path2)) {
+		o = x.next()
+	}
+	if o.By == "old" && o.Do == "open" {
+		o.By = "" // creat would wait at a fifo
+	}
+	if len(x.pairs) == 0 || o.Path2 != "" || x.r.IntN(2) == 0 {
+		return o
+	}
+	o.Path = []string{x.pairs[0].a, x.pairs[0].b}[x.r.IntN(2)]
+	if entries, err := os.ReadDir(o.Path); err == nil && len(entries) > 0 {
+		o.Path = filepath.Join(o.Path, entries[x.r.IntN(len(entries))].Name())
+	}
+	return o
+}
+
+// plain says whether a path's folders are what they're called, and stay that: what is moved by it then has these names.
+func (x *race) plain(path string) bool {
+	dir := filepath.Dir(path)
+	at, err := filepath.EvalSymlinks(dir)
+	return err == nil && at == dir && !slices.ContainsFunc(x.pairs, func(p pair) bool {
+		_, moves := p.other(path)
+		return moves && (symlink(p.a) || symlink(p.b))
+	})
+}
+
+func symlink(path string) bool {
+	_, err := os.Readlink(path)
+	return err == nil
+}
+
+func (x *race) count(w work, results []result) {
+	for i, r := range results {
+		n := x.all.of(w.operation(i).Do + " (race)")
+		n.Done++
+		switch r.Errno {
+		case 0:
+			n.Allowed++
+		case unix.EACCES:
+			n.Denied++
+		}
+	}
+}
+
+// operation is the one whose result is the i-th.
+func (w work) operation(i int) operation {
+	if mine := len(w.Mine) * w.Times; i >= mine {
+		return w.Others[(i-mine)%len(w.Others)]
+	}
+	return w.Mine[i%len(w.Mine)]
+}
+
+// check looks at what came of it.
+func (x *race) check(w work, results []result, objects []*object) {
+	x.t.Helper()
+	known := map[inode]*object{}
+	for _, o := range objects {
+		known[inodeOf(o.fd)] = o
+		if need := o.needed(); need != 0 && !x.gives(o.names, need, false) {
+			x.t.Errorf("%v is changed or gone, and nothing gives one of %v\n%v", o.names, need, w)
+		}
+	}
+	for i, r := range results {
+		o, does := known[r.File], w.operation(i)
+		if o != nil && r.Errno == 0 && !x.gives(o.names, has(does), true) {
+			x.t.Errorf("%v: done on %v", does, o.names)
+		}
+	}
+	x.walk(func(path string, id inode) {
+		if known[id] == nil && !x.gives([]string{path}, policy.Create|policy.Update, false) {
+			x.t.Errorf("%s is made, and may not be\n%v", short(path), w)
+		}
+	})
+	for _, o := range objects {
+		_ = unix.Close(o.fd)
+	}
+}
+
+// has is what an operation needed that has had a file open.
+func has(o operation) policy.Caps {
+	switch {
+	case o.Do == "map" || o.Do == "mprotect":
+		return policy.Read | policy.Execute
+	case o.Flags&unix.O_PATH != 0:
+		return 0
+	}
+	switch o.Flags & unix.O_ACCMODE {
+	case unix.O_RDONLY:
+		return policy.Read
+	case unix.O_WRONLY:
+		return policy.Update
+	}
+	return policy.Read | policy.Update
+}
+
+// gives says whether all of need, or any of it, is given to something by one of the names that it had, or may have had.
+func (x *race) gives(names []string, need policy.Caps, all bool) bool {
+	seen := map[string]bool{}
+	for _, name := range names {
+		seen[name] = true
+	}
+	for todo := slices.Clone(names); len(todo) > 0; {
+		caps := x.c.Caps(todo[0])
+		if all && need&^caps == 0 || !all && need&caps != 0 || len(seen) > 10000 {
+			return true
+		}
+		for _, p := range x.pairs {
+			if other, ok := p.other(todo[0]); ok && !seen[other] {
+				seen[other] = true
+				todo = append(todo, other)
+			}
+		}
+		todo = todo[1:]
+	}
+	return false
+}

@@ -1,0 +1,99 @@
+//go:build linux && amd64
+
+package differential
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// denial is what an event tells.
+type denial struct{ target, rule, reason string }
+
+func (w want) denial(c *policy.Compiled) denial {
+	d := denial{reason: string(w.Reason)}
+	if w.Reason != policy.PathUnresolved { // then the kernel knows a part of it at most
+		d.target = text(w.target)
+	}
+	if a := c.Describe(w.Verdict, policyQuestion(w), ""); a.Rule != nil {
+		d.rule = a.Rule.ID
+	}
+	return d
+}
+
+// told compares the events with the denials.
+func (x *session) told() {
+	x.t.Helper()
+	f, err := os.Open(x.events)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	got := map[denial]int{}
+	for lines.Scan() {
+		d, n, err := x.event(lines.Bytes())
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		if n > 0 {
+			got[d] += n
+		}
+	}
+	for d, n := range x.denials {
+		if got[d] != n {
+			x.t.Errorf("%d events instead of %d of %s, rule %q, reason %s", got[d], n, short(d.target), d.rule, d.reason)
+		}
+		delete(got, d)
+	}
+	for d, n := range got {
+		x.t.Errorf("%d events too many of %s, rule %q, reason %s", n, short(d.target), d.rule, d.reason)
+	}
+}
+
+// event is what an event tells, and how many denials it stands for: 0 for what isn't about the tree.
+func (x *session) event(line []byte) (d denial, n int, err error) {
+	var e struct {
+		Count    int
+		Unmapped struct{ Kind, Resource, Target, Rule, Reason string }
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return d, 0, err
+	}
+	u := e.Unmapped
+	d = denial{unnamed(u.Target), u.Rule, u.Reason}
+	switch {
+	case u.Resource != policy.FS.String():
+		return d, 0, nil
+	case u.Reason == string(policy.PathUnresolved):
+		d.target = ""
+	case !strings.HasPrefix(u.Target, x.root) && x.denials[d] == 0: // the process's own doing; a symlink may lead out of the tree
+		return d, 0, nil
+	}
+	return d, max(1, e.Count), nil
+}
+
+// last is the last events, once the session has ended.
+func (x *session) last() []byte {
+	told, _ := os.ReadFile(x.events)
+	lines := bytes.Split(bytes.TrimSpace(told), []byte("\n"))
+	return bytes.Join(lines[max(0, len(lines)-3):len(lines)-1], []byte("\n"))
+}
+
+// unnamed is the name that the expectation has for files without one, instead of the kernel's.
+func unnamed(path string) string {
+	if dir, name := filepath.Split(path); strings.HasPrefix(name, "#") {
+		return dir + "#0"
+	}
+	return path
+}
+
+// text is a path as JSON can hold it.
+func text(path string) string { return string([]rune(path)) }
