@@ -146,7 +146,7 @@ func knock(at netip.AddrPort) {
 // Whom a session may write to may answer, and nobody else, though it's the same socket.
 func TestAnswers(t *testing.T) {
 	needRoot(t)
-	g := begin(t, udp("127.5.0.1", 7))
+	g := begin(t, udp("127.5.0.1", 7), tcp("127.5.0.1", 7))
 	for from, want := range map[string]string{"127.5.0.1:7": "heard", "127.5.0.1:8": "EAGAIN", "127.5.0.2:7": "EAGAIN"} {
 		c := startChild(t, g, "wait for", "udp", "127.0.0.1:0")
 		to := net.UDPAddrFromAddrPort(netip.MustParseAddrPort(c.line()))
@@ -161,6 +161,15 @@ func TestAnswers(t *testing.T) {
 		if got := c.end(); !strings.HasPrefix(got, want) {
 			t.Errorf("from %s: %q, want %q", from, got, want)
 		}
+	}
+	// To connect is no answer.
+	c := startChild(t, g, "wait for", "tcp", "127.0.0.1:0")
+	from := net.Dialer{Timeout: 300 * time.Millisecond, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 5, 0, 1), Port: 7}}
+	if conn, err := from.Dial("tcp", c.line()); err == nil {
+		_ = conn.Close()
+	}
+	if got := c.end(); got != "EAGAIN" {
+		t.Errorf("a connection from there: %q", got)
 	}
 }
 

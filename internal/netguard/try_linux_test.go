@@ -377,6 +377,9 @@ func listener(args []string) (int, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil { // for one that was just closed
+		return 0, "", err
+	}
 	if sa != nil {
 		if err := unix.Bind(fd, sa); err != nil {
 			return 0, "", err
