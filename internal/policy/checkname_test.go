@@ -28,8 +28,13 @@ func TestWays(t *testing.T) {
 		}, "a.com", []string{"http 80!"}, HostNotListed},
 		{"one layer of two", []SourceLayer{{Authority: Host, Net: []NetRule{host("*.com", true)}}, {Authority: Session, Net: []NetRule{host("b.com", true)}}}, "a.com", nil, HostNotListed},
 		{"listening is no way out", []SourceLayer{{Net: []NetRule{{Host: "localhost", Port: 80, Listen: true, Allow: true}}}}, "localhost", nil, HostNotListed},
-		{"a raw port", []SourceLayer{{Net: []NetRule{{Host: "a.com", Port: 5432, Allow: true}, {Host: "a.com", Scheme: "http", Port: 5432}}}}, "a.com",
-			[]string{"git 5432", "https 5432!", "ssh 5432", "ws 5432!", "wss 5432!"}, HostNotListed},
+		{
+			"a raw port",
+			[]SourceLayer{{Net: []NetRule{{Host: "a.com", Port: 5432, Allow: true}, {Host: "a.com", Scheme: "http", Port: 5432}}}},
+			"a.com",
+			[]string{"git 5432", "https 5432!", "ssh 5432", "ws 5432!", "wss 5432!"},
+			HostNotListed,
+		},
 	} {
 		ways, why := compile(t, x.layers...).Ways(x.host)
 		var got []string
