@@ -3,6 +3,8 @@ package loader
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -49,5 +51,18 @@ func TestVersion(t *testing.T) {
 	sum := sha256.Sum256(_KernelBytes)
 	if got := hex.EncodeToString(sum[:]); !strings.HasPrefix(got, version) || len(version) != 16 {
 		t.Errorf("the object's hash is %s, and its version %s", got, version)
+	}
+}
+
+// What the kernel says of its preemption is found where no debugfs is mounted.
+func TestPreemption(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	if mode := preemption(); !slices.Contains([]string{"none", "voluntary", "full", "lazy", "unknown"}, mode) {
+		t.Errorf("%q", mode)
+	}
+	if detail, err := known(); err != nil {
+		t.Errorf("%s: %v", detail, err) // every kernel that the tests run on does
 	}
 }

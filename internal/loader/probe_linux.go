@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -32,6 +33,7 @@ var facts = []struct {
 }{
 	{"bpf in the LSM list", listed, `add "bpf" to the kernel's lsm= list (CONFIG_LSM, or the boot parameter lsm=), and boot again`},
 	{"LSM programs always run", neverSkipped, "Linux 6.1.54 or newer"},
+	{"LSM programs always know whom they guard", known, "Linux 6.2 or newer, or the boot parameter preempt=voluntary"},
 	{"LSM hooks", hooked, "Linux 6.1.54 or newer with CONFIG_DEBUG_INFO_BTF and CONFIG_SECURITY_PATH"},
 	{"LSM programs can be loaded", loadable, "run as root, with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; find out what forbids it: kernel lockdown, " +
 		"a hypervisor's or a container's settings; on arm64 it takes Linux 6.4"},
@@ -106,6 +108,9 @@ func ready() error {
 	return nil
 }
 
+// symbols are the kernel's, which take long to read.
+var symbols = sync.OnceValues(func() ([]byte, error) { return os.ReadFile("/proc/kallsyms") })
+
 // listed looks at the LSMs that are active. Programs load without it, and are never asked.
 func listed() (string, error) {
 	b, err := os.ReadFile("/sys/kernel/security/lsm")
@@ -123,7 +128,7 @@ func listed() (string, error) {
 // commit 271de525e1d7 (Linux 6.2, and 6.1.54) it was left out then, which is as if it had allowed. The same commit gave the
 // function that leaves out its name.
 func neverSkipped() (string, error) {
-	b, err := os.ReadFile("/proc/kallsyms")
+	b, err := symbols()
 	if err != nil {
 		return "", err
 	}
@@ -131,6 +136,58 @@ func neverSkipped() (string, error) {
 		return "", errors.New("this kernel leaves a program out where it would interrupt itself")
 	}
 	return "", nil
+}
+
+// known: before Linux 6.2 a program finds no label while another task is being handed one on the same processor
+// (bpf_task_storage_trylock, kernel/bpf/bpf_task_storage.c). That takes a kernel that lets tasks come in between.
+func known() (string, error) {
+	b, err := symbols()
+	if err != nil || bytes.Contains(b, []byte(" bpf_cgrp_storage_get\n")) { // new in Linux 6.2, too
+		return "", err
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "", err
+	}
+	mode := "full"
+	switch v := unix.ByteSliceToString(u.Version[:]); {
+	case !strings.Contains(v, "PREEMPT"):
+		return "", nil
+	case strings.Contains(v, "PREEMPT_DYNAMIC"):
+		mode = preemption()
+	}
+	if mode != "none" && mode != "voluntary" {
+		return "preempt=" + mode, errors.New("this kernel lets a program be interrupted where the next one then doesn't know whom it guards")
+	}
+	return "preempt=" + mode, nil
+}
+
+// preemption is how a kernel that can be told so at boot preempts itself, as it says in a file system that need not be mounted;
+// "unknown" where it says nothing.
+func preemption() string {
+	text := ""
+	if fs, err := unix.Fsopen("debugfs", unix.FSOPEN_CLOEXEC); err == nil {
+		defer unix.Close(fs)
+		if unix.FsconfigCreate(fs) == nil {
+			if top, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0); err == nil {
+				b, _ := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/sched/preempt", top))
+				unix.Close(top)
+				text = string(b)
+			}
+		}
+	}
+	for mode := range strings.FieldsSeq(text) { // none (voluntary) full
+		if chosen, ok := strings.CutPrefix(mode, "("); ok {
+			return strings.TrimSuffix(chosen, ")")
+		}
+	}
+	line, _ := os.ReadFile("/proc/cmdline")
+	for word := range strings.FieldsSeq(string(line)) {
+		if mode, ok := strings.CutPrefix(word, "preempt="); ok {
+			return mode
+		}
+	}
+	return "unknown"
 }
 
 // hooked looks for the hooks.
