@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -50,12 +51,22 @@ type denials struct {
 type denialKey struct{ resource, capability, target, reason, rule string }
 
 // listen is the collection of what the kernel tells, where this user may hear it.
-func listen(r *run) *denials {
-	reader, err := r.machine.listen()
+func listen(r *run) (*denials, error) {
+	e, err := r.machine.listen()
+	d := newDenials(r, e.reader, kept)
 	if err != nil {
 		r.deaf(err)
+		return d, nil
 	}
-	return newDenials(r, reader, kept)
+	s := kernelaudit.Session{Audit: e.audit, Name: r.cmd.name}
+	if e.err != nil {
+		s.PID = os.Getpid()
+		r.cfg.notice("denials by system call filters can't be attributed and won't be shown: %v", e.err)
+	}
+	if d.watch, err = e.reader.Watch(s, d.receive); err != nil {
+		return nil, errors.Join(err, e.reader.Close())
+	}
+	return d, nil
 }
 
 // deaf says that what the kernel tells isn't heard.
@@ -74,23 +85,6 @@ func newDenials(r *run, reader *kernelaudit.Reader, keep int) *denials {
 		run: r, reader: reader, repeats: repeats{}, ancestors: map[int][]event.Process{}, at: map[denialKey]int{},
 		keep: keep,
 	}
-}
-
-// mark gives the calling thread, which the command will inherit it from, an audit session of its own, and begins to
-// collect what is refused in it.
-func (d *denials) mark() error {
-	if d.reader == nil {
-		return nil
-	}
-	s := kernelaudit.Session{Audit: kernelaudit.NoSession, PID: os.Getpid(), Name: d.run.cmd.name}
-	if ses, err := kernelaudit.FreshSession(); err == nil {
-		s.Audit, s.PID = ses, 0
-	} else {
-		d.run.cfg.notice("denials by system call filters can't be attributed and won't be shown: %v", err)
-	}
-	var err error
-	d.watch, err = d.reader.Watch(s, d.receive)
-	return err
 }
 
 // proofDelay is after what time it's looked whether the kernel's records arrive. The end of a shorter session shows it anyway.

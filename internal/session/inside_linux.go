@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inside is the locked OS thread that is restricted to the session's domain, and starts the command. It lives as long as the session:
+// inside is the locked OS thread that is restricted to the session's domain, and starts the command. It's made early, since what
+// doesn't depend on the policy is done on it while that is read. It lives as long as the session:
 // the kernel kills the command when the thread that made it ends (PR_SET_PDEATHSIG), and only from within can all of the
 // session be signalled at once.
 //
@@ -23,23 +24,16 @@ type inside struct {
 	closed bool
 }
 
-// start runs c on a thread of its own and returns its process id.
-func start(c *command) (*inside, int, error) {
+// newInside makes the thread, which does first before it can be asked for anything.
+func newInside(first func()) *inside {
 	in := &inside{calls: make(chan func())}
-	type outcome struct {
-		pid int
-		err error
-	}
-	up := make(chan outcome)
 	onLaterThread(func() {
-		pid, err := c.onThisThread()
-		up <- outcome{pid, err}
+		first()
 		for f := range in.calls {
 			f()
 		}
 	})
-	o := <-up
-	return in, o.pid, o.err
+	return in
 }
 
 // onLaterThread runs f on an OS thread that ends with it and isn't the process's first: that one can't end while the process lives,

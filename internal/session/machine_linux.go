@@ -10,27 +10,46 @@ import (
 
 // machine is what the kernel is asked for ahead: waiting for it beside the reading of the policy costs no time.
 type machine struct {
-	proof   <-chan outcome[struct{}]            // whether Landlock holds
-	ears    <-chan outcome[*kernelaudit.Reader] // the kernel's word on what it refuses
-	signals <-chan outcome[*supervisor]         // they are caught
+	proof   <-chan outcome[struct{}]    // whether Landlock holds
+	inside  *inside                     // where the command will be started
+	ears    <-chan outcome[ears]        // the kernel's word on what it refuses
+	signals <-chan outcome[*supervisor] // they are caught
+}
+
+// ears are how the kernel's word is heard.
+type ears struct {
+	reader *kernelaudit.Reader
+	audit  uint32 // the audit session that the command will be in
+	err    error  // why it's none
 }
 
 func ask(deaf bool) *machine {
-	err := kernelaudit.Permitted()
-	if deaf {
-		err = errDeaf
-	}
-	ears := failed[*kernelaudit.Reader](err)
-	if err == nil {
-		ears = async(kernelaudit.Open)
-	}
-	return &machine{ears: ears, proof: async(proven), signals: async(watch)}
+	heard := make(chan outcome[ears], 1)
+	in := newInside(func() {
+		e, err := openEars(deaf)
+		heard <- outcome[ears]{e, err}
+	})
+	return &machine{inside: in, ears: heard, proof: async(proven), signals: async(watch)}
 }
 
 var errDeaf = errors.New("nobody asked for them")
 
+// openEars gives the calling thread, which the command will inherit it from, an audit session of its own.
+func openEars(deaf bool) (e ears, err error) {
+	if deaf {
+		return e, errDeaf
+	}
+	if err := kernelaudit.Permitted(); err != nil {
+		return e, err
+	}
+	if e.reader, err = kernelaudit.Open(); err == nil {
+		e.audit, e.err = kernelaudit.FreshSession()
+	}
+	return e, err
+}
+
 // listen returns what reads the kernel's refusals, or why there is no such thing here. It may be called once.
-func (m *machine) listen() (*kernelaudit.Reader, error) {
+func (m *machine) listen() (ears, error) {
 	heard := <-m.ears
 	m.ears = nil
 	return heard.value, heard.err
@@ -38,14 +57,15 @@ func (m *machine) listen() (*kernelaudit.Reader, error) {
 
 // letGo gives up what nobody has asked for, and waits until what was asked for has been given back.
 func (m *machine) letGo() error {
+	m.inside.leave()
 	if m.ears == nil {
 		return nil
 	}
-	reader, err := m.listen()
+	e, err := m.listen()
 	if err != nil {
 		return nil // there is nothing to give back
 	}
-	return reader.Close()
+	return e.reader.Close()
 }
 
 // proven makes Landlock prove itself on a throw-away thread.
@@ -60,12 +80,6 @@ func proven() (struct{}, error) {
 type outcome[T any] struct {
 	value T
 	err   error
-}
-
-func failed[T any](err error) <-chan outcome[T] {
-	c := make(chan outcome[T], 1)
-	c <- outcome[T]{err: err}
-	return c
 }
 
 func async[T any](f func() (T, error)) <-chan outcome[T] {

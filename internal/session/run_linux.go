@@ -51,7 +51,9 @@ type policyLimit struct {
 // of toolguard or the kernel.
 func (s *Session) Run(cfg Config) (Result, error) {
 	number := newID()
-	r := &run{cfg: cfg, number: number, self: os.Getpid(), id: fmt.Sprintf("%016x", number), machine: s.machine}
+	r := &run{
+		cfg: cfg, number: number, self: os.Getpid(), id: fmt.Sprintf("%016x", number), machine: s.machine, in: s.machine.inside,
+	}
 	if err := r.prepare(); err != nil {
 		return Result{}, err
 	}
@@ -120,9 +122,9 @@ func (r *run) prepare() (err error) {
 			return err
 		}
 	}
-	r.denials = listen(r)
-	r.cmd.before, r.cmd.enter = r.denials.mark, r.enter
-	return nil
+	r.cmd.enter = r.enter
+	r.denials, err = listen(r)
+	return err
 }
 
 // abandon gives up what has been prepared.
@@ -187,7 +189,8 @@ func (r *run) start() (pid int, err error) {
 	r.began = time.Now()
 	r.emit(r.startEvent())
 	r.emitRemovedEnv()
-	if r.in, pid, err = start(r.cmd); err != nil {
+	r.in.do(func() { pid, err = r.cmd.onThisThread() })
+	if err != nil {
 		return 0, r.startFailure(err)
 	}
 	r.sup.set(pid)

@@ -23,7 +23,6 @@ type command struct {
 	filters []seccomp.Filter
 	caps    []string // capabilities that it keeps
 	name    string   // of its process until it executes: with it the kernel notes down who made the inner domain
-	before  func() error
 	enter   func() error
 	limits  map[int]unix.Rlimit
 	cgroup  int      // its folder's descriptor; 0: none
@@ -36,7 +35,6 @@ func (c *command) onThisThread() (pid int, err error) {
 		do    func() error
 	}{
 		{"find a thread for the session", laterThread},
-		{"mark the session for the audit records", c.before},
 		{"close toolguard's /proc entries", undumpable},
 		{"set no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"drop the capabilities", func() error { return dropCapabilities(c.caps) }},
