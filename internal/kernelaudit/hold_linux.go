@@ -31,8 +31,8 @@ type found struct {
 // it dies; the changes themselves are made under an exclusive lock on another. The files are plain descriptors, since os.File
 // would register each with the runtime's poller.
 type hold struct {
-	dir, lock, users int
-	control          int
+	lock, users, note int
+	control           int
 }
 
 // holdAudit turns auditing on where it is off, and makes room for records. A nil hold means that nothing had to be done:
@@ -139,7 +139,7 @@ func (h *hold) put(f found) error {
 	for len(b) < noteSize {
 		b = append(b, '\n')
 	}
-	n, err := h.note(func(fd int) (int, error) { return unix.Pwrite(fd, b, 0) })
+	n, err := unix.Pwrite(h.note, b, 0)
 	if err == nil && n != len(b) {
 		err = unix.EIO
 	}
@@ -148,7 +148,7 @@ func (h *hold) put(f found) error {
 
 func (h *hold) read() (f found, err error) {
 	var b [noteSize]byte
-	n, err := h.note(func(fd int) (int, error) { return unix.Pread(fd, b[:], 0) })
+	n, err := unix.Pread(h.note, b[:], 0)
 	if err != nil {
 		return f, err
 	}
@@ -162,15 +162,6 @@ func (h *hold) read() (f found, err error) {
 	}
 	limit, err := strconv.ParseUint(words[5], 10, 32)
 	return found{words[1], uint32(enabled), uint32(limit)}, err
-}
-
-func (h *hold) note(do func(fd int) (int, error)) (int, error) {
-	fd, err := openFile(h.dir, "found")
-	if err != nil {
-		return 0, err
-	}
-	defer unix.Close(fd)
-	return do(fd)
 }
 
 // release leaves; the last one out puts back what was found. recent is what the kernel said just now, if it was asked.
@@ -225,19 +216,24 @@ func (h *hold) restore(old found, now status) error {
 }
 
 func (h *hold) close() {
-	for _, fd := range []int{h.dir, h.lock, h.users} {
+	for _, fd := range []int{h.lock, h.users, h.note} {
 		_ = unix.Close(fd) // one that wasn't opened is -1
 	}
 }
 
 // openHold opens the files in the folder at path.
 func openHold(control int, path string) (_ *hold, err error) {
-	h := &hold{dir: -1, lock: -1, users: -1, control: control}
-	if h.dir, err = openState(path); err == nil {
-		h.lock, err = openFile(h.dir, "lock")
+	dir, err := openState(path)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(dir)
+	h := &hold{lock: -1, users: -1, note: -1, control: control}
+	if h.lock, err = openFile(dir, "lock"); err == nil {
+		h.users, err = openFile(dir, "users")
 	}
 	if err == nil {
-		h.users, err = openFile(h.dir, "users")
+		h.note, err = openFile(dir, "found")
 	}
 	if err != nil {
 		h.close()

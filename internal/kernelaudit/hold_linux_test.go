@@ -18,9 +18,11 @@ import (
 
 // holdUntilKilled says when it has a reader, and keeps it.
 func holdUntilKilled() error {
-	if _, err := Open(); err != nil {
+	r, err := Open()
+	if err != nil {
 		return err
 	}
+	r.Listen() // or nothing would be waited for, which the runtime doesn't permit
 	fmt.Println("open")
 	select {}
 }

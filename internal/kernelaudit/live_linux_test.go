@@ -286,8 +286,7 @@ func counted(s session, path string) (n uint64) {
 func TestOverflowIsCounted(t *testing.T) {
 	const n = 10000
 	r := reader(t)
-	err := r.conn.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 16<<10) })
-	if err != nil {
+	if err := unix.SetsockoptInt(r.socket, unix.SOL_SOCKET, unix.SO_RCVBUF, 16<<10); err != nil {
 		t.Fatal(err)
 	}
 	secret := touchFile(t, deniedDir(t)+"/secret")
@@ -328,12 +327,7 @@ func TestFinishEndsWhenNothingComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := unix.SockFprog{Len: 1, Filter: &unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}}
-	err = r.conn.Control(func(fd uintptr) {
-		if err := unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &none); err != nil {
-			t.Error(err)
-		}
-	})
-	if err != nil {
+	if err := unix.SetsockoptSockFprog(r.socket, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &none); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

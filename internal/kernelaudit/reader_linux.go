@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,10 +36,10 @@ const maxRemembered = 4096
 
 // Reader receives the kernel's records, and keeps auditing on until it is closed.
 type Reader struct {
-	log  *os.File
-	conn syscall.RawConn
-	hold *hold
-	done chan struct{} // closed when nothing is read any more
+	socket int      // where the records come
+	log    *os.File // the same, when it's listened to: the runtime's poller, which serves it, isn't set up before
+	hold   *hold
+	done   chan struct{} // closed when nothing is read any more
 
 	proven   atomic.Bool // a mark came back
 	reading  sync.Once
@@ -68,7 +67,7 @@ func Open() (*Reader, error) { return open(stateDir) }
 
 func open(state string) (_ *Reader, err error) {
 	r := &Reader{
-		control: -1, done: make(chan struct{}),
+		control: -1, socket: -1, done: make(chan struct{}),
 		starters: map[uint32]int{}, makers: map[uint64]domain{}, marks: map[string]chan struct{}{},
 	}
 	r.asm = newAssembler(r.dispatch)
@@ -86,7 +85,10 @@ func open(state string) (_ *Reader, err error) {
 
 // Listen begins to deliver, what has come since Open first. It needn't be called before the first process is started.
 func (r *Reader) Listen() {
-	r.reading.Do(func() { go r.run() })
+	r.reading.Do(func() {
+		r.log = os.NewFile(uintptr(r.socket), "audit")
+		go r.run()
+	})
 }
 
 // Prove returns nil as soon as records are known to arrive: a reader in another network namespace than the first hears nothing.
@@ -111,11 +113,8 @@ func (r *Reader) connect(state string) (err error) {
 	if r.control, err = openControl(); err != nil {
 		return explain(err, "CAP_AUDIT_CONTROL")
 	}
-	if r.log, err = openLog(); err != nil {
+	if r.socket, err = openLog(); err != nil {
 		return explain(err, "CAP_AUDIT_READ")
-	}
-	if r.conn, err = r.log.SyscallConn(); err != nil {
-		return err
 	}
 	r.hold, r.recent, err = holdAudit(r.control, state)
 	r.asked = time.Now()
@@ -158,6 +157,8 @@ func (r *Reader) Close() error {
 func (r *Reader) shut() error {
 	if r.log != nil {
 		r.log.Close()
+	} else if r.socket >= 0 {
+		unix.Close(r.socket)
 	}
 	r.ordering.Lock()
 	defer r.ordering.Unlock()
@@ -175,9 +176,13 @@ func (r *Reader) shut() error {
 // run reads until the socket is closed.
 func (r *Reader) run() {
 	defer close(r.done)
+	conn, err := r.log.SyscallConn()
+	if err != nil {
+		return // closed
+	}
 	buf := make([]byte, 64<<10)
 	for {
-		m, err := receive(r.conn, buf)
+		m, err := receive(conn, buf)
 		r.mu.Lock()
 		switch {
 		case err == nil:

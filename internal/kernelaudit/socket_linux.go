@@ -45,10 +45,10 @@ func openControl() (int, error) {
 }
 
 // openLog opens the socket that receives every record. It doesn't block, so that the runtime's poller serves it.
-func openLog() (*os.File, error) {
+func openLog() (int, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_AUDIT)
 	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
+		return -1, os.NewSyscallError("socket", err)
 	}
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil { // needs CAP_NET_ADMIN
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer) // capped at rmem_max; overflow is counted
@@ -56,9 +56,9 @@ func openLog() (*os.File, error) {
 	group := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groupReadLog}
 	if err := errors.Join(filter(fd), os.NewSyscallError("bind", unix.Bind(fd, group))); err != nil {
 		unix.Close(fd)
-		return nil, err
+		return -1, err
 	}
-	return os.NewFile(uintptr(fd), "audit"), nil
+	return fd, nil
 }
 
 // receive reads the next datagram within the deadline set on the file. Datagrams that aren't the kernel's are skipped.

@@ -32,7 +32,7 @@ type Kernel struct {
 // Open opens what is pinned, and loads, attaches and pins it first where nothing is. note is told what changed on the
 // machine beside that; it may be nil.
 func Open(note func(string)) (*Kernel, error) {
-	k, err := OpenPinned()
+	k, err := openPinned()
 	if !errors.Is(err, fs.ErrNotExist) {
 		return k, err
 	}
@@ -41,11 +41,11 @@ func Open(note func(string)) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return OpenPinned()
+	return openPinned()
 }
 
-// OpenPinned opens what is pinned; fs.ErrNotExist where nothing is.
-func OpenPinned() (_ *Kernel, err error) {
+// openPinned opens what is pinned; fs.ErrNotExist where nothing is.
+func openPinned() (_ *Kernel, err error) {
 	k := &Kernel{}
 	defer func() {
 		if err != nil {
