@@ -131,6 +131,10 @@ func (u *unit) keeps(held *job, do string) {
 		held.wrote("can", "no")
 	}
 	eventually(u.T, "its refusals are told", func() bool { return held.count("denial", held.outside) > told })
+	eventually(u.T, "it answers", func() bool { // who asks as it's killed is cut off
+		_, code := ask(u.T, 0, "sessions", "list")
+		return code == 0
+	})
 	after := sessions(u.T, 0)
 	if len(before) != 1 || len(after) != 1 || after[0].ID != before[0].ID || after[0].State != "running" {
 		u.Errorf("before %+v, after %+v", before, after)
