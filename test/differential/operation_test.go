@@ -414,7 +414,11 @@ func (o operation) fd(fd int) error {
 	case "fremovexattr":
 		return unix.Fremovexattr(fd, "user.t")
 	case "setflags":
-		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, 0x80) // FS_NOATIME_FL
+		flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
+		if err != nil {
+			return err
+		}
+		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, flags|0x80) // FS_NOATIME_FL
 	}
 	panic("nothing known of " + o.Do)
 }

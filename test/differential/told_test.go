@@ -18,6 +18,9 @@ type denial struct{ target, rule, reason string }
 
 func (w want) denial(c *policy.Compiled) denial {
 	d := denial{reason: string(w.Reason)}
+	if w.Reason == policy.NoRule && !within(w.target, c.Workspace) {
+		d.reason = string(policy.OutsideWorkspace)
+	}
 	if w.Reason != policy.PathUnresolved { // then the kernel knows a part of it at most
 		d.target = text(w.target)
 	}
@@ -80,11 +83,15 @@ func (x *session) event(line []byte) (d denial, n int, err error) {
 	return d, max(1, e.Count), nil
 }
 
-// last is the last events, once the session has ended.
-func (x *session) last() []byte {
+// last is the last denial that was told, once the session has ended.
+func (x *session) last() (last denial) {
 	told, _ := os.ReadFile(x.events)
-	lines := bytes.Split(bytes.TrimSpace(told), []byte("\n"))
-	return bytes.Join(lines[max(0, len(lines)-3):len(lines)-1], []byte("\n"))
+	for line := range bytes.Lines(told) {
+		if d, n, err := x.event(line); err == nil && n > 0 {
+			last = d
+		}
+	}
+	return last
 }
 
 // unnamed is the name that the expectation has for files without one, instead of the kernel's.

@@ -134,7 +134,7 @@ func opens(c asked, o operation) []step {
 		return made
 	}
 	opened := []step{{o.Path, follow, need}}
-	if o.Flags&unix.O_TRUNC != 0 && need&policy.Update == 0 {
+	if o.Flags&unix.O_TRUNC != 0 && need&policy.Update == 0 && mode(resolve(c, o.Path, follow)) == unix.S_IFREG { // a fifo has nothing to lose
 		opened = append(opened, step{o.Path, follow, policy.Update})
 	}
 	return opened
@@ -177,14 +177,17 @@ func links(c asked, o operation) want {
 	return w
 }
 
-func there(path string) bool {
-	var st unix.Stat_t
-	return unix.Lstat(path, &st) == nil
-}
+func there(path string) bool { return mode(path) != 0 }
 
-func folder(path string) bool {
+func folder(path string) bool { return mode(path) == unix.S_IFDIR }
+
+// mode is what kind of file is at a path; 0: none.
+func mode(path string) uint32 {
 	var st unix.Stat_t
-	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if unix.Lstat(path, &st) != nil {
+		return 0
+	}
+	return st.Mode & unix.S_IFMT
 }
 
 // crosses says whether two names are on different mounts: rename and link then end with EXDEV, before anybody is asked. A link's
