@@ -275,11 +275,17 @@ func (x *race) check(w work, results []result, objects []*object) {
 			x.t.Errorf("%v: done on %v", does, o.names)
 		}
 	}
+	made := map[inode][]string{}
 	x.walk(func(path string, id inode) {
-		if known[id] == nil && !x.gives([]string{path}, policy.Create|policy.Update, false) {
-			x.t.Errorf("%s is made, and may not be\n%v", short(path), w)
+		if known[id] == nil {
+			made[id] = append(made[id], path)
 		}
 	})
+	for _, names := range made {
+		if !x.gives(names, policy.Create|policy.Update, false) {
+			x.t.Errorf("%q is made, and may not be\n%v", names, w)
+		}
+	}
 	for _, o := range objects {
 		_ = unix.Close(o.fd)
 	}
