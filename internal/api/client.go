@@ -30,8 +30,8 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return "toolguardd: " + r.Why }
 
-// How long toolguardd may take to answer what isn't about waiting.
-const patience = 30 * time.Second
+// How long toolguardd may take to answer what isn't about waiting. It may have to start first, and to load the programs.
+const patience = 2 * time.Minute
 
 func (c *Client) dial() (*exchange, error) {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: c.Socket, Net: "unix"})
