@@ -209,5 +209,5 @@ func (tree) File(path string) (policy.FileID, uint64, error) {
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		st.Nlink = 1
 	}
-	return policy.FileID{Dev: st.Dev, Inode: st.Ino}, st.Nlink, nil
+	return policy.FileID{Dev: st.Dev, Inode: st.Ino}, uint64(st.Nlink), nil
 }
