@@ -552,12 +552,15 @@ func TestSlowRequests(t *testing.T) {
 		w.mu.Unlock()
 	}
 	c := w.dial("203.0.113.1:80")
+	in := bufio.NewReader(c)
 	for range 2 { // quiet before the first request, and between two
 		time.Sleep(500 * time.Millisecond)
 		io.WriteString(c, "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n")
-		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 200 {
-			t.Errorf("a quiet client: %v", err)
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatalf("a quiet client: %v", err)
 		}
+		io.Copy(io.Discard, resp.Body)
 	}
 }
 
