@@ -25,7 +25,7 @@ func scene(t *testing.T) *guarded {
 		tcp("127.1.0.0/16", 8001), policy.NetRule{Host: "127.1.0.9", Port: 8001},
 		udp("127.1.0.0/16", 8001), policy.NetRule{Host: "127.1.0.9", Port: 8001, Protocol: "udp"},
 		policy.NetRule{Host: "a.test", Scheme: "https", Allow: true}, tcp("fd00::1", 8001), udp("fd00::1", 8001), tcp("localhost", 8002),
-		listening(tcp("", 8003)), listening(tcp("127.0.0.1", 8004)), listening(udp("", 8003)),
+		listening(tcp("", 8013)), listening(tcp("127.0.0.1", 8004)), listening(udp("", 8013)),
 	)
 }
 
@@ -286,11 +286,11 @@ func TestBind(t *testing.T) {
 	needRoot(t)
 	g := scene(t)
 	for _, a := range []attempt{
-		{try: "bind|tcp|0.0.0.0:8003", free: "bound"},
-		{try: "bind|tcp|[::]:8003", free: "bound"},
+		{try: "bind|tcp|0.0.0.0:8013", free: "bound"},
+		{try: "bind|tcp|[::]:8013", free: "bound"},
 		{try: "bind|tcp|127.0.0.1:8004", free: "bound"},
 		{try: "bind|tcp|6 127.0.0.1:8004", free: "bound"},
-		{try: "bind|udp|0.0.0.0:8003", free: "bound"},
+		{try: "bind|udp|0.0.0.0:8013", free: "bound"},
 		{try: "bind|tcp|127.0.0.1:0", free: "bound"},
 		{try: "bind|udp|0.0.0.0:0", free: "bound"},
 		{"bind|tcp|0.0.0.0:8004", "bound", "EACCES", "bind policy 0.0.0.0:8004: no rule"},
