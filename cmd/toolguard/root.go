@@ -73,6 +73,7 @@ func groups() []group {
 		{"doctor", newDoctor},
 		{"version", newVersion},
 		{"completion", newCompletion},
+		{"egress", newEgress},
 	}
 }
 

@@ -44,12 +44,17 @@ func (p *Plan) Close() {
 // starts afterwards inherits them. Nothing takes them off again. Other threads aren't touched. After an error some
 // rulesets may be in force: the thread mustn't be used.
 func (p *Plan) Apply() error {
+	return p.ApplyTo(func(ruleset int, flags uint32) error { return ll.LandlockRestrictSelf(ruleset, flags) })
+}
+
+// ApplyTo is Apply with somebody else's way to make landlock_restrict_self(2).
+func (p *Plan) ApplyTo(restrict func(ruleset int, flags uint32) error) error {
 	// All are built before the first is in force, since it could keep the others' paths from being opened.
 	if err := p.Prepare(); err != nil {
 		return err
 	}
 	for _, fd := range p.built[:len(p.Rulesets)] {
-		if err := ll.LandlockRestrictSelf(fd, logFlags(p.ABI)); err != nil {
+		if err := restrict(fd, logFlags(p.ABI)); err != nil {
 			return fmt.Errorf("landlock_restrict_self: %w", err)
 		}
 	}

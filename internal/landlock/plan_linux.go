@@ -75,6 +75,13 @@ func NewPlan(c *policy.Compiled, abi int) (*Plan, error) {
 	return p, nil
 }
 
+// LeavePorts takes out what the plan says of ports: somebody else decides about them.
+func (p *Plan) LeavePorts() {
+	for i := range p.Rulesets {
+		p.Rulesets[i].Net, p.Rulesets[i].Ports = 0, nil
+	}
+}
+
 // files is a layer's ruleset for fs and net. Each rule's grant stands alone; what a rule above grants holds as well.
 func (p *Plan) files(l *policy.Layer) Ruleset {
 	rs := p.base(l.Authority)

@@ -22,6 +22,10 @@ const (
 	flagIOUring
 )
 
+// Sockets are the flags of a session whose every address and port somebody else decides about: it may make internet sockets of
+// both kinds.
+const Sockets = flagStream | flagDatagram
+
 // named are the flags that the names of system calls stand for. The filter of system calls tells those of a group apart.
 var named = []struct {
 	flag  Flags

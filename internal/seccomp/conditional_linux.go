@@ -141,12 +141,14 @@ func memfd() []refusal {
 
 // ports closes what Landlock's port rules leave open: TCP Fast Open connects in sendmsg, past the connect hook, and a
 // socket that was never bound may listen on a port that the kernel chooses, past the bind hook.
-func (f facts) ports() []refusal {
+func (f facts) ports() (rs []refusal) {
 	fast := &Cause{ID: "net", Text: "net is restricted: no TCP Fast Open", Resource: "net", Reason: policy.HostNotListed}
-	rs := []refusal{
-		{name: "sendto", errno: unix.EACCES, when: []all{{anyBit(3, msgFastopen)}}, Cause: fast},
-		{name: "sendmsg", errno: unix.EACCES, when: []all{{anyBit(2, msgFastopen)}}, Cause: fast},
-		{name: "sendmmsg", errno: unix.EACCES, when: []all{{anyBit(3, msgFastopen)}}, Cause: fast},
+	if !f.net.held {
+		rs = []refusal{
+			{name: "sendto", errno: unix.EACCES, when: []all{{anyBit(3, msgFastopen)}}, Cause: fast},
+			{name: "sendmsg", errno: unix.EACCES, when: []all{{anyBit(2, msgFastopen)}}, Cause: fast},
+			{name: "sendmmsg", errno: unix.EACCES, when: []all{{anyBit(3, msgFastopen)}}, Cause: fast},
+		}
 	}
 	if !f.net.listen {
 		rs = append(rs, refusal{

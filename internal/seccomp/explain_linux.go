@@ -11,7 +11,7 @@ import (
 // Explain says what a system call that the filters refused belongs to. archID and nr are as the audit record gives
 // them; args may be nil, which is all that a seccomp record tells, and then the answer for a call with conditions is
 // general. ok is false for a call that these filters don't refuse.
-func Explain(c *policy.Compiled, abi int, archID uint32, nr int, args *[6]uint64) (cause Cause, ok bool) {
+func Explain(c *policy.Compiled, o Others, archID uint32, nr int, args *[6]uint64) (cause Cause, ok bool) {
 	m, err := native()
 	if err != nil {
 		return Cause{}, false
@@ -23,13 +23,13 @@ func Explain(c *policy.Compiled, abi int, archID uint32, nr int, args *[6]uint64
 		return killed("always on: no x32 system calls"), true
 	}
 	name := Name(archID, nr)
-	rules, err := refusals(c, abi)
+	rules, err := refusals(c, o)
 	if err != nil {
 		return Cause{}, false
 	}
 	for _, r := range rules {
 		if r.name == name && name != "" && r.matches(args) {
-			return r.explain(factsOf(c, abi), args), true
+			return r.explain(factsOf(c, o), args), true
 		}
 	}
 	if nr > newest || nr < 0 {

@@ -47,7 +47,7 @@ func TestExplain(t *testing.T) {
 		{"foreign", closed, unix.AUDIT_ARCH_I386, 20, nil, Cause{ID: "seccomp.abi", Errno: "SIGSYS", Resource: "syscall"}},
 		{"x32", closed, arch, 0x40000000 | 39, nil, Cause{ID: "seccomp.abi", Errno: "SIGSYS", Resource: "syscall"}},
 	} {
-		got, ok := Explain(c.c, 7, c.arch, c.nr, c.args)
+		got, ok := Explain(c.c, Others{ABI: 7}, c.arch, c.nr, c.args)
 		if ok != (c.want != Cause{}) || ok && got.Text == "" {
 			t.Errorf("%s: %v, %+v", c.what, ok, got)
 		}

@@ -17,12 +17,13 @@ type network struct {
 	stream     bool // something is granted over TCP, to connect to or to listen on
 	datagram   bool // something is granted over UDP
 	listen     bool // something is granted to listen on
+	held       bool // each address and port is decided about elsewhere
 }
 
 func (n network) nothing() bool { return n.restricted && !n.stream && !n.datagram }
 
-func factsOf(c *policy.Compiled, abi int) facts {
-	f := facts{abi: abi, net: network{stream: true, datagram: true, listen: true}}
+func factsOf(c *policy.Compiled, o Others) facts {
+	f := facts{abi: o.ABI, net: network{stream: true, datagram: true, listen: true}}
 	spoke := false
 	f.namespaces = true
 	for _, l := range c.Layers {
@@ -35,6 +36,9 @@ func factsOf(c *policy.Compiled, abi int) facts {
 		f.addNet(l)
 	}
 	f.namespaces = f.namespaces && spoke
+	if o.Net && !f.net.nothing() {
+		f.net.held, f.net.stream, f.net.datagram = true, true, true // a name is asked for by UDP or TCP, whatever is granted about it
+	}
 	return f
 }
 

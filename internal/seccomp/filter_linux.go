@@ -19,10 +19,15 @@ type Filter struct {
 // Whole is for a backend that sees all that Landlock doesn't, in place of an ABI.
 const Whole = 100
 
-// Filters makes the programs that hold a session to c, in the order in which they are to be stacked. abi is the
-// kernel's Landlock ABI, which says what the filters must do because Landlock can't, or Whole. A policy that Validate refuses is an
-// error.
-func Filters(c *policy.Compiled, abi int) ([]Filter, error) {
+// Others are those who hold the session beside the filters, and leave the rest to them.
+type Others struct {
+	ABI int  // of the kernel's Landlock, or Whole
+	Net bool // somebody decides about each address and port
+}
+
+// Filters makes the programs that hold a session to c, in the order in which they are to be stacked. A policy that Validate refuses
+// is an error.
+func Filters(c *policy.Compiled, o Others) ([]Filter, error) {
 	if err := Validate(c); err != nil {
 		return nil, err
 	}
@@ -30,7 +35,7 @@ func Filters(c *policy.Compiled, abi int) ([]Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := refusals(c, abi)
+	rules, err := refusals(c, o)
 	if err != nil {
 		return nil, err
 	}

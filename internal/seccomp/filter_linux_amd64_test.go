@@ -122,7 +122,7 @@ func TestFiltersAreTheModel(t *testing.T) {
 			if mc.name != "names" {
 				mc.file_get = true
 			}
-			filters, err := Filters(mc.c, mc.abi)
+			filters, err := Filters(mc.c, Others{ABI: mc.abi})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +225,7 @@ var meaningful = []uint64{
 // word of the call, numbers are only compared before an argument was loaded, and every way ends in a return.
 func TestEveryComparisonKnowsItsWord(t *testing.T) {
 	for _, mc := range modelCases(t) {
-		filters, err := Filters(mc.c, mc.abi)
+		filters, err := Filters(mc.c, Others{ABI: mc.abi})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,11 +82,11 @@ func libraryFilter(t *testing.T, groups ...lib.SyscallGroup) (f Filter) {
 func TestFiltersAreTheLibrarys(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for _, mc := range modelCases(t) {
-		filters, err := Filters(mc.c, mc.abi)
+		filters, err := Filters(mc.c, Others{ABI: mc.abi})
 		if err != nil {
 			t.Fatal(err)
 		}
-		rules, err := refusals(mc.c, mc.abi)
+		rules, err := refusals(mc.c, Others{ABI: mc.abi})
 		if err != nil {
 			t.Fatal(err)
 		}

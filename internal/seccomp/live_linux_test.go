@@ -258,7 +258,7 @@ func runRestricted(argv []string) (out string, err error) {
 // TestFiltersValidate holds that a name that means nothing never becomes a filter that refuses nothing.
 func TestFiltersValidate(t *testing.T) {
 	c := compile(t, policy.SourceLayer{Syscalls: policy.Syscalls{Deny: []string{"ptrase"}}})
-	if _, err := Filters(c, 7); err == nil || !strings.Contains(err.Error(), "ptrase") {
+	if _, err := Filters(c, Others{ABI: 7}); err == nil || !strings.Contains(err.Error(), "ptrase") {
 		t.Errorf("%v", err)
 	}
 }

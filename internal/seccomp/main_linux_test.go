@@ -55,7 +55,7 @@ func restrict(d deed) error {
 	if d.abi != 0 {
 		abi = d.abi
 	}
-	filters, err := Filters(c, abi)
+	filters, err := Filters(c, Others{ABI: abi})
 	if err != nil {
 		return err
 	}

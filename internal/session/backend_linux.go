@@ -46,12 +46,14 @@ func named(name, daemon string) (b backend, ok bool, err error) {
 	if err != nil {
 		return backend{}, true, err
 	}
+	net := &network{}
 	return backend{
 		name:  "landlock",
+		net:   net,
 		gaps:  landlock.StatedGaps(abi),
 		level: abi,
 		cover: func(c *policy.Compiled) []policy.Coverage {
-			return slices.Concat(landlock.Cover(c, abi), coverEnv(c), coverLimits(c), coverCgroup(c))
+			return slices.Concat(net.cover(c, landlock.Cover(c, abi)), coverEnv(c), coverLimits(c), coverCgroup(c))
 		},
 	}, true, nil
 }

@@ -11,15 +11,17 @@ import (
 )
 
 // bpf is the backend of the kernel's own programs: they decide about files, programs and other processes; Landlock only about
-// TCP ports. It has no say in files here: it would refuse before the programs are asked, and not every kernel tells what
+// TCP ports, where nobody else does. It has no say in files here: it would refuse before the programs are asked, and not every kernel tells what
 // Landlock refuses. Whether the machine can have it is looked at again, or taken as known.
 func bpf(again bool) (backend, error) {
 	if err := loader.Ready(again); err != nil {
 		return backend{}, fmt.Errorf("the bpf backend can't be used here: %w", err)
 	}
 	var image *loader.Image
+	net := &network{}
 	return backend{
 		name:  "bpf",
+		net:   net,
 		gaps:  bpfGaps,
 		level: seccomp.Whole,
 		hold:  func(r *run) error { return r.hold(image) },
@@ -27,7 +29,7 @@ func bpf(again bool) (backend, error) {
 			var err error
 			image, err = loader.NewImage(c, 1)
 			abi, _ := landlockABI() // without Landlock it's 0, which holds no port
-			return slices.Concat(coverPrograms(c, err), landlock.CoverPorts(c, abi), coverEnv(c), coverLimits(c), coverCgroup(c))
+			return slices.Concat(coverPrograms(c, err), net.cover(c, landlock.CoverPorts(c, abi)), coverEnv(c), coverLimits(c), coverCgroup(c))
 		},
 	}, nil
 }
@@ -109,7 +111,11 @@ func (r *run) hold(image *loader.Image) error {
 	if err != nil {
 		return fmt.Errorf("the bpf backend can't be used: %w", err)
 	}
-	s, err := kernel.Begin(r.number, image, loader.FlagsOf(r.cfg.Policy))
+	flags := loader.FlagsOf(r.cfg.Policy)
+	if r.net.held() {
+		flags |= loader.Sockets
+	}
+	s, err := kernel.Begin(r.number, image, flags)
 	if err != nil {
 		kernel.Close()
 		return err

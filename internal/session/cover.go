@@ -21,7 +21,8 @@ type Report struct {
 // ("require"), may ("auto") or may not ("none") take part. Rules named in allowDegraded, or by the policy itself, need not be enforced; a name that isn't in the report is an error, since it's a mistake that
 // would otherwise go unnoticed.
 func Cover(c *policy.Compiled, backend, daemon string, allowDegraded []string) (Report, error) {
-	_, r, err := cover(c, backend, daemon, allowDegraded)
+	b, r, err := cover(c, backend, daemon, allowDegraded)
+	b.net.close()
 	return r, err
 }
 
@@ -60,6 +61,7 @@ type backend struct {
 	gaps  []string
 	cover func(*policy.Compiled) []policy.Coverage
 	level int              // it decides about what Landlock decides about from this ABI on
+	net   *network         // that it can hold; nil: none
 	hold  func(*run) error // makes the session in the kernel, by the policy that was covered; nil: there's none
 }
 

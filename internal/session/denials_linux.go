@@ -11,6 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/netguard"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -37,6 +38,9 @@ type denials struct {
 
 	counts func() loader.Counts // of the session in the kernel; nil: none, or no more
 	untold uint64               // how many of those that it lost have been told
+
+	netCounts func() (netguard.Counts, error) // of its network; nil: none, or no more
+	netUntold uint64
 
 	keep  int // how many different ones
 	list  []Denial
@@ -154,6 +158,7 @@ func (d *denials) tick() {
 	defer d.mu.Unlock()
 	d.repeats.flush(d.tell)
 	d.tellLosses()
+	d.tellNetLosses()
 	clear(d.ancestors)
 	if d.ticking = len(d.repeats) > 0; d.ticking {
 		time.AfterFunc(gatherTime, d.tick)

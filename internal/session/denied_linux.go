@@ -160,7 +160,7 @@ func (r *run) deniedCall(e *event.Event, k kernelaudit.Denial) {
 	if k.Signal != 0 {
 		e.Extra["signal"] = unix.SignalName(syscall.Signal(k.Signal))
 	}
-	cause, ok := seccomp.Explain(r.cfg.Policy, r.level, k.Call.Arch, k.Call.Number, nil)
+	cause, ok := seccomp.Explain(r.cfg.Policy, r.others(), k.Call.Arch, k.Call.Number, nil)
 	if !ok {
 		e.Extra["why"] = "not refused by this session's filters: by one that the command loaded itself"
 		return

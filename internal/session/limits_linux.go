@@ -32,15 +32,15 @@ func (r *run) wanted() policy.Limits {
 }
 
 // limits makes what the limits of the policy need, and has the command begin with it. A cgroup is made only for a limit that
-// needs one.
+// needs one, and for the network.
 func (r *run) limits(m *command) (err error) {
 	l := r.wanted()
 	if d, ok := r.held.(*lent); ok {
 		m.join = d.join
 	}
-	if m.join == nil && needsCgroup(l) {
+	if m.join == nil && (needsCgroup(l) || r.net.held()) {
 		if r.group, err = cgroup.New(r.id, l, cgroup.Probe()); err != nil {
-			return fmt.Errorf("set the limits: %w", err)
+			return fmt.Errorf("make the session's cgroup: %w", err)
 		}
 		m.cgroup = r.group.FD()
 	}

@@ -36,7 +36,8 @@ type run struct {
 	began   time.Time
 	last    *ending       // nil: not yet
 	held    held          // nil: not by the bpf backend
-	group   *cgroup.Group // nil: no limit needs one
+	group   *cgroup.Group // nil: nothing needs one
+	net     *network
 	limit   atomic.Pointer[policyLimit]
 }
 
@@ -67,6 +68,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	if err != nil {
 		// Nothing of the session runs, and its signal scope may not be in force: nobody is to be signalled from here.
 		r.in.leave()
+		r.endNet()
 		r.denials.drain()
 		r.abandon()
 		r.denials.summary(&r.result)
@@ -101,7 +103,7 @@ func (r *run) prepare() (err error) {
 	if err != nil {
 		return err
 	}
-	r.level, r.report = b.level, report
+	r.level, r.report, r.net = b.level, report, b.net
 	if len(r.report.Refusals) > 0 {
 		return &Refused{r.report}
 	}
@@ -123,8 +125,10 @@ func (r *run) prepare() (err error) {
 		}
 	}
 	r.cmd.enter = r.enter
-	r.denials, err = listen(r)
-	return err
+	if r.denials, err = listen(r); err != nil {
+		return err
+	}
+	return r.holdNet()
 }
 
 // abandon gives up what has been prepared.
@@ -136,6 +140,7 @@ func (r *run) abandon() {
 	if r.group != nil {
 		r.endGroup()
 	}
+	r.endNet()
 }
 
 func (r *run) command() (*command, error) {
@@ -152,7 +157,7 @@ func (r *run) command() (*command, error) {
 	if m.plan, err = r.plan(); err != nil {
 		return nil, err
 	}
-	if m.filters, err = seccomp.Filters(c, r.level); err != nil {
+	if m.filters, err = seccomp.Filters(c, r.others()); err != nil {
 		return nil, err
 	}
 	if m.plan != nil {
@@ -169,14 +174,23 @@ func (r *run) command() (*command, error) {
 // plan is what Landlock holds in this session; nil for nothing.
 func (r *run) plan() (*landlock.Plan, error) {
 	abi, err := landlockABI()
-	if r.held != nil {
+	switch {
+	case r.held != nil && r.net.held():
+		return nil, nil
+	case r.held != nil:
 		return landlock.NewPortsPlan(r.cfg.Policy, abi), nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
-	return landlock.NewPlan(r.cfg.Policy, abi)
+	p, err := landlock.NewPlan(r.cfg.Policy, abi)
+	if err == nil && r.net.held() {
+		p.LeavePorts()
+	}
+	return p, err
 }
+
+// others are those who hold the session beside the system call filters.
+func (r *run) others() seccomp.Others { return seccomp.Others{ABI: r.level, Net: r.net.held()} }
 
 // ending is how the first process ended.
 type ending struct {
@@ -267,6 +281,7 @@ func (r *run) startClock() (stop func()) {
 func (r *run) end(e ending) {
 	r.last = &e
 	r.sup.quiet()
+	r.endEgress()
 	if r.cfg.Linger {
 		r.cfg.notice("the private TMPDIR %s stays: what still runs may use it", r.cfg.Policy.TmpDir)
 	} else {
@@ -274,6 +289,7 @@ func (r *run) end(e ending) {
 	}
 	r.in.leave()
 	r.result.Code = exitCode(e.ws)
+	r.endNet()
 	r.denials.drain()
 	r.release()
 	if l := r.limit.Load(); l != nil {

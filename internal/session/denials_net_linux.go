@@ -1,0 +1,195 @@
+package session
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/egress"
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// hearNet has the losses of what is refused of the network told.
+func (d *denials) hearNet(counts func() (netguard.Counts, error)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.netCounts = counts
+}
+
+// endNet tells what is left of them.
+func (d *denials) endNet(last netguard.Counts) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.endRepeats()
+	if d.netCounts != nil {
+		d.netCounts = func() (netguard.Counts, error) { return last, nil }
+		d.tellNetLosses()
+		d.netCounts = nil
+	}
+}
+
+// tellNetLosses says what of it nobody was told. It's called with the lock held.
+func (d *denials) tellNetLosses() {
+	if d.netCounts == nil {
+		return
+	}
+	c, err := d.netCounts()
+	if err != nil {
+		return // it's asked again at the end
+	}
+	if n := c.Lost + c.Suppressed - d.netUntold; n > 0 {
+		d.netUntold += n
+		d.gap("netguard", n, "more were refused at a time than are told", true)
+	}
+}
+
+// missed says that denials may not have been told.
+func (d *denials) missed(mechanism, why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gap(mechanism, 0, why, false)
+}
+
+// lose says how many weren't.
+func (d *denials) lose(mechanism string, n uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gap(mechanism, n, "more were refused at a time than are told", true)
+}
+
+// refusedNet runs on the goroutine that listens to the kernel's programs for the network.
+func (d *denials) refusedNet(k netguard.Event) {
+	like := k
+	like.Time, like.Sequence = time.Time{}, 0
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gather(like, k.Time, func() event.Event { return d.run.refusedNet(&k, d.chainOfNet(&k)) })
+}
+
+// chainOfNet is empty where the refusal is about a packet, which is nobody's any more.
+func (d *denials) chainOfNet(k *netguard.Event) []event.Process {
+	if k.PID == 0 {
+		return nil
+	}
+	first := event.Process{PID: k.PID, UID: k.UID, Comm: k.Comm}
+	if d.run.cfg.Events != nil {
+		first.Exe, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", k.PID))
+	}
+	return d.chain(first, 0)
+}
+
+// whyNet says what a refusal is for that no rule is about.
+var whyNet = map[netguard.Why]string{
+	netguard.WhyEgress: "it's toolguard's own port, or toolguard isn't there to be asked",
+	netguard.WhySocket: "always on: no raw or exotic sockets",
+	netguard.WhyDevice: "the socket is bound to a device, or the packet leaves by one, that doesn't lead to toolguard",
+	netguard.WhyRoute:  "the packet could be led elsewhere, or isn't whole",
+	netguard.WhyMemory: "the kernel has no room to note down where the socket was going",
+}
+
+// refusedNet makes an event of what the kernel refused.
+func (r *run) refusedNet(k *netguard.Event, chain []event.Process) event.Event {
+	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "netguard:" + k.Op.String()})
+	e.Time, e.Resource, e.Capability = k.Time, policy.Net.String(), "connect"
+	if k.Op != netguard.OpPacket && k.Op != netguard.OpAccept && k.Op != netguard.OpListen {
+		e.Errno = errnoName(syscall.EACCES)
+	}
+	e.Extra = map[string]string{}
+	if why := whyNet[k.Why]; why != "" {
+		e.Extra["why"] = why
+	}
+	switch k.Op {
+	case netguard.OpSocket:
+		e.Resource, e.Capability, e.Reason = "syscall", "socket", string(policy.SyscallDenied)
+		e.Target = fmt.Sprintf("socket of type %d and protocol %d", k.Kind, k.Protocol)
+		return e
+	case netguard.OpBind, netguard.OpListen, netguard.OpAccept:
+		e.Capability = "listen"
+	}
+	e.Target = netTarget(k.Protocol, k.At)
+	v := r.kernelSaid(k)
+	if k.Why != netguard.WhyPolicy {
+		e.Reason = string(v.Reason)
+		return e
+	}
+	r.suggest(&e, v, policy.Question{Resource: policy.Net, Target: e.Target, Listen: e.Capability == "listen"})
+	return e
+}
+
+// kernelSaid is the kernel's verdict.
+func (r *run) kernelSaid(k *netguard.Event) policy.Verdict {
+	v := policy.Verdict{Reason: policy.HostNotListed, Layer: -1, Rule: policy.NoMatch}
+	if k.Layer >= 0 && k.Layer < len(r.cfg.Policy.Layers) {
+		v.Layer = int16(k.Layer)
+	}
+	if k.Rule >= 0 && k.Rule < len(r.cfg.Policy.Rules) {
+		v.Rule, v.Reason = int32(k.Rule), policy.RuleDenies
+	}
+	return v
+}
+
+// netTarget is an address as `check` writes it.
+func netTarget(protocol int, at netip.AddrPort) string {
+	switch protocol {
+	case unix.IPPROTO_TCP:
+		return "tcp://" + at.String()
+	case unix.IPPROTO_UDP:
+		return "udp://" + at.String()
+	}
+	return fmt.Sprintf("protocol %d to %s", protocol, at.Addr())
+}
+
+// namedLike is all that an event tells of what egress refused, but for the time.
+type namedLike struct {
+	protocol, method, target, rule, note string
+	reason                               policy.Reason
+}
+
+// refusedByName takes in what egress refused.
+func (d *denials) refusedByName(k *egress.Denial) {
+	like := namedLike{k.Protocol, k.Method, k.Answer.Target, "", k.Answer.Note, k.Answer.Reason}
+	if k.Answer.Rule != nil {
+		like.rule = k.Answer.Rule.ID
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	d.gather(like, now, func() event.Event { return d.run.refusedByName(k, now) })
+}
+
+func (r *run) refusedByName(k *egress.Denial, when time.Time) event.Event {
+	a := &k.Answer
+	e := r.about(event.Event{Kind: event.Denial, Mechanism: "egress:" + k.Protocol})
+	e.Time, e.Resource, e.Capability, e.Target = when, policy.Net.String(), "connect", a.Target
+	if k.Protocol == "dns" {
+		e.Capability = "resolve"
+	}
+	e.Reason, e.Suggest = string(a.Reason), a.Suggest
+	if a.Authority != policy.Builtin && a.Authority < policy.NumAuthorities {
+		e.Authority = a.Authority.String()
+	}
+	if a.Rule != nil {
+		e.Rule, e.Place = a.Rule.ID, a.Rule.Place.String()
+	}
+	e.Extra = map[string]string{}
+	for name, value := range map[string]string{"method": k.Method, "why": a.Note, "to": text(k.To), "from": text(k.Client)} {
+		if value != "" {
+			e.Extra[name] = value
+		}
+	}
+	return e
+}
+
+// text is an address and port, "" for none.
+func text(a netip.AddrPort) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}

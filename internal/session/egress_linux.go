@@ -1,0 +1,302 @@
+package session
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/egress"
+	"github.com/toolguard/toolguard/internal/forkexec"
+	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// mandate is what egress's process is told at its start. The numbers are descriptors, which it inherits.
+type mandate struct {
+	TCP, UDP         []int
+	Originals, Names int
+	Upstream         []netip.AddrPort
+	Policy           *policy.Compiled
+	CA               *egress.Authority
+}
+
+// word is what egress's process says.
+type word struct {
+	Ready  bool
+	Failed string
+	Denial *egress.Denial
+	Lost   uint64 // denials that it didn't tell
+}
+
+const (
+	maxWord     = 1 << 20          // bytes
+	backlog     = 4096             // connections that wait for egress
+	readyTime   = 30 * time.Second // for egress to begin, on a machine that is busy
+	endTime     = 2 * time.Second  // and to end
+	steady      = 10 * time.Second // it has lived so long: it isn't dying in a row
+	maxDeaths   = 5                // in a row
+	nameServers = 3                // MAXNS of resolv.conf(5)
+)
+
+// listen opens egress's ports on loopback. They stay open here, so that connections wait for it, should it be started again. Without
+// IPv6 there's none for that, and the kernel refuses what would go there.
+func (o *mandate) listen() (ports netguard.Egress, err error) {
+	four, six := &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}, &unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}
+	for _, s := range []struct {
+		family, kind int
+		at           unix.Sockaddr
+		port         *uint16
+		list         *[]int
+	}{
+		{unix.AF_INET, unix.SOCK_STREAM, four, &ports.TCP4, &o.TCP},
+		{unix.AF_INET, unix.SOCK_DGRAM, four, &ports.UDP4, &o.UDP},
+		{unix.AF_INET6, unix.SOCK_STREAM, six, &ports.TCP6, &o.TCP},
+		{unix.AF_INET6, unix.SOCK_DGRAM, six, &ports.UDP6, &o.UDP},
+	} {
+		fd, port, err := listenAt(s.family, s.kind, s.at)
+		if s.family == unix.AF_INET6 && (errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EADDRNOTAVAIL)) {
+			continue
+		}
+		if err != nil {
+			o.close()
+			return netguard.Egress{}, err
+		}
+		*s.port, *s.list = port, append(*s.list, fd)
+	}
+	return ports, nil
+}
+
+func listenAt(family, kind int, at unix.Sockaddr) (fd int, port uint16, err error) {
+	if fd, err = unix.Socket(family, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		return -1, 0, os.NewSyscallError("socket", err)
+	}
+	err = os.NewSyscallError("bind", unix.Bind(fd, at))
+	if err == nil && kind == unix.SOCK_STREAM {
+		err = os.NewSyscallError("listen", unix.Listen(fd, backlog))
+	}
+	if err == nil {
+		at, err = unix.Getsockname(fd)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, 0, err
+	}
+	switch a := at.(type) {
+	case *unix.SockaddrInet4:
+		port = uint16(a.Port)
+	case *unix.SockaddrInet6:
+		port = uint16(a.Port)
+	}
+	return fd, port, nil
+}
+
+// close closes the ports: what is led there is refused from then on.
+func (o *mandate) close() {
+	for _, fd := range slices.Concat(o.TCP, o.UDP) {
+		_ = unix.Close(fd)
+	}
+	o.TCP, o.UDP = nil, nil
+}
+
+// resolvers are the name servers that a resolv.conf(5) names; without any the machine itself is one.
+func resolvers(file string) ([]netip.AddrPort, error) {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var list []netip.AddrPort
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) < 2 || f[0] != "nameserver" || len(list) == nameServers {
+			continue
+		}
+		if a, err := netip.ParseAddr(f[1]); err == nil {
+			list = append(list, netip.AddrPortFrom(a, 53))
+		}
+	}
+	if len(list) == 0 {
+		list = append(list, netip.MustParseAddrPort("127.0.0.1:53"))
+	}
+	return list, nil
+}
+
+// egressProcess is egress in a process of its own, since it reads what hostile programs and servers say: it has no privileges and
+// no files. Should it die, the programs in the kernel let nothing by that would have come to it, and it's started again.
+type egressProcess struct {
+	mandate  mandate
+	denials *denials
+	begun   chan error    // what came of the first start
+	over    chan struct{} // closed when there won't be another one
+
+	mu     sync.Mutex
+	pidfd  int      // -1: there's none
+	link   *os.File // to it
+	ending bool
+}
+
+// startEgress begins to start egress. ready says what came of it.
+func startEgress(o mandate, d *denials) *egressProcess {
+	p := &egressProcess{mandate: o, denials: d, begun: make(chan error, 1), over: make(chan struct{}), pidfd: -1}
+	go p.supervise()
+	return p
+}
+
+func (p *egressProcess) ready() error {
+	select {
+	case err := <-p.begun:
+		return err
+	case <-time.After(readyTime):
+		return errors.New("it doesn't say that it's ready")
+	}
+}
+
+// supervise starts egress until it's told to end it.
+func (p *egressProcess) supervise() {
+	runtime.LockOSThread() // with which the kernel kills it
+	defer close(p.over)
+	defer p.mandate.close()
+	for deaths := 0; deaths < maxDeaths; deaths++ {
+		began := time.Now()
+		err := p.live()
+		p.say(err) // if it has never been ready
+		if p.isEnding() {
+			return
+		}
+		if time.Since(began) > steady {
+			deaths = 0
+		}
+		p.denials.missed("egress", fmt.Sprintf("egress died (%v) and is started again", err))
+	}
+	p.denials.run.cfg.notice("egress has died %d times in a row: what depends on names is refused from now on", maxDeaths)
+}
+
+func (p *egressProcess) isEnding() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ending
+}
+
+// say says what came of the first start.
+func (p *egressProcess) say(err error) {
+	select {
+	case p.begun <- err:
+	default:
+	}
+}
+
+// live starts egress once and hears it until it has ended.
+func (p *egressProcess) live() error {
+	link, err := p.spawn()
+	if err != nil || link == nil {
+		return err
+	}
+	err = json.NewEncoder(link).Encode(p.mandate)
+	if err == nil {
+		err = p.hear(link)
+	}
+	p.reap()
+	return err
+}
+
+// reap ends the process if it still runs, and waits for it, unless that was done where the command is waited for.
+func (p *egressProcess) reap() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.link.Close()
+	_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
+	for unix.Waitid(unix.P_PIDFD, p.pidfd, nil, unix.WEXITED, nil) == unix.EINTR {
+	}
+	_ = unix.Close(p.pidfd)
+	p.pidfd, p.link = -1, nil
+}
+
+var errEnded = errors.New("it ended")
+
+// spawn starts the process; without an error and a link it's too late for that.
+func (p *egressProcess) spawn() (*os.File, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ending {
+		return nil, nil
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socketpair", err)
+	}
+	defer unix.Close(pair[1])
+	link := os.NewFile(uintptr(pair[0]), "egress")
+	child := forkexec.Command{
+		Path: "/proc/self/exe", Argv: []string{"toolguard", "egress", strconv.Itoa(pair[1])},
+		Keep: slices.Concat(p.mandate.TCP, p.mandate.UDP, []int{p.mandate.Originals, p.mandate.Names, pair[1]}),
+	}
+	pid, err := child.Start()
+	if err == nil {
+		p.pidfd, err = unix.PidfdOpen(pid, 0)
+	}
+	if err != nil {
+		_ = link.Close()
+		return nil, err
+	}
+	p.link = link
+	return link, nil
+}
+
+// hear takes in what egress says, until it says no more. What that is isn't believed more than what a session says.
+func (p *egressProcess) hear(link *os.File) error {
+	lines := bufio.NewScanner(link)
+	lines.Buffer(nil, maxWord)
+	for lines.Scan() {
+		var w word
+		if err := json.Unmarshal(lines.Bytes(), &w); err != nil {
+			return fmt.Errorf("it says something else than it should: %w", err)
+		}
+		switch {
+		case w.Ready:
+			p.say(nil)
+		case w.Failed != "":
+			return errors.New(w.Failed)
+		}
+		if w.Lost > 0 {
+			p.denials.lose("egress", w.Lost)
+		}
+		if w.Denial != nil {
+			p.denials.refusedByName(w.Denial)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	return errEnded
+}
+
+// end ends egress, when it has told all it has to tell.
+func (p *egressProcess) end() {
+	p.mu.Lock()
+	p.ending = true
+	if p.link != nil {
+		_ = unix.Shutdown(int(p.link.Fd()), unix.SHUT_WR)
+	}
+	p.mu.Unlock()
+	select {
+	case <-p.over:
+		return
+	case <-time.After(endTime):
+	}
+	p.mu.Lock()
+	if p.pidfd >= 0 {
+		_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
+	}
+	p.mu.Unlock()
+	<-p.over
+}

@@ -1,0 +1,191 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/egress"
+	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// network holds the sockets of a session to the policy's rules about the network: the kernel's programs on its cgroup decide about
+// addresses and ports, and egress, to which they lead what depends on it, about names and what is said.
+type network struct {
+	image  *netguard.Image
+	kernel *netguard.Session
+	egress *egressProcess // nil: not started
+}
+
+// held says whether this holds the session. If not, nothing of the network is granted or restricted, or others do what they can.
+func (n *network) held() bool { return n != nil && n.kernel != nil }
+
+// cover says what is enforced of the rules about the network where this can be had; where it can't, what others said stands. What it
+// takes is prepared then: nothing else proves that the kernel takes it.
+func (n *network) cover(c *policy.Compiled, rows []policy.Coverage) []policy.Coverage {
+	if !decidesNet(c) || n.prepare(c) != nil {
+		return rows
+	}
+	for i, row := range rows {
+		if row.Rule != nil && row.Rule.Net != nil {
+			rows[i].Status, rows[i].Soft = policy.Enforced, false
+			rows[i].By, rows[i].Why = coverNet(c, row.Rule.Net)
+		}
+	}
+	return rows
+}
+
+// decidesNet says whether there is anything to decide about the network: it's neither free nor wholly refused.
+func decidesNet(c *policy.Compiled) bool {
+	rules := 0
+	for _, l := range c.Layers {
+		all := l.Net.Rules()
+		rules += len(all)
+		if l.Stance[policy.Net] == policy.Deny && !slices.ContainsFunc(all, func(r *policy.Rule) bool { return r.Net.Allow }) {
+			return false
+		}
+	}
+	return rules > 0
+}
+
+// coverNet says who enforces a rule, and what must be known of it.
+func coverNet(c *policy.Compiled, r *policy.CompiledNet) (by, note string) {
+	switch {
+	case r.Listen:
+		return "netguard", "a socket on a port that the kernel chose can listen, and nobody reaches it"
+	case len(r.Prefixes()) > 0 && r.Scheme == "" && len(r.Path)+len(r.Methods) == 0:
+		return "netguard", ""
+	case c.Intercepts() || r.Scheme != "" && r.Scheme != "https" && r.Scheme != "wss" || r.Proto != "tcp":
+		return "egress", ""
+	}
+	return "egress", "under TLS by the server's name: what is said within to a server of several names isn't seen"
+}
+
+// prepare makes the rules and loads the programs.
+func (n *network) prepare(c *policy.Compiled) (err error) {
+	if err := netReady(); err != nil {
+		return err
+	}
+	if n.image, err = netguard.NewImage(c); err != nil {
+		return err
+	}
+	n.kernel, err = netguard.Load()
+	return err
+}
+
+// netReady says what this machine lacks for it, as far as that can be told without loading programs.
+func netReady() error {
+	if os.Geteuid() != 0 {
+		return errors.New("only root may put programs on a cgroup")
+	}
+	if f := cgroup.Probe(); f.Base == "" {
+		return errors.New(f.Why)
+	}
+	return nil
+}
+
+// close gives up what cover has prepared, where no session begins.
+func (n *network) close() {
+	if n.held() {
+		n.kernel.Close()
+		n.kernel = nil
+	}
+}
+
+// holdNet has the session's network held from its beginning on.
+func (r *run) holdNet() error {
+	if !r.net.held() {
+		return nil
+	}
+	o := mandate{Policy: r.cfg.Policy}
+	var err error
+	if o.Upstream, err = resolvers("/etc/resolv.conf"); err != nil {
+		return fmt.Errorf("find the machine's name servers: %w", err)
+	}
+	if r.cfg.Policy.Intercepts() {
+		if o.CA, err = egress.NewAuthority(); err != nil {
+			return err
+		}
+		if err := r.handBundle(o.CA); err != nil {
+			return fmt.Errorf("hand the session its certificate authority: %w", err)
+		}
+	}
+	o.Originals, o.Names = r.net.kernel.Descriptors()
+	ports, err := o.listen()
+	if err != nil {
+		return fmt.Errorf("open egress's ports: %w", err)
+	}
+	r.net.egress = startEgress(o, r.denials)
+	if err := r.net.kernel.Begin(r.number, r.group.FD(), r.net.image, ports); err != nil {
+		return fmt.Errorf("hold the session's network: %w", err)
+	}
+	r.denials.hearNet(r.net.kernel.Counts)
+	if err := r.net.kernel.Listen(r.denials.refusedNet); err != nil {
+		return err
+	}
+	if err := r.net.egress.ready(); err != nil {
+		return fmt.Errorf("start egress: %w", err)
+	}
+	return nil
+}
+
+// systemBundles are where systems keep their certificate authorities, in one file.
+var systemBundles = []string{
+	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
+}
+
+// handBundle tells the command of the session's authority. The file is in its TMPDIR and isn't its user's, so that it's without the
+// privilege to write it; a session that puts another file there deceives itself alone.
+func (r *run) handBundle(ca *egress.Authority) error {
+	var system []byte
+	for _, file := range systemBundles {
+		if b, err := os.ReadFile(file); err == nil {
+			system = b
+			break
+		}
+	}
+	file := filepath.Join(r.cfg.Policy.TmpDir, "toolguard-ca.pem")
+	if v := r.cfg.Policy.CheckFS(file, policy.Read); !v.Allow {
+		return fmt.Errorf("the policy doesn't let it read %s: grant read on the TMPDIR, or leave `runtime` on", file)
+	}
+	if err := os.WriteFile(file, ca.Bundle(system), 0o444); err != nil {
+		return err
+	}
+	if err := os.Chown(file, nobody, nobody); err != nil {
+		return err
+	}
+	for _, name := range egress.BundleVars() {
+		r.cmd.env = slices.DeleteFunc(r.cmd.env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+		r.cmd.env = append(r.cmd.env, name+"="+file)
+	}
+	return nil
+}
+
+// endEgress ends egress, when the session needs it no more: what is left of that reaches nothing by name.
+func (r *run) endEgress() {
+	if r.net != nil && r.net.egress != nil {
+		r.net.egress.end()
+		r.net.egress = nil
+	}
+}
+
+// endNet takes in what is still told of the session's network, and gives it up. What is left in the cgroup stays held.
+func (r *run) endNet() {
+	r.endEgress()
+	if !r.net.held() {
+		return
+	}
+	counts, err := r.net.kernel.End()
+	if err != nil {
+		r.cfg.notice("not all that was refused of the network could be told: %v", err)
+	}
+	r.net.kernel = nil
+	if r.denials != nil {
+		r.denials.endNet(counts)
+	}
+}

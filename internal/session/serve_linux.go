@@ -1,0 +1,190 @@
+package session
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/egress"
+	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/seccomp"
+)
+
+// nobody is the user that egress is, and whose the session's bundle of certificate authorities is.
+const nobody = 65534
+
+// maxUntold bounds what waits to be told.
+const maxUntold = 1024
+
+// ServeEgress is what egress's process does: it's told at the descriptor what, and ends when nobody is at the other end any more.
+func ServeEgress(fd int) error {
+	link := os.NewFile(uintptr(fd), "toolguard")
+	t := &telling{to: json.NewEncoder(link), queue: make(chan egress.Denial, maxUntold), done: make(chan struct{})}
+	err := serveEgress(link, t)
+	if err != nil {
+		_ = t.to.Encode(word{Failed: err.Error()})
+	}
+	return err
+}
+
+func serveEgress(link *os.File, t *telling) error {
+	var o mandate
+	if err := json.NewDecoder(link).Decode(&o); err != nil {
+		return err
+	}
+	if o.CA != nil { // servers are verified, and the system's authorities can't be read any more when the first is
+		if _, err := x509.SystemCertPool(); err != nil {
+			return err
+		}
+	}
+	if err := confine(); err != nil {
+		return err
+	}
+	tcp, udp, err := o.listeners()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, link) // there's nothing but the end
+		cancel()
+	}()
+	if err := t.to.Encode(word{Ready: true}); err != nil {
+		return err
+	}
+	go t.tell()
+	s := &egress.Server{Policy: o.Policy, Upstream: o.Upstream, Kernel: netguard.NewKernel(o.Originals, o.Names), Tell: t.add, CA: o.CA}
+	err = s.Serve(ctx, tcp, udp)
+	close(t.queue)
+	<-t.done
+	return err
+}
+
+// listeners are those whose descriptors were handed over.
+func (o *mandate) listeners() (tcp []*net.TCPListener, udp []*net.UDPConn, err error) {
+	for _, fd := range o.TCP {
+		f := os.NewFile(uintptr(fd), "tcp")
+		l, err := net.FileListener(f)
+		_ = f.Close()
+		if err != nil {
+			return nil, nil, err
+		}
+		tcp = append(tcp, l.(*net.TCPListener))
+	}
+	for _, fd := range o.UDP {
+		f := os.NewFile(uintptr(fd), "udp")
+		c, err := net.FilePacketConn(f)
+		_ = f.Close()
+		if err != nil {
+			return nil, nil, err
+		}
+		udp = append(udp, c.(*net.UDPConn))
+	}
+	return tcp, udp, nil
+}
+
+// telling tells refusals without keeping egress waiting.
+type telling struct {
+	to    *json.Encoder
+	queue chan egress.Denial
+	lost  atomic.Uint64
+	done  chan struct{}
+}
+
+func (t *telling) add(d egress.Denial) {
+	select {
+	case t.queue <- d:
+	default:
+		t.lost.Add(1)
+	}
+}
+
+func (t *telling) tell() {
+	defer close(t.done)
+	for d := range t.queue {
+		_ = t.to.Encode(word{Denial: &d, Lost: t.lost.Swap(0)}) // if it fails nobody is there any more
+	}
+	if n := t.lost.Swap(0); n > 0 {
+		_ = t.to.Encode(word{Lost: n})
+	}
+}
+
+// confine takes everything from this process that egress needs not: the terminal, root, all files, other programs, other processes.
+func confine() error {
+	_, _ = unix.Setsid() // fails where it is one already
+	steps := []struct {
+		doing string
+		do    func() error
+	}{
+		{"set no_new_privs", func() error { return onAllThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0) }},
+		{"leave all groups", func() error { return syscall.Setgroups(nil) }},
+		{"change the group", func() error { return syscall.Setresgid(nobody, nobody, nobody) }},
+		{"change the user", func() error { return syscall.Setresuid(nobody, nobody, nobody) }},
+		{"end with toolguard", func() error { return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) }},
+		{"give all files up", giveFilesUp},
+		{"load the system call filters", filterCalls},
+	}
+	for _, s := range steps {
+		if err := s.do(); err != nil {
+			return fmt.Errorf("%s: %w", s.doing, err)
+		}
+	}
+	return nil
+}
+
+// onAllThreads makes a system call on each thread.
+func onAllThreads(nr, a, b, c uintptr) error {
+	if _, _, errno := syscall.AllThreadsSyscall6(nr, a, b, c, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// alone is a policy for a process that needs nothing but the network, and bpf(2) for the elements of its maps.
+func alone() *policy.Compiled {
+	l := &policy.Layer{Authority: policy.Session}
+	l.Stance[policy.FS], l.Stance[policy.Commands] = policy.Deny, policy.Deny
+	l.Syscalls = policy.Syscalls{Profile: "strict", Allow: []string{"bpf"}, Deny: []string{"execveat"}}
+	return &policy.Compiled{Workspace: "/", Layers: []*policy.Layer{l}}
+}
+
+// giveFilesUp leaves it to the user's permissions where there's no Landlock.
+func giveFilesUp() error {
+	abi, err := landlockABI()
+	if err != nil {
+		return nil
+	}
+	plan, err := landlock.NewPlan(alone(), abi)
+	if err != nil {
+		return err
+	}
+	defer plan.Close()
+	return plan.ApplyTo(func(ruleset int, flags uint32) error {
+		return onAllThreads(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), uintptr(flags), 0)
+	})
+}
+
+func filterCalls() error {
+	filters, err := seccomp.Filters(alone(), seccomp.Others{ABI: 1}) // no unix sockets
+	if err != nil {
+		return err
+	}
+	for _, f := range filters {
+		operation, flags, prog := f.Args()
+		if err := onAllThreads(unix.SYS_SECCOMP, operation, flags, uintptr(unsafe.Pointer(prog))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
