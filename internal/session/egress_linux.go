@@ -134,7 +134,7 @@ func resolvers(file string) ([]netip.AddrPort, error) {
 // egressProcess is egress in a process of its own, since it reads what hostile programs and servers say: it has no privileges and
 // no files. Should it die, the programs in the kernel let nothing by that would have come to it, and it's started again.
 type egressProcess struct {
-	mandate  mandate
+	mandate mandate
 	denials *denials
 	begun   chan error    // what came of the first start
 	over    chan struct{} // closed when there won't be another one

@@ -1,0 +1,350 @@
+//go:build linux
+
+package net
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// running is a session that does something for each line that it's sent.
+type running struct {
+	*place
+	cmd    *exec.Cmd
+	egress int
+	in     io.Writer
+	n      int
+}
+
+// startRunning has a session run lines: what one says is in a file of its own when it has ended.
+func startRunning(t *testing.T, p *place) *running {
+	t.Helper()
+	cmd := p.guarded(`n=0; while read line; do n=$((n+1)); sh -c "$line" >out.tmp 2>&1; echo "exit $?" >>out.tmp; mv out.tmp out.$n; done`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr, err = os.Create(filepath.Join(p.workspace, "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // if nobody has
+	})
+	r := &running{place: p, cmd: cmd, in: in}
+	r.do("true")
+	r.egress = egressOf(t, cmd.Process.Pid, 0)
+	return r
+}
+
+// do runs a line to its end.
+func (r *running) do(line string) string {
+	r.t.Helper()
+	r.n++
+	if _, err := fmt.Fprintln(r.in, line); err != nil {
+		r.t.Fatal(err)
+	}
+	out := filepath.Join(r.workspace, fmt.Sprintf("out.%d", r.n))
+	until(r.t, line, func() bool { return exists(out) })
+	b, err := os.ReadFile(out)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (r *running) expect(line, want string) {
+	r.t.Helper()
+	if got := r.do(line); !regexp.MustCompile(want).MatchString(got) {
+		r.t.Errorf("%s: %q, want %s", line, got, want)
+	}
+}
+
+const fetch = "curl -sS -m 10 http://allowed.test/"
+
+// Egress has nothing that it could be abused for.
+func TestConfined(t *testing.T) {
+	needs(t, "curl")
+	r := startRunning(t, newPlace(t, "", allow("allowed.test")))
+	r.expect(fetch, "^hello") // it's ready
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", r.egress))
+	if err != nil || len(tasks) < 2 {
+		t.Fatal(tasks, err)
+	}
+	for _, task := range tasks {
+		b, err := os.ReadFile(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"Uid:\t65534\t65534\t65534\t65534\n", "Gid:\t65534\t65534\t65534\t65534\n", "Groups:\t \n", "NoNewPrivs:\t1\n", "Seccomp:\t2\n",
+			"CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n", "CapInh:\t0000000000000000\n",
+		} {
+			if !strings.Contains(string(b), want) {
+				t.Errorf("%s without %q", task, want)
+			}
+		}
+	}
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", r.egress))
+	if err != nil || len(fds) == 0 {
+		t.Fatal(fds, err)
+	}
+	known := regexp.MustCompile(`^(/dev/null|socket:.*|anon_inode:(bpf-map|\[eventpoll\]|\[eventfd\])|/sys/fs/cgroup/.*)$`)
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && !known.MatchString(to) {
+			t.Errorf("%s is %s", fd, to)
+		}
+	}
+}
+
+// Egress dies: it's started again, and nothing gets by meanwhile. When it keeps dying that is said, and names are refused.
+func TestEgressDies(t *testing.T) {
+	needs(t, "curl")
+	r := startRunning(t, newPlace(t, "", allow("allowed.test")))
+	r.expect(fetch, "^hello")
+	r.expect("curl -sS -m 10 http://denied.test/", "Could not resolve")
+	kill := func() {
+		t.Helper()
+		if err := syscall.Kill(r.egress, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kill()
+	r.egress = egressOf(t, r.cmd.Process.Pid, r.egress)
+	r.expect(fetch, "^hello")
+	r.expect("curl -sS -m 10 http://denied.test/", "Could not resolve")
+	kill()
+	for range 3 {
+		r.egress = egressOf(t, r.cmd.Process.Pid, r.egress)
+		kill()
+	}
+	stderr := filepath.Join(r.workspace, "stderr")
+	until(t, "egress is given up", func() bool {
+		b, _ := os.ReadFile(stderr)
+		return strings.Contains(string(b), "egress has died 5 times in a row: what depends on names is refused from now on")
+	})
+	r.expect(fetch, "Could not resolve")
+	r.expect("curl -sS -m 10 --resolve allowed.test:80:"+allowedIP+" http://allowed.test/", "(?i)failed to connect|couldn't connect|refused")
+	b, err := os.ReadFile(r.events)
+	if err != nil || strings.Count(string(b), "egress died") != 5 {
+		t.Errorf("%v: not five times in the events: %s", err, b)
+	}
+}
+
+// A toolguard that is killed takes egress with it; what is left of the session stays held by the kernel.
+func TestToolguardKilled(t *testing.T) {
+	needs(t, "curl")
+	p := newPlace(t, "", allow("allowed.test"))
+	r := startRunning(t, p)
+	r.expect(fetch, "^hello")
+	r.do(`setsid sh -c 'until [ -e dead ]; do sleep 0.05; done; ` + fetch + ` >after 2>&1; curl -sS -m 10 http://` + deniedIP + `/ >>after 2>&1; echo over >>after' >/dev/null 2>&1 &`)
+	if err := r.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.cmd.Wait()
+	t.Cleanup(func() { _ = os.Remove(r.cgroup()) }) // which stays then
+	until(t, "egress ends", func() bool { return !exists(fmt.Sprintf("/proc/%d", r.egress)) || zombie(r.egress) })
+	if err := os.WriteFile(filepath.Join(p.workspace, "dead"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	after := filepath.Join(p.workspace, "after")
+	until(t, "the leftover ends", func() bool {
+		b, _ := os.ReadFile(after)
+		return strings.Contains(string(b), "over\n")
+	})
+	b, err := os.ReadFile(after)
+	if err != nil || strings.Contains(string(b), "hello") {
+		t.Errorf("%v, it says %q", err, b)
+	}
+}
+
+// cgroup is the session's, which the first of its events names.
+func (r *running) cgroup() string {
+	b, err := os.ReadFile(r.events)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	m := regexp.MustCompile(`"session":"([0-9a-f]{16})"`).FindSubmatch(b)
+	dirs, _ := filepath.Glob("/sys/fs/cgroup/*/toolguard/" + string(m[1]))
+	dirs = append(dirs, "/sys/fs/cgroup/toolguard/"+string(m[1]))
+	return dirs[0]
+}
+
+func zombie(pid int) bool {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return strings.Contains(string(b), ") Z ")
+}
+
+// What a session was led to is nobody's else: not directly, and not for one that may reach loopback.
+func TestOthersEgress(t *testing.T) {
+	needs(t, "curl", "python3")
+	first := startRunning(t, newPlace(t, "", allow("allowed.test")))
+	port := strconv.Itoa(portOf(t, first.egress))
+	line := python + `'import socket,sys
+c = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5)
+c.sendall(b"GET / HTTP/1.1\r\nHost: allowed.test\r\n\r\n"); print("got", c.recv(9))' ` + port
+	for _, x := range []struct{ rules, want, denial string }{
+		{allow("api.test"), "PermissionError", "connect tcp://127.0.0.1:" + port + " host_not_listed"},
+		{allow("127.0.0.1", "port = "+port), "ConnectionResetError|got b''", ""},
+	} {
+		p := newPlace(t, "", x.rules)
+		if got := outcomeOf(t, p.guarded(line)); !regexp.MustCompile(x.want).MatchString(got.said) {
+			t.Errorf("%s: %q", x.rules, got.said)
+		}
+		if all := p.denials(); x.denial != "" && !has(all, x.denial) {
+			t.Errorf("no event %q among %q", x.denial, all)
+		}
+	}
+	own := python + `'import socket,sys; socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5)' ` + port
+	first.expect(own, "PermissionError")
+	first.expect(fetch, "^hello")
+}
+
+// portOf is one at which a process waits on 127.0.0.1.
+func portOf(t *testing.T, pid int) int {
+	t.Helper()
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var own []string
+	for _, l := range links {
+		if to, err := os.Readlink(l); err == nil {
+			own = append(own, to)
+		}
+	}
+	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(table)) {
+		f := strings.Fields(line)
+		if len(f) > 9 && f[3] == "0A" && strings.HasPrefix(f[1], "0100007F:") && slices.Contains(own, "socket:["+f[9]+"]") {
+			port, err := strconv.ParseUint(f[1][len("0100007F:"):], 16, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(port)
+		}
+	}
+	t.Fatal("it waits nowhere")
+	return 0
+}
+
+// Somebody outside reaches the port that the session may wait on, and no other.
+func TestAccept(t *testing.T) {
+	needs(t, "python3")
+	p := newPlace(t, "", allow("127.0.0.1", "port = 8090", "listen = true"))
+	line := python + `'import socket
+s = socket.socket(); s.bind(("127.0.0.1", 8090)); s.listen()
+u = socket.socket(); u.bind(("127.0.0.1", 0)); u.listen()
+open("port", "w").write("%d\n" % u.getsockname()[1]); s.settimeout(20)
+c, _ = s.accept(); print(c.recv(9)); u.settimeout(1)
+try: u.accept(); print("reached")
+except TimeoutError: print("not reached")'`
+	said := make(chan outcome)
+	go func() { said <- outcomeOf(t, p.guarded(line)) }()
+	var port string
+	until(t, "it waits", func() bool {
+		b, _ := os.ReadFile(filepath.Join(p.workspace, "port"))
+		port = strings.TrimSpace(string(b))
+		return strings.HasSuffix(string(b), "\n")
+	})
+	go func() {
+		if c, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second); err == nil {
+			_ = c.Close()
+		}
+	}()
+	time.Sleep(100 * time.Millisecond) // the other one tries first
+	c, err := net.Dial("tcp", "127.0.0.1:8090")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "hi")
+	if got := <-said; got.said != "b'hi'\nnot reached\n" {
+		t.Errorf("%q", got.said)
+	}
+	if all, want := p.denials(), "listen tcp://127.0.0.1:"+port+" host_not_listed"; !has(all, want) {
+		t.Errorf("no event %q among %q", want, all)
+	}
+}
+
+// A session that ends leaves nothing, however it ends.
+func TestNothingStays(t *testing.T) {
+	before := cgroups(t)
+	for _, line := range []string{"true", "setsid sleep 60 & exit 3", "kill -9 $$"} {
+		p := newPlace(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`))
+		cmd := p.guarded(line)
+		if got := outcomeOf(t, cmd); strings.Contains(got.said, "cgroup") {
+			t.Errorf("%s: %q", line, got.said)
+		}
+		if left := children(os.Getpid()); len(left) > 0 {
+			t.Errorf("%s leaves the processes %v", line, left)
+		}
+	}
+	if now := cgroups(t); now != before {
+		t.Errorf("%d cgroups of sessions, %d before", now, before)
+	}
+}
+
+func cgroups(t *testing.T) int {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(mounts)) {
+		if f := strings.Fields(line); strings.Contains(line, " - cgroup2 ") {
+			dirs, _ := filepath.Glob(f[4] + "/toolguard/*/cgroup.procs")
+			n += len(dirs)
+		}
+	}
+	return n
+}
+
+// What grants nothing of the network starts no egress, and has no internet socket.
+func TestNothingGranted(t *testing.T) {
+	needs(t, "python3")
+	for _, x := range []struct {
+		rules string
+		said  string
+	}{{`default = { net = "deny" }`, "13"}, {"", "made"}, {`default = { net = "allow" }`, "made"}} {
+		p := newPlace(t, x.rules, "")
+		cmd := p.guarded(python + `'import socket,time
+try: socket.socket(); said = "made"
+except OSError as e: said = e.errno
+open("said", "w").write("%s\n" % said); time.sleep(60)'`)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(p.workspace, "said")
+		until(t, "it says something", func() bool { b, _ := os.ReadFile(file); return strings.HasSuffix(string(b), "\n") })
+		if b, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(b)) != x.said {
+			t.Errorf("%v: %q, want %q", err, b, x.said)
+		}
+		for _, args := range children(cmd.Process.Pid) {
+			if strings.HasPrefix(args, "toolguard egress") {
+				t.Errorf("%q starts egress", x.rules)
+			}
+		}
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	}
+}

@@ -1,0 +1,188 @@
+//go:build linux
+
+package net
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// place is a workspace, and what is beside it.
+type place struct {
+	t         *testing.T
+	workspace string
+	policy    string
+	events    string
+}
+
+const filesystem = `
+[[access.fs]]
+path = "."
+read = true
+write = true
+`
+
+// newPlace has a policy that grants the workspace, with a text of its own before and rules after that.
+func newPlace(t *testing.T, access, rules string) *place {
+	t.Helper()
+	dir := t.TempDir()
+	p := &place{t, filepath.Join(dir, "workspace"), filepath.Join(dir, "p.toml"), filepath.Join(dir, "events")}
+	if err := os.Mkdir(p.workspace, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.policy, []byte("version = 1\n[access]\n"+access+filesystem+rules), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// command is a line for the shell in the workspace.
+func (p *place) command(line string) *exec.Cmd {
+	cmd := exec.Command("/bin/sh", "-c", line)
+	cmd.Dir = p.workspace
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + p.workspace, "LANG=C.UTF-8"}
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// guarded is the same under toolguard.
+func (p *place) guarded(line string) *exec.Cmd {
+	cmd := p.command(line)
+	cmd.Path = binary
+	cmd.Args = append([]string{"toolguard", "exec", "--policy", p.policy, "--events", p.events, "--report", "never", "--daemon", "none", "--"}, cmd.Args...)
+	return cmd
+}
+
+// outcome is all that a command says, without what toolguard does, and how it ends.
+type outcome struct {
+	said string
+	code int
+}
+
+func outcomeOf(t *testing.T, cmd *exec.Cmd) outcome {
+	t.Helper()
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	for line := range strings.Lines(said.String()) {
+		if !strings.HasPrefix(line, "toolguard: ") { // what the kernel refuses beside can't be seen from this network namespace
+			lines.WriteString(line)
+		}
+	}
+	return outcome{lines.String(), cmd.ProcessState.ExitCode()}
+}
+
+// told is what is looked at of an event.
+type told struct {
+	Actor    struct{ Process struct{ Name string } }
+	Policy   struct{ Name string }
+	Unmapped struct {
+		Kind, Capability, Target, Rule, Place, Reason, Mechanism, Suggest string
+		Extra                                                             map[string]string
+	}
+}
+
+// String is what the tests name an event by.
+func (e told) String() string {
+	u := e.Unmapped
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", u.Capability, u.Target, u.Reason, u.Rule))
+}
+
+// denials are the events of what was denied of the network.
+func (p *place) denials() (all []told) {
+	p.t.Helper()
+	f, err := os.Open(p.events)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var e told
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			p.t.Fatalf("%v: %s", err, lines.Bytes())
+		}
+		if m := e.Unmapped.Mechanism; e.Unmapped.Kind == "denial" && (strings.HasPrefix(m, "netguard:") || strings.HasPrefix(m, "egress:")) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// has says whether an event is among them.
+func has(all []told, want string) bool {
+	return slices.ContainsFunc(all, func(e told) bool { return e.String() == want })
+}
+
+// needs skips a test where a program is missing.
+func needs(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath("/usr/bin/" + p); err != nil {
+			t.Skip("needs ", p)
+		}
+	}
+}
+
+// children are the processes whose parent is one, by their arguments.
+func children(parent int) map[int]string {
+	found := map[int]string{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		stat, err := os.ReadFile(d + "/stat")
+		if err != nil {
+			continue
+		}
+		f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		args, _ := os.ReadFile(d + "/cmdline")
+		if pid, _ := strconv.Atoi(filepath.Base(d)); string(f[1]) == strconv.Itoa(parent) {
+			found[pid] = strings.ReplaceAll(string(args), "\x00", " ")
+		}
+	}
+	return found
+}
+
+// egressOf is the egress process of a toolguard, once there is one other than before.
+func egressOf(t *testing.T, toolguard, before int) int {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for pid, args := range children(toolguard) {
+			if pid != before && strings.HasPrefix(args, "toolguard egress ") {
+				return pid
+			}
+		}
+	}
+	t.Fatal("no egress")
+	return 0
+}
+
+// until waits for something.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not in 20 seconds", what)
+		}
+	}
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
