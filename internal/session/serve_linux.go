@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+	"kernel.org/pub/linux/libs/security/libcap/psx"
 
 	"github.com/toolguard/toolguard/internal/egress"
 	"github.com/toolguard/toolguard/internal/landlock"
@@ -145,7 +146,7 @@ func confine() error {
 
 // onAllThreads makes a system call on each thread.
 func onAllThreads(nr, a, b, c uintptr) error {
-	if _, _, errno := syscall.AllThreadsSyscall6(nr, a, b, c, 0, 0, 0); errno != 0 {
+	if _, _, errno := psx.Syscall6(nr, a, b, c, 0, 0, 0); errno != 0 {
 		return errno
 	}
 	return nil
