@@ -45,7 +45,7 @@ var mayImport = []room{
 	{"internal/cgroup", []string{"internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/api", []string{"internal/cgroup", "internal/event", "internal/policy"}},
 	{"internal/daemon", []string{"internal/*", "golang.org/x/sys/unix", "github.com/pelletier/go-toml/v2"}},
-	{"internal/session", []string{"internal/*", "golang.org/x/sys/unix", "kernel.org/pub/linux/libs/security/libcap/psx"}},
+	{"internal/session", []string{"internal/*", "golang.org/x/sys/unix"}},
 	{"cmd/", []string{"internal/*", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix"}},
 	{"scripts/bench/guest", []string{"golang.org/x/sys/unix"}},
 	{"scripts/", nil},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,7 +14,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-	"kernel.org/pub/linux/libs/security/libcap/psx"
 
 	"github.com/toolguard/toolguard/internal/egress"
 	"github.com/toolguard/toolguard/internal/landlock"
@@ -146,10 +146,14 @@ func confine() error {
 
 // onAllThreads makes a system call on each thread.
 func onAllThreads(nr, a, b, c uintptr) error {
-	if _, _, errno := psx.Syscall6(nr, a, b, c, 0, 0, 0); errno != 0 {
-		return errno
+	_, _, errno := syscall.AllThreadsSyscall6(nr, a, b, c, 0, 0, 0)
+	switch errno {
+	case 0:
+		return nil
+	case unix.ENOTSUP:
+		return errors.New("toolguard was built with cgo, which starts threads that can't be restricted: build it with CGO_ENABLED=0")
 	}
-	return nil
+	return errno
 }
 
 // alone is a policy for a process that needs nothing but the network, and bpf(2) for the elements of its maps.
