@@ -65,6 +65,9 @@ func modelCases(t *testing.T) []modelCase {
 		{"udp", compile(t, with(policy.SourceLayer{}, udp)), said{abi: 7, net: "u"}},
 		{"tcp and udp", compile(t, with(policy.SourceLayer{}, tcp, udp)), said{abi: 7, net: "tu"}},
 		{"listening", compile(t, with(policy.SourceLayer{}, server)), said{abi: 7, net: "tl"}},
+		{"listening, ports held", compile(t, with(policy.SourceLayer{}, server)), said{abi: 7, held: true, net: "tul"}},
+		{"tcp, ports held", compile(t, with(policy.SourceLayer{}, tcp)), said{abi: 7, held: true, net: "tu"}},
+		{"no net, ports held", compile(t, denies(policy.Net)), said{abi: 7, held: true, net: "nothing"}},
 		{"a refusal alone", compile(t, with(policy.SourceLayer{}, refuse)), said{abi: 7, net: "nothing"}},
 		{"two authorities", compileLayers(t, withAuthority(policy.Host, with(policy.SourceLayer{}, tcp, udp)),
 			withAuthority(policy.Session, with(policy.SourceLayer{}, server))), said{abi: 7, net: "t"}},
@@ -122,7 +125,7 @@ func TestFiltersAreTheModel(t *testing.T) {
 			if mc.name != "names" {
 				mc.file_get = true
 			}
-			filters, err := Filters(mc.c, Others{ABI: mc.abi})
+			filters, err := Filters(mc.c, Others{ABI: mc.abi, Net: mc.held})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +228,7 @@ var meaningful = []uint64{
 // word of the call, numbers are only compared before an argument was loaded, and every way ends in a return.
 func TestEveryComparisonKnowsItsWord(t *testing.T) {
 	for _, mc := range modelCases(t) {
-		filters, err := Filters(mc.c, Others{ABI: mc.abi})
+		filters, err := Filters(mc.c, Others{ABI: mc.abi, Net: mc.held})
 		if err != nil {
 			t.Fatal(err)
 		}

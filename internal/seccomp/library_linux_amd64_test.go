@@ -82,11 +82,11 @@ func libraryFilter(t *testing.T, groups ...lib.SyscallGroup) (f Filter) {
 func TestFiltersAreTheLibrarys(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for _, mc := range modelCases(t) {
-		filters, err := Filters(mc.c, Others{ABI: mc.abi})
+		filters, err := Filters(mc.c, Others{ABI: mc.abi, Net: mc.held})
 		if err != nil {
 			t.Fatal(err)
 		}
-		rules, err := refusals(mc.c, Others{ABI: mc.abi})
+		rules, err := refusals(mc.c, Others{ABI: mc.abi, Net: mc.held})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,11 +12,12 @@ import (
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/netguard"
 )
 
 func doctor() Machine {
 	m := Machine{Probes: append([]Probe{
-		probeKernel(), probeLandlock(), probeCanary(), probeSeccomp(), probeSeccompLog(), probeAudit(), probeCgroup(),
+		probeKernel(), probeLandlock(), probeCanary(), probeSeccomp(), probeSeccompLog(), probeAudit(), probeCgroup(), probeNet(),
 	}, probeBPF()...)}
 	for _, name := range built {
 		b, _, err := named(name, "auto")
@@ -122,6 +123,23 @@ func probeCgroup() Probe {
 	if p.Result = Yes; f.Why != "" {
 		p.Result, p.Fix = No, f.Why
 	}
+	return p
+}
+
+// probeNet loads the programs, since nothing else tells whether the kernel takes them.
+func probeNet() Probe {
+	p := Probe{Name: "network programs", Needs: "the network by host, address, path and method"}
+	if err := netReady(); err != nil {
+		p.Result, p.Detail, p.Fix = No, err.Error(), "run as root, with cgroup v2 mounted"
+		return p
+	}
+	s, err := netguard.Load()
+	if p.Result = found(err); err != nil {
+		p.Detail, p.Fix = err.Error(), "Linux 6.1 or newer with CONFIG_CGROUP_BPF"
+		return p
+	}
+	s.Close()
+	p.Detail = "the kernel takes them"
 	return p
 }
 

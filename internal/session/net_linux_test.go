@@ -1,0 +1,99 @@
+package session
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+)
+
+func TestResolvers(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                                      {"127.0.0.1:53"},
+		"# nameserver 1.1.1.1\nnameserver\n":     {"127.0.0.1:53"},
+		"search x\nnameserver 9.9.9.9\n":         {"9.9.9.9:53"},
+		"nameserver fe80::1%eth0 # the router\n": {"[fe80::1%eth0]:53"},
+		"nameserver x\nnameserver ::1\nnameserver 1.1.1.1\nnameserver 1.1.1.2\nnameserver 1.1.1.3": {"[::1]:53", "1.1.1.1:53", "1.1.1.2:53"},
+	} {
+		file := filepath.Join(t.TempDir(), "resolv.conf")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := resolvers(file)
+		var all []string
+		for _, a := range got {
+			all = append(all, a.String())
+		}
+		if err != nil || !slices.Equal(all, want) {
+			t.Errorf("%q: %v, %v; want %v", text, all, err, want)
+		}
+	}
+	if got, err := resolvers(filepath.Join(t.TempDir(), "none")); err != nil || len(got) != 1 {
+		t.Errorf("without a file: %v, %v", got, err)
+	}
+}
+
+func netPolicy(t *testing.T, layers ...policy.SourceLayer) *policy.Compiled {
+	t.Helper()
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: layers}, policyfile.Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// There is something to decide where the network is neither free nor wholly refused.
+func TestDecidesNet(t *testing.T) {
+	some := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{Host: "a.test", Allow: true}}}
+	denied := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{Host: "a.test"}}}
+	none, free := policy.SourceLayer{Authority: policy.Host}, policy.SourceLayer{Authority: policy.Session}
+	none.Defaults[policy.Net], free.Defaults[policy.Net] = policy.Deny, policy.Allow
+	but := free
+	but.Net = denied.Net
+	for _, x := range []struct {
+		name   string
+		layers []policy.SourceLayer
+		want   bool
+	}{
+		{"a grant", []policy.SourceLayer{some}, true},
+		{"no grant", []policy.SourceLayer{denied}, false},
+		{"nothing", []policy.SourceLayer{none}, false},
+		{"a grant within nothing", []policy.SourceLayer{none, some}, false},
+		{"everything", []policy.SourceLayer{free}, false},
+		{"everything but one", []policy.SourceLayer{but}, true},
+	} {
+		if got := decidesNet(netPolicy(t, x.layers...)); got != x.want {
+			t.Errorf("%s: %v", x.name, got)
+		}
+	}
+}
+
+// What a C library asks of the kernel to sort addresses isn't told; what a program does is.
+func TestLooksUp(t *testing.T) {
+	c := netPolicy(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{Host: "a.test", Scheme: "https", Allow: true}}})
+	probe := netguard.Event{
+		Op: netguard.OpConnect, Why: netguard.WhyPolicy, Protocol: unix.IPPROTO_UDP, At: netip.MustParseAddrPort("1.2.3.4:443"), Layer: -1, Rule: -1,
+	}
+	if !looksUp(c, &probe) {
+		t.Error("looking up is told")
+	}
+	for name, change := range map[string]func(*netguard.Event){
+		"another port": func(k *netguard.Event) { k.At = netip.MustParseAddrPort("1.2.3.4:80") },
+		"a datagram":   func(k *netguard.Event) { k.Op = netguard.OpSend },
+		"TCP":          func(k *netguard.Event) { k.Protocol = unix.IPPROTO_TCP },
+		"a rule":       func(k *netguard.Event) { k.Rule = 0 },
+		"no memory":    func(k *netguard.Event) { k.Why = netguard.WhyMemory },
+	} {
+		k := probe
+		if change(&k); looksUp(c, &k) {
+			t.Errorf("%s isn't told", name)
+		}
+	}
+}
