@@ -47,7 +47,7 @@ var bpfGaps = []string{
 	"System V and POSIX message queues, semaphores and shared memory are shared with other processes of the same user (not with " +
 		"syscalls = \"strict\")",
 	"when toolguard is killed (kill -9), only the session's first process ends with it: the others go on, under its restrictions " +
-		"but without its wall time, and their TMPDIR stays",
+		"but without its wall time, and their TMPDIR stays, and their cgroup",
 }
 
 // coverPrograms are the rows of what the programs decide: all of it, if they can be given it.
