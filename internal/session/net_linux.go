@@ -28,13 +28,18 @@ func (n *network) held() bool { return n != nil && n.kernel != nil }
 // cover says what is enforced of the rules about the network where this can be had; where it can't, what others said stands. What it
 // takes is prepared then: nothing else proves that the kernel takes it.
 func (n *network) cover(c *policy.Compiled, rows []policy.Coverage) []policy.Coverage {
-	if !decidesNet(c) || n.prepare(c) != nil {
+	if !decidesNet(c) || os.Geteuid() != 0 {
 		return rows
 	}
+	err := n.prepare(c)
 	for i, row := range rows {
-		if row.Rule != nil && row.Rule.Net != nil {
-			rows[i].Status, rows[i].Soft = policy.Enforced, false
+		switch {
+		case row.Rule == nil || row.Rule.Net == nil:
+		case err == nil:
+			rows[i].Status = policy.Enforced
 			rows[i].By, rows[i].Why = coverNet(c, row.Rule.Net)
+		case row.Status != policy.Enforced:
+			rows[i].Why += fmt.Sprintf("; the kernel's programs, which could do more, can't be used: %v", err)
 		}
 	}
 	return rows

@@ -16,7 +16,7 @@ import (
 
 func TestResolvers(t *testing.T) {
 	for text, want := range map[string][]string{
-		"":                                      {"127.0.0.1:53"},
+		"":                                       {"127.0.0.1:53"},
 		"# nameserver 1.1.1.1\nnameserver\n":     {"127.0.0.1:53"},
 		"search x\nnameserver 9.9.9.9\n":         {"9.9.9.9:53"},
 		"nameserver fe80::1%eth0 # the router\n": {"[fe80::1%eth0]:53"},

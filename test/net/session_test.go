@@ -36,6 +36,9 @@ write = true
 // newPlace has a policy that grants the workspace, with a text of its own before and rules after that.
 func newPlace(t *testing.T, access, rules string) *place {
 	t.Helper()
+	if missing != "" {
+		t.Skip("needs ", missing)
+	}
 	dir := t.TempDir()
 	p := &place{t, filepath.Join(dir, "workspace"), filepath.Join(dir, "p.toml"), filepath.Join(dir, "events")}
 	if err := os.Mkdir(p.workspace, 0o755); err != nil {
