@@ -140,6 +140,6 @@ type Coverage struct {
 	Place  Place
 	Status Status
 	Why    string // what is missing, or for Enforced a note (may be empty)
-	By     string // the mechanism: "landlock", "seccomp", "env", "cgroup", "rlimit", "supervisor"
+	By     string // the mechanism: "landlock", "seccomp", "netguard", "egress", "env", "cgroup", "rlimit", "supervisor"
 	Soft   bool   // reported, never a refusal: protect = "auto"
 }

@@ -10,7 +10,14 @@
 // other thread of toolguard inherits them. The restricted thread is never unlocked; it ends with its goroutine.
 //
 // What runs between fork and execve is a list of system calls alone (package forkexec): the limits, the command's own domain, the
-// filters. Where a limit needs a cgroup, the command begins in it (clone3).
+// filters. Where a limit or the network needs a cgroup, the command begins in it (clone3).
+//
+// # The network
+//
+// As root, a policy that leaves something of the network to be decided is held by programs on the session's cgroup (package netguard), which
+// are there before the command is, and by a process beside toolguard (package egress), to which they lead what depends on names and
+// on what is said. That process is a child of toolguard's, so it ends before what the command left behind is looked for. What it
+// says is taken for no more than a stranger's word: it shows in the report, and decides nothing.
 //
 // # The run
 //

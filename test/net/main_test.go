@@ -3,7 +3,6 @@
 package net
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -117,24 +116,18 @@ func makeInternet(dir string) error {
 	if err != nil {
 		return err
 	}
-	system, _ := os.ReadFile(bundle)
-	for file, text := range map[string][]byte{
-		"/etc/resolv.conf": []byte("nameserver 127.0.0.53\n"),
-		bundle:             append(bytes.TrimSpace(system), append([]byte("\n"), ca.pem...)...),
-	} {
-		over := filepath.Join(dir, filepath.Base(file))
-		errs = append(errs, os.WriteFile(over, text, 0o644))
-		if err := unix.Mount(over, file, "", unix.MS_BIND, ""); err != nil && !errors.Is(err, unix.ENOENT) { // nobody uses it then
-			errs = append(errs, fmt.Errorf("mount over %s: %w", file, err))
+	certs := filepath.Join(dir, "certs")
+	errs = append(errs, os.Mkdir(certs, 0o755), os.WriteFile(filepath.Join(certs, "ca-certificates.crt"), ca.pem, 0o644),
+		os.WriteFile(filepath.Join(dir, "resolv.conf"), []byte("nameserver 127.0.0.53\n"), 0o644), os.MkdirAll("/etc/ssl/certs", 0o755))
+	for from, over := range map[string]string{"certs": "/etc/ssl/certs", "resolv.conf": "/etc/resolv.conf"} {
+		if err := unix.Mount(filepath.Join(dir, from), over, "", unix.MS_BIND, ""); err != nil {
+			errs = append(errs, fmt.Errorf("mount over %s: %w", over, err))
 		}
 	}
 	errs = append(errs, serveNames("127.0.0.53:53"), serveWeb(ca), serveEcho("tcp", ":5432"),
 		serveEcho("udp", databaseIP+":9999"), serveEcho("udp", deniedIP+":9999"))
 	return errors.Join(errs...)
 }
-
-// bundle is where Debian keeps its certificate authorities.
-const bundle = "/etc/ssl/certs/ca-certificates.crt"
 
 func ioctl(family int, request uintptr, arg unsafe.Pointer) error {
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
