@@ -40,13 +40,15 @@ type word struct {
 }
 
 const (
-	maxWord     = 1 << 20          // bytes
-	backlog     = 4096             // connections that wait for egress
-	readyTime   = 30 * time.Second // for egress to begin, on a machine that is busy
-	endTime     = 2 * time.Second  // and to end
-	steady      = 10 * time.Second // it has lived so long: it isn't dying in a row
-	maxDeaths   = 5                // in a row
-	nameServers = 3                // MAXNS of resolv.conf(5)
+	maxWord     = 1 << 20                // bytes
+	backlog     = 4096                   // connections that wait for egress
+	readyTime   = 30 * time.Second       // for egress to begin, on a machine that is busy
+	endTime     = 2 * time.Second        // and to end
+	steady      = 10 * time.Second       // it has lived so long: it isn't dying in a row
+	maxDeaths   = 5                      // in a row, which is told
+	pause       = 100 * time.Millisecond // before it's started again, as often as it has died in a row
+	maxPauses   = 10
+	nameServers = 3 // MAXNS of resolv.conf(5)
 )
 
 // listen opens egress's ports on loopback. They stay open here, so that connections wait for it, should it be started again. Without
@@ -101,7 +103,7 @@ func listenAt(family, kind int, at unix.Sockaddr) (fd int, port uint16, err erro
 	return fd, port, nil
 }
 
-// close closes the ports: what is led there is refused from then on.
+// close closes the ports.
 func (o *mandate) close() {
 	for _, fd := range slices.Concat(o.TCP, o.UDP) {
 		_ = unix.Close(fd)
@@ -166,7 +168,7 @@ func (p *egressProcess) supervise() {
 	runtime.LockOSThread() // with which the kernel kills it
 	defer close(p.over)
 	defer p.mandate.close()
-	for deaths := 0; deaths < maxDeaths; deaths++ {
+	for deaths := 1; ; deaths++ {
 		began := time.Now()
 		err := p.live()
 		p.say(err) // if it has never been ready
@@ -174,11 +176,14 @@ func (p *egressProcess) supervise() {
 			return
 		}
 		if time.Since(began) > steady {
-			deaths = 0
+			deaths = 1
 		}
 		p.denials.missed("egress", fmt.Sprintf("egress died (%v) and is started again", err))
+		if deaths == maxDeaths {
+			p.denials.run.cfg.notice("egress has died %d times in a row (%v): what depends on names may be refused, or wait", deaths, err)
+		}
+		time.Sleep(time.Duration(min(deaths-1, maxPauses)) * pause)
 	}
-	p.denials.run.cfg.notice("egress has died %d times in a row: what depends on names is refused from now on", maxDeaths)
 }
 
 func (p *egressProcess) isEnding() bool {
