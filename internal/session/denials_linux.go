@@ -39,7 +39,7 @@ type denials struct {
 	counts func() loader.Counts // of the session in the kernel; nil: none, or no more
 	untold uint64               // how many of those that it lost have been told
 
-	netCounts func() (netguard.Counts, error) // of its network; nil: none, or no more
+	netCounts func() (netguard.Counts, error) // of its network, while it lasts
 	netUntold uint64
 
 	keep  int // how many different ones
@@ -158,7 +158,7 @@ func (d *denials) tick() {
 	defer d.mu.Unlock()
 	d.repeats.flush(d.tell)
 	d.tellLosses()
-	d.tellNetLosses()
+	d.askNetLosses()
 	clear(d.ancestors)
 	if d.ticking = len(d.repeats) > 0; d.ticking {
 		time.AfterFunc(gatherTime, d.tick)

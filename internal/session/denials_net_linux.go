@@ -17,7 +17,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// hearNet has the losses of what is refused of the network told.
+// hearNet has the losses of what is refused of the network told, or no more.
 func (d *denials) hearNet(counts func() (netguard.Counts, error)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -29,22 +29,21 @@ func (d *denials) endNet(last netguard.Counts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.endRepeats()
-	if d.netCounts != nil {
-		d.netCounts = func() (netguard.Counts, error) { return last, nil }
-		d.tellNetLosses()
-		d.netCounts = nil
+	d.tellNetLosses(last)
+}
+
+// askNetLosses is tellNetLosses while the session lasts.
+func (d *denials) askNetLosses() {
+	if d.netCounts == nil {
+		return
+	}
+	if c, err := d.netCounts(); err == nil { // or it's asked again at the end
+		d.tellNetLosses(c)
 	}
 }
 
 // tellNetLosses says what of it nobody was told. It's called with the lock held.
-func (d *denials) tellNetLosses() {
-	if d.netCounts == nil {
-		return
-	}
-	c, err := d.netCounts()
-	if err != nil {
-		return // it's asked again at the end
-	}
+func (d *denials) tellNetLosses(c netguard.Counts) {
 	if n := c.Lost + c.Suppressed - d.netUntold; n > 0 {
 		d.netUntold += n
 		d.gap("netguard", n, "more were refused at a time than are told", true)

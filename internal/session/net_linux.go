@@ -158,10 +158,8 @@ func (r *run) handBundle(ca *egress.Authority) error {
 	if v := r.cfg.Policy.CheckFS(file, policy.Read); !v.Allow {
 		return fmt.Errorf("the policy doesn't let it read %s: grant read on the TMPDIR, or leave `runtime` on", file)
 	}
-	if err := os.WriteFile(file, ca.Bundle(system), 0o444); err != nil {
-		return err
-	}
-	if err := os.Chown(file, nobody, nobody); err != nil {
+	err := errors.Join(os.WriteFile(file, ca.Bundle(system), 0o400), os.Chmod(file, 0o444), os.Chown(file, nobody, nobody))
+	if err != nil {
 		return err
 	}
 	for _, name := range egress.BundleVars() {
@@ -184,6 +182,9 @@ func (r *run) endNet() {
 	r.endEgress()
 	if !r.net.held() {
 		return
+	}
+	if r.denials != nil {
+		r.denials.hearNet(nil)
 	}
 	counts, err := r.net.kernel.End()
 	if err != nil {
