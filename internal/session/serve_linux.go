@@ -175,9 +175,16 @@ func giveFilesUp() error {
 		return err
 	}
 	defer plan.Close()
-	return plan.ApplyTo(func(ruleset int, flags uint32) error {
+	err = plan.ApplyTo(func(ruleset int, flags uint32) error {
 		return onAllThreads(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), uintptr(flags), 0)
 	})
+	if err != nil {
+		return err
+	}
+	if _, err := os.ReadDir("/"); !errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("reading / is refused by nobody: %v", err)
+	}
+	return nil
 }
 
 func filterCalls() error {

@@ -25,6 +25,10 @@ const (
 c = socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)
 peer = c.getpeername()[:2]; c.sendall(b"ping"); c.shutdown(socket.SHUT_WR)
 print(c.makefile().read(), peer)' `
+	ask = python + `'import socket,struct,sys
+q = b"\0\1\1\0\0\1\0\0\0\0\0\0" + b"".join(bytes([len(l)]) + l.encode() for l in sys.argv[1].split(".")) + b"\0\0\1\0\1"
+c = socket.create_connection(("127.0.0.53", 53), 5); c.sendall(struct.pack(">H", len(q)) + q); f = c.makefile("rb")
+r = f.read(struct.unpack(">H", f.read(2))[0]); print(socket.inet_ntoa(r[len(q)+12:][:4]) if r[7] else "")' `
 	datagram = python + `'import socket,sys
 c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); c.settimeout(5)
 c.sendto(b"ping", (sys.argv[1], int(sys.argv[2]))); print(c.recvfrom(99))' `
@@ -108,6 +112,14 @@ var rows = []struct {
 		line: raw + "database.test 5432", free: "^echo " + databaseIP + `:5432 ping \('` + databaseIP + `', 5432\)`,
 	},
 	{
+		name: "names by TCP", needs: "python3", rules: allow("allowed.test"),
+		line: ask + "allowed.test", free: "^" + allowedIP + "\n$",
+	},
+	{
+		name: "another name by TCP", needs: "python3", rules: allow("allowed.test"),
+		line: ask + "denied.test", free: "^" + deniedIP + "\n$", want: "^\n$", denials: []string{"resolve dns://denied.test dns_denied"},
+	},
+	{
 		name: "a database without its name", needs: "python3", rules: allow("database.test", "port = 5432"),
 		line: raw + databaseIP + " 5432", free: "echo", want: "PermissionError",
 		denials: []string{"connect tcp://" + databaseIP + ":5432 host_not_listed"},
@@ -163,7 +175,7 @@ var rows = []struct {
 	{
 		name: "the session's authority can't be changed", needs: "curl", access: "tls_intercept = true",
 		rules: allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`),
-		line:  `[ -z "$SSL_CERT_FILE" ] || echo x >>"$SSL_CERT_FILE"; curl -sS https://api.test/v1/a`, free: "^hello", want: "(?s)ermission denied.*hello",
+		line:  `[ -z "$SSL_CERT_FILE" ] || { chmod 600 "$SSL_CERT_FILE"; echo x >>"$SSL_CERT_FILE"; }; curl -sS https://api.test/v1/a`, free: "^hello", want: "(?s)not permitted.*ermission denied.*hello",
 	},
 	{
 		name: "waiting for others", needs: "python3", rules: allow("127.0.0.1", "port = 8080", "listen = true"),

@@ -24,12 +24,31 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// serveNames answers for the zone, by UDP.
+// serveNames answers for the zone, by UDP, and by TCP one question on each connection.
 func serveNames(at string) error {
 	c, err := net.ListenPacket("udp", at)
 	if err != nil {
 		return err
 	}
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b := make([]byte, 4096)
+			if n, err := c.Read(b); err == nil && n > 2 {
+				if reply, err := answer(b[2:n]); err == nil {
+					_, _ = c.Write(append(binary16(len(reply)), reply...))
+				}
+			}
+			_ = c.Close()
+		}
+	}()
 	go func() {
 		b := make([]byte, 4096)
 		for {
@@ -44,6 +63,8 @@ func serveNames(at string) error {
 	}()
 	return nil
 }
+
+func binary16(n int) []byte { return []byte{byte(n >> 8), byte(n)} }
 
 func answer(b []byte) ([]byte, error) {
 	var p dnsmessage.Parser
