@@ -43,7 +43,7 @@ func startRunning(t *testing.T, p *place) *running {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
+		_ = in.Close()
 		_ = cmd.Wait() // if nobody has
 	})
 	r := &running{place: p, cmd: cmd, in: in}
@@ -157,7 +157,8 @@ func TestToolguardKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = r.cmd.Wait()
-	t.Cleanup(func() { _ = os.Remove(r.cgroup()) }) // which stays then
+	group := r.cgroup()
+	t.Cleanup(func() { until(t, "its cgroup can go", func() bool { return os.Remove(group) == nil }) })
 	until(t, "egress ends", func() bool { return !exists(fmt.Sprintf("/proc/%d", r.egress)) || zombie(r.egress) })
 	if err := os.WriteFile(filepath.Join(p.workspace, "dead"), nil, 0o600); err != nil {
 		t.Fatal(err)
