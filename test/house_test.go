@@ -33,6 +33,10 @@ var mayImport = []room{
 	{"internal/policy/policyfile", []string{"internal/policy", "github.com/pelletier/go-toml/v2"}},
 	{"internal/policy", []string{"golang.org/x/net"}},
 	{"internal/childtest", []string{"golang.org/x/sys/unix"}},
+	{"internal/egress/link", []string{"internal/policy"}},
+	{"internal/egress/process", []string{
+		"internal/egress", "internal/landlock", "internal/netguard", "internal/policy", "internal/seccomp", "golang.org/x/sys/unix",
+	}},
 	{"internal/egress", []string{"internal/policy", "golang.org/x/net", "golang.org/x/sys/unix"}},
 	{"internal/event", []string{"golang.org/x/sys/unix"}},
 	{"internal/kernelaudit", []string{"internal/event", "internal/policy", "github.com/vishvananda/netlink", "golang.org/x/sys/unix"}},
@@ -102,6 +106,25 @@ func TestImports(t *testing.T) {
 				if !allowed(rel, imported, mayImport[i].imports) {
 					t.Errorf("%s (%s) may not import %s", rel, goos, imported)
 				}
+			}
+		}
+	}
+}
+
+// Every start of toolguard pays for what its program has in it, and these are dear (0.6 ms).
+func TestLightStart(t *testing.T) {
+	for _, goos := range []string{"linux", "darwin"} {
+		cmd := exec.Command("go", "list", "-deps", "./cmd/toolguard")
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := strings.Fields(string(out))
+		for _, dear := range []string{"net/http", "crypto/tls", "crypto/x509"} {
+			if slices.Contains(all, dear) {
+				t.Errorf("cmd/toolguard (%s) leads to %s", goos, dear)
 			}
 		}
 	}

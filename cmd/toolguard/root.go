@@ -73,7 +73,6 @@ func groups() []group {
 		{"doctor", newDoctor},
 		{"version", newVersion},
 		{"completion", newCompletion},
-		{"egress", newEgress},
 	}
 }
 

@@ -1,4 +1,5 @@
-// Command toolguardd makes and owns the sessions of ordinary users: docs/daemon.md.
+// Command toolguardd makes and owns the sessions of ordinary users: docs/daemon.md. As `toolguardd egress` it decides about names for one
+// session of root's, which needs no daemon.
 package main
 
 import (
@@ -10,10 +11,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/daemon"
+	"github.com/toolguard/toolguard/internal/egress/process"
 )
 
 // version is set by the linker for a release (-X main.version=v1.2.3).
@@ -29,6 +32,9 @@ func main() {
 }
 
 func run(args []string) error {
+	if len(args) > 0 && args[0] == "egress" {
+		return serveEgress(args[1:])
+	}
 	flags := flag.NewFlagSet("toolguardd", flag.ContinueOnError)
 	socket := flags.String("socket", api.Socket, "listen at `PATH`, unless systemd hands a socket over")
 	config := flags.String("config", "/etc/toolguard/toolguardd.toml", "read settings from `FILE`, at the start and at SIGHUP")
@@ -52,6 +58,16 @@ func run(args []string) error {
 		return fmt.Errorf("read the settings: %w", err)
 	}
 	return serve(cfg, *socket, *config)
+}
+
+// serveEgress is what toolguard starts beside a command that may use the network: `toolguardd egress DESCRIPTOR`. It's for nobody else.
+func serveEgress(args []string) error {
+	if len(args) == 1 {
+		if fd, err := strconv.Atoi(args[0]); err == nil && fd > 2 {
+			return process.Serve(fd)
+		}
+	}
+	return errors.New("only toolguard itself starts egress")
 }
 
 func serve(cfg daemon.Config, path, config string) error {

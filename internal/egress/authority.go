@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -22,8 +21,8 @@ const lifetime = 30 * 24 * time.Hour
 // maxLeaves bounds the certificates that are kept.
 const maxLeaves = 512
 
-// Authority makes the certificates under which a session's TLS is ended here. Its key is nowhere but in this process's
-// memory, so nobody who hasn't a session's bundle believes it and nobody else can use it.
+// Authority makes the certificates under which a session's TLS is ended here. Its key is nowhere but in the
+// memory of this process and of who hands it to the next one, so nobody who hasn't a session's bundle believes it and nobody else can use it.
 type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -59,18 +58,9 @@ func template(name string) *x509.Certificate {
 	}
 }
 
-// BundleVars are the environment variables by which common programs are told of a bundle of authorities.
-func BundleVars() []string {
-	return []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"}
-}
-
-// Bundle is the system's bundle of authorities, in PEM, with the session's own.
-func (a *Authority) Bundle(system []byte) []byte {
-	out := bytes.TrimRight(system, "\n")
-	if len(out) > 0 {
-		out = append(out, '\n')
-	}
-	return append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})...)
+// Bundle is the authority alone, in PEM.
+func (a *Authority) Bundle() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
 // leaf is the certificate for a name or an address.

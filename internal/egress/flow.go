@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -234,7 +235,7 @@ func (f *flow) copyBoth(up net.Conn) {
 
 // deny tells a refusal.
 func (f *flow) deny(protocol, method string, v policy.Verdict, target, note string) policy.Answer {
-	return f.s.deny(Denial{Client: f.client, To: f.to, Protocol: protocol, Method: method}, v, target, note)
+	return f.s.deny(link.Denial{Client: f.client, To: f.to, Protocol: protocol, Method: method}, v, target, note)
 }
 
 func (f *flow) refuseRaw(v policy.Verdict, note string) {

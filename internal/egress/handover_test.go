@@ -29,7 +29,7 @@ func TestAuthorityHandedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(a.Bundle(nil)) {
+	if !roots.AppendCertsFromPEM(a.Bundle()) {
 		t.Fatal("no certificate in the bundle")
 	}
 	if _, err := c.Verify(x509.VerifyOptions{DNSName: "a.test", Roots: roots}); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -21,7 +22,7 @@ const (
 
 // resolve answers a question of the session.
 func (s *Server) resolve(ctx context.Context, q *question, client netip.AddrPort) answer {
-	d := Denial{Client: client, Protocol: "dns"}
+	d := link.Denial{Client: client, Protocol: "dns"}
 	name, err := policy.NormalizeName(q.Name.String())
 	if err != nil {
 		return s.refuse(d, policy.Verdict{Reason: policy.DNSDenied, Layer: -1, Rule: policy.NoMatch}, lower(q.Name), err.Error())
@@ -40,7 +41,7 @@ func (s *Server) resolve(ctx context.Context, q *question, client netip.AddrPort
 }
 
 // refuse tells a refused question.
-func (s *Server) refuse(d Denial, v policy.Verdict, name, note string) answer {
+func (s *Server) refuse(d link.Denial, v policy.Verdict, name, note string) answer {
 	d.Answer = s.Policy.Describe(v, policy.Question{Resource: policy.Net, Target: "https://" + name + "/"}, "dns://"+name)
 	if v.Reason == policy.HostNotListed {
 		d.Answer.Reason = policy.DNSDenied
@@ -77,7 +78,7 @@ func (s *Server) tunnel(name string, ways []policy.Way) error {
 }
 
 // addresses are those of a granted name that the session may have. When they are returned the kernel and the memory know them.
-func (s *Server) addresses(ctx context.Context, d Denial, name string, ways []policy.Way, typ dnsmessage.Type) answer {
+func (s *Server) addresses(ctx context.Context, d link.Denial, name string, ways []policy.Way, typ dnsmessage.Type) answer {
 	f, err := s.find(ctx, name, typ)
 	if err != nil {
 		return answer{code: dnsmessage.RCodeServerFailure, why: err.Error()}
@@ -157,6 +158,6 @@ func (s *Server) tied(ctx context.Context, client netip.AddrPort, name string, a
 	if addr.Is6() {
 		typ = dnsmessage.TypeAAAA
 	}
-	a := s.addresses(ctx, Denial{Client: client, Protocol: "dns"}, name, ways, typ)
+	a := s.addresses(ctx, link.Denial{Client: client, Protocol: "dns"}, name, ways, typ)
 	return slices.Contains(a.addrs, addr)
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -27,8 +28,8 @@ type Server struct {
 	Policy   *policy.Compiled
 	Upstream []netip.AddrPort // name servers, asked in turn
 	Kernel   Kernel
-	Tell     func(Denial) // is told every refusal and mustn't wait
-	CA       *Authority   // for tls_intercept; needed where Policy.Intercepts
+	Tell     func(link.Denial) // is told every refusal and mustn't wait
+	CA       *Authority        // for tls_intercept; needed where Policy.Intercepts
 
 	dial    func(context.Context, netip.AddrPort) (net.Conn, error)
 	verify  *tls.Config   // how servers are verified where TLS is intercepted
@@ -40,15 +41,6 @@ type Server struct {
 	conns   chan struct{} // and for each connection
 	queries atomic.Uint64
 	done    sync.WaitGroup
-}
-
-// Denial is a refusal.
-type Denial struct {
-	Client   netip.AddrPort // whose it is
-	To       netip.AddrPort // where the connection was going; the zero value for DNS
-	Protocol string         // "dns", "tls", "http", "raw"
-	Method   string         // of an HTTP request
-	Answer   policy.Answer
 }
 
 // Bounds on what a session may keep busy here.
@@ -179,7 +171,7 @@ func unmapped(a net.Addr) netip.AddrPort {
 }
 
 // deny tells a refusal and returns it as told. target is a URL, tcp://host:port, or dns://name.
-func (s *Server) deny(d Denial, v policy.Verdict, target, note string) policy.Answer {
+func (s *Server) deny(d link.Denial, v policy.Verdict, target, note string) policy.Answer {
 	d.Answer = s.Policy.Describe(v, policy.Question{Resource: policy.Net, Target: target, Method: d.Method}, target)
 	d.Answer.Note = note
 	s.Tell(d)

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
@@ -33,7 +34,7 @@ type world struct {
 	mu      sync.Mutex
 	going   map[netip.AddrPort]netip.AddrPort // where clients wanted to go
 	any     netip.AddrPort                    // and where all others did, if valid
-	denials []Denial
+	denials []link.Denial
 	permits map[string]time.Time // "tcp 1.2.3.4:22"
 	stuck   error                // what Permit says
 	dialled []netip.AddrPort
@@ -91,7 +92,7 @@ func (w *world) start() *world {
 	return w
 }
 
-func (w *world) tell(d Denial) {
+func (w *world) tell(d link.Denial) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.denials = append(w.denials, d)

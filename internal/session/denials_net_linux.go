@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/egress"
+	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/netguard"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -167,7 +167,7 @@ type namedLike struct {
 }
 
 // refusedByName takes in what egress refused.
-func (d *denials) refusedByName(k *egress.Denial) {
+func (d *denials) refusedByName(k *link.Denial) {
 	like := namedLike{k.Protocol, k.Method, k.Answer.Target, "", k.Answer.Note, k.Answer.Reason}
 	if k.Answer.Rule != nil {
 		like.rule = k.Answer.Rule.ID
@@ -178,7 +178,7 @@ func (d *denials) refusedByName(k *egress.Denial) {
 	d.gather(like, now, func() event.Event { return d.run.refusedByName(k, now) })
 }
 
-func (r *run) refusedByName(k *egress.Denial, when time.Time) event.Event {
+func (r *run) refusedByName(k *link.Denial, when time.Time) event.Event {
 	a := &k.Answer
 	e := r.about(event.Event{Kind: event.Denial, Mechanism: "egress:" + k.Protocol})
 	e.Time, e.Resource, e.Capability, e.Target = when, policy.Net.String(), "connect", a.Target

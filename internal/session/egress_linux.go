@@ -16,28 +16,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/egress"
+	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/forkexec"
 	"github.com/toolguard/toolguard/internal/netguard"
-	"github.com/toolguard/toolguard/internal/policy"
 )
-
-// mandate is what egress's process is told at its start. The numbers are descriptors, which it inherits.
-type mandate struct {
-	TCP, UDP         []int
-	Originals, Names int
-	Upstream         []netip.AddrPort
-	Policy           *policy.Compiled
-	CA               *egress.Authority
-}
-
-// word is what egress's process says.
-type word struct {
-	Ready  bool
-	Failed string
-	Denial *egress.Denial
-	Lost   uint64 // denials that it didn't tell
-}
 
 const (
 	maxWord     = 1 << 20                // bytes
@@ -51,9 +33,9 @@ const (
 	nameServers = 3 // MAXNS of resolv.conf(5)
 )
 
-// listen opens egress's ports on loopback. They stay open here, so that connections wait for it, should it be started again. Without
+// openPorts opens egress's ports on loopback. They stay open here, so that connections wait for it, should it be started again. Without
 // IPv6 there's none for that, and the kernel refuses what would go there.
-func (o *mandate) listen() (ports netguard.Egress, err error) {
+func openPorts(o *link.Mandate) (ports netguard.Egress, err error) {
 	four, six := &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}, &unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}
 	for _, s := range []struct {
 		family, kind int
@@ -71,7 +53,7 @@ func (o *mandate) listen() (ports netguard.Egress, err error) {
 			continue
 		}
 		if err != nil {
-			o.close()
+			closePorts(o)
 			return netguard.Egress{}, err
 		}
 		*s.port, *s.list = port, append(*s.list, fd)
@@ -103,8 +85,7 @@ func listenAt(family, kind int, at unix.Sockaddr) (fd int, port uint16, err erro
 	return fd, port, nil
 }
 
-// close closes the ports.
-func (o *mandate) close() {
+func closePorts(o *link.Mandate) {
 	for _, fd := range slices.Concat(o.TCP, o.UDP) {
 		_ = unix.Close(fd)
 	}
@@ -136,30 +117,38 @@ func resolvers(file string) ([]netip.AddrPort, error) {
 // egressProcess is egress in a process of its own, since it reads what hostile programs and servers say: it has no privileges and
 // no files. Should it die, the programs in the kernel let nothing by that would have come to it, and it's started again.
 type egressProcess struct {
-	mandate mandate
+	program int // its descriptor
+	mandate link.Mandate
 	denials *denials
-	begun   chan error    // what came of the first start
+	begun   chan beginning
+	begins  bool          // one was ready
 	over    chan struct{} // closed when there won't be another one
 
 	mu     sync.Mutex
 	pidfd  int      // -1: there's none
-	link   *os.File // to it
+	socket *os.File // to it
 	ending bool
 }
 
-// startEgress begins to start egress. ready says what came of it.
-func startEgress(o mandate, d *denials) *egressProcess {
-	p := &egressProcess{mandate: o, denials: d, begun: make(chan error, 1), over: make(chan struct{}), pidfd: -1}
+// beginning is what came of the first start.
+type beginning struct {
+	bundle []byte // the session's authority, where it has one
+	err    error
+}
+
+// startEgress begins to start egress, from the program that is open. ready says what came of it.
+func startEgress(program int, o link.Mandate, d *denials) *egressProcess {
+	p := &egressProcess{program: program, mandate: o, denials: d, begun: make(chan beginning, 1), over: make(chan struct{}), pidfd: -1}
 	go p.supervise()
 	return p
 }
 
-func (p *egressProcess) ready() error {
+func (p *egressProcess) ready() (bundle []byte, err error) {
 	select {
-	case err := <-p.begun:
-		return err
+	case b := <-p.begun:
+		return b.bundle, b.err
 	case <-time.After(readyTime):
-		return errors.New("it doesn't say that it's ready")
+		return nil, errors.New("it doesn't say that it's ready")
 	}
 }
 
@@ -167,11 +156,11 @@ func (p *egressProcess) ready() error {
 func (p *egressProcess) supervise() {
 	runtime.LockOSThread() // with which the kernel kills it
 	defer close(p.over)
-	defer p.mandate.close()
+	defer closePorts(&p.mandate)
 	for deaths := 1; ; deaths++ {
 		began := time.Now()
 		err := p.live()
-		p.say(err) // if it has never been ready
+		p.say(beginning{err: err}) // if it has never been ready
 		if p.isEnding() {
 			return
 		}
@@ -193,24 +182,27 @@ func (p *egressProcess) isEnding() bool {
 }
 
 // say says what came of the first start.
-func (p *egressProcess) say(err error) {
+func (p *egressProcess) say(b beginning) {
 	select {
-	case p.begun <- err:
+	case p.begun <- b:
 	default:
 	}
 }
 
 // live starts egress once and hears it until it has ended.
 func (p *egressProcess) live() error {
-	link, err := p.spawn()
-	if err != nil || link == nil {
+	socket, err := p.spawn()
+	if err != nil || socket == nil {
 		return err
 	}
-	err = json.NewEncoder(link).Encode(p.mandate)
+	err = json.NewEncoder(socket).Encode(&p.mandate)
 	if err == nil {
-		err = p.hear(link)
+		err = p.hear(socket)
 	}
 	p.reap()
+	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) { // before it had read all
+		return errEnded
+	}
 	return err
 }
 
@@ -218,17 +210,17 @@ func (p *egressProcess) live() error {
 func (p *egressProcess) reap() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.link.Close()
+	_ = p.socket.Close()
 	_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
 	for unix.Waitid(unix.P_PIDFD, p.pidfd, nil, unix.WEXITED, nil) == unix.EINTR {
 	}
 	_ = unix.Close(p.pidfd)
-	p.pidfd, p.link = -1, nil
+	p.pidfd, p.socket = -1, nil
 }
 
 var errEnded = errors.New("it ended")
 
-// spawn starts the process; without an error and a link it's too late for that.
+// spawn starts the process; without an error and a socket it's too late for that.
 func (p *egressProcess) spawn() (*os.File, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -240,9 +232,9 @@ func (p *egressProcess) spawn() (*os.File, error) {
 		return nil, os.NewSyscallError("socketpair", err)
 	}
 	defer unix.Close(pair[1])
-	link := os.NewFile(uintptr(pair[0]), "egress")
+	socket := os.NewFile(uintptr(pair[0]), "egress")
 	child := forkexec.Command{
-		Path: "/proc/self/exe", Argv: []string{"toolguard", "egress", strconv.Itoa(pair[1])},
+		Path: "/proc/self/fd/" + strconv.Itoa(p.program), Argv: []string{toolguardd, "egress", strconv.Itoa(pair[1])},
 		Keep: slices.Concat(p.mandate.TCP, p.mandate.UDP, []int{p.mandate.Originals, p.mandate.Names, pair[1]}),
 	}
 	pid, err := child.Start()
@@ -250,25 +242,27 @@ func (p *egressProcess) spawn() (*os.File, error) {
 		p.pidfd, err = unix.PidfdOpen(pid, 0)
 	}
 	if err != nil {
-		_ = link.Close()
+		_ = socket.Close()
 		return nil, err
 	}
-	p.link = link
-	return link, nil
+	p.socket = socket
+	return socket, nil
 }
 
-// hear takes in what egress says, until it says no more. What that is isn't believed more than what a session says.
-func (p *egressProcess) hear(link *os.File) error {
-	lines := bufio.NewScanner(link)
+// hear takes in what egress says, until it says no more. What that is isn't believed more than what a session says, but for the
+// first word of the first one: the authority that is in there is the session's to its end.
+func (p *egressProcess) hear(socket *os.File) error {
+	lines := bufio.NewScanner(socket)
 	lines.Buffer(nil, maxWord)
 	for lines.Scan() {
-		var w word
+		var w link.Word
 		if err := json.Unmarshal(lines.Bytes(), &w); err != nil {
 			return fmt.Errorf("it says something else than it should: %w", err)
 		}
 		switch {
-		case w.Ready:
-			p.say(nil)
+		case w.Ready && !p.begins:
+			p.begins, p.mandate.Authority = true, w.Authority
+			p.say(beginning{bundle: w.Bundle})
 		case w.Failed != "":
 			return errors.New(w.Failed)
 		}
@@ -289,8 +283,8 @@ func (p *egressProcess) hear(link *os.File) error {
 func (p *egressProcess) end() {
 	p.mu.Lock()
 	p.ending = true
-	if p.link != nil {
-		_ = unix.Shutdown(int(p.link.Fd()), unix.SHUT_WR)
+	if p.socket != nil {
+		_ = unix.Shutdown(int(p.socket.Fd()), unix.SHUT_WR)
 	}
 	p.mu.Unlock()
 	select {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -8,8 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/toolguard/toolguard/internal/cgroup"
-	"github.com/toolguard/toolguard/internal/egress"
+	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/netguard"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -17,9 +20,10 @@ import (
 // network holds the sockets of a session to the policy's rules about the network: the kernel's programs on its cgroup decide about
 // addresses and ports, and egress, to which they lead what depends on it, about names and what is said.
 type network struct {
-	image  *netguard.Image
-	kernel *netguard.Session
-	egress *egressProcess // nil: not started
+	program int // egress's, open while there's a kernel
+	image   *netguard.Image
+	kernel  *netguard.Session
+	egress  *egressProcess // nil: not started
 }
 
 // held says whether this holds the session. If not, nothing of the network is granted or restricted, or others do what they can.
@@ -79,7 +83,12 @@ func (n *network) prepare(c *policy.Compiled) (err error) {
 	if n.image, err = netguard.NewImage(c); err != nil {
 		return err
 	}
-	n.kernel, err = netguard.Load()
+	if n.program, err = openEgress(); err != nil {
+		return err
+	}
+	if n.kernel, err = netguard.Load(); err != nil {
+		_ = unix.Close(n.program)
+	}
 	return err
 }
 
@@ -91,7 +100,11 @@ func netReady() error {
 	if f := cgroup.Probe(); f.Base == "" {
 		return errors.New(f.Why)
 	}
-	return nil
+	program, err := openEgress()
+	if err == nil {
+		_ = unix.Close(program)
+	}
+	return err
 }
 
 // close gives up what cover has prepared, where no session begins.
@@ -99,6 +112,7 @@ func (n *network) close() {
 	if n.held() {
 		n.kernel.Close()
 		n.kernel = nil
+		_ = unix.Close(n.program)
 	}
 }
 
@@ -107,25 +121,17 @@ func (r *run) holdNet() error {
 	if !r.net.held() {
 		return nil
 	}
-	o := mandate{Policy: r.cfg.Policy}
+	o := link.Mandate{Format: link.Format, Policy: r.cfg.Policy}
 	var err error
 	if o.Upstream, err = resolvers("/etc/resolv.conf"); err != nil {
 		return fmt.Errorf("find the machine's name servers: %w", err)
 	}
-	if r.cfg.Policy.Intercepts() {
-		if o.CA, err = egress.NewAuthority(); err != nil {
-			return err
-		}
-		if err := r.handBundle(o.CA); err != nil {
-			return fmt.Errorf("hand the session its certificate authority: %w", err)
-		}
-	}
 	o.Originals, o.Names = r.net.kernel.Descriptors()
-	ports, err := o.listen()
+	ports, err := openPorts(&o)
 	if err != nil {
 		return fmt.Errorf("open egress's ports: %w", err)
 	}
-	r.net.egress = startEgress(o, r.denials)
+	r.net.egress = startEgress(r.net.program, o, r.denials)
 	if err := r.net.kernel.Begin(r.number, r.group.FD(), r.net.image, ports); err != nil {
 		return fmt.Errorf("hold the session's network: %w", err)
 	}
@@ -133,8 +139,14 @@ func (r *run) holdNet() error {
 	if err := r.net.kernel.Listen(r.denials.refusedNet); err != nil {
 		return err
 	}
-	if err := r.net.egress.ready(); err != nil {
+	authority, err := r.net.egress.ready()
+	if err != nil {
 		return fmt.Errorf("start egress: %w", err)
+	}
+	if r.cfg.Policy.Intercepts() {
+		if err := r.handBundle(authority); err != nil {
+			return fmt.Errorf("hand the session its certificate authority: %w", err)
+		}
 	}
 	return nil
 }
@@ -146,7 +158,10 @@ var systemBundles = []string{
 
 // handBundle tells the command of the session's authority. The file is in its TMPDIR and isn't its user's, so that it's without the
 // privilege to write it; a session that puts another file there deceives itself alone.
-func (r *run) handBundle(ca *egress.Authority) error {
+func (r *run) handBundle(authority []byte) error {
+	if len(authority) == 0 {
+		return errors.New("egress has made none")
+	}
 	var system []byte
 	for _, file := range systemBundles {
 		if b, err := os.ReadFile(file); err == nil {
@@ -158,15 +173,24 @@ func (r *run) handBundle(ca *egress.Authority) error {
 	if v := r.cfg.Policy.CheckFS(file, policy.Read); !v.Allow {
 		return fmt.Errorf("the policy doesn't let it read %s: grant read on the TMPDIR, or leave `runtime` on", file)
 	}
-	err := errors.Join(os.WriteFile(file, ca.Bundle(system), 0o400), os.Chmod(file, 0o444), os.Chown(file, nobody, nobody))
+	err := errors.Join(os.WriteFile(file, bundle(system, authority), 0o400), os.Chmod(file, 0o444), os.Chown(file, link.Nobody, link.Nobody))
 	if err != nil {
 		return err
 	}
-	for _, name := range egress.BundleVars() {
+	for _, name := range link.BundleVars() {
 		r.cmd.env = slices.DeleteFunc(r.cmd.env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
 		r.cmd.env = append(r.cmd.env, name+"="+file)
 	}
 	return nil
+}
+
+// bundle is the system's bundle of authorities, in PEM, with the session's own.
+func bundle(system, own []byte) []byte {
+	out := bytes.TrimRight(system, "\n")
+	if len(out) > 0 {
+		out = append(out, '\n')
+	}
+	return append(out, own...)
 }
 
 // endEgress ends egress, when the session needs it no more: what is left of that reaches nothing by name.
@@ -191,6 +215,7 @@ func (r *run) endNet() {
 		r.cfg.notice("not all that was refused of the network could be told: %v", err)
 	}
 	r.net.kernel = nil
+	_ = unix.Close(r.net.program)
 	if r.denials != nil {
 		r.denials.endNet(counts)
 	}

@@ -146,6 +146,60 @@ func TestEgressDies(t *testing.T) {
 	}
 }
 
+// The session's certificate authority is that of its first egress.
+func TestAuthorityStays(t *testing.T) {
+	needs(t, "curl")
+	r := startRunning(t, newPlace(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`)))
+	bundle, line := r.do(`cat "$SSL_CERT_FILE"`), "curl -sS -m 10 https://api.test/v1/a"
+	r.expect(line, "^hello")
+	if err := syscall.Kill(r.egress, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.egress = egressOf(t, r.cmd.Process.Pid, r.egress)
+	r.expect(line, "^hello")
+	if again := r.do(`cat "$SSL_CERT_FILE"`); again != bundle || !strings.Contains(bundle, "BEGIN CERTIFICATE") || strings.Contains(bundle, "PRIVATE") {
+		t.Errorf("the bundle is %q, and was %q", again, bundle)
+	}
+}
+
+// Without a toolguardd that can be trusted nothing is started.
+func TestNoToolguardd(t *testing.T) {
+	p := newPlace(t, "", allow("allowed.test"))
+	for _, dir := range []string{"/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"} {
+		if exists(filepath.Join(dir, "toolguardd")) {
+			t.Skip("needs a machine where toolguardd isn't installed")
+		}
+	}
+	alone := filepath.Join(t.TempDir(), "toolguard")
+	text, err := os.ReadFile(binary)
+	if err == nil {
+		err = os.WriteFile(alone, text, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuses := func(want string) {
+		t.Helper()
+		cmd := p.guarded("touch started")
+		cmd.Path = alone
+		out, _ := cmd.CombinedOutput()
+		said := strings.Join(strings.Fields(string(out)), " ") // it's broken into lines
+		if cmd.ProcessState.ExitCode() != 125 || !strings.Contains(said, want) || exists(filepath.Join(p.workspace, "started")) {
+			t.Errorf("it exits with %d and says %s", cmd.ProcessState.ExitCode(), out)
+		}
+	}
+	refuses("isn't beside toolguard")
+	beside := filepath.Join(filepath.Dir(alone), "toolguardd")
+	if err := os.WriteFile(beside, []byte("\x7fELF"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	refuses("start egress: exec format error")
+	if err := os.Chmod(beside, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	refuses("nobody else can write")
+}
+
 // A toolguard that is killed takes egress with it; what is left of the session stays held by the kernel.
 func TestToolguardKilled(t *testing.T) {
 	needs(t, "curl")
@@ -341,7 +395,7 @@ open("said", "w").write("%s\n" % said); time.sleep(60)'`)
 			t.Errorf("%v: %q, want %q", err, b, x.said)
 		}
 		for _, args := range children(cmd.Process.Pid) {
-			if strings.HasPrefix(args, "toolguard egress") {
+			if strings.HasPrefix(args, "toolguardd egress") {
 				t.Errorf("%q starts egress", x.rules)
 			}
 		}

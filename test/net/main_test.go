@@ -57,7 +57,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	if os.Getenv("TOOLGUARD_BUILT") == "" {
-		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(dir, "toolguard"), "../../cmd/toolguard")
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", dir, "../../cmd/toolguard", "../../cmd/toolguardd")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)

@@ -166,7 +166,7 @@ func egressOf(t *testing.T, toolguard, before int) int {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for pid, args := range children(toolguard) {
-			if pid != before && strings.HasPrefix(args, "toolguard egress ") {
+			if pid != before && strings.HasPrefix(args, "toolguardd egress ") {
 				return pid
 			}
 		}

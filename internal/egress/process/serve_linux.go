@@ -1,4 +1,4 @@
-package session
+package process
 
 import (
 	"context"
@@ -16,35 +16,33 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/egress"
+	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/netguard"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-// nobody is the user that egress is, and whose the session's bundle of certificate authorities is.
-const nobody = 65534
-
 // maxUntold bounds what waits to be told.
 const maxUntold = 1024
 
-// ServeEgress is what egress's process does: it's told at the descriptor what, and ends when nobody is at the other end any more.
-func ServeEgress(fd int) error {
-	link := os.NewFile(uintptr(fd), "toolguard")
-	t := &telling{to: json.NewEncoder(link), queue: make(chan egress.Denial, maxUntold), done: make(chan struct{})}
-	err := serveEgress(link, t)
+// Serve is all that the process does: it's told at the descriptor what, and ends when nobody is at the other end any more.
+func Serve(fd int) error {
+	toolguard := os.NewFile(uintptr(fd), "toolguard")
+	t := &telling{to: json.NewEncoder(toolguard), queue: make(chan link.Denial, maxUntold), done: make(chan struct{})}
+	err := serve(toolguard, t)
 	if err != nil {
-		_ = t.to.Encode(word{Failed: err.Error()})
+		_ = t.to.Encode(link.Word{Failed: err.Error()})
 	}
 	return err
 }
 
-func serveEgress(link *os.File, t *telling) error {
-	var o mandate
-	if err := json.NewDecoder(link).Decode(&o); err != nil {
+func serve(toolguard *os.File, t *telling) error {
+	o, err := hear(toolguard)
+	if err != nil {
 		return err
 	}
-	if o.CA != nil { // servers are verified, and the system's authorities can't be read any more when the first is
+	if o.Policy.Intercepts() { // servers are verified, and the system's authorities can't be read any more when the first is
 		if _, err := x509.SystemCertPool(); err != nil {
 			return err
 		}
@@ -52,28 +50,72 @@ func serveEgress(link *os.File, t *telling) error {
 	if err := confine(); err != nil {
 		return err
 	}
-	tcp, udp, err := o.listeners()
+	tcp, udp, err := listeners(o)
+	if err != nil {
+		return err
+	}
+	ready := link.Word{Ready: true}
+	ca, err := authority(o, &ready)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		_, _ = io.Copy(io.Discard, link) // there's nothing but the end
+		_, _ = io.Copy(io.Discard, toolguard) // there's nothing but the end
 		cancel()
 	}()
-	if err := t.to.Encode(word{Ready: true}); err != nil {
+	if err := t.to.Encode(ready); err != nil {
 		return err
 	}
 	go t.tell()
-	s := &egress.Server{Policy: o.Policy, Upstream: o.Upstream, Kernel: netguard.NewKernel(o.Originals, o.Names), Tell: t.add, CA: o.CA}
+	s := &egress.Server{Policy: o.Policy, Upstream: o.Upstream, Kernel: netguard.NewKernel(o.Originals, o.Names), Tell: t.add, CA: ca}
 	err = s.Serve(ctx, tcp, udp)
 	close(t.queue)
 	<-t.done
 	return err
 }
 
+// hear takes the mandate.
+func hear(toolguard *os.File) (*link.Mandate, error) {
+	var text json.RawMessage
+	if err := json.NewDecoder(toolguard).Decode(&text); err != nil {
+		return nil, err
+	}
+	var said struct{ Format int }
+	if err := json.Unmarshal(text, &said); err != nil {
+		return nil, err
+	}
+	if said.Format != link.Format {
+		return nil, errors.New("toolguard and toolguardd are of different versions: install both of one")
+	}
+	var o link.Mandate
+	err := json.Unmarshal(text, &o)
+	if err == nil && o.Policy == nil {
+		err = errors.New("there's no policy in the mandate")
+	}
+	return &o, err
+}
+
+// authority is the session's, where it needs one. One that is made here is told, for those who come after.
+func authority(o *link.Mandate, ready *link.Word) (*egress.Authority, error) {
+	if !o.Policy.Intercepts() {
+		return nil, nil
+	}
+	if o.Authority != nil {
+		ca := &egress.Authority{}
+		return ca, json.Unmarshal(o.Authority, ca)
+	}
+	ca, err := egress.NewAuthority()
+	if err != nil {
+		return nil, err
+	}
+	ready.Bundle = ca.Bundle()
+	ready.Authority, err = json.Marshal(ca)
+	return ca, err
+}
+
 // listeners are those whose descriptors were handed over.
-func (o *mandate) listeners() (tcp []*net.TCPListener, udp []*net.UDPConn, err error) {
+func listeners(o *link.Mandate) (tcp []*net.TCPListener, udp []*net.UDPConn, err error) {
 	for _, fd := range o.TCP {
 		f := os.NewFile(uintptr(fd), "tcp")
 		l, err := net.FileListener(f)
@@ -98,12 +140,12 @@ func (o *mandate) listeners() (tcp []*net.TCPListener, udp []*net.UDPConn, err e
 // telling tells refusals without keeping egress waiting.
 type telling struct {
 	to    *json.Encoder
-	queue chan egress.Denial
+	queue chan link.Denial
 	lost  atomic.Uint64
 	done  chan struct{}
 }
 
-func (t *telling) add(d egress.Denial) {
+func (t *telling) add(d link.Denial) {
 	select {
 	case t.queue <- d:
 	default:
@@ -114,10 +156,10 @@ func (t *telling) add(d egress.Denial) {
 func (t *telling) tell() {
 	defer close(t.done)
 	for d := range t.queue {
-		_ = t.to.Encode(word{Denial: &d, Lost: t.lost.Swap(0)}) // if it fails nobody is there any more
+		_ = t.to.Encode(link.Word{Denial: &d, Lost: t.lost.Swap(0)}) // if it fails nobody is there any more
 	}
 	if n := t.lost.Swap(0); n > 0 {
-		_ = t.to.Encode(word{Lost: n})
+		_ = t.to.Encode(link.Word{Lost: n})
 	}
 }
 
@@ -130,8 +172,8 @@ func confine() error {
 	}{
 		{"set no_new_privs", func() error { return onAllThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0) }},
 		{"leave all groups", func() error { return syscall.Setgroups(nil) }},
-		{"change the group", func() error { return syscall.Setresgid(nobody, nobody, nobody) }},
-		{"change the user", func() error { return syscall.Setresuid(nobody, nobody, nobody) }},
+		{"change the group", func() error { return syscall.Setresgid(link.Nobody, link.Nobody, link.Nobody) }},
+		{"change the user", func() error { return syscall.Setresuid(link.Nobody, link.Nobody, link.Nobody) }},
 		{"end with toolguard", func() error { return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) }},
 		{"give all files up", giveFilesUp},
 		{"load the system call filters", filterCalls},
@@ -151,7 +193,7 @@ func onAllThreads(nr, a, b, c uintptr) error {
 	case 0:
 		return nil
 	case unix.ENOTSUP:
-		return errors.New("toolguard was built with cgo, which starts threads that can't be restricted: build it with CGO_ENABLED=0")
+		return errors.New("toolguardd was built with cgo, which starts threads that can't be restricted: build it with CGO_ENABLED=0")
 	}
 	return errno
 }
@@ -166,7 +208,7 @@ func alone() *policy.Compiled {
 
 // giveFilesUp leaves it to the user's permissions where there's no Landlock.
 func giveFilesUp() error {
-	abi, err := landlockABI()
+	abi, _, err := landlock.Probe()
 	if err != nil {
 		return nil
 	}

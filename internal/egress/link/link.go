@@ -1,0 +1,55 @@
+// Package link is what toolguard and egress say to each other, in JSON on a socket: a Mandate, and Words for as long as both live. Egress is
+// a process of toolguardd's program, since net/http and crypto/tls would cost every start of toolguard; so toolguard imports
+// this package and none that leads to those.
+//
+// # Threats
+//
+// Egress reads what is hostile, so its words are a stranger's. The first alone, which it says before it has heard of anybody, is
+// believed: in it is the session's authority.
+package link
+
+import (
+	"net/netip"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Nobody is the user that egress is, and whose the session's bundle of certificate authorities is.
+const Nobody = 65534
+
+// Format is raised with every change of what is said. What a policy means shows in its digest.
+const Format = 1
+
+// Mandate is what egress's process is told at its start. The numbers are descriptors, which it inherits.
+type Mandate struct {
+	Format           int
+	TCP, UDP         []int
+	Originals, Names int
+	Upstream         []netip.AddrPort
+	Policy           *policy.Compiled
+	Authority        []byte // what an earlier one has said is the session's; without it, where the policy needs one, egress makes it
+}
+
+// Word is what egress's process says.
+type Word struct {
+	Ready     bool   // the first
+	Authority []byte // with that, if it has made one: for the next mandate alone, as its key is in there
+	Bundle    []byte // and its certificate, in PEM
+	Failed    string
+	Denial    *Denial
+	Lost      uint64 // denials that it didn't tell
+}
+
+// Denial is a refusal.
+type Denial struct {
+	Client   netip.AddrPort // whose it is
+	To       netip.AddrPort // where the connection was going; the zero value for DNS
+	Protocol string         // "dns", "tls", "http", "raw"
+	Method   string         // of an HTTP request
+	Answer   policy.Answer
+}
+
+// BundleVars are the environment variables by which common programs are told of a bundle of authorities.
+func BundleVars() []string {
+	return []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"}
+}
