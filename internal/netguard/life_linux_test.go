@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -686,7 +687,7 @@ func tunnel() (*os.File, error) {
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.TUNSETIFF, uintptr(unsafe.Pointer(r))); errno != 0 {
 		return nil, errno
 	}
-	return f, errors.Join(up("tgtest0"), address4("tgtest0", "10.9.9.9"))
+	return f, nettest.Address("tgtest0", "10.9.9.9")
 }
 
 // Where anything may be reached by default, MPTCP may be, too, and what is denied isn't by it.

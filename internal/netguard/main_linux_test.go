@@ -17,12 +17,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -45,30 +45,11 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if os.Getenv(ownNet) != "" {
-		setUp = errors.Join(up("lo"), address4("lo:1", "10.1.2.3"), address6("lo", "fd00::1"), address6("lo", "fd00::2"), pings(), fastOpen())
-		for range 100 { // an IPv6 address is there a moment later
-			if l, err := net.Listen("tcp", "[fd00::2]:0"); err == nil {
-				_ = l.Close()
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		setUp = errors.Join(nettest.Loopback("10.1.2.3", "fd00::1", "fd00::2"), pings(), fastOpen())
 	}
 	childtest.Main(m, func(order []string) (string, error) {
 		return try(order)
 	})
-}
-
-func ioctl(family int, request uintptr, arg unsafe.Pointer) error {
-	fd, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg)); errno != 0 {
-		return errno
-	}
-	return nil
 }
 
 // pings has root make ICMP sockets (ping_group_range).
@@ -76,40 +57,6 @@ func pings() error { return os.WriteFile("/proc/sys/net/ipv4/ping_group_range", 
 
 // fastOpen has connections in this namespace begin with data: at both ends, and without a cookie (tcp_fastopen).
 func fastOpen() error { return os.WriteFile("/proc/sys/net/ipv4/tcp_fastopen", []byte("1543"), 0) }
-
-func up(device string) error {
-	r, err := unix.NewIfreq(device)
-	if err != nil {
-		return err
-	}
-	r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return ioctl(unix.AF_INET, unix.SIOCSIFFLAGS, unsafe.Pointer(r))
-}
-
-func address4(device, addr string) error {
-	r, err := unix.NewIfreq(device)
-	if err != nil {
-		return err
-	}
-	a := netip.MustParseAddr(addr).As4()
-	if err := r.SetInet4Addr(a[:]); err != nil {
-		return err
-	}
-	return ioctl(unix.AF_INET, unix.SIOCSIFADDR, unsafe.Pointer(r))
-}
-
-func address6(device, addr string) error {
-	i, err := net.InterfaceByName(device)
-	if err != nil {
-		return err
-	}
-	r := struct { // struct in6_ifreq
-		addr   [16]byte
-		length uint32
-		index  int32
-	}{netip.MustParseAddr(addr).As16(), 128, int32(i.Index)}
-	return ioctl(unix.AF_INET6, unix.SIOCSIFADDR, unsafe.Pointer(&r))
-}
 
 // guarded is a session, with the test as its egress.
 type guarded struct {

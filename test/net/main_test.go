@@ -5,18 +5,16 @@ package net
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"syscall"
 	"testing"
-	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/nettest"
 )
 
 // apart marks the test that runs in namespaces of its own, and names its folder.
@@ -101,18 +99,7 @@ func makeInternet(dir string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	errs := []error{up("lo")}
-	for i, a := range []string{allowedIP, deniedIP, databaseIP, rangeIP, "10.9.8.7"} {
-		errs = append(errs, address4(fmt.Sprintf("lo:%d", i+1), a))
-	}
-	errs = append(errs, address6("lo", allowed6))
-	for range 200 { // an IPv6 address is there a moment later
-		if l, err := net.Listen("tcp", "["+allowed6+"]:0"); err == nil {
-			_ = l.Close()
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	errs := []error{nettest.Loopback(allowedIP, deniedIP, databaseIP, rangeIP, "10.9.8.7", allowed6)}
 	ca, err := newAuthority()
 	if err != nil {
 		return err
@@ -128,50 +115,4 @@ func makeInternet(dir string) error {
 	errs = append(errs, serveNames("127.0.0.53:53"), serveWeb(ca), serveEcho("tcp", ":5432"),
 		serveEcho("udp", databaseIP+":9999"), serveEcho("udp", deniedIP+":9999"))
 	return errors.Join(errs...)
-}
-
-func ioctl(family int, request uintptr, arg unsafe.Pointer) error {
-	fd, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg)); errno != 0 {
-		return errno
-	}
-	return nil
-}
-
-func up(device string) error {
-	r, err := unix.NewIfreq(device)
-	if err != nil {
-		return err
-	}
-	r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return ioctl(unix.AF_INET, unix.SIOCSIFFLAGS, unsafe.Pointer(r))
-}
-
-func address4(device, addr string) error {
-	r, err := unix.NewIfreq(device)
-	if err != nil {
-		return err
-	}
-	a := netip.MustParseAddr(addr).As4()
-	if err := r.SetInet4Addr(a[:]); err != nil {
-		return err
-	}
-	return ioctl(unix.AF_INET, unix.SIOCSIFADDR, unsafe.Pointer(r))
-}
-
-func address6(device, addr string) error {
-	i, err := net.InterfaceByName(device)
-	if err != nil {
-		return err
-	}
-	r := struct { // struct in6_ifreq
-		addr   [16]byte
-		length uint32
-		index  int32
-	}{netip.MustParseAddr(addr).As16(), 128, int32(i.Index)}
-	return ioctl(unix.AF_INET6, unix.SIOCSIFADDR, unsafe.Pointer(&r))
 }

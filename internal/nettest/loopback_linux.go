@@ -1,0 +1,94 @@
+// Package nettest gives tests a network of their own.
+package nettest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience is how long an address may take to be there.
+const patience = 2 * time.Second
+
+// Loopback brings up the loopback device of this network namespace, which is to be the test's own, with more addresses, each
+// of an IPv4 class's length or alone for IPv6, and waits until they can be used.
+func Loopback(addrs ...string) error {
+	errs := []error{up("lo")}
+	for i, text := range addrs {
+		switch a := netip.MustParseAddr(text); {
+		case a.Is4():
+			errs = append(errs, address4(fmt.Sprintf("lo:%d", i+1), a))
+		default:
+			errs = append(errs, address6("lo", a), usable(a))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Address brings a device up with an IPv4 address of its class's length.
+func Address(device, addr string) error {
+	return errors.Join(up(device), address4(device, netip.MustParseAddr(addr)))
+}
+
+// usable waits for an IPv6 address, which is there a moment after it was given.
+func usable(a netip.Addr) error {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
+		if err == nil {
+			return l.Close()
+		}
+		if time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+func ioctl(family int, request uintptr, arg unsafe.Pointer) error {
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func up(device string) error {
+	r, err := unix.NewIfreq(device)
+	if err != nil {
+		return err
+	}
+	r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return ioctl(unix.AF_INET, unix.SIOCSIFFLAGS, unsafe.Pointer(r))
+}
+
+func address4(device string, a netip.Addr) error {
+	r, err := unix.NewIfreq(device)
+	if err != nil {
+		return err
+	}
+	if err := r.SetInet4Addr(a.AsSlice()); err != nil {
+		return err
+	}
+	return ioctl(unix.AF_INET, unix.SIOCSIFADDR, unsafe.Pointer(r))
+}
+
+func address6(device string, a netip.Addr) error {
+	i, err := net.InterfaceByName(device)
+	if err != nil {
+		return err
+	}
+	r := struct { // struct in6_ifreq
+		addr   [16]byte
+		length uint32
+		index  int32
+	}{a.As16(), 128, int32(i.Index)}
+	return ioctl(unix.AF_INET6, unix.SIOCSIFADDR, unsafe.Pointer(&r))
+}
