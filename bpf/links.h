@@ -14,7 +14,7 @@ __noinline int hold(struct climb *c, struct match *m, u64 dentry, u32 need)
 	u64 inode = (u64)LOAD(struct dentry, dentry, d_inode), number = LOAD(struct inode, inode, i_ino);
 	u32 dev = LOAD(struct super_block, LOAD(struct inode, inode, i_sb), s_dev);
 	u32 high = LINKED | number >> 32, low = number;
-	if (!find(c, H_EDGES, edge_hash(high, low), high, low))
+	if (!find(c, H_EDGES, edge_hash(c, high, low), high, low))
 		return 0;
 	u32 record = c->found.to;
 	struct line *head = line_of(c->image, record);

@@ -208,12 +208,6 @@ static __always_inline bool find(struct climb *c, u32 table, u32 hash, u32 a, u3
 	return false;
 }
 
-static __always_inline u32 edge_hash(u32 node, u32 name)
-{
-	u64 h = ((u64)node << 32 | name) * 0x9E3779B97F4A7C15ULL;
-	return h >> 32;
-}
-
 /* words_of is a struct of the kernel's that is nothing but words: what a name is loaded as. */
 #define NAME_WORDS 8
 struct pt_regs {
@@ -230,6 +224,12 @@ static __always_inline u64 hash_word(u64 h, u64 word)
 static __always_inline u32 hash_end(u64 h)
 {
 	return (h ^ h >> 32) * 0x9E3779B97F4A7C15ULL >> 32;
+}
+
+/* edge_hash depends on the seed as well, as numbers of nodes, lines and inodes can be what a hash spreads badly. */
+static __always_inline u32 edge_hash(struct climb *c, u32 from, u32 label)
+{
+	return hash_end(hash_word(c->header[H_SEED], (u64)from << 32 | label));
 }
 
 /* read_name takes a dentry's name, padded with zeros to whole words, and its hash. 0: it can't be had. */
@@ -307,7 +307,7 @@ static long affix_step(u32 i, void *ctx)
 		return 1;
 	u32 at = c->backwards ? c->len - 1 - i : i;
 	u8 b = ((u8 *)c->name)[at & 0xff];
-	if (!find(c, H_EDGES, edge_hash(c->affix, b), c->affix, b))
+	if (!find(c, H_EDGES, edge_hash(c, c->affix, b), c->affix, b))
 		return 1;
 	add_set(c, c->found.set);
 	c->affix = c->found.to;
@@ -542,7 +542,7 @@ static __always_inline bool descend(struct climb *c, struct match *m, u32 i, boo
 	else if (m->live)
 		step_patterns_cold(c, m, set);
 	if (m->node != NO_NODE) {
-		u32 h = edge_hash(m->node, name);
+		u32 h = edge_hash(c, m->node, name);
 		if (known)
 			known = hot ? find(c, H_EDGES, h, m->node, name) : find_cold(c, H_EDGES, h, m->node, name);
 		if (known)

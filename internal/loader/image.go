@@ -490,19 +490,19 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 	edges := newBuckets(len(b.edges) + len(b.affixed) + len(b.linked))
 	affix := func(n uint32) uint32 { return uint32(len(b.nodes)) + n }
 	for e, to := range b.edges {
-		if !edges.add(hashEdge(e.from, text[e.label]), [4]uint32{e.from, text[e.label], to, 0}) {
+		if !edges.add(hashEdge(e.from, text[e.label], b.header()), [4]uint32{e.from, text[e.label], to, 0}) {
 			return nil, false
 		}
 	}
 	for e, to := range b.affixed {
 		from := affix(e.from)
-		if !edges.add(hashEdge(from, e.label), [4]uint32{from, e.label, affix(to), w.set(b.affixes[to])}) {
+		if !edges.add(hashEdge(from, e.label, b.header()), [4]uint32{from, e.label, affix(to), w.set(b.affixes[to])}) {
 			return nil, false
 		}
 	}
 	for number, rules := range b.linked {
 		high, low := linked|uint32(number>>32), uint32(number)
-		if !edges.add(hashEdge(high, low), [4]uint32{high, low, w.links(rules), 0}) {
+		if !edges.add(hashEdge(high, low, b.header()), [4]uint32{high, low, w.links(rules), 0}) {
 			return nil, false
 		}
 	}
@@ -598,13 +598,19 @@ func hashName(s string, header uint32) uint32 {
 	for len(s) > 0 {
 		var word [8]byte
 		s = s[copy(word[:], s):]
-		h = (h ^ binary.NativeEndian.Uint64(word[:])) * golden
-		h ^= h >> 29
+		h = hashWord(h, binary.NativeEndian.Uint64(word[:]))
 	}
-	return uint32((h ^ h>>32) * golden >> 32)
+	return hashEnd(h)
 }
 
 // hashEdge is edge_hash.
-func hashEdge(node, label uint32) uint32 {
-	return uint32((uint64(node)<<32 | uint64(label)) * golden >> 32)
+func hashEdge(from, label, header uint32) uint32 {
+	return hashEnd(hashWord(uint64(header), uint64(from)<<32|uint64(label)))
 }
+
+func hashWord(h, word uint64) uint64 {
+	h = (h ^ word) * golden
+	return h ^ h>>29
+}
+
+func hashEnd(h uint64) uint32 { return uint32((h ^ h>>32) * golden >> 32) }

@@ -3,6 +3,8 @@ package loader
 import (
 	"fmt"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // A policy may have very many rules, whose names are very much alike.
@@ -21,6 +23,19 @@ func TestManyRules(t *testing.T) {
 		}
 		if n := img.Lines(); n > maxLines/2 {
 			t.Errorf("%s: %d lines", name, n)
+		}
+	}
+}
+
+// The numbers of files are very much alike in some file systems: XFS has those of a group in their high bits.
+func TestManyLinks(t *testing.T) {
+	for shift := range 57 {
+		c := *compile(t, "/srv read")
+		for i := range uint64(100) {
+			c.Links = append(c.Links, policy.Link{File: policy.FileID{Inode: i<<shift | 128}})
+		}
+		if _, err := NewImage(&c, 1); err != nil {
+			t.Errorf("numbers %d apart: %v", uint64(1)<<shift, err)
 		}
 	}
 }
