@@ -1,17 +1,17 @@
 // Tries: to have one path checked and another opened: a thread swaps a name in the workspace (argument 1) between a
-// harmless file and a link to a secret (2) as fast as it can, while another opens it 5,000 times.
+// harmless file and a link to a secret (2) as fast as it can, while another opens it, until both have done so 5,000 times.
 // Must get: never a byte of the secret.
 // Event: fs read of the secret's own path.
 #include "attack.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
-static _Atomic int done;
+static _Atomic int done, swaps;
 
 static void *swap(void *unused)
 {
 	while (!done)
-		renameat2(AT_FDCWD, "swap-a", AT_FDCWD, "swap-b", RENAME_EXCHANGE);
+		swaps += renameat2(AT_FDCWD, "swap-a", AT_FDCWD, "swap-b", RENAME_EXCHANGE) == 0;
 	return NULL;
 }
 
@@ -27,7 +27,7 @@ static long race(void)
 		error("write swap-a");
 	if ((symlink(args[1], "swap-b") < 0 && errno != EEXIST) || pthread_create(&t, NULL, swap, NULL) != 0)
 		error("symlink swap-b");
-	for (int i = 0; i < 5000 && got < 0; i++) {
+	for (int i = 0; (i < 5000 || swaps < 5000) && got < 0; i++) {
 		fd = open("swap-a", O_RDONLY);
 		if (fd < 0)
 			continue;
