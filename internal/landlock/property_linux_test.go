@@ -369,7 +369,7 @@ func compareMove(t fataler, c *policy.Compiled, k kernel, p, q string) {
 	if kind == policy.Dir || exists {
 		return
 	}
-	if v := c.CheckLink(p, q); k.link(p, q) && !v.Allow {
+	if v := c.CheckLink(policy.Move{Old: p, New: q}); k.link(p, q) && !v.Allow {
 		t.Fatalf("link %s %s: landlock allows, the policy says %s\n%s", p, q, v.Reason, describe(c))
 	}
 }

@@ -1,7 +1,7 @@
 package policy
 
 // CheckFS decides whether everything wanted is allowed on a canonical path: what the kernel resolved. It doesn't
-// allocate, and doesn't look at the machine: what a file's hard links make of it, CheckFSInput says.
+// allocate, and doesn't look at the machine: what a file's hard links make of it, CheckFile says.
 func (c *Compiled) CheckFS(path string, want Caps) Verdict {
 	if !resolvable(path) {
 		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}

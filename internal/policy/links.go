@@ -64,8 +64,8 @@ func (c *Compiled) file(sys System, path string) (FileID, error) {
 	return id, err
 }
 
-// checkFile is CheckFS for what really is at a path.
-func (c *Compiled) checkFile(path string, id FileID, want Caps) Verdict {
+// CheckFile is CheckFS for what really is at a path; the zero FileID when that isn't known.
+func (c *Compiled) CheckFile(path string, id FileID, want Caps) Verdict {
 	v := c.CheckFS(path, want)
 	if !v.Allow || id == (FileID{}) {
 		return v

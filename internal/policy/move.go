@@ -2,7 +2,7 @@ package policy
 
 import "slices"
 
-// Move is a rename of Old to New, both canonical, with what is known of them.
+// Move is a rename of Old to New, or a hard link, both canonical, with what is known of them.
 type Move struct {
 	Old, New  string
 	OldDir    bool
@@ -10,7 +10,7 @@ type Move struct {
 	NewDir    bool
 	Exchange  bool // RENAME_EXCHANGE
 
-	old, new FileID // what is there, where Moving looked
+	OldFile, NewFile FileID // what is there, where that is known
 }
 
 // CheckRename decides a rename: delete on the old name; create on the new one, or update if something is there; delete
@@ -23,10 +23,10 @@ func (c *Compiled) CheckRename(m Move) Verdict {
 	case m.NewExists:
 		new = Update
 	}
-	if v := c.checkFile(m.Old, m.old, old); !v.Allow {
+	if v := c.CheckFile(m.Old, m.OldFile, old); !v.Allow {
 		return v
 	}
-	v := c.checkFile(m.New, m.new, new)
+	v := c.CheckFile(m.New, m.NewFile, new)
 	if !v.Allow || m.Old == m.New {
 		return v
 	}
@@ -42,15 +42,15 @@ func (c *Compiled) CheckRename(m Move) Verdict {
 }
 
 // CheckLink decides a hard link: read on the old name, create on the new one, and no gain.
-func (c *Compiled) CheckLink(old, new string) Verdict {
-	if v := c.CheckFS(old, Read); !v.Allow {
+func (c *Compiled) CheckLink(m Move) Verdict {
+	if v := c.CheckFile(m.Old, m.OldFile, Read); !v.Allow {
 		return v
 	}
-	v := c.CheckFS(new, Create)
+	v := c.CheckFS(m.New, Create)
 	if !v.Allow {
 		return v
 	}
-	if g, ok := c.gains(old, new, false); ok {
+	if g, ok := c.gains(m.Old, m.New, false); ok {
 		return g
 	}
 	return v
@@ -223,8 +223,8 @@ func (c *Compiled) Moving(sys System, old, new string, exchange bool) (Move, err
 	m.OldDir = err == nil && kind == Dir
 	kind, err = sys.Lstat(m.New)
 	m.NewExists, m.NewDir = err == nil, err == nil && kind == Dir
-	if m.old, err = c.file(sys, m.Old); err == nil {
-		m.new, err = c.file(sys, m.New)
+	if m.OldFile, err = c.file(sys, m.Old); err == nil {
+		m.NewFile, err = c.file(sys, m.New)
 	}
 	return m, err
 }

@@ -107,7 +107,7 @@ func TestLink(t *testing.T) {
 		{"/w/x", "/w/drop/y", Allowed},
 		{"/etc/passwd", "/w/y", NoRule},
 	} {
-		if v := c.CheckLink(x.old, x.new); v.Reason != x.want {
+		if v := c.CheckLink(Move{Old: x.old, New: x.new}); v.Reason != x.want {
 			t.Errorf("%s -> %s: %+v, want %s", x.old, x.new, v, x.want)
 		}
 	}

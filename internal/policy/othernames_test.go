@@ -167,6 +167,15 @@ func TestHardLinks(t *testing.T) {
 			t.Errorf("%s to %s: %+v", x.old, x.new, v)
 		}
 	}
+	for old, want := range map[string]Reason{"x": Allowed, "y": RuleDenies, "z": Allowed} {
+		m, err := c.Moving(sys, old, "new", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := c.CheckLink(m); v.Reason != want {
+			t.Errorf("one more link of %s: %+v", old, v)
+		}
+	}
 }
 
 // What a directory holds gains nothing by its other names when it's moved.
@@ -194,7 +203,7 @@ func TestAliasesDontGain(t *testing.T) {
 		}
 	}
 	for old, want := range map[string]Reason{"/w/b/x.pem": RuleDenies, "/w/b/x": Allowed} {
-		if v := c.CheckLink(old, "/w/x"); v.Reason != want {
+		if v := c.CheckLink(Move{Old: old, New: "/w/x"}); v.Reason != want {
 			t.Errorf("%s: %+v", old, v)
 		}
 	}

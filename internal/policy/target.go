@@ -46,7 +46,7 @@ func (c *Compiled) CheckFSInput(sys System, input string, want Caps) (v Verdict,
 	if err != nil {
 		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}, input
 	}
-	v = c.checkFile(p, id, want)
+	v = c.CheckFile(p, id, want)
 	if v.Reason == NoRule {
 		v.Reason = c.outside(input, p)
 	}

@@ -217,7 +217,7 @@ func (r *run) refusedGain(e *event.Event, k *loader.Event) {
 // moves is what the policy says of a rename or a link.
 func (r *run) moves(m policy.Move, op loader.Op) policy.Verdict {
 	if op == loader.OpLink {
-		return r.cfg.Policy.CheckLink(m.Old, m.New)
+		return r.cfg.Policy.CheckLink(m)
 	}
 	return r.cfg.Policy.CheckRename(m)
 }

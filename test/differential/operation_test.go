@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // operation is one thing that a process does.
@@ -31,15 +33,13 @@ func (o operation) String() string {
 	return s + fmt.Sprintf(" flags %#x", o.Flags)
 }
 
-// inode is a file, whatever its names.
-type inode struct{ Dev, Ino uint64 }
-
-func inodeOf(fd int) inode {
+// fileOf is what is open.
+func fileOf(fd int) policy.FileID {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {
-		return inode{}
+		return policy.FileID{}
 	}
-	return inode{st.Dev, st.Ino}
+	return policy.FileID{Dev: st.Dev, Inode: st.Ino}
 }
 
 // short shortens long names.
@@ -142,16 +142,16 @@ func (p place) path() string {
 }
 
 // opens does what has a file open.
-func (o operation) opens(a place) (inode, error) {
+func (o operation) opens(a place) (policy.FileID, error) {
 	fd, err := o.open(a)
 	if err != nil {
-		return inode{}, err
+		return policy.FileID{}, err
 	}
 	defer unix.Close(fd)
 	if o.Do == "map" || o.Do == "mprotect" {
 		err = o.mapped(fd)
 	}
-	return inodeOf(fd), err
+	return fileOf(fd), err
 }
 
 func (o operation) open(a place) (int, error) {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 const operatorVar = "TOOLGUARD_OPERATOR" // where the programs are
@@ -57,7 +59,7 @@ type work struct {
 // result is how an operation ended, and which file it then had open, if any.
 type result struct {
 	Errno syscall.Errno
-	File  inode
+	File  policy.FileID
 }
 
 func (w work) do() (all []result) {

@@ -68,6 +68,9 @@ func grow(t *testing.T, r *rand.Rand, on string) *scene {
 	for range 25 {
 		s.add(s.fresh())
 	}
+	for range r.IntN(6) {
+		s.link()
+	}
 	if r.IntN(4) == 0 {
 		s.deep()
 	}
@@ -149,6 +152,14 @@ func (s *scene) listen(path string) error {
 	return unix.Listen(fd, 4)
 }
 
+// link gives a file one more name, of which a policy speaks, or of the one that it had.
+func (s *scene) link() {
+	old, name := s.present(), s.missing()
+	if os.Link(old, name) == nil {
+		s.special = append(s.special, []string{old, name}[s.r.IntN(2)])
+	}
+}
+
 // deep makes a chain of folders that the matcher can't follow to its end.
 func (s *scene) deep() {
 	path := s.name()
@@ -161,6 +172,15 @@ func (s *scene) deep() {
 	s.names = append(s.names, path, filepath.Dir(path), path[:len(path)-20])
 }
 
+// nameable says whether a policy that names this can be handed to toolguardd, which takes no names that aren't UTF-8.
+func nameable(path string) bool {
+	for at := path; ; at = filepath.Dir(at) {
+		if to, err := filepath.EvalSymlinks(at); err == nil {
+			return utf8.ValidString(to + path)
+		}
+	}
+}
+
 // mount mounts a tmpfs, an overlay, or both.
 func (s *scene) mount(t *testing.T) {
 	t.Helper()
@@ -169,7 +189,7 @@ func (s *scene) mount(t *testing.T) {
 			continue
 		}
 		at := s.fresh()
-		if !utf8.ValidString(at) || os.Mkdir(at, 0o755) != nil {
+		if !nameable(at) || os.Mkdir(at, 0o755) != nil {
 			continue
 		}
 		options := ""
@@ -202,8 +222,7 @@ func (s *scene) mount(t *testing.T) {
 func (s *scene) bind(t *testing.T) {
 	t.Helper()
 	from, at := s.name(), s.fresh()
-	// toolguardd isn't handed a policy with other names that aren't UTF-8: the session is refused.
-	if !utf8.ValidString(from+at) || !folder(from) || os.Mkdir(at, 0o755) != nil {
+	if !nameable(from) || !nameable(at) || !folder(from) || os.Mkdir(at, 0o755) != nil {
 		return
 	}
 	if err := unix.Mount(from, at, "", unix.MS_BIND, ""); err != nil {

@@ -93,11 +93,20 @@ func steps(c asked, all ...step) want {
 	w := want{Verdict: policy.Verdict{Allow: true}} // who needs nothing
 	for _, s := range all {
 		w = want{target: resolve(c, s.path, s.follow)}
-		if w.Verdict = c.CheckFS(w.target, s.caps); !w.Allow {
+		if w.Verdict = c.CheckFile(w.target, c.file(w.target), s.caps); !w.Allow {
 			break
 		}
 	}
 	return w
+}
+
+// file is which file is at a path, where rules hold to files.
+func (c asked) file(path string) policy.FileID {
+	if len(c.Links) == 0 {
+		return policy.FileID{}
+	}
+	id, _, _ := c.machine.File(path)
+	return id
 }
 
 // resolve is where a path leads; the path itself when it leads nowhere. The kernel finds out, too.
@@ -151,12 +160,13 @@ func executes(c asked, o operation) want {
 func renames(c asked, o operation) want {
 	m := policy.Move{Old: resolve(c, o.Path, false), New: resolve(c, o.Path2, false), Exchange: o.Flags&unix.RENAME_EXCHANGE != 0}
 	m.OldDir, m.NewDir, m.NewExists = folder(m.Old), folder(m.New), there(m.New)
+	m.OldFile, m.NewFile = c.file(m.Old), c.file(m.New)
 	w := want{Verdict: c.CheckRename(m), target: m.Old, device: o.Flags&unix.RENAME_WHITEOUT != 0}
 	old := policy.Delete
 	if m.Exchange {
 		old |= policy.Update
 	}
-	if w.Reason != policy.NoGain && c.CheckFS(m.Old, old).Allow {
+	if w.Reason != policy.NoGain && c.CheckFile(m.Old, m.OldFile, old).Allow {
 		w.target = m.New
 	}
 	return w
@@ -172,7 +182,7 @@ func links(c asked, o operation) want {
 	}
 	w := steps(c, need...)
 	if old := resolve(c, o.Path, follow); w.Allow {
-		w = want{Verdict: c.CheckLink(old, resolve(c, o.Path2, false)), target: old}
+		w = want{Verdict: c.CheckLink(policy.Move{Old: old, New: resolve(c, o.Path2, false), OldFile: c.file(old)}), target: old}
 	}
 	return w
 }
