@@ -84,10 +84,18 @@ int BPF_PROG(toolguard_perf_event_open)
 	return never(OP_KERNEL, KERNEL_PERF, SESSION_PERF);
 }
 
-/* security_kernel_module_request: __request_module, when something that a task does needs a module that isn't loaded. */
+#define SIGKILL 9
+
+/* security_kernel_module_request: __request_module, when something that a task does needs a module that isn't loaded. A task
+ * that is killed as it executes a program can't read it any more, which the kernel takes for a format that a module might know
+ * (load_elf_binary): whatever killed it, every fatal signal ends as SIGKILL (complete_signal). Nobody has asked for anything then. */
 SEC("lsm/kernel_module_request")
 int BPF_PROG(toolguard_kernel_module_request)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (task->pending.signal.sig[0] & 1ul << (SIGKILL - 1))
+		return guarded() ? -EPERM : 0;
 	return never(OP_KERNEL, KERNEL_MODULE, SESSION_MODULES);
 }
 

@@ -223,6 +223,14 @@ struct mm_struct {
 	struct file *exe_file;
 };
 
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+	sigset_t signal;
+};
+
 struct task_struct {
 	unsigned int flags;
 	int pid;
@@ -238,6 +246,7 @@ struct task_struct {
 	struct fs_struct *fs;
 	struct files_struct *files;
 	struct nsproxy *nsproxy;
+	struct sigpending pending;
 };
 
 #pragma clang attribute pop

@@ -73,6 +73,20 @@ var opNames = [...]string{
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }
 
+// doors are the names of what Detail tells apart: bpf/event.h has the same lists.
+var doors = map[Op][]string{
+	OpMount:  {"", "mount", "move_mount", "umount", "remount", "pivot_root", "chroot"},
+	OpKernel: {"", "bpf", "perf_event", "loading a module", "code for the kernel", "io_uring"},
+}
+
+// Door is what exactly was tried, where the operation has several ways; "" where it doesn't.
+func (e *Event) Door() string {
+	if names := doors[e.Op]; names != nil {
+		return name(names, e.Detail)
+	}
+	return ""
+}
+
 // Why is why it was refused.
 type Why uint32
 

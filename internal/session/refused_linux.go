@@ -148,6 +148,8 @@ func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
 	case k.Other != 0:
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", k.Other))
 		e.Target = strings.TrimSpace(string(name))
+	default:
+		e.Target = k.Door()
 	}
 	if k.Detail != 0 {
 		e.Extra["detail"] = fmt.Sprint(k.Detail)

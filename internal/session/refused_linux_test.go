@@ -65,6 +65,9 @@ func TestRefusedOutside(t *testing.T) {
 	}{
 		{loader.Event{Op: loader.OpSignal, Why: loader.WhyOutside, Other: 1}, "always", "signal", policy.SyscallDenied, strings.TrimSpace(string(first))},
 		{loader.Event{Op: loader.OpUnix, Why: loader.WhyOutside}, "net", "connect", policy.HostNotListed, ""},
+		{loader.Event{Op: loader.OpKernel, Why: loader.WhyAlways, Detail: 3}, "always", "kernel", policy.SyscallDenied, "loading a module"},
+		{loader.Event{Op: loader.OpMount, Why: loader.WhyAlways, Detail: 6}, "always", "mount", policy.SyscallDenied, "chroot"},
+		{loader.Event{Op: loader.OpNamespace, Why: loader.WhyAlways}, "always", "namespace", policy.SyscallDenied, ""},
 	} {
 		e := refusedAs(t, nil, c.k)
 		if e.Resource != c.resource || e.Capability != c.capability || e.Reason != string(c.reason) || e.Target != c.target {
