@@ -81,8 +81,8 @@ func (f *flow) names() []string {
 	return f.s.names.names(f.to.Addr())
 }
 
-// rawVerdict is whether anything may be said: some name has the port granted as such, and none has it denied. Without names
-// it's the address that counts.
+// rawVerdict is whether anything may be said: some name has the port granted as such, or for a scheme that shows no name, and none
+// has it denied. Without names it's the address that counts.
 func (f *flow) rawVerdict(names []string) policy.Verdict {
 	t := policy.NetTarget{Protocol: "tcp", Port: f.to.Port(), Addr: f.to.Addr()}
 	out := policy.Verdict{Reason: policy.HostNotListed, Layer: -1, Rule: policy.NoMatch}
@@ -90,12 +90,14 @@ func (f *flow) rawVerdict(names []string) policy.Verdict {
 		out = f.s.Policy.CheckNet(&t)
 	}
 	for _, n := range names {
-		t.Host, t.Addr = n, netip.Addr{}
-		switch v := f.checkAddr(&t, f.s.Policy.CheckNet(&t)); {
-		case v.Reason == policy.RuleDenies:
-			return v
-		case v.Allow || !out.Allow:
-			out = v
+		for _, scheme := range policy.DirectSchemes() {
+			t.Scheme, t.Host, t.Addr = scheme, n, netip.Addr{}
+			switch v := f.checkAddr(&t, f.s.Policy.CheckNet(&t)); {
+			case v.Reason == policy.RuleDenies:
+				return v
+			case v.Allow || !out.Allow:
+				out = v
+			}
 		}
 	}
 	return out

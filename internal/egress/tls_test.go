@@ -205,8 +205,9 @@ func (r *recorder) SetWriteDeadline(time.Time) error { return nil }
 // What is neither TLS nor a request is allowed where a rule grants the port as such.
 func TestRaw(t *testing.T) {
 	w := newWorld(t, allow("a.com"), policy.NetRule{Host: "mail.com", Port: 2525, Allow: true}, policy.NetRule{Host: "evil.com", Port: 2525},
-		policy.NetRule{Host: "tls.com", Port: 443, Allow: true}, policy.NetRule{Host: "203.0.113.9", Port: 2525, Allow: true})
-	for n, a := range map[string]string{"a.com": "203.0.113.1", "mail.com": "203.0.113.2", "evil.com": "203.0.113.2", "tls.com": "203.0.113.3"} {
+		policy.NetRule{Host: "tls.com", Port: 443, Allow: true}, policy.NetRule{Host: "203.0.113.9", Port: 2525, Allow: true},
+		policy.NetRule{Host: "shell.com", Scheme: "ssh", Allow: true}, denied("no-shell.com"))
+	for n, a := range map[string]string{"a.com": "203.0.113.1", "mail.com": "203.0.113.2", "evil.com": "203.0.113.2", "tls.com": "203.0.113.3", "shell.com": "203.0.113.4"} {
 		w.zone.set(n, a)
 	}
 	greet := func(to string) { // a server that speaks first
@@ -223,7 +224,7 @@ func TestRaw(t *testing.T) {
 			}
 		}()
 	}
-	for _, to := range []string{"203.0.113.1:80", "203.0.113.1:443", "203.0.113.2:2525", "203.0.113.3:443", "203.0.113.9:2525"} {
+	for _, to := range []string{"203.0.113.1:80", "203.0.113.1:443", "203.0.113.2:2525", "203.0.113.3:443", "203.0.113.4:22", "203.0.113.9:2525"} {
 		greet(to)
 	}
 	w.start()
@@ -233,6 +234,7 @@ func TestRaw(t *testing.T) {
 		{"one byte", "mail.com", "203.0.113.2:2525", "A", ""},
 		{"the server first", "mail.com", "203.0.113.2:2525", "", ""},
 		{"nobody known there", "", "203.0.113.2:2525", "EHLO x\r\n", "host_not_listed tcp://203.0.113.2:2525"},
+		{"a scheme that shows no name", "shell.com", "203.0.113.4:22", "SSH-2.0-x\r\n", ""},
 		{"by address", "", "203.0.113.9:2525", "EHLO x\r\n", ""},
 		{"on a web port that is granted as such", "tls.com", "203.0.113.3:443", "SSH-2.0-x\r\n", ""},
 		{"on a web port that isn't", "a.com", "203.0.113.1:443", "SSH-2.0-x\r\n", "host_not_listed tcp://a.com:443"},

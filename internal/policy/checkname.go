@@ -12,10 +12,13 @@ type Way struct {
 }
 
 // Direct says whether a connection of this way shows nothing that could be decided on: its name alone decides.
-func (w *Way) Direct() bool { return w.Target.Scheme == "" || isOpaque(w.Target.Scheme) }
+func (w *Way) Direct() bool { return slices.Contains(DirectSchemes(), w.Target.Scheme) }
+
+// DirectSchemes are those of connections that show nothing which could be decided on; "" is that of a raw one.
+func DirectSchemes() []string { return []string{"", "ssh", "git"} }
 
 // isOpaque says whether what is said under a scheme names no host.
-func isOpaque(scheme string) bool { return scheme == "ssh" || scheme == "git" }
+func isOpaque(scheme string) bool { return scheme != "" && slices.Contains(DirectSchemes(), scheme) }
 
 // Ways are the ways in which a policy lets a normalised name be reached, as far as its rules tell them apart; where a
 // default allows, there are more ports than these. Without any, the verdict says why: nothing about the name may be learned.
