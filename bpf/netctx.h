@@ -43,6 +43,21 @@ struct bpf_sock_ops {
 	struct bpf_sock *sk;
 };
 
+/* bpf_sock_tuple is what sockets are looked up by. */
+struct bpf_sock_tuple {
+	union {
+		struct {
+			u32 saddr, daddr;
+			u16 sport, dport;
+		} ipv4;
+		struct {
+			u32 saddr[4], daddr[4];
+			u16 sport, dport;
+		} ipv6;
+	};
+};
+#define BPF_F_CURRENT_NETNS (-1L)
+
 enum {
 	BPF_SOCK_OPS_TCP_CONNECT_CB = 3,
 	BPF_SOCK_OPS_STATE_CB = 10,

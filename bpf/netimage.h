@@ -24,11 +24,12 @@ enum action {
 struct verdict {
 	u32 action;
 	s32 layer, rule; /* places in the policy's; -1: none */
+	u32 generation;	 /* of the image, which says which policy; 0: it's nobody's word */
 };
 
 #define NOBODY ((struct verdict){ .action = REFUSE, .layer = -1, .rule = -1 })
 
-/* rules has for each port that the policy speaks of, and for port 0, which stands for all others, the ranges of addresses that
+/* An image has for each port that the policy speaks of, and for port 0, which stands for all others, the ranges of addresses that
  * its rules tell apart. An IPv4 address lies in the first word here. */
 struct rule_key {
 	u32 bits; /* that count, of what follows */
@@ -39,13 +40,21 @@ struct rule_key {
 #define RULE_BITS 32 /* kind and port */
 #define MAX_RULES (1 << 18)
 
-struct {
+struct image {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, MAX_RULES);
-	__type(key, struct rule_key);
-	__type(value, struct verdict);
-} rules SEC(".maps");
+	__uint(key_size, sizeof(struct rule_key));
+	__uint(value_size, sizeof(struct verdict));
+};
+
+/* images has the image in force: another one takes its place with one write. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__array(values, struct image);
+} images SEC(".maps");
 
 /* names are the places that egress has found for names which may be reached directly. */
 struct name_key {

@@ -77,12 +77,29 @@ struct question {
 	struct verdict by;	   /* the answer of the policy */
 };
 
+/* find is what an image says about a range. It's a function of its own so that the key's form is known to internal/netguard. */
+static __noinline struct verdict *find(void *image, struct rule_key *key)
+{
+	struct verdict *v = bpf_map_lookup_elem(image, key);
+
+	if (!v) {
+		key->port = 0;
+		v = bpf_map_lookup_elem(image, key);
+	}
+	return v;
+}
+
 /* judge puts what the policy says about an address into by, and returns its action. */
 __noinline u32 judge(struct question *q)
 {
 	struct rule_key key = {};
+	u32 first = 0;
 
 	if (!q)
+		return REFUSE;
+	q->by = NOBODY;
+	void *image = bpf_map_lookup_elem(&images, &first);
+	if (!image)
 		return REFUSE;
 	key.kind = q->kind;
 	key.port = q->to.port;
@@ -95,12 +112,9 @@ __noinline u32 judge(struct question *q)
 		for (u32 i = 0; i < 4; i++)
 			key.addr[i] = q->to.addr[i];
 	}
-	struct verdict *v = bpf_map_lookup_elem(&rules, &key);
-	if (!v) {
-		key.port = 0;
-		v = bpf_map_lookup_elem(&rules, &key);
-	}
-	q->by = v ? *v : NOBODY;
+	struct verdict *v = find(image, &key);
+	if (v)
+		q->by = *v;
 	return q->by.action;
 }
 
@@ -154,6 +168,40 @@ static __always_inline bool is_egress(struct session *s, u32 kind, const struct 
 	if (v4 ? at->addr[3] != LOOPBACK4 : !is_loopback6(at))
 		return false;
 	return at->port && at->port == egress_port(s, kind, v4);
+}
+
+/* egresses marks egress's sockets. Its ports are anybody's when it and who started it are gone, but not the mark. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, u32);
+} egresses SEC(".maps");
+
+/* waits says whether egress waits at one of its ports, where this socket is. */
+static __always_inline bool waits(void *ctx, u32 kind, bool v4, u32 port)
+{
+	struct bpf_sock_tuple t = {};
+	u32 size = v4 ? sizeof(t.ipv4) : sizeof(t.ipv6);
+	struct bpf_sock *sk;
+	bool marked;
+
+	if (v4) {
+		t.ipv4.daddr = LOOPBACK4;
+		t.ipv4.dport = port;
+	} else {
+		t.ipv6.daddr[3] = bpf_htonl(1);
+		t.ipv6.dport = port;
+	}
+	if (kind & KIND_UDP)
+		sk = bpf_sk_lookup_udp(ctx, &t, size, BPF_F_CURRENT_NETNS, 0);
+	else
+		sk = bpf_sk_lookup_tcp(ctx, &t, size, BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return false;
+	marked = bpf_sk_storage_get(&egresses, sk, NULL, 0);
+	bpf_sk_release(sk);
+	return marked;
 }
 
 #endif

@@ -109,10 +109,13 @@ static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 proto
 		c.q.permitted = p->permitted;
 		c.led = p->original.port != 0;
 	}
+	struct session *s = session();
+	if (c.led && s && is_egress(s, c.q.kind, &far)) /* what was led there is nobody else's */
+		c.led = waits(skb, c.q.kind, is_ipv4(&far), far.port);
 	return c;
 }
 
-/* reaches says whether the first wall lets this socket reach the far end, or has led it to egress there. */
+/* reaches says whether the first wall lets this socket reach the far end, or has led it to egress there, which waits for it. */
 static __always_inline bool reaches(struct session *s, struct crossing *c)
 {
 	if (is_egress(s, c->q.kind, &c->q.to))
@@ -152,7 +155,8 @@ __noinline u32 departs(struct crossing *c)
 	}
 	if (reaches(s, c))
 		return 1;
-	return refuse_packet(OP_PACKET, WHY_POLICY, c->protocol, &c->q.to, c->q.by);
+	u32 why = is_egress(s, c->q.kind, &c->q.to) ? WHY_EGRESS : WHY_POLICY;
+	return refuse_packet(OP_PACKET, why, c->protocol, &c->q.to, c->q.by);
 }
 
 __noinline u32 arrives(struct crossing *c)

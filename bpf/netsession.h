@@ -14,18 +14,21 @@
 /* Each session has programs and maps of its own, which go when its cgroup goes. */
 struct session {
 	u64 id; /* 0: not complete; nothing is allowed */
-	u32 free; /* no authority denies the network by default */
-	u16 tcp4, tcp6, udp4, udp6; /* egress's ports; 0: it has none */
+	u16 tcp4, tcp6, udp4, udp6; /* egress's ports, written at once; 0: it has none */
+	u64 free; /* no authority denies the network by default */
 	u64 sequence; /* of the last event */
 	u64 denied;   /* everything refused */
 	u64 suppressed; /* refused and not told: more than RATE in a second */
 	u64 lost;	/* refused and not told: no room in the ring */
 	u64 second;	/* the rate's window, in seconds since boot, and what was told in it */
 	u64 told;
+	u32 kept_size; /* what whoever owns the session next must know, and nobody else; programs don't read it */
+	u8 kept[2048];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct session);
@@ -58,6 +61,7 @@ struct event {
 	u32 pid, tid, uid;
 	u32 op, why;
 	s32 layer, rule;
+	u32 generation; /* of the image */
 	u32 protocol;
 	u32 kind; /* of the socket: SOCK_STREAM, SOCK_DGRAM, … */
 	struct endpoint at;
@@ -116,6 +120,7 @@ static __noinline int tell(struct event *e, const struct refusal *r)
 	e->why = r->why;
 	e->layer = r->by.layer;
 	e->rule = r->by.rule;
+	e->generation = r->by.generation;
 	e->protocol = r->protocol;
 	e->kind = r->kind;
 	e->at = r->at;

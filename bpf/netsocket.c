@@ -118,6 +118,10 @@ static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u3
 	u32 w = decide(&m);
 	if (w == WAY_REFUSED)
 		return 0;
+	if (w == WAY_EGRESS && !waits(ctx, m.q.kind, is_ipv4(to), m.port)) {
+		struct refusal r = { .op = op, .why = WHY_EGRESS, .protocol = m.protocol, .kind = m.type, .by = NOBODY, .at = *to };
+		return refuse_task(&r);
+	}
 	if (!note(ctx, p, to, w)) {
 		struct refusal r = { .op = op, .why = WHY_MEMORY, .protocol = m.protocol, .kind = m.type, .by = NOBODY, .at = *to };
 		return refuse_task(&r);

@@ -27,7 +27,7 @@ func BenchmarkBegin(b *testing.B) {
 			b.Fatal(err)
 		}
 		t1 := time.Now()
-		img, err := NewImage(c)
+		img, err := NewImage(c, 1)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -23,6 +23,7 @@ type Event struct {
 
 	// Who refused, where Why is WhyPolicy: places in the policy's Layers and Rules. -1: nobody, no rule.
 	Layer, Rule int
+	Generation  uint32 // of the image that says so; 0: it's nobody's word
 }
 
 // Op is what was tried.

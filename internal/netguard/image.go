@@ -11,8 +11,9 @@ import (
 
 // Image is what a policy says about addresses and ports: for each port that it speaks of, the ranges that it tells apart.
 type Image struct {
-	rules []rule
-	free  bool // no authority denies the network by default
+	rules      []rule
+	free       bool // no authority denies the network by default
+	generation uint32
 }
 
 // rule is what is done about a range of addresses on a port; port 0 stands for those that no rule speaks of.
@@ -47,10 +48,10 @@ const maxRules = 1 << 18
 
 var everywhere = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 
-// NewImage makes the image of a policy. Where no authority says anything about the network, it allows everything but what
+// NewImage makes the image of a policy. Events say by which generation was decided; it isn't 0. Where no authority says anything about the network, it allows everything but what
 // can't be decided about, and leads DNS to egress all the same: such a policy needs none.
-func NewImage(c *policy.Compiled) (*Image, error) {
-	img := &Image{free: !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Stance[policy.Net] == policy.Deny })}
+func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
+	img := &Image{generation: generation, free: !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Stance[policy.Net] == policy.Deny })}
 	asked := map[uint16]bool{}
 	for _, port := range c.AskedPorts() {
 		asked[port] = true

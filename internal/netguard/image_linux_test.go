@@ -54,17 +54,16 @@ func TestImageAgrees(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		c := genPolicy(t)
-		img, err := NewImage(c)
+		img, err := NewImage(c, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := ebpf.NewMap(spec.Maps[netMapRules])
+		m, err := ebpf.NewMap(spec.Maps[netMapImages].InnerMap)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		s := &Session{maps: map[string]*ebpf.Map{netMapRules: m}}
-		if err := s.write(img); err != nil {
+		if err := write(m, img); err != nil {
 			t.Fatal(err)
 		}
 		for range 20 {
@@ -83,7 +82,7 @@ func agrees(t *rapid.T, c *policy.Compiled, m *ebpf.Map) {
 	}
 	got, raw := found(t, m, &at), c.CheckNet(&at)
 	if at.Listen || at.Protocol == "udp" {
-		want := netVerdict{Layer: int32(raw.Layer), Rule: raw.Rule}
+		want := netVerdict{Layer: int32(raw.Layer), Rule: raw.Rule, Generation: 1}
 		if raw.Allow {
 			want.Action = uint32(direct)
 		}

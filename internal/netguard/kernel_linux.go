@@ -61,7 +61,8 @@ func (k *Kernel) Permit(proto string, to netip.AddrPort, until time.Time, _ poli
 		return element(unix.BPF_MAP_UPDATE_ELEM, k.names, unsafe.Pointer(&key), unsafe.Pointer(&name))
 	}
 	if err = put(); errors.Is(err, unix.E2BIG) {
-		k.sweep()
+		now := uint64(sinceBoot())
+		sweep(k.names, func(n netName) bool { return n.Until <= now })
 		err = put()
 	}
 	if err != nil {
@@ -70,25 +71,24 @@ func (k *Kernel) Permit(proto string, to netip.AddrPort, until time.Time, _ poli
 	return nil
 }
 
-// sweep makes room: it removes the places whose time has passed.
-func (k *Kernel) sweep() {
-	now := uint64(sinceBoot())
-	var expired []netNameKey
+// sweep makes room: it removes places that names have led to.
+func sweep(names int, over func(netName) bool) {
+	var list []netNameKey
 	var at *netNameKey
 	for {
 		var next netNameKey
-		if element(unix.BPF_MAP_GET_NEXT_KEY, k.names, unsafe.Pointer(at), unsafe.Pointer(&next)) != nil {
+		if element(unix.BPF_MAP_GET_NEXT_KEY, names, unsafe.Pointer(at), unsafe.Pointer(&next)) != nil {
 			break
 		}
 		var name netName
-		err := element(unix.BPF_MAP_LOOKUP_ELEM, k.names, unsafe.Pointer(&next), unsafe.Pointer(&name))
-		if err == nil && name.Until <= now {
-			expired = append(expired, next)
+		err := element(unix.BPF_MAP_LOOKUP_ELEM, names, unsafe.Pointer(&next), unsafe.Pointer(&name))
+		if err == nil && over(name) {
+			list = append(list, next)
 		}
 		at = &next
 	}
-	for i := range expired {
-		_ = element(unix.BPF_MAP_DELETE_ELEM, k.names, unsafe.Pointer(&expired[i]), nil)
+	for i := range list {
+		_ = element(unix.BPF_MAP_DELETE_ELEM, names, unsafe.Pointer(&list[i]), nil)
 	}
 }
 

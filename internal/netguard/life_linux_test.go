@@ -279,11 +279,7 @@ func TestUnprivilegedEgress(t *testing.T) {
 	}
 	g := prepare(t, compile(t, policy.Deny, tcp("a.test", 443)))
 	ends := make(chan string, 1)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l, port := plainTCP(t, "127.0.0.1:0")
 	go func() {
 		c, err := l.Accept()
 		if err != nil {
@@ -293,7 +289,8 @@ func TestUnprivilegedEgress(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		_ = c.Close()
 	}()
-	g.egress = Egress{TCP4: addrOf(l.Addr()).Port()}
+	g.egress = Egress{TCP4: port}
+	g.egress.Sockets = socketsAt(g.egress)
 	g.start()
 	server(t, "127.6.0.1:5432")
 	if got := run(t, g, "tcp", "10.1.2.3:443"); got != ", peer 10.1.2.3:443" {
@@ -395,7 +392,7 @@ func TestSecondWall(t *testing.T) {
 		a.check(t, g)
 	}
 	tcp4 := fmt.Sprintf("127.0.0.1:%d", g.egress.TCP4)
-	attempt{"tcp|" + tcp4, "egress knows nothing, peer " + tcp4, "EINPROGRESS", "packet policy " + tcp4 + ": no rule"}.check(t, g)
+	attempt{"tcp|" + tcp4, "egress knows nothing, peer " + tcp4, "EINPROGRESS", "packet egress " + tcp4 + ": no rule"}.check(t, g)
 
 	// A connection's first data leaves as little as its end without any.
 	heard := make(chan string, 1)
@@ -598,6 +595,17 @@ func TestDeath(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	if kept := string(g.Kept()); kept != "for the next" {
+		t.Errorf("it was to keep %q", kept)
+	}
+	g.kernel = NewKernel(g.Descriptors())
+	g.serve()
+	if err := g.Lead(g.egress); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := run(t, g, "tcp", "10.1.2.3:53"), "egress for 10.1.2.3:53, peer 10.1.2.3:53"; got != want {
+		t.Errorf("another one's egress: %s", got)
+	}
 	expect("with another owner")
 	counts, err := g.End()
 	if err != nil {
@@ -719,7 +727,7 @@ func TestBeginFails(t *testing.T) {
 	if err := link.RawAttachProgram(last); err != nil {
 		t.Fatal(err)
 	}
-	img, err := NewImage(g.policy)
+	img, err := NewImage(g.policy, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -740,18 +748,15 @@ func TestNothingKept(t *testing.T) {
 		waits bool
 		want  string
 		kept  int
-	}{{false, "ECONNREFUSED", 0}, {true, "EAGAIN", 1}} {
+	}{{false, "EACCES", 0}, {true, "EAGAIN", 1}} {
 		g := prepare(t, compile(t, policy.Deny, tcp("a.test", 443)))
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		g.egress = Egress{TCP4: addrOf(l.Addr()).Port()}
+		l, port := plainTCP(t, "127.0.0.1:0")
+		g.egress = Egress{TCP4: port}
+		g.egress.Sockets = socketsAt(g.egress)
+		g.start()
 		if !x.waits {
 			_ = l.Close()
 		}
-		g.start()
 		if got := run(t, g, "tcp", "10.1.2.3:443"); got != x.want {
 			t.Errorf("egress waits: %v: %q", x.waits, got)
 		}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -15,6 +16,8 @@ import (
 // Session is a session in the kernel.
 type Session struct {
 	maps     map[string]*ebpf.Map
+	at       *netSession              // the sessions map's own memory
+	image    *ebpf.Map                // until it's written
 	programs map[string]*ebpf.Program // until they're attached
 	events   *events                  // nil: nobody listens
 }
@@ -33,11 +36,38 @@ func Load() (_ *Session, err error) {
 		return nil, fmt.Errorf("create the maps for the network: %w", err)
 	}
 	s.maps = created.Maps
-	if err := s.loadPrograms(spec); err != nil {
+	placed := make(chan error, 1)
+	go func() { placed <- s.newImage(spec) }() // the kernel waits for programs that run, beside the loading
+	err = s.loadPrograms(spec)
+	if err != nil {
+		err = fmt.Errorf("load the programs for the network: %w", err)
+	}
+	if err = errors.Join(err, <-placed, s.mapMemory()); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("load the programs for the network: %w", err)
+		return nil, err
 	}
 	return s, nil
+}
+
+// newImage puts an empty image into force.
+func (s *Session) newImage(spec *ebpf.CollectionSpec) (err error) {
+	if s.image, err = ebpf.NewMap(spec.Maps[netMapImages].InnerMap); err == nil {
+		err = s.maps[netMapImages].Put(uint32(0), s.image)
+	}
+	if err != nil {
+		return fmt.Errorf("make the map of rules about addresses: %w", err)
+	}
+	return nil
+}
+
+// mapMemory makes the session in the kernel this process's memory, too.
+func (s *Session) mapMemory() error {
+	mem, err := unix.MmapPtr(s.maps[netMapSessions].FD(), 0, nil, unsafe.Sizeof(*s.at), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("map the memory of the network's session: %w", err)
+	}
+	s.at = (*netSession)(mem)
+	return nil
 }
 
 // loadPrograms loads the programs on all processors.

@@ -84,9 +84,41 @@ func beginWith(t testing.TB, c *policy.Compiled) *guarded {
 	t.Helper()
 	g := prepare(t, c)
 	g.kernel = NewKernel(g.Descriptors())
-	g.egress = Egress{TCP4: g.serveTCP("127.0.0.1:0"), TCP6: g.serveTCP("[::1]:0"), UDP4: serveUDP(t, "127.0.0.1:0"), UDP6: serveUDP(t, "[::1]:0")}
+	g.serve()
 	g.start()
 	return g
+}
+
+// serve has the session's egress wait.
+func (g *guarded) serve() {
+	g.t.Helper()
+	g.egress = Egress{TCP4: g.serveTCP("127.0.0.1:0"), TCP6: g.serveTCP("[::1]:0"), UDP4: serveUDP(g.t, "127.0.0.1:0"), UDP6: serveUDP(g.t, "[::1]:0")}
+	g.egress.Sockets = socketsAt(g.egress)
+}
+
+// waiting are the descriptors of what waits here, by network and port.
+var waiting sync.Map
+
+func wait(t testing.TB, network string, at net.Addr, c syscall.Conn) uint16 {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { waiting.Store(fmt.Sprint(network, addrOf(at).Port()), int(fd)) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addrOf(at).Port()
+}
+
+// socketsAt are the descriptors of what waits at ports.
+func socketsAt(e Egress) (fds []int) {
+	for _, at := range []string{fmt.Sprint("tcp", e.TCP4), fmt.Sprint("tcp", e.TCP6), fmt.Sprint("udp", e.UDP4), fmt.Sprint("udp", e.UDP6)} {
+		if fd, ok := waiting.Load(at); ok {
+			fds = append(fds, fd.(int))
+		}
+	}
+	return fds
 }
 
 // prepare makes a session that isn't begun.
@@ -118,7 +150,7 @@ func prepare(t testing.TB, c *policy.Compiled) *guarded {
 
 func (g *guarded) start() {
 	g.t.Helper()
-	img, err := NewImage(g.policy)
+	img, err := NewImage(g.policy, 1)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -156,11 +188,7 @@ func addrOf(a net.Addr) netip.AddrPort { return netip.MustParseAddrPort(a.String
 
 func listenTCP(t testing.TB, at string, answer func(*net.TCPConn) string) uint16 {
 	t.Helper()
-	l, err := net.Listen("tcp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
+	l, port := plainTCP(t, at)
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -175,7 +203,20 @@ func listenTCP(t testing.TB, at string, answer func(*net.TCPConn) string) uint16
 			}()
 		}
 	}()
-	return addrOf(l.Addr()).Port()
+	return port
+}
+
+// plainTCP waits at an address, by one socket: an MPTCP one has others beneath.
+func plainTCP(t testing.TB, at string) (net.Listener, uint16) {
+	t.Helper()
+	var plain net.ListenConfig
+	plain.SetMultipathTCP(false)
+	l, err := plain.Listen(t.Context(), "tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l, wait(t, "tcp", l.Addr(), l.(*net.TCPListener))
 }
 
 // server answers everybody with its address.
@@ -202,7 +243,7 @@ func serveUDP(t testing.TB, at string) uint16 {
 			_, _ = c.WriteTo(append([]byte("heard "), b[:n]...), from)
 		}
 	}()
-	return addrOf(c.LocalAddr()).Port()
+	return wait(t, "udp", c.LocalAddr(), c.(*net.UDPConn))
 }
 
 // run has a child do something: inside a session, or outside of any for nil.
@@ -268,11 +309,7 @@ func (g *guarded) wait(line string) (all []string, ok bool) {
 // denied is how often something was refused until now.
 func (g *guarded) denied() uint64 {
 	g.t.Helper()
-	c, err := g.Counts()
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	return c.Denied
+	return g.Counts().Denied
 }
 
 func (g *guarded) clear() {

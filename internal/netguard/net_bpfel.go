@@ -20,21 +20,23 @@ type netEndpoint struct {
 }
 
 type netEvent struct {
-	_        structs.HostLayout
-	Time     uint64
-	Session  uint64
-	Sequence uint64
-	Pid      uint32
-	Tid      uint32
-	Uid      uint32
-	Op       uint32
-	Why      uint32
-	Layer    int32
-	Rule     int32
-	Protocol uint32
-	Kind     uint32
-	At       netEndpoint
-	Comm     [16]int8
+	_          structs.HostLayout
+	Time       uint64
+	Session    uint64
+	Sequence   uint64
+	Pid        uint32
+	Tid        uint32
+	Uid        uint32
+	Op         uint32
+	Why        uint32
+	Layer      int32
+	Rule       int32
+	Generation uint32
+	Protocol   uint32
+	Kind       uint32
+	At         netEndpoint
+	Comm       [16]int8
+	_          [4]byte
 }
 
 type netName struct {
@@ -66,18 +68,20 @@ type netRuleKey struct {
 type netSession struct {
 	_          structs.HostLayout
 	Id         uint64
-	Free       uint32
 	Tcp4       uint16
 	Tcp6       uint16
 	Udp4       uint16
 	Udp6       uint16
-	_          [4]byte
+	Free       uint64
 	Sequence   uint64
 	Denied     uint64
 	Suppressed uint64
 	Lost       uint64
 	Second     uint64
 	Told       uint64
+	KeptSize   uint32
+	Kept       [2048]uint8
+	_          [4]byte
 }
 
 type netTuple struct {
@@ -89,21 +93,23 @@ type netTuple struct {
 }
 
 type netVerdict struct {
-	_      structs.HostLayout
-	Action uint32
-	Layer  int32
-	Rule   int32
+	_          structs.HostLayout
+	Action     uint32
+	Layer      int32
+	Rule       int32
+	Generation uint32
 }
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	netMapEgresses      = "egresses"
 	netMapEvents        = "events"
+	netMapImages        = "images"
 	netMapNames         = "names"
 	netMapOriginals     = "originals"
 	netMapPeers         = "peers"
-	netMapRules         = "rules"
 	netMapSessions      = "sessions"
 	netProgNetBind4     = "net_bind4"
 	netProgNetBind6     = "net_bind6"
@@ -183,11 +189,12 @@ type netProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type netMapSpecs struct {
+	Egresses  *ebpf.MapSpec `ebpf:"egresses"`
 	Events    *ebpf.MapSpec `ebpf:"events"`
+	Images    *ebpf.MapSpec `ebpf:"images"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
 	Originals *ebpf.MapSpec `ebpf:"originals"`
 	Peers     *ebpf.MapSpec `ebpf:"peers"`
-	Rules     *ebpf.MapSpec `ebpf:"rules"`
 	Sessions  *ebpf.MapSpec `ebpf:"sessions"`
 }
 
@@ -217,21 +224,23 @@ func (o *netObjects) Close() error {
 //
 // It can be passed to loadNetObjects or ebpf.CollectionSpec.LoadAndAssign.
 type netMaps struct {
+	Egresses  *ebpf.Map `ebpf:"egresses"`
 	Events    *ebpf.Map `ebpf:"events"`
+	Images    *ebpf.Map `ebpf:"images"`
 	Names     *ebpf.Map `ebpf:"names"`
 	Originals *ebpf.Map `ebpf:"originals"`
 	Peers     *ebpf.Map `ebpf:"peers"`
-	Rules     *ebpf.Map `ebpf:"rules"`
 	Sessions  *ebpf.Map `ebpf:"sessions"`
 }
 
 func (m *netMaps) Close() error {
 	return _NetClose(
+		m.Egresses,
 		m.Events,
+		m.Images,
 		m.Names,
 		m.Originals,
 		m.Peers,
-		m.Rules,
 		m.Sessions,
 	)
 }

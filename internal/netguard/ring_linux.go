@@ -69,7 +69,7 @@ func decode(record []byte) (Event, error) {
 		PID: int(k.Pid), TID: int(k.Tid), UID: int(k.Uid),
 		Comm: unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(&k.Comm[0])), len(k.Comm))),
 		Op:   Op(k.Op), Why: Why(k.Why), At: addrPort(k.At.Addr, uint16(k.At.Port)), Protocol: int(k.Protocol), Kind: int(k.Kind),
-		Layer: int(k.Layer), Rule: int(k.Rule),
+		Layer: int(k.Layer), Rule: int(k.Rule), Generation: k.Generation,
 	}, nil
 }
 

@@ -5,40 +5,110 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"sync/atomic"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 )
 
 // Egress are the ports on which egress waits: on 127.0.0.1 for what goes to IPv4 addresses, on ::1 for what goes to IPv6
-// ones. 0: it doesn't, and what would go there is refused.
-type Egress struct{ TCP4, TCP6, UDP4, UDP6 uint16 }
+// ones. 0: it doesn't, and what would go there is refused. So it is as long as none of Sockets, which are descriptors of those
+// that wait, is at the port: when egress is gone another one's may be.
+type Egress struct {
+	TCP4, TCP6, UDP4, UDP6 uint16
+	Sockets                []int
+}
 
 // Begin has the kernel hold the sockets of a cgroup to an image from now on, whose processes have none yet. cgroup is the descriptor of
 // its folder; id is never used twice and never 0.
 func (s *Session) Begin(id uint64, cgroup int, img *Image, e Egress) error {
-	if err := s.write(img); err != nil {
-		return fmt.Errorf("write the rules about addresses: %w", err)
+	err := write(s.image, img)
+	_ = s.image.Close()
+	s.image = nil
+	if err != nil {
+		return err
 	}
-	state := netSession{Id: id, Tcp4: network(e.TCP4), Tcp6: network(e.TCP6), Udp4: network(e.UDP4), Udp6: network(e.UDP6)}
-	if img.free {
-		state.Free = 1
+	s.setFree(img)
+	if err := s.Lead(e); err != nil {
+		return err
 	}
-	if err := s.maps[netMapSessions].Put(uint32(0), state); err != nil {
-		return fmt.Errorf("write the session: %w", err)
-	}
+	atomic.StoreUint64(&s.at.Id, id) // last: it's complete then
 	return s.attach(cgroup)
 }
 
-// write puts an image's rules into their map.
-func (s *Session) write(img *Image) error {
+// Lead has what is to be decided by egress go there from now on.
+func (s *Session) Lead(e Egress) error {
+	for _, fd := range e.Sockets {
+		if err := s.maps[netMapEgresses].Put(int32(fd), uint32(1)); err != nil {
+			return fmt.Errorf("mark egress's socket: %w", err)
+		}
+	}
+	ports := [4]uint16{network(e.TCP4), network(e.TCP6), network(e.UDP4), network(e.UDP6)}
+	atomic.StoreUint64((*uint64)(unsafe.Pointer(&s.at.Tcp4)), *(*uint64)(unsafe.Pointer(&ports)))
+	return nil
+}
+
+// Reload holds the session to another image, at once. What egress has let it reach by name is forgotten: it's to decide by the new
+// policy before. Sockets go on reaching what they were let go to.
+func (s *Session) Reload(img *Image) error {
+	spec, err := loadNet()
+	if err != nil {
+		return err
+	}
+	m, err := ebpf.NewMap(spec.Maps[netMapImages].InnerMap)
+	if err != nil {
+		return fmt.Errorf("make the map of rules about addresses: %w", err)
+	}
+	defer m.Close()
+	if err := write(m, img); err != nil {
+		return err
+	}
+	if err := s.maps[netMapImages].Put(uint32(0), m); err != nil {
+		return fmt.Errorf("exchange the rules about addresses: %w", err)
+	}
+	s.setFree(img)
+	_, names := s.Descriptors()
+	sweep(names, func(netName) bool { return true })
+	return nil
+}
+
+func (s *Session) setFree(img *Image) {
+	free := uint64(0)
+	if img.free {
+		free = 1
+	}
+	atomic.StoreUint64(&s.at.Free, free)
+}
+
+// write puts an image's rules into a map.
+func write(m *ebpf.Map, img *Image) error {
 	keys, values := make([]netRuleKey, len(img.rules)), make([]netVerdict, len(img.rules))
 	for i, r := range img.rules {
 		keys[i] = ruleKey(r)
-		values[i] = netVerdict{Action: uint32(r.does), Layer: int32(r.verdict.Layer), Rule: r.verdict.Rule}
+		values[i] = netVerdict{Action: uint32(r.does), Layer: int32(r.verdict.Layer), Rule: r.verdict.Rule, Generation: img.generation}
 	}
-	_, err := s.maps[netMapRules].BatchUpdate(keys, values, nil)
-	return err
+	if _, err := m.BatchUpdate(keys, values, nil); err != nil {
+		return fmt.Errorf("write the rules about addresses: %w", err)
+	}
+	return nil
+}
+
+// Keep has the kernel keep something for whoever opens the session next; nobody else reads it, egress neither.
+func (s *Session) Keep(what []byte) error {
+	if len(what) > len(s.at.Kept) {
+		return fmt.Errorf("%d bytes are too many to keep", len(what))
+	}
+	copy(s.at.Kept[:], what)
+	atomic.StoreUint32(&s.at.KeptSize, uint32(len(what)))
+	return nil
+}
+
+// Kept is what Keep was given.
+func (s *Session) Kept() []byte {
+	return slices.Clone(s.at.Kept[:min(int(atomic.LoadUint32(&s.at.KeptSize)), len(s.at.Kept))])
 }
 
 func ruleKey(r rule) netRuleKey {
@@ -76,6 +146,10 @@ func Open(cgroup int) (*Session, error) {
 	if len(s.maps) != len(spec.Maps) {
 		s.Close()
 		return nil, errors.New("no programs of this version of toolguard are on the session's cgroup")
+	}
+	if err := s.mapMemory(); err != nil {
+		s.Close()
+		return nil, err
 	}
 	return s, nil
 }
@@ -121,19 +195,18 @@ type Counts struct {
 }
 
 // Counts reads them.
-func (s *Session) Counts() (Counts, error) {
-	var k netSession
-	if err := s.maps[netMapSessions].Lookup(uint32(0), &k); err != nil {
-		return Counts{}, fmt.Errorf("read what was counted of the network: %w", err)
+func (s *Session) Counts() Counts {
+	return Counts{
+		Sequence: atomic.LoadUint64(&s.at.Sequence), Denied: atomic.LoadUint64(&s.at.Denied),
+		Suppressed: atomic.LoadUint64(&s.at.Suppressed), Lost: atomic.LoadUint64(&s.at.Lost),
 	}
-	return Counts{Sequence: k.Sequence, Denied: k.Denied, Suppressed: k.Suppressed, Lost: k.Lost}, nil
 }
 
 // End gives the session up; what is left in its cgroup stays held. What was refused before is told before it returns, and
 // counted.
 func (s *Session) End() (Counts, error) {
-	counts, err := s.Counts()
-	err = errors.Join(err, s.finish())
+	counts := s.Counts()
+	err := s.finish()
 	s.Close()
 	return counts, err
 }
@@ -145,6 +218,13 @@ func (s *Session) Close() {
 		_ = m.Close()
 	}
 	s.maps = nil
+	if s.image != nil {
+		_ = s.image.Close()
+	}
+	if s.at != nil {
+		_ = unix.MunmapPtr(unsafe.Pointer(s.at), unsafe.Sizeof(*s.at))
+		s.at = nil
+	}
 }
 
 // network is a port as it stands in a packet.

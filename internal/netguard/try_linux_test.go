@@ -47,6 +47,7 @@ var tries = map[string]func(args []string) (string, error){
 	"begin":           tryBegin,
 	"hold":            tryHold,
 	"flood":           tryFlood,
+	"ask on":          tryAskOn,
 }
 
 func try(order []string) (string, error) {
@@ -539,7 +540,7 @@ func tryBegin(args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	img, err := NewImage(c)
+	img, err := NewImage(c, 1)
 	if err != nil {
 		return "", err
 	}
@@ -548,6 +549,9 @@ func tryBegin(args []string) (string, error) {
 		return "", err
 	}
 	if err := s.Begin(42, 3, img, Egress{}); err != nil {
+		return "", err
+	}
+	if err := s.Keep([]byte("for the next")); err != nil {
 		return "", err
 	}
 	fmt.Fprintln(os.NewFile(4, "report"), "begun")

@@ -231,6 +231,7 @@ func TestEgressPort(t *testing.T) {
 	g := prepare(t, compile(t, policy.Deny, policy.NetRule{Host: "a.test", Scheme: "https", Allow: true}))
 	g.kernel = NewKernel(g.Descriptors())
 	g.egress = Egress{TCP4: g.serveTCP("127.0.0.1:256")}
+	g.egress.Sockets = socketsAt(g.egress)
 	g.start()
 	server(t, "10.1.2.3:443")
 	attempt{

@@ -39,7 +39,7 @@ type denials struct {
 	counts func() loader.Counts // of the session in the kernel; nil: none, or no more
 	untold uint64               // how many of those that it lost have been told
 
-	netCounts func() (netguard.Counts, error) // of its network, while it lasts
+	netCounts func() netguard.Counts // of its network, while it lasts
 	netUntold uint64
 
 	keep  int // how many different ones

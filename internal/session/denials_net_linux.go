@@ -18,7 +18,7 @@ import (
 )
 
 // hearNet has the losses of what is refused of the network told, or no more.
-func (d *denials) hearNet(counts func() (netguard.Counts, error)) {
+func (d *denials) hearNet(counts func() netguard.Counts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.netCounts = counts
@@ -34,11 +34,8 @@ func (d *denials) endNet(last netguard.Counts) {
 
 // askNetLosses is tellNetLosses while the session lasts.
 func (d *denials) askNetLosses() {
-	if d.netCounts == nil {
-		return
-	}
-	if c, err := d.netCounts(); err == nil { // or it's asked again at the end
-		d.tellNetLosses(c)
+	if d.netCounts != nil {
+		d.tellNetLosses(d.netCounts())
 	}
 }
 

@@ -57,6 +57,7 @@ func openPorts(o *link.Mandate) (ports netguard.Egress, err error) {
 			return netguard.Egress{}, err
 		}
 		*s.port, *s.list = port, append(*s.list, fd)
+		ports.Sockets = append(ports.Sockets, fd)
 	}
 	return ports, nil
 }

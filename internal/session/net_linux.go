@@ -80,7 +80,7 @@ func (n *network) prepare(c *policy.Compiled) (err error) {
 	if err := netReady(); err != nil {
 		return err
 	}
-	if n.image, err = netguard.NewImage(c); err != nil {
+	if n.image, err = netguard.NewImage(c, 1); err != nil {
 		return err
 	}
 	if n.program, err = openEgress(); err != nil {

@@ -200,13 +200,15 @@ func TestNoToolguardd(t *testing.T) {
 	refuses("nobody else can write")
 }
 
-// A toolguard that is killed takes egress with it; what is left of the session stays held by the kernel.
+// A toolguard that is killed takes egress with it; what is left of the session stays held by the kernel, and reaches nobody who takes
+// egress's port.
 func TestToolguardKilled(t *testing.T) {
 	needs(t, "curl")
 	p := newPlace(t, "", allow("allowed.test"))
 	r := startRunning(t, p)
 	r.expect(fetch, "^hello")
 	r.do(`setsid sh -c 'until [ -e dead ]; do sleep 0.05; done; ` + fetch + ` >after 2>&1; curl -sS -m 10 http://` + deniedIP + `/ >>after 2>&1; echo over >>after' >/dev/null 2>&1 &`)
+	port := portOf(t, r.egress)
 	if err := r.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -214,6 +216,19 @@ func TestToolguardKilled(t *testing.T) {
 	group := r.cgroup()
 	t.Cleanup(func() { until(t, "its cgroup can go", func() bool { return os.Remove(group) == nil }) })
 	until(t, "egress ends", func() bool { return !exists(fmt.Sprintf("/proc/%d", r.egress)) || zombie(r.egress) })
+	var thief net.Listener
+	until(t, "its port is free", func() (free bool) {
+		var err error
+		thief, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		return err == nil
+	})
+	defer thief.Close()
+	go func() {
+		if c, err := thief.Accept(); err == nil {
+			t.Error("who took egress's port is spoken to")
+			_ = c.Close()
+		}
+	}()
 	if err := os.WriteFile(filepath.Join(p.workspace, "dead"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,182 @@
+package netguard
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// A session that runs is held to another image from one moment to the next, and names that egress has found are found anew.
+func TestReload(t *testing.T) {
+	needRoot(t)
+	for _, at := range []string{"127.1.0.1:8001", "127.2.0.1:8001", "127.3.0.1:5432"} {
+		server(t, at)
+	}
+	g := begin(t, tcp("127.1.0.1", 8001), tcp("named.test", 5432))
+	permit(t, g, "127.3.0.1:5432")
+	for i, x := range []struct {
+		rules  []policy.NetRule
+		wants  string
+		events []string
+	}{
+		{[]policy.NetRule{tcp("127.2.0.1", 8001)}, "no yes no", []string{"connect policy 127.1.0.1:8001", "connect policy 127.3.0.1:5432"}},
+		{[]policy.NetRule{tcp("127.1.0.1", 8001)}, "yes no no", []string{"connect policy 127.2.0.1:8001", "connect policy 127.3.0.1:5432"}},
+	} {
+		img, err := NewImage(compile(t, policy.Deny, x.rules...), uint32(i+2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.clear()
+		if err := g.Reload(img); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, at := range []string{"127.1.0.1:8001", "127.2.0.1:8001", "127.3.0.1:5432"} {
+			if said := run(t, g, "tcp", at); strings.HasPrefix(said, "server "+at) {
+				got = append(got, "yes")
+			} else if said == "EACCES" {
+				got = append(got, "no")
+			}
+		}
+		if said := strings.Join(got, " "); said != x.wants {
+			t.Errorf("%d: %s, want %s", i, said, x.wants)
+		}
+		for _, want := range x.events {
+			if lines, ok := g.wait(want + ": no rule"); !ok {
+				t.Errorf("%d: no event %q among %q", i, want, lines)
+			}
+		}
+	}
+}
+
+// permit has the session reach a place because of a name, and makes sure that it does.
+func permit(t *testing.T, g *guarded, at string) {
+	t.Helper()
+	if err := g.kernel.Permit("tcp", netip.MustParseAddrPort(at), time.Now().Add(time.Minute), policy.Verdict{Allow: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, g, "tcp", at); !strings.HasPrefix(got, "server "+at) {
+		t.Fatalf("what a name leads to: %s", got)
+	}
+}
+
+// Events say by which image was decided.
+func TestGenerations(t *testing.T) {
+	needRoot(t)
+	denied := policy.NetRule{Host: "127.2.0.1", Port: 8001}
+	g := begin(t, tcp("127.1.0.1", 8001), denied)
+	for generation := range uint32(3) {
+		if generation > 0 {
+			img, err := NewImage(compile(t, policy.Deny, denied), generation+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Reload(img); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(t, g, "tcp", "127.2.0.1:8001")
+	}
+	if _, err := g.End(); err != nil {
+		t.Fatal(err)
+	}
+	var got []uint32
+	for _, e := range g.events {
+		got = append(got, e.Generation)
+	}
+	if !slices.Equal(got, []uint32{1, 2, 3}) {
+		t.Errorf("the events are of %v", got)
+	}
+}
+
+// When egress is gone and somebody else waits at its port, nothing of the session gets there: no new connection, no datagram of a
+// socket that was led there before.
+func TestEgressGone(t *testing.T) {
+	needRoot(t)
+	g := prepare(t, compile(t, policy.Deny, tcp("a.test", 443)))
+	tcp4, port := plainTCP(t, "127.0.0.1:0")
+	udp4, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.egress = Egress{TCP4: port, UDP4: wait(t, "udp", udp4.LocalAddr(), udp4.(*net.UDPConn))}
+	g.egress.Sockets = socketsAt(g.egress)
+	g.start()
+	heard, told, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	told2, go2, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string)
+	go func() { said <- runAs(t, g, 0, []*os.File{told, told2}, "ask on", "10.1.2.3:53") }()
+	var b [9]byte
+	if n, _, err := udp4.ReadFrom(b[:]); err != nil || string(b[:n]) != "one" {
+		t.Fatalf("egress hears %q, %v", b[:n], err)
+	}
+	if _, err := bufio.NewReader(heard).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = tcp4.Close(), udp4.Close()
+	other, err := net.ListenPacket("udp4", fmt.Sprintf("127.0.0.1:%d", g.egress.UDP4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	waiting.Delete(fmt.Sprint("tcp", port))
+	plainTCP(t, fmt.Sprintf("127.0.0.1:%d", port))
+	_ = go2.Close()
+	if got := <-said; got != "EPERM" {
+		t.Errorf("a socket that was led to egress goes on: %s", got)
+	}
+	_, _, _ = heard.Close(), told.Close(), told2.Close()
+	if got := run(t, g, "tcp", "10.1.2.3:443"); got != "EACCES" {
+		t.Errorf("a connection: %s", got)
+	}
+	if got := run(t, g, "send", "10.1.2.3:53"); got != "EACCES" {
+		t.Errorf("a datagram: %s", got)
+	}
+	patienceOf(t, other)
+	if n, _, err := other.ReadFrom(b[:]); err == nil {
+		t.Errorf("who has the port hears %q", b[:n])
+	}
+	for _, want := range []string{
+		fmt.Sprintf("packet egress 127.0.0.1:%d", g.egress.UDP4), "connect egress 10.1.2.3:443", "send egress 10.1.2.3:53",
+	} {
+		if lines, ok := g.wait(want + ": no rule"); !ok {
+			t.Errorf("no event %q among %q", want, lines)
+		}
+	}
+}
+
+// tryAskOn sends a datagram, says so through descriptor 3, and when nobody writes to descriptor 4 any more another one.
+func tryAskOn(args []string) (string, error) {
+	family, to := at(args[0])
+	fd, err := open(family, unix.SOCK_DGRAM)
+	if err != nil {
+		return "", err
+	}
+	if err := unix.Connect(fd, to); err != nil {
+		return "", err
+	}
+	if _, err := unix.Write(fd, []byte("one")); err != nil {
+		return "", err
+	}
+	fmt.Fprintln(os.NewFile(3, "report"), "sent")
+	_, _ = io.ReadAll(os.NewFile(4, "go"))
+	_, err = unix.Write(fd, []byte("two"))
+	return "sent", err
+}
