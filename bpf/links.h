@@ -6,6 +6,12 @@
 #ifndef TOOLGUARD_LINKS_H
 #define TOOLGUARD_LINKS_H
 
+/* file_hash spreads the numbers of files, which may be any distance apart. */
+static __always_inline u32 file_hash(struct climb *c, u64 number)
+{
+	return hash_end(hash_word(hash_word(c->header[H_SEED], number), 0));
+}
+
 /* hold takes away what the rules about a file do. As in caps_of, layer and hit say who was the first to withhold some of need. */
 __noinline int hold(struct climb *c, struct match *m, u64 dentry, u32 need)
 {
@@ -14,7 +20,7 @@ __noinline int hold(struct climb *c, struct match *m, u64 dentry, u32 need)
 	u64 inode = (u64)LOAD(struct dentry, dentry, d_inode), number = LOAD(struct inode, inode, i_ino);
 	u32 dev = LOAD(struct super_block, LOAD(struct inode, inode, i_sb), s_dev);
 	u32 high = LINKED | number >> 32, low = number;
-	if (!find(c, H_EDGES, edge_hash(c, high, low), high, low))
+	if (!find(c, H_EDGES, file_hash(c, number), high, low))
 		return 0;
 	u32 record = c->found.to;
 	struct line *head = line_of(c->image, record);

@@ -220,16 +220,16 @@ static __always_inline u64 hash_word(u64 h, u64 word)
 	return h ^ h >> 29;
 }
 
-/* hash_end has the name's last bytes reach the bits that choose the bucket. */
+/* hash_end has the highest bits of a product, which depend on all bits, choose the bucket. */
 static __always_inline u32 hash_end(u64 h)
 {
-	return (h ^ h >> 32) * 0x9E3779B97F4A7C15ULL >> 32;
+	return __builtin_bswap64(h);
 }
 
-/* edge_hash depends on the seed as well, as numbers of nodes, lines and inodes can be what a hash spreads badly. */
+/* edge_hash spreads numbers that follow each other on both sides; what it still spreads badly another seed may spread well. */
 static __always_inline u32 edge_hash(struct climb *c, u32 from, u32 label)
 {
-	return hash_end(hash_word(c->header[H_SEED], (u64)from << 32 | label));
+	return hash_end(from * (0x9E3779B97F4A7C15ULL ^ (u64)c->header[H_SEED] << 50) + label * 0x6A09E667F3BCC909ULL);
 }
 
 /* read_name takes a dentry's name, padded with zeros to whole words, and its hash. 0: it can't be had. */
@@ -325,17 +325,15 @@ __noinline int follow_affix(struct climb *c, u32 root, u32 backwards)
 	return 0;
 }
 
-static __always_inline void affixes(struct climb *c)
+/* affix_may says which ends of the name read some affix may be: 1 its beginning, 2 its end. */
+static __always_inline u32 affix_may(struct climb *c)
 {
-	struct line *l = line_of(c->image, c->header[H_AFFIXES]);
+	struct line *l = c->header[H_AFFIXES] ? line_of(c->image, c->header[H_AFFIXES]) : NULL;
 	u8 first = ((u8 *)c->name)[0], last = ((u8 *)c->name)[(c->len - 1) & 0xff];
 
 	if (!l)
-		return;
-	if (l->q[(first >> 6) & 3] >> (first & 63) & 1)
-		follow_affix(c, c->header[H_PREFIX], 0);
-	if (l->q[4 + ((last >> 6) & 3)] >> (last & 63) & 1)
-		follow_affix(c, c->header[H_SUFFIX], 1);
+		return 0;
+	return (l->q[(first >> 6) & 3] >> (first & 63) & 1) | (l->q[4 + ((last >> 6) & 3)] >> (last & 63) & 1) << 1;
 }
 
 static __always_inline void hit(struct match *m, u32 h)
@@ -392,13 +390,20 @@ __noinline int take_hits(struct climb *c, struct match *m)
 static __always_inline void step_patterns(struct climb *c, struct match *m, u32 set)
 {
 	u64 carry = 0, hits = 0;
-	u32 words = c->header[H_SEED] & 0xff;
+	u32 words = c->header[H_SEED] & 0xff, may = affix_may(c);
 
+	if (!set && !may) { /* no pattern knows the name */
+		for (u32 i = 0; i < MAX_WORDS; i++)
+			m->state[i] = 0;
+		return;
+	}
 	for (u32 i = 0; i < MAX_WORDS; i++)
 		c->mask[i] = 0;
 	add_set(c, set);
-	if (c->header[H_AFFIXES])
-		affixes(c);
+	if (may & 1)
+		follow_affix(c, c->header[H_PREFIX], 0);
+	if (may & 2)
+		follow_affix(c, c->header[H_SUFFIX], 1);
 	struct line *finals = line_of(c->image, c->header[H_FINALS]);
 	if (!finals)
 		return;
@@ -545,10 +550,9 @@ static __always_inline bool descend(struct climb *c, struct match *m, u32 i, boo
 		u32 h = edge_hash(c, m->node, name);
 		if (known)
 			known = hot ? find(c, H_EDGES, h, m->node, name) : find_cold(c, H_EDGES, h, m->node, name);
-		if (known)
+		m->node = known ? c->found.to : NO_NODE;
+		if (known && c->found.set)
 			enter(c, m, c->found.to);
-		else
-			m->node = NO_NODE;
 	}
 	return m->node != NO_NODE || m->live;
 }

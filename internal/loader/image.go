@@ -117,6 +117,14 @@ type trieNode struct {
 	names    *[]uint32 // the other names from here on; nil: as above
 }
 
+// says is whether there is anything to be done where the walk comes to a node.
+func (n *trieNode) says() uint32 {
+	if len(n.hits) > 0 || n.starts != nil || n.names != nil {
+		return 1
+	}
+	return 0
+}
+
 // pattern is where a pattern begins, and its bits.
 type pattern struct {
 	base       string
@@ -490,7 +498,7 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 	edges := newBuckets(len(b.edges) + len(b.affixed) + len(b.linked))
 	affix := func(n uint32) uint32 { return uint32(len(b.nodes)) + n }
 	for e, to := range b.edges {
-		if !edges.add(hashEdge(e.from, text[e.label], b.header()), [4]uint32{e.from, text[e.label], to, 0}) {
+		if !edges.add(hashEdge(e.from, text[e.label], b.header()), [4]uint32{e.from, text[e.label], to, b.nodes[to].says()}) {
 			return nil, false
 		}
 	}
@@ -502,7 +510,7 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 	}
 	for number, rules := range b.linked {
 		high, low := linked|uint32(number>>32), uint32(number)
-		if !edges.add(hashEdge(high, low, b.header()), [4]uint32{high, low, w.links(rules), 0}) {
+		if !edges.add(hashFile(number, b.header()), [4]uint32{high, low, w.links(rules), 0}) {
 			return nil, false
 		}
 	}
@@ -590,7 +598,11 @@ func (b *buckets) words() []uint32 {
 	return words
 }
 
-const golden = 0x9E3779B97F4A7C15
+// Multipliers of hashes: fractions of the golden ratio and of the root of two, whose multiples lie evenly.
+const (
+	golden = 0x9E3779B97F4A7C15
+	root2  = 0x6A09E667F3BCC909
+)
 
 // hashName is read_name's.
 func hashName(s string, header uint32) uint32 {
@@ -605,7 +617,12 @@ func hashName(s string, header uint32) uint32 {
 
 // hashEdge is edge_hash.
 func hashEdge(from, label, header uint32) uint32 {
-	return hashEnd(hashWord(uint64(header), uint64(from)<<32|uint64(label)))
+	return hashEnd(uint64(from)*(golden^uint64(header)<<50) + uint64(label)*root2)
+}
+
+// hashFile is file_hash.
+func hashFile(number uint64, header uint32) uint32 {
+	return hashEnd(hashWord(hashWord(uint64(header), number), 0))
 }
 
 func hashWord(h, word uint64) uint64 {
@@ -613,4 +630,4 @@ func hashWord(h, word uint64) uint64 {
 	return h ^ h>>29
 }
 
-func hashEnd(h uint64) uint32 { return uint32((h ^ h>>32) * golden >> 32) }
+func hashEnd(h uint64) uint32 { return uint32(bits.ReverseBytes64(h)) }
