@@ -227,3 +227,18 @@ func listed(t *testing.T, s *scene, _ *exec.Cmd) {
 	must(t, os.Chmod(s.path("run/script"), 0o755))
 	copyFile(t, s.vars["NOOP"], s.path("run/unlisted"))
 }
+
+const binfmtDir = "/proc/sys/fs/binfmt_misc"
+
+// interpreters has the kernel execute two files, known by what they begin with, by the scene's program that may not be executed.
+func interpreters(t *testing.T, s *scene, _ *exec.Cmd) {
+	t.Helper()
+	for name, flags := range map[string]string{"registered": "", "registered-open": "F"} {
+		magic := fmt.Sprintf("%s-%d-%d", name, os.Getpid(), time.Now().UnixNano())
+		s.write(t, "run/"+name, magic)
+		must(t, os.Chmod(s.path("run/"+name), 0o755))
+		line := fmt.Sprintf(":%s:M::%s::%s:%s", magic, magic, s.vars["NOOP"], flags)
+		must(t, os.WriteFile(binfmtDir+"/register", []byte(line), 0))
+		t.Cleanup(func() { must(t, os.WriteFile(binfmtDir+"/"+magic, []byte("-1"), 0)) })
+	}
+}

@@ -51,3 +51,14 @@ func root() string {
 	}
 	return ""
 }
+
+// binfmt: the tests register interpreters, and only root may.
+func binfmt() string {
+	if os.Getuid() != 0 {
+		return "needs root"
+	}
+	if unix.Access(binfmtDir+"/register", unix.F_OK) != nil && unix.Mount("binfmt_misc", binfmtDir, "binfmt_misc", 0, "") != nil {
+		return "needs binfmt_misc"
+	}
+	return ""
+}

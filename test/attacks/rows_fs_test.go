@@ -197,6 +197,12 @@ var execRows = []attack{
 		{"memfd-exec", "ok EINVAL", "EACCES EPERM", callEvent("memfd_create")}, // MFD_EXEC is of Linux 6.3
 		{"tmpfile", ok, "EACCES", fsEvent("execute", "", "rule_denies")},
 	}},
+	{prog: "exec_binfmt", args: "$RUN", needs: binfmt, around: interpreters, gap: "binfmt_misc", tries: []try{
+		{"registered", ok, "EACCES", fsEvent("execute", "$NOOP", "rule_denies").by("fs.4")},
+		{"registered-open", ok, ok, noEvent("stated gap")},
+	}, bpf: map[string]got{
+		"registered-open": {"EACCES", fsEvent("execute", "$NOOP", "rule_denies").by("fs.4")},
+	}},
 	{prog: "exec_ldso", args: "$NOOP", gap: "ld.so", tries: []try{
 		{"loader", ok, ok, noEvent("stated gap")},
 		{"mmap", ok, ok, noEvent("stated gap")},
