@@ -94,6 +94,10 @@ __noinline u32 decide(struct move *m)
 			return w;
 	} else if (w != WAY_REFUSED) {
 		return w;
+	} else if (m->op == OP_CONNECT && m->protocol == IPPROTO_UDP) {
+		/* It sends nothing, and what it would send the second wall refuses. Whoever looks a name up connects so to each of its
+		 * addresses, to learn its own (RFC 6724). */
+		return WAY_DIRECT;
 	}
 	struct refusal r = { .op = m->op, .why = why, .protocol = m->protocol, .kind = m->type, .by = m->q.by, .at = m->q.to };
 	refuse_task(&r);

@@ -8,7 +8,8 @@
 //
 // # Two walls
 //
-// The first answers a task at once: connect, sendto, bind and socket fail with EACCES. The second looks at the packets of the
+// The first answers a task at once: connect, sendto, bind and socket fail with EACCES. Only that a UDP socket is connected is left
+// to the second, as that sends nothing, and every program does it that looks a name up. The second looks at the packets of the
 // session's sockets, so that whatever finds a way around the first doesn't leave the machine, and nothing comes in that isn't
 // waited for with the policy's leave. Each refusal is an Event, or is counted.
 //

@@ -278,7 +278,10 @@ func tryReconnect(args []string) (string, error) {
 	if err := unix.Connect(fd, sa); err != nil {
 		return "", err
 	}
-	return "connected", nil
+	if kind == unix.SOCK_DGRAM { // to connect sends nothing
+		_, err = unix.Write(fd, []byte("hello"))
+	}
+	return "connected", err
 }
 
 // tryFastOpen connects with the first data.

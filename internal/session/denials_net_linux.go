@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -63,25 +62,11 @@ func (d *denials) lose(mechanism string, n uint64) {
 
 // refusedNet runs on the goroutine that listens to the kernel's programs for the network.
 func (d *denials) refusedNet(k netguard.Event) {
-	if looksUp(d.run.cfg.Policy, &k) {
-		return
-	}
 	like := k
 	like.Time, like.Sequence = time.Time{}, 0
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gather(like, k.Time, func() event.Event { return d.run.refusedNet(&k, d.chainOfNet(&k)) })
-}
-
-// looksUp says whether a refusal is most likely one of what every C library does when it looks a name up: it connects a UDP socket to each
-// address, on the port that is meant to be used by TCP, to see from which of its own addresses it would send (RFC 6724), and sends nothing.
-func looksUp(c *policy.Compiled, k *netguard.Event) bool {
-	if k.Op != netguard.OpConnect || k.Protocol != unix.IPPROTO_UDP || k.Why != netguard.WhyPolicy || k.Rule >= 0 {
-		return false
-	}
-	return slices.ContainsFunc(c.Rules, func(r *policy.Rule) bool {
-		return r.Net != nil && r.Net.Allow && r.Net.Proto == "tcp" && slices.Contains(r.Net.Ports(), k.At.Port())
-	})
 }
 
 // chainOfNet is empty where the refusal is about a packet, which is nobody's any more.

@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/netguard"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
@@ -73,29 +71,6 @@ func TestDecidesNet(t *testing.T) {
 	} {
 		if got := decidesNet(netPolicy(t, x.layers...)); got != x.want {
 			t.Errorf("%s: %v", x.name, got)
-		}
-	}
-}
-
-// What a C library asks of the kernel to sort addresses isn't told; what a program does is.
-func TestLooksUp(t *testing.T) {
-	c := netPolicy(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{Host: "a.test", Scheme: "https", Allow: true}}})
-	probe := netguard.Event{
-		Op: netguard.OpConnect, Why: netguard.WhyPolicy, Protocol: unix.IPPROTO_UDP, At: netip.MustParseAddrPort("1.2.3.4:443"), Layer: -1, Rule: -1,
-	}
-	if !looksUp(c, &probe) {
-		t.Error("looking up is told")
-	}
-	for name, change := range map[string]func(*netguard.Event){
-		"another port": func(k *netguard.Event) { k.At = netip.MustParseAddrPort("1.2.3.4:80") },
-		"a datagram":   func(k *netguard.Event) { k.Op = netguard.OpSend },
-		"TCP":          func(k *netguard.Event) { k.Protocol = unix.IPPROTO_TCP },
-		"a rule":       func(k *netguard.Event) { k.Rule = 0 },
-		"no memory":    func(k *netguard.Event) { k.Why = netguard.WhyMemory },
-	} {
-		k := probe
-		if change(&k); looksUp(c, &k) {
-			t.Errorf("%s isn't told", name)
 		}
 	}
 }
