@@ -34,7 +34,7 @@ func victim(t *testing.T, s *scene, _ *exec.Cmd) {
 	must(t, cmd.Start())
 	t.Cleanup(func() {
 		stdin.Close()
-		defer time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() }).Stop()
+		defer time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }).Stop()
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("the process outside the session was harmed: %v", err)
 		}

@@ -83,11 +83,7 @@ func TestNobodyReadsEvents(t *testing.T) {
 			_, out := fullPipe(t)
 			cmd := p.guarded(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", "echo ran; exit 3")
 			cmd.ExtraFiles = []*os.File{out}
-			began := time.Now()
 			got := run(t, cmd)
-			if took := time.Since(began); took > 20*time.Second {
-				t.Errorf("it took %v", took)
-			}
 			if got.code != 3 || got.stdout != "ran\n" || !strings.Contains(got.stderr, "events didn't reach --events fd:3: nothing took any for 2s\n") {
 				t.Errorf("%+v", got)
 			}
@@ -97,6 +93,9 @@ func TestNobodyReadsEvents(t *testing.T) {
 
 // A reader that comes late gets what there was room for, and the number of what there wasn't.
 func TestLateReaderOfEvents(t *testing.T) {
+	if os.Getenv("TOOLGUARD_VM") != "" {
+		t.Skip("it's long, and the kernel has no part in it")
+	}
 	const n = 40000
 	p := newPlace(t, users()[0])
 	in, out := fullPipe(t)

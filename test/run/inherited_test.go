@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // inPlaceOf is a shell that runs script and then gives its place, with all its children, to toolguard.
@@ -24,10 +23,9 @@ func TestCallersChildren(t *testing.T) {
 			theirs, late, ours := "1000.0801"+u.name[:1], "1000.0802"+u.name[:1], "1000.0803"+u.name[:1]
 			script := strings.NewReplacer("T", theirs, "L", late).Replace(
 				`sh -c ': T; while :; do sleep 1; done' >/dev/null 2>&1 & (sleep 0.2; sh -c ': L; while :; do sleep 1; done' &) >/dev/null 2>&1 &`)
-			began := time.Now()
 			out := run(t, p.command(p.inPlaceOf(script, "sh", "-c", "sh -c ': "+ours+"; while :; do sleep 1; done' & sleep 0.5; exit 7")...))
-			if out.code != 7 || out.stderr != "" || time.Since(began) > 5*time.Second {
-				t.Errorf("after %v: %+v", time.Since(began), out)
+			if out.code != 7 || out.stderr != "" {
+				t.Errorf("%+v", out)
 			}
 			for mark, want := range map[string]int{theirs: 1, late: 1, ours: 0} {
 				if got := marked(t, mark); len(got) != want {

@@ -79,10 +79,9 @@ func TestLimits(t *testing.T) {
 	for _, u := range users() {
 		t.Run(u.name+"/wall time", func(t *testing.T) {
 			p := newPlace(t, u)
-			began := time.Now()
 			out := run(t, p.guarded(append([]string{"--limits", "wall_time=300ms"}, policy...), "sh", "-c", "sleep 1000.0401; echo never"))
-			if out.code != 128+15 || out.stdout != "" || time.Since(began) > 30*time.Second {
-				t.Errorf("%+v after %v", out, time.Since(began))
+			if out.code != 128+15 || out.stdout != "" {
+				t.Errorf("%+v", out)
 			}
 			if processes(t, "1000.0401") != 0 {
 				t.Error("a process is left")

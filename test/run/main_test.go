@@ -146,6 +146,7 @@ type outcome struct {
 	code           int
 }
 
+// run waits two minutes for a command: one that hangs is killed, and its status is -1.
 func run(t *testing.T, cmd *exec.Cmd) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,10 +30,8 @@ func TestHeldAuditLock(t *testing.T) {
 		mount -t tmpfs -o mode=755 none /run/toolguard; mkdir -m 700 /run/toolguard/audit
 		exec flock /run/toolguard/audit/lock "$@"`, "sh"}, guarded.Args...)...)
 	held.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
-	began := time.Now()
-	out := run(t, held)
-	if took := time.Since(began); out.stdout != "started\n" || out.code != 1 || !strings.Contains(out.stderr, notice) || took > 20*time.Second {
-		t.Errorf("held, after %v: %+v", took, out)
+	if out := run(t, held); out.stdout != "started\n" || out.code != 1 || !strings.Contains(out.stderr, notice) {
+		t.Errorf("held: %+v", out)
 	}
 	if out := run(t, guarded); out.stdout != "started\n" || out.code != 1 || strings.Contains(out.stderr, notice) {
 		t.Errorf("control: %+v", out)
@@ -94,10 +91,9 @@ func TestFifos(t *testing.T) {
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			p := newPlace(t, users()[0])
-			began := time.Now()
 			out := run(t, p.command(append([]string{binary, "exec"}, r.command(p)...)...))
-			if out.code != 125 || !strings.Contains(out.stderr, r.stderr) || time.Since(began) > 20*time.Second {
-				t.Errorf("after %v: %+v", time.Since(began), out)
+			if out.code != 125 || !strings.Contains(out.stderr, r.stderr) {
+				t.Errorf("%+v", out)
 			}
 		})
 	}
