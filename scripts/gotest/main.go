@@ -1,6 +1,7 @@
 // Command gotest runs all tests of the module, then those of internal/ again under the race detector, or, with -exec, the
-// tests of some packages in another place; and closes with one honest count. A test that was skipped is named with its reason. The list given with -must says which tests may
-// not be skipped on a machine that has a feature, and must exist: a green run that tested nothing fails.
+// tests of some packages in another place; and closes with one honest count. A test that was skipped is named with its reason.
+// The list given with -must says which tests may not be skipped on a machine that has a feature, and must exist: a green run
+// that tested nothing fails.
 package main
 
 import (
@@ -18,22 +19,28 @@ func main() {
 	must := flag.String("must", "", "list of `FEATURE... TEST` lines that may not be skipped where the features are")
 	have := flag.String("have", "scripts/features", "`COMMAND` that prints the features")
 	where := flag.String("exec", "", "`PROGRAM` that runs the packages' tests elsewhere, as go test has it")
+	as := flag.String("as", "", "`NAME` of that place, which begins every line")
 	flag.Parse()
-	if err := run(*must, *have, *where, flag.Args()); err != nil {
-		fmt.Fprintln(os.Stderr, "gotest:", err)
+	if *as != "" {
+		*as += ": "
+	}
+	t := &tally{as: *as, ran: make(map[string]bool), output: make(map[string][]string)}
+	if err := t.run(*must, *have, *where, flag.Args()); err != nil {
+		fmt.Fprintf(os.Stderr, "%sgotest: %v\n", *as, err)
 		os.Exit(1)
 	}
 }
 
-func run(must, have, where string, packages []string) error {
-	t := newTally()
+func (t *tally) run(must, have, where string, packages []string) error {
 	start := time.Now()
 	if len(packages) == 0 {
 		packages = []string{"./..."}
 	}
 	plain := exec.Command("go", append([]string{"test", "-json", "-timeout", "20m"}, packages...)...)
 	if where != "" {
-		plain.Args = slices.Insert(plain.Args, 2, "-exec="+where)
+		// What comes of a test there isn't known from before, and it may wait for its turn.
+		plain.Args = slices.Insert(plain.Args, 2, "-exec="+where, "-count=1")
+		plain.Args[slices.Index(plain.Args, "20m")] = "2h"
 	}
 	plain.Env = append(os.Environ(), "CGO_ENABLED=0")
 	broken := t.follow(plain, "")
@@ -53,7 +60,7 @@ func run(must, have, where string, packages []string) error {
 			return err
 		}
 	}
-	t.print(time.Since(start), must)
+	t.sum(time.Since(start), must)
 	switch {
 	case t.passed == 0:
 		return fmt.Errorf("no test was run")

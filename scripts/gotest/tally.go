@@ -15,6 +15,7 @@ const module = "github.com/toolguard/toolguard/"
 
 // tally counts how tests ended.
 type tally struct {
+	as             string // what every line begins with
 	passed, failed int
 	skips          []string        // "test: reason"
 	ran            map[string]bool // tests that passed or failed, as "test/attacks.TestAttacks/ptrace"
@@ -28,21 +29,23 @@ type testEvent struct {
 	Elapsed                                   float64
 }
 
-func newTally() *tally {
-	return &tally{ran: make(map[string]bool), output: make(map[string][]string)}
+// print writes lines at once: others write to the same place.
+func (t *tally) print(format string, args ...any) {
+	text := strings.TrimSuffix(fmt.Sprintf(format, args...), "\n")
+	os.Stdout.WriteString(t.as + strings.ReplaceAll(text, "\n", "\n"+t.as) + "\n")
 }
 
 // follow runs one go test command and prints what a person wants to see of it: each package as it ends, and the output
 // of what failed. It tells whether the command failed.
 func (t *tally) follow(cmd *exec.Cmd, prefix string) (broken bool) {
-	fmt.Println("gotest:", strings.Join(cmd.Args, " "))
+	t.print("gotest: %s", strings.Join(cmd.Args, " "))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "gotest:", err)
+		fmt.Fprintf(os.Stderr, "%sgotest: %v\n", t.as, err)
 		return true
 	}
 	lines := bufio.NewReader(out)
@@ -53,7 +56,7 @@ func (t *tally) follow(cmd *exec.Cmd, prefix string) (broken bool) {
 		}
 		var e testEvent
 		if json.Unmarshal(line, &e) != nil {
-			os.Stdout.Write(line)
+			t.print("%s", line)
 			continue
 		}
 		t.take(e, prefix)
@@ -70,7 +73,7 @@ func (t *tally) take(e testEvent, prefix string) {
 	case "output":
 		t.output[name] = append(t.output[name], e.Output)
 	case "build-output":
-		fmt.Print(e.Output)
+		t.print("%s", e.Output)
 	case "pass", "fail", "skip":
 		t.end(name, e)
 		delete(t.output, name)
@@ -89,7 +92,7 @@ func (t *tally) end(name string, e testEvent) {
 	case "fail":
 		t.failed++
 		t.ran[name] = true
-		fmt.Printf("FAIL %s\n%s", name, strings.Join(t.output[name], ""))
+		t.print("FAIL %s\n%s", name, strings.Join(t.output[name], ""))
 	case "skip":
 		t.skip(name, reason(t.output[name]))
 	}
@@ -100,9 +103,9 @@ func (t *tally) endPackage(name string, e testEvent) {
 		return // no test files
 	}
 	if e.Action == "fail" {
-		fmt.Print(strings.Join(t.output[name], "")) // a panic or an exit outside any test
+		t.print("%s", strings.Join(t.output[name], "")) // a panic or an exit outside any test
 	}
-	fmt.Printf("%-4s %s %s\n", e.Action, name, time.Duration(e.Elapsed*float64(time.Second)).Round(10*time.Millisecond))
+	t.print("%-4s %s %s", e.Action, name, time.Duration(e.Elapsed*float64(time.Second)).Round(10*time.Millisecond))
 }
 
 func (t *tally) skip(name, why string) { t.skips = append(t.skips, name+": "+why) }
@@ -124,13 +127,13 @@ func reason(output []string) string {
 	return "no reason given"
 }
 
-func (t *tally) print(took time.Duration, list string) {
+func (t *tally) sum(took time.Duration, list string) {
 	for _, s := range t.skips {
-		fmt.Println("skip", s)
+		t.print("skip %s", s)
 	}
 	for _, m := range t.missing {
-		fmt.Println("MISSING", m, "must run on this machine ("+list+")")
+		t.print("MISSING %s must run on this machine (%s)", m, list)
 	}
-	fmt.Printf("gotest: %s\n", took.Round(time.Second))
-	fmt.Printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed+len(t.missing), len(t.skips))
+	t.print("gotest: %s", took.Round(time.Second))
+	t.print("%d passed, %d failed, %d skipped", t.passed, t.failed+len(t.missing), len(t.skips))
 }
