@@ -5,6 +5,7 @@ package net
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -357,15 +358,15 @@ except TimeoutError: print("not reached")'`
 
 // A session that ends leaves nothing, however it ends.
 func TestNothingStays(t *testing.T) {
-	before := cgroups(t)
+	before, servers := cgroups(t), children(os.Getpid())
 	for _, line := range []string{"true", "setsid sleep 60 & exit 3", "kill -9 $$"} {
 		p := newPlace(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`))
 		cmd := p.guarded(line)
 		if got := outcomeOf(t, cmd); strings.Contains(got.said, "cgroup") {
 			t.Errorf("%s: %q", line, got.said)
 		}
-		if left := children(os.Getpid()); len(left) > 0 {
-			t.Errorf("%s leaves the processes %v", line, left)
+		if left := children(os.Getpid()); !maps.Equal(left, servers) {
+			t.Errorf("%s leaves the processes %v beside %v", line, left, servers)
 		}
 	}
 	if now := cgroups(t); now != before {

@@ -29,6 +29,9 @@ var missing string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if filepath.Base(os.Args[0]) == "get" {
+		return get(os.Args[1])
+	}
 	if os.Geteuid() != 0 {
 		missing = "root"
 		return m.Run()
@@ -45,6 +48,9 @@ func run(m *testing.M) int {
 		if err := makeInternet(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
+		}
+		if real != nil {
+			defer os.RemoveAll(real.dir)
 		}
 		unix.Umask(0o077) // what others are to read, toolguard must say
 		return m.Run()
@@ -104,15 +110,21 @@ func makeInternet(dir string) error {
 	if err != nil {
 		return err
 	}
+	if len(lacking()) > 0 {
+		errs = append(errs, nettest.Loopback(nameIP), serveNames(nameIP+":53"))
+	} else {
+		real, err = newInternet(ca)
+		errs = append(errs, err)
+	}
 	certs := filepath.Join(dir, "certs")
 	errs = append(errs, os.Mkdir(certs, 0o755), os.WriteFile(filepath.Join(certs, "ca-certificates.crt"), ca.pem, 0o644),
-		os.WriteFile(filepath.Join(dir, "resolv.conf"), []byte("nameserver 127.0.0.53\n"), 0o644), os.MkdirAll("/etc/ssl/certs", 0o755))
+		os.WriteFile(filepath.Join(dir, "resolv.conf"), []byte("nameserver "+nameIP+"\n"), 0o644), os.MkdirAll("/etc/ssl/certs", 0o755))
 	for from, over := range map[string]string{"certs": "/etc/ssl/certs", "resolv.conf": "/etc/resolv.conf"} {
 		if err := unix.Mount(filepath.Join(dir, from), over, "", unix.MS_BIND, ""); err != nil {
 			errs = append(errs, fmt.Errorf("mount over %s: %w", over, err))
 		}
 	}
-	errs = append(errs, serveNames("127.0.0.53:53"), serveWeb(ca), serveEcho("tcp", ":5432"),
+	errs = append(errs, serveWeb(ca), serveEcho("tcp", ":5432"),
 		serveEcho("udp", databaseIP+":9999"), serveEcho("udp", deniedIP+":9999"))
 	return errors.Join(errs...)
 }

@@ -27,7 +27,7 @@ peer = c.getpeername()[:2]; c.sendall(b"ping"); c.shutdown(socket.SHUT_WR)
 print(c.makefile().read(), peer)' `
 	ask = python + `'import socket,struct,sys
 q = b"\0\1\1\0\0\1\0\0\0\0\0\0" + b"".join(bytes([len(l)]) + l.encode() for l in sys.argv[1].split(".")) + b"\0\0\1\0\1"
-c = socket.create_connection(("127.0.0.53", 53), 5); c.sendall(struct.pack(">H", len(q)) + q); f = c.makefile("rb")
+c = socket.create_connection(("` + nameIP + `", 53), 5); c.sendall(struct.pack(">H", len(q)) + q); f = c.makefile("rb")
 r = f.read(struct.unpack(">H", f.read(2))[0]); print(socket.inet_ntoa(r[len(q)+12:][:4]) if r[7] else "")' `
 	datagram = python + `'import socket,sys
 c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); c.settimeout(5)

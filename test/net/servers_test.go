@@ -185,12 +185,16 @@ func newAuthority() (*authority, error) {
 
 // certificate is one for whatever name is asked for.
 func (a *authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	t := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	if hello.ServerName == "" {
+		return a.certify()
 	}
-	if hello.ServerName != "" {
-		t.DNSNames = []string{hello.ServerName}
+	return a.certify(hello.ServerName)
+}
+
+func (a *authority) certify(names ...string) (*tls.Certificate, error) {
+	t := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour), DNSNames: names,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, t, a.cert, &a.key.PublicKey, a.key)
 	return &tls.Certificate{Certificate: [][]byte{bytes.Clone(der)}, PrivateKey: a.key}, err

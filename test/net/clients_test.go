@@ -1,0 +1,241 @@
+//go:build linux
+
+package net
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// get is a client of Go's own net/http, in the place of this test's program.
+func get(url string) int {
+	resp, err := http.Get(url)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	fmt.Printf("%d %s %v\n", resp.StatusCode, body, err)
+	return 0
+}
+
+const (
+	authorities = "/etc/ssl/certs/ca-certificates.crt"
+	urllib      = python + `'import ssl,sys,urllib.request as u,urllib.error
+try: r = u.urlopen(sys.argv[1], timeout=20, context=ssl.create_default_context(cafile="` + authorities + `"))
+except urllib.error.HTTPError as e: r = e
+print(r.status, r.read().decode())' `
+	nodeGet = `node -e 'const u=process.argv[1]; require(u.split(":")[0]).get(u, {ca: require("fs").readFileSync("` + authorities + `")}, r => {
+let b = ""; r.on("data", d => b += d); r.on("end", () => console.log(r.statusCode, b))}).on("error", e => console.log(e))' `
+	sshOptions = "-F none -i key -o UserKnownHostsFile=known -o BatchMode=yes"
+	gitShell   = `git -c core.sshCommand="ssh ` + sshOptions + `" clone -q ssh://root@shell.test`
+	pip        = "/usr/bin/pip3 download -q --no-deps --no-cache-dir --disable-pip-version-check --retries 0 --trusted-host packages.test -d out --index-url "
+	npm        = "npm install --no-audit --no-fund --no-update-notifier --loglevel=error --fetch-retries 0 --cafile " + authorities + " --registry "
+)
+
+// webRules are what the clients for the web get: a path, and a host.
+var webRules = allow("web.test", `scheme = "http"`, `path_prefix = "/open"`, `methods = ["GET"]`) + allow("web.test", `scheme = "https"`) +
+	deny("web.test", `scheme = "http"`, `path_prefix = "/open/shut"`) + deny("other.test")
+
+type refused struct{ line, want, denial string }
+
+// webRefusals are what a client is refused whose line ends with a URL.
+func webRefusals(get, body string) []refused {
+	return []refused{
+		{get + "http://web.test/open/shut/a", `403[^2]*` + body, "connect http://web.test:80/open/shut/a rule_denies net.3"},
+		{get + "http://web.test/a", `403[^2]*` + body, "connect http://web.test:80/a host_not_listed"},
+		{get + "https://other.test/open/a", unresolved, "resolve dns://other.test rule_denies net.4"},
+		{get + "http://web.test:8081/open/a", unreachable, "connect tcp://" + webIP + ":8081 host_not_listed"},
+		{get + "https://" + otherIP + "/", "(?i)access.denied", "connect https://" + otherIP + ":443 host_not_listed"},
+	}
+}
+
+// What clients say, each in its own words.
+const (
+	unresolved  = "(?i)not resolve|not known|no such host|ENOTFOUND|no address|not translate|No matching distribution"
+	unreachable = "(?i)denied|EACCES|couldn't connect|failed to connect|could not connect|unable to connect|reset by|No matching distribution"
+)
+
+// Programs that know nothing of toolguard and are told nothing, with real servers: each does what is granted as it does without
+// toolguard, and is refused what is beside that at once.
+var clients = []struct {
+	name    string
+	needs   []string
+	rules   string
+	line    string
+	want    string
+	refused []refused
+}{
+	{
+		name: "curl, HTTP", needs: []string{"curl"}, rules: webRules,
+		line: "curl -sS http://web.test/open/a", want: "^real GET http://web.test/open/a by HTTP/1.1 at ",
+		refused: append(webRefusals("curl -sS -w '%{http_code}' ", ""),
+			refused{"curl -sS -X POST -d x http://web.test/open/a", `"method": "POST"`, "connect http://web.test:80/open/a host_not_listed"}),
+	},
+	{
+		name: "curl, HTTP/2", needs: []string{"curl"}, rules: webRules,
+		line: "curl -sS --http2 https://web.test/a", want: "^real GET https://web.test/a by HTTP/2.0 at (" + webIP + "|" + web6 + ")\n$",
+	},
+	{
+		name: "curl, HTTPS", needs: []string{"curl"}, rules: webRules,
+		line: "curl -sS --http1.1 https://web.test/a", want: "^real GET https://web.test/a by HTTP/1.1 at",
+	},
+	{name: "Python", needs: []string{"python3"}, rules: webRules, line: urllib + "https://web.test/a", want: "^200 real GET", refused: webRefusals(urllib, `(?s).*"reason"`)},
+	{name: "Python, HTTP", needs: []string{"python3"}, rules: webRules, line: urllib + "http://web.test/open/a", want: "^200 real GET"},
+	{name: "Node", needs: []string{"node"}, rules: webRules, line: nodeGet + "https://web.test/a", want: "^200 real GET", refused: webRefusals(nodeGet, `(?s).*"reason"`)},
+	{name: "Node, HTTP", needs: []string{"node"}, rules: webRules, line: nodeGet + "http://web.test/open/a", want: "^200 real GET"},
+	{name: "Go", rules: webRules, line: "$SERVERS/bin/get https://web.test/a", want: "^200 real GET", refused: webRefusals("$SERVERS/bin/get ", `(?s).*"reason"`)},
+	{name: "Go, HTTP", rules: webRules, line: "$SERVERS/bin/get http://web.test/open/a", want: "^200 real GET"},
+	{
+		name: "git, HTTPS", needs: []string{"git"},
+		rules: allow("git.test", `scheme = "https"`) + allow("git.test", `scheme = "http"`, `path_prefix = "/files/repo.git"`) + deny("other.test"),
+		line:  "git clone -q https://git.test/files/repo.git out && cat out/file", want: "^from the repository\n$",
+		refused: []refused{
+			{"git clone -q http://git.test/files/other.git out", "403", "connect http://git.test:80/files/other.git/info/refs host_not_listed"},
+			{"git clone -q https://other.test/files/repo.git out", unresolved, "resolve dns://other.test rule_denies net.3"},
+			{"git clone -q https://git.test:8081/files/repo.git out", unreachable, "connect tcp://" + webIP + ":8081 host_not_listed"},
+		},
+	},
+	{
+		name: "git, HTTP with a path", needs: []string{"git"}, rules: allow("git.test", `scheme = "http"`, `path_prefix = "/files/repo.git"`),
+		line: "git clone -q http://git.test/files/repo.git out && cat out/file", want: "^from the repository\n$",
+	},
+	{
+		name: "git, SSH", needs: []string{"git", "ssh"}, rules: allow("shell.test", "port = 22") + deny("other.test"),
+		line: gitShell + "$SERVERS/www/repo.git out && cat out/file", want: "^from the repository\n$",
+		refused: []refused{
+			{strings.Replace(gitShell, "shell", "other", 1) + "$SERVERS/www/repo.git out", unresolved, "resolve dns://other.test rule_denies net.2"},
+			{gitShell + ":8081$SERVERS/www/repo.git out", unreachable, "connect tcp://" + shellIP + ":8081 host_not_listed"},
+		},
+	},
+	{
+		name: "ssh", needs: []string{"ssh"}, rules: allow("shell.test", `scheme = "ssh"`) + deny("other.test"),
+		line: "ssh " + sshOptions + " root@shell.test 'echo $((6*7))'", want: "^42\n$",
+		refused: []refused{
+			{"ssh " + sshOptions + " root@other.test true", unresolved, "resolve dns://other.test rule_denies net.2"},
+			{"ssh " + sshOptions + " -p 8081 root@shell.test true", unreachable, "connect tcp://" + shellIP + ":8081 host_not_listed"},
+			{"ssh " + sshOptions + " root@" + otherIP + " true", unreachable, "connect tcp://" + otherIP + ":22 host_not_listed"},
+		},
+	},
+	{
+		name: "pip", needs: []string{"pip3"},
+		rules: allow("packages.test", `scheme = "https"`) + allow("packages.test", `scheme = "http"`, `path_prefix = "/files/npm"`) + deny("other.test"),
+		line:  pip + "https://packages.test/files/simple/ small && ls out", want: "^small-1.0-py3-none-any.whl\n$",
+		refused: []refused{
+			{pip + "http://packages.test/files/simple/ small", "No matching distribution", "connect http://packages.test:80/files/simple/small/ host_not_listed"},
+			{pip + "https://other.test/files/simple/ small", unresolved, "resolve dns://other.test rule_denies net.3"},
+			{pip + "http://packages.test:8081/files/simple/ small", unreachable, "connect tcp://" + webIP + ":8081 host_not_listed"},
+		},
+	},
+	{
+		name: "npm", needs: []string{"npm"},
+		rules: allow("packages.test", `scheme = "https"`) + allow("packages.test", `scheme = "http"`, `path_prefix = "/files/simple"`) + deny("other.test"),
+		line:  npm + "https://packages.test/files/npm/ small && ls node_modules", want: "small\n$",
+		refused: []refused{
+			{npm + "http://packages.test/files/npm/ small", "403", "connect http://packages.test:80/files/npm/small host_not_listed"},
+			{npm + "https://other.test/files/npm/ small", "ENOTFOUND", "resolve dns://other.test rule_denies net.3"},
+			{npm + "http://packages.test:8081/files/npm/ small", "EACCES", "connect tcp://" + webIP + ":8081 host_not_listed"},
+		},
+	},
+	{
+		name: "psql", needs: []string{"psql"}, rules: allow("data.test", "port = 5432") + deny("other.test"),
+		line: "psql -h data.test -U postgres -Atc 'select 6*7'", want: "^42\n$",
+		refused: []refused{
+			{"psql -h other.test -U postgres -Atc 'select 6*7'", unresolved, "resolve dns://other.test rule_denies net.2"},
+			{"psql -h data.test -p 8081 -U postgres -Atc 'select 6*7'", unreachable, "connect tcp://" + dataIP + ":8081 host_not_listed"},
+		},
+	},
+	{
+		name: "redis-cli", needs: []string{"redis-cli"}, rules: allow("data.test", "port = 6379") + deny("other.test"),
+		line: "redis-cli -h data.test set a b", want: "^OK\n",
+		refused: []refused{
+			{"redis-cli -h other.test ping", unresolved, "resolve dns://other.test rule_denies net.2"},
+			{"redis-cli -h data.test -p 8081 ping", unreachable, "connect tcp://" + dataIP + ":8081 host_not_listed"},
+		},
+	},
+	{
+		name: "iperf3", needs: []string{"iperf3"}, rules: allow("data.test", "port = 5201"),
+		line: "iperf3 -c data.test -n 10M", want: "receiver\n",
+		refused: []refused{{"iperf3 -c data.test -p 8081 -n 10M", unreachable, "connect tcp://" + dataIP + ":8081 host_not_listed"}},
+	},
+}
+
+// late is how much longer a refusal may take than what is granted, on a machine that is busy: a client that waits for its time-out
+// takes more.
+const late = 5 * time.Second
+
+func TestClients(t *testing.T) {
+	for _, x := range clients {
+		t.Run(strings.ReplaceAll(x.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			needsServers(t, x.needs...)
+			p := newPlace(t, "", "[[access.fs]]\npath = \""+real.dir+"/bin\"\nread = true\nexecute = true\n\n[[access.fs]]\npath = \"/etc/gitconfig\"\nread = true\n"+x.rules)
+			p.equip()
+			p.expectBare(x.line, x.want, true)
+			for _, r := range x.refused {
+				p.expectBare(r.line, r.want, false)
+			}
+			s := startRunning(t, p)
+			granted := s.timed(x.line, x.want)
+			t.Logf("%s: granted", granted)
+			if all := p.denials(); len(all) > 0 {
+				t.Errorf("events %q", all)
+			}
+			for _, r := range x.refused {
+				took := s.timed(r.line, r.want)
+				until(t, "the event "+r.denial, func() bool { return has(p.denials(), r.denial) })
+				if t.Logf("%s: %s", took, r.denial); took > granted+late {
+					t.Errorf("%s takes %s to be refused", r.line, took)
+				}
+			}
+		})
+	}
+}
+
+// equip puts beside a place's files what clients need.
+func (p *place) equip() {
+	p.t.Helper()
+	for _, name := range []string{"key", "known"} {
+		b, err := os.ReadFile(filepath.Join(real.dir, name))
+		if err = errors.Join(err, os.WriteFile(filepath.Join(p.workspace, name), b, 0o600)); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// expectBare runs a line without toolguard, and looks whether it says something or not.
+func (p *place) expectBare(line, want string, is bool) {
+	p.t.Helper()
+	if got := outcomeOf(p.t, p.command(afresh(line))); regexp.MustCompile(want).MatchString(got.said) != is {
+		p.t.Errorf("without toolguard %s says %q, and %s: %v", line, got.said, want, !is)
+	}
+}
+
+// timed is how long a line takes to say what it must.
+func (r *running) timed(line, want string) time.Duration {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.workspace, "line"), []byte(afresh(line)), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	start := time.Now()
+	got := r.do("sh line") // which may be several
+	took := time.Since(start).Round(time.Millisecond)
+	if got, _, _ = strings.Cut(got, "exit "); !regexp.MustCompile(want).MatchString(got) {
+		r.t.Errorf("%s says %q, not %s", line, got, want)
+	}
+	return took
+}
+
+// afresh is a line with nothing left of those before.
+func afresh(line string) string {
+	return "rm -rf out node_modules package*.json .npm .cache; " + strings.ReplaceAll(line, "$SERVERS", real.dir)
+}
