@@ -26,6 +26,7 @@ struct denial {
 struct writer {
 	struct climb *c;
 	struct draft *draft;
+	u64 stamp;
 };
 
 /* write_step adds one component to an event's paths. */
@@ -48,15 +49,26 @@ static long write_step(u32 i, void *ctx)
 		bpf_probe_read_kernel(w->draft->paths + at + 1, len, (void *)text);
 	}
 	c->at = at + 1 + len;
+	w->stamp += hash_word(dentry, LOAD(struct dentry, dentry, d_seq.seqcount.sequence));
 	return 0;
 }
 
-/* write_path adds a path to an event and returns where it ends. */
-static __always_inline u32 write_path(struct writer *w, struct target *t)
+/* write_path adds a path to an event and returns where it ends. It's told when that isn't the path any more that was judged. */
+static __always_inline u32 write_path(struct writer *w, struct target *t, struct match *m)
 {
-	climb_again(w->c, t);
+	struct climb *c = w->c;
+
+	climb_again(c, t);
+	w->stamp = 0;
 	bpf_loop(MAX_DEPTH, write_step, w, 0);
-	return w->c->at;
+	if (m->status == WALK_OK && w->stamp != m->stamp)
+		w->draft->e.status = WALK_MOVED;
+	u32 at = c->at;
+	if (c->status == WALK_OK && !c->n && at < MAX_PATHS) {
+		w->draft->paths[at] = '/';
+		c->at = at + 1;
+	}
+	return c->at;
 }
 
 static __always_inline void fill(struct event *e, struct label *l, struct session *s, struct denial *d)
@@ -112,8 +124,8 @@ static __always_inline bool tell(struct label *l, struct session *s, struct deni
 	struct event *e = &w.draft->e;
 	fill(e, l, s, d);
 	w.c->at = 0;
-	e->first = d->paths ? write_path(&w, &l->target[0]) : 0;
-	u32 end = d->paths > 1 ? write_path(&w, &l->target[1]) : e->first;
+	e->first = d->paths ? write_path(&w, &l->target[0], &l->match[0]) : 0;
+	u32 end = d->paths > 1 ? write_path(&w, &l->target[1], &l->match[1]) : e->first;
 	if (d->args && l->args.length && end < MAX_PATHS) {
 		bpf_probe_read_kernel(w.draft->paths + end, 256, l->args.text);
 		end += l->args.length < 256 ? l->args.length : 256;

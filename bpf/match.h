@@ -23,6 +23,7 @@ enum walk_status {
 	WALK_DETACHED, /* no way up to the root: moved out of a bind mount, a mount that isn't in the tree */
 	WALK_BUSY,     /* renamed again and again meanwhile */
 	WALK_BROKEN,   /* couldn't be read, or the image is damaged */
+	WALK_MOVED,    /* in events alone: followed, and renamed since */
 };
 
 struct match {
@@ -36,6 +37,7 @@ struct match {
 	u32 live;   /* some pattern has started */
 	u32 names;  /* the line of the list of other names; 0: none */
 	u32 name;   /* the line of the other name that is followed; 0: the path's own */
+	u64 stamp;  /* of the dentries that were followed, and of when: it's another one once one of them is renamed */
 	u64 starts[MAX_WORDS];
 	u64 state[MAX_WORDS];
 	u32 decided[MAX_TABLES]; /* hits */
@@ -580,12 +582,14 @@ static __always_inline bool changed(struct climb *c, u32 i)
 
 static long changed_cold(u32 i, void *ctx)
 {
-	struct climb *c = ((struct descent *)ctx)->c;
+	struct descent *d = ctx;
+	struct climb *c = d->c;
 
 	if (i >= c->n)
 		return 1;
 	if (changed(c, i))
 		c->status = WALK_BUSY;
+	d->m->stamp += hash_word(c->chain[i & (MAX_DEPTH - 1)], c->seq[i & (MAX_DEPTH - 1)]);
 	return 0;
 }
 
@@ -706,6 +710,7 @@ static __always_inline void match(struct climb *c, struct match *m, struct targe
 	for (u32 i = 0; i < MAX_TABLES; i++)
 		m->decided[i] = NO_HIT;
 	m->live = m->names = m->name = 0;
+	m->stamp = 0;
 	enter(c, m, 0);
 	bpf_loop(MAX_DEPTH, hot ? descend_hot : descend_cold, &d, 0);
 	if (m->status == WALK_OK)

@@ -82,6 +82,7 @@ type askWork struct {
 			Live    uint32
 			Names   uint32
 			Name    uint32
+			Stamp   uint64
 			Starts  [8]uint64
 			State   [8]uint64
 			Decided [32]uint32
@@ -103,6 +104,7 @@ type askWork struct {
 		Live    uint32
 		Names   uint32
 		Name    uint32
+		Stamp   uint64
 		Starts  [8]uint64
 		State   [8]uint64
 		Decided [32]uint32

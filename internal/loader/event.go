@@ -126,9 +126,10 @@ const (
 	WalkDetached      // in no tree, or in another one than the policy's
 	WalkBusy          // renamed again and again meanwhile
 	WalkBroken        // the kernel's structures could not be read
+	WalkMoved         // followed, and renamed since: an event's path is what it's called now
 )
 
-var walkNames = [...]string{"followed", "nowhere", "too deep", "detached", "too busy", "unreadable"}
+var walkNames = [...]string{"followed", "nowhere", "too deep", "detached", "too busy", "unreadable", "moved"}
 
 func (w Walk) String() string { return name(walkNames[:], uint32(w)) }
 

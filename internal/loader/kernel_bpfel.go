@@ -104,6 +104,7 @@ type kernelLabel struct {
 		Live    uint32
 		Names   uint32
 		Name    uint32
+		Stamp   uint64
 		Starts  [8]uint64
 		State   [8]uint64
 		Decided [32]uint32
@@ -151,6 +152,7 @@ type kernelLabel struct {
 			Live    uint32
 			Names   uint32
 			Name    uint32
+			Stamp   uint64
 			Starts  [8]uint64
 			State   [8]uint64
 			Decided [32]uint32

@@ -165,11 +165,15 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 	if len(k.Paths) > 1 {
 		e.Extra[[]string{"to", "from"}[i]] = k.Paths[1-i].Path
 	}
-	if k.Cut || k.Walk != loader.WalkOK {
+	kernel := r.verdict(k, policy.RuleDenies)
+	switch {
+	case k.Walk == loader.WalkMoved:
+		r.moved(e, kernel)
+		return
+	case k.Cut || k.Walk != loader.WalkOK:
 		e.Reason = string(policy.PathUnresolved)
 		return
 	}
-	kernel := r.verdict(k, policy.RuleDenies)
 	v := r.cfg.Policy.CheckFS(e.Target, asked.Need)
 	if v.Allow && r.pinned(kernel) {
 		v = kernel
@@ -190,6 +194,16 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 	r.suggest(e, v, policy.Question{Resource: policy.FS, Caps: asked.Need, Target: e.Target})
 }
 
+// moved describes a refusal of what has got another name since, about which the evaluator needn't say the same.
+func (r *run) moved(e *event.Event, kernel policy.Verdict) {
+	if kernel.Rule < 0 && kernel.Reason == policy.RuleDenies {
+		kernel.Reason = policy.NoRule
+	}
+	r.decided(e, kernel)
+	e.Reason = string(kernel.Reason)
+	e.Extra["why"] = "it was renamed meanwhile, and the path is what it's called now"
+}
+
 // pinned says whether a rule decided that is about a file under all of its hard links.
 func (r *run) pinned(v policy.Verdict) bool {
 	return v.Rule >= 0 && r.cfg.Policy.Pinned(r.cfg.Policy.Rules[v.Rule])
@@ -202,6 +216,10 @@ func (r *run) refusedGain(e *event.Event, k *loader.Event) {
 	e.Extra["to"] = last.Path
 	e.Reason = string(policy.NoGain)
 	kernel := r.verdict(k, policy.NoGain)
+	if k.Walk == loader.WalkMoved {
+		r.moved(e, kernel)
+		return
+	}
 	v := r.moves(policy.Move{
 		Old: e.Target, OldDir: k.Detail&loader.MoveDir != 0, New: last.Path, NewExists: last.Need == policy.Update,
 		NewDir: k.Detail&loader.MoveBackDir != 0, Exchange: k.Detail&loader.MoveBack != 0,

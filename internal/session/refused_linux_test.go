@@ -116,6 +116,32 @@ func TestRefusedGain(t *testing.T) {
 	}
 }
 
+// What was renamed between the refusal and its event is told with the kernel's rule, whatever the evaluator says of its path.
+func TestRefusedMoved(t *testing.T) {
+	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/w", Caps: policy.AllCaps}, {Path: "/w/secret"}}}
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := len(c.Layers) - 1
+	r := &run{cfg: Config{Policy: c}}
+	asked := loader.Asked{Path: "/w/open", Need: policy.Delete}
+	for _, x := range []struct {
+		k      loader.Event
+		rule   string
+		reason policy.Reason
+	}{
+		{loader.Event{Why: loader.WhyRule, Rule: int(c.Layers[last].FS.Rules()[1].Index), Paths: []loader.Asked{asked}}, "fs.2", policy.RuleDenies},
+		{loader.Event{Why: loader.WhyRule, Rule: -1, Paths: []loader.Asked{asked}}, "", policy.NoRule},
+		{loader.Event{Why: loader.WhyGain, Rule: -1, Paths: []loader.Asked{asked, asked}}, "", policy.NoGain},
+	} {
+		x.k.Op, x.k.Layer, x.k.Walk = loader.OpRename, last, loader.WalkMoved
+		if e := r.refused(&x.k, nil); e.Reason != string(x.reason) || e.Rule != x.rule || e.Target != "/w/open" {
+			t.Errorf("%s by %q of %s, want %s by %q", e.Reason, e.Rule, e.Target, x.reason, x.rule)
+		}
+	}
+}
+
 // A file that is refused because of another of its hard links is told with the rule that names that one.
 func TestRefusedLink(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/w", Caps: policy.AllCaps}, {Path: "/data/a", Caps: policy.Read}}}

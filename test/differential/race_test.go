@@ -3,6 +3,7 @@
 package differential
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -153,7 +154,8 @@ func (s *scene) races(t *testing.T, operator string, n int, all tally) {
 	t.Helper()
 	pairs := s.pairs()
 	file, c := s.policy(t, operator)
-	guarded := guard(t, file, filepath.Join(t.TempDir(), "events"), operator)
+	events := filepath.Join(t.TempDir(), "events")
+	guarded := guard(t, file, events, operator)
 	for done := 0; done < n && !t.Failed(); {
 		x := &race{scene: s, t: t, c: c, all: all}
 		if p := pairs[s.r.IntN(len(pairs))]; s.r.IntN(3) > 0 && straight(p.a) && straight(p.b) {
@@ -163,6 +165,14 @@ func (s *scene) races(t *testing.T, operator string, n int, all tally) {
 	}
 	if err := guarded.end(); err != nil {
 		t.Fatal(err)
+	}
+	told, err := os.ReadFile(events)
+	if at := bytes.Index(told, []byte(policy.EngineError)); at >= 0 {
+		told = told[bytes.LastIndexByte(told[:at], '\n')+1:]
+		t.Errorf("the kernel and the evaluator disagree: %s", told[:bytes.IndexByte(told, '\n')])
+	}
+	if err != nil || len(told) == 0 {
+		t.Errorf("nothing was told: %v", err)
 	}
 }
 
