@@ -12,6 +12,7 @@ type Event struct {
 	Host     string    // the machine's name
 	Version  string    // toolguard's
 	Sequence uint64    // gapless within one stream
+	Previous string    // in a spool: the SHA-256 of the line before it, in hexadecimal
 	Kind     Kind
 
 	Session string // session id
@@ -53,8 +54,9 @@ const (
 	SessionStart Kind = "session_start"
 	SessionEnd   Kind = "session_end"
 	Degradation  Kind = "degradation"
-	Gap          Kind = "gap"    // events were lost; Count says how many
-	Daemon       Kind = "daemon" // toolguardd started, stopped, took sessions over, reloaded one: Extra says what
+	Gap          Kind = "gap"        // events were lost; Count says how many
+	Checkpoint   Kind = "checkpoint" // a spool's signature of all that is before it
+	Daemon       Kind = "daemon"     // toolguardd started, stopped, took sessions over, reloaded one: Extra says what
 )
 
 // Process is one member of the process chain. Fields that the source didn't tell are zero, or for the user -1.

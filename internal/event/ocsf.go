@@ -347,6 +347,7 @@ func (o *object) unmapped(e *Event) {
 			o.text(plainKey(k), e.Extra[k])
 		}
 	})
+	o.object("record_integrity", func(o *object) { o.text("prev_event", e.Previous) }) // the last member: package audit looks for it there
 }
 
 func (o *object) exit(x *Exit) {

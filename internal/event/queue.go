@@ -18,6 +18,9 @@ const (
 	closeTime = 30 * time.Second
 )
 
+// retryTime is how long after a failure a gap is told though nothing else is.
+const retryTime = time.Second
+
 var (
 	errFull  = errors.New("they came faster than they were taken")
 	errStuck = fmt.Errorf("nothing took any for %v", stuckTime)
@@ -27,17 +30,26 @@ var (
 // Sink is where events go: a Writer, or whatever else keeps them. One goroutine calls it.
 type Sink interface{ Write(*Event) error }
 
+// Batch is a sink that takes several events at a time: the first n of them, and because of err not the others.
+type Batch interface {
+	WriteAll(events []Event) (n int, err error)
+}
+
 // Queue stands between those who tell events, who must never wait, and a sink that may be slow, stuck or failing. What it
 // has no room for, and what the sink fails to write, is counted; a Gap tells of it as soon as the sink has taken what was
 // waiting.
 type Queue struct {
-	sink Sink
-	room int           // for what waits, in bytes
-	done chan struct{} // closed when the sink has got everything
+	give func([]Event, Event) // hands over events and the gap after them
+	room int                  // for what waits, in bytes
+	done chan struct{}        // closed when the sink has got everything
 
 	mu      sync.Mutex
 	changed sync.Cond
+	handed  sync.Cond // what was taken has been handed over
 	closed  bool
+	timed   bool // the gap will have its time
+	retry   bool // it has come
+	in, out uint64
 	waiting []Event
 	size    int    // of what waits
 	gap     Event  // what is lost and not told yet; its Count is 0 when nothing is
@@ -51,9 +63,47 @@ func NewQueue(sink Sink) *Queue { return NewQueueOf(sink, maxWaiting) }
 
 // NewQueueOf is NewQueue with room for so many bytes.
 func NewQueueOf(sink Sink, room int) *Queue {
-	q := &Queue{sink: sink, room: room, done: make(chan struct{})}
-	q.changed.L = &q.mu
+	q := newQueue(room)
+	q.give = func(batch []Event, gap Event) {
+		for i := range batch {
+			q.took(&batch[i], batch[i].stands(), sink.Write(&batch[i]))
+		}
+		if gap.Count > 0 {
+			q.took(&gap, 0, sink.Write(&gap)) // those it tells of have been counted
+		}
+	}
 	go q.run()
+	return q
+}
+
+// NewBatchQueue begins to hand events to a sink, many at a time.
+func NewBatchQueue(sink Batch) *Queue {
+	q := newQueue(maxWaiting)
+	q.give = func(batch []Event, gap Event) {
+		all := batch
+		if gap.Count > 0 {
+			all = append(all, gap)
+		}
+		if len(all) == 0 {
+			return
+		}
+		n, err := sink.WriteAll(all)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		for i := range all[:min(n, len(batch))] { // those that a gap tells of have been counted
+			q.written += all[i].stands()
+		}
+		for i := range all[n:] {
+			q.lose(&all[n+i], err)
+		}
+	}
+	go q.run()
+	return q
+}
+
+func newQueue(room int) *Queue {
+	q := &Queue{room: room, done: make(chan struct{})}
+	q.changed.L, q.handed.L = &q.mu, &q.mu
 	return q
 }
 
@@ -68,7 +118,17 @@ func (q *Queue) Write(e *Event) {
 		return
 	}
 	q.waiting, q.size = append(q.waiting, *e), q.size+size
+	q.in++
 	q.changed.Signal()
+}
+
+// Sync waits until the sink has been handed all that was written before.
+func (q *Queue) Sync() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for all := q.in; q.out < all; {
+		q.handed.Wait()
+	}
 }
 
 // lose adds an event to the gap, which is of no session when it's of several.
@@ -98,33 +158,45 @@ func (q *Queue) run() {
 	defer close(q.done)
 	for {
 		batch, gap := q.take()
-		for i := range batch {
-			q.hand(&batch[i], batch[i].stands())
+		q.give(batch, gap)
+		q.mu.Lock()
+		q.out += uint64(len(batch))
+		over := q.closed && q.out == q.in && batch == nil
+		if q.gap.Count > 0 && !over && !q.timed {
+			q.timed = true
+			time.AfterFunc(retryTime, q.again)
 		}
-		if gap.Count > 0 {
-			q.hand(&gap, 0) // those it tells of have been counted
-		}
-		if batch == nil {
+		q.handed.Broadcast()
+		q.mu.Unlock()
+		if over {
 			return
 		}
 	}
 }
 
-// take waits for events and returns all that are there, and the gap that follows them. No events: the queue is closed.
+// again has the gap told though nothing waits.
+func (q *Queue) again() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.timed, q.retry = false, true
+	q.changed.Signal()
+}
+
+// take waits for events and returns all that are there, and the gap that follows them. No events: the queue is closed, or it's
+// time to tell the gap.
 func (q *Queue) take() (batch []Event, gap Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.waiting) == 0 && !q.closed {
+	for len(q.waiting) == 0 && !q.closed && (!q.retry || q.gap.Count == 0) {
 		q.changed.Wait()
 	}
 	batch, gap = q.waiting, q.gap
-	q.waiting, q.size, q.gap = nil, 0, Event{}
+	q.waiting, q.size, q.gap, q.retry = nil, 0, Event{}, false
 	return batch, gap
 }
 
-// hand gives the sink an event that stands for n.
-func (q *Queue) hand(e *Event, n uint64) {
-	err := q.sink.Write(e)
+// took notes what the sink did with an event that stands for n.
+func (q *Queue) took(e *Event, n uint64, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err != nil {

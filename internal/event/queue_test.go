@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -193,3 +194,57 @@ func TestGapOfSeveralSessions(t *testing.T) {
 type sinkFunc func(*Event) error
 
 func (f sinkFunc) Write(e *Event) error { return f(e) }
+
+// shelf is a sink that takes several events at a time, as long as it has room.
+type shelf struct {
+	mu   sync.Mutex
+	room int
+	got  []Event
+}
+
+func (s *shelf) WriteAll(events []Event) (n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n = min(len(events), s.room)
+	s.room -= n
+	s.got = append(s.got, events[:n]...)
+	if n < len(events) {
+		err = errDisk
+	}
+	return n, err
+}
+
+// widen makes room, and tells what is there.
+func (s *shelf) widen(n int) []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.room += n
+	return s.got
+}
+
+// TestBatchQueue: what a sink didn't take is counted exactly, and told without another event as soon as it can be.
+func TestBatchQueue(t *testing.T) {
+	s := &shelf{room: 3}
+	q := NewBatchQueue(s)
+	e := denial("fs", "read", "/x")
+	e.Count = 2
+	for range 5 {
+		q.Write(&e)
+	}
+	q.Sync()
+	if got := s.widen(1); len(got) != 3 {
+		t.Errorf("%d taken", len(got))
+	}
+	got := s.widen(0)
+	for end := time.Now().Add(10 * retryTime); len(got) < 4; got = s.widen(0) {
+		if time.Sleep(retryTime / 10); time.Now().After(end) {
+			t.Fatal("the gap isn't told")
+		}
+	}
+	if gap := got[3]; gap.Kind != Gap || gap.Count != 4 || gap.Extra["why"] != errDisk.Error() || gap.Extra["exact"] != "true" {
+		t.Errorf("%+v", gap)
+	}
+	if missing, err := q.Close(); missing != 4 || !errors.Is(err, errDisk) {
+		t.Errorf("%d missing: %v", missing, err)
+	}
+}

@@ -124,6 +124,7 @@ func everything() Event {
 		e.Policy, e.Digest, e.Authority, e.Rule, e.Place, e.Reason, e.Suggest = "POLICY", "DIGEST", "AUTHORITY", "RULE", "PLACE", "REASON", "SUGGEST"
 		e.Asked, e.Cgroup, e.Mechanism, e.Errno = "ASKED", "CGROUP", "MECHANISM", "ERRNO"
 		e.Degraded, e.Extra = []string{"DEGRADED"}, map[string]string{"k": "EXTRA"}
+		e.Previous = "PREVIOUS"
 		e.Sequence, e.Count, e.First = 987001, 987002, time.UnixMilli(987014)
 		e.Exit = &Exit{Code: 987003, Signal: 987004, Wall: 987005e6, User: 987006e6, System: 987007e6, MaxRSS: 987008, Denials: 987009, Leftover: 987010}
 		e.Process = []Process{{PID: 987011, UID: 987012, Exe: "/x/EXE", Comm: "COMM", Argv: []string{"ARGV"}, Start: at}, {PID: 987013}}
@@ -136,7 +137,7 @@ func TestEverythingIsTold(t *testing.T) {
 	line := string(OCSF.Append(nil, &e))
 	for _, v := range []string{
 		"UID", "BOOT", "HOST", "VERSION", "SESSION", "TOOL", "AGENT", "MODE", "POLICY", "DIGEST", "AUTHORITY", "RULE", "PLACE", "REASON",
-		"SUGGEST", "TARGET", "ASKED", "CGROUP", "MECHANISM", "ERRNO", "DEGRADED", "EXTRA", "/x/EXE", "COMM", "ARGV",
+		"SUGGEST", "TARGET", "ASKED", "CGROUP", "MECHANISM", "ERRNO", "DEGRADED", "EXTRA", "PREVIOUS", "/x/EXE", "COMM", "ARGV",
 	} {
 		if !strings.Contains(line, `"`+v+`"`) {
 			t.Errorf("no %s in %s", v, line)

@@ -71,6 +71,9 @@ func samples() map[string]Event {
 		}),
 		"degradation": of(Degradation, func(e *Event) { e.Rule = "fs.4"; e.Reason = "not enforceable" }),
 		"gap":         of(Gap, func(e *Event) { e.Count = 42; e.Reason = "the kernel dropped records" }),
+		"checkpoint": of(Checkpoint, func(e *Event) {
+			e.Previous, e.Extra = "f00d", map[string]string{"what": "time", "key": "c0de", "signature": "5e41"}
+		}),
 		"gap_unknown": of(Gap, func(*Event) {}),
 	}
 }

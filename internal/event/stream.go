@@ -10,12 +10,11 @@ import (
 
 // Stream numbers events, without a gap, and masks what they mustn't tell. One goroutine calls it.
 type Stream struct {
-	// Version is toolguard's, for the product field.
-	Version string
+	Version string // toolguard's, for the product field
+	ID      string // which stream it is: the first part of its events' uids
 
 	boot   string
 	host   string
-	id     string
 	next   uint64
 	masked map[*string][]string // command lines without secrets, by where the first argument is
 }
@@ -32,25 +31,25 @@ func NewStream() (*Stream, error) {
 	}
 	var id [8]byte
 	rand.Read(id[:])
-	return &Stream{boot: boot, host: host, id: hex.EncodeToString(id[:]), next: 1}, nil
+	return &Stream{boot: boot, host: host, ID: hex.EncodeToString(id[:]), next: 1}, nil
 }
 
 // Next is an event as it's told: with the next number. The event itself isn't changed. A zero time becomes now.
 func (s *Stream) Next(e *Event) Event {
-	out := s.number(e)
+	out := s.Number(e, s.next)
 	s.next++
 	return out
 }
 
-// number is Next, but the number may be given again.
-func (s *Stream) number(e *Event) Event {
+// Number is Next for who keeps the numbers himself.
+func (s *Stream) Number(e *Event, sequence uint64) Event {
 	out := redact(*e, s.redactArgv)
 	if out.Time.IsZero() {
 		out.Time = time.Now()
 	}
 	out.Boot, out.Host, out.Version = s.boot, s.host, s.Version
-	out.Sequence = s.next
-	out.UID = s.id + "-" + strconv.FormatUint(s.next, 10)
+	out.Sequence = sequence
+	out.UID = s.ID + "-" + strconv.FormatUint(sequence, 10)
 	return out
 }
 

@@ -27,7 +27,7 @@ func NewWriter(w io.Writer, f Format) (*Writer, error) {
 
 // Write numbers an event and writes it. The event itself isn't changed. A zero time becomes now.
 func (w *Writer) Write(e *Event) error {
-	out := w.number(e)
+	out := w.Number(e, w.next)
 	w.buf = w.buf[:0]
 	if w.torn {
 		w.buf = append(w.buf, '\n')

@@ -1,0 +1,244 @@
+package audit
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// writerFolder makes this program a writer to a spool, which says how far it is after each Sync.
+const writerFolder = "AUDIT_TEST_WRITER"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(writerFolder); dir != "" {
+		writeForever(dir)
+	}
+	os.Exit(m.Run())
+}
+
+func writeForever(dir string) {
+	l := Start(Config{Folder: dir, Limits: Limits{FileSize: 256 << 10, Size: 1 << 30}})
+	n := 0
+	fmt.Sscan(os.Getenv("AUDIT_TEST_FROM"), &n)
+	for {
+		for range 1 + rand.IntN(20) + rand.IntN(2)*rand.IntN(200) {
+			e := denial(n)
+			l.Record(&e)
+			n++
+		}
+		if err := l.Sync(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Println(n)
+		time.Sleep(time.Duration(rand.IntN(2)) * time.Millisecond)
+	}
+}
+
+// TestKilled kills a busy writer 100 times. The spool is sound each time, before its successor has put anything in order, and what the
+// writer was told to be on the disk is there, once and in order.
+func TestKilled(t *testing.T) {
+	dir := t.TempDir()
+	var at Cursor
+	next := 0 // the number that no event has
+	for kill := range 100 {
+		said := killWriter(t, dir, next)
+		if list, _ := files(dir); len(list) == 0 {
+			continue // it hadn't begun
+		}
+		if kill%10 == 0 {
+			sound(t, dir)
+		}
+		s := open(t, dir, Limits{}) // puts it in order
+		appendAll(t, s, denials(-1, 1))
+		_ = s.release()
+		next, at = readOn(t, dir, next, at)
+		if next < said {
+			t.Fatalf("%d were said to be on the disk, %d are there", said, next)
+		}
+	}
+	r := sound(t, dir)
+	if next == 0 || r.Lost > 0 || r.Gaps < 50 || r.Files < 3 {
+		t.Errorf("%d events: %+v", next, r)
+	}
+	t.Logf("%d events in %d files, %d gaps", next, r.Files, r.Gaps)
+}
+
+// killWriter starts a writer and kills it. It returns the number up to which it was told that its events are on the disk.
+func killWriter(t *testing.T, dir string, from int) (said int) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), writerFolder+"="+dir, fmt.Sprintf("AUDIT_TEST_FROM=%d", from))
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Scan() // it has begun
+	time.AfterFunc(time.Duration(rand.IntN(30))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+	for ok := true; ok; ok = lines.Scan() {
+		fmt.Sscan(lines.Text(), &said)
+	}
+	var ended *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &ended) || !ended.Sys().(syscall.WaitStatus).Signaled() {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	return said
+}
+
+// readOn reads what is new in a spool: events numbered from next on, without a hole.
+func readOn(t *testing.T, dir string, next int, at Cursor) (int, Cursor) {
+	t.Helper()
+	r := NewReader(dir, at)
+	defer r.Close()
+	for {
+		line, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return next, r.Cursor()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, ok := target(t, line); ok && n >= 0 {
+			if n != next {
+				t.Fatalf("%d is where %d belongs", n, next)
+			}
+			next++
+		}
+	}
+}
+
+// mount mounts a small file system of a kind, and takes it away at the end.
+func mount(t *testing.T, kind string, kib int) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: mounts a file system")
+	}
+	dir := t.TempDir()
+	args := []string{"-t", "tmpfs", "-o", fmt.Sprintf("size=%dk", kib), "tmpfs", dir}
+	if kind == "ext4" {
+		image := filepath.Join(t.TempDir(), "image")
+		if err := os.WriteFile(image, make([]byte, kib<<10), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("mkfs.ext4", "-q", "-O", "^has_journal", image).CombinedOutput(); err != nil {
+			t.Skipf("needs mkfs.ext4: %v %s", err, out)
+		}
+		args = []string{"-o", "loop", image, dir}
+	}
+	if out, err := exec.Command("mount", args...).CombinedOutput(); err != nil {
+		t.Skipf("needs to mount %s: %v %s", kind, err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("%v %s", err, out)
+		}
+	})
+	return dir
+}
+
+// TestFullDisk: what the disk has no room for is counted; the rest is there. As soon as there's room the gap is told, though nothing else is,
+// and sessions may begin again.
+func TestFullDisk(t *testing.T) {
+	for _, kind := range []string{"tmpfs", "ext4"} {
+		t.Run(kind, func(t *testing.T) {
+			disk := mount(t, kind, 1024)
+			dir := filepath.Join(disk, "audit")
+			ballast := filepath.Join(disk, "ballast")
+			if err := os.WriteFile(ballast, make([]byte, 300<<10), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l := Start(Config{Folder: dir, Limits: Limits{FileSize: 100 << 10}})
+			recorded, failed := 0, 0
+			for ; recorded < 5000 && failed < 20; recorded++ {
+				e := denial(recorded)
+				l.Record(&e)
+				if err := l.Sync(); errors.Is(err, syscall.ENOSPC) {
+					failed++
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if failed < 20 {
+				t.Fatal("the disk isn't full")
+			}
+			if err := l.Ready(); !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("sessions may begin: %v", err)
+			}
+			if err := os.Remove(ballast); err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(20 * time.Second); l.Ready() != nil; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("it's never ready again: %v", l.Ready())
+				}
+			}
+			_, _ = l.Close()
+			r := sound(t, dir)
+			if got := len(targets(t, dir)); uint64(got)+r.Lost != uint64(recorded) || r.Lost == 0 || r.Inexact > 0 {
+				t.Errorf("%d there and %d lost of %d: %+v", got, r.Lost, recorded, r)
+			}
+		})
+	}
+}
+
+// TestFullDiskDrop: the oldest file makes room, and new events are kept.
+func TestFullDiskDrop(t *testing.T) {
+	dir := filepath.Join(mount(t, "tmpfs", 1024), "audit")
+	l := Start(Config{Folder: dir, Limits: Limits{FileSize: 100 << 10, Drop: true}})
+	for i := range 2000 {
+		e := denial(i)
+		l.Record(&e)
+		if err := l.Sync(); err != nil || l.Ready() != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	if _, err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	r := sound(t, dir)
+	if list := targets(t, dir); r.Removed == 0 || list[len(list)-1] != 1999 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestReadOnlyDisk: no session may begin until it can be written to.
+func TestReadOnlyDisk(t *testing.T) {
+	disk := mount(t, "tmpfs", 1024)
+	dir := filepath.Join(disk, "audit")
+	l := Start(Config{Folder: dir})
+	remount := func(how string) {
+		if out, err := exec.Command("mount", "-o", "remount,"+how, disk).CombinedOutput(); err != nil {
+			t.Fatalf("%v %s", err, out)
+		}
+	}
+	remount("ro")
+	e := denial(0)
+	l.Record(&e)
+	if err := l.Sync(); !errors.Is(err, syscall.EROFS) || !errors.Is(l.Ready(), syscall.EROFS) {
+		t.Error(err)
+	}
+	remount("rw")
+	l.Record(&e)
+	if err := errors.Join(l.Sync(), l.Ready()); err != nil {
+		t.Error(err)
+	}
+	_, _ = l.Close()
+	if r := sound(t, dir); r.Lost != 1 || len(targets(t, dir)) != 1 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,63 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const suffix = ".jsonl"
+
+// fileName is the name of a spool's file. Names have the order of the numbers.
+func fileName(n uint64) string { return fmt.Sprintf("%012d%s", n, suffix) }
+
+// files are the numbers of a folder's files, in order.
+func files(folder string) (list []uint64, err error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), suffix)
+		n, err := strconv.ParseUint(name, 10, 63)
+		if ok && err == nil && e.Name() == fileName(n) {
+			list = append(list, n)
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// replace writes a file anew, all of it or nothing, and has it on the disk.
+func replace(name string, text []byte) error {
+	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(name))
+	}
+	return err
+}
+
+// syncFolder has a folder's names on the disk.
+func syncFolder(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// absent tells whether an error is that of a file that isn't there.
+func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }

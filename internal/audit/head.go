@@ -1,0 +1,66 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+const headName = "head"
+
+// headSize is as much as is written at a time, so that a shorter head leaves nothing of a longer one.
+const headSize = 1024
+
+var errHead = errors.New("it's damaged")
+
+// place is a place between two lines.
+type place struct {
+	File     uint64 `json:"file"`
+	Offset   int64  `json:"offset"`
+	Sequence uint64 `json:"sequence"` // of the line before
+	Hash     string `json:"hash"`     // of that line
+}
+
+// head says where a spool begins and ends.
+type head struct {
+	Chain     string `json:"chain"`
+	Begin     place  `json:"begin"`
+	End       place  `json:"end"`
+	Key       string `json:"key"`
+	Signature string `json:"signature,omitempty"`
+}
+
+// text is what a head's signature is of: itself without one.
+func (h head) text() string {
+	h.Signature = ""
+	text, _ := json.Marshal(h) // all of it can be
+	return "toolguard audit head\n" + string(text)
+}
+
+func readHead(folder string) (h head, err error) {
+	text, err := os.ReadFile(filepath.Join(folder, headName))
+	if err != nil {
+		return h, err
+	}
+	if json.Unmarshal(text, &h) != nil || h.Chain == "" || !bytes.Equal(text, h.line()) {
+		return head{}, errHead
+	}
+	return h, nil
+}
+
+// line is a head as it's written. No other spelling of the same is one.
+func (h head) line() []byte {
+	text, _ := json.Marshal(h)
+	text = append(text, bytes.Repeat([]byte(" "), max(0, headSize-1-len(text)))...)
+	return append(text, '\n')
+}
+
+// write signs a head and writes it at once.
+func (h head) write(f *os.File, k key) error {
+	h.Key = k.public()
+	h.Signature = k.sign(h.text())
+	_, err := f.WriteAt(h.line(), 0)
+	return err
+}

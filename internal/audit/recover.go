@@ -1,0 +1,228 @@
+package audit
+
+import (
+	"bufio"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// tail is what a spool's last file ends with.
+type tail struct {
+	number uint64
+	size   int64
+	chain  string
+	before position // of the first line that doesn't follow from the one before it
+	bad    bool     // there is such a line
+	open   bool     // it's the last one, and has no end
+	last   position // after the last line that is one of a spool
+	clean  bool     // which says that the spool was closed
+}
+
+// recover finds out where the spool ends, and puts in order what a crash has left there. What was on the disk before isn't touched,
+// whatever has become of it.
+func (s *Spool) recover(h head, known bool) error {
+	list, err := files(s.folder)
+	if err != nil {
+		return err
+	}
+	t, list, err := s.lastFile(list, h, known)
+	if err != nil {
+		return err
+	}
+	if err := s.beginStream(t, h); err != nil {
+		return err
+	}
+	fresh := t.number == 0 || t.bad
+	at := t.last
+	switch {
+	case t.bad && t.mayCut(h, known):
+		at, fresh = t.before, false
+		err = os.Truncate(filepath.Join(s.folder, fileName(t.number)), at.offset)
+	case t.bad:
+		s.owe(fmt.Sprintf("%s isn't as it was written, from byte %d on", fileName(t.number), t.before.offset))
+	}
+	switch {
+	case t.number > 0 && !known:
+		s.owe("the file head was missing or damaged: records that were cut off before wouldn't have been missed")
+	case t.number > 0 && !t.clean:
+		s.owe("the spool wasn't closed: what its writer had heard and not written is lost")
+	}
+	if known && h.Chain == s.stream.ID && h.End.Sequence > at.sequence {
+		s.owed = append(s.owed, lost(h.End.Sequence-at.sequence, fmt.Sprintf("records %d to %d had been written and aren't there any more",
+			at.sequence+1, h.End.Sequence)))
+		at.sequence, fresh = h.End.Sequence, true
+		at.hash, _ = parseHash(h.End.Hash)
+		s.number = max(s.number, h.End.File)
+	}
+	if k := s.key.next(); err == nil && at.key == k.public() { // it was stated, and not kept any more
+		s.key, err = k, k.save(s.folder)
+	}
+	if err == nil {
+		err = s.resume(list, at, fresh)
+	}
+	s.beginAt(h, known)
+	return err
+}
+
+// owe tells of a loss that can't be counted.
+func (s *Spool) owe(why string) {
+	gap := lost(0, why)
+	gap.Extra["exact"] = "false"
+	s.owed = append(s.owed, gap)
+}
+
+// lastFile looks at the last file. Files after it of which nothing was ever on the disk for sure are removed.
+func (s *Spool) lastFile(list []uint64, h head, known bool) (t tail, rest []uint64, err error) {
+	for ; len(list) > 0; list = list[:len(list)-1] {
+		n := list[len(list)-1]
+		s.number = max(s.number, n)
+		if t, err = s.scan(n); err != nil || t.last.sequence > 0 || known && h.End.File == n && h.End.Offset > 0 {
+			return t, list, err
+		}
+		if t.size > 0 && !known {
+			return t, list, nil
+		}
+		if err := os.Remove(filepath.Join(s.folder, fileName(n))); err != nil {
+			return t, list, err
+		}
+		s.number = n - 1
+	}
+	return tail{}, nil, nil
+}
+
+// scan reads a file to its end.
+func (s *Spool) scan(number uint64) (t tail, err error) {
+	f, err := os.Open(filepath.Join(s.folder, fileName(number)))
+	if err != nil {
+		return t, err
+	}
+	defer f.Close()
+	t.number = number
+	for r := bufio.NewReaderSize(f, 64<<10); ; {
+		line, err := readLine(r)
+		if len(line) > 0 || errors.Is(err, errLong) {
+			t.line(line)
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil && !errors.Is(err, errLong) {
+			return t, err
+		}
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return t, err
+	}
+	t.size = info.Size()
+	return t, nil
+}
+
+// line takes the next line in; offsets count only as long as lines follow from each other.
+func (t *tail) line(line []byte) {
+	l, ok := parseLink(line)
+	follows := t.last.sequence == 0 || l.sequence == t.last.sequence+1 && l.previous == t.last.hash
+	if !t.bad && (!ok || !follows) {
+		t.bad, t.before, t.open = true, t.last, isTorn(line)
+	} else {
+		t.open = false
+	}
+	if !ok {
+		return
+	}
+	t.chain, t.clean = l.chain, false
+	t.last.offset += int64(len(line))
+	t.last.sequence, t.last.hash = l.sequence, sha256.Sum256(line)
+	if e, ok := parseTold(line); ok && e.Unmapped.Kind == string(event.Checkpoint) {
+		t.last.key = e.Unmapped.Extra.Key
+		if next := e.Unmapped.Extra.NextKey; next != "" {
+			t.last.key = next
+		}
+		t.clean = e.Unmapped.Extra.What == "closed"
+	}
+}
+
+// mayCut tells whether what doesn't follow was never said to be on the disk.
+func (t *tail) mayCut(h head, known bool) bool {
+	switch {
+	case !known:
+		return t.open
+	case h.End.File == t.number:
+		return t.before.offset >= h.End.Offset
+	}
+	return t.number > h.End.File
+}
+
+// beginStream goes on with the stream that is there, or begins one.
+func (s *Spool) beginStream(t tail, h head) (err error) {
+	if s.stream, err = event.NewStream(); err != nil {
+		return err
+	}
+	s.stream.Version = s.version
+	switch {
+	case t.chain != "":
+		s.stream.ID = t.chain
+	case h.Chain != "":
+		s.stream.ID = h.Chain
+	default:
+		var id [8]byte
+		rand.Read(id[:])
+		s.stream.ID = hex.EncodeToString(id[:])
+	}
+	return nil
+}
+
+// resume makes the place the one to go on from, in a fresh file or the last one.
+func (s *Spool) resume(list []uint64, at position, fresh bool) error {
+	if !fresh {
+		list = list[:len(list)-1]
+	}
+	for _, n := range list {
+		p, err := s.look(n)
+		if err != nil {
+			return err
+		}
+		s.parts = append(s.parts, p)
+	}
+	if fresh {
+		at.offset = 0
+		s.done, s.now = at, at
+		return nil
+	}
+	f, err := os.OpenFile(filepath.Join(s.folder, fileName(s.number)), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	s.file, s.began, s.done, s.now = f, time.Now(), at, at
+	return nil
+}
+
+// beginAt is where the spool begins: as its head says, or else with the first file that is there.
+func (s *Spool) beginAt(h head, known bool) {
+	switch {
+	case known:
+		s.begin = h.Begin
+		for len(s.parts) > 0 && s.parts[0].number < h.Begin.File { // a crash has kept it from being removed
+			_ = os.Remove(filepath.Join(s.folder, fileName(s.parts[0].number)))
+			s.parts = s.parts[1:]
+		}
+	case len(s.parts) > 0:
+		p := s.parts[0]
+		s.begin = place{p.number, 0, max(p.first.sequence, 1) - 1, p.first.previous.String()}
+	default:
+		s.begin = place{File: s.number + 1, Hash: hash{}.String()}
+		if s.file != nil {
+			if p, err := s.look(s.number); err == nil {
+				s.begin = place{p.number, 0, p.first.sequence - 1, p.first.previous.String()}
+			}
+		}
+	}
+}

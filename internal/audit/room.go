@@ -1,0 +1,160 @@
+package audit
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Limits bound a spool. A zero is its default.
+type Limits struct {
+	Size     int64         // of all files together
+	FileSize int64         // after which another one begins, at most a quarter of Size
+	FileAge  time.Duration // likewise
+	Drop     bool          // when there's no room: the oldest file goes, instead of no session being begun
+}
+
+// DefaultLimits hold about a million events.
+var DefaultLimits = Limits{Size: 1 << 30, FileSize: 64 << 20, FileAge: 24 * time.Hour}
+
+// set fills in what isn't said.
+func (l Limits) set() Limits {
+	if l.Size <= 0 {
+		l.Size = DefaultLimits.Size
+	}
+	if l.FileSize <= 0 {
+		l.FileSize = DefaultLimits.FileSize
+	}
+	if l.FileAge <= 0 {
+		l.FileAge = DefaultLimits.FileAge
+	}
+	l.FileSize = min(l.FileSize, l.Size/4)
+	return l
+}
+
+// FullError says that there's no room left in a spool.
+type FullError struct {
+	Folder     string
+	Used, Size int64
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("%s holds %d of %d bytes: raise [audit] size in toolguardd's settings, or let the oldest files go with on_full = \"drop\"",
+		e.Folder, e.Used, e.Size)
+}
+
+// makeRoom has a file to write to, and room in it.
+func (s *Spool) makeRoom() error {
+	old := s.done.offset > 0 && time.Since(s.began) >= s.limits.FileAge
+	if s.file == nil || s.turned || s.done.offset >= s.limits.FileSize || old {
+		if err := s.rotate(); err != nil {
+			return err
+		}
+	}
+	for s.used() >= s.limits.Size {
+		if !s.removeOldest() {
+			return &FullError{s.folder, s.used(), s.limits.Size}
+		}
+	}
+	return nil
+}
+
+// nearlyFull tells whether what is left is for the sessions that run already.
+func (s *Spool) nearlyFull() error {
+	if used := s.used(); !s.limits.Drop && used >= s.limits.Size/10*9 && !s.shipped() {
+		return &FullError{s.folder, used, s.limits.Size}
+	}
+	return nil
+}
+
+func (s *Spool) used() int64 {
+	used := s.done.offset
+	for _, p := range s.parts {
+		used += p.size
+	}
+	return used
+}
+
+// removeOldest removes the oldest file, where that may be: every sink has it, or it's to be dropped, which is told.
+func (s *Spool) removeOldest() bool {
+	shipped := s.shipped()
+	if len(s.parts) == 0 || !shipped && !s.limits.Drop {
+		return false
+	}
+	gone := s.parts[0]
+	next, ok := s.second()
+	if !ok {
+		return false
+	}
+	before := s.begin
+	s.begin = place{next.number, 0, next.first.sequence - 1, next.first.previous.String()}
+	s.writeHead() // on the disk first, or the file would be missed
+	err := s.head.Sync()
+	if err == nil {
+		err = os.Remove(filepath.Join(s.folder, fileName(gone.number)))
+	}
+	if err != nil {
+		s.begin = before
+		return false
+	}
+	s.parts = s.parts[1:]
+	if !shipped {
+		n, last := next.first.sequence-gone.first.sequence, next.first.sequence-1
+		s.owed = append(s.owed, lost(n, fmt.Sprintf("records %d to %d, in %s, were removed to make room", gone.first.sequence, last, fileName(gone.number))))
+	}
+	return true
+}
+
+// second is the file after the oldest one; ok is false where that can't be said.
+func (s *Spool) second() (p part, ok bool) {
+	switch {
+	case len(s.parts) > 1:
+		p = s.parts[1]
+	case s.file == nil:
+	case s.done.offset == 0:
+		p = part{number: s.number, first: link{s.stream.ID, s.done.sequence + 1, s.done.hash}}
+	default:
+		p, _ = s.look(s.number)
+	}
+	return p, p.first.sequence > s.parts[0].first.sequence && s.parts[0].first.sequence > 0
+}
+
+// shipped tells whether every sink, of one at least, has the oldest file.
+func (s *Spool) shipped() bool {
+	all, err := cursors(s.folder)
+	if err != nil || len(all) == 0 || len(s.parts) == 0 {
+		return false
+	}
+	for _, c := range all {
+		if c.File <= s.parts[0].number {
+			return false
+		}
+	}
+	return true
+}
+
+// look looks at a file: its size and its first line.
+func (s *Spool) look(number uint64) (p part, err error) {
+	f, err := os.Open(filepath.Join(s.folder, fileName(number)))
+	if err != nil {
+		return p, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return p, err
+	}
+	line, err := readLine(bufio.NewReaderSize(f, 4096))
+	if errors.Is(err, errLong) || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err != nil {
+		return p, err
+	}
+	first, _ := parseLink(line) // of one that isn't a spool's, nothing is known
+	return part{number, info.Size(), first}, nil
+}

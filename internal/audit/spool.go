@@ -1,0 +1,238 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// How much is written and synced at a time, at most, and how far checkpoints are apart.
+const (
+	pieceSize       = 4 << 20
+	checkpointLines = 1024
+	checkpointTime  = time.Minute
+)
+
+// Spool is a spool that is written to. One goroutine at a time uses it, and one process.
+type Spool struct {
+	folder  string
+	version string
+	limits  Limits
+	stream  *event.Stream
+	lock    *os.File
+	head    *os.File
+	key     key
+	begin   place     // where the spool begins
+	parts   []part    // the finished files, the oldest first
+	file    *os.File  // that is written to; nil: none, a new one is needed
+	number  uint64    // of that file
+	began   time.Time // when this process began to write it
+
+	done    position // what is on the disk
+	now     position // with what is in buf
+	buf     []byte
+	owed    []event.Event // gaps that are to be told with the next piece
+	torn    bool          // there may be more in the file than what is done
+	turned  bool          // the file ends with the checkpoint that names its successor's key
+	opened  bool          // a checkpoint says so
+	lines   int           // since the last checkpoint
+	stamped time.Time
+}
+
+// part is a finished file.
+type part struct {
+	number uint64
+	size   int64
+	first  link // of its first line
+}
+
+// position is a place between two lines of a file.
+type position struct {
+	offset   int64
+	sequence uint64 // of the line before
+	hash     hash   // of that line
+	key      string // that the last checkpoint before speaks for
+}
+
+// Append writes events. It returns how many of them are on the disk: the first ones.
+func (s *Spool) Append(events []event.Event) (n int, err error) {
+	for n < len(events) {
+		m, err := s.piece(events[n:])
+		if errors.Is(err, syscall.ENOSPC) && s.removeOldest() {
+			continue
+		}
+		if err != nil {
+			return n, err
+		}
+		n += m
+	}
+	return n, nil
+}
+
+// piece writes as many events as are synced at a time.
+func (s *Spool) piece(events []event.Event) (n int, err error) {
+	if err := s.makeRoom(); err != nil {
+		return 0, err
+	}
+	for i := range s.owed {
+		s.add(&s.owed[i])
+	}
+	for n < len(events) && len(s.buf) < pieceSize {
+		s.add(&events[n])
+		n++
+	}
+	if !s.opened {
+		s.checkpoint("opened", "")
+	} else if s.lines >= checkpointLines || time.Since(s.stamped) >= checkpointTime {
+		s.checkpoint("time", "")
+	}
+	if err := s.commit(); err != nil {
+		return 0, err
+	}
+	s.owed, s.opened = nil, true
+	return n, nil
+}
+
+// add puts an event's line into the buffer. One that is too long is told as a gap.
+func (s *Spool) add(e *event.Event) {
+	out := s.stream.Number(e, s.now.sequence+1)
+	out.Previous = s.now.hash.String()
+	before := len(s.buf)
+	s.buf = event.OCSF.Append(s.buf, &out)
+	if size := len(s.buf) - before; size > maxLine {
+		s.buf = s.buf[:before]
+		gap := lost(max(1, e.Count), fmt.Sprintf("a line of %d bytes is too long to be kept", size))
+		gap.Session, gap.Tool, gap.Agent = cut(e.Session), cut(e.Tool), cut(e.Agent)
+		s.add(&gap)
+		return
+	}
+	s.now.offset += int64(len(s.buf) - before)
+	s.now.sequence++
+	s.now.hash = sha256.Sum256(s.buf[before:])
+	s.lines++
+}
+
+// cut keeps a name short.
+func cut(name string) string { return name[:min(len(name), 256)] }
+
+// lost is a gap with an exact count.
+func lost(n uint64, why string) event.Event {
+	return event.Event{Kind: event.Gap, Mechanism: "spool", Count: n, Extra: map[string]string{"why": why, "exact": "true"}}
+}
+
+// checkpoint signs all that is before, and names the key that comes after the file's end.
+func (s *Spool) checkpoint(what, nextKey string) {
+	l := link{s.stream.ID, s.now.sequence + 1, s.now.hash}
+	e := event.Event{Kind: event.Checkpoint, Mechanism: "spool", Extra: map[string]string{
+		"what": what, "key": s.key.public(), "signature": s.key.sign(checkpointText(l, nextKey)),
+	}}
+	s.now.key = s.key.public()
+	if nextKey != "" {
+		e.Extra["next_key"], s.now.key = nextKey, nextKey
+	}
+	s.add(&e)
+	s.lines, s.stamped = 0, time.Now()
+}
+
+// commit has what is in the buffer on the disk, all of it or nothing.
+func (s *Spool) commit() error {
+	err := s.repair()
+	if err == nil && len(s.buf) > 0 {
+		s.torn = true
+		if _, err = s.file.Write(s.buf); err == nil {
+			err = s.file.Sync()
+		}
+	}
+	s.buf = s.buf[:0]
+	if err != nil {
+		s.now = s.done
+		_ = s.repair() // else before the next
+		return fmt.Errorf("write the audit: %w", err)
+	}
+	s.torn, s.done = false, s.now
+	s.writeHead()
+	return nil
+}
+
+// repair takes away what a write that failed has left. What wasn't synced isn't known to be on the disk, even where a later fsync succeeds.
+func (s *Spool) repair() error {
+	if !s.torn {
+		return nil
+	}
+	if err := s.file.Truncate(s.done.offset); err != nil {
+		return err
+	}
+	s.torn = false
+	return nil
+}
+
+// writeHead says where the spool ends. A head that couldn't be written is behind the spool, which harms nobody, and the next one isn't.
+func (s *Spool) writeHead() {
+	end := place{s.number, s.done.offset, s.done.sequence, s.done.hash.String()}
+	_ = head{Chain: s.stream.ID, Begin: s.begin, End: end}.write(s.head, s.key)
+}
+
+// rotate ends the file and begins another one. What has been done when it fails isn't done again.
+func (s *Spool) rotate() error {
+	if s.file != nil {
+		if err := s.finish(); err != nil {
+			return err
+		}
+	}
+	number := s.number + 1
+	f, err := os.OpenFile(filepath.Join(s.folder, fileName(number)), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("begin a file of the audit: %w", err)
+	}
+	s.file, s.number, s.began = f, number, time.Now()
+	s.now = s.done
+	return syncFolder(s.folder)
+}
+
+// finish ends the file: its last line names the next key, which takes the place of the one before.
+func (s *Spool) finish() error {
+	if !s.turned {
+		next := s.key.next()
+		s.checkpoint("end of file", next.public())
+		if err := s.commit(); err != nil {
+			return err
+		}
+		s.key, s.turned = next, true
+	}
+	if err := s.key.save(s.folder); err != nil {
+		return err
+	}
+	p, err := s.look(s.number)
+	if err != nil {
+		return err
+	}
+	s.parts = append(s.parts, p)
+	_ = s.file.Close() // all of it is synced
+	s.file, s.turned, s.done.offset = nil, false, 0
+	return nil
+}
+
+// Close ends the spool in a way that the next one knows from a crash.
+func (s *Spool) Close() error {
+	var err error
+	if s.file != nil && !s.turned {
+		s.checkpoint("closed", "")
+		err = s.commit()
+	}
+	return errors.Join(err, s.release())
+}
+
+func (s *Spool) release() (err error) {
+	for _, f := range []*os.File{s.file, s.head, s.lock} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	return err
+}

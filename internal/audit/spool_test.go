@@ -1,0 +1,485 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// denial is an event that can be told from others by its number.
+func denial(n int) event.Event {
+	return event.Event{
+		Kind: event.Denial, Session: "s1", Tool: "build", Mode: "enforce", Policy: "work", Reason: "no_rule",
+		Resource: "fs", Capability: "read", Target: fmt.Sprintf("/secret/%d", n), Mechanism: "bpf:file_open", Errno: "EACCES",
+		Process: []event.Process{{PID: 4711, Exe: "/usr/bin/python3.11", Comm: "python3", Argv: []string{"python3", "build.py"}}},
+	}
+}
+
+func denials(from, n int) (list []event.Event) {
+	for i := range n {
+		list = append(list, denial(from+i))
+	}
+	return list
+}
+
+func open(t *testing.T, folder string, l Limits) *Spool {
+	t.Helper()
+	s, err := Open(Config{Folder: folder, Version: "test", Limits: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func appendAll(t *testing.T, s *Spool, list []event.Event) {
+	t.Helper()
+	if n, err := s.Append(list); n != len(list) || err != nil {
+		t.Fatalf("%d of %d: %v", n, len(list), err)
+	}
+}
+
+func closeSpool(t *testing.T, s *Spool) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func nobody(int64, int64) {}
+
+// verified is what Verify says of a spool.
+func verified(t *testing.T, folder string) *Report {
+	t.Helper()
+	r, err := Verify(folder, "", nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func sound(t *testing.T, folder string) *Report {
+	t.Helper()
+	r := verified(t, folder)
+	if len(r.Problems) > 0 {
+		t.Fatalf("%+v", r.Problems)
+	}
+	return r
+}
+
+// targets are the numbers of the denials in a spool, in its order, as a Reader tells them.
+func targets(t *testing.T, folder string) (list []int) {
+	t.Helper()
+	r := NewReader(folder, Cursor{})
+	defer r.Close()
+	for {
+		line, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, ok := target(t, line); ok {
+			list = append(list, n)
+		}
+	}
+}
+
+func target(t *testing.T, line []byte) (n int, ok bool) {
+	t.Helper()
+	var e struct{ Unmapped struct{ Target string } }
+	if err := json.Unmarshal(line, &e); err != nil {
+		t.Fatalf("%v: %s", err, line)
+	}
+	_, err := fmt.Sscanf(e.Unmapped.Target, "/secret/%d", &n)
+	return n, err == nil
+}
+
+// small limits make several files of few events.
+var small = Limits{Size: 1 << 20, FileSize: 16 << 10}
+
+// filled is a spool with several files, closed.
+func filled(t testing.TB, folder string) {
+	s, err := Open(Config{Folder: folder, Version: "test", Limits: small})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if n, err := s.Append(denials(10*i, 10)); n != 10 || err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSpool: what is appended is there, in order, across files and restarts; each file has its key.
+func TestSpool(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 4 {
+		s := open(t, dir, small)
+		for j := range 5 {
+			appendAll(t, s, denials(50*i+10*j, 10))
+		}
+		closeSpool(t, s)
+	}
+	r := sound(t, dir)
+	if r.Files < 4 || len(r.Keys) != r.Files || r.Lost+uint64(r.Gaps) > 0 || r.Unsigned > 0 || r.First != 1 || r.Last != r.Records {
+		t.Errorf("%+v", r)
+	}
+	if got := targets(t, dir); len(got) != 200 || !slices.IsSorted(got) || got[199] != 199 {
+		t.Error(got)
+	}
+	if want := uint64(200 + r.Checkpoints); r.Records != want {
+		t.Errorf("%d records, not %d", r.Records, want)
+	}
+	if _, err := Open(Config{Folder: dir}); err != nil {
+		t.Error(err)
+	}
+	if _, err := Open(Config{Folder: dir}); err == nil || !strings.Contains(err.Error(), "somebody else") {
+		t.Errorf("two write at a time: %v", err)
+	}
+}
+
+// TestForm holds the lines to what the package's comment and docs/events.md say of them, without this package's own eyes.
+func TestForm(t *testing.T) {
+	dir := t.TempDir()
+	filled(t, dir)
+	previous := strings.Repeat("0", 64)
+	list, _ := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	n := 0
+	for _, name := range list {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(text) {
+			var e struct {
+				Metadata struct{ Sequence int }
+				Unmapped struct {
+					Boot      string
+					Integrity struct {
+						Previous string `json:"prev_event"`
+					} `json:"record_integrity"`
+				}
+			}
+			if err := json.Unmarshal(line, &e); err != nil {
+				t.Fatal(err)
+			}
+			if n++; e.Metadata.Sequence != n || e.Unmapped.Integrity.Previous != previous || len(e.Unmapped.Boot) != 36 {
+				t.Fatalf("line %d: %s", n, line)
+			}
+			previous = hashOf(line)
+		}
+	}
+	if n < 100 {
+		t.Errorf("only %d lines", n)
+	}
+}
+
+// TestCrash: whatever a crash leaves after what was synced is taken away, told, and nothing else is lost.
+func TestCrash(t *testing.T) {
+	for name, tail := range map[string]string{
+		"nothing": "",
+		"torn":    `{"time":12`,
+		"zeros":   strings.Repeat("\x00", 5000),
+		"lines":   "{}\n{}\n{\"time\"",
+		"long":    strings.Repeat("x", 2*maxLine),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, Limits{})
+			appendAll(t, s, denials(0, 10))
+			file := filepath.Join(dir, fileName(1))
+			add(t, file, tail)
+			_ = s.release() // as a kill does
+			s = open(t, dir, Limits{})
+			appendAll(t, s, denials(10, 1))
+			closeSpool(t, s)
+			r := sound(t, dir)
+			if got := targets(t, dir); len(got) != 11 || !slices.IsSorted(got) {
+				t.Error(got)
+			}
+			if r.Files != 1 || r.Gaps != 1 || r.Inexact != 1 || r.Lost != 0 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+func add(t *testing.T, file, text string) {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCrashWhileTurning: a key that was stated and not kept is the one that follows; a file that was begun and not written to isn't missed.
+func TestCrashWhileTurning(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, small)
+	appendAll(t, s, denials(0, 1))
+	old, err := os.ReadFile(filepath.Join(dir, keyName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.rotate(); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.release()
+	if err := os.WriteFile(filepath.Join(dir, keyName), old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, small)
+	appendAll(t, s, denials(1, 1))
+	closeSpool(t, s)
+	if r := sound(t, dir); len(r.Keys) != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestSize: a spool that is nearly full lets no session begin, and takes what those that run tell until it's full. What it can't take
+// is lost and counted.
+func TestSize(t *testing.T) {
+	dir := t.TempDir()
+	l := Start(Config{Folder: dir, Limits: Limits{Size: 128 << 10}})
+	var full *FullError
+	n := 0
+	for ; l.Ready() == nil && n < 1000; n++ {
+		e := denial(n)
+		l.Record(&e)
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Ready(); !errors.As(err, &full) || full.Used < 110<<10 {
+		t.Fatalf("after %d: %v", n, err)
+	}
+	ok := n
+	for ; ok < 1000; ok++ {
+		e := denial(ok)
+		l.Record(&e)
+		if l.Sync() != nil {
+			break
+		}
+	}
+	if ok == n || ok == 1000 {
+		t.Errorf("nearly full with %d, full with %d", n, ok)
+	}
+	for i := range 9 {
+		e := denial(ok + 1 + i)
+		l.Record(&e)
+	}
+	if err := l.Sync(); !errors.As(err, &full) {
+		t.Error(err)
+	}
+	l.SetLimits(Limits{Size: 1 << 20})
+	e := denial(2000)
+	l.Record(&e)
+	if err := l.Sync(); err != nil {
+		t.Error(err)
+	}
+	if err := l.Ready(); err != nil {
+		t.Error(err)
+	}
+	if missing, err := l.Close(); missing != 10 || !errors.As(err, &full) {
+		t.Errorf("%d missing: %v", missing, err)
+	}
+	if r := sound(t, dir); r.Lost != 10 || r.Inexact != 0 {
+		t.Errorf("%+v", r)
+	}
+	if got := targets(t, dir); len(got) != ok+1 {
+		t.Errorf("%d of %d", len(got), ok+1)
+	}
+}
+
+// TestDrop: the oldest file goes, and a gap says how many records were in it. Who has read along knows all of it.
+func TestDrop(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{Size: 128 << 10, Drop: true})
+	reader := NewReader(dir, Cursor{})
+	defer reader.Close()
+	var lost uint64
+	for i := range 300 {
+		appendAll(t, s, denials(i, 1))
+		for {
+			line, err := reader.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e, ok := parseTold(line); ok {
+				lost += e.Count
+			}
+		}
+	}
+	closeSpool(t, s)
+	r := sound(t, dir)
+	if r.Removed == 0 || lost != r.Removed || r.First != r.Removed+1 || r.Gaps == 0 || r.Inexact != 0 {
+		t.Errorf("%d %+v", lost, r)
+	}
+	got := targets(t, dir)
+	if len(got) == 0 || got[len(got)-1] != 299 {
+		t.Error(got)
+	}
+}
+
+// TestShipped: a file that every sink has goes without a word of loss, and not before.
+func TestShipped(t *testing.T) {
+	dir := t.TempDir()
+	filled(t, dir)
+	s := open(t, dir, Limits{Size: 40 << 10})
+	var full *FullError
+	if _, err := s.Append(denials(200, 1)); !errors.As(err, &full) {
+		t.Fatal(err)
+	}
+	if err := errors.Join((Cursor{File: 9}).Save(dir, "siem"), (Cursor{File: 1}).Save(dir, "file")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(denials(200, 1)); !errors.As(err, &full) {
+		t.Errorf("one sink hasn't got it: %v", err)
+	}
+	if err := (Cursor{File: 9}).Save(dir, "file"); err != nil {
+		t.Fatal(err)
+	}
+	appendAll(t, s, denials(200, 1))
+	closeSpool(t, s)
+	if r := sound(t, dir); r.Removed == 0 || r.Lost > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestAge: a file is ended by its age; the wall clock has no part in it, nor in anything else.
+func TestAge(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{FileAge: time.Hour})
+	at := time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 3 {
+		list := denials(i, 2)
+		list[0].Time, list[1].Time = at, at.AddDate(-30, 0, 0)
+		at = at.AddDate(-1, 0, 0)
+		appendAll(t, s, list)
+		appendAll(t, s, denials(i, 1))
+		s.began = s.began.Add(-time.Hour)
+	}
+	closeSpool(t, s)
+	if r := sound(t, dir); r.Files != 3 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestLongLine: an event that no line can hold is counted.
+func TestLongLine(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{})
+	list := denials(0, 3)
+	list[1].Target = strings.Repeat("x", maxLine)
+	list[1].Count = 7
+	appendAll(t, s, list)
+	closeSpool(t, s)
+	if r := sound(t, dir); r.Lost != 7 || r.Gaps != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestReader reads while somebody writes, with a new reader for each record.
+func TestReader(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{Size: 128 << 10, Drop: true})
+	var at Cursor
+	want := 0
+	for i := range 50 {
+		appendAll(t, s, denials(i, 1))
+		for {
+			r := NewReader(dir, at)
+			line, err := r.Next()
+			r.Close()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			at = r.Cursor()
+			if err := at.Save(dir, "x"); err != nil {
+				t.Fatal(err)
+			}
+			if at, err = LoadCursor(dir, "x"); err != nil {
+				t.Fatal(err)
+			}
+			if n, ok := target(t, line); ok {
+				if n != want {
+					t.Fatalf("%d, not %d", n, want)
+				}
+				want++
+			}
+		}
+		if want != i+1 {
+			t.Fatalf("%d isn't there", i)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(dir, cursorFolder)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 300 {
+		appendAll(t, s, denials(50+i, 1))
+	}
+	r := NewReader(dir, at)
+	defer r.Close()
+	var gone *GoneError
+	if _, err := r.Next(); !errors.As(err, &gone) || gone.First != at.Sequence+1 || gone.Last <= gone.First {
+		t.Fatalf("%v", err)
+	}
+	line, err := r.Next()
+	if l, ok := parseLink(line); err != nil || !ok || l.sequence != gone.Last+1 {
+		t.Errorf("%v: %s", err, line)
+	}
+	closeSpool(t, s)
+}
+
+// TestReaderOfDamage goes on after what isn't a record.
+func TestReaderOfDamage(t *testing.T) {
+	dir := t.TempDir()
+	filled(t, dir)
+	change(t, filepath.Join(dir, fileName(1)), func(lines [][]byte) [][]byte {
+		lines[3] = []byte("{}\n")
+		return lines
+	})
+	remove(t, filepath.Join(dir, fileName(3)))
+	r := NewReader(dir, Cursor{})
+	defer r.Close()
+	damaged, read := 0, 0
+	for {
+		_, err := r.Next()
+		var damage *DamageError
+		if errors.Is(err, io.EOF) {
+			break
+		} else if errors.As(err, &damage) {
+			damaged++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		read++
+	}
+	if at, end := r.Cursor(), r.head.End; damaged != 2 || read < 80 || at.File != end.File || at.Offset != end.Offset {
+		t.Errorf("%d read, %d damaged", read, damaged)
+	}
+}

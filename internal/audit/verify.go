@@ -1,0 +1,334 @@
+package audit
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// maxProblems bounds how many problems are told one by one.
+const maxProblems = 1000
+
+// Report is what Verify found.
+type Report struct {
+	Chain       string    `json:"chain"`   // the spool's id
+	Files       int       `json:"files"`   //
+	Records     uint64    `json:"records"` // that are there
+	First       uint64    `json:"first"`   // record, by number
+	Last        uint64    `json:"last"`
+	LastHash    string    `json:"last_hash"`
+	Checkpoints int       `json:"checkpoints"`
+	Keys        []string  `json:"keys"`       // that have signed, the first one first
+	Removed     uint64    `json:"removed"`    // records before the first one, which the spool has removed itself
+	Unsigned    uint64    `json:"unsigned"`   // records at the end that no signature speaks for yet
+	Unfinished  int64     `json:"unfinished"` // bytes after the end: a write that is under way, or was cut short
+	Lost        uint64    `json:"lost"`       // events that gaps count
+	Gaps        int       `json:"gaps"`
+	Inexact     int       `json:"inexact"` // gaps that don't know how many
+	Problems    []Problem `json:"problems"`
+	Untold      int       `json:"untold"` // problems besides
+}
+
+// Problem is something that isn't as it was written.
+type Problem struct {
+	File string `json:"file"`
+	Line int    `json:"line"` // 0: the file as a whole
+	Text string `json:"text"`
+}
+
+// verifier goes through a spool.
+type verifier struct {
+	Report
+	folder string
+	head   head
+	known  bool // the head can be believed
+	key    string
+	file   string
+	number uint64
+	line   int
+	offset int64
+
+	begun    bool
+	chained  bool // the line before was one of the spool's: its hash counts
+	previous Problem
+	hash     hash
+	reached  bool   // the head's end was there
+	signed   uint64 // the last record that a signature speaks for
+}
+
+// Verify reads a whole spool. With a key that the spool must have had, what was written anew with other keys is found too. An error is that of
+// reading; what was found is in the report.
+func Verify(folder, key string, progress func(done, total int64)) (*Report, error) {
+	v := &verifier{folder: folder}
+	if err := v.readHead(); err != nil {
+		return nil, err
+	}
+	list, err := files(folder)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 && v.head.Chain == "" {
+		return nil, fmt.Errorf("there is no spool in %s", folder)
+	}
+	total := size(folder, list)
+	for _, n := range list {
+		if err := v.readFile(n, func(done int64) { progress(done, total) }); err != nil {
+			return nil, err
+		}
+	}
+	v.finish(key)
+	return &v.Report, nil
+}
+
+func size(folder string, list []uint64) (total int64) {
+	for _, n := range list {
+		if info, err := os.Stat(filepath.Join(folder, fileName(n))); err == nil {
+			total += info.Size()
+		}
+	}
+	return total
+}
+
+func (v *verifier) problem(file string, line int, format string, args ...any) {
+	if len(v.Problems) == maxProblems {
+		v.Untold++
+		return
+	}
+	v.Problems = append(v.Problems, Problem{file, line, fmt.Sprintf(format, args...)})
+}
+
+func (v *verifier) readHead() (err error) {
+	for range 3 { // it may be written just now
+		if v.head, err = readHead(v.folder); !errors.Is(err, errHead) {
+			break
+		}
+	}
+	switch {
+	case absent(err):
+		v.problem(headName, 0, "it's missing: nothing says where the spool ends, so that records may have been cut off")
+	case errors.Is(err, errHead):
+		v.problem(headName, 0, "it's damaged: nothing says where the spool ends, so that records may have been cut off")
+	case err != nil:
+		return err
+	case !verify(v.head.Key, v.head.text(), v.head.Signature):
+		v.problem(headName, 0, "its signature doesn't hold: it was changed")
+	default:
+		v.known = true
+	}
+	return nil
+}
+
+// removed tells whether a file is one that the spool has removed, or was about to.
+func (v *verifier) removed(number uint64) bool { return v.known && number < v.head.Begin.File }
+
+func (v *verifier) readFile(number uint64, progress func(int64)) error {
+	if v.removed(number) {
+		return nil
+	}
+	f, err := os.Open(filepath.Join(v.folder, fileName(number)))
+	if absent(err) { // removed to make room, since the head was read?
+		if h, err := readHead(v.folder); err == nil && number < h.Begin.File && verify(h.Key, h.text(), h.Signature) {
+			v.head, v.known, v.begun = h, true, false
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	v.enter(number)
+	var done int64
+	for r := bufio.NewReaderSize(f, 256<<10); ; {
+		line, err := readLine(r)
+		if len(line) > 0 || errors.Is(err, errLong) {
+			v.line++
+			v.check(line)
+			v.offset += int64(len(line))
+		}
+		if done += int64(len(line)); done >= 1<<20 || err != nil {
+			progress(done)
+			done = 0
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil && !errors.Is(err, errLong) {
+			return err
+		}
+	}
+}
+
+// enter begins a file.
+func (v *verifier) enter(number uint64) {
+	from := v.number + 1
+	if v.number == 0 {
+		if from = number; v.known {
+			from = v.head.Begin.File
+		}
+	}
+	for ; from < number; from++ {
+		if number-from < maxProblems {
+			v.problem(fileName(from), 0, "the file is missing")
+		}
+	}
+	v.file, v.number, v.line, v.offset = fileName(number), number, 0, 0
+	v.Files++
+}
+
+// beyond tells whether what is being read was never said to be on the disk.
+func (v *verifier) beyond() bool {
+	end := v.head.End
+	return v.known && (v.number > end.File || v.number == end.File && v.offset >= end.Offset)
+}
+
+// check looks at the next line.
+func (v *verifier) check(line []byte) {
+	l, ok := parseLink(line)
+	if v.beyond() && (!ok || v.begun && !v.follows(l)) || v.Unfinished > 0 {
+		v.Unfinished += int64(len(line))
+		return
+	}
+	if !ok {
+		v.problem(v.file, v.line, "this isn't a record as a spool writes them")
+		v.Last++
+		v.chained = false
+		return
+	}
+	if v.begun {
+		v.place(l)
+	} else {
+		v.start(l)
+	}
+	v.Records++
+	v.Last, v.hash, v.chained = l.sequence, sha256.Sum256(line), true
+	v.previous = Problem{File: v.file, Line: v.line}
+	if v.known && l.sequence == v.head.End.Sequence {
+		v.atHead()
+	}
+	if e, ok := parseTold(line); ok {
+		v.told(l, &e)
+	}
+}
+
+func (v *verifier) follows(l link) bool {
+	return l.chain == v.Chain && l.sequence == v.Last+1 && (!v.chained || l.previous == v.hash)
+}
+
+// start takes the first record in.
+func (v *verifier) start(l link) {
+	v.begun, v.Chain = true, l.chain
+	first, previous := uint64(1), hash{}
+	if v.known {
+		first = v.head.Begin.Sequence + 1
+		previous, _ = parseHash(v.head.Begin.Hash)
+		v.Chain = v.head.Chain
+	}
+	v.First = l.sequence
+	if v.Last > 0 { // lines before it that aren't records
+		first = l.sequence
+	}
+	v.Removed = first - 1
+	switch {
+	case l.chain != v.Chain:
+		v.problem(v.file, v.line, "this record is of another spool, %s", l.chain)
+	case l.sequence != first:
+		v.problem(v.file, v.line, "the spool begins with record %d, and this is record %d: what was before it is missing", first, l.sequence)
+	case l.previous != previous && v.Last == 0:
+		v.problem(v.file, v.line, "this isn't the spool's first record: its link isn't the one that the spool begins with")
+	}
+}
+
+// place tells whether a record is the one after the one before it.
+func (v *verifier) place(l link) {
+	switch next := v.Last + 1; {
+	case v.follows(l):
+	case l.chain != v.Chain:
+		v.problem(v.file, v.line, "this record is of another spool, %s", l.chain)
+	case l.sequence > next:
+		v.problem(v.file, v.line, "%s missing before this record, %d", records(next, l.sequence-1), l.sequence)
+	case l.sequence < next:
+		v.problem(v.file, v.line, "this is record %d, where record %d belongs: records were moved or put in", l.sequence, next)
+	default:
+		p := v.previous
+		v.problem(p.File, p.Line, "record %d isn't as it was written, or the link to it in %s:%d isn't", v.Last, v.file, v.line)
+	}
+}
+
+func records(first, last uint64) string {
+	if first == last {
+		return fmt.Sprintf("record %d is", first)
+	}
+	return fmt.Sprintf("records %d to %d are", first, last)
+}
+
+// atHead is for the record that the head says is the last one.
+func (v *verifier) atHead() {
+	v.reached, v.signed = true, v.Last
+	if v.hash.String() != v.head.End.Hash {
+		v.problem(v.file, v.line, "record %d isn't as it was written: the head has signed another one", v.Last)
+	}
+}
+
+// told is for what the spool says of itself.
+func (v *verifier) told(l link, e *told) {
+	x := &e.Unmapped.Extra
+	if e.Unmapped.Kind == string(event.Gap) {
+		v.Gaps++
+		v.Lost += e.Count
+		if e.Count == 0 && x.Exact == "true" {
+			v.Lost++ // a count of one is left out
+		}
+		if x.Exact != "true" {
+			v.Inexact++
+		}
+		return
+	}
+	v.Checkpoints++
+	if !verify(x.Key, checkpointText(l, x.NextKey), x.Signature) {
+		v.problem(v.file, v.line, "the signature of this checkpoint doesn't hold: something before it was changed and chained anew, or the checkpoint was")
+		return
+	}
+	v.signed = l.sequence
+	if v.key != "" && x.Key != v.key {
+		v.problem(v.file, v.line, "this checkpoint is signed with the key %s, and the one before says that it would be %s: the key was replaced, "+
+			"or what follows was written by somebody else", x.Key, v.key)
+	}
+	v.seen(x.Key)
+	if v.key = x.Key; x.NextKey != "" {
+		v.key = x.NextKey
+		v.seen(v.key)
+	}
+}
+
+func (v *verifier) seen(key string) {
+	if !slices.Contains(v.Keys, key) {
+		v.Keys = append(v.Keys, key)
+	}
+}
+
+// finish looks at what shows at the end.
+func (v *verifier) finish(key string) {
+	v.LastHash = v.hash.String()
+	end := v.head.End
+	switch {
+	case !v.known:
+	case v.Last < end.Sequence:
+		v.problem(v.file, v.line, "the spool went on to record %d: %s cut off here", end.Sequence, records(v.Last+1, end.Sequence))
+	case !v.reached && end.Sequence >= v.First:
+		v.problem(headName, 0, "record %d, which it says is the last one, isn't there", end.Sequence)
+	case !slices.Contains(v.Keys, v.head.Key):
+		v.problem(headName, 0, "it's signed with the key %s, which no checkpoint vouches for", v.head.Key)
+	}
+	if v.signed < v.Last {
+		v.Unsigned = v.Last - v.signed
+	}
+	if key != "" && !slices.Contains(v.Keys, key) {
+		v.problem(headName, 0, "none of the spool's checkpoints is signed with the key %s: all of it was written by somebody else", key)
+	}
+}

@@ -1,0 +1,307 @@
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func hashOf(line []byte) string {
+	sum := sha256.Sum256(line)
+	return hex.EncodeToString(sum[:])
+}
+
+// change rewrites a file's lines.
+func change(t testing.TB, file string, do func([][]byte) [][]byte) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, bytes.Join(do(slices.Collect(bytes.Lines(bytes.Clone(text)))), nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rechain makes links hold again from line n on, as somebody who can write but not sign would.
+func rechain(lines [][]byte, n int) [][]byte {
+	for i := n; i < len(lines); i++ {
+		at := len(lines[i]) - len(linkEnd) - 64
+		copy(lines[i][at:], hashOf(lines[i-1]))
+	}
+	return lines
+}
+
+// TestTampering: each of these is found, where it was done, and said.
+func TestTampering(t *testing.T) {
+	const first, second = "000000000001.jsonl", "000000000002.jsonl"
+	edit := func(line []byte) []byte { return bytes.Replace(line, []byte("/secret/"), []byte("/public/"), 1) }
+	for name, c := range map[string]struct {
+		do    func(t *testing.T, dir, file string)
+		place string // file:line of a problem
+		says  string
+	}{
+		"edited": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { l[3] = edit(l[3]); return l })
+		}, first + ":4", "record 4 isn't as it was written"},
+		"link edited": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { copy(l[4][len(l[4])-len(linkEnd)-64:], hashOf(nil)); return l })
+		}, first + ":4", "or the link to it in " + first + ":5"},
+		"garbage": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { l[3] = []byte("x\n"); return l })
+		}, first + ":4", "isn't a record"},
+		"first line edited": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { l[0] = edit(l[0]); return l })
+		}, first + ":1", "record 1 isn't"},
+		"line removed": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { return slices.Delete(l, 3, 4) })
+		}, first + ":4", "record 4 is missing before this record, 5"},
+		"lines removed": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { return slices.Delete(l, 3, 6) })
+		}, first + ":4", "records 4 to 6 are missing before this record, 7"},
+		"first line removed": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { return l[1:] })
+		}, first + ":1", "begins with record 1, and this is record 2"},
+		"lines swapped": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { l[3], l[5] = l[5], l[3]; return l })
+		}, first + ":5", "this is record 5, where record 7 belongs"},
+		"line doubled": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { return slices.Insert(l, 4, l[3]) })
+		}, first + ":5", "this is record 4, where record 5 belongs"},
+		"edited and chained anew": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { l[3] = edit(l[3]); return rechain(l, 4) })
+		}, first + ":", "signature of this checkpoint doesn't hold"},
+		"file cut at a line": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { return l[:5] })
+		}, second + ":1", "are missing before this record"},
+		"last line edited": {func(t *testing.T, dir, _ string) {
+			change(t, lastFile(t, dir), func(l [][]byte) [][]byte {
+				n := len(l) - 1
+				l[n] = bytes.Replace(l[n], []byte(`"what":"closed"`), []byte(`"what":"cl0sed"`), 1)
+				return l
+			})
+		}, ":", "the head has signed another one"},
+		"end cut": {func(t *testing.T, dir, _ string) {
+			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return l[:len(l)-1] })
+		}, ":", "is cut off here"},
+		"end cut within a line": {func(t *testing.T, dir, _ string) {
+			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { n := len(l) - 1; l[n] = l[n][:50]; return l })
+		}, ":", "isn't a record"},
+		"first file removed": {func(t *testing.T, _, f string) {
+			remove(t, f)
+		}, second + ":1", "what was before it is missing"},
+		"middle file removed": {func(t *testing.T, dir, _ string) {
+			remove(t, filepath.Join(dir, second))
+		}, second + ":0", "the file is missing"},
+		"last file removed": {func(t *testing.T, dir, _ string) {
+			remove(t, lastFile(t, dir))
+		}, ":", "cut off here"},
+		"all files removed": {func(t *testing.T, dir, _ string) {
+			list, _ := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+			for _, f := range list {
+				remove(t, f)
+			}
+		}, ":", "cut off here"},
+		"files swapped": {func(t *testing.T, dir, f string) {
+			g := filepath.Join(dir, second)
+			if err := os.Rename(f, f+".x"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(g, f); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(f+".x", g); err != nil {
+				t.Fatal(err)
+			}
+		}, second + ":1", "this is record 1, where record"},
+		"head removed": {func(t *testing.T, dir, _ string) {
+			remove(t, filepath.Join(dir, headName))
+		}, "head:0", "it's missing"},
+		"head damaged": {func(t *testing.T, dir, _ string) {
+			change(t, filepath.Join(dir, headName), func(l [][]byte) [][]byte { return [][]byte{[]byte("{\n")} })
+		}, "head:0", "it's damaged"},
+		"head edited": {func(t *testing.T, dir, _ string) {
+			change(t, filepath.Join(dir, headName), func(l [][]byte) [][]byte {
+				l[0] = bytes.Replace(l[0], []byte(`"sequence":1`), []byte(`"sequence":2`), 1)
+				return l
+			})
+		}, "head:0", "its signature doesn't hold"},
+		"another spool's file": {func(t *testing.T, _, f string) {
+			other := t.TempDir()
+			filled(t, other)
+			text, err := os.ReadFile(filepath.Join(other, first))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(f, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, first + ":1", "is of another spool"},
+		"key replaced": {func(t *testing.T, dir, _ string) {
+			remove(t, filepath.Join(dir, keyName))
+			s := open(t, dir, small)
+			appendAll(t, s, denials(0, 1))
+			closeSpool(t, s)
+		}, ":", "the key was replaced"},
+		// What was done while nobody wrote stays found when somebody does again.
+		"end cut and gone on": {func(t *testing.T, dir, _ string) {
+			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return l[:len(l)-2] })
+			s := open(t, dir, small)
+			appendAll(t, s, denials(0, 1))
+			closeSpool(t, s)
+		}, ":", "are missing before this record"},
+		"edited and gone on": {func(t *testing.T, dir, _ string) {
+			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { l[1] = append([]byte(" "), l[1]...); return l })
+			s := open(t, dir, small)
+			appendAll(t, s, denials(0, 1))
+			closeSpool(t, s)
+		}, ":2", "isn't as it was written"},
+		"last file removed and gone on": {func(t *testing.T, dir, _ string) {
+			remove(t, lastFile(t, dir))
+			s := open(t, dir, small)
+			appendAll(t, s, denials(0, 1))
+			closeSpool(t, s)
+		}, ":1", "are missing before this record"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			filled(t, dir)
+			sound(t, dir)
+			c.do(t, dir, filepath.Join(dir, first))
+			r := verified(t, dir)
+			if !slices.ContainsFunc(r.Problems, func(p Problem) bool {
+				return strings.Contains(fmt.Sprintf("%s:%d", p.File, p.Line), c.place) && strings.Contains(p.Text, c.says)
+			}) {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+func remove(t *testing.T, file string) {
+	t.Helper()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lastFile(t *testing.T, dir string) string {
+	t.Helper()
+	list, err := files(dir)
+	if err != nil || len(list) == 0 {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, fileName(list[len(list)-1]))
+}
+
+// TestPinnedKey: a spool that somebody has written anew, with a key of his own, is sound by itself. Who has kept a key finds it.
+func TestPinnedKey(t *testing.T) {
+	real, forged := t.TempDir(), t.TempDir()
+	filled(t, real)
+	filled(t, forged)
+	keys := sound(t, real).Keys
+	for _, key := range keys {
+		r, err := Verify(real, key, nobody)
+		if err != nil || len(r.Problems) > 0 {
+			t.Errorf("%v %+v", err, r.Problems)
+		}
+		r, err = Verify(forged, key, nobody)
+		if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "written by somebody else") {
+			t.Errorf("%v %+v", err, r.Problems)
+		}
+	}
+}
+
+// TestUnfinished: what a write has left that nobody was told of isn't a problem, nor is what isn't signed yet.
+func TestUnfinished(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{})
+	appendAll(t, s, denials(0, 3))
+	for i := range 3 {
+		s.add(&denials(i, 1)[0])
+	}
+	add(t, filepath.Join(dir, fileName(1)), string(s.buf)+"{torn")
+	_ = s.release()
+	r := sound(t, dir)
+	if r.Unsigned != 3 || r.Unfinished != 5 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// FuzzTampering changes, removes or puts in bytes anywhere in a spool's files or its head: it's always found.
+func FuzzTampering(f *testing.F) {
+	dir := f.TempDir()
+	filled(f, dir)
+	names, _ := filepath.Glob(filepath.Join(dir, "0*"))
+	names = append(names, filepath.Join(dir, headName))
+	f.Add(uint8(0), uint16(100), []byte("x"), uint8(1))
+	f.Add(uint8(1), uint16(0), []byte(""), uint8(200))
+	f.Add(uint8(255), uint16(9), []byte("7"), uint8(1))
+	f.Fuzz(func(t *testing.T, which uint8, at uint16, put []byte, cut uint8) {
+		name := names[int(which)%len(names)]
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := int(at) % len(text)
+		changed := slices.Concat(text[:from], put, text[min(len(text), from+int(cut)):])
+		if bytes.Equal(bytes.TrimSpace(changed), bytes.TrimSpace(text)) {
+			return
+		}
+		defer func() { _ = os.WriteFile(name, text, 0o600) }()
+		if err := os.WriteFile(name, changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Verify(dir, "", nobody)
+		if err == nil && len(r.Problems) == 0 && r.Unfinished == 0 {
+			t.Errorf("%s: %d bytes at %d replaced by %q, and nobody sees it", filepath.Base(name), cut, from, put)
+		}
+	})
+}
+
+// FuzzVerify: whatever a file and the head hold, it's read to its end.
+func FuzzVerify(f *testing.F) {
+	dir := f.TempDir()
+	filled(f, dir)
+	head, _ := os.ReadFile(filepath.Join(dir, headName))
+	text, _ := os.ReadFile(filepath.Join(dir, fileName(1)))
+	f.Add(text, head)
+	f.Add([]byte(""), []byte("{}"))
+	f.Add([]byte(linkStart+strings.Repeat("0", 64)+linkEnd), []byte(`{"chain":"x"}`))
+	f.Add([]byte(uidStart+`x-1"`+linkStart+strings.Repeat("0", 64)+linkEnd), []byte(`{"chain":"x","end":{"file":1}}`))
+	f.Fuzz(func(t *testing.T, text, head []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, fileName(1)), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, headName), head, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Verify(dir, "", nobody); err != nil {
+			t.Error(err)
+		}
+		s, err := Open(Config{Folder: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Append(denials(0, 1)); n != 1 || err != nil {
+			t.Errorf("%d: %v", n, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		r := NewReader(dir, Cursor{})
+		defer r.Close()
+		for range 1000 {
+			if _, err := r.Next(); err != nil && err.Error() == "EOF" {
+				return
+			}
+		}
+	})
+}
