@@ -42,6 +42,7 @@ type Reader struct {
 	done   chan struct{} // closed when nothing is read any more
 
 	proven   atomic.Bool // a mark came back
+	ending   atomic.Bool // nothing is to be read any more
 	reading  sync.Once
 	closing  sync.Once
 	ordering sync.Mutex // one question at a time on control
@@ -148,6 +149,10 @@ func (r *Reader) Close() error {
 	err := os.ErrClosed
 	r.closing.Do(func() {
 		r.reading.Do(func() { close(r.done) })
+		r.ending.Store(true)
+		if r.log != nil {
+			_ = r.log.SetReadDeadline(time.Unix(1, 0)) // ends the reading, while the rest is given up
+		}
 		err = r.shut()
 		<-r.done
 	})
@@ -155,9 +160,7 @@ func (r *Reader) Close() error {
 }
 
 func (r *Reader) shut() error {
-	if r.log != nil {
-		r.log.Close()
-	} else if r.socket >= 0 {
+	if r.log == nil && r.socket >= 0 {
 		unix.Close(r.socket)
 	}
 	r.ordering.Lock()
@@ -173,15 +176,16 @@ func (r *Reader) shut() error {
 	return err
 }
 
-// run reads until the socket is closed.
+// run reads until nothing is to be read any more.
 func (r *Reader) run() {
 	defer close(r.done)
+	defer r.log.Close()
 	conn, err := r.log.SyscallConn()
 	if err != nil {
-		return // closed
+		return
 	}
 	buf := make([]byte, 64<<10)
-	for {
+	for !r.ending.Load() { // looked at after the deadline has been set: Close sets it in the other order
 		m, err := receive(conn, buf)
 		r.mu.Lock()
 		switch {
@@ -194,7 +198,7 @@ func (r *Reader) run() {
 			r.overflow++
 		case errors.Is(err, errMalformed):
 			r.unread++
-		default: // closed, or broken, which every mark from now on reports
+		default: // broken, which every mark from now on reports
 			r.mu.Unlock()
 			return
 		}
@@ -203,7 +207,7 @@ func (r *Reader) run() {
 			until = time.Now().Add(settleTime)
 		}
 		r.mu.Unlock()
-		_ = r.log.SetReadDeadline(until) // fails only when closed, which the next read tells
+		_ = r.log.SetReadDeadline(until) // it's open
 	}
 }
 
