@@ -19,13 +19,12 @@ func (p *Plan) Prepare() error {
 	if p.built != nil {
 		return nil
 	}
-	var o opened
-	defer o.close()
 	fds := make([]int, 0, len(p.Rulesets)+1)
 	for _, r := range append(p.Rulesets[:len(p.Rulesets):len(p.Rulesets)], p.Inner) {
-		fd, err := r.build(&o)
+		fd, err := r.build(&p.opened)
 		if err != nil {
 			closeAll(fds)
+			p.opened.close()
 			return err
 		}
 		fds = append(fds, fd)
@@ -34,10 +33,11 @@ func (p *Plan) Prepare() error {
 	return nil
 }
 
-// Close closes what Prepare has opened.
+// Close closes what Prepare has opened. It's for when the command runs, which doesn't wait for it then.
 func (p *Plan) Close() {
 	closeAll(p.built)
 	p.built = nil
+	p.opened.close()
 }
 
 // Apply puts the rulesets on the calling OS thread, which must be locked to its goroutine and carry no_new_privs; what it
@@ -161,6 +161,7 @@ func (o *opened) close() {
 	for _, fd := range o.files {
 		_ = unix.Close(fd)
 	}
+	o.files = nil
 }
 
 func isDir(fd int) (bool, error) {

@@ -15,7 +15,8 @@ type Plan struct {
 	Rulesets []Ruleset
 	Inner    Ruleset // of the command's own domain within the session's: see InnerArgs
 
-	built []int // the rulesets in the kernel, once prepared; the inner one is the last
+	built  []int  // the rulesets in the kernel, once prepared; the inner one is the last
+	opened opened // what they grant
 }
 
 // Ruleset is one Landlock ruleset: what it forbids, and what of it it grants.

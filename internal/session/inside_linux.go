@@ -24,9 +24,12 @@ type inside struct {
 	closed bool
 }
 
+// maxAhead is how much can be asked for ahead before the thread has got to it, without waiting.
+const maxAhead = 2
+
 // newInside makes the thread, which does first before it can be asked for anything.
 func newInside(first func()) *inside {
-	in := &inside{calls: make(chan func())}
+	in := &inside{calls: make(chan func(), maxAhead)}
 	onLaterThread(func() {
 		first()
 		for f := range in.calls {
@@ -85,6 +88,17 @@ func (in *inside) do(f func()) {
 		f()
 	}
 	<-done
+}
+
+// ahead has the thread do f before what it's asked to do later, while the caller goes on. What came of it can be received there then.
+func (in *inside) ahead(f func() error) <-chan error {
+	done := make(chan error, 1)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.closed {
+		in.calls <- func() { done <- f() }
+	}
+	return done
 }
 
 // leave ends the thread.

@@ -65,6 +65,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	}
 	pid, err := r.start()
 	r.denials.begin()
+	r.cmd.close()
 	if err != nil {
 		// Nothing of the session runs, and its signal scope may not be in force: nobody is to be signalled from here.
 		r.in.leave()
@@ -154,10 +155,8 @@ func (r *run) command() (*command, error) {
 	if m.keep, err = descriptors(r.cfg.PassFDs); err != nil {
 		return nil, err
 	}
+	r.ahead(m)
 	if m.plan, err = r.plan(); err != nil {
-		return nil, err
-	}
-	if m.filters, err = seccomp.Filters(c, r.others()); err != nil {
 		return nil, err
 	}
 	if m.plan != nil {
@@ -165,10 +164,21 @@ func (r *run) command() (*command, error) {
 			return nil, err
 		}
 	}
-	for _, l := range c.Layers {
-		m.caps = append(m.caps, l.Capabilities...)
-	}
 	return m, r.limits(m)
+}
+
+// ahead has the thread do what takes the policy alone, while what is granted is opened.
+func (r *run) ahead(m *command) {
+	c, others := r.cfg.Policy, r.others()
+	var caps []string
+	for _, l := range c.Layers {
+		caps = append(caps, l.Capabilities...)
+	}
+	m.dropped = r.in.ahead(func() error { return dropCapabilities(caps) })
+	m.filtered = r.in.ahead(func() (err error) {
+		m.filters, err = seccomp.Filters(c, others)
+		return err
+	})
 }
 
 // plan is what Landlock holds in this session; nil for nothing.

@@ -15,18 +15,21 @@ import (
 
 // command is all that starting the first process takes, decided beforehand, so that the restricted thread only acts.
 type command struct {
-	path    string
-	argv    []string
-	env     []string
-	keep    []int // descriptors
-	plan    *landlock.Plan
-	filters []seccomp.Filter
-	caps    []string // capabilities that it keeps
-	name    string   // of its process until it executes: with it the kernel notes down who made the inner domain
-	enter   func() error
-	limits  map[int]unix.Rlimit
-	cgroup  int      // its folder's descriptor; 0: none
-	join    *os.File // where toolguardd waits for the command, to put it into a cgroup; nil: nowhere
+	path   string
+	argv   []string
+	env    []string
+	keep   []int // descriptors
+	plan   *landlock.Plan
+	name   string // of its process until it executes: with it the kernel notes down who made the inner domain
+	enter  func() error
+	limits map[int]unix.Rlimit
+	cgroup int      // its folder's descriptor; 0: none
+	join   *os.File // where toolguardd waits for the command, to put it into a cgroup; nil: nowhere
+
+	// Done ahead on the thread, which hears of it when it comes to where that is needed.
+	dropped  <-chan error // the capabilities are
+	filtered <-chan error // the filters are made
+	filters  []seccomp.Filter
 }
 
 func (c *command) onThisThread() (pid int, err error) {
@@ -37,7 +40,8 @@ func (c *command) onThisThread() (pid int, err error) {
 		{"find a thread for the session", laterThread},
 		{"close toolguard's /proc entries", undumpable},
 		{"set no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
-		{"drop the capabilities", func() error { return dropCapabilities(c.caps) }},
+		{"drop the capabilities", func() error { return <-c.dropped }},
+		{"make the system call filters", func() error { return <-c.filtered }},
 		{"apply the landlock rules", c.restrict},
 		{"put the thread into the session", c.enter},
 	}
@@ -82,7 +86,6 @@ func undumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
 // fork starts the command as a child that is restricted further than this thread, which the command could reach through the
 // domain that both would be in.
 func (c *command) fork() (pid int, err error) {
-	defer c.close()
 	calls, err := c.calls()
 	if err != nil {
 		return 0, &forkexec.Error{Doing: "prepare the command's restrictions", Err: err}
