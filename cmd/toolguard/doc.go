@@ -6,6 +6,7 @@
 //	toolguard check     ask whether a policy allows something
 //	toolguard explain   the same, with every rule that had a say
 //	toolguard policy    lint, show, fmt, diff, schema, init
+//	toolguard audit     verify and export what toolguardd has kept
 //	toolguard doctor    what this machine can enforce
 //
 // # Exit status

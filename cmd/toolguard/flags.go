@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,6 +57,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
+	var number *strconv.NumError
 	switch {
 	case errors.As(err, &unknown):
 		u := &usage{cmd: cmd, msg: fmt.Sprintf("there is no flag %s", dashed(unknown.GetSpecifiedName()))}
@@ -67,6 +69,8 @@ func flagError(cmd *cobra.Command, err error) error {
 		return u
 	case errors.As(err, &missing):
 		return usagef(cmd, "%s needs a value", dashed(missing.GetSpecifiedName()))
+	case errors.As(err, &invalid) && errors.As(err, &number):
+		return usagef(cmd, "%s %q: write a number, without a fraction or a sign", dashed(invalid.GetFlag().Name), invalid.GetValue())
 	case errors.As(err, &invalid):
 		return usagef(cmd, "%s %q: %v", dashed(invalid.GetFlag().Name), invalid.GetValue(), invalid.Unwrap())
 	}

@@ -1,5 +1,5 @@
 // Command toolguardd makes and owns the sessions of ordinary users: docs/daemon.md. As `toolguardd egress` it decides about names for one
-// session of root's, which needs no daemon.
+// session of root's, which needs no daemon; as `toolguardd audit` it looks at the audit for `toolguard audit`.
 package main
 
 import (
@@ -34,6 +34,9 @@ func main() {
 func run(args []string) error {
 	if len(args) > 0 && args[0] == "egress" {
 		return serveEgress(args[1:])
+	}
+	if len(args) > 0 && args[0] == "audit" {
+		return auditCommand(args[1:])
 	}
 	flags := flag.NewFlagSet("toolguardd", flag.ContinueOnError)
 	socket := flags.String("socket", api.Socket, "listen at `PATH`, unless systemd hands a socket over")

@@ -105,7 +105,10 @@ func (r *Reader) look() error {
 	if errors.Is(err, errHead) { // it may be written just now
 		h, err = readHead(r.folder)
 	}
-	if err != nil {
+	switch {
+	case absent(err):
+		return fmt.Errorf("there is no audit in %s, or nothing says where it ends", r.folder)
+	case err != nil:
 		return fmt.Errorf("read the head of %s: %w", r.folder, err)
 	}
 	r.head = h

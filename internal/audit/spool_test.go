@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/audit/report"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
@@ -58,7 +59,7 @@ func closeSpool(t *testing.T, s *Spool) {
 func nobody(int64, int64) {}
 
 // verified is what Verify says of a spool.
-func verified(t *testing.T, folder string) *Report {
+func verified(t *testing.T, folder string) *report.Report {
 	t.Helper()
 	r, err := Verify(folder, "", nobody)
 	if err != nil {
@@ -67,7 +68,7 @@ func verified(t *testing.T, folder string) *Report {
 	return r
 }
 
-func sound(t *testing.T, folder string) *Report {
+func sound(t *testing.T, folder string) *report.Report {
 	t.Helper()
 	r := verified(t, folder)
 	if len(r.Problems) > 0 {

@@ -10,42 +10,16 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/toolguard/toolguard/internal/audit/report"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
 // maxProblems bounds how many problems are told one by one.
 const maxProblems = 1000
 
-// Report is what Verify found.
-type Report struct {
-	Chain       string    `json:"chain"`   // the spool's id
-	Files       int       `json:"files"`   //
-	Records     uint64    `json:"records"` // that are there
-	First       uint64    `json:"first"`   // record, by number
-	Last        uint64    `json:"last"`
-	LastHash    string    `json:"last_hash"`
-	Checkpoints int       `json:"checkpoints"`
-	Keys        []string  `json:"keys"`       // that have signed, the first one first
-	Removed     uint64    `json:"removed"`    // records before the first one, which the spool has removed itself
-	Unsigned    uint64    `json:"unsigned"`   // records at the end that no signature speaks for yet
-	Unfinished  int64     `json:"unfinished"` // bytes after the end: a write that is under way, or was cut short
-	Lost        uint64    `json:"lost"`       // events that gaps count
-	Gaps        int       `json:"gaps"`
-	Inexact     int       `json:"inexact"` // gaps that don't know how many
-	Problems    []Problem `json:"problems"`
-	Untold      int       `json:"untold"` // problems besides
-}
-
-// Problem is something that isn't as it was written.
-type Problem struct {
-	File string `json:"file"`
-	Line int    `json:"line"` // 0: the file as a whole
-	Text string `json:"text"`
-}
-
 // verifier goes through a spool.
 type verifier struct {
-	Report
+	report.Report
 	folder string
 	head   head
 	known  bool // the head can be believed
@@ -57,7 +31,7 @@ type verifier struct {
 
 	begun    bool
 	chained  bool // the line before was one of the spool's: its hash counts
-	previous Problem
+	previous report.Problem
 	hash     hash
 	reached  bool   // the head's end was there
 	signed   uint64 // the last record that a signature speaks for
@@ -65,17 +39,17 @@ type verifier struct {
 
 // Verify reads a whole spool. With a key that the spool must have had, what was written anew with other keys is found too. An error is that of
 // reading; what was found is in the report.
-func Verify(folder, key string, progress func(done, total int64)) (*Report, error) {
-	v := &verifier{folder: folder}
+func Verify(folder, key string, progress func(done, total int64)) (*report.Report, error) {
+	v := &verifier{folder: folder, Report: report.Report{Problems: []report.Problem{}, Keys: []string{}}}
 	if err := v.readHead(); err != nil {
 		return nil, err
 	}
 	list, err := files(folder)
+	if absent(err) || err == nil && len(list) == 0 && v.head.Chain == "" {
+		return nil, fmt.Errorf("there is no audit in %s: toolguardd makes one when it's started", folder)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if len(list) == 0 && v.head.Chain == "" {
-		return nil, fmt.Errorf("there is no spool in %s", folder)
 	}
 	total := size(folder, list)
 	for _, n := range list {
@@ -101,7 +75,7 @@ func (v *verifier) problem(file string, line int, format string, args ...any) {
 		v.Untold++
 		return
 	}
-	v.Problems = append(v.Problems, Problem{file, line, fmt.Sprintf(format, args...)})
+	v.Problems = append(v.Problems, report.Problem{File: file, Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
 func (v *verifier) readHead() (err error) {
@@ -207,7 +181,7 @@ func (v *verifier) check(line []byte) {
 	}
 	v.Records++
 	v.Last, v.hash, v.chained = l.sequence, sha256.Sum256(line), true
-	v.previous = Problem{File: v.file, Line: v.line}
+	v.previous = report.Problem{File: v.file, Line: v.line}
 	if v.known && l.sequence == v.head.End.Sequence {
 		v.atHead()
 	}

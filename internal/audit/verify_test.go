@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/audit/report"
 )
 
 func hashOf(line []byte) string {
@@ -175,7 +177,7 @@ func TestTampering(t *testing.T) {
 			sound(t, dir)
 			c.do(t, dir, filepath.Join(dir, first))
 			r := verified(t, dir)
-			if !slices.ContainsFunc(r.Problems, func(p Problem) bool {
+			if !slices.ContainsFunc(r.Problems, func(p report.Problem) bool {
 				return strings.Contains(fmt.Sprintf("%s:%d", p.File, p.Line), c.place) && strings.Contains(p.Text, c.says)
 			}) {
 				t.Errorf("%+v", r)

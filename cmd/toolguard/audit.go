@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolguard/toolguard/internal/audit/report"
+)
+
+// auditFolder is where toolguardd keeps its events.
+const auditFolder = "/var/lib/toolguard/audit"
+
+func newAudit(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "verify and export the events that toolguardd has kept",
+		Long: `toolguard audit: every event of toolguardd's sessions, and its own, is kept in ` + auditFolder + `,
+in files that are only appended to, where any change shows. They're root's.`,
+		Example: `  toolguard audit verify
+  toolguard audit export --session 40b8dd0b28f61937 | jq .message`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef(cmd, "name one: verify or export")
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(newAuditVerify(a), newAuditExport(a))
+	return cmd
+}
+
+func newAuditVerify(a *app) *cobra.Command {
+	var asJSON bool
+	var key string
+	cmd := &cobra.Command{
+		Use:   "verify [DIR]",
+		Short: "find every edit, cut, swap, removal and hole",
+		Long: `toolguard audit verify: read all of the audit, or of a copy of its folder, and name the file and line of everything
+that isn't as it was written. toolguardd may go on writing meanwhile. The exit status is 0 when all is sound, 1 when
+something isn't, 2 when it couldn't be read. Who is root can write the whole audit anew: compare the last record's
+number and hash with what was noted or sent elsewhere, or give --key.`,
+		Example: `  toolguard audit verify
+  toolguard audit verify --key d3698d9cd5200561505c8995bf7cdd1b08fa2f2d5e3b414179403935314a7362
+  toolguard audit verify --json /mnt/copy | jq '.problems[]'`,
+		Args: oneFolder,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(key) != 0 && !isKey(key) {
+				return usagef(cmd, "--key takes a key as verify prints it: 64 hexadecimal digits")
+			}
+			r, err := a.verifyAudit(folderOf(args), key)
+			if err == nil {
+				err = a.answer(asJSON, r, func() { a.out.audit(r) })
+			}
+			if err == nil && len(r.Problems) > 0 {
+				err = said(exitNo)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&key, "key", "", "a `KEY` that the audit had at some time, which you have kept elsewhere")
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func newAuditExport(a *app) *cobra.Command {
+	var from, to uint64
+	var session, kind string
+	cmd := &cobra.Command{
+		Use:   "export [DIR]",
+		Short: "write events as they were kept, one JSON object (OCSF) a line",
+		Long: `toolguard audit export: write the events of the audit, or of a copy of its folder, to standard output, in order and
+unchanged. What isn't on the disk for sure yet isn't among them. It doesn't verify them: 'toolguard audit verify' does.`,
+		Example: `  toolguard audit export > events.jsonl
+  toolguard audit export --from 1000 --to 1999
+  toolguard audit export --kind denial --session 40b8dd0b28f61937 | jq .message`,
+		Args: oneFolder,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.daemonProgram(os.Stdout, "audit", "export", "--from", strconv.FormatUint(from, 10), "--to", strconv.FormatUint(to, 10),
+				"--session", session, "--kind", kind, "--", folderOf(args))
+		},
+	}
+	cmd.Flags().Uint64Var(&from, "from", 0, "only records from number `N` on")
+	cmd.Flags().Uint64Var(&to, "to", 0, "only records up to number `N`")
+	cmd.Flags().StringVar(&session, "session", "", "only those of session `ID`")
+	cmd.Flags().StringVar(&kind, "kind", "", "only `KIND`: denial, session_start, session_end, gap, daemon, checkpoint")
+	complete(cmd, "kind", "denial", "session_start", "session_end", "gap", "daemon", "checkpoint")
+	return cmd
+}
+
+func oneFolder(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef(cmd, "name one folder, or none for %s", auditFolder)
+	}
+	return nil
+}
+
+func folderOf(args []string) string {
+	if len(args) == 1 {
+		return args[0]
+	}
+	return auditFolder
+}
+
+func isKey(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
+
+// verifyAudit has a folder verified, and shows how far that is.
+func (a *app) verifyAudit(folder, key string) (*report.Report, error) {
+	p := progress{screen: a.err}
+	defer p.end()
+	if err := a.daemonProgram(&p, "audit", "verify", "--key", key, "--", folder); err != nil {
+		return nil, err
+	}
+	if p.last.Report == nil {
+		return nil, errors.New("toolguardd's program doesn't say what it found: is it of this version?")
+	}
+	return p.last.Report, nil
+}
+
+// progress takes what is said while an audit is verified.
+type progress struct {
+	screen *screen
+	text   bytes.Buffer
+	last   report.Progress
+	shown  bool
+}
+
+func (p *progress) Write(text []byte) (int, error) {
+	p.text.Write(text)
+	for {
+		line, err := p.text.ReadBytes('\n')
+		if err != nil { // not all of it yet
+			p.text.Write(line)
+			return len(text), nil
+		}
+		if err := json.Unmarshal(line, &p.last); err != nil {
+			return 0, err
+		}
+		if p.last.Report == nil && p.screen.terminal {
+			p.screen.progress("verified %s of %s", amount(p.last.Done), amount(p.last.Total))
+			p.shown = true
+		}
+	}
+}
+
+func (p *progress) end() {
+	if p.shown {
+		p.screen.progress("")
+	}
+}
+
+// daemonProgram runs toolguardd's program, which has in it what would make every start of toolguard slower.
+func (a *app) daemonProgram(out io.Writer, args ...string) error {
+	file, err := findDaemonProgram()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(file, args...)
+	var why strings.Builder
+	cmd.Stdout, cmd.Stderr = out, &why
+	if err = cmd.Start(); err != nil {
+		return err
+	}
+	err = cmd.Wait()
+	if s, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() && s.Signal() == syscall.SIGPIPE {
+		return said(exitTrouble) // nobody takes more of it
+	}
+	if text := strings.TrimSpace(strings.TrimPrefix(why.String(), "toolguardd: ")); err != nil && text != "" {
+		return errors.New(text)
+	}
+	return err
+}
+
+// findDaemonProgram is toolguardd, beside toolguard or where it's installed.
+func findDaemonProgram() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range []string{filepath.Dir(self), "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"} {
+		file := filepath.Join(dir, "toolguardd")
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("it takes the program toolguardd, which isn't beside toolguard (%s): install it there", filepath.Dir(self))
+}
