@@ -76,12 +76,16 @@ func (d *denials) tellLosses() {
 
 // hearRest takes in the last of it, gives the session up, and returns what the kernel counted in it.
 func (d *denials) hearRest() loader.Counts {
-	counts := d.run.release()
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.counts == nil {
+	heard := d.counts != nil
+	d.counts = nil // which looks at memory that goes with the session: tick, meanwhile, doesn't
+	d.mu.Unlock()
+	counts := d.run.release()
+	if !heard {
 		return counts
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.endRepeats()
 	d.counts = func() loader.Counts { return counts }
 	d.tellLosses()

@@ -163,3 +163,27 @@ func TestRefusedLink(t *testing.T) {
 		t.Errorf("%s by %s of %s", e.Reason, e.Rule, e.Target)
 	}
 }
+
+// leaving is a session during whose end, which may take its time, others look at what it's told.
+type leaving struct{ d *denials }
+
+func (l leaving) Adopt() error        { return nil }
+func (l leaving) hear(*denials) error { return nil }
+func (l leaving) End() (loader.Counts, error) {
+	l.d.tick()
+	return loader.Counts{Suppressed: 3}, nil
+}
+
+// What a session counts isn't looked at when it's being given up: its memory may be gone. The last of it is told all the same.
+func TestCountsOfTheEnd(t *testing.T) {
+	r := &run{cfg: Config{Policy: &policy.Compiled{}}}
+	d := &denials{run: r, at: map[denialKey]int{}, ancestors: map[int][]event.Process{}}
+	d.counts = func() loader.Counts {
+		t.Error("the session was looked at as it went")
+		return loader.Counts{}
+	}
+	r.held = leaving{d}
+	if counts := d.hearRest(); counts.Suppressed != 3 || d.lost != 3 || d.counts != nil {
+		t.Errorf("%+v, %d told", counts, d.lost)
+	}
+}
