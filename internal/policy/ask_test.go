@@ -48,6 +48,11 @@ func TestSuggestions(t *testing.T) {
 	if want := "[access.commands.\"/usr/bin/curl\"]\n"; told.Suggest != want { // its arguments aren't known
 		t.Errorf("suggest\n%s\nwant\n%s", told.Suggest, want)
 	}
+	args := c.CheckCommand("/usr/bin/git", []string{"git", "push"})
+	told = c.Describe(args, Question{Resource: Commands, Target: "/work/renamed", Argv: []string{"git", "push"}}, "/work/renamed")
+	if args.Reason != ArgsNotListed || told.Suggest != "" { // the kernel's event may have the name that it was given since
+		t.Errorf("%s: suggest\n%s", args.Reason, told.Suggest)
+	}
 }
 
 // A suggestion, appended to the layer that denied, makes that layer allow; one after another they allow the whole.

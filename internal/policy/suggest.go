@@ -119,7 +119,7 @@ func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule,
 		if known && !strings.Contains(a.Argv[0], "/") && path.Base(a.program) == a.Argv[0] {
 			r.Name = a.Argv[0]
 		}
-	case v.Reason == ArgsNotListed && known:
+	case v.Reason == ArgsNotListed && known && l.Commands.Rule(a.program) != nil: // nil: it was renamed since
 		r = l.Commands.Rule(a.program).Command.CommandRule
 		r.Args = slices.Clone(r.Args)
 	default:
