@@ -93,7 +93,7 @@ func (s *Server) addresses(ctx context.Context, d link.Denial, name string, ways
 	for _, addr := range f.addrs {
 		fit, v := s.fit(addr, ways)
 		if len(fit) == 0 {
-			s.deny(d, v, "tcp://"+netip.AddrPortFrom(addr, ways[0].Target.Port).String(), name+" resolves to it")
+			s.deny(d, v, "tcp://"+netip.AddrPortFrom(addr, likely(ways)).String(), name+" resolves to it")
 			continue
 		}
 		if err := s.permit(addr, fit, until); err != nil {
@@ -128,6 +128,12 @@ func (s *Server) fit(addr netip.Addr, ways []policy.Way) (fit []policy.Way, why 
 		}
 	}
 	return fit, why
+}
+
+// likely is the port that a name is most likely looked up for.
+func likely(ways []policy.Way) uint16 {
+	i := slices.IndexFunc(ways, func(w policy.Way) bool { return w.Target.Scheme == "https" })
+	return ways[max(i, 0)].Target.Port
 }
 
 // permit opens the ports on which the name alone decides.

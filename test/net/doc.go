@@ -1,4 +1,35 @@
 // Package net tests the network through the real binary, as root: what programs that know nothing of toolguard reach by name and by
-// address, and what they're refused, beside the same without toolguard. The internet is the test itself, in a network namespace of
-// its own: public addresses on loopback, a name server, servers for HTTP, TLS and others.
+// address, and what they're refused, beside the same without toolguard. The internet is the test itself: public addresses on the
+// loopback of a network namespace of its own, with servers for HTTP, TLS and others; and, where they are installed, real servers in
+// another one (internet_test.go).
+//
+// # Tricks
+//
+// Rows of testdata/attacks.py are tests of TestAttacks by their names.
+//
+//	another Host, server name; domain fronting           another_host, another_server_name; fronting, TestFronting
+//	ECH, no server name, no hello                        ech, no_server_name, second_hello
+//	an address itself, or under an allowed name          direct_ip, direct_ip_as_allowed, raw_ip, private_as_allowed
+//	the metadata address                                 metadata, metadata_as_allowed, name_of_metadata
+//	DNS by TCP, TLS, HTTPS, from another server          dns_by_tcp, dns_over_tls, dns_over_https, dns_by_another_server
+//	DNS as a tunnel: names, TXT, HTTPS records           tunnel_in_name, tunnel_in_labels, tunnel_elsewhere, tunnel_in_txt, https_record
+//	names that lead to what is denied, or inside         alias_to_denied, alias_to_private, name_of_private, name_of_loopback, name_of_mapped, name_of_both
+//	rebinding                                            TestRebinding
+//	a time to live that ends within a connection         internal/netguard.TestPermit
+//	IPv4 in IPv6                                         mapped, mapped_web
+//	AF_UNSPEC, fast open, MPTCP                          unspec_reconnect, fast_open, mptcp
+//	datagrams: connected and sent elsewhere, sendmmsg    connected_then_sendto, send_many
+//	SO_MARK, SO_BINDTODEVICE                             mark, bind_to_device, bind_web_to_device
+//	source routes                                        internal/netguard.TestRoutes
+//	QUIC, SCTP                                           quic, quic_connected; sctp
+//	raw, packet, netlink, vsock sockets, io_uring        raw_socket, raw_socket6, ping, packet_socket, netlink_audit, vsock, io_uring
+//	a socket of somebody outside (SCM_RIGHTS)            test/attacks.TestGuarded/scm_rights
+//	smuggled and pipelined requests                      pipelined, kept_alive, two_lengths, length_and_chunks, bare_line_feeds, two_hosts
+//	absolute and authority form, CONNECT                 absolute_form, absolute_form_unlike_host, absolute_form_of_path, authority_form, connect
+//	dots, percents, slashes and others in paths          path_dots and its like, path_rewritten, method_override
+//	a Host with a port, a dot, capitals                  host_with_port, host_with_another_port, host_with_dot_and_capitals
+//	hosts that smuggle                                   host_with_user, host_decimal, host_hex, host_octal, host_zone, host_nul, host_space, host_unicode, name_decimal, name_hex
+//	WebSocket, h2c                                       websocket; h2c_upgrade, h2c_at_once
+//	egress's port, another session's egress              TestOthersEgress
+//	egress or toolguard killed                           TestEgressDies, TestToolguardKilled
 package net

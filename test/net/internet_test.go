@@ -268,7 +268,7 @@ func (n *internet) reachable(addrs ...string) error {
 
 // servers starts the others, once.
 var servers = sync.OnceValue(func() error {
-	return errors.Join(real.serveWeb(), real.serveShell(), real.serveData(), real.reachable(
+	return errors.Join(real.serveWeb(), real.serveShell(), real.serveData(), real.serveEchoes(), real.reachable(
 		webIP+":80", webIP+":443", "["+web6+"]:443", shellIP+":22", dataIP+":5432", dataIP+":6379", dataIP+":5201"))
 })
 
@@ -355,6 +355,20 @@ git clone -q --bare . ../www/repo.git; git -C ../www/repo.git update-server-info
 		err2 = fmt.Errorf("%w: %s", err2, out)
 	}
 	return errors.Join(err, err2)
+}
+
+// serveEchoes starts servers that say who they are, for tricks each of which has one of its own.
+func (n *internet) serveEchoes() error {
+	return n.do(func() error {
+		var errs []error
+		for port := 7001; port <= 7009; port++ {
+			errs = append(errs, serveEcho("tcp", fmt.Sprintf("%s:%d", otherIP, port)))
+		}
+		for _, at := range []string{dataIP + ":9999", otherIP + ":9001", otherIP + ":9002", webIP + ":443", webIP + ":4433"} {
+			errs = append(errs, serveEcho("udp", at))
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // serveShell starts an SSH server that lets root in, with a key.

@@ -31,7 +31,7 @@ type running struct {
 // startRunning has a session run lines: what one says is in a file of its own when it has ended.
 func startRunning(t *testing.T, p *place) *running {
 	t.Helper()
-	cmd := p.guarded(`n=0; while read line; do n=$((n+1)); sh -c "$line" >out.tmp 2>&1; echo "exit $?" >>out.tmp; mv out.tmp out.$n; done`)
+	cmd := p.guarded(`n=0; while read -r line; do n=$((n+1)); sh -c "$line" >out.tmp 2>&1; echo "exit $?" >>out.tmp; mv out.tmp out.$n; done`)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -358,15 +358,16 @@ except TimeoutError: print("not reached")'`
 
 // A session that ends leaves nothing, however it ends.
 func TestNothingStays(t *testing.T) {
-	before, servers := cgroups(t), children(os.Getpid())
+	processes := func() []int { return slices.Sorted(maps.Keys(children(os.Getpid()))) }
+	before, servers := cgroups(t), processes()
 	for _, line := range []string{"true", "setsid sleep 60 & exit 3", "kill -9 $$"} {
 		p := newPlace(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`))
 		cmd := p.guarded(line)
 		if got := outcomeOf(t, cmd); strings.Contains(got.said, "cgroup") {
 			t.Errorf("%s: %q", line, got.said)
 		}
-		if left := children(os.Getpid()); !maps.Equal(left, servers) {
-			t.Errorf("%s leaves the processes %v beside %v", line, left, servers)
+		if left := processes(); !slices.Equal(left, servers) {
+			t.Errorf("%s leaves the processes %v beside %v", line, children(os.Getpid()), servers)
 		}
 	}
 	if now := cgroups(t); now != before {

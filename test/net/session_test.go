@@ -108,8 +108,8 @@ func (e told) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", u.Capability, u.Target, u.Reason, u.Rule))
 }
 
-// denials are the events of what was denied of the network.
-func (p *place) denials() (all []told) {
+// read is every denial of which there's an event.
+func (p *place) read() (all []told) {
 	p.t.Helper()
 	f, err := os.Open(p.events)
 	if err != nil {
@@ -121,11 +121,20 @@ func (p *place) denials() (all []told) {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			p.t.Fatalf("%v: %s", err, lines.Bytes())
 		}
-		if m := e.Unmapped.Mechanism; e.Unmapped.Kind == "denial" && (strings.HasPrefix(m, "netguard:") || strings.HasPrefix(m, "egress:")) {
+		if e.Unmapped.Kind == "denial" {
 			all = append(all, e)
 		}
 	}
 	return all
+}
+
+// denials are the events of what was denied of the network.
+func (p *place) denials() []told {
+	p.t.Helper()
+	return slices.DeleteFunc(p.read(), func(e told) bool {
+		m := e.Unmapped.Mechanism
+		return !strings.HasPrefix(m, "netguard:") && !strings.HasPrefix(m, "egress:")
+	})
 }
 
 // has says whether an event is among them.

@@ -1,0 +1,399 @@
+"""Tricks to get at what a policy doesn't grant. Arguments: the names of tricks. Each says what it gets, in one line."""
+import ctypes, errno, re, socket, ssl, struct, sys, time
+
+NAMES, WEB, OTHER, DATA = "151.101.1.53", "151.101.1.1", "151.101.1.2", "151.101.1.32"
+METADATA, PRIVATE = "169.254.169.254", "192.168.77.7"
+socket.setdefaulttimeout(5)
+libc = ctypes.CDLL(None, use_errno=True)
+tricks = {}
+
+
+def trick(f):
+    tricks[f.__name__] = f
+
+
+def hear(s):
+    got = b""
+    while part := s.recv(4096):
+        got += part
+    return got
+
+
+def tcp(ip, port):
+    s = socket.create_connection((ip, port), 5)
+    return s
+
+
+def echo(s):
+    """What an echo server says first, or what came instead."""
+    return "reached" if s.recv(4) == b"echo" else "closed"
+
+
+def codes(got):
+    return b" ".join(re.findall(rb"HTTP/1.1 (\d{3}) ", got)).decode() or "nothing"
+
+
+def statuses(raw, ip=WEB, port=80):
+    """The statuses of all responses to what is said; the requests must end with one that closes."""
+    s = tcp(ip, port)
+    s.sendall(raw)
+    return codes(hear(s))
+
+
+def get(host, path="/", fields="", method="GET"):
+    return f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n".encode()
+
+
+def context():
+    c = ssl.create_default_context()
+    c.check_hostname, c.verify_mode = False, ssl.CERT_NONE
+    return c
+
+
+def tls(ip, name, port=443):
+    return context().wrap_socket(tcp(ip, port), server_hostname=name)
+
+
+def question(name, kind=1):
+    labels = b"".join(bytes([len(p)]) + p.encode() for p in name.split("."))
+    return struct.pack(">6H", 7, 0x100, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">HH", kind, 1)
+
+
+def dns(name, kind=1, over_tcp=False, server=NAMES):
+    """The code of the answer, with how many records of the kind are in it."""
+    q = question(name, kind)
+    if over_tcp:
+        s = tcp(server, 53)
+        s.sendall(struct.pack(">H", len(q)) + q)
+        a = s.recv(4096)[2:]
+    else:
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.settimeout(5)
+        s.sendto(q, (server, 53))
+        a = s.recv(4096)
+    return f"code {a[3] & 15}, {struct.unpack('>H', a[6:8])[0]} answers"
+
+
+def resolved(name):
+    return ",".join(sorted({a[4][0] for a in socket.getaddrinfo(name, 80, type=socket.SOCK_STREAM)}))
+
+
+# What is said to the right address for somebody else.
+
+@trick
+def another_host(): return statuses(get("other.test"))
+@trick
+def another_server_name(): return tls(WEB, "other.test").version()
+@trick
+def fronting():
+    s = tls(WEB, "web.test")
+    s.sendall(get("other.test"))
+    return hear(s)[9:12].decode()
+@trick
+def no_server_name(): resolved("web.test"), resolved("x.wild.test"); return tls(WEB, None).version()
+@trick
+def ech():
+    """A hello whose extension 0xfe0d says that the true name is hidden: the server goes on as if it weren't there."""
+    resolved("web.test"), resolved("x.wild.test")
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        context().wrap_bio(incoming, outgoing, server_hostname="web.test").do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    hello = bytearray(outgoing.read())
+    at = 5 + 4 + 2 + 32
+    at += 1 + hello[at]
+    at += 2 + struct.unpack_from(">H", hello, at)[0]
+    at += 1 + hello[at]
+    more = struct.pack(">HH", 0xfe0d, 8) + b"\0\0\1\0\1\1\0\0"
+    hello[at + 2:at + 2] = more
+    struct.pack_into(">H", hello, at, struct.unpack_from(">H", hello, at)[0] + len(more))
+    struct.pack_into(">H", hello, 3, len(hello) - 5)
+    struct.pack_into(">I", hello, 5, 1 << 24 | len(hello) - 9)
+    s = tcp(WEB, 443)
+    s.sendall(hello)
+    return {0x16: "a server's hello", 0x15: "alert"}.get(s.recv(1)[0])
+@trick
+def second_hello():
+    """A record that isn't a hello at all."""
+    s = tcp(WEB, 443)
+    s.sendall(b"\x16\x03\x01\0\x05\1\0\0\1\0")
+    return {0x15: "alert"}.get((s.recv(1) or b"\0")[0], "closed")
+
+# Addresses.
+
+@trick
+def direct_ip(): return statuses(get(OTHER), OTHER)
+@trick
+def direct_ip_as_allowed(): return statuses(get("web.test"), OTHER)
+@trick
+def metadata(): return statuses(get(METADATA), METADATA)
+@trick
+def metadata_as_allowed(): return statuses(get("web.test"), METADATA)
+@trick
+def private_as_allowed(): return statuses(get("web.test"), PRIVATE)
+@trick
+def raw_ip(): return echo(tcp(OTHER, 7001))
+@trick
+def mapped():
+    s = socket.socket(socket.AF_INET6)
+    s.connect(("::ffff:" + OTHER, 7002))
+    return echo(s)
+@trick
+def mapped_web():
+    s = socket.socket(socket.AF_INET6)
+    s.connect(("::ffff:" + OTHER, 80))
+    s.sendall(get("web.test"))
+    return hear(s)[9:12].decode()
+@trick
+def unspec_reconnect():
+    s = tcp(resolved("data.test"), 5432)
+    if libc.connect(s.fileno(), struct.pack("H14x", 0), 16):
+        raise OSError(ctypes.get_errno(), "disconnect")
+    s.connect((OTHER, 7003))
+    return echo(s)
+@trick
+def fast_open():
+    s = socket.socket()
+    s.settimeout(None)
+    s.sendto(b"x", socket.MSG_FASTOPEN, (OTHER, 7004))
+    return echo(s)
+@trick
+def mptcp():
+    s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+    s.connect((OTHER, 7005))
+    return echo(s)
+@trick
+def bind_to_device():
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"out\0")
+    s.connect((OTHER, 7006))
+    return echo(s)
+@trick
+def bind_web_to_device():
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"out\0")
+    s.connect((OTHER, 80))
+    s.sendall(get("web.test"))
+    return hear(s)[9:12].decode()
+@trick
+def mark():
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 7)
+    s.connect((OTHER, 7007))
+    return echo(s)
+# Datagrams.
+
+def datagram():
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(5)
+    return s
+
+def echoed(s): return "reached" if s.recv(99)[:4] == b"echo" else "nothing"
+
+@trick
+def udp_granted():
+    s = datagram()
+    s.connect((resolved("data.test"), 9999))
+    s.send(b"x")
+    return echoed(s)
+@trick
+def connected_then_sendto():
+    s = datagram()
+    s.connect((resolved("data.test"), 9999))
+    return f"sent {s.sendto(b'x', (OTHER, 9001))}"
+@trick
+def send_many():
+    class Part(ctypes.Structure): _fields_ = [("base", ctypes.c_char_p), ("len", ctypes.c_size_t)]
+    class Message(ctypes.Structure):
+        _fields_ = [("name", ctypes.c_char_p), ("namelen", ctypes.c_uint), ("iov", ctypes.POINTER(Part)), ("iovlen", ctypes.c_size_t),
+                    ("control", ctypes.c_void_p), ("controllen", ctypes.c_size_t), ("flags", ctypes.c_long), ("len", ctypes.c_uint)]
+    at = lambda ip, port: struct.pack("=H", socket.AF_INET) + struct.pack(">H", port) + socket.inet_aton(ip) + bytes(8)
+    s = datagram()
+    all = (Message * 2)(*(Message(at(ip, port), 16, ctypes.pointer(Part(b"x", 1)), 1)
+                          for ip, port in [(resolved("data.test"), 9999), (OTHER, 9002)]))
+    return f"sent {libc.sendmmsg(s.fileno(), all, 2, 0)}"
+@trick
+def quic():
+    s = datagram()
+    s.sendto(b"\xc0" + bytes(1199), (resolved("web.test").split(",")[0], 443))
+    return echoed(s)
+@trick
+def quic_connected():
+    s = datagram()
+    s.connect((WEB, 4433))
+    s.send(b"\xc0" + bytes(1199))
+    return echoed(s)
+
+# Sockets that aren't the internet's, or not TCP's and UDP's.
+
+def made(*args): socket.socket(*args); return "made"
+@trick
+def raw_socket(): return made(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)
+@trick
+def raw_socket6(): return made(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_UDP)
+@trick
+def packet_socket(): return made(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+@trick
+def netlink_audit(): return made(socket.AF_NETLINK, socket.SOCK_RAW, 15) # uevents
+@trick
+def vsock(): return made(40, socket.SOCK_STREAM)
+@trick
+def sctp(): return made(socket.AF_INET, socket.SOCK_STREAM, 132)
+@trick
+def ping(): return made(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+@trick
+def io_uring(): return "made" if libc.syscall(425, 8, (ctypes.c_char * 120)()) >= 0 else errno.errorcode[ctypes.get_errno()]
+
+# Names.
+
+@trick
+def dns_denied(): return dns("other.test")
+@trick
+def dns_by_tcp(): return dns("second-secret.test", over_tcp=True)
+@trick
+def dns_by_another_server(): return dns("other.test", server=OTHER)
+@trick
+def dns_over_tls(): return tls(NAMES, "ns.test", 853).version()
+@trick
+def dns_over_https():
+    s = tls(NAMES, "ns.test")
+    s.sendall(get("ns.test", "/dns-query?dns=AAAB"))
+    return hear(s)[9:12].decode()
+@trick
+def tunnel_in_name(): return dns(".".join(["0123456789abcdef" * 3] * 3) + ".wild.test")
+@trick
+def tunnel_in_labels(): return dns(".".join("abcdefgh") + ".wild.test")
+@trick
+def tunnel_elsewhere(): return dns("secret.second-zone.test")
+@trick
+def tunnel_in_txt(): return dns("text.test", 16)
+@trick
+def https_record(): return dns("web.test", 65)
+@trick
+def alias(): return resolved("alias.test")
+@trick
+def alias_to_denied(): return resolved("alias-other.test")
+@trick
+def alias_to_private(): return resolved("alias-inside.test")
+@trick
+def name_of_private(): return resolved("private.test")
+@trick
+def name_of_metadata(): return resolved("metadata.test")
+@trick
+def name_of_loopback(): return resolved("loopback.test")
+@trick
+def name_of_mapped(): return dns("mapped.test", 28)
+@trick
+def name_of_both(): return resolved("mixed.test")
+
+# Requests past a rule about paths and methods: second.test grants GET of /open.
+
+def second(path, fields="", method="GET"): return statuses(get("second.test", path, fields, method))
+@trick
+def path_granted(): return second("/open/a")
+@trick
+def path_denied(): return second("/shut")
+@trick
+def path_beside(): return second("/opened")
+@trick
+def path_dots(): return second("/open/../shut")
+@trick
+def path_percent_dots(): return second("/open/%2e%2e/shut")
+@trick
+def path_percent_slash(): return second("/open%2f..%2fshut")
+@trick
+def path_backslash(): return second("/open\\..\\shut")
+@trick
+def path_double_slash(): return second("//open/../shut")
+@trick
+def path_semicolon(): return second("/open/..;/shut")
+@trick
+def path_nul(): return second("/open/%00/../../shut")
+@trick
+def path_rewritten(): return second("/open/a", "X-Original-URL: /shut\r\n")
+@trick
+def method_override(): return second("/open/a", "X-HTTP-Method-Override: DELETE\r\n")
+@trick
+def method_denied(): return second("/open/a", "Content-Length: 0\r\n", "POST")
+@trick
+def pipelined(): return statuses(b"GET /open/a HTTP/1.1\r\nHost: second.test\r\n\r\n" + get("second.test", "/shut/pipelined"))
+@trick
+def kept_alive():
+    s = tcp(WEB, 80)
+    s.sendall(b"GET /open/a HTTP/1.1\r\nHost: second.test\r\n\r\n")
+    time.sleep(0.3)
+    first = s.recv(4096)
+    s.sendall(get("second.test", "/shut/kept-alive"))
+    return codes(first + hear(s))
+@trick
+def two_lengths():
+    inner = get("second.test", "/shut/smuggled")
+    return statuses(f"GET /open/a HTTP/1.1\r\nHost: second.test\r\nContent-Length: {len(inner)}\r\nContent-Length: 0\r\n\r\n".encode() + inner)
+@trick
+def length_and_chunks():
+    inner = b"0\r\n\r\n" + get("second.test", "/shut/smuggled")
+    return statuses(f"GET /open/a HTTP/1.1\r\nHost: second.test\r\nContent-Length: {len(inner)}\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + inner)
+@trick
+def bare_line_feeds(): return statuses(b"GET /open/a HTTP/1.1\nHost: second.test\nConnection: close\n\n")
+@trick
+def two_hosts(): return statuses(b"GET /open/a HTTP/1.1\r\nHost: second.test\r\nHost: other.test\r\nConnection: close\r\n\r\n")
+@trick
+def absolute_form(): return statuses(b"GET http://other.test/ HTTP/1.1\r\nHost: other.test\r\nConnection: close\r\n\r\n")
+@trick
+def absolute_form_unlike_host(): return statuses(b"GET http://other.test/ HTTP/1.1\r\nHost: web.test\r\nConnection: close\r\n\r\n")
+@trick
+def absolute_form_of_path(): return statuses(b"GET http://second.test/shut/absolute HTTP/1.1\r\nHost: second.test\r\nConnection: close\r\n\r\n")
+@trick
+def authority_form(): return statuses(get("second.test", "second.test:80"))
+@trick
+def connect(): return statuses(get("other.test:443", "other.test:443", method="CONNECT"))
+@trick
+def websocket(): return second("/open/ws", "Upgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n")
+@trick
+def h2c_upgrade(): return second("/open/a", "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nConnection: Upgrade, HTTP2-Settings\r\n")
+@trick
+def h2c_at_once():
+    s = tcp(WEB, 80)
+    s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+    return "answered" if s.recv(9) else "closed"
+@trick
+def host_with_port(): return statuses(get("web.test:80"))
+@trick
+def host_with_another_port(): return statuses(get("web.test:8081"))
+@trick
+def host_with_dot_and_capitals(): return statuses(get("WEB.test."))
+@trick
+def host_with_user(): return statuses(get("web.test@other.test"))
+@trick
+def host_decimal(): return statuses(get("2130706433"))
+@trick
+def host_hex(): return statuses(get("0x7f.1"))
+@trick
+def host_octal(): return statuses(get("0177.0.0.1"))
+@trick
+def host_zone(): return statuses(get("[fe80::1%25lo]"))
+@trick
+def host_nul(): return statuses(get("other.test\0.web.test"))
+@trick
+def host_space(): return statuses(get("web.test other.test"))
+@trick
+def host_unicode(): return statuses(get("web.test\u3002other.test"))
+@trick
+def host_empty(): return statuses(get(""))
+@trick
+def name_decimal(): return tcp("2539979010", 7008) and "reached" # inet_aton takes it for OTHER
+@trick
+def name_hex(): return tcp("0x97650102", 7009) and "reached"
+
+
+for name in sys.argv[1:]:
+    try:
+        got = tricks[name]()
+    except ssl.SSLError as e:
+        got = "alert" if "ALERT" in str(e).upper() else repr(e)
+    except socket.gaierror as e:
+        got = "unresolved"
+    except OSError as e:
+        got = errno.errorcode.get(e.errno, repr(e))
+    print(name, "->", got, flush=True)
