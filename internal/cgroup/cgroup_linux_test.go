@@ -148,6 +148,52 @@ func TestNewIsExclusive(t *testing.T) {
 	}
 }
 
+// What somebody who was killed has left goes at the next start, unless processes are in it; what somebody has stays.
+func TestTidy(t *testing.T) {
+	f := facts(t)
+	groups := map[string]*Group{}
+	for _, what := range []string{"left", "busy", "had"} {
+		g, err := New(name(t)+what, policy.Limits{}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups[what] = g
+	}
+	cmd := exec.Command("sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: groups["busy"].FD()}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	groups["left"].dir.Close() // as the kernel does for who is killed
+	groups["busy"].dir.Close()
+	there := func() (list string) {
+		group(t, policy.Limits{}, f)
+		for _, what := range []string{"left", "busy", "had"} {
+			if _, err := os.Stat(groups[what].path); err == nil {
+				list += what + " "
+			}
+		}
+		return list
+	}
+	if got := there(); got != "busy had " {
+		t.Errorf("with a process: %q", got)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	for range 100 { // a process counts for some moments
+		if there() == "had " {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := there(); got != "had " {
+		t.Errorf("without: %q", got)
+	}
+	if err := groups["had"].Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestNewRefusesNames(t *testing.T) {
 	f := facts(t)
 	for _, id := range []string{"", "..", "a/b", "../x", "a\nb", ".hidden", strings.Repeat("a", 65)} {

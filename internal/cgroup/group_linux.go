@@ -26,7 +26,7 @@ func validID(id string) bool {
 }
 
 // Group is the cgroup of one session. It is held by its folder's descriptor, so nothing that happens to the path makes it
-// another one.
+// another one. A lock on that is gone with whoever has it.
 type Group struct {
 	path string // absolute
 	dir  *os.File
@@ -44,24 +44,61 @@ func New(id string, limits policy.Limits, f Facts) (_ *Group, err error) {
 	if err := os.Mkdir(parent, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
+	tidy(parent)
 	g := &Group{path: filepath.Join(parent, id)}
-	if err := os.Mkdir(g.path, 0o755); err != nil {
-		return nil, err // one that exists is somebody else's
+	if err := g.make(); err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			g.discard()
+			g.dir.Close()
 		}
 	}()
 	if err := g.limit(limits, f); err != nil {
 		return nil, fmt.Errorf("cgroup %s: set limits: %w", g.path, err)
 	}
-	fd, err := unix.Open(g.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: g.path, Err: err}
-	}
-	g.dir = os.NewFile(uintptr(fd), g.path)
 	return g, nil
+}
+
+// make makes the folder, and again where somebody who tidies up took it for left behind.
+func (g *Group) make() error {
+	for {
+		if err := os.Mkdir(g.path, 0o755); err != nil {
+			return err // one that exists is somebody else's
+		}
+		dir, err := open(g.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		err = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
+		if err != nil {
+			_ = dir.Close()
+			return &fs.PathError{Op: "flock", Path: g.path, Err: err}
+		}
+		if _, err := os.Lstat(g.path); err == nil {
+			g.dir = dir
+			return nil
+		}
+		_ = dir.Close()
+	}
+}
+
+// tidy removes cgroups that nobody has and nobody is in: who made them was killed.
+func tidy(parent string) {
+	entries, _ := os.ReadDir(parent) // what can't be read can't be tidied up either
+	for _, e := range entries {
+		dir, err := open(filepath.Join(parent, e.Name()))
+		if err != nil {
+			continue
+		}
+		if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			_ = unix.Rmdir(dir.Name()) // one that has processes stays
+		}
+		_ = dir.Close()
+	}
 }
 
 // limit turns the controllers on and writes the limits.

@@ -6,11 +6,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open finds the cgroup of a session that another process made, by its path.
+// Open finds the cgroup of a session that another process made, by its path. It's this process's then.
 func Open(path string) (*Group, error) {
+	dir, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = dir.Close()
+		return nil, &os.PathError{Op: "flock", Path: path, Err: err}
+	}
+	return &Group{path: path, dir: dir}, nil
+}
+
+func open(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	return &Group{path: path, dir: os.NewFile(uintptr(fd), path)}, nil
+	return os.NewFile(uintptr(fd), path), nil
 }

@@ -215,7 +215,6 @@ func TestToolguardKilled(t *testing.T) {
 	}
 	_ = r.cmd.Wait()
 	group := r.cgroup()
-	t.Cleanup(func() { until(t, "its cgroup can go", func() bool { return os.Remove(group) == nil }) })
 	until(t, "egress ends", func() bool { return !exists(fmt.Sprintf("/proc/%d", r.egress)) || zombie(r.egress) })
 	var thief net.Listener
 	until(t, "its port is free", func() (free bool) {
@@ -242,6 +241,10 @@ func TestToolguardKilled(t *testing.T) {
 	if err != nil || strings.Contains(string(b), "hello") {
 		t.Errorf("%v, it says %q", err, b)
 	}
+	until(t, "its cgroup goes with the next start", func() bool {
+		outcomeOf(t, p.guarded("true"))
+		return !exists(group)
+	})
 }
 
 // cgroup is the session's, which the first of its events names.
