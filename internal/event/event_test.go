@@ -163,3 +163,57 @@ func BenchmarkOCSF(b *testing.B) {
 		buf = OCSF.Append(buf[:0], &e)
 	}
 }
+
+// TestCanaries plants a secret wherever an event may hold one, and looks for it in all that leaves the event.
+func TestCanaries(t *testing.T) {
+	const canary = "c4n4ry"
+	argv := func(a ...string) Event {
+		e := denial("commands", "run", "/usr/bin/kept")
+		e.Process = []Process{{PID: 1, Argv: append([]string{"kept"}, a...)}, {PID: 2, Argv: append([]string{"kept"}, a...)}}
+		return e
+	}
+	url := "https://kept.example/a?x=" + canary + "&y=1"
+	for name, e := range map[string]Event{
+		"flag":           argv("--password", canary),
+		"flag with =":    argv("--db-password=" + canary),
+		"variable":       argv("AWS_SECRET_ACCESS_KEY=" + canary),
+		"header":         argv("-H", "X-Api-Key: "+canary),
+		"authorization":  argv("-HAuthorization: Basic " + canary + "="),
+		"cookie":         argv("--header", "Cookie: a=1; b="+canary),
+		"account":        argv("-u", "me:"+canary),
+		"query":          argv(url),
+		"fragment":       argv("https://kept.example/#t=" + canary),
+		"odd query":      argv("https://kept.example/%zz?" + canary),
+		"user part":      argv("https://me:" + canary + "@kept.example/"),
+		"token":          argv("ghp_" + canary + "0123456789abcdef"),
+		"private key":    argv("-----BEGIN EC PRIVATE KEY-----\n" + canary + "\n-----END EC PRIVATE KEY-----"),
+		"body":           argv("-d", `{"user":"me","password": "`+canary+`"}`),
+		"form":           argv("-d", "user=me&token="+canary+"&x=y"),
+		"script":         argv("-c", "export API_TOKEN="+canary+"; curl x"),
+		"script flag":    argv("-c", "mysql --password '"+canary+"' x"),
+		"script header":  argv("-c", `curl -H "Cookie: a=1; b=`+canary+`" x`),
+		"script url":     argv("-c", "curl '"+url+"' | sh"),
+		"target":         denial("net", "connect", url),
+		"target's token": denial("net", "connect", "https://kept.example/hook/glpat-"+canary+"0123456789"),
+		"asked":          with(denial("net", "connect", "https://kept.example/"), func(e *Event) { e.Asked = url }),
+		"suggestion":     with(denial("net", "connect", "https://kept.example/"), func(e *Event) { e.Suggest = `url = "` + url + `"` }),
+		"extra":          with(denial("net", "connect", "https://kept.example/"), func(e *Event) { e.Extra = map[string]string{"why": "it led to " + url} }),
+	} {
+		for _, f := range []Format{OCSF, Text} {
+			var b bytes.Buffer
+			w, err := NewWriter(&b, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Write(&e); err != nil {
+				t.Fatal(err)
+			}
+			if bare := string(f.Append(nil, &e)); f == OCSF && !strings.Contains(bare, canary) {
+				t.Errorf("%s: there's no canary to be hidden: %s", name, bare)
+			}
+			if line := b.String(); strings.Contains(line, canary) || !strings.Contains(line, "kept") || f == OCSF && !strings.Contains(line, masked) {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -16,16 +15,26 @@ const (
 	maxCommandLine = 4096
 )
 
+// secretName is how what is worth hiding is called, at the end of a name.
+const secretName = `(pass(word|wd|phrase)?|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|auth(orization)?|credentials?|cookie|session[-_]?id)`
+
 // patterns are compiled at the first use: most runs have no event with arguments.
-var patterns = sync.OnceValue(func() (p struct{ name, token, userinfo *regexp.Regexp }) {
-	p.name = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|auth(orization)?|credentials?|cookie|session[-_]?id)$`)
-	p.token = regexp.MustCompile(`(?i)\b(gh[pousr]_[0-9A-Za-z]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}|(AKIA|ASIA)[0-9A-Z]{16}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*|npm_\w{16,}|AIza[\w-]{20,})|\b(bearer|basic)\s+[\w.~+/=-]{6,}`)
+var patterns = sync.OnceValue(func() (p struct{ name, account, token, header, flag, assigned, userinfo, query *regexp.Regexp }) {
+	p.name = regexp.MustCompile(`(?i)` + secretName + `$`)
+	p.account = regexp.MustCompile(`^(-[uU]|--(proxy-)?user)$`)
+	p.token = regexp.MustCompile(`(?i)\b(gh[pousr]_[0-9A-Za-z]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}|(AKIA|ASIA)[0-9A-Z]{16}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*|npm_\w{16,}|AIza[\w-]{20,})|\b(bearer|basic)\s+[\w.~+/=-]{6,}|-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(-----END [A-Z ]*-----)?`)
+	// Within an argument that is more than one word: a script, a header, a body.
+	p.header = regexp.MustCompile(`(?i)\b(authorization|cookie)\s*:[^'"\n]*`)
+	p.flag = regexp.MustCompile(`(?i)(\s--?[\w-]*` + secretName + `)\s+('[^']*'|"[^"]*"|[^\s'"-][^\s'"]*)`)
+	p.assigned = regexp.MustCompile(`(?i)(` + secretName + `["']?\s*[=:]\s*)('[^']*'|"[^"]*"|[^\s'";&|,}]+)`)
 	p.userinfo = regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*://)[^/\s@]*@`)
+	p.query = regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*://[^\s?#'"]*)[?#][^\s'"]*`)
 	return p
 })
 
-// RedactArgv masks what looks like a secret in a command line: the value of --password=x and of --password x,
-// TOKEN=x, tokens with a known prefix, the user part and the query of a URL. It returns a new slice.
+// RedactArgv masks what looks like a secret in a command line: the value of --password=x and of --password x, the password of
+// --user me:x, TOKEN=x, headers, the same within scripts and bodies, tokens with a known beginning, private keys, the user part and the
+// query of a URL. It returns a new slice.
 func RedactArgv(argv []string) []string {
 	if len(argv) == 0 {
 		return nil
@@ -34,6 +43,9 @@ func RedactArgv(argv []string) []string {
 	hide := false
 	for i, a := range argv {
 		out[i] = redactArg(a)
+		if name, _, ok := strings.Cut(a, ":"); ok && i > 0 && patterns().account.MatchString(argv[i-1]) {
+			out[i] = name + ":" + masked
+		}
 		if hide && !strings.HasPrefix(a, "-") {
 			out[i] = masked
 		}
@@ -43,33 +55,47 @@ func RedactArgv(argv []string) []string {
 }
 
 func redactArg(a string) string {
-	if name, _, ok := strings.Cut(a, "="); ok && patterns().name.MatchString(name) {
+	if name, _, ok := strings.Cut(a, "="); ok && patterns().name.MatchString(name) && !strings.ContainsAny(name, " \t\n:") {
 		return name + "=" + masked
 	}
 	if name, value, ok := strings.Cut(a, ":"); ok && !strings.HasPrefix(value, "//") && patterns().name.MatchString(name) {
 		return name + ": " + masked // a header
 	}
-	a = patterns().token.ReplaceAllString(a, masked)
-	return redactURL(a)
+	return redactText(a)
 }
 
-// redactURL masks the user part and the query of a URL.
+// redactText masks what can be told to be a secret by itself, wherever it stands.
+func redactText(s string) string {
+	p := patterns()
+	s = p.token.ReplaceAllString(s, masked)
+	if strings.ContainsAny(s, "=: ") {
+		s = p.header.ReplaceAllString(s, "$1: "+masked)
+		s = p.flag.ReplaceAllString(s, "$1 "+masked)
+		s = p.assigned.ReplaceAllString(s, "${1}"+masked)
+	}
+	return redactURL(s)
+}
+
+// redactURL masks the user part and the query of URLs.
 func redactURL(s string) string {
 	if !strings.Contains(s, "://") {
 		return s
 	}
 	s = patterns().userinfo.ReplaceAllString(s, "${1}"+masked+"@")
-	if u, err := url.Parse(s); err == nil && u.Scheme != "" && u.RawQuery != "" {
-		before, _, _ := strings.Cut(s, "?")
-		s = before + "?" + masked
-	}
-	return s
+	return patterns().query.ReplaceAllString(s, "$1?"+masked)
 }
 
 // redact returns an event without secrets. The given one stays as it is.
 func redact(e Event, argv func([]string) []string) Event {
 	if e.Resource == "net" {
-		e.Target, e.Asked = redactURL(e.Target), redactURL(e.Asked)
+		e.Target, e.Asked, e.Suggest = redactText(e.Target), redactText(e.Asked), redactText(e.Suggest)
+		if e.Extra != nil {
+			extra := make(map[string]string, len(e.Extra))
+			for k, v := range e.Extra {
+				extra[k] = redactText(v)
+			}
+			e.Extra = extra
+		}
 	}
 	chain := make([]Process, len(e.Process))
 	for i, p := range e.Process {
