@@ -39,10 +39,8 @@ func Filters(c *policy.Compiled, o Others) ([]Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	var known [newest + 1]leaf
-	for i := range known {
-		known[i] = allowed
-	}
+	var known table
+	known.clear()
 	for i := range rules {
 		if nr, ok := m.number(rules[i].name); ok { // or it's no call of this architecture
 			known[nr] = rules[i].leaf()
@@ -52,11 +50,20 @@ func Filters(c *policy.Compiled, o Others) ([]Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	silent, err := routine(m, rules)
+	silent, err := routine(m, rules, &known)
 	if err != nil {
 		return nil, err
 	}
 	return []Filter{{Program: loud}, {Program: silent, Silent: true}}, nil
+}
+
+// table is what a filter answers to each call that the tables know, by number. It's large for a stack: one serves all filters.
+type table [newest + 1]leaf
+
+func (t *table) clear() {
+	for i := range t {
+		t[i] = allowed
+	}
 }
 
 // native is the machine that this program runs on.

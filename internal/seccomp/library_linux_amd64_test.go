@@ -112,10 +112,8 @@ func TestConditionsAreTheLibrarys(t *testing.T) {
 	seen := map[bool]int{}
 	for range 3000 {
 		r := refusal{name: "ioctl", errno: unix.EPERM, when: randomSets(rnd)}
-		var known [newest + 1]leaf
-		for nr := range known {
-			known[nr] = allowed
-		}
+		var known table
+		known.clear()
 		known[unix.SYS_IOCTL] = r.leaf()
 		prog, err := assemble(nativeArch, unix.SECCOMP_RET_KILL_PROCESS, spans(&known, beyond(nil)))
 		if err != nil {

@@ -22,7 +22,7 @@ type span struct {
 
 // spans covers all 32-bit numbers with what a filter says to those in the tables; one that isn't filled in is allowed.
 // rest says what it answers to the others, from newest+1 on.
-func spans(known *[newest + 1]leaf, rest []span) []span {
+func spans(known *table, rest []span) []span {
 	s := make([]span, 1, 96)
 	s[0].leaf = known[0]
 	for nr, l := range known {

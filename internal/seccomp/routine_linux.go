@@ -10,22 +10,23 @@ import "golang.org/x/sys/unix"
 // It's clone3, and openat2 where it's hidden, which the C library replaces by an older call; and the very socket that the
 // C library makes to ask nscd(8) for a user's name: unix, stream, close-on-exec, non-blocking. A program that makes
 // another socket of exactly that kind is refused without a record too.
-func routine(m machine, rules []refusal) ([]unix.SockFilter, error) {
-	var known [newest + 1]leaf
-	for i := range known {
-		known[i] = allowed
-	}
+func routine(m machine, rules []refusal, known *table) ([]unix.SockFilter, error) {
+	known.clear()
 	for i := range rules {
 		r := &rules[i]
-		nr, ok := m.number(r.name)
+		var l leaf
 		switch {
-		case !ok:
 		case r.when == nil && (r.name == "clone3" || r.name == "openat2"):
-			known[nr] = r.leaf()
+			l = r.leaf()
 		case r.name == "socket" && r.quiet:
 			nscd := all{is(0, unix.AF_UNIX), is(1, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK), is(2, 0)}
-			known[nr] = leaf{rule: &refusal{name: r.name, errno: r.errno, when: []all{nscd}}}
+			l = leaf{rule: &refusal{name: r.name, errno: r.errno, when: []all{nscd}}}
+		default:
+			continue
+		}
+		if nr, ok := m.number(r.name); ok {
+			known[nr] = l
 		}
 	}
-	return assemble(m.auditArch(), unix.SECCOMP_RET_ALLOW, spans(&known, []span{{newest + 1, allowed}}))
+	return assemble(m.auditArch(), unix.SECCOMP_RET_ALLOW, spans(known, []span{{newest + 1, allowed}}))
 }
