@@ -144,7 +144,7 @@ func (s *Server) reply(ctx context.Context, msg []byte, client netip.AddrPort, t
 	s.queries.Add(1)
 	a := answer{code: dnsmessage.RCodeFormatError}
 	if err == nil {
-		a = s.resolve(ctx, &q, client)
+		a = s.now().resolve(ctx, &q, client)
 	}
 	size := q.size
 	if tcp {

@@ -17,6 +17,7 @@ import (
 func FuzzQuestion(f *testing.F) {
 	w := newWorld(f, policy.NetRule{Host: "localhost", Port: 80, Allow: true})
 	w.s.init()
+	w.s.latest = w.s
 	for _, name := range []string{"localhost", "a.com", "x.localhost"} {
 		for _, typ := range []dnsmessage.Type{a4, a6, dnsmessage.TypeHTTPS} {
 			f.Add(query(f, name, typ))

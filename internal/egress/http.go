@@ -48,6 +48,7 @@ func (k *talk) next() bool {
 		k.bad(err)
 		return false
 	}
+	k.f.s = k.f.s.now()
 	if v, note := k.decide(r); !v.Allow {
 		k.refuse(http.StatusForbidden, refusing(r.method, k.f.deny(k.proto, r.method, v, r.url, note)))
 		return false

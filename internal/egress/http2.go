@@ -58,6 +58,9 @@ func (k *talk) rewriteH2(p *httputil.ProxyRequest) {
 
 // serveStream decides on one request of HTTP/2.
 func (k *talk) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Handler) {
+	f := *k.f
+	f.s = f.s.now()
+	k = &talk{f: &f, proto: k.proto, name: k.name}
 	req := &request{head: &head{method: r.Method, target: r.RequestURI, version: "HTTP/1.1", host: r.Host, hasHost: true}}
 	for name, values := range r.Header {
 		for _, v := range values {

@@ -83,6 +83,11 @@ func (s *Server) addresses(ctx context.Context, d link.Denial, name string, ways
 	if err != nil {
 		return answer{code: dnsmessage.RCodeServerFailure, why: err.Error()}
 	}
+	s.turn.RLock() // what is noted down is the word of the policy in force
+	defer s.turn.RUnlock()
+	if s.latest != s {
+		return answer{code: dnsmessage.RCodeServerFailure, why: "the policy has changed meanwhile"}
+	}
 	for _, alias := range f.chain {
 		if w, v := s.Policy.Ways(alias); len(w) == 0 && v.Reason == policy.RuleDenies {
 			return s.refuse(d, v, alias, name+" is another name of it")

@@ -30,17 +30,32 @@ type Server struct {
 	Kernel   Kernel
 	Tell     func(link.Denial) // is told every refusal and mustn't wait
 	CA       *Authority        // for tls_intercept; needed where Policy.Intercepts
+	Changes  <-chan Change     // other policies, later; may be nil
 
-	dial    func(context.Context, netip.AddrPort) (net.Conn, error)
-	verify  *tls.Config   // how servers are verified where TLS is intercepted
-	hello   time.Duration // the patience with a hello or a head that has begun
-	asked   map[uint16]bool
+	dial   func(context.Context, netip.AddrPort) (net.Conn, error)
+	verify *tls.Config   // how servers are verified where TLS is intercepted
+	hello  time.Duration // the patience with a hello or a head that has begun
+	asked  map[uint16]bool
+	*shared
+}
+
+// Change is another policy, and who is to know what came of it.
+type Change struct {
+	Policy *policy.Compiled
+	Done   func(error)
+}
+
+// shared is what the servers of a session have in common: there's one for each policy that it has had.
+type shared struct {
 	names   memory
 	asking  chan struct{} // a place for each question that is being answered
 	looking chan struct{} // and for each that is being asked upstream
 	conns   chan struct{} // and for each connection
 	queries atomic.Uint64
 	done    sync.WaitGroup
+
+	turn   sync.RWMutex
+	latest *Server
 }
 
 // Bounds on what a session may keep busy here.
@@ -56,8 +71,10 @@ func (s *Server) Serve(ctx context.Context, tcp []*net.TCPListener, udp []*net.U
 		return errors.New("the policy reads what is said under TLS, which needs an authority")
 	}
 	s.init()
+	s.latest = s
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	s.done.Go(func() { s.change(ctx) })
 	for _, l := range tcp {
 		stop := context.AfterFunc(ctx, func() { l.Close() })
 		defer stop()
@@ -76,7 +93,44 @@ func (s *Server) Serve(ctx context.Context, tcp []*net.TCPListener, udp []*net.U
 	return nil
 }
 
+// change has other policies decide as they come.
+func (s *Server) change(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-s.Changes:
+			c.Done(s.reload(c.Policy))
+		}
+	}
+}
+
+// reload has another policy decide from now on: about what is asked, connections that begin, and requests on those that are open. What
+// is passed on unread goes on.
+func (s *Server) reload(c *policy.Compiled) error {
+	if c.Intercepts() && s.CA == nil {
+		return errors.New("the policy reads what is said under TLS, for which the session was given no authority at its start")
+	}
+	next := *s
+	next.Policy = c
+	next.init()
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.latest = &next
+	return nil
+}
+
+// now is the server that decides.
+func (s *Server) now() *Server {
+	s.turn.RLock()
+	defer s.turn.RUnlock()
+	return s.latest
+}
+
 func (s *Server) init() {
+	if s.shared == nil {
+		s.shared = &shared{}
+	}
 	if s.dial == nil {
 		s.dial = dial
 	}
@@ -115,9 +169,9 @@ func (s *Server) accept(ctx context.Context, l *net.TCPListener) error {
 		}
 		select {
 		case s.conns <- struct{}{}:
-			s.done.Go(func() { s.serveConn(ctx, c) })
+			s.done.Go(func() { s.now().serveConn(ctx, c) })
 		default:
-			s.tooMany(c)
+			s.now().tooMany(c)
 		}
 	}
 }

@@ -331,14 +331,14 @@ var interceptRules = []policy.NetRule{
 	{Host: "untrusted.com", Allow: true},
 }
 
-func newIntercepted(t *testing.T, h http.Handler) (*world, *tls.Config) {
+func newIntercepted(t *testing.T, h http.Handler, changes <-chan Change) (*world, *tls.Config) {
 	pool, cfg := roots(t, "a.com", "b.com", "evil.com")
 	w := newWorldOf(t, policy.SourceLayer{TLSIntercept: true, Net: interceptRules})
 	ca, err := NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.s.CA, w.s.verify = ca, &tls.Config{RootCAs: pool}
+	w.s.CA, w.s.Changes, w.s.verify = ca, changes, &tls.Config{RootCAs: pool}
 	for _, n := range []string{"a.com", "b.com", "evil.com"} {
 		w.zone.set(n, "203.0.113.1")
 	}
@@ -355,7 +355,7 @@ func newIntercepted(t *testing.T, h http.Handler) (*world, *tls.Config) {
 
 func TestIntercept(t *testing.T) {
 	c := &cdn{}
-	w, cfg := newIntercepted(t, c)
+	w, cfg := newIntercepted(t, c, nil)
 	for _, h2 := range []bool{false, true} {
 		cl := w.client()
 		tr := cl.Transport.(*http.Transport)
@@ -422,7 +422,7 @@ func TestIntercept(t *testing.T) {
 
 // Whom the server isn't can't be hidden from the client, and a denied name never gets that far.
 func TestInterceptVerifies(t *testing.T) {
-	w, cfg := newIntercepted(t, &cdn{})
+	w, cfg := newIntercepted(t, &cdn{}, nil)
 	cl := w.client()
 	cl.Transport.(*http.Transport).TLSClientConfig = cfg
 	if _, err := cl.Get("https://untrusted.com/"); err == nil || !strings.Contains(err.Error(), "access denied") {
@@ -457,7 +457,7 @@ func TestInterceptHTTP1(t *testing.T) {
 		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
 		line, _ := in.ReadString('\n')
 		io.WriteString(c, line)
-	}))
+	}), nil)
 	w.resolve("a.com", a4)
 	cfg.ServerName = "a.com"
 	c := tls.Client(w.dial("203.0.113.1:443"), cfg)

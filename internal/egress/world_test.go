@@ -54,13 +54,19 @@ func newWorldOf(t testing.TB, l policy.SourceLayer) *world {
 	for i := range l.Net {
 		l.Net[i].Place = policy.Place{File: "p.toml", Line: i + 1, Col: 1}
 	}
+	c := compileLayer(t, l)
+	w := &world{t: t, routes: map[netip.AddrPort]string{}, going: map[netip.AddrPort]netip.AddrPort{}, permits: map[string]time.Time{}, zone: newZone(t)}
+	w.s = &Server{Policy: c, Upstream: []netip.AddrPort{w.zone.addr}, Kernel: w, Tell: w.tell, dial: w.route, shared: &shared{}}
+	return w
+}
+
+func compileLayer(t testing.TB, l policy.SourceLayer) *policy.Compiled {
+	t.Helper()
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, policyfile.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, routes: map[netip.AddrPort]string{}, going: map[netip.AddrPort]netip.AddrPort{}, permits: map[string]time.Time{}, zone: newZone(t)}
-	w.s = &Server{Policy: c, Upstream: []netip.AddrPort{w.zone.addr}, Kernel: w, Tell: w.tell, dial: w.route}
-	return w
+	return c
 }
 
 // start serves until the test is over.

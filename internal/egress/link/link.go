@@ -18,11 +18,13 @@ import (
 const Nobody = 65534
 
 // Format is raised with every change of what is said. What a policy means shows in its digest.
-const Format = 1
+const Format = 2
 
-// Mandate is what egress's process is told at its start. The numbers are descriptors, which it inherits.
+// Mandate is what egress's process is told at its start; TCP, UDP, Originals and Names are descriptors, which it inherits. A later one
+// brings another policy alone.
 type Mandate struct {
 	Format           int
+	Generation       uint32 // of the policy
 	TCP, UDP         []int
 	Originals, Names int
 	Upstream         []netip.AddrPort
@@ -33,6 +35,7 @@ type Mandate struct {
 // Word is what egress's process says.
 type Word struct {
 	Ready     bool   // the first
+	Decides   uint32 // with that, and after a later mandate: the generation of the policy that decides
 	Authority []byte // with that, if it has made one: for the next mandate alone, as its key is in there
 	Bundle    []byte // and its certificate, in PEM
 	Failed    string

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -30,14 +31,14 @@ const maxUntold = 1024
 func Serve(fd int) error {
 	toolguard := os.NewFile(uintptr(fd), "toolguard")
 	t := &telling{to: json.NewEncoder(toolguard), queue: make(chan link.Denial, maxUntold), done: make(chan struct{})}
-	err := serve(toolguard, t)
+	err := serve(json.NewDecoder(toolguard), t)
 	if err != nil {
-		_ = t.to.Encode(link.Word{Failed: err.Error()})
+		_ = t.say(&link.Word{Failed: err.Error()})
 	}
 	return err
 }
 
-func serve(toolguard *os.File, t *telling) error {
+func serve(toolguard *json.Decoder, t *telling) error {
 	o, err := hear(toolguard)
 	if err != nil {
 		return err
@@ -54,31 +55,50 @@ func serve(toolguard *os.File, t *telling) error {
 	if err != nil {
 		return err
 	}
-	ready := link.Word{Ready: true}
+	ready := link.Word{Ready: true, Decides: o.Generation}
 	ca, err := authority(o, &ready)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, toolguard) // there's nothing but the end
-		cancel()
-	}()
-	if err := t.to.Encode(ready); err != nil {
+	if err := t.say(&ready); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	changes := make(chan egress.Change)
+	go func() { cancel(heed(toolguard, changes, t)) }()
 	go t.tell()
-	s := &egress.Server{Policy: o.Policy, Upstream: o.Upstream, Kernel: netguard.NewKernel(o.Originals, o.Names), Tell: t.add, CA: ca}
+	s := &egress.Server{
+		Policy: o.Policy, Upstream: o.Upstream, Kernel: netguard.NewKernel(o.Originals, o.Names), Tell: t.add, CA: ca, Changes: changes,
+	}
 	err = s.Serve(ctx, tcp, udp)
 	close(t.queue)
 	<-t.done
 	return err
 }
 
-// hear takes the mandate.
-func hear(toolguard *os.File) (*link.Mandate, error) {
+// heed takes further mandates until nobody is there any more. Whoever gives one waits for what is said to it.
+func heed(toolguard *json.Decoder, changes chan<- egress.Change, t *telling) error {
+	for {
+		o, err := hear(toolguard)
+		if errors.Is(err, io.EOF) {
+			return context.Canceled
+		} else if err != nil {
+			return err
+		}
+		changes <- egress.Change{Policy: o.Policy, Done: func(err error) {
+			w := link.Word{Decides: o.Generation}
+			if err != nil {
+				w = link.Word{Failed: err.Error()}
+			}
+			_ = t.say(&w) // if it fails nobody is there any more
+		}}
+	}
+}
+
+// hear takes a mandate.
+func hear(toolguard *json.Decoder) (*link.Mandate, error) {
 	var text json.RawMessage
-	if err := json.NewDecoder(toolguard).Decode(&text); err != nil {
+	if err := toolguard.Decode(&text); err != nil {
 		return nil, err
 	}
 	var said struct{ Format int }
@@ -139,10 +159,17 @@ func listeners(o *link.Mandate) (tcp []*net.TCPListener, udp []*net.UDPConn, err
 
 // telling tells refusals without keeping egress waiting.
 type telling struct {
+	mu    sync.Mutex
 	to    *json.Encoder
 	queue chan link.Denial
 	lost  atomic.Uint64
 	done  chan struct{}
+}
+
+func (t *telling) say(w *link.Word) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.to.Encode(w)
 }
 
 func (t *telling) add(d link.Denial) {
@@ -156,10 +183,10 @@ func (t *telling) add(d link.Denial) {
 func (t *telling) tell() {
 	defer close(t.done)
 	for d := range t.queue {
-		_ = t.to.Encode(link.Word{Denial: &d, Lost: t.lost.Swap(0)}) // if it fails nobody is there any more
+		_ = t.say(&link.Word{Denial: &d, Lost: t.lost.Swap(0)}) // if it fails nobody is there any more
 	}
 	if n := t.lost.Swap(0); n > 0 {
-		_ = t.to.Encode(link.Word{Lost: n})
+		_ = t.say(&link.Word{Lost: n})
 	}
 }
 

@@ -1,0 +1,118 @@
+package egress
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Another policy decides about names, about new connections, and about requests on those that are open.
+func TestChange(t *testing.T) {
+	c := &cdn{}
+	changes := make(chan Change)
+	w, cfg := newIntercepted(t, c, changes)
+	clients, mayDial := map[string]*http.Client{}, map[string]*atomic.Bool{}
+	for _, name := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		cl := w.client()
+		tr := cl.Transport.(*http.Transport)
+		tr.TLSClientConfig, tr.ForceAttemptHTTP2 = cfg.Clone(), name == "HTTP/2.0"
+		may, dial := &atomic.Bool{}, tr.DialContext
+		may.Store(true)
+		tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if !may.Swap(false) {
+				t.Errorf("%s: another connection", name)
+			}
+			return dial(ctx, network, addr)
+		}
+		clients[name], mayDial[name] = cl, may
+	}
+	change := func(l policy.SourceLayer) error {
+		came := make(chan error)
+		l.Authority = policy.Session
+		changes <- Change{Policy: compileLayer(t, l), Done: func(err error) { came <- err }}
+		return <-came
+	}
+	for _, x := range []struct {
+		rules  []policy.NetRule
+		status int
+		code   dnsmessage.RCode
+	}{
+		{interceptRules, 200, dnsmessage.RCodeSuccess},
+		{[]policy.NetRule{{Host: "a.com", PathPrefix: "/y", Allow: true}, {Host: "b.com", Allow: true}}, 403, dnsmessage.RCodeSuccess},
+		{[]policy.NetRule{{Host: "b.com", Allow: true}}, 403, dnsmessage.RCodeNameError},
+		{interceptRules, 200, dnsmessage.RCodeSuccess},
+	} {
+		if err := change(policy.SourceLayer{TLSIntercept: true, Net: x.rules}); err != nil {
+			t.Fatal(err)
+		}
+		for name, cl := range clients {
+			resp, err := cl.Get("https://a.com/x")
+			if err != nil && !mayDial[name].Swap(true) && x.code != dnsmessage.RCodeSuccess {
+				continue // it can't even be connected to
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != x.status || resp.Proto != name {
+				t.Errorf("%v: %s %s, want %s %d", x.rules, resp.Proto, resp.Status, name, x.status)
+			}
+			mayDial[name].Store(resp.StatusCode == 403 && name == "HTTP/1.1") // which ends the connection
+		}
+		if _, code := w.resolve("a.com", dnsmessage.TypeA); code != x.code {
+			t.Errorf("%v: the name is answered with %s, want %s", x.rules, code, x.code)
+		}
+	}
+}
+
+// A change that can't be made isn't.
+func TestChangeRefused(t *testing.T) {
+	changes := make(chan Change)
+	w := newWorld(t, allow("a.com"))
+	w.s.Changes = changes
+	w.zone.set("a.com", "203.0.113.1")
+	w.start()
+	came := make(chan error)
+	layer := policy.SourceLayer{Authority: policy.Session, TLSIntercept: true, Net: interceptRules[2:]}
+	changes <- Change{Policy: compileLayer(t, layer), Done: func(err error) { came <- err }}
+	if err := <-came; err == nil {
+		t.Error("a policy that needs an authority is taken without")
+	}
+	if _, code := w.resolve("a.com", dnsmessage.TypeA); code != dnsmessage.RCodeSuccess {
+		t.Errorf("what was granted before: %s", code)
+	}
+}
+
+// What the former policy grants isn't noted down any more when another one has come while a name server was asked.
+func TestChangeWhileAsked(t *testing.T) {
+	w := newWorld(t, policy.NetRule{Host: "a.com", Port: 5432, Allow: true})
+	w.zone.set("a.com", "203.0.113.1")
+	w.start()
+	permitted := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		n := len(w.permits)
+		clear(w.permits)
+		return n
+	}
+	if _, code := w.resolve("a.com", dnsmessage.TypeA); code != dnsmessage.RCodeSuccess || permitted() != 1 {
+		t.Fatal("nothing is permitted: ", code)
+	}
+	former := w.s.now()
+	if err := former.reload(compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{allow("b.com")}})); err != nil {
+		t.Fatal(err)
+	}
+	q := question{Question: dnsmessage.Question{Name: dnsmessage.MustNewName("a.com."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}
+	if a := former.resolve(context.Background(), &q, netip.AddrPort{}); a.code != dnsmessage.RCodeServerFailure || permitted() > 0 {
+		t.Errorf("it's answered %+v, or permitted", a)
+	}
+}
