@@ -182,7 +182,7 @@ func (s *scene) guarded(t *testing.T, a attack) []string {
 // run runs one command as the scene's user and returns what each attempt got.
 func (s *scene) run(t *testing.T, a attack, argv []string) map[string]string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // an emulated machine loads the bpf backend slowly
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0])
 	cmd.Env, cmd.Dir = s.env, s.vars["WS"]
