@@ -3,7 +3,6 @@
 package daemon
 
 import (
-	"bufio"
 	"bytes"
 	"os"
 	"os/exec"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // work is a policy under which a shell works in its workspace.
@@ -221,24 +219,34 @@ func TestWallTime(t *testing.T) {
 	must(t, j.Process.Kill())
 	_ = j.Wait()
 	eventually(t, "it's over", func() bool { return len(sessions(t, 0)) == 0 })
+	eventually(t, "root hears of it", func() bool { return len(heard()) > 0 })
 	if list := heard(); len(list) != 1 || list[0].Rule != "limits.wall_time" {
 		t.Errorf("root hears of %+v", list)
 	}
 }
 
-// follow has a user listen; the function that it returns ends that.
+// follow has a user listen; the function that it returns tells what he has heard so far.
 func follow(t *testing.T, uid uint32, args ...string) func() []told {
 	t.Helper()
+	file := t.TempDir() + "/heard"
+	out, err := os.Create(file)
+	must(t, err)
+	defer out.Close()
 	cmd := exec.Command(built+"/toolguard", append([]string{"events", "--json"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	var out bytes.Buffer
-	cmd.Stdout = &out
+	cmd.Stdout = out
 	must(t, cmd.Start())
-	return func() (list []told) {
+	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
-		for lines := bufio.NewScanner(&out); lines.Scan(); {
-			list = append(list, toldBy(t, lines.Bytes()))
+	})
+	return func() (list []told) {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		for line := range bytes.Lines(text) {
+			if bytes.HasSuffix(line, []byte("\n")) {
+				list = append(list, toldBy(t, line))
+			}
 		}
 		return list
 	}
@@ -247,26 +255,39 @@ func follow(t *testing.T, uid uint32, args ...string) func() []told {
 // Everybody follows what is his.
 func TestEvents(t *testing.T) {
 	serve(t, t.TempDir())
-	theirs, roots, denials, others := follow(t, nobody), follow(t, 0), follow(t, nobody, "--kind", "denial"), follow(t, other)
-	time.Sleep(3 * time.Second) // they have nothing to say when they're ready
-	j := newJob(t, nobody, work, `read x <OUTSIDE; true`)
-	j.start().status()
-	time.Sleep(time.Second)
-	kinds := func(list []told) string {
-		var words []string
-		for _, e := range list {
-			words = append(words, e.Kind)
-		}
-		return strings.Join(words, " ")
+	followers := []struct {
+		who   string
+		heard func() []told
+		want  string
+	}{
+		{"the user", follow(t, nobody), "session_start denial session_end"},
+		{"root", follow(t, 0), "session_start denial session_end"},
+		{"the user, of denials", follow(t, nobody, "--kind", "denial"), "denial"},
+		{"another user", follow(t, other), ""},
 	}
-	for _, x := range []struct{ who, got, want string }{
-		{"the user", kinds(theirs()), "session_start denial session_end"},
-		{"root", kinds(roots()), "session_start denial session_end"},
-		{"the user, of denials", kinds(denials()), "denial"},
-		{"another user", kinds(others()), ""},
-	} {
-		if x.got != x.want {
-			t.Errorf("%s hears of %q, want %q", x.who, x.got, x.want)
+	once := func() string {
+		j := newJob(t, nobody, work, `read x <OUTSIDE; true`)
+		j.start().status()
+		return j.told()[0].Session
+	}
+	eventually(t, "all of them hear", func() bool { // they have nothing to say when they're ready
+		once()
+		return len(followers[0].heard()) > 0 && len(followers[1].heard()) > 0 && len(followers[2].heard()) > 0
+	})
+	id := once()
+	for _, f := range followers {
+		kinds := func() string {
+			var words []string
+			for _, e := range f.heard() {
+				if e.Session == id || f.want == "" { // which is of any
+					words = append(words, e.Kind)
+				}
+			}
+			return strings.Join(words, " ")
+		}
+		eventually(t, f.who+" hears of it", func() bool { return len(kinds()) >= len(f.want) })
+		if got := kinds(); got != f.want {
+			t.Errorf("%s hears of %q, want %q", f.who, got, f.want)
 		}
 	}
 }
