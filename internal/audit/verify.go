@@ -37,28 +37,45 @@ type verifier struct {
 	signed   uint64 // the last record that a signature speaks for
 }
 
+// verifyTries is how often files may be removed to make room while a spool is verified.
+const verifyTries = 20
+
 // Verify reads a whole spool. With a key that the spool must have had, what was written anew with other keys is found too. An error is that of
 // reading; what was found is in the report.
 func Verify(folder, key string, progress func(done, total int64)) (*report.Report, error) {
-	v := &verifier{folder: folder, Report: report.Report{Problems: []report.Problem{}, Keys: []string{}}}
-	if err := v.readHead(); err != nil {
-		return nil, err
+	for range verifyTries {
+		v := &verifier{folder: folder, Report: report.Report{Problems: []report.Problem{}, Keys: []string{}}}
+		if err := v.verify(key, progress); err != nil {
+			return nil, err
+		}
+		h, err := readHead(folder)
+		if len(v.Problems) == 0 || !v.known || err == nil && h.Begin == v.head.Begin {
+			return &v.Report, nil
+		}
 	}
-	list, err := files(folder)
+	return nil, errors.New("files are removed to make room faster than they can be read: try again, or verify a copy")
+}
+
+func (v *verifier) verify(key string, progress func(done, total int64)) error {
+	if err := v.readHead(); err != nil {
+		return err
+	}
+	list, err := files(v.folder)
 	if absent(err) || err == nil && len(list) == 0 && v.head.Chain == "" {
-		return nil, fmt.Errorf("there is no audit in %s: toolguardd makes one when it's started", folder)
+		return fmt.Errorf("there is no audit in %s: toolguardd makes one when it's started", v.folder)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	total := size(folder, list)
+	total := size(v.folder, list)
+	var read int64
 	for _, n := range list {
-		if err := v.readFile(n, func(done int64) { progress(done, total) }); err != nil {
-			return nil, err
+		if err := v.readFile(n, func(more int64) { read += more; progress(read, total) }); err != nil {
+			return err
 		}
 	}
 	v.finish(key)
-	return &v.Report, nil
+	return nil
 }
 
 func size(folder string, list []uint64) (total int64) {
@@ -107,11 +124,8 @@ func (v *verifier) readFile(number uint64, progress func(int64)) error {
 		return nil
 	}
 	f, err := os.Open(filepath.Join(v.folder, fileName(number)))
-	if absent(err) { // removed to make room, since the head was read?
-		if h, err := readHead(v.folder); err == nil && number < h.Begin.File && verify(h.Key, h.text(), h.Signature) {
-			v.head, v.known, v.begun = h, true, false
-			return nil
-		}
+	if absent(err) {
+		return nil // it's missed by the next one
 	}
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolguard/toolguard/internal/audit/report"
 )
@@ -234,6 +235,43 @@ func TestUnfinished(t *testing.T) {
 	if r.Unsigned != 3 || r.Unfinished != 5 {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestVerifyWhileWriting: files are begun and removed meanwhile, and nothing is wrong with that.
+func TestVerifyWhileWriting(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{Size: 64 << 10, Drop: true})
+	appendAll(t, s, denials(0, 1))
+	stop, done := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- s.Close()
+				return
+			default:
+				if _, err := s.Append(denials(0, 5)); err != nil {
+					<-stop
+					done <- err
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}()
+	removed := uint64(0)
+	for n := 0; (n < 100 || removed == 0) && !t.Failed(); n++ {
+		r := verified(t, dir)
+		if len(r.Problems) > 0 {
+			t.Errorf("%+v", r.Problems)
+		}
+		removed = max(removed, r.Removed)
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	sound(t, dir)
 }
 
 // FuzzTampering changes, removes or puts in bytes anywhere in a spool's files or its head: it's always found.
