@@ -17,7 +17,7 @@ int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone
 	if (!l)
 		return 0;
 	s = session_of(l);
-	if (s && s->flags & SESSION_ENDING)
+	if (!s || s->flags & SESSION_ENDING)
 		return -EPERM;
 	struct member m = { .session = l->id, .slot = l->slot, .inside = l->inside && clone_flags & CLONE_THREAD };
 	if (bpf_map_update_elem(&members, &key, &m, BPF_ANY))

@@ -65,27 +65,36 @@ func tryCanary() error {
 	return err
 }
 
-// forget takes a thread out of those that are to be adopted, if it's still there, and those whose toolguard has died.
+// forget takes a thread out of those that are to be adopted, if it's still there.
 func (k *Kernel) forget(t Thread) error {
-	return k.lock.hold(func() error {
-		if err := k.pending.Delete(t.key()); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+	return k.lock.hold(func() error { return k.prune(t) })
+}
+
+// prune takes out of the threads that are to be adopted one, those whose session is over, and those whose toolguard has died.
+func (k *Kernel) prune(t Thread) error {
+	drop, left := []uint64{t.key()}, false
+	var key uint64
+	var start kernelStart
+	for it := k.pending.Iterate(); it.Next(&key, &start); {
+		owned, err := k.lock.owned(int(start.Slot))
+		if err != nil {
 			return err
 		}
-		var key uint64
-		var start kernelStart
-		left := false
-		for it := k.pending.Iterate(); it.Next(&key, &start); {
-			owned, err := k.lock.owned(int(start.Slot))
-			if err != nil {
-				return err
-			}
-			if left = left || owned; !owned {
-				_ = k.pending.Delete(key)
-			}
+		switch {
+		case key == t.key():
+		case owned && k.sessions[start.Slot].Id == start.Id:
+			left = true
+		default:
+			drop = append(drop, key)
 		}
-		if !left {
-			atomic.StoreUint32(k.starting, 0)
+	}
+	for _, key := range drop {
+		if err := k.pending.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return err
 		}
-		return nil
-	})
+	}
+	if !left {
+		atomic.StoreUint32(k.starting, 0)
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ const (
 	lineSize  = 64
 	maxWords  = 8
 	maxTables = 32
+	maxLayers = 10
 	maxProbes = 4
 	magic     = 0x74673033
 	maxRules  = 1 << 18
@@ -65,6 +66,7 @@ const (
 // Sentinels of what can't be made into an image.
 var (
 	errPatterns = errors.New("the patterns have more components after their \"**\" than the kernel's matcher follows (512 in all)")
+	errLayers   = errors.New("the policy has more layers, with those of the sessions around it, than the kernel's matcher follows (10): nest fewer")
 	errRules    = errors.New("there are more rules than the kernel's matcher counts (262144)")
 	errLinked   = errors.New("more rules name one file, by its hard links, than the kernel's matcher follows (64)")
 	errBuckets  = errors.New("no hash was found that spreads the names")
@@ -83,6 +85,9 @@ func (i *Image) Lines() int { return len(i.lines) }
 func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
 	if len(c.Rules) > maxRules {
 		return nil, errRules
+	}
+	if len(c.Layers) > maxLayers {
+		return nil, errLayers
 	}
 	for seed := range uint32(64) {
 		b := newBuilder(seed)

@@ -62,6 +62,61 @@ func moved(t *testing.T, before, s *Session, from uint64, dir string) bool {
 	return got
 }
 
+// Nobody comes into a session that is over: neither the thread that should have, nor who has its number by then.
+func TestOverBeforeItBegan(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "both", "outer")
+	outer, _ := begin(t, k, dir+"/both read", dir+"/outer read")
+	defer end(t, outer)
+	guarded(t, outer, func() {
+		thread, ended := Thread{os.Getpid(), unix.Gettid()}, make(chan bool)
+		go func() { // on another thread: this one is guarded
+			inner, _ := begin(t, k, dir+"/both read")
+			if err := inner.Expect(thread, outer.id); err != nil {
+				t.Error(err)
+			}
+			inner.at.Tasks++ // it can't be ended in order: it looks as if its toolguard had died
+			end(t, inner)
+			free(inner.at)
+			close(ended)
+		}()
+		<-ended
+		if !may(t, dir+"/both") || !may(t, dir+"/outer") {
+			t.Error("it came into the session")
+		}
+	})
+	inner, _ := begin(t, k)
+	if err := inner.Expect(Thread{1, 2}, 0); err != nil {
+		t.Fatal(err)
+	}
+	end(t, inner)
+	if *k.starting != 0 {
+		t.Error("every task of the machine still looks whether it's to be adopted")
+	}
+}
+
+// What is left of a session that isn't there any more makes no new tasks.
+func TestNothingOfTheGone(t *testing.T) {
+	s, _ := begin(t, kernel(t))
+	defer end(t, s)
+	guarded(t, s, func() {
+		for _, id := range []uint64{s.id, 0} {
+			s.at.Id = id
+			pid, _, err := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+			if pid == 0 && err == 0 {
+				unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+			}
+			s.at.Id = s.id
+			if err == 0 {
+				_, _ = unix.Wait4(int(pid), nil, 0, nil)
+			}
+			if made := err == 0; made != (id != 0) {
+				t.Errorf("session %x: %v", id, err)
+			}
+		}
+	})
+}
+
 func end(t *testing.T, sessions ...*Session) {
 	for _, s := range sessions {
 		if _, err := s.End(); err != nil {

@@ -165,7 +165,10 @@ func (s *Session) End() (Counts, error) {
 		if counts.Tasks == 0 {
 			free(s.at)
 		}
-		return nil
+		if atomic.LoadUint32(s.k.starting) == 0 {
+			return nil
+		}
+		return s.k.prune(Thread{}) // whoever was to come into it never came
 	})
 	err = errors.Join(err, s.finish())
 	s.close()
