@@ -236,6 +236,7 @@ func (p *egressProcess) spawn() (*os.File, error) {
 	socket := os.NewFile(uintptr(pair[0]), "egress")
 	child := forkexec.Command{
 		Path: "/proc/self/fd/" + strconv.Itoa(p.program), Argv: []string{toolguardd, "egress", strconv.Itoa(pair[1])},
+		Env:  authorityEnv(os.Environ()),
 		Keep: slices.Concat(p.mandate.TCP, p.mandate.UDP, []int{p.mandate.Originals, p.mandate.Names, pair[1]}),
 	}
 	pid, err := child.Start()
@@ -248,6 +249,13 @@ func (p *egressProcess) spawn() (*os.File, error) {
 	}
 	p.socket = socket
 	return socket, nil
+}
+
+// authorityEnv is what of an environment says by which authorities servers are verified: whoever starts the session decides that.
+func authorityEnv(env []string) []string {
+	return slices.DeleteFunc(env, func(kv string) bool {
+		return !strings.HasPrefix(kv, "SSL_CERT_FILE=") && !strings.HasPrefix(kv, "SSL_CERT_DIR=")
+	})
 }
 
 // hear takes in what egress says, until it says no more. What that is isn't believed more than what a session says, but for the

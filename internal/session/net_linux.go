@@ -151,7 +151,7 @@ func (r *run) holdNet() error {
 	return nil
 }
 
-// systemBundles are where systems keep their certificate authorities, in one file.
+// systemBundles are where systems keep their certificate authorities, in one file, where SSL_CERT_FILE doesn't name another.
 var systemBundles = []string{
 	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
 }
@@ -163,7 +163,7 @@ func (r *run) handBundle(authority []byte) error {
 		return errors.New("egress has made none")
 	}
 	var system []byte
-	for _, file := range systemBundles {
+	for _, file := range append([]string{os.Getenv("SSL_CERT_FILE")}, systemBundles...) {
 		if b, err := os.ReadFile(file); err == nil {
 			system = b
 			break

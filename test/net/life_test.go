@@ -163,6 +163,38 @@ func TestAuthorityStays(t *testing.T) {
 	}
 }
 
+// Servers are verified by the authorities that whoever starts the session believes, and those are in its bundle.
+func TestCallersAuthorities(t *testing.T) {
+	needs(t, "curl")
+	p := newPlace(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`))
+	other, err := newAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		bundle []byte
+		want   string
+	}{{known, "^hello"}, {other.pem, "alert"}} {
+		file := filepath.Join(t.TempDir(), "bundle.pem")
+		if err := os.WriteFile(file, x.bundle, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := p.guarded(`curl -sS -m 10 https://api.test/v1/a; grep -c "` + strings.Split(string(x.bundle), "\n")[1] + `" "$SSL_CERT_FILE"`)
+		cmd.Env = append(cmd.Env, "SSL_CERT_FILE="+file, "SSL_CERT_DIR=/nonexistent")
+		if got := outcomeOf(t, cmd); !regexp.MustCompile(x.want).MatchString(got.said) || !strings.HasSuffix(got.said, "1\n") {
+			t.Errorf("%q, not %s", got.said, x.want)
+		}
+	}
+	want := "connect https://api.test:443 host_mismatch"
+	if all := p.denials(); !has(all, want) {
+		t.Errorf("no event %q among %q", want, all)
+	}
+}
+
 // Without a toolguardd that can be trusted nothing is started.
 func TestNoToolguardd(t *testing.T) {
 	p := newPlace(t, "", allow("allowed.test"))

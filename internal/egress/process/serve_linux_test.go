@@ -1,0 +1,50 @@
+//go:build !cgo
+
+package process
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/landlock"
+)
+
+func TestMain(m *testing.M) { childtest.Main(m, confined) }
+
+// confined is what a process that has confined itself can't do any more, though everybody may.
+func confined(struct{}) (map[string]bool, error) {
+	if err := confine(); err != nil {
+		return nil, err
+	}
+	_, file := os.ReadFile("/etc/passwd")
+	_, folder := os.ReadDir("/usr")
+	_, socket := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	_, program := syscall.ForkExec("/bin/true", nil, nil)
+	return map[string]bool{
+		"read a file": os.IsPermission(file), "list a folder": os.IsPermission(folder), "make a unix socket": socket != nil,
+		"start a program": program != nil, "be root": os.Getuid() != 0 && os.Getgid() != 0,
+	}, nil
+}
+
+// What egress's process takes from itself is gone, files by Landlock alone: their modes let everybody read them.
+func TestConfine(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	if _, _, err := landlock.Probe(); err != nil {
+		t.Skip("needs Landlock: ", err)
+	}
+	got := childtest.Run[map[string]bool](t, 0, struct{}{})
+	for what, gone := range got {
+		if !gone {
+			t.Errorf("it still can %s", what)
+		}
+	}
+	if len(got) != 5 {
+		t.Errorf("%v", got)
+	}
+}
