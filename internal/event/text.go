@@ -36,6 +36,8 @@ func summary(e *Event) string {
 		return join("session", Plain(e.Session), "ended:", outcome(e.Exit))
 	case Gap:
 		return join("events were lost:", missing(e), parens(e.Reason))
+	case Daemon, Checkpoint:
+		return strings.TrimSuffix(join(string(e.Kind)+":", Plain(e.Extra["what"])), ":")
 	case Degradation:
 		return join("not enforced:", Plain(e.Rule), Plain(e.Reason))
 	}
