@@ -192,6 +192,31 @@ func failBesideStranger() (any, error) {
 	}{failed.Error(), ended == 0}, err
 }
 
+// What is done ahead on the thread and fails is the start's failure.
+func TestNoStartWithoutFilters(t *testing.T) {
+	got := childtest.Run[string](t, os.Getuid(), "start without filters")
+	if !strings.HasPrefix(got, "make the system call filters: ") || !strings.HasSuffix(got, "nothing was started") {
+		t.Error(got)
+	}
+}
+
+func startUnfiltered() (any, error) {
+	c, err := anyPolicy()
+	if err != nil {
+		return nil, err
+	}
+	c.Layers[len(c.Layers)-1].Syscalls.Profile = "none such"
+	s, err := Begin(true)
+	if err != nil {
+		return nil, err
+	}
+	_, failed := s.Run(Config{Policy: c, System: policyfile.Machine{}, Argv: []string{"/bin/true"}})
+	if failed == nil {
+		failed = errors.New("the command was started")
+	}
+	return failed.Error(), s.Close()
+}
+
 // anyPolicy can be enforced everywhere.
 func anyPolicy() (*policy.Compiled, error) {
 	layer := policy.SourceLayer{Authority: policy.Session}

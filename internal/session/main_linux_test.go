@@ -30,6 +30,7 @@ var orders = map[string]func() (any, error){
 	"signal all without a scope":      signalUnscoped,
 	"signal all within a scope":       signalScoped,
 	"fail to start beside a stranger": failBesideStranger,
+	"start without filters":           startUnfiltered,
 }
 
 // needsRoot skips a test that another user can't do.
