@@ -109,12 +109,9 @@ func (c asked) file(path string) policy.FileID {
 	return id
 }
 
-// resolve is where a path leads; the path itself when it leads nowhere. The kernel finds out, too.
+// resolve is where a path leads; "", on which nothing is given, when it leads nowhere or further than any path is followed.
 func resolve(c asked, path string, follow bool) string {
-	p, err := c.ResolveTarget(c.machine, path, follow)
-	if err != nil {
-		return path
-	}
+	p, _ := c.ResolveTarget(c.machine, path, follow)
 	return p
 }
 
