@@ -165,7 +165,7 @@ func TestFailedStartSignalsNobody(t *testing.T) {
 
 // failBesideStranger has a child that isn't the session's.
 func failBesideStranger() (any, error) {
-	stranger := exec.Command("/bin/sleep", "100")
+	stranger := exec.Command("/bin/sleep", "10000")
 	if err := stranger.Start(); err != nil {
 		return nil, err
 	}
