@@ -113,8 +113,8 @@ read = true
 		{"python", `python3 -B -c 'import subprocess, sys; sys.exit(subprocess.run(["sh", "-c", "exit 4"]).returncode)'`, 4, ""},
 		{"git", "echo x >file && git add file && git -c user.name=a -c user.email=a@b commit -qm x && git log --oneline | wc -l >n && test $(cat n) = 1", 0, ""},
 		{"a format that a module might know", `printf '\1\2\3\4' >odd && chmod +x odd && python3 -B -c 'import os; os.execv("odd", ["odd"])' 2>/dev/null`, 1, module},
-		{"programs that are killed as they begin", "for i in $(seq 50); do sleep 9 & kill $!; done", 0, ""}, // which the kernel takes for such
-		{"a process's own entries", "sleep 9 & read line </proc/$!/status; kill $!", 0, ""},
+		{"programs that are killed as they begin", "for i in $(seq 50); do sleep 1000 & kill $!; done", 0, ""}, // which the kernel takes for such
+		{"a process's own entries", "sleep 1000 & read line </proc/$!/status; kill $!", 0, ""},
 		{"another's", "read line </proc/1/status", 2, "outside_workspace read /proc/1/status"},
 		{"a file outside", "echo >/root/outside", 2, "outside_workspace create /root/outside"},
 		{"a signal to the outside", "kill -0 1", 1, "syscall_denied signal init"},
