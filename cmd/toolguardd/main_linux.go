@@ -10,11 +10,13 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"syscall"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/daemon"
 	"github.com/toolguard/toolguard/internal/egress/process"
 )
@@ -56,11 +58,17 @@ func run(args []string) error {
 		cfg.Version = info.Main.Version
 	}
 	cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	var err error
-	if cfg.Limits, err = daemon.ReadLimits(*config); err != nil {
+	set, err := daemon.ReadSettings(*config)
+	if err != nil {
 		return fmt.Errorf("read the settings: %w", err)
 	}
-	return serve(cfg, *socket, *config)
+	kept := audit.Start(audit.Config{Folder: filepath.Join(cfg.State, "audit"), Version: cfg.Version, Limits: set.Audit.Limits()})
+	cfg.Limits, cfg.Audit = set.User, kept
+	err = serve(cfg, kept, *socket, *config)
+	if missing, why := kept.Close(); missing > 0 || why != nil {
+		cfg.Log.Warn(fmt.Sprintf("%d events aren't in the audit: %v", missing, why))
+	}
+	return err
 }
 
 // serveEgress is what toolguard starts beside a command that may use the network: `toolguardd egress DESCRIPTOR`. It's for nobody else.
@@ -73,7 +81,7 @@ func serveEgress(args []string) error {
 	return errors.New("only toolguard itself starts egress")
 }
 
-func serve(cfg daemon.Config, path, config string) error {
+func serve(cfg daemon.Config, kept *audit.Log, path, config string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	hup := make(chan os.Signal, 1)
@@ -90,19 +98,20 @@ func serve(cfg daemon.Config, path, config string) error {
 		cfg.Log.Warn("systemd isn't told that toolguardd is ready: " + err.Error())
 	}
 	go d.Watchdog(ctx)
-	go reload(d, cfg.Log, config, hup)
+	go reload(d, kept, cfg.Log, config, hup)
 	return d.Serve(ctx, l)
 }
 
 // reload reads the settings again whenever it's told to. Those that can't be read change nothing.
-func reload(d *daemon.Daemon, log *slog.Logger, config string, told <-chan os.Signal) {
+func reload(d *daemon.Daemon, kept *audit.Log, log *slog.Logger, config string, told <-chan os.Signal) {
 	for range told {
-		l, err := daemon.ReadLimits(config)
+		set, err := daemon.ReadSettings(config)
 		if err != nil {
 			log.Warn("the settings stay as they were: " + err.Error())
 			continue
 		}
-		d.SetLimits(l)
+		d.SetLimits(set.User)
+		kept.SetLimits(set.Audit.Limits())
 		log.Info("the settings were read again")
 	}
 }

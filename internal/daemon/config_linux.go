@@ -6,39 +6,90 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/audit"
 )
 
-// ReadLimits reads toolguardd's settings. What they don't say is as by default, as is all where there's no file.
-func ReadLimits(path string) (Limits, error) {
-	file := struct {
-		User Limits `toml:"user"`
-	}{DefaultLimits}
+// Settings are what toolguardd's settings file says.
+type Settings struct {
+	User  Limits `toml:"user"`
+	Audit Audit  `toml:"audit"`
+}
+
+// Audit bounds the audit.
+type Audit struct {
+	Size     int64 `toml:"size"`
+	FileSize int64 `toml:"file_size"`
+	FileAge  age   `toml:"file_age"`
+	OnFull   full  `toml:"on_full"`
+}
+
+// Limits are the bounds as the audit takes them.
+func (a Audit) Limits() audit.Limits {
+	return audit.Limits{Size: a.Size, FileSize: a.FileSize, FileAge: time.Duration(a.FileAge), Drop: bool(a.OnFull)}
+}
+
+// DefaultSettings are what counts where the file says nothing.
+func DefaultSettings() Settings {
+	l := audit.DefaultLimits
+	return Settings{DefaultLimits, Audit{l.Size, l.FileSize, age(l.FileAge), full(l.Drop)}}
+}
+
+// age is a duration, "24h".
+type age time.Duration
+
+func (a *age) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	if err != nil || d < time.Minute {
+		return errors.New("write a duration of a minute or more, such as \"24h\"")
+	}
+	*a = age(d)
+	return nil
+}
+
+// full is what is done when there's no room: true is "drop".
+type full bool
+
+func (f *full) UnmarshalText(text []byte) error {
+	if s := string(text); s != "deny" && s != "drop" {
+		return errors.New("write \"deny\" or \"drop\"")
+	}
+	*f = string(text) == "drop"
+	return nil
+}
+
+// ReadSettings reads toolguardd's settings. What they don't say is as by default, as is all where there's no file.
+func ReadSettings(path string) (Settings, error) {
+	file := DefaultSettings()
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return DefaultLimits, nil
+		return file, nil
 	} else if err != nil {
-		return Limits{}, err
+		return Settings{}, err
 	}
 	defer f.Close()
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return Limits{}, err
+		return Settings{}, err
 	}
 	if st.Uid != 0 || st.Mode&0o022 != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return Limits{}, fmt.Errorf("%s must be a file of root's that nobody else can write", path)
+		return Settings{}, fmt.Errorf("%s must be a file of root's that nobody else can write", path)
 	}
 	err = toml.NewDecoder(io.LimitReader(f, 1<<20)).DisallowUnknownFields().Decode(&file)
 	if err != nil {
-		return Limits{}, mistake(path, err)
+		return Settings{}, mistake(path, err)
 	}
-	l := file.User
-	if min(l.Sessions, l.Connections, l.Policies, l.Lines) < 1 {
-		return Limits{}, fmt.Errorf("%s: sessions, connections, policies and lines must be at least 1", path)
+	if l := file.User; min(l.Sessions, l.Connections, l.Policies, l.Lines) < 1 {
+		return Settings{}, fmt.Errorf("%s: sessions, connections, policies and lines must be at least 1", path)
 	}
-	return l, nil
+	if a := file.Audit; a.Size < 16<<20 || a.FileSize < 1<<20 {
+		return Settings{}, fmt.Errorf("%s: the audit's size must be at least %d bytes, and its file_size %d", path, 16<<20, 1<<20)
+	}
+	return file, nil
 }
 
 // mistake says where in a file what is wrong.
@@ -48,7 +99,8 @@ func mistake(path string, err error) error {
 	switch {
 	case errors.As(err, &unknown) && len(unknown.Errors) > 0:
 		line, col := unknown.Errors[0].Position()
-		return fmt.Errorf("%s:%d:%d: there is no such key: [user] has sessions, connections, policies and lines", path, line, col)
+		return fmt.Errorf("%s:%d:%d: there is no such key: [user] has sessions, connections, policies and lines, [audit] has "+
+			"size, file_size, file_age and on_full", path, line, col)
 	case errors.As(err, &wrong):
 		line, col := wrong.Position()
 		return fmt.Errorf("%s:%d:%d: %w", path, line, col, err)

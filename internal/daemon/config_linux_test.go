@@ -5,31 +5,39 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
-func TestReadLimits(t *testing.T) {
+func TestReadSettings(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
 	path := filepath.Join(t.TempDir(), "toolguardd.toml")
-	if l, err := ReadLimits(path); err != nil || l != DefaultLimits {
+	all := DefaultSettings()
+	if l, err := ReadSettings(path); err != nil || l != all {
 		t.Errorf("without a file: %+v, %v", l, err)
 	}
-	some := DefaultLimits
-	some.Sessions, some.Lines = 5, 7
+	some, kept := all, all
+	some.User.Sessions, some.User.Lines = 5, 7
+	kept.Audit = Audit{Size: 1 << 30, FileSize: 2 << 20, FileAge: age(90 * time.Minute), OnFull: true}
 	for _, x := range []struct {
 		text, wrong string
 		mode        os.FileMode
-		want        Limits
+		want        Settings
 	}{
-		{"", "", 0o644, DefaultLimits},
+		{"", "", 0o644, all},
 		{"[user]\nsessions = 5\nlines = 7\n", "", 0o600, some},
-		{"[user]\nsesions = 5\n", ":2:1: there is no such key", 0o644, Limits{}},
-		{"[user]\nsessions = \"5\"\n", ":2:12: ", 0o644, Limits{}},
-		{"[user]\nbodies = 5\n", ":2:1: there is no such key", 0o644, Limits{}},
-		{"[user\n", ":1:", 0o644, Limits{}},
-		{"[user]\nsessions = 0\n", "at least 1", 0o644, Limits{}},
-		{"", "nobody else can write", 0o666, Limits{}},
+		{"[user]\nsesions = 5\n", ":2:1: there is no such key", 0o644, Settings{}},
+		{"[user]\nsessions = \"5\"\n", ":2:12: ", 0o644, Settings{}},
+		{"[user]\nbodies = 5\n", ":2:1: there is no such key", 0o644, Settings{}},
+		{"[user\n", ":1:", 0o644, Settings{}},
+		{"[user]\nsessions = 0\n", "at least 1", 0o644, Settings{}},
+		{"[audit]\nfile_size = 2097152\nfile_age = \"1h30m\"\non_full = \"drop\"\n", "", 0o644, kept},
+		{"[audit]\non_full = \"deny\"\n", "", 0o644, all},
+		{"[audit]\non_full = \"block\"\n", `:2:11: toml: write "deny" or "drop"`, 0o644, Settings{}},
+		{"[audit]\nfile_age = \"1s\"\n", ":2:12: toml: write a duration of a minute or more", 0o644, Settings{}},
+		{"[audit]\nsize = 1000\n", "must be at least", 0o644, Settings{}},
+		{"", "nobody else can write", 0o666, Settings{}},
 	} {
 		if err := os.WriteFile(path, []byte(x.text), 0o600); err != nil {
 			t.Fatal(err)
@@ -37,7 +45,7 @@ func TestReadLimits(t *testing.T) {
 		if err := os.Chmod(path, x.mode); err != nil {
 			t.Fatal(err)
 		}
-		l, err := ReadLimits(path)
+		l, err := ReadSettings(path)
 		if l != x.want || (err == nil) != (x.wrong == "") || err != nil && !strings.Contains(err.Error(), x.wrong) {
 			t.Errorf("%q: %+v, %v", x.text, l, err)
 		}
@@ -45,7 +53,7 @@ func TestReadLimits(t *testing.T) {
 	if err := os.Symlink(path, path+".link"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadLimits(path + ".link"); err == nil {
+	if _, err := ReadSettings(path + ".link"); err == nil {
 		t.Error("a symlink is followed")
 	}
 }

@@ -26,6 +26,13 @@ type Config struct {
 	Version  string
 	Log      *slog.Logger
 	Limits   Limits
+	Audit    Keeper // nil: nobody keeps the events
+}
+
+// Keeper keeps every event. What it can't keep it counts: audit.Log is one.
+type Keeper interface {
+	Record(*event.Event) // doesn't wait
+	Ready() error        // why no session may begin
 }
 
 // Limits bound what one user may take. Root's own requests are bounded too.
@@ -65,7 +72,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	stream.Version = cfg.Version
 	d := &Daemon{
-		cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, listeners: map[*follower]bool{}},
+		cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, audit: cfg.Audit, listeners: map[*follower]bool{}},
 		sessions: map[uint64]*session{}, starting: map[asker]int{}, turns: map[asker]chan struct{}{},
 	}
 	if err := d.openState(); err != nil {
@@ -100,6 +107,11 @@ func refuse(status int, format string, args ...any) error {
 func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if st.Policy == nil || len(st.Argv) == 0 {
 		return nil, refuse(400, "a session takes a policy and a command")
+	}
+	if d.cfg.Audit != nil {
+		if err := d.cfg.Audit.Ready(); err != nil {
+			return nil, refuse(503, "what happens in a session couldn't be kept, so none begins: %v", err)
+		}
 	}
 	c, err := d.within(p.from, p.uid, p.pid(), &st, st.Policy)
 	if err != nil {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // served is a toolguardd on a socket of its own. Its sessions are tested in test/daemon, on kernels that can have them.
@@ -283,5 +286,34 @@ func TestSystemd(t *testing.T) {
 	t.Setenv("LISTEN_FDS", "2")
 	if _, err := Listen("/nowhere"); err == nil || !strings.Contains(err.Error(), "one is needed") {
 		t.Error(err)
+	}
+}
+
+// keeper keeps nothing, and says why not.
+type keeper struct {
+	mu   sync.Mutex
+	told []event.Event
+}
+
+func (k *keeper) Record(e *event.Event) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.told = append(k.told, *e)
+}
+
+func (k *keeper) Ready() error { return errors.New("the disk is full") }
+
+// TestNothingUnkept: where events can't be kept no session begins. Those that there are, are kept whoever listens.
+func TestNothingUnkept(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	k := &keeper{}
+	d.cfg.Audit, d.hub.audit = k, k
+	_, err := d.begin(&peer{}, api.Start{Policy: &policy.Compiled{}, Argv: []string{"true"}}, 0)
+	if r, _ := err.(*failure); r == nil || r.status != 503 || !strings.Contains(r.Error(), "none begins: the disk is full") {
+		t.Error(err)
+	}
+	d.hub.publish(1, &event.Event{Kind: event.Denial, Session: "one"})
+	if len(k.told) != 1 || k.told[0].Session != "one" {
+		t.Errorf("%+v", k.told)
 	}
 }

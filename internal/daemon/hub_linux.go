@@ -13,6 +13,7 @@ const waitingEvents = 256 << 10
 type hub struct {
 	mu        sync.Mutex
 	stream    *event.Stream
+	audit     Keeper // nil: none
 	listeners map[*follower]bool
 }
 
@@ -27,6 +28,9 @@ type follower struct {
 func (h *hub) publish(uid int, e *event.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.audit != nil {
+		h.audit.Record(e) // which numbers them itself
+	}
 	out := h.stream.Next(e)
 	for f := range h.listeners {
 		if mayAsk(f.uid, uid) && f.wants(&out) {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/event"
 )
 
 // Serve answers on a socket until ctx ends.
@@ -34,6 +36,7 @@ func (d *Daemon) Serve(ctx context.Context, socket *net.UnixListener) error {
 		defer cancel()
 		_ = srv.Shutdown(late)
 		_ = srv.Close()
+		d.hub.publish(0, &event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "toolguardd stopped"}})
 	}()
 	err := srv.Serve(l)
 	if errors.Is(err, http.ErrServerClosed) {

@@ -1,0 +1,70 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// auditOf is what `toolguard audit export` says of a toolguardd's audit.
+func auditOf(t *testing.T, state string, args ...string) (list []told) {
+	t.Helper()
+	out, err := exec.Command(built+"/toolguard", append([]string{"audit", "export", state + "/audit"}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for line := range bytes.Lines(out) {
+		list = append(list, toldBy(t, line))
+	}
+	return list
+}
+
+func verified(t *testing.T, state string) string {
+	t.Helper()
+	out, err := exec.Command(built+"/toolguard", "audit", "verify", state+"/audit").CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	return string(out)
+}
+
+// What happens under toolguardd is kept, also where it's killed amidst it.
+func TestAudit(t *testing.T) {
+	state := t.TempDir()
+	s := serve(t, state)
+	if got := newJob(t, nobody, work, `read x <OUTSIDE; exit 7`).start().status(); got != 7 {
+		t.Errorf("exit status %d", got)
+	}
+	kinds := ""
+	eventually(t, "the session's end is kept", func() bool {
+		kinds = ""
+		for _, e := range auditOf(t, state) {
+			kinds += " " + e.Kind
+		}
+		return strings.Contains(kinds, "session_end")
+	})
+	if !strings.Contains(kinds, "daemon checkpoint session_start denial session_end") {
+		t.Error(kinds)
+	}
+	j := newJob(t, nobody, work, `while :; do read x <OUTSIDE; sleep 0.01; done 2>/dev/null`).start()
+	eventually(t, "it's refused", func() bool { return len(auditOf(t, state, "--kind", "denial")) > 1 })
+	s.stop(syscall.SIGKILL)
+	verified(t, state)
+	s = serve(t, state)
+	_ = j.Process.Kill()
+	eventually(t, "both sessions have ended", func() bool { return len(auditOf(t, state, "--kind", "session_end")) == 2 })
+	s.stop(syscall.SIGTERM)
+	out := verified(t, state)
+	if !strings.Contains(out, "sound:") || !strings.Contains(out, "of a number that nobody knows") {
+		t.Error(out)
+	}
+	list := auditOf(t, state)
+	last := list[len(list)-2]
+	if end := list[len(list)-1]; end.Extra["what"] != "closed" || last.Extra["what"] != "toolguardd stopped" {
+		t.Errorf("%+v %+v", last, end)
+	}
+}
