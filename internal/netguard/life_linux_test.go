@@ -224,15 +224,19 @@ func TestPermit(t *testing.T) {
 	permit("tcp", "[fd00::2]:5432", time.Minute)
 	expect("server [fd00::2]:5432, peer [fd00::2]:5432", "tcp", "[fd00::2]:5432")
 
-	permit("udp", "127.6.0.1:5432", 700*time.Millisecond)
-	connected, sending := startChild(t, g, "hold", "connected", "127.6.0.1:5432"), startChild(t, g, "hold", "sending", "127.6.0.1:5432")
-	for _, c := range []*child{connected, sending} {
-		if got := c.line(); got != "heard" {
-			t.Errorf("permitted: %s", got)
+	var held []*child
+	for d := 700 * time.Millisecond; ; d *= 4 { // on a slow machine it's over before they are there
+		permit("udp", "127.6.0.1:5432", d)
+		held = []*child{startChild(t, g, "hold", "connected", "127.6.0.1:5432"), startChild(t, g, "hold", "sending", "127.6.0.1:5432")}
+		if held[0].line() == "heard" && held[1].line() == "heard" {
+			time.Sleep(d + 100*time.Millisecond)
+			break
+		}
+		if d > time.Minute {
+			t.Fatal("permitted, and refused")
 		}
 	}
-	time.Sleep(800 * time.Millisecond)
-	for _, c := range []*child{connected, sending} {
+	for _, c := range held {
 		if got := c.again(); got != "heard" {
 			t.Errorf("the same socket, afterwards: %s", got)
 		}
