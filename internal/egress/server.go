@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/egress/link"
@@ -63,6 +64,7 @@ const (
 	maxAsking  = 1024
 	maxLooking = 256
 	maxConns   = 16384
+	otherFiles = 512 // name servers that are asked, pipes, and what else is open
 )
 
 // Serve answers DNS on udp, and on tcp what the kernel redirects, until ctx is done.
@@ -144,11 +146,20 @@ func (s *Server) init() {
 	for _, p := range s.Policy.AskedPorts() {
 		s.asked[p] = true
 	}
-	for p, n := range map[*chan struct{}]int{&s.asking: maxAsking, &s.looking: maxLooking, &s.conns: maxConns} {
+	for p, n := range map[*chan struct{}]int{&s.asking: maxAsking, &s.looking: maxLooking, &s.conns: room()} {
 		if *p == nil {
 			*p = make(chan struct{}, n)
 		}
 	}
+}
+
+// room is how many connections may be open, with those to their servers: without a descriptor left one couldn't even be refused.
+func room() int {
+	var files syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) != nil {
+		return maxConns
+	}
+	return max(1, min(maxConns, (int(min(files.Cur, 4*maxConns))-otherFiles)/2))
 }
 
 // Queries is how many questions the session has asked, refused ones included.

@@ -31,5 +31,6 @@
 //	hosts that smuggle                                   host_with_user, host_decimal, host_hex, host_octal, host_zone, host_nul, host_space, host_unicode, name_decimal, name_hex
 //	WebSocket, h2c                                       websocket; h2c_upgrade, h2c_at_once
 //	egress's port, another session's egress              TestOthersEgress
-//	egress or toolguard killed                           TestEgressDies, TestToolguardKilled
+//	egress or toolguard killed                           TestEgressDies, TestNoLeaks, TestToolguardKilled
+//	connections that say nothing, or never finish        TestIdle, TestSlowClients
 package net

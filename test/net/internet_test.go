@@ -319,7 +319,7 @@ http {
 	}
 }
 `, n.dir))
-	return n.start(0, "nginx", "-p", n.dir, "-c", conf)
+	return n.start(0, "sh", "-c", `ulimit -n 50000; exec nginx -p "$0" -c "$1"`, n.dir, conf)
 }
 
 // publish makes what can be fetched: a repository for git, and a package each for pip and npm.

@@ -56,12 +56,18 @@ func startRunning(t *testing.T, p *place) *running {
 // do runs a line to its end.
 func (r *running) do(line string) string {
 	r.t.Helper()
+	return r.doFor(20*time.Second, line)
+}
+
+// doFor is do for a line that may take its time.
+func (r *running) doFor(patience time.Duration, line string) string {
+	r.t.Helper()
 	r.n++
 	if _, err := fmt.Fprintln(r.in, line); err != nil {
 		r.t.Fatal(err)
 	}
 	out := filepath.Join(r.workspace, fmt.Sprintf("out.%d", r.n))
-	until(r.t, line, func() bool { return exists(out) })
+	untilFor(r.t, patience, line, func() bool { return exists(out) })
 	b, err := os.ReadFile(out)
 	if err != nil {
 		r.t.Fatal(err)

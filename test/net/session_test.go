@@ -187,9 +187,15 @@ func egressOf(t *testing.T, toolguard, before int) int {
 // until waits for something.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	untilFor(t, 20*time.Second, what, is)
+}
+
+// untilFor waits for something that may take its time.
+func untilFor(t *testing.T, patience time.Duration, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not in 20 seconds", what)
+			t.Fatalf("%s: not in %s", what, patience)
 		}
 	}
 }

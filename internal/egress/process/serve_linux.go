@@ -193,6 +193,7 @@ func (t *telling) tell() {
 // confine takes everything from this process that egress needs not: the terminal, root, all files, other programs, other processes.
 func confine() error {
 	_, _ = unix.Setsid() // fails where it is one already
+	allowFiles()
 	steps := []struct {
 		doing string
 		do    func() error
@@ -211,6 +212,17 @@ func confine() error {
 		}
 	}
 	return nil
+}
+
+// maxFiles is enough for all the connections that egress takes, each with the one to its server.
+const maxFiles = 40000
+
+// allowFiles raises the limit of open files, which is who started toolguard's. Where it stays, the connections above it are refused.
+func allowFiles() {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) == nil && l.Cur < maxFiles {
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: maxFiles, Max: max(l.Max, maxFiles)})
+	}
 }
 
 // onAllThreads makes a system call on each thread.

@@ -1,0 +1,197 @@
+//go:build linux
+
+package net
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// bulk is how much goes down and up in one request each.
+const bulk = 1 << 30
+
+// stream is bulk bytes, the same each time.
+func stream() io.Reader { return io.LimitReader(rand.NewChaCha8([32]byte{1}), bulk) }
+
+func count(r io.Reader) (string, error) {
+	h := sha256.New()
+	n, err := io.Copy(h, r)
+	return fmt.Sprintf("%d %x\n", n, h.Sum(nil)), err
+}
+
+// serveBulk sends the stream, and says what it's sent, on a port of its own.
+func (n *internet) serveBulk(at string) error {
+	return n.do(func() error {
+		l, err := net.Listen("tcp", at)
+		if err != nil {
+			return err
+		}
+		go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				w.Header().Set("Content-Length", strconv.Itoa(bulk))
+				_, _ = io.Copy(w, stream())
+				return
+			}
+			said, err := count(r.Body)
+			fmt.Fprint(w, said, err)
+		}))
+		return nil
+	})
+}
+
+// What goes down through egress comes up again as it was, as much and the same.
+func TestBulk(t *testing.T) {
+	needsServers(t, "curl")
+	if err := real.serveBulk(webIP + ":8090"); err != nil {
+		t.Fatal(err)
+	}
+	p := newPlace(t, "", allow("web.test", `scheme = "http"`, "port = 8090"))
+	start := time.Now()
+	got := outcomeOf(t, p.guarded("curl -sS http://web.test:8090/ | curl -sS -T - http://web.test:8090/"))
+	t.Logf("%s", time.Since(start))
+	if want, err := count(stream()); err != nil || got.said != want+"<nil>" {
+		t.Errorf("%q, not %q (%v)", got.said, want, err)
+	}
+}
+
+// manyIdle is ten thousand, or what the limit of open files leaves, of which each takes two.
+func manyIdle(t *testing.T) int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	return int(min(10000, (files.Max-1000)/2))
+}
+
+// hold opens connections that say something and stay, and asks for something on another one.
+const hold = `import resource,socket,sys,time
+n, said = int(sys.argv[1]), sys.argv[2].encode().decode("unicode_escape").encode()
+resource.setrlimit(resource.RLIMIT_NOFILE, (n + 100,) * 2)
+def get():
+    s = socket.create_connection(("web.test", 80), 60); s.sendall(b"GET / HTTP/1.1\r\nHost: web.test\r\nConnection: close\r\n\r\n"); return s.recv(12)[9:].decode()
+get(); at = socket.getaddrinfo("web.test", 80, socket.AF_INET)[0][4]; held = []
+for i in range(n):
+    s = socket.socket(); s.settimeout(60); s.connect(at); s.sendall(said); held.append(s)
+    if said.endswith(b"\r\n\r\n"): assert s.recv(4096)[9:12] == b"200"
+began = time.time(); print(get(), "after %.3f s" % (time.time() - began)); open("held", "w").close()
+if not said.endswith(b"\r\n\r\n"):
+    for s in held: s.settimeout(30); assert b" 403 " in s.recv(4096) or True; s.close()
+    print("all are ended")
+else: time.sleep(1)
+`
+
+// Ten thousand connections that are kept alive cost egress less than 200 MiB, and keep nobody waiting.
+func TestIdle(t *testing.T) {
+	needsServers(t, "python3")
+	n := manyIdle(t)
+	r := startHolding(t, n, `GET / HTTP/1.1\r\nHost: web.test\r\n\r\n`)
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.egress))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rss, err := strconv.Atoi(regexp.MustCompile(`VmRSS:\s*(\d+)`).FindStringSubmatch(string(status))[1])
+	if t.Logf("%d KiB with %d connections", rss, n); err != nil || rss > 200<<10 {
+		t.Errorf("egress holds %d KiB: %v", rss, err)
+	}
+	if said := r.said(); !strings.HasPrefix(said, "200") {
+		t.Errorf("%q", said)
+	}
+}
+
+// Clients that never finish what they say keep nobody waiting, and are ended.
+func TestSlowClients(t *testing.T) {
+	needsServers(t, "python3")
+	r := startHolding(t, 500, `GET / HTTP/1.1\r\nHost: web`)
+	if said := r.said(); !regexp.MustCompile(`^200 after [0-4]\.\d+ s\nall are ended\n`).MatchString(said) {
+		t.Errorf("%q", said)
+	}
+	until(t, "it's told", func() bool {
+		for _, e := range r.denials() {
+			if e.Unmapped.Reason == "limit" || e.Unmapped.Reason == "host_mismatch" {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// holding is a session that holds connections.
+type holding struct {
+	*running
+	out *sync.WaitGroup
+	got bytes.Buffer
+}
+
+func startHolding(t *testing.T, n int, said string) *holding {
+	t.Helper()
+	p := newPlace(t, "", allow("web.test"))
+	h := &holding{running: startRunning(t, p), out: &sync.WaitGroup{}}
+	if err := os.WriteFile(p.workspace+"/hold.py", []byte(hold), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.out.Go(func() {
+		h.got.WriteString(h.doFor(2*time.Minute, fmt.Sprintf("/usr/bin/python3 hold.py %d '%s'", n, said)))
+	})
+	untilFor(t, 2*time.Minute, "all are held", func() bool { return exists(p.workspace+"/held") || exists(p.workspace+"/out.2") })
+	return h
+}
+
+func (h *holding) said() string {
+	h.out.Wait()
+	return h.got.String()
+}
+
+// However often egress dies, nothing gets by while it's not there.
+func TestNoLeaks(t *testing.T) {
+	needsServers(t, "python3")
+	r := startRunning(t, newPlace(t, "", allow("web.test")))
+	try := `import os,socket
+socket.setdefaulttimeout(0.3); leaks, tries = [], 0
+def ask(ip, port, said):
+    s = socket.create_connection((ip, port)); s.sendall(said); return s.recv(400)
+def name(n):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.sendto(b"\0\7\1\0\0\1\0\0\0\0\0\0" + b"".join(bytes([len(l)]) + l for l in n.split(b".")) + b"\0\0\1\0\1", ("` + nameIP + `", 53)); a = s.recv(400); return b"real" if a[7] else b""
+while not os.path.exists("enough"):
+    for leak in (lambda: ask("` + otherIP + `", 80, b"GET / HTTP/1.1\r\nHost: web.test\r\n\r\n"), lambda: ask("` + webIP + `", 80, b"GET / HTTP/1.1\r\nHost: other.test\r\n\r\n"),
+                 lambda: b"real" + ask("` + otherIP + `", 7001, b""), lambda: name(b"other.test")):
+        tries += 1
+        try: got = leak()
+        except OSError: continue
+        if b"real" in got: leaks.append(got)
+print(tries > 20, leaks)`
+	if err := os.WriteFile(r.workspace+"/try.py", []byte(try), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said string
+	var over sync.WaitGroup
+	over.Go(func() { said = r.do("/usr/bin/python3 try.py") })
+	for range 4 {
+		time.Sleep(300 * time.Millisecond)
+		if err := syscall.Kill(r.egress, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		r.egress = egressOf(t, r.cmd.Process.Pid, r.egress)
+	}
+	time.Sleep(time.Second)
+	if err := os.WriteFile(r.workspace+"/enough", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if over.Wait(); !strings.HasPrefix(said, "True []\n") {
+		t.Errorf("%q", said)
+	}
+	r.expect("curl -sS -m 10 http://web.test/", "^real")
+}
