@@ -21,11 +21,12 @@ build: ## bin/toolguard, and on Linux bin/toolguardd
 	$(BUILD) -o bin/toolguard ./cmd/toolguard
 	[ "$$($(GO) env GOOS)" != linux ] || $(BUILD) -o bin/toolguardd ./cmd/toolguardd
 
-test: ## set up this machine, then everything that must hold: make check
-	scripts/setup test
+test: ## set up this machine, then everything that must hold: make check vm-test
+	scripts/setup test vm
 	$(MAKE) --no-print-directory check
+	$(MAKE) --no-print-directory vm-test
 
-check: format vet lint cross build generated gotest ## all checks and all tests, without set-up
+check: format vet lint cross build generated gotest ## all checks, and all tests that this machine's own kernel can run, without set-up
 
 format: $(TOOLS) ## formatting differs from gofumpt's: fail and show it
 	@diff=$$(bin/tools/gofumpt -d $$(git ls-files -co --exclude-standard '*.go' | xargs grep -L '^// Code generated') || true); \
@@ -50,7 +51,7 @@ generate: build ## make them
 gotest: ## all tests and fuzz seeds, then again under the race detector
 	$(GO) run ./scripts/gotest -must test/must-run.txt
 
-vm-test: ## what looks at the kernel, in virtual machines with Debian's kernels: KERNELS (6.1 6.12 newest)
+vm-test: ## what depends on the kernel, in virtual machines with Debian's: KERNELS (6.12 6.1 newest)
 	scripts/vm/test $(KERNELS)
 
 bench: build ## measure what toolguard costs, beside its peers and in a virtual machine; writes docs/BENCHMARKS.md
