@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/cgroup"
@@ -35,6 +36,7 @@ type Daemon struct {
 	Started  time.Time    `json:"started"`
 	Sessions int          `json:"sessions"`      // those that the asker may see
 	Why      string       `json:"why,omitempty"` // why no session can begin; "": they can
+	Network  string       `json:"network"`       // why no session of the asker's can have rules about the network decided; "": they can
 	Cgroups  cgroup.Facts `json:"cgroups"`       // what can be limited in the asker's sessions
 }
 
@@ -58,6 +60,9 @@ type Session struct {
 	Cgroup    string    `json:"cgroup,omitempty"`
 	Started   time.Time `json:"started"`
 	State     State     `json:"state"`
+
+	Network bool   `json:"network,omitempty"` // toolguardd holds its network
+	Bundle  []byte `json:"bundle,omitempty"`  // of the session's certificate authority, in PEM; in the answer to POST Sessions alone
 
 	Tasks  int    `json:"tasks"`  // threads in it
 	Denied uint64 `json:"denied"` // how often something was refused
@@ -84,6 +89,12 @@ type Start struct {
 	Agent    string           `json:"agent,omitempty"`
 	Degraded []string         `json:"degraded,omitempty"` // what isn't enforced, for the event of the start
 	Linger   bool             `json:"linger,omitempty"`   // leave the command's other processes running
+	Network  *Network         `json:"network,omitempty"`  // its rules about the network are to be held; the command enters a cgroup then
+}
+
+// Network is what toolguardd can't find out about the network.
+type Network struct {
+	Resolvers []netip.AddrPort `json:"resolvers"` // the name servers that the asker would ask
 }
 
 // Enter is the body of PUT Thread: one of the asker's own threads, which is in the session from then on, and for good.

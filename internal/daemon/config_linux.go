@@ -83,8 +83,8 @@ func ReadSettings(path string) (Settings, error) {
 	if err != nil {
 		return Settings{}, mistake(path, err)
 	}
-	if l := file.User; min(l.Sessions, l.Connections, l.Policies, l.Lines) < 1 {
-		return Settings{}, fmt.Errorf("%s: sessions, connections, policies and lines must be at least 1", path)
+	if l := file.User; min(l.Sessions, l.Networks, l.Connections, l.Policies, l.Lines) < 1 {
+		return Settings{}, fmt.Errorf("%s: sessions, networks, connections, policies and lines must be at least 1", path)
 	}
 	if a := file.Audit; a.Size < 16<<20 || a.FileSize < 1<<20 {
 		return Settings{}, fmt.Errorf("%s: the audit's size must be at least %d bytes, and its file_size %d", path, 16<<20, 1<<20)
@@ -99,7 +99,7 @@ func mistake(path string, err error) error {
 	switch {
 	case errors.As(err, &unknown) && len(unknown.Errors) > 0:
 		line, col := unknown.Errors[0].Position()
-		return fmt.Errorf("%s:%d:%d: there is no such key: [user] has sessions, connections, policies and lines, [audit] has "+
+		return fmt.Errorf("%s:%d:%d: there is no such key: [user] has sessions, networks, connections, policies and lines, [audit] has "+
 			"size, file_size, file_age and on_full", path, line, col)
 	case errors.As(err, &wrong):
 		line, col := wrong.Position()

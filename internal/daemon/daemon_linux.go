@@ -17,6 +17,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
+	guarded "github.com/toolguard/toolguard/internal/session"
 )
 
 // Config is what toolguardd is told.
@@ -38,6 +39,7 @@ type Keeper interface {
 // Limits bound what one user may take. Root's own requests are bounded too.
 type Limits struct {
 	Sessions    int `toml:"sessions"`    // at a time
+	Networks    int `toml:"networks"`    // of them, those that have egress
 	Connections int `toml:"connections"` // at a time
 	Bodies      int `toml:"-"`           // requests with a policy that are read at a time; others wait
 	Policies    int `toml:"policies"`    // bytes of policies, of all of his sessions together
@@ -45,7 +47,7 @@ type Limits struct {
 }
 
 // DefaultLimits leave room for several users: the kernel's tables hold 1,024 sessions and 131,072 lines.
-var DefaultLimits = Limits{Sessions: 128, Connections: 256, Bodies: 4, Policies: 64 << 20, Lines: 32768}
+var DefaultLimits = Limits{Sessions: 128, Networks: 32, Connections: 256, Bodies: 4, Policies: 64 << 20, Lines: 32768}
 
 // Daemon is toolguardd.
 type Daemon struct {
@@ -56,11 +58,14 @@ type Daemon struct {
 	hub    hub
 	pid    int
 
+	networks  chan *guarded.Network // one that is loaded ahead
+	noNetwork string                // why none can be; "": it can
+
 	stopping chan struct{} // closed when toolguardd stops
 
 	mu       sync.Mutex
 	sessions map[uint64]*session
-	starting map[asker]int           // sessions that are being made
+	starting map[asker]taken         // sessions that are being made
 	turns    map[asker]chan struct{} // one in it for each body that is being read
 }
 
@@ -73,7 +78,8 @@ func New(cfg Config) (*Daemon, error) {
 	stream.Version = cfg.Version
 	d := &Daemon{
 		cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, audit: cfg.Audit, listeners: map[*follower]bool{}},
-		sessions: map[uint64]*session{}, starting: map[asker]int{}, turns: map[asker]chan struct{}{},
+		sessions: map[uint64]*session{}, starting: map[asker]taken{}, turns: map[asker]chan struct{}{},
+		networks: make(chan *guarded.Network, 1),
 	}
 	if err := d.openState(); err != nil {
 		return nil, err
@@ -86,6 +92,7 @@ func New(cfg Config) (*Daemon, error) {
 		d.log("no session can be made here: %v", err)
 		return d, nil
 	}
+	d.loadAhead()
 	d.takeOver()
 	return d, nil
 }
@@ -121,7 +128,11 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if err != nil {
 		return nil, refuse(422, "%v", err)
 	}
-	done, err := d.reserve(p.asker(), image.Lines(), size)
+	net, err := d.network(p.from, &st)
+	if err != nil {
+		return nil, err
+	}
+	done, err := d.reserve(p.asker(), image.Lines(), size, net != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -137,14 +148,16 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	}
 	number := newNumber()
 	r := record{
-		Number: number, From: p.from, Start: st, Client: client.start, Lines: image.Lines(), Size: size, Flags: loader.FlagsOf(c),
+		Number: number, From: p.from, Start: st, Client: client.start, Lines: image.Lines(), Size: size, Net: net,
 		Generation: 1, Policies: map[uint32]*policy.Compiled{1: c},
 		Info: api.Session{
 			ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
 			Policy: c.Name, Digest: c.Digest, Files: c.Files, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir,
-			Started: time.Now(), State: api.Starting,
+			Started: time.Now(), State: api.Starting, Network: net != nil,
 		},
 	}
+	r.Sockets = d.sockets(&r)
+	r.Flags = loader.FlagsOf(c) | r.Sockets
 	if p.from != 0 {
 		r.Info.Within = fmt.Sprintf("%016x", p.from)
 	}
@@ -166,19 +179,27 @@ func (s *session) make(image *loader.Image, ns uint32) (err error) {
 	defer func() {
 		if err != nil {
 			s.d.remove(&s.record)
+			if s.net != nil {
+				s.net.End()
+			}
 			if s.group != nil {
 				err = errors.Join(err, s.group.Remove())
 			}
 		}
 	}()
-	if limited(s.limits) {
-		if s.d.isLimited(s.from) {
-			return refuse(422, "within a session that has limits of memory, processes, processor or disk others can't be set: leave them out")
-		}
+	if limited(s.limits) && s.d.isLimited(s.from) {
+		return refuse(422, "within a session that has limits of memory, processes, processor or disk others can't be set: leave them out")
+	}
+	if limited(s.limits) || s.network != nil {
 		if s.group, err = cgroup.New(s.id, s.limits, cgroup.Probe()); err != nil {
 			return fmt.Errorf("set the limits: %w", err)
 		}
 		s.record.Info.Cgroup = s.group.Path()
+	}
+	if s.network != nil {
+		if err := s.beginNetwork(); err != nil {
+			return fmt.Errorf("hold the network: %w", err)
+		}
 	}
 	if err := s.d.save(&s.record); err != nil {
 		return err
@@ -191,12 +212,12 @@ func limited(l policy.Limits) bool {
 	return l.Memory.N != 0 || l.Pids.N != 0 || l.CPU.N != 0 || l.IO.N != 0
 }
 
-// isLimited tells whether a session or one around it has a cgroup.
+// isLimited tells whether a session or one around it has limits that are its cgroup's.
 func (d *Daemon) isLimited(number uint64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for s := d.sessions[number]; s != nil; s = d.sessions[s.from] {
-		if s.group != nil {
+		if limited(s.limits) {
 			return true
 		}
 	}
@@ -229,27 +250,29 @@ func (d *Daemon) within(from uint64, uid, pid int, st *api.Start, c *policy.Comp
 	return in, nil
 }
 
+// taken is what somebody's sessions take.
+type taken struct{ sessions, networks int }
+
+func (t *taken) add(n int, network bool) {
+	t.sessions += n
+	if network {
+		t.networks += n
+	}
+}
+
 // reserve makes sure that there may be one more session, and keeps its place until done.
-func (d *Daemon) reserve(a asker, lines, size int) (done func(), err error) {
-	d.mu.Lock()
-	n, most := d.starting[a], d.cfg.Limits.Sessions
-	for _, s := range d.sessions {
-		if s.asker() == a {
-			n++
-		}
-	}
-	if n < most {
-		d.starting[a]++
-	}
-	d.mu.Unlock()
-	if n >= most {
-		return nil, refuse(429, "user %d has %d sessions already, which is as many as one may have ('toolguard sessions list')", a.uid, n)
+func (d *Daemon) reserve(a asker, lines, size int, network bool) (done func(), err error) {
+	if err := d.enter(a, network); err != nil {
+		return nil, err
 	}
 	done = func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.starting[a]--; d.starting[a] == 0 {
+		t := d.starting[a]
+		if t.add(-1, network); t == (taken{}) {
 			delete(d.starting, a)
+		} else {
+			d.starting[a] = t
 		}
 	}
 	if err := d.room(a, lines, size); err != nil {
@@ -257,6 +280,29 @@ func (d *Daemon) reserve(a asker, lines, size int) (done func(), err error) {
 		return nil, err
 	}
 	return done, nil
+}
+
+// enter counts a session that is being made, if there may be one more.
+func (d *Daemon) enter(a asker, network bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	starting := d.starting[a]
+	all := starting
+	for _, s := range d.sessions {
+		if s.asker() == a {
+			all.add(1, s.network != nil)
+		}
+	}
+	if n := all.sessions; n >= d.cfg.Limits.Sessions {
+		return refuse(429, "user %d has %d sessions already, which is as many as one may have ('toolguard sessions list')", a.uid, n)
+	}
+	if n := all.networks; network && n >= d.cfg.Limits.Networks {
+		return refuse(429, "user %d has %d sessions whose rules about the network toolguardd holds, which is as many as one may have "+
+			"('toolguard sessions list')", a.uid, n)
+	}
+	starting.add(1, network)
+	d.starting[a] = starting
+	return nil
 }
 
 // room makes sure that a user's policies take no more than they may of the kernel's room.

@@ -91,10 +91,11 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 	s.mu.Lock()
 	hearing, exit := s.hearing, s.exit
 	s.mu.Unlock()
+	net := s.endNetwork()
 	if hearing != nil {
 		counts := hearing.End()
 		s.mu.Lock()
-		s.end = api.End{Denied: counts.Denied, Untold: counts.Suppressed + counts.Lost}
+		s.end = api.End{Denied: counts.Denied + net.Denied, Untold: counts.Suppressed + counts.Lost + net.Suppressed + net.Lost}
 		s.mu.Unlock()
 		if limit {
 			hearing.LimitMet("wall_time", s.limits.WallTime.Place, 1)

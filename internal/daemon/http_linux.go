@@ -132,7 +132,7 @@ func (d *Daemon) sessionFor(r *request, may who) (*session, error) {
 }
 
 func (d *Daemon) status(r *request) (any, error) {
-	a := api.Daemon{Version: d.cfg.Version, PID: d.pid, Started: d.began, Why: d.why, Cgroups: d.facts(r.peer.from)}
+	a := api.Daemon{Version: d.cfg.Version, PID: d.pid, Started: d.began, Why: d.why, Cgroups: d.facts(r.peer.from), Network: d.whyNoNetwork(r.peer.from)}
 	if r.peer.from == 0 {
 		a.Sessions = len(d.all(r.peer.uid))
 	} else if _, err := d.session(r.peer.from); err != nil {
@@ -175,7 +175,9 @@ func (d *Daemon) post(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.look(), nil
+	answer := s.look()
+	answer.Bundle = s.bundle
+	return answer, nil
 }
 
 func kill(_ *request, s *session) (any, error) {

@@ -10,7 +10,7 @@ import (
 func TestLimits(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 2, Lines: 100, Policies: 1000, Bodies: 1}},
-		sessions: map[uint64]*session{}, starting: map[asker]int{},
+		sessions: map[uint64]*session{}, starting: map[asker]taken{},
 	}
 	taken := &session{uid: 7}
 	taken.lines.Store(60)
@@ -29,7 +29,7 @@ func TestLimits(t *testing.T) {
 		{asker{8, false}, 101, 0, false},
 		{asker{7, true}, 100, 1000, true},
 	} {
-		done, err := d.reserve(x.who, x.lines, x.size)
+		done, err := d.reserve(x.who, x.lines, x.size, false)
 		if (err == nil) != x.ok {
 			t.Errorf("%+v: %v", x, err)
 		}
@@ -37,16 +37,45 @@ func TestLimits(t *testing.T) {
 			done()
 		}
 	}
-	done, err := d.reserve(user, 1, 1)
+	if done, err := d.reserve(user, 1, 1, true); err == nil {
+		done()
+		t.Error("a network where none may be had")
+	}
+	done, err := d.reserve(user, 1, 1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.reserve(user, 1, 1); err == nil {
+	if _, err := d.reserve(user, 1, 1, false); err == nil {
 		t.Error("a third session, with one that is being made")
 	}
 	done()
-	if _, err := d.reserve(user, 1, 1); err != nil {
+	if _, err := d.reserve(user, 1, 1, false); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of a user's sessions only so many have egress.
+func TestNetworks(t *testing.T) {
+	d := &Daemon{
+		cfg:      Config{Limits: Limits{Sessions: 9, Networks: 2, Lines: 100, Policies: 1000, Bodies: 1}},
+		sessions: map[uint64]*session{1: {uid: 7, network: &network{}}, 2: {uid: 7}}, starting: map[asker]taken{},
+	}
+	user := asker{7, false}
+	done, err := d.reserve(user, 1, 1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.reserve(user, 1, 1, true); err == nil {
+		t.Error("a third network")
+	}
+	for _, who := range []asker{user, {8, false}, {7, true}} {
+		if _, err := d.reserve(who, 1, 1, who != user); err != nil {
+			t.Errorf("%+v: %v", who, err)
+		}
+	}
+	done()
+	if _, err := d.reserve(user, 1, 1, true); err != nil {
+		t.Errorf("when there's one less: %v", err)
 	}
 }
 

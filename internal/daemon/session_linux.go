@@ -26,6 +26,8 @@ type record struct {
 	Lines      int    // of its image
 	Size       int    // of the request that brought its policy
 	Flags      loader.Flags
+	Sockets    loader.Flags // of these, those that it has since its network is held
+	Net        *network     // nil: toolguardd doesn't hold its network
 	Generation uint32
 	Policies   map[uint32]*policy.Compiled // those in force now and before, by generation: with the outer sessions' in them
 }
@@ -45,9 +47,12 @@ type session struct {
 	began   time.Time
 	lingers bool
 	limits  policy.Limits
+	flags   loader.Flags
+	network *network // nil: toolguardd doesn't hold its network
 	kernel  *loader.Session
-	group   *cgroup.Group // nil: no limit needs one
+	group   *cgroup.Group // nil: neither a limit nor the network needs one
 	client  *process
+	bundle  []byte // of its certificate authority, for its toolguard
 	events  *event.Queue
 	ended   chan struct{} // closed when the client says so
 	killed  chan struct{} // closed when it's to end
@@ -59,6 +64,7 @@ type session struct {
 	record  record
 	state   api.State
 	hearing *guarded.Hearing // nil: nobody is in it yet
+	net     *guarded.Network // nil: it's not held, or not any more
 	owner   *follower        // the client's queue; nil: it doesn't listen
 	exit    *event.Exit
 	end     api.End
@@ -67,7 +73,7 @@ type session struct {
 func (d *Daemon) newSession(r record, client *process) *session {
 	s := &session{
 		d: d, id: r.Info.ID, number: r.Number, from: r.From, uid: r.Info.UID, began: r.Info.Started,
-		lingers: r.Start.Linger, limits: r.Start.Limits, record: r, client: client, state: r.Info.State,
+		lingers: r.Start.Linger, limits: r.Start.Limits, flags: r.Flags, network: r.Net, record: r, client: client, state: r.Info.State,
 		ended: make(chan struct{}), killed: make(chan struct{}), over: make(chan struct{}),
 	}
 	s.lines.Store(int64(r.Lines))
@@ -115,6 +121,10 @@ func (s *session) look() api.Session {
 	if !s.isOver() {
 		c := s.kernel.Counts()
 		info.Tasks, info.Denied, info.Untold = c.Tasks, c.Denied, c.Suppressed+c.Lost
+	}
+	if s.net != nil {
+		c := s.net.Counts()
+		info.Denied, info.Untold = info.Denied+c.Denied, info.Untold+c.Suppressed+c.Lost
 	}
 	return info
 }
@@ -190,9 +200,12 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	if s.hearing == nil || s.state == api.Ending {
 		return refuse(409, "session %s is %s: only one that runs can get another policy", s.id, s.state)
 	}
-	if s.record.Flags&^loader.FlagsOf(c) != 0 {
+	if s.record.Flags&^(loader.FlagsOf(c)|s.record.Sockets) != 0 {
 		return refuse(409, "new namespaces, internet sockets and kernel calls, which the session was allowed at its start, can't be taken "+
 			"from it while it runs: end it ('toolguard sessions kill %s')", s.id)
+	}
+	if n := s.network; n != nil && c.Intercepts() && !n.Intercepts {
+		return refuse(409, "tls_intercept can't be turned on for session %s while it runs: its command knows of no certificate authority", s.id)
 	}
 	next := s.record.Generation + 1
 	image, err := loader.NewImage(c, next)
@@ -210,9 +223,12 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	if err := s.d.save(&r); err != nil {
 		return err
 	}
+	if err := s.reloadNetwork(next, c); err != nil {
+		return errors.Join(err, s.d.save(&s.record))
+	}
 	s.hearing.Reloaded(next, c)
 	if err := s.kernel.Reload(image); err != nil {
-		return errors.Join(err, s.d.save(&s.record))
+		return errors.Join(err, s.reloadNetwork(s.record.Generation, s.record.policy()), s.d.save(&s.record))
 	}
 	s.record = r
 	s.lines.Store(int64(r.Lines))

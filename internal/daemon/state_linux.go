@@ -127,6 +127,9 @@ func (d *Daemon) resume(id string) (*session, error) {
 		s.hear()
 		s.hearing.Missed("there was no toolguardd for a while: what its predecessor had heard and not told yet is lost")
 	}
+	if r.Net != nil {
+		s.resumeNetwork()
+	}
 	d.sessions[r.Number] = s
 	return s, nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,12 +18,14 @@ import (
 	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/forkexec"
 	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 const (
 	maxWord     = 1 << 20                // bytes
 	backlog     = 4096                   // connections that wait for egress
 	readyTime   = 30 * time.Second       // for egress to begin, on a machine that is busy
+	heedTime    = 5 * time.Second        // to decide by another policy
 	endTime     = 2 * time.Second        // and to end
 	steady      = 10 * time.Second       // it has lived so long: it isn't dying in a row
 	maxDeaths   = 5                      // in a row, which is told
@@ -118,46 +119,65 @@ func resolvers(file string) ([]netip.AddrPort, error) {
 // egressProcess is egress in a process of its own, since it reads what hostile programs and servers say: it has no privileges and
 // no files. Should it die, the programs in the kernel let nothing by that would have come to it, and it's started again.
 type egressProcess struct {
-	program int // its descriptor
-	mandate link.Mandate
+	program int      // its descriptor
+	place   *os.File // the network namespace that it's in; nil: this process's
 	denials *denials
 	begun   chan beginning
 	begins  bool          // one was ready
 	over    chan struct{} // closed when there won't be another one
 
-	mu     sync.Mutex
-	pidfd  int      // -1: there's none
-	socket *os.File // to it
-	ending bool
+	mu      sync.Mutex
+	mandate link.Mandate
+	decides uint32        // the generation of the policy by which it decides
+	heeds   chan struct{} // closed when that changes
+	pidfd   int           // -1: there's none
+	socket  *os.File      // to it
+	listens *os.File      // the same, when it has been told its mandate
+	ending  bool
 }
 
 // beginning is what came of the first start.
 type beginning struct {
-	bundle []byte // the session's authority, where it has one
-	err    error
+	bundle    []byte // the certificate of the session's authority, where it has made one
+	authority []byte // with its key
+	err       error
 }
 
 // startEgress begins to start egress, from the program that is open. ready says what came of it.
-func startEgress(program int, o link.Mandate, d *denials) *egressProcess {
-	p := &egressProcess{program: program, mandate: o, denials: d, begun: make(chan beginning, 1), over: make(chan struct{}), pidfd: -1}
-	go p.supervise()
+func startEgress(program int, place *os.File, o link.Mandate, d *denials) *egressProcess {
+	p := &egressProcess{
+		program: program, place: place, mandate: o, denials: d, begun: make(chan beginning, 1), over: make(chan struct{}),
+		heeds: make(chan struct{}), pidfd: -1,
+	}
+	onLaterThread(p.supervise) // one of its own, with which the kernel kills it
 	return p
 }
 
-func (p *egressProcess) ready() (bundle []byte, err error) {
+// enterNetwork puts this thread into a network namespace.
+func enterNetwork(place *os.File) error {
+	if place == nil {
+		return nil
+	}
+	return os.NewSyscallError("setns", unix.Setns(int(place.Fd()), unix.CLONE_NEWNET))
+}
+
+func (p *egressProcess) ready() beginning {
 	select {
 	case b := <-p.begun:
-		return b.bundle, b.err
+		return b
 	case <-time.After(readyTime):
-		return nil, errors.New("it doesn't say that it's ready")
+		return beginning{err: errors.New("it doesn't say that it's ready")}
 	}
 }
 
 // supervise starts egress until it's told to end it.
 func (p *egressProcess) supervise() {
-	runtime.LockOSThread() // with which the kernel kills it
 	defer close(p.over)
 	defer closePorts(&p.mandate)
+	if err := enterNetwork(p.place); err != nil {
+		p.say(beginning{err: err})
+		return
+	}
 	for deaths := 1; ; deaths++ {
 		began := time.Now()
 		err := p.live()
@@ -192,12 +212,13 @@ func (p *egressProcess) say(b beginning) {
 
 // live starts egress once and hears it until it has ended.
 func (p *egressProcess) live() error {
-	socket, err := p.spawn()
+	socket, o, err := p.spawn()
 	if err != nil || socket == nil {
 		return err
 	}
-	err = json.NewEncoder(socket).Encode(&p.mandate)
+	err = json.NewEncoder(socket).Encode(&o)
 	if err == nil {
+		p.instructed(socket, o.Generation)
 		err = p.hear(socket)
 	}
 	p.reap()
@@ -216,21 +237,21 @@ func (p *egressProcess) reap() {
 	for unix.Waitid(unix.P_PIDFD, p.pidfd, nil, unix.WEXITED, nil) == unix.EINTR {
 	}
 	_ = unix.Close(p.pidfd)
-	p.pidfd, p.socket = -1, nil
+	p.pidfd, p.socket, p.listens, p.decides = -1, nil, nil, 0
 }
 
 var errEnded = errors.New("it ended")
 
-// spawn starts the process; without an error and a socket it's too late for that.
-func (p *egressProcess) spawn() (*os.File, error) {
+// spawn starts the process, which is to be told a mandate; without an error and a socket it's too late for that.
+func (p *egressProcess) spawn() (*os.File, link.Mandate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ending {
-		return nil, nil
+		return nil, link.Mandate{}, nil
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, os.NewSyscallError("socketpair", err)
+		return nil, link.Mandate{}, os.NewSyscallError("socketpair", err)
 	}
 	defer unix.Close(pair[1])
 	socket := os.NewFile(uintptr(pair[0]), "egress")
@@ -245,10 +266,10 @@ func (p *egressProcess) spawn() (*os.File, error) {
 	}
 	if err != nil {
 		_ = socket.Close()
-		return nil, err
+		return nil, link.Mandate{}, err
 	}
 	p.socket = socket
-	return socket, nil
+	return socket, p.mandate, nil
 }
 
 // authorityEnv is what of an environment says by which authorities servers are verified: whoever starts the session decides that.
@@ -268,11 +289,8 @@ func (p *egressProcess) hear(socket *os.File) error {
 		if err := json.Unmarshal(lines.Bytes(), &w); err != nil {
 			return fmt.Errorf("it says something else than it should: %w", err)
 		}
-		switch {
-		case w.Ready && !p.begins:
-			p.begins, p.mandate.Authority = true, w.Authority
-			p.say(beginning{bundle: w.Bundle})
-		case w.Failed != "":
+		p.heard(&w)
+		if w.Failed != "" {
 			return errors.New(w.Failed)
 		}
 		if w.Lost > 0 {
@@ -288,6 +306,85 @@ func (p *egressProcess) hear(socket *os.File) error {
 	return errEnded
 }
 
+// heard takes in by which policy it decides, and whether it's ready.
+func (p *egressProcess) heard(w *link.Word) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.Decides != 0 {
+		p.decides = w.Decides
+		close(p.heeds)
+		p.heeds = make(chan struct{})
+	}
+	if !w.Ready || p.begins {
+		return
+	}
+	p.begins = true
+	if p.mandate.Authority == nil {
+		p.mandate.Authority = w.Authority
+	}
+	p.say(beginning{bundle: w.Bundle, authority: w.Authority})
+}
+
+// instructed is for a process that has been told its mandate, by the policy of a generation.
+func (p *egressProcess) instructed(socket *os.File, generation uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listens = socket
+	if p.mandate.Generation != generation {
+		p.instruct()
+	}
+}
+
+// instruct tells the process of another policy. It's called with the lock held.
+func (p *egressProcess) instruct() {
+	if socket := p.listens; socket != nil {
+		o := link.Mandate{Format: link.Format, Generation: p.mandate.Generation, Policy: p.mandate.Policy}
+		go func() { _ = json.NewEncoder(socket).Encode(&o) }() // it may read slowly, or not at all; then it's ended
+	}
+}
+
+// reload has it decide by another policy. One that doesn't, in time, is ended; whatever is started then does.
+func (p *egressProcess) reload(generation uint32, c *policy.Compiled) error {
+	p.mu.Lock()
+	p.mandate.Generation, p.mandate.Policy = generation, c
+	p.instruct()
+	p.mu.Unlock()
+	if p.decidesBy(generation, heedTime) {
+		return nil
+	}
+	p.kill()
+	if p.decidesBy(generation, readyTime) {
+		return nil
+	}
+	return errors.New("egress takes no other policy")
+}
+
+// decidesBy waits until it does.
+func (p *egressProcess) decidesBy(generation uint32, most time.Duration) bool {
+	for late := time.After(most); ; {
+		p.mu.Lock()
+		decides, heeds := p.decides, p.heeds
+		p.mu.Unlock()
+		if decides == generation {
+			return true
+		}
+		select {
+		case <-heeds:
+		case <-late:
+			return false
+		}
+	}
+}
+
+// kill ends the process that runs.
+func (p *egressProcess) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pidfd >= 0 {
+		_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
+	}
+}
+
 // end ends egress, when it has told all it has to tell.
 func (p *egressProcess) end() {
 	p.mu.Lock()
@@ -301,10 +398,6 @@ func (p *egressProcess) end() {
 		return
 	case <-time.After(endTime):
 	}
-	p.mu.Lock()
-	if p.pidfd >= 0 {
-		_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
-	}
-	p.mu.Unlock()
+	p.kill()
 	<-p.over
 }

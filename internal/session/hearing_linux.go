@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
@@ -26,23 +27,33 @@ type Heard struct {
 
 // Hear begins to tell of a session: every event goes to cfg.Events.
 func Hear(s *loader.Session, who Heard, cfg Config) *Hearing {
-	r := &run{cfg: cfg, level: seccomp.Whole, number: who.ID, self: who.PID, id: fmt.Sprintf("%016x", who.ID), held: &local{Session: s}}
-	r.report.Backend = "bpf"
-	r.denials = newDenials(r, nil, 0)
-	h := &Hearing{r, who.Policies}
-	r.denials.counts = s.Counts
+	h := newHearing(who, cfg)
+	h.run.held = &local{Session: s}
+	h.run.denials.counts = s.Counts
 	s.Listen(h.refused)
 	return h
 }
 
+func newHearing(who Heard, cfg Config) *Hearing {
+	r := &run{cfg: cfg, level: seccomp.Whole, number: who.ID, self: who.PID, id: fmt.Sprintf("%016x", who.ID)}
+	r.report.Backend = "bpf"
+	r.denials = newDenials(r, nil, 0)
+	return &Hearing{r, maps.Clone(who.Policies)}
+}
+
 // refused tells of a refusal by the policy that decided.
 func (h *Hearing) refused(k loader.Event) {
+	h.decidedBy(k.Generation)
+	h.run.denials.refused(k)
+}
+
+// decidedBy says which policy what is told next is about.
+func (h *Hearing) decidedBy(generation uint32) {
 	h.do(func() {
-		if c := h.policies[k.Generation]; c != nil {
+		if c := h.policies[generation]; c != nil {
 			h.run.cfg.Policy = c
 		}
 	})
-	h.run.denials.refused(k)
 }
 
 // do runs f while nothing else tells of the session.

@@ -42,15 +42,18 @@ func remote(daemon string) (b backend, ok bool, err error) {
 	} else if err != nil {
 		return backend{}, false, nil
 	}
+	net := &network{}
 	return backend{
 		name:  "bpf",
+		net:   net,
 		gaps:  lentGaps,
 		level: seccomp.Whole,
 		hold:  func(r *run) error { return r.borrow(client) },
 		cover: func(c *policy.Compiled) []policy.Coverage {
 			_, err := loader.NewImage(c, 1)
 			abi, _ := landlockABI()
-			rows := slices.Concat(coverPrograms(c, err), landlock.CoverPorts(c, abi), coverEnv(c), coverLimits(c))
+			ports := net.coverLent(c, landlock.CoverPorts(c, abi), status.Network)
+			rows := slices.Concat(coverPrograms(c, err), ports, coverEnv(c), coverLimits(c))
 			if needsCgroup(c.Limits) {
 				rows = append(rows, cgroup.Cover(c, status.Cgroups)...)
 			}
@@ -61,7 +64,7 @@ func remote(daemon string) (b backend, ok bool, err error) {
 
 var lentGaps = append(slices.Clone(bpfGaps[:len(bpfGaps)-1]),
 	"when toolguard is killed (kill -9), toolguardd ends the session, but its TMPDIR stays",
-	"which ports were refused is told to root only")
+	"where toolguardd can't hold the network, which ports were refused is told to root only")
 
 // lent is a session that toolguardd owns.
 type lent struct {
@@ -75,14 +78,26 @@ type lent struct {
 
 // borrow has toolguardd make the session. Nobody is in it yet.
 func (r *run) borrow(client *api.Client) error {
-	var s api.Session
-	err := client.Do("POST", api.Sessions, api.Start{
+	st := api.Start{
 		Policy: r.cfg.Policy, Limits: r.wanted(), Argv: r.cfg.Argv, Tool: r.cfg.Tool, Agent: r.cfg.Agent,
 		Degraded: degraded(r.report.Notes), Linger: r.cfg.Linger,
-	}, &s)
+	}
+	if r.net.held() {
+		list, err := resolvers("/etc/resolv.conf")
+		if err != nil {
+			return fmt.Errorf("find the machine's name servers: %w", err)
+		}
+		st.Network = &api.Network{Resolvers: list}
+	}
+	var s api.Session
+	err := client.Do("POST", api.Sessions, st, &s)
 	if err != nil {
 		return err
 	}
+	if r.net.held() && (!s.Network || s.Cgroup == "") {
+		return errors.New("toolguardd doesn't hold the session's network: it's of another version")
+	}
+	r.net.bundle = s.Bundle
 	number, err := strconv.ParseUint(s.ID, 16, 64)
 	if err != nil || len(s.ID) != 16 {
 		return fmt.Errorf("toolguardd: a session %q", s.ID)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,18 +25,39 @@ type network struct {
 	image   *netguard.Image
 	kernel  *netguard.Session
 	egress  *egressProcess // nil: not started
+
+	lent   bool   // toolguardd has all that
+	bundle []byte // and has given this for the session's authority
 }
 
 // held says whether this holds the session. If not, nothing of the network is granted or restricted, or others do what they can.
-func (n *network) held() bool { return n != nil && n.kernel != nil }
+func (n *network) held() bool { return n != nil && (n.kernel != nil || n.lent) }
 
 // cover says what is enforced of the rules about the network where this can be had; where it can't, what others said stands. What it
 // takes is prepared then: nothing else proves that the kernel takes it.
 func (n *network) cover(c *policy.Compiled, rows []policy.Coverage) []policy.Coverage {
-	if !decidesNet(c) || os.Geteuid() != 0 {
+	if os.Geteuid() != 0 {
 		return rows
 	}
-	err := n.prepare(c)
+	return coverWith(c, rows, func() error { return n.prepare(c) })
+}
+
+// coverLent is cover where toolguardd would hold the network, unless it has said why it can't.
+func (n *network) coverLent(c *policy.Compiled, rows []policy.Coverage, why string) []policy.Coverage {
+	return coverWith(c, rows, func() error {
+		if n.lent = why == ""; !n.lent {
+			return errors.New(why)
+		}
+		return nil
+	})
+}
+
+// coverWith asks for what it takes only where there is something to decide.
+func coverWith(c *policy.Compiled, rows []policy.Coverage, prepare func() error) []policy.Coverage {
+	if !DecidesNet(c) {
+		return rows
+	}
+	err := prepare()
 	for i, row := range rows {
 		switch {
 		case row.Rule == nil || row.Rule.Net == nil:
@@ -49,8 +71,8 @@ func (n *network) cover(c *policy.Compiled, rows []policy.Coverage) []policy.Cov
 	return rows
 }
 
-// decidesNet says whether there is anything to decide about the network: it's neither free nor wholly refused.
-func decidesNet(c *policy.Compiled) bool {
+// DecidesNet says whether there is anything to decide about the network: it's neither free nor wholly refused.
+func DecidesNet(c *policy.Compiled) bool {
 	rules := 0
 	for _, l := range c.Layers {
 		all := l.Net.Rules()
@@ -109,7 +131,7 @@ func netReady() error {
 
 // close gives up what cover has prepared, where no session begins.
 func (n *network) close() {
-	if n.held() {
+	if n != nil && n.kernel != nil {
 		n.kernel.Close()
 		n.kernel = nil
 		_ = unix.Close(n.program)
@@ -121,34 +143,67 @@ func (r *run) holdNet() error {
 	if !r.net.held() {
 		return nil
 	}
-	o := link.Mandate{Format: link.Format, Policy: r.cfg.Policy}
-	var err error
-	if o.Upstream, err = resolvers("/etc/resolv.conf"); err != nil {
-		return fmt.Errorf("find the machine's name servers: %w", err)
-	}
-	o.Originals, o.Names = r.net.kernel.Descriptors()
-	ports, err := openPorts(&o)
-	if err != nil {
-		return fmt.Errorf("open egress's ports: %w", err)
-	}
-	r.net.egress = startEgress(r.net.program, o, r.denials)
-	if err := r.net.kernel.Begin(r.number, r.group.FD(), r.net.image, ports); err != nil {
-		return fmt.Errorf("hold the session's network: %w", err)
-	}
-	r.denials.hearNet(r.net.kernel.Counts)
-	if err := r.net.kernel.Listen(r.denials.refusedNet); err != nil {
-		return err
-	}
-	authority, err := r.net.egress.ready()
-	if err != nil {
-		return fmt.Errorf("start egress: %w", err)
+	bundle := r.net.bundle
+	if !r.net.lent {
+		upstream, err := resolvers("/etc/resolv.conf")
+		if err != nil {
+			return fmt.Errorf("find the machine's name servers: %w", err)
+		}
+		b, err := r.net.begin(r.denials, r.number, r.group.FD(), nil, upstream)
+		if err != nil {
+			return err
+		}
+		bundle = b.bundle
+		if err := r.net.hear(r.denials, r.denials.refusedNet); err != nil {
+			return err
+		}
 	}
 	if r.cfg.Policy.Intercepts() {
-		if err := r.handBundle(authority); err != nil {
+		if err := r.handBundle(bundle); err != nil {
 			return fmt.Errorf("hand the session its certificate authority: %w", err)
 		}
 	}
 	return nil
+}
+
+// begin holds a cgroup to what was prepared, with egress in a network namespace.
+func (n *network) begin(d *denials, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b beginning, err error) {
+	ports, err := n.startEgress(d, link.Mandate{Upstream: upstream}, 1, place)
+	if err != nil {
+		return b, err
+	}
+	if err := n.kernel.Begin(number, cgroup, n.image, ports); err != nil {
+		return b, fmt.Errorf("hold the session's network: %w", err)
+	}
+	if b = n.egress.ready(); b.err != nil {
+		return b, fmt.Errorf("start egress: %w", b.err)
+	}
+	return b, nil
+}
+
+// startEgress begins to start egress, to decide by the policy in force, which is of a generation.
+func (n *network) startEgress(d *denials, o link.Mandate, generation uint32, place *os.File) (ports netguard.Egress, err error) {
+	o.Format, o.Policy, o.Generation = link.Format, d.run.cfg.Policy, generation
+	o.Originals, o.Names = n.kernel.Descriptors()
+	opened := make(chan error)
+	onLaterThread(func() {
+		err := enterNetwork(place)
+		if err == nil {
+			ports, err = openPorts(&o)
+		}
+		opened <- err
+	})
+	if err := <-opened; err != nil {
+		return ports, fmt.Errorf("open egress's ports: %w", err)
+	}
+	n.egress = startEgress(n.program, place, o, d)
+	return ports, nil
+}
+
+// hear begins to tell what the kernel refuses.
+func (n *network) hear(d *denials, tell func(netguard.Event)) error {
+	d.hearNet(n.kernel.Counts)
+	return n.kernel.Listen(tell)
 }
 
 // systemBundles are where systems keep their certificate authorities, in one file, where SSL_CERT_FILE doesn't name another.
@@ -173,7 +228,10 @@ func (r *run) handBundle(authority []byte) error {
 	if v := r.cfg.Policy.CheckFS(file, policy.Read); !v.Allow {
 		return fmt.Errorf("the policy doesn't let it read %s: grant read on the TMPDIR, or leave `runtime` on", file)
 	}
-	err := errors.Join(os.WriteFile(file, bundle(system, authority), 0o400), os.Chmod(file, 0o444), os.Chown(file, link.Nobody, link.Nobody))
+	err := errors.Join(os.WriteFile(file, bundle(system, authority), 0o400), os.Chmod(file, 0o444))
+	if err == nil && os.Geteuid() == 0 { // any other user's remains his
+		err = os.Chown(file, link.Nobody, link.Nobody)
+	}
 	if err != nil {
 		return err
 	}
@@ -202,10 +260,10 @@ func (r *run) endEgress() {
 }
 
 // endNet takes in what is still told of the session's network, and gives it up. What is left in the cgroup stays held.
-func (r *run) endNet() {
+func (r *run) endNet() (counts netguard.Counts) {
 	r.endEgress()
-	if !r.net.held() {
-		return
+	if r.net == nil || r.net.kernel == nil {
+		return counts
 	}
 	if r.denials != nil {
 		r.denials.hearNet(nil)
@@ -219,4 +277,5 @@ func (r *run) endNet() {
 	if r.denials != nil {
 		r.denials.endNet(counts)
 	}
+	return counts
 }

@@ -69,7 +69,7 @@ func TestDecidesNet(t *testing.T) {
 		{"everything", []policy.SourceLayer{free}, false},
 		{"everything but one", []policy.SourceLayer{but}, true},
 	} {
-		if got := decidesNet(netPolicy(t, x.layers...)); got != x.want {
+		if got := DecidesNet(netPolicy(t, x.layers...)); got != x.want {
 			t.Errorf("%s: %v", x.name, got)
 		}
 	}

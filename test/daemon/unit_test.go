@@ -155,7 +155,7 @@ func (u *unit) confined() {
 	u.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", u.pid()))
 	must(u.T, err)
-	for _, want := range []string{`NoNewPrivs:\t1`, `Seccomp:\t2`, `CapBnd:\t000000c400280024`, `CapEff:\t000000c400280024`} {
+	for _, want := range []string{`NoNewPrivs:\t1`, `Seccomp:\t2`, `CapBnd:\t000000c4002810e4`, `CapEff:\t000000c4002810e4`} {
 		if !regexp.MustCompile(`(?m)^` + want + `$`).Match(status) {
 			u.Errorf("no %s in\n%s", want, status)
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -121,7 +122,7 @@ func authority(o *link.Mandate, ready *link.Word) (*egress.Authority, error) {
 	if !o.Policy.Intercepts() {
 		return nil, nil
 	}
-	if o.Authority != nil {
+	if len(o.Authority) > 0 {
 		ca := &egress.Authority{}
 		return ca, json.Unmarshal(o.Authority, ca)
 	}
@@ -203,6 +204,7 @@ func confine() error {
 		{"change the group", func() error { return syscall.Setresgid(link.Nobody, link.Nobody, link.Nobody) }},
 		{"change the user", func() error { return syscall.Setresuid(link.Nobody, link.Nobody, link.Nobody) }},
 		{"end with toolguard", func() error { return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) }},
+		{"bound its memory", boundMemory},
 		{"give all files up", giveFilesUp},
 		{"load the system call filters", filterCalls},
 	}
@@ -223,6 +225,15 @@ func allowFiles() {
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) == nil && l.Cur < maxFiles {
 		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: maxFiles, Max: max(l.Max, maxFiles)})
 	}
+}
+
+// maxMemory is more than the most connections that it takes need.
+const maxMemory = 1 << 30
+
+// boundMemory keeps a session from having egress take the machine's: where half of it is gone, memory is looked for harder.
+func boundMemory() error {
+	debug.SetMemoryLimit(maxMemory / 2)
+	return unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: maxMemory, Max: maxMemory})
 }
 
 // onAllThreads makes a system call on each thread.

@@ -1,0 +1,248 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/policy"
+	guarded "github.com/toolguard/toolguard/internal/session"
+)
+
+// network is what a session's file says of its network.
+type network struct {
+	Upstream   []netip.AddrPort // the name servers that egress asks
+	Place      uint64           // the inode of its network namespace
+	Intercepts bool             // its command was told of a certificate authority
+}
+
+// maxResolvers is as many as resolv.conf(5) can name.
+const maxResolvers = 3
+
+// loadAhead loads what the next session's network takes, so that its start needn't, and finds out whether it can be.
+func (d *Daemon) loadAhead() {
+	n, err := guarded.LoadNetwork()
+	if err != nil {
+		d.noNetwork = err.Error()
+		d.log("the network of no session can be held here: %v", err)
+		return
+	}
+	d.networks <- n
+}
+
+// takeNetwork is what was loaded ahead, or is loaded now.
+func (d *Daemon) takeNetwork() (*guarded.Network, error) {
+	select {
+	case n := <-d.networks:
+		go func() {
+			n, err := guarded.LoadNetwork()
+			if err != nil {
+				return // who needs it next is told
+			}
+			select {
+			case d.networks <- n:
+			default:
+				n.Close()
+			}
+		}()
+		return n, nil
+	default:
+		return guarded.LoadNetwork()
+	}
+}
+
+// whyNoNetwork says why rules about the network can't be decided for sessions within another one, or within none.
+func (d *Daemon) whyNoNetwork(from uint64) string {
+	if d.noNetwork == "" && d.isLimited(from) {
+		return "the session around it has limits of memory, processes, processor or disk, whose cgroup nothing within leaves"
+	}
+	return d.noNetwork
+}
+
+// network is what holds the network of a new session; nil: nothing does, or what holds the session around it. Whatever leaves
+// that one's cgroup is held anew, by both policies.
+func (d *Daemon) network(from uint64, st *api.Start) (*network, error) {
+	outer := d.networkAround(from)
+	if st.Network == nil && (outer == nil || !limited(st.Limits)) {
+		return nil, nil
+	}
+	if why := d.whyNoNetwork(from); why != "" {
+		return nil, refuse(422, "rules about the network can't be held: %s", why)
+	}
+	if outer != nil { // what answers within answers to what is without
+		return &network{Upstream: outer.Upstream}, nil
+	}
+	list := st.Network.Resolvers
+	if len(list) == 0 || len(list) > maxResolvers {
+		return nil, refuse(400, "a session's network takes one to %d name servers", maxResolvers)
+	}
+	for _, a := range list {
+		if !a.IsValid() || a.Port() != 53 {
+			return nil, refuse(400, "%s is no name server's address", a)
+		}
+	}
+	return &network{Upstream: list}, nil
+}
+
+// networkAround is the network of the next session around, itself included, that is held.
+func (d *Daemon) networkAround(number uint64) *network {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for s := d.sessions[number]; s != nil; s = d.sessions[s.from] {
+		if s.network != nil {
+			return s.network
+		}
+	}
+	return nil
+}
+
+// sockets are the kinds of sockets that a session may make since its network is held: no others than the session around it.
+func (d *Daemon) sockets(r *record) loader.Flags {
+	if r.Net == nil || !guarded.DecidesNet(r.policy()) {
+		return 0
+	}
+	if r.From == 0 {
+		return loader.Sockets
+	}
+	outer, err := d.session(r.From)
+	if err != nil {
+		return 0
+	}
+	return loader.Sockets & outer.flags
+}
+
+func (s *session) netConfig() (guarded.Heard, guarded.Config) {
+	r := &s.record
+	return guarded.Heard{ID: s.number, PID: s.client.pid, Policies: r.Policies}, guarded.Config{
+		Policy: r.policy(), Tool: r.Start.Tool, Agent: r.Start.Agent, Events: s.events, Notice: s.d.note,
+	}
+}
+
+// beginNetwork holds the session's cgroup, which nobody is in yet, where its toolguard has its network.
+func (s *session) beginNetwork() error {
+	place, err := guarded.NetworkOf(s.client.fd)
+	if err != nil {
+		return err
+	}
+	inode, err := inodeOf(place)
+	if err == nil {
+		s.net, err = s.d.takeNetwork()
+	}
+	if err != nil {
+		_ = place.Close()
+		return err
+	}
+	who, cfg := s.netConfig()
+	s.network.Place, s.network.Intercepts = inode, cfg.Policy.Intercepts()
+	s.bundle, err = s.net.Begin(who, cfg, guarded.NetPlace{Group: s.group, Network: place, Upstream: s.network.Upstream})
+	if err != nil {
+		s.net = nil // it has given itself up
+		_ = place.Close()
+	}
+	return err
+}
+
+func inodeOf(f *os.File) (uint64, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(int(f.Fd()), &st)
+	return st.Ino, os.NewSyscallError("fstat", err)
+}
+
+// resumeNetwork takes over what a toolguardd before has held. Where that can't be done all stays refused that egress would decide about.
+func (s *session) resumeNetwork() {
+	err := errors.New("its cgroup can't be opened")
+	if s.group != nil {
+		err = s.takeOverNetwork()
+	}
+	if err == nil {
+		return
+	}
+	s.d.log("session %s: its network can't be taken over, and all names stay refused: %v", s.id, err)
+	if s.hearing != nil {
+		s.hearing.Missed(fmt.Sprintf("the network can't be taken over from the toolguardd before: names stay refused, and untold what is of addresses: %v", err))
+	}
+}
+
+func (s *session) takeOverNetwork() error {
+	place, err := s.findPlace()
+	if err != nil {
+		return err
+	}
+	who, cfg := s.netConfig()
+	at := guarded.NetPlace{Group: s.group, Network: place, Upstream: s.network.Upstream}
+	if s.net, err = guarded.ResumeNetwork(who, cfg, s.record.Generation, at); err != nil {
+		_ = place.Close()
+	}
+	return err
+}
+
+// findPlace finds the session's network namespace again, by its toolguard, or by those that this has left.
+func (s *session) findPlace() (*os.File, error) {
+	if place := s.placeOf(s.client.fd); place != nil {
+		return place, nil
+	}
+	text, err := os.ReadFile(s.group.Path() + "/cgroup.procs")
+	if err != nil {
+		return nil, err
+	}
+	for _, word := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, err
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		place := s.placeOf(fd)
+		_ = unix.Close(fd)
+		if place != nil {
+			return place, nil
+		}
+	}
+	return nil, errors.New("none of its processes is in the network namespace where it began")
+}
+
+// placeOf is a process's network namespace, if it's the session's.
+func (s *session) placeOf(pidfd int) *os.File {
+	place, err := guarded.NetworkOf(pidfd)
+	if err != nil {
+		return nil
+	}
+	if inode, err := inodeOf(place); err != nil || inode != s.network.Place {
+		_ = place.Close()
+		return nil
+	}
+	return place
+}
+
+// reloadNetwork is called with the session's lock held.
+func (s *session) reloadNetwork(generation uint32, c *policy.Compiled) error {
+	if s.network == nil {
+		return nil
+	}
+	if s.net == nil {
+		return refuse(409, "the network of session %s couldn't be taken over from the toolguardd before: end it ('toolguard sessions kill %s')", s.id, s.id)
+	}
+	return s.net.Reload(generation, c)
+}
+
+// endNetwork gives the network up, and returns what was refused there.
+func (s *session) endNetwork() (counts netguard.Counts) {
+	s.mu.Lock()
+	net := s.net
+	s.net = nil
+	s.mu.Unlock()
+	if net != nil {
+		counts = net.End()
+	}
+	return counts
+}

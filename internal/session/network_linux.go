@@ -1,0 +1,166 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Network holds the network of a session that another process started, as a run holds its own: with the kernel's programs on the
+// session's cgroup, and with egress, a child of this process, which must be of toolguardd's program.
+type Network struct {
+	h          *Hearing // nil: it holds nobody's yet
+	net        *network
+	place      *os.File
+	generation uint32
+	policy     *policy.Compiled
+}
+
+// NetPlace is where a session's network is held.
+type NetPlace struct {
+	Group    *cgroup.Group    // of all that is held
+	Network  *os.File         // the network namespace; the Network's to close, unless it can't be had
+	Upstream []netip.AddrPort // the name servers that are asked
+}
+
+// LoadNetwork loads what one session's network takes. It's no session's yet.
+func LoadNetwork() (*Network, error) {
+	if f := cgroup.Probe(); f.Base == "" {
+		return nil, errors.New(f.Why)
+	}
+	kernel, err := netguard.Load()
+	if err != nil {
+		return nil, err
+	}
+	return newNetwork(kernel)
+}
+
+// ownProgram is toolguardd itself, but for tests.
+var ownProgram = "/proc/self/exe"
+
+func newNetwork(kernel *netguard.Session) (*Network, error) {
+	program, err := unix.Open(ownProgram, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		kernel.Close()
+		return nil, fmt.Errorf("open egress's program: %w", err)
+	}
+	return &Network{net: &network{program: program, kernel: kernel}}, nil
+}
+
+// Close gives up what holds nobody's.
+func (n *Network) Close() { n.net.close() }
+
+// Begin holds the network of a session in which nobody is yet to the policy of cfg, which is of generation 1. The bundle is of the
+// session's certificate authority, where it has one. What can't be begun is given up.
+func (n *Network) Begin(who Heard, cfg Config, at NetPlace) (bundle []byte, err error) {
+	defer func() {
+		if err != nil {
+			n.End()
+		}
+	}()
+	n.hold(who, cfg, 1)
+	if n.net.image, err = netguard.NewImage(cfg.Policy, 1); err != nil {
+		return nil, err
+	}
+	b, err := n.net.begin(n.h.run.denials, who.ID, at.Group.FD(), at.Network, at.Upstream)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.net.kernel.Keep(b.authority); err != nil {
+		return nil, err
+	}
+	if err := n.listen(); err != nil {
+		return nil, err
+	}
+	n.place = at.Network
+	return b.bundle, nil
+}
+
+// ResumeNetwork takes over what another process has held, by the policy in force, which is of a generation. That's gone, and its egress
+// with it; another one takes its place.
+func ResumeNetwork(who Heard, cfg Config, generation uint32, at NetPlace) (*Network, error) {
+	kernel, err := netguard.Open(at.Group.FD())
+	if err != nil {
+		return nil, err
+	}
+	n, err := newNetwork(kernel)
+	if err != nil {
+		return nil, err
+	}
+	n.hold(who, cfg, generation)
+	ports, err := n.net.startEgress(n.h.run.denials, link.Mandate{Upstream: at.Upstream, Authority: kernel.Kept()}, generation, at.Network)
+	if err == nil {
+		err = errors.Join(kernel.Lead(ports), n.listen())
+	}
+	if err != nil {
+		n.End()
+		return nil, err
+	}
+	n.place = at.Network
+	return n, nil
+}
+
+func (n *Network) hold(who Heard, cfg Config, generation uint32) {
+	n.h = newHearing(who, cfg)
+	n.h.run.net, n.generation, n.policy = n.net, generation, cfg.Policy
+}
+
+func (n *Network) listen() error {
+	return n.net.hear(n.h.run.denials, func(k netguard.Event) {
+		n.h.decidedBy(k.Generation)
+		n.h.run.denials.refusedNet(k)
+	})
+}
+
+// Reload holds the session to another policy. What can't be changed stays as it was.
+func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
+	img, err := netguard.NewImage(c, generation)
+	if err != nil {
+		return err
+	}
+	n.h.Reloaded(generation, c)
+	if err = n.net.egress.reload(generation, c); err == nil { // first: what it permits is forgotten then
+		err = n.net.kernel.Reload(img)
+	}
+	if err != nil {
+		return errors.Join(err, n.net.egress.reload(n.generation, n.policy))
+	}
+	n.generation, n.policy = generation, c
+	return nil
+}
+
+// Counts are what the kernel counted in it.
+func (n *Network) Counts() netguard.Counts { return n.net.kernel.Counts() }
+
+// End ends egress, tells what is left to be told, and gives the network up. What is left in the cgroup stays held.
+func (n *Network) End() netguard.Counts {
+	counts := n.h.run.endNet()
+	if n.place != nil {
+		_ = n.place.Close()
+	}
+	return counts
+}
+
+// NetworkOf is the network namespace of a process, by its pidfd (setns(2), Linux 5.8).
+func NetworkOf(pidfd int) (place *os.File, err error) {
+	done := make(chan error)
+	onLaterThread(func() {
+		err := os.NewSyscallError("setns", unix.Setns(pidfd, unix.CLONE_NEWNET))
+		if err == nil {
+			place, err = os.Open("/proc/thread-self/ns/net")
+		}
+		done <- err
+	})
+	if err := <-done; err != nil {
+		return nil, fmt.Errorf("find its network namespace: %w", err)
+	}
+	return place, nil
+}

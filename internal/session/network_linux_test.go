@@ -1,0 +1,325 @@
+package session
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/nettest"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// elsewhere is a network namespace other than this process's, with what two names lead to, and a session's cgroup.
+type elsewhere struct {
+	t      *testing.T
+	group  *cgroup.Group
+	place  *os.File
+	dns    netip.AddrPort
+	events *event.Queue
+
+	mu   sync.Mutex
+	told []event.Event
+}
+
+// Write takes an event in.
+func (e *elsewhere) Write(told *event.Event) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.told = append(e.told, *told)
+	return nil
+}
+
+func (e *elsewhere) heard(want string) bool {
+	for range 400 {
+		e.mu.Lock()
+		for _, t := range e.told {
+			if strings.Contains(fmt.Sprint(t.Kind, " ", t.Target, " ", t.Reason, " ", t.Extra["why"]), want) {
+				e.mu.Unlock()
+				return true
+			}
+		}
+		e.mu.Unlock()
+		time.Sleep(5 * time.Millisecond)
+	}
+	return false
+}
+
+func newElsewhere(t *testing.T) *elsewhere {
+	t.Helper()
+	needsRoot(t)
+	if _, err := os.Stat("/usr/bin/curl"); err != nil {
+		t.Skip("needs curl")
+	}
+	facts := cgroup.Probe()
+	if facts.Base == "" {
+		t.Skip("needs cgroup v2: ", facts.Why)
+	}
+	ownProgram = toolguarddOf(t)
+	e := &elsewhere{t: t}
+	runtime.LockOSThread() // for good: the thread ends with the test
+	fail := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	fail(unix.Unshare(unix.CLONE_NEWNET))
+	var err error
+	e.place, err = os.Open("/proc/thread-self/ns/net")
+	fail(err)
+	fail(nettest.Loopback("93.184.215.1", "93.184.215.2"))
+	names, err := net.ListenPacket("udp", "127.0.0.1:0")
+	fail(err)
+	t.Cleanup(func() { _ = names.Close() })
+	e.dns = names.LocalAddr().(*net.UDPAddr).AddrPort()
+	go serveNames(names)
+	for _, port := range []string{":80", ":5432"} {
+		l, err := net.Listen("tcp", port)
+		fail(err)
+		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello", r.Host) })}
+		go func() { _ = s.Serve(l) }()
+		t.Cleanup(func() { _ = s.Close() })
+	}
+	e.group, err = cgroup.New(fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano()), policy.Limits{}, facts)
+	fail(err)
+	t.Cleanup(func() {
+		if err := e.group.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	e.events = event.NewQueue(e)
+	return e
+}
+
+// toolguarddOf is toolguardd's program, which is built first where there's a compiler.
+func toolguarddOf(t *testing.T) string {
+	t.Helper()
+	if built := os.Getenv("TOOLGUARD_BUILT"); built != "" {
+		return filepath.Join(built, toolguardd)
+	}
+	file := filepath.Join(t.TempDir(), toolguardd)
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", file, "../../cmd/toolguardd")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build it: %v\n%s", err, out)
+	}
+	return file
+}
+
+// serveNames answers for two names.
+func serveNames(c net.PacketConn) {
+	b := make([]byte, 1500)
+	for {
+		n, from, err := c.ReadFrom(b)
+		if err != nil {
+			return
+		}
+		var m dnsmessage.Message
+		if m.Unpack(b[:n]) != nil || len(m.Questions) != 1 {
+			continue
+		}
+		q := m.Questions[0]
+		m.Response, m.Additionals = true, nil
+		last := map[string]byte{"one.test.": 1, "two.test.": 2}[strings.ToLower(q.Name.String())]
+		if last != 0 && q.Type == dnsmessage.TypeA {
+			h := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: 60}
+			m.Answers = []dnsmessage.Resource{{Header: h, Body: &dnsmessage.AResource{A: [4]byte{93, 184, 215, last}}}}
+		}
+		if out, err := m.Pack(); err == nil {
+			_, _ = c.WriteTo(out, from)
+		}
+	}
+}
+
+// expect has curl fetch in the session.
+func (e *elsewhere) expect(url, want string) {
+	e.t.Helper()
+	cmd := exec.Command("/usr/bin/curl", "-sS", "-m", "10", url)
+	cmd.Env = []string{"no_proxy=*"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: e.group.FD()}
+	if out, _ := cmd.CombinedOutput(); !regexp.MustCompile(want).Match(out) {
+		e.t.Errorf("%s: it says %q, want %s", url, out, want)
+	}
+}
+
+func (e *elsewhere) policy(hosts ...string) *policy.Compiled {
+	l := policy.SourceLayer{Authority: policy.Session}
+	l.Defaults[policy.Net] = policy.Deny
+	for _, h := range hosts {
+		r := policy.NetRule{Host: h, Allow: true}
+		if strings.HasSuffix(h, ":5432") {
+			r.Host, r.Port = strings.TrimSuffix(h, ":5432"), 5432
+		}
+		l.Net = append(l.Net, r)
+	}
+	return netPolicy(e.t, l)
+}
+
+func (e *elsewhere) at() NetPlace {
+	fd, err := unix.Dup(int(e.place.Fd()))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return NetPlace{Group: e.group, Network: os.NewFile(uintptr(fd), "net"), Upstream: []netip.AddrPort{e.dns}}
+}
+
+func (e *elsewhere) begin(c *policy.Compiled) *Network {
+	e.t.Helper()
+	n, err := LoadNetwork()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	who := Heard{ID: 7, PID: os.Getpid(), Policies: map[uint32]*policy.Compiled{1: c}}
+	if _, err := n.Begin(who, Config{Policy: c, Events: e.events}, e.at()); err != nil {
+		e.t.Fatal(err)
+	}
+	return n
+}
+
+const nowhere = "Could not resolve"
+
+// A session's network is held in a network namespace that isn't this process's, by one policy and then by another.
+func TestNetworkElsewhere(t *testing.T) {
+	e := newElsewhere(t)
+	n := e.begin(e.policy("one.test"))
+	e.expect("http://one.test/", "^hello one.test")
+	e.expect("http://two.test/", nowhere)
+	e.expect("http://93.184.215.2:5432/", "ailed to connect|Couldn't connect")
+	for i, x := range []struct {
+		hosts            []string
+		one, two, number string
+	}{
+		{[]string{"two.test", "93.184.215.2:5432"}, nowhere, "^hello", "^hello"},
+		{nil, nowhere, nowhere, "onnect"},
+		{[]string{"one.test", "two.test"}, "^hello", "^hello", "onnect"},
+	} {
+		if err := n.Reload(uint32(i+2), e.policy(x.hosts...)); err != nil {
+			t.Fatal(err)
+		}
+		e.expect("http://one.test/", x.one)
+		e.expect("http://two.test/", x.two)
+		e.expect("http://93.184.215.2:5432/", x.number)
+	}
+	if c := n.End(); c.Denied == 0 {
+		t.Errorf("%+v", c)
+	}
+	for _, want := range []string{"denial dns://two.test dns_denied", "denial tcp://93.184.215.2:5432 host_not_listed"} {
+		if !e.heard(want) {
+			t.Errorf("no event %q among %+v", want, e.told)
+		}
+	}
+	e.expect("http://one.test/", "Could not resolve|onnect")
+}
+
+// Egress that dies is started again, by the policy in force; one that takes no other policy is ended for it.
+func TestNetworkEgress(t *testing.T) {
+	e := newElsewhere(t)
+	n := e.begin(e.policy("one.test"))
+	defer n.End()
+	pid := func() int {
+		n.net.egress.mu.Lock()
+		defer n.net.egress.mu.Unlock()
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", n.net.egress.pidfd))
+		_, text2, _ := strings.Cut(string(text), "Pid:\t")
+		number, _, _ := strings.Cut(text2, "\n")
+		pid, _ := strconv.Atoi(number)
+		return pid
+	}
+	if err := n.Reload(2, e.policy("two.test")); err != nil {
+		t.Fatal(err)
+	}
+	first := pid()
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if !e.heard("egress died") {
+		t.Error("its death isn't told")
+	}
+	e.expect("http://two.test/", "^hello")
+	e.expect("http://one.test/", nowhere)
+	stopped := pid()
+	if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Reload(3, e.policy("one.test")); err != nil {
+		t.Fatal(err)
+	}
+	if pid() == stopped || stopped == first {
+		t.Error("what takes no other policy goes on")
+	}
+	e.expect("http://one.test/", "^hello")
+	e.expect("http://two.test/", nowhere)
+}
+
+// Another process takes over what one has held, by the policy in force and with the same certificate authority.
+func TestNetworkResumed(t *testing.T) {
+	e := newElsewhere(t)
+	c := e.policy("one.test")
+	former := e.begin(c)
+	if err := former.net.kernel.Keep([]byte("authority")); err != nil {
+		t.Fatal(err)
+	}
+	e.expect("http://one.test/", "^hello")
+	former.End() // as if it were gone
+	e.expect("http://one.test/", "Could not resolve|onnect")
+	who := Heard{ID: 7, PID: os.Getpid(), Policies: map[uint32]*policy.Compiled{1: c}}
+	n, err := ResumeNetwork(who, Config{Policy: c, Events: e.events}, 1, e.at())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(n.net.egress.mandate.Authority); got != "authority" {
+		t.Errorf("the authority is %q", got)
+	}
+	e.expect("http://one.test/", "^hello")
+	e.expect("http://two.test/", nowhere)
+	n.End()
+	if !e.heard("denial dns://two.test dns_denied") {
+		t.Errorf("no event among %+v", e.told)
+	}
+	if left, _ := filepath.Glob(e.group.Path() + "/*/"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// The network namespace of a process is found by its pidfd.
+func TestNetworkOf(t *testing.T) {
+	e := newElsewhere(t)
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil { // where this thread is
+		t.Fatal(err)
+	}
+	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
+	fd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	found, err := NetworkOf(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer found.Close()
+	var want, got unix.Stat_t
+	if err := unix.Fstat(int(e.place.Fd()), &want); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Fstat(int(found.Fd()), &got); err != nil || got.Ino != want.Ino {
+		t.Errorf("%d, want %d, %v", got.Ino, want.Ino, err)
+	}
+}

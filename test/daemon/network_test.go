@@ -1,0 +1,388 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/nettest"
+)
+
+// What the name server knows. All of it is the machine's own.
+var zone = map[string][4]byte{"allowed.test.": {93, 184, 215, 1}, "denied.test.": {93, 184, 215, 2}}
+
+const deniedIP = "93.184.215.2"
+
+// internet is a network namespace other than toolguardd's, with servers. The test enters and leaves it.
+type internet struct {
+	t         *testing.T
+	own, away *os.File
+}
+
+func newInternet(t *testing.T) *internet {
+	t.Helper()
+	runtime.LockOSThread() // for good: it ends with the test
+	i := &internet{t: t, own: here(t)}
+	former, err := os.ReadFile("/etc/resolv.conf")
+	t.Cleanup(func() {
+		i.leave()
+		if err == nil {
+			_ = os.WriteFile("/etc/resolv.conf", former, 0o644)
+		}
+	})
+	must(t, os.WriteFile("/etc/resolv.conf", []byte("nameserver 127.0.0.53\n"), 0o644))
+	must(t, unix.Unshare(unix.CLONE_NEWNET))
+	i.away = here(t)
+	must(t, nettest.Loopback("93.184.215.1", deniedIP))
+	names, err := net.ListenPacket("udp", "127.0.0.53:53")
+	must(t, err)
+	go answer(names)
+	for _, port := range []string{":80", ":5432"} {
+		web, err := net.Listen("tcp", port)
+		must(t, err)
+		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "hello %s\n", r.Host) })}
+		go func() { _ = s.Serve(web) }()
+		t.Cleanup(func() { _ = s.Close() })
+	}
+	t.Cleanup(func() { _ = names.Close() })
+	i.leave()
+	return i
+}
+
+func here(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.Open("/proc/thread-self/ns/net")
+	must(t, err)
+	return f
+}
+
+func (i *internet) enter() { must(i.t, unix.Setns(int(i.away.Fd()), unix.CLONE_NEWNET)) }
+func (i *internet) leave() { must(i.t, unix.Setns(int(i.own.Fd()), unix.CLONE_NEWNET)) }
+
+// answer is the name server.
+func answer(c net.PacketConn) {
+	b := make([]byte, 1500)
+	for {
+		n, from, err := c.ReadFrom(b)
+		if err != nil {
+			return
+		}
+		var m dnsmessage.Message
+		if m.Unpack(b[:n]) != nil || len(m.Questions) != 1 {
+			continue
+		}
+		q := m.Questions[0]
+		m.Response, m.Additionals = true, nil
+		if a, ok := zone[strings.ToLower(q.Name.String())]; !ok {
+			m.RCode = dnsmessage.RCodeNameError
+		} else if q.Type == dnsmessage.TypeA {
+			h := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: 60}
+			m.Answers = []dnsmessage.Resource{{Header: h, Body: &dnsmessage.AResource{A: a}}}
+		}
+		if out, err := m.Pack(); err == nil {
+			_, _ = c.WriteTo(out, from)
+		}
+	}
+}
+
+// netPolicy lets a shell work, and reach what it names.
+func netPolicy(rules ...string) string {
+	text := work
+	for _, r := range rules {
+		text += "\n[[access.net]]\nallow = true\n" + r + "\n"
+	}
+	return text
+}
+
+const (
+	allowed  = `host = "allowed.test"`
+	fetch    = "curl -sS -m 10 http://allowed.test/"
+	fetchNot = "curl -sS -m 10 http://denied.test/"
+	byNumber = "curl -sS -m 10 http://" + deniedIP + ":5432/"
+)
+
+// worker is a session of another user than egress is, in another network namespace than toolguardd's. It does the lines that it's sent.
+type worker struct {
+	*job
+	in io.Writer
+	n  int
+}
+
+func (i *internet) worker(policy string, flags ...string) *worker {
+	i.t.Helper()
+	w := &worker{job: newJob(i.t, other, policy, `n=0
+while read -r line; do n=$((n+1)); bash -c "$line" >out.tmp 2>&1; mv out.tmp out.$n; done`, flags...)}
+	in, err := w.StdinPipe()
+	must(i.t, err)
+	i.t.Cleanup(func() { _ = in.Close() })
+	i.enter()
+	defer i.leave()
+	w.in = in
+	w.start()
+	return w
+}
+
+// do is what a line says.
+func (w *worker) do(line string) string {
+	w.t.Helper()
+	w.n++
+	_, err := fmt.Fprintln(w.in, line)
+	must(w.t, err)
+	var said []byte
+	eventually(w.t, "it has done "+line, func() bool {
+		said, err = os.ReadFile(filepath.Join(w.workspace, fmt.Sprintf("out.%d", w.n)))
+		return err == nil
+	})
+	return string(said)
+}
+
+func (w *worker) expect(line, want string) {
+	w.t.Helper()
+	if got := w.do(line); !regexp.MustCompile(want).MatchString(got) {
+		w.t.Errorf("%s: it says %q, want %s", line, got, want)
+	}
+}
+
+// end ends the session in order.
+func (w *worker) end() {
+	w.t.Helper()
+	_ = w.in.(io.Closer).Close()
+	if got := w.status(); got != 0 {
+		w.t.Errorf("exit status %d", got)
+	}
+}
+
+func (w *worker) wantTold(kind, target, reason string) {
+	w.t.Helper()
+	if !slices.ContainsFunc(w.told(), func(e told) bool { return e.Kind == kind && e.Target == target && e.Reason == reason }) {
+		w.t.Errorf("no event of %s %s %s among %+v", kind, target, reason, w.told())
+	}
+}
+
+// egressOf is the egress process of a toolguardd's only such session, other than one before.
+func egressOf(t *testing.T, toolguardd, before int) (pid int) {
+	t.Helper()
+	eventually(t, "there's an egress", func() bool {
+		for _, pid = range egressesOf(t, toolguardd) {
+			if pid != before {
+				return true
+			}
+		}
+		return false
+	})
+	return pid
+}
+
+func egressesOf(t *testing.T, toolguardd int) (pids []int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/stat")
+	must(t, err)
+	for _, file := range all {
+		stat, _ := os.ReadFile(file)
+		args, _ := os.ReadFile(filepath.Dir(file) + "/cmdline")
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if f := strings.Fields(rest); len(f) > 1 && f[0] != "Z" && f[1] == strconv.Itoa(toolguardd) && bytes.HasPrefix(args, []byte("toolguardd\x00egress\x00")) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			must(t, err)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// Hosts are decided for ordinary users, by a process that is neither root nor theirs, where their commands have their network.
+func TestNetwork(t *testing.T) {
+	s := serve(t, t.TempDir())
+	i := newInternet(t)
+	i.enter()
+	for _, line := range []string{fetch, fetchNot, byNumber} { // what is refused could be had
+		if out, err := exec.Command("bash", "-c", line).CombinedOutput(); !strings.HasPrefix(string(out), "hello") {
+			t.Errorf("without toolguard: %s: %v, %s", line, err, out)
+		}
+	}
+	i.leave()
+	w := i.worker(netPolicy(allowed))
+	w.expect(fetch, "^hello allowed.test")
+	w.expect(fetchNot, "Could not resolve")
+	w.expect(byNumber, "ailed to connect|ermission denied")
+	w.expect("curl -sS -m 10 -H 'Host: allowed.test' http://"+deniedIP+"/", "refused by toolguard")
+	pid := egressOf(t, s.Process.Pid, 0)
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	must(t, err)
+	for _, want := range []string{"Uid:\t65534\t65534\t65534\t65534\n", "Groups:\t \n", "NoNewPrivs:\t1\n", "Seccomp:\t2\n", "CapPrm:\t0000000000000000\n"} {
+		if !strings.Contains(string(status), want) {
+			t.Errorf("egress's status is without %q", want)
+		}
+	}
+	var theirs, its unix.Stat_t
+	must(t, unix.Fstat(int(i.away.Fd()), &theirs))
+	must(t, unix.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &its))
+	if its.Ino != theirs.Ino {
+		t.Error("egress is in another network namespace than the session")
+	}
+	cgroup := sessions(t, other)[0].Cgroup
+	w.end()
+	w.wantTold("denial", "dns://denied.test", "dns_denied")
+	w.wantTold("denial", "tcp://"+deniedIP+":5432", "host_not_listed")
+	w.wantTold("denial", "http://allowed.test:80/", "host_mismatch")
+	if _, err := os.Stat(cgroup); !os.IsNotExist(err) || len(egressesOf(t, s.Process.Pid)) > 0 || len(sessions(t, 0)) > 0 {
+		t.Errorf("something is left: %v, %v, %+v", err, egressesOf(t, s.Process.Pid), sessions(t, 0))
+	}
+}
+
+// Egress is killed, and is started again; nothing gets by meanwhile.
+func TestNetworkEgressDies(t *testing.T) {
+	s := serve(t, t.TempDir())
+	w := newInternet(t).worker(netPolicy(allowed))
+	w.expect(fetch, "^hello")
+	pid := 0
+	for range 3 {
+		pid = egressOf(t, s.Process.Pid, pid)
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
+		w.expect(fetchNot, "Could not resolve")
+		w.expect(fetch, "^hello")
+	}
+	w.end()
+	if n := w.count("gap", ""); n != 3 {
+		t.Errorf("%d gaps are told: %+v", n, w.told())
+	}
+}
+
+// toolguardd is killed, and egress with it: what it decides about is refused, whoever takes its ports, and what the kernel decides
+// about stays as it is. The next toolguardd decides again.
+func TestNetworkTakeOver(t *testing.T) {
+	state := t.TempDir()
+	s := serve(t, state)
+	i := newInternet(t)
+	w := i.worker(netPolicy(allowed, `host = "`+deniedIP+`"`+"\nport = 5432"))
+	w.expect(fetch, "^hello")
+	w.expect(byNumber, "^hello")
+	pid := egressOf(t, s.Process.Pid, 0)
+	s.stop(syscall.SIGKILL)
+	eventually(t, "egress has ended", func() bool { return syscall.Kill(pid, 0) != nil })
+	w.expect(fetch, "Could not resolve|refused|denied")
+	w.expect(byNumber, "^hello")
+	w.expect("curl -sS -m 10 http://"+deniedIP+"/", "ailed to connect|ermission denied")
+
+	s = serve(t, state)
+	egressOf(t, s.Process.Pid, 0)
+	w.expect(fetch, "^hello")
+	w.expect(fetchNot, "Could not resolve")
+	w.expect(byNumber, "^hello")
+	if list := sessions(t, other); len(list) != 1 || list[0].State != "running" {
+		t.Errorf("%+v", list)
+	}
+	w.end()
+	w.wantTold("denial", "dns://denied.test", "dns_denied")
+	if w.count("gap", "") == 0 {
+		t.Errorf("no gap is told: %+v", w.told())
+	}
+	if left, _ := filepath.Glob(state + "/sessions/*"); len(left) != 0 || len(sessions(t, 0)) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// A session that runs gets other rules about the network at once: about names, and about addresses.
+func TestNetworkReload(t *testing.T) {
+	serve(t, t.TempDir())
+	w := newInternet(t).worker(netPolicy(allowed))
+	id := sessions(t, other)[0].ID
+	number := `host = "` + deniedIP + `"` + "\nport = 5432"
+	for _, x := range []struct {
+		rules                  []string
+		fetch, fetchNot, bySix string
+	}{
+		{[]string{allowed}, "^hello", "Could not resolve", "connect|denied"},
+		{[]string{`host = "denied.test"`, number}, "Could not resolve", "^hello", "^hello"},
+		{[]string{allowed, `host = "denied.test"`}, "^hello", "^hello", "connect|denied"},
+		{nil, "Could not resolve", "Could not resolve", "connect|denied"},
+		{[]string{allowed}, "^hello", "Could not resolve", "connect|denied"},
+	} {
+		file := w.write("../next.toml", netPolicy(x.rules...))
+		if out, code := ask(t, other, "sessions", "reload", id, "--policy", file); code != 0 {
+			t.Fatalf("reload: %d, %s", code, out)
+		}
+		w.expect(fetch, x.fetch)
+		w.expect(fetchNot, x.fetchNot)
+		w.expect(byNumber, x.bySix)
+	}
+	file := w.write("../next.toml", strings.Replace(netPolicy(allowed+"\nscheme = \"https\"\npath_prefix = \"/x\""), "[access]", "[access]\ntls_intercept = true", 1))
+	if out, code := ask(t, other, "sessions", "reload", id, "--policy", file); code == 0 || !strings.Contains(out, "tls_intercept can't be turned on") {
+		t.Errorf("tls_intercept: %d, %s", code, out)
+	}
+	w.expect(fetch, "^hello")
+	w.end()
+	for _, e := range w.told() {
+		if e.Reason == "engine_error" {
+			t.Errorf("an event is told by another policy than the one that decided: %+v", e)
+		}
+	}
+	w.wantTold("denial", "dns://denied.test", "dns_denied")
+	w.wantTold("denial", "dns://allowed.test", "dns_denied")
+}
+
+// A guarded process gets a session within its own, whose network is held to both policies.
+func TestNetworkNarrower(t *testing.T) {
+	serve(t, t.TempDir())
+	i := newInternet(t)
+	both := netPolicy(allowed, `host = "denied.test"`)
+	for _, x := range []struct {
+		name, outer, inner string
+		fetch, fetchNot    string
+	}{
+		{"both give it", both, both, "^hello", "^hello"},
+		{"the inner doesn't", both, netPolicy(allowed), "^hello", "Could not resolve"},
+		{"the outer doesn't", netPolicy(allowed), both, "^hello", "Could not resolve"},
+		{"the inner says nothing", netPolicy(allowed), strings.Replace(work, `, net = "deny"`, "", 1), "^hello", "Could not resolve"},
+		{"the inner gives none", both, work, "Could not resolve", "Could not resolve"},
+		{"the outer gives none", work, both, "Could not resolve", "Could not resolve"},
+	} {
+		t.Run(strings.ReplaceAll(x.name, " ", "_"), func(t *testing.T) {
+			i := &internet{t, i.own, i.away}
+			runtime.LockOSThread() // another goroutine's
+			defer i.leave()
+			w := i.worker(x.outer + reach())
+			w.write("inner.toml", x.inner)
+			within := built + "/toolguard exec --daemon require --policy inner.toml --report never -- "
+			w.expect(within+fetch, x.fetch)
+			w.expect(within+fetchNot, x.fetchNot)
+			w.end()
+		})
+	}
+	w := i.worker(both+reach(), "--limits", "pids=100")
+	w.write("inner.toml", both)
+	w.expect(built+"/toolguard exec --daemon require --policy inner.toml --report never -- true; echo $?", "(?s)has limits.*125\n$")
+	w.end()
+}
+
+// The packaged unit leaves toolguardd what it takes.
+func TestUnitNetwork(t *testing.T) {
+	u := newUnit(t)
+	i := newInternet(t)
+	i.enter()
+	defer i.leave()
+	j := u.job(other, netPolicy(allowed), fetch+"; "+fetchNot+"; exit 5")
+	if got := j.start().status(); got != 5 || !strings.Contains(j.out.String(), "hello allowed.test") || !strings.Contains(j.out.String(), "Could not resolve") {
+		t.Errorf("exit status %d, it says %s", got, &j.out)
+	}
+	if j.count("denial", "dns://denied.test") == 0 {
+		t.Errorf("no event among %+v", j.told())
+	}
+}
