@@ -57,6 +57,9 @@ func tidy(note func(string)) error {
 		return err
 	}
 	for _, e := range entries {
+		if e.Name() == networks {
+			continue
+		}
 		dir := filepath.Join(pinned, e.Name())
 		if strings.HasSuffix(dir, partial) {
 			if err := os.RemoveAll(dir); err != nil {

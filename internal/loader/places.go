@@ -9,6 +9,9 @@ const (
 	pinned = bpffs + "/toolguard"
 )
 
+// networks is what package netguard pins beside those.
+const networks = "net"
+
 // Several toolguards share the maps. What they change together they change under locks on bytes of a file, which the kernel
 // drops when their holder dies, however it dies: byte 0 is for the maps, and byte 1+N belongs to whoever owns slot N. The
 // programs of each version have a file of their own; the one called load is for who loads and unloads them.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -179,4 +180,54 @@ func tryAskOn(args []string) (string, error) {
 	_, _ = io.ReadAll(os.NewFile(4, "go"))
 	_, err = unix.Write(fd, []byte("two"))
 	return "sent", err
+}
+
+// What a session that has ended leaves holds the next one, by its own policy alone; what is still on a cgroup isn't left.
+func TestPool(t *testing.T) {
+	needRoot(t)
+	if dirs, _ := os.ReadDir(current); len(dirs) > 0 {
+		t.Skip("needs a machine on which no other toolguard runs")
+	}
+	for _, at := range []string{"127.1.0.1:8001", "127.2.0.1:8001", "127.3.0.1:5432"} {
+		server(t, at)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(current); err != nil {
+			t.Error(err)
+		}
+	})
+	var st unix.Statfs_t
+	if err := unix.Statfs(bpffs, &st); err != nil || st.Type != unix.BPF_FS_MAGIC {
+		t.Skip("needs a BPF file system on ", bpffs)
+	}
+	first := begin(t, tcp("127.1.0.1", 8001), tcp("named.test", 5432))
+	permit(t, first, "127.3.0.1:5432")
+	id := first.attached(ebpf.AttachCGroupInet4Connect)
+	if err := first.Detach(int(first.group.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.End(); err != nil {
+		t.Fatal(err)
+	}
+	second := begin(t, tcp("127.2.0.1", 8001))
+	if got := second.attached(ebpf.AttachCGroupInet4Connect); got != id {
+		t.Errorf("the program is %d, and was %d", got, id)
+	}
+	if c := second.Counts(); c != (Counts{}) {
+		t.Errorf("it has counted %+v", c)
+	}
+	for at, want := range map[string]string{"127.1.0.1:8001": "EACCES", "127.2.0.1:8001": "server", "127.3.0.1:5432": "EACCES"} {
+		if got := run(t, second, "tcp", at); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", at, got, want)
+		}
+	}
+	if _, err := second.End(); err != nil { // what it was holds on
+		t.Fatal(err)
+	}
+	if got := run(t, second, "tcp", "127.1.0.1:8001"); got != "EACCES" {
+		t.Errorf("it ended, and its cgroup is there: %s", got)
+	}
+	if dirs, err := os.ReadDir(current); err != nil || len(dirs) != 0 {
+		t.Errorf("left for the next: %v, %v", dirs, err)
+	}
 }

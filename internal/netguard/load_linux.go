@@ -17,13 +17,34 @@ import (
 type Session struct {
 	maps     map[string]*ebpf.Map
 	at       *netSession              // the sessions map's own memory
-	image    *ebpf.Map                // until it's written
-	programs map[string]*ebpf.Program // until they're attached
+	image    *ebpf.Map                // the one that it began with; nil: another one is in force, or it's another process's
+	programs map[string]*ebpf.Program // empty: another process has attached them
+	detached bool                     // they hold nobody any more
 	events   *events                  // nil: nobody listens
 }
 
-// Load puts the programs and maps of a session into the kernel. Nothing is held by them yet.
-func Load() (_ *Session, err error) {
+// hooks are where the programs are attached.
+var hooks = map[string]ebpf.AttachType{
+	netProgNetBind4: ebpf.AttachCGroupInet4Bind, netProgNetBind6: ebpf.AttachCGroupInet6Bind,
+	netProgNetConnect4: ebpf.AttachCGroupInet4Connect, netProgNetConnect6: ebpf.AttachCGroupInet6Connect,
+	netProgNetCreate: ebpf.AttachCGroupInetSockCreate,
+	netProgNetEgress: ebpf.AttachCGroupInetEgress, netProgNetIngress: ebpf.AttachCGroupInetIngress,
+	netProgNetPeername4: ebpf.AttachCgroupInet4GetPeername, netProgNetPeername6: ebpf.AttachCgroupInet6GetPeername,
+	netProgNetRecvmsg4: ebpf.AttachCGroupUDP4Recvmsg, netProgNetRecvmsg6: ebpf.AttachCGroupUDP6Recvmsg,
+	netProgNetSendmsg4: ebpf.AttachCGroupUDP4Sendmsg, netProgNetSendmsg6: ebpf.AttachCGroupUDP6Sendmsg,
+	netProgNetSockops: ebpf.AttachCGroupSockOps,
+}
+
+// Load has the programs and maps of a session in the kernel: those that a former session has left, or new ones. Nothing is held by
+// them yet.
+func Load() (*Session, error) {
+	if s := take(); s != nil {
+		return s, nil
+	}
+	return loadNew()
+}
+
+func loadNew() (_ *Session, err error) {
 	spec, err := loadNet()
 	if err != nil {
 		return nil, err
@@ -107,26 +128,21 @@ func (s *Session) loadPrograms(spec *ebpf.CollectionSpec) error {
 // attach puts the programs on a cgroup, where they stay as long as it does: no link and no pin of ours holds them. Others' may
 // be there beside them.
 func (s *Session) attach(cgroup int) error {
-	spec, err := loadNet()
-	if err != nil {
-		return err
-	}
 	var done []string
 	for _, name := range slices.Sorted(maps.Keys(s.programs)) {
 		err := link.RawAttachProgram(link.RawAttachProgramOptions{
-			Target: cgroup, Program: s.programs[name], Attach: spec.Programs[name].AttachType, Flags: unix.BPF_F_ALLOW_MULTI,
+			Target: cgroup, Program: s.programs[name], Attach: hooks[name], Flags: unix.BPF_F_ALLOW_MULTI,
 		})
 		if err != nil {
 			for _, name := range done {
 				_ = link.RawDetachProgram(link.RawDetachProgramOptions{
-					Target: cgroup, Program: s.programs[name], Attach: spec.Programs[name].AttachType,
+					Target: cgroup, Program: s.programs[name], Attach: hooks[name],
 				})
 			}
 			return fmt.Errorf("attach %s to the session's cgroup: %w", name, err)
 		}
 		done = append(done, name)
 	}
-	s.closePrograms()
 	return nil
 }
 

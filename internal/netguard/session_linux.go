@@ -25,10 +25,7 @@ type Egress struct {
 // Begin has the kernel hold the sockets of a cgroup to an image from now on, whose processes have none yet. cgroup is the descriptor of
 // its folder; id is never used twice and never 0.
 func (s *Session) Begin(id uint64, cgroup int, img *Image, e Egress) error {
-	err := write(s.image, img)
-	_ = s.image.Close()
-	s.image = nil
-	if err != nil {
+	if err := write(s.image, img); err != nil {
 		return err
 	}
 	s.setFree(img)
@@ -68,6 +65,10 @@ func (s *Session) Reload(img *Image) error {
 	}
 	if err := s.maps[netMapImages].Put(uint32(0), m); err != nil {
 		return fmt.Errorf("exchange the rules about addresses: %w", err)
+	}
+	if s.image != nil {
+		_ = s.image.Close()
+		s.image = nil
 	}
 	s.setFree(img)
 	_, names := s.Descriptors()
@@ -206,7 +207,7 @@ func (s *Session) Counts() Counts {
 // counted.
 func (s *Session) End() (Counts, error) {
 	counts := s.Counts()
-	err := s.finish()
+	err := errors.Join(s.finish(), s.give())
 	s.Close()
 	return counts, err
 }

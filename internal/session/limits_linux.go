@@ -57,6 +57,9 @@ func (r *run) endGroup() {
 	if err == nil {
 		err = r.group.WaitEmpty(ctx)
 	}
+	if err == nil && r.net != nil && r.net.kernel != nil {
+		err = r.net.kernel.Detach(r.group.FD())
+	}
 	if met, e := r.group.Events(); e == nil {
 		r.limitMet("memory", r.cfg.Policy.Limits.Memory.Place, met.OOM)
 		r.limitMet("pids", r.cfg.Policy.Limits.Pids.Place, met.PidsMax)

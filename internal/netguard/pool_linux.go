@@ -1,0 +1,195 @@
+package netguard
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// To have the kernel verify the programs is nearly all that a session's start takes here. So what a session that has ended leaves
+// is pinned, emptied, for the next one: in a folder for each, which is moved into place when it's whole, and away by whoever takes it.
+// What isn't pinned belongs to a session, and goes as ever; a toolguard that is killed leaves nothing.
+const (
+	bpffs   = "/sys/fs/bpf"
+	pinned  = bpffs + "/toolguard" // no session may do anything there
+	pool    = pinned + "/net"
+	current = pool + "/" + version
+	free    = "free-"
+	partial = "partial-"
+	most    = 4 // that wait for a session
+)
+
+// take is what a former session has left, or nil.
+func take() *Session {
+	entries, err := os.ReadDir(current)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), free) {
+			continue
+		}
+		mine := filepath.Join(current, unique())
+		if os.Rename(filepath.Join(current, e.Name()), mine) != nil {
+			continue // somebody was quicker
+		}
+		s, err := openPinned(mine)
+		if err := errors.Join(err, os.RemoveAll(mine)); err == nil {
+			return s
+		}
+		if s != nil {
+			s.Close()
+		}
+	}
+	return nil
+}
+
+// unique is the name of a folder that nobody else uses.
+func unique() string { return fmt.Sprint(partial, os.Getpid(), "-", rand.Text()) }
+
+// openPinned opens the maps and programs that are pinned in a folder.
+func openPinned(dir string) (_ *Session, err error) {
+	s := &Session{maps: map[string]*ebpf.Map{}, programs: map[string]*ebpf.Program{}}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	for _, name := range []string{netMapEgresses, netMapEvents, netMapImages, netMapNames, netMapOriginals, netMapPeers, netMapSessions} {
+		if s.maps[name], err = ebpf.LoadPinnedMap(filepath.Join(dir, name), nil); err != nil {
+			return nil, err
+		}
+	}
+	if s.image, err = ebpf.LoadPinnedMap(filepath.Join(dir, "image"), nil); err != nil {
+		return nil, err
+	}
+	for name := range hooks {
+		if s.programs[name], err = ebpf.LoadPinnedProgram(filepath.Join(dir, name), nil); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.mapMemory()
+}
+
+// Detach takes the programs off the session's cgroup, in which nobody is any more and which is to be removed: sockets that outlive
+// that are nobody's, and what held them can hold another session after End.
+func (s *Session) Detach(cgroup int) error {
+	for name, p := range s.programs {
+		if err := link.RawDetachProgram(link.RawDetachProgramOptions{Target: cgroup, Program: p, Attach: hooks[name]}); err != nil {
+			return fmt.Errorf("take %s off the session's cgroup: %w", name, err)
+		}
+	}
+	s.detached = true
+	return nil
+}
+
+// give empties what held a session, and pins it for the next one. What fails only costs that one time.
+func (s *Session) give() error {
+	if !s.detached || s.image == nil {
+		return nil
+	}
+	if ok, err := makePool(); !ok || err != nil {
+		return err
+	}
+	*s.at = netSession{}
+	for _, m := range []*ebpf.Map{s.image, s.maps[netMapNames], s.maps[netMapOriginals]} {
+		if err := empty(m); err != nil {
+			return err
+		}
+	}
+	fresh := filepath.Join(current, unique())
+	if err := os.Mkdir(fresh, 0o700); err != nil {
+		return err
+	}
+	err := s.pin(fresh)
+	if err == nil {
+		err = os.Rename(fresh, filepath.Join(current, free+rand.Text()))
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(fresh))
+	}
+	return nil
+}
+
+func (s *Session) pin(dir string) error {
+	err := s.image.Pin(filepath.Join(dir, "image"))
+	for name, m := range s.maps {
+		err = errors.Join(err, m.Pin(filepath.Join(dir, name)))
+	}
+	for name, p := range s.programs {
+		err = errors.Join(err, p.Pin(filepath.Join(dir, name)))
+	}
+	return err
+}
+
+// makePool makes sure that there's room in the pool, and removes what those have left there who were killed, or are of another version.
+func makePool() (ok bool, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(bpffs, &st); err != nil || st.Type != unix.BPF_FS_MAGIC {
+		return false, nil // nowhere to pin
+	}
+	for _, dir := range []string{pinned, pool, current} {
+		err := os.Mkdir(dir, 0o700)
+		if err == nil && dir == current {
+			err = others()
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return false, err
+		}
+	}
+	var own unix.Stat_t
+	if err := unix.Lstat(pinned, &own); err != nil {
+		return false, &fs.PathError{Op: "lstat", Path: pinned, Err: err}
+	}
+	if own.Uid != 0 || own.Mode != unix.S_IFDIR|0o700 {
+		return false, fmt.Errorf("%s isn't a folder of root's alone: remove it", pinned)
+	}
+	entries, err := os.ReadDir(current)
+	if err != nil {
+		return false, err
+	}
+	n := 0
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), free) {
+			n++
+			continue
+		}
+		pid, _, _ := strings.Cut(strings.TrimPrefix(e.Name(), partial), "-")
+		if _, err := os.Lstat("/proc/" + pid); errors.Is(err, fs.ErrNotExist) {
+			_ = os.RemoveAll(filepath.Join(current, e.Name()))
+		}
+	}
+	return n < most, nil
+}
+
+// others removes what other versions have pinned: none of it is in use.
+func others() error {
+	entries, err := os.ReadDir(pool)
+	for _, e := range entries {
+		if e.Name() != version {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(pool, e.Name())))
+		}
+	}
+	return err
+}
+
+// empty removes all elements of a map.
+func empty(m *ebpf.Map) error {
+	for {
+		key, err := m.NextKeyBytes(nil)
+		if err != nil || key == nil {
+			return err
+		}
+		if err := m.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return err
+		}
+	}
+}
