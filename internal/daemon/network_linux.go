@@ -104,19 +104,23 @@ func (d *Daemon) networkAround(number uint64) *network {
 	return nil
 }
 
-// sockets are the kinds of sockets that a session may make since its network is held: no others than the session around it.
+// sockets are the kinds of sockets that a session may make since its network is held, or that of the session around it: no others than
+// that one.
 func (d *Daemon) sockets(r *record) loader.Flags {
-	if r.Net == nil || !guarded.DecidesNet(r.policy()) {
-		return 0
-	}
-	if r.From == 0 {
-		return loader.Sockets
+	flags := loader.Sockets
+	if r.Net == nil {
+		flags &= loader.FlagsOf(r.Start.Policy)
 	}
 	outer, err := d.session(r.From)
-	if err != nil {
+	switch {
+	case !guarded.DecidesNet(r.policy()):
 		return 0
+	case err == nil:
+		return flags & outer.flags
+	case r.From == 0 && r.Net != nil:
+		return flags
 	}
-	return loader.Sockets & outer.flags
+	return 0
 }
 
 func (s *session) netConfig() (guarded.Heard, guarded.Config) {
