@@ -175,7 +175,11 @@ func randomPolicy(t *testing.T, r *rand.Rand, files []open) *policy.Compiled {
 		}
 		if l.Protect = policy.ProtectMode(r.IntN(3)); l.Protect != policy.ProtectOff {
 			for range 1 + r.IntN(3) {
-				l.Protected = append(l.Protected, policy.FSRule{Match: randomPattern(r, files)})
+				p := policy.FSRule{Match: randomPattern(r, files)}
+				if r.IntN(2) == 0 {
+					p.Place.File = "builtin:protect" // it's no rule that only adds
+				}
+				l.Protected = append(l.Protected, p)
 			}
 		}
 		src.Layers = append(src.Layers, l)
