@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // starts measures what it costs to start a command, once more as an ordinary user where root asks.
@@ -107,6 +106,12 @@ func peers(dir string) []peer {
 // measure starts each in turn and returns how long each took, in order; nil for one that can't be started here.
 func measure(ws string, peers []peer, as *syscall.Credential, runs int) ([][]time.Duration, error) {
 	const warmup = 10
+	log, err := os.CreateTemp("", "toolguard-bench-log-") // one for all: making files in /tmp slows who makes folders there
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(log.Name())
+	defer log.Close()
 	times := make([][]time.Duration, len(peers))
 	fails := make([]bool, len(peers))
 	for run := -warmup; run < runs; run++ {
@@ -115,7 +120,7 @@ func measure(ws string, peers []peer, as *syscall.Credential, runs int) ([][]tim
 			if fails[i] {
 				continue
 			}
-			took, err := start(ws, p.argv, as)
+			took, err := start(ws, p.argv, as, log)
 			switch {
 			case err == nil && run >= 0:
 				times[i] = append(times[i], took)
@@ -133,7 +138,8 @@ func measure(ws string, peers []peer, as *syscall.Credential, runs int) ([][]tim
 	return times, nil
 }
 
-func start(ws string, argv []string, as *syscall.Credential) (time.Duration, error) {
+// start starts a command once and says how long it took. What it says goes to log: a file, not a pipe, so that nobody waits for it.
+func start(ws string, argv []string, as *syscall.Credential, log *os.File) (time.Duration, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = ws
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
@@ -141,23 +147,24 @@ func start(ws string, argv []string, as *syscall.Credential) (time.Duration, err
 		cmd.Env = append(os.Environ(), "HOME="+ws)
 	}
 	var said bytes.Buffer
-	// A file, not a pipe: nobody waits for it. A new one in /tmp each time would slow who makes folders there.
-	fd, err := unix.MemfdCreate("toolguard-bench-log", unix.MFD_CLOEXEC)
-	if err != nil {
-		return 0, fmt.Errorf("memfd_create: %w", err)
+	if err := errors.Join(log.Truncate(0), rewind(log)); err != nil {
+		return 0, err
 	}
-	file := os.NewFile(uintptr(fd), "log")
-	defer file.Close()
-	cmd.Stdout, cmd.Stderr = file, file
+	cmd.Stdout, cmd.Stderr = log, log
 	began := time.Now()
-	err = cmd.Run()
+	err := cmd.Run()
 	took := time.Since(began)
 	if err != nil {
-		_, _ = file.Seek(0, io.SeekStart)
-		_, _ = said.ReadFrom(file)
+		_ = rewind(log)
+		_, _ = said.ReadFrom(log)
 		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
 	}
 	return took, err
+}
+
+func rewind(f *os.File) error {
+	_, err := f.Seek(0, io.SeekStart)
+	return err
 }
 
 func table(out io.Writer, as *syscall.Credential, peers []peer, times [][]time.Duration) {
