@@ -13,6 +13,12 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
+// rule says what there is on a path.
+type rule struct {
+	path string
+	caps policy.Caps
+}
+
 // others are authorities beside the host and the session: each only takes away.
 var others = []string{"profile", "provider", "global", "agent", "agent.a", "group", "sandbox"}
 
@@ -49,10 +55,14 @@ func (s *scene) access(in, stance, operator string, n int) string {
 	if n < 10 && stance == "deny" {
 		text += fmt.Sprintf("[[%s.fs]]\npath = %s\nread = true\nwrite = true\nexecute = true\n", in, s.quoted(s.root))
 	}
-	for _, path := range s.special {
-		text += fmt.Sprintf("[[%s.fs]]\npath = %s\n%s", in, s.quoted(path), s.gives())
+	text += s.rules(in, n)
+	for _, r := range s.special {
+		text += fmt.Sprintf("[[%s.fs]]\npath = %s\n", in, s.quoted(r.path))
+		for c := policy.Read; c <= policy.Execute; c <<= 1 {
+			text += fmt.Sprintf("%s = %v\n", c, r.caps&c != 0)
+		}
 	}
-	return text + s.rules(in, n)
+	return text
 }
 
 // count is how many rules a policy has: few, mostly, and now and then 2,000.
@@ -149,7 +159,9 @@ func leaveOut(t *testing.T, texts map[string]string, mistakes policy.Errors) {
 			continue
 		}
 		for !strings.HasPrefix(lines[first], "[[") {
-			first--
+			if first--; first < 0 || strings.HasPrefix(lines[first+1], "[") {
+				return // it's about no rule
+			}
 		}
 		lines[first] = ""
 		for i := first + 1; i < len(lines) && !strings.HasPrefix(lines[i], "["); i++ {

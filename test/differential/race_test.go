@@ -35,8 +35,8 @@ func (p pair) other(path string) (other string, ok bool) {
 
 func within(path, dir string) bool { return strings.HasPrefix(path+"/", dir+"/") }
 
-// pairs chooses names to be exchanged, and has rules speak of what the two would be if they were mixed up: of the one's folder with
-// the other's name. Two of them are symlinks, and what they lead to never has another name.
+// pairs chooses names to be exchanged, and has rules give what neither of the two does to what they would be if they were mixed up:
+// to the other's name in the one's folder. Two of them are symlinks, and what they lead to never has another name.
 func (s *scene) pairs() (list []pair) {
 	for len(list) < 3 {
 		p := pair{s.present(), s.present()}
@@ -54,7 +54,11 @@ func (s *scene) pairs() (list []pair) {
 			continue
 		}
 		list = append(list, p)
-		s.special = append(s.special, filepath.Join(filepath.Dir(p.a), filepath.Base(p.b)), filepath.Join(filepath.Dir(p.b), filepath.Base(p.a)))
+		caps := policy.Caps(s.r.IntN(int(policy.AllCaps) + 1))
+		for _, mixed := range []string{filepath.Join(filepath.Dir(p.a), filepath.Base(p.b)), filepath.Join(filepath.Dir(p.b), filepath.Base(p.a))} {
+			s.special = append(s.special, rule{mixed, policy.AllCaps &^ caps})
+		}
+		s.special = append(s.special, rule{p.a, caps}, rule{p.b, caps})
 	}
 	return list
 }

@@ -45,7 +45,7 @@ type scene struct {
 	r       *rand.Rand
 	root    string
 	names   []string // what is there, or was
-	special []string // of these a policy speaks for sure
+	special []rule   // every layer has them
 	undo    []func()
 }
 
@@ -156,7 +156,7 @@ func (s *scene) listen(path string) error {
 func (s *scene) link() {
 	old, name := s.present(), s.missing()
 	if os.Link(old, name) == nil {
-		s.special = append(s.special, []string{old, name}[s.r.IntN(2)])
+		s.special = append(s.special, rule{[]string{old, name}[s.r.IntN(2)], policy.Caps(s.r.IntN(int(policy.AllCaps)))})
 	}
 }
 
