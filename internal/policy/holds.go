@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Holds says whether c has every layer of outer but toolguard's own, as it is there, and knows the other names that it knows.
+// Holds says whether c has every layer of outer but toolguard's own, as it is there, and knows the other names and the
+// files that it knows.
 func (c *Compiled) Holds(outer *Compiled) bool {
 	for _, want := range outer.Layers {
 		has := func(l *Layer) bool { return c.meaning(l) == outer.meaning(want) }
@@ -14,7 +15,16 @@ func (c *Compiled) Holds(outer *Compiled) bool {
 		}
 	}
 	for _, want := range outer.Aliases {
-		if !slices.ContainsFunc(c.Aliases, func(a Alias) bool { return a.From == want.From && a.To == want.To }) {
+		if !slices.ContainsFunc(c.Aliases, func(a Alias) bool {
+			return a.From == want.From && a.To == want.To && a.Depth == want.Depth && slices.Equal(a.Holes, want.Holes)
+		}) {
+			return false
+		}
+	}
+	for _, want := range outer.Links {
+		if !slices.ContainsFunc(c.Links, func(k Link) bool {
+			return k.File == want.File && k.Dev == want.Dev && c.Rules[k.Rule].FS.Caps&^outer.Rules[want.Rule].FS.Caps == 0
+		}) {
 			return false
 		}
 	}

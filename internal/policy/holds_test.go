@@ -25,3 +25,31 @@ func TestHolds(t *testing.T) {
 		}
 	}
 }
+
+// It also knows all that the other one knows of other names.
+func TestHoldsOtherNames(t *testing.T) {
+	for name, change := range map[string]func(*Compiled){
+		"":                   func(*Compiled) {},
+		"no alias":           func(c *Compiled) { c.Aliases = nil },
+		"one with a hole":    func(c *Compiled) { c.Aliases[0].Holes = []string{"/x"} },
+		"one from elsewhere": func(c *Compiled) { c.Aliases[0].Depth++ },
+		"no link":            func(c *Compiled) { c.Links = nil },
+		"one of another":     func(c *Compiled) { c.Links[0].File.Inode++ },
+		"one of a rule that gives more": func(c *Compiled) {
+			c.Links[0].Rule = int32(len(c.Rules))
+			c.Rules = append(c.Rules, &Rule{FS: &CompiledFS{Path: "/", Caps: AllCaps}})
+		},
+	} {
+		known := func() *Compiled {
+			c := compile(t, SourceLayer{Authority: Host, FS: []FSRule{p("/etc", Read)}})
+			c.Aliases = []Alias{{From: "/a", To: "/etc", Depth: 1}}
+			c.Links = []Link{{File: FileID{Inode: 7}}}
+			return c
+		}
+		c := known()
+		change(c)
+		if got := c.Holds(known()); got != (name == "") {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -17,7 +17,7 @@ type wire struct {
 	TmpDir    string `json:",omitempty"`
 	Digest    string
 	Files     []string
-	Layers    []wireLayer
+	Layers    wireLayers
 	Rules     []*Rule
 	Limits    Limits
 	Aliases   []Alias `json:",omitempty"`
@@ -28,6 +28,29 @@ type wire struct {
 type wireLayer struct {
 	Layer
 	FS, Net, Env, Commands, Protect *run
+}
+
+type wireLayers []wireLayer
+
+// maxLayers is more than any policy has, with those around it.
+const maxLayers = 64
+
+// UnmarshalJSON refuses too many before it reads them: "{}," is 300 times as large when it's read.
+func (l *wireLayers) UnmarshalJSON(text []byte) error {
+	var texts []json.RawMessage
+	if err := json.Unmarshal(text, &texts); err != nil {
+		return err
+	}
+	if len(texts) > maxLayers {
+		return fmt.Errorf("a compiled policy has at most %d layers, and not %d", maxLayers, len(texts))
+	}
+	*l = make(wireLayers, len(texts))
+	for i, text := range texts {
+		if err := json.Unmarshal(text, &(*l)[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // run is consecutive rules.
@@ -126,6 +149,9 @@ func (w *wire) compiled() (*Compiled, error) {
 	c := &Compiled{
 		Name: w.Name, Workspace: w.Workspace, Path: w.Path, TmpDir: w.TmpDir, Files: w.Files, Rules: w.Rules, Limits: w.Limits,
 		Aliases: w.Aliases, Links: w.Links,
+	}
+	if n := len(c.Aliases); n > maxAliases {
+		return nil, fmt.Errorf("what the rules name has %d other names by bind mounts, and at most %d can be followed", n, maxAliases)
 	}
 	for i, r := range c.Rules {
 		r.Index = int32(i)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,6 +101,8 @@ func TestMadeUp(t *testing.T) {
 		"a relative program":        {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Program = "x" }, "isn't a canonical path"},
 		"no workspace":              {func(w *wire) { w.Workspace = "" }, "isn't a canonical path"},
 		"a relative TMPDIR":         {func(w *wire) { w.TmpDir = "x" }, "isn't a canonical path"},
+		"too many layers":           {func(w *wire) { w.Layers = make(wireLayers, maxLayers+1) }, "at most 64 layers"},
+		"too many other names":      {func(w *wire) { w.Aliases = slices.Repeat([]Alias{{From: "/a", To: "/b"}}, maxAliases+1) }, "1025 other names"},
 	} {
 		w := whole(t).wire()
 		x.change(&w)
