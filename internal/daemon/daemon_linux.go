@@ -242,12 +242,31 @@ func (d *Daemon) within(from uint64, uid, pid int, st *api.Start, c *policy.Comp
 		return nil, refuse(403, notOurs)
 	}
 	outer.mu.Lock()
-	defer outer.mu.Unlock()
-	in, err := c.Within(outer.record.policy())
+	around := outer.record.policy()
+	outer.mu.Unlock() // whoever asks chooses how long what follows takes, and the session must be there to be ended
+	in, err := c.Within(around)
 	if err != nil {
 		return nil, refuse(422, "%v", err)
 	}
 	return in, nil
+}
+
+// holds makes sure that a policy is within that of the session from still, and that this goes on: what happens to it
+// from now on, happens to all that are within it.
+func (d *Daemon) holds(from uint64, c *policy.Compiled) error {
+	if from == 0 {
+		return nil
+	}
+	outer, err := d.session(from)
+	if err != nil {
+		return err
+	}
+	outer.mu.Lock()
+	defer outer.mu.Unlock()
+	if outer.state == api.Ending || !c.Holds(outer.record.policy()) {
+		return refuse(409, "session %s, around this one, has ended or got another policy meanwhile: begin again", outer.id)
+	}
+	return nil
 }
 
 // taken is what somebody's sessions take.

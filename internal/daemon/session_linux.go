@@ -145,6 +145,9 @@ func (s *session) enter(thread int) error {
 	if s.state != api.Starting || s.record.Thread != 0 {
 		return refuse(409, "a thread has entered this session already")
 	}
+	if err := s.d.holds(s.from, s.record.policy()); err != nil {
+		return err
+	}
 	s.record.Thread = thread
 	if err := s.d.save(&s.record); err != nil {
 		return err
