@@ -259,16 +259,34 @@ static __always_inline bool only_tells(u32 cmd)
 	return IOC_TYPE(cmd) == 'T'; /* for terminals and descriptors: isatty tries it on every file */
 }
 
-/* ioctl decides for both hooks below. A file system's own calls may change a file, or make one beneath a folder, through a
- * descriptor that is open for reading (FS_IOC_SETFLAGS, BTRFS_IOC_SNAP_CREATE); who may write was asked at open. What a
- * device takes is up to who may open it, except typing into a terminal. */
+/* moves_trees says that an ioctl makes or takes away a tree with all its files: a snapshot has the files that a rule takes away, where
+ * no rule speaks of them. */
+static __always_inline bool moves_trees(u32 cmd)
+{
+	switch (cmd & 0xffff) { /* type and number */
+	case 0x9401: /* BTRFS_IOC_SNAP_CREATE */
+	case 0x940e: /* BTRFS_IOC_SUBVOL_CREATE */
+	case 0x940f: /* BTRFS_IOC_SNAP_DESTROY */
+	case 0x9417: /* BTRFS_IOC_SNAP_CREATE_V2 */
+	case 0x9418: /* BTRFS_IOC_SUBVOL_CREATE_V2 */
+	case 0x943f: /* BTRFS_IOC_SNAP_DESTROY_V2 */
+	case 0xbc10: /* BCH_IOCTL_SUBVOLUME_CREATE */
+	case 0xbc11: /* BCH_IOCTL_SUBVOLUME_DESTROY */
+		return true;
+	}
+	return false;
+}
+
+/* ioctl decides for both hooks below. A file system's own calls may change a file through a descriptor that is open for reading
+ * (FS_IOC_SETFLAGS); who may write was asked at open. What a device takes is up to who may open it, except typing into a
+ * terminal. */
 static __always_inline int ioctl(struct file *file, u32 cmd)
 {
 	struct label *l = guarded();
 
 	if (!l)
 		return 0;
-	if (cmd == TIOCSTI || cmd == TIOCLINUX) {
+	if (cmd == TIOCSTI || cmd == TIOCLINUX || moves_trees(cmd)) {
 		struct denial d = { .op = OP_IOCTL, .why = WHY_ALWAYS, .detail = cmd, .error = EPERM, .paths = 1 };
 		aim(l, 0, file->f_path.mnt, file->f_path.dentry);
 		judge(l, 0, 0); /* the event tells it too */

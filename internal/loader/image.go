@@ -212,8 +212,8 @@ func (b *builder) links(c *policy.Compiled) error {
 	return nil
 }
 
-// hide takes everything away from the folders that are this package's alone, in toolguard's own table: no session may hold
-// up others by a lock on their files, and each proves itself by what it can't open.
+// hide takes everything away from the hidden folders, in toolguard's own table: no session may hold up others by a lock on their
+// files, and each proves itself by what it can't open.
 func (b *builder) hide(t *policy.FSTable, table uint32) {
 	for _, p := range hidden {
 		if r := t.Deciding(p); r != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -114,6 +115,35 @@ func TestNothingOfTheGone(t *testing.T) {
 				t.Errorf("session %x: %v", id, err)
 			}
 		}
+	})
+}
+
+// What toolguard locks isn't to be had by a session, whatever it may read.
+func TestHidden(t *testing.T) {
+	s, _ := begin(t, kernel(t), "/ read")
+	defer end(t, s)
+	guard := func(f func(file string)) {
+		for _, dir := range hidden {
+			if dir != pinned {
+				f(dir + "/file")
+			}
+		}
+	}
+	guard(func(file string) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Remove(file) })
+	})
+	guarded(t, s, func() {
+		if !may(t, "/etc/passwd") {
+			t.Error("may not read what is granted")
+		}
+		guard(func(file string) {
+			if may(t, file) {
+				t.Errorf("may read %s", file)
+			}
+		})
 	})
 }
 

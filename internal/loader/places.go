@@ -23,8 +23,8 @@ const (
 // Canary is a folder that no session may read, whatever its policy says: who can't open it is guarded.
 const Canary = runFolder + "/canary"
 
-// Hidden tells whether a path is one that no session may do anything with, whatever its policy says: what is this package's
-// alone.
+// Hidden tells whether a path is one that no session may do anything with, whatever its policy says: whoever may read a file may
+// lock it, and so hold toolguard up.
 func Hidden(path string) bool {
 	for _, p := range hidden {
 		if path == p || strings.HasPrefix(path, p+"/") {
@@ -34,4 +34,4 @@ func Hidden(path string) bool {
 	return false
 }
 
-var hidden = []string{pinned, lockFolder, Canary}
+var hidden = []string{pinned, lockFolder, Canary, runFolder + "/audit", "/var/lib/toolguard"}

@@ -123,6 +123,15 @@ var fileTries = []try{
 	{"unknown ioctl", func(p *place) error {
 		return with("ro/file", unix.O_RDONLY, func(fd int) error { return unix.IoctlSetInt(fd, 0x4004f5ff, 0) })(p)
 	}, eacces, unix.ENOTTY},
+	{"make a snapshot where everything is granted", func(p *place) error {
+		return with("all", unix.O_RDONLY, func(fd int) error {
+			_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), 0x50009417, 0) // BTRFS_IOC_SNAP_CREATE_V2
+			if e == unix.EFAULT || e == unix.ENOTTY {                           // btrfs was asked, or one that has none
+				return nil
+			}
+			return errno(e)
+		})(p)
+	}, eperm, nil},
 	{"map memory executable", func(*place) error {
 		m, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
 		if err == nil {
