@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How long to wait for others: loading takes some tenths of a second, everything else microseconds.
-const patience = time.Minute
+// How long to wait for others: loading takes some tenths of a second, where processors are emulated a minute, everything else
+// microseconds.
+const patience = 3 * time.Minute
 
 // lock is an open lock file. The kernel counts each as another holder (open file description locks, fcntl(2)).
 type lock struct {
