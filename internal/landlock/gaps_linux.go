@@ -20,7 +20,7 @@ func StatedGaps(abi int) []string {
 		"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that " +
 			"refuses too",
 		"when toolguard is killed (kill -9), only the session's first process ends with it: the others go on, under its " +
-			"restrictions but without its wall time, and their TMPDIR stays, and their cgroup",
+			"restrictions but without its wall time, and their TMPDIR stays, their cgroup until the next start",
 		"without --workspace or a policy's `workspace`, a command that takes away what makes its folder the workspace (.git, " +
 			"go.mod, …) moves the next start's to a project around it, if there is one beneath the home",
 		"denial events need CAP_AUDIT_READ, and Landlock ABI 7 for files; the probing that every C " +

@@ -42,12 +42,18 @@ var bpfGaps = []string{
 	"denies too much: before Linux 6.2 ftruncate needs update, also on a file that the process has just created",
 	"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that refuses too",
 	"hard links from elsewhere to files beneath a restricted folder, made before the session, are other files",
+	"names are compared byte by byte: where a file system takes upper and lower case for the same (vfat, exfat, ntfs, " +
+		"folders with casefold), a rule doesn't hold to its name written otherwise",
+	"the device files of disks are files like others: whom a policy lets read all of /dev, as root, reads there what " +
+		"a rule takes away elsewhere",
+	"what a program does once it runs is its own: who starts it may trace it or preload code into it, whatever " +
+		"arguments it was to have, and what may be read can be run from memory by a program that does so",
 	"without --workspace or a policy's `workspace`, a command that takes away what makes its folder the workspace (.git, " +
 		"go.mod, …) moves the next start's to a project around it, if there is one beneath the home",
 	"System V and POSIX message queues, semaphores and shared memory are shared with other processes of the same user (not with " +
 		"syscalls = \"strict\")",
 	"when toolguard is killed (kill -9), only the session's first process ends with it: the others go on, under its restrictions " +
-		"but without its wall time, and their TMPDIR stays, and their cgroup",
+		"but without its wall time, and their TMPDIR stays, their cgroup until the next start",
 }
 
 // coverPrograms are the rows of what the programs decide: all of it, if they can be given it.
