@@ -165,7 +165,9 @@ func (c *Compiled) narrow() (err error) {
 
 // speaksOf says whether a rule of the layer may count somewhere beneath From because of the other name.
 func (l *Layer) speaksOf(a *Alias) bool {
-	if fs, protect := l.other(a, ""); fs != nil || protect != nil {
+	fs, _ := l.other(a, "")
+	i, depth := l.Protect.findBeneath(a.To, "")
+	if fs != nil || a.counts(l.Protect.Rule(i), depth) { // also where it's lifted: beneath, another rule may be the one that counts
 		return true
 	}
 	for _, t := range [2]*FSTable{l.narrowing, l.Protect} {

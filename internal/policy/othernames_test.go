@@ -54,6 +54,8 @@ func TestAliases(t *testing.T) {
 		{"protected", "/w/.vscode/x /mnt", guarded(open), "/mnt/f", Read | Execute},
 		{"protected under both", "/w /mnt", guarded(open, unprotected(p("/mnt/.vscode", all))), "/mnt/.vscode/f", all},
 		{"unprotected", "/w/.git /mnt", guarded(open, unprotected(p("/w/.git/hooks", rw))), "/mnt/hooks/f", rw},
+		{"unprotected, except what a pattern gives", "/w /w/d/.vscode", guarded(unprotected(p(".", all)), m("**/a", rw)), "/w/a", r},
+		{"unprotected, beside that", "/w /w/d/.vscode", guarded(unprotected(p(".", all)), m("**/a", rw)), "/w/b", all},
 		{"unprotected elsewhere", "/w/.git /mnt", guarded(open, unprotected(p("/mnt/hooks", rw))), "/mnt/hooks/f", r},
 	} {
 		sys := mounted{tree: newTree(map[string]string{"/w": "dir"}), mounts: mount(strings.Split(x.mounts, ", ")...)}
