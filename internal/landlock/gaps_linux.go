@@ -9,6 +9,8 @@ func StatedGaps(abi int) []string {
 		"inotify on files that may be seen isn't mediated: names and times of accesses are visible",
 		"stat, access, readlink and opening a path as a mere handle (O_PATH) aren't mediated: names, sizes and link texts are visible",
 		"mapping a readable file as code isn't mediated: `ld.so FILE` and dlopen go round an execute denial",
+		"what a file system does by calls of its own (ioctl) isn't mediated: btrfs makes and removes subvolumes and snapshots where " +
+			"a folder may be read",
 		"an interpreter that binfmt_misc opened when it was registered (flag F) is executed whatever the policy says of it",
 		"a grant is on the file or folder that was there at the start, under every name it has (hard links, bind mounts), and " +
 			"stays on it when a program outside moves it",
