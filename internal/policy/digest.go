@@ -17,7 +17,7 @@ func (c *Compiled) digest() string {
 	d.str("toolguard policy").num(1).str(c.Workspace)
 	for _, l := range c.Layers {
 		if l.Authority != Builtin {
-			d.layer(c, l)
+			d.layer(l, c.TmpDir)
 		}
 	}
 	for _, a := range c.Aliases {
@@ -70,15 +70,16 @@ func (d *digester) list(l []string) *digester {
 	return d
 }
 
-func (d *digester) layer(c *Compiled, l *Layer) {
+// layer leaves out what toolguard itself grants in the TMPDIRs: each session has its own.
+func (d *digester) layer(l *Layer, tmpDirs ...string) {
 	d.str("layer").str(l.Authority.String())
 	for _, s := range l.Stance {
 		d.num(uint64(s))
 	}
 	d.num(uint64(l.Mode)).flag(l.Namespaces).flag(l.TLSIntercept).list(sortedCopy(l.Capabilities))
 	d.str(l.Syscalls.Profile).list(sortedCopy(l.Syscalls.Allow)).list(sortedCopy(l.Syscalls.Deny))
-	d.fs(c, "fs", l.FS)
-	d.fs(c, "protect", l.Protect)
+	d.fs("fs", l.FS, tmpDirs)
+	d.fs("protect", l.Protect, tmpDirs)
 	for _, r := range l.Net.Rules() {
 		n := r.Net
 		d.str("net").str(n.Name).str(n.Suffix).str(n.Prefix.String()).str(n.Scheme).num(uint64(n.Port)).list(n.Path)
@@ -91,9 +92,9 @@ func (d *digester) layer(c *Compiled, l *Layer) {
 	d.flush()
 }
 
-func (d *digester) fs(c *Compiled, kind string, t *FSTable) {
+func (d *digester) fs(kind string, t *FSTable, tmpDirs []string) {
 	for _, r := range t.Rules() {
-		if c.TmpDir != "" && r.Builtin() && within(r.FS.Path, c.TmpDir) {
+		if r.Builtin() && slices.ContainsFunc(tmpDirs, func(dir string) bool { return dir != "" && within(r.FS.Path, dir) }) {
 			continue
 		}
 		d.str(kind).str(r.FS.Path).str(r.FS.Last).list(r.FS.Names).num(uint64(r.FS.Caps)).flag(r.FS.Unprotect)

@@ -9,7 +9,7 @@ import (
 // files that it knows.
 func (c *Compiled) Holds(outer *Compiled) bool {
 	for _, want := range outer.Layers {
-		has := func(l *Layer) bool { return c.meaning(l) == outer.meaning(want) }
+		has := func(l *Layer) bool { return meaning(l, c.TmpDir, outer.TmpDir) == meaning(want, c.TmpDir, outer.TmpDir) }
 		if want.Authority != Builtin && !slices.ContainsFunc(c.Layers, has) {
 			return false
 		}
@@ -32,8 +32,8 @@ func (c *Compiled) Holds(outer *Compiled) bool {
 }
 
 // meaning is the part of the digest that is about one layer.
-func (c *Compiled) meaning(l *Layer) string {
+func meaning(l *Layer, tmpDirs ...string) string {
 	d := digester{h: sha256.New()}
-	d.layer(c, l)
+	d.layer(l, tmpDirs...)
 	return string(d.h.Sum(nil))
 }

@@ -53,3 +53,29 @@ func TestHoldsOtherNames(t *testing.T) {
 		}
 	}
 }
+
+// What is within another policy holds it, each with a TMPDIR of its own.
+func TestHoldsWhatItIsWithin(t *testing.T) {
+	with := func(tmp string, rules ...FSRule) *Compiled {
+		own := p(tmp, Read|Write)
+		own.Place.File = "builtin:runtime"
+		src := source(SourceLayer{FS: append(rules, own)})
+		src.TmpDir = tmp
+		c, err := Compile(src, newTree(map[string]string{"/w": "dir", tmp: "dir"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	outer := with("/tmp/outer", p("/etc", Read))
+	in, err := with("/tmp/inner", p("/", Read)).Within(outer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !in.Holds(outer) {
+		t.Error("it doesn't hold what it's within")
+	}
+	if in.Holds(with("/tmp/outer", p("/var", Read))) {
+		t.Error("it holds another one")
+	}
+}
