@@ -259,8 +259,11 @@ func alone() *policy.Compiled {
 // giveFilesUp leaves it to the user's permissions where there's no Landlock.
 func giveFilesUp() error {
 	abi, _, err := landlock.Probe()
-	if err != nil {
+	switch {
+	case errors.Is(err, landlock.ErrUnsupported):
 		return nil
+	case err != nil:
+		return err
 	}
 	plan, err := landlock.NewPlan(alone(), abi)
 	if err != nil {
