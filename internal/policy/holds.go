@@ -9,7 +9,9 @@ import (
 // files that it knows.
 func (c *Compiled) Holds(outer *Compiled) bool {
 	for _, want := range outer.Layers {
-		has := func(l *Layer) bool { return meaning(l, c.TmpDir, outer.TmpDir) == meaning(want, c.TmpDir, outer.TmpDir) }
+		has := func(l *Layer) bool {
+			return meaning(l, c.TmpDir, outer.TmpDir) == meaning(want, c.TmpDir, outer.TmpDir)
+		}
 		if want.Authority != Builtin && !slices.ContainsFunc(c.Layers, has) {
 			return false
 		}

@@ -105,13 +105,18 @@ func makeInternet(dir string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	errs := []error{nettest.Loopback(allowedIP, deniedIP, databaseIP, rangeIP, "10.9.8.7", allowed6)}
+	addrs := []string{allowedIP, deniedIP, databaseIP, rangeIP, "10.9.8.7", allowed6}
+	alone := len(lacking()) > 0 // without real servers
+	if alone {
+		addrs = append(addrs, nameIP)
+	}
+	errs := []error{nettest.Loopback(addrs...)}
 	ca, err := newAuthority()
 	if err != nil {
 		return err
 	}
-	if len(lacking()) > 0 {
-		errs = append(errs, nettest.Loopback(nameIP), serveNames(nameIP+":53"))
+	if alone {
+		errs = append(errs, serveNames(nameIP+":53"))
 	} else {
 		real, err = newInternet(ca)
 		errs = append(errs, err)
