@@ -209,6 +209,16 @@ func TestPool(t *testing.T) {
 	if _, err := first.End(); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chmod(pinned, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	taken := take()
+	if err := os.Chmod(pinned, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if taken != nil {
+		t.Fatal("what isn't in a folder of root's alone was taken")
+	}
 	second := begin(t, tcp("127.2.0.1", 8001))
 	if got := second.attached(ebpf.AttachCGroupInet4Connect); got != id {
 		t.Errorf("the program is %d, and was %d", got, id)

@@ -27,8 +27,11 @@ const (
 	most    = 4 // that wait for a session
 )
 
-// take is what a former session has left, or nil.
+// take is what a former session has left, or nil. Nothing is taken from where others than root could have put it.
 func take() *Session {
+	if rootsAlone(pinned) != nil {
+		return nil
+	}
 	entries, err := os.ReadDir(current)
 	if err != nil {
 		return nil
@@ -145,12 +148,8 @@ func makePool() (ok bool, err error) {
 			return false, err
 		}
 	}
-	var own unix.Stat_t
-	if err := unix.Lstat(pinned, &own); err != nil {
-		return false, &fs.PathError{Op: "lstat", Path: pinned, Err: err}
-	}
-	if own.Uid != 0 || own.Mode != unix.S_IFDIR|0o700 {
-		return false, fmt.Errorf("%s isn't a folder of root's alone: remove it", pinned)
+	if err := rootsAlone(pinned); err != nil {
+		return false, err
 	}
 	entries, err := os.ReadDir(current)
 	if err != nil {
@@ -168,6 +167,18 @@ func makePool() (ok bool, err error) {
 		}
 	}
 	return n < most, nil
+}
+
+// rootsAlone makes sure that nobody else can put anything into a folder.
+func rootsAlone(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return &fs.PathError{Op: "lstat", Path: dir, Err: err}
+	}
+	if st.Uid != 0 || st.Mode != unix.S_IFDIR|0o700 {
+		return fmt.Errorf("%s isn't a folder of root's alone: remove it", dir)
+	}
+	return nil
 }
 
 // others removes what other versions have pinned: none of it is in use.
