@@ -87,8 +87,6 @@ func (f *execFlags) refuse(cmd *cobra.Command) error {
 	switch {
 	case f.mode == "audit":
 		return errors.New("--mode audit needs a backend that can observe without denying; this build has none")
-	case f.format == "ecs":
-		return errors.New("--format ecs isn't in this build; it has ocsf and text")
 	case f.json && !f.dryRun:
 		return usagef(cmd, "--json goes with --dry-run")
 	}

@@ -16,6 +16,7 @@ type Event struct {
 	Kind     Kind
 
 	Session string // session id
+	Owner   string // the number of the user whose session it is; "" where that isn't told, and of what is no session's
 	Tool    string
 	Agent   string
 	Mode    string // "enforce" or "audit"

@@ -17,10 +17,10 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestGolden(t *testing.T) {
 	for name, e := range samples() {
-		for _, f := range []Format{OCSF, Text} {
+		for _, f := range []Format{OCSF, ECS, Text} {
 			file := filepath.Join("testdata", name+"."+f.String())
 			got := f.Append(nil, &e)
-			if f == OCSF {
+			if f != Text {
 				got = indent(t, got)
 			}
 			if *update {
@@ -53,12 +53,12 @@ func indent(t *testing.T, line []byte) []byte {
 }
 
 func TestParseFormat(t *testing.T) {
-	for _, f := range []Format{OCSF, Text} {
+	for _, f := range []Format{OCSF, ECS, Text} {
 		if got, err := ParseFormat(f.String()); got != f || err != nil {
 			t.Errorf("ParseFormat(%q) = %v, %v", f, got, err)
 		}
 	}
-	for s, part := range map[string]string{"ecs": "isn't supported yet", "": "unknown", "OCSF": "unknown"} {
+	for s, part := range map[string]string{"xml": "unknown", "": "unknown", "OCSF": "unknown"} {
 		if _, err := ParseFormat(s); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("ParseFormat(%q): %v", s, err)
 		}
@@ -199,7 +199,7 @@ func TestCanaries(t *testing.T) {
 		"suggestion":     with(denial("net", "connect", "https://kept.example/"), func(e *Event) { e.Suggest = `url = "` + url + `"` }),
 		"extra":          with(denial("net", "connect", "https://kept.example/"), func(e *Event) { e.Extra = map[string]string{"why": "it led to " + url} }),
 	} {
-		for _, f := range []Format{OCSF, Text} {
+		for _, f := range []Format{OCSF, ECS, Text} {
 			var b bytes.Buffer
 			w, err := NewWriter(&b, f)
 			if err != nil {

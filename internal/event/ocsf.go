@@ -283,24 +283,32 @@ func (o *object) connection(e *Event, a activity) {
 	})
 }
 
-// endpoint takes "host:port", with or without a scheme and a path; anything else, as a socket's name, is its name.
-func (o *object) endpoint(target string) {
+// endpointOf takes "host:port", with or without a scheme and a path; anything else, as a socket's name, is its name.
+func endpointOf(target string) (host string, port int64, name string) {
 	rest := target
 	if _, after, ok := strings.Cut(rest, "://"); ok {
 		rest, _, _ = strings.Cut(after, "/")
 	}
-	host, port, err := net.SplitHostPort(rest)
-	n, perr := strconv.ParseUint(port, 10, 16)
+	host, digits, err := net.SplitHostPort(rest)
+	n, perr := strconv.ParseUint(digits, 10, 16)
 	if err != nil || perr != nil {
-		o.text("name", first(rest, "unknown"))
-		return
+		return "", 0, first(rest, "unknown")
 	}
-	if net.ParseIP(host) != nil {
+	return host, int64(n), ""
+}
+
+func (o *object) endpoint(target string) {
+	host, port, name := endpointOf(target)
+	switch {
+	case name != "":
+		o.text("name", name)
+		return
+	case net.ParseIP(host) != nil:
 		o.text("ip", host)
-	} else {
+	default:
 		o.text("hostname", host)
 	}
-	o.number("port", int64(n))
+	o.number("port", port)
 }
 
 // operation names what has no class of its own.
@@ -316,6 +324,7 @@ func (o *object) unmapped(e *Event) {
 		{"kind", string(e.Kind)},
 		{"boot", e.Boot},
 		{"session", e.Session},
+		{"owner", e.Owner},
 		{"tool", e.Tool},
 		{"agent", e.Agent},
 		{"mode", e.Mode},

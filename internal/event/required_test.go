@@ -3,124 +3,132 @@ package event
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// requirement is one that OCSF 1.8 publishes, as a path into the event. A path with "|" needs one of the
-// alternatives. For the base they hold always, for objects where the object is there.
-type requirement struct {
-	object string // where: "" is the event itself
-	always bool
-	needs  string
+// schema is what OCSF 1.8.0 publishes of the classes and objects that events have, with the profiles security_control and host:
+// testdata/ocsf-1.8.0.json.
+type schema struct{ Classes, Objects map[string]schemaObject }
+
+type schemaObject struct {
+	Required   []string
+	AtLeastOne []string `json:"at_least_one"`
+	Attributes map[string]struct {
+		Object string
+		Enum   []float64
+	}
 }
 
-var base = []requirement{
-	{"", true, "activity_id"},
-	{"", true, "category_uid"},
-	{"", true, "class_uid"},
-	{"", true, "type_uid"},
-	{"", true, "severity_id"},
-	{"", true, "time"},
-	{"", true, "metadata"},
-	{"metadata", true, "product"},
-	{"metadata", true, "version"},
-	{"metadata.product", true, "name|uid"},
-	// the security_control profile
-	{"", true, "action_id"},
-	{"", true, "disposition_id"},
-	{"policy", false, "name|uid|type"},
+func published(t *testing.T) (s schema) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/ocsf-1.8.0.json")
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
-var ofClass = map[int][]requirement{
-	1001: append([]requirement{{"", true, "actor"}, {"", true, "device"}, {"", true, "file"}, {"file", true, "name"}, {"file", true, "type_id"}}, local...),
-	1007: append([]requirement{{"", true, "actor"}, {"", true, "device"}, {"", true, "process"}, {"process", true, "pid|uid|cpid"}}, local...),
-	4001: append([]requirement{
-		{"", true, "dst_endpoint|src_endpoint"},
-		{"dst_endpoint", false, endpointNeeds},
-		{"src_endpoint", false, endpointNeeds},
-		{"connection_info", false, "direction_id"},
-	}, local...),
-	6003: append([]requirement{
-		{"", true, "actor"},
-		{"", true, "api"},
-		{"api", true, "operation"},
-		{"", true, "src_endpoint"},
-		{"src_endpoint", true, endpointNeeds},
-	}, local...),
+// check finds what in an object isn't as published, at any depth. What is in unmapped is toolguard's own.
+func (s schema) check(way string, is schemaObject, got map[string]any) (wrong []string) {
+	has := func(k string) bool { v, ok := got[k]; return ok && v != "" }
+	for _, k := range is.Required {
+		if !has(k) {
+			wrong = append(wrong, way+k+" is required")
+		}
+	}
+	if len(is.AtLeastOne) > 0 && !slices.ContainsFunc(is.AtLeastOne, has) {
+		wrong = append(wrong, fmt.Sprintf("%sone of %v is required", way, is.AtLeastOne))
+	}
+	for k, v := range got {
+		attribute, known := is.Attributes[k]
+		number, isNumber := v.(float64)
+		in, isObject := v.(map[string]any)
+		switch {
+		case !known:
+			wrong = append(wrong, way+k+" isn't in the schema")
+		case attribute.Enum != nil && (!isNumber || !slices.Contains(attribute.Enum, number)):
+			wrong = append(wrong, fmt.Sprintf("%s%s is %v", way, k, v))
+		case attribute.Enum != nil && number == 99 && !has(strings.TrimSuffix(k, "_id")) && !has(strings.TrimSuffix(k, "_id")+"_name"):
+			wrong = append(wrong, way+k+" is other, and what is in no word")
+		case attribute.Object != "" && !isObject:
+			wrong = append(wrong, way+k+" is no object")
+		case attribute.Object != "":
+			wrong = append(wrong, s.check(way+k+".", s.Objects[attribute.Object], in)...)
+		}
+	}
+	return wrong
 }
 
-const endpointNeeds = "ip|uid|name|hostname|svc_name|instance_uid|interface_uid|interface_name|domain"
-
-// local are those of objects that several classes have.
-var local = []requirement{
-	{"actor", false, "process|user|session|app_name|app_uid|invoked_by"},
-	{"actor.process", false, "pid|uid|cpid"},
-	{"actor.process.parent_process", false, "pid|uid|cpid"},
-	{"actor.process.file", false, "name"},
-	{"actor.process.file", false, "type_id"},
-	{"actor.user", false, "account|name|uid"},
-	{"actor.process.user", false, "account|name|uid"},
-	{"process.file", false, "name"},
-	{"process.file", false, "type_id"},
-	{"process.parent_process", false, "pid|uid|cpid"},
-	{"device", false, "type_id"},
-}
-
-// activities are the ids that each class knows, besides 0 and 99.
-var activities = map[int]int{1001: 14, 1007: 5, 4001: 7, 6003: 4}
-
-func TestRequiredFields(t *testing.T) {
-	seen := map[int]bool{}
-	for name, e := range samples() {
+// TestPublishedSchema: every event has what OCSF requires, and nothing that it doesn't know.
+func TestPublishedSchema(t *testing.T) {
+	s, seen := published(t), map[string]bool{}
+	all := samples()
+	all["everything"] = everything()
+	for name, e := range all {
+		e.Host = first(e.Host, "box") // which a Stream always knows
 		var got map[string]any
 		if err := json.Unmarshal(OCSF.Append(nil, &e), &got); err != nil {
 			t.Fatal(err)
 		}
-		class, activity := int(got["class_uid"].(float64)), int(got["activity_id"].(float64))
-		seen[class] = true
-		if got["category_uid"] != float64(class/1000) || got["type_uid"] != float64(class*100+activity) {
-			t.Errorf("%s: class %d, category %v, type %v", name, class, got["category_uid"], got["type_uid"])
+		class, activity := got["class_uid"].(float64), got["activity_id"].(float64)
+		is, ok := s.Classes[fmt.Sprint(class)]
+		if !ok || got["category_uid"] != math.Floor(class/1000) || got["type_uid"] != class*100+activity {
+			t.Errorf("%s: class %v, category %v, type %v", name, class, got["category_uid"], got["type_uid"])
 		}
-		if (activity < 1 || activity > activities[class]) && (activity != 99 || got["activity_name"] == nil) {
-			t.Errorf("%s: activity %d of class %d", name, activity, class)
-		}
-		for _, r := range append(ofClass[class], base...) {
-			if err := r.check(got); err != nil {
-				t.Errorf("%s: %v", name, err)
+		seen[fmt.Sprint(class)] = true
+		for _, k := range []string{"action_id", "disposition_id"} { // what the profile is for
+			if _, ok := got[k]; !ok {
+				t.Errorf("%s: no %s", name, k)
 			}
 		}
+		for _, wrong := range s.check("", is, got) {
+			t.Errorf("%s: %s", name, wrong)
+		}
 	}
-	if len(seen) != len(ofClass) {
+	if len(seen) != len(s.Classes) {
 		t.Errorf("the samples have classes %v only", seen)
 	}
 }
 
-func (r requirement) check(event map[string]any) error {
-	at := event
-	for _, k := range strings.FieldsFunc(r.object, func(c rune) bool { return c == '.' }) {
-		next, ok := at[k].(map[string]any)
-		if !ok && r.always {
-			return fmt.Errorf("no %s", r.object)
+// TestSchemaCheck: the check itself finds what is wrong.
+func TestSchemaCheck(t *testing.T) {
+	s := published(t)
+	for change, want := range map[string]string{
+		`"file":{"name":"x","type_id":0}`:            "",
+		`"file":{"name":"x"}`:                        "file.type_id is required",
+		`"file":{"name":"","type_id":0}`:             "file.name is required",
+		`"file":{"name":"x","type_id":9}`:            "file.type_id is 9",
+		`"file":{"name":"x","type_id":99}`:           "file.type_id is other",
+		`"file":{"name":"x","type_id":0,"colour":1}`: "file.colour isn't in the schema",
+		`"file":"x"`: "file is no object",
+		`"file":{"name":"x","type_id":0},"policy":{}`:       "policy.one of [name type uid]",
+		`"file":{"name":"x","type_id":0},"action_id":5`:     "action_id is 5",
+		`"file":{"name":"x","type_id":0},"severity_id":"3"`: "severity_id is 3",
+	} {
+		var got map[string]any
+		text := `{"activity_id":1,"category_uid":1,"class_uid":1001,"type_uid":100101,"severity_id":1,"time":1,"actor":{"app_name":"x"},` +
+			`"device":{"type_id":0,"hostname":"x"},"metadata":{"version":"1.8.0","product":{"name":"x"}},` + change + "}"
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatal(err)
 		}
-		if !ok {
-			return nil
+		if wrong := strings.Join(s.check("", s.Classes["1001"], got), "; "); !strings.Contains(wrong, want) || want == "" && wrong != "" {
+			t.Errorf("%s: %q, want %q", change, wrong, want)
 		}
-		at = next
 	}
-	for _, k := range strings.Split(r.needs, "|") {
-		if v, ok := at[k]; ok && v != "" {
-			return nil
-		}
-	}
-	return fmt.Errorf("%q has no %s", r.object, r.needs)
 }
 
 // everything is an event that has every field.
 func everything() Event {
 	return with(denial("fs", "read", "TARGET"), func(e *Event) {
-		e.UID, e.Boot, e.Host, e.Version, e.Session, e.Tool, e.Agent, e.Mode = "UID", "BOOT", "HOST", "VERSION", "SESSION", "TOOL", "AGENT", "MODE"
+		e.UID, e.Boot, e.Host, e.Version, e.Session, e.Owner, e.Tool, e.Agent, e.Mode = "UID", "BOOT", "HOST", "VERSION", "SESSION", "OWNER", "TOOL", "AGENT", "MODE"
 		e.Policy, e.Digest, e.Authority, e.Rule, e.Place, e.Reason, e.Suggest = "POLICY", "DIGEST", "AUTHORITY", "RULE", "PLACE", "REASON", "SUGGEST"
 		e.Asked, e.Cgroup, e.Mechanism, e.Errno = "ASKED", "CGROUP", "MECHANISM", "ERRNO"
 		e.Degraded, e.Extra = []string{"DEGRADED"}, map[string]string{"k": "EXTRA"}
@@ -134,9 +142,13 @@ func everything() Event {
 // TestEverythingIsTold: no field of an event is left out of the JSON.
 func TestEverythingIsTold(t *testing.T) {
 	e := everything()
-	line := string(OCSF.Append(nil, &e))
+	tellsAll(t, string(OCSF.Append(nil, &e)))
+}
+
+func tellsAll(t *testing.T, line string) {
+	t.Helper()
 	for _, v := range []string{
-		"UID", "BOOT", "HOST", "VERSION", "SESSION", "TOOL", "AGENT", "MODE", "POLICY", "DIGEST", "AUTHORITY", "RULE", "PLACE", "REASON",
+		"UID", "BOOT", "HOST", "VERSION", "SESSION", "OWNER", "TOOL", "AGENT", "MODE", "POLICY", "DIGEST", "AUTHORITY", "RULE", "PLACE", "REASON",
 		"SUGGEST", "TARGET", "ASKED", "CGROUP", "MECHANISM", "ERRNO", "DEGRADED", "EXTRA", "PREVIOUS", "/x/EXE", "COMM", "ARGV",
 	} {
 		if !strings.Contains(line, `"`+v+`"`) {

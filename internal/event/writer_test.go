@@ -69,7 +69,7 @@ func TestWriterNumbers(t *testing.T) {
 // TestWriterMasks also shows that the caller's event stays as it is.
 func TestWriterMasks(t *testing.T) {
 	var b bytes.Buffer
-	for _, f := range []Format{OCSF, Text} {
+	for _, f := range []Format{OCSF, ECS, Text} {
 		w, err := NewWriter(&b, f)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,156 @@
+package event
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ecsFields are the fields of ECS 9.4.0 in the sets that events use, with their types: testdata/ecs-9.4.0.txt.
+func ecsFields(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/ecs-9.4.0.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		fields[words[0]] = words[1:]
+	}
+	return fields
+}
+
+// ecsTypes are the types that ECS expects in each category that events have.
+var ecsTypes = map[string][]string{
+	"api":           {"access", "admin", "allowed", "change", "creation", "deletion", "denied", "end", "info", "start", "user"},
+	"configuration": {"access", "change", "creation", "deletion", "info"},
+	"file":          {"access", "change", "creation", "deletion", "info"},
+	"network":       {"access", "allowed", "connection", "denied", "end", "info", "protocol", "start"},
+	"process":       {"access", "change", "end", "info", "start"},
+	"session":       {"start", "end", "info"},
+}
+
+// fits tells whether a value is one of a type of ECS.
+func fits(v any, is []string) bool {
+	if list, ok := v.([]any); ok {
+		return slices.Contains(is, "array") && !slices.ContainsFunc(list, func(v any) bool { return !fits(v, is[:1]) })
+	}
+	text, isText := v.(string)
+	switch is[0] {
+	case "long":
+		_, ok := v.(float64)
+		return ok
+	case "date":
+		_, err := time.Parse(time.RFC3339, text)
+		return err == nil
+	case "ip":
+		return net.ParseIP(text) != nil
+	}
+	return isText && text != "" && !slices.Contains(is, "array")
+}
+
+// leaves are an object's members, with the way to each.
+func leaves(way string, o map[string]any, see func(string, any)) {
+	for k, v := range o {
+		if in, ok := v.(map[string]any); ok {
+			leaves(way+k+".", in, see)
+			continue
+		}
+		see(way+k, v)
+	}
+}
+
+// TestECSFields: outside toolguard, which is its own, every field is one of ECS's and has its type.
+func TestECSFields(t *testing.T) {
+	fields := ecsFields(t)
+	all := samples()
+	all["everything"] = everything()
+	for name, e := range all {
+		var got struct {
+			Event struct {
+				Kind, Outcome  string
+				Category, Type []string
+			}
+		}
+		var whole map[string]any
+		text := ECS.Append(nil, &e)
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &whole); err != nil {
+			t.Fatal(err)
+		}
+		delete(whole, "toolguard")
+		leaves("", whole, func(field string, v any) {
+			if is := fields[field]; is == nil || !fits(v, is) {
+				t.Errorf("%s: %s is %v: %v", name, field, v, is)
+			}
+		})
+		for _, c := range got.Event.Category {
+			for _, kind := range got.Event.Type {
+				if !slices.Contains(ecsTypes[c], kind) {
+					t.Errorf("%s: type %s in category %s", name, kind, c)
+				}
+			}
+		}
+		if got.Event.Kind != "event" || len(got.Event.Category) == 0 || len(got.Event.Type) == 0 ||
+			!slices.Contains([]string{"success", "failure"}, got.Event.Outcome) {
+			t.Errorf("%s: %+v", name, got.Event)
+		}
+	}
+}
+
+// TestECSTellsAll: no field of an event is left out.
+func TestECSTellsAll(t *testing.T) {
+	e := everything()
+	tellsAll(t, strings.Replace(string(ECS.Append(nil, &e)), stamp(e.First), "987014", 1)) // a date
+}
+
+func TestParse(t *testing.T) {
+	all := samples()
+	all["everything"] = everything()
+	all["arguments"] = with(denial("fs", "read", "/x"), func(e *Event) {
+		e.Process = []Process{{PID: 1, UID: 0, Argv: []string{"sh", "-c", `a "b" \ c`, "", "…", "x\ny"}}}
+	})
+	for name, e := range all {
+		line := OCSF.Append(nil, &e)
+		back, err := Parse(line)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, f := range []Format{OCSF, ECS, Text} {
+			if got, want := string(f.Append(nil, &back)), string(f.Append(nil, &e)); got != want {
+				t.Errorf("%s, %v:\n%s\nwant\n%s", name, f, got, want)
+			}
+		}
+		if at := KeptAt(line); at != e.Time.UnixMilli() {
+			t.Errorf("%s: it's of %d", name, at)
+		}
+	}
+	for _, text := range []string{"", "{}", "x", `{"time":1,"unmapped":{}}`, `{"time":"1"}`} {
+		if e, err := Parse([]byte(text)); err == nil {
+			t.Errorf("%q is %+v", text, e)
+		}
+	}
+	for _, text := range []string{"", `{"time":`, `{"time":12`, `{"time":x,`, `{"tim":1,`} {
+		if at := KeptAt([]byte(text)); at != -1 {
+			t.Errorf("%q is of %d", text, at)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, e := range samples() {
+		f.Add(OCSF.Append(nil, &e))
+	}
+	f.Fuzz(func(_ *testing.T, text []byte) {
+		if e, err := Parse(text); err == nil {
+			Text.Append(nil, &e)
+		}
+	})
+}

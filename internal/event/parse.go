@@ -1,0 +1,146 @@
+package event
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// line is what OCSF.Append writes of an event, as far as it takes to have the event again.
+type line struct {
+	Time      int64
+	StartTime int64 `json:"start_time"`
+	Count     uint64
+	Metadata  struct {
+		UID      string
+		Sequence uint64
+		Product  struct{ Version string }
+	}
+	Device   struct{ Hostname string }
+	Policy   struct{ Name string }
+	Actor    struct{ Process *lineProcess }
+	Process  *lineProcess
+	Unmapped lineRest
+}
+
+// lineRest is what OCSF has no place for.
+type lineRest struct {
+	Kind, Boot, Session, Owner, Tool, Agent, Mode, Digest, Authority, Rule, Place, Reason, Suggest string
+	Resource, Capability, Target, Asked, Cgroup, Mechanism, Errno                                  string
+
+	TargetHex       string `json:"target_hex"`
+	Degraded        []string
+	Exit            *lineExit
+	Extra           map[string]string
+	RecordIntegrity struct {
+		PrevEvent string `json:"prev_event"`
+	} `json:"record_integrity"`
+}
+
+type lineExit struct {
+	Code, Signal, Leftover int
+	Denials                uint64
+	Wall                   int64  `json:"wall_ms"`
+	User                   int64  `json:"user_ms"`
+	System                 int64  `json:"system_ms"`
+	MaxRSS                 uint64 `json:"max_rss"`
+}
+
+type lineProcess struct {
+	PID     int
+	Name    string
+	CmdLine string `json:"cmd_line"`
+	File    struct{ Path string }
+	User    struct{ UID string }
+	Created int64        `json:"created_time"`
+	Parent  *lineProcess `json:"parent_process"`
+}
+
+// Parse is the event that OCSF.Append has written as a line. Times come back in
+// milliseconds, command lines as far as they were told, and strings that weren't UTF-8 with U+FFFD in them, but for the target.
+func Parse(text []byte) (Event, error) {
+	var l line
+	if err := json.Unmarshal(text, &l); err != nil {
+		return Event{}, fmt.Errorf("read an event: %w", err)
+	}
+	u := &l.Unmapped
+	if u.Kind == "" {
+		return Event{}, fmt.Errorf("read an event: it's none of toolguard's, as --format ocsf has them")
+	}
+	e := Event{
+		Time: time.UnixMilli(l.Time), First: milli(l.StartTime), UID: l.Metadata.UID, Boot: u.Boot, Host: l.Device.Hostname,
+		Version: l.Metadata.Product.Version, Sequence: l.Metadata.Sequence, Previous: u.RecordIntegrity.PrevEvent, Kind: Kind(u.Kind),
+		Session: u.Session, Owner: u.Owner, Tool: u.Tool, Agent: u.Agent, Mode: u.Mode,
+		Policy: l.Policy.Name, Digest: u.Digest, Authority: u.Authority, Rule: u.Rule, Place: u.Place, Reason: u.Reason, Suggest: u.Suggest,
+		Resource: u.Resource, Capability: u.Capability, Target: u.Target, Asked: u.Asked,
+		Cgroup: u.Cgroup, Mechanism: u.Mechanism, Errno: u.Errno, Count: l.Count, Degraded: u.Degraded, Extra: maps.Clone(u.Extra),
+	}
+	if exact, err := hex.DecodeString(u.TargetHex); err == nil && u.TargetHex != "" {
+		e.Target = string(exact)
+	}
+	if x := u.Exit; x != nil {
+		e.Exit = &Exit{
+			Code: x.Code, Signal: x.Signal, Wall: ms(x.Wall), User: ms(x.User), System: ms(x.System),
+			MaxRSS: x.MaxRSS, Denials: x.Denials, Leftover: x.Leftover,
+		}
+	}
+	e.Process = l.chain(&e)
+	return e, nil
+}
+
+// chain is the process chain: of what was started or ended it's told as such, of all else as the actor.
+func (l *line) chain(e *Event) (chain []Process) {
+	from := l.Actor.Process
+	if e.Kind == Exec || e.Kind == SessionStart || e.Kind == SessionEnd {
+		from = l.Process
+	}
+	for p := from; p != nil; p = p.Parent {
+		uid, err := strconv.Atoi(p.User.UID)
+		if err != nil {
+			uid = -1
+		}
+		next := Process{PID: p.PID, UID: uid, Exe: p.File.Path, Comm: p.Name, Start: milli(p.Created)}
+		next.Argv = splitCommandLine(p.CmdLine)
+		chain = append(chain, next)
+	}
+	return chain
+}
+
+// splitCommandLine is the opposite of commandLine. What that has cut off stays so.
+func splitCommandLine(s string) (argv []string) {
+	for s != "" {
+		word, rest, _ := strings.Cut(s, " ")
+		if quoted, err := strconv.QuotedPrefix(s); err == nil {
+			word, rest = quoted, strings.TrimPrefix(s[len(quoted):], " ")
+			word, _ = strconv.Unquote(quoted) // which it can be
+		}
+		argv, s = append(argv, word), rest
+	}
+	return argv
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// milli is a time that may be missing.
+func milli(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(n)
+}
+
+// KeptAt is when the event of an OCSF line happened, in milliseconds, without reading the rest of it: for who looks for few
+// events among many. -1: it's no such line.
+func KeptAt(text []byte) int64 {
+	rest, ok := strings.CutPrefix(string(text[:min(len(text), 32)]), `{"time":`)
+	digits, _, found := strings.Cut(rest, ",")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || !found || err != nil {
+		return -1
+	}
+	return n
+}
