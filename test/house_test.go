@@ -38,7 +38,7 @@ var mayImport = []room{
 		"internal/egress", "internal/landlock", "internal/netguard", "internal/policy", "internal/seccomp", "golang.org/x/sys/unix",
 	}},
 	{"internal/egress", []string{"internal/policy", "golang.org/x/net", "golang.org/x/sys/unix"}},
-	{"internal/nettest", []string{"golang.org/x/sys/unix"}},
+	{"internal/nettest", []string{"golang.org/x/net", "golang.org/x/sys/unix"}},
 	{"internal/event", []string{"golang.org/x/sys/unix"}},
 	{"internal/audit", []string{"internal/event"}},
 	{"internal/kernelaudit", []string{"internal/event", "internal/policy", "github.com/vishvananda/netlink", "golang.org/x/sys/unix"}},

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -451,17 +452,10 @@ func TestStaleServer(t *testing.T) {
 	w := newWorld(t, allow("a.com"))
 	w.zone.set("a.com", "203.0.113.1")
 	l := w.listen("203.0.113.1:80")
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			http.ReadRequest(bufio.NewReader(c))
-			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
-			c.Close() // without having said so
-		}
-	}()
+	go nettest.Accept(l, func(c net.Conn) {
+		http.ReadRequest(bufio.NewReader(c))
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi") // and closes it without having said so
+	})
 	w.start()
 	w.resolve("a.com", a4)
 	c := w.dial("203.0.113.1:80")
@@ -486,21 +480,14 @@ func TestBadServers(t *testing.T) {
 	l := w.listen("203.0.113.1:80")
 	var says string
 	got := make(chan string, 9)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			in := bufio.NewReader(c)
-			http.ReadRequest(in)
-			io.WriteString(c, says)
-			c.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
-			rest, _ := io.ReadAll(in)
-			got <- string(rest)
-			c.Close()
-		}
-	}()
+	go nettest.Accept(l, func(c net.Conn) {
+		in := bufio.NewReader(c)
+		http.ReadRequest(in)
+		io.WriteString(c, says)
+		c.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+		rest, _ := io.ReadAll(in)
+		got <- string(rest)
+	})
 	w.start()
 	w.resolve("a.com", a4)
 	second := "GET /denied HTTP/1.1\r\nHost: evil.com\r\n\r\n"

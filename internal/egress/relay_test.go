@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -24,15 +25,7 @@ import (
 func newEcho(t testing.TB, serve func(net.Conn)) *world {
 	w := newWorld(t, policy.NetRule{Host: "203.0.113.1", Port: 7000, Allow: true})
 	l := w.listen("203.0.113.1:7000")
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() { serve(c); c.Close() }()
-		}
-	}()
+	go nettest.Accept(l, serve)
 	return w.start()
 }
 
@@ -223,20 +216,13 @@ func transfers(egress string) error {
 	if err != nil {
 		return err
 	}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			var mib int
-			fmt.Fscanln(c, &mib)
-			for buf := make([]byte, 1<<20); mib > 0; mib-- {
-				c.Write(buf)
-			}
-			c.Close()
+	go nettest.Accept(l, func(c net.Conn) {
+		var mib int
+		fmt.Fscanln(c, &mib)
+		for buf := make([]byte, 1<<20); mib > 0; mib-- {
+			c.Write(buf)
 		}
-	}()
+	})
 	fmt.Println(l.Addr())
 	buf := make([]byte, 256<<10)
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {

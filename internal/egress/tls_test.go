@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -211,18 +212,10 @@ func TestRaw(t *testing.T) {
 		w.zone.set(n, a)
 	}
 	greet := func(to string) { // a server that speaks first
-		l := w.listen(to)
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				io.WriteString(c, "220 ")
-				io.Copy(c, c)
-				c.Close()
-			}
-		}()
+		go nettest.Accept(w.listen(to), func(c net.Conn) {
+			io.WriteString(c, "220 ")
+			io.Copy(c, c)
+		})
 	}
 	for _, to := range []string{"203.0.113.1:80", "203.0.113.1:443", "203.0.113.2:2525", "203.0.113.3:443", "203.0.113.4:22", "203.0.113.9:2525"} {
 		greet(to)

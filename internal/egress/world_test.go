@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
@@ -374,11 +375,7 @@ func (z *zone) serveUDP(c net.PacketConn) {
 }
 
 func (z *zone) serveTCP(l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
+	nettest.Accept(l, func(c net.Conn) {
 		var head [2]byte
 		io.ReadFull(c, head[:])
 		msg := make([]byte, binary.BigEndian.Uint16(head[:]))
@@ -386,8 +383,7 @@ func (z *zone) serveTCP(l net.Listener) {
 		for _, out := range z.replies(msg, true) {
 			c.Write(frame(out))
 		}
-		c.Close()
-	}
+	})
 }
 
 func (z *zone) replies(msg []byte, tcp bool) (out [][]byte) {

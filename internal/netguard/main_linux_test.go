@@ -189,20 +189,11 @@ func addrOf(a net.Addr) netip.AddrPort { return netip.MustParseAddrPort(a.String
 func listenTCP(t testing.TB, at string, answer func(*net.TCPConn) string) uint16 {
 	t.Helper()
 	l, port := plainTCP(t, at)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				fmt.Fprintln(c, answer(c.(*net.TCPConn)))
-				_ = c.(*net.TCPConn).CloseWrite()
-				_, _ = io.Copy(io.Discard, c) // or what was sent and not read ends the connection before its answer is heard
-			}()
-		}
-	}()
+	go nettest.Accept(l, func(c net.Conn) {
+		fmt.Fprintln(c, answer(c.(*net.TCPConn)))
+		_ = c.(*net.TCPConn).CloseWrite()
+		_, _ = io.Copy(io.Discard, c) // or what was sent and not read ends the connection before its answer is heard
+	})
 	return port
 }
 

@@ -1,4 +1,4 @@
-// Package nettest gives tests a network of their own.
+// Package nettest gives tests a network of their own, and small servers in it.
 package nettest
 
 import (

@@ -1,9 +1,9 @@
 package session
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/egress"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -88,13 +88,12 @@ func newElsewhere(t *testing.T) *elsewhere {
 	fail(err)
 	t.Cleanup(func() { _ = names.Close() })
 	e.dns = names.LocalAddr().(*net.UDPAddr).AddrPort()
-	go serveNames(names)
+	go nettest.Names{"one.test": {"93.184.215.1"}, "two.test": {"93.184.215.2"}}.ServeUDP(names)
 	for _, port := range []string{":80", ":5432"} {
 		l, err := net.Listen("tcp", port)
 		fail(err)
-		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello", r.Host) })}
-		go func() { _ = s.Serve(l) }()
-		t.Cleanup(func() { _ = s.Close() })
+		t.Cleanup(func() { _ = l.Close() })
+		go nettest.ServeWeb(l, nil)
 	}
 	e.group, err = cgroup.New(fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano()), policy.Limits{}, facts)
 	fail(err)
@@ -120,31 +119,6 @@ func toolguarddOf(t *testing.T) string {
 		t.Fatalf("build it: %v\n%s", err, out)
 	}
 	return file
-}
-
-// serveNames answers for two names.
-func serveNames(c net.PacketConn) {
-	b := make([]byte, 1500)
-	for {
-		n, from, err := c.ReadFrom(b)
-		if err != nil {
-			return
-		}
-		var m dnsmessage.Message
-		if m.Unpack(b[:n]) != nil || len(m.Questions) != 1 {
-			continue
-		}
-		q := m.Questions[0]
-		m.Response, m.Additionals = true, nil
-		last := map[string]byte{"one.test.": 1, "two.test.": 2}[strings.ToLower(q.Name.String())]
-		if last != 0 && q.Type == dnsmessage.TypeA {
-			h := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: 60}
-			m.Answers = []dnsmessage.Resource{{Header: h, Body: &dnsmessage.AResource{A: [4]byte{93, 184, 215, last}}}}
-		}
-		if out, err := m.Pack(); err == nil {
-			_, _ = c.WriteTo(out, from)
-		}
-	}
 }
 
 // expect has curl fetch in the session.
@@ -198,7 +172,7 @@ const nowhere = "Could not resolve"
 func TestNetworkElsewhere(t *testing.T) {
 	e := newElsewhere(t)
 	n := e.begin(e.policy("one.test"))
-	e.expect("http://one.test/", "^hello one.test")
+	e.expect("http://one.test/", "^hello GET http://one.test/")
 	e.expect("http://two.test/", nowhere)
 	e.expect("http://93.184.215.2:5432/", "ailed to connect|Couldn't connect")
 	for i, x := range []struct {
@@ -272,7 +246,15 @@ func TestNetworkResumed(t *testing.T) {
 	e := newElsewhere(t)
 	c := e.policy("one.test")
 	former := e.begin(c)
-	if err := former.net.kernel.Keep([]byte("authority")); err != nil {
+	ca, err := egress.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := json.Marshal(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := former.net.kernel.Keep(kept); err != nil {
 		t.Fatal(err)
 	}
 	e.expect("http://one.test/", "^hello")
@@ -283,7 +265,7 @@ func TestNetworkResumed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(n.net.egress.mandate.Authority); got != "authority" {
+	if got := string(n.net.egress.mandate.Authority); got != string(kept) {
 		t.Errorf("the authority is %q", got)
 	}
 	e.expect("http://one.test/", "^hello")

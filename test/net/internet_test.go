@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/nettest"
 )
 
 // The addresses of the internet that is a network namespace of its own, with real servers (needsServers), beyond a pair of devices.
@@ -60,7 +62,7 @@ type internet struct {
 	dir    string // the servers', which others may look into
 	thread int
 	todo   chan func()
-	ca     *authority
+	ca     *nettest.Authority
 
 	mu    sync.Mutex // on the names
 	names map[string]string
@@ -69,7 +71,7 @@ type internet struct {
 // real is the internet of real servers; nil: this machine lacks what that takes.
 var real *internet
 
-func newInternet(ca *authority) (*internet, error) {
+func newInternet(ca *nettest.Authority) (*internet, error) {
 	dir, err := os.MkdirTemp("", "net-servers-")
 	if err != nil {
 		return nil, err
@@ -290,11 +292,11 @@ func needsServers(t *testing.T, clients ...string) {
 // serveWeb starts a web server on every address, whatever name it's asked by. Ports 80 and 8081 speak HTTP/1, 8082 HTTP/2 without TLS, and 443
 // and 853 TLS.
 func (n *internet) serveWeb() error {
-	cert, err := n.ca.certify(slices.Collect(maps.Keys(n.names))...)
+	cert, err := n.ca.Certify(slices.Collect(maps.Keys(n.names))...)
 	if err != nil {
 		return err
 	}
-	key, err := x509.MarshalPKCS8PrivateKey(n.ca.key)
+	key, err := x509.MarshalPKCS8PrivateKey(n.ca.Key)
 	if err != nil {
 		return err
 	}

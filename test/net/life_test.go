@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/nettest"
 )
 
 // running is a session that does something for each line that it's sent.
@@ -173,7 +175,7 @@ func TestAuthorityStays(t *testing.T) {
 func TestCallersAuthorities(t *testing.T) {
 	needs(t, "curl")
 	p := newPlace(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`))
-	other, err := newAuthority()
+	other, err := nettest.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +186,7 @@ func TestCallersAuthorities(t *testing.T) {
 	for _, x := range []struct {
 		bundle []byte
 		want   string
-	}{{known, "^hello"}, {other.pem, "alert"}} {
+	}{{known, "^hello"}, {other.PEM, "alert"}} {
 		file := filepath.Join(t.TempDir(), "bundle.pem")
 		if err := os.WriteFile(file, x.bundle, 0o600); err != nil {
 			t.Fatal(err)

@@ -92,7 +92,7 @@ const (
 )
 
 // zone is what the name server knows.
-var zone = map[string][]string{
+var zone = nettest.Names{
 	"allowed.test":  {allowedIP, allowed6},
 	"api.test":      {allowedIP},
 	"denied.test":   {deniedIP},
@@ -111,7 +111,7 @@ func makeInternet(dir string) error {
 		addrs = append(addrs, nameIP)
 	}
 	errs := []error{nettest.Loopback(addrs...)}
-	ca, err := newAuthority()
+	ca, err := nettest.NewAuthority()
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func makeInternet(dir string) error {
 		errs = append(errs, err)
 	}
 	certs := filepath.Join(dir, "certs")
-	errs = append(errs, os.Mkdir(certs, 0o755), os.WriteFile(filepath.Join(certs, "ca-certificates.crt"), ca.pem, 0o644),
+	errs = append(errs, os.Mkdir(certs, 0o755), os.WriteFile(filepath.Join(certs, "ca-certificates.crt"), ca.PEM, 0o644),
 		os.WriteFile(filepath.Join(dir, "resolv.conf"), []byte("nameserver "+nameIP+"\n"), 0o644), os.MkdirAll("/etc/ssl/certs", 0o755))
 	for from, over := range map[string]string{"certs": "/etc/ssl/certs", "resolv.conf": "/etc/resolv.conf"} {
 		if err := unix.Mount(filepath.Join(dir, from), over, "", unix.MS_BIND, ""); err != nil {
