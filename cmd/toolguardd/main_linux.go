@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"os/user"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
@@ -62,13 +63,26 @@ func run(args []string) error {
 	if err != nil {
 		return fmt.Errorf("read the settings: %w", err)
 	}
-	kept := audit.Start(audit.Config{Folder: filepath.Join(cfg.State, "audit"), Version: cfg.Version, Limits: set.Audit.Limits()})
+	kept := audit.Start(audit.Config{
+		Folder: filepath.Join(cfg.State, "audit"), Version: cfg.Version, Limits: set.Audit.Limits(),
+		Readers: readers(), Cursors: filepath.Join(cfg.State, "ship", "state.json"),
+	})
 	cfg.Limits, cfg.Audit = set.User, kept
 	err = serve(cfg, kept, *socket, *config)
 	if missing, why := kept.Close(); missing > 0 || why != nil {
 		cfg.Log.Warn(fmt.Sprintf("%d events aren't in the audit: %v", missing, why))
 	}
 	return err
+}
+
+// readers is the group whose members may read the audit, the shipper's user among them; 0: there's none.
+func readers() int {
+	g, err := user.LookupGroup("toolguard-audit")
+	if err != nil {
+		return 0
+	}
+	id, _ := strconv.Atoi(g.Gid) // 0, root's, where it isn't a number
+	return id
 }
 
 // serveEgress is what toolguard starts beside a command that may use the network: `toolguardd egress DESCRIPTOR`. It's for nobody else.

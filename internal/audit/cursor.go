@@ -4,65 +4,46 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
+	"syscall"
 )
-
-const cursorFolder = "cursors"
 
 // Cursor is a place between two lines of a spool. The zero value is where it begins.
 type Cursor struct {
+	Chain    string `json:"chain"` // the spool's id
 	File     uint64 `json:"file"`
 	Offset   int64  `json:"offset"`
 	Sequence uint64 `json:"sequence"` // of the line before; 0: none
 }
 
-// Save keeps a sink's cursor. What is before it may be removed once all sinks are past it.
-func (c Cursor) Save(folder, sink string) error {
-	name := filepath.Join(folder, cursorFolder, sink)
-	text, err := json.Marshal(c)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(name), 0o700)
+// maxCursors bounds the file that says how far sinks are.
+const maxCursors = 1 << 20
+
+// ReadCursors says how far each sink is, by its name. The file is the shipper's, who isn't root, so nothing in its place makes root wait,
+// follow, or read without end.
+func ReadCursors(name string) (map[string]Cursor, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it's no regular file")
+	}
+	var told struct {
+		Sinks map[string]struct{ Cursor Cursor }
 	}
 	if err == nil {
-		err = replace(name, append(text, '\n'))
+		err = json.NewDecoder(io.LimitReader(f, maxCursors)).Decode(&told)
 	}
 	if err != nil {
-		return fmt.Errorf("keep how far %s is: %w", sink, err)
+		return nil, fmt.Errorf("see in %s how far sinks are: %w", name, err)
 	}
-	return nil
-}
-
-// LoadCursor is what was kept for a sink; the spool's beginning where nothing was.
-func LoadCursor(folder, sink string) (c Cursor, err error) {
-	text, err := os.ReadFile(filepath.Join(folder, cursorFolder, sink))
-	if absent(err) {
-		return c, nil
+	all := make(map[string]Cursor, len(told.Sinks))
+	for sink, s := range told.Sinks {
+		all[sink] = s.Cursor
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &c)
-	}
-	if err != nil {
-		return c, fmt.Errorf("see how far %s is: %w", sink, err)
-	}
-	return c, nil
-}
-
-// cursors are those of all sinks.
-func cursors(folder string) (all []Cursor, err error) {
-	entries, err := os.ReadDir(filepath.Join(folder, cursorFolder))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	for _, e := range entries {
-		if filepath.Ext(e.Name()) == ".new" {
-			continue
-		}
-		c, err := LoadCursor(folder, e.Name())
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, c)
-	}
-	return all, err
+	return all, nil
 }

@@ -33,8 +33,8 @@ func files(folder string) (list []uint64, err error) {
 	return list, nil
 }
 
-// replace writes a file anew, all of it or nothing, and has it on the disk.
-func replace(name string, text []byte) error {
+// Replace writes a file anew, all of it or nothing, and has it on the disk.
+func Replace(name string, text []byte) error {
 	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err

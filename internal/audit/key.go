@@ -39,7 +39,7 @@ func loadKey(folder string) (k key, err error) {
 }
 
 func (k key) save(folder string) error {
-	if err := replace(filepath.Join(folder, keyName), []byte(hex.EncodeToString(k.private.Seed())+"\n")); err != nil {
+	if err := Replace(filepath.Join(folder, keyName), []byte(hex.EncodeToString(k.private.Seed())+"\n")); err != nil {
 		return fmt.Errorf("keep the audit's key: %w", err)
 	}
 	return nil

@@ -56,7 +56,7 @@ func (l *Log) SetLimits(limits Limits) {
 	defer l.mu.Unlock()
 	l.cfg.Limits = limits
 	if l.spool != nil {
-		l.spool.limits = limits.set()
+		l.spool.Limits = limits.set()
 	}
 }
 

@@ -13,13 +13,16 @@ import (
 type Config struct {
 	Folder  string
 	Version string // toolguard's
+	Readers int    // the group that may read the spool; 0: root alone
+	Cursors string // the file in which the shipper says how far each sink is; "": nobody ships
 	Limits
 }
 
 // Open opens a spool to be written to, or makes one. Where the one before wasn't closed, what it has left torn is taken away, and
 // told with the first events; so is what isn't there any more. Nothing is written yet.
 func Open(cfg Config) (*Spool, error) {
-	s := &Spool{folder: cfg.Folder, version: cfg.Version, limits: cfg.Limits.set(), stamped: time.Now()}
+	s := &Spool{Config: cfg, stamped: time.Now()}
+	s.Limits = cfg.Limits.set()
 	if err := s.open(); err != nil {
 		_ = s.release()
 		return nil, fmt.Errorf("open the audit: %w", err)
@@ -28,16 +31,17 @@ func Open(cfg Config) (*Spool, error) {
 }
 
 func (s *Spool) open() (err error) {
-	if err := os.MkdirAll(s.folder, 0o700); err != nil {
+	if err := os.MkdirAll(s.Folder, 0o700); err != nil {
 		return err
 	}
+	s.share(s.Folder, 0o750)
 	if s.lock, err = s.openFile("lock"); err != nil {
 		return err
 	}
 	if err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return fmt.Errorf("somebody else writes to %s", s.folder)
+		return fmt.Errorf("somebody else writes to %s", s.Folder)
 	}
-	h, err := readHead(s.folder)
+	h, err := readHead(s.Folder)
 	if err != nil && !absent(err) && !errors.Is(err, errHead) {
 		return err
 	}
@@ -45,12 +49,22 @@ func (s *Spool) open() (err error) {
 	if s.head, err = s.openFile(headName); err != nil {
 		return err
 	}
-	if s.key, err = loadKey(s.folder); err != nil {
+	s.share(s.path(headName), 0o640)
+	if s.key, err = loadKey(s.Folder); err != nil {
 		return err
 	}
 	return s.recover(h, known)
 }
 
 func (s *Spool) openFile(name string) (*os.File, error) {
-	return os.OpenFile(filepath.Join(s.folder, name), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	return os.OpenFile(s.path(name), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+}
+
+func (s *Spool) path(name string) string { return filepath.Join(s.Folder, name) }
+
+// share has the readers' group read what is there. Where that can't be done they can't, and say so; events are kept all the same.
+func (s *Spool) share(name string, mode os.FileMode) {
+	if s.Readers > 0 && os.Chown(name, -1, s.Readers) == nil {
+		_ = os.Chmod(name, mode) // whatever the umask
+	}
 }

@@ -26,6 +26,13 @@ func (e *GoneError) Error() string {
 	return fmt.Sprintf("records %d to %d were removed to make room before they were read", e.First, e.Last)
 }
 
+// OtherError says that the spool isn't the one that was read before. A reader goes on at its beginning.
+type OtherError struct{ Before, Now string }
+
+func (e *OtherError) Error() string {
+	return fmt.Sprintf("audit %s was removed, or replaced by another one, %s, before all of it was read", e.Before, e.Now)
+}
+
 // DamageError says that a line isn't one of a spool. A reader goes on after it.
 type DamageError struct {
 	File   string
@@ -112,8 +119,25 @@ func (r *Reader) look() error {
 		return fmt.Errorf("read the head of %s: %w", r.folder, err)
 	}
 	r.head = h
+	if before := r.at.Chain; before != h.Chain {
+		r.Close()
+		r.at.Chain = h.Chain
+		if before != "" {
+			r.at = Cursor{Chain: h.Chain}
+			_ = r.catchUp() // nobody has missed what this one doesn't have any more
+			return &OtherError{before, h.Chain}
+		}
+	}
+	if end := h.End; r.at.File > end.File || r.at.File == end.File && r.at.Offset > end.Offset { // an older copy, or cut off
+		r.Close()
+		r.at.File, r.at.Offset = end.File, end.Offset
+		return &DamageError{fileName(end.File), end.Offset}
+	}
 	return r.catchUp()
 }
+
+// End is the number of the last record that there was when the reader last looked.
+func (r *Reader) End() uint64 { return r.head.End.Sequence }
 
 // catchUp goes to the spool's beginning.
 func (r *Reader) catchUp() error {
@@ -121,8 +145,9 @@ func (r *Reader) catchUp() error {
 		return nil
 	}
 	gone := &GoneError{r.at.Sequence + 1, r.head.Begin.Sequence}
-	fresh := r.at == Cursor{}
-	r.at = Cursor{File: r.head.Begin.File, Sequence: r.head.Begin.Sequence}
+	fresh := r.at.File == 0
+	r.Close()
+	r.at = Cursor{Chain: r.head.Chain, File: r.head.Begin.File, Sequence: r.head.Begin.Sequence}
 	if fresh || gone.Last < gone.First {
 		return nil
 	}

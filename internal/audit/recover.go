@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/event"
@@ -30,9 +29,12 @@ type tail struct {
 // recover finds out where the spool ends, and puts in order what a crash has left there. What was on the disk before isn't touched,
 // whatever has become of it.
 func (s *Spool) recover(h head, known bool) error {
-	list, err := files(s.folder)
+	list, err := files(s.Folder)
 	if err != nil {
 		return err
+	}
+	for _, n := range list {
+		s.share(s.path(fileName(n)), 0o640)
 	}
 	t, list, err := s.lastFile(list, h, known)
 	if err != nil {
@@ -46,7 +48,7 @@ func (s *Spool) recover(h head, known bool) error {
 	switch {
 	case t.bad && t.mayCut(h, known):
 		at, fresh = t.before, false
-		err = os.Truncate(filepath.Join(s.folder, fileName(t.number)), at.offset)
+		err = os.Truncate(s.path(fileName(t.number)), at.offset)
 	case t.bad:
 		s.owe(fmt.Sprintf("%s isn't as it was written, from byte %d on", fileName(t.number), t.before.offset))
 	}
@@ -64,7 +66,7 @@ func (s *Spool) recover(h head, known bool) error {
 		s.number = max(s.number, h.End.File)
 	}
 	if k := s.key.next(); err == nil && at.key == k.public() { // it was stated, and not kept any more
-		s.key, err = k, k.save(s.folder)
+		s.key, err = k, k.save(s.Folder)
 	}
 	if err == nil {
 		err = s.resume(list, at, fresh)
@@ -91,7 +93,7 @@ func (s *Spool) lastFile(list []uint64, h head, known bool) (t tail, rest []uint
 		if t.size > 0 && !known {
 			return t, list, nil
 		}
-		if err := os.Remove(filepath.Join(s.folder, fileName(n))); err != nil {
+		if err := os.Remove(s.path(fileName(n))); err != nil {
 			return t, list, err
 		}
 		s.number = n - 1
@@ -101,7 +103,7 @@ func (s *Spool) lastFile(list []uint64, h head, known bool) (t tail, rest []uint
 
 // scan reads a file to its end.
 func (s *Spool) scan(number uint64) (t tail, err error) {
-	f, err := os.Open(filepath.Join(s.folder, fileName(number)))
+	f, err := os.Open(s.path(fileName(number)))
 	if err != nil {
 		return t, err
 	}
@@ -166,7 +168,7 @@ func (s *Spool) beginStream(t tail, h head) (err error) {
 	if s.stream, err = event.NewStream(); err != nil {
 		return err
 	}
-	s.stream.Version = s.version
+	s.stream.Version = s.Version
 	switch {
 	case t.chain != "":
 		s.stream.ID = t.chain
@@ -197,7 +199,7 @@ func (s *Spool) resume(list []uint64, at position, fresh bool) error {
 		s.done, s.now = at, at
 		return nil
 	}
-	f, err := os.OpenFile(filepath.Join(s.folder, fileName(s.number)), os.O_WRONLY|os.O_APPEND, 0)
+	f, err := os.OpenFile(s.path(fileName(s.number)), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
@@ -211,7 +213,7 @@ func (s *Spool) beginAt(h head, known bool) {
 	case known:
 		s.begin = h.Begin
 		for len(s.parts) > 0 && s.parts[0].number < h.Begin.File { // a crash has kept it from being removed
-			_ = os.Remove(filepath.Join(s.folder, fileName(s.parts[0].number)))
+			_ = os.Remove(s.path(fileName(s.parts[0].number)))
 			s.parts = s.parts[1:]
 		}
 	case len(s.parts) > 0:

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
 )
 
 // Limits bound a spool. A zero is its default.
@@ -49,15 +50,15 @@ func (e *FullError) Error() string {
 
 // makeRoom has a file to write to, and room in it.
 func (s *Spool) makeRoom() error {
-	old := s.done.offset > 0 && time.Since(s.began) >= s.limits.FileAge
-	if s.file == nil || s.turned || s.done.offset >= s.limits.FileSize || old {
+	old := s.done.offset > 0 && time.Since(s.began) >= s.Limits.FileAge
+	if s.file == nil || s.turned || s.done.offset >= s.Limits.FileSize || old {
 		if err := s.rotate(); err != nil {
 			return err
 		}
 	}
-	for s.used() >= s.limits.Size {
+	for s.used() >= s.Limits.Size {
 		if !s.removeOldest() {
-			return &FullError{s.folder, s.used(), s.limits.Size}
+			return &FullError{s.Folder, s.used(), s.Limits.Size}
 		}
 	}
 	return nil
@@ -65,8 +66,8 @@ func (s *Spool) makeRoom() error {
 
 // nearlyFull tells whether what is left is for the sessions that run already.
 func (s *Spool) nearlyFull() error {
-	if used := s.used(); !s.limits.Drop && used >= s.limits.Size/10*9 && !s.shipped() {
-		return &FullError{s.folder, used, s.limits.Size}
+	if used := s.used(); !s.Limits.Drop && used >= s.Limits.Size/10*9 && !s.shipped() {
+		return &FullError{s.Folder, used, s.Limits.Size}
 	}
 	return nil
 }
@@ -82,7 +83,7 @@ func (s *Spool) used() int64 {
 // removeOldest removes the oldest file, where that may be: every sink has it, or it's to be dropped, which is told.
 func (s *Spool) removeOldest() bool {
 	shipped := s.shipped()
-	if len(s.parts) == 0 || !shipped && !s.limits.Drop {
+	if len(s.parts) == 0 || !shipped && !s.Limits.Drop {
 		return false
 	}
 	gone := s.parts[0]
@@ -95,16 +96,20 @@ func (s *Spool) removeOldest() bool {
 	s.writeHead() // on the disk first, or the file would be missed
 	err := s.head.Sync()
 	if err == nil {
-		err = os.Remove(filepath.Join(s.folder, fileName(gone.number)))
+		err = os.Remove(s.path(fileName(gone.number)))
 	}
 	if err != nil {
 		s.begin = before
 		return false
 	}
 	s.parts = s.parts[1:]
-	if !shipped {
-		n, last := next.first.sequence-gone.first.sequence, next.first.sequence-1
-		s.owed = append(s.owed, lost(n, fmt.Sprintf("records %d to %d, in %s, were removed to make room", gone.first.sequence, last, fileName(gone.number))))
+	why := fmt.Sprintf("records %d to %d, in %s, were removed to make room", gone.first.sequence, next.first.sequence-1, fileName(gone.number))
+	if shipped {
+		s.owed = append(s.owed, event.Event{Kind: event.Daemon, Mechanism: "spool", Extra: map[string]string{
+			"what": "removed from the audit", "why": why + ": every sink has them, as the shipper says",
+		}})
+	} else {
+		s.owed = append(s.owed, lost(next.first.sequence-gone.first.sequence, why))
 	}
 	return true
 }
@@ -123,23 +128,24 @@ func (s *Spool) second() (p part, ok bool) {
 	return p, p.first.sequence > s.parts[0].first.sequence && s.parts[0].first.sequence > 0
 }
 
-// shipped tells whether every sink, of one at least, has the oldest file.
+// shipped tells whether every sink, of one at least, has the oldest file. It's the shipper's word: a false one makes room as Drop does, with
+// another text. What can't be true isn't taken for it.
 func (s *Spool) shipped() bool {
-	all, err := cursors(s.folder)
-	if err != nil || len(all) == 0 || len(s.parts) == 0 {
+	if s.Cursors == "" || len(s.parts) == 0 {
 		return false
 	}
+	all, err := ReadCursors(s.Cursors)
 	for _, c := range all {
-		if c.File <= s.parts[0].number {
+		if c.Chain != s.stream.ID || c.File <= s.parts[0].number || c.File > s.number {
 			return false
 		}
 	}
-	return true
+	return err == nil && len(all) > 0
 }
 
 // look looks at a file: its size and its first line.
 func (s *Spool) look(number uint64) (p part, err error) {
-	f, err := os.Open(filepath.Join(s.folder, fileName(number)))
+	f, err := os.Open(s.path(fileName(number)))
 	if err != nil {
 		return p, err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -21,18 +20,16 @@ const (
 
 // Spool is a spool that is written to. One goroutine at a time uses it, and one process.
 type Spool struct {
-	folder  string
-	version string
-	limits  Limits
-	stream  *event.Stream
-	lock    *os.File
-	head    *os.File
-	key     key
-	begin   place     // where the spool begins
-	parts   []part    // the finished files, the oldest first
-	file    *os.File  // that is written to; nil: none, a new one is needed
-	number  uint64    // of that file
-	began   time.Time // when this process began to write it
+	Config
+	stream *event.Stream
+	lock   *os.File
+	head   *os.File
+	key    key
+	begin  place     // where the spool begins
+	parts  []part    // the finished files, the oldest first
+	file   *os.File  // that is written to; nil: none, a new one is needed
+	number uint64    // of that file
+	began  time.Time // when this process began to write it
 
 	done    position // what is on the disk
 	now     position // with what is in buf
@@ -186,13 +183,14 @@ func (s *Spool) rotate() error {
 		}
 	}
 	number := s.number + 1
-	f, err := os.OpenFile(filepath.Join(s.folder, fileName(number)), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(s.path(fileName(number)), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("begin a file of the audit: %w", err)
 	}
+	s.share(f.Name(), 0o640)
 	s.file, s.number, s.began = f, number, time.Now()
 	s.now = s.done
-	return syncFolder(s.folder)
+	return syncFolder(s.Folder)
 }
 
 // finish ends the file: its last line names the next key, which takes the place of the one before.
@@ -205,7 +203,7 @@ func (s *Spool) finish() error {
 		}
 		s.key, s.turned = next, true
 	}
-	if err := s.key.save(s.folder); err != nil {
+	if err := s.key.save(s.Folder); err != nil {
 		return err
 	}
 	p, err := s.look(s.number)

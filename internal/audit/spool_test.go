@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -348,23 +349,64 @@ func TestShipped(t *testing.T) {
 	dir := t.TempDir()
 	filled(t, dir)
 	s := open(t, dir, Limits{Size: 40 << 10})
-	var full *FullError
-	if _, err := s.Append(denials(200, 1)); !errors.As(err, &full) {
-		t.Fatal(err)
+	s.Cursors = filepath.Join(t.TempDir(), "cursors")
+	chain, end := s.stream.ID, s.number
+	for _, told := range []string{
+		"",
+		"{}",
+		`{"sinks":{}}`,
+		`{"sinks":{"a":{"cursor":{"chain":"CHAIN","file":END}},"b":{"cursor":{"chain":"CHAIN","file":1}}}}`,
+		`{"sinks":{"a":{"cursor":{"chain":"CHAIN","file":END}},"b":{}}}`,
+		`{"sinks":{"a":{"cursor":{"chain":"another","file":END}}}}`,
+		`{"sinks":{"a":{"cursor":{"chain":"CHAIN","file":99}}}}`,
+	} {
+		tell(t, s.Cursors, told, chain, end)
+		var full *FullError
+		if _, err := s.Append(denials(200, 1)); !errors.As(err, &full) {
+			t.Errorf("%s: %v", told, err)
+		}
 	}
-	if err := errors.Join((Cursor{File: 9}).Save(dir, "siem"), (Cursor{File: 1}).Save(dir, "file")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Append(denials(200, 1)); !errors.As(err, &full) {
-		t.Errorf("one sink hasn't got it: %v", err)
-	}
-	if err := (Cursor{File: 9}).Save(dir, "file"); err != nil {
-		t.Fatal(err)
-	}
+	tell(t, s.Cursors, `{"sinks":{"a":{"cursor":{"chain":"CHAIN","file":END}},"b":{"cursor":{"chain":"CHAIN","file":END}}}}`, chain, end)
 	appendAll(t, s, denials(200, 1))
 	closeSpool(t, s)
 	if r := sound(t, dir); r.Removed == 0 || r.Lost > 0 {
 		t.Errorf("%+v", r)
+	}
+	if last, err := os.ReadFile(filepath.Join(dir, fileName(s.number))); err != nil || !strings.Contains(string(last), "every sink has them, as the shipper says") {
+		t.Errorf("what was removed isn't told: %v", err)
+	}
+}
+
+func tell(t *testing.T, name, told, chain string, end uint64) {
+	t.Helper()
+	told = strings.NewReplacer("CHAIN", chain, "END", fmt.Sprint(end)).Replace(told)
+	if err := os.WriteFile(name, []byte(told), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHostileCursors: what somebody else put in the cursors' place neither holds up who reads it, nor is followed.
+func TestHostileCursors(t *testing.T) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good")
+	if err := os.WriteFile(good, []byte(`{"sinks":{"a":{"cursor":{"file":7}}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := ReadCursors(good); err != nil || all["a"].File != 7 {
+		t.Fatalf("%v %v", all, err)
+	}
+	endless := filepath.Join(dir, "endless")
+	if err := os.WriteFile(endless, []byte(strings.Repeat(" ", maxCursors)+`{"sinks":{"a":{"cursor":{"file":7}}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link, fifo := filepath.Join(dir, "link"), filepath.Join(dir, "fifo")
+	if err := errors.Join(os.Symlink(good, link), syscall.Mkfifo(fifo, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{endless, link, fifo, dir, "/dev/zero"} {
+		if all, err := ReadCursors(name); err == nil {
+			t.Errorf("%s: %v", name, all)
+		}
 	}
 }
 
@@ -420,12 +462,6 @@ func TestReader(t *testing.T) {
 				t.Fatal(err)
 			}
 			at = r.Cursor()
-			if err := at.Save(dir, "x"); err != nil {
-				t.Fatal(err)
-			}
-			if at, err = LoadCursor(dir, "x"); err != nil {
-				t.Fatal(err)
-			}
 			if n, ok := target(t, line); ok {
 				if n != want {
 					t.Fatalf("%d, not %d", n, want)
@@ -436,9 +472,6 @@ func TestReader(t *testing.T) {
 		if want != i+1 {
 			t.Fatalf("%d isn't there", i)
 		}
-	}
-	if err := os.RemoveAll(filepath.Join(dir, cursorFolder)); err != nil {
-		t.Fatal(err)
 	}
 	for i := range 300 {
 		appendAll(t, s, denials(50+i, 1))
@@ -483,4 +516,100 @@ func TestReaderOfDamage(t *testing.T) {
 	if at, end := r.Cursor(), r.head.End; damaged != 2 || read < 80 || at.File != end.File || at.Offset != end.Offset {
 		t.Errorf("%d read, %d damaged", read, damaged)
 	}
+}
+
+// TestReaderOfAnother: a spool that takes another one's place is read from its beginning, and one that was put back from its end; both are told.
+func TestReaderOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{})
+	appendAll(t, s, denials(0, 2))
+	older := head{}
+	if h, err := readHead(dir); err != nil {
+		t.Fatal(err)
+	} else {
+		older = h
+	}
+	appendAll(t, s, denials(2, 2))
+	closeSpool(t, s)
+	at := readAll(t, dir, Cursor{})
+
+	if err := os.WriteFile(filepath.Join(dir, headName), older.line(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader(dir, at)
+	defer r.Close()
+	var damage *DamageError
+	if _, err := r.Next(); !errors.As(err, &damage) || r.Cursor().Offset != older.End.Offset {
+		t.Errorf("%v %+v", err, r.Cursor())
+	}
+
+	other := t.TempDir()
+	s = open(t, other, Limits{})
+	appendAll(t, s, denials(0, 1))
+	closeSpool(t, s)
+	r = NewReader(other, at)
+	defer r.Close()
+	var replaced *OtherError
+	if _, err := r.Next(); !errors.As(err, &replaced) || replaced.Before != at.Chain || replaced.Now != s.stream.ID {
+		t.Fatalf("%v", err)
+	}
+	if line, err := r.Next(); err != nil || r.Cursor().Sequence != 1 {
+		t.Errorf("%v: %s", err, line)
+	}
+}
+
+// readAll reads to the end.
+func readAll(t *testing.T, dir string, from Cursor) Cursor {
+	t.Helper()
+	r := NewReader(dir, from)
+	defer r.Close()
+	for {
+		if _, err := r.Next(); errors.Is(err, io.EOF) {
+			return r.Cursor()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestReaders: the group reads the events and where they end, not the key.
+func TestReaders(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := filepath.Join(t.TempDir(), "audit")
+	filled(t, dir)
+	const group = 4711
+	s, err := Open(Config{Folder: dir, Readers: group, Limits: Limits{FileSize: 4 << 10, Size: 1 << 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendAll(t, s, denials(0, 100))
+	closeSpool(t, s)
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) < 5 {
+		t.Fatal(entries, err)
+	}
+	want := map[string]string{keyName: "-rw------- 0", "lock": "-rw------- 0"}
+	for _, e := range entries {
+		is := "-rw-r----- 4711"
+		if w := want[e.Name()]; w != "" {
+			is = w
+		}
+		if got := rights(t, filepath.Join(dir, e.Name())); got != is {
+			t.Errorf("%s: %s, not %s", e.Name(), got, is)
+		}
+	}
+	if got := rights(t, dir); got != "drwxr-x--- 4711" {
+		t.Error(got)
+	}
+}
+
+func rights(t *testing.T, name string) string {
+	t.Helper()
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(info.Mode(), " ", info.Sys().(*syscall.Stat_t).Gid)
 }
