@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,7 +11,7 @@ import (
 )
 
 const questionHelp = `  fs read|create|update|delete|execute PATH
-  net connect|listen URL           also tcp://host:port and udp://host:port
+  net connect|listen|METHOD URL    also tcp://host:port and udp://host:port; METHOD is of HTTP
   env read NAME
   command run -- PROGRAM [ARG...]`
 
@@ -132,10 +133,14 @@ func ask(resource, action string) (q policy.Question, msg string) {
 		}
 		return policy.Question{Resource: policy.FS, Caps: caps}, ""
 	case "net":
+		q = policy.Question{Resource: policy.Net, Listen: action == "listen"}
 		if action != "connect" && action != "listen" {
-			return q, "net has no action \"" + action + "\": use connect or listen"
+			q.Method = action
 		}
-		return policy.Question{Resource: policy.Net, Listen: action == "listen"}, ""
+		if strings.Trim(q.Method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") != "" {
+			return q, "net has no action \"" + action + "\": use connect, listen or a method of HTTP, such as GET"
+		}
+		return q, ""
 	case "env":
 		if action != "read" {
 			return q, "env has no action \"" + action + "\": use read"
@@ -168,7 +173,7 @@ func completeQuestion(_ *cobra.Command, args []string, _ string) ([]string, cobr
 	case 1:
 		return map[string][]string{
 			"fs":  {"read", "create", "update", "delete", "execute"},
-			"net": {"connect", "listen"}, "env": {"read"}, "command": {"run"},
+			"net": {"connect", "listen", "GET", "POST"}, "env": {"read"}, "command": {"run"},
 		}[args[0]], words
 	}
 	if args[0] == "net" {

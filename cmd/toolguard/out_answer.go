@@ -53,6 +53,9 @@ func asked(q policy.Question, target string) string {
 		if q.Listen {
 			return "listen on " + target
 		}
+		if q.Method != "" {
+			return q.Method + " " + target
+		}
 		return "connect to " + target
 	case policy.Env:
 		return "read $" + target
