@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,26 +18,38 @@ func sessionPath(id string) string { return api.Sessions + "/" + url.PathEscape(
 
 func newEvents(a *app) *cobra.Command {
 	var d daemonFlags
-	var asJSON bool
+	var asJSON, goOn bool
+	var since, format string
 	filter := map[string]*string{}
 	cmd := &cobra.Command{
 		Use:   "events",
-		Short: "follow what toolguardd's sessions are refused, and when they begin and end",
-		Long: `toolguard events: print events as they happen, until it's interrupted. You see those of your own sessions, root
-sees all. When toolguardd ends it exits with 2: what happens then isn't told here.`,
+		Short: "tell what toolguardd's sessions are refused, and when they begin and end",
+		Long: `toolguard events: print events as they happen, until it's interrupted; with --since those that were kept since
+then, with --since and --follow both, without a hole between. You see those of your own sessions, root sees all. When
+toolguardd ends while they're followed it exits with 2: what happens then isn't told here.`,
 		Example: `  toolguard events
-  toolguard events --session 40b8dd0b28f61937 --kind denial
+  toolguard events --since 1h --kind denial
+  toolguard events --since all --follow --session 40b8dd0b28f61937
   toolguard events --json | jq .`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			ask := url.Values{"format": {"text"}}
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
-				ask.Set("format", "ocsf")
+				format = "ocsf"
 			}
+			ask := url.Values{"format": {format}}
 			for name, value := range filter {
 				ask.Set(name, *value)
 			}
-			return a.follow(d.client(), api.Events+"?"+ask.Encode())
+			if since == "" {
+				return a.follow(d.client(), api.Events+"?"+ask.Encode(), true)
+			}
+			from, err := sinceWhen(since, time.Now())
+			if err != nil {
+				return usagef(cmd, "%v", err)
+			}
+			ask.Set("since", from.UTC().Format(time.RFC3339Nano))
+			ask.Set("follow", strconv.FormatBool(goOn))
+			return a.follow(d.client(), api.Events+"?"+ask.Encode(), goOn)
 		},
 	}
 	for _, f := range [][2]string{
@@ -46,26 +60,55 @@ sees all. When toolguardd ends it exits with 2: what happens then isn't told her
 	} {
 		filter[f[0]] = cmd.Flags().String(f[0], "", f[1])
 	}
+	cmd.Flags().StringVar(&since, "since", "", "begin with what was kept since `WHEN`: 90s, 2h, a time such as 2026-11-21T08:15:02Z, all")
+	cmd.Flags().BoolVarP(&goOn, "follow", "f", false, "with --since, go on with what happens then; without it that's what is done")
+	choiceFlag(cmd, &format, "format", "how they're written", "text", "ocsf", "ecs")
 	complete(cmd, "kind", "denial", "session_start", "session_end", "gap", "daemon")
-	if err := cmd.RegisterFlagCompletionFunc("session", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return d.ids(), cobra.ShellCompDirectiveNoFileComp
-	}); err != nil {
-		panic(err) // a mistake in this program
-	}
+	d.completeSession(cmd)
 	d.define(cmd)
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-// follow copies an answer that goes on and on. toolguardd has made its text fit for a terminal.
-func (a *app) follow(c *api.Client, path string) error {
+// completeSession completes the flag session.
+func (d *daemonFlags) completeSession(cmd *cobra.Command) {
+	if err := cmd.RegisterFlagCompletionFunc("session", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return d.ids(), cobra.ShellCompDirectiveNoFileComp
+	}); err != nil {
+		panic(err) // a mistake in this program
+	}
+}
+
+// sinceWhen is the time that somebody means who says so at a time.
+func sinceWhen(said string, now time.Time) (time.Time, error) {
+	if said == "all" {
+		return time.Unix(0, 0), nil
+	}
+	if ago, err := time.ParseDuration(said); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02T15:04:05", time.DateOnly} {
+		if at, err := time.ParseInLocation(layout, said, now.Location()); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--since %s: write how long ago, such as 90s or 2h, a time such as 2026-11-21T08:15:02Z, or all", said)
+}
+
+// follow copies an answer. toolguardd has made its text fit for a terminal. One that goes on and on ends with toolguardd.
+func (a *app) follow(c *api.Client, path string, goesOn bool) error {
 	s, err := c.Follow(path)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	_, err = io.Copy(a.out.w, s.Body())
-	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+	switch {
+	case err == nil && !goesOn:
+		return nil
+	case !goesOn:
+		return fmt.Errorf("read the events, of which some are missing: %w", err)
+	case err == nil || errors.Is(err, io.ErrUnexpectedEOF):
 		err = errors.New("toolguardd has ended: follow its successor by calling this again")
 	}
 	return fmt.Errorf("follow the events: %w", err)

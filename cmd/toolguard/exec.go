@@ -155,7 +155,11 @@ func (a *app) endSession(s *session.Session) {
 // reportDenials is the report after the command.
 func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result) {
 	if f.report == "always" || f.report == "auto" && (len(r.Denials) > 0 || r.WhyLost != "") {
-		a.err.report(r, c.Name, f.events != "")
+		rest := ""
+		if f.events == "" {
+			rest = " (all of them with --events FILE)"
+		}
+		a.err.report(r, c.Name, rest)
 	} else if f.report == "auto" && r.Code != 0 && !r.Visible {
 		a.err.unseen(r.Code)
 	}

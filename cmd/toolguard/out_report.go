@@ -11,8 +11,8 @@ import (
 // reportLines is the most that the report after a command takes.
 const reportLines = 20
 
-// report tells what was denied while the command ran.
-func (s *screen) report(r session.Result, name string, events bool) {
+// report tells what was denied while the command ran, and where the rest is when that's too much.
+func (s *screen) report(r session.Result, name, rest string) {
 	defer s.flush()
 	if !r.Visible && len(r.Denials) == 0 {
 		s.line("%sthis user can't see what the kernel denies: 'toolguard doctor' says what that takes (policy %s)", s.prefix(), clean(name))
@@ -40,11 +40,7 @@ func (s *screen) report(r session.Result, name string, events bool) {
 	rows, shown := denialRows(r.Denials, reportLines-1-len(end))
 	s.table("  ", rows)
 	if n := len(r.Denials) - shown; n > 0 {
-		more := fmt.Sprintf("… and %d more", n)
-		if !events {
-			more += " (all of them with --events FILE)"
-		}
-		s.line("  %s", more)
+		s.line("  … and %d more%s", n, rest)
 	}
 	for _, e := range end {
 		s.line("  %s", clean(e))

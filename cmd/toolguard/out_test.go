@@ -70,7 +70,7 @@ func TestReport(t *testing.T) {
 	r := denials(2, "[[access.fs]]\npath = \"/home/u/.ssh\"\nread = true\n")
 	r.Denials[1].Rule, r.Denials[1].Place, r.Denials[1].Suggest = "fs.3", "p.toml:12:1", ""
 	r.RemovedEnv = []string{"AWS_SECRET_ACCESS_KEY"}
-	s.report(r, "web-scraper", false)
+	s.report(r, "web-scraper", " (all of them with --events FILE)")
 	want := `toolguard: 3 denials (policy web-scraper)
   read  /home/u/.ssh/key0  no rule allows it
         to allow: [[access.fs]] path = "/home/u/.ssh", read = true
@@ -88,7 +88,7 @@ func TestReportHasAnEnd(t *testing.T) {
 			s, b := on(false)
 			r := denials(n+1, suggest)
 			r.Lost, r.RemovedEnv = 3, []string{"A"}
-			s.report(r, "p", false)
+			s.report(r, "p", " (all of them with --events FILE)")
 			text := b.String()
 			if lines := strings.Count(text, "\n"); lines > reportLines {
 				t.Fatalf("%d denials take %d lines:\n%s", n+1, lines, text)
@@ -104,9 +104,9 @@ func TestReportHasAnEnd(t *testing.T) {
 func TestColourSaysNothing(t *testing.T) {
 	r := denials(30, "x = 1")
 	plain, b := on(false)
-	plain.report(r, "p", true)
+	plain.report(r, "p", "")
 	coloured, cb := on(true)
-	coloured.report(r, "p", true)
+	coloured.report(r, "p", "")
 	if strings.Contains(b.String(), "\x1b") || !strings.Contains(cb.String(), "\x1b[") {
 		t.Fatal("colours where there should be none, or none where there should be some")
 	}
@@ -126,7 +126,7 @@ func TestHostileNames(t *testing.T) {
 	r.Denials[0].Place = "p\r.toml:1:1"
 	r.Denials[0].Rule = "fs.1"
 	s, b := on(false)
-	s.report(r, "evil\x1b]0;x\x07", false)
+	s.report(r, "evil\x1b]0;x\x07", " (all of them with --events FILE)")
 	text := b.String()
 	if strings.Count(text, "\n") != 3 || strings.ContainsAny(text, "\x1b\x07\r") || !utf8.ValidString(text) {
 		t.Errorf("the report lets names through: %q", text)
@@ -164,7 +164,7 @@ func TestSystemCallsInTheReport(t *testing.T) {
 	s, b := on(false)
 	s.report(session.Result{Visible: true, Total: 1, Denials: []session.Denial{{Count: 1, Event: event.Event{
 		Resource: "syscall", Capability: "unshare", Target: "unshare", Rule: "seccomp.namespaces", Reason: string(policy.SyscallDenied),
-	}}}}, "p", false)
+	}}}}, "p", "")
 	if want := "  call  unshare  the session may not make this system call (seccomp.namespaces)\n"; !strings.HasSuffix(b.String(), want) {
 		t.Errorf("the report is\n%s\nwithout\n%s", b, want)
 	}

@@ -70,6 +70,7 @@ func groups() []group {
 		{"policy", newPolicy},
 		{"sessions", newSessions},
 		{"events", newEvents},
+		{"report", newReport},
 		{"audit", newAudit},
 		{"doctor", newDoctor},
 		{"version", newVersion},

@@ -50,6 +50,9 @@ func (l *Log) Ready() error {
 	return l.spool.nearlyFull()
 }
 
+// Reader reads what is kept, from the beginning.
+func (l *Log) Reader() *Reader { return NewReader(l.cfg.Folder, Cursor{}) }
+
 // SetLimits has other limits count from now on.
 func (l *Log) SetLimits(limits Limits) {
 	l.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
@@ -27,13 +28,7 @@ type Config struct {
 	Version  string
 	Log      *slog.Logger
 	Limits   Limits
-	Audit    Keeper // nil: nobody keeps the events
-}
-
-// Keeper keeps every event. What it can't keep it counts: audit.Log is one.
-type Keeper interface {
-	Record(*event.Event) // doesn't wait
-	Ready() error        // why no session may begin
+	Audit    *audit.Log // nil: nobody keeps the events
 }
 
 // Limits bound what one user may take. Root's own requests are bounded too.

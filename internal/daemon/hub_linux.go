@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"strconv"
 	"sync"
 
+	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
@@ -13,7 +15,7 @@ const waitingEvents = 256 << 10
 type hub struct {
 	mu        sync.Mutex
 	stream    *event.Stream
-	audit     Keeper // nil: none
+	audit     *audit.Log // nil: none
 	listeners map[*follower]bool
 }
 
@@ -26,6 +28,10 @@ type follower struct {
 
 // publish numbers an event of a user's session and hands it out. It doesn't wait.
 func (h *hub) publish(uid int, e *event.Event) {
+	owned := *e
+	if e = &owned; e.Session != "" {
+		e.Owner = strconv.Itoa(uid)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.audit != nil {

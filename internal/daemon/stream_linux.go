@@ -14,18 +14,23 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// follow hands events out as they happen.
+// follow hands events out as they happen, or from some time on.
 func (d *Daemon) follow(r *request) (any, error) {
 	ask := r.URL.Query()
 	format, err := event.ParseFormat(ask.Get("format"))
 	if err != nil {
 		return nil, refuse(400, "%v", err)
 	}
-	fits := func(want, is string) bool { return want == "" || want == is }
-	f := &follower{uid: r.peer.uid, wants: func(e *event.Event) bool {
-		return fits(ask.Get("session"), e.Session) && fits(ask.Get("tool"), e.Tool) &&
-			fits(ask.Get("kind"), string(e.Kind)) && fits(ask.Get("reason"), e.Reason)
-	}}
+	w := &wanted{uid: r.peer.uid, session: ask.Get("session"), tool: ask.Get("tool"), kind: ask.Get("kind"), reason: ask.Get("reason")}
+	if ask.Has("since") {
+		since, err := time.Parse(time.RFC3339, ask.Get("since"))
+		if err != nil {
+			return nil, refuse(400, "since: write a time such as 2026-11-21T08:15:02Z")
+		}
+		w.since = since.UnixMilli()
+		return nil, d.history(r, w, format, ask.Get("follow") == "true")
+	}
+	f := &follower{uid: w.uid, wants: w.fits}
 	var begin func()
 	f.queue, begin = r.queue(func(e *event.Event) []byte { return format.Append(nil, e) })
 	d.hub.join(f)

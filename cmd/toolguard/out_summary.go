@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// summary is the answer of report: the session, then what the report after a command says.
+func (s *screen) summary(x *summary) {
+	rows := [][]cell{{c("session"), cs(bold, x.Session)}}
+	for _, more := range [][2]string{{"command", commandLine(x.argv())}, {"tool", x.tool}, {"agent", x.agent}, {"user", x.owner}, {"policy", x.policy}} {
+		if more[1] != "" {
+			rows = append(rows, []cell{c(more[0]), c(more[1])})
+		}
+	}
+	if x.start != nil {
+		rows = append(rows, []cell{c("began"), c(x.start.Time.Local().Format(time.DateTime))})
+	}
+	ended := x.ending()
+	if x.end != nil {
+		ended = fmt.Sprintf("%s, %s", x.end.Time.Local().Format(time.DateTime), ended)
+	}
+	rows = append(rows, []cell{c("ended"), c(ended)})
+	if x.end != nil && x.end.Exit != nil {
+		e := x.end.Exit
+		used := "for " + e.Wall.Round(time.Millisecond).String()
+		if e.MaxRSS > 0 {
+			used += fmt.Sprintf(", processor %v, memory %s", (e.User + e.System).Round(time.Millisecond), amount(int64(e.MaxRSS)))
+		}
+		rows = append(rows, []cell{c("ran"), c(used)})
+	}
+	s.table("", rows)
+	if x.start != nil && len(x.start.Degraded) > 0 {
+		s.line("not enforced")
+		s.list("  ", x.start.Degraded)
+	}
+	x.result.Visible = true
+	s.report(x.result, x.policy, " (--json has them)")
+}
