@@ -208,7 +208,8 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 			"from it while it runs: end it ('toolguard sessions kill %s')", s.id)
 	}
 	if n := s.network; n != nil && c.Intercepts() && !n.Intercepts {
-		return refuse(409, "tls_intercept can't be turned on for session %s while it runs: its command knows of no certificate authority", s.id)
+		return refuse(409, "tls_intercept can't be turned on for session %s while it runs: its command was told of no certificate authority; "+
+			"end it ('toolguard sessions kill %s') and start it with this policy", s.id, s.id)
 	}
 	next := s.record.Generation + 1
 	image, err := loader.NewImage(c, next)

@@ -4,10 +4,10 @@ package daemon
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,14 +19,13 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
 // What the name server knows. All of it is the machine's own.
-var zone = map[string][4]byte{"allowed.test.": {93, 184, 215, 1}, "denied.test.": {93, 184, 215, 2}}
+var zone = nettest.Names{"allowed.test": {"93.184.215.1"}, "denied.test": {deniedIP}}
 
 const deniedIP = "93.184.215.2"
 
@@ -40,30 +39,37 @@ func newInternet(t *testing.T) *internet {
 	t.Helper()
 	runtime.LockOSThread() // for good: it ends with the test
 	i := &internet{t: t, own: here(t)}
-	former, err := os.ReadFile("/etc/resolv.conf")
-	t.Cleanup(func() {
-		i.leave()
-		if err == nil {
-			_ = os.WriteFile("/etc/resolv.conf", former, 0o644)
-		}
-	})
-	must(t, os.WriteFile("/etc/resolv.conf", []byte("nameserver 127.0.0.53\n"), 0o644))
+	ca, err := nettest.NewAuthority()
+	must(t, err)
+	replace(t, "/etc/resolv.conf", "nameserver 127.0.0.53\n")
+	replace(t, "/etc/ssl/certs/ca-certificates.crt", string(ca.PEM))
 	must(t, unix.Unshare(unix.CLONE_NEWNET))
+	defer i.leave()
 	i.away = here(t)
 	must(t, nettest.Loopback("93.184.215.1", deniedIP))
 	names, err := net.ListenPacket("udp", "127.0.0.53:53")
 	must(t, err)
-	go answer(names)
-	for _, port := range []string{":80", ":5432"} {
+	t.Cleanup(func() { _ = names.Close() })
+	go zone.ServeUDP(names)
+	for port, ca := range map[string]*nettest.Authority{":80": nil, ":443": ca, ":5432": nil} {
 		web, err := net.Listen("tcp", port)
 		must(t, err)
-		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "hello %s\n", r.Host) })}
-		go func() { _ = s.Serve(web) }()
-		t.Cleanup(func() { _ = s.Close() })
+		t.Cleanup(func() { _ = web.Close() })
+		go nettest.ServeWeb(web, ca)
 	}
-	t.Cleanup(func() { _ = names.Close() })
-	i.leave()
 	return i
+}
+
+// replace has a file of the machine say something else until the test is over.
+func replace(t *testing.T, file, text string) {
+	t.Helper()
+	former, err := os.ReadFile(file)
+	t.Cleanup(func() {
+		if err == nil {
+			_ = os.WriteFile(file, former, 0o644)
+		}
+	})
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)))
 }
 
 func here(t *testing.T) *os.File {
@@ -75,32 +81,6 @@ func here(t *testing.T) *os.File {
 
 func (i *internet) enter() { must(i.t, unix.Setns(int(i.away.Fd()), unix.CLONE_NEWNET)) }
 func (i *internet) leave() { must(i.t, unix.Setns(int(i.own.Fd()), unix.CLONE_NEWNET)) }
-
-// answer is the name server.
-func answer(c net.PacketConn) {
-	b := make([]byte, 1500)
-	for {
-		n, from, err := c.ReadFrom(b)
-		if err != nil {
-			return
-		}
-		var m dnsmessage.Message
-		if m.Unpack(b[:n]) != nil || len(m.Questions) != 1 {
-			continue
-		}
-		q := m.Questions[0]
-		m.Response, m.Additionals = true, nil
-		if a, ok := zone[strings.ToLower(q.Name.String())]; !ok {
-			m.RCode = dnsmessage.RCodeNameError
-		} else if q.Type == dnsmessage.TypeA {
-			h := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: 60}
-			m.Answers = []dnsmessage.Resource{{Header: h, Body: &dnsmessage.AResource{A: a}}}
-		}
-		if out, err := m.Pack(); err == nil {
-			_, _ = c.WriteTo(out, from)
-		}
-	}
-}
 
 // netPolicy lets a shell work, and reach what it names.
 func netPolicy(rules ...string) string {
@@ -219,7 +199,7 @@ func TestNetwork(t *testing.T) {
 	}
 	i.leave()
 	w := i.worker(netPolicy(allowed))
-	w.expect(fetch, "^hello allowed.test")
+	w.expect(fetch, "^hello GET http://allowed.test/")
 	w.expect(fetchNot, "Could not resolve")
 	w.expect(byNumber, "ailed to connect|ermission denied")
 	w.expect("curl -sS -m 10 -H 'Host: allowed.test' http://"+deniedIP+"/", "refused by toolguard")
@@ -324,8 +304,8 @@ func TestNetworkReload(t *testing.T) {
 		w.expect(fetchNot, x.fetchNot)
 		w.expect(byNumber, x.bySix)
 	}
-	file := w.write("../next.toml", strings.Replace(netPolicy(allowed+"\nscheme = \"https\"\npath_prefix = \"/x\""), "[access]", "[access]\ntls_intercept = true", 1))
-	if out, code := ask(t, other, "sessions", "reload", id, "--policy", file); code == 0 || !strings.Contains(out, "tls_intercept can't be turned on") {
+	file := w.write("../next.toml", intercepting("/open"))
+	if out, code := ask(t, other, "sessions", "reload", id, "--policy", file); code == 0 || !strings.Contains(out, "tls_intercept can't be turned on for session "+id) {
 		t.Errorf("tls_intercept: %d, %s", code, out)
 	}
 	w.expect(fetch, "^hello")
@@ -337,6 +317,62 @@ func TestNetworkReload(t *testing.T) {
 	}
 	w.wantTold("denial", "dns://denied.test", "dns_denied")
 	w.wantTold("denial", "dns://allowed.test", "dns_denied")
+}
+
+// intercepting grants what is beneath a path, under TLS.
+func intercepting(path string) string {
+	return strings.Replace(netPolicy(allowed+"\nscheme = \"https\"\npath_prefix = \""+path+"\""), "[access]", "[access]\ntls_intercept = true", 1)
+}
+
+// What is said under TLS is decided for ordinary users too, by the authority that the session was told of at its start: whoever dies,
+// and whatever policies follow.
+func TestNetworkIntercepts(t *testing.T) {
+	state := t.TempDir()
+	s := serve(t, state)
+	i := newInternet(t)
+	const open, shut = "curl -sS -m 10 https://allowed.test/open/a", "curl -sS -m 10 https://allowed.test/shut"
+	i.enter()
+	for _, line := range []string{open, shut} {
+		if out, err := exec.Command("bash", "-c", line).CombinedOutput(); !strings.HasPrefix(string(out), "hello GET https://allowed.test/") {
+			t.Errorf("without toolguard: %s: %v, %s", line, err, out)
+		}
+	}
+	i.leave()
+	const refused = "refused by toolguard"
+	w := i.worker(intercepting("/open"))
+	expect := func(opened, closed string) {
+		t.Helper()
+		w.expect(open, opened)
+		w.expect(shut, closed)
+	}
+	expect("^hello GET https://allowed.test/open/a by HTTP/2", refused)
+	w.expect(`grep -c PRIVATE "$SSL_CERT_FILE"; grep -c BEGIN "$SSL_CERT_FILE"`, "^0\n2\n")
+	first := egressOf(t, s.Process.Pid, 0)
+	must(t, syscall.Kill(first, syscall.SIGKILL))
+	egressOf(t, s.Process.Pid, first)
+	expect("^hello", refused)
+	s.stop(syscall.SIGKILL)
+	s = serve(t, state)
+	egressOf(t, s.Process.Pid, 0)
+	expect("^hello", refused)
+
+	id := sessions(t, other)[0].ID
+	for _, x := range []struct{ policy, open, shut string }{
+		{intercepting("/shut"), refused, "^hello"},
+		{netPolicy(allowed), "^hello", "^hello"}, // unread
+		{intercepting("/open"), "^hello", refused},
+	} {
+		if out, code := ask(t, other, "sessions", "reload", id, "--policy", w.write("../next.toml", x.policy)); code != 0 {
+			t.Fatalf("reload: %d, %s", code, out)
+		}
+		pid := egressOf(t, s.Process.Pid, 0)
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
+		egressOf(t, s.Process.Pid, pid)
+		expect(x.open, x.shut)
+	}
+	w.end()
+	w.wantTold("denial", "https://allowed.test:443/shut", "host_not_listed")
+	w.wantTold("denial", "https://allowed.test:443/open/a", "host_not_listed")
 }
 
 // A guarded process gets a session within its own, whose network is held to both policies.
@@ -380,7 +416,7 @@ func TestUnitNetwork(t *testing.T) {
 	i.enter()
 	defer i.leave()
 	j := u.job(other, netPolicy(allowed), fetch+"; "+fetchNot+"; exit 5")
-	if got := j.start().status(); got != 5 || !strings.Contains(j.out.String(), "hello allowed.test") || !strings.Contains(j.out.String(), "Could not resolve") {
+	if got := j.start().status(); got != 5 || !strings.Contains(j.out.String(), "hello GET http://allowed.test/") || !strings.Contains(j.out.String(), "Could not resolve") {
 		t.Errorf("exit status %d, it says %s", got, &j.out)
 	}
 	if j.count("denial", "dns://denied.test") == 0 {

@@ -44,7 +44,7 @@ func serve(toolguard *json.Decoder, t *telling) error {
 	if err != nil {
 		return err
 	}
-	if o.Policy.Intercepts() { // servers are verified, and the system's authorities can't be read any more when the first is
+	if intercepts(o) { // servers are verified, and the system's authorities can't be read any more when the first is
 		if _, err := x509.SystemCertPool(); err != nil {
 			return err
 		}
@@ -117,9 +117,12 @@ func hear(toolguard *json.Decoder) (*link.Mandate, error) {
 	return &o, err
 }
 
+// intercepts says whether TLS is ended here, by this policy or a later one: a session that was told of an authority keeps it.
+func intercepts(o *link.Mandate) bool { return o.Policy.Intercepts() || len(o.Authority) > 0 }
+
 // authority is the session's, where it needs one. One that is made here is told, for those who come after.
 func authority(o *link.Mandate, ready *link.Word) (*egress.Authority, error) {
-	if !o.Policy.Intercepts() {
+	if !intercepts(o) {
 		return nil, nil
 	}
 	if len(o.Authority) > 0 {
