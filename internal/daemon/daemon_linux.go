@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -44,6 +45,9 @@ type Limits struct {
 // DefaultLimits leave room for several users: the kernel's tables hold 1,024 sessions and 131,072 lines.
 var DefaultLimits = Limits{Sessions: 128, Networks: 32, Connections: 256, Bodies: 4, Policies: 64 << 20, Lines: 32768}
 
+// quiet is how long nothing begins until memory is given back to the kernel. A session's policy takes many times its size to read.
+const quiet = 10 * time.Second
+
 // Daemon is toolguardd.
 type Daemon struct {
 	cfg    Config
@@ -57,6 +61,7 @@ type Daemon struct {
 	noNetwork string                // why none can be; "": it can
 
 	stopping chan struct{} // closed when toolguardd stops
+	tidy     *time.Timer   // when nothing has begun for a while, what that took is given back
 
 	mu       sync.Mutex
 	sessions map[uint64]*session
@@ -74,7 +79,7 @@ func New(cfg Config) (*Daemon, error) {
 	d := &Daemon{
 		cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, audit: cfg.Audit, listeners: map[*follower]bool{}},
 		sessions: map[uint64]*session{}, starting: map[asker]taken{}, turns: map[asker]chan struct{}{},
-		networks: make(chan *guarded.Network, 1),
+		networks: make(chan *guarded.Network, 1), tidy: time.AfterFunc(quiet, debug.FreeOSMemory),
 	}
 	if err := d.openState(); err != nil {
 		return nil, err
@@ -165,6 +170,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	d.mu.Lock()
 	d.sessions[number] = s
 	d.mu.Unlock()
+	d.tidy.Reset(quiet)
 	go s.supervise()
 	return s, nil
 }

@@ -29,7 +29,9 @@ func (s *Session) Settle(t Thread) error {
 	if err := s.k.forget(t); err != nil {
 		return err
 	}
-	s.events.skip()
+	if err := s.events.read((*pages).skip); err != nil {
+		return err
+	}
 	for _, n := range []*uint64{&s.at.Sequence, &s.at.Denied, &s.at.Suppressed, &s.at.Lost, &s.at.Told} {
 		atomic.StoreUint64(n, 0)
 	}

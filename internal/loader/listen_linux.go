@@ -1,6 +1,9 @@
 package loader
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Listen begins to tell f every event of the session, one at a time, until End. f must not wait.
 func (s *Session) Listen(f func(Event)) {
@@ -21,6 +24,5 @@ func (s *Session) finish() error {
 	}
 	_ = s.events.file.SetReadDeadline(time.Unix(1, 0))
 	err := <-s.heard
-	s.events.drain(s.tell)
-	return err
+	return errors.Join(err, s.events.read(func(p *pages) { p.drain(s.tell) }))
 }

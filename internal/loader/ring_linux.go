@@ -22,16 +22,21 @@ func newRing() (*ebpf.Map, error) {
 	return m, nil
 }
 
-// reader reads a ring. The kernel's pages are mapped: the reader's position, the writer's, and the data, once. (cilium/ebpf's
-// own reader maps the data twice, which counts twice as memory of this process, for each session.)
+// reader reads a ring. The kernel's pages are mapped only while they're read: every session has a ring, most have nothing to say, and
+// what is mapped counts as this process's memory. (cilium/ebpf's own reader keeps them mapped, the data twice.)
 type reader struct {
-	file               *os.File
+	file *os.File
+	size int
+}
+
+// pages are a ring's: the reader's position, the writer's, and the data, once.
+type pages struct {
 	consumer, producer []byte
 	data               []byte
 	record             []byte // one that goes over the end
 }
 
-func newReader(m *ebpf.Map) (_ *reader, err error) {
+func newReader(m *ebpf.Map) (*reader, error) {
 	fd, err := unix.FcntlInt(uintptr(m.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
@@ -40,33 +45,43 @@ func newReader(m *ebpf.Map) (_ *reader, err error) {
 		_ = unix.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	r := &reader{file: os.NewFile(uintptr(fd), "ring")}
-	page, size := os.Getpagesize(), int(m.MaxEntries())
-	if r.consumer, err = unix.Mmap(fd, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err == nil {
-		r.producer, err = unix.Mmap(fd, int64(page), page+size, unix.PROT_READ, unix.MAP_SHARED)
-	}
-	if err != nil {
-		r.close()
-		return nil, fmt.Errorf("map a ring: %w", err)
-	}
-	r.data = r.producer[page:]
-	return r, nil
+	return &reader{os.NewFile(uintptr(fd), "ring"), int(m.MaxEntries())}, nil
 }
 
-func (r *reader) close() {
-	_ = r.file.Close()
-	for _, mem := range [][]byte{r.consumer, r.producer} {
-		if mem != nil {
-			_ = unix.Munmap(mem)
-		}
+func (r *reader) close() { _ = r.file.Close() }
+
+// read maps the ring for f.
+func (r *reader) read(f func(*pages)) error {
+	conn, err := r.file.SyscallConn()
+	if err != nil {
+		return err
 	}
+	var failed error
+	if err := conn.Control(func(fd uintptr) { failed = r.readAt(int(fd), f) }); err != nil {
+		return err
+	}
+	return failed
+}
+
+func (r *reader) readAt(fd int, f func(*pages)) error {
+	page := os.Getpagesize()
+	consumer, err := unix.Mmap(fd, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("map a ring: %w", err)
+	}
+	producer, err := unix.Mmap(fd, int64(page), page+r.size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return errors.Join(fmt.Errorf("map a ring: %w", err), unix.Munmap(consumer))
+	}
+	f(&pages{consumer: consumer, producer: producer, data: producer[page:]})
+	return errors.Join(unix.Munmap(consumer), unix.Munmap(producer))
 }
 
 func position(mem []byte) *uint64 { return (*uint64)(unsafe.Pointer(&mem[0])) }
 
 // skip passes over everything that is there.
-func (r *reader) skip() {
-	atomic.StoreUint64(position(r.consumer), atomic.LoadUint64(position(r.producer)))
+func (p *pages) skip() {
+	atomic.StoreUint64(position(p.consumer), atomic.LoadUint64(position(p.producer)))
 }
 
 // What a record's length is marked with (BPF_RINGBUF_*_BIT, uapi/linux/bpf.h).
@@ -77,30 +92,30 @@ const (
 )
 
 // drain gives every record that is there to f, which may keep nothing of it.
-func (r *reader) drain(f func([]byte)) {
-	at := atomic.LoadUint64(position(r.consumer))
-	for end := atomic.LoadUint64(position(r.producer)); at < end; end = atomic.LoadUint64(position(r.producer)) {
-		head := atomic.LoadUint32((*uint32)(unsafe.Pointer(&r.data[at%uint64(len(r.data))])))
+func (p *pages) drain(f func([]byte)) {
+	at := atomic.LoadUint64(position(p.consumer))
+	for end := atomic.LoadUint64(position(p.producer)); at < end; end = atomic.LoadUint64(position(p.producer)) {
+		head := atomic.LoadUint32((*uint32)(unsafe.Pointer(&p.data[at%uint64(len(p.data))])))
 		if head&busyBit != 0 {
 			return
 		}
 		n := uint64(head &^ discardBit)
 		if head&discardBit == 0 {
-			f(r.at(at+headSize, n))
+			f(p.at(at+headSize, n))
 		}
 		at += (headSize + n + 7) &^ 7
-		atomic.StoreUint64(position(r.consumer), at)
+		atomic.StoreUint64(position(p.consumer), at)
 	}
 }
 
 // at is the n bytes at a position, in one piece.
-func (r *reader) at(at, n uint64) []byte {
-	from := at % uint64(len(r.data))
-	if from+n <= uint64(len(r.data)) {
-		return r.data[from : from+n]
+func (p *pages) at(at, n uint64) []byte {
+	from := at % uint64(len(p.data))
+	if from+n <= uint64(len(p.data)) {
+		return p.data[from : from+n]
 	}
-	r.record = append(append(r.record[:0], r.data[from:]...), r.data[:from+n-uint64(len(r.data))]...)
-	return r.record
+	p.record = append(append(p.record[:0], p.data[from:]...), p.data[:from+n-uint64(len(p.data))]...)
+	return p.record
 }
 
 // run drains the ring whenever something is there, until the reader is stopped.
@@ -109,12 +124,13 @@ func (r *reader) run(f func([]byte)) error {
 	if err != nil {
 		return err
 	}
-	err = conn.Read(func(uintptr) bool {
-		r.drain(f)
-		return false // wait
+	var failed error
+	err = conn.Read(func(fd uintptr) bool {
+		failed = r.readAt(int(fd), func(p *pages) { p.drain(f) })
+		return failed != nil // or wait
 	})
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil
+		err = nil
 	}
-	return err
+	return errors.Join(failed, err)
 }

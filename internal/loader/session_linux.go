@@ -77,7 +77,9 @@ func (s *Session) begin(new kernelSession, img *Image) (err error) {
 	if s.events, err = newReader(s.ring); err != nil {
 		return err
 	}
-	s.events.skip()
+	if err := s.events.read((*pages).skip); err != nil {
+		return err
+	}
 	at, err := s.k.room(uint32(img.Lines()))
 	if err != nil {
 		return err
