@@ -37,7 +37,7 @@ print(n)'`))
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(e.Unmapped.Mechanism, "netguard") {
+		if strings.HasPrefix(e.Unmapped.Mechanism, "netguard") || e.Unmapped.Mechanism == "queue" { // which a slow machine fills
 			counts[e.Unmapped.Kind] += e.Count
 		}
 	}
