@@ -7,21 +7,18 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// net adds a row for each net rule of a layer, or one for all when nothing is granted.
+// net adds a row for each net rule of a layer, or one for all where it has none. Where an authority grants nothing, nothing of what the
+// others say is left to be enforced.
 func (k *cover) net(l *policy.Layer) {
 	rules := l.Net.Rules()
-	grants := false
-	for _, r := range rules {
-		grants = grants || r.Net.Allow
-	}
 	for _, r := range rules {
 		switch {
+		case k.c.RefusesNet():
+			k.add(r, word{policy.Enforced, "no internet socket at all", bySeccomp, false})
 		case !restricts(l, policy.Net) && r.Net.Allow:
 			k.add(r, enforced("everything else is allowed too"))
 		case !restricts(l, policy.Net):
 			k.add(r, cannot("what the default allows can't be taken away by host: landlock sees ports"))
-		case !grants:
-			k.add(r, word{policy.Enforced, "no internet socket at all", bySeccomp, false})
 		case !r.Net.Allow:
 			k.add(r, cannot("landlock sees ports, no hosts, so this exception to what is granted can't be made"))
 		default:

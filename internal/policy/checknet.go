@@ -1,6 +1,9 @@
 package policy
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // CheckNet decides a network target. A name that is allowed here must still resolve to an address that CheckAddress
 // allows.
@@ -9,6 +12,13 @@ func (c *Compiled) CheckNet(t *NetTarget) Verdict {
 		r := l.Net.find(t)
 		return r, r != nil && r.Net.Allow
 	}, HostNotListed)
+}
+
+// RefusesNet says whether some authority grants nothing of the network, so that none of it is left.
+func (c *Compiled) RefusesNet() bool {
+	return slices.ContainsFunc(c.Layers, func(l *Layer) bool {
+		return l.Stance[Net] == Deny && !slices.ContainsFunc(l.Net.Rules(), func(r *Rule) bool { return r.Net.Allow })
+	})
 }
 
 // CheckAddress decides on an address that the target's name resolved to. One that isn't of the public internet needs a

@@ -73,15 +73,7 @@ func coverWith(c *policy.Compiled, rows []policy.Coverage, prepare func() error)
 
 // DecidesNet says whether there is anything to decide about the network: it's neither free nor wholly refused.
 func DecidesNet(c *policy.Compiled) bool {
-	rules := 0
-	for _, l := range c.Layers {
-		all := l.Net.Rules()
-		rules += len(all)
-		if l.Stance[policy.Net] == policy.Deny && !slices.ContainsFunc(all, func(r *policy.Rule) bool { return r.Net.Allow }) {
-			return false
-		}
-	}
-	return rules > 0
+	return !c.RefusesNet() && slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return len(l.Net.Rules()) > 0 })
 }
 
 // coverNet says who enforces a rule, and what must be known of it.
