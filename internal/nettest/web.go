@@ -31,8 +31,14 @@ func Accept(l net.Listener, serve func(net.Conn)) {
 	}
 }
 
-// Hello says what it's asked for.
+// Hello says what it's asked for. Who asks for WebSockets is told no more than that he gets them.
 func Hello(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Upgrade") == "websocket" {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		return
+	}
 	scheme := "http"
 	if r.TLS != nil {
 		scheme = "https"

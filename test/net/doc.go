@@ -33,4 +33,6 @@
 //	egress's port, another session's egress              TestOthersEgress
 //	egress or toolguard killed                           TestEgressDies, TestNoLeaks, TestToolguardKilled
 //	connections that say nothing, or never finish        TestIdle, TestSlowClients
+//
+// What the rules mean is testdata/semantics.txt: TestSemantics asks `toolguard check` about each row, and tries it in a session.
 package net

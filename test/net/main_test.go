@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -98,6 +99,18 @@ var zone = nettest.Names{
 	"denied.test":   {deniedIP},
 	"database.test": {databaseIP},
 	"inside.test":   {"10.9.8.7"},
+	// of testdata/semantics.txt
+	"api.github.com": {allowedIP}, "api.github.com.evil.com": {deniedIP}, "xn--mnchen-3ya.de": {allowedIP}, "munchen.de": {deniedIP},
+	"example.com": {allowedIP}, "a.example.com": {allowedIP}, "b.a.example.com": {deniedIP}, "c.a.example.com": {allowedIP},
+	"anexample.com": {deniedIP},
+}
+
+// addrsOf are those of a host, the machine itself included.
+func addrsOf(host string) []string {
+	if host == "localhost" {
+		return []string{"127.0.0.1", "::1"}
+	}
+	return append(slices.Clone(zone[host]), host)
 }
 
 // makeInternet has this process's namespaces look as if the internet were there.
@@ -129,7 +142,7 @@ func makeInternet(dir string) error {
 			errs = append(errs, fmt.Errorf("mount over %s: %w", over, err))
 		}
 	}
-	errs = append(errs, serveWeb(ca), serveEcho("tcp", ":5432"),
-		serveEcho("udp", databaseIP+":9999"), serveEcho("udp", deniedIP+":9999"))
+	errs = append(errs, serveWeb(ca), serveEcho("tcp", ":5432"), serveEcho("tcp", ":22"), serveEcho("tcp", ":9418"),
+		serveEcho("udp", databaseIP+":9999"), serveEcho("udp", allowedIP+":9999"), serveEcho("udp", deniedIP+":9999"))
 	return errors.Join(errs...)
 }

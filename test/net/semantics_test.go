@@ -1,0 +1,227 @@
+//go:build linux
+
+package net
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// semantics is a policy of testdata/semantics.txt, and what it decides.
+type semantics struct {
+	title          string
+	access, global scope
+	rows           []semanticsRow
+}
+
+// scope is an authority's [access].
+type scope struct{ lines, rules string }
+
+func (s *scope) add(line string) {
+	if strings.HasPrefix(line, "{") {
+		s.rules += line + ", "
+	} else {
+		s.lines += line + "\n"
+	}
+}
+
+func (s *scope) toml() string {
+	if s.rules == "" {
+		return s.lines
+	}
+	return s.lines + "net = [" + s.rules + "]\n"
+}
+
+type semanticsRow struct {
+	line           string
+	verdict, by    string // allow, deny, error; the rule, or the reason without one
+	event          string // what the session's event says; "": it's let through; "none": it isn't, and there's none
+	method, target string
+	via            string
+}
+
+// readSemantics reads the blocks.
+func readSemantics(t *testing.T) (all []semantics) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/semantics.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
+		if i == 0 {
+			continue // the format
+		}
+		var s semantics
+		for line := range strings.Lines(block) {
+			line = strings.TrimSpace(line)
+			switch word, rest, _ := strings.Cut(line, " "); word {
+			case "#":
+				s.title += rest
+			case "access":
+				s.access.add(rest)
+			case "global":
+				s.global.add(rest)
+			case "{":
+				s.access.add(line)
+			default:
+				s.rows = append(s.rows, newSemanticsRow(line))
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func newSemanticsRow(line string) semanticsRow {
+	words := strings.Fields(line)
+	r := semanticsRow{line: line, verdict: words[0], by: words[1]}
+	if words = words[2:]; words[0] == "event" {
+		r.event, words = words[1], words[2:]
+	} else if r.verdict != "allow" {
+		r.event = r.by
+	}
+	if !strings.Contains(words[0], "://") {
+		r.method, words = words[0], words[1:]
+	}
+	if r.target = words[0]; len(words) == 3 {
+		r.via = words[2]
+	}
+	return r
+}
+
+// Everything that is said of the network's rules is decided the same by check, and by what holds a session: egress and the kernel.
+func TestSemantics(t *testing.T) {
+	for _, s := range readSemantics(t) {
+		t.Run(strings.ReplaceAll(s.title, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			needs(t, "python3")
+			s.decidedTheSame(t)
+		})
+	}
+}
+
+func (s *semantics) decidedTheSame(t *testing.T) {
+	p := newPlace(t, s.access.toml(), "[authorities.global.access]\n"+s.global.toml())
+	text, err := os.ReadFile("testdata/semantics.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.workspace, "try.py"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bare, got := s.tried(t, p.command("/usr/bin/python3 try.py")), s.tried(t, p.guarded("/usr/bin/python3 try.py"))
+	events := p.denials()
+	for i, a := range s.asked(t, p) {
+		r := &s.rows[i]
+		if (a.Error != "") != (r.verdict == "error") || r.verdict != "error" && (a.Decision != r.verdict || a.by() != r.by) {
+			t.Errorf("%s: check says %+v", r.line, a)
+		}
+		if bare[i] != "reached" {
+			t.Errorf("%s: without toolguard it's %s", r.line, bare[i])
+		}
+		if reached := got[i] == "reached"; reached != (r.event == "") {
+			t.Errorf("%s: in a session it's %s", r.line, got[i])
+		}
+		if told := slices.ContainsFunc(events, func(e told) bool { return r.isAbout(e, a.Target) }); told != (r.event != "" && r.event != "none") {
+			t.Errorf("%s: an event: %v, among %q", r.line, told, events)
+		}
+	}
+}
+
+// checked is an answer of check.
+type checked struct {
+	Decision, Reason, Target, Error string
+	Rule                            struct{ ID string }
+}
+
+func (a *checked) by() string {
+	if a.Rule.ID != "" {
+		return a.Rule.ID
+	}
+	return a.Reason
+}
+
+// asked is what check says of each row.
+func (s *semantics) asked(t *testing.T, p *place) (all []checked) {
+	t.Helper()
+	var in, out bytes.Buffer
+	for i, r := range s.rows {
+		action := r.method
+		if action == "" {
+			action = "connect"
+		}
+		fmt.Fprintf(&in, `{"id":%d,"resource":"net","action":%q,"target":%q}`+"\n", i, action, r.target)
+	}
+	cmd := exec.Command(binary, "check", "--policy", p.policy, "--batch")
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.workspace, &in, &out, &out
+	_ = cmd.Run() // its status is that of the worst answer
+	for line := range strings.Lines(out.String()) {
+		var a checked
+		if err := json.Unmarshal([]byte(line), &a); err != nil {
+			t.Fatalf("%v: %s", err, out.String())
+		}
+		all = append(all, a)
+	}
+	if len(all) != len(s.rows) {
+		t.Fatalf("check gives %d answers to %d questions: %s", len(all), len(s.rows), out.String())
+	}
+	return all
+}
+
+// tried is what comes of each row.
+func (s *semantics) tried(t *testing.T, cmd *exec.Cmd) []string {
+	t.Helper()
+	var in bytes.Buffer
+	for _, r := range s.rows {
+		line, err := json.Marshal(map[string]string{"method": r.method, "target": r.target, "via": r.via})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Write(append(line, '\n'))
+	}
+	cmd.Stdin = &in
+	said := outcomeOf(t, cmd).said
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	if len(lines) != len(s.rows) {
+		t.Fatalf("%d attempts have %d outcomes: %s", len(s.rows), len(lines), said)
+	}
+	return lines
+}
+
+// isAbout says whether an event is of what the row asks for, whose target check calls by this name: by that, or its path as it was
+// sent, or without one, by the question for the host's addresses, or by one of those; and whether it says what it's to say.
+func (r *semanticsRow) isAbout(e told, target string) bool {
+	u := e.Unmapped
+	if r.verdict == "error" {
+		return u.Reason == r.event
+	}
+	names := []string{target}
+	if to, err := url.Parse(target); err == nil {
+		host, port := to.Hostname(), to.Port()
+		_, path, _ := strings.Cut(strings.SplitN(r.target, "://", 2)[1], "/")
+		names = append(names, to.Scheme+"://"+to.Host, to.Scheme+"://"+to.Host+"/"+path, "dns://"+host)
+		network := "tcp"
+		if to.Scheme == "udp" {
+			network = "udp"
+		}
+		for _, ip := range addrsOf(host) {
+			names = append(names, network+"://"+net.JoinHostPort(ip, port))
+		}
+	}
+	if !slices.Contains(names, strings.TrimSuffix(u.Target, "/")) && !slices.Contains(names, u.Target) {
+		return false
+	}
+	if r.event == "" {
+		return true
+	}
+	return u.Rule == r.event || u.Rule == "" && (u.Reason == r.event || r.event == "host_not_listed" && u.Reason == "dns_denied")
+}
