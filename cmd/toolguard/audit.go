@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/audit/report"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
 // auditFolder is where toolguardd keeps its events.
@@ -24,7 +27,7 @@ const auditFolder = "/var/lib/toolguard/audit"
 func newAudit(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "verify and export the events that toolguardd has kept",
+		Short: "verify, export and prune the events that toolguardd has kept",
 		Long: `toolguard audit: every event of toolguardd's sessions, and its own, is kept in ` + auditFolder + `,
 in files that are only appended to, where any change shows. They're root's.`,
 		Example: `  toolguard audit verify
@@ -32,13 +35,13 @@ in files that are only appended to, where any change shows. They're root's.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef(cmd, "name one: verify or export")
+				return usagef(cmd, "name one: verify, export or prune")
 			}
 			return unknownCommand(cmd, args[0])
 		},
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(newAuditVerify(a), newAuditExport(a))
+	cmd.AddCommand(newAuditVerify(a), newAuditExport(a), newAuditPrune(a))
 	return cmd
 }
 
@@ -97,6 +100,36 @@ unchanged. What isn't on the disk for sure yet isn't among them. It doesn't veri
 	cmd.Flags().StringVar(&session, "session", "", "only those of session `ID`")
 	cmd.Flags().StringVar(&kind, "kind", "", "only `KIND`: denial, session_start, session_end, gap, daemon, checkpoint")
 	complete(cmd, "kind", "denial", "session_start", "session_end", "gap", "daemon", "checkpoint")
+	return cmd
+}
+
+func newAuditPrune(a *app) *cobra.Command {
+	var d daemonFlags
+	var keep string
+	cmd := &cobra.Command{
+		Use:   "prune --keep SIZE",
+		Short: "remove the oldest events, to make room",
+		Long: `toolguard audit prune: remove the audit's oldest files until the others take no more than --keep. What was removed
+is told in the audit itself, unless every sink has it, and 'toolguard audit verify' adds it up. Export it before if it
+may be asked for. It takes root, and a toolguardd that runs.`,
+		Example: `  toolguard audit export > events.jsonl && toolguard audit prune --keep 100MiB
+  toolguard audit prune --keep 0`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			bytes, hint := policyfile.ParseSize(keep)
+			if bytes == 0 && strings.Trim(keep, "0") != "" || keep == "" {
+				return usagef(cmd, "--keep %q: %s", keep, hint)
+			}
+			var p api.Pruned
+			if err := d.client().Do("POST", api.Prune, api.Keep{Bytes: int64(min(bytes, math.MaxInt64))}, &p); err != nil {
+				return err
+			}
+			a.err.say("the audit took %s, and takes %s now", amount(p.Before), amount(p.After))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&keep, "keep", "", "keep the newest events, of `SIZE` in all: 100MiB")
+	d.define(cmd)
 	return cmd
 }
 

@@ -17,6 +17,7 @@ const (
 	Status   = "/v1/status"
 	Sessions = "/v1/sessions"
 	Events   = "/v1/events"
+	Prune    = "/v1/audit/prune"
 
 	Thread  = "/thread"
 	Adopted = "/adopted"
@@ -123,6 +124,17 @@ type End struct {
 // Reload is the body of PUT Policy: the session gets another policy.
 type Reload struct {
 	Policy *policy.Compiled `json:"policy"`
+}
+
+// Keep is the body of POST Prune, which is root's: how much of the audit is to be kept.
+type Keep struct {
+	Bytes int64 `json:"bytes"`
+}
+
+// Pruned is the answer: how many bytes the audit took before, and takes now.
+type Pruned struct {
+	Before int64 `json:"before"`
+	After  int64 `json:"after"`
 }
 
 // Failure is the body of every answer that isn't a success.

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"errors"
+	"strconv"
 	"sync"
 
 	"github.com/toolguard/toolguard/internal/event"
@@ -12,6 +13,7 @@ import (
 type Log struct {
 	cfg   Config
 	queue *event.Queue
+	kept  func([]event.Event) // nil: nobody wants to know
 
 	mu     sync.Mutex
 	spool  *Spool // nil: not opened yet
@@ -37,7 +39,25 @@ func (l *Log) Sync() error {
 	return l.err
 }
 
-// Ready says why no session may begin: what happens in it couldn't be kept.
+// ReadyFor says why no session of a user's may begin: what happens in it couldn't be kept.
+func (l *Log) ReadyFor(uid int) error {
+	if err := l.Ready(); err != nil || uid == 0 {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.spool == nil {
+		return nil
+	}
+	l.spool.reckon()
+	owner := strconv.Itoa(uid)
+	if used, may := l.spool.shareOf(owner); used >= may {
+		return &ShareError{owner, used, may}
+	}
+	return nil
+}
+
+// Ready says why no session at all may begin.
 func (l *Log) Ready() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,6 +72,40 @@ func (l *Log) Ready() error {
 
 // Reader reads what is kept, from the beginning.
 func (l *Log) Reader() *Reader { return NewReader(l.cfg.Folder, Cursor{}) }
+
+// Usage is what a log takes, and what it has lost since it was started.
+type Usage struct {
+	Bytes, Size int64
+	Files       int
+	Records     uint64
+	Lost        uint64 // events that couldn't be written, or waited for too long
+	Withheld    uint64 // events beyond their user's share
+}
+
+// Usage is what it takes now.
+func (l *Log) Usage() Usage {
+	u := Usage{Lost: l.queue.Lost()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u.Size = l.cfg.Limits.set().Size
+	if s := l.spool; s != nil {
+		u.Bytes, u.Files, u.Records, u.Withheld = s.used(), len(s.parts)+1, s.done.sequence, s.beyond
+	}
+	return u
+}
+
+// Observe has f called with all events that are on the disk from now on. It's called once, before any is recorded.
+func (l *Log) Observe(f func([]event.Event)) { l.kept = f }
+
+// Prune removes the oldest files until the others take no more than keep bytes, which is told in the audit.
+func (l *Log) Prune(keep int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.open(); err != nil {
+		return err
+	}
+	return l.spool.prune(keep)
+}
 
 // SetLimits has other limits count from now on.
 func (l *Log) SetLimits(limits Limits) {
@@ -84,14 +138,23 @@ type writer struct{ *Log }
 func (l writer) WriteAll(events []event.Event) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return 0, errClosed
+	if l.err = l.open(); l.err != nil {
+		return 0, l.err
 	}
-	if l.spool == nil {
-		l.spool, l.err = Open(l.cfg)
-	}
-	if l.spool != nil {
-		n, l.err = l.spool.Append(events)
+	n, l.err = l.spool.Append(events)
+	if l.kept != nil {
+		l.kept(events[:n])
 	}
 	return n, l.err
+}
+
+// open opens the spool where that hasn't been done.
+func (l *Log) open() (err error) {
+	if l.closed {
+		return errClosed
+	}
+	if l.spool == nil {
+		l.spool, err = Open(l.cfg)
+	}
+	return err
 }

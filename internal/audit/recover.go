@@ -72,6 +72,9 @@ func (s *Spool) recover(h head, known bool) error {
 		err = s.resume(list, at, fresh)
 	}
 	s.beginAt(h, known)
+	if err == nil {
+		err = s.loadTaken()
+	}
 	return err
 }
 

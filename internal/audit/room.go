@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -83,7 +84,25 @@ func (s *Spool) used() int64 {
 // removeOldest removes the oldest file, where that may be: every sink has it, or it's to be dropped, which is told.
 func (s *Spool) removeOldest() bool {
 	shipped := s.shipped()
-	if len(s.parts) == 0 || !shipped && !s.Limits.Drop {
+	return (shipped || s.Limits.Drop) && s.removeFirst(shipped, "to make room")
+}
+
+// prune removes the oldest files until the others are no larger than keep.
+func (s *Spool) prune(keep int64) error {
+	if s.used() > keep && s.done.offset > keep {
+		if err := s.rotate(); err != nil {
+			return err
+		}
+	}
+	for s.used() > keep && s.removeFirst(s.shipped(), "by 'toolguard audit prune'") {
+	}
+	_, err := s.piece(nil)
+	return err
+}
+
+// removeFirst removes the oldest file, and tells why.
+func (s *Spool) removeFirst(shipped bool, reason string) bool {
+	if len(s.parts) == 0 {
 		return false
 	}
 	gone := s.parts[0]
@@ -102,8 +121,10 @@ func (s *Spool) removeOldest() bool {
 		s.begin = before
 		return false
 	}
-	s.parts = s.parts[1:]
-	why := fmt.Sprintf("records %d to %d, in %s, were removed to make room", gone.first.sequence, next.first.sequence-1, fileName(gone.number))
+	if s.parts = s.parts[1:]; len(s.parts) == 0 {
+		s.lines = checkpointLines // what vouched for the key is gone
+	}
+	why := fmt.Sprintf("records %d to %d, in %s, were removed %s", gone.first.sequence, next.first.sequence-1, fileName(gone.number), reason)
 	if shipped {
 		s.owed = append(s.owed, event.Event{Kind: event.Daemon, Mechanism: "spool", Extra: map[string]string{
 			"what": "removed from the audit", "why": why + ": every sink has them, as the shipper says",
@@ -130,17 +151,28 @@ func (s *Spool) second() (p part, ok bool) {
 
 // shipped tells whether every sink, of one at least, has the oldest file. It's the shipper's word: a false one makes room as Drop does, with
 // another text. What can't be true isn't taken for it.
-func (s *Spool) shipped() bool {
-	if s.Cursors == "" || len(s.parts) == 0 {
-		return false
+func (s *Spool) shipped() bool { return len(s.parts) > 0 && s.parts[0].number < s.shippedTo() }
+
+// shippedTo is the first file that not every sink has; 0: none says so.
+func (s *Spool) shippedTo() (to uint64) {
+	if s.Cursors == "" {
+		return 0
 	}
 	all, err := ReadCursors(s.Cursors)
-	for _, c := range all {
-		if c.Chain != s.stream.ID || c.File <= s.parts[0].number || c.File > s.number {
-			return false
-		}
+	if err != nil {
+		return 0
 	}
-	return err == nil && len(all) > 0
+	to = math.MaxUint64
+	for _, c := range all {
+		if c.Chain != s.stream.ID || c.File > s.number {
+			return 0
+		}
+		to = min(to, c.File)
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return to
 }
 
 // look looks at a file: its size and its first line.
@@ -162,5 +194,5 @@ func (s *Spool) look(number uint64) (p part, err error) {
 		return p, err
 	}
 	first, _ := parseLink(line) // of one that isn't a spool's, nothing is known
-	return part{number, info.Size(), first}, nil
+	return part{number: number, size: info.Size(), first: first}, nil
 }

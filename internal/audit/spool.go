@@ -31,14 +31,22 @@ type Spool struct {
 	number uint64    // of that file
 	began  time.Time // when this process began to write it
 
-	done    position // what is on the disk
-	now     position // with what is in buf
-	buf     []byte
-	owed    []event.Event // gaps that are to be told with the next piece
-	torn    bool          // there may be more in the file than what is done
-	turned  bool          // the file ends with the checkpoint that names its successor's key
-	opened  bool          // a checkpoint says so
-	lines   int           // since the last checkpoint
+	done position // what is on the disk
+	now  position // with what is in buf
+	buf  []byte
+	owed []event.Event // gaps that are to be told with the next piece
+
+	taken    taken // of the file that is written to, on the disk
+	adding   taken // in buf
+	held     int64 // of what must be kept, on the disk
+	heldBy   taken
+	withheld map[string]*event.Event // by session, the gap that its user's share has made
+	beyond   uint64                  // how many events were withheld
+
+	torn    bool // there may be more in the file than what is done
+	turned  bool // the file ends with the checkpoint that names its successor's key
+	opened  bool // a checkpoint says so
+	lines   int  // since the last checkpoint
 	stamped time.Time
 }
 
@@ -47,6 +55,7 @@ type part struct {
 	number uint64
 	size   int64
 	first  link // of its first line
+	taken  taken
 }
 
 // position is a place between two lines of a file.
@@ -69,6 +78,9 @@ func (s *Spool) Append(events []event.Event) (n int, err error) {
 		}
 		n += m
 	}
+	if len(s.owed) > 0 { // since somebody has come to the end of his share
+		_, _ = s.piece(nil) // or it's told with the next ones
+	}
 	return n, nil
 }
 
@@ -77,22 +89,30 @@ func (s *Spool) piece(events []event.Event) (n int, err error) {
 	if err := s.makeRoom(); err != nil {
 		return 0, err
 	}
+	s.reckon()
 	for i := range s.owed {
 		s.add(&s.owed[i])
 	}
-	for n < len(events) && len(s.buf) < pieceSize {
-		s.add(&events[n])
-		n++
+	told, withheld := map[string]bool{}, []*event.Event(nil)
+	for ; n < len(events) && len(s.buf) < pieceSize; n++ {
+		e := &events[n]
+		if s.withholds(e) {
+			withheld = append(withheld, e)
+			continue
+		}
+		s.addWithheld(e.Session, told)
+		s.add(e)
 	}
 	if !s.opened {
 		s.checkpoint("opened", "")
-	} else if s.lines >= checkpointLines || time.Since(s.stamped) >= checkpointTime {
+	} else if s.lines >= checkpointLines || s.lines > 0 && time.Since(s.stamped) >= checkpointTime {
 		s.checkpoint("time", "")
 	}
 	if err := s.commit(); err != nil {
 		return 0, err
 	}
 	s.owed, s.opened = nil, true
+	s.settle(told, withheld)
 	return n, nil
 }
 
@@ -105,7 +125,7 @@ func (s *Spool) add(e *event.Event) {
 	if size := len(s.buf) - before; size > maxLine {
 		s.buf = s.buf[:before]
 		gap := lost(max(1, e.Count), fmt.Sprintf("a line of %d bytes is too long to be kept", size))
-		gap.Session, gap.Tool, gap.Agent = cut(e.Session), cut(e.Tool), cut(e.Agent)
+		gap.Session, gap.Owner, gap.Tool, gap.Agent = cut(e.Session), e.Owner, cut(e.Tool), cut(e.Agent)
 		s.add(&gap)
 		return
 	}
@@ -113,6 +133,9 @@ func (s *Spool) add(e *event.Event) {
 	s.now.sequence++
 	s.now.hash = sha256.Sum256(s.buf[before:])
 	s.lines++
+	if e.OfUser() {
+		s.adding[e.Owner] += int64(len(s.buf) - before)
+	}
 }
 
 // cut keeps a name short.
@@ -146,12 +169,16 @@ func (s *Spool) commit() error {
 			err = s.file.Sync()
 		}
 	}
-	s.buf = s.buf[:0]
+	added := s.adding
+	s.buf, s.adding = s.buf[:0], taken{}
 	if err != nil {
 		s.now = s.done
 		_ = s.repair() // else before the next
 		return fmt.Errorf("write the audit: %w", err)
 	}
+	s.held += s.now.offset - s.done.offset
+	s.taken.add(added)
+	s.heldBy.add(added)
 	s.torn, s.done = false, s.now
 	s.writeHead()
 	return nil
@@ -210,7 +237,9 @@ func (s *Spool) finish() error {
 	if err != nil {
 		return err
 	}
+	p.taken, s.taken = s.taken, taken{}
 	s.parts = append(s.parts, p)
+	s.saveTaken()
 	_ = s.file.Close() // all of it is synced
 	s.file, s.turned, s.done.offset = nil, false, 0
 	return nil
@@ -220,6 +249,9 @@ func (s *Spool) finish() error {
 func (s *Spool) Close() error {
 	var err error
 	if s.file != nil && !s.turned {
+		for session := range s.withheld {
+			s.addWithheld(session, map[string]bool{})
+		}
 		s.checkpoint("closed", "")
 		err = s.commit()
 	}

@@ -590,7 +590,7 @@ func TestReaders(t *testing.T) {
 	if err != nil || len(entries) < 5 {
 		t.Fatal(entries, err)
 	}
-	want := map[string]string{keyName: "-rw------- 0", "lock": "-rw------- 0"}
+	want := map[string]string{keyName: "-rw------- 0", "lock": "-rw------- 0", takenName: "-rw------- 0"}
 	for _, e := range entries {
 		is := "-rw-r----- 4711"
 		if w := want[e.Name()]; w != "" {

@@ -116,7 +116,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 		return nil, refuse(400, "a session takes a policy and a command")
 	}
 	if d.cfg.Audit != nil {
-		if err := d.cfg.Audit.Ready(); err != nil {
+		if err := d.cfg.Audit.ReadyFor(p.uid); err != nil {
 			return nil, refuse(503, "what happens in a session couldn't be kept, so none begins: %v", err)
 		}
 	}

@@ -425,3 +425,28 @@ func TestHistoryGoesOn(t *testing.T) {
 		}
 	}
 }
+
+// Root removes what was kept, and it's told what that has brought.
+func TestPrune(t *testing.T) {
+	d, c := served(t, DefaultLimits)
+	refusedWith(t, c.Do("POST", api.Prune, api.Keep{}, nil), 400, "events that are kept")
+	folder := kept(t, d)
+	for i := range 100 {
+		d.hub.publish(7, &event.Event{Kind: event.Denial, Session: "one", Target: fmt.Sprint(i)})
+	}
+	_ = d.cfg.Audit.Sync()
+	refusedWith(t, c.Do("POST", api.Prune, api.Keep{Bytes: -1}, nil), 400, "how many bytes")
+	var p api.Pruned
+	if err := c.Do("POST", api.Prune, api.Keep{Bytes: 4000}, &p); err != nil || p.Before < 50000 || p.After > 4000 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if list := heard(t, c, "since=2000-01-01T00:00:00Z&kind=gap"); len(list) != 1 || list[0].Count < 100 {
+		t.Errorf("%+v", list)
+	}
+	if r, err := audit.Verify(folder, "", func(int64, int64) {}); err != nil || len(r.Problems) > 0 || r.Removed < 100 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := d.prune(&request{peer: &peer{uid: 7}}); err == nil {
+		t.Error("somebody else than root may")
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/event"
 )
@@ -66,6 +67,25 @@ func (d *Daemon) history(r *request, w *wanted, format event.Format, goOn bool) 
 		panic(http.ErrAbortHandler) // or what was told would look complete
 	}
 	return nil
+}
+
+// prune removes old events.
+func (d *Daemon) prune(r *request) (any, error) {
+	if r.peer.uid != 0 {
+		return nil, refuse(403, "the audit is root's")
+	}
+	var body api.Keep
+	if _, err := r.read(&body); err != nil {
+		return nil, err
+	}
+	if d.cfg.Audit == nil || body.Bytes < 0 {
+		return nil, refuse(400, "say how many bytes are to be kept, of events that are kept")
+	}
+	before := d.cfg.Audit.Usage().Bytes
+	if err := d.cfg.Audit.Prune(body.Bytes); err != nil {
+		return nil, err
+	}
+	return api.Pruned{Before: before, After: d.cfg.Audit.Usage().Bytes}, nil
 }
 
 // history is the handing out of what was kept.

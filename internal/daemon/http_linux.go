@@ -49,6 +49,7 @@ func (d *Daemon) Handler() http.Handler {
 	}
 	plain("GET "+api.Status, anybody, d.status)
 	plain("GET "+api.Events, owners, d.follow)
+	plain("POST "+api.Prune, owners, d.prune)
 	plain("GET "+api.Sessions, owners, d.list)
 	plain("POST "+api.Sessions, anybody, d.post)
 	one("GET", "", owners, func(_ *request, s *session) (any, error) { return s.look(), nil })

@@ -37,7 +37,7 @@ type Batch interface {
 
 // Queue stands between those who tell events, who must never wait, and a sink that may be slow, stuck or failing. What it
 // has no room for, and what the sink fails to write, is counted; a Gap tells of it as soon as the sink has taken what was
-// waiting.
+// waiting. Of the room that is left no user's events get more than half, so one who floods it doesn't cost others theirs.
 type Queue struct {
 	give func([]Event, Event) // hands over events and the gap after them
 	room int                  // for what waits, in bytes
@@ -51,11 +51,13 @@ type Queue struct {
 	retry   bool // it has come
 	in, out uint64
 	waiting []Event
-	size    int    // of what waits
-	gap     Event  // what is lost and not told yet; its Count is 0 when nothing is
-	told    uint64 // how many there were, those that an event stands for counted
-	written uint64 // how many of them the sink took
-	err     error  // why the first one was lost
+	size    int            // of what waits
+	sizes   map[string]int // of it, by whose it is
+	lost    uint64         // how many were lost in all
+	gap     Event          // what is lost and not told yet; its Count is 0 when nothing is
+	told    uint64         // how many there were, those that an event stands for counted
+	written uint64         // how many of them the sink took
+	err     error          // why the first one was lost
 }
 
 // NewQueue begins to hand events to a sink.
@@ -102,7 +104,7 @@ func NewBatchQueue(sink Batch) *Queue {
 }
 
 func newQueue(room int) *Queue {
-	q := &Queue{room: room, done: make(chan struct{})}
+	q := &Queue{room: room, sizes: map[string]int{}, done: make(chan struct{})}
 	q.changed.L, q.handed.L = &q.mu, &q.mu
 	return q
 }
@@ -113,13 +115,21 @@ func (q *Queue) Write(e *Event) {
 	defer q.mu.Unlock()
 	q.told += e.stands()
 	size := e.size()
-	if q.size+size > q.room {
+	if q.size+size > q.room || e.OfUser() && q.sizes[e.Owner]+size > q.room-q.size {
 		q.lose(e, errFull)
 		return
 	}
 	q.waiting, q.size = append(q.waiting, *e), q.size+size
+	q.sizes[e.Owner] += size
 	q.in++
 	q.changed.Signal()
+}
+
+// Lost is how many events the sink will never get, each counted as often as it happened.
+func (q *Queue) Lost() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lost
 }
 
 // Sync waits until the sink has been handed all that was written before.
@@ -135,10 +145,13 @@ func (q *Queue) Sync() {
 func (q *Queue) lose(e *Event, why error) {
 	if q.gap.Count == 0 {
 		q.gap = Event{
-			Kind: Gap, First: e.First, Session: e.Session, Tool: e.Tool, Agent: e.Agent, Mode: e.Mode,
+			Kind: Gap, First: e.First, Session: e.Session, Owner: e.Owner, Tool: e.Tool, Agent: e.Agent, Mode: e.Mode,
 			Policy: e.Policy, Digest: e.Digest, Mechanism: "queue",
 			Extra: map[string]string{"why": why.Error(), "exact": "true"},
 		}
+	}
+	if q.gap.Owner != e.Owner {
+		q.gap.Owner = ""
 	}
 	if q.gap.Session != e.Session {
 		q.gap.Session, q.gap.Tool, q.gap.Agent, q.gap.Policy, q.gap.Digest = "", "", "", "", ""
@@ -148,6 +161,7 @@ func (q *Queue) lose(e *Event, why error) {
 	}
 	q.gap.Time = e.Time
 	q.gap.Count += e.stands()
+	q.lost += e.stands()
 	if q.err == nil {
 		q.err = why
 	}
@@ -192,6 +206,7 @@ func (q *Queue) take() (batch []Event, gap Event) {
 	}
 	batch, gap = q.waiting, q.gap
 	q.waiting, q.size, q.gap, q.retry = nil, 0, Event{}, false
+	clear(q.sizes)
 	return batch, gap
 }
 
@@ -236,6 +251,9 @@ func (q *Queue) missing() (uint64, error) {
 	defer q.mu.Unlock()
 	return q.told - q.written, q.err
 }
+
+// OfUser tells whether an event is of an ordinary user's session: there may be no end of these. Root's and nobody's aren't bounded.
+func (e *Event) OfUser() bool { return e.Owner != "" && e.Owner != "0" }
 
 // stands is how many things happened of which the event tells.
 func (e *Event) stands() uint64 { return max(1, e.Count) }

@@ -248,3 +248,50 @@ func TestBatchQueue(t *testing.T) {
 		t.Errorf("%d missing: %v", missing, err)
 	}
 }
+
+// TestQueueIsShared: one who floods a queue that nobody empties leaves room for others.
+func TestQueueIsShared(t *testing.T) {
+	begun, empty := make(chan struct{}), make(chan struct{})
+	kept := map[string]uint64{}
+	var gap uint64
+	first := true
+	q := NewBatchQueue(batch(func(events []Event) (int, error) {
+		if first {
+			first = false
+			close(begun)
+			<-empty
+		}
+		for i := range events {
+			if events[i].Kind == Gap {
+				gap += events[i].Count
+			} else {
+				kept[events[i].Owner]++
+			}
+		}
+		return len(events), nil
+	}))
+	of := func(owner string) *Event { return &Event{Kind: Denial, Session: "s" + owner, Owner: owner} }
+	q.Write(of("")) // it's on its way, and the sink stuck
+	<-begun
+	const many = 40000
+	for range many {
+		q.Write(of("1"))
+	}
+	for range 1000 {
+		q.Write(of("2"))
+		q.Write(of("0"))
+	}
+	lost := q.Lost()
+	close(empty)
+	if missing, err := q.Close(); missing != lost || err == nil {
+		t.Errorf("%d missing, %d lost: %v", missing, lost, err)
+	}
+	if kept["2"] != 1000 || kept["0"] != 1000 || kept["1"] == 0 || kept["1"]+lost != many || gap != lost {
+		t.Errorf("%v, %d in the gap, %d lost", kept, gap, lost)
+	}
+}
+
+// batch is a function that takes several events at a time.
+type batch func([]Event) (int, error)
+
+func (f batch) WriteAll(events []Event) (int, error) { return f(events) }

@@ -30,7 +30,7 @@ func (v *Size) decode(d *decoder, n *node) {
 		v.N = uint64(max(n.num, 0))
 	case aString:
 		var hint string
-		if v.N, hint = parseSize(n.text); v.N == 0 {
+		if v.N, hint = ParseSize(n.text); v.N == 0 {
 			d.fail(n.off, hint, "%s must be a size, not %s", d.name(), quote(n.text))
 			return
 		}
@@ -63,8 +63,8 @@ var units = []struct {
 	{"TiB", 1 << 40},
 }
 
-// parseSize reads "1.5GiB"; 0 means that it isn't a size, for which hint says why.
-func parseSize(s string) (n uint64, hint string) {
+// ParseSize reads "1.5GiB"; 0 means that it isn't a size, for which hint says why.
+func ParseSize(s string) (n uint64, hint string) {
 	digits := len(s) - len(strings.TrimLeft(s, "0123456789."))
 	unit := strings.TrimSuffix(strings.TrimLeft(s[digits:], " "), "/s")
 	if unit == "" {

@@ -1,0 +1,249 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// of is an event of a user's session.
+func of(uid int, kind event.Kind) event.Event {
+	e := denial(uid)
+	e.Kind, e.Owner, e.Session = kind, fmt.Sprint(uid), fmt.Sprintf("session%d", uid)
+	return e
+}
+
+// flood records n denials of a user's, and returns with them on the disk.
+func flood(t *testing.T, l *Log, uid, n int) {
+	t.Helper()
+	for i := range n {
+		e := of(uid, event.Denial)
+		l.Record(&e)
+		if i%100 == 99 {
+			_ = l.Sync()
+		}
+	}
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tally is what a spool tells of a user's session.
+type tally struct {
+	bytes             int64
+	denials, gaps     uint64
+	begins, ends      int
+	inexact, tellings int
+}
+
+func tallies(t *testing.T, dir string) map[string]*tally {
+	t.Helper()
+	list, err := files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*tally{}
+	for _, n := range list {
+		text, err := os.ReadFile(filepath.Join(dir, fileName(n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(text) {
+			var e struct {
+				Count    uint64
+				Unmapped struct {
+					Owner, Kind string
+					Extra       struct{ Exact string }
+				}
+			}
+			if err := json.Unmarshal(line, &e); err != nil {
+				t.Fatal(err)
+			}
+			u := all[e.Unmapped.Owner]
+			if u == nil {
+				u = &tally{}
+				all[e.Unmapped.Owner] = u
+			}
+			u.bytes += int64(len(line))
+			switch event.Kind(e.Unmapped.Kind) {
+			case event.Denial:
+				u.denials += max(1, e.Count)
+			case event.Gap:
+				u.gaps += e.Count
+				u.tellings++
+				if e.Unmapped.Extra.Exact != "true" {
+					u.inexact++
+				}
+			case event.SessionStart:
+				u.begins++
+			case event.SessionEnd:
+				u.ends++
+			}
+		}
+	}
+	return all
+}
+
+// TestShare is the attack: one user is refused something all day. Others' sessions begin, and what happens in them is kept; of what he
+// did the spool has his share, and counts the rest.
+func TestShare(t *testing.T) {
+	dir := t.TempDir()
+	const size, many = 2 << 20, 4000
+	l := Start(Config{Folder: dir, Limits: Limits{Size: size}})
+	start, end := of(1, event.SessionStart), of(1, event.SessionEnd)
+	l.Record(&start)
+	flood(t, l, 1, many)
+	var share *ShareError
+	refused := func(uid int) bool { return errors.As(l.ReadyFor(uid), &share) }
+	if !refused(1) || share.Owner != "1" || share.Used > size/2 {
+		t.Errorf("the one who floods may go on: %v", l.ReadyFor(1))
+	}
+	for _, uid := range []int{0, 2} {
+		if err := l.ReadyFor(uid); err != nil {
+			t.Errorf("user %d: %v", uid, err)
+		}
+	}
+	flood(t, l, 2, 10)
+	l.Record(&end)
+	_, _ = l.Close()
+	sound(t, dir)
+	got := tallies(t, dir)
+	if u := got["1"]; u.denials+u.gaps != many || u.gaps == 0 || u.begins+u.ends != 2 || u.inexact > 0 || u.tellings > 2 || u.bytes > size/2 {
+		t.Errorf("of the one who floods: %+v", u)
+	}
+	if u := got["2"]; u.denials != 10 || u.gaps > 0 {
+		t.Errorf("of another one: %+v", u)
+	}
+
+	// The next one knows, with and without what was kept of it.
+	for _, forget := range []bool{false, true} {
+		if forget {
+			if err := os.Remove(filepath.Join(dir, takenName)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l = Start(Config{Folder: dir, Limits: Limits{Size: size}})
+		flood(t, l, 0, 1) // which opens it
+		if !refused(1) || refused(2) {
+			t.Errorf("after a restart: %v, %v", l.ReadyFor(1), l.ReadyFor(2))
+		}
+		_, _ = l.Close()
+	}
+
+	// However many there are, there's something left for the next one, and for root.
+	l = Start(Config{Folder: dir, Limits: Limits{Size: size}})
+	for uid := 3; uid < 9; uid++ {
+		flood(t, l, uid, many/4)
+		if !refused(uid) {
+			t.Errorf("user %d may go on", uid)
+		}
+	}
+	for _, uid := range []int{0, 9} {
+		if err := l.ReadyFor(uid); err != nil {
+			t.Errorf("user %d: %v", uid, err)
+		}
+	}
+	_, _ = l.Close()
+	for uid := 3; uid < 9; uid++ {
+		if u := tallies(t, dir)[fmt.Sprint(uid)]; u.denials+u.gaps != many/4 {
+			t.Errorf("user %d: %+v", uid, u)
+		}
+	}
+	sound(t, dir)
+}
+
+// TestShareComesBack: who has room again is kept again, and what was counted meanwhile is told before.
+func TestShareComesBack(t *testing.T) {
+	dir := t.TempDir()
+	l := Start(Config{Folder: dir, Limits: Limits{Size: 1 << 20}})
+	flood(t, l, 1, 2000)
+	if err := l.ReadyFor(1); err == nil {
+		t.Fatal("he has his share still")
+	}
+	l.SetLimits(Limits{Size: 16 << 20})
+	flood(t, l, 1, 1)
+	if err := l.ReadyFor(1); err != nil {
+		t.Error(err)
+	}
+	if u := tallies(t, dir)["1"]; u.denials+u.gaps != 2001 || u.gaps == 0 {
+		t.Errorf("%+v", u)
+	}
+	_, _ = l.Close()
+	sound(t, dir)
+}
+
+// TestShareOfDrop: where the oldest goes, one who floods doesn't push out what others did.
+func TestShareOfDrop(t *testing.T) {
+	dir := t.TempDir()
+	l := Start(Config{Folder: dir, Limits: Limits{Size: 1 << 20, Drop: true}})
+	flood(t, l, 2, 10)
+	flood(t, l, 1, 5000)
+	_, _ = l.Close()
+	got := tallies(t, dir)
+	if u := got["2"]; u == nil || u.denials != 10 {
+		t.Errorf("of the other one: %+v", u)
+	}
+	if u := got["1"]; u.denials+u.gaps != 5000 || u.bytes > 300<<10 {
+		t.Errorf("of the one who floods: %+v", u)
+	}
+	sound(t, dir)
+}
+
+// TestOwnerOf: nobody's words are taken for whose a line is.
+func TestOwnerOf(t *testing.T) {
+	e := of(7, event.Denial)
+	e.Tool, e.Session, e.Target = `x","owner":"0`, `","owner":"1`, `,"owner":"2"`
+	e.Process[0].Comm = `,"owner":"3"`
+	if got := ownerOf(event.OCSF.Append(nil, &e)); got != "7" {
+		t.Errorf("it's %q's", got)
+	}
+	e.Owner = ""
+	if got := ownerOf(event.OCSF.Append(nil, &e)); got != "" {
+		t.Errorf("it's %q's", got)
+	}
+}
+
+// TestPrune: the oldest files go, which is told, and what they took is free again; also all of them.
+func TestPrune(t *testing.T) {
+	dir := t.TempDir()
+	l := Start(Config{Folder: dir, Limits: Limits{Size: 1 << 20, FileSize: 64 << 10}})
+	flood(t, l, 1, 2000)
+	before := l.Usage()
+	if l.ReadyFor(1) == nil || before.Withheld == 0 || before.Files < 4 || before.Lost > 0 || before.Size != 1<<20 {
+		t.Fatalf("%+v", before)
+	}
+	for _, keep := range []int64{200 << 10, 0} {
+		if err := l.Prune(keep); err != nil {
+			t.Fatal(err)
+		}
+		if u := l.Usage(); u.Bytes > keep+8<<10 || u.Records < before.Records {
+			t.Errorf("%+v of %+v", u, before)
+		}
+		if err := l.ReadyFor(1); err != nil {
+			t.Error(err)
+		}
+		if r := sound(t, dir); r.Removed == 0 || r.Gaps == 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	flood(t, l, 1, 10)
+	_, _ = l.Close()
+	r := sound(t, dir)
+	if u := tallies(t, dir)["1"]; u.denials != 10 || r.Files != 1 || r.Inexact > 0 {
+		t.Errorf("%+v, %+v", u, r)
+	}
+	list, err := files(dir)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, fileName(list[0])))
+	if err != nil || !bytes.Contains(text, []byte("were removed by 'toolguard audit prune'")) {
+		t.Errorf("%v, %s", err, text)
+	}
+}
