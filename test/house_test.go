@@ -41,6 +41,7 @@ var mayImport = []room{
 	{"internal/nettest", []string{"golang.org/x/net", "golang.org/x/sys/unix"}},
 	{"internal/event", []string{"golang.org/x/sys/unix"}},
 	{"internal/audit", []string{"internal/event"}},
+	{"internal/metrics", nil},
 	{"internal/kernelaudit", []string{"internal/event", "internal/policy", "github.com/vishvananda/netlink", "golang.org/x/sys/unix"}},
 	{"internal/landlock", []string{"internal/policy", "github.com/landlock-lsm/go-landlock", "golang.org/x/sys/unix"}},
 	{"internal/seccomp", []string{"internal/policy", "golang.org/x/sys/unix"}},

@@ -104,7 +104,7 @@ func serve(cfg daemon.Config, kept *audit.Log, path, config string) error {
 	if err != nil {
 		return err
 	}
-	l, err := daemon.Listen(path)
+	l, measured, err := daemon.Listen(path)
 	if err != nil {
 		return fmt.Errorf("listen at %s: %w", path, err)
 	}
@@ -112,6 +112,13 @@ func serve(cfg daemon.Config, kept *audit.Log, path, config string) error {
 		cfg.Log.Warn("systemd isn't told that toolguardd is ready: " + err.Error())
 	}
 	go d.Watchdog(ctx)
+	if measured != nil {
+		go func() {
+			if err := d.ServeMetrics(ctx, measured); err != nil {
+				cfg.Log.Warn("metrics can't be read any more: " + err.Error())
+			}
+		}()
+	}
 	go reload(d, kept, cfg.Log, config, hup)
 	return d.Serve(ctx, l)
 }

@@ -18,6 +18,8 @@ const (
 	Sessions = "/v1/sessions"
 	Events   = "/v1/events"
 	Prune    = "/v1/audit/prune"
+	Metrics  = "/metrics"
+	Health   = "/healthz"
 
 	Thread  = "/thread"
 	Adopted = "/adopted"

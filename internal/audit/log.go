@@ -78,9 +78,13 @@ type Usage struct {
 	Bytes, Size int64
 	Files       int
 	Records     uint64
-	Lost        uint64 // events that couldn't be written, or waited for too long
-	Withheld    uint64 // events beyond their user's share
+	Lost        uint64             // events that couldn't be written, or waited for too long
+	Withheld    uint64             // events beyond their user's share
+	Behind      map[string]float64 // how many records each sink hasn't got
 }
+
+// maxSinks bounds how many sinks are told of: their names are the shipper's word.
+const maxSinks = 64
 
 // Usage is what it takes now.
 func (l *Log) Usage() Usage {
@@ -90,6 +94,7 @@ func (l *Log) Usage() Usage {
 	u.Size = l.cfg.Limits.set().Size
 	if s := l.spool; s != nil {
 		u.Bytes, u.Files, u.Records, u.Withheld = s.used(), len(s.parts)+1, s.done.sequence, s.beyond
+		u.Behind = s.behind()
 	}
 	return u
 }

@@ -175,6 +175,26 @@ func (s *Spool) shippedTo() (to uint64) {
 	return to
 }
 
+// behind is how many records each sink hasn't got.
+func (s *Spool) behind() map[string]float64 {
+	if s.Cursors == "" {
+		return nil
+	}
+	all, err := ReadCursors(s.Cursors)
+	if err != nil || len(all) > maxSinks {
+		return nil
+	}
+	by := map[string]float64{}
+	for sink, c := range all {
+		if c.Chain == s.stream.ID && c.Sequence <= s.done.sequence {
+			by[sink] = float64(s.done.sequence - c.Sequence)
+		} else {
+			by[sink] = float64(s.done.sequence) // it's of another spool
+		}
+	}
+	return by
+}
+
 // look looks at a file: its size and its first line.
 func (s *Spool) look(number uint64) (p part, err error) {
 	f, err := os.Open(s.path(fileName(number)))

@@ -55,6 +55,7 @@ type Daemon struct {
 	kernel *loader.Kernel // nil: no session can be made
 	why    string         // why not
 	hub    hub
+	counts *counts
 	pid    int
 
 	networks  chan *guarded.Network // one that is loaded ahead
@@ -76,8 +77,12 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	stream.Version = cfg.Version
+	all := newCounts()
+	if cfg.Audit != nil {
+		cfg.Audit.Observe(all.onDisk)
+	}
 	d := &Daemon{
-		cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, audit: cfg.Audit, listeners: map[*follower]bool{}},
+		counts: all, cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, counts: all, audit: cfg.Audit, listeners: map[*follower]bool{}},
 		sessions: map[uint64]*session{}, starting: map[asker]taken{}, turns: map[asker]chan struct{}{},
 		networks: make(chan *guarded.Network, 1), tidy: time.AfterFunc(quiet, debug.FreeOSMemory),
 	}

@@ -49,6 +49,14 @@ func (d *Daemon) Handler() http.Handler {
 	}
 	plain("GET "+api.Status, anybody, d.status)
 	plain("GET "+api.Events, owners, d.follow)
+	plain("GET "+api.Health, owners, func(r *request) (any, error) { d.health(r.w, true); return nil, nil })
+	plain("GET "+api.Metrics, owners, func(r *request) (any, error) {
+		if r.peer.uid != 0 {
+			return nil, refuse(403, "what toolguardd counts of all users together is root's")
+		}
+		d.measured(r.w)
+		return nil, nil
+	})
 	plain("POST "+api.Prune, owners, d.prune)
 	plain("GET "+api.Sessions, owners, d.list)
 	plain("POST "+api.Sessions, anybody, d.post)
@@ -172,7 +180,9 @@ func (d *Daemon) post(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	since := time.Now()
 	s, err := d.begin(r.peer, st, size)
+	d.counts.start(since, err)
 	if err != nil {
 		return nil, err
 	}

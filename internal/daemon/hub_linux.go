@@ -15,6 +15,7 @@ const waitingEvents = 256 << 10
 type hub struct {
 	mu        sync.Mutex
 	stream    *event.Stream
+	counts    *counts
 	audit     *audit.Log // nil: none
 	listeners map[*follower]bool
 }
@@ -32,6 +33,7 @@ func (h *hub) publish(uid int, e *event.Event) {
 	if e = &owned; e.Session != "" {
 		e.Owner = strconv.Itoa(uid)
 	}
+	h.counts.event(e)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.audit != nil {

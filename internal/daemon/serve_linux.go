@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -67,11 +68,37 @@ func (d *Daemon) caller(conn, pidfd int) (uint64, error) {
 	return d.kernel.Caller(conn, pidfd)
 }
 
-// Listen is the socket that systemd hands over, or a new one at path for root and the members of the group toolguard.
-func Listen(path string) (*net.UnixListener, error) {
-	if l, err := handedOver(); l != nil || err != nil {
-		return l, err
+// The names that the packaged units give their sockets.
+const (
+	mainSocket    = "toolguardd.socket"
+	metricsSocket = "metrics"
+)
+
+// Listen is the socket that systemd hands over, or a new one at path for root and the members of the group toolguard; and the one for
+// metrics, if systemd has one, else nil.
+func Listen(path string) (l *net.UnixListener, metrics net.Listener, err error) {
+	all, err := handed()
+	if err != nil {
+		return nil, nil, err
 	}
+	for name := range all {
+		if name != mainSocket && name != metricsSocket {
+			return nil, nil, fmt.Errorf("the socket %q was handed over: %q and %q are known", name, mainSocket, metricsSocket)
+		}
+	}
+	if given := all[mainSocket]; given != nil {
+		l, ok := given.(*net.UnixListener)
+		if !ok {
+			return nil, nil, fmt.Errorf("the socket %q that was handed over is no unix socket", mainSocket)
+		}
+		return l, all[metricsSocket], nil
+	}
+	l, err = listen(path)
+	return l, all[metricsSocket], err
+}
+
+// listen makes the socket.
+func listen(path string) (*net.UnixListener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
@@ -103,25 +130,27 @@ func share(path string) error {
 	return err
 }
 
-// handedOver is the socket of a systemd unit (sd_listen_fds(3)); nil: there's none.
-func handedOver() (*net.UnixListener, error) {
+// handed are the sockets of systemd units (sd_listen_fds(3)), by their names; none where there are none.
+func handed() (map[string]net.Listener, error) {
 	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
 		return nil, nil
 	}
-	n := os.Getenv("LISTEN_FDS")
-	if n != "1" {
-		return nil, fmt.Errorf("%s sockets were handed over: one is needed, of the unit toolguardd.socket", n)
+	n, err := strconv.Atoi(os.Getenv("LISTEN_FDS"))
+	names := strings.Split(os.Getenv("LISTEN_FDNAMES"), ":")
+	if err != nil || n != len(names) {
+		return nil, fmt.Errorf("systemd hands over %q sockets named %q: one name is needed for each", os.Getenv("LISTEN_FDS"), names)
 	}
-	f := os.NewFile(3, "toolguardd.socket")
-	defer f.Close()
-	l, err := net.FileListener(f)
-	if err != nil {
-		return nil, fmt.Errorf("use the socket that was handed over: %w", err)
+	all := map[string]net.Listener{}
+	for i, name := range names {
+		f := os.NewFile(uintptr(3+i), name)
+		l, err := net.FileListener(f)
+		_ = f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("use the socket %s that was handed over: %w", name, err)
+		}
+		all[name] = l
 	}
-	if l, ok := l.(*net.UnixListener); ok {
-		return l, nil
-	}
-	return nil, errors.New("the socket that was handed over is no unix socket")
+	return all, nil
 }
 
 // Notify tells systemd something (sd_notify(3)), if it's there to listen.

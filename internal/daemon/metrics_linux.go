@@ -1,0 +1,216 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/metrics"
+)
+
+// counts is what toolguardd counts since it was started.
+type counts struct {
+	events   *metrics.Counter
+	denials  *metrics.Counter
+	lost     *metrics.Counter
+	began    *metrics.Counter
+	refused  *metrics.Counter
+	starting *metrics.Histogram
+	kept     *metrics.Histogram
+}
+
+func newCounts() *counts {
+	return &counts{
+		events: metrics.NewCounter("kind"), denials: metrics.NewCounter("resource", "reason"), lost: metrics.NewCounter("where"),
+		began: metrics.NewCounter(), refused: metrics.NewCounter("status"),
+		starting: metrics.NewHistogram(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+		kept:     metrics.NewHistogram(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
+	}
+}
+
+// event counts one that is told.
+func (c *counts) event(e *event.Event) {
+	c.events.Add(1, string(e.Kind))
+	switch e.Kind {
+	case event.Denial:
+		c.denials.Add(max(1, e.Count), e.Resource, e.Reason)
+	case event.Gap:
+		c.lost.Add(e.Count, e.Mechanism)
+	}
+}
+
+// onDisk counts how long it took until events were kept. What tells of several has waited for the last of them on purpose.
+func (c *counts) onDisk(events []event.Event) {
+	now := time.Now()
+	for i := range events {
+		if e := &events[i]; e.Kind == event.Denial && e.Count <= 1 && !e.Time.IsZero() {
+			c.kept.Observe(now.Sub(e.Time).Seconds())
+		}
+	}
+}
+
+// start counts how the making of a session ended, and how long it took.
+func (c *counts) start(since time.Time, err error) {
+	var f *failure
+	switch {
+	case err == nil:
+		c.began.Add(1)
+		c.starting.Observe(time.Since(since).Seconds())
+	case errors.As(err, &f):
+		c.refused.Add(1, strconv.Itoa(f.status))
+	default:
+		c.refused.Add(1, "500")
+	}
+}
+
+// unwell says why no session of root's, and so of nobody's, may begin.
+func (d *Daemon) unwell() error {
+	if d.why != "" {
+		return errors.New(d.why)
+	}
+	if d.cfg.Audit != nil {
+		return d.cfg.Audit.Ready()
+	}
+	return nil
+}
+
+// page is all that can be measured. docs/daemon.md describes it; what it's named there a test holds to this.
+func (d *Daemon) page() string {
+	var p metrics.Page
+	states := map[string]float64{"starting": 0, "running": 0, "left": 0, "ending": 0}
+	for _, s := range d.all(0) {
+		s.mu.Lock()
+		states[string(s.state)]++
+		s.mu.Unlock()
+	}
+	well := 0.0
+	if d.unwell() == nil {
+		well = 1
+	}
+	c := d.counts
+	p.Gauges("toolguard_build_info", "Which version it is; always 1.", "version", map[string]float64{d.cfg.Version: 1})
+	p.Gauge("toolguard_ready", "Whether sessions can begin: 1, else 0.", well)
+	p.Gauges("toolguard_sessions", "Sessions that there are.", "state", states)
+	p.Counter("toolguard_sessions_started_total", "Sessions that were made.", c.began)
+	p.Counter("toolguard_sessions_refused_total", "Sessions that weren't made, by the status of the answer.", c.refused)
+	p.Histogram("toolguard_session_start_seconds", "How long making a session took.", c.starting)
+	p.Counter("toolguard_events_total", "Events that were told.", c.events)
+	p.Counter("toolguard_denials_total", "Denials that were told, by what they were about and why.", c.denials)
+	p.Counter("toolguard_events_lost_total", "What gaps of sessions count, by what has lost it: bpf is the kernel's ring buffer.", c.lost)
+	d.auditPage(&p)
+	processPage(&p, d.began)
+	return p.String()
+}
+
+func (d *Daemon) auditPage(p *metrics.Page) {
+	if d.cfg.Audit == nil {
+		return
+	}
+	u := d.cfg.Audit.Usage()
+	p.Gauge("toolguard_audit_bytes", "What the audit takes of the disk.", float64(u.Bytes))
+	p.Gauge("toolguard_audit_limit_bytes", "What it may take.", float64(u.Size))
+	p.Gauge("toolguard_audit_files", "Its files.", float64(u.Files))
+	p.Total("toolguard_audit_records_total", "The number of its last record.", float64(u.Records))
+	p.Total("toolguard_audit_lost_total", "Events that couldn't be kept.", float64(u.Lost))
+	p.Total("toolguard_audit_withheld_total", "Events beyond their user's share, which were counted only.", float64(u.Withheld))
+	p.Gauges("toolguard_sink_behind_records", "Records that a sink hasn't got, as the shipper says.", "sink", u.Behind)
+	p.Histogram("toolguard_audit_delay_seconds", "From a denial in the kernel until it's kept on the disk.", d.counts.kept)
+}
+
+// processPage is about toolguardd's process, under the names that all have.
+func processPage(p *metrics.Page, began time.Time) {
+	var used syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) == nil {
+		seconds := float64(used.Utime.Sec+used.Stime.Sec) + float64(used.Utime.Usec+used.Stime.Usec)/1e6
+		p.Total("process_cpu_seconds_total", "Processor time.", seconds)
+	}
+	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
+		if words := strings.Fields(string(text)); len(words) > 1 {
+			pages, _ := strconv.ParseFloat(words[1], 64)
+			p.Gauge("process_resident_memory_bytes", "Memory.", pages*float64(os.Getpagesize()))
+		}
+	}
+	if open, err := os.ReadDir("/proc/self/fd"); err == nil {
+		p.Gauge("process_open_fds", "Open descriptors.", float64(len(open)))
+	}
+	p.Gauge("process_start_time_seconds", "When it was started, in seconds since 1970.", float64(began.UnixMilli())/1000)
+}
+
+// measured answers who reads metrics.
+func (d *Daemon) measured(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = io.WriteString(w, d.page())
+}
+
+// health answers whether sessions can begin.
+func (d *Daemon) health(w http.ResponseWriter, tell bool) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	err := d.unwell()
+	switch {
+	case err == nil:
+		_, _ = io.WriteString(w, "ok\n")
+		return
+	case !tell:
+		err = errors.New("no session can begin: 'toolguard events' and toolguardd's journal say why")
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = io.WriteString(w, err.Error()+"\n")
+}
+
+// watchers bounds who reads metrics at a time.
+const watchers = 8
+
+// ServeMetrics answers on a socket of anybody's until ctx ends: with sums and whether all is well, and nothing else.
+func (d *Daemon) ServeMetrics(ctx context.Context, l net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) { d.measured(w) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { d.health(w, false) })
+	srv := &http.Server{
+		Handler: mux, MaxHeaderBytes: 16 << 10, ReadTimeout: answering, WriteTimeout: answering, IdleTimeout: answering,
+	}
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	defer stop()
+	err := srv.Serve(&few{Listener: l, room: make(chan struct{}, watchers)})
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// few is a listener that accepts so many at a time.
+type few struct {
+	net.Listener
+	room chan struct{}
+}
+
+// Accept waits for room, and for the next one.
+func (f *few) Accept() (net.Conn, error) {
+	f.room <- struct{}{}
+	c, err := f.Listener.Accept()
+	if err != nil {
+		<-f.room
+		return nil, err
+	}
+	return &leaving{Conn: c, leave: sync.OnceFunc(func() { <-f.room })}, nil
+}
+
+// leaving is a connection that makes room when it's closed.
+type leaving struct {
+	net.Conn
+	leave func()
+}
+
+// Close closes it.
+func (l *leaving) Close() error {
+	l.leave()
+	return l.Conn.Close()
+}

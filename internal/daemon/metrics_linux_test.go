@@ -1,0 +1,135 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// What is counted can be read by root, and without anybody's name by whoever reads the socket for that.
+func TestMetrics(t *testing.T) {
+	d, c := served(t, DefaultLimits)
+	kept(t, d)
+	d.cfg.Audit.Observe(d.counts.onDisk)
+	secret := "5ecre7"
+	d.hub.publish(4711, &event.Event{Kind: event.Denial, Session: secret, Tool: secret, Target: secret, Resource: "fs", Reason: "no_rule", Time: time.Now()})
+	d.hub.publish(4711, &event.Event{Kind: event.Denial, Session: secret, Count: 4, Resource: "fs", Reason: "no_rule", Time: time.Now()})
+	d.hub.publish(4711, &event.Event{Kind: event.Gap, Session: secret, Count: 30, Mechanism: "bpf"})
+	_ = d.cfg.Audit.Sync()
+	d.why = "no kernel here"
+	d.counts.start(time.Now(), refuse(429, "too many"))
+	d.counts.start(time.Now(), nil)
+
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- d.ServeMetrics(ctx, l) }()
+	get := func(path string) (int, string) {
+		t.Helper()
+		r, err := http.Get("http://" + l.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(text)
+	}
+	status, page := get("/metrics")
+	for _, line := range []string{
+		`toolguard_ready 0`, `toolguard_sessions{state="running"} 0`, `toolguard_sessions_started_total 1`,
+		`toolguard_sessions_refused_total{status="429"} 1`, `toolguard_denials_total{resource="fs",reason="no_rule"} 5`,
+		`toolguard_events_total{kind="denial"} 2`, `toolguard_events_lost_total{where="bpf"} 30`, `toolguard_session_start_seconds_count 1`,
+		`toolguard_audit_delay_seconds_count 1`, `toolguard_audit_records_total 4`, `toolguard_audit_lost_total 0`,
+	} {
+		if !strings.Contains(page, "\n"+line+"\n") {
+			t.Errorf("no %s", line)
+		}
+	}
+	if status != 200 || strings.Contains(page, secret) || strings.Contains(page, "4711") {
+		t.Errorf("%d, %s", status, page)
+	}
+	if status, text := get("/healthz"); status != 503 || strings.Contains(text, "no kernel") {
+		t.Errorf("%d, %s", status, text)
+	}
+	refusedWith(t, c.Do("GET", api.Health, nil, nil), 503, "")
+	d.why = ""
+	if status, text := get("/healthz"); status != 200 || text != "ok\n" {
+		t.Errorf("%d, %s", status, text)
+	}
+	for _, path := range []string{"/", "/v1/status", "/v1/events?format=ocsf", "/debug/pprof/"} {
+		if status, _ := get(path); status != 404 {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	if s, err := c.Follow(api.Metrics); err != nil {
+		t.Error(err)
+	} else {
+		text, err := io.ReadAll(s.Body())
+		if err != nil || !strings.Contains(string(text), "toolguard_ready 1\n") {
+			t.Errorf("%s %v", text, err)
+		}
+		_ = s.Close()
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// What the alerts, the dashboard and the documentation speak of there is, and the documentation has all of it.
+func TestMetricsAreNamed(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	kept(t, d)
+	there := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(d.page(), -1) {
+		there[m[1]] = true
+		if m[2] == "histogram" {
+			there[m[1]+"_bucket"] = true
+		}
+	}
+	named := func(file string) []string {
+		text, err := os.ReadFile("../../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return regexp.MustCompile(`\b(toolguard|process)_[a-z_]+\b`).FindAllString(string(text), -1)
+	}
+	for file, least := range map[string]int{"packaging/prometheus/toolguard.rules.yml": 10, "packaging/grafana/toolguard.json": 20, "docs/daemon.md": 15} {
+		names := named(file)
+		if len(names) < least {
+			t.Errorf("%s names %d metrics", file, len(names))
+		}
+		for _, name := range names {
+			if !there[name] {
+				t.Errorf("%s names %s, which there isn't", file, name)
+			}
+		}
+	}
+	documented := named("docs/daemon.md")
+	for name := range there {
+		if !slices.Contains(documented, strings.TrimSuffix(name, "_bucket")) {
+			t.Errorf("docs/daemon.md doesn't describe %s", name)
+		}
+	}
+	text, err := os.ReadFile("../../packaging/grafana/toolguard.json")
+	if err != nil || !json.Valid(text) {
+		t.Errorf("the dashboard isn't JSON: %v", err)
+	}
+}
