@@ -57,7 +57,7 @@ func serveEcho(network, at string) error {
 
 // serveWeb is every host's web server.
 func serveWeb(ca *nettest.Authority) error {
-	for port, ca := range map[string]*nettest.Authority{":80": nil, ":8080": nil, ":443": ca, ":8443": ca} {
+	for port, ca := range map[string]*nettest.Authority{":80": nil, ":8088": nil, ":443": ca, ":8443": ca} {
 		l, err := net.Listen("tcp", port)
 		if err != nil {
 			return err
