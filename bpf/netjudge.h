@@ -19,6 +19,7 @@
 struct peer {
 	struct endpoint original;  /* where it was going when it was led to egress, last; port 0: it wasn't */
 	struct endpoint permitted; /* where it was let go to because of a name: it may go on when the name has expired */
+	struct task task;	   /* who has connected it, for datagrams: those tell of nobody (netpacket.c) */
 };
 
 struct {

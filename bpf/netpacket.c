@@ -3,7 +3,7 @@
  * What leaves and what comes in: the second wall, for whatever finds a way around the first. It looks at the packets
  * themselves: a connection's first one, with or without data, and every datagram. What goes on in a connection was decided
  * when it began, as long as nothing in it can lead it elsewhere: a source route (IP_OPTIONS, IPV6_RTHDR) needs no
- * capability, not even in the midst of a connection.
+ * capability, or didn't always, not even in the midst of a connection.
  */
 
 #define TCP_SYN 0x02
@@ -51,12 +51,12 @@ static __always_inline u32 read_header4(struct __sk_buff *skb, struct packet *p)
 {
 	struct header4 *h = part(skb, 0, sizeof(*h));
 
-	if (!h || h->version != 0x45 || h->fragment & bpf_htons(0x3fff))
+	if (!h)
 		return 0;
 	p->protocol = h->protocol;
 	p->from = ipv4(h->from, 0);
 	p->to = ipv4(h->to, 0);
-	return sizeof(*h);
+	return h->version == 0x45 && !(h->fragment & bpf_htons(0x3fff)) ? sizeof(*h) : 0;
 }
 
 static __always_inline u32 read_header6(struct __sk_buff *skb, struct packet *p)
@@ -94,6 +94,7 @@ struct crossing {
 	struct endpoint near;
 	u32 protocol;
 	bool led; /* the socket has been led to egress */
+	struct task task; /* whose it is, where that's known */
 };
 
 static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 protocol, struct endpoint near, struct endpoint far)
@@ -108,6 +109,7 @@ static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 proto
 	if (p) {
 		c.q.permitted = p->permitted;
 		c.led = p->original.port != 0;
+		c.task = p->task;
 	}
 	struct session *s = session();
 	if (c.led && s && is_egress(s, c.q.kind, &far)) /* what was led there is nobody else's */
@@ -132,9 +134,18 @@ static __always_inline bool leads_out(struct __sk_buff *skb, const struct endpoi
 	return self && skb->ifindex != LOOPBACK_IFINDEX;
 }
 
-static __always_inline int refuse_packet(u32 op, u32 why, u32 protocol, const struct endpoint *at, struct verdict by)
+/* stray refuses what can't be decided on. */
+static __always_inline int stray(u32 op, u32 why, const struct packet *p)
 {
-	struct refusal r = { .op = op, .why = why, .protocol = protocol, .by = by, .at = *at };
+	struct refusal r = { .op = op, .why = why, .protocol = p->protocol, .by = NOBODY, .at = p->to };
+
+	refuse(&r);
+	return 0;
+}
+
+static __always_inline int refuse_packet(u32 op, u32 why, const struct crossing *c, const struct endpoint *at, struct verdict by)
+{
+	struct refusal r = { .op = op, .why = why, .protocol = c->protocol, .by = by, .at = *at, .task = c->task };
 
 	refuse(&r);
 	return 0;
@@ -151,12 +162,12 @@ __noinline u32 departs(struct crossing *c)
 	if (c->protocol != IPPROTO_TCP && c->protocol != IPPROTO_UDP) {
 		if (s->free && (c->protocol == IPPROTO_ICMP || c->protocol == IPPROTO_ICMPV6))
 			return 1;
-		return refuse_packet(OP_PACKET, WHY_SOCKET, c->protocol, &c->q.to, NOBODY);
+		return refuse_packet(OP_PACKET, WHY_SOCKET, c, &c->q.to, NOBODY);
 	}
 	if (reaches(s, c))
 		return 1;
 	u32 why = is_egress(s, c->q.kind, &c->q.to) ? WHY_EGRESS : WHY_POLICY;
-	return refuse_packet(OP_PACKET, why, c->protocol, &c->q.to, c->q.by);
+	return refuse_packet(OP_PACKET, why, c, &c->q.to, c->q.by);
 }
 
 __noinline u32 arrives(struct crossing *c)
@@ -170,7 +181,7 @@ __noinline u32 arrives(struct crossing *c)
 	struct question here = { .kind = c->q.kind | KIND_LISTEN, .to = c->near };
 	if (judge(&here) == DIRECT || (c->q.kind && reaches(s, c)))
 		return 1;
-	return refuse_packet(OP_ACCEPT, WHY_POLICY, c->protocol, &c->near, here.by);
+	return refuse_packet(OP_ACCEPT, WHY_POLICY, c, &c->near, here.by);
 }
 
 /* answer is a yes or no that the verifier can see, which knows nothing of what a global function returns. */
@@ -187,9 +198,9 @@ int net_egress(struct __sk_buff *skb)
 	struct packet p = {};
 
 	if (!read_packet(skb, &p))
-		return refuse_packet(OP_PACKET, WHY_ROUTE, p.protocol, &p.to, NOBODY);
+		return stray(OP_PACKET, WHY_ROUTE, &p);
 	if (leads_out(skb, &p.to))
-		return refuse_packet(OP_PACKET, WHY_DEVICE, p.protocol, &p.to, NOBODY);
+		return stray(OP_PACKET, WHY_DEVICE, &p);
 	if (p.protocol == IPPROTO_TCP && !p.begins)
 		return 1;
 	struct crossing c = crossing(skb, p.protocol, p.from, p.to);
@@ -203,7 +214,7 @@ int net_ingress(struct __sk_buff *skb)
 	struct packet p = {};
 
 	if (!read_packet(skb, &p))
-		return refuse_packet(OP_ACCEPT, WHY_ROUTE, p.protocol, &p.to, NOBODY);
+		return stray(OP_ACCEPT, WHY_ROUTE, &p);
 	if (p.protocol == IPPROTO_TCP && !p.begins)
 		return 1;
 	struct crossing c = crossing(skb, p.protocol, p.to, p.from);

@@ -94,14 +94,18 @@ static __always_inline bool within_rate(struct session *s)
 	return __sync_fetch_and_add(&s->told, 1) < RATE;
 }
 
+struct task {
+	u64 ids; /* 0: nobody is known */
+	u32 uid;
+	char comm[16];
+};
+
 /* refusal is what was refused, to be told. */
 struct refusal {
 	u32 op, why, protocol, kind;
 	struct verdict by;
 	struct endpoint at;
-	u64 ids; /* of the task, and its user; 0 for packets, which no task needs to be about */
-	u32 uid;
-	char comm[16];
+	struct task task;
 };
 
 /*
@@ -113,9 +117,9 @@ struct refusal {
 static __noinline int tell(struct event *e, const struct refusal *r)
 {
 	e->time = bpf_ktime_get_boot_ns();
-	e->pid = r->ids >> 32;
-	e->tid = r->ids;
-	e->uid = r->uid;
+	e->pid = r->task.ids >> 32;
+	e->tid = r->task.ids;
+	e->uid = r->task.uid;
 	e->op = r->op;
 	e->why = r->why;
 	e->layer = r->by.layer;
@@ -124,7 +128,7 @@ static __noinline int tell(struct event *e, const struct refusal *r)
 	e->protocol = r->protocol;
 	e->kind = r->kind;
 	e->at = r->at;
-	__builtin_memcpy(e->comm, r->comm, sizeof(e->comm));
+	__builtin_memcpy(e->comm, r->task.comm, sizeof(e->comm));
 	return 0;
 }
 
@@ -153,15 +157,21 @@ __noinline int refuse(struct refusal *r)
 	return 0;
 }
 
+/* current_task is for the hooks that a task comes by, which packets needn't. */
+static __always_inline void current_task(struct task *t)
+{
+	t->ids = bpf_get_current_pid_tgid();
+	t->uid = bpf_get_current_uid_gid();
+	bpf_get_current_comm(t->comm, sizeof(t->comm));
+}
+
 /* refuse_task is refuse for what the current task does, and is its hook's answer. */
 static __always_inline int refuse_task(struct refusal *r)
 {
 	bpf_set_retval(-EACCES);
 	if (!r)
 		return 0;
-	r->ids = bpf_get_current_pid_tgid();
-	r->uid = bpf_get_current_uid_gid();
-	bpf_get_current_comm(r->comm, sizeof(r->comm));
+	current_task(&r->task);
 	refuse(r);
 	return 0;
 }

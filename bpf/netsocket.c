@@ -42,18 +42,22 @@ int net_create(struct bpf_sock *ctx)
 	return refuse_task(&r);
 }
 
-/* note notes down where a socket was going; false: there's no room for it. */
-static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, const struct endpoint *to, u32 w)
+/* note notes down where a socket was going, and whose its datagrams are; false: there's no room for what counts. */
+static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, const struct endpoint *to, u32 op, u32 w)
 {
-	if (w == WAY_DIRECT)
+	bool sends = op == OP_CONNECT && ctx->protocol == IPPROTO_UDP;
+
+	if (w == WAY_DIRECT && !sends)
 		return true;
 	if (!p)
 		p = bpf_sk_storage_get(&peers, ctx->sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!p)
-		return false;
+		return w == WAY_DIRECT;
+	if (sends)
+		current_task(&p->task);
 	if (w == WAY_NAMED)
 		p->permitted = *to;
-	else
+	else if (w == WAY_EGRESS)
 		p->original = *to;
 	return true;
 }
@@ -126,7 +130,7 @@ static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u3
 		struct refusal r = { .op = op, .why = WHY_EGRESS, .protocol = m.protocol, .kind = m.type, .by = NOBODY, .at = *to };
 		return refuse_task(&r);
 	}
-	if (!note(ctx, p, to, w)) {
+	if (!note(ctx, p, to, op, w)) {
 		struct refusal r = { .op = op, .why = WHY_MEMORY, .protocol = m.protocol, .kind = m.type, .by = NOBODY, .at = *to };
 		return refuse_task(&r);
 	}
@@ -310,10 +314,12 @@ static __always_inline void introduce(struct bpf_sock_ops *ctx)
 	struct session *s = session();
 	struct bpf_sock *sk = ctx->sk;
 	struct peer *p = sk ? bpf_sk_storage_get(&peers, sk, NULL, 0) : NULL;
+
+	if (!s || !p || !p->original.port)
+		return;
 	struct tuple t = ends(ctx);
 	struct endpoint listener = ipv6(t.listener, t.listener_port);
-
-	if (!s || !p || !p->original.port || !is_egress(s, 0, &listener))
+	if (!is_egress(s, 0, &listener))
 		return;
 	if (ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB) {
 		bpf_map_update_elem(&originals, &t, &p->original, BPF_ANY);

@@ -11,7 +11,8 @@ type Event struct {
 	Session  uint64
 	Sequence uint64 // of the session; one that is missing was lost
 
-	// Of the task; 0 and "" where it's about a packet, or a socket that listens.
+	// Of the task; for a packet, of who connected its socket, where that's known: a datagram's. 0 and "" elsewhere, and for a socket
+	// that listens.
 	PID, TID, UID int
 	Comm          string
 

@@ -430,7 +430,7 @@ func TestRoutes(t *testing.T) {
 	needRoot(t)
 	g := scene(t)
 	for _, a := range []attempt{
-		{"source route|127.2.0.1:0|127.1.0.1:8001", "sent", "EPERM", "packet route"},
+		{"source route|127.2.0.1:0|127.1.0.1:8001", "sent", "EPERM", "packet route 127.2.0.1:0"},
 		{"routing header|[fd00::2]:0|[fd00::1]:8001", "sent", "EPERM", "packet route [fd00::2]:0"},
 	} {
 		order := strings.Split(a.try, "|")
@@ -441,12 +441,12 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s: %q, want %q", a.try, got, a.held)
 		}
 		for range 200 {
-			if strings.Contains(strings.Join(g.lines(), "\n"), "packet route") {
+			if strings.Contains(strings.Join(g.lines(), "\n"), a.event) {
 				break
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
-		if all := g.lines(); !strings.Contains(strings.Join(all, "\n"), "packet route") {
+		if all := g.lines(); !strings.Contains(strings.Join(all, "\n"), a.event) {
 			t.Errorf("%s leaves the events %q", a.try, all)
 		}
 		g.clear()

@@ -267,7 +267,7 @@ func runAs(t testing.TB, g *guarded, uid int, files []*os.File, order ...string)
 // line is an event as the tests compare it.
 func (g *guarded) line(e Event) string {
 	at := ""
-	if e.At.Port() != 0 {
+	if e.At.Port() != 0 || !e.At.Addr().IsUnspecified() {
 		at = " " + e.At.String()
 	}
 	by := "no rule"

@@ -55,6 +55,13 @@ type netPeer struct {
 	_         structs.HostLayout
 	Original  netEndpoint
 	Permitted netEndpoint
+	Task      struct {
+		_    structs.HostLayout
+		Ids  uint64
+		Uid  uint32
+		Comm [16]int8
+		_    [4]byte
+	}
 }
 
 type netRuleKey struct {

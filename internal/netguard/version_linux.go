@@ -3,4 +3,4 @@
 package netguard
 
 // version tells this build's programs from another's: it begins the SHA-256 of their object.
-const version = "8e63d37ab0641c4c"
+const version = "eb439adfee26877b"

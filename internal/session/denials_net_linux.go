@@ -69,12 +69,16 @@ func (d *denials) refusedNet(k netguard.Event) {
 	d.gather(like, k.Time, func() event.Event { return d.run.refusedNet(&k, d.chainOfNet(&k)) })
 }
 
-// chainOfNet is empty where the refusal is about a packet, which is nobody's any more.
+// chainOfNet is empty where the refusal is about a packet of which nobody is known, and only who connected its socket where it is: he
+// may be long gone.
 func (d *denials) chainOfNet(k *netguard.Event) []event.Process {
 	if k.PID == 0 {
 		return nil
 	}
 	first := event.Process{PID: k.PID, UID: k.UID, Comm: k.Comm}
+	if k.Op == netguard.OpPacket || k.Op == netguard.OpAccept {
+		return []event.Process{first}
+	}
 	if d.run.cfg.Events != nil {
 		first.Exe, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", k.PID))
 	}

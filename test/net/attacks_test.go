@@ -18,7 +18,8 @@ var named = allow("web.test") + // net.1
 	allow("data.test", "port = 5432") + allow("data.test", "port = 9999", `protocol = "udp"`) + // net.4, net.5
 	deny("other.test") + // net.6
 	allow("text.test") + allow("alias.test") + allow("alias-other.test") + allow("alias-inside.test") + allow("private.test") +
-	allow("metadata.test") + allow("loopback.test") + allow("mapped.test") + allow("mixed.test")
+	allow("metadata.test") + allow("loopback.test") + allow("mapped.test") + allow("mixed.test") +
+	allow(web6, "port = 9999", `protocol = "udp"`)
 
 // attacks are tricks of testdata/attacks.py. What package seccomp refuses leaves its event in the kernel's log, which can't be read from a
 // network namespace like this one: test/attacks does.
@@ -50,6 +51,9 @@ var attacks = []struct{ name, free, want, denial string }{
 	{"send_many", "sent 2", "sent 1", "connect udp://" + otherIP + ":9002 host_not_listed"},
 	{"quic", "reached", "EACCES", "connect udp://" + webIP + ":443 host_not_listed"},
 	{"quic_connected", "reached", "EPERM", "connect udp://" + webIP + ":4433 host_not_listed"},
+
+	{"source_route", "sent 1", "EPERM", ""}, // newer kernels ask for CAP_NET_RAW first; internal/netguard.TestRoutes has the event
+	{"routing_header", "sent 1", "EPERM", "connect protocol 43 to 2a04:4e42::2 host_not_listed"},
 
 	{"raw_socket", "made", "EACCES|EPERM", ""},
 	{"raw_socket6", "made", "EACCES|EPERM", ""},
@@ -138,6 +142,9 @@ func TestAttacks(t *testing.T) {
 	var told []string
 	for _, e := range p.read() {
 		told = append(told, e.String())
+		if u := e.Unmapped; strings.HasPrefix(u.Mechanism, "netguard:") && regexp.MustCompile("^(tcp|udp)://").MatchString(u.Target) && e.Actor.Process.Name != "python3" {
+			t.Errorf("the event %q of %s is of the process %q", e, u.Mechanism, e.Actor.Process.Name)
+		}
 	}
 	for _, x := range attacks {
 		t.Run(x.name, func(t *testing.T) {

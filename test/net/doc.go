@@ -20,7 +20,7 @@
 //	AF_UNSPEC, fast open, MPTCP                          unspec_reconnect, fast_open, mptcp
 //	datagrams: connected and sent elsewhere, sendmmsg    connected_then_sendto, send_many
 //	SO_MARK, SO_BINDTODEVICE                             mark, bind_to_device, bind_web_to_device
-//	source routes                                        internal/netguard.TestRoutes
+//	source routes                                        source_route, routing_header, internal/netguard.TestRoutes
 //	QUIC, SCTP                                           quic, quic_connected; sctp
 //	raw, packet, netlink, vsock sockets, io_uring        raw_socket, raw_socket6, ping, packet_socket, netlink_audit, vsock, io_uring
 //	a socket of somebody outside (SCM_RIGHTS)            test/attacks.TestGuarded/scm_rights

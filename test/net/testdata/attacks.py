@@ -2,6 +2,7 @@
 import ctypes, errno, re, socket, ssl, struct, sys, time
 
 NAMES, WEB, OTHER, DATA = "151.101.1.53", "151.101.1.1", "151.101.1.2", "151.101.1.32"
+DATA6, HOP6 = "2a04:4e42::1", "2a04:4e42::2"
 METADATA, PRIVATE = "169.254.169.254", "192.168.77.7"
 socket.setdefaulttimeout(5)
 libc = ctypes.CDLL(None, use_errno=True)
@@ -224,6 +225,22 @@ def quic_connected():
     s.connect((WEB, 4433))
     s.send(b"\xc0" + bytes(1199))
     return echoed(s)
+
+# Routes that packets name themselves: whoever is on them gets them first, and passes them on or not.
+
+@trick
+def source_route():
+    s = datagram()
+    hop = bytes([131, 7, 4]) + socket.inet_aton(OTHER) # IPOPT_LSRR
+    s.setsockopt(socket.IPPROTO_IP, socket.IP_OPTIONS, hop + bytes(1))
+    return f"sent {s.sendto(b'x', (resolved('data.test'), 9999))}"
+@trick
+def routing_header():
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    at = lambda a: socket.inet_pton(socket.AF_INET6, a)
+    segments = bytes([0, 4, 4, 1, 1, 0, 0, 0]) + at(DATA6) + at(HOP6) # RFC 8754
+    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RTHDR, segments)
+    return f"sent {s.sendto(b'x', (DATA6, 9999))}"
 
 # Sockets that aren't the internet's, or not TCP's and UDP's.
 
