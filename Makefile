@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help build test check format vet lint cross generated gotest vm-core vm-test bench demo fuzz generate setup clean
+.PHONY: help build test check format vet lint cross generated gotest vm-core vm-test bench package demo fuzz generate setup clean
 
 GO      ?= go
 VERSION := $(shell scripts/version)
@@ -61,6 +61,9 @@ bench: build ## measure what toolguard costs, beside its peers and in a virtual 
 	scripts/setup bench vm
 	$(GO) run ./scripts/bench >docs/BENCHMARKS.md.new
 	mv docs/BENCHMARKS.md.new docs/BENCHMARKS.md
+
+package: ## bin/toolguard_VERSION_ARCH.deb, for Debian and what is made from it
+	scripts/package
 
 demo: build ## a real program does real work under a policy, and is refused the rest
 	scripts/setup demo

@@ -1,5 +1,6 @@
 // Command toolguardd makes and owns the sessions of ordinary users: docs/daemon.md. As `toolguardd egress` it decides about names for one
-// session of root's, which needs no daemon; as `toolguardd audit` it looks at the audit for `toolguard audit`.
+// session of root's, which needs no daemon; as `toolguardd audit` it looks at the audit for `toolguard audit`; as
+// `toolguardd unload` it takes out of the kernel what guards nobody any more.
 package main
 
 import (
@@ -20,6 +21,7 @@ import (
 	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/daemon"
 	"github.com/toolguard/toolguard/internal/egress/process"
+	"github.com/toolguard/toolguard/internal/loader"
 )
 
 // version is set by the linker for a release (-X main.version=v1.2.3).
@@ -40,6 +42,9 @@ func run(args []string) error {
 	}
 	if len(args) > 0 && args[0] == "audit" {
 		return auditCommand(args[1:])
+	}
+	if len(args) == 1 && args[0] == "unload" { // the package's removal
+		return loader.Unload()
 	}
 	flags := flag.NewFlagSet("toolguardd", flag.ContinueOnError)
 	socket := flags.String("socket", api.Socket, "listen at `PATH`, unless systemd hands a socket over")

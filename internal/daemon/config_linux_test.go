@@ -3,6 +3,7 @@ package daemon
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -55,5 +56,29 @@ func TestReadSettings(t *testing.T) {
 	}
 	if _, err := ReadSettings(path + ".link"); err == nil {
 		t.Error("a symlink is followed")
+	}
+}
+
+// The settings that are packaged say what counts without them.
+func TestPackagedSettings(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	text, err := os.ReadFile("../../packaging/toolguardd.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := regexp.MustCompile(`(?m)^# (\w+ *=)`).ReplaceAllString(string(text), "$1")
+	if string(text) == said {
+		t.Fatalf("nothing is said in %s", said)
+	}
+	for _, text := range []string{string(text), said} {
+		path := filepath.Join(t.TempDir(), "toolguardd.toml")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ReadSettings(path); err != nil || got != DefaultSettings() {
+			t.Errorf("%+v, %v", got, err)
+		}
 	}
 }

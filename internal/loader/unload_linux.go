@@ -1,0 +1,44 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Unload takes out of the kernel what every version has left there, unless it guards somebody. It's for toolguard's removal.
+func Unload() error {
+	if _, err := os.Stat(pinned); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	l, err := openLock("load")
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	return l.hold(func() error {
+		entries, err := os.ReadDir(pinned)
+		if err != nil {
+			return err
+		}
+		left := 0
+		for _, e := range entries {
+			dir := filepath.Join(pinned, e.Name())
+			if e.Name() == networks || strings.HasSuffix(e.Name(), partial) { // these guard nobody
+				continue
+			}
+			n, err := remove(dir)
+			if err != nil {
+				return err
+			}
+			left += n
+		}
+		if left > 0 {
+			return fmt.Errorf("%d sessions are guarded still", left)
+		}
+		return os.RemoveAll(pinned)
+	})
+}

@@ -1,0 +1,225 @@
+//go:build linux
+
+package deb
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// machine is the virtual machine with its packages.
+type machine struct{ *testing.T }
+
+// sh runs a command of root's, which succeeds.
+func (m *machine) sh(command string) string {
+	m.Helper()
+	out, err := exec.Command("bash", "-c", command).CombinedOutput()
+	if err != nil {
+		m.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// fails runs a command that doesn't succeed, and returns what it said.
+func (m *machine) fails(command string) string {
+	m.Helper()
+	out, err := exec.Command("bash", "-c", command).CombinedOutput()
+	if err == nil {
+		m.Errorf("%s doesn't fail: %s", command, out)
+	}
+	return string(out)
+}
+
+func (m *machine) eventually(what string, is func() bool) {
+	m.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			m.Fatalf("it never comes to be that %s\n%s", what, m.sh("journalctl -q -o cat -u toolguardd | tail -50; systemctl status --no-pager toolguardd || true"))
+		}
+	}
+}
+
+// as runs a shell command as the user dev, who is in the group toolguard from its making on.
+func (m *machine) as(command string) *exec.Cmd {
+	cmd := exec.Command("sudo", "-u", "dev", "-i", "bash", "-c", command)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+// deb is a version's package.
+func deb(t *testing.T, version string) string {
+	t.Helper()
+	list, err := filepath.Glob("/t/deb/toolguard_" + version + "_*.deb")
+	if err != nil || len(list) != 1 {
+		t.Fatalf("the package of version %s: %v, %v", version, list, err)
+	}
+	return list[0]
+}
+
+// session is a command of dev's that says again and again in a file whether it may read what is denied.
+type session struct {
+	*machine
+	*exec.Cmd
+	says string
+	id   string
+}
+
+const policy = "version = 1\nextends = [\"preset:readonly\"]\n[[access.fs]]\npath = \".\"\nread = true\nwrite = true\n"
+
+func (m *machine) session() *session {
+	m.Helper()
+	const dir = "/home/dev/work"
+	m.sh("mkdir -p " + dir + " /home/dev/conf; echo secret >/home/dev/secret; chown -R dev /home/dev; chmod 755 /home/dev")
+	if err := os.WriteFile("/home/dev/conf/policy.toml", []byte(policy), 0o644); err != nil {
+		m.Fatal(err)
+	}
+	s := &session{machine: m, says: dir + "/can"}
+	s.Cmd = m.as("cd work && exec toolguard exec --daemon require --policy ../conf/policy.toml --report never -- bash -c " +
+		"'while :; do if read x 2>/dev/null </home/dev/secret; then echo yes >can; else echo no >can; fi; sleep 0.1; done'")
+	if err := s.Start(); err != nil {
+		m.Fatal(err)
+	}
+	m.Cleanup(func() { _ = s.Process.Kill() })
+	s.held()
+	s.id = m.only()
+	return s
+}
+
+// held makes sure that it's refused what it tries, again and again.
+func (s *session) held() {
+	s.Helper()
+	for range 5 {
+		if err := os.WriteFile(s.says, []byte("?"), 0o666); err != nil && !os.IsNotExist(err) {
+			s.Fatal(err)
+		}
+		s.eventually("the session is held", func() bool {
+			text, _ := os.ReadFile(s.says)
+			if strings.TrimSpace(string(text)) == "yes" {
+				s.Fatal("the session was let go")
+			}
+			return strings.TrimSpace(string(text)) == "no"
+		})
+	}
+}
+
+// only is the id of the one session that there is.
+func (m *machine) only() string {
+	m.Helper()
+	var list []struct{ ID string }
+	m.eventually("toolguardd answers", func() bool {
+		out, err := exec.Command("toolguard", "sessions", "list", "--json").Output()
+		return err == nil && json.Unmarshal(out, &list) == nil
+	})
+	if len(list) != 1 {
+		m.Fatalf("%d sessions: %+v", len(list), list)
+	}
+	return list[0].ID
+}
+
+// denials is how many events tell of a session's denials.
+func (m *machine) denials(id string) int {
+	m.Helper()
+	return strings.Count(m.sh("toolguard events --since all --kind denial --session "+id), "\n")
+}
+
+// TestPackage installs the package, uses it, puts a later one in its place while a session runs, and removes it.
+func TestPackage(t *testing.T) {
+	if os.Getenv("TOOLGUARD_VM") == "" {
+		t.Skip("needs a virtual machine (make vm-test)")
+	}
+	m := &machine{t}
+	m.sh("dpkg -i " + deb(t, "1.0.0"))
+	if got := m.sh("dpkg-query -W -f '${Status} ${Version}' toolguard; toolguard version; stat -c ' %U:%G %a' /run/toolguard/toolguard.sock"); !strings.Contains(got, "install ok installed 1.0.0") ||
+		!strings.Contains(got, "v1.0.0") || !strings.Contains(got, "root:toolguard 660") {
+		t.Error(got)
+	}
+	if got := m.sh("systemctl is-active toolguardd.socket toolguardd.service; systemctl is-enabled toolguardd.socket toolguardd.service"); got != "active\nactive\nenabled\nenabled" {
+		t.Error(got)
+	}
+	if got := m.sh("systemd-analyze verify --man=no /usr/lib/systemd/system/toolguard*"); got != "" {
+		t.Error(got)
+	}
+	m.sh("usermod -aG toolguard dev")
+	s := m.session()
+	m.eventually("it's told", func() bool { return m.denials(s.id) > 0 })
+	m.metrics()
+
+	m.sh("echo '# ours' >>/etc/toolguard/toolguardd.toml")
+	pid := m.sh("systemctl show --value -p MainPID toolguardd")
+	m.sh("dpkg -i " + deb(t, "1.1.0"))
+	s.held()
+	if got := m.sh("toolguard version"); !strings.Contains(got, "v1.1.0") || m.sh("systemctl show --value -p MainPID toolguardd") == pid {
+		t.Errorf("the old one still runs: %s", got)
+	}
+	if id := m.only(); id != s.id {
+		t.Errorf("session %s is %s now", s.id, id)
+	}
+	told := m.denials(s.id)
+	m.eventually("its denials are told by the new one", func() bool { return m.denials(s.id) > told })
+	m.sh("grep -q '^# ours$' /etc/toolguard/toolguardd.toml && toolguard audit verify")
+
+	if said := m.fails("dpkg -r toolguard"); !strings.Contains(said, "toolguard stays installed") || !strings.Contains(said, "1 sessions are guarded still") {
+		t.Error(said)
+	}
+	s.held()
+	if id := m.only(); id != s.id {
+		t.Errorf("session %s is %s now", s.id, id)
+	}
+
+	m.sh("toolguard sessions kill " + s.id)
+	_ = s.Wait()
+	m.eventually("it's over", func() bool { return m.sh("toolguard sessions list --json") == "[]" })
+	m.sh("dpkg -r toolguard")
+	m.gone()
+	m.sh("[ -s /var/lib/toolguard/audit/000000000001.jsonl ] && grep -q '^# ours$' /etc/toolguard/toolguardd.toml")
+
+	m.sh("dpkg -i " + deb(t, "1.1.0"))
+	if got := m.sh("toolguard audit verify"); !strings.Contains(got, "sound:") {
+		t.Error(got)
+	}
+	m.sh("dpkg -P toolguard")
+	m.gone()
+	m.sh("[ ! -e /var/lib/toolguard ] && [ ! -e /etc/toolguard/toolguardd.toml ]")
+}
+
+// metrics reads them as Prometheus would, before and after toolguardd was started again.
+func (m *machine) metrics() {
+	m.Helper()
+	m.sh("systemctl enable toolguardd-metrics.socket; systemctl stop toolguardd && systemctl start toolguardd-metrics.socket toolguardd")
+	for range 2 {
+		text := ""
+		m.eventually("metrics can be read", func() bool {
+			r, err := http.Get("http://127.0.0.1:9477/metrics")
+			if err != nil {
+				return false
+			}
+			defer r.Body.Close()
+			page, err := io.ReadAll(r.Body)
+			text = string(page)
+			return err == nil && r.StatusCode == 200
+		})
+		for _, line := range []string{"toolguard_ready 1", `toolguard_sessions{state="running"} 1`, `toolguard_build_info{version="v1.0.0"} 1`} {
+			if !strings.Contains(text, "\n"+line+"\n") {
+				m.Errorf("no %s in\n%s", line, text)
+			}
+		}
+		m.sh("systemctl restart toolguardd")
+	}
+}
+
+// gone makes sure that nothing of it runs, is loaded, or would be started.
+func (m *machine) gone() {
+	m.Helper()
+	m.sh(`[ ! -e /usr/bin/toolguard ] && [ ! -e /sys/fs/bpf/toolguard ] && ! pgrep -x toolguardd`)
+	if got := m.sh("systemctl list-units --all --no-legend --plain 'toolguard*'; find /etc/systemd -name 'toolguard*'"); got != "" {
+		m.Errorf("left: %s", got)
+	}
+}
