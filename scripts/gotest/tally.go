@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -104,8 +105,19 @@ func (t *tally) endPackage(name string, e testEvent) {
 	}
 	if e.Action == "fail" {
 		t.print("%s", strings.Join(t.output[name], "")) // a panic or an exit outside any test
+		t.printUnended(name + ".")
 	}
 	t.print("%-4s %s %s", e.Action, name, time.Duration(e.Elapsed*float64(time.Second)).Round(10*time.Millisecond))
+}
+
+// printUnended prints what tests said in the midst of which their process died, or the machine that it ran on.
+func (t *tally) printUnended(prefix string) {
+	for _, name := range slices.Sorted(maps.Keys(t.output)) {
+		if strings.HasPrefix(name, prefix) {
+			t.print("DIED in %s\n%s", name, strings.Join(t.output[name], ""))
+			delete(t.output, name)
+		}
+	}
 }
 
 func (t *tally) skip(name, why string) { t.skips = append(t.skips, name+": "+why) }
