@@ -17,9 +17,9 @@ BUILD := $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-build: ## bin/toolguard, and on Linux bin/toolguardd
+build: ## bin/toolguard, and on Linux bin/toolguardd and bin/toolguard-ship
 	$(BUILD) -o bin/toolguard ./cmd/toolguard
-	[ "$$($(GO) env GOOS)" != linux ] || $(BUILD) -o bin/toolguardd ./cmd/toolguardd
+	[ "$$($(GO) env GOOS)" != linux ] || $(BUILD) -o bin/ ./cmd/toolguardd ./cmd/toolguard-ship
 
 test: ## set up this machine, then everything that must hold before a change is taken: make check vm-core
 	scripts/setup test vm

@@ -41,6 +41,7 @@ var mayImport = []room{
 	{"internal/nettest", []string{"golang.org/x/net", "golang.org/x/sys/unix"}},
 	{"internal/event", []string{"golang.org/x/sys/unix"}},
 	{"internal/audit", []string{"internal/event"}},
+	{"internal/ship", []string{"internal/audit", "internal/event", "github.com/nats-io/nats.go", "github.com/pelletier/go-toml/v2", "golang.org/x/sys/unix"}},
 	{"internal/metrics", nil},
 	{"internal/kernelaudit", []string{"internal/event", "internal/policy", "github.com/vishvananda/netlink", "golang.org/x/sys/unix"}},
 	{"internal/landlock", []string{"internal/policy", "github.com/landlock-lsm/go-landlock", "golang.org/x/sys/unix"}},
@@ -128,6 +129,24 @@ func TestLightStart(t *testing.T) {
 		for _, dear := range []string{"net/http", "crypto/tls", "crypto/x509", "crypto/ed25519"} {
 			if slices.Contains(all, dear) {
 				t.Errorf("cmd/toolguard (%s) leads to %s", goos, dear)
+			}
+		}
+	}
+}
+
+// What a process of root's is made of is what it takes to do root's work. Talking to collectors isn't.
+func TestNoShipperInRoot(t *testing.T) {
+	for program, want := range map[string]bool{"toolguard": false, "toolguardd": false, "toolguard-ship": true} {
+		cmd := exec.Command("go", "list", "-deps", "./cmd/"+program)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dear := range []string{module + "/internal/ship", "github.com/nats-io/nats.go"} {
+			if slices.Contains(strings.Fields(string(out)), dear) != want {
+				t.Errorf("cmd/%s leads to %s: %t", program, dear, !want)
 			}
 		}
 	}

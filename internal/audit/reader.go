@@ -136,8 +136,11 @@ func (r *Reader) look() error {
 	return r.catchUp()
 }
 
-// End is the number of the last record that there was when the reader last looked.
-func (r *Reader) End() uint64 { return r.head.End.Sequence }
+// End is where a spool ends now.
+func End(folder string) (Cursor, error) {
+	h, err := readHead(folder)
+	return Cursor{h.Chain, h.End.File, h.End.Offset, h.End.Sequence}, err
+}
 
 // catchUp goes to the spool's beginning.
 func (r *Reader) catchUp() error {

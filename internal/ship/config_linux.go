@@ -1,0 +1,244 @@
+package ship
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// Config is what the shipper's settings file says. None of it is secret.
+type Config struct {
+	Spool   string `toml:"spool"`   // the audit's folder
+	State   string `toml:"state"`   // a folder of the shipper's own
+	Metrics string `toml:"metrics"` // where Prometheus may ask: host:port, or the path of a unix socket
+	Sinks   []Sink `toml:"sink"`
+
+	Version string `toml:"-"` // toolguard's
+}
+
+// Sink is where events go. What a type has no use for isn't accepted with it.
+type Sink struct {
+	Name   string `toml:"name"`
+	Type   string `toml:"type"`
+	Format string `toml:"format"` // ocsf, ecs or text
+
+	Path string `toml:"path"`
+	URL  string `toml:"url"`
+
+	CA         string `toml:"ca_file"`
+	Cert       string `toml:"cert_file"`
+	Key        string `toml:"key_file"`
+	ServerName string `toml:"server_name"`
+	Token      string `toml:"token_file"`
+	Header     string `toml:"token_header"` // the token's header
+	Prefix     string `toml:"token_prefix"` // what is before the token there
+
+	Index      string `toml:"index"`
+	SourceType string `toml:"sourcetype"`
+	NoAck      bool   `toml:"no_ack"`
+	Subject    string `toml:"subject"`
+	Creds      string `toml:"creds_file"`
+
+	Batch     int      `toml:"batch"`       // records at a time
+	BatchSize int      `toml:"batch_bytes"` // and their bytes
+	MaxRecord int      `toml:"max_record"`  // bytes; a longer one becomes a gap
+	Timeout   duration `toml:"timeout"`
+
+	format event.Format
+}
+
+// duration is written as "30s".
+type duration time.Duration
+
+func (d *duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil || v < time.Second {
+		return errors.New("write a duration of a second or more, such as \"30s\"")
+	}
+	*d = duration(v)
+	return nil
+}
+
+// kind is a type of sinks.
+type kind struct {
+	keys    []string // of the settings file, beside those that all have
+	needs   []string
+	schemes []string
+	open    func(Sink) (sender, error)
+}
+
+var everySink = []string{"name", "type", "format", "batch", "batch_bytes", "max_record", "timeout"}
+
+func kinds() map[string]kind {
+	secure := []string{"url", "ca_file", "cert_file", "key_file", "server_name"}
+	token := append(slices.Clone(secure), "token_file")
+	return map[string]kind{
+		"file":     {keys: []string{"path"}, needs: []string{"path"}, open: openFile},
+		"stdout":   {open: openStdout},
+		"journald": {keys: []string{"path"}, open: openJournal},
+		"syslog":   {keys: secure, needs: []string{"url"}, schemes: []string{"unix", "tcp", "tls"}, open: openSyslog},
+		"webhook": {
+			keys: append(slices.Clone(token), "token_header", "token_prefix"), needs: []string{"url"},
+			schemes: []string{"http", "https"}, open: openWebhook,
+		},
+		"otlp": {
+			keys: append(slices.Clone(token), "token_header", "token_prefix"), needs: []string{"url"},
+			schemes: []string{"http", "https"}, open: openOTLP,
+		},
+		"hec": {
+			keys: append(slices.Clone(token), "index", "sourcetype", "no_ack"), needs: []string{"url", "token_file"},
+			schemes: []string{"http", "https"}, open: openHEC,
+		},
+		"nats": {
+			keys: append(slices.Clone(token), "subject", "creds_file"), needs: []string{"url"},
+			schemes: []string{"nats", "tls"}, open: openNATS,
+		},
+	}
+}
+
+// Read reads a settings file.
+func Read(path string) (Config, error) {
+	cfg := Config{Spool: "/var/lib/toolguard/audit", State: "/var/lib/toolguard/ship"}
+	f, err := os.Open(path)
+	if err != nil {
+		return cfg, err
+	}
+	defer f.Close()
+	err = toml.NewDecoder(f).DisallowUnknownFields().Decode(&cfg)
+	var unknown *toml.StrictMissingError
+	var wrong *toml.DecodeError
+	switch {
+	case errors.As(err, &unknown) && len(unknown.Errors) > 0:
+		line, col := unknown.Errors[0].Position()
+		return cfg, fmt.Errorf("%s:%d:%d: there is no such key: docs/sinks.md has them", path, line, col)
+	case errors.As(err, &wrong):
+		line, col := wrong.Position()
+		return cfg, fmt.Errorf("%s:%d:%d: %w", path, line, col, err)
+	case err != nil:
+		return cfg, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := cfg.check(); err != nil {
+		return cfg, fmt.Errorf("%s: %w", path, err)
+	}
+	return cfg, nil
+}
+
+// check fills in defaults and finds what can't be meant.
+func (c *Config) check() error {
+	if len(c.Sinks) == 0 {
+		return errors.New("it has no [[sink]]")
+	}
+	names := map[string]bool{}
+	for i := range c.Sinks {
+		s := &c.Sinks[i]
+		if !regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`).MatchString(s.Name) || names[s.Name] {
+			return fmt.Errorf("sink %d: give it a name of its own, of small letters, digits, - and _", i+1)
+		}
+		names[s.Name] = true
+		if err := s.check(); err != nil {
+			return fmt.Errorf("sink %s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+func (s *Sink) check() (err error) {
+	k, ok := kinds()[s.Type]
+	if !ok {
+		return fmt.Errorf("%q is no type of sinks: docs/sinks.md has them", s.Type)
+	}
+	if s.format, err = event.ParseFormat(orElse(s.Format, "ocsf")); err != nil {
+		return err
+	}
+	if err := s.checkKeys(k); err != nil {
+		return err
+	}
+	if err := s.checkURL(k); err != nil {
+		return err
+	}
+	for _, secret := range []*string{&s.Token, &s.Key, &s.Cert, &s.CA, &s.Creds} {
+		if *secret != "" && !filepath.IsAbs(*secret) { // as systemd hands it over: LoadCredential=
+			folder := os.Getenv("CREDENTIALS_DIRECTORY")
+			if folder == "" {
+				return fmt.Errorf("%s is no absolute path, and there are no credentials of systemd's that it could be one of", *secret)
+			}
+			*secret = filepath.Join(folder, *secret)
+		}
+	}
+	s.Timeout = max(s.Timeout, 0)
+	if s.Timeout == 0 {
+		s.Timeout = duration(30 * time.Second)
+	}
+	most := 1 << 20
+	if s.Type == "syslog" {
+		most = 8 << 10
+	}
+	s.Batch, s.BatchSize, s.MaxRecord = orElse(s.Batch, 500), orElse(s.BatchSize, 1<<20), orElse(s.MaxRecord, most)
+	if min(s.Batch, s.BatchSize) < 1 || s.MaxRecord < 2048 {
+		return errors.New("batch and batch_bytes must be 1 at least, and max_record 2048, which a gap takes")
+	}
+	return nil
+}
+
+// checkKeys finds what is missing, and what the type has no use for.
+func (s *Sink) checkKeys(k kind) error {
+	v := reflect.ValueOf(*s)
+	for i := range v.NumField() {
+		key := v.Type().Field(i).Tag.Get("toml")
+		switch {
+		case key == "":
+		case v.Field(i).IsZero() && slices.Contains(k.needs, key):
+			return fmt.Errorf("say its %s", key)
+		case !v.Field(i).IsZero() && !slices.Contains(k.keys, key) && !slices.Contains(everySink, key):
+			return fmt.Errorf("a sink of type %s has no use for %s", s.Type, key)
+		}
+	}
+	if (s.Cert == "") != (s.Key == "") {
+		return errors.New("cert_file and key_file go together")
+	}
+	return nil
+}
+
+// checkURL keeps secrets out of addresses, and from going where others can read along.
+func (s *Sink) checkURL(k kind) error {
+	if len(k.schemes) == 0 {
+		return nil
+	}
+	for one := range strings.SplitSeq(s.URL, ",") {
+		u, err := url.Parse(one)
+		if err != nil || !slices.Contains(k.schemes, u.Scheme) || u.Host == "" && u.Path == "" {
+			return fmt.Errorf("its url must begin with one of %s://", strings.Join(k.schemes, "://, "))
+		}
+		if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return errors.New("its url has a user or a query in it, which are shown: put secrets into files (token_file)")
+		}
+		plain := u.Scheme == "http" || u.Scheme == "nats"
+		ip := net.ParseIP(u.Hostname())
+		near := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+		if s.Token+s.Creds+s.Key != "" && plain && !near {
+			return fmt.Errorf("its secrets would go over %s:// readable by anybody: use %s://", u.Scheme, map[string]string{"http": "https", "nats": "tls"}[u.Scheme])
+		}
+	}
+	return nil
+}
+
+// orElse is the first value, or where that's zero the second one.
+func orElse[T comparable](v, other T) T {
+	var zero T
+	if v == zero {
+		return other
+	}
+	return v
+}

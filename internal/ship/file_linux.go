@@ -1,0 +1,71 @@
+package ship
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// file appends to a file, which may be renamed or removed by who rotates it.
+type file struct{ path string }
+
+func openFile(s Sink) (sender, error) { return &file{s.Path}, nil }
+
+func (f *file) send(_ context.Context, records []record) (n int, err error) {
+	out, err := os.OpenFile(f.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o640)
+	if err != nil {
+		return 0, err
+	}
+	defer out.Close()
+	info, err := out.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, fmt.Errorf("%s is no regular file", f.path)
+	}
+	var text []byte
+	if last := make([]byte, 1); info.Size() > 0 { // what was begun and not finished, on a full disk or in a crash, stays a line of its own
+		if _, err := out.ReadAt(last, info.Size()-1); err != nil {
+			return 0, err
+		}
+		if last[0] != '\n' {
+			text = append(text, '\n')
+		}
+	}
+	if _, err = out.Write(append(text, lines(records)...)); err == nil {
+		err = out.Sync()
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(records), nil
+}
+
+// lines are records, one on each line.
+func lines(records []record) []byte {
+	var b bytes.Buffer
+	for _, r := range records {
+		b.Write(r.body)
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}
+
+// stream writes to what the shipper was started with.
+type stream struct{ to io.Writer }
+
+func openStdout(Sink) (sender, error) { return &stream{os.Stdout}, nil }
+
+func (s *stream) send(_ context.Context, records []record) (int, error) {
+	for i, r := range records {
+		if _, err := s.to.Write(append(bytes.Clone(r.body), '\n')); err != nil {
+			return i, err
+		}
+	}
+	return len(records), nil
+}

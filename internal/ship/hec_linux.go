@@ -1,0 +1,122 @@
+package ship
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// ackWait is how long Splunk may take to index what it has received, before it's sent again.
+var ackWait = 2 * time.Minute
+
+// hec is Splunk's HTTP Event Collector.
+type hec struct {
+	*poster
+	channel string // acknowledgements are numbered within it
+	wait    time.Duration
+}
+
+func openHEC(s Sink) (sender, error) {
+	p, err := newPoster(s, "Authorization", "Splunk ")
+	h := &hec{poster: p, wait: ackWait}
+	h.renew()
+	return h, err
+}
+
+// renew begins another channel: what was asked in the one before is of no interest any more.
+func (h *hec) renew() {
+	var id [16]byte
+	rand.Read(id[:])
+	t := hex.EncodeToString(id[:])
+	h.channel = strings.Join([]string{t[:8], t[8:12], t[12:16], t[16:20], t[20:]}, "-")
+}
+
+func (h *hec) send(ctx context.Context, records []record) (int, error) {
+	var body []byte
+	for _, r := range records {
+		text, err := h.envelope(r)
+		if err != nil {
+			return 0, err
+		}
+		body = append(append(body, text...), '\n')
+	}
+	reply, err := h.ask(ctx, "/services/collector/event", body)
+	if err != nil {
+		return 0, err
+	}
+	if !h.sink.NoAck {
+		if err := h.acknowledged(ctx, reply); err != nil {
+			h.renew()
+			return 0, err
+		}
+	}
+	return len(records), nil
+}
+
+// envelope is a record as Splunk takes it.
+func (h *hec) envelope(r record) ([]byte, error) {
+	e := map[string]any{
+		"time": json.Number(fmt.Sprintf("%d.%03d", r.Time/1000, r.Time%1000)), "source": "toolguard",
+		"sourcetype": orElse(h.sink.SourceType, "toolguard:"+h.sink.format.String()), "fields": map[string]string{"uid": r.uid},
+	}
+	if r.Device.Hostname != "" {
+		e["host"] = r.Device.Hostname
+	}
+	if h.sink.Index != "" {
+		e["index"] = h.sink.Index
+	}
+	e["event"] = json.RawMessage(r.body)
+	if h.sink.format == event.Text {
+		e["event"] = string(r.body)
+	}
+	return json.Marshal(e)
+}
+
+// hide is an error that isn't a refusal of records.
+func hide(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(err.Error())
+}
+
+func (h *hec) ask(ctx context.Context, path string, body []byte) ([]byte, error) {
+	more := http.Header{"X-Splunk-Request-Channel": {h.channel}}
+	return h.post(ctx, strings.TrimSuffix(h.sink.URL, "/")+path, "application/json", body, more)
+}
+
+// acknowledged waits until Splunk says that it has indexed what was sent.
+func (h *hec) acknowledged(ctx context.Context, reply []byte) error {
+	var got struct{ AckID *uint64 }
+	if err := json.Unmarshal(reply, &got); err != nil || got.AckID == nil {
+		return errors.New("it doesn't acknowledge what it has indexed: switch indexer acknowledgement on for the token, or say no_ack = true, " +
+			"which takes its word for having received it")
+	}
+	question, _ := json.Marshal(map[string][]uint64{"acks": {*got.AckID}})
+	var last error // a question that fails is asked again: to send everything again costs more
+	until := time.Now().Add(h.wait)
+	for pause := 100 * time.Millisecond; time.Now().Before(until); pause = min(2*pause, 5*time.Second) {
+		if sleep(ctx, pause); ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var told struct{ Acks map[string]bool }
+		reply, err := h.ask(ctx, "/services/collector/ack", question)
+		if err == nil {
+			err = json.Unmarshal(reply, &told)
+		}
+		if err == nil && told.Acks[strconv.FormatUint(*got.AckID, 10)] {
+			return nil
+		}
+		last = err
+	}
+	return errors.Join(fmt.Errorf("it hasn't said for %s that it has indexed what it received", h.wait), hide(last))
+}

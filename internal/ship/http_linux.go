@@ -1,0 +1,136 @@
+package ship
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxReply bounds what is read of an answer, maxWhy what is told of it.
+const (
+	maxReply = 1 << 20
+	maxWhy   = 300
+)
+
+// poster posts to an HTTP receiver.
+type poster struct {
+	client *http.Client
+	sink   Sink
+	header string // the token's
+	prefix string
+}
+
+func newPoster(s Sink, header, prefix string) (*poster, error) {
+	cfg, err := s.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	if s.Token != "" {
+		if _, err := readToken(s.Token); err != nil {
+			return nil, err
+		}
+	}
+	t := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: cfg, ForceAttemptHTTP2: true,
+		MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+	}
+	c := &http.Client{
+		Transport: t, Timeout: time.Duration(s.Timeout),
+		// Elsewhere the token would be somebody else's.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return &poster{c, s, header, prefix}, nil
+}
+
+// post posts once. The answer is whole, and says that all is well.
+func (p *poster) post(ctx context.Context, to, contentType string, body []byte, more http.Header) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", contentType)
+	req.Header.Set("User-Agent", "toolguard-ship")
+	for k, v := range more {
+		req.Header[k] = v
+	}
+	token := ""
+	if p.sink.Token != "" {
+		if token, err = readToken(p.sink.Token); err != nil {
+			return nil, err
+		}
+		req.Header.Set(p.header, p.prefix+token)
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		var at *url.Error
+		if errors.As(err, &at) {
+			err = at.Err // without the address, whose path may be a secret
+		}
+		return nil, err
+	}
+	defer resp.Body.Close()
+	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	if err != nil {
+		return nil, fmt.Errorf("it answers %s, and not all of it: %w", resp.Status, err)
+	}
+	return reply, verdict(resp, reply, token)
+}
+
+// verdict is what a status means for what was posted.
+func verdict(resp *http.Response, reply []byte, token string) error {
+	why := resp.Status
+	if text := strings.TrimSpace(string(reply)); text != "" {
+		why += ": " + text[:min(len(text), maxWhy)]
+	}
+	if token != "" {
+		why = strings.ReplaceAll(why, token, "***")
+	}
+	err := errors.New("it answers " + why)
+	switch resp.StatusCode {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return &refusal{why}
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return &later{err, retryAfter(resp.Header.Get("Retry-After"))}
+	}
+	if resp.StatusCode/100 != 2 {
+		return err
+	}
+	return nil
+}
+
+// retryAfter is a header's seconds or time.
+func retryAfter(value string) time.Duration {
+	if n, err := strconv.Atoi(value); err == nil && n < 1<<20 {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return time.Until(at)
+	}
+	return 0
+}
+
+// webhook posts records, one on each line.
+type webhook struct{ *poster }
+
+func openWebhook(s Sink) (sender, error) {
+	p, err := newPoster(s, orElse(s.Header, "Authorization"), orElse(s.Prefix, "Bearer "))
+	return &webhook{p}, err
+}
+
+func (w *webhook) send(ctx context.Context, records []record) (int, error) {
+	contentType := "application/x-ndjson"
+	if w.sink.Format == "text" {
+		contentType = "text/plain; charset=utf-8"
+	}
+	if _, err := w.post(ctx, w.sink.URL, contentType, lines(records), nil); err != nil {
+		return 0, err
+	}
+	return len(records), nil
+}

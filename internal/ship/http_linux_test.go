@@ -1,0 +1,468 @@
+package ship
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// fault is how a receiver treats one request. It has kept the body's lines or not, and answers or doesn't.
+type fault int
+
+const (
+	fine           fault = iota
+	hangs                // until the client has gone
+	resets               // the connection, before anything is kept
+	keepsAndResets       // after all is kept: what is sent again comes twice
+	keepsHalf            // and answers 500
+	asksLess             // 429
+	unavailable          // 503, with Retry-After
+	fails                // 500
+	halfAnswers          // with 200, and less of a body than it has announced
+	noHTTP               // says something else
+	redirects            // to where nobody should follow
+	forbids              // 403: nothing is wrong with the record
+)
+
+// receiver is an HTTP server that misbehaves, in turn.
+type receiver struct {
+	*httptest.Server
+	done chan struct{}
+
+	mu     sync.Mutex
+	kept   []string
+	faults []fault
+	asked  int
+	refuse func(line string) bool // for good
+	heard  bytes.Buffer           // every request's head
+}
+
+func newReceiver(t *testing.T, faults ...fault) *receiver {
+	t.Helper()
+	r := &receiver{faults: faults, done: make(chan struct{})}
+	r.Server = httptest.NewUnstartedServer(r)
+	r.Config.ErrorLog = nil
+	t.Cleanup(r.Close)
+	t.Cleanup(func() { close(r.done) })
+	return r
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	_ = req.Header.Write(&r.heard)
+	now := fine
+	if len(r.faults) > 0 {
+		now = r.faults[r.asked%len(r.faults)]
+	}
+	r.asked++
+	lines := strings.Split(strings.TrimSuffix(string(body), "\n"), "\n")
+	if r.refuse != nil && now == fine {
+		for _, l := range lines {
+			if r.refuse(l) {
+				r.mu.Unlock()
+				http.Error(w, "I won't take this, and you said "+req.Header.Get("Authorization"), http.StatusBadRequest)
+				return
+			}
+		}
+	}
+	switch now {
+	case fine, keepsAndResets, halfAnswers:
+		r.kept = append(r.kept, lines...)
+	case keepsHalf:
+		r.kept = append(r.kept, lines[:len(lines)/2]...)
+	}
+	r.mu.Unlock()
+	r.answer(w, req, now)
+}
+
+func (r *receiver) answer(w http.ResponseWriter, req *http.Request, now fault) {
+	switch now {
+	case hangs:
+		select {
+		case <-req.Context().Done():
+		case <-r.done:
+		}
+	case resets, keepsAndResets, halfAnswers, noHTTP:
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		switch tcp, ok := conn.(*net.TCPConn); {
+		case now == halfAnswers:
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+		case now == noHTTP:
+			_, _ = io.WriteString(conn, "SSH-2.0-OpenSSH_9.2\r\n")
+		case ok:
+			_ = tcp.SetLinger(0)
+		}
+	case asksLess:
+		w.WriteHeader(http.StatusTooManyRequests)
+	case unavailable:
+		w.Header().Set("Retry-After", "0")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case fails, keepsHalf:
+		w.WriteHeader(http.StatusInternalServerError)
+	case redirects:
+		w.Header().Set("Location", r.URL+"/elsewhere")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	case forbids:
+		w.WriteHeader(http.StatusForbidden)
+	default:
+		_, _ = io.WriteString(w, "{}")
+	}
+}
+
+func (r *receiver) got() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.kept...)
+}
+
+// TestWebhook: whatever the receiver does, all arrives, in order, and what comes again is the same.
+func TestWebhook(t *testing.T) {
+	r := newReceiver(t, fine, hangs, keepsAndResets, fine, resets, asksLess, keepsHalf, fails, fine, halfAnswers, unavailable, noHTTP, redirects, forbids, fine)
+	r.Start()
+	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: r.URL, Batch: 7, Timeout: duration(500 * time.Millisecond)})
+	s.start()
+	for range 15 {
+		s.happen(10)
+	}
+	s.all()
+	want := s.lines()
+	got := r.got()
+	arrived(t, got, want)
+	if len(got) <= len(want) {
+		t.Error("nothing came twice: the receiver didn't misbehave")
+	}
+}
+
+// TestWebhookIsDown: what happens while nobody answers arrives when somebody does.
+func TestWebhookIsDown(t *testing.T) {
+	r := newReceiver(t)
+	address := r.Listener.Addr().String()
+	if err := r.Listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := newScene(t, audit.Limits{FileSize: 16 << 10}, Sink{Name: "hook", Type: "webhook", URL: "http://" + address})
+	s.happen(100)
+	stop := s.start()
+	wait(t, "it fails", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["hook"].Retries > 3 })
+	s.happen(100)
+	stop() // and the shipper is started again meanwhile
+	s.start()
+	var err error
+	if r.Listener, err = net.Listen("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	r.Start()
+	s.all()
+	arrived(t, r.got(), s.lines())
+}
+
+// TestRefused: a record that is refused for good is a gap that names it; the others aren't held up.
+func TestRefused(t *testing.T) {
+	r := newReceiver(t)
+	refused := func(line string) bool {
+		return strings.Contains(line, `"path":"/x/13"`) || strings.Contains(line, `"path":"/x/40"`)
+	}
+	r.refuse = refused
+	r.Start()
+	token := secret(t, "canary-token")
+	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: r.URL, Token: token, MaxRecord: 4096})
+	s.happen(30)
+	s.happen(1, func(e *event.Event) { e.Target = strings.Repeat("y", 5000) })
+	s.happen(20)
+	stop := s.start()
+	s.all()
+	stop()
+	want := s.lines()
+	got := r.got()
+	if len(got) != len(want) {
+		t.Fatalf("%d, not %d", len(got), len(want))
+	}
+	gaps := 0
+	for i, line := range got {
+		if line == want[i] {
+			continue
+		}
+		gaps++
+		gone, gap := parse(t, want[i]), parse(t, line)
+		why := gap.Unmapped.Extra["why"]
+		if gap.Unmapped.Kind != "gap" || gap.Metadata.Sequence != gone.Metadata.Sequence || gap.Count > 1 || !strings.Contains(why, gone.Metadata.UID) {
+			t.Errorf("%s", line)
+		}
+		if refused(want[i]) != strings.Contains(why, "I won't take this") || refused(want[i]) == strings.Contains(why, "more than max_record") {
+			t.Errorf("%s", line)
+		}
+	}
+	st, err := ReadState(s.cfg.State)
+	if err != nil || gaps != 3 || st.Sinks["hook"].Refused != 3 || st.Sinks["hook"].Gaps != 3 {
+		t.Errorf("%d gaps, %+v, %v", gaps, st.Sinks["hook"], err)
+	}
+	if strings.Count(s.log.String(), "refused for good") != 3 {
+		t.Error(s.log)
+	}
+	if strings.Contains(s.log.String()+strings.Join(got, ""), "canary-token") {
+		t.Error("what the receiver repeated tells the token")
+	}
+}
+
+// TestRefusesAll: a receiver that takes nothing at all is set up wrongly. Nothing is given up for that.
+func TestRefusesAll(t *testing.T) {
+	r := newReceiver(t)
+	r.refuse = func(string) bool { return true }
+	r.Start()
+	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: r.URL})
+	s.happen(5)
+	s.start()
+	var st State
+	wait(t, "it has tried", func() bool { st, _ = ReadState(s.cfg.State); return st.Sinks["hook"].Retries > 2 })
+	if h := st.Sinks["hook"]; h.Cursor.Sequence != 0 || h.Refused != 0 || !strings.Contains(h.Failing, "neither a record") {
+		t.Errorf("%+v", h)
+	}
+	r.mu.Lock()
+	r.refuse = nil
+	r.mu.Unlock()
+	s.all()
+	arrived(t, r.got(), s.lines())
+}
+
+// secret makes a file with a secret.
+func secret(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(name, []byte(text+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestHTTPS: the receiver is known by its certificate, and the token, read anew each time, goes to nobody else.
+func TestHTTPS(t *testing.T) {
+	r := newReceiver(t)
+	r.StartTLS()
+	token := secret(t, "first")
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	sink := Sink{Name: "hook", Type: "webhook", URL: r.URL, Token: token}
+	s := newScene(t, audit.Limits{}, sink)
+	s.happen(1)
+	stop := s.start()
+	wait(t, "it's refused", func() bool { return strings.Contains(s.log.String(), "certificate") })
+	stop()
+	if n := len(r.got()); n > 0 {
+		t.Fatalf("%d lines went to somebody unknown", n)
+	}
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.cfg.Sinks[0].CA = ca
+	s.start()
+	s.all()
+	if err := os.WriteFile(token, []byte("second"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.happen(1)
+	s.all()
+	r.mu.Lock()
+	heard := r.heard.String()
+	r.mu.Unlock()
+	if !strings.Contains(heard, "Authorization: Bearer first\r\n") || !strings.Contains(heard, "Authorization: Bearer second\r\n") {
+		t.Error(heard)
+	}
+}
+
+// splunk is an HTTP Event Collector with indexer acknowledgement, as its documentation has it: what it has received it may lose before
+// it's indexed, and then never acknowledges.
+type splunk struct {
+	*httptest.Server
+	mu       sync.Mutex
+	indexed  []string
+	acks     map[string][]bool // by channel
+	asked    int
+	complain []string
+	noAck    bool
+}
+
+func newSplunk(t *testing.T) *splunk {
+	t.Helper()
+	s := &splunk{acks: map[string][]bool{}}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *splunk) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	channel := req.Header.Get("X-Splunk-Request-Channel")
+	if req.Header.Get("Authorization") != "Splunk the-token" || len(channel) != 36 {
+		s.complain = append(s.complain, req.Header.Get("Authorization")+" "+channel)
+		http.Error(w, `{"text":"Invalid token","code":4}`, http.StatusForbidden)
+		return
+	}
+	s.asked++
+	in := json.NewDecoder(req.Body)
+	switch req.URL.Path {
+	case "/services/collector/event":
+		s.event(w, in, channel)
+	case "/services/collector/ack":
+		var q struct{ Acks []int }
+		if err := in.Decode(&q); err != nil {
+			s.complain = append(s.complain, err.Error())
+		}
+		answer := map[string]bool{}
+		for _, a := range q.Acks {
+			answer[strconv.Itoa(a)] = a < len(s.acks[channel]) && s.acks[channel][a]
+		}
+		if s.asked%5 == 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"acks": answer})
+	default:
+		http.NotFound(w, req)
+	}
+}
+
+func (s *splunk) event(w http.ResponseWriter, in *json.Decoder, channel string) {
+	var list []string
+	for {
+		var e struct {
+			Time                     json.Number
+			Host, Source, SourceType string
+			Index                    string
+			Event                    json.RawMessage
+			Fields                   struct{ UID string }
+		}
+		if err := in.Decode(&e); err == io.EOF {
+			break
+		} else if err != nil {
+			http.Error(w, `{"text":"Invalid data format","code":6}`, http.StatusBadRequest)
+			return
+		}
+		if e.Source != "toolguard" || e.SourceType != "toolguard:ocsf" || e.Index != "security" || e.Host == "" || e.Time == "" || e.Fields.UID == "" {
+			s.complain = append(s.complain, string(e.Event))
+		}
+		list = append(list, string(e.Event))
+	}
+	lost := s.asked%7 == 3
+	if !lost {
+		s.indexed = append(s.indexed, list...)
+	}
+	if s.noAck {
+		_, _ = io.WriteString(w, `{"text":"Success","code":0}`)
+		return
+	}
+	s.acks[channel] = append(s.acks[channel], !lost)
+	_ = json.NewEncoder(w).Encode(map[string]any{"text": "Success", "code": 0, "ackId": len(s.acks[channel]) - 1})
+}
+
+// TestHEC: what Splunk has received and not indexed is sent again.
+func TestHEC(t *testing.T) {
+	splunk := newSplunk(t)
+	sink := Sink{Name: "splunk", Type: "hec", URL: splunk.URL, Token: secret(t, "the-token"), Index: "security", Batch: 20}
+	s := newScene(t, audit.Limits{}, sink)
+	ackWait = 500 * time.Millisecond
+	t.Cleanup(func() { ackWait = 2 * time.Minute })
+	s.happen(100)
+	stop := s.start()
+	s.all()
+	stop()
+	splunk.mu.Lock()
+	defer splunk.mu.Unlock()
+	arrived(t, splunk.indexed, s.lines())
+	if len(splunk.complain) > 0 {
+		t.Error(splunk.complain[0])
+	}
+	if len(splunk.acks) < 2 {
+		t.Error("nothing was lost and sent again")
+	}
+}
+
+// TestHECWithoutAck: a token without acknowledgements isn't taken for one with them.
+func TestHECWithoutAck(t *testing.T) {
+	splunk := newSplunk(t)
+	splunk.noAck = true
+	s := newScene(t, audit.Limits{}, Sink{Name: "splunk", Type: "hec", URL: splunk.URL, Token: secret(t, "the-token"), Index: "security"})
+	s.happen(3)
+	stop := s.start()
+	wait(t, "it's told", func() bool {
+		return strings.Contains(s.log.String(), "switch indexer acknowledgement on for the token")
+	})
+	stop()
+	if st, err := ReadState(s.cfg.State); err != nil || st.Sinks["splunk"].Delivered != 0 {
+		t.Errorf("%v %v", st, err)
+	}
+	s.cfg.Sinks[0].NoAck = true
+	s.start()
+	s.all()
+}
+
+// TestOTLPRejects: of what is rejected in part the sender isn't told which; it's found, and is a gap.
+func TestOTLPRejects(t *testing.T) {
+	var mu sync.Mutex
+	got := map[string]bool{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var in struct {
+			ResourceLogs []struct {
+				ScopeLogs []struct {
+					LogRecords []struct{ Body struct{ StringValue string } }
+				}
+			}
+		}
+		_ = json.NewDecoder(req.Body).Decode(&in)
+		mu.Lock()
+		defer mu.Unlock()
+		rejected := 0
+		for _, r := range in.ResourceLogs[0].ScopeLogs[0].LogRecords {
+			if strings.Contains(r.Body.StringValue, `"path":"/x/3"`) {
+				rejected++
+			} else {
+				got[r.Body.StringValue] = true
+			}
+		}
+		if rejected > 0 {
+			_, _ = io.WriteString(w, `{"partialSuccess":{"rejectedLogRecords":"`+strconv.Itoa(rejected)+`","errorMessage":"not that"}}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	s := newScene(t, audit.Limits{}, Sink{Name: "otel", Type: "otlp", URL: server.URL + "/v1/logs"})
+	s.happen(10)
+	s.start()
+	s.all()
+	mu.Lock()
+	defer mu.Unlock()
+	missing, gaps := 0, 0
+	for _, line := range s.lines() {
+		if !got[line] {
+			missing++
+		}
+	}
+	for line := range got {
+		if strings.Contains(line, "not that") && strings.Contains(line, `"mechanism":"ship"`) {
+			gaps++
+		}
+	}
+	if missing != 1 || gaps != 1 {
+		t.Errorf("%d missing, %d gaps", missing, gaps)
+	}
+}

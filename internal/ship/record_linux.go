@@ -1,0 +1,53 @@
+package ship
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// record is one event on its way to one sink.
+type record struct {
+	after audit.Cursor // where the audit is read on from after it
+	uid   string
+	body  []byte // as the sink is told, without a newline
+	gap   bool   // it stands for records that aren't there
+	facts
+}
+
+// facts are what senders need to know of an event beside its text.
+type facts struct {
+	Time     int64 // milliseconds
+	Severity int   `json:"severity_id"`
+	Message  string
+	Device   struct{ Hostname string }
+	Unmapped struct{ Kind, Session string }
+}
+
+func (f *facts) at() time.Time { return time.UnixMilli(f.Time) }
+
+// newRecord makes a record of a line of the audit.
+func newRecord(line []byte, after audit.Cursor, format event.Format) (r record, err error) {
+	r = record{after: after, uid: uid(after)}
+	if err := json.Unmarshal(line, &r.facts); err != nil {
+		return r, fmt.Errorf("record %d isn't JSON: %w", after.Sequence, err)
+	}
+	if format == event.OCSF {
+		r.body = bytes.Clone(bytes.TrimSuffix(line, []byte("\n")))
+		return r, nil
+	}
+	e, err := event.Parse(line)
+	if err != nil {
+		return r, fmt.Errorf("record %d: %w", after.Sequence, err)
+	}
+	r.body = bytes.TrimSuffix(format.Append(nil, &e), []byte("\n"))
+	return r, nil
+}
+
+// uid is the one that the record before a cursor has.
+func uid(c audit.Cursor) string { return c.Chain + "-" + strconv.FormatUint(c.Sequence, 10) }

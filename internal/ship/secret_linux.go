@@ -1,0 +1,70 @@
+package ship
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// readSecret reads a secret from a file that not everybody can read. It's read again whenever it's used, so that it can be replaced.
+func readSecret(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode()&0o007 != 0 {
+		return nil, fmt.Errorf("everybody can get at %s: chmod o= it", name)
+	}
+	return io.ReadAll(io.LimitReader(f, 1<<20))
+}
+
+// readToken is a secret on one line.
+func readToken(name string) (string, error) {
+	text, err := readSecret(name)
+	token := strings.TrimSpace(string(text))
+	if err == nil && (token == "" || strings.ContainsAny(token, "\r\n")) {
+		err = fmt.Errorf("%s must have one line", name)
+	}
+	return token, err
+}
+
+// tlsConfig is how a sink's receiver is known, and how it knows the shipper.
+func (s *Sink) tlsConfig() (*tls.Config, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.ServerName}
+	if s.CA != "" {
+		text, err := os.ReadFile(s.CA)
+		if err != nil {
+			return nil, err
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("there's no certificate in %s", s.CA)
+		}
+	}
+	if s.Cert != "" {
+		cfg.GetClientCertificate = s.certificate
+		if _, err := s.certificate(nil); err != nil {
+			return nil, err
+		}
+	}
+	return cfg, nil
+}
+
+func (s *Sink) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	key, kerr := readSecret(s.Key)
+	cert, cerr := os.ReadFile(s.Cert)
+	if err := errors.Join(kerr, cerr); err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	return &pair, err
+}

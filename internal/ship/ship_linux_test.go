@@ -1,0 +1,431 @@
+package ship
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// patience is how long a test waits for what must come.
+const patience = time.Minute
+
+// scene is an audit, and a shipper's folder and log.
+type scene struct {
+	t     *testing.T
+	spool *audit.Spool
+	cfg   Config
+	log   *safeBuffer
+	n     int // events so far
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func newScene(t *testing.T, limits audit.Limits, sinks ...Sink) *scene {
+	t.Helper()
+	s := &scene{t: t, log: &safeBuffer{}, cfg: Config{Spool: t.TempDir(), State: t.TempDir(), Sinks: sinks, Version: "test"}}
+	if err := s.cfg.check(); err != nil {
+		t.Fatal(err)
+	}
+	s.open(limits)
+	return s
+}
+
+func (s *scene) open(limits audit.Limits) {
+	s.t.Helper()
+	spool, err := audit.Open(audit.Config{Folder: s.cfg.Spool, Version: "test", Limits: limits})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.spool = spool
+	s.t.Cleanup(func() { _ = spool.Close() })
+}
+
+// happen has events happen: denials, each of another file.
+func (s *scene) happen(n int, change ...func(*event.Event)) {
+	s.t.Helper()
+	list := make([]event.Event, n)
+	for i := range list {
+		s.n++
+		list[i] = event.Event{
+			Kind: event.Denial, Session: "s1", Resource: "fs", Capability: "read", Target: "/x/" + strconv.Itoa(s.n), Reason: "no_rule", Errno: "EACCES",
+			Process: []event.Process{{PID: 7, UID: 1000, Exe: "/usr/bin/cat", Comm: "cat", Argv: []string{"cat", "--token", "canary-argv"}}},
+		}
+		for _, c := range change {
+			c(&list[i])
+		}
+	}
+	if n, err := s.spool.Append(list); err != nil || n != len(list) {
+		s.t.Fatal(n, err)
+	}
+}
+
+var quick = pace{poll: 5 * time.Millisecond, first: 5 * time.Millisecond, most: 50 * time.Millisecond}
+
+// start ships until the returned function is called.
+func (s *scene) start() (stop func()) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, s.cfg, slog.New(slog.NewTextHandler(s.log, nil)), quick) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				s.t.Errorf("the shipper: %v", err)
+			}
+		})
+	}
+	s.t.Cleanup(stop)
+	return stop
+}
+
+// lines are the audit's, as they are.
+func (s *scene) lines() (all []string) {
+	s.t.Helper()
+	r := audit.NewReader(s.cfg.Spool, audit.Cursor{})
+	defer r.Close()
+	for {
+		line, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, strings.TrimSuffix(string(line), "\n"))
+	}
+}
+
+// wait waits until something is so.
+func wait(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not after %s", what, patience)
+		}
+	}
+}
+
+// all waits until a sink has got what the audit has, by its state.
+func (s *scene) all() {
+	s.t.Helper()
+	wait(s.t, "all is delivered", func() bool {
+		st, err := ReadState(s.cfg.State)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		end, err := audit.End(s.cfg.Spool)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, sink := range s.cfg.Sinks {
+			if st.Sinks[sink.Name].Cursor.Sequence < end.Sequence {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// told is what a receiver needs to know of an event.
+type told struct {
+	Metadata struct {
+		UID      string
+		Sequence uint64
+	}
+	Count    uint64
+	Unmapped struct {
+		Kind, Mechanism string
+		Extra           map[string]string
+	}
+}
+
+func parse(t *testing.T, line string) (e told) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(line), &e); err != nil {
+		t.Fatalf("%v in %q", err, line)
+	}
+	return e
+}
+
+// arrived looks at what a receiver got: everything that was to come, in order when what comes again is left out, which is always the same.
+func arrived(t *testing.T, got, want []string) {
+	t.Helper()
+	first := map[string]string{}
+	var in []string
+	for _, line := range got {
+		uid := parse(t, line).Metadata.UID
+		if before, again := first[uid]; again {
+			if before != line {
+				t.Errorf("%s came as two different records", uid)
+			}
+			continue
+		}
+		first[uid] = line
+		in = append(in, line)
+	}
+	for i := range max(len(in), len(want)) {
+		switch {
+		case i >= len(in):
+			t.Fatalf("%d of %d came, the first that didn't: %s", len(in), len(want), want[i])
+		case i >= len(want):
+			t.Fatalf("too much came: %s", in[i])
+		case in[i] != want[i]:
+			t.Fatalf("record %d: came\n%s\nnot\n%s", i, in[i], want[i])
+		}
+	}
+}
+
+func fileLines(t *testing.T, name string) []string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+}
+
+// TestFile: across starts, rotation, and what was left torn, each event is there once and whole.
+func TestFile(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "events.jsonl")
+	if err := os.WriteFile(out, []byte(`{"torn`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: out, Batch: 7})
+	s.happen(20)
+	stop := s.start()
+	s.happen(30)
+	s.all()
+	if err := os.Rename(out, out+".1"); err != nil {
+		t.Fatal(err)
+	}
+	s.happen(30)
+	s.all()
+	stop()
+	s.happen(5)
+	s.start()
+	s.all()
+	before := fileLines(t, out+".1")
+	if before[0] != `{"torn` {
+		t.Errorf("%s", before[0])
+	}
+	got := append(before[1:], fileLines(t, out)...)
+	want := s.lines()
+	if len(got) != len(want) {
+		t.Errorf("%d lines, not %d: after a proper stop nothing comes twice", len(got), len(want))
+	}
+	arrived(t, got, want)
+}
+
+// TestFormats: each sink has its own.
+func TestFormats(t *testing.T) {
+	dir := t.TempDir()
+	sink := func(format string) Sink {
+		return Sink{Name: format, Type: "file", Path: filepath.Join(dir, format), Format: format}
+	}
+	s := newScene(t, audit.Limits{}, sink("ocsf"), sink("ecs"), sink("text"))
+	s.happen(3)
+	s.start()
+	s.all()
+	arrived(t, fileLines(t, filepath.Join(dir, "ocsf")), s.lines())
+	ecs, text := fileLines(t, filepath.Join(dir, "ecs")), fileLines(t, filepath.Join(dir, "text"))
+	if len(ecs) != 4 || !strings.Contains(ecs[1], `"@timestamp":`) || !strings.Contains(ecs[1], `/x/2`) {
+		t.Errorf("%q", ecs)
+	}
+	if len(text) != 4 || !strings.Contains(text[1], "denied fs read /x/2  by cat[7]  no_rule  EACCES") {
+		t.Errorf("%q", text)
+	}
+}
+
+// TestGaps: what isn't in the audit any more, or can't be read there, is a gap where it was, also after the shipper was started again.
+func TestGaps(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "events.jsonl")
+	s := newScene(t, audit.Limits{Size: 64 << 10, FileSize: 16 << 10, Drop: true}, Sink{Name: "f", Type: "file", Path: out})
+	s.happen(5)
+	stop := s.start()
+	s.all()
+	stop()
+	for range 100 {
+		s.happen(2)
+	}
+	files, err := filepath.Glob(filepath.Join(s.cfg.Spool, "*.jsonl"))
+	if err != nil || len(files) < 3 {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(files[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Split(text, []byte("\n"))
+	damaged := parse(t, string(at[2])).Metadata.Sequence
+	at[2] = bytes.Replace(at[2], []byte("record_integrity"), []byte("record_integrety"), 1)
+	unreadable := parse(t, string(at[4])).Metadata.Sequence
+	at[4] = bytes.Replace(at[4], []byte(`"time":`), []byte(`"time",`), 1)
+	if err := os.WriteFile(files[1], bytes.Join(at, []byte("\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.all()
+
+	seen, gaps, last := map[uint64]bool{}, map[uint64]uint64{}, uint64(0)
+	for _, line := range fileLines(t, out) {
+		e := parse(t, line)
+		if e.Unmapped.Mechanism == "ship" {
+			gaps[e.Metadata.Sequence] = max(e.Count, 1)
+			if !strings.HasSuffix(e.Metadata.UID, "-gap") || e.Unmapped.Extra["exact"] != "true" || e.Unmapped.Extra["why"] == "" {
+				t.Error(line)
+			}
+		} else if seen[e.Metadata.Sequence] {
+			t.Errorf("record %d came twice", e.Metadata.Sequence)
+		}
+		seen[e.Metadata.Sequence] = true
+		if e.Metadata.Sequence <= last {
+			t.Errorf("%d after %d", e.Metadata.Sequence, last)
+		}
+		if missing := e.Metadata.Sequence - last; missing != 1 && gaps[e.Metadata.Sequence] != missing {
+			t.Errorf("from %d to %d, and a gap of %d", last, e.Metadata.Sequence, gaps[e.Metadata.Sequence])
+		}
+		last = e.Metadata.Sequence
+	}
+	if len(gaps) != 3 || gaps[damaged] != 1 || gaps[unreadable] != 1 {
+		t.Errorf("%v, damaged are %d and %d", gaps, damaged, unreadable)
+	}
+}
+
+// TestAnotherAudit: one that takes the place of what was there is sent from its beginning, behind a gap.
+func TestAnotherAudit(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "events.jsonl")
+	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: out})
+	s.happen(5)
+	stop := s.start()
+	s.all()
+	stop()
+	n := len(fileLines(t, out))
+	if err := s.spool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(s.cfg.Spool); err != nil {
+		t.Fatal(err)
+	}
+	s.open(audit.Limits{})
+	s.happen(2)
+	s.start()
+	want := s.lines()
+	wait(t, "the other one comes", func() bool { return len(fileLines(t, out)) >= n+1+len(want) })
+	got := fileLines(t, out)[n:]
+	gap := parse(t, got[0])
+	if gap.Unmapped.Kind != "gap" || gap.Unmapped.Extra["exact"] != "false" || !strings.Contains(gap.Unmapped.Extra["why"], "replaced by another one") {
+		t.Error(got[0])
+	}
+	arrived(t, got[1:], want)
+}
+
+// TestKept: a sink that isn't there loses nothing, and doesn't hold up another one; what the state says of both is so.
+func TestKept(t *testing.T) {
+	dir := t.TempDir()
+	away := filepath.Join(dir, "away", "events.jsonl")
+	s := newScene(t, audit.Limits{}, Sink{Name: "away", Type: "file", Path: away}, Sink{Name: "there", Type: "file", Path: filepath.Join(dir, "events.jsonl")})
+	s.happen(200)
+	stop := s.start()
+	var st State
+	wait(t, "one has all, the other nothing", func() bool {
+		st, _ = ReadState(s.cfg.State)
+		return st.Behind("there") == 0 && st.Sinks["there"].Cursor.Sequence > 200 && st.Sinks["away"].Retries > 2
+	})
+	if a := st.Sinks["away"]; a.Cursor.Sequence != 0 || st.Behind("away") < 200 || a.Failing == "" || a.Since.IsZero() || a.Oldest.IsZero() || a.Delivered != 0 {
+		t.Errorf("%+v %d", a, st.Behind("away"))
+	}
+	stop()
+	if said := strings.Count(s.log.String(), "records wait"); said != 1 {
+		t.Errorf("the same failure is logged %d times", said)
+	}
+	if err := os.Mkdir(filepath.Dir(away), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.all()
+	arrived(t, fileLines(t, away), s.lines())
+	wait(t, "all is well", func() bool {
+		st, _ = ReadState(s.cfg.State)
+		return st.Sinks["away"].Failing == "" && st.Behind("away") == 0
+	})
+}
+
+// TestOne: two shippers would send everything twice.
+func TestOne(t *testing.T) {
+	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: filepath.Join(t.TempDir(), "x")})
+	s.happen(1)
+	s.start()
+	s.all()
+	err := run(t.Context(), s.cfg, slog.New(slog.DiscardHandler), quick)
+	if err == nil || !strings.Contains(err.Error(), "another shipper uses") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestForgotten: a sink that isn't in the settings any more keeps nothing from being removed.
+func TestForgotten(t *testing.T) {
+	dir := t.TempDir()
+	sink := func(name string) Sink { return Sink{Name: name, Type: "file", Path: filepath.Join(dir, name)} }
+	s := newScene(t, audit.Limits{}, sink("a"), sink("b"))
+	s.happen(3)
+	stop := s.start()
+	s.all()
+	stop()
+	all, err := audit.ReadCursors(filepath.Join(s.cfg.State, stateName))
+	if err != nil || len(all) != 2 || all["a"].File != 1 || all["a"].Sequence < 3 {
+		t.Errorf("%v %v", all, err)
+	}
+	s.cfg.Sinks = s.cfg.Sinks[:1]
+	s.start()()
+	if all, err = audit.ReadCursors(filepath.Join(s.cfg.State, stateName)); err != nil || len(all) != 1 {
+		t.Errorf("%v %v", all, err)
+	}
+}
+
+// TestWait: waits double up to a bound, and a receiver is left alone as long as it asks, within reason.
+func TestWait(t *testing.T) {
+	p := pace{first: time.Second, most: time.Minute}
+	for failures, most := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		for range 100 {
+			if d := p.wait(failures, nil); d > most*time.Second || d < most*time.Second/2 {
+				t.Fatalf("%s after %d failures", d, failures)
+			}
+		}
+	}
+	for asked, want := range map[time.Duration]time.Duration{20 * time.Second: 20 * time.Second, time.Hour: mostLater} {
+		if d := p.wait(0, fmt.Errorf("x: %w", &later{errors.New("x"), asked})); d != want {
+			t.Errorf("%s for %s", d, asked)
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package ship
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Syslog has no acknowledgements. A record counts as taken when the receiver's kernel has it and the connection has stood a moment since. When the
+// connection breaks, what was sent on it in the last seconds is sent again, up to a size: what the receiver may not have read.
+const (
+	settleFirst = time.Second // on a new connection: TLS 1.3 tells late that a certificate isn't taken
+	settle      = 100 * time.Millisecond
+	unsureTime  = 10 * time.Second
+	unsureSize  = 1 << 20
+)
+
+// syslogFacility is "log audit".
+const syslogFacility = 13
+
+// syslogger sends RFC 5424 over a unix socket of datagrams, TCP (RFC 6587, counted) or TLS (RFC 5425).
+type syslogger struct {
+	network, address string
+	tls              *tls.Config // nil: none
+	timeout          time.Duration
+
+	conn   net.Conn
+	broken chan struct{} // closed when the receiver has ended the connection
+	fresh  bool          // nothing has settled on it yet
+	unsure []frame
+}
+
+// frame is a record as it was sent.
+type frame struct {
+	text []byte
+	at   time.Time
+}
+
+func openSyslog(s Sink) (sender, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	l := &syslogger{network: u.Scheme, address: u.Host, timeout: time.Duration(s.Timeout)}
+	switch u.Scheme {
+	case "unix":
+		l.network, l.address = "unixgram", u.Path
+	case "tls":
+		l.network = "tcp"
+		if l.tls, err = s.tlsConfig(); err != nil {
+			return nil, err
+		}
+		if l.tls.ServerName == "" {
+			l.tls.ServerName = u.Hostname()
+		}
+	}
+	if u.Scheme != "unix" && u.Port() == "" {
+		l.address = net.JoinHostPort(u.Hostname(), map[string]string{"tcp": "514", "tls": "6514"}[u.Scheme])
+	}
+	return l, nil
+}
+
+func (l *syslogger) send(ctx context.Context, records []record) (n int, err error) {
+	if err := l.connect(ctx); err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			l.hangUp()
+		}
+	}()
+	deadline := time.Now().Add(l.timeout)
+	_ = l.conn.SetWriteDeadline(deadline)
+	if l.network == "unixgram" {
+		return l.datagrams(records)
+	}
+	var all []byte
+	var frames []frame
+	for _, r := range records {
+		text := syslogMessage(r)
+		text = append(fmt.Appendf(nil, "%d ", len(text)), text...)
+		frames = append(frames, frame{text, time.Now()})
+		all = append(all, text...)
+	}
+	if _, err := l.conn.Write(all); err != nil {
+		return 0, err
+	}
+	if err := l.settle(ctx, deadline); err != nil {
+		return 0, err
+	}
+	l.remember(frames)
+	return len(records), nil
+}
+
+func (l *syslogger) datagrams(records []record) (int, error) {
+	for i, r := range records {
+		_, err := l.conn.Write(syslogMessage(r))
+		switch {
+		case errors.Is(err, unix.EMSGSIZE):
+			return i, &refusal{"it's too long for a datagram: raise net.core.wmem_max, or use TCP"}
+		case err != nil:
+			return i, err
+		}
+	}
+	return len(records), nil
+}
+
+// keep looks after the connection while there's nothing to send: what was sent on one that broke is sent again.
+func (l *syslogger) keep(ctx context.Context) error {
+	l.remember(nil)
+	if l.conn == nil || l.network == "unixgram" {
+		return nil
+	}
+	select {
+	case <-l.broken:
+		l.hangUp()
+		if len(l.unsure) == 0 {
+			return nil
+		}
+		_, err := l.send(ctx, nil)
+		return err
+	default:
+		return nil
+	}
+}
+
+// connect makes a connection where there's none that stands, and sends again on it what may be lost with the one before.
+func (l *syslogger) connect(ctx context.Context) error {
+	if l.conn != nil {
+		select {
+		case <-l.broken:
+			l.hangUp()
+		default:
+			return nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, l.network, l.address)
+	if err != nil {
+		return err
+	}
+	if l.tls != nil {
+		t := tls.Client(conn, l.tls)
+		if err := t.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return err
+		}
+		conn = t
+	}
+	l.conn, l.fresh, l.broken = conn, true, make(chan struct{})
+	if l.network == "unixgram" {
+		return nil // nothing is ever read there
+	}
+	go func(ended chan struct{}) {
+		_, _ = io.Copy(io.Discard, conn)
+		close(ended)
+	}(l.broken)
+	var again []byte
+	for _, f := range l.unsure {
+		again = append(again, f.text...)
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(l.timeout))
+	if _, err := conn.Write(again); err != nil {
+		l.hangUp()
+		return err
+	}
+	for i := range l.unsure {
+		l.unsure[i].at = time.Now()
+	}
+	return nil
+}
+
+func (l *syslogger) hangUp() {
+	_ = l.conn.Close()
+	l.conn = nil
+}
+
+var errEnded = errors.New("the receiver has ended the connection")
+
+// settle waits until the receiver's kernel has all, and a moment more.
+func (l *syslogger) settle(ctx context.Context, deadline time.Time) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		waiting, err := unsent(l.conn)
+		if err != nil {
+			return err
+		}
+		if waiting == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the receiver has left %d bytes for %s", waiting, l.timeout)
+		}
+		if err := l.stands(ctx, pause); err != nil {
+			return err
+		}
+	}
+	moment := settle
+	if l.fresh {
+		moment = settleFirst
+	}
+	if err := l.stands(ctx, moment); err != nil {
+		return err
+	}
+	l.fresh = false
+	return nil
+}
+
+// stands waits, and says if the connection ends meanwhile.
+func (l *syslogger) stands(ctx context.Context, d time.Duration) error {
+	select {
+	case <-l.broken:
+		return errEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// remember keeps what the receiver may not have read yet, as far as that's bounded.
+func (l *syslogger) remember(frames []frame) {
+	l.unsure = append(l.unsure, frames...)
+	size, from := 0, len(l.unsure)
+	for from > 0 && size+len(l.unsure[from-1].text) <= unsureSize && time.Since(l.unsure[from-1].at) < unsureTime {
+		from--
+		size += len(l.unsure[from].text)
+	}
+	l.unsure = append([]frame(nil), l.unsure[from:]...)
+}
+
+// unsent is how many bytes the receiver's kernel hasn't acknowledged.
+func unsent(conn net.Conn) (n int, err error) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	cerr := raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
+	return n, errors.Join(cerr, err)
+}
+
+// syslogSeverity is syslog's for OCSF's: informational, notice, warning, error.
+var syslogSeverity = map[int]int{1: 6, 2: 5, 3: 4, 4: 3}
+
+// syslogMessage is RFC 5424. PROCID and sequenceId make up the uid.
+func syslogMessage(r record) []byte {
+	severity, ok := syslogSeverity[r.Severity]
+	if !ok {
+		severity = 6
+	}
+	number := (r.after.Sequence-1)%(1<<31-1) + 1 // RFC 5424, 7.3.1
+	head := fmt.Sprintf(`<%d>1 %s %s toolguard %s %s [meta sequenceId="%d"] `, syslogFacility*8+severity,
+		r.at().UTC().Format("2006-01-02T15:04:05.000Z"), syslogWord(r.Device.Hostname, 255), syslogWord(r.after.Chain, 128),
+		syslogWord(r.Unmapped.Kind, 32), number)
+	return append([]byte(head), r.body...)
+}
+
+// syslogWord is a field of a header: printable, without a space, not empty.
+func syslogWord(s string, most int) string {
+	s = strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' {
+			return '_'
+		}
+		return r
+	}, s)
+	return orElse(s[:min(len(s), most)], "-")
+}

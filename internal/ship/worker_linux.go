@@ -1,0 +1,223 @@
+package ship
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// sender hands records to a receiver.
+type sender interface {
+	// send hands records over, in order, and returns how many of them, the first ones, the receiver has acknowledged. A refusal says
+	// that one of the others will never be taken; after any other error they're sent again.
+	send(ctx context.Context, records []record) (int, error)
+}
+
+// refusal is a receiver's word that it'll never take a record as it is.
+type refusal struct{ why string }
+
+func (e *refusal) Error() string { return "refused: " + e.why }
+
+// later is an error after which the receiver asks to be left alone for a while.
+type later struct {
+	err  error
+	wait time.Duration
+}
+
+func (e *later) Error() string { return e.err.Error() }
+
+// pace is how often is tried.
+type pace struct{ poll, first, most time.Duration }
+
+var usualPace = pace{poll: 250 * time.Millisecond, first: time.Second, most: time.Minute}
+
+// mostLater bounds how long a receiver may ask to be left alone.
+const mostLater = 5 * time.Minute
+
+// wait doubles with each failure, with some chance in it, so that not all shippers come back at once.
+func (p pace) wait(failures int, err error) time.Duration {
+	d := min(p.first<<min(failures, 16), p.most)
+	d = d/2 + rand.N(d/2+1)
+	var asked *later
+	if errors.As(err, &asked) {
+		d = max(d, min(asked.wait, mostLater))
+	}
+	return d
+}
+
+// worker serves one sink.
+type worker struct {
+	sink  Sink
+	to    sender
+	from  *source
+	state *state
+	log   *slog.Logger
+	pace  pace
+	said  string // the failure that was logged last
+}
+
+func (w *worker) run(ctx context.Context) {
+	defer w.from.reader.Close()
+	for failures := 0; ctx.Err() == nil; {
+		batch, err := w.collect()
+		switch {
+		case err == nil:
+			failures = 0
+			w.deliver(ctx, batch)
+		case errors.Is(err, io.EOF):
+			failures = 0
+			w.idle(ctx)
+			sleep(ctx, w.pace.poll)
+		default:
+			w.failed(err)
+			sleep(ctx, w.pace.wait(failures, err))
+			failures++
+		}
+	}
+}
+
+// collect reads what is sent at a time: what there is, up to a batch.
+func (w *worker) collect() (batch []record, err error) {
+	for size := 0; len(batch) < w.sink.Batch && size < w.sink.BatchSize; {
+		r, err := w.from.next()
+		if err != nil && len(batch) > 0 {
+			break // it comes again
+		}
+		if err != nil {
+			return nil, err
+		}
+		batch = append(batch, r)
+		size += len(r.body)
+	}
+	return batch, nil
+}
+
+// deliver sends a batch until all of it is acknowledged, or stands as a gap.
+func (w *worker) deliver(ctx context.Context, batch []record) {
+	w.state.update(w.sink.Name, func(s *Status) { s.Oldest = batch[0].at() })
+	size := len(batch) // fewer at a time while a record is looked for that is refused
+	for failures := 0; len(batch) > 0 && ctx.Err() == nil; {
+		size = min(size, len(batch))
+		n, err := w.attempt(ctx, batch[:size])
+		if n > 0 {
+			w.delivered(batch[:n])
+			batch, failures = batch[n:], 0
+		}
+		var no *refusal
+		switch refused := errors.As(err, &no); {
+		case err == nil:
+			size = len(batch)
+			continue
+		case refused && size > 1:
+			size = (size + 1) / 2
+			continue
+		case refused && !batch[0].gap:
+			if err = w.replace(ctx, batch[0], no.why); err == nil {
+				batch, failures = batch[1:], 0
+				continue
+			}
+		}
+		if ctx.Err() == nil {
+			w.failed(err)
+			sleep(ctx, w.pace.wait(failures, err))
+			failures++
+		}
+	}
+}
+
+// attempt sends once, as far as the records aren't too long.
+func (w *worker) attempt(ctx context.Context, records []record) (int, error) {
+	for i, r := range records {
+		if len(r.body) > w.sink.MaxRecord && i == 0 {
+			return 0, &refusal{fmt.Sprintf("it has %d bytes, more than max_record", len(r.body))}
+		} else if len(r.body) > w.sink.MaxRecord {
+			records = records[:i]
+			break
+		}
+	}
+	return w.to.send(ctx, records)
+}
+
+// replace sends a gap in the place of a record that is refused. Where that's refused too, it's not the record that is wrong.
+func (w *worker) replace(ctx context.Context, r record, why string) error {
+	gap := w.from.gap(r.after, 1, fmt.Sprintf("record %s, a %s of session %q, was refused by sink %s: %s",
+		r.uid, r.Unmapped.Kind, r.Unmapped.Session, w.sink.Name, why))
+	if n, err := w.to.send(ctx, []record{gap}); n == 0 {
+		var no *refusal
+		if errors.As(err, &no) {
+			err = fmt.Errorf("it takes neither a record (%s) nor the word that it's missing: look at the sink's settings, and at the receiver's", why)
+		}
+		return err
+	}
+	w.log.Error("a record was refused for good, and is missing there", "sink", w.sink.Name, "record", r.uid, "why", why)
+	w.state.update(w.sink.Name, func(s *Status) { s.Refused++ })
+	w.delivered([]record{gap})
+	return nil
+}
+
+// idle lets a sender look after its connection.
+func (w *worker) idle(ctx context.Context) {
+	if k, ok := w.to.(interface{ keep(context.Context) error }); ok {
+		if err := k.keep(ctx); err != nil {
+			w.failed(err)
+			sleep(ctx, w.pace.first)
+			return
+		}
+	}
+	w.works()
+	w.state.update(w.sink.Name, func(s *Status) { s.Oldest = time.Time{} })
+}
+
+// works notes that nothing is wrong any more.
+func (w *worker) works() {
+	if w.said != "" {
+		w.log.Info("records go on", "sink", w.sink.Name)
+	}
+	w.said = ""
+	w.state.update(w.sink.Name, func(s *Status) { s.Failing, s.Since = "", time.Time{} })
+}
+
+func (w *worker) delivered(records []record) {
+	w.works()
+	w.state.update(w.sink.Name, func(s *Status) {
+		s.Last = time.Now()
+		s.Cursor = records[len(records)-1].after
+		for _, r := range records {
+			s.Delivered++
+			if r.gap {
+				s.Gaps++
+			}
+		}
+	})
+}
+
+// failed notes why records wait. The same failure is logged once.
+func (w *worker) failed(err error) {
+	why := event.Plain(err.Error())
+	w.state.update(w.sink.Name, func(s *Status) {
+		s.Retries++
+		if s.Failing == "" {
+			s.Since = time.Now()
+		}
+		s.Failing = why
+	})
+	if why != w.said {
+		w.said = why
+		w.log.Warn("records wait", "sink", w.sink.Name, "why", why)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
