@@ -23,6 +23,9 @@ func (s *screen) refusal(r session.Report, name string) {
 		s.line("  … and %d more (all of them with --dry-run)", n)
 	}
 	s.line("what to do:")
+	if r.Instead != "" {
+		s.line("  %s, or", clean(r.Instead))
+	}
 	s.line("  use a backend that can ('toolguard doctor' shows what this machine has), or change the rule, or")
 	s.line("  accept that it isn't enforced: --allow-degraded=%s", clean(strings.Join(ids, ",")))
 }

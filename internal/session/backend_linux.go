@@ -27,6 +27,22 @@ func automatic(daemon string) (backend, error) {
 	return b, err
 }
 
+// instead says how a user whose sessions toolguardd could hold gets it to, or root's right to do without it.
+func instead(b backend, name, daemon string) string {
+	_, _, err := remote("require")
+	switch {
+	case os.Geteuid() == 0 || b.name != "landlock":
+		return ""
+	case name == b.name:
+		return "leave out --backend landlock, so that toolguardd decides, or run it as root"
+	case daemon == "none":
+		return "leave out --daemon none, so that toolguardd decides, or run it as root"
+	case err != nil:
+		return fmt.Sprintf("have toolguardd decide, or run it as root (%v)", errors.Unwrap(err))
+	}
+	return ""
+}
+
 func named(name, daemon string) (b backend, ok bool, err error) {
 	switch name {
 	case "bpf":

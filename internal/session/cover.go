@@ -15,6 +15,7 @@ type Report struct {
 	Gaps     []string          // what this backend can never see
 	Refusals []policy.Coverage // rows that aren't enforced and that nobody allowed to degrade
 	Notes    []policy.Coverage // rows that aren't enforced, where that was allowed
+	Instead  string            // what could enforce more, and how to have it; "": nothing that is known of
 }
 
 // Cover reports how far the named backend ("auto" chooses) enforces c on this machine; daemon says whether toolguardd must
@@ -51,6 +52,9 @@ func cover(c *policy.Compiled, name, daemon string, allowDegraded []string) (bac
 		default:
 			rep.Refusals = append(rep.Refusals, row)
 		}
+	}
+	if len(rep.Refusals) > 0 {
+		rep.Instead = instead(b, name, daemon)
 	}
 	return b, rep, nil
 }

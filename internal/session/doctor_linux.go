@@ -130,7 +130,7 @@ func probeCgroup() Probe {
 func probeNet() Probe {
 	p := Probe{Name: "network programs", Needs: "the network by host, address, path and method"}
 	if err := netReady(); err != nil {
-		p.Result, p.Detail, p.Fix = No, err.Error(), "run as root, with cgroup v2 mounted and toolguardd beside toolguard"
+		p.Result, p.Detail, p.Fix = No, err.Error(), "run as root, with cgroup v2 mounted and toolguardd beside toolguard, or have root start toolguardd ('systemctl start toolguardd')"
 		return p
 	}
 	s, err := netguard.Load()

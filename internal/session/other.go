@@ -15,6 +15,7 @@ var errPlatform = errors.New("this build has no backend for " + runtime.GOOS + "
 
 func automatic(string) (backend, error)           { return backend{}, errPlatform }
 func named(string, string) (backend, bool, error) { return backend{}, false, nil }
+func instead(backend, string, string) string      { return "" }
 func accessible(file string) error {
 	info, err := os.Stat(file)
 	if err == nil && info.Mode()&0o111 == 0 {

@@ -3,6 +3,7 @@
 package net
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -462,4 +463,42 @@ open("said", "w").write("%s\n" % said); time.sleep(60)'`)
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	}
+}
+
+// Without toolguardd nobody decides about hosts for an ordinary user: his command isn't started, and he's told of which rules, and how it
+// would be.
+func TestOrdinaryUser(t *testing.T) {
+	needs(t, "curl")
+	p := newPlace(t, "", allow("allowed.test")+allow("database.test", "port = 5432"))
+	const line = "curl -sS http://allowed.test/a"
+	for dir := filepath.Dir(p.policy); dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Chmod(filepath.Dir(binary), 0o755), os.Chmod(p.policy, 0o644), os.Chown(p.workspace, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	if got := outcomeOf(t, p.guarded(line)); !strings.HasPrefix(got.said, "hello GET http://allowed.test/a") {
+		t.Errorf("as root: %q", got.said)
+	}
+	as := func(daemon, want string) {
+		t.Helper()
+		cmd := exec.Command(binary, "exec", "--policy", p.policy, "--report", "never", "--daemon", daemon, "--", "/bin/sh", "-c", "touch started; "+line)
+		cmd.Dir, cmd.SysProcAttr = p.workspace, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		said, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 125 || exists(filepath.Join(p.workspace, "started")) {
+			t.Errorf("--daemon %s: %v", daemon, err)
+		}
+		for _, want := range []string{"nothing was started", p.policy + ":8:1: net.1 ", p.policy + ":11:1: net.2 ", "any host on port 5432 could be reached", want} {
+			if !strings.Contains(string(said), want) {
+				t.Errorf("--daemon %s: it says %s, without %q", daemon, said, want)
+			}
+		}
+	}
+	as("none", "leave out --daemon none, so that toolguardd decides, or run it as root, or\n")
+	if _, err := os.Stat("/run/toolguard/toolguard.sock"); err == nil {
+		t.Skip("needs a machine without toolguardd for the rest")
+	}
+	as("auto", "have toolguardd decide, or run it as root (toolguardd isn't running: root starts it ('systemctl start toolguardd')")
 }
