@@ -23,9 +23,9 @@ func TestMetrics(t *testing.T) {
 	kept(t, d)
 	d.cfg.Audit.Observe(d.counts.onDisk)
 	secret := "5ecre7"
-	d.hub.publish(4711, &event.Event{Kind: event.Denial, Session: secret, Tool: secret, Target: secret, Resource: "fs", Reason: "no_rule", Time: time.Now()})
-	d.hub.publish(4711, &event.Event{Kind: event.Denial, Session: secret, Count: 4, Resource: "fs", Reason: "no_rule", Time: time.Now()})
-	d.hub.publish(4711, &event.Event{Kind: event.Gap, Session: secret, Count: 30, Mechanism: "bpf"})
+	d.hub.publish(1234554321, &event.Event{Kind: event.Denial, Session: secret, Tool: secret, Target: secret, Resource: "fs", Reason: "no_rule", Time: time.Now()})
+	d.hub.publish(1234554321, &event.Event{Kind: event.Denial, Session: secret, Count: 4, Resource: "fs", Reason: "no_rule", Time: time.Now()})
+	d.hub.publish(1234554321, &event.Event{Kind: event.Gap, Session: secret, Count: 30, Mechanism: "bpf"})
 	_ = d.cfg.Audit.Sync()
 	d.why = "no kernel here"
 	d.counts.start(time.Now(), refuse(429, "too many"))
@@ -62,7 +62,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no %s", line)
 		}
 	}
-	if status != 200 || strings.Contains(page, secret) || strings.Contains(page, "4711") {
+	if status != 200 || strings.Contains(page, secret) || strings.Contains(page, "1234554321") {
 		t.Errorf("%d, %s", status, page)
 	}
 	if status, text := get("/healthz"); status != 503 || strings.Contains(text, "no kernel") {

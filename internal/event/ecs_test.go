@@ -117,6 +117,7 @@ func TestParse(t *testing.T) {
 	all["arguments"] = with(denial("fs", "read", "/x"), func(e *Event) {
 		e.Process = []Process{{PID: 1, UID: 0, Argv: []string{"sh", "-c", `a "b" \ c`, "", "…", "x\ny"}}}
 	})
+	all["one is missing"] = Event{Kind: Gap, Count: 1}
 	for name, e := range all {
 		line := OCSF.Append(nil, &e)
 		back, err := Parse(line)

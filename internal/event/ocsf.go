@@ -133,7 +133,7 @@ func appendOCSF(dst []byte, e *Event) []byte {
 	o.number("disposition_id", v.disposition)
 	o.text("disposition", dispositionNames[v.disposition])
 	o.text("message", summary(e))
-	if e.Count > 1 {
+	if e.Count > 1 || e.Kind == Gap { // one that is missing is more than none
 		o.count("count", e.Count)
 	}
 	if !e.First.IsZero() {

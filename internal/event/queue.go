@@ -115,7 +115,8 @@ func (q *Queue) Write(e *Event) {
 	defer q.mu.Unlock()
 	q.told += e.stands()
 	size := e.size()
-	if q.size+size > q.room || e.OfUser() && q.sizes[e.Owner]+size > q.room-q.size {
+	ends := e.Kind == SessionStart || e.Kind == SessionEnd // there are few, and much hangs on them
+	if q.size+size > q.room || e.OfUser() && !ends && q.sizes[e.Owner]+size > q.room-q.size {
 		q.lose(e, errFull)
 		return
 	}

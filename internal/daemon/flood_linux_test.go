@@ -1,0 +1,123 @@
+package daemon
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// floodTime is how long TestFlood floods.
+const floodTime = time.Second
+
+// A user's sessions are refused as much as many processes can be. All of it is told or counted, and another user's events are kept and heard
+// all the same.
+func TestFlood(t *testing.T) {
+	d, c := served(t, DefaultLimits)
+	folder := kept(t, d)
+	stream, err := c.Follow("/v1/events?format=ocsf&session=quiet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	var heard atomic.Int64
+	go func() { // it ends with the stream
+		for text := make([]byte, 4096); ; {
+			n, err := stream.Body().Read(text)
+			for _, b := range text[:n] {
+				if b == '\n' {
+					heard.Add(1)
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	var flooded atomic.Uint64
+	var wg sync.WaitGroup
+	end := time.Now().Add(floodTime)
+	for i := range 4 {
+		wg.Go(func() {
+			e := event.Event{
+				Kind: event.Denial, Session: fmt.Sprint("flood", i), Mode: "enforce", Policy: "work", Reason: "no_rule", Resource: "fs",
+				Capability: "read", Target: "/etc/shadow", Process: []event.Process{{PID: 4711, Argv: []string{"sh", "-c", "cat /etc/shadow"}}},
+			}
+			for time.Now().Before(end) {
+				for range 100 {
+					e.Time = time.Now()
+					d.hub.publish(1000, &e)
+				}
+				flooded.Add(100)
+			}
+		})
+	}
+	quiet, slowest := 0, time.Duration(0)
+	for time.Now().Before(end) {
+		before := time.Now()
+		d.hub.publish(1001, &event.Event{Kind: event.Denial, Session: "quiet", Time: before})
+		_ = d.cfg.Audit.Sync()
+		slowest = max(slowest, time.Since(before))
+		quiet++
+	}
+	wg.Wait()
+	d.hub.publish(1000, &event.Event{Kind: event.SessionEnd, Session: "flood0"}) // also now there's room for it
+	_, _ = d.cfg.Audit.Close()
+	told := map[string]uint64{}
+	lost := uint64(0)
+	for _, e := range lines(t, folder) {
+		switch e.Kind {
+		case event.SessionEnd:
+			told["end"]++
+		case event.Denial:
+			told[e.Owner] += max(1, e.Count)
+		case event.Gap:
+			lost += e.Count
+		}
+	}
+	t.Logf("%.0f events a second: %d, of which %d were kept and %d counted; %d of another user's were kept within %v",
+		float64(flooded.Load())/floodTime.Seconds(), flooded.Load(), told["1000"], lost, quiet, slowest)
+	if told["1000"]+lost != flooded.Load() || told["1000"] == 0 {
+		t.Errorf("%d, of which %d were kept and %d counted", flooded.Load(), told["1000"], lost)
+	}
+	if told["end"] != 1 {
+		t.Error("the end of a session wasn't kept")
+	}
+	if told["1001"] != uint64(quiet) || quiet == 0 {
+		t.Errorf("of another user's %d events %d were kept", quiet, told["1001"])
+	}
+	for late := time.Now().Add(20 * time.Second); heard.Load() < int64(quiet); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("of another user's %d events %d were heard", quiet, heard.Load())
+		}
+	}
+}
+
+// lines are all events of an audit.
+func lines(t *testing.T, folder string) (list []event.Event) {
+	t.Helper()
+	files, err := filepath.Glob(folder + "/*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(text) {
+			e, err := event.Parse(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, e)
+		}
+	}
+	return list
+}
