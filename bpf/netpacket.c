@@ -111,9 +111,11 @@ static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 proto
 		c.led = p->original.port != 0;
 		c.task = p->task;
 	}
-	struct session *s = session();
-	if (c.led && s && is_egress(s, c.q.kind, &far)) /* what was led there is nobody else's */
-		c.led = waits(skb, c.q.kind, is_ipv4(&far), far.port);
+	if (c.led) { /* there, what was led is nobody else's */
+		struct session *s = session();
+		if (s && is_egress(s, c.q.kind, &far))
+			c.led = waits(skb, c.q.kind, is_ipv4(&far), far.port);
+	}
 	return c;
 }
 

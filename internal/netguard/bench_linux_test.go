@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -77,5 +80,33 @@ func BenchmarkConnect(b *testing.B) {
 			b.ReportMetric(micros(held), "µs/held")
 			b.ReportMetric(100*(micros(held)/micros(bare)-1), "%added")
 		})
+	}
+}
+
+// What each program takes of a connection on the loopback device, and how often it runs in it, as the kernel counts it: that asks for
+// the time twice, which is in there.
+func BenchmarkPrograms(b *testing.B) {
+	needRoot(b)
+	server(b, "127.1.0.1:8001")
+	g := prepare(b, compile(b, policy.Deny, tcp("127.1.0.0/16", 8001)))
+	g.start()
+	counting, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer counting.Close()
+	const often = 2000
+	for b.Loop() {
+		run(b, g, "connect often", "127.1.0.1:8001", strconv.Itoa(often))
+	}
+	for name, p := range g.programs {
+		stats, err := p.Stats()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if n := float64(b.N * often); stats.RunCount > 0 {
+			b.ReportMetric(float64(stats.Runtime.Nanoseconds())/n, "ns/"+name)
+			b.ReportMetric(float64(stats.RunCount)/n, "runs/"+name)
+		}
 	}
 }

@@ -3,4 +3,4 @@
 package netguard
 
 // version tells this build's programs from another's: it begins the SHA-256 of their object.
-const version = "eb439adfee26877b"
+const version = "7fb36414a796fda2"
