@@ -177,3 +177,49 @@ func TestDocumentedExtra(t *testing.T) {
 		t.Errorf("only %d found", found)
 	}
 }
+
+// examples has an example of each kind, as the page shows it.
+func examples() string {
+	var b strings.Builder
+	all := samples()
+	for _, name := range []string{
+		"session_start", "fs_read", "net_connect", "env", "command", "syscall", "limit", "exec", "degradation", "gap", "daemon", "checkpoint", "session_end",
+	} {
+		e := redact(all[name], RedactArgv)
+		title := string(e.Kind)
+		if e.Kind == Denial {
+			title += ", " + e.Resource
+		}
+		fmt.Fprintf(&b, "\n### %s\n\n```text\n%s```\n\n```jsonl\n%s```\n", title, Text.Append(nil, &e), OCSF.Append(nil, &e))
+	}
+	return b.String()
+}
+
+const beforeExamples, afterExamples = "\n## An example of each kind\n", "\n## What isn't in them\n"
+
+// TestDocumentedExamples holds the page's examples to what is written, and to being of each kind.
+func TestDocumentedExamples(t *testing.T) {
+	text, want := page(t), examples()
+	before, rest, ok := strings.Cut(text, beforeExamples)
+	shown, after, end := strings.Cut(rest, afterExamples)
+	if !ok || !end {
+		t.Fatalf("docs/events.md has no part%sbefore%s", beforeExamples, afterExamples)
+	}
+	if *update {
+		text = before + beforeExamples + want + afterExamples + after
+		if err := os.WriteFile("../../docs/events.md", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if shown != want {
+		t.Errorf("docs/events.md shows\n%s\nnot\n%s", shown, want)
+	}
+	code, err := os.ReadFile("event.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range word.FindAllStringSubmatch(string(code), -1) {
+		if !strings.Contains(want, "\n### "+k[1]) {
+			t.Errorf("there's no example of %s", k[1])
+		}
+	}
+}

@@ -74,6 +74,10 @@ func samples() map[string]Event {
 		"checkpoint": of(Checkpoint, func(e *Event) {
 			e.Previous, e.Extra = "f00d", map[string]string{"what": "time", "key": "c0de", "signature": "5e41"}
 		}),
+		"daemon": {
+			Time: at, UID: "0011223344556677-1", Boot: "b007", Host: "box", Version: "0.1.0", Sequence: 1, Kind: Daemon,
+			Mechanism: "toolguardd", Extra: map[string]string{"what": "toolguardd stopped"},
+		},
 		"gap_unknown": of(Gap, func(*Event) {}),
 	}
 }

@@ -84,6 +84,9 @@ func details(e *Event) (parts []string) {
 		add("not enforced: ", Plain(d))
 	}
 	for _, k := range sortedKeys(e.Extra) {
+		if k == "what" && (e.Kind == Daemon || e.Kind == Checkpoint) {
+			continue // it's what the line begins with
+		}
 		add(plainKey(k)+"=", Quote(e.Extra[k]))
 	}
 	return parts
