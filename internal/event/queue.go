@@ -37,7 +37,8 @@ type Batch interface {
 
 // Queue stands between those who tell events, who must never wait, and a sink that may be slow, stuck or failing. What it
 // has no room for, and what the sink fails to write, is counted; a Gap tells of it as soon as the sink has taken what was
-// waiting. Of the room that is left no user's events get more than half, so one who floods it doesn't cost others theirs.
+// waiting. No user's events get more than a quarter of what others leave, so one who floods it costs nobody else's theirs, and they
+// needn't wait long for his.
 type Queue struct {
 	give func([]Event, Event) // hands over events and the gap after them
 	room int                  // for what waits, in bytes
@@ -116,7 +117,7 @@ func (q *Queue) Write(e *Event) {
 	q.told += e.stands()
 	size := e.size()
 	ends := e.Kind == SessionStart || e.Kind == SessionEnd // there are few, and much hangs on them
-	if q.size+size > q.room || e.OfUser() && !ends && q.sizes[e.Owner]+size > q.room-q.size {
+	if q.size+size > q.room || e.OfUser() && !ends && q.sizes[e.Owner]+size > (q.room-q.size)/3 {
 		q.lose(e, errFull)
 		return
 	}
