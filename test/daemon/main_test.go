@@ -188,8 +188,10 @@ func (j *job) told() (list []told) {
 	j.t.Helper()
 	text, err := os.ReadFile(j.events)
 	must(j.t, err)
-	for _, line := range bytes.Split(bytes.TrimSpace(text), []byte("\n")) {
-		list = append(list, toldBy(j.t, line))
+	for line := range bytes.Lines(text) {
+		if bytes.HasSuffix(line, []byte("\n")) { // else it's being written
+			list = append(list, toldBy(j.t, line))
+		}
 	}
 	return list
 }
