@@ -173,7 +173,7 @@ func children(parent int) map[int]string {
 // egressOf is the egress process of a toolguard, once there is one other than before.
 func egressOf(t *testing.T, toolguard, before int) int {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for pid, args := range children(toolguard) {
 			if pid != before && strings.HasPrefix(args, "toolguardd egress ") {
 				return pid
@@ -187,7 +187,7 @@ func egressOf(t *testing.T, toolguard, before int) int {
 // until waits for something.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	untilFor(t, 20*time.Second, what, is)
+	untilFor(t, 2*time.Minute, what, is)
 }
 
 // untilFor waits for something that may take its time.
