@@ -56,6 +56,7 @@ var mayImport = []room{
 	{"internal/session", []string{"internal/*", "golang.org/x/sys/unix"}},
 	{"cmd/", []string{"internal/*", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix"}},
 	{"scripts/bench/guest", []string{"golang.org/x/sys/unix"}},
+	{"scripts/bench/network", []string{"internal/nettest", "golang.org/x/sys/unix"}},
 	{"scripts/", nil},
 	{"test", []string{"internal/event"}},
 }

@@ -1,5 +1,5 @@
-// Command bench measures what toolguard costs: to start a command, bare, under toolguard and under its peers; to decide, in this
-// machine's kernel; and what runs under it, in a virtual machine (scripts/bench/guest). What is compared takes turns, in another
+// Command bench measures what toolguard costs: to start a command, bare, under toolguard and under its peers; to use the network
+// (scripts/bench/network); to decide, in this machine's kernel; and what runs under it, in a virtual machine (scripts/bench/guest). What is compared takes turns, in another
 // order each time, so that what else the machine does falls on all alike. It prints docs/BENCHMARKS.md.
 package main
 
@@ -30,6 +30,7 @@ func bench(out io.Writer, toolguard string, runs int, series string) error {
 		title, takes string
 		run          func(io.Writer) error
 	}{
+		{"To use the network", "(10 minutes)", func(out io.Writer) error { return network(out, toolguard) }},
 		{"To decide", "(2 minutes)", func(out io.Writer) error { return decisions(out, toolguard) }},
 		{"To run under it", "(10 minutes)", func(out io.Writer) error { return guest(out, series) }},
 	} {
