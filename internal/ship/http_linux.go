@@ -94,15 +94,23 @@ func verdict(resp *http.Response, reply []byte, token string) error {
 	}
 	err := errors.New("it answers " + why)
 	switch resp.StatusCode {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-		return &refusal{why}
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return &later{err, retryAfter(resp.Header.Get("Retry-After"))}
-	}
-	if resp.StatusCode/100 != 2 {
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
 		return err
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired,
+		http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusUpgradeRequired:
+		return err // nothing is wrong with the records
 	}
-	return nil
+	switch resp.StatusCode / 100 {
+	case 2:
+		return nil
+	case 4:
+		return &refusal{why}
+	case 5:
+		return &fault{err.Error()}
+	}
+	return err
 }
 
 // retryAfter is a header's seconds or time.

@@ -20,11 +20,11 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// fault is how a receiver treats one request. It has kept the body's lines or not, and answers or doesn't.
-type fault int
+// trick is how a receiver treats one request. It has kept the body's lines or not, and answers or doesn't.
+type trick int
 
 const (
-	fine           fault = iota
+	fine           trick = iota
 	hangs                // until the client has gone
 	resets               // the connection, before anything is kept
 	keepsAndResets       // after all is kept: what is sent again comes twice
@@ -45,15 +45,15 @@ type receiver struct {
 
 	mu     sync.Mutex
 	kept   []string
-	faults []fault
+	tricks []trick
 	asked  int
 	refuse func(line string) bool // for good
 	heard  bytes.Buffer           // every request's head
 }
 
-func newReceiver(t *testing.T, faults ...fault) *receiver {
+func newReceiver(t *testing.T, tricks ...trick) *receiver {
 	t.Helper()
-	r := &receiver{faults: faults, done: make(chan struct{})}
+	r := &receiver{tricks: tricks, done: make(chan struct{})}
 	r.Server = httptest.NewUnstartedServer(r)
 	r.Config.ErrorLog = nil
 	t.Cleanup(r.Close)
@@ -69,8 +69,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	_ = req.Header.Write(&r.heard)
 	now := fine
-	if len(r.faults) > 0 {
-		now = r.faults[r.asked%len(r.faults)]
+	if len(r.tricks) > 0 {
+		now = r.tricks[r.asked%len(r.tricks)]
 	}
 	r.asked++
 	lines := strings.Split(strings.TrimSuffix(string(body), "\n"), "\n")
@@ -93,7 +93,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.answer(w, req, now)
 }
 
-func (r *receiver) answer(w http.ResponseWriter, req *http.Request, now fault) {
+func (r *receiver) answer(w http.ResponseWriter, req *http.Request, now trick) {
 	switch now {
 	case hangs:
 		select {
@@ -223,6 +223,39 @@ func TestRefused(t *testing.T) {
 	}
 	if strings.Contains(s.log.String()+strings.Join(got, ""), "canary-token") {
 		t.Error("what the receiver repeated tells the token")
+	}
+}
+
+// TestPoison: a record on which the receiver fails each time holds up nobody for ever, and one on which it fails now and then isn't given up.
+func TestPoison(t *testing.T) {
+	var mu sync.Mutex
+	var kept []string
+	n := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		if n++; n%2 == 0 || bytes.Contains(body, []byte(`"path":"/x/13"`)) {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		kept = append(kept, strings.Split(strings.TrimSuffix(string(body), "\n"), "\n")...)
+	}))
+	t.Cleanup(server.Close)
+	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: server.URL, Batch: 8})
+	s.happen(30)
+	s.start()
+	s.all()
+	mu.Lock()
+	defer mu.Unlock()
+	want := s.lines()
+	if len(kept) != len(want) {
+		t.Fatalf("%d, not %d", len(kept), len(want))
+	}
+	for i := range want {
+		if poison := strings.Contains(want[i], `"path":"/x/13"`); (kept[i] == want[i]) == poison {
+			t.Errorf("%s", kept[i])
+		}
 	}
 }
 

@@ -24,6 +24,34 @@ type refusal struct{ why string }
 
 func (e *refusal) Error() string { return "refused: " + e.why }
 
+// fault is a receiver's word that it failed: it may be the record that it fails on, each time.
+type fault struct{ why string }
+
+func (e *fault) Error() string { return e.why }
+
+// How often a receiver may fail on the same records before it's taken for a refusal: on several, and on one.
+const (
+	faultsOfMany = 2
+	faultsOfOne  = 5
+)
+
+// refused tells whether an error says that one of so many records will never be taken, after so many others like it.
+func refused(err error, size, failures int) (why string, yes bool) {
+	var no *refusal
+	if errors.As(err, &no) {
+		return no.why, true
+	}
+	var f *fault
+	if !errors.As(err, &f) {
+		return "", false
+	}
+	most := faultsOfMany
+	if size == 1 {
+		most = faultsOfOne
+	}
+	return f.why, failures+1 >= most
+}
+
 // later is an error after which the receiver asks to be left alone for a while.
 type later struct {
 	err  error
@@ -102,23 +130,24 @@ func (w *worker) collect() (batch []record, err error) {
 func (w *worker) deliver(ctx context.Context, batch []record) {
 	w.state.update(w.sink.Name, func(s *Status) { s.Oldest = batch[0].at() })
 	size := len(batch) // fewer at a time while a record is looked for that is refused
-	for failures := 0; len(batch) > 0 && ctx.Err() == nil; {
+	failures := 0      // on the same records
+	for len(batch) > 0 && ctx.Err() == nil {
 		size = min(size, len(batch))
 		n, err := w.attempt(ctx, batch[:size])
 		if n > 0 {
 			w.delivered(batch[:n])
 			batch, failures = batch[n:], 0
 		}
-		var no *refusal
-		switch refused := errors.As(err, &no); {
+		why, no := refused(err, size, failures)
+		switch {
 		case err == nil:
 			size = len(batch)
 			continue
-		case refused && size > 1:
-			size = (size + 1) / 2
+		case no && size > 1:
+			size, failures = (size+1)/2, 0
 			continue
-		case refused && !batch[0].gap:
-			if err = w.replace(ctx, batch[0], no.why); err == nil {
+		case no && !batch[0].gap:
+			if err = w.replace(ctx, batch[0], why); err == nil {
 				batch, failures = batch[1:], 0
 				continue
 			}

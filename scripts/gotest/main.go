@@ -1,4 +1,4 @@
-// Command gotest runs all tests of the module, then those of internal/ again under the race detector, or, with -exec, the
+// Command gotest runs all tests of the module and of test/siem, then those of internal/ again under the race detector, or, with -exec, the
 // tests of some packages in another place; and closes with one honest count. A test that was skipped is named with its reason.
 // The list given with -must says which tests may not be skipped on a machine that has a feature, and must exist: a green run
 // that tested nothing fails.
@@ -34,7 +34,8 @@ func main() {
 
 func (t *tally) run(must, have, where string, packages []string) error {
 	start := time.Now()
-	if len(packages) == 0 {
+	whole := len(packages) == 0
+	if whole {
 		packages = []string{"./..."}
 	}
 	plain := exec.Command("go", append([]string{"test", "-json", "-timeout", "20m"}, packages...)...)
@@ -45,6 +46,12 @@ func (t *tally) run(must, have, where string, packages []string) error {
 	}
 	plain.Env = append(os.Environ(), "CGO_ENABLED=0")
 	broken := t.follow(plain, "")
+	if whole { // a module of its own
+		siem := exec.Command("go", "test", "-json", "-timeout", "20m", "./...")
+		siem.Dir = "test/siem"
+		siem.Env = plain.Env
+		broken = t.follow(siem, "") || broken
+	}
 
 	if where != "" {
 		// Once is enough.

@@ -1,0 +1,138 @@
+//go:build linux
+
+package siem
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// cluster is three servers of NATS in this process, with a stream on all of them.
+type cluster struct {
+	t       *testing.T
+	options []*server.Options
+	servers []*server.Server
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t, servers: make([]*server.Server, 3)}
+	var routes []*url.URL
+	for range 3 {
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", freePort(t))})
+	}
+	for i := range 3 {
+		port := 0
+		_, _ = fmt.Sscan(routes[i].Port(), &port)
+		c.options = append(c.options, &server.Options{
+			ServerName: fmt.Sprint("n", i), Host: "127.0.0.1", Port: freePort(t), JetStream: true, StoreDir: filepath.Join(t.TempDir(), "js"), NoLog: true, NoSigs: true,
+			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}, Routes: routes, Authorization: "canary-nats",
+		})
+	}
+	for i := range 3 {
+		c.start(i)
+	}
+	t.Cleanup(func() {
+		for _, s := range c.servers {
+			s.Shutdown()
+		}
+	})
+	return c
+}
+
+func (c *cluster) start(i int) {
+	c.t.Helper()
+	s, err := server.NewServer(c.options[i])
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.servers[i] = s
+	s.Start()
+}
+
+func (c *cluster) urls() string {
+	var all []string
+	for _, o := range c.options {
+		all = append(all, fmt.Sprintf("nats://127.0.0.1:%d", o.Port))
+	}
+	return strings.Join(all, ",")
+}
+
+// leader is the server that leads the stream; -1: none does.
+func (c *cluster) leader() int {
+	for i, s := range c.servers {
+		if s.JetStreamIsStreamLeader("$G", "audit") {
+			return i
+		}
+	}
+	return -1
+}
+
+// TestJetStream: while the server that leads the stream goes, again and again, the stream gets each event once, in order.
+func TestJetStream(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := newScene(t, "[[sink]]\nname = 'nats'\ntype = 'nats'\nurl = '"+c.urls()+"'\ntoken_file = 'DIR/token'\ntimeout = '3s'\n")
+	writeFile(t, s.dir+"/token", "canary-nats\n")
+	nc, err := nats.Connect(c.urls(), nats.Token("canary-nats"), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.RetryOnFailedConnect(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.happen(20)
+	s.start()
+	s.wait("the shipper says that there's no stream", func() bool { return strings.Contains(s.log.String(), "records wait") })
+	var stream jetstream.Stream
+	s.wait("the cluster makes a stream", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		stream, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: "audit", Subjects: []string{"toolguard.events"}, Replicas: 3, MaxMsgSize: 64 << 10})
+		return err == nil
+	})
+	s.delivered()
+	for range 2 {
+		s.wait("there's a leader", func() bool { return c.leader() >= 0 })
+		i := c.leader()
+		s.happen(100)
+		c.servers[i].Shutdown()
+		s.happen(50)
+		s.delivered()
+		c.start(i)
+	}
+	kept := func() (lines []string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		cons, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+		if err != nil {
+			return nil
+		}
+		msgs, err := cons.Fetch(10_000, jetstream.FetchMaxWait(2*time.Second))
+		if err != nil {
+			return nil
+		}
+		for m := range msgs.Messages() {
+			lines = append(lines, string(m.Data()))
+			if uid := m.Headers().Get("Nats-Msg-Id"); !strings.Contains(lines[len(lines)-1], `"uid":"`+uid+`"`) {
+				return []string{"a message has another one's id: " + uid}
+			}
+		}
+		return lines
+	}
+	s.arrived(kept)
+	if got, want := len(kept()), len(s.lines()); got != want {
+		t.Errorf("%d messages, not %d: the stream drops what comes again", got, want)
+	}
+}

@@ -1,0 +1,266 @@
+//go:build linux
+
+package siem
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 2 * time.Minute
+
+// shipper is the program, built once.
+var shipper = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "siem")
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, "toolguard-ship")
+	build := exec.Command("go", "build", "-o", name, "./cmd/toolguard-ship")
+	build.Dir = "../.."
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return name, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if name, err := shipper(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(name))
+	}
+	os.Exit(code)
+}
+
+// scene is an audit, and the shipper with one set of sinks.
+type scene struct {
+	t      *testing.T
+	dir    string
+	spool  *audit.Spool
+	config string
+	log    safeBuffer
+	env    []string
+	n      int // events so far
+}
+
+// safeBuffer is what processes write to while the test looks.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// newScene makes an audit. In the sinks' settings DIR stands for the scene's folder.
+func newScene(t *testing.T, sinks string) *scene {
+	t.Helper()
+	s := &scene{t: t, dir: t.TempDir()}
+	for _, name := range []string{"audit", "state"} {
+		if err := os.Mkdir(filepath.Join(s.dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.config = filepath.Join(s.dir, "ship.toml")
+	text := strings.ReplaceAll("spool = 'DIR/audit'\nstate = 'DIR/state'\n"+sinks, "DIR", s.dir)
+	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spool, err := audit.Open(audit.Config{Folder: filepath.Join(s.dir, "audit"), Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.spool = spool
+	t.Cleanup(func() { _ = spool.Close() })
+	return s
+}
+
+// happen has denials happen, each of another file.
+func (s *scene) happen(n int, change ...func(*event.Event)) {
+	s.t.Helper()
+	list := make([]event.Event, n)
+	for i := range list {
+		s.n++
+		list[i] = event.Event{
+			Kind: event.Denial, Session: "s1", Resource: "fs", Capability: "read", Target: "/x/ä/" + strconv.Itoa(s.n), Reason: "no_rule",
+			Process: []event.Process{{PID: 7, UID: 1000, Exe: "/usr/bin/cat", Comm: "cat"}},
+		}
+		for _, c := range change {
+			c(&list[i])
+		}
+	}
+	if n, err := s.spool.Append(list); err != nil || n != len(list) {
+		s.t.Fatal(n, err)
+	}
+}
+
+// start runs the shipper until the returned function is called, or as long as the test.
+func (s *scene) start() (cmd *exec.Cmd, end func(os.Signal)) {
+	s.t.Helper()
+	bin, err := shipper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd = exec.Command(bin, "--config", s.config)
+	cmd.Env = append(os.Environ(), s.env...)
+	cmd.Stdout, cmd.Stderr = &s.log, &s.log
+	end = launch(s.t, cmd)
+	return cmd, end
+}
+
+// launch starts a process that ends with the test at the latest.
+func launch(t *testing.T, cmd *exec.Cmd) (end func(os.Signal)) {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	end = func(sig os.Signal) {
+		once.Do(func() {
+			_ = cmd.Process.Signal(sig)
+			hangs := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+			_ = cmd.Wait()
+			hangs.Stop()
+		})
+	}
+	t.Cleanup(func() { end(os.Kill) })
+	return end
+}
+
+// lines are the audit's.
+func (s *scene) lines() (all []string) {
+	s.t.Helper()
+	r := audit.NewReader(filepath.Join(s.dir, "audit"), audit.Cursor{})
+	defer r.Close()
+	for {
+		line, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, strings.TrimSuffix(string(line), "\n"))
+	}
+}
+
+// wait waits until something is so.
+func (s *scene) wait(what string, so func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(patience); !so(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("%s: not after %s\n%s", what, patience, s.log.String())
+		}
+	}
+}
+
+// delivered waits until each sink has acknowledged what there is.
+func (s *scene) delivered() {
+	s.t.Helper()
+	end, err := audit.End(filepath.Join(s.dir, "audit"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.wait("all is delivered", func() bool {
+		all, _ := audit.ReadCursors(filepath.Join(s.dir, "state", "state.json"))
+		for _, c := range all {
+			if c.Sequence < end.Sequence {
+				return false
+			}
+		}
+		return len(all) > 0
+	})
+}
+
+// arrived waits until a receiver has everything, and looks whether it came in order, when what came again is left out, which must be the same.
+// A line that isn't whole is left of a receiver that was killed.
+func (s *scene) arrived(got func() []string) {
+	s.t.Helper()
+	want := s.lines()
+	var in []string
+	var wrong error
+	s.wait("all has arrived", func() bool {
+		in, wrong = once(got())
+		return wrong != nil || len(in) >= len(want)
+	})
+	if wrong != nil {
+		s.t.Fatal(wrong)
+	}
+	for i, line := range in {
+		if i >= len(want) || line != want[i] {
+			s.t.Fatalf("record %d of %d isn't as it was: %s", i+1, len(want), line)
+		}
+	}
+}
+
+// once leaves out what came again.
+func once(lines []string) (in []string, wrong error) {
+	first := map[string]string{}
+	for _, line := range lines {
+		var e struct{ Metadata struct{ UID string } }
+		if json.Unmarshal([]byte(line), &e) != nil {
+			continue
+		}
+		before, again := first[e.Metadata.UID]
+		if again && before != line {
+			return nil, fmt.Errorf("%s came as two different records", e.Metadata.UID)
+		}
+		if !again {
+			in = append(in, line)
+		}
+		first[e.Metadata.UID] = line
+	}
+	return in, nil
+}
+
+// fileLines are those of a file that may not be there yet.
+func fileLines(name string) func() []string {
+	return func() []string {
+		text, _ := os.ReadFile(name)
+		return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	}
+}
+
+// freePort is a TCP port that nobody listens at.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
