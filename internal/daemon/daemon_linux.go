@@ -129,7 +129,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := loader.NewImage(c, 1)
+	image, err := loader.NewImage(c, guarded.First)
 	if err != nil {
 		return nil, refuse(422, "%v", err)
 	}
@@ -154,7 +154,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	number := newNumber()
 	r := record{
 		Number: number, From: p.from, Start: st, Client: client.start, Lines: image.Lines(), Size: size, Net: net,
-		Generation: 1, Policies: map[uint32]*policy.Compiled{1: c},
+		Generation: guarded.First, Policies: map[uint32]*policy.Compiled{guarded.First: c},
 		Info: api.Session{
 			ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
 			Policy: c.Name, Digest: c.Digest, Files: c.Files, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir,

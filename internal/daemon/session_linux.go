@@ -29,7 +29,7 @@ type record struct {
 	Sockets    loader.Flags // of these, those that it has since its network is held
 	Net        *network     // nil: toolguardd doesn't hold its network
 	Generation uint32
-	Policies   map[uint32]*policy.Compiled // those in force now and before, by generation: with the outer sessions' in them
+	Policies   map[uint32]*policy.Compiled // the first, and those in force now and before, by generation: with the outer sessions' in them
 }
 
 // policy is the one in force.
@@ -220,7 +220,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 		return err
 	}
 	r := s.record
-	r.Policies = map[uint32]*policy.Compiled{s.record.Generation: s.record.policy(), next: c}
+	r.Policies = map[uint32]*policy.Compiled{guarded.First: s.record.Policies[guarded.First], s.record.Generation: s.record.policy(), next: c}
 	r.Generation, r.Lines, r.Size, r.Start.Policy = next, image.Lines(), size, asked
 	r.Info.Reloads++
 	r.Info.Policy, r.Info.Digest, r.Info.Files = c.Name, c.Digest, c.Files

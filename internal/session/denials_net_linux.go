@@ -62,10 +62,15 @@ func (d *denials) lose(mechanism string, n uint64) {
 
 // refusedNet runs on the goroutine that listens to the kernel's programs for the network.
 func (d *denials) refusedNet(k netguard.Event) {
-	like := k
-	like.Time, like.Sequence = time.Time{}, 0
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.takeNet(k)
+}
+
+// takeNet is called with the lock held.
+func (d *denials) takeNet(k netguard.Event) {
+	like := k
+	like.Time, like.Sequence = time.Time{}, 0
 	d.gather(like, k.Time, func() event.Event { return d.run.refusedNet(&k, d.chainOfNet(&k)) })
 }
 

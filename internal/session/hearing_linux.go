@@ -14,7 +14,7 @@ import (
 type Hearing struct {
 	run *run
 
-	// policies are those that the session has had, by the generation of their image.
+	// policies are the session's first, and those in force now and before, by the generation of their image.
 	policies map[uint32]*policy.Compiled
 }
 
@@ -41,18 +41,30 @@ func newHearing(who Heard, cfg Config) *Hearing {
 	return &Hearing{r, maps.Clone(who.Policies)}
 }
 
-// refused tells of a refusal by the policy that decided.
+// First is the generation of the policy that a session begins with: its filters of system calls are of that one to its end.
+const First = 1
+
+// refused tells of a refusal.
 func (h *Hearing) refused(k loader.Event) {
-	h.decidedBy(k.Generation)
-	h.run.denials.refused(k)
+	generation := k.Generation
+	if k.Op == loader.OpCall {
+		generation = First
+	}
+	h.by(generation, func() { h.run.denials.take(k) })
 }
 
-// decidedBy says which policy what is told next is about.
-func (h *Hearing) decidedBy(generation uint32) {
+// by has f tell by the policy that decided, which needn't be the one in force any more, while nothing else tells of the session.
+func (h *Hearing) by(generation uint32, f func()) {
 	h.do(func() {
-		if c := h.policies[generation]; c != nil {
-			h.run.cfg.Policy = c
+		c := h.policies[generation]
+		if c == nil {
+			h.run.denials.gap("toolguardd", 1, "its policy isn't known any more: the session has got others since", true)
+			return
 		}
+		inForce := h.run.cfg.Policy
+		h.run.cfg.Policy = c
+		f()
+		h.run.cfg.Policy = inForce
 	})
 }
 
@@ -63,9 +75,10 @@ func (h *Hearing) do(f func()) {
 	f()
 }
 
-// Reloaded says that the session gets another policy.
+// Reloaded says that the session gets another policy. What the one before decides is told until it's the one before last.
 func (h *Hearing) Reloaded(generation uint32, c *policy.Compiled) {
 	h.do(func() {
+		maps.DeleteFunc(h.policies, func(g uint32, _ *policy.Compiled) bool { return g != First && g+1 < generation })
 		h.policies[generation] = c
 		h.run.cfg.Policy = c
 	})

@@ -115,8 +115,7 @@ func (n *Network) hold(who Heard, cfg Config, generation uint32) {
 
 func (n *Network) listen() error {
 	return n.net.hear(n.h.run.denials, func(k netguard.Event) {
-		n.h.decidedBy(k.Generation)
-		n.h.run.denials.refusedNet(k)
+		n.h.by(k.Generation, func() { n.h.run.denials.takeNet(k) })
 	})
 }
 
@@ -131,6 +130,7 @@ func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
 		err = n.net.kernel.Reload(img)
 	}
 	if err != nil {
+		n.h.Reloaded(n.generation, n.policy)
 		return errors.Join(err, n.net.egress.reload(n.generation, n.policy))
 	}
 	n.generation, n.policy = generation, c

@@ -30,13 +30,13 @@ type alike struct {
 	op                           loader.Op
 	why                          loader.Why
 	walk                         loader.Walk
-	detail                       uint32
+	detail, generation           uint32
 }
 
 func alikeOf(k *loader.Event) alike {
 	a := alike{
 		pid: k.PID, uid: k.UID, layer: k.Layer, rule: k.Rule, errno: k.Errno, comm: k.Comm, args: k.Args,
-		op: k.Op, why: k.Why, walk: k.Walk, detail: k.Detail, other: k.Other,
+		op: k.Op, why: k.Why, walk: k.Walk, detail: k.Detail, generation: k.Generation, other: k.Other,
 	}
 	for _, p := range k.Paths {
 		a.paths += fmt.Sprintf("%d%s\x00", p.Need, p.Path)
@@ -46,11 +46,16 @@ func alikeOf(k *loader.Event) alike {
 
 // refused runs on the goroutine that listens to the session.
 func (d *denials) refused(k loader.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.take(k)
+}
+
+// take is called with the lock held.
+func (d *denials) take(k loader.Event) {
 	if k.PID == d.run.self {
 		return // toolguard itself, from within
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.gather(alikeOf(&k), k.Time, func() event.Event { return d.run.refused(&k, d.chainOf(&k)) })
 }
 
@@ -113,7 +118,7 @@ func (r *run) refused(k *loader.Event, chain []event.Process) event.Event {
 	case k.Why == loader.WhyGain:
 		r.refusedGain(&e, k)
 	default:
-		e.Resource, e.Capability, e.Target = policy.FS.String(), k.Paths[0].Need.String(), k.Paths[0].Path
+		r.asked(&e, k)
 		e.Reason = string(policy.PathUnresolved)
 		e.Extra["why"] = "following the path: " + k.Walk.String()
 	}
@@ -163,12 +168,7 @@ func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
 // refusedPath describes a refusal by the policy's fs rules. The rule is found with the evaluator that `check` uses, and
 // must be the one that the kernel found.
 func (r *run) refusedPath(e *event.Event, k *loader.Event) {
-	i := max(0, slices.IndexFunc(k.Paths, func(p loader.Asked) bool { return p.Need&^p.Have != 0 }))
-	asked := k.Paths[i]
-	e.Resource, e.Capability, e.Target = policy.FS.String(), asked.Need.String(), asked.Path
-	if len(k.Paths) > 1 {
-		e.Extra[[]string{"to", "from"}[i]] = k.Paths[1-i].Path
-	}
+	asked := r.asked(e, k)
 	kernel := r.verdict(k, policy.RuleDenies)
 	switch {
 	case k.Walk == loader.WalkMoved:
@@ -196,6 +196,17 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 		v.Reason = policy.OutsideWorkspace
 	}
 	r.suggest(e, v, policy.Question{Resource: policy.FS, Caps: asked.Need, Target: e.Target})
+}
+
+// asked names what was refused: of two paths the first that isn't given.
+func (r *run) asked(e *event.Event, k *loader.Event) loader.Asked {
+	i := max(0, slices.IndexFunc(k.Paths, func(p loader.Asked) bool { return p.Need&^p.Have != 0 }))
+	asked := k.Paths[i]
+	e.Resource, e.Capability, e.Target = policy.FS.String(), asked.Need.String(), asked.Path
+	if len(k.Paths) > 1 {
+		e.Extra[[]string{"to", "from"}[i]] = k.Paths[1-i].Path
+	}
+	return asked
 }
 
 // moved describes a refusal of what has got another name since, about which the evaluator needn't say the same.
@@ -258,14 +269,28 @@ func (r *run) disagree(e *event.Event, kernel, ours policy.Verdict) {
 // refusedCommand describes a program that isn't listed, or not with these arguments.
 func (r *run) refusedCommand(e *event.Event, k *loader.Event) {
 	program := k.Paths[0].Path
-	e.Resource, e.Capability, e.Target = policy.Commands.String(), policy.Execute.String(), program
-	q := policy.Question{Resource: policy.Commands, Target: program}
 	v := r.verdict(k, policy.CommandNotListed)
 	if k.Why == loader.WhyArgs {
 		v.Reason = policy.ArgsNotListed
+		program = r.withArgs(v, program)
+	}
+	e.Resource, e.Capability, e.Target = policy.Commands.String(), policy.Execute.String(), program
+	q := policy.Question{Resource: policy.Commands, Target: program}
+	if k.Why == loader.WhyArgs {
 		argv := strings.Split(program+"\x00"+k.Args, "\x00")
 		q.Argv = event.RedactArgv(argv[:len(argv)-1])
 		e.Asked = strings.Join(q.Argv, " ")
 	}
 	r.suggest(e, v, q)
+}
+
+// withArgs is the program that a rule about arguments is of: by the time that they're looked at for good a script's interpreter
+// is what is executed.
+func (r *run) withArgs(v policy.Verdict, executed string) string {
+	if v.Rule >= 0 {
+		if c := r.cfg.Policy.Rules[v.Rule].Command; c != nil {
+			return c.Program
+		}
+	}
+	return executed
 }

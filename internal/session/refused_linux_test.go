@@ -51,6 +51,43 @@ func TestRefusedArguments(t *testing.T) {
 	}
 }
 
+// A script's arguments are looked at when its interpreter is what is executed: the rule is about the script all the same.
+func TestRefusedScript(t *testing.T) {
+	commands := []policy.CommandRule{{Name: "/usr/bin/true", HasArgs: true, Args: [][]string{{"status"}}}}
+	c := listing(t, commands...)
+	rule := c.Layers[len(c.Layers)-1].Commands.Rules()[0]
+	e := refusedAs(t, commands, loader.Event{
+		Op: loader.OpCommand, Why: loader.WhyArgs, Rule: int(rule.Index), Args: "push\x00", Paths: []loader.Asked{{Path: "/usr/bin/interpreter"}},
+	})
+	if e.Target != rule.Command.Program || e.Asked != e.Target+" push" || e.Rule != rule.ID {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Of two paths the one that is refused is told, whatever for.
+func TestRefusedUnresolved(t *testing.T) {
+	from, to := loader.Asked{Path: "/w/a", Need: policy.Delete}, loader.Asked{Path: "/deep", Need: policy.Create}
+	for _, x := range []struct {
+		paths         []loader.Asked
+		target, other string
+	}{
+		{[]loader.Asked{from, to}, "/w/a", "to /deep"},
+		{[]loader.Asked{{Path: "/w/a", Need: policy.Delete, Have: policy.Delete}, to}, "/deep", "from /w/a"},
+		{[]loader.Asked{to}, "/deep", ""},
+	} {
+		e := refusedAs(t, nil, loader.Event{Op: loader.OpRename, Why: loader.WhyUnresolved, Walk: loader.WalkDeep, Paths: x.paths})
+		other := ""
+		for _, way := range []string{"from", "to"} {
+			if p := e.Extra[way]; p != "" {
+				other += way + " " + p
+			}
+		}
+		if e.Target != x.target || other != x.other || e.Reason != "path_unresolved" || e.Extra["why"] != "following the path: too deep" {
+			t.Errorf("%s (%s): %+v", e.Target, other, e)
+		}
+	}
+}
+
 // What no rule is about is told by what it's done to.
 func TestRefusedOutside(t *testing.T) {
 	first, err := os.ReadFile("/proc/1/comm")
