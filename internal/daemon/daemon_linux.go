@@ -66,7 +66,7 @@ type Daemon struct {
 
 	mu       sync.Mutex
 	sessions map[uint64]*session
-	starting map[asker]taken         // sessions that are being made
+	reserved map[asker]taken         // for what is being made
 	turns    map[asker]chan struct{} // one in it for each body that is being read
 }
 
@@ -83,7 +83,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d := &Daemon{
 		counts: all, cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, counts: all, audit: cfg.Audit, listeners: map[*follower]bool{}},
-		sessions: map[uint64]*session{}, starting: map[asker]taken{}, turns: map[asker]chan struct{}{},
+		sessions: map[uint64]*session{}, reserved: map[asker]taken{}, turns: map[asker]chan struct{}{},
 		networks: make(chan *guarded.Network, 1), tidy: time.AfterFunc(quiet, debug.FreeOSMemory),
 	}
 	if err := d.openState(); err != nil {
@@ -137,7 +137,11 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	done, err := d.reserve(p.asker(), image.Lines(), size, net != nil)
+	more := taken{sessions: 1, lines: image.Lines(), size: size}
+	if net != nil {
+		more.networks = 1
+	}
+	done, err := d.reserve(p.asker(), more)
 	if err != nil {
 		return nil, err
 	}
@@ -268,80 +272,68 @@ func (d *Daemon) holds(from uint64, c *policy.Compiled) error {
 		return err
 	}
 	outer.mu.Lock()
-	defer outer.mu.Unlock()
-	if outer.state == api.Ending || !c.Holds(outer.record.policy()) {
+	state, around := outer.state, outer.record.policy()
+	outer.mu.Unlock() // should it get another one now, narrow comes to all that are within it
+	if state == api.Ending || !c.Holds(around) {
 		return refuse(409, "session %s, around this one, has ended or got another policy meanwhile: begin again", outer.id)
 	}
 	return nil
 }
 
-// taken is what somebody's sessions take.
-type taken struct{ sessions, networks int }
+// taken is what somebody's sessions take: lines of the kernel's room for policies, and the policies' own size.
+type taken struct{ sessions, networks, lines, size int }
 
-func (t *taken) add(n int, network bool) {
-	t.sessions += n
-	if network {
-		t.networks += n
-	}
+func (t taken) plus(u taken) taken {
+	return taken{t.sessions + u.sessions, t.networks + u.networks, t.lines + u.lines, t.size + u.size}
 }
 
-// reserve makes sure that there may be one more session, and keeps its place until done.
-func (d *Daemon) reserve(a asker, lines, size int, network bool) (done func(), err error) {
-	if err := d.enter(a, network); err != nil {
+func (t taken) minus(u taken) taken {
+	return taken{t.sessions - u.sessions, t.networks - u.networks, t.lines - u.lines, t.size - u.size}
+}
+
+// takes is what a session takes.
+func (s *session) takes() taken {
+	t := taken{sessions: 1, lines: int(s.lines.Load()), size: int(s.size.Load())}
+	if s.network != nil {
+		t.networks = 1
+	}
+	return t
+}
+
+// reserve makes sure that somebody's sessions may take so much more, and keeps it for him until done.
+func (d *Daemon) reserve(a asker, more taken) (done func(), err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.reserved[a].plus(more)
+	for _, s := range d.sessions {
+		if s.asker() == a {
+			all = all.plus(s.takes())
+		}
+	}
+	if err := d.cfg.Limits.allow(a, all, more); err != nil {
 		return nil, err
 	}
-	done = func() {
+	d.reserved[a] = d.reserved[a].plus(more)
+	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		t := d.starting[a]
-		if t.add(-1, network); t == (taken{}) {
-			delete(d.starting, a)
-		} else {
-			d.starting[a] = t
+		if d.reserved[a] = d.reserved[a].minus(more); d.reserved[a] == (taken{}) {
+			delete(d.reserved, a)
 		}
-	}
-	if err := d.room(a, lines, size); err != nil {
-		done()
-		return nil, err
-	}
-	return done, nil
+	}, nil
 }
 
-// enter counts a session that is being made, if there may be one more.
-func (d *Daemon) enter(a asker, network bool) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	starting := d.starting[a]
-	all := starting
-	for _, s := range d.sessions {
-		if s.asker() == a {
-			all.add(1, s.network != nil)
-		}
-	}
-	if n := all.sessions; n >= d.cfg.Limits.Sessions {
-		return refuse(429, "user %d has %d sessions already, which is as many as one may have ('toolguard sessions list')", a.uid, n)
-	}
-	if n := all.networks; network && n >= d.cfg.Limits.Networks {
+// allow says whether somebody's sessions may take all that, so much of which they don't yet.
+func (l Limits) allow(a asker, all, more taken) error {
+	switch {
+	case more.sessions > 0 && all.sessions > l.Sessions:
+		return refuse(429, "user %d has %d sessions already, which is as many as one may have ('toolguard sessions list')", a.uid, all.sessions-1)
+	case more.networks > 0 && all.networks > l.Networks:
 		return refuse(429, "user %d has %d sessions whose rules about the network toolguardd holds, which is as many as one may have "+
-			"('toolguard sessions list')", a.uid, n)
-	}
-	starting.add(1, network)
-	d.starting[a] = starting
-	return nil
-}
-
-// room makes sure that a user's policies take no more than they may of the kernel's room.
-func (d *Daemon) room(a asker, lines, size int) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, s := range d.sessions {
-		if s.asker() == a {
-			lines, size = lines+int(s.lines.Load()), size+int(s.size.Load())
-		}
-	}
-	if lines > d.cfg.Limits.Lines || size > d.cfg.Limits.Policies {
+			"('toolguard sessions list')", a.uid, all.networks-1)
+	case more.lines > 0 && all.lines > l.Lines, more.size > 0 && all.size > l.Policies:
 		return refuse(429, "the policies of user %d's sessions would take %d lines in the kernel and %d bytes, and one user may take %d and %d",
-			a.uid, lines, size, d.cfg.Limits.Lines, d.cfg.Limits.Policies)
+			a.uid, all.lines, all.size, l.Lines, l.Policies)
 	}
 	return nil
 }

@@ -87,6 +87,8 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		case <-time.After(patience):
 		}
 	}
+	s.changing.Lock()   // whoever changes it still is to be done; whoever comes later sees that it ends
+	s.changing.Unlock() //nolint:staticcheck // nothing else
 	left := !s.endTasks()
 	s.mu.Lock()
 	hearing, exit := s.hearing, s.exit

@@ -10,12 +10,12 @@ import (
 func TestLimits(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 2, Lines: 100, Policies: 1000, Bodies: 1}},
-		sessions: map[uint64]*session{}, starting: map[asker]taken{},
+		sessions: map[uint64]*session{}, reserved: map[asker]taken{},
 	}
-	taken := &session{uid: 7}
-	taken.lines.Store(60)
-	taken.size.Store(600)
-	d.sessions[1] = taken
+	there := &session{uid: 7}
+	there.lines.Store(60)
+	there.size.Store(600)
+	d.sessions[1] = there
 	user := asker{7, false}
 	for _, x := range []struct {
 		who         asker
@@ -29,7 +29,7 @@ func TestLimits(t *testing.T) {
 		{asker{8, false}, 101, 0, false},
 		{asker{7, true}, 100, 1000, true},
 	} {
-		done, err := d.reserve(x.who, x.lines, x.size, false)
+		done, err := d.reserve(x.who, taken{sessions: 1, lines: x.lines, size: x.size})
 		if (err == nil) != x.ok {
 			t.Errorf("%+v: %v", x, err)
 		}
@@ -37,19 +37,57 @@ func TestLimits(t *testing.T) {
 			done()
 		}
 	}
-	if done, err := d.reserve(user, 1, 1, true); err == nil {
+	if done, err := d.reserve(user, taken{1, 1, 1, 1}); err == nil {
 		done()
 		t.Error("a network where none may be had")
 	}
-	done, err := d.reserve(user, 1, 1, false)
+	done, err := d.reserve(user, taken{1, 0, 1, 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.reserve(user, 1, 1, false); err == nil {
+	if _, err := d.reserve(user, taken{1, 0, 1, 1}); err == nil {
 		t.Error("a third session, with one that is being made")
 	}
 	done()
-	if _, err := d.reserve(user, 1, 1, false); err != nil {
+	if _, err := d.reserve(user, taken{1, 0, 1, 1}); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is being made takes room as if it were there.
+func TestReservations(t *testing.T) {
+	d := &Daemon{
+		cfg:      Config{Limits: Limits{Sessions: 9, Lines: 100, Policies: 1000}},
+		sessions: map[uint64]*session{}, reserved: map[asker]taken{},
+	}
+	user := asker{7, false}
+	for _, x := range []struct{ first, second taken }{
+		{taken{sessions: 1, lines: 60}, taken{sessions: 1, lines: 41}},
+		{taken{sessions: 1, size: 600}, taken{sessions: 1, size: 401}},
+		{taken{lines: 60}, taken{lines: 41}}, // another policy for a session that is there
+	} {
+		done, err := d.reserve(user, x.first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.reserve(user, x.second); err == nil {
+			t.Errorf("%+v beside %+v", x.second, x.first)
+		}
+		done()
+		again, err := d.reserve(user, x.second)
+		if err != nil {
+			t.Fatalf("%+v after %+v: %v", x.second, x.first, err)
+		}
+		again()
+	}
+	if len(d.reserved) != 0 {
+		t.Errorf("%+v is left", d.reserved)
+	}
+	// What takes no more is no worse than before, whatever the limits are by now.
+	full := &session{uid: 7}
+	full.lines.Store(200)
+	d.sessions[1] = full
+	if _, err := d.reserve(user, taken{size: 1}); err != nil {
 		t.Error(err)
 	}
 }
@@ -58,23 +96,27 @@ func TestLimits(t *testing.T) {
 func TestNetworks(t *testing.T) {
 	d := &Daemon{
 		cfg:      Config{Limits: Limits{Sessions: 9, Networks: 2, Lines: 100, Policies: 1000, Bodies: 1}},
-		sessions: map[uint64]*session{1: {uid: 7, network: &network{}}, 2: {uid: 7}}, starting: map[asker]taken{},
+		sessions: map[uint64]*session{1: {uid: 7, network: &network{}}, 2: {uid: 7}}, reserved: map[asker]taken{},
 	}
 	user := asker{7, false}
-	done, err := d.reserve(user, 1, 1, true)
+	done, err := d.reserve(user, taken{1, 1, 1, 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.reserve(user, 1, 1, true); err == nil {
+	if _, err := d.reserve(user, taken{1, 1, 1, 1}); err == nil {
 		t.Error("a third network")
 	}
 	for _, who := range []asker{user, {8, false}, {7, true}} {
-		if _, err := d.reserve(who, 1, 1, who != user); err != nil {
+		more := taken{1, 1, 1, 1}
+		if who == user {
+			more.networks = 0
+		}
+		if _, err := d.reserve(who, more); err != nil {
 			t.Errorf("%+v: %v", who, err)
 		}
 	}
 	done()
-	if _, err := d.reserve(user, 1, 1, true); err != nil {
+	if _, err := d.reserve(user, taken{1, 1, 1, 1}); err != nil {
 		t.Errorf("when there's one less: %v", err)
 	}
 }

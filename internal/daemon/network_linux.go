@@ -228,7 +228,7 @@ func (s *session) placeOf(pidfd int) *os.File {
 	return place
 }
 
-// reloadNetwork is called with the session's lock held.
+// reloadNetwork is called by who holds changing.
 func (s *session) reloadNetwork(generation uint32, c *policy.Compiled) error {
 	if s.network == nil {
 		return nil

@@ -60,7 +60,9 @@ type session struct {
 	stop    func()        // closes killed, once
 	dropped func()        // closes ended, once
 
-	mu      sync.Mutex
+	changing sync.Mutex // held by who changes the session, which may take long, also beyond mu; nothing changes one that ends
+
+	mu      sync.Mutex // held for moments: whoever looks doesn't wait
 	record  record
 	state   api.State
 	hearing *guarded.Hearing // nil: nobody is in it yet
@@ -140,16 +142,15 @@ func (s *session) isOver() bool {
 
 // enter has the kernel put a thread of the client's into the session at the next thing that it does.
 func (s *session) enter(thread int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state != api.Starting || s.record.Thread != 0 {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.now() != api.Starting || s.record.Thread != 0 {
 		return refuse(409, "a thread has entered this session already")
 	}
 	if err := s.d.holds(s.from, s.record.policy()); err != nil {
 		return err
 	}
-	s.record.Thread = thread
-	if err := s.d.save(&s.record); err != nil {
+	if err := s.change(func(r *record) { r.Thread = thread }); err != nil {
 		return err
 	}
 	return s.kernel.Expect(loader.Thread{Process: s.client.pid, ID: thread}, s.from)
@@ -157,9 +158,9 @@ func (s *session) enter(thread int) error {
 
 // adopted makes sure that the thread is in, and begins to hear of the session.
 func (s *session) adopted() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state != api.Starting || s.record.Thread == 0 {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.now() != api.Starting || s.record.Thread == 0 {
 		return refuse(409, "no thread is about to enter this session")
 	}
 	if err := s.kernel.Settle(loader.Thread{Process: s.client.pid, ID: s.record.Thread}); err != nil {
@@ -168,16 +169,48 @@ func (s *session) adopted() error {
 	if s.kernel.Counts().Tasks == 0 {
 		return refuse(409, "the thread isn't in the session: it hasn't done anything since, or is in another PID namespace (a container)")
 	}
-	s.state, s.record.Info.State = api.Running, api.Running
-	if err := s.d.save(&s.record); err != nil {
+	if err := s.change(func(r *record) { r.Info.State = api.Running }); err != nil {
 		return err
 	}
-	s.hear()
+	if !s.begun() {
+		return refuse(409, "session %s is being ended", s.id)
+	}
 	st := &s.record.Start
 	s.hearing.Tell(event.Event{
 		Kind: event.SessionStart, Mechanism: "bpf", Degraded: st.Degraded,
 		Process: []event.Process{{PID: s.client.pid, UID: s.uid, Argv: st.Argv}},
 	})
+	return nil
+}
+
+// begun begins to hear of the session, unless it's being ended.
+func (s *session) begun() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != api.Starting {
+		return false
+	}
+	s.state = api.Running
+	s.hear()
+	return true
+}
+
+func (s *session) now() api.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// change changes the record, in its file first. It's called by who holds changing.
+func (s *session) change(f func(*record)) error {
+	r := s.record
+	f(&r)
+	if err := s.d.save(&r); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record = r
 	return nil
 }
 
@@ -198,10 +231,10 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.hearing == nil || s.state == api.Ending {
-		return refuse(409, "session %s is %s: only one that runs can get another policy", s.id, s.state)
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if now := s.now(); s.hearing == nil || now == api.Ending {
+		return refuse(409, "session %s is %s: only one that runs can get another policy", s.id, now)
 	}
 	if s.record.Flags&^(loader.FlagsOf(c)|s.record.Sockets) != 0 {
 		return refuse(409, "new namespaces, internet sockets and kernel calls, which the session was allowed at its start, can't be taken "+
@@ -216,10 +249,12 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	if err != nil {
 		return refuse(422, "%v", err)
 	}
-	if err := s.d.room(s.asker(), image.Lines()-s.record.Lines, size-s.record.Size); err != nil {
+	done, err := s.d.reserve(s.asker(), taken{lines: max(0, image.Lines()-s.record.Lines), size: max(0, size-s.record.Size)})
+	if err != nil {
 		return err
 	}
-	r := s.record
+	defer done()
+	former, r := s.record, s.record
 	r.Policies = map[uint32]*policy.Compiled{guarded.First: s.record.Policies[guarded.First], s.record.Generation: s.record.policy(), next: c}
 	r.Generation, r.Lines, r.Size, r.Start.Policy = next, image.Lines(), size, asked
 	r.Info.Reloads++
@@ -228,13 +263,16 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 		return err
 	}
 	if err := s.reloadNetwork(next, c); err != nil {
-		return errors.Join(err, s.d.save(&s.record))
+		return errors.Join(err, s.d.save(&former))
 	}
 	s.hearing.Reloaded(next, c)
 	if err := s.kernel.Reload(image); err != nil {
-		return errors.Join(err, s.reloadNetwork(s.record.Generation, s.record.policy()), s.d.save(&s.record))
+		s.hearing.Reloaded(former.Generation, former.policy())
+		return errors.Join(err, s.reloadNetwork(former.Generation, former.policy()), s.d.save(&former))
 	}
+	s.mu.Lock()
 	s.record = r
+	s.mu.Unlock()
 	s.lines.Store(int64(r.Lines))
 	s.size.Store(int64(r.Size))
 	s.hearing.Tell(event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "the session got another policy"}})
@@ -258,10 +296,12 @@ func (s *session) join(pid int) error {
 	if id, err := s.d.kernel.SessionOf(p.fd); err != nil || id != s.number {
 		return errors.Join(fmt.Errorf("process %d isn't of session %s", pid, s.id), err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.record.Info.Command = pid
-	return errors.Join(s.group.Add(pid), s.d.save(&s.record))
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.now() == api.Ending {
+		return fmt.Errorf("session %s is being ended", s.id)
+	}
+	return errors.Join(s.group.Add(pid), s.change(func(r *record) { r.Info.Command = pid }))
 }
 
 // attach has the client hear of the session until it's over, or its command has ended and the others go on, or done says that

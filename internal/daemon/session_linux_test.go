@@ -1,0 +1,78 @@
+package daemon
+
+import (
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+)
+
+// compiled is a policy that may read a folder.
+func compiled(t *testing.T, folder string) *policy.Compiled {
+	t.Helper()
+	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: folder, Caps: policy.Read}}}
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Nobody enters a session within one that has ended, or has got another policy since the inner one was put within it.
+func TestHolds(t *testing.T) {
+	around, other := compiled(t, "/etc"), compiled(t, "/usr")
+	c, err := compiled(t, "/etc/ssl").Within(around)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		from   uint64
+		state  api.State
+		policy *policy.Compiled
+		status int
+	}{
+		{0, api.Running, other, 0}, // it's within none
+		{1, api.Running, around, 0},
+		{1, api.Left, around, 0},
+		{1, api.Running, other, 409},
+		{1, api.Ending, around, 409},
+		{2, api.Running, around, 404},
+	} {
+		outer := &session{state: x.state, record: record{Generation: 1, Policies: map[uint32]*policy.Compiled{1: x.policy}}}
+		d := &Daemon{sessions: map[uint64]*session{1: outer}}
+		outer.d = d
+		inner := &session{d: d, from: x.from, state: api.Starting, record: record{Generation: 1, Policies: map[uint32]*policy.Compiled{1: c}}}
+		status := 0
+		if err := d.holds(x.from, inner.record.policy()); err != nil {
+			status = err.(*failure).status
+		}
+		if status != x.status {
+			t.Errorf("%+v: %d", x, status)
+		}
+		if x.status == 0 {
+			continue
+		}
+		if err := inner.enter(7); err == nil || err.(*failure).status != x.status || inner.record.Thread != 0 {
+			t.Errorf("%+v: entered: %v", x, err)
+		}
+	}
+}
+
+// Who looks doesn't wait for who changes a session, however long that takes.
+func TestListWhileBusy(t *testing.T) {
+	d, c := served(t, DefaultLimits)
+	s := &session{d: d, id: "0000000000000001", over: make(chan struct{}), state: api.Running, record: record{Info: api.Session{ID: "0000000000000001"}}}
+	close(s.over) // there is nothing in the kernel
+	d.sessions[1] = s
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	var list []api.Session
+	if err := c.Do("GET", api.Sessions, nil, &list); err != nil || len(list) != 1 || list[0].State != api.Running {
+		t.Errorf("%+v, %v", list, err)
+	}
+	var one api.Session
+	if err := c.Do("GET", api.Sessions+"/"+s.id, nil, &one); err != nil || one.ID != s.id {
+		t.Errorf("%+v, %v", one, err)
+	}
+}
