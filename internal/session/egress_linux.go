@@ -343,9 +343,11 @@ func (p *egressProcess) instruct() {
 	}
 }
 
-// reload has it decide by another policy. One that doesn't, in time, is ended; whatever is started then does.
+// reload has it decide by another policy. One that doesn't, in time, is ended; whatever is started then does. Where that doesn't
+// either, in time, it's ended as well, and nobody waits for the next one, which decides by the former policy.
 func (p *egressProcess) reload(generation uint32, c *policy.Compiled) error {
 	p.mu.Lock()
+	former, by := p.mandate.Generation, p.mandate.Policy
 	p.mandate.Generation, p.mandate.Policy = generation, c
 	p.instruct()
 	p.mu.Unlock()
@@ -356,6 +358,10 @@ func (p *egressProcess) reload(generation uint32, c *policy.Compiled) error {
 	if p.decidesBy(generation, readyTime) {
 		return nil
 	}
+	p.mu.Lock()
+	p.mandate.Generation, p.mandate.Policy = former, by
+	p.mu.Unlock()
+	p.kill()
 	return errors.New("egress takes no other policy")
 }
 

@@ -127,11 +127,13 @@ func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
 	}
 	n.h.Reloaded(generation, c)
 	if err = n.net.egress.reload(generation, c); err == nil { // first: what it permits is forgotten then
-		err = n.net.kernel.Reload(img)
+		if err = n.net.kernel.Reload(img); err != nil {
+			err = errors.Join(err, n.net.egress.reload(n.generation, n.policy))
+		}
 	}
 	if err != nil {
 		n.h.Reloaded(n.generation, n.policy)
-		return errors.Join(err, n.net.egress.reload(n.generation, n.policy))
+		return err
 	}
 	n.generation, n.policy = generation, c
 	return nil
