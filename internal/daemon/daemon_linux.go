@@ -37,7 +37,7 @@ type Limits struct {
 	Sessions    int `toml:"sessions"`    // at a time
 	Networks    int `toml:"networks"`    // of them, those that have egress
 	Connections int `toml:"connections"` // at a time
-	Bodies      int `toml:"-"`           // requests with a policy that are read at a time; others wait
+	Bodies      int `toml:"-"`           // requests that take long, with a policy, at a time; others wait
 	Policies    int `toml:"policies"`    // bytes of policies, of all of his sessions together
 	Lines       int `toml:"lines"`       // of the kernel's room for policies, all of his sessions together
 }
@@ -47,6 +47,13 @@ var DefaultLimits = Limits{Sessions: 128, Networks: 32, Connections: 256, Bodies
 
 // quiet is how long nothing begins until memory is given back to the kernel. A session's policy takes many times its size to read.
 const quiet = 10 * time.Second
+
+// A body takes its size to read, and what it says as many times more as maxValues allows, 100 MiB in all at most. So it's the number of
+// those that are read at a time that bounds what toolguardd takes. Of honest ones none that is short enough says as much.
+const (
+	maxBodies = 4
+	maxValues = 1 << 19
+)
 
 // Daemon is toolguardd.
 type Daemon struct {
@@ -61,13 +68,14 @@ type Daemon struct {
 	networks  chan *guarded.Network // one that is loaded ahead
 	noNetwork string                // why none can be; "": it can
 
+	bodies   chan struct{} // one in it for each body that is being read, of all users
 	stopping chan struct{} // closed when toolguardd stops
 	tidy     *time.Timer   // when nothing has begun for a while, what that took is given back
 
 	mu       sync.Mutex
 	sessions map[uint64]*session
 	reserved map[asker]taken         // for what is being made
-	turns    map[asker]chan struct{} // one in it for each body that is being read
+	turns    map[asker]chan struct{} // one in it for each request that is under way
 }
 
 // New makes a toolguardd that owns what the one before has left.
@@ -83,7 +91,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d := &Daemon{
 		counts: all, cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, counts: all, audit: cfg.Audit, listeners: map[*follower]bool{}},
-		sessions: map[uint64]*session{}, reserved: map[asker]taken{}, turns: map[asker]chan struct{}{},
+		sessions: map[uint64]*session{}, reserved: map[asker]taken{}, turns: map[asker]chan struct{}{}, bodies: make(chan struct{}, maxBodies),
 		networks: make(chan *guarded.Network, 1), tidy: time.AfterFunc(quiet, debug.FreeOSMemory),
 	}
 	if err := d.openState(); err != nil {
@@ -338,7 +346,7 @@ func (l Limits) allow(a asker, all, more taken) error {
 	return nil
 }
 
-// turn waits until few enough bodies are being read for who asks.
+// turn waits until few enough requests are under way for who asks.
 func (d *Daemon) turn(ctx context.Context, a asker) (done func(), err error) {
 	d.mu.Lock()
 	c := d.turns[a]
@@ -347,11 +355,22 @@ func (d *Daemon) turn(ctx context.Context, a asker) (done func(), err error) {
 		d.turns[a] = c
 	}
 	d.mu.Unlock()
+	return take(ctx, c, refuse(429, "%d requests of user %d's that take long are under way already, which is as many as one may have: try "+
+		"again when those are done", cap(c), a.uid))
+}
+
+// waiting bounds how long a request waits for others.
+const waiting = 30 * time.Second
+
+// take takes one of a number of places, unless all stay taken for too long.
+func take(ctx context.Context, places chan struct{}, late error) (done func(), err error) {
 	select {
-	case c <- struct{}{}:
-		return func() { <-c }, nil
+	case places <- struct{}{}:
+		return func() { <-places }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	case <-time.After(waiting):
+		return nil, late
 	}
 }
 

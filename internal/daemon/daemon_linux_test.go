@@ -73,7 +73,8 @@ func TestRequests(t *testing.T) {
 	}
 	refusedWith(t, c.Do("POST", api.Sessions, api.Start{}, nil), 400, "a policy and a command")
 	refusedWith(t, c.Do("POST", api.Sessions, "x", nil), 400, "body")
-	refusedWith(t, c.Do("POST", api.Sessions, strings.Repeat("x", api.MaxBody), nil), 400, "too large")
+	refusedWith(t, c.Do("POST", api.Sessions, strings.Repeat("x", api.MaxBody), nil), 413, "too large")
+	refusedWith(t, c.Do("POST", api.Sessions, api.Start{Argv: make([]string, maxValues+2)}, nil), 413, "values")
 	refusedWith(t, c.Do("GET", "/nothing", nil, nil), 404, "nothing at")
 	refusedWith(t, c.Do("GET", api.Events+"?format=xml", nil, nil), 400, "xml")
 }

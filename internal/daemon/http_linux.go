@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,13 +112,32 @@ func fail(w http.ResponseWriter, err error) {
 // read reads the request's body, and returns its size.
 func (r *request) read(v any) (size int, err error) {
 	text, err := io.ReadAll(r.Body)
-	if err == nil {
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		return 0, refuse(413, "the request's body is too large: it may have %d bytes", long.Limit)
+	case err == nil && bytes.Count(text, []byte{','}) > maxValues:
+		return 0, refuse(413, "the request's body has more than %d values, which no policy that can be enforced has", maxValues)
+	case err == nil:
 		err = json.Unmarshal(text, v)
 	}
 	if err != nil {
 		return 0, refuse(400, "the request's body: %v", err)
 	}
 	return len(text), nil
+}
+
+// readPolicy is read for what may be long, when few enough of all users' are being read.
+func (d *Daemon) readPolicy(r *request, v any) (size int, err error) {
+	done, err := take(r.Context(), d.bodies, refuse(503, "toolguardd reads as many policies as it can at a time: try again"))
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	c := http.NewResponseController(r.w)
+	_ = c.SetReadDeadline(time.Now().Add(answering)) // who says nothing doesn't keep others waiting
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+	return r.read(v)
 }
 
 // sessionFor is the session that a request is about. Another user's isn't there.
@@ -176,7 +196,7 @@ func (d *Daemon) post(r *request) (any, error) {
 	}
 	defer done()
 	var st api.Start
-	size, err := r.read(&st)
+	size, err := d.readPolicy(r, &st)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +223,7 @@ func (d *Daemon) putPolicy(r *request, s *session) (any, error) {
 	}
 	defer done()
 	var body api.Reload
-	size, err := r.read(&body)
+	size, err := d.readPolicy(r, &body)
 	if err != nil {
 		return nil, err
 	}

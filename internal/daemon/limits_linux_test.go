@@ -2,8 +2,12 @@ package daemon
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/api"
 )
 
 // One user takes no more than a user may, and takes nothing from another one, nor what is guarded from its user.
@@ -143,4 +147,35 @@ func TestTurns(t *testing.T) {
 	if _, err := d.turn(t.Context(), asker{7, false}); err != nil {
 		t.Error(err)
 	}
+}
+
+// Who has to wait for too long is told to try again.
+func TestLongTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &Daemon{cfg: Config{Limits: Limits{Bodies: 1}}, turns: map[asker]chan struct{}{}}
+		if _, err := d.turn(t.Context(), asker{7, false}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.turn(t.Context(), asker{7, false}); err == nil || err.(*failure).status != 429 || !strings.Contains(err.Error(), "1 requests of user 7's") {
+			t.Error(err)
+		}
+	})
+}
+
+// So many policies are read at a time, whoever they are from.
+func TestBodies(t *testing.T) {
+	d, c := served(t, DefaultLimits)
+	d.why = "" // the mistakes come before the kernel
+	for range maxBodies {
+		d.bodies <- struct{}{}
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.Do("POST", api.Sessions, api.Start{}, nil) }()
+	select {
+	case err := <-done:
+		t.Fatalf("one more is read at once: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	<-d.bodies
+	refusedWith(t, <-done, 400, "a policy and a command")
 }
