@@ -14,6 +14,9 @@ func StatedGaps(abi int) []string {
 		"an interpreter that binfmt_misc opened when it was registered (flag F) is executed whatever the policy says of it",
 		"a grant is on the file or folder that was there at the start, under every name it has (hard links, bind mounts), and " +
 			"stays on it when a program outside moves it",
+		"the kernel's own files are files like others: a policy that lets root write all of them (`fs = \"allow\"`) lets it " +
+			"reboot the machine (/proc/sysrq-trigger), have the kernel run programs outside (core_pattern and modprobe in " +
+			"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev)",
 		"files without a name (O_TMPFILE) need update, not create, and become visible only with create",
 		"System V and POSIX message queues, semaphores and shared memory, and the choice of processors for a process, are shared " +
 			"with other processes of the same user (shared memory and semaphores not with syscalls = \"strict\")",

@@ -46,6 +46,9 @@ var bpfGaps = []string{
 		"folders with casefold), a rule doesn't hold to its name written otherwise",
 	"the device files of disks are files like others: whom a policy lets read all of /dev, as root, reads there what " +
 		"a rule takes away elsewhere",
+	"the kernel's own files are files like others: a policy that lets root write all of them (`fs = \"allow\"`) lets it " +
+		"reboot the machine (/proc/sysrq-trigger), have the kernel run programs outside (core_pattern and modprobe in " +
+		"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev)",
 	"what a program does once it runs is its own: who starts it may trace it or preload code into it, whatever " +
 		"arguments it was to have, and what may be read can be run from memory by a program that does so",
 	"without --workspace or a policy's `workspace`, a command that takes away what makes its folder the workspace (.git, " +
