@@ -28,8 +28,12 @@ const proofTime = time.Second
 // may come before the first.
 const quietTime = 3 * time.Second
 
-// settleTime is how long the records of one system call may be apart before what came is handed over as it is.
-const settleTime = 50 * time.Millisecond
+// settleTime is how long the records of one system call may be apart before what came is handed over as it is: without its caller, and
+// so to nobody where it's the first of a session. A thread may be kept from ending its call by whatever else a busy machine does.
+const settleTime = 2 * time.Second
+
+// recentTime is how old what the kernel said of itself may be where it's only about putting back what was changed.
+const recentTime = 50 * time.Millisecond
 
 // maxRemembered bounds what is kept of processes and domains that may be no session's at all.
 const maxRemembered = 4096
@@ -166,7 +170,7 @@ func (r *Reader) shut() error {
 	r.ordering.Lock()
 	defer r.ordering.Unlock()
 	var recent *status
-	if time.Since(r.asked) < settleTime {
+	if time.Since(r.asked) < recentTime {
 		recent = &r.recent
 	}
 	err := r.hold.release(recent)
@@ -186,7 +190,7 @@ func (r *Reader) run() {
 	}
 	buf := make([]byte, 64<<10)
 	for !r.ending.Load() { // looked at after the deadline has been set: Close sets it in the other order
-		m, err := receive(conn, buf)
+		m, err := receive(conn, r.socket, buf)
 		r.mu.Lock()
 		switch {
 		case err == nil:
