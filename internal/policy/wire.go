@@ -87,33 +87,61 @@ func (c *Compiled) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Within is the intersection of two policies: what both allow, with everything else of the inner one.
+// Within is the intersection of two policies: what both allow, with everything else of the inner one. A layer that both have is in it
+// once.
 func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 	w, more := outer.wire(), c.wire()
 	w.Name, w.Workspace, w.Path, w.TmpDir = more.Name, more.Workspace, more.Path, more.TmpDir
 	w.Limits, w.Files = more.Limits, slices.Concat(w.Files, more.Files)
-	for _, k := range more.Links {
-		w.Links = append(w.Links, Link{k.Rule + int32(len(w.Rules)), k.Layer + int16(len(w.Layers)), k.File, k.Dev})
-	}
 	for _, a := range more.Aliases {
 		if !slices.ContainsFunc(w.Aliases, func(b Alias) bool { return a.From == b.From && a.To == b.To }) {
 			w.Aliases = append(w.Aliases, a)
 		}
 	}
-	for _, l := range more.Layers {
-		for _, r := range []*run{l.FS, l.Net, l.Env, l.Commands, l.Protect} {
-			if r != nil {
-				r.First += len(w.Rules)
-			}
+	there := map[string]bool{}
+	for _, l := range outer.Layers {
+		there[meaning(l)] = true
+	}
+	rules := slices.Clone(outer.Rules)
+	at := 0 // of c's rules
+	for i, l := range more.Layers {
+		first := at
+		at += l.numRules()
+		links := more.linksOf(int16(i))
+		if len(links) == 0 && there[meaning(c.Layers[i])] {
+			continue
 		}
+		for _, k := range links {
+			w.Links = append(w.Links, Link{k.Rule + int32(len(rules)-first), int16(len(w.Layers)), k.File, k.Dev})
+		}
+		for _, r := range l.runs() {
+			r.First += len(rules) - first
+		}
+		rules = append(rules, c.Rules[first:at]...)
 		w.Layers = append(w.Layers, l)
 	}
 	w.Rules = nil
-	for _, r := range slices.Concat(outer.Rules, c.Rules) {
+	for _, r := range rules {
 		own := *r // it gets another index
 		w.Rules = append(w.Rules, &own)
 	}
 	return w.compiled()
+}
+
+// runs are those of a layer's tables that it has.
+func (l *wireLayer) runs() []*run {
+	return slices.DeleteFunc([]*run{l.FS, l.Net, l.Env, l.Commands, l.Protect}, func(r *run) bool { return r == nil })
+}
+
+func (l *wireLayer) numRules() (n int) {
+	for _, r := range l.runs() {
+		n += r.N
+	}
+	return n
+}
+
+func (w *wire) linksOf(layer int16) []Link {
+	return slices.DeleteFunc(slices.Clone(w.Links), func(k Link) bool { return k.Layer != layer })
 }
 
 func (c *Compiled) wire() wire {

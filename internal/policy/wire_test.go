@@ -133,8 +133,15 @@ func TestWithin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		again, err := c.Within(both[0])
+		if err != nil || len(again.Layers) != len(c.Layers) || !again.Holds(both[0]) || !again.Holds(both[1]) {
+			t.Fatalf("%d layers are %d within what they are within already, %v", len(c.Layers), len(again.Layers), err)
+		}
 		for range 20 {
 			path := genPath(t, "path")
+			if again.Caps(path) != c.Caps(path) {
+				t.Fatalf("%s: %s, and once more within the same %s", path, c.Caps(path), again.Caps(path))
+			}
 			if got, want := c.Caps(path), both[0].Caps(path)&both[1].Caps(path); got != want {
 				t.Fatalf("%s: %s, not %s", path, got, want)
 			}
