@@ -179,15 +179,6 @@ static long accepted_step(u32 i, void *ctx)
 	return !l->args.accepted;
 }
 
-/* refuse_args tells a refusal of the arguments in text. */
-static __always_inline void refuse_args(struct label *l, struct linux_binprm *bprm)
-{
-	struct denial d = { .op = OP_COMMAND, .why = WHY_ARGS, .need = CAP_EXECUTE, .error = EACCES, .paths = 1, .args = 1 };
-
-	aim(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
-	refuse(l, &d);
-}
-
 /* The registers of a system call, as each architecture has them. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct pt_regs___amd64 {
@@ -217,16 +208,16 @@ static __always_inline u64 argv_of(u64 regs)
 	return 0;
 }
 
-/* gather_step adds one more of the caller's arguments to text, as it would lie in the new process's memory. */
+/* gather_step adds one more of the arguments to text: the caller's, as it would lie in the new process's memory, or one there. */
 static long gather_step(u32 i, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
 	u32 at = l->args.gathered;
-	u64 arg = 0;
+	u64 arg = l->args.at;
 
 	if (i >= l->args.count || at >= sizeof(l->args.text) - 256)
 		return 1;
-	if (bpf_probe_read_user(&arg, sizeof(arg), (void *)(l->args.at + 8 * (i + 1)))) {
+	if (l->args.vector && bpf_probe_read_user(&arg, sizeof(arg), (void *)(l->args.vector + 8 * (i + 1)))) {
 		l->args.broken = 1;
 		return 1;
 	}
@@ -234,12 +225,12 @@ static long gather_step(u32 i, void *ctx)
 	if (at > sizeof(l->args.text) - 256)
 		return 1;
 	long n = bpf_probe_read_user_str(l->args.text + at, 256, (void *)arg);
-	if (n <= 0 || n == 256) {
-		l->args.broken = 1;
+	l->args.broken = n <= 0 || n == 256;
+	if (n <= 0)
 		return 1;
-	}
 	l->args.gathered = at + n;
-	return 0;
+	l->args.at = arg + n;
+	return n == 256;
 }
 
 /*
@@ -251,8 +242,8 @@ __noinline bool expected(struct label *l, u32 argc)
 {
 	if (!l)
 		return true;
-	l->args.at = argv_of((u64)bpf_task_pt_regs(bpf_get_current_task_btf()));
-	if (!l->args.at)
+	l->args.vector = argv_of((u64)bpf_task_pt_regs(bpf_get_current_task_btf()));
+	if (!l->args.vector)
 		return true;
 	l->args.start = 0;
 	l->args.count = argc ? argc - 1 : 0;
@@ -269,6 +260,13 @@ __noinline bool expected(struct label *l, u32 argc)
 	return !l->args.refused;
 }
 
+/* exchanged is for an execve that began by another policy than the one in force: the lists that it found are no more. */
+static __always_inline u32 exchanged(struct label *l)
+{
+	l->match[0].status = WALK_EXCHANGED;
+	return WHY_UNRESOLVED;
+}
+
 /* security_bprm_check: search_binary_handler (exec_binprm), for each level before it's loaded. */
 SEC("lsm/bprm_check_security")
 int BPF_PROG(toolguard_bprm_check_security, struct linux_binprm *bprm)
@@ -280,8 +278,11 @@ int BPF_PROG(toolguard_bprm_check_security, struct linux_binprm *bprm)
 	struct denial d = { .op = OP_EXECUTE, .need = CAP_EXECUTE, .error = EACCES, .paths = 1 };
 	aim(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
 	d.why = judge(l, 0, CAP_EXECUTE);
+	bool first = !l->nexec;
+	if (!d.why && !first && l->generation != l->climb.header[H_GENERATION])
+		d.why = exchanged(l);
 	if (!d.why) {
-		bool first = !l->nexec;
+		l->generation = l->climb.header[H_GENERATION];
 		d.op = OP_COMMAND;
 		if (!listed(l, bprm->argc)) {
 			d.why = WHY_COMMAND;
@@ -294,6 +295,20 @@ int BPF_PROG(toolguard_bprm_check_security, struct linux_binprm *bprm)
 		return 0;
 	refuse(l, &d);
 	return -EACCES;
+}
+
+/* accepted says whether the new process's arguments are; if not, those that aren't are in text then. */
+static __always_inline bool accepted(struct label *l, u64 start, u32 argc)
+{
+	l->args.start = start;
+	l->args.argc = argc;
+	l->args.gathered = l->args.vector = l->args.refused = 0;
+	bpf_loop(MAX_EXEC, accepted_step, &l, 0);
+	if (!l->args.refused)
+		return true;
+	bpf_loop(sizeof(l->args.text), gather_step, &l, 0);
+	l->args.length = l->args.gathered;
+	return false;
 }
 
 /*
@@ -311,17 +326,17 @@ int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
 	if (!l || !l->nexec)
 		return 0;
 	s = session_of(l);
-	l->args.start = bprm->p;
-	l->args.argc = bprm->argc;
-	l->args.gathered = 0;
-	l->args.refused = !s || s->image != l->climb.image;
-	if (!l->args.refused)
-		bpf_loop(MAX_EXEC, accepted_step, &l, 0);
-	if (!l->args.refused)
+	struct denial d = { .op = OP_COMMAND, .need = CAP_EXECUTE, .error = EACCES, .paths = 1 };
+	if (!s || generation_of(s) != l->generation)
+		d.why = exchanged(l);
+	else if (!accepted(l, bprm->p, bprm->argc))
+		d.why = WHY_ARGS;
+	if (!d.why)
 		return 0;
 	bpf_send_signal(SIGKILL);
-	l->args.length = bpf_probe_read_user(l->args.text, 256, (void *)bprm->p) ? 0 : 256;
-	refuse_args(l, bprm);
+	d.args = d.why == WHY_ARGS;
+	aim(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
+	refuse(l, &d);
 	return 0;
 }
 

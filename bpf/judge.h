@@ -61,7 +61,7 @@ static __always_inline u32 write_path(struct writer *w, struct target *t, struct
 	climb_again(c, t);
 	w->stamp = 0;
 	bpf_loop(MAX_DEPTH, write_step, w, 0);
-	if (m->status == WALK_OK && w->stamp != m->stamp)
+	if (m->status == WALK_OK && w->stamp != m->stamp && w->draft->e.status == WALK_OK)
 		w->draft->e.status = WALK_MOVED;
 	u32 at = c->at;
 	if (c->status == WALK_OK && !c->n && at < MAX_PATHS) {
@@ -71,26 +71,45 @@ static __always_inline u32 write_path(struct writer *w, struct target *t, struct
 	return c->at;
 }
 
+/* verdict is 0 when what was followed gives need, or the reason why not. */
+static __always_inline u32 verdict(struct match *m, u32 need)
+{
+	if (m->status == WALK_OK)
+		return need & ~have(m) ? WHY_RULE : 0;
+	if (m->status == WALK_INTERNAL)
+		return need & CAP_EXECUTE ? WHY_RULE : 0;
+	return WHY_UNRESOLVED;
+}
+
+/* generation_of is that of a session's policy now: what is refused without following a path has followed none of it. */
+static __always_inline u32 generation_of(struct session *s)
+{
+	struct line *head = line_of(s->image, 0);
+
+	return head ? head->w[H_GENERATION] : 0;
+}
+
 static __always_inline void fill(struct event *e, struct label *l, struct session *s, struct denial *d)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
 	u64 ids = bpf_get_current_pid_tgid();
+	/* what refused: of two paths the first that isn't given */
+	struct match *m = &l->match[d->paths > 1 && !verdict(&l->match[0], d->need)];
 
 	e->time = bpf_ktime_get_boot_ns();
 	e->session = l->id;
 	e->start = t->group_leader->start_boottime;
-	e->generation = l->climb.header[H_GENERATION];
+	e->generation = d->paths ? l->climb.header[H_GENERATION] : generation_of(s);
 	e->pid = ids >> 32;
 	e->tid = ids;
 	e->uid = bpf_get_current_uid_gid();
 	e->op = d->op;
 	e->why = d->why;
-	e->status = l->match[0].status;
+	e->status = d->paths ? m->status : WALK_OK;
 	e->need = d->need;
 	e->need2 = d->need2;
 	e->caps = d->paths ? have(&l->match[0]) : 0;
 	e->caps2 = d->paths > 1 ? have(&l->match[1]) : 0;
-	struct match *m = &l->match[d->paths > 1 && !(d->need & ~have(&l->match[0]))];
 	e->hit = d->paths ? m->hit : NO_HIT;
 	e->layer = d->paths ? m->layer : NO_LAYER;
 	e->detail = d->detail;
@@ -171,16 +190,6 @@ __noinline int refuse(struct label *l, struct denial *d)
 	else if (!tell(l, s, d))
 		__sync_fetch_and_add(&s->lost, 1);
 	return 0;
-}
-
-/* verdict is 0 when what was followed gives need, or the reason why not. */
-static __always_inline u32 verdict(struct match *m, u32 need)
-{
-	if (m->status == WALK_OK)
-		return need & ~have(m) ? WHY_RULE : 0;
-	if (m->status == WALK_INTERNAL)
-		return need & CAP_EXECUTE ? WHY_RULE : 0;
-	return WHY_UNRESOLVED;
 }
 
 /* judge follows target[which] for need into match[which], and says whether need is given: 0, or the reason why not. */

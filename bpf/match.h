@@ -24,6 +24,7 @@ enum walk_status {
 	WALK_BUSY,     /* renamed again and again meanwhile */
 	WALK_BROKEN,   /* couldn't be read, or the image is damaged */
 	WALK_MOVED,    /* in events alone: followed, and renamed since */
+	WALK_EXCHANGED, /* the session got another policy before the decision was whole */
 };
 
 struct match {

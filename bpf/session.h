@@ -50,8 +50,9 @@ struct label {
 		u32 args, argc, layer, hit;
 	} exec[MAX_EXEC]; /* of this execve: what its arguments are held against (exec.c) */
 	u32 nexec;
+	u32 generation; /* of the policy whose lists exec's are */
 	struct {
-		u64 start, at;
+		u64 start, at, vector; /* vector: the caller's argv; 0: the arguments follow each other */
 		u32 argc, count, skip;
 		u32 list, want, length;
 		u32 same, accepted, refused, broken;

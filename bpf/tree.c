@@ -154,8 +154,8 @@ __noinline u32 move(struct label *l, u32 op, u32 need, u32 need2, u32 how)
 	u32 why = judge(l, 1, need2);
 	if (!d.why)
 		d.why = why;
-	if (!d.why && l->climb.image != image) { /* exchanged between the two */
-		l->match[0].status = WALK_BUSY;
+	if (l->climb.image != image) { /* between the two */
+		l->match[0].status = WALK_EXCHANGED;
 		d.why = WHY_UNRESOLVED;
 	}
 	if (!d.why && !(how & MOVE_NOWHERE) &&

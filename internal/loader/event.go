@@ -22,7 +22,7 @@ type Event struct {
 	Errno  int
 	Detail uint32 // by Op
 	Paths  []Asked
-	Walk   Walk   // what came of following the first path
+	Walk   Walk   // what came of following the path that is refused
 	Args   string // the beginning of a program's arguments, each with a NUL after it
 	Cut    bool   // the last path isn't complete
 
@@ -120,16 +120,17 @@ type Walk uint32
 
 // The outcomes, as in bpf/match.h.
 const (
-	WalkOK       Walk = iota
-	WalkInternal      // no path leads there: a pipe, a socket, memory
-	WalkDeep          // more components than are followed
-	WalkDetached      // in no tree, or in another one than the policy's
-	WalkBusy          // renamed again and again meanwhile
-	WalkBroken        // the kernel's structures could not be read
-	WalkMoved         // followed, and renamed since: an event's path is what it's called now
+	WalkOK        Walk = iota
+	WalkInternal       // no path leads there: a pipe, a socket, memory
+	WalkDeep           // more components than are followed
+	WalkDetached       // in no tree, or in another one than the policy's
+	WalkBusy           // renamed again and again meanwhile
+	WalkBroken         // the kernel's structures could not be read
+	WalkMoved          // followed, and renamed since: an event's path is what it's called now
+	WalkExchanged      // the session got another policy before the decision was whole
 )
 
-var walkNames = [...]string{"followed", "nowhere", "too deep", "detached", "too busy", "unreadable", "moved"}
+var walkNames = [...]string{"followed", "nowhere", "too deep", "detached", "too busy", "unreadable", "moved", "the policy was exchanged meanwhile"}
 
 func (w Walk) String() string { return name(walkNames[:], uint32(w)) }
 

@@ -60,12 +60,13 @@ type kernelLabel struct {
 		Layer uint32
 		Hit   uint32
 	}
-	Nexec uint32
-	_     [4]byte
-	Args  struct {
+	Nexec      uint32
+	Generation uint32
+	Args       struct {
 		_        structs.HostLayout
 		Start    uint64
 		At       uint64
+		Vector   uint64
 		Argc     uint32
 		Count    uint32
 		Skip     uint32

@@ -193,6 +193,8 @@ func (tree) Lstat(path string) (policy.Kind, error) {
 		return policy.Dir, nil
 	case info.Mode()&fs.ModeSymlink != 0:
 		return policy.Symlink, nil
+	case info.Mode().IsRegular() && info.Mode()&0o111 != 0:
+		return policy.Program, nil
 	}
 	return policy.File, nil
 }

@@ -198,6 +198,65 @@ func mountedImage(t *testing.T, rules ...string) *Image {
 	return img
 }
 
+// Of two paths, the event is about the one that is refused.
+func TestSecondPath(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "file")
+	s, _ := begin(t, k, dir+" read+create+update+delete")
+	deep, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+	for i := 0; i < 2*policy.MaxDepth && err == nil; i++ {
+		up := deep
+		if err = unix.Mkdirat(up, "d", 0o755); err == nil {
+			deep, err = unix.Openat(up, "d", unix.O_PATH|unix.O_CLOEXEC, 0)
+		}
+		unix.Close(up)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(deep)
+	var h *heard
+	guarded(t, s, func() {
+		h = listen(s)
+		if err := unix.Renameat(unix.AT_FDCWD, dir+"/file", deep, "file"); !errors.Is(err, unix.EACCES) {
+			t.Errorf("renamed to where no policy is followed: %v", err)
+		}
+	})
+	end(t, s)
+	if len(h.events) != 1 {
+		t.Fatalf("%+v", h.events)
+	}
+	e := h.events[0]
+	if e.Why != WhyUnresolved || e.Walk != WalkDeep || len(e.Paths) != 2 || e.Paths[0].Path != dir+"/file" ||
+		e.Paths[0].Need&^e.Paths[0].Have != 0 || e.Paths[1].Have != 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// What is refused without following a path has nothing of the policy that was in force when the task last followed one.
+func TestGenerations(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "file")
+	s, _ := begin(t, k)
+	var h *heard
+	guarded(t, s, func() {
+		h = listen(s)
+		if may(t, dir+"/file") {
+			t.Error("may read what nothing grants")
+		}
+		if err := reload(t, s, 2, dir+" read"); err != nil {
+			t.Error(err)
+		}
+		if _, _, e := unix.Syscall(unix.SYS_BPF, 0, 0, 0); e != unix.EPERM {
+			t.Errorf("bpf: %v", e)
+		}
+	})
+	end(t, s)
+	if len(h.events) != 2 || h.events[0].Generation != 1 || h.events[1].Op != OpKernel || h.events[1].Generation != 2 {
+		t.Errorf("%+v", h.events)
+	}
+}
+
 func reload(t *testing.T, s *Session, generation uint32, rules ...string) error {
 	img, err := NewImage(compile(t, rules...), generation)
 	if err != nil {

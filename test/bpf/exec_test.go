@@ -66,10 +66,16 @@ func TestCommands(t *testing.T) {
 [access.commands.echo]
 args = [["-n", "yes"], ["all", "**"]]
 [access.commands.env]
+[access.commands.listed-script]
+args = [["yes"]]
 [[access.env]]
 name = "*"
 read = true
 `)
+	const script = "/usr/local/bin/listed-script"
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, r := range []row{
 		{"a listed argument", "/bin/echo -n yes", 0, ""},
 		{"one more than listed", "/bin/echo -n yes no", 126, "args_not_listed execute /usr/bin/echo commands.echo 3:1"},
@@ -80,6 +86,10 @@ read = true
 		{"none that follow", "/bin/echo all", 0, ""},
 		{"a command that isn't listed", "/bin/ls", 126, "command_not_listed execute /usr/bin/ls"},
 		{"by another program", "PATH=/usr/bin env ls", 126, "command_not_listed execute /usr/bin/ls"},
+		{"a script's argument", "listed-script yes", 0, ""},
+		{"one that isn't listed", "listed-script no", 126, "args_not_listed execute " + script + " commands.listed-script 5:1"},
+		{"one that is looked at when its interpreter begins", "listed-script $(printf %01000d 0); exit $?", 137,
+			"args_not_listed execute " + script + " commands.listed-script 5:1"},
 		{"arguments by another program", "PATH=/usr/bin env echo no", 126, "args_not_listed execute /usr/bin/echo commands.echo 3:1"},
 	} {
 		r.run(t, dir)
