@@ -48,6 +48,7 @@ enum why {
 	WHY_COMMAND,
 	WHY_OUTSIDE,	/* it's about a task, or a socket, of another than the session */
 	WHY_NET,	/* the policy grants nothing that takes such a socket */
+	WHY_FILES,	/* the session has as many files that send signals as one may have */
 };
 
 /* detail says more, for some operations: the signal, ptrace's mode, ioctl's command, what moves (tree.c), and these. */

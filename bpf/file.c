@@ -293,7 +293,7 @@ static __always_inline int ioctl(struct file *file, u32 cmd)
 		refuse(l, &d);
 		return -EPERM;
 	}
-	if (owns_by_ioctl(cmd) && !own(file, l))
+	if (owns_by_ioctl(cmd) && may_own(file, l, OP_IOCTL, cmd))
 		return -ENOMEM;
 	u32 type = file->f_inode->i_mode & S_IFMT;
 	if ((type != S_IFREG && type != S_IFDIR) || file->f_mode & FMODE_WRITE || only_tells(cmd))

@@ -25,6 +25,8 @@ struct session {
 	u64 lost;	/* refused and not told: no room in the ring, or no ring */
 	u64 second;	/* the rate's window, in seconds since boot, and what was told in it */
 	u64 told;
+	s32 owned; /* entries of the table of files that send signals (task.c) */
+	u32 pad;
 };
 #define NO_RING 0xffffffffU
 

@@ -148,14 +148,18 @@ int BPF_PROG(toolguard_task_movememory, struct task_struct *task)
  */
 struct owner {
 	u64 session;
-	u32 slot;
-	u32 pad;
+	u64 payer; /* the session that the entry is counted with, the first one that the file was of */
+	u32 slot, payer_slot;
 };
+
+/* MAX_OWNED is of one session: all that there can be don't fill the table, so that none takes from another. What outlives its session, since
+ * somebody else has it open, keeps its entry and counts with nobody; in a full table nobody's files become such ones any more. */
+#define MAX_OWNED 256
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 16384);
+	__uint(max_entries, MAX_SESSIONS * MAX_OWNED);
 	__type(key, u64); /* the struct file */
 	__type(value, struct owner);
 } owned SEC(".maps");
@@ -164,21 +168,50 @@ volatile u32 nowned; /* 0 spares every file of the machine the look-up */
 
 static __always_inline void disown(u64 file)
 {
-	if (nowned && !bpf_map_delete_elem(&owned, &file))
-		__sync_fetch_and_add(&nowned, -1);
+	struct owner *o = nowned ? bpf_map_lookup_elem(&owned, &file) : NULL;
+
+	if (!o)
+		return;
+	struct session *payer = session_at(o->payer_slot, o->payer);
+	if (bpf_map_delete_elem(&owned, &file))
+		return;
+	__sync_fetch_and_add(&nowned, -1);
+	if (payer)
+		__sync_fetch_and_add(&payer->owned, -1);
 }
 
-/* own remembers a file; false: there's no room. */
+/* own remembers a file; false: the session has too many. */
 static __always_inline bool own(struct file *file, struct label *l)
 {
-	struct owner o = { .session = l->id, .slot = l->slot };
+	struct owner o = { .session = l->id, .payer = l->id, .slot = l->slot, .payer_slot = l->slot };
 	u64 key = (u64)file;
+	struct owner *old = bpf_map_lookup_elem(&owned, &key);
+	struct session *s = session_of(l);
 
-	if (!bpf_map_update_elem(&owned, &key, &o, BPF_NOEXIST)) {
+	if (old) {
+		o.payer = old->payer;
+		o.payer_slot = old->payer_slot;
+		return !bpf_map_update_elem(&owned, &key, &o, BPF_EXIST);
+	}
+	if (!s)
+		return false;
+	if (__sync_fetch_and_add(&s->owned, 1) < MAX_OWNED && !bpf_map_update_elem(&owned, &key, &o, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&nowned, 1);
 		return true;
 	}
-	return !bpf_map_update_elem(&owned, &key, &o, BPF_EXIST);
+	__sync_fetch_and_add(&s->owned, -1);
+	return false;
+}
+
+/* may_own says whether a file may be made to send signals: 0, or -ENOMEM for the hook. */
+static __always_inline int may_own(struct file *file, struct label *l, u32 op, u32 cmd)
+{
+	struct denial d = { .op = op, .why = WHY_FILES, .detail = cmd, .error = ENOMEM };
+
+	if (own(file, l))
+		return 0;
+	refuse(l, &d);
+	return -ENOMEM;
 }
 
 #define F_SETFL 4
@@ -221,7 +254,7 @@ int BPF_PROG(toolguard_file_fcntl, struct file *file, unsigned int cmd, unsigned
 	struct label *l = guarded();
 
 	if (l)
-		return owns_by_fcntl(cmd, arg) && !own(file, l) ? -ENOMEM : 0;
+		return owns_by_fcntl(cmd, arg) ? may_own(file, l, OP_SIGNAL, cmd) : 0;
 	if (cmd == F_SETOWN || cmd == F_SETOWN_EX)
 		disown((u64)file);
 	return 0;

@@ -102,6 +102,7 @@ const (
 	WhyCommand                   // the command isn't listed
 	WhyOutside                   // it's about a task, or a socket, of another than the session
 	WhyNet                       // the policy grants nothing that takes such a socket
+	WhyFiles                     // the session has as many files that send signals (F_SETOWN, O_ASYNC, leases) as one may have
 )
 
 // What moves, in the Detail of WhyGain: bpf/tree.c has the same list.
@@ -111,7 +112,7 @@ const (
 	MoveBackDir             // and that is a folder
 )
 
-var whyNames = [...]string{"", "rule", "gain", "device", "unresolved", "ended", "always", "args", "command", "outside", "net"}
+var whyNames = [...]string{"", "rule", "gain", "device", "unresolved", "ended", "always", "args", "command", "outside", "net", "files"}
 
 func (w Why) String() string { return name(whyNames[:], uint32(w)) }
 

@@ -177,10 +177,11 @@ type kernelMember struct {
 }
 
 type kernelOwner struct {
-	_       structs.HostLayout
-	Session uint64
-	Slot    uint32
-	Pad     uint32
+	_         structs.HostLayout
+	Session   uint64
+	Payer     uint64
+	Slot      uint32
+	PayerSlot uint32
 }
 
 type kernelSession struct {
@@ -200,6 +201,8 @@ type kernelSession struct {
 	Lost        uint64
 	Second      uint64
 	Told        uint64
+	Owned       int32
+	Pad         uint32
 }
 
 type kernelStart struct {

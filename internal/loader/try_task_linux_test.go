@@ -87,6 +87,8 @@ var taskTries = []try{
 		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 		return sigioTo(cmd.Process.Pid, func(fd, pid int) error { _, err := unix.FcntlInt(uintptr(fd), unix.F_SETOWN, pid); return err })
 	}, nil, nil},
+	{"have more files signal oneself than a session may", func(*place) error { return owned(257) }, unix.ENOMEM, nil}, // MAX_OWNED in bpf/task.c
+	{"have as many as it may", func(*place) error { return owned(200) }, nil, nil},                                    // others have some open
 	{"have a pipe signal oneself", func(p *place) error {
 		c := make(chan os.Signal, 1)
 		signal.Notify(c, unix.SIGIO)
@@ -157,6 +159,23 @@ func sigioTo(pid int, own func(fd, pid int) error) error {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return errAlive
+}
+
+// owned has so many files signal this process.
+func owned(n int) error {
+	for range n {
+		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+		if err != nil {
+			return fmt.Errorf("eventfd: %w", err)
+		}
+		defer unix.Close(fd)
+		for range 2 { // the same one counts once
+			if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETOWN, os.Getpid()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // own2 does something to a child.

@@ -154,6 +154,9 @@ func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
 		e.Target = k.Paths[0].Path
 	case k.Op == loader.OpUnix: // one with a path is a file
 		e.Resource, e.Capability, e.Reason = policy.Net.String(), "connect", string(policy.HostNotListed)
+	case k.Why == loader.WhyFiles:
+		e.Reason = string(policy.Limit)
+		e.Extra["why"] = "the session has as many files open that send signals (F_SETOWN, O_ASYNC, leases) as one may have"
 	case k.Other != 0:
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", k.Other))
 		e.Target = strings.TrimSpace(string(name))

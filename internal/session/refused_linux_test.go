@@ -105,6 +105,7 @@ func TestRefusedOutside(t *testing.T) {
 		{loader.Event{Op: loader.OpKernel, Why: loader.WhyAlways, Detail: 3}, "always", "kernel", policy.SyscallDenied, "loading a module"},
 		{loader.Event{Op: loader.OpMount, Why: loader.WhyAlways, Detail: 6}, "always", "mount", policy.SyscallDenied, "chroot"},
 		{loader.Event{Op: loader.OpNamespace, Why: loader.WhyAlways}, "always", "namespace", policy.SyscallDenied, ""},
+		{loader.Event{Op: loader.OpSignal, Why: loader.WhyFiles, Detail: 8}, "always", "signal", policy.Limit, ""},
 	} {
 		e := refusedAs(t, nil, c.k)
 		if e.Resource != c.resource || e.Capability != c.capability || e.Reason != string(c.reason) || e.Target != c.target {
