@@ -179,21 +179,10 @@ static long accepted_step(u32 i, void *ctx)
 	return !l->args.accepted;
 }
 
-/* The registers of a system call, as each architecture has them. */
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct pt_regs___amd64 {
-	unsigned long si, dx, orig_ax;
-};
-struct pt_regs___arm64 {
-	u64 regs[31];
-	int syscallno;
-};
-#pragma clang attribute pop
-
 /* argv_of is where the caller of execve or execveat has its arguments; 0: this is no such call. */
 static __always_inline u64 argv_of(u64 regs)
 {
-	if (bpf_core_field_exists(struct pt_regs___amd64, orig_ax)) {
+	if (ON_AMD64) {
 		u64 nr = LOAD(struct pt_regs___amd64, regs, orig_ax);
 		return nr == 59    ? LOAD(struct pt_regs___amd64, regs, si)
 		       : nr == 322 ? LOAD(struct pt_regs___amd64, regs, dx)

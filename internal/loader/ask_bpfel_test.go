@@ -63,7 +63,7 @@ type askWork struct {
 		Hash   uint32
 		Length uint32
 		At     uint32
-		_      [4]byte
+		Order  uint32
 		Chain  [128]uint64
 		Seq    [128]uint32
 		Name   [33]uint64
