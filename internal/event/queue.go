@@ -45,9 +45,10 @@ type Queue struct {
 	done chan struct{}        // closed when the sink has got everything
 
 	mu      sync.Mutex
-	changed sync.Cond
 	handed  sync.Cond // what was taken has been handed over
+	running bool      // somebody hands over
 	closed  bool
+	over    bool // done is closed
 	timed   bool // the gap will have its time
 	retry   bool // it has come
 	in, out uint64
@@ -75,7 +76,6 @@ func NewQueueOf(sink Sink, room int) *Queue {
 			q.took(&gap, 0, sink.Write(&gap)) // those it tells of have been counted
 		}
 	}
-	go q.run()
 	return q
 }
 
@@ -100,13 +100,12 @@ func NewBatchQueue(sink Batch) *Queue {
 			q.lose(&all[n+i], err)
 		}
 	}
-	go q.run()
 	return q
 }
 
 func newQueue(room int) *Queue {
 	q := &Queue{room: room, sizes: map[string]int{}, done: make(chan struct{})}
-	q.changed.L, q.handed.L = &q.mu, &q.mu
+	q.handed.L = &q.mu
 	return q
 }
 
@@ -115,16 +114,16 @@ func (q *Queue) Write(e *Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.told += e.stands()
+	defer q.start()
 	size := e.size()
 	ends := e.Kind == SessionStart || e.Kind == SessionEnd // there are few, and much hangs on them
-	if q.size+size > q.room || e.OfUser() && !ends && q.sizes[e.Owner]+size > (q.room-q.size)/3 {
+	if q.over || q.size+size > q.room || e.OfUser() && !ends && q.sizes[e.Owner]+size > (q.room-q.size)/3 {
 		q.lose(e, errFull)
 		return
 	}
 	q.waiting, q.size = append(q.waiting, *e), q.size+size
 	q.sizes[e.Owner] += size
 	q.in++
-	q.changed.Signal()
 }
 
 // Lost is how many events the sink will never get, each counted as often as it happened.
@@ -169,24 +168,35 @@ func (q *Queue) lose(e *Event, why error) {
 	}
 }
 
-// run hands over until the queue is closed and empty.
+// start has somebody hand over what waits. Nobody does while nothing waits: there are as many queues as sessions, and more.
+func (q *Queue) start() {
+	if !q.running {
+		q.running = true
+		go q.run()
+	}
+}
+
+// run hands over until nothing waits.
 func (q *Queue) run() {
-	defer close(q.done)
-	for {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for last := false; !last && q.ready(); {
 		batch, gap := q.take()
+		last = q.closed && len(batch) == 0 // a gap that isn't taken now never is
+		q.mu.Unlock()
 		q.give(batch, gap)
 		q.mu.Lock()
 		q.out += uint64(len(batch))
-		over := q.closed && q.out == q.in && batch == nil
-		if q.gap.Count > 0 && !over && !q.timed {
-			q.timed = true
-			time.AfterFunc(retryTime, q.again)
-		}
 		q.handed.Broadcast()
-		q.mu.Unlock()
-		if over {
-			return
-		}
+	}
+	q.running = false
+	if q.closed && !q.over {
+		q.over = true
+		close(q.done)
+	}
+	if q.gap.Count > 0 && !q.over && !q.timed {
+		q.timed = true
+		time.AfterFunc(retryTime, q.again)
 	}
 }
 
@@ -195,17 +205,16 @@ func (q *Queue) again() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.timed, q.retry = false, true
-	q.changed.Signal()
+	q.start()
 }
 
-// take waits for events and returns all that are there, and the gap that follows them. No events: the queue is closed, or it's
-// time to tell the gap.
+// ready tells whether there is something to hand over.
+func (q *Queue) ready() bool {
+	return len(q.waiting) > 0 || q.gap.Count > 0 && (q.retry || q.closed)
+}
+
+// take returns all that waits, and the gap that follows it.
 func (q *Queue) take() (batch []Event, gap Event) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for len(q.waiting) == 0 && !q.closed && (!q.retry || q.gap.Count == 0) {
-		q.changed.Wait()
-	}
 	batch, gap = q.waiting, q.gap
 	q.waiting, q.size, q.gap, q.retry = nil, 0, Event{}, false
 	clear(q.sizes)
@@ -228,7 +237,7 @@ func (q *Queue) took(e *Event, n uint64, err error) {
 func (q *Queue) Close() (missing uint64, why error) {
 	q.mu.Lock()
 	q.closed = true
-	q.changed.Signal()
+	q.start()
 	q.mu.Unlock()
 	over := time.After(closeTime)
 	for before, _ := q.missing(); ; {
