@@ -1,0 +1,81 @@
+//go:build linux
+
+package siem
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDocument holds docs/sinks.md to what the shipper takes: each of its settings is one that it has, and a key that the page doesn't have isn't one.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	bin, err := shipper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := readFile(t, "../../docs/sinks.md")
+	dir := t.TempDir()
+	certificates(t, dir, "siem")
+	for from, to := range map[string]string{"ca.pem": "siem-ca", "siem.pem": "siem-cert", "siem.key": "siem-key"} {
+		if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, token := range []string{"otel-token", "splunk-token", "elastic-token", "nats-creds"} {
+		writeFile(t, filepath.Join(dir, token), "x")
+	}
+	check := func(text string) (string, error) {
+		writeFile(t, filepath.Join(dir, "ship.toml"), text)
+		cmd := exec.Command(bin, "--config", filepath.Join(dir, "ship.toml"), "check")
+		cmd.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+dir)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	examples := regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllStringSubmatch(page, -1)
+	for _, e := range examples {
+		if out, err := check(e[1]); err != nil {
+			t.Errorf("%s\n%s", e[1], out)
+		}
+	}
+	if len(examples) < 7 {
+		t.Errorf("only %d examples", len(examples))
+	}
+	source := readFile(t, "../../internal/ship/config_linux.go")
+	_, rows, _ := strings.Cut(page, "\n## Settings\n")
+	rows, _, _ = strings.Cut(rows, "\n## ")
+	for _, m := range regexp.MustCompile("`toml:\"([a-z_]+)\"`").FindAllStringSubmatch(source, -1) {
+		if m[1] != "sink" && !strings.Contains(rows, "`"+m[1]+"`") {
+			t.Errorf("docs/sinks.md doesn't have %s", m[1])
+		}
+	}
+	metrics := readFile(t, "../../internal/ship/metrics_linux.go")
+	for _, m := range regexp.MustCompile(`\{"([a-z_]+)", "(counter|gauge)"`).FindAllStringSubmatch(metrics, -1) {
+		if !strings.Contains(page, "`toolguard_ship_"+m[1]+"`") {
+			t.Errorf("docs/sinks.md doesn't have toolguard_ship_%s", m[1])
+		}
+	}
+	if out, err := check("[[sink]]\nname = 'x'\ntype = 'webhook'\nurl = 'https://x/'\nsubject = 'y'\n"); err == nil || !strings.Contains(out, "has no use for subject") {
+		t.Error(out)
+	}
+}
+
+// TestRsyslogDocument has rsyslogd look at the page's configuration of it.
+func TestRsyslogDocument(t *testing.T) {
+	needsRsyslog(t)
+	t.Parallel()
+	conf := regexp.MustCompile("(?s)```rsyslog\n(.*?)```").FindStringSubmatch(readFile(t, "../../docs/sinks.md"))
+	dir := t.TempDir()
+	certificates(t, dir, "cert")
+	if err := os.Rename(dir+"/cert.key", dir+"/key.pem"); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir+"/rsyslog.conf", "global(workDirectory=\""+dir+"\")\n"+strings.ReplaceAll(conf[1], "/etc/ssl/toolguard", dir))
+	if out, err := exec.Command("rsyslogd", "-N1", "-f", dir+"/rsyslog.conf").CombinedOutput(); err != nil || strings.Contains(string(out), "error") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
