@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -86,6 +87,14 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s %v", text, err)
 		}
 		_ = s.Close()
+	}
+	for path, want := range map[string]int{api.Metrics: 403, api.Health: 200} {
+		r := httptest.NewRequest("GET", path, nil)
+		w := httptest.NewRecorder()
+		d.Handler().ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, &peer{uid: 7})))
+		if w.Code != want {
+			t.Errorf("a user's request for %s is answered with %d", path, w.Code)
+		}
 	}
 	stop()
 	if err := <-done; err != nil {

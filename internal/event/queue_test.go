@@ -254,7 +254,7 @@ func TestQueueIsShared(t *testing.T) {
 	begun, empty := make(chan struct{}), make(chan struct{})
 	kept := map[string]uint64{}
 	var gap uint64
-	first := true
+	first, ended := true, false
 	q := NewBatchQueue(batch(func(events []Event) (int, error) {
 		if first {
 			first = false
@@ -266,6 +266,7 @@ func TestQueueIsShared(t *testing.T) {
 				gap += events[i].Count
 			} else {
 				kept[events[i].Owner]++
+				ended = ended || events[i].Kind == SessionEnd
 			}
 		}
 		return len(events), nil
@@ -281,12 +282,13 @@ func TestQueueIsShared(t *testing.T) {
 		q.Write(of("2"))
 		q.Write(of("0"))
 	}
+	q.Write(&Event{Kind: SessionEnd, Session: "s1", Owner: "1"})
 	lost := q.Lost()
 	close(empty)
 	if missing, err := q.Close(); missing != lost || err == nil {
 		t.Errorf("%d missing, %d lost: %v", missing, lost, err)
 	}
-	if kept["2"] != 1000 || kept["0"] != 1000 || kept["1"] == 0 || kept["1"]+lost != many || gap != lost {
+	if kept["2"] != 1000 || kept["0"] != 1000 || kept["1"] == 0 || kept["1"]+lost != many+1 || !ended || gap != lost {
 		t.Errorf("%v, %d in the gap, %d lost", kept, gap, lost)
 	}
 }
