@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/pins"
 )
 
 // How long to wait for others: loading takes some tenths of a second, where processors are emulated a minute, everything else
@@ -47,7 +49,7 @@ func folders() error {
 			return err
 		}
 	}
-	return mkdir(lockFolder)
+	return pins.Folder(lockFolder)
 }
 
 func (l *lock) close() { _ = unix.Close(l.fd) }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/toolguard/toolguard/internal/pins"
 )
 
 // ErrOver says that a session isn't there any more: nothing of it lives.
@@ -94,7 +96,7 @@ func (k *Kernel) Caller(conn, pidfd int) (id uint64, err error) {
 var ErrOthers = errors.New("another version of toolguard guards who asks")
 
 func guardedByOthers(pidfd int) error {
-	dirs, err := os.ReadDir(pinned)
+	dirs, err := os.ReadDir(pins.Root)
 	if err != nil {
 		return err
 	}
@@ -102,7 +104,7 @@ func guardedByOthers(pidfd int) error {
 		if d.Name() == version || strings.HasSuffix(d.Name(), partial) {
 			continue
 		}
-		if err := guardedBy(filepath.Join(pinned, d.Name(), "labels"), pidfd); err != nil {
+		if err := guardedBy(filepath.Join(pins.Root, d.Name(), "labels"), pidfd); err != nil {
 			return err
 		}
 	}

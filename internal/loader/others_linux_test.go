@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/pins"
 )
 
 // A thread of a session goes into another one only when whoever put it there knew of the first.
@@ -124,7 +125,7 @@ func TestHidden(t *testing.T) {
 	defer end(t, s)
 	guard := func(f func(file string)) {
 		for _, dir := range hidden {
-			if dir != pinned {
+			if dir != pins.Root {
 				f(dir + "/file")
 			}
 		}

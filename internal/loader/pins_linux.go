@@ -2,15 +2,15 @@ package loader
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/pins"
 )
 
 // partial ends the name of a folder that isn't complete yet.
@@ -18,33 +18,14 @@ const partial = "-partial"
 
 // mountBPF makes sure that there is a BPF file system to pin in; mounted says that it had to be mounted.
 func mountBPF() (mounted bool, err error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(bpffs, &st); err != nil {
-		return false, &fs.PathError{Op: "statfs", Path: bpffs, Err: err}
+	if there, err := pins.Mounted(); there || err != nil {
+		return false, err
 	}
-	if st.Type == unix.BPF_FS_MAGIC {
-		return false, nil
-	}
-	err = unix.Mount("bpf", bpffs, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RELATIME, "mode=0700")
+	err = unix.Mount("bpf", pins.FS, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RELATIME, "mode=0700")
 	if err != nil {
-		return false, fmt.Errorf("mount a BPF file system on %s: %w", bpffs, err)
+		return false, fmt.Errorf("mount a BPF file system on %s: %w", pins.FS, err)
 	}
 	return true, nil
-}
-
-// mkdir makes a folder for root alone, or makes sure that the one that is there is.
-func mkdir(path string) error {
-	if err := os.Mkdir(path, 0o700); err == nil || !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return &fs.PathError{Op: "lstat", Path: path, Err: err}
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != 0 || st.Mode&0o077 != 0 {
-		return fmt.Errorf("%s isn't a folder of root's alone: remove it", path)
-	}
-	return nil
 }
 
 // pinName is what a map's pin is called: the BPF file system takes no dots.
@@ -52,15 +33,15 @@ func pinName(name string) string { return strings.TrimPrefix(name, ".") }
 
 // tidy removes what died on its way here, and the state of other versions that guard nobody any more.
 func tidy(note func(string)) error {
-	entries, err := os.ReadDir(pinned)
+	entries, err := os.ReadDir(pins.Root)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if e.Name() == networks {
+		dir := filepath.Join(pins.Root, e.Name())
+		if dir == pins.Net {
 			continue
 		}
-		dir := filepath.Join(pinned, e.Name())
 		if strings.HasSuffix(dir, partial) {
 			if err := os.RemoveAll(dir); err != nil {
 				return err

@@ -1,16 +1,10 @@
 package loader
 
-import "strings"
+import (
+	"strings"
 
-// Where toolguard's state in the kernel is pinned: a folder for each version, which appears in one piece when everything in
-// it is in place. The programs of several versions can be attached at once: each knows only its own sessions.
-const (
-	bpffs  = "/sys/fs/bpf"
-	pinned = bpffs + "/toolguard"
+	"github.com/toolguard/toolguard/internal/pins"
 )
-
-// networks is what package netguard pins beside those.
-const networks = "net"
 
 // Several toolguards share the maps. What they change together they change under locks on bytes of a file, which the kernel
 // drops when their holder dies, however it dies: byte 0 is for the maps, and byte 1+N belongs to whoever owns slot N. The
@@ -34,4 +28,4 @@ func Hidden(path string) bool {
 	return false
 }
 
-var hidden = []string{pinned, lockFolder, Canary, runFolder + "/audit", "/var/lib/toolguard"}
+var hidden = []string{pins.Root, lockFolder, Canary, runFolder + "/audit", "/var/lib/toolguard"}

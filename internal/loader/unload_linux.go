@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/pins"
 )
 
 // Unload takes out of the kernel what every version has left there, unless it guards somebody. It's for toolguard's removal.
 func Unload() error {
-	if _, err := os.Stat(pinned); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(pins.Root); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	l, err := openLock("load")
@@ -20,14 +22,14 @@ func Unload() error {
 	}
 	defer l.close()
 	return l.hold(func() error {
-		entries, err := os.ReadDir(pinned)
+		entries, err := os.ReadDir(pins.Root)
 		if err != nil {
 			return err
 		}
 		left := 0
 		for _, e := range entries {
-			dir := filepath.Join(pinned, e.Name())
-			if e.Name() == networks || strings.HasSuffix(e.Name(), partial) { // these guard nobody
+			dir := filepath.Join(pins.Root, e.Name())
+			if dir == pins.Net || strings.HasSuffix(e.Name(), partial) { // these guard nobody
 				continue
 			}
 			n, err := remove(dir)
@@ -39,6 +41,6 @@ func Unload() error {
 		if left > 0 {
 			return fmt.Errorf("%d sessions are guarded still", left)
 		}
-		return os.RemoveAll(pinned)
+		return os.RemoveAll(pins.Root)
 	})
 }

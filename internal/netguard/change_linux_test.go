@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/pins"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -196,9 +197,8 @@ func TestPool(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	var st unix.Statfs_t
-	if err := unix.Statfs(bpffs, &st); err != nil || st.Type != unix.BPF_FS_MAGIC {
-		t.Skip("needs a BPF file system on ", bpffs)
+	if there, err := pins.Mounted(); !there || err != nil {
+		t.Skip("needs a BPF file system on ", pins.FS)
 	}
 	first := begin(t, tcp("127.1.0.1", 8001), tcp("named.test", 5432))
 	permit(t, first, "127.3.0.1:5432")
@@ -209,11 +209,11 @@ func TestPool(t *testing.T) {
 	if _, err := first.End(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(pinned, 0o755); err != nil {
+	if err := os.Chmod(pins.Root, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	taken := take()
-	if err := os.Chmod(pinned, 0o700); err != nil {
+	if err := os.Chmod(pins.Root, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if taken != nil {

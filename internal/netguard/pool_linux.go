@@ -11,17 +11,15 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/pins"
 )
 
 // To have the kernel verify the programs is nearly all that a session's start takes here. So what a session that has ended leaves
 // is pinned, emptied, for the next one: in a folder for each, which is moved into place when it's whole, and away by whoever takes it.
 // What isn't pinned belongs to a session, and goes as ever; a toolguard that is killed leaves nothing.
 const (
-	bpffs   = "/sys/fs/bpf"
-	pinned  = bpffs + "/toolguard" // no session may do anything there
-	pool    = pinned + "/net"
-	current = pool + "/" + version
+	current = pins.Net + "/" + version
 	free    = "free-"
 	partial = "partial-"
 	most    = 4 // that wait for a session
@@ -29,7 +27,7 @@ const (
 
 // take is what a former session has left, or nil. Nothing is taken from where others than root could have put it.
 func take() *Session {
-	if rootsAlone(pinned) != nil {
+	if pins.Own(pins.Root) != nil {
 		return nil
 	}
 	entries, err := os.ReadDir(current)
@@ -135,11 +133,10 @@ func (s *Session) pin(dir string) error {
 
 // makePool makes sure that there's room in the pool, and removes what those have left there who were killed, or are of another version.
 func makePool() (ok bool, err error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(bpffs, &st); err != nil || st.Type != unix.BPF_FS_MAGIC {
+	if there, err := pins.Mounted(); !there || err != nil {
 		return false, nil // nowhere to pin
 	}
-	for _, dir := range []string{pinned, pool, current} {
+	for _, dir := range []string{pins.Root, pins.Net, current} {
 		err := os.Mkdir(dir, 0o700)
 		if err == nil && dir == current {
 			err = others()
@@ -148,7 +145,7 @@ func makePool() (ok bool, err error) {
 			return false, err
 		}
 	}
-	if err := rootsAlone(pinned); err != nil {
+	if err := pins.Own(pins.Root); err != nil {
 		return false, err
 	}
 	entries, err := os.ReadDir(current)
@@ -169,24 +166,12 @@ func makePool() (ok bool, err error) {
 	return n < most, nil
 }
 
-// rootsAlone makes sure that nobody else can put anything into a folder.
-func rootsAlone(dir string) error {
-	var st unix.Stat_t
-	if err := unix.Lstat(dir, &st); err != nil {
-		return &fs.PathError{Op: "lstat", Path: dir, Err: err}
-	}
-	if st.Uid != 0 || st.Mode != unix.S_IFDIR|0o700 {
-		return fmt.Errorf("%s isn't a folder of root's alone: remove it", dir)
-	}
-	return nil
-}
-
 // others removes what other versions have pinned: none of it is in use.
 func others() error {
-	entries, err := os.ReadDir(pool)
+	entries, err := os.ReadDir(pins.Net)
 	for _, e := range entries {
 		if e.Name() != version {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(pool, e.Name())))
+			err = errors.Join(err, os.RemoveAll(filepath.Join(pins.Net, e.Name())))
 		}
 	}
 	return err
