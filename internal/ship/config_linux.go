@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -167,15 +166,6 @@ func (s *Sink) check() (err error) {
 	}
 	if err := s.checkURL(k); err != nil {
 		return err
-	}
-	for _, secret := range []*string{&s.Token, &s.Key, &s.Cert, &s.CA, &s.Creds} {
-		if *secret != "" && !filepath.IsAbs(*secret) { // as systemd hands it over: LoadCredential=
-			folder := os.Getenv("CREDENTIALS_DIRECTORY")
-			if folder == "" {
-				return fmt.Errorf("%s is no absolute path, and there are no credentials of systemd's that it could be one of", *secret)
-			}
-			*secret = filepath.Join(folder, *secret)
-		}
 	}
 	s.Timeout = max(s.Timeout, 0)
 	if s.Timeout == 0 {

@@ -7,8 +7,24 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 )
+
+// locate finds the sink's files among the credentials that systemd hands over (LoadCredential=), where they have no path.
+func (s *Sink) locate() error {
+	for _, name := range []*string{&s.Token, &s.Key, &s.Cert, &s.CA, &s.Creds} {
+		if *name == "" || filepath.IsAbs(*name) {
+			continue
+		}
+		folder := os.Getenv("CREDENTIALS_DIRECTORY")
+		if folder == "" {
+			return fmt.Errorf("%s is no absolute path, and there are no credentials of systemd's that it could be one of", *name)
+		}
+		*name = filepath.Join(folder, *name)
+	}
+	return nil
+}
 
 // readSecret reads a secret from a file that not everybody can read. It's read again whenever it's used, so that it can be replaced.
 func readSecret(name string) ([]byte, error) {

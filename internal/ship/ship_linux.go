@@ -20,8 +20,10 @@ func Check(cfg Config) error {
 }
 
 // open makes a sink's sender, which connects when there's something to send.
-func (s *Sink) open() (sender, error) {
-	to, err := kinds()[s.Type].open(*s)
+func (s *Sink) open() (to sender, err error) {
+	if err = s.locate(); err == nil {
+		to, err = kinds()[s.Type].open(*s)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", s.Name, err)
 	}

@@ -92,20 +92,17 @@ type worker struct {
 
 func (w *worker) run(ctx context.Context) {
 	defer w.from.reader.Close()
-	for failures := 0; ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		batch, err := w.collect()
 		switch {
 		case err == nil:
-			failures = 0
 			w.deliver(ctx, batch)
 		case errors.Is(err, io.EOF):
-			failures = 0
 			w.idle(ctx)
 			sleep(ctx, w.pace.poll)
 		default:
 			w.failed(err)
-			sleep(ctx, w.pace.wait(failures, err))
-			failures++
+			sleep(ctx, w.pace.first) // it's on this machine: asking costs little
 		}
 	}
 }
