@@ -28,21 +28,6 @@ struct bpf_sock_addr {
 	struct bpf_sock *sk;
 };
 
-struct bpf_sock_ops {
-	u32 op;
-	u32 args[4];
-	u32 family;
-	u32 remote_ip4;
-	u32 local_ip4;
-	u32 remote_ip6[4];
-	u32 local_ip6[4];
-	u32 remote_port; /* network order, in its upper half */
-	u32 local_port;	 /* host order */
-	u32 others[24];	 /* of the connection */
-	u64 bytes[2];
-	struct bpf_sock *sk;
-};
-
 /* bpf_sock_tuple is what sockets are looked up by. */
 struct bpf_sock_tuple {
 	union {
@@ -57,15 +42,7 @@ struct bpf_sock_tuple {
 	};
 };
 #define BPF_F_CURRENT_NETNS (-1L)
-
-enum {
-	BPF_SOCK_OPS_TCP_CONNECT_CB = 3,
-	BPF_SOCK_OPS_STATE_CB = 10,
-	BPF_SOCK_OPS_TCP_LISTEN_CB = 11,
-};
-#define BPF_SOCK_OPS_STATE_CB_FLAG 4
-#define BPF_TCP_SYN_SENT 2
-#define BPF_TCP_CLOSE 7
+#define BPF_MAP_TYPE_LRU_HASH 9
 
 struct __sk_buff {
 	u32 len;
@@ -99,7 +76,7 @@ struct __sk_buff {
 	struct bpf_sock *sk;
 };
 
-_Static_assert(__builtin_offsetof(struct bpf_sock_addr, sk) == 64 && __builtin_offsetof(struct bpf_sock_ops, sk) == 184 &&
-		       __builtin_offsetof(struct __sk_buff, sk) == 168, "the kernel's interface");
+_Static_assert(__builtin_offsetof(struct bpf_sock_addr, sk) == 64 && __builtin_offsetof(struct __sk_buff, sk) == 168,
+	       "the kernel's interface");
 
 #endif

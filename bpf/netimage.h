@@ -75,15 +75,15 @@ struct {
 	__type(value, struct name);
 } names SEC(".maps");
 
-/* originals says where connections that were led to egress were going, until egress has taken them. */
+/* originals says where connections that were led to egress were going, until egress has taken them. Those that never come there make
+ * room for others. */
 struct tuple {
 	u32 client[4], listener[4];
 	u16 client_port, listener_port;
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
 	__type(key, struct tuple);
 	__type(value, struct endpoint);

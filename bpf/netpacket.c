@@ -193,6 +193,23 @@ static __always_inline int answer(u32 yes)
 	return yes & 1;
 }
 
+/* introduce tells egress, before the first packet of a connection leaves, where it was going. Where that can't be noted down egress
+ * finds nothing, and closes the connection. */
+static __always_inline void introduce(struct __sk_buff *skb, const struct packet *p)
+{
+	struct session *s = session();
+	struct bpf_sock *sk = skb->sk;
+
+	sk = sk ? bpf_sk_fullsock(sk) : NULL;
+	struct peer *peer = sk ? bpf_sk_storage_get(&peers, sk, NULL, 0) : NULL;
+	if (!s || !peer || p->protocol != IPPROTO_TCP || !is_egress(s, 0, &p->to))
+		return;
+	struct tuple t = { .client_port = p->from.port, .listener_port = p->to.port };
+	__builtin_memcpy(t.client, p->from.addr, sizeof(t.client));
+	__builtin_memcpy(t.listener, p->to.addr, sizeof(t.listener));
+	bpf_map_update_elem(&originals, &t, &peer->original, BPF_ANY);
+}
+
 /* ip_finish_output, ip6_finish_output: whole packets of sockets, raw ones too */
 SEC("cgroup_skb/egress")
 int net_egress(struct __sk_buff *skb)
@@ -206,7 +223,11 @@ int net_egress(struct __sk_buff *skb)
 	if (p.protocol == IPPROTO_TCP && !p.begins)
 		return 1;
 	struct crossing c = crossing(skb, p.protocol, p.from, p.to);
-	return answer(departs(&c));
+	if (!answer(departs(&c)))
+		return 0;
+	if (c.led)
+		introduce(skb, &p);
+	return 1;
 }
 
 /* sk_filter_trim_cap: what a socket is about to get. Who may be reached may answer, from where it was reached. */

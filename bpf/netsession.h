@@ -40,7 +40,6 @@ enum op {
 	OP_CONNECT,
 	OP_SEND,
 	OP_BIND,
-	OP_LISTEN, /* on a port that nobody can reach then */
 	OP_PACKET, /* one that would have left */
 	OP_ACCEPT, /* one that would have come in */
 };

@@ -11,14 +11,13 @@ type Event struct {
 	Session  uint64
 	Sequence uint64 // of the session; one that is missing was lost
 
-	// Of the task; for a packet, of who connected its socket, where that's known: a datagram's. 0 and "" elsewhere, and for a socket
-	// that listens.
+	// Of the task; for a packet, of who connected its socket, where that's known: a datagram's. 0 and "" elsewhere.
 	PID, TID, UID int
 	Comm          string
 
 	Op       Op
 	Why      Why
-	At       netip.AddrPort // where to; for OpBind, OpListen and OpAccept where it would have been waited for
+	At       netip.AddrPort // where to; for OpBind and OpAccept where it would have been waited for
 	Protocol int            // IPPROTO_*
 	Kind     int            // SOCK_*; 0: a packet
 
@@ -36,12 +35,11 @@ const (
 	OpConnect    // also with a connection's first data
 	OpSend       // a datagram
 	OpBind
-	OpListen // on a port that nobody can reach
 	OpPacket // that would have left: something came around the first wall
 	OpAccept // a connection or datagram from outside
 )
 
-var opNames = [...]string{"", "socket", "connect", "send", "bind", "listen", "packet", "accept"}
+var opNames = [...]string{"", "socket", "connect", "send", "bind", "packet", "accept"}
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }
 

@@ -727,7 +727,7 @@ func TestBeginFails(t *testing.T) {
 	defer other.Close()
 	group := int(g.group.Fd())
 	// Somebody else has the cgroup's last hook to himself.
-	last := link.RawAttachProgramOptions{Target: group, Program: other.programs[netProgNetSockops], Attach: ebpf.AttachCGroupSockOps}
+	last := link.RawAttachProgramOptions{Target: group, Program: other.programs[netProgNetSendmsg6], Attach: ebpf.AttachCGroupUDP6Sendmsg}
 	if err := link.RawAttachProgram(last); err != nil {
 		t.Fatal(err)
 	}

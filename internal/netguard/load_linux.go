@@ -32,7 +32,6 @@ var hooks = map[string]ebpf.AttachType{
 	netProgNetPeername4: ebpf.AttachCgroupInet4GetPeername, netProgNetPeername6: ebpf.AttachCgroupInet6GetPeername,
 	netProgNetRecvmsg4: ebpf.AttachCGroupUDP4Recvmsg, netProgNetRecvmsg6: ebpf.AttachCGroupUDP6Recvmsg,
 	netProgNetSendmsg4: ebpf.AttachCGroupUDP4Sendmsg, netProgNetSendmsg6: ebpf.AttachCGroupUDP6Sendmsg,
-	netProgNetSockops: ebpf.AttachCGroupSockOps,
 }
 
 // Load has the programs and maps of a session in the kernel: those that a former session has left, or new ones. Nothing is held by

@@ -131,7 +131,6 @@ const (
 	netProgNetRecvmsg6  = "net_recvmsg6"
 	netProgNetSendmsg4  = "net_sendmsg4"
 	netProgNetSendmsg6  = "net_sendmsg6"
-	netProgNetSockops   = "net_sockops"
 )
 
 // loadNet returns the embedded CollectionSpec for net.
@@ -189,7 +188,6 @@ type netProgramSpecs struct {
 	NetRecvmsg6  *ebpf.ProgramSpec `ebpf:"net_recvmsg6"`
 	NetSendmsg4  *ebpf.ProgramSpec `ebpf:"net_sendmsg4"`
 	NetSendmsg6  *ebpf.ProgramSpec `ebpf:"net_sendmsg6"`
-	NetSockops   *ebpf.ProgramSpec `ebpf:"net_sockops"`
 }
 
 // netMapSpecs contains maps before they are loaded into the kernel.
@@ -275,7 +273,6 @@ type netPrograms struct {
 	NetRecvmsg6  *ebpf.Program `ebpf:"net_recvmsg6"`
 	NetSendmsg4  *ebpf.Program `ebpf:"net_sendmsg4"`
 	NetSendmsg6  *ebpf.Program `ebpf:"net_sendmsg6"`
-	NetSockops   *ebpf.Program `ebpf:"net_sockops"`
 }
 
 func (p *netPrograms) Close() error {
@@ -293,7 +290,6 @@ func (p *netPrograms) Close() error {
 		p.NetRecvmsg6,
 		p.NetSendmsg4,
 		p.NetSendmsg6,
-		p.NetSockops,
 	)
 }
 

@@ -131,7 +131,7 @@ func Open(cgroup int) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{maps: map[string]*ebpf.Map{}}
-	for _, name := range []string{netProgNetConnect4, netProgNetSockops} {
+	for _, name := range []string{netProgNetConnect4, netProgNetEgress} {
 		attached, err := link.QueryPrograms(link.QueryOptions{Target: cgroup, Attach: spec.Programs[name].AttachType})
 		if err != nil {
 			s.Close()

@@ -103,7 +103,7 @@ var whyNet = map[netguard.Why]string{
 func (r *run) refusedNet(k *netguard.Event, chain []event.Process) event.Event {
 	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "netguard:" + k.Op.String()})
 	e.Time, e.Resource, e.Capability = k.Time, policy.Net.String(), "connect"
-	if k.Op != netguard.OpPacket && k.Op != netguard.OpAccept && k.Op != netguard.OpListen {
+	if k.Op != netguard.OpPacket && k.Op != netguard.OpAccept {
 		e.Errno = errnoName(syscall.EACCES)
 	}
 	e.Extra = map[string]string{}
@@ -115,7 +115,7 @@ func (r *run) refusedNet(k *netguard.Event, chain []event.Process) event.Event {
 		e.Resource, e.Capability, e.Reason = "syscall", "socket", string(policy.SyscallDenied)
 		e.Target = fmt.Sprintf("socket of type %d and protocol %d", k.Kind, k.Protocol)
 		return e
-	case netguard.OpBind, netguard.OpListen, netguard.OpAccept:
+	case netguard.OpBind, netguard.OpAccept:
 		e.Capability = "listen"
 	}
 	e.Target = netTarget(k.Protocol, k.At)
