@@ -87,8 +87,7 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		case <-time.After(patience):
 		}
 	}
-	s.changing.Lock()   // whoever changes it still is to be done; whoever comes later sees that it ends
-	s.changing.Unlock() //nolint:staticcheck // nothing else
+	s.settle()
 	left := !s.endTasks()
 	s.mu.Lock()
 	hearing, exit := s.hearing, s.exit
@@ -123,6 +122,12 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		s.d.forget(s)
 	}
 	s.client.close()
+}
+
+// settle waits for who changes the session still; whoever comes later sees that it ends.
+func (s *session) settle() {
+	s.changing.Lock()
+	defer s.changing.Unlock()
 }
 
 // endGroup tells which limits were met, and removes the cgroup. Who is still in it is ended, unless it was to be left.

@@ -88,8 +88,10 @@ read = true
 		{"by another program", "PATH=/usr/bin env ls", 126, "command_not_listed execute /usr/bin/ls"},
 		{"a script's argument", "listed-script yes", 0, ""},
 		{"one that isn't listed", "listed-script no", 126, "args_not_listed execute " + script + " commands.listed-script 6:1"},
-		{"one that is looked at when its interpreter begins", "listed-script $(printf %01000d 0); exit $?", 137,
-			"args_not_listed execute " + script + " commands.listed-script 6:1"},
+		{
+			"one that is looked at when its interpreter begins", "listed-script $(printf %01000d 0); exit $?", 137,
+			"args_not_listed execute " + script + " commands.listed-script 6:1",
+		},
 		{"arguments by another program", "PATH=/usr/bin env echo no", 126, "args_not_listed execute /usr/bin/echo commands.echo 3:1"},
 	} {
 		r.run(t, dir)
