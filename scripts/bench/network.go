@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // network has scripts/bench/network measure in namespaces of its own.
@@ -33,5 +35,28 @@ func network(out io.Writer, toolguard string) error {
 turns. "Bare, again" shows which differences mean nothing. Versions: %s; %s; %s.
 %s
 `, said("tinyproxy", "-v"), said("squid", "-v"), said("mitmdump", "--version"), tables)
+	return connects(out)
+}
+
+// connects measures what the kernel's programs add to a connection, by internal/netguard's benchmark.
+func connects(out io.Writer) error {
+	text, err := output("go", "test", "-run", "^$", "-bench", "^BenchmarkConnect$", "-benchtime", "60x", "./internal/netguard")
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	fmt.Fprint(out, `
+What the kernel's programs add to a connection that they let through, in rounds of 2,000 with and without them, by turns:
+
+| rules | bare | held | added |
+|---|---|---|---|
+`)
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		var rules int
+		var ns, added, bare, held float64
+		_, err := fmt.Sscanf(lines.Text(), "BenchmarkConnect/rules=%d-%d %d %f ns/op %f %%added %f µs/bare %f µs/held", &rules, new(int), new(int), &ns, &added, &bare, &held)
+		if err == nil {
+			fmt.Fprintf(out, "| %d | %.2f µs | %.2f µs | %.1f %% |\n", rules, bare, held, added)
+		}
+	}
 	return nil
 }

@@ -35,6 +35,10 @@ func client(host, at, proxy string, under bool) error {
 			return err
 		}
 		took, err := k.do(what, n)
+		if err != nil && proxy != "" { // somebody else's may fail once: squid does, now and then, by a connection that it has kept too long
+			fmt.Fprintf(os.Stderr, "network: %s by %s once more: %v\n", lines.Text(), proxy, err)
+			took, err = k.do(what, n)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", lines.Text(), err)
 		}
