@@ -152,8 +152,9 @@ struct owner {
 	u32 slot, payer_slot;
 };
 
-/* MAX_OWNED is of one session: all that there can be don't fill the table, so that none takes from another. What outlives its session, since
- * somebody else has it open, keeps its entry and counts with nobody; in a full table nobody's files become such ones any more. */
+/* MAX_OWNED is of one session: all that there can be fill the table at most, so that none takes from another. A file that outlives its
+ * session, since somebody else has it open, keeps its entry and counts with nobody. Were the table full of such ones, no more files
+ * of any session would be made to send signals. */
 #define MAX_OWNED 256
 
 struct {
