@@ -20,6 +20,10 @@ import (
 func (d *denials) hearNet(counts func() netguard.Counts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if counts != nil && d.netCounts == nil && d.netUntold == 0 { // what was before somebody else has told of, or was missed
+		before := counts()
+		d.netUntold = before.Lost + before.Suppressed
+	}
 	d.netCounts = counts
 }
 

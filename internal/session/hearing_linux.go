@@ -30,6 +30,8 @@ func Hear(s *loader.Session, who Heard, cfg Config) *Hearing {
 	h := newHearing(who, cfg)
 	h.run.held = &local{Session: s}
 	h.run.denials.counts = s.Counts
+	before := s.Counts() // whoever heard of the session until now has told of it, or was missed
+	h.run.denials.untold = before.Lost + before.Suppressed
 	s.Listen(h.refused)
 	return h
 }
