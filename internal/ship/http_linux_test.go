@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -55,7 +56,7 @@ func newReceiver(t *testing.T, tricks ...trick) *receiver {
 	t.Helper()
 	r := &receiver{tricks: tricks, done: make(chan struct{})}
 	r.Server = httptest.NewUnstartedServer(r)
-	r.Config.ErrorLog = nil
+	r.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(r.Close)
 	t.Cleanup(func() { close(r.done) })
 	return r

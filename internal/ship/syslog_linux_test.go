@@ -1,0 +1,108 @@
+package ship
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// frames reads RFC 6587's counted messages until the connection ends.
+func frames(conn net.Conn, each func(string)) {
+	in := bufio.NewReader(conn)
+	for {
+		var n int
+		if _, err := fmt.Fscanf(in, "%d ", &n); err != nil {
+			return
+		}
+		text := make([]byte, n)
+		if _, err := io.ReadFull(in, text); err != nil {
+			return
+		}
+		each(string(text))
+	}
+}
+
+// TestSyslogUnread: what a receiver's kernel has taken, and the receiver hasn't read when it dies, is sent again, also when nothing else is to be sent;
+// one that ends each connection at once gets nothing counted as taken.
+func TestSyslogUnread(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(patience))
+	s := newScene(t, audit.Limits{}, Sink{Name: "log", Type: "syslog", URL: "tcp://" + l.Addr().String()})
+	s.happen(10)
+	s.start()
+	reset := func(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0); _ = conn.Close() }
+	for range 3 {
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reset(conn)
+	}
+	if st, err := ReadState(s.cfg.State); err != nil || st.Sinks["log"].Cursor.Sequence != 0 {
+		t.Errorf("%+v %v", st, err)
+	}
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.all() // by its kernel's word
+	reset(conn)
+	if conn, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var mu sync.Mutex
+	var got []string
+	go frames(conn, func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, body, _ := strings.Cut(text, "] ")
+		got = append(got, body)
+	})
+	want := s.lines()
+	wait(t, "it comes again", func() bool { mu.Lock(); defer mu.Unlock(); return len(got) >= len(want) })
+	mu.Lock()
+	defer mu.Unlock()
+	arrived(t, got, want)
+}
+
+// TestUnsure: what is kept to be sent again is bounded in size and time.
+func TestUnsure(t *testing.T) {
+	var l syslogger
+	big := func(n int, at time.Time) frame { return frame{make([]byte, n), at} }
+	now := time.Now()
+	l.remember([]frame{big(unsureSize/2, now), big(unsureSize/2, now), big(unsureSize/2, now)})
+	if len(l.unsure) != 2 {
+		t.Errorf("%d are kept", len(l.unsure))
+	}
+	l.unsure[0].at = now.Add(-unsureTime)
+	if l.remember(nil); len(l.unsure) != 1 {
+		t.Errorf("%d are kept", len(l.unsure))
+	}
+}
+
+// TestSyslogHeader: the guarded's words don't get out of their fields.
+func TestSyslogHeader(t *testing.T) {
+	r := record{after: audit.Cursor{Chain: "c0ffee", Sequence: 1<<31 + 6}, body: []byte("text")}
+	r.Time, r.Severity, r.Device.Hostname, r.Unmapped.Kind = 1795275015486, 4, "a b\nc\u202e", string(event.Denial)
+	want := `<107>1 2026-11-21T15:30:15.486Z a_b_c_ toolguard c0ffee denial [meta sequenceId="7"] text`
+	if got := string(syslogMessage(r)); got != want {
+		t.Errorf("%q", got)
+	}
+	r.Device.Hostname, r.Severity = "", 0
+	if got := string(syslogMessage(r)); !strings.HasPrefix(got, "<110>1 ") || !strings.Contains(got, "Z - toolguard") {
+		t.Errorf("%q", got)
+	}
+}

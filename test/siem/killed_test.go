@@ -1,0 +1,49 @@
+//go:build linux
+
+package siem
+
+import (
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestKilled: a shipper that is killed at any moment while things happen has sent all in the end.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var kept []string
+	collect := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // it was killed within it
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		kept = append(kept, strings.Split(strings.TrimSuffix(string(body), "\n"), "\n")...)
+	}))
+	t.Cleanup(collect.Close)
+	s := newScene(t, "[[sink]]\nname = 'hook'\ntype = 'webhook'\nurl = '"+collect.URL+"'\nbatch = 20\n[[sink]]\nname = 'file'\ntype = 'file'\npath = 'DIR/out'\nbatch = 20\n")
+	for range 10 {
+		_, end := s.start()
+		for range 5 {
+			s.happen(20)
+		}
+		time.Sleep(rand.N(300 * time.Millisecond))
+		end(os.Kill)
+	}
+	s.start()
+	s.delivered()
+	s.arrived(func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string(nil), kept...)
+	})
+	s.arrived(fileLines(s.dir + "/out"))
+}
