@@ -3,6 +3,7 @@
 package siem
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -57,8 +58,10 @@ func TestCanaries(t *testing.T) {
 	s.env = []string{"CREDENTIALS_DIRECTORY=" + s.dir}
 
 	s.happen(1, func(e *event.Event) {
-		e.Process[0].Argv = []string{"curl", "-u", "me:canary-1", "--token", "canary-2", "API_KEY=canary-3", "-H", "Authorization: Bearer canary-4", "-H",
-			"Cookie: id=canary-5", "https://me:canary-6@example.com/x?key=canary-7#canary-8", "-d", `{"password": "canary-9"}`}
+		e.Process[0].Argv = []string{
+			"curl", "-u", "me:canary-1", "--token", "canary-2", "API_KEY=canary-3", "-H", "Authorization: Bearer canary-4", "-H",
+			"Cookie: id=canary-5", "https://me:canary-6@example.com/x?key=canary-7#canary-8", "-d", `{"password": "canary-9"}`,
+		}
 	})
 	s.happen(1, func(e *event.Event) {
 		e.Resource, e.Capability = "net", "connect"
@@ -75,7 +78,10 @@ func TestCanaries(t *testing.T) {
 	for _, name := range []string{"cmdline", "environ"} {
 		said.b.WriteString(readFile(t, fmt.Sprintf("/proc/%d/%s", cmd.Process.Pid, name)))
 	}
-	client := http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", s.dir+"/metrics") }}}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", s.dir+"/metrics")
+	}
+	client := http.Client{Transport: &http.Transport{DialContext: dial}}
 	resp, err := client.Get("http://shipper/metrics")
 	if err != nil {
 		t.Fatal(err)
