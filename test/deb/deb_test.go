@@ -4,7 +4,9 @@ package deb
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -42,7 +44,7 @@ func (m *machine) eventually(what string, is func() bool) {
 	m.Helper()
 	for end := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			m.Fatalf("it never comes to be that %s\n%s", what, m.sh("journalctl -q -o cat -u toolguardd | tail -50; systemctl status --no-pager toolguardd || true"))
+			m.Fatalf("it never comes to be that %s\n%s", what, m.sh("journalctl -q -o cat -u toolguardd | tail -50; systemctl status --no-pager toolguardd; tail /tmp/session.log"))
 		}
 	}
 }
@@ -84,6 +86,12 @@ func (m *machine) session() *session {
 	s := &session{machine: m, says: dir + "/can"}
 	s.Cmd = m.as("cd work && exec toolguard exec --daemon require --policy ../conf/policy.toml --report never -- bash -c " +
 		"'while :; do if read x 2>/dev/null </home/dev/secret; then echo yes >can; else echo no >can; fi; sleep 0.1; done'")
+	said, err := os.Create("/tmp/session.log")
+	if err != nil {
+		m.Fatal(err)
+	}
+	defer said.Close()
+	s.Stdout, s.Stderr = said, said
 	if err := s.Start(); err != nil {
 		m.Fatal(err)
 	}
@@ -97,7 +105,7 @@ func (m *machine) session() *session {
 func (s *session) held() {
 	s.Helper()
 	for range 5 {
-		if err := os.WriteFile(s.says, []byte("?"), 0o666); err != nil && !os.IsNotExist(err) {
+		if err := os.Truncate(s.says, 0); err != nil && !errors.Is(err, fs.ErrNotExist) { // the file is dev's, who makes it
 			s.Fatal(err)
 		}
 		s.eventually("the session is held", func() bool {
@@ -193,7 +201,8 @@ func TestPackage(t *testing.T) {
 // metrics reads them as Prometheus would, before and after toolguardd was started again.
 func (m *machine) metrics() {
 	m.Helper()
-	m.sh("systemctl enable toolguardd-metrics.socket; systemctl stop toolguardd && systemctl start toolguardd-metrics.socket toolguardd")
+	m.sh("systemctl enable toolguardd-metrics.socket; systemctl stop toolguardd.socket toolguardd.service && " +
+		"systemctl start toolguardd-metrics.socket toolguardd.socket toolguardd.service")
 	for range 2 {
 		text := ""
 		m.eventually("metrics can be read", func() bool {
