@@ -55,7 +55,7 @@ var otlpSeverity = map[int]struct {
 }{1: {9, "Informational"}, 2: {10, "Low"}, 3: {13, "Medium"}, 4: {17, "High"}}
 
 func (o *otlp) send(ctx context.Context, records []record) (int, error) {
-	body, err := json.Marshal(map[string][]otlpResourceLogs{"resourceLogs": {otlpLogs(records)}})
+	body, err := json.Marshal(map[string][]otlpResourceLogs{"resourceLogs": {otlpLogs(records, o.sink.format.String())}})
 	if err != nil {
 		return 0, err
 	}
@@ -80,7 +80,7 @@ func (o *otlp) send(ctx context.Context, records []record) (int, error) {
 	return len(records), nil
 }
 
-func otlpLogs(records []record) (l otlpResourceLogs) {
+func otlpLogs(records []record, format string) (l otlpResourceLogs) {
 	l.Resource.Attributes = otlpAttributesOf("service.name", "toolguard", "host.name", records[0].Device.Hostname)
 	observed := strconv.FormatInt(time.Now().UnixNano(), 10)
 	var s otlpScopeLogs
@@ -90,7 +90,7 @@ func otlpLogs(records []record) (l otlpResourceLogs) {
 		s.Records = append(s.Records, otlpRecord{
 			Time: strconv.FormatInt(r.Time*1e6, 10), Observed: observed, Number: severity.number, Severity: severity.text,
 			Name: "toolguard." + r.Unmapped.Kind, Body: otlpValue{string(r.body)},
-			Attributes: otlpAttributesOf("log.record.uid", r.uid, "session.id", r.Unmapped.Session, "toolguard.format", "ocsf"),
+			Attributes: otlpAttributesOf("log.record.uid", r.uid, "session.id", r.Unmapped.Session, "toolguard.format", format),
 		})
 	}
 	l.Scopes = []otlpScopeLogs{s}

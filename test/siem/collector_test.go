@@ -53,9 +53,10 @@ func (c *collector) ConsumeLogs(_ context.Context, logs plog.Logs) error {
 	for _, r := range scope.LogRecords().All() {
 		uid, _ := r.Attributes().Get("log.record.uid")
 		session, _ := r.Attributes().Get("session.id")
+		format, _ := r.Attributes().Get("toolguard.format")
 		number := map[string]plog.SeverityNumber{"toolguard.denial": plog.SeverityNumberWarn, "toolguard.checkpoint": plog.SeverityNumberInfo, "toolguard.gap": plog.SeverityNumberError}
 		if !strings.Contains(r.Body().Str(), `"uid":"`+uid.Str()+`"`) || r.SeverityNumber() != number[r.EventName()] || r.Timestamp() == 0 ||
-			name.Str() != "toolguard" || r.EventName() == "toolguard.denial" && session.Str() != "s1" {
+			name.Str() != "toolguard" || format.Str() != "ocsf" || r.EventName() == "toolguard.denial" && session.Str() != "s1" {
 			c.wrong = append(c.wrong, fmt.Sprint(r.EventName(), " ", r.SeverityNumber(), " ", uid.Str(), " ", r.Body().Str()))
 		}
 		c.kept = append(c.kept, r.Body().Str())
