@@ -366,7 +366,7 @@ func TestAccept(t *testing.T) {
 	needs(t, "python3")
 	p := newPlace(t, "", allow("127.0.0.1", "port = 8090", "listen = true"))
 	line := python + `'import socket
-s = socket.socket(); s.bind(("127.0.0.1", 8090)); s.listen()
+s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.1", 8090)); s.listen()
 u = socket.socket(); u.bind(("127.0.0.1", 0)); u.listen()
 open("port", "w").write("%d\n" % u.getsockname()[1]); s.settimeout(20)
 c, _ = s.accept(); print(c.recv(9)); u.settimeout(1)
