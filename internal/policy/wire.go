@@ -115,7 +115,9 @@ func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 			w.Links = append(w.Links, Link{k.Rule + int32(len(rules)-first), int16(len(w.Layers)), k.File, k.Dev})
 		}
 		for _, r := range l.runs() {
-			r.First += len(rules) - first
+			if r.N > 0 { // an empty one is nowhere
+				r.First += len(rules) - first
+			}
 		}
 		rules = append(rules, c.Rules[first:at]...)
 		w.Layers = append(w.Layers, l)
@@ -177,6 +179,9 @@ func (w *wire) compiled() (*Compiled, error) {
 	c := &Compiled{
 		Name: w.Name, Workspace: w.Workspace, Path: w.Path, TmpDir: w.TmpDir, Files: w.Files, Rules: w.Rules, Limits: w.Limits,
 		Aliases: w.Aliases, Links: w.Links,
+	}
+	if n := len(w.Layers); n > maxLayers { // it couldn't be read again
+		return nil, fmt.Errorf("a compiled policy has at most %d layers, and not %d", maxLayers, n)
 	}
 	if n := len(c.Aliases); n > maxAliases {
 		return nil, fmt.Errorf("what the rules name has %d other names by bind mounts, and at most %d can be followed", n, maxAliases)
@@ -291,7 +296,10 @@ func (w *wire) checkNames() error {
 		}
 	}
 	for _, k := range w.Links {
-		if k.Layer < 0 || int(k.Layer) >= len(w.Layers) || k.Rule < 0 || int(k.Rule) >= len(w.Rules) || w.Rules[k.Rule].FS == nil {
+		if k.Layer < 0 || int(k.Layer) >= len(w.Layers) {
+			return errTables
+		}
+		if t := w.Layers[k.Layer].FS; t == nil || int(k.Rule) < t.First || int(k.Rule) >= t.First+t.N {
 			return errTables
 		}
 	}

@@ -80,6 +80,7 @@ func TestMadeUp(t *testing.T) {
 		"an alias of nothing":       {func(w *wire) { w.Aliases = []Alias{{From: "/a", To: "b"}} }, "isn't a canonical path"},
 		"a link without a rule":     {func(w *wire) { w.Links = []Link{{Rule: int32(len(w.Rules))}} }, "tables don't fit"},
 		"a link without a layer":    {func(w *wire) { w.Links = []Link{{Layer: 99}} }, "tables don't fit"},
+		"a link of another layer":   {func(w *wire) { w.Links = []Link{{Layer: 2, Rule: 0}} }, "tables don't fit"},
 		"no rule":                   {func(w *wire) { w.Rules[0] = nil }, "tables don't fit"},
 		"a table beyond the rules":  {func(w *wire) { w.Layers[2].FS.N = 1 << 40 }, "tables don't fit"},
 		"a table before them":       {func(w *wire) { w.Layers[0].FS.First = -1 }, "tables don't fit"},
@@ -183,6 +184,95 @@ func TestWithinOthers(t *testing.T) {
 	}
 }
 
+// madeUp is a policy that no Compile makes, and that is accepted: another one's layers in any order and number, with layers
+// that have empty tables between them.
+func madeUp(t *rapid.T, c *Compiled) *Compiled {
+	from := c.wire()
+	w := from
+	w.Rules, w.Layers, w.Links = nil, nil, nil
+	for range rapid.IntRange(0, 8).Draw(t, "layers") {
+		i := rapid.IntRange(-1, len(from.Layers)-1).Draw(t, "layer")
+		if i < 0 {
+			empty := wireLayer{Layer: Layer{Authority: Session}, FS: &run{}}
+			empty.Stance[FS] = Allow
+			w.Layers = append(w.Layers, empty)
+			continue
+		}
+		l := from.Layers[i]
+		for _, table := range []**run{&l.FS, &l.Protect, &l.Net, &l.Env, &l.Commands} {
+			if *table == nil || **table == (run{}) {
+				continue
+			}
+			r := **table
+			*table = &run{len(w.Rules), r.N}
+			for _, rule := range from.rules(&r) {
+				own := *rule
+				w.Rules = append(w.Rules, &own)
+			}
+		}
+		if l.FS != nil && l.FS.N > 0 && rapid.Bool().Draw(t, "link") {
+			w.Links = append(w.Links, Link{Rule: int32(l.FS.First), Layer: int16(len(w.Layers)), File: FileID{Inode: 7}})
+		}
+		w.Layers = append(w.Layers, l)
+	}
+	made, err := w.compiled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := &Compiled{}
+	if err := json.Unmarshal(text, got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// What is accepted can be put within any other policy, and any other one within it, whoever made it up.
+func TestWithinMadeUp(t *testing.T) {
+	sys := newTree(map[string]string{"/w": "dir"})
+	rapid.Check(t, func(t *rapid.T) {
+		var both [2]*Compiled
+		for i := range both {
+			layers, _ := genLayers(t)
+			honest, err := Compile(source(layers...), sys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			both[i] = madeUp(t, honest)
+		}
+		c, err := both[1].Within(both[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !c.Holds(both[0]) {
+			t.Fatal("it doesn't hold what it's within")
+		}
+		path := genPath(t, "path")
+		if got, want := c.Caps(path), both[0].Caps(path)&both[1].Caps(path); got != want {
+			t.Fatalf("%s: %s, not %s", path, got, want)
+		}
+	})
+}
+
+// A policy within so many others that it couldn't be read again is refused.
+func TestWithinTooMany(t *testing.T) {
+	c := compile(t, SourceLayer{FS: []FSRule{p("/", Read)}})
+	for i := range maxLayers {
+		in, err := compile(t, SourceLayer{FS: []FSRule{p(fmt.Sprintf("/%d", i), Read)}}).Within(c)
+		if err != nil {
+			if len(c.Layers) != maxLayers || !strings.Contains(err.Error(), "at most 64 layers") {
+				t.Errorf("%d layers: %v", len(c.Layers), err)
+			}
+			return
+		}
+		c = in
+	}
+	t.Error("nothing is refused")
+}
+
 // Whatever is accepted can be asked everything.
 func FuzzHandedOver(f *testing.F) {
 	text, err := json.Marshal(whole(f))
@@ -191,6 +281,7 @@ func FuzzHandedOver(f *testing.F) {
 	}
 	f.Add(string(text))
 	f.Add(strings.NewReplacer(`"Last":"*.pem"`, `"Last":"x*"`).Replace(string(text)))
+	outer := whole(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		var w wire // without the digest, which is no obstacle to who makes one up
 		if json.Unmarshal([]byte(text), &w) != nil || w.check() != nil {
@@ -214,6 +305,8 @@ func FuzzHandedOver(f *testing.F) {
 		for _, r := range c.Rules {
 			_ = r.Text()
 		}
+		_, _ = c.Within(outer)
+		_, _ = outer.Within(c)
 	})
 }
 
