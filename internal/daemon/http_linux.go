@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
@@ -22,6 +24,9 @@ type request struct {
 	*http.Request
 	w    http.ResponseWriter
 	peer *peer
+
+	sending sync.Mutex  // held while a piece of the answer is being sent
+	left    atomic.Bool // no more of them may be
 }
 
 // who may make a kind of request.
@@ -78,6 +83,7 @@ func (d *Daemon) Handler() http.Handler {
 // answer makes sure that whoever asks may, and answers.
 func (d *Daemon) answer(w http.ResponseWriter, r *http.Request, may who, do func(*request) (any, error)) {
 	req := &request{Request: r, w: w, peer: r.Context().Value(peerKey{}).(*peer)}
+	defer req.leave()
 	most := int64(api.MaxBody)
 	if may == starter { // what these say is short
 		most = 64 << 10

@@ -76,11 +76,32 @@ func (r *request) queue(render func(*event.Event) []byte) (q *event.Queue, begin
 	}
 }
 
+var errLeft = errors.New("the request has been answered")
+
+// send sends a piece of an answer that goes on. Whoever does so beside the handler may come too late.
 func (r *request) send(text []byte) error {
+	r.sending.Lock()
+	defer r.sending.Unlock()
+	if r.left.Load() {
+		return errLeft
+	}
 	c := http.NewResponseController(r.w)
 	_ = c.SetWriteDeadline(time.Now().Add(answering))
+	if r.left.Load() { // and its deadline may have come before this one
+		return errLeft
+	}
 	_, err := r.w.Write(text)
 	return errors.Join(err, c.Flush())
+}
+
+// leave makes sure that nothing is being sent and nothing will be: once the handler has returned, r.w may be another request's.
+func (r *request) leave() {
+	r.left.Store(true)
+	if !r.sending.TryLock() {
+		_ = http.NewResponseController(r.w).SetWriteDeadline(time.Unix(1, 0)) // ends it, whoever doesn't read
+		r.sending.Lock()
+	}
+	r.sending.Unlock()
 }
 
 // command is where the command waits to be put into the session's cgroup: it says a byte, and gets one when it's in. Who it is
