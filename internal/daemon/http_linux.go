@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -249,12 +250,23 @@ func (d *Daemon) narrow(number uint64) {
 		if in.from != number {
 			continue
 		}
-		if err := in.reload(in.asked()); err != nil {
+		if err := in.again(); err != nil {
 			d.log("session %s is ended: it can't be held to the new policy of the session around it: %v", in.id, err)
 			in.stop()
 		}
 		d.narrow(in.number)
 	}
+}
+
+// again puts a session within those around it as they are now. Its own policy may be anybody's: whatever that leads to is an error, and
+// keeps nothing from the others.
+func (s *session) again() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return s.reload(s.asked())
 }
 
 func putThread(r *request, s *session) (any, error) {

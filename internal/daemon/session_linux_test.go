@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/api"
@@ -74,5 +75,30 @@ func TestListWhileBusy(t *testing.T) {
 	var one api.Session
 	if err := c.Do("GET", api.Sessions+"/"+s.id, nil, &one); err != nil || one.ID != s.id {
 		t.Errorf("%+v, %v", one, err)
+	}
+}
+
+// When a session gets another policy, each one within it is put within that or ended, whatever becomes of the others.
+func TestNarrow(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	around := compiled(t, "/etc")
+	add := func(number, from uint64, asked *policy.Compiled) *session {
+		r := record{Number: number, From: from, Generation: 1, Policies: map[uint32]*policy.Compiled{1: around}}
+		r.Info.ID, r.Start.Policy = fmt.Sprintf("%016x", number), asked
+		s := d.newSession(r, ended(0))
+		s.over = make(chan struct{})
+		close(s.over) // there is nothing in the kernel
+		d.sessions[number] = s
+		return s
+	}
+	add(1, 0, around)
+	all := []*session{add(2, 1, nil), add(3, 1, compiled(t, "/usr")), add(4, 2, nil)} // who has none panics; nobody is in the other
+	d.narrow(1)
+	for _, s := range all {
+		select {
+		case <-s.killed:
+		default:
+			t.Errorf("session %s isn't ended", s.id)
+		}
 	}
 }
