@@ -178,7 +178,7 @@ func (s *session) adopted() error {
 	st := &s.record.Start
 	s.hearing.Tell(event.Event{
 		Kind: event.SessionStart, Mechanism: "bpf", Degraded: st.Degraded,
-		Process: []event.Process{{PID: s.client.pid, UID: s.uid, Argv: st.Argv}},
+		Process: []event.Process{{PID: s.client.pid, UID: s.uid, Argv: event.ShortArgv(st.Argv)}},
 	})
 	return nil
 }

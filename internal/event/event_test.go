@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -151,6 +152,31 @@ func TestRedactArgv(t *testing.T) {
 		}
 		if fmt.Sprint(in) != before {
 			t.Errorf("%q was changed", c.in)
+		}
+	}
+}
+
+// However long a command line is, a queue has room for the start of its session, and it says what fits.
+func TestShortArgv(t *testing.T) {
+	many, long := slices.Repeat([]string{"a"}, 500_000), "sh -c "+strings.Repeat("é", 5_000_000)
+	for name, c := range map[string]struct{ in, want []string }{
+		"none":       {nil, nil},
+		"short":      {[]string{"ls", ""}, []string{"ls", ""}},
+		"just":       {many[:maxArgs], many[:maxArgs]},
+		"many":       {many, append(slices.Clone(many[:maxArgs]), "…")},
+		"long":       {strings.SplitN(long, " ", 3), []string{"sh", "-c", strings.Repeat("é", maxCommandLine/2-2) + "…"}},
+		"both":       {append(slices.Clone(many[:maxArgs]), long), append(slices.Clone(many[:maxArgs]), "…")},
+		"cut within": {[]string{"x", strings.Repeat("é", maxCommandLine)}, []string{"x", strings.Repeat("é", maxCommandLine/2-1) + "…"}},
+	} {
+		before := slices.Clone(c.in)
+		got := ShortArgv(c.in)
+		if !slices.Equal(got, c.want) || !slices.Equal(c.in, before) {
+			t.Errorf("%s: %d arguments, %.99q", name, len(got), got)
+		}
+		q := NewQueueOf(sinkFunc(func(*Event) error { return nil }), 256<<10)
+		q.Write(&Event{Kind: SessionStart, Owner: "7", Process: []Process{{Argv: got}}})
+		if missing, why := q.Close(); missing != 0 {
+			t.Errorf("%s: the start is lost: %v", name, why)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package event
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -9,7 +10,7 @@ import (
 // masked stands for what isn't shown.
 const masked = "***"
 
-// maxArgs and maxCommandLine bound what of a command line is told.
+// maxArgs and maxCommandLine bound what of a command line is told, which can be as long as whoever chose it likes.
 const (
 	maxArgs        = 64
 	maxCommandLine = 4096
@@ -52,6 +53,23 @@ func RedactArgv(argv []string) []string {
 		hide = i > 0 && strings.HasPrefix(a, "-") && !strings.Contains(a, "=") && patterns().name.MatchString(a)
 	}
 	return out
+}
+
+// ShortArgv is the beginning of a command line, with … for what is left out.
+func ShortArgv(argv []string) []string {
+	room := maxCommandLine
+	for i, a := range argv {
+		if i < maxArgs && len(a) <= room {
+			room -= len(a)
+			continue
+		}
+		rest := "…"
+		if i < maxArgs {
+			rest = strings.ToValidUTF8(a[:room], "") + rest
+		}
+		return append(slices.Clone(argv[:i]), rest)
+	}
+	return argv
 }
 
 func redactArg(a string) string {
