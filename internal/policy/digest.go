@@ -70,16 +70,16 @@ func (d *digester) list(l []string) *digester {
 	return d
 }
 
-// layer leaves out what toolguard itself grants in the TMPDIRs: each session has its own.
-func (d *digester) layer(l *Layer, tmpDirs ...string) {
+// layer leaves out what toolguard itself grants in the TMPDIR, which each session has of its own.
+func (d *digester) layer(l *Layer, tmpDir string) {
 	d.str("layer").str(l.Authority.String())
 	for _, s := range l.Stance {
 		d.num(uint64(s))
 	}
 	d.num(uint64(l.Mode)).flag(l.Namespaces).flag(l.TLSIntercept).list(sortedCopy(l.Capabilities))
 	d.str(l.Syscalls.Profile).list(sortedCopy(l.Syscalls.Allow)).list(sortedCopy(l.Syscalls.Deny))
-	d.fs("fs", l.FS, tmpDirs)
-	d.fs("protect", l.Protect, tmpDirs)
+	d.fs("fs", l.FS, tmpDir)
+	d.fs("protect", l.Protect, tmpDir)
 	for _, r := range l.Net.Rules() {
 		n := r.Net
 		d.str("net").str(n.Name).str(n.Suffix).str(n.Prefix.String()).str(n.Scheme).num(uint64(n.Port)).list(n.Path)
@@ -92,9 +92,9 @@ func (d *digester) layer(l *Layer, tmpDirs ...string) {
 	d.flush()
 }
 
-func (d *digester) fs(kind string, t *FSTable, tmpDirs []string) {
+func (d *digester) fs(kind string, t *FSTable, tmpDir string) {
 	for _, r := range t.Rules() {
-		if r.Builtin() && slices.ContainsFunc(tmpDirs, func(dir string) bool { return dir != "" && within(r.FS.Path, dir) }) {
+		if r.Builtin() && tmpDir != "" && r.FS.Path == tmpDir && r.FS.Last == "" {
 			continue
 		}
 		d.str(kind).str(r.FS.Path).str(r.FS.Last).list(r.FS.Names).num(uint64(r.FS.Caps)).flag(r.FS.Unprotect)

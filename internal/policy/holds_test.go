@@ -7,6 +7,13 @@ func TestHolds(t *testing.T) {
 	outer := func(rules ...FSRule) SourceLayer { return SourceLayer{Authority: Host, FS: rules} }
 	inner := SourceLayer{FS: []FSRule{p(".", Read|Write)}}
 	host := compile(t, outer(p("/etc", Read), m("/**/.ssh", 0)))
+	builtin := func(path string, caps Caps) FSRule {
+		r := p(path, caps)
+		r.Place.File = "preset:any"
+		return r
+	}
+	everywhere := compile(t, outer(p("/etc", Read), m("/**/.ssh", 0), builtin("/srv", AllCaps)), inner)
+	everywhere.TmpDir = "/"
 	for _, x := range []struct {
 		name string
 		c    *Compiled
@@ -19,11 +26,31 @@ func TestHolds(t *testing.T) {
 		{"more is given", compile(t, outer(p("/etc", Read|Update), m("/**/.ssh", 0)), inner), false},
 		{"another authority's", compile(t, SourceLayer{Authority: Agent, FS: []FSRule{p("/etc", Read), m("/**/.ssh", 0)}}, inner), false},
 		{"left out", compile(t, inner), false},
+		{"one more that says it's a preset's, for a TMPDIR", handed(t, remade(t, everywhere)), false},
+		{"a rule says it's a preset's, which only adds", compile(t, outer(builtin("/etc", Read), m("/**/.ssh", 0)), inner), false},
+		{"without toolguard's own", without(compile(t, outer(p("/etc", Read), m("/**/.ssh", 0)), inner)), false},
 	} {
 		if got := x.c.Holds(host); got != x.want {
 			t.Errorf("%s: %v", x.name, got)
 		}
 	}
+}
+
+// remade is a policy that was changed, with its digest.
+func remade(t *testing.T, c *Compiled) *Compiled {
+	t.Helper()
+	w := c.wire()
+	got, err := w.compiled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// without is a policy without its first layer.
+func without(c *Compiled) *Compiled {
+	c.Layers = c.Layers[1:]
+	return c
 }
 
 // It also knows all that the other one knows of other names.
@@ -77,5 +104,23 @@ func TestHoldsWhatItIsWithin(t *testing.T) {
 	}
 	if in.Holds(with("/tmp/outer", p("/var", Read))) {
 		t.Error("it holds another one")
+	}
+}
+
+// The digest tells of every rule but what toolguard itself grants in the TMPDIR, whoever made them up.
+func TestDigestTellsOfPresets(t *testing.T) {
+	with := func(path string) string {
+		r := p(path, AllCaps)
+		r.Place.File = "preset:any"
+		src := source(SourceLayer{FS: []FSRule{p("/etc", Read), r}})
+		src.TmpDir = "/tmp/own"
+		c, err := Compile(src, newTree(map[string]string{"/w": "dir", "/tmp/own": "dir", "/tmp/own/x": "dir"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Digest
+	}
+	if with("/tmp/own/x") == with("/tmp/own") {
+		t.Error("a rule beneath the TMPDIR isn't in the digest")
 	}
 }

@@ -98,21 +98,17 @@ func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 			w.Aliases = append(w.Aliases, a)
 		}
 	}
-	there := map[string]bool{}
-	for _, l := range outer.Layers {
-		there[meaning(l)] = true
-	}
 	rules := slices.Clone(outer.Rules)
 	at := 0 // of c's rules
 	for i, l := range more.Layers {
 		first := at
 		at += l.numRules()
-		links := more.linksOf(int16(i))
-		if len(links) == 0 && there[meaning(c.Layers[i])] {
+		links := more.linksOf(i)
+		if outer.has(c.Layers[i], links) {
 			continue
 		}
 		for _, k := range links {
-			w.Links = append(w.Links, Link{k.Rule + int32(len(rules)-first), int16(len(w.Layers)), k.File, k.Dev})
+			w.Links = append(w.Links, Link{k.Rule + int32(len(rules)), int16(len(w.Layers)), k.File, k.Dev})
 		}
 		for _, r := range l.runs() {
 			if r.N > 0 { // an empty one is nowhere
@@ -142,8 +138,29 @@ func (l *wireLayer) numRules() (n int) {
 	return n
 }
 
-func (w *wire) linksOf(layer int16) []Link {
-	return slices.DeleteFunc(slices.Clone(w.Links), func(k Link) bool { return k.Layer != layer })
+// linksOf are the links of a layer, by their rules' places in it.
+func (w *wire) linksOf(layer int) (links []Link) {
+	first := 0
+	for i := range layer {
+		first += w.Layers[i].numRules()
+	}
+	for _, k := range w.Links {
+		if int(k.Layer) == layer {
+			links = append(links, Link{Rule: k.Rule - int32(first), File: k.File, Dev: k.Dev})
+		}
+	}
+	return links
+}
+
+// has says whether a layer is one of c's, with its links.
+func (c *Compiled) has(l *Layer, links []Link) bool {
+	w := c.wire()
+	for i := range c.Layers {
+		if same(c.Layers[i], l) && slices.Equal(w.linksOf(i), links) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Compiled) wire() wire {
