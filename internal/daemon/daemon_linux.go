@@ -49,7 +49,7 @@ var DefaultLimits = Limits{Sessions: 128, Networks: 32, Connections: 256, Bodies
 const quiet = 10 * time.Second
 
 // A body takes its size to read, and what it says as many times more as maxValues allows, 100 MiB in all at most. So it's the number of
-// those that are read at a time that bounds what toolguardd takes. Of honest ones none that is short enough says as much.
+// those that are parsed at a time that bounds what toolguardd takes. Of honest ones none that is short enough says as much.
 const (
 	maxBodies = 4
 	maxValues = 1 << 19
@@ -68,7 +68,7 @@ type Daemon struct {
 	networks  chan *guarded.Network // one that is loaded ahead
 	noNetwork string                // why none can be; "": it can
 
-	bodies   chan struct{} // one in it for each body that is being read, of all users
+	bodies   chan struct{} // one in it for each body that is being parsed, of all users
 	stopping chan struct{} // closed when toolguardd stops
 	tidy     *time.Timer   // when nothing has begun for a while, what that took is given back
 

@@ -116,35 +116,51 @@ func fail(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(api.Failure{Error: err.Error()})
 }
 
-// read reads the request's body, and returns its size.
+// read reads what the request says, and returns its size.
 func (r *request) read(v any) (size int, err error) {
+	text, err := r.body()
+	if err != nil {
+		return 0, err
+	}
+	return len(text), parse(text, v)
+}
+
+func (r *request) body() ([]byte, error) {
 	text, err := io.ReadAll(r.Body)
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
-		return 0, refuse(413, "the request's body is too large: it may have %d bytes", long.Limit)
-	case err == nil && bytes.Count(text, []byte{','}) > maxValues:
-		return 0, refuse(413, "the request's body has more than %d values, which no policy that can be enforced has", maxValues)
-	case err == nil:
-		err = json.Unmarshal(text, v)
+		return nil, refuse(413, "the request's body is too large: it may have %d bytes", long.Limit)
+	case err != nil:
+		return nil, refuse(400, "the request's body: %v", err)
+	case bytes.Count(text, []byte{','}) > maxValues:
+		return nil, refuse(413, "the request's body has more than %d values, which no policy that can be enforced has", maxValues)
 	}
-	if err != nil {
-		return 0, refuse(400, "the request's body: %v", err)
-	}
-	return len(text), nil
+	return text, nil
 }
 
-// readPolicy is read for what may be long, when few enough of all users' are being read.
+func parse(body []byte, v any) error {
+	if err := json.Unmarshal(body, v); err != nil {
+		return refuse(400, "the request's body: %v", err)
+	}
+	return nil
+}
+
+// readPolicy is read for what may be long: it's parsed when few enough of all users' are. Until it's there it keeps nobody else waiting.
 func (d *Daemon) readPolicy(r *request, v any) (size int, err error) {
+	c := http.NewResponseController(r.w)
+	_ = c.SetReadDeadline(time.Now().Add(answering))
+	text, err := r.body()
+	if err != nil {
+		return 0, err // the deadline stays: net/http waits for the rest of the body
+	}
+	_ = c.SetReadDeadline(time.Time{})
 	done, err := take(r.Context(), d.bodies, refuse(503, "toolguardd reads as many policies as it can at a time: try again"))
 	if err != nil {
 		return 0, err
 	}
 	defer done()
-	c := http.NewResponseController(r.w)
-	_ = c.SetReadDeadline(time.Now().Add(answering)) // who says nothing doesn't keep others waiting
-	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
-	return r.read(v)
+	return len(text), parse(text, v)
 }
 
 // sessionFor is the session that a request is about. Another user's isn't there.

@@ -2,6 +2,9 @@ package daemon
 
 import (
 	"context"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -162,7 +165,59 @@ func TestLongTurns(t *testing.T) {
 	})
 }
 
-// So many policies are read at a time, whoever they are from.
+// Who doesn't say what he has announced keeps nobody else waiting, and is sent away.
+func TestSilentBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &Daemon{bodies: make(chan struct{}, 1)}
+		asked, answers := net.Pipe()
+		l := &onlyOne{conns: make(chan net.Conn, 1)}
+		l.conns <- answers
+		srv := &http.Server{
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				d.answer(w, r, anybody, func(r *request) (any, error) {
+					_, err := d.readPolicy(r, &api.Start{})
+					return nil, err
+				})
+			}),
+			ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+				return context.WithValue(ctx, peerKey{}, &peer{})
+			},
+		}
+		defer srv.Close()
+		go func() { _ = srv.Serve(l) }() // it ends when the server is closed
+		since := time.Now()
+		if _, err := asked.Write([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(d.bodies) != 0 {
+			t.Error("others wait until he has said it")
+		}
+		answer, err := io.ReadAll(asked)
+		if waited := time.Since(since); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") || waited > 2*answering {
+			t.Errorf("after %v: %s, %v", waited, answer, err)
+		}
+	})
+}
+
+// onlyOne is a listener with the connections that are in it.
+type onlyOne struct{ conns chan net.Conn }
+
+func (l *onlyOne) Accept() (net.Conn, error) {
+	if c, ok := <-l.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *onlyOne) Close() error {
+	close(l.conns)
+	return nil
+}
+
+func (l *onlyOne) Addr() net.Addr { return &net.UnixAddr{} }
+
+// So many policies are parsed at a time, whoever they are from.
 func TestBodies(t *testing.T) {
 	d, c := served(t, DefaultLimits)
 	d.why = "" // the mistakes come before the kernel
