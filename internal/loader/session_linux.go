@@ -149,12 +149,16 @@ type Counts struct {
 	Lost       uint64 // refused and not told: no room
 }
 
-// Counts reads them.
+// Counts reads them. There are none when the session is over: its slot may be another one's.
 func (s *Session) Counts() Counts {
-	return Counts{
+	c := Counts{
 		Tasks: int(int32(atomic.LoadUint32(&s.at.Tasks))), Sequence: atomic.LoadUint64(&s.at.Sequence),
 		Denied: atomic.LoadUint64(&s.at.Denied), Suppressed: atomic.LoadUint64(&s.at.Suppressed), Lost: atomic.LoadUint64(&s.at.Lost),
 	}
+	if atomic.LoadUint64(&s.at.Id) != s.id { // after the others: no session gets its slot back
+		return Counts{}
+	}
+	return c
 }
 
 // End gives the session up: what is left of it stays guarded, and its slot is free when nothing is. What happened before is
