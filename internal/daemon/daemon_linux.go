@@ -64,6 +64,7 @@ type Daemon struct {
 	hub    hub
 	counts *counts
 	pid    int
+	mounts uint32 // the machine's mount namespace, its first process's; 0: it can't be told
 
 	networks  chan *guarded.Network // one that is loaded ahead
 	noNetwork string                // why none can be; "": it can
@@ -96,6 +97,9 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	if err := d.openState(); err != nil {
 		return nil, err
+	}
+	if d.mounts, err = loader.MountNamespace("1"); err != nil {
+		d.log("no session can be made where there are policies of the host's: %v", err)
 	}
 	if err = loader.Ready(true); err == nil {
 		d.kernel, err = loader.Open(d.note)
@@ -133,7 +137,11 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 			return nil, refuse(503, "what happens in a session couldn't be kept, so none begins: %v", err)
 		}
 	}
-	c, err := d.within(p.from, p.uid, p.pid(), &st, st.Policy)
+	ns, err := loader.MountNamespace(fmt.Sprint(p.pid()))
+	if err != nil {
+		return nil, err
+	}
+	c, err := d.within(origin{p.from, p.uid, p.pid(), ns}, &st, st.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -158,14 +166,9 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	ns, err := loader.MountNamespace(fmt.Sprint(p.pid()))
-	if err != nil {
-		client.close()
-		return nil, err
-	}
 	number := newNumber()
 	r := record{
-		Number: number, From: p.from, Start: st, Client: client.start, Lines: image.Lines(), Size: size, Net: net,
+		Number: number, From: p.from, Start: st, Client: client.start, Mounts: ns, Lines: image.Lines(), Size: size, Net: net,
 		Generation: guarded.First, Policies: map[uint32]*policy.Compiled{guarded.First: c},
 		Info: api.Session{
 			ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
@@ -179,7 +182,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 		r.Info.Within = fmt.Sprintf("%016x", p.from)
 	}
 	s := d.newSession(r, client)
-	if err := s.make(image, ns); err != nil {
+	if err := s.make(image); err != nil {
 		_, _ = s.events.Close()
 		client.close()
 		return nil, err
@@ -193,7 +196,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 }
 
 // make makes what a session needs: its cgroup, its file, and the session in the kernel, with nobody in it.
-func (s *session) make(image *loader.Image, ns uint32) (err error) {
+func (s *session) make(image *loader.Image) (err error) {
 	defer func() {
 		if err != nil {
 			s.d.remove(&s.record)
@@ -222,7 +225,7 @@ func (s *session) make(image *loader.Image, ns uint32) (err error) {
 	if err := s.d.save(&s.record); err != nil {
 		return err
 	}
-	s.kernel, err = s.d.kernel.BeginIn(ns, s.number, image, s.record.Flags)
+	s.kernel, err = s.d.kernel.BeginIn(s.record.Mounts, s.number, image, s.record.Flags)
 	return err
 }
 
@@ -250,18 +253,21 @@ func newNumber() uint64 {
 
 const notOurs = "the session that asks isn't toolguardd's: only what toolguardd guards can be narrowed by it"
 
-// within is a policy put within the host's or those of the session from and, by that, of those around it.
-func (d *Daemon) within(from uint64, uid, pid int, st *api.Start, c *policy.Compiled) (*policy.Compiled, error) {
-	if from == 0 {
-		return d.hosted(uid, pid, st, c)
+// within is a policy put within the host's or those of the session it comes from and, by that, of those around it.
+func (d *Daemon) within(o origin, st *api.Start, c *policy.Compiled) (*policy.Compiled, error) {
+	if o.from == 0 {
+		return d.hosted(o, st, c)
 	}
-	outer, err := d.session(from)
+	outer, err := d.session(o.from)
 	if err != nil {
 		return nil, refuse(403, notOurs)
 	}
 	outer.mu.Lock()
-	around := outer.record.policy()
+	around, mounts := outer.record.policy(), outer.record.Mounts
 	outer.mu.Unlock() // whoever asks chooses how long what follows takes, and the session must be there to be ended
+	if o.mounts != mounts {
+		return nil, refuse(403, "session %s, around this one, sees files in another mount namespace, where their names may stand for other files", outer.id)
+	}
 	in, err := c.Within(around)
 	if err != nil {
 		return nil, refuse(422, "%v", err)

@@ -6,43 +6,111 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	guarded "github.com/toolguard/toolguard/internal/session"
 )
 
-// hosted is a user's policy, put within the host's where it leaves them out: toolguard compiles them with its own, and who asks
-// may be something else.
-func (d *Daemon) hosted(uid, pid int, st *api.Start, c *policy.Compiled) (*policy.Compiled, error) {
-	host, err := d.host(uid, pid, st, c)
+// hosted is a user's policy, put within the host's as toolguardd itself sees them. toolguard compiles them with its own, but who asks may
+// be something else: nothing that a policy says of itself makes it the host's.
+func (d *Daemon) hosted(o origin, st *api.Start, c *policy.Compiled) (*policy.Compiled, error) {
+	there, err := d.hasHost()
+	switch {
+	case err != nil:
+		return nil, refuse(503, "the host's policies can't be used: %v", err)
+	case !there:
+		return c, nil
+	}
+	if err := d.sameMounts(o); err != nil {
+		return nil, err
+	}
+	if c.TmpDir != "" {
+		if err := private(c.TmpDir, o.uid); err != nil {
+			return nil, refuse(403, "the host's policies can't be put around this one, since its TMPDIR %s isn't one that toolguard makes: %v; "+
+				"start toolguard without one of your own making", c.TmpDir, err)
+		}
+	}
+	host, err := d.host(o, st, c)
 	if err != nil {
 		return nil, refuse(503, "the host's policies can't be used: %v", err)
 	}
-	if host == nil || c.Holds(host) {
-		return c, nil
+	for _, r := range host.Rules { // it may have become a symlink since it was looked at
+		if r.FS != nil && r.FS.Written == c.TmpDir && r.FS.Path != c.TmpDir {
+			return nil, refuse(409, "the TMPDIR %s leads to %s", c.TmpDir, r.FS.Path)
+		}
 	}
-	return c.Within(host)
+	in, err := c.Within(host)
+	if err != nil {
+		return nil, refuse(422, "%v", err)
+	}
+	return in, nil
 }
 
-// host compiles the host's policies for a session, as the toolguard that starts it should have; nil: there are none.
-func (d *Daemon) host(uid, pid int, st *api.Start, c *policy.Compiled) (*policy.Compiled, error) {
+// origin is whose a policy is: a user's process, in the session from, that saw files in a mount namespace when it began its own.
+type origin struct {
+	from     uint64
+	uid, pid int
+	mounts   uint32
+}
+
+// sameMounts makes sure that a session sees the machine's files under the names that the host's policies have for them. toolguardd itself
+// may be in a namespace of its own, where some can't be written.
+func (d *Daemon) sameMounts(o origin) error {
+	if d.mounts == 0 {
+		return refuse(503, "toolguardd can't tell the machine's mount namespace, for which the host's policies are: it needs CAP_SYS_PTRACE")
+	}
+	if o.mounts != d.mounts {
+		return refuse(403, "this machine has policies of the host's, and process %d sees files in another mount namespace, where their names may "+
+			"stand for other files: start toolguard outside of the container or the unshare", o.pid)
+	}
+	return nil
+}
+
+// private makes sure that a folder is a session's TMPDIR, as toolguard makes it: all of the host's policies let it be written.
+func private(dir string, uid int) error {
+	if !strings.HasPrefix(filepath.Base(dir), guarded.TmpPrefix) {
+		return fmt.Errorf("its name doesn't begin with %s", guarded.TmpPrefix)
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if int(st.Uid) != uid || st.Mode&0o777 != 0o700 {
+		return fmt.Errorf("it's user %d's with mode %04o, and must be user %d's with 0700", st.Uid, st.Mode&0o777, uid)
+	}
+	return nil
+}
+
+// hasHost says whether there are policies of the host's.
+func (d *Daemon) hasHost() (bool, error) {
 	entries, err := os.ReadDir(d.cfg.Policies)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
+		return false, nil
 	}
-	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".toml") }) {
-		return nil, nil
-	}
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".toml") }), err
+}
+
+// host compiles the host's policies for a session, as the toolguard that starts it should have.
+func (d *Daemon) host(o origin, st *api.Start, c *policy.Compiled) (*policy.Compiled, error) {
 	home := ""
-	if u, err := user.LookupId(fmt.Sprint(uid)); err == nil {
+	if u, err := user.LookupId(fmt.Sprint(o.uid)); err == nil {
 		home = u.HomeDir
 	}
-	terminal, hidden := terminalOf(pid)
+	terminal, hidden := terminalOf(o.pid)
 	machine := policyfile.Machine{}
 	src, _, err := policyfile.Load(policyfile.Request{
 		HostDir: d.cfg.Policies, Tool: st.Tool, Agent: st.Agent,

@@ -22,6 +22,7 @@ type record struct {
 	Start      api.Start
 	Info       api.Session
 	Client     uint64 // when the toolguard that started it began
+	Mounts     uint32 // the mount namespace that it sees files in
 	Thread     int    // that was put into it
 	Lines      int    // of its image
 	Size       int    // of the request that brought its policy
@@ -225,9 +226,9 @@ func (s *session) hear() {
 // reload gives the session another policy, put within the outer sessions'.
 func (s *session) reload(asked *policy.Compiled, size int) error {
 	s.mu.Lock()
-	st := s.record.Start
+	st, mounts := s.record.Start, s.record.Mounts
 	s.mu.Unlock()
-	c, err := s.d.within(s.from, s.uid, s.client.pid, &st, asked)
+	c, err := s.d.within(origin{s.from, s.uid, s.client.pid, mounts}, &st, asked)
 	if err != nil {
 		return err
 	}

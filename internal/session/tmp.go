@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TmpPrefix is what the names of private TMPDIRs begin with.
+const TmpPrefix = "toolguard-"
+
 // MakeTmp makes the private TMPDIR of a session, readable by its owner alone, and returns its canonical path. remove
 // deletes it with all that the session left in it; it never follows a symlink out of it, whatever the command put there.
 func MakeTmp() (dir string, remove func() error, err error) {
@@ -16,7 +19,7 @@ func MakeTmp() (dir string, remove func() error, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("make the private TMPDIR: %w", err)
 	}
-	made, err := os.MkdirTemp(base, "toolguard-")
+	made, err := os.MkdirTemp(base, TmpPrefix)
 	if err != nil {
 		return "", nil, fmt.Errorf("make the private TMPDIR: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/api"
@@ -27,26 +28,23 @@ func hostDenies(t *testing.T, file string) {
 	t.Cleanup(func() { _ = os.RemoveAll("/etc/toolguard") })
 }
 
-// A toolguard that doesn't look at the host's policies gets a session that is held to them all the same, also with another policy.
+// A session is held to the host's policies from its start on, and with any other policy. A toolguard that sees files elsewhere, where these
+// policies aren't, gets none.
 func TestHostPolicies(t *testing.T) {
 	serve(t, t.TempDir())
 	for _, x := range []struct {
-		name          string
-		hides, denies bool
-		want          string
+		name   string
+		denies bool
+		want   string
 	}{
-		{"there are none", false, false, "yes"},
-		{"toolguard sees them", false, true, "no"},
-		{"toolguard doesn't see them", true, true, "no"},
+		{"there are none", false, "yes"},
+		{"there are some", true, "no"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			j := newJob(t, nobody, more, `read x <OUTSIDE && echo yes >can || echo no >can; until [ -e reloaded ]; do sleep 0.1; done
 read x <OUTSIDE && echo yes >then || echo no >then`)
 			if x.denies {
 				hostDenies(t, j.outside)
-			}
-			if x.hides {
-				hide(j)
 			}
 			j.start()
 			j.wrote("can", x.want)
@@ -68,11 +66,21 @@ read x <OUTSIDE && echo yes >then || echo no >then`)
 	}
 }
 
-// hide has a job's toolguard run where the host's policies can't be seen.
-func hide(j *job) {
-	args := append([]string{"-m", "sh", "-c", `mount -t tmpfs none /etc/toolguard && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0" "$@"`}, j.Args...)
+// Who sees files in a mount namespace of his own, where the host's policies aren't and what they deny has another name, gets no session.
+func TestHostPoliciesMounts(t *testing.T) {
+	serve(t, t.TempDir())
+	j := newJob(t, nobody, more, `read x <b/hostname && echo yes >can`)
+	hostDenies(t, "/etc/hostname")
+	must(t, os.Mkdir(j.workspace+"/b", 0o755))
+	args := append([]string{"-Urm", "sh", "-c", `mount -t tmpfs none /etc/toolguard && mount --bind /etc b && exec "$0" "$@"`}, j.Args...)
 	unshare := exec.Command("unshare", args...)
-	j.Path, j.Args, j.SysProcAttr = unshare.Path, unshare.Args, nil
+	j.Path, j.Args, j.SysProcAttr = unshare.Path, unshare.Args, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if code := j.start().status(); code == 0 || !strings.Contains(j.out.String(), "another mount namespace") {
+		t.Errorf("%d: %s", code, j.out.String())
+	}
+	if _, err := os.Stat(j.workspace + "/can"); err == nil {
+		t.Error("the command ran")
+	}
 }
 
 // A request that nothing of toolguard's has made is put within the host's policies too.

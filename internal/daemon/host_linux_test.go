@@ -1,0 +1,125 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+)
+
+const someone = 65534
+
+// withHost is a toolguardd with a policy of the host's, which lets files be read.
+func withHost(t *testing.T) *Daemon {
+	t.Helper()
+	d, _ := served(t, DefaultLimits)
+	dir, err := os.MkdirTemp("/run", "test-policies-") // beneath folders that only root may write
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	d.cfg.Policies, d.mounts = dir, 7
+	text := "version = 1\n[access]\ndefault = { fs = \"deny\" }\n[[access.fs]]\npath = \"/\"\nread = true\n"
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(dir+"/h.toml", []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// hosted is what toolguardd makes of a policy that allows all files.
+func hosted(t *testing.T, d *Daemon, tmp string, mounts uint32) (*policy.Compiled, error) {
+	t.Helper()
+	layer := policy.SourceLayer{Authority: policy.Session}
+	layer.Defaults[policy.FS] = policy.Allow
+	c, err := policy.Compile(&policy.Source{
+		Name: "test", Workspace: "/", Home: "/", Path: "/usr/bin", Layers: []policy.SourceLayer{layer},
+	}, policyfile.Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.TmpDir = tmp
+	return d.hosted(origin{uid: someone, pid: os.Getpid(), mounts: mounts}, &api.Start{}, c)
+}
+
+// The host's policies let the TMPDIR be written, so it must be one that toolguard has made for the session.
+func TestHostTmpDir(t *testing.T) {
+	d := withHost(t)
+	base := t.TempDir()
+	folder := func(name string, uid int, mode os.FileMode) string {
+		dir := base + "/" + name
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, mode), os.Chown(dir, uid, uid)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	own := folder("toolguard-own", someone, 0o700)
+	for _, link := range [][2]string{{own, base + "/toolguard-link"}, {base, base + "/by"}} {
+		if err := os.Symlink(link[0], link[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range []struct{ tmp, why string }{
+		{"", ""},
+		{own, ""},
+		{"/", "name"},
+		{"/var", "name"},
+		{folder("other", someone, 0o700), "name"},
+		{folder("toolguard-open", someone, 0o755), "mode 0755"},
+		{folder("toolguard-roots", 0, 0o700), "user 0's"},
+		{base + "/toolguard-none", "no such"},
+		{base + "/toolguard-link", "symbolic links"},
+		{base + "/by/toolguard-own", "symbolic links"},
+	} {
+		c, err := hosted(t, d, x.tmp, d.mounts)
+		if x.why != "" {
+			if f := (*failure)(nil); !errors.As(err, &f) || f.status != 403 || !strings.Contains(err.Error(), x.why) {
+				t.Errorf("%q: %v, and it must be refused for its %q", x.tmp, err, x.why)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", x.tmp, err)
+			continue
+		}
+		for path, want := range map[string]bool{"/var/lib/x": false, "/x": false, base + "/x": false, own + "/x": x.tmp == own} {
+			if got := c.CheckFS(path, policy.Update).Allow; got != want {
+				t.Errorf("%q: %s may be written: %v", x.tmp, path, got)
+			}
+		}
+	}
+}
+
+// Where files have other names than the host's policies know, no session begins; without such policies it may.
+func TestHostMounts(t *testing.T) {
+	d := withHost(t)
+	_, err := hosted(t, d, "", 1)
+	if f := (*failure)(nil); !errors.As(err, &f) || f.status != 403 || !strings.Contains(err.Error(), "another mount namespace") {
+		t.Errorf("%v", err)
+	}
+	if err := os.Remove(d.cfg.Policies + "/h.toml"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hosted(t, d, "/", 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// A session sees files as the one around it does.
+func TestWithinMounts(t *testing.T) {
+	around := compiled(t, "/etc")
+	d := &Daemon{sessions: map[uint64]*session{1: {id: "1", record: record{Mounts: 7, Generation: 1, Policies: map[uint32]*policy.Compiled{1: around}}}}}
+	for mounts, status := range map[uint32]int{7: 0, 8: 403} {
+		_, err := d.within(origin{from: 1, mounts: mounts}, &api.Start{}, compiled(t, "/etc"))
+		got := 0
+		if f := (*failure)(nil); errors.As(err, &f) {
+			got = f.status
+		}
+		if got != status {
+			t.Errorf("mount namespace %d: %v, and not %d", mounts, err, status)
+		}
+	}
+}
