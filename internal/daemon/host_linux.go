@@ -78,13 +78,15 @@ func private(dir string, uid int) error {
 	if !strings.HasPrefix(filepath.Base(dir), guarded.TmpPrefix) {
 		return fmt.Errorf("its name doesn't begin with %s", guarded.TmpPrefix)
 	}
-	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
-	})
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
+	// openat2(2) could refuse symlinks by itself, but isn't there under systemd's RestrictSUIDSGID=.
+	if real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || real != dir {
+		return errors.Join(fmt.Errorf("it leads to %s", real), err)
+	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
