@@ -92,7 +92,16 @@ func (c *Compiled) UnmarshalJSON(text []byte) error {
 func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 	w, more := outer.wire(), c.wire()
 	w.Name, w.Workspace, w.Path, w.TmpDir = more.Name, more.Workspace, more.Path, more.TmpDir
-	w.Limits, w.Files = more.Limits, slices.Concat(w.Files, more.Files)
+	w.Limits, w.Files = more.Limits, slices.Clone(w.Files)
+	files := map[string]bool{}
+	for _, f := range w.Files {
+		files[f] = true
+	}
+	for _, f := range more.Files { // the host's are in both
+		if !files[f] {
+			w.Files = append(w.Files, f)
+		}
+	}
 	for _, a := range more.Aliases {
 		if !slices.ContainsFunc(w.Aliases, func(b Alias) bool { return a.From == b.From && a.To == b.To }) {
 			w.Aliases = append(w.Aliases, a)
