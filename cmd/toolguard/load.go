@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
@@ -27,7 +28,8 @@ type policyFlags struct {
 	agent     string
 	workspace string
 	limits    string
-	own       []string // files of toolguard's own, which no policy lets a command write
+	own       []string     // files of toolguard's own, which no policy lets a command write
+	running   *api.Session // whose policy it's to be; nil: of a session that this process starts
 }
 
 // define adds the flags to a command that takes a policy.
@@ -66,11 +68,15 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the current folder: %w", err)
 	}
-	tty := terminal()
+	userHome, tty := home(), terminal()
+	hidden := tty == "" && controlled()
+	if s := p.running; s != nil { // not who asks for it
+		userHome, tty, hidden = s.Home, s.Terminal, s.Hidden
+	}
 	src, _, err := policyfile.Load(policyfile.Request{
 		Policies: p.files, HostDir: hostPolicies,
 		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, Limits: p.limits,
-		Dir: dir, Home: home(), Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: tty == "" && controlled(),
+		Dir: dir, Home: userHome, Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: hidden,
 	}, policyfile.Machine{})
 	if err != nil {
 		return nil, err
@@ -79,7 +85,9 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 		if !filepath.IsAbs(file) {
 			file = dir + "/" + file // not cleaned: what ".." means depends on symlinks
 		}
-		src.Files = append(src.Files, file)
+		if !slices.Contains(src.Files, file) {
+			src.Files = append(src.Files, file)
+		}
 	}
 	c, err := policy.Compile(src, policyfile.Machine{})
 	if err != nil {

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -133,7 +136,11 @@ func newSessionsReload(a *app) *cobra.Command {
 		if err := d.client().Do("GET", sessionPath(id), nil, &s); err != nil {
 			return err
 		}
-		p.tool, p.agent, p.workspace = s.Tool, s.Agent, s.Workspace
+		p.tool, p.agent, p.workspace, p.running = s.Tool, s.Agent, s.Workspace, &s
+		p.own = slices.DeleteFunc(s.Files, func(f string) bool { // what isn't there any more, nobody writes
+			_, err := os.Lstat(f)
+			return errors.Is(err, fs.ErrNotExist)
+		})
 		if err := os.Setenv("PATH", s.Path); err != nil { // where the session finds its programs
 			return err
 		}

@@ -58,6 +58,9 @@ type Session struct {
 	Workspace string    `json:"workspace"`
 	Path      string    `json:"path"`
 	TmpDir    string    `json:"tmpdir,omitempty"`
+	Home      string    `json:"home,omitempty"`     // what ~ stands for
+	Terminal  string    `json:"terminal,omitempty"` // that its toolguard was started on; "": none
+	Hidden    bool      `json:"hidden,omitempty"`   // what is typed on the terminal is for others
 	Reloads   int       `json:"reloads"`
 	Within    string    `json:"within,omitempty"` // the session that it narrows
 	Cgroup    string    `json:"cgroup,omitempty"`

@@ -153,7 +153,9 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	more := taken{sessions: 1, lines: image.Lines(), size: size}
+	var r record
+	r.fill(image.Lines(), size, d.sizeOf(p.from))
+	more := taken{sessions: 1, lines: r.Lines, size: r.Held}
 	if net != nil {
 		more.networks = 1
 	}
@@ -167,8 +169,8 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 		return nil, err
 	}
 	number := newNumber()
-	r := record{
-		Number: number, From: p.from, Start: st, Client: client.start, Mounts: ns, Lines: image.Lines(), Size: size, Net: net,
+	r = record{
+		Number: number, From: p.from, Start: st, Client: client.start, Mounts: ns, Lines: r.Lines, Latest: r.Latest, Size: r.Size, Held: r.Held, Net: net,
 		Generation: guarded.First, Policies: map[uint32]*policy.Compiled{guarded.First: c},
 		Info: api.Session{
 			ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
@@ -176,6 +178,8 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 			Started: time.Now(), State: api.Starting, Network: net != nil,
 		},
 	}
+	r.Info.Home = homeOf(p.pid())
+	r.Info.Terminal, r.Info.Hidden = terminalOf(p.pid())
 	r.Sockets = d.sockets(&r)
 	r.Flags = loader.FlagsOf(c) | r.Sockets
 	if p.from != 0 {
@@ -303,6 +307,14 @@ func (t taken) plus(u taken) taken {
 
 func (t taken) minus(u taken) taken {
 	return taken{t.sessions - u.sessions, t.networks - u.networks, t.lines - u.lines, t.size - u.size}
+}
+
+// sizeOf is what a session's policy takes, with those around it; 0 is none.
+func (d *Daemon) sizeOf(number uint64) int {
+	if s, err := d.session(number); err == nil {
+		return int(s.size.Load())
+	}
+	return 0
 }
 
 // takes is what a session takes.

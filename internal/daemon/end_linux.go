@@ -89,6 +89,11 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 	}
 	s.settle()
 	left := !s.endTasks()
+	if left && s.from != 0 { // nobody would hear what the thread that its client keeps in it is refused from now on
+		_ = s.client.signal(unix.SIGKILL)
+		left = !s.await(patience, 5*time.Millisecond)
+	}
+	s.hearLate()
 	s.mu.Lock()
 	hearing, exit := s.hearing, s.exit
 	s.mu.Unlock()
@@ -122,6 +127,17 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		s.d.forget(s)
 	}
 	s.client.close()
+}
+
+// hearLate tells what was refused in a session whose toolguard has had a thread put into it, and never said that it's in.
+func (s *session) hearLate() {
+	if s.hearing != nil || s.record.Thread == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.hear(false)
+	s.mu.Unlock()
+	s.tellStart()
 }
 
 // settle waits for who changes the session still; whoever comes later sees that it ends.

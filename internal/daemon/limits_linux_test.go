@@ -234,3 +234,30 @@ func TestBodies(t *testing.T) {
 	<-d.bodies
 	refusedWith(t, <-done, 400, "a policy and a command")
 }
+
+// After a reload a session has two images in the kernel, and not more however often; one within others has their policies too.
+func TestFill(t *testing.T) {
+	d := &Daemon{sessions: map[uint64]*session{}}
+	var r record
+	for _, x := range []struct{ lines, size, around, wantLines, wantSize int }{
+		{100, 1000, 0, 100, 1000},
+		{10, 200, 50, 110, 250},
+		{20, 300, 0, 30, 300},
+	} {
+		r.fill(x.lines, x.size, x.around)
+		s := d.newSession(r, ended(1))
+		if got, want := s.takes(), (taken{sessions: 1, lines: x.wantLines, size: x.wantSize}); got != want {
+			t.Errorf("%+v: %+v", x, got)
+		}
+		d.sessions[7] = s
+		if got := d.sizeOf(7); got != x.wantSize {
+			t.Errorf("%+v: %d", x, got)
+		}
+		if _, err := s.events.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := d.sizeOf(8); got != 0 {
+		t.Errorf("none: %d", got)
+	}
+}

@@ -125,7 +125,7 @@ func (d *Daemon) sockets(r *record) loader.Flags {
 
 func (s *session) netConfig() (guarded.Heard, guarded.Config) {
 	r := &s.record
-	return guarded.Heard{ID: s.number, PID: s.client.pid, Policies: r.Policies}, guarded.Config{
+	return s.heard(), guarded.Config{
 		Policy: r.policy(), Tool: r.Start.Tool, Agent: r.Start.Agent, Events: s.events, Notice: s.d.note,
 	}
 }

@@ -24,8 +24,10 @@ type record struct {
 	Client     uint64 // when the toolguard that started it began
 	Mounts     uint32 // the mount namespace that it sees files in
 	Thread     int    // that was put into it
-	Lines      int    // of its image
+	Lines      int    // of its images: of the one before, too, which keeps its room until the next one comes
+	Latest     int    // of them, those of the image in force
 	Size       int    // of the request that brought its policy
+	Held       int    // of that and the requests of the sessions around it, whose rules its file has too
 	Flags      loader.Flags
 	Sockets    loader.Flags // of these, those that it has since its network is held
 	Net        *network     // nil: toolguardd doesn't hold its network
@@ -35,6 +37,11 @@ type record struct {
 
 // policy is the one in force.
 func (r *record) policy() *policy.Compiled { return r.Policies[r.Generation] }
+
+// fill is for an image of so many lines, by a request of so many bytes within others of so many. The image before keeps its room.
+func (r *record) fill(lines, size, around int) {
+	r.Lines, r.Latest, r.Size, r.Held = r.Latest+lines, lines, size, size+around
+}
 
 // session is a session that this toolguardd owns.
 type session struct {
@@ -80,7 +87,7 @@ func (d *Daemon) newSession(r record, client *process) *session {
 		ended: make(chan struct{}), killed: make(chan struct{}), over: make(chan struct{}),
 	}
 	s.lines.Store(int64(r.Lines))
-	s.size.Store(int64(r.Size))
+	s.size.Store(int64(r.Held))
 	s.stop = sync.OnceFunc(func() { close(s.killed) })
 	s.dropped = sync.OnceFunc(func() { close(s.ended) })
 	s.events = event.NewQueue(sink(s.publish))
@@ -154,7 +161,27 @@ func (s *session) enter(thread int) error {
 	if err := s.change(func(r *record) { r.Thread = thread }); err != nil {
 		return err
 	}
-	return s.kernel.Expect(loader.Thread{Process: s.client.pid, ID: thread}, s.from)
+	if err := s.kernel.Expect(loader.Thread{Process: s.client.pid, ID: thread}, s.from); err != nil {
+		return err
+	}
+	s.expect()
+	return nil
+}
+
+// entering bounds how long a session may be without its toolguard saying that the thread is in: nobody hears of it until then, and
+// the programs look for the thread with all that happens on the machine.
+const entering = 10 * time.Second
+
+// expect ends the session unless its toolguard says soon that the thread is in.
+func (s *session) expect() {
+	time.AfterFunc(entering, func() {
+		s.changing.Lock()
+		defer s.changing.Unlock()
+		if s.now() == api.Starting {
+			s.d.log("session %s is ended: process %d had a thread put into it and didn't go on", s.id, s.client.pid)
+			s.stop()
+		}
+	})
 }
 
 // adopted makes sure that the thread is in, and begins to hear of the session.
@@ -163,6 +190,9 @@ func (s *session) adopted() error {
 	defer s.changing.Unlock()
 	if s.now() != api.Starting || s.record.Thread == 0 {
 		return refuse(409, "no thread is about to enter this session")
+	}
+	if s.kernel.Counts().Tasks > 1 {
+		return refuse(409, "the thread has started others already: what those were refused would be forgotten")
 	}
 	if err := s.kernel.Settle(loader.Thread{Process: s.client.pid, ID: s.record.Thread}); err != nil {
 		return err
@@ -176,12 +206,16 @@ func (s *session) adopted() error {
 	if !s.begun() {
 		return refuse(409, "session %s is being ended", s.id)
 	}
+	s.tellStart()
+	return nil
+}
+
+func (s *session) tellStart() {
 	st := &s.record.Start
 	s.hearing.Tell(event.Event{
 		Kind: event.SessionStart, Mechanism: "bpf", Degraded: st.Degraded,
 		Process: []event.Process{{PID: s.client.pid, UID: s.uid, Argv: event.ShortArgv(st.Argv)}},
 	})
-	return nil
 }
 
 // begun begins to hear of the session, unless it's being ended.
@@ -192,7 +226,7 @@ func (s *session) begun() bool {
 		return false
 	}
 	s.state = api.Running
-	s.hear()
+	s.hear(false)
 	return true
 }
 
@@ -215,9 +249,19 @@ func (s *session) change(f func(*record)) error {
 	return nil
 }
 
-// hear begins to tell what is refused in the session.
-func (s *session) hear() {
-	who := guarded.Heard{ID: s.number, PID: s.client.pid, Policies: s.record.Policies}
+// heard is of whom to hear.
+func (s *session) heard() guarded.Heard {
+	who := guarded.Heard{ID: s.number, Policies: s.record.Policies}
+	if s.from == 0 {
+		who.PID = s.client.pid
+	}
+	return who
+}
+
+// hear begins to tell what is refused in the session, of which a toolguardd before may have heard.
+func (s *session) hear(resumed bool) {
+	who := s.heard()
+	who.Resumed = resumed
 	s.hearing = guarded.Hear(s.kernel, who, guarded.Config{
 		Policy: s.record.policy(), Tool: s.record.Start.Tool, Agent: s.record.Start.Agent, Events: s.events, Notice: s.d.note,
 	})
@@ -228,12 +272,21 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	s.mu.Lock()
 	st, mounts := s.record.Start, s.record.Mounts
 	s.mu.Unlock()
-	c, err := s.d.within(origin{s.from, s.uid, s.client.pid, mounts}, &st, asked)
+	by := origin{s.from, s.uid, s.client.pid, mounts}
+	c, err := s.d.within(by, &st, asked)
 	if err != nil {
 		return err
 	}
 	s.changing.Lock()
 	defer s.changing.Unlock()
+	if s.d.holds(s.from, c) != nil { // the one around it got another policy meanwhile
+		if c, err = s.d.within(by, &st, asked); err != nil {
+			return err
+		}
+		if err := s.d.holds(s.from, c); err != nil {
+			return err
+		}
+	}
 	if now := s.now(); s.hearing == nil || now == api.Ending {
 		return refuse(409, "session %s is %s: only one that runs can get another policy", s.id, now)
 	}
@@ -250,14 +303,15 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	if err != nil {
 		return refuse(422, "%v", err)
 	}
-	done, err := s.d.reserve(s.asker(), taken{lines: max(0, image.Lines()-s.record.Lines), size: max(0, size-s.record.Size)})
+	former, r := s.record, s.record
+	r.fill(image.Lines(), size, s.d.sizeOf(s.from))
+	done, err := s.d.reserve(s.asker(), taken{lines: max(0, r.Lines-former.Lines), size: max(0, r.Held-former.Held)})
 	if err != nil {
 		return err
 	}
 	defer done()
-	former, r := s.record, s.record
 	r.Policies = map[uint32]*policy.Compiled{guarded.First: s.record.Policies[guarded.First], s.record.Generation: s.record.policy(), next: c}
-	r.Generation, r.Lines, r.Size, r.Start.Policy = next, image.Lines(), size, asked
+	r.Generation, r.Start.Policy = next, asked
 	r.Info.Reloads++
 	r.Info.Policy, r.Info.Digest, r.Info.Files = c.Name, c.Digest, c.Files
 	if err := s.d.save(&r); err != nil {
@@ -275,7 +329,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	s.record = r
 	s.mu.Unlock()
 	s.lines.Store(int64(r.Lines))
-	s.size.Store(int64(r.Size))
+	s.size.Store(int64(r.Held))
 	s.hearing.Tell(event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "the session got another policy"}})
 	return nil
 }

@@ -123,9 +123,12 @@ func (d *Daemon) resume(id string) (*session, error) {
 			d.log("session %s: its limits hold, and its cgroup can't be looked at: %v", id, err)
 		}
 	}
-	if r.Info.State != api.Starting {
-		s.hear()
+	switch {
+	case r.Info.State != api.Starting:
+		s.hear(true)
 		s.hearing.Missed("there was no toolguardd for a while: what its predecessor had heard and not told yet is lost")
+	case r.Thread != 0:
+		s.expect()
 	}
 	if r.Net != nil {
 		s.resumeNetwork()

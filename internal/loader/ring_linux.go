@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -118,19 +119,25 @@ func (p *pages) at(at, n uint64) []byte {
 	return p.record
 }
 
-// run drains the ring whenever something is there, until the reader is stopped.
+// unmapped is how long a ring that couldn't be mapped waits until that is tried again.
+const unmapped = 100 * time.Millisecond
+
+// run drains the ring whenever something is there, until the reader is stopped. A ring that can't be mapped, for want of memory, is
+// tried again: what it has no room for meanwhile the kernel counts.
 func (r *reader) run(f func([]byte)) error {
 	conn, err := r.file.SyscallConn()
 	if err != nil {
 		return err
 	}
-	var failed error
-	err = conn.Read(func(fd uintptr) bool {
-		failed = r.readAt(int(fd), func(p *pages) { p.drain(f) })
-		return failed != nil // or wait
-	})
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = nil
+	for {
+		err := conn.Read(func(fd uintptr) bool {
+			return r.readAt(int(fd), func(p *pages) { p.drain(f) }) != nil // or wait
+		})
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		time.Sleep(unmapped)
 	}
-	return errors.Join(failed, err)
 }

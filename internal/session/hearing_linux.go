@@ -21,7 +21,8 @@ type Hearing struct {
 // Heard says of whom to hear. Of cfg the policy in force, the names and the queue count.
 type Heard struct {
 	ID       uint64
-	PID      int // the toolguard that started it, which isn't one of the guarded
+	PID      int  // the toolguard that started it, which isn't one of the guarded; 0: it's guarded itself, and told of like all others
+	Resumed  bool // somebody else heard of it until now, who has told what the kernel couldn't, or missed it
 	Policies map[uint32]*policy.Compiled
 }
 
@@ -30,8 +31,10 @@ func Hear(s *loader.Session, who Heard, cfg Config) *Hearing {
 	h := newHearing(who, cfg)
 	h.run.held = &local{Session: s}
 	h.run.denials.counts = s.Counts
-	before := s.Counts() // whoever heard of the session until now has told of it, or was missed
-	h.run.denials.untold = before.Lost + before.Suppressed
+	if who.Resumed {
+		before := s.Counts()
+		h.run.denials.untold = before.Lost + before.Suppressed
+	}
 	s.Listen(h.refused)
 	return h
 }
