@@ -51,7 +51,7 @@ generate: build ## make them
 gotest: ## all tests and fuzz seeds, then again under the race detector
 	$(GO) run ./scripts/gotest -must test/must-run.txt
 
-vm-core: ## what the kernel's programs decide, attacks, toolguardd, in virtual machines with Debian's kernels: KERNELS (6.12 6.1 newest)
+vm-core: ## what the kernel's programs decide, and the attacks, in virtual machines with Debian's kernels: KERNELS (6.12 6.1 newest)
 	scripts/vm/test -core $(KERNELS)
 
 vm-test: ## what depends on the kernel, in virtual machines with Debian's: KERNELS (6.12 6.1 newest)
