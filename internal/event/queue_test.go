@@ -64,7 +64,18 @@ func TestQueueIsBounded(t *testing.T) {
 	const n = 3 * maxWaiting / 1000
 	for i := range n {
 		e.Time = at.Add(time.Duration(i) * time.Second)
-		q.Write(&e)
+		if i > 0 {
+			q.Write(&e)
+			continue
+		}
+		first := e // more than a pipe holds: the writer is stuck with it, and the others fit once and no more
+		first.Target = strings.Repeat("x", 100_000)
+		q.Write(&first)
+		for taken := false; !taken; time.Sleep(time.Millisecond) {
+			q.mu.Lock()
+			taken = len(q.waiting) == 0
+			q.mu.Unlock()
+		}
 	}
 	q.mu.Lock()
 	held := len(q.waiting) * e.size()
@@ -72,7 +83,6 @@ func TestQueueIsBounded(t *testing.T) {
 	if held > maxWaiting || held < maxWaiting/2 {
 		t.Errorf("%d bytes wait", held)
 	}
-	// The writer may be stuck with the first of all, or with the first few: the others fit once and no more.
 	var sum, sequence uint64
 	var gap told
 	for gap.Unmapped.Kind != "gap" {
