@@ -90,7 +90,8 @@ func (c *Compiled) UnmarshalJSON(text []byte) error {
 // Within is the intersection of two policies: what both allow, with everything else of the inner one. A layer that both have is in it
 // once.
 func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
-	w, more := outer.wire(), c.wire()
+	around, more := outer.wire(), c.wire()
+	w := around
 	w.Name, w.Workspace, w.Path, w.TmpDir = more.Name, more.Workspace, more.Path, more.TmpDir
 	w.Limits, w.Files = more.Limits, slices.Clone(w.Files)
 	files := map[string]bool{}
@@ -113,7 +114,7 @@ func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 		first := at
 		at += l.numRules()
 		links := more.linksOf(i)
-		if outer.has(c.Layers[i], links) {
+		if around.has(outer.Layers, c.Layers[i], links) {
 			continue
 		}
 		for _, k := range links {
@@ -161,11 +162,10 @@ func (w *wire) linksOf(layer int) (links []Link) {
 	return links
 }
 
-// has says whether a layer is one of c's, with its links.
-func (c *Compiled) has(l *Layer, links []Link) bool {
-	w := c.wire()
-	for i := range c.Layers {
-		if same(c.Layers[i], l) && slices.Equal(w.linksOf(i), links) {
+// has says whether a layer is one of w's, which are layers, with its links.
+func (w *wire) has(layers []*Layer, l *Layer, links []Link) bool {
+	for i := range layers {
+		if same(layers[i], l) && slices.Equal(w.linksOf(i), links) {
 			return true
 		}
 	}

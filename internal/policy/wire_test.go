@@ -219,15 +219,7 @@ func madeUp(t *rapid.T, c *Compiled) *Compiled {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(made)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := &Compiled{}
-	if err := json.Unmarshal(text, got); err != nil {
-		t.Fatal(err)
-	}
-	return got
+	return handed(t, made)
 }
 
 // What is accepted can be put within any other policy, and any other one within it, whoever made it up.
