@@ -169,14 +169,12 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 		return nil, err
 	}
 	number := newNumber()
-	r = record{
-		Number: number, From: p.from, Start: st, Client: client.start, Mounts: ns, Lines: r.Lines, Latest: r.Latest, Size: r.Size, Held: r.Held, Net: net,
-		Generation: guarded.First, Policies: map[uint32]*policy.Compiled{guarded.First: c},
-		Info: api.Session{
-			ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
-			Policy: c.Name, Digest: c.Digest, Files: c.Files, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir,
-			Started: time.Now(), State: api.Starting, Network: net != nil,
-		},
+	r.Number, r.From, r.Start, r.Client, r.Mounts, r.Net = number, p.from, st, client.start, ns, net
+	r.Generation, r.Policies = guarded.First, map[uint32]*policy.Compiled{guarded.First: c}
+	r.Info = api.Session{
+		ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
+		Policy: c.Name, Digest: c.Digest, Files: c.Files, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir,
+		Started: time.Now(), State: api.Starting, Network: net != nil,
 	}
 	r.Info.Home = homeOf(p.pid())
 	r.Info.Terminal, r.Info.Hidden = terminalOf(p.pid())
