@@ -2,6 +2,9 @@
 // tests of some packages in another place; and closes with one honest count. A test that was skipped is named with its reason.
 // The list given with -must says which tests may not be skipped on a machine that has a feature, and must exist: a green run
 // that tested nothing fails.
+//
+// A package that failed is run once more, whole, unless many failed. If it passes then, the run passes, and names it as flaky with all that it
+// said: a fault, of a test or of what it tests, that is still to be mended.
 package main
 
 import (
@@ -16,6 +19,9 @@ import (
 	"time"
 )
 
+// mostFlaky is how many packages of a suite may fail and be run again: more than that is no accident.
+const mostFlaky = 2
+
 func main() {
 	must := flag.String("must", "", "list of `FEATURE... TEST` lines that may not be skipped where the features are")
 	have := flag.String("have", "scripts/features", "`COMMAND` that prints the features")
@@ -25,69 +31,82 @@ func main() {
 	if *as != "" {
 		*as += ": "
 	}
-	t := &tally{as: *as, ran: make(map[string]bool), output: make(map[string][]string)}
-	if err := t.run(*must, *have, *where, flag.Args()); err != nil {
+	t := &tally{as: *as, packages: make(map[string]*result)}
+	start := time.Now()
+	for _, s := range suites(*where, flag.Args()) {
+		t.run(s)
+	}
+	if err := t.sum(start, *must, *have); err != nil {
 		fmt.Fprintf(os.Stderr, "%sgotest: %v\n", *as, err)
 		os.Exit(1)
 	}
 }
 
-func (t *tally) run(must, have, where string, packages []string) error {
-	start := time.Now()
-	whole := len(packages) == 0
-	if whole {
-		packages = []string{"./..."}
-	}
-	plain := exec.Command("go", append([]string{"test", "-json", "-timeout", "20m"}, packages...)...)
-	if where != "" {
-		// What comes of a test there isn't known from before, and it may wait for its turn.
-		plain.Args = slices.Insert(plain.Args, 2, "-exec="+where, "-count=1")
-		plain.Args[slices.Index(plain.Args, "20m")] = "2h"
-	}
-	plain.Env = append(os.Environ(), "CGO_ENABLED=0")
-	broken := t.follow(plain, "")
-	if whole { // a module of its own
-		siem := exec.Command("go", "test", "-json", "-timeout", "20m", "./...")
-		siem.Dir = "test/siem"
-		siem.Env = plain.Env
-		broken = t.follow(siem, "") || broken
-	}
-
-	if where != "" {
-		// Once is enough.
-	} else if _, err := exec.LookPath("gcc"); err != nil {
-		t.skip("race detector", "needs gcc")
-	} else {
-		race := exec.Command("go", "test", "-json", "-race", "-timeout", "20m", "./internal/...", "./cmd/...")
-		race.Env = append(os.Environ(), "CGO_ENABLED=1")
-		broken = t.follow(race, "race: ") || broken
-	}
-
-	if must != "" {
-		if err := t.check(must, have); err != nil {
-			return err
-		}
-	}
-	t.sum(time.Since(start), must)
-	switch {
-	case t.passed == 0:
-		return fmt.Errorf("no test was run")
-	case len(t.missing) > 0:
-		return fmt.Errorf("%d tests that this machine must run weren't run", len(t.missing))
-	case t.failed > 0:
-		return fmt.Errorf("%d tests failed", t.failed)
-	case broken:
-		return fmt.Errorf("go test failed outside a test")
-	}
-	return nil
+// suite is what one go test command runs.
+type suite struct {
+	prefix   string   // what the names of its tests begin with
+	dir      string   // of the module
+	flags    []string // of go test
+	packages []string
+	cgo      string // CGO_ENABLED
+	missing  string // why it can't run here, or ""
 }
 
-// check reads the list of tests that may not be skipped and notes those that didn't pass or fail. What ends
-// in * is every test that begins so.
-func (t *tally) check(list, have string) error {
+func suites(where string, packages []string) []suite {
+	if where != "" { // What comes of a test there isn't known from before, and it may wait for its turn.
+		return []suite{{packages: packages, cgo: "0", flags: []string{"-count=1", "-timeout=2h", "-exec=" + where}}}
+	}
+	flags := []string{"-timeout=20m"}
+	if len(packages) > 0 {
+		return []suite{{packages: packages, cgo: "0", flags: flags}}
+	}
+	all := []suite{
+		{packages: []string{"./..."}, cgo: "0", flags: flags},
+		{packages: []string{"./..."}, cgo: "0", flags: flags, dir: "test/siem"}, // a module of its own
+		{packages: []string{"./internal/...", "./cmd/..."}, cgo: "1", flags: append(flags, "-race"), prefix: "race: "},
+	}
+	if _, err := exec.LookPath("gcc"); err != nil {
+		all[2].missing = "needs gcc"
+	}
+	return all
+}
+
+func (s suite) command(more ...string) *exec.Cmd {
+	cmd := exec.Command("go", slices.Concat([]string{"test", "-json"}, s.flags, more, s.packages)...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+s.cgo)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// run runs a suite, and once more those of its packages that failed.
+func (t *tally) run(s suite) {
+	if s.missing != "" {
+		t.skips = append(t.skips, s.prefix+s.missing)
+		return
+	}
+	ran := &tally{as: t.as, packages: make(map[string]*result)}
+	broken := ran.follow(s.command(), s.prefix)
+	if failed := ran.failed(); 0 < len(failed) && len(failed) <= mostFlaky {
+		s.packages = nil
+		for _, name := range failed {
+			s.packages = append(s.packages, ran.packages[name].path)
+			delete(ran.packages, name)
+		}
+		if broken = ran.follow(s.command("-count=1"), s.prefix); !broken {
+			t.flaky = append(t.flaky, failed...)
+		}
+	}
+	maps.Copy(t.packages, ran.packages)
+	t.broken = t.broken || broken
+}
+
+// missing reads the list of tests that may not be skipped, and returns those that neither passed nor failed. What ends in * is every test
+// that begins so.
+func (t *tally) missing(list, have string) ([]string, error) {
 	printed, err := exec.Command("sh", "-c", have).Output()
 	if err != nil {
-		return fmt.Errorf("%s: %w", have, err)
+		return nil, fmt.Errorf("%s: %w", have, err)
 	}
 	features := make(map[string]bool)
 	for _, f := range strings.Fields(string(printed)) {
@@ -95,9 +114,11 @@ func (t *tally) check(list, have string) error {
 	}
 	f, err := os.Open(list)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
+	ran, skipped := t.tests()
+	var missing []string
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		line, _, _ := strings.Cut(lines.Text(), "#")
@@ -106,20 +127,20 @@ func (t *tally) check(list, have string) error {
 			continue
 		}
 		test := words[len(words)-1]
-		if hasAll(features, words[:len(words)-1]) && !t.whole(test) {
-			t.missing = append(t.missing, test)
+		if hasAll(features, words[:len(words)-1]) && !whole(test, ran, skipped) {
+			missing = append(missing, test)
 		}
 	}
-	return lines.Err()
+	return missing, lines.Err()
 }
 
-func (t *tally) whole(test string) bool {
+func whole(test string, ran map[string]bool, skipped []string) bool {
 	test, many := strings.CutSuffix(test, "*")
 	if !many {
-		return t.ran[test]
+		return ran[test]
 	}
 	begins := func(s string) bool { return strings.HasPrefix(s, test) }
-	return slices.ContainsFunc(slices.Collect(maps.Keys(t.ran)), begins) && !slices.ContainsFunc(t.skips, begins)
+	return slices.ContainsFunc(slices.Collect(maps.Keys(ran)), begins) && !slices.ContainsFunc(skipped, begins)
 }
 
 func hasAll(features map[string]bool, wanted []string) bool {

@@ -14,14 +14,22 @@ import (
 
 const module = "github.com/toolguard/toolguard/"
 
-// tally counts how tests ended.
+// tally is how tests ended.
 type tally struct {
-	as             string // what every line begins with
-	passed, failed int
-	skips          []string        // "test: reason"
-	ran            map[string]bool // tests that passed or failed, as "test/attacks.TestAttacks/ptrace"
-	missing        []string        // tests that had to run and didn't
-	output         map[string][]string
+	as       string // what every line begins with
+	packages map[string]*result
+	skips    []string // of whole suites, with the reason
+	flaky    []string // packages that passed only the second time
+	broken   bool     // a go test command failed, and not for a test that did
+}
+
+// result is how a package's tests ended. They are named as in "race: test/attacks.TestAttacks/ptrace".
+type result struct {
+	path                    string // to import it by
+	passed, failed, skipped []string
+	reasons                 []string // why each was skipped
+	output                  map[string][]string
+	broken                  bool // it failed
 }
 
 // testEvent is one line of `go test -json`.
@@ -40,7 +48,6 @@ func (t *tally) print(format string, args ...any) {
 // of what failed. It tells whether the command failed.
 func (t *tally) follow(cmd *exec.Cmd, prefix string) (broken bool) {
 	t.print("gotest: %s", strings.Join(cmd.Args, " "))
-	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -66,61 +73,80 @@ func (t *tally) follow(cmd *exec.Cmd, prefix string) (broken bool) {
 }
 
 func (t *tally) take(e testEvent, prefix string) {
+	if e.Action == "build-output" {
+		t.print("%s", e.Output)
+	}
+	if e.Package == "" {
+		return
+	}
 	name := prefix + strings.TrimPrefix(e.Package, module)
+	r := t.packages[name]
+	if r == nil {
+		r = &result{path: e.Package, output: make(map[string][]string)}
+		t.packages[name] = r
+	}
 	if e.Test != "" {
 		name += "." + e.Test
 	}
-	switch e.Action {
-	case "output":
-		t.output[name] = append(t.output[name], e.Output)
-	case "build-output":
-		t.print("%s", e.Output)
-	case "pass", "fail", "skip":
-		t.end(name, e)
-		delete(t.output, name)
-	}
-}
-
-func (t *tally) end(name string, e testEvent) {
-	if e.Test == "" {
-		t.endPackage(name, e)
+	switch {
+	case e.Action == "output":
+		r.output[name] = append(r.output[name], e.Output)
 		return
+	case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
+		return
+	case e.Test == "":
+		t.end(name, r, e)
+	case e.Action == "pass":
+		r.passed = append(r.passed, name)
+	case e.Action == "fail":
+		r.failed = append(r.failed, name)
+		t.print("FAIL %s\n%s", name, strings.Join(r.output[name], ""))
+	case e.Action == "skip":
+		r.skipped = append(r.skipped, name)
+		r.reasons = append(r.reasons, reason(r.output[name]))
 	}
-	switch e.Action {
-	case "pass":
-		t.passed++
-		t.ran[name] = true
-	case "fail":
-		t.failed++
-		t.ran[name] = true
-		t.print("FAIL %s\n%s", name, strings.Join(t.output[name], ""))
-	case "skip":
-		t.skip(name, reason(t.output[name]))
-	}
+	delete(r.output, name)
 }
 
-func (t *tally) endPackage(name string, e testEvent) {
+// end ends a package.
+func (t *tally) end(name string, r *result, e testEvent) {
 	if e.Action == "skip" {
 		return // no test files
 	}
 	if e.Action == "fail" {
-		t.print("%s", strings.Join(t.output[name], "")) // a panic or an exit outside any test
-		t.printUnended(name + ".")
+		r.broken = true
+		t.print("%s", strings.Join(r.output[name], "")) // a panic or an exit outside any test
+		delete(r.output, name)
+		// What tests said in the midst of which their process died, or the machine that it ran on.
+		for _, test := range slices.Sorted(maps.Keys(r.output)) {
+			t.print("DIED in %s\n%s", test, strings.Join(r.output[test], ""))
+		}
 	}
 	t.print("%-4s %s %s", e.Action, name, time.Duration(e.Elapsed*float64(time.Second)).Round(10*time.Millisecond))
 }
 
-// printUnended prints what tests said in the midst of which their process died, or the machine that it ran on.
-func (t *tally) printUnended(prefix string) {
-	for _, name := range slices.Sorted(maps.Keys(t.output)) {
-		if strings.HasPrefix(name, prefix) {
-			t.print("DIED in %s\n%s", name, strings.Join(t.output[name], ""))
-			delete(t.output, name)
+// failed are the packages that did.
+func (t *tally) failed() []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(t.packages)) {
+		if t.packages[name].broken {
+			names = append(names, name)
 		}
 	}
+	return names
 }
 
-func (t *tally) skip(name, why string) { t.skips = append(t.skips, name+": "+why) }
+// tests are those that passed or failed, and those that were skipped.
+func (t *tally) tests() (ran map[string]bool, skipped []string) {
+	ran = make(map[string]bool)
+	for _, r := range t.packages {
+		for _, name := range slices.Concat(r.passed, r.failed) {
+			ran[name] = true
+		}
+		skipped = append(skipped, r.skipped...)
+	}
+	return ran, skipped
+}
 
 // reason is what a test said when it was skipped: the last line of its output that testing didn't write itself.
 func reason(output []string) string {
@@ -139,13 +165,43 @@ func reason(output []string) string {
 	return "no reason given"
 }
 
-func (t *tally) sum(took time.Duration, list string) {
-	for _, s := range t.skips {
+// sum prints the count and returns why it isn't good.
+func (t *tally) sum(start time.Time, must, have string) error {
+	var missing []string
+	if must != "" {
+		var err error
+		if missing, err = t.missing(must, have); err != nil {
+			return err
+		}
+	}
+	passed, failed, skips := 0, len(missing), slices.Clone(t.skips)
+	for _, name := range slices.Sorted(maps.Keys(t.packages)) {
+		r := t.packages[name]
+		passed, failed = passed+len(r.passed), failed+len(r.failed)
+		for i := range r.skipped {
+			skips = append(skips, r.skipped[i]+": "+r.reasons[i])
+		}
+	}
+	for _, s := range skips {
 		t.print("skip %s", s)
 	}
-	for _, m := range t.missing {
-		t.print("MISSING %s must run on this machine (%s)", m, list)
+	for _, m := range missing {
+		t.print("MISSING %s must run on this machine (%s)", m, must)
 	}
-	t.print("gotest: %s", took.Round(time.Second))
-	t.print("%d passed, %d failed, %d skipped", t.passed, t.failed+len(t.missing), len(t.skips))
+	for _, f := range t.flaky {
+		t.print("FLAKY %s failed (see above) and passed when it was run again: a fault to be mended", f)
+	}
+	t.print("gotest: %s", time.Since(start).Round(time.Second))
+	t.print("%d passed, %d failed, %d skipped, %d packages flaky", passed, failed, len(skips), len(t.flaky))
+	switch {
+	case passed == 0:
+		return fmt.Errorf("no test was run")
+	case len(missing) > 0:
+		return fmt.Errorf("%d tests that this machine must run weren't run", len(missing))
+	case failed > 0:
+		return fmt.Errorf("%d tests failed", failed)
+	case t.broken:
+		return fmt.Errorf("go test failed outside a test")
+	}
+	return nil
 }
