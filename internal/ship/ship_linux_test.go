@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
@@ -28,30 +29,13 @@ type scene struct {
 	t     *testing.T
 	spool *audit.Spool
 	cfg   Config
-	log   *safeBuffer
+	log   *childtest.Output
 	n     int // events so far
-}
-
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 func newScene(t *testing.T, limits audit.Limits, sinks ...Sink) *scene {
 	t.Helper()
-	s := &scene{t: t, log: &safeBuffer{}, cfg: Config{Spool: t.TempDir(), State: t.TempDir(), Sinks: sinks, Version: "test"}}
+	s := &scene{t: t, log: &childtest.Output{}, cfg: Config{Spool: t.TempDir(), State: t.TempDir(), Sinks: sinks, Version: "test"}}
 	if err := s.cfg.check(); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
@@ -23,7 +24,8 @@ import (
 // that is for it, its log, its state, its metrics, its command line.
 func TestCanaries(t *testing.T) {
 	t.Parallel()
-	var heard, said safeBuffer // what receivers got, and what goes everywhere but to them
+	var heard childtest.Output // what receivers got
+	var said strings.Builder   // and what goes everywhere but to them
 	collect := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(&heard, "%s\n%s\n", r.URL, body)
@@ -76,7 +78,7 @@ func TestCanaries(t *testing.T) {
 		return strings.Count(string(text), `"sequence": 5`) == 14 // the sinks', and the audit's end
 	})
 	for _, name := range []string{"cmdline", "environ"} {
-		said.b.WriteString(readFile(t, fmt.Sprintf("/proc/%d/%s", cmd.Process.Pid, name)))
+		said.WriteString(readFile(t, fmt.Sprintf("/proc/%d/%s", cmd.Process.Pid, name)))
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", s.dir+"/metrics")
@@ -93,11 +95,11 @@ func TestCanaries(t *testing.T) {
 	}
 	_ = resp.Body.Close()
 	end(syscall.SIGTERM)
-	said.b.Write(metrics)
-	said.b.WriteString(s.log.String() + heard.String())
+	said.Write(metrics)
+	said.WriteString(s.log.String() + heard.String())
 	err = filepath.WalkDir(s.dir, func(name string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && e.Name() != "token" {
-			said.b.WriteString(readFile(t, name))
+			said.WriteString(readFile(t, name))
 		}
 		return err
 	})

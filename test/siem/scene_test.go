@@ -3,7 +3,6 @@
 package siem
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
@@ -55,27 +55,9 @@ type scene struct {
 	dir    string
 	spool  *audit.Spool
 	config string
-	log    safeBuffer
+	log    childtest.Output
 	env    []string
 	n      int // events so far
-}
-
-// safeBuffer is what processes write to while the test looks.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // newScene makes an audit. In the sinks' settings DIR stands for the scene's folder.
