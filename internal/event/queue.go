@@ -9,8 +9,14 @@ import (
 )
 
 // maxWaiting bounds what waits in a queue unless it's told otherwise, in bytes of memory; every event counts for at least its
-// own size, so it bounds their number too. As much again may be on its way to the sink.
+// own size, so it bounds their number too.
 const maxWaiting = 8 << 20
+
+// What is handed over at a time, at most, and of it at a time to one user, in bytes: what is on its way is what others wait for.
+const (
+	maxHanded = 256 << 10
+	maxTurn   = 64 << 10
+)
 
 // stuckTime is how long a sink may take nothing before Close gives it up, and closeTime how long Close waits in all.
 const (
@@ -18,7 +24,7 @@ const (
 	closeTime = 30 * time.Second
 )
 
-// retryTime is how long after a failure a gap is told though nothing else is.
+// retryTime is how long after a failure a gap is told though nothing else is, and how long one waits for its turn.
 const retryTime = time.Second
 
 var (
@@ -37,8 +43,8 @@ type Batch interface {
 
 // Queue stands between those who tell events, who must never wait, and a sink that may be slow, stuck or failing. What it
 // has no room for, and what the sink fails to write, is counted; a Gap tells of it as soon as the sink has taken what was
-// waiting. No user's events get more than a quarter of what others leave, so one who floods it costs nobody else's theirs, and they
-// needn't wait long for his.
+// waiting, or a second later. No user's events get more than a quarter of what others leave, and users take turns, so one who floods it
+// costs nobody else's theirs, nor do they wait for his. Of each user's the order is kept.
 type Queue struct {
 	give func([]Event, Event) // hands over events and the gap after them
 	room int                  // for what waits, in bytes
@@ -51,15 +57,30 @@ type Queue struct {
 	over    bool // done is closed
 	timed   bool // the gap will have its time
 	retry   bool // it has come
-	in, out uint64
-	waiting []Event
-	size    int            // of what waits
-	sizes   map[string]int // of it, by whose it is
-	lost    uint64         // how many were lost in all
-	gap     Event          // what is lost and not told yet; its Count is 0 when nothing is
-	told    uint64         // how many there were, those that an event stands for counted
-	written uint64         // how many of them the sink took
-	err     error          // why the first one was lost
+	in      uint64
+	out     uint64   // of what is handed over just now, the number of the first; 0: nothing is
+	turns   []*turns // of those whose events wait
+	size    int      // of what waits
+	lost    uint64   // how many were lost in all
+	gap     Event    // what is lost and not told yet; its Count is 0 when nothing is
+	since   time.Time
+	told    uint64 // how many there were, those that an event stands for counted
+	written uint64 // how many of them the sink took
+	err     error  // why the first one was lost
+}
+
+// turns are what waits of one user's.
+type turns struct {
+	owner  string
+	events []numbered
+	size   int
+}
+
+// numbered is an event with its place among all that were written.
+type numbered struct {
+	Event
+	number uint64
+	size   int
 }
 
 // NewQueue begins to hand events to a sink.
@@ -104,7 +125,7 @@ func NewBatchQueue(sink Batch) *Queue {
 }
 
 func newQueue(room int) *Queue {
-	q := &Queue{room: room, sizes: map[string]int{}, done: make(chan struct{})}
+	q := &Queue{room: room, done: make(chan struct{})}
 	q.handed.L = &q.mu
 	return q
 }
@@ -115,15 +136,27 @@ func (q *Queue) Write(e *Event) {
 	defer q.mu.Unlock()
 	q.told += e.stands()
 	defer q.start()
-	size := e.size()
+	size, of := e.size(), q.of(e.Owner)
 	ends := e.Kind == SessionStart || e.Kind == SessionEnd // there are few, and much hangs on them
-	if q.over || q.size+size > q.room || e.OfUser() && !ends && q.sizes[e.Owner]+size > (q.room-q.size)/3 {
+	if q.over || q.size+size > q.room || e.OfUser() && !ends && of.size+size > (q.room-q.size)/3 {
 		q.lose(e, errFull)
 		return
 	}
-	q.waiting, q.size = append(q.waiting, *e), q.size+size
-	q.sizes[e.Owner] += size
-	q.in++
+	if q.in++; len(of.events) == 0 {
+		q.turns = append(q.turns, of)
+	}
+	of.events = append(of.events, numbered{*e, q.in, size})
+	q.size, of.size = q.size+size, of.size+size
+}
+
+// of is what waits of a user's.
+func (q *Queue) of(owner string) *turns {
+	for _, t := range q.turns {
+		if t.owner == owner {
+			return t
+		}
+	}
+	return &turns{owner: owner}
 }
 
 // Lost is how many events the sink will never get, each counted as often as it happened.
@@ -137,14 +170,27 @@ func (q *Queue) Lost() uint64 {
 func (q *Queue) Sync() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for all := q.in; q.out < all; {
+	for all := q.in; q.oldest() <= all; {
 		q.handed.Wait()
 	}
+}
+
+// oldest is the number of the first event that hasn't been handed over.
+func (q *Queue) oldest() uint64 {
+	first := q.in + 1
+	if q.out > 0 {
+		first = q.out
+	}
+	for _, t := range q.turns {
+		first = min(first, t.events[0].number)
+	}
+	return first
 }
 
 // lose adds an event to the gap, which is of no session when it's of several.
 func (q *Queue) lose(e *Event, why error) {
 	if q.gap.Count == 0 {
+		q.since = time.Now()
 		q.gap = Event{
 			Kind: Gap, First: e.First, Session: e.Session, Owner: e.Owner, Tool: e.Tool, Agent: e.Agent, Mode: e.Mode,
 			Policy: e.Policy, Digest: e.Digest, Mechanism: "queue",
@@ -186,7 +232,7 @@ func (q *Queue) run() {
 		q.mu.Unlock()
 		q.give(batch, gap)
 		q.mu.Lock()
-		q.out += uint64(len(batch))
+		q.out = 0
 		q.handed.Broadcast()
 	}
 	q.running = false
@@ -210,15 +256,38 @@ func (q *Queue) again() {
 
 // ready tells whether there is something to hand over.
 func (q *Queue) ready() bool {
-	return len(q.waiting) > 0 || q.gap.Count > 0 && (q.retry || q.closed)
+	return len(q.turns) > 0 || q.gap.Count > 0 && (q.retry || q.closed)
 }
 
-// take returns all that waits, and the gap that follows it.
+// take returns what is handed over next, each user's in turn, and the gap when it follows.
 func (q *Queue) take() (batch []Event, gap Event) {
-	batch, gap = q.waiting, q.gap
-	q.waiting, q.size, q.gap, q.retry = nil, 0, Event{}, false
-	clear(q.sizes)
+	q.out = q.oldest()
+	for size := 0; size < maxHanded && len(q.turns) > 0; {
+		t := q.turns[0]
+		before := t.size
+		batch = t.take(batch)
+		q.size, size = q.size-before+t.size, size+before-t.size
+		if q.turns = q.turns[1:]; len(t.events) > 0 {
+			q.turns = append(q.turns, t)
+		}
+	}
+	if len(q.turns) == 0 || time.Since(q.since) >= retryTime {
+		gap, q.gap, q.retry = q.gap, Event{}, false
+	}
 	return batch, gap
+}
+
+// take moves the first events, one at least, to a batch.
+func (t *turns) take(batch []Event) []Event {
+	n := 0
+	for size := 0; n < len(t.events) && size < maxTurn; n++ {
+		batch = append(batch, t.events[n].Event)
+		size += t.events[n].size
+		t.size -= t.events[n].size
+	}
+	clear(t.events[:n]) // what they hold isn't waiting any more
+	t.events = t.events[n:]
+	return batch
 }
 
 // took notes what the sink did with an event that stands for n.
