@@ -34,7 +34,7 @@ func victim(t *testing.T, s *scene, _ *exec.Cmd) {
 	must(t, cmd.Start())
 	t.Cleanup(func() {
 		stdin.Close()
-		defer time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }).Stop()
+		defer time.AfterFunc(5*time.Minute, func() { cmd.Process.Kill() }).Stop() // it may be one that runs only when nothing else would
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("the process outside the session was harmed: %v", err)
 		}
@@ -195,10 +195,19 @@ func mover(t *testing.T, s *scene, _ *exec.Cmd) {
 	}()
 	t.Cleanup(func() {
 		close(over)
-		if err := errors.Join(<-moved, os.Remove(group)); err != nil {
+		if err := errors.Join(<-moved, removeGroup(group)); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// removeGroup removes a control group, in which what has ended is for another moment.
+func removeGroup(group string) error {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if err := os.Remove(group); !errors.Is(err, unix.EBUSY) || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // mounts puts a tmpfs and an overlay beneath $DIR/mnt.

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/api"
 )
 
 // backend is what holds the attacks to the policy.
@@ -82,21 +84,20 @@ func serve(t *testing.T) {
 	if os.Getenv("TOOLGUARD_VM") == "" {
 		t.Skip("needs a virtual machine (make vm-test)")
 	}
-	const socket = "/run/toolguard/toolguard.sock"
 	cmd := exec.Command(filepath.Join(built.dir, "toolguardd"), "--state", t.TempDir())
 	cmd.Stderr = os.Stderr
-	_ = os.Remove(socket)
+	_ = os.Remove(api.Socket)
 	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // an emulated machine loads the programs slowly
-		if _, err := os.Stat(socket); err == nil {
+		if (&api.Client{Socket: api.Socket}).Do("GET", api.Status, nil, nil) == nil { // it has set the socket's mode by then
 			break
 		} else if time.Now().After(end) {
 			t.Fatal("toolguardd doesn't listen")
 		}
 	}
-	must(t, os.Chmod(socket, 0o666)) // in place of a group that the guest's users would have to be in
+	must(t, os.Chmod(api.Socket, 0o666)) // in place of a group that the guest's users would have to be in
 }

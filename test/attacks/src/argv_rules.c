@@ -51,10 +51,11 @@ static long copied(void)
 }
 
 static char *volatile raced[] = {"noop", "allowed", NULL};
+static volatile int changing;
 
 static void *change(void *unused)
 {
-	for (;;) {
+	for (changing = 1;;) {
 		raced[1] = "race";
 		raced[1] = "allowed";
 	}
@@ -74,7 +75,9 @@ static long race(void)
 			pthread_t t;
 			dup2(ends[1], 1);
 			pthread_create(&t, NULL, change, NULL);
-			usleep(1000 + i * 50);
+			while (!changing)
+				usleep(1000);
+			usleep(i * 50);
 			syscall(SYS_execve, args[0], raced, noenv);
 			_exit(0);
 		}

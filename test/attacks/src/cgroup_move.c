@@ -16,7 +16,7 @@ static long by_others(void)
 	if (fd < 0 || dprintf(fd, "%d\n", getpid()) < 0)
 		error("pid");
 	for (int i = 0; access(path(args[1], "moved"), F_OK) < 0; i++) {
-		if (i == 500)
+		if (i == 6000)
 			error("nobody moves it");
 		usleep(20 * 1000);
 	}
