@@ -88,52 +88,53 @@ func (c *Compiled) UnmarshalJSON(text []byte) error {
 }
 
 // Within is the intersection of two policies: what both allow, with everything else of the inner one. A layer that both have is in it
-// once.
+// once, and where the inner one has it: of all that refuse, the first is named.
 func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
-	around, more := outer.wire(), c.wire()
-	w := around
-	w.Name, w.Workspace, w.Path, w.TmpDir = more.Name, more.Workspace, more.Path, more.TmpDir
-	w.Limits, w.Files = more.Limits, slices.Clone(w.Files)
+	w, around, more := c.wire(), outer.wire(), c.wire()
+	w.Files = slices.Clone(w.Files)
 	files := map[string]bool{}
 	for _, f := range w.Files {
 		files[f] = true
 	}
-	for _, f := range more.Files { // the host's are in both
+	for _, f := range around.Files { // the host's are in both
 		if !files[f] {
 			w.Files = append(w.Files, f)
 		}
 	}
-	for _, a := range more.Aliases {
-		if !slices.ContainsFunc(w.Aliases, func(b Alias) bool { return a.From == b.From && a.To == b.To }) {
+	for _, a := range around.Aliases {
+		if !slices.ContainsFunc(c.Aliases, func(b Alias) bool { return a.From == b.From && a.To == b.To }) {
 			w.Aliases = append(w.Aliases, a)
 		}
 	}
-	rules := slices.Clone(outer.Rules)
-	at := 0 // of c's rules
-	for i, l := range more.Layers {
+	w.Rules, w.Layers, w.Links = nil, nil, nil
+	w.add(&around, func(i int) bool { return !more.has(c.Layers, outer.Layers[i], around.linksOf(i)) })
+	w.add(&more, func(int) bool { return true })
+	return w.compiled()
+}
+
+// add adds the layers of another one that are wanted, with their rules and links.
+func (w *wire) add(from *wire, wanted func(layer int) bool) {
+	at := 0 // of from's rules
+	for i, l := range from.Layers {
 		first := at
 		at += l.numRules()
-		links := more.linksOf(i)
-		if around.has(outer.Layers, c.Layers[i], links) {
+		if !wanted(i) {
 			continue
 		}
-		for _, k := range links {
-			w.Links = append(w.Links, Link{k.Rule + int32(len(rules)), int16(len(w.Layers)), k.File, k.Dev})
+		for _, k := range from.linksOf(i) {
+			w.Links = append(w.Links, Link{k.Rule + int32(len(w.Rules)), int16(len(w.Layers)), k.File, k.Dev})
 		}
 		for _, r := range l.runs() {
 			if r.N > 0 { // an empty one is nowhere
-				r.First += len(rules) - first
+				r.First += len(w.Rules) - first
 			}
 		}
-		rules = append(rules, c.Rules[first:at]...)
+		for _, r := range from.Rules[first:at] {
+			own := *r // it gets another index
+			w.Rules = append(w.Rules, &own)
+		}
 		w.Layers = append(w.Layers, l)
 	}
-	w.Rules = nil
-	for _, r := range rules {
-		own := *r // it gets another index
-		w.Rules = append(w.Rules, &own)
-	}
-	return w.compiled()
 }
 
 // runs are those of a layer's tables that it has.

@@ -189,6 +189,7 @@ type session struct {
 	bare    func(operation) syscall.Errno
 	events  string
 	denials map[denial]int
+	asked   map[denial][]operation // what was denied so
 	all     tally
 	done    int
 }
@@ -201,7 +202,7 @@ func (s *scene) session(t *testing.T, operator string, n int, all tally) {
 		t.Fatal(err)
 	}
 	defer end()
-	x := &session{scene: s, t: t, c: c, bare: bare, events: filepath.Join(t.TempDir(), "events"), denials: map[denial]int{}, all: all}
+	x := &session{scene: s, t: t, c: c, bare: bare, events: filepath.Join(t.TempDir(), "events"), denials: map[denial]int{}, asked: map[denial][]operation{}, all: all}
 	x.guarded = guard(t, file, x.events, operator)
 	for x.done < n {
 		x.burst()
@@ -257,7 +258,9 @@ func (x *session) one(o operation, w want, got syscall.Errno) {
 	case denied:
 		n.Denied++
 		if !w.device {
-			x.denials[w.denial(x.c)]++
+			d := w.denial(x.c)
+			x.denials[d]++
+			x.asked[d] = append(x.asked[d], o)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (x *session) told() {
 	}
 	for d, n := range x.denials {
 		if got[d] != n {
-			x.t.Errorf("%d events instead of %d of %s, rule %q, reason %s", got[d], n, short(d.target), d.rule, d.reason)
+			x.t.Errorf("%d events instead of %d of %s, rule %q, reason %s, for %v", got[d], n, short(d.target), d.rule, d.reason, x.asked[d])
 		}
 		delete(got, d)
 	}
