@@ -3,7 +3,6 @@
 package run
 
 import (
-	"strings"
 	"syscall"
 	"testing"
 )
@@ -20,20 +19,24 @@ func TestCallersChildren(t *testing.T) {
 	for _, u := range users() {
 		t.Run(u.name, func(t *testing.T) {
 			p := newPlace(t, u)
-			theirs, late, ours := "1000.0801"+u.name[:1], "1000.0802"+u.name[:1], "1000.0803"+u.name[:1]
-			script := strings.NewReplacer("T", theirs, "L", late).Replace(
-				`sh -c ': T; while :; do sleep 1; done' >/dev/null 2>&1 & (sleep 0.2; sh -c ': L; while :; do sleep 1; done' &) >/dev/null 2>&1 &`)
-			out := run(t, p.command(p.inPlaceOf(script, "sh", "-c", "sh -c ': "+ours+"; while :; do sleep 1; done' & sleep 0.5; exit 7")...))
+			theirs, late, ours := ": 1000.0801"+u.name[:1], ": 1000.0802"+u.name[:1], ": 1000.0803"+u.name[:1]
+			waits := func(mark, file string) string {
+				return "sh -c '" + mark + "; : > " + file + "; while :; do sleep 1; done'"
+			}
+			script := waits(theirs, "theirs") + " >/dev/null 2>&1 & (until [ -e ours ]; do sleep 0.05; done; " + waits(late, "late") + " &) >/dev/null 2>&1 &"
+			out := run(t, p.command(p.inPlaceOf(script, "sh", "-c",
+				waits(ours, "ours")+" & until [ -e theirs ] && [ -e late ] && [ -e ours ]; do sleep 0.05; done; exit 7")...))
 			if out.code != 7 || out.stderr != "" {
 				t.Errorf("%+v", out)
 			}
-			for mark, want := range map[string]int{theirs: 1, late: 1, ours: 0} {
-				if got := marked(t, mark); len(got) != want {
-					t.Errorf("%d processes with %s, not %d", len(got), mark, want)
+			for mark, stays := range map[string]bool{theirs: true, late: true, ours: false} {
+				pids := marked(t, "\x00"+mark) // as an argument's beginning: others have it within theirs
+				if stays != (len(pids) > 0) {
+					t.Errorf("processes with %s: %v", mark, pids)
 				}
-			}
-			for _, pid := range append(marked(t, theirs), marked(t, late)...) {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
+				for _, pid := range pids {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
 			}
 		})
 	}

@@ -56,19 +56,16 @@ func TestLinger(t *testing.T) {
 		t.Fatalf("%+v", out)
 	}
 	var tmp string
-	for range 100 {
-		if b, err := os.ReadFile(filepath.Join(p.workspace, "tmp")); err == nil {
-			tmp = string(b)
-		}
-		if len(tmp) > 6 && tmp[len(tmp)-6:] == "still\n" {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if len(tmp) < 6 || tmp[len(tmp)-6:] != "still\n" {
+	still := false
+	eventually(func() bool {
+		b, _ := os.ReadFile(filepath.Join(p.workspace, "tmp"))
+		tmp, still = strings.CutSuffix(string(b), "\nstill\n")
+		return still
+	})
+	if !still {
 		t.Fatalf("what lingers can't use its TMPDIR: %q", tmp)
 	}
-	defer os.RemoveAll(filepath.Clean(tmp[:len(tmp)-7]))
+	defer os.RemoveAll(tmp)
 	if b, _ := os.ReadFile(filepath.Join(p.workspace, "got")); string(b) == "s" {
 		t.Error("what lingers isn't guarded any more")
 	}
@@ -130,13 +127,11 @@ func TestKilledToolguard(t *testing.T) {
 			_ = cmd.Wait()
 			p.write(t, "go", "")
 			var tried string
-			for range 100 {
+			eventually(func() bool {
 				b, _ := os.ReadFile(filepath.Join(p.workspace, "tried"))
-				if tried = string(b); strings.HasSuffix(tried, "done\n") {
-					break
-				}
-				time.Sleep(50 * time.Millisecond)
-			}
+				tried = string(b)
+				return strings.HasSuffix(tried, "done\n")
+			})
 			for _, pid := range marked(t, mark) {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
@@ -169,8 +164,8 @@ func TestUnendable(t *testing.T) {
 	p.write(t, "go", "")
 	cmd := p.guarded(append([]string{"--report", "always"}, policy...), "sh", "-c", "sleep "+mark+" >/dev/null 2>&1 & echo ready; while [ -e go ]; do sleep 0.05; done")
 	r := begin(t, cmd)
-	for len(marked(t, "sleep\x00"+mark)) == 0 { // sh hasn't started it yet
-		time.Sleep(10 * time.Millisecond)
+	if !eventually(func() bool { return processes(t, "sleep\x00"+mark) == 1 }) { // sh has started it
+		t.Fatal("nothing is left behind")
 	}
 	set("cgroup.procs", strconv.Itoa(marked(t, "sleep\x00"+mark)[0]))
 	set("freezer.state", "FROZEN")
@@ -179,7 +174,7 @@ func TestUnendable(t *testing.T) {
 	}
 	began := time.Now()
 	code, rest := ended(t, cmd, r)
-	if took := time.Since(began); code != 0 || took > 15*time.Second || !strings.Contains(rest, "1 processes of the session don't end") ||
+	if took := time.Since(began); code != 0 || took > patience || !strings.Contains(rest, "1 processes of the session don't end") ||
 		strings.Contains(rest, "the kernel dropped") {
 		t.Errorf("after %v: exit %d, %q", took, code, rest)
 	}

@@ -146,12 +146,12 @@ type outcome struct {
 	code           int
 }
 
-// run waits two minutes for a command: one that hangs is killed, and its status is -1.
+// run waits ten minutes for a command: one that hangs is killed, and its status is -1.
 func run(t *testing.T, cmd *exec.Cmd) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	start := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
+	start := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer start.Stop()
 	err := cmd.Run()
 	var exit *exec.ExitError
@@ -159,6 +159,24 @@ func run(t *testing.T, cmd *exec.Cmd) outcome {
 		t.Fatalf("%v: %v", cmd.Args, err)
 	}
 	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// patience is how long what must come may take on a machine that is slow, or busy.
+const patience = 2 * time.Minute
+
+// eventually waits for something, and says whether it came.
+func eventually(is func() bool) bool {
+	for end := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// waitFor waits for a file.
+func waitFor(file string) bool {
+	return eventually(func() bool { _, err := os.Stat(file); return err == nil })
 }
 
 // processes counts those that have mark in their arguments.

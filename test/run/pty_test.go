@@ -35,7 +35,7 @@ func TestOwnTerminals(t *testing.T) {
 func TestOthersTerminals(t *testing.T) {
 	for _, u := range users() {
 		p := newPlace(t, u)
-		other := open(t, p.command("sleep", "60"))
+		other := open(t, p.command("sleep", "1000"))
 		n, err := unix.IoctlGetInt(int(other.master.Fd()), unix.TIOCGPTN)
 		if err != nil {
 			t.Fatal(err)

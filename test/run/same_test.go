@@ -130,7 +130,7 @@ func main() { fmt.Println(len(os.Args), os.Args[1:]) }
 
 const bashWork = `set -u
 seq 1 1000 | sort -rn | head -3 | tee out | wc -l
-(sleep 0.2; echo background) & echo foreground; wait; echo "job $?"
+mkfifo turn; (read x < turn; echo background) & echo foreground; echo > turn; wait; echo "job $?"; rm turn
 false | true; echo "${PIPESTATUS[@]}"
 trap 'echo bye' EXIT
 for i in 1 2 3; do echo $i; done | while read n; do echo "n$n"; done

@@ -36,7 +36,7 @@ func begin(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
 // ended waits for cmd, and returns its exit status and the rest of what it printed.
 func ended(t *testing.T, cmd *exec.Cmd, r *bufio.Reader) (code int, rest string) {
 	t.Helper()
-	stop := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	stop := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
 	defer stop.Stop()
 	var all strings.Builder
 	if _, err := r.WriteTo(&all); err != nil {
@@ -118,13 +118,9 @@ func TestKilledWithToolguard(t *testing.T) {
 // gone waits a while for the last process with mark in its arguments to end.
 func gone(t *testing.T, mark string) {
 	t.Helper()
-	for range 100 {
-		if processes(t, mark) == 0 {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	if !eventually(func() bool { return processes(t, mark) == 0 }) {
+		t.Errorf("%d processes are left", processes(t, mark))
 	}
-	t.Errorf("%d processes are left", processes(t, mark))
 }
 
 // Stopping and continuing toolguard stops and continues the command, and a shell sees its job stop when the command stops

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,13 +81,9 @@ func (y *terminal) types(t *testing.T, text, want string) {
 		t.Fatal(err)
 	}
 	re := regexp.MustCompile(want)
-	for range 200 {
-		if re.MatchString(y.text()[before:]) {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	if !eventually(func() bool { return re.MatchString(y.text()[before:]) }) {
+		t.Fatalf("typed %q, waited for %q, saw %q", text, want, y.text()[before:])
 	}
-	t.Fatalf("typed %q, waited for %q, saw %q", text, want, y.text()[before:])
 }
 
 // Job control as in a shell without toolguard: suspend, background, foreground, interrupt; and a terminal of its own for a
@@ -106,24 +101,25 @@ func TestJobControl(t *testing.T) {
 			cmd.Env = append(cmd.Env, "PS1=prompt> ", "TERM=dumb")
 			y := open(t, cmd)
 			y.types(t, "", "prompt> ")
-			y.types(t, prefix+"cat\n", "cat\r\n")
+			y.types(t, prefix+"sh -c 'echo up; exec cat'\n", "\nup\r\n") // what is typed before it runs isn't shown by the terminal but by the shell
 			y.types(t, "hello\n", "hello\r\nhello\r\n")
 			y.types(t, "\x1a", `Stopped[^\r]*cat`)
 			y.types(t, "fg\n", "cat")
 			y.types(t, "again\n", "again\r\nagain\r\n")
 			y.types(t, "\x1a", `Stopped[^\r]*cat`)
-			y.types(t, "bg; sleep 0.3; jobs\n", `Stopped[^\r]*cat`) // it reads the terminal, so it stops again
+			y.types(t, "bg; while [ -n \"$(jobs -r)\" ]; do sleep 0.1; done; jobs\n", `Stopped[^\r]*cat`) // it reads the terminal, so it stops again
 			y.types(t, "fg\n", "cat")
+			y.types(t, "more\n", "more\r\nmore\r\n") // it has the terminal
 			y.types(t, "\x03", "prompt> ")
 			y.types(t, "echo status=$?\n", "status=130")
 			y.types(t, prefix+`sh -c 'trap "echo int; exit 5" INT; echo up; while :; do sleep 0.1; done'`+"\n", "up\r\n")
 			y.types(t, "\x03", "int\r\n")
 			y.types(t, "echo status=$?\n", "status=5\r")
 			y.types(t, "stty rows 33 cols 77; "+prefix+"stty size\n", "33 77")
-			y.types(t, prefix+`bash --norc --noprofile -ic 'sleep 100 & jobs; kill %1; wait; echo inner done'`+"\n", "inner done")
+			y.types(t, prefix+`bash --norc --noprofile -ic 'sleep 100 & jobs; kill %1; wait; echo inner done'`+"\n", "\ninner done\r\n")
 			y.types(t, prefix+`sh -c 'sleep 100 & kill -TSTP $$; echo resumed'`+"\n", "Stopped")
 			y.types(t, "fg\n", "resumed\r\n")
-			y.types(t, "echo end\n", "end\r\n")
+			y.types(t, "echo end\n", "\nend\r\n")
 		})
 	}
 }
