@@ -132,6 +132,9 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if st.Policy == nil || len(st.Argv) == 0 {
 		return nil, refuse(400, "a session takes a policy and a command")
 	}
+	if err := shortly(&st); err != nil {
+		return nil, err
+	}
 	if d.cfg.Audit != nil {
 		if err := d.cfg.Audit.ReadyFor(p.uid); err != nil {
 			return nil, refuse(503, "what happens in a session couldn't be kept, so none begins: %v", err)
@@ -195,6 +198,31 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	d.tidy.Reset(quiet)
 	go s.supervise()
 	return s, nil
+}
+
+// What a session's events say in the words of who starts it, in bytes.
+const (
+	maxName = 256      // a tool's, an agent's
+	maxSaid = 64 << 10 // all the rest
+)
+
+// shortly refuses words with which an event would be too long to be kept, and only be counted. Those of a policy are looked at when it's
+// read.
+func shortly(st *api.Start) error {
+	if len(st.Tool) > maxName || len(st.Agent) > maxName {
+		return refuse(400, "the names of a session's tool and agent have %d and %d bytes, and may have %d: choose shorter ones", len(st.Tool), len(st.Agent), maxName)
+	}
+	size := 0
+	for _, text := range st.Degraded {
+		size += len(text)
+	}
+	for _, p := range st.Limits.Places() {
+		size += len(p.File)
+	}
+	if size > maxSaid {
+		return refuse(400, "what isn't enforced, and where the limits are set, takes %d bytes to say, and may take %d: have less of it in the policy", size, maxSaid)
+	}
+	return nil
 }
 
 // make makes what a session needs: its cgroup, its file, and the session in the kernel, with nobody in it.

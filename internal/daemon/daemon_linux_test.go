@@ -72,6 +72,21 @@ func TestRequests(t *testing.T) {
 		refusedWith(t, c.Do("DELETE", api.Sessions+"/"+strings.ReplaceAll(id, "/", "%2f"), nil, nil), 404, "no session")
 	}
 	refusedWith(t, c.Do("POST", api.Sessions, api.Start{}, nil), 400, "a policy and a command")
+	for _, x := range []struct {
+		st  api.Start
+		why string
+	}{
+		{api.Start{Tool: strings.Repeat("x", maxName+1)}, "tool and agent have 257 and 0 bytes"},
+		{api.Start{Agent: strings.Repeat("x", maxName+1)}, "tool and agent have 0 and 257 bytes"},
+		{api.Start{Degraded: []string{strings.Repeat("x", maxSaid), "x"}}, "takes 65537 bytes to say"},
+		{api.Start{Limits: policy.Limits{Pids: policy.Count{Place: policy.Place{File: strings.Repeat("x", maxSaid+1)}}}}, "takes 65537 bytes to say"},
+	} {
+		x.st.Policy, x.st.Argv = compiled(t, "/etc"), []string{"true"}
+		refusedWith(t, c.Do("POST", api.Sessions, x.st, nil), 400, x.why)
+	}
+	named := *compiled(t, "/etc")
+	named.Name = strings.Repeat("x", api.MaxBody/2)
+	refusedWith(t, c.Do("POST", api.Sessions, api.Start{Policy: &named, Argv: []string{"true"}}, nil), 400, "has a name of 4194304 bytes")
 	refusedWith(t, c.Do("POST", api.Sessions, "x", nil), 400, "body")
 	refusedWith(t, c.Do("POST", api.Sessions, strings.Repeat("x", api.MaxBody), nil), 413, "too large")
 	refusedWith(t, c.Do("POST", api.Sessions, api.Start{Argv: make([]string, maxValues+2)}, nil), 413, "values")

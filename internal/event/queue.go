@@ -340,7 +340,10 @@ func (e *Event) stands() uint64 { return max(1, e.Count) }
 
 // size is about what an event takes of memory. Nearly all of what can be long was chosen by the guarded.
 func (e *Event) size() int {
-	n := int(unsafe.Sizeof(*e)) + len(e.Target) + len(e.Asked) + len(e.Suggest)
+	n := int(unsafe.Sizeof(*e))
+	for _, s := range append([]string{e.Tool, e.Agent, e.Policy, e.Rule, e.Place, e.Suggest, e.Target, e.Asked}, e.Degraded...) {
+		n += len(s)
+	}
 	for _, p := range e.Process {
 		n += int(unsafe.Sizeof(p)) + len(p.Exe) + len(p.Comm)
 		for _, a := range p.Argv {

@@ -55,6 +55,22 @@ func piped(t *testing.T) (*Queue, *bufio.Scanner, *os.File) {
 	return NewQueue(w), lines, out
 }
 
+// Whatever an event says counts.
+func TestSize(t *testing.T) {
+	const long = 1000
+	text := strings.Repeat("x", long)
+	for name, e := range map[string]Event{
+		"tool": {Tool: text}, "agent": {Agent: text}, "policy": {Policy: text}, "rule": {Rule: text}, "place": {Place: text},
+		"suggestion": {Suggest: text}, "target": {Target: text}, "what was asked": {Asked: text}, "degraded": {Degraded: []string{text}},
+		"program": {Process: []Process{{Exe: text}}}, "argument": {Process: []Process{{Argv: []string{text}}}},
+		"extra": {Extra: map[string]string{"why": text}},
+	} {
+		if n := e.size() - (&Event{}).size(); n < long {
+			t.Errorf("%s: %d bytes count", name, n)
+		}
+	}
+}
+
 // TestQueueIsBounded: nobody reads while far more is told than there's room for. Nobody waits and memory stays bounded; whoever reads
 // then gets the oldest, a gap that counts the others, and what came after it.
 func TestQueueIsBounded(t *testing.T) {

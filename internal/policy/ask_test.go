@@ -55,6 +55,29 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
+// A table is suggested again with what was missing in it, unless it's so long that nobody would read it.
+func TestLongSuggestion(t *testing.T) {
+	for _, x := range []struct {
+		rule CommandRule
+		told bool
+	}{
+		{CommandRule{Args: [][]string{{"status"}}}, true},
+		{CommandRule{Args: [][]string{{strings.Repeat("x", maxListed)}}}, false},
+		{CommandRule{Args: [][]string{slices.Repeat([]string{""}, maxListed)}}, false},
+		{CommandRule{Args: slices.Repeat([][]string{{}}, maxListed)}, false},
+		{CommandRule{Args: [][]string{{"status"}}, Envs: slices.Repeat([]string{"PATH"}, maxListed), HasEnvs: true}, false},
+	} {
+		x.rule.Name, x.rule.HasArgs = "git", true
+		c := compile(t, SourceLayer{Commands: []CommandRule{x.rule}})
+		argv := []string{"git", "push"}
+		v := c.CheckCommand("/usr/bin/git", argv)
+		told := c.Describe(v, Question{Resource: Commands, Target: "/usr/bin/git", Argv: argv}, "/usr/bin/git").Suggest
+		if v.Reason != ArgsNotListed || strings.Contains(told, "push") != x.told {
+			t.Errorf("%.50v: %s: suggest\n%.200s", x.rule, v.Reason, told)
+		}
+	}
+}
+
 // A suggestion, appended to the layer that denied, makes that layer allow; one after another they allow the whole.
 func TestSuggestionsWork(t *testing.T) {
 	sys := newTree(map[string]string{"/w": "dir"})

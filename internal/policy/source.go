@@ -126,6 +126,11 @@ type Limits struct {
 	FileSize  Bytes
 }
 
+// Places is where each limit stands.
+func (l *Limits) Places() []Place {
+	return []Place{l.Memory.Place, l.Pids.Place, l.CPU.Place, l.IO.Place, l.WallTime.Place, l.OpenFiles.Place, l.FileSize.Place}
+}
+
 // Bytes, Count, Percent and Span are limits with their place.
 type (
 	// Bytes is a size.

@@ -108,6 +108,22 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 	return r, false
 }
 
+// maxListed bounds what of a program's table is suggested again, with each denial: whoever made the policy chose how long that is.
+const maxListed = 16 << 10
+
+// long says whether a table is longer, without reading more of it.
+func (r *CommandRule) long() bool {
+	n := 0
+	long := func(words []string) bool {
+		n++
+		return n > maxListed || slices.ContainsFunc(words, func(w string) bool {
+			n += len(w) + len(`"", `)
+			return n > maxListed
+		})
+	}
+	return long(r.Envs) || slices.ContainsFunc(r.Args, long)
+}
+
 // suggestCommand is the whole table, as TOML has one for each program: it lists it, with the arguments where they are known.
 func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule, ok bool) {
 	known := len(a.Argv) > 0
@@ -121,6 +137,9 @@ func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule,
 		}
 	case v.Reason == ArgsNotListed && known && l.Commands.Rule(a.program) != nil: // nil: it was renamed since
 		r = l.Commands.Rule(a.program).Command.CommandRule
+		if r.long() {
+			return r, false
+		}
 		r.Args = slices.Clone(r.Args)
 	default:
 		return r, false

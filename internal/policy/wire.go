@@ -312,7 +312,30 @@ func (w *wire) check() error {
 	if next != len(w.Rules) {
 		return errTables
 	}
-	return w.checkNames()
+	return errors.Join(w.checkNames(), w.checkTexts())
+}
+
+// maxText bounds what any event of a session may say of its policy: its name, a rule's id, and the file that something is in.
+const maxText = 8 << 10
+
+// checkTexts refuses what no file's name is as long as, with which each event would be.
+func (w *wire) checkTexts() error {
+	texts := []string{w.Name}
+	for _, p := range w.Limits.Places() {
+		texts = append(texts, p.File)
+	}
+	for i := range w.Layers {
+		texts = append(texts, w.Layers[i].Syscalls.Place.File)
+	}
+	for _, r := range w.Rules {
+		texts = append(texts, r.ID, r.Place.File)
+	}
+	for _, t := range texts {
+		if len(t) > maxText {
+			return fmt.Errorf("the policy, a rule or its file has a name of %d bytes, which may have %d: it begins with %.50q", len(t), maxText, t)
+		}
+	}
+	return nil
 }
 
 // checkNames checks what is said about other names.

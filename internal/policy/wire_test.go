@@ -70,6 +70,7 @@ func TestHandedOverUTF8(t *testing.T) {
 
 // Whatever Compile would never have made is refused.
 func TestMadeUp(t *testing.T) {
+	long := strings.Repeat("x", maxText+1)
 	for name, x := range map[string]struct {
 		change func(*wire)
 		want   string
@@ -102,6 +103,12 @@ func TestMadeUp(t *testing.T) {
 		"a relative program":        {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Program = "x" }, "isn't a canonical path"},
 		"no workspace":              {func(w *wire) { w.Workspace = "" }, "isn't a canonical path"},
 		"a relative TMPDIR":         {func(w *wire) { w.TmpDir = "x" }, "isn't a canonical path"},
+		"a long name":               {func(w *wire) { w.Name = long }, "has a name of 8193 bytes"},
+		"a rule's long id":          {func(w *wire) { w.Rules[3].ID = long }, "has a name of 8193 bytes"},
+		"a rule's long file":        {func(w *wire) { w.Rules[3].Place.File = long }, "has a name of 8193 bytes"},
+		"a limit's long file":       {func(w *wire) { w.Limits.FileSize.Place.File = long }, "has a name of 8193 bytes"},
+		"system calls' long file":   {func(w *wire) { w.Layers[1].Syscalls.Place.File = long }, "has a name of 8193 bytes"},
+		"as long as may be":         {func(w *wire) { w.Name = long[1:] }, ""},
 		"too many layers":           {func(w *wire) { w.Layers = make(wireLayers, maxLayers+1) }, "at most 64 layers"},
 		"too many other names":      {func(w *wire) { w.Aliases = slices.Repeat([]Alias{{From: "/a", To: "/b"}}, maxAliases+1) }, "1025 other names"},
 	} {

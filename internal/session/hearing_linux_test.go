@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/event"
@@ -50,5 +51,13 @@ func TestHeardByGenerations(t *testing.T) {
 		"denial first 0", "denial third 0", "denial second 0", "denial first 0", "daemon third 0", "gap fourth 1",
 	}; !slices.Equal(events, want) {
 		t.Errorf("told %q, want %q", events, want)
+	}
+}
+
+// A session's start tells the beginning of its command line.
+func TestStartIsShort(t *testing.T) {
+	r := &run{cmd: &command{}, cfg: Config{Policy: listing(t), Argv: []string{"sh", "-c", strings.Repeat("x", 1<<20)}}}
+	if got := r.startEvent().Process[0].Argv; len(got) != 3 || len(got[2]) > 1<<13 || !strings.HasSuffix(got[2], "…") {
+		t.Errorf("%d words of %.100q", len(got), got)
 	}
 }

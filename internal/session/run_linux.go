@@ -336,7 +336,7 @@ func (r *run) about(e event.Event) event.Event {
 
 func (r *run) startEvent() event.Event {
 	e := r.about(event.Event{Kind: event.SessionStart, Mechanism: r.report.Backend})
-	e.Process = []event.Process{{PID: os.Getpid(), UID: os.Getuid(), Exe: r.cmd.path, Argv: r.cfg.Argv}}
+	e.Process = []event.Process{{PID: os.Getpid(), UID: os.Getuid(), Exe: r.cmd.path, Argv: event.ShortArgv(r.cfg.Argv)}}
 	e.Degraded = degraded(r.report.Notes)
 	return e
 }
