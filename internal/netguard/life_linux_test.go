@@ -94,6 +94,16 @@ func (c *child) end() (answer string) {
 	return answer
 }
 
+// refused waits until somebody was kept from the child, which waits no longer then.
+func (c *child) refused(g *guarded, at netip.AddrPort) {
+	c.t.Helper()
+	line := fmt.Sprintf("accept policy %s: no rule", at)
+	if all, ok := g.wait(line); !ok {
+		c.t.Errorf("there are the events %q, want %q", all, line)
+	}
+	_ = c.in.Close()
+}
+
 // Nobody reaches what waits where the policy doesn't let it.
 func TestAccept(t *testing.T) {
 	needRoot(t)
@@ -119,13 +129,11 @@ func TestAccept(t *testing.T) {
 				at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), at.Port())
 			}
 			knock(at)
+			if want == "EAGAIN" {
+				c.refused(g, at)
+			}
 			if got := c.end(); !strings.HasPrefix(got, want) {
 				t.Errorf("%s: %q, want %q", x.order, got, want)
-			}
-			if line := fmt.Sprintf("accept policy %s: no rule", at); want == "EAGAIN" {
-				if all, ok := g.wait(line); !ok {
-					t.Errorf("%s leaves the events %q, want %q", x.order, all, line)
-				}
 			}
 		}
 	}
@@ -150,7 +158,8 @@ func TestAnswers(t *testing.T) {
 	g := begin(t, udp("127.5.0.1", 7), tcp("127.5.0.1", 7))
 	for from, want := range map[string]string{"127.5.0.1:7": "heard", "127.5.0.1:8": "EAGAIN", "127.5.0.2:7": "EAGAIN"} {
 		c := startChild(t, g, "wait for", "udp", "127.0.0.1:0")
-		to := net.UDPAddrFromAddrPort(netip.MustParseAddrPort(c.line()))
+		at := netip.MustParseAddrPort(c.line())
+		to := net.UDPAddrFromAddrPort(at)
 		s, err := net.ListenPacket("udp", from)
 		if err != nil {
 			t.Fatal(err)
@@ -159,16 +168,21 @@ func TestAnswers(t *testing.T) {
 			t.Error(err)
 		}
 		_ = s.Close()
+		if want == "EAGAIN" {
+			c.refused(g, at)
+		}
 		if got := c.end(); !strings.HasPrefix(got, want) {
 			t.Errorf("from %s: %q, want %q", from, got, want)
 		}
 	}
 	// To connect is no answer.
 	c := startChild(t, g, "wait for", "tcp", "127.0.0.1:0")
+	at := netip.MustParseAddrPort(c.line())
 	from := net.Dialer{Timeout: 300 * time.Millisecond, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 5, 0, 1), Port: 7}}
-	if conn, err := from.Dial("tcp", c.line()); err == nil {
+	if conn, err := from.Dial("tcp", at.String()); err == nil {
 		_ = conn.Close()
 	}
+	c.refused(g, at)
 	if got := c.end(); got != "EAGAIN" {
 		t.Errorf("a connection from there: %q", got)
 	}
@@ -415,7 +429,7 @@ func TestSecondWall(t *testing.T) {
 		heard <- string(b[:n])
 		_ = c.Close()
 	}()
-	run(t, g, "fast open", "127.2.0.7:8001")
+	run(t, g, "briefly", "fast open", "127.2.0.7:8001")
 	if len(heard) != 0 {
 		t.Errorf("the first data came: %q", <-heard)
 	}
@@ -440,13 +454,7 @@ func TestRoutes(t *testing.T) {
 		if got := run(t, g, order...); got != a.held {
 			t.Errorf("%s: %q, want %q", a.try, got, a.held)
 		}
-		for range 200 {
-			if strings.Contains(strings.Join(g.lines(), "\n"), a.event) {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-		if all := g.lines(); !strings.Contains(strings.Join(all, "\n"), a.event) {
+		if all, ok := g.wait(a.event + ": no rule"); !ok {
 			t.Errorf("%s leaves the events %q", a.try, all)
 		}
 		g.clear()
@@ -633,7 +641,7 @@ func TestDeath(t *testing.T) {
 	if err := os.Remove(g.dir); err != nil {
 		t.Fatal(err)
 	}
-	for range 300 {
+	for end := time.Now().Add(patient); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		p, err := ebpf.NewProgramFromID(id)
 		if errors.Is(err, os.ErrNotExist) {
 			if err := os.Mkdir(g.dir, 0o755); err != nil { // for who removes it
@@ -642,7 +650,6 @@ func TestDeath(t *testing.T) {
 			return
 		}
 		_ = p.Close()
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("the cgroup is gone, and its programs aren't")
 }
@@ -761,7 +768,7 @@ func TestNothingKept(t *testing.T) {
 		if !x.waits {
 			_ = l.Close()
 		}
-		if got := run(t, g, "tcp", "10.1.2.3:443"); got != x.want {
+		if got := run(t, g, expecting(x.want, []string{"tcp", "10.1.2.3:443"})...); got != x.want {
 			t.Errorf("egress waits: %v: %q", x.waits, got)
 		}
 		var key netTuple

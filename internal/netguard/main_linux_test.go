@@ -23,21 +23,22 @@ import (
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/nettest"
+	"github.com/toolguard/toolguard/internal/pins"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// ownNet marks the test that runs in a network namespace of its own.
+// ownNet marks the test that runs in a network namespace of its own, with a BPF file system of its own: other tests have sessions too.
 const ownNet = "TOOLGUARD_TEST_OWN_NET"
 
-// setUp is what is missing there.
-var setUp error
+// What is missing there.
+var setUp, mounted error
 
 func TestMain(m *testing.M) {
 	if os.Getenv("TOOLGUARD_TEST_ORDER") == "" && os.Geteuid() == 0 && os.Getenv(ownNet) == "" {
 		cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 		cmd.Env = append(os.Environ(), ownNet+"=1")
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Unshareflags: unix.CLONE_NEWNS}
 		if err := cmd.Run(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -46,6 +47,7 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(ownNet) != "" {
 		setUp = errors.Join(nettest.Loopback("10.1.2.3", "fd00::1", "fd00::2"), pings(), fastOpen())
+		mounted = unix.Mount("bpf", pins.FS, "bpf", 0, "mode=0700")
 	}
 	childtest.Main(m, func(order []string) (string, error) {
 		return try(order)
@@ -128,11 +130,12 @@ func prepare(t testing.TB, c *policy.Compiled) *guarded {
 	if facts.Mount == "" {
 		t.Skip("needs cgroup v2: ", facts.Why)
 	}
-	g := &guarded{t: t, policy: c, dir: filepath.Join(facts.Mount, facts.Base, fmt.Sprintf("toolguard-test-%d-%d", os.Getpid(), groups.Add(1)))}
-	if err := os.Mkdir(g.dir, 0o755); err != nil {
+	groups.Add(1)
+	g := &guarded{t: t, policy: c}
+	var err error
+	if g.dir, err = os.MkdirTemp(filepath.Join(facts.Mount, facts.Base), "toolguard-test-"); err != nil {
 		t.Fatal(err)
 	}
-	var err error
 	if g.group, err = os.Open(g.dir); err != nil {
 		t.Fatal(err)
 	}
@@ -288,11 +291,10 @@ func (g *guarded) lines() (all []string) {
 
 // wait waits for an event, and says which there were.
 func (g *guarded) wait(line string) (all []string, ok bool) {
-	for range 200 {
+	for end := time.Now().Add(patient); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if all = g.lines(); slices.Contains(all, line) {
 			return all, true
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 	return all, false
 }

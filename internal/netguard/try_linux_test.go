@@ -50,7 +50,13 @@ var tries = map[string]func(args []string) (string, error){
 	"ask on":          tryAskOn,
 }
 
+// patient is how long a child waits for an answer; one that isn't to come is waited for "briefly".
+var patient = 30 * time.Second
+
 func try(order []string) (string, error) {
+	if order[0] == "briefly" {
+		patient, order = 700*time.Millisecond, order[1:]
+	}
 	f := tries[order[0]]
 	if f == nil {
 		return "", fmt.Errorf("nobody knows how to %q", order[0])
@@ -89,7 +95,7 @@ func text(sa unix.Sockaddr) string {
 	return "nobody"
 }
 
-// open makes a socket that waits for nothing longer than a moment.
+// open makes a socket that waits for nothing for ever.
 func open(family, kind int) (int, error) {
 	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
@@ -99,7 +105,7 @@ func open(family, kind int) (int, error) {
 }
 
 func patience(fd int) {
-	tv := unix.NsecToTimeval(int64(700 * time.Millisecond))
+	tv := unix.NsecToTimeval(int64(patient))
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv)
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &tv)
 }
@@ -395,7 +401,7 @@ func listener(args []string) (int, string, error) {
 	return fd, "listens", nil
 }
 
-// tryWaitFor listens, tells where through descriptor 3, and waits for a connection, or for a datagram.
+// tryWaitFor listens, tells where through descriptor 3, and waits for a connection, or for a datagram, until its input ends.
 func tryWaitFor(args []string) (string, error) {
 	if args[0] == "udp" {
 		family, sa := at(args[1])
@@ -424,6 +430,10 @@ func reported(fd int, wait func() (string, error)) (string, error) {
 		return "", err
 	}
 	fmt.Fprintln(os.NewFile(3, "report"), text(sa))
+	_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: 0, Events: unix.POLLIN}}, -1)
+	if err := errors.Join(err, unix.SetNonblock(fd, true)); err != nil {
+		return "", err
+	}
 	return wait()
 }
 

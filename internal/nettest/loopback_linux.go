@@ -13,7 +13,7 @@ import (
 )
 
 // patience is how long an address may take to be there.
-const patience = 2 * time.Second
+const patience = 30 * time.Second
 
 // Loopback brings up the loopback device of this network namespace, which is to be the test's own, with more addresses, each
 // of an IPv4 class's length or alone for IPv6, and waits until they can be used.
