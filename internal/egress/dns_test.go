@@ -216,7 +216,7 @@ func TestBadQueries(t *testing.T) {
 	if _, err := c.Write(query(t, "a.com", a4)); err != nil {
 		t.Fatal(err)
 	}
-	c.SetDeadline(time.Now().Add(5 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	buf := make([]byte, 512)
 	n, err := c.Read(buf)
 	if err != nil {
@@ -264,7 +264,7 @@ func TestLongAnswers(t *testing.T) {
 		}
 	}
 	c.Write(frame(make([]byte, maxQuery+1))[:2])
-	c.SetReadDeadline(time.Now().Add(idleDNS / 2))
+	c.SetReadDeadline(time.Now().Add(idleDNS * 9 / 10))
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("too long a question is awaited: %v", err)
 	}
@@ -355,16 +355,12 @@ func TestBusy(t *testing.T) {
 	if addrs, _ := w.resolve("a.slow.com", a4); len(addrs) != 1 {
 		t.Error("control")
 	}
-	w.s.looking <- struct{}{} // somebody is waiting
-	start := time.Now()
+	w.s.looking <- struct{}{} // somebody is waiting, and whoever did too would do so for ever
 	if _, code := w.resolve("a.slow.com", a4); code != dnsmessage.RCodeServerFailure {
 		t.Error(code)
 	}
 	if _, code := w.resolve("other.com", a4); code != nxdom {
 		t.Error(code)
-	}
-	if took := time.Since(start); took > time.Second {
-		t.Errorf("it took %s", took)
 	}
 }
 

@@ -282,7 +282,7 @@ func wantReset(t *testing.T, w *world) {
 	c, err := net.Dial("tcp4", w.tcp.String())
 	if err == nil { // not reset already
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(5 * time.Second))
+		c.SetDeadline(time.Now().Add(patience))
 		_, err = c.Read(make([]byte, 1))
 	}
 	if !errors.Is(err, syscall.ECONNRESET) {
@@ -301,13 +301,13 @@ func TestTooMany(t *testing.T) {
 	get := "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"
 	first := w.dial("203.0.113.1:80")
 	w.dial("203.0.113.1:80")
-	for end := time.Now().Add(5 * time.Second); len(w.s.conns) < 2 && time.Now().Before(end); {
+	for end := time.Now().Add(patience); len(w.s.conns) < 2 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	wantReset(t, w)
 	w.wantTold("limit tcp://203.0.113.1:80")
 	first.Close()
-	for end := time.Now().Add(5 * time.Second); len(w.s.conns) == 2 && time.Now().Before(end); {
+	for end := time.Now().Add(patience); len(w.s.conns) == 2 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if statuses, _ := say(t, w.dial("203.0.113.1:80"), get); !slices.Equal(statuses, []int{200}) {

@@ -22,6 +22,9 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
+// patience is with what takes moments on a quiet machine.
+const patience = time.Minute
+
 // world is a server in front of loopback, as if that were the internet: names in a zone, public addresses that lead to local
 // listeners, and a kernel that redirects what dial opens.
 type world struct {
@@ -92,7 +95,7 @@ func (w *world) start() *world {
 			if err != nil {
 				w.t.Errorf("Serve: %v", err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			w.t.Error("Serve doesn't end")
 		}
 	})
@@ -175,7 +178,7 @@ func (w *world) dial(to string) *net.TCPConn {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	w.going[unmapped(c.LocalAddr())] = netip.MustParseAddrPort(to)
 	return c.(*net.TCPConn)
 }
@@ -198,7 +201,7 @@ func (w *world) told() []string {
 // wantTold waits until exactly these refusals were told, and forgets them.
 func (w *world) wantTold(want ...string) {
 	w.t.Helper()
-	for end := time.Now().Add(5 * time.Second); len(w.told()) < len(want) && time.Now().Before(end); {
+	for end := time.Now().Add(patience); len(w.told()) < len(want) && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if got := w.told(); !slices.Equal(got, want) {
@@ -247,7 +250,7 @@ func (w *world) client() *http.Client {
 	}
 	tr := &http.Transport{DialContext: dial, DisableCompression: true}
 	w.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 20 * time.Second}
+	return &http.Client{Transport: tr, Timeout: patience}
 }
 
 // ask sends a message by UDP and is the answer.
@@ -258,7 +261,7 @@ func (w *world) ask(msg []byte) []byte {
 		w.t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	buf := make([]byte, 4096)
 	if _, err := c.Write(msg); err != nil {
 		w.t.Fatal(err)
