@@ -169,9 +169,9 @@ var clients = []struct {
 	},
 }
 
-// late is how much longer a refusal may take than what is granted, on a machine that is busy: a client that waits for its time-out
-// takes more.
-const late = 5 * time.Second
+// late is how much longer a refusal may take than what is granted, on a machine that is busy: a client that waits for an answer that
+// never comes takes more.
+const late = time.Minute
 
 func TestClients(t *testing.T) {
 	for _, x := range clients {

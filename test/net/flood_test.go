@@ -42,7 +42,7 @@ print(n)'`))
 			counts[e.Unmapped.Kind] += e.Count
 		}
 	}
-	if counts["denial"] == 0 || counts["gap"] == 0 || counts["denial"]+counts["gap"] != 30000 {
+	if counts["denial"] == 0 || counts["denial"]+counts["gap"] != 30000 { // on a slow machine there's no gap
 		t.Errorf("%v of 30000", counts)
 	}
 }

@@ -253,7 +253,7 @@ func (n *internet) rename(t *testing.T, name, to string) {
 // reachable waits until there is somebody at each address.
 func (n *internet) reachable(addrs ...string) error {
 	for _, a := range addrs {
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			c, err := net.DialTimeout("tcp", a, time.Second)
 			if err == nil {
 				_ = c.Close()

@@ -115,7 +115,7 @@ func TestIdle(t *testing.T) {
 func TestSlowClients(t *testing.T) {
 	needsServers(t, "python3")
 	r := startHolding(t, 500, `GET / HTTP/1.1\r\nHost: web`)
-	if said := r.said(); !regexp.MustCompile(`^200 after [0-4]\.\d+ s\nall are ended\n`).MatchString(said) {
+	if said := r.said(); !regexp.MustCompile(`^200 after \d\.\d+ s\nall are ended\n`).MatchString(said) {
 		t.Errorf("%q", said)
 	}
 	until(t, "it's told", func() bool {
@@ -143,9 +143,9 @@ func startHolding(t *testing.T, n int, said string) *holding {
 		t.Fatal(err)
 	}
 	h.out.Go(func() {
-		h.got.WriteString(h.doFor(2*time.Minute, fmt.Sprintf("/usr/bin/python3 hold.py %d '%s'", n, said)))
+		h.got.WriteString(h.doFor(10*time.Minute, fmt.Sprintf("/usr/bin/python3 hold.py %d '%s'", n, said)))
 	})
-	untilFor(t, 2*time.Minute, "all are held", func() bool { return exists(p.workspace+"/held") || exists(p.workspace+"/out.2") })
+	untilFor(t, 10*time.Minute, "all are held", func() bool { return exists(p.workspace+"/held") || exists(p.workspace+"/out.2") })
 	return h
 }
 
@@ -165,14 +165,14 @@ def ask(ip, port, said):
 def name(n):
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.sendto(b"\0\7\1\0\0\1\0\0\0\0\0\0" + b"".join(bytes([len(l)]) + l for l in n.split(b".")) + b"\0\0\1\0\1", ("` + nameIP + `", 53)); a = s.recv(400); return b"real" if a[7] else b""
-while not os.path.exists("enough"):
+while tries <= 20 or not os.path.exists("enough"):
     for leak in (lambda: ask("` + otherIP + `", 80, b"GET / HTTP/1.1\r\nHost: web.test\r\n\r\n"), lambda: ask("` + webIP + `", 80, b"GET / HTTP/1.1\r\nHost: other.test\r\n\r\n"),
                  lambda: b"real" + ask("` + otherIP + `", 7001, b""), lambda: name(b"other.test")):
         tries += 1
         try: got = leak()
         except OSError: continue
         if b"real" in got: leaks.append(got)
-print(tries > 20, leaks)`
+print(leaks)`
 	if err := os.WriteFile(r.workspace+"/try.py", []byte(try), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ print(tries > 20, leaks)`
 	if err := os.WriteFile(r.workspace+"/enough", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if over.Wait(); !strings.HasPrefix(said, "True []\n") {
+	if over.Wait(); !strings.HasPrefix(said, "[]\n") {
 		t.Errorf("%q", said)
 	}
 	r.expect("curl -sS -m 10 http://web.test/", "^real")
