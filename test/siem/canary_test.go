@@ -84,20 +84,22 @@ func TestCanaries(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", s.dir+"/metrics")
 	}
 	client := http.Client{Transport: &http.Transport{DialContext: dial}}
-	resp, err := client.Get("http://shipper/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	metrics, err := io.ReadAll(resp.Body)
-	if err != nil || !strings.Contains(string(metrics), `toolguard_ship_sequence{sink="stdout",type="stdout"} 5`) ||
-		!strings.Contains(string(metrics), `toolguard_ship_refused_total{sink="hec-ocsf",type="hec"} 1`) || !strings.Contains(string(metrics), `toolguard_ship_failing{sink="angry",type="webhook"} 1`) {
-		t.Errorf("%v %s", err, metrics)
-	}
-	_ = resp.Body.Close()
+	var metrics []byte
+	s.wait("the metrics and the log say so", func() bool {
+		resp, err := client.Get("http://shipper/metrics")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		metrics, err = io.ReadAll(resp.Body)
+		return err == nil && strings.Contains(string(metrics), `toolguard_ship_sequence{sink="stdout",type="stdout"} 5`) &&
+			strings.Contains(string(metrics), `toolguard_ship_refused_total{sink="hec-ocsf",type="hec"} 1`) &&
+			strings.Contains(string(metrics), `toolguard_ship_failing{sink="angry",type="webhook"} 1`) && strings.Contains(s.log.String(), "who is")
+	})
 	end(syscall.SIGTERM)
 	said.Write(metrics)
 	said.WriteString(s.log.String() + heard.String())
-	err = filepath.WalkDir(s.dir, func(name string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(s.dir, func(name string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && e.Name() != "token" {
 			said.WriteString(readFile(t, name))
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -23,7 +24,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // shipper is the program, built once.
 var shipper = sync.OnceValues(func() (string, error) {
@@ -229,15 +230,24 @@ func fileLines(name string) func() []string {
 	}
 }
 
-// freePort is a TCP port that nobody listens at.
+// given are the ports that tests have.
+var given sync.Map
+
+// freePort is a TCP port that nobody listens at, and that nobody gets who asks for any: whoever connects, while a receiver is away.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := 10_000 + rand.IntN(20_000) // beneath ip_local_port_range, which begins at 32768
+		if _, taken := given.LoadOrStore(port, true); taken {
+			continue
+		}
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 func writeFile(t *testing.T, name, text string) {
