@@ -153,38 +153,45 @@ func (k *talk) target(r *request) error {
 	return k.override(r, scheme)
 }
 
-// override reads the header fields by which some servers and frameworks let a request have another method or path than it says.
+// maxOverrides is how many header fields of a kind a request may have that say something else than itself.
+const maxOverrides = 4
+
+// override reads the header fields by which some servers and frameworks let a request have another method or path than it says, or both.
 func (k *talk) override(r *request, scheme string) error {
+	methods, paths := []string{r.method}, []policy.NetTarget{r.t}
 	for _, f := range r.fields {
-		t := r.t
 		switch strings.ToLower(strings.ReplaceAll(f.name, "_", "-")) {
 		case "x-http-method-override", "x-http-method", "x-method-override":
-			t.Method = strings.ToUpper(f.value)
+			methods = append(methods, strings.ToUpper(f.value))
 		case "x-original-url", "x-rewrite-url":
 			path := f.value
 			if _, _, tail, ok := splitURL(path); ok {
 				path = tail
 			}
-			other, err := parseTarget(scheme, r.t.HostPort(), originForm(path), r.ws)
+			t, err := parseTarget(scheme, r.t.HostPort(), originForm(path), r.ws)
 			if err != nil {
 				return errHead(err.Error())
 			}
-			t.Path, t.Odd = other.Path, other.Odd
-		default:
-			continue
+			paths = append(paths, t)
 		}
-		r.also = append(r.also, t)
 	}
+	if max(len(methods), len(paths)) > 1+maxOverrides {
+		return errHead("too many header fields ask for another path or method")
+	}
+	for _, t := range paths {
+		for _, t.Method = range methods {
+			r.also = append(r.also, t)
+		}
+	}
+	r.also = r.also[1:] // what it says itself
 	return nil
 }
 
 // rewrite makes the head say what was understood. "*" stays.
 func (r *request) rewrite(scheme, tail string) {
-	if r.hasHost || r.version == "HTTP/1.1" {
-		r.host, r.hasHost = r.t.HostPort(), true
-		if r.t.Port == defaultPort(scheme) {
-			r.host = strings.TrimSuffix(r.host, fmt.Sprintf(":%d", r.t.Port))
-		}
+	r.host, r.hasHost = r.t.HostPort(), true // also in HTTP/1.0: without it the server takes its default host
+	if r.t.Port == defaultPort(scheme) {
+		r.host = strings.TrimSuffix(r.host, fmt.Sprintf(":%d", r.t.Port))
 	}
 	switch {
 	case r.proxy:
@@ -269,9 +276,6 @@ func (k *talk) decide(r *request) (policy.Verdict, string) {
 }
 
 func (k *talk) decideOther(r *request, t *policy.NetTarget) policy.Verdict {
-	if t.Method == "" {
-		t.Method = r.method
-	}
 	if r.proxy {
 		return k.f.s.Policy.CheckNet(t)
 	}
@@ -294,13 +298,32 @@ func (k *talk) decideAs(r *request) (policy.Verdict, string) {
 			return v, note
 		}
 	}
-	if v, note := k.decideProxy(r.method); !v.Allow {
+	if v, note := k.decideProxy(r); !v.Allow {
 		return v, note
 	}
 	if r.method == http.MethodConnect {
 		return k.decideTunnel(&r.t), ""
 	}
-	return k.f.s.Policy.CheckNet(&r.t), ""
+	if v := k.f.s.Policy.CheckNet(&r.t); !v.Allow {
+		return v, ""
+	}
+	return k.decideServed(r)
+}
+
+// decideServed is the verdict on a request for a proxy, if the connection's end is none: an ordinary server looks at neither the scheme
+// nor the port of a URL, and serves the path as its own, or that of the host that it's for.
+func (k *talk) decideServed(r *request) (policy.Verdict, string) {
+	t := r.t
+	t.Scheme, t.Port = "http", k.f.to.Port()
+	if r.ws {
+		t.Scheme = "ws"
+	}
+	v := k.f.s.Policy.CheckNet(&t)
+	own := t.Addr.IsValid() && t.Addr == k.f.to.Addr() || t.Host != "" && k.f.tied(t.Host)
+	if v.Allow || v.Reason == policy.HostNotListed && !own {
+		return k.f.s.Policy.CheckNet(&r.t), ""
+	}
+	return v, "a server that is no proxy would take it for " + t.Scheme + "://" + t.HostPort()
 }
 
 // direct makes a request that would do for a proxy one for the server itself.
@@ -312,13 +335,13 @@ func (r *request) direct() {
 	}
 }
 
-// decideProxy is the verdict on using the connection's end as a proxy.
-func (k *talk) decideProxy(method string) (policy.Verdict, string) {
+// decideProxy is the verdict on using the connection's end as a proxy. If it's none, its default host is asked for the path.
+func (k *talk) decideProxy(r *request) (policy.Verdict, string) {
 	t, ok := k.f.only("http", k.f.names())
 	if !ok {
 		return mismatch, "the proxy's address has several names"
 	}
-	t.Method = method
+	t.Method, t.Path, t.Odd = r.method, r.t.Path, r.t.Odd
 	return k.f.decide(&t)
 }
 

@@ -52,6 +52,7 @@ var webRules = []policy.NetRule{
 	{Host: "a.com", Scheme: "http", Allow: true},
 	{Host: "a.com", Scheme: "http", PathPrefix: "/admin"},
 	{Host: "api.com", Scheme: "http", PathPrefix: "/v1", Methods: []string{"GET", "POST"}, Allow: true},
+	{Host: "api.com", Scheme: "http", PathPrefix: "/v1/ro", Methods: []string{"POST"}},
 	{Host: "ws.com", Scheme: "ws", Allow: true},
 	{Host: "alt.com", Scheme: "http", Port: 8080, Allow: true},
 	{Host: "evil.com"},
@@ -109,11 +110,11 @@ func TestRequests(t *testing.T) {
 		{"its port", "203.0.113.1:8080", "GET / HTTP/1.1\r\nHost: alt.com:8080\r\n\r\n", "200", []string{"GET / alt.com:8080"}, nil},
 		{"its port, not said", "203.0.113.1:8080", "GET / HTTP/1.1\r\nHost: alt.com\r\n\r\n", "200", []string{"GET / alt.com:8080"}, nil},
 		{"not listed", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: unlisted.com\r\n\r\n", "403", nil, []string{"host_not_listed http://unlisted.com:80/"}},
-		{"denied", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: evil.com\r\n\r\n", "403", nil, []string{"rule_denies net.6 http://evil.com:80/"}},
+		{"denied", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: evil.com\r\n\r\n", "403", nil, []string{"rule_denies net.7 http://evil.com:80/"}},
 		{"the address itself", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: 203.0.113.1\r\n\r\n", "403", nil, []string{"host_not_listed http://203.0.113.1:80/"}},
 		{"a granted address", "203.0.113.50:80", "GET / HTTP/1.1\r\nHost: 203.0.113.50\r\n\r\n", "200", []string{"GET / 203.0.113.50"}, nil},
 		{"a granted address by any name", "203.0.113.50:80", "GET / HTTP/1.1\r\nHost: unlisted.com\r\n\r\n", "200", []string{"GET / unlisted.com"}, nil},
-		{"a granted address by a denied name", "203.0.113.50:80", "GET / HTTP/1.1\r\nHost: evil.com\r\n\r\n", "403", nil, []string{"rule_denies net.6 http://evil.com:80/"}},
+		{"a granted address by a denied name", "203.0.113.50:80", "GET / HTTP/1.1\r\nHost: evil.com\r\n\r\n", "403", nil, []string{"rule_denies net.7 http://evil.com:80/"}},
 		{"a granted address from another", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: 203.0.113.50\r\n\r\n", "403", nil, []string{"host_mismatch http://203.0.113.50:80/"}},
 		{"a denied path", "203.0.113.1:80", "GET /admin/x HTTP/1.1\r\nHost: a.com\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/admin/x"}},
 		{"a denied path, encoded", "203.0.113.1:80", "GET /%61dmin HTTP/1.1\r\nHost: a.com\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/%61dmin"}},
@@ -145,7 +146,7 @@ func TestRequests(t *testing.T) {
 		{
 			"the second refused", "203.0.113.1:80", "GET /1 HTTP/1.1\r\nHost: a.com\r\n\r\nGET /2 HTTP/1.1\r\nHost: evil.com\r\n\r\nGET /3 HTTP/1.1\r\nHost: a.com\r\n\r\n", "200 403",
 			[]string{"GET /1 a.com"},
-			[]string{"rule_denies net.6 http://evil.com:80/2"},
+			[]string{"rule_denies net.7 http://evil.com:80/2"},
 		},
 		{
 			"a request in a body", "203.0.113.1:80", "POST /1 HTTP/1.1\r\nHost: a.com\r\nContent-Length: 36\r\n\r\nGET /admin HTTP/1.1\r\nHost: a.com\r\n\r\n", "200",
@@ -158,7 +159,11 @@ func TestRequests(t *testing.T) {
 		{"http where a WebSocket is granted", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: ws.com\r\n\r\n", "403", nil, []string{"host_not_listed http://ws.com:80/"}},
 		{"CONNECT to the server itself", "203.0.113.1:80", "CONNECT evil.com:80 HTTP/1.1\r\nHost: evil.com:80\r\n\r\n", "403", nil, []string{"host_not_listed tcp://evil.com:80"}},
 		{"a proxy that isn't granted", "203.0.113.1:80", "GET http://elsewhere.com/ HTTP/1.1\r\nHost: elsewhere.com\r\n\r\n", "403", nil, []string{"host_not_listed http://elsewhere.com:80/"}},
-		{"without a name", "203.0.113.1:80", "GET / HTTP/1.0\r\n\r\n", "200", []string{"GET /"}, nil},
+		{"without a name", "203.0.113.1:80", "GET / HTTP/1.0\r\n\r\n", "200", []string{"GET / a.com"}, nil},
+		{"a URL without a name", "203.0.113.1:80", "GET http://a.com/x HTTP/1.0\r\n\r\n", "200", []string{"GET /x a.com"}, nil},
+		{"a granted path, in a field", "203.0.113.1:80", "GET /v1/x HTTP/1.1\r\nHost: api.com\r\nX-Original-URL: /v1/ro\r\n\r\n", "200", []string{"GET /v1/x api.com"}, nil},
+		{"a path with another method, each granted, in two fields", "203.0.113.1:80", "GET /v1/x HTTP/1.1\r\nHost: api.com\r\nX-HTTP-Method-Override: POST\r\nX-Original-URL: /v1/ro/x\r\n\r\n", "403", nil, []string{"rule_denies net.4 http://api.com:80/v1/x"}},
+		{"many fields", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\n" + strings.Repeat("X-HTTP-Method: GET\r\n", 5) + "\r\n", "400", nil, []string{"host_mismatch http://203.0.113.1:80"}},
 	} {
 		w.resolve("a.com", a4)
 		if known, ok := map[string]string{"a proxy that isn't granted": "ws.com", "without a name": "a.com", "CONNECT to the server itself": "a.com"}[x.name]; ok {
@@ -664,6 +669,48 @@ func TestProxies(t *testing.T) {
 	cn.CloseWrite()
 	if got, _ := io.ReadAll(cn); !strings.HasSuffix(string(got), "\r\n\r\nEHLO x\r\n") {
 		t.Errorf("raw in a tunnel to a raw port: %q", got)
+	}
+}
+
+// An ordinary server that is asked as a proxy serves what it would serve anyway.
+func TestServerAskedAsProxy(t *testing.T) {
+	path := func(host, prefix string, allow bool) policy.NetRule {
+		return policy.NetRule{Host: host, Scheme: "http", PathPrefix: prefix, Allow: allow}
+	}
+	w, c := newWorld(t, allow("web.com"), policy.NetRule{Host: "web.com", Port: 8080, Allow: true}, path("web.com", "/admin", false),
+		policy.NetRule{Host: "second.com", Scheme: "https", Allow: true}, path("second.com", "/open", true),
+		policy.NetRule{Host: "third.com", Scheme: "https", Allow: true}, path("third.com", "/shut", false), policy.NetRule{Host: "fourth.com", Scheme: "https", Allow: true}), &cdn{}
+	for _, n := range []string{"web.com", "second.com", "fourth.com"} {
+		w.zone.set(n, "203.0.113.1")
+	}
+	w.zone.set("third.com", "203.0.113.2")
+	w.put("203.0.113.1:80", c)
+	w.start()
+	w.resolve("web.com", a4)
+	for _, x := range []struct{ url, told string }{
+		{"http://web.com/x", ""},
+		{"http://web.com/admin/1", "rule_denies net.3 http://web.com:80/admin/1"},
+		{"http://web.com:8080/x", ""},
+		{"http://web.com:8080/admin/2", "rule_denies net.3 http://web.com:8080/admin/2"},
+		{"https://web.com/admin/3", "rule_denies net.3 https://web.com:443/admin/3"},
+		{"https://third.com/admin/4", "rule_denies net.3 https://third.com:443/admin/4"}, // by the default host
+		{"https://third.com/shut/5", "rule_denies net.7 https://third.com:443/shut/5"},
+		{"https://third.com/6", ""}, // web.com might be a proxy
+		{"https://second.com/shut/7", "host_not_listed https://second.com:443/shut/7"},
+		{"https://fourth.com/8", "host_not_listed https://fourth.com:443/8"},
+	} {
+		w.unlearn()
+		w.resolve("web.com", a4)
+		host, _, _ := strings.Cut(strings.SplitN(x.url, "//", 2)[1], "/")
+		statuses, _ := say(t, w.dial("203.0.113.1:80"), "GET "+x.url+" HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+		want, told := 200, []string(nil)
+		if x.told != "" {
+			want, told = 403, []string{x.told}
+		}
+		if took := c.took(); !slices.Equal(statuses, []int{want}) || (len(took) > 0) != (want == 200) {
+			t.Errorf("%s: %v, the server got %q", x.url, statuses, took)
+		}
+		w.wantTold(told...)
 	}
 }
 

@@ -104,7 +104,7 @@ func (f *flow) tlsTarget(h *hello, names []string) (t policy.NetTarget, note str
 		}
 		return t, ""
 	}
-	t, err := policy.ParseNetTarget("https://" + f.hostPort(h.name) + "/")
+	t, err := parseTarget("https", f.hostPort(h.name), "/", false)
 	if err != nil {
 		return t, err.Error()
 	}

@@ -103,6 +103,14 @@ func TestCheckNet(t *testing.T) {
 		{"path, doubled slash denies", []NetRule{host("a.com", true), {Host: "a.com", PathPrefix: "/admin"}}, "https://a.com//admin", RuleDenies},
 		{"path, dots grant nothing", []NetRule{{Host: "a.com", PathPrefix: "/pub", Allow: true}}, "https://a.com/pub/../admin", HostNotListed},
 		{"path, encoded slash", []NetRule{{Host: "a.com", PathPrefix: "/pub", Allow: true}}, "https://a.com/pub%2f..%2fadmin", HostNotListed},
+		{"path, dots and a space", []NetRule{{Host: "a.com", PathPrefix: "/pub", Allow: true}}, "https://a.com/pub/..%20/admin", HostNotListed},
+		{"path, dots and a colon", []NetRule{{Host: "a.com", PathPrefix: "/pub", Allow: true}}, "https://a.com/pub/..:/admin", HostNotListed},
+		{"path, overlong dots", []NetRule{{Host: "a.com", PathPrefix: "/pub", Allow: true}}, "https://a.com/pub/%c0%ae%c0%ae/admin", HostNotListed},
+		{"path, wide dots", []NetRule{{Host: "a.com", PathPrefix: "/pub", Allow: true}}, "https://a.com/pub/%ef%bc%8e%ef%bc%8e/admin", HostNotListed},
+		{"path, a dot at the end", []NetRule{host("a.com", true), {Host: "a.com", PathPrefix: "/admin"}}, "https://a.com/admin./x", RuleDenies},
+		{"path, a space at the end", []NetRule{host("a.com", true), {Host: "a.com", PathPrefix: "/admin"}}, "https://a.com/admin%20/x", RuleDenies},
+		{"path, an encoded query", []NetRule{host("a.com", true), {Host: "a.com", PathPrefix: "/admin"}}, "https://a.com/admin%3fx", RuleDenies},
+		{"path, letters beyond ASCII", []NetRule{{Host: "a.com", PathPrefix: "/pub", Allow: true}}, "https://a.com/pub/%c3%a9t%c3%a9.txt", Allowed},
 		{"odd paths elsewhere are fine", []NetRule{host("a.com", true)}, "https://a.com/x//y;z/../w", Allowed},
 	} {
 		c := compile(t, SourceLayer{Net: x.rules, TLSIntercept: true})

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // defaultPorts are the schemes that exist here, with the port that a rule or a target without one means.
@@ -23,7 +24,7 @@ type NetTarget struct {
 	Protocol string   // "tcp" or "udp"
 	Path     []string // decoded segments
 	// Odd is set when a server could take the path for another one: dot segments, empty segments, an encoded slash or
-	// percent sign, parameters. A grant with a path_prefix never matches such a path; a denial with one always does.
+	// percent sign, parameters, what is no UTF-8 (isOdd). A grant with a path_prefix never matches such a path; a denial with one always does.
 	Odd    bool
 	Method string // "" for the connection as such
 	Listen bool
@@ -145,12 +146,17 @@ func pathSegments(p string) (segs []string, odd bool, err error) {
 		if err != nil {
 			return nil, false, errBadEscape
 		}
-		if d == "" || d == "." || d == ".." || strings.ContainsAny(d, "/\\;%") || strings.ContainsFunc(d, isControl) {
-			odd = true
-		}
+		odd = odd || isOdd(d)
 		segs = append(segs, d)
 	}
 	return segs, odd, nil
+}
+
+// isOdd says whether some server takes a decoded segment for something else: for none, for the one above, for several, for one without
+// what it ends with (Windows drops dots and spaces there), or for what its letters look like or are an overlong form of.
+func isOdd(s string) bool {
+	return s == "" || strings.HasPrefix(s, "..") || strings.TrimRight(s, ". ") != s || !utf8.ValidString(s) ||
+		strings.ContainsAny(s, "/\\;%?#\u2024\u2025\u2044\u2215\uff0e\uff0f\uff3c") || strings.ContainsFunc(s, isControl)
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
