@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -130,32 +131,40 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// TestQueueGivesUp: a reader that takes nothing is waited for, and not for ever; one that is slow gets everything.
+// TestQueueGivesUp: a sink that takes nothing is waited for, and not for ever; one that is slow gets everything.
 func TestQueueGivesUp(t *testing.T) {
 	t.Run("stuck", func(t *testing.T) {
-		q, _, _ := piped(t)
-		for range 1000 {
-			e := denial("fs", "read", strings.Repeat("x", 1000))
-			q.Write(&e)
-		}
-		began := time.Now()
-		missing, err := q.Close()
-		if took := time.Since(began); took < stuckTime || took > stuckTime+10*time.Second {
-			t.Errorf("gave up after %v", took)
-		}
-		if missing < 900 || missing >= 1000 || !errors.Is(err, errStuck) {
-			t.Errorf("%d, %v", missing, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			stuck, taken := make(chan struct{}), 0
+			q := NewQueue(sinkFunc(func(*Event) error {
+				if taken++; taken > 10 {
+					<-stuck
+				}
+				return nil
+			}))
+			for range 1000 {
+				q.Write(&Event{Kind: Denial})
+			}
+			synctest.Wait()
+			began := time.Now()
+			missing, err := q.Close()
+			if took := time.Since(began); took != stuckTime || missing != 990 || !errors.Is(err, errStuck) {
+				t.Errorf("gave up after %v: %d, %v", took, missing, err)
+			}
+			close(stuck)
+		})
 	})
 	t.Run("slow", func(t *testing.T) {
-		slow := &counter{delay: stuckTime / 2}
-		q := NewQueue(slow)
-		for range 4 {
-			q.Write(&Event{Kind: Denial})
-		}
-		if missing, err := q.Close(); missing != 0 || err != nil || slow.n != 4 {
-			t.Errorf("%d of 4 came; %d, %v", slow.n, missing, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			slow := &counter{delay: stuckTime / 2}
+			q := NewQueue(slow)
+			for range 4 {
+				q.Write(&Event{Kind: Denial})
+			}
+			if missing, err := q.Close(); missing != 0 || err != nil || slow.n != 4 {
+				t.Errorf("%d of 4 came; %d, %v", slow.n, missing, err)
+			}
+		})
 	})
 }
 
@@ -173,52 +182,52 @@ func (c *counter) Write(*Event) error {
 
 // TestQueueTellsOfFailures: what a full disk didn't take is told of when there's room again.
 func TestQueueTellsOfFailures(t *testing.T) {
-	d := &disk{room: 100} // not even for one
-	w, err := NewWriter(d, OCSF)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := NewQueue(w)
-	e := denial("fs", "read", "/lost")
-	e.Count = 7
-	q.Write(&e)
-	for lost := uint64(0); lost == 0; time.Sleep(time.Millisecond) {
-		q.mu.Lock()
-		lost = q.gap.Count
-		q.mu.Unlock()
-	}
-	d.room = 1 << 20
-	e = denial("fs", "read", "/kept")
-	q.Write(&e)
-	if missing, err := q.Close(); missing != 7 || !errors.Is(err, errDisk) {
-		t.Errorf("%d, %v", missing, err)
-	}
-	lines := bufio.NewScanner(&d.Buffer)
-	lines.Scan() // torn
-	kept, gap := read(t, lines), read(t, lines)
-	if kept.Unmapped.Target != "/kept" || gap.Unmapped.Kind != "gap" || gap.Count != 7 || !strings.Contains(gap.Unmapped.Extra.Why, "full") {
-		t.Errorf("%+v\n%+v", kept, gap)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: 100} // not even for one
+		w, err := NewWriter(d, OCSF)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := NewQueue(w)
+		e := denial("fs", "read", "/lost")
+		e.Count = 7
+		q.Write(&e)
+		synctest.Wait()
+		d.room = 1 << 20
+		e = denial("fs", "read", "/kept")
+		q.Write(&e)
+		if missing, err := q.Close(); missing != 7 || !errors.Is(err, errDisk) {
+			t.Errorf("%d, %v", missing, err)
+		}
+		lines := bufio.NewScanner(&d.Buffer)
+		lines.Scan() // torn
+		kept, gap := read(t, lines), read(t, lines)
+		if kept.Unmapped.Target != "/kept" || gap.Unmapped.Kind != "gap" || gap.Count != 7 || !strings.Contains(gap.Unmapped.Extra.Why, "full") {
+			t.Errorf("%+v\n%+v", kept, gap)
+		}
+	})
 }
 
 // A gap that is of several sessions is of none of them.
 func TestGapOfSeveralSessions(t *testing.T) {
-	lost := make(chan Event, 1)
-	hold := make(chan struct{})
-	q := NewQueueOf(sinkFunc(func(e *Event) error {
-		<-hold
-		if e.Kind == Gap {
-			lost <- *e
+	synctest.Test(t, func(t *testing.T) {
+		lost := make(chan Event, 1)
+		hold := make(chan struct{})
+		q := NewQueueOf(sinkFunc(func(e *Event) error {
+			<-hold
+			if e.Kind == Gap {
+				lost <- *e
+			}
+			return nil
+		}), 1)
+		q.Write(&Event{Kind: Denial, Session: "one", Policy: "p"})
+		q.Write(&Event{Kind: Denial, Session: "two", Policy: "p"})
+		close(hold)
+		_, _ = q.Close()
+		if g := <-lost; g.Count != 2 || g.Session != "" || g.Policy != "" {
+			t.Errorf("%+v", g)
 		}
-		return nil
-	}), 1)
-	q.Write(&Event{Kind: Denial, Session: "one", Policy: "p"})
-	q.Write(&Event{Kind: Denial, Session: "two", Policy: "p"})
-	close(hold)
-	_, _ = q.Close()
-	if g := <-lost; g.Count != 2 || g.Session != "" || g.Policy != "" {
-		t.Errorf("%+v", g)
-	}
+	})
 }
 
 type sinkFunc func(*Event) error
@@ -254,29 +263,31 @@ func (s *shelf) widen(n int) []Event {
 
 // TestBatchQueue: what a sink didn't take is counted exactly, and told without another event as soon as it can be.
 func TestBatchQueue(t *testing.T) {
-	s := &shelf{room: 3}
-	q := NewBatchQueue(s)
-	e := denial("fs", "read", "/x")
-	e.Count = 2
-	for range 5 {
-		q.Write(&e)
-	}
-	q.Sync()
-	if got := s.widen(1); len(got) != 3 {
-		t.Errorf("%d taken", len(got))
-	}
-	got := s.widen(0)
-	for end := time.Now().Add(10 * retryTime); len(got) < 4; got = s.widen(0) {
-		if time.Sleep(retryTime / 10); time.Now().After(end) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{room: 3}
+		q := NewBatchQueue(s)
+		e := denial("fs", "read", "/x")
+		e.Count = 2
+		for range 5 {
+			q.Write(&e)
+		}
+		q.Sync()
+		if got := s.widen(1); len(got) != 3 {
+			t.Errorf("%d taken", len(got))
+		}
+		time.Sleep(retryTime)
+		synctest.Wait()
+		got := s.widen(0)
+		if len(got) != 4 {
 			t.Fatal("the gap isn't told")
 		}
-	}
-	if gap := got[3]; gap.Kind != Gap || gap.Count != 4 || gap.Extra["why"] != errDisk.Error() || gap.Extra["exact"] != "true" {
-		t.Errorf("%+v", gap)
-	}
-	if missing, err := q.Close(); missing != 4 || !errors.Is(err, errDisk) {
-		t.Errorf("%d missing: %v", missing, err)
-	}
+		if gap := got[3]; gap.Kind != Gap || gap.Count != 4 || gap.Extra["why"] != errDisk.Error() || gap.Extra["exact"] != "true" {
+			t.Errorf("%+v", gap)
+		}
+		if missing, err := q.Close(); missing != 4 || !errors.Is(err, errDisk) {
+			t.Errorf("%d missing: %v", missing, err)
+		}
+	})
 }
 
 // TestQueueIsShared: one who floods a queue that nobody empties leaves room for others.
