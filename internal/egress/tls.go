@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -105,8 +106,11 @@ func (f *flow) tlsTarget(h *hello, names []string) (t policy.NetTarget, note str
 		return t, ""
 	}
 	t, err := parseTarget("https", f.hostPort(h.name), "/", false)
-	if err != nil {
+	switch {
+	case err != nil:
 		return t, err.Error()
+	case t.Host != "" && strings.ToLower(h.name) != t.Host: // it's passed on as it's written, and others may read it otherwise
+		return t, fmt.Sprintf("the server name isn't written as a name is: %s", t.Host)
 	}
 	return t, ""
 }
