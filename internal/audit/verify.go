@@ -160,10 +160,12 @@ func (v *verifier) enter(number uint64) {
 			from = v.head.Begin.File
 		}
 	}
+	if number > from+maxProblems {
+		v.problem(fileName(from), 0, "this file and %d more up to %s are missing", number-from-1, fileName(number))
+		from = number
+	}
 	for ; from < number; from++ {
-		if number-from < maxProblems {
-			v.problem(fileName(from), 0, "the file is missing")
-		}
+		v.problem(fileName(from), 0, "the file is missing")
 	}
 	v.file, v.number, v.line, v.offset = fileName(number), number, 0, 0
 	v.Files++
@@ -289,8 +291,7 @@ func (v *verifier) told(l link, e *told) {
 	}
 	v.seen(x.Key)
 	if v.key = x.Key; x.NextKey != "" {
-		v.key = x.NextKey
-		v.seen(v.key)
+		v.key = x.NextKey // it counts once it has signed: anybody can name another one's
 	}
 }
 
@@ -310,13 +311,18 @@ func (v *verifier) finish(key string) {
 		v.problem(v.file, v.line, "the spool went on to record %d: %s cut off here", end.Sequence, records(v.Last+1, end.Sequence))
 	case !v.reached && end.Sequence >= v.First:
 		v.problem(headName, 0, "record %d, which it says is the last one, isn't there", end.Sequence)
-	case !slices.Contains(v.Keys, v.head.Key):
+	case v.head.Key != v.key && !slices.Contains(v.Keys, v.head.Key):
 		v.problem(headName, 0, "it's signed with the key %s, which no checkpoint vouches for", v.head.Key)
 	}
 	if v.signed < v.Last {
 		v.Unsigned = v.Last - v.signed
 	}
-	if key != "" && !slices.Contains(v.Keys, key) {
+	switch {
+	case key == "" || slices.Contains(v.Keys, key):
+	case v.Removed > 0:
+		v.problem(headName, 0, "none of the checkpoints that are there is signed with the key %s, and the spool says that it has removed those up to record %d: "+
+			"so nothing tells who has written it. Where the last record that this key had signed is older than that, note a newer key: verify prints the last one", key, v.Removed)
+	default:
 		v.problem(headName, 0, "none of the spool's checkpoints is signed with the key %s: all of it was written by somebody else", key)
 	}
 }

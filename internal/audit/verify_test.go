@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -218,6 +220,58 @@ func TestPinnedKey(t *testing.T) {
 		if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "written by somebody else") {
 			t.Errorf("%v %+v", err, r.Problems)
 		}
+	}
+}
+
+// TestNamedKey: who has no key can name the one that was kept as the next one, and that isn't enough.
+func TestNamedKey(t *testing.T) {
+	real, forged := t.TempDir(), t.TempDir()
+	filled(t, real)
+	first := sound(t, real).Keys[0]
+	s := open(t, forged, Limits{})
+	appendAll(t, s, denials(0, 3))
+	s.checkpoint("end of file", first)
+	if err := errors.Join(s.commit(), s.release()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Verify(forged, first, nobody)
+	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "written by somebody else") {
+		t.Errorf("%v %+v", err, r.Problems)
+	}
+}
+
+// TestOldKey: a key whose files have gone to make room vouches for nothing any more, and nobody is accused for that.
+func TestOldKey(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{Size: 200 << 10, FileSize: 20 << 10, Drop: true})
+	old := s.key.public()
+	for range 20 {
+		appendAll(t, s, denials(0, 30))
+	}
+	closeSpool(t, s)
+	r := sound(t, dir)
+	if r.Removed == 0 {
+		t.Fatal("nothing was removed")
+	}
+	last := r.Keys[len(r.Keys)-1]
+	if r, err := Verify(dir, last, nobody); err != nil || len(r.Problems) != 0 {
+		t.Errorf("%v %+v", err, r.Problems)
+	}
+	r, err := Verify(dir, old, nobody)
+	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "note a newer key") || strings.Contains(r.Problems[0].Text, "by somebody else") {
+		t.Errorf("%v %+v", err, r.Problems)
+	}
+}
+
+// TestFarFile: a file with a number of its own is missed at once, however far away it is.
+func TestFarFile(t *testing.T) {
+	dir := t.TempDir()
+	filled(t, dir)
+	if err := os.WriteFile(filepath.Join(dir, fileName(math.MaxInt64)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := verified(t, dir); len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "are missing") {
+		t.Errorf("%+v", r.Problems)
 	}
 }
 
