@@ -14,16 +14,27 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
+// mostFiles and mostRecords bound the numbers that are gone on from: there's no end of those that can be written into a folder.
+const (
+	mostFiles   = 1 << 32
+	mostRecords = 1 << 62
+)
+
 // tail is what a spool's last file ends with.
 type tail struct {
 	number uint64
 	size   int64
 	chain  string
+	first  link
+	end    int64    // where the head says that the spool ends, if that's in this file
+	closed bool     // and that it was closed there: what is behind isn't the spool's
 	before position // of the first line that doesn't follow from the one before it
 	bad    bool     // there is such a line
 	open   bool     // it's the last one, and has no end
 	last   position // after the last line that is one of a spool
 	clean  bool     // which says that the spool was closed
+	signer string   // the key that counts
+	signed uint64   // the last record that a signature of it speaks for
 }
 
 // recover finds out where the spool ends, and puts in order what a crash has left there. What was on the disk before isn't touched,
@@ -37,10 +48,13 @@ func (s *Spool) recover(h head, known bool) error {
 		s.share(s.path(fileName(n)), 0o640)
 	}
 	t, list, err := s.lastFile(list, h, known)
+	if err == nil && known {
+		t, list, err = s.filesAfter(t, list, h)
+	}
 	if err != nil {
 		return err
 	}
-	if err := s.beginStream(t, h); err != nil {
+	if err := s.beginStream(t, h, known); err != nil {
 		return err
 	}
 	fresh := t.number == 0 || t.bad
@@ -51,12 +65,16 @@ func (s *Spool) recover(h head, known bool) error {
 		err = os.Truncate(s.path(fileName(t.number)), at.offset)
 	case t.bad:
 		s.owe(fmt.Sprintf("%s isn't as it was written, from byte %d on", fileName(t.number), t.before.offset))
+		if known && at.sequence > h.End.Sequence { // whoever has written that
+			at.sequence = h.End.Sequence
+			at.hash, _ = parseHash(h.End.Hash)
+		}
 	}
 	switch {
 	case t.number > 0 && !known:
 		s.owe("the file head was missing or damaged: records that were cut off before wouldn't have been missed")
-	case t.number > 0 && !t.clean:
-		s.owe("the spool wasn't closed: what its writer had heard and not written is lost")
+	case t.number > 0 && !t.clean && !t.closed:
+		s.owe("the spool wasn't closed: what its writer had heard and not written is lost" + t.unsigned(h, at))
 	}
 	if known && h.Chain == s.stream.ID && h.End.Sequence > at.sequence {
 		s.owed = append(s.owed, lost(h.End.Sequence-at.sequence, fmt.Sprintf("records %d to %d had been written and aren't there any more",
@@ -85,12 +103,29 @@ func (s *Spool) owe(why string) {
 	s.owed = append(s.owed, gap)
 }
 
-// lastFile looks at the last file. Files after it of which nothing was ever on the disk for sure are removed.
+// unsigned says which of the last records nothing speaks for but their hashes, which take no key to make.
+func (t *tail) unsigned(h head, at position) string {
+	if from := max(t.signed, h.End.Sequence) + 1; from <= at.sequence {
+		return fmt.Sprintf("; %s kept, though it had signed nothing after", records(from, at.sequence))
+	}
+	return ""
+}
+
+// lastFile looks at the last file, as far as the head knows of it. Files of which nothing was ever on the disk for sure are removed.
 func (s *Spool) lastFile(list []uint64, h head, known bool) (t tail, rest []uint64, err error) {
 	for ; len(list) > 0; list = list[:len(list)-1] {
 		n := list[len(list)-1]
+		if known && n >= h.after() {
+			continue // filesAfter looks at it
+		}
+		if n > mostFiles {
+			if err := s.setAside(n); err != nil {
+				return t, list, err
+			}
+			continue
+		}
 		s.number = max(s.number, n)
-		if t, err = s.scan(n); err != nil || t.last.sequence > 0 || known && h.End.File == n && h.End.Offset > 0 {
+		if t, err = s.scan(n, h, known); err != nil || t.last.sequence > 0 || known && h.End.File == n && h.End.Offset > 0 {
 			return t, list, err
 		}
 		if t.size > 0 && !known {
@@ -104,14 +139,72 @@ func (s *Spool) lastFile(list []uint64, h head, known bool) (t tail, rest []uint
 	return tail{}, nil, nil
 }
 
+// filesAfter looks at files that the head doesn't know of: a crash may have kept it from being on the disk. Only what follows is the
+// spool's; what doesn't is set aside, whoever has put it there.
+func (s *Spool) filesAfter(t tail, list []uint64, h head) (tail, []uint64, error) {
+	all, err := files(s.Folder)
+	if err != nil {
+		return t, list, err
+	}
+	s.number = max(s.number, h.after()-1)
+	for _, n := range all {
+		if n < h.after() {
+			continue
+		}
+		next, err := s.scan(n, h, true)
+		if err != nil {
+			return t, list, err
+		}
+		switch {
+		case !t.bad && !t.closed && n == s.number+1 && next.followsAfter(t, h):
+			t, list, s.number = next, append(list, n), n
+		case next.size == 0:
+			err = os.Remove(s.path(fileName(n)))
+		default:
+			err = s.setAside(n)
+		}
+		if err != nil {
+			return t, list, err
+		}
+	}
+	return t, list, nil
+}
+
+// after is the number of the first file of which the head knows nothing.
+func (h head) after() uint64 {
+	if h.End.Offset == 0 {
+		return h.End.File
+	}
+	return h.End.File + 1
+}
+
+// followsAfter tells whether a file's first line is the one after all that is before it.
+func (t *tail) followsAfter(before tail, h head) bool {
+	last, hash := h.End.Sequence, h.End.Hash
+	if before.last.sequence > last {
+		last, hash = before.last.sequence, before.last.hash.String()
+	}
+	return t.first.chain == h.Chain && t.first.sequence == last+1 && t.first.previous.String() == hash
+}
+
+// setAside takes a file that isn't the spool's out of its way.
+func (s *Spool) setAside(number uint64) error {
+	name := fileName(number)
+	s.owe(name + " isn't of this audit, and was put into its folder: it's " + name + ".foreign now")
+	return os.Rename(s.path(name), s.path(name+".foreign"))
+}
+
 // scan reads a file to its end.
-func (s *Spool) scan(number uint64) (t tail, err error) {
+func (s *Spool) scan(number uint64, h head, known bool) (t tail, err error) {
 	f, err := os.Open(s.path(fileName(number)))
 	if err != nil {
 		return t, err
 	}
 	defer f.Close()
-	t.number = number
+	t.number, t.signer, t.end = number, s.key.public(), -1
+	if known && number == h.End.File {
+		t.end = h.End.Offset
+	}
 	for r := bufio.NewReaderSize(f, 64<<10); ; {
 		line, err := readLine(r)
 		if len(line) > 0 || errors.Is(err, errLong) {
@@ -128,13 +221,16 @@ func (s *Spool) scan(number uint64) (t tail, err error) {
 		return t, err
 	}
 	t.size = info.Size()
+	t.closed = t.closed || t.closedHere()
 	return t, nil
 }
 
 // line takes the next line in; offsets count only as long as lines follow from each other.
 func (t *tail) line(line []byte) {
 	l, ok := parseLink(line)
-	follows := t.last.sequence == 0 || l.sequence == t.last.sequence+1 && l.previous == t.last.hash
+	ok = ok && l.sequence < mostRecords
+	t.closed = t.closed || t.closedHere()
+	follows := t.last.sequence == 0 || !t.closed && l.chain == t.chain && l.sequence == t.last.sequence+1 && l.previous == t.last.hash
 	if !t.bad && (!ok || !follows) {
 		t.bad, t.before, t.open = true, t.last, isTorn(line)
 	} else {
@@ -142,6 +238,9 @@ func (t *tail) line(line []byte) {
 	}
 	if !ok {
 		return
+	}
+	if t.first.sequence == 0 {
+		t.first = l
 	}
 	t.chain, t.clean = l.chain, false
 	t.last.offset += int64(len(line))
@@ -152,12 +251,20 @@ func (t *tail) line(line []byte) {
 			t.last.key = next
 		}
 		t.clean = e.Unmapped.Extra.What == "closed"
+		if x := &e.Unmapped.Extra; x.Key == t.signer && verify(x.Key, checkpointText(l, x.NextKey), x.Signature) && !t.bad {
+			t.signed = l.sequence
+		}
 	}
 }
+
+// closedHere tells whether the line before was the spool's last one: what comes now isn't the spool's.
+func (t *tail) closedHere() bool { return t.clean && t.last.offset == t.end }
 
 // mayCut tells whether what doesn't follow was never said to be on the disk.
 func (t *tail) mayCut(h head, known bool) bool {
 	switch {
+	case t.closed:
+		return false
 	case !known:
 		return t.open
 	case h.End.File == t.number:
@@ -167,12 +274,14 @@ func (t *tail) mayCut(h head, known bool) bool {
 }
 
 // beginStream goes on with the stream that is there, or begins one.
-func (s *Spool) beginStream(t tail, h head) (err error) {
+func (s *Spool) beginStream(t tail, h head, known bool) (err error) {
 	if s.stream, err = event.NewStream(); err != nil {
 		return err
 	}
 	s.stream.Version = s.Version
 	switch {
+	case known && h.Chain != "":
+		s.stream.ID = h.Chain
 	case t.chain != "":
 		s.stream.ID = t.chain
 	case h.Chain != "":

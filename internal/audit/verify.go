@@ -34,6 +34,8 @@ type verifier struct {
 	previous report.Problem
 	hash     hash
 	reached  bool   // the head's end was there
+	closed   bool   // and it says that the spool was closed
+	put      bool   // something comes after that
 	signed   uint64 // the last record that a signature speaks for
 }
 
@@ -49,11 +51,12 @@ func Verify(folder, key string, progress func(done, total int64)) (*report.Repor
 			return nil, err
 		}
 		h, err := readHead(folder)
-		if len(v.Problems) == 0 || !v.known || err == nil && h.Begin == v.head.Begin {
+		opened := v.put && err == nil && h.End != v.head.End // since
+		if len(v.Problems) == 0 || !v.known || err == nil && h.Begin == v.head.Begin && !opened {
 			return &v.Report, nil
 		}
 	}
-	return nil, errors.New("files are removed to make room faster than they can be read: try again, or verify a copy")
+	return nil, errors.New("files are begun and removed to make room faster than they can be read: try again, or verify a copy")
 }
 
 func (v *verifier) verify(key string, progress func(done, total int64)) error {
@@ -180,6 +183,13 @@ func (v *verifier) beyond() bool {
 // check looks at the next line.
 func (v *verifier) check(line []byte) {
 	l, ok := parseLink(line)
+	if v.closed && v.beyond() {
+		if !v.put {
+			v.problem(v.file, v.line, "this was put in: the spool was closed with record %d", v.head.End.Sequence)
+		}
+		v.put = true
+		return
+	}
 	if v.beyond() && (!ok || v.begun && !v.follows(l)) || v.Unfinished > 0 {
 		v.Unfinished += int64(len(line))
 		return
@@ -280,6 +290,7 @@ func (v *verifier) told(l link, e *told) {
 		return
 	}
 	v.Checkpoints++
+	v.closed = v.reached && l.sequence == v.head.End.Sequence && x.What == "closed"
 	if !verify(x.Key, checkpointText(l, x.NextKey), x.Signature) {
 		v.problem(v.file, v.line, "the signature of this checkpoint doesn't hold: something before it was changed and chained anew, or the checkpoint was")
 		return

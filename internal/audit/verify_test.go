@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/audit/report"
+	"github.com/toolguard/toolguard/internal/event"
 )
 
 func hashOf(line []byte) string {
@@ -173,6 +174,22 @@ func TestTampering(t *testing.T) {
 			appendAll(t, s, denials(0, 1))
 			closeSpool(t, s)
 		}, ":1", "are missing before this record"},
+		"put in at the end": {func(t *testing.T, dir, _ string) {
+			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return append(l, after(t, l[len(l)-1], 1)) })
+		}, ":", "this was put in"},
+		"put in at the end and gone on": {func(t *testing.T, dir, _ string) {
+			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return append(l, after(t, l[len(l)-1], 1)) })
+			s := open(t, dir, small)
+			appendAll(t, s, denials(0, 1))
+			closeSpool(t, s)
+		}, ":1", "records were moved or put in"},
+		"file put in": {func(t *testing.T, dir, _ string) {
+			list, _ := files(dir)
+			change(t, lastFile(t, dir), func(l [][]byte) [][]byte {
+				add(t, touch(t, dir, list[len(list)-1]+1), string(after(t, l[len(l)-1], 1)))
+				return l
+			})
+		}, ":1", "this was put in"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -187,6 +204,28 @@ func TestTampering(t *testing.T) {
 			}
 		})
 	}
+}
+
+// after is a record as anybody can write one: so many after another one, and chained to that.
+func after(t *testing.T, line []byte, n uint64) []byte {
+	t.Helper()
+	l, ok := parseLink(line)
+	if !ok {
+		t.Fatalf("%s", line)
+	}
+	s := &Spool{stream: &event.Stream{ID: l.chain}, adding: taken{}}
+	s.now = position{sequence: l.sequence + n - 1, hash: sha256.Sum256(line)}
+	s.add(&denials(0, 1)[0])
+	return s.buf
+}
+
+func touch(t *testing.T, dir string, number uint64) (file string) {
+	t.Helper()
+	file = filepath.Join(dir, fileName(number))
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func remove(t *testing.T, file string) {
@@ -272,6 +311,73 @@ func TestFarFile(t *testing.T) {
 	}
 	if r := verified(t, dir); len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "are missing") {
 		t.Errorf("%+v", r.Problems)
+	}
+}
+
+// TestPlanted: what others have put into the folder is never gone on from, and that it was there is told.
+func TestPlanted(t *testing.T) {
+	for name, plant := range map[string]func(t *testing.T, dir string, last []byte){
+		"a far record": func(t *testing.T, dir string, last []byte) {
+			add(t, touch(t, dir, 2), string(after(t, last, math.MaxInt64-100)))
+		},
+		"the next record": func(t *testing.T, dir string, last []byte) { add(t, touch(t, dir, 2), string(after(t, last, 1))) },
+		"a far file": func(t *testing.T, dir string, last []byte) {
+			add(t, touch(t, dir, math.MaxInt64), string(after(t, last, 1)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, Limits{})
+			appendAll(t, s, denials(0, 3))
+			closeSpool(t, s)
+			text, err := os.ReadFile(filepath.Join(dir, fileName(1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := bytes.SplitAfter(text, []byte("\n"))
+			plant(t, dir, lines[len(lines)-2])
+			s = open(t, dir, Limits{})
+			appendAll(t, s, denials(3, 1))
+			closeSpool(t, s)
+			r := sound(t, dir)
+			if got := targets(t, dir); !slices.Equal(got, []int{0, 1, 2, 3}) || r.Inexact != 1 || r.Last > 10 {
+				t.Errorf("%v %+v", got, r)
+			}
+		})
+	}
+}
+
+// TestUnsigned: after a crash what follows is kept, and what nothing has signed of it is told.
+func TestUnsigned(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{FileSize: 4 << 10})
+	appendAll(t, s, denials(0, 1))
+	head, err := os.ReadFile(filepath.Join(dir, headName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		appendAll(t, s, denials(1+i, 1))
+	}
+	_ = s.release()
+	if err := os.WriteFile(filepath.Join(dir, headName), head, 0o600); err != nil { // as a machine that lost its power has it
+		t.Fatal(err)
+	}
+	s = open(t, dir, Limits{})
+	appendAll(t, s, denials(11, 1))
+	closeSpool(t, s)
+	if got := targets(t, dir); !slices.Equal(got, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}) {
+		t.Error(got)
+	}
+	if r := sound(t, dir); r.Lost != 0 || r.Inexact != 1 {
+		t.Errorf("%+v", r)
+	}
+	text, err := os.ReadFile(lastFile(t, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(text, []byte("kept, though it had signed nothing after")) {
+		t.Errorf("%s", text)
 	}
 }
 
