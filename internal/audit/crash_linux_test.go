@@ -182,7 +182,7 @@ func TestFullDisk(t *testing.T) {
 			if err := os.Remove(ballast); err != nil {
 				t.Fatal(err)
 			}
-			for end := time.Now().Add(20 * time.Second); l.Ready() != nil; time.Sleep(10 * time.Millisecond) {
+			for end := time.Now().Add(time.Minute); l.Ready() != nil; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("it's never ready again: %v", l.Ready())
 				}

@@ -109,7 +109,7 @@ func TestConnections(t *testing.T) {
 	for _, conn := range open {
 		_ = conn.Close()
 	}
-	for end := time.Now().Add(10 * time.Second); c.Do("GET", api.Status, nil, nil) != nil; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); c.Do("GET", api.Status, nil, nil) != nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it doesn't get them back")
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -159,8 +160,12 @@ func TestWebhook(t *testing.T) {
 // TestWebhookIsDown: what happens while nobody answers arrives when somebody does.
 func TestWebhookIsDown(t *testing.T) {
 	r := newReceiver(t)
-	address := r.Listener.Addr().String()
-	if err := r.Listener.Close(); err != nil {
+	nowhere, err := net.Listen("tcp", "127.83.72.73:0") // where nobody else takes the port meanwhile
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := nowhere.Addr().String()
+	if err := errors.Join(nowhere.Close(), r.Listener.Close()); err != nil {
 		t.Fatal(err)
 	}
 	s := newScene(t, audit.Limits{FileSize: 16 << 10}, Sink{Name: "hook", Type: "webhook", URL: "http://" + address})
@@ -170,7 +175,6 @@ func TestWebhookIsDown(t *testing.T) {
 	s.happen(100)
 	stop() // and the shipper is started again meanwhile
 	s.start()
-	var err error
 	if r.Listener, err = net.Listen("tcp", address); err != nil {
 		t.Fatal(err)
 	}

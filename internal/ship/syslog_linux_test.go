@@ -41,6 +41,7 @@ func TestSyslogUnread(t *testing.T) {
 	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(patience))
 	s := newScene(t, audit.Limits{}, Sink{Name: "log", Type: "syslog", URL: "tcp://" + l.Addr().String()})
 	s.happen(10)
+	last, slowest := time.Now(), time.Duration(0) // how long a connection may have stood
 	s.start()
 	reset := func(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0); _ = conn.Close() }
 	for range 3 {
@@ -49,8 +50,12 @@ func TestSyslogUnread(t *testing.T) {
 			t.Fatal(err)
 		}
 		reset(conn)
+		last, slowest = time.Now(), max(slowest, time.Since(last))
 	}
-	if st, err := ReadState(s.cfg.State); err != nil || st.Sinks["log"].Cursor.Sequence != 0 {
+	st, err := ReadState(s.cfg.State)
+	if slowest = max(slowest, time.Since(last)); slowest >= settleFirst {
+		t.Logf("on this machine it took %v to end a connection", slowest)
+	} else if err != nil || st.Sinks["log"].Cursor.Sequence != 0 {
 		t.Errorf("%+v %v", st, err)
 	}
 	conn, err := l.Accept()
