@@ -47,7 +47,7 @@ func TestAudit(t *testing.T) {
 		}
 		return strings.Contains(kinds, "session_end")
 	})
-	if !strings.Contains(kinds, "daemon checkpoint session_start denial session_end") {
+	if told := strings.ReplaceAll(kinds, " checkpoint", ""); told == kinds || !strings.Contains(told, "daemon session_start denial session_end") { // one a minute
 		t.Error(kinds)
 	}
 	j := newJob(t, nobody, work, `while :; do read x <OUTSIDE; sleep 0.01; done 2>/dev/null`).start()

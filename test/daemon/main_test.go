@@ -104,7 +104,7 @@ func (s *server) stop(sig syscall.Signal) {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it never comes to be that %s", what)
 		}
@@ -162,7 +162,7 @@ func (j *job) start() *job {
 // status is how the command ended.
 func (j *job) status() int {
 	j.t.Helper()
-	late := time.AfterFunc(2*time.Minute, func() { _ = j.Process.Kill() })
+	late := time.AfterFunc(10*time.Minute, func() { _ = j.Process.Kill() })
 	defer late.Stop()
 	_ = j.Wait()
 	j.t.Logf("%s%v", &j.out, j.ProcessState)

@@ -219,12 +219,13 @@ func TestNetwork(t *testing.T) {
 	}
 	cgroup := sessions(t, other)[0].Cgroup
 	w.end()
+	eventually(t, "nothing is left", func() bool {
+		_, err := os.Stat(cgroup)
+		return os.IsNotExist(err) && len(egressesOf(t, s.Process.Pid)) == 0 && len(sessions(t, 0)) == 0
+	})
 	w.wantTold("denial", "dns://denied.test", "dns_denied")
 	w.wantTold("denial", "tcp://"+deniedIP+":5432", "host_not_listed")
 	w.wantTold("denial", "http://allowed.test:80/", "host_mismatch")
-	if _, err := os.Stat(cgroup); !os.IsNotExist(err) || len(egressesOf(t, s.Process.Pid)) > 0 || len(sessions(t, 0)) > 0 {
-		t.Errorf("something is left: %v, %v, %+v", err, egressesOf(t, s.Process.Pid), sessions(t, 0))
-	}
 }
 
 // Egress is killed, and is started again; nothing gets by meanwhile.
@@ -240,7 +241,7 @@ func TestNetworkEgressDies(t *testing.T) {
 		w.expect(fetch, "^hello")
 	}
 	w.end()
-	if n := w.count("gap", ""); n != 3 {
+	if n := w.count("gap", ""); n < 3 {
 		t.Errorf("%d gaps are told: %+v", n, w.told())
 	}
 }
@@ -274,9 +275,10 @@ func TestNetworkTakeOver(t *testing.T) {
 	if w.count("gap", "") == 0 {
 		t.Errorf("no gap is told: %+v", w.told())
 	}
-	if left, _ := filepath.Glob(state + "/sessions/*"); len(left) != 0 || len(sessions(t, 0)) != 0 {
-		t.Errorf("left: %v", left)
-	}
+	eventually(t, "nothing is left", func() bool {
+		left, _ := filepath.Glob(state + "/sessions/*")
+		return len(left) == 0 && len(sessions(t, 0)) == 0
+	})
 }
 
 // A session that runs gets other rules about the network at once: about names, and about addresses.

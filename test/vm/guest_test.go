@@ -70,7 +70,7 @@ func (s *session) finish() int {
 
 func (s *session) status() int {
 	s.t.Helper()
-	late := time.AfterFunc(2*time.Minute, func() { _ = s.Process.Kill() })
+	late := time.AfterFunc(10*time.Minute, func() { _ = s.Process.Kill() })
 	defer late.Stop()
 	var exit *exec.ExitError
 	if err := s.Wait(); err != nil && !errors.As(err, &exit) {
