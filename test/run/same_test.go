@@ -28,7 +28,7 @@ func TestSameAsBare(t *testing.T) {
 			"go build", "preset:go",
 			[]string{"go"},
 			map[string]string{"go.mod": "module x\n\ngo 1.20\n", "main.go": goWork},
-			[]string{"sh", "-c", "go build -o x . && ./x a b && go vet . && rm x"},
+			[]string{"sh", "-c", "go build -o x . && ./x && go vet . && rm x"},
 		},
 		{"curl", "preset:readonly", []string{"curl"}, nil, []string{"curl", "--version"}},
 		{"bash pipeline", "preset:git", []string{"bash"}, map[string]string{"w.sh": bashWork}, []string{"bash", "w.sh"}},
@@ -118,14 +118,10 @@ fs.promises.readdir('.').then(l => {
 });
 `
 
+// goWork imports nothing: its cache is empty, and the standard library would take minutes.
 const goWork = `package main
 
-import (
-	"fmt"
-	"os"
-)
-
-func main() { fmt.Println(len(os.Args), os.Args[1:]) }
+func main() { println("built") }
 `
 
 const bashWork = `set -u
