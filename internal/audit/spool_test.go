@@ -443,6 +443,27 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
+// TestLongNames: a session that has long names is told of all the same, and no other user waits for that.
+func TestLongNames(t *testing.T) {
+	dir := t.TempDir()
+	l := Start(Config{Folder: dir})
+	for i := range 100 {
+		e := denial(i)
+		e.Owner, e.Tool, e.Policy = "1000", strings.Repeat("\x01", maxLine), strings.Repeat("p", maxLine)
+		l.Record(&e)
+	}
+	if err := errors.Join(l.ReadyFor(1001), l.Sync()); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	r := sound(t, dir)
+	if got := targets(t, dir); len(got) != 100 || r.Gaps != 0 {
+		t.Errorf("%d are told, %+v", len(got), r)
+	}
+}
+
 // TestReader reads while somebody writes, with a new reader for each record.
 func TestReader(t *testing.T) {
 	dir := t.TempDir()

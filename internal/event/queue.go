@@ -136,6 +136,8 @@ func (q *Queue) Write(e *Event) {
 	defer q.mu.Unlock()
 	q.told += e.stands()
 	defer q.start()
+	short := e.bounded()
+	e = &short
 	size, of := e.size(), q.of(e.Owner)
 	ends := e.Kind == SessionStart || e.Kind == SessionEnd // there are few, and much hangs on them
 	if q.over || q.size+size > q.room || e.OfUser() && !ends && of.size+size > (q.room-q.size)/3 {
@@ -341,14 +343,14 @@ func (e *Event) stands() uint64 { return max(1, e.Count) }
 // size is about what an event takes of memory. Nearly all of what can be long was chosen by the guarded.
 func (e *Event) size() int {
 	n := int(unsafe.Sizeof(*e))
-	for _, s := range append([]string{e.Tool, e.Agent, e.Policy, e.Rule, e.Place, e.Suggest, e.Target, e.Asked}, e.Degraded...) {
-		n += len(s)
+	for _, s := range append(e.names(), e.texts()...) {
+		n += len(*s)
+	}
+	for _, d := range e.Degraded {
+		n += int(unsafe.Sizeof(d)) + len(d)
 	}
 	for _, p := range e.Process {
-		n += int(unsafe.Sizeof(p)) + len(p.Exe) + len(p.Comm)
-		for _, a := range p.Argv {
-			n += int(unsafe.Sizeof(a)) + len(a)
-		}
+		n += int(unsafe.Sizeof(p)) + len(p.Argv)*int(unsafe.Sizeof("")) + p.size()
 	}
 	for k, v := range e.Extra {
 		n += len(k) + len(v)

@@ -86,7 +86,7 @@ func TestQueueIsBounded(t *testing.T) {
 			continue
 		}
 		first := e // more than a pipe holds: the writer is stuck with it, and the others fit once and no more
-		first.Target = strings.Repeat("x", 100_000)
+		first.Target = strings.Repeat("\x01", maxText)
 		q.Write(&first)
 		for taken := false; !taken; time.Sleep(time.Millisecond) {
 			q.mu.Lock()
@@ -386,7 +386,7 @@ func TestGapHasItsTurn(t *testing.T) {
 	var q *Queue
 	told := make(chan struct{})
 	over := false
-	large := Event{Kind: Denial, Target: strings.Repeat("x", maxHanded)} // one is handed over at a time
+	large := Event{Kind: Denial, Target: strings.Repeat("x", maxText)}
 	q = NewQueueOf(sinkFunc(func(e *Event) error {
 		if e.Kind == Gap && !over {
 			over = true
@@ -398,7 +398,7 @@ func TestGapHasItsTurn(t *testing.T) {
 			}
 		}
 		return nil
-	}), 3*large.size())
+	}), 4*maxHanded) // more than is handed over at a time
 	q.Write(&large)
 	select {
 	case <-told:

@@ -1,0 +1,77 @@
+package event
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// What an event tells is chosen by others, nearly all of it by the guarded. These bound it, in bytes: so that one who chooses long names
+// neither has his events dropped for their length nor makes everybody wait while they're written. What a kernel's path takes there's room for.
+const (
+	maxName     = 1 << 10
+	maxText     = 4608
+	maxDegraded = 16 << 10
+	maxChain    = 48 << 10
+)
+
+// bounded is an event that isn't longer than one may be: … stands for what was cut off.
+func (e *Event) bounded() Event {
+	out := *e
+	for _, s := range out.names() {
+		*s = cut(*s, maxName)
+	}
+	for _, s := range out.texts() {
+		*s = cut(*s, maxText)
+	}
+	for k, v := range e.Extra {
+		if short := cut(v, maxText); short != v {
+			out.Extra = maps.Clone(out.Extra)
+			out.Extra[k] = short
+		}
+	}
+	room := maxDegraded
+	for i, d := range e.Degraded {
+		if room -= len(d); room < 0 {
+			out.Degraded = append(slices.Clone(e.Degraded[:i]), cut(d, room+len(d)))
+			break
+		}
+	}
+	room = maxChain
+	for i, p := range e.Process {
+		if room -= p.size(); room < 0 {
+			out.Process = slices.Clone(e.Process[:i+1])
+			last := &out.Process[i]
+			last.Exe, last.Comm, last.Argv = cut(p.Exe, maxText), cut(p.Comm, maxName), ShortArgv(p.Argv)
+			break
+		}
+	}
+	return out
+}
+
+// names are what is short, but for who means harm.
+func (e *Event) names() []*string {
+	return []*string{
+		&e.Session, &e.Owner, &e.Tool, &e.Agent, &e.Mode, &e.Policy, &e.Digest, &e.Authority, &e.Rule, &e.Reason, &e.Resource, &e.Capability,
+		&e.Cgroup, &e.Mechanism, &e.Errno,
+	}
+}
+
+// texts are what may be as long as a path.
+func (e *Event) texts() []*string { return []*string{&e.Place, &e.Suggest, &e.Target, &e.Asked} }
+
+// cut is the beginning of a string.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+func (p *Process) size() (n int) {
+	n = len(p.Exe) + len(p.Comm)
+	for _, a := range p.Argv {
+		n += len(a)
+	}
+	return n
+}

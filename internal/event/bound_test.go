@@ -1,0 +1,50 @@
+package event
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestBounded: whatever is long in an event, it's told, and fits into a line of the audit; what is as long as a path is whole.
+func TestBounded(t *testing.T) {
+	const longest = 1 << 20 // of a line: package audit
+	bad := strings.Repeat("\x01", longest)
+	e := everything()
+	v := reflect.ValueOf(&e).Elem()
+	for i := range v.NumField() {
+		switch v.Type().Field(i).Name {
+		case "Kind", "UID", "Boot", "Host", "Version", "Previous": // the stream's
+		default:
+			if f := v.Field(i); f.Kind() == reflect.String {
+				f.SetString(bad)
+			}
+		}
+	}
+	e.Resource, e.Degraded, e.Extra = "fs", []string{"a", bad, bad}, map[string]string{"why": bad, "to": bad, "from": bad}
+	e.Process = nil
+	for range 40 {
+		e.Process = append(e.Process, Process{PID: 1, Exe: bad[:4096], Comm: bad[:16], Argv: []string{bad[:8192]}})
+	}
+	short := e.bounded()
+	short = redact(short, RedactArgv)
+	line := OCSF.Append(nil, &short)
+	if len(line) > longest || len(line) < longest/2 {
+		t.Errorf("the line takes %d bytes", len(line))
+	}
+	if short.size() > 256<<10 {
+		t.Errorf("it takes %d bytes of memory", short.size())
+	}
+	if e.Tool != bad || e.Degraded[1] != bad || e.Extra["to"] != bad || len(e.Process) != 40 {
+		t.Error("the event itself was changed")
+	}
+	for _, n := range []int{0, 1, 4096 + 256} {
+		path := "/" + strings.Repeat("ä", n/2)
+		fine := denial("fs", "rename or link", path)
+		fine.Asked, fine.Extra = path, map[string]string{"to": path}
+		fine.Process[0].Exe = path
+		if got := fine.bounded(); !reflect.DeepEqual(got, fine) {
+			t.Errorf("%d bytes of a path are changed: %+v", n, got)
+		}
+	}
+}
