@@ -27,9 +27,9 @@ type follower struct {
 	queue *event.Queue
 }
 
-// publish numbers an event of a user's session and hands it out. It doesn't wait.
+// publish numbers an event of a user's session and hands it out. It doesn't wait, nor has others wait while secrets are looked for.
 func (h *hub) publish(uid int, e *event.Event) {
-	owned := *e
+	owned := e.Clean()
 	if e = &owned; e.Session != "" {
 		e.Owner = strconv.Itoa(uid)
 	}

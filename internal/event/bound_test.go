@@ -2,6 +2,7 @@ package event
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,7 +28,7 @@ func TestBounded(t *testing.T) {
 		e.Process = append(e.Process, Process{PID: 1, Exe: bad[:4096], Comm: bad[:16], Argv: []string{bad[:8192]}})
 	}
 	short := e.bounded()
-	short = redact(short, RedactArgv)
+	short = redact(short)
 	line := OCSF.Append(nil, &short)
 	if len(line) > longest || len(line) < longest/2 {
 		t.Errorf("the line takes %d bytes", len(line))
@@ -46,5 +47,37 @@ func TestBounded(t *testing.T) {
 		if got := fine.bounded(); !reflect.DeepEqual(got, fine) {
 			t.Errorf("%d bytes of a path are changed: %+v", n, got)
 		}
+	}
+}
+
+// TestClean: command lines are cut before secrets are looked for in them, which takes long, and that is done once.
+func TestClean(t *testing.T) {
+	long := append([]string{"sh", "-c", "--token", "abc"}, slices.Repeat([]string{strings.Repeat("x", 100)}, 1000)...)
+	e := denial("fs", "read", "/x")
+	e.Process = slices.Repeat([]Process{{PID: 1, Argv: long}}, 33)
+	out := e.Clean()
+	for i, p := range out.Process {
+		words, bytes := maxFormerArgs, maxFormerLine
+		if i == 0 {
+			words, bytes = maxArgs, maxCommandLine
+		}
+		if len(p.Argv) > words+1 || p.size() > bytes+3 || p.size() < bytes/2 || p.Argv[3] != "***" {
+			t.Errorf("process %d: %q", i, p.Argv)
+		}
+	}
+	if again := out.Clean(); &again.Process[0] != &out.Process[0] {
+		t.Error("it's done again")
+	}
+	if e.Process[0].Argv[3] != "abc" {
+		t.Error("the event itself was changed")
+	}
+}
+
+func BenchmarkCleanHostile(b *testing.B) {
+	argv := []string{"x", strings.Repeat(" --token", 1000)}
+	e := denial("fs", "read", "/x")
+	e.Process = slices.Repeat([]Process{{PID: 1, Argv: argv}}, 33)
+	for b.Loop() {
+		e.Clean()
 	}
 }

@@ -185,7 +185,7 @@ func examples() string {
 	for _, name := range []string{
 		"session_start", "fs_read", "net_connect", "env", "command", "syscall", "limit", "exec", "degradation", "gap", "daemon", "checkpoint", "session_end",
 	} {
-		e := redact(all[name], RedactArgv)
+		e := redact(all[name])
 		title := string(e.Kind)
 		if e.Kind == Denial {
 			title += ", " + e.Resource

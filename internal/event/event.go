@@ -43,6 +43,8 @@ type Event struct {
 	Degraded []string          // session start: what isn't enforced
 	Exit     *Exit             // session end
 	Extra    map[string]string // kind-specific facts, documented with the kind
+
+	clean bool // it has been through Clean
 }
 
 // Kind says what happened.
@@ -68,6 +70,8 @@ type Process struct {
 	Comm  string
 	Argv  []string
 	Start time.Time
+
+	masked bool // Argv is without secrets
 }
 
 // Exit is how a session ended and what it used.

@@ -10,10 +10,13 @@ import (
 // masked stands for what isn't shown.
 const masked = "***"
 
-// maxArgs and maxCommandLine bound what of a command line is told, which can be as long as whoever chose it likes.
+// These bound what of a command line is told, which can be as long as whoever chose it likes: of the process that it's about, in arguments
+// and bytes, and of those that it comes from, which are many.
 const (
 	maxArgs        = 64
 	maxCommandLine = 4096
+	maxFormerArgs  = 16
+	maxFormerLine  = 512
 )
 
 // secretName is how what is worth hiding is called, at the end of a name.
@@ -56,20 +59,27 @@ func RedactArgv(argv []string) []string {
 }
 
 // ShortArgv is the beginning of a command line, with … for what is left out.
-func ShortArgv(argv []string) []string {
-	room := maxCommandLine
+func ShortArgv(argv []string) []string { return shortArgv(argv, maxArgs, maxCommandLine) }
+
+func shortArgv(argv []string, most, room int) []string {
 	for i, a := range argv {
-		if i < maxArgs && len(a) <= room {
+		if i < most && len(a) <= room {
 			room -= len(a)
 			continue
 		}
 		rest := "…"
-		if i < maxArgs {
+		if i < most {
 			rest = strings.ToValidUTF8(a[:room], "") + rest
 		}
 		return append(slices.Clone(argv[:i]), rest)
 	}
 	return argv
+}
+
+// Former is a process that others come from, as it's told with each of them: with the beginning of its command line, without secrets.
+func (p Process) Former() Process {
+	p.Argv, p.masked = RedactArgv(shortArgv(p.Argv, maxFormerArgs, maxFormerLine)), true
+	return p
 }
 
 func redactArg(a string) string {
@@ -103,8 +113,19 @@ func redactURL(s string) string {
 	return patterns().query.ReplaceAllString(s, "$1?"+masked)
 }
 
-// redact returns an event without secrets. The given one stays as it is.
-func redact(e Event, argv func([]string) []string) Event {
+// Clean is an event as it may be told: none of it longer than it may be, and without secrets. The given one stays as it is. It takes longer
+// than all the rest, so it's done once, and where nobody waits for it.
+func (e *Event) Clean() Event {
+	if e.clean {
+		return *e
+	}
+	out := redact(e.bounded())
+	out.clean = true
+	return out
+}
+
+// redact returns an event without secrets.
+func redact(e Event) Event {
 	if e.Resource == "net" {
 		e.Target, e.Asked, e.Suggest = redactText(e.Target), redactText(e.Asked), redactText(e.Suggest)
 		if e.Extra != nil {
@@ -117,7 +138,13 @@ func redact(e Event, argv func([]string) []string) Event {
 	}
 	chain := make([]Process, len(e.Process))
 	for i, p := range e.Process {
-		p.Argv = argv(p.Argv)
+		switch {
+		case p.masked:
+		case i > 0:
+			p = p.Former()
+		default:
+			p.Argv, p.masked = RedactArgv(ShortArgv(p.Argv)), true
+		}
 		chain[i] = p
 	}
 	if e.Process != nil {

@@ -13,10 +13,9 @@ type Stream struct {
 	Version string // toolguard's, for the product field
 	ID      string // which stream it is: the first part of its events' uids
 
-	boot   string
-	host   string
-	next   uint64
-	masked map[*string][]string // command lines without secrets, by where the first argument is
+	boot string
+	host string
+	next uint64
 }
 
 // NewStream begins a stream.
@@ -43,33 +42,12 @@ func (s *Stream) Next(e *Event) Event {
 
 // Number is Next for who keeps the numbers himself.
 func (s *Stream) Number(e *Event, sequence uint64) Event {
-	out := redact(*e, s.redactArgv)
+	out := e.Clean()
 	if out.Time.IsZero() {
 		out.Time = time.Now()
 	}
 	out.Boot, out.Host, out.Version = s.boot, s.host, s.Version
 	out.Sequence = sequence
 	out.UID = s.ID + "-" + strconv.FormatUint(sequence, 10)
-	return out
-}
-
-// maxMasked bounds the command lines that are remembered.
-const maxMasked = 256
-
-// redactArgv is RedactArgv, which takes longer than all the rest, once for the command lines that many events share: those of
-// the refused process's ancestors.
-func (s *Stream) redactArgv(argv []string) []string {
-	if len(argv) == 0 {
-		return nil
-	}
-	out, known := s.masked[&argv[0]]
-	if known && len(out) == len(argv) {
-		return out
-	}
-	if s.masked == nil || len(s.masked) == maxMasked {
-		s.masked = map[*string][]string{}
-	}
-	out = RedactArgv(argv)
-	s.masked[&argv[0]] = out
 	return out
 }

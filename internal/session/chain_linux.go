@@ -11,18 +11,30 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// ancestors are a process and those that it comes from, as far as they are inside the session that self started, and still alive.
-func ancestors(pid, self int) (list []event.Process) {
-	for pid > 1 && pid != self && len(list) < 32 {
+// maxAncestors bounds how many processes are told beside the refused one.
+const maxAncestors = 32
+
+// ancestors are a process and those that it comes from, as far as they are inside the session that self started, and still alive. What is
+// known of some of them is used, and what is found out added to it.
+func ancestors(pid, self int, known map[int][]event.Process) (list []event.Process) {
+	var pids []int
+	for pid > 1 && pid != self && len(list) < maxAncestors {
+		if others, ok := known[pid]; ok {
+			list = append(list, others[:min(len(others), maxAncestors-len(list))]...)
+			break
+		}
 		dir := fmt.Sprintf("/proc/%d", pid)
 		p, ok := processAt(dir, pid)
 		if !ok {
 			break
 		}
-		list = append(list, p)
+		list, pids = append(list, p.Former()), append(pids, pid)
 		if pid, ok = parentOf(dir); !ok {
 			break
 		}
+	}
+	for i, pid := range pids {
+		known[pid] = list[i:len(list):len(list)]
 	}
 	return list
 }

@@ -182,12 +182,7 @@ func (d *denials) chain(first event.Process, parent int) []event.Process {
 	if parent == 0 {
 		parent, _ = parentOf(fmt.Sprintf("/proc/%d", first.PID))
 	}
-	others, known := d.ancestors[parent]
-	if !known {
-		others = ancestors(parent, d.run.self)
-		d.ancestors[parent] = others
-	}
-	return append(list, others...)
+	return append(list, ancestors(parent, d.run.self, d.ancestors)...)
 }
 
 // add counts a denial and sends its event.
