@@ -60,7 +60,7 @@ func TestProbeAgreesWithKernel(t *testing.T) {
 // group as control.
 func TestKillReachesDetached(t *testing.T) {
 	g := group(t, policy.Limits{}, facts(t))
-	outside := exec.Command("sleep", "60")
+	outside := exec.Command("sleep", "1000")
 	if err := outside.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestKillReachesDetached(t *testing.T) {
 	defer outside.Process.Kill()
 
 	// The shell waits for a line, so that it is in the group before it forks.
-	cmd := exec.Command("sh", "-c", "read x; setsid sh -c 'sleep 60 & sleep 60' & setsid sleep 60 & exit 0")
+	cmd := exec.Command("sh", "-c", "read x; setsid sh -c 'sleep 1000 & sleep 1000' & setsid sleep 1000 & exit 0")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestKillReachesDetached(t *testing.T) {
 	if err := g.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := g.WaitEmpty(ctx); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestKillReachesDetached(t *testing.T) {
 
 func TestWaitEmptyEndsWithContext(t *testing.T) {
 	g := group(t, policy.Limits{}, facts(t))
-	cmd := exec.Command("sleep", "60")
+	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestWaitEmptyEndsWithContext(t *testing.T) {
 
 func TestRemoveRefusesPopulated(t *testing.T) {
 	g := group(t, policy.Limits{}, facts(t))
-	cmd := exec.Command("sleep", "60")
+	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestTidy(t *testing.T) {
 		}
 		groups[what] = g
 	}
-	cmd := exec.Command("sleep", "60")
+	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: groups["busy"].FD()}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -180,13 +180,11 @@ func TestTidy(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	for range 100 { // a process counts for some moments
-		if there() == "had " {
-			break
-		}
+	got := there()
+	for end := time.Now().Add(time.Minute); got != "had " && time.Now().Before(end); got = there() { // a process counts for some moments
 		time.Sleep(10 * time.Millisecond)
 	}
-	if got := there(); got != "had " {
+	if got != "had " {
 		t.Errorf("without: %q", got)
 	}
 	if err := groups["had"].Remove(); err != nil {
@@ -235,16 +233,26 @@ func TestLimitsHoldOrRefuse(t *testing.T) {
 }
 
 func TestDisksAreTheMachines(t *testing.T) {
-	got, err := disks("/sys/block")
-	if err != nil {
-		t.Fatal(err)
+	entries := func() int {
+		list, err := os.ReadDir("/sys/block")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
 	}
-	entries, err := os.ReadDir("/sys/block")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(got) != len(entries) {
-		t.Errorf("%d of %d disks", len(got), len(entries))
+	for {
+		before := entries()
+		got, err := disks("/sys/block")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before != entries() {
+			continue // other tests mount some
+		}
+		if len(got) != before {
+			t.Errorf("%d of %d disks", len(got), before)
+		}
+		return
 	}
 }
 
@@ -260,7 +268,7 @@ func BenchmarkAdd(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		cmd := exec.Command("sleep", "60")
+		cmd := exec.Command("sleep", "1000")
 		if err := cmd.Start(); err != nil {
 			b.Fatal(err)
 		}

@@ -478,7 +478,7 @@ func TestWhoseCgroup(t *testing.T) {
 	beneath := &guarded{group: f}
 	defer func() {
 		_ = f.Close()
-		_ = os.Remove(dir)
+		_ = removeGroup(dir)
 	}()
 	first, second := "server 127.1.0.1:8001, peer 127.1.0.1:8001", "server 127.1.0.2:8001, peer 127.1.0.2:8001"
 	for _, x := range []struct {
@@ -638,7 +638,7 @@ func TestDeath(t *testing.T) {
 	expect("without anybody")
 	id := g.attached(ebpf.AttachCGroupInet4Connect)
 	_ = g.group.Close()
-	if err := os.Remove(g.dir); err != nil {
+	if err := removeGroup(g.dir); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(patient); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {

@@ -141,7 +141,7 @@ func prepare(t testing.TB, c *policy.Compiled) *guarded {
 	}
 	t.Cleanup(func() {
 		_ = g.group.Close()
-		if err := os.Remove(g.dir); err != nil {
+		if err := removeGroup(g.dir); err != nil {
 			t.Error(err)
 		}
 	})
@@ -149,6 +149,15 @@ func prepare(t testing.TB, c *policy.Compiled) *guarded {
 		t.Fatalf("%+v", err)
 	}
 	return g
+}
+
+// removeGroup removes a cgroup in which nobody is any more: who has ended counts for a while.
+func removeGroup(dir string) error {
+	err := os.Remove(dir)
+	for end := time.Now().Add(patient); errors.Is(err, unix.EBUSY) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		err = os.Remove(dir)
+	}
+	return err
 }
 
 func (g *guarded) start() {

@@ -79,7 +79,7 @@ func findLater() (any, error) {
 
 // ontoFirst returns when a goroutine has run on the first thread.
 func ontoFirst() error {
-	for range 1000 {
+	for end := time.Now().Add(mostWait); time.Now().Before(end); time.Sleep(10 * time.Microsecond) {
 		first := make(chan bool)
 		go func() {
 			runtime.LockOSThread()
@@ -89,7 +89,6 @@ func ontoFirst() error {
 		if <-first {
 			return nil
 		}
-		time.Sleep(10 * time.Microsecond)
 	}
 	return errors.New("no goroutine runs on the first thread")
 }
