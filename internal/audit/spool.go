@@ -116,19 +116,12 @@ func (s *Spool) piece(events []event.Event) (n int, err error) {
 	return n, nil
 }
 
-// add puts an event's line into the buffer. One that is too long is told as a gap.
+// add puts an event's line into the buffer. None is longer than maxLine: package event cuts what is long.
 func (s *Spool) add(e *event.Event) {
 	out := s.stream.Number(e, s.now.sequence+1)
 	out.Previous = s.now.hash.String()
 	before := len(s.buf)
 	s.buf = event.OCSF.Append(s.buf, &out)
-	if size := len(s.buf) - before; size > maxLine {
-		s.buf = s.buf[:before]
-		gap := lost(max(1, e.Count), fmt.Sprintf("a line of %d bytes is too long to be kept", size))
-		gap.Session, gap.Owner, gap.Tool, gap.Agent = cut(e.Session), e.Owner, cut(e.Tool), cut(e.Agent)
-		s.add(&gap)
-		return
-	}
 	s.now.offset += int64(len(s.buf) - before)
 	s.now.sequence++
 	s.now.hash = sha256.Sum256(s.buf[before:])
@@ -137,9 +130,6 @@ func (s *Spool) add(e *event.Event) {
 		s.adding[e.Owner] += int64(len(s.buf) - before)
 	}
 }
-
-// cut keeps a name short.
-func cut(name string) string { return name[:min(len(name), 256)] }
 
 // lost is a gap with an exact count.
 func lost(n uint64, why string) event.Event {

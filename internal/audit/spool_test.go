@@ -429,20 +429,6 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// TestLongLine: an event that no line can hold is counted.
-func TestLongLine(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, Limits{})
-	list := denials(0, 3)
-	list[1].Target = strings.Repeat("x", maxLine)
-	list[1].Count = 7
-	appendAll(t, s, list)
-	closeSpool(t, s)
-	if r := sound(t, dir); r.Lost != 7 || r.Gaps != 1 {
-		t.Errorf("%+v", r)
-	}
-}
-
 // TestLongNames: a session that has long names is told of all the same, and no other user waits for that.
 func TestLongNames(t *testing.T) {
 	dir := t.TempDir()
