@@ -19,7 +19,8 @@ const (
 	quietTime  = 5 * time.Minute        // a client may say nothing at first
 	serverTurn = 500 * time.Millisecond // after which, on a port that is granted as such, it's the server's turn to speak
 	helloTime  = 10 * time.Second       // the whole of a hello or a head, once it has begun
-	closeTime  = 2 * time.Second        // for a client to read why it was refused
+	lookTime   = 10 * time.Second
+	closeTime  = 2 * time.Second // for a client to read why it was refused
 )
 
 // flow is a connection of the session, or what is said in a tunnel through a proxy.

@@ -39,6 +39,8 @@ func (k *talk) forward(r *request) bool {
 	up := k.up.conn
 	stop := context.AfterFunc(k.f.ctx, func() { up.Close() })
 	defer stop()
+	k.unmind = k.mind()
+	defer k.unmind()
 	if _, err := k.up.conn.Write(r.append(nil)); err != nil {
 		k.end()
 		return false
@@ -228,6 +230,7 @@ func (k *talk) writeBody(resp *http.Response) (a after, err error) {
 
 // takeOver makes of the connection a tunnel, of WebSockets or, where a proxy was asked for one, of whatever is said in it.
 func (k *talk) takeOver(resp *http.Response, r *request) (after, error) {
+	k.unmind()
 	if err := k.writeHead(resp); err != nil {
 		return last, err
 	}

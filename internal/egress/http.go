@@ -19,6 +19,8 @@ type talk struct {
 	proto string // for denials: "http", or "tls" where it's intercepted
 	name  string // the name that TLS was ended for, which every request must be for
 	up    *upstream
+
+	unmind func() // while a request is being answered
 }
 
 // request is a request with what it asks for.

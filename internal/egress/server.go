@@ -36,6 +36,7 @@ type Server struct {
 	dial   func(context.Context, netip.AddrPort) (net.Conn, error)
 	verify *tls.Config   // how servers are verified where TLS is intercepted
 	hello  time.Duration // the patience with a hello or a head that has begun
+	look   time.Duration // after which it's looked again whether who waits for a response is there
 	asked  map[uint16]bool
 	*shared
 }
@@ -141,6 +142,9 @@ func (s *Server) init() {
 	}
 	if s.hello == 0 {
 		s.hello = helloTime
+	}
+	if s.look == 0 {
+		s.look = lookTime
 	}
 	s.asked = map[uint16]bool{}
 	for _, p := range s.Policy.AskedPorts() {

@@ -1,0 +1,50 @@
+package egress
+
+import (
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+)
+
+// mind closes the connection to the server when the client is gone, until it's stopped: whoever waits for a response in vain and gives
+// up mustn't hold both for as long as the server likes.
+func (k *talk) mind() (stop func()) {
+	client, up, over := tcpOf(k.f.conn), k.up.conn, make(chan struct{})
+	if client == nil {
+		return func() {}
+	}
+	look := k.f.s.look
+	timer := time.AfterFunc(look, func() {
+		again := time.NewTicker(look)
+		defer again.Stop()
+		for got := nothingYet; !gone(client, &got); {
+			select {
+			case <-over:
+				return
+			case <-again.C:
+			}
+		}
+		up.Close()
+	})
+	return sync.OnceFunc(func() {
+		timer.Stop()
+		close(over)
+	})
+}
+
+// nothingYet is how much a client has got that wasn't looked at before.
+const nothingYet = ^uint64(0)
+
+// tcpOf is the TCP connection beneath one, nil if there's none.
+func tcpOf(c net.Conn) *net.TCPConn {
+	switch c := c.(type) {
+	case *net.TCPConn:
+		return c
+	case *tls.Conn:
+		return tcpOf(c.NetConn())
+	case *replay:
+		return tcpOf(c.Conn)
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package egress
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// gone says whether a client has closed its connection. One that has ended only its own side may wait for a response still; that
+// can't be told apart, so it's gone when it has got nothing more since the last look.
+func gone(c *net.TCPConn, got *uint64) (is bool) {
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return true
+	}
+	err = rc.Control(func(fd uintptr) {
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		if n, err := unix.Poll(p, 0); err != nil || n == 0 {
+			return
+		}
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		is = p[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0 || err != nil || info.Bytes_acked == *got
+		if err == nil {
+			*got = info.Bytes_acked
+		}
+	})
+	return is || err != nil
+}

@@ -1,0 +1,100 @@
+package egress
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/nettest"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// A client that gives up on a server which doesn't answer leaves no connection there, whatever it has sent, under TLS too.
+func TestGoneClients(t *testing.T) {
+	pool, cfg := roots(t, "a.com")
+	ca, err := NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldOf(t, policy.SourceLayer{TLSIntercept: true, Net: []policy.NetRule{allow("a.com"), {Host: "a.com", PathPrefix: "/admin"}}})
+	w.s.CA, w.s.verify, w.s.look = ca, &tls.Config{RootCAs: pool}, 10*time.Millisecond
+	w.zone.set("a.com", "203.0.113.1")
+	asked, left := make(chan struct{}, 1), make(chan struct{}, 1)
+	for _, l := range []net.Listener{w.listen("203.0.113.1:80"), tls.NewListener(w.listen("203.0.113.1:443"), cfg)} {
+		go nettest.Accept(l, func(c net.Conn) {
+			c.Read(make([]byte, 4096))
+			asked <- struct{}{}
+			io.Copy(io.Discard, c)
+			left <- struct{}{}
+		})
+	}
+	w.start()
+	w.resolve("a.com", a4)
+	closes := func(c *net.TCPConn) { c.Close() }
+	for name, x := range map[string]struct {
+		to, text string
+		leave    func(c *net.TCPConn)
+	}{
+		"closed":       {"203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n", closes},
+		"reset":        {"203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n", func(c *net.TCPConn) { c.SetLinger(0); c.Close() }},
+		"half a body":  {"203.0.113.1:80", "POST / HTTP/1.1\r\nHost: a.com\r\nContent-Length: 9\r\n\r\nxy", closes},
+		"a body":       {"203.0.113.1:80", "POST / HTTP/1.1\r\nHost: a.com\r\nContent-Length: 2\r\n\r\nxy", closes},
+		"the next one": {"203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\n\r\nGET", closes},
+		"under TLS":    {"203.0.113.1:443", "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n", closes},
+	} {
+		c := w.dial(x.to)
+		say := io.Writer(c)
+		if x.to == "203.0.113.1:443" {
+			mine := x509.NewCertPool()
+			mine.AppendCertsFromPEM(ca.Bundle())
+			say = tls.Client(c, &tls.Config{RootCAs: mine, ServerName: "a.com"})
+		}
+		if _, err := io.WriteString(say, x.text); err != nil {
+			t.Fatal(err)
+		}
+		<-asked
+		x.leave(c)
+		select {
+		case <-left:
+		case <-time.After(patience):
+			t.Fatalf("%s: the server is still waited for", name)
+		}
+	}
+}
+
+// A client that has only ended its own side is there for as long as it gets something.
+func TestHalfClosed(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp4", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	at, got := s.(*net.TCPConn), nothingYet
+	if gone(at, &got) || gone(at, &got) {
+		t.Error("gone while it's there")
+	}
+	c.(*net.TCPConn).CloseWrite()
+	s.Read(make([]byte, 1)) // to the end
+	if gone(at, &got) || !gone(at, &got) {
+		t.Error("what has ended its side isn't looked at twice")
+	}
+	io.WriteString(s, "x")
+	for end := time.Now().Add(patience); gone(at, &got); {
+		if time.Now().After(end) {
+			t.Fatal("gone though it gets something")
+		}
+	}
+}
