@@ -73,6 +73,12 @@ func (y *terminal) text() string {
 	return y.shown.String()
 }
 
+// shows waits until the terminal shows something that matches, or has shown it.
+func (y *terminal) shows(t *testing.T, want string) {
+	t.Helper()
+	y.showsAfter(t, 0, want)
+}
+
 // types types text and waits until the terminal shows something that matches, after what it has shown before.
 func (y *terminal) types(t *testing.T, text, want string) {
 	t.Helper()
@@ -80,9 +86,14 @@ func (y *terminal) types(t *testing.T, text, want string) {
 	if _, err := y.master.WriteString(text); err != nil {
 		t.Fatal(err)
 	}
+	y.showsAfter(t, before, want)
+}
+
+func (y *terminal) showsAfter(t *testing.T, before int, want string) {
+	t.Helper()
 	re := regexp.MustCompile(want)
 	if !eventually(func() bool { return re.MatchString(y.text()[before:]) }) {
-		t.Fatalf("typed %q, waited for %q, saw %q", text, want, y.text()[before:])
+		t.Fatalf("waited for %q, saw %q", want, y.text()[before:])
 	}
 }
 
@@ -100,7 +111,7 @@ func TestJobControl(t *testing.T) {
 			cmd := p.command("bash", "--norc", "--noprofile", "-i")
 			cmd.Env = append(cmd.Env, "PS1=prompt> ", "TERM=dumb")
 			y := open(t, cmd)
-			y.types(t, "", "prompt> ")
+			y.shows(t, "prompt> ")
 			y.types(t, prefix+"sh -c 'echo up; exec cat'\n", "\nup\r\n") // what is typed before it runs isn't shown by the terminal but by the shell
 			y.types(t, "hello\n", "hello\r\nhello\r\n")
 			y.types(t, "\x1a", `Stopped[^\r]*cat`)
@@ -132,7 +143,7 @@ func TestTerminalDoesNotStopClock(t *testing.T) {
 	cmd := p.command("bash", "--norc", "--noprofile", "-i")
 	cmd.Env = append(cmd.Env, "PS1=prompt> ", "TERM=dumb")
 	y := open(t, cmd)
-	y.types(t, "", "prompt> ")
+	y.shows(t, "prompt> ")
 	for _, how := range []string{"read", "set"} {
 		y.types(t, program+" "+how+"; echo status=$?\n", "status=1(49|50)") // the positive control: stopped
 		y.types(t, "kill -9 %%; wait; "+binary+" exec --policy preset:git --limits wall_time=2s -- "+program+" "+how+"; echo status=$?\n",
