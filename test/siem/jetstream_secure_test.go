@@ -1,0 +1,98 @@
+//go:build linux
+
+package siem
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+)
+
+// identity is a key, and what it's known by.
+func identity(t *testing.T, make func() (nkeys.KeyPair, error)) (key nkeys.KeyPair, name string) {
+	t.Helper()
+	key, err := make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name, err = key.PublicKey(); err != nil {
+		t.Fatal(err)
+	}
+	return key, name
+}
+
+// TestJetStreamSecure: over TLS, as a user whose key and signed claims are in a file.
+func TestJetStreamSecure(t *testing.T) {
+	t.Parallel()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	port := freePort(t)
+	address := fmt.Sprintf("tls://127.0.0.1:%d", port)
+	s := newScene(t, "[[sink]]\nname = 'nats'\ntype = 'nats'\nurl = '"+address+"'\nserver_name = 'nats.example'\nca_file = 'DIR/ca.pem'\ncreds_file = 'DIR/creds'\n")
+	certificates(t, s.dir, "nats.example")
+	operator, operatorName := identity(t, nkeys.CreateOperator)
+	account, accountName := identity(t, nkeys.CreateAccount)
+	_, systemName := identity(t, nkeys.CreateAccount)
+	user, userName := identity(t, nkeys.CreateUser)
+	claims := jwt.NewOperatorClaims(operatorName)
+	claims.SystemAccount = systemName
+	resolver := &server.MemAccResolver{}
+	for _, name := range []string{accountName, systemName} {
+		a := jwt.NewAccountClaims(name)
+		if name == accountName {
+			a.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
+		}
+		text, err := a.Encode(operator)
+		must(err)
+		must(resolver.Store(name, text))
+	}
+	text, err := jwt.NewUserClaims(userName).Encode(account)
+	must(err)
+	seed, err := user.Seed()
+	must(err)
+	creds, err := jwt.FormatUserConfig(text, seed)
+	must(err)
+	writeFile(t, s.dir+"/creds", string(creds))
+	tls, err := server.GenTLSConfig(&server.TLSConfigOpts{CertFile: s.dir + "/nats.example.pem", KeyFile: s.dir + "/nats.example.key", CaFile: s.dir + "/ca.pem"})
+	must(err)
+	n, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: filepath.Join(t.TempDir(), "js"), NoLog: true, NoSigs: true,
+		TrustedOperators: []*jwt.OperatorClaims{claims}, AccountResolver: resolver, SystemAccount: systemName, TLSConfig: tls,
+	})
+	must(err)
+	n.Start()
+	t.Cleanup(n.Shutdown)
+	nc, err := nats.Connect(address, nats.UserCredentials(s.dir+"/creds"), nats.RootCAs(s.dir+"/ca.pem"))
+	must(err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	must(err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "audit", Subjects: []string{"toolguard.events"}})
+	must(err)
+	s.happen(50)
+	s.start()
+	s.delivered()
+	info, err := stream.Info(ctx)
+	must(err)
+	if want := len(s.lines()); info.State.Msgs != uint64(want) {
+		t.Errorf("%d messages, not %d: %s", info.State.Msgs, want, s.log.String())
+	}
+	if strings.Contains(s.log.String(), "records wait") {
+		t.Error(s.log.String())
+	}
+}
