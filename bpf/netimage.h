@@ -11,6 +11,13 @@ struct endpoint {
 	u32 port;
 };
 
+struct task {
+	u64 ids;   /* 0: nobody is known */
+	u64 since; /* boot, suspended or not: when it was looked at, as another may have its number later */
+	u32 uid;
+	char comm[16];
+};
+
 #define KIND_LISTEN 1
 #define KIND_UDP 2
 #define KIND_IPV6 4
@@ -75,18 +82,24 @@ struct {
 	__type(value, struct name);
 } names SEC(".maps");
 
-/* originals says where connections that were led to egress were going, until egress has taken them. Those that never come there make
- * room for others. */
+/* originals says where what was led to egress was going, and by whom: connections, until egress has taken them, and the last datagram
+ * from a port. Those that never come there make room for others. */
 struct tuple {
 	u32 client[4], listener[4];
 	u16 client_port, listener_port;
+	u32 kind;
+};
+
+struct original {
+	struct endpoint to;
+	struct task by;
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
 	__type(key, struct tuple);
-	__type(value, struct endpoint);
+	__type(value, struct original);
 } originals SEC(".maps");
 
 #endif

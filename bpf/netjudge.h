@@ -17,9 +17,9 @@
 
 /* peer is what is known about the other end of a socket, for as long as the socket lives. */
 struct peer {
-	struct endpoint original;  /* where it was going when it was led to egress, last; port 0: it wasn't */
+	struct original original;  /* where it was going when it was led to egress, last (port 0: it wasn't), and by whom, which packets
+				    * don't tell (netpacket.c); of datagrams also who has connected it */
 	struct endpoint permitted; /* where it was let go to because of a name: it may go on when the name has expired */
-	struct task task;	   /* who has connected it, for datagrams: those tell of nobody (netpacket.c) */
 };
 
 struct {

@@ -108,8 +108,8 @@ static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 proto
 	struct peer *p = sk ? bpf_sk_storage_get(&peers, sk, NULL, 0) : NULL;
 	if (p) {
 		c.q.permitted = p->permitted;
-		c.led = p->original.port != 0;
-		c.task = p->task;
+		c.led = p->original.to.port != 0;
+		c.task = p->original.by;
 	}
 	if (c.led) { /* there, what was led is nobody else's */
 		struct session *s = session();
@@ -193,18 +193,18 @@ static __always_inline int answer(u32 yes)
 	return yes & 1;
 }
 
-/* introduce tells egress, before the first packet of a connection leaves, where it was going. Where that can't be noted down egress
- * finds nothing, and closes the connection. */
-static __always_inline void introduce(struct __sk_buff *skb, const struct packet *p)
+/* introduce tells egress, before the first packet of a connection leaves, or a datagram, where it was going and by whom. Where that
+ * can't be noted down egress finds nothing, and closes the connection. */
+static __always_inline void introduce(struct __sk_buff *skb, const struct packet *p, u32 kind)
 {
 	struct session *s = session();
 	struct bpf_sock *sk = skb->sk;
 
 	sk = sk ? bpf_sk_fullsock(sk) : NULL;
 	struct peer *peer = sk ? bpf_sk_storage_get(&peers, sk, NULL, 0) : NULL;
-	if (!s || !peer || p->protocol != IPPROTO_TCP || !is_egress(s, 0, &p->to))
+	if (!s || !peer || !is_egress(s, kind, &p->to))
 		return;
-	struct tuple t = { .client_port = p->from.port, .listener_port = p->to.port };
+	struct tuple t = { .client_port = p->from.port, .listener_port = p->to.port, .kind = kind };
 	__builtin_memcpy(t.client, p->from.addr, sizeof(t.client));
 	__builtin_memcpy(t.listener, p->to.addr, sizeof(t.listener));
 	bpf_map_update_elem(&originals, &t, &peer->original, BPF_ANY);
@@ -226,7 +226,7 @@ int net_egress(struct __sk_buff *skb)
 	if (!answer(departs(&c)))
 		return 0;
 	if (c.led)
-		introduce(skb, &p);
+		introduce(skb, &p, c.q.kind);
 	return 1;
 }
 

@@ -57,6 +57,7 @@ struct event {
 	u64 time; /* since boot, suspended or not */
 	u64 session;
 	u64 sequence;
+	u64 since; /* boot: when the task was looked at */
 	u32 pid, tid, uid;
 	u32 op, why;
 	s32 layer, rule;
@@ -93,12 +94,6 @@ static __always_inline bool within_rate(struct session *s)
 	return __sync_fetch_and_add(&s->told, 1) < RATE;
 }
 
-struct task {
-	u64 ids; /* 0: nobody is known */
-	u32 uid;
-	char comm[16];
-};
-
 /* refusal is what was refused, to be told. */
 struct refusal {
 	u32 op, why, protocol, kind;
@@ -118,6 +113,7 @@ static __noinline int tell(struct event *e, const struct refusal *r)
 	e->time = bpf_ktime_get_boot_ns();
 	e->pid = r->task.ids >> 32;
 	e->tid = r->task.ids;
+	e->since = r->task.since;
 	e->uid = r->task.uid;
 	e->op = r->op;
 	e->why = r->why;
@@ -160,6 +156,7 @@ __noinline int refuse(struct refusal *r)
 static __always_inline void current_task(struct task *t)
 {
 	t->ids = bpf_get_current_pid_tgid();
+	t->since = bpf_ktime_get_boot_ns();
 	t->uid = bpf_get_current_uid_gid();
 	bpf_get_current_comm(t->comm, sizeof(t->comm));
 }

@@ -42,7 +42,7 @@ int net_create(struct bpf_sock *ctx)
 	return refuse_task(&r);
 }
 
-/* note notes down where a socket was going, and whose its datagrams are; false: there's no room for what counts. */
+/* note notes down where a socket was going, and who sends it there; false: there's no room for what counts. */
 static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, const struct endpoint *to, u32 op, u32 w)
 {
 	bool sends = op == OP_CONNECT && ctx->protocol == IPPROTO_UDP;
@@ -53,12 +53,12 @@ static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, cons
 		p = bpf_sk_storage_get(&peers, ctx->sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!p)
 		return w == WAY_DIRECT;
-	if (sends)
-		current_task(&p->task);
+	if (sends || w == WAY_EGRESS)
+		current_task(&p->original.by);
 	if (w == WAY_NAMED)
 		p->permitted = *to;
 	else if (w == WAY_EGRESS)
-		p->original = *to;
+		p->original.to = *to;
 	return true;
 }
 
@@ -121,7 +121,7 @@ static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u3
 
 	if (p) {
 		m.q.permitted = p->permitted;
-		m.led = p->original.port != 0;
+		m.led = p->original.to.port != 0;
 	}
 	u32 w = decide(&m);
 	if (w == WAY_REFUSED)
@@ -207,7 +207,7 @@ static __always_inline struct peer *led(struct bpf_sock_addr *ctx, const struct 
 	struct session *s = session();
 	struct peer *p = s && is_egress(s, kind_of(ctx), from) ? bpf_sk_storage_get(&peers, ctx->sk, NULL, 0) : NULL;
 
-	return p && p->original.port ? p : NULL;
+	return p && p->original.to.port ? p : NULL;
 }
 
 static __always_inline int show4(struct bpf_sock_addr *ctx)
@@ -216,8 +216,8 @@ static __always_inline int show4(struct bpf_sock_addr *ctx)
 	struct peer *p = led(ctx, &from);
 
 	if (p) {
-		ctx->user_ip4 = p->original.addr[3];
-		ctx->user_port = p->original.port;
+		ctx->user_ip4 = p->original.to.addr[3];
+		ctx->user_port = p->original.to.port;
 	}
 	return 1;
 }
@@ -228,8 +228,8 @@ static __always_inline int show6(struct bpf_sock_addr *ctx)
 	struct peer *p = led(ctx, &from);
 
 	if (p) {
-		write6(ctx, &p->original);
-		ctx->user_port = p->original.port;
+		write6(ctx, &p->original.to);
+		ctx->user_port = p->original.to.port;
 	}
 	return 1;
 }

@@ -50,7 +50,7 @@ var mayImport = []room{
 	{"internal/forkexec", []string{"internal/forkexec/nofile", "golang.org/x/sys/unix"}},
 	{"internal/pins", []string{"golang.org/x/sys/unix"}},
 	{"internal/loader", []string{"internal/pins", "internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
-	{"internal/netguard", []string{"internal/pins", "internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
+	{"internal/netguard", []string{"internal/egress/link", "internal/pins", "internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
 	{"internal/cgroup", []string{"internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/api", []string{"internal/cgroup", "internal/event", "internal/policy"}},
 	{"internal/daemon", []string{"internal/*", "golang.org/x/sys/unix", "github.com/pelletier/go-toml/v2"}},

@@ -136,7 +136,7 @@ func (a *answer) edns(b *dnsmessage.Builder) error {
 }
 
 // reply is the answer to a message, nil when it deserves none.
-func (s *Server) reply(ctx context.Context, msg []byte, client netip.AddrPort, tcp bool) []byte {
+func (s *Server) reply(ctx context.Context, msg []byte, from client, tcp bool) []byte {
 	q, err := parseQuestion(msg)
 	if errors.Is(err, errNoQuery) {
 		return nil
@@ -144,7 +144,7 @@ func (s *Server) reply(ctx context.Context, msg []byte, client netip.AddrPort, t
 	s.queries.Add(1)
 	a := answer{code: dnsmessage.RCodeFormatError}
 	if err == nil {
-		a = s.now().resolve(ctx, &q, client)
+		a = s.now().resolve(ctx, &q, from)
 	}
 	size := q.size
 	if tcp {
@@ -155,6 +155,7 @@ func (s *Server) reply(ctx context.Context, msg []byte, client netip.AddrPort, t
 
 // serveUDP answers datagrams. When everything is busy the next waits in the socket, and the kernel drops what is too much.
 func (s *Server) serveUDP(ctx context.Context, c *net.UDPConn) error {
+	listener := unmapped(c.LocalAddr())
 	for {
 		s.asking <- struct{}{}
 		buf := make([]byte, maxQuery)
@@ -168,8 +169,8 @@ func (s *Server) serveUDP(ctx context.Context, c *net.UDPConn) error {
 		}
 		s.done.Go(func() {
 			defer func() { <-s.asking }()
-			client := netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
-			if out := s.reply(ctx, buf[:n], client, false); out != nil {
+			at := netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+			if out := s.reply(ctx, buf[:n], client{at, s.Kernel.Sender(at, listener)}, false); out != nil {
 				_, _ = c.WriteToUDPAddrPort(out, from)
 			}
 		})
@@ -177,7 +178,7 @@ func (s *Server) serveUDP(ctx context.Context, c *net.UDPConn) error {
 }
 
 // serveDNS answers the questions of a TCP connection, one after the other.
-func (s *Server) serveDNS(ctx context.Context, c net.Conn, client netip.AddrPort) {
+func (s *Server) serveDNS(ctx context.Context, c net.Conn, from client) {
 	for {
 		_ = c.SetDeadline(time.Now().Add(idleDNS))
 		msg, err := readFrame(c, maxQuery)
@@ -185,7 +186,7 @@ func (s *Server) serveDNS(ctx context.Context, c net.Conn, client netip.AddrPort
 			return
 		}
 		s.asking <- struct{}{}
-		out := s.reply(ctx, msg, client, true)
+		out := s.reply(ctx, msg, from, true)
 		<-s.asking
 		if out == nil {
 			return

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -27,7 +26,7 @@ const (
 type flow struct {
 	s      *Server
 	ctx    context.Context
-	client netip.AddrPort
+	client client
 	to     netip.AddrPort // for a tunnel to a name only the port
 	conn   net.Conn       // to the client
 	in     *bufio.Reader  // on conn; nil while it's quiet
@@ -238,7 +237,9 @@ func (f *flow) copyBoth(up net.Conn) {
 
 // deny tells a refusal.
 func (f *flow) deny(protocol, method string, v policy.Verdict, target, note string) policy.Answer {
-	return f.s.deny(link.Denial{Client: f.client, To: f.to, Protocol: protocol, Method: method}, v, target, note)
+	d := f.client.denial(protocol)
+	d.To, d.Method = f.to, method
+	return f.s.deny(d, v, target, note)
 }
 
 func (f *flow) refuseRaw(v policy.Verdict, note string) {

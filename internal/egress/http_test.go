@@ -347,7 +347,7 @@ func TestRefusal(t *testing.T) {
 	if len(w.denials) != 2 {
 		t.Fatalf("told %+v", w.denials)
 	}
-	if d := w.denials[0]; d.Method != "POST" || d.Protocol != "http" || d.To.String() != "203.0.113.1:80" || !d.Client.IsValid() {
+	if d := w.denials[0]; d.Method != "POST" || d.Protocol != "http" || d.To.String() != "203.0.113.1:80" || !d.Client.IsValid() || d.By != asker {
 		t.Errorf("told %+v", d)
 	}
 }

@@ -21,8 +21,8 @@ const (
 )
 
 // resolve answers a question of the session.
-func (s *Server) resolve(ctx context.Context, q *question, client netip.AddrPort) answer {
-	d := link.Denial{Client: client, Protocol: "dns"}
+func (s *Server) resolve(ctx context.Context, q *question, from client) answer {
+	d := from.denial("dns")
 	name, err := policy.NormalizeName(q.Name.String())
 	if err != nil {
 		return s.refuse(d, policy.Verdict{Reason: policy.DNSDenied, Layer: -1, Rule: policy.NoMatch}, lower(q.Name), err.Error())
@@ -157,7 +157,7 @@ func (s *Server) permit(addr netip.Addr, ways []policy.Way, until time.Time) err
 
 // tied says whether a name that the policy allows leads to an address, by what the session was answered or by what is
 // true now.
-func (s *Server) tied(ctx context.Context, client netip.AddrPort, name string, addr netip.Addr) bool {
+func (s *Server) tied(ctx context.Context, from client, name string, addr netip.Addr) bool {
 	if slices.Contains(s.names.names(addr), name) {
 		return true
 	}
@@ -169,6 +169,6 @@ func (s *Server) tied(ctx context.Context, client netip.AddrPort, name string, a
 	if addr.Is6() {
 		typ = dnsmessage.TypeAAAA
 	}
-	a := s.addresses(ctx, link.Denial{Client: client, Protocol: "dns"}, name, ways, typ)
+	a := s.addresses(ctx, from.denial("dns"), name, ways, typ)
 	return slices.Contains(a.addrs, addr)
 }

@@ -18,8 +18,11 @@ import (
 
 // Kernel is the other half of the network: what redirects the session's connections here and holds all others to what it's told.
 type Kernel interface {
-	// Original is where the client of a redirected connection wanted to go. An error: it's no redirected connection of the session.
-	Original(client, listener netip.AddrPort) (netip.AddrPort, error)
+	// Original is where the client of a redirected connection wanted to go, and who that is. An error: it's no redirected connection of
+	// the session.
+	Original(client, listener netip.AddrPort) (netip.AddrPort, link.Process, error)
+	// Sender is who sent a datagram that was redirected, as far as that's known.
+	Sender(client, listener netip.AddrPort) link.Process
 	// Permit lets the session reach an address and port directly until then, by the rule of a verdict.
 	Permit(protocol string, to netip.AddrPort, until time.Time, v policy.Verdict) error
 }
@@ -193,9 +196,9 @@ func (s *Server) accept(ctx context.Context, l *net.TCPListener) error {
 
 // tooMany refuses a connection at once.
 func (s *Server) tooMany(c *net.TCPConn) {
-	f := &flow{s: s, client: unmapped(c.RemoteAddr()), conn: c}
-	if to, err := s.Kernel.Original(f.client, unmapped(c.LocalAddr())); err == nil {
-		f.to = to
+	f := &flow{s: s, client: client{at: unmapped(c.RemoteAddr())}, conn: c}
+	if to, by, err := s.Kernel.Original(f.client.at, unmapped(c.LocalAddr())); err == nil {
+		f.to, f.client.by = to, by
 		f.deny("raw", "", slow, "tcp://"+to.String(), fmt.Sprintf("there are %d connections already", cap(s.conns)))
 	}
 	f.reset()
@@ -205,17 +208,17 @@ const acceptPause = 5 * time.Millisecond
 
 // serveConn decides on a connection.
 func (s *Server) serveConn(ctx context.Context, c *net.TCPConn) {
-	client, listener := unmapped(c.RemoteAddr()), unmapped(c.LocalAddr())
-	f := &flow{s: s, ctx: ctx, client: client, conn: c}
+	f := &flow{s: s, ctx: ctx, client: client{at: unmapped(c.RemoteAddr())}, conn: c}
 	f.stop = context.AfterFunc(ctx, func() { c.Close() })
-	to, err := s.Kernel.Original(client, listener)
+	to, by, err := s.Kernel.Original(f.client.at, unmapped(c.LocalAddr()))
 	if err != nil {
 		f.reset()
 		return
 	}
+	f.client.by = by
 	f.to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
 	if to.Port() == dnsPort {
-		s.serveDNS(ctx, c, client)
+		s.serveDNS(ctx, c, f.client)
 		f.close()
 		return
 	}
@@ -231,12 +234,23 @@ const dialTime = 10 * time.Second
 
 // unmapped is a socket's address without the IPv6 form of IPv4 ones.
 func unmapped(a net.Addr) netip.AddrPort {
-	t, ok := a.(*net.TCPAddr)
+	t, ok := a.(interface{ AddrPort() netip.AddrPort })
 	if !ok {
 		return netip.AddrPort{}
 	}
 	p := t.AddrPort()
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
+}
+
+// client is who is answered.
+type client struct {
+	at netip.AddrPort
+	by link.Process
+}
+
+// denial is a refusal of what the client wants.
+func (c client) denial(protocol string) link.Denial {
+	return link.Denial{Client: c.at, By: c.by, Protocol: protocol}
 }
 
 // deny tells a refusal and returns it as told. target is a URL, tcp://host:port, or dns://name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -109,16 +110,27 @@ func (w *world) tell(d link.Denial) {
 }
 
 // Original is where dial said that its connection goes.
-func (w *world) Original(client, listener netip.AddrPort) (netip.AddrPort, error) {
+func (w *world) Original(client, listener netip.AddrPort) (netip.AddrPort, link.Process, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if to, ok := w.going[client]; ok && listener == w.tcp {
-		return to, nil
+		return to, asker, nil
 	}
 	if w.any.IsValid() {
-		return w.any, nil
+		return w.any, asker, nil
 	}
-	return netip.AddrPort{}, errors.New("not redirected")
+	return netip.AddrPort{}, link.Process{}, errors.New("not redirected")
+}
+
+// asker is whose all connections are, and all datagrams.
+var asker = link.Process{PID: 42, UID: 1000, Comm: "asker", Since: time.Hour}
+
+// Sender knows who asks.
+func (w *world) Sender(client, listener netip.AddrPort) link.Process {
+	if !client.IsValid() || listener != w.udp {
+		return link.Process{}
+	}
+	return asker
 }
 
 // Permit notes what is permitted.
@@ -192,6 +204,9 @@ func (w *world) told() []string {
 		s := string(d.Answer.Reason)
 		if d.Answer.Rule != nil {
 			s += " " + d.Answer.Rule.ID
+		}
+		if d.By != asker {
+			s += fmt.Sprintf(" of %+v", d.By)
 		}
 		l = append(l, s+" "+d.Answer.Target)
 	}

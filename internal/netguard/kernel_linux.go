@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -25,22 +26,39 @@ type Kernel struct {
 // NewKernel is a session's, by the descriptors of its maps (Session.Descriptors), which stay the caller's.
 func NewKernel(originals, names int) *Kernel { return &Kernel{originals: originals, names: names} }
 
-// Original says where the client of a connection to egress was going, once: a connection that wasn't led here, or was asked
-// about before, has no such place.
-func (k *Kernel) Original(client, listener netip.AddrPort) (netip.AddrPort, error) {
-	key := netTuple{
-		Client: words(client.Addr()), Listener: words(listener.Addr()),
-		ClientPort: network(client.Port()), ListenerPort: network(listener.Port()),
-	}
-	var to netEndpoint
-	err := element(unix.BPF_MAP_LOOKUP_AND_DELETE_ELEM, k.originals, unsafe.Pointer(&key), unsafe.Pointer(&to))
+// Original says where the client of a connection to egress was going, and who that is, once: a connection that wasn't led here, or was
+// asked about before, has no such place.
+func (k *Kernel) Original(client, listener netip.AddrPort) (netip.AddrPort, link.Process, error) {
+	o, err := k.original(unix.BPF_MAP_LOOKUP_AND_DELETE_ELEM, 0, client, listener)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return netip.AddrPort{}, fmt.Errorf("the connection from %s wasn't led here from anywhere", client)
+		return netip.AddrPort{}, link.Process{}, fmt.Errorf("the connection from %s wasn't led here from anywhere", client)
 	case err != nil:
-		return netip.AddrPort{}, fmt.Errorf("ask where the connection from %s was going: %w", client, err)
+		return netip.AddrPort{}, link.Process{}, fmt.Errorf("ask where the connection from %s was going: %w", client, err)
 	}
-	return addrPort(to.Addr, uint16(to.Port)), nil
+	return addrPort(o.To.Addr, uint16(o.To.Port)), o.By.process(), nil
+}
+
+// Sender says who sent the last datagram that came from there to egress, as far as that's still known.
+func (k *Kernel) Sender(client, listener netip.AddrPort) link.Process {
+	o, _ := k.original(unix.BPF_MAP_LOOKUP_ELEM, kindUDP, client, listener)
+	return o.By.process()
+}
+
+func (k *Kernel) original(do uintptr, of kind, client, listener netip.AddrPort) (o netOriginal, err error) {
+	key := netTuple{
+		Client: words(client.Addr()), Listener: words(listener.Addr()),
+		ClientPort: network(client.Port()), ListenerPort: network(listener.Port()), Kind: uint32(of),
+	}
+	return o, element(do, k.originals, unsafe.Pointer(&key), unsafe.Pointer(&o))
+}
+
+func (t *netTask) process() link.Process {
+	return link.Process{PID: int(t.Ids >> 32), UID: int(t.Uid), Comm: comm(&t.Comm), Since: time.Duration(t.Since)}
+}
+
+func comm(c *[16]int8) string {
+	return unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(c)), len(c)))
 }
 
 // Permit lets the session reach an address and port directly until then, or longer if that was said before. proto is "tcp" or

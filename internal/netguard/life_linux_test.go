@@ -773,7 +773,7 @@ func TestNothingKept(t *testing.T) {
 			t.Errorf("egress waits: %v: %q", x.waits, got)
 		}
 		var key netTuple
-		var to netEndpoint
+		var to netOriginal
 		kept, all := 0, g.maps[netMapOriginals].Iterate()
 		for all.Next(&key, &to) {
 			kept++

@@ -188,7 +188,7 @@ func (g *guarded) start() {
 // serveTCP is egress: it answers with where a connection was going.
 func (g *guarded) serveTCP(at string) uint16 {
 	return listenTCP(g.t, at, func(c *net.TCPConn) string {
-		to, err := g.kernel.Original(addrOf(c.RemoteAddr()), addrOf(c.LocalAddr()))
+		to, _, err := g.kernel.Original(addrOf(c.RemoteAddr()), addrOf(c.LocalAddr()))
 		if err != nil {
 			return "egress knows nothing"
 		}
@@ -231,6 +231,11 @@ func server(t testing.TB, at string) {
 
 func serveUDP(t testing.TB, at string) uint16 {
 	t.Helper()
+	return answerUDP(t, at, func(_ net.PacketConn, _ net.Addr, said []byte) string { return "heard " + string(said) })
+}
+
+func answerUDP(t testing.TB, at string, answer func(c net.PacketConn, from net.Addr, said []byte) string) uint16 {
+	t.Helper()
 	c, err := net.ListenPacket("udp", at)
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +248,7 @@ func serveUDP(t testing.TB, at string) uint16 {
 			if err != nil {
 				return
 			}
-			_, _ = c.WriteTo(append([]byte("heard "), b[:n]...), from)
+			_, _ = c.WriteTo([]byte(answer(c, from, b[:n])), from)
 		}
 	}()
 	return wait(t, "udp", c.LocalAddr(), c.(*net.UDPConn))

@@ -24,6 +24,7 @@ type netEvent struct {
 	Time       uint64
 	Session    uint64
 	Sequence   uint64
+	Since      uint64
 	Pid        uint32
 	Tid        uint32
 	Uid        uint32
@@ -51,17 +52,18 @@ type netNameKey struct {
 	Kind uint16
 }
 
+type netOriginal struct {
+	_  structs.HostLayout
+	To netEndpoint
+	_  [4]byte
+	By netTask
+}
+
 type netPeer struct {
 	_         structs.HostLayout
-	Original  netEndpoint
+	Original  netOriginal
 	Permitted netEndpoint
-	Task      struct {
-		_    structs.HostLayout
-		Ids  uint64
-		Uid  uint32
-		Comm [16]int8
-		_    [4]byte
-	}
+	_         [4]byte
 }
 
 type netRuleKey struct {
@@ -91,12 +93,22 @@ type netSession struct {
 	_          [4]byte
 }
 
+type netTask struct {
+	_     structs.HostLayout
+	Ids   uint64
+	Since uint64
+	Uid   uint32
+	Comm  [16]int8
+	_     [4]byte
+}
+
 type netTuple struct {
 	_            structs.HostLayout
 	Client       [4]uint32
 	Listener     [4]uint32
 	ClientPort   uint16
 	ListenerPort uint16
+	Kind         uint32
 }
 
 type netVerdict struct {

@@ -3,4 +3,4 @@
 package netguard
 
 // version tells this build's programs from another's: it begins the SHA-256 of their object.
-const version = "cbee49cd90de7c05"
+const version = "e59155c84d85c38c"

@@ -7,6 +7,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/event"
 )
@@ -54,6 +58,9 @@ func processAt(dir string, pid int) (event.Process, bool) {
 			break
 		}
 	}
+	if start, ok := startOf(dir); ok {
+		p.Start = booted().Add(start)
+	}
 	p.Exe, _ = os.Readlink(dir + "/exe")
 	if args, err := readSome(dir + "/cmdline"); err == nil {
 		for _, a := range bytes.Split(bytes.TrimSuffix(args, []byte{0}), []byte{0}) {
@@ -62,6 +69,13 @@ func processAt(dir string, pid int) (event.Process, bool) {
 	}
 	return p, true
 }
+
+// booted is when the clock began that the kernel's times since boot are told by: always the same, so that a process's start is.
+var booted = sync.OnceValue(func() time.Time {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) // doesn't fail
+	return time.Now().Add(-time.Duration(ts.Nano()))
+})
 
 // readSome reads the beginning of a file in /proc. How long a command line is, a process says itself (PR_SET_MM), up to all
 // of its memory.

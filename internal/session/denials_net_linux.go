@@ -3,7 +3,6 @@ package session
 import (
 	"fmt"
 	"net/netip"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -74,24 +73,29 @@ func (d *denials) refusedNet(k netguard.Event) {
 // takeNet is called with the lock held.
 func (d *denials) takeNet(k netguard.Event) {
 	like := k
-	like.Time, like.Sequence = time.Time{}, 0
-	d.gather(like, k.Time, func() event.Event { return d.run.refusedNet(&k, d.chainOfNet(&k)) })
+	like.Time, like.Since, like.Sequence = time.Time{}, 0, 0
+	first := event.Process{PID: k.PID, UID: k.UID, Comm: k.Comm}
+	d.gather(like, k.Time, func() event.Event { return d.run.refusedNet(&k, d.chainSince(first, k.Since)) })
 }
 
-// chainOfNet is empty where the refusal is about a packet of which nobody is known, and only who connected its socket where it is: he
-// may be long gone.
-func (d *denials) chainOfNet(k *netguard.Event) []event.Process {
-	if k.PID == 0 {
+// chainSince is chain for who was seen in the kernel at a time since boot. He may be gone since: then it's he alone, and where nobody is
+// known it's empty.
+func (d *denials) chainSince(first event.Process, seen time.Duration) []event.Process {
+	switch {
+	case first.PID == 0:
 		return nil
-	}
-	first := event.Process{PID: k.PID, UID: k.UID, Comm: k.Comm}
-	if k.Op == netguard.OpPacket || k.Op == netguard.OpAccept {
+	case d.run.cfg.Events == nil:
 		return []event.Process{first}
 	}
-	if d.run.cfg.Events != nil {
-		first.Exe, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", k.PID))
+	dir := fmt.Sprintf("/proc/%d", first.PID)
+	still, _ := processAt(dir, first.PID)
+	still.UID, still.Comm = first.UID, first.Comm
+	list := d.chain(still, 0)
+	start, ok := startOf(dir)
+	if !ok || start > seen { // looked at last: so it was him that was read about
+		return []event.Process{first}
 	}
-	return d.chain(first, 0)
+	return list
 }
 
 // whyNet says what a refusal is for that no rule is about.
@@ -155,27 +159,33 @@ func netTarget(protocol int, at netip.AddrPort) string {
 	return fmt.Sprintf("protocol %d to %s", protocol, at.Addr())
 }
 
-// namedLike is all that an event tells of what egress refused, but for the time.
+// namedLike is all that an event tells of what egress refused, but for the time and the client's port.
 type namedLike struct {
-	protocol, method, target, rule, note string
-	reason                               policy.Reason
+	pid, uid                                   int
+	comm, protocol, method, target, rule, note string
+	to                                         netip.AddrPort
+	reason                                     policy.Reason
 }
 
 // refusedByName takes in what egress refused.
 func (d *denials) refusedByName(k *link.Denial) {
-	like := namedLike{k.Protocol, k.Method, k.Answer.Target, "", k.Answer.Note, k.Answer.Reason}
-	if k.Answer.Rule != nil {
-		like.rule = k.Answer.Rule.ID
+	a := &k.Answer
+	like := namedLike{k.By.PID, k.By.UID, k.By.Comm, k.Protocol, k.Method, a.Target, "", a.Note, k.To, a.Reason}
+	if a.Rule != nil {
+		like.rule = a.Rule.ID
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	d.gather(like, now, func() event.Event { return d.run.refusedByName(k, now) })
+	d.gather(like, now, func() event.Event {
+		first := event.Process{PID: k.By.PID, UID: k.By.UID, Comm: k.By.Comm}
+		return d.run.refusedByName(k, now, d.chainSince(first, k.By.Since))
+	})
 }
 
-func (r *run) refusedByName(k *link.Denial, when time.Time) event.Event {
+func (r *run) refusedByName(k *link.Denial, when time.Time, chain []event.Process) event.Event {
 	a := &k.Answer
-	e := r.about(event.Event{Kind: event.Denial, Mechanism: "egress:" + k.Protocol})
+	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "egress:" + k.Protocol})
 	e.Time, e.Resource, e.Capability, e.Target = when, policy.Net.String(), "connect", a.Target
 	if strings.HasPrefix(a.Target, "dns://") { // not an address that a name led to
 		e.Capability = "resolve"

@@ -120,14 +120,26 @@ func descendants(pid int) []int {
 }
 
 func parentOf(dir string) (int, bool) {
+	parent, ok := statOf(dir, 4)
+	return int(parent), ok
+}
+
+// startOf is when a process began, since boot, up to 10 ms early (USER_HZ).
+func startOf(dir string) (time.Duration, bool) {
+	ticks, ok := statOf(dir, 22)
+	return time.Duration(ticks) * 10 * time.Millisecond, ok
+}
+
+// statOf is a number in /proc/PID/stat, by its place in proc_pid_stat(5) from 4 on.
+func statOf(dir string, place int) (int64, bool) {
 	stat, err := os.ReadFile(dir + "/stat")
 	if err != nil {
 		return 0, false
 	}
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(f) < 2 {
+	if len(f) < place-2 {
 		return 0, false
 	}
-	parent, err := strconv.Atoi(string(f[1]))
-	return parent, err == nil
+	n, err := strconv.ParseInt(string(f[place-3]), 10, 64)
+	return n, err == nil
 }

@@ -93,12 +93,22 @@ func outcomeOf(t *testing.T, cmd *exec.Cmd) outcome {
 
 // told is what is looked at of an event.
 type told struct {
-	Actor    struct{ Process struct{ Name string } }
+	Actor    struct{ Process process }
 	Policy   struct{ Name string }
 	Unmapped struct {
 		Kind, Capability, Target, Rule, Place, Reason, Mechanism, Suggest string
 		Extra                                                             map[string]string
 	}
+}
+
+// process is one that an event names.
+type process struct {
+	PID    int
+	Name   string
+	File   struct{ Path string }
+	Line   string   `json:"cmd_line"`
+	Began  int64    `json:"created_time"`
+	Parent *process `json:"parent_process"`
 }
 
 // String is what the tests name an event by.

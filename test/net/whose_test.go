@@ -1,0 +1,76 @@
+//go:build linux
+
+package net
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What egress refuses is told with who wanted it, as is what the kernel refuses: by what else is there to find a program in a session
+// of thousands?
+func TestWhose(t *testing.T) {
+	needs(t, "python3", "curl")
+	const program = `import os, ssl, subprocess, sys, time, urllib.request
+def get(url, method="GET", **headers):
+    try: urllib.request.urlopen(urllib.request.Request(url, method=method, headers=headers), timeout=20)
+    except OSError as e: print(url, e)
+get("http://denied.test/")
+get("http://allowed.test/", Host="denied.test")
+get("http://allowed.test/b/c")
+get("http://allowed.test/a/c", method="POST")
+try: ssl.create_default_context().wrap_socket(__import__("socket").create_connection(("allowed.test", 443), 20), server_hostname="denied.test")
+except OSError as e: print("TLS", e)
+` + "subprocess.run([\"curl\", \"-sS\", \"http://gone.test/\"])\n" + `open("asked", "w")
+while not os.path.exists("told"): time.sleep(0.01)
+`
+	p := newPlace(t, "", allow("allowed.test", `scheme = "http"`, `path_prefix = "/a"`, `methods = ["GET"]`)+allow("allowed.test", `scheme = "https"`))
+	if err := os.WriteFile(filepath.Join(p.workspace, "ask.py"), []byte(program), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := p.guarded("python3 ask.py --token=secret; true")
+	said, err := os.Create(filepath.Join(p.workspace, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"resolve dns://denied.test dns_denied", "connect http://denied.test:80/ host_not_listed", "connect http://allowed.test:80/b/c host_not_listed",
+		"connect http://allowed.test:80/a/c host_not_listed", "connect https://denied.test:443 host_not_listed", "resolve dns://gone.test dns_denied",
+	}
+	until(t, "all is told", func() bool {
+		if !exists(filepath.Join(p.workspace, "asked")) {
+			return false
+		}
+		all := p.denials()
+		return !slices.ContainsFunc(want, func(w string) bool { return !has(all, w) })
+	})
+	if err := os.WriteFile(filepath.Join(p.workspace, "told"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range p.denials() {
+		if e.Unmapped.Target == "dns://gone.test" { // it may be: then what the kernel knew is what there is
+			if a := e.Actor.Process; a.PID == 0 || a.Name != "curl" {
+				t.Errorf("%s: by %+v", e, a)
+			}
+			continue
+		}
+		a := e.Actor.Process
+		if a.PID == 0 || a.Name != "python3" || !strings.HasPrefix(a.File.Path, "/usr/bin/python3") || a.Line != "python3 ask.py --token=***" || a.Began == 0 {
+			t.Errorf("%s: by %+v", e, a)
+		}
+		if p := a.Parent; p == nil || p.Name != "sh" || p.PID == 0 || p.Began == 0 || p.Parent != nil {
+			t.Errorf("%s: by a child of %+v", e, p)
+		}
+	}
+}
