@@ -120,7 +120,8 @@ static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u3
 	};
 
 	if (p) {
-		m.q.permitted = p->permitted;
+		if (m.q.kind & KIND_UDP) /* to connect TCP again is to begin anew */
+			m.q.permitted = p->permitted;
 		m.led = p->original.to.port != 0;
 	}
 	u32 w = decide(&m);

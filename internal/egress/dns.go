@@ -170,7 +170,11 @@ func (s *Server) serveUDP(ctx context.Context, c *net.UDPConn) error {
 		s.done.Go(func() {
 			defer func() { <-s.asking }()
 			at := netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
-			if out := s.reply(ctx, buf[:n], client{at, s.Kernel.Sender(at, listener)}, false); out != nil {
+			by, err := s.Kernel.Sender(at, listener)
+			if err != nil {
+				return // somebody else's
+			}
+			if out := s.reply(ctx, buf[:n], client{at, by}, false); out != nil {
 				_, _ = c.WriteToUDPAddrPort(out, from)
 			}
 		})

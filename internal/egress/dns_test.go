@@ -391,3 +391,27 @@ func TestMemory(t *testing.T) {
 		t.Error("what was just resolved is forgotten")
 	}
 }
+
+// A datagram that isn't of the session is neither answered nor told, whatever is asked.
+func TestOthersDatagrams(t *testing.T) {
+	w := newWorld(t, allow("a.com")).start()
+	w.zone.set("a.com", "203.0.113.1")
+	c, err := net.Dial("udp4", w.udp.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	w.mu.Lock()
+	w.stranger = c.LocalAddr().(*net.UDPAddr).AddrPort()
+	w.mu.Unlock()
+	if _, err := c.Write(query(t, "evil.com", a4)); err != nil {
+		t.Fatal(err)
+	}
+	if got, code := w.resolve("a.com", a4); len(got) != 1 || code != dnsmessage.RCodeSuccess {
+		t.Errorf("the session's own: %v %s", got, code)
+	}
+	w.wantTold()
+	if n := w.s.Queries(); n != 1 {
+		t.Errorf("%d questions count, not one", n)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -163,6 +164,22 @@ func (f *flow) tied(name string) bool {
 	return f.s.tied(f.ctx, f.client, name, f.to.Addr())
 }
 
+// here says whether a target leads to the connection's other end, whatever the policy says of that.
+func (f *flow) here(t *policy.NetTarget) (bool, error) {
+	addr := f.to.Addr()
+	switch {
+	case t.Addr.IsValid() || !addr.IsValid():
+		return t.Addr == addr && t.Host == f.tunnel, nil
+	case slices.Contains(f.names(), t.Host):
+		return true, nil
+	}
+	found, err := f.s.find(f.ctx, t.Host, typeOf(addr))
+	if errors.Is(err, errRefused) { // nobody gets there by that name
+		err = nil
+	}
+	return slices.Contains(found.addrs, addr), err
+}
+
 // only is the target that is meant when the client doesn't name it: the one name of the address, or the address if it has none.
 func (f *flow) only(scheme string, names []string) (t policy.NetTarget, ok bool) {
 	t = policy.NetTarget{Scheme: scheme, Protocol: "tcp", Port: f.to.Port()}
@@ -203,8 +220,7 @@ func (f *flow) passOn(first []byte) {
 		return
 	}
 	_ = f.conn.SetReadDeadline(time.Time{})
-	first = append(first, drained(f.in)...)
-	f.in = nil
+	first = append(first, f.rest()...)
 	_, err = up.conn.Write(first)
 	if err == nil {
 		_, err = f.conn.Write(up.rest())
@@ -215,6 +231,13 @@ func (f *flow) passOn(first []byte) {
 		return
 	}
 	f.copyBoth(up.conn)
+}
+
+// rest gives the reader back, with what it held.
+func (f *flow) rest() []byte {
+	b := drained(f.in)
+	f.in = nil
+	return b
 }
 
 // copyBoth copies until both sides have ended, on new stacks: what decided has grown this one.
@@ -285,8 +308,7 @@ func (f *flow) close() {
 	if f.via != nil {
 		f.via.close()
 	}
-	drained(f.in)
-	f.in = nil
+	f.rest()
 	if f.stop != nil {
 		f.stop()
 		<-f.s.conns

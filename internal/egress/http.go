@@ -269,20 +269,16 @@ func (k *talk) tunnelTarget(r *request) error {
 func (k *talk) decide(r *request) (policy.Verdict, string) {
 	r.t.Method = r.method
 	v, note := k.decideAs(r)
+	decide := k.f.decide
+	if r.proxy {
+		decide = k.decideProxied
+	}
 	for i := 0; v.Allow && i < len(r.also); i++ {
-		if o := k.decideOther(r, &r.also[i]); !o.Allow {
+		if o, _ := decide(&r.also[i]); !o.Allow {
 			return o, "a header field asks for another path or method"
 		}
 	}
 	return v, note
-}
-
-func (k *talk) decideOther(r *request, t *policy.NetTarget) policy.Verdict {
-	if r.proxy {
-		return k.f.s.Policy.CheckNet(t)
-	}
-	v, _ := k.f.decide(t)
-	return v
 }
 
 // decideAs is the verdict on what a request says. What isn't for the connection's own end is for a proxy there, and both count.
@@ -300,32 +296,40 @@ func (k *talk) decideAs(r *request) (policy.Verdict, string) {
 			return v, note
 		}
 	}
-	if v, note := k.decideProxy(r); !v.Allow {
+	if r.method != http.MethodConnect {
+		return k.decideProxied(&r.t)
+	}
+	if v, note := k.decideProxy(&policy.NetTarget{Method: r.method}); !v.Allow {
 		return v, note
 	}
-	if r.method == http.MethodConnect {
-		return k.decideTunnel(&r.t), ""
-	}
-	if v := k.f.s.Policy.CheckNet(&r.t); !v.Allow {
-		return v, ""
-	}
-	return k.decideServed(r)
+	return k.decideTunnel(&r.t), ""
 }
 
-// decideServed is the verdict on a request for a proxy, if the connection's end is none: an ordinary server looks at neither the scheme
-// nor the port of a URL, and serves the path as its own, or that of the host that it's for.
-func (k *talk) decideServed(r *request) (policy.Verdict, string) {
-	t := r.t
-	t.Scheme, t.Port = "http", k.f.to.Port()
-	if r.ws {
-		t.Scheme = "ws"
+// decideProxied is the verdict on what the connection's end is asked for as a proxy. It may be none: an ordinary server looks at neither
+// the scheme nor the port of a URL, and serves the path as its own, or that of the host that it's for.
+func (k *talk) decideProxied(t *policy.NetTarget) (policy.Verdict, string) {
+	if v, note := k.decideProxy(t); !v.Allow {
+		return v, note
 	}
-	v := k.f.s.Policy.CheckNet(&t)
-	own := t.Addr.IsValid() && t.Addr == k.f.to.Addr() || t.Host != "" && k.f.tied(t.Host)
-	if v.Allow || v.Reason == policy.HostNotListed && !own {
-		return k.f.s.Policy.CheckNet(&r.t), ""
+	v := k.f.s.Policy.CheckNet(t)
+	if !v.Allow {
+		return v, ""
 	}
-	return v, "a server that is no proxy would take it for " + t.Scheme + "://" + t.HostPort()
+	served := *t
+	served.Scheme, served.Port = map[string]string{"http": "http", "https": "http", "ws": "ws", "wss": "ws"}[t.Scheme], k.f.to.Port()
+	own := k.f.s.Policy.CheckNet(&served)
+	if own.Reason == policy.HostNotListed {
+		switch here, err := k.f.here(t); {
+		case err != nil:
+			return mismatch, "it can't be told whether this is the server of that name: " + err.Error()
+		case !here:
+			return v, ""
+		}
+	}
+	if !own.Allow {
+		return own, "a server that is no proxy would take it for " + served.Scheme + "://" + served.HostPort()
+	}
+	return v, ""
 }
 
 // direct makes a request that would do for a proxy one for the server itself.
@@ -338,12 +342,12 @@ func (r *request) direct() {
 }
 
 // decideProxy is the verdict on using the connection's end as a proxy. If it's none, its default host is asked for the path.
-func (k *talk) decideProxy(r *request) (policy.Verdict, string) {
+func (k *talk) decideProxy(asked *policy.NetTarget) (policy.Verdict, string) {
 	t, ok := k.f.only("http", k.f.names())
 	if !ok {
 		return mismatch, "the proxy's address has several names"
 	}
-	t.Method, t.Path, t.Odd = r.method, r.t.Path, r.t.Odd
+	t.Method, t.Path, t.Odd = asked.Method, asked.Path, asked.Odd
 	return k.f.decide(&t)
 }
 

@@ -593,6 +593,58 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
+// Where it isn't known whose name a URL has, or a header field has another path, a server that is asked as a proxy is told nothing either.
+func TestAskedAsProxyUnknown(t *testing.T) {
+	w := newWorld(t, policy.NetRule{Host: "web.com", Scheme: "http", Allow: true}, policy.NetRule{Host: "web.com", Scheme: "http", PathPrefix: "/admin"},
+		policy.NetRule{Host: "far.com", Scheme: "https", Allow: true}, policy.NetRule{Host: "busy.com", Scheme: "https", Allow: true})
+	w.zone.set("web.com", "203.0.113.1")
+	w.zone.set("far.com", "203.0.113.2")
+	c := &cdn{}
+	w.put("203.0.113.1:80", c)
+	w.start()
+	w.resolve("web.com", a4)
+	say := func(text string) int {
+		t.Helper()
+		statuses, _ := say(t, w.dial("203.0.113.1:80"), text+"\r\n\r\n")
+		return statuses[0]
+	}
+	if got := say("GET https://far.com/x HTTP/1.1\r\nHost: far.com"); got != 200 || len(c.took()) != 1 {
+		t.Errorf("what may be a proxy's: %d", got)
+	}
+	if got := say("GET https://far.com/x HTTP/1.1\r\nHost: far.com\r\nX-Original-URL: /admin"); got != 403 {
+		t.Errorf("what may be the server's own: %d", got)
+	}
+	w.wantTold("rule_denies net.2 https://far.com:443/x")
+	for range cap(w.s.looking) {
+		w.s.looking <- struct{}{}
+	}
+	if got := say("GET https://busy.com/ HTTP/1.1\r\nHost: busy.com"); got != 403 || len(c.took()) != 0 {
+		t.Errorf("a name that can't be looked up: %d", got)
+	}
+	w.wantTold("host_mismatch https://busy.com:443/")
+}
+
+// What a client says of itself before a host isn't told: it may be a password.
+func TestUserInformation(t *testing.T) {
+	w, c := newWeb(t)
+	w.resolve("a.com", a4)
+	for _, text := range []string{
+		"GET http://bob:SECRET@a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n", "GET / HTTP/1.1\r\nHost: bob:SECRET@a.com\r\n\r\n",
+		"CONNECT bob:SECRET@a.com:80 HTTP/1.1\r\nHost: a.com\r\n\r\n", "GET http://bob:SECRET@[a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n",
+	} {
+		statuses, bodies := say(t, w.dial("203.0.113.1:80"), text)
+		w.mu.Lock()
+		if told := fmt.Sprintf("%v %+v", bodies, w.denials); !slices.Equal(statuses, []int{400}) || len(w.denials) != 1 || strings.Contains(told, "SECRET") {
+			t.Errorf("%s: %d, told %s", text, statuses, told)
+		}
+		w.denials = nil
+		w.mu.Unlock()
+	}
+	if got := c.took(); len(got) > 0 {
+		t.Errorf("the server got %q", got)
+	}
+}
+
 // A tunnel through a proxy: the proxy and what is said inside are both decided on.
 func TestProxies(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "proxy.com", Scheme: "http", Port: 3128, Allow: true}, policy.NetRule{Host: "a.com", Scheme: "http", Allow: true}, policy.NetRule{Host: "raw.com", Port: 2525, Allow: true}, policy.NetRule{Host: "b.com", Scheme: "http", Allow: true})

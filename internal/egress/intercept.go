@@ -34,7 +34,7 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 		return
 	}
 	inner := &flow{s: f.s, ctx: f.ctx, client: f.client, to: f.to, tunnel: f.tunnel, conn: c, stop: f.stop, via: &upstream{conn: up}}
-	f.in, f.stop = nil, nil
+	f.stop = nil
 	k := &talk{f: inner, proto: "tls", name: hostOf(&t)}
 	if c.ConnectionState().NegotiatedProtocol == "h2" {
 		k.serveH2(c, up, func() (net.Conn, error) { return f.connectTLS(h, &t) })
@@ -108,7 +108,7 @@ func (f *flow) acceptTLS(h *hello, t *policy.NetTarget, protocol string) (*tls.C
 	if protocol != "" {
 		cfg.NextProtos = []string{protocol}
 	}
-	first := append(h.bytes, drained(f.in)...)
+	first := append(h.bytes, f.rest()...)
 	c := tls.Server(&replay{f.conn, first}, cfg)
 	ctx, cancel := context.WithTimeout(f.ctx, f.s.hello)
 	defer cancel()

@@ -35,6 +35,7 @@ var (
 	errTruncated = errors.New("the answer doesn't fit")
 	errBusy      = errors.New("too many names are being looked up")
 	errNoServer  = errors.New("no name server is known")
+	errRefused   = errors.New("the name server says")
 )
 
 // lookup asks the name servers in turn.
@@ -165,7 +166,7 @@ func parseAnswer(msg []byte, q *question, tcp bool) (f found, err error) {
 		return f, errTruncated
 	}
 	if f.code = h.RCode; f.code != dnsmessage.RCodeSuccess && f.code != dnsmessage.RCodeNameError {
-		return f, fmt.Errorf("the name server says %s", f.code)
+		return f, fmt.Errorf("%w %s", errRefused, f.code)
 	}
 	return f, f.follow(&p, q)
 }

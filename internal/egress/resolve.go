@@ -165,10 +165,14 @@ func (s *Server) tied(ctx context.Context, from client, name string, addr netip.
 	if s.tunnel(name, ways) != nil {
 		return false
 	}
-	typ := dnsmessage.TypeA
-	if addr.Is6() {
-		typ = dnsmessage.TypeAAAA
-	}
-	a := s.addresses(ctx, from.denial("dns"), name, ways, typ)
+	a := s.addresses(ctx, from.denial("dns"), name, ways, typeOf(addr))
 	return slices.Contains(a.addrs, addr)
+}
+
+// typeOf is what is asked for an address like this.
+func typeOf(addr netip.Addr) dnsmessage.Type {
+	if addr.Is6() {
+		return dnsmessage.TypeAAAA
+	}
+	return dnsmessage.TypeA
 }

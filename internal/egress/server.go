@@ -21,8 +21,8 @@ type Kernel interface {
 	// Original is where the client of a redirected connection wanted to go, and who that is. An error: it's no redirected connection of
 	// the session.
 	Original(client, listener netip.AddrPort) (netip.AddrPort, link.Process, error)
-	// Sender is who sent a datagram that was redirected, as far as that's known.
-	Sender(client, listener netip.AddrPort) link.Process
+	// Sender is who sent a datagram that was redirected. An error: none of the session did.
+	Sender(client, listener netip.AddrPort) (link.Process, error)
 	// Permit lets the session reach an address and port directly until then, by the rule of a verdict.
 	Permit(protocol string, to netip.AddrPort, until time.Time, v policy.Verdict) error
 }

@@ -160,6 +160,10 @@ func TestBadHellos(t *testing.T) {
 		"a name with a dot":  string(helloBytes(t, "a.com.", nil)),
 		"a name in brackets": string(bytes.Replace(helloBytes(t, "aaa.com", nil), []byte("aaa.com"), []byte("[::1]:8"), 1)),
 		"a name with NUL":    string(bytes.Replace(helloBytes(t, "a.comx", nil), []byte("a.comx"), []byte("a.com\x00"), 1)),
+		"a path after it":    string(bytes.Replace(helloBytes(t, "a.comaevil.com", nil), []byte("a.coma"), []byte("a.com/"), 1)),
+		"a query after it":   string(bytes.Replace(helloBytes(t, "a.comaevil.com", nil), []byte("a.coma"), []byte("a.com?"), 1)),
+		"a fragment after":   string(bytes.Replace(helloBytes(t, "a.comaevil.com", nil), []byte("a.coma"), []byte("a.com#"), 1)),
+		"not in ASCII":       string(bytes.Replace(helloBytes(t, "aaa.com", nil), []byte("aaa.com"), []byte("\uff41.com"), 1)),
 		"a user before":      string(bytes.Replace(helloBytes(t, "evil.a.com", nil), []byte("evil.a.com"), []byte("evil@a.com"), 1)),
 	} {
 		c := w.dial("203.0.113.1:443")
@@ -440,6 +444,28 @@ func TestInterceptVerifies(t *testing.T) {
 	}
 	if err := (&Server{Policy: w.s.Policy}).Serve(context.Background(), nil, nil); err == nil {
 		t.Error("it serves without an authority")
+	}
+}
+
+// A client that doesn't believe the session's authority leaves nothing of its connection to others.
+func TestInterceptDistrusted(t *testing.T) {
+	w, _ := newIntercepted(t, &cdn{}, nil)
+	w.resolve("a.com", a4)
+	for range 16 {
+		if err := tls.Client(w.dial("203.0.113.1:443"), &tls.Config{ServerName: "a.com", RootCAs: x509.NewCertPool()}).Handshake(); err == nil {
+			t.Fatal("nobody is believed, and it's answered")
+		}
+	}
+	for end := time.Now().Add(time.Minute); len(w.s.conns) > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond) // until egress is done with all of them
+	}
+	seen := map[*bufio.Reader]bool{}
+	for range 64 {
+		r := borrow(nil)
+		if seen[r] {
+			t.Fatal("two connections get one reader")
+		}
+		seen[r] = true
 	}
 }
 

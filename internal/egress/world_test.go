@@ -36,13 +36,14 @@ type world struct {
 	zone   *zone
 	routes map[netip.AddrPort]string
 
-	mu      sync.Mutex
-	going   map[netip.AddrPort]netip.AddrPort // where clients wanted to go
-	any     netip.AddrPort                    // and where all others did, if valid
-	denials []link.Denial
-	permits map[string]time.Time // "tcp 1.2.3.4:22"
-	stuck   error                // what Permit says
-	dialled []netip.AddrPort
+	mu       sync.Mutex
+	going    map[netip.AddrPort]netip.AddrPort // where clients wanted to go
+	any      netip.AddrPort                    // and where all others did, if valid
+	denials  []link.Denial
+	permits  map[string]time.Time // "tcp 1.2.3.4:22"
+	stuck    error                // what Permit says
+	stranger netip.AddrPort       // who isn't of the session
+	dialled  []netip.AddrPort
 }
 
 // allow and deny are rules about a host alone.
@@ -126,11 +127,13 @@ func (w *world) Original(client, listener netip.AddrPort) (netip.AddrPort, link.
 var asker = link.Process{PID: 42, UID: 1000, Comm: "asker", Since: time.Hour}
 
 // Sender knows who asks.
-func (w *world) Sender(client, listener netip.AddrPort) link.Process {
-	if !client.IsValid() || listener != w.udp {
-		return link.Process{}
+func (w *world) Sender(client, listener netip.AddrPort) (link.Process, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if client == w.stranger || listener != w.udp {
+		return link.Process{}, errors.New("not redirected")
 	}
-	return asker
+	return asker, nil
 }
 
 // Permit notes what is permitted.

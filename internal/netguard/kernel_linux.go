@@ -39,10 +39,13 @@ func (k *Kernel) Original(client, listener netip.AddrPort) (netip.AddrPort, link
 	return addrPort(o.To.Addr, uint16(o.To.Port)), o.By.process(), nil
 }
 
-// Sender says who sent the last datagram that came from there to egress, as far as that's still known.
-func (k *Kernel) Sender(client, listener netip.AddrPort) link.Process {
-	o, _ := k.original(unix.BPF_MAP_LOOKUP_ELEM, kindUDP, client, listener)
-	return o.By.process()
+// Sender says who sent the last datagram that was led from there to egress: any number may come from one port.
+func (k *Kernel) Sender(client, listener netip.AddrPort) (link.Process, error) {
+	o, err := k.original(unix.BPF_MAP_LOOKUP_ELEM, kindUDP, client, listener)
+	if err != nil {
+		return link.Process{}, fmt.Errorf("ask who sent a datagram from %s: %w", client, err)
+	}
+	return o.By.process(), nil
 }
 
 func (k *Kernel) original(do uintptr, of kind, client, listener netip.AddrPort) (o netOriginal, err error) {

@@ -258,6 +258,41 @@ func TestPermit(t *testing.T) {
 	expect("EACCES", "send", "127.6.0.1:5432")
 }
 
+// A connection that a name has permitted isn't begun anew when the name does so no more.
+func TestConnectAgain(t *testing.T) {
+	needRoot(t)
+	c := compile(t, policy.Deny, tcp("a.test", 5432))
+	g := beginWith(t, c)
+	server(t, "127.6.1.1:5432")
+	permit := func() {
+		t.Helper()
+		if err := g.kernel.Permit("tcp", netip.MustParseAddrPort("127.6.1.1:5432"), time.Now().Add(time.Hour), policy.Verdict{Allow: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	permit()
+	held := startChild(t, g, "connect again", "127.6.1.1:5432")
+	for i, got := range []string{held.line(), held.again()} {
+		if got != "connected" {
+			t.Errorf("%d: %s", i, got)
+		}
+	}
+	img, err := NewImage(c, 2)
+	if err == nil {
+		err = g.Reload(img)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := held.again(); got != "EACCES" {
+		t.Errorf("the same socket, afterwards: %s", got)
+	}
+	permit()
+	if got := held.again(); got != "connected" {
+		t.Errorf("permitted again: %s", got)
+	}
+}
+
 // A full map makes room of what has expired, and otherwise permits nothing.
 func TestPermitMany(t *testing.T) {
 	needRoot(t)

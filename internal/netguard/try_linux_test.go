@@ -46,6 +46,7 @@ var tries = map[string]func(args []string) (string, error){
 	"connect often":   tryConnectOften,
 	"begin":           tryBegin,
 	"hold":            tryHold,
+	"connect again":   tryConnectAgain,
 	"flood":           tryFlood,
 	"ask on":          tryAskOn,
 }
@@ -281,9 +282,8 @@ func tryReconnect(args []string) (string, error) {
 	if err := unix.Connect(fd, sa); err != nil {
 		return "", fmt.Errorf("the first time: %w", err)
 	}
-	none := unix.RawSockaddrInet6{Family: unix.AF_UNSPEC}
-	if _, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&none)), unsafe.Sizeof(none)); errno != 0 {
-		return "", errno
+	if err := dissolve(fd); err != nil {
+		return "", err
 	}
 	_, sa = at(args[2])
 	if err := unix.Connect(fd, sa); err != nil {
@@ -639,6 +639,38 @@ func tryHold(args []string) (string, error) {
 			return strings.Join(all, ", "), nil
 		}
 	}
+}
+
+// tryConnectAgain connects one socket, and dissolves that, waiting for a line on its input before each further time.
+func tryConnectAgain(args []string) (string, error) {
+	family, sa := at(args[0])
+	fd, err := open(family, unix.SOCK_STREAM)
+	if err != nil {
+		return "", err
+	}
+	for {
+		said := "connected"
+		if err := unix.Connect(fd, sa); err != nil {
+			said = errName(err)
+		}
+		fmt.Fprintln(os.NewFile(3, "report"), said)
+		var b [1]byte
+		if n, _ := os.Stdin.Read(b[:]); n == 0 {
+			return said, nil
+		}
+		if err := dissolve(fd); err != nil {
+			return "", err
+		}
+	}
+}
+
+// dissolve has a socket be connected no more.
+func dissolve(fd int) error {
+	none := unix.RawSockaddrInet6{Family: unix.AF_UNSPEC}
+	if _, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&none)), unsafe.Sizeof(none)); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // tryFlood is refused as often as it's told to.

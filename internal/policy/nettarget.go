@@ -88,7 +88,7 @@ func ParseNetTarget(s string) (NetTarget, error) {
 
 func (t *NetTarget) parseAuthority(a string) error {
 	if strings.ContainsAny(a, "@%") {
-		return fmt.Errorf("user information or an encoded character before the host in %q", a)
+		return errors.New("user information or an encoded character before the host") // which may be a password: it's told nobody
 	}
 	host, port, hasPort := a, "", false
 	if strings.HasPrefix(a, "[") {

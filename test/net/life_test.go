@@ -343,13 +343,33 @@ c.sendall(b"GET / HTTP/1.1\r\nHost: allowed.test\r\n\r\n"); print("got", c.recv(
 			t.Errorf("no event %q among %q", x.denial, all)
 		}
 	}
+	datagrams := strconv.Itoa(udpPortOf(t, first.egress))
+	question := python + `'import socket,sys
+q = b"\0\1\1\0\0\1\0\0\0\0\0\0" + b"".join(bytes([len(l)]) + l.encode() for l in ["framed", "test"]) + b"\0\0\1\0\1"
+c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); c.settimeout(2); c.sendto(q, ("127.0.0.1", int(sys.argv[1]))); print("got", c.recv(99))' ` + datagrams
+	free := first.command(question)
+	for _, cmd := range []*exec.Cmd{free, newPlace(t, "", allow("127.0.0.1", `protocol = "udp"`, "port = "+datagrams)).guarded(question)} {
+		if got := outcomeOf(t, cmd); !strings.Contains(got.said, "timed out") {
+			t.Errorf("another's datagram: %q", got.said)
+		}
+	}
 	own := python + `'import socket,sys; socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5)' ` + port
 	first.expect(own, "PermissionError")
 	first.expect(fetch, "^hello")
+	first.expect("curl -sS -m 10 http://denied.test/", "Could not resolve") // which is told, and nothing that others have asked
+	until(t, "it's told", func() bool { return has(first.denials(), "resolve dns://denied.test dns_denied") })
+	if all := first.denials(); slices.ContainsFunc(all, func(e told) bool { return strings.Contains(e.Unmapped.Target, "framed") }) {
+		t.Errorf("told of the session what others did: %q", all)
+	}
 }
 
-// portOf is one at which a process waits on 127.0.0.1.
-func portOf(t *testing.T, pid int) int {
+// portOf is one at which a process waits on 127.0.0.1 for connections.
+func portOf(t *testing.T, pid int) int { return waitsAt(t, pid, "tcp", "0A") }
+
+// udpPortOf is the same for datagrams.
+func udpPortOf(t *testing.T, pid int) int { return waitsAt(t, pid, "udp", "07") }
+
+func waitsAt(t *testing.T, pid int, protocol, state string) int {
 	t.Helper()
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil {
@@ -361,13 +381,13 @@ func portOf(t *testing.T, pid int) int {
 			own = append(own, to)
 		}
 	}
-	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid))
+	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, protocol))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(table)) {
 		f := strings.Fields(line)
-		if len(f) > 9 && f[3] == "0A" && strings.HasPrefix(f[1], "0100007F:") && slices.Contains(own, "socket:["+f[9]+"]") {
+		if len(f) > 9 && f[3] == state && strings.HasPrefix(f[1], "0100007F:") && slices.Contains(own, "socket:["+f[9]+"]") {
 			port, err := strconv.ParseUint(f[1][len("0100007F:"):], 16, 16)
 			if err != nil {
 				t.Fatal(err)
