@@ -107,7 +107,7 @@ var taskTries = []try{
 		select {
 		case <-c:
 			return nil
-		case <-time.After(5 * time.Second):
+		case <-time.After(30 * time.Second):
 			return errors.New("no signal")
 		}
 	}, nil, nil},
@@ -151,7 +151,7 @@ func sigioTo(pid int, own func(fd, pid int) error) error {
 	if _, err := unix.Write(fds[1], []byte("x")); err != nil {
 		return err
 	}
-	for range 20 {
+	for range 100 {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			return nil
