@@ -140,10 +140,17 @@ func (s *session) hearLate() {
 	s.tellStart()
 }
 
-// settle waits for who changes the session still; whoever comes later sees that it ends.
+// settle waits for who changes the session still; whoever comes later sees that it ends. Nobody enters it after: what he's refused nobody
+// would hear.
 func (s *session) settle() {
 	s.changing.Lock()
 	defer s.changing.Unlock()
+	if s.hearing != nil || s.record.Thread == 0 {
+		return
+	}
+	if err := s.kernel.Shut(s.thread()); err != nil {
+		s.d.log("keep process %d out of session %s, which ends: %v", s.client.pid, s.id, err)
+	}
 }
 
 // endGroup tells which limits were met, and removes the cgroup. Who is still in it is ended, unless it was to be left.

@@ -161,11 +161,16 @@ func (s *session) enter(thread int) error {
 	if err := s.change(func(r *record) { r.Thread = thread }); err != nil {
 		return err
 	}
-	if err := s.kernel.Expect(loader.Thread{Process: s.client.pid, ID: thread}, s.from); err != nil {
+	if err := s.kernel.Expect(s.thread(), s.from); err != nil {
 		return err
 	}
 	s.expect()
 	return nil
+}
+
+// thread is the one that enters the session.
+func (s *session) thread() loader.Thread {
+	return loader.Thread{Process: s.client.pid, ID: s.record.Thread}
 }
 
 // entering bounds how long a session may be without its toolguard saying that the thread is in: nobody hears of it until then, and
@@ -191,10 +196,7 @@ func (s *session) adopted() error {
 	if s.now() != api.Starting || s.record.Thread == 0 {
 		return refuse(409, "no thread is about to enter this session")
 	}
-	if s.kernel.Counts().Tasks > 1 {
-		return refuse(409, "the thread has started others already: what those were refused would be forgotten")
-	}
-	if err := s.kernel.Settle(loader.Thread{Process: s.client.pid, ID: s.record.Thread}); err != nil {
+	if err := s.kernel.Settle(s.thread()); err != nil {
 		return err
 	}
 	if s.kernel.Counts().Tasks == 0 {
@@ -343,18 +345,18 @@ func (s *session) asked() (*policy.Compiled, int) {
 
 // join puts the command, which waits for it, into the session's cgroup.
 func (s *session) join(pid int) error {
-	p, err := openProcess(pid, 0)
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.now() == api.Ending {
+		return fmt.Errorf("session %s is being ended", s.id)
+	}
+	p, err := openProcess(pid, 0) // at last: until it's in the cgroup another process may get its number
 	if err != nil {
 		return err
 	}
 	defer p.file.Close()
 	if id, err := s.d.kernel.SessionOf(p.fd); err != nil || id != s.number {
 		return errors.Join(fmt.Errorf("process %d isn't of session %s", pid, s.id), err)
-	}
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	if s.now() == api.Ending {
-		return fmt.Errorf("session %s is being ended", s.id)
 	}
 	return errors.Join(s.group.Add(pid), s.change(func(r *record) { r.Info.Command = pid }))
 }

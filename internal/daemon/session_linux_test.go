@@ -2,7 +2,10 @@ package daemon
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -78,13 +81,41 @@ func TestListWhileBusy(t *testing.T) {
 	}
 }
 
+// A session whose toolguard has had a thread put into it, and never says that it's in, is ended.
+func TestEntering(t *testing.T) {
+	for state, ends := range map[api.State]bool{api.Starting: true, api.Running: false} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &Daemon{cfg: Config{Log: slog.New(slog.DiscardHandler)}}
+			s := d.newSession(record{Info: api.Session{State: state, Started: time.Now()}}, ended(1))
+			defer s.events.Close()
+			s.expect()
+			for _, want := range []bool{false, ends} {
+				time.Sleep(entering - time.Second)
+				synctest.Wait()
+				if over := isClosed(s.killed); over != want {
+					t.Errorf("%s, after %v: ended %v", state, time.Since(s.began), over)
+				}
+			}
+		})
+	}
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // When a session gets another policy, each one within it is put within that or ended, whatever becomes of the others.
 func TestNarrow(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	around := compiled(t, "/etc")
 	add := func(number, from uint64, asked *policy.Compiled) *session {
 		r := record{Number: number, From: from, Generation: 1, Policies: map[uint32]*policy.Compiled{1: around}}
-		r.Info.ID, r.Start.Policy = fmt.Sprintf("%016x", number), asked
+		r.Info.ID, r.Info.Workspace, r.Start.Policy = fmt.Sprintf("%016x", number), "/", asked
 		s := d.newSession(r, ended(0))
 		s.over = make(chan struct{})
 		close(s.over) // there is nothing in the kernel
@@ -95,9 +126,7 @@ func TestNarrow(t *testing.T) {
 	all := []*session{add(2, 1, nil), add(3, 1, compiled(t, "/usr")), add(4, 2, nil)} // who has none panics; nobody is in the other
 	d.narrow(1)
 	for _, s := range all {
-		select {
-		case <-s.killed:
-		default:
+		if !isClosed(s.killed) {
 			t.Errorf("session %s isn't ended", s.id)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -23,31 +24,46 @@ func (s *Session) Expect(t Thread, from uint64) error {
 	})
 }
 
-// Settle ends what Expect began, whether the thread is in the session or not, and forgets that it was refused its proof:
-// nobody else is in the session yet.
+// Settle ends what Expect began, whether the thread is in the session or not, and forgets that it was refused its proof. That is all
+// it forgets: by now the thread, and whom it has started, may have tried what they like.
 func (s *Session) Settle(t Thread) error {
 	if err := s.k.forget(t); err != nil {
 		return err
 	}
-	if err := s.events.read((*pages).skip); err != nil {
+	return s.events.read(func(p *pages) {
+		p.drainWhile(func(record []byte) bool {
+			id, ev, err := decode(record, time.Time{})
+			if err != nil || id != s.id { // of a session that had this ring before
+				return true
+			}
+			proof := ev.TID == t.ID && ev.Op == OpOpen && len(ev.Paths) == 1 && ev.Paths[0].Path == Canary
+			if proof {
+				atomic.AddUint64(&s.at.Denied, ^uint64(0)) // one less: the kernel goes on counting
+				atomic.CompareAndSwapUint64(&s.at.Sequence, ev.Sequence, ev.Sequence-1)
+			}
+			return proof
+		})
+	})
+}
+
+// Shut is Settle for a session that ends: who isn't in it when that returns never will be.
+func (s *Session) Shut(t Thread) error {
+	if err := s.Settle(t); err != nil {
 		return err
 	}
-	for _, n := range []*uint64{&s.at.Sequence, &s.at.Denied, &s.at.Suppressed, &s.at.Lost, &s.at.Told} {
-		atomic.StoreUint64(n, 0)
-	}
-	return nil
+	return s.k.grace(s.at.Ring, s.ring) // a program may be adopting it
 }
 
 // Prove has expect see to it that the calling thread is put into a session, and proves that it's in: it's refused what it could
 // do before. The thread must be locked.
 func Prove(expect func() error) error {
-	if err := tryCanary(); err != nil {
+	if err := TryCanary(); err != nil {
 		return fmt.Errorf("open %s before the session: %w", Canary, err)
 	}
 	if err := expect(); err != nil {
 		return err
 	}
-	switch err := tryCanary(); {
+	switch err := TryCanary(); {
 	case err == nil:
 		return errUnguarded
 	case !errors.Is(err, unix.EACCES):
@@ -59,7 +75,8 @@ func Prove(expect func() error) error {
 var errUnguarded = errors.New("the kernel doesn't hold this thread to the session: what the programs must refuse was allowed " +
 	"(inside a PID namespace, as in a container, they don't know it by its number; else \"bpf\" may be missing in the kernel's lsm= list)")
 
-func tryCanary() error {
+// TryCanary opens what no session may. Settle forgets that it was refused.
+func TryCanary() error {
 	fd, err := unix.Open(Canary, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		_ = unix.Close(fd)

@@ -2,6 +2,7 @@ package loader
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,6 +63,84 @@ func moved(t *testing.T, before, s *Session, from uint64, dir string) bool {
 		t.Error(err)
 	}
 	return got
+}
+
+// What is refused to a thread before its session is settled is told, but for its proof.
+func TestBeforeSettled(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "before", "after")
+	for _, x := range []struct{ before, told []string }{
+		{[]string{Canary}, []string{"1 " + dir + "/after"}},
+		{[]string{Canary, Canary}, []string{"2 " + dir + "/after"}},
+		{[]string{Canary, dir + "/before"}, []string{"2 " + dir + "/before", "3 " + dir + "/after"}},
+		{[]string{dir + "/before", Canary}, []string{"1 " + dir + "/before", "2 " + Canary, "3 " + dir + "/after"}},
+	} {
+		s, _ := begin(t, k)
+		if err := settledLate(s, x.before, dir+"/after"); err != nil {
+			t.Fatal(err)
+		}
+		h := listen(s)
+		counts, err := s.End()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		for _, e := range h.events {
+			told = append(told, fmt.Sprintf("%d %s", e.Sequence, e.Paths[0].Path))
+		}
+		if !slices.Equal(told, x.told) || counts.Denied != uint64(len(told)) {
+			t.Errorf("%q and then the proof's end: %q are told, of %+v; want %q", x.before, told, counts, x.told)
+		}
+	}
+}
+
+// settledLate has a thread that comes into s try to open files before that is settled, and one after.
+func settledLate(s *Session, before []string, after string) error {
+	ready, expected, tried, settled, done := make(chan Thread), make(chan error), make(chan bool), make(chan error), make(chan bool)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends
+		defer close(done)
+		ready <- Thread{os.Getpid(), unix.Gettid()}
+		<-expected
+		for _, file := range before {
+			_, _ = os.ReadFile(file)
+		}
+		close(tried)
+		<-settled
+		_, _ = os.ReadFile(after)
+	}()
+	thread := <-ready
+	err := s.Expect(thread, 0)
+	close(expected)
+	<-tried
+	err = errors.Join(err, s.Settle(thread))
+	close(settled)
+	<-done
+	return err
+}
+
+// Who isn't in a session when it's shut never comes in.
+func TestShut(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "file")
+	s, _ := begin(t, k)
+	defer end(t, s)
+	ready, shut, done := make(chan Thread), make(chan bool), make(chan bool)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends
+		defer close(done)
+		ready <- Thread{os.Getpid(), unix.Gettid()}
+		<-shut
+		if !may(t, dir+"/file") {
+			t.Error("it came into the session")
+		}
+	}()
+	thread := <-ready
+	if err := errors.Join(s.Expect(thread, 0), s.Shut(thread)); err != nil {
+		t.Error(err)
+	}
+	close(shut)
+	<-done
 }
 
 // Nobody comes into a session that is over: neither the thread that should have, nor who has its number by then.

@@ -94,6 +94,14 @@ const (
 
 // drain gives every record that is there to f, which may keep nothing of it.
 func (p *pages) drain(f func([]byte)) {
+	p.drainWhile(func(record []byte) bool {
+		f(record)
+		return true
+	})
+}
+
+// drainWhile is drain until f says that a record is to stay, with all that follow it.
+func (p *pages) drainWhile(f func([]byte) bool) {
 	at := atomic.LoadUint64(position(p.consumer))
 	for end := atomic.LoadUint64(position(p.producer)); at < end; end = atomic.LoadUint64(position(p.producer)) {
 		head := atomic.LoadUint32((*uint32)(unsafe.Pointer(&p.data[at%uint64(len(p.data))])))
@@ -101,8 +109,8 @@ func (p *pages) drain(f func([]byte)) {
 			return
 		}
 		n := uint64(head &^ discardBit)
-		if head&discardBit == 0 {
-			f(p.at(at+headSize, n))
+		if head&discardBit == 0 && !f(p.at(at+headSize, n)) {
+			return
 		}
 		at += (headSize + n + 7) &^ 7
 		atomic.StoreUint64(position(p.consumer), at)

@@ -70,6 +70,7 @@ var lentGaps = append(slices.Clone(bpfGaps[:len(bpfGaps)-1]),
 type lent struct {
 	client *api.Client
 	id     string
+	within bool                     // the one that this process is in already
 	join   *os.File                 // see command.join
 	told   <-chan outcome[struct{}] // all has been heard; nil: nobody listens
 	ended  chan struct{}            // closed when the session is, or nobody is there to end it
@@ -102,7 +103,7 @@ func (r *run) borrow(client *api.Client) error {
 	if err != nil || len(s.ID) != 16 {
 		return fmt.Errorf("toolguardd: a session %q", s.ID)
 	}
-	l := &lent{client: client, id: s.ID, ended: make(chan struct{}), r: r}
+	l := &lent{client: client, id: s.ID, within: s.Within != "", ended: make(chan struct{}), r: r}
 	r.number, r.id, r.held = number, s.ID, l
 	if s.Cgroup != "" {
 		l.join, err = client.Handed("POST", l.path(api.Command))
@@ -121,12 +122,13 @@ func (l *lent) Adopt() error {
 		asked = true
 		return l.client.Do("PUT", l.path(api.Thread), thread, nil)
 	}
-	err := loader.Prove(ask)
-	if !asked && errors.Is(err, unix.EACCES) { // guarded already: that it has changed sessions the kernel tells toolguardd
+	var err error
+	if !l.within {
+		err = loader.Prove(ask)
+	}
+	if l.within || !asked && errors.Is(err, unix.EACCES) { // guarded already: that it has changed sessions the kernel tells toolguardd
 		err = ask()
-		if f, err := os.Open("/"); err == nil { // something that the programs decide about: they adopt it with that
-			_ = f.Close()
-		}
+		_ = loader.TryCanary() // something that the programs decide about: they adopt it with that
 	}
 	if err != nil {
 		return err

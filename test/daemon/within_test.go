@@ -106,6 +106,11 @@ echo $? >status; echo done >can`)
 			if got := j.count("denial", j.outside); got != x.told {
 				t.Errorf("%d denials are told to the outer session, want %d: %+v", got, x.told, j.told())
 			}
+			for _, told := range []*job{j, &inner} {
+				if got := told.count("denial", "/run/toolguard/canary"); got != 0 {
+					t.Errorf("%d proofs of toolguard's own are told: %+v", got, told.told())
+				}
+			}
 		})
 	}
 }
