@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -143,6 +144,9 @@ func newSessionsReload(a *app) *cobra.Command {
 		})
 		if err := os.Setenv("PATH", s.Path); err != nil { // where the session finds its programs
 			return err
+		}
+		if real, err := filepath.EvalSymlinks(s.TmpDir); err != nil || real != s.TmpDir { // what runs there may do that, and mustn't gain by it
+			s.TmpDir = ""
 		}
 		c, err := p.load(s.TmpDir)
 		if err != nil {

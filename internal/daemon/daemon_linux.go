@@ -144,7 +144,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := d.within(origin{p.from, p.uid, p.pid(), ns}, &st, st.Policy)
+	c, err := d.within(origin{p.from, p.uid, p.pid(), ns, false}, &st, st.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -335,12 +335,15 @@ func (t taken) minus(u taken) taken {
 	return taken{t.sessions - u.sessions, t.networks - u.networks, t.lines - u.lines, t.size - u.size}
 }
 
-// sizeOf is what a session's policy takes, with those around it; 0 is none.
+// sizeOf is what a session's policy in force takes, with those around it; 0 is none.
 func (d *Daemon) sizeOf(number uint64) int {
-	if s, err := d.session(number); err == nil {
-		return int(s.size.Load())
+	s, err := d.session(number)
+	if err != nil {
+		return 0
 	}
-	return 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.Sizes[s.record.Generation]
 }
 
 // takes is what a session takes.

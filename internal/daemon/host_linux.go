@@ -31,20 +31,17 @@ func (d *Daemon) hosted(o origin, st *api.Start, c *policy.Compiled) (*policy.Co
 	if err := d.sameMounts(o); err != nil {
 		return nil, err
 	}
-	if c.TmpDir != "" {
-		if err := private(c.TmpDir, o.uid); err != nil {
-			return nil, refuse(403, "the host's policies can't be put around this one, since its TMPDIR %s isn't one that toolguard makes: %v; "+
-				"start toolguard without one of your own making", c.TmpDir, err)
+	host, err := d.host(o, st, c, c.TmpDir)
+	if err != nil && o.runs && c.TmpDir != "" { // what runs there does with it what it likes, and mustn't keep the policy away by that
+		spoilt := err
+		if host, err = d.host(o, st, c, ""); err == nil {
+			d.log("the host's policies let the session of process %d write its TMPDIR no more: %v", o.pid, spoilt)
 		}
 	}
-	host, err := d.host(o, st, c)
-	if err != nil {
+	if f := (*failure)(nil); errors.As(err, &f) {
+		return nil, f
+	} else if err != nil {
 		return nil, refuse(503, "the host's policies can't be used: %v", err)
-	}
-	for _, r := range host.Rules { // it may have become a symlink since it was looked at
-		if r.FS != nil && r.FS.Written == c.TmpDir && r.FS.Path != c.TmpDir {
-			return nil, refuse(409, "the TMPDIR %s leads to %s", c.TmpDir, r.FS.Path)
-		}
 	}
 	in, err := c.Within(host)
 	if err != nil {
@@ -58,6 +55,7 @@ type origin struct {
 	from     uint64
 	uid, pid int
 	mounts   uint32
+	runs     bool // it's for a session that is there already
 }
 
 // sameMounts makes sure that a session sees the machine's files under the names that the host's policies have for them. toolguardd itself
@@ -106,8 +104,14 @@ func (d *Daemon) hasHost() (bool, error) {
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".toml") }), err
 }
 
-// host compiles the host's policies for a session, as the toolguard that starts it should have.
-func (d *Daemon) host(o origin, st *api.Start, c *policy.Compiled) (*policy.Compiled, error) {
+// host compiles the host's policies for a session, as the toolguard that starts it should have. All of them let tmp be written: "" is none.
+func (d *Daemon) host(o origin, st *api.Start, c *policy.Compiled, tmp string) (*policy.Compiled, error) {
+	if tmp != "" {
+		if err := private(tmp, o.uid); err != nil {
+			return nil, refuse(403, "the host's policies can't be put around this one, since its TMPDIR %s isn't one that toolguard makes: %v; "+
+				"start toolguard without one of your own making", tmp, err)
+		}
+	}
 	home := ""
 	if u, err := user.LookupId(fmt.Sprint(o.uid)); err == nil {
 		home = u.HomeDir
@@ -116,12 +120,21 @@ func (d *Daemon) host(o origin, st *api.Start, c *policy.Compiled) (*policy.Comp
 	machine := policyfile.Machine{}
 	src, _, err := policyfile.Load(policyfile.Request{
 		HostDir: d.cfg.Policies, Tool: st.Tool, Agent: st.Agent,
-		Workspace: c.Workspace, Dir: c.Workspace, Home: home, Path: c.Path, TmpDir: c.TmpDir, Terminal: terminal, HideTTY: hidden,
+		Workspace: c.Workspace, Dir: c.Workspace, Home: home, Path: c.Path, TmpDir: tmp, Terminal: terminal, HideTTY: hidden,
 	}, machine)
 	if err != nil {
 		return nil, err
 	}
 	// What the default policy says isn't the host's.
 	src.Layers = slices.DeleteFunc(src.Layers, func(l policy.SourceLayer) bool { return l.Authority == policy.Session })
-	return policy.Compile(src, machine)
+	host, err := policy.Compile(src, machine)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range host.Rules { // it may have become a symlink since it was looked at
+		if tmp != "" && r.FS != nil && r.FS.Written == tmp && r.FS.Path != tmp {
+			return nil, refuse(409, "the TMPDIR %s leads to %s", tmp, r.FS.Path)
+		}
+	}
+	return host, nil
 }

@@ -31,7 +31,7 @@ func withHost(t *testing.T) *Daemon {
 }
 
 // hosted is what toolguardd makes of a policy that allows all files.
-func hosted(t *testing.T, d *Daemon, tmp string, mounts uint32) (*policy.Compiled, error) {
+func hosted(t *testing.T, d *Daemon, tmp string, o origin) (*policy.Compiled, error) {
 	t.Helper()
 	layer := policy.SourceLayer{Authority: policy.Session}
 	layer.Defaults[policy.FS] = policy.Allow
@@ -42,7 +42,8 @@ func hosted(t *testing.T, d *Daemon, tmp string, mounts uint32) (*policy.Compile
 		t.Fatal(err)
 	}
 	c.TmpDir = tmp
-	return d.hosted(origin{uid: someone, pid: os.Getpid(), mounts: mounts}, &api.Start{}, c)
+	o.uid, o.pid = someone, os.Getpid()
+	return d.hosted(o, &api.Start{}, c)
 }
 
 // The host's policies let the TMPDIR be written, so it must be one that toolguard has made for the session.
@@ -74,7 +75,12 @@ func TestHostTmpDir(t *testing.T) {
 		{base + "/toolguard-link", "it leads to"},
 		{base + "/by/toolguard-own", "it leads to"},
 	} {
-		c, err := hosted(t, d, x.tmp, d.mounts)
+		if c, err := hosted(t, d, x.tmp, origin{mounts: d.mounts, runs: true}); err != nil {
+			t.Errorf("%q keeps another policy from what runs: %v", x.tmp, err)
+		} else if x.why != "" && c.CheckFS(x.tmp+"/x", policy.Update).Allow {
+			t.Errorf("%q may be written with another policy", x.tmp)
+		}
+		c, err := hosted(t, d, x.tmp, origin{mounts: d.mounts})
 		if x.why != "" {
 			if f := (*failure)(nil); !errors.As(err, &f) || f.status != 403 || !strings.Contains(err.Error(), x.why) {
 				t.Errorf("%q: %v, and it must be refused for its %q", x.tmp, err, x.why)
@@ -96,14 +102,14 @@ func TestHostTmpDir(t *testing.T) {
 // Where files have other names than the host's policies know, no session begins; without such policies it may.
 func TestHostMounts(t *testing.T) {
 	d := withHost(t)
-	_, err := hosted(t, d, "", 1)
+	_, err := hosted(t, d, "", origin{mounts: 1})
 	if f := (*failure)(nil); !errors.As(err, &f) || f.status != 403 || !strings.Contains(err.Error(), "another mount namespace") {
 		t.Errorf("%v", err)
 	}
 	if err := os.Remove(d.cfg.Policies + "/h.toml"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := hosted(t, d, "/", 1); err != nil {
+	if _, err := hosted(t, d, "/", origin{mounts: 1}); err != nil {
 		t.Error(err)
 	}
 }

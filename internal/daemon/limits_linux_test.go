@@ -235,22 +235,25 @@ func TestBodies(t *testing.T) {
 	refusedWith(t, <-done, 400, "a policy and a command")
 }
 
-// After a reload a session has two images in the kernel, and not more however often; one within others has their policies too.
+// After a reload a session has two images in the kernel, and three policies, and not more however often: the first, the one in force and the
+// one before. One within others has their policies too.
 func TestFill(t *testing.T) {
 	d := &Daemon{sessions: map[uint64]*session{}}
 	var r record
 	for _, x := range []struct{ lines, size, around, wantLines, wantSize int }{
 		{100, 1000, 0, 100, 1000},
-		{10, 200, 50, 110, 250},
-		{20, 300, 0, 30, 300},
+		{10, 200, 50, 110, 1250},
+		{20, 300, 0, 30, 1550},
+		{40, 400, 0, 60, 1700},
 	} {
 		r.fill(x.lines, x.size, x.around)
+		r.Generation++
 		s := d.newSession(r, ended(1))
 		if got, want := s.takes(), (taken{sessions: 1, lines: x.wantLines, size: x.wantSize}); got != want {
 			t.Errorf("%+v: %+v", x, got)
 		}
 		d.sessions[7] = s
-		if got := d.sizeOf(7); got != x.wantSize {
+		if got := d.sizeOf(7); got != x.size+x.around {
 			t.Errorf("%+v: %d", x, got)
 		}
 		if _, err := s.events.Close(); err != nil {

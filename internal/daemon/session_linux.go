@@ -27,20 +27,27 @@ type record struct {
 	Lines      int    // of its images: of the one before, too, which keeps its room until the next one comes
 	Latest     int    // of them, those of the image in force
 	Size       int    // of the request that brought its policy
-	Held       int    // of that and the requests of the sessions around it, whose rules its file has too
+	Held       int    // of those that brought Policies, with those of the sessions around it, whose rules its file has too
 	Flags      loader.Flags
 	Sockets    loader.Flags // of these, those that it has since its network is held
 	Net        *network     // nil: toolguardd doesn't hold its network
 	Generation uint32
 	Policies   map[uint32]*policy.Compiled // the first, and those in force now and before, by generation: with the outer sessions' in them
+	Sizes      map[uint32]int              // of Held, what each of them takes
 }
 
 // policy is the one in force.
 func (r *record) policy() *policy.Compiled { return r.Policies[r.Generation] }
 
-// fill is for an image of so many lines, by a request of so many bytes within others of so many. The image before keeps its room.
+// fill is for the next policy, with an image of so many lines, by a request of so many bytes within others of so many. The image before
+// keeps its room; the policy before is kept, and the first.
 func (r *record) fill(lines, size, around int) {
-	r.Lines, r.Latest, r.Size, r.Held = r.Latest+lines, lines, size, size+around
+	first, before := r.Sizes[guarded.First], r.Sizes[r.Generation]
+	r.Sizes = map[uint32]int{guarded.First: first, r.Generation: before, r.Generation + 1: size + around}
+	r.Lines, r.Latest, r.Size, r.Held = r.Latest+lines, lines, size, 0
+	for _, n := range r.Sizes {
+		r.Held += n
+	}
 }
 
 // session is a session that this toolguardd owns.
@@ -272,9 +279,13 @@ func (s *session) hear(resumed bool) {
 // reload gives the session another policy, put within the outer sessions'.
 func (s *session) reload(asked *policy.Compiled, size int) error {
 	s.mu.Lock()
-	st, mounts := s.record.Start, s.record.Mounts
+	st, mounts, info := s.record.Start, s.record.Mounts, s.record.Info
 	s.mu.Unlock()
-	by := origin{s.from, s.uid, s.client.pid, mounts}
+	if asked.Workspace != info.Workspace || asked.TmpDir != "" && asked.TmpDir != info.TmpDir { // what runs there may have made symlinks of them
+		return refuse(409, "the policy is for the workspace %s and the TMPDIR %q, and session %s has %s and %q: has one of them been moved, or "+
+			"become a symlink?", asked.Workspace, asked.TmpDir, s.id, info.Workspace, info.TmpDir)
+	}
+	by := origin{s.from, s.uid, s.client.pid, mounts, true}
 	c, err := s.d.within(by, &st, asked)
 	if err != nil {
 		return err

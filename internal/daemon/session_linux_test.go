@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,6 +79,28 @@ func TestListWhileBusy(t *testing.T) {
 	var one api.Session
 	if err := c.Do("GET", api.Sessions+"/"+s.id, nil, &one); err != nil || one.ID != s.id {
 		t.Errorf("%+v, %v", one, err)
+	}
+}
+
+// Another policy is for the folders that the session has had from its start: what runs there may have made symlinks of them since, and who
+// reads a policy follows those.
+func TestReloadElsewhere(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	for _, x := range []struct {
+		workspace, tmp string
+		why            string
+	}{
+		{"/", "/tmp/toolguard-1", "only one that runs can get another policy"}, // nobody is in it
+		{"/", "", "only one that runs can get another policy"},
+		{"/root", "/tmp/toolguard-1", "has / and \"/tmp/toolguard-1\""},
+		{"/", "/root", "has / and \"/tmp/toolguard-1\""},
+	} {
+		asked := *compiled(t, "/etc")
+		asked.Workspace, asked.TmpDir = x.workspace, x.tmp
+		s := &session{d: d, client: ended(1), state: api.Starting, record: record{Info: api.Session{Workspace: "/", TmpDir: "/tmp/toolguard-1"}}}
+		if err := s.reload(&asked, 0); err == nil || !strings.Contains(err.Error(), x.why) {
+			t.Errorf("%s and %q: %v, not %q", x.workspace, x.tmp, err, x.why)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -63,6 +64,30 @@ read x <OUTSIDE && echo yes >then || echo no >then`)
 				}
 			}
 		})
+	}
+}
+
+// What a command does to its TMPDIR neither keeps another policy from it nor gives it what that leads to.
+func TestSpoiltTmpDir(t *testing.T) {
+	serve(t, t.TempDir())
+	for _, x := range []struct{ spoil, then string }{
+		{`chmod 755 "$TMPDIR"`, "yes"},
+		{`rmdir "$TMPDIR"`, "no"},
+		{`rmdir "$TMPDIR" && ln -s ELSEWHERE "$TMPDIR"`, "no"},
+	} {
+		j := newJob(t, nobody, more, x.spoil+` && echo spoilt >can; until [ -e reloaded ]; do sleep 0.1; done
+(echo x >"$TMPDIR/x") 2>/dev/null && echo yes >then || echo no >then`)
+		elsewhere := filepath.Dir(j.events)
+		j.Args[len(j.Args)-1] = strings.ReplaceAll(j.Args[len(j.Args)-1], "ELSEWHERE", elsewhere)
+		hostDenies(t, j.outside)
+		j.start()
+		j.wrote("can", "spoilt")
+		if out, code := ask(t, nobody, "sessions", "reload", sessions(t, nobody)[0].ID, "--policy", j.write("../next.toml", more)); code != 0 {
+			t.Errorf("%s: reload: %d, %s", x.spoil, code, out)
+		}
+		must(t, os.WriteFile(j.workspace+"/reloaded", nil, 0o644))
+		j.wrote("then", x.then)
+		j.status()
 	}
 }
 
