@@ -41,7 +41,7 @@ var mayImport = []room{
 	{"internal/nettest", []string{"golang.org/x/net", "golang.org/x/sys/unix"}},
 	{"internal/event", []string{"golang.org/x/sys/unix"}},
 	{"internal/audit", []string{"internal/event"}},
-	{"internal/ship", []string{"internal/audit", "internal/event", "github.com/nats-io/nkeys", "github.com/pelletier/go-toml/v2", "golang.org/x/sys/unix"}},
+	{"internal/ship", []string{"internal/audit", "internal/event", "internal/metrics", "github.com/nats-io/nkeys", "github.com/pelletier/go-toml/v2", "golang.org/x/sys/unix"}},
 	{"internal/metrics", nil},
 	{"internal/kernelaudit", []string{"internal/event", "internal/policy", "github.com/vishvananda/netlink", "golang.org/x/sys/unix"}},
 	{"internal/landlock", []string{"internal/policy", "github.com/landlock-lsm/go-landlock", "golang.org/x/sys/unix"}},

@@ -17,6 +17,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/ship"
 )
 
@@ -86,7 +87,7 @@ func writeStatus(w io.Writer, st ship.State, now time.Time) error {
 		if s.Failing != "" {
 			state = fmt.Sprintf("failing for %s: %s", now.Sub(s.Since).Round(time.Second), s.Failing)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", name, s.Type, s.Delivered, st.Behind(name), s.Gaps, last, state)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", event.Plain(name), event.Plain(s.Type), s.Delivered, st.Behind(name), s.Gaps, last, event.Plain(state))
 	}
 	return t.Flush()
 }

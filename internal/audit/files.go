@@ -35,7 +35,8 @@ func files(folder string) (list []uint64, err error) {
 
 // Replace writes a file anew, all of it or nothing, and has it on the disk.
 func Replace(name string, text []byte) error {
-	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	_ = os.Remove(name + ".new") // what was left, or put there to be followed
+	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

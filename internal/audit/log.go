@@ -83,9 +83,6 @@ type Usage struct {
 	Behind      map[string]float64 // how many records each sink hasn't got
 }
 
-// maxSinks bounds how many sinks are told of: their names are the shipper's word.
-const maxSinks = 64
-
 // Usage is what it takes now.
 func (l *Log) Usage() Usage {
 	u := Usage{Lost: l.queue.Lost()}

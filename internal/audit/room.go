@@ -181,7 +181,7 @@ func (s *Spool) behind() map[string]float64 {
 		return nil
 	}
 	all, err := ReadCursors(s.Cursors)
-	if err != nil || len(all) > maxSinks {
+	if err != nil {
 		return nil
 	}
 	by := map[string]float64{}

@@ -396,7 +396,7 @@ func TestHostileCursors(t *testing.T) {
 		t.Fatalf("%v %v", all, err)
 	}
 	endless := filepath.Join(dir, "endless")
-	if err := os.WriteFile(endless, []byte(strings.Repeat(" ", maxCursors)+`{"sinks":{"a":{"cursor":{"file":7}}}}`), 0o600); err != nil {
+	if err := os.WriteFile(endless, []byte(strings.Repeat(" ", maxState)+`{"sinks":{"a":{"cursor":{"file":7}}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	link, fifo := filepath.Join(dir, "link"), filepath.Join(dir, "fifo")

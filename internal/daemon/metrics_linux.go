@@ -9,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -179,38 +178,9 @@ func (d *Daemon) ServeMetrics(ctx context.Context, l net.Listener) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
-	err := srv.Serve(&few{Listener: l, room: make(chan struct{}, watchers)})
+	err := srv.Serve(metrics.Few(l, watchers))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
-}
-
-// few is a listener that accepts so many at a time.
-type few struct {
-	net.Listener
-	room chan struct{}
-}
-
-// Accept waits for room, and for the next one.
-func (f *few) Accept() (net.Conn, error) {
-	f.room <- struct{}{}
-	c, err := f.Listener.Accept()
-	if err != nil {
-		<-f.room
-		return nil, err
-	}
-	return &leaving{Conn: c, leave: sync.OnceFunc(func() { <-f.room })}, nil
-}
-
-// leaving is a connection that makes room when it's closed.
-type leaving struct {
-	net.Conn
-	leave func()
-}
-
-// Close closes it.
-func (l *leaving) Close() error {
-	l.leave()
-	return l.Conn.Close()
 }

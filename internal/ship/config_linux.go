@@ -14,6 +14,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
@@ -138,6 +139,9 @@ func Read(path string) (Config, error) {
 func (c *Config) check() error {
 	if len(c.Sinks) == 0 {
 		return errors.New("it has no [[sink]]")
+	}
+	if len(c.Sinks) > audit.MaxSinks {
+		return fmt.Errorf("it has more than %d sinks", audit.MaxSinks)
 	}
 	names := map[string]bool{}
 	for i := range c.Sinks {

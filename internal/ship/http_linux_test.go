@@ -223,7 +223,7 @@ func TestRefused(t *testing.T) {
 	if err != nil || gaps != 3 || st.Sinks["hook"].Refused != 3 || st.Sinks["hook"].Gaps != 3 {
 		t.Errorf("%d gaps, %+v, %v", gaps, st.Sinks["hook"], err)
 	}
-	if strings.Count(s.log.String(), "refused for good") != 3 {
+	if !strings.Contains(s.log.String(), "refused for good") { // of several within a second one is logged
 		t.Error(s.log)
 	}
 	if strings.Contains(s.log.String()+strings.Join(got, ""), "canary-token") {

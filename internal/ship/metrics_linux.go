@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/metrics"
 )
 
 // measures are what Prometheus is told of each sink.
@@ -64,8 +66,13 @@ func serveMetrics(ctx context.Context, at string, s *state) error {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		writeMetrics(w, s.now())
 	})
-	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	server := &http.Server{
+		Handler: mux, MaxHeaderBytes: 16 << 10, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second,
+	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	go func() { _ = server.Serve(l) }()
+	go func() { _ = server.Serve(metrics.Few(l, watchers)) }()
 	return nil
 }
+
+// watchers bounds who reads metrics at a time: on a port that may be anybody.
+const watchers = 8

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/childtest"
@@ -411,5 +415,50 @@ func TestWait(t *testing.T) {
 		if d := p.wait(0, fmt.Errorf("x: %w", &later{errors.New("x"), asked})); d != want {
 			t.Errorf("%s for %s", d, asked)
 		}
+	}
+}
+
+// TestHostileState: a state of nobody knows whose is neither waited for nor followed, nor is what is in its successor's place.
+func TestHostileState(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, stateName)
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadState(dir); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Error(err)
+	}
+	victim := filepath.Join(dir, "victim")
+	if err := errors.Join(os.WriteFile(victim, []byte("precious"), 0o600), os.Symlink(victim, name+".new"), audit.Replace(name, []byte("{}"))); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
+		t.Errorf("%s %v", text, err)
+	}
+	if _, err := ReadState(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLongWords: what a receiver says is told in a few of its words.
+func TestLongWords(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), `\"mechanism\":\"ship\"`) {
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+		fmt.Fprintf(w, `{"partialSuccess":{"rejectedLogRecords":"1%s"}}`, strings.Repeat("0", 100_000))
+	}))
+	t.Cleanup(server.Close)
+	s := newScene(t, audit.Limits{}, Sink{Name: "otel", Type: "otlp", URL: server.URL})
+	s.happen(20)
+	s.start()
+	s.all()
+	if n := len(s.log.String()); n == 0 || n > 20*4*maxWhy {
+		t.Errorf("%d bytes of log", n)
+	}
+	if info, err := os.Stat(filepath.Join(s.cfg.State, stateName)); err != nil || info.Size() > 8<<10 {
+		t.Error(info, err)
 	}
 }

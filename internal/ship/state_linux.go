@@ -53,12 +53,9 @@ func (s State) Behind(name string) uint64 {
 
 // ReadState reads what a shipper keeps in its folder; nothing where it has never been.
 func ReadState(folder string) (s State, err error) {
-	text, err := os.ReadFile(filepath.Join(folder, stateName))
+	err = audit.ReadState(filepath.Join(folder, stateName), &s)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &s)
 	}
 	if err != nil {
 		return s, fmt.Errorf("see how far the sinks are: %w: remove it to send each of them everything again", err)

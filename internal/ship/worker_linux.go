@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/event"
@@ -39,7 +40,7 @@ const (
 func refused(err error, size, failures int) (why string, yes bool) {
 	var no *refusal
 	if errors.As(err, &no) {
-		return no.why, true
+		return short(no.why), true
 	}
 	var f *fault
 	if !errors.As(err, &f) {
@@ -49,7 +50,16 @@ func refused(err error, size, failures int) (why string, yes bool) {
 	if size == 1 {
 		most = faultsOfOne
 	}
-	return f.why, failures+1 >= most
+	return short(f.why), failures+1 >= most
+}
+
+// short is what is told of a receiver's words, which may be any: in the log, in the state and in gaps.
+func short(why string) string {
+	why = event.Plain(why)
+	if len(why) > maxWhy {
+		why = strings.ToValidUTF8(why[:maxWhy], "") + "…"
+	}
+	return why
 }
 
 // later is an error after which the receiver asks to be left alone for a while.
@@ -81,13 +91,15 @@ func (p pace) wait(failures int, err error) time.Duration {
 
 // worker serves one sink.
 type worker struct {
-	sink  Sink
-	to    sender
-	from  *source
-	state *state
-	log   *slog.Logger
-	pace  pace
-	said  string // the failure that was logged last
+	sink   Sink
+	to     sender
+	from   *source
+	state  *state
+	log    *slog.Logger
+	pace   pace
+	said   string    // the failure that was logged last
+	told   time.Time // when a refused record was logged
+	warned time.Time // when a failure was
 }
 
 func (w *worker) run(ctx context.Context) {
@@ -181,7 +193,10 @@ func (w *worker) replace(ctx context.Context, r record, why string) error {
 		}
 		return err
 	}
-	w.log.Error("a record was refused for good, and is missing there", "sink", w.sink.Name, "record", r.uid, "why", why)
+	if time.Since(w.told) >= time.Second { // the gaps name the others
+		w.told = time.Now()
+		w.log.Error("a record was refused for good, and is missing there", "sink", w.sink.Name, "record", r.uid, "why", why)
+	}
 	w.state.update(w.sink.Name, func(s *Status) { s.Refused++ })
 	w.delivered([]record{gap})
 	return nil
@@ -225,7 +240,7 @@ func (w *worker) delivered(records []record) {
 
 // failed notes why records wait. The same failure is logged once.
 func (w *worker) failed(err error) {
-	why := event.Plain(err.Error())
+	why := short(err.Error())
 	w.state.update(w.sink.Name, func(s *Status) {
 		s.Retries++
 		if s.Failing == "" {
@@ -233,8 +248,8 @@ func (w *worker) failed(err error) {
 		}
 		s.Failing = why
 	})
-	if why != w.said {
-		w.said = why
+	if why != w.said && time.Since(w.warned) >= time.Second {
+		w.said, w.warned = why, time.Now()
 		w.log.Warn("records wait", "sink", w.sink.Name, "why", why)
 	}
 }
