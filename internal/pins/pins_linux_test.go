@@ -18,7 +18,7 @@ func TestFolder(t *testing.T) {
 	}{
 		"absent":       {func(string) error { return nil }, true},
 		"root's":       {func(p string) error { return os.Mkdir(p, 0o700) }, true},
-		"readable":     {func(p string) error { return os.Mkdir(p, 0o750) }, false},
+		"readable":     {func(p string) error { _ = os.Mkdir(p, 0o700); return os.Chmod(p, 0o750) }, false},
 		"another's":    {func(p string) error { _ = os.Mkdir(p, 0o700); return os.Chown(p, 65534, 65534) }, false},
 		"a file":       {func(p string) error { return os.WriteFile(p, nil, 0o600) }, false},
 		"a symlink":    {func(p string) error { return os.Symlink("root's", p) }, false},

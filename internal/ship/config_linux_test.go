@@ -1,6 +1,7 @@
 package ship
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,8 @@ func TestSettings(t *testing.T) {
 		if name == "empty" {
 			text = "\n"
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), mode); err != nil {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(file, []byte(text), mode), os.Chmod(file, mode)); err != nil { // whatever the umask
 			t.Fatal(err)
 		}
 	}
