@@ -36,4 +36,8 @@ func (s *screen) summary(x *summary) {
 	}
 	x.result.Visible = true
 	s.report(x.result, x.policy, " (--json has them)")
+	if x.others > 0 {
+		s.line("  and %s of other kinds, beyond the first %d: the events have them", count(x.others, "denial"), mostListed)
+		s.flush()
+	}
 }

@@ -79,16 +79,10 @@ func (a *app) eachEvent(c *api.Client, id, file string, add func(*event.Event) e
 		defer f.Close()
 		from = f
 	}
-	lines := bufio.NewReader(from)
-	for n := 1; ; n++ {
-		line, err := lines.ReadBytes('\n')
-		if len(line) == 0 && errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("read the events, of which some are missing: %w", err)
-		}
-		e, err := event.Parse(line)
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, longestEvent)
+	for n := 1; lines.Scan(); n++ {
+		e, err := event.Parse(lines.Bytes())
 		if err == nil {
 			err = add(&e)
 		}
@@ -96,7 +90,18 @@ func (a *app) eachEvent(c *api.Client, id, file string, add func(*event.Event) e
 			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read the events, of which some are missing: %w", err)
+	}
+	return nil
 }
+
+// These bound what a report takes of memory, which the guarded would else choose: an event's line, in bytes, and how many different denials, and
+// variables, are listed.
+const (
+	longestEvent = 2 << 20
+	mostListed   = 1000
+)
 
 // summary is a session as its events tell of it.
 type summary struct {
@@ -110,6 +115,7 @@ type summary struct {
 	owner   string
 	result  session.Result
 	at      map[string]int // where in the result a denial is
+	others  uint64         // denials, and variables, that aren't listed
 }
 
 // add takes the next event in. Those of no session, and those of others, are none of it.
@@ -147,6 +153,9 @@ func (s *summary) add(e *event.Event) error {
 func (s *summary) denied(e *event.Event) {
 	n, r := max(1, e.Count), &s.result
 	switch {
+	case e.Resource == "env" && len(r.RemovedEnv) == mostListed:
+		s.others += n
+		return
 	case e.Resource == "env":
 		r.RemovedEnv = append(r.RemovedEnv, e.Target)
 		return
@@ -160,11 +169,17 @@ func (s *summary) denied(e *event.Event) {
 		r.Denials[i].Count += n
 		return
 	}
+	if len(r.Denials) == mostListed {
+		s.others += n
+		return
+	}
 	if s.at == nil {
 		s.at = map[string]int{}
 	}
 	s.at[key] = len(r.Denials)
-	r.Denials = append(r.Denials, session.Denial{Event: *e, Count: n})
+	kind := *e
+	kind.Process = nil // it's that of the first one only, and the longest part
+	r.Denials = append(r.Denials, session.Denial{Event: kind, Count: n})
 }
 
 // argv is the command.
@@ -192,6 +207,7 @@ type summaryReport struct {
 	WhyLost  string          `json:"why_lost,omitempty"`
 	Env      []string        `json:"removed_env,omitempty"`
 	Denials  []summaryDenial `json:"denials"`
+	Others   uint64          `json:"others,omitempty"` // denials and variables beyond those that are listed
 }
 
 type exitReport struct {
@@ -216,7 +232,7 @@ func (s *summary) json() summaryReport {
 	r := s.result
 	j := summaryReport{
 		Session: s.Session, Owner: s.owner, Tool: s.tool, Agent: s.agent, Argv: s.argv(), Policy: s.policy,
-		Total: r.Total, Gaps: r.More, Lost: r.Lost, WhyLost: r.WhyLost, Env: r.RemovedEnv, Denials: []summaryDenial{},
+		Total: r.Total, Gaps: r.More, Lost: r.Lost, WhyLost: r.WhyLost, Env: r.RemovedEnv, Denials: []summaryDenial{}, Others: s.others,
 	}
 	if s.start != nil {
 		j.Started, j.Degraded = &s.start.Time, s.start.Degraded

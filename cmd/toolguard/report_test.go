@@ -1,0 +1,48 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/event"
+)
+
+// TestReportIsBounded: however many different things were refused, some are listed, and all are counted.
+func TestReportIsBounded(t *testing.T) {
+	var in []byte
+	const kinds = 3 * mostListed
+	for round := range 2 {
+		for i := range kinds {
+			e := event.Event{Kind: event.Denial, Session: "s1", Resource: "fs", Capability: "read", Target: fmt.Sprint("/x/", i), Reason: "no_rule", Count: 2}
+			e.Process = []event.Process{{PID: 1, UID: 0, Exe: "/bin/sh"}}
+			in = event.OCSF.Append(in, &e)
+			if round == 0 {
+				e.Resource, e.Target, e.Count = "env", fmt.Sprint("V", i), 1
+				in = event.OCSF.Append(in, &e)
+			}
+		}
+	}
+	a := &app{in: bytes.NewReader(in)}
+	s := summary{}
+	if err := a.eachEvent(nil, "", "-", s.add); err != nil {
+		t.Fatal(err)
+	}
+	j := s.json()
+	if len(j.Denials) != mostListed || len(j.Env) != mostListed || len(s.at) != mostListed {
+		t.Errorf("%d denials and %d variables are listed, %d remembered", len(j.Denials), len(j.Env), len(s.at))
+	}
+	if j.Total != 4*kinds || j.Others != 4*(kinds-mostListed)+kinds-mostListed || j.Denials[0].Count != 4 || s.result.Denials[0].Process != nil {
+		t.Errorf("%d, of them %d others; the first one %d times", j.Total, j.Others, j.Denials[0].Count)
+	}
+	out, text := on(false)
+	out.summary(&s)
+	if !strings.Contains(text.String(), "\n  and 10000 denials of other kinds, beyond the first 1000: ") {
+		t.Error(text)
+	}
+	a.in = strings.NewReader(strings.Repeat("x", longestEvent+1))
+	if err := a.eachEvent(nil, "", "-", s.add); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Error(err)
+	}
+}
