@@ -183,7 +183,7 @@ func examples() string {
 	var b strings.Builder
 	all := samples()
 	for _, name := range []string{
-		"session_start", "fs_read", "net_connect", "env", "command", "syscall", "limit", "exec", "degradation", "gap", "daemon", "checkpoint", "session_end",
+		"session_start", "fs_read", "net_connect", "env", "command", "syscall", "limit", "gap", "daemon", "checkpoint", "session_end",
 	} {
 		e := redact(all[name])
 		title := string(e.Kind)

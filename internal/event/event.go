@@ -2,7 +2,7 @@ package event
 
 import "time"
 
-// Event is one thing worth telling: a denial, an exec, a session's start or end. Every producer fills the same type;
+// Event is one thing worth telling: a denial, a session's start or end. Every producer fills the same type;
 // renderings differ only in how they write it.
 type Event struct {
 	Time     time.Time // when it happened; of several, when the last one did
@@ -53,10 +53,8 @@ type Kind string
 // The kinds.
 const (
 	Denial       Kind = "denial"
-	Exec         Kind = "exec"
 	SessionStart Kind = "session_start"
 	SessionEnd   Kind = "session_end"
-	Degradation  Kind = "degradation"
 	Gap          Kind = "gap"        // events were lost; Count says how many
 	Checkpoint   Kind = "checkpoint" // a spool's signature of all that is before it
 	Daemon       Kind = "daemon"     // toolguardd started, stopped, took sessions over, reloaded one: Extra says what

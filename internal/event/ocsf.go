@@ -41,7 +41,7 @@ func activityOf(e *Event) activity {
 	switch {
 	case e.Kind == SessionEnd:
 		return activity{processActivity, 2, "Terminate"}
-	case e.Kind == SessionStart, e.Kind == Exec, e.Kind == Denial && isLaunch(e):
+	case e.Kind == SessionStart, e.Kind == Denial && isLaunch(e):
 		return activity{processActivity, 1, "Launch"}
 	case e.Kind == Denial && e.Resource == "fs":
 		return fileActivityOf(e.Capability)
@@ -56,7 +56,7 @@ func activityOf(e *Event) activity {
 	case e.Kind == Denial:
 		return activity{apiActivity, 99, "System Call"}
 	}
-	return activity{apiActivity, 99, "Other"} // gaps, degradations
+	return activity{apiActivity, 99, "Other"} // gaps
 }
 
 // isLaunch reports a program that wasn't allowed to start.
@@ -94,8 +94,6 @@ func verdictOf(e *Event) verdict {
 	switch {
 	case e.Kind == Gap:
 		return verdict{action: 3, disposition: 17, status: 2, severity: 4}
-	case e.Kind == Degradation:
-		return verdict{action: 3, disposition: 17, status: 1, severity: 2}
 	case e.Kind != Denial:
 		return verdict{action: 1, disposition: 1, status: 1, severity: 1}
 	case e.Mode == "audit": // would have been denied
@@ -188,7 +186,7 @@ func (o *object) actor(e *Event) {
 	o.text("app_name", first(e.Tool, "toolguard"))
 	o.object("session", func(o *object) { o.text("uid", e.Session) })
 	chain := e.Process
-	if (e.Kind == Exec || e.Kind == SessionStart) && len(chain) > 1 {
+	if e.Kind == SessionStart && len(chain) > 1 {
 		chain = chain[1:] // the first one is what was started
 	}
 	if len(chain) > 0 {

@@ -95,7 +95,7 @@ func Parse(text []byte) (Event, error) {
 // chain is the process chain: of what was started or ended it's told as such, of all else as the actor.
 func (l *line) chain(e *Event) (chain []Process) {
 	from := l.Actor.Process
-	if e.Kind == Exec || e.Kind == SessionStart || e.Kind == SessionEnd {
+	if e.Kind == SessionStart || e.Kind == SessionEnd {
 		from = l.Process
 	}
 	for p := from; p != nil; p = p.Parent {

@@ -60,7 +60,6 @@ func samples() map[string]Event {
 		"syscall":       with(denial("syscall", "ptrace", ""), func(e *Event) { e.Reason = "syscall_denied"; e.Mechanism = "seccomp" }),
 		"engine_error":  with(denial("fs", "read", "/x"), func(e *Event) { e.Reason = "engine_error" }),
 		"bare":          {Kind: Denial},
-		"exec":          of(Exec, func(e *Event) { e.Target = "/usr/bin/python3.11" }),
 		"session_start": of(SessionStart, func(e *Event) { e.Degraded = []string{"fs.4: no match rules"} }),
 		"session_end": of(SessionEnd, func(e *Event) {
 			e.Exit = &Exit{
@@ -69,8 +68,7 @@ func samples() map[string]Event {
 			}
 			e.Extra = map[string]string{"b": "2", "a\n\"": "1"}
 		}),
-		"degradation": of(Degradation, func(e *Event) { e.Rule = "fs.4"; e.Reason = "not enforceable" }),
-		"gap":         of(Gap, func(e *Event) { e.Count = 42; e.Reason = "the kernel dropped records" }),
+		"gap": of(Gap, func(e *Event) { e.Count = 42; e.Reason = "the kernel dropped records" }),
 		"checkpoint": of(Checkpoint, func(e *Event) {
 			e.Previous, e.Extra = "f00d", map[string]string{"what": "time", "key": "c0de", "signature": "5e41"}
 		}),

@@ -28,8 +28,6 @@ func summary(e *Event) string {
 			word = "would deny"
 		}
 		return join(word, Plain(e.Resource), Plain(e.Capability), Quote(e.Target), asked(e))
-	case Exec:
-		return join("exec", Quote(first(e.Target, exeOf(e))))
 	case SessionStart:
 		return join("session", Plain(e.Session), "started under policy", Quote(e.Policy))
 	case SessionEnd:
@@ -38,8 +36,6 @@ func summary(e *Event) string {
 		return join("events were lost:", missing(e), parens(e.Reason))
 	case Daemon, Checkpoint:
 		return strings.TrimSuffix(join(string(e.Kind)+":", Plain(e.Extra["what"])), ":")
-	case Degradation:
-		return join("not enforced:", Plain(e.Rule), Plain(e.Reason))
 	}
 	return Plain(string(e.Kind))
 }
