@@ -96,7 +96,7 @@ func TestServerNames(t *testing.T) {
 		{name: "a name and a query", resolved: "a.com", sni: "a.com?evil.com", told: "host_mismatch https://a.com:443"},
 		{name: "a name and a fragment", resolved: "a.com", sni: "a.com#evil.com", told: "host_mismatch https://a.com:443"},
 		{name: "a wide name", resolved: "a.com", sni: "ａ.com", told: "host_mismatch https://a.com:443"},
-		{name: "a name with a soft hyphen", resolved: "a.com", sni: "a­.com", told: "host_mismatch https://a.com:443"},
+		{name: "a name with a soft hyphen", resolved: "a.com", sni: "a\u00ad.com", told: "host_mismatch https://a.com:443"},
 		{name: "no name", resolved: "a.com"},
 		{name: "no name, two known", resolved: "a.com b.com", told: "host_mismatch https://203.0.113.1:443"},
 		{name: "no name, none known", told: "host_not_listed https://203.0.113.1:443"},
