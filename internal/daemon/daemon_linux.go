@@ -45,7 +45,8 @@ type Limits struct {
 // DefaultLimits leave room for several users: the kernel's tables hold 1,024 sessions and 131,072 lines.
 var DefaultLimits = Limits{Sessions: 128, Networks: 32, Connections: 256, Bodies: 4, Policies: 64 << 20, Lines: 32768}
 
-// quiet is how long nothing begins until memory is given back to the kernel. A session's policy takes many times its size to read.
+// quiet is how long nothing begins, and no policy is looked at, until memory is given back to the kernel. A session's policy takes many
+// times its size to read.
 const quiet = 10 * time.Second
 
 // A body takes its size to read, and what it says as many times more as maxValues allows, 100 MiB in all at most. So it's the number of
@@ -156,7 +157,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	var r record
+	r := &record{}
 	r.fill(image.Lines(), size, d.sizeOf(p.from))
 	more := taken{sessions: 1, lines: r.Lines, size: r.Held}
 	if net != nil {
@@ -181,13 +182,13 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	}
 	r.Info.Home = homeOf(p.pid())
 	r.Info.Terminal, r.Info.Hidden = terminalOf(p.pid())
-	r.Sockets = d.sockets(&r)
+	r.Sockets = d.sockets(r)
 	r.Flags = loader.FlagsOf(c) | r.Sockets
 	if p.from != 0 {
 		r.Info.Within = fmt.Sprintf("%016x", p.from)
 	}
 	s := d.newSession(r, client)
-	if err := s.make(image); err != nil {
+	if err := s.make(r, image); err != nil {
 		_, _ = s.events.Close()
 		client.close()
 		return nil, err
@@ -226,10 +227,10 @@ func shortly(st *api.Start) error {
 }
 
 // make makes what a session needs: its cgroup, its file, and the session in the kernel, with nobody in it.
-func (s *session) make(image *loader.Image) (err error) {
+func (s *session) make(r *record, image *loader.Image) (err error) {
 	defer func() {
 		if err != nil {
-			s.d.remove(&s.record)
+			s.d.remove(r)
 			if s.net != nil {
 				s.net.End()
 			}
@@ -245,17 +246,18 @@ func (s *session) make(image *loader.Image) (err error) {
 		if s.group, err = cgroup.New(s.id, s.limits, cgroup.Probe()); err != nil {
 			return fmt.Errorf("set the limits: %w", err)
 		}
-		s.record.Info.Cgroup = s.group.Path()
+		r.Info.Cgroup = s.group.Path()
 	}
 	if s.network != nil {
-		if err := s.beginNetwork(); err != nil {
+		if err := s.beginNetwork(r); err != nil {
 			return fmt.Errorf("hold the network: %w", err)
 		}
 	}
-	if err := s.d.save(&s.record); err != nil {
+	if err := s.d.save(r); err != nil {
 		return err
 	}
-	s.kernel, err = s.d.kernel.BeginIn(s.record.Mounts, s.number, image, s.record.Flags)
+	s.keep(r)
+	s.kernel, err = s.d.kernel.BeginIn(r.Mounts, s.number, image, r.Flags)
 	return err
 }
 
@@ -292,13 +294,14 @@ func (d *Daemon) within(o origin, st *api.Start, c *policy.Compiled) (*policy.Co
 	if err != nil {
 		return nil, refuse(403, notOurs)
 	}
-	outer.mu.Lock()
-	around, mounts := outer.record.policy(), outer.record.Mounts
-	outer.mu.Unlock() // whoever asks chooses how long what follows takes, and the session must be there to be ended
-	if o.mounts != mounts {
+	around, err := outer.whole()
+	if err != nil {
+		return nil, err
+	}
+	if o.mounts != around.Mounts {
 		return nil, refuse(403, "session %s, around this one, sees files in another mount namespace, where their names may stand for other files", outer.id)
 	}
-	in, err := c.Within(around)
+	in, err := c.Within(around.policy())
 	if err != nil {
 		return nil, refuse(422, "%v", err)
 	}
@@ -315,10 +318,11 @@ func (d *Daemon) holds(from uint64, c *policy.Compiled) error {
 	if err != nil {
 		return err
 	}
-	outer.mu.Lock()
-	state, around := outer.state, outer.record.policy()
-	outer.mu.Unlock() // should it get another one now, narrow comes to all that are within it
-	if state == api.Ending || !c.Holds(around) {
+	around, err := outer.whole() // should it get another one now, narrow comes to all that are within it
+	if err != nil {
+		return err
+	}
+	if outer.now() == api.Ending || !c.Holds(around.policy()) {
 		return refuse(409, "session %s, around this one, has ended or got another policy meanwhile: begin again", outer.id)
 	}
 	return nil

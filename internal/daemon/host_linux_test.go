@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -116,8 +117,11 @@ func TestHostMounts(t *testing.T) {
 
 // A session sees files as the one around it does.
 func TestWithinMounts(t *testing.T) {
-	around := compiled(t, "/etc")
-	d := &Daemon{sessions: map[uint64]*session{1: {id: "1", record: record{Mounts: 7, Generation: 1, Policies: map[uint32]*policy.Compiled{1: around}}}}}
+	outer := &session{id: "1"}
+	r := &record{Mounts: 7, Generation: 1, Policies: map[uint32]*policy.Compiled{1: compiled(t, "/etc")}}
+	defer runtime.KeepAlive(r) // it's in no file
+	outer.keep(r)
+	d := &Daemon{sessions: map[uint64]*session{1: outer}}
 	for mounts, status := range map[uint32]int{7: 0, 8: 403} {
 		_, err := d.within(origin{from: 1, mounts: mounts}, &api.Start{}, compiled(t, "/etc"))
 		got := 0

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -155,12 +156,17 @@ func (d *Daemon) readPolicy(r *request, v any) (size int, err error) {
 		return 0, err // the deadline stays: net/http waits for the rest of the body
 	}
 	_ = c.SetReadDeadline(time.Time{})
-	done, err := take(r.Context(), d.bodies, refuse(503, "toolguardd reads as many policies as it can at a time: try again"))
+	done, err := d.reading(r.Context())
 	if err != nil {
 		return 0, err
 	}
 	defer done()
 	return len(text), parse(text, v)
+}
+
+// reading waits until few enough policies are being parsed.
+func (d *Daemon) reading(ctx context.Context) (done func(), err error) {
+	return take(ctx, d.bodies, refuse(503, "toolguardd reads as many policies as it can at a time: try again"))
 }
 
 // sessionFor is the session that a request is about. Another user's isn't there.
@@ -282,7 +288,11 @@ func (s *session) again() (err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return s.reload(s.asked())
+	r, err := s.whole()
+	if err != nil {
+		return err
+	}
+	return s.reload(r.Start.Policy, r.Size)
 }
 
 func putThread(r *request, s *session) (any, error) {

@@ -248,7 +248,7 @@ func TestFill(t *testing.T) {
 	} {
 		r.fill(x.lines, x.size, x.around)
 		r.Generation++
-		s := d.newSession(r, ended(1))
+		s := d.newSession(&r, ended(1))
 		if got, want := s.takes(), (taken{sessions: 1, lines: x.wantLines, size: x.wantSize}); got != want {
 			t.Errorf("%+v: %+v", x, got)
 		}

@@ -123,15 +123,14 @@ func (d *Daemon) sockets(r *record) loader.Flags {
 	return 0
 }
 
-func (s *session) netConfig() (guarded.Heard, guarded.Config) {
-	r := &s.record
+func (s *session) netConfig(r *record) (guarded.Heard, guarded.Config) {
 	return s.heard(), guarded.Config{
 		Policy: r.policy(), Tool: r.Start.Tool, Agent: r.Start.Agent, Events: s.events, Notice: s.d.note,
 	}
 }
 
 // beginNetwork holds the session's cgroup, which nobody is in yet, where its toolguard has its network.
-func (s *session) beginNetwork() error {
+func (s *session) beginNetwork(r *record) error {
 	place, err := guarded.NetworkOf(s.client.fd)
 	if err != nil {
 		return err
@@ -144,7 +143,7 @@ func (s *session) beginNetwork() error {
 		_ = place.Close()
 		return err
 	}
-	who, cfg := s.netConfig()
+	who, cfg := s.netConfig(r)
 	s.network.Place, s.network.Intercepts = inode, cfg.Policy.Intercepts()
 	s.bundle, err = s.net.Begin(who, cfg, guarded.NetPlace{Group: s.group, Network: place, Upstream: s.network.Upstream})
 	if err != nil {
@@ -161,10 +160,10 @@ func inodeOf(f *os.File) (uint64, error) {
 }
 
 // resumeNetwork takes over what a toolguardd before has held. Where that can't be done all stays refused that egress would decide about.
-func (s *session) resumeNetwork() {
+func (s *session) resumeNetwork(r *record) {
 	err := errors.New("its cgroup can't be opened")
 	if s.group != nil {
-		err = s.takeOverNetwork()
+		err = s.takeOverNetwork(r)
 	}
 	if err == nil {
 		return
@@ -175,14 +174,14 @@ func (s *session) resumeNetwork() {
 	}
 }
 
-func (s *session) takeOverNetwork() error {
+func (s *session) takeOverNetwork(r *record) error {
 	place, err := s.findPlace()
 	if err != nil {
 		return err
 	}
-	who, cfg := s.netConfig()
+	who, cfg := s.netConfig(r)
 	at := guarded.NetPlace{Group: s.group, Network: place, Upstream: s.network.Upstream}
-	if s.net, err = guarded.ResumeNetwork(who, cfg, s.record.Generation, at); err != nil {
+	if s.net, err = guarded.ResumeNetwork(who, cfg, r.Generation, at); err != nil {
 		_ = place.Close()
 	}
 	return err

@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup"
@@ -76,9 +78,11 @@ type session struct {
 	dropped func()        // closes ended, once
 
 	changing sync.Mutex // held by who changes the session, which may take long, also beyond mu; nothing changes one that ends
+	finding  sync.Mutex // held by who looks for the policies, beyond mu, too
 
 	mu      sync.Mutex // held for moments: whoever looks doesn't wait
-	record  record
+	record  record     // without the policies
+	recent  weak.Pointer[record]
 	state   api.State
 	hearing *guarded.Hearing // nil: nobody is in it yet
 	net     *guarded.Network // nil: it's not held, or not any more
@@ -87,18 +91,53 @@ type session struct {
 	end     api.End
 }
 
-func (d *Daemon) newSession(r record, client *process) *session {
+func (d *Daemon) newSession(r *record, client *process) *session {
 	s := &session{
 		d: d, id: r.Info.ID, number: r.Number, from: r.From, uid: r.Info.UID, began: r.Info.Started,
-		lingers: r.Start.Linger, limits: r.Start.Limits, flags: r.Flags, network: r.Net, record: r, client: client, state: r.Info.State,
+		lingers: r.Start.Linger, limits: r.Start.Limits, flags: r.Flags, network: r.Net, client: client, state: r.Info.State,
 		ended: make(chan struct{}), killed: make(chan struct{}), over: make(chan struct{}),
 	}
+	s.keep(r)
 	s.lines.Store(int64(r.Lines))
 	s.size.Store(int64(r.Held))
 	s.stop = sync.OnceFunc(func() { close(s.killed) })
 	s.dropped = sync.OnceFunc(func() { close(s.ended) })
 	s.events = event.NewQueue(sink(s.publish))
 	return s
+}
+
+// keep makes r, which nobody changes any more, the session's record. Most of it are policies, which few need once the session has begun:
+// they're in its file, and here as long as somebody uses them. It's called by who holds mu, or has the session for himself.
+func (s *session) keep(r *record) {
+	s.recent, s.record = weak.Make(r), *r
+	s.record.Policies, s.record.Start.Policy = nil, nil
+}
+
+// whole is the record with the policies. Nobody changes it.
+func (s *session) whole() (*record, error) {
+	s.finding.Lock()
+	defer s.finding.Unlock()
+	s.mu.Lock()
+	recent := s.recent.Value()
+	s.mu.Unlock()
+	if recent != nil {
+		return recent, nil
+	}
+	done, err := s.d.reading(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	file, err := s.d.load(s.id)
+	if err != nil {
+		return nil, fmt.Errorf("look at what session %s is held to: %w", s.id, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.record // may have changed meanwhile, all but the policies: whoever changes those has them here
+	r.Policies, r.Start.Policy = file.Policies, file.Start.Policy
+	s.recent = weak.Make(&r)
+	return &r, nil
 }
 
 func (s *session) asker() asker { return asker{s.uid, s.from != 0} }
@@ -162,7 +201,11 @@ func (s *session) enter(thread int) error {
 	if s.now() != api.Starting || s.record.Thread != 0 {
 		return refuse(409, "a thread has entered this session already")
 	}
-	if err := s.d.holds(s.from, s.record.policy()); err != nil {
+	r, err := s.whole()
+	if err != nil {
+		return err
+	}
+	if err := s.d.holds(s.from, r.policy()); err != nil {
 		return err
 	}
 	if err := s.change(func(r *record) { r.Thread = thread }); err != nil {
@@ -247,20 +290,30 @@ func (s *session) now() api.State {
 
 // change changes the record, in its file first. It's called by who holds changing.
 func (s *session) change(f func(*record)) error {
-	r := s.record
+	before, err := s.whole()
+	if err != nil {
+		return err
+	}
+	r := *before
 	f(&r)
 	if err := s.d.save(&r); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.record = r
+	s.keep(&r)
 	return nil
 }
 
 // heard is of whom to hear.
 func (s *session) heard() guarded.Heard {
-	who := guarded.Heard{ID: s.number, Policies: s.record.Policies}
+	who := guarded.Heard{ID: s.number, Policies: func() (map[uint32]*policy.Compiled, error) {
+		r, err := s.whole()
+		if err != nil {
+			return nil, err
+		}
+		return r.Policies, nil
+	}}
 	if s.from == 0 {
 		who.PID = s.client.pid
 	}
@@ -271,8 +324,10 @@ func (s *session) heard() guarded.Heard {
 func (s *session) hear(resumed bool) {
 	who := s.heard()
 	who.Resumed = resumed
+	r := &s.record
 	s.hearing = guarded.Hear(s.kernel, who, guarded.Config{
-		Policy: s.record.policy(), Tool: s.record.Start.Tool, Agent: s.record.Start.Agent, Events: s.events, Notice: s.d.note,
+		Policy: &policy.Compiled{Name: r.Info.Policy, Digest: r.Info.Digest}, Tool: r.Start.Tool, Agent: r.Start.Agent,
+		Events: s.events, Notice: s.d.note,
 	})
 }
 
@@ -316,14 +371,18 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	if err != nil {
 		return refuse(422, "%v", err)
 	}
-	former, r := s.record, s.record
+	former, err := s.whole()
+	if err != nil {
+		return err
+	}
+	r := *former
 	r.fill(image.Lines(), size, s.d.sizeOf(s.from))
 	done, err := s.d.reserve(s.asker(), taken{lines: max(0, r.Lines-former.Lines), size: max(0, r.Held-former.Held)})
 	if err != nil {
 		return err
 	}
 	defer done()
-	r.Policies = map[uint32]*policy.Compiled{guarded.First: s.record.Policies[guarded.First], s.record.Generation: s.record.policy(), next: c}
+	r.Policies = map[uint32]*policy.Compiled{guarded.First: former.Policies[guarded.First], former.Generation: former.policy(), next: c}
 	r.Generation, r.Start.Policy = next, asked
 	r.Info.Reloads++
 	r.Info.Policy, r.Info.Digest, r.Info.Files = c.Name, c.Digest, c.Files
@@ -331,27 +390,20 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 		return err
 	}
 	if err := s.reloadNetwork(next, c); err != nil {
-		return errors.Join(err, s.d.save(&former))
+		return errors.Join(err, s.d.save(former))
 	}
 	s.hearing.Reloaded(next, c)
 	if err := s.kernel.Reload(image); err != nil {
 		s.hearing.Reloaded(former.Generation, former.policy())
-		return errors.Join(err, s.reloadNetwork(former.Generation, former.policy()), s.d.save(&former))
+		return errors.Join(err, s.reloadNetwork(former.Generation, former.policy()), s.d.save(former))
 	}
 	s.mu.Lock()
-	s.record = r
+	s.keep(&r)
 	s.mu.Unlock()
 	s.lines.Store(int64(r.Lines))
 	s.size.Store(int64(r.Held))
 	s.hearing.Tell(event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "the session got another policy"}})
 	return nil
-}
-
-// asked is the policy that was asked for, and its size.
-func (s *session) asked() (*policy.Compiled, int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.record.Start.Policy, s.record.Size
 }
 
 // join puts the command, which waits for it, into the session's cgroup.

@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,12 +45,19 @@ func TestHolds(t *testing.T) {
 		{1, api.Ending, around, 409},
 		{2, api.Running, around, 404},
 	} {
-		outer := &session{state: x.state, record: record{Generation: 1, Policies: map[uint32]*policy.Compiled{1: x.policy}}}
-		d := &Daemon{sessions: map[uint64]*session{1: outer}}
-		outer.d = d
-		inner := &session{d: d, from: x.from, state: api.Starting, record: record{Generation: 1, Policies: map[uint32]*policy.Compiled{1: c}}}
+		d := &Daemon{sessions: map[uint64]*session{}}
+		in := func(state api.State, c *policy.Compiled) *session {
+			r := &record{Generation: 1, Policies: map[uint32]*policy.Compiled{1: c}}
+			t.Cleanup(func() { runtime.KeepAlive(r) }) // it's in no file
+			s := &session{d: d, state: state}
+			s.keep(r)
+			return s
+		}
+		d.sessions[1] = in(x.state, x.policy)
+		inner := in(api.Starting, c)
+		inner.from = x.from
 		status := 0
-		if err := d.holds(x.from, inner.record.policy()); err != nil {
+		if err := d.holds(x.from, c); err != nil {
 			status = err.(*failure).status
 		}
 		if status != x.status {
@@ -109,7 +117,7 @@ func TestEntering(t *testing.T) {
 	for state, ends := range map[api.State]bool{api.Starting: true, api.Running: false} {
 		synctest.Test(t, func(t *testing.T) {
 			d := &Daemon{cfg: Config{Log: slog.New(slog.DiscardHandler)}}
-			s := d.newSession(record{Info: api.Session{State: state, Started: time.Now()}}, ended(1))
+			s := d.newSession(&record{Info: api.Session{State: state, Started: time.Now()}}, ended(1))
 			defer s.events.Close()
 			s.expect()
 			for _, want := range []bool{false, ends} {
@@ -137,8 +145,11 @@ func TestNarrow(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	around := compiled(t, "/etc")
 	add := func(number, from uint64, asked *policy.Compiled) *session {
-		r := record{Number: number, From: from, Generation: 1, Policies: map[uint32]*policy.Compiled{1: around}}
+		r := &record{Number: number, From: from, Generation: 1, Policies: map[uint32]*policy.Compiled{1: around}}
 		r.Info.ID, r.Info.Workspace, r.Start.Policy = fmt.Sprintf("%016x", number), "/", asked
+		if err := d.save(r); err != nil {
+			t.Fatal(err)
+		}
 		s := d.newSession(r, ended(0))
 		s.over = make(chan struct{})
 		close(s.over) // there is nothing in the kernel
@@ -153,4 +164,50 @@ func TestNarrow(t *testing.T) {
 			t.Errorf("session %s isn't ended", s.id)
 		}
 	}
+}
+
+// A session's policies are in memory as long as somebody uses them, and else in its file: whoever needs them finds them there.
+func TestWhole(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	r := &record{Number: 1, Generation: 2, Policies: map[uint32]*policy.Compiled{1: compiled(t, "/usr"), 2: compiled(t, "/etc")}}
+	r.Info.ID, r.Start.Policy = "0000000000000001", r.policy()
+	if err := d.save(r); err != nil {
+		t.Fatal(err)
+	}
+	s := d.newSession(r, ended(0))
+	if used, err := s.whole(); used != r || err != nil {
+		t.Errorf("%p and not %p, %v", used, r, err)
+	}
+	digest := r.policy().Digest
+	unused(t, s)
+	found, err := s.whole()
+	if err != nil || found.policy().Digest != digest || len(found.Policies) != 2 || found.Start.Policy == nil {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if err := s.change(func(r *record) { r.Thread = 7 }); err != nil || s.record.Thread != 7 || found.Thread != 0 {
+		t.Errorf("%+v, %v", s.record, err)
+	}
+	if kept, err := d.load(s.id); err != nil || kept.Thread != 7 || len(kept.Policies) != 2 || kept.Start.Policy == nil {
+		t.Errorf("%+v, %v", kept, err)
+	}
+	d.remove(found)
+	unused(t, s)
+	if found, err := s.whole(); found != nil || err == nil {
+		t.Errorf("%+v without its file", found)
+	}
+	if err := s.change(func(r *record) { r.Thread = 8 }); err == nil || s.record.Thread != 7 {
+		t.Errorf("%+v, %v", s.record, err)
+	}
+}
+
+// unused waits until nobody uses a session's policies.
+func unused(t *testing.T, s *session) {
+	t.Helper()
+	for range 100 {
+		if s.recent.Value() == nil {
+			return
+		}
+		runtime.GC()
+	}
+	t.Fatal("the policies stay")
 }

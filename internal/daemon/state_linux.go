@@ -91,10 +91,12 @@ func (d *Daemon) takeOver() {
 	}
 }
 
-func (d *Daemon) load(id string) (r record, err error) {
+func (d *Daemon) load(id string) (*record, error) {
+	d.tidy.Reset(quiet)
+	r := &record{}
 	text, err := os.ReadFile(d.file(id))
 	if err == nil {
-		err = json.Unmarshal(text, &r)
+		err = json.Unmarshal(text, r)
 	}
 	if err == nil && (r.Info.ID != id || r.policy() == nil) {
 		err = errors.New("its file doesn't say what it is")
@@ -131,7 +133,7 @@ func (d *Daemon) resume(id string) (*session, error) {
 		s.expect()
 	}
 	if r.Net != nil {
-		s.resumeNetwork()
+		s.resumeNetwork(r)
 	}
 	d.sessions[r.Number] = s
 	return s, nil
@@ -152,5 +154,5 @@ func (d *Daemon) over(id string) {
 			_ = g.Remove()
 		}
 	}
-	d.remove(&r)
+	d.remove(r)
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
@@ -14,16 +15,17 @@ import (
 type Hearing struct {
 	run *run
 
-	// policies are the session's first, and those in force now and before, by the generation of their image.
+	// policies are the session's first, and those in force now and before, by the generation of their image; nil: find finds them.
 	policies map[uint32]*policy.Compiled
+	find     func() (map[uint32]*policy.Compiled, error)
 }
 
-// Heard says of whom to hear. Of cfg the policy in force, the names and the queue count.
+// Heard says of whom to hear. Of cfg the names of the policy in force, the other names and the queue count.
 type Heard struct {
 	ID       uint64
 	PID      int  // the toolguard that started it, which isn't one of the guarded; 0: it's guarded itself, and told of like all others
 	Resumed  bool // somebody else heard of it until now, who has told what the kernel couldn't, or missed it
-	Policies map[uint32]*policy.Compiled
+	Policies func() (map[uint32]*policy.Compiled, error)
 }
 
 // Hear begins to tell of a session: every event goes to cfg.Events.
@@ -43,7 +45,7 @@ func newHearing(who Heard, cfg Config) *Hearing {
 	r := &run{cfg: cfg, level: seccomp.Whole, number: who.ID, self: who.PID, id: fmt.Sprintf("%016x", who.ID)}
 	r.report.Backend = "bpf"
 	r.denials = newDenials(r, nil, 0)
-	return &Hearing{r, maps.Clone(who.Policies)}
+	return &Hearing{run: r, find: who.Policies}
 }
 
 // First is the generation of the policy that a session begins with: its filters of system calls are of that one to its end.
@@ -61,6 +63,10 @@ func (h *Hearing) refused(k loader.Event) {
 // by has f tell by the policy that decided, which needn't be the one in force any more, while nothing else tells of the session.
 func (h *Hearing) by(generation uint32, f func()) {
 	h.do(func() {
+		if err := h.remember(); err != nil {
+			h.run.denials.gap("toolguardd", 1, fmt.Sprintf("its policy can't be looked at: %v", err), true)
+			return
+		}
 		c := h.policies[generation]
 		if c == nil {
 			h.run.denials.gap("toolguardd", 1, "its policy isn't known any more: the session has got others since", true)
@@ -83,10 +89,30 @@ func (h *Hearing) do(f func()) {
 // Reloaded says that the session gets another policy. What the one before decides is told until it's the one before last.
 func (h *Hearing) Reloaded(generation uint32, c *policy.Compiled) {
 	h.do(func() {
+		if h.remember() != nil {
+			h.policies = map[uint32]*policy.Compiled{}
+		}
 		maps.DeleteFunc(h.policies, func(g uint32, _ *policy.Compiled) bool { return g != First && g+1 < generation })
 		h.policies[generation] = c
-		h.run.cfg.Policy = c
+		h.run.cfg.Policy = &policy.Compiled{Name: c.Name, Digest: c.Digest} // which all events have
 	})
+}
+
+// remembered is how long the policies are kept. They take much memory, and in most sessions nothing is refused.
+const remembered = 5 * time.Second
+
+// remember has the policies there for a while.
+func (h *Hearing) remember() error {
+	if h.policies != nil {
+		return nil
+	}
+	found, err := h.find()
+	if err != nil {
+		return err
+	}
+	h.policies = maps.Clone(found)
+	time.AfterFunc(remembered, func() { h.do(func() { h.policies = nil }) })
+	return nil
 }
 
 // Tell tells an event of the session's beside those that the kernel tells.

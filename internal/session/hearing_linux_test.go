@@ -1,10 +1,13 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
@@ -19,6 +22,11 @@ func (l *told) Write(e *event.Event) error {
 	return nil
 }
 
+// finding finds a policy that is a session's first.
+func finding(c *policy.Compiled) func() (map[uint32]*policy.Compiled, error) {
+	return func() (map[uint32]*policy.Compiled, error) { return map[uint32]*policy.Compiled{First: c}, nil }
+}
+
 // Each refusal is told by the policy that decided, the filters' by the first one, and everything else by the one in force.
 func TestHeardByGenerations(t *testing.T) {
 	named := func(name string) *policy.Compiled {
@@ -29,7 +37,7 @@ func TestHeardByGenerations(t *testing.T) {
 	var events told
 	queue := event.NewQueue(&events)
 	first := named("first")
-	h := newHearing(Heard{PID: 1, Policies: map[uint32]*policy.Compiled{First: first}}, Config{Policy: first, Events: queue})
+	h := newHearing(Heard{PID: 1, Policies: finding(first)}, Config{Policy: first, Events: queue})
 	opened := loader.Event{Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1, Paths: []loader.Asked{{Path: "/deep", Need: policy.Read}}}
 	refused := func(generation uint32, k loader.Event) {
 		k.Generation = generation
@@ -60,4 +68,40 @@ func TestStartIsShort(t *testing.T) {
 	if got := r.startEvent().Process[0].Argv; len(got) != 3 || len(got[2]) > 1<<13 || !strings.HasSuffix(got[2], "…") {
 		t.Errorf("%d words of %.100q", len(got), got)
 	}
+}
+
+// The policies are kept for a while only, looked for when something is refused, and that they can't be found is told.
+func TestHearingForgets(t *testing.T) {
+	c := *listing(t)
+	c.Name = "found"
+	synctest.Test(t, func(t *testing.T) {
+		var events told
+		queue := event.NewQueue(&events)
+		looked, failed := 0, error(nil)
+		h := newHearing(Heard{PID: 1, Policies: func() (map[uint32]*policy.Compiled, error) {
+			looked++
+			return map[uint32]*policy.Compiled{First: &c}, failed
+		}}, Config{Policy: &policy.Compiled{Name: "named"}, Events: queue})
+		refused := func(path string, want int) {
+			h.refused(loader.Event{
+				Generation: First, Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1,
+				Paths: []loader.Asked{{Path: path, Need: policy.Read}},
+			})
+			if looked != want {
+				t.Errorf("%s: looked for the policies %d times, want %d", path, looked, want)
+			}
+		}
+		h.Tell(event.Event{Kind: event.Daemon})
+		refused("/one", 1)
+		refused("/two", 1)
+		time.Sleep(2 * remembered)
+		failed = errors.New("gone")
+		refused("/three", 2)
+		if _, err := queue.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"daemon named 0", "denial found 0", "denial found 0", "gap named 1"}; !slices.Equal(events, want) {
+			t.Errorf("told %q, want %q", events, want)
+		}
+	})
 }

@@ -166,7 +166,7 @@ func (e *elsewhere) begin(c *policy.Compiled) *Network {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	who := Heard{ID: 7, PID: os.Getpid(), Policies: map[uint32]*policy.Compiled{1: c}}
+	who := Heard{ID: 7, PID: os.Getpid(), Policies: finding(c)}
 	if _, err := n.Begin(who, Config{Policy: c, Events: e.events}, e.at()); err != nil {
 		e.t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestNetworkResumed(t *testing.T) {
 	e.expect("http://one.test/", "^hello")
 	former.End() // as if it were gone
 	e.expect("http://one.test/", "Could not resolve|onnect")
-	who := Heard{ID: 7, PID: os.Getpid(), Policies: map[uint32]*policy.Compiled{1: c}}
+	who := Heard{ID: 7, PID: os.Getpid(), Policies: finding(c)}
 	n, err := ResumeNetwork(who, Config{Policy: c, Events: e.events}, 1, e.at())
 	if err != nil {
 		t.Fatal(err)
