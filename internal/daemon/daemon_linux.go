@@ -70,9 +70,10 @@ type Daemon struct {
 	networks  chan *guarded.Network // one that is loaded ahead
 	noNetwork string                // why none can be; "": it can
 
-	bodies   chan struct{} // one in it for each body that is being parsed, of all users
-	stopping chan struct{} // closed when toolguardd stops
-	tidy     *time.Timer   // when nothing has begun for a while, what that took is given back
+	bodies   chan struct{}  // one in it for each body that is being parsed, of all users
+	stopping chan struct{}  // closed when toolguardd stops
+	tidy     *time.Timer    // when nothing has begun for a while, what that took is given back
+	telling  sync.WaitGroup // of those who tell toolguards what happens in their sessions
 
 	mu       sync.Mutex
 	sessions map[uint64]*session

@@ -37,6 +37,12 @@ func (d *Daemon) Serve(ctx context.Context, socket *net.UnixListener) error {
 		defer cancel()
 		_ = srv.Shutdown(late)
 		_ = srv.Close()
+		told := make(chan struct{})
+		go func() { d.telling.Wait(); close(told) }()
+		select {
+		case <-told:
+		case <-late.Done():
+		}
 		d.hub.publish(0, &event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "toolguardd stopped"}})
 	}()
 	err := srv.Serve(l)

@@ -43,22 +43,49 @@ func (d *Daemon) follow(r *request) (any, error) {
 	return nil, nil
 }
 
-// notices tells the toolguard that started a session what happens in it.
+// notices tells the toolguard that started a session what happens in it, beside net/http: its buffers and the depth of its stack would
+// take more memory, as long as the session lasts, than all else of it.
 func notices(r *request, s *session) (any, error) {
-	line := func(n api.Notice) []byte {
-		text, _ := json.Marshal(n) // everything in it can be
-		return append(text, '\n')
+	c, _, err := http.NewResponseController(r.w).Hijack()
+	if err != nil {
+		return nil, err
 	}
-	var f follower
-	var begin func()
-	f.queue, begin = r.queue(func(e *event.Event) []byte { return line(api.Notice{Event: e}) })
-	end, over := s.attach(&f, begin, r.Context().Done())
+	s.d.telling.Go(func() { s.notify(c) })
+	return nil, nil
+}
+
+// notify answers with what happens in the session. The answer is complete when its last line says so.
+func (s *session) notify(c net.Conn) {
+	defer c.Close()
+	send := func(n api.Notice) error {
+		text, _ := json.Marshal(n) // everything in it can be
+		return write(c, append(text, '\n'))
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = c.Read(make([]byte, 1)) // it has said all
+	}()
+	begun := make(chan struct{})
+	f := follower{queue: event.NewQueueOf(sink(func(e *event.Event) error {
+		<-begun
+		return send(api.Notice{Event: e})
+	}), waitingEvents)}
+	end, over := s.attach(&f, func() {
+		_ = write(c, []byte("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/x-ndjson\r\n\r\n"))
+		close(begun)
+	}, gone)
 	_, _ = f.queue.Close()
 	if over {
-		_ = r.send(line(api.Notice{End: &end}))
-		return nil, nil
+		_ = send(api.Notice{End: &end})
 	}
-	panic(http.ErrAbortHandler) // or what was told would look complete
+}
+
+// write writes a piece of an answer that goes on.
+func write(c net.Conn, text []byte) error {
+	_ = c.SetWriteDeadline(time.Now().Add(answering))
+	_, err := c.Write(text)
+	return err
 }
 
 // queue sends events out, one line each, once begin has begun the answer: whoever waits for that misses nothing after, if events

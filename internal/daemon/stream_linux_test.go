@@ -2,12 +2,18 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/event"
 )
 
 // When a request has been answered, nothing of it is being sent any more, and nothing will be: its writer may be another one's.
@@ -68,5 +74,58 @@ func TestNothingIsSentLate(t *testing.T) {
 				t.Error("the request has been answered, and more can be sent")
 			}
 		})
+	}
+}
+
+// The toolguard that started a session is told what happens in it until it leaves, or the session is over, which it's told last.
+func TestNotices(t *testing.T) {
+	d, c := served(t, DefaultLimits)
+	client, err := openProcess(os.Getpid(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.close()
+	r := &record{Number: 1}
+	r.Info.ID = "0000000000000001"
+	s := d.newSession(r, client)
+	d.mu.Lock()
+	d.sessions[1] = s
+	d.mu.Unlock()
+	listens := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.owner != nil
+	}
+	follow := func() *api.Stream {
+		in, err := c.Follow(api.Sessions + "/" + s.id + api.Notices)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in
+	}
+	in := follow()
+	s.tell(&event.Event{Kind: event.Denial, Target: "/one"})
+	var n api.Notice
+	if err := in.Next(&n); err != nil || n.Event == nil || n.Event.Target != "/one" {
+		t.Errorf("%+v, %v", n, err)
+	}
+	_ = in.Close()
+	for end := time.Now().Add(time.Minute); listens(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it has left, and is told still")
+		}
+	}
+	in = follow()
+	defer in.Close()
+	s.tell(&event.Event{Kind: event.Denial, Target: "/two"})
+	s.end.Denied = 2
+	close(s.over)
+	var got []api.Notice
+	for err = in.Next(&n); err == nil; err = in.Next(&n) {
+		got = append(got, n)
+		n = api.Notice{}
+	}
+	if !errors.Is(err, io.EOF) || len(got) != 2 || got[0].Event == nil || got[0].Event.Target != "/two" || got[1].End == nil || got[1].End.Denied != 2 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
