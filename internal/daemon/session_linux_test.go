@@ -179,6 +179,9 @@ func TestWhole(t *testing.T) {
 		t.Errorf("%p and not %p, %v", used, r, err)
 	}
 	digest := r.policy().Digest
+	if s.record.Policies != nil || s.record.Start.Policy != nil {
+		t.Error("the session keeps its policies")
+	}
 	unused(t, s)
 	found, err := s.whole()
 	if err != nil || found.policy().Digest != digest || len(found.Policies) != 2 || found.Start.Policy == nil {
