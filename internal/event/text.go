@@ -99,13 +99,6 @@ func who(p *Process) string {
 	return Quote(name)
 }
 
-func exeOf(e *Event) string {
-	if len(e.Process) == 0 {
-		return ""
-	}
-	return e.Process[0].Exe
-}
-
 func asked(e *Event) string {
 	if e.Asked == "" || e.Asked == e.Target {
 		return ""
