@@ -8,7 +8,6 @@ import (
 
 	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/event"
-	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // heardNames is what is told of what egress refused.
@@ -17,7 +16,7 @@ func heardNames(t *testing.T, denials ...link.Denial) []event.Event {
 	var e elsewhere
 	queue := event.NewQueue(&e)
 	c := listing(t)
-	h := newHearing(Heard{PID: 1, Policies: map[uint32]*policy.Compiled{First: c}}, Config{Policy: c, Events: queue})
+	h := newHearing(Heard{PID: 1, Policies: finding(c)}, Config{Policy: c, Events: queue})
 	for i := range denials {
 		h.run.denials.refusedByName(&denials[i])
 	}
