@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -33,6 +34,7 @@ const usage = `toolguard-ship sends the events that toolguardd keeps to where th
 `
 
 func main() {
+	log.SetOutput(io.Discard) // what net/http says there is at a receiver's will, as often as that likes
 	if err := run(os.Args[1:]); errors.Is(err, flag.ErrHelp) {
 		os.Exit(0)
 	} else if err != nil {

@@ -13,11 +13,8 @@ import (
 	"time"
 )
 
-// maxReply bounds what is read of an answer, maxWhy what is told of it.
-const (
-	maxReply = 1 << 20
-	maxWhy   = 300
-)
+// maxReply bounds what is read of an answer.
+const maxReply = 1 << 20
 
 // poster posts to an HTTP receiver.
 type poster struct {
@@ -87,7 +84,7 @@ func (p *poster) post(ctx context.Context, to, contentType string, body []byte, 
 func verdict(resp *http.Response, reply []byte, token string) error {
 	why := resp.Status
 	if text := strings.TrimSpace(string(reply)); text != "" {
-		why += ": " + text[:min(len(text), maxWhy)]
+		why += ": " + text
 	}
 	if token != "" {
 		why = strings.ReplaceAll(why, token, "***")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -198,6 +200,7 @@ func TestRefused(t *testing.T) {
 	s.happen(20)
 	stop := s.start()
 	s.all()
+	wait(t, "all refusals are logged", func() bool { return s.refused() == 3 })
 	stop()
 	want := s.lines()
 	got := r.got()
@@ -223,11 +226,83 @@ func TestRefused(t *testing.T) {
 	if err != nil || gaps != 3 || st.Sinks["hook"].Refused != 3 || st.Sinks["hook"].Gaps != 3 {
 		t.Errorf("%d gaps, %+v, %v", gaps, st.Sinks["hook"], err)
 	}
-	if !strings.Contains(s.log.String(), "refused for good") { // of several within a second one is logged
-		t.Error(s.log)
-	}
 	if strings.Contains(s.log.String()+strings.Join(got, ""), "canary-token") {
 		t.Error("what the receiver repeated tells the token")
+	}
+}
+
+// refused is of how many refused records the log tells.
+func (s *scene) refused() (sum int) {
+	for _, m := range regexp.MustCompile(`refused for good.* records=(\d+) `).FindAllStringSubmatch(s.log.String(), -1) {
+		n, _ := strconv.Atoi(m[1])
+		sum += n
+	}
+	return sum
+}
+
+// TestWordy: however much a receiver has to say, and whatever, little of it is told: in the log, in gaps, and in the state.
+func TestWordy(t *testing.T) {
+	long := strings.Repeat("\\\x1b[2J\xff<\"E", 10_000)
+	for name, sink := range map[string]struct{ kind, status, body, log string }{
+		"a status":  {"webhook", "400 " + strings.Repeat("\\<\"E", 10_000), "", "refused for good"},
+		"a body":    {"webhook", "400 No", long, "refused for good"},
+		"a failure": {"webhook", "403 No", long, "records wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var gaps []string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				body, _ := io.ReadAll(req.Body)
+				if bytes.Contains(body, []byte("-gap")) {
+					mu.Lock()
+					defer mu.Unlock()
+					gaps = append(gaps, string(body))
+					return
+				}
+				if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+					_, _ = fmt.Fprintf(conn, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", sink.status, len(sink.body), sink.body)
+					_ = conn.Close()
+				}
+			}))
+			t.Cleanup(server.Close)
+			s := newScene(t, audit.Limits{}, Sink{Name: strings.Repeat("n", 64), Type: sink.kind, URL: server.URL})
+			s.happen(50)
+			began := time.Now()
+			stop := s.start()
+			if sink.log == "records wait" {
+				wait(t, "it has failed a few times", func() bool {
+					st, _ := ReadState(s.cfg.State)
+					return st.Sinks[s.cfg.Sinks[0].Name].Retries > 5
+				})
+			} else {
+				s.all()
+			}
+			stop()
+			lines := strings.Split(strings.TrimSpace(s.log.String()), "\n")
+			if n := len(lines); float64(n) > 2+2*time.Since(began).Seconds() || !strings.Contains(lines[0], sink.log) {
+				t.Errorf("%d lines: %.2000s", n, s.log)
+			}
+			for _, line := range lines {
+				if len(line) > 1500 {
+					t.Errorf("a line of %d bytes: %.2000s", len(line), line)
+				}
+			}
+			text, err := os.ReadFile(filepath.Join(s.cfg.State, stateName))
+			if err != nil || len(text) > 4096 || bytes.ContainsAny(text, "\x1b\xff") {
+				t.Errorf("the state: %.2000s, %v", text, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if (len(gaps) == 0) != (sink.log == "records wait") {
+				t.Errorf("%d gaps", len(gaps))
+			}
+			for _, g := range gaps {
+				if len(g) > 2048 {
+					t.Errorf("a gap of %d bytes: %s", len(g), g)
+				}
+			}
+		})
 	}
 }
 

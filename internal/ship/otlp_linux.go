@@ -75,7 +75,7 @@ func (o *otlp) send(ctx context.Context, records []record) (int, error) {
 		}
 	}
 	if n := told.PartialSuccess.Rejected; n != "" && n != "0" {
-		return 0, &refusal{fmt.Sprintf("it rejected %s of %d: %.*s", n, len(records), maxWhy, told.PartialSuccess.Message)} // not which
+		return 0, &refusal{fmt.Sprintf("it rejected %s of %d: %s", n, len(records), told.PartialSuccess.Message)} // not which
 	}
 	return len(records), nil
 }

@@ -53,13 +53,16 @@ func refused(err error, size, failures int) (why string, yes bool) {
 	return short(f.why), failures+1 >= most
 }
 
-// short is what is told of a receiver's words, which may be any: in the log, in the state and in gaps.
+// maxWhy bounds what is told of a receiver's words, in bytes: a gap with them fits into the shortest max_record.
+const maxWhy = 300
+
+// short is the beginning of what a receiver says, as it may be shown.
 func short(why string) string {
-	why = event.Plain(why)
-	if len(why) > maxWhy {
-		why = strings.ToValidUTF8(why[:maxWhy], "") + "…"
+	why = event.Plain(why[:min(len(why), 2*maxWhy)])
+	if len(why) <= maxWhy {
+		return why
 	}
-	return why
+	return strings.ToValidUTF8(why[:maxWhy], "") + "…"
 }
 
 // later is an error after which the receiver asks to be left alone for a while.
@@ -91,15 +94,19 @@ func (p pace) wait(failures int, err error) time.Duration {
 
 // worker serves one sink.
 type worker struct {
-	sink   Sink
-	to     sender
-	from   *source
-	state  *state
-	log    *slog.Logger
-	pace   pace
-	said   string    // the failure that was logged last
-	told   time.Time // when a refused record was logged
-	warned time.Time // when a failure was
+	sink  Sink
+	to    sender
+	from  *source
+	state *state
+	log   *slog.Logger
+	pace  pace
+
+	said    string    // the failure that was logged last
+	logged  time.Time // when something was
+	refused struct {  // what isn't logged yet
+		count     int
+		last, why string
+	}
 }
 
 func (w *worker) run(ctx context.Context) {
@@ -193,13 +200,28 @@ func (w *worker) replace(ctx context.Context, r record, why string) error {
 		}
 		return err
 	}
-	if time.Since(w.told) >= time.Second { // the gaps name the others
-		w.told = time.Now()
-		w.log.Error("a record was refused for good, and is missing there", "sink", w.sink.Name, "record", r.uid, "why", why)
-	}
 	w.state.update(w.sink.Name, func(s *Status) { s.Refused++ })
 	w.delivered([]record{gap})
+	w.refused.count++
+	w.refused.last, w.refused.why = r.uid, why
+	w.sayRefused()
 	return nil
+}
+
+func (w *worker) sayRefused() {
+	if r := &w.refused; r.count > 0 && w.mayLog() {
+		w.log.Error("records were refused for good, and are missing there", "sink", w.sink.Name, "records", r.count, "last", r.last, "why", r.why)
+		r.count = 0
+	}
+}
+
+// mayLog tells whether another line may be logged: one a second, so that no receiver pushes out what else is in the machine's journal.
+func (w *worker) mayLog() bool {
+	if time.Since(w.logged) < time.Second {
+		return false
+	}
+	w.logged = time.Now()
+	return true
 }
 
 // idle lets a sender look after its connection.
@@ -212,6 +234,7 @@ func (w *worker) idle(ctx context.Context) {
 		}
 	}
 	w.works()
+	w.sayRefused()
 	w.state.update(w.sink.Name, func(s *Status) { s.Oldest = time.Time{} })
 }
 
@@ -248,8 +271,8 @@ func (w *worker) failed(err error) {
 		}
 		s.Failing = why
 	})
-	if why != w.said && time.Since(w.warned) >= time.Second {
-		w.said, w.warned = why, time.Now()
+	if why != w.said && w.mayLog() {
+		w.said = why
 		w.log.Warn("records wait", "sink", w.sink.Name, "why", why)
 	}
 }
