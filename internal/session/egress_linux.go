@@ -240,7 +240,10 @@ func (p *egressProcess) reap() {
 	p.pidfd, p.socket, p.listens, p.decides = -1, nil, nil, 0
 }
 
-var errEnded = errors.New("it ended")
+var (
+	errEnded  = errors.New("it ended")
+	errSilent = fmt.Errorf("it had been silent for %s", link.Silence)
+)
 
 // spawn starts the process, which is to be told a mandate; without an error and a socket it's too late for that.
 func (p *egressProcess) spawn() (*os.File, link.Mandate, error) {
@@ -280,11 +283,14 @@ func authorityEnv(env []string) []string {
 }
 
 // hear takes in what egress says, until it says no more. What that is isn't believed more than what a session says, but for the
-// first word of the first one: the authority that is in there is the session's to its end.
+// first word of the first one: the authority that is in there is the session's to its end. One that is silent for long is ended.
 func (p *egressProcess) hear(socket *os.File) error {
+	silent := time.AfterFunc(link.Silence, p.kill)
+	defer silent.Stop()
 	lines := bufio.NewScanner(socket)
 	lines.Buffer(nil, maxWord)
 	for lines.Scan() {
+		silent.Reset(link.Silence)
 		var w link.Word
 		if err := json.Unmarshal(lines.Bytes(), &w); err != nil {
 			return fmt.Errorf("it says something else than it should: %w", err)
@@ -300,8 +306,11 @@ func (p *egressProcess) hear(socket *os.File) error {
 			p.denials.refusedByName(w.Denial)
 		}
 	}
-	if err := lines.Err(); err != nil {
+	switch err := lines.Err(); {
+	case err != nil:
 		return err
+	case !silent.Stop():
+		return errSilent
 	}
 	return errEnded
 }

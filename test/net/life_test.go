@@ -163,6 +163,24 @@ func TestEgressDies(t *testing.T) {
 	}
 }
 
+// Egress hangs: nothing gets by meanwhile, and another one takes its place.
+func TestEgressHangs(t *testing.T) {
+	needs(t, "curl")
+	t.Parallel() // it takes its time
+	r := startRunning(t, newPlace(t, "", allow("allowed.test")))
+	r.expect(fetch, "^hello")
+	if err := syscall.Kill(r.egress, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	r.expect("curl -sS -m 1 http://"+deniedIP+"/; curl -sS -m 1 http://"+allowedIP+"/", `^curl: \(28\).*\ncurl: \(28\).*\nexit 28\n$`)
+	r.egress = egressOf(t, r.cmd.Process.Pid, r.egress)
+	r.expect(fetch, "^hello")
+	r.expect("curl -sS http://"+deniedIP+"/", "refused by toolguard")
+	if b, err := os.ReadFile(r.events); err != nil || !strings.Contains(string(b), "egress died (it had been silent for 30s) and is started again") {
+		t.Errorf("%v: it isn't told: %s", err, b)
+	}
+}
+
 // The session's certificate authority is that of its first egress.
 func TestAuthorityStays(t *testing.T) {
 	needs(t, "curl")

@@ -33,6 +33,12 @@ type Mandate struct {
 	Authority        []byte // what an earlier one has said is the session's; without it, where the policy needs one, egress makes it
 }
 
+// Egress says a word after each Beat, if only an empty one. When it has been silent for Silence it hangs.
+const (
+	Beat    = 5 * time.Second
+	Silence = 6 * Beat
+)
+
 // Word is what egress's process says.
 type Word struct {
 	Ready     bool   // the first

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -68,6 +69,7 @@ func serve(toolguard *json.Decoder, t *telling) error {
 	changes := make(chan egress.Change)
 	go func() { cancel(heed(toolguard, changes, t)) }()
 	go t.tell()
+	go t.beat(ctx)
 	s := &egress.Server{
 		Policy: o.Policy, Upstream: o.Upstream, Kernel: netguard.NewKernel(o.Originals, o.Names), Tell: t.add, CA: ca, Changes: changes,
 	}
@@ -191,6 +193,18 @@ func (t *telling) tell() {
 	}
 	if n := t.lost.Swap(0); n > 0 {
 		_ = t.say(&link.Word{Lost: n})
+	}
+}
+
+// beat shows that egress doesn't hang.
+func (t *telling) beat(ctx context.Context) {
+	for beats := time.Tick(link.Beat); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-beats:
+			_ = t.say(&link.Word{}) // if it fails nobody is there any more
+		}
 	}
 }
 
