@@ -332,7 +332,7 @@ func TestRefusal(t *testing.T) {
 	}
 	want := refusal{
 		Error: "refused by toolguard", Reason: "rule_denies", Target: "http://a.com:80/admin/users", Method: "POST", Rule: "net.2", Place: "p.toml:2:1", Authority: "session",
-		Allow: "[[access.net]]\nhost = \"a.com\"\nscheme = \"http\"\nport = 80\nallow = true\n",
+		Allow: "[[access.net]]\nhost = \"a.com\"\nscheme = \"http\"\npath_prefix = \"/admin/users\"\nmethods = [\"POST\"]\nallow = true\n",
 	}
 	if got != want {
 		t.Errorf("%+v\nwant %+v", got, want)

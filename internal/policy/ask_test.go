@@ -29,11 +29,14 @@ func TestSuggestions(t *testing.T) {
 		{Question{Resource: FS, Caps: Update, Target: ".envrc"}, "[[access.fs]]\npath = \".envrc\"\nread = true\nwrite = true\nunprotect = true\n"},
 		{Question{Resource: FS, Caps: Update, Target: "/etc/toolguard/x"}, ""},
 		{Question{Resource: FS, Caps: Read, Target: "loop"}, ""},
-		{Question{Resource: Net, Target: "https://c.com/x"}, "[[access.net]]\nhost = \"c.com\"\nallow = true\n"},
+		{Question{Resource: Net, Target: "https://c.com/"}, "[[access.net]]\nhost = \"c.com\"\nallow = true\n"},
+		{Question{Resource: Net, Target: "https://c.com/x"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"https\"\npath_prefix = \"/x\"\nallow = true\n"},
+		{Question{Resource: Net, Target: "http://c.com/", Method: "GET"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"http\"\nmethods = [\"GET\"]\nallow = true\n"},
+		{Question{Resource: Net, Target: "http://c.com/../x"}, ""},
 		{Question{Resource: Net, Target: "tcp://c.com:25"}, "[[access.net]]\nhost = \"c.com\"\nport = 25\nallow = true\n"},
 		{Question{Resource: Net, Target: "udp://c.com:53"}, "[[access.net]]\nhost = \"c.com\"\nport = 53\nprotocol = \"udp\"\nallow = true\n"},
 		{Question{Resource: Net, Target: "https://b.com/"}, "[[access.net]]\nhost = \"b.com\"\nscheme = \"https\"\nallow = true\n"},
-		{Question{Resource: Net, Target: "https://a.com/admin/x"}, "[[access.net]]\nhost = \"a.com\"\nscheme = \"https\"\nallow = true\n"},
+		{Question{Resource: Net, Target: "https://a.com/admin/x"}, "[[access.net]]\nhost = \"a.com\"\nscheme = \"https\"\npath_prefix = \"/admin/x\"\nallow = true\n"},
 		{Question{Resource: Net, Target: "https://u@c.com/"}, ""},
 		{Question{Resource: Env, Target: "A_B"}, "[[access.env]]\nname = \"A_B\"\nread = true\n"},
 		{Question{Resource: Commands, Argv: []string{"git", "push"}}, "[access.commands.git]\nargs = [[\"status\"], [\"push\"]]\n"},
@@ -74,6 +77,43 @@ func TestLongSuggestion(t *testing.T) {
 		told := c.Describe(v, Question{Resource: Commands, Target: "/usr/bin/git", Argv: argv}, "/usr/bin/git").Suggest
 		if v.Reason != ArgsNotListed || strings.Contains(told, "push") != x.told {
 			t.Errorf("%.50v: %s: suggest\n%.200s", x.rule, v.Reason, told)
+		}
+	}
+}
+
+// A suggestion for a request grants that and no other one.
+func TestNetSuggestions(t *testing.T) {
+	src := SourceLayer{TLSIntercept: true, Net: []NetRule{
+		{Host: "a.com", Scheme: "http", PathPrefix: "/v1", Methods: []string{"GET"}, Allow: true}, host("b.com", true), {Host: "b.com", PathPrefix: "/admin"},
+		{Host: "c.com", Port: 8080, PathPrefix: "/x", Scheme: "http"},
+	}}
+	for _, x := range []struct{ method, url, others string }{
+		{"POST", "http://a.com/v1/y", "PUT http://a.com/v1/y; POST http://a.com/v1/z; POST http://a.com/; POST https://a.com/v1/y; POST http://z.com/v1/y"},
+		{"GET", "http://a.com/v2", "GET http://a.com/; POST http://a.com/v2; GET http://a.com/v21"},
+		{"POST", "http://a.com/", "DELETE http://a.com/; POST https://a.com/"},
+		{"GET", "https://b.com/admin/a%20b/%C3%A9", "GET https://b.com/admin; GET https://b.com/admin/c; POST https://b.com/admin/a%20b/%C3%A9; GET http://b.com/admin/a%20b/%C3%A9"},
+		{"", "http://b.com/admin", "GET https://b.com/admin"},
+		{"GET", "ws://d.com/live", "GET ws://d.com/; GET wss://d.com/live; GET http://d.com/live"},
+		{"GET", "http://c.com:8080/x", "POST http://c.com:8080/x; GET http://c.com:8080/; GET http://c.com/x"},
+	} {
+		c := compile(t, src)
+		v, a := c.ask(machine(), Question{Resource: Net, Target: x.url, Method: x.method})
+		r, ok := suggestNet(v, c.Layers[v.Layer], &a)
+		if v.Allow || !ok {
+			t.Errorf("%s %s: %+v, %+v", x.method, x.url, v, r)
+			continue
+		}
+		wider := src
+		wider.Net = append(slices.Clone(src.Net), r)
+		c = compile(t, wider)
+		if a := ask(c, Question{Resource: Net, Target: x.url, Method: x.method}); a.Decision != "allow" {
+			t.Errorf("%s %s isn't granted by %+v", x.method, x.url, r)
+		}
+		for other := range strings.SplitSeq(x.others, "; ") {
+			method, url, _ := strings.Cut(other, " ")
+			if a := ask(c, Question{Resource: Net, Target: url, Method: method}); a.Decision != "deny" {
+				t.Errorf("%s is granted by what is suggested for %s %s: %+v", other, x.method, x.url, r)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -68,7 +69,8 @@ func (c *Compiled) relative(p string) string {
 	return rel
 }
 
-// suggestNet takes the fewest keys that beat the deciding rule: a later rule wins a tie.
+// suggestNet takes the fewest keys that beat the deciding rule, a later one winning a tie, and that grant no other request than the one
+// that was refused, nor what lies beneath its path.
 func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 	t := &a.net
 	switch v.Reason {
@@ -86,14 +88,12 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 	if t.Scheme == "" || t.Port != defaultPorts[t.Scheme] {
 		r.Port = int(t.Port)
 	}
+	r.narrow(t, l.TLSIntercept)
 	var best *Rule
 	if l.Net != nil {
 		best = l.Net.find(t)
 	}
-	more := []func(){
-		func() {}, func() { r.Scheme = t.Scheme }, func() { r.Port = int(t.Port) },
-		func() { r.PathPrefix = "/" + strings.Join(t.Path, "/") },
-	}
+	more := []func(){func() {}, func() { r.Scheme = t.Scheme }, func() { r.Port = int(t.Port) }}
 	for _, add := range more {
 		add()
 		n, _, err := compileNet(&r, l.TLSIntercept)
@@ -122,6 +122,24 @@ func (r *CommandRule) long() bool {
 		})
 	}
 	return long(r.Envs) || slices.ContainsFunc(r.Args, long)
+}
+
+// narrow has a rule say what a request is, where it can be read.
+func (r *NetRule) narrow(t *NetTarget, intercept bool) {
+	switch {
+	case t.Scheme == "http", t.Scheme == "ws", intercept && (t.Scheme == "https" || t.Scheme == "wss"):
+	default:
+		return
+	}
+	if t.Method != "" {
+		r.Methods = []string{t.Method}
+	}
+	for _, s := range t.Path {
+		r.PathPrefix += "/" + url.PathEscape(s)
+	}
+	if r.Methods != nil || r.PathPrefix != "" {
+		r.Scheme = t.Scheme
+	}
 }
 
 // suggestCommand is the whole table, as TOML has one for each program: it lists it, with the arguments where they are known.
