@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -271,6 +272,48 @@ func TestPeer(t *testing.T) {
 		t.Error("it's taken for another user's")
 	}
 	p.process.close()
+}
+
+// A user's subordinate numbers have no share of their own.
+func TestSubordinate(t *testing.T) {
+	dir, me := t.TempDir(), os.Getuid()
+	serve := func(subuid string) *api.Client {
+		socket := filepath.Join(dir, filepath.Base(subuid)+".socket")
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }), ConnContext: withPeer}
+		t.Cleanup(func() { _ = srv.Close() })
+		caller := func(int, int) (uint64, error) { return 0, nil }
+		go func() {
+			_ = srv.Serve(&listener{UnixListener: l, most: func() int { return 9 }, caller: caller, subuid: subuid, open: map[asker]int{}})
+		}()
+		return &api.Client{Socket: socket}
+	}
+	for i, x := range []struct {
+		text    string
+		refused bool
+	}{
+		{fmt.Sprintf("ann:%d:1\n", me), true},
+		{fmt.Sprintf("# ours\nbob:%d:65536\nann:%d:2\n", me+1, me-1), true},
+		{fmt.Sprintf("bob:%d:65536\nann:%d:1\nx:y:z\nx:%d\n", me+1, me-1, me), false},
+		{fmt.Sprintf("root:%d:1\n0:%d:1\n", me, me), false},
+	} {
+		file := fmt.Sprintf("%s/%d", dir, i)
+		if err := os.WriteFile(file, []byte(x.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := serve(file).Do("GET", api.Status, nil, &struct{}{})
+		if x.refused {
+			refusedWith(t, err, 503, fmt.Sprintf("user %d is a subordinate one of ann's", me))
+		} else if err != nil {
+			t.Errorf("%q: %v", x.text, err)
+		}
+	}
+	if err := serve(dir+"/none").Do("GET", api.Status, nil, &struct{}{}); err != nil {
+		t.Errorf("without such a file: %v", err)
+	}
 }
 
 // systemd is told, and hands a socket over.

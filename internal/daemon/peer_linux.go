@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -83,11 +85,33 @@ func (p *peer) owned() error {
 	return p.process.alive()
 }
 
+// notSubordinate refuses the numbers that a user has beside his own, for containers: with each he'd have another user's share. What root has
+// of them, as for LXD, are no user's, and may be anybody's besides. file is of subuid(5).
+func notSubordinate(uid int, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Split(strings.TrimSpace(line), ":")
+		if len(f) != 3 || f[0] == "root" || f[0] == "0" {
+			continue
+		}
+		first, e := strconv.Atoi(f[1])
+		n, err := strconv.Atoi(f[2])
+		if e == nil && err == nil && first <= uid && uid-first < n {
+			return fmt.Errorf("user %d is a subordinate one of %s's (%s), which is for containers: ask as %s", uid, f[0], file, f[0])
+		}
+	}
+	return nil
+}
+
 // listener accepts connections, so many of each user's at a time.
 type listener struct {
 	*net.UnixListener
 	most   func() int
 	caller func(conn, pidfd int) (uint64, error)
+	subuid string // the file of subordinate users
 
 	mu   sync.Mutex
 	open map[asker]int
@@ -130,11 +154,14 @@ func (l *listener) Accept() (net.Conn, error) {
 			turnAway(c, fmt.Sprintf("it can't be told who asks: %v", err))
 			continue
 		}
-		if l.enter(p.asker()) {
+		why := busy
+		if err := notSubordinate(p.uid, l.subuid); err != nil {
+			why = err.Error()
+		} else if l.enter(p.asker()) {
 			return &conn{c, p, sync.OnceFunc(func() { l.leave(p) })}, nil
 		}
 		p.process.close()
-		turnAway(c, busy)
+		turnAway(c, why)
 	}
 }
 

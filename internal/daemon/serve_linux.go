@@ -20,7 +20,7 @@ import (
 
 // Serve answers on a socket until ctx ends.
 func (d *Daemon) Serve(ctx context.Context, socket *net.UnixListener) error {
-	l := &listener{UnixListener: socket, most: d.connections, caller: d.caller, open: map[asker]int{}}
+	l := &listener{UnixListener: socket, most: d.connections, caller: d.caller, subuid: "/etc/subuid", open: map[asker]int{}}
 	if err := d.invite(socket); err != nil {
 		return err
 	}
