@@ -45,6 +45,9 @@ func (k *talk) forward(r *request) bool {
 		k.end()
 		return false
 	}
+	ends := r.version == "HTTP/1.0" || r.lists("Connection", "close")
+	r.fields = nil // it may be long until the response is there
+	k.short()
 	sent := make(chan error, 1)
 	if r.length == 0 {
 		sent <- nil
@@ -55,7 +58,7 @@ func (k *talk) forward(r *request) bool {
 	if over == takenOver {
 		return false
 	}
-	if !k.bodySent(sent) || err != nil || over == last || r.version == "HTTP/1.0" || r.lists("Connection", "close") {
+	if !k.bodySent(sent) || err != nil || over == last || ends {
 		k.end()
 		return false
 	}

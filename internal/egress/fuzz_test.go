@@ -102,7 +102,7 @@ func FuzzHead(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		raw, err := readHead(bufio.NewReader(bytes.NewReader(b)))
+		raw, err := readHead(bufio.NewReader(bytes.NewReader(b)), func() error { return nil })
 		if err != nil {
 			return
 		}

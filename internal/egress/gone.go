@@ -45,6 +45,8 @@ func tcpOf(c net.Conn) *net.TCPConn {
 		return tcpOf(c.NetConn())
 	case *replay:
 		return tcpOf(c.Conn)
+	case *counted:
+		return tcpOf(c.Conn)
 	}
 	return nil
 }

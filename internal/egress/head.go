@@ -38,11 +38,16 @@ func (e errHead) Error() string {
 	return "a request that servers could read in different ways: " + string(e)
 }
 
-// readHead reads the bytes of a head, to the empty line at its end. Nothing at all is io.EOF.
-func readHead(r *bufio.Reader) ([]byte, error) {
+// readHead reads the bytes of a head, to the empty line at its end. Nothing at all is io.EOF. For a long one room must be found.
+func readHead(r *bufio.Reader, room func() error) ([]byte, error) {
 	var raw []byte
 	for {
 		line, err := r.ReadSlice('\n')
+		if len(raw) <= shortHead && len(raw)+len(line) > shortHead {
+			if err := room(); err != nil {
+				return nil, err
+			}
+		}
 		raw = append(raw, line...)
 		switch {
 		case len(raw) > maxHead:

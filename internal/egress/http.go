@@ -21,6 +21,7 @@ type talk struct {
 	up    *upstream
 
 	unmind func() // while a request is being answered
+	short  func() // gives the room for a long head back
 }
 
 // request is a request with what it asks for.
@@ -45,7 +46,9 @@ func (k *talk) run() {
 
 // next deals with one request. False: the connection is over, or somebody else's.
 func (k *talk) next() bool {
+	k.short = func() {}
 	r, err := k.read()
+	defer func() { k.short() }()
 	if err != nil {
 		k.bad(err)
 		return false
@@ -91,7 +94,10 @@ func (k *talk) rest() error {
 // read reads a request and understands what it asks for.
 func (k *talk) read() (*request, error) {
 	_ = k.f.conn.SetReadDeadline(time.Now().Add(k.f.s.hello))
-	raw, err := readHead(k.f.in)
+	raw, err := readHead(k.f.in, func() (err error) {
+		k.short, err = k.f.s.budget.take(holdsHead)
+		return err
+	})
 	_ = k.f.conn.SetReadDeadline(time.Time{})
 	if err != nil {
 		return nil, err
@@ -384,6 +390,8 @@ func (k *talk) bad(err error) {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		k.refuse(http.StatusRequestTimeout, refusing("", k.f.deny(k.proto, "", slow, url, "too slow to say what it wants")))
+	case errors.Is(err, errBudget):
+		k.refuse(http.StatusServiceUnavailable, refusing("", k.f.deny(k.proto, "", slow, url, err.Error())))
 	case errors.As(err, &wrong) || errors.Is(err, errTooLong):
 		k.refuse(http.StatusBadRequest, refusing("", k.f.deny(k.proto, "", mismatch, url, err.Error())))
 	case errors.Is(err, io.ErrUnexpectedEOF):

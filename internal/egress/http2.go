@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -18,25 +19,34 @@ func (k *talk) serveH2(c, up net.Conn, redial func() (net.Conn, error)) {
 	only.SetHTTP2(true)
 	first := make(chan net.Conn, 1)
 	first <- up
-	transport := &http.Transport{Protocols: only, DisableCompression: true, DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
-		select {
-		case up := <-first:
-			return up, nil
-		default:
-			return redial()
-		}
-	}}
+	transport := &http.Transport{
+		Protocols: only, DisableCompression: true, MaxResponseHeaderBytes: maxHead,
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: h2Window, MaxReceiveBufferPerStream: h2Window},
+		DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
+			select {
+			case up := <-first:
+				return up, nil
+			default:
+				return redial()
+			}
+		},
+	}
 	defer transport.CloseIdleConnections()
 	silent := log.New(io.Discard, "", 0)
 	proxy := &httputil.ReverseProxy{
 		Rewrite: k.rewriteH2, Transport: transport, FlushInterval: -1, ErrorLog: silent,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if errors.Is(err, errBudget) {
+				writeRefusal(w, http.StatusServiceUnavailable, refusing(r.Method, k.f.deny(k.proto, r.Method, slow, k.origin(), err.Error())))
+				return
+			}
 			writeRefusal(w, http.StatusBadGateway, refusal{Error: "toolguard can't reach the server", Method: r.Method, Note: err.Error()})
 		},
 	}
 	l := newSingle(c)
 	server := &http.Server{
 		Protocols: only, ReadHeaderTimeout: k.f.s.hello, MaxHeaderBytes: maxHead, ErrorLog: silent,
+		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: h2Streams, MaxReceiveBufferPerConnection: h2Window, MaxReceiveBufferPerStream: h2Window},
 		Handler:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { k.serveStream(w, r, proxy) }),
 		BaseContext: func(net.Listener) context.Context { return k.f.ctx },
 		ConnState: func(_ net.Conn, s http.ConnState) {
@@ -61,13 +71,20 @@ func (k *talk) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Ha
 	f := *k.f
 	f.s = f.s.now()
 	k = &talk{f: &f, proto: k.proto, name: k.name}
+	giveBack, err := f.s.budget.take(weight(r))
+	if err != nil {
+		clear(r.Header) // the stream holds it until the client has read why
+		writeRefusal(w, http.StatusServiceUnavailable, refusing("", k.f.deny(k.proto, r.Method, slow, k.origin(), err.Error())))
+		return
+	}
+	defer giveBack()
 	req := &request{head: &head{method: r.Method, target: r.RequestURI, version: "HTTP/1.1", host: r.Host, hasHost: true}}
 	for name, values := range r.Header {
 		for _, v := range values {
 			req.fields = append(req.fields, field{name, v})
 		}
 	}
-	err := error(errHead("its path or method isn't a proper one"))
+	err = errHead("its path or method isn't a proper one")
 	if !strings.ContainsFunc(r.Method, notMethod) && strings.HasPrefix(r.RequestURI, "/") && !strings.ContainsFunc(r.RequestURI, notInTarget) {
 		err = k.target(req)
 	}
@@ -81,6 +98,20 @@ func (k *talk) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Ha
 	}
 	r.Host = req.host
 	proxy.ServeHTTP(w, r)
+}
+
+// weight is what a request can hold while it's answered.
+func weight(r *http.Request) int64 {
+	n := holdsStream + int64(len(r.RequestURI)+len(r.Host))
+	for name, values := range r.Header {
+		for _, v := range values {
+			n += int64(len(name) + len(v))
+		}
+	}
+	if r.ContentLength < 0 || r.ContentLength > maxScratch {
+		return n + maxScratch
+	}
+	return n + r.ContentLength
 }
 
 func writeRefusal(w http.ResponseWriter, status int, r refusal) {

@@ -17,8 +17,18 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 		f.refuseTLS(v, t.String(), note)
 		return
 	}
+	giveBack, err := f.s.budget.take(holds(h))
+	if err != nil {
+		f.refuseTLS(slow, t.String(), err.Error())
+		return
+	}
 	up, err := f.connectTLS(h, &t)
 	if err != nil {
+		giveBack()
+		if errors.Is(err, errBudget) {
+			f.refuseTLS(slow, t.String(), err.Error())
+			return
+		}
 		note := "no TLS with the server: " + err.Error()
 		if errors.As(err, new(*tls.CertificateVerificationError)) {
 			f.refuseTLS(mismatch, t.String(), note)
@@ -27,8 +37,9 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 		f.finish()
 		return
 	}
-	c, err := f.acceptTLS(h, &t, up.ConnectionState().NegotiatedProtocol)
+	c, err := f.acceptTLS(h, &t, up.ConnectionState().NegotiatedProtocol, giveBack)
 	if err != nil {
+		giveBack()
 		up.Close()
 		f.close()
 		return
@@ -75,10 +86,23 @@ func hostOf(t *policy.NetTarget) string {
 	return t.Host
 }
 
+// holds is what TLS with a client, or with the server in its stead, can hold.
+func holds(h *hello) int64 {
+	if slices.Contains(h.protocols, "h2") {
+		return holdsH2
+	}
+	return holdsTLS
+}
+
 // connectTLS speaks TLS with the server, as the client would.
 func (f *flow) connectTLS(h *hello, t *policy.NetTarget) (*tls.Conn, error) {
+	giveBack, err := f.s.budget.take(holds(h))
+	if err != nil {
+		return nil, err
+	}
 	raw, err := f.connect()
 	if err != nil {
+		giveBack()
 		return nil, err
 	}
 	cfg := f.s.verify.Clone()
@@ -88,7 +112,7 @@ func (f *flow) connectTLS(h *hello, t *policy.NetTarget) (*tls.Conn, error) {
 			cfg.NextProtos = append(cfg.NextProtos, p)
 		}
 	}
-	up := tls.Client(raw.conn, cfg)
+	up := tls.Client(&counted{raw.conn, giveBack}, cfg)
 	ctx, cancel := context.WithTimeout(f.ctx, dialTime)
 	defer cancel()
 	if err := up.HandshakeContext(ctx); err != nil {
@@ -99,7 +123,7 @@ func (f *flow) connectTLS(h *hello, t *policy.NetTarget) (*tls.Conn, error) {
 }
 
 // acceptTLS speaks TLS with the client, whose hello was read already.
-func (f *flow) acceptTLS(h *hello, t *policy.NetTarget, protocol string) (*tls.Conn, error) {
+func (f *flow) acceptTLS(h *hello, t *policy.NetTarget, protocol string, giveBack func()) (*tls.Conn, error) {
 	leaf, err := f.s.CA.leaf(hostOf(t))
 	if err != nil {
 		return nil, err
@@ -109,7 +133,7 @@ func (f *flow) acceptTLS(h *hello, t *policy.NetTarget, protocol string) (*tls.C
 		cfg.NextProtos = []string{protocol}
 	}
 	first := append(h.bytes, f.rest()...)
-	c := tls.Server(&replay{f.conn, first}, cfg)
+	c := tls.Server(&replay{&counted{f.conn, giveBack}, first}, cfg)
 	ctx, cancel := context.WithTimeout(f.ctx, f.s.hello)
 	defer cancel()
 	return c, c.HandshakeContext(ctx)

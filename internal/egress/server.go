@@ -57,6 +57,7 @@ type shared struct {
 	looking chan struct{} // and for each that is being asked upstream
 	conns   chan struct{} // and for each connection
 	queries atomic.Uint64
+	budget  budget
 	done    sync.WaitGroup
 
 	turn   sync.RWMutex

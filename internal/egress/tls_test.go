@@ -355,6 +355,21 @@ func newIntercepted(t *testing.T, h http.Handler, changes <-chan Change) (*world
 	return w.start(), &tls.Config{RootCAs: mine}
 }
 
+// newReading reads what is said under TLS to a.com, and isn't started yet.
+func newReading(t *testing.T) (w *world, server, client *tls.Config) {
+	pool, server := roots(t, "a.com")
+	w = newWorldOf(t, policy.SourceLayer{TLSIntercept: true, Net: []policy.NetRule{allow("a.com"), {Host: "a.com", PathPrefix: "/admin"}}})
+	ca, err := NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.s.CA, w.s.verify = ca, &tls.Config{RootCAs: pool}
+	w.zone.set("a.com", "203.0.113.1")
+	mine := x509.NewCertPool()
+	mine.AppendCertsFromPEM(ca.Bundle())
+	return w, server, &tls.Config{RootCAs: mine, ServerName: "a.com"}
+}
+
 func TestIntercept(t *testing.T) {
 	c := &cdn{}
 	w, cfg := newIntercepted(t, c, nil)

@@ -1,0 +1,149 @@
+package egress
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What a session has open holds so much here and no more: what is too much is refused and told, and when something ends there's room.
+func TestBudget(t *testing.T) {
+	var arrived, answer sync.WaitGroup
+	answer.Add(1)
+	w, cfg := newIntercepted(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			arrived.Done()
+			answer.Wait()
+		}
+	}), nil)
+	w.resolve("a.com", a4)
+	held := func() int64 { return w.s.budget.held.Load() }
+	fill := func(but int64) (empty func()) {
+		n := maxHeld - held() - but
+		giveBack, err := w.s.budget.take(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return giveBack
+	}
+	cl := w.client()
+	cl.Transport.(*http.Transport).TLSClientConfig, cl.Transport.(*http.Transport).ForceAttemptHTTP2 = cfg, true
+	get := func(path string) int {
+		resp, err := cl.Get("https://a.com" + path)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	// a connection
+	empty := fill(holdsH2)
+	if _, err := cl.Get("https://a.com/"); err == nil {
+		t.Error("a connection there's no room for is answered")
+	}
+	w.wantTold("limit https://a.com:443")
+	empty()
+	if got := get("/"); got != 200 {
+		t.Errorf("when there's room: %d", got)
+	}
+	// streams on one
+	quiet := held()
+	arrived.Add(2)
+	done := make(chan int)
+	for range 2 {
+		go func() { done <- get("/wait") }()
+	}
+	arrived.Wait()
+	if got := held() - quiet; got < 2*holdsStream || got > 2*(holdsStream+shortHead) {
+		t.Errorf("two streams hold %d", got)
+	}
+	empty = fill(holdsStream)
+	if got := get("/"); got != 503 {
+		t.Errorf("a stream there's no room for: %d", got)
+	}
+	w.wantTold("limit https://a.com:443")
+	answer.Done()
+	if got := []int{<-done, <-done}; !slices.Equal(got, []int{200, 200}) {
+		t.Errorf("those before: %d", got)
+	}
+	if got := get("/"); got != 200 {
+		t.Errorf("a stream when others have ended: %d", got)
+	}
+	// long heads of HTTP/1
+	w.put("203.0.113.1:80", &cdn{})
+	long := "GET / HTTP/1.1\r\nHost: a.com\r\nX: " + strings.Repeat("x", shortHead) + "\r\n\r\n"
+	if statuses, _ := say(t, w.dial("203.0.113.1:80"), long); !slices.Equal(statuses, []int{200}) {
+		t.Errorf("a long head: %d", statuses)
+	}
+	empty()
+	empty = fill(0)
+	if statuses, _ := say(t, w.dial("203.0.113.1:80"), long); !slices.Equal(statuses, []int{503}) {
+		t.Errorf("a long head there's no room for: %d", statuses)
+	}
+	w.wantTold("limit http://a.com:80")
+	if statuses, _ := say(t, w.dial("203.0.113.1:80"), "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n"); !slices.Equal(statuses, []int{200}) {
+		t.Errorf("a short one: %d", statuses)
+	}
+	empty()
+	// all is given back
+	cl.CloseIdleConnections()
+	for end := time.Now().Add(patience); held() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d are still held when all has ended", held())
+		}
+	}
+}
+
+// A further connection to a server that takes few requests on one is counted too.
+func TestBudgetOfServers(t *testing.T) {
+	w, server, client := newReading(t)
+	arrived, answer := make(chan struct{}, 2), make(chan struct{})
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			arrived <- struct{}{}
+			<-answer
+		}
+	}))
+	srv.Listener, srv.TLS, srv.EnableHTTP2, srv.Config.HTTP2 = w.listen("203.0.113.1:443"), server, true, &http.HTTP2Config{MaxConcurrentStreams: 1}
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	w.start()
+	cl := w.client()
+	cl.Transport.(*http.Transport).TLSClientConfig, cl.Transport.(*http.Transport).ForceAttemptHTTP2 = client, true
+	get := func(path string) int {
+		resp, err := cl.Get("https://a.com" + path)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	get("/") // so that what the server takes is known
+	first := make(chan int)
+	go func() { first <- get("/wait") }()
+	<-arrived
+	giveBack, err := w.s.budget.take(maxHeld - w.s.budget.held.Load() - holdsH2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := get("/"); got != 503 {
+		t.Errorf("a connection there's no room for: %d", got)
+	}
+	w.wantTold("limit https://a.com:443")
+	giveBack()
+	if got := get("/"); got != 200 || w.dials() != 2 {
+		t.Errorf("when there's room: %d, by %d connections", got, w.dials())
+	}
+	close(answer)
+	if got := <-first; got != 200 {
+		t.Errorf("the first: %d", got)
+	}
+}
