@@ -125,7 +125,14 @@ func TestRedactArgv(t *testing.T) {
 		{"git commit -m x", "git commit -m x"},
 		{"curl --password=hunter2 x", "curl --password=*** x"},
 		{"curl --password hunter2 x", "curl --password *** x"},
-		{"curl --token -v", "curl --token -v"},
+		{"curl --token -v", "curl --token ***"},
+		{"curl --token -- v x", "curl --token -- *** x"},
+		{"docker run python:3.12@sha256:0123abcd x", "docker run python:3.12@sha256:0123abcd x"},
+		{"git clone git@github.com:a/b.git", "git clone git@github.com:a/b.git"},
+		{"npm i https://registry.npmjs.org/@scope/x https://host:8443/@scope/y", "npm i https://registry.npmjs.org/@scope/x https://host:8443/@scope/y"},
+		{"curl http://[2001:db8::1]:80/@a", "curl http://[2001:db8::1]:80/@a"},
+		{"sh -c|cd $PWD && mkdir -p a/b", "sh -c|cd $PWD && mkdir -p a/b"},
+		{"mkdir -p a", "mkdir -p a"},
 		{"env API_KEY=abc PATH=/bin", "env API_KEY=*** PATH=/bin"},
 		{"curl https://me:pw@host/p?q=1", "curl https://***@host/p?***"},
 		{"curl -H|Authorization: Bearer abcdefgh", "curl -H|Authorization: ***"},
@@ -152,6 +159,62 @@ func TestRedactArgv(t *testing.T) {
 		}
 		if fmt.Sprint(in) != before {
 			t.Errorf("%q was changed", c.in)
+		}
+	}
+}
+
+// What of a secret is told: nothing, in whatever usual way it's written.
+func TestRedactAll(t *testing.T) {
+	for _, argv := range [][]string{
+		{"mysql", "-phunter2"},
+		{"sh", "-c", "MYSQL_PWD=hunter2 mysql"},
+		{"sh", "-c", "mysql -u root -phunter2 db"},
+		{"env", "MYSQL_PWD=hunter2"},
+		{"env", "DJANGO_SECRET_KEY=hunter2"},
+		{"x", "--secret-key", "hunter2"},
+		{"x", "--signing-key=hunter2"},
+		{"curl", "-H", "X-Auth-Key: hunter2"},
+		{"curl", "-H", "Ocp-Apim-Subscription-Key: hunter2"},
+		{"curl", "-H", "Proxy-Authorization: Negotiate hunter2"},
+		{"curl", "-ume:hunter2"},
+		{"curl", "--user=me:hunter2"},
+		{"curl", "-x", "u:hunter2@proxy:3128"},
+		{"curl", "-b", "sid=hunter2"},
+		{"curl", "-d", `{"password":"a\"hunter2"}`},
+		{"curl", "https://u:sec/hunter2@h/p"},
+		{"psql", "postgres://u:p@hunter2@h/db"},
+		{"psql", "host=h password='a b hunter2' user=x"},
+		{"psql", `host=h password=a\ hunter2 user=x`},
+		{"x", "--password", "-hunter2"},
+		{"x", "--password", "--", "hunter2"},
+		{"sshpass", "-p", "hunter2", "ssh", "h"},
+		{"redis-cli", "-a", "hunter2"},
+		{"docker", "login", "-p", "hunter2"},
+		{"sh", "-c", "docker login -u me -p hunter2"},
+		{"git", "clone", "https://hunter2token@github.com/x"},
+		{"x", "--passphrase", "hunter2"},
+		{"sh", "-c", "x --token\\\n hunter2"},
+		{"sh", "-c", "x --token -hunter2"},
+		{"sh", "-c", "curl -u me:hunter2 https://h"},
+		{"sh", "-c", `curl -H "Authorization: Token hunter2"`},
+		{"x", "hvs.CAESIhunter2hunter2hunter2"},
+		{"x", "dckr_pat_hunter2hunter2hunter2"},
+		{"x", "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=hunter2=="},
+		{"x", "SharedAccessSignature=hunter2"},
+		{"x", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3-hunter2-b\n-----END OPENSSH PRIVATE KEY-----"},
+		{"x", "-----BEGIN PGP PRIVATE KEY BLOCK-----\nhunter2\n-----END"},
+		{"x", "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,7D\n\nhunter2\n-----END EC PRIVATE KEY-----"},
+	} {
+		if out := fmt.Sprintf("%q", RedactArgv(argv)); strings.Contains(out, "hunter2") || !strings.Contains(out, masked) {
+			t.Errorf("%q: %s", argv, out)
+		}
+	}
+	for _, target := range []string{
+		"https://u:sec/hunter2@h/p", "h:443/x?token=hunter2", "https://h/x?a='hunter2'", "https://h/x?a=\"hunter2", "https://h/x'y?sig=hunter2", "https://h/a?x hunter2",
+	} {
+		e := Event{Resource: "net", Target: target, Asked: target}
+		if out := e.Clean(); strings.Contains(out.Target+out.Asked, "hunter2") || !strings.Contains(out.Target, masked) {
+			t.Errorf("%s: %s", target, out.Target)
 		}
 	}
 }
