@@ -19,7 +19,7 @@ import (
 
 // place is a workspace, and what is beside it.
 type place struct {
-	t         *testing.T
+	t         testing.TB
 	workspace string
 	policy    string
 	events    string
@@ -33,7 +33,7 @@ write = true
 `
 
 // newPlace has a policy that grants the workspace, with a text of its own before and rules after that.
-func newPlace(t *testing.T, access, rules string) *place {
+func newPlace(t testing.TB, access, rules string) *place {
 	t.Helper()
 	if missing != "" {
 		t.Skip("needs ", missing)
@@ -72,7 +72,7 @@ type outcome struct {
 	code int
 }
 
-func outcomeOf(t *testing.T, cmd *exec.Cmd) outcome {
+func outcomeOf(t testing.TB, cmd *exec.Cmd) outcome {
 	t.Helper()
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -182,7 +182,7 @@ func children(parent int) map[int]string {
 }
 
 // egressOf is the egress process of a toolguard, once there is one other than before.
-func egressOf(t *testing.T, toolguard, before int) int {
+func egressOf(t testing.TB, toolguard, before int) int {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for pid, args := range children(toolguard) {
@@ -196,13 +196,13 @@ func egressOf(t *testing.T, toolguard, before int) int {
 }
 
 // until waits for something.
-func until(t *testing.T, what string, is func() bool) {
+func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	untilFor(t, 2*time.Minute, what, is)
 }
 
 // untilFor waits for something that may take its time.
-func untilFor(t *testing.T, patience time.Duration, what string, is func() bool) {
+func untilFor(t testing.TB, patience time.Duration, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -1,0 +1,56 @@
+//go:build linux
+
+package net
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// refusals is how long a program waits for each kind of refusal, in milliseconds, a hundred times each.
+const refusals = `import http.client, socket, ssl, sys, time
+free = ssl._create_unverified_context()
+def name(): socket.getaddrinfo("denied.test", 80)
+def address(): socket.create_connection(("` + deniedIP + `", 5432))
+def request(path, host):
+    c = http.client.HTTPConnection("allowed.test"); c.request("GET", path, headers={"Host": host}); r = c.getresponse(); c.close()
+    if r.status == 403: raise OSError
+def host(): request("/a", "denied.test")
+def path(): request("/b", "allowed.test")
+def server(): free.wrap_socket(socket.create_connection(("allowed.test", 443)), server_hostname="denied.test")
+for what in name, address, host, path, server:
+    for n in range(100):
+        began = time.perf_counter()
+        try: what()
+        except OSError: print(what.__name__, (time.perf_counter() - began) * 1000)
+        else: sys.exit(what.__name__ + " isn't refused")
+`
+
+// BenchmarkRefusal tells, of each kind of refusal, how long it takes until the program knows: a name, an address, a Host, a path, a server name.
+func BenchmarkRefusal(b *testing.B) {
+	p := newPlace(b, "", allow("allowed.test", `scheme = "http"`, `path_prefix = "/a"`)+allow("allowed.test", `scheme = "https"`))
+	if err := os.WriteFile(filepath.Join(p.workspace, "refusals.py"), []byte(refusals), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	took := map[string][]float64{}
+	for b.Loop() {
+		got := outcomeOf(b, p.guarded("python3 refusals.py"))
+		for line := range strings.Lines(got.said) {
+			var what string
+			var ms float64
+			if _, err := fmt.Sscan(line, &what, &ms); err != nil {
+				b.Fatal(got.said)
+			}
+			took[what] = append(took[what], ms)
+		}
+	}
+	for what, all := range took {
+		slices.Sort(all)
+		b.ReportMetric(all[len(all)/2], what+"-ms-median")
+		b.ReportMetric(all[len(all)-1], what+"-ms-worst")
+	}
+}
