@@ -194,7 +194,7 @@ func poll(ctx context.Context, fd int) error {
 // Remove takes the cgroup away. It must be empty.
 func (g *Group) Remove() error {
 	err := g.discard()
-	for range 50 { // a process counts until it is reaped, some moments after it stopped being counted as populated
+	for range 500 { // a process counts until it is reaped, some moments after it stopped being counted as populated
 		if !errors.Is(err, unix.EBUSY) {
 			break
 		}
