@@ -172,7 +172,7 @@ func (k *talk) answer(r *request) (after, error) {
 			return last, errHead("the server changes the protocol unasked")
 		case s == http.StatusSwitchingProtocols:
 			return k.takeOver(resp, nil)
-		case r.ws && s >= 200 && s < 300:
+		case r.ws && s >= 200 && s < 300 && !k.ordinary(r):
 			return last, errHead("the server takes the request for a WebSocket as an ordinary one, which isn't what was decided on")
 		case s < 200:
 			if err := k.writeHead(resp); err != nil {
@@ -184,6 +184,18 @@ func (k *talk) answer(r *request) (after, error) {
 			return k.writeBody(resp)
 		}
 	}
+}
+
+// ordinary says whether a request for a WebSocket may be an ordinary one too, as which the server has taken it. If not that's told.
+func (k *talk) ordinary(r *request) bool {
+	t := r.t
+	t.Scheme = strings.Replace(t.Scheme, "ws", "http", 1)
+	v, _ := k.f.decide(&t)
+	if !v.Allow {
+		url := strings.Replace(r.url, "ws", "http", 1)
+		k.refuse(http.StatusForbidden, refusing(r.method, k.f.deny(k.proto, r.method, v, url, "the server has answered a WebSocket's request as an ordinary one")))
+	}
+	return v.Allow
 }
 
 // writeHead writes a response's head anew.

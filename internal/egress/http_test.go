@@ -505,7 +505,6 @@ func TestBadServers(t *testing.T) {
 	second := "GET /denied HTTP/1.1\r\nHost: evil.com\r\n\r\n"
 	for name, text := range map[string]string{
 		"an unasked change": "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
-		"no upgrade":        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
 		"another upgrade":   "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
 		"an endless head":   "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", maxReply) + "\r\nContent-Length: 0\r\n\r\n",
 		"nonsense":          "SMTP\r\n\r\n",
@@ -591,6 +590,22 @@ func TestWebSocket(t *testing.T) {
 	if got, err := io.ReadAll(in); string(got) != "at onceGET / is only text here" {
 		t.Errorf("%v %q", err, got)
 	}
+}
+
+// A server that takes a request for a WebSocket as an ordinary one has been asked for what another rule must grant.
+func TestNoWebSocket(t *testing.T) {
+	w := newWorld(t, policy.NetRule{Host: "ws.com", Scheme: "ws", Allow: true}, policy.NetRule{Host: "ws.com", Scheme: "http", PathPrefix: "/both", Allow: true})
+	w.zone.set("ws.com", "203.0.113.1")
+	w.put("203.0.113.1:80", &cdn{})
+	w.start()
+	w.resolve("ws.com", a4)
+	for path, want := range map[string]int{"/both": 200, "/ws": 403} {
+		statuses, bodies := say(t, w.dial("203.0.113.1:80"), "GET "+path+" HTTP/1.1\r\nHost: ws.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		if !slices.Equal(statuses, []int{want}) || want == 403 && strings.Contains(bodies[0], "hello") {
+			t.Errorf("%s: %d %q", path, statuses, bodies)
+		}
+	}
+	w.wantTold("host_not_listed http://ws.com:80/ws")
 }
 
 // Where it isn't known whose name a URL has, or a header field has another path, a server that is asked as a proxy is told nothing either.

@@ -31,8 +31,8 @@ func (s *Server) resolve(ctx context.Context, q *question, from client) answer {
 	if len(ways) == 0 {
 		return s.refuse(d, v, name, "")
 	}
-	if err := s.tunnel(name, ways); err != nil {
-		return s.refuse(d, policy.Verdict{Reason: policy.Limit, Layer: ways[0].Verdict.Layer, Rule: ways[0].Verdict.Rule}, name, err.Error())
+	if v, err := s.tunnel(name, ways); err != nil {
+		return s.refuse(d, v, name, err.Error())
 	}
 	if q.Class != dnsmessage.ClassINET || q.Type != dnsmessage.TypeA && q.Type != dnsmessage.TypeAAAA {
 		return answer{} // no data
@@ -55,26 +55,15 @@ func (s *Server) refuse(d link.Denial, v policy.Verdict, name, note string) answ
 	return answer{code: dnsmessage.RCodeNameError, why: why}
 }
 
-// tunnel is why a name that only a wildcard covers is too long.
-func (s *Server) tunnel(name string, ways []policy.Way) error {
-	open := name
-	for _, w := range ways {
-		if w.Verdict.Rule < 0 {
-			return nil // a default allows: not the names are what is granted
-		}
-		n := s.Policy.Rules[w.Verdict.Rule].Net
-		if n.Name == name {
-			return nil
-		}
-		if rest := strings.TrimSuffix(name, "."+n.Suffix); len(rest) < len(open) {
-			open = rest
-		}
-	}
+// tunnel is why a name that some authority grants by a wildcard alone is too long.
+func (s *Server) tunnel(name string, ways []policy.Way) (policy.Verdict, error) {
+	open, v := s.Policy.Open(name, ways)
 	if labels := strings.Count(open, ".") + 1; labels > maxOpenLabels || len(open) > maxOpenBytes {
-		return fmt.Errorf("%d labels and %d bytes beneath a wildcard, of at most %d and %d: a rule that names the host has no such bound",
+		v.Reason = policy.Limit
+		return v, fmt.Errorf("%d labels and %d bytes beneath a wildcard, of at most %d and %d: a rule that names the host has no such bound",
 			labels, len(open), maxOpenLabels, maxOpenBytes)
 	}
-	return nil
+	return v, nil
 }
 
 // addresses are those of a granted name that the session may have. When they are returned the kernel and the memory know them.
@@ -162,7 +151,7 @@ func (s *Server) tied(ctx context.Context, from client, name string, addr netip.
 		return true
 	}
 	ways, _ := s.Policy.Ways(name)
-	if s.tunnel(name, ways) != nil {
+	if _, err := s.tunnel(name, ways); err != nil {
 		return false
 	}
 	a := s.addresses(ctx, from.denial("dns"), name, ways, typeOf(addr))

@@ -3,12 +3,42 @@ package policy
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Way is one way in which a policy lets a name be reached: a target about it that CheckNet allows.
 type Way struct {
 	Target  NetTarget
 	Verdict Verdict
+}
+
+// Open is what wildcards leave open of a name that can be reached in these ways: of each authority's the least, and of these the most,
+// with the rule that leaves it open. It's "" where every authority names the host, or grants more than names.
+func (c *Compiled) Open(name string, ways []Way) (open string, v Verdict) {
+	for i, l := range c.Layers {
+		part, rule := l.open(name, ways)
+		if len(part) > len(open) {
+			open, v = part, Verdict{Layer: int16(i), Rule: rule}
+		}
+	}
+	return open, v
+}
+
+func (l *Layer) open(name string, ways []Way) (open string, rule int32) {
+	if l.Net == nil {
+		return "", NoMatch
+	}
+	open, rule = name, NoMatch
+	for _, w := range ways {
+		r := l.Net.find(&w.Target)
+		if r == nil || r.Net.Suffix == "" {
+			return "", NoMatch
+		}
+		if part := strings.TrimSuffix(name, "."+r.Net.Suffix); len(part) < len(open) {
+			open, rule = part, r.Index
+		}
+	}
+	return open, rule
 }
 
 // Direct says whether a connection of this way shows nothing that could be decided on: its name alone decides.

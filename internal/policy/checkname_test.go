@@ -57,6 +57,32 @@ func TestWays(t *testing.T) {
 	}
 }
 
+// What wildcards leave open of a name counts for each authority by itself.
+func TestOpen(t *testing.T) {
+	wild := SourceLayer{Authority: Host, Net: []NetRule{host("*.a.com", true)}}
+	all := SourceLayer{Authority: Session, Defaults: [NumResources]Stance{Net: Allow}}
+	for _, x := range []struct {
+		name   string
+		layers []SourceLayer
+		want   string
+		by     Authority
+	}{
+		{"one", []SourceLayer{wild}, "x.y", Host},
+		{"the longest", []SourceLayer{{Authority: Host, Net: []NetRule{host("*.a.com", true), host("*.y.a.com", true)}}}, "x", Host},
+		{"the host too", []SourceLayer{{Authority: Host, Net: []NetRule{host("*.a.com", true), host("x.y.a.com", true)}}}, "", 0},
+		{"another allows all", []SourceLayer{wild, all}, "x.y", Host},
+		{"another names the host", []SourceLayer{wild, {Authority: Session, Net: []NetRule{host("x.y.a.com", true)}}}, "x.y", Host},
+		{"another leaves more open", []SourceLayer{wild, {Authority: Session, Net: []NetRule{host("*.com", true)}}}, "x.y.a", Session},
+		{"all is allowed", []SourceLayer{all}, "", 0},
+	} {
+		c := compile(t, x.layers...)
+		ways, _ := c.Ways("x.y.a.com")
+		if open, v := c.Open("x.y.a.com", ways); open != x.want || open != "" && (c.Layers[v.Layer].Authority != x.by || c.Rules[v.Rule].Net.Suffix == "") {
+			t.Errorf("%s: %q is open by %+v, want %q of %s", x.name, open, v, x.want, x.by)
+		}
+	}
+}
+
 func TestAskedPorts(t *testing.T) {
 	for _, x := range []struct {
 		rule NetRule
