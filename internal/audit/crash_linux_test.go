@@ -216,6 +216,55 @@ func TestFullDiskDrop(t *testing.T) {
 	}
 }
 
+// TestDiskOfOthers: who fills the disk, again and again, has no more than half of the spool removed. What isn't kept then is counted.
+func TestDiskOfOthers(t *testing.T) {
+	disk := mount(t, "tmpfs", 1024)
+	dir := filepath.Join(disk, "audit")
+	l := Start(Config{Folder: dir, Limits: Limits{FileSize: 50 << 10, Drop: true}})
+	recorded, failed := 0, 0
+	record := func() error {
+		e := denial(recorded)
+		recorded++
+		l.Record(&e)
+		return l.Sync()
+	}
+	for l.Usage().Bytes < 700<<10 {
+		if err := record(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ballast, err := os.Create(filepath.Join(disk, "ballast"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ballast.Close()
+	for failed < 10 && recorded < 5000 {
+		for err = nil; err == nil; {
+			_, err = ballast.Write(make([]byte, 4096))
+		}
+		if err := record(); errors.Is(err, syscall.ENOSPC) {
+			failed++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if used := l.Usage().Bytes; failed < 10 || used < 500<<10 || used > 600<<10 {
+		t.Errorf("%d bytes are left, after %d failures", used, failed)
+	}
+	if err := ballast.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := record(); err != nil {
+		t.Error(err)
+	}
+	_, _ = l.Close()
+	r := sound(t, dir)
+	all := targets(t, dir)
+	if last := all[len(all)-1]; last != recorded-1 || r.Inexact > 0 || r.Removed == 0 || r.Lost < r.Removed+uint64(failed) {
+		t.Errorf("the last one is %d of %d, %d failed: %+v", last, recorded, failed, r)
+	}
+}
+
 // TestReadOnlyDisk: no session may begin until it can be written to.
 func TestReadOnlyDisk(t *testing.T) {
 	disk := mount(t, "tmpfs", 1024)

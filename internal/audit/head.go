@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/toolguard/toolguard/internal/event"
 )
 
 const headName = "head"
@@ -30,6 +33,34 @@ type head struct {
 	End       place  `json:"end"`
 	Key       string `json:"key"`
 	Signature string `json:"signature,omitempty"`
+
+	Gone removed `json:"gone,omitzero"`
+}
+
+// removed are records that were removed, in files that were removed, and of which nothing in the spool tells yet.
+type removed struct {
+	First   uint64 `json:"first"`
+	Last    uint64 `json:"last"`
+	Shipped bool   `json:"shipped,omitempty"` // every sink has all of them
+}
+
+// and is one and another one after it.
+func (r removed) and(other removed) removed {
+	if r == (removed{}) {
+		return other
+	}
+	return removed{r.First, other.Last, r.Shipped && other.Shipped}
+}
+
+// told is how they're told of.
+func (r removed) told(why string) event.Event {
+	why = fmt.Sprintf("records %d to %d%s", r.First, r.Last, why)
+	if !r.Shipped {
+		return lost(r.Last-r.First+1, why)
+	}
+	return event.Event{Kind: event.Daemon, Mechanism: "spool", Extra: map[string]string{
+		"what": "removed from the audit", "why": why + ": every sink has them, as the shipper says",
+	}}
 }
 
 // text is what a head's signature is of: itself without one.

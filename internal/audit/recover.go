@@ -76,6 +76,10 @@ func (s *Spool) recover(h head, known bool) error {
 	case t.number > 0 && !t.clean && !t.closed:
 		s.owe("the spool wasn't closed: what its writer had heard and not written is lost" + t.unsigned(h, at))
 	}
+	if known && h.Gone.First > 0 && at.sequence <= h.End.Sequence { // or what is after it tells
+		s.gone = h.Gone
+		s.owed = append(s.owed, h.Gone.told(" were removed, and the spool ended before that was told"))
+	}
 	if known && h.Chain == s.stream.ID && h.End.Sequence > at.sequence {
 		s.owed = append(s.owed, lost(h.End.Sequence-at.sequence, fmt.Sprintf("records %d to %d had been written and aren't there any more",
 			at.sequence+1, h.End.Sequence)))

@@ -7,9 +7,8 @@ import (
 	"io"
 	"math"
 	"os"
+	"syscall"
 	"time"
-
-	"github.com/toolguard/toolguard/internal/event"
 )
 
 // Limits bound a spool. A zero is its default.
@@ -58,7 +57,7 @@ func (s *Spool) makeRoom() error {
 		}
 	}
 	for s.used() >= s.Limits.Size {
-		if !s.removeOldest() {
+		if !s.removeOldest(0) {
 			return &FullError{s.Folder, s.used(), s.Limits.Size}
 		}
 	}
@@ -81,10 +80,21 @@ func (s *Spool) used() int64 {
 	return used
 }
 
-// removeOldest removes the oldest file, where that may be: every sink has it, or it's to be dropped, which is told.
-func (s *Spool) removeOldest() bool {
+// removeOldest removes the oldest file, where that may be: every sink has it, or it's to be dropped, which is told, and leaves at least so much.
+func (s *Spool) removeOldest(least int64) bool {
 	shipped := s.shipped()
-	return (shipped || s.Limits.Drop) && s.removeFirst(shipped, "to make room")
+	drop := s.Limits.Drop && len(s.parts) > 0 && s.used()-s.parts[0].size >= least
+	return (shipped || drop) && s.removeFirst(shipped, "to make room")
+}
+
+// least is what stays when the disk is full, be it others who fill it: they'd have all of the spool removed, a file for each event.
+func (s *Spool) least() int64 {
+	size := s.Limits.Size
+	var disk syscall.Statfs_t
+	if syscall.Statfs(s.Folder, &disk) == nil {
+		size = min(size, int64(disk.Blocks)*int64(disk.Bsize))
+	}
+	return size / 2
 }
 
 // prune removes the oldest files until the others are no larger than keep.
@@ -110,28 +120,22 @@ func (s *Spool) removeFirst(shipped bool, reason string) bool {
 	if !ok {
 		return false
 	}
-	before := s.begin
-	s.begin = place{next.number, 0, next.first.sequence - 1, next.first.previous.String()}
+	records := removed{gone.first.sequence, next.first.sequence - 1, shipped}
+	before, untold := s.begin, s.gone
+	s.begin, s.gone = place{next.number, 0, next.first.sequence - 1, next.first.previous.String()}, untold.and(records)
 	s.writeHead() // on the disk first, or the file would be missed
 	err := s.head.Sync()
 	if err == nil {
 		err = os.Remove(s.path(fileName(gone.number)))
 	}
 	if err != nil {
-		s.begin = before
+		s.begin, s.gone = before, untold
 		return false
 	}
 	if s.parts = s.parts[1:]; len(s.parts) == 0 {
 		s.lines = checkpointLines // what vouched for the key is gone
 	}
-	why := fmt.Sprintf("records %d to %d, in %s, were removed %s", gone.first.sequence, next.first.sequence-1, fileName(gone.number), reason)
-	if shipped {
-		s.owed = append(s.owed, event.Event{Kind: event.Daemon, Mechanism: "spool", Extra: map[string]string{
-			"what": "removed from the audit", "why": why + ": every sink has them, as the shipper says",
-		}})
-	} else {
-		s.owed = append(s.owed, lost(next.first.sequence-gone.first.sequence, why))
-	}
+	s.owed = append(s.owed, records.told(fmt.Sprintf(", in %s, were removed %s", fileName(gone.number), reason)))
 	return true
 }
 

@@ -35,6 +35,7 @@ type Spool struct {
 	now  position // with what is in buf
 	buf  []byte
 	owed []event.Event // gaps that are to be told with the next piece
+	gone removed       // of them, what the head knows of
 
 	taken    taken // of the file that is written to, on the disk
 	adding   taken // in buf
@@ -70,7 +71,7 @@ type position struct {
 func (s *Spool) Append(events []event.Event) (n int, err error) {
 	for n < len(events) {
 		m, err := s.piece(events[n:])
-		if errors.Is(err, syscall.ENOSPC) && s.removeOldest() {
+		if errors.Is(err, syscall.ENOSPC) && s.removeOldest(s.least()) {
 			continue
 		}
 		if err != nil {
@@ -108,7 +109,10 @@ func (s *Spool) piece(events []event.Event) (n int, err error) {
 	} else if s.lines >= checkpointLines || s.lines > 0 && time.Since(s.stamped) >= checkpointTime {
 		s.checkpoint("time", "")
 	}
+	gone := s.gone
+	s.gone = removed{}
 	if err := s.commit(); err != nil {
+		s.gone = gone
 		return 0, err
 	}
 	s.owed, s.opened = nil, true
@@ -189,7 +193,7 @@ func (s *Spool) repair() error {
 // writeHead says where the spool ends. A head that couldn't be written is behind the spool, which harms nobody, and the next one isn't.
 func (s *Spool) writeHead() {
 	end := place{s.number, s.done.offset, s.done.sequence, s.done.hash.String()}
-	_ = head{Chain: s.stream.ID, Begin: s.begin, End: end}.write(s.head, s.key)
+	_ = head{Chain: s.stream.ID, Begin: s.begin, End: end, Gone: s.gone}.write(s.head, s.key)
 }
 
 // rotate ends the file and begins another one. What has been done when it fails isn't done again.

@@ -344,6 +344,74 @@ func TestDrop(t *testing.T) {
 	}
 }
 
+// TestRemovedAndKilled: whenever the writer is killed as it removes files, that they went is told, once.
+func TestRemovedAndKilled(t *testing.T) {
+	read := func(name string) []byte {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	write := func(name string, text []byte) {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		shipped bool
+		tells   bool // before it's killed
+		put     string
+	}{
+		{name: "after two files"},
+		{name: "after two that every sink has", shipped: true},
+		{name: "before the second one is gone", put: fileName(2)},
+		{name: "after it's told, and before the head says so", tells: true, put: headName},
+		{name: "after it's told", tells: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			filled(t, dir)
+			s := open(t, dir, Limits{Size: 1 << 20})
+			appendAll(t, s, denials(200, 1))
+			second := read(s.path(fileName(2)))
+			for range 2 {
+				if !s.removeFirst(c.shipped, "to make room") {
+					t.Fatal("nothing is removed")
+				}
+			}
+			head := read(s.path(headName))
+			if c.tells {
+				appendAll(t, s, denials(201, 1))
+			}
+			if err := s.release(); err != nil {
+				t.Fatal(err)
+			}
+			switch c.put {
+			case headName:
+				write(s.path(headName), head)
+			case fileName(2):
+				write(s.path(fileName(2)), second)
+			}
+			for i := range 3 {
+				s = open(t, dir, Limits{Size: 1 << 20})
+				appendAll(t, s, denials(210+i, 1))
+				closeSpool(t, s)
+			}
+			r := sound(t, dir)
+			if c.shipped {
+				text := read(s.path(fileName(s.number)))
+				if n := bytes.Count(text, []byte("every sink has them")); n != 1 || r.Lost > 0 {
+					t.Errorf("it's told %d times, %d lost", n, r.Lost)
+				}
+			} else if r.Lost != r.Removed {
+				t.Errorf("%d records are gone, %d are told to be", r.Removed, r.Lost)
+			}
+		})
+	}
+}
+
 // TestShipped: a file that every sink has goes without a word of loss, and not before.
 func TestShipped(t *testing.T) {
 	dir := t.TempDir()
