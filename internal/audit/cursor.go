@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,19 +44,36 @@ func ReadState(name string, v any) error {
 
 // ReadCursors says how far each sink is, by its name.
 func ReadCursors(name string) (map[string]Cursor, error) {
-	var told struct {
-		Sinks map[string]struct{ Cursor Cursor }
-	}
-	err := ReadState(name, &told)
-	if err == nil && len(told.Sinks) > MaxSinks {
-		err = fmt.Errorf("there are more than %d", MaxSinks)
-	}
-	if err != nil {
+	told := struct{ Sinks cursors }{cursors{}}
+	if err := ReadState(name, &told); err != nil {
 		return nil, fmt.Errorf("see in %s how far sinks are: %w", name, err)
 	}
-	all := make(map[string]Cursor, len(told.Sinks))
-	for sink, s := range told.Sinks {
-		all[sink] = s.Cursor
+	return told.Sinks, nil
+}
+
+// cursors are those of a bounded number of sinks: they're read often, while others wait.
+type cursors map[string]Cursor
+
+// UnmarshalJSON reads no more than there may be.
+func (c cursors) UnmarshalJSON(text []byte) error {
+	in := json.NewDecoder(bytes.NewReader(text))
+	if start, err := in.Token(); err != nil || start != json.Delim('{') {
+		return errors.New("the sinks are no object")
 	}
-	return all, nil
+	for in.More() {
+		name, err := in.Token()
+		var s struct{ Cursor Cursor }
+		if err == nil {
+			err = in.Decode(&s)
+		}
+		if err != nil {
+			return err
+		}
+		sink, _ := name.(string)
+		if _, twice := c[sink]; twice || len(c) == MaxSinks {
+			return fmt.Errorf("there are more than %d sinks, or one twice", MaxSinks)
+		}
+		c[sink] = s.Cursor
+	}
+	return nil
 }

@@ -476,6 +476,38 @@ func TestHostileCursors(t *testing.T) {
 			t.Errorf("%s: %v", name, all)
 		}
 	}
+	many := filepath.Join(dir, "many")
+	sinks := func(n int) (text string) {
+		for i := range n {
+			text += fmt.Sprintf(`,"%d":{}`, i)
+		}
+		return "{" + strings.TrimPrefix(text, ",") + "}"
+	}
+	for _, text := range []string{
+		`{"sinks":` + sinks(8000) + "}",
+		`{"sinks":` + sinks(MaxSinks+1) + "}",
+		`{"sinks":{` + strings.Repeat(`"a":{},`, 8000) + `"a":{}}}`,
+		`{"sinks":{}` + strings.Repeat(`,"sinks":{"a":{}}`, 4000) + "}",
+		`{"sinks":[{}]}`,
+		`{"sinks":{"a":1}}`,
+	} {
+		if err := os.WriteFile(many, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if work := testing.AllocsPerRun(3, func() {
+			if all, err := ReadCursors(many); err == nil {
+				t.Errorf("%.40s: %d", text, len(all))
+			}
+		}); work > 1000 {
+			t.Errorf("%.40s: it takes %.0f allocations", text, work)
+		}
+	}
+	if err := os.WriteFile(many, []byte(`{"sinks":`+sinks(MaxSinks)+"}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := ReadCursors(many); err != nil || len(all) != MaxSinks {
+		t.Errorf("%d %v", len(all), err)
+	}
 }
 
 // TestAge: a file is ended by its age; the wall clock has no part in it, nor in anything else.
