@@ -84,7 +84,9 @@ func TestLongSuggestion(t *testing.T) {
 // A suggestion for a request grants that and no other one.
 func TestNetSuggestions(t *testing.T) {
 	src := SourceLayer{TLSIntercept: true, Net: []NetRule{
-		{Host: "a.com", Scheme: "http", PathPrefix: "/v1", Methods: []string{"GET"}, Allow: true}, host("b.com", true), {Host: "b.com", PathPrefix: "/admin"},
+		{Host: "a.com", Scheme: "http", PathPrefix: "/v1", Methods: []string{"GET"}, Allow: true},
+		host("b.com", true),
+		{Host: "b.com", PathPrefix: "/admin"},
 		{Host: "c.com", Port: 8080, PathPrefix: "/x", Scheme: "http"},
 	}}
 	for _, x := range []struct{ method, url, others string }{
