@@ -29,6 +29,7 @@ type flow struct {
 	ctx    context.Context
 	client client
 	to     netip.AddrPort // for a tunnel to a name only the port
+	own    bool           // it's the machine's own address
 	conn   net.Conn       // to the client
 	in     *bufio.Reader  // on conn; nil while it's quiet
 	stop   func() bool
@@ -109,7 +110,7 @@ func (f *flow) checkAddr(t *policy.NetTarget, v policy.Verdict) policy.Verdict {
 	if !v.Allow || !f.to.Addr().IsValid() {
 		return v
 	}
-	if a := f.s.Policy.CheckAddress(t, f.to.Addr()); !a.Allow {
+	if a := f.s.Policy.CheckAddress(t, f.to.Addr(), f.own); !a.Allow {
 		return a
 	}
 	return v

@@ -37,9 +37,10 @@ type Server struct {
 	Changes  <-chan Change     // other policies, later; may be nil
 
 	dial   func(context.Context, netip.AddrPort) (net.Conn, error)
-	verify *tls.Config   // how servers are verified where TLS is intercepted
-	hello  time.Duration // the patience with a hello or a head that has begun
-	look   time.Duration // after which it's looked again whether who waits for a response is there
+	own    func(netip.Addr) bool // whether an address is the machine's own
+	verify *tls.Config           // how servers are verified where TLS is intercepted
+	hello  time.Duration         // the patience with a hello or a head that has begun
+	look   time.Duration         // after which it's looked again whether who waits for a response is there
 	asked  map[uint16]bool
 	*shared
 }
@@ -141,6 +142,9 @@ func (s *Server) init() {
 	if s.dial == nil {
 		s.dial = dial
 	}
+	if s.own == nil {
+		s.own = own
+	}
 	if s.verify == nil {
 		s.verify = &tls.Config{}
 	}
@@ -218,12 +222,24 @@ func (s *Server) serveConn(ctx context.Context, c *net.TCPConn) {
 	}
 	f.client.by = by
 	f.to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
+	f.own = s.own(f.to.Addr())
 	if to.Port() == dnsPort {
 		s.serveDNS(ctx, c, f.client)
 		f.close()
 		return
 	}
 	f.serve()
+}
+
+// own says whether an address is of this machine (of this network namespace): what is sent there is sent from there. What nothing can be
+// sent to isn't reached either. Services that a firewall keeps from the outside would be.
+func own(addr netip.Addr) bool {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, dnsPort)))
+	if err != nil {
+		return !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.EADDRNOTAVAIL) && !errors.Is(err, syscall.EAFNOSUPPORT)
+	}
+	defer c.Close()
+	return unmapped(c.LocalAddr()).Addr() == addr
 }
 
 func dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {

@@ -30,6 +30,32 @@ func Loopback(addrs ...string) error {
 	return errors.Join(errs...)
 }
 
+// Others brings up the loopback device of this network namespace, which is to be the test's own, and has addresses lead here as if they
+// were other machines'. For IPv4 all of their class's network does. What listens on all addresses is reached.
+func Others(addrs ...string) error {
+	errs := []error{up("lo")}
+	for i, text := range addrs {
+		switch a := netip.MustParseAddr(text); {
+		case a.Is4():
+			if err := address4(fmt.Sprintf("lo:%d", i+1), neighbour(a)); !errors.Is(err, unix.EEXIST) { // by one before
+				errs = append(errs, err)
+			}
+		default:
+			errs = append(errs, route6("lo", a))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// neighbour is the last address of an address's network, which the machine is to have in its stead.
+func neighbour(a netip.Addr) netip.Addr {
+	b := a.As4()
+	for i := 3; i > 2 || i > 1 && b[0] < 192 || i > 0 && b[0] < 128; i-- {
+		b[i] = 254
+	}
+	return netip.AddrFrom4(b)
+}
+
 // Address brings a device up with an IPv4 address of its class's length.
 func Address(device, addr string) error {
 	return errors.Join(up(device), address4(device, netip.MustParseAddr(addr)))
@@ -91,4 +117,22 @@ func address6(device string, a netip.Addr) error {
 		index  int32
 	}{a.As16(), 128, int32(i.Index)}
 	return ioctl(unix.AF_INET6, unix.SIOCSIFADDR, unsafe.Pointer(&r))
+}
+
+// route6 has what is for an address be delivered here.
+func route6(device string, a netip.Addr) error {
+	i, err := net.InterfaceByName(device)
+	if err != nil {
+		return err
+	}
+	r := struct { // struct in6_rtmsg
+		to, from, gateway    [16]byte
+		kind                 uint32
+		toLength, fromLength uint16
+		metric               uint32
+		info                 uint64
+		flags                uint32
+		index                int32
+	}{to: a.As16(), kind: unix.RTN_LOCAL, toLength: 128, metric: 1, flags: unix.RTF_UP | unix.RTF_LOCAL, index: int32(i.Index)}
+	return ioctl(unix.AF_INET6, unix.SIOCADDRT, unsafe.Pointer(&r))
 }

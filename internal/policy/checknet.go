@@ -21,12 +21,12 @@ func (c *Compiled) RefusesNet() bool {
 	})
 }
 
-// CheckAddress decides on an address that the target's name resolved to. One that isn't of the public internet needs a
-// rule for addresses that grants it; any other is fine unless such a rule denies it.
-func (c *Compiled) CheckAddress(t *NetTarget, addr netip.Addr) Verdict {
+// CheckAddress decides on an address that the target's name resolved to. One that isn't of the public internet, or is the machine's own,
+// needs a rule for addresses that grants it; any other is fine unless such a rule denies it.
+func (c *Compiled) CheckAddress(t *NetTarget, addr netip.Addr, own bool) Verdict {
 	at := *t
 	at.Host, at.Addr = "", addr.WithZone("").Unmap()
-	isSpecial := !addr.IsValid() || addr.Zone() != "" || special(at.Addr)
+	isSpecial := own || !addr.IsValid() || addr.Zone() != "" || special(at.Addr)
 	v := c.restrict(Net, func(l *Layer) (*Rule, bool) {
 		r := l.Net.find(&at)
 		return r, r != nil && r.Net.Allow

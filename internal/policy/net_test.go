@@ -164,15 +164,15 @@ func TestCheckAddress(t *testing.T) {
 		"0.0.0.0": false, "192.0.0.192": false, "224.0.0.1": false, "255.255.255.255": false, "8.8.8.8": false, "fe80::1": false, "fd00:ec2::254": false, "::": false,
 		"::ffff:10.0.0.1": false, "::ffff:10.9.0.1": true, "64:ff9b::a00:1": false, "64:ff9b::5db8:d822": true, "2002:7f00:1::": false, "fe80::1%eth0": false, "::7f00:1": false,
 	} {
-		if v := c.CheckAddress(&target, netip.MustParseAddr(addr)); v.Allow != want {
+		if v := c.CheckAddress(&target, netip.MustParseAddr(addr), false); v.Allow != want {
 			t.Errorf("%s: %+v", addr, v)
 		}
 	}
-	if v := c.CheckAddress(&target, netip.Addr{}); v.Allow {
+	if v := c.CheckAddress(&target, netip.Addr{}, false); v.Allow {
 		t.Errorf("no address: %+v", v)
 	}
 	open := compile(t, SourceLayer{FS: []FSRule{p(".", Read)}})
-	if v := open.CheckAddress(&target, netip.MustParseAddr("10.0.0.1")); !v.Allow {
+	if v := open.CheckAddress(&target, netip.MustParseAddr("10.0.0.1"), false); !v.Allow {
 		t.Errorf("net undeclared: %+v", v)
 	}
 }

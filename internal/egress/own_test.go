@@ -1,0 +1,41 @@
+package egress
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// A name that leads to the machine's own address needs a rule about that, as one does that leads to a private one: for a look-up, for what
+// the kernel is permitted, and for a connection.
+func TestOwnAddresses(t *testing.T) {
+	w := newWorld(t, allow("a.com"), allow("granted.com"), policy.NetRule{Host: "203.0.113.9", Scheme: "http", Allow: true})
+	w.s.own = func(a netip.Addr) bool { return a.As4()[3] >= 8 }
+	w.zone.set("a.com", "203.0.113.8 203.0.113.1")
+	w.zone.set("granted.com", "203.0.113.9")
+	for _, to := range []string{"203.0.113.1:80", "203.0.113.8:80", "203.0.113.9:80"} {
+		w.put(to, &cdn{})
+	}
+	w.start()
+	if addrs, _ := w.resolve("a.com", a4); len(addrs) != 1 || addrs[0].String() != "203.0.113.1" {
+		t.Errorf("a.com is %s", addrs)
+	}
+	w.wantTold("private_address tcp://203.0.113.8:443")
+	if addrs, _ := w.resolve("granted.com", a4); len(addrs) != 1 {
+		t.Errorf("granted.com is %s", addrs)
+	}
+	w.mu.Lock()
+	if _, ok := w.permits["tcp 203.0.113.1:22"]; !ok || w.permits["tcp 203.0.113.8:22"] != w.permits["none"] {
+		t.Errorf("permitted are %v", w.permits)
+	}
+	w.mu.Unlock()
+	for _, x := range []struct {
+		to, host string
+		want     int
+	}{{"203.0.113.1", "a.com", 200}, {"203.0.113.8", "a.com", 403}, {"203.0.113.9", "granted.com", 200}} {
+		if statuses, _ := say(t, w.dial(x.to+":80"), "GET / HTTP/1.1\r\nHost: "+x.host+"\r\n\r\n"); len(statuses) != 1 || statuses[0] != x.want {
+			t.Errorf("%s at %s: %d, want %d", x.host, x.to, statuses, x.want)
+		}
+	}
+}
