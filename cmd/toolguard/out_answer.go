@@ -136,7 +136,7 @@ func reasonText(r policy.Reason) string {
 	case policy.HostMismatch:
 		return "the name in the request isn't the one that was connected to"
 	case policy.PrivateAddress:
-		return "a public name that leads to a private address"
+		return "a name that leads to a private address, or one of this machine's own"
 	case policy.DNSDenied:
 		return "no rule allows looking this name up"
 	case policy.SyscallDenied:
