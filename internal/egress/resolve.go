@@ -25,7 +25,7 @@ func (s *Server) resolve(ctx context.Context, q *question, from client) answer {
 	d := from.denial("dns")
 	name, err := policy.NormalizeName(q.Name.String())
 	if err != nil {
-		return s.refuse(d, policy.Verdict{Reason: policy.DNSDenied, Layer: -1, Rule: policy.NoMatch}, lower(q.Name), err.Error())
+		return s.refuse(d, policy.Verdict{Reason: policy.DNSDenied, Layer: -1, Rule: policy.NoMatch}, lower(q.Name), "it is no host name")
 	}
 	ways, v := s.Policy.Ways(name)
 	if len(ways) == 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -270,10 +271,21 @@ func (c client) denial(protocol string) link.Denial {
 	return link.Denial{Client: c.at, By: c.by, Protocol: protocol}
 }
 
+// maxTold bounds what a client's own words add to an event.
+const maxTold = 2048
+
 // deny tells a refusal and returns it as told. target is a URL, tcp://host:port, or dns://name.
 func (s *Server) deny(d link.Denial, v policy.Verdict, target, note string) policy.Answer {
 	d.Answer = s.Policy.Describe(v, policy.Question{Resource: policy.Net, Target: target, Method: d.Method}, target)
 	d.Answer.Note = note
+	for _, text := range []*string{&d.Answer.Target, &d.Answer.Note} {
+		if len(*text) > maxTold {
+			*text = strings.ToValidUTF8((*text)[:maxTold], "") + "…"
+		}
+	}
+	if len(d.Answer.Suggest) > maxTold { // what is cut would grant more
+		d.Answer.Suggest = ""
+	}
 	s.Tell(d)
 	return d.Answer
 }
