@@ -14,8 +14,10 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -30,6 +32,9 @@ func main() {
 	flag.Parse()
 	if *as != "" {
 		*as += ": "
+	}
+	if signal.Ignored(syscall.SIGHUP) { // by nohup(1), say: tests would inherit it, and what they start
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	t := &tally{as: *as, packages: make(map[string]*result)}
 	start := time.Now()
