@@ -174,6 +174,10 @@ func (f *flow) here(t *policy.NetTarget) (bool, error) {
 	case slices.Contains(f.names(), t.Host):
 		return true, nil
 	}
+	ways, _ := f.s.Policy.Ways(t.Host)
+	if _, err := f.s.tunnel(t.Host, ways); err != nil { // what is asked upstream tells somebody else
+		return false, err
+	}
 	found, err := f.s.find(f.ctx, t.Host, typeOf(addr))
 	if errors.Is(err, errRefused) { // nobody gets there by that name
 		err = nil

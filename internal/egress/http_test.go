@@ -746,7 +746,8 @@ func TestServerAskedAsProxy(t *testing.T) {
 	}
 	w, c := newWorld(t, allow("web.com"), policy.NetRule{Host: "web.com", Port: 8080, Allow: true}, path("web.com", "/admin", false),
 		policy.NetRule{Host: "second.com", Scheme: "https", Allow: true}, path("second.com", "/open", true),
-		policy.NetRule{Host: "third.com", Scheme: "https", Allow: true}, path("third.com", "/shut", false), policy.NetRule{Host: "fourth.com", Scheme: "https", Allow: true}), &cdn{}
+		policy.NetRule{Host: "third.com", Scheme: "https", Allow: true}, path("third.com", "/shut", false), policy.NetRule{Host: "fourth.com", Scheme: "https", Allow: true},
+		policy.NetRule{Host: "*.wild.com", Scheme: "https", Allow: true}), &cdn{}
 	for _, n := range []string{"web.com", "second.com", "fourth.com"} {
 		w.zone.set(n, "203.0.113.1")
 	}
@@ -779,6 +780,12 @@ func TestServerAskedAsProxy(t *testing.T) {
 		}
 		w.wantTold(told...)
 	}
+	long := "a.b.c.d.e.f.g.wild.com" // beyond the bound of names beneath a wildcard, which nobody else is told
+	statuses, _ := say(t, w.dial("203.0.113.1:80"), "GET https://"+long+"/ HTTP/1.1\r\nHost: "+long+"\r\n\r\n")
+	if !slices.Equal(statuses, []int{403}) || strings.Contains(strings.ToLower(fmt.Sprint(w.zone.asked())), long) {
+		t.Errorf("%s: %v, and upstream is asked %q", long, statuses, w.zone.asked())
+	}
+	w.wantTold("host_mismatch https://" + long + ":443/")
 }
 
 // A private address that is granted for one port isn't for another, though the name is granted for both.
