@@ -30,11 +30,15 @@ func (d *Daemon) follow(r *request) (any, error) {
 		w.since = since.UnixMilli()
 		return nil, d.history(r, w, format, ask.Get("follow") == "true")
 	}
-	f := &follower{uid: w.uid, wants: w.fits}
-	var begin func()
-	f.queue, begin = r.queue(func(e *event.Event) []byte { return format.Append(nil, e) })
-	d.hub.join(f)
-	begin()
+	begun := make(chan struct{})
+	f := &follower{uid: w.uid, wants: w.fits, queue: event.NewQueueOf(sink(func(e *event.Event) error {
+		<-begun
+		return r.send(format.Append(nil, e))
+	}), waitingEvents)}
+	d.hub.join(f) // whoever waits for the answer to begin misses nothing after
+	r.w.Header().Set("Content-Type", "application/x-ndjson")
+	_ = r.send(nil)
+	close(begun)
 	select {
 	case <-r.Context().Done():
 	case <-d.stopping:
@@ -86,21 +90,6 @@ func write(c net.Conn, text []byte) error {
 	_ = c.SetWriteDeadline(time.Now().Add(answering))
 	_, err := c.Write(text)
 	return err
-}
-
-// queue sends events out, one line each, once begin has begun the answer: whoever waits for that misses nothing after, if events
-// go into the queue by then.
-func (r *request) queue(render func(*event.Event) []byte) (q *event.Queue, begin func()) {
-	begun := make(chan struct{})
-	q = event.NewQueueOf(sink(func(e *event.Event) error {
-		<-begun
-		return r.send(render(e))
-	}), waitingEvents)
-	return q, func() {
-		r.w.Header().Set("Content-Type", "application/x-ndjson")
-		_ = r.send(nil)
-		close(begun)
-	}
 }
 
 var errLeft = errors.New("the request has been answered")

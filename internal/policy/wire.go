@@ -90,7 +90,8 @@ func (c *Compiled) UnmarshalJSON(text []byte) error {
 // Within is the intersection of two policies: what both allow, with everything else of the inner one. A layer that both have is in it
 // once, and where the inner one has it: of all that refuse, the first is named.
 func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
-	w, around, more := c.wire(), outer.wire(), c.wire()
+	around, more := outer.wire(), c.wire()
+	w := more
 	w.Files = slices.Clone(w.Files)
 	files := map[string]bool{}
 	for _, f := range w.Files {
