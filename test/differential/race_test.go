@@ -296,8 +296,13 @@ func (x *race) check(w work, results []result, objects []*object) {
 	}
 	for i, r := range results {
 		o, does := known[r.File], w.operation(i)
-		if o != nil && r.Errno == 0 && (has(does)&^o.held != 0 || !x.gives(o.names, has(does), true)) {
-			x.t.Errorf("%v: done on %v", does, o.names)
+		if o == nil || r.Errno != 0 {
+			continue
+		}
+		for _, need := range has(does) {
+			if need&^o.held != 0 || !x.gives(o.names, need, true) {
+				x.t.Errorf("%v: done on %v, and nothing gives %v", does, o.names, need)
+			}
 		}
 	}
 	made := map[policy.FileID][]string{}
@@ -316,21 +321,21 @@ func (x *race) check(w work, results []result, objects []*object) {
 	}
 }
 
-// has is what an operation needed that has had a file open.
-func has(o operation) policy.Caps {
+// has is what an operation needed that has had a file open: at once, or one after the other, between which the file may have been moved.
+func has(o operation) []policy.Caps {
 	switch {
 	case o.Do == "map" || o.Do == "mprotect":
-		return policy.Read | policy.Execute
+		return []policy.Caps{policy.Read, policy.Execute}
 	case o.Flags&unix.O_PATH != 0:
-		return 0
+		return nil
 	}
 	switch o.Flags & unix.O_ACCMODE {
 	case unix.O_RDONLY:
-		return policy.Read
+		return []policy.Caps{policy.Read}
 	case unix.O_WRONLY:
-		return policy.Update
+		return []policy.Caps{policy.Update}
 	}
-	return policy.Read | policy.Update
+	return []policy.Caps{policy.Read | policy.Update}
 }
 
 // gives says whether all of need, or any of it, is given to something by one of the names that it had, or may have had.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -40,8 +41,9 @@ func (x *session) told() {
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
-	got := map[denial]int{}
+	got, lost, missing := map[denial]int{}, 0, 0
 	for lines.Scan() {
+		lost += gap(lines.Bytes())
 		d, n, err := x.event(lines.Bytes())
 		if err != nil {
 			x.t.Fatal(err)
@@ -51,14 +53,30 @@ func (x *session) told() {
 		}
 	}
 	for d, n := range x.denials {
-		if got[d] != n {
+		missing += max(0, n-got[d])
+		if got[d] > n || missing > lost {
 			x.t.Errorf("%d events instead of %d of %s, rule %q, reason %s, for %v", got[d], n, short(d.target), d.rule, d.reason, x.asked[d])
 		}
 		delete(got, d)
 	}
+	if lost > 0 {
+		x.t.Logf("%d denials not told, %d events counted as lost", missing, lost)
+	}
 	for d, n := range got {
 		x.t.Errorf("%d events too many of %s, rule %q, reason %s", n, short(d.target), d.rule, d.reason)
 	}
+}
+
+// gap is how many events a line says are lost: the kernel's room for them is small, and a busy machine's reader slow.
+func gap(line []byte) int {
+	var e struct {
+		Count    int
+		Unmapped struct{ Kind event.Kind }
+	}
+	if json.Unmarshal(line, &e) != nil || e.Unmapped.Kind != event.Gap {
+		return 0
+	}
+	return e.Count
 }
 
 // event is what an event tells, and how many denials it stands for: 0 for what isn't about the tree.
