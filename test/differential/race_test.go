@@ -263,9 +263,12 @@ func symlink(path string) bool {
 	return err == nil
 }
 
+// raced follows the names of operations that are counted apart.
+const raced = " (race)"
+
 func (x *race) count(w work, results []result) {
 	for i, r := range results {
-		n := x.all.of(w.operation(i).Do + " (race)")
+		n := x.all.of(w.operation(i).Do + raced)
 		n.Done++
 		switch r.Errno {
 		case 0:
