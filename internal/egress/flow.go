@@ -92,14 +92,12 @@ func (f *flow) rawVerdict(names []string) policy.Verdict {
 		out = f.s.Policy.CheckNet(&t)
 	}
 	for _, n := range names {
-		for _, scheme := range policy.DirectSchemes() {
-			t.Scheme, t.Host, t.Addr = scheme, n, netip.Addr{}
-			switch v := f.checkAddr(&t, f.s.Policy.CheckNet(&t)); {
-			case v.Reason == policy.RuleDenies:
-				return v
-			case v.Allow || !out.Allow:
-				out = v
-			}
+		t.Host, t.Addr = n, netip.Addr{}
+		switch v := f.checkAddr(&t, f.s.Policy.CheckNet(&t)); {
+		case v.Reason == policy.RuleDenies:
+			return v
+		case v.Allow || !out.Allow:
+			out = v
 		}
 	}
 	return out

@@ -61,8 +61,13 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 
 // decideName is whether a connection may be used for anything; each request is decided on by itself.
 func (f *flow) decideName(t *policy.NetTarget) (policy.Verdict, string) {
-	v, note := f.decideTLS(t)
-	if v.Allow || t.Host == "" || v.Reason == policy.HostMismatch {
+	v, note := f.decide(t)
+	if v.Allow || v.Reason == policy.HostMismatch {
+		return v, note
+	}
+	wss := *t
+	wss.Scheme = "wss"
+	if v, note := f.decide(&wss); v.Allow || t.Host == "" {
 		return v, note
 	}
 	ways, _ := f.s.Policy.Ways(t.Host)

@@ -86,7 +86,7 @@ func (f *flow) serveTLS(names []string) {
 		f.intercept(&h, t)
 		return
 	}
-	if v, note := f.decideTLS(&t); !v.Allow {
+	if v, note := f.decide(&t); !v.Allow {
 		f.refuseTLS(v, t.String(), note)
 		return
 	}
@@ -113,22 +113,6 @@ func (f *flow) tlsTarget(h *hello, names []string) (t policy.NetTarget, note str
 		return t, fmt.Sprintf("the server name isn't written as a name is: %s", t.Host)
 	}
 	return t, ""
-}
-
-// decideTLS is the verdict on a target that could be https or wss, one of which must be granted and none denied. The target becomes
-// the one that decides.
-func (f *flow) decideTLS(t *policy.NetTarget) (policy.Verdict, string) {
-	wss := *t
-	wss.Scheme = "wss"
-	v, note := f.decide(t)
-	if v.Reason != policy.HostNotListed && !v.Allow {
-		return v, note
-	}
-	if w, wnote := f.decide(&wss); w.Allow && !v.Allow || w.Reason == policy.RuleDenies {
-		*t = wss
-		return w, wnote
-	}
-	return v, note
 }
 
 // alert is the fatal alert access_denied, as a record (RFC 8446, 6.2).

@@ -91,7 +91,7 @@ func TestServerNames(t *testing.T) {
 		{name: "not listed", resolved: "a.com", sni: "unlisted.com", told: "host_not_listed https://unlisted.com:443"},
 		{name: "a raw port is no way around", resolved: "b.com", sni: "evil.com", told: "rule_denies net.3 https://evil.com:443"},
 		{name: "only wss", resolved: "wss.com", sni: "wss.com"},
-		{name: "wss denied", resolved: "odd.com", sni: "odd.com", told: "rule_denies net.6 wss://odd.com:443"},
+		{name: "wss denied", resolved: "odd.com", sni: "odd.com", told: "rule_denies net.6 https://odd.com:443"},
 		{name: "a name and a path", resolved: "a.com", sni: "a.com/.evil.com", told: "host_mismatch https://a.com:443"},
 		{name: "a name and a query", resolved: "a.com", sni: "a.com?evil.com", told: "host_mismatch https://a.com:443"},
 		{name: "a name and a fragment", resolved: "a.com", sni: "a.com#evil.com", told: "host_mismatch https://a.com:443"},

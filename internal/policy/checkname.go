@@ -42,13 +42,10 @@ func (l *Layer) open(name string, ways []Way) (open string, rule int32) {
 }
 
 // Direct says whether a connection of this way shows nothing that could be decided on: its name alone decides.
-func (w *Way) Direct() bool { return slices.Contains(DirectSchemes(), w.Target.Scheme) }
-
-// DirectSchemes are those of connections that show nothing which could be decided on; "" is that of a raw one.
-func DirectSchemes() []string { return []string{"", "ssh", "git"} }
+func (w *Way) Direct() bool { return slices.Contains(opaqueSchemes, w.Target.Scheme) }
 
 // isOpaque says whether what is said under a scheme names no host.
-func isOpaque(scheme string) bool { return scheme != "" && slices.Contains(DirectSchemes(), scheme) }
+func isOpaque(scheme string) bool { return scheme != "" && slices.Contains(opaqueSchemes, scheme) }
 
 // Ways are the ways in which a policy lets a normalised name be reached, as far as its rules tell them apart; where a
 // default allows, there are more ports than these. Without any, the verdict says why: nothing about the name may be learned.
@@ -159,8 +156,18 @@ func (c *Compiled) Intercepts() bool {
 	for _, l := range c.Layers {
 		may = may || l.TLSIntercept
 		for _, r := range l.Net.Rules() {
-			must = must || r.Net.layer7() && r.Net.Scheme != "http" && r.Net.Scheme != "ws"
+			must = must || r.Net.Scheme == "wss" || r.Net.layer7() && r.Net.Scheme != "http" && r.Net.Scheme != "ws"
 		}
 	}
 	return may && must
+}
+
+// tellTables has the tables know whether TLS is read, when all are there.
+func (c *Compiled) tellTables() {
+	reads := c.Intercepts()
+	for _, l := range c.Layers {
+		if l.Net != nil {
+			l.Net.readsTLS = reads
+		}
+	}
 }

@@ -21,6 +21,8 @@ func TestWays(t *testing.T) {
 		{"a scheme", []SourceLayer{{Net: []NetRule{{Host: "a.com", Scheme: "http", Port: 8080, Allow: true}}}}, "a.com", []string{"http 8080!"}, HostNotListed},
 		{"ssh", []SourceLayer{{Net: []NetRule{{Host: "*.a.com", Scheme: "ssh", Allow: true}}}}, "x.a.com", []string{"ssh 22"}, HostNotListed},
 		{"udp", []SourceLayer{{Net: []NetRule{{Host: "a.com", Protocol: "udp", Port: 443, Allow: true}}}}, "a.com", []string{" 443"}, HostNotListed},
+		{"https", []SourceLayer{{Net: []NetRule{{Host: "a.com", Scheme: "https", Allow: true}}}}, "a.com", []string{"https 443!", "wss 443!"}, Allowed},
+		{"https, and wss denied", []SourceLayer{{Net: []NetRule{host("a.com", true), {Host: "a.com", Scheme: "wss"}}}}, "a.com", []string{"git 9418", "http 80!", "ssh 22", "ws 80!"}, RuleDenies},
 		{"a path", []SourceLayer{{Net: []NetRule{{Host: "a.com", Scheme: "http", PathPrefix: "/x", Allow: true}}}}, "a.com", []string{"http 80!"}, HostNotListed},
 		{"both layers", []SourceLayer{
 			{Authority: Host, Net: []NetRule{{Host: "*.com", Scheme: "http", PathPrefix: "/x", Allow: true}}},
@@ -32,7 +34,7 @@ func TestWays(t *testing.T) {
 			"a raw port",
 			[]SourceLayer{{Net: []NetRule{{Host: "a.com", Port: 5432, Allow: true}, {Host: "a.com", Scheme: "http", Port: 5432}}}},
 			"a.com",
-			[]string{"git 5432", "https 5432!", "ssh 5432", "ws 5432!", "wss 5432!"},
+			[]string{"https 5432!", "ws 5432!", "wss 5432!"},
 			HostNotListed,
 		},
 	} {
@@ -123,6 +125,8 @@ func TestIntercepts(t *testing.T) {
 		{true, rule("", "/x"), true},
 		{true, rule("http", "/x"), false},
 		{true, rule("https", ""), false},
+		{true, rule("wss", ""), true},
+		{false, rule("wss", ""), false},
 		{false, rule("http", "/x"), false},
 	} {
 		if got := compile(t, SourceLayer{TLSIntercept: x.may, Net: []NetRule{x.rule}}).Intercepts(); got != x.want {

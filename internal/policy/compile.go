@@ -35,6 +35,7 @@ func Compile(src *Source, sys System) (*Compiled, error) {
 	if len(c.errs) > 0 {
 		return nil, c.sorted()
 	}
+	c.out.tellTables()
 	c.out.Digest = c.out.digest()
 	return c.out, nil
 }

@@ -210,10 +210,14 @@ func (l *Layer) netCandidates(t *NetTarget) []Candidate {
 		}
 		c := Candidate{Rule: r, Won: r == winner, Grade: counted(r.Net.parts(), "part") + ", " + r.Net.hostForm()}
 		switch {
+		case c.Won && !matched[r]:
+			c.Why = "it's for " + r.Net.scheme() + ", and what is said there looks the same"
 		case c.Won:
 			c.Why = "the most specific match"
 		case !matched[r]:
 			c.Why = "the host matches, but not " + r.Net.misses(t)
+		case !matched[winner]:
+			c.Why = winner.ID + " denies " + winner.Net.scheme() + ", and what is said there looks the same"
 		case r.Net.parts() < winner.Net.parts():
 			c.Why = lost("it names fewer parts", winner)
 		case r.Net.hostRank() < winner.Net.hostRank():
@@ -224,6 +228,13 @@ func (l *Layer) netCandidates(t *NetTarget) []Candidate {
 		out = append(out, c)
 	}
 	return out
+}
+
+func (n *CompiledNet) scheme() string {
+	if n.Scheme == "" {
+		return "any connection"
+	}
+	return n.Scheme
 }
 
 func (n *CompiledNet) hostForm() string {

@@ -150,6 +150,10 @@ func (l *linter) net() {
 		if s := r.Net.Suffix; s != "" && r.Net.Allow && l.public(s) {
 			l.warnRule(r, "public-suffix", "name the hosts, or a domain of one owner", "*.%s covers names that anybody can register", s)
 		}
+		if r.Net.Scheme == "wss" && !l.c.Intercepts() {
+			l.warnRule(r, "wss-is-https", `set "tls_intercept = true" in [access], or write scheme = "https"`,
+				"without reading what is encrypted a WebSocket can't be told from other requests, so this is about https as well")
+		}
 		if p := r.Net.Prefix; p.IsValid() && p.Bits() == 0 && r.Net.Allow {
 			l.warnRule(r, "every-address", "", "%s is every address, private ones and metadata services included", r.Net.Host)
 		}

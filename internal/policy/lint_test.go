@@ -34,6 +34,8 @@ func TestLint(t *testing.T) {
 		},
 		{SourceLayer{Defaults: all, Net: []NetRule{host("0.0.0.0/0", true)}}, "every-address:1"},
 		{SourceLayer{Defaults: all, Net: []NetRule{host("a.com", true), host("A.com.", false), host("b.com", true)}}, "never-wins:1"},
+		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "a.com", Scheme: "wss", Allow: true}, {Host: "a.com", Scheme: "https", Allow: true}}}, "wss-is-https:1"},
+		{SourceLayer{Defaults: all, TLSIntercept: true, Net: []NetRule{{Host: "a.com", Scheme: "wss", Allow: true}}}, ""},
 		{SourceLayer{Defaults: all, Env: []EnvRule{{Name: "A"}, {Name: "B"}, {Name: "A", Read: true}}}, "never-wins:1"},
 		{SourceLayer{Defaults: all, Env: []EnvRule{{Name: "LD_PRELOAD", Read: true}}}, "loader-env:1"},
 		{SourceLayer{Defaults: all, Commands: []CommandRule{cmd("absent"), cmd("git"), cmd("/bin/git")}}, "missing:1 never-wins:2"},

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -120,6 +121,56 @@ func TestCheckNet(t *testing.T) {
 		}
 		if v := c.CheckNet(&target); v.Reason != x.want {
 			t.Errorf("%s: %+v, want %s", x.name, v, x.want)
+		}
+	}
+}
+
+// What looks the same on a connection is decided the same: a denial of either counts, else a grant.
+func TestAlike(t *testing.T) {
+	rule := func(scheme string, port int, allow bool) NetRule {
+		return NetRule{Host: "a.com", Scheme: scheme, Port: port, Allow: allow}
+	}
+	for _, x := range []struct {
+		name    string
+		reads   bool
+		rules   []NetRule
+		targets string
+		want    Reason
+	}{
+		{"wss is granted", false, []NetRule{rule("wss", 0, true)}, "https://a.com/ wss://a.com/", Allowed},
+		{"https is granted", false, []NetRule{rule("https", 0, true)}, "https://a.com/ wss://a.com/", Allowed},
+		{"wss is denied", false, []NetRule{host("a.com", true), rule("wss", 0, false)}, "https://a.com/ wss://a.com/", RuleDenies},
+		{"https is denied", false, []NetRule{rule("wss", 0, true), rule("https", 0, false)}, "https://a.com/ wss://a.com/", RuleDenies},
+		{"https is granted later", false, []NetRule{rule("wss", 0, false), rule("https", 0, true)}, "https://a.com/ wss://a.com/", RuleDenies},
+		{"elsewhere", false, []NetRule{rule("wss", 0, true)}, "https://a.com:8443/ http://a.com/ ws://a.com/ tcp://a.com:443", HostNotListed},
+		{"TLS is read: wss", true, []NetRule{rule("wss", 0, true)}, "https://a.com/", HostNotListed},
+		{"TLS is read: denied", true, []NetRule{host("a.com", true), rule("wss", 0, false)}, "https://a.com/", Allowed},
+		{"the port is denied", false, []NetRule{host("a.com", true), rule("", 443, false)}, "https://a.com/ wss://a.com/", RuleDenies},
+		{"ssh", false, []NetRule{rule("ssh", 0, true)}, "ssh://a.com/ tcp://a.com:22 git://a.com:22/", Allowed},
+		{"any scheme", false, []NetRule{host("a.com", true)}, "tcp://a.com:22 tcp://a.com:9418", Allowed},
+		{"ssh is denied", false, []NetRule{rule("", 22, true), rule("ssh", 0, false)}, "ssh://a.com/ tcp://a.com:22 git://a.com:22/", RuleDenies},
+		{"http is denied there", false, []NetRule{rule("", 22, true), rule("http", 22, false)}, "ssh://a.com/ tcp://a.com:22", RuleDenies},
+	} {
+		c := compile(t, SourceLayer{Net: x.rules, TLSIntercept: x.reads})
+		for url := range strings.FieldsSeq(x.targets) {
+			v, a := c.ask(machine(), Question{Resource: Net, Target: url})
+			if v.Reason != x.want {
+				t.Errorf("%s: %s: %+v, want %s", x.name, url, v, x.want)
+			}
+			r, ok := NetRule{}, false
+			if !v.Allow {
+				r, ok = suggestNet(v, c.Layers[v.Layer], &a)
+			}
+			if ok == v.Allow && x.name != "http is denied there" { // what denies a scheme and port there is beaten by no raw port
+				t.Errorf("%s: %s: %v, suggested %+v", x.name, url, v.Allow, r)
+			}
+			if !ok {
+				continue
+			}
+			more := compile(t, SourceLayer{Net: append(slices.Clip(x.rules), r), TLSIntercept: x.reads})
+			if v, _ := more.ask(machine(), Question{Resource: Net, Target: url}); !v.Allow {
+				t.Errorf("%s: %s isn't granted by what is suggested: %+v", x.name, url, r)
+			}
 		}
 	}
 }

@@ -19,7 +19,7 @@ var (
 		"fd00::/8", "fd00::/48", "fd00::1", "a.com", "*.a.com",
 	})
 	somePorts   = rapid.SampledFrom([]int{0, 22, 80, 443, 5432})
-	someSchemes = rapid.SampledFrom([]string{"", "", "http", "https", "ssh"})
+	someSchemes = rapid.SampledFrom([]string{"", "", "http", "https", "wss", "ssh", "git"})
 )
 
 func genNet(t *rapid.T) NetRule {

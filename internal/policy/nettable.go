@@ -14,6 +14,7 @@ type NetTable struct {
 	suffixes map[string][]*Rule
 	ranges   []*Rule // and rules for every address
 	prefixes map[netip.Prefix][]*Rule
+	readsTLS bool // so that https and wss are told apart
 }
 
 func newNetTable(rules []*Rule) *NetTable {
@@ -44,13 +45,41 @@ func (t *NetTable) Rules() []*Rule {
 
 // find is the rule that decides a target, nil when none matches.
 func (t *NetTable) find(target *NetTarget) *Rule {
-	var best *Rule
+	return t.deciding(target, t.best)
+}
+
+// best is the most specific rule that matches a target, nil when none does.
+func (t *NetTable) best(target *NetTarget) (best *Rule) {
 	t.each(target, func(r *Rule) {
 		if best == nil || compareNet(r, best) > 0 {
 			best = r
 		}
 	})
 	return best
+}
+
+// deciding is the rule that decides a target, of those that best finds for it and for what can't be told from it: one that denies,
+// else one that grants.
+func (t *NetTable) deciding(target *NetTarget, best func(*NetTarget) *Rule) *Rule {
+	out, like := best(target), *target
+	for _, like.Scheme = range t.alike(target) {
+		if r := best(&like); r != nil && (out == nil || out.Net.Allow && !r.Net.Allow) {
+			out = r
+		}
+	}
+	return out
+}
+
+// alike are the schemes whose connections look like those of a target's.
+func (t *NetTable) alike(target *NetTarget) []string {
+	switch {
+	case target.Listen || target.Protocol != "tcp":
+	case slices.Contains(opaqueSchemes, target.Scheme):
+		return opaqueSchemes
+	case (t == nil || !t.readsTLS) && slices.Contains(tlsSchemes, target.Scheme):
+		return tlsSchemes
+	}
+	return nil
 }
 
 // each calls f for every rule that matches, in no order.

@@ -13,6 +13,11 @@ import (
 // defaultPorts are the schemes that exist here, with the port that a rule or a target without one means.
 var defaultPorts = map[string]uint16{"http": 80, "https": 443, "ws": 80, "wss": 443, "ssh": 22, "git": 9418}
 
+var (
+	opaqueSchemes = []string{"", "ssh", "git"} // what is said shows nothing that could be decided on; "" is a raw connection
+	tlsSchemes    = []string{"https", "wss"}
+)
+
 const knownSchemes = "http, https, ws, wss, ssh, git"
 
 // NetTarget is a parsed network target.

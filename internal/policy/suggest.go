@@ -69,16 +69,38 @@ func (c *Compiled) relative(p string) string {
 	return rel
 }
 
-// suggestNet takes the fewest keys that beat the deciding rule, a later one winning a tie, and that grant no other request than the one
+// suggestNet takes the fewest keys that beat what decides, a later rule winning a tie, and that grant no other request than the one
 // that was refused, nor what lies beneath its path.
 func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
-	t := &a.net
 	switch v.Reason {
 	case HostNotListed, RuleDenies, PrivateAddress:
 	default:
 		return r, false
 	}
-	r = NetRule{Host: t.Host, Allow: true, Listen: t.Listen}
+	schemes := append([]string{a.net.Scheme}, l.Net.alike(&a.net)...) // what looks the same may be what is denied
+	for _, scheme := range schemes {
+		t := a.net
+		t.Scheme = scheme
+		bare := newNetRule(&t, l.TLSIntercept)
+		for _, more := range []func(*NetRule){
+			func(*NetRule) {},
+			func(r *NetRule) { r.Scheme = scheme },
+			func(r *NetRule) { r.Scheme, r.Port = scheme, int(t.Port) },
+			func(r *NetRule) { r.Port = int(t.Port) },
+		} {
+			r = bare
+			more(&r)
+			if l.Net.allowsWith(&a.net, &r, l.TLSIntercept) {
+				return r, true
+			}
+		}
+	}
+	return r, false
+}
+
+// newNetRule grants a target, with the fewest keys.
+func newNetRule(t *NetTarget, intercept bool) NetRule {
+	r := NetRule{Host: t.Host, Allow: true, Listen: t.Listen}
 	if t.Addr.IsValid() {
 		r.Host = t.Addr.String()
 	}
@@ -88,24 +110,27 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 	if t.Scheme == "" || t.Port != defaultPorts[t.Scheme] {
 		r.Port = int(t.Port)
 	}
-	r.narrow(t, l.TLSIntercept)
-	var best *Rule
-	if l.Net != nil {
-		best = l.Net.find(t)
+	r.narrow(t, intercept)
+	return r
+}
+
+// allowsWith says whether a target would be allowed with one more rule, at the end.
+func (t *NetTable) allowsWith(target *NetTarget, r *NetRule, intercept bool) bool {
+	n, _, err := compileNet(r, intercept)
+	if err != nil {
+		return false
 	}
-	more := []func(){func() {}, func() { r.Scheme = t.Scheme }, func() { r.Port = int(t.Port) }}
-	for _, add := range more {
-		add()
-		n, _, err := compileNet(&r, l.TLSIntercept)
-		if err != nil {
-			return r, false
+	last := &Rule{Index: 1 << 30, Net: n}
+	got := t.deciding(target, func(target *NetTarget) (best *Rule) {
+		if t != nil {
+			best = t.best(target)
 		}
-		rule := &Rule{Index: 1 << 30, Net: n}
-		if n.matches(t) && (best == nil || compareNet(rule, best) > 0) {
-			return r, true
+		if n.matches(target) && (best == nil || compareNet(last, best) > 0) {
+			best = last
 		}
-	}
-	return r, false
+		return best
+	})
+	return got != nil && got.Net.Allow
 }
 
 // maxListed bounds what of a program's table is suggested again, with each denial: whoever made the policy chose how long that is.

@@ -229,6 +229,7 @@ func (w *wire) compiled() (*Compiled, error) {
 			return nil, err
 		}
 	}
+	c.tellTables()
 	c.Digest = c.digest()
 	return c, nil
 }

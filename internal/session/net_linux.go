@@ -85,6 +85,8 @@ func coverNet(c *policy.Compiled, r *policy.CompiledNet) (by, note string) {
 		return "netguard", ""
 	case c.Intercepts() || r.Scheme != "" && r.Scheme != "https" && r.Scheme != "wss" || r.Proto != "tcp":
 		return "egress", ""
+	case r.Scheme == "wss":
+		return "egress", "without tls_intercept a WebSocket can't be told from other requests, so it's about https as well"
 	}
 	return "egress", "under TLS by the server's name: what is said within to a server of several names isn't seen"
 }
