@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/event"
@@ -18,6 +19,16 @@ type Hearing struct {
 	// policies are the session's first, and those in force now and before, by the generation of their image; nil: find finds them.
 	policies map[uint32]*policy.Compiled
 	find     func() (map[uint32]*policy.Compiled, error)
+	used     bool       // of late
+	waiting  []refusal  // until the policies are found
+	found    *sync.Cond // nothing waits any more
+	ending   bool
+}
+
+// refusal is how to tell of one, by the policy of that generation.
+type refusal struct {
+	generation uint32
+	tell       func()
 }
 
 // Heard says of whom to hear. Of cfg the names of the policy in force, the other names and the queue count.
@@ -45,7 +56,7 @@ func newHearing(who Heard, cfg Config) *Hearing {
 	r := &run{cfg: cfg, level: seccomp.Whole, number: who.ID, self: who.PID, id: fmt.Sprintf("%016x", who.ID)}
 	r.report.Backend = "bpf"
 	r.denials = newDenials(r, nil, 0)
-	return &Hearing{run: r, find: who.Policies}
+	return &Hearing{run: r, find: who.Policies, found: sync.NewCond(&r.denials.mu)}
 }
 
 // First is the generation of the policy that a session begins with: its filters of system calls are of that one to its end.
@@ -60,23 +71,63 @@ func (h *Hearing) refused(k loader.Event) {
 	h.by(generation, func() { h.run.denials.take(k) })
 }
 
-// by has f tell by the policy that decided, which needn't be the one in force any more, while nothing else tells of the session.
+// room is how many refusals wait while the policies are looked for: many times what the kernel has room for.
+const room = 2000
+
+// by has f tell by the policy that decided, which needn't be the one in force any more, while nothing else tells of the session. Whoever
+// reads the kernel's events doesn't wait for the policies: it has little room for more.
 func (h *Hearing) by(generation uint32, f func()) {
 	h.do(func() {
-		if err := h.remember(); err != nil {
-			h.run.denials.gap("toolguardd", 1, fmt.Sprintf("its policy can't be looked at: %v", err), true)
+		for len(h.waiting) >= room {
+			h.found.Wait()
+		}
+		if h.policies == nil && !h.ending {
+			if h.waiting = append(h.waiting, refusal{generation, f}); len(h.waiting) == 1 {
+				go h.catchUp()
+			}
 			return
 		}
-		c := h.policies[generation]
-		if c == nil {
-			h.run.denials.gap("toolguardd", 1, "its policy isn't known any more: the session has got others since", true)
-			return
-		}
-		inForce := h.run.cfg.Policy
-		h.run.cfg.Policy = c
-		f()
-		h.run.cfg.Policy = inForce
+		h.tell(refusal{generation, f}, h.remember())
 	})
+}
+
+// catchUp finds the policies, and tells what has waited for them.
+func (h *Hearing) catchUp() {
+	found, err := h.find()
+	h.do(func() {
+		if err == nil {
+			h.keep(found)
+		}
+		for _, r := range h.waiting {
+			h.tell(r, err)
+		}
+		h.waiting = nil
+		h.found.Broadcast()
+	})
+}
+
+// caughtUp waits until nothing waits.
+func (h *Hearing) caughtUp() {
+	for len(h.waiting) > 0 {
+		h.found.Wait()
+	}
+}
+
+func (h *Hearing) tell(r refusal, err error) {
+	if err != nil {
+		h.run.denials.gap("toolguardd", 1, fmt.Sprintf("its policy can't be looked at: %v", err), true)
+		return
+	}
+	c := h.policies[r.generation]
+	if c == nil {
+		h.run.denials.gap("toolguardd", 1, "its policy isn't known any more: the session has got others since", true)
+		return
+	}
+	h.used = true
+	inForce := h.run.cfg.Policy
+	h.run.cfg.Policy = c
+	r.tell()
+	h.run.cfg.Policy = inForce
 }
 
 // do runs f while nothing else tells of the session.
@@ -89,6 +140,7 @@ func (h *Hearing) do(f func()) {
 // Reloaded says that the session gets another policy. What the one before decides is told until it's the one before last.
 func (h *Hearing) Reloaded(generation uint32, c *policy.Compiled) {
 	h.do(func() {
+		h.caughtUp()
 		if h.remember() != nil {
 			h.policies = map[uint32]*policy.Compiled{}
 		}
@@ -98,7 +150,8 @@ func (h *Hearing) Reloaded(generation uint32, c *policy.Compiled) {
 	})
 }
 
-// remembered is how long the policies are kept. They take much memory, and in most sessions nothing is refused.
+// remembered is how long the policies are kept, at least, after they were used. They take much memory, and in most sessions nothing
+// is refused.
 const remembered = 5 * time.Second
 
 // remember has the policies there for a while.
@@ -107,12 +160,27 @@ func (h *Hearing) remember() error {
 		return nil
 	}
 	found, err := h.find()
-	if err != nil {
-		return err
+	if err == nil {
+		h.keep(found)
 	}
-	h.policies = maps.Clone(found)
-	time.AfterFunc(remembered, func() { h.do(func() { h.policies = nil }) })
-	return nil
+	return err
+}
+
+func (h *Hearing) keep(found map[uint32]*policy.Compiled) {
+	h.policies, h.used = maps.Clone(found), false
+	time.AfterFunc(remembered, h.forget)
+}
+
+// forget gives the policies up, unless they were used since it was asked last.
+func (h *Hearing) forget() {
+	h.do(func() {
+		if !h.used {
+			h.policies = nil
+			return
+		}
+		h.used = false
+		time.AfterFunc(remembered, h.forget)
+	})
 }
 
 // Tell tells an event of the session's beside those that the kernel tells.
@@ -134,5 +202,9 @@ func (h *Hearing) Missed(why string) {
 
 // End gives the session up, after all that happened in it has been told.
 func (h *Hearing) End() loader.Counts {
+	h.do(func() {
+		h.caughtUp()
+		h.ending = true
+	})
 	return h.run.denials.hearRest()
 }

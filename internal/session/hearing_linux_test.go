@@ -70,7 +70,8 @@ func TestStartIsShort(t *testing.T) {
 	}
 }
 
-// The policies are kept for a while only, looked for when something is refused, and that they can't be found is told.
+// The policies are kept for a while after they were used, looked for when something is refused, while which more may be refused, and that
+// they can't be found is told.
 func TestHearingForgets(t *testing.T) {
 	c := *listing(t)
 	c.Name = "found"
@@ -80,27 +81,40 @@ func TestHearingForgets(t *testing.T) {
 		looked, failed := 0, error(nil)
 		h := newHearing(Heard{PID: 1, Policies: func() (map[uint32]*policy.Compiled, error) {
 			looked++
+			time.Sleep(time.Second)
 			return map[uint32]*policy.Compiled{First: &c}, failed
 		}}, Config{Policy: &policy.Compiled{Name: "named"}, Events: queue})
 		refused := func(path string, want int) {
+			began := time.Now()
 			h.refused(loader.Event{
 				Generation: First, Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1,
 				Paths: []loader.Asked{{Path: path, Need: policy.Read}},
 			})
+			synctest.Wait()
 			if looked != want {
 				t.Errorf("%s: looked for the policies %d times, want %d", path, looked, want)
+			}
+			if took := time.Since(began); took > 0 {
+				t.Errorf("%s: who reads the kernel's events waited for %v", path, took)
 			}
 		}
 		h.Tell(event.Event{Kind: event.Daemon})
 		refused("/one", 1)
 		refused("/two", 1)
-		time.Sleep(2 * remembered)
+		for range 3 {
+			time.Sleep(remembered * 4 / 5)
+			refused("/again", 1)
+		}
+		time.Sleep(3 * remembered)
 		failed = errors.New("gone")
 		refused("/three", 2)
+		refused("/four", 2)
+		h.End()
 		if _, err := queue.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if want := []string{"daemon named 0", "denial found 0", "denial found 0", "gap named 1"}; !slices.Equal(events, want) {
+		want := []string{"daemon named 0", "denial found 0", "denial found 0", "denial found 0", "denial found 0", "denial found 0", "gap named 1", "gap named 1"}
+		if !slices.Equal(events, want) {
 			t.Errorf("told %q, want %q", events, want)
 		}
 	})
