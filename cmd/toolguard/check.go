@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 
@@ -157,9 +158,14 @@ func ask(resource, action string) (q policy.Question, msg string) {
 
 // targetError says why a target is none, where that's a mistake and not a denial.
 func targetError(q policy.Question) error {
-	if q.Resource == policy.Net {
+	switch q.Resource {
+	case policy.Net:
 		_, err := policy.ParseNetTarget(q.Target)
 		return err
+	case policy.Env:
+		if name, _, ok := strings.Cut(q.Target, "="); ok {
+			return fmt.Errorf("a variable is asked about by its name alone: %q, not what it's set to", name)
+		}
 	}
 	return nil
 }

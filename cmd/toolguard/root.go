@@ -112,6 +112,7 @@ func (a *app) run(args []string) (code int) {
 // root builds the command line, but only the one command that args name, when they name one: exec is started often, and
 // each command costs it time.
 func (a *app) root(args []string) *cobra.Command {
+	var printVersion bool
 	root := &cobra.Command{
 		Use:   "toolguard",
 		Short: "run commands under a policy that the kernel enforces",
@@ -127,12 +128,17 @@ which rule decided when something is denied.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case printVersion:
+				a.out.version(buildInfo())
+				return nil
+			case len(args) == 0:
 				return cmd.Help()
 			}
 			return unknownCommand(cmd, args[0])
 		},
 	}
+	root.Flags().BoolVar(&printVersion, "version", false, "print the version, as the command does")
 	root.SetIn(a.in)
 	root.SetOut(a.out.w)
 	root.SetErr(a.err.w)
