@@ -166,7 +166,7 @@ func (d *Daemon) health(w http.ResponseWriter, tell bool) {
 }
 
 // watchers bounds who reads metrics at a time.
-const watchers = 8
+const watchers = 32
 
 // ServeMetrics answers on a socket of anybody's until ctx ends: with sums and whether all is well, and nothing else.
 func (d *Daemon) ServeMetrics(ctx context.Context, l net.Listener) error {

@@ -2,37 +2,50 @@ package metrics
 
 import (
 	"net"
+	"slices"
 	"sync"
 )
 
-// Few is a listener of which so many connections are open at a time: the others wait.
-func Few(l net.Listener, n int) net.Listener { return &few{Listener: l, room: make(chan struct{}, n)} }
+// Few is a listener of which so many connections are open at a time: for one more, the oldest is closed. Who only holds them open keeps
+// nobody else waiting.
+func Few(l net.Listener, n int) net.Listener { return &few{Listener: l, most: n} }
 
-// few is a listener that accepts so many at a time.
 type few struct {
 	net.Listener
-	room chan struct{}
+	most int
+
+	mu   sync.Mutex
+	open []*leaving // the oldest first
 }
 
-// Accept waits for room, and for the next one.
+// Accept waits for the next one.
 func (f *few) Accept() (net.Conn, error) {
-	f.room <- struct{}{}
 	c, err := f.Listener.Accept()
 	if err != nil {
-		<-f.room
 		return nil, err
 	}
-	return &leaving{Conn: c, leave: sync.OnceFunc(func() { <-f.room })}, nil
+	l := &leaving{c, f}
+	f.mu.Lock()
+	f.open = append(f.open, l)
+	oldest := f.open[0]
+	over := len(f.open) > f.most
+	f.mu.Unlock()
+	if over {
+		_ = oldest.Close()
+	}
+	return l, nil
 }
 
 // leaving is a connection that makes room when it's closed.
 type leaving struct {
 	net.Conn
-	leave func()
+	from *few
 }
 
 // Close closes it.
 func (l *leaving) Close() error {
-	l.leave()
+	l.from.mu.Lock()
+	l.from.open = slices.DeleteFunc(l.from.open, func(c *leaving) bool { return c == l })
+	l.from.mu.Unlock()
 	return l.Conn.Close()
 }

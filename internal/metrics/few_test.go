@@ -1,56 +1,53 @@
 package metrics
 
 import (
+	"io"
 	"net"
+	"net/http"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
-	"time"
 )
 
-// TestFew: one more is accepted when another one has gone.
+// TestFew: who holds connections open keeps nobody from being answered, and has no more than there may be.
 func TestFew(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	few := Few(l, 2)
-	defer few.Close()
-	for range 3 {
+	const most = 3
+	few := Few(l, most).(*few)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") })}
+	go func() { _ = server.Serve(few) }()
+	defer server.Close()
+	dial := func() net.Conn {
 		c, err := net.Dial("unix", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		t.Cleanup(func() { _ = c.Close() })
+		return c
 	}
-	var gone atomic.Bool
-	accepted := make(chan net.Conn, 3)
-	early := make(chan bool, 1)
-	go func() {
-		for i := range 3 {
-			c, err := few.Accept()
-			if err != nil {
-				break
-			}
-			if i == 2 {
-				early <- !gone.Load()
-			}
-			accepted <- c
-		}
-		close(accepted)
-	}()
-	first, second := <-accepted, <-accepted
-	time.Sleep(10 * time.Millisecond) // for a third one that shouldn't be
-	gone.Store(true)
-	_ = first.Close()
-	_ = first.Close() // makes no more room
-	third := <-accepted
-	if third == nil || <-early {
-		t.Error("the third one is accepted before there's room")
+	idle := make([]net.Conn, 2*most)
+	for i := range idle {
+		idle[i] = dial()
 	}
-	for _, c := range []net.Conn{second, third} {
-		if c != nil {
-			_ = c.Close()
+	client := http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return dial(), nil }}}
+	resp, err := client.Get("http://x/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "well" {
+		t.Errorf("%q, %v", body, err)
+	}
+	for _, c := range idle[:len(idle)-most+1] { // the answered one is among those that are left
+		if n, err := c.Read(make([]byte, 1)); err == nil {
+			t.Errorf("an old connection isn't closed: %d bytes", n)
 		}
+	}
+	few.mu.Lock()
+	defer few.mu.Unlock()
+	if len(few.open) > most {
+		t.Errorf("%d connections are open", len(few.open))
 	}
 }

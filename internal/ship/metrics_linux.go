@@ -74,5 +74,5 @@ func serveMetrics(ctx context.Context, at string, s *state) error {
 	return nil
 }
 
-// watchers bounds who reads metrics at a time: on a port that may be anybody.
-const watchers = 8
+// watchers bounds how many connections there are for metrics at a time: on a port they may be anybody's.
+const watchers = 32
