@@ -22,7 +22,7 @@ import (
 )
 
 // rsyslogd starts the one of this machine with a configuration, in which DIR is the scene's folder.
-func (s *scene) rsyslogd(conf string) (end func(os.Signal)) {
+func (s *scene) rsyslogd(conf string) (cmd *exec.Cmd, end func(os.Signal)) {
 	s.t.Helper()
 	name := filepath.Join(s.dir, "rsyslog.conf")
 	text := `global(workDirectory="DIR" maxMessageSize="64k")
@@ -35,10 +35,10 @@ action(type="omfile" file="DIR/heads" template="head")
 	if err := os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", s.dir)), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	cmd := exec.Command("rsyslogd", "-n", "-f", name, "-i", filepath.Join(s.dir, "rsyslog.pid"))
+	cmd = exec.Command("rsyslogd", "-n", "-f", name, "-i", filepath.Join(s.dir, "rsyslog.pid"))
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log
 	killed := launch(s.t, cmd)
-	return func(sig os.Signal) {
+	return cmd, func(sig os.Signal) {
 		killed(sig)
 		_ = os.Remove(filepath.Join(s.dir, "rsyslog.pid")) // it won't start while there's one
 	}
@@ -55,22 +55,41 @@ func needsRsyslog(t *testing.T) {
 }
 
 // storm has things happen while a receiver is killed and started again.
-func (s *scene) storm(start func() (end func(os.Signal))) {
+func (s *scene) storm(start func() (cmd *exec.Cmd, end func(os.Signal))) {
 	s.t.Helper()
-	end := start()
-	for i := range 3 {
+	cmd, end := start()
+	for i := range 4 {
 		s.happen(50)
 		s.delivered()
+		if i == 2 {
+			s.dies(cmd)
+		}
 		s.happen(50)
-		if i == 1 {
+		switch i {
+		case 1:
 			time.Sleep(20 * time.Millisecond) // within a batch, as it may be
+		case 2:
+			s.delivered() // to its kernel
 		}
 		end(os.Kill)
 		s.happen(10)
-		end = start()
+		cmd, end = start()
 	}
 	s.delivered()
 	s.arrived(fileLines(filepath.Join(s.dir, "got")))
+}
+
+// dies has a receiver read nothing any more.
+func (s *scene) dies(cmd *exec.Cmd) {
+	s.t.Helper()
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		s.t.Fatal(err)
+	}
+	s.wait("it's stopped", func() bool {
+		text := readFile(s.t, fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		_, state, _ := strings.Cut(text, ") ")
+		return strings.HasPrefix(state, "T")
+	})
 }
 
 // TestSyslogTCP: what rsyslogd was told and lost when it was killed is told again.
@@ -82,7 +101,7 @@ func TestSyslogTCP(t *testing.T) {
 	_, end := s.start()
 	conf := fmt.Sprintf(`module(load="imtcp")
 input(type="imtcp" port="%d" address="127.0.0.1")`, port)
-	s.storm(func() func(os.Signal) { return s.rsyslogd(conf) })
+	s.storm(func() (*exec.Cmd, func(os.Signal)) { return s.rsyslogd(conf) })
 	end(os.Kill) // and the shipper
 	s.happen(20)
 	s.start()
@@ -108,7 +127,7 @@ func TestSyslogTLS(t *testing.T) {
 module(load="imtcp" StreamDriver.Name="gtls" StreamDriver.Mode="1" StreamDriver.AuthMode="x509/name" PermittedPeer=["shipper"])
 input(type="imtcp" port="%d" address="127.0.0.1")`, port)
 	s.happen(10)
-	stop := s.rsyslogd(conf)
+	_, stop := s.rsyslogd(conf)
 	_, end := s.start()
 	s.wait("the shipper says that it isn't let in", func() bool {
 		return strings.Contains(s.log.String(), "tls: ") || strings.Contains(s.log.String(), "has ended the connection") || strings.Contains(s.log.String(), "reset")
@@ -126,7 +145,7 @@ input(type="imtcp" port="%d" address="127.0.0.1")`, port)
 	}
 	stop(syscall.SIGTERM)
 	s.start()
-	s.storm(func() func(os.Signal) { return s.rsyslogd(conf) })
+	s.storm(func() (*exec.Cmd, func(os.Signal)) { return s.rsyslogd(conf) })
 }
 
 // TestSyslogUnix: a socket of datagrams, as /dev/log is one.
@@ -139,7 +158,7 @@ input(type="imuxsock" Socket="DIR/log" UseSpecialParser="off" ParseHostname="on"
 	s.happen(20)
 	s.start()
 	s.wait("it waits for the socket", func() bool { return strings.Contains(s.log.String(), "records wait") })
-	stop := s.rsyslogd(conf)
+	_, stop := s.rsyslogd(conf)
 	s.delivered()
 	s.arrived(fileLines(filepath.Join(s.dir, "got")))
 	stop(syscall.SIGTERM)
