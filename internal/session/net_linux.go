@@ -76,6 +76,24 @@ func DecidesNet(c *policy.Compiled) bool {
 	return !c.RefusesNet() && slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return len(l.Net.Rules()) > 0 })
 }
 
+// noSockets refuses to hand a command sockets of the network where a policy limits that: they were made outside, so that nothing here
+// holds them, and even one that is connected, or listens, can be connected to whatever the session likes.
+func noSockets(c *policy.Compiled, handed []int) error {
+	if !c.RefusesNet() && !DecidesNet(c) {
+		return nil
+	}
+	for _, fd := range handed {
+		switch family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); {
+		case errors.Is(err, unix.ENOTSOCK) || errors.Is(err, unix.EBADF): // or it's closed
+		case err != nil:
+			return fmt.Errorf("descriptor %d: %w", fd, os.NewSyscallError("getsockopt(SO_DOMAIN)", err))
+		case family != unix.AF_UNIX:
+			return fmt.Errorf("descriptor %d is a network socket, which the command could connect to any address whatever the policy says: hand it a pipe instead", fd)
+		}
+	}
+	return nil
+}
+
 // coverNet says who enforces a rule, and what must be known of it.
 func coverNet(c *policy.Compiled, r *policy.CompiledNet) (by, note string) {
 	switch {

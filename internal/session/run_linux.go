@@ -155,6 +155,9 @@ func (r *run) command() (*command, error) {
 	if m.keep, err = descriptors(r.cfg.PassFDs); err != nil {
 		return nil, err
 	}
+	if err := noSockets(c, m.keep); err != nil {
+		return nil, err
+	}
 	r.ahead(m)
 	if m.plan, err = r.plan(); err != nil {
 		return nil, err
