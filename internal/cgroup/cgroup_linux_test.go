@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -189,6 +190,46 @@ func TestTidy(t *testing.T) {
 	}
 	if err := groups["had"].Remove(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Somebody else's lock on a session's folder holds nothing up: neither a new session nor who takes one over.
+func TestLockedByAnother(t *testing.T) {
+	g := group(t, policy.Limits{}, facts(t))
+	_ = g.dir.Close() // as the kernel does for who is killed
+	another, err := os.Open(g.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer another.Close()
+	if err := unix.Flock(int(another.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	if g.dir, err = open(g.path); err != nil {
+		t.Fatal(err)
+	}
+	lock(g.dir)
+	_ = g.dir.Close()
+	over, err := Open(g.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.dir = over.dir
+}
+
+// Who isn't root can't open the folders, to lock them, and can look at a session's limits, under any umask.
+func TestModes(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	f := facts(t)
+	_ = os.Chmod(filepath.Join(f.Mount, f.Base, parentName), 0o700) // as one is that was made under such a one
+	defer syscall.Umask(syscall.Umask(0o077))
+	g := group(t, policy.Limits{}, f)
+	for path, want := range map[string]os.FileMode{g.path: 0o711, g.path + "/cgroup.procs": 0o644, filepath.Dir(g.path): 0o711} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v, want %v", path, info.Mode(), err, want)
+		}
 	}
 }
 

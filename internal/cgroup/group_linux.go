@@ -25,6 +25,10 @@ func validID(id string) bool {
 	return letters && id != "" && len(id) <= 64 && id[0] != '-' && id[0] != '_'
 }
 
+// mode is the folders', whatever the umask: programs look at their own cgroup's limits, whose path they know. Who may open a folder could
+// lock it.
+const mode = 0o711
+
 // Group is the cgroup of one session. It is held by its folder's descriptor, so nothing that happens to the path makes it
 // another one. A lock on that is gone with whoever has it.
 type Group struct {
@@ -41,9 +45,10 @@ func New(id string, limits policy.Limits, f Facts) (_ *Group, err error) {
 		return nil, fmt.Errorf("cgroup: %s", f.Why)
 	}
 	parent := filepath.Join(f.Mount, f.Base, parentName)
-	if err := os.Mkdir(parent, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(parent, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
+	_ = os.Chmod(parent, mode) // fails where it's somebody else's
 	tidy(parent)
 	g := &Group{path: filepath.Join(parent, id)}
 	if err := g.make(); err != nil {
@@ -64,7 +69,7 @@ func New(id string, limits policy.Limits, f Facts) (_ *Group, err error) {
 // make makes the folder, and again where somebody who tidies up took it for left behind.
 func (g *Group) make() error {
 	for {
-		if err := os.Mkdir(g.path, 0o755); err != nil {
+		if err := os.Mkdir(g.path, mode); err != nil {
 			return err // one that exists is somebody else's
 		}
 		dir, err := open(g.path)
@@ -73,16 +78,23 @@ func (g *Group) make() error {
 		} else if err != nil {
 			return err
 		}
-		err = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
-		if err != nil {
-			_ = dir.Close()
-			return &fs.PathError{Op: "flock", Path: g.path, Err: err}
-		}
+		lock(dir)
 		if _, err := os.Lstat(g.path); err == nil {
 			g.dir = dir
-			return nil
+			return dir.Chmod(mode)
 		}
 		_ = dir.Close()
+	}
+}
+
+// lock keeps those who tidy up off a folder. One of them has the lock for a moment; somebody who goes on having it (a guarded process of
+// root's could) keeps them off as well.
+func lock(dir *os.File) {
+	for range 1000 {
+		if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			return
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 
