@@ -3,15 +3,20 @@ package daemon
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	guarded "github.com/toolguard/toolguard/internal/session"
 )
 
 // compiled is a policy that may read a folder.
@@ -128,6 +133,74 @@ func TestEntering(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Nothing changes a session that ends: who does so already is waited for, who comes later is refused.
+func TestEndingIsLeftAlone(t *testing.T) {
+	s := &session{state: api.Ending, hearing: &guarded.Hearing{}}
+	if err := s.enter(7); err == nil {
+		t.Error("a thread enters a session that ends")
+	}
+	if err := s.join(os.Getpid()); err == nil {
+		t.Error("a command joins a session that ends")
+	}
+	s.record.Thread = 7
+	if err := s.adopted(); err == nil {
+		t.Error("a session that ends goes on to run")
+	}
+	s.changing.Lock()
+	settled := make(chan bool)
+	go func() {
+		s.settle()
+		close(settled)
+	}()
+	select {
+	case <-settled:
+		t.Error("a session goes on to end while somebody changes it")
+	case <-time.After(50 * time.Millisecond):
+	}
+	s.changing.Unlock()
+	<-settled
+}
+
+// A thread that was to come into a session, and hasn't when it ends, never does: nobody would hear what it's refused.
+func TestNobodyEntersTheEnding(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	if d.kernel == nil {
+		t.Skipf("needs a kernel that takes LSM programs: %s", d.why)
+	}
+	client, err := openProcess(os.Getpid(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread, settled, done := make(chan int), make(chan bool), make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends
+		thread <- unix.Gettid()
+		<-settled
+		_, err := os.ReadDir(loader.Canary)
+		done <- err
+	}()
+	c := compiled(t, "/usr")
+	s := d.newSession(&record{Number: newNumber(), Thread: <-thread, Generation: 1, Policies: map[uint32]*policy.Compiled{1: c}}, client)
+	image, err := loader.NewImage(c, guarded.First)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.kernel, err = d.kernel.Begin(s.number, image, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.kernel.Expect(s.thread(), 0); err != nil {
+		t.Fatal(err)
+	}
+	s.settle()
+	close(settled)
+	if err := <-done; err != nil {
+		t.Errorf("it came into the session: %v", err)
+	}
+	if _, err := s.kernel.End(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,0 +1,116 @@
+package loader
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// program is one that runs in the kernel until it's told to end, as one of those might that follow an image or adopt a thread.
+type program struct {
+	*stayStay
+	ended chan error
+}
+
+func runProgram(t *testing.T) *program {
+	t.Helper()
+	var o stayObjects
+	if err := loadStayObjects(&o, nil); err != nil {
+		t.Fatalf("%+v", err)
+	}
+	mem, err := unix.Mmap(o.Stays.FD(), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{(*stayStay)(unsafe.Pointer(&mem[0])), make(chan error, 1)}
+	go func() {
+		_, err := o.Stay.Run(&ebpf.RunOptions{})
+		p.ended <- err
+	}()
+	t.Cleanup(func() {
+		p.end(t)
+		_ = unix.Munmap(mem)
+		_ = o.Close()
+	})
+	for end := time.Now().Add(time.Minute); !p.runs(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the program doesn't run")
+		}
+	}
+	return p
+}
+
+func (p *program) runs() bool { return atomic.LoadUint32(&p.Runs) != 0 }
+
+// end ends it; by now it may have ended by itself.
+func (p *program) end(t *testing.T) {
+	if atomic.SwapUint32(&p.Leave, 1) != 0 {
+		return
+	}
+	if err := <-p.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// waits makes sure that f, once it has done what begun tells, doesn't return until the programs have ended that ran then.
+func waits(t *testing.T, f func() error, begun func() bool) {
+	t.Helper()
+	p := runProgram(t)
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	for !begun() {
+		if !p.runs() {
+			t.Fatal("it waits before it does what programs may not see")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	select {
+	case err := <-done:
+		t.Errorf("it has returned before the program ended: %v", err)
+		return
+	case <-time.After(100 * time.Millisecond): // without waiting it takes less than one
+	}
+	p.end(t)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A program that has found a thread among those to be adopted may adopt it later. When a session is shut there's none such left.
+func TestShutWaits(t *testing.T) {
+	k := kernel(t)
+	s, _ := begin(t, k)
+	defer end(t, s)
+	thread := Thread{1, 2}
+	if err := s.Expect(thread, 0); err != nil {
+		t.Fatal(err)
+	}
+	waits(t, func() error { return s.Shut(thread) }, func() bool {
+		var start kernelStart
+		return errors.Is(k.pending.Lookup(thread.key(), &start), ebpf.ErrKeyNotExist)
+	})
+}
+
+// A program may be following the image before. Its room is nobody else's until there's none such left.
+func TestReloadWaits(t *testing.T) {
+	s, _ := begin(t, kernel(t))
+	defer end(t, s)
+	if err := reload(t, s, 2); err != nil {
+		t.Fatal(err)
+	}
+	img, err := NewImage(compile(t), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	former := s.at.FormerImage
+	waits(t, func() error { return s.Reload(img) }, func() bool { return true })
+	if s.at.FormerImage == former {
+		t.Error("it keeps the room of the image before last")
+	}
+}
