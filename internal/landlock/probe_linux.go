@@ -88,14 +88,15 @@ func sing(abi int) error {
 	return nil
 }
 
-// openable is a folder that can be opened now: inside another session not every one can.
+// openable is a folder that can be opened now: inside another session not every one can. The first is one that hardly any session is
+// without, since whoever is told what happens there is told of each that can't.
 func openable() (string, error) {
-	for _, dir := range []string{"/", "/usr", os.TempDir(), "."} {
+	for _, dir := range []string{"/usr", ".", os.TempDir(), "/"} {
 		if tryOpen(dir) == nil {
 			return dir, nil
 		}
 	}
-	return "", errors.New("there is no folder to try it on: none of /, /usr, the TMPDIR and the current one can be opened")
+	return "", errors.New("there is no folder to try it on: none of /usr, the current one, the TMPDIR and / can be opened")
 }
 
 func tryOpen(dir string) error {
