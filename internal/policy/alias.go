@@ -15,6 +15,10 @@ type Alias struct {
 	Holes    []string `json:",omitempty"` // what follows either name where something else is mounted: "/proc"
 }
 
+func (a Alias) same(b Alias) bool {
+	return a.From == b.From && a.To == b.To && a.Depth == b.Depth && slices.Equal(a.Holes, b.Holes)
+}
+
 // rest is what follows From in path, and whether path is another name of something beneath To.
 func (a *Alias) rest(path string) (rest string, ok bool) {
 	if !within(path, a.From) {

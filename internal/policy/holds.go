@@ -13,9 +13,7 @@ func (c *Compiled) Holds(outer *Compiled) bool {
 		}
 	}
 	for _, want := range outer.Aliases {
-		if !slices.ContainsFunc(c.Aliases, func(a Alias) bool {
-			return a.From == want.From && a.To == want.To && a.Depth == want.Depth && slices.Equal(a.Holes, want.Holes)
-		}) {
+		if !slices.ContainsFunc(c.Aliases, want.same) {
 			return false
 		}
 	}

@@ -124,3 +124,39 @@ func TestDigestTellsOfPresets(t *testing.T) {
 		t.Error("a rule beneath the TMPDIR isn't in the digest")
 	}
 }
+
+// A policy that somebody made up takes nothing from the other names that one around it knows.
+func TestOtherNamesMadeUp(t *testing.T) {
+	for name, spoil := range map[string]func(*Alias){
+		"itself":      func(*Alias) {},
+		"deeper":      func(a *Alias) { a.Depth = 1000 },
+		"all holes":   func(a *Alias) { a.Holes = []string{""} },
+		"a hole":      func(a *Alias) { a.Holes = []string{"/f"} },
+		"from nobody": func(a *Alias) { a.From = "/nowhere" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			sys := mounted{tree: newTree(map[string]string{"/w": "dir", "/secret": "dir", "/mnt": "dir"}), mounts: mount("/secret /mnt")}
+			host, err := Compile(source(SourceLayer{Authority: Host, FS: []FSRule{p("/", AllCaps), p("/secret", 0)}}), sys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mine, err := Compile(source(SourceLayer{FS: []FSRule{p("/", AllCaps), p("/secret", Read)}}), sys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(mine.Aliases) == 0 || host.CheckFS("/mnt/f", Read).Allow || !mine.CheckFS("/mnt/f", Read).Allow {
+				t.Fatalf("the host's and one's own policy are to differ: %+v", mine.Aliases)
+			}
+			for i := range mine.Aliases {
+				spoil(&mine.Aliases[i])
+			}
+			in, err := handed(t, remade(t, mine)).Within(host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if in.CheckFS("/mnt/f", Read).Allow || !in.Holds(host) {
+				t.Errorf("%s may be read, by %+v", "/mnt/f", in.Aliases)
+			}
+		})
+	}
+}

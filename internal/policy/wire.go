@@ -102,8 +102,8 @@ func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 			w.Files = append(w.Files, f)
 		}
 	}
-	for _, a := range around.Aliases {
-		if !slices.ContainsFunc(c.Aliases, func(b Alias) bool { return a.From == b.From && a.To == b.To }) {
+	for _, a := range around.Aliases { // one that says less of the same places takes nothing away from it
+		if !slices.ContainsFunc(c.Aliases, a.same) {
 			w.Aliases = append(w.Aliases, a)
 		}
 	}
