@@ -15,10 +15,11 @@ type budget struct{ held atomic.Int64 }
 const (
 	maxHeld = 256 << 20
 
-	shortHead = 4 << 10  // a head like this isn't counted
-	holdsHead = maxHead  // one that is longer
-	holdsTLS  = 64 << 10 // TLS with one side
-	holdsH2   = holdsTLS + maxHead + h2Window
+	shortHead  = 4 << 10     // a head like this isn't counted
+	holdsHead  = maxHead     // one that is longer
+	holdsReply = 4 * maxHead // a long one of a server's, which is taken apart and written anew
+	holdsTLS   = 64 << 10    // TLS with one side
+	holdsH2    = holdsTLS + maxHead + h2Window
 
 	h2Window    = 256 << 10        // what may be on its way, of all bodies on a connection
 	h2Streams   = 100              // at once on one

@@ -1,7 +1,10 @@
 package egress
 
 import (
+	"bufio"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -9,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/nettest"
 )
 
 // What a session has open holds so much here and no more: what is too much is refused and told, and when something ends there's room.
@@ -146,4 +151,60 @@ func TestBudgetOfServers(t *testing.T) {
 	if got := <-first; got != 200 {
 		t.Errorf("the first: %d", got)
 	}
+}
+
+// The head of a response is a server's word, and holds as little: for a long one there must be room until it's passed on, and one that
+// has begun must be whole soon.
+func TestBudgetOfReplies(t *testing.T) {
+	w := newWorld(t, allow("a.com"))
+	w.s.hello = time.Second
+	w.zone.set("a.com", "203.0.113.1")
+	l := w.listen("203.0.113.1:80")
+	long := "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", shortHead) + "\r\n"
+	go nettest.Accept(l, func(c net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(c))
+		if err != nil {
+			return
+		}
+		io.WriteString(c, long)
+		if r.URL.Path == "/whole" {
+			io.WriteString(c, "Content-Length: 2\r\n\r\n")
+		}
+		io.Copy(io.Discard, c)
+	})
+	w.start()
+	w.resolve("a.com", a4)
+	ask := func(path string) (net.Conn, *http.Response, error) {
+		c := w.dial("203.0.113.1:80")
+		io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a.com\r\n\r\n")
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		return c, resp, err
+	}
+	c, resp, err := ask("/whole")
+	if err != nil || resp.StatusCode != 200 {
+		t.Fatalf("a long head: %v", err)
+	}
+	empty := func(when string) {
+		t.Helper()
+		for end := time.Now().Add(patience); w.s.budget.held.Load() > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d are still held %s", w.s.budget.held.Load(), when)
+			}
+		}
+	}
+	empty("for a head that was passed on, while the body is waited for")
+	c.Close()
+	c, _, err = ask("/half")
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("half a head: %v", err)
+	}
+	c.Close()
+	empty("for half a head that has ended")
+	if _, err := w.s.budget.take(maxHeld); err != nil {
+		t.Fatal(err)
+	}
+	if _, resp, err := ask("/whole"); err != nil || resp.StatusCode != 503 {
+		t.Errorf("a long head there's no room for: %v %v", resp, err)
+	}
+	w.wantTold("limit http://a.com:80/whole")
 }

@@ -112,17 +112,23 @@ func noTrailer(in *bufio.Reader) error {
 	return err
 }
 
-// copyN copies n bytes: first what was read already, then from the connection.
+// copyN copies n bytes, or with a negative n all there are: first what was read already, then from the connection.
 func copyN(dst net.Conn, in *bufio.Reader, src net.Conn, n int64) error {
-	ahead := min(n, int64(in.Buffered()))
+	ahead := int64(in.Buffered())
+	if n >= 0 {
+		ahead = min(n, ahead)
+	}
 	if _, err := io.CopyN(dst, in, ahead); err != nil {
 		return err
 	}
-	return transfer(dst, src, n-ahead)
+	if n >= 0 {
+		n -= ahead
+	}
+	return transfer(dst, src, n)
 }
 
 // chunk writes a body in chunks, each as soon as it's there, and up to the last one.
-func chunk(dst io.Writer, body io.Reader, trailer func() http.Header) error {
+func chunk(dst io.Writer, body io.Reader, trailer func() (http.Header, error)) error {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	w := bufio.NewWriter(dst)
@@ -141,7 +147,11 @@ func chunk(dst io.Writer, body io.Reader, trailer func() http.Header) error {
 		case errors.Is(err, io.EOF):
 			err = c.Close()
 			if trailer != nil {
-				err = errors.Join(err, trailer().Write(w))
+				fields, none := trailer()
+				if none != nil {
+					return none
+				}
+				err = errors.Join(err, fields.Write(w))
 				_, _ = w.WriteString("\r\n")
 			}
 			return errors.Join(err, w.Flush())
@@ -163,7 +173,14 @@ const (
 // answer brings the response, and those that only say that it's coming.
 func (k *talk) answer(r *request) (after, error) {
 	for {
-		resp, err := k.up.response(r.method)
+		k.short()
+		resp, err := k.up.response(r.method, k.f.s.hello, func() (err error) {
+			k.short, err = k.f.s.budget.take(holdsReply)
+			return err
+		})
+		if errors.Is(err, errBudget) {
+			k.refuse(http.StatusServiceUnavailable, refusing(r.method, k.f.deny(k.proto, r.method, slow, r.url, err.Error())))
+		}
 		if err != nil {
 			return last, err
 		}
@@ -230,15 +247,17 @@ func (k *talk) writeBody(resp *http.Response) (a after, err error) {
 	if err := k.writeHead(resp); err != nil {
 		return last, err
 	}
+	resp.Header = nil // it may be long until the body is over
+	k.short()
 	switch {
 	case resp.Body == http.NoBody:
 	case resp.ContentLength >= 0:
 		err = copyN(k.f.conn, k.up.in, k.up.conn, resp.ContentLength)
 	case isChunked(resp):
-		err = chunk(k.f.conn, resp.Body, func() http.Header { return resp.Trailer })
+		err = chunk(k.f.conn, httputil.NewChunkedReader(k.up.in), k.up.trailer)
 	default:
 		a = last
-		_, err = io.Copy(k.f.conn, resp.Body)
+		err = copyN(k.f.conn, k.up.in, k.up.conn, -1)
 	}
 	return a, err
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Bounds on the head of a request.
+// Bounds on a head.
 const (
 	maxHead   = 64 << 10
 	maxFields = 256

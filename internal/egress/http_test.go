@@ -506,7 +506,8 @@ func TestBadServers(t *testing.T) {
 	for name, text := range map[string]string{
 		"an unasked change": "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
 		"another upgrade":   "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
-		"an endless head":   "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", maxReply) + "\r\nContent-Length: 0\r\n\r\n",
+		"many fields":       "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", maxFields+1) + "Content-Length: 0\r\n\r\n",
+		"an endless head":   "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", maxHead) + "\r\nContent-Length: 0\r\n\r\n",
 		"nonsense":          "SMTP\r\n\r\n",
 		"two responses":     "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 		"nothing":           "",

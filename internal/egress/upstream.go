@@ -2,10 +2,12 @@ package egress
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
-	"math"
 	"net"
 	"net/http"
+	"net/textproto"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,37 +16,56 @@ import (
 type upstream struct {
 	conn net.Conn
 	in   *bufio.Reader // on it; nil while it's quiet
-	left int64         // how much of a head may still be read: the code that reads it has no bound of its own
-}
-
-// maxReply bounds the head of a response.
-const maxReply = 256 << 10
-
-func (u *upstream) Read(p []byte) (int, error) {
-	if u.left <= 0 {
-		return 0, errTooLong
-	}
-	n, err := u.conn.Read(p[:min(int64(len(p)), u.left)])
-	u.left -= int64(n)
-	return n, err
 }
 
 // reader is what is read from the server.
 func (u *upstream) reader() *bufio.Reader {
 	if u.in == nil {
-		u.left = math.MaxInt64
-		u.in = borrow(u)
+		u.in = borrow(u.conn)
 	}
 	return u.in
 }
 
-// response reads the head of a response to a request with a method.
-func (u *upstream) response(method string) (*http.Response, error) {
-	in := u.reader()
-	u.left = maxReply
-	resp, err := http.ReadResponse(in, &http.Request{Method: method})
-	u.left = math.MaxInt64
+// response reads the head of a response to a request with a method; the body stays where it is. However long a server waits, what it
+// has said of a head must be whole in a while, and room be found for a long one: it's read before anything is made of it.
+func (u *upstream) response(method string, patience time.Duration, room func() error) (*http.Response, error) {
+	if _, err := u.reader().Peek(1); err != nil {
+		return nil, err
+	}
+	_ = u.conn.SetReadDeadline(time.Now().Add(patience))
+	raw, err := u.head(room)
+	_ = u.conn.SetReadDeadline(time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	r := borrow(bytes.NewReader(raw))
+	defer giveBack(r)
+	resp, err := http.ReadResponse(r, &http.Request{Method: method})
+	if err == nil && resp.Body != http.NoBody {
+		resp.Body = nil // it would be of the head alone
+	}
 	return resp, err
+}
+
+// head reads lines up to an empty one.
+func (u *upstream) head(room func() error) ([]byte, error) {
+	raw, err := readHead(u.in, room)
+	if err == nil && bytes.Count(raw, []byte("\n")) > maxFields+2 {
+		err = errTooLong
+	}
+	return raw, err
+}
+
+// trailer reads the header fields after a chunked body.
+func (u *upstream) trailer() (http.Header, error) {
+	raw, err := u.head(func() error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	r := borrow(bytes.NewReader(raw))
+	defer giveBack(r)
+	h, err := textproto.NewReader(r).ReadMIMEHeader()
+	return http.Header(h), err
 }
 
 // rest gives the reader back, with what it held.
