@@ -31,6 +31,7 @@ type head struct {
 	Chain     string `json:"chain"`
 	Begin     place  `json:"begin"`
 	End       place  `json:"end"`
+	Closed    bool   `json:"closed,omitempty"` // nothing comes after
 	Key       string `json:"key"`
 	Signature string `json:"signature,omitempty"`
 

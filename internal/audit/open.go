@@ -45,7 +45,6 @@ func (s *Spool) open() (err error) {
 	if err != nil && !absent(err) && !errors.Is(err, errHead) {
 		return err
 	}
-	known := err == nil && verify(h.Key, h.text(), h.Signature)
 	if s.head, err = s.openFile(headName); err != nil {
 		return err
 	}
@@ -53,7 +52,30 @@ func (s *Spool) open() (err error) {
 	if s.key, err = loadKey(s.Folder); err != nil {
 		return err
 	}
-	return s.recover(h, known)
+	known := err == nil && s.signed(h)
+	if err := s.recover(h, known); err != nil {
+		return err
+	}
+	return s.reopen(h, known)
+}
+
+// signed tells whether a head is the spool's: anybody can sign one with a key of his own.
+func (s *Spool) signed(h head) bool {
+	return (h.Key == s.key.public() || h.Key == s.key.next().public()) && verify(h.Key, h.text(), h.Signature)
+}
+
+// reopen has the head on the disk say, before there's anything after it, that the spool is written to: a machine that loses its power has
+// lost what it wasn't made to keep, and what comes after a spool's end isn't its own.
+func (s *Spool) reopen(h head, known bool) error {
+	switch {
+	case known && h.Closed:
+		h.Closed = false
+	case !known && s.file == nil && len(s.parts) == 0:
+		h = head{Chain: s.stream.ID, Begin: s.begin, End: s.begin}
+	default:
+		return nil
+	}
+	return errors.Join(h.write(s.head, s.key), s.head.Sync())
 }
 
 func (s *Spool) openFile(name string) (*os.File, error) {

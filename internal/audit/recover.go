@@ -26,8 +26,8 @@ type tail struct {
 	size   int64
 	chain  string
 	first  link
-	end    int64    // where the head says that the spool ends, if that's in this file
-	closed bool     // and that it was closed there: what is behind isn't the spool's
+	end    int64    // where the head says that the spool was closed, if that's in this file
+	closed bool     // it was: what is behind isn't the spool's
 	before position // of the first line that doesn't follow from the one before it
 	bad    bool     // there is such a line
 	open   bool     // it's the last one, and has no end
@@ -72,7 +72,7 @@ func (s *Spool) recover(h head, known bool) error {
 	}
 	switch {
 	case t.number > 0 && !known:
-		s.owe("the file head was missing or damaged: records that were cut off before wouldn't have been missed")
+		s.owe("the file head was missing, damaged or not signed with the audit's key: records that were cut off before wouldn't have been missed")
 	case t.number > 0 && !t.clean && !t.closed:
 		s.owe("the spool wasn't closed: what its writer had heard and not written is lost" + t.unsigned(h, at))
 	}
@@ -206,7 +206,7 @@ func (s *Spool) scan(number uint64, h head, known bool) (t tail, err error) {
 	}
 	defer f.Close()
 	t.number, t.signer, t.end = number, s.key.public(), -1
-	if known && number == h.End.File {
+	if known && h.Closed && number == h.End.File {
 		t.end = h.End.Offset
 	}
 	for r := bufio.NewReaderSize(f, 64<<10); ; {

@@ -123,8 +123,7 @@ func (s *Spool) removeFirst(shipped bool, reason string) bool {
 	records := removed{gone.first.sequence, next.first.sequence - 1, shipped}
 	before, untold := s.begin, s.gone
 	s.begin, s.gone = place{next.number, 0, next.first.sequence - 1, next.first.previous.String()}, untold.and(records)
-	s.writeHead() // on the disk first, or the file would be missed
-	err := s.head.Sync()
+	err := s.keepHead() // first, or the file would be missed
 	if err == nil {
 		err = os.Remove(s.path(fileName(gone.number)))
 	}

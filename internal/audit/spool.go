@@ -47,6 +47,7 @@ type Spool struct {
 	torn    bool // there may be more in the file than what is done
 	turned  bool // the file ends with the checkpoint that names its successor's key
 	opened  bool // a checkpoint says so
+	closed  bool // likewise
 	lines   int  // since the last checkpoint
 	stamped time.Time
 }
@@ -174,7 +175,7 @@ func (s *Spool) commit() error {
 	s.taken.add(added)
 	s.heldBy.add(added)
 	s.torn, s.done = false, s.now
-	s.writeHead()
+	_ = s.writeHead() // one that couldn't be written is behind the spool, which harms nobody, and the next one isn't
 	return nil
 }
 
@@ -190,10 +191,18 @@ func (s *Spool) repair() error {
 	return nil
 }
 
-// writeHead says where the spool ends. A head that couldn't be written is behind the spool, which harms nobody, and the next one isn't.
-func (s *Spool) writeHead() {
+// writeHead says where the spool ends.
+func (s *Spool) writeHead() error {
 	end := place{s.number, s.done.offset, s.done.sequence, s.done.hash.String()}
-	_ = head{Chain: s.stream.ID, Begin: s.begin, End: end, Gone: s.gone}.write(s.head, s.key)
+	return head{Chain: s.stream.ID, Begin: s.begin, End: end, Closed: s.closed, Gone: s.gone}.write(s.head, s.key)
+}
+
+// keepHead has it on the disk, too.
+func (s *Spool) keepHead() error {
+	if err := errors.Join(s.writeHead(), s.head.Sync()); err != nil {
+		return fmt.Errorf("say where the audit ends: %w", err)
+	}
+	return nil
 }
 
 // rotate ends the file and begins another one. What has been done when it fails isn't done again.
@@ -214,7 +223,8 @@ func (s *Spool) rotate() error {
 	return syncFolder(s.Folder)
 }
 
-// finish ends the file: its last line names the next key, which takes the place of the one before.
+// finish ends the file: its last line names the next key, which takes the place of the one before. The head is signed with it before it's
+// kept, so that on the disk is always one that the key that is kept has signed, or the next one.
 func (s *Spool) finish() error {
 	if !s.turned {
 		next := s.key.next()
@@ -223,6 +233,9 @@ func (s *Spool) finish() error {
 			return err
 		}
 		s.key, s.turned = next, true
+	}
+	if err := s.keepHead(); err != nil {
+		return err
 	}
 	if err := s.key.save(s.Folder); err != nil {
 		return err
@@ -247,6 +260,7 @@ func (s *Spool) Close() error {
 			s.addWithheld(session, map[string]bool{})
 		}
 		s.checkpoint("closed", "")
+		s.closed = true
 		err = s.commit()
 	}
 	return errors.Join(err, s.release())

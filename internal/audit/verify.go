@@ -51,7 +51,7 @@ func Verify(folder, key string, progress func(done, total int64)) (*report.Repor
 			return nil, err
 		}
 		h, err := readHead(folder)
-		opened := v.put && err == nil && h.End != v.head.End // since
+		opened := v.put && err == nil && (h.End != v.head.End || h.Closed != v.head.Closed) // since
 		if len(v.Problems) == 0 || !v.known || err == nil && h.Begin == v.head.Begin && !opened {
 			return &v.Report, nil
 		}
@@ -64,7 +64,7 @@ func (v *verifier) verify(key string, progress func(done, total int64)) error {
 		return err
 	}
 	list, err := files(v.folder)
-	if absent(err) || err == nil && len(list) == 0 && v.head.Chain == "" {
+	if absent(err) || err == nil && len(list) == 0 && v.head.End.Sequence == 0 {
 		return fmt.Errorf("there is no audit in %s: toolguardd makes one when it's started", v.folder)
 	}
 	if err != nil {
@@ -290,7 +290,7 @@ func (v *verifier) told(l link, e *told) {
 		return
 	}
 	v.Checkpoints++
-	v.closed = v.reached && l.sequence == v.head.End.Sequence && x.What == "closed"
+	v.closed = v.head.Closed && v.reached && l.sequence == v.head.End.Sequence && x.What == "closed"
 	if !verify(x.Key, checkpointText(l, x.NextKey), x.Signature) {
 		v.problem(v.file, v.line, "the signature of this checkpoint doesn't hold: something before it was changed and chained anew, or the checkpoint was")
 		return
@@ -317,7 +317,7 @@ func (v *verifier) finish(key string) {
 	v.LastHash = v.hash.String()
 	end := v.head.End
 	switch {
-	case !v.known:
+	case !v.known || end.Sequence == 0:
 	case v.Last < end.Sequence:
 		v.problem(v.file, v.line, "the spool went on to record %d: %s cut off here", end.Sequence, records(v.Last+1, end.Sequence))
 	case !v.reached && end.Sequence >= v.First:

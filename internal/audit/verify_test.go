@@ -228,6 +228,15 @@ func touch(t *testing.T, dir string, number uint64) (file string) {
 	return file
 }
 
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 func remove(t *testing.T, file string) {
 	t.Helper()
 	if err := os.Remove(file); err != nil {
@@ -347,22 +356,28 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
+// powerLoss ends a spool as a machine does that loses its power: what was synced is there, and the head as it was then.
+func powerLoss(t *testing.T, s *Spool, head []byte) {
+	t.Helper()
+	_ = s.release()
+	if err := os.WriteFile(s.path(headName), head, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestUnsigned: after a crash what follows is kept, and what nothing has signed of it is told.
 func TestUnsigned(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir, Limits{FileSize: 4 << 10})
+	s := open(t, dir, Limits{})
 	appendAll(t, s, denials(0, 1))
-	head, err := os.ReadFile(filepath.Join(dir, headName))
-	if err != nil {
+	if err := s.rotate(); err != nil {
 		t.Fatal(err)
 	}
+	head := readFile(t, s.path(headName))
 	for i := range 10 {
 		appendAll(t, s, denials(1+i, 1))
 	}
-	_ = s.release()
-	if err := os.WriteFile(filepath.Join(dir, headName), head, 0o600); err != nil { // as a machine that lost its power has it
-		t.Fatal(err)
-	}
+	powerLoss(t, s, head)
 	s = open(t, dir, Limits{})
 	appendAll(t, s, denials(11, 1))
 	closeSpool(t, s)
@@ -372,12 +387,113 @@ func TestUnsigned(t *testing.T) {
 	if r := sound(t, dir); r.Lost != 0 || r.Inexact != 1 {
 		t.Errorf("%+v", r)
 	}
-	text, err := os.ReadFile(lastFile(t, dir))
-	if err != nil {
+	if text := readFile(t, lastFile(t, dir)); !bytes.Contains(text, []byte("kept, though it had signed nothing after")) {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestPowerLoss: what was on the disk counts, also where the head's last word that was on the disk is from before it: of a spool that was closed, or
+// hasn't begun.
+func TestPowerLoss(t *testing.T) {
+	for _, before := range []int{0, 3} {
+		dir := t.TempDir()
+		if before > 0 {
+			s := open(t, dir, Limits{})
+			appendAll(t, s, denials(0, before))
+			closeSpool(t, s)
+		}
+		s := open(t, dir, Limits{})
+		head := readFile(t, s.path(headName))
+		appendAll(t, s, denials(before, 5))
+		appendAll(t, s, denials(before+5, 5))
+		powerLoss(t, s, head)
+		sound(t, dir)
+		s = open(t, dir, Limits{})
+		appendAll(t, s, denials(before+10, 1))
+		closeSpool(t, s)
+		if r := sound(t, dir); r.Lost != 0 || r.Inexact != 1 {
+			t.Errorf("%+v", r)
+		}
+		if got := targets(t, dir); len(got) != before+11 || !slices.IsSorted(got) {
+			t.Error(got)
+		}
+	}
+}
+
+// TestOtherHead: a head that somebody has signed with a key of his own isn't gone by, and that it was there is told: what it hides, and what it
+// makes up.
+func TestOtherHead(t *testing.T) {
+	for name, forge := range map[string]func(dir string, old, h *head) error{
+		"cut back": func(dir string, old, h *head) error {
+			*h = *old
+			return os.Truncate(filepath.Join(dir, fileName(1)), old.End.Offset)
+		},
+		"far away": func(_ string, _, h *head) error {
+			h.End.Sequence, h.End.File = math.MaxInt64, 1<<32
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, Limits{})
+			appendAll(t, s, denials(0, 3))
+			closeSpool(t, s)
+			old, err := readHead(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, dir, Limits{})
+			appendAll(t, s, denials(3, 3))
+			closeSpool(t, s)
+			h, err := readHead(dir)
+			if err == nil {
+				err = forge(dir, &old, &h)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.OpenFile(s.path(headName), os.O_WRONLY, 0)
+			if err == nil {
+				err = errors.Join(h.write(f, newKey(make([]byte, 32))), f.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, dir, Limits{})
+			appendAll(t, s, denials(9, 1))
+			closeSpool(t, s)
+			if r := sound(t, dir); r.Inexact != 1 || r.Last > 20 {
+				t.Errorf("%+v", r)
+			}
+			if got := targets(t, dir); got[len(got)-1] != 9 {
+				t.Error(got)
+			}
+			if text := readFile(t, lastFile(t, dir)); !bytes.Contains(text, []byte("not signed with the audit's key")) {
+				t.Errorf("%s", text)
+			}
+		})
+	}
+}
+
+// TestKilledBetweenKeys: a writer that is killed after the head was signed with a file's next key, and before that was kept, has lost nothing.
+func TestKilledBetweenKeys(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{})
+	appendAll(t, s, denials(0, 3))
+	key := readFile(t, s.path(keyName))
+	if err := s.finish(); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Contains(text, []byte("kept, though it had signed nothing after")) {
-		t.Errorf("%s", text)
+	_ = s.release()
+	if err := os.WriteFile(s.path(keyName), key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, Limits{})
+	appendAll(t, s, denials(3, 1))
+	closeSpool(t, s)
+	r := sound(t, dir)
+	if text := readFile(t, lastFile(t, dir)); r.Inexact != 1 || !bytes.Contains(text, []byte("the spool wasn't closed")) || len(r.Keys) != 2 {
+		t.Errorf("%+v\n%s", r, text)
 	}
 }
 
