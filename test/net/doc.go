@@ -10,12 +10,12 @@
 //	another Host, server name; domain fronting           another_host, another_server_name; fronting, TestFronting
 //	ECH, no server name, no hello                        ech, no_server_name, second_hello
 //	an address itself, or under an allowed name          direct_ip, direct_ip_as_allowed, raw_ip, private_as_allowed
-//	the metadata address                                 metadata, metadata_as_allowed, name_of_metadata
+//	the metadata address                                 metadata, metadata_as_allowed, name_of_metadata, name_of_metadata6
 //	DNS by TCP, TLS, HTTPS, from another server          dns_by_tcp, dns_over_tls, dns_over_https, dns_by_another_server
 //	DNS as a tunnel: names, TXT, HTTPS records           tunnel_in_name, tunnel_in_labels, tunnel_elsewhere, tunnel_in_txt, https_record
 //	names that lead to what is denied, or inside         alias_to_denied, alias_to_private, name_of_private, name_of_loopback, name_of_mapped, name_of_both
 //	rebinding                                            TestRebinding
-//	a time to live that ends within a connection         internal/netguard.TestPermit
+//	a time to live that ends within a connection         TestAnswerEnds, internal/netguard.TestPermit
 //	IPv4 in IPv6                                         mapped, mapped_web
 //	AF_UNSPEC, fast open, MPTCP                          unspec_reconnect, fast_open, mptcp
 //	datagrams: connected and sent elsewhere, sendmmsg    connected_then_sendto, send_many
@@ -24,15 +24,16 @@
 //	QUIC, SCTP                                           quic, quic_connected; sctp
 //	raw, packet, netlink, vsock sockets, io_uring        raw_socket, raw_socket6, ping, packet_socket, netlink_audit, vsock, io_uring
 //	a socket of somebody outside (SCM_RIGHTS)            test/attacks.TestGuarded/scm_rights
-//	smuggled and pipelined requests                      pipelined, kept_alive, two_lengths, length_and_chunks, bare_line_feeds, two_hosts
+//	smuggled and pipelined requests                      pipelined, kept_alive, two_lengths, length_and_chunks, line_feeds_end_a_head, bare_line_feeds, two_hosts
 //	absolute and authority form, CONNECT                 absolute_form, absolute_form_unlike_host, absolute_form_of_path, authority_form, connect
 //	dots, percents, slashes and others in paths          path_dots and its like, path_rewritten, method_override
 //	a Host with a port, a dot, capitals                  host_with_port, host_with_another_port, host_with_dot_and_capitals
-//	hosts that smuggle                                   host_with_user, host_decimal, host_hex, host_octal, host_zone, host_nul, host_space, host_unicode, name_decimal, name_hex
-//	WebSocket, h2c                                       websocket; h2c_upgrade, h2c_at_once
+//	hosts that smuggle                                   host_with_user, host_decimal, host_hex, host_octal, host_zone, host_nul, host_newline, host_space, host_unicode, name_decimal, name_hex
+//	WebSocket, h2c                                       websocket, websocket_granted, other_upgrade; h2c_upgrade, h2c_at_once
 //	egress's port, another session's egress              TestOthersEgress
 //	egress or toolguard killed                           TestEgressDies, TestNoLeaks, TestToolguardKilled
 //	connections that say nothing, or never finish        TestIdle, TestSlowClients
+//	refusals that come late                              TestRefusalIsQuick
 //
 // What the rules mean is testdata/semantics.txt: TestSemantics asks `toolguard check` about each row, and tries it in a session.
 package net

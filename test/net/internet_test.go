@@ -174,10 +174,12 @@ var names = map[string]string{
 	"alias-inside.test":    "-> private.test",
 	"private.test":         privateIP,
 	"metadata.test":        metadataIP,
+	"metadata6.test":       "fd00:ec2::254",
 	"loopback.test":        "127.0.0.1",
 	"mapped.test":          "::ffff:127.0.0.1",
 	"mixed.test":           webIP + " 127.0.0.1",
 	"moving.test":          webIP,
+	"brief.test":           otherIP,
 	"git.test":             webIP,
 	"packages.test":        webIP,
 	"shell.test":           shellIP,
@@ -369,7 +371,7 @@ func (n *internet) serveEchoes() error {
 		for _, at := range []string{dataIP + ":9999", otherIP + ":9001", otherIP + ":9002", webIP + ":443", webIP + ":4433"} {
 			errs = append(errs, serveEcho("udp", at))
 		}
-		return errors.Join(errs...)
+		return errors.Join(append(errs, serveCareless(webIP+":8091"))...)
 	})
 }
 

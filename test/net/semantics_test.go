@@ -92,7 +92,7 @@ func newSemanticsRow(line string) semanticsRow {
 	if !strings.Contains(words[0], "://") {
 		r.method, words = words[0], words[1:]
 	}
-	if r.target = words[0]; len(words) == 3 {
+	if r.target = strings.NewReplacer(`\0`, "\x00", `\n`, "\n").Replace(words[0]); len(words) == 3 {
 		r.via = words[2]
 	}
 	return r

@@ -3,9 +3,12 @@
 package net
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
+	"strconv"
+	"strings"
 
 	"github.com/toolguard/toolguard/internal/nettest"
 )
@@ -65,4 +68,43 @@ func serveWeb(ca *nettest.Authority) error {
 		go nettest.ServeWeb(l, ca)
 	}
 	return nil
+}
+
+// serveCareless takes what proper servers refuse: of two lengths the last, whatever else is said of the body; lines and heads that end
+// with LF; and any protocol that it's asked to change to, in which it sends back what it's told.
+func serveCareless(at string) error {
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		return err
+	}
+	go nettest.Accept(l, func(c net.Conn) {
+		for in := bufio.NewReader(c); careless(c, in); {
+		}
+	})
+	return nil
+}
+
+// careless answers one request, and says whether there may be another.
+func careless(c net.Conn, in *bufio.Reader) bool {
+	fields := map[string]string{}
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return false
+		}
+		if line = strings.TrimSpace(line); line == "" {
+			break
+		}
+		name, value, _ := strings.Cut(line, ":")
+		fields[strings.ToLower(name)] = strings.TrimSpace(value)
+	}
+	if to := fields["upgrade"]; to != "" {
+		fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: %s\r\nConnection: Upgrade\r\n\r\n", to)
+		_, _ = io.Copy(c, in)
+		return false
+	}
+	length, _ := strconv.Atoi(fields["content-length"])
+	_, err := in.Discard(length)
+	fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	return err == nil && fields["connection"] != "close"
 }

@@ -2,6 +2,7 @@
 import ctypes, errno, re, socket, ssl, struct, sys, time
 
 NAMES, WEB, OTHER, DATA = "151.101.1.53", "151.101.1.1", "151.101.1.2", "151.101.1.32"
+CARELESS = 8091 # the port of a server that takes what others refuse
 DATA6, HOP6 = "2a04:4e42::1", "2a04:4e42::2"
 METADATA, PRIVATE = "169.254.169.254", "192.168.77.7"
 socket.setdefaulttimeout(5)
@@ -298,6 +299,8 @@ def name_of_private(): return resolved("private.test")
 @trick
 def name_of_metadata(): return resolved("metadata.test")
 @trick
+def name_of_metadata6(): return dns("metadata6.test", 28)
+@trick
 def name_of_loopback(): return resolved("loopback.test")
 @trick
 def name_of_mapped(): return dns("mapped.test", 28)
@@ -343,14 +346,18 @@ def kept_alive():
     first = s.recv(4096)
     s.sendall(get("second.test", "/shut/kept-alive"))
     return codes(first + hear(s))
+def careless(raw): return statuses(raw, port=CARELESS)
 @trick
 def two_lengths():
-    inner = get("second.test", "/shut/smuggled")
-    return statuses(f"GET /open/a HTTP/1.1\r\nHost: second.test\r\nContent-Length: {len(inner)}\r\nContent-Length: 0\r\n\r\n".encode() + inner)
+    inner = get("second.test:8091", "/shut/smuggled")
+    return careless(f"GET /open/a HTTP/1.1\r\nHost: second.test:8091\r\nContent-Length: {len(inner)}\r\nContent-Length: 0\r\n\r\n".encode() + inner)
 @trick
 def length_and_chunks():
-    inner = b"0\r\n\r\n" + get("second.test", "/shut/smuggled")
-    return statuses(f"GET /open/a HTTP/1.1\r\nHost: second.test\r\nContent-Length: {len(inner)}\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + inner)
+    inner = get("second.test:8091", "/shut/smuggled")
+    chunk = f"{len(inner):x}\r\n".encode()
+    return careless(f"GET /open/a HTTP/1.1\r\nHost: second.test:8091\r\nContent-Length: {len(chunk)}\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + chunk + inner + b"\r\n0\r\n\r\n")
+@trick
+def line_feeds_end_a_head(): return careless(b"GET /open/a HTTP/1.1\r\nHost: second.test:8091\r\nX: y\n\n" + get("second.test:8091", "/shut/smuggled"))
 @trick
 def bare_line_feeds(): return statuses(b"GET /open/a HTTP/1.1\nHost: second.test\nConnection: close\n\n")
 @trick
@@ -365,10 +372,24 @@ def absolute_form_of_path(): return statuses(b"GET http://second.test/shut/absol
 def authority_form(): return statuses(get("second.test", "second.test:80"))
 @trick
 def connect(): return statuses(get("other.test:443", "other.test:443", method="CONNECT"))
+def upgraded(path, to, fields=""):
+    """What a server that changes to any protocol answers, and whether it then sends back what it's told."""
+    s = tcp(WEB, CARELESS)
+    s.sendall(f"GET {path} HTTP/1.1\r\nHost: second.test:8091\r\nUpgrade: {to}\r\nConnection: Upgrade\r\n{fields}\r\n".encode())
+    head = b""
+    while b"\r\n\r\n" not in head and (part := s.recv(1)):
+        head += part
+    s.sendall(get("second.test:8091", "/shut/tunnelled", "X-Through: it\r\n"))
+    s.shutdown(socket.SHUT_WR)
+    return head[9:12].decode() + " through" * (b"X-Through" in hear(s))
 @trick
-def websocket(): return second("/open/ws", "Upgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n")
+def websocket_granted(): return upgraded("/chat", "websocket")
 @trick
-def h2c_upgrade(): return second("/open/a", "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nConnection: Upgrade, HTTP2-Settings\r\n")
+def websocket(): return upgraded("/open/ws", "websocket")
+@trick
+def h2c_upgrade(): return upgraded("/open/a", "h2c", "HTTP2-Settings: AAMAAABkAAQAAP__\r\n")
+@trick
+def other_upgrade(): return upgraded("/open/a", "tls/1.0, anything")
 @trick
 def h2c_at_once():
     s = tcp(WEB, 80)
@@ -394,6 +415,8 @@ def host_zone(): return statuses(get("[fe80::1%25lo]"))
 def host_nul(): return statuses(get("other.test\0.web.test"))
 @trick
 def host_space(): return statuses(get("web.test other.test"))
+@trick
+def host_newline(): return careless(get("second.test:8091\r\n other.test", "/open/a"))
 @trick
 def host_unicode(): return statuses(get("web.test\u3002other.test"))
 @trick
