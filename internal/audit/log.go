@@ -2,6 +2,7 @@ package audit
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 
@@ -122,13 +123,21 @@ func (l *Log) SetLimits(limits Limits) {
 // Close writes what waits, as far as it can, and closes the spool. It returns how many events were lost.
 func (l *Log) Close() (missing uint64, why error) {
 	missing, why = l.queue.Close()
+	return missing, l.end(missing, why)
+}
+
+// end takes no more events, and tells how many aren't there at the spool's end. Fewer are missing where the spool has taken some since.
+func (l *Log) end(missing uint64, why error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	if l.spool != nil {
-		why = errors.Join(why, l.spool.Close())
+	if l.spool == nil {
+		return why
 	}
-	return missing, why
+	if missing > 0 {
+		l.spool.owe(fmt.Sprintf("toolguardd was stopped, and of what waited then up to %d events aren't here: %v", missing, why))
+	}
+	return errors.Join(why, l.spool.Close())
 }
 
 var errClosed = errors.New("the audit is closed")

@@ -247,3 +247,22 @@ func TestPrune(t *testing.T) {
 		t.Errorf("%v, %s", err, text)
 	}
 }
+
+// TestStop: what waits yet when a log is stopped, and isn't written in time, is told.
+func TestStop(t *testing.T) {
+	dir := t.TempDir()
+	l := Start(Config{Folder: dir, Version: "test"})
+	l.Record(&denials(0, 1)[0])
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.end(3, errors.New("nothing took any")); err == nil || err.Error() != "nothing took any" {
+		t.Error(err)
+	}
+	if r := sound(t, dir); r.Inexact != 1 {
+		t.Errorf("%+v", r)
+	}
+	if text := readFile(t, lastFile(t, dir)); !bytes.Contains(text, []byte("up to 3 events aren't here: nothing took any")) {
+		t.Errorf("%s", text)
+	}
+}

@@ -256,6 +256,10 @@ func (s *Spool) finish() error {
 func (s *Spool) Close() error {
 	var err error
 	if s.file != nil && !s.turned {
+		for i := range s.owed {
+			s.add(&s.owed[i])
+		}
+		s.gone = removed{}
 		for session := range s.withheld {
 			s.addWithheld(session, map[string]bool{})
 		}

@@ -60,12 +60,17 @@ func (e *Event) names() []*string {
 // texts are what may be as long as a path.
 func (e *Event) texts() []*string { return []*string{&e.Place, &e.Suggest, &e.Target, &e.Asked} }
 
+// longWord is how long a word may be that isn't cut in two: half a secret isn't known as one any more.
+const longWord = 256
+
 // cut is the beginning of a string.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	end := max(0, most-longWord)
+	end += 1 + strings.LastIndexAny(s[end:most], " \t\n")
+	return strings.ToValidUTF8(s[:end], "") + "…"
 }
 
 func (p *Process) size() (n int) {

@@ -227,9 +227,9 @@ func TestShortArgv(t *testing.T) {
 		"short":      {[]string{"ls", ""}, []string{"ls", ""}},
 		"just":       {many[:maxArgs], many[:maxArgs]},
 		"many":       {many, append(slices.Clone(many[:maxArgs]), "…")},
-		"long":       {strings.SplitN(long, " ", 3), []string{"sh", "-c", strings.Repeat("é", maxCommandLine/2-2) + "…"}},
+		"long":       {strings.SplitN(long, " ", 3), []string{"sh", "-c", strings.Repeat("é", (maxCommandLine-longWord)/2-2) + "…"}},
 		"both":       {append(slices.Clone(many[:maxArgs]), long), append(slices.Clone(many[:maxArgs]), "…")},
-		"cut within": {[]string{"x", strings.Repeat("é", maxCommandLine)}, []string{"x", strings.Repeat("é", maxCommandLine/2-1) + "…"}},
+		"cut within": {[]string{"x", strings.Repeat("é", maxCommandLine)}, []string{"x", strings.Repeat("é", (maxCommandLine-longWord)/2-1) + "…"}},
 	} {
 		before := slices.Clone(c.in)
 		got := ShortArgv(c.in)
@@ -240,6 +240,25 @@ func TestShortArgv(t *testing.T) {
 		q.Write(&Event{Kind: SessionStart, Owner: "7", Process: []Process{{Argv: got}}})
 		if missing, why := q.Close(); missing != 0 {
 			t.Errorf("%s: the start is lost: %v", name, why)
+		}
+	}
+}
+
+// TestCutSecrets: a secret isn't shown for being cut in two, by which it's not known as one any more.
+func TestCutSecrets(t *testing.T) {
+	for _, s := range []string{
+		" postgres://u:CANARY@db/x", " u:CANARY@db/x", " ghp_CANARYCANARYCANARY0123456789", " eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.CANARY",
+		" https://u:" + strings.Repeat("CANARY", 100) + "@db/x",
+	} {
+		before := s[:strings.LastIndex(s, "CANARY")+len("CANARY")]
+		for former, room := range []int{maxCommandLine, maxFormerLine} {
+			script := strings.Repeat("x", max(0, room-len("sh-c")-len(before))) + s
+			chain := slices.Repeat([]Process{{Argv: []string{"sh", "-c", script}}}, 2)[:1+former]
+			e := Event{Kind: Denial, Resource: "net", Target: strings.Repeat("x", maxText-len(before)) + s, Process: chain}
+			out := e.Clean()
+			if all := out.Target + strings.Join(out.Process[former].Argv, " "); strings.Contains(all, "CANARY") || !strings.Contains(all, "…") && !strings.Contains(all, masked) {
+				t.Errorf("%q: …%s", s, all[strings.Index(all, "CANARY")-20:])
+			}
 		}
 	}
 }

@@ -117,8 +117,11 @@ func NewBatchQueue(sink Batch) *Queue {
 		for i := range all[:min(n, len(batch))] { // those that a gap tells of have been counted
 			q.written += all[i].stands()
 		}
-		for i := range all[n:] {
-			q.lose(&all[n+i], err)
+		for i := n; i < len(batch); i++ {
+			q.lose(&batch[i], batch[i].stands(), err)
+		}
+		if gap.Count > 0 && n < len(all) {
+			q.lose(&gap, 0, err)
 		}
 	}
 	return q
@@ -141,7 +144,7 @@ func (q *Queue) Write(e *Event) {
 	size, of := e.size(), q.of(e.Owner)
 	ends := e.Kind == SessionStart || e.Kind == SessionEnd // there are few, and much hangs on them
 	if q.over || q.size+size > q.room || e.OfUser() && !ends && of.size+size > (q.room-q.size)/3 {
-		q.lose(e, errFull)
+		q.lose(e, e.stands(), errFull)
 		return
 	}
 	if q.in++; len(of.events) == 0 {
@@ -189,8 +192,8 @@ func (q *Queue) oldest() uint64 {
 	return first
 }
 
-// lose adds an event to the gap, which is of no session when it's of several.
-func (q *Queue) lose(e *Event, why error) {
+// lose adds an event to the gap, which is of no session when it's of several. It stands for n that weren't counted as lost before.
+func (q *Queue) lose(e *Event, n uint64, why error) {
 	if q.gap.Count == 0 {
 		q.since = time.Now()
 		q.gap = Event{
@@ -210,7 +213,7 @@ func (q *Queue) lose(e *Event, why error) {
 	}
 	q.gap.Time = e.Time
 	q.gap.Count += e.stands()
-	q.lost += e.stands()
+	q.lost += n
 	if q.err == nil {
 		q.err = why
 	}
@@ -297,7 +300,7 @@ func (q *Queue) took(e *Event, n uint64, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err != nil {
-		q.lose(e, err)
+		q.lose(e, n, err)
 		return
 	}
 	q.written += n

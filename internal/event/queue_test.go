@@ -208,6 +208,27 @@ func TestQueueTellsOfFailures(t *testing.T) {
 	})
 }
 
+// What is lost counts once, however often its gap isn't taken.
+func TestLostOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{}
+		q := NewBatchQueue(s)
+		e := denial("fs", "read", "/lost")
+		for range 10 {
+			q.Write(&e)
+		}
+		time.Sleep(10 * retryTime)
+		s.widen(1)
+		time.Sleep(2 * retryTime)
+		if got := s.widen(0); len(got) != 1 || got[0].Count != 10 || q.Lost() != 10 {
+			t.Errorf("%d are lost, %+v", q.Lost(), got)
+		}
+		if missing, _ := q.Close(); missing != 10 {
+			t.Errorf("%d", missing)
+		}
+	})
+}
+
 // A gap that is of several sessions is of none of them.
 func TestGapOfSeveralSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

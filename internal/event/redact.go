@@ -102,7 +102,7 @@ func shortArgv(argv []string, most, room int) []string {
 		}
 		rest := "…"
 		if i < most {
-			rest = strings.ToValidUTF8(a[:room], "") + rest
+			rest = cut(a, room)
 		}
 		return append(slices.Clone(argv[:i]), rest)
 	}
@@ -152,7 +152,9 @@ func redactURL(u string) string {
 	authority, _, _ := strings.Cut(rest, "/")
 	user := strings.LastIndexByte(authority, '@')
 	if _, port, ok := strings.Cut(authority, ":"); ok && user < 0 && strings.Trim(port, "0123456789") != "" && port[0] != '[' && authority[0] != '[' {
-		user = strings.LastIndexByte(rest, '@')
+		if user = strings.LastIndexByte(rest, '@'); user < 0 {
+			return scheme + "://" + masked // that was no port, and the rest is cut off
+		}
 	}
 	if user >= 0 {
 		rest = masked + rest[user:]
