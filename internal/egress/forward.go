@@ -41,28 +41,53 @@ func (k *talk) forward(r *request) bool {
 	defer stop()
 	k.unmind = k.mind()
 	defer k.unmind()
+	ends := r.version == "HTTP/1.0" || r.lists("Connection", "close")
+	if r.length != 0 {
+		r.alone()
+	}
 	if _, err := k.up.conn.Write(r.append(nil)); err != nil {
 		k.end()
 		return false
 	}
-	ends := r.version == "HTTP/1.0" || r.lists("Connection", "close")
+	r.waits = r.only("Expect") != ""
 	r.fields = nil // it may be long until the response is there
 	k.short()
-	sent := make(chan error, 1)
+	r.sent = make(chan error, 1)
 	if r.length == 0 {
-		sent <- nil
+		r.sent <- nil
 	} else {
-		go func() { sent <- k.sendBody(r) }()
+		go func() { r.sent <- k.sendBody(r) }()
 	}
 	over, err := k.answer(r)
 	if over == takenOver {
 		return false
 	}
-	if !k.bodySent(sent) || err != nil || over == last || ends {
+	if !k.bodySent(r.sent) || err != nil || over == last || ends {
 		k.end()
 		return false
 	}
+	if r.length != 0 {
+		k.endUp()
+	}
 	return true
+}
+
+// alone has a request with a body be the last one on its connection to the server. A server that doesn't read the body, as some don't
+// that of a GET, would take it for the next request, which nobody has decided on.
+func (r *request) alone() {
+	fields := []field{{"Connection", "close"}}
+	for _, f := range r.fields {
+		if !strings.EqualFold(f.name, "Connection") {
+			fields = append(fields, f)
+			continue
+		}
+		for e := range strings.SplitSeq(f.value, ",") {
+			if e = strings.Trim(e, " \t"); !strings.EqualFold(e, "keep-alive") && !strings.EqualFold(e, "close") {
+				fields = append(fields, field{f.name, e})
+			}
+		}
+	}
+	r.fields = fields
 }
 
 // bodySent waits for the rest of the body, for a while.
@@ -198,8 +223,30 @@ func (k *talk) answer(r *request) (after, error) {
 		case r.method == http.MethodConnect && s < 300:
 			return k.takeOver(resp, r)
 		default:
+			if r.length != 0 {
+				resp.Close = k.parts(r, resp)
+			}
 			return k.writeBody(resp)
 		}
+	}
+}
+
+// parts says whether the client's connection ends with the response to a request with a body. The server's does, but another one can be
+// made, unless the client still has something to send, or the response says by its end where it ends.
+func (k *talk) parts(r *request, resp *http.Response) bool {
+	if k.f.via != nil || resp.Body != http.NoBody && resp.ContentLength < 0 && !isChunked(resp) {
+		return true
+	}
+	wait := bodyTime
+	if r.waits {
+		wait = 0
+	}
+	select {
+	case err := <-r.sent:
+		r.sent <- err
+		return err != nil
+	case <-time.After(wait):
+		return true
 	}
 }
 

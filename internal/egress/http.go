@@ -32,6 +32,8 @@ type request struct {
 	url   string             // t as a URL, without a query
 	proxy bool               // it asks a proxy to go there
 	ws    bool
+	sent  chan error // what came of sending its body
+	waits bool       // for the server to want that
 }
 
 // serveHTTP decides on every request of a connection.
@@ -72,7 +74,7 @@ func (k *talk) next() bool {
 func (k *talk) rest() error {
 	f := k.f
 	_ = f.conn.SetReadDeadline(time.Time{})
-	if k.up.in.Buffered() > 0 {
+	if k.up != nil && k.up.in.Buffered() > 0 {
 		return errHead("the server says more than it was asked")
 	}
 	if f.in.Buffered() > 0 {
@@ -81,7 +83,9 @@ func (k *talk) rest() error {
 	if _, tcp := f.conn.(*net.TCPConn); tcp {
 		giveBack(f.in)
 		f.in = nil
-		k.up.rest() // nothing: the response is over
+		if k.up != nil {
+			k.up.rest() // nothing: the response is over
+		}
 		if err := waitReadable(f.conn); err != nil {
 			return err
 		}

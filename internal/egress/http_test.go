@@ -309,11 +309,63 @@ func TestRewritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	want := "POST /x%20y?q HTTP/1.1\r\nHost: a.com\r\nx-Lower: v\r\nConnection: Upgrade\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
+	want := "POST /x%20y?q HTTP/1.1\r\nHost: a.com\r\nConnection: close\r\nx-Lower: v\r\nConnection: Upgrade\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
 	got := make([]byte, len(want))
 	s.SetReadDeadline(time.Now().Add(patience))
 	if n, err := io.ReadFull(s, got); err != nil || string(got) != want {
 		t.Errorf("%v: %q, want %q", err, got[:n], want)
+	}
+}
+
+// A server that doesn't read the body of a request takes it for the next one, which nobody has decided on. It gets none.
+func TestUnreadBodies(t *testing.T) {
+	w := newWorld(t, policy.NetRule{Host: "a.com", Scheme: "http", PathPrefix: "/open", Allow: true})
+	w.zone.set("a.com", "203.0.113.1")
+	l := w.listen("203.0.113.1:80")
+	var mu sync.Mutex
+	var paths []string
+	go nettest.Accept(l, func(c net.Conn) {
+		for in, last := bufio.NewReader(c), false; !last; {
+			r, err := http.ReadRequest(in) // and not its body
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			paths = append(paths, r.URL.Path)
+			mu.Unlock()
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			last = r.Close
+		}
+	})
+	w.start()
+	w.resolve("a.com", a4)
+	inner := "GET /shut HTTP/1.1\r\nHost: a.com\r\n\r\n"
+	sized := fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(inner), inner)
+	for _, x := range []struct{ method, more, connection string }{
+		{"GET", sized, ""},
+		{"POST", sized, "Connection: keep-alive\r\n"},
+		{"GET", sized, "Connection: x, Keep-Alive\r\nx: y\r\n"},
+		{"DELETE", sized, "Expect: 100-continue\r\n"},
+	} {
+		mu.Lock()
+		paths = nil
+		mu.Unlock()
+		c := w.dial("203.0.113.1:80")
+		in := bufio.NewReader(c)
+		text := x.method + " /open HTTP/1.1\r\nHost: a.com\r\n" + x.connection + x.more
+		io.WriteString(c, text[:len(text)-1])
+		var early *http.Response
+		if strings.Contains(x.connection, "Expect") { // otherwise it's given when all has been sent
+			early, _ = http.ReadResponse(in, nil)
+		}
+		io.WriteString(c, text[len(text)-1:]+"GET /open/next HTTP/1.1\r\nHost: a.com\r\nConnection: close\r\n\r\n")
+		said, _ := io.ReadAll(in)
+		mu.Lock()
+		if slices.Contains(paths, "/shut") || !slices.Contains(paths, "/open") || early == nil && !slices.Equal(paths, []string{"/open", "/open/next"}) {
+			t.Errorf("%s %q: the server is asked for %q: %q", x.method, x.connection, paths, said)
+		}
+		mu.Unlock()
+		c.Close()
 	}
 }
 
