@@ -72,7 +72,7 @@ func (s *Spool) recover(h head, known bool) error {
 	}
 	switch {
 	case t.number > 0 && !known:
-		s.owe("the file head was missing, damaged or not signed with the audit's key: records that were cut off before wouldn't have been missed")
+		s.owe("the file head was missing, damaged or not signed with the audit's key: records that were cut off before wouldn't have been missed" + t.unsigned(head{}, at))
 	case t.number > 0 && !t.clean && !t.closed:
 		s.owe("the spool wasn't closed: what its writer had heard and not written is lost" + t.unsigned(h, at))
 	}
@@ -109,7 +109,8 @@ func (s *Spool) owe(why string) {
 
 // unsigned says which of the last records nothing speaks for but their hashes, which take no key to make.
 func (t *tail) unsigned(h head, at position) string {
-	if from := max(t.signed, h.End.Sequence) + 1; from <= at.sequence {
+	from := max(t.signed, h.End.Sequence, max(t.first.sequence, 1)-1) + 1 // a file before this one ends with a signature
+	if from <= at.sequence {
 		return fmt.Sprintf("; %s kept, though it had signed nothing after", records(from, at.sequence))
 	}
 	return ""

@@ -65,7 +65,7 @@ func (v *verifier) verify(key string, progress func(done, total int64)) error {
 	}
 	list, err := files(v.folder)
 	if absent(err) || err == nil && len(list) == 0 && v.head.End.Sequence == 0 {
-		return fmt.Errorf("there is no audit in %s: toolguardd makes one when it's started", v.folder)
+		return v.none()
 	}
 	if err != nil {
 		return err
@@ -77,8 +77,15 @@ func (v *verifier) verify(key string, progress func(done, total int64)) error {
 			return err
 		}
 	}
+	if v.Records == 0 && v.head.End.Sequence == 0 && len(v.Problems) == 0 {
+		return v.none()
+	}
 	v.finish(key)
 	return nil
+}
+
+func (v *verifier) none() error {
+	return fmt.Errorf("there is no audit in %s: toolguardd makes one when it's started", v.folder)
 }
 
 func size(folder string, list []uint64) (total int64) {
@@ -317,10 +324,10 @@ func (v *verifier) finish(key string) {
 	v.LastHash = v.hash.String()
 	end := v.head.End
 	switch {
-	case !v.known || end.Sequence == 0:
+	case !v.known:
 	case v.Last < end.Sequence:
 		v.problem(v.file, v.line, "the spool went on to record %d: %s cut off here", end.Sequence, records(v.Last+1, end.Sequence))
-	case !v.reached && end.Sequence >= v.First:
+	case !v.reached && end.Sequence >= v.First && end.Sequence > 0:
 		v.problem(headName, 0, "record %d, which it says is the last one, isn't there", end.Sequence)
 	case v.head.Key != v.key && !slices.Contains(v.Keys, v.head.Key):
 		v.problem(headName, 0, "it's signed with the key %s, which no checkpoint vouches for", v.head.Key)

@@ -428,6 +428,10 @@ func TestOtherHead(t *testing.T) {
 			*h = *old
 			return os.Truncate(filepath.Join(dir, fileName(1)), old.End.Offset)
 		},
+		"nothing written": func(dir string, old, h *head) error {
+			h.End, h.Closed = h.Begin, false
+			return os.Truncate(filepath.Join(dir, fileName(1)), old.End.Offset)
+		},
 		"far away": func(_ string, _, h *head) error {
 			h.End.Sequence, h.End.File = math.MaxInt64, 1<<32
 			return nil
@@ -459,6 +463,9 @@ func TestOtherHead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if r := verified(t, dir); len(r.Problems) == 0 {
+				t.Errorf("%+v", r)
+			}
 			s = open(t, dir, Limits{})
 			appendAll(t, s, denials(9, 1))
 			closeSpool(t, s)
@@ -472,6 +479,24 @@ func TestOtherHead(t *testing.T) {
 				t.Errorf("%s", text)
 			}
 		})
+	}
+}
+
+// TestNoHead: where there's no head, records that nothing has signed are told of, which take no key to make.
+func TestNoHead(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{})
+	appendAll(t, s, denials(0, 3))
+	closeSpool(t, s)
+	text := readFile(t, lastFile(t, dir))
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	add(t, lastFile(t, dir), string(after(t, lines[len(lines)-2], 1)))
+	remove(t, s.path(headName))
+	s = open(t, dir, Limits{})
+	appendAll(t, s, denials(3, 1))
+	closeSpool(t, s)
+	if text := readFile(t, lastFile(t, dir)); !bytes.Contains(text, []byte("record 6 is kept, though it had signed nothing after")) {
+		t.Errorf("%s", text)
 	}
 }
 
