@@ -56,13 +56,20 @@ func (k *talk) forward(r *request) bool {
 	if r.length == 0 {
 		r.sent <- nil
 	} else {
-		go func() { r.sent <- k.sendBody(r) }()
+		go func() { r.sent <- k.sendBody(up, r) }()
 	}
 	over, err := k.answer(r)
 	if over == takenOver {
 		return false
 	}
-	if !k.bodySent(r.sent) || err != nil || over == last || ends {
+	if errors.Is(err, errBudget) {
+		up.Close()
+		_ = k.f.conn.SetReadDeadline(time.Now()) // nobody wants the rest of the body, and who reads it must have ended
+		<-r.sent
+		k.refuse(http.StatusServiceUnavailable, refusing(r.method, k.f.deny(k.proto, r.method, slow, r.url, err.Error())))
+		return false
+	}
+	if !k.bodySent(up, r.sent) || err != nil || over == last || ends {
 		k.end()
 		return false
 	}
@@ -91,35 +98,34 @@ func (r *request) alone() {
 }
 
 // bodySent waits for the rest of the body, for a while.
-func (k *talk) bodySent(sent chan error) bool {
+func (k *talk) bodySent(up net.Conn, sent chan error) bool {
 	select {
 	case err := <-sent:
 		return err == nil
 	case <-time.After(bodyTime):
 	}
 	k.f.conn.Close()
-	k.up.conn.Close()
+	up.Close()
 	<-sent
 	return false
 }
 
 // sendBody copies a body. A broken one breaks the connection to the server, which mustn't take it for a whole one. Where the server
 // doesn't want more it's given the time to say why.
-func (k *talk) sendBody(r *request) error {
+func (k *talk) sendBody(up net.Conn, r *request) error {
 	var err error
 	if r.length == chunked {
-		err = chunk(k.up.conn, httputil.NewChunkedReader(k.f.in), nil)
+		err = chunk(up, httputil.NewChunkedReader(k.f.in), nil)
 		if err == nil {
 			err = noTrailer(k.f.in)
 		}
 		if err == nil {
-			_, err = io.WriteString(k.up.conn, "\r\n")
+			_, err = io.WriteString(up, "\r\n")
 		}
 	} else {
-		err = copyN(k.up.conn, k.f.in, k.f.conn, r.length)
+		err = copyN(up, k.f.in, k.f.conn, r.length)
 	}
 	if err != nil {
-		up := k.up.conn
 		if !errors.As(err, new(*net.OpError)) && !errors.As(err, new(*os.SyscallError)) {
 			up.Close()
 		}
@@ -203,9 +209,6 @@ func (k *talk) answer(r *request) (after, error) {
 			k.short, err = k.f.s.budget.take(holdsReply)
 			return err
 		})
-		if errors.Is(err, errBudget) {
-			k.refuse(http.StatusServiceUnavailable, refusing(r.method, k.f.deny(k.proto, r.method, slow, r.url, err.Error())))
-		}
 		if err != nil {
 			return last, err
 		}
