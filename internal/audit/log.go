@@ -134,7 +134,7 @@ func (l *Log) end(missing uint64, why error) error {
 	if l.spool == nil {
 		return why
 	}
-	if missing > 0 {
+	if event.GivenUp(why) {
 		l.spool.owe(fmt.Sprintf("toolguardd was stopped, and of what waited then up to %d events aren't here: %v", missing, why))
 	}
 	return errors.Join(why, l.spool.Close())

@@ -33,6 +33,9 @@ var (
 	errSlow  = fmt.Errorf("%v weren't enough to write them", closeTime)
 )
 
+// GivenUp tells whether an error of Close says that it has left events behind, which no gap tells of.
+func GivenUp(why error) bool { return errors.Is(why, errStuck) || errors.Is(why, errSlow) }
+
 // Sink is where events go: a Writer, or whatever else keeps them. One goroutine calls it.
 type Sink interface{ Write(*Event) error }
 
