@@ -73,7 +73,7 @@ func (s *Spool) recover(h head, known bool) error {
 	switch {
 	case t.number > 0 && !known:
 		s.owe("the file head was missing, damaged or not signed with the audit's key: records that were cut off before wouldn't have been missed" + t.unsigned(head{}, at))
-	case t.number > 0 && !t.clean && !t.closed:
+	case t.number > 0 && !h.Closed: // not its last line: the one after it may have written none
 		s.owe("the spool wasn't closed: what its writer had heard and not written is lost" + t.unsigned(h, at))
 	}
 	if known && h.Gone.First > 0 && at.sequence <= h.End.Sequence { // or what is after it tells

@@ -265,7 +265,7 @@ func (s *Spool) Close() error {
 		}
 		s.checkpoint("closed", "")
 		s.closed = true
-		err = s.commit()
+		err = errors.Join(s.commit(), s.head.Sync())
 	}
 	return errors.Join(err, s.release())
 }

@@ -482,6 +482,21 @@ func TestOtherHead(t *testing.T) {
 	}
 }
 
+// TestNothingWritten: a writer that has written nothing from its start to its end may have lost all it heard, and that's told.
+func TestNothingWritten(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{})
+	appendAll(t, s, denials(0, 3))
+	closeSpool(t, s)
+	_ = open(t, dir, Limits{}).release()
+	s = open(t, dir, Limits{})
+	appendAll(t, s, denials(3, 1))
+	closeSpool(t, s)
+	if r := sound(t, dir); r.Inexact != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestNoHead: where there's no head, records that nothing has signed are told of, which take no key to make.
 func TestNoHead(t *testing.T) {
 	dir := t.TempDir()

@@ -69,7 +69,7 @@ func cut(s string, most int) string {
 		return s
 	}
 	end := max(0, most-longWord)
-	end += 1 + strings.LastIndexAny(s[end:most], " \t\n")
+	end += 1 + strings.LastIndexAny(s[end:most], " \t\n\"'&,;=")
 	return strings.ToValidUTF8(s[:end], "") + "…"
 }
 

@@ -248,7 +248,7 @@ func TestShortArgv(t *testing.T) {
 func TestCutSecrets(t *testing.T) {
 	for _, s := range []string{
 		" postgres://u:CANARY@db/x", " u:CANARY@db/x", " ghp_CANARYCANARYCANARY0123456789", " eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.CANARY",
-		" https://u:" + strings.Repeat("CANARY", 100) + "@db/x",
+		" https://u:" + strings.Repeat("CANARY", 100) + "@db/x", " " + strings.Repeat("y", 300) + "dsn=me:CANARY@host",
 	} {
 		before := s[:strings.LastIndex(s, "CANARY")+len("CANARY")]
 		for former, room := range []int{maxCommandLine, maxFormerLine} {

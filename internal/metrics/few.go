@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 )
@@ -48,4 +49,25 @@ func (l *leaving) Close() error {
 	l.from.open = slices.DeleteFunc(l.from.open, func(c *leaving) bool { return c == l })
 	l.from.mu.Unlock()
 	return l.Conn.Close()
+}
+
+// InTurn answers one request after the other, so that who asks doesn't hold up what is asked about. So many may wait: one more is told to ask
+// again, and one that has gone isn't answered.
+func InTurn(h http.Handler, n int) http.Handler {
+	places, turn := make(chan struct{}, n), make(chan struct{}, 1)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+		default:
+			http.Error(w, "too many ask at a time", http.StatusServiceUnavailable)
+			return
+		}
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+			h.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
 }

@@ -1,11 +1,14 @@
 package metrics
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 )
 
 // TestFew: who holds connections open keeps nobody from being answered, and has no more than there may be.
@@ -50,4 +53,36 @@ func TestFew(t *testing.T) {
 	if len(few.open) > most {
 		t.Errorf("%d connections are open", len(few.open))
 	}
+}
+
+// TestInTurn: one is answered at a time, few wait, and one that has gone isn't answered.
+func TestInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answered, next := 0, make(chan struct{})
+		h := InTurn(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			answered++
+			<-next
+		}), 3)
+		ask := func(ctx context.Context) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+			return w
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		go ask(t.Context())
+		synctest.Wait()
+		go ask(t.Context())
+		go ask(ctx)
+		synctest.Wait()
+		if w := ask(t.Context()); answered != 1 || w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%d are answered, and one more with %d", answered, w.Code)
+		}
+		leave()
+		synctest.Wait()
+		close(next)
+		synctest.Wait()
+		if answered != 2 {
+			t.Errorf("%d are answered", answered)
+		}
+	})
 }

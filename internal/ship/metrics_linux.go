@@ -67,7 +67,7 @@ func serveMetrics(ctx context.Context, at string, s *state) error {
 		writeMetrics(w, s.now())
 	})
 	server := &http.Server{
-		Handler: mux, MaxHeaderBytes: 16 << 10, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second,
+		Handler: metrics.InTurn(mux, watchers), MaxHeaderBytes: 16 << 10, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second,
 	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() { _ = server.Serve(metrics.Few(l, watchers)) }()
