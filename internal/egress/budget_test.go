@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -111,9 +112,13 @@ func TestBudgetOfServers(t *testing.T) {
 	w, server, client := newReading(t)
 	arrived, answer := make(chan struct{}, 2), make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/wait" {
+		switch r.URL.Path {
+		case "/wait":
 			arrived <- struct{}{}
 			<-answer
+		case "/hang":
+			arrived <- struct{}{}
+			<-r.Context().Done()
 		}
 	}))
 	srv.Listener, srv.TLS, srv.EnableHTTP2, srv.Config.HTTP2 = w.listen("203.0.113.1:443"), server, true, &http.HTTP2Config{MaxConcurrentStreams: 1}
@@ -147,9 +152,25 @@ func TestBudgetOfServers(t *testing.T) {
 	if got := get("/"); got != 200 || w.dials() != 2 {
 		t.Errorf("when there's room: %d, by %d connections", got, w.dials())
 	}
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		req, _ := http.NewRequestWithContext(ctx, "GET", "https://a.com/hang", nil)
+		_, err := cl.Do(req)
+		left <- err
+	}()
+	<-arrived // on the second connection
 	close(answer)
 	if got := <-first; got != 200 {
 		t.Errorf("the first: %d", got)
+	}
+	leave()
+	<-left
+	for deadline := time.Now().Add(time.Minute); w.s.budget.held.Load() > 0; time.Sleep(time.Millisecond) {
+		cl.CloseIdleConnections() // what was left may not be idle yet
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes are held for a client that's gone", w.s.budget.held.Load())
+		}
 	}
 }
 

@@ -12,9 +12,11 @@ import (
 	"sync"
 )
 
-// serveH2 decides on the requests of an HTTP/2 connection, of which the server's side is up. redial makes another one when that has ended.
-func (k *talk) serveH2(c, up net.Conn, redial func() (net.Conn, error)) {
+// serveH2 decides on the requests of an HTTP/2 connection, of which the server's side is up. redial makes another one when that has ended, for as long as the client's.
+func (k *talk) serveH2(c, up net.Conn, redial func(context.Context) (net.Conn, error)) {
 	defer k.f.close()
+	ctx, cancel := context.WithCancel(k.f.ctx)
+	defer cancel() // a transport closes what is idle, and a request that was given up may have its connection still
 	only := new(http.Protocols)
 	only.SetHTTP2(true)
 	first := make(chan net.Conn, 1)
@@ -27,11 +29,10 @@ func (k *talk) serveH2(c, up net.Conn, redial func() (net.Conn, error)) {
 			case up := <-first:
 				return up, nil
 			default:
-				return redial()
+				return redial(ctx)
 			}
 		},
 	}
-	defer transport.CloseIdleConnections()
 	silent := log.New(io.Discard, "", 0)
 	proxy := &httputil.ReverseProxy{
 		Rewrite: k.rewriteH2, Transport: transport, FlushInterval: -1, ErrorLog: silent,

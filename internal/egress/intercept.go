@@ -22,7 +22,7 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 		f.refuseTLS(slow, t.String(), err.Error())
 		return
 	}
-	up, err := f.connectTLS(h, &t)
+	up, err := f.connectTLS(f.ctx, h, &t)
 	if err != nil {
 		giveBack()
 		if errors.Is(err, errBudget) {
@@ -48,7 +48,12 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 	f.stop = nil
 	k := &talk{f: inner, proto: "tls", name: hostOf(&t)}
 	if c.ConnectionState().NegotiatedProtocol == "h2" {
-		k.serveH2(c, up, func() (net.Conn, error) { return f.connectTLS(h, &t) })
+		k.serveH2(c, up, func(ctx context.Context) (net.Conn, error) {
+			if f.via != nil {
+				return nil, errors.New("the tunnel has ended, or is in use")
+			}
+			return f.connectTLS(ctx, h, &t)
+		})
 		return
 	}
 	inner.in = borrow(c)
@@ -99,8 +104,8 @@ func holds(h *hello) int64 {
 	return holdsTLS
 }
 
-// connectTLS speaks TLS with the server, as the client would.
-func (f *flow) connectTLS(h *hello, t *policy.NetTarget) (*tls.Conn, error) {
+// connectTLS speaks TLS with the server, as the client would, until life ends at the latest.
+func (f *flow) connectTLS(life context.Context, h *hello, t *policy.NetTarget) (*tls.Conn, error) {
 	giveBack, err := f.s.budget.take(holds(h))
 	if err != nil {
 		return nil, err
@@ -117,8 +122,15 @@ func (f *flow) connectTLS(h *hello, t *policy.NetTarget) (*tls.Conn, error) {
 			cfg.NextProtos = append(cfg.NextProtos, p)
 		}
 	}
-	up := tls.Client(&counted{raw.conn, giveBack}, cfg)
-	ctx, cancel := context.WithTimeout(f.ctx, dialTime)
+	stop := context.AfterFunc(life, func() {
+		giveBack()
+		raw.conn.Close()
+	})
+	up := tls.Client(&counted{raw.conn, func() {
+		stop()
+		giveBack()
+	}}, cfg)
+	ctx, cancel := context.WithTimeout(life, dialTime)
 	defer cancel()
 	if err := up.HandshakeContext(ctx); err != nil {
 		up.Close()
