@@ -82,17 +82,21 @@ func (k *talk) forward(r *request) bool {
 // alone has a request with a body be the last one on its connection to the server. A server that doesn't read the body, as some don't
 // that of a GET, would take it for the next request, which nobody has decided on.
 func (r *request) alone() {
-	fields := []field{{"Connection", "close"}}
+	var others []string
+	fields := []field{{"Connection", "close"}} // by itself: some servers look at the whole of the first one
 	for _, f := range r.fields {
 		if !strings.EqualFold(f.name, "Connection") {
 			fields = append(fields, f)
 			continue
 		}
 		for e := range strings.SplitSeq(f.value, ",") {
-			if e = strings.Trim(e, " \t"); !strings.EqualFold(e, "keep-alive") && !strings.EqualFold(e, "close") {
-				fields = append(fields, field{f.name, e})
+			if e = strings.Trim(e, " \t"); e != "" && !strings.EqualFold(e, "keep-alive") && !strings.EqualFold(e, "close") {
+				others = append(others, e)
 			}
 		}
+	}
+	if len(others) > 0 {
+		fields = append(fields, field{"Connection", strings.Join(others, ", ")})
 	}
 	r.fields = fields
 }

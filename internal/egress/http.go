@@ -168,24 +168,39 @@ func (k *talk) target(r *request) error {
 // maxOverrides is how many header fields of a kind a request may have that say something else than itself.
 const maxOverrides = 4
 
-// override reads the header fields by which some servers and frameworks let a request have another method or path than it says, or both.
+// override reads the header fields by which some servers and frameworks let a request have another method or path than it says, or both;
+// and those that name a second path, to write to or to read from.
 func (k *talk) override(r *request, scheme string) error {
 	methods, paths := []string{r.method}, []policy.NetTarget{r.t}
+	var second []policy.NetTarget
 	for _, f := range r.fields {
-		switch strings.ToLower(strings.ReplaceAll(f.name, "_", "-")) {
-		case "x-http-method-override", "x-http-method", "x-method-override":
+		name := strings.ToLower(strings.ReplaceAll(f.name, "_", "-"))
+		does := secondPath(name)
+		switch {
+		case name == "x-http-method-override", name == "x-http-method", name == "x-method-override":
 			methods = append(methods, strings.ToUpper(f.value))
-		case "x-original-url", "x-rewrite-url":
-			path := f.value
-			if _, _, tail, ok := splitURL(path); ok {
+		case name == "x-original-url", name == "x-rewrite-url", does != "":
+			authority, path := r.t.HostPort(), f.value
+			if s, host, tail, ok := splitURL(path); ok {
 				path = tail
+				if h, err := parseTarget(s, host, "", false); does != "" && (err != nil || h.HostPort() != authority) {
+					return errHead("its " + f.name + " is of another host")
+				}
 			}
-			t, err := parseTarget(scheme, r.t.HostPort(), originForm(path), r.ws)
+			t, err := parseTarget(scheme, authority, originForm(path), r.ws)
 			if err != nil {
 				return errHead(err.Error())
 			}
-			paths = append(paths, t)
+			if does != "" {
+				t.Method = does
+				second = append(second, t)
+			} else {
+				paths = append(paths, t)
+			}
 		}
+	}
+	if len(second) > maxOverrides {
+		return errHead("too many header fields name another path")
 	}
 	if max(len(methods), len(paths)) > 1+maxOverrides {
 		return errHead("too many header fields ask for another path or method")
@@ -195,8 +210,20 @@ func (k *talk) override(r *request, scheme string) error {
 			r.also = append(r.also, t)
 		}
 	}
-	r.also = r.also[1:] // what it says itself
+	r.also = append(r.also[1:], second...) // without what it says itself
 	return nil
+}
+
+// secondPath is what is done with the path that a header field names beside the request's own: WebDAV's COPY and MOVE write there
+// (RFC 4918, 10.3), and object stores copy from there. "": it names none.
+func secondPath(name string) (method string) {
+	switch {
+	case name == "destination":
+		return http.MethodPut
+	case name == "x-copy-from", strings.HasPrefix(name, "x-") && strings.HasSuffix(name, "-copy-source"):
+		return http.MethodGet
+	}
+	return ""
 }
 
 // rewrite makes the head say what was understood. "*" stays.

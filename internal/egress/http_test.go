@@ -161,6 +161,12 @@ func TestRequests(t *testing.T) {
 		{"a proxy that isn't granted", "203.0.113.1:80", "GET http://elsewhere.com/ HTTP/1.1\r\nHost: elsewhere.com\r\n\r\n", "403", nil, []string{"host_not_listed http://elsewhere.com:80/"}},
 		{"without a name", "203.0.113.1:80", "GET / HTTP/1.0\r\n\r\n", "200", []string{"GET / a.com"}, nil},
 		{"a URL without a name", "203.0.113.1:80", "GET http://a.com/x HTTP/1.0\r\n\r\n", "200", []string{"GET /x a.com"}, nil},
+		{"to a denied path", "203.0.113.1:80", "COPY /x HTTP/1.1\r\nHost: a.com\r\nDestination: http://a.com/admin/x\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/x"}},
+		{"to a granted path", "203.0.113.1:80", "MOVE /x HTTP/1.1\r\nHost: a.com\r\nDestination: http://a.com/y\r\n\r\n", "200", []string{"MOVE /x a.com"}, nil},
+		{"to another host", "203.0.113.1:80", "COPY /x HTTP/1.1\r\nHost: a.com\r\nDestination: http://api.com/x\r\n\r\n", "400", nil, []string{"host_mismatch http://a.com:80"}},
+		{"to where nothing may be put", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nDestination: /v1/y\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v1/x"}},
+		{"from a path that isn't granted", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nX-Amz-Copy-Source: v2/x\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v1/x"}},
+		{"from a granted path", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nX_Amz-Copy-Source: /v1/ro/x\r\n\r\n", "200", []string{"POST /v1/x api.com"}, nil},
 		{"a granted path, in a field", "203.0.113.1:80", "GET /v1/x HTTP/1.1\r\nHost: api.com\r\nX-Original-URL: /v1/ro\r\n\r\n", "200", []string{"GET /v1/x api.com"}, nil},
 		{"a path with another method, each granted, in two fields", "203.0.113.1:80", "GET /v1/x HTTP/1.1\r\nHost: api.com\r\nX-HTTP-Method-Override: POST\r\nX-Original-URL: /v1/ro/x\r\n\r\n", "403", nil, []string{"rule_denies net.4 http://api.com:80/v1/x"}},
 		{"many fields", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\n" + strings.Repeat("X-HTTP-Method: GET\r\n", 5) + "\r\n", "400", nil, []string{"host_mismatch http://203.0.113.1:80"}},
@@ -302,14 +308,14 @@ func TestRewritten(t *testing.T) {
 	w.start()
 	w.resolve("a.com", a4)
 	c := w.dial("203.0.113.1:80")
-	io.WriteString(c, "POST http://A.COM./x%20y?q HTTP/1.1\r\nHost:A.com.:80\r\nx-Lower:  v \r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\nConnection: Upgrade\r\nTransfer-Encoding: CHUNKED\r\n\r\n"+
+	io.WriteString(c, "POST http://A.COM./x%20y?q HTTP/1.1\r\nHost:A.com.:80\r\nx-Lower:  v \r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\nConnection: Upgrade,,keep-alive, ,x\r\nTransfer-Encoding: CHUNKED\r\n\r\n"+
 		"2;ext=1\r\nhi\r\n0;ext\r\n\r\n")
 	s, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	want := "POST /x%20y?q HTTP/1.1\r\nHost: a.com\r\nConnection: close\r\nx-Lower: v\r\nConnection: Upgrade\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
+	want := "POST /x%20y?q HTTP/1.1\r\nHost: a.com\r\nConnection: close\r\nx-Lower: v\r\nConnection: Upgrade, x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
 	got := make([]byte, len(want))
 	s.SetReadDeadline(time.Now().Add(patience))
 	if n, err := io.ReadFull(s, got); err != nil || string(got) != want {
