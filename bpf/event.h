@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was refused, told to user space through a ring. The refusal comes first: an event that doesn't fit, or is one too
- * many in its second, is counted with its session and changes nothing about what happens.
+ * What was refused, and what was executed where a policy asks for that, told to user space through a ring. The refusal comes
+ * first: an event that doesn't fit, or is one too many in its second, is counted with its session and changes nothing about
+ * what happens.
  */
 #ifndef TOOLGUARD_EVENT_H
 #define TOOLGUARD_EVENT_H
 
 #include "session.h"
 
-#define RATE 2000 /* events of one session in one second */
+#define RATE 2000 /* refusals of one session that are told in one second */
+#define EXEC_RATE 1000
 
 /* op is what was tried. internal/loader (event.go) has the same list. */
 enum op {
@@ -35,6 +37,7 @@ enum op {
 	OP_WATCH, /* of a file or folder, for changes */
 	OP_PRIORITY, /* of another task: priority, limits, memory */
 	OP_CALL, /* a system call, by a filter; error is the signal that ends the process, negative */
+	OP_EXEC, /* a program was executed: detail is the number of its arguments, other the process's parent */
 };
 
 enum why {
@@ -100,11 +103,16 @@ struct event {
 /* What paths take together at most: what is longer is cut off, in its event only. */
 #define MAX_PATHS (2 * (4096 + 256))
 
+/* What is told of a program beside its path: the name that it was executed by, its arguments, and how many bytes they have. */
+#define MAX_ASKED 1024
+#define MAX_TOLD_ARGS 64 /* internal/event tells no more, of both */
+#define MAX_TOLD_LINE 4096
+
 /* draft is where an event is written before it goes into a ring, so that it takes no more room there than it needs. A CPU has
  * several, since a task that writes one may be preempted by another that does. */
 struct draft {
 	struct event e;
-	char paths[MAX_PATHS + 256]; /* and room for a longest name */
+	char paths[MAX_PATHS + MAX_ASKED + MAX_TOLD_LINE]; /* where a path ends there's room for a longest name */
 	u32 busy;
 };
 

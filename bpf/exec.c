@@ -300,31 +300,88 @@ static __always_inline bool accepted(struct label *l, u64 start, u32 argc)
 	return false;
 }
 
+/* tell_exec writes the event of a program; false: it couldn't be. It takes a CPU's first draft only, and half of the ring: what
+ * is refused has the others. (On several CPUs at once each may take a little more than that half.) */
+static __always_inline bool tell_exec(struct label *l, struct session *s, u64 argv, u32 argc)
+{
+	struct writer w = { .c = &l->climb, .draft = take_draft(1) };
+	struct denial d = { .op = OP_EXEC, .detail = argc, .other = bpf_get_current_task_btf()->real_parent->tgid };
+	u32 key = s->ring;
+	void *ring = bpf_map_lookup_elem(&rings, &key);
+	bool told = false;
+
+	if (!w.draft)
+		return false;
+	struct event *e = &w.draft->e;
+	w.c->at = 0;
+	e->first = write_path(&w, &l->target[0], &l->match[0]);
+	l->args.at = argv;
+	l->args.skip = argc < MAX_TOLD_ARGS ? argc : MAX_TOLD_ARGS;
+	bpf_loop(MAX_TOLD_ARGS + MAX_TOLD_LINE / sizeof(l->args.text), skip_step, &l, 0);
+	u64 line = l->args.at - argv;
+	u32 end = e->first;
+	if (ring && end <= MAX_PATHS) {
+		long n = bpf_probe_read_kernel_str(w.draft->paths + end, MAX_ASKED, (void *)l->asked);
+		if (n > 0)
+			end += n;
+		if (line > MAX_TOLD_LINE)
+			line = MAX_TOLD_LINE;
+		if (!bpf_probe_read_user(w.draft->paths + end, line, (void *)argv))
+			end += line;
+		e->second = end - e->first;
+		if (bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) + BPF_RINGBUF_HDR_SZ + sizeof(*e) + end <= RING_SIZE / 2) {
+			fill(e, l, s, &d);
+			told = !bpf_ringbuf_output(ring, e, sizeof(*e) + end, 0);
+		}
+	}
+	__sync_lock_test_and_set(&w.draft->busy, 0);
+	return told;
+}
+
+/* executed tells of the program that target[0] is, or counts it. */
+__noinline int executed(struct label *l, u64 argv, u32 argc)
+{
+	if (!l)
+		return 0;
+	struct session *s = session_of(l);
+
+	if (s && (!within_rate(&s->execs, EXEC_RATE) || !tell_exec(l, s, argv, argc)))
+		__sync_fetch_and_add(&s->unrecorded, 1);
+	return 0;
+}
+
 /*
  * security_bprm_committed_creds: begin_new_exec, when the process has its new memory and is past the point of return. The
  * arguments lie at bprm->p, one after the other, and the stack hasn't been moved to its final place yet (setup_arg_pages).
  * It's too late to refuse: the process is killed before it runs its first instruction. So is one whose session was given
- * another policy since the program was found.
+ * another policy since the program was found. Of what goes on from here execve tells no error any more: it has been executed,
+ * though the kernel may still kill the process for want of memory or for what the file holds.
  */
 SEC("lsm/bprm_committed_creds")
 int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
 {
 	struct label *l = guarded();
 	struct session *s;
+	u32 why = 0;
 
-	if (!l || !l->nexec)
+	if (!l)
 		return 0;
-	s = session_of(l);
-	struct denial d = { .op = OP_COMMAND, .need = CAP_EXECUTE, .error = EACCES, .paths = 1 };
-	if (!s || generation_of(s) != l->generation)
-		d.why = exchanged(l);
-	else if (!accepted(l, bprm->p, bprm->argc))
-		d.why = WHY_ARGS;
-	if (!d.why)
+	bool told = l->climb.header[H_SEED] & SEED_EXECS; /* the header is of bprm_check_security, or of a policy since */
+	if (!l->nexec && !told)
 		return 0;
-	bpf_send_signal(SIGKILL);
-	d.args = d.why == WHY_ARGS;
+	if (l->nexec) {
+		s = session_of(l);
+		if (!s || generation_of(s) != l->generation)
+			why = exchanged(l);
+		else if (!accepted(l, bprm->p, bprm->argc))
+			why = WHY_ARGS;
+	}
 	aim(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
+	l->asked = (u64)bprm->filename;
+	if (!why)
+		return told ? executed(l, bprm->p, bprm->argc) : 0;
+	struct denial d = { .op = OP_COMMAND, .why = why, .need = CAP_EXECUTE, .error = EACCES, .paths = 1, .args = why == WHY_ARGS };
+	bpf_send_signal(SIGKILL);
 	refuse(l, &d);
 	return 0;
 }

@@ -31,7 +31,7 @@ struct line {
 /* Line 0. */
 enum header {
 	H_MAGIC,
-	H_SEED,	     /* of the names' hashes, times 256; plus the words of a set of pattern bits in use, and SEED_LINKS */
+	H_SEED,	     /* of the names' hashes, times 256; plus the words of a set of pattern bits in use, and these */
 	H_NAMES,     /* buckets of names: first line */
 	H_NAMES_MASK,
 	H_EDGES,     /* buckets of edges: first line */
@@ -48,6 +48,7 @@ enum header {
 	H_GENERATION,
 };
 #define SEED_LINKS (1U << 31) /* rules hold to files with several hard links */
+#define SEED_EXECS (1U << 30) /* what is executed is told */
 #define IMAGE_MAGIC 0x74673033 /* changes with the format */
 
 /* A bucket holds four entries; one with c == 0 is empty. A name is {hash, length, line of its text, set}, an edge is

@@ -119,9 +119,10 @@ static __always_inline void fill(struct event *e, struct label *l, struct sessio
 	e->sequence = __sync_fetch_and_add(&s->sequence, 1) + 1;
 }
 
-static __always_inline struct draft *take_draft(void)
+/* take_draft takes one of a CPU's first n. */
+static __always_inline struct draft *take_draft(u32 n)
 {
-	for (u32 i = 0; i < MAX_DRAFTS; i++) {
+	for (u32 i = 0; i < n; i++) {
 		u32 key = i;
 		struct draft *draft = bpf_map_lookup_elem(&drafts, &key);
 		if (draft && !__sync_lock_test_and_set(&draft->busy, 1))
@@ -133,7 +134,7 @@ static __always_inline struct draft *take_draft(void)
 /* tell writes the event of a refusal; false: it couldn't be. */
 static __always_inline bool tell(struct label *l, struct session *s, struct denial *d)
 {
-	struct writer w = { .c = &l->climb, .draft = take_draft() };
+	struct writer w = { .c = &l->climb, .draft = take_draft(MAX_DRAFTS) };
 	u32 key = s->ring;
 	void *ring = bpf_map_lookup_elem(&rings, &key);
 	bool told = false;
@@ -157,16 +158,16 @@ static __always_inline bool tell(struct label *l, struct session *s, struct deni
 }
 
 /* within_rate says whether one more event of this second is told. The window may begin twice on two CPUs at once: then a
- * few more are told than RATE; the count of those that aren't is exact. */
-static __always_inline bool within_rate(struct session *s)
+ * few more are told than rate; the count of those that aren't is exact. */
+static __always_inline bool within_rate(struct window *w, u32 rate)
 {
 	u64 now = bpf_ktime_get_boot_ns() / 1000000000ULL;
 
-	if (s->second != now) {
-		s->second = now;
-		s->told = 0;
+	if (w->second != now) {
+		w->second = now;
+		w->told = 0;
 	}
-	return __sync_fetch_and_add(&s->told, 1) < RATE;
+	return __sync_fetch_and_add(&w->told, 1) < rate;
 }
 
 /*
@@ -185,7 +186,7 @@ __noinline int refuse(struct label *l, struct denial *d)
 	if (!s)
 		return 0;
 	__sync_fetch_and_add(&s->denied, 1);
-	if (!within_rate(s))
+	if (!within_rate(&s->refusals, RATE))
 		__sync_fetch_and_add(&s->suppressed, 1);
 	else if (!tell(l, s, d))
 		__sync_fetch_and_add(&s->lost, 1);

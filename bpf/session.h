@@ -9,6 +9,12 @@
 
 #include "match.h"
 
+/* window is one second of what is told at a rate. */
+struct window {
+	u64 second; /* since boot */
+	u64 told;
+};
+
 /* session is shared with internal/loader, which has its memory mapped; the programs change nothing but the counts. id and tasks
  * stand where they stand in every version, so that any can tell whether another one still guards somebody. */
 struct session {
@@ -23,8 +29,8 @@ struct session {
 	u64 denied;   /* everything refused */
 	u64 suppressed; /* refused and not told: more than RATE in a second */
 	u64 lost;	/* refused and not told: no room in the ring, or no ring */
-	u64 second;	/* the rate's window, in seconds since boot, and what was told in it */
-	u64 told;
+	struct window refusals, execs; /* what was told of them */
+	u64 unrecorded; /* executed, and not told though it was to be */
 	s32 owned; /* entries of the table of files that send signals (task.c) */
 	u32 pad;
 };
@@ -61,6 +67,7 @@ struct label {
 		u32 gathered; /* bytes of text; 0: the arguments are the new process's */
 		char text[1024];
 	} args;
+	u64 asked;  /* the name that a program is executed by, in the kernel's memory */
 	u64 writes; /* the mount that the task last asked to write to (file.c) */
 	struct target looked_up; /* by kern_path, last (socket.c) */
 	struct target target[2];

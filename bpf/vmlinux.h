@@ -52,6 +52,11 @@ enum {
 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1U << 0 };
 
+enum {
+	BPF_RB_AVAIL_DATA = 0,
+	BPF_RINGBUF_HDR_SZ = 8,
+};
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct seqcount {
@@ -191,6 +196,7 @@ struct proc_inode {
 struct linux_binprm {
 	struct file *file;
 	int argc;
+	const char *filename;
 	unsigned long p;
 };
 

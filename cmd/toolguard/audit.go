@@ -98,8 +98,8 @@ unchanged. What isn't on the disk for sure yet isn't among them. It doesn't veri
 	cmd.Flags().Uint64Var(&from, "from", 0, "only records from number `N` on")
 	cmd.Flags().Uint64Var(&to, "to", 0, "only records up to number `N`")
 	cmd.Flags().StringVar(&session, "session", "", "only those of session `ID`")
-	cmd.Flags().StringVar(&kind, "kind", "", "only `KIND`: denial, session_start, session_end, gap, daemon, checkpoint")
-	complete(cmd, "kind", "denial", "session_start", "session_end", "gap", "daemon", "checkpoint")
+	cmd.Flags().StringVar(&kind, "kind", "", "only `KIND`: denial, exec, session_start, session_end, gap, daemon, checkpoint")
+	complete(cmd, "kind", "denial", "exec", "session_start", "session_end", "gap", "daemon", "checkpoint")
 	return cmd
 }
 

@@ -55,7 +55,7 @@ toolguardd ends while they're followed it exits with 2: what happens then isn't 
 	for _, f := range [][2]string{
 		{"session", "only those of session `ID`"},
 		{"tool", "only those of tool `NAME`"},
-		{"kind", "only `KIND`: denial, session_start, session_end, gap, daemon"},
+		{"kind", "only `KIND`: denial, exec, session_start, session_end, gap, daemon"},
 		{"reason", "only denials for `REASON`, such as no_rule"},
 	} {
 		filter[f[0]] = cmd.Flags().String(f[0], "", f[1])
@@ -63,7 +63,7 @@ toolguardd ends while they're followed it exits with 2: what happens then isn't 
 	cmd.Flags().StringVar(&since, "since", "", "begin with what was kept since `WHEN`: 90s, 2h, a time such as 2026-11-21T08:15:02Z, all")
 	cmd.Flags().BoolVarP(&goOn, "follow", "f", false, "with --since, go on with what happens then; without it that's what is done")
 	choiceFlag(cmd, &format, "format", "how they're written", "text", "ocsf", "ecs")
-	complete(cmd, "kind", "denial", "session_start", "session_end", "gap", "daemon")
+	complete(cmd, "kind", "denial", "exec", "session_start", "session_end", "gap", "daemon")
 	d.completeSession(cmd)
 	d.define(cmd)
 	jsonFlag(cmd, &asJSON)

@@ -184,6 +184,7 @@ type compiled struct {
 	Files     []string `json:"files"`
 	Layers    []layer  `json:"layers"`
 	Limits    []limit  `json:"limits"`
+	Audit     string   `json:"audit"`
 }
 
 type layer struct {
@@ -210,7 +211,7 @@ type limit struct {
 }
 
 func policyJSON(p *policy.Compiled) compiled {
-	j := compiled{p.Name, p.Digest, p.Workspace, append([]string{}, p.Files...), []layer{}, []limit{}}
+	j := compiled{p.Name, p.Digest, p.Workspace, append([]string{}, p.Files...), []layer{}, []limit{}, audited(p)}
 	for _, l := range p.Layers {
 		lj := layer{
 			Authority: l.Authority.String(), Default: map[string]string{}, Namespaces: l.Namespaces, Syscalls: l.Syscalls.Profile,

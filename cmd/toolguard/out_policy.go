@@ -42,6 +42,9 @@ func (s *screen) policy(p *policy.Compiled) {
 	for _, f := range p.Files {
 		rows = append(rows, []cell{c("file"), c(f)})
 	}
+	if p.Audit.Exec {
+		rows = append(rows, []cell{c("audit"), c(audited(p) + "  (" + p.Audit.Place.String() + ")")})
+	}
 	s.table("", rows)
 	for _, l := range p.Layers {
 		s.layer(p, l)
@@ -84,6 +87,14 @@ func ruleRows(rules []*policy.Rule) (rows [][]cell) {
 		rows = append(rows, []cell{c(r.ID), c(r.Text()), cs(faint, place(r.Place))})
 	}
 	return rows
+}
+
+// audited is a policy's word on what is recorded.
+func audited(p *policy.Compiled) string {
+	if p.Audit.Exec {
+		return "exec"
+	}
+	return "denials"
 }
 
 func protectMode(m policy.ProtectMode) string { return [...]string{"false", "auto", "true"}[m] }

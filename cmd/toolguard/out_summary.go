@@ -29,6 +29,13 @@ func (s *screen) summary(x *summary) {
 		}
 		rows = append(rows, []cell{c("ran"), c(used)})
 	}
+	if n := x.executed + x.unrecorded; n > 0 {
+		programs := count(n, "program")
+		if x.unrecorded > 0 {
+			programs += fmt.Sprintf(", %d of them only counted", x.unrecorded)
+		}
+		rows = append(rows, []cell{c("executed"), c(programs)})
+	}
 	s.table("", rows)
 	if x.start != nil && len(x.start.Degraded) > 0 {
 		s.line("not enforced")

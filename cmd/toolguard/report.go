@@ -116,6 +116,8 @@ type summary struct {
 	result  session.Result
 	at      map[string]int // where in the result a denial is
 	others  uint64         // denials, and variables, that aren't listed
+
+	executed, unrecorded uint64 // programs: that are told, and that gaps count
 }
 
 // add takes the next event in. Those of no session, and those of others, are none of it.
@@ -142,9 +144,14 @@ func (s *summary) add(e *event.Event) error {
 		s.end = e
 	case event.Denial:
 		s.denied(e)
+	case event.Exec:
+		s.executed++
 	case event.Gap:
-		s.result.Lost += e.Count
-		s.result.WhyLost = e.Extra["why"]
+		s.unrecorded += e.Execs
+		if lost, ok := e.LostDenials(); ok {
+			s.result.Lost += lost
+			s.result.WhyLost = e.Extra["why"]
+		}
 	}
 	return nil
 }
@@ -208,6 +215,9 @@ type summaryReport struct {
 	Env      []string        `json:"removed_env,omitempty"`
 	Denials  []summaryDenial `json:"denials"`
 	Others   uint64          `json:"others,omitempty"` // denials and variables beyond those that are listed
+
+	Executed   uint64 `json:"executed,omitempty"`   // programs that events tell of
+	Unrecorded uint64 `json:"unrecorded,omitempty"` // programs that gaps count
 }
 
 type exitReport struct {
@@ -233,6 +243,7 @@ func (s *summary) json() summaryReport {
 	j := summaryReport{
 		Session: s.Session, Owner: s.owner, Tool: s.tool, Agent: s.agent, Argv: s.argv(), Policy: s.policy,
 		Total: r.Total, Gaps: r.More, Lost: r.Lost, WhyLost: r.WhyLost, Env: r.RemovedEnv, Denials: []summaryDenial{}, Others: s.others,
+		Executed: s.executed, Unrecorded: s.unrecorded,
 	}
 	if s.start != nil {
 		j.Started, j.Degraded = &s.start.Time, s.start.Degraded

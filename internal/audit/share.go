@@ -97,7 +97,7 @@ func (s *Spool) withhold(e *event.Event) {
 	if gap.Count == 0 {
 		gap.First = e.Time
 	}
-	gap.Count, gap.Time = gap.Count+n, e.Time
+	gap.Count, gap.Execs, gap.Time = gap.Count+n, gap.Execs+e.OfExecs(), e.Time
 	s.beyond += n
 }
 
@@ -126,7 +126,7 @@ func (s *Spool) settle(told map[string]bool, withheld []*event.Event) {
 	for session, first := range fresh {
 		if gap := s.withheld[session]; first {
 			s.owed = append(s.owed, *gap)
-			gap.Count = 0
+			gap.Count, gap.Execs = 0, 0
 		}
 	}
 }

@@ -142,14 +142,14 @@ func (s *session) whole() (*record, error) {
 
 func (s *session) asker() asker { return asker{s.uid, s.from != 0} }
 
-// publish hands an event of the session's to all who may know of it: who started a session around it is told what is refused in it.
+// publish hands an event of the session's to all who may know of it: who started a session around it is told what is refused and executed in it.
 func (s *session) publish(e *event.Event) error {
 	s.d.hub.publish(s.uid, e)
 	if e.Kind == event.SessionStart || e.Kind == event.SessionEnd { // its toolguard tells these itself
 		return nil
 	}
 	s.tell(e)
-	for from := s.from; from != 0 && (e.Kind == event.Denial || e.Kind == event.Gap); {
+	for from := s.from; from != 0 && (e.Kind == event.Denial || e.Kind == event.Gap || e.Kind == event.Exec); {
 		outer, err := s.d.session(from)
 		if err != nil {
 			break

@@ -82,6 +82,7 @@ func TestDocumentedVerdicts(t *testing.T) {
 		"`denial` in mode `audit`":        {Kind: Denial, Mode: "audit"},
 		"`session_start`":                 {Kind: SessionStart},
 		"`session_end`":                   {Kind: SessionEnd},
+		"`exec`":                          {Kind: Exec},
 		"`gap`":                           {Kind: Gap},
 	} {
 		v, a := verdictOf(&e), activityOf(&e)
@@ -183,7 +184,7 @@ func examples() string {
 	var b strings.Builder
 	all := samples()
 	for _, name := range []string{
-		"session_start", "fs_read", "net_connect", "env", "command", "syscall", "limit", "gap", "daemon", "checkpoint", "session_end",
+		"session_start", "exec", "fs_read", "net_connect", "env", "command", "syscall", "limit", "gap", "daemon", "checkpoint", "session_end",
 	} {
 		e := redact(all[name])
 		title := string(e.Kind)

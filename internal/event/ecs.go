@@ -19,7 +19,7 @@ func ecsKindOf(e *Event) ecsKind {
 		return ecsKind{[]string{"session", "process"}, []string{"start"}}
 	case e.Kind == SessionEnd:
 		return ecsKind{[]string{"session", "process"}, []string{"end"}}
-	case isLaunch(e):
+	case e.Kind == Exec, isLaunch(e):
 		return ecsKind{[]string{"process"}, []string{"start"}}
 	case a.class == fileActivity:
 		return ecsKind{[]string{"file"}, []string{ecsFileType(a.name)}}

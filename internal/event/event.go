@@ -39,6 +39,7 @@ type Event struct {
 	Mechanism string // which hook, filter or proxy: "landlock:fs.read_file", "seccomp"
 	Errno     string // "EACCES", "EPERM", …
 	Count     uint64 // how many this stands for; 0 and 1 are the same
+	Execs     uint64 // of a gap: how many of those it counts were programs that were executed
 
 	Degraded []string          // session start: what isn't enforced
 	Exit     *Exit             // session end
@@ -53,6 +54,7 @@ type Kind string
 // The kinds.
 const (
 	Denial       Kind = "denial"
+	Exec         Kind = "exec" // a program was executed, and its session's policy has that recorded
 	SessionStart Kind = "session_start"
 	SessionEnd   Kind = "session_end"
 	Gap          Kind = "gap"        // events were lost; Count says how many

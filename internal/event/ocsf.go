@@ -41,7 +41,7 @@ func activityOf(e *Event) activity {
 	switch {
 	case e.Kind == SessionEnd:
 		return activity{processActivity, 2, "Terminate"}
-	case e.Kind == SessionStart, e.Kind == Denial && isLaunch(e):
+	case e.Kind == SessionStart, e.Kind == Exec, e.Kind == Denial && isLaunch(e):
 		return activity{processActivity, 1, "Launch"}
 	case e.Kind == Denial && e.Resource == "fs":
 		return fileActivityOf(e.Capability)
@@ -186,7 +186,7 @@ func (o *object) actor(e *Event) {
 	o.text("app_name", first(e.Tool, "toolguard"))
 	o.object("session", func(o *object) { o.text("uid", e.Session) })
 	chain := e.Process
-	if e.Kind == SessionStart && len(chain) > 1 {
+	if (e.Kind == SessionStart || e.Kind == Exec) && len(chain) > 1 {
 		chain = chain[1:] // the first one is what was started
 	}
 	if len(chain) > 0 {
@@ -345,6 +345,7 @@ func (o *object) unmapped(e *Event) {
 	if !utf8.ValidString(e.Target) {
 		o.text("target_hex", hex.EncodeToString([]byte(e.Target)))
 	}
+	o.count("execs", e.Execs)
 	o.texts("degraded", e.Degraded)
 	if e.Exit != nil {
 		o.object("exit", func(o *object) { o.exit(e.Exit) })

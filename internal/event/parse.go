@@ -33,6 +33,7 @@ type lineRest struct {
 	Resource, Capability, Target, Asked, Cgroup, Mechanism, Errno                                  string
 
 	TargetHex       string `json:"target_hex"`
+	Execs           uint64
 	Degraded        []string
 	Exit            *lineExit
 	Extra           map[string]string
@@ -77,7 +78,7 @@ func Parse(text []byte) (Event, error) {
 		Session: u.Session, Owner: u.Owner, Tool: u.Tool, Agent: u.Agent, Mode: u.Mode,
 		Policy: l.Policy.Name, Digest: u.Digest, Authority: u.Authority, Rule: u.Rule, Place: u.Place, Reason: u.Reason, Suggest: u.Suggest,
 		Resource: u.Resource, Capability: u.Capability, Target: u.Target, Asked: u.Asked,
-		Cgroup: u.Cgroup, Mechanism: u.Mechanism, Errno: u.Errno, Count: l.Count, Degraded: u.Degraded, Extra: maps.Clone(u.Extra),
+		Cgroup: u.Cgroup, Mechanism: u.Mechanism, Errno: u.Errno, Count: l.Count, Execs: u.Execs, Degraded: u.Degraded, Extra: maps.Clone(u.Extra),
 	}
 	if exact, err := hex.DecodeString(u.TargetHex); err == nil && u.TargetHex != "" {
 		e.Target = string(exact)
@@ -95,7 +96,7 @@ func Parse(text []byte) (Event, error) {
 // chain is the process chain: of what was started or ended it's told as such, of all else as the actor.
 func (l *line) chain(e *Event) (chain []Process) {
 	from := l.Actor.Process
-	if e.Kind == SessionStart || e.Kind == SessionEnd {
+	if e.Kind == SessionStart || e.Kind == SessionEnd || e.Kind == Exec {
 		from = l.Process
 	}
 	for p := from; p != nil; p = p.Parent {

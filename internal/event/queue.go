@@ -146,7 +146,11 @@ func (q *Queue) Write(e *Event) {
 	e = &short
 	size, of := e.size(), q.of(e.Owner)
 	ends := e.Kind == SessionStart || e.Kind == SessionEnd // there are few, and much hangs on them
-	if q.over || q.size+size > q.room || e.OfUser() && !ends && of.size+size > (q.room-q.size)/3 {
+	part := 1
+	if e.Kind == Exec { // the other half is for what is refused
+		part = 2
+	}
+	if q.over || q.size+size > q.room/part || e.OfUser() && !ends && of.size+size > (q.room-q.size)/3/part {
 		q.lose(e, e.stands(), errFull)
 		return
 	}
@@ -216,6 +220,7 @@ func (q *Queue) lose(e *Event, n uint64, why error) {
 	}
 	q.gap.Time = e.Time
 	q.gap.Count += e.stands()
+	q.gap.Execs += e.OfExecs()
 	q.lost += n
 	if q.err == nil {
 		q.err = why
@@ -345,6 +350,19 @@ func (e *Event) OfUser() bool { return e.Owner != "" && e.Owner != "0" }
 
 // stands is how many things happened of which the event tells.
 func (e *Event) stands() uint64 { return max(1, e.Count) }
+
+// OfExecs is of how many programs that were executed the event tells, or was told.
+func (e *Event) OfExecs() uint64 {
+	if e.Kind == Exec {
+		return e.stands()
+	}
+	return e.Execs
+}
+
+// LostDenials is how many of those that a gap counts may be denials; ok is false where none is.
+func (e *Event) LostDenials() (n uint64, ok bool) {
+	return e.Count - e.Execs, e.Kind == Gap && (e.Count == 0 || e.Count > e.Execs)
+}
 
 // size is about what an event takes of memory. Nearly all of what can be long was chosen by the guarded.
 func (e *Event) size() int {

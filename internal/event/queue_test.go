@@ -428,3 +428,45 @@ func TestGapHasItsTurn(t *testing.T) {
 	}
 	_, _ = q.Close()
 }
+
+// counting counts what it's given, once it may.
+type counting struct {
+	may             chan struct{}
+	denials, execs  uint64
+	lost, lostExecs uint64
+}
+
+func (c *counting) Write(e *Event) error {
+	<-c.may
+	switch e.Kind {
+	case Denial:
+		c.denials++
+	case Exec:
+		c.execs++
+	case Gap:
+		c.lost, c.lostExecs = c.lost+e.Count, c.lostExecs+e.Execs
+	}
+	return nil
+}
+
+// TestExecsLeaveRoom: however many programs are told of while nobody reads, there's as much room for denials, and those that aren't told are
+// counted as what they are.
+func TestExecsLeaveRoom(t *testing.T) {
+	for owner, denials := range map[string]uint64{"": 300, "1000": 50} {
+		c := &counting{may: make(chan struct{})}
+		q := NewQueueOf(c, 1<<20)
+		const execs = 10000
+		for range execs {
+			q.Write(&Event{Kind: Exec, Owner: owner, Target: strings.Repeat("x", 500)})
+		}
+		for range denials {
+			q.Write(&Event{Kind: Denial, Owner: owner, Target: strings.Repeat("x", 500)})
+		}
+		close(c.may)
+		_, _ = q.Close()
+		if c.denials != denials || c.execs+c.lostExecs != execs || c.lost != c.lostExecs || c.lost == 0 {
+			t.Errorf("owner %q: %d of %d denials and %d of %d programs came through; lost are %d, %d of them programs",
+				owner, c.denials, denials, c.execs, execs, c.lost, c.lostExecs)
+		}
+	}
+}

@@ -133,7 +133,7 @@ func everything() Event {
 		e.Asked, e.Cgroup, e.Mechanism, e.Errno = "ASKED", "CGROUP", "MECHANISM", "ERRNO"
 		e.Degraded, e.Extra = []string{"DEGRADED"}, map[string]string{"k": "EXTRA"}
 		e.Previous = "PREVIOUS"
-		e.Sequence, e.Count, e.First = 987001, 987002, time.UnixMilli(987014)
+		e.Sequence, e.Count, e.First, e.Execs = 987001, 987002, time.UnixMilli(987014), 987015
 		e.Exit = &Exit{Code: 987003, Signal: 987004, Wall: 987005e6, User: 987006e6, System: 987007e6, MaxRSS: 987008, Denials: 987009, Leftover: 987010}
 		e.Process = []Process{{PID: 987011, UID: 987012, Exe: "/x/EXE", Comm: "COMM", Argv: []string{"ARGV"}, Start: at}, {PID: 987013}}
 	})
@@ -155,7 +155,7 @@ func tellsAll(t *testing.T, line string) {
 			t.Errorf("no %s in %s", v, line)
 		}
 	}
-	for n := 987001; n <= 987014; n++ {
+	for n := 987001; n <= 987015; n++ {
 		if !strings.Contains(line, fmt.Sprint(n)) {
 			t.Errorf("no %d in %s", n, line)
 		}

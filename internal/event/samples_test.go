@@ -57,6 +57,11 @@ func samples() map[string]Event {
 		"net_listen":    denial("net", "listen", "tcp://0.0.0.0:8080"),
 		"net_socket":    denial("net", "connect", "@abstract"),
 		"env":           denial("env", "read", "AWS_SECRET_ACCESS_KEY"),
+		"exec": of(Exec, func(e *Event) {
+			e.Target, e.Asked, e.Mechanism = "/usr/bin/python3.11", "./build.py", "bpf:exec"
+		}),
+		"exec_alone":    of(Exec, func(e *Event) { e.Target, e.Process = "/usr/bin/true", e.Process[:1] }),
+		"gap_execs":     of(Gap, func(e *Event) { e.Count, e.Execs = 42, 40 }),
 		"syscall":       with(denial("syscall", "ptrace", ""), func(e *Event) { e.Reason = "syscall_denied"; e.Mechanism = "seccomp" }),
 		"engine_error":  with(denial("fs", "read", "/x"), func(e *Event) { e.Reason = "engine_error" }),
 		"bare":          {Kind: Denial},

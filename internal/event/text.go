@@ -28,6 +28,8 @@ func summary(e *Event) string {
 			word = "would deny"
 		}
 		return join(word, Plain(e.Resource), Plain(e.Capability), Quote(e.Target), asked(e))
+	case Exec:
+		return join("executed", Quote(e.Target), asked(e))
 	case SessionStart:
 		return join("session", Plain(e.Session), "started under policy", Quote(e.Policy))
 	case SessionEnd:
@@ -64,6 +66,9 @@ func details(e *Event) (parts []string) {
 	}
 	if len(e.Process) > 0 {
 		add("by ", who(&e.Process[0]))
+		if e.Kind == Exec {
+			add("as ", commandLine(e.Process[0].Argv))
+		}
 	}
 	if e.Kind == Denial {
 		add("", Plain(e.Reason))

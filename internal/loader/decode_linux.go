@@ -2,6 +2,7 @@ package loader
 
 import (
 	"errors"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -43,6 +44,8 @@ func decode(record []byte, booted time.Time) (id uint64, ev Event, err error) {
 		ev.Paths = append(ev.Paths, Asked{first, policy.Caps(k.Need), policy.Caps(k.Caps)})
 	}
 	switch {
+	case ev.Op == OpExec:
+		ev.Asked, ev.Args, _ = strings.Cut(second, "\x00")
 	case ev.Why == WhyArgs:
 		ev.Args = second
 	case second != "":

@@ -6,7 +6,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Event is something that the kernel refused.
+// Event is something that the kernel refused or, with OpExec, that was executed.
 type Event struct {
 	Time       time.Time
 	Sequence   uint64 // of the session; one that is missing was lost
@@ -15,7 +15,7 @@ type Event struct {
 	PID, TID, UID int
 	Start         time.Time // of the process
 	Comm          string
-	Other         int // the process that it was about; 0: none
+	Other         int // the process that it was about, or with OpExec the parent; 0: none
 
 	Op     Op
 	Why    Why
@@ -24,6 +24,7 @@ type Event struct {
 	Paths  []Asked
 	Walk   Walk   // what came of following the path that is refused
 	Args   string // the beginning of a program's arguments, each with a NUL after it
+	Asked  string // OpExec: the name that it was executed by
 	Cut    bool   // the last path isn't complete
 
 	// Who was the first to withhold something: places in the policy's Layers and Rules. -1: nobody, no rule.
@@ -64,11 +65,12 @@ const (
 	OpWatch
 	OpPriority
 	OpCall // a system call, refused by a filter: Detail is its number, Errno the signal that ended the process, negative
+	OpExec // a program was executed: Detail is the number of its arguments
 )
 
 var opNames = [...]string{
 	"", "open", "truncate", "create", "delete", "rename", "link", "metadata", "execute", "map", "command", "unix", "ioctl", "receive",
-	"signal", "trace", "mount", "namespace", "socket", "kernel", "fork", "watch", "priority", "call",
+	"signal", "trace", "mount", "namespace", "socket", "kernel", "fork", "watch", "priority", "call", "exec",
 }
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }

@@ -53,6 +53,7 @@ const nodeBeneath = 1
 // What marks files in the header, and their edges.
 const (
 	seedLinks = 1 << 31
+	seedExecs = 1 << 30
 	linked    = 1 << 31
 )
 
@@ -163,6 +164,7 @@ type builder struct {
 	hasAffix bool
 	others   []otherName
 	linked   map[uint64][][4]uint32 // by the inode's number
+	execs    bool                   // what is executed is told
 }
 
 // The roots of the two tries of affixes.
@@ -177,6 +179,7 @@ func newBuilder(seed uint32) *builder {
 }
 
 func (b *builder) add(c *policy.Compiled) error {
+	b.execs = c.Audit.Exec
 	for i, l := range c.Layers {
 		fs, err := b.table(l.FS)
 		if err != nil {
@@ -539,11 +542,14 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 	return &Image{w.lines}, true
 }
 
-// header is the seed of the hashes, the number of words in use, and whether there are files to be held.
+// header is the seed of the hashes, the number of words in use, whether there are files to be held, and whether what is executed is told.
 func (b *builder) header() uint32 {
 	h := b.seed<<8 | uint32((b.bit+63)/64)
 	if len(b.linked) > 0 {
 		h |= seedLinks
+	}
+	if b.execs {
+		h |= seedExecs
 	}
 	return h
 }

@@ -16,7 +16,7 @@ import (
 type kernelDraft struct {
 	_     structs.HostLayout
 	E     kernelEvent
-	Paths [8960]int8
+	Paths [13824]int8
 	Busy  uint32
 	_     [4]byte
 }
@@ -81,6 +81,7 @@ type kernelLabel struct {
 		Text     [1024]int8
 		_        [4]byte
 	}
+	Asked    uint64
 	Writes   uint64
 	LookedUp struct {
 		_      structs.HostLayout
@@ -199,10 +200,19 @@ type kernelSession struct {
 	Denied      uint64
 	Suppressed  uint64
 	Lost        uint64
-	Second      uint64
-	Told        uint64
-	Owned       int32
-	Pad         uint32
+	Refusals    struct {
+		_      structs.HostLayout
+		Second uint64
+		Told   uint64
+	}
+	Execs struct {
+		_      structs.HostLayout
+		Second uint64
+		Told   uint64
+	}
+	Unrecorded uint64
+	Owned      int32
+	Pad        uint32
 }
 
 type kernelStart struct {

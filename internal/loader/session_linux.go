@@ -147,6 +147,7 @@ type Counts struct {
 	Denied     uint64 // everything
 	Suppressed uint64 // refused and not told: too many in one second
 	Lost       uint64 // refused and not told: no room
+	Unrecorded uint64 // executed and not told, though it was to be
 }
 
 // Counts reads them. There are none when the session is over: its slot may be another one's.
@@ -154,6 +155,7 @@ func (s *Session) Counts() Counts {
 	c := Counts{
 		Tasks: int(int32(atomic.LoadUint32(&s.at.Tasks))), Sequence: atomic.LoadUint64(&s.at.Sequence),
 		Denied: atomic.LoadUint64(&s.at.Denied), Suppressed: atomic.LoadUint64(&s.at.Suppressed), Lost: atomic.LoadUint64(&s.at.Lost),
+		Unrecorded: atomic.LoadUint64(&s.at.Unrecorded),
 	}
 	if atomic.LoadUint64(&s.at.Id) != s.id { // after the others: no session gets its slot back
 		return Counts{}

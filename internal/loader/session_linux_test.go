@@ -23,8 +23,8 @@ import (
 
 // A session has its own counts, and none when its slot is nobody's or another one's.
 func TestCountsOfOthers(t *testing.T) {
-	for id, want := range map[uint64]Counts{7: {1, 2, 3, 4, 5}, 0: {}, 8: {}} {
-		s := &Session{id: 7, at: &kernelSession{Id: id, Tasks: 1, Sequence: 2, Denied: 3, Suppressed: 4, Lost: 5}}
+	for id, want := range map[uint64]Counts{7: {1, 2, 3, 4, 5, 6}, 0: {}, 8: {}} {
+		s := &Session{id: 7, at: &kernelSession{Id: id, Tasks: 1, Sequence: 2, Denied: 3, Suppressed: 4, Lost: 5, Unrecorded: 6}}
 		if got := s.Counts(); got != want {
 			t.Errorf("in a slot of session %d: %+v", id, got)
 		}

@@ -12,7 +12,7 @@ import (
 func Compile(src *Source, sys System) (*Compiled, error) {
 	c := &compiler{src: src, sys: sys, res: newResolver(sys)}
 	c.res.literal = true
-	c.out = &Compiled{Name: src.Name, Path: src.Path, Limits: src.Limits, Rules: make([]*Rule, 0, src.size())}
+	c.out = &Compiled{Name: src.Name, Path: src.Path, Limits: src.Limits, Audit: src.Audit, Rules: make([]*Rule, 0, src.size())}
 	if !c.places() {
 		return nil, c.errs
 	}

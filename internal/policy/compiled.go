@@ -39,6 +39,7 @@ type Compiled struct {
 	Layers    []*Layer // in the order of Authority; first Builtin
 	Rules     []*Rule  // every rule of every layer; a rule's Index is its place here
 	Limits    Limits
+	Audit     Audit
 	Aliases   []Alias // the other names by which rules are about things; their order means nothing
 	Links     []Link  // files with several hard links that rules are about, in the order of the rules
 }

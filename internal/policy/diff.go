@@ -18,6 +18,7 @@ func Diff(a, b *Compiled) []Change {
 	d.env()
 	d.commands()
 	d.limits()
+	d.audit()
 	d.access()
 	return d.out
 }
@@ -243,6 +244,14 @@ func (d *differ) limits() {
 		}
 		wider := l.new == 0 || l.old != 0 && l.new > l.old
 		d.out = append(d.out, Change{Resource: "limits", Target: l.name, Old: limitText(l.name, l.old), New: limitText(l.name, l.new), Widened: wider, Narrowed: !wider})
+	}
+}
+
+// audit tells what is recorded, by which nothing is allowed or denied.
+func (d *differ) audit() {
+	word := map[bool]string{true: "exec", false: "denials"}
+	if old, new := d.a.Audit.Exec, d.b.Audit.Exec; old != new {
+		d.out = append(d.out, Change{Resource: "audit", Target: "what is recorded", Old: word[old], New: word[new]})
 	}
 }
 

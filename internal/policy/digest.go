@@ -28,6 +28,9 @@ func (c *Compiled) digest() string {
 	}
 	m := c.Limits
 	d.str("limits").num(m.Memory.N).num(m.Pids.N).num(m.CPU.N).num(m.IO.N).num(uint64(m.WallTime.D)).num(m.OpenFiles.N).num(m.FileSize.N)
+	if c.Audit.Exec {
+		d.str("audit exec")
+	}
 	d.flush()
 	return hex.EncodeToString(d.h.Sum(nil))
 }

@@ -5,8 +5,11 @@ import (
 	"slices"
 )
 
-// Holds says whether c has every layer of outer as it is there, and knows the other names and the files that it knows.
+// Holds says whether c has every layer of outer as it is there, knows the other names and the files that it knows, and records what it records.
 func (c *Compiled) Holds(outer *Compiled) bool {
+	if outer.Audit.Exec && !c.Audit.Exec {
+		return false
+	}
 	for _, want := range outer.Layers {
 		if !slices.ContainsFunc(c.Layers, func(l *Layer) bool { return same(l, want) }) {
 			return false

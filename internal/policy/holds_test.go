@@ -36,6 +36,31 @@ func TestHolds(t *testing.T) {
 	}
 }
 
+// What one of several policies has recorded no other one keeps from being recorded, and a policy that doesn't isn't the same.
+func TestAuditOfEither(t *testing.T) {
+	denials, exec := compile(t), compile(t)
+	exec.Audit.Exec = true
+	exec = handed(t, remade(t, exec))
+	if exec.Digest == denials.Digest || !exec.Audit.Exec {
+		t.Errorf("digest %s, and %s where execs are recorded: %+v", denials.Digest, exec.Digest, exec.Audit)
+	}
+	for _, x := range []struct{ inner, outer *Compiled }{{denials, exec}, {exec, denials}, {exec, exec}} {
+		both, err := x.inner.Within(x.outer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !both.Audit.Exec || !both.Holds(exec) {
+			t.Errorf("%+v within %+v: %+v", x.inner.Audit, x.outer.Audit, both.Audit)
+		}
+	}
+	if denials.Holds(exec) || !exec.Holds(denials) {
+		t.Error("a policy that records less holds one that records more, or the other way round")
+	}
+	if d := Diff(exec, denials); len(d) != 1 || d[0].Resource != "audit" || d[0].Old != "exec" || d[0].New != "denials" {
+		t.Errorf("%+v", d)
+	}
+}
+
 // remade is a policy that was changed, with its digest.
 func remade(t *testing.T, c *Compiled) *Compiled {
 	t.Helper()

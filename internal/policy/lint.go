@@ -215,7 +215,7 @@ func (l *linter) commands() {
 // degraded warns about names that no rule has.
 func (l *linter) degraded() {
 	for _, d := range l.layer.Degraded {
-		known := slices.ContainsFunc(l.c.Rules, func(r *Rule) bool { return r.ID == d.ID }) || strings.HasPrefix(d.ID, "limits.")
+		known := slices.ContainsFunc(l.c.Rules, func(r *Rule) bool { return r.ID == d.ID }) || strings.HasPrefix(d.ID, "limits.") || d.ID == AuditID && l.c.Audit.Exec
 		if !known {
 			l.warn(d.Place, "unknown-rule", "toolguard policy show prints every rule with its id", "allow_degraded names %q, which is no rule of this policy", d.ID)
 		}

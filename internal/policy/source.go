@@ -14,6 +14,7 @@ type Source struct {
 	Files     []string      // the policy files in force, absolute: neither they nor the symlinks that lead there are writable by the guarded
 	Layers    []SourceLayer // in the order of Authority; at most one for each authority
 	Limits    Limits
+	Audit     Audit
 }
 
 // SourceLayer is what one authority says.
@@ -124,6 +125,23 @@ type Limits struct {
 	WallTime  Span
 	OpenFiles Count
 	FileSize  Bytes
+}
+
+// Audit is what is recorded beside denials: what any file asks for.
+type Audit struct {
+	Exec  bool  // programs that are executed
+	Place Place // of the first that asks
+}
+
+// AuditID is by what name a policy allows that nothing is recorded beside denials: that of a rule that needn't be enforced.
+const AuditID = "audit"
+
+// or is what either asks for.
+func (a Audit) or(b Audit) Audit {
+	if a.Exec {
+		return a
+	}
+	return b
 }
 
 // Places is where each limit stands.

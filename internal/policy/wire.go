@@ -20,6 +20,7 @@ type wire struct {
 	Layers    wireLayers
 	Rules     []*Rule
 	Limits    Limits
+	Audit     Audit
 	Aliases   []Alias `json:",omitempty"`
 	Links     []Link  `json:",omitempty"`
 }
@@ -87,7 +88,7 @@ func (c *Compiled) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Within is the intersection of two policies: what both allow, with everything else of the inner one. A layer that both have is in it
+// Within is the intersection of two policies: what both allow, and what either records, with everything else of the inner one. A layer that both have is in it
 // once, and where the inner one has it: of all that refuse, the first is named.
 func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 	around, more := outer.wire(), c.wire()
@@ -107,6 +108,7 @@ func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 			w.Aliases = append(w.Aliases, a)
 		}
 	}
+	w.Audit = w.Audit.or(around.Audit)
 	w.Rules, w.Layers, w.Links = nil, nil, nil
 	w.add(&around, func(i int) bool { return !more.has(c.Layers, outer.Layers[i], around.linksOf(i)) })
 	w.add(&more, func(int) bool { return true })
@@ -177,7 +179,7 @@ func (w *wire) has(layers []*Layer, l *Layer, links []Link) bool {
 func (c *Compiled) wire() wire {
 	w := wire{
 		Name: c.Name, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir, Digest: c.Digest, Files: c.Files,
-		Rules: c.Rules, Limits: c.Limits, Aliases: slices.Clone(c.Aliases), Links: slices.Clone(c.Links),
+		Rules: c.Rules, Limits: c.Limits, Audit: c.Audit, Aliases: slices.Clone(c.Aliases), Links: slices.Clone(c.Links),
 	}
 	for _, l := range c.Layers {
 		w.Layers = append(w.Layers, wireLayer{
@@ -206,7 +208,7 @@ func runOf[T any, P interface {
 func (w *wire) compiled() (*Compiled, error) {
 	c := &Compiled{
 		Name: w.Name, Workspace: w.Workspace, Path: w.Path, TmpDir: w.TmpDir, Files: w.Files, Rules: w.Rules, Limits: w.Limits,
-		Aliases: w.Aliases, Links: w.Links,
+		Audit: w.Audit, Aliases: w.Aliases, Links: w.Links,
 	}
 	if n := len(w.Layers); n > maxLayers { // it couldn't be read again
 		return nil, fmt.Errorf("a compiled policy has at most %d layers, and not %d", maxLayers, n)
@@ -322,7 +324,7 @@ const maxText = 8 << 10
 
 // checkTexts refuses what no file's name is as long as, with which each event would be.
 func (w *wire) checkTexts() error {
-	texts := []string{w.Name}
+	texts := []string{w.Name, w.Audit.Place.File}
 	for _, p := range w.Limits.Places() {
 		texts = append(texts, p.File)
 	}

@@ -69,7 +69,7 @@ func named(name, daemon string) (b backend, ok bool, err error) {
 		gaps:  landlock.StatedGaps(abi),
 		level: abi,
 		cover: func(c *policy.Compiled) []policy.Coverage {
-			return slices.Concat(net.cover(c, landlock.Cover(c, abi)), coverEnv(c), coverLimits(c), coverCgroup(c))
+			return slices.Concat(net.cover(c, landlock.Cover(c, abi)), coverEnv(c), coverLimits(c), coverCgroup(c), coverAudit(c, "landlock", "Landlock tells nobody what is executed"))
 		},
 	}, true, nil
 }

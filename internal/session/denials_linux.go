@@ -36,8 +36,9 @@ type denials struct {
 	ancestors map[int][]event.Process // of processes that were refused something since the last tick, by their parent's number
 	ticking   bool                    // tick will be called
 
-	counts func() loader.Counts // of the session in the kernel; nil: none, or no more
-	untold uint64               // how many of those that it lost have been told
+	counts     func() loader.Counts // of the session in the kernel; nil: none, or no more
+	untold     uint64               // how many of those that it lost have been told
+	unrecorded uint64               // likewise of programs that were executed
 
 	netCounts func() netguard.Counts // of its network, while it lasts
 	netUntold uint64
@@ -146,6 +147,11 @@ func (d *denials) gather(like any, when time.Time, make func() event.Event) {
 		d.endRepeats()
 	}
 	d.repeats.add(like, e)
+	d.tickSoon()
+}
+
+// tickSoon has tick called, if it isn't to be already.
+func (d *denials) tickSoon() {
 	if !d.ticking {
 		d.ticking = true
 		time.AfterFunc(gatherTime, d.tick)
@@ -238,9 +244,14 @@ func (d *denials) drain() {
 // gap says that denials went by unseen.
 func (d *denials) gap(mechanism string, n uint64, why string, exact bool) {
 	d.lost, d.why = d.lost+n, why
-	e := d.run.about(event.Event{Kind: event.Gap, Count: n, Mechanism: mechanism})
+	d.run.gap(mechanism, n, 0, why, exact)
+}
+
+// gap tells that n events were lost, of which execs are of programs that were executed.
+func (r *run) gap(mechanism string, n, execs uint64, why string, exact bool) {
+	e := r.about(event.Event{Kind: event.Gap, Count: n, Execs: execs, Mechanism: mechanism})
 	e.Extra = map[string]string{"why": why, "exact": fmt.Sprint(exact)}
-	d.run.emit(e)
+	r.emit(e)
 }
 
 // close lets go of the kernel's records, and puts auditing back as it was.

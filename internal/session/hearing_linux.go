@@ -46,7 +46,7 @@ func Hear(s *loader.Session, who Heard, cfg Config) *Hearing {
 	h.run.denials.counts = s.Counts
 	if who.Resumed {
 		before := s.Counts()
-		h.run.denials.untold = before.Lost + before.Suppressed
+		h.run.denials.untold, h.run.denials.unrecorded = before.Lost+before.Suppressed, before.Unrecorded
 	}
 	s.Listen(h.refused)
 	return h
@@ -62,10 +62,14 @@ func newHearing(who Heard, cfg Config) *Hearing {
 // First is the generation of the policy that a session begins with: its filters of system calls are of that one to its end.
 const First = 1
 
-// refused tells of a refusal.
+// refused tells of a refusal, or of a program that was executed: that takes no policy.
 func (h *Hearing) refused(k loader.Event) {
 	generation := k.Generation
-	if k.Op == loader.OpCall {
+	switch k.Op {
+	case loader.OpExec:
+		h.do(func() { h.run.denials.take(k) })
+		return
+	case loader.OpCall:
 		generation = First
 	}
 	h.by(generation, func() { h.run.denials.take(k) })

@@ -53,7 +53,7 @@ func remote(daemon string) (b backend, ok bool, err error) {
 			_, err := loader.NewImage(c, 1)
 			abi, _ := landlockABI()
 			ports := net.coverLent(c, landlock.CoverPorts(c, abi), status.Network)
-			rows := slices.Concat(coverPrograms(c, err), ports, coverEnv(c), coverLimits(c))
+			rows := slices.Concat(coverPrograms(c, err), ports, coverEnv(c), coverLimits(c), coverAudit(c, "bpf", ""))
 			if needsCgroup(c.Limits) {
 				rows = append(rows, cgroup.Cover(c, status.Cgroups)...)
 			}
@@ -205,11 +205,13 @@ func (l *lent) End() (loader.Counts, error) {
 func (d *denials) told(e event.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e.Kind != event.Gap {
+	if e.Kind == event.Denial {
 		d.tell(e)
 		return
 	}
-	d.lost, d.why = d.lost+e.Count, e.Extra["why"]
+	if lost, ok := e.LostDenials(); ok {
+		d.lost, d.why = d.lost+lost, e.Extra["why"]
+	}
 	d.run.emit(e)
 }
 

@@ -51,10 +51,14 @@ func (d *denials) refused(k loader.Event) {
 	d.take(k)
 }
 
-// take is called with the lock held.
+// take takes in what a program tells. It's called with the lock held.
 func (d *denials) take(k loader.Event) {
 	if k.PID == d.run.self {
 		return // toolguard itself, from within
+	}
+	if k.Op == loader.OpExec {
+		d.executed(&k)
+		return
 	}
 	d.gather(alikeOf(&k), k.Time, func() event.Event { return d.run.refused(&k, d.chainOf(&k)) })
 }
@@ -76,6 +80,10 @@ func (d *denials) tellLosses() {
 	if n := c.Lost + c.Suppressed - d.untold; n > 0 {
 		d.untold += n
 		d.gap("bpf", n, "more were refused at a time than are told", true)
+	}
+	if n := c.Unrecorded - d.unrecorded; n > 0 {
+		d.unrecorded += n
+		d.run.gap("bpf:exec", n, n, "more were executed at a time than are told", true)
 	}
 }
 

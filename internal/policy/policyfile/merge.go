@@ -23,6 +23,9 @@ func (l *loader) source() *policy.Source {
 		if f.Authority == policy.Session {
 			src.Name = f.title()
 		}
+		if f.Policy.Audit == "exec" && !src.Audit.Exec {
+			src.Audit = policy.Audit{Exec: true, Place: f.Policy.Place.At(f.Policy.AuditAt)}
+		}
 	}
 	l.checkTools()
 	var pieces [policy.NumAuthorities][]piece

@@ -94,6 +94,34 @@ func TestMergeScalars(t *testing.T) {
 	}
 }
 
+// What is recorded is what any file asks for, whoever comes later.
+func TestAuditOfAny(t *testing.T) {
+	for _, x := range []struct {
+		host, base, own string
+		at              string // "": nobody asks
+	}{
+		{"", "", "", ""},
+		{"denials", "denials", "denials", ""},
+		{"exec", "", "denials", "/etc/toolguard/policies/h.toml:2:9"},
+		{"denials", "exec", "denials", "/w/base.toml:2:9"},
+		{"", "", "exec", "p.toml:2:9"},
+	} {
+		text := func(word string) string {
+			if word == "" {
+				return policyText("")
+			}
+			return policyText("audit = \"" + word + "\"\n")
+		}
+		files := tree{"/etc/toolguard/policies/h.toml": text(x.host), "/w/base.toml": text(x.base), "/w/p.toml": text(x.own)}
+		req := request("/w/base.toml", "p.toml")
+		req.HostDir = "/etc/toolguard/policies"
+		src := load(t, req, files)
+		if got := src.Audit; got.Exec != (x.at != "") || got.Place.String() != x.at {
+			t.Errorf("%+v: %+v", x, got)
+		}
+	}
+}
+
 func TestDefaultPolicy(t *testing.T) {
 	want := "fs . read+create+update+delete | env PATH true | env HOME true | env USER true | env LOGNAME true | " +
 		"env SHELL true | env TMPDIR true | env TERM true | env LANG true | env LC_* true | env TZ true"

@@ -12,6 +12,7 @@ type Policy struct {
 	Extends     []Text            `key:"extends" doc:"Earlier layers of the same authority, in order: files relative to this one's folder, or preset:NAME." like:"[\"preset:python\"]"`
 	Workspace   *Text             `key:"workspace" doc:"The folder that relative paths are relative to, itself relative to this file's folder; when left out, the nearest folder above the current one that looks like a project."`
 	Access      *Access           `key:"access" doc:"What is granted."`
+	Audit       string            `key:"audit" words:"denials exec" doc:"What is recorded of the session: denials, or exec, the programs that it executes too. It counts when any file of any authority says exec."`
 	Limits      Limits            `key:"limits" doc:"Limits of the session."`
 	Tools       map[string]*Tool  `key:"tools" doc:"What is said of single tools, by name or pattern."`
 	Groups      map[string]*Group `key:"groups" doc:"Groups of tools, for group:NAME in patterns."`
@@ -21,12 +22,14 @@ type Policy struct {
 	Approvals   *Approvals        `key:"approvals" doc:"When a human is asked."`
 	Hooks       Hooks             `key:"hooks" doc:"What is run around tool calls."`
 	Place       policy.Place
+	AuditAt     policy.Spot
 }
 
 func (p *Policy) check(d *decoder, n *node) {
 	if p.Version != version {
 		d.fail(n.get("version").node.off, "this toolguard reads version 1", "version %d is unknown", p.Version)
 	}
+	p.AuditAt = d.spot(n, "audit")
 }
 
 // decodePolicy reads one file. The errors are in file order.

@@ -140,6 +140,7 @@ version = 1
 name = "everything"
 extends = ["preset:go"]
 workspace = "."
+audit = "exec"
 
 [access]
 default = { fs = "deny", net = "deny", env = "allow", commands = "allow" }

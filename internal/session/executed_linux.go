@@ -1,0 +1,57 @@
+package session
+
+import (
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// coverAudit is the row of what is recorded beside denials, where a policy asks for it. why says why it can't be, "" that it can.
+func coverAudit(c *policy.Compiled, by, why string) []policy.Coverage {
+	if !c.Audit.Exec {
+		return nil
+	}
+	row := policy.Coverage{ID: policy.AuditID, Place: c.Audit.Place, Status: policy.Enforced, By: by, Why: why}
+	if why != "" {
+		row.Status = policy.NotEnforceable
+	}
+	return []policy.Coverage{row}
+}
+
+// executed tells of a program that was executed. It's called with the lock held.
+func (d *denials) executed(k *loader.Event) {
+	if d.run.cfg.Events == nil {
+		return
+	}
+	e := d.run.about(event.Event{Kind: event.Exec, Mechanism: "bpf:exec"})
+	e.Time = k.Time
+	if len(k.Paths) > 0 {
+		e.Target = k.Paths[0].Path
+	}
+	if k.Asked != e.Target {
+		e.Asked = k.Asked
+	}
+	p := event.Process{PID: k.PID, UID: k.UID, Exe: e.Target, Comm: k.Comm, Argv: argvOf(k), Start: k.Start}
+	e.Process = d.chain(p, k.Other)
+	d.run.emit(e)
+	// What it starts may be told of when it's gone, and what it was before it isn't any more.
+	d.ancestors[p.PID] = append([]event.Process{p.Former()}, e.Process[1:]...)
+	d.tickSoon()
+}
+
+// argvOf is the command line of what was executed, as far as the kernel tells it.
+func argvOf(k *loader.Event) []string {
+	argv := strings.Split(k.Args, "\x00")
+	last := len(argv) - 1
+	switch cut := argv[last]; {
+	case cut != "":
+		argv[last] = cut + "…"
+	case last < int(k.Detail):
+		argv[last] = "…"
+	default:
+		argv = argv[:last]
+	}
+	return argv
+}
