@@ -29,13 +29,14 @@ var zone = nettest.Names{"allowed.test": {"93.184.215.1"}, "denied.test": {denie
 
 const deniedIP = "93.184.215.2"
 
-// internet is a network namespace other than toolguardd's, with servers. The test enters and leaves it.
+// internet is a network namespace other than toolguardd's, with servers, and more addresses if that's asked for. The test enters and leaves
+// it.
 type internet struct {
 	t         *testing.T
 	own, away *os.File
 }
 
-func newInternet(t *testing.T) *internet {
+func newInternet(t *testing.T, more ...string) *internet {
 	t.Helper()
 	runtime.LockOSThread() // for good: it ends with the test
 	i := &internet{t: t, own: here(t)}
@@ -46,7 +47,7 @@ func newInternet(t *testing.T) *internet {
 	must(t, unix.Unshare(unix.CLONE_NEWNET))
 	defer i.leave()
 	i.away = here(t)
-	must(t, nettest.Others("93.184.215.1", deniedIP))
+	must(t, nettest.Others(append(more, "93.184.215.1", deniedIP)...))
 	names, err := net.ListenPacket("udp", "127.0.0.53:53")
 	must(t, err)
 	t.Cleanup(func() { _ = names.Close() })

@@ -366,10 +366,10 @@ func (n *internet) serveEchoes() error {
 	return n.do(func() error {
 		var errs []error
 		for port := 7001; port <= 7009; port++ {
-			errs = append(errs, serveEcho("tcp", fmt.Sprintf("%s:%d", otherIP, port)))
+			errs = append(errs, nettest.Echo("tcp", fmt.Sprintf("%s:%d", otherIP, port)))
 		}
 		for _, at := range []string{dataIP + ":9999", otherIP + ":9001", otherIP + ":9002", webIP + ":443", webIP + ":4433"} {
-			errs = append(errs, serveEcho("udp", at))
+			errs = append(errs, nettest.Echo("udp", at))
 		}
 		return errors.Join(append(errs, serveCareless(webIP+":8091"))...)
 	})

@@ -142,7 +142,7 @@ func makeInternet(dir string) error {
 			errs = append(errs, fmt.Errorf("mount over %s: %w", over, err))
 		}
 	}
-	errs = append(errs, serveWeb(ca), serveEcho("tcp", ":5432"), serveEcho("tcp", ":22"), serveEcho("tcp", ":9418"),
-		serveEcho("udp", databaseIP+":9999"), serveEcho("udp", allowedIP+":9999"), serveEcho("udp", deniedIP+":9999"))
+	errs = append(errs, serveWeb(ca), nettest.Echo("tcp", ":5432"), nettest.Echo("tcp", ":22"), nettest.Echo("tcp", ":9418"),
+		nettest.Echo("udp", databaseIP+":9999"), nettest.Echo("udp", allowedIP+":9999"), nettest.Echo("udp", deniedIP+":9999"))
 	return errors.Join(errs...)
 }
