@@ -8,6 +8,10 @@
 
 enum { BPF_MAP_TYPE_LPM_TRIE = 11 };
 
+struct bpf_spin_lock {
+	u32 val;
+};
+
 struct bpf_sock {
 	u32 bound_dev_if;
 	u32 family;

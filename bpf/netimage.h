@@ -93,6 +93,7 @@ struct tuple {
 struct original {
 	struct endpoint to;
 	struct task by;
+	u64 socket, sent; /* of datagrams: whose they are, and how many there were, as others may send from the same port later */
 };
 
 struct {

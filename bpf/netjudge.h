@@ -20,6 +20,7 @@ struct peer {
 	struct original original;  /* where it was going when it was led to egress, last (port 0: it wasn't), and by whom, which packets
 				    * don't tell (netpacket.c); of datagrams also who has connected it */
 	struct endpoint permitted; /* where it was let go to because of a name: it may go on when the name has expired */
+	struct bpf_spin_lock whole; /* permitted: threads share the socket, and half of one place with half of another is a third */
 };
 
 struct {
@@ -28,6 +29,23 @@ struct {
 	__type(key, int);
 	__type(value, struct peer);
 } peers SEC(".maps");
+
+static __always_inline struct endpoint permitted(struct peer *p)
+{
+	struct endpoint to;
+
+	bpf_spin_lock(&p->whole);
+	to = p->permitted;
+	bpf_spin_unlock(&p->whole);
+	return to;
+}
+
+static __always_inline void permit(struct peer *p, const struct endpoint *to)
+{
+	bpf_spin_lock(&p->whole);
+	p->permitted = *to;
+	bpf_spin_unlock(&p->whole);
+}
 
 static __always_inline struct endpoint ipv4(u32 addr, u32 port)
 {

@@ -107,7 +107,7 @@ static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 proto
 	sk = sk ? bpf_sk_fullsock(sk) : NULL;
 	struct peer *p = sk ? bpf_sk_storage_get(&peers, sk, NULL, 0) : NULL;
 	if (p) {
-		c.q.permitted = p->permitted;
+		c.q.permitted = permitted(p);
 		c.led = p->original.to.port != 0;
 		c.task = p->original.by;
 	}
@@ -207,6 +207,10 @@ static __always_inline void introduce(struct __sk_buff *skb, const struct packet
 	struct tuple t = { .client_port = p->from.port, .listener_port = p->to.port, .kind = kind };
 	__builtin_memcpy(t.client, p->from.addr, sizeof(t.client));
 	__builtin_memcpy(t.listener, p->to.addr, sizeof(t.listener));
+	if (kind & KIND_UDP) {
+		peer->original.socket = bpf_get_socket_cookie(skb);
+		__sync_fetch_and_add(&peer->original.sent, 1);
+	}
 	bpf_map_update_elem(&originals, &t, &peer->original, BPF_ANY);
 }
 

@@ -56,7 +56,7 @@ static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, cons
 	if (sends || w == WAY_EGRESS)
 		current_task(&p->original.by);
 	if (w == WAY_NAMED)
-		p->permitted = *to;
+		permit(p, to);
 	else if (w == WAY_EGRESS)
 		p->original.to = *to;
 	return true;
@@ -121,7 +121,7 @@ static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u3
 
 	if (p) {
 		if (m.q.kind & KIND_UDP) /* to connect TCP again is to begin anew */
-			m.q.permitted = p->permitted;
+			m.q.permitted = permitted(p);
 		m.led = p->original.to.port != 0;
 	}
 	u32 w = decide(&m);

@@ -21,10 +21,21 @@ import (
 type Kernel struct {
 	originals, names int
 	permitting       sync.Mutex
+
+	hearing sync.Mutex
+	heard   map[netTuple]heard
 }
 
+// heard is how many datagrams of a socket have come.
+type heard struct{ socket, n uint64 }
+
+// maxHeard is as many ports as the kernel remembers.
+const maxHeard = 8192
+
 // NewKernel is a session's, by the descriptors of its maps (Session.Descriptors), which stay the caller's.
-func NewKernel(originals, names int) *Kernel { return &Kernel{originals: originals, names: names} }
+func NewKernel(originals, names int) *Kernel {
+	return &Kernel{originals: originals, names: names, heard: map[netTuple]heard{}}
+}
 
 // Original says where the client of a connection to egress was going, and who that is, once: a connection that wasn't led here, or was
 // asked about before, has no such place.
@@ -39,21 +50,56 @@ func (k *Kernel) Original(client, listener netip.AddrPort) (netip.AddrPort, link
 	return addrPort(o.To.Addr, uint16(o.To.Port)), o.By.process(), nil
 }
 
-// Sender says who sent the last datagram that was led from there to egress: any number may come from one port.
+// Sender says who sent a datagram that was led from there to egress, once for each: whoever has the port next wasn't led.
 func (k *Kernel) Sender(client, listener netip.AddrPort) (link.Process, error) {
 	o, err := k.original(unix.BPF_MAP_LOOKUP_ELEM, kindUDP, client, listener)
 	if err != nil {
 		return link.Process{}, fmt.Errorf("ask who sent a datagram from %s: %w", client, err)
 	}
+	if !k.hear(newTuple(kindUDP, client, listener), o.Socket, o.Sent) {
+		return link.Process{}, fmt.Errorf("the datagram from %s wasn't led here", client)
+	}
 	return o.By.process(), nil
 }
 
+// hear counts a datagram of a socket that has sent so many, and says whether it can be one of these.
+func (k *Kernel) hear(t netTuple, socket, sent uint64) bool {
+	k.hearing.Lock()
+	defer k.hearing.Unlock()
+	h, known := k.heard[t]
+	if !known && len(k.heard) >= maxHeard {
+		k.forgetOne()
+	}
+	if h.socket != socket {
+		h = heard{socket: socket}
+	}
+	if h.n >= sent {
+		return false
+	}
+	h.n++
+	k.heard[t] = h
+	return true
+}
+
+// forgetOne makes room. The kernel forgets it, too: what it has counted could be said to be still to come.
+func (k *Kernel) forgetOne() {
+	for t := range k.heard {
+		_ = element(unix.BPF_MAP_DELETE_ELEM, k.originals, unsafe.Pointer(&t), nil)
+		delete(k.heard, t)
+		return
+	}
+}
+
 func (k *Kernel) original(do uintptr, of kind, client, listener netip.AddrPort) (o netOriginal, err error) {
-	key := netTuple{
+	key := newTuple(of, client, listener)
+	return o, element(do, k.originals, unsafe.Pointer(&key), unsafe.Pointer(&o))
+}
+
+func newTuple(of kind, client, listener netip.AddrPort) netTuple {
+	return netTuple{
 		Client: words(client.Addr()), Listener: words(listener.Addr()),
 		ClientPort: network(client.Port()), ListenerPort: network(listener.Port()), Kind: uint32(of),
 	}
-	return o, element(do, k.originals, unsafe.Pointer(&key), unsafe.Pointer(&o))
 }
 
 func (t *netTask) process() link.Process {

@@ -53,17 +53,22 @@ type netNameKey struct {
 }
 
 type netOriginal struct {
-	_  structs.HostLayout
-	To netEndpoint
-	_  [4]byte
-	By netTask
+	_      structs.HostLayout
+	To     netEndpoint
+	_      [4]byte
+	By     netTask
+	Socket uint64
+	Sent   uint64
 }
 
 type netPeer struct {
 	_         structs.HostLayout
 	Original  netOriginal
 	Permitted netEndpoint
-	_         [4]byte
+	Whole     struct {
+		_   structs.HostLayout
+		Val uint32
+	}
 }
 
 type netRuleKey struct {

@@ -3,8 +3,11 @@ package netguard
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -23,8 +26,10 @@ func TestWhose(t *testing.T) {
 		_, by, err := g.kernel.Original(addrOf(c.RemoteAddr()), addrOf(c.LocalAddr()))
 		return say(by) + " " + fmt.Sprint(err)
 	}
+	var last atomic.Pointer[net.UDPAddr] // who sent a datagram
 	ofUDP := func(at string) uint16 {
 		return answerUDP(t, at, func(c net.PacketConn, from net.Addr, _ []byte) string {
+			last.Store(from.(*net.UDPAddr))
 			by, err := g.kernel.Sender(addrOf(from), addrOf(c.LocalAddr()))
 			return say(by) + " " + fmt.Sprint(err)
 		})
@@ -45,8 +50,55 @@ func TestWhose(t *testing.T) {
 			t.Errorf("%s: egress says %q, not %s", order, answer, want)
 		}
 	}
+	for _, x := range []struct{ order, at string }{
+		{"10.1.2.3:53", fmt.Sprintf("127.0.0.1:%d", g.egress.UDP4)}, {"[fd00::1]:53", fmt.Sprintf("[::1]:%d", g.egress.UDP6)},
+	} {
+		if said := run(t, g, "send", x.order); !strings.Contains(said, "<nil>") {
+			t.Errorf("of a datagram egress says %q", said)
+		}
+		if said := saidTo(t, last.Load(), x.at); !strings.Contains(said, "wasn't led here") {
+			t.Errorf("of one that somebody outside sends from the same port egress says %q", said)
+		}
+	}
 	to := fmt.Sprintf("127.0.0.1:%d", g.egress.UDP4)
 	if said := run(t, nil, "send", to); !strings.HasPrefix(said, "0 of 0") || !strings.Contains(said, "no such file") {
 		t.Errorf("of somebody outside egress says %q", said)
+	}
+}
+
+// saidTo is what is answered to a datagram from a port.
+func saidTo(t *testing.T, from *net.UDPAddr, to string) string {
+	t.Helper()
+	c, err := net.ListenUDP("udp", from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	answer := make([]byte, 512)
+	if _, err = c.WriteToUDPAddrPort([]byte("ping"), netip.MustParseAddrPort(to)); err != nil {
+		t.Fatal(err)
+	}
+	n, err := c.Read(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer[:n])
+}
+
+// However many ports egress hears of, it remembers a bounded number, and nothing is counted twice for that.
+func TestHeard(t *testing.T) {
+	k := NewKernel(-1, -1)
+	port := func(n int) netTuple { return netTuple{ClientPort: uint16(n), Kind: uint32(n >> 16)} }
+	for n := range 2 * maxHeard {
+		if !k.hear(port(n), 7, 2) || !k.hear(port(n), 7, 2) || k.hear(port(n), 7, 2) {
+			t.Fatal("two datagrams of a socket aren't two")
+		}
+	}
+	if len(k.heard) > maxHeard {
+		t.Errorf("%d ports are remembered", len(k.heard))
+	}
+	if !k.hear(port(0), 8, 1) || k.hear(port(0), 8, 1) {
+		t.Error("another socket's aren't counted by themselves")
 	}
 }
