@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,7 +35,7 @@ func decisions(out io.Writer, toolguard string) error {
 		}
 	}
 	if len(took) == 0 {
-		return errors.New("this kernel doesn't take the programs, or who asked isn't root")
+		return fmt.Errorf("%w: this kernel doesn't take the programs, or who asked isn't root", errNotHere)
 	}
 	fmt.Fprint(out, `What one decision about an open takes in this machine's kernel, in nanoseconds: the walk up to the root, and down through the policy,
 five of whose rules are patterns. The least of five times.

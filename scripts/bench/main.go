@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -36,10 +37,15 @@ func bench(out io.Writer, toolguard string, runs int, series string) error {
 	} {
 		fmt.Fprintf(os.Stderr, "bench: %s %s\n", strings.ToLower(part.title), part.takes)
 		fmt.Fprintf(out, "\n## %s\n\n", part.title)
-		if err := part.run(out); err != nil {
+		if err := part.run(out); errors.Is(err, errNotHere) {
 			fmt.Fprintf(os.Stderr, "bench: left out: %s: %v\n", part.title, err)
 			fmt.Fprintf(out, "Left out: %v.\n", err)
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", part.title, err)
 		}
 	}
 	return nil
 }
+
+// errNotHere is why a part can't be run, beside those that can. Everything else that goes wrong ends the whole.
+var errNotHere = errors.New("it can't be measured here")

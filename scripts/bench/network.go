@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +12,7 @@ import (
 // network has scripts/bench/network measure in namespaces of its own.
 func network(out io.Writer, toolguard string) error {
 	if os.Geteuid() != 0 {
-		return errors.New("who asked isn't root")
+		return fmt.Errorf("%w: who asked isn't root", errNotHere)
 	}
 	dir, err := os.MkdirTemp("", "toolguard-bench-net-")
 	if err != nil {
@@ -40,7 +39,7 @@ turns. "Bare, again" shows which differences mean nothing. Versions: %s; %s; %s.
 
 // connects measures what the kernel's programs add to a connection, by internal/netguard's benchmark.
 func connects(out io.Writer) error {
-	text, err := output("go", "test", "-run", "^$", "-bench", "^BenchmarkConnect$", "-benchtime", "60x", "./internal/netguard")
+	text, err := output("go", "test", "-run", "^$", "-bench", "^BenchmarkConnect$", "-benchtime", "30x", "./internal/netguard")
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, text)
 	}
@@ -50,13 +49,18 @@ What the kernel's programs add to a connection that they let through, in rounds 
 | rules | bare | held | added |
 |---|---|---|---|
 `)
+	rows := 0
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
 		var rules int
 		var ns, added, bare, held float64
 		_, err := fmt.Sscanf(lines.Text(), "BenchmarkConnect/rules=%d-%d %d %f ns/op %f %%added %f µs/bare %f µs/held", &rules, new(int), new(int), &ns, &added, &bare, &held)
 		if err == nil {
 			fmt.Fprintf(out, "| %d | %.2f µs | %.2f µs | %.1f %% |\n", rules, bare, held, added)
+			rows++
 		}
+	}
+	if rows == 0 {
+		return fmt.Errorf("the benchmark of connections says nothing that is understood: %s", text)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +12,7 @@ import (
 // guest has scripts/bench/guest measure in a virtual machine.
 func guest(out io.Writer, series string) error {
 	if series == "" {
-		return errors.New("no virtual machine was asked for")
+		return fmt.Errorf("%w: no virtual machine was asked for", errNotHere)
 	}
 	dir, err := os.MkdirTemp("", "toolguard-bench-vm-")
 	if err != nil {

@@ -29,7 +29,7 @@ func main() {
 	if len(os.Args) == 6 && os.Args[1] == "client" {
 		exit(client(os.Args[2], os.Args[3], os.Args[4], os.Args[5] == "tls"))
 	}
-	rounds := flag.Int("rounds", 9, "how often each is measured")
+	rounds := flag.Int("rounds", 7, "how often each is measured")
 	mib := flag.Int("mib", 256, "how much a transfer is")
 	often := flag.Int("often", 1000, "how many requests, or connections, are measured at once")
 	flag.Parse()

@@ -177,13 +177,18 @@ func (w *way) start(dir, authorities, built string) error {
 	return w.cmd.Start()
 }
 
+// patience is far longer than anything takes.
+const patience = 2 * time.Minute
+
 // ask has the client do something, and says how long it took.
 func (w *way) ask(order string) (time.Duration, error) {
+	late := time.AfterFunc(patience, func() { _ = w.cmd.Process.Kill() })
+	defer late.Stop()
 	if _, err := fmt.Fprintln(w.in, order); err != nil {
 		return 0, err
 	}
 	if !w.out.Scan() {
-		return 0, errors.Join(errors.New("its client ended"), w.out.Err())
+		return 0, errors.Join(fmt.Errorf("its client ended, or took longer than %v", patience), w.out.Err())
 	}
 	ns, err := strconv.ParseInt(w.out.Text(), 10, 64)
 	return time.Duration(ns), err
