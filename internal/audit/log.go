@@ -123,19 +123,19 @@ func (l *Log) SetLimits(limits Limits) {
 // Close writes what waits, as far as it can, and closes the spool. It returns how many events were lost.
 func (l *Log) Close() (missing uint64, why error) {
 	missing, why = l.queue.Close()
-	return missing, l.end(missing, why)
+	return missing, l.end(l.queue.Untold(), why)
 }
 
-// end takes no more events, and tells how many aren't there at the spool's end. Fewer are missing where the spool has taken some since.
-func (l *Log) end(missing uint64, why error) error {
+// end takes no more events, and tells at the spool's end how many aren't there. Fewer are missing where the spool has taken some since.
+func (l *Log) end(untold uint64, why error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 	if l.spool == nil {
 		return why
 	}
-	if event.GivenUp(why) {
-		l.spool.owe(fmt.Sprintf("toolguardd was stopped, and of what waited then up to %d events aren't here: %v", missing, why))
+	if untold > 0 {
+		l.spool.owe(fmt.Sprintf("toolguardd was stopped, and up to %d events that it had heard aren't here: %v", untold, why))
 	}
 	return errors.Join(why, l.spool.Close())
 }

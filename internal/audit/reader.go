@@ -75,7 +75,9 @@ func (r *Reader) Next() ([]byte, error) {
 		switch {
 		case len(line) == 0 && errors.Is(err, io.EOF) && r.at.File < r.head.End.File:
 			r.Close()
-			r.at.File, r.at.Offset = r.at.File+1, 0
+			if r.at.File, r.at.Offset = r.at.File+1, 0; r.atEnd() {
+				return nil, io.EOF
+			}
 		case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errLong):
 			return nil, err
 		default:

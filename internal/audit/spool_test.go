@@ -596,6 +596,33 @@ func TestReader(t *testing.T) {
 	closeSpool(t, s)
 }
 
+// TestReaderOfNewFile: who is at a file's end reads nothing of the next one before it's said to be on the disk.
+func TestReaderOfNewFile(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{})
+	appendAll(t, s, denials(0, 3))
+	r := NewReader(dir, Cursor{})
+	defer r.Close()
+	for range 4 { // and the checkpoint
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.rotate(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.keepHead(); err != nil {
+		t.Fatal(err)
+	}
+	add(t, lastFile(t, dir), "it isn't synced yet\n")
+	if line, err := r.Next(); err != nil || !bytes.Contains(line, []byte("end of file")) {
+		t.Errorf("%s, %v", line, err)
+	}
+	if line, err := r.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("%s, %v", line, err)
+	}
+}
+
 // TestReaderOfDamage goes on after what isn't a record.
 func TestReaderOfDamage(t *testing.T) {
 	dir := t.TempDir()

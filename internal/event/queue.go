@@ -33,9 +33,6 @@ var (
 	errSlow  = fmt.Errorf("%v weren't enough to write them", closeTime)
 )
 
-// GivenUp tells whether an error of Close says that it has left events behind, which no gap tells of.
-func GivenUp(why error) bool { return errors.Is(why, errStuck) || errors.Is(why, errSlow) }
-
 // Sink is where events go: a Writer, or whatever else keeps them. One goroutine calls it.
 type Sink interface{ Write(*Event) error }
 
@@ -69,6 +66,7 @@ type Queue struct {
 	since   time.Time
 	told    uint64 // how many there were, those that an event stands for counted
 	written uint64 // how many of them the sink took
+	gaps    uint64 // how many others are told in gaps that it took
 	err     error  // why the first one was lost
 }
 
@@ -123,8 +121,11 @@ func NewBatchQueue(sink Batch) *Queue {
 		for i := n; i < len(batch); i++ {
 			q.lose(&batch[i], batch[i].stands(), err)
 		}
-		if gap.Count > 0 && n < len(all) {
+		switch {
+		case gap.Count > 0 && n < len(all):
 			q.lose(&gap, 0, err)
+		case gap.Count > 0:
+			q.gaps += gap.Count
 		}
 	}
 	return q
@@ -176,6 +177,13 @@ func (q *Queue) Lost() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.lost
+}
+
+// Untold is how many events a sink has neither got nor been told that they're missing.
+func (q *Queue) Untold() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.told - q.written - q.gaps
 }
 
 // Sync waits until the sink has been handed all that was written before.
@@ -312,6 +320,9 @@ func (q *Queue) took(e *Event, n uint64, err error) {
 		return
 	}
 	q.written += n
+	if n == 0 {
+		q.gaps += e.Count
+	}
 }
 
 // Close waits until the sink has got everything, as long as it takes something every stuckTime and no longer than closeTime.

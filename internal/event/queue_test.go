@@ -218,9 +218,12 @@ func TestLostOnce(t *testing.T) {
 			q.Write(&e)
 		}
 		time.Sleep(10 * retryTime)
+		if n := q.Untold(); n != 10 {
+			t.Errorf("%d aren't told", n)
+		}
 		s.widen(1)
 		time.Sleep(2 * retryTime)
-		if got := s.widen(0); len(got) != 1 || got[0].Count != 10 || q.Lost() != 10 {
+		if got := s.widen(0); len(got) != 1 || got[0].Count != 10 || q.Lost() != 10 || q.Untold() != 0 {
 			t.Errorf("%d are lost, %+v", q.Lost(), got)
 		}
 		if missing, _ := q.Close(); missing != 10 {
