@@ -94,7 +94,7 @@ func terminal(t *testing.T, s *scene, cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty, cmd.SysProcAttr.Ctty = true, true, 0
 }
 
-// accomplice makes standard input a unix socket, through which a process outside sends an open file.
+// accomplice makes standard input a unix socket, through which a process outside sends an open file, then a network socket.
 func accomplice(t *testing.T, s *scene, cmd *exec.Cmd) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -102,7 +102,12 @@ func accomplice(t *testing.T, s *scene, cmd *exec.Cmd) {
 	file, err := os.Open(s.vars["KEY"])
 	must(t, err)
 	defer file.Close()
-	must(t, unix.Sendmsg(pair[1], []byte("x"), unix.UnixRights(int(file.Fd())), nil, 0))
+	network, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(network)
+	for _, fd := range []int{int(file.Fd()), network} {
+		must(t, unix.Sendmsg(pair[1], []byte("x"), unix.UnixRights(fd), nil, 0))
+	}
 	inside, outside := os.NewFile(uintptr(pair[0]), "inside"), os.NewFile(uintptr(pair[1]), "outside")
 	t.Cleanup(func() { inside.Close(); outside.Close() })
 	cmd.Stdin = inside

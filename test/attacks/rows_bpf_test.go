@@ -49,6 +49,19 @@ match = "**/.env"
 		{"unlink", ok, "EACCES", fsEvent("delete", "$WS/.env", "rule_denies").by("fs.7")},
 		{"rename-from", ok, "EACCES", fsEvent("delete", "$WS/.env", "rule_denies").by("fs.7")},
 	}},
+	{prog: "git_hooks", args: "$WS", more: "\n# as it is: protect is auto\n", tries: []try{
+		{"hook", ok, "EACCES", fsEvent("create", "$WS/repo/.git/hooks/pre-commit", "protected")},
+		{"config", ok, "EACCES", fsEvent("update", "$WS/repo/.git/config", "protected")},
+		{"config-replaced", ok, "EACCES", fsEvent("update", "$WS/repo/.git/config", "protected")},
+		{"mode", ok, "EACCES", fsEvent("update", "$WS/repo/.git/hooks/sample", "protected")},
+		{"symlink", ok, "EACCES", fsEvent("create", "$WS/repo/.git/hooks/by-symlink", "protected")},
+		{"link", ok, "EACCES", fsEvent("create", "$WS/repo/.git/hooks/linked", "protected")},
+		{"moved-away", ok, "EXDEV", fsEvent("rename", "$WS/repo/.git", "no_gain")},
+		{"above-moved-away", ok, "EACCES", fsEvent("create", "$WS/elsewhere/.git/hooks/above-away", "protected")},
+		{"prepared", ok, "EXDEV", fsEvent("rename", "$WS/prepared", "no_gain")},
+		{"exchanged", ok, "EXDEV", fsEvent("rename", "$WS/other", "no_gain")},
+		{"nested", ok, "EACCES", fsEvent("create", "$WS/deep/.git/hooks", "protected")},
+	}},
 	{prog: "docker_sock", args: "$STREAM $DGRAM $WS", around: victim, more: `
 [[access.fs]] # fs.7
 path = "$DIR/peer"

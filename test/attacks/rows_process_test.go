@@ -124,8 +124,10 @@ var processRows = []attack{
 	}},
 	{prog: "scm_rights", around: accomplice, gap: "descriptors", tries: []try{
 		{"receive", ok, ok, noEvent("stated gap")},
+		{"receive-network", ok, ok, noEvent("stated gap")},
 	}, bpf: map[string]got{
-		"receive": {"ENOENT", fsEvent("read", "$KEY", "outside_workspace")}, // the message comes without it
+		"receive":         {"ENOENT", fsEvent("read", "$KEY", "outside_workspace")}, // the message comes without it
+		"receive-network": {"ENOENT", bpfEvent("receive")},
 	}},
 	{prog: "socketpair", tries: []try{
 		{"talk", ok, ok, noEvent("granted")},

@@ -37,17 +37,19 @@ type scene struct {
 
 // The trees that no attack may change, and the text of the files in them.
 var untouchable = map[string]string{
-	"home/.ssh/id_ed25519": "SECRET key",
-	"outside/file.txt":     "SECRET outside",
-	"ro/file.txt":          "read me",
-	"ro/dir/":              "",
-	"secret/key":           "granted for reading",
-	"secretary/note":       "SECRET note",
-	"ws/private/key":       "SECRET key of the workspace",
-	"ws/private/other":     "SECRET",
-	"ws/kept/file":         "kept",
-	"ws/nest/inner/file":   "nested",
-	"ws/.env":              "SECRET=1",
+	"home/.ssh/id_ed25519":      "SECRET key",
+	"outside/file.txt":          "SECRET outside",
+	"ro/file.txt":               "read me",
+	"ro/dir/":                   "",
+	"secret/key":                "granted for reading",
+	"secretary/note":            "SECRET note",
+	"ws/private/key":            "SECRET key of the workspace",
+	"ws/private/other":          "SECRET",
+	"ws/kept/file":              "kept",
+	"ws/nest/inner/file":        "nested",
+	"ws/.env":                   "SECRET=1",
+	"ws/repo/.git/config":       "[core]",
+	"ws/repo/.git/hooks/sample": "#!/bin/sh",
 }
 
 func newScene(t *testing.T, u user, b *backend, more string) *scene {
@@ -170,7 +172,7 @@ func (s *scene) snapshot(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	for _, tree := range []string{
-		"home", "outside", "ro", "secret", "secretary", "tools", "policy.toml", "ws/private", "ws/kept", "ws/nest", "ws/.env",
+		"home", "outside", "ro", "secret", "secretary", "tools", "policy.toml", "ws/private", "ws/kept", "ws/nest", "ws/.env", "ws/repo",
 	} {
 		must(t, filepath.WalkDir(s.path(tree), func(p string, d fs.DirEntry, err error) error {
 			if err != nil {

@@ -1,10 +1,11 @@
-// Tries: to receive from its standard input, when that is a unix socket, the descriptor of a file that it may not open.
+// Tries: to receive from its standard input, when that is a unix socket, the descriptor of a file that it may not open, then one of a
+// network socket, which it would be to connect.
 // Must get: nothing, where the backend sees received descriptors. Landlock has no hook for it: its stated gap. It takes
 // a helper outside the session that holds the other end of standard input, output or error.
-// Event: none under landlock, where nothing is refused.
+// Event: fs read of the file, net of the socket; none under landlock, where nothing is refused.
 #include "attack.h"
 
-static long receive(void)
+static int received(void)
 {
 	char room[CMSG_SPACE(sizeof(int))], byte;
 	struct iovec part = {&byte, 1};
@@ -18,10 +19,20 @@ static long receive(void)
 		return -1;
 	}
 	memcpy(&fd, CMSG_DATA(c), sizeof(int));
-	return fd_reads(fd);
+	return fd;
+}
+
+static long file(void) { return fd_reads(received()); }
+
+static long network(void)
+{
+	struct sockaddr none = {.sa_family = AF_UNSPEC};
+	int fd = received();
+	return fd < 0 ? -1 : connect(fd, &none, sizeof(none));
 }
 
 int main(int argc, char **argv)
 {
-	attempt("receive", receive);
+	attempt("receive", file);
+	attempt("receive-network", network);
 }
