@@ -1,6 +1,6 @@
 //go:build linux
 
-package vm
+package bpf
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 
 // TestStory runs what README.md opens with, and it must say what the page shows.
 func TestStory(t *testing.T) {
-	g := inGuest(t)
+	toolguard := guest(t)
 	const home, docker = "/home/ann", "/run/docker.sock" // they're in what is shown
 	project := filepath.Join(home, "project")
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
@@ -47,7 +47,7 @@ func TestStory(t *testing.T) {
 		must(err)
 		return string(out)
 	}
-	if got := in(append([]string{g.toolguard}, words[1:]...)...); words[0] != "toolguard" || got != want {
+	if got := in(append([]string{toolguard}, words[1:]...)...); words[0] != "toolguard" || got != want {
 		t.Errorf("%s says\n%s\nand README.md shows\n%s", line, got, want)
 	}
 	if _, err := os.Stat(project + "/.git/hooks/pre-commit"); !os.IsNotExist(err) {
