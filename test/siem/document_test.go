@@ -26,7 +26,7 @@ func TestDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, token := range []string{"otel-token", "splunk-token", "elastic-token", "nats-creds"} {
+	for _, token := range []string{"otel-token", "splunk-token", "nats-creds"} {
 		writeFile(t, filepath.Join(dir, token), "x")
 	}
 	check := func(text string) (string, error) {
