@@ -3,11 +3,14 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +19,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/metrics"
 )
 
 // What is counted can be read by root, and without anybody's name by whoever reads the socket for that.
@@ -141,4 +145,82 @@ func TestMetricsAreNamed(t *testing.T) {
 	if err != nil || !json.Valid(text) {
 		t.Errorf("the dashboard isn't JSON: %v", err)
 	}
+}
+
+// Prometheus's own program takes the page, the alerts and the dashboard's queries, and the labels that these go by are the page's.
+func TestPromtool(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("needs promtool")
+	}
+	d, _ := served(t, DefaultLimits)
+	kept(t, d)
+	for _, c := range []*metrics.Counter{d.counts.events, d.counts.lost, d.counts.refused} {
+		c.Add(1, "x")
+	}
+	d.counts.denials.Add(1, "fs", "protected")
+	page := d.page()
+	check := func(in string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(promtool, append([]string{"check"}, args...)...)
+		cmd.Stdin = strings.NewReader(in)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+	check(page, "metrics")
+	const alerts = "../../packaging/prometheus/toolguard.rules.yml"
+	check("", "rules", alerts)
+
+	queries := regexp.MustCompile(`expr: (.*)`).FindAllStringSubmatch(read(t, alerts), -1)
+	least := len(queries) + 20
+	rules := strings.Builder{}
+	rules.WriteString("groups:\n- name: dashboard\n  rules:\n")
+	for _, m := range regexp.MustCompile(`"expr": (".*")`).FindAllStringSubmatch(read(t, "../../packaging/grafana/toolguard.json"), -1) {
+		var query string
+		if err := json.Unmarshal([]byte(m[1]), &query); err != nil {
+			t.Fatal(err)
+		}
+		query = strings.NewReplacer("$__rate_interval", "5m", "$instance", "x").Replace(query)
+		queries = append(queries, []string{"", query})
+		fmt.Fprintf(&rules, "  - {record: a%d, expr: %q}\n", len(queries), query)
+	}
+	made := filepath.Join(t.TempDir(), "dashboard.yml")
+	if err := os.WriteFile(made, []byte(rules.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("", "rules", made)
+
+	label := regexp.MustCompile(`(\w+)=~?"`)
+	for _, q := range queries {
+		there := []string{"instance", "job"}
+		for _, name := range regexp.MustCompile(`\b(toolguard|process)_[a-z_]+\b`).FindAllString(q[1], -1) {
+			for _, series := range regexp.MustCompile(`(?m)^`+name+`\{(.*)\}`).FindAllStringSubmatch(page, -1) {
+				for _, m := range label.FindAllStringSubmatch(series[1], -1) {
+					there = append(there, m[1])
+				}
+			}
+		}
+		asked := label.FindAllStringSubmatch(q[1], -1)
+		for _, by := range regexp.MustCompile(`by \((.*?)\)`).FindAllStringSubmatch(q[1], -1) {
+			asked = append(asked, regexp.MustCompile(`(\w+)`).FindAllStringSubmatch(by[1], -1)...)
+		}
+		for _, m := range asked {
+			if !slices.Contains(there, m[1]) {
+				t.Errorf("%s: there's no label %s", q[1], m[1])
+			}
+		}
+	}
+	if len(queries) < least {
+		t.Errorf("only %d queries", len(queries))
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

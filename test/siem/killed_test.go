@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestKilled: a shipper that is killed at any moment while things happen has sent all in the end.
+// TestKilled: a shipper that is killed a hundred times, at any moment, while things happen has sent all in the end.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -29,13 +29,13 @@ func TestKilled(t *testing.T) {
 		kept = append(kept, strings.Split(strings.TrimSuffix(string(body), "\n"), "\n")...)
 	}))
 	t.Cleanup(collect.Close)
-	s := newScene(t, "[[sink]]\nname = 'hook'\ntype = 'webhook'\nurl = '"+collect.URL+"'\nbatch = 20\n[[sink]]\nname = 'file'\ntype = 'file'\npath = 'DIR/out'\nbatch = 20\n")
-	for range 10 {
+	s := newScene(t, "[[sink]]\nname = 'hook'\ntype = 'webhook'\nurl = '"+collect.URL+"'\nbatch = 5\n[[sink]]\nname = 'file'\ntype = 'file'\npath = 'DIR/out'\nbatch = 5\n")
+	for range 100 {
 		_, end := s.start()
 		for range 5 {
-			s.happen(20)
+			s.happen(5)
 		}
-		time.Sleep(rand.N(300 * time.Millisecond))
+		time.Sleep(rand.N(100 * time.Millisecond))
 		end(os.Kill)
 	}
 	s.start()
