@@ -11,6 +11,7 @@
 #define MAX_NAME 255
 #define MAX_WORDS 8	/* of a set of pattern bits: 512 pattern components in all */
 #define MAX_TABLES 32	/* fs and protect of every authority, and room */
+#define MAX_HITS 64	/* of a node: two of each table */
 #define MAX_LAYERS 10	/* policy.NumAuthorities */
 
 #define CAP_READ 1

@@ -476,7 +476,9 @@ __noinline int enter(struct climb *c, struct match *m, u32 node)
 			for (u32 i = 0; i < MAX_WORDS; i++)
 				m->starts[i] |= s->q[i];
 	}
-	for (u32 i = 0; i < MAX_TABLES; i++) {
+	if (n > MAX_HITS)
+		m->status = WALK_BROKEN;
+	for (u32 i = 0; i < MAX_HITS; i++) {
 		if (i >= n)
 			break;
 		struct line *h = line_of(c->image, c->header[H_HITS] + (hits + i) / 16);

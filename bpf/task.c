@@ -150,12 +150,15 @@ struct owner {
 	u64 session;
 	u64 payer; /* the session that the entry is counted with, the first one that the file was of */
 	u32 slot, payer_slot;
+	u32 uid; /* the user that it's counted with */
+	u32 pad;
 };
 
 /* MAX_OWNED is of one session: all that there can be fill the table at most, so that none takes from another. A file that outlives its
- * session, since somebody else has it open, keeps its entry and counts with nobody. Were the table full of such ones, no more files
- * of any session would be made to send signals. */
+ * session, since somebody else has it open, keeps its entry, and counts with its user alone, who has a share of the table: as much as
+ * all sessions may have that he may have at a time, by toolguardd's defaults. */
 #define MAX_OWNED 256
+#define MAX_OWNED_BY_USER (MAX_SESSIONS * MAX_OWNED / 4)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -164,6 +167,14 @@ struct {
 	__type(key, u64); /* the struct file */
 	__type(value, struct owner);
 } owned SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, u32); /* a user */
+	__type(value, u32);
+} owners SEC(".maps");
 
 volatile u32 nowned; /* 0 spares every file of the machine the look-up */
 
@@ -174,17 +185,31 @@ static __always_inline void disown(u64 file)
 	if (!o)
 		return;
 	struct session *payer = session_at(o->payer_slot, o->payer);
+	u32 *all = bpf_map_lookup_elem(&owners, &o->uid);
 	if (bpf_map_delete_elem(&owned, &file))
 		return;
 	__sync_fetch_and_add(&nowned, -1);
+	if (all)
+		__sync_fetch_and_add(all, -1);
 	if (payer)
 		__sync_fetch_and_add(&payer->owned, -1);
 }
 
-/* own remembers a file; false: the session has too many. */
+/* owned_by is how many a user's sessions have; NULL where that can't be counted. */
+static __always_inline u32 *owned_by(u32 uid)
+{
+	u32 none = 0;
+
+	bpf_map_update_elem(&owners, &uid, &none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&owners, &uid);
+}
+
+/* own remembers a file; false: the session has too many, or all of its user's have. */
 static __always_inline bool own(struct file *file, struct label *l)
 {
-	struct owner o = { .session = l->id, .payer = l->id, .slot = l->slot, .payer_slot = l->slot };
+	struct owner o = {
+		.session = l->id, .payer = l->id, .slot = l->slot, .payer_slot = l->slot, .uid = bpf_get_current_uid_gid(),
+	};
 	u64 key = (u64)file;
 	struct owner *old = bpf_map_lookup_elem(&owned, &key);
 	struct session *s = session_of(l);
@@ -192,15 +217,20 @@ static __always_inline bool own(struct file *file, struct label *l)
 	if (old) {
 		o.payer = old->payer;
 		o.payer_slot = old->payer_slot;
+		o.uid = old->uid;
 		return !bpf_map_update_elem(&owned, &key, &o, BPF_EXIST);
 	}
-	if (!s)
+	u32 *all = owned_by(o.uid);
+	if (!s || !all)
 		return false;
-	if (__sync_fetch_and_add(&s->owned, 1) < MAX_OWNED && !bpf_map_update_elem(&owned, &key, &o, BPF_NOEXIST)) {
+	bool session = __sync_fetch_and_add(&s->owned, 1) < MAX_OWNED;
+	bool user = __sync_fetch_and_add(all, 1) < MAX_OWNED_BY_USER;
+	if (session && user && !bpf_map_update_elem(&owned, &key, &o, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&nowned, 1);
 		return true;
 	}
 	__sync_fetch_and_add(&s->owned, -1);
+	__sync_fetch_and_add(all, -1);
 	return false;
 }
 

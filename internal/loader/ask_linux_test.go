@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -397,4 +398,43 @@ func (a *asker) agreeOn(c *policy.Compiled, name, path string) error {
 	}
 	defer unix.Close(fd)
 	return a.compare(c, open{path, fd})
+}
+
+// Every layer counts at a path about which all of them say as much as they can.
+func TestManyHits(t *testing.T) {
+	a := newAsker(t)
+	f := opened(t, scene(t, "file")+"/file")
+	defer unix.Close(f.fd)
+	compiled := func(rules ...policy.FSRule) *policy.Compiled {
+		layer := policy.SourceLayer{Authority: policy.Session, FS: append([]policy.FSRule{{Path: "/", Caps: policy.Read}}, rules...)}
+		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, tree{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	all := compiled(policy.FSRule{Path: f.path, Caps: policy.Read}, policy.FSRule{Path: f.path, Caps: policy.Update, Place: policy.Place{File: "preset:test"}})
+	last := compiled(policy.FSRule{Path: f.path})
+	wide := all.Layers[len(all.Layers)-1] // the first is toolguard's own
+	wide.Protect = wide.FS
+	all.Layers = append(slices.Repeat([]*policy.Layer{wide}, maxLayers-1), last.Layers[len(last.Layers)-1])
+	for _, r := range last.Rules {
+		r.Index += int32(len(all.Rules))
+	}
+	all.Rules = append(all.Rules, last.Rules...)
+	b := newBuilder(0)
+	if err := b.add(all); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(b.nodes[b.path(f.path)].hits); n != 4*(maxLayers-1)+1 {
+		t.Fatalf("%d hits", n)
+	}
+	if err := a.follow(all); err != nil {
+		t.Fatal(err)
+	}
+	for _, hot := range []bool{true, false} {
+		if caps, err := a.ask(f.fd, policy.Read, hot); err != nil || caps&policy.Read != 0 {
+			t.Errorf("the kernel gives %s (hot %v), %v, what the last layer denies", caps, hot, err)
+		}
+	}
 }

@@ -104,7 +104,7 @@ const (
 	WhyCommand                   // the command isn't listed
 	WhyOutside                   // it's about a task, or a socket, of another than the session
 	WhyNet                       // the policy grants nothing that takes such a socket
-	WhyFiles                     // the session has as many files that send signals (F_SETOWN, O_ASYNC, leases) as one may have
+	WhyFiles                     // the session, or its user, has as many files that send signals (F_SETOWN, O_ASYNC, leases) as one may have
 )
 
 // What moves, in the Detail of WhyGain: bpf/tree.c has the same list.

@@ -183,6 +183,8 @@ type kernelOwner struct {
 	Payer     uint64
 	Slot      uint32
 	PayerSlot uint32
+	Uid       uint32
+	Pad       uint32
 }
 
 type kernelSession struct {
@@ -233,6 +235,7 @@ const (
 	kernelMapMakers                        = "makers"
 	kernelMapMembers                       = "members"
 	kernelMapOwned                         = "owned"
+	kernelMapOwners                        = "owners"
 	kernelMapPending                       = "pending"
 	kernelMapRings                         = "rings"
 	kernelMapSessions                      = "sessions"
@@ -422,6 +425,7 @@ type kernelMapSpecs struct {
 	Makers   *ebpf.MapSpec `ebpf:"makers"`
 	Members  *ebpf.MapSpec `ebpf:"members"`
 	Owned    *ebpf.MapSpec `ebpf:"owned"`
+	Owners   *ebpf.MapSpec `ebpf:"owners"`
 	Pending  *ebpf.MapSpec `ebpf:"pending"`
 	Rings    *ebpf.MapSpec `ebpf:"rings"`
 	Sessions *ebpf.MapSpec `ebpf:"sessions"`
@@ -461,6 +465,7 @@ type kernelMaps struct {
 	Makers   *ebpf.Map `ebpf:"makers"`
 	Members  *ebpf.Map `ebpf:"members"`
 	Owned    *ebpf.Map `ebpf:"owned"`
+	Owners   *ebpf.Map `ebpf:"owners"`
 	Pending  *ebpf.Map `ebpf:"pending"`
 	Rings    *ebpf.Map `ebpf:"rings"`
 	Sessions *ebpf.Map `ebpf:"sessions"`
@@ -474,6 +479,7 @@ func (m *kernelMaps) Close() error {
 		m.Makers,
 		m.Members,
 		m.Owned,
+		m.Owners,
 		m.Pending,
 		m.Rings,
 		m.Sessions,

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -133,6 +134,15 @@ func (s *Session) Reload(img *Image) error {
 		setExtent(&s.at.Image, at)
 		return nil
 	})
+}
+
+// Generation is that of the image in force.
+func (s *Session) Generation() (uint32, error) {
+	var head line
+	if err := s.k.images.Lookup(s.at.Image, &head); err != nil {
+		return 0, fmt.Errorf("look at the image in force: %w", err)
+	}
+	return binary.LittleEndian.Uint32(head[4*hGeneration:]), nil
 }
 
 // setExtent writes the two words of an extent in a session at once, so that nothing ever sees half of it.

@@ -261,6 +261,9 @@ func TestGenerations(t *testing.T) {
 			t.Errorf("bpf: %v", e)
 		}
 	})
+	if g, err := s.Generation(); g != 2 || err != nil {
+		t.Errorf("generation %d, %v", g, err)
+	}
 	end(t, s)
 	if len(h.events) != 2 || h.events[0].Generation != 1 || h.events[1].Op != OpKernel || h.events[1].Generation != 2 {
 		t.Errorf("%+v", h.events)

@@ -8,9 +8,11 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 	"unsafe"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -176,6 +178,53 @@ func owned(n int) error {
 		}
 	}
 	return nil
+}
+
+// All sessions of one user together have no more files that signal than is his share, which leaves the others theirs.
+func TestOwnedByUser(t *testing.T) {
+	k := kernel(t)
+	owners, err := openPin("owners")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owners.Close()
+	const share = 1024 * 256 / 4 // MAX_OWNED_BY_USER in bpf/task.c
+	root, other := uint32(0), uint32(1)
+	before := uint32(0)
+	if err := owners.Lookup(root, &before); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		user uint32
+		had  uint32
+		want error
+	}{{root, share - 1, nil}, {root, share, unix.ENOMEM}, {other, share, nil}} {
+		if err := errors.Join(owners.Put(root, before), owners.Put(x.user, x.had)); err != nil {
+			t.Fatal(err)
+		}
+		s, _ := begin(t, k, "/ read")
+		guarded(t, s, func() {
+			if err := owned(1); !errors.Is(err, x.want) {
+				t.Errorf("one more file, when user %d has %d: %v, want %v", x.user, x.had, err, x.want)
+			}
+		})
+		end(t, s)
+		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // a file is closed for good some moments later
+			var now uint32
+			if err := owners.Lookup(x.user, &now); err != nil {
+				t.Fatal(err)
+			}
+			if now == x.had {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("user %d, who had %d, has %d when it's closed", x.user, x.had, now)
+			}
+		}
+	}
+	if err := errors.Join(owners.Put(root, before), owners.Delete(other)); err != nil {
+		t.Error(err)
+	}
 }
 
 // own2 does something to a child.

@@ -164,7 +164,7 @@ func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
 		e.Resource, e.Capability, e.Reason = policy.Net.String(), "connect", string(policy.HostNotListed)
 	case k.Why == loader.WhyFiles:
 		e.Reason = string(policy.Limit)
-		e.Extra["why"] = "the session has as many files open that send signals (F_SETOWN, O_ASYNC, leases) as one may have"
+		e.Extra["why"] = "the session, or all of its user's, have as many files open that send signals (F_SETOWN, O_ASYNC, leases) as they may have"
 	case k.Other != 0:
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", k.Other))
 		e.Target = strings.TrimSpace(string(name))
