@@ -20,6 +20,7 @@ const (
 	serverTurn = 500 * time.Millisecond // after which, on a port that is granted as such, it's the server's turn to speak
 	helloTime  = 10 * time.Second       // the whole of a hello or a head, once it has begun
 	lookTime   = 10 * time.Second
+	halfTime   = 10 * time.Minute
 	closeTime  = 2 * time.Second // for a client to read why it was refused
 )
 
@@ -248,13 +249,18 @@ func (f *flow) copyBoth(up net.Conn) {
 	stop := context.AfterFunc(f.ctx, func() { up.Close() })
 	var sent sync.WaitGroup
 	sent.Add(1)
+	both := make(chan struct{})
+	one := sync.OnceFunc(func() { f.s.done.Go(func() { f.s.endHalf(both, f.conn, up) }) })
 	f.s.done.Go(func() {
 		defer sent.Done()
 		relay(up, f.conn)
+		one()
 	})
 	f.s.done.Go(func() {
 		relay(f.conn, up)
+		one()
 		sent.Wait()
+		close(both)
 		stop()
 		up.Close()
 		f.close()

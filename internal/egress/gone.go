@@ -33,6 +33,29 @@ func (k *talk) mind() (stop func()) {
 	})
 }
 
+// endHalf closes two connections of which one side has ended, and nothing has come on either for a while: nobody need ever end the other.
+func (s *Server) endHalf(both <-chan struct{}, conns ...net.Conn) {
+	again := time.NewTicker(s.half)
+	defer again.Stop()
+	for last := nothingYet; ; {
+		select {
+		case <-both:
+			return
+		case <-again.C:
+		}
+		now := uint64(0)
+		for _, c := range conns {
+			now += received(tcpOf(c))
+		}
+		if now == last {
+			for _, c := range conns {
+				c.Close()
+			}
+		}
+		last = now
+	}
+}
+
 // nothingYet is how much a client has got that wasn't looked at before.
 const nothingYet = ^uint64(0)
 

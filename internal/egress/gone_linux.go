@@ -6,6 +6,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// received is how many bytes have come on a connection.
+func received(c *net.TCPConn) (n uint64) {
+	if c == nil {
+		return 0
+	}
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = rc.Control(func(fd uintptr) {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			n = info.Bytes_received
+		}
+	})
+	return n
+}
+
 // gone says whether a client has closed its connection. One that has ended only its own side may wait for a response still; that
 // can't be told apart, so it's gone when it has got nothing more since the last look.
 func gone(c *net.TCPConn, got *uint64) (is bool) {

@@ -2,12 +2,15 @@ package egress
 
 import (
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/nettest"
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // A client that gives up on a server which doesn't answer leaves no connection there, whatever it has sent, under TLS too.
@@ -90,5 +93,37 @@ func TestHalfClosed(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("gone though it gets something")
 		}
+	}
+}
+
+// What has ended on one side, and on which nothing comes any more, doesn't stay for ever. What has ended on none does.
+func TestHalfEnded(t *testing.T) {
+	w := newWorld(t, policy.NetRule{Host: "203.0.113.1", Port: 7000, Allow: true})
+	w.s.half = 50 * time.Millisecond
+	over := make(chan struct{})
+	defer close(over)
+	go nettest.Accept(w.listen("203.0.113.1:7000"), func(c net.Conn) {
+		b := make([]byte, 1)
+		for n, err := c.Read(b); err == nil; n, err = c.Read(b) {
+			c.Write(b[:n])
+		}
+		<-over // it never ends its own side
+	})
+	w.start()
+	whole, half := w.dial("203.0.113.1:7000"), w.dial("203.0.113.1:7000")
+	for _, c := range []net.Conn{whole, half} {
+		io.WriteString(c, "x")
+		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	half.CloseWrite()
+	half.SetReadDeadline(time.Now().Add(patience))
+	if _, err := io.Copy(io.Discard, half); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("half a connection stays")
+	}
+	io.WriteString(whole, "x")
+	if _, err := io.ReadFull(whole, make([]byte, 1)); err != nil {
+		t.Errorf("a whole one: %v", err)
 	}
 }

@@ -41,6 +41,7 @@ type Server struct {
 	own    func(netip.Addr) bool // whether an address is the machine's own
 	verify *tls.Config           // how servers are verified where TLS is intercepted
 	hello  time.Duration         // the patience with a hello or a head that has begun
+	half   time.Duration         // the quiet after which what has ended on one side ends
 	look   time.Duration         // after which it's looked again whether who waits for a response is there
 	asked  map[uint16]bool
 	*shared
@@ -151,6 +152,9 @@ func (s *Server) init() {
 	}
 	if s.hello == 0 {
 		s.hello = helloTime
+	}
+	if s.half == 0 {
+		s.half = halfTime
 	}
 	if s.look == 0 {
 		s.look = lookTime
