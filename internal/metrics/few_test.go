@@ -34,7 +34,7 @@ func TestFew(t *testing.T) {
 	for i := range idle {
 		idle[i] = dial()
 	}
-	client := http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return dial(), nil }}}
+	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return dial(), nil }}}
 	resp, err := client.Get("http://x/")
 	if err != nil {
 		t.Fatal(err)
