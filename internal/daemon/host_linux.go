@@ -66,7 +66,8 @@ func (d *Daemon) sameMounts(o origin) error {
 	}
 	if o.mounts != d.mounts {
 		return refuse(403, "this machine has policies of the host's, and process %d sees files in another mount namespace, where their names may "+
-			"stand for other files: start toolguard outside of the container or the unshare", o.pid)
+			"stand for other files: start toolguard outside of the container or the unshare, or from a systemd unit without PrivateTmp=, "+
+			"ProtectSystem= and the like", o.pid)
 	}
 	return nil
 }

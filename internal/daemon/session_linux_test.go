@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
@@ -273,6 +274,58 @@ func TestWhole(t *testing.T) {
 	}
 	if err := s.change(func(r *record) { r.Thread = 8 }); err == nil || s.record.Thread != 7 {
 		t.Errorf("%+v, %v", s.record, err)
+	}
+}
+
+// Whoever waits for a session's policies, as long as others' are read, keeps nobody else waiting.
+func TestPoliciesAreReadAside(t *testing.T) {
+	d, c := served(t, DefaultLimits)
+	add := func(number uint64) (*session, *record) {
+		r := &record{Number: number, Generation: 1, Policies: map[uint32]*policy.Compiled{1: compiled(t, "/etc")}}
+		r.Info.ID = fmt.Sprintf("%016x", number)
+		if err := d.save(r); err != nil {
+			t.Fatal(err)
+		}
+		s := d.newSession(r, ended(0))
+		close(s.over) // there is nothing in the kernel
+		d.mu.Lock()
+		d.sessions[number] = s
+		d.mu.Unlock()
+		return s, r
+	}
+	waits, _ := add(1)
+	other, used := add(2)
+	unused(t, waits)
+	for range maxBodies {
+		d.bodies <- struct{}{}
+	}
+	found := make(chan error, 1)
+	go func() {
+		_, err := waits.whole()
+		found <- err
+	}()
+	for waits.finding.TryLock() { // until it looks for them
+		waits.finding.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	var list []api.Session
+	if err := c.Do("GET", api.Sessions, nil, &list); err != nil || len(list) != 2 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if r, err := other.whole(); r != used || err != nil {
+		t.Errorf("another session's: %p and not %p, %v", r, used, err)
+	}
+	waits.tell(&event.Event{Kind: event.Denial})
+	select {
+	case err := <-found:
+		t.Fatalf("others have waited: %v", err)
+	default:
+	}
+	for range maxBodies {
+		<-d.bodies
+	}
+	if err := <-found; err != nil {
+		t.Error(err)
 	}
 }
 
