@@ -7,16 +7,18 @@
 #define FMODE_CREATED 0x100000
 #define FMODE_NOACCOUNT 0x20000000
 #define O_ACCMODE 3
+#define O_TRUNC 01000
 #define O_TMPFILE 020000000
 
-/* opened is what a file needs for how it's open, apart from having been created by it. */
+/* opened is what a file needs for how it's open, apart from having been created by it. The kernel asks about O_TRUNC only after the
+ * file system has opened the file, and an overlay copies it up without what is in it. */
 static __always_inline u32 opened(struct file *file)
 {
-	u32 need = 0;
+	u32 need = 0, cuts = file->f_flags & O_TRUNC && (file->f_inode->i_mode & S_IFMT) == S_IFREG;
 
 	if (file->f_mode & FMODE_READ)
 		need |= CAP_READ;
-	if (file->f_mode & FMODE_WRITE && !(file->f_mode & FMODE_CREATED))
+	if ((file->f_mode & FMODE_WRITE || cuts) && !(file->f_mode & FMODE_CREATED))
 		need |= CAP_UPDATE;
 	if ((file->f_flags & O_ACCMODE) == O_ACCMODE) /* neither: for ioctl */
 		need |= CAP_READ | CAP_UPDATE;

@@ -139,11 +139,10 @@ func opens(c asked, o operation) []step {
 		}
 		return made
 	}
-	opened := []step{{o.Path, follow, need}}
-	if o.Flags&unix.O_TRUNC != 0 && need&policy.Update == 0 && mode(resolve(c, o.Path, follow)) == unix.S_IFREG { // a fifo has nothing to lose
-		opened = append(opened, step{o.Path, follow, policy.Update})
+	if o.Flags&unix.O_TRUNC != 0 && mode(resolve(c, o.Path, follow)) == unix.S_IFREG { // a fifo has nothing to lose
+		need |= policy.Update
 	}
-	return opened
+	return []step{{o.Path, follow, need}}
 }
 
 func executes(c asked, o operation) want {
