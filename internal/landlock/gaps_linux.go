@@ -44,13 +44,15 @@ func StatedGaps(abi int) []string {
 		"denies too much: renaming onto an existing file needs create and delete there, not just update",
 		"denies too much: renaming or linking into another folder needs create and delete on both, and fails with EXDEV "+
 			"otherwise, upon which programs copy",
-		"denies too much: a process can set its own priority and limits, not those of its children or of its other threads")
+		"denies too much: a process can set its own priority and limits, not those of its children or of its other threads",
+		"denies too much: where fs is restricted no file can be emptied by opening it for reading (O_RDONLY with O_TRUNC), and openat2 "+
+			"isn't there: on an overlay Landlock is asked when that has happened")
 	if abi < 9 {
 		gaps = append(gaps, "denies too much: where fs is restricted no unix socket can be made (pairs of connected stream "+
 			"sockets can), as unix sockets by path can't be told apart before Landlock ABI 9")
 	}
 	if abi < 3 {
-		gaps = append(gaps, "denies too much: truncate(2) by path is refused, and openat2 isn't there, before Landlock ABI 3")
+		gaps = append(gaps, "denies too much: truncate(2) by path is refused before Landlock ABI 3")
 	}
 	if abi < 2 {
 		gaps = append(gaps, "denies too much: nothing can be renamed or linked into another folder before Landlock ABI 2")

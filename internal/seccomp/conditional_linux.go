@@ -55,8 +55,8 @@ func (f facts) conditional() []refusal {
 	if f.net.restricted && !f.net.nothing() {
 		rs = append(rs, f.ports()...)
 	}
-	if f.fs && f.abi < 3 {
-		rs = append(rs, truncation()...)
+	if f.fs && f.abi < Whole {
+		rs = append(rs, f.truncation()...)
 	}
 	return rs
 }
@@ -159,11 +159,12 @@ func (f facts) ports() (rs []refusal) {
 	return rs
 }
 
-// truncation closes what Landlock below ABI 3 can't see: cutting a file short without opening it for writing. An access
+// truncation closes what Landlock can't see, or sees too late: cutting a file short without opening it for writing. Below ABI 3 it doesn't
+// ask; above it does when the file system has opened the file, and an overlay has copied it up by then, without what was in it. An access
 // mode of 3 opens for neither reading nor writing and truncates as well. open_how is in memory, so openat2 goes.
-func truncation() []refusal {
+func (f facts) truncation() []refusal {
 	cause := &Cause{
-		ID: "seccomp.truncate", Text: "fs is restricted: truncation can't be decided by path on this kernel",
+		ID: "seccomp.truncate", Text: "fs is restricted: Landlock can't keep a file from being emptied by opening it, other than for writing",
 		Resource: "fs",
 	}
 	flags := func(arg uint32) []all {
@@ -172,12 +173,17 @@ func truncation() []refusal {
 			{anyBit(arg, unix.O_TRUNC), anyBit(arg, unix.O_WRONLY), anyBit(arg, unix.O_RDWR)},
 		}
 	}
-	return []refusal{
-		{name: "truncate", errno: unix.EACCES, Cause: cause},
+	rs := []refusal{
 		{name: "openat2", errno: unix.ENOSYS, Cause: cause},
 		{name: "open", errno: unix.EACCES, when: flags(1), Cause: cause},
 		{name: "openat", errno: unix.EACCES, when: flags(2), Cause: cause},
 	}
+	if f.abi < 3 {
+		rs = append(rs, refusal{name: "truncate", errno: unix.EACCES, Cause: &Cause{
+			ID: "seccomp.truncate", Text: "fs is restricted: truncation can't be decided by path on this kernel", Resource: "fs",
+		}})
+	}
+	return rs
 }
 
 // ptraceStrict leaves what starting a command under limits needs of the thread that carries the filters:

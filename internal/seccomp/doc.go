@@ -16,7 +16,7 @@
 // With an error and a kernel log record, so that programs go on and the denial is seen:
 //   - EPERM for what needs privilege elsewhere too; programs expect it.
 //   - ENOSYS where programs fall back when the kernel is older: clone3 (its flags are in memory, out of a
-//     filter's sight; the C library then uses clone, whose flags are seen), openat2 below Landlock ABI 3, io_uring, and
+//     filter's sight; the C library then uses clone, whose flags are seen), openat2 where Landlock decides, io_uring, and
 //     every call newer than this package knows, so that tomorrow's kernel can't bring a hole.
 //   - EACCES for leases, as for a file of another user, and for sockets: socket(2) documents it for "permission to create
 //     a socket of the specified type is denied", so that a program reports a refusal and not a machine without a network

@@ -183,9 +183,12 @@ var deeds = map[string]deed{
 	"cut by reading":           {do: openScratch(unix.O_RDONLY | unix.O_TRUNC), prepare: makeScratch, abi: 2, guarded: unix.EACCES},
 	"cut by opening for ioctl": {do: openScratch(3 | unix.O_TRUNC), prepare: makeScratch, abi: 2, guarded: unix.EACCES},
 	"cut by writing":           {do: openScratch(unix.O_WRONLY | unix.O_TRUNC), prepare: makeScratch, abi: 2},
-	"cut by reading, abi 3":    {do: openScratch(unix.O_RDONLY | unix.O_TRUNC), prepare: makeScratch, abi: 3},
+	"cut by reading, abi 3":    {do: openScratch(unix.O_RDONLY | unix.O_TRUNC), prepare: makeScratch, abi: 3, guarded: unix.EACCES},
+	"cut by reading, seen":     {do: openScratch(unix.O_RDONLY | unix.O_TRUNC), prepare: makeScratch, abi: Whole},
+	"cut by path, abi 3":       {do: cutScratch, prepare: makeScratch, abi: 3},
 	"cut by path":              {do: cutScratch, prepare: makeScratch, abi: 2, guarded: unix.EACCES},
-	"openat2 before abi 3":     {do: call(unix.SYS_OPENAT2, 0, 0, 0, 0), bare: unix.EINVAL, abi: 2, guarded: unix.ENOSYS},
+	"openat2":                  {do: call(unix.SYS_OPENAT2, 0, 0, 0, 0), bare: unix.EINVAL, abi: 3, guarded: unix.ENOSYS},
+	"openat2, seen":            {do: call(unix.SYS_OPENAT2, 0, 0, 0, 0), bare: unix.EINVAL, abi: Whole, guarded: unix.EINVAL},
 
 	"getpid": {do: call(unix.SYS_GETPID)},
 }

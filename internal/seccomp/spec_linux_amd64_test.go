@@ -189,7 +189,7 @@ func (s said) ports(nr uint32, a [6]uint64) answer {
 }
 
 func (s said) truncation(nr uint32, a [6]uint64) answer {
-	if !s.fs || s.abi >= 3 {
+	if !s.fs || s.abi >= Whole {
 		return 0
 	}
 	if e := legacyOpen(nr, a); e != 0 {
@@ -197,7 +197,9 @@ func (s said) truncation(nr uint32, a [6]uint64) answer {
 	}
 	switch nr {
 	case unix.SYS_TRUNCATE:
-		return unix.EACCES
+		if s.abi < 3 {
+			return unix.EACCES
+		}
 	case unix.SYS_OPENAT2:
 		return unix.ENOSYS
 	case unix.SYS_OPENAT:

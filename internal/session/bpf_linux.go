@@ -39,6 +39,7 @@ var bpfGaps = []string{
 	"descriptors that somebody outside passes in on 0, 1, 2 or --pass-fd were opened outside",
 	"denies too much: what was mapped from a file on an overlay can't be made executable afterwards, since Linux 6.5",
 	"denies too much: on btrfs, what a rule says of a file with several hard links holds also to the file of that number in another subvolume",
+	"denies too much: it holds also to a file that gets the number of one that is gone",
 	"denies too much: before Linux 6.2 ftruncate needs update, also on a file that the process has just created",
 	"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that refuses too",
 	"hard links from elsewhere to files beneath a restricted folder, made before the session, are other files",
