@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -137,6 +138,9 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if err := shortly(&st); err != nil {
 		return nil, err
 	}
+	if st.Home != "" && !filepath.IsAbs(st.Home) {
+		return nil, refuse(400, "the home %q isn't an absolute path", st.Home)
+	}
 	if d.cfg.Audit != nil {
 		if err := d.cfg.Audit.ReadyFor(p.uid); err != nil {
 			return nil, refuse(503, "what happens in a session couldn't be kept, so none begins: %v", err)
@@ -178,10 +182,9 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	r.Generation, r.Policies = guarded.First, map[uint32]*policy.Compiled{guarded.First: c}
 	r.Info = api.Session{
 		ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
-		Policy: c.Name, Digest: c.Digest, Files: c.Files, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir,
+		Policy: c.Name, Digest: c.Digest, Files: c.Files, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir, Home: st.Home,
 		Started: time.Now(), State: api.Starting, Network: net != nil,
 	}
-	r.Info.Home = homeOf(p.pid())
 	r.Info.Terminal, r.Info.Hidden = terminalOf(p.pid())
 	r.Sockets = d.sockets(r)
 	r.Flags = loader.FlagsOf(c) | r.Sockets
@@ -214,7 +217,7 @@ func shortly(st *api.Start) error {
 	if len(st.Tool) > maxName || len(st.Agent) > maxName {
 		return refuse(400, "the names of a session's tool and agent have %d and %d bytes, and may have %d: choose shorter ones", len(st.Tool), len(st.Agent), maxName)
 	}
-	size := 0
+	size := len(st.Home)
 	for _, text := range st.Degraded {
 		size += len(text)
 	}
@@ -222,7 +225,7 @@ func shortly(st *api.Start) error {
 		size += len(p.File)
 	}
 	if size > maxSaid {
-		return refuse(400, "what isn't enforced, and where the limits are set, takes %d bytes to say, and may take %d: have less of it in the policy", size, maxSaid)
+		return refuse(400, "the home, what isn't enforced, and where the limits are set take %d bytes to say, and may take %d: have less of it in the policy", size, maxSaid)
 	}
 	return nil
 }
@@ -300,7 +303,8 @@ func (d *Daemon) within(o origin, st *api.Start, c *policy.Compiled) (*policy.Co
 		return nil, err
 	}
 	if o.mounts != around.Mounts {
-		return nil, refuse(403, "session %s, around this one, sees files in another mount namespace, where their names may stand for other files", outer.id)
+		return nil, refuse(403, "session %s, around this one, sees files in another mount namespace, where their names may stand for other files: begin this one "+
+			"outside of the unshare that it has made", outer.id)
 	}
 	in, err := c.Within(around.policy())
 	if err != nil {

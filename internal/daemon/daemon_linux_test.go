@@ -79,8 +79,10 @@ func TestRequests(t *testing.T) {
 	}{
 		{api.Start{Tool: strings.Repeat("x", maxName+1)}, "tool and agent have 257 and 0 bytes"},
 		{api.Start{Agent: strings.Repeat("x", maxName+1)}, "tool and agent have 0 and 257 bytes"},
-		{api.Start{Degraded: []string{strings.Repeat("x", maxSaid), "x"}}, "takes 65537 bytes to say"},
-		{api.Start{Limits: policy.Limits{Pids: policy.Count{Place: policy.Place{File: strings.Repeat("x", maxSaid+1)}}}}, "takes 65537 bytes to say"},
+		{api.Start{Home: "me"}, "isn't an absolute path"},
+		{api.Start{Home: strings.Repeat("/", maxSaid+1)}, "take 65537 bytes to say"},
+		{api.Start{Degraded: []string{strings.Repeat("x", maxSaid), "x"}}, "take 65537 bytes to say"},
+		{api.Start{Limits: policy.Limits{Pids: policy.Count{Place: policy.Place{File: strings.Repeat("x", maxSaid+1)}}}}, "take 65537 bytes to say"},
 	} {
 		x.st.Policy, x.st.Argv = compiled(t, "/etc"), []string{"true"}
 		refusedWith(t, c.Do("POST", api.Sessions, x.st, nil), 400, x.why)

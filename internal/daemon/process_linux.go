@@ -3,9 +3,7 @@ package daemon
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -74,28 +72,6 @@ func terminalOf(pid int) (name string, hidden bool) {
 	}
 	nr, err := statOf(pid, 7)
 	return "", err == nil && nr != 0
-}
-
-// mostEnvironment is more than the kernel lets a process begin with, by default (execve(2)).
-const mostEnvironment = 4 << 20
-
-// homeOf is the home that a process was started with, or "".
-func homeOf(pid int) string {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, mostEnvironment))
-	if err != nil {
-		return ""
-	}
-	for v := range bytes.SplitSeq(text, []byte{0}) {
-		if home, ok := bytes.CutPrefix(v, []byte("HOME=")); ok && filepath.IsAbs(string(home)) {
-			return string(home)
-		}
-	}
-	return ""
 }
 
 // ended is a process that isn't there any more.

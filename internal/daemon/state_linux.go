@@ -64,23 +64,25 @@ func (d *Daemon) takeOver() {
 	if err != nil {
 		d.log("look for sessions to take over: %v", err)
 	}
-	var taken []*session
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), ".json")
 		if !ok { // of a toolguardd that was killed while it wrote
 			_ = os.Remove(filepath.Join(d.folder(), e.Name()))
 			continue
 		}
-		switch s, err := d.resume(id); {
+		switch err := d.resume(id); {
 		case errors.Is(err, loader.ErrOver):
 			d.over(id)
 		case err != nil:
 			d.log("session %s can't be taken over: it stays guarded, and nobody hears of it: %v", id, err)
-		default:
-			taken = append(taken, s)
 		}
 	}
-	for _, s := range taken { // when all are known
+	taken := d.all(0)
+	for _, s := range taken { // when all are known, those around first
+		if err := s.catchUp(); err != nil {
+			d.log("session %s is ended: it can't be held to the policy that it was to get: %v", s.id, err)
+			s.stop()
+		}
 		go s.supervise()
 	}
 	d.hub.publish(0, &event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{
@@ -105,14 +107,14 @@ func (d *Daemon) load(id string) (*record, error) {
 }
 
 // resume takes one session over.
-func (d *Daemon) resume(id string) (*session, error) {
+func (d *Daemon) resume(id string) error {
 	r, err := d.load(id)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	kernel, err := d.kernel.Resume(r.Number)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	client, err := openProcess(r.Info.PID, r.Client)
 	if err != nil {
@@ -136,7 +138,36 @@ func (d *Daemon) resume(id string) (*session, error) {
 		s.resumeNetwork(r)
 	}
 	d.sessions[r.Number] = s
-	return s, nil
+	return nil
+}
+
+// catchUp finishes what a toolguardd before was killed in: to give the session the policy that its file has, or to put it within that of
+// the session around it.
+func (s *session) catchUp() error {
+	g, err := s.kernel.Generation()
+	if err != nil || g == s.record.Generation && s.from == 0 {
+		return err
+	}
+	r, err := s.whole()
+	if err != nil {
+		return err
+	}
+	if g != r.Generation {
+		image, err := loader.NewImage(r.policy(), r.Generation)
+		if err == nil {
+			err = s.reloadNetwork(r.Generation, r.policy())
+		}
+		if err == nil {
+			err = s.kernel.Reload(image)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.d.holds(s.from, r.policy()) != nil {
+		return s.again()
+	}
+	return nil
 }
 
 // over cleans up after a session that has ended while there was no toolguardd, or is another version's.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -82,6 +83,9 @@ func (r *run) borrow(client *api.Client) error {
 	st := api.Start{
 		Policy: r.cfg.Policy, Limits: r.wanted(), Argv: r.cfg.Argv, Tool: r.cfg.Tool, Agent: r.cfg.Agent,
 		Degraded: degraded(r.report.Notes), Linger: r.cfg.Linger,
+	}
+	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
+		st.Home = home
 	}
 	if r.net.held() {
 		list, err := resolvers("/etc/resolv.conf")

@@ -108,7 +108,7 @@ func TestReload(t *testing.T) {
 		}
 		j.wrote("can", x.can)
 	}
-	if s := sessions(t, nobody)[0]; s.Reloads != 4 {
+	if s := sessions(t, nobody)[0]; s.Reloads != 4 || s.Home != filepath.Dir(j.workspace) {
 		t.Errorf("%+v", s)
 	}
 	must(t, j.Process.Signal(syscall.SIGTERM))
@@ -160,6 +160,45 @@ func TestTakeOver(t *testing.T) {
 		left, _ := filepath.Glob(state + "/sessions/*")
 		return os.IsNotExist(err) && len(left) == 0
 	})
+}
+
+// A toolguardd that is killed while a session gets another policy leaves a file that says so and a kernel, or a session within, that holds to
+// the one before. The next one finishes it.
+func TestKilledInReload(t *testing.T) {
+	state := t.TempDir()
+	s := serve(t, state)
+	j := newJob(t, nobody, more+reach(), built+`/toolguard exec --daemon require --policy inner.toml --report never -- bash -c '`+
+		strings.ReplaceAll(keepLooking, ">can", ">in")+`' &
+`+keepLooking)
+	j.write("inner.toml", more)
+	j.start()
+	can := func(what string) {
+		t.Helper()
+		j.wrote("can", what)
+		j.wrote("in", what)
+	}
+	can("yes")
+	id := sessions(t, nobody)[0].ID
+	file := state + "/sessions/" + id + ".json"
+	var narrow []byte
+	for _, x := range []struct{ policy, can string }{{work, "no"}, {more, "yes"}} {
+		if out, code := ask(t, nobody, "sessions", "reload", id, "--policy", j.write("../next.toml", x.policy+reach())); code != 0 {
+			t.Fatalf("reload: %d, %s", code, out)
+		}
+		can(x.can)
+		if x.can == "no" {
+			var err error
+			narrow, err = os.ReadFile(file)
+			must(t, err)
+		}
+	}
+	s.stop(syscall.SIGKILL)
+	must(t, os.WriteFile(file, narrow, 0o600))
+	serve(t, state)
+	can("no")
+	if list := sessions(t, nobody); len(list) != 2 || list[0].Reloads != 1 || list[1].State != "running" {
+		t.Errorf("%+v", list)
+	}
 }
 
 // Whatever becomes of the toolguard that started a session, nothing of it goes on unseen.

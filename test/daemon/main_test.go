@@ -217,10 +217,10 @@ func (j *job) count(kind, target string) (n int) {
 
 // session is what the tests look at of a session.
 type session struct {
-	ID, State, Cgroup string
-	Files             []string
-	UID, PID, Reloads int
-	Denied            uint64
+	ID, State, Cgroup, Home string
+	Files                   []string
+	UID, PID, Reloads       int
+	Denied                  uint64
 }
 
 // sessions are those that a user sees.
