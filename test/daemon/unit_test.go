@@ -97,7 +97,7 @@ func TestUnit(t *testing.T) {
 		t.Errorf("it's %q", got)
 	}
 	u.confined()
-	u.Logf("%s", u.sh("systemd-analyze security --no-pager toolguardd.service"))
+	u.exposed()
 
 	held := u.job(nobody, work, keepLooking, "--limits", "pids=50").start()
 	held.wrote("can", "no")
@@ -160,6 +160,41 @@ func (u *unit) confined() {
 	for _, dir := range []string{"/usr", "/home/dev", "/tmp"} {
 		if err := os.WriteFile(root+dir+"/x", nil, 0o600); !errors.Is(err, syscall.EROFS) {
 			u.Errorf("it can write to %s: %v", dir, err)
+		}
+	}
+}
+
+// exposed makes sure that docs/daemon.md has all that the unit leaves the service, and nothing that it doesn't.
+func (u *unit) exposed() {
+	u.Helper()
+	text, err := os.ReadFile("../../docs/daemon.md")
+	must(u.T, err)
+	_, rest, _ := strings.Cut(string(text), "### What the unit leaves it")
+	table, _, _ := strings.Cut(rest, "\n## ")
+	var words []string
+	for row := range strings.Lines(table) {
+		if cell, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " |"); strings.HasPrefix(cell, "`") {
+			for word := range strings.SplitSeq(cell, ", ") {
+				words = append(words, strings.TrimSuffix(strings.Trim(word, "`"), "…)"))
+			}
+		}
+	}
+	found := map[string]bool{}
+	for line := range strings.Lines(u.sh("systemd-analyze security --no-pager toolguardd.service")) {
+		open, is := strings.CutPrefix(line, "✗ ")
+		if !is {
+			continue
+		}
+		i := slices.IndexFunc(words, func(w string) bool { return strings.Contains(strings.Fields(open)[0], w) })
+		if i < 0 {
+			u.Errorf("docs/daemon.md doesn't say why it's left open: %s", open)
+			continue
+		}
+		found[words[i]] = true
+	}
+	for _, w := range words {
+		if !found[w] {
+			u.Errorf("docs/daemon.md says why %s is left open, and it isn't", w)
 		}
 	}
 }
