@@ -24,6 +24,12 @@ func (s *session) supervise() {
 	gone := make(chan struct{})
 	go func() {
 		s.client.wait()
+		s.mu.Lock()
+		hearing := s.hearing
+		s.mu.Unlock()
+		if hearing != nil {
+			hearing.Left()
+		}
 		close(gone)
 	}()
 	wall := s.limits.WallTime

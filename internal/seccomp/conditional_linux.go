@@ -139,16 +139,18 @@ func memfd() []refusal {
 	}
 }
 
-// ports closes what Landlock's port rules leave open: TCP Fast Open connects in sendmsg, past the connect hook, and a
+// ports closes what port rules leave open: multicast groups; where nothing else decides, TCP Fast Open connects in sendmsg, past the connect hook, and a
 // socket that was never bound may listen on a port that the kernel chooses, past the bind hook.
 func (f facts) ports() (rs []refusal) {
+	rs = []refusal{multicast()}
 	fast := &Cause{ID: "net", Text: "net is restricted: no TCP Fast Open", Resource: "net", Reason: policy.HostNotListed}
 	if !f.net.held {
-		rs = []refusal{
-			{name: "sendto", errno: unix.EACCES, when: []all{{anyBit(3, msgFastopen)}}, Cause: fast},
-			{name: "sendmsg", errno: unix.EACCES, when: []all{{anyBit(2, msgFastopen)}}, Cause: fast},
-			{name: "sendmmsg", errno: unix.EACCES, when: []all{{anyBit(3, msgFastopen)}}, Cause: fast},
-		}
+		rs = append(
+			rs,
+			refusal{name: "sendto", errno: unix.EACCES, when: []all{{anyBit(3, msgFastopen)}}, Cause: fast},
+			refusal{name: "sendmsg", errno: unix.EACCES, when: []all{{anyBit(2, msgFastopen)}}, Cause: fast},
+			refusal{name: "sendmmsg", errno: unix.EACCES, when: []all{{anyBit(3, msgFastopen)}}, Cause: fast},
+		)
 	}
 	if !f.net.listen {
 		rs = append(rs, refusal{
@@ -157,6 +159,25 @@ func (f facts) ports() (rs []refusal) {
 		})
 	}
 	return rs
+}
+
+// multicast keeps a session from joining groups: the kernel announces that to the local network, by packets of its own with an address
+// that the session chooses.
+func multicast() refusal {
+	join := func(level, option uint32) all { return and(low32(1, level), low32(2, option)) }
+	return refusal{
+		name: "setsockopt", errno: unix.EACCES,
+		when: []all{
+			join(unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP), join(unix.IPPROTO_IP, unix.IP_ADD_SOURCE_MEMBERSHIP),
+			join(unix.IPPROTO_IP, unix.MCAST_JOIN_GROUP), join(unix.IPPROTO_IP, unix.MCAST_JOIN_SOURCE_GROUP),
+			join(unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP), join(unix.IPPROTO_IPV6, unix.IPV6_JOIN_ANYCAST),
+			join(unix.IPPROTO_IPV6, unix.MCAST_JOIN_GROUP), join(unix.IPPROTO_IPV6, unix.MCAST_JOIN_SOURCE_GROUP),
+		},
+		Cause: &Cause{
+			ID: "net", Text: "net is restricted: no multicast groups, of which the kernel tells the local network",
+			Resource: "net", Reason: policy.HostNotListed,
+		},
+	}
 }
 
 // truncation closes what Landlock can't see, or sees too late: cutting a file short without opening it for writing. Below ABI 3 it doesn't

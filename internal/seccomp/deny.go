@@ -79,6 +79,7 @@ var fixed = [...]struct{ name, why string }{
 	{"sendto", "what is refused follows from the net rules"},
 	{"sendmsg", "what is refused follows from the net rules"},
 	{"sendmmsg", "what is refused follows from the net rules"},
+	{"setsockopt", "what is refused follows from the net rules"},
 	{"memfd_create", "it is refused only where execution is restricted; use MFD_NOEXEC_SEAL"},
 	{"prlimit64", "only limits of other processes are refused, and they always are"},
 	{"setpriority", noPriorities},

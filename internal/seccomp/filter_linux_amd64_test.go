@@ -187,6 +187,7 @@ var hostile = []uint32{
 	unix.SYS_PTRACE, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG,
 	unix.SYS_LISTEN, unix.SYS_OPEN, unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_TRUNCATE, unix.SYS_PERSONALITY,
 	unix.SYS_FCNTL, unix.SYS_CHMOD, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, 452, // fchmodat2
+	unix.SYS_SETSOCKOPT,
 }
 
 // arguments are made of values that mean something to a filter, numbers of other calls (which a clobbered accumulator
@@ -217,7 +218,7 @@ func arguments(rnd *rand.Rand) (a [6]uint64) {
 }
 
 var meaningful = []uint64{
-	0, 1, 2, 3, 5, 6, 7, 8, 10, 16, 17, 40, 41, 58, 262, 0x10, 0x800, 0x80000, 0x5412, 0x541c, 0x541e, 0x5413,
+	0, 1, 2, 3, 5, 6, 7, 8, 10, 16, 17, 20, 27, 35, 39, 40, 41, 42, 46, 58, 262, 0x10, 0x800, 0x80000, 0x5412, 0x541c, 0x541e, 0x5413,
 	1024, 1025, 1040, 0o4755, 0o2711, 0x5402, unix.O_TRUNC, unix.O_CREAT, unix.O_RDWR | unix.O_TRUNC, 3 | unix.O_TRUNC, 0x20000000, 0x40000000, 0x80000000, 0x80,
 	unix.CLONE_NEWUSER, unix.CLONE_NEWNS, unix.CLONE_NEWNET, unix.CLONE_NEWPID, unix.CLONE_NEWCGROUP, unix.CLONE_NEWIPC,
 	unix.CLONE_NEWUTS, 0x4100 | 17, unix.CLONE_FILES, unix.CLONE_FS, unix.CLONE_SIGHAND,

@@ -181,6 +181,13 @@ func (s said) ports(nr uint32, a [6]uint64) answer {
 	if s.net == "open" || s.net == "nothing" {
 		return 0
 	}
+	if nr == unix.SYS_SETSOCKOPT {
+		switch level, option := uint32(a[1]), uint32(a[2]); {
+		case level == 0 && (option == 35 || option == 39), level == 41 && (option == 20 || option == 27),
+			(level == 0 || level == 41) && (option == 42 || option == 46):
+			return unix.EACCES
+		}
+	}
 	flags := map[uint32]uint64{unix.SYS_SENDTO: a[3], unix.SYS_SENDMSG: a[2], unix.SYS_SENDMMSG: a[3]}[nr]
 	if uint32(flags)&0x20000000 != 0 && !s.held || nr == unix.SYS_LISTEN && !s.has("l") {
 		return unix.EACCES

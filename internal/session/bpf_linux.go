@@ -42,6 +42,10 @@ var bpfGaps = []string{
 	"denies too much: it holds also to a file that gets the number of one that is gone",
 	"denies too much: before Linux 6.2 ftruncate needs update, also on a file that the process has just created",
 	"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that refuses too",
+	"where the kernel may preempt itself (preempt=full) some of the refused system calls are told by nobody, if there are very many",
+	"a program that only asks whether it may execute a file (AT_EXECVE_CHECK, Linux 6.14) is told yes, whatever the rules say",
+	"where fs isn't restricted, services behind unix sockets (systemd-resolved, D-Bus, a container engine) do for a session what its rules " +
+		"about the network refuse",
 	"hard links from elsewhere to files beneath a restricted folder, made before the session, are other files",
 	"names are compared byte by byte: where a file system takes upper and lower case for the same (vfat, exfat, ntfs, " +
 		"folders with casefold), a rule doesn't hold to its name written otherwise",

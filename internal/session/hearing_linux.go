@@ -187,6 +187,11 @@ func (h *Hearing) forget() {
 	})
 }
 
+// Left says that the toolguard that started the session has gone. One of the guarded may get its number.
+func (h *Hearing) Left() {
+	h.do(func() { h.run.self = 0 })
+}
+
 // Tell tells an event of the session's beside those that the kernel tells.
 func (h *Hearing) Tell(e event.Event) {
 	h.do(func() { h.run.emit(h.run.about(e)) })

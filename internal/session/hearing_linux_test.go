@@ -119,3 +119,30 @@ func TestHearingForgets(t *testing.T) {
 		}
 	})
 }
+
+// A toolguard's own refusals aren't told, but for what gets its number once it has gone.
+func TestHearingOfANumber(t *testing.T) {
+	var events told
+	queue := event.NewQueue(&events)
+	h := newHearing(Heard{PID: 7, Policies: func() (map[uint32]*policy.Compiled, error) {
+		return map[uint32]*policy.Compiled{First: listing(t)}, nil
+	}}, Config{Policy: &policy.Compiled{Name: "named"}, Events: queue})
+	refuse := func() {
+		h.refused(loader.Event{
+			Generation: First, PID: 7, Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1,
+			Paths: []loader.Asked{{Path: "/x", Need: policy.Read}},
+		})
+	}
+	refuse()
+	h.Tell(event.Event{Kind: event.Daemon})
+	h.do(h.caughtUp)
+	h.Left()
+	refuse()
+	h.End()
+	if _, err := queue.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(events) != 2 || events[0] != "daemon named 0" || !strings.HasPrefix(events[1], "denial ") {
+		t.Errorf("told %q", events)
+	}
+}
