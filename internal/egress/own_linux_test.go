@@ -24,12 +24,12 @@ func TestOwn(t *testing.T) {
 			done <- err
 			return
 		}
-		if err := nettest.Loopback("93.184.215.1", "2a00:1450::1"); err != nil {
+		if err := nettest.Loopback("93.184.215.1", "93.184.215.9", "2a00:1450::1"); err != nil {
 			done <- err
 			return
 		}
 		for text, want := range map[string]bool{
-			"93.184.215.1": true, "127.0.0.1": true, "2a00:1450::1": true, "::1": true, "93.184.215.2": false, "151.101.1.1": false, "2a00:1450::2": false,
+			"93.184.215.1": true, "93.184.215.9": true, "127.0.0.1": true, "2a00:1450::1": true, "::1": true, "93.184.215.2": false, "151.101.1.1": false, "2a00:1450::2": false,
 		} {
 			if own(netip.MustParseAddr(text)) != want {
 				t.Errorf("%s: %v", text, !want)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -244,7 +245,14 @@ func own(addr netip.Addr) bool {
 		return !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.EADDRNOTAVAIL) && !errors.Is(err, syscall.EAFNOSUPPORT)
 	}
 	defer c.Close()
-	return unmapped(c.LocalAddr()).Addr() == addr
+	if unmapped(c.LocalAddr()).Addr() == addr {
+		return true
+	}
+	all, err := net.InterfaceAddrs() // a second address of one network is reached from the first
+	return err != nil || slices.ContainsFunc(all, func(a net.Addr) bool {
+		prefix, err := netip.ParsePrefix(a.String())
+		return err == nil && prefix.Addr().Unmap() == addr
+	})
 }
 
 func dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
