@@ -163,7 +163,7 @@ func (o *object) metadata(e *Event) {
 	o.text("version", ocsfVersion)
 	o.text("uid", e.UID)
 	o.number("sequence", int64(e.Sequence))
-	o.texts("profiles", []string{"security_control"})
+	o.texts("profiles", []string{"security_control", "host"})
 	o.text("correlation_uid", e.Session)
 	o.object("product", func(o *object) {
 		o.text("name", "toolguard")

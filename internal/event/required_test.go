@@ -89,6 +89,9 @@ func TestPublishedSchema(t *testing.T) {
 				t.Errorf("%s: no %s", name, k)
 			}
 		}
+		if profiles := fmt.Sprint(got["metadata"].(map[string]any)["profiles"]); profiles != "[security_control host]" { // which schema has
+			t.Errorf("%s: the profiles %s", name, profiles)
+		}
 		for _, wrong := range s.check("", is, got) {
 			t.Errorf("%s: %s", name, wrong)
 		}
