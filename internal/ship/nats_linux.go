@@ -96,7 +96,7 @@ func (j *js) publish(r record) error {
 		if strings.HasPrefix(status, "NATS/1.0 503") {
 			return fmt.Errorf("no stream takes the subject %s: make one", j.subject)
 		}
-		return errors.New("it answers " + status)
+		return errors.New("it answers " + j.conn.hide(status))
 	}
 	var told struct {
 		Stream string
@@ -105,13 +105,15 @@ func (j *js) publish(r record) error {
 			Description string
 		}
 	}
-	switch err := json.Unmarshal(answer.body, &told); {
+	err = json.Unmarshal(answer.body, &told)
+	why := j.conn.hide(told.Error.Description)
+	switch {
 	case err != nil:
 		return fmt.Errorf("its answer is no acknowledgement: %w", err)
 	case told.Error.Number == tooLarge:
-		return &refusal{told.Error.Description}
+		return &refusal{why}
 	case told.Error.Number != 0 || told.Stream == "":
-		return fmt.Errorf("the stream doesn't take it: error %d: %s", told.Error.Number, told.Error.Description)
+		return fmt.Errorf("the stream doesn't take it: error %d: %s", told.Error.Number, why)
 	}
 	return nil
 }

@@ -116,6 +116,8 @@ func TestNATSHostile(t *testing.T) {
 		"a message without a size":      {after("", "HMSG 5 5\r\n"), "wrong"},
 		"a line without an end, later":  {after("", long), "more than 65536 bytes"},
 		"an error":                      {after("HPUB", "-ERR 'Authorization Violation'\r\n"), "Authorization Violation"},
+		"the token, in an error":        {after("HPUB", "-ERR 'who says canary-nats?'\r\n"), "who says ***?"},
+		"the token, instead of it":      {after("HPUB", "canary-nats\r\n"), "protocol: \\\"***"},
 		"what isn't the protocol":       {after("HPUB", "HTTP/1.1 200 OK\r\n\r\n"), "isn't NATS's protocol"},
 		"nothing, and then it hangs up": {after("HPUB", ""), "EOF"},
 	} {
@@ -136,6 +138,9 @@ func TestNATSHostile(t *testing.T) {
 			})
 			stop()
 			arrived(t, fileLines(t, out), s.lines())
+			if text := s.log.String(); strings.Contains(text, "canary-nats") {
+				t.Errorf("the token is in the log: %s", text)
+			}
 		})
 	}
 }

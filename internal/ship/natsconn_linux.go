@@ -32,8 +32,9 @@ const (
 type natsConn struct {
 	net.Conn
 	in    *bufio.Reader
-	most  int    // how long the server takes a message; 0: it doesn't say
-	inbox string // where answers come to, each with a number at its end
+	told  []string // secrets that the server has been told, and may say again
+	most  int      // how long the server takes a message; 0: it doesn't say
+	inbox string   // where answers come to, each with a number at its end
 	asked int
 }
 
@@ -81,10 +82,11 @@ func (c *natsConn) greet(ctx context.Context, s Sink, u *url.URL) error {
 			return err
 		}
 	}
-	who, err := s.natsUser(info.Nonce)
+	who, secrets, err := s.natsUser(info.Nonce)
 	if err != nil {
 		return err
 	}
+	c.told = secrets
 	if _, err := fmt.Fprintf(c, "CONNECT %s\r\nSUB %s.* 1\r\nPING\r\n", who, c.inbox); err != nil {
 		return err
 	}
@@ -113,7 +115,7 @@ func (c *natsConn) encrypt(ctx context.Context, s Sink, host string) error {
 }
 
 // natsUser is what the shipper says of itself. Secrets are read anew each time.
-func (s *Sink) natsUser(nonce string) ([]byte, error) {
+func (s *Sink) natsUser(nonce string) (said []byte, secrets []string, err error) {
 	who := struct {
 		Verbose      bool   `json:"verbose"`
 		Pedantic     bool   `json:"pedantic"`
@@ -126,18 +128,28 @@ func (s *Sink) natsUser(nonce string) ([]byte, error) {
 		JWT          string `json:"jwt,omitempty"`
 		Signature    string `json:"sig,omitempty"`
 	}{Name: "toolguard-ship", Lang: "go", Version: "1", Headers: true, NoResponders: true}
-	var err error
 	if s.Token != "" {
 		if who.Token, err = readToken(s.Token); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if s.Creds != "" {
 		if who.JWT, who.Signature, err = natsSign(s.Creds, nonce); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return json.Marshal(who)
+	said, err = json.Marshal(who)
+	return said, []string{who.Token, who.JWT, who.Signature}, err
+}
+
+// hide takes out of a server's words what it has been told in confidence: they are logged, and shown.
+func (c *natsConn) hide(words string) string {
+	for _, secret := range c.told {
+		if secret != "" {
+			words = strings.ReplaceAll(words, secret, "***")
+		}
+	}
+	return words
 }
 
 // natsSign reads a user's credentials, and signs with his key what the server asks.
@@ -215,9 +227,9 @@ func (c *natsConn) next() (said natsSaid, err error) {
 	case "MSG", "HMSG":
 		err = c.message(words, &said)
 	case "-ERR":
-		err = errors.New("it says " + line)
+		err = errors.New("it says " + c.hide(line))
 	default:
-		err = fmt.Errorf("it says what isn't NATS's protocol: %.100q", line)
+		err = fmt.Errorf("it says what isn't NATS's protocol: %.100q", c.hide(line))
 	}
 	return said, err
 }
@@ -230,7 +242,7 @@ func (c *natsConn) message(words []string, said *natsSaid) error {
 		header, err = strconv.ParseUint(words[last-1], 10, 32)
 	}
 	if err != nil || last < 3 || size > natsMessage || header > size {
-		return fmt.Errorf("its answer is too long, or wrong: %.100q", strings.Join(words, " "))
+		return fmt.Errorf("its answer is too long, or wrong: %.100q", c.hide(strings.Join(words, " ")))
 	}
 	said.subject = words[1]
 	body := make([]byte, size+2)
