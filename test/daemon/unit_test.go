@@ -173,7 +173,8 @@ func (u *unit) exposed() {
 	table, _, _ := strings.Cut(rest, "\n## ")
 	var words []string
 	for row := range strings.Lines(table) {
-		if cell, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " |"); strings.HasPrefix(cell, "`") {
+		if cell, is := strings.CutPrefix(row, "| `"); is {
+			cell, _, _ = strings.Cut(cell, " |")
 			for word := range strings.SplitSeq(cell, ", ") {
 				words = append(words, strings.TrimSuffix(strings.Trim(word, "`"), "…)"))
 			}
