@@ -88,8 +88,8 @@ func (c *Compiled) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Within is the intersection of two policies: what both allow, and what either records, with everything else of the inner one. A layer that both have is in it
-// once, and where the inner one has it: of all that refuse, the first is named.
+// Within is the intersection of two policies: what both allow, and what either records, with everything else of the inner one. A layer
+// that both have is in it once, and where the inner one has it: of all that refuse, the first is named.
 func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 	around, more := outer.wire(), c.wire()
 	w := more

@@ -139,8 +139,8 @@ func memfd() []refusal {
 	}
 }
 
-// ports closes what port rules leave open: multicast groups; where nothing else decides, TCP Fast Open connects in sendmsg, past the connect hook, and a
-// socket that was never bound may listen on a port that the kernel chooses, past the bind hook.
+// ports closes what port rules leave open: multicast groups; where nothing else decides, TCP Fast Open connects in sendmsg, past
+// the connect hook; and a socket that was never bound may listen on a port that the kernel chooses, past the bind hook.
 func (f facts) ports() (rs []refusal) {
 	rs = []refusal{multicast()}
 	fast := &Cause{ID: "net", Text: "net is restricted: no TCP Fast Open", Resource: "net", Reason: policy.HostNotListed}

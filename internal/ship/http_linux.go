@@ -80,15 +80,23 @@ func (p *poster) post(ctx context.Context, to, contentType string, body []byte, 
 	return reply, verdict(resp, reply, token)
 }
 
+// mask takes secrets out of what a receiver says: that's logged, and shown.
+func mask(words string, secrets ...string) string {
+	for _, s := range secrets {
+		if s != "" {
+			words = strings.ReplaceAll(words, s, "***")
+		}
+	}
+	return words
+}
+
 // verdict is what a status means for what was posted.
 func verdict(resp *http.Response, reply []byte, token string) error {
 	why := resp.Status
 	if text := strings.TrimSpace(string(reply)); text != "" {
 		why += ": " + text
 	}
-	if token != "" {
-		why = strings.ReplaceAll(why, token, "***")
-	}
+	why = mask(why, token)
 	err := errors.New("it answers " + why)
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:

@@ -96,7 +96,7 @@ func (j *js) publish(r record) error {
 		if strings.HasPrefix(status, "NATS/1.0 503") {
 			return fmt.Errorf("no stream takes the subject %s: make one", j.subject)
 		}
-		return errors.New("it answers " + j.conn.hide(status))
+		return errors.New("it answers " + j.conn.mask(status))
 	}
 	var told struct {
 		Stream string
@@ -106,7 +106,7 @@ func (j *js) publish(r record) error {
 		}
 	}
 	err = json.Unmarshal(answer.body, &told)
-	why := j.conn.hide(told.Error.Description)
+	why := j.conn.mask(told.Error.Description)
 	switch {
 	case err != nil:
 		return fmt.Errorf("its answer is no acknowledgement: %w", err)

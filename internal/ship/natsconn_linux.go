@@ -142,15 +142,8 @@ func (s *Sink) natsUser(nonce string) (said []byte, secrets []string, err error)
 	return said, []string{who.Token, who.JWT, who.Signature}, err
 }
 
-// hide takes out of a server's words what it has been told in confidence: they are logged, and shown.
-func (c *natsConn) hide(words string) string {
-	for _, secret := range c.told {
-		if secret != "" {
-			words = strings.ReplaceAll(words, secret, "***")
-		}
-	}
-	return words
-}
+// mask takes out of a server's words what this one has been told in confidence.
+func (c *natsConn) mask(words string) string { return mask(words, c.told...) }
 
 // natsSign reads a user's credentials, and signs with his key what the server asks.
 func natsSign(name, nonce string) (jwt, signature string, err error) {
@@ -227,9 +220,9 @@ func (c *natsConn) next() (said natsSaid, err error) {
 	case "MSG", "HMSG":
 		err = c.message(words, &said)
 	case "-ERR":
-		err = errors.New("it says " + c.hide(line))
+		err = errors.New("it says " + c.mask(line))
 	default:
-		err = fmt.Errorf("it says what isn't NATS's protocol: %.100q", c.hide(line))
+		err = fmt.Errorf("it says what isn't NATS's protocol: %.100q", c.mask(line))
 	}
 	return said, err
 }
@@ -242,7 +235,7 @@ func (c *natsConn) message(words []string, said *natsSaid) error {
 		header, err = strconv.ParseUint(words[last-1], 10, 32)
 	}
 	if err != nil || last < 3 || size > natsMessage || header > size {
-		return fmt.Errorf("its answer is too long, or wrong: %.100q", c.hide(strings.Join(words, " ")))
+		return fmt.Errorf("its answer is too long, or wrong: %.100q", c.mask(strings.Join(words, " ")))
 	}
 	said.subject = words[1]
 	body := make([]byte, size+2)
