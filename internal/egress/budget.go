@@ -19,9 +19,10 @@ const (
 	holdsHead  = maxHead     // one that is longer
 	holdsReply = 4 * maxHead // a long one of a server's, which is taken apart and written anew
 	holdsTLS   = 64 << 10    // TLS with one side
-	holdsH2    = holdsTLS + maxHead + h2Window
+	holdsH2    = holdsTLS + maxHead + h2Window + h2Frame
 
 	h2Window    = 256 << 10        // what may be on its way, of all bodies on a connection
+	h2Frame     = 16 << 10         // what is read before anything is made of it: the least that is allowed
 	h2Streams   = 100              // at once on one
 	holdsStream = maxHead + 64<<10 // the response's head, goroutines and buffers; the request's head is counted as it is
 	maxScratch  = 512 << 10        // of net/http for a body to a server that takes frames as long as that

@@ -10,6 +10,8 @@ import (
 	"net/http/httputil"
 	"strings"
 	"sync"
+
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // serveH2 decides on the requests of an HTTP/2 connection, of which the server's side is up. redial makes another one when that has ended, for as long as the client's.
@@ -23,7 +25,7 @@ func (k *talk) serveH2(c, up net.Conn, redial func(context.Context) (net.Conn, e
 	first <- up
 	transport := &http.Transport{
 		Protocols: only, DisableCompression: true, MaxResponseHeaderBytes: maxHead,
-		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: h2Window, MaxReceiveBufferPerStream: h2Window},
+		HTTP2: &http.HTTP2Config{MaxReadFrameSize: h2Frame, MaxReceiveBufferPerConnection: h2Window, MaxReceiveBufferPerStream: h2Window},
 		DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
 			select {
 			case up := <-first:
@@ -33,6 +35,8 @@ func (k *talk) serveH2(c, up net.Conn, redial func(context.Context) (net.Conn, e
 			}
 		},
 	}
+	plain := new(http.Protocols)
+	plain.SetUnencryptedHTTP2(true) // TLS was ended here already
 	silent := log.New(io.Discard, "", 0)
 	proxy := &httputil.ReverseProxy{
 		Rewrite: k.rewriteH2, Transport: transport, FlushInterval: -1, ErrorLog: silent,
@@ -44,11 +48,12 @@ func (k *talk) serveH2(c, up net.Conn, redial func(context.Context) (net.Conn, e
 			writeRefusal(w, http.StatusBadGateway, refusal{Error: "toolguard can't reach the server", Method: r.Method, Note: err.Error()})
 		},
 	}
-	l := newSingle(c)
+	heard := newRefused2(c, func(v policy.Verdict, note string) { k.f.deny(k.proto, "", v, k.origin(), note) })
+	l := newSingle(heard)
 	server := &http.Server{
-		Protocols: only, ReadHeaderTimeout: k.f.s.hello, MaxHeaderBytes: maxHead, ErrorLog: silent,
-		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: h2Streams, MaxReceiveBufferPerConnection: h2Window, MaxReceiveBufferPerStream: h2Window},
-		Handler:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { k.serveStream(w, r, proxy) }),
+		Protocols: plain, ReadHeaderTimeout: k.f.s.hello, MaxHeaderBytes: maxHead, ErrorLog: silent,
+		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: h2Streams, MaxReadFrameSize: h2Frame, MaxReceiveBufferPerConnection: h2Window, MaxReceiveBufferPerStream: h2Window},
+		Handler:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { k.serveStream(&responder{w, heard}, r, proxy) }),
 		BaseContext: func(net.Listener) context.Context { return k.f.ctx },
 		ConnState: func(_ net.Conn, s http.ConnState) {
 			if s == http.StateClosed {
