@@ -174,11 +174,21 @@ func (s *Server) serveUDP(ctx context.Context, c *net.UDPConn) error {
 			if err != nil {
 				return // somebody else's
 			}
-			if out := s.reply(ctx, buf[:n], client{at, by}, false); out != nil {
+			if out := s.replyTo(ctx, buf[:n], client{at, by}); out != nil {
 				_, _ = c.WriteToUDPAddrPort(out, from)
 			}
 		})
 	}
+}
+
+// replyTo is the answer to a datagram. What comes from an address that isn't the machine's gets none: it would go to somebody else, with
+// what the session says in it.
+func (s *Server) replyTo(ctx context.Context, msg []byte, from client) []byte {
+	if addr := from.at.Addr(); !addr.IsLoopback() && !s.own(addr) {
+		s.deny(from.denial("dns"), mismatch, "dns://"+addr.String(), "it's asked with an address that isn't this machine's")
+		return nil
+	}
+	return s.reply(ctx, msg, from, false)
 }
 
 // serveDNS answers the questions of a TCP connection, one after the other.

@@ -39,3 +39,22 @@ func TestOwnAddresses(t *testing.T) {
 		}
 	}
 }
+
+// Who asks with an address that isn't the machine's would have somebody else answered, with the question in the answer.
+func TestForeignAsker(t *testing.T) {
+	w := newWorld(t, allow("a.com"))
+	w.s.own = func(a netip.Addr) bool { return a == netip.MustParseAddr("203.0.113.8") }
+	w.start().resolve("a.com", a4) // it serves
+	for addr, answered := range map[string]bool{"127.0.0.2": true, "::1": true, "203.0.113.8": true, "2a04:4e42::666": false} {
+		from := client{netip.AddrPortFrom(netip.MustParseAddr(addr), 999), asker}
+		out := w.s.replyTo(t.Context(), query(t, "evil.com", a4), from)
+		if (out != nil) != answered {
+			t.Errorf("%s is answered with %d bytes", addr, len(out))
+		}
+		want := "dns_denied dns://evil.com"
+		if !answered {
+			want = "host_mismatch dns://" + addr
+		}
+		w.wantTold(want)
+	}
+}

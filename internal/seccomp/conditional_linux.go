@@ -139,10 +139,10 @@ func memfd() []refusal {
 	}
 }
 
-// ports closes what port rules leave open: multicast groups; where nothing else decides, TCP Fast Open connects in sendmsg, past
-// the connect hook; and a socket that was never bound may listen on a port that the kernel chooses, past the bind hook.
+// ports closes what port rules leave open: multicast groups and others' addresses; where nothing else decides, TCP Fast Open connects
+// in sendmsg, past the connect hook; and a socket that was never bound may listen on a port that the kernel chooses, past the bind hook.
 func (f facts) ports() (rs []refusal) {
-	rs = []refusal{multicast()}
+	rs = []refusal{sockopts()}
 	fast := &Cause{ID: "net", Text: "net is restricted: no TCP Fast Open", Resource: "net", Reason: policy.HostNotListed}
 	if !f.net.held {
 		rs = append(
@@ -161,21 +161,23 @@ func (f facts) ports() (rs []refusal) {
 	return rs
 }
 
-// multicast keeps a session from joining groups: the kernel announces that to the local network, by packets of its own with an address
-// that the session chooses.
-func multicast() refusal {
-	join := func(level, option uint32) all { return and(low32(1, level), low32(2, option)) }
+// sockopts keeps a session from joining groups: the kernel announces that to the local network, by packets of its own with an address
+// that the session chooses; and from sending with an address that isn't the machine's: whoever is reached, egress too, would answer there.
+func sockopts() refusal {
+	set := func(level, option uint32) all { return and(low32(1, level), low32(2, option)) }
 	return refusal{
 		name: "setsockopt", errno: unix.EACCES,
 		when: []all{
-			join(unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP), join(unix.IPPROTO_IP, unix.IP_ADD_SOURCE_MEMBERSHIP),
-			join(unix.IPPROTO_IP, unix.MCAST_JOIN_GROUP), join(unix.IPPROTO_IP, unix.MCAST_JOIN_SOURCE_GROUP),
-			join(unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP), join(unix.IPPROTO_IPV6, unix.IPV6_JOIN_ANYCAST),
-			join(unix.IPPROTO_IPV6, unix.MCAST_JOIN_GROUP), join(unix.IPPROTO_IPV6, unix.MCAST_JOIN_SOURCE_GROUP),
+			set(unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP), set(unix.IPPROTO_IP, unix.IP_ADD_SOURCE_MEMBERSHIP),
+			set(unix.IPPROTO_IP, unix.MCAST_JOIN_GROUP), set(unix.IPPROTO_IP, unix.MCAST_JOIN_SOURCE_GROUP),
+			set(unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP), set(unix.IPPROTO_IPV6, unix.IPV6_JOIN_ANYCAST),
+			set(unix.IPPROTO_IPV6, unix.MCAST_JOIN_GROUP), set(unix.IPPROTO_IPV6, unix.MCAST_JOIN_SOURCE_GROUP),
+			set(unix.IPPROTO_IP, unix.IP_FREEBIND), set(unix.IPPROTO_IP, unix.IP_TRANSPARENT),
+			set(unix.IPPROTO_IPV6, unix.IPV6_FREEBIND), set(unix.IPPROTO_IPV6, unix.IPV6_TRANSPARENT),
 		},
 		Cause: &Cause{
-			ID: "net", Text: "net is restricted: no multicast groups, of which the kernel tells the local network",
-			Resource: "net", Reason: policy.HostNotListed,
+			ID: "net", Resource: "net", Reason: policy.HostNotListed,
+			Text: "net is restricted: no multicast groups, of which the kernel tells the local network, and no addresses but this machine's",
 		},
 	}
 }

@@ -159,6 +159,8 @@ var deeds = map[string]deed{
 	"inet open":      {do: call(unix.SYS_SOCKET, 2, 1, 0), policy: open},
 	"group, open":    {do: call(unix.SYS_SETSOCKOPT, 99, 0, unix.IP_ADD_MEMBERSHIP, 0, 0), policy: open, bare: unix.EBADF, guarded: unix.EBADF},
 	"group":          {do: call(unix.SYS_SETSOCKOPT, 99, 0, unix.IP_ADD_MEMBERSHIP, 0, 0), policy: func() policy.SourceLayer { return with(policy.SourceLayer{}, tcp) }, bare: unix.EBADF, guarded: unix.EACCES},
+	"foreign, open":  {do: call(unix.SYS_SETSOCKOPT, 99, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 0, 0), policy: open, bare: unix.EBADF, guarded: unix.EBADF},
+	"foreign":        {do: call(unix.SYS_SETSOCKOPT, 99, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 0, 0), policy: func() policy.SourceLayer { return with(policy.SourceLayer{}, tcp) }, bare: unix.EBADF, guarded: unix.EACCES},
 	"another option": {do: call(unix.SYS_SETSOCKOPT, 99, 6, unix.IP_ADD_MEMBERSHIP, 0, 0), policy: func() policy.SourceLayer { return with(policy.SourceLayer{}, tcp) }, bare: unix.EBADF, guarded: unix.EBADF},
 	"inet tcp":       {do: call(unix.SYS_SOCKET, 2, 1, 0), policy: func() policy.SourceLayer { return with(policy.SourceLayer{}, tcp) }},
 	"inet mptcp":     {do: call(unix.SYS_SOCKET, 2, 1, 262), policy: func() policy.SourceLayer { return with(policy.SourceLayer{}, tcp) }, guarded: unix.EACCES},

@@ -176,7 +176,7 @@ func (s said) socket(family uint64, typ uint32, protocol uint64) answer {
 	return unix.EACCES
 }
 
-// ports is what goes with Landlock's port rules: no fast open, and no listening where none is granted.
+// ports is what goes with Landlock's port rules: no groups, no others' addresses, no fast open, and no listening where none is granted.
 func (s said) ports(nr uint32, a [6]uint64) answer {
 	if s.net == "open" || s.net == "nothing" {
 		return 0
@@ -184,7 +184,8 @@ func (s said) ports(nr uint32, a [6]uint64) answer {
 	if nr == unix.SYS_SETSOCKOPT {
 		switch level, option := uint32(a[1]), uint32(a[2]); {
 		case level == 0 && (option == 35 || option == 39), level == 41 && (option == 20 || option == 27),
-			(level == 0 || level == 41) && (option == 42 || option == 46):
+			(level == 0 || level == 41) && (option == 42 || option == 46),
+			level == 0 && (option == 15 || option == 19), level == 41 && (option == 78 || option == 75):
 			return unix.EACCES
 		}
 	}
