@@ -33,14 +33,8 @@ in files that are only appended to, where any change shows. They're root's.`,
 		Example: `  toolguard audit verify
   toolguard audit export --session 40b8dd0b28f61937 | jq .message`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef(cmd, "name one: verify, export or prune")
-			}
-			return unknownCommand(cmd, args[0])
-		},
+		RunE: nameOne,
 	}
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(newAuditVerify(a), newAuditExport(a), newAuditPrune(a))
 	return cmd
 }

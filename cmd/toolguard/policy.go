@@ -24,15 +24,8 @@ func newPolicy(a *app) *cobra.Command {
   toolguard policy show policy.toml          # every rule in force, with where it came from
   toolguard policy diff old.toml new.toml    # what the new one allows that the old one didn't, and the reverse`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
-			}
-			a.out.help(cmd)
-			return said(exitTrouble)
-		},
+		RunE: nameOne,
 	}
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(newInit(a), newLint(a), newShow(a), newDiff(a), newFmt(a), newSchema(a))
 	return cmd
 }

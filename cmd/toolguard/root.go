@@ -128,14 +128,11 @@ which rule decided when something is denied.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case printVersion:
+			if printVersion {
 				a.out.version(buildInfo())
 				return nil
-			case len(args) == 0:
-				return cmd.Help()
 			}
-			return unknownCommand(cmd, args[0])
+			return nameOne(cmd, args)
 		},
 	}
 	root.Flags().BoolVar(&printVersion, "version", false, "print the version, as the command does")
@@ -144,7 +141,6 @@ which rule decided when something is denied.`,
 	root.SetErr(a.err.w)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.out.help(cmd) })
 	root.SetFlagErrorFunc(flagError)
-	root.SuggestionsMinimumDistance = 2
 	cobra.EnableCommandSorting = false // they come in the order in which they're needed
 	all := groups()
 	for _, g := range all {
@@ -159,10 +155,14 @@ which rule decided when something is denied.`,
 	return root
 }
 
-// unknownCommand is the mistake of naming a command that isn't there.
-func unknownCommand(parent *cobra.Command, name string) error {
-	u := &usage{cmd: parent, msg: fmt.Sprintf("there is no command %q", parent.CommandPath()+" "+name)}
-	if near := parent.SuggestionsFor(name); len(near) > 0 {
+// nameOne is what a command does that only has others: it helps who names none of them, and says that there's no such one.
+func nameOne(parent *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return parent.Help()
+	}
+	parent.SuggestionsMinimumDistance = 2
+	u := &usage{cmd: parent, msg: fmt.Sprintf("there is no command %q", parent.CommandPath()+" "+args[0])}
+	if near := parent.SuggestionsFor(args[0]); len(near) > 0 {
 		u.hint = fmt.Sprintf("did you mean %q?", parent.CommandPath()+" "+near[0])
 	}
 	return u

@@ -33,12 +33,7 @@ Sessions that root runs without toolguardd, and those of other backends than bpf
   toolguard sessions reload 40b8dd0b28f61937 --policy ../policy.toml
   toolguard sessions kill 40b8dd0b28f61937`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef(cmd, "name one: list, show, kill or reload")
-			}
-			return unknownCommand(cmd, args[0])
-		},
+		RunE: nameOne,
 	}
 	cmd.AddCommand(newSessionsList(a), newSessionsShow(a), newSessionsKill(a), newSessionsReload(a))
 	return cmd
