@@ -413,10 +413,16 @@ func TestPermitted(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	reader(t) // or there's nothing to be heard anywhere
 	var r *Reader
+	if err := Permitted(); err != nil {
+		t.Fatal(err)
+	}
 	opened := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
 		err := unix.Unshare(unix.CLONE_NEWNET)
+		if beforehand := Permitted(); !errors.Is(beforehand, ErrUnavailable) || !strings.Contains(beforehand.Error(), "network namespace") {
+			t.Errorf("beforehand: %v", beforehand)
+		}
 		if err == nil {
 			r, err = Open()
 		}

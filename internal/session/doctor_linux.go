@@ -95,11 +95,9 @@ func probeSeccompLog() Probe {
 
 func probeAudit() Probe {
 	p := Probe{Name: "denial events", Needs: "--events and the report: the kernel's audit records"}
-	reader, err := kernelaudit.Open()
+	err := kernelaudit.Permitted()
 	if err == nil {
-		reader.Listen()
-		err = reader.Prove()
-		_ = reader.Close()
+		err = proveAudit()
 	}
 	if p.Result = found(err); err != nil {
 		p.Detail, p.Fix = err.Error(), "run as root (CAP_AUDIT_READ and CAP_AUDIT_CONTROL) on Linux 6.15 or newer; what is denied stays denied without it"
@@ -111,6 +109,15 @@ func probeAudit() Probe {
 		p.Detail += ", but Landlock doesn't write any here: only refused system calls are told"
 	}
 	return p
+}
+
+func proveAudit() error {
+	reader, err := kernelaudit.Open()
+	if err != nil {
+		return err
+	}
+	reader.Listen()
+	return errors.Join(reader.Prove(), reader.Close())
 }
 
 func probeCgroup() Probe {
