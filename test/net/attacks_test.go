@@ -3,9 +3,9 @@
 package net
 
 import (
-	"errors"
+	"fmt"
 	"os"
-	"path/filepath"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,7 +24,7 @@ var named = allow("web.test") + // net.1
 	allow("metadata6.test")
 
 // attacks are tricks of testdata/attacks.py. What package seccomp refuses leaves its event in the kernel's log, which can't be read from a
-// network namespace like this one: test/attacks does.
+// network namespace like this one: TestCalls does.
 var attacks = []struct{ name, free, want, denial string }{
 	{"another_host", "200", "403", "connect http://other.test:80/ rule_denies net.6"},
 	{"another_server_name", "^TLSv1", "alert", "connect https://other.test:443 rule_denies net.6"},
@@ -137,10 +137,7 @@ var attacks = []struct{ name, free, want, denial string }{
 func TestAttacks(t *testing.T) {
 	needsServers(t, "python3")
 	p := newPlace(t, "", named)
-	text, err := os.ReadFile("testdata/attacks.py")
-	if err = errors.Join(err, os.WriteFile(filepath.Join(p.workspace, "attacks.py"), text, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	p.copyTricks()
 	line := "/usr/bin/python3 attacks.py"
 	for _, x := range attacks {
 		line += " " + x.name
@@ -171,6 +168,76 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
+// calls are tricks that the filters of system calls refuse: what they get without toolguard and under it, and the call that is told.
+var calls = []struct{ name, free, want, told string }{
+	{"raw_socket", "made", "EACCES|EPERM", "socket socket syscall_denied seccomp.socket"},
+	{"raw_socket6", "made", "EACCES|EPERM", "socket socket syscall_denied seccomp.socket"},
+	{"packet_socket", "made", "EACCES|EPERM", "socket socket syscall_denied seccomp.socket"},
+	{"netlink_audit", "made", "EACCES|EPERM", "socket socket syscall_denied seccomp.socket"},
+	{"vsock", "made|EAFNOSUPPORT", "EACCES|EPERM", "socket socket syscall_denied seccomp.socket"},
+	{"sctp", "made|EPROTONOSUPPORT", "EACCES|EPERM", "socket socket syscall_denied seccomp.socket"},
+	{"mptcp_socket", "made|EPROTONOSUPPORT", "EACCES|EPERM", "socket socket syscall_denied seccomp.socket"},
+	{"ping", "made", "EACCES|EPERM", "socket socket syscall_denied seccomp.socket"},
+	{"io_uring", "made|EPERM|ENOSYS", "EPERM|ENOSYS", "io_uring_setup io_uring_setup syscall_denied seccomp.io_uring"},
+	{"join_group", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
+	{"join_source", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
+	{"join_any_group", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
+	{"join_any_source", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
+	{"join_group6", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
+	{"join_anycast6", "EINVAL", "EACCES", "setsockopt setsockopt host_not_listed net"}, // which the kernel wants of routers alone
+	{"join_any_group6", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
+	{"join_any_source6", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
+	{"freebind", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
+	{"freebind6", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
+	{"transparent", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
+	{"transparent6", "set", "EACCES", "setsockopt setsockopt host_not_listed net"},
+}
+
+// What the filters of system calls refuse where a part of the network is granted is told by the kernel's records, which are read where they
+// are: in the network namespace that these tests came from, where nobody is spoken to.
+func TestCalls(t *testing.T) {
+	needs(t, "python3", "nsenter")
+	p := newPlace(t, "", allow(dataIP, "port = 5432"))
+	came := func(cmd *exec.Cmd) *exec.Cmd {
+		path, err := exec.LookPath("nsenter")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Args = append([]string{"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", os.Getppid()), "--", cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = path
+		return cmd
+	}
+	if out, _ := came(exec.Command(binary, "doctor")).Output(); !regexp.MustCompile(`(?m)^\s*yes +denial events`).Match(out) {
+		t.Skip("needs the kernel's records of denials")
+	}
+	p.copyTricks()
+	for _, x := range calls {
+		t.Run(x.name, func(t *testing.T) {
+			p := &place{t: t, workspace: p.workspace, policy: p.policy, events: p.events + x.name}
+			line := "/usr/bin/python3 attacks.py " + x.name
+			if free := tricks(outcomeOf(t, came(p.command(line))).said)[x.name]; !regexp.MustCompile(x.free).MatchString(free) {
+				t.Errorf("without toolguard: %q, not %s", free, x.free)
+			}
+			if got := tricks(outcomeOf(t, came(p.guarded(line))).said)[x.name]; !regexp.MustCompile(x.want).MatchString(got) {
+				t.Errorf("under toolguard: %q, not %s", got, x.want)
+			}
+			if all := p.read(); !has(all, x.told) {
+				t.Errorf("no event %q among %q", x.told, all)
+			}
+		})
+	}
+}
+
+// copyTricks puts them into the workspace.
+func (p *place) copyTricks() {
+	p.t.Helper()
+	text, err := os.ReadFile("testdata/attacks.py")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.write("attacks.py", text)
+}
+
 // A name that leads elsewhere later leads nowhere that it couldn't have led to at first, and what it led to stays reached.
 func TestRebinding(t *testing.T) {
 	needsServers(t, "python3")
@@ -197,6 +264,38 @@ func TestRebinding(t *testing.T) {
 	s.expect(look, "^"+otherIP)
 	s.expect(ask(otherIP), "200")
 	s.timed(raw+otherIP+" 7001", "^echo")
+}
+
+// Of a name that leads to several addresses each is reached, by egress and beside it, and no other: not for it, nor by what else is there.
+func TestManyAddresses(t *testing.T) {
+	needsServers(t, "python3")
+	p := newPlace(t, "", allow("many.test")+allow("many.test", "port = 7001"))
+	const program = `import socket
+def ask(ip, host):
+    c = socket.create_connection((ip, 80), 20); c.sendall(b"GET / HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"); return c.recv(12)[9:].decode()
+all = sorted({a[4][0] for a in socket.getaddrinfo("many.test", 80)})
+print(*all, *[ask(ip, b"many.test") for ip in all], ask("` + dataIP + `", b"many.test"), ask(all[0], b"web.test"), end=" ")
+for ip in all + ["` + dataIP + `"]:
+    try: socket.create_connection((ip, 7001), 20); print("connected", end=" ")
+    except OSError as e: print(type(e).__name__, end=" ")
+print()
+`
+	p.write("many.py", []byte(program))
+	addrs := webIP + " " + otherIP
+	if got := outcomeOf(t, p.command("/usr/bin/python3 many.py")).said; got != addrs+" 200 200 200 200 ConnectionRefusedError connected ConnectionRefusedError \n" {
+		t.Errorf("without toolguard: %q", got)
+	}
+	if got := outcomeOf(t, p.guarded("/usr/bin/python3 many.py")).said; got != addrs+" 200 200 403 403 ConnectionRefusedError connected PermissionError \n" {
+		t.Errorf("%q", got)
+	}
+	all := p.denials()
+	for _, want := range []string{
+		"connect http://many.test:80/ host_mismatch", "connect http://web.test:80/ host_not_listed", "connect tcp://" + dataIP + ":7001 host_not_listed",
+	} {
+		if !has(all, want) {
+			t.Errorf("no event %q among %q", want, all)
+		}
+	}
 }
 
 // A name's address is permitted for as long as the answer holds, and a connection for as long as that itself does.

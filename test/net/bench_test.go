@@ -50,7 +50,9 @@ func TestRefusalIsQuick(t *testing.T) {
 	needs(t, "python3")
 	took := refusedAfter(t, 20)
 	for _, what := range []string{"name", "address", "host", "path", "server"} {
-		if all := took[what]; len(all) != 20 || slices.Min(all) > 50 {
+		all := took[what]
+		slices.Sort(all)
+		if t.Logf("%s: after %.1f ms", what, all); len(all) != 20 || all[0] > 50 {
 			t.Errorf("%s: after %.1f ms", what, all)
 		}
 	}

@@ -3,16 +3,19 @@
 package net
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/api"
 )
 
 // get is a client of Go's own net/http, in the place of this test's program.
@@ -46,6 +49,16 @@ let b = ""; r.on("data", d => b += d); r.on("end", () => console.log(r.statusCod
 var webRules = allow("web.test", `scheme = "http"`, `path_prefix = "/open"`, `methods = ["GET"]`) + allow("web.test", `scheme = "https"`) +
 	deny("web.test", `scheme = "http"`, `path_prefix = "/open/shut"`) + deny("other.test")
 
+type client struct {
+	name    string
+	needs   []string
+	access  string // of [access]
+	rules   string
+	line    string // for the shell
+	want    string // what it says, as a pattern
+	refused []refused
+}
+
 type refused struct{ line, want, denial string }
 
 // webRefusals are what a client is refused whose line ends with a URL.
@@ -59,6 +72,28 @@ func webRefusals(get, body string) []refused {
 	}
 }
 
+// proxied is what is asked of a proxy that is somebody else's, with whom toolguard has nothing to do: the proxy must be granted, what it's
+// asked for, and what is said in the tunnel.
+func proxied(program, port string) client {
+	by := "curl -sS -x http://proxy.test:" + port + " "
+	return client{
+		name: "curl, by " + program, needs: []string{"curl"}, rules: webRules + allow("proxy.test", `scheme = "http"`, "port = "+port),
+		line: "http_proxy=http://proxy.test:" + port + " https_proxy=http://proxy.test:" + port + " curl -sS https://web.test/a http://web.test/open/a",
+		want: "^real GET https://web.test/a by HTTP/2.0 at .*\nreal GET http://web.test/open/a by HTTP/1.[01] at ",
+		refused: []refused{
+			{by + "https://other.test/a", "403", "connect tcp://other.test:443 host_not_listed"},
+			{by + "https://third.test/a", "403", "connect tcp://third.test:443 host_not_listed"},
+			{by + "https://" + otherIP + "/a", "403", "connect tcp://" + otherIP + ":443 host_not_listed"},
+			{by + "-p http://web.test:8081/open/a", "403", "connect tcp://web.test:8081 host_not_listed"},
+			{by + "http://other.test/open/a", `"reason"`, "connect http://other.test:80/open/a rule_denies net.4"},
+			{by + "http://web.test/a", `"reason"`, "connect http://web.test:80/a host_not_listed"},
+			{by + "-p http://web.test/open/shut/a", `"reason"`, "connect http://web.test:80/open/shut/a rule_denies net.3"},
+			{by + "--connect-to other.test:443:web.test:443 https://other.test/a", "(?i)access.denied", "connect https://other.test:443 rule_denies net.4"},
+			{"curl -sS -x http://proxy.test:8081 https://web.test/a", unreachable, "connect tcp://" + dataIP + ":8081 host_not_listed"},
+		},
+	}
+}
+
 // What clients say, each in its own words.
 const (
 	unresolved  = "(?i)not resolve|not known|no such host|ENOTFOUND|no address|not translate|No matching distribution"
@@ -67,14 +102,7 @@ const (
 
 // Programs that know nothing of toolguard and are told nothing, with real servers: each does what is granted as it does without
 // toolguard, and is refused what is beside that at once.
-var clients = []struct {
-	name    string
-	needs   []string
-	rules   string
-	line    string
-	want    string
-	refused []refused
-}{
+var clients = []client{
 	{
 		name: "curl, HTTP", needs: []string{"curl"}, rules: webRules,
 		line: "curl -sS http://web.test/open/a", want: "^real GET http://web.test/open/a by HTTP/1.1 at ",
@@ -89,6 +117,8 @@ var clients = []struct {
 		name: "curl, HTTPS", needs: []string{"curl"}, rules: webRules,
 		line: "curl -sS --http1.1 https://web.test/a", want: "^real GET https://web.test/a by HTTP/1.1 at",
 	},
+	proxied("squid", "3128"),
+	proxied("tinyproxy", "8888"),
 	{name: "Python", needs: []string{"python3"}, rules: webRules, line: urllib + "https://web.test/a", want: "^200 real GET", refused: webRefusals(urllib, `(?s).*"reason"`)},
 	{name: "Python, HTTP", needs: []string{"python3"}, rules: webRules, line: urllib + "http://web.test/open/a", want: "^200 real GET"},
 	{name: "Node", needs: []string{"node"}, rules: webRules, line: nodeGet + "https://web.test/a", want: "^200 real GET", refused: webRefusals(nodeGet, `(?s).*"reason"`)},
@@ -177,27 +207,78 @@ func TestClients(t *testing.T) {
 	for _, x := range clients {
 		t.Run(strings.ReplaceAll(x.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			needsServers(t, x.needs...)
-			p := newPlace(t, "", "[[access.fs]]\npath = \""+real.dir+"/bin\"\nread = true\nexecute = true\n\n[[access.fs]]\npath = \"/etc/gitconfig\"\nread = true\n"+x.rules)
-			p.equip()
-			p.expectBare(x.line, x.want, true)
-			for _, r := range x.refused {
-				p.expectBare(r.line, r.want, false)
-			}
-			s := startRunning(t, p)
-			granted := s.timed(x.line, x.want)
-			t.Logf("%s: granted", granted)
-			if all := p.denials(); len(all) > 0 {
-				t.Errorf("events %q", all)
-			}
-			for _, r := range x.refused {
-				took := s.timed(r.line, r.want)
-				until(t, "the event "+r.denial, func() bool { return has(p.denials(), r.denial) })
-				if t.Logf("%s: %s", took, r.denial); took > granted+late {
-					t.Errorf("%s takes %s to be refused", r.line, took)
-				}
-			}
+			x.test(t, 0)
 		})
+	}
+}
+
+// ordinary is a user that every machine has, for the sake of ssh.
+const ordinary = 1
+
+// The same through toolguardd, for somebody who isn't root.
+func TestUsersClients(t *testing.T) {
+	needsServers(t)
+	serve(t)
+	for _, x := range clients {
+		t.Run(strings.ReplaceAll(x.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			x.test(t, ordinary)
+		})
+	}
+}
+
+// serve starts toolguardd.
+func serve(t *testing.T) {
+	t.Helper()
+	if os.Getenv("TOOLGUARD_VM") == "" {
+		t.Skip("needs a virtual machine (make vm-test)")
+	}
+	cmd := exec.Command(filepath.Join(filepath.Dir(binary), "toolguardd"), "--state", t.TempDir())
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	untilFor(t, 5*time.Minute, "toolguardd listens", func() bool { // an emulated machine loads the programs slowly
+		return (&api.Client{Socket: api.Socket}).Do("GET", api.Status, nil, nil) == nil // it has set the socket's mode by then
+	})
+	if err := os.Chmod(api.Socket, 0o666); err != nil { // in place of a group that the users would have to be in
+		t.Fatal(err)
+	}
+}
+
+// test has a user, or root, do with a client what is granted, and try what isn't.
+func (x *client) test(t *testing.T, uid uint32) {
+	needsServers(t, x.needs...)
+	p := newPlace(t, "protect = false\n"+x.access, "[[access.fs]]\npath = \""+real.dir+"/bin\"\nread = true\nexecute = true\n\n[[access.fs]]\npath = \"/etc/gitconfig\"\nread = true\n"+x.rules)
+	if uid != 0 {
+		p.handTo(uid)
+	}
+	p.equip()
+	p.expectBare(x.line, x.want, true)
+	for _, r := range x.refused {
+		if uid == 0 { // else it's what root could
+			p.expectBare(r.line, r.want, false)
+		}
+	}
+	s := startRunning(t, p)
+	granted := s.timed(x.line, x.want)
+	t.Logf("%s: granted", granted)
+	if all := p.denials(); len(all) > 0 {
+		t.Errorf("events %q", all)
+	}
+	for _, r := range x.refused {
+		took := s.timed(r.line, r.want)
+		var all []told
+		if !wait(patience, func() bool { all = p.denials(); return has(all, r.denial) }) {
+			t.Errorf("%s: no event %q among %q", r.line, r.denial, all)
+		}
+		if t.Logf("%s: %s", took, r.denial); took > granted+late {
+			t.Errorf("%s takes %s to be refused", r.line, took)
+		}
 	}
 }
 
@@ -206,9 +287,10 @@ func (p *place) equip() {
 	p.t.Helper()
 	for _, name := range []string{"key", "known"} {
 		b, err := os.ReadFile(filepath.Join(real.dir, name))
-		if err = errors.Join(err, os.WriteFile(filepath.Join(p.workspace, name), b, 0o600)); err != nil {
+		if err != nil {
 			p.t.Fatal(err)
 		}
+		p.write(name, b)
 	}
 }
 
@@ -223,9 +305,7 @@ func (p *place) expectBare(line, want string, is bool) {
 // timed is how long a line takes to say what it must.
 func (r *running) timed(line, want string) time.Duration {
 	r.t.Helper()
-	if err := os.WriteFile(filepath.Join(r.workspace, "line"), []byte(afresh(line)), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	r.write("line", []byte(afresh(line)))
 	start := time.Now()
 	got := r.do("sh line") // which may be several
 	took := time.Since(start).Round(time.Millisecond)

@@ -23,9 +23,12 @@
 //	source routes                                        source_route, routing_header, internal/netguard.TestRoutes
 //	QUIC, SCTP                                           quic, quic_connected; sctp
 //	raw, packet, netlink, vsock sockets, io_uring        raw_socket, raw_socket6, ping, packet_socket, netlink_audit, vsock, io_uring
+//	addresses that aren't the machine's                  freebind, freebind6, transparent, transparent6: TestCalls
+//	multicast groups                                     join_group and its like: TestCalls, as raw and other sockets
 //	a socket of somebody outside (SCM_RIGHTS)            test/attacks.TestGuarded/scm_rights
 //	smuggled and pipelined requests                      pipelined, kept_alive, two_lengths, length_and_chunks, line_feeds_end_a_head, bare_line_feeds, two_hosts
 //	absolute and authority form, CONNECT                 absolute_form, absolute_form_unlike_host, absolute_form_of_path, authority_form, connect
+//	the same by a proxy                                  TestClients/curl,_by_squid, TestClients/curl,_by_tinyproxy
 //	dots, percents, slashes and others in paths          path_dots and its like, path_rewritten, method_override
 //	a Host with a port, a dot, capitals                  host_with_port, host_with_another_port, host_with_dot_and_capitals
 //	hosts that smuggle                                   host_with_user, host_decimal, host_hex, host_octal, host_zone, host_nul, host_newline, host_space, host_unicode, name_decimal, name_hex
@@ -34,6 +37,8 @@
 //	egress or toolguard killed                           TestEgressDies, TestNoLeaks, TestToolguardKilled
 //	connections that say nothing, or never finish        TestIdle, TestSlowClients
 //	refusals that come late                              TestRefusalIsQuick
+//
+// What real clients do as root is done for an ordinary user too, by toolguardd, where it can be (TestUsersClients).
 //
 // What the rules mean is testdata/semantics.txt: TestSemantics asks `toolguard check` about each row, and tries it in a session.
 package net

@@ -40,7 +40,7 @@ const (
 )
 
 // programs are what that takes.
-var programs = []string{"ip", "knotd", "knotc", "nginx", "sshd", "ssh-keygen", "redis-server", "redis-cli", "psql", "iperf3", "git"}
+var programs = []string{"ip", "knotd", "knotc", "nginx", "sshd", "ssh-keygen", "redis-server", "redis-cli", "psql", "iperf3", "git", "squid", "tinyproxy"}
 
 const initdbs = "/usr/lib/postgresql/*/bin/initdb"
 
@@ -184,6 +184,8 @@ var names = map[string]string{
 	"packages.test":        webIP,
 	"shell.test":           shellIP,
 	"data.test":            dataIP,
+	"proxy.test":           dataIP,
+	"third.test":           otherIP,
 	"text.test":            `"hello"`,
 	"_https._tcp.web.test": `"none"`,
 }
@@ -272,8 +274,8 @@ func (n *internet) reachable(addrs ...string) error {
 
 // servers starts the others, once.
 var servers = sync.OnceValue(func() error {
-	return errors.Join(real.serveWeb(), real.serveShell(), real.serveData(), real.serveEchoes(), real.reachable(
-		webIP+":80", webIP+":443", "["+web6+"]:443", shellIP+":22", dataIP+":5432", dataIP+":6379", dataIP+":5201"))
+	return errors.Join(real.serveWeb(), real.serveShell(), real.serveData(), real.serveProxies(), real.serveEchoes(), real.reachable(
+		webIP+":80", webIP+":443", "["+web6+"]:443", shellIP+":22", dataIP+":5432", dataIP+":6379", dataIP+":5201", dataIP+":3128", dataIP+":8888"))
 })
 
 // needsServers skips a test where the real servers can't be had.
@@ -428,4 +430,20 @@ func (n *internet) serveData() error {
 		n.start(nobody, filepath.Join(bin, "postgres"), "-D", db, "-h", dataIP, "-c", "unix_socket_directories=", "-c", "fsync=off"),
 		n.start(nobody, "redis-server", "--bind", dataIP, "--save", "", "--protected-mode", "no", "--dir", "/"),
 		n.start(nobody, "iperf3", "-s", "-B", dataIP))
+}
+
+// serveProxies starts squid and tinyproxy, which do what they're asked to.
+func (n *internet) serveProxies() error {
+	squid := n.file("squid.conf", fmt.Sprintf(`
+http_port %s:3128
+http_access allow all
+cache deny all
+access_log none
+cache_log /dev/null
+cache_store_log none
+pid_filename none
+visible_hostname proxy.test
+`, dataIP))
+	tinyproxy := n.file("tinyproxy.conf", fmt.Sprintf("Listen %s\nPort 8888\nTimeout 600\nMaxClients 100\nLogLevel Warning\n", dataIP))
+	return errors.Join(n.start(nobody, "squid", "-N", "-f", squid), n.start(nobody, "tinyproxy", "-d", "-c", tinyproxy))
 }

@@ -5,6 +5,8 @@ package net
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -18,10 +20,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// bulk is how much goes down and up in one request each.
-const bulk = 1 << 30
+// bulk is how much goes down and up: less where the processor is emulated.
+var bulk = func() int64 {
+	if os.Getenv("TOOLGUARD_VM") != "" {
+		return 1 << 26
+	}
+	return 1 << 30
+}()
 
 // stream is bulk bytes, the same each time.
 func stream() io.Reader { return io.LimitReader(rand.NewChaCha8([32]byte{1}), bulk) }
@@ -32,38 +41,84 @@ func count(r io.Reader) (string, error) {
 	return fmt.Sprintf("%d %x\n", n, h.Sum(nil)), err
 }
 
-// serveBulk sends the stream, and says what it's sent, on a port of its own.
-func (n *internet) serveBulk(at string) error {
+// whole is what the stream counts as.
+var whole = sync.OnceValues(func() (string, error) { return count(stream()) })
+
+// serveBulk sends the stream, and says what it's sent, by HTTP on port 8090 of an address, under TLS on
+// 8443, and without either on 8092, where it sends, and 8093, where it takes.
+func (n *internet) serveBulk(ip string) error {
+	web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.Header().Set("Content-Length", strconv.FormatInt(bulk, 10))
+			_, _ = io.Copy(w, stream())
+			return
+		}
+		said, err := count(r.Body)
+		fmt.Fprint(w, said, err)
+	})}
+	cert, err := n.ca.Certify("web.test")
+	if err != nil {
+		return err
+	}
+	web.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*cert}}
+	down := func(c net.Conn) { _, _ = io.Copy(c, stream()) }
+	up := func(c net.Conn) {
+		said, err := count(c)
+		fmt.Fprint(c, said, err)
+	}
 	return n.do(func() error {
-		l, err := net.Listen("tcp", at)
-		if err != nil {
+		plain, err := net.Listen("tcp", ip+":8090")
+		under, err2 := net.Listen("tcp", ip+":8443")
+		from, err3 := net.Listen("tcp", ip+":8092")
+		to, err4 := net.Listen("tcp", ip+":8093")
+		if err := errors.Join(err, err2, err3, err4); err != nil {
 			return err
 		}
-		go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
-				w.Header().Set("Content-Length", strconv.Itoa(bulk))
-				_, _ = io.Copy(w, stream())
-				return
-			}
-			said, err := count(r.Body)
-			fmt.Fprint(w, said, err)
-		}))
+		go web.Serve(plain)
+		go web.ServeTLS(under, "", "")
+		go nettest.Accept(from, down)
+		go nettest.Accept(to, up)
 		return nil
 	})
 }
 
-// What goes down through egress comes up again as it was, as much and the same.
+// back sends what comes from a server back to it.
+const back = python + `'import shutil, socket
+down, up = (socket.create_connection(("web.test", p), 60) for p in (8092, 8093))
+shutil.copyfileobj(down.makefile("rb"), f := up.makefile("wb"), 1 << 20); f.flush(); up.shutdown(socket.SHUT_WR)
+print(up.makefile().read(), end="")'`
+
+// What goes down comes up again as it was, as much and the same: through egress, which reads it or not, and beside it.
 func TestBulk(t *testing.T) {
-	needsServers(t, "curl")
-	if err := real.serveBulk(webIP + ":8090"); err != nil {
+	needsServers(t, "curl", "python3")
+	t.Parallel() // it takes its time
+	if err := real.serveBulk(webIP); err != nil {
 		t.Fatal(err)
 	}
-	p := newPlace(t, "", allow("web.test", `scheme = "http"`, "port = 8090"))
-	start := time.Now()
-	got := outcomeOf(t, p.guarded("curl -sS http://web.test:8090/ | curl -sS -T - http://web.test:8090/"))
-	t.Logf("%s", time.Since(start))
-	if want, err := count(stream()); err != nil || got.said != want+"<nil>" {
-		t.Errorf("%q, not %q (%v)", got.said, want, err)
+	https := func(version string) string {
+		return "curl -sS " + version + " https://web.test:8443/ | curl -sS " + version + " -T - https://web.test:8443/"
+	}
+	under := allow("web.test", `scheme = "https"`, "port = 8443")
+	read := allow("web.test", `scheme = "https"`, "port = 8443", `path_prefix = "/"`)
+	for _, x := range []struct{ name, access, rules, line string }{
+		{"HTTP", "", allow("web.test", `scheme = "http"`, "port = 8090"), "curl -sS http://web.test:8090/ | curl -sS -T - http://web.test:8090/"},
+		{"TCP by name", "", allow("web.test", "port = 8092") + allow("web.test", "port = 8093"), back},
+		{"TLS, passed through", "", under, https("--http1.1")},
+		{"TLS, read, HTTP/1.1", "tls_intercept = true", read, https("--http1.1")},
+		{"TLS, read, HTTP/2", "tls_intercept = true", read, https("--http2")},
+	} {
+		t.Run(strings.ReplaceAll(x.name, " ", "_"), func(t *testing.T) {
+			start := time.Now()
+			p := newPlace(t, x.access, x.rules)
+			got := outcomeOf(t, p.guarded(x.line))
+			t.Logf("%s", time.Since(start).Round(time.Millisecond))
+			if want, err := whole(); err != nil || got.said != want+"<nil>" {
+				t.Errorf("%q, not %q (%v)", got.said, want, err)
+			}
+			if all := p.denials(); len(all) > 0 {
+				t.Errorf("events %q", all)
+			}
+		})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -23,6 +24,7 @@ type place struct {
 	workspace string
 	policy    string
 	events    string
+	user      uint32 // whose it is, and who works there
 }
 
 const filesystem = `
@@ -39,7 +41,7 @@ func newPlace(t testing.TB, access, rules string) *place {
 		t.Skip("needs ", missing)
 	}
 	dir := t.TempDir()
-	p := &place{t, filepath.Join(dir, "workspace"), filepath.Join(dir, "p.toml"), filepath.Join(dir, "events")}
+	p := &place{t, filepath.Join(dir, "workspace"), filepath.Join(dir, "p.toml"), filepath.Join(dir, "events"), 0}
 	if err := os.Mkdir(p.workspace, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -49,20 +51,52 @@ func newPlace(t testing.TB, access, rules string) *place {
 	return p
 }
 
+// handTo makes a place somebody else's, whom toolguardd is to serve.
+func (p *place) handTo(uid uint32) {
+	p.t.Helper()
+	p.user = uid
+	told := filepath.Join(filepath.Dir(p.events), "told")
+	p.events = filepath.Join(told, "events")
+	errs := []error{os.Mkdir(told, 0o755), os.Chown(told, int(uid), int(uid)), os.Chown(p.workspace, int(uid), int(uid)), os.Chmod(p.policy, 0o644)}
+	for _, in := range []string{p.policy, binary} {
+		for dir := filepath.Dir(in); len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {
+			errs = append(errs, os.Chmod(dir, 0o755))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// write makes a file in the workspace, of whoever works there.
+func (p *place) write(name string, text []byte) {
+	p.t.Helper()
+	file := filepath.Join(p.workspace, name)
+	if err := errors.Join(os.WriteFile(file, text, 0o600), os.Chown(file, int(p.user), int(p.user))); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // command is a line for the shell in the workspace.
 func (p *place) command(line string) *exec.Cmd {
 	cmd := exec.Command("/bin/sh", "-c", line)
 	cmd.Dir = p.workspace
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + p.workspace, "LANG=C.UTF-8"}
 	cmd.WaitDelay = 5 * time.Second
+	if p.user != 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: p.user, Gid: p.user}}
+	}
 	return cmd
 }
 
 // guarded is the same under toolguard.
 func (p *place) guarded(line string) *exec.Cmd {
-	cmd := p.command(line)
+	cmd, daemon := p.command(line), "none"
+	if p.user != 0 {
+		daemon = "require"
+	}
 	cmd.Path = binary
-	cmd.Args = append([]string{"toolguard", "exec", "--policy", p.policy, "--events", p.events, "--report", "never", "--daemon", "none", "--"}, cmd.Args...)
+	cmd.Args = append([]string{"toolguard", "exec", "--policy", p.policy, "--events", p.events, "--report", "never", "--daemon", daemon, "--"}, cmd.Args...)
 	return cmd
 }
 
@@ -198,17 +232,28 @@ func egressOf(t testing.TB, toolguard, before int) int {
 // until waits for something.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	untilFor(t, 2*time.Minute, what, is)
+	untilFor(t, patience, what, is)
 }
+
+// patience is far longer than anything takes that isn't said to take longer.
+const patience = 2 * time.Minute
 
 // untilFor waits for something that may take its time.
 func untilFor(t testing.TB, patience time.Duration, what string, is func() bool) {
 	t.Helper()
+	if !wait(patience, is) {
+		t.Fatalf("%s: not in %s", what, patience)
+	}
+}
+
+// wait waits for something, and says whether it came to be.
+func wait(patience time.Duration, is func() bool) bool {
 	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not in %s", what, patience)
+			return false
 		}
 	}
+	return true
 }
 
 func exists(file string) bool {

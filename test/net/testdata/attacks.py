@@ -259,9 +259,49 @@ def vsock(): return made(40, socket.SOCK_STREAM)
 @trick
 def sctp(): return made(socket.AF_INET, socket.SOCK_STREAM, 132)
 @trick
+def mptcp_socket(): return made(socket.AF_INET, socket.SOCK_STREAM, 262)
+@trick
 def ping(): return made(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
 @trick
 def io_uring(): return "made" if libc.syscall(425, 8, (ctypes.c_char * 120)()) >= 0 else errno.errorcode[ctypes.get_errno()]
+
+# Groups, whose joining the kernel announces to the local network, with an address that is the joiner's to choose.
+
+def option(level, name, value):
+    s = socket.socket(socket.AF_INET6 if level == socket.IPPROTO_IPV6 else socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(level, name, value)
+    return "set"
+GROUP, GROUP6 = socket.inet_aton("239.1.2.3"), socket.inet_pton(socket.AF_INET6, "ff02::1234")
+LO, LO_INDEX = socket.inet_aton("127.0.0.1"), struct.pack("=I", 1)
+def stored(a): return struct.pack("=H2x4s120x" if len(a) == 4 else "=H6x16s104x", socket.AF_INET if len(a) == 4 else socket.AF_INET6, a)
+def group(*addresses): return LO_INDEX + bytes(4) + b"".join(stored(a) for a in addresses)
+@trick
+def join_group(): return option(socket.IPPROTO_IP, 35, GROUP + LO)
+@trick
+def join_source(): return option(socket.IPPROTO_IP, 39, GROUP + LO + socket.inet_aton(OTHER))
+@trick
+def join_any_group(): return option(socket.IPPROTO_IP, 42, group(GROUP))
+@trick
+def join_any_source(): return option(socket.IPPROTO_IP, 46, group(GROUP, socket.inet_aton(OTHER)))
+@trick
+def join_group6(): return option(socket.IPPROTO_IPV6, 20, GROUP6 + LO_INDEX)
+@trick
+def join_anycast6(): return option(socket.IPPROTO_IPV6, 27, socket.inet_pton(socket.AF_INET6, "::1") + LO_INDEX)
+@trick
+def join_any_group6(): return option(socket.IPPROTO_IPV6, 42, group(GROUP6))
+@trick
+def join_any_source6(): return option(socket.IPPROTO_IPV6, 46, group(GROUP6, socket.inet_pton(socket.AF_INET6, DATA6)))
+
+# An address that isn't the machine's, to which others then answer.
+
+@trick
+def freebind(): return option(socket.IPPROTO_IP, 15, b"\1\0\0\0")
+@trick
+def freebind6(): return option(socket.IPPROTO_IPV6, 78, b"\1\0\0\0")
+@trick
+def transparent(): return option(socket.IPPROTO_IP, 19, b"\1\0\0\0")
+@trick
+def transparent6(): return option(socket.IPPROTO_IPV6, 75, b"\1\0\0\0")
 
 # Names.
 
