@@ -21,45 +21,99 @@ const (
 )
 
 // secretName is how what is worth hiding is called, at the end of a name.
-const secretName = `(pass(word|wd|phrase)?|[-_]pwd|secret|token|(api|access|account|private|secret|signing|encryption|auth|subscription|master)[-_]?key|` +
-	`signature|auth(orization)?|credentials?|cookie|session[-_]?id)`
+const secretName = `(pass(word|wd|phrase|code)?s?|[-_;"']pwd|(\b|_)(pw|psk|pat|otp|pin|jwt|sas)|secrets?|tokens?|(api|access|account|private|secret|signing|` +
+	`encryption|auth|subscription|master|[-_])[-_]?key|signature|auth(orization)?|bearer|cred(ential)?s?|cookie|session[-_]?id|hmac|from-literal)`
 
-// quoted is a value in a script, a header or a body: in quotes, of which the last may be missing, or a word.
-const quoted = `('[^']*'?|"(\\.|[^"\\])*"?|`
+// quoted is a value in a script, a header or a body: in quotes, of which the last may be missing, in parentheses, or a word.
+const quoted = `('[^']*'?|"(\\.|[^"\\])*"?|\([^)]*\)?|`
+
+// known are tokens that are known by their beginnings.
+const known = `(gh[pousr]_|github_pat_|gl[a-z]{2,4}-|sk-|npm_|pypi-|rubygems_|hv[sb]\.|dckr_pat_|do[opr]_v1_|shp(at|ca|pa|ss)_|hf_|lin_api_|ATATT|PMAK-|` +
+	`NRAK-|AIza|tskey-|sntry[su]_)[\w=-]{16,}|([sr]k_(live|test)_|xox[abeoprs]-|xapp-|ya29\.)[\w-]{10,}|(AKIA|ASIA)[0-9A-Z]{16}|` +
+	`eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*|SG\.[\w-]{16,}\.[\w-]+|AGE-SECRET-KEY-1\w*|bot\d{6,}:[\w-]{20,}|` +
+	`hooks\.slack\.com/\S+|discord(app)?\.com/api/webhooks/\S+`
+
+// programs are those whose flags for a password say it by a letter, or not at all, with these flags. The value comes after, or is attached where
+// there's no $.
+var programs = [][2]string{
+	{`sshpass|mysql\w*|mariadb[\w-]*|mongo\w*|cqlsh|7z\w*|(?:un)?rar|twine|poetry|rdesktop|evil-winrm|user(?:add|mod)|az`, `-h?p`},
+	{`sqlcmd|bcp|isql|tsql|mosquitto_\w+|ipmitool|(?:un)?zip`, `-P`},
+	{`redis-cli`, `-a|auth$`},
+	{`https?|xh`, `-a`},
+	{`curl`, `-[Eb]|--cert$`},
+	{`ldap\w+`, `-w`},
+	{`snmp\w+`, `-[cAX]`},
+	{`plink|pscp|psftp|swaks`, `-[ap][pw]$`},
+	{`doctl|dotnet`, `-[tkp]$`},
+	{`openssl`, `-(?:[kK]|hmac)$`},
+	{`[wx]lfreerdp\d?|xfreerdp\d?`, `/g?p:`},
+	{`sqlplus|sqlldr|expdp|impdp`, `\w+/`},
+	{`vault|cargo`, `(?:login|unseal)$`},
+	{`nmcli`, `password$`},
+	{`[\w.-]+\s(?:[^|;&\n]*\s)?login`, `-p`},
+}
 
 // patterns are compiled at the first use: most runs have no event with arguments.
-var patterns = sync.OnceValue(func() (p struct{ name, account, token, header, flag, assigned, login, at, program, url *regexp.Regexp }) {
+var patterns = sync.OnceValue(func() (p struct {
+	name, account, token, header, flag, assigned, element, login, at, oracle, program, url *regexp.Regexp
+
+	flags [][2]*regexp.Regexp // of programs
+},
+) {
 	p.name = regexp.MustCompile(`(?i)` + secretName + `$`)
-	p.account = regexp.MustCompile(`^(-[uU]|--(proxy-)?user)$`)
-	p.token = regexp.MustCompile(`(?i)\b(gh[pousr]_[0-9A-Za-z]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}|xapp-[\w-]{10,}|(AKIA|ASIA)[0-9A-Z]{16}|` +
-		`eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*|npm_\w{16,}|pypi-[\w-]{16,}|AIza[\w-]{20,}|hv[sb]\.[\w-]{16,}|ya29\.[\w-]{10,}|dckr_pat_[\w-]{16,})|` +
+	p.account = regexp.MustCompile(`^(-[a-zA-Z]*[uU]|--(proxy-)?user)$`)
+	p.token = regexp.MustCompile(`(?i)\b(` + known + `)|` +
 		`\b(bearer|basic)\s+[\w.~+/=-]{6,}|(?s:-----BEGIN [A-Z ]*PRIVATE KEY[A-Z ]*-----.*?(-----END [A-Z ]*PRIVATE KEY[A-Z ]*-----|\z))`)
 	// Within an argument that is more than one word: a script, a header, a body.
 	p.header = regexp.MustCompile(`(?i)\b(authorization|cookie)\s*:[^'"\n]*`)
 	p.flag = regexp.MustCompile(`(?i)((^|\s)--?[\w-]*` + secretName + `)[\s\\]+` + quoted + `[^\s'"]+)`)
-	p.assigned = regexp.MustCompile(`(?i)(` + secretName + `["']?\s*[=:]\s*)` + quoted + `(\\.|[^\s'";&|,}\\])+)`)
+	p.assigned = regexp.MustCompile(`(?i)(` + secretName + `["']?\]?\s*[=:]\s*)` + quoted + `(\\.|[^\s'";&|,}\\])+)`)
+	p.element = regexp.MustCompile(`(?i)(<[\w:.-]*` + secretName + `>)[^<]+`)
 	// The password of an account, and before the @ of a host that no URL is of.
-	p.login = regexp.MustCompile(`((?:^|\s)(?:-[uU]|--(?:proxy-)?user)[\s=]*['"]?[^\s:='"/]+:)[^\s'"]+`)
-	p.at = regexp.MustCompile(`((?:^|[\s=])[\w.%+-]+:)[^\s'"/@:]+(@[\w.-]+(?::\d+)?(?:[\s/'"]|$))`)
-	// Programs whose flag for a password says it by a letter.
-	p.program = regexp.MustCompile(`((?:^|[\s/;&|])(?:(?:sshpass|mysql\w*|mariadb[\w-]*|(?:docker|podman)\s+login)\s(?:[^|;&\n]*?\s)?-p|redis-cli\s(?:[^|;&\n]*?\s)?-a)\s*)` + quoted + `[^\s'"]+)`)
+	p.login = regexp.MustCompile(`((?:^|\s)(?:-[a-zA-Z]*[uU]|--(?:proxy-)?user)[\s=]*['"]?[^\s:%='"/]+[:%])[^\s'"]+`)
+	p.at = regexp.MustCompile(`((?:^|[\s=])[\w.%+/\\-]+:)[^\s'"/@:]+(@(?:[\w.-]+(?::\d+)?(?:[\s/'"]|$)|\w+\())`)
+	p.oracle = regexp.MustCompile(`(:(?:thin|oci):\w+/)[^@\s]+(@)`)
+	var all []string
+	for _, is := range programs {
+		p.flags = append(p.flags, [2]*regexp.Regexp{regexp.MustCompile(`^(?:` + is[0] + `)$`), regexp.MustCompile(`^(?:` + is[1] + `)`)})
+		all = append(all, `(?:`+is[0]+`)\s(?:[^|;&\n]*?\s)?(?:`+strings.ReplaceAll(is[1], "$", `\s`)+`)`)
+	}
+	p.program = regexp.MustCompile(`((?:^|[\s/;&|])(?:` + strings.Join(all, "|") + `)\s*)` + quoted + `[^\s'"]+)`)
 	p.url = regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*://\S*`)
 	return p
 })
 
-// lettered are the flags of programs, by their names, that a password comes after or is attached to. In mysql's it must be attached.
-var lettered = map[string]string{
-	"sshpass": "-p", "mysql": "-p", "mysqldump": "-p", "mysqladmin": "-p", "mariadb": "-p", "mariadb-dump": "-p", "mariadb-admin": "-p",
-	"docker login": "-p", "podman login": "-p", "redis-cli": "-a",
+// letters are the flags by which a command takes a password by a letter.
+func letters(argv []string) (flags []*regexp.Regexp) {
+	program := path.Base(argv[0])
+	if at := slices.Index(argv, "login"); at > 0 {
+		program += " login"
+	}
+	for _, is := range patterns().flags {
+		if is[0].MatchString(program) || is[0].MatchString(path.Base(argv[0])) {
+			flags = append(flags, is[1])
+		}
+	}
+	return flags
 }
 
-// letter is the flag by which a command takes a password, or "".
-func letter(argv []string) string {
-	program := path.Base(argv[0])
-	if f := lettered[program]; f != "" || len(argv) == 1 {
-		return f
+// lettered is how much of an argument is such a flag; 0: it's none.
+func lettered(a string, flags []*regexp.Regexp) int {
+	for _, f := range flags {
+		if at := f.FindStringIndex(a); at != nil {
+			return at[1]
+		}
 	}
-	return lettered[program+" "+argv[1]]
+	return 0
+}
+
+// says tells whether an argument is the name of what comes after.
+func says(argv []string, i int) bool {
+	a := argv[i]
+	if i == 0 || strings.Contains(a, "=") || !patterns().name.MatchString(a) {
+		return false
+	}
+	return strings.HasPrefix(a, "-") || slices.Contains([]string{"set", "config", "--arg"}, argv[i-1])
 }
 
 // RedactArgv masks what looks like a secret in a command line: the value of --password=x and of --password x, the password of
@@ -70,25 +124,37 @@ func RedactArgv(argv []string) []string {
 		return nil
 	}
 	out := make([]string, len(argv))
-	hide, letter := false, letter(argv)
+	hide, flags := false, letters(argv)
 	for i, a := range argv {
 		out[i] = redactArg(a)
-		if name, _, ok := strings.Cut(a, ":"); ok && i > 0 && patterns().account.MatchString(argv[i-1]) {
-			out[i] = name + ":" + masked
+		if name, sep, ok := cutAny(a, ":%"); ok && i > 0 && patterns().account.MatchString(argv[i-1]) {
+			out[i] = name + sep + masked
 		}
+		flag := lettered(a, flags)
 		switch {
+		case i == 0:
+			continue
 		case a == "--" && hide:
 			continue // the value comes still
 		case hide:
 			out[i] = masked
-		case i > 0 && (argv[i-1] == "-b" || argv[i-1] == "--cookie") && strings.Contains(a, "="):
+		case argv[i-1] == "--cookie" && strings.Contains(a, "="):
 			out[i] = masked
-		case letter != "" && len(a) > len(letter) && strings.HasPrefix(a, letter):
-			out[i] = letter + masked
+		case flag > 0 && len(a) > flag:
+			out[i] = a[:flag] + masked
 		}
-		hide = i > 0 && strings.HasPrefix(a, "-") && !strings.Contains(a, "=") && patterns().name.MatchString(a) || letter != "" && a == letter
+		hide = flag > 0 && len(a) == flag || says(argv, i)
 	}
 	return out
+}
+
+// cutAny cuts a string at the first of these characters.
+func cutAny(s, chars string) (before, sep string, ok bool) {
+	i := strings.IndexAny(s, chars)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i : i+1], true
 }
 
 // ShortArgv is the beginning of a command line, with … for what is left out.
@@ -135,10 +201,14 @@ func redactText(s string) string {
 		s = p.assigned.ReplaceAllString(s, "${1}"+masked)
 		s = p.program.ReplaceAllString(s, "${1}"+masked)
 	}
+	if strings.Contains(s, "<") {
+		s = p.element.ReplaceAllString(s, "${1}"+masked)
+	}
 	s = p.url.ReplaceAllStringFunc(s, redactURL)
 	if strings.Contains(s, ":") {
 		s = p.login.ReplaceAllString(s, "${1}"+masked)
 		s = p.at.ReplaceAllString(s, "${1}"+masked+"$2")
+		s = p.oracle.ReplaceAllString(s, "${1}"+masked+"$2")
 	}
 	return s
 }
