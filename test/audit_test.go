@@ -65,7 +65,7 @@ func TestAudit(t *testing.T) {
 	if out := ask(0, "export", dir); out != string(text) {
 		t.Error(out)
 	}
-	if out := ask(0, "export", "--session", "one", "--from", "2", dir); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"sequence":4`) {
+	if out := ask(0, "export", "--session", "one", "--from", "3", dir); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"sequence":4`) {
 		t.Error(out)
 	}
 	if err := os.WriteFile(file, bytes.Replace(text, []byte(`"two"`), []byte(`"owt"`), 1), 0o600); err != nil {

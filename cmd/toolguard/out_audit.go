@@ -39,7 +39,7 @@ func (s *screen) audit(r *report.Report) {
 		what string
 		text string
 	}{
-		{r.Removed, "removed", fmt.Sprintf("the %s before the first were removed to make room", count(r.Removed, "record"))},
+		{r.Removed, "removed", fmt.Sprintf("the %s before the first aren't here; the audit says of the last of them: %s", count(r.Removed, "record"), r.RemovedWhy)},
 		{r.Lost, "lost", fmt.Sprintf("%s couldn't be kept: %s", count(r.Lost, "event"), count(r.Gaps, "gap"))},
 		{uint64(r.Inexact), "uncounted", fmt.Sprintf("%s of a number that nobody knows, which may be none", count(r.Inexact, "gap"))},
 		{r.Unsigned, "unsigned", fmt.Sprintf("the last %s: no checkpoint has come after yet", count(r.Unsigned, "record"))},

@@ -21,7 +21,7 @@ type Cursor struct {
 // MaxSinks bounds how many sinks there may be, and maxState the file that says how they are.
 const (
 	MaxSinks = 64
-	maxState = 128 << 10
+	maxState = 512 << 10
 )
 
 // ReadState reads into v the file in which the shipper says how its sinks are. The shipper isn't root, so nothing in its place makes root

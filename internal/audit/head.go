@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/toolguard/toolguard/internal/event"
 )
@@ -32,6 +33,7 @@ type head struct {
 	Begin     place  `json:"begin"`
 	End       place  `json:"end"`
 	Closed    bool   `json:"closed,omitempty"` // nothing comes after
+	Opened    bool   `json:"opened,omitempty"` // likewise, but for what begins with a checkpoint of the key that has signed this
 	Key       string `json:"key"`
 	Signature string `json:"signature,omitempty"`
 
@@ -56,12 +58,14 @@ func (r removed) and(other removed) removed {
 // told is how they're told of.
 func (r removed) told(why string) event.Event {
 	why = fmt.Sprintf("records %d to %d%s", r.First, r.Last, why)
-	if !r.Shipped {
-		return lost(r.Last-r.First+1, why)
+	e := lost(r.Last-r.First+1, why)
+	if r.Shipped {
+		e = event.Event{Kind: event.Daemon, Mechanism: "spool", Extra: map[string]string{
+			"what": "removed from the audit", "why": why + ": every sink has them, as the shipper says",
+		}}
 	}
-	return event.Event{Kind: event.Daemon, Mechanism: "spool", Extra: map[string]string{
-		"what": "removed from the audit", "why": why + ": every sink has them, as the shipper says",
-	}}
+	e.Extra["first"], e.Extra["last"] = strconv.FormatUint(r.First, 10), strconv.FormatUint(r.Last, 10)
+	return e
 }
 
 // text is what a head's signature is of: itself without one.

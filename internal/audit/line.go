@@ -70,22 +70,26 @@ func parseLink(line []byte) (l link, ok bool) {
 type told struct {
 	Count    uint64
 	Unmapped struct {
-		Kind  string
-		Extra struct {
-			What, Key, Signature, Exact string
-			NextKey                     string `json:"next_key"`
-		}
+		Kind, Mechanism string
+		Extra           toldExtra
 	}
+}
+
+type toldExtra struct {
+	What, Why, Key, Signature, Exact, First, Last string
+
+	NextKey string `json:"next_key"`
 }
 
 var (
 	gapMark        = []byte(`"unmapped":{"kind":"gap"`)
 	checkpointMark = []byte(`"unmapped":{"kind":"checkpoint"`)
+	daemonMark     = []byte(`"unmapped":{"kind":"daemon"`)
 )
 
-// parseTold reads a gap or a checkpoint; ok is false for other events.
+// parseTold reads a gap, a checkpoint or what toolguardd tells of itself; ok is false for other events.
 func parseTold(line []byte) (t told, ok bool) {
-	if !bytes.Contains(line, gapMark) && !bytes.Contains(line, checkpointMark) {
+	if !bytes.Contains(line, gapMark) && !bytes.Contains(line, checkpointMark) && !bytes.Contains(line, daemonMark) {
 		return t, false
 	}
 	return t, json.Unmarshal(line, &t) == nil

@@ -65,16 +65,19 @@ func (s *Spool) signed(h head) bool {
 }
 
 // reopen has the head on the disk say, before there's anything after it, that the spool is written to: a machine that loses its power has
-// lost what it wasn't made to keep, and what comes after a spool's end isn't its own.
+// lost what it wasn't made to keep, and what comes after a spool's end isn't its own. What it writes then begins with a checkpoint, so that
+// nobody else's is taken for it.
 func (s *Spool) reopen(h head, known bool) error {
 	switch {
 	case known && h.Closed:
-		h.Closed = false
+		h.Closed, h.Opened = false, true
 	case !known && s.file == nil && len(s.parts) == 0:
-		h = head{Chain: s.stream.ID, Begin: s.begin, End: s.begin}
+		h = head{Chain: s.stream.ID, Begin: s.begin, End: s.begin, Opened: true}
+	case known && h.Opened:
 	default:
 		return nil
 	}
+	s.fresh = true
 	return errors.Join(h.write(s.head, s.key), s.head.Sync())
 }
 

@@ -26,8 +26,10 @@ type tail struct {
 	size   int64
 	chain  string
 	first  link
-	end    int64    // where the head says that the spool was closed, if that's in this file
-	closed bool     // it was: what is behind isn't the spool's
+	end    int64    // where the head says that the spool was closed, or opened since, if that's in this file
+	opened bool     // it was: what is behind begins with a checkpoint
+	own    bool     // the first line is one, of the spool's key
+	closed bool     // it was, and what is behind isn't the spool's
 	before position // of the first line that doesn't follow from the one before it
 	bad    bool     // there is such a line
 	open   bool     // it's the last one, and has no end
@@ -186,6 +188,9 @@ func (h head) after() uint64 {
 // followsAfter tells whether a file's first line is the one after all that is before it.
 func (t *tail) followsAfter(before tail, h head) bool {
 	last, hash := h.End.Sequence, h.End.Hash
+	if h.Opened && before.last.sequence <= last && !t.own {
+		return false
+	}
 	if before.last.sequence > last {
 		last, hash = before.last.sequence, before.last.hash.String()
 	}
@@ -207,8 +212,8 @@ func (s *Spool) scan(number uint64, h head, known bool) (t tail, err error) {
 	}
 	defer f.Close()
 	t.number, t.signer, t.end = number, s.key.public(), -1
-	if known && h.Closed && number == h.End.File {
-		t.end = h.End.Offset
+	if known && (h.Closed || h.Opened) && number == h.End.File {
+		t.end, t.opened = h.End.Offset, h.Opened
 	}
 	for r := bufio.NewReaderSize(f, 64<<10); ; {
 		line, err := readLine(r)
@@ -234,9 +239,10 @@ func (s *Spool) scan(number uint64, h head, known bool) (t tail, err error) {
 func (t *tail) line(line []byte) {
 	l, ok := parseLink(line)
 	ok = ok && l.sequence < mostRecords
-	t.closed = t.closed || t.closedHere()
+	e, signed := t.checkpoint(l, line)
+	t.closed = t.closed || t.closedHere() || ok && t.opened && t.last.offset == t.end && !signed
 	follows := t.last.sequence == 0 || !t.closed && l.chain == t.chain && l.sequence == t.last.sequence+1 && l.previous == t.last.hash
-	if !t.bad && (!ok || !follows) {
+	if !t.bad && (!ok || !follows || t.closed) {
 		t.bad, t.before, t.open = true, t.last, isTorn(line)
 	} else {
 		t.open = false
@@ -245,25 +251,35 @@ func (t *tail) line(line []byte) {
 		return
 	}
 	if t.first.sequence == 0 {
-		t.first = l
+		t.first, t.own = l, signed
 	}
 	t.chain, t.clean = l.chain, false
 	t.last.offset += int64(len(line))
 	t.last.sequence, t.last.hash = l.sequence, sha256.Sum256(line)
-	if e, ok := parseTold(line); ok && e.Unmapped.Kind == string(event.Checkpoint) {
-		t.last.key = e.Unmapped.Extra.Key
-		if next := e.Unmapped.Extra.NextKey; next != "" {
-			t.last.key = next
+	if e != nil {
+		t.last.key = e.Key
+		if e.NextKey != "" {
+			t.last.key = e.NextKey
 		}
-		t.clean = e.Unmapped.Extra.What == "closed"
-		if x := &e.Unmapped.Extra; x.Key == t.signer && verify(x.Key, checkpointText(l, x.NextKey), x.Signature) && !t.bad {
+		t.clean = e.What == "closed"
+		if signed && !t.bad {
 			t.signed = l.sequence
 		}
 	}
 }
 
+// checkpoint is what a checkpoint says; nil: it's none. It's signed with the key that counts, or by who knows whom.
+func (t *tail) checkpoint(l link, line []byte) (x *toldExtra, signed bool) {
+	e, ok := parseTold(line)
+	if !ok || e.Unmapped.Kind != string(event.Checkpoint) {
+		return nil, false
+	}
+	x = &e.Unmapped.Extra
+	return x, x.Key == t.signer && verify(x.Key, checkpointText(l, x.NextKey), x.Signature)
+}
+
 // closedHere tells whether the line before was the spool's last one: what comes now isn't the spool's.
-func (t *tail) closedHere() bool { return t.clean && t.last.offset == t.end }
+func (t *tail) closedHere() bool { return t.clean && !t.opened && t.last.offset == t.end }
 
 // mayCut tells whether what doesn't follow was never said to be on the disk.
 func (t *tail) mayCut(h head, known bool) bool {

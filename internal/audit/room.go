@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -120,7 +121,8 @@ func (s *Spool) removeFirst(shipped bool, reason string) bool {
 	if !ok {
 		return false
 	}
-	records := removed{gone.first.sequence, next.first.sequence - 1, shipped}
+	missing := missingFiles(s.begin.File, gone.number, next.number)
+	records := removed{s.begin.Sequence + 1, next.first.sequence - 1, shipped && missing == ""}
 	before, untold := s.begin, s.gone
 	s.begin, s.gone = place{next.number, 0, next.first.sequence - 1, next.first.previous.String()}, untold.and(records)
 	err := s.keepHead() // first, or the file would be missed
@@ -134,8 +136,32 @@ func (s *Spool) removeFirst(shipped bool, reason string) bool {
 	if s.parts = s.parts[1:]; len(s.parts) == 0 {
 		s.lines = checkpointLines // what vouched for the key is gone
 	}
-	s.owed = append(s.owed, records.told(fmt.Sprintf(", in %s, were removed %s", fileName(gone.number), reason)))
+	s.owed = append(s.owed, records.told(fmt.Sprintf(", in %s, were removed %s%s", fileName(gone.number), reason, missing)))
 	return true
+}
+
+const othersRemoved = "; of them somebody else had removed "
+
+// missingFiles says which files before another one aren't there, but for the one that is removed: nobody else's removal is told as the spool's.
+func missingFiles(first, gone, next uint64) string {
+	var names []string
+	if first < gone {
+		names = append(names, fileNames(first, gone-1))
+	}
+	if gone+1 < next {
+		names = append(names, fileNames(gone+1, next-1))
+	}
+	if names == nil {
+		return ""
+	}
+	return othersRemoved + strings.Join(names, " and ")
+}
+
+func fileNames(first, last uint64) string {
+	if first == last {
+		return fileName(first)
+	}
+	return fileName(first) + " to " + fileName(last)
 }
 
 // second is the file after the oldest one; ok is false where that can't be said.
@@ -149,7 +175,7 @@ func (s *Spool) second() (p part, ok bool) {
 	default:
 		p, _ = s.look(s.number)
 	}
-	return p, p.first.sequence > s.parts[0].first.sequence && s.parts[0].first.sequence > 0
+	return p, p.first.sequence > s.begin.Sequence+1
 }
 
 // shipped tells whether every sink, of one at least, has the oldest file. It's the shipper's word: a false one makes room as Drop does, with

@@ -44,10 +44,11 @@ type Spool struct {
 	withheld map[string]*event.Event // by session, the gap that its user's share has made
 	beyond   uint64                  // how many events were withheld
 
+	fresh   bool // the head says that it's opened, and nothing has been written since
 	torn    bool // there may be more in the file than what is done
 	turned  bool // the file ends with the checkpoint that names its successor's key
-	opened  bool // a checkpoint says so
-	closed  bool // likewise
+	opened  bool // it begins with a checkpoint, what was written since
+	closed  bool // a checkpoint says so
 	lines   int  // since the last checkpoint
 	stamped time.Time
 }
@@ -92,6 +93,7 @@ func (s *Spool) piece(events []event.Event) (n int, err error) {
 		return 0, err
 	}
 	s.reckon()
+	s.begins()
 	for i := range s.owed {
 		s.add(&s.owed[i])
 	}
@@ -105,9 +107,7 @@ func (s *Spool) piece(events []event.Event) (n int, err error) {
 		s.addWithheld(e.Session, told)
 		s.add(e)
 	}
-	if !s.opened {
-		s.checkpoint("opened", "")
-	} else if s.lines >= checkpointLines || s.lines > 0 && time.Since(s.stamped) >= checkpointTime {
+	if s.lines >= checkpointLines || s.lines > 0 && time.Since(s.stamped) >= checkpointTime {
 		s.checkpoint("time", "")
 	}
 	gone := s.gone
@@ -116,9 +116,16 @@ func (s *Spool) piece(events []event.Event) (n int, err error) {
 		s.gone = gone
 		return 0, err
 	}
-	s.owed, s.opened = nil, true
+	s.owed = nil
 	s.settle(told, withheld)
 	return n, nil
+}
+
+// begins signs that the spool is written to again, before anything else is. What doesn't begin so wasn't written by it.
+func (s *Spool) begins() {
+	if !s.opened {
+		s.checkpoint("opened", "")
+	}
 }
 
 // add puts an event's line into the buffer. None is longer than maxLine: package event cuts what is long.
@@ -174,7 +181,7 @@ func (s *Spool) commit() error {
 	s.held += s.now.offset - s.done.offset
 	s.taken.add(added)
 	s.heldBy.add(added)
-	s.torn, s.done = false, s.now
+	s.torn, s.fresh, s.opened, s.done = false, false, true, s.now
 	_ = s.writeHead() // one that couldn't be written is behind the spool, which harms nobody, and the next one isn't
 	return nil
 }
@@ -194,7 +201,7 @@ func (s *Spool) repair() error {
 // writeHead says where the spool ends.
 func (s *Spool) writeHead() error {
 	end := place{s.number, s.done.offset, s.done.sequence, s.done.hash.String()}
-	return head{Chain: s.stream.ID, Begin: s.begin, End: end, Closed: s.closed, Gone: s.gone}.write(s.head, s.key)
+	return head{Chain: s.stream.ID, Begin: s.begin, End: end, Closed: s.closed, Opened: s.fresh, Gone: s.gone}.write(s.head, s.key)
 }
 
 // keepHead has it on the disk, too.
@@ -256,6 +263,7 @@ func (s *Spool) finish() error {
 func (s *Spool) Close() error {
 	var err error
 	if s.file != nil && !s.turned {
+		s.begins()
 		for i := range s.owed {
 			s.add(&s.owed[i])
 		}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/toolguard/toolguard/internal/audit/report"
 	"github.com/toolguard/toolguard/internal/event"
@@ -36,6 +38,8 @@ type verifier struct {
 	reached  bool   // the head's end was there
 	closed   bool   // and it says that the spool was closed
 	put      bool   // something comes after that
+	opened   bool   // what comes after the head's end begins as the spool would begin it
+	removal  uint64 // the last record that the spool says it has removed itself
 	signed   uint64 // the last record that a signature speaks for
 }
 
@@ -190,9 +194,10 @@ func (v *verifier) beyond() bool {
 // check looks at the next line.
 func (v *verifier) check(line []byte) {
 	l, ok := parseLink(line)
-	if v.closed && v.beyond() {
+	e, told := parseTold(line)
+	if v.beyond() && ok && (v.closed || v.head.Opened && !v.opens(l, &e)) || v.put {
 		if !v.put {
-			v.problem(v.file, v.line, "this was put in: the spool was closed with record %d", v.head.End.Sequence)
+			v.problem(v.file, v.line, "this was put in: the spool was closed, and hasn't written anything since")
 		}
 		v.put = true
 		return
@@ -218,9 +223,16 @@ func (v *verifier) check(line []byte) {
 	if v.known && l.sequence == v.head.End.Sequence {
 		v.atHead()
 	}
-	if e, ok := parseTold(line); ok {
+	if told {
 		v.told(l, &e)
 	}
+}
+
+// opens tells whether what comes after the head's end begins with a checkpoint of the key that has signed the head.
+func (v *verifier) opens(l link, e *told) bool {
+	x := &e.Unmapped.Extra
+	v.opened = v.opened || x.Key == v.head.Key && verify(x.Key, checkpointText(l, x.NextKey), x.Signature)
+	return v.opened
 }
 
 func (v *verifier) follows(l link) bool {
@@ -294,6 +306,14 @@ func (v *verifier) told(l link, e *told) {
 		if x.Exact != "true" {
 			v.Inexact++
 		}
+	}
+	if n, err := strconv.ParseUint(x.Last, 10, 64); err == nil && x.First != "" && e.Unmapped.Mechanism == "spool" {
+		v.removal, v.RemovedWhy = n, x.Why
+		if strings.Contains(x.Why, othersRemoved) {
+			v.problem(v.file, v.line, "the spool has missed some when it made room: %s", x.Why)
+		}
+	}
+	if e.Unmapped.Kind != string(event.Checkpoint) {
 		return
 	}
 	v.Checkpoints++
@@ -325,6 +345,9 @@ func (v *verifier) finish(key string) {
 	end := v.head.End
 	switch {
 	case !v.known:
+	case v.removal != v.head.Begin.Sequence && v.head.Gone.Last != v.head.Begin.Sequence:
+		v.problem(headName, 0, "it says that the spool begins with record %d, and the spool doesn't say that it has removed what was before: somebody else has",
+			v.head.Begin.Sequence+1)
 	case v.Last < end.Sequence:
 		v.problem(v.file, v.line, "the spool went on to record %d: %s cut off here", end.Sequence, records(v.Last+1, end.Sequence))
 	case !v.reached && end.Sequence >= v.First && end.Sequence > 0:

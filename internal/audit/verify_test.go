@@ -63,7 +63,7 @@ func TestTampering(t *testing.T) {
 			change(t, f, func(l [][]byte) [][]byte { l[3] = []byte("x\n"); return l })
 		}, first + ":4", "isn't a record"},
 		"first line edited": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { l[0] = edit(l[0]); return l })
+			change(t, f, func(l [][]byte) [][]byte { l[0] = bytes.Replace(l[0], []byte("opened"), []byte("0pened"), 1); return l })
 		}, first + ":1", "record 1 isn't"},
 		"line removed": {func(t *testing.T, _, f string) {
 			change(t, f, func(l [][]byte) [][]byte { return slices.Delete(l, 3, 4) })
@@ -291,7 +291,7 @@ func TestNamedKey(t *testing.T) {
 // TestOldKey: a key whose files have gone to make room vouches for nothing any more, and nobody is accused for that.
 func TestOldKey(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir, Limits{Size: 200 << 10, FileSize: 20 << 10, Drop: true})
+	s := open(t, dir, dropping)
 	old := s.key.public()
 	for range 20 {
 		appendAll(t, s, denials(0, 30))
@@ -351,6 +351,153 @@ func TestPlanted(t *testing.T) {
 			r := sound(t, dir)
 			if got := targets(t, dir); !slices.Equal(got, []int{0, 1, 2, 3}) || r.Inexact != 1 || r.Last > 10 {
 				t.Errorf("%v %+v", got, r)
+			}
+		})
+	}
+}
+
+// TestPlantedBeforeItWrites: what others put behind a spool's end isn't taken for what its writer has written, though that was opened, and ended
+// before it wrote anything: it was killed, or stopped, or the spool had nothing in it yet.
+func TestPlantedBeforeItWrites(t *testing.T) {
+	plant := func(n uint64) func(*testing.T, string, []byte) {
+		return func(t *testing.T, dir string, last []byte) {
+			if n == 1 {
+				add(t, filepath.Join(dir, fileName(n)), string(after(t, last, 1)))
+			} else {
+				add(t, touch(t, dir, n), string(after(t, last, 1)))
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		filled int
+		end    func(*testing.T, *Spool)
+		plant  func(t *testing.T, dir string, last []byte)
+	}{
+		"killed, same file":  {3, release, plant(1)},
+		"killed, next file":  {3, release, plant(2)},
+		"stopped, same file": {3, closeSpool, plant(1)},
+		"stopped, next file": {3, closeSpool, plant(2)},
+		"none yet, killed":   {0, release, nil},
+		"none yet, stopped":  {0, closeSpool, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, Limits{})
+			if c.filled > 0 {
+				appendAll(t, s, denials(0, c.filled))
+				closeSpool(t, s)
+				s = open(t, dir, Limits{})
+			}
+			c.end(t, s)
+			if c.filled > 0 {
+				lines := bytes.SplitAfter(readFile(t, filepath.Join(dir, fileName(1))), []byte("\n"))
+				c.plant(t, dir, lines[len(lines)-2])
+			} else {
+				f := &Spool{stream: &event.Stream{ID: s.stream.ID}, adding: taken{}}
+				f.add(&denials(9, 1)[0])
+				add(t, touch(t, dir, 1), string(f.buf))
+			}
+			if r := verified(t, dir); !strings.Contains(fmt.Sprint(r.Problems), "this was put in") {
+				t.Errorf("%+v", r)
+			}
+			s = open(t, dir, Limits{})
+			appendAll(t, s, denials(c.filled, 1))
+			closeSpool(t, s)
+			r := verified(t, dir)
+			told := readFile(t, lastFile(t, dir))
+			if !bytes.Contains(told, []byte("isn't of this audit")) && !bytes.Contains(told, []byte("isn't as it was written")) ||
+				bytes.Contains(told, []byte("kept, though")) {
+				t.Errorf("%+v\n%s", r, told)
+			}
+		})
+	}
+}
+
+func release(t *testing.T, s *Spool) {
+	t.Helper()
+	if err := s.release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rotated is a spool that has removed its oldest files.
+func rotated(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	s := open(t, dir, dropping)
+	for range 20 {
+		appendAll(t, s, denials(0, 30))
+	}
+	closeSpool(t, s)
+	return dir
+}
+
+var dropping = Limits{Size: 200 << 10, FileSize: 20 << 10, Drop: true}
+
+// TestRemovedByOthers: what the spool has removed itself it says; what others have removed isn't taken for that, though it goes on removing.
+func TestRemovedByOthers(t *testing.T) {
+	goOn := func(t *testing.T, dir string, n int) {
+		s := open(t, dir, dropping)
+		for range n {
+			appendAll(t, s, denials(0, 30))
+		}
+		closeSpool(t, s)
+	}
+	oldest := func(dir string) (n uint64, file string) {
+		list, _ := files(dir)
+		return list[0], filepath.Join(dir, fileName(list[0]))
+	}
+	for name, c := range map[string]struct {
+		do   func(t *testing.T, dir string)
+		says string // what is found; "": nothing is
+		tell string // what the spool itself says
+	}{
+		"nobody's":   {func(*testing.T, string) {}, "", "were removed to make room"},
+		"the oldest": {func(t *testing.T, dir string) { _, f := oldest(dir); remove(t, f) }, "what was before it is missing", ""},
+		"the oldest and the head": {func(t *testing.T, dir string) {
+			_, f := oldest(dir)
+			remove(t, f)
+			remove(t, filepath.Join(dir, headName))
+			goOn(t, dir, 1)
+		}, "doesn't say that it has removed what was before", ""},
+		"the oldest, and a head that says so": {func(t *testing.T, dir string) {
+			n, f := oldest(dir)
+			remove(t, f)
+			s := open(t, dir, dropping)
+			p, err := s.look(n + 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.begin = place{n + 1, 0, p.first.sequence - 1, p.first.previous.String()}
+			appendAll(t, s, denials(0, 1))
+			closeSpool(t, s)
+		}, "doesn't say that it has removed what was before", ""},
+		"the oldest, and it goes on": {func(t *testing.T, dir string) {
+			_, f := oldest(dir)
+			remove(t, f)
+			goOn(t, dir, 5)
+		}, "somebody else had removed", ""},
+		"one between, and it goes on": {func(t *testing.T, dir string) {
+			n, _ := oldest(dir)
+			remove(t, filepath.Join(dir, fileName(n+1)))
+			goOn(t, dir, 5)
+		}, "somebody else had removed", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := rotated(t)
+			before := sound(t, dir)
+			c.do(t, dir)
+			r := verified(t, dir)
+			if c.says == "" && len(r.Problems) > 0 || !strings.Contains(fmt.Sprint(r.Problems), c.says) {
+				t.Errorf("%+v", r)
+			}
+			var all []byte
+			list, _ := files(dir)
+			for _, n := range list {
+				all = append(all, readFile(t, filepath.Join(dir, fileName(n)))...)
+			}
+			if r.Removed < before.Removed || before.RemovedWhy == "" || !bytes.Contains(all, []byte(c.tell)) {
+				t.Errorf("%+v", r)
 			}
 		})
 	}

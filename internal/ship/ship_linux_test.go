@@ -247,10 +247,10 @@ func TestFormats(t *testing.T) {
 	s.all()
 	arrived(t, fileLines(t, filepath.Join(dir, "ocsf")), s.lines())
 	ecs, text := fileLines(t, filepath.Join(dir, "ecs")), fileLines(t, filepath.Join(dir, "text"))
-	if len(ecs) != 4 || !strings.Contains(ecs[1], `"@timestamp":`) || !strings.Contains(ecs[1], `/x/2`) {
+	if len(ecs) != 4 || !strings.Contains(ecs[2], `"@timestamp":`) || !strings.Contains(ecs[2], `/x/2`) {
 		t.Errorf("%q", ecs)
 	}
-	if len(text) != 4 || !strings.Contains(text[1], "denied fs read /x/2  by cat[7]  no_rule  EACCES") {
+	if len(text) != 4 || !strings.Contains(text[2], "denied fs read /x/2  by cat[7]  no_rule  EACCES") {
 		t.Errorf("%q", text)
 	}
 }

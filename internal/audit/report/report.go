@@ -11,11 +11,12 @@ type Report struct {
 	Last        uint64    `json:"last"`
 	LastHash    string    `json:"last_hash"`
 	Checkpoints int       `json:"checkpoints"`
-	Keys        []string  `json:"keys"`       // that have signed, the first one first
-	Removed     uint64    `json:"removed"`    // records before the first one, which the spool has removed itself
-	Unsigned    uint64    `json:"unsigned"`   // records at the end that no signature speaks for yet
-	Unfinished  int64     `json:"unfinished"` // bytes after the end: a write that is under way, or was cut short
-	Lost        uint64    `json:"lost"`       // events that gaps count
+	Keys        []string  `json:"keys"`                  // that have signed, the first one first
+	Removed     uint64    `json:"removed"`               // records before the first one, which the spool has removed itself
+	RemovedWhy  string    `json:"removed_why,omitempty"` // the last of them, as the spool says it
+	Unsigned    uint64    `json:"unsigned"`              // records at the end that no signature speaks for yet
+	Unfinished  int64     `json:"unfinished"`            // bytes after the end: a write that is under way, or was cut short
+	Lost        uint64    `json:"lost"`                  // events that gaps count
 	Gaps        int       `json:"gaps"`
 	Inexact     int       `json:"inexact"` // gaps that don't know how many
 	Problems    []Problem `json:"problems"`
