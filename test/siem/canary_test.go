@@ -16,6 +16,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 )
@@ -47,13 +51,21 @@ func TestCanaries(t *testing.T) {
 	t.Cleanup(angry.Close)
 	var sinks strings.Builder
 	sinks.WriteString("metrics = 'DIR/metrics'\n")
+	sockets := t.TempDir()
+	stream, stop := natsServer(t, "canary-0", &heard)
 	for _, format := range []string{"ocsf", "ecs", "text"} {
 		fmt.Fprintf(&sinks, "[[sink]]\nname = 'file-%s'\ntype = 'file'\npath = 'DIR/out-%[1]s'\nformat = '%[1]s'\n", format)
 		for _, kind := range []string{"webhook", "hec", "otlp"} {
 			fmt.Fprintf(&sinks, "[[sink]]\nname = '%s-%s'\ntype = '%[1]s'\nformat = '%[2]s'\nurl = '%s'\ntoken_file = 'token'\n", kind, format, collect.URL)
 		}
+		datagrams(t, &heard, sockets+"/log-"+format)
+		fmt.Fprintf(&sinks, "[[sink]]\nname = 'syslog-%s'\ntype = 'syslog'\nformat = '%[1]s'\nurl = 'unix://%s/log-%[1]s'\n", format, sockets)
+		fmt.Fprintf(&sinks, "[[sink]]\nname = 'nats-%s'\ntype = 'nats'\nformat = '%[1]s'\nurl = '%s'\nsubject = 'toolguard.%[1]s'\ntoken_file = 'token'\n", format, stream)
 	}
 	fmt.Fprintf(&sinks, "[[sink]]\nname = 'stdout'\ntype = 'stdout'\n")
+	datagrams(t, &heard, sockets+"/journal")
+	fmt.Fprintf(&sinks, "[[sink]]\nname = 'journal'\ntype = 'journald'\npath = '%s/journal'\n", sockets)
+	fmt.Fprintf(&sinks, "[[sink]]\nname = 'tcp'\ntype = 'syslog'\nurl = 'tcp://%s'\n", everything(t, &heard))
 	fmt.Fprintf(&sinks, "[[sink]]\nname = 'angry'\ntype = 'webhook'\nurl = '%s/hook'\ntoken_file = 'token'\n", angry.URL)
 	s := newScene(t, sinks.String())
 	writeFile(t, s.dir+"/token", "canary-0\n")
@@ -75,7 +87,7 @@ func TestCanaries(t *testing.T) {
 	cmd, end := s.start()
 	s.wait("all but one have all", func() bool {
 		text, _ := os.ReadFile(s.dir + "/state/state.json")
-		return strings.Count(string(text), `"sequence": 5`) == 14 // the sinks', and the audit's end
+		return strings.Count(string(text), `"sequence": 5`) == 22 // the sinks', and the audit's end
 	})
 	for _, name := range []string{"cmdline", "environ"} {
 		said.WriteString(readFile(t, fmt.Sprintf("/proc/%d/%s", cmd.Process.Pid, name)))
@@ -97,6 +109,7 @@ func TestCanaries(t *testing.T) {
 			strings.Contains(string(metrics), `toolguard_ship_failing{sink="angry",type="webhook"} 1`) && strings.Contains(s.log.String(), "who is")
 	})
 	end(syscall.SIGTERM)
+	stop()
 	said.Write(metrics)
 	said.WriteString(s.log.String() + heard.String())
 	err := filepath.WalkDir(s.dir, func(name string, e fs.DirEntry, err error) error {
@@ -112,11 +125,88 @@ func TestCanaries(t *testing.T) {
 	if at := strings.Index(all, "canary"); at >= 0 {
 		t.Errorf("a secret is told: …%s…", all[max(0, at-300):min(len(all), at+100)])
 	}
+	for _, sink := range []string{"log-ocsf: ", "log-ecs: ", "log-text: ", "journal: ", "toolguard.ocsf ", "toolguard.ecs ", "toolguard.text "} {
+		if strings.Count(all, sink) < 5 {
+			t.Errorf("%shas only got %d", sink, strings.Count(all, sink))
+		}
+	}
 	for _, want := range []string{"curl", "AWS_SECRET_ACCESS_KEY", "who is", "refused: Bearer ***", "refused: Splunk ***"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%s isn't told either", want)
 		}
 	}
+}
+
+// datagrams takes down what comes to a socket.
+func datagrams(t *testing.T, into io.Writer, name string) {
+	t.Helper()
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	go func() {
+		buf := make([]byte, 1<<20)
+		for {
+			n, err := c.Read(buf)
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(into, "%s: %s\n", filepath.Base(name), buf[:n])
+		}
+	}()
+}
+
+// everything takes down what comes over TCP, and returns where.
+func everything(t *testing.T, into io.Writer) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(into, c) }()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// natsServer is one with a stream of all events, and a function that takes down what it has got.
+func natsServer(t *testing.T, token string, into io.Writer) (address string, stop func()) {
+	t.Helper()
+	port := freePort(t)
+	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true, Authorization: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(srv.Shutdown)
+	address = fmt.Sprintf("nats://127.0.0.1:%d", port)
+	if !srv.ReadyForConnections(patience) {
+		t.Fatal("the server of NATS doesn't listen")
+	}
+	nc, err := nats.Connect(address, nats.Token(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err == nil {
+		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "audit", Subjects: []string{"toolguard.>"}})
+	}
+	if err == nil {
+		_, err = nc.Subscribe("toolguard.>", func(m *nats.Msg) { fmt.Fprintln(into, m.Subject, m.Header, string(m.Data)) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address, func() { _ = nc.FlushTimeout(patience) }
 }
 
 func readFile(t *testing.T, name string) string {
