@@ -31,6 +31,7 @@ allow, 1 for deny, 2 when there is no answer. With --batch, questions are read a
 answered in the same order; the exit status is that of the worst answer.`,
 		Example: `  toolguard check --policy policy.toml fs read src/main.py
   toolguard check --policy policy.toml net connect https://api.github.com/repos
+  toolguard check --policy policy.toml net POST https://api.github.com/repos   # where the policy has paths or methods
   toolguard check --policy policy.toml env read AWS_SECRET_ACCESS_KEY
   toolguard check --policy policy.toml command run -- git push --force
   echo '{"id":1,"resource":"fs","action":"read","target":".env"}' | toolguard check --policy policy.toml --batch`,

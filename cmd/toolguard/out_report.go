@@ -86,6 +86,8 @@ func decider(d session.Denial) string {
 		why = reasonText(policy.Reason(d.Reason))
 	}
 	switch {
+	case d.Resource == "limits" && d.Place != "":
+		return fmt.Sprintf("%s (%s, %s)", why, d.Rule, d.Place)
 	case d.Rule != "" && d.Place != "":
 		return fmt.Sprintf("%s, %s", d.Rule, d.Place)
 	case d.Rule != "":

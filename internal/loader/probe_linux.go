@@ -114,7 +114,7 @@ func remember(err error) {
 func ready() error {
 	for _, f := range facts {
 		if _, err := f.look(); err != nil && !errors.Is(err, ErrUnknown) {
-			return fmt.Errorf("%s: %w (needed: %s)", f.name, err, f.fix)
+			return fmt.Errorf("it needs %q: %w (to get it: %s)", f.name, err, f.fix)
 		}
 	}
 	return nil

@@ -21,6 +21,7 @@ func Lint(c *Compiled, sys System, public func(domain string) bool) []Warning {
 		l.net()
 		l.env()
 		l.commands()
+		l.syscalls()
 		l.degraded()
 	}
 	slices.SortStableFunc(l.out, func(a, b Warning) int {
@@ -213,6 +214,17 @@ func (l *linter) commands() {
 }
 
 // degraded warns about names that no rule has.
+// syscalls warns of what only Landlock's backend refuses, as it doesn't see what is done with a file's attributes.
+func (l *linter) syscalls() {
+	s := l.layer.Syscalls
+	for _, name := range s.Allow {
+		if strings.Contains(name, "setxattr") {
+			l.warn(s.Place, "xattr", "leave it out: the bpf backend sees who sets attributes, and allows it where files may be written",
+				"%s lets a command under landlock give others a setgid program, by an access control list", name)
+		}
+	}
+}
+
 func (l *linter) degraded() {
 	for _, d := range l.layer.Degraded {
 		known := slices.ContainsFunc(l.c.Rules, func(r *Rule) bool { return r.ID == d.ID }) || strings.HasPrefix(d.ID, "limits.") || d.ID == AuditID && l.c.Audit.Exec

@@ -41,6 +41,7 @@ func TestLint(t *testing.T) {
 		{SourceLayer{Defaults: all, Commands: []CommandRule{cmd("absent"), cmd("git"), cmd("/bin/git")}}, "missing:1 never-wins:2"},
 		{SourceLayer{Defaults: all, Commands: []CommandRule{{Name: "git", HasArgs: true}}}, "no-args:1"},
 		{SourceLayer{Defaults: [NumResources]Stance{Deny, Deny, Deny, Deny}, Commands: []CommandRule{cmd("git")}}, "not-executable:1"},
+		{SourceLayer{Defaults: all, Syscalls: Syscalls{Allow: []string{"ptrace", "lsetxattr"}, Place: Place{"p.toml", 8, 1}}}, "xattr:8"},
 		{SourceLayer{Defaults: all, Degraded: []Degraded{{ID: "fs.9", Place: Place{"p.toml", 7, 1}}, {ID: "limits.memory"}}}, "unknown-rule:7"},
 	} {
 		c := compile(t, x.layer)
