@@ -199,10 +199,6 @@ var clients = []client{
 	},
 }
 
-// late is how much longer a refusal may take than what is granted, on a machine that is busy: a client that waits for an answer that
-// never comes takes more.
-const late = time.Minute
-
 func TestClients(t *testing.T) {
 	for _, x := range clients {
 		t.Run(strings.ReplaceAll(x.name, " ", "_"), func(t *testing.T) {
@@ -259,25 +255,23 @@ func (x *client) test(t *testing.T, uid uint32) {
 	}
 	p.equip()
 	p.expectBare(x.line, x.want, true)
-	for _, r := range x.refused {
-		if uid == 0 { // else it's what root could
-			p.expectBare(r.line, r.want, false)
-		}
+	refused := x.refused
+	if uid != 0 { // of which one is enough to see who decides, where everything is slow; TestAttacks and test/daemon.TestNetworkTricks have more
+		refused = refused[:min(1, len(refused))]
+	}
+	for _, r := range refused {
+		p.expectBare(r.line, r.want, false)
 	}
 	s := startRunning(t, p)
-	granted := s.timed(x.line, x.want)
-	t.Logf("%s: granted", granted)
+	t.Logf("%s: granted", s.timed(x.line, x.want))
 	if all := p.denials(); len(all) > 0 {
 		t.Errorf("events %q", all)
 	}
-	for _, r := range x.refused {
-		took := s.timed(r.line, r.want)
+	for _, r := range refused {
+		t.Logf("%s: %s", s.timed(r.line, r.want), r.denial)
 		var all []told
 		if !wait(patience, func() bool { all = p.denials(); return has(all, r.denial) }) {
 			t.Errorf("%s: no event %q among %q", r.line, r.denial, all)
-		}
-		if t.Logf("%s: %s", took, r.denial); took > granted+late {
-			t.Errorf("%s takes %s to be refused", r.line, took)
 		}
 	}
 }

@@ -131,6 +131,7 @@ func makeInternet(dir string) error {
 	if alone {
 		errs = append(errs, serveNames(nameIP+":53"))
 	} else {
+		errs = append(errs, unix.Mount("none", "/dev/shm", "tmpfs", 0, "")) // squid leaves there what keeps another from starting
 		real, err = newInternet(ca)
 		errs = append(errs, err)
 	}

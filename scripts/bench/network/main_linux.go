@@ -155,6 +155,7 @@ func makeInternet(dir string) error {
 	resolv := filepath.Join(dir, "resolv.conf")
 	return errors.Join(
 		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), nettest.Others(address),
+		unix.Mount("none", "/dev/shm", "tmpfs", 0, ""), // squid leaves there what keeps another from starting
 		os.WriteFile(resolv, []byte("nameserver 127.0.0.53\n"), 0o644), unix.Mount(resolv, "/etc/resolv.conf", "", unix.MS_BIND, ""),
 		os.WriteFile(authorities(dir), ca.PEM, 0o644), serve(ca),
 	)
