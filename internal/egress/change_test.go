@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -146,5 +148,40 @@ func TestChangeWhileAsked(t *testing.T) {
 	q := question{Question: dnsmessage.Question{Name: dnsmessage.MustNewName("a.com."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}
 	if a := former.resolve(context.Background(), &q, client{}); a.code != dnsmessage.RCodeServerFailure || permitted() > 0 {
 		t.Errorf("it's answered %+v, or permitted", a)
+	}
+}
+
+// A connection that has said nothing yet is decided on by the policy that's in force when it does.
+func TestChangeBeforeItSpeaks(t *testing.T) {
+	w := newWorld(t, allow("a.com"), policy.NetRule{Host: "a.com", Port: 443, Allow: true})
+	w.zone.set("a.com", "203.0.113.1")
+	got := make(chan string, 1)
+	go nettest.Accept(w.listen("203.0.113.1:443"), func(c net.Conn) {
+		b, _ := io.ReadAll(c)
+		got <- string(b)
+	})
+	w.start().resolve("a.com", dnsmessage.TypeA)
+	for _, text := range []string{"EHLO x\r\n", string(helloBytes(t, "a.com", nil))} {
+		c := w.dial("203.0.113.1:443")
+		for len(w.s.conns) == 0 {
+			time.Sleep(time.Millisecond) // until it's served
+		}
+		for end := time.Now().Add(patience); w.dials() == 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		former := w.s.now()
+		if err := former.reload(compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{Host: "a.com", Port: 443}}})); err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(c, text)
+		io.Copy(io.Discard, c)
+		c.Close()
+		if s := <-got; s != "" {
+			t.Errorf("the server got %q", s)
+		}
+		w.wantTold("rule_denies net.1 " + map[bool]string{true: "tcp://a.com:443", false: "https://a.com:443"}[text[0] == 'E'])
+		if err := w.s.now().reload(former.Policy); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

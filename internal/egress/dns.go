@@ -185,7 +185,7 @@ func (s *Server) serveUDP(ctx context.Context, c *net.UDPConn) error {
 // what the session says in it.
 func (s *Server) replyTo(ctx context.Context, msg []byte, from client) []byte {
 	if addr := from.at.Addr(); !addr.IsLoopback() && !s.own(addr) {
-		s.deny(from.denial("dns"), mismatch, "dns://"+addr.String(), "it's asked with an address that isn't this machine's")
+		s.deny(from.denial("dns"), ruling{Verdict: mismatch, note: "it's asked with an address that isn't this machine's"}, "dns://"+addr.String())
 		return nil
 	}
 	return s.reply(ctx, msg, from, false)

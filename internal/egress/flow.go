@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	quietTime  = 5 * time.Minute        // a client may say nothing at first
-	serverTurn = 500 * time.Millisecond // after which, on a port that is granted as such, it's the server's turn to speak
-	helloTime  = 10 * time.Second       // the whole of a hello or a head, once it has begun
-	lookTime   = 10 * time.Second
-	halfTime   = 10 * time.Minute
-	closeTime  = 2 * time.Second // for a client to read why it was refused
+	quietTime = 5 * time.Minute        // a client may say nothing at first
+	lineTime  = 500 * time.Millisecond // on a port that is granted as such, for the end of what could become a request's line
+	helloTime = 10 * time.Second       // the whole of a hello or a head, once it has begun
+	lookTime  = 10 * time.Second
+	halfTime  = 10 * time.Minute
+	closeTime = 2 * time.Second // for a client to read why it was refused
 )
 
 // flow is a connection of the session, or what is said in a tunnel through a proxy.
@@ -35,6 +35,7 @@ type flow struct {
 	in     *bufio.Reader  // on conn; nil while it's quiet
 	stop   func() bool
 
+	early  *early    // nil when it's in use
 	tunnel string    // the name that a tunnel leads to
 	via    *upstream // the tunnel
 }
@@ -53,19 +54,27 @@ func giveBack(r *bufio.Reader) {
 	readers.Put(r)
 }
 
-// serve decides on a connection by what is said first.
+// serve decides on a connection by what is said first, and by the policy that's in force then.
 func (f *flow) serve() {
+	raw := f.rawVerdict(f.names())
+	if raw.Allow {
+		f.reachEarly()
+	}
+	kind, err := f.listen(raw.Allow)
+	serverFirst := f.early.spokeFirst() && err != nil
+	_ = f.conn.SetReadDeadline(time.Now().Add(f.s.hello))
+	f.s = f.s.now()
 	names := f.names()
-	raw := f.rawVerdict(names)
-	switch kind, err := f.listen(raw.Allow); {
-	case raw.Allow && !f.web() && (errors.Is(err, errSilent) || errors.Is(err, errSlow)):
+	raw = f.rawVerdict(names)
+	switch {
+	case serverFirst, errors.Is(err, errSilent) && f.early != nil, errors.Is(err, errSlow) && raw.Allow && !f.web():
 		f.serveRaw(raw)
 	case errors.Is(err, errSlow):
-		f.refuseRaw(slow, "too slow to say what it wants")
+		f.refuseRaw(ruling{Verdict: slow, note: "too slow to say what it wants"})
 	case err != nil:
 		f.close() // it said nothing
 	case kind == sayTLS:
-		f.serveTLS(names)
+		f.serveTLS(names, raw)
 	case kind == sayHTTP:
 		f.serveHTTP()
 	default:
@@ -84,58 +93,78 @@ func (f *flow) names() []string {
 	return f.s.names.names(f.to.Addr())
 }
 
+// ruling is a verdict on what a client wants. about is what a rule would have to grant, if that's something else than what it says, and
+// shown how it's told; note says why, in words.
+type ruling struct {
+	policy.Verdict
+	about policy.NetTarget
+	shown string
+	note  string
+}
+
 // rawVerdict is whether anything may be said: some name has the port granted as such, or for a scheme that shows no name, and none
 // has it denied. Without names it's the address that counts.
-func (f *flow) rawVerdict(names []string) policy.Verdict {
+func (f *flow) rawVerdict(names []string) ruling {
 	t := policy.NetTarget{Protocol: "tcp", Port: f.to.Port(), Addr: f.to.Addr()}
-	out := policy.Verdict{Reason: policy.HostNotListed, Layer: -1, Rule: policy.NoMatch}
+	out := ruling{Verdict: notListed, about: t}
 	if t.Addr.IsValid() {
-		out = f.s.Policy.CheckNet(&t)
+		out.Verdict = f.s.Policy.CheckNet(&t)
 	}
 	for _, n := range names {
 		t.Host, t.Addr = n, netip.Addr{}
-		switch v := f.checkAddr(&t, f.s.Policy.CheckNet(&t)); {
-		case v.Reason == policy.RuleDenies:
-			return v
-		case v.Allow || !out.Allow:
-			out = v
+		switch r := f.checkAddr(&t, f.s.Policy.CheckNet(&t)); {
+		case r.Reason == policy.RuleDenies:
+			return r
+		case r.Allow || !out.Allow:
+			out = r
 		}
 	}
 	return out
 }
 
 // checkAddr narrows an allowing verdict on a name to the connection's address. Where a tunnel ends is the proxy's business.
-func (f *flow) checkAddr(t *policy.NetTarget, v policy.Verdict) policy.Verdict {
+func (f *flow) checkAddr(t *policy.NetTarget, v policy.Verdict) ruling {
 	if !v.Allow || !f.to.Addr().IsValid() {
-		return v
+		return ruling{Verdict: v, about: *t}
 	}
 	if a := f.s.Policy.CheckAddress(t, f.to.Addr(), f.own); !a.Allow {
-		return a
+		return ruling{Verdict: a, about: at(t, f.to.Addr())}
 	}
-	return v
+	return ruling{Verdict: v, about: *t}
+}
+
+// at is a target's address in its name's place.
+func at(t *policy.NetTarget, addr netip.Addr) policy.NetTarget {
+	there := *t
+	there.Host, there.Addr = "", addr
+	return there
 }
 
 // decide is the verdict on a target that the client named.
-func (f *flow) decide(t *policy.NetTarget) (v policy.Verdict, note string) {
+func (f *flow) decide(t *policy.NetTarget) ruling {
 	if t.Port != f.to.Port() {
-		return mismatch, "the connection is to another port"
+		return ruling{Verdict: mismatch, note: "the connection is to another port"}
 	}
 	if t.Addr.IsValid() {
 		if t.Addr != f.to.Addr() {
-			return mismatch, "the connection is to another address"
+			return ruling{Verdict: mismatch, note: "the connection is to another address"}
 		}
-		return f.s.Policy.CheckNet(t), ""
+		return ruling{Verdict: f.s.Policy.CheckNet(t), about: *t}
 	}
-	v = f.s.Policy.CheckNet(t)
+	v := f.s.Policy.CheckNet(t)
 	switch {
 	case v.Reason == policy.HostNotListed:
-		return f.byAddress(t, v), ""
+		return f.byAddress(t, v)
 	case !v.Allow:
-		return v, ""
-	case !f.tied(t.Host):
-		return mismatch, t.Host + " isn't what the connection's address was resolved from"
+		return ruling{Verdict: v, about: *t}
+	case !f.tied(t):
+		return f.untied(t)
 	}
-	return f.checkAddr(t, v), ""
+	return f.checkAddr(t, v)
+}
+
+func (f *flow) untied(t *policy.NetTarget) ruling {
+	return ruling{Verdict: mismatch, note: t.Host + " isn't what the connection's address was resolved from"}
 }
 
 // mismatch is the verdict on a connection that says it's for somebody else.
@@ -144,24 +173,25 @@ var mismatch = policy.Verdict{Reason: policy.HostMismatch, Layer: -1, Rule: poli
 // slow is the verdict on a client that keeps us waiting, or too busy.
 var slow = policy.Verdict{Reason: policy.Limit, Layer: -1, Rule: policy.NoMatch}
 
+// notListed is the verdict where nothing is known that a rule could be about.
+var notListed = policy.Verdict{Reason: policy.HostNotListed, Layer: -1, Rule: policy.NoMatch}
+
 // byAddress is the verdict on a target whose name no rule is about: what a rule grants by address needs no name.
-func (f *flow) byAddress(t *policy.NetTarget, v policy.Verdict) policy.Verdict {
-	if !f.to.Addr().IsValid() {
-		return v
+func (f *flow) byAddress(t *policy.NetTarget, v policy.Verdict) ruling {
+	if f.to.Addr().IsValid() {
+		there := at(t, f.to.Addr())
+		if a := f.s.Policy.CheckNet(&there); a.Allow {
+			return ruling{Verdict: a, about: there}
+		}
 	}
-	at := *t
-	at.Host, at.Addr = "", f.to.Addr()
-	if a := f.s.Policy.CheckNet(&at); a.Allow {
-		return a
-	}
-	return v
+	return ruling{Verdict: v, about: *t}
 }
 
-func (f *flow) tied(name string) bool {
+func (f *flow) tied(t *policy.NetTarget) bool {
 	if f.tunnel != "" || !f.to.Addr().IsValid() {
-		return name == f.tunnel
+		return t.Host == f.tunnel
 	}
-	return f.s.tied(f.ctx, f.client, name, f.to.Addr())
+	return f.s.tied(f.ctx, f.client, t, f.to.Addr())
 }
 
 // here says whether a target leads to the connection's other end, whatever the policy says of that.
@@ -184,33 +214,45 @@ func (f *flow) here(t *policy.NetTarget) (bool, error) {
 	return slices.Contains(found.addrs, addr), err
 }
 
-// only is the target that is meant when the client doesn't name it: the one name of the address, or the address if it has none.
+// only is the target that is meant when the client doesn't name it: the one name of the address, or the address if it has none. With
+// several it's the address too, where that is granted and none of them denied; or else the one that is.
 func (f *flow) only(scheme string, names []string) (t policy.NetTarget, ok bool) {
 	t = policy.NetTarget{Scheme: scheme, Protocol: "tcp", Port: f.to.Port()}
-	switch len(names) {
-	case 0:
-		t.Addr = f.to.Addr()
-	case 1:
+	if len(names) == 1 {
 		t.Host = names[0]
-	default:
-		return t, false
+		return t, true
 	}
-	return t, true
+	for _, t.Host = range names {
+		if f.s.Policy.CheckNet(&t).Reason == policy.RuleDenies {
+			return t, true
+		}
+	}
+	t.Host, t.Addr = "", f.to.Addr()
+	return t, len(names) == 0 || t.Addr.IsValid() && f.s.Policy.CheckNet(&t).Allow
 }
 
-// connect dials what the client wanted to reach; a tunnel is there.
+// connect reaches what the client wanted to reach.
 func (f *flow) connect() (*upstream, error) {
+	if e := f.early; e != nil {
+		f.early = nil
+		return e.take()
+	}
+	return f.dial(f.ctx)
+}
+
+// dial makes a connection to there; a tunnel is there.
+func (f *flow) dial(ctx context.Context) (*upstream, error) {
 	if f.via != nil {
 		return f.via, nil
 	}
-	c, err := f.s.dial(f.ctx, f.to)
+	c, err := f.s.dial(ctx, f.to)
 	return &upstream{conn: c}, err
 }
 
 // serveRaw passes everything on, or resets.
-func (f *flow) serveRaw(v policy.Verdict) {
-	if !v.Allow {
-		f.refuseRaw(v, "")
+func (f *flow) serveRaw(r ruling) {
+	if !r.Allow {
+		f.refuseRaw(r)
 		return
 	}
 	f.passOn(nil)
@@ -267,15 +309,15 @@ func (f *flow) copyBoth(up net.Conn) {
 	})
 }
 
-// deny tells a refusal.
-func (f *flow) deny(protocol, method string, v policy.Verdict, target, note string) policy.Answer {
+// deny tells a refusal of what a target says.
+func (f *flow) deny(protocol, method string, r ruling, target string) policy.Answer {
 	d := f.client.denial(protocol)
 	d.To, d.Method = f.to, method
-	return f.s.deny(d, v, target, note)
+	return f.s.deny(d, r, target)
 }
 
-func (f *flow) refuseRaw(v policy.Verdict, note string) {
-	f.deny("raw", "", v, "tcp://"+f.where(), note)
+func (f *flow) refuseRaw(r ruling) {
+	f.deny("raw", "", r, "tcp://"+f.where())
 	f.reset()
 }
 
@@ -314,6 +356,10 @@ func (f *flow) finish() {
 
 func (f *flow) close() {
 	f.conn.Close()
+	if f.early != nil {
+		f.early.drop()
+		f.early = nil
+	}
 	if f.via != nil {
 		f.via.close()
 	}

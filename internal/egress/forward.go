@@ -20,10 +20,11 @@ const bodyTime = 2 * time.Second
 // reach makes sure of a connection to the server. One that the server has closed meanwhile is made anew, as nothing of this
 // request was sent on it.
 func (k *talk) reach() (err error) {
-	if k.up != nil && k.f.via == nil && k.up.stale() {
-		k.endUp()
-	}
 	if k.up == nil {
+		k.up, err = k.f.connect()
+	}
+	if err == nil && k.f.via == nil && k.up.stale() {
+		k.endUp()
 		k.up, err = k.f.connect()
 	}
 	return err
@@ -66,7 +67,7 @@ func (k *talk) forward(r *request) bool {
 		up.Close()
 		_ = k.f.conn.SetReadDeadline(time.Now()) // nobody wants the rest of the body, and who reads it must have ended
 		<-r.sent
-		k.refuse(http.StatusServiceUnavailable, refusing(r.method, k.f.deny(k.proto, r.method, slow, r.url, err.Error())))
+		k.refuse(http.StatusServiceUnavailable, k.limited(r.method, r.url, err))
 		return false
 	}
 	if !k.bodySent(up, r.sent) || err != nil || over == last || ends {
@@ -261,10 +262,11 @@ func (k *talk) parts(r *request, resp *http.Response) bool {
 func (k *talk) ordinary(r *request) bool {
 	t := r.t
 	t.Scheme = strings.Replace(t.Scheme, "ws", "http", 1)
-	v, _ := k.f.decide(&t)
+	v := k.f.decide(&t)
 	if !v.Allow {
+		v.note = "the server has answered a WebSocket's request as an ordinary one"
 		url := strings.Replace(r.url, "ws", "http", 1)
-		k.refuse(http.StatusForbidden, refusing(r.method, k.f.deny(k.proto, r.method, v, url, "the server has answered a WebSocket's request as an ordinary one")))
+		k.refuse(http.StatusForbidden, refusing(r.method, k.f.deny(k.proto, r.method, v, url)))
 	}
 	return v.Allow
 }

@@ -142,7 +142,8 @@ func (h *head) frame() error {
 	var host *string
 	rest := h.fields[:0]
 	for _, f := range h.fields {
-		switch name := strings.ToLower(strings.ReplaceAll(f.name, "_", "-")); {
+		name := folded(f.name)
+		switch {
 		case name == "host":
 			once(&host, f)
 		case name == "content-length":
@@ -153,7 +154,7 @@ func (h *head) frame() error {
 			rest = append(rest, f)
 			continue
 		}
-		if strings.Contains(f.name, "_") {
+		if !strings.EqualFold(f.name, name) {
 			return errHead(f.name + ", which some servers take for another header field")
 		}
 	}

@@ -56,8 +56,8 @@ func (k *talk) next() bool {
 		return false
 	}
 	k.f.s = k.f.s.now()
-	if v, note := k.decide(r); !v.Allow {
-		k.refuse(http.StatusForbidden, refusing(r.method, k.f.deny(k.proto, r.method, v, r.url, note)))
+	if v := k.decide(r); !v.Allow {
+		k.refuse(http.StatusForbidden, k.deny(r, v))
 		return false
 	}
 	if !k.forward(r) {
@@ -174,16 +174,18 @@ func (k *talk) override(r *request, scheme string) error {
 	methods, paths := []string{r.method}, []policy.NetTarget{r.t}
 	var second []policy.NetTarget
 	for _, f := range r.fields {
-		name := strings.ToLower(strings.ReplaceAll(f.name, "_", "-"))
+		name := folded(f.name)
 		does := secondPath(name)
 		switch {
+		case name == "script-name", name == "path-info":
+			return errHead(f.name + ", by which some servers divide the path")
 		case name == "x-http-method-override", name == "x-http-method", name == "x-method-override":
 			methods = append(methods, strings.ToUpper(f.value))
-		case name == "x-original-url", name == "x-rewrite-url", does != "":
+		case name == "x-original-url", name == "x-rewrite-url", does != nil:
 			authority, path := r.t.HostPort(), f.value
 			if s, host, tail, ok := splitURL(path); ok {
 				path = tail
-				if h, err := parseTarget(s, host, "", false); does != "" && (err != nil || h.HostPort() != authority) {
+				if h, err := parseTarget(s, host, "", false); does != nil && (err != nil || h.HostPort() != authority) {
 					return errHead("its " + f.name + " is of another host")
 				}
 			}
@@ -191,11 +193,11 @@ func (k *talk) override(r *request, scheme string) error {
 			if err != nil {
 				return errHead(err.Error())
 			}
-			if does != "" {
-				t.Method = does
-				second = append(second, t)
-			} else {
+			if does == nil {
 				paths = append(paths, t)
+			}
+			for _, t.Method = range does {
+				second = append(second, t)
 			}
 		}
 	}
@@ -214,16 +216,30 @@ func (k *talk) override(r *request, scheme string) error {
 	return nil
 }
 
-// secondPath is what is done with the path that a header field names beside the request's own: WebDAV's COPY and MOVE write there
-// (RFC 4918, 10.3), and object stores copy from there. "": it names none.
-func secondPath(name string) (method string) {
+// folded is the name of a header field as it may come to a program behind the server: CGI and what is like it make every character an
+// underscore that is no letter or digit.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
+}
+
+// secondPath is what is done with the path that a header field names beside the request's own, as methods: WebDAV's COPY and MOVE write
+// there (RFC 4918, 10.3), and object stores copy or move from there, or link to it. nil: it names none.
+func secondPath(name string) (methods []string) {
+	is := func(suffix string) bool { return strings.HasPrefix(name, "x-") && strings.HasSuffix(name, suffix) }
 	switch {
 	case name == "destination":
-		return http.MethodPut
-	case name == "x-copy-from", strings.HasPrefix(name, "x-") && strings.HasSuffix(name, "-copy-source"):
-		return http.MethodGet
+		return []string{http.MethodPut}
+	case name == "x-copy-from", name == "x-object-manifest", is("-copy-source"), is("-symlink-target"):
+		return []string{http.MethodGet}
+	case is("-rename-source"):
+		return []string{http.MethodGet, http.MethodDelete}
 	}
-	return ""
+	return nil
 }
 
 // rewrite makes the head say what was understood. "*" stays.
@@ -302,71 +318,94 @@ func (k *talk) tunnelTarget(r *request) error {
 	return nil
 }
 
+// deny tells that a request isn't passed on.
+func (k *talk) deny(r *request, v ruling) refusal {
+	method, url := r.method, r.url
+	if v.shown != "" {
+		method, url = v.about.Method, v.shown
+	}
+	return refusing(method, k.f.deny(k.proto, method, v, url))
+}
+
+// limited tells that there's no time or room for what's asked for.
+func (k *talk) limited(method, url string, err error) refusal {
+	return refusing(method, k.f.deny(k.proto, method, ruling{Verdict: slow, note: err.Error()}, url))
+}
+
+// wrong tells what can't be decided on.
+func (k *talk) wrong(err error) refusal {
+	return refusing("", k.f.deny(k.proto, "", ruling{Verdict: mismatch, note: err.Error()}, k.origin()))
+}
+
 // decide is the verdict on a request, and on everything else that it could be taken for.
-func (k *talk) decide(r *request) (policy.Verdict, string) {
+func (k *talk) decide(r *request) ruling {
 	r.t.Method = r.method
-	v, note := k.decideAs(r)
+	v := k.decideAs(r)
 	decide := k.f.decide
 	if r.proxy {
 		decide = k.decideProxied
 	}
 	for i := 0; v.Allow && i < len(r.also); i++ {
-		if o, _ := decide(&r.also[i]); !o.Allow {
-			return o, "a header field asks for another path or method"
+		if o := decide(&r.also[i]); !o.Allow {
+			o.shown, o.note = r.also[i].String(), "a header field asks for another path or method"
+			if o.about.Method == "" {
+				o.about = r.also[i]
+			}
+			return o
 		}
 	}
-	return v, note
+	return v
 }
 
 // decideAs is the verdict on what a request says. What isn't for the connection's own end is for a proxy there, and both count.
-func (k *talk) decideAs(r *request) (policy.Verdict, string) {
+func (k *talk) decideAs(r *request) ruling {
 	if k.name != "" && hostOf(&r.t) != k.name {
-		return mismatch, "TLS was for " + k.name
+		return ruling{Verdict: mismatch, note: "TLS was for " + k.name}
 	}
 	if r.method != http.MethodConnect {
-		v, note := k.f.decide(&r.t)
+		v := k.f.decide(&r.t)
 		if !r.proxy || v.Allow {
 			r.direct()
-			return v, note
+			return v
 		}
 		if v.Reason != policy.HostMismatch {
-			return v, note
+			return v
 		}
-	}
-	if r.method != http.MethodConnect {
 		return k.decideProxied(&r.t)
 	}
-	if v, note := k.decideProxy(&policy.NetTarget{Method: r.method}); !v.Allow {
-		return v, note
+	if v := k.decideProxy(&policy.NetTarget{Method: r.method}); !v.Allow {
+		return v
 	}
-	return k.decideTunnel(&r.t), ""
+	return k.decideTunnel(&r.t)
 }
 
 // decideProxied is the verdict on what the connection's end is asked for as a proxy. It may be none: an ordinary server looks at neither
 // the scheme nor the port of a URL, and serves the path as its own, or that of the host that it's for.
-func (k *talk) decideProxied(t *policy.NetTarget) (policy.Verdict, string) {
-	if v, note := k.decideProxy(t); !v.Allow {
-		return v, note
+func (k *talk) decideProxied(t *policy.NetTarget) ruling {
+	if r := k.decideProxy(t); !r.Allow {
+		return r
 	}
-	v := k.f.s.Policy.CheckNet(t)
-	if !v.Allow {
-		return v, ""
+	c := k.f.s.Policy
+	out := ruling{Verdict: c.CheckNet(t), about: *t}
+	if !out.Allow {
+		return out
 	}
 	served := *t
 	served.Scheme, served.Port = map[string]string{"http": "http", "https": "http", "ws": "ws", "wss": "ws"}[t.Scheme], k.f.to.Port()
-	own := k.f.s.Policy.CheckNet(&served)
+	own := ruling{Verdict: c.CheckNet(&served), about: served}
 	if own.Reason == policy.HostNotListed {
 		switch here, err := k.f.here(t); {
 		case err != nil:
-			return mismatch, "it can't be told whether this is the server of that name: " + err.Error()
+			return ruling{Verdict: mismatch, note: "it can't be told whether this is the server of that name: " + err.Error()}
 		case !here:
-			return v, ""
+			return out
 		}
 	}
 	if !own.Allow {
-		return own, "a server that is no proxy would take it for " + served.Scheme + "://" + served.HostPort()
+		own.note = "a server that is no proxy would take it for " + served.Scheme + "://" + served.HostPort()
+		return own
 	}
-	return v, ""
+	return out
 }
 
 // direct makes a request that would do for a proxy one for the server itself.
@@ -379,52 +418,51 @@ func (r *request) direct() {
 }
 
 // decideProxy is the verdict on using the connection's end as a proxy. If it's none, its default host is asked for the path.
-func (k *talk) decideProxy(asked *policy.NetTarget) (policy.Verdict, string) {
+func (k *talk) decideProxy(asked *policy.NetTarget) ruling {
 	t, ok := k.f.only("http", k.f.names())
 	if !ok {
-		return mismatch, "the proxy's address has several names"
+		return ruling{Verdict: mismatch, note: "the proxy's address has several names"}
 	}
 	t.Method, t.Path, t.Odd = asked.Method, asked.Path, asked.Odd
 	return k.f.decide(&t)
 }
 
 // decideTunnel is whether a tunnel could be used for anything. What is said in it is decided when it's said.
-func (k *talk) decideTunnel(t *policy.NetTarget) policy.Verdict {
+func (k *talk) decideTunnel(t *policy.NetTarget) ruling {
 	c := k.f.s.Policy
-	v := c.CheckNet(t)
-	if v.Allow {
-		return v
+	out := ruling{Verdict: c.CheckNet(t), about: *t}
+	if out.Allow {
+		return out
 	}
 	if t.Host != "" {
 		ways, _ := c.Ways(t.Host)
 		for _, w := range ways {
 			if w.Target.Port == t.Port && w.Target.Protocol == "tcp" {
-				return w.Verdict
+				return ruling{Verdict: w.Verdict, about: w.Target}
 			}
 		}
-		return v
+		return out
 	}
 	for _, scheme := range []string{"http", "https", "ws", "wss"} {
 		at := *t
 		at.Scheme = scheme
 		if v := c.CheckNet(&at); v.Allow {
-			return v
+			return ruling{Verdict: v, about: at}
 		}
 	}
-	return v
+	return out
 }
 
 // bad ends a connection on which no request could be read.
 func (k *talk) bad(err error) {
 	var wrong errHead
-	url := k.origin()
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		k.refuse(http.StatusRequestTimeout, refusing("", k.f.deny(k.proto, "", slow, url, "too slow to say what it wants")))
+		k.refuse(http.StatusRequestTimeout, k.limited("", k.origin(), errors.New("too slow to say what it wants")))
 	case errors.Is(err, errBudget):
-		k.refuse(http.StatusServiceUnavailable, refusing("", k.f.deny(k.proto, "", slow, url, err.Error())))
+		k.refuse(http.StatusServiceUnavailable, k.limited("", k.origin(), err))
 	case errors.As(err, &wrong) || errors.Is(err, errTooLong):
-		k.refuse(http.StatusBadRequest, refusing("", k.f.deny(k.proto, "", mismatch, url, err.Error())))
+		k.refuse(http.StatusBadRequest, k.wrong(err))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		k.f.reset()
 		k.endUp()

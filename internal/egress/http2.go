@@ -42,13 +42,13 @@ func (k *talk) serveH2(c, up net.Conn, redial func(context.Context) (net.Conn, e
 		Rewrite: k.rewriteH2, Transport: transport, FlushInterval: -1, ErrorLog: silent,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if errors.Is(err, errBudget) {
-				writeRefusal(w, http.StatusServiceUnavailable, refusing(r.Method, k.f.deny(k.proto, r.Method, slow, k.origin(), err.Error())))
+				writeRefusal(w, http.StatusServiceUnavailable, k.limited(r.Method, k.origin(), err))
 				return
 			}
 			writeRefusal(w, http.StatusBadGateway, refusal{Error: "toolguard can't reach the server", Method: r.Method, Note: err.Error()})
 		},
 	}
-	heard := newRefused2(c, func(v policy.Verdict, note string) { k.f.deny(k.proto, "", v, k.origin(), note) })
+	heard := newRefused2(c, func(v policy.Verdict, note string) { k.f.deny(k.proto, "", ruling{Verdict: v, note: note}, k.origin()) })
 	l := newSingle(heard)
 	server := &http.Server{
 		Protocols: plain, ReadHeaderTimeout: k.f.s.hello, MaxHeaderBytes: maxHead, ErrorLog: silent,
@@ -80,7 +80,7 @@ func (k *talk) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Ha
 	giveBack, err := f.s.budget.take(weight(r))
 	if err != nil {
 		clear(r.Header) // the stream holds it until the client has read why
-		writeRefusal(w, http.StatusServiceUnavailable, refusing("", k.f.deny(k.proto, r.Method, slow, k.origin(), err.Error())))
+		writeRefusal(w, http.StatusServiceUnavailable, k.limited("", k.origin(), err))
 		return
 	}
 	defer giveBack()
@@ -90,16 +90,21 @@ func (k *talk) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Ha
 			req.fields = append(req.fields, field{name, v})
 		}
 	}
-	err = errHead("its path or method isn't a proper one")
-	if !strings.ContainsFunc(r.Method, notMethod) && strings.HasPrefix(r.RequestURI, "/") && !strings.ContainsFunc(r.RequestURI, notInTarget) {
+	switch err = req.frame(); {
+	case err != nil:
+	case req.host != r.Host:
+		err = errHead("its Host isn't its authority")
+	case strings.ContainsFunc(r.Method, notMethod) || !strings.HasPrefix(r.RequestURI, "/") || strings.ContainsFunc(r.RequestURI, notInTarget):
+		err = errHead("its path or method isn't a proper one")
+	default:
 		err = k.target(req)
 	}
 	if err != nil {
-		writeRefusal(w, http.StatusBadRequest, refusing("", k.f.deny(k.proto, "", mismatch, k.origin(), err.Error())))
+		writeRefusal(w, http.StatusBadRequest, k.wrong(err))
 		return
 	}
-	if v, note := k.decide(req); !v.Allow {
-		writeRefusal(w, http.StatusForbidden, refusing(r.Method, k.f.deny(k.proto, r.Method, v, req.url, note)))
+	if v := k.decide(req); !v.Allow {
+		writeRefusal(w, http.StatusForbidden, k.deny(req, v))
 		return
 	}
 	r.Host = req.host

@@ -121,10 +121,12 @@ func TestRequests(t *testing.T) {
 		{"a denied path, by dots", "203.0.113.1:80", "GET /x/%2e%2e/admin HTTP/1.1\r\nHost: a.com\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/x/%2e%2e/admin"}},
 		{"a denied path, by slashes", "203.0.113.1:80", "GET //admin HTTP/1.1\r\nHost: a.com\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80//admin"}},
 		{"a denied path, as a URL", "203.0.113.1:80", "GET http://a.com/admin HTTP/1.1\r\nHost: a.com\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/admin"}},
-		{"a denied path, in a field", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\nX-Original-URL: /admin\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/"}},
+		{"a denied path, in a field", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\nX-Original-URL: /admin\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/admin"}},
 		{"another path, in a field", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\nX-Rewrite-URL: http://x/y\r\n\r\n", "200", []string{"GET / a.com"}, nil},
 		{"another method, in a field", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nContent-Length: 0\r\nX_HTTP_Method-Override: delete\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v1/x"}},
 		{"a granted method, in a field", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nContent-Length: 0\r\nX-HTTP-Method-Override: GET\r\n\r\n", "200", []string{"POST /v1/x api.com"}, nil},
+		{"another method, in a field that CGI takes for it", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nContent-Length: 0\r\nX.HTTP!Method*Override: DELETE\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v1/x"}},
+		{"from where nothing may be deleted", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nContent-Length: 0\r\nX-MS-Rename-Source: /v1/y\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v1/y"}},
 		{"a query is no path", "203.0.113.1:80", "GET /?/admin HTTP/1.1\r\nHost: a.com\r\n\r\n", "200", []string{"GET /?/admin a.com"}, nil},
 		{"a granted path and method", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nContent-Length: 2\r\n\r\nhi", "200", []string{"POST /v1/x api.com hi"}, nil},
 		{"another path", "203.0.113.1:80", "GET /v2 HTTP/1.1\r\nHost: api.com\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v2"}},
@@ -161,14 +163,14 @@ func TestRequests(t *testing.T) {
 		{"a proxy that isn't granted", "203.0.113.1:80", "GET http://elsewhere.com/ HTTP/1.1\r\nHost: elsewhere.com\r\n\r\n", "403", nil, []string{"host_not_listed http://elsewhere.com:80/"}},
 		{"without a name", "203.0.113.1:80", "GET / HTTP/1.0\r\n\r\n", "200", []string{"GET / a.com"}, nil},
 		{"a URL without a name", "203.0.113.1:80", "GET http://a.com/x HTTP/1.0\r\n\r\n", "200", []string{"GET /x a.com"}, nil},
-		{"to a denied path", "203.0.113.1:80", "COPY /x HTTP/1.1\r\nHost: a.com\r\nDestination: http://a.com/admin/x\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/x"}},
+		{"to a denied path", "203.0.113.1:80", "COPY /x HTTP/1.1\r\nHost: a.com\r\nDestination: http://a.com/admin/x\r\n\r\n", "403", nil, []string{"rule_denies net.2 http://a.com:80/admin/x"}},
 		{"to a granted path", "203.0.113.1:80", "MOVE /x HTTP/1.1\r\nHost: a.com\r\nDestination: http://a.com/y\r\n\r\n", "200", []string{"MOVE /x a.com"}, nil},
 		{"to another host", "203.0.113.1:80", "COPY /x HTTP/1.1\r\nHost: a.com\r\nDestination: http://api.com/x\r\n\r\n", "400", nil, []string{"host_mismatch http://a.com:80"}},
-		{"to where nothing may be put", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nDestination: /v1/y\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v1/x"}},
-		{"from a path that isn't granted", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nX-Amz-Copy-Source: v2/x\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v1/x"}},
+		{"to where nothing may be put", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nDestination: /v1/y\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v1/y"}},
+		{"from a path that isn't granted", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nX-Amz-Copy-Source: v2/x\r\n\r\n", "403", nil, []string{"host_not_listed http://api.com:80/v2/x"}},
 		{"from a granted path", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nX_Amz-Copy-Source: /v1/ro/x\r\n\r\n", "200", []string{"POST /v1/x api.com"}, nil},
 		{"a granted path, in a field", "203.0.113.1:80", "GET /v1/x HTTP/1.1\r\nHost: api.com\r\nX-Original-URL: /v1/ro\r\n\r\n", "200", []string{"GET /v1/x api.com"}, nil},
-		{"a path with another method, each granted, in two fields", "203.0.113.1:80", "GET /v1/x HTTP/1.1\r\nHost: api.com\r\nX-HTTP-Method-Override: POST\r\nX-Original-URL: /v1/ro/x\r\n\r\n", "403", nil, []string{"rule_denies net.4 http://api.com:80/v1/x"}},
+		{"a path with another method, each granted, in two fields", "203.0.113.1:80", "GET /v1/x HTTP/1.1\r\nHost: api.com\r\nX-HTTP-Method-Override: POST\r\nX-Original-URL: /v1/ro/x\r\n\r\n", "403", nil, []string{"rule_denies net.4 http://api.com:80/v1/ro/x"}},
 		{"many fields", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\n" + strings.Repeat("X-HTTP-Method: GET\r\n", 5) + "\r\n", "400", nil, []string{"host_mismatch http://203.0.113.1:80"}},
 	} {
 		w.resolve("a.com", a4)
@@ -211,7 +213,11 @@ func TestSmuggling(t *testing.T) {
 		"a coding in HTTP/1.0":  "POST / HTTP/1.0\r\nHost: a.com\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 		"space before a colon":  post + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
 		"an underscore":         post + "Content_Length: 5\r\n\r\nhello",
+		"a dot":                 post + "Content.Length: 5\r\n\r\nhello",
+		"a path for CGI":        "GET / HTTP/1.1\r\nHost: a.com\r\nPath*Info: /admin\r\n\r\n",
+		"a divided path":        "GET /x/admin HTTP/1.1\r\nHost: a.com\r\nSCRIPT_NAME: /x\r\n\r\n",
 		"a continued line":      post + "X: y\r\n Transfer-Encoding: chunked\r\n\r\n",
+		"an empty line first":   "\r\n" + post + "Content-Length: 0\r\n\r\n",
 		"a tab first":           "POST / HTTP/1.1\r\n\tHost: a.com\r\n\r\n",
 		"LF alone":              "POST / HTTP/1.1\nHost: a.com\n\n",
 		"LF in between":         "POST / HTTP/1.1\r\nHost: a.com\nX: y\r\n\r\n",
@@ -688,7 +694,7 @@ func TestAskedAsProxyUnknown(t *testing.T) {
 	if got := say("GET https://far.com/x HTTP/1.1\r\nHost: far.com\r\nX-Original-URL: /admin"); got != 403 {
 		t.Errorf("what may be the server's own: %d", got)
 	}
-	w.wantTold("rule_denies net.2 https://far.com:443/x")
+	w.wantTold("rule_denies net.2 https://far.com:443/admin")
 	for range cap(w.s.looking) {
 		w.s.looking <- struct{}{}
 	}

@@ -13,25 +13,25 @@ import (
 // intercept ends TLS here and decides on each request. The server is spoken to first, so that the client is offered the protocol
 // that the server chose, and nothing at all where it can't be verified.
 func (f *flow) intercept(h *hello, t policy.NetTarget) {
-	if v, note := f.decideName(&t); !v.Allow {
-		f.refuseTLS(v, t.String(), note)
+	if r := f.decideName(&t); !r.Allow {
+		f.refuseTLS(r, t.String())
 		return
 	}
 	giveBack, err := f.s.budget.take(holds(h))
 	if err != nil {
-		f.refuseTLS(slow, t.String(), err.Error())
+		f.refuseTLS(ruling{Verdict: slow, note: err.Error()}, t.String())
 		return
 	}
 	up, err := f.connectTLS(f.ctx, h, &t)
 	if err != nil {
 		giveBack()
 		if errors.Is(err, errBudget) {
-			f.refuseTLS(slow, t.String(), err.Error())
+			f.refuseTLS(ruling{Verdict: slow, note: err.Error()}, t.String())
 			return
 		}
 		note := "no TLS with the server: " + err.Error()
 		if errors.As(err, new(*tls.CertificateVerificationError)) {
-			f.refuseTLS(mismatch, t.String(), note)
+			f.refuseTLS(ruling{Verdict: mismatch, note: note}, t.String())
 			return
 		}
 		f.finish()
@@ -65,15 +65,15 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 }
 
 // decideName is whether a connection may be used for anything; each request is decided on by itself.
-func (f *flow) decideName(t *policy.NetTarget) (policy.Verdict, string) {
-	v, note := f.decide(t)
-	if v.Allow || v.Reason == policy.HostMismatch {
-		return v, note
+func (f *flow) decideName(t *policy.NetTarget) ruling {
+	r := f.decide(t)
+	if r.Allow || r.Reason == policy.HostMismatch {
+		return r
 	}
 	wss := *t
 	wss.Scheme = "wss"
-	if v, note := f.decide(&wss); v.Allow || t.Host == "" {
-		return v, note
+	if w := f.decide(&wss); w.Allow || t.Host == "" {
+		return w
 	}
 	ways, _ := f.s.Policy.Ways(t.Host)
 	i := slices.IndexFunc(ways, func(w policy.Way) bool {
@@ -81,11 +81,11 @@ func (f *flow) decideName(t *policy.NetTarget) (policy.Verdict, string) {
 	})
 	switch {
 	case i < 0:
-		return v, note
-	case !f.tied(t.Host):
-		return mismatch, t.Host + " isn't what the connection's address was resolved from"
+		return r
+	case !f.tied(t):
+		return f.untied(t)
 	}
-	return f.checkAddr(&ways[i].Target, ways[i].Verdict), ""
+	return f.checkAddr(&ways[i].Target, ways[i].Verdict)
 }
 
 // hostOf is the name or address of a target, as a certificate has it.

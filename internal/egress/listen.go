@@ -27,16 +27,15 @@ var (
 
 // listen waits until it's clear what the client speaks. It holds no buffer before the first byte.
 func (f *flow) listen(rawFits bool) (saying, error) {
-	wait, patience := quietTime, f.s.hello
+	patience := f.s.hello
 	if rawFits && !f.web() {
-		wait, patience = serverTurn, serverTurn
+		patience = lineTime
 	}
 	if f.in != nil && f.in.Buffered() > 0 {
 		return f.recognize(patience)
 	}
-	_ = f.conn.SetReadDeadline(time.Now().Add(wait))
+	_ = f.conn.SetReadDeadline(time.Now().Add(quietTime))
 	if err := waitReadable(f.conn); err != nil {
-		_ = f.conn.SetReadDeadline(time.Time{})
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return sayRaw, errSilent
 		}
@@ -68,7 +67,8 @@ func (f *flow) recognize(patience time.Duration) (saying, error) {
 	}
 }
 
-// recognize says what a beginning is the beginning of. Too long a line of a request is left to who reads requests.
+// recognize says what a beginning is the beginning of. Too long a line of a request is left to who reads requests, and so are empty lines
+// before one, which many servers pass over.
 func recognize(b []byte) (kind saying, sure bool) {
 	if len(b) == 0 {
 		return sayRaw, false
@@ -76,7 +76,7 @@ func recognize(b []byte) (kind saying, sure bool) {
 	if b[0] == tlsHandshake {
 		return sayTLS, true
 	}
-	line, _, whole := bytes.Cut(b, []byte("\n"))
+	line, _, whole := bytes.Cut(bytes.TrimLeft(b, "\r\n"), []byte("\n"))
 	method, _, spaced := bytes.Cut(line, []byte(" "))
 	if len(method) > maxMethod || bytes.ContainsFunc(method, notMethod) || spaced && len(method) == 0 {
 		return sayRaw, true

@@ -82,6 +82,14 @@ func TestMalformedHTTP2(t *testing.T) {
 		{"two authorities", func(_ *tls.Conn, h *heads) { h.ask(1, with(":authority", "evil.com")...) }, "reset", []string{bad}},
 		{"no path", func(_ *tls.Conn, h *heads) { h.ask(1, plainHead[:6]...) }, "reset", []string{bad}},
 		{"a connection's field", func(_ *tls.Conn, h *heads) { h.ask(1, with("connection", "keep-alive")...) }, "400", []string{bad}},
+		{"another host", func(_ *tls.Conn, h *heads) { h.ask(1, with("host", "evil.com")...) }, "400", []string{bad}},
+		{"the same host", func(_ *tls.Conn, h *heads) { h.ask(1, with("host", "a.com")...) }, "200", nil},
+		{"a hidden length", func(_ *tls.Conn, h *heads) { h.ask(1, with("content.length", "5")...) }, "400", []string{bad}},
+		{"a denied path, in a field", func(_ *tls.Conn, h *heads) { h.ask(1, with("x.original!url", "/admin")...) }, "403", []string{"rule_denies net.2 https://a.com:443/admin"}},
+		{"after the server's own 400", func(_ *tls.Conn, h *heads) {
+			h.ask(1, path("/400")...)
+			h.ask(3, with("te", "gzip")...)
+		}, "400 400", []string{bad}},
 		{"two of them", func(_ *tls.Conn, h *heads) {
 			h.ask(1, with("transfer-encoding", "chunked")...)
 			h.ask(3, with("te", "gzip")...)

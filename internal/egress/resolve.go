@@ -87,11 +87,12 @@ func (s *Server) addresses(ctx context.Context, d link.Denial, name string, ways
 	for _, addr := range f.addrs {
 		fit, v := s.fit(addr, ways)
 		if len(fit) == 0 {
-			s.deny(d, v, "tcp://"+netip.AddrPortFrom(addr, likely(ways)).String(), name+" resolves to it")
+			about := at(likely(ways), addr)
+			s.deny(d, ruling{Verdict: v, about: about, note: name + " resolves to it"}, "tcp://"+about.HostPort())
 			continue
 		}
 		if err := s.permit(addr, fit, until); err != nil {
-			s.deny(d, policy.Verdict{Reason: policy.EngineError, Layer: -1, Rule: policy.NoMatch}, "dns://"+name, err.Error())
+			s.deny(d, ruling{Verdict: policy.Verdict{Reason: policy.EngineError, Layer: -1, Rule: policy.NoMatch}, note: err.Error()}, "dns://"+name)
 			return answer{code: dnsmessage.RCodeServerFailure, why: "the kernel can't be told"}
 		}
 		s.names.add(name, addr, until)
@@ -125,10 +126,10 @@ func (s *Server) fit(addr netip.Addr, ways []policy.Way) (fit []policy.Way, why 
 	return fit, why
 }
 
-// likely is the port that a name is most likely looked up for.
-func likely(ways []policy.Way) uint16 {
+// likely is what a name is most likely looked up for.
+func likely(ways []policy.Way) *policy.NetTarget {
 	i := slices.IndexFunc(ways, func(w policy.Way) bool { return w.Target.Scheme == "https" })
-	return ways[max(i, 0)].Target.Port
+	return &ways[max(i, 0)].Target
 }
 
 // permit opens the ports on which the name alone decides.
@@ -145,17 +146,20 @@ func (s *Server) permit(addr netip.Addr, ways []policy.Way, until time.Time) err
 	return nil
 }
 
-// tied says whether a name that the policy allows leads to an address, by what the session was answered or by what is
+// tied says whether the name of a target that the policy allows leads to an address, by what the session was answered or by what is
 // true now.
-func (s *Server) tied(ctx context.Context, from client, name string, addr netip.Addr) bool {
-	if slices.Contains(s.names.names(addr), name) {
+func (s *Server) tied(ctx context.Context, from client, t *policy.NetTarget, addr netip.Addr) bool {
+	if slices.Contains(s.names.names(addr), t.Host) {
 		return true
 	}
-	ways, _ := s.Policy.Ways(name)
-	if _, err := s.tunnel(name, ways); err != nil {
+	ways, _ := s.Policy.Ways(t.Host)
+	if len(ways) == 0 { // allowed by default, on a port that no way is known on
+		ways = []policy.Way{{Target: *t, Verdict: s.Policy.CheckNet(t)}}
+	}
+	if _, err := s.tunnel(t.Host, ways); err != nil {
 		return false
 	}
-	a := s.addresses(ctx, from.denial("dns"), name, ways, typeOf(addr))
+	a := s.addresses(ctx, from.denial("dns"), t.Host, ways, typeOf(addr))
 	return slices.Contains(a.addrs, addr)
 }
 

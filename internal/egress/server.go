@@ -210,7 +210,7 @@ func (s *Server) tooMany(c *net.TCPConn) {
 	f := &flow{s: s, client: client{at: unmapped(c.RemoteAddr())}, conn: c}
 	if to, by, err := s.Kernel.Original(f.client.at, unmapped(c.LocalAddr())); err == nil {
 		f.to, f.client.by = to, by
-		f.deny("raw", "", slow, "tcp://"+to.String(), fmt.Sprintf("there are %d connections already", cap(s.conns)))
+		f.deny("raw", "", ruling{Verdict: slow, note: fmt.Sprintf("there are %d connections already", cap(s.conns))}, "tcp://"+to.String())
 	}
 	f.reset()
 }
@@ -287,9 +287,13 @@ func (c client) denial(protocol string) link.Denial {
 const maxTold = 2048
 
 // deny tells a refusal and returns it as told. target is a URL, tcp://host:port, or dns://name.
-func (s *Server) deny(d link.Denial, v policy.Verdict, target, note string) policy.Answer {
-	d.Answer = s.Policy.Describe(v, policy.Question{Resource: policy.Net, Target: target, Method: d.Method}, target)
-	d.Answer.Note = note
+func (s *Server) deny(d link.Denial, r ruling, target string) policy.Answer {
+	if r.about.Port == 0 {
+		r.about, _ = policy.ParseNetTarget(target)
+		r.about.Method = d.Method
+	}
+	d.Answer = s.Policy.DescribeNet(r.Verdict, &r.about, target)
+	d.Answer.Note = r.note
 	for _, text := range []*string{&d.Answer.Target, &d.Answer.Note} {
 		if len(*text) > maxTold {
 			*text = strings.ToValidUTF8((*text)[:maxTold], "") + "…"

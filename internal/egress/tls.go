@@ -66,28 +66,32 @@ func (t *tape) Close() error                     { return nil }
 func (t *tape) SetWriteDeadline(time.Time) error { return nil } // of the alert
 
 // serveTLS decides on a connection by the hello, and passes it on as it is, or ends TLS here.
-func (f *flow) serveTLS(names []string) {
+func (f *flow) serveTLS(names []string, raw ruling) {
 	h, err := readHello(f.in)
 	_ = f.conn.SetReadDeadline(time.Time{})
+	if err != nil && raw.Allow && !errors.Is(err, os.ErrDeadlineExceeded) {
+		f.passOn(h.bytes) // it only began like one
+		return
+	}
 	if err != nil {
 		v, note := mismatch, "no TLS hello: "+err.Error()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			v, note = slow, "too slow to say what it wants"
 		}
-		f.refuseTLS(v, "https://"+f.where(), note)
+		f.refuseTLS(ruling{Verdict: v, note: note}, "https://"+f.where())
 		return
 	}
 	t, note := f.tlsTarget(&h, names)
 	if note != "" {
-		f.refuseTLS(mismatch, "https://"+f.where(), note)
+		f.refuseTLS(ruling{Verdict: mismatch, note: note}, "https://"+f.where())
 		return
 	}
 	if f.s.Policy.Intercepts() {
 		f.intercept(&h, t)
 		return
 	}
-	if v, note := f.decide(&t); !v.Allow {
-		f.refuseTLS(v, t.String(), note)
+	if r := f.decide(&t); !r.Allow {
+		f.refuseTLS(r, t.String())
 		return
 	}
 	f.passOn(h.bytes)
@@ -118,8 +122,8 @@ func (f *flow) tlsTarget(h *hello, names []string) (t policy.NetTarget, note str
 // alert is the fatal alert access_denied, as a record (RFC 8446, 6.2).
 var alert = []byte{21, 3, 3, 0, 2, 2, 49}
 
-func (f *flow) refuseTLS(v policy.Verdict, target, note string) {
-	f.deny("tls", "", v, target, note)
+func (f *flow) refuseTLS(r ruling, target string) {
+	f.deny("tls", "", r, target)
 	_ = f.conn.SetWriteDeadline(time.Now().Add(closeTime))
 	_, _ = f.conn.Write(alert)
 	f.finish()

@@ -68,6 +68,9 @@ func (u *upstream) trailer() (http.Header, error) {
 	return http.Header(h), err
 }
 
+// heard says whether something was read already that nobody has taken.
+func (u *upstream) heard() bool { return u.in != nil && u.in.Buffered() > 0 }
+
 // rest gives the reader back, with what it held.
 func (u *upstream) rest() []byte {
 	b := drained(u.in)

@@ -38,6 +38,11 @@ func (c *Compiled) Describe(v Verdict, q Question, target string) Answer {
 	return c.answer(v, a)
 }
 
+// DescribeNet makes a verdict on the network readable. shown is how the target was called; what is suggested is about t.
+func (c *Compiled) DescribeNet(v Verdict, t *NetTarget, shown string) Answer {
+	return c.answer(v, asked{Question: Question{Resource: Net}, target: shown, net: *t})
+}
+
 func (c *Compiled) ask(sys System, q Question) (Verdict, asked) {
 	a := asked{Question: q, target: q.Target}
 	switch q.Resource {

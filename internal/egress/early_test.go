@@ -1,0 +1,80 @@
+package egress
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/toolguard/toolguard/internal/nettest"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// On a port where anything may be said a server that speaks first is heard at once, and a client is decided on however late it speaks.
+func TestWhoSpeaksFirst(t *testing.T) {
+	w := newWorld(t, policy.NetRule{Host: "mail.com", Port: 2525, Allow: true}, policy.NetRule{Host: "evil.com", Port: 2525, Scheme: "https"})
+	w.zone.set("mail.com", "203.0.113.2")
+	w.zone.set("evil.com", "203.0.113.2")
+	speak, got := make(chan string, 1), make(chan string, 1)
+	go nettest.Accept(w.listen("203.0.113.2:2525"), func(c net.Conn) {
+		go func() {
+			if s, ok := <-speak; ok {
+				io.WriteString(c, s)
+			}
+		}()
+		b, _ := io.ReadAll(c)
+		got <- string(b)
+	})
+	w.start()
+	w.resolve("mail.com", dnsmessage.TypeA)
+
+	begun := time.Now()
+	c := w.dial("203.0.113.2:2525")
+	speak <- "220 "
+	b := make([]byte, 4)
+	if _, err := io.ReadFull(c, b); err != nil || string(b) != "220 " {
+		t.Errorf("%v %q", err, b)
+	}
+	t.Logf("the server was heard after %s", time.Since(begun))
+	io.WriteString(c, "EHLO x")
+	c.CloseWrite()
+	if s := <-got; s != "EHLO x" {
+		t.Errorf("the server got %q", s)
+	}
+
+	c = w.dial("203.0.113.2:2525")
+	time.Sleep(2 * lineTime) // whoever waits says no less
+	c.Write(helloBytes(t, "evil.com", nil))
+	if b, err := io.ReadAll(c); err != nil || string(b) != string(alert) {
+		t.Errorf("a denied name: %v %x", err, b)
+	}
+	c.Close()
+	if s := <-got; s != "" {
+		t.Errorf("the server got %x", s)
+	}
+	w.wantTold("rule_denies net.2 https://evil.com:2525")
+
+	c = w.dial("203.0.113.2:2525") // nobody speaks
+	c.Close()
+	if s := <-got; s != "" {
+		t.Errorf("the server got %x", s)
+	}
+}
+
+// A name that's allowed by default on a port that no rule of its own has is looked up for it.
+func TestByDefault(t *testing.T) {
+	l := policy.SourceLayer{Net: []policy.NetRule{denied("other.com"), {Host: "web.com", Scheme: "http", Port: 8080, PathPrefix: "/admin"}}}
+	l.Defaults[policy.Net] = policy.Allow
+	w := newWorldOf(t, l)
+	w.zone.set("other.com", "203.0.113.2")
+	w.put("203.0.113.2:8080", &cdn{})
+	w.start()
+	for host, want := range map[string]int{"other.com": 200, "web.com": 403} {
+		statuses, _ := say(t, w.dial("203.0.113.2:8080"), "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+		if len(statuses) != 1 || statuses[0] != want {
+			t.Errorf("%s: %d, want %d", host, statuses, want)
+		}
+	}
+}
