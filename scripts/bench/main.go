@@ -31,7 +31,7 @@ func bench(out io.Writer, toolguard string, runs int, series string) error {
 		title, takes string
 		run          func(io.Writer) error
 	}{
-		{"To use the network", "(10 minutes)", func(out io.Writer) error { return network(out, toolguard) }},
+		{"To use the network", "(5 minutes)", func(out io.Writer) error { return network(out, toolguard) }},
 		{"To decide", "(2 minutes)", func(out io.Writer) error { return decisions(out, toolguard) }},
 		{"To run under it", "(10 minutes)", func(out io.Writer) error { return guest(out, series) }},
 	} {

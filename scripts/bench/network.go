@@ -30,8 +30,11 @@ func network(out io.Writer, toolguard string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, `On this machine's loopback device, with client, server and what is between them on its processors: medians of rounds in which all took
-turns. "Bare, again" shows which differences mean nothing. Versions: %s; %s; %s.
+	fmt.Fprintf(out, `On this machine's loopback device, with client, server and what is between them on its processors: medians of rounds in which
+all took turns. Of MiB/s and requests more is better, of µs less. "Bare, again" shows which differences mean nothing. Of an address the
+kernel alone decides, and what is sent goes straight to the server; what is decided by name goes through egress, which programs needn't
+know of, as they must of a proxy. Under TLS tinyproxy, squid and egress by the server name pass on what they can't read; tls_intercept
+and mitmproxy read it. Versions: %s; %s; %s.
 %s
 `, said("tinyproxy", "-v"), said("squid", "-v"), said("mitmdump", "--version"), tables)
 	return connects(out)
@@ -44,7 +47,8 @@ func connects(out io.Writer) error {
 		return fmt.Errorf("%w: %s", err, text)
 	}
 	fmt.Fprint(out, `
-What the kernel's programs add to a connection that they let through, in rounds of 2,000 with and without them, by turns:
+What the kernel's programs add to a TCP connection that they let through, by how many rules they hold, in rounds of 2,000 with and
+without them, by turns. What it takes to connect by egress is in the first table.
 
 | rules | bare | held | added |
 |---|---|---|---|

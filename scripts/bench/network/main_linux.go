@@ -50,7 +50,6 @@ type measured struct {
 	tell         func(each time.Duration) float64
 	unit         string
 	tls          bool // there, too
-	more         bool // more is better
 }
 
 func measureAll(built string, rounds, mib, often int) error {
@@ -72,11 +71,11 @@ func measureAll(built string, rounds, mib, often int) error {
 	}
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(often) }
 	all := []measured{
-		{"from the server", fmt.Sprint("down ", mib), rate(mib), "MiB/s", true, true},
-		{"to it", fmt.Sprint("up ", mib), rate(mib), "MiB/s", true, true},
-		{"requests, one after the other", fmt.Sprint("requests ", often), rate(often), "1/s", true, true},
-		{"to connect", fmt.Sprint("connect ", often), each, "µs", false, false},
-		{"to connect, ask, and be answered", fmt.Sprint("fresh ", often), each, "µs", false, false},
+		{"from the server", fmt.Sprint("down ", mib), rate(mib), "MiB/s", true},
+		{"to it", fmt.Sprint("up ", mib), rate(mib), "MiB/s", true},
+		{"requests, one after the other", fmt.Sprint("requests ", often), rate(often), "1/s", true},
+		{"to connect", fmt.Sprint("connect ", often), each, "µs", false},
+		{"to connect, ask, and be answered", fmt.Sprint("fresh ", often), each, "µs", false},
 	}
 	times := make([][][]time.Duration, len(all)) // by what is measured, and by the way
 	for i := range times {
