@@ -205,6 +205,9 @@ func (s *Sink) checkKeys(k kind) error {
 	return nil
 }
 
+// secured are the schemes with TLS in the places of those without.
+var secured = map[string]string{"http": "https", "nats": "tls", "tcp": "tls", "unix": "tls"}
+
 // checkURL keeps secrets out of addresses, and from going where others can read along.
 func (s *Sink) checkURL(k kind) error {
 	if len(k.schemes) == 0 {
@@ -221,8 +224,12 @@ func (s *Sink) checkURL(k kind) error {
 		plain := u.Scheme == "http" || u.Scheme == "nats"
 		ip := net.ParseIP(u.Hostname())
 		near := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+		if s.CA+s.Cert+s.ServerName != "" && slices.Contains([]string{"http", "tcp", "unix"}, u.Scheme) { // nats:// becomes TLS with them
+			return fmt.Errorf("nothing is encrypted over %s://, where it has no use for ca_file, cert_file, key_file and server_name: did you mean %s://?",
+				u.Scheme, secured[u.Scheme])
+		}
 		if s.Token+s.Creds+s.Key != "" && plain && !near {
-			return fmt.Errorf("its secrets would go over %s:// readable by anybody: use %s://", u.Scheme, map[string]string{"http": "https", "nats": "tls"}[u.Scheme])
+			return fmt.Errorf("its secrets would go over %s:// readable by anybody: use %s://", u.Scheme, secured[u.Scheme])
 		}
 	}
 	return nil

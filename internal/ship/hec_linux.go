@@ -53,13 +53,30 @@ func (h *hec) send(ctx context.Context, records []record) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if !h.sink.NoAck {
-		if err := h.acknowledged(ctx, reply); err != nil {
-			h.renew()
-			return 0, err
-		}
+	if h.sink.NoAck {
+		err = received(reply)
+	} else if err = h.acknowledged(ctx, reply); err != nil {
+		h.renew()
+	}
+	if err != nil {
+		return 0, err
 	}
 	return len(records), nil
+}
+
+// received tells whether an answer is Splunk's word for having taken what was sent: whoever is asked may say 200.
+func received(reply []byte) error {
+	var told struct {
+		Code *int
+		Text string
+	}
+	if err := json.Unmarshal(reply, &told); err != nil || told.Code == nil {
+		return errors.New("it answers with 200, and no word of Splunk's for having received anything")
+	}
+	if *told.Code != 0 {
+		return fmt.Errorf("it answers with 200, and code %d: %s", *told.Code, told.Text)
+	}
+	return nil
 }
 
 // envelope is a record as Splunk takes it.

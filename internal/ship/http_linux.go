@@ -46,7 +46,7 @@ func newPoster(s Sink, header, prefix string) (*poster, error) {
 	return &poster{c, s, header, prefix}, nil
 }
 
-// post posts once. The answer is whole, and says that all is well.
+// post posts once. The answer is whole, says that all is well, and doesn't have the token in it, whoever repeats it.
 func (p *poster) post(ctx context.Context, to, contentType string, body []byte, more http.Header) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
@@ -70,14 +70,16 @@ func (p *poster) post(ctx context.Context, to, contentType string, body []byte, 
 		if errors.As(err, &at) {
 			err = at.Err // without the address, whose path may be a secret
 		}
-		return nil, err
+		return nil, errors.New(mask(err.Error(), token))
 	}
 	defer resp.Body.Close()
+	resp.Status = mask(resp.Status, token)
 	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
 	if err != nil {
-		return nil, fmt.Errorf("it answers %s, and not all of it: %w", resp.Status, err)
+		return nil, fmt.Errorf("it answers %s, and not all of it: %s", resp.Status, mask(err.Error(), token))
 	}
-	return reply, verdict(resp, reply, token)
+	said := mask(string(reply), token)
+	return []byte(said), verdict(resp, said)
 }
 
 // mask takes secrets out of what a receiver says: that's logged, and shown.
@@ -91,12 +93,11 @@ func mask(words string, secrets ...string) string {
 }
 
 // verdict is what a status means for what was posted.
-func verdict(resp *http.Response, reply []byte, token string) error {
+func verdict(resp *http.Response, reply string) error {
 	why := resp.Status
-	if text := strings.TrimSpace(string(reply)); text != "" {
+	if text := strings.TrimSpace(reply); text != "" {
 		why += ": " + text
 	}
-	why = mask(why, token)
 	err := errors.New("it answers " + why)
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:

@@ -64,6 +64,8 @@ func (o *otlp) send(ctx context.Context, records []record) (int, error) {
 		return 0, err
 	}
 	var told struct {
+		Code           int // of google.rpc.Status, which doesn't belong to a success
+		Message        string
 		PartialSuccess struct {
 			Rejected json.Number `json:"rejectedLogRecords"` // written as a string, by the rules of JSON in protobuf
 			Message  string      `json:"errorMessage"`
@@ -73,6 +75,9 @@ func (o *otlp) send(ctx context.Context, records []record) (int, error) {
 		if err := json.Unmarshal(reply, &told); err != nil {
 			return 0, fmt.Errorf("it doesn't say what it has taken: %w", err)
 		}
+	}
+	if told.Code != 0 {
+		return 0, fmt.Errorf("it answers with 200, and error %d: %s", told.Code, told.Message)
 	}
 	if n := told.PartialSuccess.Rejected; n != "" && n != "0" {
 		return 0, &refusal{fmt.Sprintf("it rejected %s of %d: %s", n, len(records), told.PartialSuccess.Message)} // not which

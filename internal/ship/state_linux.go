@@ -1,6 +1,7 @@
 package ship
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -126,9 +127,13 @@ func (s *state) write() error {
 	if !dirty {
 		return nil
 	}
-	text, err := json.MarshalIndent(s.now(), "", "\t")
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
+	out.SetIndent("", "\t")
+	out.SetEscapeHTML(false) // six bytes for one, and there's a bound: audit.ReadState
+	err := out.Encode(s.now())
 	if err == nil {
-		err = audit.Replace(filepath.Join(s.folder, stateName), append(text, '\n'))
+		err = audit.Replace(filepath.Join(s.folder, stateName), text.Bytes())
 	}
 	if err != nil {
 		s.mu.Lock()

@@ -113,23 +113,23 @@ func (l *syslogger) datagrams(records []record) (int, error) {
 	return len(records), nil
 }
 
-// keep looks after the connection while there's nothing to send: what was sent on one that broke is sent again.
+// keep looks after the connection while there's nothing to send: what was sent on one that broke is sent again, as soon as there's another one.
+// Time that passes while there's none says nothing of what the receiver has read.
 func (l *syslogger) keep(ctx context.Context) error {
-	l.remember(nil)
-	if l.conn == nil || l.network == "unixgram" {
-		return nil
-	}
-	select {
-	case <-l.broken:
-		l.hangUp()
-		if len(l.unsure) == 0 {
+	if l.conn != nil {
+		select {
+		case <-l.broken:
+			l.hangUp()
+		default:
+			l.remember(nil)
 			return nil
 		}
-		_, err := l.send(ctx, nil)
-		return err
-	default:
+	}
+	if len(l.unsure) == 0 {
 		return nil
 	}
+	_, err := l.send(ctx, nil)
+	return err
 }
 
 // connect makes a connection where there's none that stands, and sends again on it what may be lost with the one before.

@@ -2,6 +2,7 @@ package ship
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -83,6 +84,50 @@ func TestSyslogUnread(t *testing.T) {
 	arrived(t, got, want)
 }
 
+// TestSyslogAway: what a receiver hadn't read when it was ended is sent again also when it takes a while to come back, and nothing else is to
+// be sent.
+func TestSyslogAway(t *testing.T) {
+	l, err := net.Listen("tcp", "127.83.72.74:0") // where nobody else takes the port meanwhile
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	s := newScene(t, audit.Limits{}, Sink{Name: "log", Type: "syslog", URL: "tcp://" + address})
+	s.happen(10)
+	s.start()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.all() // by its kernel's word
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	if err := errors.Join(l.Close(), conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, "it's tried again and again", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["log"].Retries > 3 })
+	if st, err := ReadState(s.cfg.State); err != nil || st.Sinks["log"].Failing == "" {
+		t.Errorf("nothing is said to be wrong: %+v %v", st, err)
+	}
+	if l, err = net.Listen("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if conn, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	want, got := s.lines(), []string{}
+	frames(conn, func(text string) {
+		_, body, _ := strings.Cut(text, "] ")
+		if got = append(got, body); len(got) == len(want) {
+			_ = conn.Close()
+		}
+	})
+	arrived(t, got, want)
+	wait(t, "all is well", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["log"].Failing == "" })
+}
+
 // TestUnsure: what is kept to be sent again is bounded in size and time.
 func TestUnsure(t *testing.T) {
 	var l syslogger
@@ -95,6 +140,12 @@ func TestUnsure(t *testing.T) {
 	l.unsure[0].at = now.Add(-unsureTime)
 	if l.remember(nil); len(l.unsure) != 1 {
 		t.Errorf("%d are kept", len(l.unsure))
+	}
+	l = syslogger{network: "tcp", address: "127.0.0.1:1", timeout: time.Second, unsure: []frame{big(1, now.Add(-time.Hour))}}
+	for range 2 { // and while the receiver is away, as long as it takes
+		if err := l.keep(t.Context()); err == nil || len(l.unsure) != 1 {
+			t.Errorf("%d are kept, %v", len(l.unsure), err)
+		}
 	}
 }
 

@@ -1,0 +1,348 @@
+package ship
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/audit"
+)
+
+// trick is how a receiver treats one request.
+type trick struct {
+	keeps  int // halves of what it's sent, whatever it says of it
+	answer func(*receiver, http.ResponseWriter, *http.Request)
+	told   string // by the shipper
+}
+
+// well is an answer that every kind of sink takes: each acknowledgement has the number 7.
+func well(_ *receiver, w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, `{"text":"Success","code":0,"ackId":7,"acks":{"7":true}}`)
+}
+
+// status answers with one, and headers in turn with their values.
+func status(code int, headers ...string) func(*receiver, http.ResponseWriter, *http.Request) {
+	return func(_ *receiver, w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(code)
+	}
+}
+
+// says answers 200.
+func says(body string) func(*receiver, http.ResponseWriter, *http.Request) {
+	return func(_ *receiver, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
+}
+
+// raw says on the connection what needn't be HTTP, and ends it.
+func raw(texts ...string) func(*receiver, http.ResponseWriter, *http.Request) {
+	return func(_ *receiver, w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		for _, text := range texts {
+			if _, err := io.WriteString(conn, text); err != nil {
+				return
+			}
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok && len(texts) == 0 {
+			_ = tcp.SetLinger(0) // a reset
+		}
+	}
+}
+
+// slowly says a byte at a time, without an end.
+func slowly(r *receiver, w http.ResponseWriter, req *http.Request) {
+	for {
+		_, _ = io.WriteString(w, " ")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-req.Context().Done():
+			return
+		case <-r.done:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// hangs says nothing until the client has gone.
+func hangs(r *receiver, _ http.ResponseWriter, req *http.Request) {
+	select {
+	case <-req.Context().Done():
+	case <-r.done:
+	}
+}
+
+const late = "deadline exceeded"
+
+const half = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"
+
+var tricks = map[string]trick{
+	"hangs":                          {0, hangs, late},
+	"keeps all and hangs":            {2, hangs, late},
+	"answers slowly, without an end": {2, slowly, late},
+	"resets":                         {0, raw(), "connection reset"},
+	"keeps all and resets":           {2, raw(), "connection reset"},
+	"keeps half and resets":          {1, raw(), "connection reset"},
+	"429":                            {0, status(429), "429"},
+	"429 for a second":               {0, status(429, "Retry-After", "1"), "429"},
+	"429 until a time":               {0, status(429, "Retry-After", "Wed, 21 Oct 2015 07:28:00 GMT"), "429"},
+	"429 for nobody knows how long":  {0, status(429, "Retry-After", "-99999999999999999999"), "429"},
+	"500":                            {0, status(500), "500"},
+	"500, and keeps half":            {1, status(500), "500"},
+	"500, and keeps all":             {2, status(500), "500"},
+	"502":                            {0, status(502), "502"},
+	"503":                            {0, status(503, "Retry-After", "0"), "503"},
+	"504":                            {2, status(504), "504"},
+	"507":                            {0, status(507), "507"},
+	"half an answer":                 {2, raw(half), "unexpected EOF"},
+	"half a head":                    {2, raw("HTTP/1.1 200 OK\r\nContent-"), "connection broken"},
+	"no HTTP":                        {2, raw("SSH-2.0-OpenSSH_9.2\r\n"), "malformed"},
+	"a head without an end":          {2, raw("HTTP/1.1 200 OK\r\n", strings.Repeat("X: y\r\n", 100_000)), "headers exceeded"},
+	"only answers that aren't final": {2, raw(strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", 10_000)), "headers exceeded"},
+	"a token for a version":          {0, raw("canary-token 200 OK\r\n\r\n"), "***"},
+	"a token for a status":           {0, raw("HTTP/1.1 canary-token x\r\n\r\n"), "***"},
+	"a token for a header":           {0, raw("HTTP/1.1 200 OK\r\ncanary-token\r\n\r\n"), "***"},
+	"a token for a length":           {0, raw("HTTP/1.1 200 OK\r\nContent-Length: canary-token\r\n\r\n"), "***"},
+	"a token, and half":              {2, raw("HTTP/1.1 200 canary-token\r\nContent-Length: 9\r\n\r\n{"), "200 ***, and not all"},
+	"redirects":                      {0, status(307, "Location", "/elsewhere"), "307"},
+	"redirects for good":             {0, status(308, "Location", "https://elsewhere.example/"), "308"},
+	"403":                            {0, status(403), "403"},
+	"408":                            {0, status(408), "408"},
+	"what it says is packed, and not": {2, func(_ *receiver, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = io.WriteString(w, "{}")
+	}, "not all of it"},
+}
+
+// Those that speak of what was sent.
+var ownTricks = map[string]map[string]trick{
+	"hec": {
+		"200, and busy":               {0, says(`{"text":"Server is busy","code":9}`), "switch indexer acknowledgement on"},
+		"200, and no JSON":            {0, says("<html>Log in</html>"), "switch indexer acknowledgement on"},
+		"no number to ask for":        {2, says(`{"text":"Success","code":0}`), "switch indexer acknowledgement on"},
+		"a number that is too long":   {2, says(`{"ackId":` + strings.Repeat("9", 100_000) + `}`), "switch indexer acknowledgement on"},
+		"a number below all":          {2, says(`{"ackId":-1}`), "switch indexer acknowledgement on"},
+		"a number that it denies":     {2, says(`{"ackId":8,"acks":{"8":false}}`), "hasn't said"},
+		"the number of something":     {2, says(`{"ackId":8,"acks":{"7":true}}`), "hasn't said"},
+		"it busies itself with words": {2, says(`{"ackId":8,"acks":{"8":"true"}}`), "hasn't said"},
+	},
+	"hec, without acknowledgements": {
+		"200, and busy":    {0, says(`{"text":"Server is busy, canary-token","code":9}`), "Server is busy, ***"},
+		"200, and no JSON": {0, says("<html>Log in</html>"), "no word"},
+		"200, and nothing": {0, says(""), "no word"},
+	},
+	"otlp": {
+		"200, and no JSON":        {0, says("<html>Log in</html>"), "doesn't say what it has taken"},
+		"200, and an error":       {0, says(`{"code":14,"message":"canary-token has no room"}`), "*** has no room"},
+		"200, and half of an end": {2, says(`{"partialSuccess":{`), "doesn't say what it has taken"},
+	},
+	"webhook": {},
+}
+
+// events are those in a request's body, as its kind of sink has them.
+func events(path string, body []byte) (all []string) {
+	switch path {
+	case "/v1/logs":
+		var in struct {
+			ResourceLogs []struct {
+				ScopeLogs []struct {
+					LogRecords []struct{ Body struct{ StringValue string } }
+				}
+			}
+		}
+		if json.Unmarshal(body, &in) == nil {
+			for _, r := range in.ResourceLogs[0].ScopeLogs[0].LogRecords {
+				all = append(all, r.Body.StringValue)
+			}
+		}
+	case "/services/collector/event":
+		list := json.NewDecoder(bytes.NewReader(body))
+		for e := (struct{ Event json.RawMessage }{}); list.Decode(&e) == nil; {
+			all = append(all, string(e.Event))
+		}
+	case "/services/collector/ack":
+	default:
+		all = strings.Split(strings.TrimSuffix(string(body), "\n"), "\n")
+	}
+	return all
+}
+
+// TestTricks: whatever a receiver does, once or three times, everything arrives, in order, and what comes again is the same.
+func TestTricks(t *testing.T) {
+	ackWait = 4 * time.Second
+	t.Cleanup(func() { ackWait = 2 * time.Minute })
+	for kind, own := range ownTricks {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			sink := Sink{Type: kind, Batch: 7, Token: secret(t, "canary-token")}
+			path := ""
+			switch kind {
+			case "otlp":
+				path = "/v1/logs"
+			case "hec, without acknowledgements":
+				sink.Type, sink.NoAck = "hec", true
+			}
+			all := maps.Clone(tricks)
+			maps.Copy(all, own)
+			receivers := map[string]*receiver{}
+			var sinks []Sink
+			for name, c := range all {
+				r := newReceiver(t, c, trick{}, c, c, c)
+				r.Start()
+				sink.Name, sink.URL, sink.Timeout = "s"+strconv.Itoa(len(sinks)), r.URL+path, 0
+				if c.told == late { // on a slow machine others may be, too
+					sink.Timeout = duration(500 * time.Millisecond)
+				}
+				sinks, receivers[name] = append(sinks, sink), r
+				r.sink = sink.Name
+			}
+			s := newScene(t, audit.Limits{}, sinks...)
+			s.happen(30)
+			stop := s.start()
+			s.all()
+			s.happen(10)
+			s.all()
+			stop()
+			for name, c := range all {
+				t.Run(name, func(t *testing.T) { receivers[name].fooled(t, c, s) })
+			}
+			if strings.Contains(s.log.String(), "canary-token") {
+				t.Error("what a receiver repeats tells the token")
+			}
+		})
+	}
+}
+
+// fooled looks at what came of a trick.
+func (r *receiver) fooled(t *testing.T, c trick, s *scene) {
+	want, got := s.lines(), r.got()
+	arrived(t, got, want)
+	if c.keeps > 0 && len(got) == len(want) {
+		t.Error("nothing came twice: it didn't misbehave")
+	}
+	if !regexp.MustCompile(`sink=` + r.sink + ` why=.*` + regexp.QuoteMeta(c.told)).MatchString(s.log.String()) {
+		t.Errorf("the log doesn't say %q of %s: %s", c.told, r.sink, s.log)
+	}
+	if r.asked < len(r.tricks) {
+		t.Errorf("it was asked %d times only", r.asked)
+	}
+}
+
+// TestTricksInTurn: all that a receiver may do, one thing after the other.
+func TestTricksInTurn(t *testing.T) {
+	r := newReceiver(t)
+	for _, name := range slices.Sorted(maps.Keys(tricks)) {
+		r.tricks = append(r.tricks, tricks[name], trick{})
+	}
+	r.again = true
+	r.Start()
+	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: r.URL, Batch: 7, Timeout: duration(500 * time.Millisecond)})
+	s.start()
+	for range 25 {
+		s.happen(10)
+	}
+	s.all()
+	arrived(t, r.got(), s.lines())
+	if r.mu.Lock(); r.asked < len(r.tricks) {
+		t.Errorf("it was asked %d times only", r.asked)
+	}
+	r.mu.Unlock()
+}
+
+// TestManyTalk: as many receivers as there may be, each with as much to say as is told, in words that take the most room when they're written
+// down, leave a state that is read again: by toolguardd, and by the shipper as it starts.
+func TestManyTalk(t *testing.T) {
+	for name, word := range map[string]string{"markup": "<", "quotes": `\`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var before atomic.Bool
+			before.Store(true)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if !before.Load() {
+					w.WriteHeader(http.StatusForbidden)
+					_, _ = io.WriteString(w, strings.Repeat(word, 2*maxWhy))
+				}
+			}))
+			t.Cleanup(server.Close)
+			var sinks []Sink
+			for i := range audit.MaxSinks {
+				sinks = append(sinks, Sink{Name: strings.Repeat("n", 62) + strconv.Itoa(10+i), Type: "webhook", URL: server.URL})
+			}
+			s := newScene(t, audit.Limits{}, sinks...)
+			s.happen(1)
+			stop := s.start()
+			s.all()
+			before.Store(false)
+			s.happen(1)
+			fail := func() bool {
+				st, err := ReadState(s.cfg.State)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, sink := range st.Sinks {
+					if sink.Failing == "" {
+						return false
+					}
+				}
+				return true
+			}
+			wait(t, "all fail", fail)
+			stop()
+			if all, err := audit.ReadCursors(filepath.Join(s.cfg.State, stateName)); err != nil || len(all) != audit.MaxSinks {
+				t.Errorf("%d, %v", len(all), err)
+			}
+			s.start()
+			wait(t, "all fail again", fail)
+		})
+	}
+}
+
+// TestKilledAtFirst: what was delivered before the shipper was killed, and its first cursor wasn't written, is delivered again, the same.
+func TestKilledAtFirst(t *testing.T) {
+	r := newReceiver(t)
+	r.Start()
+	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: r.URL})
+	st, err := openState(s.cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = st.lock.Close()
+	name := filepath.Join(s.cfg.State, stateName)
+	first, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.happen(5)
+	stop := s.start()
+	s.all()
+	stop()
+	if err := os.WriteFile(name, first, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.all()
+	want, got := s.lines(), r.got()
+	arrived(t, got, want)
+	if len(got) != 2*len(want) {
+		t.Errorf("%d records came, of %d", len(got), len(want))
+	}
+}
