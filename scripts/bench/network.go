@@ -35,6 +35,7 @@ all took turns. Of MiB/s and requests more is better, of µs less. "Bare, again"
 kernel alone decides, and what is sent goes straight to the server; what is decided by name goes through egress, which programs needn't
 know of, as they must of a proxy. Under TLS tinyproxy, squid and egress by the server name pass on what they can't read; tls_intercept
 and mitmproxy read it. Versions: %s; %s; %s.
+
 %s
 `, said("tinyproxy", "-v"), said("squid", "-v"), said("mitmdump", "--version"), tables)
 	return connects(out)
