@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// budget is the memory that a session may have here for what it can make large at will: long heads, and connections whose TLS is ended
+// budget is the memory that a session may have here for what it can make large at will: long heads and hellos, and connections whose TLS is ended
 // here. The zero value has nothing taken.
 type budget struct{ held atomic.Int64 }
 
@@ -15,10 +15,11 @@ type budget struct{ held atomic.Int64 }
 const (
 	maxHeld = 256 << 20
 
-	shortHead  = 4 << 10     // a head like this isn't counted
-	holdsHead  = maxHead     // one that is longer
-	holdsReply = 4 * maxHead // a long one of a server's, which is taken apart and written anew
-	holdsTLS   = 64 << 10    // TLS with one side
+	shortHead  = 4 << 10      // a head like this isn't counted
+	holdsHead  = maxHead      // one that is longer
+	holdsReply = 4 * maxHead  // a long one of a server's, which is taken apart and written anew
+	holdsHello = 4 * maxHello // a hello that isn't short: what was read, twice while it grows, and TLS's own
+	holdsTLS   = 64 << 10     // TLS with one side
 	holdsH2    = holdsTLS + maxHead + h2Window + h2Frame
 
 	h2Window    = 256 << 10        // what may be on its way, of all bodies on a connection

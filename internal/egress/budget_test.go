@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/nettest"
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // What a session has open holds so much here and no more: what is too much is refused and told, and when something ends there's room.
@@ -228,4 +229,52 @@ func TestBudgetOfReplies(t *testing.T) {
 		t.Errorf("a long head there's no room for: %v %v", resp, err)
 	}
 	w.wantTold("limit http://a.com:80/whole")
+}
+
+// A hello that isn't whole holds no more than its connection's buffer, or what there's room for; that ends with it.
+func TestBudgetOfHellos(t *testing.T) {
+	w, _ := newTLS(t, policy.NetRule{Host: "a.com", Scheme: "https", Allow: true})
+	w.resolve("a.com", a4)
+	held := func(want int64) {
+		t.Helper()
+		for end := time.Now().Add(patience); w.s.budget.held.Load() != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d are held, want %d", w.s.budget.held.Load(), want)
+			}
+		}
+	}
+	whole := helloBytes(t, "a.com", nil)
+	long := append([]byte{tlsHandshake, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xfb}, make([]byte, 8<<10)...)
+	pieces := append([]byte{tlsHandshake, 3, 1, 0, 100, 1, 0, 0xff, 0}, make([]byte, 96)...)
+	for _, x := range []struct {
+		text []byte
+		held int64
+	}{{whole[:len(whole)-1], 0}, {long, holdsHello}, {pieces, holdsHello}} {
+		c := w.dial("203.0.113.1:443")
+		c.Write(x.text)
+		for end := time.Now().Add(patience); len(w.s.conns) == 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		held(x.held)
+		c.Close()
+		for end := time.Now().Add(patience); len(w.s.conns) > 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		held(0)
+	}
+	w.forget()
+	if _, err := w.s.budget.take(maxHeld - holdsHello + 1); err != nil {
+		t.Fatal(err)
+	}
+	c := w.dial("203.0.113.1:443")
+	c.Write(long)
+	if b, err := io.ReadAll(io.LimitReader(c, int64(len(alert)))); err != nil || string(b) != string(alert) {
+		t.Errorf("a long hello there's no room for: %v %x", err, b)
+	}
+	w.wantTold("limit https://a.com:443")
+	c = w.dial("203.0.113.1:443")
+	c.Write(whole)
+	if b, err := io.ReadAll(io.LimitReader(c, 1)); err != nil || b[0] == alert[0] {
+		t.Errorf("a short one: %v %x", err, b)
+	}
 }

@@ -146,7 +146,7 @@ func (f *flow) decide(t *policy.NetTarget) ruling {
 		return ruling{Verdict: mismatch, note: "the connection is to another port"}
 	}
 	if t.Addr.IsValid() {
-		if t.Addr != f.to.Addr() {
+		if t.Dest() != f.to.Addr() {
 			return ruling{Verdict: mismatch, note: "the connection is to another address"}
 		}
 		return ruling{Verdict: f.s.Policy.CheckNet(t), about: *t}

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,8 @@ import (
 const (
 	tlsHandshake = 0x16 // the record type that a hello begins with
 	maxHello     = 64 << 10
+	recordHead   = 5      // a type, a version, a length (RFC 8446, 5.1)
+	messageHead  = 4      // a type, a length (4)
 	extensionECH = 0xfe0d // RFC 9849
 )
 
@@ -67,6 +70,12 @@ func (t *tape) SetWriteDeadline(time.Time) error { return nil } // of the alert
 
 // serveTLS decides on a connection by the hello, and passes it on as it is, or ends TLS here.
 func (f *flow) serveTLS(names []string, raw ruling) {
+	giveBack, err := f.roomForHello()
+	if err != nil {
+		f.refuseTLS(ruling{Verdict: slow, note: err.Error()}, "https://"+f.where())
+		return
+	}
+	defer giveBack()
 	h, err := readHello(f.in)
 	_ = f.conn.SetReadDeadline(time.Time{})
 	if err != nil && raw.Allow && !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -95,6 +104,24 @@ func (f *flow) serveTLS(names []string, raw ruling) {
 		return
 	}
 	f.passOn(h.bytes)
+}
+
+// roomForHello waits for a hello that is as short as most in no more than the connection's buffer. A longer one, or one in pieces, may hold
+// more than that until it's whole.
+func (f *flow) roomForHello() (giveBack func(), err error) {
+	head, err := f.in.Peek(recordHead)
+	if err != nil {
+		return func() {}, nil // which readHello finds too
+	}
+	n := recordHead + int(binary.BigEndian.Uint16(head[3:]))
+	if n > f.in.Size() {
+		return f.s.budget.take(holdsHello)
+	}
+	record, err := f.in.Peek(n)
+	if err == nil && n >= recordHead+messageHead && messageHead+int(binary.BigEndian.Uint32(record[recordHead:])&0xffffff) > n-recordHead {
+		return f.s.budget.take(holdsHello)
+	}
+	return func() {}, nil
 }
 
 // tlsTarget is what a hello asks for. A note: it can't be known.

@@ -29,7 +29,7 @@ func TestSuggestions(t *testing.T) {
 		{Question{Resource: FS, Caps: Update, Target: ".envrc"}, "[[access.fs]]\npath = \".envrc\"\nread = true\nwrite = true\nunprotect = true\n"},
 		{Question{Resource: FS, Caps: Update, Target: "/etc/toolguard/x"}, ""},
 		{Question{Resource: FS, Caps: Read, Target: "loop"}, ""},
-		{Question{Resource: Net, Target: "https://c.com/"}, "[[access.net]]\nhost = \"c.com\"\nallow = true\n"},
+		{Question{Resource: Net, Target: "https://c.com/"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"https\"\nallow = true\n"},
 		{Question{Resource: Net, Target: "https://c.com/x"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"https\"\npath_prefix = \"/x\"\nallow = true\n"},
 		{Question{Resource: Net, Target: "http://c.com/", Method: "GET"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"http\"\nmethods = [\"GET\"]\nallow = true\n"},
 		{Question{Resource: Net, Target: "http://c.com/../x"}, ""},

@@ -86,6 +86,9 @@ func TestCheckNet(t *testing.T) {
 		{"raw on another port couldn't", []NetRule{port("a.com", 443), {Host: "a.com", Scheme: "http", PathPrefix: "/admin"}}, "tcp://a.com:443", Allowed},
 		{"udp isn't tcp", []NetRule{port("a.com", 53)}, "udp://a.com:53", HostNotListed},
 		{"udp", []NetRule{{Host: "a.com", Port: 53, Protocol: "udp", Allow: true}}, "udp://a.com:53", Allowed},
+		{"no address is the machine's own", []NetRule{host("127.0.0.1", true), host("0.0.0.0", false)}, "http://0.0.0.0/", Allowed},
+		{"no address, of IPv6", []NetRule{host("::1", false), host("::", true)}, "http://[::]/", RuleDenies},
+		{"no address, as localhost", []NetRule{host("localhost", true)}, "http://[::ffff:0.0.0.0]/", Allowed},
 		{"range", []NetRule{host("10.0.0.0/8", true)}, "http://10.1.2.3/", Allowed},
 		{"longer range", []NetRule{host("10.1.0.0/16", false), host("10.0.0.0/8", true)}, "http://10.1.2.3/", RuleDenies},
 		{"address beats range", []NetRule{host("10.1.2.3", true), host("10.1.2.0/24", false)}, "http://10.1.2.3/", Allowed},
@@ -212,7 +215,7 @@ func TestCheckAddress(t *testing.T) {
 	for addr, want := range map[string]bool{
 		"93.184.216.34": true, "2606:2800:220:1::1": true, "10.9.1.1": true, "127.0.0.1": true,
 		"127.0.0.2": false, "10.0.0.1": false, "172.16.0.1": false, "192.168.1.1": false, "169.254.169.254": false, "100.100.100.200": false, "168.63.129.16": false,
-		"0.0.0.0": false, "192.0.0.192": false, "224.0.0.1": false, "255.255.255.255": false, "8.8.8.8": false, "fe80::1": false, "fd00:ec2::254": false, "::": false,
+		"0.0.0.0": true, "192.0.0.192": false, "224.0.0.1": false, "255.255.255.255": false, "8.8.8.8": false, "fe80::1": false, "fd00:ec2::254": false, "::": true,
 		"::ffff:10.0.0.1": false, "::ffff:10.9.0.1": true, "64:ff9b::a00:1": false, "64:ff9b::5db8:d822": true, "2002:7f00:1::": false, "fe80::1%eth0": false, "::7f00:1": false,
 	} {
 		if v := c.CheckAddress(&target, netip.MustParseAddr(addr), false); v.Allow != want {

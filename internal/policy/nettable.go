@@ -98,12 +98,12 @@ func (t *NetTable) eachHost(target *NetTarget, f func(*Rule)) {
 			f(r)
 		}
 	}
-	if target.Addr.IsValid() {
-		if slices.Contains(loopback[:], target.Addr) {
+	if addr := target.Dest(); addr.IsValid() {
+		if slices.Contains(loopback[:], addr) {
 			all(t.names["localhost"])
 		}
 		for _, r := range t.ranges {
-			if !r.Net.Prefix.IsValid() || r.Net.Prefix.Contains(target.Addr) {
+			if !r.Net.Prefix.IsValid() || r.Net.Prefix.Contains(addr) {
 				f(r)
 			}
 		}

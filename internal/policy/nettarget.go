@@ -47,6 +47,15 @@ func (t *NetTarget) String() string {
 	return s
 }
 
+// Dest is the address that a connection to the target's goes to: the kernel takes none for the machine itself. Who listens on none listens
+// on all.
+func (t *NetTarget) Dest() netip.Addr {
+	if !t.Listen && t.Addr.IsUnspecified() {
+		return loopback[t.Addr.BitLen()/128]
+	}
+	return t.Addr
+}
+
 // HostPort is the host or address with the port.
 func (t *NetTarget) HostPort() string {
 	if t.Addr.IsValid() {

@@ -77,22 +77,21 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 	default:
 		return r, false
 	}
+	if a.net.Port == 0 {
+		return r, false // nothing is known that a rule could grant
+	}
 	schemes := append([]string{a.net.Scheme}, l.Net.alike(&a.net)...) // what looks the same may be what is denied
 	for _, scheme := range schemes {
 		t := a.net
 		t.Scheme = scheme
-		bare := newNetRule(&t, l.TLSIntercept)
-		for _, more := range []func(*NetRule){
-			func(*NetRule) {},
-			func(r *NetRule) { r.Scheme = scheme },
-			func(r *NetRule) { r.Scheme, r.Port = scheme, int(t.Port) },
-			func(r *NetRule) { r.Port = int(t.Port) },
-		} {
-			r = bare
-			more(&r)
-			if l.Net.allowsWith(&a.net, &r, l.TLSIntercept) {
+		r = newNetRule(&t, l.TLSIntercept)
+		for _, port := range []int{r.Port, int(t.Port)} {
+			if r.Port = port; l.Net.allowsWith(&a.net, &r, l.TLSIntercept) {
 				return r, true
 			}
+		}
+		if r.Scheme = ""; l.Net.allowsWith(&a.net, &r, l.TLSIntercept) { // whatever is said on the port
+			return r, true
 		}
 	}
 	return r, false
@@ -100,9 +99,9 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 
 // newNetRule grants a target, with the fewest keys.
 func newNetRule(t *NetTarget, intercept bool) NetRule {
-	r := NetRule{Host: t.Host, Allow: true, Listen: t.Listen}
+	r := NetRule{Host: t.Host, Scheme: t.Scheme, Allow: true, Listen: t.Listen}
 	if t.Addr.IsValid() {
-		r.Host = t.Addr.String()
+		r.Host = t.Dest().String()
 	}
 	if t.Protocol == "udp" {
 		r.Protocol = "udp"
@@ -161,9 +160,6 @@ func (r *NetRule) narrow(t *NetTarget, intercept bool) {
 	}
 	for _, s := range t.Path {
 		r.PathPrefix += "/" + url.PathEscape(s)
-	}
-	if r.Methods != nil || r.PathPrefix != "" {
-		r.Scheme = t.Scheme
 	}
 }
 
