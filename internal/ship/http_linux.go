@@ -3,8 +3,10 @@ package ship
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/url"
@@ -46,7 +48,7 @@ func newPoster(s Sink, header, prefix string) (*poster, error) {
 	return &poster{c, s, header, prefix}, nil
 }
 
-// post posts once. The answer is whole, says that all is well, and doesn't have the token in it, whoever repeats it.
+// post posts once. The answer is whole, says that all is well, and doesn't have the token or the address's path in it, whoever repeats them.
 func (p *poster) post(ctx context.Context, to, contentType string, body []byte, more http.Header) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
@@ -64,29 +66,45 @@ func (p *poster) post(ctx context.Context, to, contentType string, body []byte, 
 		}
 		req.Header.Set(p.header, p.prefix+token)
 	}
+	secrets := []string{token, secretPath(p.sink.URL)}
 	resp, err := p.client.Do(req)
 	if err != nil {
 		var at *url.Error
 		if errors.As(err, &at) {
-			err = at.Err // without the address, whose path may be a secret
+			err = at.Err // without the address
 		}
-		return nil, errors.New(mask(err.Error(), token))
+		return nil, errors.New(mask(err.Error(), secrets...))
 	}
 	defer resp.Body.Close()
-	resp.Status = mask(resp.Status, token)
+	resp.Status = mask(resp.Status, secrets...)
 	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
 	if err != nil {
-		return nil, fmt.Errorf("it answers %s, and not all of it: %s", resp.Status, mask(err.Error(), token))
+		return nil, fmt.Errorf("it answers %s, and not all of it: %s", resp.Status, mask(err.Error(), secrets...))
 	}
-	said := mask(string(reply), token)
+	said := mask(string(reply), secrets...)
 	return []byte(said), verdict(resp, said)
 }
 
-// mask takes secrets out of what a receiver says: that's logged, and shown.
+// secretPath is an address's path, which may be all that lets somebody in: that of a webhook often is.
+func secretPath(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimRight(u.Path, "/")
+}
+
+// mask takes secrets out of what a receiver says, as they are and as JSON, HTML and addresses have them: that's logged, and shown.
 func mask(words string, secrets ...string) string {
 	for _, s := range secrets {
-		if s != "" {
-			words = strings.ReplaceAll(words, s, "***")
+		if s == "" {
+			continue
+		}
+		quoted, _ := json.Marshal(s)
+		for _, is := range []string{
+			s, string(quoted[1 : len(quoted)-1]), strings.ReplaceAll(s, "/", `\/`), html.EscapeString(s), url.QueryEscape(s), (&url.URL{Path: s}).EscapedPath(),
+		} {
+			words = strings.ReplaceAll(words, is, "***")
 		}
 	}
 	return words

@@ -6,11 +6,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -296,6 +298,40 @@ func secret(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// TestRepeats: a receiver that repeats what it was asked, as errors of servers and frameworks do, has neither the token nor the address's path
+// told to others.
+func TestRepeats(t *testing.T) {
+	for name, repeat := range map[string]func(path, token string) string{
+		"as it is":   func(path, token string) string { return "The requested URL " + path + " was not found. " + token },
+		"JSON":       func(path, token string) string { text, _ := json.Marshal([]string{path, token}); return string(text) },
+		"PHP's JSON": func(path, token string) string { return strings.ReplaceAll(path+" "+token, "/", `\/`) },
+		"HTML": func(path, token string) string {
+			return "<b>" + html.EscapeString(path) + html.EscapeString(token) + "</b>"
+		},
+		"an address": func(path, token string) string {
+			return (&url.URL{Path: path}).String() + "?token=" + url.QueryEscape(token)
+		},
+		"a longer one": func(path, _ string) string { return path + "/elsewhere" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				http.Error(w, repeat(req.URL.Path, strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")), http.StatusNotFound)
+			}))
+			t.Cleanup(server.Close)
+			s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: server.URL + "/in/canary%20path/", Token: secret(t, `canary/<token>&"x"+`)})
+			s.happen(1)
+			stop := s.start()
+			wait(t, "it fails", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["hook"].Failing != "" })
+			stop()
+			text, err := os.ReadFile(filepath.Join(s.cfg.State, stateName))
+			if told := s.log.String() + string(text); err != nil || strings.Contains(told, "canary") || strings.Count(told, "404 Not Found: ") != 2 {
+				t.Error(told, err)
+			}
+		})
+	}
 }
 
 // TestHTTPS: the receiver is known by its certificate, and the token, read anew each time, goes to nobody else.
