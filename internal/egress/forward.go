@@ -14,8 +14,10 @@ import (
 	"time"
 )
 
-// bodyTime is how long the rest of a request may take when its response has come already.
-const bodyTime = 2 * time.Second
+const (
+	bodyTime = 2 * time.Second       // for the rest of a request when its response is over
+	sentTime = 20 * time.Millisecond // for it to have been sent whole, when the response begins
+)
 
 // reach makes sure of a connection to the server. One that the server has closed meanwhile is made anew, as nothing of this
 // request was sent on it.
@@ -46,17 +48,15 @@ func (k *talk) forward(r *request) bool {
 	if r.length != 0 {
 		r.alone()
 	}
-	if _, err := k.up.conn.Write(r.append(nil)); err != nil {
+	r.sent = make(chan error, 1)
+	if _, err := k.up.conn.Write(k.opening(r)); err != nil {
 		k.end()
 		return false
 	}
 	r.waits = r.only("Expect") != ""
 	r.fields = nil // it may be long until the response is there
 	k.short()
-	r.sent = make(chan error, 1)
-	if r.length == 0 {
-		r.sent <- nil
-	} else {
+	if len(r.sent) == 0 {
 		go func() { r.sent <- k.sendBody(up, r) }()
 	}
 	over, err := k.answer(r)
@@ -78,6 +78,19 @@ func (k *talk) forward(r *request) bool {
 		k.endUp()
 	}
 	return true
+}
+
+// opening is the head of a request, with the body if all of that is there already, or none.
+func (k *talk) opening(r *request) []byte {
+	text := r.append(nil)
+	if r.length < 0 || r.length > int64(k.f.in.Buffered()) {
+		return text
+	}
+	body, _ := k.f.in.Peek(int(r.length))
+	text = append(text, body...)
+	_, _ = k.f.in.Discard(len(body))
+	r.sent <- nil
+	return text
 }
 
 // alone has a request with a body be the last one on its connection to the server. A server that doesn't read the body, as some don't
@@ -104,6 +117,14 @@ func (r *request) alone() {
 
 // bodySent waits for the rest of the body, for a while.
 func (k *talk) bodySent(up net.Conn, sent chan error) bool {
+	select {
+	case err := <-sent:
+		return err == nil
+	default:
+	}
+	if c, ok := k.f.conn.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite() // the client has all that it gets
+	}
 	select {
 	case err := <-sent:
 		return err == nil
@@ -245,7 +266,7 @@ func (k *talk) parts(r *request, resp *http.Response) bool {
 	if k.f.via != nil || resp.Body != http.NoBody && resp.ContentLength < 0 && !isChunked(resp) {
 		return true
 	}
-	wait := bodyTime
+	wait := sentTime
 	if r.waits {
 		wait = 0
 	}

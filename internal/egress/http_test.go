@@ -329,6 +329,41 @@ func TestRewritten(t *testing.T) {
 	}
 }
 
+// A response that comes, and ends, before the request does is the client's at once, with its end.
+func TestEarlyResponses(t *testing.T) {
+	w := newWorld(t, allow("a.com"))
+	w.zone.set("a.com", "203.0.113.1")
+	rest := make(chan error)
+	go nettest.Accept(w.listen("203.0.113.1:80"), func(c net.Conn) {
+		in := bufio.NewReader(c)
+		if _, err := http.ReadRequest(in); err == nil {
+			io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nbig")
+			_, err = in.ReadByte()
+			rest <- err
+		}
+	})
+	w.start()
+	w.resolve("a.com", a4)
+	for _, more := range []string{"Content-Length: 100\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n", "Content-Length: 9\r\nExpect: 100-continue\r\n\r\n"} {
+		c := w.dial("203.0.113.1:80")
+		begun := time.Now()
+		io.WriteString(c, "POST / HTTP/1.1\r\nHost: a.com\r\n"+more)
+		b, err := io.ReadAll(c) // its end, too, while the request goes on
+		if err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 413 ") || !strings.Contains(string(b), "Connection: close\r\n") || !strings.HasSuffix(string(b), "big") {
+			t.Errorf("%q: %v %q", more, err, b)
+		}
+		t.Logf("%q: all after %s", more, time.Since(begun))
+		io.WriteString(c, "1\r\ny\r\n") // which goes on
+		if err := <-rest; err != nil {
+			t.Errorf("%q: the request has ended, too: %v", more, err)
+		}
+		c.Close()
+		for end := time.Now().Add(patience); len(w.s.conns) > 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
 // A server that doesn't read the body of a request takes it for the next one, which nobody has decided on. It gets none.
 func TestUnreadBodies(t *testing.T) {
 	w := newWorld(t, policy.NetRule{Host: "a.com", Scheme: "http", PathPrefix: "/open", Allow: true})
@@ -365,12 +400,13 @@ func TestUnreadBodies(t *testing.T) {
 		c := w.dial("203.0.113.1:80")
 		in := bufio.NewReader(c)
 		text := x.method + " /open HTTP/1.1\r\nHost: a.com\r\n" + x.connection + x.more
-		io.WriteString(c, text[:len(text)-1])
 		var early *http.Response
-		if strings.Contains(x.connection, "Expect") { // otherwise it's given when all has been sent
+		if strings.Contains(x.more+x.connection, "Expect") { // otherwise it's given when all has been sent
+			io.WriteString(c, text[:len(text)-1])
 			early, _ = http.ReadResponse(in, nil)
+			text = text[len(text)-1:]
 		}
-		io.WriteString(c, text[len(text)-1:]+"GET /open/next HTTP/1.1\r\nHost: a.com\r\nConnection: close\r\n\r\n")
+		io.WriteString(c, text+"GET /open/next HTTP/1.1\r\nHost: a.com\r\nConnection: close\r\n\r\n")
 		said, _ := io.ReadAll(in)
 		mu.Lock()
 		if slices.Contains(paths, "/shut") || !slices.Contains(paths, "/open") || early == nil && !slices.Equal(paths, []string{"/open", "/open/next"}) {
