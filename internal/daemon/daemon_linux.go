@@ -114,6 +114,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d.loadAhead()
 	d.takeOver()
+	d.tidy.Reset(quiet) // loading may have taken longer
 	return d, nil
 }
 
