@@ -62,6 +62,19 @@ func statOf(pid, field int) (uint64, error) {
 	return strconv.ParseUint(string(f[field-3]), 10, 64)
 }
 
+// noNewPrivs refuses a thread that could gain rights by a program (set-user-ID, capabilities), which would then run under a policy of its
+// caller's. What a thread has given up it can't get back, and it passes it on to all that it starts.
+func noNewPrivs(pid, thread int) error {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, thread))
+	switch {
+	case err != nil:
+		return refuse(409, "process %d has no thread %d", pid, thread)
+	case !bytes.Contains(status, []byte("\nNoNewPrivs:\t1\n")):
+		return refuse(403, "thread %d has not set no_new_privs: programs that give their caller other rights (set-user-ID) aren't for sessions", thread)
+	}
+	return nil
+}
+
 // terminalOf is the terminal that one of a process's three standard streams is, or ""; hidden says that it has another one.
 func terminalOf(pid int) (name string, hidden bool) {
 	for fd := range 3 {

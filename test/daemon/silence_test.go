@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -110,5 +112,23 @@ if what == "stays": nested(False, nothing, lambda: (tries(name), time.sleep(1000
 	j.wrote("can", "gone") // also who keeps its thread in a session that it never went on with
 	for _, name := range what {
 		eventually(t, fmt.Sprintf("what is refused to %q is told", name), func() bool { return j.count("denial", dir+"/"+name) == 1 })
+	}
+}
+
+// toolguardd takes no thread into a session that a program could give other rights: a policy of its caller's would be in force for those.
+func TestGains(t *testing.T) {
+	state := t.TempDir()
+	serve(t, state)
+	j := newJob(t, nobody, work, `sleep 1000`).start()
+	j.given(state)
+	for what, want := range map[string]string{"may": "/thread 403 ", "gave": "/thread 200 "} {
+		cmd := exec.Command("python3", "-c", nesting+`
+import ctypes
+if sys.argv[1] == "gave": ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) # PR_SET_NO_NEW_PRIVS
+nested(True, nothing, nothing)`, what)
+		cmd.Dir, cmd.SysProcAttr = j.workspace, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "/adopted 200 ") != (what == "gave") {
+			t.Errorf("%s: %v, %s", what, err, out)
+		}
 	}
 }
