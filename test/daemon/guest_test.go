@@ -4,9 +4,13 @@ package daemon
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -78,6 +82,37 @@ func TestWhoMay(t *testing.T) {
 		t.Errorf("the command that was killed: %d", got)
 	}
 	eventually(t, "nothing of it is left", func() bool { return len(sessions(t, 0)) == 0 && !runs(t, j.workspace) })
+}
+
+// What is known of a session is shown, in words and for machines.
+func TestShow(t *testing.T) {
+	serve(t, t.TempDir())
+	j := newJob(t, nobody, work, `read x <OUTSIDE; echo up >can; read x <OUTSIDE; sleep 1000; exit`, "--tool", "builder", "--agent", "night", "--limits", "pids=50").start()
+	j.wrote("can", "up")
+	eventually(t, "both denials are told", func() bool { return j.count("denial", j.outside) == 2 })
+	s := sessions(t, nobody)[0]
+	text, code := ask(t, nobody, "sessions", "show", s.ID)
+	for _, want := range []string{
+		"session    " + s.ID, "state      running", "command    bash -c read x <", "since      20[0-9-]{8} [0-9:]{8} \\([0-9hm]+s\\)", fmt.Sprint("user       ", nobody),
+		fmt.Sprint("toolguard  process ", j.Process.Pid), `policy     \S+ \([0-9a-f]{12}\), ` + s.Files[0], "reloads    0", "workspace  " + j.workspace, "threads    [12]$", fmt.Sprint("denied     ", s.Denied),
+		"tool       builder", "agent      night", "cgroup     " + s.Cgroup,
+	} {
+		if !regexp.MustCompile("(?m)^"+want+".*$").MatchString(text) || code != 0 {
+			t.Errorf("%d, no %q in\n%s", code, want, text)
+		}
+	}
+	machines, code := ask(t, nobody, "sessions", "show", "--json", s.ID)
+	var got session
+	must(t, json.Unmarshal([]byte(machines), &got))
+	if code != 0 || !reflect.DeepEqual(got, s) || s.Denied < 2 {
+		t.Errorf("%d, %+v, and the list has %+v", code, got, s)
+	}
+	must(t, j.Process.Signal(syscall.SIGTERM))
+	j.status()
+	eventually(t, "it isn't shown any more", func() bool {
+		text, code := ask(t, nobody, "sessions", "show", s.ID)
+		return code == 2 && strings.Contains(text, "there is no session "+s.ID)
+	})
 }
 
 // runs tells whether a process works in a folder.
