@@ -2,19 +2,29 @@ package test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestBypasses holds docs/BYPASSES.md to naming, for every trick, a test that exists.
+// TestBypasses holds docs/BYPASSES.md to naming, for every trick, a test that exists, and scripts/vm/test to running it on each kernel.
 func TestBypasses(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/BYPASSES.md"))
-	if err != nil {
+	machines, err2 := os.ReadFile(filepath.Join(root, "scripts/vm/test"))
+	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
+	onEach := regexp.MustCompile(`(?s)if \[ -n "\$core" \]; then\s+packages=\(([^)]*)\).*?\srows=\(([^)]*)\)`).FindSubmatch(machines)
+	if onEach == nil {
+		t.Fatal("scripts/vm/test doesn't say what -core runs on each kernel")
+	}
+	run := strings.Fields(string(onEach[1]) + " " + string(onEach[2]))
+	run = append(run, "internal/policy", "internal/egress")                          // which have nothing of the kernel's
+	run = append(run, "test/net", "test/run", "internal/seccomp", "internal/daemon") // on this machine's own kernel
 	rows := 0
 	named := regexp.MustCompile("`([a-z/]+)\\.(Test[A-Za-z]+)(/[a-z0-9_]+)?`")
 	state := regexp.MustCompile("^ (mitigated|stated gap|refused|–) $")
@@ -35,6 +45,9 @@ func TestBypasses(t *testing.T) {
 		for _, m := range tests {
 			if !declares(t, m[1], m[2]) {
 				t.Errorf("line %d: there is no %s in %s", i+1, m[2], m[1])
+			}
+			if !slices.Contains(run, m[1]) {
+				t.Errorf("line %d: scripts/vm/test -core doesn't run %s", i+1, m[1])
 			}
 			// The rows of the attacks are named after their programs, and each program has its row.
 			if found, _ := filepath.Glob(filepath.Join(root, m[1], "src"+m[3]+".*")); m[3] != "" && found == nil {
