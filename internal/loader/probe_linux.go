@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -120,8 +121,23 @@ func ready() error {
 	return nil
 }
 
-// symbols are the kernel's, which take long to read.
-var symbols = sync.OnceValues(func() ([]byte, error) { return os.ReadFile("/proc/kallsyms") })
+// functions tells which of two functions the kernel has. The list of all takes long to read, and megabytes to keep.
+var functions = sync.OnceValues(func() (map[string]bool, error) {
+	f, err := os.Open("/proc/kallsyms")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	has := map[string]bool{"__bpf_prog_enter_recur": false, "bpf_cgrp_storage_get": false}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		name := lines.Bytes()[bytes.LastIndexByte(lines.Bytes(), ' ')+1:]
+		if _, asked := has[string(name)]; asked {
+			has[string(name)] = true
+		}
+	}
+	return has, lines.Err()
+})
 
 // listed looks at the LSMs that are active. Programs load without it, and are never asked.
 func listed() (string, error) {
@@ -140,11 +156,11 @@ func listed() (string, error) {
 // commit 271de525e1d7 (Linux 6.2, and 6.1.54) it was left out then, which is as if it had allowed. The same commit gave the
 // function that leaves out its name.
 func neverSkipped() (string, error) {
-	b, err := symbols()
+	has, err := functions()
 	if err != nil {
 		return "", err
 	}
-	if !bytes.Contains(b, []byte(" __bpf_prog_enter_recur\n")) {
+	if !has["__bpf_prog_enter_recur"] {
 		return "", errors.New("this kernel leaves a program out where it would interrupt itself")
 	}
 	return "", nil
@@ -153,8 +169,8 @@ func neverSkipped() (string, error) {
 // known: before Linux 6.2 a program finds no label while another task is being handed one on the same processor
 // (bpf_task_storage_trylock, kernel/bpf/bpf_task_storage.c). That takes a kernel that lets tasks come in between.
 func known() (string, error) {
-	b, err := symbols()
-	if err != nil || bytes.Contains(b, []byte(" bpf_cgrp_storage_get\n")) { // new in Linux 6.2, too
+	has, err := functions()
+	if err != nil || has["bpf_cgrp_storage_get"] { // new in Linux 6.2, too
 		return "", err
 	}
 	var u unix.Utsname
