@@ -34,7 +34,8 @@ const usage = `toolguard-ship sends the events that toolguardd keeps to where th
 `
 
 func main() {
-	log.SetOutput(io.Discard) // what net/http says there is at a receiver's will, as often as that likes
+	log.SetOutput(io.Discard)      // what net/http says there is at a receiver's will, as often as that likes
+	signal.Ignore(syscall.SIGPIPE) // of a stdout that nobody reads: the other sinks go on
 	if err := run(os.Args[1:]); errors.Is(err, flag.ErrHelp) {
 		os.Exit(0)
 	} else if err != nil {

@@ -6,7 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -46,5 +49,36 @@ func TestMetrics(t *testing.T) {
 	}
 	if status, _ := ask(40 << 10); status == http.StatusOK {
 		t.Error("a long question is answered")
+	}
+}
+
+// TestAlerts: Prometheus takes the alerts, and there is what they're about.
+func TestAlerts(t *testing.T) {
+	const name = "../../packaging/prometheus/toolguard-ship.rules.yml"
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page strings.Builder
+	writeMetrics(&page, State{Sinks: map[string]Status{"x": {}}})
+	about := regexp.MustCompile(`\btoolguard_ship_\w+`).FindAllString(string(text), -1)
+	for _, metric := range about {
+		if !strings.Contains(page.String(), "\n"+metric+`{sink="x",type=""} 0`) {
+			t.Errorf("there's no %s", metric)
+		}
+	}
+	if len(about) < 4 {
+		t.Errorf("it's about %q only", about)
+	}
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("needs promtool")
+	}
+	if out, err := exec.Command(promtool, "check", "rules", name).CombinedOutput(); err != nil {
+		t.Errorf("%v %s", err, out)
+	}
+	check := exec.Command(promtool, "check", "metrics")
+	if check.Stdin = strings.NewReader(page.String()); check.Run() != nil {
+		t.Errorf("%s", page.String())
 	}
 }

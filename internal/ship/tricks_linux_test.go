@@ -155,7 +155,11 @@ var ownTricks = map[string]map[string]trick{
 		"200, and an error":       {0, says(`{"code":14,"message":"canary-token has no room"}`), "*** has no room"},
 		"200, and half of an end": {2, says(`{"partialSuccess":{`), "doesn't say what it has taken"},
 	},
-	"webhook": {},
+	"webhook": {
+		"404, with its path": {0, func(_ *receiver, w http.ResponseWriter, r *http.Request) {
+			http.Error(w, "The requested URL "+r.URL.Path+" was not found", http.StatusNotFound)
+		}, "The requested URL *** was not found"},
+	},
 }
 
 // events are those in a request's body, as its kind of sink has them.
@@ -196,6 +200,8 @@ func TestTricks(t *testing.T) {
 			sink := Sink{Type: kind, Batch: 7, Token: secret(t, "canary-token")}
 			path := ""
 			switch kind {
+			case "webhook":
+				path = "/hook/canary-path"
 			case "otlp":
 				path = "/v1/logs"
 			case "hec, without acknowledgements":
@@ -225,8 +231,8 @@ func TestTricks(t *testing.T) {
 			for name, c := range all {
 				t.Run(name, func(t *testing.T) { receivers[name].fooled(t, c, s) })
 			}
-			if strings.Contains(s.log.String(), "canary-token") {
-				t.Error("what a receiver repeats tells the token")
+			if strings.Contains(s.log.String(), "canary") {
+				t.Error("what a receiver repeats tells a secret")
 			}
 		})
 	}
