@@ -89,6 +89,9 @@ func (s *Spool) Append(events []event.Event) (n int, err error) {
 
 // piece writes as many events as are synced at a time.
 func (s *Spool) piece(events []event.Event) (n int, err error) {
+	if err := s.inPlace(); err != nil {
+		return 0, err
+	}
 	if err := s.makeRoom(); err != nil {
 		return 0, err
 	}
@@ -261,7 +264,7 @@ func (s *Spool) finish() error {
 
 // Close ends the spool in a way that the next one knows from a crash.
 func (s *Spool) Close() error {
-	var err error
+	err := s.inPlace()
 	if s.file != nil && !s.turned {
 		s.begins()
 		for i := range s.owed {
@@ -273,7 +276,7 @@ func (s *Spool) Close() error {
 		}
 		s.checkpoint("closed", "")
 		s.closed = true
-		err = errors.Join(s.commit(), s.head.Sync())
+		err = errors.Join(err, s.commit(), s.head.Sync())
 	}
 	return errors.Join(err, s.release())
 }

@@ -217,6 +217,9 @@ func (q *Queue) lose(e *Event, n uint64, why error) {
 			Extra: map[string]string{"why": why.Error(), "exact": "true"},
 		}
 	}
+	if e.Kind == Gap && e.Extra["exact"] != "true" {
+		q.gap.Extra["exact"] = "false"
+	}
 	if q.gap.Owner != e.Owner {
 		q.gap.Owner = ""
 	}

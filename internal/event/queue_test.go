@@ -232,6 +232,27 @@ func TestLostOnce(t *testing.T) {
 	})
 }
 
+// A gap that is lost, and doesn't know how much it stood for, isn't told as one that does.
+func TestLostGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for exact, e := range map[string]Event{
+			"false": {Kind: Gap, Extra: map[string]string{"exact": "false"}},
+			"true":  {Kind: Gap, Count: 3, Extra: map[string]string{"exact": "true"}},
+		} {
+			s := &shelf{}
+			q := NewBatchQueue(s)
+			q.Write(&e)
+			time.Sleep(2 * retryTime)
+			s.widen(1)
+			time.Sleep(2 * retryTime)
+			if got := s.widen(0); len(got) != 1 || got[0].Extra["exact"] != exact || got[0].Count != max(1, e.Count) {
+				t.Errorf("%s: %+v", exact, got)
+			}
+			_, _ = q.Close()
+		}
+	})
+}
+
 // A gap that is of several sessions is of none of them.
 func TestGapOfSeveralSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

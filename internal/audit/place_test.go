@@ -1,0 +1,85 @@
+package audit
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestTakenAway: what others do to a spool's files while it's written to is told, and what is written then is where it's read.
+func TestTakenAway(t *testing.T) {
+	back := func(t *testing.T, file string) { // a copy is put back in a file's place
+		t.Helper()
+		text := readFile(t, file)
+		remove(t, file)
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		do    func(t *testing.T, s *Spool)
+		fails bool // until it's made again
+		tells string
+		finds string
+	}{
+		"file removed":  {func(t *testing.T, s *Spool) { remove(t, s.path(fileName(1))) }, false, "up to 4, are gone", "was before it is missing"},
+		"file replaced": {func(t *testing.T, s *Spool) { back(t, s.path(fileName(1))) }, false, "up to 4, are gone", ""},
+		"head removed":  {func(t *testing.T, s *Spool) { remove(t, s.path(headName)) }, false, "replaced the file head", ""},
+		"head replaced": {func(t *testing.T, s *Spool) { back(t, s.path(headName)) }, false, "replaced the file head", ""},
+		"folder removed": {func(t *testing.T, s *Spool) {
+			if err := os.RemoveAll(s.Folder); err != nil {
+				t.Fatal(err)
+			}
+		}, true, "up to 4, are gone", "was before it is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir() + "/audit"
+			s := open(t, dir, Limits{})
+			appendAll(t, s, denials(0, 3))
+			c.do(t, s)
+			if c.fails {
+				if n, err := s.Append(denials(9, 1)); n != 0 || err == nil || !strings.Contains(err.Error(), "was taken away") {
+					t.Errorf("%d %v", n, err)
+				}
+				if err := os.Mkdir(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			appendAll(t, s, denials(3, 2))
+			if c.finds == "" {
+				if got := targets(t, dir); !slices.Equal(got, []int{0, 1, 2, 3, 4}) {
+					t.Error(got)
+				}
+			}
+			closeSpool(t, s)
+			if text := readFile(t, lastFile(t, dir)); !bytes.Contains(text, []byte(c.tells)) || !bytes.Contains(text, []byte("/secret/4")) || bytes.Count(text, []byte("somebody has")) > 2 {
+				t.Errorf("%s", text)
+			}
+			r := verified(t, dir)
+			if c.finds == "" && len(r.Problems) > 0 || !strings.Contains(fmt.Sprint(r.Problems), c.finds) {
+				t.Errorf("%+v", r)
+			}
+			s = open(t, dir, Limits{})
+			appendAll(t, s, denials(5, 1))
+			closeSpool(t, s)
+			if again := verified(t, dir); len(again.Problems) != len(r.Problems) || again.Gaps != r.Gaps {
+				t.Errorf("%+v", again)
+			}
+		})
+	}
+}
+
+// TestTakenAwayToClose: also where nothing is written any more.
+func TestTakenAwayToClose(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{})
+	appendAll(t, s, denials(0, 3))
+	remove(t, s.path(headName))
+	closeSpool(t, s)
+	if r := sound(t, dir); r.Inexact != 1 {
+		t.Errorf("%+v", r)
+	}
+}
