@@ -53,6 +53,10 @@ func (d *Daemon) history(r *request, w *wanted, format event.Format, goOn bool) 
 	r.w.Header().Set("Content-Type", "application/x-ndjson")
 	err = h.hand()
 	done()
+	if err != nil && !h.sent {
+		return refuse(503, "%v", err)
+	}
+	w.since = 0 // the clock may be set back
 	for goOn && err == nil {
 		select {
 		case <-r.Context().Done():
@@ -95,6 +99,7 @@ type history struct {
 	format event.Format
 	lines  *audit.Reader
 	buf    []byte
+	sent   bool // the answer has begun
 }
 
 // hand hands out what there is.
@@ -109,7 +114,10 @@ func (h *history) hand() error {
 		case errors.As(err, &damage), errors.As(err, &gone):
 			h.add(&event.Event{Time: time.Now(), Kind: event.Gap, Mechanism: "spool", Extra: map[string]string{"why": err.Error(), "exact": "false"}})
 		case err != nil:
-			return errors.Join(err, h.flush())
+			if h.sent {
+				err = errors.Join(err, h.flush())
+			}
+			return err
 		default:
 			if e, ok := h.kept(line); ok && h.format == event.OCSF {
 				h.buf = append(h.buf, line...) // as it is, whichever version has written it
@@ -128,6 +136,7 @@ func (h *history) hand() error {
 func (h *history) add(e *event.Event) { h.buf = h.format.Append(h.buf, e) }
 
 func (h *history) flush() error {
+	h.sent = true
 	err := h.send(h.buf)
 	h.buf = h.buf[:0]
 	return err

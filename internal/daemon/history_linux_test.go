@@ -133,6 +133,37 @@ func TestHistoryGoesOn(t *testing.T) {
 	}
 }
 
+// Who goes on is told what happens after the clock was set back, and where there's nothing to read why.
+func TestHistoryOfClock(t *testing.T) {
+	d, c := served(t, DefaultLimits)
+	kept(t, d)
+	refusedWith(t, c.Do("GET", api.Events+"?format=ocsf&since=2000-01-01T00:00:00Z", nil, nil), 503, "there is no audit in")
+	now := time.Now()
+	tell := func(name string, at time.Time) {
+		d.hub.publish(7, &event.Event{Kind: event.Denial, Session: "one", Target: name, Time: at})
+	}
+	tell("/before", now.Add(-time.Hour))
+	tell("/first", now.Add(time.Second))
+	s, err := c.Follow(api.Events + "?format=ocsf&follow=true&kind=denial&since=" + now.UTC().Format(time.RFC3339))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	lines := bufio.NewScanner(s.Body())
+	for i, want := range []string{"/first", "/back", "/last"} {
+		if i == 1 {
+			tell("/back", now.Add(-time.Hour))
+			tell("/last", now.Add(2*time.Second))
+		}
+		if !lines.Scan() {
+			t.Fatal(lines.Err())
+		}
+		if e, err := event.Parse(lines.Bytes()); err != nil || e.Target != want {
+			t.Errorf("%q is where %q belongs, %v", e.Target, want, err)
+		}
+	}
+}
+
 // Root removes what was kept, and it's told what that has brought.
 func TestPrune(t *testing.T) {
 	d, c := served(t, DefaultLimits)
