@@ -68,6 +68,13 @@ func TestAudit(t *testing.T) {
 	if out := ask(0, "export", "--session", "one", "--from", "3", dir); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"sequence":4`) {
 		t.Error(out)
 	}
+	hostile := bytes.Replace(text, []byte(`"two"`), []byte("\"\x1b]\x07\""), 1)
+	if err := os.WriteFile(file, hostile, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := ask(2, "export", dir); strings.ContainsAny(out, "\x1b\x07") || strings.Count(out, "\n") != 5 || !strings.Contains(out, "record 3 isn't as any is written") {
+		t.Error(out)
+	}
 	if err := os.WriteFile(file, bytes.Replace(text, []byte(`"two"`), []byte(`"owt"`), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}

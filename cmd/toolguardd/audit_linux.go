@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -8,7 +10,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/audit/report"
@@ -60,6 +64,11 @@ func verifyAudit(folder, key string) error {
 	return enc.Encode(report.Progress{Report: found})
 }
 
+// plain tells whether a line has nothing in it that could control a terminal, as those of a spool haven't.
+func plain(line []byte) bool {
+	return utf8.Valid(line) && !bytes.ContainsFunc(bytes.TrimSuffix(line, []byte("\n")), func(r rune) bool { return !strconv.IsPrint(r) })
+}
+
 // exportAudit writes events as they are. Where some aren't there any more it goes on after them, and says so at the end.
 func exportAudit(folder string, want audit.Filter) error {
 	r := audit.NewReader(folder, audit.Cursor{})
@@ -72,9 +81,11 @@ func exportAudit(folder string, want audit.Filter) error {
 		case errors.Is(err, io.EOF):
 			return missing
 		case errors.As(err, &damage):
-			missing = err
+			missing = cmp.Or(missing, err)
 		case err != nil:
 			return err
+		case want.Fits(line) && !plain(line):
+			missing = cmp.Or(missing, fmt.Errorf("record %d isn't as any is written: 'toolguard audit verify' tells more", r.Cursor().Sequence))
 		case want.Fits(line):
 			if _, err := os.Stdout.Write(line); err != nil {
 				return err

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"syscall"
 )
 
 // Cursor is a place between two lines of a spool. The zero value is where it begins.
@@ -15,7 +12,8 @@ type Cursor struct {
 	Chain    string `json:"chain"` // the spool's id
 	File     uint64 `json:"file"`
 	Offset   int64  `json:"offset"`
-	Sequence uint64 `json:"sequence"` // of the line before; 0: none
+	Sequence uint64 `json:"sequence"`       // of the line before; 0: none
+	Hash     string `json:"hash,omitempty"` // of that line; "": nobody knows
 }
 
 // MaxSinks bounds how many sinks there may be, and maxState the file that says how they are.
@@ -27,17 +25,9 @@ const (
 // ReadState reads into v the file in which the shipper says how its sinks are. The shipper isn't root, so nothing in its place makes root
 // wait, follow, or read without end.
 func ReadState(name string, v any) error {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxState) {
-		err = fmt.Errorf("%s is no regular file of %d bytes at most", name, maxState)
-	}
+	text, err := readSmall(name, maxState)
 	if err == nil {
-		err = json.NewDecoder(io.LimitReader(f, maxState)).Decode(v)
+		err = json.Unmarshal(text, v)
 	}
 	return err
 }

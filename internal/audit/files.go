@@ -3,12 +3,14 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 const suffix = ".jsonl"
@@ -49,6 +51,38 @@ func Replace(name string, text []byte) error {
 		err = syncFolder(filepath.Dir(name))
 	}
 	return err
+}
+
+// openRegular opens a regular file to read it. Nothing else that is in its place, as in a copy from somebody else, has its reader wait, or follow.
+func openRegular(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+var errSize = errors.New("it's longer than any")
+
+// readSmall reads a regular file that is no longer than it may be.
+func readSmall(name string, most int64) ([]byte, error) {
+	f, err := openRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s: %w of %d bytes", name, errSize, most)
+	}
+	return text, err
 }
 
 // syncFolder has a folder's names on the disk.

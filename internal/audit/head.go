@@ -45,6 +45,7 @@ type removed struct {
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
 	Shipped bool   `json:"shipped,omitempty"` // every sink has all of them
+	Stand   stand  `json:"stand,omitzero"`    // what they told
 }
 
 // and is one and another one after it.
@@ -52,20 +53,29 @@ func (r removed) and(other removed) removed {
 	if r == (removed{}) {
 		return other
 	}
-	return removed{r.First, other.Last, r.Shipped && other.Shipped}
+	return removed{r.First, other.Last, r.Shipped && other.Shipped, r.Stand.and(other.Stand)}
 }
 
 // told is how they're told of.
 func (r removed) told(why string) event.Event {
 	why = fmt.Sprintf("records %d to %d%s", r.First, r.Last, why)
-	e := lost(r.Last-r.First+1, why)
-	if r.Shipped {
-		e = event.Event{Kind: event.Daemon, Mechanism: "spool", Extra: map[string]string{
-			"what": "removed from the audit", "why": why + ": every sink has them, as the shipper says",
-		}}
+	e := lost(r.Stand.Count, why)
+	e.Execs = r.Stand.Execs
+	switch {
+	case r.Shipped:
+		e = kept(why + ": every sink has them, as the shipper says")
+	case r.Stand.Inexact:
+		e.Extra["exact"] = "false"
+	case r.Stand.Count == 0:
+		e = kept(why + ": they told of nothing that was refused or executed")
 	}
 	e.Extra["first"], e.Extra["last"] = strconv.FormatUint(r.First, 10), strconv.FormatUint(r.Last, 10)
 	return e
+}
+
+// kept is the removal of what nobody misses.
+func kept(why string) event.Event {
+	return event.Event{Kind: event.Daemon, Mechanism: "spool", Extra: map[string]string{"what": "removed from the audit", "why": why}}
 }
 
 // text is what a head's signature is of: itself without one.
@@ -76,8 +86,8 @@ func (h head) text() string {
 }
 
 func readHead(folder string) (h head, err error) {
-	text, err := os.ReadFile(filepath.Join(folder, headName))
-	if err != nil {
+	text, err := readSmall(filepath.Join(folder, headName), 2*headSize)
+	if err != nil && !errors.Is(err, errSize) {
 		return h, err
 	}
 	if json.Unmarshal(text, &h) != nil || h.Chain == "" || !bytes.Equal(text, h.line()) {

@@ -5,8 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -21,14 +21,14 @@ func newKey(seed []byte) key { return key{ed25519.NewKeyFromSeed(seed)} }
 // loadKey reads a folder's key, or makes one.
 func loadKey(folder string) (k key, err error) {
 	name := filepath.Join(folder, keyName)
-	text, err := os.ReadFile(name)
+	text, err := readSmall(name, 1024)
 	if absent(err) {
 		var seed [ed25519.SeedSize]byte
 		rand.Read(seed[:])
 		k = newKey(seed[:])
 		return k, k.save(folder)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errSize) {
 		return k, err
 	}
 	seed, err := hex.DecodeString(strings.TrimSpace(string(text)))

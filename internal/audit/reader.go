@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -92,14 +93,19 @@ func (r *Reader) line(line []byte) ([]byte, error) {
 	if !ok {
 		damage := &DamageError{fileName(r.at.File), r.at.Offset}
 		at, err := r.file.Seek(0, io.SeekCurrent)
-		r.at.Offset = at - int64(r.lines.Buffered())
+		r.at.Offset, r.at.Hash = at-int64(r.lines.Buffered()), ""
 		if len(line) == 0 && r.at.File == r.head.End.File { // it was cut off before the end that it had
 			r.at.Offset = r.head.End.Offset
 		}
 		return nil, errors.Join(damage, err)
 	}
+	if r.at.Hash != "" && (l.chain != r.at.Chain || l.previous.String() != r.at.Hash) { // an older copy was put back, or it was edited
+		r.Close() // the line is read again, for what it is
+		r.at.Hash = ""
+		return nil, &DamageError{fileName(r.at.File), r.at.Offset}
+	}
 	r.at.Offset += int64(len(line))
-	r.at.Sequence = l.sequence
+	r.at.Sequence, r.at.Hash = l.sequence, hash(sha256.Sum256(line)).String()
 	return line, nil
 }
 
@@ -132,7 +138,7 @@ func (r *Reader) look() error {
 	}
 	if end := h.End; r.at.File > end.File || r.at.File == end.File && r.at.Offset > end.Offset { // an older copy, or cut off
 		r.Close()
-		r.at.File, r.at.Offset = end.File, end.Offset
+		r.at.File, r.at.Offset, r.at.Hash = end.File, end.Offset, ""
 		return &DamageError{fileName(end.File), end.Offset}
 	}
 	return r.catchUp()
@@ -141,7 +147,7 @@ func (r *Reader) look() error {
 // End is where a spool ends now.
 func End(folder string) (Cursor, error) {
 	h, err := readHead(folder)
-	return Cursor{h.Chain, h.End.File, h.End.Offset, h.End.Sequence}, err
+	return Cursor{h.Chain, h.End.File, h.End.Offset, h.End.Sequence, h.End.Hash}, err
 }
 
 // catchUp goes to the spool's beginning.
@@ -152,7 +158,7 @@ func (r *Reader) catchUp() error {
 	gone := &GoneError{r.at.Sequence + 1, r.head.Begin.Sequence}
 	fresh := r.at.File == 0
 	r.Close()
-	r.at = Cursor{Chain: r.head.Chain, File: r.head.Begin.File, Sequence: r.head.Begin.Sequence}
+	r.at = Cursor{Chain: r.head.Chain, File: r.head.Begin.File, Sequence: r.head.Begin.Sequence, Hash: r.head.Begin.Hash}
 	if fresh || gone.Last < gone.First {
 		return nil
 	}
@@ -163,7 +169,7 @@ func (r *Reader) open() error {
 	if r.file != nil {
 		return nil
 	}
-	f, err := os.Open(filepath.Join(r.folder, fileName(r.at.File)))
+	f, err := openRegular(filepath.Join(r.folder, fileName(r.at.File)))
 	if absent(err) { // removed meanwhile?
 		before := r.at.File
 		if err := r.look(); err != nil {
@@ -192,6 +198,7 @@ func (r *Reader) skipFile() error {
 		return err
 	}
 	gone := &DamageError{fileName(r.at.File), 0}
+	r.at.Hash = ""
 	after := slices.IndexFunc(list, func(n uint64) bool { return n > r.at.File })
 	if after >= 0 {
 		r.at.File, r.at.Offset = list[after], 0

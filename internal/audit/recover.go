@@ -206,7 +206,7 @@ func (s *Spool) setAside(number uint64) error {
 
 // scan reads a file to its end.
 func (s *Spool) scan(number uint64, h head, known bool) (t tail, err error) {
-	f, err := os.Open(s.path(fileName(number)))
+	f, err := openRegular(s.path(fileName(number)))
 	if err != nil {
 		return t, err
 	}

@@ -122,10 +122,15 @@ func (s *Spool) removeFirst(shipped bool, reason string) bool {
 		return false
 	}
 	missing := missingFiles(s.begin.File, gone.number, next.number)
-	records := removed{s.begin.Sequence + 1, next.first.sequence - 1, shipped && missing == ""}
+	stand, err := s.standOf(gone.number)
+	if err != nil {
+		return false
+	}
+	stand.Inexact = stand.Inexact || missing != ""
+	records := removed{s.begin.Sequence + 1, next.first.sequence - 1, shipped && missing == "", stand}
 	before, untold := s.begin, s.gone
 	s.begin, s.gone = place{next.number, 0, next.first.sequence - 1, next.first.previous.String()}, untold.and(records)
-	err := s.keepHead() // first, or the file would be missed
+	err = s.keepHead() // first, or the file would be missed
 	if err == nil {
 		err = os.Remove(s.path(fileName(gone.number)))
 	}
@@ -226,7 +231,7 @@ func (s *Spool) behind() map[string]float64 {
 
 // look looks at a file: its size and its first line.
 func (s *Spool) look(number uint64) (p part, err error) {
-	f, err := os.Open(s.path(fileName(number)))
+	f, err := openRegular(s.path(fileName(number)))
 	if err != nil {
 		return p, err
 	}

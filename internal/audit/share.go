@@ -178,7 +178,7 @@ func (s *Spool) loadTaken() error {
 }
 
 func (s *Spool) scanTaken(number uint64) (taken, error) {
-	f, err := os.Open(s.path(fileName(number)))
+	f, err := openRegular(s.path(fileName(number)))
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +18,9 @@ import (
 // maxProblems bounds how many problems are told one by one.
 const maxProblems = 1000
 
+// maxWhy bounds what is repeated of a record's words.
+const maxWhy = 500
+
 // verifier goes through a spool.
 type verifier struct {
 	report.Report
@@ -26,6 +28,7 @@ type verifier struct {
 	head   head
 	known  bool // the head can be believed
 	key    string
+	keys   map[string]bool // those of the report
 	file   string
 	number uint64
 	line   int
@@ -50,7 +53,7 @@ const verifyTries = 20
 // reading; what was found is in the report.
 func Verify(folder, key string, progress func(done, total int64)) (*report.Report, error) {
 	for range verifyTries {
-		v := &verifier{folder: folder, Report: report.Report{Problems: []report.Problem{}, Keys: []string{}}}
+		v := &verifier{folder: folder, keys: map[string]bool{}, Report: report.Report{Problems: []report.Problem{}, Keys: []string{}}}
 		if err := v.verify(key, progress); err != nil {
 			return nil, err
 		}
@@ -137,7 +140,7 @@ func (v *verifier) readFile(number uint64, progress func(int64)) error {
 	if v.removed(number) {
 		return nil
 	}
-	f, err := os.Open(filepath.Join(v.folder, fileName(number)))
+	f, err := openRegular(filepath.Join(v.folder, fileName(number)))
 	if absent(err) {
 		return nil // it's missed by the next one
 	}
@@ -308,9 +311,9 @@ func (v *verifier) told(l link, e *told) {
 		}
 	}
 	if n, err := strconv.ParseUint(x.Last, 10, 64); err == nil && x.First != "" && e.Unmapped.Mechanism == "spool" {
-		v.removal, v.RemovedWhy = n, x.Why
+		v.removal, v.RemovedWhy = n, x.Why[:min(len(x.Why), maxWhy)]
 		if strings.Contains(x.Why, othersRemoved) {
-			v.problem(v.file, v.line, "the spool has missed some when it made room: %s", x.Why)
+			v.problem(v.file, v.line, "the spool has missed some when it made room: %s", v.RemovedWhy)
 		}
 	}
 	if e.Unmapped.Kind != string(event.Checkpoint) {
@@ -334,7 +337,8 @@ func (v *verifier) told(l link, e *told) {
 }
 
 func (v *verifier) seen(key string) {
-	if !slices.Contains(v.Keys, key) {
+	if !v.keys[key] {
+		v.keys[key] = true
 		v.Keys = append(v.Keys, key)
 	}
 }
@@ -352,14 +356,14 @@ func (v *verifier) finish(key string) {
 		v.problem(v.file, v.line, "the spool went on to record %d: %s cut off here", end.Sequence, records(v.Last+1, end.Sequence))
 	case !v.reached && end.Sequence >= v.First && end.Sequence > 0:
 		v.problem(headName, 0, "record %d, which it says is the last one, isn't there", end.Sequence)
-	case v.head.Key != v.key && !slices.Contains(v.Keys, v.head.Key):
+	case v.head.Key != v.key && !v.keys[v.head.Key]:
 		v.problem(headName, 0, "it's signed with the key %s, which no checkpoint vouches for", v.head.Key)
 	}
 	if v.signed < v.Last {
 		v.Unsigned = v.Last - v.signed
 	}
 	switch {
-	case key == "" || slices.Contains(v.Keys, key):
+	case key == "" || v.keys[key]:
 	case v.Removed > 0:
 		v.problem(headName, 0, "none of the checkpoints that are there is signed with the key %s, and the spool says that it has removed those up to record %d: "+
 			"so nothing tells who has written it. Where the last record that this key had signed is older than that, note a newer key: verify prints the last one", key, v.Removed)

@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -735,6 +737,48 @@ func TestVerifyWhileWriting(t *testing.T) {
 		t.Fatal(err)
 	}
 	sound(t, dir)
+}
+
+// TestHostileFolder: what isn't a regular file is neither waited for nor read without end, and what is repeated of hostile words is short.
+func TestHostileFolder(t *testing.T) {
+	for name, put := range map[string]func(file string) error{
+		"fifo":    func(f string) error { return syscall.Mkfifo(f, 0o600) },
+		"symlink": func(f string) error { return os.Symlink("/dev/zero", f) },
+		"folder":  func(f string) error { return os.Mkdir(f, 0o700) },
+	} {
+		for _, file := range []string{fileName(1), headName} {
+			dir := t.TempDir()
+			s := open(t, dir, Limits{})
+			appendAll(t, s, denials(0, 3))
+			closeSpool(t, s)
+			remove(t, s.path(file))
+			if err := put(s.path(file)); err != nil {
+				t.Fatal(err)
+			}
+			if r, err := Verify(dir, "", nobody); err == nil {
+				t.Errorf("%s %s: %+v", name, file, r)
+			}
+			if _, err := Open(Config{Folder: dir}); err == nil {
+				t.Errorf("%s %s is opened", name, file)
+			}
+			lines := NewReader(dir, Cursor{})
+			if line, err := lines.Next(); err == nil || errors.Is(err, io.EOF) {
+				t.Errorf("%s %s: %s %v", name, file, line, err)
+			}
+			lines.Close()
+		}
+	}
+	dir := t.TempDir()
+	s := open(t, dir, Limits{})
+	s.owed = append(s.owed, event.Event{Kind: event.Gap, Mechanism: "spool", Extra: map[string]string{
+		"first": "1", "last": "2", "why": strings.Repeat("x", 4000) + othersRemoved,
+	}})
+	appendAll(t, s, denials(0, 3))
+	closeSpool(t, s)
+	r := verified(t, dir)
+	if text := fmt.Sprint(r.Problems, r.RemovedWhy); len(r.Problems) != 1 || len(text) > 3*maxWhy {
+		t.Errorf("%d problems in %d bytes", len(r.Problems), len(text))
+	}
 }
 
 // FuzzTampering changes, removes or puts in bytes anywhere in a spool's files or its head: it's always found.
