@@ -145,6 +145,8 @@ func (s *Server) reply(ctx context.Context, msg []byte, from client, tcp bool) [
 	a := answer{code: dnsmessage.RCodeFormatError}
 	if err == nil {
 		a = s.now().resolve(ctx, &q, from)
+	} else {
+		s.now().deny(from.denial("dns"), ruling{Verdict: mismatch, note: err.Error()}, "dns://")
 	}
 	size := q.size
 	if tcp {

@@ -195,6 +195,7 @@ func TestBadQueries(t *testing.T) {
 		if addrs, code := addrsIn(t, w.ask(msg)); len(addrs) > 0 || code != dnsmessage.RCodeFormatError {
 			t.Errorf("%s: %v %s", name, addrs, code)
 		}
+		w.wantTold("host_mismatch dns://")
 	}
 	chaos := query(t, "a.com", a4)
 	chaos[len(chaos)-1] = 3
@@ -359,6 +360,7 @@ func TestBusy(t *testing.T) {
 	if _, code := w.resolve("a.slow.com", a4); code != dnsmessage.RCodeServerFailure {
 		t.Error(code)
 	}
+	w.wantTold("limit dns://a.slow.com")
 	if _, code := w.resolve("other.com", a4); code != nxdom {
 		t.Error(code)
 	}

@@ -40,7 +40,10 @@
 // Where Policy.Intercepts, TLS is ended here under a certificate of the session's own authority, the server's is verified, and each request is
 // decided on, HTTP/2 too.
 //
-// A refusal is quick and says why: 403 with a JSON body, the TLS alert access_denied, or a reset. Each is told as a Denial.
+// Where anything may be said the server is connected to first: who speaks first says what's decided on, so a server that greets is heard.
+//
+// A refusal is quick and says why: 403 with a JSON body, the TLS alert access_denied, or a reset. Each is told as a Denial, also what
+// net/http refuses of HTTP/2 by itself.
 //
 // # Threats
 //

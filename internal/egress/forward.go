@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -154,6 +155,9 @@ func (k *talk) sendBody(up net.Conn, r *request) error {
 	if err != nil {
 		if !errors.As(err, new(*net.OpError)) && !errors.As(err, new(*os.SyscallError)) {
 			up.Close()
+			if !errors.Is(err, io.ErrUnexpectedEOF) { // the client hasn't merely gone
+				k.wrong(fmt.Errorf("a request's body: %w", err))
+			}
 		}
 		time.AfterFunc(bodyTime, func() { up.Close() })
 	}

@@ -300,6 +300,7 @@ func TestBadChunks(t *testing.T) {
 				t.Errorf("%s: the server got %q", name, got)
 			}
 		}
+		w.wantTold("host_mismatch http://a.com:80")
 	}
 	if statuses, _ := say(t, w.dial("203.0.113.1:80"), head+"2\r\nhi\r\n0\r\n\r\n"+next); !slices.Equal(statuses, []int{200, 200}) {
 		t.Errorf("control: %v", statuses)

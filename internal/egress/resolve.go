@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -69,6 +70,9 @@ func (s *Server) tunnel(name string, ways []policy.Way) (policy.Verdict, error) 
 // addresses are those of a granted name that the session may have. When they are returned the kernel and the memory know them.
 func (s *Server) addresses(ctx context.Context, d link.Denial, name string, ways []policy.Way, typ dnsmessage.Type) answer {
 	f, err := s.find(ctx, name, typ)
+	if errors.Is(err, errBusy) {
+		s.deny(d, ruling{Verdict: slow, note: err.Error()}, "dns://"+name)
+	}
 	if err != nil {
 		return answer{code: dnsmessage.RCodeServerFailure, why: err.Error()}
 	}
