@@ -350,6 +350,17 @@ __noinline int executed(struct label *l, u64 argv, u32 argc)
 	return 0;
 }
 
+/* come_out makes toolguard's thread one of the session's when it's toolguard's no more. */
+static __always_inline void come_out(struct label *l)
+{
+	u64 task = bpf_get_current_task();
+	struct member *m = bpf_map_lookup_elem(&members, &task);
+
+	l->inside = 0;
+	if (m)
+		m->inside = 0;
+}
+
 /*
  * security_bprm_committed_creds: begin_new_exec, when the process has its new memory and is past the point of return. The
  * arguments lie at bprm->p, one after the other, and the stack hasn't been moved to its final place yet (setup_arg_pages).
@@ -366,6 +377,8 @@ int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
 
 	if (!l)
 		return 0;
+	if (l->inside)
+		come_out(l);
 	bool told = l->climb.header[H_SEED] & SEED_EXECS; /* the header is of bprm_check_security, or of a policy since */
 	if (!l->nexec && !told)
 		return 0;

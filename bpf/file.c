@@ -261,8 +261,8 @@ static __always_inline bool only_tells(u32 cmd)
 	return IOC_TYPE(cmd) == 'T'; /* for terminals and descriptors: isatty tries it on every file */
 }
 
-/* moves_trees says that an ioctl makes or takes away a tree with all its files: a snapshot has the files that a rule takes away, where
- * no rule speaks of them. */
+/* moves_trees says that an ioctl makes or takes away a tree with all its files, or copies any file: a snapshot has the files that a
+ * rule takes away, where no rule speaks of them. */
 static __always_inline bool moves_trees(u32 cmd)
 {
 	switch (cmd & 0xffff) { /* type and number */
@@ -272,6 +272,7 @@ static __always_inline bool moves_trees(u32 cmd)
 	case 0x9417: /* BTRFS_IOC_SNAP_CREATE_V2 */
 	case 0x9418: /* BTRFS_IOC_SUBVOL_CREATE_V2 */
 	case 0x943f: /* BTRFS_IOC_SNAP_DESTROY_V2 */
+	case 0x6f04: /* OCFS2_IOC_REFLINK, which is given two paths */
 	case 0xbc10: /* BCH_IOCTL_SUBVOLUME_CREATE */
 	case 0xbc11: /* BCH_IOCTL_SUBVOLUME_DESTROY */
 		return true;

@@ -131,7 +131,10 @@ static __always_inline void count(u32 slot, u64 id, s32 by)
 		__sync_fetch_and_add(&s->tasks, by);
 }
 
-/* adopt labels a thread that is about to start a session. A thread that should be labelled and can't be, or is in another
+#define NO_NEW_PRIVS 1 /* in atomic_flags: 1 << PFA_NO_NEW_PRIVS */
+
+/* adopt labels a thread that is about to start a session, and can't get any privileges more: no policy of a user's is to hold what
+ * has more than the user. A thread that should be labelled and can't be, or is in another
  * session than whoever asked for it believed, keeps its place in pending: whoever waits for the label finds none, and starts
  * nothing. So does one whose session is over: by now it may be somebody else's, with the same numbers. */
 static __noinline struct label *adopt(struct label *l)
@@ -139,7 +142,8 @@ static __noinline struct label *adopt(struct label *l)
 	u64 key = bpf_get_current_pid_tgid();
 	struct start *start = bpf_map_lookup_elem(&pending, &key);
 
-	if (!start || start->from != (l ? l->id : 0) || !session_at(start->slot, start->id))
+	if (!start || start->from != (l ? l->id : 0) || !session_at(start->slot, start->id) ||
+	    !(bpf_get_current_task_btf()->atomic_flags & NO_NEW_PRIVS))
 		return l;
 	u64 task = bpf_get_current_task();
 	struct member m = { .session = start->id, .slot = start->slot, .inside = 1 };

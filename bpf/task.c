@@ -57,7 +57,7 @@ static __always_inline bool belongs(u64 session, struct task_struct *task)
 }
 
 /* reach decides about another task. What a process does to itself is its own business: toolguard's thread may signal the threads
- * beside it. That thread signals everybody, and means those whom it reaches: nobody needs to be told. */
+ * beside it. That thread signals everybody, and means those whom it reaches: nobody needs to be told of signals. */
 static __always_inline int reach(struct task_struct *task, u32 op, u32 detail)
 {
 	struct label *l = guarded();
@@ -65,7 +65,7 @@ static __always_inline int reach(struct task_struct *task, u32 op, u32 detail)
 	if (!l || task->tgid == bpf_get_current_pid_tgid() >> 32 || belongs(l->id, task))
 		return 0;
 	struct denial d = { .op = op, .why = WHY_OUTSIDE, .detail = detail, .other = task->tgid, .error = EPERM };
-	if (!l->inside)
+	if (!l->inside || op != OP_SIGNAL)
 		refuse(l, &d);
 	return -EPERM;
 }

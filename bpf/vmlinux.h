@@ -241,6 +241,7 @@ struct task_struct {
 	unsigned int flags;
 	int pid;
 	int tgid;
+	unsigned long atomic_flags;
 	const struct cred *real_cred;
 	const struct cred *cred;
 	u64 start_boottime;

@@ -120,7 +120,10 @@ func inside(s *Session, f func()) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends
-		err := s.Adopt()
+		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		if err == nil {
+			err = s.Adopt()
+		}
 		if err == nil {
 			f()
 		}

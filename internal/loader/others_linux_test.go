@@ -18,6 +18,27 @@ import (
 	"github.com/toolguard/toolguard/internal/pins"
 )
 
+// A thread that can still get privileges comes into no session: a user's policy would hold what has more than the user.
+func TestNoThreadThatMayGainPrivileges(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "a")
+	s, _ := begin(t, k, dir+"/a read")
+	defer end(t, s)
+	answer := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends
+		answer <- s.Adopt()
+	}()
+	if err := <-answer; !errors.Is(err, errUnguarded) {
+		t.Errorf("it came in: %v", err)
+	}
+	guarded(t, s, func() {
+		if may(t, dir) {
+			t.Error("who can't isn't held to it")
+		}
+	})
+}
+
 // A thread of a session goes into another one only when whoever put it there knew of the first.
 func TestWithinAnother(t *testing.T) {
 	k := kernel(t)
@@ -42,6 +63,9 @@ func moved(t *testing.T, before, s *Session, from uint64, dir string) bool {
 	ready, expected, answer := make(chan Thread), make(chan error), make(chan bool)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			t.Error(err)
+		}
 		if before != nil {
 			if err := before.Adopt(); err != nil {
 				t.Error(err)
