@@ -9,17 +9,6 @@
 #define PROT_EXEC 4
 #define SIGKILL 9
 
-/* security_bprm_creds_for_exec: once for each execve, before its first level. */
-SEC("lsm/bprm_creds_for_exec")
-int BPF_PROG(toolguard_bprm_creds_for_exec, struct linux_binprm *bprm)
-{
-	struct label *l = guarded();
-
-	if (l)
-		l->nexec = 0;
-	return 0;
-}
-
 /* command_record is the line of what is said of the program just followed, 0: nothing. */
 static __always_inline u32 command_record(struct label *l)
 {
@@ -256,14 +245,9 @@ static __always_inline u32 exchanged(struct label *l)
 	return WHY_UNRESOLVED;
 }
 
-/* security_bprm_check: search_binary_handler (exec_binprm), for each level before it's loaded. */
-SEC("lsm/bprm_check_security")
-int BPF_PROG(toolguard_bprm_check_security, struct linux_binprm *bprm)
+/* executes decides about one level. */
+static __always_inline int executes(struct label *l, struct linux_binprm *bprm)
 {
-	struct label *l = guarded();
-
-	if (!l)
-		return 0;
 	struct denial d = { .op = OP_EXECUTE, .need = CAP_EXECUTE, .error = EACCES, .paths = 1 };
 	aim(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
 	d.why = judge(l, 0, CAP_EXECUTE);
@@ -284,6 +268,41 @@ int BPF_PROG(toolguard_bprm_check_security, struct linux_binprm *bprm)
 		return 0;
 	refuse(l, &d);
 	return -EACCES;
+}
+
+/* only_asks says whether it's execveat with AT_EXECVE_CHECK, which goes no further than security_bprm_creds_for_exec. */
+static __always_inline bool only_asks(struct linux_binprm *bprm)
+{
+	struct linux_binprm___asks *asks = (void *)bprm;
+
+	return bpf_core_field_exists(asks->is_check) && BPF_CORE_READ_BITFIELD(asks, is_check);
+}
+
+/* security_bprm_creds_for_exec: once for each execve, before its first level. Who only asks is told about that level what execve
+ * would be; what is so long that execve would be refused at the end only can't be seen yet. */
+SEC("lsm/bprm_creds_for_exec")
+int BPF_PROG(toolguard_bprm_creds_for_exec, struct linux_binprm *bprm)
+{
+	struct label *l = guarded();
+	int error = 0;
+
+	if (!l)
+		return 0;
+	l->nexec = 0;
+	if (only_asks(bprm)) {
+		error = executes(l, bprm);
+		l->nexec = 0;
+	}
+	return error;
+}
+
+/* security_bprm_check: search_binary_handler (exec_binprm), for each level before it's loaded. */
+SEC("lsm/bprm_check_security")
+int BPF_PROG(toolguard_bprm_check_security, struct linux_binprm *bprm)
+{
+	struct label *l = guarded();
+
+	return l ? executes(l, bprm) : 0;
 }
 
 /* accepted says whether the new process's arguments are; if not, those that aren't are in text then. */

@@ -81,25 +81,15 @@ int BPF_PROG(toolguard_file_receive, struct file *file)
 	return need ? allow(l, OP_RECEIVE, file->f_path.mnt, file->f_path.dentry, need) : 0;
 }
 
-/* security_path_truncate: vfs_truncate (truncate(2)); before Linux 6.2 also ftruncate, and O_TRUNC (handle_truncate). */
+/* security_path_truncate: vfs_truncate (truncate(2)); before Linux 6.2 also ftruncate, and O_TRUNC (handle_truncate). Since then these
+ * two ask security_file_truncate, which has nothing to add: who may cut a file off by a descriptor has it open for writing, and
+ * O_TRUNC was asked about in file_open. */
 SEC("lsm/path_truncate")
 int BPF_PROG(toolguard_path_truncate, const struct path *path)
 {
 	struct label *l = guarded();
 
 	return l ? allow(l, OP_TRUNCATE, path->mnt, path->dentry, CAP_UPDATE) : 0;
-}
-
-/* security_file_truncate: do_ftruncate, handle_truncate, since Linux 6.2. Who may write to the file was asked when it was
- * opened; what is left is O_TRUNC with O_RDONLY. */
-SEC("lsm/file_truncate")
-int BPF_PROG(toolguard_file_truncate, struct file *file)
-{
-	struct label *l = guarded();
-
-	if (!l || file->f_mode & FMODE_WRITE)
-		return 0;
-	return allow(l, OP_TRUNCATE, file->f_path.mnt, file->f_path.dentry, CAP_UPDATE);
 }
 
 /* security_path_chmod: chmod_common, so every chmod by path or descriptor. */

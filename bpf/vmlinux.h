@@ -200,6 +200,10 @@ struct linux_binprm {
 	unsigned long p;
 };
 
+struct linux_binprm___asks { /* since Linux 6.14 */
+	unsigned int is_check : 1;
+};
+
 struct vm_area_struct {
 	unsigned long vm_flags;
 	struct file *vm_file;

@@ -45,7 +45,6 @@ var hooks = map[string]hook{
 	"file_open":           {mediates: "opening a file or folder"},
 	"file_receive":        {mediates: "descriptors that come from other processes"},
 	"path_truncate":       {mediates: "truncating a file by its path"},
-	"file_truncate":       {mediates: "truncating an open file", optional: "before Linux 6.2 path_truncate is called instead"},
 	"path_chmod":          {mediates: "changing a file's mode"},
 	"path_chown":          {mediates: "changing a file's owner"},
 	"path_notify":         {mediates: "watching a file or folder"},
@@ -61,7 +60,7 @@ var hooks = map[string]hook{
 	"file_ioctl_compat":   {mediates: "ioctl of 32-bit calls", optional: "before Linux 6.8 they come by file_ioctl"},
 
 	// exec.c
-	"bprm_creds_for_exec":  {mediates: "the beginning of an execve"},
+	"bprm_creds_for_exec":  {mediates: "the beginning of an execve, and who only asks whether it would be allowed"},
 	"bprm_check_security":  {mediates: "what is executed"},
 	"bprm_committed_creds": {mediates: "the arguments of what is executed"},
 	"mmap_file":            {mediates: "mapping a file executable"},

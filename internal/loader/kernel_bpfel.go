@@ -252,7 +252,6 @@ const (
 	kernelProgToolguardFileOpen            = "toolguard_file_open"
 	kernelProgToolguardFileReceive         = "toolguard_file_receive"
 	kernelProgToolguardFileSendSigiotask   = "toolguard_file_send_sigiotask"
-	kernelProgToolguardFileTruncate        = "toolguard_file_truncate"
 	kernelProgToolguardInodeFileSetattr    = "toolguard_inode_file_setattr"
 	kernelProgToolguardInodeRemoveAcl      = "toolguard_inode_remove_acl"
 	kernelProgToolguardInodeRemovexattr    = "toolguard_inode_removexattr"
@@ -362,7 +361,6 @@ type kernelProgramSpecs struct {
 	ToolguardFileOpen            *ebpf.ProgramSpec `ebpf:"toolguard_file_open"`
 	ToolguardFileReceive         *ebpf.ProgramSpec `ebpf:"toolguard_file_receive"`
 	ToolguardFileSendSigiotask   *ebpf.ProgramSpec `ebpf:"toolguard_file_send_sigiotask"`
-	ToolguardFileTruncate        *ebpf.ProgramSpec `ebpf:"toolguard_file_truncate"`
 	ToolguardInodeFileSetattr    *ebpf.ProgramSpec `ebpf:"toolguard_inode_file_setattr"`
 	ToolguardInodeRemoveAcl      *ebpf.ProgramSpec `ebpf:"toolguard_inode_remove_acl"`
 	ToolguardInodeRemovexattr    *ebpf.ProgramSpec `ebpf:"toolguard_inode_removexattr"`
@@ -511,7 +509,6 @@ type kernelPrograms struct {
 	ToolguardFileOpen            *ebpf.Program `ebpf:"toolguard_file_open"`
 	ToolguardFileReceive         *ebpf.Program `ebpf:"toolguard_file_receive"`
 	ToolguardFileSendSigiotask   *ebpf.Program `ebpf:"toolguard_file_send_sigiotask"`
-	ToolguardFileTruncate        *ebpf.Program `ebpf:"toolguard_file_truncate"`
 	ToolguardInodeFileSetattr    *ebpf.Program `ebpf:"toolguard_inode_file_setattr"`
 	ToolguardInodeRemoveAcl      *ebpf.Program `ebpf:"toolguard_inode_remove_acl"`
 	ToolguardInodeRemovexattr    *ebpf.Program `ebpf:"toolguard_inode_removexattr"`
@@ -579,7 +576,6 @@ func (p *kernelPrograms) Close() error {
 		p.ToolguardFileOpen,
 		p.ToolguardFileReceive,
 		p.ToolguardFileSendSigiotask,
-		p.ToolguardFileTruncate,
 		p.ToolguardInodeFileSetattr,
 		p.ToolguardInodeRemoveAcl,
 		p.ToolguardInodeRemovexattr,

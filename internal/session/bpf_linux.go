@@ -43,7 +43,8 @@ var bpfGaps = []string{
 	"denies too much: before Linux 6.2 ftruncate needs update, also on a file that the process has just created",
 	"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that refuses too",
 	"where the kernel may preempt itself (preempt=full) some of the refused system calls are told by nobody, if there are very many",
-	"a program that only asks whether it may execute a file (AT_EXECVE_CHECK, Linux 6.14) is told yes, whatever the rules say",
+	"a program that only asks whether it may execute a file (AT_EXECVE_CHECK, Linux 6.14) with arguments longer than 768 bytes, " +
+		"or one of 255, is told yes whatever `args` says",
 	"where fs isn't restricted, services behind unix sockets (systemd-resolved, D-Bus, a container engine) do for a session what its rules " +
 		"about the network refuse",
 	"hard links from elsewhere to files beneath a restricted folder, made before the session, are other files",

@@ -1,6 +1,6 @@
 // Tries: to execute a listed program (argument 1) with other arguments than its rule lists, a program that isn't listed (2), a copy of
 // the listed one in a folder where execution is granted (3), the listed one as the interpreter of a listed script (4) and through the
-// dynamic loader; and to have a second thread change the arguments while the kernel reads them.
+// dynamic loader; to be told that it may (AT_EXECVE_CHECK); and to have a second thread change the arguments while the kernel reads them.
 // Must get: EACCES; whoever changes them after a first look has the new process killed.
 // Event: commands execute, reason args_not_listed or command_not_listed.
 #include "attack.h"
@@ -10,6 +10,10 @@
 #define LOADER "/lib64/ld-linux-x86-64.so.2"
 #else
 #define LOADER "/lib/ld-linux-aarch64.so.1"
+#endif
+
+#ifndef AT_EXECVE_CHECK
+#define AT_EXECVE_CHECK 0x10000 /* since Linux 6.14 */
 #endif
 
 enum { TURNS = 60 };
@@ -29,6 +33,23 @@ static long longer(void) { return run(args[0], "longer", "allowed"); }
 static long unlisted(void) { return run(args[1], "unlisted", NULL); }
 static long script(void) { return execve(args[3], (char *[]){"script", "allowed", NULL}, noenv); }
 static long loader(void) { return execve(LOADER, (char *[]){"noop", args[0], "loader", NULL}, noenv); }
+
+// ask only asks whether it would be executed; where the kernel can't be asked it's tried.
+static long ask(const char *program, char *one)
+{
+	char *argv[] = {"noop", one, NULL};
+	long rc = syscall(SYS_execveat, AT_FDCWD, program, argv, noenv, AT_EXECVE_CHECK);
+	return rc < 0 && errno == EINVAL ? execve(program, argv, noenv) : rc;
+}
+
+static long asked(void) { return ask(args[0], "asked"); }
+static long asked_unlisted(void) { return ask(args[1], "asked-unlisted"); }
+static long asked_allowed(void)
+{
+	char *argv[] = {"noop", "allowed", NULL};
+	long rc = syscall(SYS_execveat, AT_FDCWD, args[0], argv, noenv, AT_EXECVE_CHECK);
+	return rc < 0 && errno == EINVAL ? 0 : rc;
+}
 
 static long by_descriptor(void)
 {
@@ -103,6 +124,9 @@ int main(int argc, char **argv)
 	attempt("unlisted", unlisted);
 	attempt("interpreter", script);
 	attempt("loader", loader);
+	attempt("asked", asked);
+	attempt("asked-unlisted", asked_unlisted);
+	attempt("asked-allowed", asked_allowed);
 	attempt("descriptor", by_descriptor);
 	attempt("copy", copied);
 	attempt("race", race);
