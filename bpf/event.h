@@ -38,6 +38,7 @@ enum op {
 	OP_PRIORITY, /* of another task: priority, limits, memory */
 	OP_CALL, /* a system call, by a filter; error is the signal that ends the process, negative */
 	OP_EXEC, /* a program was executed: detail is the number of its arguments, other the process's parent */
+	OP_READLINK, /* the text of a symlink, asked for */
 };
 
 enum why {

@@ -229,6 +229,61 @@ int BPF_PROG(toolguard_inode_file_setattr, struct dentry *dentry)
 	return metadata((u64)dentry);
 }
 
+/*
+ * Where a call keeps the path that it looks up: readlink's hook gets no mount either, and the call has it there by then. On Linux
+ * before 6.11 readlink calls user_path_at_empty, which may have filename_lookup within it.
+ */
+SEC("fentry/filename_lookup")
+int BPF_PROG(toolguard_filename_lookup, int dir, void *name, unsigned int flags, struct path *path)
+{
+	struct label *l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
+
+	if (l)
+		l->looking = (u64)path;
+	return 0;
+}
+
+SEC("fentry/user_path_at_empty")
+int BPF_PROG(toolguard_user_path_at_empty, int dir, const char *name, unsigned int flags, struct path *path)
+{
+	struct label *l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
+
+	if (l)
+		l->looking = (u64)path;
+	return 0;
+}
+
+/* in_readlink says whether the system call is readlink or readlinkat. */
+static __always_inline bool in_readlink(void)
+{
+	u64 regs = (u64)bpf_task_pt_regs(bpf_get_current_task_btf());
+
+	if (ON_AMD64) {
+		u64 nr = LOAD(struct pt_regs___amd64, regs, orig_ax);
+		return nr == 89 || nr == 267;
+	}
+	return !bpf_core_field_exists(struct pt_regs___arm64, syscallno) || LOAD(struct pt_regs___arm64, regs, syscallno) == 78;
+}
+
+/*
+ * security_inode_readlink: do_readlinkat, which readlink and readlinkat are, for the link that was looked up; and vfs_get_link, where
+ * an overlay or ecryptfs follows a link of its layer for whoever goes through it, or reads it for whoever has just been judged. To go
+ * through a link needs nothing. ecryptfs does it with the task's own credentials: what it reads for readlink can't be told
+ * from a link whose path is unknown.
+ */
+SEC("lsm/inode_readlink")
+int BPF_PROG(toolguard_inode_readlink, struct dentry *dentry)
+{
+	struct label *l = guarded();
+
+	if (!l || on_behalf() || !in_readlink())
+		return 0;
+	u64 at = l->looking;
+	l->looking = 0;
+	struct vfsmount *mnt = LOAD(struct path, at, dentry) == dentry ? LOAD(struct path, at, mnt) : NULL;
+	return allow(l, OP_READLINK, mnt, dentry, CAP_READ);
+}
+
 #define TIOCSTI 0x5412
 #define TIOCLINUX 0x541c
 #define IOC_TYPE(cmd) ((cmd) >> 8 & 0xff)

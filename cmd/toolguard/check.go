@@ -12,6 +12,7 @@ import (
 )
 
 const questionHelp = `  fs read|create|update|delete|execute PATH
+  fs readlink PATH                 whether the text of a symlink may be read
   net connect|listen|METHOD URL    also tcp://host:port and udp://host:port; METHOD is of HTTP
   env read NAME
   command run -- PROGRAM [ARG...]`
@@ -130,8 +131,11 @@ func ask(resource, action string) (q policy.Question, msg string) {
 	switch resource {
 	case "fs":
 		caps, ok := policy.ParseCap(action)
+		if action == "readlink" {
+			return policy.Question{Resource: policy.FS, Caps: policy.Read, Symlink: true}, ""
+		}
 		if !ok {
-			return q, "fs has no action \"" + action + "\": use read, create, update, delete or execute"
+			return q, "fs has no action \"" + action + "\": use read, readlink, create, update, delete or execute"
 		}
 		return policy.Question{Resource: policy.FS, Caps: caps}, ""
 	case "net":
@@ -179,7 +183,7 @@ func completeQuestion(_ *cobra.Command, args []string, _ string) ([]string, cobr
 		return []string{"fs", "net", "env", "command"}, words
 	case 1:
 		return map[string][]string{
-			"fs":  {"read", "create", "update", "delete", "execute"},
+			"fs":  {"read", "readlink", "create", "update", "delete", "execute"},
 			"net": {"connect", "listen", "GET", "POST"}, "env": {"read"}, "command": {"run"},
 		}[args[0]], words
 	}

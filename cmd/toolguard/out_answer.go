@@ -48,6 +48,9 @@ func asked(q policy.Question, target string) string {
 	}
 	switch q.Resource {
 	case policy.FS:
+		if q.Symlink {
+			return "readlink " + target
+		}
 		return q.Caps.String() + " " + target
 	case policy.Net:
 		if q.Listen {

@@ -11,6 +11,8 @@ func (k *cover) fs(l *policy.Layer) {
 	t := k.treeOf(l)
 	for _, r := range l.FS.Rules() {
 		switch {
+		case r.FS.Symlink:
+			k.add(r, enforced("every symlink may be read"))
 		case t == nil && r.FS.Caps == policy.AllCaps:
 			k.add(r, enforced("everything else is allowed too"))
 		case t == nil:

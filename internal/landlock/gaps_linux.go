@@ -1,5 +1,13 @@
 package landlock
 
+// Gaps of every backend, or parts of them.
+const (
+	EmptiedByServers = "on network file systems that have the server open and empty a file at once (NFS 4, SMB, Ceph), a file whose " +
+		"name isn't known here yet is empty by the time that the kernel asks whether it may be opened so (O_TRUNC)"
+	ByProc = "and who may write /proc changes by it the priority of the user's other processes, and which one is killed first " +
+		"where memory runs out"
+)
+
 // StatedGaps is what this backend can't see or hold, whatever the policy says, on a kernel with that ABI. Gaps that deny too
 // much come last.
 func StatedGaps(abi int) []string {
@@ -7,7 +15,8 @@ func StatedGaps(abi int) []string {
 		"chmod, chown, utimes and file attributes on files that the session's user owns aren't mediated (setuid and setgid " +
 			"are refused)",
 		"inotify on files that may be seen isn't mediated: names and times of accesses are visible",
-		"stat, access, readlink and opening a path as a mere handle (O_PATH) aren't mediated: names, sizes and link texts are visible",
+		"stat, access, readlink, reading extended attributes and opening a path as a mere handle (O_PATH) aren't mediated: names, " +
+			"sizes, link texts and attributes are visible",
 		"mapping a readable file as code isn't mediated: `ld.so FILE` and dlopen go round an execute denial",
 		"what a file system does by calls of its own (ioctl) isn't mediated: btrfs makes and removes subvolumes and snapshots where " +
 			"a folder may be read",
@@ -16,7 +25,8 @@ func StatedGaps(abi int) []string {
 			"stays on it when a program outside moves it",
 		"the kernel's own files are files like others: a policy that lets root write all of them (`fs = \"allow\"`) lets it " +
 			"reboot the machine (/proc/sysrq-trigger), have the kernel run programs outside (core_pattern and modprobe in " +
-			"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev)",
+			"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev); " + ByProc,
+		EmptiedByServers,
 		"files without a name (O_TMPFILE) need update, not create, and become visible only with create",
 		"System V and POSIX message queues, semaphores and shared memory, and the choice of processors for a process, are shared " +
 			"with other processes of the same user (shared memory and semaphores not with syscalls = \"strict\")",

@@ -2,6 +2,7 @@ package landlock
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -26,7 +27,7 @@ type tree struct {
 }
 
 func treeOf(l *policy.Layer, aliases []policy.Alias) *tree {
-	rules := l.FS.Literals()
+	rules := slices.DeleteFunc(slices.Clone(l.FS.Literals()), func(r *policy.Rule) bool { return r.FS.Symlink }) // it can't be told from its target
 	t := &tree{layer: l, aliases: aliases, at: make(map[string]*policy.Rule, len(rules))}
 	for _, r := range rules {
 		t.at[r.FS.Path] = r

@@ -66,11 +66,12 @@ const (
 	OpPriority
 	OpCall // a system call, refused by a filter: Detail is its number, Errno the signal that ended the process, negative
 	OpExec // a program was executed: Detail is the number of its arguments
+	OpReadlink
 )
 
 var opNames = [...]string{
 	"", "open", "truncate", "create", "delete", "rename", "link", "metadata", "execute", "map", "command", "unix", "ioctl", "receive",
-	"signal", "trace", "mount", "namespace", "socket", "kernel", "fork", "watch", "priority", "call", "exec",
+	"signal", "trace", "mount", "namespace", "socket", "kernel", "fork", "watch", "priority", "call", "exec", "readlink",
 }
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }

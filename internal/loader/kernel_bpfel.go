@@ -83,6 +83,7 @@ type kernelLabel struct {
 	}
 	Asked    uint64
 	Writes   uint64
+	Looking  uint64
 	LookedUp struct {
 		_      structs.HostLayout
 		Mnt    uint64
@@ -252,7 +253,9 @@ const (
 	kernelProgToolguardFileOpen            = "toolguard_file_open"
 	kernelProgToolguardFileReceive         = "toolguard_file_receive"
 	kernelProgToolguardFileSendSigiotask   = "toolguard_file_send_sigiotask"
+	kernelProgToolguardFilenameLookup      = "toolguard_filename_lookup"
 	kernelProgToolguardInodeFileSetattr    = "toolguard_inode_file_setattr"
+	kernelProgToolguardInodeReadlink       = "toolguard_inode_readlink"
 	kernelProgToolguardInodeRemoveAcl      = "toolguard_inode_remove_acl"
 	kernelProgToolguardInodeRemovexattr    = "toolguard_inode_removexattr"
 	kernelProgToolguardInodeSetAcl         = "toolguard_inode_set_acl"
@@ -301,6 +304,7 @@ const (
 	kernelProgToolguardUringCmd            = "toolguard_uring_cmd"
 	kernelProgToolguardUringOverrideCreds  = "toolguard_uring_override_creds"
 	kernelProgToolguardUringSqpoll         = "toolguard_uring_sqpoll"
+	kernelProgToolguardUserPathAtEmpty     = "toolguard_user_path_at_empty"
 	kernelProgToolguardUsernsCreate        = "toolguard_userns_create"
 	kernelVarNowned                        = "nowned"
 	kernelVarStarting                      = "starting"
@@ -361,7 +365,9 @@ type kernelProgramSpecs struct {
 	ToolguardFileOpen            *ebpf.ProgramSpec `ebpf:"toolguard_file_open"`
 	ToolguardFileReceive         *ebpf.ProgramSpec `ebpf:"toolguard_file_receive"`
 	ToolguardFileSendSigiotask   *ebpf.ProgramSpec `ebpf:"toolguard_file_send_sigiotask"`
+	ToolguardFilenameLookup      *ebpf.ProgramSpec `ebpf:"toolguard_filename_lookup"`
 	ToolguardInodeFileSetattr    *ebpf.ProgramSpec `ebpf:"toolguard_inode_file_setattr"`
+	ToolguardInodeReadlink       *ebpf.ProgramSpec `ebpf:"toolguard_inode_readlink"`
 	ToolguardInodeRemoveAcl      *ebpf.ProgramSpec `ebpf:"toolguard_inode_remove_acl"`
 	ToolguardInodeRemovexattr    *ebpf.ProgramSpec `ebpf:"toolguard_inode_removexattr"`
 	ToolguardInodeSetAcl         *ebpf.ProgramSpec `ebpf:"toolguard_inode_set_acl"`
@@ -410,6 +416,7 @@ type kernelProgramSpecs struct {
 	ToolguardUringCmd            *ebpf.ProgramSpec `ebpf:"toolguard_uring_cmd"`
 	ToolguardUringOverrideCreds  *ebpf.ProgramSpec `ebpf:"toolguard_uring_override_creds"`
 	ToolguardUringSqpoll         *ebpf.ProgramSpec `ebpf:"toolguard_uring_sqpoll"`
+	ToolguardUserPathAtEmpty     *ebpf.ProgramSpec `ebpf:"toolguard_user_path_at_empty"`
 	ToolguardUsernsCreate        *ebpf.ProgramSpec `ebpf:"toolguard_userns_create"`
 }
 
@@ -509,7 +516,9 @@ type kernelPrograms struct {
 	ToolguardFileOpen            *ebpf.Program `ebpf:"toolguard_file_open"`
 	ToolguardFileReceive         *ebpf.Program `ebpf:"toolguard_file_receive"`
 	ToolguardFileSendSigiotask   *ebpf.Program `ebpf:"toolguard_file_send_sigiotask"`
+	ToolguardFilenameLookup      *ebpf.Program `ebpf:"toolguard_filename_lookup"`
 	ToolguardInodeFileSetattr    *ebpf.Program `ebpf:"toolguard_inode_file_setattr"`
+	ToolguardInodeReadlink       *ebpf.Program `ebpf:"toolguard_inode_readlink"`
 	ToolguardInodeRemoveAcl      *ebpf.Program `ebpf:"toolguard_inode_remove_acl"`
 	ToolguardInodeRemovexattr    *ebpf.Program `ebpf:"toolguard_inode_removexattr"`
 	ToolguardInodeSetAcl         *ebpf.Program `ebpf:"toolguard_inode_set_acl"`
@@ -558,6 +567,7 @@ type kernelPrograms struct {
 	ToolguardUringCmd            *ebpf.Program `ebpf:"toolguard_uring_cmd"`
 	ToolguardUringOverrideCreds  *ebpf.Program `ebpf:"toolguard_uring_override_creds"`
 	ToolguardUringSqpoll         *ebpf.Program `ebpf:"toolguard_uring_sqpoll"`
+	ToolguardUserPathAtEmpty     *ebpf.Program `ebpf:"toolguard_user_path_at_empty"`
 	ToolguardUsernsCreate        *ebpf.Program `ebpf:"toolguard_userns_create"`
 }
 
@@ -576,7 +586,9 @@ func (p *kernelPrograms) Close() error {
 		p.ToolguardFileOpen,
 		p.ToolguardFileReceive,
 		p.ToolguardFileSendSigiotask,
+		p.ToolguardFilenameLookup,
 		p.ToolguardInodeFileSetattr,
+		p.ToolguardInodeReadlink,
 		p.ToolguardInodeRemoveAcl,
 		p.ToolguardInodeRemovexattr,
 		p.ToolguardInodeSetAcl,
@@ -625,6 +637,7 @@ func (p *kernelPrograms) Close() error {
 		p.ToolguardUringCmd,
 		p.ToolguardUringOverrideCreds,
 		p.ToolguardUringSqpoll,
+		p.ToolguardUserPathAtEmpty,
 		p.ToolguardUsernsCreate,
 	)
 }

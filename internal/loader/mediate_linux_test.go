@@ -30,7 +30,7 @@ func lay(t *testing.T, dir string) {
 	for _, d := range []string{
 		"all/rmdir", "all/dir1", "all/dir2", "all/dir3", "all/dir7", "all/in/lit", "all/over-in/x/lit", "all/in3/lit", "all/sub/.git/hooks", "all/sub2",
 		"all/sub3/.git/hooks", "all/mnt", "ro/rmdir", "none", "make", "change", "less", "del/dir6", "del2", "swap", "two/sub", "two/dir4",
-		"other/dir5", "base/two", "mounted", "mounted2",
+		"other/dir5", "base/two", "mounted", "mounted2", "bound",
 	} {
 		must(os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
@@ -54,7 +54,11 @@ func lay(t *testing.T, dir string) {
 		}
 	}
 	must(os.Symlink("../ro", filepath.Join(dir, "all/to-ro")))
+	must(os.Symlink("../ro", filepath.Join(dir, "none/to-ro")))
+	must(os.Symlink("file", filepath.Join(dir, "ro/to-file")))
 	must(os.Symlink("../ro/stream", filepath.Join(dir, "change/to-stream")))
+	must(unix.Mount(filepath.Join(dir, "change"), filepath.Join(dir, "bound"), "", unix.MS_BIND, ""))
+	t.Cleanup(func() { _ = unix.Unmount(filepath.Join(dir, "bound"), unix.MNT_DETACH) })
 	for _, m := range []string{"mounted", "mounted2"} {
 		at := filepath.Join(dir, m)
 		must(unix.Mount("none", at, "tmpfs", 0, ""))

@@ -154,6 +154,24 @@ var fileTries = []try{
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_NOTIFY, 4)
 		return err
 	}, nil, nil},
+	{"change times where it's granted, and by another mount of it where it isn't, in turn", func(p *place) (err error) {
+		for range 3 {
+			if err := unix.UtimesNanoAt(unix.AT_FDCWD, rel(p, "change/file"), times, 0); err != nil {
+				return fmt.Errorf("where it's granted: %w", err)
+			}
+			err = unix.UtimesNanoAt(unix.AT_FDCWD, rel(p, "bound/file"), times, 0)
+		}
+		return err
+	}, eacces, nil},
+	{"read a link that may be read", path("ro/to-file", readlink), nil, nil},
+	{"read a link that may not", path("none/to-ro", readlink), eacces, nil},
+	{"read a link by descriptor, where it may not", with("none/to-ro", unix.O_PATH|unix.O_NOFOLLOW, func(fd int) error {
+		_, err := unix.Readlinkat(fd, "", make([]byte, 10))
+		return err
+	}), eacces, nil},
+	{"go through a link that may not be read", opening("none/to-ro/file", unix.O_RDONLY), nil, nil},
+	{"read a link beyond one that may not be read", path("none/to-ro/to-file", readlink), nil, nil},
+	{"read no link where it may not", func(p *place) error { return readlink(rel(p, "none/file")) }, unix.EINVAL, unix.EINVAL},
 	{"receive what may be read", receive("ro/file r"), nil, nil},
 	{"receive what may not be read", receive("none/file r"), eacces, nil},
 	{"receive for writing what may be read", receive("ro/file w"), eacces, nil},
@@ -175,6 +193,11 @@ func mapFile(name string, prot int) func(p *place) error {
 		defer func() { _ = unix.Munmap(m) }()
 		return unix.Mprotect(m, unix.PROT_READ|unix.PROT_EXEC)
 	})
+}
+
+func readlink(path string) error {
+	_, err := unix.Readlink(path, make([]byte, 10))
+	return err
 }
 
 func watch(path string) error {

@@ -4,6 +4,7 @@ package policy
 type Question struct {
 	Resource Resource
 	Caps     Caps     // for FS: what is wanted
+	Symlink  bool     // for FS: of the target itself, where it's a symlink
 	Target   string   // a path, a URL or tcp://host:port, or a variable's name
 	Listen   bool     // for Net: bind and accept instead of connect
 	Method   string   // for Net: the HTTP method; "" asks about the connection alone

@@ -59,10 +59,11 @@ func (c *Compiled) ask(sys System, q Question) (Verdict, asked) {
 }
 
 func (c *Compiled) askFS(sys System, a asked) (Verdict, asked) {
-	v, p := c.CheckFSInput(sys, a.Target, a.Caps)
+	follow := a.Caps != Delete && !a.Symlink
+	v, p := c.checkInput(sys, a.Target, follow, a.Caps)
 	a.target = p
 	if v.Reason == PathUnresolved {
-		if _, err := c.ResolveTarget(sys, a.Target, a.Caps != Delete); err != nil {
+		if _, err := c.ResolveTarget(sys, a.Target, follow); err != nil {
 			a.note = err.Error()
 		}
 	}

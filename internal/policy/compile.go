@@ -12,6 +12,7 @@ import (
 func Compile(src *Source, sys System) (*Compiled, error) {
 	c := &compiler{src: src, sys: sys, res: newResolver(sys)}
 	c.res.literal = true
+	c.res.onLink = c.ways.add
 	c.out = &Compiled{Name: src.Name, Path: src.Path, Limits: src.Limits, Audit: src.Audit, Rules: make([]*Rule, 0, src.size())}
 	if !c.places() {
 		return nil, c.errs
@@ -57,6 +58,7 @@ type compiler struct {
 	res   *resolver
 	roots roots
 	out   *Compiled
+	ways  ways
 	errs  Errors
 }
 
@@ -102,6 +104,9 @@ func (c *compiler) places() bool {
 			c.fail(Place{File: c.src.Name}, fmt.Errorf("the session's TMPDIR %q can't be used: %w", c.src.TmpDir, err), "")
 			return false
 		}
+	}
+	if c.src.Home != "" {
+		_, _ = c.res.resolve(path.Clean(c.src.Home), true) // for the symlinks
 	}
 	return true
 }

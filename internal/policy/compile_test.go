@@ -429,6 +429,43 @@ func TestHints(t *testing.T) {
 	}
 }
 
+// The symlinks that lead to what may be read may be read: those of the workspace, the home, the TMPDIR, and of rules.
+func TestWaysMayBeRead(t *testing.T) {
+	sys := newTree(map[string]string{
+		"/data/home/u/w/sub": "dir", "/data/home/u/w/link": "-> sub", "/home": "-> data/home", "/scratch": "-> data/tmp", "/data/tmp/t": "dir", "/usr": "dir",
+		"/opt/v1": "dir", "/opt/current": "-> v1", "/secret": "-> data/secret", "/data/secret": "dir", "/write": "-> data/write", "/data/write": "dir",
+		"/data/home/u/w/gone": "-> nowhere",
+	})
+	src := source(SourceLayer{Runtime: []FSRule{optional(p("/usr", Read))}, FS: []FSRule{
+		p(".", Read|Write), p("/opt/current", Read), p("/secret", 0), p("/write", Write), m("/**/link", 0),
+	}})
+	src.Workspace, src.Home, src.TmpDir = "/home/u/w", "/home/u", "/scratch/t"
+	src.Layers[0].Runtime[0].Place.File = "builtin:runtime"
+	c, err := Compile(src, sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := Question{Resource: FS, Caps: Read, Symlink: true}
+	for target, want := range map[string]string{
+		"/home": "allow", "/scratch": "allow", "/opt/current": "allow", "gone": "allow",
+		"/secret": "deny", "/write": "deny", "link": "deny", "/data": "deny",
+	} {
+		link.Target = target
+		if _, a := c.Ask(sys, link); a.Decision != want {
+			t.Errorf("readlink %s: %s", target, a.Decision)
+		}
+	}
+	link.Target = "/secret"
+	if _, a := c.Ask(sys, link); a.Suggest != "[[access.fs]]\nmatch = \"/**/secret\"\nread = true\n" {
+		t.Errorf("what would let /secret itself be read: %q", a.Suggest)
+	}
+	for _, r := range c.Rules {
+		if r.FS != nil && r.FS.Symlink && !r.Grants() {
+			t.Errorf("%s on %s doesn't only add", r.ID, r.FS.Path)
+		}
+	}
+}
+
 // What built-in files say of places outside the workspace only adds to what the other rules give there.
 func TestBuiltinRulesOnlyAdd(t *testing.T) {
 	const r, rx, rw, ru = Read, Read | Execute, Read | Write, Read | Update
@@ -454,8 +491,10 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 		{
 			"beneath another built-in one",
 			SourceLayer{Runtime: runtime, FS: []FSRule{p(".", r)}},
-			"runtime.1 runtime.3 runtime.5 runtime.6 fs.1",
-			map[string]Caps{"/usr/bin/x": rx, "/usr/share/zone/UTC": rx, "/etc/passwd": r, "/dev/null": ru, "/tmp/t/x": rw, "/w/x": r},
+			"runtime.1 runtime.3 runtime.5 runtime.6 runtime.link.1 runtime.link.2 fs.1",
+			map[string]Caps{
+				"/usr/bin/x": rx, "/usr/share/zone/UTC": rx, "/etc/passwd": r, "/dev/null": ru, "/tmp/t/x": rw, "/w/x": r, "/bin": r, "/etc/localtime": r,
+			},
 		},
 		{
 			"beneath one that gives some of it",
@@ -502,19 +541,19 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 		{
 			"where a pattern gives",
 			SourceLayer{Runtime: runtime, FS: []FSRule{p(".", r), m("/**/x", 0), m("/**/etc", rx)}},
-			"runtime.1 runtime.5 runtime.6 fs.1 fs.2 fs.3",
+			"runtime.1 runtime.5 runtime.6 runtime.link.1 fs.1 fs.2 fs.3",
 			map[string]Caps{"/etc/passwd": rx},
 		},
 		{
 			"where a path beats a pattern",
 			SourceLayer{Runtime: runtime, FS: []FSRule{p("/etc", rx), m("/**/etc", 0)}},
-			"runtime.1 runtime.5 runtime.6 fs.1 fs.2",
+			"runtime.1 runtime.5 runtime.6 runtime.link.1 fs.1 fs.2",
 			map[string]Caps{"/etc/passwd": rx},
 		},
 		{
 			"what stands between denies",
 			SourceLayer{Runtime: runtime, FS: []FSRule{p("/", AllCaps), p("/etc", 0)}},
-			"runtime.3 runtime.6 fs.1 fs.2",
+			"runtime.3 runtime.6 runtime.link.2 fs.1 fs.2",
 			map[string]Caps{"/etc/passwd": r, "/etc/x": 0, "/usr/bin/x": AllCaps},
 		},
 		{

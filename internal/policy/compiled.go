@@ -94,6 +94,7 @@ type CompiledFS struct {
 	Missing   bool     `json:",omitzero"` // nothing was at Path when the policy was compiled
 	Dir       bool     `json:",omitzero"` // a directory was
 	Optional  bool     `json:",omitzero"`
+	Symlink   bool     `json:",omitzero"` // Path is a symlink, and the rule is about itself
 }
 
 // CompiledCommand is a command rule with its program found.

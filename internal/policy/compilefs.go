@@ -65,12 +65,17 @@ func (c *compiler) follow(name string, protect func(string)) (end string, err er
 
 func (c *compiler) layerFS(l *Layer, src *SourceLayer, ids *ruleIDs) {
 	if l.Stance[FS] != Undeclared {
-		var rules []*Rule
-		if l.Stance[FS] != Allow {
-			rules = c.fsRules(src.Authority, c.runtime(src), "runtime", ids)
+		var runtime []*Rule
+		common, needs := len(c.ways), l.Stance[FS] != Allow && len(src.Runtime) > 0
+		if needs {
+			runtime = c.fsRules(src.Authority, c.runtime(src), "runtime", ids)
 		}
-		rules = slices.Concat(rules, c.fsRules(src.Authority, src.FS, "fs", ids))
-		l.FS = c.table(src, addUp(rules, l.Stance[FS]))
+		rules := c.fsRules(src.Authority, src.FS, "fs", ids)
+		if needs {
+			runtime = append(runtime, c.fsRules(src.Authority, c.ways.rules(), "link", ids)...)
+		}
+		c.ways = c.ways[:common]
+		l.FS = c.table(src, addUp(slices.Concat(runtime, rules), l.Stance[FS]))
 	}
 	if l.Mode != ProtectOff && len(src.Protected) > 0 {
 		l.Protect = c.table(src, c.fsRules(src.Authority, src.Protected, "protect", ids))
@@ -102,6 +107,24 @@ func (c *compiler) runtime(src *SourceLayer) []FSRule {
 	return append(src.Runtime[:len(src.Runtime):len(src.Runtime)], tmp)
 }
 
+// ways are symlinks that lead to the workspace, the TMPDIR and the home, and to where rules give read. Programs that ask where
+// a name leads (realpath) read them one by one, and whoever wrote down the name may know what they say.
+type ways []string
+
+func (w *ways) add(path string) {
+	if !slices.Contains(*w, path) {
+		*w = append(*w, path)
+	}
+}
+
+// rules let each of them be read.
+func (w *ways) rules() (rules []FSRule) {
+	for _, path := range *w {
+		rules = append(rules, FSRule{Path: path, Caps: Read, Place: Place{File: "builtin:runtime"}, Symlink: true, Optional: true})
+	}
+	return rules
+}
+
 // fsRules compiles rules of one kind. Those of built-in files that mean nothing on this machine are left out, but counted:
 // an id is the same everywhere.
 func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs) []*Rule {
@@ -129,7 +152,14 @@ func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs)
 
 // fsRule compiles a rule into fs.
 func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (hint string, err error) {
-	*fs = CompiledFS{Caps: s.Caps, Unprotect: s.Unprotect, Optional: s.Optional, Written: s.Path}
+	*fs = CompiledFS{Caps: s.Caps, Unprotect: s.Unprotect, Optional: s.Optional, Written: s.Path, Symlink: s.Symlink}
+	if s.Symlink {
+		fs.Path = s.Path
+		return "", nil
+	}
+	if c.res.onLink = nil; s.Caps&Read != 0 {
+		c.res.onLink = c.ways.add
+	}
 	written := s.Path
 	if s.Match != "" {
 		p, err := parsePattern(s.Match)

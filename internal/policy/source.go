@@ -74,6 +74,8 @@ type FSRule struct {
 	// Optional rules are left out when their path is empty, can't be resolved or doesn't exist, instead of failing the load:
 	// those of the built-in files, which must serve machines that differ.
 	Optional bool
+	// Symlink is about the symlink at Path, which is canonical, and not about where it leads.
+	Symlink bool
 }
 
 // NetRule is one [[access.net]] table, values as written.

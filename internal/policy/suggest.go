@@ -44,6 +44,15 @@ func (c *Compiled) suggestFS(v Verdict, l *Layer, a *asked) (r FSRule, ok bool) 
 		return r, false
 	}
 	r = FSRule{Path: c.relative(a.target), Caps: a.Caps}
+	if a.Symlink { // a path would be where it leads
+		r.Path, r.Match = "", "**/"+path.Base(a.target)
+		if dir := path.Dir(a.target); dir != c.Workspace {
+			r.Match = strings.TrimSuffix(c.relative(dir), "/") + "/" + r.Match
+		}
+		if _, err := parsePattern(r.Match); err != nil {
+			return r, false
+		}
+	}
 	if d := l.FS.Deciding(a.target); d != nil {
 		r.Caps |= d.FS.Caps
 		r.Unprotect = d.FS.Unprotect

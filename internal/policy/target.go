@@ -38,7 +38,11 @@ func (c *Compiled) CheckFSInput(sys System, input string, want Caps) (v Verdict,
 		}
 		want = Delete
 	}
-	p, err := c.ResolveTarget(sys, input, want != Delete)
+	return c.checkInput(sys, input, want != Delete, want)
+}
+
+func (c *Compiled) checkInput(sys System, input string, follow bool, want Caps) (v Verdict, p string) {
+	p, err := c.ResolveTarget(sys, input, follow)
 	if err != nil {
 		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}, input
 	}

@@ -35,16 +35,18 @@ func bpf(again bool) (backend, error) {
 }
 
 var bpfGaps = []string{
-	"stat, access, readlink and opening a path as a mere handle (O_PATH) aren't mediated: names, sizes and link texts are visible",
+	"stat, access, reading extended attributes and opening a path as a mere handle (O_PATH) aren't mediated: names, sizes and attributes are visible",
 	"descriptors that somebody outside passes in on 0, 1, 2 or --pass-fd were opened outside",
 	"denies too much: what was mapped from a file on an overlay can't be made executable afterwards, since Linux 6.5",
 	"denies too much: on btrfs, what a rule says of a file with several hard links holds also to the file of that number in another subvolume",
 	"denies too much: it holds also to a file that gets the number of one that is gone",
+	"denies too much: on ecryptfs no symlink's text can be read",
 	"denies too much: before Linux 6.2 ftruncate needs update, also on a file that the process has just created",
 	"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that refuses too",
 	"where the kernel may preempt itself (preempt=full) some of the refused system calls are told by nobody, if there are very many",
 	"a program that only asks whether it may execute a file (AT_EXECVE_CHECK, Linux 6.14) with arguments longer than 768 bytes, " +
 		"or one of 255, is told yes whatever `args` says",
+	landlock.EmptiedByServers,
 	"where fs isn't restricted, services behind unix sockets (systemd-resolved, D-Bus, a container engine) do for a session what its rules " +
 		"about the network refuse",
 	"hard links from elsewhere to files beneath a restricted folder, made before the session, are other files",
@@ -54,7 +56,7 @@ var bpfGaps = []string{
 		"a rule takes away elsewhere",
 	"the kernel's own files are files like others: a policy that lets root write all of them (`fs = \"allow\"`) lets it " +
 		"reboot the machine (/proc/sysrq-trigger), have the kernel run programs outside (core_pattern and modprobe in " +
-		"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev)",
+		"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev); " + landlock.ByProc,
 	"what a program does once it runs is its own: who starts it may trace it or preload code into it, whatever " +
 		"arguments it was to have, and what may be read can be run from memory by a program that does so",
 	"without --workspace or a policy's `workspace`, a command that takes away what makes its folder the workspace (.git, " +

@@ -206,7 +206,9 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 	if v.Reason == policy.NoRule && !strings.HasPrefix(e.Target+"/", r.cfg.Policy.Workspace+"/") {
 		v.Reason = policy.OutsideWorkspace
 	}
-	r.suggest(e, v, policy.Question{Resource: policy.FS, Caps: asked.Need, Target: e.Target})
+	r.suggest(e, v, policy.Question{
+		Resource: policy.FS, Caps: asked.Need, Target: e.Target, Symlink: k.Op == loader.OpReadlink,
+	})
 }
 
 // asked names what was refused: of two paths the first that isn't given.

@@ -64,6 +64,8 @@ func newScene(t *testing.T, u user, b *backend, more string) *scene {
 	for name, text := range untouchable {
 		s.write(t, name, text)
 	}
+	must(t, os.Symlink("key", s.path("ws/private/key-by-link")))
+	must(t, os.Symlink("../data.txt", s.path("ws/private/out")))
 	s.write(t, "ws/data.txt", "data")
 	s.write(t, "ws/sub/inner.txt", "inner")
 	s.write(t, "run/", "")

@@ -2,7 +2,10 @@
 
 package bpf
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // The kernel's own files are files like others: what root may do with them is what the policy says.
 func TestKernelFiles(t *testing.T) {
@@ -15,5 +18,29 @@ func TestKernelFiles(t *testing.T) {
 		{`default = { fs = "deny" }`, row{"where none may", open, 2, "outside_workspace update /proc/sysrq-trigger"}},
 	} {
 		x.run(t, workspace(t, "version = 1\n[access]\n"+x.policy+"\n[[access.env]]\nname = \"*\"\nread = true\n"))
+	}
+}
+
+// A symlink's text may be read where its own path may, and where it leads to what a rule names by it, so that programs find a path's
+// real name. To go through one needs nothing.
+func TestSymlinks(t *testing.T) {
+	dir := workspace(t, "")
+	way, other := dir+"-way", dir+"-other"
+	for _, err := range []error{
+		os.Mkdir(dir+"/sub", 0o755), os.WriteFile(dir+"/sub/file", []byte("text"), 0o644), os.Symlink("file", dir+"/sub/link"),
+		os.Symlink(dir, way), os.Symlink(dir, other),
+		os.WriteFile(dir+".toml", []byte("version = 1\n[access]\ndefault = { fs = \"deny\" }\n[[access.fs]]\npath = \""+way+"/sub\"\nread = true\n"), 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range []row{
+		{"the way to what may be read", "readlink -f " + way + "/sub/link", 0, ""},
+		{"the system's", "readlink -f /bin/sh /etc/localtime /dev/stdin /dev/fd && readlink /proc/self/exe /proc/self/fd/1 /proc/mounts /proc/self", 0, ""},
+		{"another to the same place", "readlink " + other, 1, "outside_workspace read WS-other"},
+		{"through it", "cat " + other + "/sub/link", 0, ""},
+	} {
+		x.run(t, dir)
 	}
 }

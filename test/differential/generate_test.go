@@ -62,11 +62,12 @@ var operations = []struct {
 	{"watch", []int{0, unix.IN_DONT_FOLLOW}, []string{"", "proc"}},
 	{"stat", []int{0, unix.AT_SYMLINK_NOFOLLOW}, []string{"", "at"}},
 	{"access", []int{unix.R_OK, unix.W_OK}, []string{"", "at"}},
-	{"readlink", nil, []string{"", "at"}},
+	{"readlink", nil, []string{"", "at", "old", "chdir", "proc"}},
+	{"readlink", []int{unix.AT_EMPTY_PATH}, []string{"", "at"}},
 }
 
 // needsNothing are those that no policy is asked about.
-var needsNothing = map[string]bool{"stat": true, "access": true, "readlink": true}
+var needsNothing = map[string]bool{"stat": true, "access": true}
 
 // makes are those that want a new name, and moves those that want a second one.
 var (

@@ -354,8 +354,7 @@ func (o operation) look(a place) error {
 	case "access":
 		return unix.Faccessat(a.dir, a.name, uint32(o.Flags), 0)
 	case "readlink":
-		_, err := unix.Readlinkat(a.dir, a.name, make([]byte, 1))
-		return err
+		return o.readlink(a)
 	}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {
@@ -363,6 +362,23 @@ func (o operation) look(a place) error {
 	}
 	defer unix.Close(fd)
 	_, err = unix.InotifyAddWatch(fd, a.path(), unix.IN_ALL_EVENTS|uint32(o.Flags))
+	return err
+}
+
+func (o operation) readlink(a place) error {
+	var text [1]byte
+	switch {
+	case o.By == "old":
+		return call(unix.SYS_READLINK, str(a.name), uintptr(unsafe.Pointer(&text[0])), 1)
+	case o.Flags == unix.AT_EMPTY_PATH:
+		fd, err := unix.Openat(a.dir, a.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		a = place{dir: fd}
+	}
+	_, err := unix.Readlinkat(a.dir, a.name, text[:])
 	return err
 }
 

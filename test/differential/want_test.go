@@ -56,8 +56,13 @@ func ask(c asked, o operation) want {
 	switch o.Do {
 	case "open", "open2", "reopen":
 		return steps(c, opens(c, o)...)
-	case "stat", "access", "readlink":
+	case "stat", "access":
 		return steps(c)
+	case "readlink":
+		if mode(o.Path) != unix.S_IFLNK {
+			return steps(c) // it has none
+		}
+		return steps(c, step{o.Path, false, policy.Read})
 	case "watch":
 		return steps(c, step{o.Path, o.Flags&unix.IN_DONT_FOLLOW == 0, policy.Read})
 	case "rename":

@@ -123,7 +123,13 @@ var tableRuntime = Policy{Version: 1, Access: &Access{FS: List[FS]{Strategy: "ap
 	{Path: "/sys/kernel/mm/transparent_hugepage", Read: &yes, Place: policy.Place{File: "builtin:runtime", Line: 389, Col: 1}, Value: policy.Spot{Line: 390, Col: 8}},
 	{Path: "/sys/kernel/mm/hugepages", Read: &yes, Place: policy.Place{File: "builtin:runtime", Line: 393, Col: 1}, Value: policy.Spot{Line: 394, Col: 8}},
 	{Path: "/sys/fs/cgroup", Read: &yes, Place: policy.Place{File: "builtin:runtime", Line: 397, Col: 1}, Value: policy.Spot{Line: 398, Col: 8}},
-	{Path: "$TMPDIR", Read: &yes, Write: &yes, Unprotect: true, Place: policy.Place{File: "builtin:runtime", Line: 402, Col: 1}, Value: policy.Spot{Line: 403, Col: 8}}}, Given: true}, Place: policy.Place{File: "builtin:runtime", Line: 9, Col: 3}}, Place: policy.Place{File: "builtin:runtime", Line: 1, Col: 1}}
+	{Path: "$TMPDIR", Read: &yes, Write: &yes, Unprotect: true, Place: policy.Place{File: "builtin:runtime", Line: 402, Col: 1}, Value: policy.Spot{Line: 403, Col: 8}},
+	{Path: "/dev/fd", Read: &yes, Place: policy.Place{File: "builtin:runtime", Line: 409, Col: 1}, Value: policy.Spot{Line: 410, Col: 8}},
+	{Path: "/dev/stdin", Read: &yes, Place: policy.Place{File: "builtin:runtime", Line: 413, Col: 1}, Value: policy.Spot{Line: 414, Col: 8}},
+	{Path: "/dev/stdout", Read: &yes, Place: policy.Place{File: "builtin:runtime", Line: 417, Col: 1}, Value: policy.Spot{Line: 418, Col: 8}},
+	{Path: "/dev/stderr", Read: &yes, Place: policy.Place{File: "builtin:runtime", Line: 421, Col: 1}, Value: policy.Spot{Line: 422, Col: 8}},
+	{Path: "/proc/mounts", Read: &yes, Place: policy.Place{File: "builtin:runtime", Line: 425, Col: 1}, Value: policy.Spot{Line: 426, Col: 8}},
+	{Path: "/etc/mtab", Read: &yes, Place: policy.Place{File: "builtin:runtime", Line: 429, Col: 1}, Value: policy.Spot{Line: 430, Col: 8}}}, Given: true}, Place: policy.Place{File: "builtin:runtime", Line: 9, Col: 3}}, Place: policy.Place{File: "builtin:runtime", Line: 1, Col: 1}}
 
 var tableProtect = Policy{Version: 1, Access: &Access{FS: List[FS]{Strategy: "append", Items: []FS{
 	{Match: "/**/.git/hooks", Place: policy.Place{File: "builtin:protect", Line: 8, Col: 1}, Value: policy.Spot{Line: 9, Col: 9}},

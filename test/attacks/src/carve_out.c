@@ -38,6 +38,22 @@ static long by_handle(void)
 	return fd_reads(open(proc, O_RDONLY));
 }
 
+static long text(void)
+{
+	char text[8];
+	return readlink(path(args[0], "private/key-by-link"), text, sizeof(text));
+}
+
+static long text_by_handle(void)
+{
+	char text[8];
+	int fd = open(path(args[0], "private/key-by-link"), O_PATH | O_NOFOLLOW);
+	return fd < 0 ? -1 : readlinkat(fd, "", text, sizeof(text));
+}
+
+// To go through the link needs nothing.
+static long through(void) { return fd_reads(open(path(args[0], "private/out"), O_RDONLY)); }
+
 static long by_link(void) { return link(key(), path(args[0], "alias")); }
 static long by_rename(void) { return rename(key(), path(args[0], "moved")); }
 
@@ -61,6 +77,9 @@ int main(int argc, char **argv)
 	attempt("symlink", by_symlink);
 	attempt("fchdir", by_fchdir);
 	attempt("opath", by_handle);
+	attempt("text", text);
+	attempt("text-opath", text_by_handle);
+	attempt("through", through);
 	attempt("gain-update", gain_update);
 	attempt("gain-execute", gain_execute);
 	attempt("link", by_link);
