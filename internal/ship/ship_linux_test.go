@@ -310,6 +310,65 @@ func TestGaps(t *testing.T) {
 	}
 }
 
+// TestNeverThere: what a sink misses that has never got anything is a gap, too, also after the shipper was started again.
+func TestNeverThere(t *testing.T) {
+	away := filepath.Join(t.TempDir(), "away", "events.jsonl")
+	s := newScene(t, audit.Limits{Size: 64 << 10, FileSize: 16 << 10, Drop: true}, Sink{Name: "away", Type: "file", Path: away})
+	s.happen(5)
+	stop := s.start()
+	wait(t, "it fails", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["away"].Retries > 0 })
+	stop()
+	for range 100 {
+		s.happen(2)
+	}
+	if err := os.Mkdir(filepath.Dir(away), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.all()
+	want, got := s.lines(), fileLines(t, away)
+	gap, missing := parse(t, got[0]), parse(t, want[0]).Metadata.Sequence-1
+	if gap.Unmapped.Mechanism != "ship" || gap.Unmapped.Extra["exact"] != "true" || gap.Count != missing || missing < 5 {
+		t.Errorf("%d are missing: %s", missing, got[0])
+	}
+	arrived(t, got[1:], want)
+}
+
+// TestPutBack: where the audit was put back to an older copy, and others came in the places of records that a sink has, that's a gap there, also
+// when the others are as many and as long.
+func TestPutBack(t *testing.T) {
+	out, older := filepath.Join(t.TempDir(), "events.jsonl"), filepath.Join(t.TempDir(), "audit")
+	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: out})
+	s.n = 100
+	s.happen(5)
+	if err := errors.Join(s.spool.Close(), os.CopyFS(older, os.DirFS(s.cfg.Spool))); err != nil {
+		t.Fatal(err)
+	}
+	s.open(audit.Limits{})
+	s.happen(5)
+	stop := s.start()
+	s.all()
+	stop()
+	n := len(fileLines(t, out))
+	if err := errors.Join(s.spool.Close(), os.RemoveAll(s.cfg.Spool), os.CopyFS(s.cfg.Spool, os.DirFS(older))); err != nil {
+		t.Fatal(err)
+	}
+	s.open(audit.Limits{})
+	s.happen(5)
+	if err := s.spool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.open(audit.Limits{})
+	s.happen(3)
+	s.start()
+	s.all()
+	want, got := s.lines(), fileLines(t, out)[n:]
+	if gap := parse(t, got[0]); gap.Unmapped.Mechanism != "ship" || gap.Unmapped.Extra["exact"] != "false" || gap.Metadata.Sequence != uint64(n) {
+		t.Error(got[0])
+	}
+	arrived(t, got[1:], want[n:])
+}
+
 // TestAnotherAudit: one that takes the place of what was there is sent from its beginning, behind a gap.
 func TestAnotherAudit(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "events.jsonl")

@@ -15,9 +15,11 @@ type source struct {
 	format event.Format
 	stream *event.Stream // that gaps are made with
 	at     audit.Cursor  // after the last record
+	began  audit.Cursor  // before the first one of a sink that had none
 	held   *record       // it comes after the gap
 	why    string        // what was wrong since the last record
 	other  bool          // the audit is another one since
+	gapped bool          // the last record couldn't be read, and is a gap
 }
 
 func newSource(folder string, from audit.Cursor, format event.Format, version string) (*source, error) {
@@ -56,21 +58,27 @@ func (s *source) next() (record, error) {
 // take makes a line a record. If there's a gap before it, that's the record, and the line's own is held.
 func (s *source) take(line []byte) record {
 	before, at := s.at, s.reader.Cursor()
-	why, other := s.why, s.other
+	why, other, told := s.why, s.other, s.gapped
 	s.at, s.why, s.other = at, "", false
 	r, err := newRecord(line, at, s.format)
-	if err != nil {
+	if s.gapped = err != nil; s.gapped {
 		r = s.gap(at, 1, err.Error()+": 'toolguard audit verify' tells more")
 	}
-	fresh := before.Chain == ""
-	if fresh || at.Sequence == before.Sequence+1 && !other {
+	beside := audit.Cursor{Chain: at.Chain, File: at.File, Offset: at.Offset - int64(len(line)), Sequence: at.Sequence - 1}
+	fresh, next := before.Chain == "", at.Sequence == before.Sequence+1
+	switch {
+	case why == "" && fresh:
+		s.began = beside
+		return r
+	case next && (why == "" || told): // a record that is wrong doesn't hang together with the next one
 		return r
 	}
 	s.held = &r
-	beside := audit.Cursor{Chain: at.Chain, File: at.File, Offset: at.Offset - int64(len(line)), Sequence: at.Sequence - 1}
 	switch {
-	case other:
+	case other || fresh:
 		return s.gap(beside, 0, why)
+	case next:
+		return s.gap(beside, 0, fmt.Sprintf("record %d isn't the one that was read before: %s", before.Sequence, why))
 	case at.Sequence <= before.Sequence:
 		return s.gap(beside, 0, fmt.Sprintf("the audit was put back to before record %d, and goes on with other ones", before.Sequence))
 	}

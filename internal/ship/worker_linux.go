@@ -144,7 +144,12 @@ func (w *worker) collect() (batch []record, err error) {
 
 // deliver sends a batch until all of it is acknowledged, or stands as a gap.
 func (w *worker) deliver(ctx context.Context, batch []record) {
-	w.state.update(w.sink.Name, func(s *Status) { s.Oldest = batch[0].at() })
+	w.state.update(w.sink.Name, func(s *Status) {
+		s.Oldest = batch[0].at()
+		if s.Cursor.Chain == "" {
+			s.Cursor = w.from.began // what is removed from now on is missing, also after another start
+		}
+	})
 	size := len(batch) // fewer at a time while a record is looked for that is refused
 	failures := 0      // on the same records
 	for len(batch) > 0 && ctx.Err() == nil {
