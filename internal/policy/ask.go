@@ -27,8 +27,7 @@ func (c *Compiled) Describe(v Verdict, q Question, target string) Answer {
 		a.target = q.Target
 	}
 	if q.Resource == Net {
-		if t, err := ParseNetTarget(q.Target); err == nil {
-			t.Listen, t.Method = q.Listen, q.Method
+		if t, err := q.NetTarget(); err == nil {
 			a.net = t
 		}
 	}
@@ -71,7 +70,7 @@ func (c *Compiled) askFS(sys System, a asked) (Verdict, asked) {
 }
 
 func (c *Compiled) askNet(a asked) (Verdict, asked) {
-	t, err := c.netTarget(a.Question)
+	t, err := a.Question.NetTarget()
 	if err != nil {
 		a.note = err.Error()
 		return Verdict{Reason: HostMismatch, Layer: -1, Rule: NoMatch}, a
@@ -80,12 +79,15 @@ func (c *Compiled) askNet(a asked) (Verdict, asked) {
 	return c.CheckNet(&t), a
 }
 
-func (c *Compiled) netTarget(q Question) (NetTarget, error) {
-	t, err := ParseNetTarget(q.Target)
-	t.Listen, t.Method = q.Listen, q.Method
-	if q.Listen {
-		t.Scheme, t.Path = "", nil
+// NetTarget is what a question about the network is about.
+func (q *Question) NetTarget() (t NetTarget, err error) {
+	if !q.Listen {
+		t, err = ParseNetTarget(q.Target)
+		t.Method = q.Method
+		return t, err
 	}
+	t, err = parseNetTarget(q.Target)
+	t.Scheme, t.Path, t.Listen = "", nil, true
 	return t, err
 }
 

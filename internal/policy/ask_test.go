@@ -34,6 +34,8 @@ func TestSuggestions(t *testing.T) {
 		{Question{Resource: Net, Target: "http://c.com/", Method: "GET"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"http\"\nmethods = [\"GET\"]\nallow = true\n"},
 		{Question{Resource: Net, Target: "http://c.com/../x"}, ""},
 		{Question{Resource: Net, Target: "tcp://c.com:25"}, "[[access.net]]\nhost = \"c.com\"\nport = 25\nallow = true\n"},
+		{Question{Resource: Net, Target: "tcp://0.0.0.0:25"}, "[[access.net]]\nhost = \"127.0.0.1\"\nport = 25\nallow = true\n"},
+		{Question{Resource: Net, Target: "tcp://0.0.0.0:25", Listen: true}, "[[access.net]]\nhost = \"0.0.0.0\"\nport = 25\nlisten = true\nallow = true\n"},
 		{Question{Resource: Net, Target: "udp://c.com:53"}, "[[access.net]]\nhost = \"c.com\"\nport = 53\nprotocol = \"udp\"\nallow = true\n"},
 		{Question{Resource: Net, Target: "https://b.com/"}, "[[access.net]]\nhost = \"b.com\"\nscheme = \"https\"\nallow = true\n"},
 		{Question{Resource: Net, Target: "https://a.com/admin/x"}, "[[access.net]]\nhost = \"a.com\"\nscheme = \"https\"\npath_prefix = \"/admin/x\"\nallow = true\n"},

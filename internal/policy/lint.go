@@ -158,6 +158,9 @@ func (l *linter) net() {
 		if p := r.Net.Prefix; p.IsValid() && p.Bits() == 0 && r.Net.Allow {
 			l.warnRule(r, "every-address", "", "%s is every address, private ones and metadata services included", r.Net.Host)
 		}
+		if p := r.Net.Prefix; p.IsSingleIP() && p.Addr().IsUnspecified() && !r.Net.Listen {
+			l.warnRule(r, "no-address", `write "localhost"`, "%s is no address to connect to, so it matches nothing: who does reaches the machine itself", r.Net.Host)
+		}
 		for _, later := range rules[i+1:] {
 			if sameNet(r.Net, later.Net) {
 				l.warnRule(r, "never-wins", "remove it", "it never wins: %s (%s) matches the same and comes later", later.ID, later.Place)

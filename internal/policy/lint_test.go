@@ -33,6 +33,7 @@ func TestLint(t *testing.T) {
 			"public-suffix:1 public-suffix:2 public-suffix:3 never-wins:3",
 		},
 		{SourceLayer{Defaults: all, Net: []NetRule{host("0.0.0.0/0", true)}}, "every-address:1"},
+		{SourceLayer{Defaults: all, Net: []NetRule{host("0.0.0.0", true), host("::", false), {Host: "0.0.0.0", Port: 80, Listen: true}}}, "no-address:1 no-address:2"},
 		{SourceLayer{Defaults: all, Net: []NetRule{host("a.com", true), host("A.com.", false), host("b.com", true)}}, "never-wins:1"},
 		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "a.com", Scheme: "wss", Allow: true}, {Host: "a.com", Scheme: "https", Allow: true}}}, "wss-is-https:1"},
 		{SourceLayer{Defaults: all, TLSIntercept: true, Net: []NetRule{{Host: "a.com", Scheme: "wss", Allow: true}}}, ""},

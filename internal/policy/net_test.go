@@ -41,6 +41,9 @@ func TestParseNetTarget(t *testing.T) {
 		"ssh://example.com":                   "ssh://example.com:22",
 		"git://example.com/a%20b/c":           "git://example.com:9418/a b/c",
 		"wss://example.com:1/":                "wss://example.com:1",
+		"tcp://0.0.0.0:80":                    "tcp://127.0.0.1:80",
+		"http://[::]/":                        "http://[::1]:80",
+		"http://[::ffff:0.0.0.0]/":            "http://127.0.0.1:80",
 	} {
 		if got, err := ParseNetTarget(in); err != nil || got.String() != want {
 			t.Errorf("%q: %s, %v, want %s", in, &got, err, want)

@@ -65,8 +65,20 @@ func (t *NetTarget) HostPort() string {
 }
 
 // ParseNetTarget parses a URL with a known scheme, tcp://host:port or udp://host:port. What could mean one host to us and another
-// to somebody else is an error: to be denied, never repaired.
+// to somebody else is an error: to be denied, never repaired. Who connects to no address (0.0.0.0, ::) connects to the machine itself: that's
+// the target then.
 func ParseNetTarget(s string) (NetTarget, error) {
+	t, err := parseNetTarget(s)
+	switch t.Addr {
+	case netip.IPv4Unspecified():
+		t.Addr = loopback[0]
+	case netip.IPv6Unspecified():
+		t.Addr = loopback[1]
+	}
+	return t, err
+}
+
+func parseNetTarget(s string) (NetTarget, error) {
 	if i := strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' || r == '\uFFFD' }); i >= 0 {
 		return NetTarget{}, fmt.Errorf("a space, control character or backslash in %q", s)
 	}

@@ -127,12 +127,11 @@ func (r *run) deniedPort(e *event.Event, k kernelaudit.Denial) {
 		e.Capability, e.Target = "listen", "tcp://"+k.Local
 	}
 	q := policy.Question{Resource: policy.Net, Target: e.Target, Listen: e.Capability == "listen"}
-	t, err := policy.ParseNetTarget(e.Target)
+	t, err := q.NetTarget()
 	if err != nil {
 		e.Reason = string(policy.HostNotListed)
 		return
 	}
-	t.Listen = q.Listen
 	r.suggest(e, r.cfg.Policy.CheckNet(&t), q)
 }
 
