@@ -61,7 +61,7 @@ func (j *js) send(ctx context.Context, records []record) (int, error) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	for i, r := range records {
 		if err := j.publish(r); err != nil {
-			if no := (*refusal)(nil); !errors.As(err, &no) {
+			if no := (*refusal)(nil); j.conn.over || !errors.As(err, &no) {
 				j.hangUp()
 			}
 			return i, err

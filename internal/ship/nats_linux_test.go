@@ -2,9 +2,14 @@ package ship
 
 import (
 	"bufio"
+	"crypto/tls"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,6 +76,23 @@ func greet(conn net.Conn, in *bufio.Reader) string {
 	all := heard(in, "PING")
 	_, _ = io.WriteString(conn, "PONG\r\n")
 	return all
+}
+
+// published reads the head of a message: where its answer is to go, and how long it is.
+func published(in *bufio.Reader) (inbox string, size [2]int) {
+	line, _ := in.ReadString('\n')
+	_, _ = fmt.Sscanf(line, "HPUB toolguard.events %s %d %d", &inbox, &size[0], &size[1])
+	return inbox, size
+}
+
+// message reads the rest of one.
+func message(in *bufio.Reader, size [2]int) (string, error) {
+	body := make([]byte, size[1]+2)
+	_, err := io.ReadFull(in, body)
+	if size[1] == 0 {
+		err = io.EOF
+	}
+	return string(body[size[0]:size[1]]), err
 }
 
 // natsSink is a sink of such servers, with a token.
@@ -177,18 +199,13 @@ func TestNATSTalk(t *testing.T) {
 		hello := heard(in, "PING")
 		_, _ = io.WriteString(conn, "PONG\r\n")
 		for n := 1; ; n++ {
-			var inbox string
-			var header, size int
-			line, err := in.ReadString('\n')
-			if _, serr := fmt.Sscanf(line, "HPUB toolguard.events %s %d %d", &inbox, &header, &size); err != nil || serr != nil {
-				return
-			}
-			body := make([]byte, size+2)
-			if _, err := io.ReadFull(in, body); err != nil {
+			inbox, size := published(in)
+			body, err := message(in, size)
+			if err != nil {
 				return
 			}
 			mu.Lock()
-			got = append(got, string(body[header:size]))
+			got = append(got, body)
 			mu.Unlock()
 			answer := fmt.Sprintf(`{"stream":"audit","seq":%d}`, n)
 			_, _ = fmt.Fprintf(conn, "PING\r\nMSG %s0 1 2\r\n{}\r\nINFO {}\r\nMSG %s 1 %d\r\n%s\r\n", inbox, inbox, len(answer), answer)
@@ -226,5 +243,80 @@ func TestNATSTalk(t *testing.T) {
 		if parse(t, line).Metadata.UID != uid || strings.HasSuffix(uid, "-gap") != strings.Contains(line, "longer than what the server takes") {
 			t.Errorf("message %d, not %s: %s", i, uid, line)
 		}
+	}
+}
+
+// TestNATSPayload: how long a message may be is what the server said last, over TLS where there's TLS, or what it says to one that is longer.
+func TestNATSPayload(t *testing.T) {
+	t.Parallel()
+	const long = 4096
+	server := httptest.NewUnstartedServer(nil) // its certificate is for 127.0.0.1
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	ca := filepath.Join(t.TempDir(), "ca")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		tls                  bool
+		first, hello, answer string // what it says before all, before its PONG, and before each answer
+		takes                int    // without another word
+		gap                  string // in the long one's place
+	}{
+		"less before TLS":       {true, `INFO {"max_payload":1200}`, "+OK", "+OK", 1 << 20, ""},
+		"less over TLS":         {true, `INFO {}`, `INFO {"max_payload":4096}`, "+OK", 1 << 20, "longer than what the server takes, 4096"},
+		"more later":            {false, `INFO {"max_payload":4096}`, "+OK", `INFO {"max_payload":65536}`, 1 << 20, ""},
+		"only when it's longer": {true, `INFO {}`, "+OK", "+OK", long, "Maximum Payload Violation"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var got []string
+			address, _ := natsServer(t, func(conn net.Conn, in *bufio.Reader) {
+				_, _ = io.WriteString(conn, c.first+"\r\n")
+				if c.tls {
+					conn = tls.Server(conn, &tls.Config{Certificates: server.TLS.Certificates})
+					in = bufio.NewReader(conn)
+				}
+				heard(in, "PING")
+				_, _ = io.WriteString(conn, c.hello+"\r\nPONG\r\n")
+				for {
+					inbox, size := published(in)
+					if size[1] > c.takes {
+						_, _ = io.WriteString(conn, "-ERR 'Maximum Payload Violation'\r\n")
+						return
+					}
+					body, err := message(in, size)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					got = append(got, body)
+					mu.Unlock()
+					_, _ = fmt.Fprintf(conn, "%s\r\nMSG %s 1 18\r\n{\"stream\":\"audit\"}\r\n", c.answer, inbox)
+				}
+			})
+			sink := natsSink(t, address)
+			if c.tls {
+				sink.CA = ca
+			}
+			s := newScene(t, audit.Limits{}, sink)
+			s.happen(2)
+			s.happen(1, func(e *event.Event) { e.Target = strings.Repeat("x", long) })
+			s.happen(2)
+			s.start()
+			s.all()
+			mu.Lock()
+			defer mu.Unlock()
+			want := s.lines()
+			if len(got) != len(want) {
+				t.Fatalf("%d messages, not %d", len(got), len(want))
+			}
+			for i := range want {
+				if is := strings.Contains(want[i], "xxxx") && c.gap != ""; is && !strings.Contains(got[i], c.gap) || !is && got[i] != want[i] {
+					t.Errorf("%s\nnot\n%s", got[i], want[i])
+				}
+			}
+		})
 	}
 }

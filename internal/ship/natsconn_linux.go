@@ -33,12 +33,13 @@ type natsConn struct {
 	net.Conn
 	in    *bufio.Reader
 	told  []string // secrets that the server has been told, and may say again
-	most  int      // how long the server takes a message; 0: it doesn't say
+	most  int      // how long the server takes a message, as it said last; 0: it doesn't say
+	over  bool     // it has said what's wrong, and ends the connection
 	inbox string   // where answers come to, each with a number at its end
 	asked int
 }
 
-// natsInfo is what a server says of itself first.
+// natsInfo is what a server says of itself, first and whenever it changes.
 type natsInfo struct {
 	Nonce string `json:"nonce"`
 	TLS   bool   `json:"tls_required"`
@@ -72,11 +73,10 @@ func (c *natsConn) greet(ctx context.Context, s Sink, u *url.URL) error {
 	if err != nil {
 		return err
 	}
-	var info natsInfo
-	if text, ok := strings.CutPrefix(line, "INFO "); !ok || json.Unmarshal([]byte(text), &info) != nil {
+	info, ok := c.hear(line)
+	if !ok {
 		return fmt.Errorf("it's no server of NATS: %.100q", line)
 	}
-	c.most = info.Most
 	if info.TLS || u.Scheme == "tls" || s.CA != "" || s.Cert != "" {
 		if err := c.encrypt(ctx, s, u.Hostname()); err != nil {
 			return err
@@ -97,6 +97,16 @@ func (c *natsConn) greet(ctx context.Context, s Sink, u *url.URL) error {
 	}
 }
 
+// hear takes in what a server says of itself.
+func (c *natsConn) hear(line string) (info natsInfo, ok bool) {
+	text, ok := strings.CutPrefix(line, "INFO ")
+	if !ok || json.Unmarshal([]byte(text), &info) != nil {
+		return info, false
+	}
+	c.most = orElse(info.Most, c.most)
+	return info, true
+}
+
 func (c *natsConn) encrypt(ctx context.Context, s Sink, host string) error {
 	if c.in.Buffered() > 0 {
 		return errors.New("it goes on in the clear, where TLS begins")
@@ -110,13 +120,14 @@ func (c *natsConn) encrypt(ctx context.Context, s Sink, host string) error {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return err
 	}
-	c.Conn, c.in = conn, bufio.NewReaderSize(conn, natsLine)
+	c.Conn, c.in, c.most = conn, bufio.NewReaderSize(conn, natsLine), 0 // before, anybody may have said it
 	return nil
 }
 
 // natsUser is what the shipper says of itself. Secrets are read anew each time.
 func (s *Sink) natsUser(nonce string) (said []byte, secrets []string, err error) {
 	who := struct {
+		Protocol     int    `json:"protocol"` // 1: it may say INFO again, and does before its first PONG
 		Verbose      bool   `json:"verbose"`
 		Pedantic     bool   `json:"pedantic"`
 		Name         string `json:"name"`
@@ -127,7 +138,7 @@ func (s *Sink) natsUser(nonce string) (said []byte, secrets []string, err error)
 		Token        string `json:"auth_token,omitempty"`
 		JWT          string `json:"jwt,omitempty"`
 		Signature    string `json:"sig,omitempty"`
-	}{Name: "toolguard-ship", Lang: "go", Version: "1", Headers: true, NoResponders: true}
+	}{Protocol: 1, Name: "toolguard-ship", Lang: "go", Version: "1", Headers: true, NoResponders: true}
 	if s.Token != "" {
 		if who.Token, err = readToken(s.Token); err != nil {
 			return nil, nil, err
@@ -172,11 +183,13 @@ func (c *natsConn) request(subject, header string, body []byte) (natsSaid, error
 	c.asked++
 	inbox := c.inbox + "." + strconv.Itoa(c.asked)
 	text := fmt.Appendf(nil, "HPUB %s %s %d %d\r\n%s", subject, inbox, len(header), len(header)+len(body), header)
-	if _, err := c.Write(append(append(text, body...), "\r\n"...)); err != nil {
-		return natsSaid{}, err
-	}
+	_, failed := c.Write(append(append(text, body...), "\r\n"...)) // the server may have said why
 	for {
-		if said, err := c.next(); err != nil || said.subject == inbox {
+		said, err := c.next()
+		if err != nil && failed != nil && !c.over {
+			err = failed
+		}
+		if err != nil || said.subject == inbox {
 			return said, err
 		}
 	}
@@ -216,11 +229,16 @@ func (c *natsConn) next() (said natsSaid, err error) {
 	switch said.op {
 	case "PING":
 		_, err = io.WriteString(c, "PONG\r\n")
-	case "PONG", "INFO", "+OK":
+	case "INFO":
+		c.hear(line)
+	case "PONG", "+OK":
 	case "MSG", "HMSG":
 		err = c.message(words, &said)
 	case "-ERR":
-		err = errors.New("it says " + c.mask(line))
+		c.over = true
+		if err = errors.New("it says " + c.mask(line)); strings.Contains(line, "Maximum Payload Violation") {
+			err = &refusal{err.Error()}
+		}
 	default:
 		err = fmt.Errorf("it says what isn't NATS's protocol: %.100q", c.mask(line))
 	}
