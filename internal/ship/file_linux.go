@@ -3,9 +3,12 @@ package ship
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,10 +43,25 @@ func (f *file) send(_ context.Context, records []record) (n int, err error) {
 	if _, err = out.Write(append(text, lines(records)...)); err == nil {
 		err = out.Sync()
 	}
+	if err == nil && info.Size() == 0 { // it may be new
+		err = syncFolder(filepath.Dir(f.path))
+	}
 	if err != nil {
 		return 0, err
 	}
 	return len(records), nil
+}
+
+// syncFolder has a folder's names on the disk. One that may only be written to can't be asked for that.
+func syncFolder(name string) error {
+	d, err := os.Open(name)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // lines are records, one on each line.

@@ -3,6 +3,7 @@ package ship
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -233,6 +234,40 @@ func TestFile(t *testing.T) {
 		t.Errorf("%d lines, not %d: after a proper stop nothing comes twice", len(got), len(want))
 	}
 	arrived(t, got, want)
+}
+
+// TestFileIsNew: of a file that was made anew its folder is synced, too, before what is in it counts as delivered.
+func TestFileIsNew(t *testing.T) {
+	dir := t.TempDir()
+	out := &file{filepath.Join(dir, "events.jsonl")}
+	watch, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(watch)
+	if _, err := unix.InotifyAddWatch(watch, dir, unix.IN_OPEN|unix.IN_ONLYDIR); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false, true} {
+		if i == 2 {
+			if err := os.Rename(out.path, out.path+".1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err := out.send(t.Context(), []record{{body: []byte("x")}}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		opened := false // the folder itself, of which events have no name
+		events := make([]byte, 4096)
+		n, err := unix.Read(watch, events)
+		for at := 0; err == nil && at < n; {
+			opened = opened || binary.NativeEndian.Uint32(events[at+4:])&unix.IN_ISDIR != 0
+			at += unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(events[at+12:]))
+		}
+		if opened != want {
+			t.Errorf("%d: the folder was opened: %t", i, opened)
+		}
+	}
 }
 
 // TestFormats: each sink has its own.

@@ -15,6 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
+
+	"github.com/toolguard/toolguard/internal/event"
 )
 
 // identity is a key, and what it's known by.
@@ -30,7 +32,7 @@ func identity(t *testing.T, make func() (nkeys.KeyPair, error)) (key nkeys.KeyPa
 	return key, name
 }
 
-// TestJetStreamSecure: over TLS, as a user whose key and signed claims are in a file.
+// TestJetStreamSecure: over TLS, as a user whose key and signed claims are in a file, to a server that says there how much it takes.
 func TestJetStreamSecure(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {
@@ -70,7 +72,7 @@ func TestJetStreamSecure(t *testing.T) {
 	must(err)
 	n, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: filepath.Join(t.TempDir(), "js"), NoLog: true, NoSigs: true,
-		TrustedOperators: []*jwt.OperatorClaims{claims}, AccountResolver: resolver, SystemAccount: systemName, TLSConfig: tls,
+		TrustedOperators: []*jwt.OperatorClaims{claims}, AccountResolver: resolver, SystemAccount: systemName, TLSConfig: tls, MaxPayload: 4096,
 	})
 	must(err)
 	n.Start()
@@ -85,6 +87,8 @@ func TestJetStreamSecure(t *testing.T) {
 	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "audit", Subjects: []string{"toolguard.events"}})
 	must(err)
 	s.happen(50)
+	s.happen(1, func(e *event.Event) { e.Target = "/" + strings.Repeat("x", 4096) })
+	s.happen(1)
 	s.start()
 	s.delivered()
 	info, err := stream.Info(ctx)
@@ -92,7 +96,7 @@ func TestJetStreamSecure(t *testing.T) {
 	if want := len(s.lines()); info.State.Msgs != uint64(want) {
 		t.Errorf("%d messages, not %d: %s", info.State.Msgs, want, s.log.String())
 	}
-	if strings.Contains(s.log.String(), "records wait") {
-		t.Error(s.log.String())
+	if log := s.log.String(); strings.Contains(log, "records wait") || strings.Count(log, "than what the server takes, 4096") != 1 {
+		t.Error(log)
 	}
 }
