@@ -81,6 +81,7 @@ type Usage struct {
 	Records     uint64
 	Lost        uint64             // events that couldn't be written, or waited for too long
 	Withheld    uint64             // events beyond their user's share
+	Unsent      uint64             // records that were removed before every sink had them
 	Behind      map[string]float64 // how many records each sink hasn't got
 }
 
@@ -92,7 +93,7 @@ func (l *Log) Usage() Usage {
 	u.Size = l.cfg.Limits.set().Size
 	if s := l.spool; s != nil {
 		u.Bytes, u.Files, u.Records, u.Withheld = s.used(), len(s.parts)+1, s.done.sequence, s.beyond
-		u.Behind = s.behind()
+		u.Unsent, u.Behind = s.unsent, s.behind()
 	}
 	return u
 }

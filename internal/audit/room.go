@@ -138,6 +138,9 @@ func (s *Spool) removeFirst(shipped bool, reason string) bool {
 		s.begin, s.gone = before, untold
 		return false
 	}
+	if !shipped && len(s.behind()) > 0 {
+		s.unsent += records.Last - records.First + 1
+	}
 	if s.parts = s.parts[1:]; len(s.parts) == 0 {
 		s.lines = checkpointLines // what vouched for the key is gone
 	}

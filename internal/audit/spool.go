@@ -43,6 +43,7 @@ type Spool struct {
 	heldBy   taken
 	withheld map[string]*event.Event // by session, the gap that its user's share has made
 	beyond   uint64                  // how many events were withheld
+	unsent   uint64                  // how many records were removed that some sink hadn't got
 
 	fresh   bool // the head says that it's opened, and nothing has been written since
 	torn    bool // there may be more in the file than what is done
@@ -73,7 +74,7 @@ type position struct {
 func (s *Spool) Append(events []event.Event) (n int, err error) {
 	for n < len(events) {
 		m, err := s.piece(events[n:])
-		if errors.Is(err, syscall.ENOSPC) && s.removeOldest(s.least()) {
+		if (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && s.removeOldest(s.least()) {
 			continue
 		}
 		if err != nil {

@@ -459,6 +459,27 @@ func TestShipped(t *testing.T) {
 	}
 }
 
+// TestUnsent: what is dropped that some sink hasn't got is counted, and where there are no sinks, or all have it, nothing is.
+func TestUnsent(t *testing.T) {
+	for told, want := range map[string]bool{
+		`{"sinks":{}}`: false,
+		`{"sinks":{"a":{"cursor":{"chain":"CHAIN","file":END}}}}`:                                           false,
+		`{"sinks":{"a":{"cursor":{"chain":"CHAIN","file":END}},"b":{"cursor":{"chain":"CHAIN","file":1}}}}`: true,
+	} {
+		dir := t.TempDir()
+		filled(t, dir)
+		s := open(t, dir, Limits{Size: 40 << 10, Drop: true})
+		s.Cursors = filepath.Join(t.TempDir(), "cursors")
+		tell(t, s.Cursors, told, s.stream.ID, s.number)
+		before := s.begin.Sequence
+		appendAll(t, s, denials(200, 1))
+		if gone := s.begin.Sequence - before; gone == 0 || want && s.unsent != gone || !want && s.unsent != 0 {
+			t.Errorf("%s: %d of %d", told, s.unsent, gone)
+		}
+		closeSpool(t, s)
+	}
+}
+
 func tell(t *testing.T, name, told, chain string, end uint64) {
 	t.Helper()
 	told = strings.NewReplacer("CHAIN", chain, "END", fmt.Sprint(end)).Replace(told)

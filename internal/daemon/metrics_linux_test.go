@@ -216,6 +216,44 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
+// The alert about a sink that gets nothing is about one that is never asked for, however little happens, and about none that only lags behind.
+func TestAlertOfSinks(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("needs promtool")
+	}
+	alerts, err := filepath.Abs("../../packaging/prometheus/toolguard.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := filepath.Join(t.TempDir(), "test.yml")
+	if err := os.WriteFile(made, fmt.Appendf(nil, `
+rule_files: [%s]
+evaluation_interval: 1m
+tests:
+- interval: 1m
+  input_series:
+  - {series: 'toolguard_audit_records_total{instance="busy"}', values: '100+7x90'}
+  - {series: 'toolguard_sink_behind_records{instance="busy",sink="stuck"}', values: '0x10 7+7x79'}
+  - {series: 'toolguard_sink_behind_records{instance="busy",sink="lags"}', values: '0x10 3x79'}
+  - {series: 'toolguard_sink_behind_records{instance="busy",sink="slow"}', values: '0x10 3+3x79'}
+  - {series: 'toolguard_audit_records_total{instance="quiet"}', values: '100x20 101x69'}
+  - {series: 'toolguard_sink_behind_records{instance="quiet",sink="stuck"}', values: '0x20 1x69'}
+  - {series: 'toolguard_sink_behind_records{instance="quiet",sink="well"}', values: '0x90'}
+  promql_expr_test:
+  - expr: count by (instance, sink) (ALERTS{alertname="ToolguardSinkStuck",alertstate="firing"})
+    eval_time: 80m
+    exp_samples:
+    - {labels: '{instance="busy",sink="stuck"}', value: 1}
+    - {labels: '{instance="quiet",sink="stuck"}', value: 1}
+`, alerts), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(promtool, "test", "rules", made).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
