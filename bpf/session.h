@@ -32,7 +32,7 @@ struct session {
 	struct window refusals, execs; /* what was told of them */
 	u64 unrecorded; /* executed, and not told though it was to be */
 	s32 owned; /* entries of the table of files that send signals (task.c) */
-	u32 pad;
+	u32 user;  /* whose it is, whoever its tasks are */
 };
 #define NO_RING 0xffffffffU
 
@@ -49,11 +49,16 @@ enum {
 	SESSION_IO_URING = 256,
 };
 
+enum {
+	STARTS = 1,
+	STARTS_WITHIN = 2, /* a session within another: the thread is a guarded process's, which needn't be toolguard */
+};
+
 /* label is a task's. What the matcher works with lies here too (match.h says why). */
 struct label {
 	u64 id; /* of its session; the slot may have been given to another one since */
 	u32 slot;
-	u32 inside; /* 1: the thread of toolguard's that starts the session and shares toolguard's memory */
+	u32 inside; /* STARTS or STARTS_WITHIN: the thread of toolguard's that starts the session and shares toolguard's memory */
 	struct {
 		u32 args, argc, layer, hit;
 	} exec[MAX_EXEC]; /* of this execve: what its arguments are held against (exec.c) */
@@ -135,9 +140,9 @@ static __always_inline void count(u32 slot, u64 id, s32 by)
 #define NO_NEW_PRIVS 1 /* in atomic_flags: 1 << PFA_NO_NEW_PRIVS */
 
 /* adopt labels a thread that is about to start a session, and can't get any privileges more: no policy of a user's is to hold what
- * has more than the user. A thread that should be labelled and can't be, or is in another
- * session than whoever asked for it believed, keeps its place in pending: whoever waits for the label finds none, and starts
- * nothing. So does one whose session is over: by now it may be somebody else's, with the same numbers. */
+ * has more than the user. A thread that should be labelled and can't be, or is in another session than whoever asked for it
+ * believed, keeps its place in pending: whoever waits for the label finds none, and starts nothing. So does one whose session is
+ * over: by now it may be somebody else's, with the same numbers. */
 static __noinline struct label *adopt(struct label *l)
 {
 	u64 key = bpf_get_current_pid_tgid();
@@ -147,7 +152,8 @@ static __noinline struct label *adopt(struct label *l)
 	    !(bpf_get_current_task_btf()->atomic_flags & NO_NEW_PRIVS))
 		return l;
 	u64 task = bpf_get_current_task();
-	struct member m = { .session = start->id, .slot = start->slot, .inside = 1 };
+	u32 inside = start->from ? STARTS_WITHIN : STARTS;
+	struct member m = { .session = start->id, .slot = start->slot, .inside = inside };
 	bool new = !l;
 	if (new)
 		l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -163,7 +169,7 @@ static __noinline struct label *adopt(struct label *l)
 		count(l->slot, l->id, -1);
 	l->id = start->id;
 	l->slot = start->slot;
-	l->inside = 1;
+	l->inside = inside;
 	bpf_map_delete_elem(&pending, &key);
 	count(l->slot, l->id, 1);
 	return l;

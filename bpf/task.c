@@ -19,7 +19,7 @@ int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone
 	s = session_of(l);
 	if (!s || s->flags & SESSION_ENDING)
 		return -EPERM;
-	struct member m = { .session = l->id, .slot = l->slot, .inside = l->inside && clone_flags & CLONE_THREAD };
+	struct member m = { .session = l->id, .slot = l->slot, .inside = clone_flags & CLONE_THREAD ? l->inside : 0 };
 	if (bpf_map_update_elem(&members, &key, &m, BPF_ANY))
 		return -ENOMEM;
 	count(m.slot, m.session, 1); /* and -1 in task_free, which comes also where it isn't made after all */
@@ -57,7 +57,8 @@ static __always_inline bool belongs(u64 session, struct task_struct *task)
 }
 
 /* reach decides about another task. What a process does to itself is its own business: toolguard's thread may signal the threads
- * beside it. That thread signals everybody, and means those whom it reaches: nobody needs to be told of signals. */
+ * beside it. That thread signals everybody, and means those whom it reaches: nobody needs to be told of signals, unless there's a
+ * session around it, which hears of whatever is tried. */
 static __always_inline int reach(struct task_struct *task, u32 op, u32 detail)
 {
 	struct label *l = guarded();
@@ -65,7 +66,7 @@ static __always_inline int reach(struct task_struct *task, u32 op, u32 detail)
 	if (!l || task->tgid == bpf_get_current_pid_tgid() >> 32 || belongs(l->id, task))
 		return 0;
 	struct denial d = { .op = op, .why = WHY_OUTSIDE, .detail = detail, .other = task->tgid, .error = EPERM };
-	if (!l->inside || op != OP_SIGNAL)
+	if (l->inside != STARTS || op != OP_SIGNAL)
 		refuse(l, &d);
 	return -EPERM;
 }
@@ -150,7 +151,7 @@ struct owner {
 	u64 session;
 	u64 payer; /* the session that the entry is counted with, the first one that the file was of */
 	u32 slot, payer_slot;
-	u32 uid; /* the user that it's counted with */
+	u32 uid; /* the user that it's counted with, whose the session is: of others there may be thousands (subordinate ones) */
 	u32 pad;
 };
 
@@ -207,21 +208,22 @@ static __always_inline u32 *owned_by(u32 uid)
 /* own remembers a file; false: the session has too many, or all of its user's have. */
 static __always_inline bool own(struct file *file, struct label *l)
 {
-	struct owner o = {
-		.session = l->id, .payer = l->id, .slot = l->slot, .payer_slot = l->slot, .uid = bpf_get_current_uid_gid(),
-	};
+	struct owner o = { .session = l->id, .payer = l->id, .slot = l->slot, .payer_slot = l->slot };
 	u64 key = (u64)file;
 	struct owner *old = bpf_map_lookup_elem(&owned, &key);
 	struct session *s = session_of(l);
 
+	if (!s)
+		return false;
 	if (old) {
 		o.payer = old->payer;
 		o.payer_slot = old->payer_slot;
 		o.uid = old->uid;
 		return !bpf_map_update_elem(&owned, &key, &o, BPF_EXIST);
 	}
+	o.uid = s->user;
 	u32 *all = owned_by(o.uid);
-	if (!s || !all)
+	if (!all)
 		return false;
 	bool session = __sync_fetch_and_add(&s->owned, 1) < MAX_OWNED;
 	bool user = __sync_fetch_and_add(all, 1) < MAX_OWNED_BY_USER;

@@ -262,7 +262,7 @@ func (s *session) make(r *record, image *loader.Image) (err error) {
 		return err
 	}
 	s.keep(r)
-	s.kernel, err = s.d.kernel.BeginIn(r.Mounts, s.number, image, r.Flags)
+	s.kernel, err = s.d.kernel.BeginFor(loader.Client{MountNamespace: r.Mounts, User: uint32(s.uid)}, s.number, image, r.Flags)
 	return err
 }
 

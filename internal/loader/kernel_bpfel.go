@@ -215,7 +215,7 @@ type kernelSession struct {
 	}
 	Unrecorded uint64
 	Owned      int32
-	Pad        uint32
+	User       uint32
 }
 
 type kernelStart struct {

@@ -34,11 +34,17 @@ func (k *Kernel) Begin(id uint64, img *Image, flags Flags) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.BeginIn(ns, id, img, flags)
+	return k.BeginFor(Client{MountNamespace: ns, User: uint32(os.Getuid())}, id, img, flags)
 }
 
-// BeginIn is Begin for whoever sees files in another mount namespace, and compiled the policy there.
-func (k *Kernel) BeginIn(ns uint32, id uint64, img *Image, flags Flags) (*Session, error) {
+// Client is whom a session is made for.
+type Client struct {
+	MountNamespace uint32 // in which the policy was compiled
+	User           uint32 // whose share the session's is
+}
+
+// BeginFor is Begin for somebody else.
+func (k *Kernel) BeginFor(c Client, id uint64, img *Image, flags Flags) (*Session, error) {
 	own, err := openLock(version) // as another holder than those of the other sessions
 	if err != nil {
 		return nil, err
@@ -48,7 +54,7 @@ func (k *Kernel) BeginIn(ns uint32, id uint64, img *Image, flags Flags) (*Sessio
 		if err := k.collect(); err != nil {
 			return err
 		}
-		return s.begin(kernelSession{Flags: uint32(flags), MountNs: ns}, img)
+		return s.begin(kernelSession{Flags: uint32(flags), MountNs: c.MountNamespace, User: c.User}, img)
 	})
 	if err != nil {
 		s.close()
@@ -104,7 +110,8 @@ func MountNamespace(process string) (uint32, error) {
 	return uint32(st.Ino), nil
 }
 
-// Adopt puts the calling thread into the session, for good, and proves that it's in. The thread must be locked.
+// Adopt puts the calling thread into the session, for good, and proves that it's in. The thread must be locked, and have
+// no_new_privs, without which none gets into a session.
 func (s *Session) Adopt() error {
 	thread := Thread{os.Getpid(), unix.Gettid()}
 	err := Prove(func() error { return s.Expect(thread, 0) })

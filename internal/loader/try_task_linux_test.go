@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -188,8 +189,8 @@ func TestOwnedByUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer owners.Close()
-	const share = 1024 * 256 / 4 // MAX_OWNED_BY_USER in bpf/task.c
-	root, other := uint32(0), uint32(1)
+	const share = 1024 * 256 / 4        // MAX_OWNED_BY_USER in bpf/task.c
+	root, other := uint32(0), uint32(1) // whoever runs in it
 	before := uint32(0)
 	if err := owners.Lookup(root, &before); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		t.Fatal(err)
@@ -198,11 +199,12 @@ func TestOwnedByUser(t *testing.T) {
 		user uint32
 		had  uint32
 		want error
-	}{{root, share - 1, nil}, {root, share, unix.ENOMEM}, {other, share, nil}} {
-		if err := errors.Join(owners.Put(root, before), owners.Put(x.user, x.had)); err != nil {
+	}{{root, share - 1, nil}, {root, share, unix.ENOMEM}, {other, share - 1, nil}, {other, share, unix.ENOMEM}} {
+		if err := errors.Join(owners.Put(root, share), owners.Put(x.user, x.had)); err != nil {
 			t.Fatal(err)
 		}
 		s, _ := begin(t, k, "/ read")
+		atomic.StoreUint32(&s.at.User, x.user)
 		guarded(t, s, func() {
 			if err := owned(1); !errors.Is(err, x.want) {
 				t.Errorf("one more file, when user %d has %d: %v, want %v", x.user, x.had, err, x.want)

@@ -3,4 +3,4 @@
 package loader
 
 // version tells this build's programs from another's: it begins the SHA-256 of their object.
-const version = "58508c81d88682cd"
+const version = "af7fc7f5499d5c3d"

@@ -16,10 +16,11 @@ const (
 	patience = 5 * time.Second
 )
 
-// everyone signals all processes of the session. Before Landlock ABI 6 they are looked for in /proc, which those that fork fast
+// everyone signals all processes of the session. Before Landlock ABI 6, and in a session within another, which would hear of
+// every other process of the machine that signalAll asks for, they are looked for in /proc, which those that fork fast
 // enough escape for a while; toolguard is their subreaper, so that none can leave the tree.
 func (r *run) everyone(sig syscall.Signal) {
-	if r.level >= 6 && r.in.signalAll(sig) == nil {
+	if !r.within && r.level >= 6 && r.in.signalAll(sig) == nil {
 		return
 	}
 	if sig == syscall.SIGKILL {

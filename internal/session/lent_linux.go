@@ -71,7 +71,6 @@ var lentGaps = append(slices.Clone(bpfGaps[:len(bpfGaps)-1]),
 type lent struct {
 	client *api.Client
 	id     string
-	within bool                     // the one that this process is in already
 	join   *os.File                 // see command.join
 	told   <-chan outcome[struct{}] // all has been heard; nil: nobody listens
 	ended  chan struct{}            // closed when the session is, or nobody is there to end it
@@ -107,8 +106,8 @@ func (r *run) borrow(client *api.Client) error {
 	if err != nil || len(s.ID) != 16 {
 		return fmt.Errorf("toolguardd: a session %q", s.ID)
 	}
-	l := &lent{client: client, id: s.ID, within: s.Within != "", ended: make(chan struct{}), r: r}
-	r.number, r.id, r.held = number, s.ID, l
+	l := &lent{client: client, id: s.ID, ended: make(chan struct{}), r: r}
+	r.number, r.id, r.held, r.within = number, s.ID, l, s.Within != ""
 	if s.Cgroup != "" {
 		l.join, err = client.Handed("POST", l.path(api.Command))
 	}
@@ -127,10 +126,10 @@ func (l *lent) Adopt() error {
 		return l.client.Do("PUT", l.path(api.Thread), thread, nil)
 	}
 	var err error
-	if !l.within {
+	if !l.r.within {
 		err = loader.Prove(ask)
 	}
-	if l.within || !asked && errors.Is(err, unix.EACCES) { // guarded already: that it has changed sessions the kernel tells toolguardd
+	if l.r.within || !asked && errors.Is(err, unix.EACCES) { // guarded already: that it has changed sessions the kernel tells toolguardd
 		err = ask()
 		_ = loader.TryCanary() // something that the programs decide about: they adopt it with that
 	}

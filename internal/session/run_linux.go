@@ -36,6 +36,7 @@ type run struct {
 	began   time.Time
 	last    *ending       // nil: not yet
 	held    held          // nil: not by the bpf backend
+	within  bool          // another session of toolguardd's, which this process is in
 	group   *cgroup.Group // nil: nothing needs one
 	net     *network
 	limit   atomic.Pointer[policyLimit]

@@ -57,6 +57,12 @@ def tries(name):
         print("opened", name, flush=True)
     except PermissionError:
         pass
+def signals(pid):
+    try:
+        os.kill(pid, 0)
+        print("signalled", pid, flush=True)
+    except PermissionError:
+        pass
 def child(name):
     if os.fork() == 0:
         tries(name)
@@ -85,7 +91,7 @@ func TestSilence(t *testing.T) {
 	state := t.TempDir()
 	serve(t, state)
 	j := newJob(t, nobody, work, `until [ -e policy.json ]; do sleep 0.1; done
-for what in never before itself program stays; do python3 nested.py $what >$what.log 2>&1 & done
+for what in never before itself program stays signals; do python3 nested.py $what $PPID >$what.log 2>&1 & done
 wait; echo gone >can; sleep 1000`)
 	dir := filepath.Dir(j.workspace)
 	must(t, os.WriteFile(j.workspace+"/nested.py", []byte(nesting+strings.ReplaceAll(`
@@ -95,6 +101,7 @@ if what == "never": nested(False, nothing, lambda: child(name))
 if what == "before": nested(True, lambda: child(name), nothing)
 if what == "itself": nested(True, nothing, lambda: tries(name))
 if what == "program": nested(True, nothing, lambda: os.execv("/bin/bash", ["bash", "-c", "read x <" + name]))
+if what == "signals": nested(True, nothing, lambda: signals(int(sys.argv[2])))
 if what == "stays": nested(False, nothing, lambda: (tries(name), time.sleep(1000)))
 `, "DIR", dir)), 0o644))
 	what := []string{"never", "before", "itself", "program", "stays"}
@@ -113,6 +120,7 @@ if what == "stays": nested(False, nothing, lambda: (tries(name), time.sleep(1000
 	for _, name := range what {
 		eventually(t, fmt.Sprintf("what is refused to %q is told", name), func() bool { return j.count("denial", dir+"/"+name) == 1 })
 	}
+	eventually(t, "that a signal to toolguard is refused is told", func() bool { return j.count("denial", "toolguard") == 1 })
 }
 
 // toolguardd takes no thread into a session that a program could give other rights: a policy of its caller's would be in force for those.
