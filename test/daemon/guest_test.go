@@ -94,7 +94,7 @@ func TestShow(t *testing.T) {
 	text, code := ask(t, nobody, "sessions", "show", s.ID)
 	for _, want := range []string{
 		"session    " + s.ID, "state      running", "command    bash -c read x <", "since      20[0-9-]{8} [0-9:]{8} \\([0-9hm]+s\\)", fmt.Sprint("user       ", nobody),
-		fmt.Sprint("toolguard  process ", j.Process.Pid), `policy     \S+ \([0-9a-f]{12}\), ` + s.Files[0], "reloads    0", "workspace  " + j.workspace, "threads    [12]$", fmt.Sprint("denied     ", s.Denied),
+		fmt.Sprint("toolguard  process ", j.Process.Pid), `policy     \S+ \([0-9a-f]{12}\), ` + s.Files[0], "reloads    0", "workspace  " + j.workspace, "threads    [23]$", fmt.Sprint("denied     ", s.Denied),
 		"tool       builder", "agent      night", "cgroup     " + s.Cgroup,
 	} {
 		if !regexp.MustCompile("(?m)^"+want+".*$").MatchString(text) || code != 0 {
