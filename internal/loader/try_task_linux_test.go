@@ -200,7 +200,7 @@ func TestOwnedByUser(t *testing.T) {
 		had  uint32
 		want error
 	}{{root, share - 1, nil}, {root, share, unix.ENOMEM}, {other, share - 1, nil}, {other, share, unix.ENOMEM}} {
-		if err := errors.Join(owners.Put(root, share), owners.Put(x.user, x.had)); err != nil {
+		if err := errors.Join(owners.Put(root, uint32(share)), owners.Put(x.user, x.had)); err != nil {
 			t.Fatal(err)
 		}
 		s, _ := begin(t, k, "/ read")
