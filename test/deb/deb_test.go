@@ -5,12 +5,14 @@ package deb
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -156,22 +158,14 @@ func TestPackage(t *testing.T) {
 		t.Error(got)
 	}
 	m.sh("usermod -aG toolguard dev")
+	m.sh(`printf '[[sink]]\nname = "journal"\ntype = "journald"\n' >/etc/toolguard/ship.toml && systemctl enable --now toolguard-ship`)
 	s := m.session()
 	m.eventually("it's told", func() bool { return m.denials(s.id) > 0 })
 	m.metrics()
 
 	m.sh("echo '# ours' >>/etc/toolguard/toolguardd.toml")
-	pid := m.sh("systemctl show --value -p MainPID toolguardd")
-	m.sh("dpkg -i " + deb(t, "1.1.0"))
-	s.held()
-	if got := m.sh("toolguard version"); !strings.Contains(got, "v1.1.0") || m.sh("systemctl show --value -p MainPID toolguardd") == pid {
-		t.Errorf("the old one still runs: %s", got)
-	}
-	if id := m.only(); id != s.id {
-		t.Errorf("session %s is %s now", s.id, id)
-	}
-	told := m.denials(s.id)
-	m.eventually("its denials are told by the new one", func() bool { return m.denials(s.id) > told })
+	s.survives("1.1.0")
+	s.survives("1.0.0") // as one may have to
 	m.sh("grep -q '^# ours$' /etc/toolguard/toolguardd.toml && toolguard audit verify")
 
 	if said := m.fails("dpkg -r toolguard"); !strings.Contains(said, "toolguard stays installed") || !strings.Contains(said, "1 sessions are guarded still") {
@@ -195,7 +189,62 @@ func TestPackage(t *testing.T) {
 	}
 	m.sh("dpkg -P toolguard")
 	m.gone()
-	m.sh("[ ! -e /var/lib/toolguard ] && [ ! -e /etc/toolguard/toolguardd.toml ]")
+	m.sh("[ ! -e /var/lib/toolguard ] && [ ! -e /etc/toolguard/toolguardd.toml ] && [ ! -e /etc/toolguard/ship.toml ] && [ ! -e /run/toolguard ]")
+}
+
+// survives puts another version in the place of the one that there is. While there's neither, the session is held, and what it's refused
+// then is told, and shipped.
+func (s *session) survives(version string) {
+	s.Helper()
+	const gone, back, window = "/run/gone", "/run/back", "/run/window"
+	s.sh(`mkdir -p /etc/systemd/system/toolguardd.service.d; cat >/etc/systemd/system/toolguardd.service.d/test.conf <<'END'
+[Service]
+ExecStartPre=+bash -c 'sleep 1; date +%%s%%3N >` + gone + `; : >` + window + `; for i in 1 2 3; do \
+	: >` + s.says + `; until [ -s ` + s.says + ` ]; do sleep 0.1; done; cat ` + s.says + ` >>` + window + `; done; date +%%s%%3N >` + back + `'
+END
+systemctl daemon-reload`)
+	pids := func() []string { return strings.Fields(s.sh("systemctl show --value -p MainPID toolguardd toolguard-ship")) }
+	before := pids()
+	s.sh("dpkg -i " + deb(s.T, version))
+	s.sh("rm -r /etc/systemd/system/toolguardd.service.d && systemctl daemon-reload")
+	after := pids()
+	if got := s.sh("toolguard version"); !strings.Contains(got, "v"+version) || len(after) != 2 || before[0] == after[0] || before[1] == after[1] {
+		s.Errorf("the one before still runs: %s, %q, %q", got, before, after)
+	}
+	if got := strings.Fields(s.sh("cat " + window)); len(got) < 3 || slices.Contains(got, "yes") {
+		s.Errorf("while there was no toolguardd it could read: %q", got)
+	}
+	s.held()
+	if id := s.only(); id != s.id {
+		s.Errorf("session %s is %s now", s.id, id)
+	}
+	var from, to int64
+	if _, err := fmt.Sscan(s.sh("cat "+gone+" "+back), &from, &to); err != nil {
+		s.Fatal(err)
+	}
+	uid := ""
+	s.eventually("what it was refused meanwhile is told", func() bool {
+		for line := range strings.Lines(s.sh("toolguard events --since all --kind denial --format ocsf --session " + s.id)) {
+			var e struct {
+				Time     int64
+				Start    int64 `json:"start_time"` // of several
+				Metadata struct{ UID string }
+			}
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				s.Fatal(err)
+			}
+			if e.Start == 0 {
+				e.Start = e.Time
+			}
+			if from <= e.Time && e.Start <= to {
+				uid = e.Metadata.UID
+			}
+		}
+		return uid != ""
+	})
+	s.eventually("and shipped", func() bool { return s.sh("journalctl -q -o cat TOOLGUARD_UID="+uid) != "" })
+	told := s.denials(s.id)
+	s.eventually("its denials are told by the new one", func() bool { return s.denials(s.id) > told })
 }
 
 // metrics reads them as Prometheus would, before and after toolguardd was started again.
