@@ -203,7 +203,9 @@ ExecStartPre=+bash -c 'sleep 1; date +%%s%%3N >` + gone + `; : >` + window + `; 
 	: >` + s.says + `; until [ -s ` + s.says + ` ]; do sleep 0.1; done; cat ` + s.says + ` >>` + window + `; done; date +%%s%%3N >` + back + `'
 END
 systemctl daemon-reload`)
-	pids := func() []string { return strings.Fields(s.sh("systemctl show --value -p MainPID toolguardd toolguard-ship")) }
+	pids := func() []string {
+		return strings.Fields(s.sh("systemctl show --value -p MainPID toolguardd toolguard-ship"))
+	}
 	before := pids()
 	s.sh("dpkg -i " + deb(s.T, version))
 	s.sh("rm -r /etc/systemd/system/toolguardd.service.d && systemctl daemon-reload")
