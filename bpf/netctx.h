@@ -32,6 +32,12 @@ struct bpf_sock_addr {
 	struct bpf_sock *sk;
 };
 
+struct bpf_sockopt {
+	struct bpf_sock *sk;
+	void *optval, *optval_end;
+	s32 level, optname, optlen, retval;
+};
+
 /* bpf_sock_tuple is what sockets are looked up by. */
 struct bpf_sock_tuple {
 	union {

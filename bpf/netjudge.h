@@ -75,6 +75,21 @@ static __always_inline bool same(const struct endpoint *a, const struct endpoint
 		 (a->port ^ b->port));
 }
 
+/* is_on_link says whether an address means nothing without a device: IPv6's of one link, groups too (fe80::/10, ff01::/16, ff02::/16). */
+static __always_inline bool is_on_link(const struct endpoint *e)
+{
+	u32 first = bpf_ntohl(e->addr[0]);
+
+	return (first & 0xffc00000) == 0xfe800000 || first >> 16 == 0xff01 || first >> 16 == 0xff02;
+}
+
+/* astray says whether a socket's device takes what is granted elsewhere: who has the address is another one there. What an address is
+ * reached by is the machine's choice, by its routes, and no session's. */
+static __always_inline bool astray(struct session *s, u32 device, const struct endpoint *to)
+{
+	return device && device != LOOPBACK_IFINDEX && !s->free && !is_on_link(to);
+}
+
 /* settle names the machine itself where no address does: what is judged is then what is meant (tcp_v4_connect,
  * tcp_v6_connect and their like take such a one for loopback). */
 static __always_inline bool settle(struct endpoint *e)

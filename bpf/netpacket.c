@@ -37,6 +37,13 @@ struct transport {
 };
 #define UDP_HEADER 8
 
+/* What the kernel puts before TCP where one packet is longer than its header can say, for devices that cut it up (BIG TCP, ip6_xmit). */
+struct jumbo {
+	u8 next, length, option, option_length;
+	u16 bytes[2];
+};
+#define MAX_LENGTH 0xffff
+
 /* part is where a packet has so many bytes; NULL: it hasn't, or not where they can be read at once, and is refused for it. The
  * kernel puts the headers of what a socket sends there, and has asked for those that a socket gets (pskb_may_pull). */
 static __always_inline void *part(struct __sk_buff *skb, u32 at, u32 bytes)
@@ -59,6 +66,20 @@ static __always_inline u32 read_header4(struct __sk_buff *skb, struct packet *p)
 	return h->version == 0x45 && !(h->fragment & bpf_htons(0x3fff)) ? sizeof(*h) : 0;
 }
 
+/* read_jumbo returns where TCP begins in a packet that is as long as its only option says. */
+static __always_inline u32 read_jumbo(struct __sk_buff *skb, struct packet *p)
+{
+	struct jumbo *j = part(skb, sizeof(struct header6), sizeof(*j));
+
+	if (!j || j->next != IPPROTO_TCP || j->length || j->option != 0xc2 || j->option_length != 4)
+		return 0;
+	u32 bytes = bpf_ntohs(j->bytes[0]) << 16 | bpf_ntohs(j->bytes[1]);
+	if (bytes <= MAX_LENGTH || bytes + sizeof(struct header6) != skb->len)
+		return 0;
+	p->protocol = IPPROTO_TCP;
+	return sizeof(struct header6) + sizeof(*j);
+}
+
 static __always_inline u32 read_header6(struct __sk_buff *skb, struct packet *p)
 {
 	struct header6 *h = part(skb, 0, sizeof(*h));
@@ -68,6 +89,8 @@ static __always_inline u32 read_header6(struct __sk_buff *skb, struct packet *p)
 	p->protocol = h->next;
 	p->from = ipv6(h->from, 0);
 	p->to = ipv6(h->to, 0);
+	if (!h->next && !h->length)
+		return read_jumbo(skb, p);
 	return h->next == IPPROTO_TCP || h->next == IPPROTO_UDP || h->next == IPPROTO_ICMPV6 ? sizeof(*h) : 0;
 }
 
@@ -92,7 +115,7 @@ static __always_inline bool read_packet(struct __sk_buff *skb, struct packet *p)
 struct crossing {
 	struct question q; /* about the far end */
 	struct endpoint near;
-	u32 protocol;
+	u32 protocol, device; /* the socket's */
 	bool led; /* the socket has been led to egress */
 	struct task task; /* whose it is, where that's known */
 };
@@ -105,6 +128,7 @@ static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 proto
 	struct bpf_sock *sk = skb->sk;
 
 	sk = sk ? bpf_sk_fullsock(sk) : NULL;
+	c.device = sk ? sk->bound_dev_if : 0;
 	struct peer *p = sk ? bpf_sk_storage_get(&peers, sk, NULL, 0) : NULL;
 	if (p) {
 		c.q.permitted = permitted(p);
@@ -166,9 +190,13 @@ __noinline u32 departs(struct crossing *c)
 			return 1;
 		return refuse_packet(OP_PACKET, WHY_SOCKET, c, &c->q.to, NOBODY);
 	}
-	if (reaches(s, c))
-		return 1;
 	u32 why = is_egress(s, c->q.kind, &c->q.to) ? WHY_EGRESS : WHY_POLICY;
+	if (reaches(s, c)) {
+		if (!astray(s, c->device, &c->q.to))
+			return 1;
+		why = WHY_DEVICE;
+		c->q.by = NOBODY;
+	}
 	return refuse_packet(OP_PACKET, why, c, &c->q.to, c->q.by);
 }
 

@@ -42,13 +42,14 @@ enum op {
 	OP_BIND,
 	OP_PACKET, /* one that would have left */
 	OP_ACCEPT, /* one that would have come in */
+	OP_OPTION, /* of a socket: protocol is its level, kind its number */
 };
 
 enum why {
 	WHY_POLICY = 1, /* layer and rule say which */
 	WHY_EGRESS,	/* egress itself, or there is none to ask */
 	WHY_SOCKET,	/* no such socket is ever granted */
-	WHY_DEVICE,	/* bound to a device that doesn't lead to egress */
+	WHY_DEVICE,	/* by a device that the machine hasn't chosen, or one that doesn't lead to egress */
 	WHY_ROUTE,	/* the packet has options or headers that can lead it elsewhere, or isn't whole */
 	WHY_MEMORY,	/* no room to note down where the socket was going */
 };

@@ -7,6 +7,9 @@
 
 #define SOCK_STREAM 1
 #define SOCK_DGRAM 2
+#define SOL_IP 0
+#define SOL_SOCKET 1
+#define SOL_IPV6 41
 
 static __always_inline u32 kind_of(struct bpf_sock_addr *ctx)
 {
@@ -39,6 +42,35 @@ int net_create(struct bpf_sock *ctx)
 	if (s && known(s, ctx->type, ctx->protocol))
 		return 1;
 	struct refusal r = { .op = OP_SOCKET, .why = WHY_SOCKET, .protocol = ctx->protocol, .kind = ctx->type, .by = NOBODY };
+	return refuse_task(&r);
+}
+
+/* binds says whether an option has a socket send by a device: SO_BINDTODEVICE, SO_BINDTOIFINDEX, IP_UNICAST_IF, IPV6_PKTINFO,
+ * IPV6_UNICAST_IF. */
+static __always_inline bool binds(s32 level, s32 option)
+{
+	switch (level) {
+	case SOL_SOCKET:
+		return option == 25 || option == 62;
+	case SOL_IP:
+		return option == 50;
+	case SOL_IPV6:
+		return option == 50 || option == 76;
+	}
+	return false;
+}
+
+/* Connections that exist change their device by an option, too: they are asked about nothing more. */
+SEC("cgroup/setsockopt")
+int net_option(struct bpf_sockopt *ctx)
+{
+	struct session *s = session();
+
+	if (s && (s->free || !binds(ctx->level, ctx->optname))) {
+		ctx->optlen = 0; /* as it is: of a long one there's but a part here */
+		return 1;
+	}
+	struct refusal r = { .op = OP_OPTION, .why = WHY_DEVICE, .protocol = ctx->level, .kind = ctx->optname, .by = NOBODY };
 	return refuse_task(&r);
 }
 
@@ -97,7 +129,10 @@ __noinline u32 decide(struct move *m)
 		else
 			return w;
 	} else if (w != WAY_REFUSED) {
-		return w;
+		if (!astray(s, m->device, &m->q.to))
+			return w;
+		why = WHY_DEVICE;
+		m->q.by = NOBODY;
 	} else if (m->op == OP_CONNECT && m->protocol == IPPROTO_UDP) {
 		/* It sends nothing, and what it would send the second wall refuses. Whoever looks a name up connects so to each of its
 		 * addresses, to learn its own (RFC 6724). */

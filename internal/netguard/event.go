@@ -19,8 +19,8 @@ type Event struct {
 	Op       Op
 	Why      Why
 	At       netip.AddrPort // where to; for OpBind and OpAccept where it would have been waited for
-	Protocol int            // IPPROTO_*
-	Kind     int            // SOCK_*; 0: a packet
+	Protocol int            // IPPROTO_*; for OpOption its level
+	Kind     int            // SOCK_*; 0: a packet; for OpOption its number
 
 	// Who refused, where Why is WhyPolicy: places in the policy's Layers and Rules. -1: nobody, no rule.
 	Layer, Rule int
@@ -38,9 +38,10 @@ const (
 	OpBind
 	OpPacket // that would have left: something came around the first wall
 	OpAccept // a connection or datagram from outside
+	OpOption // of a socket
 )
 
-var opNames = [...]string{"", "socket", "connect", "send", "bind", "packet", "accept"}
+var opNames = [...]string{"", "socket", "connect", "send", "bind", "packet", "accept", "setsockopt"}
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }
 
@@ -52,7 +53,7 @@ const (
 	WhyPolicy Why = 1 + iota
 	WhyEgress     // it's egress itself, or there is none to ask
 	WhySocket     // no such socket is ever granted
-	WhyDevice     // it's bound to a device that doesn't lead to egress
+	WhyDevice     // by a device that the machine hasn't chosen, or one that doesn't lead to egress
 	WhyRoute      // the packet could be led elsewhere
 	WhyMemory     // the kernel had no room to note down where it was going
 )

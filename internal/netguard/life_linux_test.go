@@ -711,7 +711,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// What is led to egress isn't led out of the machine, by whatever device a socket is bound to.
+// By which device an address is reached the session doesn't choose; what is led to egress isn't led out of the machine by one.
 func TestDevice(t *testing.T) {
 	needRoot(t)
 	device, err := tunnel()
@@ -719,13 +719,37 @@ func TestDevice(t *testing.T) {
 		t.Skip("needs /dev/net/tun: ", err)
 	}
 	defer device.Close()
-	g := begin(t, policy.NetRule{Host: "a.test", Scheme: "https", Allow: true}, tcp("127.1.0.1", 8001))
+	server(t, "10.1.2.3:8001")
+	g := begin(t, policy.NetRule{Host: "a.test", Scheme: "https", Allow: true}, tcp("127.1.0.1", 8001), tcp("10.1.2.3", 8001))
+	granted := attempt{try: "tcp|10.1.2.3:8001", free: "server 10.1.2.3:8001, peer 10.1.2.3:8001"}
+	granted.check(t, g)
+	for _, option := range []string{"1|25", "1|62", "0|50", "41|50", "41|76"} { // SO_BINDTODEVICE, SO_BINDTOIFINDEX, IP_UNICAST_IF, IPV6_PKTINFO, IPV6_UNICAST_IF
+		attempt{"option|" + option + "|tgtest0", "set", "EACCES", "setsockopt device: no rule"}.check(t, g)
+	}
+	attempt{try: "long option", free: "set"}.check(t, g)
+
+	// Were a socket bound all the same.
+	g.without(netProgNetOption)
 	for _, a := range []attempt{
+		granted,
 		{"device|tgtest0|10.1.2.3:443", "EINPROGRESS", "EACCES", "connect device 10.1.2.3:443: no rule"},
+		{"device|tgtest0|10.1.2.3:8001", "EINPROGRESS", "EACCES", "connect device 10.1.2.3:8001: no rule"},
+		{"device|tgtest0|127.1.0.1:8001", "EINPROGRESS", "EACCES", "connect device 127.1.0.1:8001: no rule"},
+	} {
+		a.check(t, g)
+	}
+	g.without(netProgNetConnect4)
+	for _, a := range []attempt{
+		granted,
+		{"device|tgtest0|10.1.2.3:8001", "EINPROGRESS", "EINPROGRESS", "packet device 10.1.2.3:8001: no rule"},
 		{"device|tgtest0|127.1.0.1:8001", "EINPROGRESS", "EINPROGRESS", "packet device 127.1.0.1:8001: no rule"},
 	} {
 		a.check(t, g)
 	}
+
+	// Where everything is allowed that isn't denied, there's nothing that a device could lead away from.
+	open := beginWith(t, compile(t, policy.Allow, policy.NetRule{Host: "127.2.0.1", Port: 8001}))
+	attempt{try: "option|1|25|tgtest0", free: "set"}.check(t, open)
 }
 
 // tunnel is a device beside the loopback one.

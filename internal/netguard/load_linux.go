@@ -29,6 +29,7 @@ var hooks = map[string]ebpf.AttachType{
 	netProgNetConnect4: ebpf.AttachCGroupInet4Connect, netProgNetConnect6: ebpf.AttachCGroupInet6Connect,
 	netProgNetCreate: ebpf.AttachCGroupInetSockCreate,
 	netProgNetEgress: ebpf.AttachCGroupInetEgress, netProgNetIngress: ebpf.AttachCGroupInetIngress,
+	netProgNetOption:    ebpf.AttachCGroupSetsockopt,
 	netProgNetPeername4: ebpf.AttachCgroupInet4GetPeername, netProgNetPeername6: ebpf.AttachCgroupInet6GetPeername,
 	netProgNetRecvmsg4: ebpf.AttachCGroupUDP4Recvmsg, netProgNetRecvmsg6: ebpf.AttachCGroupUDP6Recvmsg,
 	netProgNetSendmsg4: ebpf.AttachCGroupUDP4Sendmsg, netProgNetSendmsg6: ebpf.AttachCGroupUDP6Sendmsg,

@@ -142,6 +142,7 @@ const (
 	netProgNetCreate    = "net_create"
 	netProgNetEgress    = "net_egress"
 	netProgNetIngress   = "net_ingress"
+	netProgNetOption    = "net_option"
 	netProgNetPeername4 = "net_peername4"
 	netProgNetPeername6 = "net_peername6"
 	netProgNetRecvmsg4  = "net_recvmsg4"
@@ -199,6 +200,7 @@ type netProgramSpecs struct {
 	NetCreate    *ebpf.ProgramSpec `ebpf:"net_create"`
 	NetEgress    *ebpf.ProgramSpec `ebpf:"net_egress"`
 	NetIngress   *ebpf.ProgramSpec `ebpf:"net_ingress"`
+	NetOption    *ebpf.ProgramSpec `ebpf:"net_option"`
 	NetPeername4 *ebpf.ProgramSpec `ebpf:"net_peername4"`
 	NetPeername6 *ebpf.ProgramSpec `ebpf:"net_peername6"`
 	NetRecvmsg4  *ebpf.ProgramSpec `ebpf:"net_recvmsg4"`
@@ -284,6 +286,7 @@ type netPrograms struct {
 	NetCreate    *ebpf.Program `ebpf:"net_create"`
 	NetEgress    *ebpf.Program `ebpf:"net_egress"`
 	NetIngress   *ebpf.Program `ebpf:"net_ingress"`
+	NetOption    *ebpf.Program `ebpf:"net_option"`
 	NetPeername4 *ebpf.Program `ebpf:"net_peername4"`
 	NetPeername6 *ebpf.Program `ebpf:"net_peername6"`
 	NetRecvmsg4  *ebpf.Program `ebpf:"net_recvmsg4"`
@@ -301,6 +304,7 @@ func (p *netPrograms) Close() error {
 		p.NetCreate,
 		p.NetEgress,
 		p.NetIngress,
+		p.NetOption,
 		p.NetPeername4,
 		p.NetPeername6,
 		p.NetRecvmsg4,

@@ -1,8 +1,10 @@
 package netguard
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -35,6 +37,11 @@ var tries = map[string]func(args []string) (string, error){
 	"reuse":           tryReuse,
 	"mark":            tryMark,
 	"device":          tryDevice,
+	"option":          tryOption,
+	"long option":     tryLongOption,
+	"race":            tryRace,
+	"bulk":            tryBulk,
+	"hop by hop":      tryHopByHop,
 	"uring":           tryURing,
 	"source route":    trySourceRoute,
 	"routing header":  tryRoutingHeader,
@@ -482,12 +489,50 @@ func tryDevice(args []string) (string, error) {
 		return "", err
 	}
 	if err := unix.BindToDevice(fd, args[0]); err != nil {
-		return "", fmt.Errorf("bind to the device: %w", err)
+		return "", err
 	}
 	if err := unix.Connect(fd, sa); err != nil {
 		return "", err
 	}
 	return hearTCP(fd)
+}
+
+// tryOption has a socket send by a device, by an option of a level.
+func tryOption(args []string) (string, error) {
+	n, err := numbers(args[:2])
+	if err != nil {
+		return "", err
+	}
+	device, err := net.InterfaceByName(args[2])
+	if err != nil {
+		return "", err
+	}
+	fd, err := open(unix.AF_INET6, unix.SOCK_DGRAM)
+	if err != nil {
+		return "", err
+	}
+	index := binary.NativeEndian.AppendUint32(nil, uint32(device.Index))
+	value := index
+	switch level, option := n[0], n[1]; {
+	case level == unix.SOL_SOCKET && option == unix.SO_BINDTODEVICE:
+		value = []byte(args[2])
+	case option == unix.IPV6_PKTINFO && level == unix.SOL_IPV6:
+		value = append(make([]byte, 16), index...)
+	case level != unix.SOL_SOCKET: // in network order
+		slices.Reverse(value)
+	}
+	return "set", unix.SetsockoptString(fd, n[0], n[1], string(value))
+}
+
+// tryLongOption sets one that is longer than what a program gets to see.
+func tryLongOption([]string) (string, error) {
+	fd, err := open(unix.AF_INET6, unix.SOCK_DGRAM)
+	if err != nil {
+		return "", err
+	}
+	long := make([]byte, 3*os.Getpagesize())
+	long[0] = 1
+	return "set", unix.SetsockoptString(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, string(long))
 }
 
 // trySourceRoute sends a datagram to the second address by way of the first: that's whom it reaches first.

@@ -83,7 +83,6 @@ func TestConnect(t *testing.T) {
 		{try: "uring|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
 		{try: "reconnect|tcp|127.1.0.1:8001|127.1.0.1:8001", free: "connected"},
 		{try: "mark|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
-		{try: "device|lo|127.1.0.1:8001", free: "server 127.1.0.1:8001, peer 127.1.0.1:8001"},
 
 		// Everything else doesn't, on whichever way.
 		{"tcp|127.1.0.9:8001", "server 127.1.0.9:8001, peer 127.1.0.9:8001", "EACCES", "connect policy 127.1.0.9:8001: net.2"},
@@ -100,7 +99,6 @@ func TestConnect(t *testing.T) {
 		{"reconnect|tcp|127.1.0.1:8001|127.2.0.1:8001", "connected", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
 		{"reconnect|tcp|10.1.2.3:443|127.2.0.1:8001", "connected", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
 		{"mark|127.2.0.1:8001", "server 127.2.0.1:8001, peer 127.2.0.1:8001", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
-		{"device|lo|127.2.0.1:8001", "server 127.2.0.1:8001, peer 127.2.0.1:8001", "EACCES", "connect policy 127.2.0.1:8001: no rule"},
 
 		// The machine itself, where no address is named, is 127.0.0.1 or ::1, by the rules too.
 		{try: "tcp|0.0.0.0:8002", free: "server 127.0.0.1:8002, peer 127.0.0.1:8002"},

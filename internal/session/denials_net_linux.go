@@ -102,7 +102,7 @@ func (d *denials) chainSince(first event.Process, seen time.Duration) []event.Pr
 var whyNet = map[netguard.Why]string{
 	netguard.WhyEgress: "it's toolguard's own port, or toolguard isn't there to be asked",
 	netguard.WhySocket: "always on: no raw or exotic sockets",
-	netguard.WhyDevice: "the socket is bound to a device, or the packet leaves by one, that doesn't lead to toolguard",
+	netguard.WhyDevice: "the socket would have a device of its own: by which one an address is reached is for the machine's routes to say",
 	netguard.WhyRoute:  "the packet could be led elsewhere, or isn't whole",
 	netguard.WhyMemory: "the kernel has no room to note down where the socket was going",
 }
@@ -122,6 +122,10 @@ func (r *run) refusedNet(k *netguard.Event, chain []event.Process) event.Event {
 	case netguard.OpSocket:
 		e.Resource, e.Capability, e.Reason = "syscall", "socket", string(policy.SyscallDenied)
 		e.Target = fmt.Sprintf("socket of type %d and protocol %d", k.Kind, k.Protocol)
+		return e
+	case netguard.OpOption:
+		e.Capability, e.Reason = "setsockopt", string(policy.HostNotListed)
+		e.Target = fmt.Sprintf("option %d of level %d", k.Kind, k.Protocol)
 		return e
 	case netguard.OpBind, netguard.OpAccept:
 		e.Capability = "listen"

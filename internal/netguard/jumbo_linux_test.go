@@ -1,0 +1,137 @@
+package netguard
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	bulk    = 64 << 20
+	jumbo   = 0xffff + 40 // the longest IPv6 packet whose header says how long it is
+	longest = 8 * 0xffff  // of a packet that a device cuts up
+	gsoMax  = 41          // IFLA_GSO_MAX_SIZE
+	lo      = 1           // the loopback device
+)
+
+// Where a device takes packets that are longer than an IPv6 header can say, the kernel has another header say it: that alone is let through.
+func TestJumbo(t *testing.T) {
+	needRoot(t)
+	if err := gso(longest); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = gso(1 << 16) }()
+	l, _ := plainTCP(t, "[fd00::1]:8003")
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				n, _ := io.Copy(io.Discard, c)
+				fmt.Fprint(c, n)
+				_ = c.Close()
+			}()
+		}
+	}()
+	seen := longPackets(t)
+	g := begin(t, tcp("fd00::1", 8003), tcp("fd00::1", 8001), udp("fd00::1", 8001))
+	attempt{try: "bulk|[fd00::1]:8003", free: fmt.Sprint(bulk)}.check(t, g)
+	if !<-seen {
+		t.Error("no packet was longer than its header can say")
+	}
+
+	server(t, "[fd00::1]:8001")
+	attempt{"hop by hop|[fd00::1]:8001", "heard hello, from [fd00::1]:8001", "EPERM", "packet route [fd00::1]:0: no rule"}.check(t, g)
+}
+
+// gso has the loopback device take packets of a length.
+func gso(length uint32) error {
+	b := binary.NativeEndian.AppendUint32(nil, 40) // struct nlmsghdr
+	b = binary.NativeEndian.AppendUint16(b, unix.RTM_NEWLINK)
+	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST|unix.NLM_F_ACK)
+	b = append(b, make([]byte, 8+4)...) // and struct ifinfomsg
+	b = binary.NativeEndian.AppendUint32(b, lo)
+	b = append(b, make([]byte, 8)...)
+	b = binary.NativeEndian.AppendUint16(b, 8) // struct nlattr
+	b = binary.NativeEndian.AppendUint16(b, gsoMax)
+	b = binary.NativeEndian.AppendUint32(b, length)
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return err
+	}
+	var answer [256]byte
+	if _, err := unix.Read(fd, answer[:]); err != nil {
+		return err
+	}
+	if n := int32(binary.NativeEndian.Uint32(answer[16:])); n < 0 {
+		return unix.Errno(-n)
+	}
+	return nil
+}
+
+// longPackets says whether an IPv6 packet is seen that is longer than its header can say.
+func longPackets(t *testing.T) <-chan bool {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(network(unix.ETH_P_IPV6)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	patience(fd)
+	seen := make(chan bool, 1)
+	go func() {
+		defer unix.Close(fd)
+		for {
+			var b [1]byte
+			n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_TRUNC)
+			if err != nil || n > jumbo {
+				seen <- err == nil
+				return
+			}
+		}
+	}()
+	return seen
+}
+
+// tryBulk sends a lot at once.
+func tryBulk(args []string) (string, error) {
+	c, err := net.Dial("tcp", args[0])
+	if err != nil {
+		return "", err
+	}
+	b := make([]byte, 4<<20)
+	for range bulk / len(b) {
+		if _, err := c.Write(b); err != nil {
+			return "", err
+		}
+	}
+	_ = c.(*net.TCPConn).CloseWrite()
+	said, err := io.ReadAll(c)
+	return string(said), err
+}
+
+// tryHopByHop sends a datagram with an option for every hop.
+func tryHopByHop(args []string) (string, error) {
+	family, to := at(args[0])
+	fd, err := open(family, unix.SOCK_DGRAM)
+	if err != nil {
+		return "", err
+	}
+	padding := string([]byte{0, 0, 1, 4, 0, 0, 0, 0})
+	if err := unix.SetsockoptString(fd, unix.IPPROTO_IPV6, unix.IPV6_HOPOPTS, padding); err != nil {
+		return "", err
+	}
+	if err := unix.Sendto(fd, []byte("hello"), 0, to); err != nil {
+		return "", err
+	}
+	return hearUDP(fd)
+}

@@ -1,0 +1,107 @@
+package netguard
+
+import (
+	"fmt"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// races is how long two threads do their parts: without the lock on what a socket is permitted, a tenth of it shows that.
+const races = 10 * time.Second
+
+// What two threads of a session say of one socket at once doesn't mix: half of one place and half of another is a third, which nobody has
+// permitted.
+func TestRace(t *testing.T) {
+	needRoot(t)
+	if runtime.NumCPU() < 2 {
+		t.Skip("needs two processors")
+	}
+	server(t, "[fd00::1]:8001")
+	g := begin(t, tcp("a.test", 8001))
+	for _, at := range []string{"[fd01::1]:8001", "[fd00::3]:8001"} { // [fd00::1]:8001 is half of each
+		if err := g.kernel.Permit("udp", netip.MustParseAddrPort(at), time.Now().Add(time.Hour), policy.Verdict{Allow: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	order := []string{"[fd00::1]:8001", "[fd01::1]:8001", "[fd00::3]:8001"}
+	if sent, tried := race(t, nil, time.Second/10, order...); sent == 0 || sent != tried {
+		t.Errorf("outside: %d sent of %d", sent, tried)
+	}
+	before := g.denied()
+	sent, tried := race(t, g, races, order...)
+	if n := g.denied() - before; sent != 0 || n != uint64(tried) {
+		t.Errorf("inside: %d sent of %d, %d refused", sent, tried, n)
+	}
+}
+
+func race(t *testing.T, g *guarded, long time.Duration, places ...string) (sent, tried int) {
+	t.Helper()
+	said := run(t, g, append([]string{"race", long.String()}, places...)...)
+	if _, err := fmt.Sscanf(said, "%d of %d", &sent, &tried); err != nil {
+		t.Fatalf("%q: %v", said, err)
+	}
+	return sent, tried
+}
+
+// alone has this thread have a processor for itself, so that it meets the other one often.
+func alone(processor int) {
+	runtime.LockOSThread()
+	var set unix.CPUSet
+	set.Set(processor)
+	_ = unix.SchedSetaffinity(0, &set)
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
+}
+
+// tryRace says how many datagrams went to the place that a socket is connected to, the first one, while another thread sends to the others.
+func tryRace(args []string) (string, error) {
+	long, err := time.ParseDuration(args[0])
+	if err != nil {
+		return "", err
+	}
+	family, to := at(args[1])
+	fd, err := open(family, unix.SOCK_DGRAM)
+	if err != nil {
+		return "", err
+	}
+	if err := unix.Connect(fd, to); err != nil {
+		return "", err
+	}
+	over, ended := make(chan bool), make(chan bool)
+	alone(1)
+	go func() {
+		defer close(ended)
+		alone(0)
+		for {
+			for _, a := range args[2:] { // which aren't routed, so that there's nothing to be heard of
+				_, to := at(a)
+				if err := unix.Sendto(fd, []byte("hello"), 0, to); err != unix.ENETUNREACH {
+					panic(err)
+				}
+			}
+			select {
+			case <-over:
+				return
+			default:
+			}
+		}
+	}()
+	sent, tried := 0, 0
+	for end := time.Now().Add(long); time.Now().Before(end); tried++ {
+		switch err := unix.Send(fd, []byte("hello"), 0); err {
+		case nil:
+			sent++
+		case unix.EPERM:
+		default:
+			return "", err
+		}
+	}
+	close(over)
+	<-ended
+	return fmt.Sprintf("%d of %d", sent, tried), nil
+}
