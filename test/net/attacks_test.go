@@ -21,7 +21,7 @@ var named = allow("web.test") + // net.1
 	allow("metadata.test") + allow("loopback.test") + allow("mapped.test") + allow("mixed.test") +
 	allow(web6, "port = 9999", `protocol = "udp"`) +
 	allow("second.test", `scheme = "http"`, "port = 8091", `path_prefix = "/open"`) + allow("second.test", `scheme = "ws"`, "port = 8091", `path_prefix = "/chat"`) +
-	allow("metadata6.test")
+	allow("metadata6.test") + allow(link6, "port = 9999", `protocol = "udp"`)
 
 // attacks are tricks of testdata/attacks.py. What package seccomp refuses leaves its event in the kernel's log, which can't be read from a
 // network namespace like this one: TestCalls does.
@@ -44,8 +44,13 @@ var attacks = []struct{ name, free, want, denial string }{
 	{"unspec_reconnect", "reached", "EACCES", "connect tcp://" + otherIP + ":7003 host_not_listed"},
 	{"fast_open", "reached", "EACCES", "connect tcp://" + otherIP + ":7004 host_not_listed"},
 	{"mptcp", "reached|EPROTONOSUPPORT", "EACCES|EPERM", ""},
-	{"bind_to_device", "reached", "EACCES|EPERM", "connect tcp://" + otherIP + ":7006 host_not_listed"},
-	{"bind_web_to_device", "200", "EACCES|EPERM", "connect tcp://" + otherIP + ":80 host_not_listed"},
+	{"bind_to_device", "reached", "EACCES", "setsockopt option 25 of level 1 host_not_listed"},
+	{"bind_to_device_later", "reached", "EACCES", "setsockopt option 25 of level 1 host_not_listed"},
+	{"bind_to_index", "reached", "EACCES", "setsockopt option 62 of level 1 host_not_listed"},
+	{"unicast_device", "reached", "EACCES", "setsockopt option 50 of level 0 host_not_listed"},
+	{"bind_to_link", "reached", "EACCES", "connect udp://[" + web6 + "]:9999 host_not_listed"},
+	{"on_link", "reached", "reached", ""},
+	{"packet_info", "reached", "reached", ""}, // a stated gap
 	{"mark", "reached", "EACCES|EPERM", ""},
 
 	{"udp_granted", "reached", "reached", ""},

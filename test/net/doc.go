@@ -19,7 +19,7 @@
 //	IPv4 in IPv6                                         mapped, mapped_web
 //	AF_UNSPEC, fast open, MPTCP                          unspec_reconnect, fast_open, mptcp
 //	datagrams: connected and sent elsewhere, sendmmsg    connected_then_sendto, send_many
-//	SO_MARK, SO_BINDTODEVICE                             mark, bind_to_device, bind_web_to_device
+//	SO_MARK, SO_BINDTODEVICE                             mark, bind_to_*, unicast_device, on_link
 //	source routes                                        source_route, routing_header, internal/netguard.TestRoutes
 //	QUIC, SCTP                                           quic, quic_connected; sctp
 //	raw, packet, netlink, vsock sockets, io_uring        raw_socket, raw_socket6, ping, packet_socket, netlink_audit, vsock, io_uring

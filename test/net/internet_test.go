@@ -35,6 +35,7 @@ const (
 	shellIP    = "151.101.1.22"
 	dataIP     = "151.101.1.32"
 	web6       = "2a04:4e42::1"
+	link6      = "fe80::77:2" // on the device that leads there, and on no other one
 	metadataIP = "169.254.169.254"
 	privateIP  = "192.168.77.7"
 )
@@ -102,10 +103,10 @@ func newInternet(ca *nettest.Authority) (*internet, error) {
 func (n *internet) wire() error {
 	here := []string{
 		fmt.Sprintf("link add out type veth peer name in netns %d", n.thread),
-		"addr add 100.64.0.1/30 dev out", "addr add fd77::1/64 dev out nodad", "link set out up",
+		"addr add 100.64.0.1/30 dev out", "addr add fd77::1/64 dev out nodad", "addr add fe80::77:1/64 dev out nodad", "link set out up",
 		"route add default via 100.64.0.2", "route add ::/0 via fd77::2",
 	}
-	there := []string{"link set lo up", "addr add 100.64.0.2/30 dev in", "addr add fd77::2/64 dev in nodad", "link set in up", "addr add " + web6 + "/128 dev lo nodad"}
+	there := []string{"link set lo up", "addr add 100.64.0.2/30 dev in", "addr add fd77::2/64 dev in nodad", "addr add " + link6 + "/64 dev in nodad", "link set in up", "addr add " + web6 + "/128 dev lo nodad"}
 	for _, a := range []string{nameIP, webIP, otherIP, shellIP, dataIP, metadataIP, privateIP} {
 		there = append(there, "addr add "+a+"/32 dev lo")
 	}
@@ -373,7 +374,7 @@ func (n *internet) serveEchoes() error {
 		for _, at := range []string{dataIP + ":9999", otherIP + ":9001", otherIP + ":9002", webIP + ":443", webIP + ":4433"} {
 			errs = append(errs, nettest.Echo("udp", at))
 		}
-		return errors.Join(append(errs, serveCareless(webIP+":8091"))...)
+		return errors.Join(append(errs, serveCareless(webIP+":8091"), nettest.Echo("udp", "["+link6+"%in]:9999"))...)
 	})
 }
 

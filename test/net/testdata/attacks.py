@@ -3,7 +3,7 @@ import ctypes, errno, re, socket, ssl, struct, sys, time
 
 NAMES, WEB, OTHER, DATA = "151.101.1.53", "151.101.1.1", "151.101.1.2", "151.101.1.32"
 CARELESS = 8091 # the port of a server that takes what others refuse
-DATA6, HOP6 = "2a04:4e42::1", "2a04:4e42::2"
+DATA6, HOP6, LINK6 = "2a04:4e42::1", "2a04:4e42::2", "fe80::77:2"
 METADATA, PRIVATE = "169.254.169.254", "192.168.77.7"
 socket.setdefaulttimeout(5)
 libc = ctypes.CDLL(None, use_errno=True)
@@ -165,19 +165,54 @@ def mptcp():
     s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
     s.connect((OTHER, 7005))
     return echo(s)
+OUT = "out" # the device that leads to all of these
+
+def out_index(form): return struct.pack(form, socket.if_nametoindex(OUT))
+
 @trick
 def bind_to_device():
     s = socket.socket()
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"out\0")
-    s.connect((OTHER, 7006))
-    return echo(s)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, OUT.encode())
+    s.connect((resolved("data.test"), 5432))
+    return "reached"
 @trick
-def bind_web_to_device():
-    s = socket.socket()
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"out\0")
-    s.connect((OTHER, 80))
-    s.sendall(get("web.test"))
-    return hear(s)[9:12].decode()
+def bind_to_device_later():
+    s = tcp(resolved("data.test"), 5432)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, OUT.encode())
+    return "reached"
+@trick
+def bind_to_index():
+    s = datagram()
+    s.setsockopt(socket.SOL_SOCKET, 62, out_index("i")) # SO_BINDTOIFINDEX
+    s.sendto(b"x", (resolved("data.test"), 9999))
+    return echoed(s)
+@trick
+def unicast_device():
+    s = datagram()
+    s.setsockopt(socket.SOL_IP, 50, out_index("!I")) # IP_UNICAST_IF
+    s.sendto(b"x", (resolved("data.test"), 9999))
+    return echoed(s)
+@trick
+def packet_info():
+    s = datagram()
+    to = resolved("data.test"), 9999
+    s.sendmsg([b"x"], [(socket.SOL_IP, 8, out_index("i8x"))], 0, to) # IP_PKTINFO
+    return echoed(s)
+@trick
+def bind_to_link():
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    s.bind(("fe80::77:1", 0, 0, socket.if_nametoindex(OUT)))
+    s.connect((DATA6, 9999))
+    s.send(b"x")
+    return "reached"
+@trick
+def on_link():
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    s.settimeout(5)
+    s.connect((LINK6, 9999, 0, socket.if_nametoindex(OUT)))
+    s.send(b"x")
+    s.sendto(b"x", (LINK6, 9999, 0, socket.if_nametoindex(OUT)))
+    return echoed(s)
 @trick
 def mark():
     s = socket.socket()
