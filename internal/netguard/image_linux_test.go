@@ -106,7 +106,7 @@ func agrees(t *rapid.T, c *policy.Compiled, m *ebpf.Map) {
 	}
 }
 
-// found is what the kernel finds for a target.
+// found is what the kernel finds for a target: for one without an address, what it finds for the machine itself (settle in bpf/netjudge.h).
 func found(t *rapid.T, m *ebpf.Map, at *policy.NetTarget) (v netVerdict) {
 	var k kind
 	if at.Listen {
@@ -116,7 +116,7 @@ func found(t *rapid.T, m *ebpf.Map, at *policy.NetTarget) (v netVerdict) {
 		k |= kindUDP
 	}
 	for _, port := range []uint16{at.Port, 0} {
-		key := ruleKey(rule{kind: k, port: port, at: netip.PrefixFrom(at.Addr, at.Addr.BitLen())})
+		key := ruleKey(rule{kind: k, port: port, at: netip.PrefixFrom(at.Dest(), at.Addr.BitLen())})
 		switch err := m.Lookup(key, &v); {
 		case err == nil:
 			return v
