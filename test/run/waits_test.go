@@ -38,24 +38,29 @@ func TestHeldAuditLock(t *testing.T) {
 	}
 }
 
-// Where the kernel's records don't arrive, that's told while a command runs, and at the end of one that doesn't run that long.
+// Where the kernel's records don't arrive, that's told before a command runs where it's plain, else while it runs, and at the end
+// of one that doesn't run that long.
 func TestDeaf(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: others hear nothing anywhere")
 	}
-	needs(t, "unshare")
+	needs(t, "unshare", "mount")
 	p := newPlace(t, users()[0])
-	const notice = "denials are enforced but can't be shown: no refusals can be read from the kernel: records don't arrive"
+	const notice = "denials are enforced but can't be shown: no refusals can be read from the kernel: "
 	flags := append([]string{"--backend", "landlock", "--report", "always", "--events", filepath.Join(p.home, "events.jsonl")}, policy...)
-	for _, script := range []string{"exit 3", "until grep -q \"don't arrive\" said; do sleep 0.1; done; exit 3"} {
-		guarded := p.guarded(flags, "sh", "-c", script)
-		out := run(t, p.command(append([]string{"unshare", "--net", "sh", "-c", `exec "$@" 2>said`, "sh"}, guarded.Args...)...))
+	for _, x := range []struct{ why, before, script string }{
+		{"they're sent in the first network namespace alone", "", "grep -q 'first network' said && exit 3"},
+		{"records don't arrive", "mount -t tmpfs none /proc/2", "exit 3"}, // where the kernel's own threads can't be seen
+		{"records don't arrive", "mount -t tmpfs none /proc/2", "until grep -q \"don't arrive\" said; do sleep 0.1; done; exit 3"},
+	} {
+		guarded := p.guarded(flags, "sh", "-c", x.script)
+		out := run(t, p.command(append([]string{"unshare", "--net", "--mount", "sh", "-c", x.before + "\nexec \"$@\" 2>said", "sh"}, guarded.Args...)...))
 		said, err := os.ReadFile(filepath.Join(p.workspace, "said"))
-		if err != nil || out.code != 3 || strings.Count(string(said), notice) != 1 {
-			t.Errorf("%s: %+v, %v; it says %s", script, out, err, said)
+		if err != nil || out.code != 3 || strings.Count(string(said), notice+x.why) != 1 {
+			t.Errorf("%s: %+v, %v; it says %s", x.script, out, err, said)
 		}
 		if !strings.Contains(string(said), "toolguard doctor") {
-			t.Errorf("%s: the end says nothing of it: %s", script, said)
+			t.Errorf("%s: the end says nothing of it: %s", x.script, said)
 		}
 	}
 }
