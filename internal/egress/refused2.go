@@ -46,6 +46,7 @@ const (
 
 	codeNone     = 0
 	codeInternal = 2 // of a server that broke, too
+	codeClosed   = 5 // what was still on its way of a request that has been answered
 	codeRefused  = 7
 	codeCancel   = 8
 	codeTooMuch  = 11
@@ -130,7 +131,7 @@ func (r *refused2) frame(kind byte, payload []byte) {
 
 func (r *refused2) code(code uint32) {
 	switch code {
-	case codeNone, codeInternal, codeCancel:
+	case codeNone, codeInternal, codeClosed, codeCancel:
 	case codeRefused, codeTooMuch:
 		r.tell(slow, "too many requests at once")
 	default:

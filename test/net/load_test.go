@@ -47,7 +47,7 @@ var whole = sync.OnceValues(func() (string, error) { return count(stream()) })
 // serveBulk sends the stream, and says what it's sent, by HTTP on port 8090 of an address, under TLS on
 // 8443, and without either on 8092, where it sends, and 8093, where it takes.
 func (n *internet) serveBulk(ip string) error {
-	web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			w.Header().Set("Content-Length", strconv.FormatInt(bulk, 10))
 			_, _ = io.Copy(w, stream())
@@ -55,12 +55,12 @@ func (n *internet) serveBulk(ip string) error {
 		}
 		said, err := count(r.Body)
 		fmt.Fprint(w, said, err)
-	})}
+	})
 	cert, err := n.ca.Certify("web.test")
 	if err != nil {
 		return err
 	}
-	web.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*cert}}
+	tlsWeb := &http.Server{Handler: web, TLSConfig: &tls.Config{Certificates: []tls.Certificate{*cert}}}
 	down := func(c net.Conn) { _, _ = io.Copy(c, stream()) }
 	up := func(c net.Conn) {
 		said, err := count(c)
@@ -74,8 +74,8 @@ func (n *internet) serveBulk(ip string) error {
 		if err := errors.Join(err, err2, err3, err4); err != nil {
 			return err
 		}
-		go web.Serve(plain)
-		go web.ServeTLS(under, "", "")
+		go http.Serve(plain, web)
+		go tlsWeb.ServeTLS(under, "", "") // by itself: a server that serves without TLS first may have no HTTP/2 under it
 		go nettest.Accept(from, down)
 		go nettest.Accept(to, up)
 		return nil
