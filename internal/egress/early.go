@@ -25,10 +25,11 @@ type early struct {
 func (f *flow) reachEarly() {
 	ctx, cancel := context.WithCancel(f.ctx)
 	e := &early{cancel: cancel, dialled: make(chan struct{}), over: make(chan struct{})}
+	begun := *f // of f itself the policy may be another one by the time that it's connected
 	f.early = e
 	f.s.done.Go(func() {
 		defer close(e.over)
-		e.up, e.err = f.dial(ctx)
+		e.up, e.err = begun.dial(ctx)
 		close(e.dialled)
 		if e.err == nil && !e.up.heard() && errors.Is(waitReadable(e.up.conn), os.ErrDeadlineExceeded) {
 			return // of take

@@ -47,7 +47,7 @@ var plainHead = []string{":method", "GET", ":scheme", "https", ":authority", "a.
 
 // What's malformed, or too much, is refused by net/http, and told as all is; each once.
 func TestMalformedHTTP2(t *testing.T) {
-	w, cfg := newIntercepted(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	w, cfg := intercepting(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if status, err := strconv.Atoi(r.URL.Path[1:]); err == nil {
 			rw.WriteHeader(status)
 		}
@@ -56,6 +56,7 @@ func TestMalformedHTTP2(t *testing.T) {
 		}
 	}), nil)
 	w.s.hello = time.Second
+	w.start()
 	w.resolve("a.com", a4)
 	cfg.ServerName, cfg.NextProtos = "a.com", []string{"h2"}
 	const bad, much = "host_mismatch https://a.com:443", "limit https://a.com:443"

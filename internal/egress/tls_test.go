@@ -335,6 +335,12 @@ var interceptRules = []policy.NetRule{
 }
 
 func newIntercepted(t *testing.T, h http.Handler, changes <-chan Change) (*world, *tls.Config) {
+	w, cfg := intercepting(t, h, changes)
+	return w.start(), cfg
+}
+
+// intercepting is newIntercepted, not started yet.
+func intercepting(t *testing.T, h http.Handler, changes <-chan Change) (*world, *tls.Config) {
 	pool, cfg := roots(t, "a.com", "b.com", "evil.com")
 	w := newWorldOf(t, policy.SourceLayer{TLSIntercept: true, Net: interceptRules})
 	ca, err := NewAuthority()
@@ -353,7 +359,7 @@ func newIntercepted(t *testing.T, h http.Handler, changes <-chan Change) (*world
 	if !mine.AppendCertsFromPEM(ca.Bundle()) {
 		t.Fatal("no certificate in the bundle")
 	}
-	return w.start(), &tls.Config{RootCAs: mine}
+	return w, &tls.Config{RootCAs: mine}
 }
 
 // newReading reads what is said under TLS to a.com, and isn't started yet.

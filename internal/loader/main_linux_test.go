@@ -117,19 +117,13 @@ func guarded(t testing.TB, s *Session, f func()) {
 }
 
 func inside(s *Session, f func()) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends
-		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-		if err == nil {
-			err = s.Adopt()
-		}
+	return childtest.Thread(func() error {
+		err := s.Adopt()
 		if err == nil {
 			f()
 		}
-		done <- err
-	}()
-	return <-done
+		return err
+	})
 }
 
 // heard collects a session's events.

@@ -61,11 +61,7 @@ func TestWithinAnother(t *testing.T) {
 func moved(t *testing.T, before, s *Session, from uint64, dir string) bool {
 	t.Helper()
 	ready, expected, answer := make(chan Thread), make(chan error), make(chan bool)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends
-		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			t.Error(err)
-		}
+	go childtest.Thread(func() error {
 		if before != nil {
 			if err := before.Adopt(); err != nil {
 				t.Error(err)
@@ -79,7 +75,8 @@ func moved(t *testing.T, before, s *Session, from uint64, dir string) bool {
 			t.Error("may not read what every session grants")
 		}
 		answer <- !may(t, dir+"/outer")
-	}()
+		return nil
+	})
 	thread := <-ready
 	expected <- s.Expect(thread, from)
 	got := <-answer
@@ -121,8 +118,7 @@ func TestBeforeSettled(t *testing.T) {
 // settledLate has a thread that comes into s try to open files before that is settled, and one after.
 func settledLate(s *Session, before []string, after string) error {
 	ready, expected, tried, settled, done := make(chan Thread), make(chan error), make(chan bool), make(chan error), make(chan bool)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends
+	go childtest.Thread(func() error {
 		defer close(done)
 		ready <- Thread{os.Getpid(), unix.Gettid()}
 		<-expected
@@ -132,7 +128,8 @@ func settledLate(s *Session, before []string, after string) error {
 		close(tried)
 		<-settled
 		_, _ = os.ReadFile(after)
-	}()
+		return nil
+	})
 	thread := <-ready
 	err := s.Expect(thread, 0)
 	close(expected)
@@ -150,15 +147,15 @@ func TestShut(t *testing.T) {
 	s, _ := begin(t, k)
 	defer end(t, s)
 	ready, shut, done := make(chan Thread), make(chan bool), make(chan bool)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends
+	go childtest.Thread(func() error {
 		defer close(done)
 		ready <- Thread{os.Getpid(), unix.Gettid()}
 		<-shut
 		if !may(t, dir+"/file") {
 			t.Error("it came into the session")
 		}
-	}()
+		return nil
+	})
 	thread := <-ready
 	if err := errors.Join(s.Expect(thread, 0), s.Shut(thread)); err != nil {
 		t.Error(err)
