@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// inPlace makes sure that what is written goes where it's read: others may have removed or replaced the spool's files meanwhile, by a copy that they've
-// put back for one. What was taken away is told; what is written from now on is there.
+// inPlace makes sure that what is written goes where it's read: others may have removed or replaced the spool's files meanwhile, by a
+// copy that they've put back for one. What was taken away is told; what is written from now on is there.
 func (s *Spool) inPlace() (err error) {
 	if !s.there(s.lock, "lock") {
 		lock, err := s.openFile("lock")

@@ -65,16 +65,10 @@ func (t *NetTarget) HostPort() string {
 }
 
 // ParseNetTarget parses a URL with a known scheme, tcp://host:port or udp://host:port. What could mean one host to us and another
-// to somebody else is an error: to be denied, never repaired. Who connects to no address (0.0.0.0, ::) connects to the machine itself: that's
-// the target then.
+// to somebody else is an error: to be denied, never repaired. The address is where a connection goes (Dest).
 func ParseNetTarget(s string) (NetTarget, error) {
 	t, err := parseNetTarget(s)
-	switch t.Addr {
-	case netip.IPv4Unspecified():
-		t.Addr = loopback[0]
-	case netip.IPv6Unspecified():
-		t.Addr = loopback[1]
-	}
+	t.Addr = t.Dest()
 	return t, err
 }
 
