@@ -186,7 +186,7 @@ func redactArg(a string) string {
 		return name + "=" + masked
 	}
 	if name, value, ok := strings.Cut(a, ":"); ok && !strings.HasPrefix(value, "//") && patterns().name.MatchString(name) {
-		return name + ": " + masked // a header
+		return redactText(name) + ": " + masked // a header, or what comes before one in a script
 	}
 	return redactText(a)
 }
