@@ -214,7 +214,7 @@ func (d *denials) count(e event.Event, n uint64) {
 		d.list[i].Count += n
 	} else if len(d.list) < d.keep {
 		d.at[key] = len(d.list)
-		d.list = append(d.list, Denial{Event: e, Count: n})
+		d.list = append(d.list, Denial{Event: e.Clean(), Count: n})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // heardNames is what is told of what egress refused.
@@ -47,6 +48,15 @@ func TestChainSince(t *testing.T) {
 	}
 	if told := heardNames(t, link.Denial{}); len(told) != 1 || told[0].Process != nil {
 		t.Errorf("of nobody: %+v", told)
+	}
+}
+
+// What the report lists has no secrets in it, as events haven't.
+func TestListedClean(t *testing.T) {
+	d := newDenials(newHearing(Heard{PID: 1}, Config{Policy: listing(t)}).run, nil, 1)
+	d.refusedByName(&link.Denial{Answer: policy.Answer{Target: "http://example.com/a;jsessionid=canary"}})
+	if got := d.list[0].Target; got != "http://example.com/a;jsessionid=***" {
+		t.Error(got)
 	}
 }
 
