@@ -213,7 +213,7 @@ const (
 )
 
 // shortly refuses words with which an event would be too long to be kept, and only be counted. Those of a policy are looked at when it's
-// read.
+// read. The command line, which is kept, told and shown to whom it isn't of, it cuts and masks.
 func shortly(st *api.Start) error {
 	if len(st.Tool) > maxName || len(st.Agent) > maxName {
 		return refuse(400, "the names of a session's tool and agent have %d and %d bytes, and may have %d: choose shorter ones", len(st.Tool), len(st.Agent), maxName)
@@ -228,6 +228,7 @@ func shortly(st *api.Start) error {
 	if size > maxSaid {
 		return refuse(400, "the home, what isn't enforced, and where the limits are set take %d bytes to say, and may take %d: have less of it in the policy", size, maxSaid)
 	}
+	st.Argv = event.RedactArgv(event.ShortArgv(st.Argv))
 	return nil
 }
 

@@ -97,6 +97,14 @@ func TestRequests(t *testing.T) {
 	refusedWith(t, c.Do("GET", api.Events+"?format=xml", nil, nil), 400, "xml")
 }
 
+// What a session's command line is kept and shown as is short and has no secrets in it.
+func TestShortly(t *testing.T) {
+	st := api.Start{Argv: append([]string{"curl", "-u", "me:canary", "--token", "canary"}, make([]string, 1000)...)}
+	if err := shortly(&st); err != nil || len(st.Argv) > 65 || strings.Contains(fmt.Sprint(st.Argv), "canary") || st.Argv[2] != "me:***" {
+		t.Errorf("%v, %q", err, st.Argv)
+	}
+}
+
 // A user takes no more than so many connections, whatever he does with them, and gets them back.
 func TestConnections(t *testing.T) {
 	_, c := served(t, Limits{Connections: 2})

@@ -269,7 +269,7 @@ func (s *session) tellStart() {
 	st := &s.record.Start
 	s.hearing.Tell(event.Event{
 		Kind: event.SessionStart, Mechanism: "bpf", Degraded: st.Degraded,
-		Process: []event.Process{{PID: s.client.pid, UID: s.uid, Argv: event.ShortArgv(st.Argv)}},
+		Process: []event.Process{{PID: s.client.pid, UID: s.uid, Argv: st.Argv}},
 	})
 }
 
