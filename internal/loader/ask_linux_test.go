@@ -80,8 +80,11 @@ func (a *asker) ask(fd int, need policy.Caps, hot bool) (policy.Caps, error) {
 func TestAgree(t *testing.T) {
 	a := newAsker(t)
 	r := rand.New(rand.NewPCG(1, 2))
-	narrower, held := 0, 0
-	for round := range 40 {
+	narrower, held, rounds := 0, 0, 40
+	if os.Getenv("TOOLGUARD_VM") != "" { // the program is the same as on the machine itself, and an emulated one is slow
+		rounds = 5
+	}
+	for round := range rounds {
 		files := grow(t, r)
 		for range 25 {
 			c := randomPolicy(t, r, files)
@@ -106,7 +109,7 @@ func TestAgree(t *testing.T) {
 			_ = unix.Close(f.fd)
 		}
 	}
-	if narrower < 500 || held < 50 {
+	if narrower < 12*rounds || held < rounds {
 		t.Errorf("another name took something away %d times, and one that is a hard link %d times: the test shows little", narrower, held)
 	}
 }

@@ -2,9 +2,11 @@ package session
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -23,15 +25,16 @@ func (r *run) everyone(sig syscall.Signal) {
 	if !r.within && r.level >= 6 && r.in.signalAll(sig) == nil {
 		return
 	}
-	if sig == syscall.SIGKILL {
-		signalDescendants(syscall.SIGSTOP) // a stopped process doesn't fork
-	}
-	signalDescendants(sig)
+	signalBeneath(os.Getpid(), sig, childrenOf())
 }
 
-func signalDescendants(sig syscall.Signal) {
-	for _, pid := range descendants(os.Getpid()) {
-		_ = syscall.Kill(pid, sig)
+func signalBeneath(pid int, sig syscall.Signal, children func(pid int) []int) {
+	for _, child := range children(pid) {
+		if sig == syscall.SIGKILL {
+			_ = syscall.Kill(child, syscall.SIGSTOP) // a stopped process doesn't fork
+		}
+		signalBeneath(child, sig, children)
+		_ = syscall.Kill(child, sig)
 	}
 }
 
@@ -56,7 +59,7 @@ func (r *run) endLeftovers() (ended, left int) {
 	if none {
 		return 0, 0
 	}
-	ended = max(len(descendants(os.Getpid())), reaped)
+	ended = max(len(descendants(os.Getpid(), childrenOf())), reaped)
 	r.everyone(syscall.SIGTERM)
 	r.everyone(syscall.SIGCONT)
 	if reapUntil(time.Now().Add(grace)) {
@@ -66,7 +69,7 @@ func (r *run) endLeftovers() (ended, left int) {
 	r.kill(func(wait time.Duration) bool {
 		return reapUntil(time.Now().Add(wait)) || time.Now().After(deadline)
 	})
-	return ended, len(descendants(os.Getpid()))
+	return ended, len(descendants(os.Getpid(), childrenOf()))
 }
 
 // reap collects what has ended. none is true when no child is left.
@@ -97,11 +100,28 @@ func reapUntil(deadline time.Time) (none bool) {
 	}
 }
 
-// descendants lists all processes beneath pid, by the parent that each /proc/PID/stat names. A number can't be taken by a
-// stranger between the look and the signal unless a member of the session ended in between and was reaped by another
-// member; the window is that of kill(1).
-func descendants(pid int) []int {
-	children := map[int][]int{}
+// descendants lists all processes beneath pid. A number can't be taken by a stranger between the look and the signal unless a
+// member of the session ended in between and was reaped by another member; the window is that of kill(1).
+func descendants(pid int, children func(pid int) []int) []int {
+	var all []int
+	for queue := children(pid); len(queue) > 0; queue = queue[1:] {
+		all = append(all, queue[0])
+		queue = append(queue, children(queue[0])...)
+	}
+	return all
+}
+
+// childrenOf is how to find a process's children. The kernel lists those of each thread (proc_pid_children(5)); where it wasn't built so,
+// all processes are looked at, for the parent that each /proc/PID/stat names.
+func childrenOf() func(pid int) []int {
+	if _, err := os.Stat("/proc/thread-self/children"); err == nil {
+		return listedChildren
+	}
+	return scannedChildren()
+}
+
+func scannedChildren() func(pid int) []int {
+	beneath := map[int][]int{}
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {
 		child, err := strconv.Atoi(filepath.Base(d))
@@ -109,15 +129,23 @@ func descendants(pid int) []int {
 			continue
 		}
 		if parent, ok := parentOf(d); ok {
-			children[parent] = append(children[parent], child)
+			beneath[parent] = append(beneath[parent], child)
 		}
 	}
-	var all []int
-	for queue := children[pid]; len(queue) > 0; queue = queue[1:] {
-		all = append(all, queue[0])
-		queue = append(queue, children[queue[0]]...)
+	return func(pid int) []int { return beneath[pid] }
+}
+
+func listedChildren(pid int) (list []int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, name := range files {
+		text, _ := os.ReadFile(name)
+		for word := range strings.FieldsSeq(string(text)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				list = append(list, child)
+			}
+		}
 	}
-	return all
+	return list
 }
 
 func parentOf(dir string) (int, bool) {

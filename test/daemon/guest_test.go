@@ -253,8 +253,8 @@ func TestLimits(t *testing.T) {
 		limit, script, rule string
 		status              int
 	}{
-		{"memory=32MiB", `x=$(head -c 100000000 /dev/zero | tr '\0' x); exit 3`, "limits.memory", -1},
-		{"memory=1GiB", `x=$(head -c 10000000 /dev/zero | tr '\0' x); exit 3`, "", 3},
+		{"memory=32MiB", `head -c 60000000 /dev/zero | tail -n 1 | wc -c; exit 3`, "limits.memory", -1},
+		{"memory=1GiB", `head -c 60000000 /dev/zero | tail -n 1 | wc -c; exit 3`, "", 3},
 		{"pids=5", `for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done 2>/dev/null; exit 3`, "limits.pids", -1},
 		{"pids=50", `for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done 2>/dev/null; exit 3`, "", 3},
 		{"wall_time=2s", `sleep 1000; exit 3`, "limits.wall_time", -1},

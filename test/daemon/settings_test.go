@@ -10,13 +10,16 @@ import (
 	"testing"
 )
 
+// settings are what toolguardd reads as it starts, or when it's told to.
+func settings(t *testing.T, text string) {
+	t.Helper()
+	t.Cleanup(func() { _ = os.RemoveAll("/etc/toolguard") })
+	must(t, errors.Join(os.MkdirAll("/etc/toolguard", 0o755), os.WriteFile("/etc/toolguard/toolguardd.toml", []byte(text), 0o644)))
+}
+
 // What a user may have says a file, which is read again when toolguardd is told to.
 func TestSettings(t *testing.T) {
-	t.Cleanup(func() { _ = os.RemoveAll("/etc/toolguard") })
-	write := func(text string) {
-		must(t, errors.Join(os.MkdirAll("/etc/toolguard", 0o755), os.WriteFile("/etc/toolguard/toolguardd.toml", []byte(text), 0o644)))
-	}
-	write("[user]\nsessions = 1\n")
+	settings(t, "[user]\nsessions = 1\n")
 	s := serve(t, t.TempDir())
 	newJob(t, nobody, work, "echo up >can; sleep 1000").start().wrote("can", "up")
 	another := func() bool {
@@ -30,10 +33,10 @@ func TestSettings(t *testing.T) {
 	if another() {
 		t.Error("a second session begins")
 	}
-	write("[user]\nsessions = 2\n")
+	settings(t, "[user]\nsessions = 2\n")
 	must(t, s.Process.Signal(syscall.SIGHUP))
 	eventually(t, "a second one begins", another)
-	write("[user]\nsessions = 0\n")
+	settings(t, "[user]\nsessions = 0\n")
 	must(t, s.Process.Signal(syscall.SIGHUP))
 	eventually(t, "it says that it didn't read them", func() bool { return strings.Contains(s.said(), "the settings stay as they were") })
 	if !another() {
