@@ -216,6 +216,46 @@ func TestFullDiskDrop(t *testing.T) {
 	}
 }
 
+// TestCloseOnFullDisk: what is to be told at the end is told also where others have filled the disk, as long as something may go for it. Else
+// the next one says that the spool wasn't closed.
+func TestCloseOnFullDisk(t *testing.T) {
+	for _, drop := range []bool{true, false} {
+		t.Run(fmt.Sprint("drop ", drop), func(t *testing.T) {
+			disk := mount(t, "tmpfs", 1024)
+			dir := filepath.Join(disk, "audit")
+			limits := Limits{FileSize: 50 << 10, Drop: drop}
+			s := open(t, dir, limits)
+			for n := 0; s.used() < 700<<10; n++ {
+				appendAll(t, s, denials(n, 1))
+			}
+			ballast, err := os.Create(filepath.Join(disk, "ballast"))
+			for err == nil {
+				_, err = ballast.Write(make([]byte, 4096))
+			}
+			for range 20 {
+				s.owed = append(s.owed, lost(1, "that's what was lost"))
+			}
+			err = s.Close()
+			if drop && err != nil || !drop && !errors.Is(err, syscall.ENOSPC) {
+				t.Error(err)
+			}
+			r := sound(t, dir)
+			if told := strings.Count(gapsOf(t, dir), "that's what was lost"); drop && (told != 20 || r.Removed == 0) || !drop && r.Removed > 0 {
+				t.Errorf("%d gaps, %+v", told, r)
+			}
+			if err := errors.Join(ballast.Truncate(0), ballast.Close()); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, dir, limits)
+			appendAll(t, s, denials(0, 1))
+			closeSpool(t, s)
+			if said := strings.Contains(gapsOf(t, dir), "wasn't closed"); said == drop {
+				t.Errorf("that it wasn't closed is told: %t\n%s", said, gapsOf(t, dir))
+			}
+		})
+	}
+}
+
 // TestDiskOfOthers: who fills the disk, again and again, has no more than half of the spool removed. What isn't kept then is counted.
 func TestDiskOfOthers(t *testing.T) {
 	disk := mount(t, "tmpfs", 1024)

@@ -37,7 +37,8 @@ type head struct {
 	Key       string `json:"key"`
 	Signature string `json:"signature,omitempty"`
 
-	Gone removed `json:"gone,omitzero"`
+	Gone  removed `json:"gone,omitzero"`
+	Began int64   `json:"began,omitempty"` // when the file was begun in which it ends, in seconds since 1970
 }
 
 // removed are records that were removed, in files that were removed, and of which nothing in the spool tells yet.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/toolguard/toolguard/internal/event"
 )
@@ -16,10 +17,11 @@ type Log struct {
 	queue *event.Queue
 	kept  func([]event.Event) // nil: nobody wants to know
 
-	mu     sync.Mutex
-	spool  *Spool // nil: not opened yet
-	err    error  // why the last events weren't written
-	closed bool
+	mu      sync.Mutex
+	spool   *Spool // nil: not opened yet
+	err     error  // why the last events weren't written
+	signing bool   // what isn't signed will be, when it's time
+	closed  bool
 }
 
 // Start begins a log. Its spool is opened with the first event, and again with later ones while that fails.
@@ -82,6 +84,7 @@ type Usage struct {
 	Lost        uint64             // events that couldn't be written, or waited for too long
 	Withheld    uint64             // events beyond their user's share
 	Unsent      uint64             // records that were removed before every sink had them
+	Unknown     uint64             // losses of which nobody knows how much
 	Behind      map[string]float64 // how many records each sink hasn't got
 }
 
@@ -93,7 +96,7 @@ func (l *Log) Usage() Usage {
 	u.Size = l.cfg.Limits.set().Size
 	if s := l.spool; s != nil {
 		u.Bytes, u.Files, u.Records, u.Withheld = s.used(), len(s.parts)+1, s.done.sequence, s.beyond
-		u.Unsent, u.Behind = s.unsent, s.behind()
+		u.Unsent, u.Unknown, u.Behind = s.unsent, s.unknown, s.behind()
 	}
 	return u
 }
@@ -157,7 +160,25 @@ func (l writer) WriteAll(events []event.Event) (n int, err error) {
 	if l.kept != nil {
 		l.kept(events[:n])
 	}
+	l.signSoon()
 	return n, l.err
+}
+
+// signSoon has what isn't signed yet signed when it's time, also where nothing comes after it.
+func (l *Log) signSoon() {
+	if !l.signing && !l.closed && l.spool.lines > 0 {
+		l.signing = true
+		time.AfterFunc(max(time.Second, time.Until(l.spool.stamped.Add(checkpointTime))), l.sign)
+	}
+}
+
+func (l *Log) sign() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.signing = false; !l.closed {
+		_, _ = l.spool.piece(nil) // or it's tried again
+		l.signSoon()
+	}
 }
 
 // open opens the spool where that hasn't been done.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -56,6 +57,7 @@ func (s *Spool) open() (err error) {
 	if err := s.recover(h, known); err != nil {
 		return err
 	}
+	s.looksFor()
 	return s.reopen(h, known)
 }
 
@@ -79,6 +81,26 @@ func (s *Spool) reopen(h head, known bool) error {
 	}
 	s.fresh = true
 	return errors.Join(h.write(s.head, s.key), s.head.Sync())
+}
+
+// markName is the file that says which spool was in the folder. It's beside it: who removes the folder is found out.
+func (s *Spool) markName() string { return filepath.Clean(s.Folder) + ".id" }
+
+// looksFor looks for the spool that was in the folder.
+func (s *Spool) looksFor() {
+	text, err := readSmall(s.markName(), 256)
+	was := strings.TrimSpace(string(text))
+	if s.marked = err == nil && was == s.stream.ID; s.marked || absent(err) {
+		return
+	}
+	s.owe(fmt.Sprintf("%s is another audit, %s: the audit %s that was there is gone, with all that it told", s.Folder, s.stream.ID, was))
+}
+
+// mark says which spool is in the folder, once what it tells of another one is on the disk.
+func (s *Spool) mark() {
+	if !s.marked {
+		s.marked = Replace(s.markName(), []byte(s.stream.ID+"\n")) == nil
+	}
 }
 
 func (s *Spool) openFile(name string) (*os.File, error) {

@@ -96,6 +96,7 @@ func (s *Spool) recover(h head, known bool) error {
 		err = s.resume(list, at, fresh)
 	}
 	s.beginAt(h, known)
+	s.wasBegun(h, known)
 	if err == nil {
 		err = s.loadTaken()
 	}
@@ -107,6 +108,7 @@ func (s *Spool) owe(why string) {
 	gap := lost(0, why)
 	gap.Extra["exact"] = "false"
 	s.owed = append(s.owed, gap)
+	s.unknown++
 }
 
 // unsigned says which of the last records nothing speaks for but their hashes, which take no key to make.
@@ -338,6 +340,13 @@ func (s *Spool) resume(list []uint64, at position, fresh bool) error {
 	}
 	s.file, s.began, s.done, s.now = f, time.Now(), at, at
 	return nil
+}
+
+// wasBegun is when the file that is gone on with was begun, or now at the latest, whatever the clock says.
+func (s *Spool) wasBegun(h head, known bool) {
+	if began := time.Unix(h.Began, 0); s.file != nil && known && h.Began > 0 && h.End.File == s.number && began.Before(s.began) {
+		s.began = began
+	}
 }
 
 // beginAt is where the spool begins: as its head says, or else with the first file that is there.

@@ -81,6 +81,11 @@ func (s *Spool) used() int64 {
 	return used
 }
 
+// madeRoom tells whether something was removed for what failed because the disk is full.
+func (s *Spool) madeRoom(err error) bool {
+	return (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && s.removeOldest(s.least())
+}
+
 // removeOldest removes the oldest file, where that may be: every sink has it, or it's to be dropped, which is told, and leaves at least so much.
 func (s *Spool) removeOldest(least int64) bool {
 	shipped := s.shipped()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/event"
@@ -29,7 +28,7 @@ type Spool struct {
 	parts  []part    // the finished files, the oldest first
 	file   *os.File  // that is written to; nil: none, a new one is needed
 	number uint64    // of that file
-	began  time.Time // when this process began to write it
+	began  time.Time // when it was begun
 
 	done position // what is on the disk
 	now  position // with what is in buf
@@ -44,12 +43,14 @@ type Spool struct {
 	withheld map[string]*event.Event // by session, the gap that its user's share has made
 	beyond   uint64                  // how many events were withheld
 	unsent   uint64                  // how many records were removed that some sink hadn't got
+	unknown  uint64                  // how many losses can't be counted
 
 	fresh   bool // the head says that it's opened, and nothing has been written since
 	torn    bool // there may be more in the file than what is done
 	turned  bool // the file ends with the checkpoint that names its successor's key
 	opened  bool // it begins with a checkpoint, what was written since
 	closed  bool // a checkpoint says so
+	marked  bool // what is beside the folder says which spool was in it
 	lines   int  // since the last checkpoint
 	stamped time.Time
 }
@@ -74,7 +75,7 @@ type position struct {
 func (s *Spool) Append(events []event.Event) (n int, err error) {
 	for n < len(events) {
 		m, err := s.piece(events[n:])
-		if (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && s.removeOldest(s.least()) {
+		if s.madeRoom(err) {
 			continue
 		}
 		if err != nil {
@@ -179,7 +180,8 @@ func (s *Spool) commit() error {
 	s.buf, s.adding = s.buf[:0], taken{}
 	if err != nil {
 		s.now = s.done
-		_ = s.repair() // else before the next
+		s.lines = checkpointLines // if one was among it, it isn't there
+		_ = s.repair()            // else before the next
 		return fmt.Errorf("write the audit: %w", err)
 	}
 	s.held += s.now.offset - s.done.offset
@@ -187,6 +189,7 @@ func (s *Spool) commit() error {
 	s.heldBy.add(added)
 	s.torn, s.fresh, s.opened, s.done = false, false, true, s.now
 	_ = s.writeHead() // one that couldn't be written is behind the spool, which harms nobody, and the next one isn't
+	s.mark()
 	return nil
 }
 
@@ -205,7 +208,11 @@ func (s *Spool) repair() error {
 // writeHead says where the spool ends.
 func (s *Spool) writeHead() error {
 	end := place{s.number, s.done.offset, s.done.sequence, s.done.hash.String()}
-	return head{Chain: s.stream.ID, Begin: s.begin, End: end, Closed: s.closed, Opened: s.fresh, Gone: s.gone}.write(s.head, s.key)
+	h := head{Chain: s.stream.ID, Begin: s.begin, End: end, Closed: s.closed, Opened: s.fresh, Gone: s.gone}
+	if s.file != nil {
+		h.Began = s.began.Unix()
+	}
+	return h.write(s.head, s.key)
 }
 
 // keepHead has it on the disk, too.
@@ -267,19 +274,33 @@ func (s *Spool) finish() error {
 func (s *Spool) Close() error {
 	err := s.inPlace()
 	if s.file != nil && !s.turned {
+		err = errors.Join(err, s.end())
+	}
+	return errors.Join(err, s.release())
+}
+
+// end writes what is still to be told, and that nothing comes after.
+func (s *Spool) end() error {
+	for {
 		s.begins()
 		for i := range s.owed {
 			s.add(&s.owed[i])
 		}
-		s.gone = removed{}
 		for session := range s.withheld {
 			s.addWithheld(session, map[string]bool{})
 		}
 		s.checkpoint("closed", "")
-		s.closed = true
-		err = errors.Join(err, s.commit(), s.head.Sync())
+		gone := s.gone
+		s.gone, s.closed = removed{}, true
+		err := s.commit()
+		if err == nil {
+			return s.head.Sync()
+		}
+		s.gone, s.closed = gone, false
+		if !s.madeRoom(err) {
+			return err
+		}
 	}
-	return errors.Join(err, s.release())
 }
 
 func (s *Spool) release() (err error) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/toolguard/toolguard/internal/audit/report"
@@ -78,8 +79,8 @@ func sound(t *testing.T, folder string) *report.Report {
 	return r
 }
 
-// targets are the numbers of the denials in a spool, in its order, as a Reader tells them.
-func targets(t *testing.T, folder string) (list []int) {
+// linesOf are a spool's, in its order, as a Reader tells them.
+func linesOf(t *testing.T, folder string) (list []string) {
 	t.Helper()
 	r := NewReader(folder, Cursor{})
 	defer r.Close()
@@ -91,10 +92,25 @@ func targets(t *testing.T, folder string) (list []int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, ok := target(t, line); ok {
+		list = append(list, string(line))
+	}
+}
+
+// targets are the numbers of the denials in a spool.
+func targets(t *testing.T, folder string) (list []int) {
+	t.Helper()
+	for _, line := range linesOf(t, folder) {
+		if n, ok := target(t, []byte(line)); ok {
 			list = append(list, n)
 		}
 	}
+	return list
+}
+
+// gapsOf are a spool's gaps.
+func gapsOf(t *testing.T, folder string) string {
+	t.Helper()
+	return strings.Join(slices.DeleteFunc(linesOf(t, folder), func(line string) bool { return !strings.Contains(line, `"kind":"gap"`) }), "")
 }
 
 func target(t *testing.T, line []byte) (n int, ok bool) {
@@ -561,6 +577,89 @@ func TestAge(t *testing.T) {
 	closeSpool(t, s)
 	if r := sound(t, dir); r.Files != 3 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestAgeOverRestarts: a file's age counts from its beginning on, whoever writes to it since.
+func TestAgeOverRestarts(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{FileAge: time.Hour})
+	appendAll(t, s, denials(0, 1))
+	s.began = s.began.Add(-time.Hour)
+	closeSpool(t, s)
+	for i := range 2 {
+		s := open(t, dir, Limits{FileAge: time.Hour})
+		appendAll(t, s, denials(i+1, 1))
+		closeSpool(t, s)
+	}
+	if r := sound(t, dir); r.Files != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestQuiet: what is written last is signed soon, though nothing comes after it.
+func TestQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		l := Start(Config{Folder: dir})
+		signed := func() bool {
+			t.Helper()
+			all := linesOf(t, dir)
+			return strings.Contains(all[len(all)-1], `"kind":"checkpoint"`)
+		}
+		for range 3 {
+			for i := range 3 {
+				e := denial(i)
+				l.Record(&e)
+				if err := l.Sync(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(checkpointTime / 4)
+			}
+			if signed() {
+				t.Error("the last one is signed at once")
+			}
+			time.Sleep(checkpointTime)
+			synctest.Wait()
+			if !signed() {
+				t.Error("nothing signs the last one")
+			}
+		}
+		records := sound(t, dir).Records
+		time.Sleep(100 * checkpointTime)
+		synctest.Wait()
+		if n := sound(t, dir).Records - records; n > 0 {
+			t.Errorf("%d records of nothing", n)
+		}
+		_, _ = l.Close()
+	})
+}
+
+// TestFolderRemoved: that a whole audit is gone is told by the next one, once.
+func TestFolderRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "audit")
+	filled(t, dir)
+	id := sound(t, dir).Chain
+	for i, remove := range []func() error{
+		func() error { return os.RemoveAll(dir) },
+		func() error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)) },
+		func() error { return nil },
+	} {
+		if err := remove(); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			s := open(t, dir, Limits{})
+			appendAll(t, s, denials(0, 1))
+			closeSpool(t, s)
+		}
+		r := sound(t, dir)
+		if i < 2 && r.Chain == id || r.Inexact != 1 || !strings.Contains(gapsOf(t, dir), "the audit "+id+" ") {
+			t.Errorf("%+v\n%s", r, gapsOf(t, dir))
+		}
+		if i < 1 {
+			id = r.Chain
+		}
 	}
 }
 
