@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,6 +26,8 @@ type counts struct {
 	refused  *metrics.Counter
 	starting *metrics.Histogram
 	kept     *metrics.Histogram
+
+	uncounted atomic.Uint64 // gaps that don't say how much was lost
 }
 
 func newCounts() *counts {
@@ -44,6 +47,9 @@ func (c *counts) event(e *event.Event) {
 		c.denials.Add(max(1, e.Count), e.Resource, e.Reason)
 	case event.Gap:
 		c.lost.Add(e.Count, e.Mechanism)
+		if e.Extra["exact"] != "true" {
+			c.uncounted.Add(1)
+		}
 	}
 }
 
@@ -105,15 +111,16 @@ func (d *Daemon) page() string {
 	p.Counter("toolguard_events_total", "Events that were told.", c.events)
 	p.Counter("toolguard_denials_total", "Denials that were told, by what they were about and why.", c.denials)
 	p.Counter("toolguard_events_lost_total", "What gaps of sessions count, by what has lost it: bpf is the kernel's ring buffer.", c.lost)
-	d.auditPage(&p)
+	uncounted := c.uncounted.Load()
+	if d.cfg.Audit != nil {
+		uncounted += d.auditPage(&p)
+	}
+	p.Total("toolguard_gaps_uncounted_total", "Gaps that don't say how much was lost.", float64(uncounted))
 	processPage(&p, d.began)
 	return p.String()
 }
 
-func (d *Daemon) auditPage(p *metrics.Page) {
-	if d.cfg.Audit == nil {
-		return
-	}
+func (d *Daemon) auditPage(p *metrics.Page) (uncounted uint64) {
 	u := d.cfg.Audit.Usage()
 	p.Gauge("toolguard_audit_bytes", "What the audit takes of the disk.", float64(u.Bytes))
 	p.Gauge("toolguard_audit_limit_bytes", "What it may take.", float64(u.Size))
@@ -124,6 +131,7 @@ func (d *Daemon) auditPage(p *metrics.Page) {
 	p.Total("toolguard_audit_unsent_total", "Records that were removed before every sink had them.", float64(u.Unsent))
 	p.Gauges("toolguard_sink_behind_records", "Records that a sink hasn't got, as the shipper says.", "sink", u.Behind)
 	p.Histogram("toolguard_audit_delay_seconds", "From a denial in the kernel until it's kept on the disk.", d.counts.kept)
+	return u.Unknown
 }
 
 // processPage is about toolguardd's process, under the names that all have.

@@ -30,7 +30,8 @@ func TestMetrics(t *testing.T) {
 	secret := "5ecre7"
 	d.hub.publish(1234554321, &event.Event{Kind: event.Denial, Session: secret, Tool: secret, Target: secret, Resource: "fs", Reason: "no_rule", Time: time.Now()})
 	d.hub.publish(1234554321, &event.Event{Kind: event.Denial, Session: secret, Count: 4, Resource: "fs", Reason: "no_rule", Time: time.Now()})
-	d.hub.publish(1234554321, &event.Event{Kind: event.Gap, Session: secret, Count: 30, Mechanism: "bpf"})
+	d.hub.publish(1234554321, &event.Event{Kind: event.Gap, Session: secret, Count: 30, Mechanism: "bpf", Extra: map[string]string{"exact": "true"}})
+	d.hub.publish(1234554321, &event.Event{Kind: event.Gap, Session: secret, Mechanism: "toolguardd", Extra: map[string]string{"exact": "false"}})
 	_ = d.cfg.Audit.Sync()
 	d.why = "no kernel here"
 	d.counts.start(time.Now(), refuse(429, "too many"))
@@ -61,7 +62,7 @@ func TestMetrics(t *testing.T) {
 		`toolguard_ready 0`, `toolguard_sessions{state="running"} 0`, `toolguard_sessions_started_total 1`,
 		`toolguard_sessions_refused_total{status="429"} 1`, `toolguard_denials_total{resource="fs",reason="no_rule"} 5`,
 		`toolguard_events_total{kind="denial"} 2`, `toolguard_events_lost_total{where="bpf"} 30`, `toolguard_session_start_seconds_count 1`,
-		`toolguard_audit_delay_seconds_count 1`, `toolguard_audit_records_total 4`, `toolguard_audit_lost_total 0`,
+		`toolguard_audit_delay_seconds_count 1`, `toolguard_audit_records_total 5`, `toolguard_gaps_uncounted_total 1`, `toolguard_audit_lost_total 0`,
 	} {
 		if !strings.Contains(page, "\n"+line+"\n") {
 			t.Errorf("no %s", line)
@@ -218,11 +219,53 @@ func TestPromtool(t *testing.T) {
 
 // The alert about a sink that gets nothing is about one that is never asked for, however little happens, and about none that only lags behind.
 func TestAlertOfSinks(t *testing.T) {
+	alerts(t, `
+  - {series: 'toolguard_audit_records_total{instance="busy"}', values: '100+7x90'}
+  - {series: 'toolguard_sink_behind_records{instance="busy",sink="stuck"}', values: '0x10 7+7x79'}
+  - {series: 'toolguard_sink_behind_records{instance="busy",sink="lags"}', values: '0x10 3x79'}
+  - {series: 'toolguard_sink_behind_records{instance="busy",sink="slow"}', values: '0x10 3+3x79'}
+  - {series: 'toolguard_audit_records_total{instance="quiet"}', values: '100x20 101x69'}
+  - {series: 'toolguard_sink_behind_records{instance="quiet",sink="stuck"}', values: '0x20 1x69'}
+  - {series: 'toolguard_sink_behind_records{instance="quiet",sink="well"}', values: '0x90'}`, `
+  - expr: count by (instance, sink) (ALERTS{alertname="ToolguardSinkStuck",alertstate="firing"})
+    eval_time: 80m
+    exp_samples:
+    - {labels: '{instance="busy",sink="stuck"}', value: 1}
+    - {labels: '{instance="quiet",sink="stuck"}', value: 1}`)
+}
+
+// What happens the first time, or as toolguardd starts, is told of as well, though nothing was counted before.
+func TestAlertsOfFirst(t *testing.T) {
+	alerts(t, `
+  - {series: 'toolguard_gaps_uncounted_total{instance="again"}', values: '1x90'}
+  - {series: 'process_start_time_seconds{instance="again"}', values: '0x77 4680x13'}
+  - {series: 'toolguard_gaps_uncounted_total{instance="since"}', values: '0x77 1x13'}
+  - {series: 'process_start_time_seconds{instance="since"}', values: '0x90'}
+  - {series: 'toolguard_gaps_uncounted_total{instance="before"}', values: '0x10 1x80'}
+  - {series: 'process_start_time_seconds{instance="before"}', values: '0x90'}
+  - {series: 'toolguard_gaps_uncounted_total{instance="never"}', values: '0x90'}
+  - {series: 'process_start_time_seconds{instance="never"}', values: '0x77 4680x13'}
+  - {series: 'toolguard_denials_total{instance="first",resource="fs",reason="protected"}', values: '_x77 1x13'}
+  - {series: 'toolguard_denials_total{instance="again",resource="fs",reason="protected"}', values: '1x77 2x13'}
+  - {series: 'toolguard_denials_total{instance="before",resource="fs",reason="protected"}', values: '_x20 1x70'}
+  - {series: 'toolguard_denials_total{instance="other",resource="fs",reason="no_rule"}', values: '_x77 1x13'}`, `
+  - expr: count by (alertname, instance) (ALERTS{alertname=~"ToolguardUncounted|ToolguardProtectedTouched",alertstate="firing"})
+    eval_time: 80m
+    exp_samples:
+    - {labels: '{alertname="ToolguardUncounted",instance="again"}', value: 1}
+    - {labels: '{alertname="ToolguardUncounted",instance="since"}', value: 1}
+    - {labels: '{alertname="ToolguardProtectedTouched",instance="first"}', value: 1}
+    - {labels: '{alertname="ToolguardProtectedTouched",instance="again"}', value: 1}`)
+}
+
+// alerts makes sure that of such series the alerts tell what they should.
+func alerts(t *testing.T, series, tells string) {
+	t.Helper()
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("needs promtool")
 	}
-	alerts, err := filepath.Abs("../../packaging/prometheus/toolguard.rules.yml")
+	rules, err := filepath.Abs("../../packaging/prometheus/toolguard.rules.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,21 +275,9 @@ rule_files: [%s]
 evaluation_interval: 1m
 tests:
 - interval: 1m
-  input_series:
-  - {series: 'toolguard_audit_records_total{instance="busy"}', values: '100+7x90'}
-  - {series: 'toolguard_sink_behind_records{instance="busy",sink="stuck"}', values: '0x10 7+7x79'}
-  - {series: 'toolguard_sink_behind_records{instance="busy",sink="lags"}', values: '0x10 3x79'}
-  - {series: 'toolguard_sink_behind_records{instance="busy",sink="slow"}', values: '0x10 3+3x79'}
-  - {series: 'toolguard_audit_records_total{instance="quiet"}', values: '100x20 101x69'}
-  - {series: 'toolguard_sink_behind_records{instance="quiet",sink="stuck"}', values: '0x20 1x69'}
-  - {series: 'toolguard_sink_behind_records{instance="quiet",sink="well"}', values: '0x90'}
-  promql_expr_test:
-  - expr: count by (instance, sink) (ALERTS{alertname="ToolguardSinkStuck",alertstate="firing"})
-    eval_time: 80m
-    exp_samples:
-    - {labels: '{instance="busy",sink="stuck"}', value: 1}
-    - {labels: '{instance="quiet",sink="stuck"}', value: 1}
-`, alerts), 0o600); err != nil {
+  input_series:%s
+  promql_expr_test:%s
+`, rules, series, tells), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command(promtool, "test", "rules", made).CombinedOutput(); err != nil {
