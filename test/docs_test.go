@@ -132,3 +132,46 @@ func TestStatedGapsInDocs(t *testing.T) {
 		t.Error("doctor knows no gaps")
 	}
 }
+
+// TestCommandsInDocs holds the documents to naming commands that there are, with flags that they have.
+func TestCommandsInDocs(t *testing.T) {
+	bin := toolguard(t)
+	pages, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile("(?m)^(?: {4}|\\$ )toolguard( .*)|`toolguard( [^`]*)`")
+	helps := map[string]string{}
+	found := 0
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range command.FindAllStringSubmatch(string(text), -1) {
+			line, _, _ := strings.Cut(m[1]+m[2], " -- ")
+			line, _, _ = strings.Cut(line, " #")
+			if line == " audit checkpoint" { // which checkpoints' signatures are of
+				continue
+			}
+			found++
+			name := regexp.MustCompile(`^( [a-z]+)+`).FindString(line)
+			help, ok := helps[name]
+			if !ok {
+				help, _ = run(t, t.TempDir(), bin, append([]string{"help"}, strings.Fields(name)...)...)
+				helps[name] = help
+			}
+			for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(line, -1) {
+				if !regexp.MustCompile(`(?m)^ .*` + flag + `\b`).MatchString(help) {
+					t.Errorf("%s: toolguard%s: there's no %s in\n%s", filepath.Base(page), line, flag, help)
+				}
+			}
+			if !strings.Contains(help, "toolguard "+strings.Fields(name)[0]) {
+				t.Errorf("%s: toolguard%s: %s", filepath.Base(page), line, help)
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d commands found", found)
+	}
+}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -59,20 +60,21 @@ func TestReadSettings(t *testing.T) {
 	}
 }
 
-// The settings that are packaged say what counts without them.
+// The settings that are packaged, and those that the documents have, say what counts without them, all of it.
 func TestPackagedSettings(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	text, err := os.ReadFile("../../packaging/toolguardd.toml")
-	if err != nil {
-		t.Fatal(err)
+	packaged := read(t, "../../packaging/toolguardd.toml")
+	said := regexp.MustCompile(`(?m)^# (\w+ *=)`).ReplaceAllString(packaged, "$1")
+	part := regexp.MustCompile(`(?m)^    \[(user|audit)\]\n(    \w.*\n)+`)
+	documented := part.FindString(read(t, "../../docs/daemon.md")) + part.FindString(read(t, "../../docs/events.md"))
+	for _, text := range []string{said, documented} {
+		if n := len(regexp.MustCompile(`(?m)^ *\w+ *=`).FindAllString(text, -1)); n != reflect.TypeFor[Limits]().NumField()-1+reflect.TypeFor[Audit]().NumField() { // but Bodies
+			t.Errorf("%d settings in %s", n, text)
+		}
 	}
-	said := regexp.MustCompile(`(?m)^# (\w+ *=)`).ReplaceAllString(string(text), "$1")
-	if string(text) == said {
-		t.Fatalf("nothing is said in %s", said)
-	}
-	for _, text := range []string{string(text), said} {
+	for _, text := range []string{packaged, said, documented} {
 		path := filepath.Join(t.TempDir(), "toolguardd.toml")
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

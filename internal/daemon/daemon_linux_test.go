@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +97,21 @@ func TestRequests(t *testing.T) {
 	refusedWith(t, c.Do("POST", api.Sessions, api.Start{Argv: make([]string, maxValues+2)}, nil), 413, "values")
 	refusedWith(t, c.Do("GET", "/nothing", nil, nil), 404, "nothing at")
 	refusedWith(t, c.Do("GET", api.Events+"?format=xml", nil, nil), 400, "xml")
+}
+
+// The documents have each request that's answered, and no other.
+func TestRequestsInDocs(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	documented := map[string]bool{}
+	for _, m := range regexp.MustCompile("`(GET|POST|PUT|DELETE) (/[^`?]*)[^`]*`").FindAllStringSubmatch(read(t, "../../docs/daemon.md"), -1) {
+		documented[m[1]+" "+strings.ReplaceAll(m[2], "ID", "{id}")] = true
+		if _, by := d.Handler().(*http.ServeMux).Handler(httptest.NewRequest(m[1], m[2], nil)); by == "/" {
+			t.Errorf("docs/daemon.md has %s, which isn't answered", m[0])
+		}
+	}
+	if n := len(regexp.MustCompile(`(?m)^\t(plain|one)\("`).FindAllString(read(t, "http_linux.go"), -1)); n != len(documented) {
+		t.Errorf("%d requests are answered, and docs/daemon.md has %d: %v", n, len(documented), documented)
+	}
 }
 
 // What a session's command line is kept and shown as is short and has no secrets in it.
