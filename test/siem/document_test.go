@@ -3,12 +3,16 @@
 package siem
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 )
 
 // TestDocument holds docs/sinks.md to what the shipper takes: each of its settings is one that it has, and a key that the page doesn't have isn't one.
@@ -61,6 +65,32 @@ func TestDocument(t *testing.T) {
 	}
 	if out, err := check("[[sink]]\nname = 'x'\ntype = 'webhook'\nurl = 'https://x/'\nsubject = 'y'\n"); err == nil || !strings.Contains(out, "has no use for subject") {
 		t.Error(out)
+	}
+}
+
+// TestCollectorDocument has the OpenTelemetry collector's receiver look at the page's configuration of it.
+func TestCollectorDocument(t *testing.T) {
+	_, part, _ := strings.Cut(readFile(t, "../../docs/sinks.md"), "\n### OpenTelemetry collector\n")
+	yaml := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(part)
+	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf, err := retrieved.AsConf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	receivers, err := conf.Sub("receivers::otlp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := otlpreceiver.NewFactory().CreateDefaultConfig().(*otlpreceiver.Config)
+	if err := errors.Join(receivers.Unmarshal(cfg), cfg.Validate()); err != nil {
+		t.Fatal(err)
+	}
+	http := cfg.Protocols.HTTP.Get().ServerConfig
+	if id := http.Auth.Get().Config.AuthenticatorID.String(); !conf.IsSet("extensions::"+id+"::filename") || http.TLS.Get().CertFile == "" {
+		t.Errorf("%+v", http)
 	}
 }
 
