@@ -148,15 +148,18 @@ __noinline u32 decide(struct move *m)
 /* go is decide for a socket: 0: nowhere; THERE; or to egress's port. */
 static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u32 op)
 {
-	struct peer *p = bpf_sk_storage_get(&peers, ctx->sk, NULL, 0);
 	struct move m = {
 		.q = { .kind = kind_of(ctx), .to = *to, .by = NOBODY }, .op = op, .protocol = ctx->protocol, .type = ctx->type,
 		.device = ctx->sk->bound_dev_if,
 	};
+	struct peer *p = NULL;
 
+	if ((op == OP_SEND || ctx->protocol != IPPROTO_UDP) && freely(session(), m.q.kind, m.device, to))
+		return THERE;
+	if (m.q.kind & KIND_UDP) /* to connect TCP again is to begin anew */
+		p = bpf_sk_storage_get(&peers, ctx->sk, NULL, 0);
 	if (p) {
-		if (m.q.kind & KIND_UDP) /* to connect TCP again is to begin anew */
-			m.q.permitted = permitted(p);
+		m.q.permitted = permitted(p);
 		m.led = p->original.to.port != 0;
 	}
 	u32 w = decide(&m);

@@ -62,6 +62,37 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// What was let go somewhere last isn't, at once, where another image says so: the kernel remembers it.
+func TestLatest(t *testing.T) {
+	needRoot(t)
+	server(t, "127.1.0.1:8001")
+	g := begin(t, tcp("127.1.0.1", 8001))
+	for i, allowed := range []string{"127.1.0.1", "127.2.0.1", "127.1.0.1", "127.2.0.1"} {
+		img, err := NewImage(compile(t, policy.Deny, tcp(allowed, 8001)), uint32(i+2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Reload(img); err != nil {
+			t.Fatal(err)
+		}
+		g.clear()
+		want := "server"
+		if allowed != "127.1.0.1" {
+			want = "EACCES"
+		}
+		for range 2 {
+			if got := run(t, g, "on one processor", "tcp", "127.1.0.1:8001"); !strings.HasPrefix(got, want) {
+				t.Errorf("%s is allowed: %s, want %s", allowed, got, want)
+			}
+		}
+		if want == "EACCES" {
+			if lines, ok := g.wait("connect policy 127.1.0.1:8001: no rule"); !ok {
+				t.Errorf("no event among %q", lines)
+			}
+		}
+	}
+}
+
 // permit has the session reach a place because of a name, and makes sure that it does.
 func permit(t *testing.T, g *guarded, at string) {
 	t.Helper()
@@ -199,6 +230,9 @@ func TestPool(t *testing.T) {
 	})
 	first := begin(t, tcp("127.1.0.1", 8001), tcp("named.test", 5432))
 	permit(t, first, "127.3.0.1:5432")
+	if got := run(t, first, "on one processor", "tcp", "127.1.0.1:8001"); !strings.HasPrefix(got, "server") {
+		t.Errorf("what it's allowed: %s", got)
+	}
 	id := first.attached(ebpf.AttachCGroupInet4Connect)
 	if err := first.Detach(int(first.group.Fd())); err != nil {
 		t.Fatal(err)
@@ -222,6 +256,9 @@ func TestPool(t *testing.T) {
 	}
 	if c := second.Counts(); c != (Counts{}) {
 		t.Errorf("it has counted %+v", c)
+	}
+	if got := run(t, second, "on one processor", "tcp", "127.1.0.1:8001"); got != "EACCES" {
+		t.Errorf("what only the first session was allowed, last: %s", got)
 	}
 	for at, want := range map[string]string{"127.1.0.1:8001": "EACCES", "127.2.0.1:8001": "server", "127.3.0.1:5432": "EACCES"} {
 		if got := run(t, second, "tcp", at); !strings.HasPrefix(got, want) {

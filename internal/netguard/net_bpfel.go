@@ -40,6 +40,15 @@ type netEvent struct {
 	_          [4]byte
 }
 
+type netLatest struct {
+	_       structs.HostLayout
+	Turn    uint64
+	Session uint64
+	Images  uint64
+	Kind    uint32
+	To      netEndpoint
+}
+
 type netName struct {
 	_     structs.HostLayout
 	Until uint64
@@ -87,6 +96,7 @@ type netSession struct {
 	Udp4       uint16
 	Udp6       uint16
 	Free       uint64
+	Images     uint64
 	Sequence   uint64
 	Denied     uint64
 	Suppressed uint64
@@ -131,6 +141,7 @@ const (
 	netMapEgresses      = "egresses"
 	netMapEvents        = "events"
 	netMapImages        = "images"
+	netMapLatests       = "latests"
 	netMapNames         = "names"
 	netMapOriginals     = "originals"
 	netMapPeers         = "peers"
@@ -216,6 +227,7 @@ type netMapSpecs struct {
 	Egresses  *ebpf.MapSpec `ebpf:"egresses"`
 	Events    *ebpf.MapSpec `ebpf:"events"`
 	Images    *ebpf.MapSpec `ebpf:"images"`
+	Latests   *ebpf.MapSpec `ebpf:"latests"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
 	Originals *ebpf.MapSpec `ebpf:"originals"`
 	Peers     *ebpf.MapSpec `ebpf:"peers"`
@@ -251,6 +263,7 @@ type netMaps struct {
 	Egresses  *ebpf.Map `ebpf:"egresses"`
 	Events    *ebpf.Map `ebpf:"events"`
 	Images    *ebpf.Map `ebpf:"images"`
+	Latests   *ebpf.Map `ebpf:"latests"`
 	Names     *ebpf.Map `ebpf:"names"`
 	Originals *ebpf.Map `ebpf:"originals"`
 	Peers     *ebpf.Map `ebpf:"peers"`
@@ -262,6 +275,7 @@ func (m *netMaps) Close() error {
 		m.Egresses,
 		m.Events,
 		m.Images,
+		m.Latests,
 		m.Names,
 		m.Originals,
 		m.Peers,

@@ -64,7 +64,7 @@ func openPinned(dir string) (_ *Session, err error) {
 			s.Close()
 		}
 	}()
-	for _, name := range []string{netMapEgresses, netMapEvents, netMapImages, netMapNames, netMapOriginals, netMapPeers, netMapSessions} {
+	for _, name := range []string{netMapEgresses, netMapEvents, netMapImages, netMapLatests, netMapNames, netMapOriginals, netMapPeers, netMapSessions} {
 		if s.maps[name], err = ebpf.LoadPinnedMap(filepath.Join(dir, name), nil); err != nil {
 			return nil, err
 		}

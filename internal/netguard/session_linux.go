@@ -66,6 +66,7 @@ func (s *Session) Reload(img *Image) error {
 	if err := s.maps[netMapImages].Put(uint32(0), m); err != nil {
 		return fmt.Errorf("exchange the rules about addresses: %w", err)
 	}
+	atomic.AddUint64(&s.at.Images, 1) // Put has waited for the programs that ran (synchronize_rcu)
 	if s.image != nil {
 		_ = s.image.Close()
 		s.image = nil

@@ -3,4 +3,4 @@
 package netguard
 
 // version tells this build's programs from another's: it begins the SHA-256 of their object.
-const version = "561533fad90404bb"
+const version = "b764316b5b6abbd4"

@@ -48,8 +48,8 @@ func connects(out io.Writer) error {
 		return fmt.Errorf("%w: %s", err, text)
 	}
 	fmt.Fprint(out, `
-What the kernel's programs add to a TCP connection that they let through, by how many rules they hold, in rounds of 2,000 with and
-without them, by turns. What it takes to connect by egress is in the first table.
+What the kernel's programs add to a TCP connection that they let through, by how many rules they hold. Two processes connect by turns, on
+one processor; one of them is held. "Added" is the median of the rounds' differences. What it takes to connect by egress is in the first table.
 
 | rules | bare | held | added |
 |---|---|---|---|
