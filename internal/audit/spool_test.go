@@ -561,7 +561,7 @@ func TestHostileCursors(t *testing.T) {
 	}
 }
 
-// TestAge: a file is ended by its age; the wall clock has no part in it, nor in anything else.
+// TestAge: a file is ended by its age; the time that events tell has no part in it, nor in anything else.
 func TestAge(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{FileAge: time.Hour})
