@@ -300,18 +300,7 @@ func TestWallTime(t *testing.T) {
 // follow has a user listen; the function that it returns tells what he has heard so far.
 func follow(t *testing.T, uid uint32, args ...string) func() []told {
 	t.Helper()
-	file := t.TempDir() + "/heard"
-	out, err := os.Create(file)
-	must(t, err)
-	defer out.Close()
-	cmd := exec.Command(built+"/toolguard", append([]string{"events", "--json"}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	cmd.Stdout = out
-	must(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
+	file := followed(t, uid, append([]string{"--json"}, args...)...)
 	return func() (list []told) {
 		text, err := os.ReadFile(file)
 		must(t, err)
@@ -322,6 +311,24 @@ func follow(t *testing.T, uid uint32, args ...string) func() []told {
 		}
 		return list
 	}
+}
+
+// followed is the file of what a user hears.
+func followed(t *testing.T, uid uint32, args ...string) (file string) {
+	t.Helper()
+	file = t.TempDir() + "/heard"
+	out, err := os.Create(file)
+	must(t, err)
+	defer out.Close()
+	cmd := exec.Command(built+"/toolguard", append([]string{"events"}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	cmd.Stdout = out
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	return file
 }
 
 // Everybody follows what is his.

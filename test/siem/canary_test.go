@@ -22,6 +22,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/nettest"
 )
 
 // TestCanaries: no secret of the guarded's, and none of the sinks', is in anything that the shipper writes: what goes to receivers, beside the header
@@ -31,18 +32,12 @@ func TestCanaries(t *testing.T) {
 	var heard childtest.Output // what receivers got
 	var said strings.Builder   // and what goes everywhere but to them
 	collect := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		fmt.Fprintf(&heard, "%s\n%s\n", r.URL, body)
-		for name, values := range r.Header {
-			if name != "Authorization" {
-				fmt.Fprintln(&heard, name, values)
-			}
-		}
-		if strings.Contains(string(body), `/refused`) && !strings.Contains(string(body), `"mechanism":"ship"`) { // and repeats what it was told
+		body := nettest.Collect(&heard, r)
+		if strings.Contains(body, `/refused`) && !strings.Contains(body, `"mechanism":"ship"`) { // and repeats what it was told
 			http.Error(w, "refused: "+r.Header.Get("Authorization"), http.StatusBadRequest)
 			return
 		}
-		_, _ = io.WriteString(w, `{"ackId":0,"acks":{"0":true}}`)
+		_, _ = io.WriteString(w, nettest.Collected)
 	}))
 	t.Cleanup(collect.Close)
 	angry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -140,21 +135,11 @@ func TestCanaries(t *testing.T) {
 // datagrams takes down what comes to a socket.
 func datagrams(t *testing.T, into io.Writer, name string) {
 	t.Helper()
-	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name})
+	c, err := nettest.Datagrams(into, name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	go func() {
-		buf := make([]byte, 1<<20)
-		for {
-			n, err := c.Read(buf)
-			if err != nil {
-				return
-			}
-			fmt.Fprintf(into, "%s: %s\n", filepath.Base(name), buf[:n])
-		}
-	}()
 }
 
 // everything takes down what comes over TCP, and returns where.

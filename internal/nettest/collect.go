@@ -1,0 +1,43 @@
+package nettest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+)
+
+// Collect takes down a request with which events are shipped over HTTP, but for who it says that sends it, and returns its body.
+func Collect(into io.Writer, r *http.Request) (body string) {
+	text, _ := io.ReadAll(r.Body)
+	fmt.Fprintf(into, "%s\n%s\n", r.URL, text)
+	for name, values := range r.Header {
+		if name != "Authorization" {
+			fmt.Fprintln(into, name, values)
+		}
+	}
+	return string(text)
+}
+
+// Collected is the answer with which a webhook, Splunk and OpenTelemetry's receivers say that they have it all.
+const Collected = `{"ackId":0,"acks":{"0":true}}`
+
+// Datagrams takes down what comes to a unix socket, until that's closed.
+func Datagrams(into io.Writer, name string) (io.Closer, error) {
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		buf := make([]byte, 1<<20)
+		for {
+			n, err := c.Read(buf)
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(into, "%s: %s\n", filepath.Base(name), buf[:n])
+		}
+	}()
+	return c, nil
+}
