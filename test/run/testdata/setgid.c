@@ -21,9 +21,9 @@ int main(int argc, char **argv)
 	if (f < 0 || write(f, "#!", 2) != 2)
 		return 1;
 	if (fsetxattr(f, "system.posix_acl_access", &list, sizeof(list), 0) < 0) {
-		if (errno != EOPNOTSUPP && errno != EACCES)
+		if (errno != EOPNOTSUPP && errno != EPERM)
 			return 2;
-		fprintf(stderr, errno == EACCES ? "refused\n" : "no lists\n");
+		fprintf(stderr, errno == EPERM ? "refused\n" : "no lists\n");
 	}
 	if (fstat(f, &s) < 0)
 		return 3;
