@@ -25,6 +25,13 @@ type heads struct {
 	enc  *hpack.Encoder
 }
 
+func newHeads(c io.ReadWriter) *heads {
+	h := &heads{}
+	h.Framer, h.enc = http2.NewFramer(c, c), hpack.NewEncoder(&h.text)
+	h.AllowIllegalWrites, h.ReadMetaHeaders = true, hpack.NewDecoder(4096, nil)
+	return h
+}
+
 // fields are encoded as they are: names and values in turn.
 func (h *heads) fields(l ...string) []byte {
 	h.text.Reset()
@@ -128,9 +135,7 @@ func TestMalformedHTTP2(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			c := tls.Client(w.dial("203.0.113.1:443"), cfg)
 			defer c.Close()
-			h := &heads{}
-			h.Framer, h.enc = http2.NewFramer(c, c), hpack.NewEncoder(&h.text)
-			h.AllowIllegalWrites, h.ReadMetaHeaders = true, hpack.NewDecoder(4096, nil)
+			h := newHeads(c)
 			if x.say == nil {
 				io.WriteString(c, "GET / HTTP/1.1\r\nHost: a.com\r\n\r\n")
 			} else {
@@ -144,6 +149,47 @@ func TestMalformedHTTP2(t *testing.T) {
 			c.Close()
 			w.wantTold(x.told...)
 		})
+	}
+}
+
+// An upload that is denied is told once, whatever of it comes before its answer and after.
+func TestDeniedUpload(t *testing.T) {
+	w, cfg := intercepting(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil)
+	w.start()
+	w.resolve("a.com", a4)
+	cfg.ServerName, cfg.NextProtos = "a.com", []string{"h2"}
+	c := tls.Client(w.dial("203.0.113.1:443"), cfg)
+	defer c.Close()
+	h := newHeads(c)
+	io.WriteString(c, http2.ClientPreface)
+	h.WriteSettings()
+	part := make([]byte, 8<<10)
+	upload := []string{":method", "PUT", ":scheme", "https", ":authority", "a.com", ":path", "/admin"}
+	for id := uint32(1); id <= 5; id += 4 {
+		h.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: h.fields(upload...), EndHeaders: true})
+		h.WriteData(id, false, part)
+		h.WriteData(id, false, part)
+		if got := h.outcome(1); got != "403" {
+			t.Errorf("the client sees %q", got)
+		}
+		for over := id > 1; !over; { // or the rest comes while the server still ends it
+			f, err := h.ReadFrame()
+			_, over = f.(*http2.RSTStreamFrame)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.WriteData(id, false, part)
+		h.WriteData(id, true, part)
+		h.ask(id+2, plainHead...)
+		got := h.outcome(1)
+		for got == "reset" { // what has still come
+			got = h.outcome(1)
+		}
+		if got != "200" {
+			t.Errorf("after it the client sees %q", got)
+		}
+		w.wantTold("rule_denies net.2 https://a.com:443/admin")
 	}
 }
 
