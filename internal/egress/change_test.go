@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -148,6 +149,9 @@ func TestChangeWhileAsked(t *testing.T) {
 	q := question{Question: dnsmessage.Question{Name: dnsmessage.MustNewName("a.com."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}
 	if a := former.resolve(context.Background(), &q, client{}); a.code != dnsmessage.RCodeServerFailure || permitted() > 0 {
 		t.Errorf("it's answered %+v, or permitted", a)
+	}
+	if told := w.told(); len(told) != 1 || !strings.HasPrefix(told[0], "dns_denied ") || !strings.HasSuffix(told[0], " dns://a.com") || !w.noted("the policy has changed meanwhile") {
+		t.Errorf("told %q", told)
 	}
 }
 

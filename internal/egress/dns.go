@@ -138,6 +138,9 @@ func (a *answer) edns(b *dnsmessage.Builder) error {
 // reply is the answer to a message, nil when it deserves none.
 func (s *Server) reply(ctx context.Context, msg []byte, from client, tcp bool) []byte {
 	q, err := parseQuestion(msg)
+	if err != nil {
+		s.now().refuseQuery(from, err)
+	}
 	if errors.Is(err, errNoQuery) {
 		return nil
 	}
@@ -145,14 +148,17 @@ func (s *Server) reply(ctx context.Context, msg []byte, from client, tcp bool) [
 	a := answer{code: dnsmessage.RCodeFormatError}
 	if err == nil {
 		a = s.now().resolve(ctx, &q, from)
-	} else {
-		s.now().deny(from.denial("dns"), ruling{Verdict: mismatch, note: err.Error()}, "dns://")
 	}
 	size := q.size
 	if tcp {
 		size = 1<<16 - 1
 	}
 	return a.pack(&q, size)
+}
+
+// refuseQuery tells what isn't read as a question.
+func (s *Server) refuseQuery(from client, err error) {
+	s.deny(from.denial("dns"), ruling{Verdict: mismatch, note: err.Error()}, "dns://")
 }
 
 // serveUDP answers datagrams. When everything is busy the next waits in the socket, and the kernel drops what is too much.
@@ -198,6 +204,9 @@ func (s *Server) serveDNS(ctx context.Context, c net.Conn, from client) {
 	for {
 		_ = c.SetDeadline(time.Now().Add(idleDNS))
 		msg, err := readFrame(c, maxQuery)
+		if errors.Is(err, errTooLong) {
+			s.now().refuseQuery(from, err)
+		}
 		if err != nil {
 			return
 		}

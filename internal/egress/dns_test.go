@@ -48,11 +48,11 @@ func TestResolve(t *testing.T) {
 		{"a.com", a4, "203.0.113.1 203.0.113.2", ok, ""},
 		{"A.CoM", a4, "203.0.113.1 203.0.113.2", ok, ""},
 		{"a.com", a6, "2001:db8::1", ok, ""},
-		{"a.com", dnsmessage.TypeTXT, "", ok, ""},
-		{"a.com", dnsmessage.TypeHTTPS, "", ok, ""},
-		{"a.com", dnsmessage.TypeSVCB, "", ok, ""},
-		{"a.com", dnsmessage.TypeCNAME, "", ok, ""},
-		{"a.com", dnsmessage.TypeALL, "", ok, ""},
+		{"a.com", dnsmessage.TypeTXT, "", ok, "dns_denied dns://a.com"},
+		{"a.com", dnsmessage.TypeHTTPS, "", ok, "dns_denied dns://a.com"},
+		{"a.com", dnsmessage.TypeSVCB, "", ok, "dns_denied dns://a.com"},
+		{"a.com", dnsmessage.TypeCNAME, "", ok, "dns_denied dns://a.com"},
+		{"a.com", dnsmessage.TypeALL, "", ok, "dns_denied dns://a.com"},
 		{"lab.com", a4, "203.0.113.6", ok, ""},
 		{"x.wild.com", a4, "203.0.113.3", ok, ""},
 		{"none.wild.com", a4, "", nxdom, ""},
@@ -202,6 +202,7 @@ func TestBadQueries(t *testing.T) {
 	if addrs, code := addrsIn(t, w.ask(chaos)); len(addrs) > 0 || code != ok {
 		t.Errorf("another class: %v %s", addrs, code)
 	}
+	w.wantTold("dns_denied dns://a.com")
 	c, err := net.Dial("udp4", w.udp.String())
 	if err != nil {
 		t.Fatal(err)
@@ -229,6 +230,13 @@ func TestBadQueries(t *testing.T) {
 	if len(w.zone.asked()) != 1 {
 		t.Errorf("upstream was asked %q", w.zone.asked())
 	}
+	w.wantTold("host_mismatch dns://", "host_mismatch dns://", "host_mismatch dns://")
+	long := w.dial("203.0.113.1:53")
+	long.Write(frame(make([]byte, maxQuery+1))[:2])
+	if rest, err := io.ReadAll(long); err != nil || len(rest) > 0 {
+		t.Errorf("too long a question: %q, %v", rest, err)
+	}
+	w.wantTold("host_mismatch dns://")
 }
 
 // Answers that don't fit are cut by UDP and whole by TCP, here and upstream.

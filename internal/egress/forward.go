@@ -64,11 +64,16 @@ func (k *talk) forward(r *request) bool {
 	if over == takenOver {
 		return false
 	}
-	if errors.Is(err, errBudget) {
+	wrong := errors.As(err, new(errReply))
+	if wrong || errors.Is(err, errBudget) {
 		up.Close()
 		_ = k.f.conn.SetReadDeadline(time.Now()) // nobody wants the rest of the body, and who reads it must have ended
 		<-r.sent
-		k.refuse(http.StatusServiceUnavailable, k.limited(r.method, r.url, err))
+		if wrong {
+			k.refuse(http.StatusBadGateway, k.deny(r, ruling{Verdict: mismatch, note: err.Error()}))
+		} else {
+			k.refuse(http.StatusServiceUnavailable, k.limited(r.method, r.url, err))
+		}
 		return false
 	}
 	if !k.bodySent(up, r.sent) || err != nil || over == last || ends {
@@ -244,7 +249,7 @@ func (k *talk) answer(r *request) (after, error) {
 		}
 		switch s := resp.StatusCode; {
 		case s == http.StatusSwitchingProtocols && !(r.ws && strings.EqualFold(resp.Header.Get("Upgrade"), "websocket")):
-			return last, errHead("the server changes the protocol unasked")
+			return last, errReply("it changes the protocol unasked")
 		case s == http.StatusSwitchingProtocols:
 			return k.takeOver(resp, nil)
 		case r.ws && s >= 200 && s < 300 && !k.ordinary(r):

@@ -441,6 +441,9 @@ func (k *talk) decideTunnel(t *policy.NetTarget) ruling {
 				return ruling{Verdict: w.Verdict, about: w.Target}
 			}
 		}
+		if len(ways) > 0 && out.Reason == policy.HostNotListed {
+			out.note = fmt.Sprintf("%s is granted, but not its port %d", t.Host, t.Port)
+		}
 		return out
 	}
 	for _, scheme := range []string{"http", "https", "ws", "wss"} {

@@ -619,9 +619,17 @@ func TestBadServers(t *testing.T) {
 			ask = "GET / HTTP/1.1\r\nHost: a.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 		}
 		statuses, _ := say(t, w.dial("203.0.113.1:80"), ask+ask+second)
-		if want := map[bool][]int{true: {200}}[name == "two responses"]; !slices.Equal(statuses, want) {
+		want, told := []int{502}, []string{"host_mismatch " + map[bool]string{false: "http", true: "ws"}[strings.HasSuffix(name, " upgrade")] + "://a.com:80/"}
+		switch name {
+		case "two responses":
+			want, told = []int{200}, nil
+		case "nothing":
+			want, told = nil, nil
+		}
+		if !slices.Equal(statuses, want) {
 			t.Errorf("%s: %v", name, statuses)
 		}
+		w.wantTold(told...)
 		if rest := <-got; rest != "" {
 			t.Errorf("%s: what follows reaches the server: %q", name, rest)
 		}
@@ -830,6 +838,9 @@ func TestProxies(t *testing.T) {
 		}
 		if got := c.took(); !slices.Equal(got, x.took) {
 			t.Errorf("%s: the server got %q, want %q", x.name, got, x.took)
+		}
+		if x.name == "to another port" && !w.noted("a.com is granted, but not its port 22") {
+			t.Error("it isn't told that it's the port which isn't granted")
 		}
 		w.wantTold(x.told...)
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
+	"os"
 	"slices"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -30,7 +32,7 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 			return
 		}
 		note := "no TLS with the server: " + err.Error()
-		if errors.As(err, new(*tls.CertificateVerificationError)) {
+		if !isGone(err) {
 			f.refuseTLS(ruling{Verdict: mismatch, note: note}, t.String())
 			return
 		}
@@ -41,6 +43,11 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 	if err != nil {
 		giveBack()
 		up.Close()
+		if errors.Is(err, context.DeadlineExceeded) {
+			f.deny("tls", "", ruling{Verdict: slow, note: "too slow to agree on TLS"}, t.String())
+		} else if !isGone(err) {
+			f.deny("tls", "", ruling{Verdict: mismatch, note: "no TLS with the client, which must believe the session's authority: " + err.Error()}, t.String())
+		}
 		f.close()
 		return
 	}
@@ -62,6 +69,12 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 		return
 	}
 	k.run()
+}
+
+// isGone says whether TLS has failed only as the other end wasn't reached, or isn't there any more.
+func isGone(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, new(*os.SyscallError))
 }
 
 // decideName is whether a connection may be used for anything; each request is decided on by itself.

@@ -26,7 +26,7 @@ func (s *Server) resolve(ctx context.Context, q *question, from client) answer {
 	d := from.denial("dns")
 	name, err := policy.NormalizeName(q.Name.String())
 	if err != nil {
-		return s.refuse(d, policy.Verdict{Reason: policy.DNSDenied, Layer: -1, Rule: policy.NoMatch}, lower(q.Name), "it is no host name")
+		return s.refuse(d, noRecord, lower(q.Name), "it is no host name")
 	}
 	ways, v := s.Policy.Ways(name)
 	if len(ways) == 0 {
@@ -36,10 +36,15 @@ func (s *Server) resolve(ctx context.Context, q *question, from client) answer {
 		return s.refuse(d, v, name, err.Error())
 	}
 	if q.Class != dnsmessage.ClassINET || q.Type != dnsmessage.TypeA && q.Type != dnsmessage.TypeAAAA {
+		note := fmt.Sprintf("only its addresses are told, and %s of class %s was asked for", q.Type, q.Class)
+		s.deny(d, ruling{Verdict: noRecord, note: note}, "dns://"+name)
 		return answer{} // no data
 	}
 	return s.addresses(ctx, d, name, ways, q.Type)
 }
+
+// noRecord is the verdict on a question about a granted name that isn't answered all the same.
+var noRecord = policy.Verdict{Reason: policy.DNSDenied, Layer: -1, Rule: policy.NoMatch}
 
 // refuse tells a refused question.
 func (s *Server) refuse(d link.Denial, v policy.Verdict, name, note string) answer {
@@ -79,7 +84,9 @@ func (s *Server) addresses(ctx context.Context, d link.Denial, name string, ways
 	s.turn.RLock() // what is noted down is the word of the policy in force
 	defer s.turn.RUnlock()
 	if s.latest != s {
-		return answer{code: dnsmessage.RCodeServerFailure, why: "the policy has changed meanwhile"}
+		const why = "the policy has changed meanwhile"
+		s.deny(d, ruling{Verdict: noRecord, note: why}, "dns://"+name)
+		return answer{code: dnsmessage.RCodeServerFailure, why: why}
 	}
 	for _, alias := range f.chain {
 		if w, v := s.Policy.Ways(alias); len(w) == 0 && v.Reason == policy.RuleDenies {

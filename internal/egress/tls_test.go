@@ -481,6 +481,10 @@ func TestInterceptDistrusted(t *testing.T) {
 	for end := time.Now().Add(time.Minute); len(w.s.conns) > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond) // until egress is done with all of them
 	}
+	if !w.noted("must believe the session's authority: remote error: tls: bad certificate") {
+		t.Error("it isn't told why")
+	}
+	w.wantTold(slices.Repeat([]string{"host_mismatch https://a.com:443"}, 16)...)
 	seen := map[*bufio.Reader]bool{}
 	for range 64 {
 		r := borrow(nil)

@@ -35,16 +35,29 @@ func (u *upstream) response(method string, patience time.Duration, room func() e
 	_ = u.conn.SetReadDeadline(time.Now().Add(patience))
 	raw, err := u.head(room)
 	_ = u.conn.SetReadDeadline(time.Time{})
+	if errors.Is(err, errTooLong) {
+		return nil, errReply(err.Error())
+	}
 	if err != nil {
 		return nil, err
 	}
 	r := borrow(bytes.NewReader(raw))
 	defer giveBack(r)
 	resp, err := http.ReadResponse(r, &http.Request{Method: method})
-	if err == nil && resp.Body != http.NoBody {
+	if err != nil {
+		return nil, errReply(err.Error())
+	}
+	if resp.Body != http.NoBody {
 		resp.Body = nil // it would be of the head alone
 	}
-	return resp, err
+	return resp, nil
+}
+
+// errReply is what is wrong with a server's answer, of which the client has got nothing yet.
+type errReply string
+
+func (e errReply) Error() string {
+	return "the server's answer isn't one that can be passed on: " + string(e)
 }
 
 // head reads lines up to an empty one.

@@ -216,6 +216,13 @@ func (w *world) told() []string {
 	return l
 }
 
+// noted says whether a refusal was told with a note that says this.
+func (w *world) noted(what string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.denials, func(d link.Denial) bool { return strings.Contains(d.Answer.Note, what) })
+}
+
 // wantTold waits until exactly these refusals were told, and forgets them.
 func (w *world) wantTold(want ...string) {
 	w.t.Helper()
