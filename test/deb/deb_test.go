@@ -179,7 +179,9 @@ func TestPackage(t *testing.T) {
 	m.sh("toolguard sessions kill " + s.id)
 	_ = s.Wait()
 	m.eventually("it's over", func() bool { return m.sh("toolguard sessions list --json") == "[]" })
+	m.sh("systemd-run --unit toolguard-ours sleep 1000") // which the package has no part in
 	m.sh("dpkg -r toolguard")
+	m.sh("systemctl is-active toolguard-ours && systemctl stop toolguard-ours")
 	m.gone()
 	m.sh("[ -s /var/lib/toolguard/audit/000000000001.jsonl ] && grep -q '^# ours$' /etc/toolguard/toolguardd.toml")
 
