@@ -14,9 +14,10 @@
 //
 //	go test -count=1 -exec "$PWD/scripts/vm/exec 6.12" ./test/differential -v -operations 1000 -seed N
 //
-// A race isn't, but mostly happens again soon. For a long run in one machine, give it time (-t is seconds):
+// A race isn't, but mostly happens again soon. In CI each kernel has other seeds (scripts/vm/exec). For a long run in one machine,
+// give it time (-t is seconds):
 //
 //	CGO_ENABLED=0 go test -c -o package.test ./test/differential && built=$(scripts/vm/built)
 //	scripts/vm/run -k 6.12 -m 1536 -t 40000 -f package.test -f "$built" -- env TOOLGUARD_VM=6.12 "TOOLGUARD_BUILT=/t/${built##*/}" \
-//		./package.test -test.timeout 0 -test.v -operations 500000 -seed 10000
+//		./package.test -test.timeout 0 -test.v -operations 1000000 -seed 10000
 package differential

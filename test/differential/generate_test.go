@@ -94,6 +94,12 @@ func alters(o operation) bool {
 	return slices.Contains(makes, o.Do) || slices.Contains(moves, o.Do)
 }
 
+// changes says whether an operation may alter anything where the policy says that of it. What is refused doesn't, except for an open
+// that makes a file and may not read it.
+func changes(o operation, w want) bool {
+	return alters(o) && (!w.refuses() || o.Do == "open" || o.Do == "open2")
+}
+
 // next is another operation.
 func (s *scene) next() operation {
 	kind := operations[s.r.IntN(len(operations))]

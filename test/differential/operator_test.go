@@ -18,7 +18,10 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-const operatorVar = "TOOLGUARD_OPERATOR" // where the programs are
+const (
+	operatorVar  = "TOOLGUARD_OPERATOR" // where the programs are
+	oneProcessor = "GOMAXPROCS=1"       // is enough: an emulated machine is slow at waking another one
+)
 
 // TestMain is also the guarded process: it does the operations that it reads and answers how they ended.
 func TestMain(m *testing.M) {
@@ -39,15 +42,27 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// alone makes the calling thread one that operations can be done on: with a current folder of its own, and without the
-// capabilities, which a session hasn't either: what it gets is compared with what the same thread gets without one.
+// alone makes the calling thread one that operations can be done on, with a current folder of its own.
 func alone() error {
 	runtime.LockOSThread()
 	unix.Umask(0)
-	if err := unix.Unshare(unix.CLONE_FS); err != nil {
-		return err
+	return unix.Unshare(unix.CLONE_FS)
+}
+
+// bare does an operation without toolguard, and without capabilities, as the guarded process has none.
+func bare(o operation) syscall.Errno {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var had, none [2]unix.CapUserData
+	err := unix.Capget(&head, &had[0])
+	for i, caps := range had {
+		none[i].Permitted = caps.Permitted // to have them again
 	}
-	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &make([]unix.CapUserData, 2)[0])
+	err = errors.Join(err, unix.Capset(&head, &none[0]))
+	got := o.do().Errno
+	if err = errors.Join(err, unix.Capset(&head, &had[0])); err != nil {
+		panic(err)
+	}
+	return got
 }
 
 // work is what a process is told to do.
@@ -62,11 +77,15 @@ type result struct {
 	File  policy.FileID
 }
 
+var second *process // once there was something for it to do; it ends with the first
+
 func (w work) do() (all []result) {
-	var second *process
 	if len(w.Others) > 0 {
 		var err error
-		if second, err = start("/proc/self/exe"); err == nil {
+		if second == nil {
+			second, err = start("/proc/self/exe")
+		}
+		if err == nil {
 			err = second.in.Encode(work{Mine: w.Others, Times: w.Times})
 		}
 		if err != nil {
@@ -78,9 +97,9 @@ func (w work) do() (all []result) {
 			all = append(all, o.do())
 		}
 	}
-	if second != nil {
+	if len(w.Others) > 0 {
 		more, err := second.answer()
-		if err = errors.Join(err, second.end()); err != nil {
+		if err != nil {
 			panic(err)
 		}
 		all = append(all, more...)
@@ -96,17 +115,28 @@ type process struct {
 	close func() error
 }
 
+// pipe is one at whose ends the thread itself waits. At those of package os another one does, and each wakes the other.
+func pipe() (r, w *os.File, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(fds[0]), "pipe"), os.NewFile(uintptr(fds[1]), "pipe"), nil
+}
+
 func start(command ...string) (*process, error) {
 	p := &process{cmd: exec.Command(command[0], command[1:]...)}
 	p.cmd.Dir = "/"
-	p.cmd.Env = []string{"HOME=/root", "PATH=/usr/bin:/bin", operatorVar + "=" + programs}
+	p.cmd.Env = []string{"HOME=/root", "PATH=/usr/bin:/bin", operatorVar + "=" + programs, oneProcessor}
 	p.cmd.Stderr = os.Stderr
-	in, err1 := p.cmd.StdinPipe()
-	out, err2 := p.cmd.StdoutPipe()
-	if err := errors.Join(err1, err2, p.cmd.Start()); err != nil {
+	stdin, in, err1 := pipe()
+	out, stdout, err2 := pipe()
+	p.cmd.Stdin, p.cmd.Stdout = stdin, stdout
+	if err := errors.Join(err1, err2, p.cmd.Start(), stdin.Close(), stdout.Close()); err != nil {
 		return nil, err
 	}
-	p.in, p.out, p.close = gob.NewEncoder(in), gob.NewDecoder(out), in.Close
+	p.in, p.out = gob.NewEncoder(in), gob.NewDecoder(out)
+	p.close = func() error { return errors.Join(in.Close(), out.Close()) }
 	if _, err := p.answer(); err != nil { // it's there
 		return nil, errors.Join(err, p.cmd.Wait())
 	}
@@ -129,20 +159,4 @@ func (p *process) do(w work) ([]result, error) {
 func (p *process) end() error {
 	_ = p.close()
 	return p.cmd.Wait()
-}
-
-// unguarded does operations as the guarded process does, beside it. The thread ends with the goroutine.
-func unguarded() (do func(operation) syscall.Errno, end func(), err error) {
-	in, out := make(chan operation), make(chan syscall.Errno)
-	ready := make(chan error)
-	go func() {
-		ready <- alone()
-		for o := range in {
-			out <- o.do().Errno
-		}
-	}()
-	if err := <-ready; err != nil {
-		return nil, nil, err
-	}
-	return func(o operation) syscall.Errno { in <- o; return <-out }, func() { close(in) }, nil
 }

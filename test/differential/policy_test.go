@@ -25,6 +25,7 @@ var others = []string{"profile", "provider", "global", "agent", "agent.a", "grou
 // policies writes a host's policy and a session's with a tool's in it, and what either says for some of the others: from a rule
 // each to very many.
 func (s *scene) policies(operator string) (host, session string) {
+	s.able = map[string]bool{}
 	host = "version = 1\n" + s.access("access", "allow", operator, s.r.IntN(4))
 	session = "version = 1\nworkspace = " + s.quoted(s.root) + "\n" +
 		s.access("access", []string{"deny", "deny", "allow"}[s.r.IntN(3)], operator, s.count())
@@ -140,7 +141,11 @@ func (s *scene) pattern() string {
 
 // quoted is a TOML string. What isn't UTF-8 can't be in a policy, and so only in trees.
 func (s *scene) quoted(path string) string {
-	if path = strings.ToValidUTF8(path, "_"); !nameable(path) {
+	path = strings.ToValidUTF8(path, "_")
+	if _, known := s.able[path]; !known {
+		s.able[path] = nameable(path)
+	}
+	if !s.able[path] {
 		path = s.root
 	}
 	return strconv.Quote(path)
@@ -149,8 +154,14 @@ func (s *scene) quoted(path string) string {
 // leaveOut takes the rules out of policies that mistakes are about.
 func leaveOut(t *testing.T, texts map[string]string, mistakes policy.Errors) {
 	t.Helper()
+	files := map[string][]string{}
+next:
 	for _, m := range mistakes {
-		lines := strings.Split(texts[m.Place.File], "\n")
+		lines := files[m.Place.File]
+		if lines == nil {
+			lines = strings.Split(texts[m.Place.File], "\n")
+			files[m.Place.File] = lines
+		}
 		first := m.Place.Line - 1
 		if first < 0 || first >= len(lines) {
 			t.Fatal(m)
@@ -160,13 +171,15 @@ func leaveOut(t *testing.T, texts map[string]string, mistakes policy.Errors) {
 		}
 		for !strings.HasPrefix(lines[first], "[[") {
 			if first--; first < 0 || strings.HasPrefix(lines[first+1], "[") {
-				return // it's about no rule
+				continue next // it's about no rule
 			}
 		}
 		lines[first] = ""
 		for i := first + 1; i < len(lines) && !strings.HasPrefix(lines[i], "["); i++ {
 			lines[i] = ""
 		}
-		texts[m.Place.File] = strings.Join(lines, "\n")
+	}
+	for file, lines := range files {
+		texts[file] = strings.Join(lines, "\n")
 	}
 }

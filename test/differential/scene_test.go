@@ -47,6 +47,7 @@ type scene struct {
 	names   []string // what is there, or was
 	special []rule   // every layer has them
 	undo    []func()
+	able    map[string]bool // what is nameable, while a policy is written
 }
 
 // grow makes a tree: on a disk, in memory, with other file systems mounted in it.

@@ -43,12 +43,11 @@ func (x *session) told() {
 	lines.Buffer(nil, 1<<20)
 	got, lost, missing := map[denial]int{}, 0, 0
 	for lines.Scan() {
-		lost += gap(lines.Bytes())
-		d, n, err := x.event(lines.Bytes())
+		d, n, gap, err := x.event(lines.Bytes())
 		if err != nil {
 			x.t.Fatal(err)
 		}
-		if n > 0 {
+		if lost += gap; n > 0 {
 			got[d] += n
 		}
 	}
@@ -67,45 +66,39 @@ func (x *session) told() {
 	}
 }
 
-// gap is how many events a line says are lost: the kernel's room for them is small, and a busy machine's reader slow.
-func gap(line []byte) int {
+// event is what a line tells, and how many denials it stands for, 0 when it isn't about the tree; or how many events it says are
+// lost: the kernel's room for them is small, and a busy machine's reader slow.
+func (x *session) event(line []byte) (d denial, n, lost int, err error) {
 	var e struct {
 		Count    int
-		Unmapped struct{ Kind event.Kind }
-	}
-	if json.Unmarshal(line, &e) != nil || e.Unmapped.Kind != event.Gap {
-		return 0
-	}
-	return e.Count
-}
-
-// event is what an event tells, and how many denials it stands for: 0 for what isn't about the tree.
-func (x *session) event(line []byte) (d denial, n int, err error) {
-	var e struct {
-		Count    int
-		Unmapped struct{ Kind, Resource, Target, Rule, Reason string }
+		Unmapped struct {
+			Kind                           event.Kind
+			Resource, Target, Rule, Reason string
+		}
 	}
 	if err := json.Unmarshal(line, &e); err != nil {
-		return d, 0, err
+		return d, 0, 0, err
 	}
 	u := e.Unmapped
 	d = denial{unnamed(u.Target), u.Rule, u.Reason}
 	switch {
+	case u.Kind == event.Gap:
+		return d, 0, e.Count, nil
 	case u.Resource != policy.FS.String():
-		return d, 0, nil
+		return d, 0, 0, nil
 	case u.Reason == string(policy.PathUnresolved):
 		d.target = ""
 	case !strings.HasPrefix(u.Target, x.root) && x.denials[d] == 0: // the process's own doing; a symlink may lead out of the tree
-		return d, 0, nil
+		return d, 0, 0, nil
 	}
-	return d, max(1, e.Count), nil
+	return d, max(1, e.Count), 0, nil
 }
 
 // last is the last denial that was told, once the session has ended.
 func (x *session) last() (last denial) {
 	told, _ := os.ReadFile(x.events)
 	for line := range bytes.Lines(told) {
-		if d, n, err := x.event(line); err == nil && n > 0 {
+		if d, n, _, err := x.event(line); err == nil && n > 0 {
 			last = d
 		}
 	}

@@ -59,7 +59,7 @@ func ask(c asked, o operation) want {
 	case "stat", "access":
 		return steps(c)
 	case "readlink":
-		if mode(o.Path) != unix.S_IFLNK {
+		if k, err := c.machine.Lstat(o.Path); k != policy.Symlink || err != nil {
 			return steps(c) // it has none
 		}
 		return steps(c, step{o.Path, false, policy.Read})
@@ -91,6 +91,16 @@ func ask(c asked, o operation) want {
 		return executes(c, o)
 	}
 	panic("nothing known of " + o.Do)
+}
+
+func (c asked) there(path string) bool {
+	_, err := c.machine.Lstat(path)
+	return err == nil
+}
+
+func (c asked) folder(path string) bool {
+	k, err := c.machine.Lstat(path)
+	return k == policy.Dir && err == nil
 }
 
 // steps are all given, or it's the first one that isn't.
@@ -137,7 +147,7 @@ func opens(c asked, o operation) []step {
 	if o.Flags&unix.O_TMPFILE == unix.O_TMPFILE {
 		return []step{{filepath.Join(o.Path, "#0"), true, need&^policy.Update | policy.Create}}
 	}
-	if o.Flags&unix.O_CREAT != 0 && !there(resolve(c, o.Path, follow)) {
+	if o.Flags&unix.O_CREAT != 0 && !c.there(resolve(c, o.Path, follow)) {
 		made := []step{{o.Path, follow, policy.Create}}
 		if need&policy.Read != 0 {
 			made = append(made, step{o.Path, follow, policy.Read})
@@ -160,7 +170,7 @@ func executes(c asked, o operation) want {
 
 func renames(c asked, o operation) want {
 	m := policy.Move{Old: resolve(c, o.Path, false), New: resolve(c, o.Path2, false), Exchange: o.Flags&unix.RENAME_EXCHANGE != 0}
-	m.OldDir, m.NewDir, m.NewExists = folder(m.Old), folder(m.New), there(m.New)
+	m.OldDir, m.NewDir, m.NewExists = c.folder(m.Old), c.folder(m.New), c.there(m.New)
 	m.OldFile, m.NewFile = c.file(m.Old), c.file(m.New)
 	w := want{Verdict: c.CheckRename(m), target: m.Old, device: o.Flags&unix.RENAME_WHITEOUT != 0}
 	old := policy.Delete
