@@ -77,7 +77,7 @@ func (a tally) judge(t *testing.T) {
 		t.Logf("%-12s %+v", do, *n)
 		sum.Done, sum.Allowed, sum.Denied = sum.Done+n.Done, sum.Allowed+n.Allowed, sum.Denied+n.Denied
 		few := strings.HasSuffix(do, raced) // operations, again and again
-		if n.Done >= 100 && !few && (n.Allowed == 0 || n.Denied == 0 && !needsNothing[do]) {
+		if n.Done >= 300 && !few && (n.Allowed == 0 || n.Denied == 0 && !needsNothing[do]) {
 			t.Errorf("%s: none was allowed, or none denied: %+v", do, *n)
 		}
 	}
