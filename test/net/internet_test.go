@@ -435,16 +435,7 @@ func (n *internet) serveData() error {
 
 // serveProxies starts squid and tinyproxy, which do what they're asked to.
 func (n *internet) serveProxies() error {
-	squid := n.file("squid.conf", fmt.Sprintf(`
-http_port %s:3128
-http_access allow all
-cache deny all
-access_log none
-cache_log /dev/null
-cache_store_log none
-pid_filename none
-visible_hostname proxy.test
-`, dataIP))
-	tinyproxy := n.file("tinyproxy.conf", fmt.Sprintf("Listen %s\nPort 8888\nTimeout 600\nMaxClients 100\nLogLevel Warning\n", dataIP))
+	squid := n.file("squid.conf", nettest.Squid(dataIP, "3128"))
+	tinyproxy := n.file("tinyproxy.conf", nettest.Tinyproxy(dataIP, "8888"))
 	return errors.Join(n.start(nobody, "squid", "-N", "-f", squid), n.start(nobody, "tinyproxy", "-d", "-c", tinyproxy))
 }

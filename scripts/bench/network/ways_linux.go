@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/nettest"
 )
 
 // way is how a client reaches the server.
@@ -39,23 +41,12 @@ type proxy struct {
 }
 
 var (
-	tinyproxy = &proxy{at: "127.0.0.1:8001", program: "tinyproxy", args: []string{"-d", "-c", "conf"}, conf: `
-Listen 127.0.0.1
-Port 8001
-Timeout 600
-MaxClients 100
-LogLevel Critical
-`}
-	squid = &proxy{at: "127.0.0.1:8002", program: "squid", args: []string{"-N", "-f", "conf"}, conf: `
-http_port 127.0.0.1:8002
-http_access allow all
-cache deny all
-access_log none
-cache_log /dev/null
-cache_store_log none
-pid_filename none
-visible_hostname bench
-`}
+	tinyproxy = &proxy{
+		at: "127.0.0.1:8001", program: "tinyproxy", args: []string{"-d", "-c", "conf"}, conf: nettest.Tinyproxy("127.0.0.1", "8001"),
+	}
+	squid = &proxy{
+		at: "127.0.0.1:8002", program: "squid", args: []string{"-N", "-f", "conf"}, conf: nettest.Squid("127.0.0.1", "8002"),
+	}
 	mitmproxy = &proxy{at: "127.0.0.1:8003", program: "mitmdump", args: []string{
 		"--quiet", "--listen-host", "127.0.0.1", "--listen-port", "8003", "--ssl-insecure", "--set", "confdir=.", "--set", "stream_large_bodies=64k",
 	}}
