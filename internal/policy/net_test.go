@@ -219,7 +219,7 @@ func TestCheckAddress(t *testing.T) {
 		"93.184.216.34": true, "2606:2800:220:1::1": true, "10.9.1.1": true, "127.0.0.1": true,
 		"127.0.0.2": false, "10.0.0.1": false, "172.16.0.1": false, "192.168.1.1": false, "169.254.169.254": false, "100.100.100.200": false, "168.63.129.16": false,
 		"0.0.0.0": true, "192.0.0.192": false, "224.0.0.1": false, "255.255.255.255": false, "8.8.8.8": false, "fe80::1": false, "fd00:ec2::254": false, "::": true,
-		"::ffff:10.0.0.1": false, "::ffff:10.9.0.1": true, "64:ff9b::a00:1": false, "64:ff9b::5db8:d822": true, "2002:7f00:1::": false, "fe80::1%eth0": false, "::7f00:1": false,
+		"::ffff:10.0.0.1": false, "::ffff:10.9.0.1": true, "64:ff9b::a00:1": false, "64:ff9b::5db8:d822": true, "64:ff9b:1::a00:1": false, "64:ff9b:1:a00:0:100::": false, "2002:7f00:1::": false, "fe80::1%eth0": false, "::7f00:1": false,
 	} {
 		if v := c.CheckAddress(&target, netip.MustParseAddr(addr), false); v.Allow != want {
 			t.Errorf("%s: %+v", addr, v)
