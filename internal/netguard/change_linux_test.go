@@ -93,6 +93,26 @@ func TestLatest(t *testing.T) {
 	}
 }
 
+// Where everything may be reached egress's own ports may not, by those either who ask twice.
+func TestLatestEgress(t *testing.T) {
+	needRoot(t)
+	g := beginWith(t, compile(t, policy.Allow, policy.NetRule{Host: "127.2.0.1", Port: 8001}))
+	server(t, "127.1.0.1:8001")
+	if got := run(t, g, "tcp", "127.1.0.1:8001"); !strings.HasPrefix(got, "server") {
+		t.Errorf("any other: %s", got)
+	}
+	at := fmt.Sprint("127.0.0.1:", g.egress.TCP4)
+	for range 2 {
+		g.clear()
+		if got := run(t, g, "on one processor", "tcp", at); got != "EACCES" {
+			t.Errorf("egress: %s", got)
+		}
+		if lines, ok := g.wait("connect egress " + at + ": no rule"); !ok {
+			t.Errorf("no event among %q", lines)
+		}
+	}
+}
+
 // permit has the session reach a place because of a name, and makes sure that it does.
 func permit(t *testing.T, g *guarded, at string) {
 	t.Helper()
