@@ -29,7 +29,10 @@ type canaries struct {
 	n int
 }
 
-func canary(n int) string { return fmt.Sprintf("k4n%03dari", n) }
+// all canaries sing this.
+const song = "k4n4rikeet"
+
+func canary(n int) string { return fmt.Sprintf("%s%03dyz", song, n) }
 
 // plant has a new canary in each place that says CANARY, and in each that says PERCENT one with percent signs.
 func (c *canaries) plant(text string) string {
@@ -49,7 +52,7 @@ func percent(text string) (out string) {
 	return out
 }
 
-// sung tells whether a canary is in a text, in any of the ways in which something might say it, and around which words.
+// sung tells whether a canary, or what all of them sing, is in a text, in any of the ways in which something might say it, and around which words.
 func sung(text, canary string) (around string, is bool) {
 	ways := []string{canary, percent(canary), strings.ToLower(percent(canary)), hex.EncodeToString([]byte(canary))}
 	for skip := range 3 { // how many bytes before it are encoded with its first ones
@@ -308,14 +311,12 @@ func (h *heard) none(n int, use string) {
 		if _, is := sung(use, canary(n+1)); !is {
 			h.Errorf("there was no use for %s", canary(n+1))
 		}
-		for from, text := range h.by {
-			if around, is := sung(text, canary(n+1)); is {
-				h.Errorf("%s tells a secret: …%s…", from, around)
-			}
-		}
 	}
 	sinks := 0
 	for from, text := range h.by {
+		if around, is := sung(text, song); is {
+			h.Errorf("%s tells a secret: …%s…", from, around)
+		}
 		if text == "" && from[0] != '/' {
 			h.Errorf("%s tells nothing at all", from)
 		}
