@@ -85,7 +85,7 @@ const often = 2000
 func connectByTurns(b testing.TB, g *guarded) (took [2]time.Duration) {
 	b.Helper()
 	var turns [2]struct{ mine, other *os.File } // who reads mine has the turn, and gives it away by other
-	for i := range turn {
+	for i := range turns {
 		r, w, err := os.Pipe()
 		if err != nil {
 			b.Fatal(err)
