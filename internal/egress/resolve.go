@@ -36,8 +36,10 @@ func (s *Server) resolve(ctx context.Context, q *question, from client) answer {
 		return s.refuse(d, v, name, err.Error())
 	}
 	if q.Class != dnsmessage.ClassINET || q.Type != dnsmessage.TypeA && q.Type != dnsmessage.TypeAAAA {
-		note := fmt.Sprintf("only its addresses are told, and %s of class %s was asked for", q.Type, q.Class)
-		s.deny(d, ruling{Verdict: noRecord, note: note}, "dns://"+name)
+		if q.Type != dnsmessage.TypeHTTPS && q.Type != dnsmessage.TypeSVCB { // browsers ask for those, too, and go on by the addresses
+			note := fmt.Sprintf("only its addresses are told, and %s of class %s was asked for", q.Type, q.Class)
+			s.deny(d, ruling{Verdict: noRecord, note: note}, "dns://"+name)
+		}
 		return answer{} // no data
 	}
 	return s.addresses(ctx, d, name, ways, q.Type)
