@@ -15,7 +15,7 @@ import (
 
 // How long to wait for others: loading takes some tenths of a second, where processors are emulated a minute, everything else
 // microseconds.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // lock is an open lock file. The kernel counts each as another holder (open file description locks, fcntl(2)).
 type lock struct {
@@ -63,15 +63,15 @@ func (l *lock) hold(f func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	wait := 100 * time.Microsecond
-	for end := time.Now().Add(patience); ; time.Sleep(wait) {
+	for began := time.Now(); ; time.Sleep(wait) {
 		err := l.set(0, unix.F_WRLCK)
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) || time.Now().After(end) {
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) || time.Since(began) > patience {
 			return fmt.Errorf("wait for the lock in %s: %w", lockFolder, err)
 		}
-		wait = min(2*wait, 10*time.Millisecond)
+		wait = min(2*wait, max(10*time.Millisecond, time.Since(began)/16)) // who loads needs the processor
 	}
 	return errors.Join(f(), l.set(0, unix.F_UNLCK))
 }

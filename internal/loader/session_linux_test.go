@@ -447,7 +447,7 @@ func TestManyAtOnce(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	dir := scene(t, "granted", "file")
-	const children = 6
+	const children = 4
 	errs := make(chan error)
 	for range children {
 		cmd := childtest.Command(t, 0, []string{"start sessions", dir, "10"})

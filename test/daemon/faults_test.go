@@ -118,7 +118,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-var kills = flag.Int("kills", 25, "how often toolguardd and the shipper are killed in a storm")
+var kills = flag.Int("kills", 15, "how often toolguardd and the shipper are killed in a storm")
 
 // toolguardd and the shipper are killed again and again, whenever, while sessions are refused something as fast as they ask: the audit
 // is sound, what the kernel has counted is what each session did, what was told and what gaps count isn't more, and the receiver has
