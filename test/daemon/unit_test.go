@@ -246,7 +246,8 @@ done`).start()
 		}
 	}
 	eventually(u.T, "it asks", said(nothingElse))
-	u.sh("mkdir -p " + units + `toolguardd.service.d && printf '[Service]\nExecStartPre=+sh -c "cd /sys/fs/bpf/toolguard && mv * another"\n' >` +
+	// Versions are numbers, and what else lies there is for all of them.
+	u.sh("mkdir -p " + units + `toolguardd.service.d && printf '[Service]\nExecStartPre=+sh -c "cd /sys/fs/bpf/toolguard && mv [0-9a-f]* another"\n' >` +
 		units + "toolguardd.service.d/test.conf && systemctl daemon-reload && systemctl restart toolguardd")
 	eventually(u.T, "it's refused", said("another version of toolguard guards who asks"))
 	must(u.T, os.WriteFile(held.workspace+"/can", []byte("?"), 0o666))
