@@ -3,8 +3,8 @@
 // The list given with -must says which tests may not be skipped on a machine that has a feature, and must exist: a green run
 // that tested nothing fails.
 //
-// A package that failed is run once more, whole, unless many failed. If it passes then, the run passes, and names it as flaky with all that it
-// said: a fault, of a test or of what it tests, that is still to be mended.
+// Tests that failed are run once more, or their whole package where it died amidst them, unless many packages failed. If they pass then, the
+// run passes, and names the package as flaky with all that it said: a fault, of a test or of what it tests, that is still to be mended.
 package main
 
 import (
@@ -84,7 +84,7 @@ func (s suite) command(more ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a suite, and once more those of its packages that failed.
+// run runs a suite, and once more what failed in it.
 func (t *tally) run(s suite) {
 	if s.missing != "" {
 		t.skips = append(t.skips, s.prefix+s.missing)
@@ -94,11 +94,21 @@ func (t *tally) run(s suite) {
 	broken := ran.follow(s.command(), s.prefix)
 	if failed := ran.failed(); 0 < len(failed) && len(failed) <= mostFlaky {
 		s.packages = nil
+		first := make(map[string]*result)
 		for _, name := range failed {
-			s.packages = append(s.packages, ran.packages[name].path)
+			first[name] = ran.packages[name]
+			s.packages = append(s.packages, first[name].path)
 			delete(ran.packages, name)
 		}
-		if broken = ran.follow(s.command("-count=1"), s.prefix); !broken {
+		again := []string{"-count=1"}
+		if tests := failedTests(first); tests != nil {
+			again = append(again, "-run=^("+strings.Join(tests, "|")+")$")
+		}
+		broken = ran.follow(s.command(again...), s.prefix)
+		for name, before := range first {
+			broken = !ran.packages[name].takes(before) || broken
+		}
+		if !broken {
 			t.flaky = append(t.flaky, failed...)
 		}
 	}

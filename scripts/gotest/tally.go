@@ -30,6 +30,7 @@ type result struct {
 	reasons                 []string // why each was skipped
 	output                  map[string][]string
 	broken                  bool // it failed
+	died                    bool // and that not only by tests that did
 }
 
 // testEvent is one line of `go test -json`.
@@ -121,6 +122,7 @@ func (t *tally) end(name string, r *result, e testEvent) {
 		for _, test := range slices.Sorted(maps.Keys(r.output)) {
 			t.print("DIED in %s\n%s", test, strings.Join(r.output[test], ""))
 		}
+		r.died = len(r.output) > 0 || len(r.failed) == 0
 	}
 	t.print("%-4s %s %s", e.Action, name, time.Duration(e.Elapsed*float64(time.Second)).Round(10*time.Millisecond))
 }
@@ -134,6 +136,49 @@ func (t *tally) failed() []string {
 		}
 	}
 	return names
+}
+
+// top is the function of a test, as in "TestAttacks" of "race: test/attacks.TestAttacks/ptrace".
+func top(name string) string {
+	_, name, _ = strings.Cut(name, ".")
+	name, _, _ = strings.Cut(name, "/")
+	return name
+}
+
+// failedTests are the functions of the tests that failed in some packages; none where that doesn't say what is to be run again.
+func failedTests(packages map[string]*result) (tests []string) {
+	for _, r := range packages {
+		if r.died {
+			return nil
+		}
+		for _, name := range r.failed {
+			tests = append(tests, top(name))
+		}
+	}
+	slices.Sort(tests)
+	return slices.Compact(tests)
+}
+
+// takes adds to a package that was run again what wasn't of it; false: not all that had failed has passed.
+func (r *result) takes(before *result) bool {
+	if r == nil {
+		return false
+	}
+	again := make(map[string]bool)
+	for _, name := range slices.Concat(r.passed, r.failed, r.skipped) {
+		again[top(name)] = true
+	}
+	for _, name := range before.passed {
+		if !again[top(name)] {
+			r.passed = append(r.passed, name)
+		}
+	}
+	for i, name := range before.skipped {
+		if !again[top(name)] {
+			r.skipped, r.reasons = append(r.skipped, name), append(r.reasons, before.reasons[i])
+		}
+	}
+	return !slices.ContainsFunc(before.failed, func(name string) bool { return !slices.Contains(r.passed, name) })
 }
 
 // tests are those that passed or failed, and those that were skipped.
