@@ -123,9 +123,9 @@ static __noinline struct verdict *find(void *image, struct rule_key *key)
 	return v;
 }
 
-/* latest is what was last found on a processor to be reached directly. The next question there is often the same: a connection's first
- * packet comes of what connect has asked. It counts for one image of one session, and turn is odd while it's written: who reads or writes
- * it may be interrupted by another who does, on the same processor. */
+/* latest is what was last found on a processor to be reached directly. The next question there is often the same. It counts for one image
+ * of one session, and turn is odd while it's written: who reads or writes it may be interrupted by another who does, on the same
+ * processor. */
 struct latest {
 	u64 turn, session, images;
 	u32 kind;
@@ -146,7 +146,8 @@ static __always_inline struct latest *latest(void)
 	return bpf_map_lookup_elem(&latests, &key);
 }
 
-static __always_inline void remember(struct session *s, u64 images, const struct question *q)
+/* remember is a function of its own for the stack: Linux 6.1 has 512 bytes for all that call each other, and net_egress takes them all. */
+static __noinline void remember(struct session *s, u64 images, const struct question *q)
 {
 	struct latest *l = latest();
 	u64 turn = l ? *(volatile u64 *)&l->turn : 1;

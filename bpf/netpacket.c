@@ -254,10 +254,6 @@ int net_egress(struct __sk_buff *skb)
 		return stray(OP_PACKET, WHY_DEVICE, &p);
 	if (p.protocol == IPPROTO_TCP && !p.begins)
 		return 1;
-	u32 kind = p.protocol == IPPROTO_UDP ? KIND_UDP : 0;
-	struct bpf_sock *sk = skb->sk;
-	if ((kind || p.protocol == IPPROTO_TCP) && sk && freely(session(), kind, sk->bound_dev_if, &p.to))
-		return 1;
 	struct crossing c = crossing(skb, p.protocol, p.from, p.to);
 	if (!answer(departs(&c)))
 		return 0;

@@ -3,4 +3,4 @@
 package netguard
 
 // version tells this build's programs from another's: it begins the SHA-256 of their object.
-const version = "b764316b5b6abbd4"
+const version = "c34b6f03cc6c86ad"
