@@ -8,8 +8,8 @@
 // zeros in the first). So there is nothing to canonicalize: what is hashed are the bytes that lie there.
 //
 // Checkpoints are events too. Each has an Ed25519 signature of the spool's id, its own number and its link, thus of all that is
-// before it; one comes within a minute after each event. The file "head" says, signed, where the spool ends, and where it begins once files have been removed to make room. It's
-// written after every fsync, and what it says is on the disk: readers go no further.
+// before it; one comes within a minute after each event. The file "head" says, signed, where the spool ends, and where it begins once
+// files have been removed to make room. It's written after every fsync, and what it says is on the disk: readers go no further.
 //
 // # Keys
 //
