@@ -123,70 +123,15 @@ static __noinline struct verdict *find(void *image, struct rule_key *key)
 	return v;
 }
 
-/* latest is what was last found on a processor to be reached directly. The next question there is often the same. It counts for one image
- * of one session, and turn is odd while it's written: who reads or writes it may be interrupted by another who does, on the same
- * processor. */
-struct latest {
-	u64 turn, session, images;
-	u32 kind;
-	struct endpoint to;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct latest);
-} latests SEC(".maps");
-
-static __always_inline struct latest *latest(void)
-{
-	u32 key = 0;
-
-	return bpf_map_lookup_elem(&latests, &key);
-}
-
-/* remember is a function of its own for the stack: Linux 6.1 has 512 bytes for all that call each other, and net_egress takes them all. */
-static __noinline void remember(struct session *s, u64 images, const struct question *q)
-{
-	struct latest *l = latest();
-	u64 turn = l ? *(volatile u64 *)&l->turn : 1;
-
-	if ((turn & 1) || __sync_val_compare_and_swap(&l->turn, turn, turn + 1) != turn)
-		return;
-	l->session = s->id;
-	l->images = images;
-	l->kind = q->kind;
-	l->to = q->to;
-	barrier();
-	*(volatile u64 *)&l->turn = turn + 2;
-}
-
-static __always_inline bool remembered(struct session *s, u32 kind, const struct endpoint *to)
-{
-	struct latest *l = latest();
-	u64 turn = l ? *(volatile u64 *)&l->turn : 1;
-
-	barrier();
-	if ((turn & 1) || l->session != s->id || l->images != s->images || l->kind != kind || !same(&l->to, to))
-		return false;
-	barrier();
-	return *(volatile u64 *)&l->turn == turn;
-}
-
 /* judge puts what the policy says about an address into by, and returns its action. */
 __noinline u32 judge(struct question *q)
 {
 	struct rule_key key = {};
-	struct session *s = session();
 	u32 first = 0;
 
 	if (!q)
 		return REFUSE;
 	q->by = NOBODY;
-	if (!s)
-		return REFUSE;
-	u64 exchanged = *(volatile u64 *)&s->images; /* before the image is looked up: remembered is never more than it was */
 	void *image = bpf_map_lookup_elem(&images, &first);
 	if (!image)
 		return REFUSE;
@@ -204,8 +149,6 @@ __noinline u32 judge(struct question *q)
 	struct verdict *v = find(image, &key);
 	if (v)
 		q->by = *v;
-	if (q->by.action == DIRECT)
-		remember(s, exchanged, q);
 	return q->by.action;
 }
 
@@ -259,12 +202,6 @@ static __always_inline bool is_egress(struct session *s, u32 kind, const struct 
 	if (v4 ? at->addr[3] != LOOPBACK4 : !is_loopback6(at))
 		return false;
 	return at->port && at->port == egress_port(s, kind, v4);
-}
-
-/* freely says at once that a socket may go somewhere, directly, whatever else is known of it; false: it's to be looked at. */
-static __always_inline bool freely(struct session *s, u32 kind, u32 device, const struct endpoint *to)
-{
-	return s && !device && to->port != DNS && !is_egress(s, kind, to) && remembered(s, kind, to);
 }
 
 /* egresses marks egress's sockets. Its ports are anybody's when it and who started it are gone, but not the mark. */

@@ -145,6 +145,62 @@ __noinline u32 decide(struct move *m)
 
 #define THERE (1 << 16) /* which is no port */
 
+/* latest is what was last found on a processor to be reached directly. The next question there is often the same. It counts for one image
+ * of one session, and turn is odd while it's written: who reads or writes it may be interrupted by another who does, on the same
+ * processor. */
+struct latest {
+	u64 turn, session, images;
+	u32 kind;
+	struct endpoint to;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct latest);
+} latests SEC(".maps");
+
+static __always_inline struct latest *latest(void)
+{
+	u32 key = 0;
+
+	return bpf_map_lookup_elem(&latests, &key);
+}
+
+static __always_inline void remember(struct session *s, u64 images, const struct question *q)
+{
+	struct latest *l = latest();
+	u64 turn = l ? *(volatile u64 *)&l->turn : 1;
+
+	if ((turn & 1) || __sync_val_compare_and_swap(&l->turn, turn, turn + 1) != turn)
+		return;
+	l->session = s->id;
+	l->images = images;
+	l->kind = q->kind;
+	l->to = q->to;
+	barrier();
+	*(volatile u64 *)&l->turn = turn + 2;
+}
+
+static __always_inline bool remembered(struct session *s, u32 kind, const struct endpoint *to)
+{
+	struct latest *l = latest();
+	u64 turn = l ? *(volatile u64 *)&l->turn : 1;
+
+	barrier();
+	if ((turn & 1) || l->session != s->id || l->images != s->images || l->kind != kind || !same(&l->to, to))
+		return false;
+	barrier();
+	return *(volatile u64 *)&l->turn == turn;
+}
+
+/* freely says at once that a socket may go somewhere, directly, whatever else is known of it; false: it's to be looked at. */
+static __always_inline bool freely(struct session *s, u32 kind, u32 device, const struct endpoint *to)
+{
+	return s && !device && to->port != DNS && !is_egress(s, kind, to) && remembered(s, kind, to);
+}
+
 /* go is decide for a socket: 0: nowhere; THERE; or to egress's port. */
 static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u32 op)
 {
@@ -152,10 +208,12 @@ static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u3
 		.q = { .kind = kind_of(ctx), .to = *to, .by = NOBODY }, .op = op, .protocol = ctx->protocol, .type = ctx->type,
 		.device = ctx->sk->bound_dev_if,
 	};
+	struct session *s = session();
 	struct peer *p = NULL;
 
-	if ((op == OP_SEND || ctx->protocol != IPPROTO_UDP) && freely(session(), m.q.kind, m.device, to))
+	if ((op == OP_SEND || ctx->protocol != IPPROTO_UDP) && freely(s, m.q.kind, m.device, to))
 		return THERE;
+	u64 images = s ? *(volatile u64 *)&s->images : 0; /* before the image is looked up: remembered is never more than it was */
 	if (m.q.kind & KIND_UDP) /* to connect TCP again is to begin anew */
 		p = bpf_sk_storage_get(&peers, ctx->sk, NULL, 0);
 	if (p) {
@@ -173,6 +231,8 @@ static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u3
 		struct refusal r = { .op = op, .why = WHY_MEMORY, .protocol = m.protocol, .kind = m.type, .by = NOBODY, .at = *to };
 		return refuse_task(&r);
 	}
+	if (s && m.q.by.action == DIRECT)
+		remember(s, images, &m.q);
 	return w == WAY_EGRESS ? m.port : THERE;
 }
 
