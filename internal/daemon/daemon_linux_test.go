@@ -25,7 +25,7 @@ import (
 )
 
 // served is a toolguardd on a socket of its own. Its sessions are tested in test/daemon, on kernels that can have them.
-func served(t *testing.T, limits Limits) (*Daemon, *api.Client) {
+func served(t testing.TB, limits Limits) (*Daemon, *api.Client) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

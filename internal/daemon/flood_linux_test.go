@@ -14,9 +14,6 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// floodTime is how long TestFlood floods.
-const floodTime = time.Second
-
 // A user's sessions are refused as much as many processes can be. All of it is told or counted, and another user's events are kept and heard
 // all the same.
 func TestFlood(t *testing.T) {
@@ -47,7 +44,7 @@ func TestFlood(t *testing.T) {
 	})
 	var flooded atomic.Uint64
 	var wg sync.WaitGroup
-	end := time.Now().Add(floodTime)
+	end := time.Now().Add(*floodFor)
 	for i := range 4 {
 		wg.Go(func() {
 			e := event.Event{
@@ -86,7 +83,7 @@ func TestFlood(t *testing.T) {
 		}
 	}
 	t.Logf("%.0f events a second: %d, of which %d were kept and %d counted; %d of another user's were kept within %v",
-		float64(flooded.Load())/floodTime.Seconds(), flooded.Load(), told["1000"], lost, quiet, slowest)
+		float64(flooded.Load())/floodFor.Seconds(), flooded.Load(), told["1000"], lost, quiet, slowest)
 	if told["1000"]+lost != flooded.Load() || told["1000"] == 0 {
 		t.Errorf("%d, of which %d were kept and %d counted", flooded.Load(), told["1000"], lost)
 	}
@@ -107,7 +104,7 @@ func TestFlood(t *testing.T) {
 }
 
 // lines are all events of an audit.
-func lines(t *testing.T, folder string) (list []event.Event) {
+func lines(t testing.TB, folder string) (list []event.Event) {
 	t.Helper()
 	files, err := filepath.Glob(folder + "/*.jsonl")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // kept has a toolguardd keep events, and returns the folder.
-func kept(t *testing.T, d *Daemon) (folder string) {
+func kept(t testing.TB, d *Daemon) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "audit")
 	l := audit.Start(audit.Config{Folder: folder})

@@ -38,7 +38,48 @@ and mitmproxy read it. Versions: %s; %s; %s.
 
 %s
 `, said("tinyproxy", "-v"), said("squid", "-v"), said("mitmdump", "--version"), tables)
-	return connects(out)
+	if err := connects(out); err != nil {
+		return err
+	}
+	return floods(out)
+}
+
+// floods measures what comes of a session that is refused the network as fast as it can ask, by internal/daemon's benchmark.
+func floods(out io.Writer) error {
+	text, err := output("go", "test", "-run", "^$", "-bench", "^BenchmarkNetworkFlood$", "-benchtime", "1x", "./internal/daemon", "-flood", "30s")
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	is := map[string]string{}
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) > 2 && strings.HasPrefix(words[0], "BenchmarkNetworkFlood") {
+			for i := 2; i+1 < len(words); i += 2 {
+				is[words[i+1]] = words[i]
+			}
+		}
+	}
+	if len(is) == 0 {
+		return fmt.Errorf("the benchmark of floods says nothing that is understood: %s", text)
+	}
+	fmt.Fprintf(out, `
+### Denials of the network
+
+Four threads of a session are refused connections and datagrams by the kernel's programs, as fast as they can ask, for 30 seconds. Each
+refusal is told in the audit or counted there, or the benchmark fails. Beside it another user's session is refused something again and
+again, for 30 seconds before and for these: how long after each it's in the audit, and with who listens.
+
+| a second | told | counted | toolguardd, resident |
+|---|---|---|---|
+| %s | %s | %s | %s MiB |
+
+| another user's denials | kept, median | worst | heard, median | worst |
+|---|---|---|---|---|
+`, is["refusals/s"], is["told"], is["counted"], is["MiB"])
+	for _, when := range []string{"-alone", ""} {
+		fmt.Fprintf(out, "| %s | %s ms | %s ms | %s ms | %s ms |\n", map[string]string{"-alone": "before", "": "meanwhile"}[when],
+			is["ms-kept"+when], is["ms-kept"+when+"-worst"], is["ms-heard"+when], is["ms-heard"+when+"-worst"])
+	}
+	return nil
 }
 
 // connects measures what the kernel's programs add to a connection, by internal/netguard's benchmark.
