@@ -75,10 +75,14 @@ func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
 // rangesOf are the ranges that rules of a kind tell apart, by port.
 func rangesOf(c *policy.Compiled, k kind) map[uint16][]netip.Prefix {
 	ranges := map[uint16][]netip.Prefix{0: everywhere}
+	var onEvery []netip.Prefix
 	for _, l := range c.Layers {
 		for _, r := range l.Net.Rules() {
-			if r.Net.Listen != (k&kindListen != 0) || r.Net.Proto != protocol(k) {
+			if r.Net.Listen != (k&kindListen != 0) || r.Net.Proto != "" && r.Net.Proto != protocol(k) {
 				continue
+			}
+			if r.Net.EveryPort() {
+				onEvery = append(onEvery, r.Net.Prefixes()...)
 			}
 			for _, port := range r.Net.Ports() {
 				ranges[port] = append(ranges[port], everywhere...)
@@ -87,6 +91,7 @@ func rangesOf(c *policy.Compiled, k kind) map[uint16][]netip.Prefix {
 		}
 	}
 	for port, list := range ranges {
+		list = append(slices.Clip(list), onEvery...)
 		slices.SortFunc(list, netip.Prefix.Compare)
 		ranges[port] = slices.Compact(list)
 	}

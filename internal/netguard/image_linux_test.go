@@ -3,6 +3,7 @@ package netguard
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -14,7 +15,7 @@ import (
 func genRule(t *rapid.T) policy.NetRule {
 	r := policy.NetRule{
 		Host: rapid.SampledFrom([]string{
-			"10.0.0.0/8", "10.0.0.0/16", "10.0.0.1", "0.0.0.0/0", "127.0.0.0/8", "localhost", "::1", "::/0", "fd00::/8", "fd00::1", "a.com", "*.a.com",
+			"10.0.0.0/8", "10.0.0.0/16", "10.0.0.1", "0.0.0.0/0", "127.0.0.0/8", "localhost", "::1", "::/0", "fd00::/8", "fd00::1", "64:ff9b::/96", "a.com", "*.a.com",
 		}).Draw(t, "host"),
 		Port:  rapid.SampledFrom([]int{0, 22, 443, 5432}).Draw(t, "port"),
 		Allow: rapid.Bool().Draw(t, "allow"),
@@ -23,7 +24,9 @@ func genRule(t *rapid.T) policy.NetRule {
 	case "scheme":
 		r.Scheme = rapid.SampledFrom([]string{"http", "https", "ssh"}).Draw(t, "scheme")
 	case "udp":
-		r.Protocol, r.Port = "udp", max(r.Port, 1)
+		if r.Protocol = "udp"; r.Allow || strings.HasSuffix(r.Host, "a.com") {
+			r.Port = max(r.Port, 1)
+		}
 	case "listen":
 		r.Listen, r.Port = true, max(r.Port, 1)
 		r.Host = rapid.SampledFrom([]string{"", "localhost", "10.0.0.0/8", "::/0"}).Draw(t, "where")
@@ -74,7 +77,7 @@ func TestImageAgrees(t *testing.T) {
 
 func agrees(t *rapid.T, c *policy.Compiled, m *ebpf.Map) {
 	addr := netip.MustParseAddr(rapid.SampledFrom([]string{
-		"10.0.0.1", "10.0.1.1", "10.1.0.1", "11.0.0.1", "127.0.0.1", "127.0.0.2", "0.0.0.0", "::1", "::", "fd00::1", "fd01::1", "2001:db8::1",
+		"10.0.0.1", "10.0.1.1", "10.1.0.1", "11.0.0.1", "127.0.0.1", "127.0.0.2", "0.0.0.0", "::1", "::", "fd00::1", "fd01::1", "2001:db8::1", "64:ff9b::a00:1", "2002:a00:1::1",
 	}).Draw(t, "to"))
 	at := policy.NetTarget{
 		Addr: addr, Port: uint16(rapid.SampledFrom([]int{22, 443, 5432, 6000}).Draw(t, "to port")),

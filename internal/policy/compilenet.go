@@ -15,7 +15,7 @@ type CompiledNet struct {
 	Suffix string       // "example.com" for *.example.com
 	Prefix netip.Prefix // an address (of full length) or a range
 	Path   []string     // the segments of path_prefix, decoded
-	Proto  string       // "tcp" or "udp"
+	Proto  string       // "tcp" or "udp"; "" is both, of what is about every port
 }
 
 func (c *compiler) layerNet(src *SourceLayer, ids *ruleIDs) *NetTable {
@@ -101,7 +101,11 @@ func (n *CompiledNet) host() (string, error) {
 
 func (n *CompiledNet) ports() (string, error) {
 	switch n.Protocol {
-	case "", "tcp":
+	case "":
+		if n.EveryPort() {
+			n.Proto = ""
+		}
+	case "tcp":
 	case "udp":
 		n.Proto = "udp"
 	default:
@@ -118,7 +122,7 @@ func (n *CompiledNet) ports() (string, error) {
 	switch {
 	case n.Proto == "udp" && n.Scheme != "":
 		return "for udp name the port alone", fmt.Errorf("scheme %q isn't spoken over udp", n.Scheme)
-	case n.Proto == "udp" && n.Port == 0:
+	case n.Proto == "udp" && n.Port == 0 && !n.EveryPort():
 		return "add port", fmt.Errorf("a rule for udp names its port")
 	case n.Listen && n.Port == 0:
 		return "add port", fmt.Errorf("a rule with listen names its port")
@@ -159,6 +163,12 @@ func (n *CompiledNet) http() (string, error) {
 		return "", fmt.Errorf("path_prefix and methods mean nothing over udp")
 	}
 	return "", nil
+}
+
+// EveryPort says whether the rule is about all that its addresses can be reached by: it denies them, and says no more than a protocol.
+func (n *CompiledNet) EveryPort() bool {
+	addresses := n.Prefix.IsValid() || n.Name == "localhost"
+	return addresses && !n.Allow && !n.Listen && n.Scheme == "" && n.Port == 0 && !n.layer7()
 }
 
 // layer7 says whether the rule depends on what is sent inside a connection.

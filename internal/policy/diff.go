@@ -146,6 +146,9 @@ func (d *differ) net() {
 			if r.Net.Suffix != "" && strings.HasPrefix(t.Host, "example.") {
 				s = strings.Replace(s, "example."+r.Net.Suffix, "*."+r.Net.Suffix, 1)
 			}
+			if other, ok := strings.CutSuffix(s, ":0"); ok {
+				s = other + ":*" // the ports that no rule names
+			}
 			if t.Method != "" {
 				s = t.Method + " " + s
 			}
@@ -163,7 +166,7 @@ func (d *differ) net() {
 
 // netWitnesses are targets that a rule matches, one for each scheme and method that it could be about.
 func netWitnesses(n *CompiledNet) []NetTarget {
-	t := NetTarget{Host: n.Name, Port: uint16(n.Port), Protocol: n.Proto, Path: n.Path, Listen: n.Listen}
+	t := NetTarget{Host: n.Name, Port: uint16(n.Port), Path: n.Path, Listen: n.Listen}
 	switch {
 	case n.Suffix != "":
 		t.Host = "example." + n.Suffix
@@ -172,8 +175,13 @@ func netWitnesses(n *CompiledNet) []NetTarget {
 	case n.Name == "":
 		t.Addr = loopback[0]
 	}
-	schemes := []string{n.Scheme}
+	schemes, protocols := []string{n.Scheme}, []string{n.Proto}
+	if n.Proto == "" {
+		protocols = []string{"tcp", "udp"}
+	}
 	switch {
+	case n.EveryPort():
+		schemes = []string{"https", "http", "ssh", "git", ""}
 	case n.Scheme == "" && n.Port == 0:
 		schemes = []string{"https", "http", "ssh", "git"}
 	case n.Scheme == "" && !n.Listen && n.Proto == "tcp":
@@ -181,14 +189,19 @@ func netWitnesses(n *CompiledNet) []NetTarget {
 	}
 	methods := append([]string{""}, n.Methods...)
 	var out []NetTarget
-	for _, s := range schemes {
-		for _, m := range methods {
-			w := t
-			w.Scheme, w.Method = s, m
-			if w.Port == 0 {
-				w.Port = defaultPorts[s]
+	for _, p := range protocols {
+		for _, s := range schemes {
+			for _, m := range methods {
+				if p == "udp" && s != "" {
+					continue
+				}
+				w := t
+				w.Protocol, w.Scheme, w.Method = p, s, m
+				if w.Port == 0 {
+					w.Port = defaultPorts[s]
+				}
+				out = append(out, w)
 			}
-			out = append(out, w)
 		}
 	}
 	return out

@@ -255,7 +255,7 @@ func (n *CompiledNet) misses(t *NetTarget) string {
 	switch {
 	case n.Listen != t.Listen:
 		return "what is done: listening and connecting have rules of their own"
-	case n.Proto != t.Protocol:
+	case n.Proto != "" && n.Proto != t.Protocol:
 		return "the protocol"
 	case without(func(m *CompiledNet) { m.Scheme = "" }):
 		return "the scheme"

@@ -122,14 +122,8 @@ func special(a netip.Addr) bool {
 			return true
 		}
 	}
-	for _, e := range embedding() {
-		if e.in.Contains(a) {
-			b := a.As16()
-			v4 := netip.AddrFrom4([4]byte(b[e.at : e.at+4]))
-			return special(v4)
-		}
-	}
-	return false
+	inside := carried(a)
+	return inside.IsValid() && special(inside)
 }
 
 // specialRanges are those that netip has no word for (IANA special-purpose address registries).
@@ -144,6 +138,7 @@ var specialRanges = sync.OnceValue(func() []netip.Prefix {
 		netip.MustParsePrefix("64:ff9b:1::/48"),   // local NAT64
 		netip.MustParsePrefix("fec0::/10"),        // the old site-local
 		netip.MustParsePrefix("2001::/32"),        // Teredo: the address inside is obscured
+		netip.MustParsePrefix("::/96"),            // IPv4-compatible: nobody is there any more
 	}
 })
 
@@ -152,11 +147,28 @@ var embedding = sync.OnceValue(func() []embedded {
 	return []embedded{
 		{netip.MustParsePrefix("64:ff9b::/96"), 12}, // NAT64
 		{netip.MustParsePrefix("2002::/16"), 2},     // 6to4
-		{netip.MustParsePrefix("::/96"), 12},        // IPv4-compatible
 	}
 })
 
 type embedded struct {
 	in netip.Prefix
 	at int
+}
+
+// carrying is the range of IPv6 addresses that carry those of a range of IPv4.
+func (e embedded) carrying(p netip.Prefix) netip.Prefix {
+	b, v4 := e.in.Addr().As16(), p.Addr().As4()
+	copy(b[e.at:], v4[:])
+	return netip.PrefixFrom(netip.AddrFrom16(b), e.at*8+p.Bits())
+}
+
+// carried is the IPv4 address in an IPv6 address that carries one, else invalid.
+func carried(a netip.Addr) netip.Addr {
+	for _, e := range embedding() {
+		if e.in.Contains(a) {
+			b := a.As16()
+			return netip.AddrFrom4([4]byte(b[e.at : e.at+4]))
+		}
+	}
+	return netip.Addr{}
 }

@@ -161,6 +161,11 @@ func (l *linter) net() {
 		if p := r.Net.Prefix; p.IsSingleIP() && p.Addr().IsUnspecified() && !r.Net.Listen {
 			l.warnRule(r, "no-address", `write "localhost"`, "%s is no address to connect to, so it matches nothing: who does reaches the machine itself", r.Net.Host)
 		}
+		for _, o := range rules {
+			if r.Net.EveryPort() && o.Net.outweighs(r.Net) {
+				l.warnRule(r, "outweighed", "deny the port or scheme too", "%s (%s) grants a part of it: what says more about port and scheme wins, however wide its range", o.ID, o.Place)
+			}
+		}
 		for _, later := range rules[i+1:] {
 			if sameNet(r.Net, later.Net) {
 				l.warnRule(r, "never-wins", "remove it", "it never wins: %s (%s) matches the same and comes later", later.ID, later.Place)
@@ -170,11 +175,18 @@ func (l *linter) net() {
 	}
 }
 
+// outweighs says whether a rule grants something to all addresses that another one denies by saying less.
+func (n *CompiledNet) outweighs(denial *CompiledNet) bool {
+	p := denial.Prefix
+	return n.Allow && !n.Listen && n.parts() > 0 && p.IsValid() && n.Prefix.Bits() <= p.Bits() && n.Prefix.Contains(p.Addr()) &&
+		(denial.Proto == "" || denial.Proto == n.Proto)
+}
+
 // sameNet says whether two rules match exactly the same targets.
 func sameNet(a, b *CompiledNet) bool {
 	return a.Name == b.Name && a.Suffix == b.Suffix && a.Prefix == b.Prefix && a.Scheme == b.Scheme && a.Port == b.Port && a.Proto == b.Proto &&
 		a.Listen == b.Listen && slices.Equal(a.Path, b.Path) && slices.Equal(sortedCopy(a.Methods), sortedCopy(b.Methods)) &&
-		(a.Allow == b.Allow || !a.layer7() && a.Scheme == "") // only those have matches that depend on allow
+		a.EveryPort() == b.EveryPort() && (a.Allow == b.Allow || !a.layer7() && a.Scheme == "") // else what is matched depends on allow
 }
 
 func (l *linter) env() {

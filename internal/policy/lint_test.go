@@ -34,6 +34,10 @@ func TestLint(t *testing.T) {
 		},
 		{SourceLayer{Defaults: all, Net: []NetRule{host("0.0.0.0/0", true)}}, "every-address:1"},
 		{SourceLayer{Defaults: all, Net: []NetRule{host("0.0.0.0", true), host("::", false), {Host: "0.0.0.0", Port: 80, Listen: true}}}, "no-address:1 no-address:2"},
+		{SourceLayer{Defaults: all, Net: []NetRule{
+			{Host: "10.0.0.0/8", Port: 22, Allow: true}, host("10.1.0.0/16", false), host("10.0.0.0/7", false), {Host: "10.2.0.0/16", Protocol: "udp"},
+		}}, "outweighed:2"},
+		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "10.0.0.0/8", Protocol: "tcp"}, {Host: "10.0.0.0/8", Protocol: "tcp", Allow: true}}}, ""},
 		{SourceLayer{Defaults: all, Net: []NetRule{host("a.com", true), host("A.com.", false), host("b.com", true)}}, "never-wins:1"},
 		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "a.com", Scheme: "wss", Allow: true}, {Host: "a.com", Scheme: "https", Allow: true}}}, "wss-is-https:1"},
 		{SourceLayer{Defaults: all, TLSIntercept: true, Net: []NetRule{{Host: "a.com", Scheme: "wss", Allow: true}}}, ""},
@@ -96,6 +100,20 @@ func TestDiff(t *testing.T) {
 		if s := strings.Join(got, "\n"); s != x.want {
 			t.Errorf("%s:\n%s\nwant\n%s", x.name, s, x.want)
 		}
+	}
+}
+
+func TestDiffOfAddresses(t *testing.T) {
+	old := SourceLayer{Defaults: [NumResources]Stance{Net: Allow}}
+	denying := old
+	denying.Net = []NetRule{host("10.0.0.0/8", false)}
+	var got []string
+	for _, c := range Diff(compile(t, old), compile(t, denying)) {
+		got = append(got, c.Target+" "+c.New)
+	}
+	want := "git://10.0.0.0:9418 deny http://10.0.0.0:80 deny https://10.0.0.0:443 deny ssh://10.0.0.0:22 deny tcp://10.0.0.0:* deny udp://10.0.0.0:* deny"
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("%s, want %s", s, want)
 	}
 }
 

@@ -38,7 +38,7 @@ func (t *NetTable) eachContaining(p netip.Prefix, f func(*Rule)) {
 func (n *CompiledNet) Prefixes() []netip.Prefix {
 	switch {
 	case n.Prefix.IsValid():
-		return []netip.Prefix{n.Prefix}
+		return append([]netip.Prefix{n.Prefix}, n.carried()...)
 	case n.Name == "localhost":
 		return []netip.Prefix{netip.PrefixFrom(loopback[0], 32), netip.PrefixFrom(loopback[1], 128)}
 	case n.Name == "" && n.Suffix == "":
@@ -47,10 +47,28 @@ func (n *CompiledNet) Prefixes() []netip.Prefix {
 	return nil
 }
 
-// Ports are those on which a rule may decide something.
+// carried are the ranges of IPv6 that lead to the addresses that a rule denies.
+func (n *CompiledNet) carried() (all []netip.Prefix) {
+	if !n.holdsCarried() {
+		return nil
+	}
+	for _, e := range embedding() {
+		all = append(all, e.carrying(n.Prefix))
+	}
+	return all
+}
+
+// holdsCarried says whether the rule is about IPv6 addresses that carry its IPv4 ones, too: who may not reach a host may not do so
+// through a translator. Who may reach it need not be let use one.
+func (n *CompiledNet) holdsCarried() bool { return !n.Allow && !n.Listen && n.Prefix.Addr().Is4() }
+
+// Ports are those on which a rule may decide something; none of one that is about every port.
 func (n *CompiledNet) Ports() []uint16 {
 	if n.Port != 0 {
 		return []uint16{uint16(n.Port)}
+	}
+	if n.EveryPort() {
+		return nil
 	}
 	var ports []uint16
 	for _, port := range n.schemes() {

@@ -3,6 +3,7 @@ package policy
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -12,11 +13,11 @@ import (
 var (
 	someAddrs = rapid.SampledFrom([]string{
 		"10.0.0.1", "10.0.1.1", "10.1.0.1", "11.0.0.1", "127.0.0.1", "127.0.0.2", "0.0.0.0", "::ffff:10.0.0.1", "::ffff:127.0.0.1",
-		"::1", "::", "fd00::1", "fd00:0:1::1", "2001:db8::1",
+		"::1", "::", "fd00::1", "fd00:0:1::1", "2001:db8::1", "64:ff9b::a00:1", "2002:a00:1::1",
 	})
 	someHosts = rapid.SampledFrom([]string{
 		"10.0.0.0/8", "10.0.0.0/16", "10.0.0.1", "0.0.0.0/0", "128.0.0.0/1", "127.0.0.0/8", "127.0.0.1", "localhost", "::1", "::/0",
-		"fd00::/8", "fd00::/48", "fd00::1", "a.com", "*.a.com",
+		"fd00::/8", "fd00::/48", "fd00::1", "64:ff9b::/96", "a.com", "*.a.com",
 	})
 	somePorts   = rapid.SampledFrom([]int{0, 22, 80, 443, 5432})
 	someSchemes = rapid.SampledFrom([]string{"", "", "http", "https", "wss", "ssh", "git"})
@@ -24,11 +25,15 @@ var (
 
 func genNet(t *rapid.T) NetRule {
 	r := NetRule{Host: someHosts.Draw(t, "host"), Port: somePorts.Draw(t, "port"), Allow: rapid.Bool().Draw(t, "allow")}
-	switch rapid.SampledFrom([]string{"tcp", "tcp", "tcp", "udp", "listen", "path"}).Draw(t, "kind") {
+	switch rapid.SampledFrom([]string{"any", "tcp", "tcp", "tcp", "udp", "listen", "path"}).Draw(t, "kind") {
+	case "any":
 	case "tcp":
+		r.Protocol = "tcp"
 		r.Scheme = someSchemes.Draw(t, "scheme")
 	case "udp":
-		r.Protocol, r.Port = "udp", max(r.Port, 1)
+		if r.Protocol = "udp"; r.Allow || strings.HasSuffix(r.Host, "a.com") {
+			r.Port = max(r.Port, 1)
+		}
 	case "listen":
 		r.Listen, r.Port = true, max(r.Port, 1)
 		r.Host = rapid.SampledFrom([]string{"", "localhost", "10.0.0.0/8", "::/0", "127.0.0.1"}).Draw(t, "where")
@@ -82,8 +87,8 @@ func TestPrefixAgrees(t *testing.T) {
 		addr := netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap()
 		at := target
 		at.Addr = addr
-		if got, want := c.CheckPrefix(&target, longest(c, addr)), c.CheckNet(&at); got != want {
-			t.Fatalf("%s is %+v, its range %s %+v", &at, want, longest(c, addr), got)
+		if got, want := c.CheckPrefix(&target, longest(c, at.Dest())), c.CheckNet(&at); got != want {
+			t.Fatalf("%s is %+v, its range %s %+v", &at, want, longest(c, at.Dest()), got)
 		}
 	})
 }
@@ -93,11 +98,11 @@ func TestDirectIsGranted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genNetPolicy(t)
 		addr, port := netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap(), uint16(somePorts.Draw(t, "to port"))
-		direct := c.Directly("tcp", port)(longest(c, addr))
+		at := NetTarget{Protocol: "tcp", Addr: addr, Port: port}
+		direct := c.Directly("tcp", port)(longest(c, at.Dest()))
 		granted := false
-		for _, scheme := range []string{"", "http", "https", "ws", "wss", "ssh", "git"} {
-			at := NetTarget{Scheme: scheme, Protocol: "tcp", Addr: addr, Port: port}
-			named := NetTarget{Scheme: scheme, Protocol: "tcp", Host: "x.a.com", Port: port, Path: []string{"x"}}
+		for _, at.Scheme = range []string{"", "http", "https", "ws", "wss", "ssh", "git"} {
+			named := NetTarget{Scheme: at.Scheme, Protocol: "tcp", Host: "x.a.com", Port: port, Path: []string{"x"}}
 			v := c.CheckNet(&at)
 			granted = granted || v.Allow
 			if n := c.CheckNet(&named); direct.Allow && (v.Reason == RuleDenies || n.Reason == RuleDenies) {
@@ -128,6 +133,7 @@ func TestDirectly(t *testing.T) {
 		{"a denied name", []NetRule{host("10.0.0.0/8", true), host("a.com", false)}, 443, false},
 		{"a denied name elsewhere", []NetRule{tcp("10.0.0.0/8", 5432), host("a.com", false)}, 5432, true},
 		{"a longer range", []NetRule{host("10.0.0.0/8", true), host("10.0.0.0/9", false)}, 443, false},
+		{"a denied range in it", []NetRule{tcp("10.0.0.0/8", 80), host("10.1.0.0/16", false)}, 5432, false},
 		{"a path", []NetRule{tcp("10.0.0.0/8", 80), {Host: "10.0.0.0/8", Scheme: "http", PathPrefix: "/x"}}, 80, false},
 	} {
 		c := compile(t, SourceLayer{Net: x.rules})

@@ -102,8 +102,9 @@ func (t *NetTable) eachHost(target *NetTarget, f func(*Rule)) {
 		if slices.Contains(loopback[:], addr) {
 			all(t.names["localhost"])
 		}
+		inside := carried(addr)
 		for _, r := range t.ranges {
-			if !r.Net.Prefix.IsValid() || r.Net.Prefix.Contains(addr) {
+			if !r.Net.Prefix.IsValid() || r.Net.Prefix.Contains(addr) || r.Net.holdsCarried() && r.Net.Prefix.Contains(inside) {
 				f(r)
 			}
 		}
@@ -120,13 +121,17 @@ func (t *NetTable) eachHost(target *NetTarget, f func(*Rule)) {
 	}
 }
 
-// matches says whether a rule whose host matches says something about the target.
+// matches says whether a rule whose host matches says something about the target. What denies addresses and says no more matches whatever is
+// done with them.
 //
 // What is said on a connection of no known scheme can't be seen, so a rule that grants a part of it (a scheme, a path,
 // a method) doesn't match; one that denies a part does, because the denied thing might be said there.
 func (n *CompiledNet) matches(t *NetTarget) bool {
-	if n.Listen != t.Listen || n.Proto != t.Protocol {
+	switch every := n.EveryPort(); {
+	case n.Listen != t.Listen, n.Proto != t.Protocol && (n.Proto != "" || !every):
 		return false
+	case every:
+		return true
 	}
 	if t.Scheme == "" {
 		return n.matchesRaw(t)
@@ -206,5 +211,5 @@ func (n *CompiledNet) hostRank() int {
 	case n.Prefix.IsSingleIP():
 		return 1 << 16
 	}
-	return 1 + n.Prefix.Bits()
+	return 1 + n.Prefix.Bits() + 128 - n.Prefix.Addr().BitLen() // of IPv4 as if it were written in IPv6
 }

@@ -90,6 +90,8 @@ const (
 	databaseIP = "93.184.215.3"
 	rangeIP    = "93.184.216.7"
 	allowed6   = "2a00:1450::1"
+	allowedBy6 = "64:ff9b::5db8:d701" // by NAT64
+	tunnel6    = "2002:5db8:d701::1"  // and by 6to4
 )
 
 // zone is what the name server knows.
@@ -118,7 +120,7 @@ func makeInternet(dir string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	addrs := []string{allowedIP, deniedIP, databaseIP, rangeIP, "10.9.8.7", allowed6}
+	addrs := []string{allowedIP, deniedIP, databaseIP, rangeIP, "10.9.8.7", allowed6, allowedBy6, tunnel6}
 	alone := len(lacking()) > 0 // without real servers
 	if alone {
 		addrs = append(addrs, nameIP)
