@@ -212,8 +212,8 @@ struct {
 	__type(value, u32);
 } egresses SEC(".maps");
 
-/* waits says whether egress waits at one of its ports, where this socket is. */
-static __always_inline bool waits(void *ctx, u32 kind, bool v4, u32 port)
+/* waits says whether egress waits at one of its ports, where this socket is. It's a function of its own for its callers' stack. */
+static __noinline bool waits(void *ctx, u32 kind, bool v4, u32 port)
 {
 	struct bpf_sock_tuple t = {};
 	u32 size = v4 ? sizeof(t.ipv4) : sizeof(t.ipv6);

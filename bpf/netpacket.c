@@ -120,10 +120,10 @@ struct crossing {
 	struct task task; /* whose it is, where that's known */
 };
 
-static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 protocol, struct endpoint near, struct endpoint far)
+static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 protocol, struct endpoint *near, struct endpoint *far)
 {
 	struct crossing c = {
-		.q = { .kind = protocol == IPPROTO_UDP ? KIND_UDP : 0, .to = far, .by = NOBODY }, .near = near, .protocol = protocol,
+		.q = { .kind = protocol == IPPROTO_UDP ? KIND_UDP : 0, .to = *far, .by = NOBODY }, .near = *near, .protocol = protocol,
 	};
 	struct bpf_sock *sk = skb->sk;
 
@@ -137,8 +137,8 @@ static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 proto
 	}
 	if (c.led) { /* there, what was led is nobody else's */
 		struct session *s = session();
-		if (s && is_egress(s, c.q.kind, &far))
-			c.led = waits(skb, c.q.kind, is_ipv4(&far), far.port);
+		if (s && is_egress(s, c.q.kind, far))
+			c.led = waits(skb, c.q.kind, is_ipv4(far), far->port);
 	}
 	return c;
 }
@@ -160,8 +160,8 @@ static __always_inline bool leads_out(struct __sk_buff *skb, const struct endpoi
 	return self && skb->ifindex != LOOPBACK_IFINDEX;
 }
 
-/* stray refuses what can't be decided on. */
-static __always_inline int stray(u32 op, u32 why, const struct packet *p)
+/* stray refuses what can't be decided on. It's a function of its own for its callers' stack. */
+static __noinline int stray(u32 op, u32 why, const struct packet *p)
 {
 	struct refusal r = { .op = op, .why = why, .protocol = p->protocol, .by = NOBODY, .at = p->to };
 
@@ -254,7 +254,11 @@ int net_egress(struct __sk_buff *skb)
 		return stray(OP_PACKET, WHY_DEVICE, &p);
 	if (p.protocol == IPPROTO_TCP && !p.begins)
 		return 1;
-	struct crossing c = crossing(skb, p.protocol, p.from, p.to);
+	u32 kind = p.protocol == IPPROTO_UDP ? KIND_UDP : 0;
+	struct bpf_sock *sk = skb->sk;
+	if ((kind || p.protocol == IPPROTO_TCP) && sk && freely(session(), kind, sk->bound_dev_if, &p.to))
+		return 1;
+	struct crossing c = crossing(skb, p.protocol, &p.from, &p.to);
 	if (!answer(departs(&c)))
 		return 0;
 	if (c.led)
@@ -272,6 +276,6 @@ int net_ingress(struct __sk_buff *skb)
 		return stray(OP_ACCEPT, WHY_ROUTE, &p);
 	if (p.protocol == IPPROTO_TCP && !p.begins)
 		return 1;
-	struct crossing c = crossing(skb, p.protocol, p.to, p.from);
+	struct crossing c = crossing(skb, p.protocol, &p.to, &p.from);
 	return answer(arrives(&c));
 }

@@ -145,9 +145,9 @@ __noinline u32 decide(struct move *m)
 
 #define THERE (1 << 16) /* which is no port */
 
-/* latest is what was last found on a processor to be reached directly. The next question there is often the same. It counts for one image
- * of one session, and turn is odd while it's written: who reads or writes it may be interrupted by another who does, on the same
- * processor. */
+/* latest is what was last found on a processor to be reached directly. The next question there is often the same: a connection's first
+ * packet comes of what connect has asked. It counts for one image of one session, and turn is odd while it's written: who reads or
+ * writes it may be interrupted by another who does, on the same processor. */
 struct latest {
 	u64 turn, session, images;
 	u32 kind;

@@ -113,6 +113,35 @@ func TestLatestEgress(t *testing.T) {
 	}
 }
 
+// Nor do the packets of a socket that was connected before go there, or those of another protocol.
+func TestLatestPacket(t *testing.T) {
+	needRoot(t)
+	server(t, "127.1.0.1:8001")
+	g := begin(t, udp("127.1.0.1", 8001))
+	next := askOn(t, g, "on one processor", "ask on", "127.1.0.1:8001")
+	img, err := NewImage(compile(t, policy.Deny, tcp("127.1.0.1", 8001)), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Reload(img); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(what string, do func() string) {
+		g.clear()
+		if got := do(); got != "EPERM" {
+			t.Errorf("%s: %s", what, got)
+		}
+		if lines, ok := g.wait("packet policy 127.1.0.1:8001: no rule"); !ok {
+			t.Errorf("%s: no event among %q", what, lines)
+		}
+	}
+	refused("a socket that was connected before", next)
+	if got := run(t, g, "on one processor", "tcp", "127.1.0.1:8001"); !strings.HasPrefix(got, "server") {
+		t.Errorf("TCP: %s", got)
+	}
+	refused("UDP, where TCP may go", func() string { return run(t, g, "on one processor", "udp", "127.1.0.1:8001") })
+}
+
 // permit has the session reach a place because of a name, and makes sure that it does.
 func permit(t *testing.T, g *guarded, at string) {
 	t.Helper()
@@ -166,22 +195,10 @@ func TestEgressGone(t *testing.T) {
 	g.egress = Egress{TCP4: port, UDP4: wait(t, "udp", udp4.LocalAddr(), udp4.(*net.UDPConn))}
 	g.egress.Sockets = socketsAt(g.egress)
 	g.start()
-	heard, told, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	told2, go2, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	said := make(chan string)
-	go func() { said <- runAs(t, g, 0, []*os.File{told, told2}, "ask on", "10.1.2.3:53") }()
+	next := askOn(t, g, "ask on", "10.1.2.3:53")
 	var b [9]byte
 	if n, _, err := udp4.ReadFrom(b[:]); err != nil || string(b[:n]) != "one" {
 		t.Fatalf("egress hears %q, %v", b[:n], err)
-	}
-	if _, err := bufio.NewReader(heard).ReadString('\n'); err != nil {
-		t.Fatal(err)
 	}
 	_, _ = tcp4.Close(), udp4.Close()
 	other, err := net.ListenPacket("udp4", fmt.Sprintf("127.0.0.1:%d", g.egress.UDP4))
@@ -191,11 +208,9 @@ func TestEgressGone(t *testing.T) {
 	defer other.Close()
 	waiting.Delete(fmt.Sprint("tcp", port))
 	plainTCP(t, fmt.Sprintf("127.0.0.1:%d", port))
-	_ = go2.Close()
-	if got := <-said; got != "EPERM" {
+	if got := next(); got != "EPERM" {
 		t.Errorf("a socket that was led to egress goes on: %s", got)
 	}
-	_, _, _ = heard.Close(), told.Close(), told2.Close()
 	if got := run(t, g, "tcp", "10.1.2.3:443"); got != "EACCES" {
 		t.Errorf("a connection: %s", got)
 	}
@@ -212,6 +227,33 @@ func TestEgressGone(t *testing.T) {
 		if lines, ok := g.wait(want + ": no rule"); !ok {
 			t.Errorf("no event %q among %q", want, lines)
 		}
+	}
+}
+
+// askOn has a child begin to "ask on". What it returns has it go on, and says what came of that.
+func askOn(t *testing.T, g *guarded, order ...string) (next func() string) {
+	t.Helper()
+	heard, told, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait, goOn, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 1)
+	go func() {
+		said <- runAs(t, g, 0, []*os.File{told, wait}, order...)
+		_, _ = told.Close(), wait.Close()
+	}()
+	_, err = bufio.NewReader(heard).ReadString('\n')
+	_ = heard.Close()
+	if err != nil {
+		t.Fatalf("%q says %q", order, <-said)
+	}
+	return func() string {
+		_ = goOn.Close()
+		return <-said
 	}
 }
 
