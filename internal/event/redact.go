@@ -11,8 +11,8 @@ import (
 // masked stands for what isn't shown.
 const masked = "***"
 
-// These bound what of a command line is told, which can be as long as whoever chose it likes: of the process that it's about, in arguments
-// and bytes, and of those that it comes from, which are many.
+// These bound what of a command line is told, which can be as long as whoever chose it likes: of the process that it's about, in
+// arguments and bytes, and of those that it comes from, which are many.
 const (
 	maxArgs        = 64
 	maxCommandLine = 4096
@@ -21,20 +21,22 @@ const (
 )
 
 // secretName is how what is worth hiding is called, at the end of a name.
-const secretName = `(pass(word|wd|phrase|code)?s?|[-_;"']pwd|(\b|_)(pw|psk|pat|otp|pin|jwt|sas)|secrets?|tokens?|(api|access|account|private|secret|signing|` +
-	`encryption|auth|subscription|master|[-_])[-_]?key|signature|auth(orization)?|bearer|cred(ential)?s?|cookie|session[-_]?id|hmac|from-literal)`
+const secretName = `(pass(word|wd|phrase|code)?s?|[-_;"']pwd|(\b|_)(pw|psk|pat|otp|pin|jwt|sas)|secrets?|tokens?|` +
+	`(api|access|account|private|secret|signing|encryption|auth|subscription|master|[-_])[-_]?key|` +
+	`signature|auth(orization)?|bearer|cred(ential)?s?|cookie|session[-_]?id|hmac|from-literal)`
 
 // quoted is a value in a script, a header or a body: in quotes, of which the last may be missing, in parentheses, or a word.
 const quoted = `('[^']*'?|"(\\.|[^"\\])*"?|\([^)]*\)?|`
 
 // known are tokens that are known by their beginnings.
-const known = `(gh[pousr]_|github_pat_|gl[a-z]{2,4}-|sk-|npm_|pypi-|rubygems_|hv[sb]\.|dckr_pat_|do[opr]_v1_|shp(at|ca|pa|ss)_|hf_|lin_api_|ATATT|PMAK-|` +
-	`NRAK-|AIza|tskey-|sntry[su]_)[\w=-]{16,}|([sr]k_(live|test)_|xox[abeoprs]-|xapp-|ya29\.)[\w-]{10,}|(AKIA|ASIA)[0-9A-Z]{16}|` +
+const known = `(gh[pousr]_|github_pat_|gl[a-z]{2,4}-|sk-|npm_|pypi-|rubygems_|hv[sb]\.|dckr_pat_|do[opr]_v1_|shp(at|ca|pa|ss)_|` +
+	`hf_|lin_api_|ATATT|PMAK-|NRAK-|AIza|tskey-|sntry[su]_)[\w=-]{16,}|` +
+	`([sr]k_(live|test)_|xox[abeoprs]-|xapp-|ya29\.)[\w-]{10,}|(AKIA|ASIA)[0-9A-Z]{16}|` +
 	`eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*|SG\.[\w-]{16,}\.[\w-]+|AGE-SECRET-KEY-1\w*|bot\d{6,}:[\w-]{20,}|` +
 	`hooks\.slack\.com/\S+|discord(app)?\.com/api/webhooks/\S+`
 
-// programs are those whose flags for a password say it by a letter, or not at all, with these flags. The value comes after, or is attached where
-// there's no $.
+// programs are those whose flags for a password say it by a letter, or not at all, with these flags. The value comes after, or is
+// attached where there's no $.
 var programs = [][2]string{
 	{`sshpass|mysql\w*|mariadb[\w-]*|mongo\w*|cqlsh|7z\w*|(?:un)?rar|twine|poetry|rdesktop|evil-winrm|user(?:add|mod)|az`, `-h?p`},
 	{`sqlcmd|bcp|isql|tsql|mosquitto_\w+|ipmitool|(?:un)?zip`, `-P`},
@@ -62,11 +64,13 @@ var patterns = sync.OnceValue(func() (p struct {
 ) {
 	p.name = regexp.MustCompile(`(?i)` + secretName + `$`)
 	p.account = regexp.MustCompile(`^(-[a-zA-Z]*[uU]|--(proxy-)?user)$`)
-	p.token = regexp.MustCompile(`(?i)\b(` + known + `)|` +
-		`\b(bearer|basic)\s+[\w.~+/=-]{6,}|(?s:-----BEGIN [A-Z ]*PRIVATE KEY[A-Z ]*-----.*?(-----END [A-Z ]*PRIVATE KEY[A-Z ]*-----|\z))`)
+	p.token = regexp.MustCompile(`(?i)\b(` + known + `)|\b(bearer|basic)\s+[\w.~+/=-]{6,}|` +
+		`(?s:-----BEGIN [A-Z ]*PRIVATE KEY[A-Z ]*-----.*?(-----END [A-Z ]*PRIVATE KEY[A-Z ]*-----|\z))`)
 	// Within an argument that is more than one word: a script, a header, a body.
 	p.header = regexp.MustCompile(`(?i)\b(authorization|cookie)\s*:[^'"\n]*`)
-	p.flag = regexp.MustCompile(`(?i)((^|\s)--?[\w-]*` + secretName + `)[\s\\]+` + quoted + `[^\s'"]+)`)
+	// What comes after such a name is a secret, and where that's such a name itself what comes then.
+	const named, blank = `--?[\w-]*` + secretName, `[\s\\]+`
+	p.flag = regexp.MustCompile(`(?i)((^|\s)` + named + `)` + blank + `(` + named + blank + `)*` + quoted + `[^\s'"]+)`)
 	p.assigned = regexp.MustCompile(`(?i)(` + secretName + `["']?\]?\s*[=:]\s*)` + quoted + `(\\.|[^\s'";&|,}\\])+)`)
 	p.element = regexp.MustCompile(`(?i)(<[\w:.-]*` + secretName + `>)[^<]+`)
 	// The password of an account, and before the @ of a host that no URL is of.
@@ -117,8 +121,8 @@ func says(argv []string, i int) bool {
 }
 
 // RedactArgv masks what looks like a secret in a command line: the value of --password=x and of --password x, the password of
-// --user me:x, TOKEN=x, headers, the same within scripts and bodies, tokens with a known beginning, private keys, the user part and the
-// query of a URL. It returns a new slice.
+// --user me:x, TOKEN=x, headers, the same within scripts and bodies, tokens with a known beginning, private keys, the user part
+// and the query of a URL. It returns a new slice.
 func RedactArgv(argv []string) []string {
 	if len(argv) == 0 {
 		return nil
@@ -175,7 +179,8 @@ func shortArgv(argv []string, most, room int) []string {
 	return argv
 }
 
-// Former is a process that others come from, as it's told with each of them: with the beginning of its command line, without secrets.
+// Former is a process that others come from, as it's told with each of them: with the beginning of its command line, without
+// secrets.
 func (p Process) Former() Process {
 	p.Argv, p.masked = RedactArgv(shortArgv(p.Argv, maxFormerArgs, maxFormerLine)), true
 	return p
@@ -221,7 +226,8 @@ func redactURL(u string) string {
 	}
 	authority, _, _ := strings.Cut(rest, "/")
 	user := strings.LastIndexByte(authority, '@')
-	if _, port, ok := strings.Cut(authority, ":"); ok && user < 0 && strings.Trim(port, "0123456789") != "" && port[0] != '[' && authority[0] != '[' {
+	_, port, ok := strings.Cut(authority, ":")
+	if ok && user < 0 && strings.Trim(port, "0123456789") != "" && port[0] != '[' && authority[0] != '[' {
 		if user = strings.LastIndexByte(rest, '@'); user < 0 {
 			return scheme + "://" + masked // that was no port, and the rest is cut off
 		}
@@ -232,8 +238,8 @@ func redactURL(u string) string {
 	return scheme + "://" + rest
 }
 
-// Clean is an event as it may be told: none of it longer than it may be, and without secrets. The given one stays as it is. It takes longer
-// than all the rest, so it's done once, and where nobody waits for it.
+// Clean is an event as it may be told: none of it longer than it may be, and without secrets. The given one stays as it is. It
+// takes longer than all the rest, so it's done once, and where nobody waits for it.
 func (e *Event) Clean() Event {
 	if e.clean {
 		return *e

@@ -12,6 +12,8 @@ curl|-bsid=hunter2
 curl|--cert|me.pem:hunter2
 curl|-H|PRIVATE-TOKEN: hunter2
 sh|-c|x --token hunter2 password:hunter2; x
+sh|-c|x --token --password hunter2 y
+sh|-c|x --token --api-key "hunter2 hunter2" y
 sh|-c|curl -u me:hunter2 --oauth2-bearer hunter2 https://x:hunter2@h -H "X-Api-Key: hunter2"
 curl|-H|Authorization: AWS4-HMAC-SHA256 Credential=x/20130524, Signature=hunter2
 curl|-d|grant_type=x&client_secret=hunter2
