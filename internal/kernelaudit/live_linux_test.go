@@ -2,6 +2,7 @@ package kernelaudit
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -228,7 +229,7 @@ func TestNested(t *testing.T) {
 // Without an audit session, the domains that count are those of the process that starts the session, and of whoever is called
 // as it says.
 func TestDomainsWithoutSession(t *testing.T) {
-	w := Watch{session: Session{Audit: NoSession, PID: 10, Name: "secret"}, domains: map[uint64]*tally{}}
+	w := Watch{r: &Reader{}, session: Session{Audit: NoSession, PID: 10, Name: "secret"}, domains: map[uint64]*tally{}}
 	for i, made := range []domain{{pid: 10, comm: "toolguard"}, {pid: 11, comm: "secret"}, {pid: 11, comm: "other"}, {pid: 11}} {
 		made.id = uint64(i)
 		w.takeDomain(made)
@@ -465,5 +466,72 @@ func TestListenLate(t *testing.T) {
 	only(t, s, secret)
 	if !s.totals.Exact || !r.Proven() {
 		t.Errorf("%+v", s.totals)
+	}
+}
+
+// A mark that comes back within a refused call doesn't part the refusal from who was refused: without him it's nobody's.
+func TestMarksInBetween(t *testing.T) {
+	r := reader(t)
+	secret := touchFile(t, deniedDir(t)+"/secret")
+	over := make(chan struct{})
+	var marks sync.WaitGroup
+	for range 2 {
+		marks.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					_ = r.Prove()
+				}
+			}
+		})
+	}
+	var s session
+	err := s.run(r, self(t), "flood", secret, "3000")
+	close(over)
+	marks.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := 0
+	for _, d := range s.denials {
+		if !d.Call.Known {
+			alone++
+		}
+	}
+	if n := counted(s, secret); n+s.totals.Missing != 3000 || alone > 0 {
+		t.Errorf("%d came of 3000, %d of them without a caller: %+v", n, alone, s.totals)
+	}
+}
+
+// A refusal whose record doesn't come is counted, also where nothing says that any was lost.
+func TestLostUnnoticed(t *testing.T) {
+	r := reader(t)
+	dir := deniedDir(t)
+	long, short := touchFile(t, dir+"/"+strings.Repeat("x", 250)), touchFile(t, dir+"/secret")
+	most := uint32(headerLen + len("audit(1795248394.121:4294967295): domain=ffffffffffffffff blockers=fs.read_file path= dev= ino=") + len(dir) + 100)
+	kind := uint32(binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, typeLandlockAccess)))
+	lossy := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 4},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: kind, Jf: 3},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_LEN},
+		{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: most, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
+	}
+	prog := unix.SockFprog{Len: uint16(len(lossy)), Filter: &lossy[0]}
+	if err := unix.SetsockoptSockFprog(r.socket, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog); err != nil {
+		t.Fatal(err)
+	}
+	before := compareTime
+	defer func() { compareTime = before }()
+	compareTime = patience
+	var s session
+	if err := s.run(r, self(t), "read-denied", long, short); err != nil {
+		t.Fatal(err)
+	}
+	if counted(s, short) != 1 || counted(s, long) != 0 || s.totals.Missing != 1 || !s.totals.Exact || s.totals.Why == "" {
+		t.Errorf("%+v, %+v", s.denials, s.totals)
 	}
 }

@@ -381,12 +381,12 @@ func (r *Reader) heard() uint64 {
 	return r.came
 }
 
-// passMark is called when a mark came back. Nobody else can know its text.
+// passMark is called when a mark came back. Nobody else can know its text. Calls may be under way whose own record is yet to come: what
+// was refused in them waits for it.
 func (r *Reader) passMark(text string) {
 	_, msg, ok := strings.Cut(text, " msg='")
 	msg = strings.TrimRight(msg, "'\x00")
 	if came := r.marks[msg]; ok && came != nil {
-		r.asm.flush()
 		r.proven.Store(true)
 		close(came)
 		delete(r.marks, msg)

@@ -33,6 +33,7 @@ type Watch struct {
 
 // tally is what is known of one of the session's Landlock domains.
 type tally struct {
+	own    bool // known not to be one that a guarded program made for itself, which has refusals that the kernel counts and doesn't tell
 	came   uint64
 	denied uint64 // what the kernel counted
 	ended  bool
@@ -71,12 +72,19 @@ func (r *Reader) Watch(s Session, deliver func(Denial)) (*Watch, error) {
 }
 
 // concerns reports whether a refusal is this session's. A domain once seen with it stays its own, whatever audit session
-// a privileged member moves to.
+// a privileged member moves to. Where the record of the caller was lost it's told by who made the domain.
 func (w *Watch) concerns(d *Denial) bool {
-	if d.Source == Landlock && w.domains[d.Domain] != nil {
+	if d.Source == Landlock && (w.domains[d.Domain] != nil || !d.Call.Known && w.own(d.Domain)) {
 		return true
 	}
 	return w.session.Audit != NoSession && d.Session == w.session.Audit
+}
+
+// own tells whether a domain is known to have been made to start the session.
+func (w *Watch) own(id uint64) bool {
+	maker, known := w.r.makers[id]
+	starter := w.starter()
+	return known && (starter != 0 && maker.pid == starter || w.named(maker))
 }
 
 // take delivers one refusal.
@@ -89,6 +97,7 @@ func (w *Watch) take(d Denial) {
 			w.domains[d.Domain] = t
 		}
 		t.came++
+		t.own = t.own || w.own(d.Domain)
 		maker, known := w.r.makers[d.Domain]
 		starter := w.starter()
 		d.Nested = known && starter != 0 && maker.pid != starter && !w.named(maker)
@@ -117,24 +126,31 @@ func (w *Watch) takeDomain(d domain) {
 	case d.ended && t != nil:
 		t.ended, t.denied = true, d.denials
 	case !d.ended && t == nil && w.session.PID != 0 && (d.pid == w.session.PID || w.named(d)):
-		w.domains[d.id] = &tally{}
+		w.domains[d.id] = &tally{own: true}
 	}
 }
 
 // countTime is how long Finish waits, when something was lost, for the kernel to say how much.
 const countTime = 10 * time.Second
 
+// compareTime is how long it waits when something was refused and nothing is known to be lost, but for tests.
+var compareTime = 250 * time.Millisecond
+
 // Finish delivers what is still on its way, as long as anything comes and the context lasts, and ends the watch. Every process
 // of the session must have ended, and every thread that was restricted with it, if the count of what is missing is to be exact;
-// Finish waits for that, up to countTime, only when something was lost. An error says that no records arrive here at all.
+// Finish waits for that, where anything was refused, up to compareTime, and up to countTime when something was lost. An error says that
+// no records arrive here at all.
 func (w *Watch) Finish(ctx context.Context) (Totals, error) {
 	defer w.stop()
 	wait := countTime
 	var dropped uint32
 	var unknown error
 	err := w.r.mark(ctx, func() { dropped, unknown = w.r.lost(0) })
+	w.r.mu.Lock()
+	w.r.asm.flush() // whoever's call this was in has ended by now
+	w.r.mu.Unlock()
 	if errors.Is(err, ErrUnavailable) {
-		t, _ := w.totals()
+		t, _ := w.totals(true)
 		return t, err
 	}
 	why := w.lost(dropped, unknown)
@@ -142,15 +158,18 @@ func (w *Watch) Finish(ctx context.Context) (Totals, error) {
 		why, wait = fmt.Sprintf("the end of the records didn't come (%v)", err), 0
 	}
 	if why == "" {
-		t, _ := w.totals()
-		t.Exact = true
-		return t, nil
+		wait = compareTime
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
-		t, complete := w.totals()
-		t.Why, t.Exact = why, complete
+		t, complete := w.totals(why != "")
+		if t.Why, t.Exact = why, complete; why == "" {
+			t.Exact = true
+			if t.Missing > 0 {
+				t.Why = "the kernel counted more than came"
+			}
+		}
 		if complete || ctx.Err() != nil {
 			return t, nil
 		}
@@ -179,12 +198,15 @@ func (w *Watch) lost(dropped uint32, err error) string {
 	return ""
 }
 
-// totals adds up. complete reports whether the kernel's own count of every domain is known.
-func (w *Watch) totals() (t Totals, complete bool) {
+// totals adds up, over all domains or over the session's own. complete reports whether the kernel's count of each is known.
+func (w *Watch) totals(all bool) (t Totals, complete bool) {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
-	complete = len(w.domains) > 0
+	complete = len(w.domains) > 0 || !all // where nothing was lost, nothing was refused
 	for _, d := range w.domains {
+		if !all && !d.own {
+			continue
+		}
 		complete = complete && d.ended
 		if d.denied > d.came {
 			t.Missing += d.denied - d.came

@@ -45,3 +45,46 @@ func TestSignalWithoutCaller(t *testing.T) {
 		}
 	}
 }
+
+// A session's refusals are its own also when nothing was seen of it before and the record of the call was lost.
+func TestFirstWithoutCaller(t *testing.T) {
+	const made = "audit(1795248394.121:21): domain=1e6f0d431 status=allocated mode=enforcing "
+	for maker, want := range map[string]int{`pid=42 comm="toolguard"`: 1, `pid=43 comm="mark"`: 1, `pid=44 comm="x"`: 0} {
+		r := &Reader{makers: map[uint64]domain{}, starters: map[uint32]int{3: 42}}
+		r.asm = newAssembler(r.dispatch)
+		got := 0
+		r.watches = []*Watch{{
+			r: r, session: Session{Audit: 3, Name: "mark"}, domains: map[uint64]*tally{}, deliver: func(Denial) { got++ },
+		}}
+		for kind, text := range map[uint16]string{typeLandlockAccess: accessText, typeLandlockDomain: made + maker} {
+			if err := r.take(kind, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r.asm.flush(); got != want {
+			t.Errorf("%s: %d, want %d", maker, got, want)
+		}
+	}
+}
+
+// A mark that comes back within a refused call doesn't part what was refused from who was: it's his record that has the session.
+func TestMarkWithinACall(t *testing.T) {
+	came := make(chan struct{})
+	r := &Reader{makers: map[uint64]domain{}, marks: map[string]chan struct{}{"toolguard-mark 1": came}}
+	r.asm = newAssembler(r.dispatch)
+	var got []Denial
+	r.watches = []*Watch{{
+		r: r, session: Session{Audit: 3}, domains: map[uint64]*tally{}, deliver: func(d Denial) { got = append(got, d) },
+	}}
+	r.handle(message{typeLandlockAccess, []byte(accessText)})
+	r.handle(message{typeTrustedApp, []byte("audit(1795248394.122:22): pid=1 uid=0 auid=0 ses=3 msg='toolguard-mark 1'")})
+	r.handle(message{typeSyscall, []byte(syscallText)})
+	select {
+	case <-came:
+	default:
+		t.Error("the mark isn't known")
+	}
+	if len(got) != 1 || got[0].PID != 10755 || r.unread != 0 {
+		t.Errorf("%+v, %d not read", got, r.unread)
+	}
+}
