@@ -211,9 +211,14 @@ func (h *Hearing) Missed(why string) {
 
 // End gives the session up, after all that happened in it has been told.
 func (h *Hearing) End() loader.Counts {
+	h.toEnd()
+	return h.run.denials.hearRest()
+}
+
+// toEnd waits until nothing waits, and nothing does from now on: what comes still is told at once.
+func (h *Hearing) toEnd() {
 	h.do(func() {
 		h.caughtUp()
 		h.ending = true
 	})
-	return h.run.denials.hearRest()
 }

@@ -144,6 +144,7 @@ func (n *Network) Counts() netguard.Counts { return n.net.kernel.Counts() }
 
 // End ends egress, tells what is left to be told, and gives the network up. What is left in the cgroup stays held.
 func (n *Network) End() netguard.Counts {
+	n.h.toEnd()
 	counts := n.h.run.endNet()
 	if n.place != nil {
 		_ = n.place.Close()

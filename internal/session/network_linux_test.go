@@ -208,6 +208,41 @@ func TestNetworkElsewhere(t *testing.T) {
 	e.expect("http://one.test/", "Could not resolve|onnect")
 }
 
+// What is refused just before the end, while the session's policies are still looked for, is told before it has ended.
+func TestNetworkEndsWhileItLooks(t *testing.T) {
+	e := newElsewhere(t)
+	c := e.policy("one.test")
+	n, err := LoadNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks, found, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	who := Heard{ID: 7, PID: os.Getpid(), Policies: func() (map[uint32]*policy.Compiled, error) {
+		close(looks)
+		<-found
+		return map[uint32]*policy.Compiled{First: c}, nil
+	}}
+	if _, err := n.Begin(who, Config{Policy: c, Events: e.events}, e.at()); err != nil {
+		t.Fatal(err)
+	}
+	e.expect("http://93.184.215.2:5432/", "onnect")
+	<-looks
+	go func() {
+		n.End()
+		_, _ = e.events.Close()
+		close(ended)
+	}()
+	select {
+	case <-ended: // it hasn't waited
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(found)
+	<-ended
+	if len(e.told) == 0 || e.told[0].Target != "tcp://93.184.215.2:5432" {
+		t.Errorf("told %+v", e.told)
+	}
+}
+
 // Egress that dies is started again, by the policy in force; one that takes no other policy is ended for it.
 func TestNetworkEgress(t *testing.T) {
 	e := newElsewhere(t)
