@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,6 +53,7 @@ var webRules = allow("web.test", `scheme = "http"`, `path_prefix = "/open"`, `me
 type client struct {
 	name    string
 	needs   []string
+	server  *part  // beside those of all
 	access  string // of [access]
 	rules   string
 	line    string // for the shell
@@ -77,7 +79,7 @@ func webRefusals(get, body string) []refused {
 func proxied(program, port string) client {
 	by := "curl -sS -x http://proxy.test:" + port + " "
 	return client{
-		name: "curl, by " + program, needs: []string{"curl"}, rules: webRules + allow("proxy.test", `scheme = "http"`, "port = "+port),
+		name: program, needs: []string{"curl"}, rules: webRules + allow("proxy.test", `scheme = "http"`, "port = "+port),
 		line: "http_proxy=http://proxy.test:" + port + " https_proxy=http://proxy.test:" + port + " curl -sS https://web.test/a http://web.test/open/a",
 		want: "^real GET https://web.test/a by HTTP/2.0 at .*\nreal GET http://web.test/open/a by HTTP/1.[01] at ",
 		refused: []refused{
@@ -117,8 +119,6 @@ var clients = []client{
 		name: "curl, HTTPS", needs: []string{"curl"}, rules: webRules,
 		line: "curl -sS --http1.1 https://web.test/a", want: "^real GET https://web.test/a by HTTP/1.1 at",
 	},
-	proxied("squid", "3128"),
-	proxied("tinyproxy", "8888"),
 	{name: "Python", needs: []string{"python3"}, rules: webRules, line: urllib + "https://web.test/a", want: "^200 real GET", refused: webRefusals(urllib, `(?s).*"reason"`)},
 	{name: "Python, HTTP", needs: []string{"python3"}, rules: webRules, line: urllib + "http://web.test/open/a", want: "^200 real GET"},
 	{name: "Node", needs: []string{"node"}, rules: webRules, line: nodeGet + "https://web.test/a", want: "^200 real GET", refused: webRefusals(nodeGet, `(?s).*"reason"`)},
@@ -140,7 +140,7 @@ var clients = []client{
 		line: "git clone -q http://git.test/files/repo.git out && cat out/file", want: "^from the repository\n$",
 	},
 	{
-		name: "git, SSH", needs: []string{"git", "ssh"}, rules: allow("shell.test", "port = 22") + deny("other.test"),
+		name: "git, SSH", needs: []string{"git"}, server: &shell, rules: allow("shell.test", "port = 22") + deny("other.test"),
 		line: gitShell + "$SERVERS/www/repo.git out && cat out/file", want: "^from the repository\n$",
 		refused: []refused{
 			{strings.Replace(gitShell, "shell", "other", 1) + "$SERVERS/www/repo.git out", unresolved, "resolve dns://other.test rule_denies net.2"},
@@ -148,7 +148,7 @@ var clients = []client{
 		},
 	},
 	{
-		name: "ssh", needs: []string{"ssh"}, rules: allow("shell.test", `scheme = "ssh"`) + deny("other.test"),
+		name: "ssh", server: &shell, rules: allow("shell.test", `scheme = "ssh"`) + deny("other.test"),
 		line: "ssh " + sshOptions + " root@shell.test 'echo $((6*7))'", want: "^42\n$",
 		refused: []refused{
 			{"ssh " + sshOptions + " root@other.test true", unresolved, "resolve dns://other.test rule_denies net.2"},
@@ -177,15 +177,15 @@ var clients = []client{
 		},
 	},
 	{
-		name: "psql", needs: []string{"psql"}, rules: allow("data.test", "port = 5432") + deny("other.test"),
-		line: "psql -h data.test -U postgres -Atc 'select 6*7'", want: "^42\n$",
+		name: "psql", server: &data, rules: allow("data.test", "port = 5433") + deny("other.test"),
+		line: "psql -h data.test -p 5433 -U postgres -Atc 'select 6*7'", want: "^42\n$",
 		refused: []refused{
 			{"psql -h other.test -U postgres -Atc 'select 6*7'", unresolved, "resolve dns://other.test rule_denies net.2"},
 			{"psql -h data.test -p 8081 -U postgres -Atc 'select 6*7'", unreachable, "connect tcp://" + dataIP + ":8081 host_not_listed"},
 		},
 	},
 	{
-		name: "redis-cli", needs: []string{"redis-cli"}, rules: allow("data.test", "port = 6379") + deny("other.test"),
+		name: "redis-cli", server: &data, rules: allow("data.test", "port = 6379") + deny("other.test"),
 		line: "redis-cli -h data.test set a b", want: "^OK\n",
 		refused: []refused{
 			{"redis-cli -h other.test ping", unresolved, "resolve dns://other.test rule_denies net.2"},
@@ -193,17 +193,32 @@ var clients = []client{
 		},
 	},
 	{
-		name: "iperf3", needs: []string{"iperf3"}, rules: allow("data.test", "port = 5201"),
+		name: "iperf3", server: &data, rules: allow("data.test", "port = 5201"),
 		line: "iperf3 -c data.test -n 10M", want: "receiver\n",
 		refused: []refused{{"iperf3 -c data.test -p 8081 -n 10M", unreachable, "connect tcp://" + dataIP + ":8081 host_not_listed"}},
 	},
 }
 
 func TestClients(t *testing.T) {
+	needsServers(t)
+	files.needed(t)
+	testClients(t, clients, 0)
+}
+
+// The same by proxies that are somebody else's.
+func TestProxies(t *testing.T) {
+	needsServers(t)
+	proxies.needed(t)
+	testClients(t, byProxies, 0)
+}
+
+var byProxies = []client{proxied("squid", "3128"), proxied("tinyproxy", "8888")}
+
+func testClients(t *testing.T, clients []client, uid uint32) {
 	for _, x := range clients {
 		t.Run(strings.ReplaceAll(x.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			x.test(t, 0)
+			x.test(t, uid)
 		})
 	}
 }
@@ -214,13 +229,10 @@ const ordinary = 1
 // The same through toolguardd, for somebody who isn't root.
 func TestUsersClients(t *testing.T) {
 	needsServers(t)
+	files.needed(t)
+	proxies.needed(t)
 	serve(t)
-	for _, x := range clients {
-		t.Run(strings.ReplaceAll(x.name, " ", "_"), func(t *testing.T) {
-			t.Parallel()
-			x.test(t, ordinary)
-		})
-	}
+	testClients(t, slices.Concat(clients, byProxies), ordinary)
 }
 
 // serve starts toolguardd.
@@ -249,14 +261,20 @@ func serve(t *testing.T) {
 // test has a user, or root, do with a client what is granted, and try what isn't.
 func (x *client) test(t *testing.T, uid uint32) {
 	needsServers(t, x.needs...)
+	if x.server != nil {
+		x.server.needed(t)
+	}
 	p := newPlace(t, "protect = false\n"+x.access, "[[access.fs]]\npath = \""+real.dir+"/bin\"\nread = true\nexecute = true\n\n[[access.fs]]\npath = \"/etc/gitconfig\"\nread = true\n"+x.rules)
 	if uid != 0 {
 		p.handTo(uid)
 	}
-	p.equip()
+	if x.server == &shell {
+		p.equip()
+	}
 	p.expectBare(x.line, x.want, true)
 	refused := x.refused
-	if uid != 0 { // of which one is enough to see who decides, where everything is slow; TestAttacks and test/daemon.TestNetworkTricks have more
+	if uid != 0 || x.name == "squid" && os.Getenv("TOOLGUARD_VM") != "" {
+		// One is enough to see who decides, where everything is slow; tinyproxy's, TestAttacks and test/daemon.TestNetworkTricks have more.
 		refused = refused[:min(1, len(refused))]
 	}
 	for _, r := range refused {
@@ -276,7 +294,7 @@ func (x *client) test(t *testing.T, uid uint32) {
 	}
 }
 
-// equip puts beside a place's files what clients need.
+// equip puts beside a place's files what clients of the shell need.
 func (p *place) equip() {
 	p.t.Helper()
 	for _, name := range []string{"key", "known"} {

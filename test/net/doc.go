@@ -28,7 +28,7 @@
 //	a socket of somebody outside (SCM_RIGHTS)            test/attacks.TestGuarded/scm_rights
 //	smuggled and pipelined requests                      pipelined, kept_alive, two_lengths, length_and_chunks, line_feeds_end_a_head, bare_line_feeds, two_hosts
 //	absolute and authority form, CONNECT                 absolute_form, absolute_form_unlike_host, absolute_form_of_path, authority_form, connect
-//	the same by a proxy                                  TestClients/curl,_by_squid, TestClients/curl,_by_tinyproxy
+//	the same by a proxy                                  TestProxies
 //	dots, percents, slashes and others in paths          path_dots and its like, path_rewritten, method_override
 //	a Host with a port, a dot, capitals                  host_with_port, host_with_another_port, host_with_dot_and_capitals
 //	hosts that smuggle                                   host_with_user, host_decimal, host_hex, host_octal, host_zone, host_nul, host_newline, host_space, host_unicode, name_decimal, name_hex

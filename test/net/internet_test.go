@@ -40,22 +40,59 @@ const (
 	privateIP  = "192.168.77.7"
 )
 
-// programs are what that takes.
-var programs = []string{"ip", "knotd", "knotc", "nginx", "sshd", "ssh-keygen", "redis-server", "redis-cli", "psql", "iperf3", "git", "squid", "tinyproxy"}
+// part is some of that internet's servers, which are started when a test needs them.
+type part struct {
+	takes []string // programs, and patterns of files
+	start func() error
+}
+
+// The name server and the web are there or nothing is; some clients have a part of their own.
+var (
+	web = part{
+		[]string{"ip", "knotd", "knotc", "nginx"},
+		sync.OnceValue(func() error {
+			return errors.Join(real.serveWeb(), real.serveEchoes(), real.reachable(webIP+":80", webIP+":443", "["+web6+"]:443"))
+		}),
+	}
+	files = part{[]string{"git"}, sync.OnceValue(func() error { return real.publish() })}
+	shell = part{
+		[]string{"sshd", "ssh-keygen", "ssh"},
+		sync.OnceValue(func() error { return errors.Join(real.serveShell(), real.reachable(shellIP+":22")) }),
+	}
+	data = part{
+		[]string{"redis-server", "redis-cli", "psql", "iperf3", initdbs},
+		sync.OnceValue(func() error {
+			return errors.Join(real.serveData(), real.reachable(dataIP+":5433", dataIP+":6379", dataIP+":5201"))
+		}),
+	}
+	proxies = part{
+		[]string{"squid", "tinyproxy"},
+		sync.OnceValue(func() error { return errors.Join(real.serveProxies(), real.reachable(dataIP+":3128", dataIP+":8888")) }),
+	}
+)
 
 const initdbs = "/usr/lib/postgresql/*/bin/initdb"
 
-// lacking are those that aren't here.
-func lacking() (names []string) {
-	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil {
-			names = append(names, p)
+// lacks is what of it isn't here.
+func (p *part) lacks() (names []string) {
+	for _, name := range p.takes {
+		_, err := exec.LookPath(name)
+		if found, _ := filepath.Glob(name); err != nil && len(found) == 0 {
+			names = append(names, name)
 		}
 	}
-	if found, _ := filepath.Glob(initdbs); len(found) == 0 {
-		names = append(names, "initdb")
-	}
 	return names
+}
+
+// needed skips a test where a part can't be had.
+func (p *part) needed(t *testing.T) {
+	t.Helper()
+	if names := p.lacks(); names != nil {
+		t.Skip("needs ", strings.Join(names, ", "), ": scripts/setup test")
+	}
+	if err := p.start(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // internet is the other network namespace: that of a thread of this process, which runs what it's asked to there.
@@ -87,7 +124,7 @@ func newInternet(ca *nettest.Authority) (*internet, error) {
 			do()
 		}
 	}()
-	if err := errors.Join(os.Chmod(dir, 0o755), <-ready, n.wire()); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "bin"), 0o755), <-ready, n.wire()); err != nil {
 		return nil, err
 	}
 	for name, addrs := range zone {
@@ -273,25 +310,14 @@ func (n *internet) reachable(addrs ...string) error {
 	return nil
 }
 
-// servers starts the others, once.
-var servers = sync.OnceValue(func() error {
-	return errors.Join(real.serveWeb(), real.serveShell(), real.serveData(), real.serveProxies(), real.serveEchoes(), real.reachable(
-		webIP+":80", webIP+":443", "["+web6+"]:443", shellIP+":22", dataIP+":5432", dataIP+":6379", dataIP+":5201", dataIP+":3128", dataIP+":8888"))
-})
-
-// needsServers skips a test where the real servers can't be had.
+// needsServers skips a test where the real web can't be had.
 func needsServers(t *testing.T, clients ...string) {
 	t.Helper()
 	if missing != "" {
 		t.Skip("needs ", missing)
 	}
 	needs(t, clients...)
-	if real == nil {
-		t.Skip("needs ", strings.Join(lacking(), ", "), ": scripts/setup test")
-	}
-	if err := servers(); err != nil {
-		t.Fatal(err)
-	}
+	web.needed(t)
 }
 
 // serveWeb starts a web server on every address, whatever name it's asked by. Ports 80 and 8081 speak HTTP/1, 8082 HTTP/2 without TLS, and 443
@@ -307,9 +333,6 @@ func (n *internet) serveWeb() error {
 	}
 	n.file("cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]})))
 	n.file("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
-	if err := n.publish(); err != nil {
-		return err
-	}
 	conf := n.file("nginx.conf", fmt.Sprintf(`
 daemon off; master_process off; user root; pid %[1]s/nginx.pid; error_log stderr warn; worker_rlimit_nofile 50000;
 events { worker_connections 40000; }
@@ -352,7 +375,7 @@ func (n *internet) publish() error {
 		"dist": {"tarball": "https://packages.test/files/npm/small-1.0.0.tgz"}}}}`)
 	n.file("package/package.json", `{"name": "small", "version": "1.0.0"}`)
 	cmd := exec.Command("sh", "-ec", `umask 022
-mkdir bin; cp "$0" bin/get
+cp "$0" bin/get
 tar -czf www/npm/small-1.0.0.tgz package
 git init -q repo; cd repo; echo "from the repository" >file; git add file; git -c user.name=t -c user.email=t@example.com commit -qm first
 git clone -q --bare . ../www/repo.git; git -C ../www/repo.git update-server-info; cp -r ../www/repo.git ../www/other.git`, self)
@@ -367,7 +390,7 @@ git clone -q --bare . ../www/repo.git; git -C ../www/repo.git update-server-info
 // serveEchoes starts servers that say who they are, for tricks each of which has one of its own.
 func (n *internet) serveEchoes() error {
 	return n.do(func() error {
-		var errs []error
+		errs := []error{nettest.Echo("tcp", dataIP+":5432")}
 		for port := 7001; port <= 7009; port++ {
 			errs = append(errs, nettest.Echo("tcp", fmt.Sprintf("%s:%d", otherIP, port)))
 		}
@@ -428,7 +451,7 @@ func (n *internet) serveData() error {
 		return err
 	}
 	return errors.Join(os.Chown(filepath.Join(db, "pg_hba.conf"), nobody, nobody),
-		n.start(nobody, filepath.Join(bin, "postgres"), "-D", db, "-h", dataIP, "-c", "unix_socket_directories=", "-c", "fsync=off"),
+		n.start(nobody, filepath.Join(bin, "postgres"), "-D", db, "-h", dataIP, "-p", "5433", "-c", "unix_socket_directories=", "-c", "fsync=off"),
 		n.start(nobody, "redis-server", "--bind", dataIP, "--save", "", "--protected-mode", "no", "--dir", "/"),
 		n.start(nobody, "iperf3", "-s", "-B", dataIP))
 }

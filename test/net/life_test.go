@@ -28,7 +28,7 @@ type running struct {
 	*place
 	cmd    *exec.Cmd
 	egress int
-	in     io.Writer
+	in     io.WriteCloser
 	n      int
 }
 
@@ -47,16 +47,19 @@ func startRunning(t *testing.T, p *place) *running {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait() // if nobody has
-	})
 	r := &running{place: p, cmd: cmd, in: in}
+	t.Cleanup(r.end)
 	r.do("true")
 	if p.user == 0 { // else it's toolguardd's
 		r.egress = egressOf(t, cmd.Process.Pid, 0)
 	}
 	return r
+}
+
+// end ends it, if nobody has.
+func (r *running) end() {
+	_ = r.in.Close()
+	_ = r.cmd.Wait()
 }
 
 // do runs a line to its end.

@@ -121,7 +121,7 @@ func makeInternet(dir string) error {
 		return err
 	}
 	addrs := []string{allowedIP, deniedIP, databaseIP, rangeIP, "10.9.8.7", allowed6, allowedBy6, tunnel6}
-	alone := len(lacking()) > 0 // without real servers
+	alone := web.lacks() != nil // without real servers
 	if alone {
 		addrs = append(addrs, nameIP)
 	}

@@ -1,5 +1,6 @@
-"""Tricks to get at what a policy doesn't grant. Arguments: the names of tricks. Each says what it gets, in one line."""
-import ctypes, errno, re, socket, ssl, struct, sys, time
+"""Tricks to get at what a policy doesn't grant. Arguments: the names of tricks. Each says what it gets, in one line. After "apart" each is
+in a process of its own, whose number is said too."""
+import ctypes, errno, os, re, socket, ssl, struct, sys, time
 
 NAMES, WEB, OTHER, DATA = "151.101.1.53", "151.101.1.1", "151.101.1.2", "151.101.1.32"
 CARELESS = 8091 # the port of a server that takes what others refuse
@@ -502,7 +503,14 @@ def name_decimal(): return tcp("2539979010", 7008) and "reached" # inet_aton tak
 def name_hex(): return tcp("0x97650102", 7009) and "reached"
 
 
-for name in sys.argv[1:]:
+names = sys.argv[1:]
+if apart := names[0] == "apart":
+    del names[0]
+for name in names:
+    if apart and (child := os.fork()):
+        os.waitpid(child, 0)
+        print(name, "by", "->", child, flush=True)
+        continue
     try:
         got = tricks[name]()
     except ssl.SSLError as e:
@@ -512,3 +520,5 @@ for name in sys.argv[1:]:
     except OSError as e:
         got = errno.errorcode.get(e.errno, repr(e))
     print(name, "->", got, flush=True)
+    if apart:
+        os._exit(0)
