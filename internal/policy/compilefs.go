@@ -154,7 +154,9 @@ func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs)
 func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (hint string, err error) {
 	*fs = CompiledFS{Caps: s.Caps, Unprotect: s.Unprotect, Optional: s.Optional, Written: s.Path, Symlink: s.Symlink}
 	if s.Symlink {
-		fs.Path = s.Path
+		if fs.Path = s.Path; !resolvable(s.Path) {
+			return "", errTooLong
+		}
 		return "", nil
 	}
 	if c.res.onLink = nil; s.Caps&Read != 0 {

@@ -36,6 +36,20 @@ func handed(t interface{ Fatal(...any) }, c *Compiled) *Compiled {
 	return got
 }
 
+// A rule may name a place by a symlink that lies deeper than any matcher goes: nobody is let read that, and the policy is one all the same.
+func TestHandedOverDeepLink(t *testing.T) {
+	link := "/w" + strings.Repeat("/d", MaxDepth)
+	sys := newTree(map[string]string{link: "-> /w/src", "/w/src": "dir"})
+	l := SourceLayer{FS: []FSRule{p(link, Read)}, Runtime: []FSRule{p("/usr", Read)}}
+	c, err := Compile(source(l), sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := handed(t, c); !got.CheckFS("/w/src", Read).Allow || got.CheckFS(link, Read).Allow {
+		t.Errorf("%+v, %+v", got.CheckFS("/w/src", Read), got.CheckFS(link, Read))
+	}
+}
+
 // What is handed over is the same policy, to the last table.
 func TestHandedOver(t *testing.T) {
 	c := whole(t)
