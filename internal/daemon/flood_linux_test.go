@@ -3,6 +3,7 @@ package daemon
 import (
 	"bufio"
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/toolguard/toolguard/internal/event"
 )
+
+var floodFor = flag.Duration("flood", time.Second, "how long to flood toolguardd with refusals")
 
 // A user's sessions are refused as much as many processes can be. All of it is told or counted, and another user's events are kept and heard
 // all the same.

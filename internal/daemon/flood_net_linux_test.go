@@ -1,10 +1,11 @@
+//go:build !cgo
+
 package daemon
 
 import (
 	"bufio"
 	"cmp"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -32,8 +33,6 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
-
-var floodFor = flag.Duration("flood", time.Second, "how long to flood toolguardd with refusals")
 
 // TestMain has this program be its toolguardd's egress, too, and its sessions' processes.
 func TestMain(m *testing.M) {
