@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 )
 
 // own is what belongs to toolguard on every machine, and the control groups, where a command could lift its limits or leave them.
@@ -154,8 +155,11 @@ func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs)
 func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (hint string, err error) {
 	*fs = CompiledFS{Caps: s.Caps, Unprotect: s.Unprotect, Optional: s.Optional, Written: s.Path, Symlink: s.Symlink}
 	if s.Symlink {
-		if fs.Path = s.Path; !resolvable(s.Path) {
+		switch fs.Path = s.Path; {
+		case !resolvable(s.Path):
 			return "", errTooLong
+		case !utf8.ValidString(s.Path):
+			return "", errors.New("not UTF-8, so the policy couldn't be handed over")
 		}
 		return "", nil
 	}

@@ -36,17 +36,22 @@ func handed(t interface{ Fatal(...any) }, c *Compiled) *Compiled {
 	return got
 }
 
-// A rule may name a place by a symlink that lies deeper than any matcher goes: nobody is let read that, and the policy is one all the same.
-func TestHandedOverDeepLink(t *testing.T) {
-	link := "/w" + strings.Repeat("/d", MaxDepth)
-	sys := newTree(map[string]string{link: "-> /w/src", "/w/src": "dir"})
-	l := SourceLayer{FS: []FSRule{p(link, Read)}, Runtime: []FSRule{p("/usr", Read)}}
-	c, err := Compile(source(l), sys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := handed(t, c); !got.CheckFS("/w/src", Read).Allow || got.CheckFS(link, Read).Allow {
-		t.Errorf("%+v, %+v", got.CheckFS("/w/src", Read), got.CheckFS(link, Read))
+// A rule may name a place by a symlink that no matcher gets to, or that has a name which can't be handed over: nobody is let read that
+// symlink, and the policy is one all the same.
+func TestHandedOverLinks(t *testing.T) {
+	for _, link := range []string{"/w" + strings.Repeat("/d", MaxDepth), "/w/\xff"} {
+		sys := newTree(map[string]string{"/w/way": "-> " + link, link: "-> /w/src", "/w/src": "dir"})
+		l := SourceLayer{FS: []FSRule{p("way", Read)}, Runtime: []FSRule{p("/usr", Read)}}
+		c, err := Compile(source(l), sys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := handed(t, c)
+		for path, want := range map[string]bool{"/w/src": true, "/w/way": true, link: false} {
+			if v := got.CheckFS(path, Read); v.Allow != want {
+				t.Errorf("%s: %+v", path, v)
+			}
+		}
 	}
 }
 
