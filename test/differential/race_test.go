@@ -310,13 +310,13 @@ func (x *race) check(w work, results []result, objects []*object) {
 	}
 	made := map[policy.FileID][]string{}
 	x.walk(func(path string, id policy.FileID) {
-		if known[id] == nil {
+		if known[id] == nil && !slices.Contains(x.hidden, id) {
 			made[id] = append(made[id], path)
 		}
 	})
 	for _, names := range made {
 		if !x.gives(names, policy.Create|policy.Update, false) {
-			x.t.Errorf("%q is made, and may not be\n%v", names, w)
+			x.t.Errorf("%q is made, and may not be, by the moves %q\n%v", names, x.pairs, w)
 		}
 	}
 	for _, o := range objects {

@@ -48,6 +48,7 @@ type scene struct {
 	special []rule   // every layer has them
 	undo    []func()
 	able    map[string]bool // what is nameable, while a policy is written
+	hidden  []policy.FileID // what something is mounted on: to be seen by a bind mount, where that comes to lead there
 }
 
 // grow makes a tree: on a disk, in memory, with other file systems mounted in it.
@@ -182,6 +183,16 @@ func nameable(path string) bool {
 	}
 }
 
+// mountpoint makes a folder that something is about to be mounted on.
+func (s *scene) mountpoint(path string) bool {
+	var st unix.Stat_t
+	if os.Mkdir(path, 0o755) != nil || unix.Lstat(path, &st) != nil {
+		return false
+	}
+	s.hidden = append(s.hidden, policy.FileID{Dev: st.Dev, Inode: st.Ino})
+	return true
+}
+
 // mount mounts a tmpfs, an overlay, or both.
 func (s *scene) mount(t *testing.T) {
 	t.Helper()
@@ -190,7 +201,7 @@ func (s *scene) mount(t *testing.T) {
 			continue
 		}
 		at := s.fresh()
-		if !nameable(at) || os.Mkdir(at, 0o755) != nil {
+		if !nameable(at) || !s.mountpoint(at) {
 			continue
 		}
 		options := ""
@@ -223,7 +234,7 @@ func (s *scene) mount(t *testing.T) {
 func (s *scene) bind(t *testing.T) {
 	t.Helper()
 	from, at := s.name(), s.fresh()
-	if !nameable(from) || !nameable(at) || !folder(from) || os.Mkdir(at, 0o755) != nil {
+	if !nameable(from) || !nameable(at) || !folder(from) || !s.mountpoint(at) {
 		return
 	}
 	if err := unix.Mount(from, at, "", unix.MS_BIND, ""); err != nil {
