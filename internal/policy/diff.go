@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"maps"
+	"net/netip"
 	"path"
 	"slices"
 	"sort"
@@ -138,43 +140,119 @@ func (d *differ) decision(res Resource, target string, old, new Verdict) {
 	})
 }
 
+// netHost is a name that rules are about, or an address that stands for those of a range that are in no longer one.
+type netHost struct {
+	name, suffix string
+	addr         netip.Addr
+	within       netip.Prefix
+}
+
 func (d *differ) net() {
 	targets := map[string]NetTarget{"every other host": {Scheme: "https", Host: "anything.invalid", Port: 443, Protocol: "tcp"}}
-	d.rules(Net, func(r *Rule) {
-		for _, t := range netWitnesses(r.Net) {
-			s := t.String()
-			if r.Net.Suffix != "" && strings.HasPrefix(t.Host, "example.") {
-				s = strings.Replace(s, "example."+r.Net.Suffix, "*."+r.Net.Suffix, 1)
+	within := map[string]netip.Prefix{}
+	for _, h := range d.netHosts() {
+		d.eachAbout(h, func(n *CompiledNet) {
+			for _, t := range netWitnesses(n) {
+				t.Host, t.Addr = h.name, h.addr
+				s := h.text(&t)
+				targets[s], within[s] = t, h.within
 			}
-			if other, ok := strings.CutSuffix(s, ":0"); ok {
-				s = other + ":*" // the ports that no rule names
-			}
-			if t.Method != "" {
-				s = t.Method + " " + s
-			}
-			if t.Listen {
-				s = "listen " + s
-			}
-			targets[s] = t
-		}
-	})
+		})
+	}
 	for _, s := range sortedKeys(targets) {
-		t := targets[s]
-		d.decision(Net, s, d.a.CheckNet(&t), d.b.CheckNet(&t))
+		t, old, new := targets[s], Verdict{}, Verdict{}
+		if p := within[s]; p.IsValid() {
+			old, new = d.a.CheckPrefix(&t, p), d.b.CheckPrefix(&t, p)
+		} else {
+			old, new = d.a.CheckNet(&t), d.b.CheckNet(&t)
+		}
+		d.decision(Net, s, old, new)
 	}
 }
 
-// netWitnesses are targets that a rule matches, one for each scheme and method that it could be about.
-func netWitnesses(n *CompiledNet) []NetTarget {
-	t := NetTarget{Host: n.Name, Port: uint16(n.Port), Path: n.Path, Listen: n.Listen}
-	switch {
-	case n.Suffix != "":
-		t.Host = "example." + n.Suffix
-	case n.Prefix.IsValid():
-		t.Addr = n.Prefix.Addr()
-	case n.Name == "":
-		t.Addr = loopback[0]
+// netHosts are the hosts of all rules, once each. A range that longer ones make up has none of its own.
+func (d *differ) netHosts() (all []netHost) {
+	ranges, names := map[netip.Prefix]bool{}, map[netHost]bool{}
+	d.rules(Net, func(r *Rule) {
+		for _, p := range r.Net.Prefixes() {
+			ranges[p] = true
+		}
+		switch {
+		case r.Net.Suffix != "":
+			names[netHost{name: "example." + r.Net.Suffix, suffix: r.Net.Suffix}] = true
+		case r.Net.Name != "":
+			names[netHost{name: r.Net.Name}] = true
+		}
+	})
+	for p := range ranges {
+		if a := alone(p, ranges); a.IsValid() {
+			all = append(all, netHost{addr: a, within: p})
+		}
 	}
+	return slices.AppendSeq(all, maps.Keys(names))
+}
+
+// alone is the first address of a range that is in no longer one; invalid when there is none.
+func alone(p netip.Prefix, ranges map[netip.Prefix]bool) netip.Addr {
+	a := p.Addr()
+next:
+	for p.Contains(a) {
+		for bits := p.Bits() + 1; bits <= a.BitLen(); bits++ {
+			if q := netip.PrefixFrom(a, bits).Masked(); ranges[q] {
+				a = last(q).Next()
+				continue next
+			}
+		}
+		return a
+	}
+	return netip.Addr{}
+}
+
+// last is the last address of a range.
+func last(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for i := p.Bits(); i < p.Addr().BitLen(); i++ {
+		b[i/8] |= 0x80 >> (i % 8)
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
+// eachAbout calls f for every rule of both policies whose host matches.
+func (d *differ) eachAbout(h netHost, f func(*CompiledNet)) {
+	for _, l := range slices.Concat(d.a.Layers, d.b.Layers) {
+		rule := func(r *Rule) { f(r.Net) }
+		switch {
+		case l.Net == nil:
+		case h.within.IsValid():
+			l.Net.eachContaining(h.within, rule)
+		default:
+			l.Net.eachHost(&NetTarget{Host: h.name}, rule)
+		}
+	}
+}
+
+// text is how a target is told that stands for all like it.
+func (h netHost) text(t *NetTarget) string {
+	s := t.String()
+	if h.suffix != "" {
+		s = strings.Replace(s, h.name, "*."+h.suffix, 1)
+	}
+	if other, ok := strings.CutSuffix(s, ":0"); ok {
+		s = other + ":*" // the ports that no rule names
+	}
+	if t.Method != "" {
+		s = t.Method + " " + s
+	}
+	if t.Listen {
+		s = "listen " + s
+	}
+	return s
+}
+
+// netWitnesses are targets that a rule matches but for their host, one for each scheme and method that it could be about.
+func netWitnesses(n *CompiledNet) []NetTarget {
+	t := NetTarget{Port: uint16(n.Port), Path: n.Path, Listen: n.Listen}
 	schemes, protocols := []string{n.Scheme}, []string{n.Proto}
 	if n.Proto == "" {
 		protocols = []string{"tcp", "udp"}

@@ -2,8 +2,12 @@ package policy
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/policy/suffix"
 )
@@ -104,17 +108,70 @@ func TestDiff(t *testing.T) {
 }
 
 func TestDiffOfAddresses(t *testing.T) {
-	old := SourceLayer{Defaults: [NumResources]Stance{Net: Allow}}
-	denying := old
-	denying.Net = []NetRule{host("10.0.0.0/8", false)}
-	var got []string
-	for _, c := range Diff(compile(t, old), compile(t, denying)) {
-		got = append(got, c.Target+" "+c.New)
+	open := SourceLayer{Defaults: [NumResources]Stance{Net: Allow}}
+	with := func(rules ...NetRule) SourceLayer {
+		l := open
+		l.Net = rules
+		return l
 	}
-	want := "git://10.0.0.0:9418 deny http://10.0.0.0:80 deny https://10.0.0.0:443 deny ssh://10.0.0.0:22 deny tcp://10.0.0.0:* deny udp://10.0.0.0:* deny"
-	if s := strings.Join(got, " "); s != want {
-		t.Errorf("%s, want %s", s, want)
+	udp := func(h string) NetRule { return NetRule{Host: h, Protocol: "udp"} }
+	port := NetRule{Host: "::/0", Port: 8443, Protocol: "udp", Allow: true}
+	for _, x := range []struct {
+		name     string
+		old, new SourceLayer
+		want     string
+	}{
+		{"a denial", open, with(udp("fd00::/8")), "-udp://[fd00::]:*"},
+		{"one of IPv4", open, with(udp("10.0.0.0/8")), "-udp://10.0.0.0:* -udp://[2002:a00::]:* -udp://[64:ff9b::a00:0]:*"},
+		{
+			"all ports", open, with(host("fd00::/8", false)),
+			"-git://[fd00::]:9418 -http://[fd00::]:80 -https://[fd00::]:443 -ssh://[fd00::]:22 -tcp://[fd00::]:* -udp://[fd00::]:*",
+		},
+		{"half of it", with(udp("fd00::/8")), with(udp("fd00::/9")), "+udp://[fd80::]:*"},
+		{"both halves", with(host("10.0.0.0/8", false)), with(host("10.0.0.0/9", false), host("10.128.0.0/9", false)), ""},
+		{"a port of a wider range", with(udp("fd00::/8")), with(udp("fd00::/8"), port), "+udp://[fd00::]:8443"},
+		{"who may be waited for", with(), with(NetRule{Port: 80, Listen: true}), "-listen tcp://0.0.0.0:80 -listen tcp://[::]:80"},
+	} {
+		var got []string
+		for _, c := range Diff(compile(t, x.old), compile(t, x.new)) {
+			got = append(got, map[bool]string{true: "+", false: "-"}[c.Widened]+c.Target)
+		}
+		if s := strings.Join(got, " "); s != x.want {
+			t.Errorf("%s: %s, want %s", x.name, s, x.want)
+		}
 	}
+}
+
+// What a rule more changes is told.
+func TestDiffTellsAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		old := SourceLayer{Net: rapid.SliceOfN(rapid.Custom(genNet), 0, 5).Draw(t, "rules")}
+		old.Defaults[Net] = rapid.SampledFrom([]Stance{Deny, Allow}).Draw(t, "default")
+		new := old
+		new.Net = slices.Insert(slices.Clone(old.Net), rapid.IntRange(0, len(old.Net)).Draw(t, "place"), genNet(t))
+		a, errA := Compile(source(old), machine())
+		b, errB := Compile(source(new), machine())
+		if errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		changes := Diff(a, b)
+		for range 10 {
+			at := NetTarget{Port: uint16(somePorts.Draw(t, "to port")), Addr: netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap()}
+			at.Protocol = rapid.SampledFrom([]string{"tcp", "udp"}).Draw(t, "protocol")
+			if at.Listen = rapid.Bool().Draw(t, "to listen"); !at.Listen && at.Protocol == "tcp" {
+				at.Scheme = someSchemes.Draw(t, "to scheme")
+				at.Path = rapid.SampledFrom([][]string{nil, {"x"}}).Draw(t, "path")
+			}
+			if !at.Listen && rapid.Bool().Draw(t, "named") {
+				at.Host, at.Addr = rapid.SampledFrom([]string{"a.com", "x.a.com", "localhost"}).Draw(t, "name"), netip.Addr{}
+			}
+			was, is := a.CheckNet(&at), b.CheckNet(&at)
+			told := slices.ContainsFunc(changes, func(c Change) bool { return c.Resource == "net" && c.Widened == is.Allow })
+			if was.Allow != is.Allow && !told {
+				t.Fatalf("%s was %+v and is %+v, and that isn't told: %+v", &at, was, is, changes)
+			}
+		}
+	})
 }
 
 func TestDiffOfLimitsAndAuthorities(t *testing.T) {
