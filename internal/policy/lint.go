@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -175,11 +176,11 @@ func (l *linter) net() {
 	}
 }
 
-// outweighs says whether a rule grants something to all addresses that another one denies by saying less.
+// outweighs says whether a rule grants something to a whole range that another one denies by saying less.
 func (n *CompiledNet) outweighs(denial *CompiledNet) bool {
-	p := denial.Prefix
-	return n.Allow && !n.Listen && n.parts() > 0 && p.IsValid() && n.Prefix.Bits() <= p.Bits() && n.Prefix.Contains(p.Addr()) &&
-		(denial.Proto == "" || denial.Proto == n.Proto)
+	all := func(p netip.Prefix) bool { return n.Prefix.Bits() <= p.Bits() && n.Prefix.Contains(p.Addr()) }
+	return n.Allow && !n.Listen && n.parts() > 0 && (denial.Proto == "" || denial.Proto == n.Proto) &&
+		slices.ContainsFunc(denial.Prefixes(), all)
 }
 
 // sameNet says whether two rules match exactly the same targets.

@@ -41,6 +41,12 @@ func TestLint(t *testing.T) {
 		{SourceLayer{Defaults: all, Net: []NetRule{
 			{Host: "10.0.0.0/8", Port: 22, Allow: true}, host("10.1.0.0/16", false), host("10.0.0.0/7", false), {Host: "10.2.0.0/16", Protocol: "udp"},
 		}}, "outweighed:2"},
+		{SourceLayer{Defaults: all, Net: []NetRule{
+			{Host: "::/0", Port: 443, Allow: true},
+			host("10.0.0.0/8", false),
+			{Host: "127.0.0.0/8", Port: 80, Allow: true},
+			host("localhost", false),
+		}}, "every-address:1 outweighed:2 outweighed:4 outweighed:4"},
 		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "10.0.0.0/8", Protocol: "tcp"}, {Host: "10.0.0.0/8", Protocol: "tcp", Allow: true}}}, ""},
 		{SourceLayer{Defaults: all, Net: []NetRule{host("a.com", true), host("A.com.", false), host("b.com", true)}}, "never-wins:1"},
 		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "a.com", Scheme: "wss", Allow: true}, {Host: "a.com", Scheme: "https", Allow: true}}}, "wss-is-https:1"},
