@@ -48,8 +48,9 @@ const maxRules = 1 << 18
 
 var everywhere = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 
-// NewImage makes the image of a policy. Events say by which generation was decided; it isn't 0. Where no authority says anything about the network, it allows everything but what
-// can't be decided about, and leads DNS to egress all the same: such a policy needs none.
+// NewImage makes the image of a policy. Events say by which generation was decided; it isn't 0. Where no authority says anything
+// about the network, it allows everything but what can't be decided about, and leads DNS to egress all the same: such a policy
+// needs none.
 func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
 	img := &Image{generation: generation, free: !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Stance[policy.Net] == policy.Deny })}
 	asked := map[uint16]bool{}
@@ -57,23 +58,25 @@ func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
 		asked[port] = true
 	}
 	for _, k := range []kind{0, kindUDP, kindListen, kindListen | kindUDP} {
-		ranges := rangesOf(c, k)
+		ranges, err := rangesOf(c, k, maxRules-len(img.rules))
+		if err != nil {
+			return nil, err
+		}
+		decide := decider(c, k)
 		for _, port := range slices.Sorted(maps.Keys(ranges)) {
 			otherwise := refuse
 			if k == 0 && asked[port] {
 				otherwise = ask
 			}
-			img.add(k, port, ranges[port], decider(c, k, port), otherwise)
+			img.add(k, port, ranges[port], decide, otherwise)
 		}
-	}
-	if len(img.rules) > maxRules {
-		return nil, fmt.Errorf("the rules about addresses tell %d ranges apart; the kernel's map has room for %d", len(img.rules), maxRules)
 	}
 	return img, nil
 }
 
-// rangesOf are the ranges that rules of a kind tell apart, by port.
-func rangesOf(c *policy.Compiled, k kind) map[uint16][]netip.Prefix {
+// rangesOf are the ranges that rules of a kind tell apart, by port, if there's room for them: what is denied on every port is one
+// on each that a rule names, so that a short policy can have very many.
+func rangesOf(c *policy.Compiled, k kind, room int) (map[uint16][]netip.Prefix, error) {
 	ranges := map[uint16][]netip.Prefix{0: everywhere}
 	var onEvery []netip.Prefix
 	for _, l := range c.Layers {
@@ -94,8 +97,12 @@ func rangesOf(c *policy.Compiled, k kind) map[uint16][]netip.Prefix {
 		list = append(slices.Clip(list), onEvery...)
 		slices.SortFunc(list, netip.Prefix.Compare)
 		ranges[port] = slices.Compact(list)
+		if room -= len(ranges[port]); room < 0 {
+			return nil, fmt.Errorf("the rules about addresses tell more ranges apart than the %d that the kernel's map has room for: "+
+				"what is denied without a port counts for each port that a rule names", maxRules)
+		}
 	}
-	return ranges
+	return ranges, nil
 }
 
 func protocol(k kind) string {
@@ -105,18 +112,22 @@ func protocol(k kind) string {
 	return "tcp"
 }
 
-// decider is what decides about ranges on a port.
-func decider(c *policy.Compiled, k kind, port uint16) func(netip.Prefix) policy.Verdict {
+// decision says whether the addresses of a range are reached directly on a port.
+type decision func(port uint16, p netip.Prefix) policy.Verdict
+
+// decider is what decides about a kind.
+func decider(c *policy.Compiled, k kind) decision {
 	if k&kindListen == 0 {
-		return c.Directly(protocol(k), port)
+		return c.Directly(protocol(k))
 	}
-	t := &policy.NetTarget{Protocol: protocol(k), Port: port, Listen: true}
-	return func(p netip.Prefix) policy.Verdict { return c.CheckPrefix(t, p) }
+	return func(port uint16, p netip.Prefix) policy.Verdict {
+		return c.CheckPrefix(&policy.NetTarget{Protocol: protocol(k), Port: port, Listen: true}, p)
+	}
 }
 
-func (img *Image) add(k kind, port uint16, ranges []netip.Prefix, decide func(netip.Prefix) policy.Verdict, otherwise action) {
+func (img *Image) add(k kind, port uint16, ranges []netip.Prefix, decide decision, otherwise action) {
 	for _, p := range ranges {
-		r := rule{kind: k, port: port, at: p, does: otherwise, verdict: decide(p)}
+		r := rule{kind: k, port: port, at: p, does: otherwise, verdict: decide(port, p)}
 		if r.verdict.Allow {
 			r.does = direct
 		}

@@ -2,7 +2,9 @@ package netguard
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -73,6 +75,34 @@ func TestImageAgrees(t *testing.T) {
 			agrees(t, c, m)
 		}
 	})
+}
+
+// Who asks toolguardd for a session has it make an image: one that would fill its memory isn't made, and none takes it for long.
+// What is denied on every port is told apart on each that a rule names.
+func TestImageOfMuch(t *testing.T) {
+	var ranges, names []policy.NetRule
+	for i := range 1000 {
+		range24 := policy.NetRule{Host: fmt.Sprintf("20.%d.%d.0/24", i>>8, i&255)}
+		ranges = append(ranges, range24, policy.NetRule{Host: "30.0.0.1", Port: 1000 + i})
+		names = append(names, policy.NetRule{Host: fmt.Sprintf("a%d.test", i), Port: 1000 + i})
+	}
+	for _, x := range []struct {
+		rules []policy.NetRule
+		most  uint64 // MiB
+		err   string
+	}{{ranges, 100, "262144"}, {names, 30, ""}} {
+		c := compile(t, policy.Allow, x.rules...)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := NewImage(c, 1)
+		runtime.ReadMemStats(&after)
+		if (err == nil) != (x.err == "") || err != nil && !strings.Contains(err.Error(), x.err) {
+			t.Errorf("%v, want %q", err, x.err)
+		}
+		if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > x.most {
+			t.Errorf("%d rules take %d MiB, want at most %d", len(x.rules), n, x.most)
+		}
+	}
 }
 
 func agrees(t *rapid.T, c *policy.Compiled, m *ebpf.Map) {

@@ -122,17 +122,22 @@ func (c *Compiled) AskedPorts() []uint16 {
 	ports := map[uint16]bool{}
 	for _, l := range c.Layers {
 		for _, r := range l.Net.Rules() {
-			for scheme, port := range r.Net.schemes() {
-				if r.Net.Port != 0 {
-					port = uint16(r.Net.Port)
-				}
-				if port != 0 && r.Net.asks(scheme, port) {
-					ports[port] = true
-				}
-			}
+			r.Net.askOn(ports)
 		}
 	}
 	return slices.Sorted(maps.Keys(ports))
+}
+
+// askOn adds the ports on connections to which a rule needs to know what is said.
+func (n *CompiledNet) askOn(ports map[uint16]bool) {
+	for scheme, port := range n.schemes() {
+		if n.Port != 0 {
+			port = uint16(n.Port)
+		}
+		if port != 0 && n.asks(scheme, port) {
+			ports[port] = true
+		}
+	}
 }
 
 // asks says whether a rule needs to know what is said on a connection to a port.

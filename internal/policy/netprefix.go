@@ -82,10 +82,10 @@ func (n *CompiledNet) Ports() []uint16 {
 // Directly says of ranges of addresses whether they may be reached on a port whatever is said there and whatever their names
 // are: the rules about addresses grant it in some way and deny it in none, none of them depends on what a connection shows,
 // and no name is denied on that port.
-func (c *Compiled) Directly(proto string, port uint16) func(netip.Prefix) Verdict {
-	denied := c.deniesName(port)
+func (c *Compiled) Directly(proto string) func(uint16, netip.Prefix) Verdict {
+	denied := c.namesDenied()
 	schemes := slices.Sorted(maps.Keys(defaultPorts))
-	return func(p netip.Prefix) Verdict {
+	return func(port uint16, p netip.Prefix) Verdict {
 		t := NetTarget{Protocol: proto, Port: port}
 		v := c.CheckPrefix(&t, p)
 		if proto != "tcp" || v.Reason == RuleDenies {
@@ -100,42 +100,31 @@ func (c *Compiled) Directly(proto string, port uint16) func(netip.Prefix) Verdic
 				v = said
 			}
 		}
-		if v.Allow && (denied || c.shows(port, p)) {
+		if v.Allow && (denied[port] || c.shows(port, p)) {
 			return Verdict{Reason: HostNotListed, Layer: v.Layer, Rule: NoMatch}
 		}
 		return v
 	}
 }
 
-// deniesName says whether a name is denied on a TCP port, or something that is said to it.
-func (c *Compiled) deniesName(port uint16) bool {
+// namesDenied are the TCP ports on which a name is denied, or something that is said to it.
+func (c *Compiled) namesDenied() map[uint16]bool {
+	ports := map[uint16]bool{}
 	for _, l := range c.Layers {
 		for _, r := range l.Net.Rules() {
-			if !r.Net.Allow && len(r.Net.Prefixes()) == 0 && r.Net.asksOn(port) {
-				return true
+			if !r.Net.Allow && len(r.Net.Prefixes()) == 0 {
+				r.Net.askOn(ports)
 			}
 		}
 	}
-	return false
+	return ports
 }
 
 // shows says whether what a connection to a range shows could decide about it.
-func (c *Compiled) shows(port uint16, p netip.Prefix) (shows bool) {
+func (c *Compiled) shows(port uint16, p netip.Prefix) bool {
+	ports := map[uint16]bool{}
 	for _, l := range c.Layers {
-		l.Net.eachContaining(p, func(r *Rule) { shows = shows || r.Net.asksOn(port) })
+		l.Net.eachContaining(p, func(r *Rule) { r.Net.askOn(ports) })
 	}
-	return shows
-}
-
-// asksOn says whether a rule needs to know what is said on connections to a port.
-func (n *CompiledNet) asksOn(port uint16) bool {
-	for scheme, usual := range n.schemes() {
-		if n.Port != 0 {
-			usual = uint16(n.Port)
-		}
-		if usual == port && port != 0 && n.asks(scheme, port) {
-			return true
-		}
-	}
-	return false
+	return ports[port]
 }

@@ -99,7 +99,7 @@ func TestDirectIsGranted(t *testing.T) {
 		c := genNetPolicy(t)
 		addr, port := netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap(), uint16(somePorts.Draw(t, "to port"))
 		at := NetTarget{Protocol: "tcp", Addr: addr, Port: port}
-		direct := c.Directly("tcp", port)(longest(c, at.Dest()))
+		direct := c.Directly("tcp")(port, longest(c, at.Dest()))
 		granted := false
 		for _, at.Scheme = range []string{"", "http", "https", "ws", "wss", "ssh", "git"} {
 			named := NetTarget{Scheme: at.Scheme, Protocol: "tcp", Host: "x.a.com", Port: port, Path: []string{"x"}}
@@ -137,13 +137,13 @@ func TestDirectly(t *testing.T) {
 		{"a path", []NetRule{tcp("10.0.0.0/8", 80), {Host: "10.0.0.0/8", Scheme: "http", PathPrefix: "/x"}}, 80, false},
 	} {
 		c := compile(t, SourceLayer{Net: x.rules})
-		if v := c.Directly("tcp", x.port)(longest(c, netip.MustParseAddr("10.1.2.3"))); v.Allow != x.want {
+		if v := c.Directly("tcp")(x.port, longest(c, netip.MustParseAddr("10.1.2.3"))); v.Allow != x.want {
 			t.Errorf("%s: %+v", x.name, v)
 		}
 	}
 	// Port 0 stands for those that no rule speaks of.
 	c := compile(t, SourceLayer{Defaults: [NumResources]Stance{Net: Allow}, Net: []NetRule{host("a.com", false)}})
-	if v := c.Directly("tcp", 0)(longest(c, netip.MustParseAddr("10.1.2.3"))); !v.Allow {
+	if v := c.Directly("tcp")(0, longest(c, netip.MustParseAddr("10.1.2.3"))); !v.Allow {
 		t.Errorf("a name that is denied denies ports that its rule doesn't speak of: %+v", v)
 	}
 	l := compile(t, SourceLayer{Net: []NetRule{host("a.com", true)}}).Layers
