@@ -186,9 +186,14 @@ __noinline u32 departs(struct crossing *c)
 	if (!c || !s)
 		return 0;
 	if (c->protocol != IPPROTO_TCP && c->protocol != IPPROTO_UDP) {
-		if (s->free && (c->protocol == IPPROTO_ICMP || c->protocol == IPPROTO_ICMPV6))
-			return 1;
-		return refuse_packet(OP_PACKET, WHY_SOCKET, c, &c->q.to, NOBODY);
+		u32 why = WHY_SOCKET;
+		if (s->free && (c->protocol == IPPROTO_ICMP || c->protocol == IPPROTO_ICMPV6)) {
+			c->q.kind = KIND_UDP; /* it has no port: who is denied on every one hears nothing by it either */
+			if (judge(&c->q) == DIRECT)
+				return 1;
+			why = WHY_POLICY;
+		}
+		return refuse_packet(OP_PACKET, why, c, &c->q.to, c->q.by);
 	}
 	u32 why = is_egress(s, c->q.kind, &c->q.to) ? WHY_EGRESS : WHY_POLICY;
 	if (reaches(s, c)) {

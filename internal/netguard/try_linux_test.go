@@ -22,6 +22,7 @@ import (
 var tries = map[string]func(args []string) (string, error){
 	"tcp":             tryTCP,
 	"send":            trySend,
+	"ping":            tryPing,
 	"udp":             tryUDP,
 	"send elsewhere":  trySendElsewhere,
 	"send many":       trySendMany,
@@ -209,6 +210,29 @@ func trySend(args []string) (string, error) {
 		all = append(all, said)
 	}
 	return strings.Join(all, "; "), nil
+}
+
+// tryPing has an address answer an echo request with what was in it; the port doesn't count.
+func tryPing(args []string) (string, error) {
+	family, sa := at(args[0])
+	protocol, request := unix.IPPROTO_ICMP, byte(8)
+	if family == unix.AF_INET6 {
+		protocol, request = unix.IPPROTO_ICMPV6, 128
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		return "", err
+	}
+	patience(fd)
+	if err := unix.Connect(fd, sa); err != nil {
+		return "", err
+	}
+	if _, err := unix.Write(fd, append([]byte{request, 0, 0, 0, 0, 0, 0, 0}, "hello"...)); err != nil {
+		return "", err
+	}
+	var b [64]byte
+	n, err := unix.Read(fd, b[:])
+	return string(b[min(8, max(0, n)):max(0, n)]), err
 }
 
 func tryUDP(args []string) (string, error) {

@@ -284,6 +284,24 @@ func TestSockets(t *testing.T) {
 	}
 }
 
+// What is denied on every port can't be told anything by ICMP, which has none; what is denied on one can.
+func TestPing(t *testing.T) {
+	needRoot(t)
+	denied, tcpOnly, onePort := policy.NetRule{Host: "10.1.2.0/24"}, policy.NetRule{Host: "127.1.0.9", Protocol: "tcp"}, policy.NetRule{Host: "127.1.0.1", Port: 8001}
+	g := beginWith(t, compile(t, policy.Allow, denied, tcpOnly, onePort, policy.NetRule{Host: "fd00::1"}))
+	for _, a := range []attempt{
+		{try: "ping|127.2.0.1:0", free: "hello"},
+		{try: "ping|127.1.0.9:0", free: "hello"},
+		{try: "ping|127.1.0.1:0", free: "hello"},
+		{try: "ping|[fd00::2]:0", free: "hello"},
+		{"ping|10.1.2.3:0", "hello", "EPERM", "packet policy 10.1.2.3:0: net.1"},
+		{"ping|10.1.2.3:8001", "hello", "EPERM", "packet policy 10.1.2.3:0: net.1"},
+		{"ping|[fd00::1]:0", "hello", "EAGAIN", "packet policy [fd00::1]:0: net.4"}, // ping_v6_sendmsg says nothing of it
+	} {
+		a.check(t, g)
+	}
+}
+
 func TestBind(t *testing.T) {
 	needRoot(t)
 	g := scene(t)
