@@ -46,7 +46,7 @@ func obey[Order, Answer any](text string, do func(Order) (Answer, error)) error 
 	return json.NewEncoder(os.Stdout).Encode(answer)
 }
 
-// Command is a child with an order, as a user; nothing of the test's environment reaches it.
+// Command is a child with an order, as a user; nothing of the test's environment reaches it. The Go runtime interrupts none of its calls.
 func Command(t testing.TB, uid int, order any) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(order)
@@ -55,7 +55,7 @@ func Command(t testing.TB, uid int, order any) *exec.Cmd {
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Dir = "/"
-	cmd.Env = []string{orderVar + "=" + string(text), NoWait}
+	cmd.Env = []string{orderVar + "=" + string(text), NoWait, "GODEBUG=asyncpreemptoff=1"}
 	cmd.Stderr = os.Stderr
 	if uid != os.Getuid() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
