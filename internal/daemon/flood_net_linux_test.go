@@ -291,15 +291,11 @@ func soon(t testing.TB, from chan time.Duration) time.Duration {
 // memory is how much this process takes, in bytes.
 func memory(t testing.TB) int64 {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/statm")
+	n, err := resident()
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pages * int64(os.Getpagesize())
+	return n
 }
 
 // guardedNet is a session whose network alone is held, as this kernel may not take the other programs.

@@ -141,16 +141,25 @@ func processPage(p *metrics.Page, began time.Time) {
 		seconds := float64(used.Utime.Sec+used.Stime.Sec) + float64(used.Utime.Usec+used.Stime.Usec)/1e6
 		p.Total("process_cpu_seconds_total", "Processor time.", seconds)
 	}
-	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
-		if words := strings.Fields(string(text)); len(words) > 1 {
-			pages, _ := strconv.ParseFloat(words[1], 64)
-			p.Gauge("process_resident_memory_bytes", "Memory.", pages*float64(os.Getpagesize()))
-		}
+	if n, err := resident(); err == nil {
+		p.Gauge("process_resident_memory_bytes", "Memory.", float64(n))
 	}
 	if open, err := os.ReadDir("/proc/self/fd"); err == nil {
 		p.Gauge("process_open_fds", "Open descriptors.", float64(len(open)))
 	}
 	p.Gauge("process_start_time_seconds", "When it was started, in seconds since 1970.", float64(began.UnixMilli())/1000)
+}
+
+// resident is how much memory this process takes, in bytes.
+func resident() (int64, error) {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), " ")
+	pages, _, _ := strings.Cut(rest, " ")
+	n, err := strconv.ParseInt(pages, 10, 64)
+	return n * int64(os.Getpagesize()), err
 }
 
 // measured answers who reads metrics.
