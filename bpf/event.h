@@ -37,7 +37,7 @@ enum op {
 	OP_WATCH, /* of a file or folder, for changes */
 	OP_PRIORITY, /* of another task: priority, limits, memory */
 	OP_CALL, /* a system call, by a filter; error is the signal that ends the process, negative */
-	OP_EXEC, /* a program was executed: detail is the number of its arguments, other the process's parent */
+	OP_EXEC, /* a program was executed: detail is the number of its arguments */
 	OP_READLINK, /* the text of a symlink, asked for */
 };
 
@@ -98,7 +98,8 @@ struct event {
 	u32 hit, layer;	  /* what decided, of what was refused */
 	s32 error;
 	u32 first, second; /* length of the paths, which follow each other in paths */
-	char comm[16];
+	u32 parent, parent_uid; /* of the process; as it was then, for it may be gone when this is read */
+	char comm[16], parent_comm[16];
 };
 
 /* What paths take together at most: what is longer is cut off, in its event only. */

@@ -21,53 +21,77 @@ static __always_inline u32 command_record(struct label *l)
 	return n ? NODE_COMMAND(n->w[(node & 3) * 4 + 3]) : 0;
 }
 
+/* What is being asked of each layer: what it says of the program just followed. */
+struct listing {
+	struct label *l;
+	u32 record, entries, argc, layer;
+};
+
+/* entry_step keeps what the j-th entry says of the arguments, if it's the layer's. */
+static long entry_step(u32 j, void *ctx)
+{
+	struct listing *o = ctx;
+	struct label *l = o->l;
+	struct line *e = line_of(l->climb.image, o->record + 1 + j / 4);
+
+	if (!e || e->w[(j & 3) * 4] != o->layer)
+		return 0;
+	l->listing.found = 1;
+	l->match[0].layer = o->layer;
+	l->match[0].hit = e->w[(j & 3) * 4 + 1];
+	u32 args = e->w[(j & 3) * 4 + 2], n = l->nexec;
+	if (!args)
+		return 0;
+	if (n >= MAX_EXEC) {
+		l->listing.refused = 1;
+		return 1;
+	}
+	l->nexec = n + 1;
+	bounded(n, MAX_EXEC - 1);
+	l->exec[n].args = args;
+	l->exec[n].argc = o->argc;
+	l->exec[n].layer = o->layer;
+	l->exec[n].hit = l->match[0].hit;
+	return 0;
+}
+
+static long listing_step(u32 i, void *ctx)
+{
+	struct listing *o = ctx;
+	struct label *l = o->l;
+
+	if (i >= l->climb.header[H_NLAYERS])
+		return 1;
+	struct line *layer = line_of(l->climb.image, l->climb.header[H_LAYERS] + i / 4);
+	if (!layer) {
+		l->listing.refused = 1;
+		return 1;
+	}
+	o->layer = i;
+	l->listing.found = layer->w[(i & 3) * 4 + 3] != DENY;
+	bpf_loop(o->entries, entry_step, o, 0);
+	if (!l->listing.found) {
+		l->match[0].layer = i;
+		l->match[0].hit = NO_HIT;
+		l->listing.refused = 1;
+	}
+	return l->listing.refused != 0;
+}
+
 /* listed says whether every layer that declares commands lists the program just followed, and keeps what it says about
  * its arguments. */
 __noinline bool listed(struct label *l, u32 argc)
 {
 	if (!l)
 		return false;
-	u32 image = l->climb.image, record = command_record(l), entries = 0;
-	struct line *head = record ? line_of(image, record) : NULL;
+	struct listing o = { .l = l, .record = command_record(l), .argc = argc };
+	struct line *head = o.record ? line_of(l->climb.image, o.record) : NULL;
 
 	if (head)
-		entries = head->w[0];
-	for (u32 i = 0; i < MAX_LAYERS; i++) {
-		if (i >= l->climb.header[H_NLAYERS])
-			break;
-		struct line *layer = line_of(image, l->climb.header[H_LAYERS] + i / 4);
-		if (!layer)
-			return false;
-		u32 stance = layer->w[(i & 3) * 4 + 3];
-		bool found = stance != DENY;
-		for (u32 j = 0; j < MAX_LAYERS; j++) {
-			if (j >= entries)
-				break;
-			struct line *e = line_of(image, record + 1 + j / 4);
-			if (!e || e->w[(j & 3) * 4] != i)
-				continue;
-			found = true;
-			l->match[0].layer = i;
-			l->match[0].hit = e->w[(j & 3) * 4 + 1];
-			u32 args = e->w[(j & 3) * 4 + 2], n = l->nexec;
-			if (!args)
-				continue;
-			if (n >= MAX_EXEC)
-				return false;
-			l->nexec = n + 1;
-			bounded(n, MAX_EXEC - 1);
-			l->exec[n].args = args;
-			l->exec[n].argc = argc;
-			l->exec[n].layer = i;
-			l->exec[n].hit = l->match[0].hit;
-		}
-		if (!found) {
-			l->match[0].layer = i;
-			l->match[0].hit = NO_HIT;
-			return false;
-		}
-	}
-	return true;
+		o.entries = head->w[0] < MAX_LAYERS ? head->w[0] : MAX_LAYERS;
+	l->listing.refused = 0;
+	bpf_loop(MAX_LAYERS, listing_step, &o, 0);
+	return !l->listing.refused;
 }
 
 /* read_args reads what the arguments are held against: the new process's memory or, before there is one, what was gathered
@@ -324,7 +348,7 @@ static __always_inline bool accepted(struct label *l, u64 start, u32 argc)
 static __always_inline bool tell_exec(struct label *l, struct session *s, u64 argv, u32 argc)
 {
 	struct writer w = { .c = &l->climb, .draft = take_draft(1) };
-	struct denial d = { .op = OP_EXEC, .detail = argc, .other = bpf_get_current_task_btf()->real_parent->tgid };
+	struct denial d = { .op = OP_EXEC, .detail = argc };
 	u32 key = s->ring;
 	void *ring = bpf_map_lookup_elem(&rings, &key);
 	bool told = false;

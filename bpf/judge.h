@@ -91,7 +91,7 @@ static __always_inline u32 generation_of(struct session *s)
 
 static __always_inline void fill(struct event *e, struct label *l, struct session *s, struct denial *d)
 {
-	struct task_struct *t = bpf_get_current_task_btf();
+	struct task_struct *t = bpf_get_current_task_btf(), *parent = t->real_parent->group_leader;
 	u64 ids = bpf_get_current_pid_tgid();
 	/* what refused: of two paths the first that isn't given */
 	struct match *m = &l->match[d->paths > 1 && !verdict(&l->match[0], d->need)];
@@ -116,6 +116,9 @@ static __always_inline void fill(struct event *e, struct label *l, struct sessio
 	e->other = d->other;
 	e->error = d->error;
 	bpf_get_current_comm(e->comm, sizeof(e->comm));
+	e->parent = parent->tgid;
+	e->parent_uid = parent->cred->uid.val;
+	bpf_probe_read_kernel(e->parent_comm, sizeof(e->parent_comm), parent->comm);
 	e->sequence = __sync_fetch_and_add(&s->sequence, 1) + 1;
 }
 

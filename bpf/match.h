@@ -60,6 +60,7 @@ struct climb {
 	u32 status;
 	u32 len;  /* of the name read */
 	u32 word; /* hits: where they are looked for */
+	u32 hits; /* of the node that is entered: where they are */
 	u32 affix, backwards;
 	u32 image, mount_ns;
 	u64 session;
@@ -453,7 +454,27 @@ static __always_inline void step_patterns(struct climb *c, struct match *m, u32 
 		take_hits(c, m);
 }
 
-/* enter puts the walk at a node of the trie. */
+/* node_hit takes a node's i-th hit. */
+static __always_inline void node_hit(struct climb *c, struct match *m, u32 i)
+{
+	u32 at = c->hits + i;
+	struct line *l = line_of(c->image, c->header[H_HITS] + at / 16);
+
+	if (l)
+		hit(m, l->w[at & 15]);
+}
+
+#define FEW_HITS 4
+
+static long more_hits(u32 i, void *ctx)
+{
+	struct descent *d = ctx;
+
+	node_hit(d->c, d->m, FEW_HITS + i);
+	return 0;
+}
+
+/* enter puts the walk at a node of the trie. Most nodes have few hits: those are taken without a call. */
 __noinline int enter(struct climb *c, struct match *m, u32 node)
 {
 	if (!c || !m)
@@ -464,7 +485,8 @@ __noinline int enter(struct climb *c, struct match *m, u32 node)
 		m->status = WALK_BROKEN;
 		return 0;
 	}
-	u32 hits = l->w[(node & 3) * 4], n = l->w[(node & 3) * 4 + 1], starts = l->w[(node & 3) * 4 + 2];
+	u32 n = l->w[(node & 3) * 4 + 1], starts = l->w[(node & 3) * 4 + 2];
+	c->hits = l->w[(node & 3) * 4];
 	if (NODE_NAMES(n)) {
 		m->names = NODE_NAMES(n);
 		n = NODE_HITS(n);
@@ -476,14 +498,16 @@ __noinline int enter(struct climb *c, struct match *m, u32 node)
 			for (u32 i = 0; i < MAX_WORDS; i++)
 				m->starts[i] |= s->q[i];
 	}
+	for (u32 i = 0; i < FEW_HITS; i++) {
+		if (i >= n)
+			return 0;
+		node_hit(c, m, i);
+	}
 	if (n > MAX_HITS)
 		m->status = WALK_BROKEN;
-	for (u32 i = 0; i < MAX_HITS; i++) {
-		if (i >= n)
-			break;
-		struct line *h = line_of(c->image, c->header[H_HITS] + (hits + i) / 16);
-		if (h)
-			hit(m, h->w[(hits + i) & 15]);
+	else if (n > FEW_HITS) {
+		struct descent d = { .c = c, .m = m };
+		bpf_loop(n - FEW_HITS, more_hits, &d, 0);
 	}
 	return 0;
 }
@@ -662,45 +686,63 @@ static __always_inline u32 where(struct climb *c, u32 status)
 	return LOAD(struct mnt_namespace, ns, ns.inum) == c->mount_ns ? WALK_OK : WALK_DETACHED;
 }
 
-/* caps_of is what all layers together allow, given which rules decided. Where that isn't all of need, layer and hit say
- * who was the first to withhold some of it. */
-static __always_inline u32 caps_of(struct climb *c, struct match *m, u32 need)
+/* layer_step takes away what the i-th layer doesn't give, by which rules decided; false when there is no further. Where that's some of
+ * need, layer and hit say who was the first to. */
+static __always_inline bool layer_step(struct climb *c, struct match *m, u32 need, u32 i)
 {
-	u32 caps = CAP_ALL;
-
-	for (u32 i = 0; i < MAX_LAYERS; i++) {
-		if (i >= c->header[H_NLAYERS])
-			break;
-		struct line *l = line_of(c->image, c->header[H_LAYERS] + i / 4);
-		if (!l)
-			return 0;
-		u32 fs = l->w[(i & 3) * 4], protect = l->w[(i & 3) * 4 + 1], stance = l->w[(i & 3) * 4 + 2];
-		u32 h = fs ? m->decided[(fs - 1) & (MAX_TABLES - 1)] : NO_HIT, gives = CAP_ALL;
-		bool lifts = false;
-		if (stance != UNDECLARED) {
-			if (h != NO_HIT) {
-				gives = HIT_CAPS(h);
-				lifts = HIT_UNPROTECT(h);
-			} else if (stance != ALLOW) {
-				gives = 0;
-			}
-		}
-		u32 p = protect ? m->decided[(protect - 1) & (MAX_TABLES - 1)] : NO_HIT;
-		m->cover[i] = gives | (lifts && protect ? CAP_LIFTED : 0) | (p == NO_HIT ? CAP_UNCOVERED : 0);
-		if (lifts)
-			p = NO_HIT;
-		if (p != NO_HIT) {
-			if (!(need & ~gives))
-				h = p;
-			gives &= ~CAP_WRITE;
-		}
-		if ((need & ~gives) && m->layer == NO_LAYER) {
-			m->hit = h;
-			m->layer = i;
-		}
-		caps &= gives;
+	if (i >= c->header[H_NLAYERS] || i >= MAX_LAYERS)
+		return false;
+	struct line *l = line_of(c->image, c->header[H_LAYERS] + i / 4);
+	if (!l) {
+		m->caps = 0;
+		return false;
 	}
-	return caps;
+	u32 fs = l->w[(i & 3) * 4], protect = l->w[(i & 3) * 4 + 1], stance = l->w[(i & 3) * 4 + 2];
+	u32 h = fs ? m->decided[(fs - 1) & (MAX_TABLES - 1)] : NO_HIT, gives = CAP_ALL;
+	bool lifts = false;
+	if (stance != UNDECLARED) {
+		if (h != NO_HIT) {
+			gives = HIT_CAPS(h);
+			lifts = HIT_UNPROTECT(h);
+		} else if (stance != ALLOW) {
+			gives = 0;
+		}
+	}
+	u32 p = protect ? m->decided[(protect - 1) & (MAX_TABLES - 1)] : NO_HIT;
+	m->cover[i] = gives | (lifts && protect ? CAP_LIFTED : 0) | (p == NO_HIT ? CAP_UNCOVERED : 0);
+	if (lifts)
+		p = NO_HIT;
+	if (p != NO_HIT) {
+		if (!(need & ~gives))
+			h = p;
+		gives &= ~CAP_WRITE;
+	}
+	if ((need & ~gives) && m->layer == NO_LAYER) {
+		m->hit = h;
+		m->layer = i;
+	}
+	m->caps &= gives;
+	return true;
+}
+
+static long layer_cold(u32 i, void *ctx)
+{
+	struct descent *d = ctx;
+
+	return !layer_step(d->c, d->m, d->need, i);
+}
+
+/* layers leaves in caps what all layers together give. */
+static __always_inline void layers(struct descent *d, bool hot)
+{
+	d->m->caps = CAP_ALL;
+	if (!hot) {
+		bpf_loop(MAX_LAYERS, layer_cold, d, 0);
+		return;
+	}
+	for (u32 i = 0; i < MAX_LAYERS; i++)
+		if (!layer_step(d->c, d->m, d->need, i))
+			break;
 }
 
 /* have is what there is on what was followed. */
@@ -750,7 +792,7 @@ static __always_inline void match(struct climb *c, struct match *m, struct targe
 	enter(c, m, 0);
 	bpf_loop(MAX_DEPTH, hot ? descend_hot : descend_cold, &d, 0);
 	if (m->status == WALK_OK)
-		m->caps = caps_of(c, m, need);
+		layers(&d, hot);
 	if (m->status == WALK_OK && m->names)
 		follow_names(&d);
 	if (m->status == WALK_OK && c->header[H_SEED] & SEED_LINKS)

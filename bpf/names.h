@@ -62,33 +62,36 @@ static __always_inline void count_bits(struct climb *c)
 	}
 }
 
-/* narrow takes away what the rules about the other name do. As in caps_of, layer and hit say who was the first to withhold
- * some of need. */
-static __always_inline void narrow(struct climb *c, struct match *m, u32 need)
+/* narrow_step takes away what the i-th layer's rules about the other name do. As in layer_step, layer and hit say who was the first to
+ * withhold some of need. */
+static long narrow_step(u32 i, void *ctx)
 {
-	for (u32 i = 0; i < MAX_LAYERS; i++) {
-		if (i >= c->header[H_NLAYERS])
-			break;
-		struct line *l = line_of(c->image, c->header[H_LAYERS] + i / 4);
-		if (!l) {
-			m->caps = 0;
-			return;
-		}
-		u32 fs = l->w[(i & 3) * 4], protect = l->w[(i & 3) * 4 + 1];
-		u32 h = fs ? c->other.decided[(fs - 1) & (MAX_TABLES - 1)] : NO_HIT;
-		u32 p = protect ? c->other.decided[(protect - 1) & (MAX_TABLES - 1)] : NO_HIT;
-		u32 gives = h & HIT_KNOWN ? CAP_ALL : HIT_CAPS(h);
-		if (!(p & HIT_KNOWN) && (h == NO_HIT || !HIT_UNPROTECT(h))) {
-			if (!(need & ~gives))
-				h = p;
-			gives &= ~CAP_WRITE;
-		}
-		if ((need & ~gives) && m->layer == NO_LAYER) {
-			m->hit = h;
-			m->layer = i;
-		}
-		m->caps &= gives;
+	struct descent *d = ctx;
+	struct climb *c = d->c;
+	struct match *m = d->m;
+
+	if (i >= c->header[H_NLAYERS])
+		return 1;
+	struct line *l = line_of(c->image, c->header[H_LAYERS] + i / 4);
+	if (!l) {
+		m->caps = 0;
+		return 1;
 	}
+	u32 fs = l->w[(i & 3) * 4], protect = l->w[(i & 3) * 4 + 1];
+	u32 h = fs ? c->other.decided[(fs - 1) & (MAX_TABLES - 1)] : NO_HIT;
+	u32 p = protect ? c->other.decided[(protect - 1) & (MAX_TABLES - 1)] : NO_HIT;
+	u32 gives = h & HIT_KNOWN ? CAP_ALL : HIT_CAPS(h);
+	if (!(p & HIT_KNOWN) && (h == NO_HIT || !HIT_UNPROTECT(h))) {
+		if (!(d->need & ~gives))
+			h = p;
+		gives &= ~CAP_WRITE;
+	}
+	if ((d->need & ~gives) && m->layer == NO_LAYER) {
+		m->hit = h;
+		m->layer = i;
+	}
+	m->caps &= gives;
+	return 0;
 }
 
 static long names_step(u32 i, void *ctx)
@@ -103,7 +106,7 @@ static long names_step(u32 i, void *ctx)
 		c->next++;
 		return 0;
 	}
-	narrow(c, d->m, d->need);
+	bpf_loop(MAX_LAYERS, narrow_step, d, 0);
 	c->other.name = 0;
 	return 0;
 }

@@ -62,6 +62,9 @@ struct label {
 	struct {
 		u32 args, argc, layer, hit;
 	} exec[MAX_EXEC]; /* of this execve: what its arguments are held against (exec.c) */
+	struct {
+		u32 found, refused;
+	} listing;
 	u32 nexec;
 	u32 generation; /* of the policy whose lists exec's are */
 	struct {

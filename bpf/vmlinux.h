@@ -172,7 +172,9 @@ struct unix_sock {
 	struct sock *peer;
 };
 
-struct cred;
+struct cred {
+	kuid_t uid;
+};
 
 struct hlist_node {
 	struct hlist_node *next;

@@ -49,11 +49,11 @@ type askWork struct {
 		Status    uint32
 		Len       uint32
 		Word      uint32
+		Hits      uint32
 		Affix     uint32
 		Backwards uint32
 		Image     uint32
 		MountNs   uint32
-		_         [4]byte
 		Session   uint64
 		Found     struct {
 			_   structs.HostLayout

@@ -34,7 +34,7 @@ func decode(record []byte, booted time.Time) (id uint64, ev Event, err error) {
 	ev = Event{
 		Time: booted.Add(time.Duration(k.Time)), Sequence: k.Sequence, Generation: k.Generation,
 		PID: int(k.Pid), TID: int(k.Tid), UID: int(k.Uid), Start: booted.Add(time.Duration(k.Start)), Comm: comm(k.Comm[:]), Other: int(k.Other),
-		Op: Op(k.Op), Why: Why(k.Why), Errno: int(k.Error), Detail: k.Detail, Walk: Walk(k.Status),
+		Parent: Parent{int(k.Parent), int(k.ParentUid), comm(k.ParentComm[:])}, Op: Op(k.Op), Why: Why(k.Why), Errno: int(k.Error), Detail: k.Detail, Walk: Walk(k.Status),
 		Layer: int(int32(k.Layer)), Rule: -1, Cut: len(first)+len(second) >= maxPaths,
 	}
 	if k.Hit != noHit {

@@ -15,7 +15,8 @@ type Event struct {
 	PID, TID, UID int
 	Start         time.Time // of the process
 	Comm          string
-	Other         int // the process that it was about, or with OpExec the parent; 0: none
+	Other         int // the process that it was about; 0: none
+	Parent        Parent
 
 	Op     Op
 	Why    Why
@@ -29,6 +30,12 @@ type Event struct {
 
 	// Who was the first to withhold something: places in the policy's Layers and Rules. -1: nobody, no rule.
 	Layer, Rule int
+}
+
+// Parent is who started a process, or who has it now, as it was when the event happened.
+type Parent struct {
+	PID, UID int
+	Comm     string
 }
 
 // Asked is what was needed on a path, and what there is.

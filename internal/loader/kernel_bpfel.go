@@ -45,7 +45,10 @@ type kernelEvent struct {
 	Error      int32
 	First      uint32
 	Second     uint32
+	Parent     uint32
+	ParentUid  uint32
 	Comm       [16]int8
+	ParentComm [16]int8
 }
 
 type kernelLabel struct {
@@ -59,6 +62,11 @@ type kernelLabel struct {
 		Argc  uint32
 		Layer uint32
 		Hit   uint32
+	}
+	Listing struct {
+		_       structs.HostLayout
+		Found   uint32
+		Refused uint32
 	}
 	Nexec      uint32
 	Generation uint32
@@ -122,11 +130,11 @@ type kernelLabel struct {
 		Status    uint32
 		Len       uint32
 		Word      uint32
+		Hits      uint32
 		Affix     uint32
 		Backwards uint32
 		Image     uint32
 		MountNs   uint32
-		_         [4]byte
 		Session   uint64
 		Found     struct {
 			_   structs.HostLayout

@@ -132,7 +132,7 @@ func (d *denials) receive(k kernelaudit.Denial) {
 	defer d.mu.Unlock()
 	d.gather(likenessOf(&k), k.Time, func() event.Event {
 		first := event.Process{PID: k.PID, UID: k.UID, Exe: k.Exe, Comm: k.Comm}
-		return d.run.denied(k, d.chain(first, k.PPID))
+		return d.run.denied(k, d.chain(first, event.Process{PID: k.PPID, UID: -1}))
 	})
 }
 
@@ -178,17 +178,22 @@ func (d *denials) endRepeats() {
 	clear(d.ancestors)
 }
 
-// chain is the process that was refused and its ancestors inside the session. The first comes from the kernel's record; the
-// others, which cost many system calls, from /proc, when somebody reads them: best effort, and as they were at the last tick.
-func (d *denials) chain(first event.Process, parent int) []event.Process {
+// chain is the process that was refused and its ancestors inside the session. The first comes from the kernel's record, and so does its
+// parent if that's gone; the others, which cost many system calls, from /proc, when somebody reads them: best effort, and as they were at
+// the last tick.
+func (d *denials) chain(first, parent event.Process) []event.Process {
 	list := []event.Process{first}
 	if d.run.cfg.Events == nil {
 		return list
 	}
-	if parent == 0 {
-		parent, _ = parentOf(fmt.Sprintf("/proc/%d", first.PID))
+	if parent.PID == 0 {
+		parent.PID, _ = parentOf(fmt.Sprintf("/proc/%d", first.PID))
 	}
-	return append(list, ancestors(parent, d.run.self, d.ancestors)...)
+	others := ancestors(parent.PID, d.run.self, d.ancestors)
+	if len(others) == 0 && parent.PID > 1 && parent.PID != d.run.self {
+		others = []event.Process{parent}
+	}
+	return append(list, others...)
 }
 
 // add counts a denial and sends its event.

@@ -90,7 +90,7 @@ func (d *denials) chainSince(first event.Process, seen time.Duration) []event.Pr
 	dir := fmt.Sprintf("/proc/%d", first.PID)
 	still, _ := processAt(dir, first.PID)
 	still.UID, still.Comm = first.UID, first.Comm
-	list := d.chain(still, 0)
+	list := d.chain(still, event.Process{UID: -1})
 	start, ok := startOf(dir)
 	if !ok || start > seen { // looked at last: so it was him that was read about
 		return []event.Process{first}

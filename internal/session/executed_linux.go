@@ -34,7 +34,7 @@ func (d *denials) executed(k *loader.Event) {
 		e.Asked = k.Asked
 	}
 	p := event.Process{PID: k.PID, UID: k.UID, Exe: e.Target, Comm: k.Comm, Argv: argvOf(k), Start: k.Start}
-	e.Process = d.chain(p, k.Other)
+	e.Process = d.chain(p, parent(k))
 	d.run.emit(e)
 	// What it starts may be told of when it's gone, and what it was before it isn't any more.
 	d.ancestors[p.PID] = append([]event.Process{p.Former()}, e.Process[1:]...)

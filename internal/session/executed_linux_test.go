@@ -72,19 +72,23 @@ func TestExecutedChain(t *testing.T) {
 	h := newHearing(Heard{PID: os.Getpid()}, Config{Policy: listing(t), Events: queue})
 	const nobody = 1 << 23 // more than any process's number
 	exec := func(pid, parent int, file, args string) {
-		h.refused(loader.Event{Op: loader.OpExec, PID: pid, Other: parent, Detail: 2, Args: args, Asked: file, Paths: []loader.Asked{{Path: file}}})
+		h.refused(loader.Event{Op: loader.OpExec, PID: pid, Parent: loader.Parent{PID: parent, Comm: "gone"}, Detail: 2, Args: args, Asked: file, Paths: []loader.Asked{{Path: file}}})
 	}
 	exec(nobody, os.Getpid(), "/bin/sh", "sh\x00--token=hunter2\x00")
 	exec(nobody, os.Getpid(), "/bin/make", "make\x00--token=hunter2\x00")
 	exec(nobody+1, nobody, "/bin/true", "true\x00x\x00")
+	exec(nobody+3, nobody+2, "/bin/true", "true\x00")
 	if _, err := queue.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if len(e.told) != 3 || len(e.told[1].Process) != 1 || e.told[1].Asked != "" {
+	if len(e.told) != 4 || len(e.told[1].Process) != 1 || e.told[1].Asked != "" {
 		t.Fatalf("%+v", e.told)
 	}
 	last := e.told[2].Process
 	if len(last) != 2 || last[0].Exe != "/bin/true" || last[1].Exe != "/bin/make" || strings.Contains(fmt.Sprint(last[1].Argv), "hunter2") {
+		t.Errorf("%+v", last)
+	}
+	if last = e.told[3].Process; len(last) != 2 || last[1].PID != nobody+2 || last[1].Comm != "gone" {
 		t.Errorf("%+v", last)
 	}
 }

@@ -68,7 +68,11 @@ func (d *denials) chainOf(k *loader.Event) []event.Process {
 	if d.run.cfg.Events != nil {
 		first.Exe, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", k.PID))
 	}
-	return d.chain(first, 0)
+	return d.chain(first, parent(k))
+}
+
+func parent(k *loader.Event) event.Process {
+	return event.Process{PID: k.Parent.PID, UID: k.Parent.UID, Comm: k.Parent.Comm}
 }
 
 // tellLosses says what of it nobody was told. It's called with the lock held.

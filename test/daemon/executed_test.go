@@ -21,20 +21,23 @@ const recorded = "audit = \"exec\"\n" + work
 
 // toldExec is what these tests look at of an event.
 type toldExec struct {
-	Count   uint64
-	Process struct {
-		PID     int
-		CmdLine string `json:"cmd_line"`
-		Parent  struct {
-			PID  int
-			Name string
-		} `json:"parent_process"`
-	}
+	Count    uint64
+	Process  toldProcess                   // what was executed
+	Actor    struct{ Process toldProcess } // who was refused something
 	Unmapped struct {
 		Kind, Session, Target, Asked, Mechanism string
 		Execs                                   uint64
 		Extra                                   map[string]string
 	}
+}
+
+type toldProcess struct {
+	PID     int
+	CmdLine string `json:"cmd_line"`
+	Parent  struct {
+		PID  int
+		Name string
+	} `json:"parent_process"`
 }
 
 func (e *toldExec) of(kind string) bool { return e.Unmapped.Kind == kind }
@@ -139,14 +142,14 @@ exit 0` // or the shell would become the last one
 	}
 }
 
-// However much is executed while nobody reads, what is refused amid it is told, and what isn't told of programs is counted to the last one,
-// as such.
+// However much is executed while nobody reads, what is refused amid it is told, with the process's parent, though both are gone; and what
+// isn't told of programs is counted to the last one, as such.
 func TestStormOfExecs(t *testing.T) {
 	s := serve(t, t.TempDir())
 	const before, after = 250, 50 // in so many records there's more than a ring holds
 	storm := func(n int) string { return fmt.Sprintf("for ((i = 0; i < %d; i++)); do /usr/bin/true; done\n", n) }
 	for _, h := range holders {
-		j := newJob(t, h.uid, recorded, "echo up >can; read x <go\n"+storm(before)+"read x <OUTSIDE\n"+storm(after)+"echo done >can; read x <go", h.flags...)
+		j := newJob(t, h.uid, recorded, "echo up >can; read x <go\n"+storm(before)+"sh -c '(read x <OUTSIDE); exit 0'\n"+storm(after)+"echo done >can; read x <go", h.flags...)
 		for i, a := range j.Args { // so that it can be seen what goes to standard error
 			if a == "never" {
 				j.Args[i] = "always"
@@ -178,10 +181,13 @@ func TestStormOfExecs(t *testing.T) {
 				counted, lost = counted+e.Unmapped.Execs, lost+e.Count-e.Unmapped.Execs
 			case e.of("denial") && e.Unmapped.Target == j.outside:
 				denials++
+				if p := e.Actor.Process; p.Parent.Name != "sh" || p.Parent.PID == 0 || p.Parent.PID == p.PID {
+					t.Errorf("%s: %+v isn't said to be started by a shell", h.name, e)
+				}
 			}
 		}
-		if uint64(told)+counted != 1+before+after || told < 10 || counted < 100 {
-			t.Errorf("%s: %d programs are told of and %d counted, of %d", h.name, told, counted, 1+before+after)
+		if uint64(told)+counted != 1+before+1+after || told < 10 || counted < 100 {
+			t.Errorf("%s: %d programs are told of and %d counted, of %d", h.name, told, counted, 1+before+1+after)
 		}
 		if denials != 1 || lost != 0 {
 			t.Errorf("%s: %d denials are told, and %d lost", h.name, denials, lost)
