@@ -202,7 +202,7 @@ func (s *session) survives(version string) {
 	s.sh(`mkdir -p /etc/systemd/system/toolguardd.service.d; cat >/etc/systemd/system/toolguardd.service.d/test.conf <<'END'
 [Service]
 ExecStartPre=+bash -c 'sleep 1; date +%%s%%3N >` + gone + `; : >` + window + `; for i in 1 2 3; do \
-	: >` + s.says + `; until [ -s ` + s.says + ` ]; do sleep 0.1; done; cat ` + s.says + ` >>` + window + `; done; date +%%s%%3N >` + back + `'
+	: >` + s.says + `; until grep . ` + s.says + ` >>` + window + `; do sleep 0.1; done; done; date +%%s%%3N >` + back + `'
 END
 systemctl daemon-reload`)
 	pids := func() []string {
