@@ -41,7 +41,7 @@ func denials(s *scene) error {
 One process opens a file that it may not, %d times, as fast as it can. A session tells at most 2,000 denials a second and counts the
 others; the events have both.
 
-| tried | told | counted | missing | a second, here | over an open that is allowed |
+| tried | told | counted | missing | in 10⁹ instructions | over an open that is allowed |
 |---|---|---|---|---|---|
 | %d | %d | %d | %d | %.0f | %.2f× |
 `, flood, flood, told, counted, flood-told-counted, float64(time.Second)/float64(denied), ratio(denied, open))

@@ -39,8 +39,6 @@ func (o order) do() error {
 			err = stat(path)
 		case "exec":
 			err = start(o.path)
-		case "think":
-			think()
 		}
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", o.what, o.path, err)
@@ -48,17 +46,6 @@ func (o order) do() error {
 	}
 	_, err = fmt.Println(time.Since(began).Nanoseconds())
 	return err
-}
-
-// think keeps the processor busy without the kernel.
-//
-//go:noinline
-func think() {
-	for x := uint32(1); x != 0; { // 32767 steps of a shift register, and out
-		if x = x>>1 ^ -(x&1)&0x6000; x == 1 {
-			return
-		}
-	}
 }
 
 const atCwd = ^uintptr(99) // AT_FDCWD

@@ -30,7 +30,7 @@ func run(args []string) error {
 		}
 		return order{args[0], times, args[2]}.do()
 	}
-	return fmt.Errorf("usage: guest FOLDER [landlock] | guest open|denied|stat|exec|think TIMES PATH")
+	return fmt.Errorf("usage: guest FOLDER [landlock] | guest open|denied|stat|exec TIMES PATH")
 }
 
 func measure(built string, parts ...func(*scene) error) error {
