@@ -36,8 +36,9 @@ func guest(out io.Writer, series string) error {
 		return err
 	}
 	fmt.Fprintf(out, `In a virtual machine with Linux %s and one processor, which is emulated, and whose clock counts what it executes: an instruction takes a
-nanosecond. What comes out doesn't depend on what else this machine does, but on how long the caches of a real one make an instruction
-wait it says nothing: ratios only.
+nanosecond. What comes out doesn't depend on what else this machine does. But not all instructions take as long: of the programs' a real
+processor executes many at once, of the kernel's own, which wait for memory and for each other, few. What it takes in time is above, under
+"To decide".
 %s`, series, tables)
 	return nil
 }
