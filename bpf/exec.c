@@ -442,13 +442,14 @@ int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
 	return 0;
 }
 
-/* security_mmap_file: every mmap and every segment of a program that the kernel loads. file is NULL for memory alone. */
+/* security_mmap_file: every mmap and every segment of a program that the kernel loads. file is NULL for memory alone. What is loaded to be
+ * executed needs execute with all that is mapped of it: an ELF file's interpreter is asked about nowhere else, and is read by who starts it. */
 SEC("lsm/mmap_file")
 int BPF_PROG(toolguard_mmap_file, struct file *file, unsigned long reqprot, unsigned long prot, unsigned long flags)
 {
 	struct label *l;
 
-	if (!file || !(prot & PROT_EXEC))
+	if (!file || !(prot & PROT_EXEC || file->f_flags & FMODE_EXEC))
 		return 0;
 	l = guarded();
 	return l ? allow(l, OP_MAP, file->f_path.mnt, file->f_path.dentry, CAP_EXECUTE) : 0;

@@ -210,6 +210,7 @@ __noinline u32 judge(struct label *l, u32 which, u32 need)
 	l->climb.image = s->image;
 	l->climb.mount_ns = s->mount_ns;
 	l->climb.session = s->id;
+	l->climb.work = 0;
 	bpf_loop(MAX_ATTEMPTS, attempt_step, &a, 0);
 	return verdict(m, need);
 }
@@ -226,6 +227,7 @@ __noinline bool given(struct label *l, u32 need)
 	l->climb.image = s->image;
 	l->climb.mount_ns = s->mount_ns;
 	l->climb.session = s->id;
+	l->climb.work = 0;
 	match(&l->climb, &l->match[0], &l->target[0], need, true);
 	return !verdict(&l->match[0], need);
 }

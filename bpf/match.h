@@ -25,6 +25,7 @@ enum walk_status {
 	WALK_BROKEN,   /* couldn't be read, or the image is damaged */
 	WALK_MOVED,    /* in events alone: followed, and renamed since */
 	WALK_EXCHANGED, /* the session got another policy before the decision was whole */
+	WALK_COSTLY,	/* so many other names and patterns that following them would keep the processor too long */
 };
 
 struct match {
@@ -68,6 +69,7 @@ struct climb {
 		u32 to, set;
 	} found;
 	u32 hash; /* of the name read */
+	u32 work; /* steps taken for the question, over all attempts: see affordable */
 	u32 length, at; /* of paths for an event */
 	u32 order;
 	u64 chain[MAX_DEPTH];
@@ -104,6 +106,22 @@ struct descent {
 					      (void *)((u64)(ptr) + bpf_core_field_offset(type, field)));        \
 		v_;                                                                                         \
 	})
+
+/*
+ * affordable says whether so many more steps may be taken for a question. A policy may come from who is held by it, and beneath
+ * folders of its choice each of 1,024 other names and 510 ends of a name can be followed, while nobody else gets the processor.
+ * This many steps take some milliseconds; honest policies take some hundred.
+ */
+#define MAX_WORK (1 << 17)
+
+static __always_inline bool affordable(struct climb *c, u32 steps)
+{
+	c->work += steps;
+	if (c->work <= MAX_WORK)
+		return true;
+	c->status = WALK_COSTLY;
+	return false;
+}
 
 /* bounded masks an index where the verifier sees it: the compiler would leave out a mask that it knows to change nothing. */
 #define bounded(i, mask)                     \
@@ -339,7 +357,7 @@ static long affix_step(u32 i, void *ctx)
 {
 	struct climb *c = *(struct climb **)ctx;
 
-	if (i >= c->len)
+	if (i >= c->len || !affordable(c, 1))
 		return 1;
 	u32 at = c->backwards ? c->len - 1 - i : i;
 	u8 b = ((u8 *)c->name)[at & 0xff];
@@ -394,6 +412,8 @@ static long hit_step(u32 i, void *ctx)
 	struct climb *c = d->c;
 	u32 word = c->word & (MAX_WORDS - 1);
 
+	if (!affordable(c, 1))
+		return 1;
 	if (!c->mask[word]) {
 		c->word = word + 1;
 		return word + 1 >= (c->header[H_SEED] & 0xff);

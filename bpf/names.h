@@ -94,11 +94,17 @@ static long narrow_step(u32 i, void *ctx)
 	return 0;
 }
 
+#define NAME_WORK 8 /* a step of names_step takes as long as so many of those that go by a name's bytes */
+
 static long names_step(u32 i, void *ctx)
 {
 	struct descent *d = ctx;
 	struct climb *c = d->c;
 
+	if (!affordable(c, NAME_WORK)) {
+		d->m->status = WALK_COSTLY;
+		return 1;
+	}
 	if (!c->other.name)
 		return !next_name(c, d->m);
 	count_bits(c);

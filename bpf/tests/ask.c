@@ -52,6 +52,7 @@ static long ask_once(u32 i, void *ctx)
 	struct work *w = *(struct work **)ctx;
 	struct attempt a = { .c = &w->c, .m = &w->m, .t = &w->t, .need = w->q.need };
 
+	w->c.work = 0;
 	if (w->q.hot)
 		ask_hot(w);
 	else

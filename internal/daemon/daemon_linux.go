@@ -190,6 +190,11 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	r.Sockets = d.sockets(r)
 	r.Flags = loader.FlagsOf(c) | r.Sockets
 	if p.from != 0 {
+		outer, err := d.session(p.from)
+		if err != nil {
+			return nil, refuse(403, notOurs)
+		}
+		r.Flags &= outer.flags // a policy that says nothing of system calls leaves them to those within it, and allows none itself
 		r.Info.Within = fmt.Sprintf("%016x", p.from)
 	}
 	s := d.newSession(r, client)

@@ -61,9 +61,11 @@ type askWork struct {
 			Set uint32
 		}
 		Hash   uint32
+		Work   uint32
 		Length uint32
 		At     uint32
 		Order  uint32
+		_      [4]byte
 		Chain  [128]uint64
 		Seq    [128]uint32
 		Name   [33]uint64

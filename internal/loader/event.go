@@ -139,9 +139,10 @@ const (
 	WalkBroken         // the kernel's structures could not be read
 	WalkMoved          // followed, and renamed since: an event's path is what it's called now
 	WalkExchanged      // the session got another policy before the decision was whole
+	WalkCostly         // more names and patterns than may be followed for one decision
 )
 
-var walkNames = [...]string{"followed", "nowhere", "too deep", "detached", "too busy", "unreadable", "moved", "the policy was exchanged meanwhile"}
+var walkNames = [...]string{"followed", "nowhere", "too deep", "detached", "too busy", "unreadable", "moved", "the policy was exchanged meanwhile", "too many names and patterns"}
 
 func (w Walk) String() string { return name(walkNames[:], uint32(w)) }
 

@@ -2,6 +2,9 @@ package loader
 
 import (
 	"bufio"
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -142,4 +145,58 @@ func executeWhenTold([]string) (any, error) {
 	}()
 	_, _ = os.Stdin.Read(make([]byte, 1))
 	return nil, unix.Exec("/usr/bin/true", []string{"true", "yes"}, nil)
+}
+
+// elfFile is a program of one segment, which has all of it, with what is to load it.
+func elfFile(t *testing.T, kind elf.Type, flags elf.ProgFlag, interpreter string) []byte {
+	t.Helper()
+	const head, part = 64, 56
+	size := uint64(head + 2*part + len(interpreter) + 1)
+	h := elf.Header64{
+		Type: uint16(kind), Machine: uint16(elf.EM_X86_64), Version: 1, Entry: 0x400000, Phoff: head, Ehsize: head, Phentsize: part, Phnum: 2,
+	}
+	copy(h.Ident[:], elf.ELFMAG+"\x02\x01\x01")
+	load := elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(flags), Vaddr: 0x400000, Filesz: size, Memsz: size, Align: 4096}
+	other := elf.Prog64{Type: uint32(elf.PT_NOTE)}
+	if interpreter != "" {
+		other = elf.Prog64{Type: uint32(elf.PT_INTERP), Off: size - uint64(len(interpreter)) - 1, Filesz: uint64(len(interpreter)) + 1}
+	}
+	var b bytes.Buffer
+	for _, part := range []any{h, other, load, append([]byte(interpreter), 0)} {
+		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// What loads a program is mapped by the kernel, and read by who starts the program: it needs execute, though none of it is executable.
+func TestInterpreterIsMapped(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("needs amd64: the programs are made for it")
+	}
+	k := kernel(t)
+	dir := scene(t)
+	for _, name := range []string{"secret", "open"} {
+		err := errors.Join(os.WriteFile(dir+"/"+name, elfFile(t, elf.ET_DYN, elf.PF_R, ""), 0o755),
+			os.WriteFile(dir+"/by-"+name, elfFile(t, elf.ET_EXEC, elf.PF_R|elf.PF_X, dir+"/"+name), 0o755))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, c := begin(t, k, "/ read+execute+update", dir+"/secret none")
+	var h *heard
+	guarded(t, s, func() {
+		h = listen(s)
+		for _, name := range []string{"secret", "open"} {
+			cmd := exec.Command(dir + "/by-" + name)
+			if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.Success() {
+				t.Errorf("%s: %v, though there's nothing to execute in it", name, err)
+			}
+		}
+	})
+	end(t, s)
+	if got := h.lines(c); len(got) != 1 || !strings.HasPrefix(got[0], "1 map rule "+dir+"/secret needs execute has") {
+		t.Errorf("%q", got)
+	}
 }

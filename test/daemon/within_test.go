@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -191,4 +192,49 @@ func twin(t *testing.T, pid string) {
 		}
 	}
 	t.Fatalf("no process gets the number %s", pid)
+}
+
+// What has the kernel load a module is refused within a session that may not, whatever the policy within says of it.
+func TestWithinKernel(t *testing.T) {
+	serve(t, t.TempDir())
+	const setting = "/proc/sys/kernel/modprobe"
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o755))
+	before, err := os.ReadFile(setting)
+	must(t, err)
+	t.Cleanup(func() { _ = os.WriteFile(setting, before, 0) })
+	loads, asked := dir+"/modprobe", dir+"/asked"
+	must(t, errors.Join(
+		os.WriteFile(loads, []byte("#!/bin/sh\necho \"$@\" >>"+asked+"\n"), 0o755),
+		os.WriteFile(dir+"/odd", []byte("\001\002\003\004\005\006\007\010"), 0o755),
+		os.WriteFile(setting, []byte(loads), 0),
+	))
+	_ = exec.Command(dir + "/odd").Run()
+	if text, err := os.ReadFile(asked); err != nil || strings.Count(string(text), "\n") != 1 {
+		t.Fatalf("unguarded, nobody was asked for a module: %q, %v", text, err)
+	}
+	must(t, os.Remove(asked))
+	j := newJob(t, nobody, work+reach(), "./odd; "+
+		built+"/toolguard exec --daemon require --policy inner.toml --events inner.log --report never -- bash -c './odd; echo ran >ran'")
+	must(t, os.WriteFile(j.workspace+"/odd", []byte("\001\002\003\004\005\006\007\010"), 0o755))
+	must(t, os.Chmod(j.workspace+"/odd", 0o755))
+	j.write("inner.toml", work+"\n[access.syscalls]\nallow = [\"init_module\", \"finit_module\", \"kexec_load\", \"kexec_file_load\"]\n")
+	j.start().status()
+	if text, err := os.ReadFile(asked); err == nil {
+		t.Errorf("a module was asked for: %s", text)
+	}
+	if _, err := os.Stat(j.workspace + "/ran"); err != nil {
+		t.Errorf("the session within didn't run: %v", err)
+	}
+	for file, want := range map[string]int{j.events: 2, j.workspace + "/inner.log": 1} {
+		n := 0
+		for _, e := range allTold(t, file) {
+			if e.of("denial") && e.Unmapped.Target == "loading a module" {
+				n += max(1, int(e.Count))
+			}
+		}
+		if n != want {
+			t.Errorf("%s: %d denials", file, n)
+		}
+	}
 }

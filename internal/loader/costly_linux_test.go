@@ -1,0 +1,62 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Who makes a policy of his own, and folders to go with it, keeps the processor for no longer than a decision may take: it's a refusal then.
+func TestCostly(t *testing.T) {
+	const others, depth = 1024, 110
+	k := kernel(t)
+	dir := scene(t, "shallow", "deep/file")
+	name := strings.Repeat("a", 255)
+	rules := []string{"/ read+create+update+delete", "/zz none"}
+	for i := 1; i <= 250; i++ {
+		rules = append(rules, "/**/"+name[:i]+"* none", "/**/*"+name[:i]+" none")
+	}
+	c := compile(t, rules...)
+	for i := range others {
+		c.Aliases = append(c.Aliases, policy.Alias{From: dir + "/deep", To: fmt.Sprintf("/b%d", i), Depth: 1})
+	}
+	image, err := NewImage(c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := k.Begin(newID(), image, FlagsOf(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deep, err := unix.Open(dir+"/deep", unix.O_PATH|unix.O_CLOEXEC, 0)
+	for i := 0; i < depth && err == nil; i++ {
+		up := deep
+		if err = unix.Mkdirat(up, name, 0o755); err == nil {
+			deep, err = unix.Openat(up, name, unix.O_PATH|unix.O_CLOEXEC, 0)
+		}
+		unix.Close(up)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(deep)
+	var h *heard
+	guarded(t, s, func() {
+		h = listen(s)
+		if !may(t, dir+"/shallow") || !may(t, dir+"/deep/file") {
+			t.Error("what's followed in a few steps may be read")
+		}
+		if _, err := unix.Openat(deep, ".", unix.O_RDONLY|unix.O_CLOEXEC, 0); !errors.Is(err, unix.EACCES) {
+			t.Errorf("opened, though it takes too many steps: %v", err)
+		}
+	})
+	end(t, s)
+	if len(h.events) != 1 || h.events[0].Why != WhyUnresolved || h.events[0].Walk != WalkCostly {
+		t.Errorf("%+v", h.events)
+	}
+}
