@@ -33,18 +33,7 @@ func TestCostly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deep, err := unix.Open(dir+"/deep", unix.O_PATH|unix.O_CLOEXEC, 0)
-	for i := 0; i < depth && err == nil; i++ {
-		up := deep
-		if err = unix.Mkdirat(up, name, 0o755); err == nil {
-			deep, err = unix.Openat(up, name, unix.O_PATH|unix.O_CLOEXEC, 0)
-		}
-		unix.Close(up)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(deep)
+	deep := beneath(t, dir+"/deep", name, depth)
 	var h *heard
 	guarded(t, s, func() {
 		h = listen(s)

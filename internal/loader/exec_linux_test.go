@@ -196,7 +196,7 @@ func TestInterpreterIsMapped(t *testing.T) {
 		}
 	})
 	end(t, s)
-	if got := h.lines(c); len(got) != 1 || !strings.HasPrefix(got[0], "1 map rule "+dir+"/secret needs execute has") {
+	if got := h.lines(c); len(got) != 1 || got[0] != "1 map rule "+dir+"/secret needs execute has none: fs.2" {
 		t.Errorf("%q", got)
 	}
 }

@@ -213,18 +213,7 @@ func TestSecondPath(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "file")
 	s, _ := begin(t, k, dir+" read+create+update+delete")
-	deep, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
-	for i := 0; i < 2*policy.MaxDepth && err == nil; i++ {
-		up := deep
-		if err = unix.Mkdirat(up, "d", 0o755); err == nil {
-			deep, err = unix.Openat(up, "d", unix.O_PATH|unix.O_CLOEXEC, 0)
-		}
-		unix.Close(up)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(deep)
+	deep := beneath(t, dir, "d", 2*policy.MaxDepth)
 	var h *heard
 	guarded(t, s, func() {
 		h = listen(s)
@@ -241,6 +230,24 @@ func TestSecondPath(t *testing.T) {
 		e.Paths[0].Need&^e.Paths[0].Have != 0 || e.Paths[1].Have != 0 {
 		t.Errorf("%+v", e)
 	}
+}
+
+// beneath makes so many folders of that name, each in the one before, and returns the last one, by which none needs a path.
+func beneath(t *testing.T, dir, name string, depth int) (fd int) {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+	for i := 0; i < depth && err == nil; i++ {
+		up := fd
+		if err = unix.Mkdirat(up, name, 0o755); err == nil {
+			fd, err = unix.Openat(up, name, unix.O_PATH|unix.O_CLOEXEC, 0)
+		}
+		unix.Close(up)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
 }
 
 // What is refused without following a path has nothing of the policy that was in force when the task last followed one.
