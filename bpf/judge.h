@@ -196,6 +196,15 @@ __noinline int refuse(struct label *l, struct denial *d)
 	return 0;
 }
 
+/* question begins one: what's followed is the session's policy, from nothing done yet. */
+static __always_inline void question(struct label *l, struct session *s)
+{
+	l->climb.image = s->image;
+	l->climb.mount_ns = s->mount_ns;
+	l->climb.session = s->id;
+	l->climb.work = 0;
+}
+
 /* judge follows target[which] for need into match[which], and says whether need is given: 0, or the reason why not. */
 __noinline u32 judge(struct label *l, u32 which, u32 need)
 {
@@ -207,10 +216,7 @@ __noinline u32 judge(struct label *l, u32 which, u32 need)
 
 	if (!s)
 		return WHY_ENDED;
-	l->climb.image = s->image;
-	l->climb.mount_ns = s->mount_ns;
-	l->climb.session = s->id;
-	l->climb.work = 0;
+	question(l, s);
 	bpf_loop(MAX_ATTEMPTS, attempt_step, &a, 0);
 	return verdict(m, need);
 }
@@ -224,10 +230,7 @@ __noinline bool given(struct label *l, u32 need)
 
 	if (!s)
 		return false;
-	l->climb.image = s->image;
-	l->climb.mount_ns = s->mount_ns;
-	l->climb.session = s->id;
-	l->climb.work = 0;
+	question(l, s);
 	match(&l->climb, &l->match[0], &l->target[0], need, true);
 	return !verdict(&l->match[0], need);
 }
