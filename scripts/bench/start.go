@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/pelletier/go-toml/v2"
 )
 
 // starts measures what it costs to start a command, once more as an ordinary user where root asks.
@@ -23,7 +26,10 @@ func starts(out io.Writer, toolguard string, runs int) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	peers := peers(dir)
+	peers, err := peers(dir)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(out, `# What it costs
 
 Made by `+"`make bench`"+`; scripts/bench has the exact commands. Compare the ratios, not the times.
@@ -33,8 +39,10 @@ Made by `+"`make bench`"+`; scripts/bench has the exact commands. Compare the ra
 
 ## To start a command
 
-Each was started %d times, in turns with the others, in random order. "All built-in" is toolguard without a policy file. "The least"
-is what the program takes to do nothing but start; it confines next to nothing.
+Each was started %d times, in turns with the others, in random order. "All built-in" is toolguard without a policy file. "The same
+grants" has a mount for each path that the policy grants; bwrap and firejail otherwise let the whole system be read. bwrap filters no
+system calls here, and neither of them protects parts of the workspace. "The least" is what the program takes to do nothing but start;
+it confines next to nothing.
 `, machine(), strings.Join(versions(peers), "; "), runs)
 	users := []*syscall.Credential{nil}
 	if os.Getuid() == 0 {
@@ -81,15 +89,21 @@ type peer struct {
 
 // peers do what each is for: read the system, write the workspace only, no network, no privileges. The first two are what the
 // others are compared with.
-func peers(dir string) []peer {
+func peers(dir string) ([]peer, error) {
 	const bare = "/usr/bin/true"
-	toolguard, ws := filepath.Join(dir, "toolguard"), filepath.Join(dir, "ws")
+	toolguard, ws, policy := filepath.Join(dir, "toolguard"), filepath.Join(dir, "ws"), filepath.Join(dir, "workspace.toml")
+	mounts, err := mounts(toolguard, ws, policy)
+	if err != nil {
+		return nil, err
+	}
 	return []peer{
 		{"true", []string{bare}},
-		{"toolguard exec", []string{
-			toolguard, "exec", "--policy", filepath.Join(dir, "workspace.toml"), "--workspace", ws, "--", bare,
-		}},
+		{"toolguard exec", []string{toolguard, "exec", "--policy", policy, "--workspace", ws, "--", bare}},
 		{"toolguard exec, all built-in", []string{toolguard, "exec", "--workspace", ws, "--", bare}},
+		{"bwrap, the same grants", append(append([]string{"bwrap"}, mounts...),
+			"--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind", ws, ws,
+			"--unshare-all", "--die-with-parent", "--new-session", bare,
+		)},
 		{"bwrap", []string{
 			"bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind", ws, ws,
 			"--unshare-all", "--die-with-parent", "--new-session", bare,
@@ -100,7 +114,49 @@ func peers(dir string) []peer {
 			"--private=" + ws, bare,
 		}},
 		{"firejail, the least", []string{"firejail", "--quiet", "--noprofile", bare}},
+	}, nil
+}
+
+// mounts are bwrap's arguments for what the policy lets be read outside the workspace. Of /dev and /proc it makes its own.
+func mounts(toolguard, ws, policy string) (args []string, err error) {
+	shown, err := exec.Command(toolguard, "policy", "show", "--json", "--workspace", ws, policy).Output()
+	if err != nil {
+		return nil, fmt.Errorf("toolguard policy show: %w", err)
 	}
+	var all struct {
+		Layers []struct {
+			Authority string
+			Rules     []struct{ Resource, Text string }
+		}
+	}
+	if err := json.Unmarshal(shown, &all); err != nil {
+		return nil, err
+	}
+	for _, layer := range all.Layers {
+		for _, rule := range layer.Rules {
+			if layer.Authority == "builtin" || rule.Resource != "fs" {
+				continue
+			}
+			var is struct {
+				Rule struct {
+					Path string
+					Read bool
+				}
+			}
+			if err := toml.Unmarshal([]byte("rule = "+rule.Text), &is); err != nil {
+				return nil, fmt.Errorf("%s: %w", rule.Text, err)
+			}
+			path := is.Rule.Path
+			if !is.Rule.Read || path == "." || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/") {
+				continue
+			}
+			args = append(args, "--ro-bind-try", path, path)
+		}
+	}
+	if len(args) == 0 {
+		return nil, errors.New("toolguard policy show: nothing may be read")
+	}
+	return args, nil
 }
 
 // measure starts each in turn and returns how long each took, in order; nil for one that can't be started here.
