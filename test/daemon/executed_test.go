@@ -37,6 +37,7 @@ type toldProcess struct {
 	Parent  struct {
 		PID  int
 		Name string
+		User struct{ UID string }
 	} `json:"parent_process"`
 }
 
@@ -181,7 +182,7 @@ func TestStormOfExecs(t *testing.T) {
 				counted, lost = counted+e.Unmapped.Execs, lost+e.Count-e.Unmapped.Execs
 			case e.of("denial") && e.Unmapped.Target == j.outside:
 				denials++
-				if p := e.Actor.Process; p.Parent.Name != "sh" || p.Parent.PID == 0 || p.Parent.PID == p.PID {
+				if p := e.Actor.Process; p.Parent.Name != "sh" || p.Parent.PID == 0 || p.Parent.PID == p.PID || p.Parent.User.UID != fmt.Sprint(h.uid) {
 					t.Errorf("%s: %+v isn't said to be started by a shell", h.name, e)
 				}
 			}
