@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/daemon"
@@ -60,6 +62,8 @@ func run(args []string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("only root may run it: it loads programs into the kernel")
 	}
+	// Or the kernel makes huge pages of the heap (khugepaged), with all that the runtime has given back.
+	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)
 	if info, ok := debug.ReadBuildInfo(); cfg.Version == "" && ok {
 		cfg.Version = info.Main.Version
 	}
