@@ -33,7 +33,7 @@ struct line {
 enum header {
 	H_MAGIC,
 	H_SEED,	     /* of the names' hashes, times 256; plus the words of a set of pattern bits in use, and these */
-	H_NAMES,     /* buckets of names: first line */
+	H_NAMES,     /* buckets of the names that patterns say as they are: first line */
 	H_NAMES_MASK,
 	H_EDGES,     /* buckets of edges: first line */
 	H_EDGES_MASK,
@@ -41,7 +41,7 @@ enum header {
 	H_HITS,	     /* hits of nodes, sixteen a line */
 	H_BIT_HITS,  /* hits of final pattern bits, sixteen a line */
 	H_FINALS,    /* the set of final pattern bits */
-	H_AFFIXES,   /* first bytes of prefixes, last bytes of suffixes: two bitmaps in a line each; 0: no affixes */
+	H_FILTER,    /* of the names that patterns know */
 	H_PREFIX,    /* the root of the prefixes' trie, and of the suffixes' */
 	H_SUFFIX,
 	H_LAYERS,    /* layers, four a line */
@@ -50,13 +50,20 @@ enum header {
 };
 #define SEED_LINKS (1U << 31) /* rules hold to files with several hard links */
 #define SEED_EXECS (1U << 30) /* what is executed is told */
-#define IMAGE_MAGIC 0x74673033 /* changes with the format */
+#define IMAGE_MAGIC 0x74673034 /* changes with the format */
 
 /* A bucket holds four entries; one with c == 0 is empty. A name is {hash, length, line of its text, set}, an edge is
- * {node, line of the name's text, node, 0}, an affix's edge {node, byte, node, set}. */
+ * {node, hash of the name, node, what the name is}, an affix's edge {node, byte, node, set}. */
 struct entry {
 	u32 a, b, c, d;
 };
+#define EDGE_SAYS(d) ((d) & 1) /* there is something to be done at the node */
+#define EDGE_LEN(d) ((d) >> 1 & 0x3fff)
+#define EDGE_TEXT(d) ((d) >> 15) /* a line */
+
+/* The filter: by their folded bytes, the first ones of prefixes, the last ones of suffixes, and both of the other names. */
+enum filter { FILTER_PREFIX, FILTER_SUFFIX, FILTER_FIRST, FILTER_LAST, FILTERS };
+enum { MAY_BEGIN = 1, MAY_END = 2, MAY_ALL = 4 };
 #define MAX_PROBES 4
 
 struct node {

@@ -76,6 +76,7 @@ struct climb {
 	u32 seq[MAX_DEPTH];
 	u64 name[(MAX_NAME + 1) / 8 + 1];
 	u64 mask[MAX_WORDS];
+	u64 filter[FILTERS];
 	u32 header[16];
 	struct match other; /* names.h: the walk by another name, which of them that is, how far it has come, */
 	u32 nth, next;
@@ -379,15 +380,19 @@ __noinline int follow_affix(struct climb *c, u32 root, u32 backwards)
 	return 0;
 }
 
-/* affix_may says which ends of the name read some affix may be: 1 its beginning, 2 its end. */
-static __always_inline u32 affix_may(struct climb *c)
+/* fold is a byte's bit in a filter: capitals have those of small letters. */
+static __always_inline u32 fold(u8 b)
 {
-	struct line *l = c->header[H_AFFIXES] ? line_of(c->image, c->header[H_AFFIXES]) : NULL;
-	u8 first = ((u8 *)c->name)[0], last = ((u8 *)c->name)[(c->len - 1) & 0xff];
+	return (b & 31) | (b >> 1 & 32);
+}
 
-	if (!l)
-		return 0;
-	return (l->q[(first >> 6) & 3] >> (first & 63) & 1) | (l->q[4 + ((last >> 6) & 3)] >> (last & 63) & 1) << 1;
+/* may says what of a name may be some pattern's, by its first and last byte: its beginning, its end, all of it. */
+static __always_inline u32 may(struct climb *c, u8 first, u8 last)
+{
+	u64 beginning = c->filter[FILTER_PREFIX] >> fold(first), end = c->filter[FILTER_SUFFIX] >> fold(last);
+	u64 all = c->filter[FILTER_FIRST] >> fold(first) & c->filter[FILTER_LAST] >> fold(last);
+
+	return (beginning & MAY_BEGIN) | (end << 1 & MAY_END) | (all << 2 & MAY_ALL);
 }
 
 static __always_inline void hit(struct match *m, u32 h)
@@ -442,27 +447,29 @@ __noinline int take_hits(struct climb *c, struct match *m)
 	return 0;
 }
 
-/* step_patterns moves the patterns' bits on by the name read, whose set is given. */
-static __always_inline void step_patterns(struct climb *c, struct match *m, u32 set)
+/* step_patterns moves the patterns' bits on by the name read, of which may says what can be some pattern's. */
+__noinline int step_patterns(struct climb *c, struct match *m, u32 some)
 {
 	u64 carry = 0, hits = 0;
-	u32 words = c->header[H_SEED] & 0xff, may = affix_may(c);
 
-	if (!set && !may) { /* no pattern knows the name */
-		for (u32 i = 0; i < MAX_WORDS; i++)
-			m->state[i] = 0;
-		return;
-	}
+	if (!c || !m)
+		return 0;
+	u32 words = c->header[H_SEED] & 0xff;
+
 	for (u32 i = 0; i < MAX_WORDS; i++)
 		c->mask[i] = 0;
-	add_set(c, set);
-	if (may & 1)
+	if (some & MAY_ALL && find(c, H_NAMES, c->hash, c->hash, c->len)) {
+		u32 set = c->found.set;
+		if (same_name(c, c->found.to, c->len))
+			add_set(c, set);
+	}
+	if (some & MAY_BEGIN)
 		follow_affix(c, c->header[H_PREFIX], 0);
-	if (may & 2)
+	if (some & MAY_END)
 		follow_affix(c, c->header[H_SUFFIX], 1);
 	struct line *finals = line_of(c->image, c->header[H_FINALS]);
 	if (!finals)
-		return;
+		return 0;
 	for (u32 i = 0; i < MAX_WORDS && i < words; i++) {
 		u64 open = m->state[i] & ~finals->q[i];
 		m->state[i] = (open << 1 | carry | m->starts[i]) & c->mask[i];
@@ -472,6 +479,7 @@ static __always_inline void step_patterns(struct climb *c, struct match *m, u32 
 	}
 	if (hits)
 		take_hits(c, m);
+	return 0;
 }
 
 /* node_hit takes a node's i-th hit. */
@@ -593,11 +601,11 @@ __noinline bool same_name_cold(struct climb *c, u32 text, u32 len)
 	return c && same_name(c, text, len);
 }
 
-__noinline int step_patterns_cold(struct climb *c, struct match *m, u32 set)
+/* no_pattern is step_patterns by a name that is no pattern's. */
+static __always_inline void no_pattern(struct match *m)
 {
-	if (c && m)
-		step_patterns(c, m, set);
-	return 0;
+	for (u32 i = 0; i < MAX_WORDS; i++)
+		m->state[i] = 0;
 }
 
 /* descend follows the i-th name from the root; false when no rule can match any deeper. */
@@ -617,23 +625,24 @@ static __always_inline bool descend(struct climb *c, struct match *m, u32 i, boo
 	if (c->proc && n - i == c->proc && is_own(c, dentry))
 		len = own_process(c);
 	c->len = len;
-	known = hot ? find(c, H_NAMES, c->hash, c->hash, len) : find_cold(c, H_NAMES, c->hash, c->hash, len);
-	u32 name = c->found.to, set = c->found.set;
-	if (known)
-		known = hot ? same_name(c, name, len) : same_name_cold(c, name, len);
-	if (!known)
-		set = 0;
-	if (m->live && hot)
-		step_patterns(c, m, set);
-	else if (m->live)
-		step_patterns_cold(c, m, set);
+	if (m->live) {
+		u32 some = may(c, ((u8 *)c->name)[0], ((u8 *)c->name)[(len - 1) & 0xff]);
+		if (some)
+			step_patterns(c, m, some);
+		else
+			no_pattern(m);
+	}
 	if (m->node != NO_NODE) {
-		u32 h = edge_hash(c, m->node, name);
-		if (known)
-			known = hot ? find(c, H_EDGES, h, m->node, name) : find_cold(c, H_EDGES, h, m->node, name);
-		m->node = known ? c->found.to : NO_NODE;
-		if (known && c->found.set)
-			enter(c, m, c->found.to);
+		u32 from = m->node, h = edge_hash(c, from, c->hash);
+		known = hot ? find(c, H_EDGES, h, from, c->hash) : find_cold(c, H_EDGES, h, from, c->hash);
+		u32 to = c->found.to, name = c->found.set;
+		if (known && EDGE_LEN(name) == len)
+			known = hot ? same_name(c, EDGE_TEXT(name), len) : same_name_cold(c, EDGE_TEXT(name), len);
+		else
+			known = false;
+		m->node = known ? to : NO_NODE;
+		if (known && EDGE_SAYS(name))
+			enter(c, m, to);
 	}
 	return m->node != NO_NODE || m->live;
 }
@@ -792,6 +801,11 @@ static __always_inline void match(struct climb *c, struct match *m, struct targe
 		return;
 	for (u32 i = 0; i < 16; i++)
 		c->header[i] = head->w[i];
+	struct line *filter = line_of(c->image, head->w[H_FILTER]);
+	if (!filter)
+		return;
+	for (u32 i = 0; i < FILTERS; i++)
+		c->filter[i] = filter->q[i];
 	if (hot)
 		climb(c, t);
 	else

@@ -18,9 +18,10 @@ const (
 	maxTables = 32
 	maxLayers = 10
 	maxProbes = 4
-	magic     = 0x74673033
+	magic     = 0x74673034
 	maxRules  = 1 << 18
 	maxLinked = 64
+	maxName   = 255
 	maxLines  = 131072 // of the images of all sessions (bpf/toolguard.c)
 
 	maxArgs         = 4096
@@ -39,12 +40,20 @@ const (
 	hHits
 	hBitHits
 	hFinals
-	hAffixes
+	hFilter
 	hPrefix
 	hSuffix
 	hLayers
 	hNLayers
 	hGeneration
+)
+
+// The words of the filter.
+const (
+	filterPrefix = iota
+	filterSuffix
+	filterFirst
+	filterLast
 )
 
 // Node flags.
@@ -158,10 +167,9 @@ type builder struct {
 	bit      int
 	affixes  []*bitset // by affix node: the patterns whose affix ends there
 	affixed  map[edge]uint32
-	filter   bitset // first bytes of prefixes, then last bytes of suffixes
+	filter   bitset // of the names that patterns know
 	layers   [][4]uint32
 	tables   uint32
-	hasAffix bool
 	others   []otherName
 	linked   map[uint64][][4]uint32 // by the inode's number
 	execs    bool                   // what is executed is told
@@ -373,9 +381,14 @@ func (b *builder) nameSet(s string) *bitset {
 	b.name(s)
 	if b.sets[s] == nil {
 		b.sets[s] = &bitset{}
+		b.mark(filterFirst, s[0])
+		b.mark(filterLast, s[len(s)-1])
 	}
 	return b.sets[s]
 }
+
+// mark lets names with this byte through a word of the filter. Capitals have the bits of small letters.
+func (b *builder) mark(word int, c byte) { b.filter[word] |= 1 << (c&31 | c>>1&32) }
 
 // last is the set of the patterns whose LAST this is.
 func (b *builder) last(last string) *bitset {
@@ -393,8 +406,7 @@ func (b *builder) last(last string) *bitset {
 }
 
 func (b *builder) affix(root uint32, text []byte) *bitset {
-	b.hasAffix = true
-	b.filter.set(int(root)*256 + int(text[0]))
+	b.mark(filterPrefix+int(root), text[0])
 	at := root
 	for _, c := range text {
 		e := edge{at, uint32(c)}
@@ -494,19 +506,20 @@ func (w *writer) text(s string) uint32 {
 // finish lays the image out; ok is false when the seed doesn't spread the names.
 func (b *builder) finish(generation uint32) (*Image, bool) {
 	w := &writer{lines: make([]line, 1)}
-	text := make([]uint32, len(b.texts))
-	names := newBuckets(len(b.texts))
+	text, hash := make([]uint32, len(b.texts)), make([]uint32, len(b.texts))
+	names := newBuckets(len(b.sets))
 	for i, s := range b.texts {
-		text[i] = w.text(s)
-		h := hashName(s, b.header())
-		if !names.add(h, [4]uint32{h, uint32(len(s)), text[i], w.set(b.sets[s])}) {
+		text[i], hash[i] = w.text(s), hashName(s, b.header())
+		set := w.set(b.sets[s])
+		if set != 0 && !names.add(hash[i], [4]uint32{hash[i], uint32(len(s)), text[i], set}) {
 			return nil, false
 		}
 	}
 	edges := newBuckets(len(b.edges) + len(b.affixed) + len(b.linked))
 	affix := func(n uint32) uint32 { return uint32(len(b.nodes)) + n }
 	for e, to := range b.edges {
-		if !edges.add(hashEdge(e.from, text[e.label], b.header()), [4]uint32{e.from, text[e.label], to, b.nodes[to].says()}) {
+		what := b.nodes[to].says() | uint32(min(len(b.texts[e.label]), maxName+1))<<1 | text[e.label]<<15
+		if !edges.add(hashEdge(e.from, hash[e.label], b.header()), [4]uint32{e.from, hash[e.label], to, what}) {
 			return nil, false
 		}
 	}
@@ -528,9 +541,7 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 	head[hEdges], head[hEdgesMask] = w.words(edges.words()), edges.mask()
 	b.layNodes(w, &head)
 	head[hBitHits], head[hFinals] = w.words(b.bitHits), w.set(&b.finals)
-	if b.hasAffix {
-		head[hAffixes], head[hPrefix], head[hSuffix] = w.set(&b.filter), affix(prefixRoot), affix(suffixRoot)
-	}
+	head[hFilter], head[hPrefix], head[hSuffix] = w.set(&b.filter), affix(prefixRoot), affix(suffixRoot)
 	var layers []uint32
 	for _, l := range b.layers {
 		layers = append(layers, l[:]...)
