@@ -608,6 +608,19 @@ static __always_inline void no_pattern(struct match *m)
 		m->state[i] = 0;
 }
 
+#define BYTE(address) (*(u8 *)bpf_rdonly_cast((void *)(address), bpf_core_type_id_kernel(struct pt_regs)))
+
+/* strange says that no pattern can know a dentry's name, by as little of it as tells that. */
+static __always_inline bool strange(struct climb *c, u64 dentry)
+{
+	if (!bpf_ksym_exists(bpf_rdonly_cast))
+		return false;
+	u32 len = LOAD(struct dentry, dentry, d_name.len);
+	u64 name = (u64)LOAD(struct dentry, dentry, d_name.name);
+
+	return len - 1 < MAX_NAME && !may(c, BYTE(name), BYTE(name + len - 1));
+}
+
 /* descend follows the i-th name from the root; false when no rule can match any deeper. */
 static __always_inline bool descend(struct climb *c, struct match *m, u32 i, bool hot)
 {
@@ -617,12 +630,17 @@ static __always_inline bool descend(struct climb *c, struct match *m, u32 i, boo
 	if (i >= n)
 		return false;
 	u64 dentry = c->chain[(n - 1 - i) & (MAX_DEPTH - 1)];
+	bool process = n - i == c->proc; /* 0: there is none */
+	if (hot && m->node == NO_NODE && !process && strange(c, dentry)) {
+		no_pattern(m);
+		return true;
+	}
 	len = hot ? read_name(c, dentry) : read_name_cold(c, dentry);
 	if (!len) {
 		m->status = WALK_BROKEN;
 		return false;
 	}
-	if (c->proc && n - i == c->proc && is_own(c, dentry))
+	if (process && is_own(c, dentry))
 		len = own_process(c);
 	c->len = len;
 	if (m->live) {
