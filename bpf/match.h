@@ -99,12 +99,15 @@ struct descent {
 #endif
 #define LOAD(type, ptr, field)                                                                              \
 	({                                                                                                  \
-		__typeof__(((type *)0)->field) v_ = 0;                                                      \
-		if (bpf_ksym_exists(bpf_rdonly_cast))                                                       \
+		__typeof__(((type *)0)->field) v_;                                                          \
+		if (bpf_ksym_exists(bpf_rdonly_cast)) {                                                     \
 			v_ = ((type *)bpf_rdonly_cast((void *)(ptr), bpf_core_type_id_kernel(type)))->field; \
-		else                                                                                        \
-			bpf_probe_read_kernel(&v_, sizeof(v_),                                              \
-					      (void *)((u64)(ptr) + bpf_core_field_offset(type, field)));        \
+		} else {                                                                                    \
+			__typeof__(v_) read_ = 0;                                                           \
+			bpf_probe_read_kernel(&read_, sizeof(read_),                                        \
+					      (void *)((u64)(ptr) + bpf_core_field_offset(type, field)));   \
+			v_ = read_;                                                                         \
+		}                                                                                           \
 		v_;                                                                                         \
 	})
 
