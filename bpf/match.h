@@ -392,10 +392,16 @@ static __always_inline u32 fold(u8 b)
 /* may says what of a name may be some pattern's, by its first and last byte: its beginning, its end, all of it. */
 static __always_inline u32 may(struct climb *c, u8 first, u8 last)
 {
-	u64 beginning = c->filter[FILTER_PREFIX] >> fold(first), end = c->filter[FILTER_SUFFIX] >> fold(last);
-	u64 all = c->filter[FILTER_FIRST] >> fold(first) & c->filter[FILTER_LAST] >> fold(last);
+	u32 f = fold(first), l = fold(last);
+	u64 beginning = c->filter[FILTER_PREFIX] >> f, end = c->filter[FILTER_SUFFIX] >> l;
+	u32 some = (beginning & MAY_BEGIN) | (end << 1 & MAY_END);
 
-	return (beginning & MAY_BEGIN) | (end << 1 & MAY_END) | (all << 2 & MAY_ALL);
+	if (c->filter[FILTER_NAMES] >> f & 1) {
+		struct line *ends = line_of(c->image, c->header[H_FILTER] + 1 + f / 8);
+		if (!ends || ends->q[f & 7] >> l & 1)
+			some |= MAY_ALL;
+	}
+	return some;
 }
 
 static __always_inline void hit(struct match *m, u32 h)

@@ -70,7 +70,7 @@ type askWork struct {
 		Seq    [128]uint32
 		Name   [33]uint64
 		Mask   [8]uint64
-		Filter [4]uint64
+		Filter [3]uint64
 		Header [16]uint32
 		Other  struct {
 			_       structs.HostLayout

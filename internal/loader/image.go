@@ -48,12 +48,11 @@ const (
 	hGeneration
 )
 
-// The words of the filter.
+// The words of the filter's first line.
 const (
 	filterPrefix = iota
 	filterSuffix
-	filterFirst
-	filterLast
+	filterNames
 )
 
 // Node flags.
@@ -167,7 +166,7 @@ type builder struct {
 	bit      int
 	affixes  []*bitset // by affix node: the patterns whose affix ends there
 	affixed  map[edge]uint32
-	filter   bitset // of the names that patterns know
+	filter   [9]bitset // of the names that patterns know
 	layers   [][4]uint32
 	tables   uint32
 	others   []otherName
@@ -381,14 +380,15 @@ func (b *builder) nameSet(s string) *bitset {
 	b.name(s)
 	if b.sets[s] == nil {
 		b.sets[s] = &bitset{}
-		b.mark(filterFirst, s[0])
-		b.mark(filterLast, s[len(s)-1])
+		f := fold(s[0])
+		b.filter[0][filterNames] |= 1 << f
+		b.filter[1+f/8][f%8] |= 1 << fold(s[len(s)-1])
 	}
 	return b.sets[s]
 }
 
-// mark lets names with this byte through a word of the filter. Capitals have the bits of small letters.
-func (b *builder) mark(word int, c byte) { b.filter[word] |= 1 << (c&31 | c>>1&32) }
+// fold is a byte's bit in the filter: capitals have those of small letters.
+func fold(c byte) int { return int(c&31 | c>>1&32) }
 
 // last is the set of the patterns whose LAST this is.
 func (b *builder) last(last string) *bitset {
@@ -406,7 +406,7 @@ func (b *builder) last(last string) *bitset {
 }
 
 func (b *builder) affix(root uint32, text []byte) *bitset {
-	b.mark(filterPrefix+int(root), text[0])
+	b.filter[0][filterPrefix+int(root)] |= 1 << fold(text[0])
 	at := root
 	for _, c := range text {
 		e := edge{at, uint32(c)}
@@ -541,7 +541,10 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 	head[hEdges], head[hEdgesMask] = w.words(edges.words()), edges.mask()
 	b.layNodes(w, &head)
 	head[hBitHits], head[hFinals] = w.words(b.bitHits), w.set(&b.finals)
-	head[hFilter], head[hPrefix], head[hSuffix] = w.set(&b.filter), affix(prefixRoot), affix(suffixRoot)
+	head[hFilter], head[hPrefix], head[hSuffix] = uint32(len(w.lines)), affix(prefixRoot), affix(suffixRoot)
+	for i := range b.filter {
+		w.set(&b.filter[i])
+	}
 	var layers []uint32
 	for _, l := range b.layers {
 		layers = append(layers, l[:]...)

@@ -151,7 +151,7 @@ type kernelLabel struct {
 		Seq    [128]uint32
 		Name   [33]uint64
 		Mask   [8]uint64
-		Filter [4]uint64
+		Filter [3]uint64
 		Header [16]uint32
 		Other  struct {
 			_       structs.HostLayout
