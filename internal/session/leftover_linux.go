@@ -136,9 +136,10 @@ func scannedChildren() func(pid int) []int {
 }
 
 func listedChildren(pid int) (list []int) {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, name := range files {
-		text, _ := os.ReadFile(name)
+	dir := fmt.Sprintf("/proc/%d/task/", pid)
+	threads, _ := os.ReadDir(dir) // filepath.Glob would list each thread's folder, too: many times the work, while others fork
+	for _, thread := range threads {
+		text, _ := os.ReadFile(dir + thread.Name() + "/children")
 		for word := range strings.FieldsSeq(string(text)) {
 			if child, err := strconv.Atoi(word); err == nil {
 				list = append(list, child)
