@@ -63,7 +63,7 @@ func TestWallTimeCannotBeHeldUp(t *testing.T) {
 			t.Run(u.name+"/"+name, func(t *testing.T) {
 				began := time.Now()
 				out := run(t, p.guarded(append([]string{"--limits", "wall_time=500ms"}, policy...), argv...))
-				if took := time.Since(began); took > time.Minute || took < 400*time.Millisecond {
+				if took := time.Since(began); took > patience || took < 400*time.Millisecond {
 					t.Errorf("%v: %+v", took, out)
 				}
 				if n := processes(t, "1000.050"); n != 0 {

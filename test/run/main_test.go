@@ -130,7 +130,7 @@ func (p place) command(argv ...string) *exec.Cmd {
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: p.user.id, Gid: p.user.id}
 	}
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = patience // what it leaves may have its output, and be slow to end
 	return cmd
 }
 

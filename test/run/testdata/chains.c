@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 int main(int argc, char **argv) {
-	time_t end = time(0) + 60;
+	time_t end = time(0) + 180;
 	for (int i = 0; argc > 1 && i < atoi(argv[1]); i++) {
 		if (fork())
 			continue;
