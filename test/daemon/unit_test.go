@@ -116,7 +116,6 @@ func TestUnit(t *testing.T) {
 	must(t, held.Process.Signal(syscall.SIGTERM))
 	held.status()
 	eventually(t, "nothing is left", func() bool { return len(sessions(t, 0)) == 0 })
-	t.Run("it finds sessions of another version's", func(t *testing.T) { (&unit{t}).upgrade() })
 }
 
 // keeps does something to toolguardd, during and after which a session must stay what it is.
@@ -232,9 +231,9 @@ func (u *unit) home() {
 	j.status()
 }
 
-// upgrade has toolguardd start as if another version had made the sessions: they stay held, and can't ask it for anything.
-func (u *unit) upgrade() {
-	u.Helper()
+// A toolguardd that finds sessions which another version has made leaves them held, and they can't ask it for anything.
+func TestAnotherVersion(t *testing.T) {
+	u := newUnit(t)
 	held := u.job(nobody, work, `while :; do
 	read x 2>/dev/null <OUTSIDE && echo yes >can || echo no >can
 	toolguard sessions list >list 2>&1; mv list said; sleep 0.1
@@ -245,12 +244,12 @@ done`).start()
 			return strings.Contains(string(text), what)
 		}
 	}
-	eventually(u.T, "it asks", said(nothingElse))
+	eventually(t, "it asks", said(nothingElse))
 	// Versions are numbers, and what else lies there is for all of them.
 	u.sh("mkdir -p " + units + `toolguardd.service.d && printf '[Service]\nExecStartPre=+sh -c "cd /sys/fs/bpf/toolguard && mv [0-9a-f]* another"\n' >` +
 		units + "toolguardd.service.d/test.conf && systemctl daemon-reload && systemctl restart toolguardd")
-	eventually(u.T, "it's refused", said("another version of toolguard guards who asks"))
-	must(u.T, os.WriteFile(held.workspace+"/can", []byte("?"), 0o666))
+	eventually(t, "it's refused", said("another version of toolguard guards who asks"))
+	must(t, os.WriteFile(held.workspace+"/can", []byte("?"), 0o666))
 	held.wrote("can", "no")
 	if got := u.job(nobody, more, `read x <OUTSIDE && exit 5`).start().status(); got != 5 {
 		u.Errorf("another session: exit status %d, want 5", got)
