@@ -52,18 +52,24 @@ func TestChainsAreEnded(t *testing.T) {
 // The wall time ends a session whose first process can't be seen to end, one that has stopped itself, which stops toolguard
 // where no clock runs, and one that takes all processors for itself.
 func TestWallTimeCannotBeHeldUp(t *testing.T) {
+	most, others := time.Minute, "50"
+	// A guest's kernel may hold whom it refuses much for a minute, until his record finds room (audit_log_start); and who has the processor
+	// as the whole machine is held up waits as long again for each of the others.
+	if os.Getenv("TOOLGUARD_VM") != "" {
+		most, others = 2*patience, "20"
+	}
 	for _, u := range users() {
 		p := newPlace(t, u)
 		rows := map[string][]string{
 			"traced":  {p.compile(t, "traced"), "1000.0502"},
-			"starved": {p.compile(t, "starve"), "1000.0504"},
+			"starved": {p.compile(t, "starve"), "1000.0504", others},
 			"stopped": {"sh", "-c", `sleep 1000.0503 & kill -STOP $$`},
 		}
 		for name, argv := range rows {
 			t.Run(u.name+"/"+name, func(t *testing.T) {
 				began := time.Now()
 				out := run(t, p.guarded(append([]string{"--limits", "wall_time=500ms"}, policy...), argv...))
-				if took := time.Since(began); took > patience || took < 400*time.Millisecond {
+				if took := time.Since(began); took > most || took < 400*time.Millisecond {
 					t.Errorf("%v: %+v", took, out)
 				}
 				if n := processes(t, "1000.050"); n != 0 {

@@ -1,11 +1,13 @@
 // Has every thread of the process that started it run only when nothing else would, on one processor, and sees to it that something
-// else always would. It gives up by itself after a while, which is longer than the test has patience. Argument: a mark.
+// else always would. It gives up by itself after a while, which is longer than the test has patience. Arguments: a mark,
+// and how many others.
 #define _GNU_SOURCE
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-int main(void) {
+int main(int argc, char **argv) {
 	struct sched_param none = {0};
 	pid_t parent = getppid();
 	cpu_set_t one;
@@ -19,10 +21,10 @@ int main(void) {
 		sched_setscheduler(thread, SCHED_IDLE, &none);
 		setpriority(PRIO_PROCESS, thread, 19);
 	}
-	for (int i = 0; i < 50; i++)
+	for (int i = 0; argc > 2 && i < atoi(argv[2]); i++)
 		if (fork() == 0)
 			break;
-	alarm(180);
+	alarm(360);
 	for (;;)
 		;
 }

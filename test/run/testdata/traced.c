@@ -13,7 +13,7 @@ int main(void) {
 		if (write(p[1], &c, 1) != 1)
 			return 1;
 		setsid();
-		sleep(180);
+		sleep(360);
 		_exit(0);
 	}
 	if (read(p[0], &c, 1) != 1 || c != 'y')
