@@ -33,6 +33,8 @@ type askWork struct {
 		Need   uint32
 		Hot    uint32
 		Rounds uint32
+		Thread uint32
+		Opened uint32
 	}
 	T struct {
 		_      structs.HostLayout
@@ -122,6 +124,7 @@ const (
 	askMapMembers = "members"
 	askMapWorks   = "works"
 	askProgAsk    = "ask"
+	askProgOpened = "opened"
 )
 
 // loadAsk returns the embedded CollectionSpec for ask.
@@ -166,7 +169,8 @@ type askSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type askProgramSpecs struct {
-	Ask *ebpf.ProgramSpec `ebpf:"ask"`
+	Ask    *ebpf.ProgramSpec `ebpf:"ask"`
+	Opened *ebpf.ProgramSpec `ebpf:"opened"`
 }
 
 // askMapSpecs contains maps before they are loaded into the kernel.
@@ -227,12 +231,14 @@ type askVariables struct {
 //
 // It can be passed to loadAskObjects or ebpf.CollectionSpec.LoadAndAssign.
 type askPrograms struct {
-	Ask *ebpf.Program `ebpf:"ask"`
+	Ask    *ebpf.Program `ebpf:"ask"`
+	Opened *ebpf.Program `ebpf:"opened"`
 }
 
 func (p *askPrograms) Close() error {
 	return _AskClose(
 		p.Ask,
+		p.Opened,
 	)
 }
 

@@ -20,9 +20,10 @@ import (
 
 // asker asks the matcher in this machine's kernel.
 type asker struct {
-	k    *Kernel // for its images only
-	prog *ebpf.Program
-	work *askWork
+	k      *Kernel // for its images only
+	prog   *ebpf.Program
+	opened *ebpf.Program
+	work   *askWork
 }
 
 func newAsker(t testing.TB) *asker {
@@ -49,7 +50,7 @@ func openAsker() (*asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &asker{&Kernel{images: o.Images}, o.Ask, (*askWork)(unsafe.Pointer(&mem[0]))}, nil
+	return &asker{&Kernel{images: o.Images}, o.Ask, o.Opened, (*askWork)(unsafe.Pointer(&mem[0]))}, nil
 }
 
 // follow says what a policy gives on an open file, and who is the first to withhold something of need.

@@ -32,7 +32,7 @@ func bench(out io.Writer, toolguard string, runs int, series string) error {
 		run          func(io.Writer) error
 	}{
 		{"To use the network", "(5 minutes)", func(out io.Writer) error { return network(out, toolguard) }},
-		{"To decide", "(2 minutes)", func(out io.Writer) error { return decisions(out, toolguard) }},
+		{"To decide", "(2 minutes)", decisions},
 		{"To run under it", "(10 minutes)", func(out io.Writer) error { return guest(out, series) }},
 	} {
 		fmt.Fprintf(os.Stderr, "bench: %s %s\n", strings.ToLower(part.title), part.takes)

@@ -23,7 +23,7 @@ func guest(out io.Writer, series string) error {
 	if err != nil {
 		return err
 	}
-	if err := buildGuest(dir); err != nil {
+	if _, err := output("go", "build", "-trimpath", "-buildvcs=false", "-o", dir+"/guest", "./scripts/bench/guest"); err != nil {
 		return err
 	}
 	said, err := output("scripts/vm/run", "-c", "-k", series, "-m", "3072", "-t", "3600", "-o", dir, "-f", dir+"/guest", "-f", built, "--",
@@ -41,11 +41,6 @@ processor executes many at once, of the kernel's own, which wait for memory and 
 "To decide".
 %s`, series, tables)
 	return nil
-}
-
-func buildGuest(dir string) error {
-	_, err := output("go", "build", "-trimpath", "-buildvcs=false", "-o", dir+"/guest", "./scripts/bench/guest")
-	return err
 }
 
 // output runs a program, whose progress is shown, and returns what it printed.

@@ -16,7 +16,7 @@ const unrestricted = "toolguard.1,toolguard.2,toolguard.3,toolguard.4,toolguard.
 
 // guarded compares guards: none, the system call filters that come with each, and Landlock and the programs with as many rules.
 func guarded(s *scene) error {
-	workers, err := s.guards([]string{"landlock", "bpf"}, 10, 1000, maxRules)
+	workers, err := s.guards(10, 1000, maxRules)
 	defer func() { endAll(workers) }()
 	if err != nil {
 		return err
@@ -45,28 +45,8 @@ filters come with both.
 	return nil
 }
 
-// landlocked measures, on a machine that may not take the programs, what Landlock adds to an open: what a decision of theirs is to be
-// held against.
-func landlocked(s *scene) error {
-	workers, err := s.guards([]string{"landlock"}, 10)
-	defer func() { endAll(workers) }()
-	if err != nil {
-		return err
-	}
-	times, err := turns(workers, []order{{"open", 1000, s.file}}, 200)
-	if err != nil {
-		return err
-	}
-	fmt.Print("| guard | median | least | beyond the filters |\n|---|---|---|---|\n")
-	for i, w := range workers {
-		t := times[i][0]
-		fmt.Printf("| %s | %d | %d | %d |\n", w.name, t.median(), t[0], t[0]-times[2][0][0])
-	}
-	return nil
-}
-
 // guards starts a worker without a guard, another one, one behind system call filters, and one for each wall and number of rules.
-func (s *scene) guards(walls []string, rules ...int) (workers []*worker, err error) {
+func (s *scene) guards(rules ...int) (workers []*worker, err error) {
 	free := s.dir + "/free.toml"
 	if err := os.WriteFile(free, []byte("version = 1\n[access]\ndefault = \"allow\"\nprotect = false\n"), 0o644); err != nil {
 		return nil, err
@@ -92,7 +72,7 @@ func (s *scene) guards(walls []string, rules ...int) (workers []*worker, err err
 		if err != nil {
 			return workers, err
 		}
-		for _, wall := range walls {
+		for _, wall := range []string{"landlock", "bpf"} {
 			if err := add(fmt.Sprintf("%s, %d rules", wall, n), wall, "--policy", policy); err != nil {
 				return workers, err
 			}
