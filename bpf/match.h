@@ -92,7 +92,7 @@ struct descent {
 /*
  * LOAD reads a field of a kernel struct at a plain address. Where the kernel can tell the verifier what lies there
  * (bpf_rdonly_cast, Linux 6.2) that is one load; before, it's a call. An address that can't be read gives 0 in both, and
- * nothing here is right with a 0.
+ * nothing here is right with a 0. A name's bytes can always be read: the program is in an RCU section, until whose end none is freed.
  */
 #ifndef bpf_ksym_exists
 #define bpf_ksym_exists(sym) (!!(sym))
@@ -185,7 +185,9 @@ static __always_inline bool climb_step(struct climb *c)
 			c->status = WALK_OK;
 			return false;
 		}
-		if (LOAD(struct super_block, LOAD(struct mount, mount, mnt.mnt_sb), s_magic) == PROC_SUPER_MAGIC)
+		u64 sb = (u64)LOAD(struct mount, mount, mnt.mnt_sb);
+		/* Not where something beneath /proc is mounted: what lies in that is no process's folder. */
+		if (LOAD(struct super_block, sb, s_magic) == PROC_SUPER_MAGIC && (u64)LOAD(struct super_block, sb, s_root) == dentry)
 			c->proc = n;
 		c->dentry = (u64)LOAD(struct mount, mount, mnt_mountpoint);
 		c->mount = up;
