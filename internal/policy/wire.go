@@ -348,6 +348,11 @@ func (w *wire) checkNames() error {
 		if !resolvable(a.From) || !resolvable(a.To) {
 			return fmt.Errorf("%q or %q isn't a canonical path", a.From, a.To)
 		}
+		for _, hole := range a.Holes {
+			if !resolvable(hole) || hole == "/" {
+				return fmt.Errorf("%q isn't the rest of a canonical path", hole)
+			}
+		}
 	}
 	for _, k := range w.Links {
 		if k.Layer < 0 || int(k.Layer) >= len(w.Layers) {
