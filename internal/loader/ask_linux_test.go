@@ -298,7 +298,7 @@ func (a *asker) refuser() (layer int16, rule int32) {
 // What a path is doesn't depend on mounts on the way, on a root of one's own, or on whose /proc it is.
 func TestAgreeElsewhere(t *testing.T) {
 	newAsker(t)
-	for _, way := range []string{"mounts", "bind mount", "chroot", "process", "deep"} {
+	for _, way := range []string{"mounts", "bind mount", "chroot", "process", "process elsewhere", "deep"} {
 		childtest.Run[any](t, 0, []string{"agree", way, scene(t, "granted/file", "granted/secret/file", "other/file")})
 	}
 }
@@ -357,6 +357,18 @@ var ways = map[string]func(a *asker, dir string) error{
 			a.agree("/proc/meminfo", "/proc/meminfo", rules...),
 		)
 	},
+	// What is in a process's folder keeps its names where that is mounted elsewhere.
+	"process elsewhere": func(a *asker, dir string) error {
+		if err := unix.Mount("/proc/self", dir+"/other", "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+		status, fd := dir+"/other/status", dir+"/other/fd"
+		return errors.Join(
+			a.agree(status, status, "/ read", status+" none"),
+			a.agree(status, status, "/ read", "/**/status none"),
+			a.agree(fd, fd, "/ read", "/**/fd none"),
+		)
+	},
 	// As deep as the policy follows, and one more.
 	"deep": func(a *asker, dir string) error {
 		c, err := tryCompile(dir + " read")
@@ -404,6 +416,31 @@ func (a *asker) agreeOn(c *policy.Compiled, name, path string) error {
 	return a.compare(c, open{path, fd})
 }
 
+// What a preset says only adds, so it takes nothing away by another name: not even where it gives nothing itself.
+func TestPresetByAnotherName(t *testing.T) {
+	a := newAsker(t)
+	dir := scene(t, "here/file", "there/x/file")
+	f := opened(t, dir+"/here/file")
+	defer unix.Close(f.fd)
+	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{
+		{Path: "/", Caps: policy.Read},
+		{Match: "/**/x", Place: policy.Place{File: "preset:x"}},
+		{Path: dir + "/there/x/other", Caps: policy.Update}, // without such a rule the other name says nothing
+	}}
+	layer.Defaults[policy.FS] = policy.Deny
+	mounts := []policy.Mount{{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: dir + "/there/x", At: dir + "/here"}}
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, tree{mounts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Aliases) == 0 || c.Caps(f.path) != policy.Read {
+		t.Fatalf("the policy gives %v, with the other names %v", c.Caps(f.path), c.Aliases)
+	}
+	if err := errors.Join(a.follow(c), a.compare(c, f)); err != nil {
+		t.Error(err, rulesOf(c))
+	}
+}
+
 // Every layer counts at a path about which all of them say as much as they can.
 func TestManyHits(t *testing.T) {
 	a := newAsker(t)
@@ -430,7 +467,7 @@ func TestManyHits(t *testing.T) {
 	if err := b.add(all); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(b.nodes[b.path(f.path)].hits); n != 4*(maxLayers-1)+1 {
+	if n := len(b.nodes[b.path(f.path)].hits); n != 3*(maxLayers-1)+1 {
 		t.Fatalf("%d hits", n)
 	}
 	if err := a.follow(all); err != nil {

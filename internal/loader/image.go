@@ -188,11 +188,11 @@ func newBuilder(seed uint32) *builder {
 func (b *builder) add(c *policy.Compiled) error {
 	b.execs = c.Audit.Exec
 	for i, l := range c.Layers {
-		fs, err := b.table(l.FS)
+		fs, err := b.table(l.FS, true)
 		if err != nil {
 			return err
 		}
-		protect, err := b.table(l.Protect)
+		protect, err := b.table(l.Protect, false)
 		if err != nil {
 			return err
 		}
@@ -279,8 +279,8 @@ func argsText(args []string) (text string, n uint32, rest bool) {
 	return b.String(), uint32(len(args)), rest
 }
 
-// table adds the rules of a table and returns its number plus one, or 0 when there is none.
-func (b *builder) table(t *policy.FSTable) (uint32, error) {
+// table adds the rules of a table and returns its number plus one, or 0 when there is none. In what protect names none of them only adds.
+func (b *builder) table(t *policy.FSTable, adds bool) (uint32, error) {
 	if t == nil {
 		return 0, nil
 	}
@@ -292,7 +292,7 @@ func (b *builder) table(t *policy.FSTable) (uint32, error) {
 		if r.FS.Unprotect {
 			hit |= 1 << 23
 		}
-		if r.Grants() && r.FS.Caps != 0 { // what protect names gets nothing from it
+		if adds && r.Grants() {
 			hit |= hitGrants
 		}
 		if err := b.rule(r.FS, hit); err != nil {
@@ -503,11 +503,13 @@ func (w *writer) text(s string) uint32 {
 	return at
 }
 
-// finish lays the image out; ok is false when the seed doesn't spread the names.
+// finish lays the image out; ok is false when the seed doesn't spread the names, or what is found by them. From seed to seed it has more
+// room: the tables are half empty at first, and it's 4 times as much in the end.
 func (b *builder) finish(generation uint32) (*Image, bool) {
 	w := &writer{lines: make([]line, 1)}
 	text, hash := make([]uint32, len(b.texts)), make([]uint32, len(b.texts))
-	names := newBuckets(len(b.sets))
+	roomy := min(b.seed/2, 2)
+	names := newBuckets(len(b.sets), roomy)
 	for i, s := range b.texts {
 		text[i], hash[i] = w.text(s), hashName(s, b.header())
 		set := w.set(b.sets[s])
@@ -515,7 +517,7 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 			return nil, false
 		}
 	}
-	edges := newBuckets(len(b.edges) + len(b.affixed) + len(b.linked))
+	edges := newBuckets(len(b.edges)+len(b.affixed)+len(b.linked), roomy)
 	affix := func(n uint32) uint32 { return uint32(len(b.nodes)) + n }
 	for e, to := range b.edges {
 		what := b.nodes[to].says() | uint32(min(len(b.texts[e.label]), maxName+1))<<1 | text[e.label]<<15
@@ -586,8 +588,9 @@ func (b *builder) layNodes(w *writer, head *[16]uint32) {
 // buckets is a hash table of lines with four entries each.
 type buckets struct{ lines [][][4]uint32 }
 
-func newBuckets(n int) *buckets {
-	return &buckets{make([][][4]uint32, 1<<bits.Len(uint(n)/2))}
+// newBuckets are for n entries, with as many doublings of what they would be.
+func newBuckets(n int, roomy uint32) *buckets {
+	return &buckets{make([][][4]uint32, 1<<(bits.Len(uint(n)/2)+int(roomy)))}
 }
 
 func (b *buckets) mask() uint32 { return uint32(len(b.lines) - 1) }
