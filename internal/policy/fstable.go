@@ -2,7 +2,8 @@ package policy
 
 import "math/bits"
 
-// MaxDepth and MaxPath are as far as every matcher follows a path, the kernel's included; beyond them is denied.
+// MaxDepth and MaxPath are as far as a path is followed; beyond them is denied. The kernel's matcher counts the components alone: by one
+// call nobody names a longer path (PATH_MAX), but from folder to folder one gets there.
 const (
 	MaxDepth = 128
 	MaxPath  = 4096
