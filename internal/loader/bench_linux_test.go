@@ -195,11 +195,14 @@ func (a *asker) open(file string, times int) (time.Duration, error) {
 	start := time.Now()
 	for range times {
 		fd, _, e := unix.RawSyscall6(unix.SYS_OPENAT, ^uintptr(0), uintptr(unsafe.Pointer(name)), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
-		if e != 0 || fd != uintptr(free) {
-			return 0, fmt.Errorf("descriptor %d, not %d: %w", fd, free, e)
+		if e != 0 {
+			return 0, e
 		}
 		_, _, _ = unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&buf)), 1)
 		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
+		if fd < uintptr(free) { // a finalizer has closed it meanwhile
+			return a.open(file, times)
+		}
 	}
 	return time.Since(start), nil
 }
