@@ -166,7 +166,7 @@ type builder struct {
 	bit      int
 	affixes  []*bitset // by affix node: the patterns whose affix ends there
 	affixed  map[edge]uint32
-	filter   [9]bitset // of the names that patterns know
+	filter   [1 + 64/maxWords]bitset // bpf/image.h: of the names that patterns know
 	layers   [][4]uint32
 	tables   uint32
 	others   []otherName

@@ -52,9 +52,9 @@ func TestChainsAreEnded(t *testing.T) {
 // The wall time ends a session whose first process can't be seen to end, one that has stopped itself, which stops toolguard
 // where no clock runs, and one that takes all processors for itself.
 func TestWallTimeCannotBeHeldUp(t *testing.T) {
-	most, others := time.Minute, "50"
+	others := "50"
 	if os.Getenv("TOOLGUARD_VM") != "" { // who has the processor as the whole machine is held up waits as long again for each of the others
-		most, others = 90*time.Second, "30"
+		others = "30"
 	}
 	for _, u := range users() {
 		p := newPlace(t, u)
@@ -67,7 +67,7 @@ func TestWallTimeCannotBeHeldUp(t *testing.T) {
 			t.Run(u.name+"/"+name, func(t *testing.T) {
 				began := time.Now()
 				out := run(t, p.guarded(append([]string{"--limits", "wall_time=500ms"}, policy...), argv...))
-				if took := time.Since(began); took > most || took < 400*time.Millisecond {
+				if took := time.Since(began); took > time.Minute || took < 400*time.Millisecond {
 					t.Errorf("%v: %+v", took, out)
 				}
 				if n := processes(t, "1000.050"); n != 0 {
