@@ -154,7 +154,7 @@ func grow(t *testing.T, r *rand.Rand) []open {
 	return files
 }
 
-func opened(t *testing.T, path string) open {
+func opened(t testing.TB, path string) open {
 	t.Helper()
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -50,10 +50,7 @@ func (a *asker) bench(b *testing.B, rules, depth int) {
 	if err := a.follow(compile(b, list...)); err != nil {
 		b.Fatal(err)
 	}
-	fd, err := unix.Open(file, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fd := opened(b, file).fd
 	defer unix.Close(fd)
 	if caps, err := a.ask(fd, 1, true); err != nil || caps != 1 {
 		b.Fatal(caps, err)
@@ -134,10 +131,7 @@ func (a *asker) prepare(b *testing.B, c *policy.Compiled, file string) *landlock
 		b.Fatal(err)
 	}
 	b.Cleanup(plan.Close)
-	fd, err := unix.Open(file, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fd := opened(b, file).fd
 	b.Cleanup(func() { _ = unix.Close(fd) }) // until then the file stays where the kernel keeps it
 	if caps, err := a.ask(fd, policy.Read, true); err != nil || caps != policy.Read {
 		b.Fatal(caps, err)

@@ -95,18 +95,17 @@ func peers(dir string) ([]peer, error) {
 	if err != nil {
 		return nil, err
 	}
+	bwrap := func(mounts ...string) []string {
+		return slices.Concat([]string{"bwrap"}, mounts, []string{
+			"--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind", ws, ws, "--unshare-all", "--die-with-parent", "--new-session", bare,
+		})
+	}
 	return []peer{
 		{"true", []string{bare}},
 		{"toolguard exec", []string{toolguard, "exec", "--policy", policy, "--workspace", ws, "--", bare}},
 		{"toolguard exec, all built-in", []string{toolguard, "exec", "--workspace", ws, "--", bare}},
-		{"bwrap, the same grants", append(append([]string{"bwrap"}, mounts...),
-			"--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind", ws, ws,
-			"--unshare-all", "--die-with-parent", "--new-session", bare,
-		)},
-		{"bwrap", []string{
-			"bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind", ws, ws,
-			"--unshare-all", "--die-with-parent", "--new-session", bare,
-		}},
+		{"bwrap, the same grants", bwrap(mounts...)},
+		{"bwrap", bwrap("--ro-bind", "/", "/")},
 		{"bwrap, the least", []string{"bwrap", "--ro-bind", "/", "/", bare}},
 		{"firejail", []string{
 			"firejail", "--quiet", "--noprofile", "--caps.drop=all", "--nonewprivs", "--seccomp", "--net=none",
