@@ -355,6 +355,9 @@ var ways = map[string]func(a *asker, dir string) error{
 			a.agree("/proc/self/stat", "/proc/self/stat", rules...),
 			a.agree("/proc/1/status", "/proc/1/status", rules...),
 			a.agree("/proc/meminfo", "/proc/meminfo", rules...),
+			// A pattern knows the process's folder by the name that the policy has for it, beneath all that rules name.
+			a.agree("/proc/self/status", "/proc/self/status", "/ read", "/**/self/status none"),
+			a.agree("/proc/self/stat", "/proc/self/stat", "/ read", "/**/self/status none"),
 		)
 	},
 	// What is in a process's folder keeps its names where that is mounted elsewhere.
