@@ -65,10 +65,8 @@ func endAll(workers []*worker) {
 	}
 }
 
-// took is how long something took, again and again, in order.
+// took is how long something took, again and again, the least first: then nothing came between.
 type took []time.Duration
-
-func (t took) median() time.Duration { return t[len(t)/2] }
 
 // turns has each worker carry out each order in turn, in another sequence each time, and returns how long it took: by worker, then by
 // order.
