@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -321,5 +322,32 @@ func BenchmarkAdd(b *testing.B) {
 		if err := errors.Join(err, g.Remove()); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Who was taken for another one gets out of the cgroup again.
+func TestMoveTo(t *testing.T) {
+	g := group(t, policy.Limits{}, facts(t))
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	if err := g.Add(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if pids, err := g.Processes(); err != nil || !slices.Equal(pids, []int{cmd.Process.Pid}) {
+		t.Fatal(pids, err)
+	}
+	if err := MoveTo(cmd.Process.Pid, os.Getpid()); err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	its, err2 := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", cmd.Process.Pid))
+	if err != nil || err2 != nil || string(own) != string(its) {
+		t.Errorf("%q, want %q; %v", its, own, errors.Join(err, err2))
+	}
+	if pids, err := g.Processes(); err != nil || len(pids) != 0 {
+		t.Error(pids, err)
 	}
 }

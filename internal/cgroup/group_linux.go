@@ -153,6 +153,44 @@ func (g *Group) Add(pid int) error {
 	return g.write("cgroup.procs", strconv.Itoa(pid))
 }
 
+// Processes are the numbers of those in the cgroup.
+func (g *Group) Processes() ([]int, error) {
+	listed, err := words(g.path + "/cgroup.procs")
+	if err != nil {
+		return nil, err
+	}
+	pids := make([]int, len(listed))
+	for i, word := range listed {
+		if pids[i], err = strconv.Atoi(word); err != nil {
+			return nil, err
+		}
+	}
+	return pids, nil
+}
+
+// MoveTo puts a process into the cgroup that another one is in.
+func MoveTo(pid, other int) error {
+	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", other))
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	mounts, err := parseMountinfo(text)
+	if err != nil {
+		return err
+	}
+	_, v2 := modeOf(mounts)
+	path, ok := ownPath(own)
+	chain, ok2 := below(v2.root, path)
+	if !ok || !ok2 {
+		return fmt.Errorf("the cgroup of process %d isn't visible below %s", other, v2.point)
+	}
+	return write(filepath.Join(v2.point, chain[len(chain)-1], "cgroup.procs"), strconv.Itoa(pid))
+}
+
 // Kill ends every process in the cgroup and those that are just being forked (Linux 5.14). It returns before they have
 // ended: WaitEmpty waits.
 func (g *Group) Kill() error { return g.write("cgroup.kill", "1") }

@@ -225,7 +225,7 @@ func shortly(st *api.Start) error {
 	}
 	size := len(st.Home)
 	for _, text := range st.Degraded {
-		size += len(text)
+		size += len(text) + event.PerText
 	}
 	for _, p := range st.Limits.Places() {
 		size += len(p.File)

@@ -83,7 +83,8 @@ func TestRequests(t *testing.T) {
 		{api.Start{Agent: strings.Repeat("x", maxName+1)}, "tool and agent have 0 and 257 bytes"},
 		{api.Start{Home: "me"}, "isn't an absolute path"},
 		{api.Start{Home: strings.Repeat("/", maxSaid+1)}, "take 65537 bytes to say"},
-		{api.Start{Degraded: []string{strings.Repeat("x", maxSaid), "x"}}, "take 65537 bytes to say"},
+		{api.Start{Degraded: []string{strings.Repeat("x", maxSaid), "x"}}, "take 65545 bytes to say"},
+		{api.Start{Degraded: make([]string, maxSaid)}, "take 262144 bytes to say"},
 		{api.Start{Limits: policy.Limits{Pids: policy.Count{Place: policy.Place{File: strings.Repeat("x", maxSaid+1)}}}}, "take 65537 bytes to say"},
 	} {
 		x.st.Policy, x.st.Argv = compiled(t, "/etc"), []string{"true"}

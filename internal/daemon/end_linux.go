@@ -128,11 +128,23 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		s.d.forget(s)
 	}
 	close(s.over)
-	if left { // the client keeps its thread in the session: it's one of the user's until then
+	if left { // the client keeps its thread in the session, or nobody has waited for who died in it: it's one of the user's until then
 		<-gone
+		s.empty()
 		s.d.forget(s)
 	}
 	s.client.close()
+}
+
+// empty returns when the kernel has the session's place for another one.
+func (s *session) empty() {
+	for s.kernel.Counts().Tasks != 0 {
+		select {
+		case <-s.d.stopping:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // hearLate tells what was refused in a session whose toolguard has had a thread put into it, and never said that it's in.

@@ -207,12 +207,21 @@ func (d *Daemon) facts(from uint64) cgroup.Facts {
 	return cgroup.Probe()
 }
 
+// list answers with one session after the other: all of them may be long, and who asks may read slowly.
 func (d *Daemon) list(r *request) (any, error) {
-	list := []api.Session{}
-	for _, s := range d.all(r.peer.uid) {
-		list = append(list, s.look())
+	r.w.Header().Set("Content-Type", "application/json")
+	_, err := io.WriteString(r.w, "[")
+	for i, s := range d.all(r.peer.uid) {
+		if err == nil && i > 0 {
+			_, err = io.WriteString(r.w, ",")
+		}
+		if err != nil {
+			return nil, nil // whoever asked is gone
+		}
+		err = json.NewEncoder(r.w).Encode(s.look())
 	}
-	return list, nil
+	_, _ = io.WriteString(r.w, "]\n")
+	return nil, nil
 }
 
 func (d *Daemon) post(r *request) (any, error) {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -192,15 +190,11 @@ func (s *session) findPlace() (*os.File, error) {
 	if place := s.placeOf(s.client.fd); place != nil {
 		return place, nil
 	}
-	text, err := os.ReadFile(s.group.Path() + "/cgroup.procs")
+	pids, err := s.group.Processes()
 	if err != nil {
 		return nil, err
 	}
-	for _, word := range strings.Fields(string(text)) {
-		pid, err := strconv.Atoi(word)
-		if err != nil {
-			return nil, err
-		}
+	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue

@@ -424,7 +424,37 @@ func (s *session) join(pid int) error {
 	if id, err := s.d.kernel.SessionOf(p.fd); err != nil || id != s.number {
 		return errors.Join(fmt.Errorf("process %d isn't of session %s", pid, s.id), err)
 	}
-	return errors.Join(s.group.Add(pid), s.change(func(r *record) { r.Info.Command = pid }))
+	if err := s.group.Add(pid); err != nil {
+		return err
+	}
+	if err := p.alive(); err != nil { // whoever has its number by now may have been put there
+		return errors.Join(fmt.Errorf("process %d: %w", pid, err), s.expel())
+	}
+	return s.change(func(r *record) { r.Info.Command = pid })
+}
+
+// expel puts who isn't of the session out of its cgroup, each to where its parent is.
+func (s *session) expel() error {
+	pids, err := s.group.Processes()
+	for _, pid := range pids {
+		p, gone := openProcess(pid, 0)
+		if gone != nil {
+			continue
+		}
+		id, why := s.d.kernel.SessionOf(p.fd)
+		_ = p.file.Close()
+		if why == nil && id != s.number {
+			var parent uint64
+			if parent, why = statOf(pid, 4); why == nil {
+				why = cgroup.MoveTo(pid, int(parent))
+			}
+			if why == nil {
+				s.d.log("process %d had been taken for one of session %s, and is out of its cgroup again", pid, s.id)
+			}
+		}
+		err = errors.Join(err, why)
+	}
+	return err
 }
 
 // attach has the client hear of the session until it's over, or its command has ended and the others go on, or done says that

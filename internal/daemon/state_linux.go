@@ -137,7 +137,9 @@ func (d *Daemon) resume(id string) error {
 	if r.Net != nil {
 		s.resumeNetwork(r)
 	}
+	d.mu.Lock()
 	d.sessions[r.Number] = s
+	d.mu.Unlock()
 	return nil
 }
 
