@@ -15,6 +15,9 @@ const (
 	maxChain    = 48 << 10
 )
 
+// PerText is what each text of a list takes beside its bytes.
+const PerText = 4
+
 // bounded is an event that isn't longer than one may be: … stands for what was cut off.
 func (e *Event) bounded() Event {
 	out := *e
@@ -32,8 +35,8 @@ func (e *Event) bounded() Event {
 	}
 	room := maxDegraded
 	for i, d := range e.Degraded {
-		if room -= len(d); room < 0 {
-			out.Degraded = append(slices.Clone(e.Degraded[:i]), cut(d, room+len(d)))
+		if room -= len(d) + PerText; room < 0 {
+			out.Degraded = append(slices.Clone(e.Degraded[:i]), cut(d, max(0, room+len(d))))
 			break
 		}
 	}

@@ -322,9 +322,19 @@ func (w *wire) check() error {
 // maxText bounds what any event of a session may say of its policy: its name, a rule's id, and the file that something is in.
 const maxText = 8 << 10
 
+// maxTold bounds what a policy says of where it's from and of PATH, which whoever asks for the list of sessions is told of each.
+const maxTold = 64 << 10
+
 // checkTexts refuses what no file's name is as long as, with which each event would be.
 func (w *wire) checkTexts() error {
-	texts := []string{w.Name, w.Audit.Place.File}
+	told := len(w.Path)
+	for _, f := range w.Files {
+		told += len(f)
+	}
+	if told > maxTold {
+		return fmt.Errorf("PATH and the names of the policy's files have %d bytes, and may have %d", told, maxTold)
+	}
+	texts := []string{w.Name, w.Workspace, w.TmpDir, w.Audit.Place.File}
 	for _, p := range w.Limits.Places() {
 		texts = append(texts, p.File)
 	}

@@ -121,6 +121,8 @@ func TestMadeUp(t *testing.T) {
 		"no such capability":        {func(w *wire) { w.Rules[0].FS.Caps = 0x80 }, "isn't a canonical path"},
 		"a pattern for all":         {func(w *wire) { w.Rules[0].FS.Last = "*" }, "matches every name"},
 		"a pattern of two":          {func(w *wire) { w.Rules[0].FS.Last = "a/b" }, "is no pattern"},
+		"a long PATH":               {func(w *wire) { w.Path = strings.Repeat("/x:", maxTold/2) }, "may have 65536"},
+		"many long files":           {func(w *wire) { w.Files = slices.Repeat([]string{long[1:]}, 9) }, "may have 65536"},
 		"a nameless variable":       {func(w *wire) { w.rules(w.Layers[2].Env)[0].Env.Name = "" }, "empty name"},
 		"a relative program":        {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Program = "x" }, "isn't a canonical path"},
 		"no workspace":              {func(w *wire) { w.Workspace = "" }, "isn't a canonical path"},
