@@ -8,7 +8,7 @@
 SEC("fentry/audit_seccomp")
 int BPF_PROG(toolguard_audit_seccomp, unsigned long call, long signal, int action)
 {
-	struct label *l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
+	struct label *l = labelled();
 	struct denial d = { .op = OP_CALL, .why = WHY_ALWAYS, .detail = call, .error = -signal };
 
 	return l ? refuse(l, &d) : 0;

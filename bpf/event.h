@@ -50,7 +50,7 @@ enum why {
 	WHY_ALWAYS,	/* refused to every session */
 	WHY_ARGS,
 	WHY_COMMAND,
-	WHY_OUTSIDE,	/* it's about a task, or a socket, of another than the session */
+	WHY_OUTSIDE,	/* it's about a task, a socket, a pipe or memory of another than the session */
 	WHY_NET,	/* the policy grants nothing that takes such a socket */
 	WHY_FILES,	/* the session has as many files that send signals as one may have */
 };

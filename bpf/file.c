@@ -38,6 +38,56 @@ static __always_inline bool on_behalf(void)
 	return t->cred != t->real_cred && !(t->flags & PF_IO_WORKER);
 }
 
+#define MAX_FDS 65536
+
+/* open_as collects how an inode is open among a task's descriptors. */
+struct open_as {
+	struct file **files;
+	u64 inode;
+	u32 need, mode;
+};
+
+static long open_as_step(u32 i, void *ctx)
+{
+	struct open_as *o = ctx;
+	struct file *file = NULL, *again = NULL;
+
+	bpf_probe_read_kernel(&file, sizeof(file), o->files + i);
+	if (!file || (u64)LOAD(struct file, file, f_inode) != o->inode)
+		return 0;
+	u32 mode = LOAD(struct file, file, f_mode);
+	/* Another thread may have closed it meanwhile, and something else be opened there. */
+	bpf_probe_read_kernel(&again, sizeof(again), o->files + i);
+	if (again == file && (u64)LOAD(struct file, file, f_inode) == o->inode && LOAD(struct file, file, f_mode) == mode)
+		o->mode |= mode;
+	return (o->mode & o->need) == o->need;
+}
+
+#define S_IFIFO 0010000
+#define SB_KERNMOUNT (1 << 22)
+#define TMPFS_MAGIC 0x01021994
+#define HUGETLBFS_MAGIC 0x958458f6
+
+/* exceeds says that a pipe or a memfd, which is no path's, is opened for more than the task has it open for. /proc/self/fd lets one who
+ * has got a pipe's one end open the other: the end from which a shell reads what it executes next. A memfd is on the kernel's own tmpfs,
+ * which no overlay has a layer on. */
+static __noinline bool exceeds(struct file *file)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+	u64 inode = (u64)file->f_inode;
+	u32 type = file->f_inode->i_mode & S_IFMT;
+	struct super_block *sb = file->f_inode->i_sb;
+	bool memory = sb->s_flags & SB_KERNMOUNT && (sb->s_magic == TMPFS_MAGIC || sb->s_magic == HUGETLBFS_MAGIC);
+
+	if (type != S_IFIFO && !(type == S_IFREG && memory))
+		return false;
+	struct fdtable *fdt = t->files->fdt;
+	struct open_as o = { .files = fdt->fd, .inode = inode, .need = file->f_mode & (FMODE_READ | FMODE_WRITE) };
+	u32 n = fdt->max_fds;
+	bpf_loop(n < MAX_FDS ? n : MAX_FDS, open_as_step, &o, 0);
+	return (o.mode & o.need) != o.need;
+}
+
 /* security_file_open: do_dentry_open, so every open but O_PATH, by whichever call. The name of a file that is created by
  * it has been through path_mknod. An unnamed file (O_TMPFILE) hasn't: it's created here, beneath its folder. What the kernel
  * opens for itself isn't counted (alloc_empty_file_noaccount): before Linux 6.5 an overlay so opens the file in its layer a
@@ -55,7 +105,13 @@ int BPF_PROG(toolguard_file_open, struct file *file)
 		return 0;
 	u32 need = opened(file);
 	aim(l, 0, file->f_path.mnt, file->f_path.dentry);
-	return given(l, need) || !permit(l, OP_OPEN, need) ? 0 : -EACCES;
+	if (!given(l, need) && permit(l, OP_OPEN, need))
+		return -EACCES;
+	if (l->match[0].status != WALK_INTERNAL || !exceeds(file))
+		return 0;
+	struct denial d = { .op = OP_OPEN, .why = WHY_OUTSIDE, .need = need, .error = EACCES, .paths = 1 };
+	refuse(l, &d);
+	return -EACCES;
 }
 
 /*
@@ -131,7 +187,7 @@ int BPF_PROG(toolguard_path_notify, const struct path *path)
 SEC("fentry/mnt_want_write")
 int BPF_PROG(toolguard_mnt_want_write, struct vfsmount *mnt)
 {
-	struct label *l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
+	struct label *l = labelled();
 
 	if (l)
 		l->writes = (u64)mnt;
@@ -141,7 +197,7 @@ int BPF_PROG(toolguard_mnt_want_write, struct vfsmount *mnt)
 SEC("fentry/mnt_want_write_file")
 int BPF_PROG(toolguard_mnt_want_write_file, struct file *file)
 {
-	struct label *l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
+	struct label *l = labelled();
 
 	if (l)
 		l->writes = (u64)file->f_path.mnt;
@@ -236,7 +292,7 @@ int BPF_PROG(toolguard_inode_file_setattr, struct dentry *dentry)
 SEC("fentry/filename_lookup")
 int BPF_PROG(toolguard_filename_lookup, int dir, void *name, unsigned int flags, struct path *path)
 {
-	struct label *l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
+	struct label *l = labelled();
 
 	if (l)
 		l->looking = (u64)path;
@@ -246,7 +302,7 @@ int BPF_PROG(toolguard_filename_lookup, int dir, void *name, unsigned int flags,
 SEC("fentry/user_path_at_empty")
 int BPF_PROG(toolguard_user_path_at_empty, int dir, const char *name, unsigned int flags, struct path *path)
 {
-	struct label *l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
+	struct label *l = labelled();
 
 	if (l)
 		l->looking = (u64)path;
@@ -285,6 +341,7 @@ int BPF_PROG(toolguard_inode_readlink, struct dentry *dentry)
 }
 
 #define TIOCSTI 0x5412
+#define USERFAULTFD_IOC_NEW 0xaa00 /* of /dev/userfaultfd, since Linux 6.1 */
 #define TIOCLINUX 0x541c
 #define IOC_TYPE(cmd) ((cmd) >> 8 & 0xff)
 
@@ -334,7 +391,7 @@ static __always_inline int ioctl(struct file *file, u32 cmd)
 
 	if (!l)
 		return 0;
-	if (cmd == TIOCSTI || cmd == TIOCLINUX || moves_trees(cmd)) {
+	if (cmd == TIOCSTI || cmd == TIOCLINUX || cmd == USERFAULTFD_IOC_NEW || moves_trees(cmd)) {
 		struct denial d = { .op = OP_IOCTL, .why = WHY_ALWAYS, .detail = cmd, .error = EPERM, .paths = 1 };
 		aim(l, 0, file->f_path.mnt, file->f_path.dentry);
 		judge(l, 0, 0); /* the event tells it too */

@@ -178,10 +178,19 @@ static __noinline struct label *adopt(struct label *l)
 	return l;
 }
 
-/* guarded is the current task's label, NULL for a task that isn't guarded. */
+/* labelled is the current task's label, NULL where it has none. Most tasks have no storage of any program's, which is seen without
+ * asking the kernel for it: everybody's calls come by here. */
+static __always_inline struct label *labelled(void)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+
+	return t->bpf_storage ? bpf_task_storage_get(&labels, t, NULL, 0) : NULL;
+}
+
+/* guarded is the current task's label, NULL for a task that isn't guarded. Who is to start a session gets it here. */
 static __always_inline struct label *guarded(void)
 {
-	struct label *l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
+	struct label *l = labelled();
 
 	return starting ? adopt(l) : l;
 }

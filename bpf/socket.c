@@ -131,7 +131,7 @@ static __always_inline int receive_socket(struct label *l, struct sock *sk)
 SEC("fexit/kern_path")
 int BPF_PROG(toolguard_kern_path, const char *name, unsigned int flags, struct path *path, int error)
 {
-	struct label *l = error ? NULL : bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, 0);
+	struct label *l = error ? NULL : labelled();
 
 	if (l) {
 		l->looked_up.mnt = (u64)path->mnt;

@@ -293,9 +293,11 @@ int BPF_PROG(toolguard_file_fcntl, struct file *file, unsigned int cmd, unsigned
 	return 0;
 }
 
-/* security_file_free: when a file is closed for good. */
-SEC("lsm/file_free_security")
-int BPF_PROG(toolguard_file_free_security, struct file *file)
+/* security_file_free: when a file is closed for good. Everybody's closing pays for it, so it isn't an LSM's program, which costs more. As
+ * it's left out where it's run while it's being run on that CPU, an entry may stay: until the file that is there next is closed, or gets
+ * an owner by F_SETOWN, it's counted, and that file's signals reach the session alone. */
+SEC("fentry/security_file_free")
+int BPF_PROG(toolguard_security_file_free, struct file *file)
 {
 	disown((u64)file);
 	return 0;

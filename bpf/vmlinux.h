@@ -260,6 +260,7 @@ struct task_struct {
 	struct files_struct *files;
 	struct nsproxy *nsproxy;
 	struct sigpending pending;
+	struct bpf_local_storage *bpf_storage;
 };
 
 #pragma clang attribute pop

@@ -56,7 +56,7 @@ var mayImport = []room{
 	{"internal/daemon", []string{"internal/*", "golang.org/x/sys/unix", "github.com/pelletier/go-toml/v2"}},
 	{"internal/session", []string{"internal/*", "golang.org/x/sys/unix"}},
 	{"cmd/", []string{"internal/*", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix"}},
-	{"scripts/bench/guest", []string{"golang.org/x/sys/unix"}},
+	{"scripts/bench/guest", []string{"github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
 	{"scripts/bench/network", []string{"internal/nettest", "golang.org/x/sys/unix"}},
 	{"scripts/", nil},
 	{"test", []string{"internal/event"}},

@@ -32,6 +32,8 @@ func StatedGaps(abi int) []string {
 			"with other processes of the same user (shared memory and semaphores not with syscalls = \"strict\")",
 		"descriptors that somebody outside passes in through a unix socket on 0, 1, 2 or --pass-fd aren't mediated: they were " +
 			"opened outside",
+		"a pipe on 0, 1, 2 or --pass-fd can be opened at its other end (/proc/self/fd): a shell that reads from it what it executes " +
+			"next executes what the command writes there (not with its input from elsewhere, as by < /dev/null)",
 		"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that " +
 			"refuses too",
 		"when toolguard is killed (kill -9), only the session's first process ends with it: the others go on, under its " +

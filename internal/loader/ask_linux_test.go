@@ -419,6 +419,37 @@ func (a *asker) agreeOn(c *policy.Compiled, name, path string) error {
 	return a.compare(c, open{path, fd})
 }
 
+// Names that have one hash are told apart by their text, as a folder's and as a pattern's.
+func TestAgreeOnOneHash(t *testing.T) {
+	a := newAsker(t)
+	for _, pattern := range []bool{false, true} {
+		header := uint32(0) // the first seed's
+		if pattern {
+			header = 1 // with a word of patterns' bits
+		}
+		one, other := "", ""
+		for r, seen := rand.New(rand.NewPCG(1, 2)), map[uint32]string{}; one == ""; {
+			name := fmt.Sprintf("n%016xn", r.Uint64()) // the filter of first and last bytes tells none apart
+			h := hashName(name, header)
+			one, other = seen[h], name
+			seen[h] = name
+		}
+		dir := scene(t, one+"/file", other+"/file")
+		rule := dir + "/" + one + " none"
+		if pattern {
+			rule = "/**/" + one + " none"
+		}
+		c := compile(t, "/ read", rule)
+		for name, want := range map[string]bool{one: false, other: true} {
+			f := opened(t, dir+"/"+name+"/file")
+			if err := errors.Join(a.follow(c), a.compare(c, f)); err != nil || c.CheckFS(f.path, policy.Read).Allow != want {
+				t.Error(err, name, rulesOf(c))
+			}
+			_ = unix.Close(f.fd)
+		}
+	}
+}
+
 // What a preset says only adds, so it takes nothing away by another name: not even where it gives nothing itself.
 func TestPresetByAnotherName(t *testing.T) {
 	a := newAsker(t)

@@ -110,7 +110,7 @@ const (
 	WhyAlways                    // refused to every session
 	WhyArgs                      // the command is listed, these arguments aren't
 	WhyCommand                   // the command isn't listed
-	WhyOutside                   // it's about a task, or a socket, of another than the session
+	WhyOutside                   // it's about a task, a socket, a pipe or memory of another than the session
 	WhyNet                       // the policy grants nothing that takes such a socket
 	WhyFiles                     // the session, or its user, has as many files that send signals (F_SETOWN, O_ASYNC, leases) as one may have
 )

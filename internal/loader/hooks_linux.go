@@ -22,7 +22,7 @@ var hooks = map[string]hook{
 	"ptrace_access_check": {mediates: "tracing, and reading another process's memory and descriptors"},
 	"ptrace_traceme":      {mediates: "asking to be traced"},
 	"file_fcntl":          {mediates: "files that send signals"},
-	"file_free_security":  {mediates: "nothing: it forgets files that send signals"},
+	"security_file_free":  {mediates: "nothing: it forgets files that send signals"},
 	"file_send_sigiotask": {mediates: "signals that files send"},
 
 	// socket.c

@@ -257,7 +257,6 @@ const (
 	kernelProgToolguardBprmCommittedCreds  = "toolguard_bprm_committed_creds"
 	kernelProgToolguardBprmCredsForExec    = "toolguard_bprm_creds_for_exec"
 	kernelProgToolguardFileFcntl           = "toolguard_file_fcntl"
-	kernelProgToolguardFileFreeSecurity    = "toolguard_file_free_security"
 	kernelProgToolguardFileIoctl           = "toolguard_file_ioctl"
 	kernelProgToolguardFileIoctlCompat     = "toolguard_file_ioctl_compat"
 	kernelProgToolguardFileMprotect        = "toolguard_file_mprotect"
@@ -299,6 +298,7 @@ const (
 	kernelProgToolguardSbPivotroot         = "toolguard_sb_pivotroot"
 	kernelProgToolguardSbRemount           = "toolguard_sb_remount"
 	kernelProgToolguardSbUmount            = "toolguard_sb_umount"
+	kernelProgToolguardSecurityFileFree    = "toolguard_security_file_free"
 	kernelProgToolguardSocketCreate        = "toolguard_socket_create"
 	kernelProgToolguardSocketPostCreate    = "toolguard_socket_post_create"
 	kernelProgToolguardTaskAlloc           = "toolguard_task_alloc"
@@ -369,7 +369,6 @@ type kernelProgramSpecs struct {
 	ToolguardBprmCommittedCreds  *ebpf.ProgramSpec `ebpf:"toolguard_bprm_committed_creds"`
 	ToolguardBprmCredsForExec    *ebpf.ProgramSpec `ebpf:"toolguard_bprm_creds_for_exec"`
 	ToolguardFileFcntl           *ebpf.ProgramSpec `ebpf:"toolguard_file_fcntl"`
-	ToolguardFileFreeSecurity    *ebpf.ProgramSpec `ebpf:"toolguard_file_free_security"`
 	ToolguardFileIoctl           *ebpf.ProgramSpec `ebpf:"toolguard_file_ioctl"`
 	ToolguardFileIoctlCompat     *ebpf.ProgramSpec `ebpf:"toolguard_file_ioctl_compat"`
 	ToolguardFileMprotect        *ebpf.ProgramSpec `ebpf:"toolguard_file_mprotect"`
@@ -411,6 +410,7 @@ type kernelProgramSpecs struct {
 	ToolguardSbPivotroot         *ebpf.ProgramSpec `ebpf:"toolguard_sb_pivotroot"`
 	ToolguardSbRemount           *ebpf.ProgramSpec `ebpf:"toolguard_sb_remount"`
 	ToolguardSbUmount            *ebpf.ProgramSpec `ebpf:"toolguard_sb_umount"`
+	ToolguardSecurityFileFree    *ebpf.ProgramSpec `ebpf:"toolguard_security_file_free"`
 	ToolguardSocketCreate        *ebpf.ProgramSpec `ebpf:"toolguard_socket_create"`
 	ToolguardSocketPostCreate    *ebpf.ProgramSpec `ebpf:"toolguard_socket_post_create"`
 	ToolguardTaskAlloc           *ebpf.ProgramSpec `ebpf:"toolguard_task_alloc"`
@@ -520,7 +520,6 @@ type kernelPrograms struct {
 	ToolguardBprmCommittedCreds  *ebpf.Program `ebpf:"toolguard_bprm_committed_creds"`
 	ToolguardBprmCredsForExec    *ebpf.Program `ebpf:"toolguard_bprm_creds_for_exec"`
 	ToolguardFileFcntl           *ebpf.Program `ebpf:"toolguard_file_fcntl"`
-	ToolguardFileFreeSecurity    *ebpf.Program `ebpf:"toolguard_file_free_security"`
 	ToolguardFileIoctl           *ebpf.Program `ebpf:"toolguard_file_ioctl"`
 	ToolguardFileIoctlCompat     *ebpf.Program `ebpf:"toolguard_file_ioctl_compat"`
 	ToolguardFileMprotect        *ebpf.Program `ebpf:"toolguard_file_mprotect"`
@@ -562,6 +561,7 @@ type kernelPrograms struct {
 	ToolguardSbPivotroot         *ebpf.Program `ebpf:"toolguard_sb_pivotroot"`
 	ToolguardSbRemount           *ebpf.Program `ebpf:"toolguard_sb_remount"`
 	ToolguardSbUmount            *ebpf.Program `ebpf:"toolguard_sb_umount"`
+	ToolguardSecurityFileFree    *ebpf.Program `ebpf:"toolguard_security_file_free"`
 	ToolguardSocketCreate        *ebpf.Program `ebpf:"toolguard_socket_create"`
 	ToolguardSocketPostCreate    *ebpf.Program `ebpf:"toolguard_socket_post_create"`
 	ToolguardTaskAlloc           *ebpf.Program `ebpf:"toolguard_task_alloc"`
@@ -590,7 +590,6 @@ func (p *kernelPrograms) Close() error {
 		p.ToolguardBprmCommittedCreds,
 		p.ToolguardBprmCredsForExec,
 		p.ToolguardFileFcntl,
-		p.ToolguardFileFreeSecurity,
 		p.ToolguardFileIoctl,
 		p.ToolguardFileIoctlCompat,
 		p.ToolguardFileMprotect,
@@ -632,6 +631,7 @@ func (p *kernelPrograms) Close() error {
 		p.ToolguardSbPivotroot,
 		p.ToolguardSbRemount,
 		p.ToolguardSbUmount,
+		p.ToolguardSecurityFileFree,
 		p.ToolguardSocketCreate,
 		p.ToolguardSocketPostCreate,
 		p.ToolguardTaskAlloc,

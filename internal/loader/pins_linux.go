@@ -2,6 +2,7 @@ package loader
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,9 +72,18 @@ func remove(dir string) (sessions int, err error) {
 		if sessions, err = countSessions(dir); err != nil || sessions > 0 {
 			return err
 		}
-		return os.RemoveAll(dir)
+		return discard(dir)
 	})
 	return sessions, err
+}
+
+// discard removes a folder under another name: if it's stopped halfway, nothing is left that could be taken for whole.
+func discard(dir string) error {
+	going := dir + partial
+	if err := errors.Join(os.RemoveAll(going), os.Rename(dir, going)); err != nil {
+		return err
+	}
+	return os.RemoveAll(going)
 }
 
 // countSessions counts a version's sessions. Of every version, struct session begins with id and tasks (bpf/session.h).

@@ -67,10 +67,10 @@ func (k *Kernel) room(n uint32) (extent, error) {
 		if u.n == 0 {
 			continue
 		}
-		if u.first-at >= n {
+		if u.first >= at && u.first-at >= n {
 			break
 		}
-		at = u.first + u.n
+		at = max(at, u.first+u.n) // who was killed amid Reload has left the former image the same as the image
 	}
 	if n > maxLines-at {
 		return extent{}, errors.New("the policies of the sessions that run leave no room for this one in the kernel")

@@ -143,6 +143,7 @@ var fileTries = []try{
 	{"map a file executable where it isn't", mapFile("change/file", unix.PROT_READ|unix.PROT_EXEC), eacces, nil},
 	{"make a mapped file executable where it isn't", mapFile("change/file", unix.PROT_READ), eacces, nil},
 	{"type into a terminal", typeInto, eperm, nil},
+	{"make a userfaultfd by its device", faults, eperm, nil},
 	{"watch what may be read", func(p *place) error { return watch(rel(p, "ro")) }, nil, nil},
 	{"watch what may not", func(p *place) error { return watch(rel(p, "none")) }, eacces, nil},
 	{"watch by dnotify", func(p *place) error {
@@ -219,6 +220,19 @@ func typeInto(*place) error {
 	defer unix.Close(slave)
 	c := byte('x')
 	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(slave), unix.TIOCSTI, uintptr(unsafe.Pointer(&c)))
+	return errno(e)
+}
+
+func faults(*place) error {
+	fd, err := unix.Open("/dev/userfaultfd", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	made, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), 0xaa00, unix.O_CLOEXEC) // USERFAULTFD_IOC_NEW
+	if e == 0 {
+		_ = unix.Close(int(made))
+	}
 	return errno(e)
 }
 

@@ -41,6 +41,9 @@ func Unload() error {
 		if left > 0 {
 			return fmt.Errorf("%d sessions are guarded still", left)
 		}
+		if err := discard(pins.Net); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 		return os.RemoveAll(pins.Root)
 	})
 }

@@ -41,6 +41,8 @@ var bpfGaps = []string{
 	"denies too much: on btrfs, what a rule says of a file with several hard links holds also to the file of that number in another subvolume",
 	"denies too much: it holds also to a file that gets the number of one that is gone",
 	"denies too much: on ecryptfs no symlink's text can be read",
+	"denies too much: a pipe, or memory without a name, can be opened through /proc only for what the process itself has it open " +
+		"for, not another's",
 	"denies too much: before Linux 6.2 ftruncate needs update, also on a file that the process has just created",
 	"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that refuses too",
 	"where the kernel may preempt itself (preempt=full) some of the refused system calls are told by nobody, if there are very many",
@@ -51,7 +53,7 @@ var bpfGaps = []string{
 		"about the network refuse",
 	"hard links from elsewhere to files beneath a restricted folder, made before the session, are other files",
 	"names are compared byte by byte: where a file system takes upper and lower case for the same (vfat, exfat, ntfs, " +
-		"folders with casefold), a rule doesn't hold to its name written otherwise",
+		"folders with casefold), or has short names for long ones (vfat), a rule doesn't hold to its name written otherwise",
 	"the device files of disks are files like others: whom a policy lets read all of /dev, as root, reads there what " +
 		"a rule takes away elsewhere",
 	"the kernel's own files are files like others: a policy that lets root write all of them (`fs = \"allow\"`) lets it " +
@@ -59,6 +61,13 @@ var bpfGaps = []string{
 		"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev); " + landlock.ByProc,
 	"what a program does once it runs is its own: who starts it may trace it or preload code into it, whatever " +
 		"arguments it was to have, and what may be read can be run from memory by a program that does so",
+	"`args` say nothing of the name that a program is called by (its argument 0), by which some choose what they do: git called " +
+		"git-push pushes, busybox is whichever program",
+	"a session may listen on an abstract unix name, also where net is denied: programs outside that look for a service of that " +
+		"name find the session",
+	"where a policy allows io_uring by name, it sets options of sockets that setsockopt may not set, since Linux 6.7",
+	"the folders that an overlay is made of have files of their own: what a rule takes away on the overlay is read there, unless " +
+		"a rule takes that away, too",
 	"without --workspace or a policy's `workspace`, a command that takes away what makes its folder the workspace (.git, " +
 		"go.mod, …) moves the next start's to a project around it, if there is one beneath the home",
 	"System V and POSIX message queues, semaphores and shared memory are shared with other processes of the same user (not with " +

@@ -169,6 +169,8 @@ func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
 	case k.Why == loader.WhyFiles:
 		e.Reason = string(policy.Limit)
 		e.Extra["why"] = "the session, or all of its user's, have as many files open that send signals (F_SETOWN, O_ASYNC, leases) as they may have"
+	case k.Op == loader.OpOpen:
+		e.Extra["why"] = "it's a pipe, or memory without a name, and may be opened again only for what it's open for already"
 	case k.Other != 0:
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", k.Other))
 		e.Target = strings.TrimSpace(string(name))

@@ -137,6 +137,16 @@ var fsRows = []attack{
 		{"readonly-for-writing", ok, "EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
 		{"opath-for-reading", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
 	}},
+	{prog: "pipe_reopen", gap: "a pipe on 0", tries: []try{
+		{"read-end-for-writing", ok, ok, noEvent("stated gap")},
+		{"read-end-for-both", ok, ok, noEvent("stated gap")},
+		{"write-end-for-reading", ok, ok, noEvent("stated gap")},
+		{"read-end-again", ok, ok, noEvent("granted")},
+	}, bpf: map[string]got{
+		"read-end-for-writing":  {"EACCES", bpfEvent("open")},
+		"read-end-for-both":     {"EACCES", bpfEvent("open")},
+		"write-end-for-reading": {"EACCES", bpfEvent("open")},
+	}},
 	{prog: "tmpfile_link", args: "$WS $OUT $RO", tries: []try{
 		{"link-out", ok, "EACCES EXDEV", fsEvent("", "", "outside_workspace no_gain")},
 		{"in-readonly", ok, "EACCES", fsEvent("", "", "rule_denies")},
