@@ -94,13 +94,22 @@ __noinline bool listed(struct label *l, u32 argc)
 	return !l->listing.refused;
 }
 
-/* read_args reads what the arguments are held against: the new process's memory or, before there is one, what was gathered
- * of its parent's. They are where the kernel has just put them, so nothing has to be paged in. */
-static __always_inline long read_args(struct label *l, void *to, u32 n, u32 from)
+/* read_args reads what is held against a list: the new process's memory or, before there is one, what was gathered of its
+ * parent's. They are where the kernel has just put them, so nothing has to be paged in. */
+static __always_inline long read_args(struct label *l, void *to, u32 n, u64 from)
 {
 	if (l->args.gathered)
-		return from + n > l->args.gathered || bpf_probe_read_kernel(to, n, l->args.text + (from & (sizeof(l->args.text) - 64)));
-	return bpf_probe_read_user(to, n, (void *)(l->args.at + from));
+		return from + n > l->args.gathered || bpf_probe_read_kernel(to, n, l->args.text + (from & (sizeof(l->args.text) - 1)));
+	return bpf_probe_read_user(to, n, (void *)from);
+}
+
+/* read_string reads a string of user memory, or its beginning; it's how many bytes that are, with the NUL, or an error. That an empty one
+ * has a byte, too, some kernels leave out (strncpy_from_user_nofault). */
+static __always_inline long read_string(void *to, u32 n, u64 from)
+{
+	long got = bpf_probe_read_user_str(to, n, (void *)from);
+
+	return got ? got : 1;
 }
 
 /* skip_step passes over (a piece of) a string of the new process's. */
@@ -110,8 +119,8 @@ static long skip_step(u32 i, void *ctx)
 
 	if (!l->args.skip)
 		return 1;
-	long n = bpf_probe_read_user_str(l->args.text, sizeof(l->args.text), (void *)l->args.at);
-	if (n <= 0) {
+	long n = read_string(l->args.text, sizeof(l->args.text), l->args.at);
+	if (n < 0) {
 		l->args.broken = 1;
 		return 1;
 	}
@@ -124,7 +133,7 @@ static long skip_step(u32 i, void *ctx)
 	return 0;
 }
 
-/* same_step compares 64 bytes more of the arguments with a line of the image. */
+/* same_step compares 64 bytes more of what lies at `at` with a line of the image. */
 static long same_step(u32 i, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
@@ -137,7 +146,7 @@ static long same_step(u32 i, void *ctx)
 	struct line *want = line_of(l->climb.image, l->args.want + i);
 	if (n > sizeof(struct line))
 		n = sizeof(struct line);
-	if (!want || read_args(l, have, n, done)) {
+	if (!want || read_args(l, have, n, l->args.at + done)) {
 		l->args.same = 0;
 		return 1;
 	}
@@ -147,28 +156,59 @@ static long same_step(u32 i, void *ctx)
 	return !l->args.same;
 }
 
+/* pass passes over n strings. */
+static __always_inline void pass(struct label *l, u32 n)
+{
+	l->args.skip = n;
+	bpf_loop(MAX_ALTERNATIVES, skip_step, &l, 0);
+	l->args.broken |= l->args.skip != 0;
+}
+
+/* name_step holds the end of the name that the program is called by, from `called` to `named`, against one that it may have there. */
+static long name_step(u32 i, void *ctx)
+{
+	struct label *l = *(struct label **)ctx;
+	struct line *names = line_of(l->climb.image, l->args.names);
+	u8 before = '/';
+
+	if (!names || i >= MAX_CALLED || i >= names->w[0])
+		return 1;
+	l->args.length = names->w[1 + 2 * i];
+	l->args.want = names->w[2 + 2 * i];
+	l->args.at = l->args.named - l->args.length;
+	if (l->args.at < l->args.called || l->args.named < l->args.length)
+		return 0;
+	l->args.same = l->args.at == l->args.called || (!read_args(l, &before, 1, l->args.at - 1) && before == '/');
+	if (l->args.same)
+		bpf_loop((MAX_NAME + sizeof(struct line)) / sizeof(struct line), same_step, ctx, 0);
+	l->args.accepted = l->args.same;
+	return l->args.accepted != 0;
+}
+
 /* An alternative is {number of arguments, whether others may follow, bytes, line of its text}: the arguments with the NUL
  * that ends each, as they lie in memory. */
 static long alternative_step(u32 i, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
-	struct line *alternatives = line_of(l->climb.image, l->args.list + (i + 1) / 16);
+	struct line *alternatives = line_of(l->climb.image, l->args.list + (i + 2) / 16);
 	struct line *head = line_of(l->climb.image, l->args.list);
 
 	if (!head || !alternatives || i >= head->w[0])
 		return 1;
-	struct line *a = line_of(l->climb.image, alternatives->w[(i + 1) & 15]);
+	struct line *a = line_of(l->climb.image, alternatives->w[(i + 2) & 15]);
 	if (!a || (a->w[1] ? l->args.count < a->w[0] : l->args.count != a->w[0]))
 		return 0;
 	l->args.length = a->w[2];
 	l->args.want = a->w[3];
+	l->args.at = l->args.named;
 	l->args.same = 1;
 	bpf_loop(MAX_ARGS / sizeof(struct line), same_step, ctx, 0);
 	l->args.accepted = l->args.same;
 	return l->args.accepted != 0;
 }
 
-/* accepted_step checks the arguments of one level. They are the last of all: an interpreter's own come before. */
+/* accepted_step checks the arguments of one level, and the string before them: the name by which the caller or, of what was executed
+ * as an interpreter, the kernel calls it. They are the last of all: an interpreter's own come before. */
 static long accepted_step(u32 i, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
@@ -178,12 +218,24 @@ static long accepted_step(u32 i, void *ctx)
 	u32 k = i & (MAX_EXEC - 1);
 	l->args.list = l->exec[k].args;
 	l->args.count = l->exec[k].argc ? l->exec[k].argc - 1 : 0;
-	l->args.skip = l->args.gathered ? 0 : l->args.argc - l->args.count;
-	l->args.at = l->args.start;
-	l->args.broken = l->args.accepted = 0;
-	bpf_loop(MAX_ALTERNATIVES, skip_step, ctx, 0);
-	if (!l->args.broken && !l->args.skip)
+	l->args.accepted = 0;
+	if (!l->args.gathered) {
+		l->args.broken = 0;
+		l->args.at = l->args.start;
+		pass(l, l->args.argc - l->args.count - 1);
+		l->args.called = l->args.at;
+		pass(l, 1);
+		l->args.named = l->args.at;
+	}
+	struct line *list = line_of(l->climb.image, l->args.list);
+	if (list && !l->args.broken) {
+		l->args.names = list->w[1];
+		bpf_loop(MAX_CALLED, name_step, ctx, 0);
+	}
+	if (l->args.accepted) {
+		l->args.accepted = 0;
 		bpf_loop(MAX_ALTERNATIVES, alternative_step, ctx, 0);
+	}
 	if (!l->args.accepted) {
 		l->match[0].layer = l->exec[k].layer;
 		l->match[0].hit = l->exec[k].hit;
@@ -219,19 +271,21 @@ static long gather_step(u32 i, void *ctx)
 
 	if (i >= l->args.count || at >= sizeof(l->args.text) - 256)
 		return 1;
-	if (l->args.vector && bpf_probe_read_user(&arg, sizeof(arg), (void *)(l->args.vector + 8 * (i + 1)))) {
+	if (l->args.vector && bpf_probe_read_user(&arg, sizeof(arg), (void *)(l->args.vector + 8 * i))) {
 		l->args.broken = 1;
 		return 1;
 	}
 	bounded(at, sizeof(l->args.text) - 1);
 	if (at > sizeof(l->args.text) - 256)
 		return 1;
-	long n = bpf_probe_read_user_str(l->args.text + at, 256, (void *)arg);
-	l->args.broken = n <= 0 || n == 256;
-	if (n <= 0)
+	long n = read_string(l->args.text + at, 256, arg);
+	l->args.broken = n < 0 || n == 256;
+	if (n < 0)
 		return 1;
 	l->args.gathered = at + n;
 	l->args.at = arg + n;
+	if (!i)
+		l->args.named = n;
 	return n == 256;
 }
 
@@ -247,18 +301,14 @@ __noinline bool expected(struct label *l, u32 argc)
 	l->args.vector = argv_of((u64)bpf_task_pt_regs(bpf_get_current_task_btf()));
 	if (!l->args.vector)
 		return true;
-	l->args.start = 0;
-	l->args.count = argc ? argc - 1 : 0;
-	l->args.argc = argc;
+	l->args.called = 0;
+	l->args.count = argc;
 	l->args.gathered = l->args.broken = l->args.refused = 0;
 	bpf_loop(sizeof(l->args.text), gather_step, &l, 0);
-	if (l->args.broken || l->args.gathered > sizeof(l->args.text) - 256)
+	if (l->args.broken || !l->args.gathered || l->args.gathered > sizeof(l->args.text) - 256)
 		return true;
-	u32 length = l->args.gathered;
-	if (!length)
-		l->args.gathered = 1; /* there is nothing, and that has been gathered */
 	bpf_loop(MAX_EXEC, accepted_step, &l, 0);
-	l->args.length = length;
+	l->args.length = l->args.gathered;
 	return !l->args.refused;
 }
 
@@ -329,7 +379,7 @@ int BPF_PROG(toolguard_bprm_check_security, struct linux_binprm *bprm)
 	return l ? executes(l, bprm) : 0;
 }
 
-/* accepted says whether the new process's arguments are; if not, those that aren't are in text then. */
+/* accepted says whether the new process's arguments are; if not, those that aren't are in text then, after the name. */
 static __always_inline bool accepted(struct label *l, u64 start, u32 argc)
 {
 	l->args.start = start;
@@ -338,6 +388,8 @@ static __always_inline bool accepted(struct label *l, u64 start, u32 argc)
 	bpf_loop(MAX_EXEC, accepted_step, &l, 0);
 	if (!l->args.refused)
 		return true;
+	l->args.at = l->args.called;
+	l->args.count++;
 	bpf_loop(sizeof(l->args.text), gather_step, &l, 0);
 	l->args.length = l->args.gathered;
 	return false;

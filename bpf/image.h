@@ -50,7 +50,7 @@ enum header {
 };
 #define SEED_LINKS (1U << 31) /* rules hold to files with several hard links */
 #define SEED_EXECS (1U << 30) /* what is executed is told */
-#define IMAGE_MAGIC 0x74673034 /* changes with the format */
+#define IMAGE_MAGIC 0x74673035 /* changes with the format */
 
 /* A bucket holds four entries; one with c == 0 is empty. A name is {hash, length, line of its text, set}, an edge is
  * {node, hash of the name, node, what the name is}, an affix's edge {node, byte, node, set}. */
@@ -106,12 +106,14 @@ struct layer {
 
 /*
  * A program's record: a line with the number of entries, then entries {layer, hit, list of arguments or 0, 0}, four a line.
- * A list: the number of alternatives, then a line number for each, sixteen words a line. MAX_ARGS bytes is the longest
- * alternative; more alternatives than MAX_ALTERNATIVES there are not.
+ * A list: the number of alternatives, the line of the names, then a line number for each, sixteen words a line. MAX_ARGS bytes is
+ * the longest alternative; more alternatives than MAX_ALTERNATIVES there are not. Names: a line with how many, then {bytes, line}
+ * for each: what the program may be called, with the NUL that ends it.
  */
 #define MAX_EXEC 16 /* a power of two: levels of one execve (5, fs/exec.c) times layers that speak of arguments */
 #define MAX_ARGS 4096
 #define MAX_ALTERNATIVES 1024
+#define MAX_CALLED 7
 enum { UNDECLARED, DENY, ALLOW };
 
 #endif

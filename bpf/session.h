@@ -69,8 +69,9 @@ struct label {
 	u32 generation; /* of the policy whose lists exec's are */
 	struct {
 		u64 start, at, vector; /* vector: the caller's argv; 0: the arguments follow each other */
+		u64 called, named;     /* where the program's name for itself begins and ends */
 		u32 argc, count, skip;
-		u32 list, want, length;
+		u32 list, names, want, length;
 		u32 same, accepted, refused, broken;
 		u32 gathered; /* bytes of text; 0: the arguments are the new process's */
 		char text[1024];

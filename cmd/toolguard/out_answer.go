@@ -19,6 +19,9 @@ func (s *screen) decision(q policy.Question, a policy.Answer) {
 		verdict = cs(red, "deny")
 	}
 	rows := [][]cell{{verdict, c(asked(q, a.Target))}, {c("why"), c(reasonText(a.Reason) + " (" + string(a.Reason) + ")")}}
+	if a.Note != "" {
+		rows = append(rows, []cell{c(""), c(a.Note)})
+	}
 	if a.Rule != nil {
 		rows = append(rows, []cell{c("rule"), c(ruleLine(a.Rule))})
 	}

@@ -88,6 +88,8 @@ func decider(d session.Denial) string {
 	switch {
 	case d.Resource == "limits" && d.Place != "":
 		return fmt.Sprintf("%s (%s, %s)", why, d.Rule, d.Place)
+	case d.Rule != "" && d.Place != "" && d.Extra["why"] != "":
+		return fmt.Sprintf("%s, %s: %s", d.Rule, d.Place, why)
 	case d.Rule != "" && d.Place != "":
 		return fmt.Sprintf("%s, %s", d.Rule, d.Place)
 	case d.Rule != "":

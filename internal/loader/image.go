@@ -18,7 +18,7 @@ const (
 	maxTables = 32
 	maxLayers = 10
 	maxProbes = 4
-	magic     = 0x74673034
+	magic     = 0x74673035
 	maxRules  = 1 << 18
 	maxLinked = 64
 	maxName   = 255
@@ -149,6 +149,7 @@ type pattern struct {
 type command struct {
 	layer, rule uint32
 	args        [][]string // nil: any
+	called      []string
 }
 
 type edge struct{ from, label uint32 }
@@ -242,7 +243,7 @@ func (b *builder) commands(layer uint32, t *policy.CommandTable) error {
 		}
 		c := command{layer: layer, rule: uint32(r.Index)}
 		if r.Command.HasArgs {
-			c.args = append([][]string{}, r.Command.Args...)
+			c.args, c.called = append([][]string{}, r.Command.Args...), r.Command.Called()
 			if err := followable(c.args); err != nil {
 				return fmt.Errorf("%s: %w", r.ID, err)
 			}
@@ -462,17 +463,21 @@ func (w *writer) commands(commands []command) uint32 {
 	record := make([]uint32, lineSize/4)
 	record[0] = uint32(len(commands))
 	for _, c := range commands {
-		record = append(record, c.layer, c.rule, w.args(c.args), 0)
+		record = append(record, c.layer, c.rule, w.args(c), 0)
 	}
 	return w.words(record)
 }
 
-func (w *writer) args(args [][]string) uint32 {
-	if args == nil {
+func (w *writer) args(c command) uint32 {
+	if c.args == nil {
 		return 0
 	}
-	list := []uint32{uint32(len(args))}
-	for _, a := range args {
+	names := []uint32{uint32(len(c.called))}
+	for _, name := range c.called {
+		names = append(names, uint32(len(name)+1), w.text(name+"\x00"))
+	}
+	list := []uint32{uint32(len(c.args)), w.words(names)}
+	for _, a := range c.args {
 		text, n, rest := argsText(a)
 		alternative := []uint32{n, 0, uint32(len(text)), w.text(text)}
 		if rest {

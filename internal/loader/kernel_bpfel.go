@@ -75,10 +75,13 @@ type kernelLabel struct {
 		Start    uint64
 		At       uint64
 		Vector   uint64
+		Called   uint64
+		Named    uint64
 		Argc     uint32
 		Count    uint32
 		Skip     uint32
 		List     uint32
+		Names    uint32
 		Want     uint32
 		Length   uint32
 		Same     uint32
@@ -87,7 +90,6 @@ type kernelLabel struct {
 		Broken   uint32
 		Gathered uint32
 		Text     [1024]int8
-		_        [4]byte
 	}
 	Asked    uint64
 	Writes   uint64

@@ -109,6 +109,9 @@ func (c *Compiled) askCommand(sys System, a asked) (Verdict, asked) {
 	a.program = program
 	v := c.CheckCommand(program, a.Argv)
 	if !v.Allow {
+		if v.Reason == ArgsNotListed {
+			a.note = c.Rules[v.Rule].Command.Miscalled(name)
+		}
 		return v, a
 	}
 	if x, _ := c.CheckFSInput(sys, program, Execute); !x.Allow {

@@ -43,6 +43,8 @@ func TestSuggestions(t *testing.T) {
 		{Question{Resource: Env, Target: "A_B"}, "[[access.env]]\nname = \"A_B\"\nread = true\n"},
 		{Question{Resource: Commands, Argv: []string{"git", "push"}}, "[access.commands.git]\nargs = [[\"status\"], [\"push\"]]\n"},
 		{Question{Resource: Commands, Argv: []string{"python3", "x"}}, "[access.commands.\"/usr/bin/python3.11\"]\nargs = [[\"x\"]]\n"},
+		{Question{Resource: Commands, Argv: []string{"sh", "x"}}, "[access.commands.sh]\nargs = [[\"x\"]]\n"},
+		{Question{Resource: Commands, Argv: []string{"/bin/sh", "x"}}, "[access.commands.\"/bin/sh\"]\nargs = [[\"x\"]]\n"},
 	} {
 		a := ask(c, x.q)
 		if a.Decision != "deny" || a.Suggest != x.want {

@@ -58,6 +58,43 @@ func acceptsArgs(want, args []string) bool {
 	return slices.Equal(want, args)
 }
 
+// maxCalled is how many names a program with `args` may be called by (bpf/image.h, MAX_CALLED).
+const maxCalled = 7
+
+// Called is what the program of a rule with `args` may be called, by its argument 0: the rule's name or the file's, each also without
+// the version that it ends with. Many programs choose by that name what they do: git that is called git-push pushes.
+func (c *CompiledCommand) Called() []string {
+	var names []string
+	for _, name := range []string{path.Base(c.Name), path.Base(c.Program)} {
+		for ; name != "" && len(names) < maxCalled && !slices.Contains(names, name); name = unversioned(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// unversioned takes the last number of a version off a name: python3.11, python3, python.
+func unversioned(name string) string {
+	short := strings.TrimRight(name, "0123456789")
+	if short == name {
+		return ""
+	}
+	return strings.TrimRight(short, ".-")
+}
+
+// Answers says whether the rule's program may be called that: a path ends with the name.
+func (c *CompiledCommand) Answers(called string) bool {
+	return !c.HasArgs || slices.Contains(c.Called(), called[strings.LastIndexByte(called, '/')+1:])
+}
+
+// Miscalled says why a program may not be called that, "" if it may.
+func (c *CompiledCommand) Miscalled(called string) string {
+	if c.Answers(called) {
+		return ""
+	}
+	return fmt.Sprintf("it's called %q, which may have it do something else: args are for what is called %s", called, strings.Join(c.Called(), " or "))
+}
+
 // Candidates are the files that a command's name may stand for, in the order in which execvp(3) tries them: the name itself
 // where it has a slash, else the file of that name in each folder of a PATH.
 func Candidates(searchPath, name string) []string {
@@ -121,7 +158,7 @@ func (c *compiler) commandRule(s *CommandRule, id string) {
 	fail := func(hint, format string, args ...any) {
 		c.fail(s.Place, fmt.Errorf("%s: "+format, append([]any{id}, args...)...), hint)
 	}
-	if s.Name == "" || strings.ContainsRune(s.Name, 0) || !strings.HasPrefix(s.Name, "/") && strings.Contains(s.Name, "/") || s.Name == "." || s.Name == ".." {
+	if s.Name == "" || strings.ContainsRune(s.Name, 0) || !named(s.Name) || s.Name == "." || s.Name == ".." {
 		fail("it's a name that is looked up in PATH, or an absolute path", "%q isn't the name of a program", s.Name)
 	}
 	for _, a := range s.Args {
@@ -168,7 +205,7 @@ func (c *compiler) selfTest(s *CommandRule, id, key string, t SelfTest, want boo
 func (c *Compiled) CheckCommand(program string, argv []string) Verdict {
 	v := c.restrict(Commands, func(l *Layer) (*Rule, bool) {
 		r := l.Commands.Rule(program)
-		return r, r != nil && (len(argv) > 0 && r.Command.Accepts(argv[1:]) || !r.Command.HasArgs)
+		return r, r != nil && (len(argv) > 0 && r.Command.Answers(argv[0]) && r.Command.Accepts(argv[1:]) || !r.Command.HasArgs)
 	}, CommandNotListed)
 	if v.Reason == RuleDenies {
 		v.Reason = ArgsNotListed

@@ -336,6 +336,29 @@ func TestLimitsOfPaths(t *testing.T) {
 	}
 }
 
+func TestCalled(t *testing.T) {
+	for _, x := range []struct{ name, program, want string }{
+		{"git", "/usr/bin/git", "git"},
+		{"python", "/usr/bin/python3.11", "python python3.11 python3"},
+		{"/opt/cc", "/usr/bin/x86_64-linux-gnu-gcc-12", "cc x86_64-linux-gnu-gcc-12 x86_64-linux-gnu-gcc"},
+		{"7z", "/usr/bin/7", "7z 7"},
+		{"a1.2.3.4.5.6", "/b1.2", "a1.2.3.4.5.6 a1.2.3.4.5 a1.2.3.4 a1.2.3 a1.2 a1 a"},
+	} {
+		c := &CompiledCommand{CommandRule{Name: x.name, HasArgs: true}, x.program}
+		if got := strings.Join(c.Called(), " "); got != x.want {
+			t.Errorf("%s, %s: %s, want %s", x.name, x.program, got, x.want)
+		}
+		for called, want := range map[string]bool{
+			c.Called()[0]: true, "/any/where/" + c.Called()[0]: true, "x" + c.Called()[0]: false, c.Called()[0] + "-x": false,
+			c.Called()[0] + "/": false, "": false, "-" + c.Called()[0]: false,
+		} {
+			if c.Answers(called) != want || (c.Miscalled(called) == "") != want {
+				t.Errorf("%s, %s: called %q: %q, want %v", x.name, x.program, called, c.Miscalled(called), want)
+			}
+		}
+	}
+}
+
 func TestCommands(t *testing.T) {
 	c := compile(t, SourceLayer{Commands: []CommandRule{
 		cmd("git", []string{"status", "**"}, []string{"diff", "**"}, []string{"log"}), cmd("python3"), cmd("missing"),
@@ -353,6 +376,7 @@ func TestCommands(t *testing.T) {
 		{[]string{"git"}, ArgsNotListed},
 		{[]string{"git", "push"}, ArgsNotListed},
 		{[]string{"git", "statusx"}, ArgsNotListed},
+		{[]string{"/usr/bin/git-status", "status"}, ArgsNotListed},
 		{[]string{"python3", "x.py"}, Allowed},
 		{[]string{"python3.11"}, Allowed},
 		{[]string{"missing"}, CommandNotListed},

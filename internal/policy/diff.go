@@ -294,25 +294,29 @@ func (d *differ) env() {
 }
 
 func (d *differ) commands() {
-	lines := map[string][]string{"every other program": {"/\x01"}}
+	type line struct {
+		program string
+		argv    []string
+	}
+	lines := map[string]line{"every other program": {program: "/\x01"}}
 	d.rules(Commands, func(r *Rule) {
 		c := r.Command
 		if c.Program == "" {
 			return
 		}
-		lines[c.Name+" with any arguments"] = []string{c.Program, "\x01"}
-		lines[c.Name] = []string{c.Program}
+		lines[c.Name+" with any arguments"] = line{c.Program, []string{c.Name, "\x01"}}
+		lines[c.Name] = line{c.Program, []string{c.Name}}
 		for _, args := range c.Args {
-			argv := append([]string{c.Program}, args...)
+			argv := append([]string{c.Name}, args...)
 			if n := len(argv) - 1; argv[n] == ArgsRest {
 				argv[n] = "\x01"
 			}
-			lines[strings.Join(append([]string{c.Name}, args...), " ")] = argv
+			lines[strings.Join(append([]string{c.Name}, args...), " ")] = line{c.Program, argv}
 		}
 	})
 	for _, s := range sortedKeys(lines) {
-		argv := lines[s]
-		d.decision(Commands, s, d.a.CheckCommand(argv[0], argv), d.b.CheckCommand(argv[0], argv))
+		l := lines[s]
+		d.decision(Commands, s, d.a.CheckCommand(l.program, l.argv), d.b.CheckCommand(l.program, l.argv))
 	}
 }
 

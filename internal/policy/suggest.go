@@ -172,6 +172,9 @@ func (r *NetRule) narrow(t *NetTarget, intercept bool) {
 	}
 }
 
+// named says whether this may be a rule's name: a path would have to be absolute.
+func named(s string) bool { return !strings.Contains(s, "/") || path.IsAbs(s) }
+
 // suggestCommand is the whole table, as TOML has one for each program: it lists it, with the arguments where they are known.
 func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule, ok bool) {
 	known := len(a.Argv) > 0
@@ -180,12 +183,13 @@ func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule,
 		return r, false
 	case v.Reason == CommandNotListed:
 		r = CommandRule{Name: a.program, HasArgs: known}
-		if known && !strings.Contains(a.Argv[0], "/") && path.Base(a.program) == a.Argv[0] {
+		if known && (path.Base(a.program) == a.Argv[0] || !(&CompiledCommand{r, a.program}).Answers(a.Argv[0]) && named(a.Argv[0])) {
 			r.Name = a.Argv[0]
 		}
 	case v.Reason == ArgsNotListed && known && l.Commands.Rule(a.program) != nil: // nil: it was renamed since
-		r = l.Commands.Rule(a.program).Command.CommandRule
-		if r.long() {
+		c := l.Commands.Rule(a.program).Command
+		r = c.CommandRule
+		if r.long() || !c.Answers(a.Argv[0]) {
 			return r, false
 		}
 		r.Args = slices.Clone(r.Args)

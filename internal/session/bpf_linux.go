@@ -61,8 +61,6 @@ var bpfGaps = []string{
 		"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev); " + landlock.ByProc,
 	"what a program does once it runs is its own: who starts it may trace it or preload code into it, whatever " +
 		"arguments it was to have, and what may be read can be run from memory by a program that does so",
-	"`args` say nothing of the name that a program is called by (its argument 0), by which some choose what they do: git called " +
-		"git-push pushes, busybox is whichever program",
 	"a session may listen on an abstract unix name, also where net is denied: programs outside that look for a service of that " +
 		"name find the session",
 	"where a policy allows io_uring by name, it sets options of sockets that setsockopt may not set, since Linux 6.7",

@@ -296,11 +296,26 @@ func (r *run) refusedCommand(e *event.Event, k *loader.Event) {
 	e.Resource, e.Capability, e.Target = policy.Commands.String(), policy.Execute.String(), program
 	q := policy.Question{Resource: policy.Commands, Target: program}
 	if k.Why == loader.WhyArgs {
-		argv := strings.Split(program+"\x00"+k.Args, "\x00")
-		q.Argv = event.RedactArgv(argv[:len(argv)-1])
+		called, args, _ := strings.Cut(k.Args, "\x00")
+		argv := strings.Split(program+"\x00"+args, "\x00")
+		q.Argv = event.RedactArgv(argv[:len(argv)-1]) // by the program: who called it chose what it's called
+		if k.Args != "" {
+			q.Argv[0] = event.RedactArgv([]string{called})[0]
+			r.miscalled(e, v, q.Argv[0])
+		}
 		e.Asked = strings.Join(q.Argv, " ")
 	}
 	r.suggest(e, v, q)
+}
+
+// miscalled tells where it's the name that a program was called by that its rule isn't for.
+func (r *run) miscalled(e *event.Event, v policy.Verdict, called string) {
+	if v.Rule < 0 {
+		return
+	}
+	if c := r.cfg.Policy.Rules[v.Rule].Command; c != nil && !c.Answers(called) {
+		e.Extra["why"] = c.Miscalled(called)
+	}
 }
 
 // withArgs is the program that a rule about arguments is of: by the time that they're looked at for good a script's interpreter

@@ -80,21 +80,36 @@ update = true
 		{"folder", ok, "EACCES", fsEvent("update", "$STREAM", "rule_denies").by("fs.7")},
 		{"granted", ok, ok, noEvent("granted")},
 	}},
-	{prog: "argv_rules", args: "$BIN/noop $RUN/unlisted $RUN $RUN/script", around: listed, more: `
+	{prog: "argv_rules", args: "$BIN/noop $RUN/unlisted $RUN $RUN/script $RUN/linked $RUN/named", around: listed, more: `
 [access.commands."$BIN/argv_rules"]
 
 [access.commands."$RUN/script"]
 
+[access.commands."$RUN/linked"]
+
+[access.commands."$RUN/named"]
+
 [access.commands."$BIN/noop"]
-args = [["allowed"], ["any-rest", "**"]]
+args = [["allowed"], ["any-rest", "**"], ["linked", "**"], ["named", "**"],
+	["called-otherwise"], ["called-before"], ["called-within"], ["called-nothing"], ["called-path"], ["called-long"], ["called-longer"]]
 `, tries: []try{
 		{"allowed", ok, ok, noEvent("granted")},
 		{"any-rest", ok, ok, noEvent("granted")},
 		{"other", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
 		{"longer", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
 		{"descriptor", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+		{"empty", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
 		{"interpreter", ok, "EACCES SIGKILL", commandEvent("$BIN/noop", "args_not_listed")},
 		{"unlisted", ok, "EACCES", commandEvent("$RUN/unlisted", "command_not_listed")},
+		{"called-otherwise", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+		{"called-before", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+		{"called-within", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+		{"called-nothing", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+		{"called-path", ok, ok, noEvent("granted")},
+		{"called-long", ok, ok, noEvent("granted")},
+		{"called-longer", ok, "SIGKILL", commandEvent("$BIN/noop", "args_not_listed")},
+		{"linked", ok, "EACCES SIGKILL", commandEvent("$BIN/noop", "args_not_listed")},
+		{"named", ok, ok, noEvent("granted")},
 		{"asked", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
 		{"asked-unlisted", ok, "EACCES", commandEvent("$RUN/unlisted", "command_not_listed")},
 		{"asked-allowed", ok, ok, noEvent("granted")},

@@ -1,6 +1,7 @@
 // Tries: to execute a listed program (argument 1) with other arguments than its rule lists, a program that isn't listed (2), a copy of
 // the listed one in a folder where execution is granted (3), the listed one as the interpreter of a listed script (4) and through the
-// dynamic loader; to be told that it may (AT_EXECVE_CHECK); and to have a second thread change the arguments while the kernel reads them.
+// dynamic loader; to execute the listed one by another name (argument 0), and as the interpreter of a script that has another name for
+// it (5) or for which it has one of its own (6); to be told that it may (AT_EXECVE_CHECK); and to have a second thread change the arguments while the kernel reads them.
 // Must get: EACCES; whoever changes them after a first look has the new process killed.
 // Event: commands execute, reason args_not_listed or command_not_listed.
 #include "attack.h"
@@ -29,10 +30,33 @@ static long run(const char *program, char *one, char *two)
 static long allowed(void) { return run(args[0], "allowed", NULL); }
 static long any_rest(void) { return run(args[0], "any-rest", "--force"); }
 static long other(void) { return run(args[0], "other", NULL); }
+static long empty(void) { return run(args[0], "empty", ""); }
 static long longer(void) { return run(args[0], "longer", "allowed"); }
 static long unlisted(void) { return run(args[1], "unlisted", NULL); }
 static long script(void) { return execve(args[3], (char *[]){"script", "allowed", NULL}, noenv); }
 static long loader(void) { return execve(LOADER, (char *[]){"noop", args[0], "loader", NULL}, noenv); }
+
+// called executes the listed program with an argument that its rule lists, by another name.
+static long called(char *one, char *name) { return execve(args[0], (char *[]){name, one, NULL}, noenv); }
+static long called_otherwise(void) { return called("called-otherwise", "noop-push"); }
+static long called_before(void) { return called("called-before", "/usr/bin/renoop"); }
+static long called_within(void) { return called("called-within", "noop/"); }
+static long called_nothing(void) { return called("called-nothing", ""); }
+static long called_path(void) { return called("called-path", "/no/where/noop"); }
+
+// of is a name of so many bytes that ends with this.
+static char *of(size_t n, const char *end)
+{
+	char *name = malloc(n + 1);
+	memset(name, 'x', n);
+	strcpy(name + n - strlen(end), end);
+	return name;
+}
+
+static long called_long(void) { return called("called-long", of(100000, "/noop")); }
+static long called_longer(void) { return called("called-longer", of(100000, "/noop-push")); }
+static long linked(void) { return execve(args[4], (char *[]){"linked", NULL}, noenv); }
+static long named(void) { return execve(args[5], (char *[]){"named", NULL}, noenv); }
 
 // ask only asks whether it would be executed; where the kernel can't be asked it's tried.
 static long ask(const char *program, char *one)
@@ -121,8 +145,18 @@ int main(int argc, char **argv)
 	attempt("any-rest", any_rest);
 	attempt("other", other);
 	attempt("longer", longer);
+	attempt("empty", empty);
 	attempt("unlisted", unlisted);
 	attempt("interpreter", script);
+	attempt("called-otherwise", called_otherwise);
+	attempt("called-before", called_before);
+	attempt("called-within", called_within);
+	attempt("called-nothing", called_nothing);
+	attempt("called-path", called_path);
+	attempt("called-long", called_long);
+	attempt("called-longer", called_longer);
+	attempt("linked", linked);
+	attempt("named", named);
 	attempt("loader", loader);
 	attempt("asked", asked);
 	attempt("asked-unlisted", asked_unlisted);
