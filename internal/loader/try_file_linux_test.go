@@ -144,6 +144,9 @@ var fileTries = []try{
 	{"make a mapped file executable where it isn't", mapFile("change/file", unix.PROT_READ), eacces, nil},
 	{"type into a terminal", typeInto, eperm, nil},
 	{"make a userfaultfd by its device", faults, eperm, nil},
+	{"open memory as it was made", memory(unix.O_RDWR, unix.O_RDWR), nil, nil},
+	{"open memory again for reading", memory(unix.O_RDONLY, unix.O_RDONLY), nil, nil},
+	{"open memory that is open for reading for writing", memory(unix.O_RDONLY, unix.O_RDWR), eacces, nil},
 	{"watch what may be read", func(p *place) error { return watch(rel(p, "ro")) }, nil, nil},
 	{"watch what may not", func(p *place) error { return watch(rel(p, "none")) }, eacces, nil},
 	{"watch by dnotify", func(p *place) error {
@@ -221,6 +224,27 @@ func typeInto(*place) error {
 	c := byte('x')
 	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(slave), unix.TIOCSTI, uintptr(unsafe.Pointer(&c)))
 	return errno(e)
+}
+
+// memory has a memfd open in one way alone, and opens it in another.
+func memory(first, again int) func(*place) error {
+	return func(*place) error {
+		fd, err := unix.MemfdCreate("memory", unix.MFD_CLOEXEC)
+		if err != nil {
+			return err
+		}
+		had, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), first|unix.O_CLOEXEC, 0)
+		_ = unix.Close(fd)
+		if err != nil {
+			return fmt.Errorf("at first: %w", err)
+		}
+		defer unix.Close(had)
+		fd, err = unix.Open(fmt.Sprintf("/proc/self/fd/%d", had), again|unix.O_CLOEXEC, 0)
+		if err == nil {
+			_ = unix.Close(fd)
+		}
+		return err
+	}
 }
 
 func faults(*place) error {

@@ -26,21 +26,32 @@ func guest(out io.Writer, series string) error {
 	if _, err := output("go", "build", "-trimpath", "-buildvcs=false", "-o", dir+"/guest", "./scripts/bench/guest"); err != nil {
 		return err
 	}
-	said, err := output("scripts/vm/run", "-c", "-k", series, "-m", "3072", "-t", "3600", "-o", dir, "-f", dir+"/guest", "-f", built, "--",
-		"sh", "-c", `./guest "$0" >/out/tables`, "/t/"+filepath.Base(built))
+	counted, err := tables(series, dir, built, "", "-c")
 	if err != nil {
-		return fmt.Errorf("the virtual machine: %w: %s", err, said)
+		return err
 	}
-	tables, err := os.ReadFile(dir + "/tables")
+	timed, err := tables(series, dir, built, "time")
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, `In a virtual machine with Linux %s and one processor, which is emulated, and whose clock counts what it executes: an instruction takes a
 nanosecond. What comes out doesn't depend on what else this machine does. But not all instructions take as long: of the programs' a real
 processor executes many at once, of the kernel's own, which wait for memory and for each other, few. What it takes in time is above, under
-"To decide".
-%s`, series, tables)
+"To decide", and at the end.
+%s%s`, series, counted, timed)
 	return nil
+}
+
+// tables is what the program in dir prints in a virtual machine that is run so.
+func tables(series, dir, built, what string, how ...string) (string, error) {
+	run := append(how, "-k", series, "-m", "3072", "-t", "3600", "-o", dir, "-f", dir+"/guest", "-f", built, "--",
+		"sh", "-c", `./guest "$0" $1 >/out/tables`, "/t/"+filepath.Base(built), what)
+	said, err := output("scripts/vm/run", run...)
+	if err != nil {
+		return "", fmt.Errorf("the virtual machine: %w: %s", err, said)
+	}
+	text, err := os.ReadFile(dir + "/tables")
+	return string(text), err
 }
 
 // output runs a program, whose progress is shown, and returns what it printed.

@@ -1,6 +1,6 @@
 // Command guest measures what toolguard costs those who run, in a virtual machine whose kernel has BPF among its LSMs, and prints
-// tables for docs/BENCHMARKS.md. It needs toolguard and toolguardd in the folder of its argument, and root. With the
-// three words of an order it's one of the processes whose work is measured.
+// tables for docs/BENCHMARKS.md. It needs toolguard and toolguardd in the folder of its argument, and root; with "time" it measures
+// what is to be told by the clock. With the three words of an order it's one of the processes whose work is measured.
 package main
 
 import (
@@ -21,6 +21,10 @@ func run(args []string) error {
 	switch len(args) {
 	case 1:
 		return measure(args[0], others, guarded, denials) // in this order: at first nothing of toolguard is in the kernel
+	case 2:
+		if args[1] == "time" {
+			return measure(args[0], inTime)
+		}
 	case 3:
 		times, err := strconv.Atoi(args[1])
 		if err != nil {
@@ -28,7 +32,7 @@ func run(args []string) error {
 		}
 		return order{args[0], times, args[2]}.do()
 	}
-	return fmt.Errorf("usage: guest FOLDER | guest open|denied|stat|exec TIMES PATH")
+	return fmt.Errorf("usage: guest FOLDER [time] | guest open|denied|stat|exec TIMES PATH")
 }
 
 func measure(built string, parts ...func(*scene) error) error {

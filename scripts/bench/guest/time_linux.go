@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// inTime measures what nobody guards by the machine's clock, turn about on the machine as it is and beside toolguardd: how far apart
+// the turns of one kind are is what the clock can't tell.
+func inTime(s *scene) error {
+	policy, err := s.policy(10)
+	if err != nil {
+		return err
+	}
+	w, err := s.worker("unguarded", "")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.end() }()
+	rows := [3]took{}
+	measure := func(row int) error {
+		times, err := turns([]*worker{w}, []order{{"open", 4000, s.file}}, 40)
+		if err == nil {
+			rows[row] = append(rows[row], times[0][0][20])
+		}
+		return err
+	}
+	for range 6 {
+		if err := measure(0); err != nil {
+			return err
+		}
+		if err := besideNothing(func() error { return measure(1) }); err != nil {
+			return err
+		}
+		if err := s.besideSessions(policy, func() error { return measure(2) }); err != nil {
+			return err
+		}
+	}
+	fmt.Printf(`
+### What runs beside, without a guard, in time
+
+The same on two processors that are emulated, by this machine's clock. Six times in turn without toolguard and beside it: the median of 40
+measurements each time, of which these are the least, the middle and the greatest, in µs.
+
+| on the machine | least | middle | greatest |
+|---|---|---|---|
+`)
+	for i, where := range []string{"no toolguard", "a program that does nothing", fmt.Sprintf("toolguardd, %d idle sessions", idle)} {
+		slices.Sort(rows[i])
+		fmt.Printf("| %s |", where)
+		for _, t := range []time.Duration{rows[i][0], (rows[i][2] + rows[i][3]) / 2, rows[i][5]} {
+			fmt.Printf(" %.2f |", t.Seconds()*1e6)
+		}
+		fmt.Println()
+	}
+	return nil
+}
+
+// besideSessions measures beside sessions that do nothing, and leaves the machine without toolguard.
+func (s *scene) besideSessions(policy string, measure func() error) error {
+	d := &daemon{s: s}
+	if _, err := d.start(); err != nil {
+		return err
+	}
+	sessions, err := d.begin(policy, idle)
+	if err == nil {
+		time.Sleep(time.Second) // what they start with is done
+		err = measure()
+	}
+	stop(sessions)
+	d.end(syscall.SIGTERM)
+	if text, unload := exec.Command(s.toolguardd, "unload").CombinedOutput(); err == nil && unload != nil {
+		err = fmt.Errorf("unload: %w: %s", unload, text)
+	}
+	return err
+}
