@@ -170,23 +170,13 @@ func (g *Group) Processes() ([]int, error) {
 
 // MoveTo puts a process into the cgroup that another one is in.
 func MoveTo(pid, other int) error {
-	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", other))
+	_, v2, err := mounted()
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile("/proc/self/mountinfo")
+	chain, err := above(strconv.Itoa(other), v2)
 	if err != nil {
 		return err
-	}
-	mounts, err := parseMountinfo(text)
-	if err != nil {
-		return err
-	}
-	_, v2 := modeOf(mounts)
-	path, ok := ownPath(own)
-	chain, ok2 := below(v2.root, path)
-	if !ok || !ok2 {
-		return fmt.Errorf("the cgroup of process %d isn't visible below %s", other, v2.point)
 	}
 	return write(filepath.Join(v2.point, chain[len(chain)-1], "cgroup.procs"), strconv.Itoa(pid))
 }

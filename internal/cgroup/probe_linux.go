@@ -19,16 +19,10 @@ func Probe() Facts {
 }
 
 func probe() (f Facts, err error) {
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return f, err
-	}
-	mounts, err := parseMountinfo(text)
-	if err != nil {
-		return f, err
-	}
 	var v2 mount
-	f.Mode, v2 = modeOf(mounts)
+	if f.Mode, v2, err = mounted(); err != nil {
+		return f, err
+	}
 	if f.Mount = v2.point; f.Mount == "" {
 		return f, fmt.Errorf("cgroup v2 isn't mounted (`mount -t cgroup2 cgroup2 /sys/fs/cgroup`)")
 	}
@@ -40,17 +34,40 @@ func probe() (f Facts, err error) {
 	return f, err
 }
 
-// base finds the folder under which this user may make cgroups: the highest writable one of its own cgroup's ancestors.
-// Being able to write cgroup.procs there is what allows to move processes within it.
-func base(v2 mount) (string, error) {
-	text, err := os.ReadFile("/proc/self/cgroup")
+// mounted is how cgroups are mounted here, and where those of version 2 are.
+func mounted() (m Mode, v2 mount, err error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return "", err
+		return m, v2, err
+	}
+	mounts, err := parseMountinfo(text)
+	if err != nil {
+		return m, v2, err
+	}
+	m, v2 = modeOf(mounts)
+	return m, v2, nil
+}
+
+// above is the cgroups that a process is in, from the highest one that is mounted to its own.
+func above(process string, v2 mount) ([]string, error) {
+	text, err := os.ReadFile("/proc/" + process + "/cgroup")
+	if err != nil {
+		return nil, err
 	}
 	own, ok := ownPath(text)
 	chain, ok2 := below(v2.root, own)
 	if !ok || !ok2 {
-		return "", fmt.Errorf("this process's cgroup %q isn't visible below %s", own, v2.point)
+		return nil, fmt.Errorf("process %s's cgroup %q isn't visible below %s", process, own, v2.point)
+	}
+	return chain, nil
+}
+
+// base finds the folder under which this user may make cgroups: the highest writable one of its own cgroup's ancestors.
+// Being able to write cgroup.procs there is what allows to move processes within it.
+func base(v2 mount) (string, error) {
+	chain, err := above("self", v2)
+	if err != nil {
+		return "", err
 	}
 	err = unix.EACCES
 	for _, dir := range chain {
