@@ -89,8 +89,8 @@ static __noinline bool exceeds(struct file *file)
 }
 
 /* security_file_open: do_dentry_open, so every open but O_PATH, by whichever call. The name of a file that is created by
- * it has been through path_mknod. An unnamed file (O_TMPFILE) hasn't: it's created here, beneath its folder. What the kernel
- * opens for itself isn't counted (alloc_empty_file_noaccount): before Linux 6.5 an overlay so opens the file in its layer a
+ * it has been through path_mknod. An unnamed file (O_TMPFILE) hasn't: it's created here, beneath its folder, with its mode. What the
+ * kernel opens for itself isn't counted (alloc_empty_file_noaccount): before Linux 6.5 an overlay so opens the file in its layer a
  * second time, by the path that was opened (open_with_fake_path), and as if it had been there. */
 SEC("lsm/file_open")
 int BPF_PROG(toolguard_file_open, struct file *file)
@@ -103,6 +103,8 @@ int BPF_PROG(toolguard_file_open, struct file *file)
 		l->writes = 0; /* see below */
 	if (file->f_flags & FMODE_EXEC || file->f_mode & FMODE_NOACCOUNT)
 		return 0;
+	if (file->f_flags & O_TMPFILE && file->f_inode->i_mode & (S_ISUID | S_ISGID))
+		return never_made(l, OP_OPEN, WHY_ALWAYS, EPERM, file->f_path.mnt, file->f_path.dentry);
 	u32 need = opened(file);
 	aim(l, 0, file->f_path.mnt, file->f_path.dentry);
 	if (!given(l, need) && permit(l, OP_OPEN, need))
@@ -217,8 +219,6 @@ static __always_inline int metadata(u64 dentry)
 	return allow(l, OP_METADATA, (struct vfsmount *)l->writes, (struct dentry *)dentry, CAP_UPDATE);
 }
 
-#define S_ISUID 04000
-#define S_ISGID 02000
 #define ATTR_TIMES_SET (1 << 16)
 #define ATTR_TOUCH (1 << 17)
 

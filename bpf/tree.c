@@ -12,6 +12,8 @@
 #define S_IFDIR 0040000
 #define S_IFBLK 0060000
 #define S_IFREG 0100000
+#define S_ISUID 04000
+#define S_ISGID 02000
 #define RENAME_EXCHANGE 2
 #define RENAME_WHITEOUT 4
 
@@ -27,19 +29,21 @@ static __always_inline bool is_dir(struct dentry *dentry)
 	return (LOAD(struct inode, inode_of(dentry), i_mode) & S_IFMT) == S_IFDIR;
 }
 
-/* no_devices refuses what would make a device. */
-static __always_inline int no_devices(struct label *l, u32 op, const struct path *dir, struct dentry *dentry)
+/* never_made refuses what no session makes: error for the hook. */
+static __always_inline int never_made(struct label *l, u32 op, u32 why, int error, struct vfsmount *mnt, struct dentry *dentry)
 {
-	struct denial d = { .op = op, .why = WHY_DEVICE, .need = CAP_CREATE, .error = EACCES, .paths = 1 };
+	struct denial d = { .op = op, .why = why, .need = CAP_CREATE, .error = error, .paths = 1 };
 
-	aim(l, 0, dir->mnt, dentry);
+	aim(l, 0, mnt, dentry);
 	judge(l, 0, CAP_CREATE); /* the event tells it too */
 	refuse(l, &d);
-	return -EACCES;
+	return -error;
 }
 
 /* security_path_mknod: may_o_create (open with O_CREAT), do_mknodat, unix_bind_bsd. Everything that isn't a folder, a symlink
- * or a hard link. */
+ * or a hard link. What others execute with the session's user or group the filter of system calls refuses to chmod; here a file would
+ * be made so. The first byte that is written to it takes the bits off again, unless somebody outside writes it who may keep them
+ * (CAP_FSETID). */
 SEC("lsm/path_mknod")
 int BPF_PROG(toolguard_path_mknod, const struct path *dir, struct dentry *dentry, unsigned short mode, unsigned int dev)
 {
@@ -49,11 +53,14 @@ int BPF_PROG(toolguard_path_mknod, const struct path *dir, struct dentry *dentry
 	if (!l)
 		return 0;
 	if (type == S_IFCHR || type == S_IFBLK)
-		return no_devices(l, OP_CREATE, dir, dentry);
+		return never_made(l, OP_CREATE, WHY_DEVICE, EACCES, dir->mnt, dentry);
+	if (mode & (S_ISUID | S_ISGID))
+		return never_made(l, OP_CREATE, WHY_ALWAYS, EPERM, dir->mnt, dentry);
 	return allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE);
 }
 
-/* security_path_mkdir: do_mkdirat. */
+/* security_path_mkdir: do_mkdirat. The mode that is asked for doesn't make a folder setgid, the folder above it does (vfs_mkdir,
+ * inode_init_owner); cp -r asks for that of what it copies. */
 SEC("lsm/path_mkdir")
 int BPF_PROG(toolguard_path_mkdir, const struct path *dir, struct dentry *dentry)
 {
@@ -197,7 +204,7 @@ int BPF_PROG(toolguard_path_rename, const struct path *old_dir, struct dentry *o
 	if (!l)
 		return 0;
 	if (flags & RENAME_WHITEOUT)
-		return no_devices(l, OP_RENAME, old_dir, old);
+		return never_made(l, OP_RENAME, WHY_DEVICE, EACCES, old_dir->mnt, old);
 	if (is_dir(old))
 		how |= MOVE_DIR;
 	if (old == new)

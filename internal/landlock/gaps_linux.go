@@ -12,6 +12,7 @@ const (
 // much come last.
 func StatedGaps(abi int) []string {
 	gaps := []string{
+		"a file can be created as setuid or setgid: the first byte that is written takes that off, unless who writes may keep it (CAP_FSETID)",
 		"chmod, chown, utimes and file attributes on files that the session's user owns aren't mediated (setuid and setgid " +
 			"are refused)",
 		"inotify on files that may be seen isn't mediated: names and times of accesses are visible",

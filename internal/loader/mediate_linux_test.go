@@ -29,7 +29,7 @@ func lay(t *testing.T, dir string) {
 	}
 	for _, d := range []string{
 		"all/rmdir", "all/dir1", "all/dir2", "all/dir3", "all/dir7", "all/in/lit", "all/over-in/x/lit", "all/in3/lit", "all/sub/.git/hooks", "all/sub2",
-		"all/sub3/.git/hooks", "all/mnt", "ro/rmdir", "none", "make", "change", "less", "del/dir6", "del2", "swap", "two/sub", "two/dir4",
+		"all/sub3/.git/hooks", "all/mnt", "all/setgid-dir", "ro/rmdir", "none", "make", "change", "less", "del/dir6", "del2", "swap", "two/sub", "two/dir4",
 		"other/dir5", "base/two", "mounted", "mounted2", "bound",
 	} {
 		must(os.MkdirAll(filepath.Join(dir, d), 0o755))
@@ -37,7 +37,7 @@ func lay(t *testing.T, dir string) {
 	files := []string{
 		"all/unlink", "all/file", "ro/unlink", "ro/file", "change/unlink", "del/unlink", "all/mv1", "all/mv2", "ro/mv3", "all/mv4", "change/over", "all/mv5",
 		"make/over", "all/mv6", "del/mv7", "all/mv8", "two/mv9", "del2/self", "all/ex1", "all/ex2", "all/ex3", "ro/ex3", "all/ex4", "swap/ex4", "swap/ex5",
-		"all/ex5", "all/ex6", "all/whiteout-mv", "all/nr", "all/ln1", "all/ln2", "none/ln3", "ro/ln4", "all/ln5", "ro/ln6", "none/file", "change/file",
+		"all/ex5", "all/ex6", "all/setgid", "all/whiteout-mv", "all/nr", "all/ln1", "all/ln2", "none/ln3", "ro/ln4", "all/ln5", "ro/ln6", "none/file", "change/file",
 	}
 	for _, m := range metadata {
 		for _, d := range []string{"change", "ro"} {
@@ -53,6 +53,8 @@ func lay(t *testing.T, dir string) {
 			must(unix.Setxattr(filepath.Join(dir, f), "system.posix_acl_access", acl, 0))
 		}
 	}
+	must(unix.Chmod(filepath.Join(dir, "all/setgid"), 0o2705))
+	must(unix.Chmod(filepath.Join(dir, "all/setgid-dir"), 0o2755))
 	must(os.Symlink("../ro", filepath.Join(dir, "all/to-ro")))
 	must(os.Symlink("../ro", filepath.Join(dir, "none/to-ro")))
 	must(os.Symlink("file", filepath.Join(dir, "ro/to-file")))

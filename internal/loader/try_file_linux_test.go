@@ -107,12 +107,7 @@ var fileTries = []try{
 	}, nil, nil},
 	// The mode is what keeps a list from making it a setgid program for everybody.
 	{"set an ACL on a setgid file", func(p *place) error {
-		fd, err := unix.Open(rel(p, "all/setgid"), unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o2705)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		return unix.Fsetxattr(fd, "system.posix_acl_access", acl, 0)
+		return with("all/setgid", unix.O_WRONLY, func(fd int) error { return unix.Fsetxattr(fd, "system.posix_acl_access", acl, 0) })(p)
 	}, eperm, nil},
 	{"read flags", func(p *place) error {
 		return with("ro/file", unix.O_RDONLY, func(fd int) error { _, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS); return err })(p)

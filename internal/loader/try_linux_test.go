@@ -50,8 +50,10 @@ func touch(name string) func(p *place) error {
 	}
 }
 
-func opening(name string, flags int) func(p *place) error {
-	return func(p *place) error { return closing(unix.Open(rel(p, name), flags, 0o644)) }
+func opening(name string, flags int) func(p *place) error { return creating(name, flags, 0o644) }
+
+func creating(name string, flags int, mode uint32) func(p *place) error {
+	return func(p *place) error { return closing(unix.Open(rel(p, name), flags, mode)) }
 }
 
 func closing(fd int, err error) error {

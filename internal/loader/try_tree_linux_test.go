@@ -31,6 +31,26 @@ var treeTries = []try{
 	{"unnamed file where creating is granted", opening("make", unix.O_TMPFILE|unix.O_RDWR), nil, nil},
 	{"unnamed file where it isn't", opening("ro", unix.O_TMPFILE|unix.O_RDWR), eacces, nil},
 
+	{"create a setuid file", creating("all/setuid", unix.O_CREAT|unix.O_WRONLY, 0o4755), eperm, nil},
+	{"create a setgid file", creating("all/setgid-new", unix.O_CREAT|unix.O_RDONLY, 0o2700), eperm, nil},
+	{"make a setuid node", path("all/node", func(p string) error { return unix.Mknod(p, unix.S_IFREG|0o4755, 0) }), eperm, nil},
+	{"make a setuid node without a type", path("all/node2", func(p string) error { return unix.Mknod(p, 0o4755, 0) }), eperm, nil},
+	{"unnamed setuid file", creating("all", unix.O_TMPFILE|unix.O_RDWR, 0o4755), eperm, nil},
+	{"create a sticky file", creating("all/sticky", unix.O_CREAT|unix.O_WRONLY, 0o1755), nil, nil},
+	{"open what is there, as if to create it setuid", creating("all/file", unix.O_CREAT|unix.O_RDONLY, 0o4755), nil, nil},
+	{"mkdir with a setgid mode", path("all/setgid-mode", func(p string) error { return unix.Mkdir(p, 0o2755) }), nil, nil},
+	{"create in a setgid folder", touch("all/setgid-dir/file"), nil, nil},
+	{"mkdir in a setgid folder, which makes it one", path("all/setgid-dir/new", func(p string) error {
+		var s unix.Stat_t
+		if err := unix.Mkdir(p, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Stat(p, &s); err != nil || s.Mode&unix.S_ISGID != 0 {
+			return err
+		}
+		return unix.ENODATA
+	}), nil, nil},
+
 	{"unlink where all is granted", path("all/unlink", unix.Unlink), nil, nil},
 	{"unlink where updating is", path("change/unlink", unix.Unlink), eacces, nil},
 	{"unlink where reading is", path("ro/unlink", unix.Unlink), eacces, nil},

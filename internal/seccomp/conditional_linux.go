@@ -82,9 +82,9 @@ func lease() refusal {
 }
 
 // setid refuses files that others execute with the session's user or group: root's would be a door for every user, long after
-// the session. Creating a file with such a mode needs no refusal: the first byte that is written takes it off again, without
-// CAP_FSETID (file_remove_privs). A setgid file that its group may not execute keeps it, and without access control lists never
-// becomes one that it may.
+// the session. Creating a file with such a mode needs no refusal here: the first byte that is written takes it off again, without
+// CAP_FSETID (file_remove_privs); the kernel's own programs refuse it all the same (bpf/tree.c). A setgid file that its group may not
+// execute keeps it, and without access control lists never becomes one that it may.
 func setid() []refusal {
 	cause := &Cause{ID: "seccomp.setid", Text: "always on: no setuid and no setgid files"}
 	bits := func(arg uint32) []all { return []all{{anyBit(arg, unix.S_ISUID|unix.S_ISGID)}} }

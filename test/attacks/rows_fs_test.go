@@ -176,6 +176,19 @@ var fsRows = []attack{
 	}, bpf: map[string]got{
 		"policy-rename": {"EACCES", fsEvent("delete", "$POLICY", "protected")},
 	}},
+	{prog: "setid", args: "$WS", gap: "created as setuid", tries: []try{
+		{"setuid", ok, ok, noEvent("stated gap")},
+		{"setgid", ok, ok, noEvent("stated gap")},
+		{"unnamed", ok, ok, noEvent("stated gap")},
+		{"node", ok, ok, noEvent("stated gap")},
+		{"there", ok, ok, noEvent("granted")},
+		{"folder", ok, ok, noEvent("granted")},
+	}, bpf: map[string]got{
+		"setuid":  {"EPERM", bpfEvent("create").on("$WS/setuid")},
+		"setgid":  {"EPERM", bpfEvent("create").on("$WS/setgid")},
+		"unnamed": {"EPERM", bpfEvent("open")},
+		"node":    {"EPERM", bpfEvent("create").on("$WS/node")},
+	}},
 	{prog: "metadata", args: "$RO", gap: "chmod", tries: []try{
 		{"chmod", ok, ok, noEvent("stated gap")},
 		{"utimes", ok, ok, noEvent("stated gap")},
