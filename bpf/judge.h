@@ -13,6 +13,7 @@
 #define ENOMEM 12
 #define EACCES 13
 #define EXDEV 18
+#define ECONNREFUSED 111
 
 /* denial is what was refused, to be told. */
 struct denial {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sockets: which are made at all, and who is at the other end of a unix socket. One with a path is decided by its path, like a
- * file; one without (abstract, unnamed) by whether the session made it. Addresses and ports are decided elsewhere.
+ * file; one without (abstract, unnamed) by whether the session made it, from within and from outside. Addresses and ports are decided
+ * elsewhere.
  */
 
 #define SOCK_STREAM 1
@@ -20,6 +21,11 @@
 /* TOOLGUARDD in place of a session is toolguardd's own socket. */
 #define TOOLGUARDD 0
 
+struct maker {
+	u64 session;
+	u32 slot, pad;
+};
+
 /*
  * makers has the session of every socket that one made; connections that it accepts inherit it. A connection that toolguardd
  * accepts has the session of who made it.
@@ -28,15 +34,23 @@ struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
 	__type(key, int);
-	__type(value, u64);
+	__type(value, struct maker);
 } makers SEC(".maps");
 
 /* made_by says whether a socket is one of the session's. */
 static __always_inline bool made_by(struct label *l, struct sock *sk)
 {
-	u64 *maker = sk ? bpf_sk_storage_get(&makers, sk, NULL, 0) : NULL;
+	struct maker *m = sk ? bpf_sk_storage_get(&makers, sk, NULL, 0) : NULL;
 
-	return maker && *maker == l->id;
+	return m && m->session == l->id;
+}
+
+/* made notes down that the session made a socket: 0, or the error for the hook. */
+static __always_inline int made(struct label *l, struct sock *sk)
+{
+	struct maker m = { .session = l->id, .slot = l->slot };
+
+	return bpf_sk_storage_get(&makers, sk, &m, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
 }
 
 static __always_inline u32 flags_of(struct label *l)
@@ -102,7 +116,7 @@ int BPF_PROG(toolguard_socket_post_create, struct socket *sock, int family, int 
 
 	if (!l || !sk)
 		return 0;
-	return bpf_sk_storage_get(&makers, sk, &l->id, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
+	return made(l, sk);
 }
 
 /* not_ours refuses a socket without a path that another than the session made. */
@@ -156,6 +170,32 @@ static __always_inline int peer(struct label *l, struct sock *other)
 }
 
 /*
+ * keeps_out says whether a session has another socket to itself: one without a path, which others know by a name that they may take
+ * for a service's, and the session may not talk to them so either. Whom it has connected the socket to may answer there. A session that
+ * is over gives nothing away.
+ */
+static __always_inline bool keeps_out(struct label *l, struct sock *sk, struct sock *other)
+{
+	u64 at = (u64)other;
+
+	if (!other || LOAD(struct unix_sock, at, path.dentry))
+		return false;
+	struct maker *m = bpf_sk_storage_get(&makers, other, NULL, 0);
+	if (!m || m->session == TOOLGUARDD || (l && m->session == l->id) || LOAD(struct unix_sock, at, peer) == sk)
+		return false;
+	struct session *s = session_at(m->slot, m->session);
+	return !s || !(s->flags & SESSION_NET_FREE);
+}
+
+/* meet decides for both hooks below, first for who asks, and tells it; then for the other end, to which it's as if nobody were there. */
+static __always_inline int meet(struct label *l, struct sock *sk, struct sock *other)
+{
+	if (l && peer(l, other))
+		return -EACCES;
+	return keeps_out(l, sk, other) ? -ECONNREFUSED : 0;
+}
+
+/*
  * security_unix_stream_connect: unix_stream_connect, for streams and sequenced packets. toolguardd may be asked whatever the
  * policy says: it begins a session within the asker's for it, and nothing else.
  */
@@ -163,13 +203,9 @@ SEC("lsm/unix_stream_connect")
 int BPF_PROG(toolguard_unix_stream_connect, struct sock *sk, struct sock *other, struct sock *accepted)
 {
 	struct label *l = guarded();
+	struct maker *m = l ? bpf_sk_storage_get(&makers, other, NULL, 0) : NULL;
 
-	if (!l)
-		return 0;
-	u64 *maker = bpf_sk_storage_get(&makers, other, NULL, 0);
-	if (!maker || *maker != TOOLGUARDD)
-		return peer(l, other);
-	return bpf_sk_storage_get(&makers, accepted, &l->id, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
+	return m && m->session == TOOLGUARDD ? made(l, accepted) : meet(l, sk, other);
 }
 
 /* security_unix_may_send: unix_dgram_connect, and unix_dgram_sendmsg for each datagram. Where the two are connected that was
@@ -180,7 +216,5 @@ int BPF_PROG(toolguard_unix_may_send, struct socket *sock, struct socket *other)
 	struct label *l = guarded();
 	struct sock *sk = sock->sk, *to = other->sk;
 
-	if (!l || LOAD(struct unix_sock, (u64)sk, peer) == to)
-		return 0;
-	return peer(l, to);
+	return LOAD(struct unix_sock, (u64)sk, peer) == to ? 0 : meet(l, sk, to);
 }

@@ -184,6 +184,13 @@ type kernelLine struct {
 	Q [8]uint64
 }
 
+type kernelMaker struct {
+	_       structs.HostLayout
+	Session uint64
+	Slot    uint32
+	Pad     uint32
+}
+
 type kernelMember struct {
 	_       structs.HostLayout
 	Session uint64

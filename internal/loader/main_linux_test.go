@@ -58,12 +58,18 @@ func kernel(t testing.TB) *Kernel {
 // begin makes a session with the given fs rules, "PATH CAPS" or "**/LAST CAPS" each, and nothing else allowed.
 func begin(t testing.TB, k *Kernel, rules ...string) (*Session, *policy.Compiled) {
 	t.Helper()
+	return beginWith(t, k, 0, rules...)
+}
+
+// beginWith makes one that has these flags, too.
+func beginWith(t testing.TB, k *Kernel, flags Flags, rules ...string) (*Session, *policy.Compiled) {
+	t.Helper()
 	c := compile(t, rules...)
 	img, err := NewImage(c, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := k.Begin(newID(), img, FlagsOf(c))
+	s, err := k.Begin(newID(), img, FlagsOf(c)|flags)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func (k *Kernel) SessionOf(pidfd int) (id uint64, err error) {
 
 // Invite lets guarded processes connect to a listening unix socket, whatever their policies say.
 func (k *Kernel) Invite(socket int) error {
-	if err := k.makers.Put(int32(socket), uint64(0)); err != nil { // TOOLGUARDD (bpf/socket.c)
+	if err := k.makers.Put(int32(socket), &kernelMaker{}); err != nil { // TOOLGUARDD (bpf/socket.c)
 		return fmt.Errorf("let the guarded connect: %w", err)
 	}
 	return nil
@@ -80,9 +80,10 @@ func (k *Kernel) Invite(socket int) error {
 // Caller is the session of whoever made an accepted connection, which the kernel noted then, or of its process, by its pidfd;
 // 0: none.
 func (k *Kernel) Caller(conn, pidfd int) (id uint64, err error) {
-	switch err := k.makers.Lookup(int32(conn), &id); {
+	var m kernelMaker
+	switch err := k.makers.Lookup(int32(conn), &m); {
 	case err == nil:
-		return id, nil
+		return m.Session, nil
 	case !errors.Is(err, ebpf.ErrKeyNotExist):
 		return 0, fmt.Errorf("look at who made a connection: %w", err)
 	}

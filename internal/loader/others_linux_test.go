@@ -354,3 +354,105 @@ func TestResume(t *testing.T) {
 		t.Errorf("a session that is over: %v", err)
 	}
 }
+
+// Nobody comes to a session's sockets by their names, which somebody outside may look for, unless its policy gives it the network: nor
+// another session. Its own processes do, and so does whom it has connected to itself.
+func TestNobodyComesByName(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "dir/file")
+	held, _ := begin(t, k, dir+" read+update")
+	free, _ := beginWith(t, k, flagNetFree)
+	refused, taken := error(unix.ECONNREFUSED), error(nil)
+	listeners := map[*Session]error{nil: taken, held: refused, free: taken}
+	for s, outside := range listeners {
+		err := as(s, func() error {
+			for _, typ := range []int{unix.SOCK_STREAM, unix.SOCK_SEQPACKET, unix.SOCK_DGRAM} {
+				name := fmt.Sprintf("@toolguard-test-%d-%d", os.Getpid(), typ)
+				l, err := listenUnix(typ, name)
+				if err != nil {
+					return err
+				}
+				for who, want := range map[*Session]error{nil: outside, held: unix.EACCES, free: outside} {
+					if who == s {
+						want = nil
+					}
+					for _, send := range []bool{false, true} {
+						if send && typ != unix.SOCK_DGRAM {
+							continue
+						}
+						got := as(who, func() error { return unixTo(typ, send, func(*place) string { return name })(nil) })
+						if !errors.Is(got, want) {
+							t.Errorf("%s to a socket of type %d of %s, sends at once %v: %v, want %v", whose(who, held, free), typ, whose(s, held, free), send, got, want)
+						}
+					}
+				}
+				_ = unix.Close(l)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	server, err := listenUnix(unix.SOCK_DGRAM, dir+"/dgram")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(server)
+	for connects, want := range map[bool]error{true: nil, false: refused} {
+		if err := as(held, func() error { return answered(server, dir+"/dgram", connects) }); !errors.Is(err, want) {
+			t.Errorf("an answer to whom it has connected to, %v: %v, want %v", connects, err, want)
+		}
+	}
+	end(t, held, free)
+}
+
+// answered has an outsider's socket answer one without a path that has written to it, connected or not.
+func answered(server int, path string, connects bool) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	to := &unix.SockaddrUnix{Name: path}
+	err = unix.Bind(fd, &unix.SockaddrUnix{}) // to a name that the kernel chooses
+	if err == nil && connects {
+		err = unix.Connect(fd, to)
+		to = nil
+	}
+	if err != nil {
+		return err
+	}
+	if to == nil {
+		_, err = unix.Write(fd, []byte("x"))
+	} else {
+		err = unix.Sendto(fd, []byte("x"), 0, to)
+	}
+	if err != nil {
+		return err
+	}
+	return as(nil, func() error {
+		_, from, err := unix.Recvfrom(server, make([]byte, 1), 0)
+		if err != nil {
+			return err
+		}
+		return unix.Sendto(server, []byte("y"), 0, from)
+	})
+}
+
+// as does something on a thread of a session's, or on one that is in none (nil), and waits for it.
+func as(s *Session, f func() error) (err error) {
+	if s == nil {
+		done := make(chan error)
+		go func() { done <- f() }()
+		return <-done
+	}
+	if e := inside(s, func() { err = f() }); e != nil {
+		return e
+	}
+	return err
+}
+
+func whose(s, held, free *Session) string {
+	return map[*Session]string{nil: "nobody's", held: "a held session's", free: "a free session's"}[s]
+}

@@ -47,6 +47,45 @@ func victim(t *testing.T, s *scene, _ *exec.Cmd) {
 	s.vars["PID"], s.vars["ADDRESS"] = words[1], words[2]
 }
 
+// visitor looks for a service by the row's abstract name, from outside, when it's there.
+func visitor(t *testing.T, s *scene, _ *exec.Cmd) {
+	t.Helper()
+	s.vars["ABSTRACT"] = fmt.Sprintf("toolguard-test-%d-%d", os.Getpid(), time.Now().UnixNano())
+	over, done := make(chan struct{}), make(chan struct{})
+	visit := func(name, network string) {
+		if !exists(s.path("ws/waiting-"+name)) || exists(s.path("ws/visited-"+name)) {
+			return
+		}
+		if c, err := net.Dial(network, "@"+s.vars["ABSTRACT"]); err == nil {
+			_, _ = c.Write([]byte("x"))
+			c.Close()
+		} else if !errors.Is(err, unix.ECONNREFUSED) {
+			t.Error(err)
+		}
+		if err := os.WriteFile(s.path("ws/visited-"+name), nil, 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(20 * time.Millisecond):
+				visit("stream", "unix")
+				visit("datagram", "unixgram")
+			}
+		}
+	}()
+	t.Cleanup(func() { close(over); <-done })
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // listeners opens a TCP and a UDP port on this machine that the row can try to reach.
 func listeners(t *testing.T, s *scene, _ *exec.Cmd) {
 	t.Helper()

@@ -21,6 +21,17 @@ var netRows = []attack{
 		{"pair-sendto", ok, "EACCES EPERM", fsEvent("update", "$DGRAM", "outside_workspace")},
 		{"pair-connect", ok, "EACCES EPERM", fsEvent("update", "$DGRAM", "outside_workspace")},
 	}},
+	{prog: "unix_inside", below: 9, args: "$ABSTRACT $WS", around: visitor, tries: []try{
+		{"stream", ok, "EACCES EPERM", callEvent("socket")},
+		{"datagram", ok, "EACCES EPERM", callEvent("socket")},
+	}},
+	{prog: "unix_inside", from: 9, args: "$ABSTRACT $WS", around: visitor, gap: "abstract name", tries: []try{
+		{"stream", ok, ok, noEvent("stated gap")},
+		{"datagram", ok, ok, noEvent("stated gap")},
+	}, bpf: map[string]got{
+		"stream":   {"EAGAIN", noEvent("it's the visitor who is refused")},
+		"datagram": {"EAGAIN", noEvent("it's the visitor who is refused")},
+	}},
 	{prog: "inet", args: "$TCP $UDP", around: listeners, tries: []try{
 		{"tcp4", ok, "EACCES EPERM", callEvent("socket")},
 		{"tcp6", ok, "EACCES EPERM", callEvent("socket")},
