@@ -39,6 +39,7 @@ enum op {
 	OP_CALL, /* a system call, by a filter; error is the signal that ends the process, negative */
 	OP_EXEC, /* a program was executed: detail is the number of its arguments */
 	OP_READLINK, /* the text of a symlink, asked for */
+	OP_OPTION, /* of a socket */
 };
 
 enum why {
@@ -81,6 +82,7 @@ enum {
 	PRIORITY_MEMORY,
 };
 
+#define OPTION_DETAIL(level, option) ((level) & 0xffff | (option) << 16)
 #define SOCKET_DETAIL(family, type, protocol) ((family) & 0xff | ((type) & 0xff) << 8 | (protocol) << 16)
 
 struct event {

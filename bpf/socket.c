@@ -119,6 +119,53 @@ int BPF_PROG(toolguard_socket_post_create, struct socket *sock, int family, int 
 	return made(l, sk);
 }
 
+#define SOL_IP 0
+#define SOL_IPV6 41
+
+/* speaks_for_others says whether an option has a socket join a group, of which the kernel tells the local network, or send with an
+ * address that isn't the machine's. The filter of system calls refuses the same (internal/seccomp, SocketOptions). */
+static __always_inline bool speaks_for_others(int level, int option)
+{
+	switch (level) {
+	case SOL_IP:
+		switch (option) {
+		case 15: /* IP_FREEBIND */
+		case 19: /* IP_TRANSPARENT */
+		case 35: /* IP_ADD_MEMBERSHIP */
+		case 39: /* IP_ADD_SOURCE_MEMBERSHIP */
+		case 42: /* MCAST_JOIN_GROUP */
+		case 46: /* MCAST_JOIN_SOURCE_GROUP */
+			return true;
+		}
+		return false;
+	case SOL_IPV6:
+		switch (option) {
+		case 20: /* IPV6_JOIN_GROUP */
+		case 27: /* IPV6_JOIN_ANYCAST */
+		case 42: /* MCAST_JOIN_GROUP */
+		case 46: /* MCAST_JOIN_SOURCE_GROUP */
+		case 75: /* IPV6_TRANSPARENT */
+		case 78: /* IPV6_FREEBIND */
+			return true;
+		}
+	}
+	return false;
+}
+
+/* security_socket_setsockopt: __sys_setsockopt; since Linux 6.7 do_sock_setsockopt, for io_uring, too (SOCKET_URING_OP_SETSOCKOPT),
+ * which no filter of system calls sees. */
+SEC("lsm/socket_setsockopt")
+int BPF_PROG(toolguard_socket_setsockopt, struct socket *sock, int level, int option)
+{
+	struct label *l = guarded();
+
+	if (!l || !speaks_for_others(level, option) || flags_of(l) & SESSION_NET_FREE)
+		return 0;
+	struct denial d = { .op = OP_OPTION, .why = WHY_NET, .detail = OPTION_DETAIL(level, option), .error = EACCES };
+	refuse(l, &d);
+	return -EACCES;
+}
+
 /* not_ours refuses a socket without a path that another than the session made. */
 static __always_inline int not_ours(struct label *l, u32 op)
 {

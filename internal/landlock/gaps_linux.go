@@ -31,6 +31,7 @@ func StatedGaps(abi int) []string {
 		"files without a name (O_TMPFILE) need update, not create, and become visible only with create",
 		"System V and POSIX message queues, semaphores and shared memory, and the choice of processors for a process, are shared " +
 			"with other processes of the same user (shared memory and semaphores not with syscalls = \"strict\")",
+		"where a policy allows io_uring by name, it sets options of sockets that setsockopt may not set, since Linux 6.7",
 		"where unix sockets can be made, a session may listen on an abstract name, also where net is denied: programs outside that look " +
 			"for a service of that name find the session",
 		"descriptors that somebody outside passes in through a unix socket on 0, 1, 2 or --pass-fd aren't mediated: they were " +

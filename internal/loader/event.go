@@ -74,11 +74,12 @@ const (
 	OpCall // a system call, refused by a filter: Detail is its number, Errno the signal that ended the process, negative
 	OpExec // a program was executed: Detail is the number of its arguments
 	OpReadlink
+	OpOption // of a socket: Detail is its level, and its number in the upper half
 )
 
 var opNames = [...]string{
 	"", "open", "truncate", "create", "delete", "rename", "link", "metadata", "execute", "map", "command", "unix", "ioctl", "receive",
-	"signal", "trace", "mount", "namespace", "socket", "kernel", "fork", "watch", "priority", "call", "exec", "readlink",
+	"signal", "trace", "mount", "namespace", "socket", "kernel", "fork", "watch", "priority", "call", "exec", "readlink", "option",
 }
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }

@@ -28,6 +28,7 @@ var hooks = map[string]hook{
 	// socket.c
 	"socket_create":       {mediates: "making a socket"},
 	"socket_post_create":  {mediates: "nothing: it remembers whose a socket is"},
+	"socket_setsockopt":   {mediates: "options that have a socket take others' addresses or join groups"},
 	"unix_stream_connect": {mediates: "connecting to a unix socket"},
 	"unix_may_send":       {mediates: "sending to a unix socket"},
 	"kern_path":           {mediates: "nothing: it tells the path by which a unix socket was found"},

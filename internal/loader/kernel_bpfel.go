@@ -310,6 +310,7 @@ const (
 	kernelProgToolguardSecurityFileFree    = "toolguard_security_file_free"
 	kernelProgToolguardSocketCreate        = "toolguard_socket_create"
 	kernelProgToolguardSocketPostCreate    = "toolguard_socket_post_create"
+	kernelProgToolguardSocketSetsockopt    = "toolguard_socket_setsockopt"
 	kernelProgToolguardTaskAlloc           = "toolguard_task_alloc"
 	kernelProgToolguardTaskFree            = "toolguard_task_free"
 	kernelProgToolguardTaskKill            = "toolguard_task_kill"
@@ -422,6 +423,7 @@ type kernelProgramSpecs struct {
 	ToolguardSecurityFileFree    *ebpf.ProgramSpec `ebpf:"toolguard_security_file_free"`
 	ToolguardSocketCreate        *ebpf.ProgramSpec `ebpf:"toolguard_socket_create"`
 	ToolguardSocketPostCreate    *ebpf.ProgramSpec `ebpf:"toolguard_socket_post_create"`
+	ToolguardSocketSetsockopt    *ebpf.ProgramSpec `ebpf:"toolguard_socket_setsockopt"`
 	ToolguardTaskAlloc           *ebpf.ProgramSpec `ebpf:"toolguard_task_alloc"`
 	ToolguardTaskFree            *ebpf.ProgramSpec `ebpf:"toolguard_task_free"`
 	ToolguardTaskKill            *ebpf.ProgramSpec `ebpf:"toolguard_task_kill"`
@@ -573,6 +575,7 @@ type kernelPrograms struct {
 	ToolguardSecurityFileFree    *ebpf.Program `ebpf:"toolguard_security_file_free"`
 	ToolguardSocketCreate        *ebpf.Program `ebpf:"toolguard_socket_create"`
 	ToolguardSocketPostCreate    *ebpf.Program `ebpf:"toolguard_socket_post_create"`
+	ToolguardSocketSetsockopt    *ebpf.Program `ebpf:"toolguard_socket_setsockopt"`
 	ToolguardTaskAlloc           *ebpf.Program `ebpf:"toolguard_task_alloc"`
 	ToolguardTaskFree            *ebpf.Program `ebpf:"toolguard_task_free"`
 	ToolguardTaskKill            *ebpf.Program `ebpf:"toolguard_task_kill"`
@@ -643,6 +646,7 @@ func (p *kernelPrograms) Close() error {
 		p.ToolguardSecurityFileFree,
 		p.ToolguardSocketCreate,
 		p.ToolguardSocketPostCreate,
+		p.ToolguardSocketSetsockopt,
 		p.ToolguardTaskAlloc,
 		p.ToolguardTaskFree,
 		p.ToolguardTaskKill,

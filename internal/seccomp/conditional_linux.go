@@ -161,20 +161,32 @@ func (f facts) ports() (rs []refusal) {
 	return rs
 }
 
+// SocketOptions are the levels and options of sockets that are refused where the network is restricted: by the kernel's own programs,
+// too, for those who don't ask by setsockopt (bpf/socket.c has the same list).
+var SocketOptions = [][2]uint32{
+	{unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP},
+	{unix.IPPROTO_IP, unix.IP_ADD_SOURCE_MEMBERSHIP},
+	{unix.IPPROTO_IP, unix.MCAST_JOIN_GROUP},
+	{unix.IPPROTO_IP, unix.MCAST_JOIN_SOURCE_GROUP},
+	{unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP},
+	{unix.IPPROTO_IPV6, unix.IPV6_JOIN_ANYCAST},
+	{unix.IPPROTO_IPV6, unix.MCAST_JOIN_GROUP},
+	{unix.IPPROTO_IPV6, unix.MCAST_JOIN_SOURCE_GROUP},
+	{unix.IPPROTO_IP, unix.IP_FREEBIND},
+	{unix.IPPROTO_IP, unix.IP_TRANSPARENT},
+	{unix.IPPROTO_IPV6, unix.IPV6_FREEBIND},
+	{unix.IPPROTO_IPV6, unix.IPV6_TRANSPARENT},
+}
+
 // sockopts keeps a session from joining groups: the kernel announces that to the local network, by packets of its own with an address
 // that the session chooses; and from sending with an address that isn't the machine's: whoever is reached, egress too, would answer there.
 func sockopts() refusal {
-	set := func(level, option uint32) all { return and(low32(1, level), low32(2, option)) }
+	var when []all
+	for _, o := range SocketOptions {
+		when = append(when, and(low32(1, o[0]), low32(2, o[1])))
+	}
 	return refusal{
-		name: "setsockopt", errno: unix.EACCES,
-		when: []all{
-			set(unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP), set(unix.IPPROTO_IP, unix.IP_ADD_SOURCE_MEMBERSHIP),
-			set(unix.IPPROTO_IP, unix.MCAST_JOIN_GROUP), set(unix.IPPROTO_IP, unix.MCAST_JOIN_SOURCE_GROUP),
-			set(unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP), set(unix.IPPROTO_IPV6, unix.IPV6_JOIN_ANYCAST),
-			set(unix.IPPROTO_IPV6, unix.MCAST_JOIN_GROUP), set(unix.IPPROTO_IPV6, unix.MCAST_JOIN_SOURCE_GROUP),
-			set(unix.IPPROTO_IP, unix.IP_FREEBIND), set(unix.IPPROTO_IP, unix.IP_TRANSPARENT),
-			set(unix.IPPROTO_IPV6, unix.IPV6_FREEBIND), set(unix.IPPROTO_IPV6, unix.IPV6_TRANSPARENT),
-		},
+		name: "setsockopt", errno: unix.EACCES, when: when,
 		Cause: &Cause{
 			ID: "net", Resource: "net", Reason: policy.HostNotListed,
 			Text: "net is restricted: no multicast groups, of which the kernel tells the local network, and no addresses but this machine's",

@@ -61,7 +61,6 @@ var bpfGaps = []string{
 		"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev); " + landlock.ByProc,
 	"what a program does once it runs is its own: who starts it may trace it or preload code into it, whatever " +
 		"arguments it was to have, and what may be read can be run from memory by a program that does so",
-	"where a policy allows io_uring by name, it sets options of sockets that setsockopt may not set, since Linux 6.7",
 	"the folders that an overlay is made of have files of their own: what a rule takes away on the overlay is read there, unless " +
 		"a rule takes that away, too",
 	"without --workspace or a policy's `workspace`, a command that takes away what makes its folder the workspace (.git, " +

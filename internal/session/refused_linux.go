@@ -166,6 +166,10 @@ func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
 		e.Target = k.Paths[0].Path
 	case k.Op == loader.OpUnix: // one with a path is a file
 		e.Resource, e.Capability, e.Reason = policy.Net.String(), "connect", string(policy.HostNotListed)
+	case k.Op == loader.OpOption:
+		e.Resource, e.Capability, e.Reason = policy.Net.String(), "setsockopt", string(policy.HostNotListed)
+		e.Target = fmt.Sprintf("option %d of level %d", k.Detail>>16, k.Detail&0xffff)
+		return
 	case k.Why == loader.WhyFiles:
 		e.Reason = string(policy.Limit)
 		e.Extra["why"] = "the session, or all of its user's, have as many files open that send signals (F_SETOWN, O_ASYNC, leases) as they may have"

@@ -102,6 +102,7 @@ func TestRefusedOutside(t *testing.T) {
 	}{
 		{loader.Event{Op: loader.OpSignal, Why: loader.WhyOutside, Other: 1}, "always", "signal", policy.SyscallDenied, strings.TrimSpace(string(first))},
 		{loader.Event{Op: loader.OpUnix, Why: loader.WhyOutside}, "net", "connect", policy.HostNotListed, ""},
+		{loader.Event{Op: loader.OpOption, Why: loader.WhyNet, Detail: 78<<16 | 41}, "net", "setsockopt", policy.HostNotListed, "option 78 of level 41"},
 		{loader.Event{Op: loader.OpKernel, Why: loader.WhyAlways, Detail: 3}, "always", "kernel", policy.SyscallDenied, "loading a module"},
 		{loader.Event{Op: loader.OpMount, Why: loader.WhyAlways, Detail: 6}, "always", "mount", policy.SyscallDenied, "chroot"},
 		{loader.Event{Op: loader.OpNamespace, Why: loader.WhyAlways}, "always", "namespace", policy.SyscallDenied, ""},
