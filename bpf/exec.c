@@ -24,35 +24,41 @@ static __always_inline u32 command_record(struct label *l)
 /* What is being asked of each layer: what it says of the program just followed. */
 struct listing {
 	struct label *l;
-	u32 record, entries, argc, layer;
+	u32 record, rules, argc, layer;
+	bool first, conditional;
 };
 
-/* entry_step keeps what the j-th entry says of the arguments, if it's the layer's. */
+/* entry_step sees whether the j-th rule is the layer's, and whether it has conditions. */
 static long entry_step(u32 j, void *ctx)
 {
 	struct listing *o = ctx;
 	struct label *l = o->l;
-	struct line *e = line_of(l->climb.image, o->record + 1 + j / 4);
+	struct line *r = line_of(l->climb.image, o->record + 1 + j / 4);
 
-	if (!e || e->w[(j & 3) * 4] != o->layer)
+	if (!r || r->w[(j & 3) * 4] != o->layer)
 		return 0;
 	l->listing.found = 1;
 	l->match[0].layer = o->layer;
-	l->match[0].hit = e->w[(j & 3) * 4 + 1];
-	u32 args = e->w[(j & 3) * 4 + 2], n = l->nexec;
-	if (!args)
-		return 0;
-	if (n >= MAX_EXEC) {
-		l->listing.refused = 1;
-		return 1;
-	}
+	l->match[0].hit = r->w[(j & 3) * 4 + 1];
+	o->conditional |= r->w[(j & 3) * 4 + 2] != 0;
+	return 0;
+}
+
+/* later keeps what will be asked when the arguments are there; false: there's no room. */
+static __always_inline bool later(struct listing *o)
+{
+	struct label *l = o->l;
+	u32 n = l->nexec;
+
+	if (n >= MAX_EXEC)
+		return false;
 	l->nexec = n + 1;
 	bounded(n, MAX_EXEC - 1);
-	l->exec[n].args = args;
+	l->exec[n].record = o->record;
 	l->exec[n].argc = o->argc;
 	l->exec[n].layer = o->layer;
-	l->exec[n].hit = l->match[0].hit;
-	return 0;
+	l->exec[n].first = o->first;
+	return true;
 }
 
 static long listing_step(u32 i, void *ctx)
@@ -69,35 +75,46 @@ static long listing_step(u32 i, void *ctx)
 	}
 	o->layer = i;
 	l->listing.found = layer->w[(i & 3) * 4 + 3] != DENY;
-	bpf_loop(o->entries, entry_step, o, 0);
+	o->conditional = false;
+	bpf_loop(o->rules, entry_step, o, 0);
 	if (!l->listing.found) {
 		l->match[0].layer = i;
 		l->match[0].hit = NO_HIT;
+		l->listing.refused = 1;
+	} else if (o->conditional && !later(o)) {
 		l->listing.refused = 1;
 	}
 	return l->listing.refused != 0;
 }
 
+/* rules_of is how many rules a program's record has. */
+static __always_inline u32 rules_of(struct label *l, u32 record)
+{
+	struct line *head = record ? line_of(l->climb.image, record) : NULL;
+
+	return !head ? 0 : head->w[0] < MAX_COMMANDS ? head->w[0] : MAX_COMMANDS;
+}
+
 /* listed says whether every layer that declares commands lists the program just followed, and keeps what it says about
- * its arguments. */
-__noinline bool listed(struct label *l, u32 argc)
+ * its arguments. first: it's what was to be executed, not an interpreter. */
+__noinline bool listed(struct label *l, u32 argc, bool first)
 {
 	if (!l)
 		return false;
-	struct listing o = { .l = l, .record = command_record(l), .argc = argc };
-	struct line *head = o.record ? line_of(l->climb.image, o.record) : NULL;
+	struct listing o = { .l = l, .record = command_record(l), .argc = argc, .first = first };
 
-	if (head)
-		o.entries = head->w[0] < MAX_LAYERS ? head->w[0] : MAX_LAYERS;
+	o.rules = rules_of(l, o.record);
 	l->listing.refused = 0;
 	bpf_loop(MAX_LAYERS, listing_step, &o, 0);
 	return !l->listing.refused;
 }
 
-/* read_args reads what is held against a list: the new process's memory or, before there is one, what was gathered of its
- * parent's. They are where the kernel has just put them, so nothing has to be paged in. */
+/* read_args reads what is held against a list: of the kernel's, of the new process's memory or, before there is one, of what was
+ * gathered of its parent's. They are where the kernel has just put them, so nothing has to be paged in. */
 static __always_inline long read_args(struct label *l, void *to, u32 n, u64 from)
 {
+	if (l->args.kernel)
+		return bpf_probe_read_kernel(to, n, (void *)from);
 	if (l->args.gathered)
 		return from + n > l->args.gathered || bpf_probe_read_kernel(to, n, l->args.text + (from & (sizeof(l->args.text) - 1)));
 	return bpf_probe_read_user(to, n, (void *)from);
@@ -185,6 +202,61 @@ static long name_step(u32 i, void *ctx)
 	return l->args.accepted != 0;
 }
 
+/* answers says whether a program may be called what lies from `called` to `named`. */
+static __always_inline bool answers(struct label *l, u32 names)
+{
+	l->args.names = names;
+	l->args.accepted = 0;
+	bpf_loop(MAX_CALLED, name_step, &l, 0);
+	return l->args.accepted;
+}
+
+/* file_answers says the same of the name by which a program was executed: the auxiliary vector tells the program (AT_EXECFN). */
+static __always_inline bool file_answers(struct label *l, u32 names)
+{
+	u64 called = l->args.called, named = l->args.named;
+
+	l->args.called = l->file;
+	l->args.named = l->file_end;
+	l->args.kernel = 1;
+	bool yes = answers(l, names);
+	l->args.kernel = 0;
+	l->args.called = called;
+	l->args.named = named;
+	return yes;
+}
+
+#define PATH_MAX 4096
+
+static long file_step(u32 i, void *ctx)
+{
+	struct label *l = *(struct label **)ctx;
+	long n = bpf_probe_read_kernel_str(l->args.text, sizeof(l->args.text), (void *)l->file_end);
+
+	if (n > 0)
+		l->file_end += n < sizeof(l->args.text) ? n : n - 1;
+	return n < (long)sizeof(l->args.text);
+}
+
+/* name_file finds where the name ends by which a program is executed. A descriptor's isn't a name (alloc_bprm). */
+static __always_inline void name_file(struct label *l, struct linux_binprm *bprm)
+{
+	const char folder[] = "/dev/fd/";
+	char start[8] = {}, number[12] = {};
+	u64 name = (u64)bprm->filename;
+	bool digits = true;
+
+	l->file = l->file_end = name;
+	bpf_loop(PATH_MAX / sizeof(l->args.text) + 1, file_step, &l, 0);
+	bpf_probe_read_kernel(start, sizeof(start), (void *)name);
+	long n = bpf_probe_read_kernel_str(number, sizeof(number), (void *)(name + 8));
+	for (u32 i = 0; i < sizeof(number) - 1; i++)
+		if (i + 1 < n && (number[i] < '0' || number[i] > '9'))
+			digits = false;
+	if (digits && n > 1 && n < sizeof(number) && *(u64 *)start == *(u64 *)folder)
+		l->file = 0;
+}
+
 /* An alternative is {number of arguments, whether others may follow, bytes, line of its text}: the arguments with the NUL
  * that ends each, as they lie in memory. */
 static long alternative_step(u32 i, void *ctx)
@@ -207,6 +279,38 @@ static long alternative_step(u32 i, void *ctx)
 	return l->args.accepted != 0;
 }
 
+/* rule_step asks the j-th rule, if it's the layer's, until one without conditions or that the program answers to has decided. */
+static long rule_step(u32 j, void *ctx)
+{
+	struct label *l = *(struct label **)ctx;
+	struct line *r = line_of(l->climb.image, l->args.record + 1 + j / 4);
+
+	if (!r || r->w[(j & 3) * 4] != l->args.layer)
+		return 0;
+	u32 hit = r->w[(j & 3) * 4 + 1], list = r->w[(j & 3) * 4 + 2];
+	if (l->match[0].hit == NO_HIT)
+		l->match[0].hit = hit;
+	if (!list) {
+		l->args.accepted = 1;
+		return 1;
+	}
+	struct line *head = line_of(l->climb.image, list);
+	if (!head || l->args.broken)
+		return 0;
+	u32 names = head->w[1];
+	if (!answers(l, names))
+		return 0;
+	if (l->args.first && l->file && !file_answers(l, names)) {
+		l->args.misfiled = 1;
+		return 0;
+	}
+	l->args.misfiled = l->args.accepted = 0;
+	l->args.list = list;
+	l->match[0].hit = hit;
+	bpf_loop(MAX_ALTERNATIVES, alternative_step, ctx, 0);
+	return 1;
+}
+
 /* accepted_step checks the arguments of one level, and the string before them: the name by which the caller or, of what was executed
  * as an interpreter, the kernel calls it. They are the last of all: an interpreter's own come before. */
 static long accepted_step(u32 i, void *ctx)
@@ -216,9 +320,12 @@ static long accepted_step(u32 i, void *ctx)
 	if (i >= l->nexec)
 		return 1;
 	u32 k = i & (MAX_EXEC - 1);
-	l->args.list = l->exec[k].args;
+	l->args.record = l->exec[k].record;
+	l->args.layer = l->match[0].layer = l->exec[k].layer;
+	l->args.first = l->exec[k].first;
 	l->args.count = l->exec[k].argc ? l->exec[k].argc - 1 : 0;
-	l->args.accepted = 0;
+	l->args.accepted = l->args.misfiled = 0;
+	l->match[0].hit = NO_HIT;
 	if (!l->args.gathered) {
 		l->args.broken = 0;
 		l->args.at = l->args.start;
@@ -227,21 +334,9 @@ static long accepted_step(u32 i, void *ctx)
 		pass(l, 1);
 		l->args.named = l->args.at;
 	}
-	struct line *list = line_of(l->climb.image, l->args.list);
-	if (list && !l->args.broken) {
-		l->args.names = list->w[1];
-		bpf_loop(MAX_CALLED, name_step, ctx, 0);
-	}
-	if (l->args.accepted) {
-		l->args.accepted = 0;
-		bpf_loop(MAX_ALTERNATIVES, alternative_step, ctx, 0);
-	}
-	if (!l->args.accepted) {
-		l->match[0].layer = l->exec[k].layer;
-		l->match[0].hit = l->exec[k].hit;
-		l->args.refused = 1;
-	}
-	return !l->args.accepted;
+	bpf_loop(rules_of(l, l->args.record), rule_step, ctx, 0);
+	l->args.refused = !l->args.accepted;
+	return l->args.refused;
 }
 
 /* argv_of is where the caller of execve or execveat has its arguments; 0: this is no such call. */
@@ -289,6 +384,18 @@ static long gather_step(u32 i, void *ctx)
 	return n == 256;
 }
 
+/* TOLD is how much of a name's end is told, where that's how it can't be called. */
+#define TOLD 128
+
+/* tell_file has the event tell the name by which a program was executed, in place of what it's called. */
+static __always_inline void tell_file(struct label *l)
+{
+	u64 from = l->file_end > l->file + TOLD ? l->file_end - TOLD : l->file;
+	long n = bpf_probe_read_kernel_str(l->args.text, TOLD, (void *)from);
+
+	l->args.length = n > 0 ? n : 0;
+}
+
 /*
  * expected says whether the caller's arguments would be accepted, as far as can be told before the kernel's own copy can be
  * read: a refusal that comes now is an error that the caller sees, and later it's a dead process. They may change until
@@ -305,10 +412,12 @@ __noinline bool expected(struct label *l, u32 argc)
 	l->args.count = argc;
 	l->args.gathered = l->args.broken = l->args.refused = 0;
 	bpf_loop(sizeof(l->args.text), gather_step, &l, 0);
-	if (l->args.broken || !l->args.gathered || l->args.gathered > sizeof(l->args.text) - 256)
+	if (l->args.broken || !l->args.gathered || l->args.gathered >= sizeof(l->args.text) - 256)
 		return true;
 	bpf_loop(MAX_EXEC, accepted_step, &l, 0);
 	l->args.length = l->args.gathered;
+	if (l->args.refused && l->args.misfiled)
+		tell_file(l);
 	return !l->args.refused;
 }
 
@@ -331,11 +440,14 @@ static __always_inline int executes(struct label *l, struct linux_binprm *bprm)
 	if (!d.why) {
 		l->generation = l->climb.header[H_GENERATION];
 		d.op = OP_COMMAND;
-		if (!listed(l, bprm->argc)) {
+		bool whole = bprm->interp == bprm->filename;
+		if (!listed(l, bprm->argc, whole)) {
 			d.why = WHY_COMMAND;
-		} else if (first && l->nexec && !expected(l, bprm->argc)) {
-			d.why = WHY_ARGS;
-			d.args = 1;
+		} else if (first && l->nexec) {
+			if (whole)
+				name_file(l, bprm);
+			d.args = !expected(l, bprm->argc);
+			d.why = d.args ? WHY_ARGS : 0;
 		}
 	}
 	if (!d.why)
@@ -388,7 +500,11 @@ static __always_inline bool accepted(struct label *l, u64 start, u32 argc)
 	bpf_loop(MAX_EXEC, accepted_step, &l, 0);
 	if (!l->args.refused)
 		return true;
-	l->args.at = l->args.called;
+	if (l->args.misfiled) {
+		tell_file(l);
+		return false;
+	}
+	l->args.at = l->args.named > l->args.called + TOLD ? l->args.named - TOLD : l->args.called;
 	l->args.count++;
 	bpf_loop(sizeof(l->args.text), gather_step, &l, 0);
 	l->args.length = l->args.gathered;

@@ -68,24 +68,29 @@ static long open_as_step(u32 i, void *ctx)
 #define TMPFS_MAGIC 0x01021994
 #define HUGETLBFS_MAGIC 0x958458f6
 
-/* exceeds says that a pipe or a memfd, which is no path's, is opened for more than the task has it open for. /proc/self/fd lets one who
- * has got a pipe's one end open the other: the end from which a shell reads what it executes next. A memfd is on the kernel's own tmpfs,
- * which no overlay has a layer on. */
-static __noinline bool exceeds(struct file *file)
+/* exceeds refuses to open a pipe or a memfd, which is no path's, for more than the task has it open for, after target[0] has been judged.
+ * /proc/self/fd lets one who has got a pipe's one end open the other: the end from which a shell reads what it executes next. A memfd is
+ * on the kernel's own tmpfs, which no overlay has a layer on. */
+static __noinline bool exceeds(struct label *l, struct inode *inode, u32 op, u32 need)
 {
+	if (!l || !inode || l->match[0].status != WALK_INTERNAL)
+		return false;
 	struct task_struct *t = bpf_get_current_task_btf();
-	u64 inode = (u64)file->f_inode;
-	u32 type = file->f_inode->i_mode & S_IFMT;
-	struct super_block *sb = file->f_inode->i_sb;
+	u32 type = inode->i_mode & S_IFMT;
+	struct super_block *sb = inode->i_sb;
 	bool memory = sb->s_flags & SB_KERNMOUNT && (sb->s_magic == TMPFS_MAGIC || sb->s_magic == HUGETLBFS_MAGIC);
 
 	if (type != S_IFIFO && !(type == S_IFREG && memory))
 		return false;
 	struct fdtable *fdt = t->files->fdt;
-	struct open_as o = { .files = fdt->fd, .inode = inode, .need = file->f_mode & (FMODE_READ | FMODE_WRITE) };
+	struct open_as o = { .files = fdt->fd, .inode = (u64)inode, .need = (need & CAP_READ ? FMODE_READ : 0) | (need & CAP_UPDATE ? FMODE_WRITE : 0) };
 	u32 n = fdt->max_fds;
 	bpf_loop(n < MAX_FDS ? n : MAX_FDS, open_as_step, &o, 0);
-	return (o.mode & o.need) != o.need;
+	if ((o.mode & o.need) == o.need)
+		return false;
+	struct denial d = { .op = op, .why = WHY_OUTSIDE, .need = need, .error = EACCES, .paths = 1 };
+	refuse(l, &d);
+	return true;
 }
 
 /* security_file_open: do_dentry_open, so every open but O_PATH, by whichever call. The name of a file that is created by
@@ -109,11 +114,7 @@ int BPF_PROG(toolguard_file_open, struct file *file)
 	aim(l, 0, file->f_path.mnt, file->f_path.dentry);
 	if (!given(l, need) && permit(l, OP_OPEN, need))
 		return -EACCES;
-	if (l->match[0].status != WALK_INTERNAL || !exceeds(file))
-		return 0;
-	struct denial d = { .op = OP_OPEN, .why = WHY_OUTSIDE, .need = need, .error = EACCES, .paths = 1 };
-	refuse(l, &d);
-	return -EACCES;
+	return exceeds(l, file->f_inode, OP_OPEN, need) ? -EACCES : 0;
 }
 
 /*
@@ -147,7 +148,11 @@ int BPF_PROG(toolguard_path_truncate, const struct path *path)
 {
 	struct label *l = guarded();
 
-	return l ? allow(l, OP_TRUNCATE, path->mnt, path->dentry, CAP_UPDATE) : 0;
+	if (!l)
+		return 0;
+	if (allow(l, OP_TRUNCATE, path->mnt, path->dentry, CAP_UPDATE))
+		return -EACCES;
+	return exceeds(l, path->dentry->d_inode, OP_TRUNCATE, CAP_UPDATE) ? -EACCES : 0;
 }
 
 /* security_path_chmod: chmod_common, so every chmod by path or descriptor. */

@@ -105,7 +105,8 @@ struct layer {
 };
 
 /*
- * A program's record: a line with the number of entries, then entries {layer, hit, list of arguments or 0, 0}, four a line.
+ * A program's record: a line with the number of rules, then rules {layer, hit, list of arguments or 0, 0}, four a line. Of a layer's the
+ * first decides that has no list, or that the program answers to.
  * A list: the number of alternatives, the line of the names, then a line number for each, sixteen words a line. MAX_ARGS bytes is
  * the longest alternative; more alternatives than MAX_ALTERNATIVES there are not. Names: a line with how many, then {bytes, line}
  * for each: what the program may be called, with the NUL that ends it.
@@ -114,6 +115,7 @@ struct layer {
 #define MAX_ARGS 4096
 #define MAX_ALTERNATIVES 1024
 #define MAX_CALLED 7
+#define MAX_COMMANDS 256
 enum { UNDECLARED, DENY, ALLOW };
 
 #endif

@@ -60,8 +60,9 @@ struct label {
 	u32 slot;
 	u32 inside; /* STARTS or STARTS_WITHIN: the thread of toolguard's that starts the session and shares toolguard's memory */
 	struct {
-		u32 args, argc, layer, hit;
+		u32 record, argc, layer, first;
 	} exec[MAX_EXEC]; /* of this execve: what its arguments are held against (exec.c) */
+	u64 file, file_end; /* the name by which a program is executed, in the kernel's memory; 0: it has none */
 	struct {
 		u32 found, refused;
 	} listing;
@@ -71,8 +72,10 @@ struct label {
 		u64 start, at, vector; /* vector: the caller's argv; 0: the arguments follow each other */
 		u64 called, named;     /* where the program's name for itself begins and ends */
 		u32 argc, count, skip;
+		u32 record, layer, first;
 		u32 list, names, want, length;
-		u32 same, accepted, refused, broken;
+		u32 same, accepted, refused, broken, misfiled;
+		u32 kernel; /* what is compared lies in the kernel's memory */
 		u32 gathered; /* bytes of text; 0: the arguments are the new process's */
 		char text[1024];
 	} args;

@@ -199,6 +199,7 @@ struct linux_binprm {
 	struct file *file;
 	int argc;
 	const char *filename;
+	const char *interp;
 	unsigned long p;
 };
 

@@ -17,8 +17,8 @@ func (k *cover) commands(l *policy.Layer) {
 
 func command(l *policy.Layer, c *policy.CompiledCommand) word {
 	switch {
-	case c.HasArgs && !anyArgs(c.Args):
-		return cannot("landlock sees which program is executed, not its arguments")
+	case !c.AnyArgs():
+		return cannot("landlock sees which program is executed, not its arguments, nor what it's called")
 	case c.HasEnvs:
 		return cannot("the variables of a single program can't be filtered from outside it")
 	case !restricts(l, policy.Commands):
@@ -41,11 +41,6 @@ func command(l *policy.Layer, c *policy.CompiledCommand) word {
 			strings.Join(more, " and ")))
 	}
 	return enforced("")
-}
-
-// anyArgs tells whether args lets any arguments through.
-func anyArgs(args [][]string) bool {
-	return slices.ContainsFunc(args, func(a []string) bool { return len(a) == 1 && a[0] == "**" })
 }
 
 // listed tells whether a program may be executed with any arguments under the layer's own rules.

@@ -24,7 +24,7 @@ type Event struct {
 	Detail uint32 // by Op
 	Paths  []Asked
 	Walk   Walk   // what came of following the path that is refused
-	Args   string // the beginning of a program's arguments, each with a NUL after it
+	Args   string // what a program is called and the beginning of its arguments, each with a NUL after it; MaxArgs bytes at most
 	Asked  string // OpExec: the name that it was executed by
 	Cut    bool   // the last path isn't complete
 
@@ -37,6 +37,9 @@ type Parent struct {
 	PID, UID int
 	Comm     string
 }
+
+// MaxArgs is how much of a program's refused arguments an event has (bpf/judge.h).
+const MaxArgs = 256
 
 // Asked is what was needed on a path, and what there is.
 type Asked struct {

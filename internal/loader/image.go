@@ -25,6 +25,7 @@ const (
 	maxLines  = 131072 // of the images of all sessions (bpf/toolguard.c)
 
 	maxArgs         = 4096
+	maxCommands     = 256
 	maxAlternatives = 1024
 )
 
@@ -238,18 +239,23 @@ func (b *builder) hide(t *policy.FSTable, table uint32) {
 func (b *builder) commands(layer uint32, t *policy.CommandTable) error {
 	for _, r := range t.Rules() {
 		program := r.Command.Program
-		if program == "" || t.Rule(program) != r {
+		if of := t.Of(program); len(of) == 0 || of[0] != r { // all of a program's are said at the first of them
 			continue
 		}
-		c := command{layer: layer, rule: uint32(r.Index)}
-		if r.Command.HasArgs {
-			c.args, c.called = append([][]string{}, r.Command.Args...), r.Command.Called()
-			if err := followable(c.args); err != nil {
-				return fmt.Errorf("%s: %w", r.ID, err)
-			}
-		}
 		n := b.path(program)
-		b.nodes[n].commands = append(b.nodes[n].commands, c)
+		for _, r := range t.Of(program) {
+			c := command{layer: layer, rule: uint32(r.Index)}
+			if !r.Command.AnyArgs() {
+				c.args, c.called = append([][]string{}, r.Command.Args...), r.Command.Called()
+				if err := followable(c.args); err != nil {
+					return fmt.Errorf("%s: %w", r.ID, err)
+				}
+			}
+			if len(b.nodes[n].commands) >= maxCommands {
+				return fmt.Errorf("%s: %s has more than %d rules; the kernel's matcher looks at no more", r.ID, program, maxCommands)
+			}
+			b.nodes[n].commands = append(b.nodes[n].commands, c)
+		}
 	}
 	return nil
 }
@@ -472,9 +478,12 @@ func (w *writer) args(c command) uint32 {
 	if c.args == nil {
 		return 0
 	}
-	names := []uint32{uint32(len(c.called))}
+	names := []uint32{0}
 	for _, name := range c.called {
-		names = append(names, uint32(len(name)+1), w.text(name+"\x00"))
+		if len(name) <= maxName { // no file is called anything longer
+			names[0]++
+			names = append(names, uint32(len(name)+1), w.text(name+"\x00"))
+		}
 	}
 	list := []uint32{uint32(len(c.args)), w.words(names)}
 	for _, a := range c.args {

@@ -57,12 +57,14 @@ type kernelLabel struct {
 	Slot   uint32
 	Inside uint32
 	Exec   [16]struct {
-		_     structs.HostLayout
-		Args  uint32
-		Argc  uint32
-		Layer uint32
-		Hit   uint32
+		_      structs.HostLayout
+		Record uint32
+		Argc   uint32
+		Layer  uint32
+		First  uint32
 	}
+	File    uint64
+	FileEnd uint64
 	Listing struct {
 		_       structs.HostLayout
 		Found   uint32
@@ -80,6 +82,9 @@ type kernelLabel struct {
 		Argc     uint32
 		Count    uint32
 		Skip     uint32
+		Record   uint32
+		Layer    uint32
+		First    uint32
 		List     uint32
 		Names    uint32
 		Want     uint32
@@ -88,8 +93,11 @@ type kernelLabel struct {
 		Accepted uint32
 		Refused  uint32
 		Broken   uint32
+		Misfiled uint32
+		Kernel   uint32
 		Gathered uint32
 		Text     [1024]int8
+		_        [4]byte
 	}
 	Asked    uint64
 	Writes   uint64

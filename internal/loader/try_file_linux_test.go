@@ -142,6 +142,9 @@ var fileTries = []try{
 	{"open memory as it was made", memory(unix.O_RDWR, unix.O_RDWR), nil, nil},
 	{"open memory again for reading", memory(unix.O_RDONLY, unix.O_RDONLY), nil, nil},
 	{"open memory that is open for reading for writing", memory(unix.O_RDONLY, unix.O_RDWR), eacces, nil},
+	{"cut memory off that is open for reading as it's opened", memory(unix.O_RDONLY, unix.O_RDONLY|unix.O_TRUNC), eacces, nil},
+	{"cut memory off by its name", cut(unix.O_RDONLY), eacces, nil},
+	{"cut memory off that is open for writing", cut(unix.O_RDWR), nil, nil},
 	{"watch what may be read", func(p *place) error { return watch(rel(p, "ro")) }, nil, nil},
 	{"watch what may not", func(p *place) error { return watch(rel(p, "none")) }, eacces, nil},
 	{"watch by dnotify", func(p *place) error {
@@ -223,22 +226,34 @@ func typeInto(*place) error {
 
 // memory has a memfd open in one way alone, and opens it in another.
 func memory(first, again int) func(*place) error {
-	return func(*place) error {
-		fd, err := unix.MemfdCreate("memory", unix.MFD_CLOEXEC)
-		if err != nil {
-			return err
-		}
-		had, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), first|unix.O_CLOEXEC, 0)
-		_ = unix.Close(fd)
-		if err != nil {
-			return fmt.Errorf("at first: %w", err)
-		}
-		defer unix.Close(had)
-		fd, err = unix.Open(fmt.Sprintf("/proc/self/fd/%d", had), again|unix.O_CLOEXEC, 0)
+	return remembered(first, func(name string) error {
+		fd, err := unix.Open(name, again|unix.O_CLOEXEC, 0)
 		if err == nil {
 			_ = unix.Close(fd)
 		}
 		return err
+	})
+}
+
+func cut(first int) func(*place) error {
+	return remembered(first, func(name string) error { return unix.Truncate(name, 0) })
+}
+
+// remembered has a memfd open in one way alone, and does something by the name that /proc has for it.
+func remembered(how int, do func(name string) error) func(*place) error {
+	return func(*place) error {
+		name := func(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+		made, err := unix.MemfdCreate("memory", unix.MFD_CLOEXEC)
+		if err != nil {
+			return err
+		}
+		fd, err := unix.Open(name(made), how|unix.O_CLOEXEC, 0)
+		_ = unix.Close(made)
+		if err != nil {
+			return fmt.Errorf("at first: %w", err)
+		}
+		defer unix.Close(fd)
+		return do(name(fd))
 	}
 }
 

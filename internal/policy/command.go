@@ -8,17 +8,18 @@ import (
 	"strings"
 )
 
-// CommandTable matches programs and arguments against the command rules of one layer.
+// CommandTable matches programs, what they're called and their arguments against the command rules of one layer.
 type CommandTable struct {
 	rules []*Rule
-	by    map[string]*Rule // by canonical path; the last of several
+	by    map[string][]*Rule // by canonical path; the last first, as far as one that lets the program run with any arguments
 }
 
 func newCommandTable(rules []*Rule) *CommandTable {
-	t := &CommandTable{rules: rules, by: map[string]*Rule{}}
-	for _, r := range rules {
-		if r.Command.Program != "" {
-			t.by[r.Command.Program] = r
+	t := &CommandTable{rules: rules, by: map[string][]*Rule{}}
+	for _, r := range slices.Backward(rules) {
+		p := r.Command.Program
+		if n := len(t.by[p]); p != "" && (n == 0 || !t.by[p][n-1].Command.AnyArgs()) {
+			t.by[p] = append(t.by[p], r)
 		}
 	}
 	return t
@@ -32,23 +33,48 @@ func (t *CommandTable) Rules() []*Rule {
 	return t.rules
 }
 
-// Rule is the rule for a program by its canonical path, nil when there is none.
-func (t *CommandTable) Rule(program string) *Rule {
+// Of is the rules for a program by its canonical path, the one that is asked first of all first; the caller must not change it.
+func (t *CommandTable) Of(program string) []*Rule {
 	if t == nil {
 		return nil
 	}
 	return t.by[program]
 }
 
+// Rule is the rule that decides about a program by its canonical path and what it's called: of those that it answers to the last, or
+// the last of all. nil when there is none.
+func (t *CommandTable) Rule(program, called string) *Rule {
+	rules := t.Of(program)
+	for _, r := range rules {
+		if r.Command.Answers(called) {
+			return r
+		}
+	}
+	if len(rules) == 0 {
+		return nil
+	}
+	return rules[0]
+}
+
+// decides says whether there is anything that a rule of the table decides about: whatever its program is called, another one may.
+func (t *CommandTable) decides(r *Rule) bool {
+	if r.Command.AnyArgs() {
+		return slices.Contains(t.by[r.Command.Program], r)
+	}
+	return slices.ContainsFunc(r.Command.Called(), func(called string) bool { return t.Rule(r.Command.Program, called) == r })
+}
+
 // ArgsRest as the last element of an args list lets any arguments follow.
 const ArgsRest = "**"
 
+// AnyArgs says whether the rule lets its program run with any arguments. Then it may be called anything, too.
+func (r *CommandRule) AnyArgs() bool {
+	return !r.HasArgs || slices.ContainsFunc(r.Args, func(a []string) bool { return len(a) == 1 && a[0] == ArgsRest })
+}
+
 // Accepts says whether the rule lets its program run with these arguments, argv[1:].
 func (r *CommandRule) Accepts(args []string) bool {
-	if !r.HasArgs {
-		return true
-	}
-	return slices.ContainsFunc(r.Args, func(want []string) bool { return acceptsArgs(want, args) })
+	return r.AnyArgs() || slices.ContainsFunc(r.Args, func(want []string) bool { return acceptsArgs(want, args) })
 }
 
 func acceptsArgs(want, args []string) bool {
@@ -58,33 +84,42 @@ func acceptsArgs(want, args []string) bool {
 	return slices.Equal(want, args)
 }
 
-// maxCalled is how many names a program with `args` may be called by (bpf/image.h, MAX_CALLED).
-const maxCalled = 7
+// MaxCalled is how many names a program may be called by under a rule (bpf/image.h, MAX_CALLED).
+const MaxCalled = 7
 
-// Called is what the program of a rule with `args` may be called, by its argument 0: the rule's name or the file's, each also without
-// the version that it ends with. Many programs choose by that name what they do: git that is called git-push pushes.
+// Called is what the program of a rule with `args` may be called, by its argument 0 and by the file's name as it was executed: the
+// rule's name, and the file's where it differs by the version that it ends with alone, each also without its last numbers. Many programs
+// choose by their name what they do: git that is called git-push pushes, and one file is all of busybox's or coreutils' programs.
 func (c *CompiledCommand) Called() []string {
-	var names []string
-	for _, name := range []string{path.Base(c.Name), path.Base(c.Program)} {
-		for ; name != "" && len(names) < maxCalled && !slices.Contains(names, name); name = unversioned(name) {
-			names = append(names, name)
+	names := versions(path.Base(c.Name))
+	if file := versions(path.Base(c.Program)); file[len(file)-1] == names[len(names)-1] {
+		for _, name := range file {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
-	return names
+	return names[:min(len(names), MaxCalled)]
 }
 
-// unversioned takes the last number of a version off a name: python3.11, python3, python.
-func unversioned(name string) string {
-	short := strings.TrimRight(name, "0123456789")
-	if short == name {
-		return ""
+// versions is a name, and the same with fewer and fewer numbers at its end: python3.11, python3, python.
+func versions(name string) []string {
+	names := []string{name}
+	for {
+		short := strings.TrimRight(name, "0123456789")
+		if short != name {
+			short = strings.TrimRight(short, ".-")
+		}
+		if short == "" || short == name {
+			return names
+		}
+		names, name = append(names, short), short
 	}
-	return strings.TrimRight(short, ".-")
 }
 
 // Answers says whether the rule's program may be called that: a path ends with the name.
 func (c *CompiledCommand) Answers(called string) bool {
-	return !c.HasArgs || slices.Contains(c.Called(), called[strings.LastIndexByte(called, '/')+1:])
+	return c.AnyArgs() || slices.Contains(c.Called(), called[strings.LastIndexByte(called, '/')+1:])
 }
 
 // Miscalled says why a program may not be called that, "" if it may.
@@ -193,7 +228,7 @@ func (c *compiler) selfTest(s *CommandRule, id, key string, t SelfTest, want boo
 			"change args or the self-test")
 	case !want && s.Accepts(argv[1:]):
 		how := "any arguments are accepted"
-		if s.HasArgs {
+		if !s.AnyArgs() {
 			how = "it's accepted by args " + tomlArgs(s.Args)
 		}
 		c.fail(at, fmt.Errorf("%s: self-test failed: not_match %s: %s", id, tomlStrings(argv), how), "change args or the self-test")
@@ -203,9 +238,13 @@ func (c *compiler) selfTest(s *CommandRule, id, key string, t SelfTest, want boo
 // CheckCommand decides on a program, by its canonical path, and its whole argv. That the program may be executed is a
 // question for CheckFS besides.
 func (c *Compiled) CheckCommand(program string, argv []string) Verdict {
+	called, args := "", argv
+	if len(argv) > 0 {
+		called, args = argv[0], argv[1:]
+	}
 	v := c.restrict(Commands, func(l *Layer) (*Rule, bool) {
-		r := l.Commands.Rule(program)
-		return r, r != nil && (len(argv) > 0 && r.Command.Answers(argv[0]) && r.Command.Accepts(argv[1:]) || !r.Command.HasArgs)
+		r := l.Commands.Rule(program, called)
+		return r, r != nil && (r.Command.AnyArgs() || len(argv) > 0 && r.Command.Answers(called) && r.Command.Accepts(args))
 	}, CommandNotListed)
 	if v.Reason == RuleDenies {
 		v.Reason = ArgsNotListed

@@ -340,9 +340,11 @@ func TestCalled(t *testing.T) {
 	for _, x := range []struct{ name, program, want string }{
 		{"git", "/usr/bin/git", "git"},
 		{"python", "/usr/bin/python3.11", "python python3.11 python3"},
-		{"/opt/cc", "/usr/bin/x86_64-linux-gnu-gcc-12", "cc x86_64-linux-gnu-gcc-12 x86_64-linux-gnu-gcc"},
-		{"7z", "/usr/bin/7", "7z 7"},
-		{"a1.2.3.4.5.6", "/b1.2", "a1.2.3.4.5.6 a1.2.3.4.5 a1.2.3.4 a1.2.3 a1.2 a1 a"},
+		{"/opt/cc", "/usr/bin/x86_64-linux-gnu-gcc-12", "cc"},
+		{"cargo", "/opt/bin/rustup", "cargo"},
+		{"gcc", "/usr/bin/gcc-12", "gcc gcc-12"},
+		{"7z", "/usr/bin/7", "7z"},
+		{"a1.2.3.4.5.6", "/a-7.8", "a1.2.3.4.5.6 a1.2.3.4.5 a1.2.3.4 a1.2.3 a1.2 a1 a"},
 	} {
 		c := &CompiledCommand{CommandRule{Name: x.name, HasArgs: true}, x.program}
 		if got := strings.Join(c.Called(), " "); got != x.want {
@@ -356,6 +358,38 @@ func TestCalled(t *testing.T) {
 				t.Errorf("%s, %s: called %q: %q, want %v", x.name, x.program, called, c.Miscalled(called), want)
 			}
 		}
+	}
+}
+
+// A program of many names has a rule for each, of which the last that it answers to decides.
+func TestOneProgramOfManyNames(t *testing.T) {
+	args := func(words ...string) []string { return words }
+	c := compile(t, SourceLayer{Commands: []CommandRule{
+		cmd("sh", args("a")), cmd("dash", args("b")), cmd("/bin/sh", args("c")),
+		cmd("git"), cmd("/usr/bin/git-status", args("d")),
+	}})
+	for line, want := range map[string]string{
+		"sh a": "", "sh b": "", "sh c": "/bin/sh", "dash b": "dash", "dash a": "", "/usr/bin/dash b": "dash",
+		"git push": "git", "git-status d": "/usr/bin/git-status", "git-status e": "",
+	} {
+		argv := strings.Fields(line)
+		_, a := c.Ask(machine(), Question{Resource: Commands, Argv: argv})
+		if (a.Decision == "allow") != (want != "") || a.Rule == nil || want != "" && a.Rule.Command.Name != want {
+			t.Errorf("%s: %s by %v, want %q", line, a.Decision, a.Rule, want)
+		}
+		x := c.Explain(machine(), Question{Resource: Commands, Argv: argv})
+		won := 0
+		for _, candidate := range x.Layers[len(x.Layers)-1].Candidates {
+			if candidate.Won && candidate.Rule == a.Rule {
+				won++
+			}
+		}
+		if won != 1 {
+			t.Errorf("%s: explained by %+v", line, x.Layers)
+		}
+	}
+	if v := c.CheckCommand("/usr/bin/dash", []string{"rbash", "b"}); v.Reason != ArgsNotListed || c.Rules[v.Rule].Command.Name != "/bin/sh" {
+		t.Errorf("by another name: %+v", v)
 	}
 }
 

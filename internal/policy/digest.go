@@ -109,13 +109,19 @@ func (d *digester) fs(kind string, t *FSTable, tmpDir string) {
 func (d *digester) commands(t *CommandTable) {
 	rules := slices.Clone(t.Rules())
 	slices.SortStableFunc(rules, func(a, b *Rule) int {
-		return strings.Compare(a.Command.Program+"\x00"+a.Command.Name, b.Command.Program+"\x00"+b.Command.Name)
+		if order := strings.Compare(a.Command.Program, b.Command.Program); order != 0 || a.Command.Program != "" {
+			return order
+		}
+		return strings.Compare(a.Command.Name, b.Command.Name)
 	})
 	for _, r := range rules {
-		if t.by[r.Command.Program] != r && r.Command.Program != "" {
-			continue // another rule for the same program comes later and wins
+		if r.Command.Program != "" && !t.decides(r) {
+			continue // others for the same program come later and win
 		}
 		d.str("command").str(r.Command.Program).flag(r.Command.HasArgs).num(uint64(len(r.Command.Args)))
+		if !r.Command.AnyArgs() {
+			d.list(sortedCopy(r.Command.Called()))
+		}
 		for _, args := range r.Command.Args {
 			d.list(args)
 		}

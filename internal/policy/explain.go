@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -51,7 +52,7 @@ func (c *Compiled) explainLayers(a asked, input string) []LayerExplanation {
 			x.Candidates = l.envCandidates(a.target)
 		case Commands:
 			v = one.CheckCommand(a.program, a.Argv)
-			x.Candidates = l.commandCandidates(a.program)
+			x.Candidates = l.commandCandidates(a.program, a.Argv)
 		}
 		if l.Authority == Builtin && v.Allow {
 			continue // toolguard itself has nothing to say here
@@ -296,15 +297,19 @@ func (l *Layer) envCandidates(name string) []Candidate {
 	return out
 }
 
-func (l *Layer) commandCandidates(program string) []Candidate {
-	winner := l.Commands.Rule(program)
+func (l *Layer) commandCandidates(program string, argv []string) []Candidate {
+	called := ""
+	if len(argv) > 0 {
+		called = argv[0]
+	}
+	winner := l.Commands.Rule(program, called)
 	var out []Candidate
 	for _, r := range l.Commands.rules {
 		if r.Command.Program == "" || r.Command.Program != program {
 			continue
 		}
-		c := Candidate{Rule: r, Won: r == winner, Grade: "program " + program, Why: "the rule for this program"}
-		if !c.Won {
+		c := Candidate{Rule: r, Won: r == winner, Grade: "program " + program, Why: cmp.Or(r.Command.Miscalled(called), "the rule for this program")}
+		if !c.Won && r.Command.Answers(called) {
 			c.Why = lost("it names the same program and stands earlier", winner)
 		}
 		out = append(out, c)

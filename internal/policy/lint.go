@@ -212,12 +212,13 @@ func (l *linter) commands() {
 	t := l.layer.Commands
 	for _, r := range t.Rules() {
 		c := r.Command
-		switch winner := t.Rule(c.Program); {
+		switch {
 		case c.Program == "":
 			l.warnRule(r, "missing", "", "there is no program %q in PATH, so the rule matches nothing", c.Name)
-		case winner != r:
+		case !t.decides(r):
+			winner := t.Rule(c.Program, c.Name)
 			l.warnRule(r, "never-wins", "put both into one rule", "it never wins: %s (%s) is for the same program, %s", winner.ID, winner.Place, c.Program)
-		case slices.Contains(multicall, path.Base(c.Program)) && path.Base(c.Name) != path.Base(c.Program):
+		case c.AnyArgs() && slices.Contains(multicall, path.Base(c.Program)) && path.Base(c.Name) != path.Base(c.Program):
 			l.warnRule(r, "multicall", "", "%q is %s, which runs every other command under its name too", c.Name, c.Program)
 		}
 		if c.HasArgs && len(c.Args) == 0 {

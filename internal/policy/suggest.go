@@ -186,8 +186,11 @@ func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule,
 		if known && (path.Base(a.program) == a.Argv[0] || !(&CompiledCommand{r, a.program}).Answers(a.Argv[0]) && named(a.Argv[0])) {
 			r.Name = a.Argv[0]
 		}
-	case v.Reason == ArgsNotListed && known && l.Commands.Rule(a.program) != nil: // nil: it was renamed since
-		c := l.Commands.Rule(a.program).Command
+		if known && !(&CompiledCommand{r, a.program}).Answers(a.Argv[0]) {
+			return r, false
+		}
+	case v.Reason == ArgsNotListed && known && l.Commands.Rule(a.program, a.Argv[0]) != nil: // nil: it was renamed since
+		c := l.Commands.Rule(a.program, a.Argv[0]).Command
 		r = c.CommandRule
 		if r.long() || !c.Answers(a.Argv[0]) {
 			return r, false

@@ -41,8 +41,9 @@ var bpfGaps = []string{
 	"denies too much: on btrfs, what a rule says of a file with several hard links holds also to the file of that number in another subvolume",
 	"denies too much: it holds also to a file that gets the number of one that is gone",
 	"denies too much: on ecryptfs no symlink's text can be read",
-	"denies too much: a pipe, or memory without a name, can be opened through /proc only for what the process itself has it open " +
-		"for, not another's",
+	"denies too much: a pipe, or memory without a name, can be opened or cut off through /proc only as the process itself has it open, " +
+		"not another",
+	"denies too much: a service outside can't answer a datagram socket without a path that hasn't been connected to it",
 	"denies too much: before Linux 6.2 ftruncate needs update, also on a file that the process has just created",
 	"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that refuses too",
 	"where the kernel may preempt itself (preempt=full) some of the refused system calls are told by nobody, if there are very many",
@@ -60,7 +61,8 @@ var bpfGaps = []string{
 		"reboot the machine (/proc/sysrq-trigger), have the kernel run programs outside (core_pattern and modprobe in " +
 		"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev); " + landlock.ByProc,
 	"what a program does once it runs is its own: who starts it may trace it or preload code into it, whatever " +
-		"arguments it was to have, and what may be read can be run from memory by a program that does so",
+		"arguments it was to have, and what may be read can be run from memory by a program that does so; the folder in the name that it's " +
+		"called by (its argument 0) is the caller's to choose, from which python, for one, takes its libraries",
 	"the folders that an overlay is made of have files of their own: what a rule takes away on the overlay is read there, unless " +
 		"a rule takes that away, too",
 	"without --workspace or a policy's `workspace`, a command that takes away what makes its folder the workspace (.git, " +

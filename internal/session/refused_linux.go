@@ -173,8 +173,8 @@ func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
 	case k.Why == loader.WhyFiles:
 		e.Reason = string(policy.Limit)
 		e.Extra["why"] = "the session, or all of its user's, have as many files open that send signals (F_SETOWN, O_ASYNC, leases) as they may have"
-	case k.Op == loader.OpOpen:
-		e.Extra["why"] = "it's a pipe, or memory without a name, and may be opened again only for what it's open for already"
+	case k.Op == loader.OpOpen || k.Op == loader.OpTruncate:
+		e.Extra["why"] = "it's a pipe, or memory without a name, and may be opened or cut off only as far as it's open already"
 	case k.Other != 0:
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", k.Other))
 		e.Target = strings.TrimSpace(string(name))
@@ -299,27 +299,28 @@ func (r *run) refusedCommand(e *event.Event, k *loader.Event) {
 	}
 	e.Resource, e.Capability, e.Target = policy.Commands.String(), policy.Execute.String(), program
 	q := policy.Question{Resource: policy.Commands, Target: program}
-	if k.Why == loader.WhyArgs {
+	if k.Why == loader.WhyArgs && k.Args != "" {
 		called, args, _ := strings.Cut(k.Args, "\x00")
 		argv := strings.Split(program+"\x00"+args, "\x00")
-		q.Argv = event.RedactArgv(argv[:len(argv)-1]) // by the program: who called it chose what it's called
-		if k.Args != "" {
-			q.Argv[0] = event.RedactArgv([]string{called})[0]
-			r.miscalled(e, v, q.Argv[0])
+		argv = event.RedactArgv(argv[:len(argv)-1]) // by the program: who called it chose what it's called
+		argv[0] = event.RedactArgv([]string{called})[0]
+		e.Asked = strings.Join(argv, " ")
+		if len(k.Args) < loader.MaxArgs { // or there may be others
+			q.Argv = argv
 		}
-		e.Asked = strings.Join(q.Argv, " ")
+		if why := r.miscalled(v, argv[0]); why != "" {
+			e.Extra["why"] = why
+		}
 	}
 	r.suggest(e, v, q)
 }
 
-// miscalled tells where it's the name that a program was called by that its rule isn't for.
-func (r *run) miscalled(e *event.Event, v policy.Verdict, called string) {
-	if v.Rule < 0 {
-		return
+// miscalled says why a program may not be called that, by the rule that decided; "" if it may.
+func (r *run) miscalled(v policy.Verdict, called string) string {
+	if v.Rule < 0 || r.cfg.Policy.Rules[v.Rule].Command == nil {
+		return ""
 	}
-	if c := r.cfg.Policy.Rules[v.Rule].Command; c != nil && !c.Answers(called) {
-		e.Extra["why"] = c.Miscalled(called)
-	}
+	return r.cfg.Policy.Rules[v.Rule].Command.Miscalled(called)
 }
 
 // withArgs is the program that a rule about arguments is of: by the time that they're looked at for good a script's interpreter

@@ -248,7 +248,11 @@ func (r *run) whyNot(err error) string {
 		return "the policy denies execute on " + path + ": " + r.deciding(v)
 	}
 	if v := c.CheckCommand(path, r.cfg.Argv); !v.Allow {
-		return "the policy doesn't list this command: " + r.deciding(v)
+		why := "the policy doesn't list this command: " + r.deciding(v)
+		if called := r.miscalled(v, r.cfg.Argv[0]); called != "" {
+			why += ": " + called
+		}
+		return why
 	}
 	return err.Error()
 }

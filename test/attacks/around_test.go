@@ -279,6 +279,7 @@ func listed(t *testing.T, s *scene, _ *exec.Cmd) {
 	s.write(t, "run/script", "#!"+s.vars["BIN"]+"/noop interpreter\n")
 	must(t, os.Chmod(s.path("run/script"), 0o755))
 	copyFile(t, s.vars["NOOP"], s.path("run/unlisted"))
+	must(t, os.Symlink(s.vars["BIN"]+"/noop", s.path("run/second")))
 	for script, interpreter := range map[string]string{"linked": "noop-push", "named": "noop"} {
 		must(t, os.Symlink(s.vars["BIN"]+"/noop", s.path("run/"+interpreter)))
 		s.write(t, "run/"+script, "#!"+s.path("run/"+interpreter)+" "+script+"\n")

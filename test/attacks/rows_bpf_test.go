@@ -91,7 +91,11 @@ update = true
 
 [access.commands."$BIN/noop"]
 args = [["allowed"], ["any-rest", "**"], ["linked", "**"], ["named", "**"],
-	["called-otherwise"], ["called-before"], ["called-within"], ["called-nothing"], ["called-path"], ["called-long"], ["called-longer"]]
+	["called-otherwise"], ["called-before"], ["called-within"], ["called-nothing"], ["called-path"], ["called-long"], ["called-longer"],
+	["under-other"], ["second-called"], ["descriptor-allowed"]]
+
+[access.commands."$RUN/second"]
+args = [["second"]]
 `, tries: []try{
 		{"allowed", ok, ok, noEvent("granted")},
 		{"any-rest", ok, ok, noEvent("granted")},
@@ -108,6 +112,13 @@ args = [["allowed"], ["any-rest", "**"], ["linked", "**"], ["named", "**"],
 		{"called-path", ok, ok, noEvent("granted")},
 		{"called-long", ok, ok, noEvent("granted")},
 		{"called-longer", ok, "SIGKILL", commandEvent("$BIN/noop", "args_not_listed")},
+		{"under-other", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+		{"second", ok, ok, noEvent("granted")},
+		{"second-mixed", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+		{"second-called", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+		{"second-first", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+		{"first-second", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
+		{"descriptor-allowed", ok, ok, noEvent("granted")},
 		{"linked", ok, "EACCES SIGKILL", commandEvent("$BIN/noop", "args_not_listed")},
 		{"named", ok, ok, noEvent("granted")},
 		{"asked", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},

@@ -1,7 +1,7 @@
 // Tries: to execute a listed program (argument 1) with other arguments than its rule lists, a program that isn't listed (2), a copy of
 // the listed one in a folder where execution is granted (3), the listed one as the interpreter of a listed script (4) and through the
-// dynamic loader; to execute the listed one by another name (argument 0), and as the interpreter of a script that has another name for
-// it (5) or for which it has one of its own (6); to be told that it may (AT_EXECVE_CHECK); and to have a second thread change the arguments while the kernel reads them.
+// dynamic loader; to execute the listed one by another name (argument 0, or a symlink's), and as the interpreter of a script that has
+// another name for it (5) or its own (6); as one of two programs that it's listed as, with the other's name or arguments; to be told that it may (AT_EXECVE_CHECK); and to have a second thread change the arguments while the kernel reads them.
 // Must get: EACCES; whoever changes them after a first look has the new process killed.
 // Event: commands execute, reason args_not_listed or command_not_listed.
 #include "attack.h"
@@ -43,6 +43,26 @@ static long called_before(void) { return called("called-before", "/usr/bin/renoo
 static long called_within(void) { return called("called-within", "noop/"); }
 static long called_nothing(void) { return called("called-nothing", ""); }
 static long called_path(void) { return called("called-path", "/no/where/noop"); }
+
+// under executes it by another file's name, a symlink, and calls it as it may be called, or by that name.
+static long under(const char *file, char *name, char *one)
+{
+	return execve(path(args[2], file), (char *[]){name, one, NULL}, noenv);
+}
+
+static long under_other(void) { return under("noop-push", "noop", "under-other"); }
+static long second(void) { return under("second", "second", "second"); }
+static long second_mixed(void) { return under("second", "noop", "called-otherwise"); }
+static long second_called(void) { return called("second-called", "second"); }
+static long second_first(void) { return under("second", "second", "called-path"); }
+static long first_second(void) { return called("second", "noop"); }
+
+static long descriptor_allowed(void)
+{
+	int fd = open(args[0], O_PATH);
+	char *argv[] = {"noop", "descriptor-allowed", NULL};
+	return fd < 0 ? -1 : syscall(SYS_execveat, fd, "", argv, noenv, AT_EMPTY_PATH);
+}
 
 // of is a name of so many bytes that ends with this.
 static char *of(size_t n, const char *end)
@@ -157,6 +177,13 @@ int main(int argc, char **argv)
 	attempt("called-longer", called_longer);
 	attempt("linked", linked);
 	attempt("named", named);
+	attempt("under-other", under_other);
+	attempt("second", second);
+	attempt("second-mixed", second_mixed);
+	attempt("second-called", second_called);
+	attempt("second-first", second_first);
+	attempt("first-second", first_second);
+	attempt("descriptor-allowed", descriptor_allowed);
 	attempt("loader", loader);
 	attempt("asked", asked);
 	attempt("asked-unlisted", asked_unlisted);
