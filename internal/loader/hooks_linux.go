@@ -28,6 +28,7 @@ var hooks = map[string]hook{
 	// socket.c
 	"socket_create":       {mediates: "making a socket"},
 	"socket_post_create":  {mediates: "nothing: it remembers whose a socket is"},
+	"socket_bind":         {mediates: "nothing: it remembers whose a unix socket is that was given to a session"},
 	"socket_setsockopt":   {mediates: "options that have a socket take others' addresses or join groups"},
 	"unix_stream_connect": {mediates: "connecting to a unix socket"},
 	"unix_may_send":       {mediates: "sending to a unix socket"},

@@ -316,6 +316,7 @@ const (
 	kernelProgToolguardSbRemount           = "toolguard_sb_remount"
 	kernelProgToolguardSbUmount            = "toolguard_sb_umount"
 	kernelProgToolguardSecurityFileFree    = "toolguard_security_file_free"
+	kernelProgToolguardSocketBind          = "toolguard_socket_bind"
 	kernelProgToolguardSocketCreate        = "toolguard_socket_create"
 	kernelProgToolguardSocketPostCreate    = "toolguard_socket_post_create"
 	kernelProgToolguardSocketSetsockopt    = "toolguard_socket_setsockopt"
@@ -429,6 +430,7 @@ type kernelProgramSpecs struct {
 	ToolguardSbRemount           *ebpf.ProgramSpec `ebpf:"toolguard_sb_remount"`
 	ToolguardSbUmount            *ebpf.ProgramSpec `ebpf:"toolguard_sb_umount"`
 	ToolguardSecurityFileFree    *ebpf.ProgramSpec `ebpf:"toolguard_security_file_free"`
+	ToolguardSocketBind          *ebpf.ProgramSpec `ebpf:"toolguard_socket_bind"`
 	ToolguardSocketCreate        *ebpf.ProgramSpec `ebpf:"toolguard_socket_create"`
 	ToolguardSocketPostCreate    *ebpf.ProgramSpec `ebpf:"toolguard_socket_post_create"`
 	ToolguardSocketSetsockopt    *ebpf.ProgramSpec `ebpf:"toolguard_socket_setsockopt"`
@@ -581,6 +583,7 @@ type kernelPrograms struct {
 	ToolguardSbRemount           *ebpf.Program `ebpf:"toolguard_sb_remount"`
 	ToolguardSbUmount            *ebpf.Program `ebpf:"toolguard_sb_umount"`
 	ToolguardSecurityFileFree    *ebpf.Program `ebpf:"toolguard_security_file_free"`
+	ToolguardSocketBind          *ebpf.Program `ebpf:"toolguard_socket_bind"`
 	ToolguardSocketCreate        *ebpf.Program `ebpf:"toolguard_socket_create"`
 	ToolguardSocketPostCreate    *ebpf.Program `ebpf:"toolguard_socket_post_create"`
 	ToolguardSocketSetsockopt    *ebpf.Program `ebpf:"toolguard_socket_setsockopt"`
@@ -652,6 +655,7 @@ func (p *kernelPrograms) Close() error {
 		p.ToolguardSbRemount,
 		p.ToolguardSbUmount,
 		p.ToolguardSecurityFileFree,
+		p.ToolguardSocketBind,
 		p.ToolguardSocketCreate,
 		p.ToolguardSocketPostCreate,
 		p.ToolguardSocketSetsockopt,

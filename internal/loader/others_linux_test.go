@@ -394,6 +394,11 @@ func TestNobodyComesByName(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for s, want := range listeners {
+		if err := toGiven(s); !errors.Is(err, want) {
+			t.Errorf("to a socket that %s was given: %v, want %v", whose(s, held, free), err, want)
+		}
+	}
 	server, err := listenUnix(unix.SOCK_DGRAM, dir+"/dgram")
 	if err != nil {
 		t.Fatal(err)
@@ -405,6 +410,20 @@ func TestNobodyComesByName(t *testing.T) {
 		}
 	}
 	end(t, held, free)
+}
+
+// toGiven sends to a socket that somebody outside has made and a session has given its name.
+func toGiven(s *Session) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	name := fmt.Sprintf("@toolguard-test-given-%d", os.Getpid())
+	if err := as(s, func() error { return unix.Bind(fd, &unix.SockaddrUnix{Name: name}) }); err != nil {
+		return err
+	}
+	return as(nil, func() error { return unixTo(unix.SOCK_DGRAM, true, func(*place) string { return name })(nil) })
 }
 
 // answered has an outsider's socket answer one without a path that has written to it, connected or not.

@@ -11,18 +11,59 @@ import (
 // CommandTable matches programs, what they're called and their arguments against the command rules of one layer.
 type CommandTable struct {
 	rules []*Rule
-	by    map[string][]*Rule // by canonical path; the last first, as far as one that lets the program run with any arguments
+	by    map[string]*programRules // by canonical path
+}
+
+// programRules are the rules for one program.
+type programRules struct {
+	order  []*Rule          // the last first, as far as one that lets the program run with any arguments
+	called map[string]*Rule // who decides, by what the program is called; the others are the last of order's where it has no conditions
 }
 
 func newCommandTable(rules []*Rule) *CommandTable {
-	t := &CommandTable{rules: rules, by: map[string][]*Rule{}}
+	t := &CommandTable{rules: rules, by: map[string]*programRules{}}
 	for _, r := range slices.Backward(rules) {
 		p := r.Command.Program
-		if n := len(t.by[p]); p != "" && (n == 0 || !t.by[p][n-1].Command.AnyArgs()) {
-			t.by[p] = append(t.by[p], r)
+		if p == "" {
+			continue
+		}
+		if t.by[p] == nil {
+			t.by[p] = &programRules{}
+		}
+		if of := t.by[p]; of.any() == nil {
+			of.order = append(of.order, r)
 		}
 	}
+	for _, of := range t.by {
+		of.name()
+	}
 	return t
+}
+
+// any is the rule that lets the program run with any arguments, nil when there is none.
+func (p *programRules) any() *Rule {
+	if n := len(p.order); n > 0 && p.order[n-1].Command.AnyArgs() {
+		return p.order[n-1]
+	}
+	return nil
+}
+
+// name says what the program may be called by which rule: what one has for its name is no other's with a version left out.
+func (p *programRules) name() {
+	own := map[string]bool{}
+	for _, r := range p.order {
+		own[path.Base(r.Command.Name)] = true
+	}
+	p.called = map[string]*Rule{}
+	for _, r := range p.order {
+		c := r.Command
+		c.called = slices.DeleteFunc(c.Called(), func(name string) bool { return own[name] && name != path.Base(c.Name) })
+		for _, name := range c.called {
+			if p.called[name] == nil && !c.AnyArgs() {
+				p.called[name] = r
+			}
+		}
+	}
 }
 
 // Rules is every rule in order; the caller must not change it. A nil table has none.
@@ -35,34 +76,31 @@ func (t *CommandTable) Rules() []*Rule {
 
 // Of is the rules for a program by its canonical path, the one that is asked first of all first; the caller must not change it.
 func (t *CommandTable) Of(program string) []*Rule {
-	if t == nil {
+	if t == nil || t.by[program] == nil {
 		return nil
 	}
-	return t.by[program]
+	return t.by[program].order
 }
 
 // Rule is the rule that decides about a program by its canonical path and what it's called: of those that it answers to the last, or
 // the last of all. nil when there is none.
 func (t *CommandTable) Rule(program, called string) *Rule {
-	rules := t.Of(program)
-	for _, r := range rules {
-		if r.Command.Answers(called) {
-			return r
-		}
-	}
-	if len(rules) == 0 {
+	order := t.Of(program)
+	if len(order) == 0 {
 		return nil
 	}
-	return rules[0]
+	of := t.by[program]
+	return cmp.Or(of.called[base(called)], of.any(), order[0])
 }
 
 // decides says whether there is anything that a rule of the table decides about: whatever its program is called, another one may.
 func (t *CommandTable) decides(r *Rule) bool {
-	if r.Command.AnyArgs() {
-		return slices.Contains(t.by[r.Command.Program], r)
-	}
-	return slices.ContainsFunc(r.Command.Called(), func(called string) bool { return t.Rule(r.Command.Program, called) == r })
+	of := t.by[r.Command.Program]
+	return of.any() == r || slices.ContainsFunc(r.Command.Called(), func(called string) bool { return of.called[called] == r })
 }
+
+// base is what comes after the last slash, which may be nothing.
+func base(called string) string { return called[strings.LastIndexByte(called, '/')+1:] }
 
 // ArgsRest as the last element of an args list lets any arguments follow.
 const ArgsRest = "**"
@@ -88,9 +126,13 @@ func acceptsArgs(want, args []string) bool {
 const MaxCalled = 7
 
 // Called is what the program of a rule with `args` may be called, by its argument 0 and by the file's name as it was executed: the
-// rule's name, and the file's where it differs by the version that it ends with alone, each also without its last numbers. Many programs
-// choose by their name what they do: git that is called git-push pushes, and one file is all of busybox's or coreutils' programs.
+// rule's name, and the file's where it differs by the version that it ends with alone, each also without its last numbers, unless that is
+// another rule's name for the same file. Many programs choose by their name what they do: git that is called git-push pushes, and one
+// file is all of busybox's or coreutils' programs.
 func (c *CompiledCommand) Called() []string {
+	if c.called != nil {
+		return c.called
+	}
 	names := versions(path.Base(c.Name))
 	if file := versions(path.Base(c.Program)); file[len(file)-1] == names[len(names)-1] {
 		for _, name := range file {
@@ -105,21 +147,22 @@ func (c *CompiledCommand) Called() []string {
 // versions is a name, and the same with fewer and fewer numbers at its end: python3.11, python3, python.
 func versions(name string) []string {
 	names := []string{name}
-	for {
+	for len(names) < MaxCalled {
 		short := strings.TrimRight(name, "0123456789")
 		if short != name {
 			short = strings.TrimRight(short, ".-")
 		}
 		if short == "" || short == name {
-			return names
+			break
 		}
 		names, name = append(names, short), short
 	}
+	return names
 }
 
 // Answers says whether the rule's program may be called that: a path ends with the name.
 func (c *CompiledCommand) Answers(called string) bool {
-	return c.AnyArgs() || slices.Contains(c.Called(), called[strings.LastIndexByte(called, '/')+1:])
+	return c.AnyArgs() || slices.Contains(c.Called(), base(called))
 }
 
 // Miscalled says why a program may not be called that, "" if it may.
@@ -188,12 +231,17 @@ func (c *compiler) layerCommands(src *SourceLayer, ids *ruleIDs) *CommandTable {
 	return newCommandTable(rules)
 }
 
+// nameable says whether this may be the name of a rule.
+func nameable(name string) bool {
+	return name != "" && name != "." && name != ".." && len(name) <= MaxPath && !strings.ContainsRune(name, 0) && named(name)
+}
+
 // commandRule checks a rule by itself, its self-tests included.
 func (c *compiler) commandRule(s *CommandRule, id string) {
 	fail := func(hint, format string, args ...any) {
 		c.fail(s.Place, fmt.Errorf("%s: "+format, append([]any{id}, args...)...), hint)
 	}
-	if s.Name == "" || strings.ContainsRune(s.Name, 0) || !named(s.Name) || s.Name == "." || s.Name == ".." {
+	if !nameable(s.Name) {
 		fail("it's a name that is looked up in PATH, or an absolute path", "%q isn't the name of a program", s.Name)
 	}
 	for _, a := range s.Args {

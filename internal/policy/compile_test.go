@@ -346,7 +346,7 @@ func TestCalled(t *testing.T) {
 		{"7z", "/usr/bin/7", "7z"},
 		{"a1.2.3.4.5.6", "/a-7.8", "a1.2.3.4.5.6 a1.2.3.4.5 a1.2.3.4 a1.2.3 a1.2 a1 a"},
 	} {
-		c := &CompiledCommand{CommandRule{Name: x.name, HasArgs: true}, x.program}
+		c := &CompiledCommand{CommandRule: CommandRule{Name: x.name, HasArgs: true}, Program: x.program}
 		if got := strings.Join(c.Called(), " "); got != x.want {
 			t.Errorf("%s, %s: %s, want %s", x.name, x.program, got, x.want)
 		}
@@ -366,10 +366,11 @@ func TestOneProgramOfManyNames(t *testing.T) {
 	args := func(words ...string) []string { return words }
 	c := compile(t, SourceLayer{Commands: []CommandRule{
 		cmd("sh", args("a")), cmd("dash", args("b")), cmd("/bin/sh", args("c")),
-		cmd("git"), cmd("/usr/bin/git-status", args("d")),
+		cmd("git"), cmd("/usr/bin/git-status", args("d")), cmd("python3", args("e")), cmd("/opt/python", args("f")),
 	}})
 	for line, want := range map[string]string{
 		"sh a": "", "sh b": "", "sh c": "/bin/sh", "dash b": "dash", "dash a": "", "/usr/bin/dash b": "dash",
+		"python3 e": "python3", "python3.11 f": "/opt/python", "/opt/python f": "/opt/python", "/opt/python e": "",
 		"git push": "git", "git-status d": "/usr/bin/git-status", "git-status e": "",
 	} {
 		argv := strings.Fields(line)

@@ -101,6 +101,8 @@ type CompiledFS struct {
 type CompiledCommand struct {
 	CommandRule
 	Program string // canonical path; "" when it wasn't found, in which case nothing matches it
+
+	called []string // Called, once the rule is in a table
 }
 
 // Verdict is the answer to one question, without allocation; Describe makes it readable. The zero value denies.

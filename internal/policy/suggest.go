@@ -183,10 +183,11 @@ func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule,
 		return r, false
 	case v.Reason == CommandNotListed:
 		r = CommandRule{Name: a.program, HasArgs: known}
-		if known && (path.Base(a.program) == a.Argv[0] || !(&CompiledCommand{r, a.program}).Answers(a.Argv[0]) && named(a.Argv[0])) {
+		answers := func() bool { return (&CompiledCommand{CommandRule: r, Program: a.program}).Answers(a.Argv[0]) }
+		if known && (path.Base(a.program) == a.Argv[0] || !answers() && named(a.Argv[0])) {
 			r.Name = a.Argv[0]
 		}
-		if known && !(&CompiledCommand{r, a.program}).Answers(a.Argv[0]) {
+		if known && !answers() {
 			return r, false
 		}
 	case v.Reason == ArgsNotListed && known && l.Commands.Rule(a.program, a.Argv[0]) != nil: // nil: it was renamed since

@@ -109,7 +109,7 @@ func machine() tree {
 		"/w/README.md": "file", "/w/.git/hooks/pre-push": "file", "/w/.git/config": "file", "/w/node_modules/x/index.js": "file",
 		"/w/link": "-> src", "/w/out": "-> /etc", "/w/loop": "-> loop", "/w/dangling": "-> nowhere/x", "/w/deep": "-> link/generated",
 		"/home/u/.ssh/id_rsa": "file", "/etc/passwd": "file", "/etc/shadow": "file", "/tmp/tg": "dir", "/secret": "unreadable",
-		"/usr/bin/git": "program", "/usr/bin/git-status": "-> git", "/usr/bin/dash": "program", "/usr/bin/sh": "-> dash", "/usr/bin/python3.11": "program", "/usr/bin/python3": "-> python3.11", "/usr/bin/notes": "file",
+		"/usr/bin/git": "program", "/usr/bin/git-status": "-> git", "/usr/bin/dash": "program", "/usr/bin/sh": "-> dash", "/usr/bin/python3.11": "program", "/usr/bin/python3": "-> python3.11", "/opt/python": "-> /usr/bin/python3", "/usr/bin/notes": "file",
 		"/bin": "-> usr/bin", "/dev/stdin": "-> /proc/self/fd/0", "/dev/fd": "-> /proc/self/fd", "/etc/mtab": "-> ../proc/self/mounts",
 		"/proc/self": "-> 4711", "/proc/4711/root": "-> /", "/proc/4711/status": "file", "/run": "dir",
 	})

@@ -406,6 +406,8 @@ func (r *Rule) check() error {
 		return checkEnvName(r.Env.Name)
 	case r.Command != nil && r.Command.Program != "" && !resolvable(r.Command.Program):
 		return fmt.Errorf("%q isn't a canonical path", r.Command.Program)
+	case r.Command != nil && !nameable(r.Command.Name):
+		return fmt.Errorf("%.100q isn't the name of a program", r.Command.Name)
 	}
 	return nil
 }

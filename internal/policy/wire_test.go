@@ -125,6 +125,8 @@ func TestMadeUp(t *testing.T) {
 		"many long files":           {func(w *wire) { w.Files = slices.Repeat([]string{long[1:]}, 9) }, "may have 65536"},
 		"a nameless variable":       {func(w *wire) { w.rules(w.Layers[2].Env)[0].Env.Name = "" }, "empty name"},
 		"a relative program":        {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Program = "x" }, "isn't a canonical path"},
+		"a relative name":           {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Name = "x/y" }, "isn't the name of a program"},
+		"a program's long name":     {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Name = strings.Repeat("x", MaxPath+1) }, "isn't the name of a program"},
 		"no workspace":              {func(w *wire) { w.Workspace = "" }, "isn't a canonical path"},
 		"a relative TMPDIR":         {func(w *wire) { w.TmpDir = "x" }, "isn't a canonical path"},
 		"a long name":               {func(w *wire) { w.Name = long }, "has a name of 8193 bytes"},

@@ -44,6 +44,7 @@ var bpfGaps = []string{
 	"denies too much: a pipe, or memory without a name, can be opened or cut off through /proc only as the process itself has it open, " +
 		"not another",
 	"denies too much: a service outside can't answer a datagram socket without a path that hasn't been connected to it",
+	"denies too much: no file can be created as setuid or setgid, so that programs which copy one with its mode at once fail",
 	"denies too much: before Linux 6.2 ftruncate needs update, also on a file that the process has just created",
 	"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that refuses too",
 	"where the kernel may preempt itself (preempt=full) some of the refused system calls are told by nobody, if there are very many",
@@ -62,7 +63,8 @@ var bpfGaps = []string{
 		"/proc/sys/kernel, binfmt_misc, uevent_helper in /sys), and reach devices and disks (/dev); " + landlock.ByProc,
 	"what a program does once it runs is its own: who starts it may trace it or preload code into it, whatever " +
 		"arguments it was to have, and what may be read can be run from memory by a program that does so; the folder in the name that it's " +
-		"called by (its argument 0) is the caller's to choose, from which python, for one, takes its libraries",
+		"called by (its argument 0) is the caller's to choose, from which python, for one, takes its libraries, and so is the name that a " +
+		"script's interpreter is told of the script (AT_EXECFN)",
 	"the folders that an overlay is made of have files of their own: what a rule takes away on the overlay is read there, unless " +
 		"a rule takes that away, too",
 	"without --workspace or a policy's `workspace`, a command that takes away what makes its folder the workspace (.git, " +

@@ -254,6 +254,11 @@ func (r *run) whyNot(err error) string {
 		}
 		return why
 	}
+	if v := c.CheckCommand(path, []string{r.cmd.path}); v.Reason == policy.ArgsNotListed {
+		if called := r.miscalled(v, r.cmd.path); called != "" {
+			return "the policy doesn't list this command: " + r.deciding(v) + ": " + called
+		}
+	}
 	return err.Error()
 }
 
