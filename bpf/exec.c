@@ -302,6 +302,7 @@ static long rule_step(u32 j, void *ctx)
 		return 0;
 	if (l->args.first && l->file && !file_answers(l, names)) {
 		l->args.misfiled = 1;
+		l->match[0].hit = hit;
 		return 0;
 	}
 	l->args.misfiled = l->args.accepted = 0;
@@ -448,6 +449,7 @@ static __always_inline int executes(struct label *l, struct linux_binprm *bprm)
 				name_file(l, bprm);
 			d.args = !expected(l, bprm->argc);
 			d.why = d.args ? WHY_ARGS : 0;
+			d.detail = l->args.misfiled;
 		}
 	}
 	if (!d.why)
@@ -605,6 +607,7 @@ int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
 	if (!why)
 		return told ? executed(l, bprm->p, bprm->argc) : 0;
 	struct denial d = { .op = OP_COMMAND, .why = why, .need = CAP_EXECUTE, .error = EACCES, .paths = 1, .args = why == WHY_ARGS };
+	d.detail = d.args && l->args.misfiled;
 	bpf_send_signal(SIGKILL);
 	refuse(l, &d);
 	return 0;

@@ -119,16 +119,17 @@ int BPF_PROG(toolguard_socket_post_create, struct socket *sock, int family, int 
 	return made(l, sk);
 }
 
-/* security_socket_bind: a unix socket that the session has been given gets its name from it, and is the session's from then on. */
+/* security_socket_bind: a unix socket that the session has been given, and that has no name yet, gets one from it, and is the session's
+ * from then on. */
 SEC("lsm/socket_bind")
 int BPF_PROG(toolguard_socket_bind, struct socket *sock)
 {
 	struct label *l = guarded();
 	struct sock *sk = sock->sk;
 
-	if (!l || !sk || sk->__sk_common.skc_family != AF_UNIX || bpf_sk_storage_get(&makers, sk, NULL, 0))
+	if (!l || !sk || sk->__sk_common.skc_family != AF_UNIX || LOAD(struct unix_sock, (u64)sk, addr))
 		return 0;
-	return made(l, sk);
+	return bpf_sk_storage_get(&makers, sk, NULL, 0) ? 0 : made(l, sk);
 }
 
 #define SOL_IP 0

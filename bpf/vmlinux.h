@@ -168,6 +168,7 @@ struct socket {
 };
 
 struct unix_sock {
+	struct unix_address *addr;
 	struct path path;
 	struct sock *peer;
 };

@@ -416,6 +416,9 @@ func (s *session) join(pid int) error {
 	if s.now() == api.Ending {
 		return fmt.Errorf("session %s is being ended", s.id)
 	}
+	if s.look().Command != 0 {
+		return fmt.Errorf("session %s has its command", s.id)
+	}
 	p, err := openProcess(pid, 0) // at last: until it's in the cgroup another process may get its number
 	if err != nil {
 		return err
@@ -433,7 +436,8 @@ func (s *session) join(pid int) error {
 	return s.change(func(r *record) { r.Info.Command = pid })
 }
 
-// expel puts who isn't of the session out of its cgroup, each to where its parent is.
+// expel puts who isn't of the session, nor of one within it, out of its cgroup: who is in no session to where its parent is, and others to
+// where their session has them.
 func (s *session) expel() error {
 	pids, err := s.group.Processes()
 	for _, pid := range pids {
@@ -443,18 +447,36 @@ func (s *session) expel() error {
 		}
 		id, why := s.d.kernel.SessionOf(p.fd)
 		_ = p.file.Close()
-		if why == nil && id != s.number {
-			var parent uint64
+		group := s.d.groupOf(id)
+		var parent uint64
+		switch {
+		case why != nil || group == s.group || id != 0 && group == nil: // one whose session isn't known stays, rather than be let out
+		case id != 0:
+			why = group.Add(pid)
+		default:
 			if parent, why = statOf(pid, 4); why == nil {
 				why = cgroup.MoveTo(pid, int(parent))
-			}
-			if why == nil {
-				s.d.log("process %d had been taken for one of session %s, and is out of its cgroup again", pid, s.id)
 			}
 		}
 		err = errors.Join(err, why)
 	}
+	s.d.log("session %s: a process ended while it was put into the session's cgroup, and whoever got its number isn't there", s.id)
 	return err
+}
+
+// groupOf is the cgroup that a session's processes are in, which may be that of one around it; nil: none, or it isn't known.
+func (d *Daemon) groupOf(id uint64) *cgroup.Group {
+	for id != 0 {
+		s, err := d.session(id)
+		if err != nil {
+			return nil
+		}
+		if s.group != nil {
+			return s.group
+		}
+		id = s.from
+	}
+	return nil
 }
 
 // attach has the client hear of the session until it's over, or its command has ended and the others go on, or done says that

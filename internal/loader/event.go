@@ -61,7 +61,7 @@ const (
 	OpMetadata
 	OpExecute
 	OpMap
-	OpCommand
+	OpCommand // Detail isn't 0 where Args is the name that it was executed by, and it was called otherwise
 	OpUnix
 	OpIoctl
 	OpReceive

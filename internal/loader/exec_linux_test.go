@@ -7,9 +7,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -83,6 +86,173 @@ func TestExchangedDuringExec(t *testing.T) {
 			t.Errorf("%d reloads: %+v", reloads, h.events)
 		}
 	}
+}
+
+// Whatever a program is called, by argument 0 and by the name that it's executed by, and whatever arguments it has, the kernel decides as
+// the evaluator does, which knows one name alone.
+func TestArgsAgree(t *testing.T) {
+	const policies, calls = 12, 50
+	k := kernel(t)
+	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	files := programs(t)
+	all := 0
+	for range policies {
+		c := commandsOf(t, r, files)
+		img, err := NewImage(c, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := k.Begin(newID(), img, FlagsOf(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var h *heard
+		refused := 0
+		guarded(t, s, func() {
+			h = listen(s)
+			for range calls {
+				file := files[r.IntN(len(files))]
+				argv := append([]string{longName(r, filepath.Base(files[r.IntN(len(files))]))}, someWords(r)...)
+				want := mayExecute(t, c, file, argv)
+				if got, err := executes(file, argv); err != nil || got != want {
+					t.Errorf("%s %.300q: %v, %v; want %v by\n%.2000s", file, argv, got, err, want, commandsText(c))
+				}
+				if !want {
+					refused++
+				}
+			}
+		})
+		end(t, s)
+		all += refused
+		if len(h.events) != refused {
+			t.Errorf("%d were refused, of %d there are events", refused, len(h.events))
+		}
+	}
+	if few := policies * calls / 20; all < few || all > policies*calls-few {
+		t.Errorf("%d of %d were refused: that isn't much of a comparison", all, policies*calls)
+	}
+	t.Logf("%d of %d were refused", all, policies*calls)
+}
+
+// programs is one program by several names, and scripts that it's the interpreter of.
+func programs(t *testing.T) (files []string) {
+	dir := scene(t)
+	program, err := os.ReadFile("/usr/bin/true")
+	if err == nil {
+		err = os.WriteFile(dir+"/tool1.2", program, 0o755)
+	}
+	for _, name := range []string{"tool", "tool1", "other", "other-x"} {
+		err = errors.Join(err, os.Symlink("tool1.2", dir+"/"+name), os.WriteFile(dir+"/of-"+name, []byte("#!"+dir+"/"+name+" a\n"), 0o755))
+		files = append(files, dir+"/"+name, dir+"/of-"+name)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(files, dir+"/tool1.2")
+}
+
+// commandsOf is a policy of two authorities with rules about the program; the scripts are listed.
+func commandsOf(t *testing.T, r *rand.Rand, files []string) *policy.Compiled {
+	var layers []policy.SourceLayer
+	for _, authority := range []policy.Authority{policy.Global, policy.Session}[r.IntN(2):] {
+		l := policy.SourceLayer{Authority: authority}
+		l.Defaults[policy.Commands] = policy.Deny
+		named := map[string]bool{}
+		var programs []string
+		for _, file := range files {
+			if strings.HasPrefix(filepath.Base(file), "of-") {
+				l.Commands = append(l.Commands, policy.CommandRule{Name: file})
+			} else {
+				programs = append(programs, file)
+			}
+		}
+		for range 1 + r.IntN(4) {
+			rule := policy.CommandRule{Name: programs[r.IntN(len(programs))], HasArgs: r.IntN(8) > 0}
+			if named[rule.Name] {
+				continue
+			}
+			named[rule.Name] = true
+			for range r.IntN(6) {
+				if rule.HasArgs {
+					rule.Args = append(rule.Args, append(someWords(r), []string{policy.ArgsRest}[r.IntN(2):]...))
+				}
+			}
+			l.Commands = append(l.Commands, rule)
+		}
+		layers = append(layers, l)
+	}
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: layers}, tree{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func commandsText(c *policy.Compiled) string {
+	var b strings.Builder
+	for _, l := range c.Layers {
+		for _, rule := range l.Commands.Rules() {
+			fmt.Fprintln(&b, l.Authority, rule.Text())
+		}
+	}
+	return b.String()
+}
+
+// someWords are few that are often the same.
+func someWords(r *rand.Rand) []string {
+	words := make([]string, r.IntN(3))
+	for i := range words {
+		words[i] = []string{"a", "b", "", strings.Repeat("a", 70), strings.Repeat("b", 300)}[min(r.IntN(8), 4)*r.IntN(2)]
+	}
+	return words
+}
+
+// longName is a name as it is, in some folder, or with something before it.
+func longName(r *rand.Rand, name string) string {
+	return []string{name, name, "/x/" + name, strings.Repeat("x", 253) + "/" + name, strings.Repeat("x/", 3000) + name, "x" + name, ""}[r.IntN(7)]
+}
+
+// mayExecute is what the evaluator says of a file and, if that is a script, of its interpreter. Called by two names, a program must
+// answer to both.
+func mayExecute(t *testing.T, c *policy.Compiled, file string, argv []string) bool {
+	if text, _ := os.ReadFile(file); strings.HasPrefix(string(text), "#!") {
+		interpreter := strings.Fields(string(text[2:]))
+		return c.CheckCommand(file, argv).Allow && mayExecute(t, c, interpreter[0], append(interpreter, append([]string{file}, argv[1:]...)...))
+	}
+	program, _ := os.Readlink(file)
+	if program == "" {
+		program = filepath.Base(file)
+	}
+	program = filepath.Dir(file) + "/" + program
+	may := true
+	for _, l := range c.Layers {
+		rules := l.Commands.Of(program)
+		i := slices.IndexFunc(rules, func(r *policy.Rule) bool { return r.Command.Answers(argv[0]) && r.Command.Answers(file) })
+		may = may && (i >= 0 && rules[i].Command.Accepts(argv[1:]) || len(rules) == 0 && l.Stance[policy.Commands] != policy.Deny)
+	}
+	if filepath.Base(argv[0]) == filepath.Base(file) && c.CheckCommand(program, argv).Allow != may {
+		t.Errorf("%s %.300q: the evaluator says %v, this test %v", program, argv, !may, may)
+	}
+	return may
+}
+
+// executes says whether a file is executed so.
+func executes(file string, argv []string) (bool, error) {
+	pid, err := syscall.ForkExec(file, argv, &syscall.ProcAttr{Env: []string{}})
+	if errors.Is(err, unix.EACCES) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var ws unix.WaitStatus
+	if _, err := unix.Wait4(pid, &ws, 0, nil); err != nil {
+		return false, err
+	}
+	if ws.Signal() == unix.SIGKILL {
+		return false, nil
+	}
+	return ws.ExitStatus() == 0, nil
 }
 
 // paused is a child whose execve can be held up half way: it has to wait until the process's other threads have ended, and one

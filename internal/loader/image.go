@@ -77,6 +77,7 @@ const (
 var (
 	errPatterns = errors.New("the patterns have more components after their \"**\" than the kernel's matcher follows (512 in all)")
 	errLayers   = errors.New("the policy has more layers, with those of the sessions around it, than the kernel's matcher follows (10): nest fewer")
+	errLines    = fmt.Errorf("the policy takes more of the kernel's matcher than there is (%d lines)", maxLines)
 	errRules    = errors.New("there are more rules than the kernel's matcher counts (262144)")
 	errLinked   = errors.New("more rules name one file, by its hard links, than the kernel's matcher follows (64)")
 	errBuckets  = errors.New("no hash was found that spreads the names")
@@ -103,6 +104,9 @@ func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
 		b := newBuilder(seed)
 		if err := b.add(c); err != nil {
 			return nil, err
+		}
+		if len(b.nodes)/4+len(b.texts) > maxLines {
+			return nil, errLines
 		}
 		if img, ok := b.finish(generation); ok {
 			return img, nil

@@ -57,7 +57,9 @@ func (p *programRules) name() {
 	p.called = map[string]*Rule{}
 	for _, r := range p.order {
 		c := r.Command
-		c.called = slices.DeleteFunc(c.Called(), func(name string) bool { return own[name] && name != path.Base(c.Name) })
+		if c.called == nil { // a rule is in several tables only where these are the same
+			c.called = slices.DeleteFunc(c.Called(), func(name string) bool { return own[name] && name != path.Base(c.Name) })
+		}
 		for _, name := range c.called {
 			if p.called[name] == nil && !c.AnyArgs() {
 				p.called[name] = r

@@ -184,7 +184,7 @@ func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule,
 	case v.Reason == CommandNotListed:
 		r = CommandRule{Name: a.program, HasArgs: known}
 		answers := func() bool { return (&CompiledCommand{CommandRule: r, Program: a.program}).Answers(a.Argv[0]) }
-		if known && (path.Base(a.program) == a.Argv[0] || !answers() && named(a.Argv[0])) {
+		if known && (path.Base(a.program) == a.Argv[0] || !answers() && nameable(a.Argv[0])) {
 			r.Name = a.Argv[0]
 		}
 		if known && !answers() {
@@ -203,5 +203,5 @@ func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule,
 	if known {
 		r.Args = append(r.Args, a.Argv[1:])
 	}
-	return r, true
+	return r, !known || !slices.Contains(a.Argv[1:], ArgsRest) // that would be any
 }

@@ -164,6 +164,9 @@ func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
 	switch {
 	case len(k.Paths) > 0:
 		e.Target = k.Paths[0].Path
+		if k.Why == loader.WhyAlways && (k.Op == loader.OpCreate || k.Op == loader.OpOpen) {
+			e.Extra["why"] = "no session makes a file that others execute as its user or group (setuid, setgid)"
+		}
 	case k.Op == loader.OpUnix: // one with a path is a file
 		e.Resource, e.Capability, e.Reason = policy.Net.String(), "connect", string(policy.HostNotListed)
 	case k.Op == loader.OpOption:
@@ -305,7 +308,7 @@ func (r *run) refusedCommand(e *event.Event, k *loader.Event) {
 		argv = event.RedactArgv(argv[:len(argv)-1]) // by the program: who called it chose what it's called
 		argv[0] = event.RedactArgv([]string{called})[0]
 		e.Asked = strings.Join(argv, " ")
-		if len(k.Args) < loader.MaxArgs { // or there may be others
+		if len(k.Args) < loader.MaxArgs && k.Detail == 0 { // or there may be others
 			q.Argv = argv
 		}
 		if why := r.miscalled(v, argv[0]); why != "" {

@@ -92,10 +92,10 @@ update = true
 [access.commands."$BIN/noop"]
 args = [["allowed"], ["any-rest", "**"], ["linked", "**"], ["named", "**"],
 	["called-otherwise"], ["called-before"], ["called-within"], ["called-nothing"], ["called-path"], ["called-long"], ["called-longer"],
-	["under-other"], ["second-called"], ["descriptor-allowed"]]
+	["under-other"], ["second-mixed"], ["second-called"], ["second-first"], ["descriptor-allowed"]]
 
 [access.commands."$RUN/second"]
-args = [["second"]]
+args = [["second"], ["first-second"]]
 `, tries: []try{
 		{"allowed", ok, ok, noEvent("granted")},
 		{"any-rest", ok, ok, noEvent("granted")},

@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	number = flag.Int("operations", 7000, "how many there are")
+	number = flag.Int("operations", 10000, "how many there are")
 	seed   = flag.Int("seed", 1, "of the first session's generator; the next one's is one more")
 )
 

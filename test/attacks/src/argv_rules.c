@@ -52,10 +52,10 @@ static long under(const char *file, char *name, char *one)
 
 static long under_other(void) { return under("noop-push", "noop", "under-other"); }
 static long second(void) { return under("second", "second", "second"); }
-static long second_mixed(void) { return under("second", "noop", "called-otherwise"); }
+static long second_mixed(void) { return under("second", "noop", "second-mixed"); }
 static long second_called(void) { return called("second-called", "second"); }
-static long second_first(void) { return under("second", "second", "called-path"); }
-static long first_second(void) { return called("second", "noop"); }
+static long second_first(void) { return under("second", "second", "second-first"); }
+static long first_second(void) { return called("first-second", "noop"); }
 
 static long descriptor_allowed(void)
 {
