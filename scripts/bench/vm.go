@@ -26,11 +26,23 @@ func guest(out io.Writer, series string) error {
 	if _, err := output("go", "build", "-trimpath", "-buildvcs=false", "-o", dir+"/guest", "./scripts/bench/guest"); err != nil {
 		return err
 	}
-	counted, err := tables(series, dir, built, "", "-c")
+	grants, err := mounts("bin/toolguard", dir, "examples/workspace.toml")
 	if err != nil {
 		return err
 	}
-	timed, err := tables(series, dir, built, "time")
+	if err := os.WriteFile(dir+"/mounts", []byte(strings.Join(grants, "\n")), 0o644); err != nil {
+		return err
+	}
+	bwrap, err := exec.LookPath("bwrap")
+	if err != nil {
+		return err
+	}
+	files := []string{built, dir + "/guest", dir + "/mounts", "examples/workspace.toml", bwrap}
+	counted, err := tables(series, dir, files, "", "-c")
+	if err != nil {
+		return err
+	}
+	timed, err := tables(series, dir, files, "time")
 	if err != nil {
 		return err
 	}
@@ -42,11 +54,13 @@ processor executes many at once, of the kernel's own, which wait for memory and 
 	return nil
 }
 
-// tables is what the program in dir prints in a virtual machine that is run so.
-func tables(series, dir, built, what string, how ...string) (string, error) {
-	run := append(how, "-k", series, "-m", "3072", "-t", "3600", "-o", dir, "-f", dir+"/guest", "-f", built, "--",
-		"sh", "-c", `./guest "$0" $1 >/out/tables`, "/t/"+filepath.Base(built), what)
-	said, err := output("scripts/vm/run", run...)
+// tables is what the guest's program prints in a virtual machine that is run so. The first of the files is the folder of toolguard.
+func tables(series, dir string, files []string, what string, how ...string) (string, error) {
+	run := append(how, "-k", series, "-m", "3072", "-t", "3600", "-o", dir)
+	for _, file := range files {
+		run = append(run, "-f", file)
+	}
+	said, err := output("scripts/vm/run", append(run, "--", "sh", "-c", `./guest "$0" $1 >/out/tables`, "/t/"+filepath.Base(files[0]), what)...)
 	if err != nil {
 		return "", fmt.Errorf("the virtual machine: %w: %s", err, said)
 	}

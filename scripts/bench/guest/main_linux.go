@@ -20,7 +20,7 @@ func main() {
 func run(args []string) error {
 	switch len(args) {
 	case 1:
-		return measure(args[0], others, guarded, denials) // in this order: at first nothing of toolguard is in the kernel
+		return measure(args[0], others, guarded, denials, starts) // in this order: at first nothing of toolguard is in the kernel
 	case 2:
 		if args[1] == "time" {
 			return measure(args[0], inTime)
