@@ -60,9 +60,9 @@ func starts(s *scene) error {
 	fmt.Print(`
 ### To start a command
 
-The same policy, and mounts for the same grants, as at the beginning of this page: the least of 20 times. What is
-waited for counts as time, too. A policy with limits, or with grants of the network, has toolguardd put the command into a cgroup besides,
-for which the kernel waits some milliseconds.
+The same policy, and mounts for the same grants, as at the beginning of this page: the least of 20 times. What is waited for counts as time,
+too. A policy with limits, or with grants of the network, has toolguardd put the command into a cgroup besides, for which the kernel waits
+some milliseconds.
 
 | command | ms | beyond bare | over bwrap, the same grants |
 |---|---|---|---|
