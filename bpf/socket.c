@@ -45,7 +45,7 @@ static __always_inline bool made_by(struct label *l, struct sock *sk)
 	return m && m->session == l->id;
 }
 
-/* made notes down that the session made a socket: 0, or the error for the hook. */
+/* made notes down that the session made a socket, unless somebody's it is already: 0, or the error for the hook. */
 static __always_inline int made(struct label *l, struct sock *sk)
 {
 	struct maker m = { .session = l->id, .slot = l->slot };
@@ -129,7 +129,7 @@ int BPF_PROG(toolguard_socket_bind, struct socket *sock)
 
 	if (!l || !sk || sk->__sk_common.skc_family != AF_UNIX || LOAD(struct unix_sock, (u64)sk, addr))
 		return 0;
-	return bpf_sk_storage_get(&makers, sk, NULL, 0) ? 0 : made(l, sk);
+	return made(l, sk);
 }
 
 #define SOL_IP 0

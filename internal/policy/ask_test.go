@@ -62,6 +62,17 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
+// What is asked for is granted, not more: an argument that would stand for any others isn't suggested.
+func TestAnyArgsAreNotSuggested(t *testing.T) {
+	c := compile(t, SourceLayer{Commands: []CommandRule{cmd("git", []string{"status"})}})
+	for line, want := range map[string]bool{"git push": true, "git push **": false, "git **": false, "sh x": true, "sh **": false} {
+		_, a := c.Ask(machine(), Question{Resource: Commands, Argv: strings.Fields(line)})
+		if a.Decision == "allow" || (a.Suggest != "") != want {
+			t.Errorf("%s: %s, suggests %q", line, a.Decision, a.Suggest)
+		}
+	}
+}
+
 // A table is suggested again with what was missing in it, unless it's so long that nobody would read it.
 func TestLongSuggestion(t *testing.T) {
 	for _, x := range []struct {

@@ -101,6 +101,14 @@ func (t *CommandTable) decides(r *Rule) bool {
 	return of.any() == r || slices.ContainsFunc(r.Command.Called(), func(called string) bool { return of.called[called] == r })
 }
 
+// calling is what a program is called, and its arguments. Without either it's called nothing, to which only a rule for any arguments answers.
+func calling(argv []string) (called string, args []string) {
+	if len(argv) == 0 {
+		return "", nil
+	}
+	return argv[0], argv[1:]
+}
+
 // base is what comes after the last slash, which may be nothing.
 func base(called string) string { return called[strings.LastIndexByte(called, '/')+1:] }
 
@@ -288,13 +296,10 @@ func (c *compiler) selfTest(s *CommandRule, id, key string, t SelfTest, want boo
 // CheckCommand decides on a program, by its canonical path, and its whole argv. That the program may be executed is a
 // question for CheckFS besides.
 func (c *Compiled) CheckCommand(program string, argv []string) Verdict {
-	called, args := "", argv
-	if len(argv) > 0 {
-		called, args = argv[0], argv[1:]
-	}
+	called, args := calling(argv)
 	v := c.restrict(Commands, func(l *Layer) (*Rule, bool) {
 		r := l.Commands.Rule(program, called)
-		return r, r != nil && (r.Command.AnyArgs() || len(argv) > 0 && r.Command.Answers(called) && r.Command.Accepts(args))
+		return r, r != nil && r.Command.Answers(called) && r.Command.Accepts(args)
 	}, CommandNotListed)
 	if v.Reason == RuleDenies {
 		v.Reason = ArgsNotListed

@@ -298,10 +298,7 @@ func (l *Layer) envCandidates(name string) []Candidate {
 }
 
 func (l *Layer) commandCandidates(program string, argv []string) []Candidate {
-	called := ""
-	if len(argv) > 0 {
-		called = argv[0]
-	}
+	called, _ := calling(argv)
 	winner := l.Commands.Rule(program, called)
 	var out []Candidate
 	for _, r := range l.Commands.rules {

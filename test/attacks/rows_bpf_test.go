@@ -92,7 +92,7 @@ update = true
 [access.commands."$BIN/noop"]
 args = [["allowed"], ["any-rest", "**"], ["linked", "**"], ["named", "**"],
 	["called-otherwise"], ["called-before"], ["called-within"], ["called-nothing"], ["called-path"], ["called-long"], ["called-longer"],
-	["under-other"], ["second-mixed"], ["second-called"], ["second-first"], ["descriptor-allowed"]]
+	["under-other"], ["second-mixed"], ["second-called"], ["second-first"], ["descriptor-allowed"], ["by-proc"]]
 
 [access.commands."$RUN/second"]
 args = [["second"], ["first-second"]]
@@ -124,6 +124,7 @@ args = [["second"], ["first-second"]]
 		{"asked", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
 		{"asked-unlisted", ok, "EACCES", commandEvent("$RUN/unlisted", "command_not_listed")},
 		{"asked-allowed", ok, ok, noEvent("granted")},
+		{"by-proc", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
 		{"copy", ok, "EACCES", commandEvent("$RUN/copy", "command_not_listed")},
 		{"loader", ok, "EACCES", commandEvent("", "command_not_listed")},
 		{"race", ok, "EACCES", commandEvent("$BIN/noop", "args_not_listed")},
