@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/audit"
@@ -179,15 +180,16 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 		return nil, err
 	}
 	number := newNumber()
-	r.Number, r.From, r.Start, r.Client, r.Mounts, r.Net = number, p.from, st, client.start, ns, net
-	r.Generation, r.Policies = guarded.First, map[uint32]*policy.Compiled{guarded.First: c}
+	r.Number, r.From, r.Start, r.Client, r.Mounts, r.Net, r.Generation = number, p.from, st, client.start, ns, net, guarded.First
+	r.Start.Policy = nil
 	r.Info = api.Session{
 		ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
 		Policy: c.Name, Digest: c.Digest, Files: c.Files, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir, Home: st.Home,
 		Started: time.Now(), State: api.Starting, Network: net != nil,
 	}
 	r.Info.Terminal, r.Info.Hidden = terminalOf(p.pid())
-	r.Sockets = d.sockets(r)
+	held := &policies{st.Policy, c, map[uint32]*policy.Compiled{guarded.First: c}}
+	r.Sockets = d.sockets(r, held)
 	r.Flags = loader.FlagsOf(c) | r.Sockets
 	if p.from != 0 {
 		outer, err := d.session(p.from)
@@ -198,7 +200,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 		r.Info.Within = fmt.Sprintf("%016x", p.from)
 	}
 	s := d.newSession(r, client)
-	if err := s.make(r, image); err != nil {
+	if err := s.make(r, held, image); err != nil {
 		_, _ = s.events.Close()
 		client.close()
 		return nil, err
@@ -238,10 +240,10 @@ func shortly(st *api.Start) error {
 }
 
 // make makes what a session needs: its cgroup, its file, and the session in the kernel, with nobody in it.
-func (s *session) make(r *record, image *loader.Image) (err error) {
+func (s *session) make(r *record, p *policies, image *loader.Image) (err error) {
 	defer func() {
 		if err != nil {
-			s.d.remove(r)
+			s.d.remove(s.id)
 			if s.net != nil {
 				s.net.End()
 			}
@@ -260,14 +262,17 @@ func (s *session) make(r *record, image *loader.Image) (err error) {
 		r.Info.Cgroup = s.group.Path()
 	}
 	if s.network != nil {
-		if err := s.beginNetwork(r); err != nil {
+		if err := s.beginNetwork(p.inForce); err != nil {
 			return fmt.Errorf("hold the network: %w", err)
 		}
+	}
+	if err := s.d.savePolicy(r, p); err != nil {
+		return err
 	}
 	if err := s.d.save(r); err != nil {
 		return err
 	}
-	s.keep(r)
+	s.recent, s.record = weak.Make(p), *r
 	s.kernel, err = s.d.kernel.BeginFor(loader.Client{MountNamespace: r.Mounts, User: uint32(s.uid)}, s.number, image, r.Flags)
 	return err
 }
@@ -305,15 +310,15 @@ func (d *Daemon) within(o origin, st *api.Start, c *policy.Compiled) (*policy.Co
 	if err != nil {
 		return nil, refuse(403, notOurs)
 	}
-	around, err := outer.whole()
+	around, err := outer.policies()
 	if err != nil {
 		return nil, err
 	}
-	if o.mounts != around.Mounts {
+	if o.mounts != outer.mounts {
 		return nil, refuse(403, "session %s, around this one, sees files in another mount namespace, where their names may stand for other files: begin this one "+
 			"outside of the unshare that it has made", outer.id)
 	}
-	in, err := c.Within(around.policy())
+	in, err := c.Within(around.inForce)
 	if err != nil {
 		return nil, refuse(422, "%v", err)
 	}
@@ -330,11 +335,11 @@ func (d *Daemon) holds(from uint64, c *policy.Compiled) error {
 	if err != nil {
 		return err
 	}
-	around, err := outer.whole() // should it get another one now, narrow comes to all that are within it
+	around, err := outer.policies() // should it get another one now, narrow comes to all that are within it
 	if err != nil {
 		return err
 	}
-	if outer.now() == api.Ending || !c.Holds(around.policy()) {
+	if outer.now() == api.Ending || !c.Holds(around.inForce) {
 		return refuse(409, "session %s, around this one, has ended or got another policy meanwhile: begin again", outer.id)
 	}
 	return nil
@@ -471,7 +476,7 @@ func (d *Daemon) endWithin(number uint64) {
 
 // forget is for a session that is over.
 func (d *Daemon) forget(s *session) {
-	d.remove(&s.record)
+	d.remove(s.id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.sessions, s.number)

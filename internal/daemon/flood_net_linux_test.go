@@ -329,14 +329,12 @@ func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guarde
 	}
 	t.Cleanup(client.close)
 	r := &record{
-		Number: number, Generation: 1, Policies: map[uint32]*policy.Compiled{1: c},
+		Number: number, Generation: 1, Sizes: map[uint32]int{1: 1},
 		Net:  &network{Upstream: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:53")}},
 		Info: api.Session{ID: fmt.Sprintf("%016x", number), UID: uid, PID: os.Getpid(), State: api.Running},
 	}
 	g := &guardedNet{session: d.newSession(r, client), t: t, cmd: childtest.Command(t, uid, o)}
-	if err := d.save(r); err != nil {
-		t.Fatal(err)
-	}
+	saved(t, d, r, held(c))
 	if g.group, err = cgroup.New(fmt.Sprintf("test-%d-%d", os.Getpid(), number), policy.Limits{}, facts); err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +342,7 @@ func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guarde
 		g.endNetwork()
 		g.endGroup()
 	})
-	if err := g.beginNetwork(r); err != nil {
+	if err := g.beginNetwork(c); err != nil {
 		t.Fatal(err)
 	}
 	return g

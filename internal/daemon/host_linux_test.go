@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"weak"
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -117,10 +118,9 @@ func TestHostMounts(t *testing.T) {
 
 // A session sees files as the one around it does.
 func TestWithinMounts(t *testing.T) {
-	outer := &session{id: "1"}
-	r := &record{Mounts: 7, Generation: 1, Policies: map[uint32]*policy.Compiled{1: compiled(t, "/etc")}}
-	defer runtime.KeepAlive(r) // it's in no file
-	outer.keep(r)
+	p := held(compiled(t, "/etc"))
+	defer runtime.KeepAlive(p) // it's in no file
+	outer := &session{id: "1", mounts: 7, recent: weak.Make(p)}
 	d := &Daemon{sessions: map[uint64]*session{1: outer}}
 	for mounts, status := range map[uint32]int{7: 0, 8: 403} {
 		_, err := d.within(origin{from: 1, mounts: mounts}, &api.Start{}, compiled(t, "/etc"))

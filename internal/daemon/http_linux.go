@@ -297,11 +297,14 @@ func (s *session) again() (err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	r, err := s.whole()
+	p, err := s.policies()
 	if err != nil {
 		return err
 	}
-	return s.reload(r.Start.Policy, r.Size)
+	s.mu.Lock()
+	size := s.record.Size
+	s.mu.Unlock()
+	return s.reload(p.asked, size)
 }
 
 func putThread(r *request, s *session) (any, error) {

@@ -104,14 +104,14 @@ func (d *Daemon) networkAround(number uint64) *network {
 
 // sockets are the kinds of sockets that a session may make since its network is held, or that of the session around it: no others than
 // that one.
-func (d *Daemon) sockets(r *record) loader.Flags {
+func (d *Daemon) sockets(r *record, p *policies) loader.Flags {
 	flags := loader.Sockets
 	if r.Net == nil {
-		flags &= loader.FlagsOf(r.Start.Policy)
+		flags &= loader.FlagsOf(p.asked)
 	}
 	outer, err := d.session(r.From)
 	switch {
-	case !guarded.DecidesNet(r.policy()):
+	case !guarded.DecidesNet(p.inForce):
 		return 0
 	case err == nil:
 		return flags & outer.flags
@@ -121,14 +121,13 @@ func (d *Daemon) sockets(r *record) loader.Flags {
 	return 0
 }
 
-func (s *session) netConfig(r *record) (guarded.Heard, guarded.Config) {
-	return s.heard(), guarded.Config{
-		Policy: r.policy(), Tool: r.Start.Tool, Agent: r.Start.Agent, Events: s.events, Notice: s.d.note,
-	}
+func (s *session) netConfig(c *policy.Compiled) (guarded.Heard, guarded.Config) {
+	st := &s.record.Start
+	return s.heard(), guarded.Config{Policy: c, Tool: st.Tool, Agent: st.Agent, Events: s.events, Notice: s.d.note}
 }
 
 // beginNetwork holds the session's cgroup, which nobody is in yet, where its toolguard has its network.
-func (s *session) beginNetwork(r *record) error {
+func (s *session) beginNetwork(c *policy.Compiled) error {
 	place, err := guarded.NetworkOf(s.client.fd)
 	if err != nil {
 		return err
@@ -141,8 +140,8 @@ func (s *session) beginNetwork(r *record) error {
 		_ = place.Close()
 		return err
 	}
-	who, cfg := s.netConfig(r)
-	s.network.Place, s.network.Intercepts = inode, cfg.Policy.Intercepts()
+	who, cfg := s.netConfig(c)
+	s.network.Place, s.network.Intercepts = inode, c.Intercepts()
 	s.bundle, err = s.net.Begin(who, cfg, guarded.NetPlace{Group: s.group, Network: place, Upstream: s.network.Upstream})
 	if err != nil {
 		s.net = nil // it has given itself up
@@ -158,10 +157,10 @@ func inodeOf(f *os.File) (uint64, error) {
 }
 
 // resumeNetwork takes over what a toolguardd before has held. Where that can't be done all stays refused that egress would decide about.
-func (s *session) resumeNetwork(r *record) {
+func (s *session) resumeNetwork(c *policy.Compiled) {
 	err := errors.New("its cgroup can't be opened")
 	if s.group != nil {
-		err = s.takeOverNetwork(r)
+		err = s.takeOverNetwork(c)
 	}
 	if err == nil {
 		return
@@ -172,14 +171,14 @@ func (s *session) resumeNetwork(r *record) {
 	}
 }
 
-func (s *session) takeOverNetwork(r *record) error {
+func (s *session) takeOverNetwork(c *policy.Compiled) error {
 	place, err := s.findPlace()
 	if err != nil {
 		return err
 	}
-	who, cfg := s.netConfig(r)
+	who, cfg := s.netConfig(c)
 	at := guarded.NetPlace{Group: s.group, Network: place, Upstream: s.network.Upstream}
-	if s.net, err = guarded.ResumeNetwork(who, cfg, r.Generation, at); err != nil {
+	if s.net, err = guarded.ResumeNetwork(who, cfg, s.record.Generation, at); err != nil {
 		_ = place.Close()
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,11 +18,11 @@ import (
 	guarded "github.com/toolguard/toolguard/internal/session"
 )
 
-// record is what a session's file holds: all that isn't in the kernel.
+// record is what a session's file holds: all that isn't in the kernel, but the policies.
 type record struct {
 	Number     uint64
-	From       uint64 // the session that it narrows; 0: none
-	Start      api.Start
+	From       uint64    // the session that it narrows; 0: none
+	Start      api.Start // without the policy
 	Info       api.Session
 	Client     uint64 // when the toolguard that started it began
 	Mounts     uint32 // the mount namespace that it sees files in
@@ -29,23 +30,31 @@ type record struct {
 	Lines      int    // of its images: of the one before, too, which keeps its room until the next one comes
 	Latest     int    // of them, those of the image in force
 	Size       int    // of the request that brought its policy
-	Held       int    // of those that brought Policies, with those of the sessions around it, whose rules its file has too
+	Held       int    // of those that brought the policies that are kept, with those of the sessions around it, whose rules these have too
 	Flags      loader.Flags
-	Sockets    loader.Flags // of these, those that it has since its network is held
-	Net        *network     // nil: toolguardd doesn't hold its network
-	Generation uint32
-	Policies   map[uint32]*policy.Compiled // the first, and those in force now and before, by generation: with the outer sessions' in them
-	Sizes      map[uint32]int              // of Held, what each of them takes
+	Sockets    loader.Flags   // of these, those that it has since its network is held
+	Net        *network       // nil: toolguardd doesn't hold its network
+	Generation uint32         // of the policy in force
+	Sizes      map[uint32]int // of Held, what each policy takes that is kept, by generation
 }
 
-// policy is the one in force.
-func (r *record) policy() *policy.Compiled { return r.Policies[r.Generation] }
+// policies are a session's. Each is in a file of its own, which doesn't change, in the session's folder.
+type policies struct {
+	asked   *policy.Compiled // what the one in force is, without those of the sessions around it, and the host's
+	inForce *policy.Compiled
+	all     map[uint32]*policy.Compiled // the first, and those in force now and before, by generation
+}
 
 // fill is for the next policy, with an image of so many lines, by a request of so many bytes within others of so many. The image before
 // keeps its room; the policy before is kept, and the first.
 func (r *record) fill(lines, size, around int) {
-	first, before := r.Sizes[guarded.First], r.Sizes[r.Generation]
-	r.Sizes = map[uint32]int{guarded.First: first, r.Generation: before, r.Generation + 1: size + around}
+	before := r.Sizes
+	r.Sizes = map[uint32]int{r.Generation + 1: size + around}
+	for _, kept := range []uint32{guarded.First, r.Generation} {
+		if n, ok := before[kept]; ok {
+			r.Sizes[kept] = n
+		}
+	}
 	r.Lines, r.Latest, r.Size, r.Held = r.Latest+lines, lines, size, 0
 	for _, n := range r.Sizes {
 		r.Held += n
@@ -65,6 +74,7 @@ type session struct {
 	lingers bool
 	limits  policy.Limits
 	flags   loader.Flags
+	mounts  uint32   // the mount namespace that it sees files in
 	network *network // nil: toolguardd doesn't hold its network
 	kernel  *loader.Session
 	group   *cgroup.Group // nil: neither a limit nor the network needs one
@@ -81,8 +91,8 @@ type session struct {
 	finding  sync.Mutex // held by who looks for the policies, beyond mu, too
 
 	mu      sync.Mutex // held for moments: whoever looks doesn't wait
-	record  record     // without the policies
-	recent  weak.Pointer[record]
+	record  record
+	recent  weak.Pointer[policies] // few need them once the session has begun
 	state   api.State
 	hearing *guarded.Hearing // nil: nobody is in it yet
 	net     *guarded.Network // nil: it's not held, or not any more
@@ -94,10 +104,9 @@ type session struct {
 func (d *Daemon) newSession(r *record, client *process) *session {
 	s := &session{
 		d: d, id: r.Info.ID, number: r.Number, from: r.From, uid: r.Info.UID, began: r.Info.Started,
-		lingers: r.Start.Linger, limits: r.Start.Limits, flags: r.Flags, network: r.Net, client: client, state: r.Info.State,
-		ended: make(chan struct{}), killed: make(chan struct{}), over: make(chan struct{}),
+		lingers: r.Start.Linger, limits: r.Start.Limits, flags: r.Flags, mounts: r.Mounts, network: r.Net, client: client, state: r.Info.State,
+		ended: make(chan struct{}), killed: make(chan struct{}), over: make(chan struct{}), record: *r,
 	}
-	s.keep(r)
 	s.lines.Store(int64(r.Lines))
 	s.size.Store(int64(r.Held))
 	s.stop = sync.OnceFunc(func() { close(s.killed) })
@@ -106,19 +115,12 @@ func (d *Daemon) newSession(r *record, client *process) *session {
 	return s
 }
 
-// keep makes r, which nobody changes any more, the session's record. Most of it are policies, which few need once the session has begun:
-// they're in its file, and here as long as somebody uses them. It's called by who holds mu, or has the session for himself.
-func (s *session) keep(r *record) {
-	s.recent, s.record = weak.Make(r), *r
-	s.record.Policies, s.record.Start.Policy = nil, nil
-}
-
-// whole is the record with the policies. Nobody changes it.
-func (s *session) whole() (*record, error) {
+// policies are in memory as long as somebody uses them, and else in their files. Nobody changes them.
+func (s *session) policies() (*policies, error) {
 	s.finding.Lock()
 	defer s.finding.Unlock()
 	s.mu.Lock()
-	recent := s.recent.Value()
+	recent, r := s.recent.Value(), s.record // whoever gives it another policy has these
 	s.mu.Unlock()
 	if recent != nil {
 		return recent, nil
@@ -128,16 +130,14 @@ func (s *session) whole() (*record, error) {
 		return nil, err
 	}
 	defer done()
-	file, err := s.d.load(s.id)
+	found, err := s.d.loadPolicies(&r)
 	if err != nil {
 		return nil, fmt.Errorf("look at what session %s is held to: %w", s.id, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.record // may have changed meanwhile, all but the policies: whoever changes those has them here
-	r.Policies, r.Start.Policy = file.Policies, file.Start.Policy
-	s.recent = weak.Make(&r)
-	return &r, nil
+	s.recent = weak.Make(found)
+	return found, nil
 }
 
 func (s *session) asker() asker { return asker{s.uid, s.from != 0} }
@@ -201,11 +201,7 @@ func (s *session) enter(thread int) error {
 	if s.now() != api.Starting || s.record.Thread != 0 {
 		return refuse(409, "a thread has entered this session already")
 	}
-	r, err := s.whole()
-	if err != nil {
-		return err
-	}
-	if err := s.d.holds(s.from, r.policy()); err != nil {
+	if err := s.within(); err != nil {
 		return err
 	}
 	if err := noNewPrivs(s.client.pid, thread); err != nil { // the programs leave it out, too, but can't say why
@@ -219,6 +215,18 @@ func (s *session) enter(thread int) error {
 	}
 	s.expect()
 	return nil
+}
+
+// within makes sure that the session is within the one around it still.
+func (s *session) within() error {
+	if s.from == 0 {
+		return nil
+	}
+	p, err := s.policies()
+	if err != nil {
+		return err
+	}
+	return s.d.holds(s.from, p.inForce)
 }
 
 // thread is the one that enters the session.
@@ -293,29 +301,25 @@ func (s *session) now() api.State {
 
 // change changes the record, in its file first. It's called by who holds changing.
 func (s *session) change(f func(*record)) error {
-	before, err := s.whole()
-	if err != nil {
-		return err
-	}
-	r := *before
+	r := s.record
 	f(&r)
 	if err := s.d.save(&r); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keep(&r)
+	s.record = r
 	return nil
 }
 
 // heard is of whom to hear.
 func (s *session) heard() guarded.Heard {
 	who := guarded.Heard{ID: s.number, Policies: func() (map[uint32]*policy.Compiled, error) {
-		r, err := s.whole()
+		p, err := s.policies()
 		if err != nil {
 			return nil, err
 		}
-		return r.Policies, nil
+		return p.all, nil
 	}}
 	if s.from == 0 {
 		who.PID = s.client.pid
@@ -337,13 +341,13 @@ func (s *session) hear(resumed bool) {
 // reload gives the session another policy, put within the outer sessions'.
 func (s *session) reload(asked *policy.Compiled, size int) error {
 	s.mu.Lock()
-	st, mounts, info := s.record.Start, s.record.Mounts, s.record.Info
+	st, info := s.record.Start, s.record.Info
 	s.mu.Unlock()
 	if asked.Workspace != info.Workspace || asked.TmpDir != "" && asked.TmpDir != info.TmpDir { // what runs there may have made symlinks of them
 		return refuse(409, "the policy is for the workspace %s and the TMPDIR %q, and session %s has %s and %q: has one of them been moved, or "+
 			"become a symlink?", asked.Workspace, asked.TmpDir, s.id, info.Workspace, info.TmpDir)
 	}
-	by := origin{s.from, s.uid, s.client.pid, mounts, true}
+	by := origin{s.from, s.uid, s.client.pid, s.mounts, true}
 	c, err := s.d.within(by, &st, asked)
 	if err != nil {
 		return err
@@ -374,35 +378,40 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	if err != nil {
 		return refuse(422, "%v", err)
 	}
-	former, err := s.whole()
+	former, err := s.policies() // here until it's done: nobody looks for them in the files meanwhile
 	if err != nil {
 		return err
 	}
-	r := *former
+	defer runtime.KeepAlive(former)
+	before, r := s.record, s.record
 	r.fill(image.Lines(), size, s.d.sizeOf(s.from))
-	done, err := s.d.reserve(s.asker(), taken{lines: max(0, r.Lines-former.Lines), size: max(0, r.Held-former.Held)})
+	done, err := s.d.reserve(s.asker(), taken{lines: max(0, r.Lines-before.Lines), size: max(0, r.Held-before.Held)})
 	if err != nil {
 		return err
 	}
 	defer done()
-	r.Policies = map[uint32]*policy.Compiled{guarded.First: former.Policies[guarded.First], former.Generation: former.policy(), next: c}
-	r.Generation, r.Start.Policy = next, asked
+	p := &policies{asked, c, map[uint32]*policy.Compiled{guarded.First: former.all[guarded.First], before.Generation: former.inForce, next: c}}
+	r.Generation = next
 	r.Info.Reloads++
 	r.Info.Policy, r.Info.Digest, r.Info.Files = c.Name, c.Digest, c.Files
+	if err := s.d.savePolicy(&r, p); err != nil {
+		return err
+	}
 	if err := s.d.save(&r); err != nil {
 		return err
 	}
 	if err := s.reloadNetwork(next, c); err != nil {
-		return errors.Join(err, s.d.save(former))
+		return errors.Join(err, s.d.save(&before))
 	}
 	s.hearing.Reloaded(next, c)
 	if err := s.kernel.Reload(image); err != nil {
-		s.hearing.Reloaded(former.Generation, former.policy())
-		return errors.Join(err, s.reloadNetwork(former.Generation, former.policy()), s.d.save(former))
+		s.hearing.Reloaded(before.Generation, former.inForce)
+		return errors.Join(err, s.reloadNetwork(before.Generation, former.inForce), s.d.save(&before))
 	}
 	s.mu.Lock()
-	s.keep(&r)
+	s.recent, s.record = weak.Make(p), r
 	s.mu.Unlock()
+	s.d.removePolicies(&before, &r)
 	s.lines.Store(int64(r.Lines))
 	s.size.Store(int64(r.Held))
 	s.hearing.Tell(event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "the session got another policy"}})

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"golang.org/x/sys/unix"
 
@@ -53,11 +55,9 @@ func TestHolds(t *testing.T) {
 	} {
 		d := &Daemon{sessions: map[uint64]*session{}}
 		in := func(state api.State, c *policy.Compiled) *session {
-			r := &record{Generation: 1, Policies: map[uint32]*policy.Compiled{1: c}}
-			t.Cleanup(func() { runtime.KeepAlive(r) }) // it's in no file
-			s := &session{d: d, state: state}
-			s.keep(r)
-			return s
+			p := held(c)
+			t.Cleanup(func() { runtime.KeepAlive(p) }) // it's in no file
+			return &session{d: d, state: state, recent: weak.Make(p)}
 		}
 		d.sessions[1] = in(x.state, x.policy)
 		inner := in(api.Starting, c)
@@ -184,7 +184,7 @@ func TestNobodyEntersTheEnding(t *testing.T) {
 		done <- err
 	}()
 	c := compiled(t, "/usr")
-	s := d.newSession(&record{Number: newNumber(), Thread: <-thread, Generation: 1, Policies: map[uint32]*policy.Compiled{1: c}}, client)
+	s := d.newSession(&record{Number: newNumber(), Thread: <-thread, Generation: 1}, client)
 	image, err := loader.NewImage(c, guarded.First)
 	if err != nil {
 		t.Fatal(err)
@@ -219,12 +219,13 @@ func TestNarrow(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	around := compiled(t, "/etc")
 	add := func(number, from uint64, asked *policy.Compiled) *session {
-		r := &record{Number: number, From: from, Generation: 1, Policies: map[uint32]*policy.Compiled{1: around}}
-		r.Info.ID, r.Info.Workspace, r.Start.Policy = fmt.Sprintf("%016x", number), "/", asked
-		if err := d.save(r); err != nil {
-			t.Fatal(err)
-		}
+		r := &record{Number: number, From: from, Generation: 1}
+		r.Info.ID, r.Info.Workspace = fmt.Sprintf("%016x", number), "/"
+		p := held(around)
+		p.asked = asked
+		t.Cleanup(func() { runtime.KeepAlive(p) }) // it's in no file
 		s := d.newSession(r, ended(0))
+		s.recent = weak.Make(p)
 		s.over = make(chan struct{})
 		close(s.over) // there is nothing in the kernel
 		d.sessions[number] = s
@@ -240,58 +241,85 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// A session's policies are in memory as long as somebody uses them, and else in its file: whoever needs them finds them there.
-func TestWhole(t *testing.T) {
+// A session's policies are in memory as long as somebody uses them, and else in its files: whoever needs them finds them there.
+func TestPolicies(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
-	r := &record{Number: 1, Generation: 2, Policies: map[uint32]*policy.Compiled{1: compiled(t, "/usr"), 2: compiled(t, "/etc")}}
-	r.Info.ID, r.Start.Policy = "0000000000000001", r.policy()
-	if err := d.save(r); err != nil {
-		t.Fatal(err)
-	}
+	first, now, asked := compiled(t, "/usr"), compiled(t, "/etc"), compiled(t, "/etc/ssl")
+	r := &record{Number: 1, Generation: 1, Sizes: map[uint32]int{1: 5}}
+	r.Info.ID = "0000000000000001"
+	saved(t, d, r, held(first))
+	r.Generation, r.Sizes = 2, map[uint32]int{1: 5, 2: 7}
+	p := &policies{asked, now, map[uint32]*policy.Compiled{1: first, 2: now}}
+	saved(t, d, r, p)
 	s := d.newSession(r, ended(0))
-	if used, err := s.whole(); used != r || err != nil {
-		t.Errorf("%p and not %p, %v", used, r, err)
+	s.recent = weak.Make(p)
+	if used, err := s.policies(); used != p || err != nil {
+		t.Errorf("%p and not %p, %v", used, p, err)
 	}
-	digest := r.policy().Digest
-	if s.record.Policies != nil || s.record.Start.Policy != nil {
-		t.Error("the session keeps its policies")
-	}
+	runtime.KeepAlive(p)
+	p = nil
 	unused(t, s)
-	found, err := s.whole()
-	if err != nil || found.policy().Digest != digest || len(found.Policies) != 2 || found.Start.Policy == nil {
+	found, err := s.policies()
+	if err != nil || found.inForce.Digest != now.Digest || found.asked.Digest != asked.Digest || len(found.all) != 2 ||
+		found.all[2] != found.inForce || found.all[1].Digest != first.Digest {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	if err := s.change(func(r *record) { r.Thread = 7 }); err != nil || s.record.Thread != 7 || found.Thread != 0 {
+	before := s.record
+	if err := s.change(func(r *record) { r.Thread = 7; r.Sizes = map[uint32]int{2: 7} }); err != nil || s.record.Thread != 7 {
 		t.Errorf("%+v, %v", s.record, err)
 	}
-	if kept, err := d.load(s.id); err != nil || kept.Thread != 7 || len(kept.Policies) != 2 || kept.Start.Policy == nil {
+	d.removePolicies(&before, &s.record)
+	if kept, err := d.load(s.id); err != nil || kept.Thread != 7 {
 		t.Errorf("%+v, %v", kept, err)
 	}
-	d.remove(found)
 	unused(t, s)
-	if found, err := s.whole(); found != nil || err == nil {
+	if found, err := s.policies(); err != nil || len(found.all) != 1 || found.inForce.Digest != now.Digest {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if entries, err := os.ReadDir(d.folder() + "/" + s.id); err != nil || len(entries) != 2 { // its own file, and the policy's
+		t.Errorf("%v, %v", entries, err)
+	}
+	d.remove(s.id)
+	unused(t, s)
+	if found, err := s.policies(); found != nil || err == nil {
 		t.Errorf("%+v without its file", found)
 	}
 	if err := s.change(func(r *record) { r.Thread = 8 }); err == nil || s.record.Thread != 7 {
 		t.Errorf("%+v, %v", s.record, err)
+	}
+	if entries, err := os.ReadDir(d.folder()); err != nil || len(entries) != 0 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// held are the policies of a session that is held to c, and was asked for no more.
+func held(c *policy.Compiled) *policies {
+	return &policies{c, c, map[uint32]*policy.Compiled{1: c}}
+}
+
+// saved writes a session's files.
+func saved(t testing.TB, d *Daemon, r *record, p *policies) {
+	t.Helper()
+	if err := errors.Join(d.savePolicy(r, p), d.save(r)); err != nil {
+		t.Fatal(err)
 	}
 }
 
 // Whoever waits for a session's policies, as long as others' are read, keeps nobody else waiting.
 func TestPoliciesAreReadAside(t *testing.T) {
 	d, c := served(t, DefaultLimits)
-	add := func(number uint64) (*session, *record) {
-		r := &record{Number: number, Generation: 1, Policies: map[uint32]*policy.Compiled{1: compiled(t, "/etc")}}
+	add := func(number uint64) (*session, *policies) {
+		r := &record{Number: number, Generation: 1, Sizes: map[uint32]int{1: 1}}
 		r.Info.ID = fmt.Sprintf("%016x", number)
-		if err := d.save(r); err != nil {
-			t.Fatal(err)
-		}
+		p := held(compiled(t, "/etc"))
+		saved(t, d, r, p)
 		s := d.newSession(r, ended(0))
+		s.recent = weak.Make(p)
 		close(s.over) // there is nothing in the kernel
 		d.mu.Lock()
 		d.sessions[number] = s
 		d.mu.Unlock()
-		return s, r
+		return s, p
 	}
 	waits, _ := add(1)
 	other, used := add(2)
@@ -301,7 +329,7 @@ func TestPoliciesAreReadAside(t *testing.T) {
 	}
 	found := make(chan error, 1)
 	go func() {
-		_, err := waits.whole()
+		_, err := waits.policies()
 		found <- err
 	}()
 	for waits.finding.TryLock() { // until it looks for them
@@ -312,8 +340,8 @@ func TestPoliciesAreReadAside(t *testing.T) {
 	if err := c.Do("GET", api.Sessions, nil, &list); err != nil || len(list) != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if r, err := other.whole(); r != used || err != nil {
-		t.Errorf("another session's: %p and not %p, %v", r, used, err)
+	if p, err := other.policies(); p != used || err != nil {
+		t.Errorf("another session's: %p and not %p, %v", p, used, err)
 	}
 	waits.tell(&event.Event{Kind: event.Denial})
 	select {

@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"strings"
+	"weak"
 
 	"golang.org/x/sys/unix"
 
@@ -14,11 +16,16 @@ import (
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 func (d *Daemon) folder() string { return filepath.Join(d.cfg.State, "sessions") }
 
-func (d *Daemon) file(id string) string { return filepath.Join(d.folder(), id+".json") }
+func (d *Daemon) file(id string) string { return filepath.Join(d.folder(), id, "session.json") }
+
+func (d *Daemon) policyFile(id string, generation uint32) string {
+	return filepath.Join(d.folder(), id, fmt.Sprintf("policy-%d.json", generation))
+}
 
 // openState makes the folder of the sessions' files, and makes sure that no other toolguardd uses it.
 func (d *Daemon) openState() error {
@@ -52,9 +59,84 @@ func (d *Daemon) save(r *record) error {
 	return nil
 }
 
-func (d *Daemon) remove(r *record) {
-	if err := os.Remove(d.file(r.Info.ID)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		d.log("forget session %s: %v", r.Info.ID, err)
+// savePolicy writes the file of the policy in force, which the session's file, written next, names: what it is, and what was asked for if
+// that isn't the same.
+func (d *Daemon) savePolicy(r *record, p *policies) error {
+	text, err := p.inForce.MarshalJSON() // not by json.Marshal, which reads it all once more
+	if err == nil && p.asked != p.inForce {
+		var asked []byte
+		asked, err = p.asked.MarshalJSON()
+		text = append(append(text, '\n'), asked...)
+	}
+	if err != nil {
+		return refuse(422, "%v", err)
+	}
+	name := d.policyFile(r.Info.ID, r.Generation)
+	err = os.Mkdir(filepath.Dir(name), 0o700)
+	if err == nil || errors.Is(err, os.ErrExist) {
+		err = os.WriteFile(name, text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the policy of session %s: %w", r.Info.ID, err)
+	}
+	return nil
+}
+
+// loadPolicies reads a session's policies.
+func (d *Daemon) loadPolicies(r *record) (*policies, error) {
+	d.tidy.Reset(quiet)
+	p := &policies{all: map[uint32]*policy.Compiled{}}
+	for generation := range r.Sizes {
+		c, asked, err := readPolicy(d.policyFile(r.Info.ID, generation))
+		if err != nil {
+			return nil, err
+		}
+		p.all[generation] = c
+		if generation == r.Generation {
+			p.inForce, p.asked = c, asked
+		}
+	}
+	if p.inForce == nil {
+		return nil, errors.New("its file doesn't say which policy is in force")
+	}
+	return p, nil
+}
+
+// readPolicy reads what savePolicy has written.
+func readPolicy(name string) (c, asked *policy.Compiled, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if err := dec.Decode(&c); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := dec.Decode(&asked); err == io.EOF {
+		asked = c
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return c, asked, nil
+}
+
+// removePolicies removes those that were kept before and aren't any more. What stays goes with the session.
+func (d *Daemon) removePolicies(before, now *record) {
+	for generation := range before.Sizes {
+		if _, kept := now.Sizes[generation]; !kept {
+			_ = os.Remove(d.policyFile(now.Info.ID, generation))
+		}
+	}
+}
+
+// remove forgets a session: first what says that there is one.
+func (d *Daemon) remove(id string) {
+	err := os.Remove(d.file(id))
+	if err == nil || errors.Is(err, os.ErrNotExist) {
+		err = os.RemoveAll(filepath.Join(d.folder(), id))
+	}
+	if err != nil {
+		d.log("forget session %s: %v", id, err)
 	}
 }
 
@@ -65,11 +147,7 @@ func (d *Daemon) takeOver() {
 		d.log("look for sessions to take over: %v", err)
 	}
 	for _, e := range entries {
-		id, ok := strings.CutSuffix(e.Name(), ".json")
-		if !ok { // of a toolguardd that was killed while it wrote
-			_ = os.Remove(filepath.Join(d.folder(), e.Name()))
-			continue
-		}
+		id := e.Name()
 		switch err := d.resume(id); {
 		case errors.Is(err, loader.ErrOver):
 			d.over(id)
@@ -94,13 +172,12 @@ func (d *Daemon) takeOver() {
 }
 
 func (d *Daemon) load(id string) (*record, error) {
-	d.tidy.Reset(quiet)
 	r := &record{}
 	text, err := os.ReadFile(d.file(id))
 	if err == nil {
 		err = json.Unmarshal(text, r)
 	}
-	if err == nil && (r.Info.ID != id || r.policy() == nil) {
+	if err == nil && r.Info.ID != id {
 		err = errors.New("its file doesn't say what it is")
 	}
 	return r, err
@@ -109,6 +186,14 @@ func (d *Daemon) load(id string) (*record, error) {
 // resume takes one session over.
 func (d *Daemon) resume(id string) error {
 	r, err := d.load(id)
+	if errors.Is(err, os.ErrNotExist) { // toolguardd was killed while it made or forgot it
+		d.remove(id)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p, err := d.loadPolicies(r)
 	if err != nil {
 		return err
 	}
@@ -121,7 +206,7 @@ func (d *Daemon) resume(id string) error {
 		client = ended(r.Info.PID)
 	}
 	s := d.newSession(r, client)
-	s.kernel = kernel
+	s.kernel, s.recent = kernel, weak.Make(p)
 	if r.Info.Cgroup != "" {
 		if s.group, err = cgroup.Open(r.Info.Cgroup); err != nil {
 			d.log("session %s: its limits hold, and its cgroup can't be looked at: %v", id, err)
@@ -135,7 +220,7 @@ func (d *Daemon) resume(id string) error {
 		s.expect()
 	}
 	if r.Net != nil {
-		s.resumeNetwork(r)
+		s.resumeNetwork(p.inForce)
 	}
 	d.mu.Lock()
 	d.sessions[r.Number] = s
@@ -150,14 +235,14 @@ func (s *session) catchUp() error {
 	if err != nil || g == s.record.Generation && s.from == 0 {
 		return err
 	}
-	r, err := s.whole()
+	p, err := s.policies()
 	if err != nil {
 		return err
 	}
-	if g != r.Generation {
-		image, err := loader.NewImage(r.policy(), r.Generation)
+	if now := s.record.Generation; g != now {
+		image, err := loader.NewImage(p.inForce, now)
 		if err == nil {
-			err = s.reloadNetwork(r.Generation, r.policy())
+			err = s.reloadNetwork(now, p.inForce)
 		}
 		if err == nil {
 			err = s.kernel.Reload(image)
@@ -166,7 +251,7 @@ func (s *session) catchUp() error {
 			return err
 		}
 	}
-	if s.d.holds(s.from, r.policy()) != nil {
+	if s.d.holds(s.from, p.inForce) != nil {
 		return s.again()
 	}
 	return nil
@@ -187,5 +272,5 @@ func (d *Daemon) over(id string) {
 			_ = g.Remove()
 		}
 	}
-	d.remove(r)
+	d.remove(id)
 }

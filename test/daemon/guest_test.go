@@ -214,7 +214,7 @@ func TestKilledInReload(t *testing.T) {
 	}
 	can("yes")
 	id := sessions(t, nobody)[0].ID
-	file := state + "/sessions/" + id + ".json"
+	file := state + "/sessions/" + id + "/session.json"
 	var narrow []byte
 	for _, x := range []struct{ policy, can string }{{work, "no"}, {more, "yes"}} {
 		if out, code := ask(t, nobody, "sessions", "reload", id, "--policy", j.write("../next.toml", x.policy+reach())); code != 0 {

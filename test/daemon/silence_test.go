@@ -3,7 +3,6 @@
 package daemon
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -76,13 +75,9 @@ def nothing():
 func (j *job) given(state string) {
 	j.t.Helper()
 	eventually(j.t, "it runs", func() bool { l := sessions(j.t, nobody); return len(l) == 1 && l[0].State == "running" })
-	text, err := os.ReadFile(filepath.Join(state, "sessions", sessions(j.t, nobody)[0].ID+".json"))
+	text, err := os.ReadFile(filepath.Join(state, "sessions", sessions(j.t, nobody)[0].ID, "policy-1.json"))
 	must(j.t, err)
-	var r struct {
-		Start struct{ Policy json.RawMessage }
-	}
-	must(j.t, json.Unmarshal(text, &r))
-	must(j.t, os.WriteFile(j.workspace+"/policy.new", r.Start.Policy, 0o644))
+	must(j.t, os.WriteFile(j.workspace+"/policy.new", text, 0o644))
 	must(j.t, os.Rename(j.workspace+"/policy.new", j.workspace+"/policy.json"))
 }
 
