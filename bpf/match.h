@@ -560,7 +560,8 @@ __noinline int enter(struct climb *c, struct match *m, u32 node)
 struct member {
 	u64 session; /* 0: none any more */
 	u32 slot;
-	u32 inside; /* as in its label */
+	u16 inside; /* as in its label */
+	u16 exited;
 };
 
 struct {

@@ -19,7 +19,7 @@ struct window {
  * stand where they stand in every version, so that any can tell whether another one still guards somebody. */
 struct session {
 	u64 id;	   /* never used twice; 0: free */
-	u32 tasks; /* labelled tasks that live */
+	u32 tasks; /* labelled tasks that the kernel still has memory of */
 	u32 flags;
 	u32 image, lines; /* its lines in images: the first, and how many; one write for both */
 	u32 former_image, former_lines; /* of the image before, which programs that run may be following still */
@@ -33,6 +33,7 @@ struct session {
 	u64 unrecorded; /* executed, and not told though it was to be */
 	s32 owned; /* entries of the table of files that send signals (task.c) */
 	u32 user;  /* whose it is, whoever its tasks are */
+	u32 living; /* of tasks, those that haven't exited */
 };
 #define NO_RING 0xffffffffU
 
@@ -135,13 +136,15 @@ static __always_inline struct session *session_of(struct label *l)
 	return session_at(l->slot, l->id);
 }
 
-/* count changes how many tasks of a session live. */
-static __always_inline void count(u32 slot, u64 id, s32 by)
+/* count changes how many tasks a session has, and how many of them live. */
+static __always_inline void count(u32 slot, u64 id, s32 tasks, s32 living)
 {
 	struct session *s = session_at(slot, id);
 
-	if (s)
-		__sync_fetch_and_add(&s->tasks, by);
+	if (!s)
+		return;
+	__sync_fetch_and_add(&s->tasks, tasks);
+	__sync_fetch_and_add(&s->living, living);
 }
 
 #define NO_NEW_PRIVS 1 /* in atomic_flags: 1 << PFA_NO_NEW_PRIVS */
@@ -173,12 +176,12 @@ static __noinline struct label *adopt(struct label *l)
 		return NULL;
 	}
 	if (!new)
-		count(l->slot, l->id, -1);
+		count(l->slot, l->id, -1, -1);
 	l->id = start->id;
 	l->slot = start->slot;
 	l->inside = inside;
 	bpf_map_delete_elem(&pending, &key);
-	count(l->slot, l->id, 1);
+	count(l->slot, l->id, 1, 1);
 	return l;
 }
 

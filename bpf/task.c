@@ -22,13 +22,34 @@ int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone
 	struct member m = { .session = l->id, .slot = l->slot, .inside = clone_flags & CLONE_THREAD ? l->inside : 0 };
 	if (bpf_map_update_elem(&members, &key, &m, BPF_ANY))
 		return -ENOMEM;
-	count(m.slot, m.session, 1); /* and -1 in task_free, which comes also where it isn't made after all */
+	count(m.slot, m.session, 1, 1); /* and -1 in task_free, which comes also where it isn't made after all */
 	child = bpf_task_storage_get(&labels, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!child)
 		return -ENOMEM;
 	child->id = m.session;
 	child->slot = m.slot;
 	child->inside = m.inside;
+	return 0;
+}
+
+/*
+ * trace_sched_process_exit: do_exit. The task does nothing of its own any more: what it had is taken back from it, which asks none of the
+ * programs that look into a policy. The session is over for whoever waits for its end, which security_task_free would tell him an RCU
+ * grace period later, and of a process that nobody waits for never.
+ */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(toolguard_sched_process_exit)
+{
+	u64 key = bpf_get_current_task();
+	struct member *m;
+
+	if (!bpf_get_current_task_btf()->bpf_storage) /* most are nobody's */
+		return 0;
+	m = bpf_map_lookup_elem(&members, &key);
+	if (!m || !m->session || m->exited)
+		return 0;
+	m->exited = 1;
+	count(m->slot, m->session, 0, -1);
 	return 0;
 }
 
@@ -42,7 +63,7 @@ int BPF_PROG(toolguard_task_free, struct task_struct *task)
 
 	if (!m || !m->session)
 		return 0;
-	count(m->slot, m->session, -1);
+	count(m->slot, m->session, -1, m->exited ? 0 : -1);
 	m->session = 0;
 	bpf_map_delete_elem(&members, &key);
 	return 0;

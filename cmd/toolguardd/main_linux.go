@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"syscall"
@@ -109,6 +110,9 @@ func serve(cfg daemon.Config, kept *audit.Log, path, config string) error {
 	defer stop()
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
+	// Who waits in a system call, for a disk for instance, has one of these to himself for up to 10 ms: until the runtime's monitor looks.
+	// On a machine with one processor nobody else would be served meanwhile.
+	runtime.GOMAXPROCS(max(4, runtime.GOMAXPROCS(0)))
 	d, err := daemon.New(cfg)
 	if err != nil {
 		return err

@@ -389,6 +389,11 @@ func (d *Daemon) reserve(a asker, more taken) (done func(), err error) {
 	if err := d.cfg.Limits.allow(a, all, more); err != nil {
 		return nil, err
 	}
+	return d.hold(a, more), nil
+}
+
+// hold keeps what somebody has for him until done. It's called by who holds mu.
+func (d *Daemon) hold(a asker, more taken) (done func()) {
 	d.reserved[a] = d.reserved[a].plus(more)
 	return func() {
 		d.mu.Lock()
@@ -396,7 +401,7 @@ func (d *Daemon) reserve(a asker, more taken) (done func(), err error) {
 		if d.reserved[a] = d.reserved[a].minus(more); d.reserved[a] == (taken{}) {
 			delete(d.reserved, a)
 		}
-	}, nil
+	}
 }
 
 // allow says whether somebody's sessions may take all that, so much of which they don't yet.

@@ -176,7 +176,7 @@ func (s *session) look() api.Session {
 	info.State = s.state
 	if !s.isOver() {
 		c := s.kernel.Counts()
-		info.Tasks, info.Denied, info.Untold = c.Tasks, c.Denied, c.Suppressed+c.Lost
+		info.Tasks, info.Denied, info.Untold = c.Living, c.Denied, c.Suppressed+c.Lost
 	}
 	if s.net != nil {
 		c := s.net.Counts()
@@ -260,7 +260,7 @@ func (s *session) adopted() error {
 	if err := s.kernel.Settle(s.thread()); err != nil {
 		return err
 	}
-	if s.kernel.Counts().Tasks == 0 {
+	if s.kernel.Counts().Living == 0 {
 		return refuse(409, "the thread isn't in the session: it hasn't done anything since, or is in another PID namespace (a container)")
 	}
 	if err := s.change(func(r *record) { r.Info.State = api.Running }); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -22,10 +24,10 @@ import (
 	guarded "github.com/toolguard/toolguard/internal/session"
 )
 
-// compiled is a policy that may read a folder.
+// compiled is a policy that gives what is in a folder to be read and executed.
 func compiled(t *testing.T, folder string) *policy.Compiled {
 	t.Helper()
-	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: folder, Caps: policy.Read}}}
+	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: folder, Caps: policy.Read | policy.Execute}}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
 	if err != nil {
 		t.Fatal(err)
@@ -202,6 +204,71 @@ func TestNobodyEntersTheEnding(t *testing.T) {
 	}
 	if _, err := s.kernel.End(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A session in which one has died whom nobody has waited for is over, and one of its user's as long as the kernel keeps its place.
+func TestUnwaited(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	if d.kernel == nil {
+		t.Skipf("needs a kernel that takes LSM programs: %s", d.why)
+	}
+	client, err := openProcess(os.Getpid(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := compiled(t, "/")
+	s := d.newSession(&record{Number: newNumber(), Generation: 1}, client)
+	image, err := loader.NewImage(c, guarded.First)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.kernel, err = d.kernel.Begin(s.number, image, 0); err != nil {
+		t.Fatal(err)
+	}
+	pid := 0
+	err = childtest.Thread(func() error {
+		if err := s.kernel.Adopt(); err != nil {
+			return err
+		}
+		pid, err = syscall.ForkExec("/bin/true", []string{"true"}, nil)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	held := func() taken {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.reserved[s.asker()]
+	}
+	s.dropped()
+	went := make(chan struct{})
+	go func() {
+		s.supervise()
+		close(went)
+	}()
+	<-s.over
+	if n := s.kernel.Counts().Tasks; n != 1 {
+		t.Errorf("%d tasks are in the kernel's memory, and not the one", n)
+	}
+	for deadline := time.Now().Add(time.Minute); held().sessions != 1; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it doesn't count")
+		}
+	}
+	if isClosed(went) {
+		t.Error("nobody looks after its place")
+	}
+	if _, err := unix.Wait4(pid, nil, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	<-went
+	if held() != (taken{}) {
+		t.Errorf("%+v is held for a session that is no more", held())
 	}
 }
 

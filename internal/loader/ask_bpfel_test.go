@@ -22,7 +22,8 @@ type askMember struct {
 	_       structs.HostLayout
 	Session uint64
 	Slot    uint32
-	Inside  uint32
+	Inside  uint16
+	Exited  uint16
 }
 
 type askWork struct {

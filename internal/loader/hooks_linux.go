@@ -1,7 +1,7 @@
 package loader
 
 // hook is a place in the kernel that a program of bpf/ is attached to: bpf_lsm_NAME for the NAME that is its key, or for
-// those that only look on (fentry, fexit) the function itself.
+// those that only look on (fentry, tp_btf) the function or tracepoint itself.
 type hook struct {
 	mediates string
 	// optional says why a kernel without this hook holds a session all the same; "" where none does.
@@ -13,6 +13,7 @@ var hooks = map[string]hook{
 	// task.c
 	"task_alloc":          {mediates: "new tasks: they get the label of the one that makes them"},
 	"task_free":           {mediates: "nothing: it counts a session's tasks"},
+	"sched_process_exit":  {mediates: "nothing: it counts those that live"},
 	"task_kill":           {mediates: "signals"},
 	"task_setnice":        {mediates: "priorities of other processes"},
 	"task_setioprio":      {mediates: "I/O priorities of other processes"},

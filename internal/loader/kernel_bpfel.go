@@ -203,7 +203,8 @@ type kernelMember struct {
 	_       structs.HostLayout
 	Session uint64
 	Slot    uint32
-	Inside  uint32
+	Inside  uint16
+	Exited  uint16
 }
 
 type kernelOwner struct {
@@ -244,6 +245,8 @@ type kernelSession struct {
 	Unrecorded uint64
 	Owned      int32
 	User       uint32
+	Living     uint32
+	_          [4]byte
 }
 
 type kernelStart struct {
@@ -315,6 +318,7 @@ const (
 	kernelProgToolguardSbPivotroot         = "toolguard_sb_pivotroot"
 	kernelProgToolguardSbRemount           = "toolguard_sb_remount"
 	kernelProgToolguardSbUmount            = "toolguard_sb_umount"
+	kernelProgToolguardSchedProcessExit    = "toolguard_sched_process_exit"
 	kernelProgToolguardSecurityFileFree    = "toolguard_security_file_free"
 	kernelProgToolguardSocketBind          = "toolguard_socket_bind"
 	kernelProgToolguardSocketCreate        = "toolguard_socket_create"
@@ -429,6 +433,7 @@ type kernelProgramSpecs struct {
 	ToolguardSbPivotroot         *ebpf.ProgramSpec `ebpf:"toolguard_sb_pivotroot"`
 	ToolguardSbRemount           *ebpf.ProgramSpec `ebpf:"toolguard_sb_remount"`
 	ToolguardSbUmount            *ebpf.ProgramSpec `ebpf:"toolguard_sb_umount"`
+	ToolguardSchedProcessExit    *ebpf.ProgramSpec `ebpf:"toolguard_sched_process_exit"`
 	ToolguardSecurityFileFree    *ebpf.ProgramSpec `ebpf:"toolguard_security_file_free"`
 	ToolguardSocketBind          *ebpf.ProgramSpec `ebpf:"toolguard_socket_bind"`
 	ToolguardSocketCreate        *ebpf.ProgramSpec `ebpf:"toolguard_socket_create"`
@@ -582,6 +587,7 @@ type kernelPrograms struct {
 	ToolguardSbPivotroot         *ebpf.Program `ebpf:"toolguard_sb_pivotroot"`
 	ToolguardSbRemount           *ebpf.Program `ebpf:"toolguard_sb_remount"`
 	ToolguardSbUmount            *ebpf.Program `ebpf:"toolguard_sb_umount"`
+	ToolguardSchedProcessExit    *ebpf.Program `ebpf:"toolguard_sched_process_exit"`
 	ToolguardSecurityFileFree    *ebpf.Program `ebpf:"toolguard_security_file_free"`
 	ToolguardSocketBind          *ebpf.Program `ebpf:"toolguard_socket_bind"`
 	ToolguardSocketCreate        *ebpf.Program `ebpf:"toolguard_socket_create"`
@@ -654,6 +660,7 @@ func (p *kernelPrograms) Close() error {
 		p.ToolguardSbPivotroot,
 		p.ToolguardSbRemount,
 		p.ToolguardSbUmount,
+		p.ToolguardSchedProcessExit,
 		p.ToolguardSecurityFileFree,
 		p.ToolguardSocketBind,
 		p.ToolguardSocketCreate,

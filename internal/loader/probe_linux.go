@@ -253,12 +253,18 @@ func loadable() (string, error) {
 
 // hasHook tells whether there is a place in the kernel to attach to.
 func hasHook(kernel *btf.Spec, p *ebpf.ProgramSpec) (bool, error) {
-	function := p.AttachTo
-	if p.Type == ebpf.LSM {
-		function = "bpf_lsm_" + function
+	var err error
+	switch {
+	case p.Type == ebpf.LSM:
+		var f *btf.Func
+		err = kernel.TypeByName("bpf_lsm_"+p.AttachTo, &f)
+	case p.AttachType == ebpf.AttachTraceRawTp:
+		var f *btf.Typedef
+		err = kernel.TypeByName("btf_trace_"+p.AttachTo, &f)
+	default:
+		var f *btf.Func
+		err = kernel.TypeByName(p.AttachTo, &f)
 	}
-	var f *btf.Func
-	err := kernel.TypeByName(function, &f)
 	if errors.Is(err, btf.ErrNotFound) {
 		return false, nil
 	}

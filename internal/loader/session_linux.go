@@ -159,7 +159,8 @@ func setExtent(first *uint32, e extent) {
 
 // Counts are what the kernel counted in a session.
 type Counts struct {
-	Tasks      int
+	Tasks      int    // that keep its place in the kernel
+	Living     int    // of them, those that haven't exited: the others do nothing any more
 	Sequence   uint64 // of the last event
 	Denied     uint64 // everything
 	Suppressed uint64 // refused and not told: too many in one second
@@ -170,7 +171,7 @@ type Counts struct {
 // Counts reads them. There are none when the session is over: its slot may be another one's.
 func (s *Session) Counts() Counts {
 	c := Counts{
-		Tasks: int(int32(atomic.LoadUint32(&s.at.Tasks))), Sequence: atomic.LoadUint64(&s.at.Sequence),
+		Tasks: int(int32(atomic.LoadUint32(&s.at.Tasks))), Living: int(int32(atomic.LoadUint32(&s.at.Living))), Sequence: atomic.LoadUint64(&s.at.Sequence),
 		Denied: atomic.LoadUint64(&s.at.Denied), Suppressed: atomic.LoadUint64(&s.at.Suppressed), Lost: atomic.LoadUint64(&s.at.Lost),
 		Unrecorded: atomic.LoadUint64(&s.at.Unrecorded),
 	}

@@ -23,12 +23,62 @@ import (
 
 // A session has its own counts, and none when its slot is nobody's or another one's.
 func TestCountsOfOthers(t *testing.T) {
-	for id, want := range map[uint64]Counts{7: {1, 2, 3, 4, 5, 6}, 0: {}, 8: {}} {
-		s := &Session{id: 7, at: &kernelSession{Id: id, Tasks: 1, Sequence: 2, Denied: 3, Suppressed: 4, Lost: 5, Unrecorded: 6}}
+	for id, want := range map[uint64]Counts{7: {1, 7, 2, 3, 4, 5, 6}, 0: {}, 8: {}} {
+		s := &Session{id: 7, at: &kernelSession{Id: id, Tasks: 1, Sequence: 2, Denied: 3, Suppressed: 4, Lost: 5, Unrecorded: 6, Living: 7}}
 		if got := s.Counts(); got != want {
 			t.Errorf("in a slot of session %d: %+v", id, got)
 		}
 	}
+}
+
+// Who has exited doesn't live any more, though the kernel keeps him until somebody has waited for him.
+func TestLiving(t *testing.T) {
+	k := kernel(t)
+	s, _ := begin(t, k, "/ read+execute")
+	defer func() {
+		if _, err := s.End(); err != nil {
+			t.Error(err)
+		}
+	}()
+	has := func(when string, tasks, living int) {
+		t.Helper()
+		if c := s.Counts(); c.Tasks != tasks || c.Living != living {
+			t.Errorf("%s: %d tasks, of which %d live, and not %d and %d", when, c.Tasks, c.Living, tasks, living)
+		}
+	}
+	gone := func(tasks int) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); s.Counts().Tasks != tasks && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		}
+	}
+	has("before", 0, 0)
+	guarded(t, s, func() {
+		in, out, err := os.Pipe()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer out.Close()
+		pid, err := syscall.ForkExec("/bin/cat", []string{"cat"}, &syscall.ProcAttr{Files: []uintptr{in.Fd(), 1, 2}})
+		_ = in.Close()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		has("while it runs", 2, 2)
+		_ = out.Close()
+		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+			t.Error(err)
+		}
+		has("when it has exited", 2, 1)
+		if _, err := unix.Wait4(pid, nil, 0, nil); err != nil {
+			t.Error(err)
+		}
+		gone(1)
+		has("when it has been waited for", 1, 1)
+	})
+	gone(0)
+	has("at the end", 0, 0)
 }
 
 // may tells whether a file could be read, and fails the test when it could not for any other reason than that it may not.
