@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
@@ -170,13 +172,6 @@ func TestEndingIsLeftAlone(t *testing.T) {
 // A thread that was to come into a session, and hasn't when it ends, never does: nobody would hear what it's refused.
 func TestNobodyEntersTheEnding(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
-	if d.kernel == nil {
-		t.Skipf("needs a kernel that takes LSM programs: %s", d.why)
-	}
-	client, err := openProcess(os.Getpid(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	thread, settled, done := make(chan int), make(chan bool), make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends
@@ -185,15 +180,7 @@ func TestNobodyEntersTheEnding(t *testing.T) {
 		_, err := os.ReadDir(loader.Canary)
 		done <- err
 	}()
-	c := compiled(t, "/usr")
-	s := d.newSession(&record{Number: newNumber(), Thread: <-thread, Generation: 1}, client)
-	image, err := loader.NewImage(c, guarded.First)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.kernel, err = d.kernel.Begin(s.number, image, 0); err != nil {
-		t.Fatal(err)
-	}
+	s := inKernel(t, d, <-thread)
 	if err := s.kernel.Expect(s.thread(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -207,9 +194,66 @@ func TestNobodyEntersTheEnding(t *testing.T) {
 	}
 }
 
-// A session in which one has died whom nobody has waited for is over, and one of its user's as long as the kernel keeps its place.
-func TestUnwaited(t *testing.T) {
+// Whoever got the number of a process that was put into a session's cgroup, and is none of the session's, doesn't stay there. Its own do.
+func TestExpel(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
+	s := inKernel(t, d, 0)
+	var err error
+	if s.group, err = cgroup.New(fmt.Sprintf("test-%d-%x", os.Getpid(), s.number), policy.Limits{}, cgroup.Probe()); err != nil {
+		t.Fatal(err)
+	}
+	d.sessions[s.number] = s
+	where := func(pid int) string {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	own := s.starts(t, "/bin/cat", in)
+	other := exec.Command("cat")
+	other.Stdin = in
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range []int{own, other.Process.Pid} {
+		if err := s.group.Add(pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if where(own) != where(other.Process.Pid) || where(own) == where(os.Getpid()) {
+		t.Fatal("they aren't in the cgroup")
+	}
+	if err := s.expel(); err != nil {
+		t.Error(err)
+	}
+	if got := where(other.Process.Pid); got != where(os.Getpid()) {
+		t.Errorf("who isn't of the session is in %s", got)
+	}
+	if got, err := s.group.Processes(); err != nil || len(got) != 1 || got[0] != own {
+		t.Errorf("in the session's cgroup are %d, %v, and not %d", got, err, own)
+	}
+	_ = out.Close()
+	if err := other.Wait(); err != nil {
+		t.Error(err)
+	}
+	if _, err := unix.Wait4(own, nil, 0, nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.kernel.End(); err != nil {
+		t.Error(err)
+	}
+	s.endGroup()
+}
+
+// inKernel is a session in which nobody is yet, but whom a thread of this process's may be said to be about to enter.
+func inKernel(t *testing.T, d *Daemon, thread int) *session {
+	t.Helper()
 	if d.kernel == nil {
 		t.Skipf("needs a kernel that takes LSM programs: %s", d.why)
 	}
@@ -217,26 +261,60 @@ func TestUnwaited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := compiled(t, "/")
-	s := d.newSession(&record{Number: newNumber(), Generation: 1}, client)
-	image, err := loader.NewImage(c, guarded.First)
+	s := d.newSession(&record{Number: newNumber(), Thread: thread, Generation: 1}, client)
+	image, err := loader.NewImage(compiled(t, "/"), guarded.First)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.kernel, err = d.kernel.Begin(s.number, image, 0); err != nil {
 		t.Fatal(err)
 	}
-	pid := 0
-	err = childtest.Thread(func() error {
+	return s
+}
+
+// starts starts a program in the session, by a thread that ends.
+func (s *session) starts(t *testing.T, program string, in *os.File) (pid int) {
+	t.Helper()
+	err := childtest.Thread(func() (err error) {
 		if err := s.kernel.Adopt(); err != nil {
 			return err
 		}
-		pid, err = syscall.ForkExec("/bin/true", []string{"true"}, nil)
+		attr := &syscall.ProcAttr{}
+		if in != nil {
+			attr.Files = []uintptr{in.Fd(), 1, 2}
+		}
+		pid, err = syscall.ForkExec(program, []string{program}, attr)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return pid
+}
+
+// A session has one command: nobody else is put into its cgroup.
+func TestOneCommand(t *testing.T) {
+	s := &session{id: "1", state: api.Running, over: make(chan struct{})}
+	close(s.over) // there is nothing in the kernel
+	s.record.Info.Command = 7
+	if err := s.join(os.Getpid()); err == nil || !strings.Contains(err.Error(), "has its command") {
+		t.Error(err)
+	}
+}
+
+// Sessions have one toolguardd that looks after them.
+func TestOneToolguardd(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	if _, err := New(d.cfg); err == nil || !strings.Contains(err.Error(), "another toolguardd uses "+d.cfg.State) {
+		t.Error(err)
+	}
+}
+
+// A session in which one has died whom nobody has waited for is over, and one of its user's as long as the kernel keeps its place.
+func TestUnwaited(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	s := inKernel(t, d, 0)
+	pid := s.starts(t, "/bin/true", nil)
 	if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}

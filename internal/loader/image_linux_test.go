@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -26,6 +27,17 @@ func TestManyRules(t *testing.T) {
 				t.Errorf("%d of %s: %d lines", n, name, lines)
 			}
 		}
+	}
+}
+
+// A policy for which there is no room is refused, and at once: not when it has been laid out.
+func TestTooManyLines(t *testing.T) {
+	var rules []string
+	for i := range 60000 {
+		rules = append(rules, fmt.Sprintf("/srv/%d/a/b/c/d/e/f/g/h/i read", i))
+	}
+	if _, err := NewImage(compile(t, rules...), 1); !errors.Is(err, errLines) {
+		t.Errorf("%v", err)
 	}
 }
 
