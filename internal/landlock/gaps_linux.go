@@ -31,7 +31,6 @@ func StatedGaps(abi int) []string {
 		"files without a name (O_TMPFILE) need update, not create, and become visible only with create",
 		"System V and POSIX message queues, semaphores and shared memory, and the choice of processors for a process, are shared " +
 			"with other processes of the same user (shared memory and semaphores not with syscalls = \"strict\")",
-		"where a policy allows io_uring by name, it sets options of sockets that setsockopt may not set, since Linux 6.7",
 		"where unix sockets can be made, a session may listen on an abstract name, also where net is denied: programs outside that look " +
 			"for a service of that name find the session",
 		"descriptors that somebody outside passes in through a unix socket on 0, 1, 2 or --pass-fd aren't mediated: they were " +
@@ -60,6 +59,7 @@ func StatedGaps(abi int) []string {
 		"denies too much: renaming onto an existing file needs create and delete there, not just update",
 		"denies too much: renaming or linking into another folder needs create and delete on both, and fails with EXDEV "+
 			"otherwise, upon which programs copy",
+		"denies too much: io_uring stays refused where a policy allows it by name: what is done by it no filter of system calls sees",
 		"denies too much: a process can set its own priority and limits, not those of its children or of its other threads",
 		"denies too much: where fs is restricted no file can be emptied by opening it for reading (O_RDONLY with O_TRUNC), and openat2 "+
 			"isn't there: on an overlay Landlock is asked when that has happened")

@@ -29,9 +29,7 @@ var always = []group{
 	{"seccomp.kexec", "always on: no other kernel", unix.EPERM, []string{"kexec_load", "kexec_file_load", "reboot"}},
 	{"seccomp.userfaultfd", "always on: no userfaultfd", unix.EPERM, []string{"userfaultfd"}},
 	// What a kernel without CONFIG_IO_URING says; libuv and others then use threads.
-	{"seccomp.io_uring", "always on: no io_uring", unix.ENOSYS, []string{
-		"io_uring_setup", "io_uring_enter", "io_uring_register",
-	}},
+	{"seccomp.io_uring", "always on: no io_uring", unix.ENOSYS, rings},
 	// A handle opens a file with no path walked. Making a handle is harmless, and systemd's tools do it.
 	{"seccomp.handle", "always on: no opening by handle", unix.EPERM, []string{"open_by_handle_at"}},
 	// Events tell names and processes from all over a file system.
@@ -42,6 +40,12 @@ var always = []group{
 		"quotactl", "quotactl_fd", "nfsservctl", "vhangup", "syslog", "iopl", "ioperm", "uselib", "_sysctl",
 	}},
 }
+
+// rings is io_uring. What is done by it no filter sees: a policy can allow it only where others see all that filters refuse elsewhere.
+var rings = []string{"io_uring_setup", "io_uring_enter", "io_uring_register"}
+
+// Unseen is why they stay refused elsewhere.
+const Unseen = "io_uring stays refused although the policy allows it: what is done by it no filter of system calls sees"
 
 // unseen is refused where the backend doesn't see what is done with a file's attributes.
 var unseen = []group{

@@ -1,6 +1,10 @@
 package seccomp
 
-import "github.com/toolguard/toolguard/internal/policy"
+import (
+	"slices"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
 
 // facts is what the filters need to know of a policy.
 type facts struct {
@@ -18,6 +22,20 @@ type network struct {
 	datagram   bool // something is granted over UDP
 	listen     bool // something is granted to listen on
 	held       bool // each address and port is decided about elsewhere
+}
+
+// seesRings tells whether what is done by io_uring is seen: filters alone tell sockets and their uses apart where Landlock decides, and where
+// only ports are decided about.
+func (f facts) seesRings() bool {
+	return f.abi >= Whole && (!f.net.restricted || f.net.nothing() || f.net.held)
+}
+
+// RefusesRings tells whether io_uring stays refused although a policy allows it (Unseen).
+func RefusesRings(c *policy.Compiled, o Others) bool {
+	allows := func(l *policy.Layer) bool {
+		return slices.ContainsFunc(l.Syscalls.Allow, func(name string) bool { return slices.Contains(rings, name) })
+	}
+	return slices.ContainsFunc(c.Layers, allows) && !factsOf(c, o).seesRings()
 }
 
 func (n network) nothing() bool { return n.restricted && !n.stream && !n.datagram }

@@ -87,10 +87,22 @@ func modelCases(t *testing.T) []modelCase {
 				Allow: []string{"io_uring_setup", "bpf", "file_setattr"}, Deny: []string{"getpid", "ioctl", "file_getattr"},
 			})),
 			said{
-				abi: 7, net: "open", allow: []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_BPF},
+				abi: 7, net: "open", allow: []uint32{unix.SYS_BPF},
 				deny: []uint32{unix.SYS_GETPID, unix.SYS_IOCTL}, file_setattr: true,
 			},
 		},
+		{
+			"io_uring, all seen", compile(t, syscalls(fsNet, policy.Syscalls{Allow: rings})), said{
+				abi: Whole, fs: true, exec: true, net: "nothing",
+				allow: []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER},
+			},
+		},
+		{
+			"io_uring, ports held", compile(t, syscalls(with(policy.SourceLayer{}, tcp), policy.Syscalls{Allow: rings})), said{
+				abi: Whole, held: true, net: "tu", allow: []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER},
+			},
+		},
+		{"io_uring, ports alone", compile(t, syscalls(with(policy.SourceLayer{}, tcp), policy.Syscalls{Allow: rings})), said{abi: Whole, net: "t"}},
 		{
 			"every other call", compile(t, syscalls(policy.SourceLayer{}, policy.Syscalls{Deny: everyOther()})),
 			said{abi: 7, net: "open", deny: everyOtherNumber()},

@@ -104,6 +104,11 @@ func strictly() policy.SourceLayer {
 	return policy.SourceLayer{Syscalls: policy.Syscalls{Profile: "strict"}}
 }
 
+// withRings allows io_uring by name.
+func withRings(l policy.SourceLayer) func() policy.SourceLayer {
+	return func() policy.SourceLayer { return syscalls(l, policy.Syscalls{Allow: rings}) }
+}
+
 var (
 	root     = []byte("/\x00")
 	name     = []byte("x\x00")
@@ -136,9 +141,16 @@ var deeds = map[string]deed{
 	},
 	"userfaultfd": {do: call(unix.SYS_USERFAULTFD, 1), guarded: unix.EPERM},
 	"io_uring":    {do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), guarded: unix.ENOSYS},
-	"handle":      {do: call(unix.SYS_OPEN_BY_HANDLE_AT, ^uintptr(99), 0, 0), bare: unix.EFAULT, guarded: unix.EPERM, root: true},
-	"reboot":      {do: call(unix.SYS_REBOOT, 0, 0, 0), bare: unix.EINVAL, guarded: unix.EPERM, root: true},
-	"acct":        {do: call(unix.SYS_ACCT, pointer(&name[0])), bare: unix.ENOENT, guarded: unix.EPERM, root: true},
+	"io_uring, allowed": {
+		do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), policy: withRings(policy.SourceLayer{}), guarded: unix.ENOSYS,
+	},
+	"io_uring, seen": {do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), policy: withRings(denies(policy.FS, policy.Net)), abi: Whole},
+	"io_uring, ports alone": {
+		do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), policy: withRings(with(policy.SourceLayer{}, tcp)), abi: Whole, guarded: unix.ENOSYS,
+	},
+	"handle": {do: call(unix.SYS_OPEN_BY_HANDLE_AT, ^uintptr(99), 0, 0), bare: unix.EFAULT, guarded: unix.EPERM, root: true},
+	"reboot": {do: call(unix.SYS_REBOOT, 0, 0, 0), bare: unix.EINVAL, guarded: unix.EPERM, root: true},
+	"acct":   {do: call(unix.SYS_ACCT, pointer(&name[0])), bare: unix.ENOENT, guarded: unix.EPERM, root: true},
 
 	// The terminal: the kernel looks at 32 bits of the command. 0 isn't a terminal here, which is said after the filter.
 	"TIOCSTI":        {do: call(unix.SYS_IOCTL, ^uintptr(0), 0x5412), bare: unix.EBADF, guarded: unix.EPERM},

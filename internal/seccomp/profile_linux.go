@@ -14,32 +14,35 @@ func declares(s policy.Syscalls) bool { return s.Profile != "" || len(s.Allow) >
 // appendListed appends the calls that the profiles and the policy's own names refuse. Each authority that says something takes
 // names out of its own profile's list and adds some; a call that any of them refuses is refused. Where nobody says
 // anything the default profile holds. What is fixed stays in any case; Validate has refused policies that ask for it.
-func appendListed(out []refusal, c *policy.Compiled, level int) []refusal {
+func appendListed(out []refusal, c *policy.Compiled, f facts) []refusal {
 	spoke := false
 	for _, l := range c.Layers {
 		if l.Authority != policy.Builtin && declares(l.Syscalls) {
 			spoke = true
-			out = appendOf(out, l.Syscalls, level)
+			out = appendOf(out, l.Syscalls, f)
 		}
 	}
 	if !spoke {
-		out = appendOf(out, policy.Syscalls{}, level)
+		out = appendOf(out, policy.Syscalls{}, f)
 	}
 	return out
 }
 
 // appendOf is appendListed for one authority.
-func appendOf(out []refusal, s policy.Syscalls, level int) []refusal {
+func appendOf(out []refusal, s policy.Syscalls, f facts) []refusal {
 	for _, name := range s.Deny {
 		cause := &Cause{ID: "syscalls.deny", Text: "the policy denies " + name, Place: s.Place}
 		out = append(out, refusal{name: name, Cause: cause, errno: unix.EPERM})
 	}
-	for _, set := range profile(s.Profile, level) {
+	for _, set := range profile(s.Profile, f.abi) {
 		for _, g := range set {
 			cause := &Cause{ID: g.id, Text: g.text}
 			for _, name := range g.names {
-				if !slices.Contains(s.Allow, name) || whyFixed(name) != "" {
+				switch {
+				case !slices.Contains(s.Allow, name) || whyFixed(name) != "":
 					out = append(out, refusal{name: name, Cause: cause, errno: g.errno})
+				case slices.Contains(rings, name) && !f.seesRings():
+					out = append(out, refusal{name: name, Cause: &Cause{ID: g.id, Text: Unseen, Place: s.Place}, errno: g.errno})
 				}
 			}
 		}

@@ -10,11 +10,12 @@ import (
 // refusals is everything that the filters for c refuse, each call once. A call that is refused without conditions
 // isn't there with conditions too.
 func refusals(c *policy.Compiled, o Others) ([]refusal, error) {
-	rs := append(make([]refusal, 0, 128), factsOf(c, o).conditional()...)
+	f := factsOf(c, o)
+	rs := append(make([]refusal, 0, 128), f.conditional()...)
 	if strictPtrace(c) {
 		rs = append(rs, ptraceStrict())
 	}
-	rs = appendListed(rs, c, o.ABI)
+	rs = appendListed(rs, c, f)
 	out := rs[:0]
 	for _, r := range rs {
 		i := slices.IndexFunc(out, func(o refusal) bool { return o.name == r.name })

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
 var built = []string{"bpf", "landlock"}
@@ -69,7 +71,8 @@ func named(name, daemon string) (b backend, ok bool, err error) {
 		gaps:  landlock.StatedGaps(abi),
 		level: abi,
 		cover: func(c *policy.Compiled) []policy.Coverage {
-			return slices.Concat(net.cover(c, landlock.Cover(c, abi)), coverEnv(c), coverLimits(c), coverCgroup(c), coverAudit(c, "landlock", "Landlock tells nobody what is executed"))
+			rows := net.cover(c, landlock.Cover(c, abi))
+			return slices.Concat(coverRings(c, rows, seccomp.Others{ABI: abi, Net: net.held()}), coverEnv(c), coverLimits(c), coverCgroup(c), coverAudit(c, "landlock", "Landlock tells nobody what is executed"))
 		},
 	}, true, nil
 }
@@ -81,6 +84,18 @@ func landlockABI() (int, error) {
 		return 0, fmt.Errorf("the landlock backend can't be used here: %w", err)
 	}
 	return abi, nil
+}
+
+// coverRings says of the rows about system calls that io_uring stays refused, if so.
+func coverRings(c *policy.Compiled, rows []policy.Coverage, o seccomp.Others) []policy.Coverage {
+	if seccomp.RefusesRings(c, o) {
+		for i, row := range rows {
+			if row.ID == "syscalls" || strings.HasSuffix(row.ID, ".syscalls") {
+				rows[i].Why = seccomp.Unseen
+			}
+		}
+	}
+	return rows
 }
 
 func coverCgroup(c *policy.Compiled) []policy.Coverage {

@@ -54,6 +54,7 @@ func remote(daemon string) (b backend, ok bool, err error) {
 			_, err := loader.NewImage(c, 1)
 			abi, _ := landlockABI()
 			ports := net.coverLent(c, landlock.CoverPorts(c, abi), status.Network)
+			ports = coverRings(c, ports, seccomp.Others{ABI: seccomp.Whole, Net: net.held()})
 			rows := slices.Concat(coverPrograms(c, err), ports, coverEnv(c), coverLimits(c), coverAudit(c, "bpf", ""))
 			if needsCgroup(c.Limits) {
 				rows = append(rows, cgroup.Cover(c, status.Cgroups)...)

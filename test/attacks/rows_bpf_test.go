@@ -52,6 +52,23 @@ match = "**/.env"
 		{"unlink", ok, "EACCES", fsEvent("delete", "$WS/.env", "rule_denies").by("fs.7")},
 		{"rename-from", ok, "EACCES", fsEvent("delete", "$WS/.env", "rule_denies").by("fs.7")},
 	}},
+	{prog: "io_uring_granted", args: "$KEY $OUT $WS $STREAM", around: victim, more: `
+[access.syscalls]
+allow = ["io_uring_setup", "io_uring_enter", "io_uring_register"]
+`, tries: []try{
+		{"open", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"open-by-worker", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
+		{"create", ok, "EACCES", fsEvent("create", "$OUT/new", "outside_workspace")},
+		{"create-by-worker", ok, "EACCES", fsEvent("create", "$OUT/new2", "outside_workspace")},
+		{"mkdir", ok, "EACCES", fsEvent("create", "$OUT/folder", "outside_workspace")},
+		{"symlink", ok, "EACCES", fsEvent("create", "$OUT/symlink", "outside_workspace")},
+		{"link-in", ok, "EACCES", fsEvent("read", "$OUT/file.txt", "outside_workspace")},
+		{"move-out", ok, "EACCES", fsEvent("create", "$OUT/moved", "outside_workspace")},
+		{"delete", ok, "EACCES", fsEvent("delete", "$OUT/file.txt", "outside_workspace")},
+		{"inet", ok, "EACCES EPERM", bpfEvent("socket")},
+		{"connect", ok, "EACCES", fsEvent("update", "$STREAM", "outside_workspace")},
+		{"connect-by-worker", ok, "EACCES", fsEvent("update", "$STREAM", "outside_workspace")},
+	}},
 	{prog: "git_hooks", args: "$WS", more: "\n# as it is: protect is auto\n", tries: []try{
 		{"hook", ok, "EACCES", fsEvent("create", "$WS/repo/.git/hooks/pre-commit", "protected")},
 		{"config", ok, "EACCES", fsEvent("update", "$WS/repo/.git/config", "protected")},
