@@ -20,7 +20,6 @@ type wanted struct {
 	none                               string // why there is no event
 	who                                string // whose refusal leaves it; "" for everybody's
 	below                              int    // Landlock's ABI from which on it refuses that itself; 0: it doesn't
-	record                             bool   // it's told by the kernel's audit records, which are root's to read
 }
 
 // fsEvent is the event of a refused file operation. Reasons are separated by spaces.
@@ -48,7 +47,7 @@ func (w wanted) as(user string) wanted {
 
 // callEvent is the event of a refused system call. Its resource is the one that the call is refused for.
 func callEvent(name string) wanted {
-	return wanted{capability: name, reasons: []string{"syscall_denied"}, record: true}
+	return wanted{capability: name, reasons: []string{"syscall_denied"}}
 }
 
 // commandEvent is the event of a program that wasn't to be executed.
