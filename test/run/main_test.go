@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/api"
 )
 
 // binary is toolguard as it is built for users.
@@ -27,6 +29,13 @@ func TestMain(m *testing.M) { os.Exit(withBinary(m)) }
 func withBinary(m *testing.M) int {
 	if dir := os.Getenv("TOOLGUARD_BUILT"); dir != "" {
 		binary = filepath.Join(dir, "toolguard")
+		if os.Getenv("TOOLGUARD_VM") != "" {
+			end, err := serve(filepath.Join(dir, "toolguardd"))
+			if err != nil {
+				panic(err)
+			}
+			defer end()
+		}
 		return m.Run()
 	}
 	dir, err := os.MkdirTemp("", "run-test-")
@@ -45,6 +54,32 @@ func withBinary(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// serve starts toolguardd, which lends ordinary users the kernel's programs. Root does without it.
+func serve(toolguardd string) (end func(), err error) {
+	state, err := os.MkdirTemp("", "run-test-")
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(toolguardd, "--state", state)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	end = func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		_ = os.RemoveAll(state)
+	}
+	client := &api.Client{Socket: api.Socket}
+	for began := time.Now(); client.Do("GET", api.Status, nil, nil) != nil; time.Sleep(50 * time.Millisecond) {
+		if time.Since(began) > 5*time.Minute { // an emulated machine loads the programs slowly
+			end()
+			return nil, errors.New("toolguardd doesn't answer")
+		}
+	}
+	return end, nil
 }
 
 // user is who runs a command.
@@ -136,7 +171,11 @@ func (p place) command(argv ...string) *exec.Cmd {
 
 // guarded is the same under toolguard with flags.
 func (p place) guarded(flags []string, argv ...string) *exec.Cmd {
-	all := append(append([]string{binary, "exec"}, flags...), "--")
+	all := []string{binary, "exec"}
+	if p.user.id == 0 {
+		all = append(all, "--daemon", "none")
+	}
+	all = append(append(all, flags...), "--")
 	return p.command(append(all, argv...)...)
 }
 
