@@ -147,6 +147,7 @@ static __always_inline void count(u32 slot, u64 id, s32 tasks, s32 living)
 	__sync_fetch_and_add(&s->living, living);
 }
 
+#define EXITING 4 /* in flags: PF_EXITING, which do_exit sets first */
 #define NO_NEW_PRIVS 1 /* in atomic_flags: 1 << PFA_NO_NEW_PRIVS */
 
 /* adopt labels a thread that is about to start a session, and can't get any privileges more: no policy of a user's is to hold what
@@ -158,6 +159,8 @@ static __noinline struct label *adopt(struct label *l)
 	u64 key = bpf_get_current_pid_tgid();
 	struct start *start = bpf_map_lookup_elem(&pending, &key);
 
+	if (bpf_get_current_task_btf()->flags & EXITING) /* it has been counted out */
+		return l;
 	if (!start || start->from != (l ? l->id : 0) || !session_at(start->slot, start->id) ||
 	    !(bpf_get_current_task_btf()->atomic_flags & NO_NEW_PRIVS))
 		return l;

@@ -80,6 +80,7 @@ type Daemon struct {
 	mu       sync.Mutex
 	sessions map[uint64]*session
 	reserved map[asker]taken         // for what is being made
+	leaving  map[asker]taken         // by what is over, and keeps its place in the kernel still
 	turns    map[asker]chan struct{} // one in it for each request that is under way
 }
 
@@ -96,7 +97,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d := &Daemon{
 		counts: all, cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, counts: all, audit: cfg.Audit, listeners: map[*follower]bool{}},
-		sessions: map[uint64]*session{}, reserved: map[asker]taken{}, turns: map[asker]chan struct{}{}, bodies: make(chan struct{}, maxBodies),
+		sessions: map[uint64]*session{}, reserved: map[asker]taken{}, leaving: map[asker]taken{}, turns: map[asker]chan struct{}{}, bodies: make(chan struct{}, maxBodies),
 		networks: make(chan *guarded.Network, 1), tidy: time.AfterFunc(quiet, debug.FreeOSMemory),
 	}
 	if err := d.openState(); err != nil {
@@ -188,7 +189,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 		Started: time.Now(), State: api.Starting, Network: net != nil,
 	}
 	r.Info.Terminal, r.Info.Hidden = terminalOf(p.pid())
-	held := &policies{st.Policy, c, map[uint32]*policy.Compiled{guarded.First: c}}
+	held := &policies{st.Policy, size, c, map[uint32]*policy.Compiled{guarded.First: c}}
 	r.Sockets = d.sockets(r, held)
 	r.Flags = loader.FlagsOf(c) | r.Sockets
 	if p.from != 0 {
@@ -376,30 +377,40 @@ func (s *session) takes() taken {
 	return t
 }
 
-// reserve makes sure that somebody's sessions may take so much more, and keeps it for him until done.
+// reserve makes sure that somebody's sessions may take so much more, and keeps it for him until done. That a session's end takes a moment in
+// the kernel, too, isn't held against him.
 func (d *Daemon) reserve(a asker, more taken) (done func(), err error) {
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		done, leaving, err := d.tryReserve(a, more)
+		if err == nil || !leaving || time.Since(began) > time.Second {
+			return done, err
+		}
+	}
+}
+
+func (d *Daemon) tryReserve(a asker, more taken) (done func(), leaving bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := d.reserved[a].plus(more)
+	all := d.reserved[a].plus(d.leaving[a]).plus(more)
 	for _, s := range d.sessions {
 		if s.asker() == a {
 			all = all.plus(s.takes())
 		}
 	}
 	if err := d.cfg.Limits.allow(a, all, more); err != nil {
-		return nil, err
+		return nil, d.leaving[a] != (taken{}), err
 	}
-	return d.hold(a, more), nil
+	return d.hold(d.reserved, a, more), false, nil
 }
 
-// hold keeps what somebody has for him until done. It's called by who holds mu.
-func (d *Daemon) hold(a asker, more taken) (done func()) {
-	d.reserved[a] = d.reserved[a].plus(more)
+// hold counts what somebody takes until done. It's called by who holds mu.
+func (d *Daemon) hold(in map[asker]taken, a asker, more taken) (done func()) {
+	in[a] = in[a].plus(more)
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.reserved[a] = d.reserved[a].minus(more); d.reserved[a] == (taken{}) {
-			delete(d.reserved, a)
+		if in[a] = in[a].minus(more); in[a] == (taken{}) {
+			delete(in, a)
 		}
 	}
 }
@@ -479,10 +490,11 @@ func (d *Daemon) endWithin(number uint64) {
 	}
 }
 
-// forget is for a session that is over.
-func (d *Daemon) forget(s *session) {
+// forget is for a session that is over. It's its user's place in the kernel until done.
+func (d *Daemon) forget(s *session) (done func()) {
 	d.remove(s.id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.sessions, s.number)
+	return d.hold(d.leaving, s.asker(), taken{sessions: 1, lines: int(s.lines.Load())})
 }

@@ -67,7 +67,7 @@ func (s *session) linger(late <-chan time.Time) (killed bool) {
 		case <-late:
 			return true
 		case <-tick.C:
-			if s.kernel.Counts().Living == 0 {
+			if s.kernel.Counts().Living <= 0 {
 				tick.Stop()
 				return false
 			}
@@ -124,45 +124,30 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		hearing.Tell(event.Event{Kind: event.SessionEnd, Mechanism: "bpf", Exit: exit})
 	}
 	_, _ = s.events.Close()
-	if !left {
-		s.d.forget(s)
-	}
-	close(s.over)
-	if left { // the client keeps its thread in the session, or the kernel some other: it's one of the user's until then
+	if left { // the client keeps its thread in the session, or the kernel some other: it stays in the list until then
+		close(s.over)
 		<-gone
-		s.empty(0)
-		s.d.forget(s)
-	} else if !s.empty(time.Second) { // that an end takes a moment in the kernel, too, isn't held against the user
-		s.keepsPlace()
+		s.empty()
+		s.d.forget(s)()
+	} else {
+		done := s.d.forget(s)
+		close(s.over)
+		s.empty()
+		done()
 	}
 	s.client.close()
 }
 
-// keepsPlace has a session that is over count among its user's as long as the kernel keeps its place: nobody has waited for who died in it.
-func (s *session) keepsPlace() {
-	s.d.mu.Lock()
-	done := s.d.hold(s.asker(), taken{sessions: 1, lines: int(s.lines.Load())})
-	s.d.mu.Unlock()
-	defer done()
-	s.empty(0)
-}
-
-// empty waits until the kernel has the session's place for another one, but no longer than most; 0 is forever.
-func (s *session) empty(most time.Duration) bool {
-	var late <-chan time.Time
-	if most > 0 {
-		late = time.After(most)
-	}
-	for s.kernel.Counts().Tasks != 0 {
+// empty waits until the kernel has the session's place for another one: it keeps it as long as it has memory of one who was in it, which
+// is a moment longer than he lives, or until somebody has waited for him.
+func (s *session) empty() {
+	for pause := 5 * time.Millisecond; s.kernel.Counts().Tasks != 0; pause = min(2*pause, time.Second) {
 		select {
 		case <-s.d.stopping:
-			return true
-		case <-late:
-			return false
-		case <-time.After(100 * time.Millisecond):
+			return
+		case <-time.After(pause):
 		}
 	}
-	return true
 }
 
 // hearLate tells what was refused in a session whose toolguard has had a thread put into it, and never said that it's in.
@@ -240,7 +225,7 @@ func (s *session) endTasks() (all bool) {
 // await waits until none of the guarded is left.
 func (s *session) await(most, pause time.Duration) bool {
 	for end := time.Now().Add(most); ; time.Sleep(pause) {
-		if s.kernel.Counts().Living == 0 {
+		if s.kernel.Counts().Living <= 0 {
 			return true
 		}
 		if time.Now().After(end) {

@@ -301,10 +301,7 @@ func (s *session) again() (err error) {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	size := s.record.Size
-	s.mu.Unlock()
-	return s.reload(p.asked, size)
+	return s.reload(p.asked, p.size)
 }
 
 func putThread(r *request, s *session) (any, error) {

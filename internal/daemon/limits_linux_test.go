@@ -99,6 +99,32 @@ func TestReservations(t *testing.T) {
 	}
 }
 
+// What is over and keeps its place still counts. Who would be refused for that alone waits for a moment.
+func TestLeaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &Daemon{cfg: Config{Limits: Limits{Sessions: 1}}, sessions: map[uint64]*session{}, reserved: map[asker]taken{}, leaving: map[asker]taken{}}
+		user, one := asker{7, false}, taken{sessions: 1}
+		began := time.Now()
+		gone := d.hold(d.leaving, user, one)
+		if _, err := d.reserve(user, one); err == nil || time.Since(began) < time.Second {
+			t.Errorf("%v, after %v", err, time.Since(began))
+		}
+		time.AfterFunc(500*time.Millisecond, gone)
+		done, err := d.reserve(user, one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began = time.Now()
+		if _, err := d.reserve(user, one); err == nil || time.Since(began) != 0 { // it's one that is being made
+			t.Errorf("%v, after %v", err, time.Since(began))
+		}
+		done()
+		if len(d.leaving)+len(d.reserved) != 0 {
+			t.Errorf("%+v, %+v", d.leaving, d.reserved)
+		}
+	})
+}
+
 // Of a user's sessions only so many have egress.
 func TestNetworks(t *testing.T) {
 	d := &Daemon{

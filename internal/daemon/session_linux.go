@@ -41,6 +41,7 @@ type record struct {
 // policies are a session's. Each is in a file of its own, which doesn't change, in the session's folder.
 type policies struct {
 	asked   *policy.Compiled // what the one in force is, without those of the sessions around it, and the host's
+	size    int              // of the request that brought it
 	inForce *policy.Compiled
 	all     map[uint32]*policy.Compiled // the first, and those in force now and before, by generation
 }
@@ -390,23 +391,30 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 		return err
 	}
 	defer done()
-	p := &policies{asked, c, map[uint32]*policy.Compiled{guarded.First: former.all[guarded.First], before.Generation: former.inForce, next: c}}
+	p := &policies{asked, size, c, map[uint32]*policy.Compiled{guarded.First: former.all[guarded.First], before.Generation: former.inForce, next: c}}
 	r.Generation = next
 	r.Info.Reloads++
 	r.Info.Policy, r.Info.Digest, r.Info.Files = c.Name, c.Digest, c.Files
 	if err := s.d.savePolicy(&r, p); err != nil {
 		return err
 	}
-	if err := s.d.save(&r); err != nil {
+	back := func() error {
+		err := s.d.save(&before)
+		if err == nil {
+			s.d.removePolicies(&r, &before)
+		}
 		return err
 	}
+	if err := s.d.save(&r); err != nil {
+		return errors.Join(err, back())
+	}
 	if err := s.reloadNetwork(next, c); err != nil {
-		return errors.Join(err, s.d.save(&before))
+		return errors.Join(err, back())
 	}
 	s.hearing.Reloaded(next, c)
 	if err := s.kernel.Reload(image); err != nil {
 		s.hearing.Reloaded(before.Generation, former.inForce)
-		return errors.Join(err, s.reloadNetwork(before.Generation, former.inForce), s.d.save(&before))
+		return errors.Join(err, s.reloadNetwork(before.Generation, former.inForce), back())
 	}
 	s.mu.Lock()
 	s.recent, s.record = weak.Make(p), r

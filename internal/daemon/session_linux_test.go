@@ -321,7 +321,7 @@ func TestUnwaited(t *testing.T) {
 	held := func() taken {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return d.reserved[s.asker()]
+		return d.leaving[s.asker()]
 	}
 	s.dropped()
 	went := make(chan struct{})
@@ -330,14 +330,13 @@ func TestUnwaited(t *testing.T) {
 		close(went)
 	}()
 	<-s.over
-	if n := s.kernel.Counts().Tasks; n != 1 {
-		t.Errorf("%d tasks are in the kernel's memory, and not the one", n)
+	if n := s.kernel.Counts().Tasks; n != 1 || held().sessions != 1 {
+		t.Errorf("%d tasks are in the kernel's memory, and not the one, or it doesn't count: %+v", n, held())
 	}
-	for deadline := time.Now().Add(time.Minute); held().sessions != 1; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it doesn't count")
-		}
+	if _, err := d.kernel.Resume(s.number); !errors.Is(err, loader.ErrOver) {
+		t.Errorf("taken over: %v", err)
 	}
+	time.Sleep(100 * time.Millisecond)
 	if isClosed(went) {
 		t.Error("nobody looks after its place")
 	}
@@ -347,6 +346,9 @@ func TestUnwaited(t *testing.T) {
 	<-went
 	if held() != (taken{}) {
 		t.Errorf("%+v is held for a session that is no more", held())
+	}
+	if _, err := d.kernel.Resume(s.number); !errors.Is(err, loader.ErrOver) {
+		t.Errorf("taken over at last: %v", err)
 	}
 }
 
@@ -394,7 +396,7 @@ func TestPolicies(t *testing.T) {
 	r.Info.ID = "0000000000000001"
 	saved(t, d, r, held(first))
 	r.Generation, r.Sizes = 2, map[uint32]int{1: 5, 2: 7}
-	p := &policies{asked, now, map[uint32]*policy.Compiled{1: first, 2: now}}
+	p := &policies{asked, 7, now, map[uint32]*policy.Compiled{1: first, 2: now}}
 	saved(t, d, r, p)
 	s := d.newSession(r, ended(0))
 	s.recent = weak.Make(p)
@@ -439,7 +441,7 @@ func TestPolicies(t *testing.T) {
 
 // held are the policies of a session that is held to c, and was asked for no more.
 func held(c *policy.Compiled) *policies {
-	return &policies{c, c, map[uint32]*policy.Compiled{1: c}}
+	return &policies{c, 1, c, map[uint32]*policy.Compiled{1: c}}
 }
 
 // saved writes a session's files.

@@ -48,15 +48,18 @@ func (d *Daemon) save(r *record) error {
 	if err != nil {
 		return refuse(422, "%v", err)
 	}
-	name := d.file(r.Info.ID)
-	err = os.WriteFile(name+".new", text, 0o600)
-	if err == nil {
-		err = os.Rename(name+".new", name)
-	}
-	if err != nil {
+	if err := replace(d.file(r.Info.ID), text); err != nil {
 		return fmt.Errorf("keep what session %s is: %w", r.Info.ID, err)
 	}
 	return nil
+}
+
+// replace writes a file, all of it or nothing.
+func replace(name string, text []byte) error {
+	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
 }
 
 // savePolicy writes the file of the policy in force, which the session's file, written next, names: what it is, and what was asked for if
@@ -74,7 +77,7 @@ func (d *Daemon) savePolicy(r *record, p *policies) error {
 	name := d.policyFile(r.Info.ID, r.Generation)
 	err = os.Mkdir(filepath.Dir(name), 0o700)
 	if err == nil || errors.Is(err, os.ErrExist) {
-		err = os.WriteFile(name, text, 0o600)
+		err = replace(name, text)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the policy of session %s: %w", r.Info.ID, err)
@@ -85,7 +88,7 @@ func (d *Daemon) savePolicy(r *record, p *policies) error {
 // loadPolicies reads a session's policies.
 func (d *Daemon) loadPolicies(r *record) (*policies, error) {
 	d.tidy.Reset(quiet)
-	p := &policies{all: map[uint32]*policy.Compiled{}}
+	p := &policies{size: r.Size, all: map[uint32]*policy.Compiled{}}
 	for generation := range r.Sizes {
 		c, asked, err := readPolicy(d.policyFile(r.Info.ID, generation))
 		if err != nil {
@@ -148,6 +151,10 @@ func (d *Daemon) takeOver() {
 	}
 	for _, e := range entries {
 		id := e.Name()
+		if !e.IsDir() { // of a version that kept them otherwise
+			_ = os.Remove(filepath.Join(d.folder(), id))
+			continue
+		}
 		switch err := d.resume(id); {
 		case errors.Is(err, loader.ErrOver):
 			d.over(id)
@@ -193,12 +200,13 @@ func (d *Daemon) resume(id string) error {
 	if err != nil {
 		return err
 	}
-	p, err := d.loadPolicies(r)
+	kernel, err := d.kernel.Resume(r.Number)
 	if err != nil {
 		return err
 	}
-	kernel, err := d.kernel.Resume(r.Number)
+	p, err := d.loadPolicies(r)
 	if err != nil {
+		kernel.Leave()
 		return err
 	}
 	client, err := openProcess(r.Info.PID, r.Client)
@@ -266,7 +274,7 @@ func (d *Daemon) over(id string) {
 	if r.Info.Cgroup != "" {
 		if g, err := cgroup.Open(r.Info.Cgroup); err == nil {
 			if busy, err := g.Populated(); err == nil && busy {
-				d.log("session %s is of another version of toolguard: it stays guarded, and nobody hears of it", id)
+				d.log("session %s was being ended, or is of another version of toolguard: what runs in it still stays guarded, and nobody hears of it", id)
 				return
 			}
 			_ = g.Remove()

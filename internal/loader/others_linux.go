@@ -41,6 +41,15 @@ func (s *Session) resume() (err error) {
 	if err := s.lock.own(s.slot); err != nil {
 		return fmt.Errorf("another toolguard has it: %w", err)
 	}
+	if s.at.Ring == noRing { // its owner has told its end, and died before it forgot it
+		if atomic.LoadUint32(&s.at.Living) != 0 {
+			return errors.New("it was being ended, and something of it lives still")
+		}
+		if atomic.LoadUint32(&s.at.Tasks) == 0 {
+			free(s.at)
+		}
+		return ErrOver
+	}
 	var ring ebpf.MapID
 	if err := s.k.rings.Lookup(s.at.Ring, &ring); err != nil {
 		return fmt.Errorf("find its ring: %w", err)
@@ -51,6 +60,9 @@ func (s *Session) resume() (err error) {
 	s.events, err = newReader(s.ring)
 	return err
 }
+
+// Leave lets go of a session that was taken over, which stays as it is.
+func (s *Session) Leave() { s.close() }
 
 // Freeze keeps the session from making new tasks, for good: what is left of it can be ended one by one.
 func (s *Session) Freeze() {

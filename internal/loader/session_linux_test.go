@@ -81,6 +81,65 @@ func TestLiving(t *testing.T) {
 	has("at the end", 0, 0)
 }
 
+// A thread that exits before it has done anything since it was to enter a session within its own never enters it: it has been counted out. What
+// it does last is to have the kernel signal its child, about which a program is asked.
+func TestNobodyEntersInExit(t *testing.T) {
+	k := kernel(t)
+	outer, _ := begin(t, k, "/ read+execute")
+	inner, _ := begin(t, k, "/ read")
+	thread, leave, left := make(chan Thread), &atomic.Bool{}, make(chan error, 1)
+	var child int
+	go func() {
+		left <- childtest.Thread(func() error {
+			if err := outer.Adopt(); err != nil {
+				return err
+			}
+			pid, _, err := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+			if pid == 0 && err == 0 { // a copy of this thread alone, in which the runtime can do nothing
+				unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGCHLD), 0, 0, 0, 0)
+				for {
+					unix.RawSyscall(unix.SYS_PAUSE, 0, 0, 0)
+				}
+			}
+			if err != 0 {
+				return err
+			}
+			child = int(pid)
+			time.Sleep(200 * time.Millisecond) // until it has asked for the signal
+			thread <- Thread{os.Getpid(), unix.Gettid()}
+			for !leave.Load() { // without a call
+			}
+			return nil
+		})
+	}()
+	if err := inner.Expect(<-thread, outer.id); err != nil {
+		t.Fatal(err)
+	}
+	leave.Store(true)
+	if err := <-left; err != nil {
+		t.Error(err)
+	}
+	for deadline := time.Now().Add(time.Minute); outer.Counts().Tasks != 1 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	}
+	if c := outer.Counts(); c.Tasks != 1 || c.Living != 1 {
+		t.Errorf("of the one that lives there are %d tasks, and %d live", c.Tasks, c.Living)
+	}
+	if c := inner.Counts(); c.Tasks != 0 || c.Living != 0 {
+		t.Errorf("it has entered: %d tasks, %d live", c.Tasks, c.Living)
+	}
+	if err := unix.Kill(child, unix.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	if _, err := unix.Wait4(child, nil, 0, nil); err != nil {
+		t.Error(err)
+	}
+	for _, s := range []*Session{inner, outer} {
+		if _, err := s.End(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // may tells whether a file could be read, and fails the test when it could not for any other reason than that it may not.
 func may(t testing.TB, path string) bool {
 	t.Helper()

@@ -79,7 +79,7 @@ func serve(toolguardd string) (end func(), err error) {
 			return nil, errors.New("toolguardd doesn't answer")
 		}
 	}
-	return end, nil
+	return end, os.Chmod(api.Socket, 0o666) // the ordinary user is in no group
 }
 
 // user is who runs a command.
