@@ -97,8 +97,8 @@ func TestLimits(t *testing.T) {
 // A limit that this machine can't set is a refusal that names it, before anything starts; the control is the same policy
 // without it.
 func TestLimitsThatCannotBeSet(t *testing.T) {
-	p := newPlace(t, users()[len(users())-1]) // an ordinary user has no cgroup to limit
-	got := run(t, p.guarded(append([]string{"--limits", "memory=64MiB"}, policy...), "touch", "marker"))
+	p := newPlace(t, users()[len(users())-1]) // an ordinary user without toolguardd has no cgroup to limit
+	got := run(t, p.guarded(append([]string{"--daemon", "none", "--limits", "memory=64MiB"}, policy...), "touch", "marker"))
 	if _, err := os.Stat(filepath.Join(p.workspace, "marker")); got.code != 125 || err == nil {
 		t.Errorf("%+v, marker %v", got, err)
 	}
@@ -108,7 +108,8 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 	}
 }
 
-// When toolguard is killed, what was in the background of the session may go on, which is a stated gap, but never unguarded.
+// When toolguard is killed, what was in the background of the session may go on, which is a stated gap, but never unguarded. Where toolguardd
+// takes part it's ended (test/daemon.TestToolguardIsKilled).
 func TestKilledToolguard(t *testing.T) {
 	for _, u := range users() {
 		t.Run(u.name, func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestKilledToolguard(t *testing.T) {
 			if out := run(t, p.command("sh", "-c", try)); out.stdout != "sdone\n" || out.stderr != "" {
 				t.Fatalf("control: %+v", out)
 			}
-			cmd := p.guarded(policy, "sh", "-c", `(while [ ! -e go ]; do sleep 0.05; done; `+try+`; exec sleep `+mark+`) > tried 2>&1 & echo ready; wait`)
+			cmd := p.guarded(append([]string{"--daemon", "none"}, policy...), "sh", "-c", `(while [ ! -e go ]; do sleep 0.05; done; `+try+`; exec sleep `+mark+`) > tried 2>&1 & echo ready; wait`)
 			begin(t, cmd)
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
