@@ -147,7 +147,7 @@ static __always_inline void count(u32 slot, u64 id, s32 tasks, s32 living)
 	__sync_fetch_and_add(&s->living, living);
 }
 
-#define EXITING 4 /* in flags: PF_EXITING, which do_exit sets first */
+#define EXITING 4 /* in flags: PF_EXITING, which do_exit sets before its tracepoint */
 #define NO_NEW_PRIVS 1 /* in atomic_flags: 1 << PFA_NO_NEW_PRIVS */
 
 /* adopt labels a thread that is about to start a session, and can't get any privileges more: no policy of a user's is to hold what

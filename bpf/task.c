@@ -33,8 +33,8 @@ int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone
 }
 
 /*
- * trace_sched_process_exit: do_exit. The task does nothing of its own any more: what it had is taken back from it, which asks none of the
- * programs that look into a policy. The session is over for whoever waits for its end, which security_task_free would tell him an RCU
+ * trace_sched_process_exit: do_exit. The task does nothing of its own any more: what it had is taken back from it, and no program that is
+ * asked on the way gives it anything. The session is over for whoever waits for its end, which security_task_free would tell him an RCU
  * grace period later, and of a process that nobody waits for never.
  */
 SEC("tp_btf/sched_process_exit")

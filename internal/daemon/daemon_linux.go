@@ -201,6 +201,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 		r.Info.Within = fmt.Sprintf("%016x", p.from)
 	}
 	s := d.newSession(r, client)
+	s.recent = weak.Make(held)
 	if err := s.make(r, held, image); err != nil {
 		_, _ = s.events.Close()
 		client.close()
@@ -273,7 +274,7 @@ func (s *session) make(r *record, p *policies, image *loader.Image) (err error) 
 	if err := s.d.save(r); err != nil {
 		return err
 	}
-	s.recent, s.record = weak.Make(p), *r
+	s.record = *r
 	s.kernel, err = s.d.kernel.BeginFor(loader.Client{MountNamespace: r.Mounts, User: uint32(s.uid)}, s.number, image, r.Flags)
 	return err
 }
@@ -388,6 +389,7 @@ func (d *Daemon) reserve(a asker, more taken) (done func(), err error) {
 	}
 }
 
+// tryReserve also says whether it's for what is leaving alone that it can't be.
 func (d *Daemon) tryReserve(a asker, more taken) (done func(), leaving bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -398,7 +400,7 @@ func (d *Daemon) tryReserve(a asker, more taken) (done func(), leaving bool, err
 		}
 	}
 	if err := d.cfg.Limits.allow(a, all, more); err != nil {
-		return nil, d.leaving[a] != (taken{}), err
+		return nil, d.cfg.Limits.allow(a, all.minus(d.leaving[a]), more) == nil, err
 	}
 	return d.hold(d.reserved, a, more), false, nil
 }

@@ -109,6 +109,10 @@ func TestLeaving(t *testing.T) {
 		if _, err := d.reserve(user, one); err == nil || time.Since(began) < time.Second {
 			t.Errorf("%v, after %v", err, time.Since(began))
 		}
+		began = time.Now()
+		if _, err := d.reserve(user, taken{sessions: 2}); err == nil || time.Since(began) != 0 { // it would be refused anyway
+			t.Errorf("%v, after %v", err, time.Since(began))
+		}
 		time.AfterFunc(500*time.Millisecond, gone)
 		done, err := d.reserve(user, one)
 		if err != nil {

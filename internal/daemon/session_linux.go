@@ -261,7 +261,7 @@ func (s *session) adopted() error {
 	if err := s.kernel.Settle(s.thread()); err != nil {
 		return err
 	}
-	if s.kernel.Counts().Living == 0 {
+	if s.kernel.Counts().Living <= 0 {
 		return refuse(409, "the thread isn't in the session: it hasn't done anything since, or is in another PID namespace (a container)")
 	}
 	if err := s.change(func(r *record) { r.Info.State = api.Running }); err != nil {

@@ -151,7 +151,8 @@ func (d *Daemon) takeOver() {
 	}
 	for _, e := range entries {
 		id := e.Name()
-		if !e.IsDir() { // of a version that kept them otherwise
+		if !e.IsDir() {
+			d.log("%s is removed: it's of a version of toolguard that kept its sessions otherwise", id)
 			_ = os.Remove(filepath.Join(d.folder(), id))
 			continue
 		}

@@ -59,7 +59,7 @@ func StatedGaps(abi int) []string {
 		"denies too much: renaming onto an existing file needs create and delete there, not just update",
 		"denies too much: renaming or linking into another folder needs create and delete on both, and fails with EXDEV "+
 			"otherwise, upon which programs copy",
-		"denies too much: io_uring stays refused where a policy allows it by name: what is done by it no filter of system calls sees",
+		"denies too much: io_uring stays refused even where a policy allows it by name: what is done by it no filter of system calls sees",
 		"denies too much: a process can set its own priority and limits, not those of its children or of its other threads",
 		"denies too much: where fs is restricted no file can be emptied by opening it for reading (O_RDONLY with O_TRUNC), and openat2 "+
 			"isn't there: on an overlay Landlock is asked when that has happened")

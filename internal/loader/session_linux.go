@@ -124,6 +124,9 @@ func (s *Session) Adopt() error {
 // former image keeps its room until the next reload: programs that run may be following it still.
 func (s *Session) Reload(img *Image) error {
 	return s.k.lock.hold(func() error {
+		if err := s.k.collect(); err != nil {
+			return err
+		}
 		if s.at.FormerLines != 0 {
 			if err := s.k.grace(s.at.Ring, s.ring); err != nil {
 				return fmt.Errorf("wait for the programs that run: %w", err)

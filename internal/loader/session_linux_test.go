@@ -98,7 +98,7 @@ func TestNobodyEntersInExit(t *testing.T) {
 			if pid == 0 && err == 0 { // a copy of this thread alone, in which the runtime can do nothing
 				unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGCHLD), 0, 0, 0, 0)
 				for {
-					unix.RawSyscall(unix.SYS_PAUSE, 0, 0, 0)
+					unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
 				}
 			}
 			if err != 0 {

@@ -41,7 +41,7 @@ var always = []group{
 	}},
 }
 
-// rings is io_uring. What is done by it no filter sees: a policy can allow it only where others see all that filters refuse elsewhere.
+// rings is io_uring. What is done by it no filter sees: a policy can allow it only where the kernel's programs decide what filters would.
 var rings = []string{"io_uring_setup", "io_uring_enter", "io_uring_register"}
 
 // Unseen is why they stay refused elsewhere.

@@ -12,6 +12,7 @@ type facts struct {
 	fs         bool // some authority grants files by path
 	exec       bool // some authority grants execution by path or by program
 	namespaces bool // every authority allows new namespaces
+	denies     bool // some authority denies system calls by name
 	net        network
 }
 
@@ -24,18 +25,25 @@ type network struct {
 	held       bool // each address and port is decided about elsewhere
 }
 
-// seesRings tells whether what is done by io_uring is seen: filters alone tell sockets and their uses apart where Landlock decides, and where
-// only ports are decided about.
+// seesRings tells whether others decide about all that can be done by io_uring. Filters alone tell sockets and their uses apart where Landlock
+// decides, and where only ports are decided about; and they alone know the calls that a policy denies by name.
 func (f facts) seesRings() bool {
-	return f.abi >= Whole && (!f.net.restricted || f.net.nothing() || f.net.held)
+	return f.abi >= Whole && !f.denies && (!f.net.restricted || f.net.nothing() || f.net.held)
 }
 
-// RefusesRings tells whether io_uring stays refused although a policy allows it (Unseen).
+// RefusesRings tells whether io_uring stays refused although every authority that speaks of system calls allows it (Unseen).
 func RefusesRings(c *policy.Compiled, o Others) bool {
-	allows := func(l *policy.Layer) bool {
-		return slices.ContainsFunc(l.Syscalls.Allow, func(name string) bool { return slices.Contains(rings, name) })
+	allowed := false
+	for _, l := range c.Layers {
+		if l.Authority == policy.Builtin || !declares(l.Syscalls) {
+			continue
+		}
+		if !slices.ContainsFunc(l.Syscalls.Allow, func(name string) bool { return slices.Contains(rings, name) }) {
+			return false
+		}
+		allowed = true
 	}
-	return slices.ContainsFunc(c.Layers, allows) && !factsOf(c, o).seesRings()
+	return allowed && !factsOf(c, o).seesRings()
 }
 
 func (n network) nothing() bool { return n.restricted && !n.stream && !n.datagram }
@@ -50,6 +58,7 @@ func factsOf(c *policy.Compiled, o Others) facts {
 		}
 		spoke = true
 		f.namespaces = f.namespaces && l.Namespaces
+		f.denies = f.denies || len(l.Syscalls.Deny) > 0
 		f.addFS(l)
 		f.addNet(l)
 	}

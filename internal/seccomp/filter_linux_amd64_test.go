@@ -13,11 +13,6 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-func syscalls(l policy.SourceLayer, s policy.Syscalls) policy.SourceLayer {
-	l.Syscalls = s
-	return l
-}
-
 func namespacesTrue(l policy.SourceLayer) policy.SourceLayer {
 	l.Namespaces = true
 	return l

@@ -145,6 +145,11 @@ var deeds = map[string]deed{
 		do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), policy: withRings(policy.SourceLayer{}), guarded: unix.ENOSYS,
 	},
 	"io_uring, seen": {do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), policy: withRings(denies(policy.FS, policy.Net)), abi: Whole},
+	"io_uring, beside what is denied": {
+		do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), abi: Whole, guarded: unix.ENOSYS, policy: func() policy.SourceLayer {
+			return syscalls(policy.SourceLayer{}, policy.Syscalls{Allow: rings, Deny: []string{"connect"}})
+		},
+	},
 	"io_uring, ports alone": {
 		do: call(unix.SYS_IO_URING_SETUP, 1, pointer(&ring[0])), policy: withRings(with(policy.SourceLayer{}, tcp)), abi: Whole, guarded: unix.ENOSYS,
 	},

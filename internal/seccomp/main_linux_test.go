@@ -78,3 +78,8 @@ func perform(t *testing.T, deed string, bare bool, uid int) outcome {
 	t.Helper()
 	return childtest.Run[outcome](t, uid, order{deed, bare})
 }
+
+func syscalls(l policy.SourceLayer, s policy.Syscalls) policy.SourceLayer {
+	l.Syscalls = s
+	return l
+}

@@ -29,7 +29,9 @@ func bpf(again bool) (backend, error) {
 			var err error
 			image, err = loader.NewImage(c, 1)
 			abi, _ := landlockABI() // without Landlock it's 0, which holds no port
-			return slices.Concat(coverPrograms(c, err), coverRings(c, net.cover(c, landlock.CoverPorts(c, abi)), seccomp.Others{ABI: seccomp.Whole, Net: net.held()}), coverEnv(c), coverLimits(c), coverCgroup(c), coverAudit(c, "bpf", ""))
+			ports := net.cover(c, landlock.CoverPorts(c, abi))
+			ports = coverRings(c, ports, seccomp.Others{ABI: seccomp.Whole, Net: net.held()})
+			return slices.Concat(coverPrograms(c, err), ports, coverEnv(c), coverLimits(c), coverCgroup(c), coverAudit(c, "bpf", ""))
 		},
 	}, nil
 }
