@@ -10,7 +10,7 @@ import (
 
 // denials has a guarded process be refused as fast as it can, and looks whether every refusal was told or counted.
 func denials(s *scene) error {
-	const flood = 500000 // some seconds of them: what a session tells in one is a larger part of fewer
+	const flood = 50000
 	policy, err := s.policy(10)
 	if err != nil {
 		return err
