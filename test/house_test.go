@@ -33,6 +33,7 @@ var mayImport = []room{
 	{"internal/policy/policyfile", []string{"internal/policy", "github.com/pelletier/go-toml/v2"}},
 	{"internal/policy", []string{"golang.org/x/net"}},
 	{"internal/childtest", []string{"golang.org/x/sys/unix"}},
+	{"internal/daemontest", []string{"internal/api"}},
 	{"internal/egress/link", []string{"internal/policy"}},
 	{"internal/egress/process", []string{
 		"internal/egress", "internal/landlock", "internal/netguard", "internal/policy", "internal/seccomp", "golang.org/x/sys/unix",

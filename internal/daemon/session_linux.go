@@ -202,7 +202,7 @@ func (s *session) enter(thread int) error {
 	if s.now() != api.Starting || s.record.Thread != 0 {
 		return refuse(409, "a thread has entered this session already")
 	}
-	if err := s.within(); err != nil {
+	if err := s.holds(); err != nil {
 		return err
 	}
 	if err := noNewPrivs(s.client.pid, thread); err != nil { // the programs leave it out, too, but can't say why
@@ -218,9 +218,9 @@ func (s *session) enter(thread int) error {
 	return nil
 }
 
-// within makes sure that the session is within the one around it still.
-func (s *session) within() error {
-	if s.from == 0 {
+// holds makes sure that the session is within the one around it still.
+func (s *session) holds() error {
+	if s.from == 0 { // its policies needn't be read
 		return nil
 	}
 	p, err := s.policies()

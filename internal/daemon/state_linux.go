@@ -54,7 +54,8 @@ func (d *Daemon) save(r *record) error {
 	return nil
 }
 
-// replace writes a file, all of it or nothing.
+// replace writes a file, all of it or nothing as long as the machine runs: sessions end with it, so nobody waits for a disk, as
+// audit.Replace does.
 func replace(name string, text []byte) error {
 	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
 		return err

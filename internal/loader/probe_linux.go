@@ -253,18 +253,14 @@ func loadable() (string, error) {
 
 // hasHook tells whether there is a place in the kernel to attach to.
 func hasHook(kernel *btf.Spec, p *ebpf.ProgramSpec) (bool, error) {
-	var err error
+	name, kind := p.AttachTo, any(new(*btf.Func))
 	switch {
 	case p.Type == ebpf.LSM:
-		var f *btf.Func
-		err = kernel.TypeByName("bpf_lsm_"+p.AttachTo, &f)
+		name = "bpf_lsm_" + name
 	case p.AttachType == ebpf.AttachTraceRawTp:
-		var f *btf.Typedef
-		err = kernel.TypeByName("btf_trace_"+p.AttachTo, &f)
-	default:
-		var f *btf.Func
-		err = kernel.TypeByName(p.AttachTo, &f)
+		name, kind = "btf_trace_"+name, new(*btf.Typedef)
 	}
+	err := kernel.TypeByName(name, kind)
 	if errors.Is(err, btf.ErrNotFound) {
 		return false, nil
 	}

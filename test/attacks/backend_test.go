@@ -3,14 +3,10 @@
 package attacks
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/daemontest"
 )
 
 // backend is what holds the attacks to the policy.
@@ -80,23 +76,5 @@ func (a attack) underBPF() attack {
 // serve starts toolguardd, which lends ordinary users the programs of the bpf backend.
 func serve(t *testing.T) {
 	t.Helper()
-	if os.Getenv("TOOLGUARD_VM") == "" {
-		t.Skip("needs a virtual machine (make vm-test)")
-	}
-	cmd := exec.Command(filepath.Join(built.dir, "toolguardd"), "--state", t.TempDir())
-	cmd.Stderr = os.Stderr
-	_ = os.Remove(api.Socket)
-	must(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
-	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // an emulated machine loads the programs slowly
-		if (&api.Client{Socket: api.Socket}).Do("GET", api.Status, nil, nil) == nil { // it has set the socket's mode by then
-			break
-		} else if time.Now().After(end) {
-			t.Fatal("toolguardd doesn't listen")
-		}
-	}
-	must(t, os.Chmod(api.Socket, 0o666)) // in place of a group that the guest's users would have to be in
+	daemontest.Serve(t, filepath.Join(built.dir, "toolguardd"))
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/daemontest"
 )
 
 // Where toolguardd listens, and the ordinary users of the tests.
@@ -66,29 +66,19 @@ type server struct {
 // serve starts toolguardd.
 func serve(t *testing.T, state string) *server {
 	t.Helper()
-	if os.Getenv("TOOLGUARD_VM") == "" {
-		t.Skip("needs a virtual machine (make vm-test)")
-	}
+	daemontest.Needs(t)
 	s := &server{log: t.TempDir() + "/log"}
 	log, err := os.Create(s.log)
 	must(t, err)
 	defer log.Close()
-	s.Cmd = exec.Command(built+"/toolguardd", "--state", state)
-	s.Stderr = log
-	_ = os.Remove(socket)
-	must(t, s.Start())
+	s.Cmd, err = daemontest.Start(built+"/toolguardd", state, log)
 	t.Cleanup(func() {
-		s.stop(syscall.SIGTERM)
+		if err == nil {
+			s.stop(syscall.SIGTERM)
+		}
 		t.Logf("toolguardd said:\n%s", s.said())
 	})
-	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // an emulated machine loads the programs slowly
-		if (&api.Client{Socket: socket}).Do("GET", api.Status, nil, nil) == nil { // it has set the socket's mode by then
-			break
-		} else if time.Now().After(end) {
-			t.Fatal("toolguardd doesn't listen")
-		}
-	}
-	must(t, os.Chmod(socket, 0o666)) // in place of a group that the guest's users would have to be in
+	must(t, err)
 	return s
 }
 
@@ -97,10 +87,7 @@ func (s *server) said() string {
 	return string(text)
 }
 
-func (s *server) stop(sig syscall.Signal) {
-	_ = s.Process.Signal(sig)
-	_ = s.Wait()
-}
+func (s *server) stop(sig syscall.Signal) { daemontest.Stop(s.Cmd, sig) }
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()

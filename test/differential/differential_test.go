@@ -15,11 +15,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/daemontest"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
@@ -114,21 +113,15 @@ func prepare(t *testing.T) (operator string) {
 func serve(t *testing.T) {
 	t.Helper()
 	var said bytes.Buffer
-	d := exec.Command(filepath.Join(os.Getenv("TOOLGUARD_BUILT"), "toolguardd"), "--state", "/mnt/tmpfs/state")
-	d.Env = append(os.Environ(), oneProcessor)
-	d.Stderr = &said
-	if err := d.Start(); err != nil {
-		t.Fatal(err)
-	}
+	d, err := daemontest.Start(filepath.Join(os.Getenv("TOOLGUARD_BUILT"), "toolguardd"), "/mnt/tmpfs/state", &said, oneProcessor)
 	t.Cleanup(func() {
-		_ = d.Process.Signal(syscall.SIGTERM)
-		_ = d.Wait()
+		if err == nil {
+			daemontest.Stop(d, syscall.SIGTERM)
+		}
 		t.Logf("toolguardd said:\n%s", &said)
 	})
-	for end := time.Now().Add(5 * time.Minute); !there(api.Socket); time.Sleep(20 * time.Millisecond) { // an emulated machine loads slowly
-		if time.Now().After(end) {
-			t.Fatal("toolguardd doesn't listen")
-		}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

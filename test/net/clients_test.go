@@ -7,16 +7,14 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/daemontest"
 )
 
 // get is a client of Go's own net/http, in the place of this test's program.
@@ -231,31 +229,8 @@ func TestUsersClients(t *testing.T) {
 	needsServers(t)
 	files.needed(t)
 	proxies.needed(t)
-	serve(t)
+	daemontest.Serve(t, filepath.Join(filepath.Dir(binary), "toolguardd"))
 	testClients(t, slices.Concat(clients, byProxies), ordinary)
-}
-
-// serve starts toolguardd.
-func serve(t *testing.T) {
-	t.Helper()
-	if os.Getenv("TOOLGUARD_VM") == "" {
-		t.Skip("needs a virtual machine (make vm-test)")
-	}
-	cmd := exec.Command(filepath.Join(filepath.Dir(binary), "toolguardd"), "--state", t.TempDir())
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
-	untilFor(t, 5*time.Minute, "toolguardd listens", func() bool { // an emulated machine loads the programs slowly
-		return (&api.Client{Socket: api.Socket}).Do("GET", api.Status, nil, nil) == nil // it has set the socket's mode by then
-	})
-	if err := os.Chmod(api.Socket, 0o666); err != nil { // in place of a group that the users would have to be in
-		t.Fatal(err)
-	}
 }
 
 // test has a user, or root, do with a client what is granted, and try what isn't.

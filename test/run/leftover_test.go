@@ -102,7 +102,7 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(p.workspace, "marker")); got.code != 125 || err == nil {
 		t.Errorf("%+v, marker %v", got, err)
 	}
-	control := run(t, p.guarded(policy, "touch", "marker"))
+	control := run(t, p.guarded(append([]string{"--daemon", "none"}, policy...), "touch", "marker"))
 	if _, err := os.Stat(filepath.Join(p.workspace, "marker")); control.code != 0 || err != nil {
 		t.Errorf("control: %+v, marker %v", control, err)
 	}

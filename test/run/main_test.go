@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/daemontest"
 )
 
 // binary is toolguard as it is built for users.
@@ -30,11 +30,16 @@ func withBinary(m *testing.M) int {
 	if dir := os.Getenv("TOOLGUARD_BUILT"); dir != "" {
 		binary = filepath.Join(dir, "toolguard")
 		if os.Getenv("TOOLGUARD_VM") != "" {
-			end, err := serve(filepath.Join(dir, "toolguardd"))
+			state, err := os.MkdirTemp("", "run-test-")
 			if err != nil {
 				panic(err)
 			}
-			defer end()
+			defer os.RemoveAll(state)
+			d, err := daemontest.Start(filepath.Join(dir, "toolguardd"), state, os.Stderr) // for ordinary users; root does without it
+			if err != nil {
+				panic(err)
+			}
+			defer daemontest.Stop(d, syscall.SIGTERM)
 		}
 		return m.Run()
 	}
@@ -54,32 +59,6 @@ func withBinary(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
-}
-
-// serve starts toolguardd, which lends ordinary users the kernel's programs. Root does without it.
-func serve(toolguardd string) (end func(), err error) {
-	state, err := os.MkdirTemp("", "run-test-")
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(toolguardd, "--state", state)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	end = func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-		_ = os.RemoveAll(state)
-	}
-	client := &api.Client{Socket: api.Socket}
-	for began := time.Now(); client.Do("GET", api.Status, nil, nil) != nil; time.Sleep(50 * time.Millisecond) {
-		if time.Since(began) > 5*time.Minute { // an emulated machine loads the programs slowly
-			end()
-			return nil, errors.New("toolguardd doesn't answer")
-		}
-	}
-	return end, os.Chmod(api.Socket, 0o666) // the ordinary user is in no group
 }
 
 // user is who runs a command.
