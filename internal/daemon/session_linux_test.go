@@ -439,6 +439,79 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// A policy that doesn't come into force leaves no file.
+func TestReloadGoesBack(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	before, after := compiled(t, "/etc"), compiled(t, "/usr")
+	r := &record{Number: 1, Generation: 1, Sizes: map[uint32]int{1: 1}, Net: &network{}}
+	r.Info.ID, r.Info.Workspace, r.Info.State = "0000000000000001", before.Workspace, api.Running
+	saved(t, d, r, held(before))
+	s := d.newSession(r, ended(0))
+	s.hearing = &guarded.Hearing{}
+	if err := s.reload(after, 1); err == nil || !strings.Contains(err.Error(), "couldn't be taken over") { // the network
+		t.Error(err)
+	}
+	files, err := os.ReadDir(d.folder() + "/" + s.id)
+	if err != nil || len(files) != 2 || files[0].Name() != "policy-1.json" || files[1].Name() != "session.json" {
+		t.Errorf("%v, %v", files, err)
+	}
+	kept, err := d.load(s.id)
+	if err != nil || kept.Generation != 1 || s.record.Generation != 1 || kept.Info.Reloads != 0 {
+		t.Errorf("%+v, %v; %+v", kept, err, s.record)
+	}
+}
+
+// What a toolguardd has left of sessions that it hadn't made yet, or had nearly forgotten, and what another version kept otherwise, goes.
+func TestLeftovers(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	r := &record{Number: 1, Generation: 1, Sizes: map[uint32]int{1: 1}}
+	r.Info.ID = "0000000000000001"
+	saved(t, d, r, held(compiled(t, "/etc")))
+	if err := os.Remove(d.file(r.Info.ID)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(d.folder()+"/0000000000000002.json", []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.takeOver()
+	if files, err := os.ReadDir(d.folder()); err != nil || len(files) != 0 {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// A session whose policies can't be read stays as it is: the next toolguardd may take it over.
+func TestUnreadable(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	s := inKernel(t, d, 0)
+	c := compiled(t, "/")
+	s.record.Sizes = map[uint32]int{1: 1}
+	saved(t, d, &s.record, held(c))
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	pid := s.starts(t, "/bin/cat", in)
+	s.kernel.Leave()
+	name := d.policyFile(s.id, 1)
+	if err := os.Rename(name, name+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.resume(s.id); !errors.Is(err, os.ErrNotExist) || d.sessions[s.number] != nil {
+		t.Errorf("taken over: %v", err)
+	}
+	if err := os.Rename(name+".away", name); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.resume(s.id); err != nil || d.sessions[s.number] == nil {
+		t.Errorf("not taken over: %v", err)
+	}
+	_ = out.Close()
+	if _, err := unix.Wait4(pid, nil, 0, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // held are the policies of a session that is held to c, and was asked for no more.
 func held(c *policy.Compiled) *policies {
 	return &policies{c, 1, c, map[uint32]*policy.Compiled{1: c}}

@@ -223,6 +223,37 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// A reload finds the room of a session that has ended, once those of its tasks are no more that nobody had waited for.
+func TestReloadFindsRoom(t *testing.T) {
+	k := kernel(t)
+	over, _ := begin(t, k, "/ read+execute")
+	var pid int
+	guarded(t, over, func() {
+		var err error
+		if pid, err = syscall.ForkExec("/bin/true", []string{"true"}, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := begin(t, k)
+	end(t, over)
+	place := over.at
+	if err := reload(t, s, 2, "/ read"); err != nil || place.Id != over.id {
+		t.Errorf("%v; the place of a session with a task is %x's, and not %x's", err, place.Id, over.id)
+	}
+	if _, err := unix.Wait4(pid, nil, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); atomic.LoadUint32(&place.Tasks) != 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	}
+	if err := reload(t, s, 3, "/ read"); err != nil || place.Id != 0 {
+		t.Errorf("%v; the place is %x's still", err, place.Id)
+	}
+	end(t, s)
+}
+
 // What a rule says of a file holds under all of its hard links, on file systems that number their files differently, and only as
 // long as the rule does.
 func TestHardLinks(t *testing.T) {

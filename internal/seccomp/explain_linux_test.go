@@ -20,6 +20,7 @@ func TestExplain(t *testing.T) {
 	at := policy.Place{File: "p.toml", Line: 3, Col: 1}
 	closed := compile(t, denies(policy.FS, policy.Net))
 	named := compile(t, policy.SourceLayer{Syscalls: policy.Syscalls{Deny: []string{"kcmp"}, Place: at}})
+	granted := compile(t, syscalls(denies(policy.FS, policy.Net), policy.Syscalls{Allow: rings, Place: at}))
 	arch := m.auditArch()
 	for _, c := range []struct {
 		what string
@@ -30,6 +31,7 @@ func TestExplain(t *testing.T) {
 		want Cause // Text isn't compared
 	}{
 		{"io_uring", closed, arch, nr("io_uring_setup"), nil, Cause{ID: "seccomp.io_uring", Errno: "ENOSYS", Resource: "syscall"}},
+		{"io_uring, granted", granted, arch, nr("io_uring_setup"), nil, Cause{ID: "seccomp.io_uring", Place: at, Errno: "ENOSYS", Resource: "syscall"}},
 		{"inet", closed, arch, nr("socket"), &[6]uint64{2, 1, 0}, Cause{ID: "net", Errno: "EACCES", Resource: "net", Reason: policy.NoRule}},
 		{"unix", closed, arch, nr("socket"), &[6]uint64{1, 1, 0}, Cause{ID: "seccomp.socket", Errno: "EACCES", Resource: "fs"}},
 		{"packet", closed, arch, nr("socket"), &[6]uint64{17, 3, 0}, Cause{ID: "seccomp.socket", Errno: "EACCES", Resource: "syscall"}},

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
 // docs/BACKENDS.md has the stated gaps of the bpf backend. Those of landlock are held to it where this machine has it (package
@@ -19,6 +21,35 @@ func TestGapsInDocs(t *testing.T) {
 	for _, gap := range slices.Concat(bpfGaps, lentGaps) {
 		if !strings.Contains(string(page), "\n- "+gap+"\n") {
 			t.Errorf("docs/BACKENDS.md doesn't have this gap:\n- %s", gap)
+		}
+	}
+}
+
+// Where a policy allows io_uring and it stays refused, the rows about system calls say so; not where an authority doesn't allow it.
+func TestRingsRow(t *testing.T) {
+	granted := policy.Syscalls{Allow: []string{"io_uring_setup"}}
+	for _, x := range []struct {
+		syscalls []policy.Syscalls // an authority's each
+		abi      int
+		why      string
+	}{
+		{[]policy.Syscalls{granted}, 7, seccomp.Unseen},
+		{[]policy.Syscalls{granted, {}}, 7, seccomp.Unseen},
+		{[]policy.Syscalls{granted}, seccomp.Whole, ""},
+		{[]policy.Syscalls{granted, {Allow: []string{"bpf"}}}, 7, ""},
+		{[]policy.Syscalls{{}}, 7, ""},
+	} {
+		source := &policy.Source{Name: "test", Workspace: "/", Home: "/"}
+		for i, calls := range x.syscalls {
+			source.Layers = append(source.Layers, policy.SourceLayer{Authority: policy.Authority(int(policy.Host) + i), Syscalls: calls})
+		}
+		c, err := policy.Compile(source, policyfile.Machine{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := []policy.Coverage{{ID: "syscalls"}, {ID: "fs"}, {ID: "host.syscalls"}}
+		if got := coverRings(c, rows, seccomp.Others{ABI: x.abi}); got[0].Why != x.why || got[1].Why != "" || got[2].Why != x.why {
+			t.Errorf("%+v with ABI %d: %+v", x.syscalls, x.abi, got)
 		}
 	}
 }

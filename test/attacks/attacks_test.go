@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
 // attack is one row: a program, what each of its attempts must get, and what the run needs around it.
@@ -96,6 +98,21 @@ func guarded(t *testing.T, a attack, s *scene) {
 	s.witness(t, a)
 }
 
+// TestRingsStayRefused has Landlock's backend refuse io_uring where a policy allows it, and say so before anything starts.
+func TestRingsStayRefused(t *testing.T) {
+	a := attack{prog: "io_uring", tries: []try{{"setup", ok, "ENOSYS", callEvent("io_uring_setup").by("seccomp.io_uring")}}}
+	for _, u := range users() {
+		t.Run(u.name, func(t *testing.T) {
+			s := newScene(t, u, landlock, ringsGranted)
+			s.judge(t, "setup", s.run(t, a, s.command(a)), ok)
+			guarded(t, a, s)
+			if said := s.dryRun(t); !strings.Contains(said, seccomp.Unseen) {
+				t.Errorf("--dry-run doesn't say %q:\n%s", seccomp.Unseen, said)
+			}
+		})
+	}
+}
+
 // TestStatedGaps holds the backends to naming, before anything starts, what they let through.
 func TestStatedGaps(t *testing.T) {
 	for _, b := range []*backend{landlock, bpf} {
@@ -104,19 +121,26 @@ func TestStatedGaps(t *testing.T) {
 				serve(t)
 			}
 			s := newScene(t, users()[0], b, "")
-			cmd := exec.Command(toolguard(t), "exec", "--policy", s.vars["POLICY"], "--backend", b.name, "--dry-run")
-			cmd.Env = s.env
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
+			said := s.dryRun(t)
 			for _, a := range b.rows() {
-				if a.gap != "" && !strings.Contains(string(out), a.gap) {
+				if a.gap != "" && !strings.Contains(said, a.gap) {
 					t.Errorf("%s gets through, and --dry-run doesn't speak of %q", a.prog, a.gap)
 				}
 			}
 		})
 	}
+}
+
+// dryRun is what is said of the scene's policy before anything starts.
+func (s *scene) dryRun(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command(toolguard(t), "exec", "--policy", s.vars["POLICY"], "--backend", s.backend.name, "--dry-run")
+	cmd.Env = s.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
 }
 
 // TestRowForEveryProgram keeps a program from being forgotten.

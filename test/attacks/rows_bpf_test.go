@@ -2,6 +2,12 @@
 
 package attacks
 
+// ringsGranted allows io_uring, which stays refused where nothing sees what is done by it (TestRingsStayRefused).
+const ringsGranted = `
+[access.syscalls]
+allow = ["io_uring_setup", "io_uring_enter", "io_uring_register"]
+`
+
 // bpfRows are those whose policies only the bpf backend can enforce.
 var bpfRows = []attack{
 	{prog: "carve_out", args: "$WS $RUN", more: `
@@ -52,10 +58,7 @@ match = "**/.env"
 		{"unlink", ok, "EACCES", fsEvent("delete", "$WS/.env", "rule_denies").by("fs.7")},
 		{"rename-from", ok, "EACCES", fsEvent("delete", "$WS/.env", "rule_denies").by("fs.7")},
 	}},
-	{prog: "io_uring_granted", args: "$KEY $OUT $WS $STREAM", around: victim, more: `
-[access.syscalls]
-allow = ["io_uring_setup", "io_uring_enter", "io_uring_register"]
-`, tries: []try{
+	{prog: "io_uring_granted", args: "$KEY $OUT $WS $STREAM", around: victim, more: ringsGranted, tries: []try{
 		{"open", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
 		{"open-by-worker", ok, "EACCES", fsEvent("read", "$KEY", "outside_workspace")},
 		{"create", ok, "EACCES", fsEvent("create", "$OUT/new", "outside_workspace")},
