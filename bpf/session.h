@@ -69,6 +69,7 @@ struct label {
 	} listing;
 	u32 nexec;
 	u32 generation; /* of the policy whose lists exec's are */
+	u64 traces;	/* TRACED or UPWARD (task.c) */
 	struct {
 		u64 start, at, vector; /* vector: the caller's argv; 0: the arguments follow each other */
 		u64 called, named;     /* where the program's name for itself begins and ends */

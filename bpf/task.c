@@ -105,7 +105,42 @@ int BPF_PROG(toolguard_task_kill, struct task_struct *task, void *info, int sig)
 	return cred ? 0 : reach(task, OP_SIGNAL, sig);
 }
 
+/*
+ * Two tasks that trace each other, each to stop the other as it ends (PTRACE_O_TRACEEXIT), can't be ended: what is killed waits for who
+ * traces it, and Linux drops any further SIGKILL. So no tracing goes round in a circle. Whoever traces a process that began before its own
+ * isn't traced, then or later: every circle has one who would be both. The kernel ties the two together after it has asked, so what is
+ * asked for counts, and stays: a task is TRACED or traces UPWARD, and never becomes the other.
+ */
+enum { TRACED = 1, UPWARD };
+
+static __always_inline bool circles(struct task_struct *tracer, struct task_struct *tracee)
+{
+	struct label *by = bpf_task_storage_get(&labels, tracer, NULL, 0), *of = bpf_task_storage_get(&labels, tracee, NULL, 0);
+
+	if (!by || !of || __sync_val_compare_and_swap(&of->traces, 0, TRACED) == UPWARD)
+		return true;
+	if (tracer->group_leader->start_boottime < tracee->group_leader->start_boottime)
+		return false;
+	/* Who is traced from its birth (PTRACE_O_TRACEFORK) hasn't been asked about. */
+	return tracer->ptrace || __sync_val_compare_and_swap(&by->traces, 0, UPWARD) == TRACED;
+}
+
+/* trace decides whether one task may trace another one of the session. */
+static __always_inline int trace(struct task_struct *tracer, struct task_struct *tracee, u32 mode)
+{
+	struct label *l = guarded();
+	struct denial d = { .op = OP_TRACE, .why = WHY_ALWAYS, .detail = mode, .error = EPERM };
+
+	if (!l || !circles(tracer, tracee))
+		return 0;
+	d.other = tracer->tgid == bpf_get_current_pid_tgid() >> 32 ? tracee->tgid : tracer->tgid;
+	refuse(l, &d);
+	return -EPERM;
+}
+
+#define PTRACE_MODE_ATTACH 2
 #define PTRACE_MODE_NOAUDIT 4
+#define PTRACE_MODE_REALCREDS 16
 
 /* security_ptrace_access_check: __ptrace_may_access, unless it's the same process: ptrace, /proc/PID/mem, environ, fd and
  * more, process_vm_readv and _writev, pidfd_getfd, kcmp. The kernel asks with PTRACE_MODE_NOAUDIT what to leave out. */
@@ -116,7 +151,10 @@ int BPF_PROG(toolguard_ptrace_access_check, struct task_struct *child, unsigned 
 
 	if (l && mode & PTRACE_MODE_NOAUDIT)
 		return belongs(l->id, child) ? 0 : -EPERM;
-	return reach(child, OP_TRACE, mode);
+	int err = reach(child, OP_TRACE, mode);
+	if (err || !(mode & PTRACE_MODE_ATTACH && mode & PTRACE_MODE_REALCREDS))
+		return err;
+	return trace(bpf_get_current_task_btf(), child, mode);
 }
 
 /* security_ptrace_traceme: PTRACE_TRACEME asks to be traced by one's parent. No parent in a session gets a child that isn't. */
@@ -125,7 +163,8 @@ int BPF_PROG(toolguard_ptrace_traceme, struct task_struct *parent)
 {
 	if (!guarded() && bpf_task_storage_get(&labels, parent, NULL, 0))
 		return -EPERM;
-	return reach(parent, OP_TRACE, 0);
+	int err = reach(parent, OP_TRACE, 0);
+	return err ? err : trace(parent, bpf_get_current_task_btf(), 0);
 }
 
 /* security_task_setnice: set_one_prio (setpriority); nice and autogroup are about oneself. */

@@ -247,6 +247,7 @@ struct sigpending {
 
 struct task_struct {
 	unsigned int flags;
+	unsigned int ptrace;
 	int pid;
 	int tgid;
 	unsigned long atomic_flags;

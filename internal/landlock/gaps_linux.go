@@ -33,6 +33,8 @@ func StatedGaps(abi int) []string {
 			"with other processes of the same user (shared memory and semaphores not with syscalls = \"strict\")",
 		"where unix sockets can be made, a session may listen on an abstract name, also where net is denied: programs outside that look " +
 			"for a service of that name find the session",
+		"processes that trace each other in a circle, each to stop the other as it ends, no signal ends: they stay, stopped, and so does " +
+			"what they hold of the session's memory and files; toolguard says so and doesn't wait for them",
 		"descriptors that somebody outside passes in through a unix socket on 0, 1, 2 or --pass-fd aren't mediated: they were " +
 			"opened outside",
 		"a pipe on 0, 1, 2 or --pass-fd can be opened at its other end (/proc/self/fd): a shell that reads from it what it executes " +

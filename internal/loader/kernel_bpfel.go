@@ -72,6 +72,7 @@ type kernelLabel struct {
 	}
 	Nexec      uint32
 	Generation uint32
+	Traces     uint64
 	Args       struct {
 		_        structs.HostLayout
 		Start    uint64

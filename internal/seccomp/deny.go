@@ -34,6 +34,8 @@ var always = []group{
 	{"seccomp.handle", "always on: no opening by handle", unix.EPERM, []string{"open_by_handle_at"}},
 	// Events tell names and processes from all over a file system.
 	{"seccomp.fanotify", "always on: no fanotify", unix.EPERM, []string{"fanotify_init"}},
+	// With personality's READ_IMPLIES_EXEC it maps a file to be executed, and no LSM is asked (CVE-2024-47745; obsolete since Linux 3.16).
+	{"seccomp.remap", "always on: no mapping anew of what is mapped", unix.ENOSYS, []string{"remap_file_pages"}},
 	// Without capabilities these fail anyway; a new user namespace must not bring their code into reach.
 	{"seccomp.admin", "always on: no system administration", unix.EPERM, []string{
 		"acct", "swapon", "swapoff", "settimeofday", "clock_settime", "stime", "sethostname", "setdomainname",
@@ -62,7 +64,7 @@ var strict = []group{
 	{"seccomp.strict", `syscalls = "strict"`, unix.EPERM, []string{
 		"process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_getfd", "kcmp",
 		"personality", "modify_ldt", "move_pages", "migrate_pages", "mbind", "set_mempolicy",
-		"set_mempolicy_home_node", "remap_file_pages", "vmsplice", "memfd_secret", "name_to_handle_at",
+		"set_mempolicy_home_node", "vmsplice", "memfd_secret", "name_to_handle_at",
 		"lsm_set_self_attr", "ustat", "sysfs", "fanotify_mark",
 		"shmget", "shmat", "shmdt", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd",
 		"msgrcv", "msgctl", "mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr",
@@ -94,6 +96,7 @@ var fixed = [...]struct{ name, why string }{
 	{"open", "what is refused follows from the fs rules"},
 	{"openat", "what is refused follows from the fs rules"},
 	{"openat2", "what is refused follows from the fs rules"},
+	{"remap_file_pages", "use mmap, of which the kernel's programs are asked; before Linux 6.12 they aren't of this one"},
 	{"truncate", "what is refused follows from the fs rules"},
 	{"memfd_secret", "it is refused only where execution is restricted and under strict"},
 	{"mount", noMounts},

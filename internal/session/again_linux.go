@@ -38,6 +38,6 @@ func Again() (int, error) {
 	}
 	sup.set(pid)
 	go sup.forward()
-	ws, _, err := sup.wait(pid)
-	return exitCode(ws), err
+	end := sup.wait(pid, nil)
+	return exitCode(end.ws), end.err
 }

@@ -161,6 +161,7 @@ func (l *lent) receive(s *api.Stream, d *denials) error {
 		err := s.Next(&n)
 		switch {
 		case err == nil && n.End != nil:
+			time.AfterFunc(patience, l.r.giveUp) // the first process should have ended with it
 			return s.Close()
 		case err == nil && n.Event != nil:
 			d.told(*n.Event)

@@ -181,6 +181,9 @@ func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
 	case k.Other != 0:
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", k.Other))
 		e.Target = strings.TrimSpace(string(name))
+		if k.Op == loader.OpTrace && k.Why == loader.WhyAlways {
+			e.Extra["why"] = "who traces a process that began before it isn't traced itself: processes that trace each other in a circle can't be ended"
+		}
 	default:
 		e.Target = k.Door()
 	}

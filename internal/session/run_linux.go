@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -40,6 +41,9 @@ type run struct {
 	group   *cgroup.Group // nil: nothing needs one
 	net     *network
 	limit   atomic.Pointer[policyLimit]
+
+	hopeless chan struct{} // closed by giveUp: the first process doesn't end (see supervisor.wait)
+	giveUp   func()
 }
 
 // policyLimit says which limit ended the session.
@@ -55,7 +59,9 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	number := newID()
 	r := &run{
 		cfg: cfg, number: number, self: os.Getpid(), id: fmt.Sprintf("%016x", number), machine: s.machine, in: s.machine.inside,
+		hopeless: make(chan struct{}),
 	}
+	r.giveUp = sync.OnceFunc(func() { close(r.hopeless) })
 	if err := r.prepare(); err != nil {
 		return Result{}, err
 	}
@@ -79,8 +85,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	s.lingers = cfg.Linger
 	go r.sup.forward()
 	stopClock := r.startClock()
-	var end ending
-	end.ws, end.usage, end.err = r.sup.wait(pid)
+	end := r.sup.wait(pid, r.hopeless)
 	stopClock()
 	r.end(end)
 	return r.result, end.err
@@ -294,9 +299,12 @@ func (r *run) startClock() (stop func()) {
 		r.limit.Store(&policyLimit{"wall_time", w.Place})
 		r.everyone(syscall.SIGTERM)
 		r.everyone(syscall.SIGCONT)
-		if !ended(grace) {
-			r.kill(ended)
+		if ended(grace) {
+			return
 		}
+		late := time.Now().Add(patience)
+		r.kill(func(wait time.Duration) bool { return ended(wait) || time.Now().After(late) })
+		r.giveUp()
 	}()
 	return func() { close(over) }
 }

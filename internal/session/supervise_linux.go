@@ -110,8 +110,22 @@ func fromTerminal(sig syscall.Signal) bool {
 	return err == nil && group == syscall.Getpgrp()
 }
 
-// wait waits for the first process, reaping what else ends meanwhile, and stops with it.
-func (s *supervisor) wait(pid int) (syscall.WaitStatus, syscall.Rusage, error) {
+// wait waits for the first process and stops with it. When it's said to be hopeless, as it was killed and doesn't end, it counts as killed:
+// processes of which each traces the other, to stop it as it ends (PTRACE_O_TRACEEXIT), no signal ends, nor one that waits for a dead disk.
+func (s *supervisor) wait(pid int, hopeless <-chan struct{}) ending {
+	ended := make(chan ending, 1)
+	go func() { ended <- s.await(pid) }()
+	select {
+	case e := <-ended:
+		return e
+	case <-hopeless:
+		s.set(0)
+		return ending{ws: syscall.WaitStatus(syscall.SIGKILL)}
+	}
+}
+
+// await waits for the first process, reaping what else ends meanwhile.
+func (s *supervisor) await(pid int) ending {
 	for {
 		var ws syscall.WaitStatus
 		var ru syscall.Rusage
@@ -119,12 +133,12 @@ func (s *supervisor) wait(pid int) (syscall.WaitStatus, syscall.Rusage, error) {
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
-			return 0, ru, os.NewSyscallError("wait4", err)
+			return ending{err: os.NewSyscallError("wait4", err)}
 		case got == pid && ws.Stopped():
 			s.stopToo(pid)
 		case got == pid:
 			s.set(0)
-			return ws, ru, nil
+			return ending{ws: ws, usage: ru}
 		}
 	}
 }

@@ -15,6 +15,16 @@ var processRows = []attack{
 		{"seize", ok, "EPERM", traced},
 		{"attach", ok, "EPERM", traced},
 	}},
+	{prog: "trace_circle", gap: "processes that trace each other in a circle", tries: []try{
+		{"upward", ok, ok, noEvent("granted")},
+		{"circle", ok, ok, noEvent("a stated gap")},
+		{"traceme", ok, ok, noEvent("a stated gap")},
+		{"born", ok, ok, noEvent("a stated gap")},
+	}, bpf: map[string]got{
+		"circle":  {"EPERM", bpfEvent("trace")},
+		"traceme": {"EPERM", bpfEvent("trace")},
+		"born":    {"EPERM", bpfEvent("trace")},
+	}},
 	{prog: "ptrace_parent", tries: []try{
 		{"seize-parent", ok, "EPERM", toolguards},
 	}},

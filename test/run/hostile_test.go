@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,6 +47,29 @@ func TestChainsAreEnded(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 		})
+	}
+}
+
+// Processes that no signal ends aren't waited for; under the kernel's programs there are none. Those of this test stay, so it needs a
+// machine of its own.
+func TestHopeless(t *testing.T) {
+	if os.Getenv("TOOLGUARD_VM") == "" {
+		t.Skip("needs a virtual machine (make vm-test)")
+	}
+	for _, u := range users() {
+		p := newPlace(t, u)
+		argv := []string{p.compile(t, "mutual"), "1000.0505" + u.name}
+		guarded := func(flags ...string) outcome {
+			return run(t, p.guarded(slices.Concat(flags, []string{"--limits", "wall_time=500ms"}, policy), argv...))
+		}
+		out := guarded()
+		if n := processes(t, argv[1]); n != 0 || strings.Contains(out.stderr, "don't end") {
+			t.Errorf("%s, bpf: %d processes, %+v", u.name, n, out)
+		}
+		out = guarded("--daemon", "none", "--backend", "landlock")
+		if n := processes(t, argv[1]); n != 2 || out.code != 137 || !strings.Contains(out.stderr, "2 processes of the session don't end") {
+			t.Errorf("%s, landlock: %d processes, %+v", u.name, n, out)
+		}
 	}
 }
 

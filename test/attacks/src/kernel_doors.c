@@ -19,6 +19,8 @@ static long perf(void)
 	return syscall(SYS_perf_event_open, &a, 0, -1, -1, 0);
 }
 
+static long again(void) { return syscall(SYS_remap_file_pages, 0, 0, 0, 0, 0); }
+
 static long faults(void) { return syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* UFFD_USER_MODE_ONLY */); }
 static long add_key(void) { return syscall(SYS_add_key, "user", "toolguard-test", "x", 1, -1 /* thread keyring */); }
 static long request_key(void) { return syscall(SYS_request_key, "user", "toolguard-none", NULL, 0); }
@@ -56,6 +58,7 @@ int main(int argc, char **argv)
 	attempt("bpf", bpf);
 	attempt("perf_event_open", perf);
 	attempt("userfaultfd", faults);
+	attempt("remap_file_pages", again);
 	attempt("add_key", add_key);
 	attempt("request_key", request_key);
 	attempt("keyctl", keyctl);

@@ -1,0 +1,113 @@
+// Tries: to trace in a circle: processes that stop each other as they end (PTRACE_O_TRACEEXIT) no signal ends. Here none is stopped, so
+// that all of them can be ended where the kernel lets them.
+// Must get: EPERM, all but the first, which is no circle.
+// Event: trace, reason syscall_denied.
+#include "attack.h"
+#include <sys/ptrace.h>
+
+static int said[2];
+static pid_t a; // who is traced by b, its child
+
+static void say(long rc)
+{
+	int e = rc < 0 ? errno : 0;
+	if (write(said[1], &e, sizeof(e)) != sizeof(e))
+		_exit(1);
+}
+
+static long hear(void)
+{
+	if (read(said[0], &errno, sizeof(errno)) != sizeof(errno))
+		error("nothing was said");
+	return errno ? -1 : 0;
+}
+
+static pid_t start(void (*f)(void))
+{
+	pid_t pid = fork();
+	if (pid == 0) {
+		f();
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
+static long end(pid_t pid, long rc)
+{
+	int e = errno;
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, __WALL);
+	errno = e;
+	return rc;
+}
+
+// begin has a process be traced by a child of its own, which does f then.
+static pid_t begin(void (*f)(void))
+{
+	if (pipe(said))
+		error("pipe");
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); // for Yama
+	a = getpid();
+	pid_t b = start(f);
+	if (hear())
+		error("seize a parent");
+	return b;
+}
+
+static void seize(void) { say(ptrace(PTRACE_SEIZE, a, 0, 0)); }
+
+static long upward(void) { return end(begin(seize), 0); }
+
+static long circle(void)
+{
+	pid_t b = begin(seize);
+	return end(b, ptrace(PTRACE_SEIZE, b, 0, 0));
+}
+
+static void ask(void)
+{
+	seize();
+	say(ptrace(PTRACE_TRACEME, 0, 0, 0));
+}
+
+static long traceme(void)
+{
+	pid_t b = begin(ask);
+	return end(b, hear());
+}
+
+// follow has what its parent starts go on, traced like that one.
+static void follow(void)
+{
+	int status;
+	say(ptrace(PTRACE_SEIZE, a, 0, PTRACE_O_TRACEFORK));
+	for (pid_t pid; (pid = waitpid(-1, &status, __WALL)) > 0;)
+		ptrace(PTRACE_CONT, pid, 0, 0);
+}
+
+static pid_t tracer;
+
+static void back(void)
+{
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+	say(ptrace(PTRACE_SEIZE, tracer, 0, 0));
+}
+
+static long born(void)
+{
+	tracer = begin(follow);
+	pid_t c = start(back);
+	long rc = hear();
+	kill(c, SIGKILL);
+	rc = end(tracer, rc);
+	return end(c, rc);
+}
+
+int main(int argc, char **argv)
+{
+	attempt("upward", upward);
+	attempt("circle", circle);
+	attempt("traceme", traceme);
+	attempt("born", born);
+}
