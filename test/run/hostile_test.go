@@ -58,7 +58,7 @@ func TestHopeless(t *testing.T) {
 	}
 	for _, u := range users() {
 		p := newPlace(t, u)
-		argv := []string{p.compile(t, "mutual"), "1000.0505" + u.name}
+		argv := []string{p.compile(t, "mutual"), "1000.0601" + u.name}
 		guarded := func(flags ...string) outcome {
 			return run(t, p.guarded(slices.Concat(flags, []string{"--limits", "wall_time=500ms"}, policy), argv...))
 		}
