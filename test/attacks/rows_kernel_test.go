@@ -17,7 +17,7 @@ var kernelRows = []attack{
 		{"keyctl", ok, "EPERM", callEvent("keyctl")},
 		{"open_by_handle_at", "ok / nobody EPERM", "EPERM", callEvent("open_by_handle_at")},
 		// From here on the arguments are wrong on purpose: the control is the kernel's complaint about them.
-		{"remap_file_pages", "EINVAL", "ENOSYS", callEvent("remap_file_pages")},
+		{"remap_file_pages", "EINVAL", "ENOSYS", callEvent("remap_file_pages").by("seccomp.remap")},
 		{"init_module", "ENOEXEC EFAULT ENOSYS / nobody EPERM ENOSYS", "EPERM", callEvent("init_module")},
 		{"finit_module", "EBADF ENOSYS / nobody EPERM ENOSYS", "EPERM", callEvent("finit_module")},
 		{"delete_module", "ENOENT ENOSYS / nobody EPERM ENOSYS", "EPERM", callEvent("delete_module")},

@@ -20,10 +20,12 @@ var processRows = []attack{
 		{"circle", ok, ok, noEvent("a stated gap")},
 		{"traceme", ok, ok, noEvent("a stated gap")},
 		{"born", ok, ok, noEvent("a stated gap")},
+		{"at-once", ok, ok, noEvent("a stated gap")},
 	}, bpf: map[string]got{
 		"circle":  {"EPERM", bpfEvent("trace")},
 		"traceme": {"EPERM", bpfEvent("trace")},
 		"born":    {"EPERM", bpfEvent("trace")},
+		"at-once": {"EPERM", bpfEvent("trace")},
 	}},
 	{prog: "ptrace_parent", tries: []try{
 		{"seize-parent", ok, "EPERM", toolguards},

@@ -99,10 +99,44 @@ static long born(void)
 {
 	tracer = begin(follow);
 	pid_t c = start(back);
-	long rc = hear();
-	kill(c, SIGKILL);
-	rc = end(tracer, rc);
-	return end(c, rc);
+	return end(c, end(tracer, hear()));
+}
+
+// at_once has both ask at the same moment, again and again: each asks before the other has been tied.
+static long at_once(void)
+{
+	int *both = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	long rc = -1;
+
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); // for Yama
+	a = getpid();
+	for (int i = 0; rc && i < 50; i++) {
+		both[0] = 0;
+		both[1] = -1;
+		pid_t b = fork();
+		if (b == 0) {
+			prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+			__atomic_fetch_add(&both[0], 1, __ATOMIC_SEQ_CST);
+			while (__atomic_load_n(&both[0], __ATOMIC_SEQ_CST) < 2)
+				;
+			long seized = ptrace(PTRACE_SEIZE, a, 0, 0);
+			__atomic_store_n(&both[1], seized ? errno : 0, __ATOMIC_SEQ_CST);
+			for (;;)
+				pause();
+		}
+		__atomic_fetch_add(&both[0], 1, __ATOMIC_SEQ_CST);
+		while (__atomic_load_n(&both[0], __ATOMIC_SEQ_CST) < 2)
+			;
+		rc = ptrace(PTRACE_SEIZE, b, 0, 0);
+		while (__atomic_load_n(&both[1], __ATOMIC_SEQ_CST) < 0)
+			usleep(1000);
+		if (!rc && both[1]) {
+			errno = both[1];
+			rc = -1;
+		}
+		end(b, 0);
+	}
+	return rc;
 }
 
 int main(int argc, char **argv)
@@ -111,4 +145,5 @@ int main(int argc, char **argv)
 	attempt("circle", circle);
 	attempt("traceme", traceme);
 	attempt("born", born);
+	attempt("at-once", at_once);
 }
