@@ -21,9 +21,10 @@ build: ## bin/toolguard, and on Linux bin/toolguardd and bin/toolguard-ship
 	$(BUILD) -o bin/toolguard ./cmd/toolguard
 	[ "$$($(GO) env GOOS)" != linux ] || $(BUILD) -o bin/ ./cmd/toolguardd ./cmd/toolguard-ship
 
-test: ## set up this machine, then everything that must hold before a change is taken: make check vm-core
+test: ## set up this machine, then everything that must hold before a change is taken: make check demo vm-core
 	scripts/setup test vm
 	$(MAKE) --no-print-directory check
+	$(MAKE) --no-print-directory demo
 	$(MAKE) --no-print-directory vm-core
 
 check: format vet lint cross build generated gotest ## all checks, and all tests that this machine's own kernel can run, without set-up

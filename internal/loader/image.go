@@ -75,12 +75,12 @@ const (
 
 // Sentinels of what can't be made into an image.
 var (
-	errPatterns = errors.New("the patterns have more components after their \"**\" than the kernel's matcher follows (512 in all)")
+	errPatterns = errors.New("the patterns have more components after their \"**\" than the kernel's matcher follows (512 in all): use fewer patterns")
 	errLayers   = errors.New("the policy has more layers, with those of the sessions around it, than the kernel's matcher follows (10): nest fewer")
-	errLines    = fmt.Errorf("the policy takes more of the kernel's matcher than there is (%d lines)", maxLines)
-	errRules    = errors.New("there are more rules than the kernel's matcher counts (262144)")
-	errLinked   = errors.New("more rules name one file, by its hard links, than the kernel's matcher follows (64)")
-	errBuckets  = errors.New("no hash was found that spreads the names")
+	errLines    = fmt.Errorf("the policy takes more of the kernel's matcher than there is (%d lines): name folders instead of the files in them", maxLines)
+	errRules    = errors.New("there are more rules than the kernel's matcher counts (262144): name folders instead of the files in them")
+	errLinked   = errors.New("more rules name one file, by its hard links, than the kernel's matcher follows (64): name the file once")
+	errBuckets  = errors.New("no hash was found that spreads the names of files: change one of them in the rules")
 )
 
 // Line is one line of an image.
@@ -222,7 +222,7 @@ func (b *builder) links(c *policy.Compiled) error {
 		hit := uint32(k.Rule) | uint32(c.Rules[k.Rule].FS.Caps)<<18
 		n := k.File.Inode
 		if b.linked[n] = append(b.linked[n], [4]uint32{k.Dev, uint32(k.Layer), hit}); len(b.linked[n]) > maxLinked {
-			return errLinked
+			return fmt.Errorf("%s: %w", c.Rules[k.Rule].ID, errLinked)
 		}
 	}
 	return nil
@@ -296,7 +296,7 @@ func (b *builder) table(t *policy.FSTable, adds bool) (uint32, error) {
 		return 0, nil
 	}
 	if b.tables == maxTables {
-		return 0, fmt.Errorf("more than %d tables of rules", maxTables)
+		return 0, fmt.Errorf("the policy has more than %d tables of rules: nest fewer", maxTables)
 	}
 	for _, r := range t.Rules() {
 		hit := uint32(r.Index) | uint32(r.FS.Caps)<<18 | b.tables<<24
@@ -307,7 +307,7 @@ func (b *builder) table(t *policy.FSTable, adds bool) (uint32, error) {
 			hit |= hitGrants
 		}
 		if err := b.rule(r.FS, hit); err != nil {
-			return 0, err
+			return 0, fmt.Errorf("%s: %w", r.ID, err)
 		}
 	}
 	b.tables++

@@ -47,7 +47,7 @@ func (k *Kernel) freeSlot(new *lock) (int, error) {
 			return slot, nil
 		}
 	}
-	return 0, fmt.Errorf("%d sessions run already, and the kernel's table has no more room", len(k.sessions))
+	return 0, fmt.Errorf("%d sessions run already, and the kernel's table has no more room: end some of them (toolguard sessions list)", len(k.sessions))
 }
 
 // extent is a run of lines.
@@ -73,7 +73,7 @@ func (k *Kernel) room(n uint32) (extent, error) {
 		at = max(at, u.first+u.n) // who was killed amid Reload has left the former image the same as the image
 	}
 	if n > maxLines-at {
-		return extent{}, errors.New("the policies of the sessions that run leave no room for this one in the kernel")
+		return extent{}, errors.New("the policies of the sessions that run leave no room for this one in the kernel: end some of them (toolguard sessions list)")
 	}
 	return extent{at, n}, nil
 }

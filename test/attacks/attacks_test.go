@@ -84,12 +84,12 @@ func TestGuardedByBPF(t *testing.T) {
 }
 
 func guarded(t *testing.T, a attack, s *scene) {
-	before := s.snapshot(t)
+	before := s.snapshot(t, a)
 	got := s.run(t, a, s.guarded(t, a))
 	for _, y := range a.tries {
 		s.judge(t, y.name, got, y.guarded)
 	}
-	if after := s.snapshot(t); after != before {
+	if after := s.snapshot(t, a); after != before {
 		t.Errorf("files changed from\n%s\nto\n%s", before, after)
 	}
 	if a.after != nil {

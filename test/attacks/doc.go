@@ -5,4 +5,30 @@
 // nothing), and through `toolguard exec`, where it must get what the row says: a refusal, or, where the row names one of
 // the backend's stated gaps, success. Three witnesses look on: what the program got, the files it must not have changed, and,
 // where the kernel's records can be read, the event with the rule that decided.
+//
+// # Traps
+//
+// What others of the kind fell for, and the rows that try it here. Packages before a name are those of tests elsewhere.
+//
+//	paths too long for what compares them               deep_path, internal/loader.TestMediates
+//	a path that can't be told is let through            deep_path, internal/session.TestRefusedUnresolved
+//	a group that is left                                cgroup_move
+//	/secret and /secretary                              component_boundary
+//	exempt by a process's name                          comm_game
+//	families and calls that were forgotten              inet, sockets, io_uring, io_uring_granted, unix_outside
+//	addresses of another family, or too short           inet, test/net.TestAttacks, internal/netguard.TestConnect
+//	strings read twice                                  swap_race, argv_rules
+//	a wildcard that opens everything; forms of hosts    test/net.TestRules, test/net.TestAttacks
+//	the control socket, from within                     test/daemon.TestFromWithin, test/daemon.TestSocketFromWithin
+//	the policy, from within                             own_files, nested
+//	other names of a file                               link_out, proc_aliases, proc_fd_reopen, mounted, kernel_doors
+//	descriptors; programs executed otherwise            inherited_fd, scm_rights, exec_denied, exec_memfd, exec_ldso, exec_binfmt
+//	the daemon is gone                                  test/daemon.TestTakeOver
+//	processes outside                                   ptrace_outside, vm_rw, pidfd_getfd, proc_outside
+//	once more without, or with a looser policy          nested, test/daemon.TestNarrower
+//	names moved away and back; O_CREAT, O_TRUNC; modes  rename_ancestor, rename_exchange, git_hooks, creat_rdonly, truncate_rdonly, metadata
+//	other ABIs and newer calls                          int80, x32, and the variants within each program
+//	a supervisor that decides on system calls           none: there is none
+//	a green run that tested nothing                     TestControls, test/must-run.txt, test/vm/must-run.txt
+//	refusals that take long                             test/net.TestRefusalIsQuick
 package attacks

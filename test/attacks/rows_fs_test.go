@@ -196,6 +196,7 @@ var fsRows = []attack{
 		{"fchmod", ok, ok, noEvent("stated gap")},
 		{"futimens", ok, ok, noEvent("stated gap")},
 		{"setxattr", ok, "EOPNOTSUPP", callEvent("setxattr")},
+		{"acl", ok, "EOPNOTSUPP", callEvent("setxattr")},
 	}, bpf: map[string]got{
 		"chmod":    {"EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
 		"utimes":   {"EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
@@ -203,6 +204,7 @@ var fsRows = []attack{
 		"fchmod":   {"EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
 		"futimens": {"EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
 		"setxattr": {"EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
+		"acl":      {"EACCES", fsEvent("update", "$RO/file.txt", "rule_denies").by("fs.3")},
 	}},
 }
 

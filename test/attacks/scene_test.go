@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -169,8 +170,8 @@ func (s *scene) own(t *testing.T, top string) {
 	must(t, os.Chmod(s.vars["SETUID"], 0o755|fs.ModeSetuid))
 }
 
-// snapshot tells everything about the trees that no attack may change.
-func (s *scene) snapshot(t *testing.T) string {
+// snapshot tells everything about the trees that no attack may change, but for what a stated gap lets this one change.
+func (s *scene) snapshot(t *testing.T, a attack) string {
 	t.Helper()
 	var b strings.Builder
 	for _, tree := range []string{
@@ -180,7 +181,14 @@ func (s *scene) snapshot(t *testing.T) string {
 			if err != nil {
 				return err
 			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
 			fmt.Fprintf(&b, "%s %s", p, d.Type())
+			if a.gap != "chmod" {
+				fmt.Fprintf(&b, " %v %d %v", info.Mode(), info.Sys().(*syscall.Stat_t).Uid, info.ModTime())
+			}
 			if d.Type().IsRegular() {
 				text, err := os.ReadFile(p)
 				if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -283,9 +284,9 @@ type record struct {
 	Time     int64
 	Count    uint64
 	Unmapped struct {
-		Kind, Session, Target string
-		Exit                  struct{ Denials uint64 }
-		Extra                 struct{ Exact string }
+		Kind, Session, Target, Rule, Reason string
+		Exit                                struct{ Denials uint64 }
+		Extra                               struct{ Exact string }
 	}
 }
 
@@ -311,7 +312,8 @@ func memory(t *testing.T, pid int) int64 {
 }
 
 // Several sessions are refused as fast as they ask, some of them always the same, others always something else: what isn't told is
-// counted, toolguardd stays small, and others' events come, and aren't kept after many that happened later.
+// counted, toolguardd stays small, and others' events come, and aren't kept after many that happened later. Meanwhile they get other
+// policies, again and again, and each denial is told by the one that decided it.
 func TestStorm(t *testing.T) {
 	state := t.TempDir()
 	s := serve(t, state)
@@ -347,9 +349,24 @@ open("can","w").write(str(n))'`
 		quiet(nil)
 		return len(heard()) > 0
 	})
+	const another = work + "[[access.fs]]\npath = \"OUTSIDE\"\nexecute = true\n"
+	reloads := 0
 	for time.Since(begin) < 30*time.Second {
 		quiet(func(target string) bool { return strings.Contains(fmt.Sprint(heard()), target) })
 		most = max(most, memory(t, s.Process.Pid))
+		for _, x := range sessions(t, nobody) {
+			j := list[slices.IndexFunc(list, func(j *job) bool { return filepath.Dir(j.workspace) == x.Home })]
+			file := j.write("../next.toml", []string{another, work}[reloads%2])
+			if out, code := ask(t, nobody, "sessions", "reload", x.ID, "--policy", file); code != 0 {
+				t.Fatalf("reload: %d, %s", code, out)
+			}
+		}
+		reloads++
+	}
+	for _, x := range sessions(t, nobody) {
+		if x.Reloads != reloads || reloads < 2 {
+			t.Errorf("%d reloads, and %+v", reloads, x)
+		}
 	}
 	did := uint64(0)
 	for _, j := range list {
@@ -369,8 +386,11 @@ open("can","w").write(str(n))'`
 		all = all.and(sums[j.told()[0].Session])
 	}
 	overtaken, late := 0, time.Duration(0)
-	happened := []int64{}
+	happened, rules := []int64{}, map[string]uint64{}
 	eachRecord(t, state, func(e *record) {
+		if u := &e.Unmapped; u.Kind == "denial" && u.Target == list[0].outside {
+			rules[u.Rule+" "+u.Reason] += max(1, e.Count)
+		}
 		if u := &e.Unmapped; u.Kind == "denial" && others[u.Target] {
 			n := 0
 			for _, at := range happened {
@@ -388,6 +408,10 @@ open("can","w").write(str(n))'`
 		float64(did)/spent.Seconds(), did, all.told, all.gaps, all.counted, most>>20, before>>20, len(others), overtaken, len(happened), late)
 	if all.told+all.gaps != all.counted || all.counted < did { // what python is refused as it starts is in it
 		t.Errorf("%d denials, %d told, %d counted in gaps and %d by the kernel", did, all.told, all.gaps, all.counted)
+	}
+	t.Logf("%d reloads; denials by what decided: %v", reloads, rules)
+	if rules["fs.2 rule_denies"] == 0 || rules[" not_granted"] == 0 || len(rules) != 2 {
+		t.Errorf("%d reloads, and what decided is %v", reloads, rules)
 	}
 	if most > before+100<<20 {
 		t.Errorf("toolguardd takes %d MiB, and took %d", most>>20, before>>20)

@@ -1,7 +1,7 @@
 // Tries: to change what is written about file.txt of a read-only tree (argument 1): its mode, owner and times, by name and by a
-// descriptor that is open for reading, and an extended attribute.
-// Must get: EACCES where the backend sees such calls. Landlock has no hook for them: its stated gap. The attribute seccomp refuses,
-// with EOPNOTSUPP.
+// descriptor that is open for reading, an extended attribute, and who may do what with it (an ACL).
+// Must get: EACCES where the backend sees such calls. Landlock has no hook for them: its stated gap. What is set as an attribute
+// seccomp refuses, with EOPNOTSUPP.
 // Event: fs update of the file; none under landlock, where nothing is refused but the attribute, with an event of the call.
 #include "attack.h"
 #include <sys/xattr.h>
@@ -9,6 +9,15 @@
 static long mode(void) { return chmod(path(args[0], "file.txt"), 0640); }
 static long times(void) { return utimensat(AT_FDCWD, path(args[0], "file.txt"), NULL, 0); }
 static long attribute(void) { return setxattr(path(args[0], "file.txt"), "user.toolguard", "x", 1, 0); }
+
+// That one more user may write it, in the form of linux/posix_acl_xattr.h.
+static long acl(void)
+{
+	const struct { uint32_t version; struct { uint16_t tag, perm; uint32_t id; } entries[5]; } list = {
+		2, {{ 1, 6, -1 }, { 2, 6, 1 }, { 4, 4, -1 }, { 0x10, 6, -1 }, { 0x20, 4, -1 }},
+	};
+	return setxattr(path(args[0], "file.txt"), "system.posix_acl_access", &list, sizeof(list), 0);
+}
 
 static int readable(void) { return open(path(args[0], "file.txt"), O_RDONLY); }
 static long owner(void) { return chown(path(args[0], "file.txt"), getuid(), getgid()); }
@@ -24,4 +33,5 @@ int main(int argc, char **argv)
 	attempt("fchmod", mode_of_fd);
 	attempt("futimens", times_of_fd);
 	attempt("setxattr", attribute);
+	attempt("acl", acl);
 }
