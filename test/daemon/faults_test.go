@@ -286,7 +286,7 @@ type record struct {
 	Unmapped struct {
 		Kind, Session, Target, Rule, Reason string
 		Exit                                struct{ Denials uint64 }
-		Extra                               struct{ Exact string }
+		Extra                               struct{ Exact, What string }
 	}
 }
 
@@ -409,8 +409,16 @@ open("can","w").write(str(n))'`
 	if all.told+all.gaps != all.counted || all.counted < did { // what python is refused as it starts is in it
 		t.Errorf("%d denials, %d told, %d counted in gaps and %d by the kernel", did, all.told, all.gaps, all.counted)
 	}
-	t.Logf("%d reloads; denials by what decided: %v", reloads, rules)
-	if rules["fs.2 rule_denies"] == 0 || rules[" not_granted"] == 0 || len(rules) != 2 {
+	changes := 0
+	eachRecord(t, state, func(e *record) {
+		if e.Unmapped.Extra.What == "the session got another policy" {
+			changes++
+		}
+	})
+	if changes != reloads*len(list) {
+		t.Errorf("of %d reloads of %d sessions %d are kept", reloads, len(list), changes)
+	}
+	if rules["fs.2 rule_denies"] == 0 || rules[" outside_workspace"] == 0 || len(rules) != 2 {
 		t.Errorf("%d reloads, and what decided is %v", reloads, rules)
 	}
 	if most > before+100<<20 {
