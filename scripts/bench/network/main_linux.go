@@ -147,6 +147,10 @@ func median(d []time.Duration) time.Duration {
 
 // makeInternet has these namespaces look as if the server were on the internet.
 func makeInternet(dir string) error {
+	ours, err := os.Readlink("/proc/self/ns/net")
+	if first, _ := os.Readlink("/proc/1/ns/net"); err != nil || ours == first {
+		return errors.Join(err, errors.New("it changes mounts and the network, so start it in namespaces of its own: unshare --mount --net"))
+	}
 	ca, err := nettest.NewAuthority()
 	if err != nil {
 		return err
@@ -154,6 +158,8 @@ func makeInternet(dir string) error {
 	resolv := filepath.Join(dir, "resolv.conf")
 	return errors.Join(
 		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), nettest.Others(address),
+		// Else who has connected so often looks longer and longer for a port that isn't taken.
+		os.WriteFile("/proc/sys/net/ipv4/tcp_max_tw_buckets", []byte("0"), 0o644),
 		unix.Mount("none", "/dev/shm", "tmpfs", 0, ""), // squid leaves there what keeps another from starting
 		os.WriteFile(resolv, []byte("nameserver 127.0.0.53\n"), 0o644), unix.Mount(resolv, "/etc/resolv.conf", "", unix.MS_BIND, ""),
 		os.WriteFile(authorities(dir), ca.PEM, 0o644), serve(ca),
