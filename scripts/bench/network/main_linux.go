@@ -145,12 +145,8 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// makeInternet has these namespaces look as if the server were on the internet.
+// makeInternet has these namespaces, which nobody else is to be in, look as if the server were on the internet.
 func makeInternet(dir string) error {
-	ours, err := os.Readlink("/proc/self/ns/net")
-	if first, _ := os.Readlink("/proc/1/ns/net"); err != nil || ours == first {
-		return errors.Join(err, errors.New("it changes mounts and the network, so start it in namespaces of its own: unshare --mount --net"))
-	}
 	ca, err := nettest.NewAuthority()
 	if err != nil {
 		return err
