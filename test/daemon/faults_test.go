@@ -386,12 +386,14 @@ open("can","w").write(str(n))'`
 		all = all.and(sums[j.told()[0].Session])
 	}
 	overtaken, late := 0, time.Duration(0)
-	happened, rules := []int64{}, map[string]uint64{}
+	happened, rules, changes := []int64{}, map[string]uint64{}, 0
 	eachRecord(t, state, func(e *record) {
-		if u := &e.Unmapped; u.Kind == "denial" && u.Target == list[0].outside {
+		switch u := &e.Unmapped; {
+		case u.Extra.What == "the session got another policy":
+			changes++
+		case u.Kind == "denial" && u.Target == list[0].outside:
 			rules[u.Rule+" "+u.Reason] += max(1, e.Count)
-		}
-		if u := &e.Unmapped; u.Kind == "denial" && others[u.Target] {
+		case u.Kind == "denial" && others[u.Target]:
 			n := 0
 			for _, at := range happened {
 				if at > e.Time {
@@ -409,12 +411,6 @@ open("can","w").write(str(n))'`
 	if all.told+all.gaps != all.counted || all.counted < did { // what python is refused as it starts is in it
 		t.Errorf("%d denials, %d told, %d counted in gaps and %d by the kernel", did, all.told, all.gaps, all.counted)
 	}
-	changes := 0
-	eachRecord(t, state, func(e *record) {
-		if e.Unmapped.Extra.What == "the session got another policy" {
-			changes++
-		}
-	})
 	if changes != reloads*len(list) {
 		t.Errorf("of %d reloads of %d sessions %d are kept", reloads, len(list), changes)
 	}
