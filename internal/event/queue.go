@@ -44,7 +44,7 @@ type Batch interface {
 // Queue stands between those who tell events, who must never wait, and a sink that may be slow, stuck or failing. What it
 // has no room for, and what the sink fails to write, is counted; a Gap tells of it as soon as the sink has taken what was
 // waiting, or a second later. No user's events get more than a quarter of what others leave, and users take turns, so one who floods it
-// costs nobody else's theirs, nor do they wait for his. A session's start, changes and end aren't held to that. Of each user's the order is kept.
+// costs nobody else's theirs, nor do they wait for his. With a session's starts, changes and ends it's half. Of each user's the order is kept.
 type Queue struct {
 	give func([]Event, Event) // hands over events and the gap after them
 	room int                  // for what waits, in bytes
@@ -146,12 +146,15 @@ func (q *Queue) Write(e *Event) {
 	short := e.bounded()
 	e = &short
 	size, of := e.size(), q.of(e.Owner)
-	few := e.Kind == SessionStart || e.Kind == SessionEnd || e.Kind == Daemon // and much hangs on them
+	share := (q.room - q.size) / 3
+	if e.Kind == SessionStart || e.Kind == SessionEnd || e.Kind == Daemon { // there are few, and much hangs on them
+		share = q.room - q.size
+	}
 	part := 1
 	if e.Kind == Exec { // the other half is for what is refused
 		part = 2
 	}
-	if q.over || q.size+size > q.room/part || e.OfUser() && !few && of.size+size > (q.room-q.size)/3/part {
+	if q.over || q.size+size > q.room/part || e.OfUser() && of.size+size > share/part {
 		q.lose(e, e.stands(), errFull)
 		return
 	}

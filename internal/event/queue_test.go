@@ -383,6 +383,26 @@ func TestQueueIsShared(t *testing.T) {
 	}
 }
 
+// TestFewLeaveRoom: nor does one who begins, changes and ends sessions as fast as he can take all of it.
+func TestFewLeaveRoom(t *testing.T) {
+	for _, kind := range []Kind{SessionStart, SessionEnd, Daemon} {
+		c := &counting{may: make(chan struct{})}
+		q := NewQueueOf(c, 1<<20)
+		for range 10000 {
+			q.Write(&Event{Kind: kind, Owner: "1"})
+		}
+		lost := q.Lost()
+		for range 100 {
+			q.Write(&Event{Kind: Denial, Owner: "2"})
+		}
+		close(c.may)
+		_, _ = q.Close()
+		if c.denials != 100 || lost == 0 || q.Lost() != lost {
+			t.Errorf("%s: %d of 100 denials of another user came through; %d lost, and %d before", kind, c.denials, q.Lost(), lost)
+		}
+	}
+}
+
 // batch is a function that takes several events at a time.
 type batch func([]Event) (int, error)
 
