@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help build test check format vet lint cross generated gotest vm-core vm-test bench package demo fuzz generate setup clean
+.PHONY: help build test check format vet lint cross generated host vm-core vm-test mutate bench package demo fuzz generate setup clean
 
 GO      ?= go
 VERSION := $(shell scripts/version)
@@ -21,13 +21,11 @@ build: ## bin/toolguard, and on Linux bin/toolguardd and bin/toolguard-ship
 	$(BUILD) -o bin/toolguard ./cmd/toolguard
 	[ "$$($(GO) env GOOS)" != linux ] || $(BUILD) -o bin/ ./cmd/toolguardd ./cmd/toolguard-ship
 
-test: ## set up this machine, then everything that must hold before a change is taken: make check demo vm-core
-	scripts/setup test vm
-	$(MAKE) --no-print-directory check
-	$(MAKE) --no-print-directory demo
-	$(MAKE) --no-print-directory vm-core
+test: ## set up this machine, then everything that must hold before a change is taken: make check, then siem race demo vm-core
+	scripts/test all
 
-check: format vet lint cross build generated gotest ## all checks, and all tests that this machine's own kernel can run, without set-up
+check: ## the quick tier: all checks, and all tests that this machine's own kernel can run, without set-up
+	scripts/test check
 
 format: $(TOOLS) ## formatting differs from gofumpt's: fail and show it
 	@diff=$$(bin/tools/gofumpt -d $$(git ls-files -co --exclude-standard '*.go' | xargs grep -L '^// Code generated') || true); \
@@ -51,14 +49,17 @@ generated: build ## files that are made from the code are up to date
 generate: build ## make them
 	scripts/generate
 
-gotest: ## all tests and fuzz seeds, then again under the race detector
-	$(GO) run ./scripts/gotest -must test/must-run.txt
+host: $(TOOLS) ## all tests and fuzz seeds on this machine's kernel
+	bin/tools/gotestsum --format pkgname -- -timeout=20m ./...
 
-vm-core: ## what the kernel's programs decide, and the attacks, in virtual machines with Debian's kernels: KERNELS (6.12 6.1 newest)
-	scripts/vm/test -core $(KERNELS)
+vm-core: $(TOOLS) ## the part of vm-test that make test runs: KERNELS (6.12 6.1 newest)
+	scripts/test vm-core $(KERNELS)
 
-vm-test: ## what depends on the kernel, in virtual machines with Debian's: KERNELS (6.12 6.1 newest)
-	scripts/vm/test $(KERNELS)
+vm-test: $(TOOLS) ## all tests whose outcome depends on the kernel, in virtual machines with Debian's: KERNELS (6.12 6.1 newest)
+	scripts/test vm-test $(KERNELS)
+
+mutate: ## change single conditions of the packages that decide, and count how many changes their own tests notice: PACKAGES
+	scripts/mutate $(PACKAGES)
 
 bench: build ## measure what toolguard costs, beside its peers and in a virtual machine; writes docs/BENCHMARKS.md
 	scripts/setup bench vm

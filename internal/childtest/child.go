@@ -83,3 +83,12 @@ func Users() []int {
 	}
 	return []int{os.Getuid()}
 }
+
+// TwoProcessors skips a test in which one processor must work while another one waits. Guests have one; what is skipped for this reason
+// runs afterwards in a guest that has two (scripts/vm/test).
+func TwoProcessors(t testing.TB) {
+	t.Helper()
+	if runtime.NumCPU() < 2 {
+		t.Skip("needs two processors")
+	}
+}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // program is one that runs in the kernel until it's told to end, as one of those might that follow an image or adopt a thread.
@@ -61,6 +63,7 @@ func (p *program) end(t *testing.T) {
 // waits makes sure that f, once it has done what begun tells, doesn't return until the programs have ended that ran then.
 func waits(t *testing.T, f func() error, begun func() bool) {
 	t.Helper()
+	childtest.TwoProcessors(t) // the program keeps one busy
 	p := runProgram(t)
 	done := make(chan error, 1)
 	go func() { done <- f() }()

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -19,9 +20,7 @@ const races = 10 * time.Second
 // permitted.
 func TestRace(t *testing.T) {
 	needRoot(t)
-	if runtime.NumCPU() < 2 {
-		t.Skip("needs two processors")
-	}
+	childtest.TwoProcessors(t)
 	server(t, "[fd00::1]:8001")
 	g := begin(t, tcp("a.test", 8001))
 	for _, at := range []string{"[fd01::1]:8001", "[fd00::3]:8001"} { // [fd00::1]:8001 is half of each

@@ -34,6 +34,7 @@ type syslogger struct {
 
 	conn   net.Conn
 	broken chan struct{} // closed when the receiver has ended the connection
+	ended  *error        // why; it may be read once broken is closed
 	fresh  bool          // nothing has settled on it yet
 	unsure []frame
 }
@@ -91,7 +92,7 @@ func (l *syslogger) send(ctx context.Context, records []record) (n int, err erro
 		all = append(all, text...)
 	}
 	if _, err := l.conn.Write(all); err != nil {
-		return 0, err
+		return 0, l.reason(err)
 	}
 	if err := l.settle(ctx, deadline); err != nil {
 		return 0, err
@@ -156,20 +157,21 @@ func (l *syslogger) connect(ctx context.Context) error {
 		}
 		conn = t
 	}
-	l.conn, l.fresh, l.broken = conn, true, make(chan struct{})
+	l.conn, l.fresh, l.broken, l.ended = conn, true, make(chan struct{}), new(error)
 	if l.network == "unixgram" {
 		return nil // nothing is ever read there
 	}
-	go func(ended chan struct{}) {
-		_, _ = io.Copy(io.Discard, conn)
-		close(ended)
-	}(l.broken)
+	go func(broken chan struct{}, ended *error) {
+		_, *ended = io.Copy(io.Discard, conn)
+		close(broken)
+	}(l.broken, l.ended)
 	var again []byte
 	for _, f := range l.unsure {
 		again = append(again, f.text...)
 	}
 	_ = conn.SetWriteDeadline(time.Now().Add(l.timeout))
 	if _, err := conn.Write(again); err != nil {
+		err = l.reason(err)
 		l.hangUp()
 		return err
 	}
@@ -185,6 +187,20 @@ func (l *syslogger) hangUp() {
 }
 
 var errEnded = errors.New("the receiver has ended the connection")
+
+// reason is why the receiver has ended the connection. A write that fails for it only says "broken pipe"; the alert of TLS that gives the reason
+// is what is read, which may be a moment later.
+func (l *syslogger) reason(write error) error {
+	select {
+	case <-l.broken:
+	case <-time.After(settleFirst):
+		return write
+	}
+	if *l.ended == nil {
+		return errEnded
+	}
+	return fmt.Errorf("%w: %w", errEnded, *l.ended)
+}
 
 // settle waits until the receiver's kernel has all, and a moment more.
 func (l *syslogger) settle(ctx context.Context, deadline time.Time) error {
@@ -218,7 +234,7 @@ func (l *syslogger) settle(ctx context.Context, deadline time.Time) error {
 func (l *syslogger) stands(ctx context.Context, d time.Duration) error {
 	select {
 	case <-l.broken:
-		return errEnded
+		return l.reason(errEnded)
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(d):

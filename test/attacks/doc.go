@@ -29,6 +29,6 @@
 //	names moved away and back; O_CREAT, O_TRUNC; modes  rename_ancestor, rename_exchange, git_hooks, creat_rdonly, truncate_rdonly, metadata
 //	other ABIs and newer calls                          int80, x32, and the variants within each program
 //	a supervisor that decides on system calls           none: there is none
-//	a green run that tested nothing                     TestControls, test/must-run.txt, test/vm/must-run.txt
+//	a green run that tested nothing                     TestControls, test/must-run.txt
 //	refusals that take long                             test/net.TestRefusalIsQuick
 package attacks

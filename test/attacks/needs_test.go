@@ -45,6 +45,14 @@ func cgroups() string {
 	return ""
 }
 
+// twoProcessors: one thread of the attack changes what another one's system call reads.
+func twoProcessors() string {
+	if runtime.NumCPU() < 2 {
+		return "needs two processors"
+	}
+	return ""
+}
+
 func root() string {
 	if os.Getuid() != 0 {
 		return "needs root"

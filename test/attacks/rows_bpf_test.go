@@ -100,7 +100,7 @@ update = true
 		{"folder", ok, "EACCES", fsEvent("update", "$STREAM", "rule_denies").by("fs.7")},
 		{"granted", ok, ok, noEvent("granted")},
 	}},
-	{prog: "argv_rules", args: "$BIN/noop $RUN/unlisted $RUN $RUN/script $RUN/linked $RUN/named", around: listed, more: `
+	{prog: "argv_rules", needs: twoProcessors, args: "$BIN/noop $RUN/unlisted $RUN $RUN/script $RUN/linked $RUN/named", around: listed, more: `
 [access.commands."$BIN/argv_rules"]
 
 [access.commands."$RUN/script"]

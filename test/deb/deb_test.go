@@ -61,7 +61,7 @@ func (m *machine) as(command string) *exec.Cmd {
 // deb is a version's package.
 func deb(t *testing.T, version string) string {
 	t.Helper()
-	list, err := filepath.Glob("/t/deb/toolguard_" + version + "_*.deb")
+	list, err := filepath.Glob("/t/debs/toolguard_" + version + "_*.deb")
 	if err != nil || len(list) != 1 {
 		t.Fatalf("the package of version %s: %v, %v", version, list, err)
 	}
