@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 GO      ?= go
 VERSION := $(shell scripts/version)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+LDFLAGS := -s -w -X github.com/toolguard/toolguard/internal/version.build=$(VERSION)
 TOOLS   := bin/tools/.built
 
 # A static binary that runs on any Linux of its architecture, and that is the same for the same commit.

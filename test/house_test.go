@@ -44,6 +44,7 @@ var mayImport = []room{
 	{"internal/audit", []string{"internal/event"}},
 	{"internal/ship", []string{"internal/audit", "internal/event", "internal/metrics", "github.com/nats-io/nkeys", "github.com/pelletier/go-toml/v2", "golang.org/x/sys/unix"}},
 	{"internal/metrics", nil},
+	{"internal/version", nil},
 	{"internal/kernelaudit", []string{"internal/event", "internal/policy", "github.com/vishvananda/netlink", "golang.org/x/sys/unix"}},
 	{"internal/landlock", []string{"internal/policy", "github.com/landlock-lsm/go-landlock", "golang.org/x/sys/unix"}},
 	{"internal/seccomp", []string{"internal/policy", "golang.org/x/sys/unix"}},
@@ -60,7 +61,7 @@ var mayImport = []room{
 	{"scripts/bench/guest", []string{"github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
 	{"scripts/bench/network", []string{"internal/nettest", "golang.org/x/sys/unix"}},
 	{"scripts/", nil},
-	{"test", []string{"internal/event"}},
+	{"test", []string{"internal/event", "internal/version"}},
 }
 
 // listed is what `go list -json` says of a package.

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"syscall"
 	"text/tabwriter"
@@ -20,10 +19,8 @@ import (
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/ship"
+	"github.com/toolguard/toolguard/internal/version"
 )
-
-// version is set by the linker for a release (-X main.version=v1.2.3).
-var version = "" //nolint:gochecknoglobals // the linker's
 
 const usage = `toolguard-ship sends the events that toolguardd keeps to where they're collected.
 
@@ -55,10 +52,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	cfg.Version = version
-	if info, ok := debug.ReadBuildInfo(); cfg.Version == "" && ok {
-		cfg.Version = info.Main.Version
-	}
+	cfg.Version = version.String()
 	switch {
 	case flags.NArg() > 1:
 	case flags.Arg(0) == "":

@@ -3,13 +3,11 @@ package main
 import (
 	"runtime"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
-)
 
-// version is set by the linker for a release (-X main.version=v1.2.3).
-var version = "" //nolint:gochecknoglobals // the linker's
+	"github.com/toolguard/toolguard/internal/version"
+)
 
 func newVersion(a *app) *cobra.Command {
 	var asJSON bool
@@ -39,13 +37,10 @@ type build struct {
 }
 
 func buildInfo() build {
-	b := build{Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	b := build{Version: version.String(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
-	}
-	if b.Version == "" {
-		b.Version = strings.Trim(info.Main.Version, "()") // "(devel)"
 	}
 	for _, s := range info.Settings {
 		switch s.Key {

@@ -14,7 +14,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"syscall"
 
@@ -25,10 +24,8 @@ import (
 	"github.com/toolguard/toolguard/internal/daemon"
 	"github.com/toolguard/toolguard/internal/egress/process"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/version"
 )
-
-// version is set by the linker for a release (-X main.version=v1.2.3).
-var version = "" //nolint:gochecknoglobals // the linker's
 
 func main() {
 	if err := run(os.Args[1:]); errors.Is(err, flag.ErrHelp) {
@@ -52,7 +49,7 @@ func run(args []string) error {
 	flags := flag.NewFlagSet("toolguardd", flag.ContinueOnError)
 	socket := flags.String("socket", api.Socket, "listen at `PATH`, unless systemd hands a socket over")
 	config := flags.String("config", "/etc/toolguard/toolguardd.toml", "read settings from `FILE`, at the start and at SIGHUP")
-	cfg := daemon.Config{Policies: "/etc/toolguard/policy.d", Version: version}
+	cfg := daemon.Config{Policies: "/etc/toolguard/policy.d", Version: version.String()}
 	flags.StringVar(&cfg.State, "state", "/var/lib/toolguard", "keep what must outlive toolguardd in `DIR`")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -65,9 +62,6 @@ func run(args []string) error {
 	}
 	// Or the kernel makes huge pages of the heap (khugepaged), with all that the runtime has given back.
 	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)
-	if info, ok := debug.ReadBuildInfo(); cfg.Version == "" && ok {
-		cfg.Version = info.Main.Version
-	}
 	cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	set, err := daemon.ReadSettings(*config)
 	if err != nil {

@@ -148,7 +148,7 @@ func TestPackage(t *testing.T) {
 	m := &machine{t}
 	m.sh("dpkg -i " + deb(t, "1.0.0"))
 	if got := m.sh("dpkg-query -W -f '${Status} ${Version}' toolguard; toolguard version; stat -c ' %U:%G %a' /run/toolguard/toolguard.sock"); !strings.Contains(got, "install ok installed 1.0.0") ||
-		!strings.Contains(got, "v1.0.0") || !strings.Contains(got, "root:toolguard 660") {
+		!strings.Contains(got, "toolguard 1.0.0 ") || !strings.Contains(got, "root:toolguard 660") {
 		t.Error(got)
 	}
 	if got := m.sh("systemctl is-active toolguardd.socket toolguardd.service; systemctl is-enabled toolguardd.socket toolguardd.service"); got != "active\nactive\nenabled\nenabled" {
@@ -212,7 +212,7 @@ systemctl daemon-reload`)
 	s.sh("dpkg -i " + deb(s.T, version))
 	s.sh("rm -r /etc/systemd/system/toolguardd.service.d && systemctl daemon-reload")
 	after := pids()
-	if got := s.sh("toolguard version"); !strings.Contains(got, "v"+version) || len(after) != 2 || before[0] == after[0] || before[1] == after[1] {
+	if got := s.sh("toolguard version"); !strings.Contains(got, "toolguard "+version+" ") || len(after) != 2 || before[0] == after[0] || before[1] == after[1] {
 		s.Errorf("the one before still runs: %s, %q, %q", got, before, after)
 	}
 	if got := strings.Fields(s.sh("cat " + window)); len(got) < 3 || slices.Contains(got, "yes") {
@@ -257,7 +257,7 @@ func (m *machine) metrics() {
 	m.sh("systemctl enable toolguardd-metrics.socket; systemctl stop toolguardd.socket toolguardd.service && " +
 		"systemctl start toolguardd-metrics.socket toolguardd.socket toolguardd.service")
 	for range 2 {
-		for _, line := range []string{"toolguard_ready 1", `toolguard_sessions{state="running"} 1`, `toolguard_build_info{version="v1.0.0"} 1`} {
+		for _, line := range []string{"toolguard_ready 1", `toolguard_sessions{state="running"} 1`, `toolguard_build_info{version="1.0.0"} 1`} {
 			m.eventually("metrics say "+line, func() bool {
 				r, err := http.Get("http://127.0.0.1:9477/metrics")
 				if err != nil {
