@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/version"
 )
 
 // machine is the virtual machine with its packages.
@@ -58,6 +60,9 @@ func (m *machine) as(command string) *exec.Cmd {
 	return cmd
 }
 
+// later is the version of the second package. The first one has the version of this tree.
+const later = "99.0.0"
+
 // deb is a version's package.
 func deb(t *testing.T, version string) string {
 	t.Helper()
@@ -67,6 +72,9 @@ func deb(t *testing.T, version string) string {
 	}
 	return list[0]
 }
+
+// installed is the version of the package that's installed.
+func (m *machine) installed() string { return m.sh("dpkg-query -W -f '${Version}' toolguard") }
 
 // session is a command of dev's that says again and again in a file whether it may read what is denied.
 type session struct {
@@ -146,9 +154,10 @@ func TestPackage(t *testing.T) {
 		t.Skip("needs a virtual machine (make vm-test)")
 	}
 	m := &machine{t}
-	m.sh("dpkg -i " + deb(t, "1.0.0"))
-	if got := m.sh("dpkg-query -W -f '${Status} ${Version}' toolguard; toolguard version; stat -c ' %U:%G %a' /run/toolguard/toolguard.sock"); !strings.Contains(got, "install ok installed 1.0.0") ||
-		!strings.Contains(got, "toolguard 1.0.0 ") || !strings.Contains(got, "root:toolguard 660") {
+	m.sh("dpkg -i " + deb(t, version.Release()+"*"))
+	installed := m.installed()
+	if got := m.sh("dpkg-query -W -f '${Status} ${Version}' toolguard; toolguard version; stat -c ' %U:%G %a' /run/toolguard/toolguard.sock"); !strings.Contains(got, "install ok installed "+installed) ||
+		!strings.Contains(got, "toolguard "+installed+" (") || !strings.Contains(got, "root:toolguard 660") {
 		t.Error(got)
 	}
 	if got := m.sh("systemctl is-active toolguardd.socket toolguardd.service; systemctl is-enabled toolguardd.socket toolguardd.service"); got != "active\nactive\nenabled\nenabled" {
@@ -164,8 +173,8 @@ func TestPackage(t *testing.T) {
 	m.metrics()
 
 	m.sh("echo '# ours' >>/etc/toolguard/toolguardd.toml")
-	s.survives("1.1.0")
-	s.survives("1.0.0") // as one may have to
+	s.survives(later)
+	s.survives(installed) // as one may have to
 	m.sh("grep -q '^# ours$' /etc/toolguard/toolguardd.toml && toolguard audit verify")
 
 	if said := m.fails("dpkg -r toolguard"); !strings.Contains(said, "toolguard stays installed") || !strings.Contains(said, "1 sessions are guarded still") {
@@ -185,7 +194,7 @@ func TestPackage(t *testing.T) {
 	m.gone()
 	m.sh("[ -s /var/lib/toolguard/audit/000000000001.jsonl ] && grep -q '^# ours$' /etc/toolguard/toolguardd.toml")
 
-	m.sh("dpkg -i " + deb(t, "1.1.0"))
+	m.sh("dpkg -i " + deb(t, later))
 	if got := m.sh("toolguard audit verify"); !strings.Contains(got, "sound:") {
 		t.Error(got)
 	}
@@ -212,7 +221,7 @@ systemctl daemon-reload`)
 	s.sh("dpkg -i " + deb(s.T, version))
 	s.sh("rm -r /etc/systemd/system/toolguardd.service.d && systemctl daemon-reload")
 	after := pids()
-	if got := s.sh("toolguard version"); !strings.Contains(got, "toolguard "+version+" ") || len(after) != 2 || before[0] == after[0] || before[1] == after[1] {
+	if got := s.sh("toolguard version"); !strings.Contains(got, "toolguard "+version+" (") || len(after) != 2 || before[0] == after[0] || before[1] == after[1] {
 		s.Errorf("the one before still runs: %s, %q, %q", got, before, after)
 	}
 	if got := strings.Fields(s.sh("cat " + window)); len(got) < 3 || slices.Contains(got, "yes") {
@@ -257,7 +266,7 @@ func (m *machine) metrics() {
 	m.sh("systemctl enable toolguardd-metrics.socket; systemctl stop toolguardd.socket toolguardd.service && " +
 		"systemctl start toolguardd-metrics.socket toolguardd.socket toolguardd.service")
 	for range 2 {
-		for _, line := range []string{"toolguard_ready 1", `toolguard_sessions{state="running"} 1`, `toolguard_build_info{version="1.0.0"} 1`} {
+		for _, line := range []string{"toolguard_ready 1", `toolguard_sessions{state="running"} 1`, `toolguard_build_info{version="` + m.installed() + `"} 1`} {
 			m.eventually("metrics say "+line, func() bool {
 				r, err := http.Get("http://127.0.0.1:9477/metrics")
 				if err != nil {
