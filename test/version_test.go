@@ -25,9 +25,9 @@ func TestVersion(t *testing.T) {
 		return string(text)
 	}
 	for file, pattern := range map[string]string{
-		"CHANGELOG.md":       `(?m)^## (\S+), (?:\d{4}-\d\d-\d\d|unreleased)$`,
-		"README.md":          `This is version (\S+): \[CHANGELOG\.md\]\(CHANGELOG\.md\)`,
-		"docs/events.md":     `"product": \{[^}]*"version": "([^"]+)"`,
+		"CHANGELOG.md":   `(?m)^## (\S+), (?:\d{4}-\d\d-\d\d|unreleased)$`,
+		"README.md":      `This is version (\S+): \[CHANGELOG\.md\]\(CHANGELOG\.md\)`,
+		"docs/events.md": `"product": \{[^}]*"version": "([^"]+)"`,
 	} {
 		if m := regexp.MustCompile(pattern).FindStringSubmatch(read(file)); m == nil || m[1] != release {
 			t.Errorf("%s doesn't have the version %s: %q", file, release, m)
