@@ -34,9 +34,10 @@ var mayImport = []room{
 	{"internal/policy", []string{"golang.org/x/net"}},
 	{"internal/childtest", []string{"golang.org/x/sys/unix"}},
 	{"internal/daemontest", []string{"internal/api"}},
+	{"internal/allowlist", []string{"internal/seccomp", "github.com/elastic/go-seccomp-bpf", "golang.org/x/sys/unix"}},
 	{"internal/egress/link", []string{"internal/policy"}},
 	{"internal/egress/process", []string{
-		"internal/egress", "internal/landlock", "internal/netguard", "internal/policy", "internal/seccomp", "golang.org/x/sys/unix",
+		"internal/allowlist", "internal/egress", "internal/landlock", "internal/netguard", "internal/policy", "golang.org/x/sys/unix",
 	}},
 	{"internal/egress", []string{"internal/policy", "golang.org/x/net", "golang.org/x/sys/unix"}},
 	{"internal/nettest", []string{"golang.org/x/net", "golang.org/x/sys/unix"}},
@@ -130,7 +131,7 @@ func TestLightStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := strings.Fields(string(out))
-		for _, dear := range []string{"net/http", "crypto/tls", "crypto/x509", "crypto/ed25519"} {
+		for _, dear := range []string{"net/http", "crypto/tls", "crypto/x509", "crypto/ed25519", "github.com/elastic/go-seccomp-bpf"} {
 			if slices.Contains(all, dear) {
 				t.Errorf("cmd/toolguard (%s) leads to %s", goos, dear)
 			}

@@ -12,7 +12,6 @@ const (
 	mfdNoexecSeal = 0x8
 	msgFastopen   = 0x20000000
 	setDelegation = 1040 // F_SETDELEG, Linux 6.19
-	netlinkRoute  = 0
 	protoMPTCP    = 262
 	ioprioProcess = 1 // IOPRIO_WHO_PROCESS
 

@@ -13,6 +13,7 @@ type facts struct {
 	exec       bool // some authority grants execution by path or by program
 	namespaces bool // every authority allows new namespaces
 	denies     bool // some authority denies system calls by name
+	diag       bool // NETLINK_SOCK_DIAG, which no policy grants, may be used
 	net        network
 }
 

@@ -20,7 +20,7 @@ func (f facts) socket() refusal {
 	inet := noneOf(0, unix.AF_NETLINK, unix.AF_UNIX)
 	when := []all{
 		noneOf(0, families...),
-		{is(0, unix.AF_NETLINK), not(2, netlinkRoute)},
+		and(all{is(0, unix.AF_NETLINK)}, noneOf(2, f.netlink()...)),
 		and(local, all{anyBit(1, typeBit8)}),                      // SOCK_PACKET: AF_INET with it is a packet socket
 		and(local, all{anyBit(1, typeBit1), anyBit(1, typeBit2)}), // SOCK_RAW
 	}
@@ -32,6 +32,14 @@ func (f facts) socket() refusal {
 		when = append(when, f.types(inet)...)
 	}
 	return refusal{name: "socket", errno: unix.EACCES, when: when, Cause: f.socketCause(), quiet: f.refuseUnix()}
+}
+
+// netlink are the protocols that a netlink socket may have.
+func (f facts) netlink() []uint64 {
+	if f.diag {
+		return []uint64{unix.NETLINK_ROUTE, unix.NETLINK_SOCK_DIAG}
+	}
+	return []uint64{unix.NETLINK_ROUTE}
 }
 
 // protocols are the ones that an internet socket may have. Multipath TCP passes Landlock's TCP rules by, so it needs

@@ -14,16 +14,15 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/allowlist"
 	"github.com/toolguard/toolguard/internal/egress"
 	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/netguard"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
 // maxUntold bounds what waits to be told.
@@ -223,7 +222,7 @@ func confine() error {
 		{"end with toolguard", func() error { return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) }},
 		{"bound its memory", boundMemory},
 		{"give all files up", giveFilesUp},
-		{"load the system call filters", filterCalls},
+		{"give most system calls up", func() error { return allowlist.Load(allowlist.Egress) }},
 	}
 	for _, s := range steps {
 		if err := s.do(); err != nil {
@@ -265,11 +264,10 @@ func onAllThreads(nr, a, b, c uintptr) error {
 	return errno
 }
 
-// alone is a policy for a process that needs nothing but the network, and bpf(2) for the elements of its maps.
+// alone is a policy for a process that needs nothing but the network.
 func alone() *policy.Compiled {
 	l := &policy.Layer{Authority: policy.Session}
 	l.Stance[policy.FS], l.Stance[policy.Commands] = policy.Deny, policy.Deny
-	l.Syscalls = policy.Syscalls{Profile: "strict", Allow: []string{"bpf"}, Deny: []string{"execveat"}}
 	return &policy.Compiled{Workspace: "/", Layers: []*policy.Layer{l}}
 }
 
@@ -295,20 +293,6 @@ func giveFilesUp() error {
 	}
 	if _, err := os.ReadDir("/"); !errors.Is(err, os.ErrPermission) {
 		return fmt.Errorf("reading / is refused by nobody: %v", err)
-	}
-	return nil
-}
-
-func filterCalls() error {
-	filters, err := seccomp.Filters(alone(), seccomp.Others{ABI: 1}) // no unix sockets
-	if err != nil {
-		return err
-	}
-	for _, f := range filters {
-		operation, flags, prog := f.Args()
-		if err := onAllThreads(unix.SYS_SECCOMP, operation, flags, uintptr(unsafe.Pointer(prog))); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ package process
 
 import (
 	"os"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -23,14 +22,14 @@ func confined(struct{}) (map[string]bool, error) {
 	_, file := os.ReadFile("/etc/passwd")
 	_, folder := os.ReadDir("/usr")
 	_, socket := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	_, program := syscall.ForkExec("/bin/true", nil, nil)
 	return map[string]bool{
 		"read a file": os.IsPermission(file), "list a folder": os.IsPermission(folder), "make a unix socket": socket != nil,
-		"start a program": program != nil, "be root": os.Getuid() != 0 && os.Getgid() != 0,
+		"be root": os.Getuid() != 0 && os.Getgid() != 0,
 	}, nil
 }
 
-// What egress's process takes from itself is gone, files by Landlock alone: their modes let everybody read them.
+// What egress's process takes from itself is gone. confine itself sees that Landlock refuses files; TestLoad of package allowlist has the
+// system calls one by one.
 func TestConfine(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -44,7 +43,7 @@ func TestConfine(t *testing.T) {
 			t.Errorf("it still can %s", what)
 		}
 	}
-	if len(got) != 5 {
+	if len(got) != 4 {
 		t.Errorf("%v", got)
 	}
 }

@@ -1,0 +1,73 @@
+package allowlist
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	lib "github.com/elastic/go-seccomp-bpf"
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/sys/unix"
+)
+
+// allThreads has a filter hold for each thread of the process, at once. Without ESRCH (Linux 5.7) a thread that it can't be loaded for would
+// be reported by a positive number, like success.
+const allThreads = unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH
+
+// Load holds this process to a program's list, for good.
+func Load(p Program) error {
+	runtime.LockOSThread() // no_new_privs is the thread's; with the filters the kernel sets it for the others
+	defer runtime.UnlockOSThread()
+	err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	if err == nil {
+		err = p.loadArguments()
+	}
+	if err == nil {
+		err = p.loadCalls()
+	}
+	if err != nil {
+		return fmt.Errorf("hold %s to the system calls that it needs: %w (it takes a kernel with CONFIG_SECCOMP_FILTER)", p.name, err)
+	}
+	return nil
+}
+
+func (p *Program) loadArguments() error {
+	f, err := p.arguments.Filter()
+	if err != nil {
+		return err
+	}
+	operation, flags, prog := f.Args()
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, operation, flags|allThreads, uintptr(unsafe.Pointer(prog))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func (p *Program) loadCalls() error {
+	info, err := arch.GetInfo("")
+	if err != nil {
+		return err
+	}
+	return lib.LoadFilter(lib.Filter{Flag: allThreads | lib.FilterFlagLog, Policy: p.policy(info)})
+}
+
+// policy is the list for an architecture. A name that no architecture has the library refuses.
+func (p *Program) policy(info *arch.Info) lib.Policy {
+	here := func(names []string) (list []string) {
+		for _, name := range names {
+			_, on := info.SyscallNames[name]
+			_, amd64 := arch.X86_64.SyscallNames[name]
+			_, arm64 := arch.AARCH64.SyscallNames[name]
+			if on || !amd64 && !arm64 {
+				list = append(list, name)
+			}
+		}
+		return list
+	}
+	others := slices.DeleteFunc(slices.Clone(attacks), func(name string) bool { return slices.Contains(p.calls, name) })
+	return lib.Policy{DefaultAction: lib.ActionErrno, Syscalls: []lib.SyscallGroup{
+		{Names: here(p.calls), Action: lib.ActionAllow},
+		{Names: here(others), Action: lib.ActionKillProcess},
+	}}
+}

@@ -1,0 +1,47 @@
+package allowlist
+
+import (
+	"slices"
+
+	"github.com/toolguard/toolguard/internal/seccomp"
+)
+
+// Program is one of toolguard's own programs, with the system calls that it may make.
+type Program struct {
+	name      string
+	calls     []string
+	arguments seccomp.Own
+}
+
+// runs is what the Go runtime and package os may call in any program, on Linux 5.13 and later. Some names only one architecture has.
+// Those that no Go program has been seen to make are for later versions of Go, and for what the kernel calls by itself: restart_syscall
+// goes on with a call that a signal has interrupted.
+var runs = []string{
+	"brk", "madvise", "membarrier", "mincore", "mmap", "mprotect", "munmap", "prctl",
+	"clone", "exit", "exit_group", "futex", "futex_wait", "futex_wake", "futex_waitv", "getpid", "getppid", "gettid", "rseq", "sched_getaffinity",
+	"sched_yield", "set_robust_list",
+	"restart_syscall", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "tgkill",
+	"clock_getres", "clock_gettime", "clock_nanosleep", "getrandom", "gettimeofday", "nanosleep", "uname",
+	"epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "eventfd2", "pipe2", "poll", "ppoll",
+	"close", "dup", "dup3", "fcntl", "fstat", "lseek", "pread64", "preadv", "pwrite64", "pwritev", "read", "readv", "write", "writev",
+}
+
+// talks is what package net may call, and what relays bytes.
+var talks = []string{
+	"accept4", "bind", "connect", "getpeername", "getsockname", "getsockopt", "listen", "recvfrom", "recvmmsg", "recvmsg", "sendfile",
+	"sendmmsg", "sendmsg", "sendto", "setsockopt", "shutdown", "socket", "splice",
+}
+
+// Egress is egress, once it has what it needs: it opens no file, starts no program, and reads and writes its maps by bpf(2).
+var Egress = Program{name: "egress", calls: slices.Concat(runs, talks, []string{"bpf", "prlimit64"})}
+
+// attacks end the program that makes them, unless it needs them: they load code or programs, look into other processes, or change what a
+// name stands for, and nothing here would do that by mistake. The others fail.
+var attacks = []string{
+	"execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp",
+	"bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register", "memfd_create", "memfd_secret",
+	"init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot",
+	"unshare", "setns", "chroot", "pivot_root", "mount", "umount2", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "open_tree",
+	"mount_setattr", "open_by_handle_at", "fanotify_init", "add_key", "request_key", "keyctl", "swapon", "swapoff", "acct",
+	"personality", "remap_file_pages", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "quotactl",
+}

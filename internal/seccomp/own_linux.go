@@ -1,0 +1,38 @@
+package seccomp
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Own is one of toolguard's own programs, with what it needs beside sockets of the internet and of the routing part of netlink.
+type Own struct {
+	Unix   bool // unix sockets
+	Diag   bool // NETLINK_SOCK_DIAG
+	Others bool // signals and limits of other processes
+}
+
+// Filter makes the filter that stands beside this process's allow list, which looks at no arguments: it refuses other sockets, namespaces
+// made by clone, what is said of other processes, and calls newer than the tables, and kills foreign ABIs.
+func (o Own) Filter() (Filter, error) {
+	m, err := native()
+	if err != nil {
+		return Filter{}, err
+	}
+	f := facts{abi: 1, fs: !o.Unix, diag: o.Diag, net: network{stream: true, datagram: true, listen: true}}
+	rules := []refusal{f.socket(), namespaces()[0]}
+	if !o.Others {
+		another := []all{{not(0, uint64(os.Getpid()))}}
+		rules = append(rules, prlimit(), refusal{name: "kill", errno: unix.EPERM, when: another}, refusal{name: "tgkill", errno: unix.EPERM, when: another})
+	}
+	var known table
+	known.clear()
+	for _, r := range rules {
+		if nr, ok := m.number(r.name); ok {
+			known[nr] = r.leaf()
+		}
+	}
+	prog, err := assemble(m.auditArch(), unix.SECCOMP_RET_KILL_PROCESS, spans(&known, beyond(nil)))
+	return Filter{Program: prog}, err
+}

@@ -1,0 +1,51 @@
+package seccomp
+
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestOwn holds what toolguard's own programs may say in arguments, each with and without what it may need.
+func TestOwn(t *testing.T) {
+	pid, all := uint64(os.Getpid()), Own{Unix: true, Diag: true, Others: true}
+	eperm, eacces := refuse32(unix.EPERM), refuse32(unix.EACCES)
+	for _, x := range []struct {
+		nr           uint32
+		args         [6]uint64
+		none, needed uint32
+	}{
+		{unix.SYS_SOCKET, [6]uint64{unix.AF_INET, unix.SOCK_STREAM}, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ALLOW},
+		{unix.SYS_SOCKET, [6]uint64{unix.AF_INET6, unix.SOCK_DGRAM}, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ALLOW},
+		{unix.SYS_SOCKET, [6]uint64{unix.AF_INET, unix.SOCK_RAW}, eacces, eacces},
+		{unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, eacces, unix.SECCOMP_RET_ALLOW},
+		{unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ALLOW},
+		{unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, eacces, unix.SECCOMP_RET_ALLOW},
+		{unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}, eacces, eacces},
+		{unix.SYS_CLONE, [6]uint64{unix.CLONE_VM | unix.CLONE_THREAD}, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ALLOW},
+		{unix.SYS_CLONE, [6]uint64{unix.CLONE_NEWUSER}, eperm, eperm},
+		{unix.SYS_TGKILL, [6]uint64{pid, 1, 9}, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ALLOW},
+		{unix.SYS_TGKILL, [6]uint64{pid + 1, 1, 9}, eperm, unix.SECCOMP_RET_ALLOW},
+		{unix.SYS_KILL, [6]uint64{pid, 9}, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ALLOW},
+		{unix.SYS_KILL, [6]uint64{^uint64(0), 9}, eperm, unix.SECCOMP_RET_ALLOW},
+		{unix.SYS_PRLIMIT64, [6]uint64{0, 0, 1}, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ALLOW},
+		{unix.SYS_PRLIMIT64, [6]uint64{1, 0, 1}, eperm, unix.SECCOMP_RET_ALLOW},
+		{newest + 1, [6]uint64{}, refuse32(unix.ENOSYS), refuse32(unix.ENOSYS)},
+		{x32Bit | unix.SYS_GETPID, [6]uint64{}, unix.SECCOMP_RET_KILL_PROCESS, unix.SECCOMP_RET_KILL_PROCESS},
+	} {
+		for i, o := range []Own{{}, all} {
+			f, err := o.Filter()
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := data{nr: x.nr, arch: nativeArch, args: x.args}
+			if got, want := run(f.Program, &d), []uint32{x.none, x.needed}[i]; got != want {
+				t.Errorf("%+v: %s%x: %#x, want %#x", o, Name(nativeArch, int(x.nr)), x.args, got, want)
+			}
+			if d.arch = archI386; run(f.Program, &d) != unix.SECCOMP_RET_KILL_PROCESS {
+				t.Errorf("%+v: an i386 call isn't killed", o)
+			}
+		}
+	}
+}
