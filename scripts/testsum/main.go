@@ -26,7 +26,7 @@ func main() {
 	flag.Func("have", "features of a place: `NAME=FEATURE,...`", func(s string) error {
 		name, features, ok := strings.Cut(s, "=")
 		if !ok {
-			return fmt.Errorf("%q is not NAME=FEATURE,...", s)
+			return fmt.Errorf("%q is not NAME=FEATURES", s)
 		}
 		have[name] = strings.FieldsFunc(features, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 		return nil
