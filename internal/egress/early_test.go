@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -77,5 +78,21 @@ func TestByDefault(t *testing.T) {
 		if len(statuses) != 1 || statuses[0] != want {
 			t.Errorf("%s: %d, want %d", host, statuses, want)
 		}
+	}
+}
+
+// A wait for the client that the server ended before it began is over.
+func TestEndedBeforeItBegan(t *testing.T) {
+	w := newWorld(t)
+	l := w.listen("203.0.113.2:2525")
+	c, err := net.Dial("tcp4", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	f := &flow{s: w.s, conn: c}
+	f.conn.SetReadDeadline(time.Now())
+	if _, err := f.listen(true); !errors.Is(err, errSilent) {
+		t.Errorf("%v, want %v", err, errSilent)
 	}
 }

@@ -57,6 +57,7 @@ func giveBack(r *bufio.Reader) {
 // serve decides on a connection by what is said first, and by the policy that's in force then.
 func (f *flow) serve() {
 	raw := f.rawVerdict(f.names())
+	_ = f.conn.SetReadDeadline(time.Now().Add(quietTime)) // before reachEarly, which may end the wait
 	if raw.Allow {
 		f.reachEarly()
 	}

@@ -25,7 +25,7 @@ var (
 	errSlow   = errors.New("it doesn't finish what it says")
 )
 
-// listen waits until it's clear what the client speaks. It holds no buffer before the first byte.
+// listen waits until it's clear what the client speaks, or until the connection's deadline if it says nothing. It holds no buffer before the first byte.
 func (f *flow) listen(rawFits bool) (saying, error) {
 	patience := f.s.hello
 	if rawFits && !f.web() {
@@ -34,7 +34,6 @@ func (f *flow) listen(rawFits bool) (saying, error) {
 	if f.in != nil && f.in.Buffered() > 0 {
 		return f.recognize(patience)
 	}
-	_ = f.conn.SetReadDeadline(time.Now().Add(quietTime))
 	if err := waitReadable(f.conn); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return sayRaw, errSilent

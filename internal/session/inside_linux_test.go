@@ -77,17 +77,37 @@ func findLater() (any, error) {
 	return got, nil
 }
 
-// ontoFirst returns when a goroutine has run on the first thread.
+// ontoFirst returns when a goroutine has run on the first thread, as the last of all threads: each thread that isn't the first is held
+// until the runtime has no other one left.
 func ontoFirst() error {
-	for end := time.Now().Add(mostWait); time.Now().Before(end); time.Sleep(10 * time.Microsecond) {
-		first := make(chan bool)
-		go func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			first <- unix.Gettid() == os.Getpid()
-		}()
-		if <-first {
-			return nil
+	type held struct{ release, done chan struct{} }
+	letGo := func(h held) {
+		close(h.release)
+		<-h.done
+	}
+	for end := time.Now().Add(mostWait); time.Now().Before(end); {
+		var others []held
+		for range 100 {
+			runtime.Gosched() // to who holds the first thread, and is about to let go of it
+			h, first := held{make(chan struct{}), make(chan struct{})}, make(chan bool)
+			go func() {
+				defer close(h.done)
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				first <- unix.Gettid() == os.Getpid()
+				<-h.release
+			}()
+			if <-first {
+				for _, o := range others {
+					letGo(o)
+				}
+				letGo(h)
+				return nil
+			}
+			others = append(others, h)
+		}
+		for _, o := range others {
+			letGo(o)
 		}
 	}
 	return errors.New("no goroutine runs on the first thread")
