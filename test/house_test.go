@@ -39,14 +39,14 @@ var mayImport = []room{
 	{"internal/egress/process", []string{
 		"internal/allowlist", "internal/egress", "internal/landlock", "internal/netguard", "internal/policy", "golang.org/x/sys/unix",
 	}},
-	{"internal/egress", []string{"internal/policy", "golang.org/x/net", "golang.org/x/sys/unix"}},
-	{"internal/nettest", []string{"golang.org/x/net", "golang.org/x/sys/unix"}},
+	{"internal/egress", []string{"internal/policy", "github.com/vishvananda/netlink", "golang.org/x/net", "golang.org/x/sys/unix"}},
+	{"internal/nettest", []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "golang.org/x/net", "golang.org/x/sys/unix"}},
 	{"internal/event", []string{"golang.org/x/sys/unix"}},
 	{"internal/audit", []string{"internal/event"}},
 	{"internal/ship", []string{"internal/audit", "internal/event", "internal/metrics", "github.com/nats-io/nkeys", "github.com/pelletier/go-toml/v2", "golang.org/x/sys/unix"}},
 	{"internal/metrics", nil},
 	{"internal/version", nil},
-	{"internal/kernelaudit", []string{"internal/event", "internal/policy", "github.com/vishvananda/netlink", "golang.org/x/sys/unix"}},
+	{"internal/kernelaudit", []string{"internal/event", "internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/landlock", []string{"internal/policy", "github.com/landlock-lsm/go-landlock", "golang.org/x/sys/unix"}},
 	{"internal/seccomp", []string{"internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/forkexec/nofile", nil}, // nothing that leads to package syscall, see its comment

@@ -192,7 +192,7 @@ func (s *Server) serveUDP(ctx context.Context, c *net.UDPConn) error {
 // replyTo is the answer to a datagram. What comes from an address that isn't the machine's gets none: it would go to somebody else, with
 // what the session says in it.
 func (s *Server) replyTo(ctx context.Context, msg []byte, from client) []byte {
-	if addr := from.at.Addr(); !addr.IsLoopback() && !s.own(addr) {
+	if addr := from.at.Addr(); !addr.IsLoopback() && !s.Own(addr) {
 		s.deny(from.denial("dns"), ruling{Verdict: mismatch, note: "it's asked with an address that isn't this machine's"}, "dns://"+addr.String())
 		return nil
 	}

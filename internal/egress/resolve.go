@@ -127,7 +127,7 @@ func (s *Server) find(ctx context.Context, name string, typ dnsmessage.Type) (fo
 
 // fit are the ways that an address may be used in; without any, the verdict says why.
 func (s *Server) fit(addr netip.Addr, ways []policy.Way) (fit []policy.Way, why policy.Verdict) {
-	own := s.own(addr)
+	own := s.Own(addr)
 	for _, w := range ways {
 		v := s.Policy.CheckAddress(&w.Target, addr, own)
 		if v.Allow {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,16 +33,16 @@ type Server struct {
 	Policy   *policy.Compiled
 	Upstream []netip.AddrPort // name servers, asked in turn
 	Kernel   Kernel
-	Tell     func(link.Denial) // is told every refusal and mustn't wait
-	CA       *Authority        // for tls_intercept; needed where Policy.Intercepts
-	Changes  <-chan Change     // other policies, later; may be nil
+	Tell     func(link.Denial)     // is told every refusal and mustn't wait
+	CA       *Authority            // for tls_intercept; needed where Policy.Intercepts
+	Changes  <-chan Change         // other policies, later; may be nil
+	Own      func(netip.Addr) bool // whether an address is the machine's own: ListOwnAddresses
 
 	dial   func(context.Context, netip.AddrPort) (net.Conn, error)
-	own    func(netip.Addr) bool // whether an address is the machine's own
-	verify *tls.Config           // how servers are verified where TLS is intercepted
-	hello  time.Duration         // the patience with a hello or a head that has begun
-	half   time.Duration         // the quiet after which what has ended on one side ends
-	look   time.Duration         // after which it's looked again whether who waits for a response is there
+	verify *tls.Config   // how servers are verified where TLS is intercepted
+	hello  time.Duration // the patience with a hello or a head that has begun
+	half   time.Duration // the quiet after which what has ended on one side ends
+	look   time.Duration // after which it's looked again whether who waits for a response is there
 	asked  map[uint16]bool
 	*shared
 }
@@ -145,9 +144,6 @@ func (s *Server) init() {
 	if s.dial == nil {
 		s.dial = dial
 	}
-	if s.own == nil {
-		s.own = own
-	}
 	if s.verify == nil {
 		s.verify = &tls.Config{}
 	}
@@ -228,31 +224,13 @@ func (s *Server) serveConn(ctx context.Context, c *net.TCPConn) {
 	}
 	f.client.by = by
 	f.to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
-	f.own = s.own(f.to.Addr())
+	f.own = s.Own(f.to.Addr())
 	if to.Port() == dnsPort {
 		s.serveDNS(ctx, c, f.client)
 		f.close()
 		return
 	}
 	f.serve()
-}
-
-// own says whether an address is of this machine (of this network namespace): what is sent there is sent from there. What nothing can be
-// sent to isn't reached either. Services that a firewall keeps from the outside would be.
-func own(addr netip.Addr) bool {
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, dnsPort)))
-	if err != nil {
-		return !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.EADDRNOTAVAIL) && !errors.Is(err, syscall.EAFNOSUPPORT)
-	}
-	defer c.Close()
-	if unmapped(c.LocalAddr()).Addr() == addr {
-		return true
-	}
-	all, err := net.InterfaceAddrs() // a second address of one network is reached from the first
-	return err != nil || slices.ContainsFunc(all, func(a net.Addr) bool {
-		prefix, err := netip.ParsePrefix(a.String())
-		return err == nil && prefix.Addr().Unmap() == addr
-	})
 }
 
 func dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {

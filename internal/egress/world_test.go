@@ -62,7 +62,7 @@ func newWorldOf(t testing.TB, l policy.SourceLayer) *world {
 	}
 	c := compileLayer(t, l)
 	w := &world{t: t, routes: map[netip.AddrPort]string{}, going: map[netip.AddrPort]netip.AddrPort{}, permits: map[string]time.Time{}, zone: newZone(t)}
-	w.s = &Server{Policy: c, Upstream: []netip.AddrPort{w.zone.addr}, Kernel: w, Tell: w.tell, dial: w.route, shared: &shared{}}
+	w.s = &Server{Policy: c, Upstream: []netip.AddrPort{w.zone.addr}, Kernel: w, Tell: w.tell, Own: func(netip.Addr) bool { return false }, dial: w.route, shared: &shared{}}
 	return w
 }
 

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/nettest"
 )
 
 func TestShortLivedProcess(t *testing.T) {
@@ -417,19 +419,13 @@ func TestElsewhere(t *testing.T) {
 	if err := Permitted(); err != nil {
 		t.Fatal(err)
 	}
-	opened := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine
-		err := unix.Unshare(unix.CLONE_NEWNET)
+	if err := nettest.InNamespace(func() (err error) {
 		if beforehand := Permitted(); !errors.Is(beforehand, ErrUnavailable) || !strings.Contains(beforehand.Error(), "network namespace") {
 			t.Errorf("beforehand: %v", beforehand)
 		}
-		if err == nil {
-			r, err = Open()
-		}
-		opened <- err
-	}()
-	if err := <-opened; err != nil {
+		r, err = Open()
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()

@@ -1,12 +1,12 @@
 package netguard
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"testing"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -14,8 +14,6 @@ const (
 	bulk    = 64 << 20
 	jumbo   = 0xffff + 40 // the longest IPv6 packet whose header says how long it is
 	longest = 8 * 0xffff  // of a packet that a device cuts up
-	gsoMax  = 41          // IFLA_GSO_MAX_SIZE
-	lo      = 1           // the loopback device
 )
 
 // Where a device takes packets that are longer than an IPv6 header can say, the kernel has another header say it: that alone is let through.
@@ -51,32 +49,12 @@ func TestJumbo(t *testing.T) {
 }
 
 // gso has the loopback device take packets of a length.
-func gso(length uint32) error {
-	b := binary.NativeEndian.AppendUint32(nil, 40) // struct nlmsghdr
-	b = binary.NativeEndian.AppendUint16(b, unix.RTM_NEWLINK)
-	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST|unix.NLM_F_ACK)
-	b = append(b, make([]byte, 8+4)...) // and struct ifinfomsg
-	b = binary.NativeEndian.AppendUint32(b, lo)
-	b = append(b, make([]byte, 8)...)
-	b = binary.NativeEndian.AppendUint16(b, 8) // struct nlattr
-	b = binary.NativeEndian.AppendUint16(b, gsoMax)
-	b = binary.NativeEndian.AppendUint32(b, length)
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+func gso(length int) error {
+	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	if err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return err
-	}
-	var answer [256]byte
-	if _, err := unix.Read(fd, answer[:]); err != nil {
-		return err
-	}
-	if n := int32(binary.NativeEndian.Uint32(answer[16:])); n < 0 {
-		return unix.Errno(-n)
-	}
-	return nil
+	return netlink.LinkSetGSOMaxSize(lo, length)
 }
 
 // longPackets says whether an IPv6 packet is seen that is longer than its header can say.

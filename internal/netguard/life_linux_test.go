@@ -15,10 +15,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
@@ -754,19 +754,13 @@ func TestDevice(t *testing.T) {
 
 // tunnel is a device beside the loopback one.
 func tunnel() (*os.File, error) {
-	f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
-	if err != nil {
+	d := &netlink.Tuntap{
+		LinkAttrs: netlink.LinkAttrs{Name: "tgtest0"}, Mode: netlink.TUNTAP_MODE_TUN, Flags: netlink.TUNTAP_NO_PI, NonPersist: true, Queues: 1,
+	}
+	if err := netlink.LinkAdd(d); err != nil {
 		return nil, err
 	}
-	r, err := unix.NewIfreq("tgtest0")
-	if err != nil {
-		return nil, err
-	}
-	r.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.TUNSETIFF, uintptr(unsafe.Pointer(r))); errno != 0 {
-		return nil, errno
-	}
-	return f, nettest.Address("tgtest0", "10.9.9.9")
+	return d.Fds[0], nettest.Address("tgtest0", "10.9.9.9")
 }
 
 // Where anything may be reached by default, MPTCP may be, too, and what is denied isn't by it.

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/cgroup"
@@ -82,10 +83,9 @@ func newElsewhere(t *testing.T) *elsewhere {
 			t.Fatal(err)
 		}
 	}
-	fail(unix.Unshare(unix.CLONE_NEWNET))
-	var err error
-	e.place, err = os.Open("/proc/thread-self/ns/net")
+	place, err := netns.New()
 	fail(err)
+	e.place = os.NewFile(uintptr(place), "net")
 	fail(nettest.Others("93.184.215.1", "93.184.215.2"))
 	names, err := net.ListenPacket("udp", "127.0.0.1:0")
 	fail(err)
@@ -197,10 +197,15 @@ func TestNetworkElsewhere(t *testing.T) {
 		e.expect("http://two.test/", x.two)
 		e.expect("http://93.184.215.2:5432/", x.number)
 	}
+	if err := nettest.Loopback("93.184.215.1/32"); err != nil {
+		t.Fatal(err)
+	}
+	e.expect("http://one.test/", nowhere) // it's the machine's own address from now on
+	e.expect("http://two.test/", "^hello")
 	if c := n.End(); c.Denied == 0 {
 		t.Errorf("%+v", c)
 	}
-	for _, want := range []string{"denial dns://two.test dns_denied", "denial tcp://93.184.215.2:5432 host_not_listed"} {
+	for _, want := range []string{"denial dns://two.test dns_denied", "denial tcp://93.184.215.2:5432 host_not_listed", "denial tcp://93.184.215.1:443 private_address"} {
 		if !e.heard(want) {
 			t.Errorf("no event %q among %+v", want, e.told)
 		}

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/vishvananda/netns"
 
 	"github.com/toolguard/toolguard/internal/nettest"
 )
@@ -33,20 +33,22 @@ const deniedIP = "93.184.215.2"
 // it.
 type internet struct {
 	t         *testing.T
-	own, away *os.File
+	own, away netns.NsHandle
 }
 
 func newInternet(t *testing.T, more ...string) *internet {
 	t.Helper()
 	runtime.LockOSThread() // for good: it ends with the test
-	i := &internet{t: t, own: here(t)}
+	own, err := netns.Get()
+	must(t, err)
+	i := &internet{t: t, own: own}
 	ca, err := nettest.NewAuthority()
 	must(t, err)
 	replace(t, "/etc/resolv.conf", "nameserver 127.0.0.53\n")
 	replace(t, "/etc/ssl/certs/ca-certificates.crt", string(ca.PEM))
-	must(t, unix.Unshare(unix.CLONE_NEWNET))
+	i.away, err = netns.New()
+	must(t, err)
 	defer i.leave()
-	i.away = here(t)
 	must(t, nettest.Others(append(more, "93.184.215.1", deniedIP)...))
 	names, err := net.ListenPacket("udp", "127.0.0.53:53")
 	must(t, err)
@@ -73,15 +75,8 @@ func replace(t *testing.T, file, text string) {
 	must(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)))
 }
 
-func here(t *testing.T) *os.File {
-	t.Helper()
-	f, err := os.Open("/proc/thread-self/ns/net")
-	must(t, err)
-	return f
-}
-
-func (i *internet) enter() { must(i.t, unix.Setns(int(i.away.Fd()), unix.CLONE_NEWNET)) }
-func (i *internet) leave() { must(i.t, unix.Setns(int(i.own.Fd()), unix.CLONE_NEWNET)) }
+func (i *internet) enter() { must(i.t, netns.Set(i.away)) }
+func (i *internet) leave() { must(i.t, netns.Set(i.own)) }
 
 // netPolicy lets a shell work, and reach what it names.
 func netPolicy(rules ...string) string {
@@ -212,10 +207,9 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("egress's status is without %q", want)
 		}
 	}
-	var theirs, its unix.Stat_t
-	must(t, unix.Fstat(int(i.away.Fd()), &theirs))
-	must(t, unix.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &its))
-	if its.Ino != theirs.Ino {
+	its, err := netns.GetFromPid(pid)
+	must(t, err)
+	if !its.Equal(i.away) {
 		t.Error("egress is in another network namespace than the session")
 	}
 	cgroup := sessions(t, other)[0].Cgroup

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/nettest"
@@ -49,7 +50,7 @@ type part struct {
 // The name server and the web are there or nothing is; some clients have a part of their own.
 var (
 	web = part{
-		[]string{"ip", "knotd", "knotc", "nginx"},
+		[]string{"knotd", "knotc", "nginx"},
 		sync.OnceValue(func() error {
 			return errors.Join(real.serveWeb(), real.serveEchoes(), real.reachable(webIP+":80", webIP+":443", "["+web6+"]:443"))
 		}),
@@ -138,32 +139,21 @@ func newInternet(ca *nettest.Authority) (*internet, error) {
 
 // wire connects the two namespaces.
 func (n *internet) wire() error {
-	here := []string{
-		fmt.Sprintf("link add out type veth peer name in netns %d", n.thread),
-		"addr add 100.64.0.1/30 dev out", "addr add fd77::1/64 dev out nodad", "addr add fe80::77:1/64 dev out nodad", "link set out up",
-		"route add default via 100.64.0.2", "route add ::/0 via fd77::2",
-	}
-	there := []string{"link set lo up", "addr add 100.64.0.2/30 dev in", "addr add fd77::2/64 dev in nodad", "addr add " + link6 + "/64 dev in nodad", "link set in up", "addr add " + web6 + "/128 dev lo nodad"}
+	var there []string
 	for _, a := range []string{nameIP, webIP, otherIP, shellIP, dataIP, metadataIP, privateIP} {
-		there = append(there, "addr add "+a+"/32 dev lo")
+		there = append(there, a+"/32")
 	}
-	if err := ip(here[:1]); err != nil { // which makes both devices
+	out := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "out"}, PeerName: "in", PeerNamespace: netlink.NsPid(n.thread)}
+	if err := netlink.LinkAdd(out); err != nil {
 		return err
 	}
-	if err := n.do(func() error { return ip(there) }); err != nil {
-		return err
-	}
-	return ip(here[1:])
-}
-
-// ip runs commands of ip(8).
-func ip(lines []string) error {
-	cmd := exec.Command("ip", "-batch", "-")
-	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("ip: %w: %s", err, out)
-	}
-	return nil
+	return errors.Join(
+		n.do(func() error {
+			return errors.Join(nettest.Loopback(append(there, web6)...), nettest.Address("in", "100.64.0.2/30", "fd77::2/64", link6+"/64"))
+		}),
+		nettest.Address("out", "100.64.0.1/30", "fd77::1/64", "fe80::77:1/64"),
+		netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP("100.64.0.2")}), netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP("fd77::2")}),
+	)
 }
 
 // do runs something in that namespace.

@@ -49,6 +49,10 @@ func serve(toolguard *json.Decoder, t *telling) error {
 			return err
 		}
 	}
+	own, err := egress.ListOwnAddresses() // while it may still open sockets for that
+	if err != nil {
+		return err
+	}
 	if err := confine(); err != nil {
 		return err
 	}
@@ -70,7 +74,7 @@ func serve(toolguard *json.Decoder, t *telling) error {
 	go t.tell()
 	go t.beat(ctx)
 	s := &egress.Server{
-		Policy: o.Policy, Upstream: o.Upstream, Kernel: netguard.NewKernel(o.Originals, o.Names), Tell: t.add, CA: ca, Changes: changes,
+		Policy: o.Policy, Upstream: o.Upstream, Kernel: netguard.NewKernel(o.Originals, o.Names), Tell: t.add, CA: ca, Changes: changes, Own: own.Has,
 	}
 	err = s.Serve(ctx, tcp, udp)
 	close(t.queue)
