@@ -59,7 +59,7 @@ vm-test: $(TOOLS) ## all tests whose outcome depends on the kernel, in virtual m
 	scripts/test vm-test $(KERNELS)
 
 mutate: ## change single conditions of the packages that decide, and count how many changes their own tests notice: PACKAGES
-	scripts/mutate $(PACKAGES)
+	$(GO) run ./scripts/mutate $(PACKAGES)
 
 bench: build ## measure what toolguard costs, beside its peers and in a virtual machine; writes docs/BENCHMARKS.md
 	scripts/setup bench vm

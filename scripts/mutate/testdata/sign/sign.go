@@ -1,0 +1,32 @@
+// Package sign is what the test of mutate changes.
+package sign
+
+const limit = 500 + 500 // constants stay
+
+// Sign is a number's; what its tests say of limit is little.
+func Sign(n int) int {
+	switch {
+	case n < 0:
+		return -1
+	case n > 0 && n <= limit:
+		return 1
+	}
+	return 0
+}
+
+// Length counts until the end, which it reaches unless it counts the other way.
+func Length(n int, double bool) (length int) {
+	for n > 0 {
+		n--
+		length += 2
+	}
+	if !double {
+		return length / 2
+	}
+	return length
+}
+
+// Next is not tested.
+func Next(n int) int {
+	return n + 1
+}

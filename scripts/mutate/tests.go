@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// test is a test function, with what it takes without a change.
+type test struct {
+	name      string
+	wall, cpu time.Duration
+}
+
+// build makes the test binary of a package with some files replaced.
+func build(dir, folder string, files map[string]string) (binary string, err error) {
+	replace := map[string]string{}
+	for path, text := range files {
+		if path, err = filepath.Abs(path); err != nil {
+			return "", err
+		}
+		replace[path] = filepath.Join(dir, filepath.Base(path))
+		if err := os.WriteFile(replace[path], []byte(text), 0o644); err != nil {
+			return "", err
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o644); err != nil {
+		return "", err
+	}
+	binary = filepath.Join(dir, "package.test")
+	cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./"+folder)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// runner runs a test binary in a folder of its own, where the binary looks for what to do.
+type runner struct {
+	binary, folder string
+	flags          []string
+}
+
+func newRunner(binary, folder, name string) (*runner, error) {
+	dir := filepath.Join(filepath.Dir(binary), name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	r := &runner{binary: filepath.Join(dir, filepath.Base(binary)), folder: folder}
+	if err := os.Link(binary, r.binary); err != nil {
+		return nil, err
+	}
+	usage, _, _ := r.run(0, 0, 0, "-help") // whose status differs
+	if strings.Contains(string(usage), "-rapid.nofailfile") {
+		r.flags = []string{"-rapid.nofailfile"} // property tests leave no files in the package's folder
+	}
+	return r, nil
+}
+
+func (r *runner) file(name string) string { return filepath.Join(filepath.Dir(r.binary), name) }
+
+// run runs tests with a mutant, or none (0), for as long as they may take. An error of type *exec.ExitError is the tests'.
+func (r *runner) run(mutant int, cpu, wall time.Duration, args ...string) ([]byte, *os.ProcessState, error) {
+	seconds := int(cpu/time.Second) + 1
+	if cpu == 0 {
+		seconds = 0
+	}
+	if err := os.WriteFile(r.file("active"), fmt.Appendln(nil, mutant, seconds), 0o644); err != nil {
+		return nil, nil, err
+	}
+	var out bytes.Buffer
+	cmd := exec.Command(r.binary, append(args, r.flags...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = r.folder, &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = time.Second // for what has left the group, and holds the output
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	end := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // the group may be gone
+	if wall != 0 {
+		defer time.AfterFunc(wall, end).Stop()
+	}
+	err := cmd.Wait()
+	end()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil
+	}
+	return out.Bytes(), cmd.ProcessState, err
+}
+
+// slow is more processor time than a test may take.
+const slow = 3 * time.Second
+
+// measure runs each test alone without a change, and notes what it takes and which mutants it reaches.
+func measure(w io.Writer, binary, folder string, all []*mutant) error {
+	r, err := newRunner(binary, folder, "measure")
+	if err != nil {
+		return err
+	}
+	list, _, err := r.run(0, 0, 0, "-test.list", "^(Test|Fuzz|Example)")
+	if err != nil {
+		return fmt.Errorf("list tests: %w\n%s", err, list)
+	}
+	for name := range strings.FieldsSeq(string(list)) {
+		if err := os.WriteFile(r.file("reached"), make([]byte, len(all)), 0o666); err != nil {
+			return err
+		}
+		if err := os.Chmod(r.file("reached"), 0o666); err != nil { // for tests' children that are other users
+			return err
+		}
+		start := time.Now()
+		out, state, err := r.run(0, 0, 0, "-test.run", "^"+name+"$")
+		if err != nil {
+			return fmt.Errorf("%s fails without a change: %w\n%s", name, err, out)
+		}
+		t := &test{name, time.Since(start), state.UserTime() + state.SystemTime()}
+		if t.cpu > slow {
+			fmt.Fprintf(w, "%s: %s is left out: it takes %.0f seconds of processor time\n", folder, name, t.cpu.Seconds())
+			continue
+		}
+		reached, err := os.ReadFile(r.file("reached"))
+		if err != nil {
+			return err
+		}
+		for i, m := range all {
+			if reached[i] != 0 {
+				m.reached = true
+				m.tests = append(m.tests, t)
+			}
+		}
+	}
+	return nil
+}
+
+// tryAll finds out which mutants are noticed.
+func tryAll(binary, folder string, all []*mutant, workers int) error {
+	numbers := make(chan int)
+	failed := make([]error, workers)
+	var group sync.WaitGroup
+	for i := range workers {
+		r, err := newRunner(binary, folder, fmt.Sprint("worker", i))
+		if err != nil {
+			return err
+		}
+		group.Go(func() {
+			for n := range numbers {
+				if failed[i] == nil {
+					all[n].noticed, failed[i] = r.notices(n+1, all[n].tests)
+				}
+			}
+		})
+	}
+	for n := range all {
+		numbers <- n
+	}
+	close(numbers)
+	group.Wait()
+	return errors.Join(failed...)
+}
+
+// notices tells whether tests notice a mutant: the fastest, then, in fewer and longer runs, the others.
+func (r *runner) notices(mutant int, tests []*test) (bool, error) {
+	tests = slices.SortedFunc(slices.Values(tests), func(a, b *test) int { return int(a.wall - b.wall) })
+	for budget := 50 * time.Millisecond; len(tests) > 0; budget *= 4 {
+		var names []string
+		var wall, cpu time.Duration
+		for len(tests) > 0 && (names == nil || wall+tests[0].wall <= budget) {
+			names = append(names, tests[0].name)
+			wall, cpu = wall+tests[0].wall, cpu+tests[0].cpu
+			tests = tests[1:]
+		}
+		// What runs for ever takes processor time, which other programs on the machine don't take from it. What waits for ever is waited for.
+		_, _, err := r.run(mutant, 3*cpu+time.Second, 10*wall+5*time.Second, "-test.failfast", "-test.run", "^("+strings.Join(names, "|")+")$")
+		if exit := new(exec.ExitError); errors.As(err, &exit) {
+			return true, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
