@@ -54,6 +54,7 @@ var mayImport = []room{
 	{"internal/pins", []string{"golang.org/x/sys/unix"}},
 	{"internal/loader", []string{"internal/pins", "internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
 	{"internal/netguard", []string{"internal/egress/link", "internal/pins", "internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
+	{"internal/cgroup/managed", []string{"internal/cgroup", "internal/policy", "github.com/containerd/cgroups/v3/cgroup2"}},
 	{"internal/cgroup", []string{"internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/api", []string{"internal/cgroup", "internal/event", "internal/policy"}},
 	{"internal/daemon", []string{"internal/*", "golang.org/x/sys/unix", "github.com/pelletier/go-toml/v2"}},
@@ -131,7 +132,9 @@ func TestLightStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := strings.Fields(string(out))
-		for _, dear := range []string{"net/http", "crypto/tls", "crypto/x509", "crypto/ed25519", "github.com/elastic/go-seccomp-bpf"} {
+		for _, dear := range []string{
+			"net/http", "crypto/tls", "crypto/x509", "crypto/ed25519", "github.com/elastic/go-seccomp-bpf", "github.com/containerd/cgroups/v3/cgroup2",
+		} {
 			if slices.Contains(all, dear) {
 				t.Errorf("cmd/toolguard (%s) leads to %s", goos, dear)
 			}

@@ -49,7 +49,7 @@ func cover(l limit, limits policy.Limits, f Facts) policy.Coverage {
 	case l.id == "limits.io" && !f.Has("memory"):
 		row.Status = policy.Partly
 		row.Why = "without the memory controller, what is written through the page cache isn't counted"
-	case limits.CPU.N > maxPercent || limits.Memory.N > math.MaxInt64 || limits.Pids.N > maxPids:
+	case limits.CPU.N > maxPercent || limits.Memory.N > math.MaxInt64 || limits.Pids.N > MaxPids:
 		row.Why = "the number is larger than the kernel takes"
 	default:
 		row.Status, row.Why = policy.Enforced, l.note
@@ -60,5 +60,5 @@ func cover(l limit, limits policy.Limits, f Facts) policy.Coverage {
 // The largest numbers that are passed on.
 const (
 	maxPercent = 1 << 20
-	maxPids    = 1 << 22 // PID_MAX_LIMIT
+	MaxPids    = 1 << 22 // PID_MAX_LIMIT
 )

@@ -36,15 +36,27 @@ type Group struct {
 	dir  *os.File
 }
 
+// Parent is the folder that all sessions' cgroups are in.
+func (f Facts) Parent() string { return filepath.Join(f.Mount, f.Base, parentName) }
+
 // New makes the cgroup of a session, with its limits. It fails rather than leave a limit out.
-func New(id string, limits policy.Limits, f Facts) (_ *Group, err error) {
+func New(id string, limits policy.Limits, f Facts) (*Group, error) {
+	return Make(f.Parent(), id, limits, f, func(path string) error { return write(path, limits, f) })
+}
+
+// Make makes the cgroup of a session beneath another one. set writes its limits.
+func Make(parent, id string, limits policy.Limits, f Facts, set func(path string) error) (_ *Group, err error) {
 	if !validID(id) {
 		return nil, fmt.Errorf("cgroup: %q can't be a session's name", id)
 	}
 	if f.Base == "" {
 		return nil, fmt.Errorf("cgroup: %s", f.Why)
 	}
-	parent := filepath.Join(f.Mount, f.Base, parentName)
+	for _, row := range limitsOf(limits) {
+		if row.set && !f.Has(row.controller) {
+			return nil, fmt.Errorf("cgroup: set limits: %s: %s", row.id, f.Why)
+		}
+	}
 	if err := os.Mkdir(parent, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -54,13 +66,9 @@ func New(id string, limits policy.Limits, f Facts) (_ *Group, err error) {
 	if err := g.make(); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			g.discard()
-			g.dir.Close()
-		}
-	}()
-	if err := g.limit(limits, f); err != nil {
+	if err := set(g.path); err != nil {
+		_ = g.discard()
+		_ = g.dir.Close()
 		return nil, fmt.Errorf("cgroup %s: set limits: %w", g.path, err)
 	}
 	return g, nil
@@ -113,26 +121,20 @@ func tidy(parent string) {
 	}
 }
 
-// limit turns the controllers on and writes the limits.
-func (g *Group) limit(l policy.Limits, f Facts) error {
-	for _, row := range limitsOf(l) {
-		if row.set && !f.Has(row.controller) {
-			return fmt.Errorf("%s: %s", row.id, f.Why)
-		}
-	}
+// write turns the controllers on and writes the limits.
+func write(path string, l policy.Limits, f Facts) error {
 	all, err := settings(l)
 	if err != nil {
 		return err
 	}
-	base := filepath.Join(f.Mount, f.Base)
 	for _, s := range all {
-		for _, dir := range []string{base, filepath.Join(base, parentName)} { // from the top down, or it's refused
-			if err := write(dir+"/cgroup.subtree_control", "+"+s.controller); err != nil {
+		for _, dir := range []string{filepath.Join(f.Mount, f.Base), f.Parent()} { // from the top down, or it's refused
+			if err := writeFile(dir+"/cgroup.subtree_control", "+"+s.controller); err != nil {
 				return err
 			}
 		}
 		for _, v := range s.values {
-			err := write(filepath.Join(g.path, s.file), v)
+			err := writeFile(filepath.Join(path, s.file), v)
 			if err != nil && !(s.optional && errors.Is(err, fs.ErrNotExist)) {
 				return err
 			}
@@ -178,7 +180,7 @@ func MoveTo(pid, other int) error {
 	if err != nil {
 		return err
 	}
-	return write(filepath.Join(v2.point, chain[len(chain)-1], "cgroup.procs"), strconv.Itoa(pid))
+	return writeFile(filepath.Join(v2.point, chain[len(chain)-1], "cgroup.procs"), strconv.Itoa(pid))
 }
 
 // Kill ends every process in the cgroup and those that are just being forked (Linux 5.14). It returns before they have
@@ -266,7 +268,7 @@ func (g *Group) write(name, value string) error {
 	return nil
 }
 
-func write(path, value string) error {
+func writeFile(path, value string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err

@@ -7,13 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// cpuPeriod is over what time processor time is shared out, in microseconds: the kernel's own default.
-const cpuPeriod = 100_000
+// CPUMax is a limit of processor time as the kernel takes it: so much of each period, in microseconds. The period is the kernel's default.
+func CPUMax(percent uint64) (quota int64, period uint64) {
+	period = 100_000
+	return int64(min(percent, maxPercent) * period / 100), period
+}
 
 // setting is one limit as the kernel takes it (Documentation/admin-guide/cgroup-v2.rst).
 type setting struct {
@@ -34,45 +36,48 @@ func settings(l policy.Limits) ([]setting, error) {
 		all = append(all, setting{"memory", "memory.swap.max", []string{"0"}, true}) // no swap accounting: no file
 	}
 	if n := l.Pids.N; n != 0 {
-		add("pids", "pids.max", strconv.FormatUint(min(n, maxPids), 10))
+		add("pids", "pids.max", strconv.FormatUint(min(n, MaxPids), 10))
 	}
 	if n := l.CPU.N; n != 0 {
-		add("cpu", "cpu.max", fmt.Sprintf("%d %d", min(n, maxPercent)*cpuPeriod/100, cpuPeriod))
+		quota, period := CPUMax(n)
+		add("cpu", "cpu.max", fmt.Sprintf("%d %d", quota, period))
 	}
 	if n := l.IO.N; n != 0 {
-		disks, err := disks("/sys/block")
+		disks, err := Disks()
 		if err != nil {
 			return nil, err
 		}
-		add("io", "io.max", ioMax(n, disks)...)
+		for _, d := range disks {
+			add("io", "io.max", fmt.Sprintf("%d:%d rbps=%d wbps=%d", d[0], d[1], IORate(n), IORate(n)))
+		}
 	}
 	return all, nil
 }
 
-// disks lists the machine's whole block devices as MAJOR:MINOR; partitions can't be limited by themselves.
-func disks(sys string) (found []string, err error) {
+// Disks lists the machine's whole block devices by their major and minor number; partitions can't be limited by themselves.
+func Disks() (found [][2]int64, err error) {
+	const sys = "/sys/block"
 	entries, err := os.ReadDir(sys)
 	if err != nil {
 		return nil, fmt.Errorf("list disks: %w", err)
 	}
 	for _, e := range entries {
 		b, err := os.ReadFile(filepath.Join(sys, e.Name(), "dev"))
+		var d [2]int64
+		if err == nil {
+			_, err = fmt.Sscanf(string(b), "%d:%d", &d[0], &d[1])
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list disks: %w", err)
 		}
-		found = append(found, strings.TrimSpace(string(b)))
+		found = append(found, d)
 	}
 	return found, nil
 }
 
-// ioMax shares a limit on the sum between the two directions: the kernel has no limit on the sum.
-func ioMax(n uint64, disks []string) (lines []string) {
-	rate := max(n/2, 1)
-	for _, d := range disks {
-		lines = append(lines, fmt.Sprintf("%s rbps=%d wbps=%d", d, rate, rate))
-	}
-	return lines
-}
+// IORate shares a limit on the sum between the two directions: the kernel has no limit on the sum, and takes no rate below 2
+// (tg_set_limit).
+func IORate(n uint64) uint64 { return max(n/2, 2) }
 
 // Events is how often a limit was met.
 type Events struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/cgroup/managed"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -258,7 +259,7 @@ func (s *session) make(r *record, p *policies, image *loader.Image) (err error) 
 		return refuse(422, "within a session that has limits of memory, processes, processor or disk others can't be set: leave them out")
 	}
 	if limited(s.limits) || s.network != nil {
-		if s.group, err = cgroup.New(s.id, s.limits, cgroup.Probe()); err != nil {
+		if s.group, err = managed.New(s.id, s.limits, cgroup.Probe()); err != nil {
 			return fmt.Errorf("set the limits: %w", err)
 		}
 		r.Info.Cgroup = s.group.Path()

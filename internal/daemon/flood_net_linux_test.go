@@ -27,6 +27,7 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/cgroup/managed"
 	"github.com/toolguard/toolguard/internal/childtest"
 	egress "github.com/toolguard/toolguard/internal/egress/process"
 	"github.com/toolguard/toolguard/internal/event"
@@ -335,7 +336,7 @@ func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guarde
 	}
 	g := &guardedNet{session: d.newSession(r, client), t: t, cmd: childtest.Command(t, uid, o)}
 	saved(t, d, r, held(c))
-	if g.group, err = cgroup.New(fmt.Sprintf("test-%d-%d", os.Getpid(), number), policy.Limits{}, facts); err != nil {
+	if g.group, err = managed.New(fmt.Sprintf("test-%d-%d", os.Getpid(), number), policy.Limits{}, facts); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -142,7 +142,7 @@ func (s *session) beginNetwork(c *policy.Compiled) error {
 	}
 	who, cfg := s.netConfig(c)
 	s.network.Place, s.network.Intercepts = inode, c.Intercepts()
-	s.bundle, err = s.net.Begin(who, cfg, guarded.NetPlace{Group: s.group, Network: place, Upstream: s.network.Upstream})
+	s.bundle, err = s.net.Begin(who, cfg, guarded.NetPlace{Group: s.group.Group, Network: place, Upstream: s.network.Upstream})
 	if err != nil {
 		s.net = nil // it has given itself up
 		_ = place.Close()
@@ -177,7 +177,7 @@ func (s *session) takeOverNetwork(c *policy.Compiled) error {
 		return err
 	}
 	who, cfg := s.netConfig(c)
-	at := guarded.NetPlace{Group: s.group, Network: place, Upstream: s.network.Upstream}
+	at := guarded.NetPlace{Group: s.group.Group, Network: place, Upstream: s.network.Upstream}
 	if s.net, err = guarded.ResumeNetwork(who, cfg, s.record.Generation, at); err != nil {
 		_ = place.Close()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/cgroup/managed"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -78,7 +79,7 @@ type session struct {
 	mounts  uint32   // the mount namespace that it sees files in
 	network *network // nil: toolguardd doesn't hold its network
 	kernel  *loader.Session
-	group   *cgroup.Group // nil: neither a limit nor the network needs one
+	group   *managed.Group // nil: neither a limit nor the network needs one
 	client  *process
 	bundle  []byte // of its certificate authority, for its toolguard
 	events  *event.Queue
@@ -482,7 +483,7 @@ func (s *session) expel() error {
 }
 
 // groupOf is the cgroup that a session's processes are in, which may be that of one around it; nil: none, or it isn't known.
-func (d *Daemon) groupOf(id uint64) *cgroup.Group {
+func (d *Daemon) groupOf(id uint64) *managed.Group {
 	for id != 0 {
 		s, err := d.session(id)
 		if err != nil {

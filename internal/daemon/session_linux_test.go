@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/cgroup/managed"
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
@@ -199,7 +200,7 @@ func TestExpel(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	s := inKernel(t, d, 0)
 	var err error
-	if s.group, err = cgroup.New(fmt.Sprintf("test-%d-%x", os.Getpid(), s.number), policy.Limits{}, cgroup.Probe()); err != nil {
+	if s.group, err = managed.New(fmt.Sprintf("test-%d-%x", os.Getpid(), s.number), policy.Limits{}, cgroup.Probe()); err != nil {
 		t.Fatal(err)
 	}
 	d.sessions[s.number] = s

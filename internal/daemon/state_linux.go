@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/api"
-	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/cgroup/managed"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -218,7 +218,7 @@ func (d *Daemon) resume(id string) error {
 	s := d.newSession(r, client)
 	s.kernel, s.recent = kernel, weak.Make(p)
 	if r.Info.Cgroup != "" {
-		if s.group, err = cgroup.Open(r.Info.Cgroup); err != nil {
+		if s.group, err = managed.Open(r.Info.Cgroup); err != nil {
 			d.log("session %s: its limits hold, and its cgroup can't be looked at: %v", id, err)
 		}
 	}
@@ -274,7 +274,7 @@ func (d *Daemon) over(id string) {
 		return
 	}
 	if r.Info.Cgroup != "" {
-		if g, err := cgroup.Open(r.Info.Cgroup); err == nil {
+		if g, err := managed.Open(r.Info.Cgroup); err == nil {
 			if busy, err := g.Populated(); err == nil && busy {
 				d.log("session %s was being ended, or is of another version of toolguard: what runs in it still stays guarded, and nobody hears of it", id)
 				return
