@@ -70,8 +70,7 @@ type Daemon struct {
 	pid    int
 	mounts uint32 // the machine's mount namespace, its first process's; 0: it can't be told
 
-	networks  chan *guarded.Network // one that is loaded ahead
-	noNetwork string                // why none can be; "": it can
+	noNetwork string // why the network of no session can be held; "": it can
 
 	bodies   chan struct{}  // one in it for each body that is being parsed, of all users
 	stopping chan struct{}  // closed when toolguardd stops
@@ -99,7 +98,7 @@ func New(cfg Config) (*Daemon, error) {
 	d := &Daemon{
 		counts: all, cfg: cfg, began: time.Now(), pid: os.Getpid(), stopping: make(chan struct{}), hub: hub{stream: stream, counts: all, audit: cfg.Audit, listeners: map[*follower]bool{}},
 		sessions: map[uint64]*session{}, reserved: map[asker]taken{}, leaving: map[asker]taken{}, turns: map[asker]chan struct{}{}, bodies: make(chan struct{}, maxBodies),
-		networks: make(chan *guarded.Network, 1), tidy: time.AfterFunc(quiet, debug.FreeOSMemory),
+		tidy: time.AfterFunc(quiet, debug.FreeOSMemory),
 	}
 	if err := d.openState(); err != nil {
 		return nil, err
@@ -115,7 +114,10 @@ func New(cfg Config) (*Daemon, error) {
 		d.log("no session can be made here: %v", err)
 		return d, nil
 	}
-	d.loadAhead()
+	if err := guarded.NetworkAhead(); err != nil {
+		d.noNetwork = err.Error()
+		d.log("the network of no session can be held here: %v", err)
+	}
 	d.takeOver()
 	d.tidy.Reset(quiet) // loading may have taken longer
 	return d, nil

@@ -25,38 +25,6 @@ type network struct {
 // maxResolvers is as many as resolv.conf(5) can name.
 const maxResolvers = 3
 
-// loadAhead loads what the next session's network takes, so that its start needn't, and finds out whether it can be.
-func (d *Daemon) loadAhead() {
-	n, err := guarded.LoadNetwork()
-	if err != nil {
-		d.noNetwork = err.Error()
-		d.log("the network of no session can be held here: %v", err)
-		return
-	}
-	d.networks <- n
-}
-
-// takeNetwork is what was loaded ahead, or is loaded now.
-func (d *Daemon) takeNetwork() (*guarded.Network, error) {
-	select {
-	case n := <-d.networks:
-		go func() {
-			n, err := guarded.LoadNetwork()
-			if err != nil {
-				return // who needs it next is told
-			}
-			select {
-			case d.networks <- n:
-			default:
-				n.Close()
-			}
-		}()
-		return n, nil
-	default:
-		return guarded.LoadNetwork()
-	}
-}
-
 // whyNoNetwork says why rules about the network can't be decided for sessions within another one, or within none.
 func (d *Daemon) whyNoNetwork(from uint64) string {
 	if d.noNetwork == "" && d.isLimited(from) {
@@ -134,7 +102,8 @@ func (s *session) beginNetwork(c *policy.Compiled) error {
 	}
 	inode, err := inodeOf(place)
 	if err == nil {
-		s.net, err = s.d.takeNetwork()
+		s.net, err = guarded.LoadNetwork()
+		go func() { _ = guarded.NetworkAhead() }() // who needs it next and can't have it is told why
 	}
 	if err != nil {
 		_ = place.Close()

@@ -336,4 +336,14 @@ func TestPool(t *testing.T) {
 	if dirs, err := os.ReadDir(current); err != nil || len(dirs) != 0 {
 		t.Errorf("left for the next: %v, %v", dirs, err)
 	}
+	for range 2 {
+		if err := Ahead(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if third := take(); third == nil || take() != nil {
+		t.Error("it isn't one that waits")
+	} else {
+		third.Close()
+	}
 }

@@ -19,7 +19,7 @@ type Session struct {
 	at       *netSession              // the sessions map's own memory
 	image    *ebpf.Map                // the one that it began with; nil: another one is in force, or it's another process's
 	programs map[string]*ebpf.Program // empty: another process has attached them
-	detached bool                     // they hold nobody any more
+	idle     bool                     // they hold nobody: not yet, or not any more
 	events   *events                  // nil: nobody listens
 }
 
@@ -35,7 +35,7 @@ var hooks = map[string]ebpf.AttachType{
 	netProgNetSendmsg4: ebpf.AttachCGroupUDP4Sendmsg, netProgNetSendmsg6: ebpf.AttachCGroupUDP6Sendmsg,
 }
 
-// Load has the programs and maps of a session in the kernel: those that a former session has left, or new ones. Nothing is held by
+// Load has the programs and maps of a session in the kernel: those that wait for one, or new ones. Nothing is held by
 // them yet.
 func Load() (*Session, error) {
 	if s := take(); s != nil {
@@ -49,7 +49,7 @@ func loadNew() (_ *Session, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{programs: map[string]*ebpf.Program{}}
+	s := &Session{programs: map[string]*ebpf.Program{}, idle: true}
 	only := spec.Copy()
 	only.Programs = nil
 	created, err := ebpf.NewCollection(only)
@@ -128,6 +128,7 @@ func (s *Session) loadPrograms(spec *ebpf.CollectionSpec) error {
 // attach puts the programs on a cgroup, where they stay as long as it does: no link and no pin of ours holds them. Others' may
 // be there beside them.
 func (s *Session) attach(cgroup int) error {
+	s.idle = false
 	var done []string
 	for _, name := range slices.Sorted(maps.Keys(s.programs)) {
 		err := link.RawAttachProgram(link.RawAttachProgramOptions{

@@ -16,7 +16,7 @@ import (
 )
 
 // To have the kernel verify the programs is nearly all that a session's start takes here. So what a session that has ended leaves
-// is pinned, emptied, for the next one: in a folder for each, which is moved into place when it's whole, and away by whoever takes it.
+// is pinned, emptied, for the next one, and Ahead has some wait before: in a folder for each, which is moved into place when it's whole, and away by whoever takes it.
 // What isn't pinned belongs to a session, and goes as ever; a toolguard that is killed leaves nothing.
 const (
 	current = pins.Net + "/" + version
@@ -25,7 +25,20 @@ const (
 	most    = 4 // that wait for a session
 )
 
-// take is what a former session has left, or nil. Nothing is taken from where others than root could have put it.
+// Ahead makes sure that what a session takes waits for the next one, which survives this process, and finds out whether it can be had.
+func Ahead() error {
+	if list, _ := filepath.Glob(current + "/" + free + "*"); len(list) > 0 && pins.Own(pins.Root) == nil {
+		return nil
+	}
+	s, err := loadNew()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return s.give()
+}
+
+// take is what waits for a session, or nil. Nothing is taken from where others than root could have put it.
 func take() *Session {
 	if pins.Own(pins.Root) != nil {
 		return nil
@@ -58,7 +71,7 @@ func unique() string { return fmt.Sprint(partial, os.Getpid(), "-", rand.Text())
 
 // openPinned opens the maps and programs that are pinned in a folder.
 func openPinned(dir string) (_ *Session, err error) {
-	s := &Session{maps: map[string]*ebpf.Map{}, programs: map[string]*ebpf.Program{}}
+	s := &Session{maps: map[string]*ebpf.Map{}, programs: map[string]*ebpf.Program{}, idle: true}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -88,13 +101,13 @@ func (s *Session) Detach(cgroup int) error {
 			return fmt.Errorf("take %s off the session's cgroup: %w", name, err)
 		}
 	}
-	s.detached = true
+	s.idle = true
 	return nil
 }
 
 // give empties what held a session, and pins it for the next one. What fails only costs that one time.
 func (s *Session) give() error {
-	if !s.detached || s.image == nil {
+	if !s.idle || s.image == nil {
 		return nil
 	}
 	if ok, err := makePool(); !ok || err != nil {

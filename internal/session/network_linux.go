@@ -31,11 +31,16 @@ type NetPlace struct {
 	Upstream []netip.AddrPort // the name servers that are asked
 }
 
-// LoadNetwork loads what one session's network takes. It's no session's yet.
-func LoadNetwork() (*Network, error) {
+// NetworkAhead has what one session's network takes loaded, so that its start needn't, or says why none can be held here.
+func NetworkAhead() error {
 	if f := cgroup.Probe(); f.Base == "" {
-		return nil, errors.New(f.Why)
+		return errors.New(f.Why)
 	}
+	return netguard.Ahead()
+}
+
+// LoadNetwork takes what is loaded ahead for one session's network, or loads it. It's no session's yet.
+func LoadNetwork() (*Network, error) {
 	kernel, err := netguard.Load()
 	if err != nil {
 		return nil, err
@@ -54,9 +59,6 @@ func newNetwork(kernel *netguard.Session) (*Network, error) {
 	}
 	return &Network{net: &network{program: program, kernel: kernel}}, nil
 }
-
-// Close gives up what holds nobody's.
-func (n *Network) Close() { n.net.close() }
 
 // Begin holds the network of a session in which nobody is yet to the policy of cfg, which is of generation 1. The bundle is of the
 // session's certificate authority, where it has one. What can't be begun is given up.
