@@ -291,7 +291,7 @@ func TestCanaries(t *testing.T) {
 	h.asked(socket, "/metrics")
 	h.asked(socket, "/healthz")
 	s.stop(syscall.SIGTERM)
-	h.by["toolguardd"] = "it says: " + s.said()
+	h.by["toolguardd"] = "it says: " + s.said(0)
 	h.of("audit", "verify", state+"/audit")
 	h.of("audit", "verify", "--json", state+"/audit")
 	h.of("audit", "export", state+"/audit")

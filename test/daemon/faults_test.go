@@ -95,19 +95,19 @@ func TestClockJumps(t *testing.T) {
 	j := newJob(t, nobody, work, keepLooking).start()
 	for _, by := range []time.Duration{-26 * time.Hour, 52 * time.Hour, -26 * time.Hour} {
 		j.wrote("can", "no")
-		told := len(auditOf(t, state, "--kind", "denial"))
+		told := len(auditOf(t, state, "denial"))
 		now := unix.NsecToTimespec(time.Now().Add(by).UnixNano())
 		must(t, unix.ClockSettime(unix.CLOCK_REALTIME, &now))
 		must(t, os.WriteFile(j.workspace+"/can", []byte("?"), 0o666))
 		j.wrote("can", "no")
-		eventually(t, "denials are told", func() bool { return len(auditOf(t, state, "--kind", "denial")) > told })
+		eventually(t, "denials are told", func() bool { return len(auditOf(t, state, "denial")) > told })
 		if got := newJob(t, nobody, work, "exit 7").start().status(); got != 7 {
 			t.Errorf("after %v a session ends with %d", by, got)
 		}
 	}
 	must(t, j.Process.Signal(syscall.SIGTERM))
 	j.status()
-	eventually(t, "the session's end is kept", func() bool { return len(auditOf(t, state, "--kind", "session_end")) == 4 })
+	eventually(t, "the session's end is kept", func() bool { return len(auditOf(t, state, "session_end")) == 4 })
 	out := verified(t, state)
 	if !strings.Contains(out, "sound:") || strings.Contains(out, "lost") || strings.Contains(out, "uncounted") {
 		t.Error(out)
@@ -119,7 +119,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-var kills = flag.Int("kills", 15, "how often toolguardd and the shipper are killed in a storm")
+var kills = flag.Int("kills", 6, "how often toolguardd and the shipper are killed in a storm")
 
 // toolguardd and the shipper are killed again and again, whenever, while sessions are refused something as fast as they ask: the audit
 // is sound, what the kernel has counted is what each session did, what was told and what gaps count isn't more, and the receiver has
@@ -133,17 +133,16 @@ func TestKilledInAStorm(t *testing.T) {
 		j := newJob(t, uid, work, `n=0
 while [ ! -e stop ]; do read x <OUTSIDE; n=$((n+1)); done 2>/dev/null
 echo $n >can`)
-		j.Path, j.Args = "/usr/bin/nice", append([]string{"nice", "-n", "19"}, j.Args...) // or what starts again waits long for its turn
-		list = append(list, j.start())
+		list = append(list, j.floods())
 	}
-	eventually(t, "they're refused", func() bool { return len(auditOf(t, state, "--kind", "denial")) > len(list) })
+	eventually(t, "they're refused", func() bool { return len(auditOf(t, state, "denial")) > len(list) })
 	shipped, ship := shipper(t, state)
 	end := ship()
 	pause := func() { time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond) }
 	for i := range *kills {
 		pause()
 		s.stop(syscall.SIGKILL)
-		if i%10 == 9 {
+		if i%5 == 4 {
 			verified(t, state)
 		}
 		s = serve(t, state)
@@ -161,7 +160,7 @@ echo $n >can`)
 			t.Fatalf("exit status %d", got)
 		}
 	}
-	eventually(t, "their ends are kept", func() bool { return len(auditOf(t, state, "--kind", "session_end")) == len(list) })
+	eventually(t, "their ends are kept", func() bool { return len(auditOf(t, state, "session_end")) == len(list) })
 	sums := summed(t, state)
 	for _, j := range list {
 		n, sum := j.did(), sums[j.told()[0].Session]
@@ -183,6 +182,13 @@ echo $n >can`)
 		t.Error(out)
 	}
 	arrived(t, state, shipped)
+}
+
+// floods starts a job that asks as fast as it can, when nobody else needs the processor, or others would wait long for their turn.
+func (j *job) floods() *job {
+	j.t.Helper()
+	j.Path, j.Args = "/usr/bin/nice", append([]string{"nice", "-n", "19"}, j.Args...)
+	return j.start()
 }
 
 // did is how often the command says that it was refused.
@@ -292,13 +298,11 @@ type record struct {
 
 func eachRecord(t *testing.T, state string, do func(*record)) {
 	t.Helper()
-	out, err := exec.Command(built+"/toolguard", "audit", "export", state+"/audit").Output()
-	must(t, err)
-	for line := range strings.Lines(string(out)) {
+	kept(t, state, func(line []byte) {
 		var e record
-		must(t, json.Unmarshal([]byte(line), &e))
+		must(t, json.Unmarshal(line, &e))
 		do(&e)
-	}
+	})
 }
 
 // memory is how much a process takes, in bytes.
@@ -327,9 +331,9 @@ while not os.path.exists("stop"):
 		except PermissionError: n+=1
 open("can","w").write(str(n))'`
 	var list []*job
-	for i := range 4 {
+	for i := range 2 {
 		what := `"OUTSIDE", os.O_RDONLY`
-		if i%2 == 1 {
+		if i == 1 {
 			what = `os.path.dirname("OUTSIDE")+"/events/x%d"%n, os.O_CREAT|os.O_WRONLY`
 		}
 		list = append(list, newJob(t, nobody, work, strings.ReplaceAll(flood, "%s", what)).start())
@@ -351,7 +355,7 @@ open("can","w").write(str(n))'`
 	})
 	const another = work + "[[access.fs]]\npath = \"OUTSIDE\"\nexecute = true\n"
 	reloads := 0
-	for time.Since(begin) < 30*time.Second {
+	for reloads < 3 || time.Since(begin) < 10*time.Second {
 		quiet(func(target string) bool { return strings.Contains(fmt.Sprint(heard()), target) })
 		most = max(most, memory(t, s.Process.Pid))
 		for _, x := range sessions(t, nobody) {
@@ -364,7 +368,7 @@ open("can","w").write(str(n))'`
 		reloads++
 	}
 	for _, x := range sessions(t, nobody) {
-		if x.Reloads != reloads || reloads < 2 {
+		if x.Reloads != reloads {
 			t.Errorf("%d reloads, and %+v", reloads, x)
 		}
 	}
@@ -379,7 +383,7 @@ open("can","w").write(str(n))'`
 		}
 		did += j.did()
 	}
-	eventually(t, "all ends are kept", func() bool { return len(auditOf(t, state, "--kind", "session_end")) == len(list)+len(others) })
+	eventually(t, "all ends are kept", func() bool { return len(auditOf(t, state, "session_end")) == len(list)+len(others) })
 	sums := summed(t, state)
 	all := storm{gaps: sums[""].gaps}
 	for _, j := range list {

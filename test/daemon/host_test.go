@@ -32,7 +32,7 @@ func hostDenies(t *testing.T, file string) {
 // A session is held to the host's policies from its start on, and with any other policy. A toolguard that sees files elsewhere, where these
 // policies aren't, gets none.
 func TestHostPolicies(t *testing.T) {
-	serve(t, t.TempDir())
+	share(t)
 	for _, x := range []struct {
 		name   string
 		denies bool
@@ -69,7 +69,7 @@ read x <OUTSIDE && echo yes >then || echo no >then`)
 
 // What a command does to its TMPDIR neither keeps another policy from it nor gives it what that leads to.
 func TestSpoiltTmpDir(t *testing.T) {
-	serve(t, t.TempDir())
+	share(t)
 	for _, x := range []struct{ spoil, then string }{
 		{`chmod 755 "$TMPDIR"`, "yes"},
 		{`rmdir "$TMPDIR"`, "no"},
@@ -93,7 +93,7 @@ func TestSpoiltTmpDir(t *testing.T) {
 
 // Who sees files in a mount namespace of his own, where the host's policies aren't and what they deny has another name, gets no session.
 func TestHostPoliciesMounts(t *testing.T) {
-	serve(t, t.TempDir())
+	share(t)
 	j := newJob(t, nobody, more, `read x <b/hostname && echo yes >can`)
 	hostDenies(t, "/etc/hostname")
 	must(t, os.Mkdir(j.workspace+"/b", 0o755))
@@ -110,7 +110,7 @@ func TestHostPoliciesMounts(t *testing.T) {
 
 // A request that nothing of toolguard's has made is put within the host's policies too.
 func TestHostPoliciesByHand(t *testing.T) {
-	serve(t, t.TempDir())
+	share(t)
 	src, _, err := policyfile.Load(policyfile.Request{
 		Policies: []string{"preset:readonly"}, Dir: "/tmp", Workspace: "/tmp", Path: "/usr/bin",
 	}, policyfile.Machine{})

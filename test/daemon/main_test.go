@@ -6,15 +6,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/daemontest"
 )
 
@@ -28,10 +31,18 @@ const (
 // built is the folder of the binaries.
 var built string
 
+// shared is the toolguardd of the tests that need none of their own; nil: it doesn't run.
+var shared *server
+
 func TestMain(m *testing.M) { os.Exit(withBinaries(m)) }
 
 // withBinaries builds them, or takes those of TOOLGUARD_BUILT, on a machine without compilers.
 func withBinaries(m *testing.M) int {
+	defer endShared()
+	flag.Parse()
+	if err := flag.Set("test.parallel", "2"); err != nil { // of those that mostly wait, on one processor, too
+		panic(err)
+	}
 	if built = os.Getenv("TOOLGUARD_BUILT"); built != "" {
 		return m.Run()
 	}
@@ -60,31 +71,67 @@ func must(t *testing.T, err error) {
 // server is a running toolguardd.
 type server struct {
 	*exec.Cmd
-	log string // the file of what it says
+	state string
+	log   string // the file of what it says
 }
 
-// serve starts toolguardd.
+func start(state, log string) (*server, error) {
+	said, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	defer said.Close()
+	cmd, err := daemontest.Start(built+"/toolguardd", state, said)
+	return &server{cmd, state, log}, err
+}
+
+// serve starts a toolguardd for a test that ends it, or has settings or a state of its own.
 func serve(t *testing.T, state string) *server {
 	t.Helper()
 	daemontest.Needs(t)
-	s := &server{log: t.TempDir() + "/log"}
-	log, err := os.Create(s.log)
-	must(t, err)
-	defer log.Close()
-	s.Cmd, err = daemontest.Start(built+"/toolguardd", state, log)
+	endShared()
+	s, err := start(state, t.TempDir()+"/log")
 	t.Cleanup(func() {
 		if err == nil {
 			s.stop(syscall.SIGTERM)
 		}
-		t.Logf("toolguardd said:\n%s", s.said())
+		t.Logf("toolguardd said:\n%s", s.said(0))
 	})
 	must(t, err)
 	return s
 }
 
-func (s *server) said() string {
+// share is the toolguardd that tests share. A test leaves no session in it.
+func share(t *testing.T) *server {
+	t.Helper()
+	daemontest.Needs(t)
+	if shared == nil {
+		dir, err := os.MkdirTemp("", "shared-")
+		must(t, err)
+		s, err := start(dir+"/state", dir+"/log")
+		must(t, err)
+		shared = s
+	}
+	before := len(shared.said(0))
+	t.Cleanup(func() {
+		eventually(t, "no session is left", func() bool { return len(sessions(t, 0)) == 0 })
+		t.Logf("toolguardd said:\n%s", shared.said(before))
+	})
+	return shared
+}
+
+func endShared() {
+	if shared != nil {
+		shared.stop(syscall.SIGTERM)
+		_ = os.RemoveAll(filepath.Dir(shared.state))
+		shared = nil
+	}
+}
+
+// said is what it has said since the log had so many bytes.
+func (s *server) said(since int) string {
 	text, _ := os.ReadFile(s.log)
-	return string(text)
+	return string(text[since:])
 }
 
 func (s *server) stop(sig syscall.Signal) { daemontest.Stop(s.Cmd, sig) }
@@ -202,23 +249,11 @@ func (j *job) count(kind, target string) (n int) {
 	return n
 }
 
-// session is what the tests look at of a session.
-type session struct {
-	ID, State, Cgroup, Home string
-	Files                   []string
-	UID, PID, Reloads       int
-	Denied                  uint64
-}
-
-// sessions are those that a user sees.
-func sessions(t *testing.T, uid uint32) (list []session) {
+// sessions are a user's, or for root all. It's the test that asks, which takes an emulated machine less than toolguard does.
+func sessions(t *testing.T, uid int) (list []api.Session) {
 	t.Helper()
-	out, code := ask(t, uid, "sessions", "list", "--json")
-	if code != 0 {
-		t.Fatalf("sessions list: %d, %s", code, out)
-	}
-	must(t, json.Unmarshal([]byte(out), &list))
-	return list
+	must(t, (&api.Client{Socket: socket}).Do("GET", api.Sessions, nil, &list))
+	return slices.DeleteFunc(list, func(s api.Session) bool { return uid != 0 && s.UID != uid })
 }
 
 // ask calls toolguard as a user.

@@ -38,7 +38,7 @@ func TestSettings(t *testing.T) {
 	eventually(t, "a second one begins", another)
 	settings(t, "[user]\nsessions = 0\n")
 	must(t, s.Process.Signal(syscall.SIGHUP))
-	eventually(t, "it says that it didn't read them", func() bool { return strings.Contains(s.said(), "the settings stay as they were") })
+	eventually(t, "it says that it didn't read them", func() bool { return strings.Contains(s.said(0), "the settings stay as they were") })
 	if !another() {
 		t.Error("settings that can't be read change something")
 	}

@@ -77,7 +77,7 @@ var tricks = []trick{
 
 // What gets nothing out of root's network gets an ordinary user nothing either, whose network toolguardd holds.
 func TestNetworkTricks(t *testing.T) {
-	serve(t, t.TempDir())
+	share(t)
 	i := newInternet(t, webIP, metadataIP, privateIP)
 	for name, addr := range map[string]string{
 		"web.test": webIP, "second.test": webIP, "x.wild.test": webIP, "other.test": otherIP, "data.test": dataIP, "private.test": privateIP,

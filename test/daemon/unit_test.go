@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/api"
 )
 
 const units = "/etc/systemd/system/"
@@ -27,6 +29,7 @@ func newUnit(t *testing.T) *unit {
 	if os.Getenv("TOOLGUARD_VM") == "" {
 		t.Skip("needs a virtual machine (make vm-test)")
 	}
+	endShared()
 	_ = os.Remove(socket)
 	u := &unit{t}
 	u.sh("install " + built + "/toolguard " + built + "/toolguardd /usr/bin/")
@@ -223,7 +226,7 @@ func (u *unit) home() {
 	}
 	j.start().wrote("can", "up")
 	// A toolguard that has put them into the policy has said the same as toolguardd would.
-	list := slices.DeleteFunc(sessions(u.T, 0), func(s session) bool { return s.UID != int(uid) })
+	list := slices.DeleteFunc(sessions(u.T, 0), func(s api.Session) bool { return s.UID != int(uid) })
 	if len(list) != 1 || strings.Count(strings.Join(list[0].Files, " "), hostFile) != 1 {
 		u.Errorf("the host's policy isn't in the session's once: %+v", list)
 	}

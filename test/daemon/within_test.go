@@ -21,7 +21,7 @@ func reach() string {
 
 // A guarded process may connect to toolguardd, whatever its policy says, and is refused all that could end or change what holds it.
 func TestFromWithin(t *testing.T) {
-	serve(t, t.TempDir())
+	share(t)
 	j := newJob(t, nobody, work+reach(), `until read id <id; do sleep 0.1; done 2>/dev/null
 for what in "sessions list" "sessions show $id" "sessions kill $id" "sessions reload $id --policy preset:readonly" events; do
 	`+built+`/toolguard $what 2>&1; echo $?
@@ -41,7 +41,7 @@ done >said; echo done >can; sleep 1000`).start()
 
 // To connect is all that may be done to the socket, even by root, and with that one alone.
 func TestSocketFromWithin(t *testing.T) {
-	serve(t, t.TempDir())
+	share(t)
 	listen := exec.Command("python3", "-c", `import os, socket, time
 s = socket.socket(socket.AF_UNIX); s.bind("/run/toolguard/other"); s.listen(9); os.chmod("/run/toolguard/other", 0o666)
 time.sleep(1000)`)
@@ -81,7 +81,7 @@ python3 try.py >said; echo done >can`)
 
 // A guarded process gets a session within its own, held to both policies.
 func TestNarrower(t *testing.T) {
-	serve(t, t.TempDir())
+	share(t)
 	for _, x := range []struct {
 		name, outer, inner, in, out string
 		told                        int // denials, to the outer session
@@ -120,7 +120,7 @@ echo $? >status; echo done >can`)
 
 // What isn't toolguardd's it doesn't narrow: a session of root's own.
 func TestWithinAnother(t *testing.T) {
-	serve(t, t.TempDir())
+	share(t)
 	j := newJob(t, 0, work+reach(), built+`/toolguard exec --daemon require --policy preset:readonly -- true 2>said; echo $? >can`, "--daemon", "none")
 	j.start().status()
 	j.wrote("can", "125")
@@ -131,7 +131,7 @@ func TestWithinAnother(t *testing.T) {
 
 // Who made a connection is known also where another process has its number by the time that toolguardd looks.
 func TestPeerIsGone(t *testing.T) {
-	s := serve(t, t.TempDir())
+	s := share(t)
 	j := newJob(t, nobody, work, `cat >connect.py <<'END'
 import os, socket, time
 s = socket.socket(socket.AF_UNIX)
@@ -204,7 +204,7 @@ except OSError: # there's still none
 
 // What has the kernel load a module is refused within a session that may not, whatever the policy within says of it.
 func TestWithinKernel(t *testing.T) {
-	serve(t, t.TempDir())
+	share(t)
 	const setting = "/proc/sys/kernel/modprobe"
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o755))
