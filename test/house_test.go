@@ -43,7 +43,7 @@ var mayImport = []room{
 	{"internal/nettest", []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "golang.org/x/net", "golang.org/x/sys/unix"}},
 	{"internal/event", []string{"golang.org/x/sys/unix"}},
 	{"internal/audit", []string{"internal/event"}},
-	{"internal/ship", []string{"internal/audit", "internal/event", "internal/metrics", "github.com/nats-io/nkeys", "github.com/pelletier/go-toml/v2", "golang.org/x/sys/unix"}},
+	{"internal/ship", []string{"internal/audit", "internal/event", "internal/metrics", "github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/pelletier/go-toml/v2", "golang.org/x/sys/unix"}},
 	{"internal/metrics", nil},
 	{"internal/version", nil},
 	{"internal/kernelaudit", []string{"internal/event", "internal/policy", "golang.org/x/sys/unix"}},
@@ -152,7 +152,7 @@ func TestNoShipperInRoot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, dear := range []string{module + "/internal/ship", "github.com/nats-io/nkeys"} {
+		for _, dear := range []string{module + "/internal/ship", "github.com/nats-io/nats.go"} {
 			if slices.Contains(strings.Fields(string(out)), dear) != want {
 				t.Errorf("cmd/%s leads to %s: %t", program, dear, !want)
 			}

@@ -12,10 +12,13 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/ship"
@@ -56,6 +59,9 @@ func run(args []string) error {
 	switch {
 	case flags.NArg() > 1:
 	case flags.Arg(0) == "":
+		if err := limitMemory(); err != nil {
+			return err
+		}
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 		defer stop()
 		return ship.Run(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)))
@@ -69,6 +75,22 @@ func run(args []string) error {
 		return writeStatus(os.Stdout, st, time.Now())
 	}
 	return fmt.Errorf("there is no such command as %q: see toolguard-ship --help", flags.Args())
+}
+
+// memory is what the shipper may take: a receiver that has it ask for more ends it. It's started again, and goes on from its cursors.
+const memory = 512 << 20
+
+func limitMemory() error {
+	var now unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_DATA, &now); err != nil {
+		return fmt.Errorf("limit the memory: %w", err)
+	}
+	debug.SetMemoryLimit(memory / 2) // from here on garbage is looked for all the time
+	most := min(now.Max, memory)
+	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+		return fmt.Errorf("limit the memory: %w", err)
+	}
+	return nil
 }
 
 // writeStatus is a table of the sinks for people.

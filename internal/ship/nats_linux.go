@@ -2,11 +2,17 @@ package ship
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 )
 
 // js publishes to NATS JetStream, one record after the other: of two that are on their way at once the first may be lost while a
@@ -29,9 +35,10 @@ func openNATS(s Sink) (sender, error) {
 
 // connect connects to one of the servers that the settings name. Those that servers name aren't asked: they'd get the token, too.
 func (j *js) connect(ctx context.Context) error {
-	if j.conn != nil {
+	if j.conn != nil && !j.conn.nats.IsClosed() {
 		return nil
 	}
+	j.hangUp()
 	var all []string
 	for range j.servers {
 		server := j.servers[j.at%len(j.servers)]
@@ -48,20 +55,20 @@ func (j *js) connect(ctx context.Context) error {
 
 // hangUp has another server asked next.
 func (j *js) hangUp() {
-	_ = j.conn.Close()
-	j.conn = nil
-	j.at++
+	if j.conn != nil {
+		j.conn.close(nil)
+		j.conn = nil
+		j.at++
+	}
 }
 
 func (j *js) send(ctx context.Context, records []record) (int, error) {
 	if err := j.connect(ctx); err != nil {
 		return 0, err
 	}
-	conn := j.conn
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	for i, r := range records {
-		if err := j.publish(r); err != nil {
-			if no := (*refusal)(nil); j.conn.over || !errors.As(err, &no) {
+		if err := j.conn.publish(j.subject, r, time.Duration(j.sink.Timeout)); err != nil {
+			if no := (*refusal)(nil); !errors.As(err, &no) || j.conn.nats.IsClosed() {
 				j.hangUp()
 			}
 			return i, err
@@ -70,50 +77,145 @@ func (j *js) send(ctx context.Context, records []record) (int, error) {
 	return len(records), nil
 }
 
-// keep answers a server that asks whether anybody is there.
-func (j *js) keep(context.Context) error {
-	if j.conn != nil && j.conn.idle() != nil {
-		j.hangUp()
+// natsConn is one connection to one server. nats.go opens none: it gets this one, and after its end nothing else, whatever servers it's told of.
+type natsConn struct {
+	net.Conn
+	nats   *nats.Conn
+	stream jetstream.JetStream
+	ctx    context.Context // ends with the connection, and says why
+	end    context.CancelCauseFunc
+	told   []string     // secrets that the server has been told, and may say again
+	unread atomic.Int64 // bytes that it may say until the next record
+}
+
+// natsTalk is how many bytes a server may say between two records. What a large cluster says of itself takes some KiB.
+const natsTalk = 256 << 10
+
+func dialNATS(ctx context.Context, s Sink, server string) (*natsConn, error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	dialer := net.Dialer{Timeout: time.Duration(s.Timeout)}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), orElse(u.Port(), "4222")))
+	if err != nil {
+		return nil, err
+	}
+	c := &natsConn{Conn: conn}
+	c.unread.Store(natsTalk)
+	c.ctx, c.end = context.WithCancelCause(ctx)
+	context.AfterFunc(c.ctx, func() { _ = conn.Close() })
+	if err := c.greet(s, u); err != nil {
+		err = c.why(err)
+		c.close(err)
+		return nil, err
+	}
+	return c, nil
+}
+
+// greet has nats.go begin on the connection: it's not to connect again, and not to keep what the server hasn't got.
+func (c *natsConn) greet(s Sink, u *url.URL) (err error) {
+	o := nats.Options{
+		Url: u.String(), CustomDialer: c, SkipHostLookup: true, IgnoreDiscoveredServers: true, AllowReconnect: false,
+		Name: "toolguard-ship", Secure: u.Scheme == "tls" || s.CA+s.Cert+s.ServerName != "",
+		Timeout: time.Duration(s.Timeout), FlusherTimeout: time.Duration(s.Timeout), PingInterval: nats.DefaultPingInterval,
+		AsyncErrorCB: func(_ *nats.Conn, _ *nats.Subscription, err error) { c.end(err) },
+	}
+	if o.TLSConfig, err = s.tlsConfig(); err != nil {
+		return err
+	}
+	if s.Token != "" {
+		if o.Token, err = readToken(s.Token); err != nil {
+			return err
+		}
+		c.told = append(c.told, o.Token)
+	}
+	if s.Creds != "" {
+		if o.UserJWT, o.SignatureCB, err = c.user(s.Creds); err != nil {
+			return err
+		}
+	}
+	if c.nats, err = o.Connect(); err != nil {
+		return err
+	}
+	if c.stream, err = jetstream.New(c.nats); err != nil {
+		return err
+	}
+	return c.nats.FlushTimeout(o.Timeout) // by then it has said over TLS what it takes; before, anybody may have
+}
+
+// user reads a user's credentials, and signs with his key what the server asks.
+func (c *natsConn) user(name string) (nats.UserJWTHandler, nats.SignatureHandler, error) {
+	text, err := readSecret(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	jwt, jerr := nkeys.ParseDecoratedJWT(text)
+	key, kerr := nkeys.ParseDecoratedUserNKey(text)
+	if jerr != nil || kerr != nil {
+		return nil, nil, fmt.Errorf("%s has no user's credentials of NATS's", name)
+	}
+	c.told = append(c.told, jwt)
+	sign := func(nonce []byte) ([]byte, error) {
+		defer key.Wipe()
+		return key.Sign(nonce)
+	}
+	return func() (string, error) { return jwt, nil }, sign, nil
+}
+
+// Dial is nats.go's way to the server.
+func (c *natsConn) Dial(string, string) (net.Conn, error) { return c, c.ctx.Err() }
+
+// Read bounds what nats.go keeps of a line without an end, and of answers to nobody.
+func (c *natsConn) Read(p []byte) (int, error) {
+	if c.unread.Load() <= 0 {
+		return 0, fmt.Errorf("it says more than %d bytes without being asked", natsTalk)
+	}
+	n, err := c.Conn.Read(p)
+	c.unread.Add(int64(-n))
+	return n, err
+}
+
+func (c *natsConn) close(why error) {
+	c.end(why)
+	_ = c.Conn.Close() // first, so that nats.go doesn't wait to send something
+	c.nats.Close()
+}
+
+// why is what ended the connection, where that's known, or else what came of it. Its secrets are taken out.
+func (c *natsConn) why(err error) error {
+	if cause := context.Cause(c.ctx); cause != nil {
+		err = cause
+	} else if last := c.nats.LastError(); errors.Is(err, nats.ErrConnectionClosed) && last != nil {
+		err = last
+	}
+	return errors.New(mask(err.Error(), c.told...))
 }
 
 // tooLarge is JetStream's error for a message that is longer than its stream allows (JSStreamMessageExceedsMaximumErr).
 const tooLarge = 10054
 
 // publish waits until the stream has the record, on most of its servers. The uid lets it drop what comes again.
-func (j *js) publish(r record) error {
-	header := "NATS/1.0\r\nNats-Msg-Id: " + r.uid + "\r\n\r\n"
-	if size := len(header) + len(r.body); j.conn.most > 0 && size > j.conn.most {
-		return &refusal{fmt.Sprintf("with %d bytes it's longer than what the server takes, %d", size, j.conn.most)}
-	}
-	_ = j.conn.SetDeadline(time.Now().Add(time.Duration(j.sink.Timeout)))
-	answer, err := j.conn.request(j.subject, header, r.body)
-	if err != nil {
-		return err
-	}
-	if status, _, ok := strings.Cut(answer.header, "\r\n"); ok {
-		if strings.HasPrefix(status, "NATS/1.0 503") {
-			return fmt.Errorf("no stream takes the subject %s: make one", j.subject)
-		}
-		return errors.New("it answers " + j.conn.mask(status))
-	}
-	var told struct {
-		Stream string
-		Error  struct {
-			Number      int `json:"err_code"`
-			Description string
-		}
-	}
-	err = json.Unmarshal(answer.body, &told)
-	why := j.conn.mask(told.Error.Description)
+func (c *natsConn) publish(subject string, r record, timeout time.Duration) error {
+	c.unread.Store(natsTalk)
+	ctx, cancel := context.WithTimeout(c.ctx, timeout)
+	defer cancel()
+	_, err := c.stream.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: r.body}, jetstream.WithMsgID(r.uid), jetstream.WithRetryAttempts(0))
+	var no *jetstream.APIError
 	switch {
-	case err != nil:
-		return fmt.Errorf("its answer is no acknowledgement: %w", err)
-	case told.Error.Number == tooLarge:
-		return &refusal{why}
-	case told.Error.Number != 0 || told.Stream == "":
-		return fmt.Errorf("the stream doesn't take it: error %d: %s", told.Error.Number, why)
+	case err == nil:
+		return nil
+	case errors.Is(err, nats.ErrMaxPayload):
+		return &refusal{fmt.Sprintf("with %d bytes and a header it's longer than what the server takes, %d", len(r.body), c.nats.MaxPayload())}
+	case errors.Is(err, jetstream.ErrNoStreamResponse):
+		return fmt.Errorf("no stream takes the subject %s: make one", subject)
+	case errors.As(err, &no) && no.ErrorCode == tooLarge:
+		return &refusal{mask(no.Description, c.told...)}
+	case errors.As(err, &no):
+		return fmt.Errorf("the stream doesn't take it: error %d: %s", no.ErrorCode, mask(no.Description, c.told...))
 	}
-	return nil
+	if err = c.why(err); strings.Contains(err.Error(), "Maximum Payload Violation") {
+		return &refusal{err.Error()}
+	}
+	return err
 }

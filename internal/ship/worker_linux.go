@@ -111,6 +111,9 @@ type worker struct {
 
 func (w *worker) run(ctx context.Context) {
 	defer w.from.reader.Close()
+	if w.sink.Type == "nats" {
+		sleep(ctx, w.pace.first) // what its server says may end the process: by then the other sinks have gone on, and their cursors are kept
+	}
 	for ctx.Err() == nil {
 		batch, err := w.collect()
 		switch {

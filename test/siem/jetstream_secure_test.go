@@ -3,10 +3,14 @@
 package siem
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
@@ -32,7 +37,38 @@ func identity(t *testing.T, make func() (nkeys.KeyPair, error)) (key nkeys.KeyPa
 	return key, name
 }
 
-// TestJetStreamSecure: over TLS, as a user whose key and signed claims are in a file, to a server that says there how much it takes.
+// between passes each connection on to a server, whose first line it changes: what everybody can who is between them before there's TLS.
+func between(t *testing.T, address, server string, change *atomic.Pointer[strings.Replacer]) (heard *childtest.Output) {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	heard = &childtest.Output{}
+	pass := func(client net.Conn) {
+		defer client.Close()
+		conn, err := net.Dial("tcp", server)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		in := bufio.NewReader(conn)
+		line, _ := in.ReadString('\n')
+		_, _ = io.WriteString(client, change.Load().Replace(line))
+		go func() { _, _ = io.Copy(client, in) }()
+		_, _ = io.Copy(conn, io.TeeReader(client, heard))
+	}
+	go func() {
+		for client, err := l.Accept(); err == nil; client, err = l.Accept() {
+			go pass(client)
+		}
+	}()
+	return heard
+}
+
+// TestJetStreamSecure: over TLS, as a user whose key and signed claims are in a file, to a server that says there how much it takes. Somebody between
+// them says first that there's no TLS, and then that the server takes next to nothing.
 func TestJetStreamSecure(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {
@@ -41,9 +77,9 @@ func TestJetStreamSecure(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	port := freePort(t)
+	port, front := freePort(t), fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	address := fmt.Sprintf("tls://127.0.0.1:%d", port)
-	s := newScene(t, "[[sink]]\nname = 'nats'\ntype = 'nats'\nurl = '"+address+"'\nserver_name = 'nats.example'\nca_file = 'DIR/ca.pem'\ncreds_file = 'DIR/creds'\n")
+	s := newScene(t, "[[sink]]\nname = 'nats'\ntype = 'nats'\nurl = 'tls://"+front+"'\nserver_name = 'nats.example'\nca_file = 'DIR/ca.pem'\ncreds_file = 'DIR/creds'\n")
 	certificates(t, s.dir, "nats.example")
 	operator, operatorName := identity(t, nkeys.CreateOperator)
 	account, accountName := identity(t, nkeys.CreateAccount)
@@ -89,14 +125,23 @@ func TestJetStreamSecure(t *testing.T) {
 	s.happen(50)
 	s.happen(1, func(e *event.Event) { e.Target = "/" + strings.Repeat("x", 4096) })
 	s.happen(1)
+	var change atomic.Pointer[strings.Replacer]
+	change.Store(strings.NewReplacer(`"tls_required":true`, `"tls_required":false`))
+	heard := between(t, front, fmt.Sprintf("127.0.0.1:%d", port), &change)
 	s.start()
+	s.wait("it isn't content without TLS", func() bool { return strings.Contains(s.log.String(), "secure connection not available") })
+	if heard.String() != "" {
+		t.Errorf("in the clear it said %q", heard.String())
+	}
+	change.Store(strings.NewReplacer(`"max_payload":4096`, `"max_payload":1200`, "\r\n", "\r\n+OK\r\nPONG\r\n"))
 	s.delivered()
 	info, err := stream.Info(ctx)
 	must(err)
 	if want := len(s.lines()); info.State.Msgs != uint64(want) {
 		t.Errorf("%d messages, not %d: %s", info.State.Msgs, want, s.log.String())
 	}
-	if log := s.log.String(); strings.Contains(log, "records wait") || strings.Count(log, "than what the server takes, 4096") != 1 {
+	s.wait("the long one is logged", func() bool { return strings.Contains(s.log.String(), "records=1") })
+	if log := s.log.String(); strings.Count(log, "records wait") != 1 || strings.Contains(log, "1200") || strings.Count(log, "than what the server takes, 4096") != 1 {
 		t.Error(log)
 	}
 }

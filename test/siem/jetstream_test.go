@@ -77,63 +77,105 @@ func (c *cluster) leader() int {
 	return -1
 }
 
-// TestJetStream: while the server that leads the stream goes, again and again, the stream gets each event once, in order.
+// TestJetStream: while servers go, the one that leads the stream first, and come back as another set, the stream gets each event once, in order, and
+// nobody else the token.
 func TestJetStream(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	s := newScene(t, "[[sink]]\nname = 'nats'\ntype = 'nats'\nurl = '"+c.urls()+"'\ntoken_file = 'DIR/token'\ntimeout = '3s'\n")
 	writeFile(t, s.dir+"/token", "canary-nats\n")
-	nc, err := nats.Connect(c.urls(), nats.Token("canary-nats"), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.RetryOnFailedConnect(true))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.happen(20)
 	s.start()
 	s.wait("the shipper says that there's no stream", func() bool { return strings.Contains(s.log.String(), "records wait") })
-	var stream jetstream.Stream
-	s.wait("the cluster makes a stream", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		stream, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: "audit", Subjects: []string{"toolguard.events"}, Replicas: 3, MaxMsgSize: 64 << 10})
-		return err == nil
-	})
+	stream, done := openStream(s, c.urls(), jetstream.StreamConfig{Replicas: 3, MaxMsgSize: 64 << 10})
+	defer done()
 	s.delivered()
-	for range 2 {
-		s.wait("there's a leader", func() bool { return c.leader() >= 0 })
-		i := c.leader()
+	again := func(i int) {
 		s.happen(100)
 		c.servers[i].Shutdown()
 		s.happen(50)
 		s.delivered()
 		c.start(i)
+		s.wait("there's a leader", func() bool { return c.leader() >= 0 })
 	}
-	kept := func() (lines []string) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	again(c.leader())
+
+	// Another set of servers: it names one that isn't in the settings. Who follows such names goes there, with the token.
+	rogue := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	heard, clients, _ := say(t, rogue, natsHello, "")
+	for _, o := range c.options {
+		o.ClientAdvertise = rogue
+	}
+	again(0)
+	follower, err := nats.Connect(c.urls(), nats.Token("canary-nats"), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(follower.Close)
+	s.wait("who follows goes there", func() bool {
+		_ = follower.ForceReconnect()
+		return strings.Contains(heard.String(), `"auth_token":"canary-nats"`)
+	})
+	follower.Close()
+	before := clients.Load()
+	for i := range c.servers {
+		again(i)
+	}
+	onceIn(s, stream)
+	if n := clients.Load() - before; n > 0 || strings.Contains(heard.String(), "toolguard-ship") {
+		t.Errorf("%d connections to a server that isn't in the settings: %s", n, heard.String())
+	}
+}
+
+// openStream makes the stream, or finds it, once there's a server that does.
+func openStream(s *scene, urls string, config jetstream.StreamConfig) (stream jetstream.Stream, done func()) {
+	s.t.Helper()
+	nc, err := nats.Connect(urls, nats.Token("canary-nats"), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.RetryOnFailedConnect(true),
+		nats.IgnoreDiscoveredServers())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	config.Name, config.Subjects = "audit", []string{"toolguard.events"}
+	s.wait("there's a stream", func() bool {
+		ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
 		defer cancel()
-		cons, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
-		if err != nil {
-			return nil
-		}
-		msgs, err := cons.Fetch(10_000, jetstream.FetchMaxWait(2*time.Second))
-		if err != nil {
-			return nil
-		}
-		for m := range msgs.Messages() {
-			lines = append(lines, string(m.Data()))
-			if uid := m.Headers().Get("Nats-Msg-Id"); !strings.Contains(lines[len(lines)-1], `"uid":"`+uid+`"`) {
-				return []string{"a message has another one's id: " + uid}
-			}
-		}
-		return lines
-	}
+		stream, err = js.CreateOrUpdateStream(ctx, config)
+		return err == nil
+	})
+	return stream, nc.Close
+}
+
+// onceIn waits until a stream has everything, each once, in order, with its id.
+func onceIn(s *scene, stream jetstream.Stream) {
+	s.t.Helper()
 	var all []string
-	s.arrived(func() []string { all = kept(); return all })
+	s.arrived(func() []string { all = kept(s.t, stream); return all })
 	if got, want := len(all), len(s.lines()); got != want {
-		t.Errorf("%d messages, not %d: the stream drops what comes again", got, want)
+		s.t.Errorf("%d messages, not %d: the stream drops what comes again", got, want)
 	}
+}
+
+// kept is what a stream has.
+func kept(t *testing.T, stream jetstream.Stream) (lines []string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	cons, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		return nil
+	}
+	msgs, err := cons.Fetch(10_000, jetstream.FetchMaxWait(2*time.Second))
+	if err != nil {
+		return nil
+	}
+	for m := range msgs.Messages() {
+		lines = append(lines, string(m.Data()))
+		if uid := m.Headers().Get("Nats-Msg-Id"); !strings.Contains(lines[len(lines)-1], `"uid":"`+uid+`"`) {
+			return []string{"a message has another one's id: " + uid}
+		}
+	}
+	return lines
 }

@@ -43,6 +43,9 @@ var shipper = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if config := os.Getenv(natsConfig); config != "" {
+		os.Exit(serveNATS(config))
+	}
 	code := m.Run()
 	if name, err := shipper(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(name))
