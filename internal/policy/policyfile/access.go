@@ -203,7 +203,7 @@ func (v *Argv) decode(d *decoder, n *node) {
 	for i, item := range n.items {
 		if (*v)[i] = item.text; item.kind != aString {
 			d.wrong(item, "made of strings", "")
-		} else if strings.IndexByte(item.text, 0) >= 0 {
+		} else if strings.Contains(item.text, "\x00") {
 			d.fail(item.off, "", "%s holds a NUL character", d.name())
 		}
 	}

@@ -41,10 +41,10 @@ func firstComment(text []byte) string {
 	var words []string
 	for line := range strings.Lines(string(text)) {
 		body, ok := strings.CutPrefix(line, "#")
-		if body = strings.TrimSpace(body); !ok || body == "" {
+		if !ok {
 			break
 		}
-		words = append(words, body)
+		words = append(words, strings.TrimSpace(body))
 	}
 	return strings.Join(words, " ")
 }

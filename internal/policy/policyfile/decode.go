@@ -213,7 +213,7 @@ func (d *decoder) text(n *node) (string, bool) {
 		d.wrong(n, "a string", "")
 	case n.text == "":
 		d.fail(n.off, "", "%s is empty", d.name())
-	case strings.IndexByte(n.text, 0) >= 0:
+	case strings.Contains(n.text, "\x00"):
 		d.fail(n.off, "", "%s holds a NUL character", d.name())
 	default:
 		return n.text, true
@@ -298,7 +298,7 @@ func (d *decoder) structure(n *node, v reflect.Value) {
 			d.fail(n.off, f.hint(), "%s is missing %s", f.name, d.here())
 		}
 	}
-	if info.place >= 0 {
+	if info.place != -1 {
 		v.Field(info.place).Set(reflect.ValueOf(d.place(n.off)))
 	}
 	if info.checks && before == len(d.errs)+d.more {

@@ -162,7 +162,10 @@ func TestTrusted(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "p.toml")
-	link := filepath.Join(dir, "link.toml")
+	link, sub := filepath.Join(dir, "link.toml"), filepath.Join(dir, "sub")
+	if err := os.Mkdir(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(file, []byte(policyText("")), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +181,7 @@ func TestTrusted(t *testing.T) {
 	if b, err := (Machine{}).ReadTrusted(file, maxFile); err != nil || len(b) == 0 {
 		t.Errorf("trusted: %v", err)
 	}
-	if names, err := (Machine{}).List(dir); err != nil || len(names) != 2 {
+	if names, err := (Machine{}).List(dir); err != nil || len(names) != 3 {
 		t.Errorf("list: %v %v", names, err)
 	}
 	if _, err := (Machine{}).ReadTrusted(link, maxFile); err == nil || !strings.Contains(err.Error(), "a symlink") {
@@ -204,5 +207,8 @@ func TestTrusted(t *testing.T) {
 	refused("in a folder of everybody", "writable by others than root (mode 0777)")
 	if _, err := (Machine{}).List(dir); err == nil {
 		t.Error("list: a folder of everybody")
+	}
+	if _, err := (Machine{}).List(sub); err == nil {
+		t.Error("list: beneath a folder of everybody")
 	}
 }

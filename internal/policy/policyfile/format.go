@@ -72,7 +72,7 @@ func (p *printer) line() {
 		if kind == blankLine && t != space {
 			kind = kindOf(t, text)
 		}
-		p.token(t, text, kind)
+		p.token(t, text)
 	}
 	p.lines = append(p.lines, statement{kind, p.out.String()})
 }
@@ -81,16 +81,16 @@ func kindOf(t token, text string) lineKind {
 	switch {
 	case t == comment:
 		return commentLine
-	case t == punct && text == "[":
+	case text == "[":
 		return headerLine
 	}
 	return keyLine
 }
 
-func (p *printer) token(t token, text string, kind lineKind) {
+func (p *printer) token(t token, text string) {
 	switch t {
 	case space:
-		if p.last != "\n" && p.last != "" && !p.tight && p.last != " " {
+		if !p.tight {
 			p.last += " " // remembered: two bare words keep a blank between them
 		}
 		return
@@ -111,11 +111,9 @@ func (p *printer) token(t token, text string, kind lineKind) {
 	p.out.WriteString(text)
 	switch text {
 	case "[", "{":
-		if t == punct {
-			p.depth++
-		}
+		p.depth++
 	case "=":
-		p.tight = p.tight && kind == headerLine
+		p.tight = false
 	}
 	p.last = text
 }

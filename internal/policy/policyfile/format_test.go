@@ -94,3 +94,47 @@ func TestBuiltinFilesAreFormatted(t *testing.T) {
 		}
 	}
 }
+
+func TestFormatRows(t *testing.T) {
+	for from, want := range map[string]string{
+		"": "", "\n\n": "", "a = 1\n\n\n": "a = 1\n",
+		"a = 1\r\n\r\n# c \r\n[b]\r\n": "a = 1\n\n# c\n[b]\n",
+		`a = 'x\'   # c`:               "a = 'x\\' # c\n",
+		`a = "x\"y"   # c`:             "a = \"x\\\"y\" # c\n",
+		`a = """x"y""""   # c`:         "a = \"\"\"x\"y\"\"\"\" # c\n",
+		`a = """x""""`:                 "a = \"\"\"x\"\"\"\"\n",
+	} {
+		if got, err := Format("p.toml", []byte(from)); err != nil || string(got) != want {
+			t.Errorf("%q: %q, want %q (%v)", from, got, want, err)
+		}
+	}
+}
+
+// What would not be formatting.
+func TestSameTree(t *testing.T) {
+	tree := func(text string) *node {
+		n, err := parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, x := range [][2]string{
+		{"a = 1", "a = 2"},
+		{"a = 'x'", "a = 'y'"},
+		{"a = true", "a = false"},
+		{"a = 1", "a = true"},
+		{"a.b = 1", "a.b = 2"},
+		{"a = {b = 1}", "a.b = 1"},
+		{"a = [1]", "a = [1, 1]"},
+		{"a = [1]", "a = [2]"},
+		{"a = 1", "a = 1\nb = 1"},
+		{"a = 1", "b = 1"},
+		{"a = 1\nb = 2", "b = 2\na = 1"},
+		{"[a]\nb = 1", "[a]\nb = 2"},
+	} {
+		if sameTree(tree(x[0]), tree(x[1])) || sameTree(tree(x[1]), tree(x[0])) {
+			t.Errorf("%q", x)
+		}
+	}
+}

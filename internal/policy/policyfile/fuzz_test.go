@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,12 +21,35 @@ func seeds(f *testing.F) {
 			f.Add("version = 1\n" + m.policy)
 		}
 	}
-	for _, s := range []string{
-		"a.b = 1\na.c = 2\n[a]", "[a]\nb.c = 1\n[a.b]", "[a.b.c]\n[a]\nb.d = 1", "a = [{b = 1}]\n[[a]]", "[[a]]\n[[a.b]]\n[a.b.c]\n[[a]]\n[a.b]",
-		"a = {b.c = 1, b.d = 2}", "a = {b = 1, b.c = 2}", "[[a.b]]\n[a]\n", "\"\" = 1", "a = '''x''''", "a = \"\"\"\\\n\n x\"\"\"\"\"",
-		"a = 1 # c", "\ufeffa = 1", "a = +0", "a = -0x1", "a = 1e5", "a = inf", "a = 07:32:00", "a = 07:32 0", "\r\n[a]\r\n", "a = [\n\n1 , # x\n\n\n]",
-	} {
+	for _, s := range slices.Concat(isTOML, notTOML, []string{"\ufeffa = 1", "a = inf", "a = [\n\n1 , # x\n\n\n]"}) {
 		f.Add(s)
+	}
+}
+
+var isTOML = []string{
+	"a.b = 1\na.c = 2", "[a]\nb.c = 1\nb.d = 1", "[a.b]\n[a]", "[a.b.c]\n[a.d]\n[a]\ne = 1", "[[a]]\n[[a]]\n[a.b]\nc = 1", "[[a]]\nb.c = 1\n[[a]]\nb.c = 1",
+	"a = {b.c = 1, b.d = 2}", "[[a.b]]\n[a]\n", "\"\" = 1", "a = '''x''''", "a = \"\"\"\\\n\n x\"\"\"\"\"", "a = 1 # c\r\n\r\n[b]\r\n",
+	"a = +0", "a = -1", "a = 0x1_F", "a = 0o17", "a = 0b1", "a = 1_0", "a = 1e5", "a = 07:32:00", "a = 1979-05-27", "a = 1979-05-27 07:32:00",
+}
+
+var notTOML = []string{
+	"a.b = 1\n[a]", "[a]\nb.c = 1\n[a.b]", "[a.b.c]\n[a]\nb.d = 1", "[[a.b]]\n[a]\nb.c = 1", "a = [{b = 1}]\n[[a]]", "[[a]]\n[[a.b]]\n[a.b.c]\n[[a]]\n[a.b]\n[a.b]",
+	"a = {b = 1, b.c = 2}", "a = 1\n[a]", "[[a]]\n[a]", "[a]\n[[a]]", "a = 1\n[a.b]", "a = {}\n[a.b]", "a = 1\na.b = 2", "a = []\n[a.b]", "a = \"\"\"", "a = 1\r",
+	"a = 07", "a = -0x1", "a = 0xg", "a = +-1", "a = 1__0", "a = 1_", "a = _1", "a = 0x_1", "a = -", "a = 07:32 0", "a = 1979-05-27 07", "a = 1979-05-27 07:32\n:00",
+}
+
+// What tables and numbers TOML takes is checked here and not by the parser.
+func TestTOML(t *testing.T) {
+	for _, text := range isTOML {
+		var v map[string]any
+		if _, err := parse([]byte(text)); err != nil || toml.Unmarshal([]byte(text), &v) != nil {
+			t.Errorf("%q is TOML: %v", text, err)
+		}
+	}
+	for _, text := range notTOML {
+		if _, err := parse([]byte(text)); err == nil {
+			t.Errorf("%q is taken for TOML", text)
+		}
 	}
 }
 

@@ -122,7 +122,7 @@ func (v *Percent) decode(d *decoder, n *node) {
 	v.Place = d.place(n.off)
 	s, ok := strings.CutSuffix(n.text, "%")
 	p, err := strconv.ParseUint(s, 10, 32)
-	if n.kind != aString || !ok || err != nil {
+	if !ok || err != nil {
 		d.wrong(n, "a share of one processor", `write it as "150%"`)
 		return
 	}

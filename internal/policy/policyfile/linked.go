@@ -12,21 +12,17 @@ import (
 // what the kernel makes up.
 func (m Machine) Linked(root string) (found []policy.Linked, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case d.IsDir() && (path == "/proc" || path == "/sys"):
+		if path == "/proc" || path == "/sys" {
 			return fs.SkipDir
-		case !d.Type().IsRegular():
-			return nil
 		}
-		id, links, err := m.File(path)
-		if links > 1 {
-			found = append(found, policy.Linked{Path: path, File: id})
+		if err == nil && d.Type().IsRegular() {
+			var id policy.FileID
+			var links uint64
+			if id, links, err = m.File(path); links > 1 {
+				found = append(found, policy.Linked{Path: path, File: id})
+			}
 		}
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		return err

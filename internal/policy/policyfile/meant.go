@@ -48,7 +48,7 @@ func choice(words []string) string {
 // distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b; it gives up at
 // limit, which keeps hostile keys cheap.
 func distance(a, b string, limit int) int {
-	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+	if max(len(a), len(b))-min(len(a), len(b)) >= limit {
 		return limit
 	}
 	before, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)

@@ -123,7 +123,7 @@ func (l *loader) separate(pieces *[policy.NumAuthorities][]piece) {
 	for who, list := range pieces {
 		host := slices.IndexFunc(list, func(p piece) bool { return p.access != nil && p.file.Authority == policy.Host })
 		own := slices.IndexFunc(list, func(p piece) bool { return p.access != nil && p.file.Authority != policy.Host })
-		if host >= 0 && own >= 0 {
+		if host != -1 && own != -1 {
 			l.fail(list[own].access.Place, "take it out; it could only be said in the host's files",
 				"%s already speaks for authority %s", list[host].access.Place, policy.Authority(who))
 		}
@@ -264,12 +264,9 @@ func same(a, b string) bool { return a == b }
 
 // convert changes what a list holds.
 func convert[A, B any](l List[A], f func(A) B) List[B] {
-	out := List[B]{Strategy: l.Strategy, Given: l.Given}
-	if len(l.Items) > 0 {
-		out.Items = make([]B, len(l.Items))
-		for i, x := range l.Items {
-			out.Items[i] = f(x)
-		}
+	out := List[B]{Strategy: l.Strategy, Given: l.Given, Items: make([]B, len(l.Items))}
+	for i, x := range l.Items {
+		out.Items[i] = f(x)
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,7 @@ func TestMerge(t *testing.T) {
 		"replace":                 {fsA + envA, strategy("replace", `{ path = "b" }`), "fs b none | env A true"},
 		"replace with nothing":    {fsA + envA, strategy("replace", ""), "env A true"},
 		"dedup":                   {fsA, strategy("dedup", `{ path = "b" }, { path = "a", read = true }, { path = "b" }`), "fs a read | fs b none"},
+		"dedup of variables":      {envA, "[access.env]\nstrategy = \"dedup\"\nvalue = [{ name = \"A\" }, { name = \"A\", read = true }, { name = \"B\", read = true }]\n", "env A true | env A false | env B true"},
 		"dedup keeps what's else": {fsA, strategy("dedup", `{ path = "a" }`), "fs a read | fs a none"},
 		"other resources":         {fsA, envA, "fs a read | env A true"},
 		"no access":               {fsA, "", "fs a read"},
@@ -76,8 +78,10 @@ func TestMerge(t *testing.T) {
 
 func TestMergeScalars(t *testing.T) {
 	src := load(t, request("p.toml"), tree{
-		"/w/base.toml": policyText("[access]\ndefault = \"allow\"\nruntime = false\nprotect = true\nnamespaces = true\nsyscalls = \"strict\"\n[limits]\npids = 5\nmemory = 10\n"),
-		"/w/p.toml":    "version = 1\nextends = [\"base.toml\"]\n[access]\ndefault = { net = \"deny\" }\nprotect = false\nsyscalls = { deny = [\"acct\"] }\n[limits]\npids = 50\n",
+		"/w/base.toml": policyText("[access]\ndefault = \"allow\"\nruntime = false\nprotect = true\nnamespaces = true\nsyscalls = \"strict\"\n" +
+			"allow_degraded = [\"fs.1\"]\n[access.commands.git]\nargs = []\nenvs = []\n[limits]\npids = 5\nmemory = 10\ncpu = \"20%\"\nio = 30\nwall_time = \"40s\"\nopen_files = 50\nfile_size = 60\n"),
+		"/w/p.toml": "version = 1\nextends = [\"base.toml\"]\n[access]\ndefault = { net = \"deny\" }\nprotect = false\nsyscalls = { deny = { strategy = \"dedup\", value = [\"acct\", \"acct\", \"mount\"] } }\n" +
+			"allow_degraded = { strategy = \"dedup\", value = [\"fs.1\", \"fs.2\"] }\n[access.commands.git]\n[limits]\npids = 50\n",
 	})
 	l := layerOf(t, src, policy.Session)
 	if l.Defaults != [...]policy.Stance{policy.Allow, policy.Deny, policy.Allow, policy.Allow} {
@@ -86,11 +90,14 @@ func TestMergeScalars(t *testing.T) {
 	if l.Runtime != nil || l.Protect != policy.ProtectOff || l.Protected != nil || !l.Namespaces {
 		t.Errorf("switches: %+v", l)
 	}
-	if l.Syscalls.Profile != "strict" || len(l.Syscalls.Deny) != 1 {
-		t.Errorf("syscalls: %+v", l.Syscalls)
+	if l.Syscalls.Profile != "strict" || !slices.Equal(l.Syscalls.Deny, []string{"acct", "mount"}) || len(l.Degraded) != 2 || l.Degraded[1].ID != "fs.2" {
+		t.Errorf("syscalls: %+v, degraded: %+v", l.Syscalls, l.Degraded)
 	}
-	if src.Limits.Pids.N != 50 || src.Limits.Memory.N != 10 {
-		t.Errorf("limits: %+v", src.Limits)
+	if c := l.Commands[0]; !c.HasArgs || !c.HasEnvs {
+		t.Errorf("commands: %+v", l.Commands)
+	}
+	if m := src.Limits; m.Pids.N != 50 || m.Memory.N != 10 || m.CPU.N != 20 || m.IO.N != 30 || m.WallTime.D != 40*time.Second || m.OpenFiles.N != 50 || m.FileSize.N != 60 {
+		t.Errorf("limits: %+v", m)
 	}
 }
 
@@ -177,11 +184,23 @@ func TestDepthOfExtends(t *testing.T) {
 	if err == nil || err.Error() != "16.toml:2:12: extends goes through more than 16 files" {
 		t.Error(err)
 	}
+	flat := "version = 1\nextends = ["
+	for i := range maxFiles - 1 {
+		name := fmt.Sprintf("f%d.toml", i)
+		files["/w/"+name] = policyText("")
+		flat += fmt.Sprintf("%q, ", name)
+	}
+	files["/w/p.toml"] = flat + "]"
+	load(t, request("p.toml"), files)
+	if _, _, err := Load(request("39.toml", "p.toml"), files); err == nil || !strings.Contains(err.Error(), "more than 200 policy files") {
+		t.Error(err)
+	}
 }
 
 func TestAuthorities(t *testing.T) {
 	const p = `
 [authorities.global]
+limits = { file_size = 1000 }
 [[authorities.global.access.fs]]
 path = "global"
 [authorities.agent.access]
@@ -199,7 +218,7 @@ pids = 7
 [[authorities.global.providers.openai.access.fs]]
 path = "openai"
 `
-	files := tree{"/w/p.toml": policyText(p + fsA), "/h/10.toml": policyText(fsB + "[limits]\npids = 9\nwall_time = \"1m\"\n"), "/h/README": "x", "/h/.x.toml": "x"}
+	files := tree{"/w/p.toml": policyText(p + fsA), "/h/10.toml": policyText(fsB + "[limits]\npids = 9\nwall_time = \"1m\"\n[authorities.global.limits]\nfile_size = 1000\n"), "/h/README": "x", "/h/.x.toml": "x"}
 	layers := func(change func(*Request)) string {
 		req := request("p.toml")
 		req.HostDir = "/h"
@@ -225,6 +244,10 @@ path = "openai"
 	req := request("p.toml")
 	req.HostDir, req.Profile, req.Limits = "/h", "careful", "pids=8,memory=1MiB"
 	src := load(t, req, files)
+	// Of the same limit in both, the host's is named.
+	if at := src.Limits.FileSize.Place.File; at != "/h/10.toml" {
+		t.Errorf("file_size is from %s", at)
+	}
 	if src.Limits.Pids.N != 7 || src.Limits.WallTime.D != time.Minute || src.Limits.Memory.N != 1<<20 {
 		t.Errorf("limits: %+v", src.Limits)
 	}

@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ var mistakes = []struct{ policy, want string }{
 	{"[limits]\npids = 0x", `p.toml:3:9: not valid TOML: expected newline but got U+0078 'x'`},
 	{"[limits]\npids = 1__0", `p.toml:3:8: "1__0" isn't a number`},
 	{"[limits]\npids = 99999999999999999999", `p.toml:3:8: number 99999999999999999999 is out of range`},
+	{"[access.commands]\n" + commands(30) + "k29 = {}", `p.toml:33:1: key "k29" is given twice`},
 	{"name = \"a\x00b\"", `p.toml:2:10: a NUL byte (a policy is a text file)`},
 	{"name = \"ä\xff\"", `p.toml:2:10: not UTF-8 (save the file as UTF-8)`},
 	{`name = ` + strings.Repeat("[", 100000), `p.toml:2:32: brackets nested deeper than 24`},
@@ -36,11 +38,21 @@ var mistakes = []struct{ policy, want string }{
 	{"[authorities.agent.acess]", `p.toml:2:20: unknown key "acess" in [authorities.agent] (did you mean "access"?)`},
 	{"[authorities.agent]\ncoder = true", `p.toml:3:1: unknown key "coder" in [authorities.agent] (the keys here are allow, deny, on_unknown, profile, providers, max_depth, access, limits)`},
 
+	{"[access]\ncap = 1", `p.toml:3:1: unknown key "cap" in [access] (did you mean "capabilities"?)`},
+	{"[[access.env]]\nname = \"A\"\nraedab = true", `p.toml:4:1: unknown key "raedab" in [access.env] (the keys here are name, read)`},
+	{"[access.commands.AZaz09_-]\nx = 1", `p.toml:3:1: unknown key "x" in [access.commands.AZaz09_-] (the keys here are args, envs, match, not_match)`},
+	{"[access.commands." + long + "]\n" + long + "k = 1", `p.toml:3:1: unknown key "` + long + `…" in [access.commands.` + long + `] (the keys here are args, envs, match, not_match)`},
+	{"[access.commands." + long + "k]\n" + long + " = 1", `p.toml:3:1: unknown key "` + long + `" in [access.commands."` + long + `…"] (the keys here are args, envs, match, not_match)`},
+	{"[access]\nnet = [{ alow = true }]", "p.toml:3:8: host is missing in [access.net] (for example host = \"api.example.com\")\np.toml:3:10: unknown key \"alow\" in [access.net] (did you mean \"allow\"?)"},
+
 	// Types.
 	{"[[access.fs]]\npath = \".\"\nread = \"true\"", `p.toml:4:8: read must be true or false, not the string "true" (leave the quotes out)`},
+	{"[[access.fs]]\npath = \".\"\nread = \"false\"", `p.toml:4:8: read must be true or false, not the string "false" (leave the quotes out)`},
+	{"[[access.fs]]\npath = \".\"\nread = \"yes\"", `p.toml:4:8: read must be true or false, not the string "yes"`},
 	{"[[access.fs]]\npath = \".\"\nread = 1", `p.toml:4:8: read must be true or false, not the number 1`},
 	{"[[access.fs]]\npath = [\".\"]", `p.toml:3:1: path must be a string, not a list`},
 	{"[access.fs]\npath = \".\"", `p.toml:2:1: fs must be a list, not a table (write [[access.fs]] with two brackets)`},
+	{"[access]\nfs = { path = \".\" }", `p.toml:3:6: fs must be a list, not a table`},
 	{"[access]\nfs = \".\"", `p.toml:3:6: fs must be a list, not the string "." (write ["."])`},
 	{"[access]\nfs = [1.5, 1979-05-27]", "p.toml:3:7: fs must be a table, not a fraction\np.toml:3:12: fs must be a table, not a date"},
 	{"access = true", `p.toml:2:10: access must be a table, not true`},
@@ -49,16 +61,19 @@ var mistakes = []struct{ policy, want string }{
 	{"audit = true", `p.toml:2:9: audit must be a string, not true`},
 	{"extends = [1]", `p.toml:2:12: extends must be a string, not the number 1`},
 	{"[limits]\npids = \"256\"", `p.toml:3:8: pids must be a number, not the string "256"`},
+	{"[access.commands.git]\nargs = [[\"\\u0000\"]]", `p.toml:3:10: args holds a NUL character`},
 	{"[access.commands.git]\nargs = [\"status\"]", `p.toml:3:9: args must be a list of words for each command line, not the string "status" (write [["status", "**"]])`},
 
 	// Values.
 	{"version = 2", `p.toml:1:11: version 2 is unknown (this toolguard reads version 1)`},
 	{"name = \"\"", `p.toml:2:8: name is empty`},
-	{"name = \"a\\u0000\"", `p.toml:2:8: name holds a NUL character`},
+	{"name = \"\\u0000\"", `p.toml:2:8: name holds a NUL character`},
 	{"[access]\ndefault = \"Deny\"", `p.toml:3:11: default must be "deny" or "allow", not "Deny" (case matters: it is deny)`},
 	{"[access]\ndefault = { fs = \"denied\" }", `p.toml:3:18: fs must be "deny" or "allow", not "denied"`},
 	{"[access]\ndefault = true", `p.toml:3:11: default must be "deny", "allow" or a table, not true`},
 	{"[access]\nprotect = \"aut\"", `p.toml:3:11: protect must be "auto", true or false, not the string "aut" (did you mean "auto"?)`},
+	{"[access]\nprotect = \"true\"", `p.toml:3:11: protect must be "auto", true or false, not the string "true" (leave the quotes out)`},
+	{"[access]\nprotect = \"false\"", `p.toml:3:11: protect must be "auto", true or false, not the string "false" (leave the quotes out)`},
 	{"[access]\nsyscalls = \"strickt\"", `p.toml:3:12: syscalls must be "default" or "strict", not "strickt" (did you mean "strict"?)`},
 	{"[access]\ncapabilities = [\"CAP_NET_BIND\"]", `p.toml:3:17: unknown capability "CAP_NET_BIND" (did you mean "CAP_NET_BIND_SERVICE"?)`},
 	{"[access]\ncapabilities = [\"all\"]", `p.toml:3:17: unknown capability "all" (write it as capabilities(7) does, for example CAP_NET_BIND_SERVICE)`},
@@ -72,6 +87,9 @@ var mistakes = []struct{ policy, want string }{
 	{"[[access.net]]\nhost = \"a\"\nport = 70000", `p.toml:4:8: port must be a number from 1 to 65535, not 70000`},
 	{"[[access.net]]\nhost = \"a\"\nprotocol = \"upd\"", `p.toml:4:12: protocol must be "tcp" or "udp", not "upd" (did you mean "udp"?)`},
 	{"[[access.net]]\nhost = \"a\"\nscheme = \"HTTPS\"", `p.toml:4:10: scheme "HTTPS" isn't a scheme in lower case (write scheme = "https")`},
+	{"[[access.net]]\nhost = \"a\"\nscheme = \"3d\"", `p.toml:4:10: scheme "3d" isn't a scheme in lower case (write scheme = "https")`},
+	{"[[access.net]]\nhost = \"a\"\nscheme = \"a/\"", `p.toml:4:10: scheme "a/" isn't a scheme in lower case (write scheme = "https")`},
+	{"[[access.net]]\nhost = \"a\"\nscheme = \"a:\"", `p.toml:4:10: scheme "a:" isn't a scheme in lower case (write scheme = "https")`},
 	{"[[access.net]]\nhost = \"a\"\npath_prefix = \"v1\"", `p.toml:4:15: path_prefix "v1" doesn't begin with /`},
 	{"[[access.net]]\nhost = \"a\"\nlisten = true", `p.toml:4:1: listen without a port in [access.net] (add port = …)`},
 	{"[[access.net]]\nhost = \"a\"\nmethods = [\"GET\", \"post\"]", `p.toml:4:19: "post" isn't an HTTP method (methods are in upper case, for example GET)`},
@@ -87,6 +105,8 @@ var mistakes = []struct{ policy, want string }{
 	{"[limits]\nmemory = \"99999999999GiB\"", `p.toml:3:10: memory must be a size, not "99999999999GiB" (it's too large, or not a number)`},
 	{"[limits]\nmemory = -1", `p.toml:3:10: memory must be greater than zero (leave the key out for no limit)`},
 	{"[limits]\ncpu = 150", `p.toml:3:7: cpu must be a share of one processor, not the number 150 (write it as "150%")`},
+	{"[limits]\ncpu = \"150\"", `p.toml:3:7: cpu must be a share of one processor, not the string "150" (write it as "150%")`},
+	{"[limits]\ncpu = \"x%\"", `p.toml:3:7: cpu must be a share of one processor, not the string "x%" (write it as "150%")`},
 	{"[limits]\nwall_time = \"10 minutes\"", `p.toml:3:13: wall_time must be a duration, not the string "10 minutes" (write it as "90s", "10m" or "1h30m")`},
 	{"[limits]\nwall_time = \"-1s\"", `p.toml:3:13: wall_time must be greater than zero (leave the key out for no limit)`},
 
@@ -97,6 +117,10 @@ var mistakes = []struct{ policy, want string }{
 	{"[approvals]\nask = \"sometimes\"", `p.toml:3:7: ask must be "off", "on-miss" or "always", not "sometimes"`},
 	{"[[hooks.before_tool_call]]\ntimeout = \"5s\"", `p.toml:2:1: neither command nor url in [hooks.before_tool_call] (write command = ["program"] or url = "http://…")`},
 	{"[[hooks.before_tool_call]]\nurl = \"http://u:p@x/\"", `p.toml:3:7: url "http://u:p@x/" isn't an http or https address without a password`},
+
+	{"[[hooks.before_tool_call]]\nurl = \"ftp://x/\"", `p.toml:3:7: url "ftp://x/" isn't an http or https address without a password`},
+	{"[[hooks.before_tool_call]]\nurl = \"http:/x\"", `p.toml:3:7: url "http:/x" isn't an http or https address without a password`},
+	{"[[hooks.before_tool_call]]\nurl = \"http://[\"", `p.toml:3:7: url "http://[" isn't an http or https address without a password`},
 
 	{"[[tools.\"group:fss\".access.fs]]\npath = \".\"", `p.toml:2:9: unknown group "fss" (did you mean "fs"?)`},
 	{"[groups]\na = [\"group:b\", \"group:zzzzzz\"]\nb = [\"group:a\"]", `p.toml:3:17: unknown group "zzzzzz" (there are a, automation, b, fs, memory, messaging, runtime, sessions, ui, web)`},
@@ -109,6 +133,29 @@ var mistakes = []struct{ policy, want string }{
 	{"extends = [\"p.toml\"]", `p.toml:2:12: a cycle of extends: p.toml -> p.toml (take one of them out of extends)`},
 	{"extends = [\"sub/loop.toml\"]", `sub/loop.toml:2:12: a cycle of extends: p.toml -> sub/loop.toml -> p.toml (take one of them out of extends)`},
 	{"extends = [\"sub/bad.toml\"]", `sub/bad.toml:2:1: unknown key "nmae" at the top level (did you mean "name"?)`},
+}
+
+var long = strings.Repeat("k", 60)
+
+// commands are n programs, k0 and so on.
+func commands(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "k%d = {}\n", i)
+	}
+	return b.String()
+}
+
+// What is just allowed.
+func TestTakes(t *testing.T) {
+	for _, body := range []string{
+		"[[access.net]]\nhost = \"a\"\nscheme = \"az+-.09\"\nport = 65535", "[[hooks.after_tool_call]]\nurl = \"https://x/\"", "[access.commands]\n" + commands(30),
+		"# " + strings.Repeat("x", maxFile-len("version = 1\n# ")),
+	} {
+		if _, errs := decodePolicy("p.toml", []byte("version = 1\n"+body)); errs != nil {
+			t.Errorf("%.80q: %v", body, errs)
+		}
+	}
 }
 
 // otherFiles are beside the policies above.
@@ -163,7 +210,8 @@ p.toml:6:8: pids must be greater than zero (leave the key out for no limit)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
-	many := strings.Repeat("[[access.fs]]\nx = 1\n", 500)
+	// Also those that are seen when a table has no other.
+	many := strings.Repeat("[[access.fs]]\nx = 1\n", 250) + strings.Repeat("[[access.fs]]\nread = true\n", 250)
 	_, _, err = Load(request("p.toml"), tree{"/w/p.toml": "version = 1\n" + many})
 	if n := strings.Count(err.Error(), "\n"); n != maxErrors || !strings.HasSuffix(err.Error(), "and 480 more mistakes") {
 		t.Errorf("%d lines: %s", n, err)

@@ -161,7 +161,7 @@ func TestIDsAreTheSame(t *testing.T) {
 	s := newScene(t)
 	ids := func(tmp, terminal string) map[string]string {
 		t.Helper()
-		src, _, err := Load(Request{Policies: []string{"preset:go"}, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: tmp, Terminal: terminal}, Machine{})
+		src, _, err := Load(Request{Policies: []string{"preset:go"}, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: tmp, Terminal: terminal, HideTTY: terminal == ""}, Machine{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func TestIDsAreTheSame(t *testing.T) {
 		return out
 	}
 	without, with := ids("", ""), ids(s.tmp, s.home+"/.netrc")
-	if len(with) != len(without)+3 { // the terminal, and TMPDIR in both files
+	if len(with) != len(without)+4 { // the terminal and /dev/tty, and TMPDIR in both files
 		t.Errorf("%d rules with, %d without", len(with), len(without))
 	}
 	for id, path := range without {

@@ -23,7 +23,7 @@ func next(src []byte) (token, int) {
 	case '\n':
 		return newline, 1
 	case '\r':
-		if len(src) > 1 && src[1] == '\n' {
+		if bytes.HasPrefix(src, []byte("\r\n")) {
 			return newline, 2
 		}
 		return bare, 1
@@ -47,13 +47,13 @@ var endsBare = [256]bool{
 	'[': true, ']': true, '{': true, '}': true, '=': true, ',': true,
 }
 
-// lineEnd is the offset of the line break, or of the end.
+// lineEnd is the offset of the line break that ends a comment, or of the end.
 func lineEnd(src []byte) int {
 	n := bytes.IndexByte(src, '\n')
-	if n < 0 {
+	if n == -1 {
 		return len(src)
 	}
-	if n > 0 && src[n-1] == '\r' {
+	if src[n-1] == '\r' {
 		n--
 	}
 	return n
@@ -62,7 +62,8 @@ func lineEnd(src []byte) int {
 // stringEnd is the length of the string that src begins with; an unterminated one ends at its line, or at the end of
 // the file when it's a multi-line string.
 func stringEnd(src []byte, quote byte) int {
-	multi := len(src) >= 3 && src[1] == quote && src[2] == quote
+	three := []byte{quote, quote, quote}
+	multi := bytes.HasPrefix(src, three)
 	i := 1
 	if multi {
 		i = 3
@@ -75,7 +76,7 @@ func stringEnd(src []byte, quote byte) int {
 			return i
 		case src[i] == quote && !multi:
 			return i + 1
-		case src[i] == quote && i+2 < len(src) && src[i+1] == quote && src[i+2] == quote:
+		case bytes.HasPrefix(src[i:], three):
 			// Up to two quotes may stand directly before the closing three.
 			for i += 3; i < len(src) && src[i] == quote; i++ {
 			}

@@ -85,9 +85,7 @@ func (g *schemas) table(t reflect.Type) object {
 	for i := range info.fields {
 		f := &info.fields[i]
 		s := g.of(f.typ, f)
-		if f.doc() != "" {
-			s["description"] = f.doc()
-		}
+		s["description"] = f.doc()
 		if f.required {
 			required = append(required, f.name)
 		}

@@ -26,7 +26,7 @@ func TestStarter(t *testing.T) {
 			t.Errorf("not formatted: %v\n%s", err, again)
 		}
 	}
-	for dir, want := range map[string]string{"/": "machine", "/a\"b\\c": "a_b_c", "/ä\n": "__"} {
+	for dir, want := range map[string]string{"/": "machine", "/a\"b\\c": "a_b_c", "/ä\n": "__", "/my work~": "my work~"} {
 		if got := starterName(dir); got != want {
 			t.Errorf("%q: %q", dir, got)
 		}

@@ -34,7 +34,7 @@ func (l *loader) checkTools() {
 
 // hasTools tells whether a file says anything of tools.
 func (p *Policy) hasTools() bool {
-	return len(p.Tools) > 0 || len(p.Groups) > 0 || len(p.Profiles) > 0 || p.Authorities != Authorities{}
+	return p.Tools != nil || p.Groups != nil || p.Profiles != nil || p.Authorities != Authorities{}
 }
 
 // toolCheck holds the names that the files define.

@@ -27,6 +27,9 @@ path = "builtin group"
 [groups]
 mine = ["FS-List", "group:deeper", "group:mine"]
 deeper = ["x*y*z"]
+web = ["my_fetch"]
+[[tools."group:web".access.fs]]
+path = "web"
 `
 	for tool, want := range map[string]string{
 		"":            "all",
@@ -38,11 +41,14 @@ deeper = ["x*y*z"]
 		"xaybzc":      "all star",
 		"write":       "only",
 		"edit":        "all star builtin group",
+		"web_fetch":   "all star", // the file's group takes the place of the built-in one
+		"my_fetch":    "all star web",
+		"his_fetch":   "all star web",
 	} {
-		req := request("p.toml")
+		req := request("p.toml", "q.toml")
 		req.Tool = tool
 		var got []string
-		for _, r := range layerOf(t, load(t, req, tree{"/w/p.toml": policyText(p)}), policy.Session).FS {
+		for _, r := range layerOf(t, load(t, req, tree{"/w/p.toml": policyText(p), "/w/q.toml": policyText("[groups]\nweb = { strategy = \"dedup\", value = [\"my_fetch\", \"his_fetch\"] }\n")}), policy.Session).FS {
 			got = append(got, r.Path)
 		}
 		if strings.Join(got, " ") != want {

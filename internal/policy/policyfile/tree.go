@@ -139,27 +139,27 @@ func plausible(src []byte) *syntaxError {
 	if len(src) > maxFile {
 		return &syntaxError{0, fmt.Sprintf("the file is larger than %d KiB", maxFile>>10), "is it really a policy?"}
 	}
-	if i := bytes.IndexByte(src, 0); i >= 0 {
+	if i := bytes.IndexByte(src, 0); i != -1 {
 		return &syntaxError{i, "a NUL byte", "a policy is a text file"}
 	}
 	if !utf8.Valid(src) {
 		return &syntaxError{invalidUTF8(src), "not UTF-8", "save the file as UTF-8"}
 	}
-	if i := tooDeep(src, maxNesting); i >= 0 {
+	if i := tooDeep(src, maxNesting); i != -1 {
 		return syntax(i, "brackets nested deeper than %d", maxNesting)
 	}
 	return nil
 }
 
+// invalidUTF8 is where src, which isn't UTF-8, stops being it.
 func invalidUTF8(src []byte) int {
-	for i := 0; i < len(src); {
+	for i := 0; ; {
 		r, n := utf8.DecodeRune(src[i:])
 		if r == utf8.RuneError && n == 1 {
 			return i
 		}
 		i += n
 	}
-	return len(src)
 }
 
 // builder turns the parser's expressions into the tree.
@@ -175,10 +175,8 @@ type builder struct {
 func (b *builder) syntaxError(err error) *syntaxError {
 	off := b.last
 	var pe *unstable.ParserError
-	if errors.As(err, &pe) && len(pe.Highlight) > 0 {
+	if errors.As(err, &pe) {
 		off = int(b.p.Range(pe.Highlight).Offset)
-	} else if errors.As(err, &pe) {
-		off = len(b.src)
 	}
 	return syntax(off, "not valid TOML: %s", err.Error())
 }
@@ -325,7 +323,7 @@ func (b *builder) value(n *unstable.Node, at int) (*node, *syntaxError) {
 		v.kind, v.text, v.off = aDate, string(n.Data), int(b.p.Range(n.Data).Offset)
 		// The parser lets a malformed time with a blank run over the end of its line. No key takes a date, so this much
 		// of its form has to be checked and no more.
-		if i := strings.IndexByte(v.text, ' '); i >= 0 && (i != len("2006-01-02") || len(v.text) < len("2006-01-02 15:04:05")) ||
+		if i := strings.IndexByte(v.text, ' '); i != -1 && (i != len("2006-01-02") || len(v.text) < len("2006-01-02 15:04:05")) ||
 			strings.ContainsAny(v.text, "\r\n") {
 			err = syntax(v.off, "%s isn't a date", quote(v.text))
 		}
@@ -358,7 +356,7 @@ func integer(s string, off int) (int64, *syntaxError) {
 		body = body[2:]
 	}
 	sign := ""
-	if len(s) > 0 && s[0] == '-' {
+	if strings.HasPrefix(s, "-") {
 		sign = "-"
 	}
 	if len(s)-len(body) > 1 && base == 10 || body == "" || body[0] == '_' || body[len(body)-1] == '_' ||

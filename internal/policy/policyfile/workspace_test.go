@@ -5,7 +5,7 @@ import "testing"
 func TestWorkspace(t *testing.T) {
 	files := tree{
 		"/w/go.mod": "", "/home/u/.git/x": "", "/home/u/mono/.git/x": "", "/home/package.json": "", "/.toolguard": "", "/w/sub/deep/x": "", "/q/p.toml": policyText("workspace = \"..\"\n"),
-		"/q/home.toml": policyText("workspace = \"~/x\"\n"), "/q/abs.toml": policyText("workspace = \"/abs/./y\"\n"), "/q/none.toml": policyText(""),
+		"/q/home.toml": policyText("workspace = \"~/x\"\n"), "/q/abs.toml": policyText("workspace = \"/abs/./y\"\n"), "/q/none.toml": policyText(""), "/q/tilde.toml": policyText("workspace = \"~\"\n"),
 	}
 	for _, c := range []struct{ dir, policy, flag, want string }{
 		{"/w/sub/deep", "/q/none.toml", "", "/w"},
@@ -13,6 +13,7 @@ func TestWorkspace(t *testing.T) {
 		{"/w/sub", "/q/p.toml", "", "/"},
 		{"/w/sub", "/q/home.toml", "", "/home/u/x"},
 		{"/w/sub", "/q/abs.toml", "", "/abs/y"},
+		{"/w/sub", "/q/tilde.toml", "", "/home/u"},
 		{"/w/sub", "/q/abs.toml", "deep", "/w/sub/deep"},
 		{"/w/sub", "preset:go", "", "/w"},
 		{"/home/u/mono/part", "preset:go", "", "/home/u/mono"},

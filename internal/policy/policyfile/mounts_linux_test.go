@@ -1,0 +1,27 @@
+package policyfile
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestMounts(t *testing.T) {
+	file := things(t) + "/big"
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := whole(file); err != nil || got != string(want) {
+		t.Errorf("%d bytes of %d, %v", len(got), len(want), err)
+	}
+	if _, err := whole(file + "/x"); err == nil {
+		t.Error("no error")
+	}
+	if _, err := whole(filepath.Dir(file)); err == nil {
+		t.Error("a folder was read")
+	}
+	if mounts, err := (Machine{}).Mounts(); err != nil || len(mounts) == 0 {
+		t.Error(mounts, err)
+	}
+}
