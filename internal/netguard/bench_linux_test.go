@@ -28,18 +28,12 @@ func BenchmarkBegin(b *testing.B) {
 		b.StartTimer()
 		t0 := time.Now()
 		s, err := Load()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		t1 := time.Now()
 		img, err := NewImage(c, 1)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		t2 := time.Now()
-		if err := s.Begin(1, int(g.group.Fd()), img, Egress{}); err != nil {
-			b.Fatal(err)
-		}
+		must(b, s.Begin(1, int(g.group.Fd()), img, Egress{}))
 		load, image, begin = append(load, t1.Sub(t0)), append(image, t2.Sub(t1)), append(begin, time.Since(t2))
 		s.Close()
 	}
@@ -87,9 +81,7 @@ func connectByTurns(b testing.TB, g *guarded) (took [2]time.Duration) {
 	var turns [2]struct{ mine, other *os.File } // who reads mine has the turn, and gives it away by other
 	for i := range turns {
 		r, w, err := os.Pipe()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		defer r.Close()
 		defer w.Close()
 		turns[i].mine, turns[1-i].other = r, w
@@ -119,9 +111,7 @@ func BenchmarkPrograms(b *testing.B) {
 	g := prepare(b, compile(b, policy.Deny, tcp("127.1.0.0/16", 8001)))
 	g.start()
 	counting, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer counting.Close()
 	for b.Loop() {
 		connectByTurns(b, g)
@@ -129,9 +119,7 @@ func BenchmarkPrograms(b *testing.B) {
 	const held = often / turn * (turn + warm)
 	for name, p := range g.programs {
 		stats, err := p.Stats()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		if n := float64(b.N * held); stats.RunCount > 0 {
 			b.ReportMetric(float64(stats.Runtime.Nanoseconds())/n, "ns/"+name)
 			b.ReportMetric(float64(stats.RunCount)/n, "runs/"+name)

@@ -44,9 +44,7 @@ func genPolicy(t *rapid.T) *policy.Compiled {
 		layers = append(layers, l)
 	}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Path: "/bin", Layers: layers}, tree{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -54,23 +52,15 @@ func genPolicy(t *rapid.T) *policy.Compiled {
 func TestImageAgrees(t *testing.T) {
 	needRoot(t)
 	spec, err := loadNet()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rapid.Check(t, func(t *rapid.T) {
 		c := genPolicy(t)
 		img, err := NewImage(c, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m, err := ebpf.NewMap(spec.Maps[netMapImages].InnerMap)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer m.Close()
-		if err := write(m, img); err != nil {
-			t.Fatal(err)
-		}
+		must(t, write(m, img))
 		for range 20 {
 			agrees(t, c, m)
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/nettest"
 )
 
 const (
@@ -19,24 +21,13 @@ const (
 // Where a device takes packets that are longer than an IPv6 header can say, the kernel has another header say it: that alone is let through.
 func TestJumbo(t *testing.T) {
 	needRoot(t)
-	if err := gso(longest); err != nil {
-		t.Fatal(err)
-	}
+	must(t, gso(longest))
 	defer func() { _ = gso(1 << 16) }()
 	l, _ := plainTCP(t, "[fd00::1]:8003")
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				n, _ := io.Copy(io.Discard, c)
-				fmt.Fprint(c, n)
-				_ = c.Close()
-			}()
-		}
-	}()
+	go nettest.Accept(l, func(c net.Conn) {
+		n, _ := io.Copy(io.Discard, c)
+		fmt.Fprint(c, n)
+	})
 	seen := longPackets(t)
 	g := begin(t, tcp("fd00::1", 8003), tcp("fd00::1", 8001), udp("fd00::1", 8001))
 	attempt{try: "bulk|[fd00::1]:8003", free: fmt.Sprint(bulk)}.check(t, g)
@@ -61,9 +52,7 @@ func gso(length int) error {
 func longPackets(t *testing.T) <-chan bool {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(network(unix.ETH_P_IPV6)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	patience(fd)
 	seen := make(chan bool, 1)
 	go func() {
@@ -81,35 +70,21 @@ func longPackets(t *testing.T) <-chan bool {
 }
 
 // tryBulk sends a lot at once.
-func tryBulk(args []string) (string, error) {
-	c, err := net.Dial("tcp", args[0])
-	if err != nil {
-		return "", err
-	}
+func tryBulk(args []string) string {
+	c := got(net.Dial("tcp", args[0]))
 	b := make([]byte, 4<<20)
 	for range bulk / len(b) {
-		if _, err := c.Write(b); err != nil {
-			return "", err
-		}
+		got(c.Write(b))
 	}
 	_ = c.(*net.TCPConn).CloseWrite()
-	said, err := io.ReadAll(c)
-	return string(said), err
+	return string(got(io.ReadAll(c)))
 }
 
 // tryHopByHop sends a datagram with an option for every hop.
-func tryHopByHop(args []string) (string, error) {
-	family, to := at(args[0])
-	fd, err := open(family, unix.SOCK_DGRAM)
-	if err != nil {
-		return "", err
-	}
+func tryHopByHop(args []string) string {
+	fd, to := socket(args[0], unix.SOCK_DGRAM, 0)
 	padding := string([]byte{0, 0, 1, 4, 0, 0, 0, 0})
-	if err := unix.SetsockoptString(fd, unix.IPPROTO_IPV6, unix.IPV6_HOPOPTS, padding); err != nil {
-		return "", err
-	}
-	if err := unix.Sendto(fd, []byte("hello"), 0, to); err != nil {
-		return "", err
-	}
+	ok(unix.SetsockoptString(fd, unix.IPPROTO_IPV6, unix.IPV6_HOPOPTS, padding))
+	ok(unix.Sendto(fd, []byte("hello"), 0, to))
 	return hearUDP(fd)
 }

@@ -38,23 +38,17 @@ type child struct {
 func startChild(t testing.TB, g *guarded, order ...string) *child {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close()
 	stdin, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer stdin.Close()
 	c := &child{t: t, cmd: childtest.Command(t, 0, order), in: in, said: bufio.NewScanner(r)}
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.ExtraFiles = stdin, &c.answer, []*os.File{w}
 	if g != nil {
 		c.cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(g.group.Fd())}
 	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
 		_ = r.Close()
@@ -85,22 +79,15 @@ func (c *child) again() string {
 // end is what the child answers in the end.
 func (c *child) end() (answer string) {
 	c.t.Helper()
-	if err := c.cmd.Wait(); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := json.Unmarshal(c.answer.Bytes(), &answer); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, c.cmd.Wait())
+	must(c.t, json.Unmarshal(c.answer.Bytes(), &answer))
 	return answer
 }
 
 // refused waits until somebody was kept from the child, which waits no longer then.
 func (c *child) refused(g *guarded, at netip.AddrPort) {
 	c.t.Helper()
-	line := fmt.Sprintf("accept policy %s: no rule", at)
-	if all, ok := g.wait(line); !ok {
-		c.t.Errorf("there are the events %q, want %q", all, line)
-	}
+	g.told(fmt.Sprintf("accept policy %s: no rule", at))
 	_ = c.in.Close()
 }
 
@@ -161,9 +148,7 @@ func TestAnswers(t *testing.T) {
 		at := netip.MustParseAddrPort(c.line())
 		to := net.UDPAddrFromAddrPort(at)
 		s, err := net.ListenPacket("udp", from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := s.WriteTo([]byte("heard"), to); err != nil {
 			t.Error(err)
 		}
@@ -197,9 +182,7 @@ func TestPermit(t *testing.T) {
 	}
 	permit := func(proto, to string, d time.Duration) {
 		t.Helper()
-		if err := g.kernel.Permit(proto, netip.MustParseAddrPort(to), time.Now().Add(d), policy.Verdict{Allow: true}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.kernel.Permit(proto, netip.MustParseAddrPort(to), time.Now().Add(d), policy.Verdict{Allow: true}))
 	}
 	expect := func(want string, order ...string) {
 		t.Helper()
@@ -220,10 +203,7 @@ func TestPermit(t *testing.T) {
 	expect(direct, "tcp", "127.6.0.1:5432")
 
 	permit("tcp", "127.6.0.9:5432", time.Minute)
-	expect("EACCES", "tcp", "127.6.0.9:5432")
-	if all, ok := g.wait("connect policy 127.6.0.9:5432: net.2"); !ok {
-		t.Errorf("what a rule denies is permitted, with the events %q", all)
-	}
+	g.tries("tcp|127.6.0.9:5432", "EACCES", "connect policy 127.6.0.9:5432: net.2") // what a rule denies isn't permitted
 
 	permit("tcp", "127.6.0.9:443", time.Minute)
 	expect("egress for 127.6.0.9:443, peer 127.6.0.9:443", "tcp", "127.6.0.9:443")
@@ -261,14 +241,12 @@ func TestPermit(t *testing.T) {
 // A connection that a name has permitted isn't begun anew when the name does so no more.
 func TestConnectAgain(t *testing.T) {
 	needRoot(t)
-	c := compile(t, policy.Deny, tcp("a.test", 5432))
-	g := beginWith(t, c)
+	rule := tcp("a.test", 5432)
+	g := begin(t, rule)
 	server(t, "127.6.1.1:5432")
 	permit := func() {
 		t.Helper()
-		if err := g.kernel.Permit("tcp", netip.MustParseAddrPort("127.6.1.1:5432"), time.Now().Add(time.Hour), policy.Verdict{Allow: true}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.kernel.Permit("tcp", netip.MustParseAddrPort("127.6.1.1:5432"), time.Now().Add(time.Hour), policy.Verdict{Allow: true}))
 	}
 	permit()
 	held := startChild(t, g, "connect again", "127.6.1.1:5432")
@@ -277,13 +255,7 @@ func TestConnectAgain(t *testing.T) {
 			t.Errorf("%d: %s", i, got)
 		}
 	}
-	img, err := NewImage(c, 2)
-	if err == nil {
-		err = g.Reload(img)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.reload(2, rule)
 	if got := held.again(); got != "EACCES" {
 		t.Errorf("the same socket, afterwards: %s", got)
 	}
@@ -309,9 +281,7 @@ func TestPermitMany(t *testing.T) {
 		if i%2 == 0 {
 			d = -time.Second
 		}
-		if err := permit(i, d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, permit(i, d))
 	}
 	for i := range n / 2 {
 		if err := permit(n+i, time.Hour); err != nil {
@@ -353,9 +323,7 @@ func TestUnprivilegedEgress(t *testing.T) {
 	var files []*os.File
 	for _, fd := range []int{originals, names} {
 		dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		files = append(files, os.NewFile(uintptr(dup), "map"))
 	}
 	order := append(append([]string{"egress"}, strings.Fields(<-ends)...), "127.6.0.1:5432")
@@ -380,31 +348,20 @@ func TestNoEgress(t *testing.T) {
 		"tcp|10.1.2.3:443": "connect egress 10.1.2.3:443: no rule", "tcp|[fd00::1]:53": "connect egress [fd00::1]:53: no rule",
 		"udp|127.0.0.1:53": "connect egress 127.0.0.1:53: no rule", "send|[::1]:53": "send egress [::1]:53: no rule",
 	} {
-		if got := run(t, g, strings.Split(order, "|")...); got != "EACCES" {
-			t.Errorf("%s: %s", order, got)
-		}
-		if all, ok := g.wait(want); !ok {
-			t.Errorf("%s leaves the events %q", order, all)
-		}
+		g.tries(order, "EACCES", want)
 	}
-	if got := run(t, g, "tcp", "127.1.0.1:8001"); got != "server 127.1.0.1:8001, peer 127.1.0.1:8001" {
-		t.Errorf("what egress has no part in: %s", got)
-	}
+	g.tries("tcp|127.1.0.1:8001", served("127.1.0.1:8001"), "") // egress has no part in it
 }
 
 // without takes programs off a session's cgroup, as if they weren't seen.
 func (g *guarded) without(names ...string) {
 	g.t.Helper()
 	spec, err := loadNet()
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, err)
 	for _, name := range names {
 		attach := spec.Programs[name].AttachType
 		p, err := ebpf.NewProgramFromID(g.attached(attach))
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		must(g.t, err)
 		err = link.RawDetachProgram(link.RawDetachProgramOptions{Target: int(g.group.Fd()), Program: p, Attach: attach})
 		if err = errors.Join(err, p.Close()); err != nil {
 			g.t.Fatal(err)
@@ -450,9 +407,7 @@ func TestSecondWall(t *testing.T) {
 	// A connection's first data leaves as little as its end without any.
 	heard := make(chan string, 1)
 	l, err := net.Listen("tcp", "127.2.0.7:8001")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	go func() {
 		c, err := l.Accept()
@@ -479,20 +434,10 @@ func TestRoutes(t *testing.T) {
 	needRoot(t)
 	g := scene(t)
 	for _, a := range []attempt{
-		{"source route|127.2.0.1:0|127.1.0.1:8001", "sent", "EPERM", "packet route 127.2.0.1:0"},
-		{"routing header|[fd00::2]:0|[fd00::1]:8001", "sent", "EPERM", "packet route [fd00::2]:0"},
+		{"source route|127.2.0.1:0|127.1.0.1:8001", "sent", "EPERM", "packet route 127.2.0.1:0: no rule"},
+		{"routing header|[fd00::2]:0|[fd00::1]:8001", "sent", "EPERM", "packet route [fd00::2]:0: no rule"},
 	} {
-		order := strings.Split(a.try, "|")
-		if got := run(t, nil, order...); got != a.free {
-			t.Errorf("%s: outside: %q", a.try, got)
-		}
-		if got := run(t, g, order...); got != a.held {
-			t.Errorf("%s: %q, want %q", a.try, got, a.held)
-		}
-		if all, ok := g.wait(a.event + ": no rule"); !ok {
-			t.Errorf("%s leaves the events %q", a.try, all)
-		}
-		g.clear()
+		a.check(t, g)
 	}
 }
 
@@ -503,13 +448,9 @@ func TestWhoseCgroup(t *testing.T) {
 	server(t, "127.1.0.2:8001")
 	one, two := begin(t, tcp("127.1.0.1", 8001)), begin(t, tcp("127.1.0.2", 8001))
 	dir := filepath.Join(one.dir, "beneath")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o755))
 	f, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	beneath := &guarded{group: f}
 	defer func() {
 		_ = f.Close()
@@ -545,9 +486,7 @@ func TestWhoseSocket(t *testing.T) {
 	server(t, "127.2.0.1:8001")
 	g := begin(t)
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	outside := os.NewFile(uintptr(fd), "socket")
 	defer outside.Close()
 	if got := runAs(t, g, 0, []*os.File{outside}, "inherited", "127.2.0.1:8001"); got != "server 127.2.0.1:8001, peer 127.2.0.1:8001" {
@@ -555,9 +494,7 @@ func TestWhoseSocket(t *testing.T) {
 	}
 
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	theirs, ours := os.NewFile(uintptr(pair[0]), "pair"), os.NewFile(uintptr(pair[1]), "pair")
 	defer ours.Close()
 	if got := runAs(t, g, 0, []*os.File{theirs}, "hand out"); got != "handed out" {
@@ -565,9 +502,7 @@ func TestWhoseSocket(t *testing.T) {
 	}
 	_ = theirs.Close()
 	inside, err := receive(int(ours.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(inside)
 	if err := unix.Connect(inside, &unix.SockaddrInet4{Addr: [4]byte{127, 2, 0, 1}, Port: 8001}); !errors.Is(err, unix.EACCES) {
 		t.Errorf("one from inside, outside: %v", err)
@@ -605,31 +540,22 @@ func TestDeath(t *testing.T) {
 	}
 	cmd := childtest.Command(t, 0, []string{"begin", "127.1.0.1"})
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	cmd.ExtraFiles = []*os.File{g.group, w}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	_ = w.Close()
 	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
 	expect := func(when string) {
 		t.Helper()
-		if got := run(t, g, "tcp", "127.1.0.1:8001"); got != "server 127.1.0.1:8001, peer 127.1.0.1:8001" {
-			t.Errorf("%s: what is granted: %s", when, got)
-		}
-		if got := run(t, g, "tcp", "127.2.0.1:8001"); got != "EACCES" {
-			t.Errorf("%s: what isn't: %s", when, got)
+		if granted, not := run(t, g, "tcp", "127.1.0.1:8001"), run(t, g, "tcp", "127.2.0.1:8001"); granted != served("127.1.0.1:8001") || not != "EACCES" {
+			t.Errorf("%s: what is granted: %s; what isn't: %s", when, granted, not)
 		}
 	}
 	expect("at first")
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	expect("after the death")
 	if g.Session, err = Open(int(g.group.Fd())); err != nil {
@@ -647,17 +573,13 @@ func TestDeath(t *testing.T) {
 	}
 	g.kernel = NewKernel(g.Descriptors())
 	g.serve()
-	if err := g.Lead(g.egress); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Lead(g.egress))
 	if got, want := run(t, g, "tcp", "10.1.2.3:53"), "egress for 10.1.2.3:53, peer 10.1.2.3:53"; got != want {
 		t.Errorf("another one's egress: %s", got)
 	}
 	expect("with another owner")
 	counts, err := g.End()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if lines := g.lines(); len(lines) != 3 || counts != (Counts{Sequence: 3, Denied: 3}) {
 		t.Errorf("%+v, and the events %q", counts, lines)
 	}
@@ -673,9 +595,7 @@ func TestDeath(t *testing.T) {
 	expect("without anybody")
 	id := g.attached(ebpf.AttachCGroupInet4Connect)
 	_ = g.group.Close()
-	if err := removeGroup(g.dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, removeGroup(g.dir))
 	for end := time.Now().Add(patient); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		p, err := ebpf.NewProgramFromID(id)
 		if errors.Is(err, os.ErrNotExist) {
@@ -699,9 +619,7 @@ func TestFlood(t *testing.T) {
 		t.Fatal(got)
 	}
 	counts, err := g.End()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	told, took := uint64(len(g.lines())), time.Since(began)
 	if counts.Denied != n || told+counts.Suppressed+counts.Lost != n || told == 0 || float64(told) > rate*(took.Seconds()+2) {
 		t.Errorf("%d refusals in %v, %d told, %+v", n, took, told, counts)
@@ -789,13 +707,9 @@ func TestBeginFails(t *testing.T) {
 	group := int(g.group.Fd())
 	// Somebody else has the cgroup's last hook to himself.
 	last := link.RawAttachProgramOptions{Target: group, Program: other.programs[netProgNetSendmsg6], Attach: ebpf.AttachCGroupUDP6Sendmsg}
-	if err := link.RawAttachProgram(last); err != nil {
-		t.Fatal(err)
-	}
+	must(t, link.RawAttachProgram(last))
 	img, err := NewImage(g.policy, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := g.Begin(1, group, img, Egress{}); !errors.Is(err, unix.EPERM) {
 		t.Errorf("to begin where somebody else is alone: %v", err)
 	}

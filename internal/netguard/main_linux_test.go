@@ -27,6 +27,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
+var must = childtest.Must
+
 // ownNet marks the test that runs in a network namespace of its own, with a BPF file system of its own: other tests have sessions too.
 const ownNet = "TOOLGUARD_TEST_OWN_NET"
 
@@ -49,9 +51,7 @@ func TestMain(m *testing.M) {
 		setUp = errors.Join(nettest.Loopback("10.1.2.3", "fd00::1", "fd00::2"), pings(), fastOpen())
 		mounted = unix.Mount("bpf", pins.FS, "bpf", 0, "mode=0700")
 	}
-	childtest.Main(m, func(order []string) (string, error) {
-		return try(order)
-	})
+	childtest.Main(m, try)
 }
 
 // pings has root make ICMP sockets (ping_group_range).
@@ -107,9 +107,7 @@ func wait(t testing.TB, network string, at net.Addr, c syscall.Conn) uint16 {
 	if err == nil {
 		err = raw.Control(func(fd uintptr) { waiting.Store(fmt.Sprint(network, addrOf(at).Port()), int(fd)) })
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return addrOf(at).Port()
 }
 
@@ -163,12 +161,8 @@ func removeGroup(dir string) error {
 func (g *guarded) start() {
 	g.t.Helper()
 	img, err := NewImage(g.policy, 1)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	if err := g.Begin(uint64(groups.Load()), int(g.group.Fd()), img, g.egress); err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, err)
+	must(g.t, g.Begin(uint64(groups.Load()), int(g.group.Fd()), img, g.egress))
 	if err := g.Listen(func(e Event) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -215,9 +209,7 @@ func plainTCP(t testing.TB, at string) (net.Listener, uint16) {
 	var plain net.ListenConfig
 	plain.SetMultipathTCP(false)
 	l, err := plain.Listen(t.Context(), "tcp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l, wait(t, "tcp", l.Addr(), l.(*net.TCPListener))
 }
@@ -237,9 +229,7 @@ func serveUDP(t testing.TB, at string) uint16 {
 func answerUDP(t testing.TB, at string, answer func(c net.PacketConn, from net.Addr, said []byte) string) uint16 {
 	t.Helper()
 	c, err := net.ListenPacket("udp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	go func() {
 		var b [512]byte
@@ -303,14 +293,16 @@ func (g *guarded) lines() (all []string) {
 	return all
 }
 
-// wait waits for an event, and says which there were.
-func (g *guarded) wait(line string) (all []string, ok bool) {
+// told waits for an event.
+func (g *guarded) told(line string) {
+	g.t.Helper()
+	var all []string
 	for end := time.Now().Add(patient); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if all = g.lines(); slices.Contains(all, line) {
-			return all, true
+			return
 		}
 	}
-	return all, false
+	g.t.Errorf("no event %q among %q", line, all)
 }
 
 // denied is how often something was refused until now.
@@ -327,15 +319,17 @@ func (g *guarded) clear() {
 
 func compile(t testing.TB, stance policy.Stance, rules ...policy.NetRule) *policy.Compiled {
 	t.Helper()
+	c, err := compiled(stance, rules...)
+	must(t, err)
+	return c
+}
+
+func compiled(stance policy.Stance, rules ...policy.NetRule) (*policy.Compiled, error) {
 	layer := policy.SourceLayer{Authority: policy.Session, Net: rules}
 	layer.Defaults[policy.Net] = stance
-	c, err := policy.Compile(&policy.Source{
+	return policy.Compile(&policy.Source{
 		Name: "test", Workspace: "/", Home: "/", Path: "/usr/bin:/bin", Layers: []policy.SourceLayer{layer},
 	}, tree{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 func tcp(host string, port int) policy.NetRule {
@@ -378,7 +372,5 @@ func needRoot(t testing.TB) {
 
 func patienceOf(t testing.TB, c net.PacketConn) {
 	t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.SetReadDeadline(time.Now().Add(200*time.Millisecond)))
 }

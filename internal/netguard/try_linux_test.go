@@ -18,9 +18,10 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// What a child can be ordered to try. Each says what came of it: the name of an error, or what was heard from whom.
-var tries = map[string]func(args []string) (string, error){
-	"tcp":             tryTCP,
+// What a child can be ordered to try. Each says what came of it: what was heard from whom, or by failing the name of an error.
+var tries = map[string]func(args []string) string{
+	"tcp":             func(args []string) string { return hearFrom(socket(args[0], unix.SOCK_STREAM, 0)) },
+	"mptcp":           func(args []string) string { return hearFrom(socket(args[0], unix.SOCK_STREAM, unix.IPPROTO_MPTCP)) },
 	"send":            trySend,
 	"ping":            tryPing,
 	"udp":             tryUDP,
@@ -50,29 +51,39 @@ var tries = map[string]func(args []string) (string, error){
 	"inherited":       tryInherited,
 	"egress":          tryEgress,
 	"hand out":        tryHandOut,
-	"mptcp":           tryMPTCP,
 	"connect often":   tryConnectOften,
 	"begin":           tryBegin,
 	"hold":            tryHold,
 	"connect again":   tryConnectAgain,
 	"flood":           tryFlood,
-	"ask on":          tryAskOn,
 }
 
 // patient is how long a child waits for an answer; one that isn't to come is waited for "briefly".
 var patient = 30 * time.Second
 
-func try(order []string) (string, error) {
-	if order[0] == "briefly" {
-		patient, order = 700*time.Millisecond, order[1:]
-	}
-	if order[0] == "on one processor" {
-		if err := onOneProcessor(); err != nil {
-			return "", err
+// failure ends a try.
+type failure struct{ error }
+
+func try(order []string) (said string, err error) {
+	defer func() {
+		switch f := recover().(type) {
+		case nil:
+		case failure:
+			if said = errName(f.error); said == "" {
+				err = f.error
+			}
+		default:
+			panic(f)
 		}
-		order = order[1:]
-	}
-	if order[0] == "say who" { // does what follows
+	}()
+	switch order[0] {
+	case "briefly":
+		patient = 300 * time.Millisecond
+		return try(order[1:])
+	case "on one processor":
+		onOneProcessor()
+		return try(order[1:])
+	case "say who": // does what follows
 		said, err := try(order[1:])
 		name, _ := os.ReadFile("/proc/thread-self/comm")
 		return fmt.Sprintf("%d of %d and %q: %s", os.Getpid(), os.Getuid(), trimmed(name), said), err
@@ -81,25 +92,46 @@ func try(order []string) (string, error) {
 	if f == nil {
 		return "", fmt.Errorf("nobody knows how to %q", order[0])
 	}
-	said, err := f(order[1:])
-	if name := errName(err); name != "" {
-		return name, nil
+	return f(order[1:]), nil
+}
+
+// ok goes on where there's no error.
+func ok(err error) {
+	if err != nil {
+		panic(failure{err})
 	}
-	return said, err
+}
+
+// called is ok for what package unix has no function for.
+func called(errno unix.Errno) {
+	if errno != 0 {
+		ok(errno)
+	}
+}
+
+// got is a result, without an error.
+func got[T any](result T, err error) T {
+	ok(err)
+	return result
+}
+
+// sure is ok for what isn't what is tried: its failure is the test's.
+func sure(what string, err error) {
+	if err != nil {
+		ok(fmt.Errorf("%s: %w", what, err))
+	}
 }
 
 // onOneProcessor keeps this thread on the first processor that it may use.
-func onOneProcessor() error {
+func onOneProcessor() {
 	var may, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &may); err != nil {
-		return err
-	}
+	sure("find the processors", unix.SchedGetaffinity(0, &may))
 	first := 0
 	for !may.IsSet(first) {
 		first++
 	}
 	one.Set(first)
-	return unix.SchedSetaffinity(0, &one)
+	sure("stay on one", unix.SchedSetaffinity(0, &one))
 }
 
 func errName(err error) string {
@@ -130,13 +162,20 @@ func text(sa unix.Sockaddr) string {
 }
 
 // open makes a socket that waits for nothing for ever.
-func open(family, kind int) (int, error) {
-	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, 0)
-	if err == nil {
-		patience(fd)
-	}
-	return fd, err
+func open(family, kind, protocol int) int {
+	fd := got(unix.Socket(family, kind|unix.SOCK_CLOEXEC, protocol))
+	patience(fd)
+	return fd
 }
+
+// socket is one for an address, which it returns as a socket has it.
+func socket(to string, kind, protocol int) (int, unix.Sockaddr) {
+	family, sa := at(to)
+	return open(family, kind, protocol), sa
+}
+
+// kinds are what kinds of sockets are ordered by.
+var kinds = map[string]int{"tcp": unix.SOCK_STREAM, "udp": unix.SOCK_DGRAM}
 
 func patience(fd int) {
 	tv := unix.NsecToTimeval(int64(patient))
@@ -144,132 +183,68 @@ func patience(fd int) {
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &tv)
 }
 
+// hearFrom connects, and says what was heard.
+func hearFrom(fd int, to unix.Sockaddr) string {
+	ok(unix.Connect(fd, to))
+	return hearTCP(fd)
+}
+
 // hearTCP says what was heard on a connection, and what its other end is called.
-func hearTCP(fd int) (string, error) {
-	peer, err := unix.Getpeername(fd)
-	if err != nil {
-		return "", err
-	}
+func hearTCP(fd int) string {
+	peer := got(unix.Getpeername(fd))
 	var b [256]byte
-	n, err := unix.Read(fd, b[:])
-	n = max(n, 0)
-	return trimmed(b[:n]) + ", peer " + text(peer), err
+	n := got(unix.Read(fd, b[:]))
+	return trimmed(b[:n]) + ", peer " + text(peer)
 }
 
-func tryTCP(args []string) (string, error) {
-	family, sa := at(args[0])
-	fd, err := open(family, unix.SOCK_STREAM)
-	if err != nil {
-		return "", err
-	}
-	if err := unix.Connect(fd, sa); err != nil {
-		return "", err
-	}
-	return hearTCP(fd)
-}
-
-func tryMPTCP(args []string) (string, error) {
-	family, sa := at(args[0])
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, unix.IPPROTO_MPTCP)
-	if err != nil {
-		return "", err
-	}
-	patience(fd)
-	if err := unix.Connect(fd, sa); err != nil {
-		return "", err
-	}
-	return hearTCP(fd)
-}
-
-func hearUDP(fd int) (string, error) {
+func hearUDP(fd int) string {
 	var b [256]byte
 	n, from, err := unix.Recvfrom(fd, b[:], 0)
-	if err != nil {
-		return "", err
-	}
-	return trimmed(b[:n]) + ", from " + text(from), nil
+	ok(err)
+	return trimmed(b[:n]) + ", from " + text(from)
 }
 
 // trySend sends a datagram to each address from one socket.
-func trySend(args []string) (string, error) {
-	family, _ := at(args[0])
-	fd, err := open(family, unix.SOCK_DGRAM)
-	if err != nil {
-		return "", err
-	}
+func trySend(args []string) string {
+	fd, _ := socket(args[0], unix.SOCK_DGRAM, 0)
 	var all []string
 	for _, a := range args {
 		_, sa := at(a)
-		if err := unix.Sendto(fd, []byte("hello"), 0, sa); err != nil {
-			return "", err
-		}
-		said, err := hearUDP(fd)
-		if err != nil {
-			return "", err
-		}
-		all = append(all, said)
+		ok(unix.Sendto(fd, []byte("hello"), 0, sa))
+		all = append(all, hearUDP(fd))
 	}
-	return strings.Join(all, "; "), nil
+	return strings.Join(all, "; ")
 }
 
 // tryPing has an address answer an echo request with what was in it; the port doesn't count.
-func tryPing(args []string) (string, error) {
-	family, sa := at(args[0])
+func tryPing(args []string) string {
 	protocol, request := unix.IPPROTO_ICMP, byte(8)
-	if family == unix.AF_INET6 {
+	if family, _ := at(args[0]); family == unix.AF_INET6 {
 		protocol, request = unix.IPPROTO_ICMPV6, 128
 	}
-	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, protocol)
-	if err != nil {
-		return "", err
-	}
-	patience(fd)
-	if err := unix.Connect(fd, sa); err != nil {
-		return "", err
-	}
-	if _, err := unix.Write(fd, append([]byte{request, 0, 0, 0, 0, 0, 0, 0}, "hello"...)); err != nil {
-		return "", err
-	}
+	fd, sa := socket(args[0], unix.SOCK_DGRAM, protocol)
+	ok(unix.Connect(fd, sa))
+	got(unix.Write(fd, append([]byte{request, 0, 0, 0, 0, 0, 0, 0}, "hello"...)))
 	var b [64]byte
-	n, err := unix.Read(fd, b[:])
-	return string(b[min(8, max(0, n)):max(0, n)]), err
+	n := got(unix.Read(fd, b[:]))
+	return string(b[min(8, n):n])
 }
 
-func tryUDP(args []string) (string, error) {
-	family, sa := at(args[0])
-	fd, err := open(family, unix.SOCK_DGRAM)
-	if err != nil {
-		return "", err
-	}
-	if err := unix.Connect(fd, sa); err != nil {
-		return "", err
-	}
-	peer, err := unix.Getpeername(fd)
-	if err != nil {
-		return "", err
-	}
-	if _, err := unix.Write(fd, []byte("hello")); err != nil {
-		return "", err
-	}
-	said, err := hearUDP(fd)
-	return said + ", peer " + text(peer), err
+func tryUDP(args []string) string {
+	fd, sa := socket(args[0], unix.SOCK_DGRAM, 0)
+	ok(unix.Connect(fd, sa))
+	peer := got(unix.Getpeername(fd))
+	got(unix.Write(fd, []byte("hello")))
+	return hearUDP(fd) + ", peer " + text(peer)
 }
 
 // trySendElsewhere sends from a socket that is connected to the first address to the second one.
-func trySendElsewhere(args []string) (string, error) {
-	family, sa := at(args[0])
-	fd, err := open(family, unix.SOCK_DGRAM)
-	if err != nil {
-		return "", err
-	}
-	if err := unix.Connect(fd, sa); err != nil {
-		return "", err
-	}
+func trySendElsewhere(args []string) string {
+	fd, sa := socket(args[0], unix.SOCK_DGRAM, 0)
+	ok(unix.Connect(fd, sa))
 	_, sa = at(args[1])
-	if err := unix.Sendto(fd, []byte("hello"), 0, sa); err != nil {
-		return "", err
-	}
-	return "sent", nil
+	ok(unix.Sendto(fd, []byte("hello"), 0, sa))
+	return "sent"
 }
 
 // message is struct mmsghdr.
@@ -280,26 +255,20 @@ type message struct {
 }
 
 // trySendMany sends datagrams to all addresses with one call.
-func trySendMany(args []string) (string, error) {
-	fd, err := open(unix.AF_INET, unix.SOCK_DGRAM)
-	if err != nil {
-		return "", err
-	}
+func trySendMany(args []string) string {
+	fd := open(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	word := []byte("hello")
 	var messages []message
 	for _, a := range args {
-		to := raw4(a, unix.AF_INET)
 		part := &unix.Iovec{Base: &word[0]}
 		part.SetLen(len(word))
-		m := message{head: unix.Msghdr{Name: (*byte)(unsafe.Pointer(to)), Namelen: unix.SizeofSockaddrInet4, Iov: part}}
+		m := message{head: unix.Msghdr{Name: (*byte)(unsafe.Pointer(raw4(a, unix.AF_INET))), Namelen: unix.SizeofSockaddrInet4, Iov: part}}
 		m.head.SetIovlen(1)
 		messages = append(messages, m)
 	}
 	n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&messages[0])), uintptr(len(messages)), 0, 0, 0)
-	if errno != 0 {
-		return "", errno
-	}
-	return fmt.Sprintf("sent %d", n), nil
+	called(errno)
+	return fmt.Sprintf("sent %d", n)
 }
 
 func raw4(a string, family uint16) *unix.RawSockaddrInet4 {
@@ -308,256 +277,133 @@ func raw4(a string, family uint16) *unix.RawSockaddrInet4 {
 }
 
 // trySendUnspec sends with an address of no family, which IPv4 takes for its own.
-func trySendUnspec(args []string) (string, error) {
-	fd, err := open(unix.AF_INET, unix.SOCK_DGRAM)
-	if err != nil {
-		return "", err
-	}
+func trySendUnspec(args []string) string {
+	fd := open(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	word := []byte("hello")
 	_, _, errno := unix.Syscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&word[0])), uintptr(len(word)), 0,
 		uintptr(unsafe.Pointer(raw4(args[0], unix.AF_UNSPEC))), unix.SizeofSockaddrInet4)
-	if errno != 0 {
-		return "", errno
-	}
+	called(errno)
 	return hearUDP(fd)
 }
 
 // tryReconnect connects to the first address, dissolves that and connects to the second.
-func tryReconnect(args []string) (string, error) {
-	kind := map[string]int{"tcp": unix.SOCK_STREAM, "udp": unix.SOCK_DGRAM}[args[0]]
-	family, sa := at(args[1])
-	fd, err := open(family, kind)
-	if err != nil {
-		return "", err
-	}
-	if err := unix.Connect(fd, sa); err != nil {
-		return "", fmt.Errorf("the first time: %w", err)
-	}
-	if err := dissolve(fd); err != nil {
-		return "", err
-	}
+func tryReconnect(args []string) string {
+	fd, sa := socket(args[1], kinds[args[0]], 0)
+	sure("the first time", unix.Connect(fd, sa))
+	dissolve(fd)
 	_, sa = at(args[2])
-	if err := unix.Connect(fd, sa); err != nil {
-		return "", err
+	ok(unix.Connect(fd, sa))
+	if args[0] == "udp" { // to connect sends nothing
+		got(unix.Write(fd, []byte("hello")))
 	}
-	if kind == unix.SOCK_DGRAM { // to connect sends nothing
-		_, err = unix.Write(fd, []byte("hello"))
-	}
-	return "connected", err
+	return "connected"
 }
 
 // tryFastOpen connects with the first data.
-func tryFastOpen(args []string) (string, error) {
-	family, sa := at(args[0])
-	fd, err := open(family, unix.SOCK_STREAM)
-	if err != nil {
-		return "", err
-	}
-	if err := unix.Sendto(fd, []byte("hello"), unix.MSG_FASTOPEN, sa); err != nil {
-		return "", err
-	}
+func tryFastOpen(args []string) string {
+	fd, sa := socket(args[0], unix.SOCK_STREAM, 0)
+	ok(unix.Sendto(fd, []byte("hello"), unix.MSG_FASTOPEN, sa))
 	return hearTCP(fd)
 }
 
-func tryFastOpenLater(args []string) (string, error) {
-	family, sa := at(args[0])
-	fd, err := open(family, unix.SOCK_STREAM)
-	if err != nil {
-		return "", err
-	}
-	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN_CONNECT, 1); err != nil {
-		return "", err
-	}
-	if err := unix.Connect(fd, sa); err != nil {
-		return "", err
-	}
-	if _, err := unix.Write(fd, []byte("hello")); err != nil {
-		return "", err
-	}
+func tryFastOpenLater(args []string) string {
+	fd, sa := socket(args[0], unix.SOCK_STREAM, 0)
+	ok(unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN_CONNECT, 1))
+	ok(unix.Connect(fd, sa))
+	got(unix.Write(fd, []byte("hello")))
 	return hearTCP(fd)
 }
 
 // tryShort connects with too few bytes of an address.
-func tryShort(args []string) (string, error) {
-	fd, err := open(unix.AF_INET, unix.SOCK_STREAM)
-	if err != nil {
-		return "", err
-	}
-	n, err := strconv.Atoi(args[1])
-	if err != nil {
-		return "", err
-	}
-	if _, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(raw4(args[0], unix.AF_INET))), uintptr(n)); errno != 0 {
-		return "", errno
-	}
-	return "connected", nil
+func tryShort(args []string) string {
+	fd := open(unix.AF_INET, unix.SOCK_STREAM, 0)
+	_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(raw4(args[0], unix.AF_INET))), uintptr(number(args[1])))
+	called(errno)
+	return "connected"
 }
 
-func numbers(args []string) (n []int, err error) {
-	for _, a := range args {
-		i, err := strconv.Atoi(a)
-		if err != nil {
-			return nil, err
-		}
-		n = append(n, i)
-	}
-	return n, nil
+func number(arg string) int { return got(strconv.Atoi(arg)) }
+
+func trySocket(args []string) string {
+	got(unix.Socket(number(args[0]), number(args[1]), number(args[2])))
+	return "made"
 }
 
-func trySocket(args []string) (string, error) {
-	n, err := numbers(args)
-	if err != nil {
-		return "", err
-	}
-	if _, err := unix.Socket(n[0], n[1], n[2]); err != nil {
-		return "", err
-	}
-	return "made", nil
-}
-
-func tryBind(args []string) (string, error) {
-	kind := map[string]int{"tcp": unix.SOCK_STREAM, "udp": unix.SOCK_DGRAM}[args[0]]
-	family, sa := at(args[1])
-	fd, err := open(family, kind)
-	if err != nil {
-		return "", err
-	}
-	if err := unix.Bind(fd, sa); err != nil {
-		return "", err
-	}
-	return "bound", nil
+func tryBind(args []string) string {
+	fd, sa := socket(args[1], kinds[args[0]], 0)
+	ok(unix.Bind(fd, sa))
+	return "bound"
 }
 
 // tryListen listens where it was told to, or on any port, without saying where.
-func tryListen(args []string) (string, error) {
-	_, said, err := listener(args)
-	return said, err
+func tryListen(args []string) string {
+	listener(args)
+	return "listens"
 }
 
-func listener(args []string) (int, string, error) {
+func listener(args []string) (fd int) {
 	family, sa := unix.AF_INET, unix.Sockaddr(nil)
 	if len(args) > 0 {
 		family, sa = at(args[0])
 	}
-	fd, err := open(family, unix.SOCK_STREAM)
-	if err != nil {
-		return 0, "", err
-	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil { // for one that was just closed
-		return 0, "", err
-	}
+	fd = open(family, unix.SOCK_STREAM, 0)
+	ok(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)) // for one that was just closed
 	if sa != nil {
-		if err := unix.Bind(fd, sa); err != nil {
-			return 0, "", err
-		}
+		ok(unix.Bind(fd, sa))
 	}
-	if err := unix.Listen(fd, 1); err != nil {
-		return 0, "", err
-	}
-	return fd, "listens", nil
+	ok(unix.Listen(fd, 1))
+	return fd
 }
 
 // tryWaitFor listens, tells where through descriptor 3, and waits for a connection, or for a datagram, until its input ends.
-func tryWaitFor(args []string) (string, error) {
+func tryWaitFor(args []string) string {
 	if args[0] == "udp" {
-		family, sa := at(args[1])
-		fd, err := open(family, unix.SOCK_DGRAM)
-		if err != nil {
-			return "", err
-		}
-		if err := unix.Bind(fd, sa); err != nil {
-			return "", err
-		}
-		return reported(fd, func() (string, error) { return hearUDP(fd) })
+		fd, sa := socket(args[1], unix.SOCK_DGRAM, 0)
+		ok(unix.Bind(fd, sa))
+		awaited(fd)
+		return hearUDP(fd)
 	}
-	fd, _, err := listener(args[1:])
-	if err != nil {
-		return "", err
-	}
-	return reported(fd, func() (string, error) {
-		_, _, err := unix.Accept(fd)
-		return "accepted", err
-	})
+	fd := listener(args[1:])
+	awaited(fd)
+	_, _, err := unix.Accept(fd)
+	ok(err)
+	return "accepted"
 }
 
-func reported(fd int, wait func() (string, error)) (string, error) {
-	sa, err := unix.Getsockname(fd)
-	if err != nil {
-		return "", err
-	}
-	fmt.Fprintln(os.NewFile(3, "report"), text(sa))
-	_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: 0, Events: unix.POLLIN}}, -1)
-	if err := errors.Join(err, unix.SetNonblock(fd, true)); err != nil {
-		return "", err
-	}
-	return wait()
+func awaited(fd int) {
+	fmt.Fprintln(os.NewFile(3, "report"), text(got(unix.Getsockname(fd))))
+	got(unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: 0, Events: unix.POLLIN}}, -1))
+	ok(unix.SetNonblock(fd, true))
 }
 
 // tryReuse binds to a port that somebody has, with all that can be said for it.
-func tryReuse(args []string) (string, error) {
-	family, sa := at(args[1])
-	fd, err := open(family, map[string]int{"tcp": unix.SOCK_STREAM, "udp": unix.SOCK_DGRAM}[args[0]])
-	if err != nil {
-		return "", err
-	}
+func tryReuse(args []string) string {
+	fd, sa := socket(args[1], kinds[args[0]], 0)
 	for _, option := range []int{unix.SO_REUSEADDR, unix.SO_REUSEPORT} {
-		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, 1); err != nil {
-			return "", err
-		}
+		ok(unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, 1))
 	}
-	if err := unix.Bind(fd, sa); err != nil {
-		return "", err
-	}
-	return "bound", nil
+	ok(unix.Bind(fd, sa))
+	return "bound"
 }
 
-func tryMark(args []string) (string, error) {
-	family, sa := at(args[0])
-	fd, err := open(family, unix.SOCK_STREAM)
-	if err != nil {
-		return "", err
-	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, 1); err != nil {
-		return "", fmt.Errorf("mark: %w", err)
-	}
-	if err := unix.Connect(fd, sa); err != nil {
-		return "", err
-	}
-	return hearTCP(fd)
+func tryMark(args []string) string {
+	fd, sa := socket(args[0], unix.SOCK_STREAM, 0)
+	sure("mark", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, 1))
+	return hearFrom(fd, sa)
 }
 
-func tryDevice(args []string) (string, error) {
-	family, sa := at(args[1])
-	fd, err := open(family, unix.SOCK_STREAM)
-	if err != nil {
-		return "", err
-	}
-	if err := unix.BindToDevice(fd, args[0]); err != nil {
-		return "", err
-	}
-	if err := unix.Connect(fd, sa); err != nil {
-		return "", err
-	}
-	return hearTCP(fd)
+func tryDevice(args []string) string {
+	fd, sa := socket(args[1], unix.SOCK_STREAM, 0)
+	ok(unix.BindToDevice(fd, args[0]))
+	return hearFrom(fd, sa)
 }
 
 // tryOption has a socket send by a device, by an option of a level.
-func tryOption(args []string) (string, error) {
-	n, err := numbers(args[:2])
-	if err != nil {
-		return "", err
-	}
-	device, err := net.InterfaceByName(args[2])
-	if err != nil {
-		return "", err
-	}
-	fd, err := open(unix.AF_INET6, unix.SOCK_DGRAM)
-	if err != nil {
-		return "", err
-	}
+func tryOption(args []string) string {
+	level, option, device := number(args[0]), number(args[1]), got(net.InterfaceByName(args[2]))
 	index := binary.NativeEndian.AppendUint32(nil, uint32(device.Index))
 	value := index
-	switch level, option := n[0], n[1]; {
+	switch {
 	case level == unix.SOL_SOCKET && option == unix.SO_BINDTODEVICE:
 		value = []byte(args[2])
 	case option == unix.IPV6_PKTINFO && level == unix.SOL_IPV6:
@@ -565,149 +411,103 @@ func tryOption(args []string) (string, error) {
 	case level != unix.SOL_SOCKET: // in network order
 		slices.Reverse(value)
 	}
-	return "set", unix.SetsockoptString(fd, n[0], n[1], string(value))
+	ok(unix.SetsockoptString(open(unix.AF_INET6, unix.SOCK_DGRAM, 0), level, option, string(value)))
+	return "set"
 }
 
 // tryLongOption sets one that is longer than what a program gets to see.
-func tryLongOption([]string) (string, error) {
-	fd, err := open(unix.AF_INET6, unix.SOCK_DGRAM)
-	if err != nil {
-		return "", err
-	}
+func tryLongOption([]string) string {
 	long := make([]byte, 3*os.Getpagesize())
 	long[0] = 1
-	return "set", unix.SetsockoptString(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, string(long))
+	ok(unix.SetsockoptString(open(unix.AF_INET6, unix.SOCK_DGRAM, 0), unix.SOL_SOCKET, unix.SO_REUSEADDR, string(long)))
+	return "set"
 }
 
 // trySourceRoute sends a datagram to the second address by way of the first: that's whom it reaches first.
-func trySourceRoute(args []string) (string, error) {
-	fd, err := open(unix.AF_INET, unix.SOCK_DGRAM)
-	if err != nil {
-		return "", err
-	}
+func trySourceRoute(args []string) string {
+	fd, sa := socket(args[1], unix.SOCK_DGRAM, 0)
 	hop := netip.MustParseAddrPort(args[0]).Addr().As4()
 	options := []byte{131 /* IPOPT_LSRR */, 7, 4, hop[0], hop[1], hop[2], hop[3], 0}
-	if err := unix.SetsockoptString(fd, unix.IPPROTO_IP, unix.IP_OPTIONS, string(options)); err != nil {
-		return "", fmt.Errorf("set the source route: %w", err)
-	}
-	_, sa := at(args[1])
-	if err := unix.Sendto(fd, []byte("hello"), 0, sa); err != nil {
-		return "", err
-	}
-	return "sent", nil
+	sure("set the source route", unix.SetsockoptString(fd, unix.IPPROTO_IP, unix.IP_OPTIONS, string(options)))
+	ok(unix.Sendto(fd, []byte("hello"), 0, sa))
+	return "sent"
 }
 
 // tryRoutingHeader is the same for IPv6, with segments (RFC 8754, type 4).
-func tryRoutingHeader(args []string) (string, error) {
-	fd, err := open(unix.AF_INET6, unix.SOCK_DGRAM)
-	if err != nil {
-		return "", err
-	}
-	hop := netip.MustParseAddrPort(args[0]).Addr().As16()
-	last := netip.MustParseAddrPort(args[1]).Addr().As16()
+func tryRoutingHeader(args []string) string {
+	fd, sa := socket(args[1], unix.SOCK_DGRAM, 0)
+	hop, last := netip.MustParseAddrPort(args[0]).Addr().As16(), netip.MustParseAddrPort(args[1]).Addr().As16()
 	header := slices.Concat([]byte{0, 4, 4, 1, 1, 0, 0, 0}, last[:], hop[:])
-	if err := unix.SetsockoptString(fd, unix.IPPROTO_IPV6, unix.IPV6_RTHDR, string(header)); err != nil {
-		return "", fmt.Errorf("set the routing header: %w", err)
-	}
-	_, sa := at(args[1])
-	if err := unix.Sendto(fd, []byte("hello"), 0, sa); err != nil {
-		return "", err
-	}
-	return "sent", nil
+	sure("set the routing header", unix.SetsockoptString(fd, unix.IPPROTO_IPV6, unix.IPV6_RTHDR, string(header)))
+	ok(unix.Sendto(fd, []byte("hello"), 0, sa))
+	return "sent"
 }
 
 // tryRaw sends a datagram that it makes itself.
-func tryRaw(args []string) (string, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_UDP)
-	if err != nil {
-		return "", err
-	}
+func tryRaw(args []string) string {
+	fd := got(unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_UDP))
 	to := netip.MustParseAddrPort(args[0])
-	port := to.Port()
-	packet := []byte{0x30, 0x39, byte(port >> 8), byte(port), 0, 13, 0, 0, 'h', 'e', 'l', 'l', 'o'}
-	if err := unix.Sendto(fd, packet, 0, &unix.SockaddrInet4{Addr: to.Addr().As4()}); err != nil {
-		return "", err
-	}
-	return "sent", nil
+	packet := []byte{0x30, 0x39, byte(to.Port() >> 8), byte(to.Port()), 0, 13, 0, 0, 'h', 'e', 'l', 'l', 'o'}
+	ok(unix.Sendto(fd, packet, 0, &unix.SockaddrInet4{Addr: to.Addr().As4()}))
+	return "sent"
 }
 
 // tryHandOut makes a socket and gives it away, through descriptor 3.
-func tryHandOut([]string) (string, error) {
-	fd, err := open(unix.AF_INET, unix.SOCK_STREAM)
-	if err != nil {
-		return "", err
-	}
-	return "handed out", unix.Sendmsg(3, []byte("x"), unix.UnixRights(fd), nil, 0)
+func tryHandOut([]string) string {
+	ok(unix.Sendmsg(3, []byte("x"), unix.UnixRights(open(unix.AF_INET, unix.SOCK_STREAM, 0)), nil, 0))
+	return "handed out"
 }
 
 // tryBegin begins a session in the cgroup that is descriptor 3, says so through descriptor 4, and waits to be killed.
-func tryBegin(args []string) (string, error) {
-	layer := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{tcp(args[0], 8001)}}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Path: "/bin", Layers: []policy.SourceLayer{layer}}, tree{})
-	if err != nil {
-		return "", err
-	}
-	img, err := NewImage(c, 1)
-	if err != nil {
-		return "", err
-	}
-	s, err := Load()
-	if err != nil {
-		return "", err
-	}
-	if err := s.Begin(42, 3, img, Egress{}); err != nil {
-		return "", err
-	}
-	if err := s.Keep([]byte("for the next")); err != nil {
-		return "", err
-	}
+func tryBegin(args []string) string {
+	s := got(Load())
+	ok(s.Begin(42, 3, got(NewImage(got(compiled(policy.Deny, tcp(args[0], 8001))), 1)), Egress{}))
+	ok(s.Keep([]byte("for the next")))
 	fmt.Fprintln(os.NewFile(4, "report"), "begun")
 	time.Sleep(time.Hour)
-	return "", nil
+	return ""
 }
 
 // tryInherited connects descriptor 3, a socket that somebody else made.
-func tryInherited(args []string) (string, error) {
+func tryInherited(args []string) string {
 	patience(3)
 	_, sa := at(args[0])
-	if err := unix.Connect(3, sa); err != nil {
-		return "", err
-	}
-	return hearTCP(3)
+	return hearFrom(3, sa)
 }
 
 // tryEgress is egress: it asks where a connection was going, twice, and permits an address. Descriptors 3 and 4 are its maps.
-func tryEgress(args []string) (string, error) {
+func tryEgress(args []string) string {
 	k := NewKernel(3, 4)
 	client, listener := netip.MustParseAddrPort(args[0]), netip.MustParseAddrPort(args[1])
 	to, _, err := k.Original(client, listener)
 	if err != nil {
-		return err.Error(), nil
+		return err.Error()
 	}
 	if _, _, err := k.Original(client, listener); err == nil {
-		return "told twice", nil
+		return "told twice"
 	}
 	if err := k.Permit("tcp", netip.MustParseAddrPort(args[2]), time.Now().Add(time.Minute), policy.Verdict{}); err != nil {
-		return err.Error(), nil
+		return err.Error()
 	}
-	return "was going to " + to.String(), nil
+	return "was going to " + to.String()
+}
+
+// again says something, and whether it's to go on: there is a line on its input.
+func again(said string) bool {
+	fmt.Fprintln(os.NewFile(3, "report"), said)
+	n, _ := os.Stdin.Read(make([]byte, 1))
+	return n > 0
 }
 
 // tryHold sends datagrams from one socket, waiting for a line on its input before each.
-func tryHold(args []string) (string, error) {
-	family, sa := at(args[1])
-	fd, err := open(family, unix.SOCK_DGRAM)
-	if err != nil {
-		return "", err
-	}
+func tryHold(args []string) string {
+	fd, sa := socket(args[1], unix.SOCK_DGRAM, 0)
 	if args[0] == "connected" {
-		if err := unix.Connect(fd, sa); err != nil {
-			return "", err
-		}
+		ok(unix.Connect(fd, sa))
 		sa = nil
 	}
-	var all []string
 	for {
+		var err error
 		if sa == nil {
 			_, err = unix.Write(fd, []byte("hello"))
 		} else {
@@ -715,70 +515,46 @@ func tryHold(args []string) (string, error) {
 		}
 		said := errName(err)
 		if err == nil {
-			if _, err := hearUDP(fd); err != nil {
-				said = errName(err)
-			} else {
-				said = "heard"
-			}
+			hearUDP(fd)
+			said = "heard"
 		}
-		all = append(all, said)
-		fmt.Fprintln(os.NewFile(3, "report"), said)
-		var b [1]byte
-		if n, _ := os.Stdin.Read(b[:]); n == 0 {
-			return strings.Join(all, ", "), nil
+		if !again(said) {
+			return said
 		}
 	}
 }
 
 // tryConnectAgain connects one socket, and dissolves that, waiting for a line on its input before each further time.
-func tryConnectAgain(args []string) (string, error) {
-	family, sa := at(args[0])
-	fd, err := open(family, unix.SOCK_STREAM)
-	if err != nil {
-		return "", err
-	}
+func tryConnectAgain(args []string) string {
+	fd, sa := socket(args[0], unix.SOCK_STREAM, 0)
 	for {
 		said := "connected"
 		if err := unix.Connect(fd, sa); err != nil {
 			said = errName(err)
 		}
-		fmt.Fprintln(os.NewFile(3, "report"), said)
-		var b [1]byte
-		if n, _ := os.Stdin.Read(b[:]); n == 0 {
-			return said, nil
+		if !again(said) {
+			return said
 		}
-		if err := dissolve(fd); err != nil {
-			return "", err
-		}
+		dissolve(fd)
 	}
 }
 
 // dissolve has a socket be connected no more.
-func dissolve(fd int) error {
+func dissolve(fd int) {
 	none := unix.RawSockaddrInet6{Family: unix.AF_UNSPEC}
-	if _, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&none)), unsafe.Sizeof(none)); errno != 0 {
-		return errno
-	}
-	return nil
+	_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&none)), unsafe.Sizeof(none))
+	called(errno)
 }
 
 // tryFlood is refused as often as it's told to.
-func tryFlood(args []string) (string, error) {
-	n, err := numbers(args[1:])
-	if err != nil {
-		return "", err
-	}
-	_, sa := at(args[0])
-	fd, err := open(unix.AF_INET, unix.SOCK_DGRAM)
-	if err != nil {
-		return "", err
-	}
-	for range n[0] {
+func tryFlood(args []string) string {
+	fd, sa := socket(args[0], unix.SOCK_DGRAM, 0)
+	for range number(args[1]) {
 		if err := unix.Sendto(fd, []byte("hello"), 0, sa); err != unix.EACCES {
-			return fmt.Sprint("not refused: ", err), nil
+			return fmt.Sprint("not refused: ", err)
 		}
 	}
-	return "refused", nil
+	return "refused"
 }
 
 // What a turn is: what is measured, and what goes before.
@@ -786,50 +562,34 @@ const turn, warm = 20, 5
 
 // tryConnectOften is how long it takes to connect, the median of so many times. Another child does so as well, by turns: whoever reads a
 // byte from the third descriptor has its turn, and the other one gets it by the fourth.
-func tryConnectOften(args []string) (string, error) {
-	n, err := numbers(args[1:])
-	if err != nil {
-		return "", err
-	}
+func tryConnectOften(args []string) string {
 	family, sa := at(args[0])
-	took := make([]time.Duration, 0, n[0])
-	for len(took) < n[0] {
+	var took []time.Duration
+	for len(took) < number(args[1]) {
 		if n, err := unix.Read(3, make([]byte, 1)); n != 1 {
-			return "", fmt.Errorf("the other one has gone: %v", err)
+			ok(fmt.Errorf("the other one has gone: %v", err))
 		}
 		for i := range turn + warm {
-			fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-			if err != nil {
-				return "", err
-			}
+			fd := got(unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))
 			began := time.Now()
-			err = unix.Connect(fd, sa)
+			err := unix.Connect(fd, sa)
 			if i >= warm {
 				took = append(took, time.Since(began))
 			}
-			if err = errors.Join(err, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}), unix.Close(fd)); err != nil {
-				return "", err
-			}
+			ok(errors.Join(err, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}), unix.Close(fd)))
 		}
 		_, _ = unix.Write(4, make([]byte, 1)) // who has had its last turn isn't there any more
 	}
 	slices.Sort(took)
-	return strconv.Itoa(int(took[len(took)/2])), nil
+	return strconv.Itoa(int(took[len(took)/2]))
 }
 
 // tryURing connects through io_uring.
-func tryURing(args []string) (string, error) {
-	fd, err := open(unix.AF_INET, unix.SOCK_STREAM)
-	if err != nil {
-		return "", err
-	}
-	to := raw4(args[0], unix.AF_INET)
-	result, err := submit(ringEntry{opcode: 16 /* IORING_OP_CONNECT */, fd: int32(fd), address: uint64(uintptr(unsafe.Pointer(to))), offset: unix.SizeofSockaddrInet4})
-	if err != nil {
-		return "", err
-	}
-	if result < 0 {
-		return "", unix.Errno(-result)
+func tryURing(args []string) string {
+	fd, to := open(unix.AF_INET, unix.SOCK_STREAM, 0), raw4(args[0], unix.AF_INET)
+	e := ringEntry{opcode: 16 /* IORING_OP_CONNECT */, fd: int32(fd), address: uint64(uintptr(unsafe.Pointer(to))), offset: unix.SizeofSockaddrInet4}
+	if result := submit(e); result < 0 {
+		ok(unix.Errno(-result))
 	}
 	return hearTCP(fd)
 }
@@ -859,32 +619,18 @@ type ringParams struct {
 }
 
 // submit does one thing through an io_uring of its own.
-func submit(e ringEntry) (int32, error) {
+func submit(e ringEntry) int32 {
 	var p ringParams
 	ring, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&p)), 0)
-	if errno != 0 {
-		return 0, errno
+	called(errno)
+	mem := func(offset int64, size int) []byte {
+		return got(unix.Mmap(int(ring), offset, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED))
 	}
-	mem := func(offset int64, size int) ([]byte, error) {
-		return unix.Mmap(int(ring), offset, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	}
-	sq, err := mem(0, int(p.submission.array)+4)
-	if err != nil {
-		return 0, err
-	}
-	cq, err := mem(0x8000000, int(p.completion.cqes)+16*int(p.completions))
-	if err != nil {
-		return 0, err
-	}
-	entries, err := mem(0x10000000, int(unsafe.Sizeof(e)))
-	if err != nil {
-		return 0, err
-	}
-	*(*ringEntry)(unsafe.Pointer(&entries[0])) = e
+	sq, cq := mem(0, int(p.submission.array)+4), mem(0x8000000, int(p.completion.cqes)+16*int(p.completions))
+	*(*ringEntry)(unsafe.Pointer(&mem(0x10000000, int(unsafe.Sizeof(e)))[0])) = e
 	*(*uint32)(unsafe.Pointer(&sq[p.submission.array])) = 0
 	*(*uint32)(unsafe.Pointer(&sq[p.submission.tail])) = 1
-	if _, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, ring, 1, 1, 1 /* IORING_ENTER_GETEVENTS */, 0, 0); errno != 0 {
-		return 0, errno
-	}
-	return *(*int32)(unsafe.Pointer(&cq[p.completion.cqes+8])), nil
+	_, _, errno = unix.Syscall6(unix.SYS_IO_URING_ENTER, ring, 1, 1, 1 /* IORING_ENTER_GETEVENTS */, 0, 0)
+	called(errno)
+	return *(*int32)(unsafe.Pointer(&cq[p.completion.cqes+8]))
 }

@@ -70,9 +70,7 @@ func TestWhose(t *testing.T) {
 func saidTo(t *testing.T, from *net.UDPAddr, to string) string {
 	t.Helper()
 	c, err := net.ListenUDP("udp", from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(time.Minute))
 	answer := make([]byte, 512)
@@ -80,9 +78,7 @@ func saidTo(t *testing.T, from *net.UDPAddr, to string) string {
 		t.Fatal(err)
 	}
 	n, err := c.Read(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(answer[:n])
 }
 

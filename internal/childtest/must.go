@@ -1,0 +1,15 @@
+package childtest
+
+// fataler is what tests, benchmarks and rapid's tests have in common.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// Must ends a test that can't go on because of an error.
+func Must(t fataler, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
