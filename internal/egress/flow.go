@@ -33,7 +33,9 @@ type flow struct {
 	own    bool           // it's the machine's own address
 	conn   net.Conn       // to the client
 	in     *bufio.Reader  // on conn; nil while it's quiet
+	cancel func()         // ends it
 	stop   func() bool
+	known  []string // what names are, where it's decided again
 
 	early  *early    // nil when it's in use
 	tunnel string    // the name that a tunnel leads to
@@ -88,7 +90,10 @@ func (f *flow) web() bool { return f.to.Port() == 80 || f.to.Port() == 443 }
 
 // names are those that the connection's address is known by.
 func (f *flow) names() []string {
-	if f.tunnel != "" {
+	switch {
+	case f.known != nil:
+		return f.known
+	case f.tunnel != "":
 		return []string{f.tunnel}
 	}
 	return f.s.names.names(f.to.Addr())
@@ -189,6 +194,9 @@ func (f *flow) byAddress(t *policy.NetTarget, v policy.Verdict) ruling {
 }
 
 func (f *flow) tied(t *policy.NetTarget) bool {
+	if f.known != nil {
+		return true
+	}
 	if f.tunnel != "" || !f.to.Addr().IsValid() {
 		return t.Host == f.tunnel
 	}
@@ -201,6 +209,8 @@ func (f *flow) here(t *policy.NetTarget) (bool, error) {
 	switch {
 	case t.Addr.IsValid() || !addr.IsValid():
 		return t.Addr == addr && t.Host == f.tunnel, nil
+	case f.known != nil: // nobody is asked again
+		return true, nil
 	case slices.Contains(f.names(), t.Host):
 		return true, nil
 	}
@@ -256,7 +266,13 @@ func (f *flow) serveRaw(r ruling) {
 		f.refuseRaw(r)
 		return
 	}
-	f.passOn(nil)
+	f.passOnRaw(nil)
+}
+
+// passOnRaw passes on what was allowed as such.
+func (f *flow) passOnRaw(first []byte) {
+	f.untilEnd(f.watch(func(f *flow) ruling { return f.rawVerdict(f.names()) }, (*flow).denyRaw, f.cut))
+	f.passOn(first)
 }
 
 // passOn connects and copies both ways: first what was read, then the rest.
@@ -318,9 +334,11 @@ func (f *flow) deny(protocol, method string, r ruling, target string) policy.Ans
 }
 
 func (f *flow) refuseRaw(r ruling) {
-	f.deny("raw", "", r, "tcp://"+f.where())
+	f.denyRaw(r)
 	f.reset()
 }
+
+func (f *flow) denyRaw(r ruling) { f.deny("raw", "", r, "tcp://"+f.where()) }
 
 // where is the connection's other end, by its name if it has only one.
 func (f *flow) where() string {
@@ -343,6 +361,14 @@ func (f *flow) reset() {
 		_ = c.SetLinger(0)
 	}
 	f.close()
+}
+
+// cut ends the connection for who serves it.
+func (f *flow) cut() {
+	if c := tcpOf(f.conn); c != nil {
+		_ = c.SetLinger(0)
+	}
+	f.cancel()
 }
 
 // finish ends the connection so that what was written is read: closing it while the client still sends would reset it.

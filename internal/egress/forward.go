@@ -251,7 +251,7 @@ func (k *talk) answer(r *request) (after, error) {
 		case s == http.StatusSwitchingProtocols && !(r.ws && strings.EqualFold(resp.Header.Get("Upgrade"), "websocket")):
 			return last, errReply("it changes the protocol unasked")
 		case s == http.StatusSwitchingProtocols:
-			return k.takeOver(resp, nil)
+			return k.takeOver(resp, r)
 		case r.ws && s >= 200 && s < 300 && !k.ordinary(r):
 			return last, errHead("the server takes the request for a WebSocket as an ordinary one, which isn't what was decided on")
 		case s < 200:
@@ -355,9 +355,11 @@ func (k *talk) takeOver(resp *http.Response, r *request) (after, error) {
 		return last, err
 	}
 	f := k.f
-	g := &flow{s: f.s, ctx: f.ctx, client: f.client, conn: f.conn, in: f.in, stop: f.stop, via: k.up}
+	g := &flow{s: f.s, ctx: f.ctx, client: f.client, conn: f.conn, in: f.in, cancel: f.cancel, stop: f.stop, via: k.up}
+	g.untilEnd(k.over)
+	k.over = func() {}
 	f.in, f.stop, k.up = nil, nil, nil
-	if r == nil {
+	if r.method != http.MethodConnect {
 		g.to = f.to
 		g.passOn(nil)
 		return takenOver, nil

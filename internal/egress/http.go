@@ -21,6 +21,7 @@ type talk struct {
 	up    *upstream
 
 	unmind func() // while a request is being answered
+	over   func() // ends its watch
 	short  func() // gives the room for a long head back
 }
 
@@ -60,7 +61,10 @@ func (k *talk) next() bool {
 		k.refuse(http.StatusForbidden, k.deny(r, v))
 		return false
 	}
-	if !k.forward(r) {
+	k.over = k.watch(r, k.f.cut)
+	goesOn := k.forward(r)
+	k.over()
+	if !goesOn {
 		return false
 	}
 	if err := k.rest(); err != nil {

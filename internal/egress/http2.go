@@ -108,7 +108,10 @@ func (k *talk) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Ha
 		return
 	}
 	r.Host = req.host
-	proxy.ServeHTTP(w, r)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer k.watch(req, cancel)()
+	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // weight is what a request can hold while it's answered.

@@ -51,7 +51,7 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 		f.close()
 		return
 	}
-	inner := &flow{s: f.s, ctx: f.ctx, client: f.client, to: f.to, own: f.own, tunnel: f.tunnel, conn: c, stop: f.stop, via: &upstream{conn: up}}
+	inner := &flow{s: f.s, ctx: f.ctx, client: f.client, to: f.to, own: f.own, tunnel: f.tunnel, conn: c, cancel: f.cancel, stop: f.stop, via: &upstream{conn: up}}
 	f.stop = nil
 	k := &talk{f: inner, proto: "tls", name: hostOf(&t)}
 	if c.ConnectionState().NegotiatedProtocol == "h2" {

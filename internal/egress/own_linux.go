@@ -40,7 +40,8 @@ func ListOwnAddresses() (_ *OwnAddresses, err error) {
 	if o.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return nil, err
 	}
-	if err = o.handle.SetStrictCheck(true); err != nil { // the kernel filters what it lists (Linux 4.20)
+	// The kernel filters what it lists (Linux 4.20).
+	if err = errors.Join(o.handle.SetStrictCheck(true), o.handle.SetSocketTimeout(dialTime)); err != nil {
 		return nil, err
 	}
 	if err = o.list(); err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {

@@ -63,8 +63,9 @@ type shared struct {
 	budget  budget
 	done    sync.WaitGroup
 
-	turn   sync.RWMutex
-	latest *Server
+	turn    sync.RWMutex
+	latest  *Server
+	passing sync.Map // *passage: all that is passed on
 }
 
 // Bounds on what a session may keep busy here.
@@ -115,8 +116,8 @@ func (s *Server) change(ctx context.Context) {
 	}
 }
 
-// reload has another policy decide from now on: about what is asked, connections that begin, and requests on those that are open. What
-// is passed on unread goes on.
+// reload has another policy decide from now on: about what is asked, connections that begin, requests on those that are open, and what is
+// passed on already, which ends where it's denied.
 func (s *Server) reload(c *policy.Compiled) error {
 	if c.Intercepts() && s.CA == nil {
 		return errors.New("the policy reads what is said under TLS, for which the session was given no authority at its start")
@@ -125,8 +126,12 @@ func (s *Server) reload(c *policy.Compiled) error {
 	next.Policy = c
 	next.init()
 	s.turn.Lock()
-	defer s.turn.Unlock()
 	s.latest = &next
+	s.turn.Unlock()
+	s.passing.Range(func(p, _ any) bool {
+		next.again(p.(*passage))
+		return true
+	})
 	return nil
 }
 
@@ -215,8 +220,10 @@ const acceptPause = 5 * time.Millisecond
 
 // serveConn decides on a connection.
 func (s *Server) serveConn(ctx context.Context, c *net.TCPConn) {
-	f := &flow{s: s, ctx: ctx, client: client{at: unmapped(c.RemoteAddr())}, conn: c}
-	f.stop = context.AfterFunc(ctx, func() { c.Close() })
+	f := &flow{s: s, client: client{at: unmapped(c.RemoteAddr())}, conn: c}
+	f.ctx, f.cancel = context.WithCancel(ctx)
+	f.stop = context.AfterFunc(f.ctx, func() { c.Close() })
+	f.untilEnd(f.cancel)
 	to, by, err := s.Kernel.Original(f.client.at, unmapped(c.LocalAddr()))
 	if err != nil {
 		f.reset()

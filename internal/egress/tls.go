@@ -79,7 +79,7 @@ func (f *flow) serveTLS(names []string, raw ruling) {
 	h, err := readHello(f.in)
 	_ = f.conn.SetReadDeadline(time.Time{})
 	if err != nil && raw.Allow && !errors.Is(err, os.ErrDeadlineExceeded) {
-		f.passOn(h.bytes) // it only began like one
+		f.passOnRaw(h.bytes) // it only began like one
 		return
 	}
 	if err != nil {
@@ -103,6 +103,7 @@ func (f *flow) serveTLS(names []string, raw ruling) {
 		f.refuseTLS(r, t.String())
 		return
 	}
+	f.untilEnd(f.watch(func(f *flow) ruling { return f.decide(&t) }, func(f *flow, r ruling) { f.deny("tls", "", r, t.String()) }, f.cut))
 	f.passOn(h.bytes)
 }
 
