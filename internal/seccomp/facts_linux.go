@@ -36,7 +36,7 @@ func (f facts) seesRings() bool {
 func RefusesRings(c *policy.Compiled, o Others) bool {
 	allowed := false
 	for _, l := range c.Layers {
-		if l.Authority == policy.Builtin || !declares(l.Syscalls) {
+		if !declares(l.Syscalls) {
 			continue
 		}
 		if !slices.ContainsFunc(l.Syscalls.Allow, func(name string) bool { return slices.Contains(rings, name) }) {

@@ -131,13 +131,11 @@ func foreign(table []numbered, nr int) string {
 const x32Bit = 0x40000000
 
 // known tells whether any supported architecture has the call, so that one policy serves them all.
-func known(name string) bool { return find(name) != nil || isNewer(name) >= 0 }
-
-func isNewer(name string) int {
+func known(name string) bool {
 	for _, n := range newer {
 		if n.name == name {
-			return n.nr
+			return true
 		}
 	}
-	return -1
+	return find(name) != nil
 }

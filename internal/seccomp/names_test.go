@@ -74,6 +74,7 @@ func TestListsAreKnown(t *testing.T) {
 	}
 }
 
+// TestValidate: a name that means nothing never becomes a filter that refuses nothing.
 func TestValidate(t *testing.T) {
 	at := policy.Place{File: "p.toml", Line: 3, Col: 1}
 	for _, c := range []struct {
@@ -88,6 +89,8 @@ func TestValidate(t *testing.T) {
 		{"profile", policy.Syscalls{Profile: "paranoid"}, `p.toml:3:1: unknown profile of system calls "paranoid"`},
 		{"allow", policy.Syscalls{Allow: []string{"iouring_setup"}}, `unknown system call "iouring_setup" (did you mean io_uring_setup?)`},
 		{"deny", policy.Syscalls{Deny: []string{"fnord"}}, `unknown system call "fnord"`},
+		{"number 0, a letter too many", policy.Syscalls{Deny: []string{"xread"}}, `did you mean read?`},
+		{"two as near", policy.Syscalls{Deny: []string{"dup4"}}, `did you mean dup?`},
 		{"case", policy.Syscalls{Deny: []string{"Ptrace"}}, `did you mean ptrace?`},
 		{"empty", policy.Syscalls{Deny: []string{""}}, `unknown system call ""`},
 		{"mount", policy.Syscalls{Allow: []string{"mount"}}, "no session may change mounts"},
@@ -96,7 +99,7 @@ func TestValidate(t *testing.T) {
 		{"execve", policy.Syscalls{Deny: []string{"execve"}}, "no command can start or end"},
 	} {
 		c.s.Place = at
-		err := Validate(&policy.Compiled{Layers: []*policy.Layer{{Authority: policy.Session, Syscalls: c.s}}})
+		_, err := Filters(&policy.Compiled{Layers: []*policy.Layer{{Authority: policy.Session, Syscalls: c.s}}}, Others{ABI: 7})
 		var list policy.Errors
 		switch {
 		case c.want == "" && err != nil:

@@ -17,7 +17,7 @@ func declares(s policy.Syscalls) bool { return s.Profile != "" || len(s.Allow) >
 func appendListed(out []refusal, c *policy.Compiled, f facts) []refusal {
 	spoke := false
 	for _, l := range c.Layers {
-		if l.Authority != policy.Builtin && declares(l.Syscalls) {
+		if declares(l.Syscalls) {
 			spoke = true
 			out = appendOf(out, l.Syscalls, f)
 		}

@@ -16,7 +16,7 @@ func routine(m machine, rules []refusal, known *table) ([]unix.SockFilter, error
 		r := &rules[i]
 		var l leaf
 		switch {
-		case r.when == nil && (r.name == "clone3" || r.name == "openat2"):
+		case r.name == "clone3" || r.name == "openat2":
 			l = r.leaf()
 		case r.name == "socket" && r.quiet:
 			nscd := all{is(0, unix.AF_UNIX), is(1, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK), is(2, 0)}

@@ -27,8 +27,6 @@ func (f facts) socket() refusal {
 	if !f.net.nothing() {
 		// SOCK_SEQPACKET with protocol 0 is SCTP.
 		when = append(when, and(inet, all{anyBit(1, typeBit4)}), and(inet, noneOf(2, f.protocols()...)))
-	}
-	if f.net.restricted && !f.net.nothing() {
 		when = append(when, f.types(inet)...)
 	}
 	return refusal{name: "socket", errno: unix.EACCES, when: when, Cause: f.socketCause(), quiet: f.refuseUnix()}

@@ -45,16 +45,15 @@ func validate(s policy.Syscalls) (errs policy.Errors) {
 	return errs
 }
 
-// nearest is a hint with the known name that is the fewest edits away, if it's near at all.
+// nearest is a hint with the known name that is the fewest edits away, the first of several, if it's near at all.
 func nearest(name string) string {
 	best, at := "", 3
 	for _, c := range calls {
 		if c.nr[amd64] < 0 {
 			continue
 		}
-		candidate := c.name
-		if d := distance(name, candidate); d < at || d == at && candidate < best {
-			best, at = candidate, d
+		if d := distance(name, c.name); d < at {
+			best, at = c.name, d
 		}
 	}
 	if best == "" {
