@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/allowlist"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/ship"
 	"github.com/toolguard/toolguard/internal/version"
@@ -49,6 +50,9 @@ func run(args []string) error {
 	flags.Usage = func() { fmt.Fprint(flags.Output(), usage); flags.PrintDefaults() }
 	path := flags.String("config", "/etc/toolguard/ship.toml", "read settings from `FILE`")
 	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if err := allowlist.Load(allowlist.Ship); err != nil {
 		return err
 	}
 	cfg, err := ship.Read(*path)

@@ -41,7 +41,7 @@ func obey(o order) (errno syscall.Errno, err error) {
 	return <-done, err
 }
 
-var programs = []Program{Egress}
+var programs = []Program{Egress, Ship}
 
 // killed is what a call comes to that ends the program.
 const killed = syscall.Errno(1 << 16)
@@ -66,29 +66,32 @@ var calls = []struct {
 	bare  syscall.Errno
 	under []syscall.Errno
 }{
-	{"execute", unix.SYS_EXECVE, args{nowhere}, unix.ENOENT, []syscall.Errno{killed}},
-	{"execute by descriptor", unix.SYS_EXECVEAT, args{here, nowhere}, unix.ENOENT, []syscall.Errno{killed}},
-	{"trace", unix.SYS_PTRACE, args{unix.PTRACE_SEIZE}, unix.ESRCH, []syscall.Errno{killed}},
-	{"unload a module", unix.SYS_DELETE_MODULE, args{}, unix.EFAULT, []syscall.Errno{killed}},
-	{"mount", unix.SYS_MOUNT, args{}, unix.EFAULT, []syscall.Errno{killed}},
-	{"unshare", unix.SYS_UNSHARE, args{unix.CLONE_FS}, 0, []syscall.Errno{killed}},
-	{"make a namespace", unix.SYS_CLONE, args{unix.CLONE_NEWUSER | unix.CLONE_SIGHAND}, unix.EINVAL, []syscall.Errno{unix.EPERM}},
-	{"make a ring", unix.SYS_IO_URING_SETUP, args{1}, unix.EFAULT, []syscall.Errno{killed}},
-	{"bpf", unix.SYS_BPF, args{9999}, unix.EINVAL, []syscall.Errno{unix.EINVAL}},
-	{"open", unix.SYS_OPENAT, args{here, root}, 0, []syscall.Errno{unix.EPERM}},
-	{"look at a file", unix.SYS_FACCESSAT, args{here, root}, 0, []syscall.Errno{unix.EPERM}},
-	{"inet socket", unix.SYS_SOCKET, args{unix.AF_INET, unix.SOCK_STREAM}, 0, []syscall.Errno{0}},
-	{"unix socket", unix.SYS_SOCKET, args{unix.AF_UNIX, unix.SOCK_STREAM}, 0, []syscall.Errno{unix.EACCES}},
-	{"packet socket", unix.SYS_SOCKET, args{unix.AF_INET, 10}, 0, []syscall.Errno{unix.EACCES}},
-	{"routes", unix.SYS_SOCKET, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, 0, []syscall.Errno{0}},
-	{"others' sockets", unix.SYS_SOCKET, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, 0, []syscall.Errno{unix.EACCES}},
-	{"signal oneself", unix.SYS_TGKILL, args{own, own, 0}, 0, []syscall.Errno{0}},
-	{"signal another", unix.SYS_TGKILL, args{parent, parent, 0}, 0, []syscall.Errno{unix.EPERM}},
-	{"own limit", unix.SYS_PRLIMIT64, args{0, unix.RLIMIT_CORE, 1}, unix.EFAULT, []syscall.Errno{unix.EFAULT}},
-	{"limit another", unix.SYS_PRLIMIT64, args{parent, unix.RLIMIT_CORE, 1}, unix.EFAULT, []syscall.Errno{unix.EPERM}},
-	{"newer", unix.SYS_LISTNS, args{}, unix.EFAULT, []syscall.Errno{unix.EPERM}},
-	{"no call", 5000, args{}, unix.ENOSYS, []syscall.Errno{unix.EPERM}},
-	{"read", unix.SYS_READ, args{^uintptr(0)}, unix.EBADF, []syscall.Errno{unix.EBADF}},
+	{"execute", unix.SYS_EXECVE, args{nowhere}, unix.ENOENT, []syscall.Errno{killed, killed}},
+	{"execute by descriptor", unix.SYS_EXECVEAT, args{here, nowhere}, unix.ENOENT, []syscall.Errno{killed, killed}},
+	{"trace", unix.SYS_PTRACE, args{unix.PTRACE_SEIZE}, unix.ESRCH, []syscall.Errno{killed, killed}},
+	{"unload a module", unix.SYS_DELETE_MODULE, args{}, unix.EFAULT, []syscall.Errno{killed, killed}},
+	{"mount", unix.SYS_MOUNT, args{}, unix.EFAULT, []syscall.Errno{killed, killed}},
+	{"unshare", unix.SYS_UNSHARE, args{unix.CLONE_FS}, 0, []syscall.Errno{killed, killed}},
+	{"enter a namespace", unix.SYS_SETNS, args{}, unix.EINVAL, []syscall.Errno{killed, killed}},
+	{"make a namespace", unix.SYS_CLONE, args{unix.CLONE_NEWUSER | unix.CLONE_SIGHAND}, unix.EINVAL, []syscall.Errno{unix.EPERM, unix.EPERM}},
+	{"make a ring", unix.SYS_IO_URING_SETUP, args{1}, unix.EFAULT, []syscall.Errno{killed, killed}},
+	{"bpf", unix.SYS_BPF, args{9999}, unix.EINVAL, []syscall.Errno{unix.EINVAL, killed}},
+	{"open", unix.SYS_OPENAT, args{here, root}, 0, []syscall.Errno{unix.EPERM, 0}},
+	{"look at a file", unix.SYS_FACCESSAT, args{here, root}, 0, []syscall.Errno{unix.EPERM, 0}},
+	{"memory file", unix.SYS_MEMFD_CREATE, args{root}, 0, []syscall.Errno{killed, 0}},
+	{"setuid file", unix.SYS_FCHMODAT, args{here, nowhere, 0o4755}, unix.ENOENT, []syscall.Errno{unix.EPERM, unix.EPERM}},
+	{"inet socket", unix.SYS_SOCKET, args{unix.AF_INET, unix.SOCK_STREAM}, 0, []syscall.Errno{0, 0}},
+	{"unix socket", unix.SYS_SOCKET, args{unix.AF_UNIX, unix.SOCK_STREAM}, 0, []syscall.Errno{unix.EACCES, 0}},
+	{"packet socket", unix.SYS_SOCKET, args{unix.AF_INET, 10}, 0, []syscall.Errno{unix.EACCES, unix.EACCES}},
+	{"routes", unix.SYS_SOCKET, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, 0, []syscall.Errno{0, 0}},
+	{"others' sockets", unix.SYS_SOCKET, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, 0, []syscall.Errno{unix.EACCES, unix.EACCES}},
+	{"signal oneself", unix.SYS_TGKILL, args{own, own, 0}, 0, []syscall.Errno{0, 0}},
+	{"signal another", unix.SYS_TGKILL, args{parent, parent, 0}, 0, []syscall.Errno{unix.EPERM, unix.EPERM}},
+	{"own limit", unix.SYS_PRLIMIT64, args{0, unix.RLIMIT_CORE, 1}, unix.EFAULT, []syscall.Errno{unix.EFAULT, unix.EFAULT}},
+	{"limit another", unix.SYS_PRLIMIT64, args{parent, unix.RLIMIT_CORE, 1}, unix.EFAULT, []syscall.Errno{unix.EPERM, unix.EPERM}},
+	{"newer", unix.SYS_LISTNS, args{}, unix.EFAULT, []syscall.Errno{unix.EPERM, unix.EPERM}},
+	{"no call", 5000, args{}, unix.ENOSYS, []syscall.Errno{unix.EPERM, unix.EPERM}},
+	{"read", unix.SYS_READ, args{^uintptr(0)}, unix.EBADF, []syscall.Errno{unix.EBADF, unix.EBADF}},
 }
 
 // try is what a call comes to in a child.

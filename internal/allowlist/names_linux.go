@@ -18,11 +18,12 @@ type Program struct {
 // goes on with a call that a signal has interrupted.
 var runs = []string{
 	"brk", "madvise", "membarrier", "mincore", "mmap", "mprotect", "munmap", "prctl",
-	"clone", "exit", "exit_group", "futex", "futex_wait", "futex_wake", "futex_waitv", "getpid", "getppid", "gettid", "rseq", "sched_getaffinity",
-	"sched_yield", "set_robust_list",
+	"clone", "exit", "exit_group", "futex", "futex_wait", "futex_wake", "futex_waitv", "getegid", "geteuid", "getgid",
+	"getpid", "getppid", "gettid", "getuid", "rseq", "sched_getaffinity", "sched_yield", "set_robust_list",
 	"restart_syscall", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "tgkill",
 	"clock_getres", "clock_gettime", "clock_nanosleep", "getrandom", "gettimeofday", "nanosleep", "uname",
 	"epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "eventfd2", "pipe2", "poll", "ppoll",
+	"getrlimit", "prlimit64", "setrlimit", // one's own
 	"close", "dup", "dup3", "fcntl", "fstat", "lseek", "pread64", "preadv", "pwrite64", "pwritev", "read", "readv", "write", "writev",
 }
 
@@ -32,8 +33,20 @@ var talks = []string{
 	"sendmmsg", "sendmsg", "sendto", "setsockopt", "shutdown", "socket", "splice",
 }
 
+// keeps is what package os may call of files, and what locks them and has them on the disk.
+var keeps = []string{
+	"copy_file_range", "faccessat", "faccessat2", "fadvise64", "fallocate", "fchmod", "fchmodat", "fchmodat2", "fchown", "fchownat",
+	"fdatasync", "flock", "fstatat", "fstatfs", "fsync", "ftruncate", "getcwd", "getdents64", "ioctl", "mkdirat", "newfstatat", "openat", "openat2",
+	"readlinkat", "renameat", "renameat2", "statfs", "statx", "truncate", "umask", "unlinkat", "utimensat",
+}
+
 // Egress is egress, once it has what it needs: it opens no file, starts no program, and reads and writes its maps by bpf(2).
-var Egress = Program{name: "egress", calls: slices.Concat(runs, talks, []string{"bpf", "prlimit64"})}
+var Egress = Program{name: "egress", calls: slices.Concat(runs, talks, []string{"bpf"})}
+
+// Ship is toolguard-ship. What is too long for a datagram it hands journald as a memory file.
+var Ship = Program{
+	name: "toolguard-ship", calls: slices.Concat(runs, talks, keeps, []string{"memfd_create"}), arguments: seccomp.Own{Unix: true},
+}
 
 // attacks end the program that makes them, unless it needs them: they load code or programs, look into other processes, or change what a
 // name stands for, and nothing here would do that by mistake. The others fail.

@@ -14,14 +14,15 @@ type Own struct {
 }
 
 // Filter makes the filter that stands beside this process's allow list, which looks at no arguments: it refuses other sockets, namespaces
-// made by clone, what is said of other processes, and calls newer than the tables, and kills foreign ABIs.
+// made by clone, what no session may do either (setuid files, leases, typing into the terminal), what is said of other processes, and calls
+// newer than the tables, and kills foreign ABIs.
 func (o Own) Filter() (Filter, error) {
 	m, err := native()
 	if err != nil {
 		return Filter{}, err
 	}
 	f := facts{abi: 1, fs: !o.Unix, diag: o.Diag, net: network{stream: true, datagram: true, listen: true}}
-	rules := []refusal{f.socket(), namespaces()[0]}
+	rules := append(setid(), f.socket(), namespaces()[0], ioctl(), lease())
 	if !o.Others {
 		another := []all{{not(0, uint64(os.Getpid()))}}
 		rules = append(rules, prlimit(), refusal{name: "kill", errno: unix.EPERM, when: another}, refusal{name: "tgkill", errno: unix.EPERM, when: another})

@@ -31,6 +31,10 @@ func TestOwn(t *testing.T) {
 		{unix.SYS_KILL, [6]uint64{^uint64(0), 9}, eperm, unix.SECCOMP_RET_ALLOW},
 		{unix.SYS_PRLIMIT64, [6]uint64{0, 0, 1}, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ALLOW},
 		{unix.SYS_PRLIMIT64, [6]uint64{1, 0, 1}, eperm, unix.SECCOMP_RET_ALLOW},
+		{unix.SYS_FCHMODAT, [6]uint64{0, 0, 0o4755}, eperm, eperm},
+		{unix.SYS_FCHMODAT, [6]uint64{0, 0, 0o755}, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ALLOW},
+		{unix.SYS_IOCTL, [6]uint64{0, tiocSTI}, eperm, eperm},
+		{unix.SYS_FCNTL, [6]uint64{0, unix.F_SETLEASE}, eacces, eacces},
 		{newest + 1, [6]uint64{}, refuse32(unix.ENOSYS), refuse32(unix.ENOSYS)},
 		{x32Bit | unix.SYS_GETPID, [6]uint64{}, unix.SECCOMP_RET_KILL_PROCESS, unix.SECCOMP_RET_KILL_PROCESS},
 	} {
