@@ -95,7 +95,7 @@ func TestExchangedDuringExec(t *testing.T) {
 // Whatever a program is called, by argument 0 and by the name that it's executed by, and whatever arguments it has, the kernel decides as
 // the evaluator does, which knows one name alone.
 func TestArgsAgree(t *testing.T) {
-	const policies, calls = 12, 50
+	const policies, calls = 6, 50
 	k := kernel(t)
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	files := programs(t)

@@ -32,7 +32,6 @@ func TestMain(m *testing.M) {
 var orders = map[string]func(args []string) (any, error){
 	"hold a session": holdSession,
 	"start sessions": startSessions,
-	"agree":          agree,
 }
 
 // kernel is this machine's, opened, for tests of what the programs do.
