@@ -19,7 +19,7 @@ func (p *Plan) Prepare() error {
 	if p.built != nil {
 		return nil
 	}
-	fds := make([]int, 0, len(p.Rulesets)+1)
+	var fds []int
 	for _, r := range append(p.Rulesets[:len(p.Rulesets):len(p.Rulesets)], p.Inner) {
 		fd, err := r.build(&p.opened)
 		if err != nil {

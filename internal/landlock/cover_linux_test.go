@@ -1,8 +1,16 @@
 package landlock
 
 import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
@@ -12,8 +20,16 @@ import (
 func TestCover(t *testing.T) {
 	ws := workspace(t)
 	fs := func(rs ...policy.FSRule) policy.SourceLayer { return policy.SourceLayer{FS: rs} }
-	net := func(rs ...policy.NetRule) policy.SourceLayer { return policy.SourceLayer{Net: rs} }
+	net := func(rs ...policy.NetRule) policy.SourceLayer { return policy.SourceLayer{Net: rs, TLSIntercept: true} }
 	cmds := func(rs ...policy.CommandRule) policy.SourceLayer { return policy.SourceLayer{Commands: rs} }
+	netAllowed := func(rs ...policy.NetRule) policy.SourceLayer {
+		return policy.SourceLayer{Net: rs, Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Allow}}
+	}
+	// everywhere grants port 443 of all addresses, where six changes nothing of it for those of IPv6.
+	everywhere := func(six policy.NetRule) []policy.NetRule {
+		six.Host, six.Port, six.Allow = "::/0", cmp.Or(six.Port, 443), true
+		return []policy.NetRule{{Host: "0.0.0.0/0", Port: 443, Allow: true}, six}
+	}
 	guarded := func(mode policy.ProtectMode, l policy.SourceLayer) policy.SourceLayer {
 		l.Protect = mode
 		l.Protected = []policy.FSRule{{Match: "/**/.git/hooks", Place: policy.Place{File: "builtin:protect", Line: 1}}}
@@ -37,7 +53,7 @@ func TestCover(t *testing.T) {
 		{"missing", fs(rule("later", r)), "fs.1", partly, "nothing is there yet"},
 		{"missing in the like", fs(rule(".", r), rule("later", r)), "fs.2", yes, ""},
 		{"pattern", fs(rule(".", r), policy.FSRule{Match: "**/.env"}), "fs.2", no, "no patterns"},
-		{"pattern elsewhere", fs(rule("rw", r), policy.FSRule{Match: "none/**/.env"}), "fs.2", yes, ""},
+		{"pattern elsewhere", fs(rule("rw", r), policy.FSRule{Match: "none/**/.env"}), "fs.2", yes, "nothing else is granted where it could match"},
 		{"granting pattern", fs(policy.FSRule{Match: "none/**/x", Caps: r}), "fs.1", no, "can't grant by pattern"},
 		{"own processes", fs(rule("/proc/self", r)), "fs.1", partly, "can't be told"},
 		{"default allow", policy.SourceLayer{
@@ -46,6 +62,10 @@ func TestCover(t *testing.T) {
 		}, "fs.1", no, "can only grant"},
 		{"protect, nothing to write", guarded(policy.ProtectOn, fs(rule(".", r))), "protect.1", yes, ""},
 		{"protect", guarded(policy.ProtectOn, fs(rule("rw", r|w))), "protect.1", no, "fs.1 gives"},
+		{"protect, by a built-in rule, too", guarded(policy.ProtectOn, policy.SourceLayer{
+			Runtime: []policy.FSRule{{Path: ws + "/rwx", Caps: rwx, Place: policy.Place{File: "builtin:runtime", Line: 1}}}, FS: []policy.FSRule{rule("rw", w)},
+		}), "protect.1", no, ": fs.1 gives"},
+		{"protect, by a pattern", guarded(policy.ProtectOn, fs(rule(".", r), policy.FSRule{Match: "rw/**/x", Caps: r | w})), "protect.1", no, "fs.2 gives"},
 		{"protect, a file", guarded(policy.ProtectOn, fs(rule("rw/file", r|policy.Update))), "protect.1", yes, ""},
 		{"unprotect", guarded(policy.ProtectOn, fs(policy.FSRule{Path: "rw", Caps: r | w, Unprotect: true})), "protect.1", yes, ""},
 
@@ -53,6 +73,27 @@ func TestCover(t *testing.T) {
 		{"no port", net(policy.NetRule{Host: "example.com", Allow: true}), "net.1", partly, "ports [80 443 22 9418]"},
 		{"udp", net(policy.NetRule{Host: "1.1.1.1", Port: 53, Protocol: "udp", Allow: true}), "net.1", no, "UDP"},
 		{"half of everywhere", net(policy.NetRule{Host: "0.0.0.0/0", Port: 443, Allow: true}), "net.1", partly, "no hosts"},
+		{"the other half", net(everywhere(policy.NetRule{})[1]), "net.1", partly, "no hosts"},
+		{"everywhere", net(everywhere(policy.NetRule{})...), "net.1", yes, ""},
+		{"everywhere, by the other rule", net(everywhere(policy.NetRule{})...), "net.2", yes, ""},
+		{"no IPv6 on that port", net(everywhere(policy.NetRule{Port: 80})...), "net.1", partly, "no hosts"},
+		{"no IPv6 but UDP", net(everywhere(policy.NetRule{Protocol: "udp"})...), "net.1", partly, "no hosts"},
+		{"no IPv6 but to listen", net(everywhere(policy.NetRule{Listen: true})...), "net.1", partly, "no hosts"},
+		{"no IPv6 but a scheme", net(everywhere(policy.NetRule{Scheme: "https"})...), "net.1", partly, "no hosts"},
+		{"no IPv6 but a path", net(everywhere(policy.NetRule{PathPrefix: "/v1"})...), "net.1", partly, "no hosts"},
+		{"no IPv6 but a method", net(everywhere(policy.NetRule{Methods: []string{"GET"}})...), "net.1", partly, "no hosts"},
+		{"everywhere but somewhere", net(append(everywhere(policy.NetRule{}), policy.NetRule{Host: "10.0.0.1", Port: 443})...), "net.1", partly, "no hosts"},
+		{"somewhere not", net(append(everywhere(policy.NetRule{}), policy.NetRule{Host: "10.0.0.1", Port: 443})...), "net.3", no, "this exception"},
+		{"a scheme", net(everywhere(policy.NetRule{Scheme: "https"})...), "net.2", partly, "no schemes, paths or methods: any host on port 443"},
+		{"a path", net(everywhere(policy.NetRule{PathPrefix: "/v1"})...), "net.2", partly, "no schemes, paths or methods"},
+		{"a method", net(everywhere(policy.NetRule{Methods: []string{"GET"}})...), "net.2", partly, "no schemes, paths or methods"},
+		{"scheme without a port", net(policy.NetRule{Host: "example.com", Scheme: "ssh", Allow: true}), "net.1", partly, "any host on port 22"},
+		{"net allowed, more", netAllowed(policy.NetRule{Host: "example.com", Port: 443, Allow: true}), "net.1", yes, "everything else is allowed too"},
+		{"net allowed, less", netAllowed(policy.NetRule{Host: "example.com", Port: 443}), "net.1", no, "what the default allows"},
+		{"no net", policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}}, "net", yes, "no internet socket at all"},
+		{"syscalls", policy.SourceLayer{Syscalls: policy.Syscalls{Profile: "strict"}}, "syscalls", yes, ""},
+		{"a syscall more", policy.SourceLayer{Syscalls: policy.Syscalls{Allow: []string{"acct"}}}, "syscalls", yes, ""},
+		{"a syscall more and one less", policy.SourceLayer{Syscalls: policy.Syscalls{Allow: []string{"acct"}, Deny: []string{"mount"}}}, "syscalls", yes, ""},
 		{"listen", net(policy.NetRule{Host: "127.0.0.1", Port: 8080, Listen: true, Allow: true}), "net.1", partly, "never bound"},
 		{"refusal alone", net(policy.NetRule{Host: "example.com", Port: 443}), "net.1", yes, "no internet socket"},
 
@@ -64,8 +105,56 @@ func TestCover(t *testing.T) {
 		{"script", cmds(policy.CommandRule{Name: ws + "/rwx/script"}), "commands." + ws + "/rwx/script", partly, "it's a script"},
 	} {
 		row, ok := find(Cover(compileAt(t, ws, c.layer), 7), c.id)
-		if !ok || row.Status != c.status || !strings.Contains(row.Why, c.why) {
+		if !ok || row.Status != c.status || !says(row, c.why) {
 			t.Errorf("%s: %v %s, %q; want %s, %q", c.what, ok, row.Status, row.Why, c.status, c.why)
+		}
+	}
+	for _, row := range slices.Concat(Cover(compileAt(t, ws, fs(rule("rw", r))), 7), CoverPorts(compileAt(t, ws, fs(rule("rw", r))), 7)) {
+		if row.ID == "net" || row.ID == "syscalls" {
+			t.Errorf("a row for what nobody says: %+v", row)
+		}
+	}
+	for abi, want := range map[int]policy.Status{3: no, 4: partly} {
+		for _, cover := range []func(*policy.Compiled, int) []policy.Coverage{Cover, CoverPorts} {
+			if row, _ := find(cover(compileAt(t, ws, net(policy.NetRule{Host: "example.com", Port: 443, Allow: true})), abi), "net.1"); row.Status != want {
+				t.Errorf("TCP with ABI %d: %+v", abi, row)
+			}
+		}
+	}
+}
+
+// says tells whether a row says something, or nothing.
+func says(row policy.Coverage, what string) bool {
+	return row.Why == what || what != "" && strings.Contains(row.Why, what)
+}
+
+// TestCoverTwo is TestCover for what depends on another authority.
+func TestCoverTwo(t *testing.T) {
+	ws := workspace(t)
+	guard := policy.SourceLayer{Authority: policy.Session, Protect: policy.ProtectOn, Protected: []policy.FSRule{{Match: "/**/.envrc"}}}
+	writes, reads, lifts := policy.FSRule{Path: "rw", Caps: r | w}, rule("rw", r), policy.FSRule{Path: "rw", Caps: r | w, Unprotect: true}
+	for _, c := range []struct {
+		what      string
+		host, own []policy.FSRule
+		status    policy.Status
+		why       string
+	}{
+		{"nobody restricts", nil, nil, policy.NotEnforceable, "nothing restricts fs"},
+		{"the host lets it be written", []policy.FSRule{writes}, nil, policy.NotEnforceable, "host.fs.1 gives create+update+delete on " + ws},
+		{"the host doesn't", []policy.FSRule{reads}, []policy.FSRule{writes}, policy.Enforced, ""},
+		{"the session lifts it", []policy.FSRule{writes}, []policy.FSRule{lifts}, policy.Enforced, ""},
+		{"both let it be written", []policy.FSRule{writes}, []policy.FSRule{writes}, policy.NotEnforceable, "fs.1 gives"},
+	} {
+		host, own := policy.SourceLayer{Authority: policy.Host, FS: c.host, Syscalls: policy.Syscalls{Profile: "strict"}}, guard
+		host.Defaults[policy.Net], own.FS = policy.Deny, c.own
+		rows := Cover(compileSource(t, policyfile.Machine{}, &policy.Source{Workspace: ws, Layers: []policy.SourceLayer{host, own}}), 7)
+		if row, ok := find(rows, "protect.1"); !ok || row.Status != c.status || !says(row, c.why) {
+			t.Errorf("%s: %v %s, %q", c.what, ok, row.Status, row.Why)
+		}
+		for _, id := range []string{"host.net", "host.syscalls"} {
+			if row, ok := find(rows, id); !ok || row.Status != policy.Enforced {
+				t.Errorf("%s: %v %+v", id, ok, row)
+			}
 		}
 	}
 }
@@ -102,6 +191,8 @@ func TestCoverOwn(t *testing.T) {
 		{"/rw/file", policy.SourceLayer{FS: []policy.FSRule{rule("rw", r|w)}}, policy.NotEnforceable, "move it out"},
 		{"/ro/file", policy.SourceLayer{FS: []policy.FSRule{rule("rw", r|w)}}, policy.Enforced, ""},
 		{"/ro/file", policy.SourceLayer{}, policy.NotEnforceable, "nothing restricts fs"},
+		{"/ro/file", policy.SourceLayer{FS: []policy.FSRule{rule(".", r), {Match: "ro/**/*.toml", Caps: r | w}}}, policy.NotEnforceable, "move it out"},
+		{"/ro/file", policy.SourceLayer{FS: []policy.FSRule{rule(".", r), {Match: "rw/**/*.toml", Caps: r | w}}}, policy.Enforced, ""},
 	} {
 		c.layer.Authority = policy.Session
 		compiled := compileSource(t, policyfile.Machine{}, &policy.Source{Workspace: ws, Files: []string{ws + c.file}, Layers: []policy.SourceLayer{c.layer}})
@@ -124,6 +215,143 @@ func TestRootsAlone(t *testing.T) {
 	for p, want := range map[string]bool{"/usr/bin": true, "/usr/no-such/thing": true, ws + "/ro/file": false, "/tmp/x": false} {
 		if got := rootsAlone(p); got != want {
 			t.Errorf("%s: %v", p, got)
+		}
+	}
+}
+
+// A gap that a newer kernel closes is told on older ones alone.
+func TestStatedGaps(t *testing.T) {
+	before := regexp.MustCompile(`before Landlock ABI (\d+)$`)
+	for abi := 1; abi <= newest; abi++ {
+		var closed []string
+		for _, gap := range StatedGaps(abi) {
+			if m := before.FindStringSubmatch(gap); m != nil {
+				closed = append(closed, m[1])
+			}
+		}
+		var want []string
+		for _, closes := range []int{6, 5, 9, 3, 2} {
+			if abi < closes {
+				want = append(want, strconv.Itoa(closes))
+			}
+		}
+		if !slices.Equal(closed, want) {
+			t.Errorf("ABI %d: the gaps closed in %v, want %v", abi, closed, want)
+		}
+	}
+}
+
+// TestHandled holds what each ABI can forbid to the library's table.
+func TestHandled(t *testing.T) {
+	for i, c := range []landlock.Config{landlock.V1, landlock.V2, landlock.V3, landlock.V4, landlock.V5, landlock.V6, landlock.V7, landlock.V8, landlock.V9} {
+		if got, want := handled(i+1), uint64(c.HandledAccessFS); got != want {
+			t.Errorf("ABI %d: %#x, want %#x", i+1, got, want)
+		}
+	}
+}
+
+// TestPlan reads like TestCover: a policy, an ABI, and what the rulesets are.
+func TestPlan(t *testing.T) {
+	ws := workspace(t)
+	port := func(n policy.NetRule) policy.NetRule {
+		n.Host, n.Allow = "127.0.0.1", true
+		return n
+	}
+	denied := policy.NetRule{Host: "10.0.0.1", Port: 22}
+	net := policy.SourceLayer{Net: []policy.NetRule{port(policy.NetRule{Port: 443}), port(policy.NetRule{Port: 443, Listen: true}), port(policy.NetRule{Port: 80}), port(policy.NetRule{Port: 53, Protocol: "udp"}), denied}}
+	fs := policy.SourceLayer{FS: []policy.FSRule{rule("ro", r), rule("ro/sub", r), rule("/proc/self", r), rule("none", 0)}}
+	commands := policy.SourceLayer{Commands: []policy.CommandRule{{Name: ws + "/rwx/script"}, {Name: "none-such"}}}
+	write(t, ws+"/rwx/script", []byte("text"), 0o777)
+	for _, c := range []struct {
+		what    string
+		layer   policy.SourceLayer
+		abi     int
+		newPlan func(*policy.Compiled, int) *Plan
+		want    string
+	}{
+		{"net before TCP", net, 3, whole, "files /, no devices"},
+		{"net", net, 4, whole, "files /, ports 443:bind+connect 80:connect, no devices"},
+		{"net before scopes", net, 5, whole, "files /, ports 443:bind+connect 80:connect, no devices"},
+		{"net with scopes", net, 6, whole, "files /, ports 443:bind+connect 80:connect, scoped socket+signal, no devices"},
+		{"ports before TCP", net, 3, NewPortsPlan, "none"},
+		{"ports", net, 4, NewPortsPlan, "files /, ports 443:bind+connect 80:connect"},
+		{"ports of others", fs, 4, NewPortsPlan, "none"},
+		{"fs", fs, 6, whole, "files " + ws + "/ro, scoped socket+signal, no devices"},
+		{"commands", commands, 6, whole, "files / " + ws + "/rwx/script, scoped signal, no devices"},
+		{"nothing", policy.SourceLayer{}, 6, whole, "files /, scoped signal, no devices"},
+	} {
+		if got := describePlan(c.newPlan(compileAt(t, ws, c.layer), c.abi)); got != c.want {
+			t.Errorf("%s, ABI %d: %s, want %s", c.what, c.abi, got, c.want)
+		}
+	}
+	for version, want := range map[int]uint32{6: 0, 7: ll.FlagRestrictSelfLogNewExecOn} {
+		p := Plan{ABI: version, Rulesets: []Ruleset{{FS: ll.AccessFSExecute}}, Inner: Ruleset{FS: ll.AccessFSExecute}}
+		err := p.ApplyTo(func(_ int, flags uint32) error {
+			if flags != want {
+				t.Errorf("ABI %d: flags %#x", version, flags)
+			}
+			return nil
+		})
+		if p.Close(); err != nil && abi(t) > 0 {
+			t.Error(err)
+		}
+	}
+	if _, err := NewPlan(compileAt(t, ws, fs), 0); err == nil {
+		t.Error("a plan for no Landlock")
+	}
+}
+
+func whole(c *policy.Compiled, abi int) *Plan {
+	p, err := NewPlan(c, abi)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// describePlan is what a plan's only ruleset grants and forbids, in words.
+func describePlan(p *Plan) string {
+	if p == nil {
+		return "none"
+	}
+	if len(p.Rulesets) != 1 {
+		return fmt.Sprintf("%d rulesets", len(p.Rulesets))
+	}
+	rs := p.Rulesets[0]
+	words := "files"
+	for _, g := range rs.Grants {
+		words += " " + g.Path
+	}
+	if rs.Net != 0 {
+		words += ", ports"
+	}
+	for _, port := range rs.Ports {
+		words += fmt.Sprintf(" %d:%s", port.Number, map[uint64]string{ll.AccessNetConnectTCP: "connect", ll.AccessNetBindTCP: "bind", ll.AccessNetBindTCP | ll.AccessNetConnectTCP: "bind+connect"}[port.Access])
+	}
+	if rs.Scoped != 0 {
+		words += ", scoped " + map[uint64]string{ll.ScopeSignal: "signal", ll.ScopeSignal | ll.ScopeAbstractUnixSocket: "socket+signal"}[rs.Scoped]
+	}
+	if rs.FS&ll.AccessFSMakeChar != 0 {
+		words += ", no devices"
+	}
+	return words
+}
+
+// TestRulesets holds that a thread is never under more domains than the kernel takes.
+func TestRulesets(t *testing.T) {
+	ws := workspace(t)
+	both := policy.SourceLayer{FS: []policy.FSRule{rule("ro", r)}, Commands: []policy.CommandRule{{Name: "true"}}}
+	var layers []policy.SourceLayer
+	for who := policy.Host; who < policy.Session && len(layers) < 7; who++ {
+		both.Authority = who
+		layers = append(layers, both)
+	}
+	one, two := policy.SourceLayer{Authority: policy.Session, FS: both.FS}, both
+	two.Authority = policy.Session
+	for want, last := range map[int]policy.SourceLayer{15: one, 0: two} {
+		c := compileSource(t, policyfile.Machine{}, &policy.Source{Workspace: ws, Layers: append(slices.Clip(layers), last)})
+		if p, err := NewPlan(c, 7); want == 0 && err == nil || want != 0 && (err != nil || len(p.Rulesets) != want) {
+			t.Errorf("want %d rulesets: %v", want, err)
 		}
 	}
 }

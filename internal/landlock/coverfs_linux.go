@@ -54,8 +54,6 @@ func (t *tree) literal(r *policy.Rule) word {
 		return enforced("")
 	case own(r.FS.Path):
 		return ownProc(r)
-	case r.FS.Missing && (r.FS.Optional || r.Builtin()):
-		return enforced("nothing is there on this machine")
 	case r.FS.Missing:
 		return partly("nothing is there yet, and landlock can only grant on what exists: create it first")
 	}

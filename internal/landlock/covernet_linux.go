@@ -44,12 +44,17 @@ func (k *cover) grant(rules []*policy.Rule, n *policy.CompiledNet) word {
 	case n.Listen:
 		return partly("landlock limits the port that is bound, but no address, and a socket that was never bound can " +
 			"listen on a port that the kernel chooses")
-	case n.Scheme != "" || len(n.Path) > 0 || n.PathPrefix != "" || len(n.Methods) > 0:
+	case !rawTCP(n):
 		return partly("landlock sees ports alone, no schemes, paths or methods: " + what + " could be reached")
 	case n.Port == 0 || !everywhere(rules, n.Port):
 		return partly("landlock sees ports, no hosts: " + what + " could be reached")
 	}
 	return enforced("")
+}
+
+// rawTCP tells whether a rule speaks of no more than a connection.
+func rawTCP(n *policy.CompiledNet) bool {
+	return n.Scheme == "" && n.PathPrefix == "" && n.Methods == nil
 }
 
 func portsText(n *policy.CompiledNet) string {
@@ -68,7 +73,7 @@ func everywhere(rules []*policy.Rule, port int) bool {
 		if !n.Allow {
 			return false
 		}
-		if n.Port == port && n.Protocol != "udp" && !n.Listen && n.Scheme == "" && len(n.Path) == 0 && len(n.Methods) == 0 {
+		if n.Port == port && n.Protocol != "udp" && !n.Listen && rawTCP(n) {
 			four = four || n.Prefix == netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 			six = six || n.Prefix == netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 		}

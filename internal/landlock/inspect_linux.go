@@ -80,9 +80,7 @@ func header(program string) (script, loader string, err error) {
 
 // shebang is the program on a script's first line; "" for one that isn't an absolute path, which depends on where it is run.
 func shebang(line []byte) string {
-	if i := bytes.IndexByte(line, '\n'); i >= 0 {
-		line = line[:i]
-	}
+	line, _, _ = bytes.Cut(line, []byte("\n"))
 	fields := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' })
 	if len(fields) == 0 || !filepath.IsAbs(fields[0]) {
 		return ""

@@ -16,14 +16,21 @@ func TestMain(m *testing.M) { childtest.Main(m, obey) }
 
 // order is what a child is to do: apply a plan, or none as the control, and try each of the deeds.
 type order struct {
-	Plan  *Plan
-	Deeds []string
+	Plan   *Plan
+	Deeds  []string
+	Canary *answer // how a system call is answered meanwhile
 }
 
 // results are the errors of deeds, 0 for success.
 type results map[string]syscall.Errno
 
 func obey(o order) (results, error) {
+	if o.Canary != nil {
+		if err := o.Canary.instead(); err != nil {
+			return nil, err
+		}
+		return nil, Canary()
+	}
 	if o.Plan != nil {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			return nil, err
@@ -57,7 +64,7 @@ func inChild(t *testing.T, uid int, p *Plan, deeds ...string) results {
 	if p != nil {
 		p = withoutRules(p)
 	}
-	return childtest.Run[results](t, uid, order{p, deeds})
+	return childtest.Run[results](t, uid, order{Plan: p, Deeds: deeds})
 }
 
 // withoutRules is the plan without what only error messages need.
@@ -75,11 +82,14 @@ func withoutRules(p *Plan) *Plan {
 	return q
 }
 
-// abi is the kernel's, or skips the test where there is none to test.
+// abi is the kernel's, or skips the test where there is none to test, by the kernel's own word.
 func abi(t testing.TB) int {
 	t.Helper()
 	abi, _, err := Probe()
 	if err != nil {
+		if _, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1); e == 0 { // LANDLOCK_CREATE_RULESET_VERSION
+			t.Fatal(err)
+		}
 		t.Skip(err)
 	}
 	return abi

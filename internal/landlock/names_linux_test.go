@@ -49,6 +49,8 @@ func TestCoverOtherNames(t *testing.T) {
 		{"a pattern above", []policy.FSRule{rule("/srv", r), {Match: "/data/**/*.pem"}}, "fs.2", no, "fs.1 grants read on /srv"},
 		{"a pattern elsewhere", []policy.FSRule{rule("/opt", r), {Match: "/data/**/*.pem"}}, "fs.2", yes, ""},
 		{"a hard link", []policy.FSRule{rule("/ws", r|w), rule("/data/a", r)}, "fs.2", partly, "lint --scan"},
+		{"a pattern by no other name", []policy.FSRule{rule("/mnt", r), {Match: "/ws/**/*.pem"}}, "fs.2", yes, "nothing else is granted where it could match"},
+		{"a hard link, overridden", []policy.FSRule{rule("/ws", r|w), rule("/data/a", 0), rule("/data/a", r)}, "fs.2", yes, "fs.3 on the same path decides"},
 		{"a hard link, nowhere more", []policy.FSRule{rule("/ws", r), rule("/data/a", r)}, "fs.2", yes, ""},
 	} {
 		l := policy.SourceLayer{Authority: policy.Session, FS: c.rules}

@@ -187,9 +187,7 @@ func (p *Plan) always(c *policy.Compiled) {
 			}
 		}
 	}
-	if first.FS&ll.AccessFSMakeChar == 0 {
-		first.FS |= ll.AccessFSMakeChar | ll.AccessFSMakeBlock
-	}
+	first.FS |= ll.AccessFSMakeChar | ll.AccessFSMakeBlock
 	// What the inner one forbids is forbidden already, but for signals to the domain around it.
 	p.Inner = p.base(policy.Builtin)
 	p.Inner.Scoped = first.Scoped & ll.ScopeSignal

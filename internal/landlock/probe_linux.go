@@ -27,10 +27,8 @@ func Probe() (abi, errata int, err error) {
 	case abi < 1:
 		return 0, 0, fmt.Errorf("%w: the kernel says ABI %d", ErrUnsupported, abi)
 	}
-	if errata, err = ll.LandlockGetErrata(); err != nil || errata < 0 {
-		errata = 0
-	}
-	return abi, errata, nil
+	errata, _ = ll.LandlockGetErrata() // negative where the kernel can't tell
+	return abi, max(errata, 0), nil
 }
 
 // Canary proves on a throw-away thread that Landlock denies here and now: a folder that could be opened can't any more, once a

@@ -55,7 +55,7 @@ func (t *tree) around(p string) *policy.Rule {
 // cost time.
 func (t *tree) implied(r *policy.Rule) bool {
 	up := t.around(r.FS.Path)
-	return up != nil && up.FS.Dir && !own(up.FS.Path) && r.FS.Caps&^up.FS.Caps == 0
+	return up != nil && r.FS.Caps&^up.FS.Caps == 0
 }
 
 // deciding is the rule that holds at p.
