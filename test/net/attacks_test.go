@@ -206,9 +206,7 @@ func TestCalls(t *testing.T) {
 	p := newPlace(t, "", allow(dataIP, "port = 5432"))
 	came := func(cmd *exec.Cmd) *exec.Cmd {
 		path, err := exec.LookPath("nsenter")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cmd.Args = append([]string{"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", os.Getppid()), "--", cmd.Path}, cmd.Args[1:]...)
 		cmd.Path = path
 		return cmd
@@ -244,9 +242,7 @@ func TestCalls(t *testing.T) {
 func (p *place) copyTricks() {
 	p.t.Helper()
 	text, err := os.ReadFile("testdata/attacks.py")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	p.write("attacks.py", text)
 }
 

@@ -62,9 +62,7 @@ func TestRefusalIsQuick(t *testing.T) {
 func refusedAfter(t testing.TB, n int) map[string][]float64 {
 	t.Helper()
 	p := newPlace(t, "", allow("allowed.test", `scheme = "http"`, `path_prefix = "/a"`)+allow("allowed.test", `scheme = "https"`))
-	if err := os.WriteFile(filepath.Join(p.workspace, "refusals.py"), []byte(refusals), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(p.workspace, "refusals.py"), []byte(refusals), 0o644))
 	took := map[string][]float64{}
 	got := outcomeOf(t, p.guarded(fmt.Sprintf("python3 refusals.py %d", n)))
 	for line := range strings.Lines(got.said) {

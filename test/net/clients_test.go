@@ -51,11 +51,9 @@ var webRules = allow("web.test", `scheme = "http"`, `path_prefix = "/open"`, `me
 type client struct {
 	name    string
 	needs   []string
-	server  *part  // beside those of all
-	access  string // of [access]
+	server  *part // beside those of all
 	rules   string
-	line    string // for the shell
-	want    string // what it says, as a pattern
+	granted [][2]string // lines for the shell, and what they say, as a pattern
 	refused []refused
 }
 
@@ -78,8 +76,10 @@ func proxied(program, port string) client {
 	by := "curl -sS -x http://proxy.test:" + port + " "
 	return client{
 		name: program, needs: []string{"curl"}, rules: webRules + allow("proxy.test", `scheme = "http"`, "port = "+port),
-		line: "http_proxy=http://proxy.test:" + port + " https_proxy=http://proxy.test:" + port + " curl -sS https://web.test/a http://web.test/open/a",
-		want: "^real GET https://web.test/a by HTTP/2.0 at .*\nreal GET http://web.test/open/a by HTTP/1.[01] at ",
+		granted: [][2]string{{
+			"http_proxy=http://proxy.test:" + port + " https_proxy=http://proxy.test:" + port + " curl -sS https://web.test/a http://web.test/open/a",
+			"^real GET https://web.test/a by HTTP/2.0 at .*\nreal GET http://web.test/open/a by HTTP/1.[01] at ",
+		}},
 		refused: []refused{
 			{by + "https://other.test/a", "403", "connect tcp://other.test:443 host_not_listed"},
 			{by + "https://third.test/a", "403", "connect tcp://third.test:443 host_not_listed"},
@@ -94,6 +94,15 @@ func proxied(program, port string) client {
 	}
 }
 
+// library is a language's own client.
+func library(name, get string, needs ...string) client {
+	return client{
+		name: name, needs: needs, rules: webRules,
+		granted: [][2]string{{get + "https://web.test/a", "^200 real GET"}, {get + "http://web.test/open/a", "^200 real GET"}},
+		refused: webRefusals(get, `(?s).*"reason"`),
+	}
+}
+
 // What clients say, each in its own words.
 const (
 	unresolved  = "(?i)not resolve|not known|no such host|ENOTFOUND|no address|not translate|No matching distribution"
@@ -104,29 +113,25 @@ const (
 // toolguard, and is refused what is beside that at once.
 var clients = []client{
 	{
-		name: "curl, HTTP", needs: []string{"curl"}, rules: webRules,
-		line: "curl -sS http://web.test/open/a", want: "^real GET http://web.test/open/a by HTTP/1.1 at ",
+		name: "curl", needs: []string{"curl"}, rules: webRules,
+		granted: [][2]string{
+			{"curl -sS http://web.test/open/a", "^real GET http://web.test/open/a by HTTP/1.1 at "},
+			{"curl -sS --http2 https://web.test/a", "^real GET https://web.test/a by HTTP/2.0 at (" + webIP + "|" + web6 + ")\n$"},
+			{"curl -sS --http1.1 https://web.test/a", "^real GET https://web.test/a by HTTP/1.1 at"},
+		},
 		refused: append(webRefusals("curl -sS -w '%{http_code}' ", ""),
 			refused{"curl -sS -X POST -d x http://web.test/open/a", `"method": "POST"`, "connect http://web.test:80/open/a host_not_listed"}),
 	},
-	{
-		name: "curl, HTTP/2", needs: []string{"curl"}, rules: webRules,
-		line: "curl -sS --http2 https://web.test/a", want: "^real GET https://web.test/a by HTTP/2.0 at (" + webIP + "|" + web6 + ")\n$",
-	},
-	{
-		name: "curl, HTTPS", needs: []string{"curl"}, rules: webRules,
-		line: "curl -sS --http1.1 https://web.test/a", want: "^real GET https://web.test/a by HTTP/1.1 at",
-	},
-	{name: "Python", needs: []string{"python3"}, rules: webRules, line: urllib + "https://web.test/a", want: "^200 real GET", refused: webRefusals(urllib, `(?s).*"reason"`)},
-	{name: "Python, HTTP", needs: []string{"python3"}, rules: webRules, line: urllib + "http://web.test/open/a", want: "^200 real GET"},
-	{name: "Node", needs: []string{"node"}, rules: webRules, line: nodeGet + "https://web.test/a", want: "^200 real GET", refused: webRefusals(nodeGet, `(?s).*"reason"`)},
-	{name: "Node, HTTP", needs: []string{"node"}, rules: webRules, line: nodeGet + "http://web.test/open/a", want: "^200 real GET"},
-	{name: "Go", rules: webRules, line: "$SERVERS/bin/get https://web.test/a", want: "^200 real GET", refused: webRefusals("$SERVERS/bin/get ", `(?s).*"reason"`)},
-	{name: "Go, HTTP", rules: webRules, line: "$SERVERS/bin/get http://web.test/open/a", want: "^200 real GET"},
+	library("Python", urllib, "python3"),
+	library("Node", nodeGet, "node"),
+	library("Go", "$SERVERS/bin/get "),
 	{
 		name: "git, HTTPS", needs: []string{"git"},
 		rules: allow("git.test", `scheme = "https"`) + allow("git.test", `scheme = "http"`, `path_prefix = "/files/repo.git"`) + deny("other.test"),
-		line:  "git clone -q https://git.test/files/repo.git out && cat out/file", want: "^from the repository\n$",
+		granted: [][2]string{
+			{"git clone -q https://git.test/files/repo.git out && cat out/file", "^from the repository\n$"},
+			{"git clone -q http://git.test/files/repo.git out && cat out/file", "^from the repository\n$"},
+		},
 		refused: []refused{
 			{"git clone -q http://git.test/files/other.git out", "403", "connect http://git.test:80/files/other.git/info/refs host_not_listed"},
 			{"git clone -q https://other.test/files/repo.git out", unresolved, "resolve dns://other.test rule_denies net.3"},
@@ -134,12 +139,8 @@ var clients = []client{
 		},
 	},
 	{
-		name: "git, HTTP with a path", needs: []string{"git"}, rules: allow("git.test", `scheme = "http"`, `path_prefix = "/files/repo.git"`),
-		line: "git clone -q http://git.test/files/repo.git out && cat out/file", want: "^from the repository\n$",
-	},
-	{
 		name: "git, SSH", needs: []string{"git"}, server: &shell, rules: allow("shell.test", "port = 22") + deny("other.test"),
-		line: gitShell + "$SERVERS/www/repo.git out && cat out/file", want: "^from the repository\n$",
+		granted: [][2]string{{gitShell + "$SERVERS/www/repo.git out && cat out/file", "^from the repository\n$"}},
 		refused: []refused{
 			{strings.Replace(gitShell, "shell", "other", 1) + "$SERVERS/www/repo.git out", unresolved, "resolve dns://other.test rule_denies net.2"},
 			{gitShell + ":8081$SERVERS/www/repo.git out", unreachable, "connect tcp://" + shellIP + ":8081 host_not_listed"},
@@ -147,7 +148,7 @@ var clients = []client{
 	},
 	{
 		name: "ssh", server: &shell, rules: allow("shell.test", `scheme = "ssh"`) + deny("other.test"),
-		line: "ssh " + sshOptions + " root@shell.test 'echo $((6*7))'", want: "^42\n$",
+		granted: [][2]string{{"ssh " + sshOptions + " root@shell.test 'echo $((6*7))'", "^42\n$"}},
 		refused: []refused{
 			{"ssh " + sshOptions + " root@other.test true", unresolved, "resolve dns://other.test rule_denies net.2"},
 			{"ssh " + sshOptions + " -p 8081 root@shell.test true", unreachable, "connect tcp://" + shellIP + ":8081 host_not_listed"},
@@ -156,8 +157,8 @@ var clients = []client{
 	},
 	{
 		name: "pip", needs: []string{"pip3"},
-		rules: allow("packages.test", `scheme = "https"`) + allow("packages.test", `scheme = "http"`, `path_prefix = "/files/npm"`) + deny("other.test"),
-		line:  pip + "https://packages.test/files/simple/ small && ls out", want: "^small-1.0-py3-none-any.whl\n$",
+		rules:   allow("packages.test", `scheme = "https"`) + allow("packages.test", `scheme = "http"`, `path_prefix = "/files/npm"`) + deny("other.test"),
+		granted: [][2]string{{pip + "https://packages.test/files/simple/ small && ls out", "^small-1.0-py3-none-any.whl\n$"}},
 		refused: []refused{
 			{pip + "http://packages.test/files/simple/ small", "No matching distribution", "connect http://packages.test:80/files/simple/small/ host_not_listed"},
 			{pip + "https://other.test/files/simple/ small", unresolved, "resolve dns://other.test rule_denies net.3"},
@@ -166,8 +167,8 @@ var clients = []client{
 	},
 	{
 		name: "npm", needs: []string{"npm"},
-		rules: allow("packages.test", `scheme = "https"`) + allow("packages.test", `scheme = "http"`, `path_prefix = "/files/simple"`) + deny("other.test"),
-		line:  npm + "https://packages.test/files/npm/ small && ls node_modules", want: "small\n$",
+		rules:   allow("packages.test", `scheme = "https"`) + allow("packages.test", `scheme = "http"`, `path_prefix = "/files/simple"`) + deny("other.test"),
+		granted: [][2]string{{npm + "https://packages.test/files/npm/ small && ls node_modules", "small\n$"}},
 		refused: []refused{
 			{npm + "http://packages.test/files/npm/ small", "403", "connect http://packages.test:80/files/npm/small host_not_listed"},
 			{npm + "https://other.test/files/npm/ small", "ENOTFOUND", "resolve dns://other.test rule_denies net.3"},
@@ -176,7 +177,7 @@ var clients = []client{
 	},
 	{
 		name: "psql", server: &data, rules: allow("data.test", "port = 5433") + deny("other.test"),
-		line: "psql -h data.test -p 5433 -U postgres -Atc 'select 6*7'", want: "^42\n$",
+		granted: [][2]string{{"psql -h data.test -p 5433 -U postgres -Atc 'select 6*7'", "^42\n$"}},
 		refused: []refused{
 			{"psql -h other.test -U postgres -Atc 'select 6*7'", unresolved, "resolve dns://other.test rule_denies net.2"},
 			{"psql -h data.test -p 8081 -U postgres -Atc 'select 6*7'", unreachable, "connect tcp://" + dataIP + ":8081 host_not_listed"},
@@ -184,7 +185,7 @@ var clients = []client{
 	},
 	{
 		name: "redis-cli", server: &data, rules: allow("data.test", "port = 6379") + deny("other.test"),
-		line: "redis-cli -h data.test set a b", want: "^OK\n",
+		granted: [][2]string{{"redis-cli -h data.test set a b", "^OK\n"}},
 		refused: []refused{
 			{"redis-cli -h other.test ping", unresolved, "resolve dns://other.test rule_denies net.2"},
 			{"redis-cli -h data.test -p 8081 ping", unreachable, "connect tcp://" + dataIP + ":8081 host_not_listed"},
@@ -192,7 +193,7 @@ var clients = []client{
 	},
 	{
 		name: "iperf3", server: &data, rules: allow("data.test", "port = 5201"),
-		line: "iperf3 -c data.test -n 10M", want: "receiver\n",
+		granted: [][2]string{{"iperf3 -c data.test -n 10M", "receiver\n"}},
 		refused: []refused{{"iperf3 -c data.test -p 8081 -n 10M", unreachable, "connect tcp://" + dataIP + ":8081 host_not_listed"}},
 	},
 }
@@ -239,14 +240,16 @@ func (x *client) test(t *testing.T, uid uint32) {
 	if x.server != nil {
 		x.server.needed(t)
 	}
-	p := newPlace(t, "protect = false\n"+x.access, "[[access.fs]]\npath = \""+real.dir+"/bin\"\nread = true\nexecute = true\n\n[[access.fs]]\npath = \"/etc/gitconfig\"\nread = true\n"+x.rules)
+	p := newPlace(t, "protect = false\n", "[[access.fs]]\npath = \""+real.dir+"/bin\"\nread = true\nexecute = true\n\n[[access.fs]]\npath = \"/etc/gitconfig\"\nread = true\n"+x.rules)
 	if uid != 0 {
 		p.handTo(uid)
 	}
 	if x.server == &shell {
 		p.equip()
 	}
-	p.expectBare(x.line, x.want, true)
+	for _, g := range x.granted {
+		p.expectBare(g[0], g[1], true)
+	}
 	refused := x.refused
 	if uid != 0 || x.name == "squid" && os.Getenv("TOOLGUARD_VM") != "" {
 		// One is enough to see who decides, where everything is slow; tinyproxy's, TestAttacks and test/daemon.TestNetworkTricks have more.
@@ -256,7 +259,9 @@ func (x *client) test(t *testing.T, uid uint32) {
 		p.expectBare(r.line, r.want, false)
 	}
 	s := startRunning(t, p)
-	t.Logf("%s: granted", s.timed(x.line, x.want))
+	for _, g := range x.granted {
+		t.Logf("%s: granted", s.timed(g[0], g[1]))
+	}
 	if all := p.denials(); len(all) > 0 {
 		t.Errorf("events %q", all)
 	}
@@ -274,9 +279,7 @@ func (p *place) equip() {
 	p.t.Helper()
 	for _, name := range []string{"key", "known"} {
 		b, err := os.ReadFile(filepath.Join(real.dir, name))
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must(p.t, err)
 		p.write(name, b)
 	}
 }

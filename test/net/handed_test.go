@@ -23,19 +23,13 @@ func TestHandedSocket(t *testing.T) {
 	needs(t, "python3")
 	newPlace(t, "", "") // which skips where there is no internet
 	listener, err := net.Listen("tcp4", allowedIP+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 	connected, err := net.Dial("tcp4", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer connected.Close()
 	datagrams, err := net.Dial("udp4", allowedIP+":9999")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer datagrams.Close()
 	for name, s := range map[string]interface{ File() (*os.File, error) }{
 		"TCP": connected.(*net.TCPConn), "listening": listener.(*net.TCPListener), "UDP": datagrams.(*net.UDPConn),
@@ -51,9 +45,7 @@ func TestHandedSocket(t *testing.T) {
 				{"", "", true},
 			} {
 				handed, err := s.File()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				p := newPlace(t, x.access, x.rules)
 				cmd := p.guarded("echo started")
 				cmd.Stdin = handed
@@ -67,9 +59,7 @@ func TestHandedSocket(t *testing.T) {
 	}
 	t.Run("what it's for", func(t *testing.T) {
 		handed, err := connected.(*net.TCPConn).File()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer handed.Close()
 		p := newPlace(t, "", "")
 		cmd := p.command(elsewhere)
@@ -80,9 +70,7 @@ func TestHandedSocket(t *testing.T) {
 	})
 	t.Run("unix", func(t *testing.T) {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		theirs := os.NewFile(uintptr(pair[0]), "theirs")
 		defer theirs.Close()
 		if _, err := unix.Write(pair[1], []byte("words\n")); err != nil {

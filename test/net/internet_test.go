@@ -91,9 +91,7 @@ func (p *part) needed(t *testing.T) {
 	if names := p.lacks(); names != nil {
 		t.Skip("needs ", strings.Join(names, ", "), ": scripts/setup test")
 	}
-	if err := p.start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.start())
 }
 
 // internet is the other network namespace: that of a thread of this process, which runs what it's asked to there.

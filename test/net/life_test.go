@@ -37,16 +37,10 @@ func startRunning(t *testing.T, p *place) *running {
 	t.Helper()
 	cmd := p.guarded(`n=0; while read -r line; do n=$((n+1)); sh -c "$line" >out.tmp 2>&1; echo "exit $?" >>out.tmp; mv out.tmp out.$n; done`)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd.Stderr, err = os.Create(filepath.Join(p.workspace, "stderr"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	r := &running{place: p, cmd: cmd, in: in}
 	t.Cleanup(r.end)
 	r.do("true")
@@ -78,9 +72,7 @@ func (r *running) doFor(patience time.Duration, line string) string {
 	out := filepath.Join(r.workspace, fmt.Sprintf("out.%d", r.n))
 	untilFor(r.t, patience, line, func() bool { return exists(out) })
 	b, err := os.ReadFile(out)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	return string(b)
 }
 
@@ -107,9 +99,7 @@ func TestConfined(t *testing.T) {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 			continue // a thread that has ended
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, want := range []string{
 			"Uid:\t65534\t65534\t65534\t65534\n", "Gid:\t65534\t65534\t65534\t65534\n", "Groups:\t \n", "NoNewPrivs:\t1\n", "Seccomp:\t2\n",
 			"CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n", "CapInh:\t0000000000000000\n",
@@ -139,9 +129,7 @@ func TestEgressDies(t *testing.T) {
 	r.expect("curl -sS -m 10 http://denied.test/", "Could not resolve")
 	kill := func() {
 		t.Helper()
-		if err := syscall.Kill(r.egress, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(r.egress, syscall.SIGKILL))
 	}
 	kill()
 	r.egress = egressOf(t, r.cmd.Process.Pid, r.egress)
@@ -174,9 +162,7 @@ func TestEgressHangs(t *testing.T) {
 	t.Parallel() // it takes its time
 	r := startRunning(t, newPlace(t, "", allow("allowed.test")))
 	r.expect(fetch, "^hello")
-	if err := syscall.Kill(r.egress, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(r.egress, syscall.SIGSTOP))
 	r.expect("curl -sS -m 1 http://"+deniedIP+"/; curl -sS -m 1 http://"+allowedIP+"/", `^curl: \(28\).*\ncurl: \(28\).*\nexit 28\n$`)
 	r.egress = egressOf(t, r.cmd.Process.Pid, r.egress)
 	r.expect(fetch, "^hello")
@@ -192,9 +178,7 @@ func TestAuthorityStays(t *testing.T) {
 	r := startRunning(t, newPlace(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`)))
 	bundle, line := r.do(`cat "$SSL_CERT_FILE"`), "curl -sS -m 10 https://api.test/v1/a"
 	r.expect(line, "^hello")
-	if err := syscall.Kill(r.egress, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(r.egress, syscall.SIGKILL))
 	r.egress = egressOf(t, r.cmd.Process.Pid, r.egress)
 	r.expect(line, "^hello")
 	if again := r.do(`cat "$SSL_CERT_FILE"`); again != bundle || !strings.Contains(bundle, "BEGIN CERTIFICATE") || strings.Contains(bundle, "PRIVATE") {
@@ -207,21 +191,15 @@ func TestCallersAuthorities(t *testing.T) {
 	needs(t, "curl")
 	p := newPlace(t, "tls_intercept = true", allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`))
 	other, err := nettest.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	known, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, x := range []struct {
 		bundle []byte
 		want   string
 	}{{known, "^hello"}, {other.PEM, "alert"}} {
 		file := filepath.Join(t.TempDir(), "bundle.pem")
-		if err := os.WriteFile(file, x.bundle, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, x.bundle, 0o600))
 		cmd := p.guarded(`curl -sS -m 10 https://api.test/v1/a; grep -c "` + strings.Split(string(x.bundle), "\n")[1] + `" "$SSL_CERT_FILE"`)
 		cmd.Env = append(cmd.Env, "SSL_CERT_FILE="+file, "SSL_CERT_DIR=/nonexistent")
 		if got := outcomeOf(t, cmd); !regexp.MustCompile(x.want).MatchString(got.said) || !strings.HasSuffix(got.said, "1\n") {
@@ -247,9 +225,7 @@ func TestNoToolguardd(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(alone, text, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	refuses := func(want string) {
 		t.Helper()
 		cmd := p.guarded("touch started")
@@ -262,13 +238,9 @@ func TestNoToolguardd(t *testing.T) {
 	}
 	refuses("isn't beside toolguard")
 	beside := filepath.Join(filepath.Dir(alone), "toolguardd")
-	if err := os.WriteFile(beside, []byte("\x7fELF"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(beside, []byte("\x7fELF"), 0o755))
 	refuses("start egress: exec format error")
-	if err := os.Chmod(beside, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(beside, 0o777))
 	refuses("nobody else can write")
 }
 
@@ -285,9 +257,7 @@ func TestToolguardKilled(t *testing.T) {
 	}
 	r.do(`setsid sh -c 'until [ -e dead ]; do sleep 0.05; done; ` + fetch + ` >after 2>&1; curl -sS -m 10 http://` + deniedIP + `/ >>after 2>&1; echo over >>after' >/dev/null 2>&1 &`)
 	port := portOf(t, r.egress)
-	if err := r.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.cmd.Process.Kill())
 	_ = r.cmd.Wait()
 	until(t, "egress ends", func() bool { return !exists(fmt.Sprintf("/proc/%d", r.egress)) || zombie(r.egress) })
 	var thief net.Listener
@@ -305,9 +275,7 @@ func TestToolguardKilled(t *testing.T) {
 		}
 		spoken <- err == nil
 	}()
-	if err := os.WriteFile(filepath.Join(p.workspace, "dead"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(p.workspace, "dead"), nil, 0o600))
 	after := filepath.Join(p.workspace, "after")
 	until(t, "the leftover ends", func() bool {
 		b, _ := os.ReadFile(after)
@@ -330,9 +298,7 @@ func TestToolguardKilled(t *testing.T) {
 func (p *place) cgroup() string {
 	p.t.Helper()
 	b, err := os.ReadFile(p.events)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	m := regexp.MustCompile(`"session":"([0-9a-f]{16})"`).FindSubmatch(b)
 	if m == nil {
 		p.t.Fatalf("no session in %s", b)
@@ -349,6 +315,7 @@ func zombie(pid int) bool {
 // What a session was led to is nobody's else: not directly, and not for one that may reach loopback.
 func TestOthersEgress(t *testing.T) {
 	needs(t, "curl", "python3")
+	t.Parallel() // it takes its time
 	first := startRunning(t, newPlace(t, "", allow("allowed.test")))
 	port := strconv.Itoa(portOf(t, first.egress))
 	line := python + `'import socket,sys
@@ -395,9 +362,7 @@ func udpPortOf(t *testing.T, pid int) int { return waitsAt(t, pid, "udp", "07") 
 func waitsAt(t *testing.T, pid int, protocol, state string) int {
 	t.Helper()
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var own []string
 	for _, l := range links {
 		if to, err := os.Readlink(l); err == nil {
@@ -405,16 +370,12 @@ func waitsAt(t *testing.T, pid int, protocol, state string) int {
 		}
 	}
 	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, protocol))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for line := range strings.Lines(string(table)) {
 		f := strings.Fields(line)
 		if len(f) > 9 && f[3] == state && strings.HasPrefix(f[1], "0100007F:") && slices.Contains(own, "socket:["+f[9]+"]") {
 			port, err := strconv.ParseUint(f[1][len("0100007F:"):], 16, 16)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return int(port)
 		}
 	}
@@ -445,9 +406,7 @@ except TimeoutError: print("not reached")'`
 		_ = c.Close()
 	}
 	c, err := net.Dial("tcp", "127.0.0.1:8090")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	fmt.Fprint(c, "hi")
 	if got := <-said; got.said != "b'hi'\nnot reached\n" {
@@ -489,9 +448,7 @@ func TestNothingGranted(t *testing.T) {
 try: socket.socket(); said = "made"
 except OSError as e: said = e.errno
 open("said", "w").write("%s\n" % said); time.sleep(60)'`)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		file := filepath.Join(p.workspace, "said")
 		until(t, "it says something", func() bool { b, _ := os.ReadFile(file); return strings.HasSuffix(string(b), "\n") })
 		if b, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(b)) != x.said {

@@ -24,13 +24,8 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
-// bulk is how much goes down and up: less where the processor is emulated.
-var bulk = func() int64 {
-	if os.Getenv("TOOLGUARD_VM") != "" {
-		return 1 << 26
-	}
-	return 1 << 30
-}()
+// bulk is how much goes down and up: many times what any buffer holds.
+const bulk = 1 << 26
 
 // stream is bulk bytes, the same each time.
 func stream() io.Reader { return io.LimitReader(rand.NewChaCha8([32]byte{1}), bulk) }
@@ -92,9 +87,7 @@ print(up.makefile().read(), end="")'`
 func TestBulk(t *testing.T) {
 	needsServers(t, "curl", "python3")
 	t.Parallel() // it takes its time
-	if err := real.serveBulk(webIP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, real.serveBulk(webIP))
 	https := func(version string) string {
 		return "curl -sS " + version + " https://web.test:8443/ | curl -sS " + version + " -T - https://web.test:8443/"
 	}
@@ -125,9 +118,7 @@ func TestBulk(t *testing.T) {
 // manyIdle is ten thousand, or what the limit of open files leaves, of which each takes two; far less where the processor is emulated.
 func manyIdle(t *testing.T) int {
 	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
 	if os.Getenv("TOOLGUARD_VM") != "" {
 		return 200
 	}
@@ -157,9 +148,7 @@ func TestIdle(t *testing.T) {
 	n := manyIdle(t)
 	r := startHolding(t, n, `GET / HTTP/1.1\r\nHost: web.test\r\n\r\n`)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.egress))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rss, err := strconv.Atoi(regexp.MustCompile(`VmRSS:\s*(\d+)`).FindStringSubmatch(string(status))[1])
 	if t.Logf("%d KiB with %d connections", rss, n); err != nil || rss > 40<<10+16*n {
 		t.Errorf("egress holds %d KiB: %v", rss, err)
@@ -172,6 +161,7 @@ func TestIdle(t *testing.T) {
 // Clients that never finish what they say keep nobody waiting, and are ended.
 func TestSlowClients(t *testing.T) {
 	needsServers(t, "python3")
+	t.Parallel() // it takes its time
 	r := startHolding(t, min(500, manyIdle(t)), `GET / HTTP/1.1\r\nHost: web`)
 	if said := r.said(); !regexp.MustCompile(`^200 after \d\.\d+ s\nall are ended\n`).MatchString(said) {
 		t.Errorf("%q", said)
@@ -197,9 +187,7 @@ func startHolding(t *testing.T, n int, said string) *holding {
 	t.Helper()
 	p := newPlace(t, "", allow("web.test"))
 	h := &holding{running: startRunning(t, p), out: &sync.WaitGroup{}}
-	if err := os.WriteFile(p.workspace+"/hold.py", []byte(hold), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(p.workspace+"/hold.py", []byte(hold), 0o600))
 	h.out.Go(func() {
 		h.got.WriteString(h.doFor(10*time.Minute, fmt.Sprintf("/usr/bin/python3 hold.py %d '%s'", n, said)))
 	})
@@ -231,23 +219,17 @@ while tries <= 20 or not os.path.exists("enough"):
         except OSError: continue
         if b"real" in got: leaks.append(got)
 print(leaks)`
-	if err := os.WriteFile(r.workspace+"/try.py", []byte(try), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(r.workspace+"/try.py", []byte(try), 0o600))
 	var said string
 	var over sync.WaitGroup
 	over.Go(func() { said = r.do("/usr/bin/python3 try.py") })
 	for range 4 {
 		time.Sleep(300 * time.Millisecond)
-		if err := syscall.Kill(r.egress, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(r.egress, syscall.SIGKILL))
 		r.egress = egressOf(t, r.cmd.Process.Pid, r.egress)
 	}
 	time.Sleep(time.Second)
-	if err := os.WriteFile(r.workspace+"/enough", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(r.workspace+"/enough", nil, 0o600))
 	if over.Wait(); !strings.HasPrefix(said, "[]\n") {
 		t.Errorf("%q", said)
 	}

@@ -15,8 +15,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/nettest"
 )
+
+var must = childtest.Must
 
 // apart marks the test that runs in namespaces of its own, and names its folder.
 const apart = "TOOLGUARD_TEST_APART"

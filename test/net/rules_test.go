@@ -30,9 +30,6 @@ print(c.makefile().read(), peer)' `
 q = b"\0\1\1\0\0\1\0\0\0\0\0\0" + b"".join(bytes([len(l)]) + l.encode() for l in sys.argv[1].split(".")) + b"\0\0\1\0\1"
 c = socket.create_connection(("` + nameIP + `", 53), 5); c.sendall(struct.pack(">H", len(q)) + q); f = c.makefile("rb")
 r = f.read(struct.unpack(">H", f.read(2))[0]); print(socket.inet_ntoa(r[len(q)+12:][:4]) if r[7] else "")' `
-	datagram = python + `'import socket,sys
-c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); c.settimeout(5)
-c.sendto(b"ping", (sys.argv[1], int(sys.argv[2]))); print(c.recvfrom(99))' `
 )
 
 // What programs do with the network: each does it without toolguard, and under toolguard what the policy lets it.
@@ -47,66 +44,19 @@ var rows = []struct {
 	denials []string
 }{
 	{
-		name: "http by name", needs: "curl", rules: allow("allowed.test"),
-		line: "curl -sS http://allowed.test/a", free: "^hello GET http://allowed.test/a by HTTP/1\n$",
-	},
-	{
-		name: "http to another name", needs: "curl", rules: allow("allowed.test"),
-		line: "curl -sS http://denied.test/a", free: "hello GET http://denied.test/a", want: "Could not resolve host",
-		denials: []string{"resolve dns://denied.test dns_denied"},
-	},
-	{
-		name: "another name at an address that is known", needs: "curl", rules: allow("allowed.test"),
-		line: "curl -sS -H 'Host: denied.test' http://allowed.test/a", free: "hello GET http://denied.test/a", want: `"reason": "host_not_listed"`,
-		denials: []string{"connect http://denied.test:80/a host_not_listed"},
-	},
-	{
 		name: "a name denied by a rule", needs: "curl", access: `default = { net = "allow", fs = "deny" }`, rules: deny("denied.test"),
 		line: "curl -sS http://allowed.test/; curl -sS -m 20 http://denied.test/", free: "(?s)hello GET http://allowed.*hello GET http://denied",
 		want:    "(?s)^hello GET http://allowed.test/.*Could not resolve host: denied.test",
 		denials: []string{"resolve dns://denied.test rule_denies net.1"},
 	},
 	{
-		name: "https by name, HTTP/2", needs: "curl", rules: allow("allowed.test"),
-		line: "curl -sS https://allowed.test/a", free: "^hello GET https://allowed.test/a by HTTP/2\n$",
-	},
-	{
 		name: "https by IPv6", needs: "curl", rules: allow("allowed.test"),
 		line: "curl -6 -sS https://allowed.test/a", free: "^hello GET https://allowed.test/a by HTTP/2\n$",
-	},
-	{
-		name: "another server's name", needs: "curl", rules: allow("allowed.test"),
-		line: "curl -sS --connect-to denied.test:443:allowed.test:443 https://denied.test/", free: "hello GET https://denied.test/", want: "alert",
-		denials: []string{"connect https://denied.test:443 host_not_listed"},
 	},
 	{
 		name: "an allowed name at another's address", needs: "curl", rules: allow("allowed.test"),
 		line: "curl -sS --resolve allowed.test:443:" + deniedIP + " https://allowed.test/", free: "hello GET https://allowed.test/", want: "alert",
 		denials: []string{"connect https://allowed.test:443 host_mismatch"},
-	},
-	{
-		name: "an address", needs: "curl", rules: allow("allowed.test"),
-		line: "curl -sS http://" + deniedIP + "/", free: "hello GET", want: `"target": "http://` + deniedIP + `:80/"`,
-		denials: []string{"connect http://" + deniedIP + ":80/ host_not_listed"},
-	},
-	{
-		name: "an address and port that nothing is said about", needs: "python3", rules: allow("allowed.test"),
-		line: raw + deniedIP + " 5432", free: "echo " + deniedIP, want: "PermissionError",
-		denials: []string{"connect tcp://" + deniedIP + ":5432 host_not_listed"},
-	},
-	{
-		name: "a range of addresses", needs: "python3", rules: allow("93.184.216.0/24", "port = 5432"),
-		line: raw + rangeIP + " 5432", free: "^echo " + rangeIP + `:5432 ping \('` + rangeIP + `', 5432\)`,
-	},
-	{
-		name: "beside a range of addresses", needs: "python3", rules: allow("93.184.216.0/24", "port = 5432"),
-		line: raw + databaseIP + " 5432", free: "echo", want: "PermissionError",
-		denials: []string{"connect tcp://" + databaseIP + ":5432 host_not_listed"},
-	},
-	{
-		name: "out of a range of addresses", needs: "python3", rules: allow("93.184.216.0/24", "port = 5432") + deny(rangeIP, "port = 5432"),
-		line: raw + rangeIP + " 5432", free: "echo", want: "PermissionError",
-		denials: []string{"connect tcp://" + rangeIP + ":5432 rule_denies net.2"},
 	},
 	{
 		// Before the name is asked for in this session.
@@ -123,15 +73,6 @@ var rows = []struct {
 		line: ask + "allowed.test", free: "^" + allowedIP + "\n$",
 	},
 	{
-		name: "another name by TCP", needs: "python3", rules: allow("allowed.test"),
-		line: ask + "api.test", free: "^" + allowedIP + "\n$", want: "^\n$", denials: []string{"resolve dns://api.test dns_denied"},
-	},
-	{
-		name: "another port of a name", needs: "python3", rules: allow("database.test", "port = 9"),
-		line: raw + "database.test 5432", free: "echo", want: "PermissionError",
-		denials: []string{"connect tcp://" + databaseIP + ":5432 host_not_listed"},
-	},
-	{
 		name: "a name that leads inside", needs: "python3", rules: allow("inside.test", "port = 5432"),
 		line: raw + "inside.test 5432", free: "echo 10.9.8.7", want: "gaierror",
 		denials: []string{"connect tcp://10.9.8.7:5432 private_address"},
@@ -140,30 +81,6 @@ var rows = []struct {
 		name: "a name that leads inside, which is granted", needs: "python3",
 		rules: allow("inside.test", "port = 5432") + allow("10.0.0.0/8", "port = 5432"),
 		line:  raw + "inside.test 5432", free: "echo 10.9.8.7",
-	},
-	{
-		name: "UDP by name", needs: "python3", rules: allow("database.test", "port = 9999", `protocol = "udp"`),
-		line: datagram + "database.test 9999", free: `^\(b'echo ping', \('` + databaseIP + `', 9999\)\)`,
-	},
-	{
-		name: "UDP elsewhere", needs: "python3", rules: allow("database.test", "port = 9999", `protocol = "udp"`),
-		line: datagram + deniedIP + " 9999", free: "echo ping", want: "PermissionError",
-		denials: []string{"connect udp://" + deniedIP + ":9999 host_not_listed"},
-	},
-	{
-		name: "a path and a method", needs: "curl", rules: allow("api.test", `scheme = "http"`, `path_prefix = "/v1"`, `methods = ["GET"]`),
-		line: "curl -sS http://api.test/v1/a", free: "hello GET http://api.test/v1/a",
-	},
-	{
-		name: "another path", needs: "curl", rules: allow("api.test", `scheme = "http"`, `path_prefix = "/v1"`, `methods = ["GET"]`),
-		line: "curl -sS http://api.test/v1/a http://api.test/v2/a", free: "(?s)hello GET http://api.test/v1/a.*hello GET http://api.test/v2/a",
-		want:    `(?s)^hello GET http://api.test/v1/a.*"target": "http://api.test:80/v2/a"`,
-		denials: []string{"connect http://api.test:80/v2/a host_not_listed"},
-	},
-	{
-		name: "another method", needs: "curl", rules: allow("api.test", `scheme = "http"`, `path_prefix = "/v1"`, `methods = ["GET"]`),
-		line: "curl -sS -X DELETE http://api.test/v1/a", free: "hello DELETE http://api.test/v1/a", want: `"method": "DELETE"`,
-		denials: []string{"connect http://api.test:80/v1/a host_not_listed"},
 	},
 	{
 		name: "a path on https", needs: "curl", access: "tls_intercept = true", rules: allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`),

@@ -53,9 +53,7 @@ type semanticsRow struct {
 func readSemantics(t *testing.T) (all []semantics) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/semantics.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
 		if i == 0 {
 			continue // the format
@@ -112,12 +110,8 @@ func TestSemantics(t *testing.T) {
 func (s *semantics) decidedTheSame(t *testing.T) {
 	p := newPlace(t, s.access.toml(), "[authorities.global.access]\n"+s.global.toml())
 	text, err := os.ReadFile("testdata/semantics.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(p.workspace, "try.py"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(p.workspace, "try.py"), text, 0o600))
 	bare, got := s.tried(t, p.command("/usr/bin/python3 try.py")), s.tried(t, p.guarded("/usr/bin/python3 try.py"))
 	events := p.denials()
 	for i, a := range s.asked(t, p) {
@@ -183,9 +177,7 @@ func (s *semantics) tried(t *testing.T, cmd *exec.Cmd) []string {
 	var in bytes.Buffer
 	for _, r := range s.rows {
 		line, err := json.Marshal(map[string]string{"method": r.method, "target": r.target, "via": r.via})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		in.Write(append(line, '\n'))
 	}
 	cmd.Stdin = &in

@@ -42,12 +42,8 @@ func newPlace(t testing.TB, access, rules string) *place {
 	}
 	dir := t.TempDir()
 	p := &place{t, filepath.Join(dir, "workspace"), filepath.Join(dir, "p.toml"), filepath.Join(dir, "events"), 0}
-	if err := os.Mkdir(p.workspace, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p.policy, []byte("version = 1\n[access]\n"+access+filesystem+rules), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(p.workspace, 0o755))
+	must(t, os.WriteFile(p.policy, []byte("version = 1\n[access]\n"+access+filesystem+rules), 0o644))
 	return p
 }
 
@@ -63,18 +59,14 @@ func (p *place) handTo(uid uint32) {
 			errs = append(errs, os.Chmod(dir, 0o755))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, errors.Join(errs...))
 }
 
 // write makes a file in the workspace, of whoever works there.
 func (p *place) write(name string, text []byte) {
 	p.t.Helper()
 	file := filepath.Join(p.workspace, name)
-	if err := errors.Join(os.WriteFile(file, text, 0o600), os.Chown(file, int(p.user), int(p.user))); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, errors.Join(os.WriteFile(file, text, 0o600), os.Chown(file, int(p.user), int(p.user))))
 }
 
 // command is a line for the shell in the workspace.
@@ -155,9 +147,7 @@ func (e told) String() string {
 func (p *place) read() (all []told) {
 	p.t.Helper()
 	text, err := os.ReadFile(p.events)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	for line := range bytes.Lines(text) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break // it's being written

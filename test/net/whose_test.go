@@ -28,19 +28,13 @@ except OSError as e: print("TLS", e)
 while not os.path.exists("told"): time.sleep(0.01)
 `
 	p := newPlace(t, "", allow("allowed.test", `scheme = "http"`, `path_prefix = "/a"`, `methods = ["GET"]`)+allow("allowed.test", `scheme = "https"`))
-	if err := os.WriteFile(filepath.Join(p.workspace, "ask.py"), []byte(program), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(p.workspace, "ask.py"), []byte(program), 0o644))
 	cmd := p.guarded("python3 ask.py --token=secret; true")
 	said, err := os.Create(filepath.Join(p.workspace, "said"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer said.Close()
 	cmd.Stdout, cmd.Stderr = said, said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	want := []string{
 		"resolve dns://denied.test dns_denied", "connect http://denied.test:80/ host_not_listed", "connect http://allowed.test:80/b/c host_not_listed",
 		"connect http://allowed.test:80/a/c host_not_listed", "connect https://denied.test:443 host_not_listed", "resolve dns://gone.test dns_denied",
@@ -52,12 +46,8 @@ while not os.path.exists("told"): time.sleep(0.01)
 		all := p.denials()
 		return !slices.ContainsFunc(want, func(w string) bool { return !has(all, w) })
 	})
-	if err := os.WriteFile(filepath.Join(p.workspace, "told"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(p.workspace, "told"), nil, 0o644))
+	must(t, cmd.Wait())
 	for _, e := range p.denials() {
 		if e.Unmapped.Target == "dns://gone.test" { // it may be: then what the kernel knew is what there is
 			if a := e.Actor.Process; a.PID == 0 || a.Name != "curl" {
