@@ -11,9 +11,7 @@ import (
 // TestAncestors: each process is looked at once, for all that come from it.
 func TestAncestors(t *testing.T) {
 	child := exec.Command("sleep", "60")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, child.Start())
 	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
 	pid, self := child.Process.Pid, os.Getpid()
 	known := map[int][]event.Process{}

@@ -30,9 +30,7 @@ func heardNames(t *testing.T, denials ...link.Denial) []event.Event {
 // Whom the kernel saw is described by what /proc says of him, unless another has his number since.
 func TestChainSince(t *testing.T) {
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for since, exe := range map[time.Duration]string{time.Since(booted()): own, time.Nanosecond: ""} {
 		told := heardNames(t, link.Denial{By: link.Process{PID: os.Getpid(), UID: 7, Comm: "worker", Since: since}})
 		if len(told) != 1 || len(told[0].Process) == 0 {

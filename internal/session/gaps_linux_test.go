@@ -15,9 +15,7 @@ import (
 // test); these aren't told where it hasn't.
 func TestGapsInDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/BACKENDS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, gap := range slices.Concat(bpfGaps, lentGaps) {
 		if !strings.Contains(string(page), "\n- "+gap+"\n") {
 			t.Errorf("docs/BACKENDS.md doesn't have this gap:\n- %s", gap)
@@ -44,9 +42,7 @@ func TestRingsRow(t *testing.T) {
 			source.Layers = append(source.Layers, policy.SourceLayer{Authority: policy.Authority(int(policy.Host) + i), Syscalls: calls})
 		}
 		c, err := policy.Compile(source, policyfile.Machine{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rows := []policy.Coverage{{ID: "syscalls"}, {ID: "fs"}, {ID: "host.syscalls"}}
 		if got := coverRings(c, rows, seccomp.Others{ABI: x.abi}); got[0].Why != x.why || got[1].Why != "" || got[2].Why != x.why {
 			t.Errorf("%+v with ABI %d: %+v", x.syscalls, x.abi, got)

@@ -42,9 +42,7 @@ func TestDescendants(t *testing.T) {
 		if err == nil {
 			err = cmd.Start()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		said, _ := bufio.NewReader(out).ReadString('\n')
 		pid := cmd.Process.Pid
 		if list := fmt.Sprintln(descendants(pid, children())); list != "["+strings.TrimSpace(said)+"]\n" || !slices.Contains(children()(os.Getpid()), pid) {

@@ -1,19 +1,33 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/egress/process"
 )
+
+var must = childtest.Must
 
 // Children are locked to the process's first thread (see TestMain), which is the only one that belongs to the process for
 // certain.
 func init() { runtime.LockOSThread() }
 
+// TestMain has this program be egress, too.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "egress" {
+		fd, err := strconv.Atoi(os.Args[2])
+		if err := cmp.Or(err, process.Serve(fd)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	childtest.Main(m, func(order string) (any, error) {
 		do, ok := orders[order]
 		if !ok {

@@ -45,9 +45,7 @@ func TestOtherNames(t *testing.T) {
 		l := policy.SourceLayer{Authority: policy.Session, FS: rules}
 		l.Defaults[policy.FS] = policy.Deny
 		compiled, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/ws", Home: "/ws", Layers: []policy.SourceLayer{l}}, twice{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(compiled.Links)+len(compiled.Aliases) == 0 {
 			t.Errorf("%s: there is no other name", what)
 		}

@@ -23,9 +23,7 @@ func TestResolvers(t *testing.T) {
 		"nameserver x\nnameserver ::1\nnameserver 1.1.1.1\nnameserver 1.1.1.2\nnameserver 1.1.1.3": {"[::1]:53", "1.1.1.1:53", "1.1.1.2:53"},
 	} {
 		file := filepath.Join(t.TempDir(), "resolv.conf")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		got, err := resolvers(file)
 		var all []string
 		for _, a := range got {
@@ -43,9 +41,7 @@ func TestResolvers(t *testing.T) {
 func netPolicy(t *testing.T, layers ...policy.SourceLayer) *policy.Compiled {
 	t.Helper()
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: layers}, policyfile.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -96,9 +92,7 @@ func TestEgressProgram(t *testing.T) {
 		{"a stranger's", func(f string) error { return errors.Join(os.WriteFile(f, nil, 0o755), chownIfRoot(f)) }, owner + 1, "nobody else can write"},
 	} {
 		dir := t.TempDir()
-		if err := x.make(filepath.Join(dir, "toolguardd")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.make(filepath.Join(dir, "toolguardd")))
 		fd, err := openProgram([]string{filepath.Join(dir, "none"), dir}, x.owner)
 		if err == nil {
 			_ = unix.Close(fd)

@@ -48,11 +48,8 @@ func LoadNetwork() (*Network, error) {
 	return newNetwork(kernel)
 }
 
-// ownProgram is toolguardd itself, but for tests.
-var ownProgram = "/proc/self/exe"
-
 func newNetwork(kernel *netguard.Session) (*Network, error) {
-	program, err := unix.Open(ownProgram, unix.O_PATH|unix.O_CLOEXEC, 0)
+	program, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		kernel.Close()
 		return nil, fmt.Errorf("open egress's program: %w", err)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,35 +73,32 @@ func newElsewhere(t *testing.T) *elsewhere {
 	if _, err := os.Stat("/usr/bin/curl"); err != nil {
 		t.Skip("needs curl")
 	}
+	if built, _ := debug.ReadBuildInfo(); slices.Contains(built.Settings, debug.BuildSetting{Key: "CGO_ENABLED", Value: "1"}) {
+		t.Skip("needs CGO_ENABLED=0: this program is egress, too, which has no threads but Go's")
+	}
 	facts := cgroup.Probe()
 	if facts.Base == "" {
 		t.Skip("needs cgroup v2: ", facts.Why)
 	}
-	ownProgram = toolguarddOf(t)
 	e := &elsewhere{t: t}
 	runtime.LockOSThread() // for good: the thread ends with the test
-	fail := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	place, err := netns.New()
-	fail(err)
+	must(t, err)
 	e.place = os.NewFile(uintptr(place), "net")
-	fail(nettest.Others("93.184.215.1", "93.184.215.2"))
+	must(t, nettest.Others("93.184.215.1", "93.184.215.2"))
 	names, err := net.ListenPacket("udp", "127.0.0.1:0")
-	fail(err)
+	must(t, err)
 	t.Cleanup(func() { _ = names.Close() })
 	e.dns = names.LocalAddr().(*net.UDPAddr).AddrPort()
 	go nettest.Names{"one.test": {"93.184.215.1"}, "two.test": {"93.184.215.2"}}.ServeUDP(names)
 	for _, port := range []string{":80", ":5432"} {
 		l, err := net.Listen("tcp", port)
-		fail(err)
+		must(t, err)
 		t.Cleanup(func() { _ = l.Close() })
 		go nettest.ServeWeb(l, nil)
 	}
 	e.group, err = cgroup.New(fmt.Sprintf("test-%d-%d", os.Getpid(), time.Now().UnixNano()), policy.Limits{}, facts)
-	fail(err)
+	must(t, err)
 	t.Cleanup(func() {
 		err := e.group.Remove()
 		for end := time.Now().Add(mostWait); errors.Is(err, unix.EBUSY) && time.Now().Before(end); { // who has ended counts for a while
@@ -111,21 +110,6 @@ func newElsewhere(t *testing.T) *elsewhere {
 	})
 	e.events = event.NewQueue(e)
 	return e
-}
-
-// toolguarddOf is toolguardd's program, which is built first where there's a compiler.
-func toolguarddOf(t *testing.T) string {
-	t.Helper()
-	if built := os.Getenv("TOOLGUARD_BUILT"); built != "" {
-		return filepath.Join(built, toolguardd)
-	}
-	file := filepath.Join(t.TempDir(), toolguardd)
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", file, "../../cmd/toolguardd")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build it: %v\n%s", err, out)
-	}
-	return file
 }
 
 // expect has curl fetch in the session.
@@ -154,18 +138,14 @@ func (e *elsewhere) policy(hosts ...string) *policy.Compiled {
 
 func (e *elsewhere) at() NetPlace {
 	fd, err := unix.Dup(int(e.place.Fd()))
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must(e.t, err)
 	return NetPlace{Group: e.group, Network: os.NewFile(uintptr(fd), "net"), Upstream: []netip.AddrPort{e.dns}}
 }
 
 func (e *elsewhere) begin(c *policy.Compiled) *Network {
 	e.t.Helper()
 	n, err := LoadNetwork()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must(e.t, err)
 	who := Heard{ID: 7, PID: os.Getpid(), Policies: finding(c)}
 	if _, err := n.Begin(who, Config{Policy: c, Events: e.events}, e.at()); err != nil {
 		e.t.Fatal(err)
@@ -190,16 +170,12 @@ func TestNetworkElsewhere(t *testing.T) {
 		{nil, nowhere, nowhere, "onnect"},
 		{[]string{"one.test", "two.test"}, "^hello", "^hello", "onnect"},
 	} {
-		if err := n.Reload(uint32(i+2), e.policy(x.hosts...)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.Reload(uint32(i+2), e.policy(x.hosts...)))
 		e.expect("http://one.test/", x.one)
 		e.expect("http://two.test/", x.two)
 		e.expect("http://93.184.215.2:5432/", x.number)
 	}
-	if err := nettest.Loopback("93.184.215.1/32"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nettest.Loopback("93.184.215.1/32"))
 	e.expect("http://one.test/", nowhere) // it's the machine's own address from now on
 	e.expect("http://two.test/", "^hello")
 	if c := n.End(); c.Denied == 0 {
@@ -218,9 +194,7 @@ func TestNetworkEndsWhileItLooks(t *testing.T) {
 	e := newElsewhere(t)
 	c := e.policy("one.test")
 	n, err := LoadNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	looks, found, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	who := Heard{ID: 7, PID: os.Getpid(), Policies: func() (map[uint32]*policy.Compiled, error) {
 		close(looks)
@@ -262,25 +236,17 @@ func TestNetworkEgress(t *testing.T) {
 		pid, _ := strconv.Atoi(number)
 		return pid
 	}
-	if err := n.Reload(2, e.policy("two.test")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Reload(2, e.policy("two.test")))
 	first := pid()
-	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(first, syscall.SIGKILL))
 	if !e.heard("egress died") {
 		t.Error("its death isn't told")
 	}
 	e.expect("http://two.test/", "^hello")
 	e.expect("http://one.test/", nowhere)
 	stopped := pid()
-	if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Reload(3, e.policy("one.test")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(stopped, syscall.SIGSTOP))
+	must(t, n.Reload(3, e.policy("one.test")))
 	if pid() == stopped || stopped == first {
 		t.Error("what takes no other policy goes on")
 	}
@@ -294,24 +260,16 @@ func TestNetworkResumed(t *testing.T) {
 	c := e.policy("one.test")
 	former := e.begin(c)
 	ca, err := egress.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	kept, err := json.Marshal(ca)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := former.net.kernel.Keep(kept); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, former.net.kernel.Keep(kept))
 	e.expect("http://one.test/", "^hello")
 	former.End() // as if it were gone
 	e.expect("http://one.test/", "Could not resolve|onnect")
 	who := Heard{ID: 7, PID: os.Getpid(), Policies: finding(c)}
 	n, err := ResumeNetwork(who, Config{Policy: c, Events: e.events}, 1, e.at())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := string(n.net.egress.mandate.Authority); got != string(kept) {
 		t.Errorf("the authority is %q", got)
 	}
@@ -335,19 +293,13 @@ func TestNetworkOf(t *testing.T) {
 	}
 	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
 	fd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(fd)
 	found, err := NetworkOf(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer found.Close()
 	var want, got unix.Stat_t
-	if err := unix.Fstat(int(e.place.Fd()), &want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Fstat(int(e.place.Fd()), &want))
 	if err := unix.Fstat(int(found.Fd()), &got); err != nil || got.Ino != want.Ino {
 		t.Errorf("%d, want %d, %v", got.Ino, want.Ino, err)
 	}

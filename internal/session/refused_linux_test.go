@@ -16,9 +16,7 @@ func listing(t *testing.T, commands ...policy.CommandRule) *policy.Compiled {
 	t.Helper()
 	layer := policy.SourceLayer{Authority: policy.Session, Commands: commands}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -91,9 +89,7 @@ func TestRefusedUnresolved(t *testing.T) {
 // What no rule is about is told by what it's done to.
 func TestRefusedOutside(t *testing.T) {
 	first, err := os.ReadFile("/proc/1/comm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		k                    loader.Event
 		resource, capability string
@@ -122,9 +118,7 @@ func TestRefusedGain(t *testing.T) {
 		{Path: "/w", Caps: all}, {Path: "/w/less", Caps: policy.Delete | policy.Read | policy.Update}, {Path: "/w/dir/secret"},
 	}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	notices := 0
 	r := &run{cfg: Config{Policy: c, Notice: func(string) { notices++ }}}
 	exchange := policy.Delete | policy.Update
@@ -159,9 +153,7 @@ func TestRefusedGain(t *testing.T) {
 func TestRefusedMoved(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/w", Caps: policy.AllCaps}, {Path: "/w/secret"}}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	last := len(c.Layers) - 1
 	r := &run{cfg: Config{Policy: c}}
 	asked := loader.Asked{Path: "/w/open", Need: policy.Delete}
@@ -185,9 +177,7 @@ func TestRefusedMoved(t *testing.T) {
 func TestRefusedLink(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/w", Caps: policy.AllCaps}, {Path: "/data/a", Caps: policy.Read}}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	last := len(c.Layers) - 1
 	k := loader.Event{
 		Op: loader.OpOpen, Why: loader.WhyRule, Layer: last, Rule: int(c.Layers[last].FS.Rules()[1].Index),

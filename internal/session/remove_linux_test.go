@@ -13,23 +13,15 @@ import (
 // the removal takes for its own, and symlinks, which lead to what stays.
 func TestRemoveDeepTrees(t *testing.T) {
 	var old unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
 	few := unix.Rlimit{Cur: 64, Max: old.Max}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
 	defer func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &old) }()
 	stays := t.TempDir()
-	if err := os.WriteFile(filepath.Join(stays, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(stays, "file"), nil, 0o600))
 	dir := filepath.Join(t.TempDir(), "tmp")
 	deepTree(t, dir, stays, 1500)
-	if err := removeAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, removeAll(dir))
 	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s is still there: %v", dir, err)
 	}
@@ -41,27 +33,17 @@ func TestRemoveDeepTrees(t *testing.T) {
 // deepTree makes levels of folders, each with what could hold up the removal.
 func deepTree(t *testing.T, dir, link string, levels int) {
 	t.Helper()
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.WriteFile(dir+"/1", nil, 0o600), os.MkdirAll(dir+"/2/full", 0o700), os.Mkdir(dir+"/3", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
+	must(t, errors.Join(os.WriteFile(dir+"/1", nil, 0o600), os.MkdirAll(dir+"/2/full", 0o700), os.Mkdir(dir+"/3", 0)))
 	at, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range levels {
 		err := errors.Join(unix.Mkdirat(at, "d", 0o700), unix.Symlinkat(link, at, "link"))
 		next, oerr := unix.Openat(at, "d", unix.O_PATH|unix.O_CLOEXEC, 0)
 		unix.Close(at)
-		if err := errors.Join(err, oerr); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, oerr))
 		at = next
 	}
 	defer unix.Close(at)
-	if err := errors.Join(unix.Mkdirat(at, "shut", 0o700), unix.Mkdirat(at, "shut/in", 0), unix.Fchmodat(at, "shut", 0, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(unix.Mkdirat(at, "shut", 0o700), unix.Mkdirat(at, "shut/in", 0), unix.Fchmodat(at, "shut", 0, 0)))
 }
