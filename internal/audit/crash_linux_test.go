@@ -132,9 +132,7 @@ func mount(t *testing.T, kind string, kib int) string {
 	args := []string{"-t", "tmpfs", "-o", fmt.Sprintf("size=%dk", kib), "tmpfs", dir}
 	if kind == "ext4" {
 		image := filepath.Join(t.TempDir(), "image")
-		if err := os.WriteFile(image, make([]byte, kib<<10), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, image, make([]byte, kib<<10))
 		if out, err := exec.Command("mkfs.ext4", "-q", "-O", "^has_journal", image).CombinedOutput(); err != nil {
 			t.Skipf("needs mkfs.ext4: %v %s", err, out)
 		}
@@ -159,9 +157,7 @@ func TestFullDisk(t *testing.T) {
 			disk := mount(t, kind, 1024)
 			dir := filepath.Join(disk, "audit")
 			ballast := filepath.Join(disk, "ballast")
-			if err := os.WriteFile(ballast, make([]byte, 300<<10), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, ballast, make([]byte, 300<<10))
 			l := Start(Config{Folder: dir, Limits: Limits{FileSize: 100 << 10}})
 			recorded, failed := 0, 0
 			for ; recorded < 5000 && failed < 20; recorded++ {
@@ -246,9 +242,7 @@ func TestCloseOnFullDisk(t *testing.T) {
 			if err := errors.Join(ballast.Truncate(0), ballast.Close()); err != nil {
 				t.Fatal(err)
 			}
-			s = open(t, dir, limits)
-			appendAll(t, s, denials(0, 1))
-			closeSpool(t, s)
+			written(t, dir, limits, denials(0, 1))
 			if said := strings.Contains(gapsOf(t, dir), "wasn't closed"); said == drop {
 				t.Errorf("that it wasn't closed is told: %t\n%s", said, gapsOf(t, dir))
 			}

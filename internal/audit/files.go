@@ -25,9 +25,8 @@ func files(folder string) (list []uint64, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), suffix)
-		n, err := strconv.ParseUint(name, 10, 63)
-		if ok && err == nil && e.Name() == fileName(n) {
+		n, _ := strconv.ParseUint(strings.TrimSuffix(e.Name(), suffix), 10, 63)
+		if e.Name() == fileName(n) {
 			list = append(list, n)
 		}
 	}
@@ -43,14 +42,10 @@ func Replace(name string, text []byte) error {
 		return err
 	}
 	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(name+".new", name)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
 	}
-	if err == nil {
-		err = syncFolder(filepath.Dir(name))
-	}
-	return err
+	return errors.Join(os.Rename(name+".new", name), syncFolder(filepath.Dir(name)))
 }
 
 // openRegular opens a regular file to read it. Nothing else that is in its place, as in a copy from somebody else, has its reader wait, or follow.

@@ -19,8 +19,8 @@ func (h hash) String() string { return hex.EncodeToString(h[:]) }
 
 // parseHash takes a hash as String writes it, and no other spelling.
 func parseHash(s string) (h hash, ok bool) {
-	n, err := hex.Decode(h[:], []byte(s[:min(len(s), 2*len(h))]))
-	return h, err == nil && n == len(h) && h.String() == s
+	_, _ = hex.Decode(h[:], []byte(s[:min(len(s), 2*len(h))])) // what isn't a hash is written otherwise
+	return h, h.String() == s
 }
 
 // Around the link, and before the uid: the same bytes in every line. Nobody else's words can be taken for them, as a quotation mark within a
@@ -48,22 +48,13 @@ func parseLink(line []byte) (l link, ok bool) {
 	if l.previous, ok = parseHash(string(rest[at:])); !ok {
 		return l, false
 	}
-	_, uid, ok := bytes.Cut(line, []byte(uidStart))
-	if !ok {
-		return l, false
-	}
-	end := bytes.IndexByte(uid[:min(len(uid), 64)], '"')
-	if end < 0 {
-		return l, false
-	}
+	_, uid, _ := bytes.Cut(line, []byte(uidStart))
+	uid, _, ok = bytes.Cut(uid[:min(len(uid), 64)], []byte(`"`))
 	var number string
-	l.chain, number, ok = strings.Cut(string(uid[:end]), "-")
-	if !ok {
-		return l, false
-	}
+	l.chain, number, _ = strings.Cut(string(uid), "-")
 	n, err := strconv.ParseUint(number, 10, 63)
 	l.sequence = n
-	return l, err == nil && n > 0
+	return l, ok && err == nil && n > 0
 }
 
 // told is what the spool itself needs to know of some of its events.

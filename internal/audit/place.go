@@ -47,7 +47,7 @@ func (s *Spool) inPlace() (err error) {
 
 // there tells whether a file is the one that has the name.
 func (s *Spool) there(f *os.File, name string) bool {
-	is, err := f.Stat()
-	has, herr := os.Lstat(s.path(name))
-	return err == nil && herr == nil && os.SameFile(is, has)
+	is, _ := f.Stat()
+	has, _ := os.Lstat(s.path(name))
+	return os.SameFile(is, has) // false where either is missing
 }

@@ -15,9 +15,7 @@ func TestTakenAway(t *testing.T) {
 		t.Helper()
 		text := readFile(t, file)
 		remove(t, file)
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, text)
 	}
 	for name, c := range map[string]struct {
 		do    func(t *testing.T, s *Spool)
@@ -62,9 +60,7 @@ func TestTakenAway(t *testing.T) {
 			if c.finds == "" && len(r.Problems) > 0 || !strings.Contains(fmt.Sprint(r.Problems), c.finds) {
 				t.Errorf("%+v", r)
 			}
-			s = open(t, dir, Limits{})
-			appendAll(t, s, denials(5, 1))
-			closeSpool(t, s)
+			written(t, dir, Limits{}, denials(5, 1))
 			if again := verified(t, dir); len(again.Problems) != len(r.Problems) || again.Gaps != r.Gaps {
 				t.Errorf("%+v", again)
 			}

@@ -303,7 +303,7 @@ func (s *Spool) beginStream(t tail, h head, known bool) (err error) {
 	}
 	s.stream.Version = s.Version
 	switch {
-	case known && h.Chain != "":
+	case known:
 		s.stream.ID = h.Chain
 	case t.chain != "":
 		s.stream.ID = t.chain
@@ -344,7 +344,7 @@ func (s *Spool) resume(list []uint64, at position, fresh bool) error {
 
 // wasBegun is when the file that is gone on with was begun, or now at the latest, whatever the clock says.
 func (s *Spool) wasBegun(h head, known bool) {
-	if began := time.Unix(h.Began, 0); s.file != nil && known && h.Began > 0 && h.End.File == s.number && began.Before(s.began) {
+	if began := time.Unix(h.Began, 0); known && h.Began > 0 && h.End.File == s.number && began.Before(s.began) {
 		s.began = began
 	}
 }

@@ -50,10 +50,7 @@ func tallies(t *testing.T, dir string) map[string]*tally {
 	}
 	all := map[string]*tally{}
 	for _, n := range list {
-		text, err := os.ReadFile(filepath.Join(dir, fileName(n)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := readFile(t, filepath.Join(dir, fileName(n)))
 		for line := range bytes.Lines(text) {
 			var e struct {
 				Count    uint64
@@ -166,12 +163,15 @@ func TestShareComesBack(t *testing.T) {
 	if err := l.ReadyFor(1); err == nil {
 		t.Fatal("he has his share still")
 	}
+	gap := of(1, event.Gap)
+	gap.Count, gap.Extra = 5, map[string]string{"exact": "false"}
+	l.Record(&gap)
 	l.SetLimits(Limits{Size: 16 << 20})
 	flood(t, l, 1, 1)
 	if err := l.ReadyFor(1); err != nil {
 		t.Error(err)
 	}
-	if u := tallies(t, dir)["1"]; u.denials+u.gaps != 2001 || u.gaps == 0 {
+	if u := tallies(t, dir)["1"]; u.denials+u.gaps != 2006 || u.gaps == 0 || u.inexact != 1 {
 		t.Errorf("%+v", u)
 	}
 	_, _ = l.Close()
@@ -215,8 +215,11 @@ func TestPrune(t *testing.T) {
 	l := Start(Config{Folder: dir, Limits: Limits{Size: 1 << 20, FileSize: 64 << 10}})
 	flood(t, l, 1, 2000)
 	before := l.Usage()
-	if l.ReadyFor(1) == nil || before.Withheld == 0 || before.Files < 4 || before.Lost > 0 || before.Size != 1<<20 {
+	if l.ReadyFor(1) == nil || before.Withheld == 0 || before.Files < 4 || before.Lost > 0 || before.Size != 1<<20 || before.Withheld != 2000-tallies(t, dir)["1"].denials {
 		t.Fatalf("%+v", before)
+	}
+	if err := l.Prune(before.Bytes); err != nil || l.Usage().Files != before.Files {
+		t.Errorf("what fits is removed: %v, %+v", err, l.Usage())
 	}
 	for _, keep := range []int64{200 << 10, 0} {
 		if err := l.Prune(keep); err != nil {
@@ -260,6 +263,11 @@ func TestStop(t *testing.T) {
 		}
 	}
 	var full *FullError
+	for _, uid := range []int{0, 1000} {
+		if err := l.ReadyFor(uid); !errors.As(err, &full) {
+			t.Errorf("a session of user %d may begin: %v", uid, err)
+		}
+	}
 	missing, err := l.Close()
 	if missing != 1 || !errors.As(err, &full) {
 		t.Fatal(missing, err)

@@ -184,7 +184,6 @@ func (s *Spool) commit() error {
 		_ = s.repair()            // else before the next
 		return fmt.Errorf("write the audit: %w", err)
 	}
-	s.held += s.now.offset - s.done.offset
 	s.taken.add(added)
 	s.heldBy.add(added)
 	s.torn, s.fresh, s.opened, s.done = false, false, true, s.now

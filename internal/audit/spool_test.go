@@ -1,11 +1,14 @@
 package audit
 
 import (
+	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,6 +59,15 @@ func closeSpool(t *testing.T, s *Spool) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// written is a spool with more events in it, closed.
+func written(t *testing.T, folder string, l Limits, list []event.Event) *Spool {
+	t.Helper()
+	s := open(t, folder, l)
+	appendAll(t, s, list)
+	closeSpool(t, s)
+	return s
 }
 
 func nobody(int64, int64) {}
@@ -162,6 +174,16 @@ func TestSpool(t *testing.T) {
 	if want := uint64(200 + r.Checkpoints); r.Records != want {
 		t.Errorf("%d records, not %d", r.Records, want)
 	}
+	list, _ := files(dir)
+	var done, total int64
+	if _, err := Verify(dir, "", func(d, of int64) { done, total = d, of }); err != nil || done != total || total != size(dir, list) || total < 40<<10 {
+		t.Errorf("%d of %d bytes are verified, %v", done, total, err)
+	}
+	for _, none := range []string{t.TempDir(), filepath.Join(dir, "none")} {
+		if _, err := Verify(none, "", nobody); err == nil || !strings.Contains(err.Error(), "there is no audit") {
+			t.Error(err)
+		}
+	}
 	if _, err := Open(Config{Folder: dir}); err != nil {
 		t.Error(err)
 	}
@@ -178,10 +200,7 @@ func TestForm(t *testing.T) {
 	list, _ := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	n := 0
 	for _, name := range list {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := readFile(t, name)
 		for line := range bytes.Lines(text) {
 			var e struct {
 				Metadata struct{ Sequence int }
@@ -222,9 +241,7 @@ func TestCrash(t *testing.T) {
 			file := filepath.Join(dir, fileName(1))
 			add(t, file, tail)
 			_ = s.release() // as a kill does
-			s = open(t, dir, Limits{})
-			appendAll(t, s, denials(10, 1))
-			closeSpool(t, s)
+			written(t, dir, Limits{}, denials(10, 1))
 			r := sound(t, dir)
 			if got := targets(t, dir); len(got) != 11 || !slices.IsSorted(got) {
 				t.Error(got)
@@ -248,27 +265,122 @@ func add(t *testing.T, file, text string) {
 	}
 }
 
-// TestCrashWhileTurning: a key that was stated and not kept is the one that follows; a file that was begun and not written to isn't missed.
+// TestCrashWhileTurning: a key that was stated and not kept is the one that follows, and nothing else is lost: the head may be signed with it
+// already, or a file be begun and not written to.
 func TestCrashWhileTurning(t *testing.T) {
+	for _, turn := range []func(*Spool) error{(*Spool).finish, (*Spool).rotate} {
+		dir := t.TempDir()
+		s := open(t, dir, small)
+		appendAll(t, s, denials(0, 1))
+		old := readFile(t, s.path(keyName))
+		if err := turn(s); err != nil {
+			t.Fatal(err)
+		}
+		release(t, s)
+		writeFile(t, s.path(keyName), old)
+		written(t, dir, small, denials(1, 1))
+		if r := sound(t, dir); len(r.Keys) != 2 || r.Inexact != 1 || !strings.Contains(gapsOf(t, dir), "the spool wasn't closed") {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// TestGarbage: a file in which nothing is a record is kept as it is, and what is written goes into another one.
+func TestGarbage(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		head  bool
+		files int
+	}{
+		{"x\n", true, 2},
+		{"x", true, 2},
+		{strings.Repeat("x", 2*maxLine) + "\n", true, 2},
+		{"x\n", false, 2},
+		{"", true, 2},
+		{"", false, 1}, // nothing was ever in it
+	} {
+		dir := t.TempDir()
+		s := written(t, dir, Limits{}, denials(0, 3))
+		file := s.path(fileName(1))
+		writeFile(t, file, []byte(c.text))
+		if !c.head {
+			remove(t, s.path(headName))
+		}
+		written(t, dir, Limits{}, denials(3, 1))
+		if list, _ := files(dir); len(list) != c.files || c.files > 1 && string(readFile(t, file)) != c.text {
+			t.Errorf("%.10q, head %v: files %d", c.text, c.head, list)
+		}
+		if r := verified(t, dir); c.head && r.Lost != 5 {
+			t.Errorf("%.10q: %d are told to be lost", c.text, r.Lost)
+		}
+	}
+}
+
+// TestReadLine: lines of any length are read whole, one after the other, up to what a line may have.
+func TestReadLine(t *testing.T) {
+	for _, n := range []int{1, 4096, 4097, 64 << 10, 64<<10 + 1, maxLine, maxLine + 1, 3 * maxLine} {
+		line := strings.Repeat("x", n-1) + "\n"
+		r := bufio.NewReaderSize(strings.NewReader(line+"next\n"+line[:n-1]), 4096)
+		got, err := readLine(r)
+		if long := n > maxLine; errors.Is(err, errLong) != long || !long && string(got) != line {
+			t.Errorf("%d bytes: %d, %v", n, len(got), err)
+		}
+		if got, err := readLine(r); string(got) != "next\n" || err != nil {
+			t.Errorf("after %d bytes: %.10q, %v", n, got, err)
+		}
+		if got, err := readLine(r); n <= maxLine && (string(got) != line[:n-1] || !errors.Is(err, io.EOF)) {
+			t.Errorf("%d bytes at the end: %d, %v", n-1, len(got), err)
+		}
+	}
+}
+
+// TestLink: a line has its link only if it's whole, and has a number as a spool writes it.
+func TestLink(t *testing.T) {
+	want := link{"c0ffee", 7, sha256.Sum256(nil)}
+	line := forged(want, nil)
+	if got, ok := parseLink(line); !ok || got != want {
+		t.Fatalf("%+v of %s", got, line)
+	}
+	for n := range line {
+		if got, ok := parseLink(line[:n]); ok {
+			t.Errorf("%+v of %s", got, line[:n])
+		}
+	}
+	for _, uid := range []string{"c0ffee-0", "c0ffee--7", "c0ffee-9223372036854775808", "c0ffee", "7", "", "c0ffee-" + strings.Repeat("0", 64) + "7"} {
+		if got, ok := parseLink(bytes.Replace(line, []byte("c0ffee-7"), []byte(uid), 1)); ok {
+			t.Errorf("%q: %+v", uid, got)
+		}
+	}
+}
+
+// TestFilter: what fits is what is asked for, by number, session and kind.
+func TestFilter(t *testing.T) {
+	list := denials(0, 4)
+	list[1].Session, list[2].Kind = "s2", event.Exec
 	dir := t.TempDir()
-	s := open(t, dir, small)
-	appendAll(t, s, denials(0, 1))
-	old, err := os.ReadFile(filepath.Join(dir, keyName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.rotate(); err != nil {
-		t.Fatal(err)
-	}
-	_ = s.release()
-	if err := os.WriteFile(filepath.Join(dir, keyName), old, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, dir, small)
-	appendAll(t, s, denials(1, 1))
-	closeSpool(t, s)
-	if r := sound(t, dir); len(r.Keys) != 2 {
-		t.Errorf("%+v", r)
+	written(t, dir, Limits{}, list) // after a checkpoint, and before another one
+	lines := append(linesOf(t, dir), "{}\n", "x")
+	for _, c := range []struct {
+		f    Filter
+		want []int
+	}{
+		{Filter{}, []int{0, 1, 2, 3, 4, 5}},
+		{Filter{From: 4}, []int{3, 4, 5}},
+		{Filter{To: 3}, []int{0, 1, 2}},
+		{Filter{From: 3, To: 3}, []int{2}},
+		{Filter{Session: "s1"}, []int{1, 3, 4}},
+		{Filter{Kind: "denial"}, []int{1, 2, 4}},
+		{Filter{Session: "s1", Kind: "denial", From: 3}, []int{4}},
+	} {
+		var got []int
+		for i, line := range lines {
+			if c.f.Fits([]byte(line)) {
+				got = append(got, i)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v, want %v", c.f, got, c.want)
+		}
 	}
 }
 
@@ -370,22 +482,33 @@ func TestStand(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	closeSpool(t, s)
+	one, two := removed{First: 1, Last: 2, Shipped: true}, removed{First: 3, Last: 4}
+	if got := one.and(two); got != (removed{First: 1, Last: 4}) {
+		t.Errorf("with what some sink hasn't got: %+v", got)
+	}
+}
+
+// TestMissing: files that others have removed are named, and the one that the spool removes isn't.
+func TestMissing(t *testing.T) {
+	for _, c := range []struct {
+		first, gone, next uint64
+		want              string
+	}{
+		{1, 1, 2, ""},
+		{1, 2, 3, fileName(1)},
+		{1, 3, 4, fileName(1) + " to " + fileName(2)},
+		{1, 1, 3, fileName(2)},
+		{1, 1, 4, fileName(2) + " to " + fileName(3)},
+		{1, 2, 4, fileName(1) + " and " + fileName(3)},
+	} {
+		if got := missingFiles(c.first, c.gone, c.next); strings.TrimPrefix(got, othersRemoved) != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
 }
 
 // TestRemovedAndKilled: whenever the writer is killed as it removes files, that they went is told, once.
 func TestRemovedAndKilled(t *testing.T) {
-	read := func(name string) []byte {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
-	write := func(name string, text []byte) {
-		if err := os.WriteFile(name, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, c := range []struct {
 		name    string
 		shipped bool
@@ -403,13 +526,13 @@ func TestRemovedAndKilled(t *testing.T) {
 			filled(t, dir)
 			s := open(t, dir, Limits{Size: 1 << 20})
 			appendAll(t, s, denials(200, 1))
-			second := read(s.path(fileName(2)))
+			second := readFile(t, s.path(fileName(2)))
 			for range 2 {
 				if !s.removeFirst(c.shipped, "to make room") {
 					t.Fatal("nothing is removed")
 				}
 			}
-			head := read(s.path(headName))
+			head := readFile(t, s.path(headName))
 			told := uint64(100 + 1 + 3)
 			if c.tells {
 				appendAll(t, s, denials(201, 1))
@@ -420,18 +543,16 @@ func TestRemovedAndKilled(t *testing.T) {
 			}
 			switch c.put {
 			case headName:
-				write(s.path(headName), head)
+				writeFile(t, s.path(headName), head)
 			case fileName(2):
-				write(s.path(fileName(2)), second)
+				writeFile(t, s.path(fileName(2)), second)
 			}
 			for i := range 3 {
-				s = open(t, dir, Limits{Size: 1 << 20})
-				appendAll(t, s, denials(210+i, 1))
-				closeSpool(t, s)
+				s = written(t, dir, Limits{Size: 1 << 20}, denials(210+i, 1))
 			}
 			r := sound(t, dir)
 			if c.shipped {
-				text := read(s.path(fileName(s.number)))
+				text := readFile(t, s.path(fileName(s.number)))
 				if n := bytes.Count(text, []byte("every sink has them")); n != 1 || r.Lost > 0 {
 					t.Errorf("it's told %d times, %d lost", n, r.Lost)
 				}
@@ -463,6 +584,10 @@ func TestShipped(t *testing.T) {
 		if _, err := s.Append(denials(200, 1)); !errors.As(err, &full) {
 			t.Errorf("%s: %v", told, err)
 		}
+	}
+	tell(t, s.Cursors, `{"sinks":{"a":{"cursor":{"chain":"CHAIN","sequence":3}},"b":{"cursor":{"chain":"x","sequence":3}},"c":{"cursor":{"chain":"CHAIN","sequence":1000}}}}`, chain, end)
+	if all := float64(s.done.sequence); !maps.Equal(s.behind(), map[string]float64{"a": all - 3, "b": all, "c": all}) {
+		t.Errorf("of %v records: %v", all, s.behind())
 	}
 	tell(t, s.Cursors, `{"sinks":{"a":{"cursor":{"chain":"CHAIN","file":END}},"b":{"cursor":{"chain":"CHAIN","file":END}}}}`, chain, end)
 	appendAll(t, s, denials(200, 1))
@@ -499,25 +624,25 @@ func TestUnsent(t *testing.T) {
 func tell(t *testing.T, name, told, chain string, end uint64) {
 	t.Helper()
 	told = strings.NewReplacer("CHAIN", chain, "END", fmt.Sprint(end)).Replace(told)
-	if err := os.WriteFile(name, []byte(told), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, name, []byte(told))
 }
 
 // TestHostileCursors: what somebody else put in the cursors' place neither holds up who reads it, nor is followed.
 func TestHostileCursors(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good")
-	if err := os.WriteFile(good, []byte(`{"sinks":{"a":{"cursor":{"file":7}}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, good, []byte(`{"sinks":{"a":{"cursor":{"file":7}}}}`))
 	if all, err := ReadCursors(good); err != nil || all["a"].File != 7 {
 		t.Fatalf("%v %v", all, err)
 	}
 	endless := filepath.Join(dir, "endless")
-	if err := os.WriteFile(endless, []byte(strings.Repeat(" ", maxState)+`{"sinks":{"a":{"cursor":{"file":7}}}}`), 0o600); err != nil {
-		t.Fatal(err)
+	text := `{"sinks":{"a":{"cursor":{"file":7}}}}`
+	text += strings.Repeat(" ", maxState-len(text))
+	writeFile(t, endless, []byte(text))
+	if _, err := ReadCursors(endless); err != nil {
+		t.Error(err)
 	}
+	writeFile(t, endless, []byte(text+" "))
 	link, fifo := filepath.Join(dir, "link"), filepath.Join(dir, "fifo")
 	if err := errors.Join(os.Symlink(good, link), syscall.Mkfifo(fifo, 0o600)); err != nil {
 		t.Fatal(err)
@@ -542,9 +667,7 @@ func TestHostileCursors(t *testing.T) {
 		`{"sinks":[{}]}`,
 		`{"sinks":{"a":1}}`,
 	} {
-		if err := os.WriteFile(many, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, many, []byte(text))
 		if work := testing.AllocsPerRun(3, func() {
 			if all, err := ReadCursors(many); err == nil {
 				t.Errorf("%.40s: %d", text, len(all))
@@ -553,9 +676,7 @@ func TestHostileCursors(t *testing.T) {
 			t.Errorf("%.40s: it takes %.0f allocations", text, work)
 		}
 	}
-	if err := os.WriteFile(many, []byte(`{"sinks":`+sinks(MaxSinks)+"}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, many, []byte(`{"sinks":`+sinks(MaxSinks)+"}"))
 	if all, err := ReadCursors(many); err != nil || len(all) != MaxSinks {
 		t.Errorf("%d %v", len(all), err)
 	}
@@ -588,9 +709,7 @@ func TestAgeOverRestarts(t *testing.T) {
 	s.began = s.began.Add(-time.Hour)
 	closeSpool(t, s)
 	for i := range 2 {
-		s := open(t, dir, Limits{FileAge: time.Hour})
-		appendAll(t, s, denials(i+1, 1))
-		closeSpool(t, s)
+		written(t, dir, Limits{FileAge: time.Hour}, denials(i+1, 1))
 	}
 	if r := sound(t, dir); r.Files != 2 {
 		t.Errorf("%+v", r)
@@ -649,9 +768,7 @@ func TestFolderRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			s := open(t, dir, Limits{})
-			appendAll(t, s, denials(0, 1))
-			closeSpool(t, s)
+			written(t, dir, Limits{}, denials(0, 1))
 		}
 		r := sound(t, dir)
 		if i < 2 && r.Chain == id || r.Inexact != 1 || !strings.Contains(gapsOf(t, dir), "the audit "+id+" ") {
@@ -757,41 +874,70 @@ func TestReaderOfNewFile(t *testing.T) {
 	}
 }
 
-// TestReaderOfDamage goes on after what isn't a record.
+// TestReaderOfDamage goes on after what isn't a record, and where a file isn't there, be it with a new reader for each record.
 func TestReaderOfDamage(t *testing.T) {
-	dir := t.TempDir()
-	filled(t, dir)
-	change(t, filepath.Join(dir, fileName(1)), func(lines [][]byte) [][]byte {
-		lines[3] = []byte("{}\n")
-		return lines
-	})
-	remove(t, filepath.Join(dir, fileName(3)))
-	r := NewReader(dir, Cursor{})
-	defer r.Close()
-	damaged, read := 0, 0
-	for {
-		_, err := r.Next()
-		var damage *DamageError
-		if errors.Is(err, io.EOF) {
-			break
-		} else if errors.As(err, &damage) {
-			damaged++
-		} else if err != nil {
-			t.Fatal(err)
+	for name, c := range map[string]struct {
+		damage func(t *testing.T, dir string, last uint64)
+		times  int
+	}{
+		"a line": {func(t *testing.T, dir string, _ uint64) {
+			change(t, filepath.Join(dir, fileName(1)), func(l [][]byte) [][]byte { l[3] = []byte("{}\n"); return l })
+		}, 1},
+		"a file's end": {func(t *testing.T, dir string, _ uint64) {
+			change(t, filepath.Join(dir, fileName(1)), func(l [][]byte) [][]byte { n := len(l) - 1; l[n] = l[n][:50]; return l })
+		}, 1},
+		"the end": {func(t *testing.T, dir string, last uint64) {
+			change(t, filepath.Join(dir, fileName(last)), func(l [][]byte) [][]byte { n := len(l) - 1; l[n] = l[n][:50]; return l })
+		}, 2}, // and the end isn't where it was
+		"a file":         {func(t *testing.T, dir string, _ uint64) { remove(t, filepath.Join(dir, fileName(3))) }, 1},
+		"the first file": {func(t *testing.T, dir string, _ uint64) { remove(t, filepath.Join(dir, fileName(1))) }, 1},
+		"the last file":  {func(t *testing.T, dir string, last uint64) { remove(t, filepath.Join(dir, fileName(last))) }, 1},
+	} {
+		for _, fresh := range []bool{false, true} {
+			dir := t.TempDir()
+			filled(t, dir)
+			list, _ := files(dir)
+			c.damage(t, dir, list[len(list)-1])
+			want := 0
+			for _, n := range list {
+				text, _ := os.ReadFile(filepath.Join(dir, fileName(n)))
+				for line := range bytes.Lines(text) {
+					if _, ok := parseLink(line); ok {
+						want++
+					}
+				}
+			}
+			r := NewReader(dir, Cursor{})
+			defer func() { r.Close() }()
+			damaged, read := 0, 0
+			for read+damaged < 1000 {
+				_, err := r.Next()
+				var damage *DamageError
+				if errors.Is(err, io.EOF) {
+					break
+				} else if errors.As(err, &damage) {
+					damaged++
+				} else if err != nil {
+					t.Fatal(err)
+				} else {
+					read++
+				}
+				if fresh {
+					r.Close()
+					r = NewReader(dir, r.Cursor())
+				}
+			}
+			if at, end := r.Cursor(), r.head.End; damaged != c.times || read != want || at.File != end.File || at.Offset != end.Offset {
+				t.Errorf("%s, a new reader each time %v: %d of %d read, %d damaged, at %+v of %+v", name, fresh, read, want, damaged, at, end)
+			}
 		}
-		read++
-	}
-	if at, end := r.Cursor(), r.head.End; damaged != 2 || read < 80 || at.File != end.File || at.Offset != end.Offset {
-		t.Errorf("%d read, %d damaged", read, damaged)
 	}
 }
 
 // TestReaderOfCopy: where the audit was put back to an older copy, and others came in the places of records that were read, that's said.
 func TestReaderOfCopy(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir, Limits{})
-	appendAll(t, s, denials(100, 3))
-	closeSpool(t, s)
+	written(t, dir, Limits{}, denials(100, 3))
 	copied := t.TempDir()
 	if err := os.CopyFS(copied+"/audit", os.DirFS(dir)); err != nil {
 		t.Fatal(err)
@@ -815,9 +961,7 @@ func TestReaderOfCopy(t *testing.T) {
 		}
 	}
 	goOn := func(dir string, from int) {
-		s := open(t, dir, Limits{})
-		appendAll(t, s, denials(from, 3))
-		closeSpool(t, s)
+		written(t, dir, Limits{}, denials(from, 3))
 	}
 	goOn(dir, 200)
 	damage, lines, at := read(dir, Cursor{})
@@ -850,9 +994,7 @@ func TestReaderOfAnother(t *testing.T) {
 	closeSpool(t, s)
 	at := readAll(t, dir, Cursor{})
 
-	if err := os.WriteFile(filepath.Join(dir, headName), older.line(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, headName), older.line())
 	r := NewReader(dir, at)
 	defer r.Close()
 	var damage *DamageError
@@ -861,9 +1003,7 @@ func TestReaderOfAnother(t *testing.T) {
 	}
 
 	other := t.TempDir()
-	s = open(t, other, Limits{})
-	appendAll(t, s, denials(0, 1))
-	closeSpool(t, s)
+	s = written(t, other, Limits{}, denials(0, 1))
 	r = NewReader(other, at)
 	defer r.Close()
 	var replaced *OtherError
@@ -896,6 +1036,9 @@ func TestReaders(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "audit")
 	filled(t, dir)
+	if got := rights(t, filepath.Join(dir, headName)); got != "-rw------- 0" {
+		t.Errorf("without a group: %s", got)
+	}
 	const group = 4711
 	s, err := Open(Config{Folder: dir, Readers: group, Limits: Limits{FileSize: 4 << 10, Size: 1 << 20}})
 	if err != nil {
