@@ -83,7 +83,7 @@ func (a *asker) ask(fd int, need policy.Caps, hot bool) (policy.Caps, error) {
 func TestAgree(t *testing.T) {
 	a := newAsker(t)
 	r := rand.New(rand.NewPCG(1, 2))
-	narrower, held, rounds := 0, 0, 40
+	narrower, held, rounds := 0, 0, 12
 	if os.Getenv("TOOLGUARD_VM") != "" { // the program is the same as on the machine itself, and an emulated one is slow
 		rounds = 2
 	}

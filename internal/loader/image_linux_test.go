@@ -3,6 +3,9 @@ package loader
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -54,7 +57,7 @@ func TestManyLinks(t *testing.T) {
 	}
 }
 
-// A policy with more layers than the programs look at isn't followed in part.
+// A policy with more layers than the programs look at isn't followed in part, nor one with more rules than they count, or that say more of a file.
 func TestManyLayers(t *testing.T) {
 	for c := compile(t, "/srv read"); len(c.Layers) < maxLayers+2; {
 		if _, err := NewImage(c, 1); (err != nil) != (len(c.Layers) > maxLayers) {
@@ -63,6 +66,105 @@ func TestManyLayers(t *testing.T) {
 		var err error
 		if c, err = compile(t, fmt.Sprintf("/srv/%d read", len(c.Layers))).Within(c); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for more := range 2 {
+		c := *compile(t, "/srv read")
+		c.Rules = append(c.Rules, make([]*policy.Rule, maxRules-len(c.Rules)+more)...)
+		if _, err := NewImage(&c, 1); errors.Is(err, errRules) != (more > 0) {
+			t.Errorf("%d rules: %v", len(c.Rules), err)
+		}
+		c = *compile(t, "/srv read")
+		c.Links = make([]policy.Link, maxLinked+more)
+		if _, err := NewImage(&c, 1); errors.Is(err, errLinked) != (more > 0) {
+			t.Errorf("%d rules of one file: %v", len(c.Links), err)
+		}
+		c = *compile(t, "/srv/**/"+strings.Repeat("x/", maxWords*64-1+more)+"x read")
+		if _, err := NewImage(&c, 1); errors.Is(err, errPatterns) != (more > 0) {
+			t.Errorf("%d components of patterns: %v", maxWords*64+more, err)
+		}
+	}
+}
+
+// What a program may be given is laid out at its node once, for every layer that says something of it, and no more than the programs look at.
+func TestCommands(t *testing.T) {
+	dir := scene(t)
+	tool, other := dir+"/tool", dir+"/other"
+	if err := errors.Join(os.WriteFile(tool, nil, 0o755), os.Symlink("tool", other)); err != nil {
+		t.Fatal(err)
+	}
+	free := policy.CommandRule{Name: tool}
+	args := func(name string, list ...[]string) policy.CommandRule {
+		return policy.CommandRule{Name: name, HasArgs: true, Args: list}
+	}
+	words := func(n int) [][]string { return slices.Repeat([][]string{{"x"}}, n) }
+	for _, c := range []struct {
+		what   string
+		rules  []policy.CommandRule
+		layers int
+		lists  []int // how many alternatives each of the node's commands has, -1 for any; nil: it's more than is looked at
+	}{
+		{"any arguments", []policy.CommandRule{free}, 1, []int{-1}},
+		{"none", []policy.CommandRule{args(tool)}, 1, []int{0}},
+		{"two names", []policy.CommandRule{args(tool, words(1)...), args(other, words(2)...)}, 1, []int{2, 1}},
+		{"one that isn't there", []policy.CommandRule{args(tool), {Name: dir + "/none"}}, 1, []int{0}},
+		{"as many alternatives as it may", []policy.CommandRule{args(tool, words(maxAlternatives-1)...)}, 1, []int{maxAlternatives - 1}},
+		{"one more", []policy.CommandRule{args(tool, words(maxAlternatives)...)}, 1, nil},
+		{"as long as it may", []policy.CommandRule{args(tool, []string{"", strings.Repeat("x", maxArgs-2), policy.ArgsRest})}, 1, []int{1}},
+		{"one byte more", []policy.CommandRule{args(tool, []string{"", strings.Repeat("x", maxArgs-1), policy.ArgsRest})}, 1, nil},
+		{"as many layers as may", []policy.CommandRule{free}, maxCommands, slices.Repeat([]int{-1}, maxCommands)},
+		{"one more layer", []policy.CommandRule{free}, maxCommands + 1, nil},
+	} {
+		compiled, err := policy.Compile(&policy.Source{
+			Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{{Authority: policy.Session, Commands: c.rules}},
+		}, tree{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		layer := &policy.Layer{Commands: compiled.Layers[len(compiled.Layers)-1].Commands}
+		compiled.Layers = slices.Repeat([]*policy.Layer{layer}, c.layers)
+		b := newBuilder(0)
+		err = b.add(compiled)
+		var lists []int
+		for _, command := range b.nodes[b.path(tool)].commands {
+			n := len(command.args)
+			if command.args == nil {
+				n = -1
+			}
+			lists = append(lists, n)
+		}
+		if (err == nil) != (c.lists != nil) || err == nil && !slices.Equal(lists, c.lists) {
+			t.Errorf("%s: %v, %v", c.what, lists, err)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		text string
+		n    uint32
+		rest bool
+	}{
+		{nil, "", 0, false},
+		{[]string{"a", ""}, "a\x00\x00", 2, false},
+		{[]string{"a", policy.ArgsRest}, "a\x00", 1, true},
+		{[]string{policy.ArgsRest, "a"}, policy.ArgsRest + "\x00a\x00", 2, false},
+		{[]string{policy.ArgsRest}, "", 0, true},
+	} {
+		if text, n, rest := argsText(c.args); text != c.text || n != c.n || rest != c.rest {
+			t.Errorf("%q: %q, %d, %v", c.args, text, n, rest)
+		}
+	}
+}
+
+// What is hidden is granted by nothing: toolguard's own table has the last word on it, and grants nothing.
+func TestHiddenInImage(t *testing.T) {
+	b := newBuilder(0)
+	if err := b.add(compile(t, "/ read+update")); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range hidden {
+		hits := b.nodes[b.path(p)].hits
+		if len(hits) != 1 || hits[0]>>18 != 0 {
+			t.Errorf("%s: %#x", p, hits)
 		}
 	}
 }
