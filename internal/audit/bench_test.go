@@ -44,9 +44,7 @@ func BenchmarkLog(b *testing.B) {
 // BenchmarkAppend is how fast events become lines on the disk.
 func BenchmarkAppend(b *testing.B) {
 	s, err := Open(Config{Folder: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	list := denials(0, 2000)
 	for b.Loop() {
 		if _, err := s.Append(list); err != nil {
@@ -61,9 +59,7 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkVerify(b *testing.B) {
 	dir := b.TempDir()
 	s, err := Open(Config{Folder: dir})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	if _, err := s.Append(denials(0, 20000)); err != nil {
 		b.Fatal(err)
 	}

@@ -81,12 +81,8 @@ func killWriter(t *testing.T, dir string, from int) (said int) {
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	lines.Scan() // it has begun
 	time.AfterFunc(time.Duration(rand.IntN(30))*time.Millisecond, func() { _ = cmd.Process.Kill() })
@@ -110,9 +106,7 @@ func readOn(t *testing.T, dir string, next int, at Cursor) (int, Cursor) {
 		if errors.Is(err, io.EOF) {
 			return next, r.Cursor()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if n, ok := target(t, line); ok && n >= 0 {
 			if n != next {
 				t.Fatalf("%d is where %d belongs", n, next)
@@ -175,9 +169,7 @@ func TestFullDisk(t *testing.T) {
 			if err := l.Ready(); !errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("sessions may begin: %v", err)
 			}
-			if err := os.Remove(ballast); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(ballast))
 			for end := time.Now().Add(time.Minute); l.Ready() != nil; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("it's never ready again: %v", l.Ready())
@@ -239,9 +231,7 @@ func TestCloseOnFullDisk(t *testing.T) {
 			if told := strings.Count(gapsOf(t, dir), "that's what was lost"); drop && (told != 20 || r.Removed == 0) || !drop && r.Removed > 0 {
 				t.Errorf("%d gaps, %+v", told, r)
 			}
-			if err := errors.Join(ballast.Truncate(0), ballast.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(ballast.Truncate(0), ballast.Close()))
 			written(t, dir, limits, denials(0, 1))
 			if said := strings.Contains(gapsOf(t, dir), "wasn't closed"); said == drop {
 				t.Errorf("that it wasn't closed is told: %t\n%s", said, gapsOf(t, dir))
@@ -263,14 +253,10 @@ func TestDiskOfOthers(t *testing.T) {
 		return l.Sync()
 	}
 	for l.Usage().Bytes < 700<<10 {
-		if err := record(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, record())
 	}
 	ballast, err := os.Create(filepath.Join(disk, "ballast"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer ballast.Close()
 	for failed < 10 && recorded < 5000 {
 		for err = nil; err == nil; {
@@ -285,9 +271,7 @@ func TestDiskOfOthers(t *testing.T) {
 	if used := l.Usage().Bytes; failed < 10 || used < 500<<10 || used > 600<<10 {
 		t.Errorf("%d bytes are left, after %d failures", used, failed)
 	}
-	if err := ballast.Truncate(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ballast.Truncate(0))
 	if err := record(); err != nil {
 		t.Error(err)
 	}

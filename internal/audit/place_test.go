@@ -28,9 +28,7 @@ func TestTakenAway(t *testing.T) {
 		"head removed":  {func(t *testing.T, s *Spool) { remove(t, s.path(headName)) }, false, "replaced the file head", ""},
 		"head replaced": {func(t *testing.T, s *Spool) { back(t, s.path(headName)) }, false, "replaced the file head", ""},
 		"folder removed": {func(t *testing.T, s *Spool) {
-			if err := os.RemoveAll(s.Folder); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(s.Folder))
 		}, true, "up to 4, are gone", "was before it is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,9 +40,7 @@ func TestTakenAway(t *testing.T) {
 				if n, err := s.Append(denials(9, 1)); n != 0 || err == nil || !strings.Contains(err.Error(), "was taken away") {
 					t.Errorf("%d %v", n, err)
 				}
-				if err := os.Mkdir(dir, 0o700); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Mkdir(dir, 0o700))
 			}
 			appendAll(t, s, denials(3, 2))
 			if c.finds == "" {

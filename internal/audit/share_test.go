@@ -29,9 +29,7 @@ func flood(t *testing.T, l *Log, uid, n int) {
 			_ = l.Sync()
 		}
 	}
-	if err := l.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Sync())
 }
 
 // tally is what a spool tells of a user's session.
@@ -45,9 +43,7 @@ type tally struct {
 func tallies(t *testing.T, dir string) map[string]*tally {
 	t.Helper()
 	list, err := files(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := map[string]*tally{}
 	for _, n := range list {
 		text := readFile(t, filepath.Join(dir, fileName(n)))
@@ -59,9 +55,7 @@ func tallies(t *testing.T, dir string) map[string]*tally {
 					Extra       struct{ Exact string }
 				}
 			}
-			if err := json.Unmarshal(line, &e); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(line, &e))
 			u := all[e.Unmapped.Owner]
 			if u == nil {
 				u = &tally{}
@@ -121,9 +115,7 @@ func TestShare(t *testing.T) {
 	// The next one knows, with and without what was kept of it.
 	for _, forget := range []bool{false, true} {
 		if forget {
-			if err := os.Remove(filepath.Join(dir, takenName)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(filepath.Join(dir, takenName)))
 		}
 		l = Start(Config{Folder: dir, Limits: Limits{Size: size}})
 		flood(t, l, 0, 1) // which opens it
@@ -222,9 +214,7 @@ func TestPrune(t *testing.T) {
 		t.Errorf("what fits is removed: %v, %+v", err, l.Usage())
 	}
 	for _, keep := range []int64{200 << 10, 0} {
-		if err := l.Prune(keep); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Prune(keep))
 		if u := l.Usage(); u.Bytes > keep+8<<10 || u.Records < before.Records {
 			t.Errorf("%+v of %+v", u, before)
 		}

@@ -19,8 +19,11 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/audit/report"
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 )
+
+var must = childtest.Must
 
 // denial is an event that can be told from others by its number.
 func denial(n int) event.Event {
@@ -41,9 +44,7 @@ func denials(from, n int) (list []event.Event) {
 func open(t *testing.T, folder string, l Limits) *Spool {
 	t.Helper()
 	s, err := Open(Config{Folder: folder, Version: "test", Limits: l})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -56,9 +57,7 @@ func appendAll(t *testing.T, s *Spool, list []event.Event) {
 
 func closeSpool(t *testing.T, s *Spool) {
 	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 }
 
 // written is a spool with more events in it, closed.
@@ -76,9 +75,7 @@ func nobody(int64, int64) {}
 func verified(t *testing.T, folder string) *report.Report {
 	t.Helper()
 	r, err := Verify(folder, "", nobody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -101,9 +98,7 @@ func linesOf(t *testing.T, folder string) (list []string) {
 		if errors.Is(err, io.EOF) {
 			return list
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		list = append(list, string(line))
 	}
 }
@@ -141,17 +136,13 @@ var small = Limits{Size: 1 << 20, FileSize: 16 << 10}
 // filled is a spool with several files, closed.
 func filled(t testing.TB, folder string) {
 	s, err := Open(Config{Folder: folder, Version: "test", Limits: small})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range 10 {
 		if n, err := s.Append(denials(10*i, 10)); n != 10 || err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 }
 
 // TestSpool: what is appended is there, in order, across files and restarts; each file has its key.
@@ -211,9 +202,7 @@ func TestForm(t *testing.T) {
 					} `json:"record_integrity"`
 				}
 			}
-			if err := json.Unmarshal(line, &e); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(line, &e))
 			if n++; e.Metadata.Sequence != n || e.Unmapped.Integrity.Previous != previous || len(e.Unmapped.Boot) != 36 {
 				t.Fatalf("line %d: %s", n, line)
 			}
@@ -256,9 +245,7 @@ func TestCrash(t *testing.T) {
 func add(t *testing.T, file, text string) {
 	t.Helper()
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if _, err := f.WriteString(text); err != nil {
 		t.Fatal(err)
@@ -273,9 +260,7 @@ func TestCrashWhileTurning(t *testing.T) {
 		s := open(t, dir, small)
 		appendAll(t, s, denials(0, 1))
 		old := readFile(t, s.path(keyName))
-		if err := turn(s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, turn(s))
 		release(t, s)
 		writeFile(t, s.path(keyName), old)
 		written(t, dir, small, denials(1, 1))
@@ -394,9 +379,7 @@ func TestSize(t *testing.T) {
 	for ; l.Ready() == nil && n < 1000; n++ {
 		e := denial(n)
 		l.Record(&e)
-		if err := l.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Sync())
 	}
 	if err := l.Ready(); !errors.As(err, &full) || full.Used < 110<<10 {
 		t.Fatalf("after %d: %v", n, err)
@@ -472,9 +455,7 @@ func TestStand(t *testing.T) {
 	gap.Extra = map[string]string{"exact": "false"}
 	gap.Count, gap.Execs = 0, 0
 	appendAll(t, s, []event.Event{gap})
-	if err := s.rotate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.rotate())
 	if !s.removeFirst(false, "to make room") {
 		t.Fatal("it isn't removed")
 	}
@@ -538,9 +519,7 @@ func TestRemovedAndKilled(t *testing.T) {
 				appendAll(t, s, denials(201, 1))
 				told++
 			}
-			if err := s.release(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.release())
 			switch c.put {
 			case headName:
 				writeFile(t, s.path(headName), head)
@@ -644,9 +623,7 @@ func TestHostileCursors(t *testing.T) {
 	}
 	writeFile(t, endless, []byte(text+" "))
 	link, fifo := filepath.Join(dir, "link"), filepath.Join(dir, "fifo")
-	if err := errors.Join(os.Symlink(good, link), syscall.Mkfifo(fifo, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Symlink(good, link), syscall.Mkfifo(fifo, 0o600)))
 	for _, name := range []string{endless, link, fifo, dir, "/dev/zero"} {
 		if all, err := ReadCursors(name); err == nil {
 			t.Errorf("%s: %v", name, all)
@@ -730,9 +707,7 @@ func TestQuiet(t *testing.T) {
 			for i := range 3 {
 				e := denial(i)
 				l.Record(&e)
-				if err := l.Sync(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, l.Sync())
 				time.Sleep(13 * time.Second) // so that nothing comes in the moment in which something is signed
 			}
 			if signed() {
@@ -764,9 +739,7 @@ func TestFolderRemoved(t *testing.T) {
 		func() error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)) },
 		func() error { return nil },
 	} {
-		if err := remove(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, remove())
 		for range 2 {
 			written(t, dir, Limits{}, denials(0, 1))
 		}
@@ -816,9 +789,7 @@ func TestReader(t *testing.T) {
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			at = r.Cursor()
 			if n, ok := target(t, line); ok {
 				if n != want {
@@ -859,12 +830,8 @@ func TestReaderOfNewFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.rotate(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.keepHead(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.rotate())
+	must(t, s.keepHead())
 	add(t, lastFile(t, dir), "it isn't synced yet\n")
 	if line, err := r.Next(); err != nil || !bytes.Contains(line, []byte("end of file")) {
 		t.Errorf("%s, %v", line, err)
@@ -939,9 +906,7 @@ func TestReaderOfCopy(t *testing.T) {
 	dir := t.TempDir()
 	written(t, dir, Limits{}, denials(100, 3))
 	copied := t.TempDir()
-	if err := os.CopyFS(copied+"/audit", os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(copied+"/audit", os.DirFS(dir)))
 	read := func(dir string, at Cursor) (damage, lines int, after Cursor) {
 		r := NewReader(dir, at)
 		defer r.Close()
@@ -1041,9 +1006,7 @@ func TestReaders(t *testing.T) {
 	}
 	const group = 4711
 	s, err := Open(Config{Folder: dir, Readers: group, Limits: Limits{FileSize: 4 << 10, Size: 1 << 20}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	appendAll(t, s, denials(0, 100))
 	closeSpool(t, s)
 	entries, err := os.ReadDir(dir)
@@ -1068,8 +1031,6 @@ func TestReaders(t *testing.T) {
 func rights(t *testing.T, name string) string {
 	t.Helper()
 	info, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return fmt.Sprint(info.Mode(), " ", info.Sys().(*syscall.Stat_t).Gid)
 }

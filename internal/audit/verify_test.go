@@ -125,15 +125,9 @@ func TestTampering(t *testing.T) {
 		}, ":", "cut off here"},
 		"files swapped": {func(t *testing.T, dir, f string) {
 			g := filepath.Join(dir, second)
-			if err := os.Rename(f, f+".x"); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(g, f); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(f+".x", g); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(f, f+".x"))
+			must(t, os.Rename(g, f))
+			must(t, os.Rename(f+".x", g))
 		}, second + ":1", "this is record 1, where record"},
 		"head removed": {func(t *testing.T, dir, _ string) {
 			remove(t, filepath.Join(dir, headName))
@@ -239,24 +233,18 @@ func touch(t *testing.T, dir string, number uint64) (file string) {
 func readFile(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
 func writeFile(t testing.TB, name string, text []byte) {
 	t.Helper()
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, text, 0o600))
 }
 
 func remove(t *testing.T, file string) {
 	t.Helper()
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(file))
 }
 
 func lastFile(t *testing.T, dir string) string {
@@ -294,9 +282,7 @@ func TestNamedKey(t *testing.T) {
 	s := open(t, forged, Limits{})
 	appendAll(t, s, denials(0, 3))
 	s.checkpoint("end of file", first)
-	if err := errors.Join(s.commit(), s.release()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(s.commit(), s.release()))
 	r, err := Verify(forged, first, nobody)
 	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "written by somebody else") {
 		t.Errorf("%v %+v", err, r.Problems)
@@ -462,9 +448,7 @@ func TestPlantedBeforeItWrites(t *testing.T) {
 
 func release(t *testing.T, s *Spool) {
 	t.Helper()
-	if err := s.release(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.release())
 }
 
 // rotated is a spool that has removed its oldest files.
@@ -513,9 +497,7 @@ func TestRemovedByOthers(t *testing.T) {
 			remove(t, f)
 			s := open(t, dir, dropping)
 			p, err := s.look(n + 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s.begin = place{n + 1, 0, p.first.sequence - 1, p.first.previous.String()}
 			appendAll(t, s, denials(0, 1))
 			closeSpool(t, s)
@@ -563,9 +545,7 @@ func TestUnsigned(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{})
 	appendAll(t, s, denials(0, 1))
-	if err := s.rotate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.rotate())
 	head := readFile(t, s.path(headName))
 	for i := range 10 {
 		appendAll(t, s, denials(1+i, 1))
@@ -628,24 +608,18 @@ func TestOtherHead(t *testing.T) {
 			dir := t.TempDir()
 			written(t, dir, Limits{}, denials(0, 3))
 			old, err := readHead(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s := written(t, dir, Limits{}, denials(3, 3))
 			h, err := readHead(dir)
 			if err == nil {
 				err = forge(dir, &old, &h)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			f, err := os.OpenFile(s.path(headName), os.O_WRONLY, 0)
 			if err == nil {
 				err = errors.Join(h.write(f, newKey(make([]byte, 32))), f.Close())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if r := verified(t, dir); len(r.Problems) == 0 {
 				t.Errorf("%+v", r)
 			}
@@ -704,16 +678,12 @@ func TestForgedHead(t *testing.T) {
 		s := open(t, dir, Limits{})
 		appendAll(t, s, denials(0, 3))
 		old, err := readHead(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		appendAll(t, s, denials(3, 3))
 		release(t, s)
 		release(t, open(t, dir, Limits{})) // twice killed is sound
 		sound(t, dir)
-		if err := os.Truncate(s.path(fileName(1)), old.End.Offset); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Truncate(s.path(fileName(1)), old.End.Offset))
 		old.Closed, old.Opened = closed, !closed
 		writeFile(t, s.path(headName), old.line())
 		release(t, open(t, dir, Limits{}))
@@ -801,9 +771,7 @@ func TestVerifyWhileWriting(t *testing.T) {
 		removed = max(removed, r.Removed)
 	}
 	close(stop)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-done)
 	sound(t, dir)
 }
 
@@ -818,9 +786,7 @@ func TestHostileFolder(t *testing.T) {
 			dir := t.TempDir()
 			s := written(t, dir, Limits{}, denials(0, 3))
 			remove(t, s.path(file))
-			if err := put(s.path(file)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, put(s.path(file)))
 			if r, err := Verify(dir, "", nobody); err == nil {
 				t.Errorf("%s %s: %+v", name, file, r)
 			}
@@ -891,9 +857,7 @@ func FuzzVerify(f *testing.F) {
 			t.Error(err)
 		}
 		s, err := Open(Config{Folder: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if n, err := s.Append(denials(0, 1)); n != 1 || err != nil {
 			t.Errorf("%d: %v", n, err)
 		}

@@ -33,9 +33,7 @@ func TestBudget(t *testing.T) {
 	fill := func(but int64) (empty func()) {
 		n := maxHeld - held() - but
 		giveBack, err := w.s.budget.take(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return giveBack
 	}
 	cl := w.client()
@@ -142,9 +140,7 @@ func TestBudgetOfServers(t *testing.T) {
 	go func() { first <- get("/wait") }()
 	<-arrived
 	giveBack, err := w.s.budget.take(maxHeld - w.s.budget.held.Load() - holdsH2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := get("/"); got != 503 {
 		t.Errorf("a connection there's no room for: %d", got)
 	}

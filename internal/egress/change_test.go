@@ -62,17 +62,13 @@ func TestChange(t *testing.T) {
 		{[]policy.NetRule{{Host: "b.com", Allow: true}}, 403, dnsmessage.RCodeNameError},
 		{interceptRules, 200, dnsmessage.RCodeSuccess},
 	} {
-		if err := change(policy.SourceLayer{TLSIntercept: true, Net: x.rules}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, change(policy.SourceLayer{TLSIntercept: true, Net: x.rules}))
 		for name, cl := range clients {
 			resp, err := cl.Get("https://a.com/x")
 			if err != nil && !mayDial[name].Swap(true) && x.code != dnsmessage.RCodeSuccess {
 				continue // it can't even be connected to
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 			if resp.StatusCode != x.status || resp.Proto != name {
@@ -153,9 +149,7 @@ func TestChangeEndsWhatIsPassedOn(t *testing.T) {
 			}
 		}
 	}
-	if err := w.s.now().reload(compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: append(rules[:1:1], rules[3:]...)})); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.s.now().reload(compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: append(rules[:1:1], rules[3:]...)})))
 	told := w.told()
 	for _, k := range kinds {
 		if !slices.Contains(told, k.told) {
@@ -207,9 +201,7 @@ func TestChangeEndsRequest(t *testing.T) {
 		open[path] = bufio.NewReader(resp.Body)
 	}
 	stays := policy.SourceLayer{Authority: policy.Session, TLSIntercept: true, Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/stays", Allow: true}}}
-	if err := w.s.now().reload(compileLayer(t, stays)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.s.now().reload(compileLayer(t, stays)))
 	w.wantTold("host_not_listed https://a.com:443/ends")
 	if ticks(open["/ends"], 1<<20) || !ticks(open["/stays"], 100) || len(w.dialled) != 1 {
 		t.Errorf("what is denied goes on, or what is granted ends; %d connections", len(w.dialled))
@@ -287,9 +279,7 @@ func TestChangeWhileAsked(t *testing.T) {
 		t.Fatal("nothing is permitted: ", code)
 	}
 	former := w.s.now()
-	if err := former.reload(compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{allow("b.com")}})); err != nil {
-		t.Fatal(err)
-	}
+	must(t, former.reload(compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{allow("b.com")}})))
 	q := question{Question: dnsmessage.Question{Name: dnsmessage.MustNewName("a.com."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}
 	if a := former.resolve(context.Background(), &q, client{}); a.code != dnsmessage.RCodeServerFailure || permitted() > 0 {
 		t.Errorf("it's answered %+v, or permitted", a)
@@ -318,9 +308,7 @@ func TestChangeBeforeItSpeaks(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		former := w.s.now()
-		if err := former.reload(compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{Host: "a.com", Port: 443}}})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, former.reload(compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{Host: "a.com", Port: 443}}})))
 		io.WriteString(c, text)
 		io.Copy(io.Discard, c)
 		c.Close()
@@ -328,8 +316,6 @@ func TestChangeBeforeItSpeaks(t *testing.T) {
 			t.Errorf("the server got %q", s)
 		}
 		w.wantTold("rule_denies net.1 " + map[bool]string{true: "tcp://a.com:443", false: "https://a.com:443"}[text[0] == 'E'])
-		if err := w.s.now().reload(former.Policy); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.s.now().reload(former.Policy))
 	}
 }

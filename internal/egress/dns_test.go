@@ -155,17 +155,13 @@ func TestExtendedError(t *testing.T) {
 	w := newWorld(t, allow("a.com"), denied("b.com")).start()
 	n := dnsmessage.MustNewName("b.com.")
 	var opt dnsmessage.ResourceHeader
-	if err := opt.SetEDNS0(4096, 0, false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, opt.SetEDNS0(4096, 0, false))
 	m := dnsmessage.Message{
 		Header: dnsmessage.Header{ID: 77}, Questions: []dnsmessage.Question{{Name: n, Type: a4, Class: dnsmessage.ClassINET}},
 		Additionals: []dnsmessage.Resource{{Header: opt, Body: &dnsmessage.OPTResource{}}},
 	}
 	msg, err := m.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got dnsmessage.Message
 	if err := got.Unpack(w.ask(msg)); err != nil || len(got.Additionals) != 1 {
 		t.Fatalf("%v: %+v", err, got)
@@ -189,9 +185,7 @@ func TestBadQueries(t *testing.T) {
 	} {
 		m.ID = 77
 		msg, err := m.Pack()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if addrs, code := addrsIn(t, w.ask(msg)); len(addrs) > 0 || code != dnsmessage.RCodeFormatError {
 			t.Errorf("%s: %v %s", name, addrs, code)
 		}
@@ -204,9 +198,7 @@ func TestBadQueries(t *testing.T) {
 	}
 	w.wantTold("dns_denied dns://a.com")
 	c, err := net.Dial("udp4", w.udp.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	answer := query(t, "other.com", a4)
 	answer[2] |= 0x80
@@ -221,9 +213,7 @@ func TestBadQueries(t *testing.T) {
 	c.SetDeadline(time.Now().Add(patience))
 	buf := make([]byte, 512)
 	n, err := c.Read(buf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if addrs, _ := addrsIn(t, buf[:n]); len(addrs) != 1 {
 		t.Errorf("the first answer is %x", buf[:n])
 	}
@@ -265,9 +255,7 @@ func TestLongAnswers(t *testing.T) {
 	for range 2 {
 		c.Write(frame(query(t, "many.com", a4)))
 		in, err := readFrame(c, 1<<16)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, _ := addrsIn(t, in); len(got) != maxAddrN {
 			t.Errorf("by TCP: %d addresses", len(got))
 		}
@@ -344,9 +332,7 @@ func TestUpstreamServers(t *testing.T) {
 		return [][]byte{w.zone.answer(m), nil}
 	})
 	quiet, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer quiet.Close()
 	w.s.Upstream = []netip.AddrPort{quiet.LocalAddr().(*net.UDPAddr).AddrPort(), w.zone.addr}
 	w.start()
@@ -407,9 +393,7 @@ func TestOthersDatagrams(t *testing.T) {
 	w := newWorld(t, allow("a.com")).start()
 	w.zone.set("a.com", "203.0.113.1")
 	c, err := net.Dial("udp4", w.udp.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	w.mu.Lock()
 	w.stranger = c.LocalAddr().(*net.UDPAddr).AddrPort()

@@ -86,9 +86,7 @@ func TestEndedBeforeItBegan(t *testing.T) {
 	w := newWorld(t)
 	l := w.listen("203.0.113.2:2525")
 	c, err := net.Dial("tcp4", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	f := &flow{s: w.s, conn: c}
 	f.conn.SetReadDeadline(time.Now())

@@ -47,14 +47,10 @@ func FuzzQuestion(f *testing.F) {
 // Whatever a name server says, what is made of it is bounded, and only from an answer to the question.
 func FuzzAnswer(f *testing.F) {
 	q, msg, err := newQuery("a.com", a4)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	z := &zone{names: map[string]string{"a.com": "-> b.com", "b.com": "203.0.113.1"}}
 	var m dnsmessage.Message
-	if err := m.Unpack(msg); err != nil {
-		f.Fatal(err)
-	}
+	must(f, m.Unpack(msg))
 	good := z.answer(m)
 	f.Add(good[2:])
 	f.Add(msg[2:])

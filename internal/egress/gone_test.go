@@ -61,19 +61,13 @@ func TestGoneClients(t *testing.T) {
 // A client that has only ended its own side is there for as long as it gets something.
 func TestHalfClosed(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	c, err := net.Dial("tcp4", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	s, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	at, got := s.(*net.TCPConn), nothingYet
 	for range 2 {

@@ -9,25 +9,15 @@ import (
 // An authority that was handed over makes certificates that are believed by who believes the one before.
 func TestAuthorityHandedOver(t *testing.T) {
 	a, err := NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := json.Marshal(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b Authority
-	if err := json.Unmarshal(text, &b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &b))
 	leaf, err := b.leaf("a.test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := x509.ParseCertificate(leaf.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(a.Bundle()) {
 		t.Fatal("no certificate in the bundle")

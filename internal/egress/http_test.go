@@ -318,9 +318,7 @@ func TestRewritten(t *testing.T) {
 	io.WriteString(c, "POST http://A.COM./x%20y?q HTTP/1.1\r\nHost:A.com.:80\r\nx-Lower:  v \r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\nConnection: Upgrade,,keep-alive, ,x\r\nTransfer-Encoding: CHUNKED\r\n\r\n"+
 		"2;ext=1\r\nhi\r\n0;ext\r\n\r\n")
 	s, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	want := "POST /x%20y?q HTTP/1.1\r\nHost: a.com\r\nConnection: close\r\nx-Lower: v\r\nConnection: Upgrade, x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
 	got := make([]byte, len(want))
@@ -423,9 +421,7 @@ func TestRefusal(t *testing.T) {
 	w, _ := newWeb(t)
 	w.resolve("a.com", a4)
 	resp, err := w.client().Post("http://a.com/admin/users?token=secret", "text/plain", strings.NewReader(strings.Repeat("x", 1<<20)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	var got refusal
 	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || resp.StatusCode != 403 || resp.Header.Get("Content-Type") != "application/json" {
@@ -491,9 +487,7 @@ func TestResponses(t *testing.T) {
 	get := func(path string) (*http.Response, string) {
 		t.Helper()
 		resp, err := cl.Get("http://a.com" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer resp.Body.Close()
 		b, err := io.ReadAll(resp.Body)
 		if err != nil {
@@ -514,9 +508,7 @@ func TestResponses(t *testing.T) {
 		t.Errorf("%d bytes", len(body))
 	}
 	resp, err := cl.Get("http://a.com/stream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := make([]byte, 3)
 	if _, err := io.ReadFull(resp.Body, b); err != nil || string(b) != "one" { // while the server still waits
 		t.Errorf("%v %q", err, b)
@@ -539,9 +531,7 @@ func TestResponses(t *testing.T) {
 		}
 	}
 	resp, err = cl.Post("http://a.com/", "", bytes.NewReader(make([]byte, 8<<20)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if b, _ := io.ReadAll(resp.Body); string(b) != "8388608" {
 		t.Errorf("a long body: %q", b)
 	}
@@ -575,9 +565,7 @@ func TestStaleServer(t *testing.T) {
 	for range 3 {
 		io.WriteString(c, "POST / HTTP/1.1\r\nHost: a.com\r\nContent-Length: 0\r\n\r\n")
 		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "hi" {
 			t.Errorf("%v %q", err, b)
 		}

@@ -175,9 +175,7 @@ func TestDeniedUpload(t *testing.T) {
 		for over := id > 1; !over; { // or the rest comes while the server still ends it
 			f, err := h.ReadFrame()
 			_, over = f.(*http2.RSTStreamFrame)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		h.WriteData(id, false, part)
 		h.WriteData(id, true, part)

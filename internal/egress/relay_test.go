@@ -163,16 +163,10 @@ func BenchmarkThroughput(b *testing.B) {
 	cmd.Env = append(os.Environ(), "EGRESS_TRANSFER="+w.tcp.String())
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
+	must(b, cmd.Start())
 	defer cmd.Wait()
 	defer in.Close()
 	lines := bufio.NewScanner(out)
@@ -186,9 +180,7 @@ func BenchmarkThroughput(b *testing.B) {
 			fmt.Fprintln(in, how, mib)
 			lines.Scan()
 			d, err := time.ParseDuration(lines.Text())
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			took[i] += d
 		}
 	}

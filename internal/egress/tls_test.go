@@ -32,21 +32,15 @@ import (
 func roots(t testing.TB, names ...string) (*x509.CertPool, *tls.Config) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		DNSNames: names, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pool := x509.NewCertPool()
 	pool.AddCert(cert)
 	return pool, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
@@ -344,9 +338,7 @@ func intercepting(t *testing.T, h http.Handler, changes <-chan Change) (*world, 
 	pool, cfg := roots(t, "a.com", "b.com", "evil.com")
 	w := newWorldOf(t, policy.SourceLayer{TLSIntercept: true, Net: interceptRules})
 	ca, err := NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.s.CA, w.s.Changes, w.s.verify = ca, changes, &tls.Config{RootCAs: pool}
 	for _, n := range []string{"a.com", "b.com", "evil.com"} {
 		w.zone.set(n, "203.0.113.1")
@@ -367,9 +359,7 @@ func newReading(t *testing.T) (w *world, server, client *tls.Config) {
 	pool, server := roots(t, "a.com")
 	w = newWorldOf(t, policy.SourceLayer{TLSIntercept: true, Net: []policy.NetRule{allow("a.com"), {Host: "a.com", PathPrefix: "/admin"}}})
 	ca, err := NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.s.CA, w.s.verify = ca, &tls.Config{RootCAs: pool}
 	w.zone.set("a.com", "203.0.113.1")
 	mine := x509.NewCertPool()
@@ -544,9 +534,7 @@ func TestInterceptHTTP1(t *testing.T) {
 
 func TestBundle(t *testing.T) {
 	ca, err := NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := ca.Bundle()
 	if first, rest := pem.Decode(b); first == nil || len(rest) > 0 || !bytes.Equal(first.Bytes, ca.cert.Raw) {
 		t.Errorf("%s", b)
@@ -563,9 +551,7 @@ func TestBundle(t *testing.T) {
 		t.Errorf("%d certificates are kept", len(ca.leaves))
 	}
 	leaf, err := ca.leaf("203.0.113.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cert, _ := x509.ParseCertificate(leaf.Certificate[0])
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.cert)

@@ -17,11 +17,14 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
+
+var must = childtest.Must
 
 // patience is with what takes moments on a quiet machine.
 const patience = time.Minute
@@ -69,9 +72,7 @@ func newWorldOf(t testing.TB, l policy.SourceLayer) *world {
 func compileLayer(t testing.TB, l policy.SourceLayer) *policy.Compiled {
 	t.Helper()
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, policyfile.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -306,23 +307,17 @@ func (w *world) resolve(name string, typ dnsmessage.Type) ([]netip.Addr, dnsmess
 func query(t testing.TB, name string, typ dnsmessage.Type) []byte {
 	t.Helper()
 	n, err := dnsmessage.NewName(strings.TrimSuffix(name, ".") + ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := dnsmessage.Message{Header: dnsmessage.Header{ID: 77, RecursionDesired: true}, Questions: []dnsmessage.Question{{Name: n, Type: typ, Class: dnsmessage.ClassINET}}}
 	b, err := m.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
 func addrsIn(t testing.TB, msg []byte) (addrs []netip.Addr, code dnsmessage.RCode) {
 	t.Helper()
 	var m dnsmessage.Message
-	if err := m.Unpack(msg); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.Unpack(msg))
 	if m.ID != 77 || !m.Response {
 		t.Errorf("the answer's header is %+v", m.Header)
 	}

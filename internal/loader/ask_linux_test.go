@@ -91,9 +91,7 @@ func TestAgree(t *testing.T) {
 		files := grow(t, r)
 		for range 25 {
 			c := randomPolicy(t, r, files)
-			if err := a.follow(c); err != nil {
-				t.Fatal(err)
-			}
+			must(t, a.follow(c))
 			for _, f := range files {
 				if err := a.compare(c, f); err != nil {
 					t.Fatalf("round %d: %v%s", round, err, rulesOf(c))
@@ -159,9 +157,7 @@ func grow(t *testing.T, r *rand.Rand) []open {
 func opened(t testing.TB, path string) open {
 	t.Helper()
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return open{path, fd}
 }
 
@@ -192,9 +188,7 @@ func randomPolicy(t *testing.T, r *rand.Rand, files []open) *policy.Compiled {
 		src.Layers = append(src.Layers, l)
 	}
 	c, err := policy.Compile(src, tree{randomMounts(r, files)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -464,9 +458,7 @@ func TestPresetByAnotherName(t *testing.T) {
 	layer.Defaults[policy.FS] = policy.Deny
 	mounts := []policy.Mount{{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: dir + "/there/x", At: dir + "/here"}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, tree{mounts})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(c.Aliases) == 0 || c.Caps(f.path) != policy.Read {
 		t.Fatalf("the policy gives %v, with the other names %v", c.Caps(f.path), c.Aliases)
 	}
@@ -483,9 +475,7 @@ func TestManyHits(t *testing.T) {
 	compiled := func(rules ...policy.FSRule) *policy.Compiled {
 		layer := policy.SourceLayer{Authority: policy.Session, FS: append([]policy.FSRule{{Path: "/", Caps: policy.Read}}, rules...)}
 		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, tree{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c
 	}
 	all := compiled(policy.FSRule{Path: f.path, Caps: policy.Read}, policy.FSRule{Path: f.path, Caps: policy.Update, Place: policy.Place{File: "preset:test"}})
@@ -498,15 +488,11 @@ func TestManyHits(t *testing.T) {
 	}
 	all.Rules = append(all.Rules, last.Rules...)
 	b := newBuilder(0)
-	if err := b.add(all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.add(all))
 	if n := len(b.nodes[b.path(f.path)].hits); n != 3*(maxLayers-1)+1 {
 		t.Fatalf("%d hits", n)
 	}
-	if err := a.follow(all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.follow(all))
 	for _, hot := range []bool{true, false} {
 		if caps, err := a.ask(f.fd, policy.Read, hot); err != nil || caps&policy.Read != 0 {
 			t.Errorf("the kernel gives %s (hot %v), %v, what the last layer denies", caps, hot, err)

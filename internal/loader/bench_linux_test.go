@@ -37,9 +37,7 @@ func (a *asker) bench(b *testing.B, rules, depth int) {
 	for strings.Count(file, "/") < depth {
 		file += "/component"
 	}
-	if err := os.MkdirAll(file, 0o755); err != nil {
-		b.Fatal(err)
-	}
+	must(b, os.MkdirAll(file, 0o755))
 	if strings.Count(file, "/") > depth { // the folder of tests is deeper than that
 		file = "/usr/bin/env"
 	}
@@ -47,9 +45,7 @@ func (a *asker) bench(b *testing.B, rules, depth int) {
 	for i := len(list); i < rules; i++ {
 		list = append(list, fmt.Sprintf("%s/folder%d/beneath/%d read", dir, i%100, i))
 	}
-	if err := a.follow(compile(b, list...)); err != nil {
-		b.Fatal(err)
-	}
+	must(b, a.follow(compile(b, list...)))
 	fd := opened(b, file).fd
 	defer unix.Close(fd)
 	if caps, err := a.ask(fd, 1, true); err != nil || caps != 1 {
@@ -124,12 +120,8 @@ func (a *asker) prepare(b *testing.B, c *policy.Compiled, file string) *landlock
 		b.Skip(err)
 	}
 	plan, err := landlock.NewPlan(c, abi)
-	if err := errors.Join(err, a.follow(c)); err != nil {
-		b.Fatal(err)
-	}
-	if err := plan.Prepare(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, errors.Join(err, a.follow(c)))
+	must(b, plan.Prepare())
 	b.Cleanup(plan.Close)
 	fd := opened(b, file).fd
 	b.Cleanup(func() { _ = unix.Close(fd) }) // until then the file stays where the kernel keeps it

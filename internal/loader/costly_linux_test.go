@@ -26,13 +26,9 @@ func TestCostly(t *testing.T) {
 		c.Aliases = append(c.Aliases, policy.Alias{From: dir + "/deep", To: fmt.Sprintf("/b%d", i), Depth: 1})
 	}
 	image, err := NewImage(c, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := k.Begin(newID(), image, FlagsOf(c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	deep := beneath(t, dir+"/deep", name, depth)
 	var h *heard
 	guarded(t, s, func() {

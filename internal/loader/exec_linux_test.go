@@ -33,30 +33,22 @@ func init() { orders["execute when told"] = executeWhenTold }
 func TestExchangedDuringExec(t *testing.T) {
 	k := kernel(t)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	layer := policy.SourceLayer{Authority: policy.Session, Commands: []policy.CommandRule{
 		{Name: self}, {Name: "/usr/bin/true", HasArgs: true, Args: [][]string{{"yes"}}},
 	}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, tree{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	image := func(generation uint32) *Image {
 		img, err := NewImage(c, generation)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return img
 	}
 	runtime.LockOSThread() // who traces is a thread
 	defer runtime.UnlockOSThread()
 	for reloads := range uint32(3) {
 		s, err := k.Begin(newID(), image(1), FlagsOf(c))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		first := s.at.Image
 		var h *heard
 		var p *paused
@@ -103,13 +95,9 @@ func TestArgsAgree(t *testing.T) {
 	for range policies {
 		c := commandsOf(t, r, files)
 		img, err := NewImage(c, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s, err := k.Begin(newID(), img, FlagsOf(c))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var h *heard
 		refused := 0
 		guarded(t, s, func() {
@@ -149,9 +137,7 @@ func programs(t *testing.T) (files []string) {
 		err = errors.Join(err, os.Symlink("tool1.2", dir+"/"+name), os.WriteFile(dir+"/of-"+name, []byte("#!"+dir+"/"+name+" a\n"), 0o755))
 		files = append(files, dir+"/"+name, dir+"/of-"+name)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return append(files, dir+"/tool1.2")
 }
 
@@ -186,9 +172,7 @@ func commandsOf(t *testing.T, r *rand.Rand, files []string) *policy.Compiled {
 		layers = append(layers, l)
 	}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: layers}, tree{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -269,9 +253,7 @@ type paused struct {
 
 func startPaused(t *testing.T) *paused {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	p := &paused{cmd: childtest.Command(t, 0, []string{"execute when told"}), tell: w}
 	p.cmd.Stdin = r
@@ -337,9 +319,7 @@ func elfFile(t *testing.T, kind elf.Type, flags elf.ProgFlag, interpreter string
 	}
 	var b bytes.Buffer
 	for _, part := range []any{h, other, load, append([]byte(interpreter), 0)} {
-		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
-			t.Fatal(err)
-		}
+		must(t, binary.Write(&b, binary.LittleEndian, part))
 	}
 	return b.Bytes()
 }
@@ -354,9 +334,7 @@ func TestInterpreterIsMapped(t *testing.T) {
 	for _, name := range []string{"secret", "open"} {
 		err := errors.Join(os.WriteFile(dir+"/"+name, elfFile(t, elf.ET_DYN, elf.PF_R, ""), 0o755),
 			os.WriteFile(dir+"/by-"+name, elfFile(t, elf.ET_EXEC, elf.PF_R|elf.PF_X, dir+"/"+name), 0o755))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	s, c := begin(t, k, "/ read+execute+update", dir+"/secret none")
 	var h *heard

@@ -27,9 +27,7 @@ func runProgram(t *testing.T) *program {
 		t.Fatalf("%+v", err)
 	}
 	mem, err := unix.Mmap(o.Stays.FD(), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &program{(*stayStay)(unsafe.Pointer(&mem[0])), make(chan error, 1)}
 	go func() {
 		_, err := o.Stay.Run(&ebpf.RunOptions{})
@@ -91,9 +89,7 @@ func TestShutWaits(t *testing.T) {
 	s, _ := begin(t, k)
 	defer end(t, s)
 	thread := Thread{1, 2}
-	if err := s.Expect(thread, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Expect(thread, 0))
 	waits(t, func() error { return s.Shut(thread) }, func() bool {
 		var start kernelStart
 		return errors.Is(k.pending.Lookup(thread.key(), &start), ebpf.ErrKeyNotExist)
@@ -104,13 +100,9 @@ func TestShutWaits(t *testing.T) {
 func TestReloadWaits(t *testing.T) {
 	s, _ := begin(t, kernel(t))
 	defer end(t, s)
-	if err := reload(t, s, 2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, reload(t, s, 2))
 	img, err := NewImage(compile(t), 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	former := s.at.FormerImage
 	waits(t, func() error { return s.Reload(img) }, func() bool { return true })
 	if s.at.FormerImage == former {

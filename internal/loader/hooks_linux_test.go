@@ -12,9 +12,7 @@ import (
 // Every program has its line in the table of hooks, and no line is without a program.
 func TestHooks(t *testing.T) {
 	spec, err := loadKernel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	attached := map[string]bool{}
 	for name, p := range spec.Programs {
 		attached[p.AttachTo] = true
@@ -38,9 +36,7 @@ func TestHooks(t *testing.T) {
 // Where the programs' memory begins is the one variable that toolguard writes.
 func TestStartingIsFirst(t *testing.T) {
 	spec, err := loadKernel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if at := spec.Variables[kernelVarStarting].Offset; at != 0 {
 		t.Errorf("%s is at %d", kernelVarStarting, at)
 	}

@@ -90,9 +90,7 @@ func TestManyLayers(t *testing.T) {
 func TestCommands(t *testing.T) {
 	dir := scene(t)
 	tool, other := dir+"/tool", dir+"/other"
-	if err := errors.Join(os.WriteFile(tool, nil, 0o755), os.Symlink("tool", other)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.WriteFile(tool, nil, 0o755), os.Symlink("tool", other)))
 	free := policy.CommandRule{Name: tool}
 	args := func(name string, list ...[]string) policy.CommandRule {
 		return policy.CommandRule{Name: name, HasArgs: true, Args: list}
@@ -118,9 +116,7 @@ func TestCommands(t *testing.T) {
 		compiled, err := policy.Compile(&policy.Source{
 			Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{{Authority: policy.Session, Commands: c.rules}},
 		}, tree{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		layer := &policy.Layer{Commands: compiled.Layers[len(compiled.Layers)-1].Commands}
 		compiled.Layers = slices.Repeat([]*policy.Layer{layer}, c.layers)
 		b := newBuilder(0)
@@ -158,9 +154,7 @@ func TestCommands(t *testing.T) {
 // What is hidden is granted by nothing: toolguard's own table has the last word on it, and grants nothing.
 func TestHiddenInImage(t *testing.T) {
 	b := newBuilder(0)
-	if err := b.add(compile(t, "/ read+update")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.add(compile(t, "/ read+update")))
 	for _, p := range hidden {
 		hits := b.nodes[b.path(p)].hits
 		if len(hits) != 1 || hits[0]>>18 != 0 {

@@ -18,6 +18,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
+var must = childtest.Must
+
 // A thread that is put into a session must end, and the process's first thread doesn't end before the process: it's kept for
 // the main goroutine.
 func init() { runtime.LockOSThread() }
@@ -65,13 +67,9 @@ func beginWith(t testing.TB, k *Kernel, flags Flags, rules ...string) (*Session,
 	t.Helper()
 	c := compile(t, rules...)
 	img, err := NewImage(c, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := k.Begin(newID(), img, FlagsOf(c)|flags)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s, c
 }
 
@@ -84,9 +82,7 @@ func newID() uint64 {
 func compile(t testing.TB, rules ...string) *policy.Compiled {
 	t.Helper()
 	c, err := tryCompile(rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -116,9 +112,7 @@ func tryCompileOn(on tree, rules ...string) (*policy.Compiled, error) {
 // guarded runs f on a thread in the session.
 func guarded(t testing.TB, s *Session, f func()) {
 	t.Helper()
-	if err := inside(s, f); err != nil {
-		t.Fatal(err)
-	}
+	must(t, inside(s, f))
 }
 
 func inside(s *Session, f func()) error {
@@ -168,17 +162,11 @@ func (h *heard) lines(c *policy.Compiled) (lines []string) {
 func scene(t testing.TB, names ...string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range names {
 		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(name), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(p), 0o755))
+		must(t, os.WriteFile(p, []byte(name), 0o644))
 	}
 	return dir
 }

@@ -23,9 +23,7 @@ func lay(t *testing.T, dir string) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for _, d := range []string{
 		"all/rmdir", "all/dir1", "all/dir2", "all/dir3", "all/dir7", "all/in/lit", "all/over-in/x/lit", "all/in3/lit", "all/sub/.git/hooks", "all/sub2",
@@ -113,9 +111,7 @@ func surround(t *testing.T, p *place) *os.File {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	cmd, err := groupSleeper()
 	must(err)
@@ -186,9 +182,7 @@ func TestMediates(t *testing.T) {
 		_ = exec.Command("mount", base).Run() // by fstab, where it isn't
 		t.Run(base, func(t *testing.T) {
 			dir, err := os.MkdirTemp(base, "mediates")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { _ = exec.Command("sh", "-c", "umount -l "+dir+"/*/all/mnt; rm -rf "+dir).Run() })
 			p, run := around(t, dir+"/outside")
 			judge(t, p, run(), func(a try) error { return a.free })
@@ -249,9 +243,7 @@ var numbers = regexp.MustCompile(`#[0-9]+|/pts/[0-9]+`)
 func compareEvents(t *testing.T, p *place, h *heard, lines []string) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/refusals")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	missing := map[string]int{}
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasPrefix(line, "# ") && !p.differs(line) {

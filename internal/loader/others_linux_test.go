@@ -97,14 +97,10 @@ func TestBeforeSettled(t *testing.T) {
 		{[]string{dir + "/before", Canary}, []string{"1 " + dir + "/before", "2 " + Canary, "3 " + dir + "/after"}},
 	} {
 		s, _ := begin(t, k)
-		if err := settledLate(s, x.before, dir+"/after"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, settledLate(s, x.before, dir+"/after"))
 		h := listen(s)
 		counts, err := s.End()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var told []string
 		for _, e := range h.events {
 			told = append(told, fmt.Sprintf("%d %s", e.Sequence, e.Paths[0].Path))
@@ -188,9 +184,7 @@ func TestOverBeforeItBegan(t *testing.T) {
 		}
 	})
 	inner, _ := begin(t, k)
-	if err := inner.Expect(Thread{1, 2}, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, inner.Expect(Thread{1, 2}, 0))
 	end(t, inner)
 	if *k.starting != 0 {
 		t.Error("every task of the machine still looks whether it's to be adopted")
@@ -231,9 +225,7 @@ func TestHidden(t *testing.T) {
 		}
 	}
 	guard(func(file string) {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600)))
 		t.Cleanup(func() { _ = os.Remove(file) })
 	})
 	guarded(t, s, func() {
@@ -265,9 +257,7 @@ func TestFreeze(t *testing.T) {
 	guarded(t, s, func() { shell = startShell(t, "read x; /usr/bin/true; echo $?") })
 	for pid, want := range map[int]uint64{shell.Process.Pid: s.id, os.Getpid(): 0} {
 		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if id, err := k.SessionOf(fd); id != want || err != nil {
 			t.Errorf("process %d is in session %x, %v; want %x", pid, id, err, want)
 		}
@@ -289,15 +279,11 @@ func TestFreeze(t *testing.T) {
 func startShell(t *testing.T, script string) *exec.Cmd {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.Stdin, cmd.Stdout = r, &strings.Builder{}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	cmd.Stdin = w
 	return cmd
 }
@@ -308,12 +294,8 @@ func TestResume(t *testing.T) {
 	dir := scene(t, "file")
 	cmd := childtest.Command(t, 0, []string{"hold a session", dir})
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	if n, err := out.Read(make([]byte, 100)); n == 0 {
 		t.Fatal(err)
 	}
@@ -323,26 +305,18 @@ func TestResume(t *testing.T) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	s, err := k.Resume(heldID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h := listen(s)
-	if err := os.WriteFile(dir+"/killed", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(dir+"/killed", nil, 0o644))
 	readFile(t, dir+"/answer", "refused")
-	if err := os.WriteFile(dir+"/stop", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(dir+"/stop", nil, 0o644))
 	for deadline := time.Now().Add(time.Minute); s.Counts().Tasks != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it doesn't end")
 		}
 	}
 	counts, err := s.End()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var numbers []uint64
 	for _, e := range h.events {
 		numbers = append(numbers, e.Sequence)
@@ -400,9 +374,7 @@ func TestNobodyComesByName(t *testing.T) {
 		}
 	}
 	server, err := listenUnix(unix.SOCK_DGRAM, dir+"/dgram")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(server)
 	for connects, want := range map[bool]error{true: nil, false: refused} {
 		if err := as(held, func() error { return answered(server, dir+"/dgram", connects) }); !errors.Is(err, want) {

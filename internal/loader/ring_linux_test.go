@@ -9,9 +9,7 @@ import (
 // A ring that can't be mapped is tried again until its reader is stopped.
 func TestUnmapped(t *testing.T) {
 	from, to, err := os.Pipe() // nobody maps one
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer to.Close()
 	r := &reader{from, 1 << 15}
 	defer r.close()
@@ -25,9 +23,7 @@ func TestUnmapped(t *testing.T) {
 		t.Fatalf("it's deaf: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	if err := from.SetReadDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, from.SetReadDeadline(time.Unix(1, 0)))
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

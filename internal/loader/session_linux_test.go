@@ -112,9 +112,7 @@ func TestNobodyEntersInExit(t *testing.T) {
 			return nil
 		})
 	}()
-	if err := inner.Expect(<-thread, outer.id); err != nil {
-		t.Fatal(err)
-	}
+	must(t, inner.Expect(<-thread, outer.id))
 	leave.Store(true)
 	if err := <-left; err != nil {
 		t.Error(err)
@@ -172,9 +170,7 @@ func TestSession(t *testing.T) {
 		t.Error("the test itself isn't in the session, and may not read")
 	}
 	counts, err := s.End()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := h.lines(c)
 	if counts.Denied != uint64(len(lines)) || counts.Lost+counts.Suppressed != 0 {
 		t.Errorf("%d events of %+v", len(lines), counts)
@@ -207,9 +203,7 @@ func TestReload(t *testing.T) {
 			if granted {
 				rules = []string{dir + " read", dir + "/padding read"} // of another size
 			}
-			if err := reload(t, s, 2+round, rules...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, reload(t, s, 2+round, rules...))
 			if may(t, dir+"/file") != granted {
 				t.Fatalf("round %d: a reload doesn't hold", round)
 			}
@@ -234,9 +228,7 @@ func TestReloadFindsRoom(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
 	s, _ := begin(t, k)
 	end(t, over)
 	place := over.at
@@ -269,24 +261,18 @@ func TestHardLinks(t *testing.T) {
 
 func hardLinks(t *testing.T, k *Kernel, place string) {
 	dir, err := os.MkdirTemp(place, "links-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	in := func(name string) string { return filepath.Join(dir, name) }
 	err = errors.Join(os.Mkdir(in("all"), 0o755), os.WriteFile(in("file"), nil, 0o644), os.Link(in("file"), in("all/link")),
 		os.WriteFile(in("all/other"), nil, 0o644), os.WriteFile(in("all/another"), nil, 0o644))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	images := make([]*Image, 2)
 	for i, caps := range []string{"read", "read+update+delete"} {
 		images[i] = mountedImage(t, in("all")+" read+create+update+delete", in("file")+" "+caps)
 	}
 	s, err := k.Begin(newID(), images[0], 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	write := func(name string) error {
 		f, err := os.OpenFile(in(name), os.O_WRONLY, 0)
 		return errors.Join(err, f.Close())
@@ -327,24 +313,16 @@ func hardLinks(t *testing.T, k *Kernel, place string) {
 func mountedImage(t *testing.T, rules ...string) *Image {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all, err := policy.ParseMounts(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := tryCompileOn(tree{all}, rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(c.Links) != 1 || c.Links[0].Dev == 0 {
 		t.Fatalf("the hard link isn't known: %+v", c.Links)
 	}
 	img, err := NewImage(c, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return img
 }
 
@@ -383,9 +361,7 @@ func beneath(t *testing.T, dir, name string, depth int) (fd int) {
 		}
 		unix.Close(up)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
 	return fd
 }
@@ -445,9 +421,7 @@ func TestFlood(t *testing.T) {
 		}
 	})
 	c, err := s.End()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	took := time.Since(began)
 	t.Logf("%d told of %+v, in %v", told.Load(), c, took)
 	if c.Denied != n || told.Load()+c.Suppressed+c.Lost != n || told.Load() == 0 || float64(told.Load()) > rate*(took.Seconds()+2) {
@@ -492,12 +466,8 @@ func TestOwnerKilled(t *testing.T) {
 	dir := scene(t, "file")
 	cmd := childtest.Command(t, 0, []string{"hold a session", dir})
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	line := make([]byte, 100)
 	n, _ := out.Read(line)
 	if got := string(line[:n]); got != "refused\n" {
@@ -505,9 +475,7 @@ func TestOwnerKilled(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if err := os.WriteFile(dir+"/killed", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(dir+"/killed", nil, 0o644))
 	slot := slices.IndexFunc(k.sessions, func(s kernelSession) bool { return s.Id == heldID })
 	if slot < 0 {
 		t.Fatal("the session is gone")
@@ -519,9 +487,7 @@ func TestOwnerKilled(t *testing.T) {
 	if s.slot == slot {
 		t.Error("its slot was given away")
 	}
-	if err := os.WriteFile(dir+"/stop", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(dir+"/stop", nil, 0o644))
 	for deadline := time.Now().Add(time.Minute); atomic.LoadUint32(&k.sessions[slot].Tasks) != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d tasks are left", k.sessions[slot].Tasks)
@@ -606,9 +572,7 @@ func TestManyAtOnce(t *testing.T) {
 		}
 	}
 	k, err := Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer k.Close()
 	if *k.starting != 0 {
 		t.Error("every task of the machine still looks whether it's to be adopted")

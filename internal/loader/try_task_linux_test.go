@@ -185,9 +185,7 @@ func owned(n int) error {
 func TestOwnedByUser(t *testing.T) {
 	k := kernel(t)
 	owners, err := openPin("owners")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer owners.Close()
 	const share = 1024 * 256 / 4        // MAX_OWNED_BY_USER in bpf/task.c
 	root, other := uint32(0), uint32(1) // whoever runs in it
@@ -200,9 +198,7 @@ func TestOwnedByUser(t *testing.T) {
 		had  uint32
 		want error
 	}{{root, share - 1, nil}, {root, share, unix.ENOMEM}, {other, share - 1, nil}, {other, share, unix.ENOMEM}} {
-		if err := errors.Join(owners.Put(root, uint32(share)), owners.Put(x.user, x.had)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(owners.Put(root, uint32(share)), owners.Put(x.user, x.had)))
 		s, _ := begin(t, k, "/ read")
 		atomic.StoreUint32(&s.at.User, x.user)
 		guarded(t, s, func() {
@@ -213,9 +209,7 @@ func TestOwnedByUser(t *testing.T) {
 		end(t, s)
 		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // a file is closed for good some moments later
 			var now uint32
-			if err := owners.Lookup(x.user, &now); err != nil {
-				t.Fatal(err)
-			}
+			must(t, owners.Lookup(x.user, &now))
 			if now == x.had {
 				break
 			}

@@ -18,8 +18,6 @@ func BenchmarkFilters(b *testing.B) {
 
 func BenchmarkLoad(b *testing.B) {
 	filters, err := Filters(compile(b, denies(policy.FS, policy.Net)), Others{ABI: 7})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	childtest.Bench(b, func() error { return load(filters) })
 }

@@ -150,13 +150,9 @@ func TestFiltersAreTheModel(t *testing.T) {
 			}
 			o := Others{ABI: mc.abi, Net: mc.held}
 			filters, err := Filters(mc.c, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			rules, err := refusals(mc.c, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if RefusesRings(mc.c, o) != mc.noRings {
 				t.Errorf("that io_uring stays refused is told: %v", !mc.noRings)
 			}
@@ -284,9 +280,7 @@ var meaningful = []uint64{
 func TestEveryComparisonKnowsItsWord(t *testing.T) {
 	for _, mc := range modelCases(t) {
 		filters, err := Filters(mc.c, Others{ABI: mc.abi, Net: mc.held})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		blocks := 0
 		for i, f := range filters {
 			n, err := follow(f.Program)

@@ -64,13 +64,9 @@ func libraryFilter(t *testing.T, groups ...lib.SyscallGroup) (f Filter) {
 	t.Helper()
 	p := lib.Policy{DefaultAction: lib.ActionAllow, Syscalls: groups}
 	instructions, err := p.Assemble()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	raw, err := bpf.Assemble(instructions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, r := range raw {
 		f.Program = append(f.Program, unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K})
 	}
@@ -87,9 +83,7 @@ func TestConditionsAreTheLibrarys(t *testing.T) {
 		known.clear()
 		known[unix.SYS_IOCTL] = r.leaf()
 		prog, err := assemble(nativeArch, unix.SECCOMP_RET_KILL_PROCESS, spans(&known, beyond(nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := follow(prog); err != nil {
 			t.Fatalf("%+v: %v", r.when, err)
 		}

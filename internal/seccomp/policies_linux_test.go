@@ -4,8 +4,11 @@ import (
 	"io/fs"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
+
+var must = childtest.Must
 
 // folders is a machine with a few folders and nothing else.
 type folders []string
@@ -38,9 +41,7 @@ func compileLayers(t testing.TB, ls ...policy.SourceLayer) *policy.Compiled {
 	t.Helper()
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/ws", Home: "/home", Layers: ls},
 		folders{"/", "/ws", "/home"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 

@@ -20,9 +20,7 @@ var update = flag.Bool("update", false, "write table.go anew from go-seccomp-bpf
 // TestTables holds that table.go is what go-seccomp-bpf's tables make, and that looking up in it gives what they say.
 func TestTables(t *testing.T) {
 	if *update {
-		if err := os.WriteFile("table.go", tableText(t), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile("table.go", tableText(t), 0o644))
 		t.Log("table.go is written: run the test again without -update")
 		return
 	}
@@ -99,9 +97,7 @@ func tableText(t *testing.T) []byte {
 		b.WriteString("}\n")
 	}
 	out, err := format.Source([]byte(b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 
