@@ -72,12 +72,3 @@ func TestClean(t *testing.T) {
 		t.Error("the event itself was changed")
 	}
 }
-
-func BenchmarkCleanHostile(b *testing.B) {
-	argv := []string{"x", strings.Repeat(" --token", 1000)}
-	e := denial("fs", "read", "/x")
-	e.Process = slices.Repeat([]Process{{PID: 1, Argv: argv}}, 33)
-	for b.Loop() {
-		e.Clean()
-	}
-}

@@ -15,9 +15,7 @@ import (
 func page(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/events.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -26,9 +24,7 @@ func TestDocumentedFields(t *testing.T) {
 	there := map[string]bool{}
 	for _, e := range append(slices.Collect(maps.Values(samples())), everything()) {
 		var line map[string]any
-		if err := json.Unmarshal(OCSF.Append(nil, &e), &line); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(OCSF.Append(nil, &e), &line))
 		collect(there, "", line)
 	}
 	_, fields, _ := strings.Cut(page(t), "\n## Fields\n")
@@ -135,9 +131,7 @@ var word = regexp.MustCompile(`Kind += "([a-z_]+)"`)
 // TestDocumentedKinds holds the page to the kinds that there are.
 func TestDocumentedKinds(t *testing.T) {
 	code, err := os.ReadFile("event.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	kinds := word.FindAllStringSubmatch(string(code), -1)
 	if len(kinds) < 6 {
 		t.Fatalf("only %d kinds found", len(kinds))
@@ -155,17 +149,13 @@ func TestDocumentedExtra(t *testing.T) {
 	found := 0
 	for _, dir := range []string{".", "../session"} {
 		files, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, f := range files {
 			if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
 				continue
 			}
 			code, err := os.ReadFile(dir + "/" + f.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, m := range regexp.MustCompile(`Extra\["([a-z_]+)"\]`).FindAllStringSubmatch(string(code), -1) {
 				found++
 				if !strings.Contains(rows, "| `"+m[1]+"` |") {
@@ -208,16 +198,12 @@ func TestDocumentedExamples(t *testing.T) {
 	}
 	if *update {
 		text = before + beforeExamples + want + afterExamples + after
-		if err := os.WriteFile("../../docs/events.md", []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile("../../docs/events.md", []byte(text), 0o644))
 	} else if shown != want {
 		t.Errorf("docs/events.md shows\n%s\nnot\n%s", shown, want)
 	}
 	code, err := os.ReadFile("event.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, k := range word.FindAllStringSubmatch(string(code), -1) {
 		if !strings.Contains(want, "\n### "+k[1]) {
 			t.Errorf("there's no example of %s", k[1])

@@ -14,9 +14,7 @@ import (
 func ecsFields(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/ecs-9.4.0.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fields := map[string][]string{}
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
@@ -79,12 +77,8 @@ func TestECSFields(t *testing.T) {
 		}
 		var whole map[string]any
 		text := ECS.Append(nil, &e)
-		if err := json.Unmarshal(text, &got); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(text, &whole); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(text, &got))
+		must(t, json.Unmarshal(text, &whole))
 		delete(whole, "toolguard")
 		leaves("", whole, func(field string, v any) {
 			if is := fields[field]; is == nil || !fits(v, is) {

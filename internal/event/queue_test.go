@@ -18,11 +18,14 @@ type told struct {
 	Count    uint64
 	Start    int64 `json:"start_time"`
 	End      int64 `json:"end_time"`
-	Metadata struct{ Sequence uint64 }
+	Metadata struct {
+		UID      string
+		Sequence uint64
+	}
 	Policy   struct{ Name string }
 	Unmapped struct {
-		Kind, Session, Target string
-		Extra                 struct{ Why, Exact string }
+		Kind, Session, Target, Boot string
+		Extra                       struct{ Why, Exact string }
 	}
 }
 
@@ -44,14 +47,10 @@ func read(t *testing.T, lines *bufio.Scanner) (e told) {
 func piped(t *testing.T) (*Queue, *bufio.Scanner, *os.File) {
 	t.Helper()
 	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { in.Close(); out.Close() })
 	w, err := NewWriter(out, OCSF)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
 	return NewQueue(w), lines, out
@@ -157,28 +156,20 @@ func TestQueueGivesUp(t *testing.T) {
 	})
 	t.Run("slow", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			slow := &counter{delay: stuckTime / 2}
-			q := NewQueue(slow)
+			came := 0
+			q := NewQueue(sinkFunc(func(*Event) error {
+				time.Sleep(stuckTime / 2)
+				came++
+				return nil
+			}))
 			for range 4 {
 				q.Write(&Event{Kind: Denial})
 			}
-			if missing, err := q.Close(); missing != 0 || err != nil || slow.n != 4 {
-				t.Errorf("%d of 4 came; %d, %v", slow.n, missing, err)
+			if missing, err := q.Close(); missing != 0 || err != nil || came != 4 {
+				t.Errorf("%d of 4 came; %d, %v", came, missing, err)
 			}
 		})
 	})
-}
-
-// counter takes its time.
-type counter struct {
-	delay time.Duration
-	n     int
-}
-
-func (c *counter) Write(*Event) error {
-	time.Sleep(c.delay)
-	c.n++
-	return nil
 }
 
 // TestQueueTellsOfFailures: what a full disk didn't take is told of when there's room again.
@@ -186,9 +177,7 @@ func TestQueueTellsOfFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: 100} // not even for one
 		w, err := NewWriter(d, OCSF)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		q := NewQueue(w)
 		e := denial("fs", "read", "/lost")
 		e.Count = 7

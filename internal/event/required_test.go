@@ -30,9 +30,7 @@ func published(t *testing.T) (s schema) {
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -75,9 +73,7 @@ func TestPublishedSchema(t *testing.T) {
 	for name, e := range all {
 		e.Host = first(e.Host, "box") // which a Stream always knows
 		var got map[string]any
-		if err := json.Unmarshal(OCSF.Append(nil, &e), &got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(OCSF.Append(nil, &e), &got))
 		class, activity := got["class_uid"].(float64), got["activity_id"].(float64)
 		is, ok := s.Classes[fmt.Sprint(class)]
 		if !ok || got["category_uid"] != math.Floor(class/1000) || got["type_uid"] != class*100+activity {
@@ -119,9 +115,7 @@ func TestSchemaCheck(t *testing.T) {
 		var got map[string]any
 		text := `{"activity_id":1,"category_uid":1,"class_uid":1001,"type_uid":100101,"severity_id":1,"time":1,"actor":{"app_name":"x"},` +
 			`"device":{"type_id":0,"hostname":"x"},"metadata":{"version":"1.8.0","product":{"name":"x"}},` + change + "}"
-		if err := json.Unmarshal([]byte(text), &got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(text), &got))
 		if wrong := strings.Join(s.check("", s.Classes["1001"], got), "; "); !strings.Contains(wrong, want) || want == "" && wrong != "" {
 			t.Errorf("%s: %q, want %q", change, wrong, want)
 		}

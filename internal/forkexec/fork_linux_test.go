@@ -15,7 +15,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
+
+var must = childtest.Must
 
 // The process's first thread can't end, so that no test may run on it.
 func init() { runtime.LockOSThread() }
@@ -31,20 +35,14 @@ func output(t *testing.T, start func() (int, error)) (string, syscall.WaitStatus
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	err = unix.Dup3(int(w.Fd()), out, unix.O_CLOEXEC)
 	w.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pid, err := start()
 	unix.Close(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := io.ReadAll(r)
 	if err != nil {
 		t.Error(err)
@@ -73,13 +71,9 @@ pwd; umask; ls /proc/self/fd; ps -o pgid=,sid= $$; exit 3`
 func TestSameAsForkExec(t *testing.T) {
 	c := shell(state, "an argument", "")
 	c.Keep = []int{0, 1, 2, out, 61}
-	if err := unix.Dup3(0, 61, unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Dup3(0, 61, unix.O_CLOEXEC))
 	want, wantEnd := output(t, func() (int, error) {
-		if err := unix.CloseRange(3, 1<<20, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.CloseRange(3, 1<<20, unix.CLOSE_RANGE_CLOEXEC))
 		return bySyscall(c)
 	})
 	if err := unix.Dup2(0, 60); err != nil { // left open by somebody
@@ -124,9 +118,7 @@ func signals(t *testing.T, start func() (int, error)) (lines string) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	pid, err := start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Error(err)
@@ -252,9 +244,7 @@ func TestCgroup(t *testing.T) {
 		t.Skip("needs a cgroup v2 hierarchy to write in: ", err)
 	}
 	folder, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer folder.Close()
 	defer func() {
 		err := os.Remove(dir)

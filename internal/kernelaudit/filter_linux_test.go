@@ -11,14 +11,10 @@ import (
 // TestFilter sends messages of all types through a socket with the filter: what is read comes, and nothing else.
 func TestFilter(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(pair[0])
 	defer unix.Close(pair[1])
-	if err := filter(pair[1]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, filter(pair[1]))
 	var came []uint16
 	buf := make([]byte, 1<<10)
 	for kind := range uint16(2000) {

@@ -48,9 +48,7 @@ func alone(t *testing.T) status {
 func unheld(t *testing.T, since time.Time) (s status, noted, free bool) {
 	t.Helper()
 	h, err := openHold(-1, stateDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer h.close()
 	for end := time.Now().Add(patience); flock(h.lock, unix.LOCK_EX) != nil; { // nobody comes or goes meanwhile, or he'd see us as another user
 		if time.Now().After(end) {
@@ -61,9 +59,7 @@ func unheld(t *testing.T, since time.Time) (s status, noted, free bool) {
 		return s, false, false
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(h.note, &st); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Fstat(h.note, &st))
 	_, err = h.read()
 	noted = !errors.Is(err, fs.ErrNotExist)
 	return now(t), noted, !noted || !time.Unix(st.Mtim.Unix()).After(since)
@@ -72,14 +68,10 @@ func unheld(t *testing.T, since time.Time) (s status, noted, free bool) {
 func now(t *testing.T) status {
 	t.Helper()
 	fd, err := openControl()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(fd)
 	s, err := getStatus(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -89,12 +81,8 @@ func startHolder(t *testing.T) *exec.Cmd {
 	cmd.Env = append(os.Environ(), actionVar+"=hold")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || strings.TrimSpace(line) != "open" {
 		t.Fatalf("holder said %q, %v", line, err)
@@ -110,9 +98,7 @@ func TestLastOneRestores(t *testing.T) {
 	}
 	first := startHolder(t)
 	second, err := Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s := now(t); s.Enabled != 1 || s.BacklogLimit != wantBacklog {
 		t.Errorf("while held: %+v", s)
 	}
@@ -124,9 +110,7 @@ func TestLastOneRestores(t *testing.T) {
 	leave := func(r *Reader, when string) {
 		t.Helper()
 		since := time.Now()
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Close())
 		s, noted, free := unheld(t, since)
 		if free && (noted || s.Enabled != before.Enabled || s.BacklogLimit != before.BacklogLimit) {
 			t.Errorf("after %s: %+v, before: %+v; a note stays: %v", when, s, before, noted)
@@ -138,16 +122,12 @@ func TestLastOneRestores(t *testing.T) {
 	last.Process.Kill()
 	last.Wait()
 	third, err := Open() // finds auditing on, but knows that it was off
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	leave(third, "a crash")
 
 	for range 20 { // at once, without a question to the kernel in between
 		r, err := Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		leave(r, "a short one")
 	}
 }
@@ -167,18 +147,12 @@ func TestLeavingAtOnce(t *testing.T) {
 		defer holds[i].close()
 	}
 	as := status{Enabled: 1, BacklogLimit: 64} // as it was found: there is nothing to tell the kernel
-	if err := holds[0].put(found{"this", as.Enabled, as.BacklogLimit}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, holds[0].put(found{"this", as.Enabled, as.BacklogLimit}))
 	for _, h := range holds[:2] {
-		if err := flock(h.users, unix.LOCK_SH); err != nil {
-			t.Fatal(err)
-		}
+		must(t, flock(h.users, unix.LOCK_SH))
 	}
 	for i, h := range holds[:2] {
-		if err := h.leave(&as); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.leave(&as))
 		if f, err := h.read(); (err == nil) != (i == 0) {
 			t.Errorf("after %d left: %+v, %v", i+1, f, err)
 		}
@@ -200,18 +174,14 @@ func TestStateFolderIsOurs(t *testing.T) {
 		"a file":         func(p string) error { return os.WriteFile(p, nil, 0o600) },
 	} {
 		parent := filepath.Join(base, name)
-		if err := prepare(parent); err != nil {
-			t.Fatal(err)
-		}
+		must(t, prepare(parent))
 		if fd, err := openState(parent + "/audit"); err == nil {
 			unix.Close(fd)
 			t.Errorf("%s was accepted", name)
 		}
 	}
 	fd, err := openState(base + "/good/audit")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	unix.Close(fd)
 }
 
@@ -222,9 +192,7 @@ func TestFreshSessionIsTheThreads(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	const sessionid = "/proc/thread-self/sessionid"
 	mine, err := readNumber(sessionid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := make(chan uint32)
 	for range 2 {
 		go func() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -17,10 +16,13 @@ import (
 	"time"
 	"unsafe"
 
+	landlock "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
 )
+
+var must = childtest.Must
 
 // The test binary is its own guarded command: with actionVar set it does one thing and exits.
 const actionVar = "TOOLGUARD_TEST_ACTION"
@@ -182,26 +184,19 @@ func useSeccomp() error {
 
 // restrict puts the calling thread, which the caller has locked or never leaves, into a new Landlock domain.
 func restrict(granted []string, fsRights, netRights, scopes uint64) error {
-	attr := unix.LandlockRulesetAttr{Handled_access_fs: fsRights, Handled_access_net: netRights, Scoped: scopes}
-	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
-	if e != 0 {
-		return fmt.Errorf("create ruleset: %w", e)
+	ruleset, err := landlock.LandlockCreateRuleset(&landlock.RulesetAttr{HandledAccessFS: fsRights, HandledAccessNet: netRights, Scoped: scopes}, 0)
+	if err != nil {
+		return fmt.Errorf("create ruleset: %w", err)
 	}
-	defer unix.Close(int(fd))
+	defer unix.Close(ruleset)
 	for _, p := range granted {
-		if err := grant(int(fd), p, fsRights); err != nil {
+		if err := grant(ruleset, p, fsRights); err != nil {
 			return fmt.Errorf("grant %s: %w", p, err)
 		}
 	}
 	runtime.LockOSThread()
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return err
-	}
 	const logNewExec = 1 << 1 // LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON
-	if _, _, e := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, logNewExec, 0); e != 0 {
-		return fmt.Errorf("restrict: %w", e)
-	}
-	return nil
+	return errors.Join(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), landlock.LandlockRestrictSelf(ruleset, logNewExec))
 }
 
 func grant(ruleset int, path string, rights uint64) error {
@@ -218,13 +213,7 @@ func grant(ruleset int, path string, rights uint64) error {
 		rights &= unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 			unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 	}
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(at)}
-	_, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
-		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
-	if e != 0 {
-		return e
-	}
-	return nil
+	return landlock.LandlockAddPathBeneathRule(ruleset, &landlock.PathBeneathAttr{AllowedAccess: rights, ParentFd: at}, 0)
 }
 
 const (
@@ -237,9 +226,7 @@ const (
 func deniedDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "toolguard-denied-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
@@ -350,9 +337,7 @@ func grants() (granted []string, err error) {
 func self(t *testing.T) string {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return exe
 }
 
@@ -389,19 +374,9 @@ func reader(t *testing.T) *Reader {
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	in, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.Copy(out, in)
-	if err := errors.Join(err, out.Close()); err != nil {
-		t.Fatal(err)
-	}
+	program, err := os.ReadFile(from)
+	must(t, err)
+	must(t, os.WriteFile(to, program, 0o755))
 }
 
 func touchFile(t *testing.T, path string) string {

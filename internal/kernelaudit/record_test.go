@@ -25,9 +25,7 @@ const (
 func parse(t *testing.T, kind uint16, text string) *record {
 	t.Helper()
 	r, err := parseRecord(kind, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &r
 }
 
@@ -38,9 +36,7 @@ func TestDecode(t *testing.T) {
 		t.Errorf("access: %+v, %v", d, err)
 	}
 	c, err := decodeSyscall(parse(t, typeSyscall, syscallText))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.describe(d)
 	if d.PID != 10755 || d.PPID != 10753 || d.UID != 0 || d.Session != 3 || d.Errno != 13 || d.Call != (Call{0xc000003e, 82, true}) ||
 		d.Comm != "python3.11" || d.Exe != "/usr/bin/python3.11" {

@@ -13,15 +13,11 @@ import (
 // What has come is read, also by who is kept from looking until the deadline has passed.
 func TestReceiveLate(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f := os.NewFile(uintptr(fd), "netlink")
 	defer f.Close()
 	conn, err := f.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ask := make([]byte, headerLen)
 	binary.NativeEndian.PutUint32(ask, uint32(len(ask)))
 	binary.NativeEndian.PutUint16(ask[4:], unix.NLMSG_NOOP)
@@ -29,9 +25,7 @@ func TestReceiveLate(t *testing.T) {
 	if err := unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil { // it's acknowledged at once
 		t.Fatal(err)
 	}
-	if err := f.SetReadDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.SetReadDeadline(time.Unix(1, 0)))
 	buf := make([]byte, 1<<10)
 	if m, err := receive(conn, fd, buf); err != nil || m.kind != unix.NLMSG_ERROR {
 		t.Errorf("%+v, %v", m, err)

@@ -26,18 +26,14 @@ func TestSignalWithoutCaller(t *testing.T) {
 		}
 		r.watches = []*Watch{w}
 		feed := func(kind uint16, text string) {
-			if err := r.take(kind, "audit(1795248394.121:21): "+text); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.take(kind, "audit(1795248394.121:21): "+text))
 		}
 		feed(typeLandlockDomain, starters+`status=allocated mode=enforcing pid=42 uid=0 exe="/x" comm="toolguard"`)
 		feed(typeLandlockDomain, commands+`status=allocated mode=enforcing pid=43 uid=0 exe="/x" comm="mark"`)
 		w.domains[2] = &tally{} // seen before
 		feed(typeLandlockAccess, c.refused)
 		if !c.lost {
-			if err := r.take(typeSyscall, syscallText); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.take(typeSyscall, syscallText))
 		}
 		r.asm.flush()
 		if len(got) != 1 || got[0].PID != c.want || got[0].Nested {
@@ -57,9 +53,7 @@ func TestFirstWithoutCaller(t *testing.T) {
 			r: r, session: Session{Audit: 3, Name: "mark"}, domains: map[uint64]*tally{}, deliver: func(Denial) { got++ },
 		}}
 		for kind, text := range map[uint16]string{typeLandlockAccess: accessText, typeLandlockDomain: made + maker} {
-			if err := r.take(kind, text); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.take(kind, text))
 		}
 		if r.asm.flush(); got != want {
 			t.Errorf("%s: %d, want %d", maker, got, want)

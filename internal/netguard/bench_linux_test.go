@@ -10,37 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
-
 	"github.com/toolguard/toolguard/internal/policy"
 )
-
-// What a start costs: loading the programs, which can be done beside all else, and putting them on the cgroup.
-func BenchmarkBegin(b *testing.B) {
-	needRoot(b)
-	c := compile(b, policy.Deny, tcp("127.1.0.0/16", 8001), tcp("a.test", 443))
-	var load, begin, image []time.Duration
-	for b.Loop() {
-		b.StopTimer()
-		g := prepare(b, c)
-		g.Close()
-		b.StartTimer()
-		t0 := time.Now()
-		s, err := Load()
-		must(b, err)
-		t1 := time.Now()
-		img, err := NewImage(c, 1)
-		must(b, err)
-		t2 := time.Now()
-		must(b, s.Begin(1, int(g.group.Fd()), img, Egress{}))
-		load, image, begin = append(load, t1.Sub(t0)), append(image, t2.Sub(t1)), append(begin, time.Since(t2))
-		s.Close()
-	}
-	b.ReportMetric(micros(load), "µs/load")
-	b.ReportMetric(micros(image), "µs/image")
-	b.ReportMetric(micros(begin), "µs/begin")
-}
 
 func micros(d []time.Duration) float64 {
 	slices.Sort(d)
@@ -101,28 +72,4 @@ func connectByTurns(b testing.TB, g *guarded) (took [2]time.Duration) {
 	}
 	done.Wait()
 	return took
-}
-
-// What each program takes of a connection on the loopback device, and how often it runs in it, as the kernel counts it: that asks for
-// the time twice, which is in there.
-func BenchmarkPrograms(b *testing.B) {
-	needRoot(b)
-	server(b, "127.1.0.1:8001")
-	g := prepare(b, compile(b, policy.Deny, tcp("127.1.0.0/16", 8001)))
-	g.start()
-	counting, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
-	must(b, err)
-	defer counting.Close()
-	for b.Loop() {
-		connectByTurns(b, g)
-	}
-	const held = often / turn * (turn + warm)
-	for name, p := range g.programs {
-		stats, err := p.Stats()
-		must(b, err)
-		if n := float64(b.N * held); stats.RunCount > 0 {
-			b.ReportMetric(float64(stats.Runtime.Nanoseconds())/n, "ns/"+name)
-			b.ReportMetric(float64(stats.RunCount)/n, "runs/"+name)
-		}
-	}
 }

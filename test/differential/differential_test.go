@@ -18,11 +18,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/daemontest"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
+
+var must = childtest.Must
 
 var (
 	number = flag.Int("operations", 10000, "how many there are")
@@ -99,9 +102,7 @@ func prepare(t *testing.T) (operator string) {
 	programs = t.TempDir()
 	err = errors.Join(err, os.WriteFile(programs+"/program", program, 0o755), os.WriteFile(programs+"/execveat", execveat, 0o755),
 		os.MkdirAll(hostDir, 0o755), os.WriteFile(settingsFile, []byte(settings), 0o644))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll("/etc/toolguard") })
 	serve(t)
 	return operator
@@ -119,9 +120,7 @@ func serve(t *testing.T) {
 		}
 		t.Logf("toolguardd said:\n%s", &said)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // policy writes a policy, and leaves out the rules that can't be: through a symlink that leads nowhere, say.
@@ -164,9 +163,7 @@ func (s *scene) hold(t *testing.T, c *policy.Compiled) {
 			return
 		}
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = unix.Close(fd) })
 	})
 }
@@ -213,18 +210,14 @@ type session struct {
 func (s *scene) session(t *testing.T, operator string, n int, all tally) {
 	t.Helper()
 	file, c := s.policy(t, operator)
-	if err := alone(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, alone())
 	x := &session{scene: s, t: t, c: c, denials: map[denial]int{}, asked: map[denial][]operation{}, all: all}
 	x.events = filepath.Join(t.TempDir(), "events")
 	x.guarded = guard(t, file, x.events, operator)
 	for x.done < n {
 		x.burst()
 	}
-	if err := x.guarded.end(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.guarded.end())
 	x.told()
 }
 

@@ -97,13 +97,9 @@ func (x *race) objects() (list []*object) {
 			return
 		}
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		must(x.t, err)
 		o := &object{names: []string{path}, held: policy.AllCaps, fd: fd}
-		if err := unix.Fstat(fd, &o.before); err != nil {
-			x.t.Fatal(err)
-		}
+		must(x.t, unix.Fstat(fd, &o.before))
 		for _, k := range x.c.Links {
 			if k.File == id {
 				o.held &= x.c.Rules[k.Rule].FS.Caps
@@ -167,9 +163,7 @@ func (s *scene) races(t *testing.T, operator string, n int, all tally) {
 		}
 		done += x.run(guarded)
 	}
-	if err := guarded.end(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, guarded.end())
 	told, err := os.ReadFile(events)
 	if at := bytes.Index(told, []byte(policy.EngineError)); at >= 0 {
 		told = told[bytes.LastIndexByte(told[:at], '\n')+1:]

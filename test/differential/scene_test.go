@@ -55,9 +55,7 @@ type scene struct {
 func grow(t *testing.T, r *rand.Rand, on string) *scene {
 	t.Helper()
 	root, err := os.MkdirTemp(on, "tree-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &scene{r: r, root: root, names: []string{root}}
 	t.Cleanup(s.cut)
 	for range 25 {
@@ -208,14 +206,10 @@ func (s *scene) mount(t *testing.T) {
 		if kind == "overlay" {
 			layers := t.TempDir()
 			for _, dir := range []string{"lower/a/b", "lower/.git/hooks", "upper", "work"} {
-				if err := os.MkdirAll(filepath.Join(layers, dir), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.MkdirAll(filepath.Join(layers, dir), 0o755))
 			}
 			for _, file := range []string{"lower/a/b/ab", "lower/.env", "lower/.git/config"} {
-				if err := os.WriteFile(filepath.Join(layers, file), []byte("x"), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(filepath.Join(layers, file), []byte("x"), 0o644))
 			}
 			options = fmt.Sprintf("lowerdir=%s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", layers)
 			for _, n := range []string{"a", "a/b", "a/b/ab", ".env", ".git", ".git/config", ".git/hooks"} {

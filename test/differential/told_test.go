@@ -35,18 +35,14 @@ func (w want) denial(c *policy.Compiled) denial {
 func (x *session) told() {
 	x.t.Helper()
 	f, err := os.Open(x.events)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	must(x.t, err)
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	got, lost, missing := map[denial]int{}, 0, 0
 	for lines.Scan() {
 		d, n, gap, err := x.event(lines.Bytes())
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		must(x.t, err)
 		if lost += gap; n > 0 {
 			got[d] += n
 		}

@@ -30,21 +30,6 @@ for what in name, address, host, path, server:
         else: sys.exit(what.__name__ + " isn't refused")
 `
 
-// BenchmarkRefusal tells, of each kind of refusal, how long it takes until the program knows: a name, an address, a Host, a path, a server name.
-func BenchmarkRefusal(b *testing.B) {
-	took := map[string][]float64{}
-	for b.Loop() {
-		for what, all := range refusedAfter(b, 100) {
-			took[what] = append(took[what], all...)
-		}
-	}
-	for what, all := range took {
-		slices.Sort(all)
-		b.ReportMetric(all[len(all)/2], what+"-ms-median")
-		b.ReportMetric(all[len(all)-1], what+"-ms-worst")
-	}
-}
-
 // Nobody waits for a refusal: of each kind the quickest, which a busy machine hasn't kept up, comes within 50 ms.
 func TestRefusalIsQuick(t *testing.T) {
 	needs(t, "python3")

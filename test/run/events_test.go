@@ -34,9 +34,7 @@ type toldEvent struct {
 func readEvents(t *testing.T, from io.Reader) (events []toldEvent) {
 	t.Helper()
 	b, err := io.ReadAll(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for line := range bytes.Lines(b) {
 		var e toldEvent
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -64,14 +62,10 @@ func counts(events []toldEvent) map[string]uint64 {
 func fullPipe(t *testing.T) (in, out *os.File, size int64) {
 	t.Helper()
 	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { in.Close(); out.Close() })
 	conn, err := out.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = conn.Control(func(fd uintptr) {
 		for n := 0; n >= 0; n, err = unix.Write(int(fd), make([]byte, 4096)) { // it doesn't block
 			size += int64(n)
@@ -86,18 +80,15 @@ func fullPipe(t *testing.T) (in, out *os.File, size int64) {
 // Nobody reads the events: the command isn't held up, toolguard waits a little for the reader, says how much it didn't get and
 // ends as the command did.
 func TestNobodyReadsEvents(t *testing.T) {
-	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) {
-			p := newPlace(t, u)
-			_, out, _ := fullPipe(t)
-			cmd := p.guarded(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", "echo ran; exit 3")
-			cmd.ExtraFiles = []*os.File{out}
-			got := run(t, cmd)
-			if got.code != 3 || got.stdout != "ran\n" || !strings.Contains(got.stderr, "events didn't reach --events fd:3: nothing took any for 2s\n") {
-				t.Errorf("%+v", got)
-			}
-		})
-	}
+	eachUser(t, func(t *testing.T, p place) {
+		_, out, _ := fullPipe(t)
+		cmd := p.guarded(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", "echo ran; exit 3")
+		cmd.ExtraFiles = []*os.File{out}
+		got := run(t, cmd)
+		if got.code != 3 || got.stdout != "ran\n" || !strings.Contains(got.stderr, "events didn't reach --events fd:3: nothing took any for 2s\n") {
+			t.Errorf("%+v", got)
+		}
+	})
 }
 
 // A reader that comes late gets what there was room for, and the number of what there wasn't.
@@ -161,17 +152,13 @@ func TestEventsAreNotShared(t *testing.T) {
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
-			if err := os.WriteFile(log, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(log, nil, 0o600))
 			_ = os.Remove(filepath.Join(p.workspace, "ran"))
 			out := run(t, p.command("sh", "-c", r.line))
 			_, err := os.Stat(filepath.Join(p.workspace, "ran"))
 			ran := err == nil
 			b, err := os.ReadFile(log)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			switch text := out.stderr + string(b); {
 			case r.word != "" && (out.code != 125 || ran || !strings.Contains(text, r.word) || !strings.Contains(text, refused)):
 				t.Errorf("ran: %v; %+v\n%s", ran, out, b)
@@ -186,9 +173,7 @@ func TestEventsAreNotShared(t *testing.T) {
 func needsDenials(t *testing.T) {
 	t.Helper()
 	out, err := exec.Command(binary, "doctor").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !regexp.MustCompile(`(?m)^( *yes +denial events|  bpf: usable)`).Match(out) {
 		t.Skip("needs the kernel's word on denials")
 	}
@@ -197,10 +182,7 @@ func needsDenials(t *testing.T) {
 // A flood of the same denial is counted to the last one, in few events. What the kernel didn't tell is said to be missing.
 func TestFloodIsCounted(t *testing.T) {
 	needsDenials(t)
-	n := uint64(100000)
-	if os.Getenv("TOOLGUARD_VM") != "" {
-		n = 10000
-	}
+	const n = uint64(30000)
 	p := newPlace(t, users()[0])
 	secret := p.secret(t)
 	events := filepath.Join(filepath.Dir(p.home), "events.jsonl")
@@ -211,9 +193,7 @@ func TestFloodIsCounted(t *testing.T) {
 		t.Fatalf("%+v", out)
 	}
 	f, err := os.Open(events)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	told, missing, exact, lines := uint64(0), uint64(0), true, 0
 	for _, e := range readEvents(t, f) {
@@ -240,9 +220,7 @@ func TestFloodIsCounted(t *testing.T) {
 func (p place) secret(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(p.home, "secret")
-	if err := os.WriteFile(file, []byte("s"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("s"), 0o600))
 	return file
 }
 
@@ -251,9 +229,7 @@ func TestRepeatsAreToldWhileTheyHappen(t *testing.T) {
 	needsDenials(t)
 	p := newPlace(t, users()[0])
 	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer in.Close()
 	script := `i=0; until [ -e stop ]; do true < ` + p.secret(t) + `; i=$((i+1)); sleep 0.01; done 2>/dev/null; echo $i`
 	cmd := p.guarded(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", script)
@@ -268,18 +244,14 @@ func TestRepeatsAreToldWhileTheyHappen(t *testing.T) {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		var e toldEvent
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(lines.Bytes(), &e))
 		if !strings.HasSuffix(e.Unmapped.Target, "/secret") {
 			continue
 		}
 		told = append(told, max(1, e.Count))
 		sum += told[len(told)-1]
 		if len(told) == 3 { // it still runs
-			if err := os.WriteFile(filepath.Join(p.workspace, "stop"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(p.workspace, "stop"), nil, 0o600))
 		}
 	}
 	got := <-said

@@ -14,9 +14,7 @@ import (
 // group, and nobody else; below Landlock ABI 6, where signals have no scope, everybody, and doctor says so.
 func TestSignalsToTheGroup(t *testing.T) {
 	doctor, err := exec.Command(binary, "doctor").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	unscoped := strings.Contains(string(doctor), "signals to processes of the same user")
 	for _, u := range users() {
 		for name, signal := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL} {

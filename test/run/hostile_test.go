@@ -32,22 +32,19 @@ func (p place) compile(t *testing.T, name string) string {
 
 // Processes that fork and end faster than anybody can look are ended all the same.
 func TestChainsAreEnded(t *testing.T) {
-	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) {
-			p := newPlace(t, u)
-			mark := "1000.0501" + u.name
-			out := run(t, p.guarded(policy, p.compile(t, "chains"), "5", mark))
-			if out.code != 0 || !strings.HasPrefix(out.stdout, "started\n") {
-				t.Fatalf("%+v", out)
+	eachUser(t, func(t *testing.T, p place) {
+		mark := "1000.0501" + p.user.name
+		out := run(t, p.guarded(policy, p.compile(t, "chains"), "5", mark))
+		if out.code != 0 || !strings.HasPrefix(out.stdout, "started\n") {
+			t.Fatalf("%+v", out)
+		}
+		for range 5 {
+			if n := processes(t, mark); n != 0 {
+				t.Fatalf("%d processes are left", n)
 			}
-			for range 5 {
-				if n := processes(t, mark); n != 0 {
-					t.Fatalf("%d processes are left", n)
-				}
-				time.Sleep(50 * time.Millisecond)
-			}
-		})
-	}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
 }
 
 // Processes that no signal ends aren't waited for; under the kernel's programs there are none. Those of this test stay, so it needs a
@@ -106,10 +103,7 @@ func TestWallTimeCannotBeHeldUp(t *testing.T) {
 func TestLongCommandLines(t *testing.T) {
 	needsDenials(t)
 	p := newPlace(t, users()[0])
-	secret := filepath.Join(p.home, "secret")
-	if err := os.WriteFile(secret, []byte("s"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	secret := p.secret(t)
 	events := filepath.Join(filepath.Dir(p.home), "events.jsonl")
 	cmd := p.guarded(append([]string{"--events", events}, policy...), p.compile(t, "longargs"), secret)
 	if out := run(t, cmd); out.code != 0 {
@@ -126,51 +120,45 @@ func TestLongCommandLines(t *testing.T) {
 
 // A session makes no file that others would execute with its user's or its group's rights.
 func TestNoSetuidFiles(t *testing.T) {
-	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) {
-			p := newPlace(t, u)
-			script := `: > f; for m in 4755 2755 u+s; do chmod $m f; stat -c %a f; done; chmod 755 f; stat -c %a f`
-			bare := run(t, p.command("sh", "-c", script))
-			if !strings.HasPrefix(bare.stdout, "4755\n2755\n") {
-				t.Fatalf("control: %+v", bare)
-			}
-			got := run(t, p.guarded(append([]string{"--report", "always"}, policy...), "sh", "-c", "rm f; umask 022; "+script))
-			if got.stdout != "644\n644\n644\n755\n" {
-				t.Errorf("%+v", got)
-			}
-			if u.id == 0 && !strings.Contains(got.stderr, "no setuid and no setgid files") {
-				t.Errorf("no word of the denial: %q", got.stderr)
-			}
-		})
-	}
+	eachUser(t, func(t *testing.T, p place) {
+		script := `: > f; for m in 4755 2755 u+s; do chmod $m f; stat -c %a f; done; chmod 755 f; stat -c %a f`
+		bare := run(t, p.command("sh", "-c", script))
+		if !strings.HasPrefix(bare.stdout, "4755\n2755\n") {
+			t.Fatalf("control: %+v", bare)
+		}
+		got := run(t, p.guarded(append([]string{"--report", "always"}, policy...), "sh", "-c", "rm f; umask 022; "+script))
+		if got.stdout != "644\n644\n644\n755\n" {
+			t.Errorf("%+v", got)
+		}
+		if p.user.id == 0 && !strings.Contains(got.stderr, "no setuid and no setgid files") {
+			t.Errorf("no word of the denial: %q", got.stderr)
+		}
+	})
 }
 
 // Nor by an access control list, which lets the group execute a setgid file that it may not.
 func TestNoSetgidByACL(t *testing.T) {
-	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) {
-			p := newPlace(t, u)
-			program := p.compile(t, "setgid")
-			if made := run(t, p.command("sh", "-c", ": > bare; : > guarded; chmod 2705 bare guarded")); made.code != 0 {
-				t.Fatalf("%+v", made)
-			}
-			bare := run(t, p.command(program, "bare"))
-			if bare.stderr == "no lists\n" {
-				t.Skip("needs a file system with access control lists")
-			}
-			if bare.stdout != "2755\n" {
-				t.Fatalf("control: %+v", bare)
-			}
-			got := run(t, p.guarded(policy, program, "guarded"))
-			want := "no lists\n" // by seccomp
-			if os.Getenv("TOOLGUARD_VM") != "" {
-				want = "refused\n" // by the bpf backend
-			}
-			if got.stdout != "2705\n" || !strings.HasPrefix(got.stderr, want) {
-				t.Errorf("%+v", got)
-			}
-		})
-	}
+	eachUser(t, func(t *testing.T, p place) {
+		program := p.compile(t, "setgid")
+		if made := run(t, p.command("sh", "-c", ": > bare; : > guarded; chmod 2705 bare guarded")); made.code != 0 {
+			t.Fatalf("%+v", made)
+		}
+		bare := run(t, p.command(program, "bare"))
+		if bare.stderr == "no lists\n" {
+			t.Skip("needs a file system with access control lists")
+		}
+		if bare.stdout != "2755\n" {
+			t.Fatalf("control: %+v", bare)
+		}
+		got := run(t, p.guarded(policy, program, "guarded"))
+		want := "no lists\n" // by seccomp
+		if os.Getenv("TOOLGUARD_VM") != "" {
+			want = "refused\n" // by the bpf backend
+		}
+		if got.stdout != "2705\n" || !strings.HasPrefix(got.stderr, want) {
+			t.Errorf("%+v", got)
+		}
+	})
 }
 
 // The TMPDIR goes, whatever the command did to it.
@@ -194,17 +182,13 @@ func TestReaderGoesAway(t *testing.T) {
 	needs(t, "bash")
 	p := newPlace(t, users()[0])
 	script := binary + ` exec --report always --policy preset:git -- sh -c 'cat ` + p.home + `/x; echo $TMPDIR > tmp; exit 3' 2>&1 | true; echo ${PIPESTATUS[0]}`
-	if err := os.WriteFile(filepath.Join(p.home, "x"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(p.home, "x"), nil, 0o600))
 	out := run(t, p.command("bash", "-c", script))
 	if out.stdout != "3\n" {
 		t.Errorf("%+v", out)
 	}
 	b, err := os.ReadFile(filepath.Join(p.workspace, "tmp"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := os.Lstat(strings.TrimSpace(string(b))); !os.IsNotExist(err) {
 		t.Errorf("the TMPDIR is still there: %v", err)
 	}

@@ -16,30 +16,27 @@ func (p place) inPlaceOf(script string, argv ...string) []string {
 // What was there before toolguard, in whose caller's place it has come, isn't the session's: it is neither waited for nor ended
 // nor told of, nor are those that it starts meanwhile, whose parent then ends. What the session leaves is ended all the same.
 func TestCallersChildren(t *testing.T) {
-	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) {
-			p := newPlace(t, u)
-			theirs, late, ours := ": 1000.0801"+u.name[:1], ": 1000.0802"+u.name[:1], ": 1000.0803"+u.name[:1]
-			waits := func(mark, file string) string {
-				return "sh -c '" + mark + "; : > " + file + "; while :; do sleep 1; done'"
+	eachUser(t, func(t *testing.T, p place) {
+		theirs, late, ours := ": 1000.0801"+p.user.name[:1], ": 1000.0802"+p.user.name[:1], ": 1000.0803"+p.user.name[:1]
+		waits := func(mark, file string) string {
+			return "sh -c '" + mark + "; : > " + file + "; while :; do sleep 1; done'"
+		}
+		script := waits(theirs, "theirs") + " >/dev/null 2>&1 & (until [ -e ours ]; do sleep 0.05; done; " + waits(late, "late") + " &) >/dev/null 2>&1 &"
+		out := run(t, p.command(p.inPlaceOf(script, "sh", "-c",
+			waits(ours, "ours")+" & until [ -e theirs ] && [ -e late ] && [ -e ours ]; do sleep 0.05; done; exit 7")...))
+		if out.code != 7 || out.stderr != "" {
+			t.Errorf("%+v", out)
+		}
+		for mark, stays := range map[string]bool{theirs: true, late: true, ours: false} {
+			pids := marked(t, "\x00"+mark) // as an argument's beginning: others have it within theirs
+			if stays != (len(pids) > 0) {
+				t.Errorf("processes with %s: %v", mark, pids)
 			}
-			script := waits(theirs, "theirs") + " >/dev/null 2>&1 & (until [ -e ours ]; do sleep 0.05; done; " + waits(late, "late") + " &) >/dev/null 2>&1 &"
-			out := run(t, p.command(p.inPlaceOf(script, "sh", "-c",
-				waits(ours, "ours")+" & until [ -e theirs ] && [ -e late ] && [ -e ours ]; do sleep 0.05; done; exit 7")...))
-			if out.code != 7 || out.stderr != "" {
-				t.Errorf("%+v", out)
+			for _, pid := range pids {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
-			for mark, stays := range map[string]bool{theirs: true, late: true, ours: false} {
-				pids := marked(t, "\x00"+mark) // as an argument's beginning: others have it within theirs
-				if stays != (len(pids) > 0) {
-					t.Errorf("processes with %s: %v", mark, pids)
-				}
-				for _, pid := range pids {
-					_ = syscall.Kill(pid, syscall.SIGKILL)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // With children of its caller's toolguard behaves as without: signals, stops and kill -9 reach the command.
@@ -50,9 +47,7 @@ func TestCallersChildrenChangeNothing(t *testing.T) {
 	t.Run("signal", func(t *testing.T) {
 		cmd := p.command(place(`trap 'echo got; exit 33' TERM; echo ready; while :; do sleep 0.05; done`)...)
 		r := begin(t, cmd)
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Process.Signal(syscall.SIGTERM))
 		if code, rest := ended(t, cmd, r); code != 33 || rest != "got\n" {
 			t.Errorf("exit %d, %q", code, rest)
 		}
@@ -65,9 +60,7 @@ func TestCallersChildrenChangeNothing(t *testing.T) {
 		const mark = "1000.0804"
 		cmd := p.command(place("echo ready; exec sleep " + mark)...)
 		begin(t, cmd)
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Process.Kill())
 		_ = cmd.Wait()
 		gone(t, "\x00"+mark)
 	})

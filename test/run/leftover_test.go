@@ -46,10 +46,7 @@ func TestNothingIsLeft(t *testing.T) {
 // --linger leaves them, guarded as before, and the TMPDIR they may use.
 func TestLinger(t *testing.T) {
 	p := newPlace(t, users()[0])
-	secret := filepath.Join(p.home, "secret")
-	if err := os.WriteFile(secret, []byte("s"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	secret := p.secret(t)
 	script := `(sleep 0.5; cat ` + secret + ` > got 2>&1; echo $TMPDIR > tmp; : > $TMPDIR/f && echo still >> tmp) >/dev/null 2>&1 & echo started`
 	out := run(t, p.guarded(append([]string{"--linger"}, policy...), "sh", "-c", script))
 	if out.stdout != "started\n" {
@@ -111,36 +108,31 @@ func TestLimitsThatCannotBeSet(t *testing.T) {
 // When toolguard is killed, what was in the background of the session may go on, which is a stated gap, but never unguarded. Where toolguardd
 // takes part it's ended (test/daemon.TestToolguardIsKilled).
 func TestKilledToolguard(t *testing.T) {
-	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) {
-			p := newPlace(t, u)
-			const mark = "1000.0306"
-			p.write(t, "../home/secret", "s")
-			const try = `cat ../home/secret; echo > ../home/made; echo done`
-			if out := run(t, p.command("sh", "-c", try)); out.stdout != "sdone\n" || out.stderr != "" {
-				t.Fatalf("control: %+v", out)
-			}
-			cmd := p.guarded(append([]string{"--daemon", "none"}, policy...), "sh", "-c", `(while [ ! -e go ]; do sleep 0.05; done; `+try+`; exec sleep `+mark+`) > tried 2>&1 & echo ready; wait`)
-			begin(t, cmd)
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			_ = cmd.Wait()
-			p.write(t, "go", "")
-			var tried string
-			eventually(func() bool {
-				b, _ := os.ReadFile(filepath.Join(p.workspace, "tried"))
-				tried = string(b)
-				return strings.HasSuffix(tried, "done\n")
-			})
-			for _, pid := range marked(t, mark) {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-			if strings.Count(tried, "Permission denied") != 2 || !strings.HasSuffix(tried, "\ndone\n") {
-				t.Errorf("what was left got %q", tried)
-			}
+	eachUser(t, func(t *testing.T, p place) {
+		const mark = "1000.0306"
+		p.write(t, "../home/secret", "s")
+		const try = `cat ../home/secret; echo > ../home/made; echo done`
+		if out := run(t, p.command("sh", "-c", try)); out.stdout != "sdone\n" || out.stderr != "" {
+			t.Fatalf("control: %+v", out)
+		}
+		cmd := p.guarded(append([]string{"--daemon", "none"}, policy...), "sh", "-c", `(while [ ! -e go ]; do sleep 0.05; done; `+try+`; exec sleep `+mark+`) > tried 2>&1 & echo ready; wait`)
+		begin(t, cmd)
+		must(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+		p.write(t, "go", "")
+		var tried string
+		eventually(func() bool {
+			b, _ := os.ReadFile(filepath.Join(p.workspace, "tried"))
+			tried = string(b)
+			return strings.HasSuffix(tried, "done\n")
 		})
-	}
+		for _, pid := range marked(t, mark) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if strings.Count(tried, "Permission denied") != 2 || !strings.HasSuffix(tried, "\ndone\n") {
+			t.Errorf("what was left got %q", tried)
+		}
+	})
 }
 
 // What can't be ended is told, after a bounded wait, and waiting for it doesn't flood the kernel's log, which would lose the
@@ -153,14 +145,10 @@ func TestUnendable(t *testing.T) {
 	p := newPlace(t, users()[0])
 	const mark = "1000.0307"
 	group, err := os.MkdirTemp(freezers, "run-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set := func(file, value string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(group, file), []byte(value), 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(group, file), []byte(value), 0))
 	}
 	p.write(t, "go", "")
 	cmd := p.guarded(append([]string{"--report", "always"}, policy...), "sh", "-c", "sleep "+mark+" >/dev/null 2>&1 & echo ready; while [ -e go ]; do sleep 0.05; done")
@@ -170,9 +158,7 @@ func TestUnendable(t *testing.T) {
 	}
 	set("cgroup.procs", strconv.Itoa(marked(t, "sleep\x00"+mark)[0]))
 	set("freezer.state", "FROZEN")
-	if err := os.Remove(filepath.Join(p.workspace, "go")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(p.workspace, "go")))
 	began := time.Now()
 	code, rest := ended(t, cmd, r)
 	if took := time.Since(began); code != 0 || took > patience || !strings.Contains(rest, "1 processes of the session don't end") ||

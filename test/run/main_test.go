@@ -17,8 +17,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/daemontest"
 )
+
+var must = childtest.Must
 
 // binary is toolguard as it is built for users.
 var binary string
@@ -75,6 +78,14 @@ func users() []user {
 	return []user{{"user", uint32(os.Geteuid())}}
 }
 
+// eachUser runs a test for each of them, in a place of their own.
+func eachUser(t *testing.T, test func(t *testing.T, p place)) {
+	t.Helper()
+	for _, u := range users() {
+		t.Run(u.name, func(t *testing.T) { test(t, newPlace(t, u)) })
+	}
+}
+
 // searchPath is one that every user can use; the tests' own may lead into somebody's home.
 const searchPath = "/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -87,9 +98,7 @@ type place struct {
 func newPlace(t *testing.T, u user) place {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "run-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -97,13 +106,9 @@ func newPlace(t *testing.T, u user) place {
 	})
 	p := place{u, filepath.Join(dir, "home"), filepath.Join(dir, "workspace")}
 	for _, d := range []string{p.home, filepath.Join(p.home, ".cache"), filepath.Join(p.home, ".cache/go-build"), p.workspace} {
-		if err := os.Mkdir(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(d, 0o755))
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o755))
 	p.own(t)
 	return p
 }
@@ -117,20 +122,14 @@ func (p place) own(t *testing.T) {
 		}
 		return os.Lchown(path, int(p.user.id), int(p.user.id))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func (p place) write(t *testing.T, name, text string) {
 	t.Helper()
 	file := filepath.Join(p.workspace, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(t, os.WriteFile(file, []byte(text), 0o755))
 	p.own(t)
 }
 
@@ -207,15 +206,11 @@ func processes(t *testing.T, mark string) int {
 func marked(t *testing.T, mark string) (pids []int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range files {
 		if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), mark) {
 			pid, err := strconv.Atoi(strings.Split(f, "/")[2])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			pids = append(pids, pid)
 		}
 	}

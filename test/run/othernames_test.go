@@ -26,9 +26,7 @@ func TestOtherNames(t *testing.T) {
 	p.write(t, "../home/data/f", "before")
 	p.write(t, "mnt/under", "")
 	p.write(t, "g", "before")
-	if err := os.Link(filepath.Join(p.workspace, "g"), filepath.Join(p.home, "g")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Link(filepath.Join(p.workspace, "g"), filepath.Join(p.home, "g")))
 	const grants = "version = 1\n[access]\ndefault = { fs = \"deny\" }\nprotect = false\n[[access.fs]]\npath = \".\"\nread = true\nwrite = true\n"
 	for _, row := range []struct {
 		name, rule, target, also string
@@ -42,9 +40,7 @@ func TestOtherNames(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			policy := filepath.Join(p.home, "policy.toml")
 			text := grants + "[[access.fs]]\npath = \"" + row.rule + "\"\nread = true\n"
-			if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(policy, []byte(text), 0o600))
 			ask := func(argv ...string) outcome {
 				return run(t, p.command(inNamespace(data, mnt, append([]string{binary}, argv...)...)...))
 			}
@@ -63,9 +59,7 @@ func TestOtherNames(t *testing.T) {
 			}
 			got, changed := write(), func() bool {
 				b, err := os.ReadFile(row.file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return string(b) != "before"
 			}
 			if row.refused && (got.code != 125 || !strings.Contains(got.stderr, "fs.2") || !strings.Contains(got.stderr, policy+":9") || changed()) {
@@ -78,9 +72,7 @@ func TestOtherNames(t *testing.T) {
 				if got := write("--allow-degraded=fs.2"); got.code != 0 || !changed() {
 					t.Errorf("%+v, changed: %v", got, changed())
 				}
-				if err := os.WriteFile(row.file, []byte("before"), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(row.file, []byte("before"), 0o644))
 			}
 		})
 	}
@@ -88,34 +80,27 @@ func TestOtherNames(t *testing.T) {
 
 // A hard link to a file beneath a folder that a rule names is another file for it, and lint finds it: a stated gap.
 func TestLinksFromElsewhere(t *testing.T) {
-	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) {
-			p := newPlace(t, u)
-			p.write(t, "../home/keys/a", "before")
-			p.write(t, "../home/policy.toml", "version = 1\n[access]\ndefault = { fs = \"deny\" }\nprotect = false\n"+
-				"[[access.fs]]\npath = \".\"\nread = true\nwrite = true\n[[access.fs]]\npath = \""+p.home+"/keys\"\nread = true\n")
-			key, link, policy := p.home+"/keys/a", p.workspace+"/b", p.home+"/policy.toml"
-			if err := os.Link(key, link); err != nil {
-				t.Fatal(err)
-			}
-			got := run(t, p.command(binary, "policy", "lint", "--scan", policy))
-			if want := "fs.2: " + key + " is also " + link; !strings.Contains(got.stdout, want) {
-				t.Errorf("%+v, want %s", got, want)
-			}
-			write := func(name string) bool {
-				run(t, p.guarded([]string{"--policy", policy}, "sh", "-c", `echo after > "$1"`, "sh", name))
-				b, err := os.ReadFile(key)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return string(b) != "before"
-			}
-			if write(key) {
-				t.Error("by its own name it's written")
-			}
-			if !write(link) {
-				t.Error("it isn't written by its other name: no gap any more")
-			}
-		})
-	}
+	eachUser(t, func(t *testing.T, p place) {
+		p.write(t, "../home/keys/a", "before")
+		p.write(t, "../home/policy.toml", "version = 1\n[access]\ndefault = { fs = \"deny\" }\nprotect = false\n"+
+			"[[access.fs]]\npath = \".\"\nread = true\nwrite = true\n[[access.fs]]\npath = \""+p.home+"/keys\"\nread = true\n")
+		key, link, policy := p.home+"/keys/a", p.workspace+"/b", p.home+"/policy.toml"
+		must(t, os.Link(key, link))
+		got := run(t, p.command(binary, "policy", "lint", "--scan", policy))
+		if want := "fs.2: " + key + " is also " + link; !strings.Contains(got.stdout, want) {
+			t.Errorf("%+v, want %s", got, want)
+		}
+		write := func(name string) bool {
+			run(t, p.guarded([]string{"--policy", policy}, "sh", "-c", `echo after > "$1"`, "sh", name))
+			b, err := os.ReadFile(key)
+			must(t, err)
+			return string(b) != "before"
+		}
+		if write(key) {
+			t.Error("by its own name it's written")
+		}
+		if !write(link) {
+			t.Error("it isn't written by its other name: no gap any more")
+		}
+	})
 }

@@ -41,9 +41,7 @@ func TestPrograms(t *testing.T) {
 		p.write(t, "folder/tool/x", "")
 		p.write(t, "empty/x", "")
 		p.write(t, "one/lost", "#!/nowhere/sh\n")
-		if err := os.Chmod(filepath.Join(p.workspace, "plain/tool"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(filepath.Join(p.workspace, "plain/tool"), 0o644))
 		for _, r := range rows {
 			t.Run(u.name+"/"+r.name, func(t *testing.T) {
 				cmd := p.guarded(policy, r.program)
@@ -62,17 +60,11 @@ func TestCommandEnvs(t *testing.T) {
 	p := newPlace(t, users()[0])
 	p.write(t, "bin/deep/env", "")
 	file := filepath.Join(p.workspace, "bin/env")
-	if err := os.Symlink(find("env"), file); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("bin/deep", filepath.Join(p.workspace, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(find("env"), file))
+	must(t, os.Symlink("bin/deep", filepath.Join(p.workspace, "link")))
 	rules := filepath.Join(filepath.Dir(p.workspace), "policy.toml")
 	text := "version = 1\nextends = [\"preset:git\"]\n[access]\ndefault = { fs = \"deny\" }\n[access.commands.env]\nenvs = [\"PATH\"]\n"
-	if err := os.WriteFile(rules, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(rules, []byte(text), 0o644))
 	for _, name := range []string{"env", find("env"), "bin/env", "./bin/../bin/env", "link/../env"} {
 		cmd := p.guarded([]string{"--policy", rules, "--allow-degraded", "commands.env"}, name)
 		out := run(t, cmd)

@@ -37,13 +37,9 @@ func TestOthersTerminals(t *testing.T) {
 		p := newPlace(t, u)
 		other := open(t, p.command("sleep", "1000"))
 		n, err := unix.IoctlGetInt(int(other.master.Fd()), unix.TIOCGPTN)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		name := fmt.Sprintf("/dev/pts/%d", n)
-		if err := os.Chown(name, int(u.id), -1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chown(name, int(u.id), -1))
 		argv := []string{"sh", "-c", "head -n 1 <" + name}
 		secret := func(flags []string) string {
 			if _, err := other.master.WriteString("a secret\n"); err != nil {

@@ -49,7 +49,11 @@ func TestSameAsBare(t *testing.T) {
 		{"killed", "preset:git", nil, nil, []string{"sh", "-c", "echo before; kill -9 $$"}},
 	}
 	for _, r := range rows {
-		for _, u := range users() {
+		as := users()
+		if r.name == "go build" { // the compiler takes its time, whoever calls it
+			as = as[len(as)-1:]
+		}
+		for _, u := range as {
 			t.Run(u.name+"/"+r.name, func(t *testing.T) {
 				needs(t, r.needs...)
 				p := newPlace(t, u)

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // policy lets the command do everything in the workspace.
@@ -18,13 +20,9 @@ var policy = []string{"--policy", "preset:git"}
 func begin(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd.Stderr = cmd.Stdout
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	r := bufio.NewReader(out)
 	if line, err := r.ReadString('\n'); line != "ready\n" {
@@ -54,15 +52,10 @@ func TestSignalsReachTheCommand(t *testing.T) {
 		for _, u := range users() {
 			t.Run(u.name+"/"+sig.String(), func(t *testing.T) {
 				p := newPlace(t, u)
-				name := map[syscall.Signal]string{
-					syscall.SIGTERM: "TERM", syscall.SIGINT: "INT", syscall.SIGHUP: "HUP", syscall.SIGQUIT: "QUIT",
-					syscall.SIGUSR1: "USR1", syscall.SIGUSR2: "USR2", syscall.SIGWINCH: "WINCH",
-				}[sig]
+				name := strings.TrimPrefix(unix.SignalName(sig), "SIG")
 				cmd := p.guarded(policy, "sh", "-c", `trap 'echo got; exit 33' `+name+`; echo ready; while :; do sleep 0.05; done`)
 				r := begin(t, cmd)
-				if err := cmd.Process.Signal(sig); err != nil {
-					t.Fatal(err)
-				}
+				must(t, cmd.Process.Signal(sig))
 				if code, rest := ended(t, cmd, r); code != 33 || rest != "got\n" {
 					t.Errorf("exit %d, %q", code, rest)
 				}
@@ -76,9 +69,7 @@ func TestSignalEndsTheCommand(t *testing.T) {
 	p := newPlace(t, users()[0])
 	cmd := p.guarded(policy, "sh", "-c", "echo ready; exec sleep 1000")
 	r := begin(t, cmd)
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	if code, rest := ended(t, cmd, r); code != 128+15 || rest != "" {
 		t.Errorf("exit %d, %q", code, rest)
 	}
@@ -100,19 +91,14 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 
 // kill -9 of toolguard ends the command with it, as it would end the command alone.
 func TestKilledWithToolguard(t *testing.T) {
-	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) {
-			p := newPlace(t, u)
-			mark := "1000.0071"
-			cmd := p.guarded(policy, "sh", "-c", "echo ready; exec sleep "+mark)
-			begin(t, cmd)
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			_ = cmd.Wait()
-			gone(t, "\x00"+mark)
-		})
-	}
+	eachUser(t, func(t *testing.T, p place) {
+		mark := "1000.0071"
+		cmd := p.guarded(policy, "sh", "-c", "echo ready; exec sleep "+mark)
+		begin(t, cmd)
+		must(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+		gone(t, "\x00"+mark)
+	})
 }
 
 // gone waits a while for the last process with mark in its arguments to end.
@@ -139,9 +125,7 @@ func stopsAndContinues(t *testing.T, cmd *exec.Cmd) {
 	if _, err := syscall.Wait4(cmd.Process.Pid, &ws, syscall.WUNTRACED, nil); err != nil || !ws.Stopped() {
 		t.Fatalf("toolguard didn't stop with the command: %v, %#x", err, ws)
 	}
-	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGCONT))
 	if code, rest := ended(t, cmd, r); code != 0 || rest != "continued\n" {
 		t.Errorf("exit %d, %q", code, rest)
 	}

@@ -22,9 +22,7 @@ func TestWaysToPolicies(t *testing.T) {
 			p.write(t, filepath.Join("..", name), "version = 1\n"+text)
 		}
 		for name, to := range map[string]string{"workspace/folder": "../real", "workspace/sub": "../real/sub", "safe": "real"} {
-			if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink(to, filepath.Join(dir, name)))
 		}
 		p.own(t)
 		replace := []string{"sh", "-c", `rm "$0"; ln -s ../evil "$0"; echo "$?"`}

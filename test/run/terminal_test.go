@@ -24,25 +24,15 @@ type terminal struct {
 func open(t *testing.T, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
 	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, true
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	slave.Close()
 	tty := &terminal{master: master}
 	go tty.read()
@@ -157,9 +147,7 @@ func TestDescriptors(t *testing.T) {
 	list := `for f in 3 4 5 6 7 8 9; do if (: >&$f) 2>/dev/null || (: <&$f) 2>/dev/null; then echo $f; fi; done`
 	give := func(flags ...string) outcome {
 		f, err := os.Open("/etc/hostname")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		cmd := p.guarded(append(flags, policy...), "sh", "-c", list)
 		cmd.ExtraFiles = []*os.File{f, f, f} // 3, 4 and 5
@@ -204,23 +192,18 @@ func TestGuardedFromTheFirstInstruction(t *testing.T) {
 	if os.Getenv("TOOLGUARD_VM") != "" { // each takes seconds there
 		times = 2
 	}
-	for _, u := range users() {
-		t.Run(u.name, func(t *testing.T) {
-			p := newPlace(t, u)
-			secret := p.home + "/secret"
-			if err := os.WriteFile(secret, []byte("secret\n"), 0o644); err != nil {
-				t.Fatal(err)
+	eachUser(t, func(t *testing.T, p place) {
+		secret := p.home + "/secret"
+		must(t, os.WriteFile(secret, []byte("secret\n"), 0o644))
+		script := `i=0; while [ $i -lt 40 ]; do (cat ` + secret + ` 2>/dev/null &) & i=$((i+1)); done; cat ` + secret + ` 2>/dev/null; wait; echo over`
+		for range times {
+			if got := run(t, p.guarded(append([]string{"--report", "never"}, policy...), "sh", "-c", script)); got.stdout != "over\n" {
+				t.Fatalf("%+v", got)
 			}
-			script := `i=0; while [ $i -lt 40 ]; do (cat ` + secret + ` 2>/dev/null &) & i=$((i+1)); done; cat ` + secret + ` 2>/dev/null; wait; echo over`
-			for range times {
-				if got := run(t, p.guarded(append([]string{"--report", "never"}, policy...), "sh", "-c", script)); got.stdout != "over\n" {
-					t.Fatalf("%+v", got)
-				}
-			}
-			control := run(t, p.command("sh", "-c", script))
-			if strings.Count(control.stdout, "secret") == 0 {
-				t.Errorf("control: %+v", control)
-			}
-		})
-	}
+		}
+		control := run(t, p.command("sh", "-c", script))
+		if strings.Count(control.stdout, "secret") == 0 {
+			t.Errorf("control: %+v", control)
+		}
+	})
 }

@@ -20,10 +20,7 @@ func TestHeldAuditLock(t *testing.T) {
 	}
 	needs(t, "flock", "mount")
 	p := newPlace(t, users()[0])
-	secret := filepath.Join(p.home, "secret")
-	if err := os.WriteFile(secret, []byte("s"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	secret := p.secret(t)
 	guarded := p.guarded(append([]string{"--backend", "landlock", "--events", filepath.Join(p.home, "events.jsonl")}, policy...), "sh", "-c", "echo started; cat "+secret)
 	const notice = "denials are enforced but can't be shown: no refusals can be read from the kernel: flock: resource temporarily unavailable"
 	held := p.command(append([]string{"sh", "-c", `set -e; mkdir -p /run/toolguard
@@ -69,9 +66,7 @@ func TestDeaf(t *testing.T) {
 func TestFifos(t *testing.T) {
 	fifo := func(p place, name string) string {
 		file := filepath.Join(p.workspace, name)
-		if err := unix.Mkfifo(file, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Mkfifo(file, 0o777))
 		p.own(t)
 		return file
 	}

@@ -25,9 +25,7 @@ func TestWorkspaceMarkers(t *testing.T) {
 					p := newPlace(t, u)
 					p.workspace = filepath.Join(p.home, "mono", "part")
 					outer, err := filepath.Rel(p.workspace, filepath.Join(p.home, row.marked))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					p.write(t, "go.mod", "")
 					p.write(t, filepath.Join(outer, "go.mod"), "")
 					p.write(t, filepath.Join(outer, "secret"), "s")
