@@ -26,17 +26,13 @@ func TestAudit(t *testing.T) {
 	}
 	dir := t.TempDir()
 	s, err := audit.Open(audit.Config{Folder: dir, Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, session := range []string{"one", "two", "one"} {
 		if _, err := s.Append([]event.Event{{Kind: event.Denial, Session: session, Resource: "fs", Capability: "read", Target: "/x"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	ask := func(status int, args ...string) string {
 		t.Helper()
 		out, code := run(t, dir, bin, append([]string{"audit"}, args...)...)
@@ -59,9 +55,7 @@ func TestAudit(t *testing.T) {
 	}
 	file := filepath.Join(dir, "000000000001.jsonl")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if out := ask(0, "export", dir); out != string(text) {
 		t.Error(out)
 	}
@@ -69,15 +63,11 @@ func TestAudit(t *testing.T) {
 		t.Error(out)
 	}
 	hostile := bytes.Replace(text, []byte(`"two"`), []byte("\"\x1b]\x07\""), 1)
-	if err := os.WriteFile(file, hostile, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, hostile, 0o600))
 	if out := ask(2, "export", dir); strings.ContainsAny(out, "\x1b\x07") || strings.Count(out, "\n") != 5 || !strings.Contains(out, "record 3 isn't as any is written") {
 		t.Error(out)
 	}
-	if err := os.WriteFile(file, bytes.Replace(text, []byte(`"two"`), []byte(`"owt"`), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, bytes.Replace(text, []byte(`"two"`), []byte(`"owt"`), 1), 0o600))
 	if out := ask(1, "verify", dir); !strings.Contains(out, "000000000001.jsonl:3: record 3 isn't as it was written") || !strings.Contains(out, "not sound: 1 problem") {
 		t.Error(out)
 	}

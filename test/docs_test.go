@@ -8,14 +8,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
+
+var must = childtest.Must
 
 // TestBypasses holds docs/BYPASSES.md to naming, for every trick, a test that exists, and scripts/vm/plan to running it.
 func TestBypasses(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/BYPASSES.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	planned := coreTests(t)
 	rows := 0
 	named := regexp.MustCompile("`([a-z/]+)\\.(Test[A-Za-z]+)(/[a-z0-9_]+)?`")
@@ -56,9 +58,7 @@ func TestBypasses(t *testing.T) {
 func coreTests(t *testing.T) func(pkg, name string) bool {
 	t.Helper()
 	plan, err := os.ReadFile(filepath.Join(root, "scripts/vm/plan"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	patterns := map[string][]string{"test/attacks": {"^TestGuarded$"}}
 	for _, pkg := range []string{"internal/allowlist", "internal/policy", "internal/egress", "internal/daemon", "internal/netguard", "internal/seccomp", "test/net", "test/run"} {
 		patterns[pkg] = []string{"."}
@@ -81,14 +81,10 @@ func coreTests(t *testing.T) func(pkg, name string) bool {
 func declares(t *testing.T, dir, name string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if strings.Contains(string(text), "\nfunc "+name+"(") {
 			return true
 		}
@@ -99,9 +95,7 @@ func declares(t *testing.T, dir, name string) bool {
 // TestEveryAttackIsListed holds docs/BYPASSES.md to knowing every attack.
 func TestEveryAttackIsListed(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/BYPASSES.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sources, err := filepath.Glob(filepath.Join(root, "test/attacks/src/*.*"))
 	if err != nil || len(sources) < 40 {
 		t.Fatalf("%d attacks: %v", len(sources), err)
@@ -124,9 +118,7 @@ func TestStatedGapsInDocs(t *testing.T) {
 		t.Skip("needs landlock")
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs/BACKENDS.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, code := run(t, t.TempDir(), toolguard(t), "doctor", "--json")
 	var doctor struct {
 		Backends []struct {
@@ -155,17 +147,13 @@ func TestStatedGapsInDocs(t *testing.T) {
 func TestCommandsInDocs(t *testing.T) {
 	bin := toolguard(t)
 	pages, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	command := regexp.MustCompile("(?m)^(?: {4}|\\$ )toolguard( .*)|`toolguard( [^`]*)`")
 	helps := map[string]string{}
 	found := 0
 	for _, page := range append(pages, filepath.Join(root, "README.md")) {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range command.FindAllStringSubmatch(string(text), -1) {
 			line, _, _ := strings.Cut(m[1]+m[2], " -- ")
 			line, _, _ = strings.Cut(line, " #")

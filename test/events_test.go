@@ -25,12 +25,8 @@ func TestEventsDocument(t *testing.T) {
 	}
 	home, bin := t.TempDir(), toolguard(t)
 	project := filepath.Join(home, "project")
-	if err := os.Mkdir(project, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(home, "demo.toml"), []byte(shown["toml"]), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(project, 0o755))
+	must(t, os.WriteFile(filepath.Join(home, "demo.toml"), []byte(shown["toml"]), 0o644))
 	command, lines, _ := strings.Cut(shown["console"], "\n$ cat ../events.txt\n")
 	command, ok := strings.CutPrefix(command, "$ ")
 	if !ok {
@@ -67,9 +63,7 @@ func TestEventsDocument(t *testing.T) {
 func example(t *testing.T, bin, project, command string) string {
 	t.Helper()
 	file := filepath.Join(filepath.Dir(project), "events.txt")
-	if err := os.RemoveAll(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(file))
 	cmd := exec.Command("sh", "-c", command)
 	cmd.Dir = project
 	cmd.Env = []string{"PATH=" + filepath.Dir(bin) + ":/usr/bin:/bin", "HOME=" + filepath.Dir(project), "AWS_SECRET_ACCESS_KEY=x"}
@@ -77,9 +71,7 @@ func example(t *testing.T, bin, project, command string) string {
 		t.Fatalf("exit %d: %s", cmd.ProcessState.ExitCode(), out)
 	}
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 

@@ -35,9 +35,7 @@ type block struct {
 func blocks(t *testing.T, name string) []block {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []block
 	var in *block
 	for i, line := range strings.Split(string(text), "\n") {
@@ -70,9 +68,7 @@ func TestPolicyDocument(t *testing.T) {
 			if m == nil {
 				t.Fatalf("line %d: no file name", b.line)
 			}
-			if err := os.WriteFile(filepath.Join(dir, m[1]), []byte(b.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, m[1]), []byte(b.text), 0o644))
 			if out, code := run(t, dir, bin, "policy", "lint", m[1]); code != 0 {
 				t.Errorf("line %d: %s:\n%s", b.line, m[1], out)
 			}
@@ -121,13 +117,9 @@ func run(t *testing.T, dir, bin string, args ...string) (out string, code int) {
 // TestReasons holds docs/policy.md to the closed list of reasons in the code.
 func TestReasons(t *testing.T) {
 	code, err := os.ReadFile(filepath.Join(root, "internal/policy/vocabulary.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page, err := os.ReadFile(filepath.Join(root, "docs/policy.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reasons := regexp.MustCompile(`Reason\s+= "([a-z_]+)"|\s+Reason = "([a-z_]+)"`).FindAllStringSubmatch(string(code), -1)
 	if len(reasons) < 20 {
 		t.Fatalf("only %d reasons found", len(reasons))
@@ -148,9 +140,7 @@ func TestExamples(t *testing.T) {
 	}
 	for _, f := range files {
 		f, err := filepath.Abs(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Run(filepath.Base(f), func(t *testing.T) {
 			dir := t.TempDir()
 			if out, code := run(t, dir, bin, "policy", "lint", f); code != 0 {

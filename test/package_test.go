@@ -23,15 +23,11 @@ func TestNotices(t *testing.T) {
 	notices := exec.Command("scripts/notices")
 	notices.Dir = root
 	text, err := notices.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]bool{"libbpf": true}
 	for _, program := range []string{"toolguard", "toolguardd", "toolguard-ship"} {
 		info, err := buildinfo.ReadFile(filepath.Join(dir, program))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want["Go "+info.GoVersion+": LICENSE"] = true
 		for _, d := range info.Deps {
 			want[d.Path+" "+d.Version+": LICENSE"] = true
@@ -50,15 +46,11 @@ func TestNotices(t *testing.T) {
 // TestUnitsOfPackage holds the package's removal to its units, all of them and no others.
 func TestUnitsOfPackage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "packaging/deb/prerm"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var units []string
 	for _, kind := range []string{"service", "socket"} {
 		files, err := filepath.Glob(filepath.Join(root, "packaging/systemd/*."+kind))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, file := range files {
 			units = append(units, filepath.Base(file))
 		}

@@ -19,9 +19,7 @@ func TestVersion(t *testing.T) {
 	}
 	read := func(file string) string {
 		text, err := os.ReadFile(filepath.Join(root, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	for file, pattern := range map[string]string{
@@ -72,9 +70,7 @@ func TestBuildVersion(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 	original, err := filepath.Abs(filepath.Join(root, "scripts/version"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, step := range []struct{ command, want string }{
 		{"mkdir -p scripts internal/version; cp " + original + " scripts; echo 1.2.3 >internal/version/VERSION", `1\.2\.3`},
 		{"git init -q; git add .; git commit -qm one", `1\.2\.3\+20261121100000\.[0-9a-f]{12}`},

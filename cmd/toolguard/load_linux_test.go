@@ -12,23 +12,15 @@ import (
 // A policy for a session that runs speaks of that session's home, terminal and files, whoever types the command.
 func TestLoadForRunning(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Setenv("HOME", "/nonexistent")
 	file, log := dir+"/policy.toml", dir+"/log.json"
 	text := "version = 1\nextends = [\"preset:readonly\"]\n[access]\ndefault = { fs = \"allow\" }\n[[access.fs]]\npath = \"~/mine\"\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(log, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
+	must(t, os.WriteFile(log, nil, 0o600))
 	p := policyFlags{files: []string{file}, workspace: dir, own: []string{file, log}, running: &api.Session{Home: dir + "/home", Hidden: true}}
 	c, err := p.load("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c.CheckFS(dir+"/home/mine/x", policy.Read).Allow || !c.CheckFS("/nonexistent/mine/x", policy.Read).Allow {
 		t.Error("~ isn't the session's home")
 	}
@@ -38,9 +30,7 @@ func TestLoadForRunning(t *testing.T) {
 	if len(c.Files) != 2 {
 		t.Errorf("its files are %q", c.Files)
 	}
-	if err := os.WriteFile(file, []byte("version = 1\nextends = [\"preset:readonly\"]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("version = 1\nextends = [\"preset:readonly\"]\n"), 0o600))
 	for _, x := range []struct {
 		running api.Session
 		opens   string
@@ -52,9 +42,7 @@ func TestLoadForRunning(t *testing.T) {
 	} {
 		p.running = &x.running
 		c, err := p.load("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !c.CheckFS(x.opens, policy.Read).Allow || c.CheckFS(x.not, policy.Read).Allow {
 			t.Errorf("%+v: %s and %s", x, c.CheckFS(x.opens, policy.Read).Reason, c.CheckFS(x.not, policy.Read).Reason)
 		}

@@ -13,16 +13,12 @@ import (
 // A pipe that was made non-blocking, and filled, since toolguard has it loses nothing of a screen.
 func TestNonBlockingScreen(t *testing.T) {
 	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
 	r, w := os.NewFile(uintptr(ends[0]), "r"), os.NewFile(uintptr(ends[1]), "w")
 	defer r.Close()
 	defer w.Close()
 	s := newScreen(w)
-	if err := unix.SetNonblock(ends[1], true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.SetNonblock(ends[1], true))
 	filled, chunk := 0, make([]byte, 4096)
 	for {
 		n, err := unix.Write(ends[1], chunk)

@@ -6,8 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 )
+
+var must = childtest.Must
 
 // TestReportIsBounded: however many different things were refused, some are listed, and all are counted.
 func TestReportIsBounded(t *testing.T) {
@@ -26,9 +29,7 @@ func TestReportIsBounded(t *testing.T) {
 	}
 	a := &app{in: bytes.NewReader(in)}
 	s := summary{}
-	if err := a.eachEvent(nil, "", "-", s.add); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.eachEvent(nil, "", "-", s.add))
 	j := s.json()
 	if len(j.Denials) != mostListed || len(j.Env) != mostListed || len(s.at) != mostListed {
 		t.Errorf("%d denials and %d variables are listed, %d remembered", len(j.Denials), len(j.Env), len(s.at))

@@ -41,20 +41,14 @@ func TestReadSettings(t *testing.T) {
 		{"[audit]\nsize = 1000\n", "must be at least", 0o644, Settings{}},
 		{"", "nobody else can write", 0o666, Settings{}},
 	} {
-		if err := os.WriteFile(path, []byte(x.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, x.mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(x.text), 0o600))
+		must(t, os.Chmod(path, x.mode))
 		l, err := ReadSettings(path)
 		if l != x.want || (err == nil) != (x.wrong == "") || err != nil && !strings.Contains(err.Error(), x.wrong) {
 			t.Errorf("%q: %+v, %v", x.text, l, err)
 		}
 	}
-	if err := os.Symlink(path, path+".link"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(path, path+".link"))
 	if _, err := ReadSettings(path + ".link"); err == nil {
 		t.Error("a symlink is followed")
 	}
@@ -76,9 +70,7 @@ func TestPackagedSettings(t *testing.T) {
 	}
 	for _, text := range []string{packaged, said, documented} {
 		path := filepath.Join(t.TempDir(), "toolguardd.toml")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o644))
 		if got, err := ReadSettings(path); err != nil || got != DefaultSettings() {
 			t.Errorf("%+v, %v", got, err)
 		}

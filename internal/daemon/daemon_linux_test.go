@@ -20,9 +20,12 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 )
+
+var must = childtest.Must
 
 // served is a toolguardd on a socket of its own. Its sessions are tested in test/daemon, on kernels that can have them.
 func served(t testing.TB, limits Limits) (*Daemon, *api.Client) {
@@ -32,13 +35,9 @@ func served(t testing.TB, limits Limits) (*Daemon, *api.Client) {
 	}
 	dir := t.TempDir()
 	d, err := New(Config{State: dir, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Limits: limits})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, _, err := Listen(dir + "/socket")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- d.Serve(ctx, l) }()
@@ -129,9 +128,7 @@ func TestConnections(t *testing.T) {
 	var open []net.Conn
 	for range 2 {
 		conn, err := net.Dial("unix", c.Socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		open = append(open, conn)
 	}
 	refusedWith(t, c.Do("GET", api.Status, nil, nil), 503, "too many connections")
@@ -149,9 +146,7 @@ func TestConnections(t *testing.T) {
 func TestFollow(t *testing.T) {
 	d, c := served(t, DefaultLimits)
 	s, err := c.Follow(api.Events + "?format=text&kind=denial&session=one")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	for i := range 3 {
 		d.hub.publish(7, &event.Event{Kind: event.Denial, Session: "one", Target: fmt.Sprintf("/file%d", i)})
@@ -162,9 +157,7 @@ func TestFollow(t *testing.T) {
 	var got string
 	for strings.Count(got, "\n") < 3 {
 		n, err := s.Body().Read(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got += string(text[:n])
 	}
 	if strings.Contains(got, "/other") || !strings.Contains(got, "/file2") {
@@ -175,9 +168,7 @@ func TestFollow(t *testing.T) {
 // What isn't root's or one's own isn't told.
 func TestHubTellsOwners(t *testing.T) {
 	stream, err := event.NewStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h := hub{stream: stream, counts: newCounts(), listeners: map[*follower]bool{}}
 	heard := map[int]*int{0: new(int), 7: new(int), 8: new(int)}
 	all := func(*event.Event) bool { return true }
@@ -199,13 +190,9 @@ func TestHubTellsOwners(t *testing.T) {
 // A process is known by more than its number, and its end is seen.
 func TestProcess(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	p, err := openProcess(cmd.Process.Pid, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if same, err := openProcess(p.pid, p.start); err != nil {
 		t.Error(err)
 	} else {
@@ -236,24 +223,16 @@ func TestProcess(t *testing.T) {
 // Who sends a byte is what the kernel says, not who has opened the connection.
 func TestSaidBy(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1))
 	f, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
 	defer f.Close()
 	c, err := net.FileConn(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	cmd := exec.Command("sh", "-c", "printf x")
 	cmd.Stdout = theirs
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Run())
 	if pid, err := saidBy(c.(*net.UnixConn)); err != nil || pid != cmd.Process.Pid {
 		t.Errorf("process %d, %v; it was %d", pid, err, cmd.Process.Pid)
 	}
@@ -274,19 +253,13 @@ func TestOneAtATime(t *testing.T) {
 // The peer is who made the connection, as the kernel says.
 func TestPeer(t *testing.T) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	client, err := net.Dial("unix", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer client.Close()
 	c, err := l.AcceptUnix()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	p, err := peerOf(c, func(int, int) (uint64, error) { return 7, nil })
 	if err != nil || p.from != 7 || p.uid != os.Getuid() || p.pid() != os.Getpid() || p.process.alive() != nil {
@@ -308,9 +281,7 @@ func TestSubordinate(t *testing.T) {
 	serve := func(subuid string) *api.Client {
 		socket := filepath.Join(dir, filepath.Base(subuid)+".socket")
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }), ConnContext: withPeer}
 		t.Cleanup(func() { _ = srv.Close() })
 		caller := func(int, int) (uint64, error) { return 0, nil }
@@ -329,9 +300,7 @@ func TestSubordinate(t *testing.T) {
 		{fmt.Sprintf("root:%d:1\n0:%d:1\n", me, me), false},
 	} {
 		file := fmt.Sprintf("%s/%d", dir, i)
-		if err := os.WriteFile(file, []byte(x.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(x.text), 0o600))
 		err := serve(file).Do("GET", api.Status, nil, &struct{}{})
 		if x.refused {
 			refusedWith(t, err, 503, fmt.Sprintf("user %d is a subordinate one of ann's", me))
@@ -348,14 +317,10 @@ func TestSubordinate(t *testing.T) {
 func TestSystemd(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "notify")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	t.Setenv("NOTIFY_SOCKET", name)
-	if err := Notify("READY=1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Notify("READY=1"))
 	text := make([]byte, 100)
 	if n, err := l.Read(text); err != nil || string(text[:n]) != "READY=1" {
 		t.Errorf("%q, %v", text[:n], err)
@@ -382,9 +347,7 @@ func TestSystemd(t *testing.T) {
 func TestNothingUnkept(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	nowhere := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(nowhere, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(nowhere, nil, 0o600))
 	kept := audit.Start(audit.Config{Folder: nowhere + "/audit"})
 	defer kept.Close()
 	d.cfg.Audit, d.hub.audit = kept, kept

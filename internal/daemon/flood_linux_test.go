@@ -23,9 +23,7 @@ func TestFlood(t *testing.T) {
 	d, c := served(t, DefaultLimits)
 	folder := kept(t, d)
 	stream, err := c.Follow("/v1/events?format=ocsf&session=quiet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer stream.Close()
 	var heard, uncounted atomic.Uint64
 	go func() { // it ends with the stream
@@ -110,19 +108,13 @@ func TestFlood(t *testing.T) {
 func lines(t testing.TB, folder string) (list []event.Event) {
 	t.Helper()
 	files, err := filepath.Glob(folder + "/*.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for line := range bytes.Lines(text) {
 			e, err := event.Parse(line)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			list = append(list, e)
 		}
 	}

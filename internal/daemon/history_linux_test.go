@@ -28,21 +28,15 @@ func kept(t testing.TB, d *Daemon) (folder string) {
 func heard(t *testing.T, c *api.Client, ask string) (list []event.Event) {
 	t.Helper()
 	s, err := c.Follow(api.Events + "?format=ocsf&" + ask)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	lines := bufio.NewScanner(s.Body())
 	for lines.Scan() {
 		e, err := event.Parse(lines.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		list = append(list, e)
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lines.Err())
 	return list
 }
 
@@ -88,9 +82,7 @@ func TestHistory(t *testing.T) {
 	refusedWith(t, c.Do("GET", api.Events+"?format=text&since=yesterday", nil, nil), 400, "write a time")
 
 	text, err := os.ReadFile(folder + "/000000000001.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for uid, want := range map[int]string{0: "one one two ", 7: "one one ", 8: "two ", 70: ""} {
 		w, got := wanted{uid: uid}, ""
 		for line := range strings.Lines(string(text)) {
@@ -113,9 +105,7 @@ func TestHistoryGoesOn(t *testing.T) {
 		d.hub.publish(7, &event.Event{Kind: event.Denial, Session: "one", Target: fmt.Sprintf("/%d", i)})
 	}
 	s, err := c.Follow(api.Events + "?format=ocsf&since=2000-01-01T00:00:00Z&follow=true&kind=denial")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	lines := bufio.NewScanner(s.Body())
 	for i := range before + after {
@@ -145,9 +135,7 @@ func TestHistoryOfClock(t *testing.T) {
 	tell("/before", now.Add(-time.Hour))
 	tell("/first", now.Add(time.Second))
 	s, err := c.Follow(api.Events + "?format=ocsf&follow=true&kind=denial&since=" + now.UTC().Format(time.RFC3339))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	lines := bufio.NewScanner(s.Body())
 	for i, want := range []string{"/first", "/back", "/last"} {

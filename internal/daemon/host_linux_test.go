@@ -20,15 +20,11 @@ func withHost(t *testing.T) *Daemon {
 	t.Helper()
 	d, _ := served(t, DefaultLimits)
 	dir, err := os.MkdirTemp("/run", "test-policies-") // beneath folders that only root may write
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	d.cfg.Policies, d.mounts = dir, 7
 	text := "version = 1\n[access]\ndefault = { fs = \"deny\" }\n[[access.fs]]\npath = \"/\"\nread = true\n"
-	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(dir+"/h.toml", []byte(text), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(dir, 0o755), os.WriteFile(dir+"/h.toml", []byte(text), 0o644)))
 	return d
 }
 
@@ -40,9 +36,7 @@ func hosted(t *testing.T, d *Daemon, tmp string, o origin) (*policy.Compiled, er
 	c, err := policy.Compile(&policy.Source{
 		Name: "test", Workspace: "/", Home: "/", Path: "/usr/bin", Layers: []policy.SourceLayer{layer},
 	}, policyfile.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.TmpDir = tmp
 	o.uid, o.pid = someone, os.Getpid()
 	return d.hosted(o, &api.Start{}, c)
@@ -54,16 +48,12 @@ func TestHostTmpDir(t *testing.T) {
 	base := t.TempDir()
 	folder := func(name string, uid int, mode os.FileMode) string {
 		dir := base + "/" + name
-		if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, mode), os.Chown(dir, uid, uid)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, mode), os.Chown(dir, uid, uid)))
 		return dir
 	}
 	own := folder("toolguard-own", someone, 0o700)
 	for _, link := range [][2]string{{own, base + "/toolguard-link"}, {base, base + "/by"}} {
-		if err := os.Symlink(link[0], link[1]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(link[0], link[1]))
 	}
 	for _, x := range []struct{ tmp, why string }{
 		{"", ""},
@@ -108,9 +98,7 @@ func TestHostMounts(t *testing.T) {
 	if f := (*failure)(nil); !errors.As(err, &f) || f.status != 403 || !strings.Contains(err.Error(), "another mount namespace") {
 		t.Errorf("%v", err)
 	}
-	if err := os.Remove(d.cfg.Policies + "/h.toml"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(d.cfg.Policies+"/h.toml"))
 	if _, err := hosted(t, d, "/", origin{mounts: 1}); err != nil {
 		t.Error(err)
 	}

@@ -49,9 +49,7 @@ func TestLimits(t *testing.T) {
 		t.Error("a network where none may be had")
 	}
 	done, err := d.reserve(user, taken{1, 0, 1, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := d.reserve(user, taken{1, 0, 1, 1}); err == nil {
 		t.Error("a third session, with one that is being made")
 	}
@@ -74,9 +72,7 @@ func TestReservations(t *testing.T) {
 		{taken{lines: 60}, taken{lines: 41}}, // another policy for a session that is there
 	} {
 		done, err := d.reserve(user, x.first)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := d.reserve(user, x.second); err == nil {
 			t.Errorf("%+v beside %+v", x.second, x.first)
 		}
@@ -115,9 +111,7 @@ func TestLeaving(t *testing.T) {
 		}
 		time.AfterFunc(500*time.Millisecond, gone)
 		done, err := d.reserve(user, one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		began = time.Now()
 		if _, err := d.reserve(user, one); err == nil || time.Since(began) != 0 { // it's one that is being made
 			t.Errorf("%v, after %v", err, time.Since(began))
@@ -137,9 +131,7 @@ func TestNetworks(t *testing.T) {
 	}
 	user := asker{7, false}
 	done, err := d.reserve(user, taken{1, 1, 1, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := d.reserve(user, taken{1, 1, 1, 1}); err == nil {
 		t.Error("a third network")
 	}
@@ -162,9 +154,7 @@ func TestNetworks(t *testing.T) {
 func TestTurns(t *testing.T) {
 	d := &Daemon{cfg: Config{Limits: Limits{Bodies: 1}}, turns: map[asker]chan struct{}{}}
 	done, err := d.turn(t.Context(), asker{7, false})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	late, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := d.turn(late, asker{7, false}); err == nil {

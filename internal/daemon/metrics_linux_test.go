@@ -38,23 +38,17 @@ func TestMetrics(t *testing.T) {
 	d.counts.start(time.Now(), nil)
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- d.ServeMetrics(ctx, l) }()
 	get := func(path string) (int, string) {
 		t.Helper()
 		r, err := http.Get("http://" + l.Addr().String() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer r.Body.Close()
 		text, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r.StatusCode, string(text)
 	}
 	status, page := get("/metrics")
@@ -120,9 +114,7 @@ func TestMetricsAreNamed(t *testing.T) {
 	}
 	named := func(file string) []string {
 		text, err := os.ReadFile("../../" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return regexp.MustCompile(`\b(toolguard|process)_[a-z_]+\b`).FindAllString(string(text), -1)
 	}
 	for file, least := range map[string]int{"packaging/prometheus/toolguard.rules.yml": 10, "packaging/grafana/toolguard.json": 20, "docs/daemon.md": 15} {
@@ -179,17 +171,13 @@ func TestPromtool(t *testing.T) {
 	rules.WriteString("groups:\n- name: dashboard\n  rules:\n")
 	for _, m := range regexp.MustCompile(`"expr": (".*")`).FindAllStringSubmatch(read(t, "../../packaging/grafana/toolguard.json"), -1) {
 		var query string
-		if err := json.Unmarshal([]byte(m[1]), &query); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(m[1]), &query))
 		query = strings.NewReplacer("$__rate_interval", "5m", "$instance", "x").Replace(query)
 		queries = append(queries, []string{"", query})
 		fmt.Fprintf(&rules, "  - {record: a%d, expr: %q}\n", len(queries), query)
 	}
 	made := filepath.Join(t.TempDir(), "dashboard.yml")
-	if err := os.WriteFile(made, []byte(rules.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(made, []byte(rules.String()), 0o600))
 	check("", "rules", made)
 
 	label := regexp.MustCompile(`(\w+)=~?"`)
@@ -266,9 +254,7 @@ func alerts(t *testing.T, series, tells string) {
 		t.Skip("needs promtool")
 	}
 	rules, err := filepath.Abs("../../packaging/prometheus/toolguard.rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	made := filepath.Join(t.TempDir(), "test.yml")
 	if err := os.WriteFile(made, fmt.Appendf(nil, `
 rule_files: [%s]
@@ -288,8 +274,6 @@ tests:
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }

@@ -32,7 +32,5 @@ func TestNoNewPrivs(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

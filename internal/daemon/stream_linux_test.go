@@ -21,9 +21,7 @@ func TestNothingIsSentLate(t *testing.T) {
 	for name, stuck := range map[string]bool{"nobody reads": true, "nothing is under way": false} {
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			took, late := make(chan time.Duration, 1), make(chan error, 1)
 			var req *request
 			handler := func(w http.ResponseWriter, r *http.Request) {
@@ -60,9 +58,7 @@ func TestNothingIsSentLate(t *testing.T) {
 			go func() { _ = srv.Serve(l) }() // it ends when the server is closed
 			defer srv.Close()
 			c, err := net.Dial("unix", l.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer c.Close()
 			if _, err := c.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
 				t.Fatal(err)
@@ -81,9 +77,7 @@ func TestNothingIsSentLate(t *testing.T) {
 func TestNotices(t *testing.T) {
 	d, c := served(t, DefaultLimits)
 	client, err := openProcess(os.Getpid(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer client.close()
 	r := &record{Number: 1}
 	r.Info.ID = "0000000000000001"
@@ -98,9 +92,7 @@ func TestNotices(t *testing.T) {
 	}
 	follow := func() *api.Stream {
 		in, err := c.Follow(api.Sessions + "/" + s.id + api.Notices)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return in
 	}
 	in := follow()

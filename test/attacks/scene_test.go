@@ -10,7 +10,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
+
+var must = childtest.Must
 
 // user is who runs an attack.
 type user struct {
@@ -56,9 +60,7 @@ var untouchable = map[string]string{
 func newScene(t *testing.T, u user, b *backend, more string) *scene {
 	t.Helper()
 	top, err := os.MkdirTemp("/tmp", "toolguard-attack-") // not t.TempDir, which others can't enter
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(top) })
 	s := &scene{user: u, backend: b, dir: filepath.Join(top, "scene")}
 	must(t, os.Chmod(top, 0o755))
@@ -208,11 +210,4 @@ func copyFile(t *testing.T, from, to string) {
 	text, err := os.ReadFile(from)
 	must(t, err)
 	must(t, os.WriteFile(to, text, 0o755))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -27,17 +27,13 @@ name = "*"
 read = true
 `)
 	code, err := os.ReadFile("/bin/true")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, text := range map[string]string{
 		"true": string(code), "bin/true": string(code), "script": "#!/bin/sh\nexit 3\n", "bin/script": "#!/bin/sh\nexit 3\n",
 		"bin/interpreted": "#!" + dir + "/true\n",
 	} {
 		_ = os.Mkdir(dir+"/bin", 0o755)
-		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(dir+"/"+name, []byte(text), 0o755))
 	}
 	const loader = "$(echo /lib64/ld-linux-x86-64.so.* /lib/ld-linux-aarch64.so.* | tr ' ' '\\n' | grep -v '*')"
 	for _, r := range []row{
@@ -73,9 +69,7 @@ name = "*"
 read = true
 `)
 	const script = "/usr/local/bin/listed-script"
-	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755))
 	for _, r := range []row{
 		{"a listed argument", "/bin/echo -n yes", 0, ""},
 		{"one more than listed", "/bin/echo -n yes no", 126, "args_not_listed execute /usr/bin/echo commands.echo 3:1"},

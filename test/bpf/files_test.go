@@ -31,9 +31,7 @@ func TestSymlinks(t *testing.T) {
 		os.Symlink(dir, way), os.Symlink(dir, other),
 		os.WriteFile(dir+".toml", []byte("version = 1\n[access]\ndefault = { fs = \"deny\" }\n[[access.fs]]\npath = \""+way+"/sub\"\nread = true\n"), 0o644),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for _, x := range []row{
 		{"the way to what may be read", "readlink -f " + way + "/sub/link", 0, ""},

@@ -12,7 +12,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
+
+var must = childtest.Must
 
 // row is a shell command in a session.
 type row struct {
@@ -43,9 +47,7 @@ func guest(t *testing.T) string {
 func workspace(t *testing.T, policy string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "ws")
-	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(dir+".toml", []byte(policy), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(dir+".toml", []byte(policy), 0o644)))
 	return dir
 }
 
@@ -66,9 +68,7 @@ func (r row) run(t *testing.T, dir string) {
 	}
 	var told []string
 	text, err := os.ReadFile(dir + ".events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for line := range bytes.Lines(text) {
 		var e struct{ Unmapped refusal }
 		if err := json.Unmarshal(line, &e); err != nil {

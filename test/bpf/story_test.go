@@ -20,9 +20,7 @@ func TestStory(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
 	must := func(errs ...error) {
 		t.Helper()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(errs...))
 	}
 	must(os.MkdirAll(home+"/.ssh", 0o755), os.MkdirAll(project+"/.git/hooks", 0o755), os.WriteFile(home+"/.ssh/id_ed25519", []byte("a key"), 0o600))
 	for from, to := range map[string]string{"agent.toml": home + "/agent.toml", "agent/agent.py": project + "/agent.py"} {

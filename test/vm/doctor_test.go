@@ -19,9 +19,7 @@ var abis = map[string]int{"6.1": 2, "6.12": 6, "newest": 10}
 func TestDoctor(t *testing.T) {
 	g := inGuest(t)
 	out, err := exec.Command(g.toolguard, "doctor", "--json").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var doctor struct {
 		Probes []struct{ Name, Result, Detail string }
 	}
@@ -71,8 +69,6 @@ func TestDoctor(t *testing.T) {
 func kernelFile(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.TrimSpace(string(text))
 }

@@ -13,7 +13,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
+
+var must = childtest.Must
 
 // guest is the virtual machine that the test runs in.
 type guest struct {
@@ -62,9 +66,7 @@ func (g guest) session(t *testing.T, limits, script string) *session {
 // finish runs the session to its end and returns its exit status.
 func (s *session) finish() int {
 	s.t.Helper()
-	if err := s.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, s.Start())
 	return s.status()
 }
 
@@ -84,17 +86,13 @@ func (s *session) status() int {
 func (s *session) met() string {
 	s.t.Helper()
 	text, err := os.ReadFile(s.events)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	var rules []string
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		var e struct {
 			Unmapped struct{ Resource, Rule, Reason string }
 		}
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, json.Unmarshal(lines.Bytes(), &e))
 		if u := e.Unmapped; u.Resource == "limits" && u.Reason == "limit" {
 			rules = append(rules, u.Rule)
 		}

@@ -88,9 +88,7 @@ print(int(100 * (used.children_user + used.children_system) / (time.time() - sta
 		s := g.session(t, `cpu = "`+limit+`"`, busy)
 		s.finish()
 		n, err := strconv.Atoi(strings.TrimSpace(s.stdout.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return n
 	}
 	if got := percent("40%"); got > 50 {
@@ -141,12 +139,8 @@ func TestLimitsAreSetAndRemoved(t *testing.T) {
 	s := g.session(t, "memory = \"128MiB\"\npids = 32\ncpu = \"150%\"\nio = \"8MiB\"",
 		"setsid sleep 1000.0601 & echo $$; read -r")
 	stdin, err := s.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.Start())
 	var procs []string
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // until both are there
 		if found := groups(t); len(found) == 1 {
