@@ -18,10 +18,7 @@ func TestMissingPath(t *testing.T) {
 	} {
 		ws := workspace(t)
 		path := ws + "/rw/new"
-		plan, err := NewPlan(compileAt(t, ws, policy.SourceLayer{FS: []policy.FSRule{rule("rw/new", r|w)}}), version)
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := whole(compileAt(t, ws, policy.SourceLayer{FS: []policy.FSRule{rule("rw/new", r|w)}}), version)
 		if err := put(path); err != nil {
 			t.Fatal(err)
 		}

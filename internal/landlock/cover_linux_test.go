@@ -66,6 +66,7 @@ func TestCover(t *testing.T) {
 			Runtime: []policy.FSRule{{Path: ws + "/rwx", Caps: rwx, Place: policy.Place{File: "builtin:runtime", Line: 1}}}, FS: []policy.FSRule{rule("rw", w)},
 		}), "protect.1", no, ": fs.1 gives"},
 		{"protect, by a pattern", guarded(policy.ProtectOn, fs(rule(".", r), policy.FSRule{Match: "rw/**/x", Caps: r | w})), "protect.1", no, "fs.2 gives"},
+		{"protect, if it can be", guarded(policy.ProtectAuto, fs(rule("rw", r|w))), "protect.1", no, "fs.1 gives"},
 		{"protect, a file", guarded(policy.ProtectOn, fs(rule("rw/file", r|policy.Update))), "protect.1", yes, ""},
 		{"unprotect", guarded(policy.ProtectOn, fs(policy.FSRule{Path: "rw", Caps: r | w, Unprotect: true})), "protect.1", yes, ""},
 
@@ -104,9 +105,9 @@ func TestCover(t *testing.T) {
 		{"unknown", cmds(policy.CommandRule{Name: "no-such-program"}), "commands.no-such-program", yes, "no such program"},
 		{"script", cmds(policy.CommandRule{Name: ws + "/rwx/script"}), "commands." + ws + "/rwx/script", partly, "it's a script"},
 	} {
-		row, ok := find(Cover(compileAt(t, ws, c.layer), 7), c.id)
-		if !ok || row.Status != c.status || !says(row, c.why) {
-			t.Errorf("%s: %v %s, %q; want %s, %q", c.what, ok, row.Status, row.Why, c.status, c.why)
+		row := wantRow(t, c.what, Cover(compileAt(t, ws, c.layer), 7), c.id, c.status, c.why)
+		if soft := c.layer.Protect == policy.ProtectAuto; row.Soft != soft { // else it's refused
+			t.Errorf("%s: soft is %v", c.what, row.Soft)
 		}
 	}
 	for _, row := range slices.Concat(Cover(compileAt(t, ws, fs(rule("rw", r))), 7), CoverPorts(compileAt(t, ws, fs(rule("rw", r))), 7)) {
@@ -116,16 +117,21 @@ func TestCover(t *testing.T) {
 	}
 	for abi, want := range map[int]policy.Status{3: no, 4: partly} {
 		for _, cover := range []func(*policy.Compiled, int) []policy.Coverage{Cover, CoverPorts} {
-			if row, _ := find(cover(compileAt(t, ws, net(policy.NetRule{Host: "example.com", Port: 443, Allow: true})), abi), "net.1"); row.Status != want {
-				t.Errorf("TCP with ABI %d: %+v", abi, row)
-			}
+			wantRow(t, "TCP", cover(compileAt(t, ws, net(policy.NetRule{Host: "example.com", Port: 443, Allow: true})), abi), "net.1", want, " ")
 		}
 	}
 }
 
-// says tells whether a row says something, or nothing.
-func says(row policy.Coverage, what string) bool {
-	return row.Why == what || what != "" && strings.Contains(row.Why, what)
+// wantRow is the row with an id, which has a status and says something, or nothing.
+func wantRow(t *testing.T, what string, rows []policy.Coverage, id string, status policy.Status, why string) (row policy.Coverage) {
+	t.Helper()
+	if i := slices.IndexFunc(rows, func(r policy.Coverage) bool { return r.ID == id }); i >= 0 {
+		row = rows[i]
+	}
+	if row.ID != id || row.Status != status || row.Why != why && (why == "" || !strings.Contains(row.Why, why)) {
+		t.Errorf("%s: %s is %q, %s, %q; want %s, %q", what, id, row.ID, row.Status, row.Why, status, why)
+	}
+	return row
 }
 
 // TestCoverTwo is TestCover for what depends on another authority.
@@ -148,34 +154,9 @@ func TestCoverTwo(t *testing.T) {
 		host, own := policy.SourceLayer{Authority: policy.Host, FS: c.host, Syscalls: policy.Syscalls{Profile: "strict"}}, guard
 		host.Defaults[policy.Net], own.FS = policy.Deny, c.own
 		rows := Cover(compileSource(t, policyfile.Machine{}, &policy.Source{Workspace: ws, Layers: []policy.SourceLayer{host, own}}), 7)
-		if row, ok := find(rows, "protect.1"); !ok || row.Status != c.status || !says(row, c.why) {
-			t.Errorf("%s: %v %s, %q", c.what, ok, row.Status, row.Why)
-		}
-		for _, id := range []string{"host.net", "host.syscalls"} {
-			if row, ok := find(rows, id); !ok || row.Status != policy.Enforced {
-				t.Errorf("%s: %v %+v", id, ok, row)
-			}
-		}
-	}
-}
-
-func find(rows []policy.Coverage, id string) (policy.Coverage, bool) {
-	for _, r := range rows {
-		if r.ID == id {
-			return r, true
-		}
-	}
-	return policy.Coverage{}, false
-}
-
-// TestCoverSoft holds that protect = "auto" never refuses and protect = true does.
-func TestCoverSoft(t *testing.T) {
-	for mode, soft := range map[policy.ProtectMode]bool{policy.ProtectAuto: true, policy.ProtectOn: false} {
-		l := policy.SourceLayer{FS: []policy.FSRule{rule(".", r|w)}, Protect: mode}
-		l.Protected = []policy.FSRule{{Match: "/**/.envrc"}}
-		if row, ok := find(Cover(compileAt(t, workspace(t), l), 7), "protect.1"); !ok || row.Status != policy.NotEnforceable || row.Soft != soft {
-			t.Errorf("mode %d: %v %+v", mode, ok, row)
-		}
+		wantRow(t, c.what, rows, "protect.1", c.status, c.why)
+		wantRow(t, c.what, rows, "host.net", policy.Enforced, "no internet socket at all")
+		wantRow(t, c.what, rows, "host.syscalls", policy.Enforced, "")
 	}
 }
 

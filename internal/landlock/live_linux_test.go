@@ -173,10 +173,7 @@ func TestKernelHoldsThePolicy(t *testing.T) {
 		workspaces, deeds := fresh()
 		c := compileAt(t, workspaces[0], fsLayer(workspaces...))
 		mustBeEnforced(t, c, version)
-		plan, err := NewPlan(c, version)
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := whole(c, version)
 		var before []string
 		for _, ws := range workspaces {
 			before = append(before, snapshot(t, ws))
@@ -207,29 +204,26 @@ func TestTogether(t *testing.T) {
 		rule("rwx", x), rule("rw", policy.Create), rule("rw2/file", r|w), rule("rw/sub", r|policy.Create), rule("upd", w),
 	}}
 	c := compileAt(t, ws, layer)
-	status := map[string]policy.Status{}
-	for _, row := range Cover(c, version) {
-		status[row.ID] = row.Status
+	no, partly := policy.NotEnforceable, policy.Partly
+	for i, want := range []policy.Status{no, no, partly, no, partly} {
+		wantRow(t, "together", Cover(c, version), fmt.Sprint("fs.", i+1), want, " ")
 	}
-	for id, want := range map[string]policy.Status{
-		"fs.1": policy.NotEnforceable, "fs.2": policy.NotEnforceable,
-		"fs.3": policy.Partly, "fs.4": policy.NotEnforceable, "fs.5": policy.Partly,
-	} {
-		if status[id] != want {
-			t.Errorf("%s is %s, want %s", id, status[id], want)
-		}
+	wantDeeds(t, "together", os.Getuid(), whole(c, version), ws,
+		deedCase{"exec rwx/prog", unix.EACCES}, deedCase{"create rw/new", unix.EACCES}, deedCase{"unlink rw2/file", unix.EACCES},
+		deedCase{"write rw2/file", 0}, deedCase{"mkdir rw/folder", 0}, deedCase{"link upd/file upd/new", 0})
+}
+
+// wantDeeds has a child try deeds in a workspace under a plan.
+func wantDeeds(t *testing.T, what string, uid int, plan *Plan, ws string, cases ...deedCase) {
+	t.Helper()
+	var deeds []string
+	for _, dc := range cases {
+		deeds = append(deeds, inWorkspace(ws, dc.deed))
 	}
-	plan, err := NewPlan(c, version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for deed, want := range map[string]syscall.Errno{
-		"exec rwx/prog": unix.EACCES, "create rw/new": unix.EACCES,
-		"unlink rw2/file": unix.EACCES, "write rw2/file": 0, "mkdir rw/folder": 0, "link upd/file upd/new": 0,
-	} {
-		deed = inWorkspace(ws, deed)
-		if got := inChild(t, os.Getuid(), plan, deed); got[deed] != want {
-			t.Errorf("%s: %v, want %v", deed, got[deed], want)
+	got := inChild(t, uid, plan, deeds...)
+	for i, dc := range cases {
+		if got[deeds[i]] != dc.want {
+			t.Errorf("%s: %s as %d: %v, want %v", what, dc.deed, uid, got[deeds[i]], dc.want)
 		}
 	}
 }
@@ -271,31 +265,20 @@ func snapshot(t testing.TB, dir string) string {
 func TestAlways(t *testing.T) {
 	version := abi(t)
 	ws := workspace(t)
-	c := compileAt(t, ws, policy.SourceLayer{}) // declares nothing
-	plan, err := NewPlan(c, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := whole(compileAt(t, ws, policy.SourceLayer{}), version) // declares nothing
 	me := os.Getpid()
-	deeds := []string{"mknod " + ws + "/rw/null", "mount " + ws + "/rw", fmt.Sprint("signal ", me), fmt.Sprint("trace ", me)}
-	free := []string{
-		"read " + ws + "/none/file", "create " + ws + "/none/new", "rename " + ws + "/none/file " + ws + "/ro/new",
-		"link " + ws + "/rw/file " + ws + "/rw2/new", "exec " + ws + "/rw/prog", "symlink " + ws + "/ro/link",
-	}
-	got := inChild(t, os.Getuid(), plan, append(deeds, free...)...)
-	for i, want := range []syscall.Errno{unix.EACCES, unix.EPERM, unix.EPERM, unix.EPERM} {
+	for i, dc := range []deedCase{
+		{"mknod " + ws + "/rw/null", unix.EACCES}, {"mount " + ws + "/rw", unix.EPERM}, {fmt.Sprint("signal ", me), unix.EPERM}, {fmt.Sprint("trace ", me), unix.EPERM},
+	} {
 		if os.Getuid() != 0 && i < 2 || version < 6 && i == 2 {
 			continue // only root may, or before scopes
 		}
-		if got[deeds[i]] != want {
-			t.Errorf("%s: %v, want %v", deeds[i], got[deeds[i]], want)
+		if got := inChild(t, os.Getuid(), plan, dc.deed); got[dc.deed] != dc.want {
+			t.Errorf("%s: %v, want %v", dc.deed, got[dc.deed], dc.want)
 		}
 	}
-	for _, d := range free {
-		if got[d] != 0 {
-			t.Errorf("%s: %v, though nothing is declared", d, got[d])
-		}
-	}
+	wantDeeds(t, "nothing is declared", os.Getuid(), plan, ws, deedCase{"read none/file", 0}, deedCase{"create none/new", 0}, deedCase{"rename none/file ro/new", 0},
+		deedCase{"link rw/file rw2/new", 0}, deedCase{"exec rw/prog", 0}, deedCase{"symlink ro/link", 0})
 	ws2 := workspace(t)
 	bare := []string{"mknod " + ws2 + "/rw/null", fmt.Sprint("signal ", me)}
 	for d, e := range inChild(t, os.Getuid(), nil, bare...) {
@@ -326,11 +309,7 @@ func TestAbstractSocket(t *testing.T) {
 		{policy.SourceLayer{FS: []policy.FSRule{rule("ro", r)}}, unix.EPERM},
 		{policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}}, unix.EPERM},
 	} {
-		plan, err := NewPlan(compileAt(t, workspace(t), c.layer), version)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := inChild(t, os.Getuid(), plan, deed); got[deed] != c.want {
+		if got := inChild(t, os.Getuid(), whole(compileAt(t, workspace(t), c.layer), version), deed); got[deed] != c.want {
 			t.Errorf("%+v: %v, want %v", c.layer.Defaults, got[deed], c.want)
 		}
 	}
@@ -358,13 +337,9 @@ func TestPorts(t *testing.T) {
 	}
 	c := compileAt(t, workspace(t), policy.SourceLayer{Net: everywhere(granted)})
 	mustBeEnforced(t, c, version)
-	plan, err := NewPlan(c, version)
-	if err != nil {
-		t.Fatal(err)
-	}
 	yes, no, bind := fmt.Sprint("tcp ", granted), fmt.Sprint("tcp ", other), "bindtcp 0"
 	fast := fmt.Sprint("fastopen ", other)
-	got := inChild(t, os.Getuid(), plan, yes, no, bind, fast)
+	got := inChild(t, os.Getuid(), whole(c, version), yes, no, bind, fast)
 	if got[yes] != 0 || got[no] != unix.EACCES || got[bind] != unix.EACCES {
 		t.Errorf("%v", got)
 	}
@@ -384,28 +359,11 @@ func TestCommands(t *testing.T) {
 	layer := policy.SourceLayer{Commands: []policy.CommandRule{{Name: ws + "/rwx/prog"}, {Name: ws + "/rwx/script"}, {Name: "sh"}}}
 	c := compileAt(t, ws, layer)
 	mustBeEnforced(t, c, version)
-	plan, err := NewPlan(c, version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	deeds := []deedCase{
-		{"exec " + ws + "/rwx/prog", 0},
-		{"exec " + ws + "/rwx/script", 0},
-		{"exec " + ws + "/rw/prog", unix.EACCES},
-		{"exec /bin/true", unix.EACCES},
-		{"write " + ws + "/rw/file", 0},
-		{"rename " + ws + "/rw/file " + ws + "/rw2/new", 0},
-	}
 	for _, uid := range childtest.Users() {
-		for _, d := range deeds[:5] {
-			if got := inChild(t, uid, plan, d.deed); got[d.deed] != d.want {
-				t.Errorf("%s as %d: %v, want %v", d.deed, uid, got[d.deed], d.want)
-			}
-		}
+		wantDeeds(t, "commands", uid, whole(c, version), ws, deedCase{"exec rwx/prog", 0}, deedCase{"exec rwx/script", 0}, deedCase{"exec rw/prog", unix.EACCES},
+			deedCase{"exec ../../../bin/true", unix.EACCES}, deedCase{"write rw/file", 0})
 	}
-	if got := inChild(t, os.Getuid(), plan, deeds[5].deed); got[deeds[5].deed] != 0 {
-		t.Errorf("%s: %v", deeds[5].deed, got[deeds[5].deed])
-	}
+	wantDeeds(t, "commands", os.Getuid(), whole(c, version), ws, deedCase{"rename rw/file rw2/new", 0})
 }
 
 // TestEveryABI applies plans made for each older kernel that this one can stand in for.
@@ -430,23 +388,12 @@ func TestEveryABI(t *testing.T) {
 			"net":      {noNet, []deedCase{{"create none/net", 0}, {"rename rwx/file ro/x", 0}, {"exec rw/prog", 0}, {"rmdir rw/empty", 0}}},
 			"commands": {commands, []deedCase{{"create none/commands", 0}, {"rename rwx/prog ro/y", 0}, {"exec rw/prog", unix.EACCES}}},
 		} {
-			plan, err := NewPlan(compileAt(t, ws, c.layer), abi)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var deeds []string
-			for _, dc := range c.cases {
-				deeds = append(deeds, inWorkspace(ws, dc.deed))
-			}
-			got := inChild(t, os.Getuid(), plan, deeds...)
 			for i, dc := range c.cases {
 				if abi < 2 && strings.HasPrefix(dc.deed, "rename rwx/") {
-					dc.want = unix.EXDEV // a stated gap
-				}
-				if got[deeds[i]] != dc.want {
-					t.Errorf("abi %d, %s, %s: %v, want %v", abi, what, dc.deed, got[deeds[i]], dc.want)
+					c.cases[i].want = unix.EXDEV // a stated gap
 				}
 			}
+			wantDeeds(t, fmt.Sprintf("abi %d, %s", abi, what), os.Getuid(), whole(compileAt(t, ws, c.layer), abi), ws, c.cases...)
 		}
 	}
 }
@@ -486,10 +433,7 @@ func TestMovedPath(t *testing.T) {
 	for _, swap := range []string{"/rw", "/rw/sub"} {
 		ws := workspace(t)
 		c := compileAt(t, ws, policy.SourceLayer{FS: []policy.FSRule{rule("rw/sub", r)}})
-		plan, err := NewPlan(c, version)
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := whole(c, version)
 		fd, err := openCompared(ws+"/rw/sub", unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
 			t.Fatal(err)

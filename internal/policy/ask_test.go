@@ -55,6 +55,15 @@ func TestSuggestions(t *testing.T) {
 	if want := "[access.commands.\"/usr/bin/curl\"]\n"; told.Suggest != want { // its arguments aren't known
 		t.Errorf("suggest\n%s\nwant\n%s", told.Suggest, want)
 	}
+	// What an older policy decided is told without it.
+	told = c.Describe(Verdict{Layer: int16(len(c.Layers)), Rule: int32(len(c.Rules))}, Question{Resource: FS, Target: "/w/x"}, "")
+	if told.Rule != nil || told.Target != "/w/x" || told.Decision != "deny" {
+		t.Errorf("%+v", told)
+	}
+	v, _ := c.Ask(machine(), Question{Resource: Net, Target: "https://c.com/"})
+	if told := c.Describe(v, Question{Resource: Net, Target: "https://c.com/"}, "c.com"); told.Target != "c.com" || !strings.Contains(told.Suggest, "scheme = \"https\"") {
+		t.Errorf("%+v", told)
+	}
 	args := c.CheckCommand("/usr/bin/git", []string{"git", "push"})
 	told = c.Describe(args, Question{Resource: Commands, Target: "/usr/bin/renamed", Argv: []string{"git", "push"}}, "/usr/bin/renamed")
 	if args.Reason != ArgsNotListed || told.Suggest != "" { // the kernel's event may have the name that it was given since

@@ -99,6 +99,7 @@ func TestAskedPorts(t *testing.T) {
 		{NetRule{Host: "a.com", Scheme: "ssh", Allow: true}, nil},
 		{NetRule{Host: "a.com", Scheme: "http", PathPrefix: "/x", Allow: true}, []uint16{80}},
 		{NetRule{Host: "a.com", Port: 53, Protocol: "udp", Allow: true}, nil},
+		{NetRule{Host: "a.com", Port: 53, Protocol: "udp"}, nil},
 		{NetRule{Host: "localhost", Port: 80, Listen: true, Allow: true}, nil},
 		{host("10.0.0.0/8", true), nil},
 		{host("10.0.0.0/8", false), nil},

@@ -60,6 +60,8 @@ func TestMistakes(t *testing.T) {
 		{SourceLayer{Net: []NetRule{{Host: "a.com", Methods: []string{"GET"}}}}, `methods on https can't be decided without reading what is encrypted (set "tls_intercept = true"`},
 		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "/x", Scheme: "https"}}}, `path_prefix on https can't be decided`},
 		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "x", Scheme: "http"}}}, `path_prefix "x" isn't a path`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "/\x1f", Scheme: "http"}}}, `path_prefix "/\x1f" isn't a path`},
+		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "/\x7f", Scheme: "http"}}}, `path_prefix "/\x7f" isn't a path`},
 		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "/a/../b", Scheme: "http"}}}, `read in more than one way`},
 		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "/a", Scheme: "ssh"}}}, `mean nothing with scheme "ssh"`},
 		{SourceLayer{Env: []EnvRule{{Name: "A*B"}}}, `env.1: "A*B" has a "*" that isn't its end (a name is exact, or a prefix`},
@@ -101,6 +103,12 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 	}
 	if got := fmt.Sprint(lines); got != "[1 3 4 5 6]" {
 		t.Errorf("lines %s\n%v", got, err)
+	}
+	for _, order := range [][]Authority{{Session, Host}, {Host, Host}, {NumAuthorities}} {
+		src := source(SourceLayer{Authority: order[0]}, SourceLayer{Authority: order[len(order)-1]})
+		if _, err := Compile(&Source{Name: "test", Workspace: ws, Layers: src.Layers[:len(order)]}, machine()); err == nil || !strings.Contains(err.Error(), "out of order") {
+			t.Errorf("%v: %v", order, err)
+		}
 	}
 }
 
@@ -191,6 +199,7 @@ func TestDigest(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*Source){
+		"the TMPDIR":     func(s *Source) { s.TmpDir, s.Layers[0].FS = "/tmp/tg", append(s.Layers[0].FS, p("/tmp/tg", Read)) },
 		"a capability":   func(s *Source) { s.Layers[0].FS[0].Caps = 0 },
 		"order of rules": func(s *Source) { f := s.Layers[0].FS; f[0], f[1] = f[1], f[0] },
 		"a default":      func(s *Source) { s.Layers[0].Defaults[Net] = Deny },
@@ -311,7 +320,7 @@ func TestTargetsInProc(t *testing.T) {
 	for in, want := range map[string]string{
 		"/proc/self/status": "/proc/self/status", "/proc/thread-self/status": "/proc/thread-self/status", "/etc/mtab": "/proc/self/mounts",
 		"/proc/self/root/etc/shadow": "/etc/shadow", "/proc/self/task/7/root/etc/shadow": "/etc/shadow", "/proc/self/fd": "/proc/self/fd", "/dev/fd": "/proc/self/fd",
-		"/proc/4711/status": "/proc/4711/status", "/proc/self/../4711/status": "/proc/4711/status", "/proc/self/net/tcp": "/proc/self/net/tcp",
+		"/w/self/x": "/w/self/x", "/proc/4711/status": "/proc/4711/status", "/proc/self/../4711/status": "/proc/4711/status", "/proc/self/net/tcp": "/proc/self/net/tcp",
 		"/proc/self/fd/3": "", "/proc/self/cwd/x": "", "/proc/self/exe": "", "/proc/4711/root/etc/shadow": "", "/dev/stdin": "", "/proc/self/task/7/fd/0": "", "/proc/self/ns/net": "",
 	} {
 		got, err := c.ResolveTarget(machine(), in, true)

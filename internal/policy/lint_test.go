@@ -24,6 +24,8 @@ func TestLint(t *testing.T) {
 		{SourceLayer{Defaults: all, FS: []FSRule{p("src", Read), p("src/generated", Read)}}, ""},
 		{SourceLayer{Defaults: all, FS: []FSRule{m("src/**/x", Read), m("**/x", Read)}}, "never-wins:1"},
 		{SourceLayer{Defaults: all, FS: []FSRule{m("**/x", Read), m("src/**/x", Read)}}, ""},
+		{SourceLayer{Defaults: all, FS: []FSRule{m("**/a/x", Read), m("**/a/y", Read), m("**/b/y", Read)}}, ""},
+		{SourceLayer{Defaults: all, FS: []FSRule{p(".", Read), p("absent", Read)}, Env: []EnvRule{{Name: "LD_PRELOAD", Read: true, Place: Place{"p.toml", 1, 1}}}}, "loader-env:1 missing:2"},
 		{SourceLayer{Defaults: all, FS: []FSRule{p("*.rs", 0)}}, "literal-star:1"},
 		{SourceLayer{Defaults: all, FS: []FSRule{p("tests/../src", Read)}}, "dotdot:1"},
 		{SourceLayer{Defaults: all, FS: []FSRule{p("~root", 0)}}, "tilde:1"},
@@ -51,13 +53,16 @@ func TestLint(t *testing.T) {
 		{SourceLayer{Defaults: all, Net: []NetRule{host("a.com", true), host("A.com.", false), host("b.com", true)}}, "never-wins:1"},
 		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "a.com", Scheme: "wss", Allow: true}, {Host: "a.com", Scheme: "https", Allow: true}}}, "wss-is-https:1"},
 		{SourceLayer{Defaults: all, TLSIntercept: true, Net: []NetRule{{Host: "a.com", Scheme: "wss", Allow: true}}}, ""},
+		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "a.com", Scheme: "ssh", Allow: true}, {Host: "a.com", Scheme: "ssh", Allow: true}}}, "never-wins:1"},
+		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "a.com", Scheme: "ssh", Allow: true}, {Host: "a.com", Scheme: "ssh"}}}, ""},
+		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "127.0.0.1", Port: 22, Listen: true, Allow: true}, host("127.0.0.1", false)}}, ""},
 		{SourceLayer{Defaults: all, Env: []EnvRule{{Name: "A"}, {Name: "B"}, {Name: "A", Read: true}}}, "never-wins:1"},
 		{SourceLayer{Defaults: all, Env: []EnvRule{{Name: "LD_PRELOAD", Read: true}}}, "loader-env:1"},
 		{SourceLayer{Defaults: all, Commands: []CommandRule{cmd("absent"), cmd("git"), cmd("/bin/git")}}, "missing:1 never-wins:2"},
 		{SourceLayer{Defaults: all, Commands: []CommandRule{{Name: "git", HasArgs: true}}}, "no-args:1"},
 		{SourceLayer{Defaults: [NumResources]Stance{Deny, Deny, Deny, Deny}, Commands: []CommandRule{cmd("git")}}, "not-executable:1"},
-		{SourceLayer{Defaults: all, Syscalls: Syscalls{Allow: []string{"ptrace", "lsetxattr"}, Place: Place{"p.toml", 8, 1}}}, "xattr:8"},
-		{SourceLayer{Defaults: all, Degraded: []Degraded{{ID: "fs.9", Place: Place{"p.toml", 7, 1}}, {ID: "limits.memory"}}}, "unknown-rule:7"},
+		{SourceLayer{Defaults: all, Syscalls: Syscalls{Allow: []string{"ptrace", "acct", "lsetxattr"}, Place: Place{"p.toml", 8, 1}}}, "xattr:8"},
+		{SourceLayer{Defaults: all, Degraded: []Degraded{{ID: "fs.9", Place: Place{"p.toml", 7, 1}}, {ID: "limits.memory"}, {ID: AuditID, Place: Place{"p.toml", 8, 1}}}}, "unknown-rule:7 unknown-rule:8"},
 	} {
 		c := compile(t, x.layer)
 		var got []string

@@ -8,11 +8,13 @@ import (
 )
 
 func TestNormalizeName(t *testing.T) {
+	label63 := strings.Repeat("a", 63)
+	name253 := strings.Repeat(label63+".", 3) + label63[:61]
 	for in, want := range map[string]string{
 		"example.com": "example.com", "EXAMPLE.com.": "example.com", "münchen.de": "xn--mnchen-3ya.de", "MÜNCHEN.de": "xn--mnchen-3ya.de",
 		"_dmarc.example.com": "_dmarc.example.com", "r3---sn-x.example.com": "r3---sn-x.example.com", "localhost": "localhost",
 		"ａｐｉ.example.com": "api.example.com", "example。com": "example.com", "1password.com": "1password.com", "0xdeadbeef.example": "0xdeadbeef.example",
-		"faß.de": "xn--fa-hia.de", "a.b.c.d.e": "a.b.c.d.e",
+		"faß.de": "xn--fa-hia.de", "a.b.c.d.e": "a.b.c.d.e", "z9.com": "z9.com", label63 + ".com": label63 + ".com", name253: name253,
 	} {
 		if got, err := NormalizeName(in); got != want || err != nil {
 			t.Errorf("%q: %q, %v, want %q", in, got, err, want)
@@ -240,8 +242,35 @@ func TestCheckAddress(t *testing.T) {
 	if v := c.CheckAddress(&target, netip.Addr{}, false); v.Allow {
 		t.Errorf("no address: %+v", v)
 	}
+	two := compile(t, SourceLayer{Authority: Host, Net: []NetRule{host("a.com", true)}}, SourceLayer{Net: []NetRule{host("a.com", true), host("9.9.9.9", true), host("8.8.8.8", false)}})
+	for addr, want := range map[string]bool{"9.9.9.9": true, "8.8.8.8": false} { // neither is one of the host's
+		if v := two.CheckAddress(&target, netip.MustParseAddr(addr), false); v.Allow != want {
+			t.Errorf("%s, by two: %+v", addr, v)
+		}
+	}
 	open := compile(t, SourceLayer{FS: []FSRule{p(".", Read)}})
 	if v := open.CheckAddress(&target, netip.MustParseAddr("10.0.0.1"), false); !v.Allow {
 		t.Errorf("net undeclared: %+v", v)
+	}
+}
+
+// Where an authority grants nothing no socket is needed.
+func TestRefusesNet(t *testing.T) {
+	for _, x := range []struct {
+		stance Stance
+		rules  []NetRule
+		want   bool
+	}{
+		{Undeclared, nil, false},
+		{Deny, nil, true},
+		{Undeclared, []NetRule{host("a.com", false)}, true},
+		{Undeclared, []NetRule{host("a.com", false), host("b.com", true)}, false},
+		{Allow, []NetRule{host("a.com", false)}, false},
+	} {
+		l := SourceLayer{Net: x.rules}
+		l.Defaults[Net] = x.stance
+		if got := compile(t, l).RefusesNet(); got != x.want {
+			t.Errorf("%+v: %v", x, got)
+		}
 	}
 }

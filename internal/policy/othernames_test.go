@@ -149,6 +149,11 @@ func TestHardLinks(t *testing.T) {
 			}
 		}
 	}
+	for _, k := range c.Links {
+		if k.Dev != 8<<20 {
+			t.Errorf("%+v isn't known by its file system", k)
+		}
+	}
 	e := c.Explain(sys, Question{Resource: FS, Caps: Update, Target: "x"})
 	if n := len(e.Layers); n != 2 || e.Layers[1].Also != "/secret/f" || e.Layers[1].Allow || e.Layers[1].Reason != RuleDenies {
 		t.Errorf("%+v", e.Layers)
@@ -267,9 +272,9 @@ func TestTooManyAliases(t *testing.T) {
 
 func TestParseMounts(t *testing.T) {
 	const table = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n" +
-		`28 27 0:25 /a\040b /c\011\134\0121 ro shared:1 master:2 - tmpfs x\040y ro` + "\n"
+		`28 27 0:25 /a\040b /c\011\134\0121 ro shared:1 master:2 - tmpfs x\040y ro` + "\n" + `29 27 0:25 /a\04 /d\9zz rw` + "\n"
 	got, err := ParseMounts(table)
-	if err != nil || len(got) != 2 {
+	if err != nil || len(got) != 3 {
 		t.Fatal(got, err)
 	}
 	if want := (Mount{27, 1, 254 << 20, "/", "/"}); got[0] != want {
@@ -277,6 +282,9 @@ func TestParseMounts(t *testing.T) {
 	}
 	if want := (Mount{28, 27, 25, "/a b", "/c\t\\\n1"}); got[1] != want {
 		t.Errorf("%+v", got[1])
+	}
+	if want := (Mount{29, 27, 25, `/a\04`, `/d\9zz`}); got[2] != want {
+		t.Errorf("%+v", got[2])
 	}
 	for _, bad := range []string{"27 1 254:0 /\n", "x 1 254:0 / / rw\n", "27 x 254:0 / / rw\n", "27 1 254 / / rw\n", "27 1 4096:0 / / rw\n", "27 1 0:-1 / / rw\n", "\n"} {
 		if got, err := ParseMounts(bad); err == nil {

@@ -24,6 +24,10 @@ strategy = "replace"
 value = [{ path = "only" }]
 [[tools."group:fs".access.fs]]
 path = "builtin group"
+[[tools."a*a".access.fs]]
+path = "twice"
+[[tools."*b*b".access.fs]]
+path = "end"
 [groups]
 mine = ["FS-List", "group:deeper", "group:mine"]
 deeper = ["x*y*z"]
@@ -40,6 +44,11 @@ path = "web"
 		"xaybz":       "all star group",
 		"xaybzc":      "all star",
 		"write":       "only",
+		"a":           "all star",
+		"aa":          "all star twice",
+		"ab":          "all star",
+		"bb":          "all star end",
+		"b":           "all star",
 		"edit":        "all star builtin group",
 		"web_fetch":   "all star", // the file's group takes the place of the built-in one
 		"my_fetch":    "all star web",
@@ -53,35 +62,6 @@ path = "web"
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: got %s, want %s", tool, strings.Join(got, " "), want)
-		}
-	}
-}
-
-func TestMatchTool(t *testing.T) {
-	for _, c := range []struct {
-		pattern, name string
-		want          bool
-	}{
-		{"exec", "exec", true},
-		{"exec", "exec2", false},
-		{"exec", "myexec", false},
-		{"", "", true},
-		{"*", "", true},
-		{"*", "x", true},
-		{"a*", "a", true},
-		{"a*", "ba", false},
-		{"*a", "ba", true},
-		{"*a", "ab", false},
-		{"a*a", "a", false},
-		{"a*a", "aa", true},
-		{"a*b*c", "axbyc", true},
-		{"a*b*c", "acb", false},
-		{"a*b*b", "ab", false},
-		{"*a*", "xay", true},
-		{"a**b", "ab", true},
-	} {
-		if got := matchTool(c.pattern, c.name); got != c.want {
-			t.Errorf("matchTool(%q, %q) = %v", c.pattern, c.name, got)
 		}
 	}
 }
