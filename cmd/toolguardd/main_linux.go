@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/allowlist"
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/audit"
 	"github.com/toolguard/toolguard/internal/daemon"
@@ -39,6 +40,9 @@ func main() {
 func run(args []string) error {
 	if len(args) > 0 && args[0] == "egress" {
 		return serveEgress(args[1:])
+	}
+	if err := allowlist.Load(allowlist.Toolguardd); err != nil {
+		return err
 	}
 	if len(args) > 0 && args[0] == "audit" {
 		return auditCommand(args[1:])

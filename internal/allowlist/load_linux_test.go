@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -19,11 +20,17 @@ import (
 
 func TestMain(m *testing.M) { childtest.Main(m, obey) }
 
-// order has a child make a call of the table, under a program's list; -1: under none, as the control.
+// order has a child make a call of the table, under a program's list; -1: under none, as the control; -2: load a list where that's refused.
 type order struct{ Call, Program int }
 
 // obey makes the call on a thread that was there before the list.
 func obey(o order) (errno syscall.Errno, err error) {
+	if o.Program == -2 {
+		if err := Load(Egress); err != nil {
+			return 0, nil
+		}
+		return 0, Load(Ship) // egress's list has no seccomp(2)
+	}
 	turns, done := make(chan bool), make(chan syscall.Errno)
 	go func() {
 		runtime.LockOSThread()
@@ -41,7 +48,7 @@ func obey(o order) (errno syscall.Errno, err error) {
 	return <-done, err
 }
 
-var programs = []Program{Egress, Ship}
+var programs = []Program{Egress, Ship, Toolguardd}
 
 // killed is what a call comes to that ends the program.
 const killed = syscall.Errno(1 << 16)
@@ -66,32 +73,32 @@ var calls = []struct {
 	bare  syscall.Errno
 	under []syscall.Errno
 }{
-	{"execute", unix.SYS_EXECVE, args{nowhere}, unix.ENOENT, []syscall.Errno{killed, killed}},
-	{"execute by descriptor", unix.SYS_EXECVEAT, args{here, nowhere}, unix.ENOENT, []syscall.Errno{killed, killed}},
-	{"trace", unix.SYS_PTRACE, args{unix.PTRACE_SEIZE}, unix.ESRCH, []syscall.Errno{killed, killed}},
-	{"unload a module", unix.SYS_DELETE_MODULE, args{}, unix.EFAULT, []syscall.Errno{killed, killed}},
-	{"mount", unix.SYS_MOUNT, args{}, unix.EFAULT, []syscall.Errno{killed, killed}},
-	{"unshare", unix.SYS_UNSHARE, args{unix.CLONE_FS}, 0, []syscall.Errno{killed, killed}},
-	{"enter a namespace", unix.SYS_SETNS, args{}, unix.EINVAL, []syscall.Errno{killed, killed}},
-	{"make a namespace", unix.SYS_CLONE, args{unix.CLONE_NEWUSER | unix.CLONE_SIGHAND}, unix.EINVAL, []syscall.Errno{unix.EPERM, unix.EPERM}},
-	{"make a ring", unix.SYS_IO_URING_SETUP, args{1}, unix.EFAULT, []syscall.Errno{killed, killed}},
-	{"bpf", unix.SYS_BPF, args{9999}, unix.EINVAL, []syscall.Errno{unix.EINVAL, killed}},
-	{"open", unix.SYS_OPENAT, args{here, root}, 0, []syscall.Errno{unix.EPERM, 0}},
-	{"look at a file", unix.SYS_FACCESSAT, args{here, root}, 0, []syscall.Errno{unix.EPERM, 0}},
-	{"memory file", unix.SYS_MEMFD_CREATE, args{root}, 0, []syscall.Errno{killed, 0}},
-	{"setuid file", unix.SYS_FCHMODAT, args{here, nowhere, 0o4755}, unix.ENOENT, []syscall.Errno{unix.EPERM, unix.EPERM}},
-	{"inet socket", unix.SYS_SOCKET, args{unix.AF_INET, unix.SOCK_STREAM}, 0, []syscall.Errno{0, 0}},
-	{"unix socket", unix.SYS_SOCKET, args{unix.AF_UNIX, unix.SOCK_STREAM}, 0, []syscall.Errno{unix.EACCES, 0}},
-	{"packet socket", unix.SYS_SOCKET, args{unix.AF_INET, 10}, 0, []syscall.Errno{unix.EACCES, unix.EACCES}},
-	{"routes", unix.SYS_SOCKET, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, 0, []syscall.Errno{0, 0}},
-	{"others' sockets", unix.SYS_SOCKET, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, 0, []syscall.Errno{unix.EACCES, unix.EACCES}},
-	{"signal oneself", unix.SYS_TGKILL, args{own, own, 0}, 0, []syscall.Errno{0, 0}},
-	{"signal another", unix.SYS_TGKILL, args{parent, parent, 0}, 0, []syscall.Errno{unix.EPERM, unix.EPERM}},
-	{"own limit", unix.SYS_PRLIMIT64, args{0, unix.RLIMIT_CORE, 1}, unix.EFAULT, []syscall.Errno{unix.EFAULT, unix.EFAULT}},
-	{"limit another", unix.SYS_PRLIMIT64, args{parent, unix.RLIMIT_CORE, 1}, unix.EFAULT, []syscall.Errno{unix.EPERM, unix.EPERM}},
-	{"newer", unix.SYS_LISTNS, args{}, unix.EFAULT, []syscall.Errno{unix.EPERM, unix.EPERM}},
-	{"no call", 5000, args{}, unix.ENOSYS, []syscall.Errno{unix.EPERM, unix.EPERM}},
-	{"read", unix.SYS_READ, args{^uintptr(0)}, unix.EBADF, []syscall.Errno{unix.EBADF, unix.EBADF}},
+	{"execute", unix.SYS_EXECVE, args{nowhere}, unix.ENOENT, []syscall.Errno{killed, killed, unix.ENOENT}},
+	{"execute by descriptor", unix.SYS_EXECVEAT, args{here, nowhere}, unix.ENOENT, []syscall.Errno{killed, killed, killed}},
+	{"trace", unix.SYS_PTRACE, args{unix.PTRACE_SEIZE}, unix.ESRCH, []syscall.Errno{killed, killed, killed}},
+	{"unload a module", unix.SYS_DELETE_MODULE, args{}, unix.EFAULT, []syscall.Errno{killed, killed, killed}},
+	{"mount", unix.SYS_MOUNT, args{}, unix.EFAULT, []syscall.Errno{killed, killed, unix.EFAULT}},
+	{"unshare", unix.SYS_UNSHARE, args{unix.CLONE_FS}, 0, []syscall.Errno{killed, killed, killed}},
+	{"enter a namespace", unix.SYS_SETNS, args{}, unix.EINVAL, []syscall.Errno{killed, killed, unix.EINVAL}},
+	{"make a namespace", unix.SYS_CLONE, args{unix.CLONE_NEWUSER | unix.CLONE_SIGHAND}, unix.EINVAL, []syscall.Errno{unix.EPERM, unix.EPERM, unix.EPERM}},
+	{"make a ring", unix.SYS_IO_URING_SETUP, args{1}, unix.EFAULT, []syscall.Errno{killed, killed, killed}},
+	{"bpf", unix.SYS_BPF, args{9999}, unix.EINVAL, []syscall.Errno{unix.EINVAL, killed, unix.EINVAL}},
+	{"open", unix.SYS_OPENAT, args{here, root}, 0, []syscall.Errno{unix.EPERM, 0, 0}},
+	{"look at a file", unix.SYS_FACCESSAT, args{here, root}, 0, []syscall.Errno{unix.EPERM, 0, 0}},
+	{"memory file", unix.SYS_MEMFD_CREATE, args{root}, 0, []syscall.Errno{killed, 0, killed}},
+	{"setuid file", unix.SYS_FCHMODAT, args{here, nowhere, 0o4755}, unix.ENOENT, []syscall.Errno{unix.EPERM, unix.EPERM, unix.EPERM}},
+	{"inet socket", unix.SYS_SOCKET, args{unix.AF_INET, unix.SOCK_STREAM}, 0, []syscall.Errno{0, 0, 0}},
+	{"unix socket", unix.SYS_SOCKET, args{unix.AF_UNIX, unix.SOCK_STREAM}, 0, []syscall.Errno{unix.EACCES, 0, 0}},
+	{"packet socket", unix.SYS_SOCKET, args{unix.AF_INET, 10}, 0, []syscall.Errno{unix.EACCES, unix.EACCES, unix.EACCES}},
+	{"routes", unix.SYS_SOCKET, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, 0, []syscall.Errno{0, 0, 0}},
+	{"others' sockets", unix.SYS_SOCKET, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, 0, []syscall.Errno{unix.EACCES, unix.EACCES, 0}},
+	{"signal oneself", unix.SYS_TGKILL, args{own, own, 0}, 0, []syscall.Errno{0, 0, 0}},
+	{"signal another", unix.SYS_TGKILL, args{parent, parent, 0}, 0, []syscall.Errno{unix.EPERM, unix.EPERM, 0}},
+	{"own limit", unix.SYS_PRLIMIT64, args{0, unix.RLIMIT_CORE, 1}, unix.EFAULT, []syscall.Errno{unix.EFAULT, unix.EFAULT, unix.EFAULT}},
+	{"limit another", unix.SYS_PRLIMIT64, args{parent, unix.RLIMIT_CORE, 1}, unix.EFAULT, []syscall.Errno{unix.EPERM, unix.EPERM, unix.EFAULT}},
+	{"newer", unix.SYS_LISTNS, args{}, unix.EFAULT, []syscall.Errno{unix.EPERM, unix.EPERM, unix.EPERM}},
+	{"no call", 5000, args{}, unix.ENOSYS, []syscall.Errno{unix.EPERM, unix.EPERM, unix.EPERM}},
+	{"read", unix.SYS_READ, args{^uintptr(0)}, unix.EBADF, []syscall.Errno{unix.EBADF, unix.EBADF, unix.EBADF}},
 }
 
 // try is what a call comes to in a child.
@@ -128,6 +135,16 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestNotLoaded: a list that can't be loaded is an error that says so.
+func TestNotLoaded(t *testing.T) {
+	cmd := childtest.Command(t, os.Getuid(), order{Program: -2})
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Run(); err == nil || !strings.Contains(said.String(), "hold toolguard-ship to the system calls that it needs: operation not permitted") {
+		t.Errorf("%v: %s", err, said.String())
+	}
+}
+
 // TestLists: every name is a call, and what the library makes of them, followed from beginning to end for each number, allows exactly those
 // that are listed.
 func TestLists(t *testing.T) {
@@ -139,7 +156,7 @@ func TestLists(t *testing.T) {
 		for _, name := range slices.Concat(p.calls, attacks) {
 			_, amd64 := arch.X86_64.SyscallNames[name]
 			_, arm64 := arch.AARCH64.SyscallNames[name]
-			if one := slices.Contains([]string{"poll", "newfstatat", "fstatat"}, name); !amd64 && !arm64 || amd64 != arm64 && !one {
+			if one := slices.Contains([]string{"arch_prctl", "epoll_wait", "poll", "newfstatat", "fstatat"}, name); !amd64 && !arm64 || amd64 != arm64 && !one {
 				t.Errorf("%s: %s is a call of amd64: %t, of arm64: %t", p.name, name, amd64, arm64)
 			}
 		}

@@ -48,6 +48,18 @@ var Ship = Program{
 	name: "toolguard-ship", calls: slices.Concat(runs, talks, keeps, []string{"memfd_create"}), arguments: seccomp.Own{Unix: true},
 }
 
+// Toolguardd is toolguardd. Its egress inherits the list, so what that needs until it loads its own is in it: to become nobody, Landlock, seccomp.
+var Toolguardd = Program{
+	name: "toolguardd", arguments: seccomp.Own{Unix: true, Diag: true, Others: true},
+	calls: slices.Concat(runs, talks, keeps, []string{
+		"arch_prctl", "capget", "capset", "close_range", "execve", "getrusage", "kill", "pidfd_open", "pidfd_send_signal", "setns", "socketpair",
+		"wait4", "waitid",
+		"setgroups", "setresgid", "setresuid", "setsid", "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self", "seccomp",
+		"bpf", "epoll_wait", "mount", "fsconfig", "fsmount", "fsopen", // bpffs, and debugfs, which has how the kernel preempts itself
+		"inotify_add_watch", "inotify_init1", "inotify_rm_watch",
+	}),
+}
+
 // attacks end the program that makes them, unless it needs them: they load code or programs, look into other processes, or change what a
 // name stands for, and nothing here would do that by mistake. The others fail.
 var attacks = []string{
