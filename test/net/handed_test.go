@@ -3,6 +3,8 @@
 package net
 
 import (
+	"errors"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -24,63 +26,50 @@ func TestHandedSocket(t *testing.T) {
 	newPlace(t, "", "") // which skips where there is no internet
 	listener, err := net.Listen("tcp4", allowedIP+":0")
 	must(t, err)
-	defer listener.Close()
 	connected, err := net.Dial("tcp4", listener.Addr().String())
 	must(t, err)
-	defer connected.Close()
 	datagrams, err := net.Dial("udp4", allowedIP+":9999")
 	must(t, err)
-	defer datagrams.Close()
-	for name, s := range map[string]interface{ File() (*os.File, error) }{
-		"TCP": connected.(*net.TCPConn), "listening": listener.(*net.TCPListener), "UDP": datagrams.(*net.UDPConn),
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, x := range []struct {
-				access, rules string
-				starts        bool
-			}{
-				{"", allow("allowed.test"), false},
-				{"", deny(deniedIP), false},
-				{`default = { net = "deny" }`, "", false},
-				{"", "", true},
-			} {
-				handed, err := s.File()
-				must(t, err)
-				p := newPlace(t, x.access, x.rules)
-				cmd := p.guarded("echo started")
-				cmd.Stdin = handed
-				got := outcomeOf(t, cmd)
-				handed.Close()
-				if started := strings.Contains(got.said, "started"); started != x.starts || started != (got.code == 0) {
-					t.Errorf("%s%s: %+v", x.access, x.rules, got)
-				}
+	handed := map[string]*os.File{}
+	for name, s := range map[string]interface {
+		io.Closer
+		File() (*os.File, error)
+	}{"TCP": connected.(*net.TCPConn), "listening": listener.(*net.TCPListener), "UDP": datagrams.(*net.UDPConn)} {
+		defer s.Close()
+		handed[name], err = s.File()
+		must(t, err)
+		defer handed[name].Close()
+		for _, x := range []struct {
+			access, rules string
+			starts        bool
+		}{
+			{"", allow("allowed.test"), false},
+			{"", deny(deniedIP), false},
+			{`default = { net = "deny" }`, "", false},
+			{"", "", true},
+		} {
+			cmd := newPlace(t, x.access, x.rules).guarded("echo started")
+			cmd.Stdin = handed[name]
+			got := outcomeOf(t, cmd)
+			if started := strings.Contains(got.said, "started"); started != x.starts || started != (got.code == 0) {
+				t.Errorf("%s, %s%s: %+v", name, x.access, x.rules, got)
 			}
-		})
+		}
 	}
-	t.Run("what it's for", func(t *testing.T) {
-		handed, err := connected.(*net.TCPConn).File()
-		must(t, err)
-		defer handed.Close()
-		p := newPlace(t, "", "")
-		cmd := p.command(elsewhere)
-		cmd.Stdin = handed
-		if got := outcomeOf(t, cmd); !strings.Contains(got.said, "echo "+deniedIP) {
-			t.Errorf("without toolguard it says %q", got.said)
-		}
-	})
-	t.Run("unix", func(t *testing.T) {
-		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-		must(t, err)
-		theirs := os.NewFile(uintptr(pair[0]), "theirs")
-		defer theirs.Close()
-		if _, err := unix.Write(pair[1], []byte("words\n")); err != nil {
-			t.Fatal(err)
-		}
-		unix.Close(pair[1])
-		cmd := newPlace(t, "", allow("allowed.test")).guarded("cat")
-		cmd.Stdin = theirs
-		if got := outcomeOf(t, cmd); got.said != "words\n" {
-			t.Errorf("%+v", got)
-		}
-	})
+	what := newPlace(t, "", "").command(elsewhere) // it's for
+	what.Stdin = handed["TCP"]
+	if got := outcomeOf(t, what); !strings.Contains(got.said, "echo "+deniedIP) {
+		t.Errorf("without toolguard it says %q", got.said)
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	must(t, err)
+	theirs := os.NewFile(uintptr(pair[0]), "theirs")
+	defer theirs.Close()
+	_, err = unix.Write(pair[1], []byte("words\n"))
+	must(t, errors.Join(err, unix.Close(pair[1])))
+	local := newPlace(t, "", allow("allowed.test")).guarded("cat")
+	local.Stdin = theirs
+	if got := outcomeOf(t, local); got.said != "words\n" {
+		t.Errorf("a unix socket: %+v", got)
+	}
 }
