@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -89,8 +90,9 @@ func TestManyLayers(t *testing.T) {
 // What a program may be given is laid out at its node once, for every layer that says something of it, and no more than the programs look at.
 func TestCommands(t *testing.T) {
 	dir := scene(t)
-	tool, other := dir+"/tool", dir+"/other"
-	must(t, errors.Join(os.WriteFile(tool, nil, 0o755), os.Symlink("tool", other)))
+	name := strings.Repeat("t", maxName)
+	tool, other := dir+"/"+name, dir+"/other"
+	must(t, errors.Join(os.WriteFile(tool, nil, 0o755), os.Symlink(tool, other)))
 	free := policy.CommandRule{Name: tool}
 	args := func(name string, list ...[]string) policy.CommandRule {
 		return policy.CommandRule{Name: name, HasArgs: true, Args: list}
@@ -132,6 +134,9 @@ func TestCommands(t *testing.T) {
 		if (err == nil) != (c.lists != nil) || err == nil && !slices.Equal(lists, c.lists) {
 			t.Errorf("%s: %v, %v", c.what, lists, err)
 		}
+		if err == nil {
+			b.reads(t, tool, name)
+		}
 	}
 	for _, c := range []struct {
 		args []string
@@ -147,6 +152,55 @@ func TestCommands(t *testing.T) {
 	} {
 		if text, n, rest := argsText(c.args); text != c.text || n != c.n || rest != c.rest {
 			t.Errorf("%q: %q, %d, %v", c.args, text, n, rest)
+		}
+	}
+}
+
+// reads holds what is laid out of a program's commands to what bpf/image.h says of it.
+func (b *builder) reads(t *testing.T, tool, name string) {
+	t.Helper()
+	img, ok := b.finish(1)
+	if !ok {
+		t.Fatal("it isn't laid out")
+	}
+	words := func(line uint32) (all []uint32) {
+		for _, l := range img.lines[line:] {
+			for i := 0; i < lineSize; i += 4 {
+				all = append(all, binary.NativeEndian.Uint32(l[i:]))
+			}
+		}
+		return all
+	}
+	text := func(line, n uint32) string {
+		var all []byte
+		for _, l := range img.lines[line:] {
+			all = append(all, l[:]...)
+		}
+		return string(all[:n])
+	}
+	n := b.path(tool)
+	record := words(words(words(0)[hNodes])[4*n+3] >> 8)
+	if record[0] != uint32(len(b.nodes[n].commands)) {
+		t.Errorf("%d commands", record[0])
+	}
+	for i, c := range b.nodes[n].commands {
+		entry := record[16+4*i:]
+		if entry[0] != c.layer || entry[1] != c.rule || entry[2] == 0 != (c.args == nil) {
+			t.Errorf("%d of layer %d with arguments in line %d for %+v", entry[1], entry[0], entry[2], c)
+		}
+		if c.args == nil {
+			continue
+		}
+		list := words(entry[2])
+		called := words(list[1])
+		if list[0] != uint32(len(c.args)) || called[0] == 0 || c.called[0] == name && text(called[2], called[1]) != name+"\x00" {
+			t.Errorf("%d alternatives and %d names", list[0], called[0])
+		}
+		for j, args := range c.args[:min(len(c.args), 3)] {
+			is := words(list[2+j])
+			if want, n, rest := argsText(args); is[0] != n || is[1] == 1 != rest || text(is[3], is[2]) != want {
+				t.Errorf("%.20q: %d arguments, more %d", args, is[0], is[1])
+			}
 		}
 	}
 }
