@@ -18,6 +18,16 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
+// A request is counted with all that it says, and with its body as far as it's kept.
+func TestWeight(t *testing.T) {
+	for length, body := range map[int64]int64{-1: maxScratch, 0: 0, 5: 5, maxScratch: maxScratch, maxScratch + 1: maxScratch} {
+		r := &http.Request{RequestURI: "/abc", Host: "a.com", Header: http.Header{"Name": {"value", "v"}}, ContentLength: length}
+		if got, want := weight(r), holdsStream+body+int64(len("/abca.comNamevalueNamev")); got != want {
+			t.Errorf("with a body of %d: %d, want %d", length, got, want)
+		}
+	}
+}
+
 // What a session has open holds so much here and no more: what is too much is refused and told, and when something ends there's room.
 func TestBudget(t *testing.T) {
 	var arrived, answer sync.WaitGroup

@@ -320,6 +320,15 @@ func TestForgedAnswers(t *testing.T) {
 	if got, _ := w.resolve("a-rather-long-name-for-capitals.com", a4); len(got) != 1 || got[0] != netip.MustParseAddr("203.0.113.66") {
 		t.Errorf("control: %v", got)
 	}
+	w.zone.first(func(m dnsmessage.Message, _ bool) [][]byte {
+		return [][]byte{forged(m, func(m *dnsmessage.Message) { m.Answers[0].Header.Class = dnsmessage.ClassCHAOS }), nil}
+	})
+	if got, _ := w.resolve("a-rather-long-name-for-capitals.com", a4); len(got) != 0 {
+		t.Errorf("of another class: %v", got)
+	}
+	if got := capitals("`az{-09", []byte{0xff}) + capitals("az", []byte{0}); got != "`AZ{-09az" {
+		t.Errorf("capitals: %s", got)
+	}
 }
 
 // A server that doesn't keep capitals is asked by TCP, where they mean nothing; one that is silent is given up, the next one asked.

@@ -197,7 +197,7 @@ func (f *flow) tied(t *policy.NetTarget) bool {
 	if f.known != nil {
 		return true
 	}
-	if f.tunnel != "" || !f.to.Addr().IsValid() {
+	if !f.to.Addr().IsValid() { // a tunnel to a name
 		return t.Host == f.tunnel
 	}
 	return f.s.tied(f.ctx, f.client, t, f.to.Addr())

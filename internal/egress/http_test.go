@@ -171,6 +171,9 @@ func TestRequests(t *testing.T) {
 		{"from a granted path", "203.0.113.1:80", "POST /v1/x HTTP/1.1\r\nHost: api.com\r\nX_Amz-Copy-Source: /v1/ro/x\r\n\r\n", "200", []string{"POST /v1/x api.com"}, nil},
 		{"a granted path, in a field", "203.0.113.1:80", "GET /v1/x HTTP/1.1\r\nHost: api.com\r\nX-Original-URL: /v1/ro\r\n\r\n", "200", []string{"GET /v1/x api.com"}, nil},
 		{"a path with another method, each granted, in two fields", "203.0.113.1:80", "GET /v1/x HTTP/1.1\r\nHost: api.com\r\nX-HTTP-Method-Override: POST\r\nX-Original-URL: /v1/ro/x\r\n\r\n", "403", nil, []string{"rule_denies net.4 http://api.com:80/v1/ro/x"}},
+		{"another name, in HTTP/1.0", "203.0.113.1:80", "GET / HTTP/1.0\r\nHost: evil.com\r\n\r\n", "403", nil, []string{"rule_denies net.7 http://evil.com:80/"}},
+		{"as many fields as may be", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\n" + strings.Repeat("X-HTTP-Method: GET\r\nX-Amz-Copy-Source: /x\r\n", 4) + "\r\n", "200", []string{"GET / a.com"}, nil},
+		{"many second paths", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\n" + strings.Repeat("X-Amz-Copy-Source: /x\r\n", 5) + "\r\n", "400", nil, []string{"host_mismatch http://203.0.113.1:80"}},
 		{"many fields", "203.0.113.1:80", "GET / HTTP/1.1\r\nHost: a.com\r\n" + strings.Repeat("X-HTTP-Method: GET\r\n", 5) + "\r\n", "400", nil, []string{"host_mismatch http://203.0.113.1:80"}},
 	} {
 		w.resolve("a.com", a4)
@@ -848,7 +851,7 @@ func TestServerAskedAsProxy(t *testing.T) {
 	w, c := newWorld(t, allow("web.com"), policy.NetRule{Host: "web.com", Port: 8080, Allow: true}, path("web.com", "/admin", false),
 		policy.NetRule{Host: "second.com", Scheme: "https", Allow: true}, path("second.com", "/open", true),
 		policy.NetRule{Host: "third.com", Scheme: "https", Allow: true}, path("third.com", "/shut", false), policy.NetRule{Host: "fourth.com", Scheme: "https", Allow: true},
-		policy.NetRule{Host: "*.wild.com", Scheme: "https", Allow: true}), &cdn{}
+		policy.NetRule{Host: "*.wild.com", Scheme: "https", Allow: true}, policy.NetRule{Host: "203.0.113.0/24", Scheme: "https", Allow: true}), &cdn{}
 	for _, n := range []string{"web.com", "second.com", "fourth.com"} {
 		w.zone.set(n, "203.0.113.1")
 	}
@@ -867,6 +870,8 @@ func TestServerAskedAsProxy(t *testing.T) {
 		{"https://third.com/6", ""}, // web.com might be a proxy
 		{"https://second.com/shut/7", "host_not_listed https://second.com:443/shut/7"},
 		{"https://fourth.com/8", "host_not_listed https://fourth.com:443/8"},
+		{"https://203.0.113.7/9", ""}, // web.com might be a proxy
+		{"https://203.0.113.1/10", "host_not_listed https://203.0.113.1:443/10"},
 	} {
 		w.unlearn()
 		w.resolve("web.com", a4)

@@ -73,8 +73,8 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 
 // isGone says whether TLS has failed only as the other end wasn't reached, or isn't there any more.
 func isGone(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, new(*os.SyscallError))
+	gone := []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.Canceled, context.DeadlineExceeded, os.ErrDeadlineExceeded}
+	return slices.ContainsFunc(gone, func(e error) bool { return errors.Is(err, e) }) || errors.As(err, new(*os.SyscallError))
 }
 
 // decideName is whether a connection may be used for anything; each request is decided on by itself.

@@ -370,6 +370,13 @@ func newReading(t *testing.T) (w *world, server, client *tls.Config) {
 func TestIntercept(t *testing.T) {
 	c := &cdn{}
 	w, cfg := newIntercepted(t, c, nil)
+	w.resolve("b.com", a4)
+	other := w.dial("203.0.113.1:8443") // of a name that is granted, not on this port
+	other.Write(helloBytes(t, "b.com", nil))
+	if b, err := io.ReadAll(other); err != nil || string(b) != string(alert) {
+		t.Errorf("another port: %v %x", err, b)
+	}
+	w.wantTold("host_not_listed https://b.com:8443")
 	for _, h2 := range []bool{false, true} {
 		cl := w.client()
 		tr := cl.Transport.(*http.Transport)
