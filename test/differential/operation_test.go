@@ -54,87 +54,111 @@ func short(path string) string {
 }
 
 // do does it, in whoever calls it. It's on one thread, with a current folder of its own.
-func (o operation) do() result {
-	a, err := o.reach(o.Path)
-	if err != nil {
-		return result{Errno: errno(err)}
-	}
-	defer a.leave()
-	b := place{dir: unix.AT_FDCWD}
-	if o.Path2 != "" {
-		if b, err = o.reach(o.Path2); err != nil {
-			return result{Errno: errno(err)}
+func (o operation) do() (r result) {
+	var a, b place
+	defer func() {
+		a.leave()
+		b.leave()
+		switch e := recover().(type) {
+		case nil:
+		case syscall.Errno:
+			r.Errno = e
+		default:
+			panic(e)
 		}
-		defer b.leave()
+	}()
+	o.reach(&a, o.Path)
+	if o.Path2 != "" {
+		o.reach(&b, o.Path2)
 	}
-	r := result{}
 	switch o.Do {
 	case "open", "open2", "reopen", "map", "mprotect":
-		r.File, err = o.opens(a)
+		r.File = o.opens(&a)
 	case "mkdir", "mknod", "symlink", "bind", "unlink", "rmdir", "rename", "link", "link_fd", "link_tmp":
-		err = o.name(a, b)
+		ok(o.name(&a, &b))
 	case "connect", "send":
-		err = o.talk(a)
+		ok(o.talk(&a))
 	case "execve", "execveat":
-		err = o.execute(a)
+		o.execute(&a)
 	case "stat", "access", "readlink", "watch":
-		err = o.look(a)
+		ok(o.look(&a))
 	default:
-		err = o.metadata(a)
+		ok(o.metadata(&a))
 	}
-	r.Errno = errno(err)
 	return r
+}
+
+// ok ends the operation that is being done with its error.
+func ok(err error) {
+	if err != nil {
+		panic(err.(syscall.Errno)) //nolint:errorlint // what makes system calls returns nothing else
+	}
+}
+
+// got is a result, unless there's an error.
+func got[T any](result T, err error) T {
+	ok(err)
+	return result
 }
 
 // place is a path from an open folder.
 type place struct {
 	dir  int
 	name string
-	fds  []int
+	fds  []int // are closed when it's left
 }
 
-func (p place) leave() {
+func (p *place) leave() {
 	for _, fd := range p.fds {
 		_ = unix.Close(fd)
 	}
 }
 
+// keep has a descriptor closed in the end.
+func (p *place) keep(fd int, err error) int {
+	ok(err)
+	p.fds = append(p.fds, fd)
+	return fd
+}
+
 // reach prepares the way to a path that the operation asks for.
-func (o operation) reach(path string) (place, error) {
+func (o operation) reach(p *place, path string) {
+	p.dir, p.name = unix.AT_FDCWD, path
 	folder, name := filepath.Split(path)
 	flags := unix.O_DIRECTORY
 	switch o.By {
 	default:
-		return place{dir: unix.AT_FDCWD, name: path}, nil
+		return
 	case "fd":
 		folder, flags = path, 0
 	case "at", "chdir", "proc":
 	}
-	fd, err := unix.Open(folder, unix.O_PATH|unix.O_CLOEXEC|flags, 0)
-	if err != nil {
-		return place{}, err
-	}
-	p := place{unix.AT_FDCWD, name, []int{fd}}
+	fd := p.keep(unix.Open(folder, unix.O_PATH|unix.O_CLOEXEC|flags, 0))
+	p.name = name
 	switch {
 	case o.By == "fd":
 		p.name = fmt.Sprintf("/proc/self/fd/%d", fd)
 	case o.By == "proc":
 		p.name = fmt.Sprintf("/proc/self/fd/%d/%s", fd, name)
 	case o.By == "chdir" && o.Path2 == "" && o.Do != "bind": // there is one current folder for two paths
-		err = unix.Fchdir(fd)
+		ok(unix.Fchdir(fd))
 	default:
 		p.dir = fd
 	}
-	return p, err
 }
 
 // open opens where an operation on a descriptor starts.
-func (p place) open(flags int) (int, error) {
-	return unix.Openat(p.dir, p.name, flags|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o700)
+func (p *place) open(flags int) int {
+	return p.keep(unix.Openat(p.dir, p.name, flags|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o700))
+}
+
+// socket makes one.
+func (p *place) socket(kind int) int {
+	return p.keep(unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0))
 }
 
 // path is for calls that have no variant with a folder.
-func (p place) path() string {
+func (p *place) path() string {
 	if p.dir != unix.AT_FDCWD {
 		return fmt.Sprintf("/proc/self/fd/%d/%s", p.dir, p.name)
 	}
@@ -142,30 +166,21 @@ func (p place) path() string {
 }
 
 // opens does what has a file open.
-func (o operation) opens(a place) (policy.FileID, error) {
-	fd, err := o.open(a)
-	if err != nil {
-		return policy.FileID{}, err
-	}
-	defer unix.Close(fd)
+func (o operation) opens(a *place) policy.FileID {
+	fd := a.keep(o.open(a))
 	if o.Do == "map" || o.Do == "mprotect" {
-		err = o.mapped(fd)
+		o.mapped(fd)
 	}
-	return fileOf(fd), err
+	return fileOf(fd)
 }
 
-func (o operation) open(a place) (int, error) {
+func (o operation) open(a *place) (int, error) {
 	flags := o.Flags | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
 	switch {
 	case o.Do == "open2":
 		return unix.Openat2(a.dir, a.name, &unix.OpenHow{Flags: uint64(o.Flags) | unix.O_CLOEXEC | unix.O_NONBLOCK, Mode: o.mode()})
 	case o.Do == "reopen":
-		fd, err := a.open(unix.O_PATH)
-		if err != nil {
-			return 0, err
-		}
-		defer unix.Close(fd)
-		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), flags, 0)
+		return unix.Open(fmt.Sprintf("/proc/self/fd/%d", a.open(unix.O_PATH)), flags, 0)
 	case o.By == "old" && o.Flags == unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC && !fifo(a.name): // which it would wait at
 		return fd(unix.Syscall(unix.SYS_CREAT, str(a.name), 0o700, 0))
 	case o.By == "old":
@@ -189,24 +204,20 @@ func (o operation) mode() uint64 {
 	return 0
 }
 
-func (o operation) mapped(fd int) error {
+func (o operation) mapped(fd int) {
 	first := unix.PROT_READ
 	if o.Do == "map" {
 		first |= unix.PROT_EXEC
 	}
-	mem, err := unix.Mmap(fd, 0, os.Getpagesize(), first, unix.MAP_PRIVATE)
-	if err != nil {
-		return err
-	}
+	mem := got(unix.Mmap(fd, 0, os.Getpagesize(), first, unix.MAP_PRIVATE))
 	defer func() { _ = unix.Munmap(mem) }()
-	if o.Do == "map" {
-		return nil
+	if o.Do == "mprotect" {
+		ok(unix.Mprotect(mem, unix.PROT_READ|unix.PROT_EXEC))
 	}
-	return unix.Mprotect(mem, unix.PROT_READ|unix.PROT_EXEC)
 }
 
 // name makes, takes away or moves names.
-func (o operation) name(a, b place) error {
+func (o operation) name(a, b *place) error {
 	old := o.By == "old"
 	switch o.Do {
 	case "mkdir":
@@ -248,7 +259,7 @@ func (o operation) name(a, b place) error {
 	return o.link(a, b)
 }
 
-func (o operation) link(a, b place) error {
+func (o operation) link(a, b *place) error {
 	switch o.Do {
 	case "link":
 		if o.By == "old" && o.Flags == 0 {
@@ -256,57 +267,34 @@ func (o operation) link(a, b place) error {
 		}
 		return unix.Linkat(a.dir, a.name, b.dir, b.name, o.Flags)
 	case "link_fd":
-		fd, err := a.open(unix.O_PATH)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
+		fd := a.open(unix.O_PATH)
 		if o.Flags == unix.AT_EMPTY_PATH {
 			return unix.Linkat(fd, "", b.dir, b.name, o.Flags)
 		}
 		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), b.dir, b.name, o.Flags)
 	default: // link_tmp
-		fd, err := a.open(unix.O_TMPFILE | unix.O_WRONLY)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
+		fd := a.open(unix.O_TMPFILE | unix.O_WRONLY)
 		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), b.dir, b.name, unix.AT_SYMLINK_FOLLOW)
 	}
 }
 
-func bind(a place) error {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
+func bind(a *place) error {
 	name := a.path()
 	if len(name) > 107 {
 		return unix.Mknodat(a.dir, a.name, unix.S_IFSOCK|0o600, 0)
 	}
-	return unix.Bind(fd, &unix.SockaddrUnix{Name: name})
+	return unix.Bind(a.socket(unix.SOCK_STREAM), &unix.SockaddrUnix{Name: name})
 }
 
 // talk asks for a connection, or sends without one.
-func (o operation) talk(a place) error {
+func (o operation) talk(a *place) (err error) {
 	kind := unix.SOCK_STREAM
 	if o.Flags != 0 || o.Do == "send" {
 		kind = unix.SOCK_DGRAM
 	}
-	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	to := unix.SockaddrUnix{Name: a.path()}
+	fd, to := a.socket(kind|unix.SOCK_NONBLOCK), unix.SockaddrUnix{Name: a.path()}
 	if len(to.Name) > 107 { // what an address has room for
-		at, err := a.open(unix.O_PATH)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(at)
-		to.Name = fmt.Sprintf("/proc/self/fd/%d", at)
+		to.Name = fmt.Sprintf("/proc/self/fd/%d", a.open(unix.O_PATH))
 	}
 	if o.Do == "send" {
 		err = unix.Sendto(fd, nil, 0, &to)
@@ -320,33 +308,23 @@ func (o operation) talk(a place) error {
 }
 
 // execute forks first: what it executes ends at once, or "execveat" does with the errno.
-func (o operation) execute(a place) error {
+func (o operation) execute(a *place) {
 	path, args, attr := a.path(), []string{"x"}, &syscall.ProcAttr{Env: []string{}}
 	if o.Do == "execveat" {
 		path, args = programs+"/execveat", []string{"x", path}
 		if o.Flags == unix.AT_EMPTY_PATH {
-			fd, err := a.open(unix.O_PATH)
-			if err != nil {
-				return err
-			}
-			defer unix.Close(fd)
-			attr.Files = []uintptr{0, 1, 2, uintptr(fd)}
+			attr.Files = []uintptr{0, 1, 2, uintptr(a.open(unix.O_PATH))}
 			args[1] = ""
 		}
 	}
-	pid, err := syscall.ForkExec(path, args, attr)
-	if err != nil {
-		return err
-	}
+	pid := got(syscall.ForkExec(path, args, attr))
 	var ws syscall.WaitStatus
-	if _, err = syscall.Wait4(pid, &ws, 0, nil); err != nil {
-		return err
-	}
-	return nonzero(syscall.Errno(ws.ExitStatus()))
+	got(syscall.Wait4(pid, &ws, 0, nil))
+	ok(nonzero(syscall.Errno(ws.ExitStatus())))
 }
 
 // look only asks.
-func (o operation) look(a place) error {
+func (o operation) look(a *place) error {
 	switch o.Do {
 	case "stat":
 		var st unix.Stat_t
@@ -356,34 +334,25 @@ func (o operation) look(a place) error {
 	case "readlink":
 		return o.readlink(a)
 	}
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	_, err = unix.InotifyAddWatch(fd, a.path(), unix.IN_ALL_EVENTS|uint32(o.Flags))
+	_, err := unix.InotifyAddWatch(a.keep(unix.InotifyInit1(unix.IN_CLOEXEC)), a.path(), unix.IN_ALL_EVENTS|uint32(o.Flags))
 	return err
 }
 
-func (o operation) readlink(a place) error {
+func (o operation) readlink(a *place) error {
 	var text [1]byte
 	switch {
 	case o.By == "old":
 		return call(unix.SYS_READLINK, str(a.name), uintptr(unsafe.Pointer(&text[0])), 1)
 	case o.Flags == unix.AT_EMPTY_PATH:
-		fd, err := unix.Openat(a.dir, a.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		a = place{dir: fd}
+		_, err := unix.Readlinkat(a.keep(unix.Openat(a.dir, a.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)), "", text[:])
+		return err
 	}
 	_, err := unix.Readlinkat(a.dir, a.name, text[:])
 	return err
 }
 
 // metadata changes what a file holds, or what is known of it.
-func (o operation) metadata(a place) error {
+func (o operation) metadata(a *place) error {
 	switch o.Do {
 	case "truncate":
 		return unix.Truncate(a.path(), 0)
@@ -406,12 +375,7 @@ func (o operation) metadata(a place) error {
 	if o.Do == "ftruncate" {
 		flags = unix.O_WRONLY
 	}
-	fd, err := a.open(flags)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return o.fd(fd)
+	return o.fd(a.open(flags))
 }
 
 // fd does the same to an open file.
@@ -430,16 +394,12 @@ func (o operation) fd(fd int) error {
 	case "fremovexattr":
 		return unix.Fremovexattr(fd, "user.t")
 	case "setflags":
-		flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
-		if err != nil {
-			return err
-		}
-		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, flags|0x80) // FS_NOATIME_FL
+		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, got(unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS))|0x80) // FS_NOATIME_FL
 	}
 	panic("nothing known of " + o.Do)
 }
 
-func (o operation) chmod(a place) error {
+func (o operation) chmod(a *place) error {
 	switch o.By {
 	case "old":
 		return call(unix.SYS_CHMOD, str(a.name), 0o755)
@@ -449,7 +409,7 @@ func (o operation) chmod(a place) error {
 	return unix.Fchmodat(a.dir, a.name, 0o755, 0)
 }
 
-func (o operation) utimes(a place) error {
+func (o operation) utimes(a *place) error {
 	switch {
 	case o.By == "old" && o.Flags == 0:
 		return call(unix.SYS_UTIME, str(a.name), 0)
@@ -465,7 +425,7 @@ const (
 	sysRemovexattrat = 466
 )
 
-func (o operation) xattr(a place) error {
+func (o operation) xattr(a *place) error {
 	const acl = "\x02\x00\x00\x00" + "\x01\x00\x07\x00\xff\xff\xff\xff\x04\x00\x05\x00\xff\xff\xff\xff\x20\x00\x05\x00\xff\xff\xff\xff"
 	switch o.Do {
 	case "setxattr":
@@ -520,11 +480,4 @@ func nonzero(errno syscall.Errno) error {
 		return nil
 	}
 	return errno
-}
-
-func errno(err error) syscall.Errno {
-	if err == nil {
-		return 0
-	}
-	return err.(syscall.Errno) //nolint:errorlint // what makes system calls returns nothing else
 }
