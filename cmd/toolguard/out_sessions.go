@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/event"
 )
 
 // sessions is the answer of sessions list.
@@ -15,11 +16,12 @@ func (s *screen) sessions(list []api.Session) {
 		s.line("no session runs under toolguardd that you may see")
 		return
 	}
-	rows := [][]cell{{cs(faint, "session"), cs(faint, "state"), cs(faint, "user"), cs(faint, "since"), cs(faint, "denied"), cs(faint, "policy"), cs(faint, "command")}}
+	rows := [][]cell{{cs(faint, "session"), cs(faint, "state"), cs(faint, "user"), cs(faint, "since"), cs(faint, "denied"), cs(faint, "processor"), cs(faint, "memory"), cs(faint, "read"), cs(faint, "written"), cs(faint, "policy"), cs(faint, "command")}}
 	for _, x := range list {
+		processor, memory, read, written := figures(x.Usage)
 		rows = append(rows, []cell{
-			cs(bold, x.ID), c(string(x.State)), c(fmt.Sprint(x.UID)), c(since(x.Started)), c(fmt.Sprint(x.Denied)), c(x.Policy),
-			c(commandLine(x.Argv)),
+			cs(bold, x.ID), c(string(x.State)), c(fmt.Sprint(x.UID)), c(since(x.Started)), c(fmt.Sprint(x.Denied)),
+			c(processor), c(memory), c(read), c(written), c(x.Policy), c(commandLine(x.Argv)),
 		})
 	}
 	s.table("", rows)
@@ -50,7 +52,43 @@ func (s *screen) session(x api.Session) {
 			rows = append(rows, []cell{c(more[0]), c(more[1])})
 		}
 	}
+	if x.Usage != nil {
+		rows = append(rows, taken(x.Usage)...)
+	}
 	s.table("", rows)
+}
+
+// taken is what a session has taken.
+func taken(u *event.Usage) (rows [][]cell) {
+	processor, memory, read, written := figures(u)
+	if u.CPU != nil {
+		rows = append(rows, []cell{c("processor"), c(processor)})
+	}
+	if u.Memory != nil {
+		rows = append(rows, []cell{c("memory"), c(memory + " at most")})
+	}
+	if u.Read != nil {
+		rows = append(rows, []cell{c("disk"), c(read + " read, " + written + " written")})
+	}
+	if u.Missing != "" {
+		rows = append(rows, []cell{c("uncounted"), c(u.Missing)})
+	}
+	return rows
+}
+
+// figures are what is known of what a session has taken.
+func figures(u *event.Usage) (processor, memory, read, written string) {
+	if u == nil {
+		u = &event.Usage{}
+	}
+	say := func(n *uint64, as func(int64) string) string {
+		if n == nil {
+			return "-"
+		}
+		return as(int64(*n))
+	}
+	seconds := func(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
+	return say(u.CPU, seconds), say(u.Memory, amount), say(u.Read, amount), say(u.Written, amount)
 }
 
 // since is how long ago something was.

@@ -24,10 +24,13 @@ func (s *screen) summary(x *summary) {
 	if x.end != nil && x.end.Exit != nil {
 		e := x.end.Exit
 		used := "for " + e.Wall.Round(time.Millisecond).String()
-		if e.MaxRSS > 0 {
+		if e.MaxRSS > 0 && e.Usage == nil {
 			used += fmt.Sprintf(", processor %v, memory %s", (e.User + e.System).Round(time.Millisecond), amount(int64(e.MaxRSS)))
 		}
 		rows = append(rows, []cell{c("ran"), c(used)})
+		if e.Usage != nil {
+			rows = append(rows, taken(e.Usage)...)
+		}
 	}
 	if n := x.executed + x.unrecorded; n > 0 {
 		programs := count(n, "program")

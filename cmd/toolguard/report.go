@@ -225,6 +225,8 @@ type exitReport struct {
 	Signal int    `json:"signal,omitempty"`
 	WallMS int64  `json:"wall_ms"`
 	MaxRSS uint64 `json:"max_rss,omitempty"`
+
+	Usage *event.Usage `json:"usage,omitempty"`
 }
 
 type summaryDenial struct {
@@ -251,7 +253,7 @@ func (s *summary) json() summaryReport {
 	if s.end != nil {
 		j.Ended = &s.end.Time
 		if x := s.end.Exit; x != nil {
-			j.Exit = &exitReport{x.Code, x.Signal, x.Wall.Milliseconds(), x.MaxRSS}
+			j.Exit = &exitReport{x.Code, x.Signal, x.Wall.Milliseconds(), x.MaxRSS, x.Usage}
 		}
 	}
 	for _, d := range r.Denials {

@@ -73,6 +73,8 @@ type Session struct {
 	Tasks  int    `json:"tasks"`  // threads in it
 	Denied uint64 `json:"denied"` // how often something was refused
 	Untold uint64 `json:"untold"` // of them, those that are no event: too many at once
+
+	Usage *event.Usage `json:"usage,omitempty"` // what it has taken until now
 }
 
 // State is where a session is in its life.
@@ -125,6 +127,8 @@ type Outcome struct {
 type End struct {
 	Denied uint64 `json:"denied"`
 	Untold uint64 `json:"untold"`
+
+	Usage *event.Usage `json:"usage,omitempty"` // what it has taken
 }
 
 // Reload is the body of PUT Policy: the session gets another policy.

@@ -115,6 +115,7 @@ func tidy(parent string) {
 			continue
 		}
 		if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			tidy(dir.Name())
 			_ = unix.Rmdir(dir.Name()) // one that has processes stays
 		}
 		_ = dir.Close()
@@ -168,6 +169,12 @@ func (g *Group) Processes() ([]int, error) {
 		}
 	}
 	return pids, nil
+}
+
+// Threads is how many threads those in the cgroup have.
+func (g *Group) Threads() (int, error) {
+	listed, err := words(g.path + "/cgroup.threads")
+	return len(listed), err
 }
 
 // MoveTo puts a process into the cgroup that another one is in.

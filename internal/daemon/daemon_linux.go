@@ -252,19 +252,21 @@ func (s *session) make(r *record, p *policies, image *loader.Image) (err error) 
 			if s.net != nil {
 				s.net.End()
 			}
-			if s.group != nil {
-				err = errors.Join(err, s.group.Remove())
+			if g := s.group.Load(); g != nil {
+				err = errors.Join(err, g.Remove())
 			}
 		}
 	}()
 	if limited(s.limits) && s.d.isLimited(s.from) {
 		return refuse(422, "within a session that has limits of memory, processes, processor or disk others can't be set: leave them out")
 	}
-	if limited(s.limits) || s.network != nil {
-		if s.group, err = managed.New(s.id, s.limits, cgroup.Probe()); err != nil {
+	if s.beginsInGroup() {
+		g, err := managed.New(s.id, s.limits, cgroup.Probe())
+		if err != nil {
 			return fmt.Errorf("set the limits: %w", err)
 		}
-		r.Info.Cgroup = s.group.Path()
+		s.group.Store(g)
+		r.Info.Cgroup = g.Path()
 	}
 	if s.network != nil {
 		if err := s.beginNetwork(p.inForce); err != nil {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -115,12 +116,16 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 	} else if _, err := s.kernel.End(); err != nil {
 		s.d.log("end session %s: %v", s.id, err)
 	}
-	s.endGroup()
+	usage := s.endGroup()
 	if hearing != nil {
+		s.mu.Lock()
+		s.end.Usage = usage
+		s.mu.Unlock()
+		s.d.counts.usage(usage, s.from == 0 || s.beginsInGroup())
 		if exit == nil {
 			exit = &event.Exit{Code: -1} // nobody knows
 		}
-		exit.Wall, exit.Denials = time.Since(s.began), s.end.Denied
+		exit.Wall, exit.Denials, exit.Usage = time.Since(s.began), s.end.Denied, usage
 		hearing.Tell(event.Event{Kind: event.SessionEnd, Mechanism: "bpf", Exit: exit})
 	}
 	_, _ = s.events.Close()
@@ -174,28 +179,42 @@ func (s *session) settle() {
 	}
 }
 
-// endGroup tells which limits were met, and removes the cgroup. Who is still in it is ended, unless it was to be left.
-func (s *session) endGroup() {
-	if s.group == nil {
-		return
+// endGroup ends who is still in the cgroup, tells which limits were met and what was taken, and removes it. A process that is being moved holds up who removes
+// one: nobody waits for that where nobody waited for the cgroup either.
+func (s *session) endGroup() *event.Usage {
+	g := s.group.Load()
+	if g == nil {
+		return s.usage()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	err := s.group.Kill()
-	if err == nil {
-		err = s.group.WaitEmpty(ctx)
+	busy, err := g.Populated()
+	if err == nil && busy {
+		err = g.Kill()
 	}
-	if met, e := s.group.Events(); e == nil && s.hearing != nil {
+	if err == nil && busy {
+		err = g.WaitEmpty(ctx)
+	}
+	if met, e := g.Events(); e == nil && s.hearing != nil {
 		l := s.limits
 		s.hearing.LimitMet("memory", l.Memory.Place, met.OOM)
 		s.hearing.LimitMet("pids", l.Pids.Place, met.PidsMax)
 	}
-	if err == nil {
-		err = s.group.Remove()
+	usage := s.usage()
+	remove := func() {
+		if err == nil {
+			err = g.Remove()
+		}
+		if err != nil {
+			s.d.log("remove the cgroup of session %s: %v", s.id, err)
+		}
 	}
-	if err != nil {
-		s.d.log("remove the cgroup of session %s: %v", s.id, err)
+	if s.beginsInGroup() {
+		remove()
+	} else {
+		go remove()
 	}
+	return usage
 }
 
 // kill asks the guarded to end.
@@ -203,8 +222,31 @@ func (s *session) kill() {
 	s.signal(unix.SIGTERM)
 	s.signal(unix.SIGCONT)
 	s.await(grace, 50*time.Millisecond)
-	s.kernel.Freeze()
-	s.signal(unix.SIGKILL)
+	s.endAll()
+}
+
+// endAll ends every process of the session: by its cgroup those that are in it and those that are being forked there, then by their label
+// whoever isn't in it, which is most often nobody.
+func (s *session) endAll() {
+	g := s.group.Load()
+	if g != nil {
+		if err := g.Kill(); err != nil {
+			s.d.log("end the processes of session %s by its cgroup: %v", s.id, err)
+		} else if s.await(50*time.Millisecond, time.Millisecond) {
+			return
+		}
+	}
+	s.kernel.Freeze() // or those that fork would escape
+	var in []int
+	if g != nil {
+		in, _ = g.Processes()
+	}
+	s.each(func(pid, fd int) {
+		if alive(fd) && !slices.Contains(in, pid) {
+			s.whole.Store(false)
+		}
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	})
 }
 
 // endTasks ends whatever is left. What was started by a toolguard that has told the end is most likely gone by itself.
@@ -212,9 +254,8 @@ func (s *session) endTasks() (all bool) {
 	if s.await(100*time.Millisecond, time.Millisecond) {
 		return true
 	}
-	s.kernel.Freeze() // or those that fork would escape
 	for end := time.Now().Add(patience); time.Now().Before(end); {
-		s.signal(unix.SIGKILL)
+		s.endAll()
 		if s.await(50*time.Millisecond, 5*time.Millisecond) {
 			return true
 		}
@@ -234,9 +275,14 @@ func (s *session) await(most, pause time.Duration) bool {
 	}
 }
 
-// signal signals every process of the session, known by its label. A toolguard that has put one of its threads into the
-// session isn't one: what counts is the process's first thread.
+// signal signals every process of the session.
 func (s *session) signal(sig unix.Signal) {
+	s.each(func(_, fd int) { _ = unix.PidfdSendSignal(fd, sig, nil, 0) })
+}
+
+// each finds every process of the session, known by its label. A toolguard that has put one of its threads into the session isn't one: what
+// counts is the process's first thread.
+func (s *session) each(do func(pid, fd int)) {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
 		s.d.log("look for the processes of session %s: %v", s.id, err)
@@ -251,7 +297,7 @@ func (s *session) signal(sig unix.Signal) {
 			continue
 		}
 		if id, err := s.d.kernel.SessionOf(fd); err == nil && id == s.number {
-			_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+			do(pid, fd)
 		}
 		_ = unix.Close(fd)
 	}

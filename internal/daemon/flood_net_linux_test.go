@@ -336,9 +336,11 @@ func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guarde
 	}
 	g := &guardedNet{session: d.newSession(r, client), t: t, cmd: childtest.Command(t, uid, o)}
 	saved(t, d, r, held(c))
-	if g.group, err = managed.New(fmt.Sprintf("test-%d-%d", os.Getpid(), number), policy.Limits{}, facts); err != nil {
+	group, err := managed.New(fmt.Sprintf("test-%d-%d", os.Getpid(), number), policy.Limits{}, facts)
+	if err != nil {
 		t.Fatal(err)
 	}
+	g.group.Store(group)
 	t.Cleanup(func() {
 		g.endNetwork()
 		g.endGroup()
@@ -353,7 +355,7 @@ func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guarde
 func (g *guardedNet) start() {
 	g.t.Helper()
 	g.cmd.Stdout = &g.out
-	g.cmd.SysProcAttr.UseCgroupFD, g.cmd.SysProcAttr.CgroupFD = true, g.group.FD()
+	g.cmd.SysProcAttr.UseCgroupFD, g.cmd.SysProcAttr.CgroupFD = true, g.group.Load().FD()
 	var err error
 	if g.in, err = g.cmd.StdinPipe(); err == nil {
 		err = g.cmd.Start()

@@ -68,7 +68,7 @@ func (d *Daemon) Handler() http.Handler {
 	plain("POST "+api.Prune, owners, d.prune)
 	plain("GET "+api.Sessions, owners, d.list)
 	plain("POST "+api.Sessions, anybody, d.post)
-	one("GET", "", owners, func(_ *request, s *session) (any, error) { return s.look(), nil })
+	one("GET", "", owners, func(_ *request, s *session) (any, error) { return s.show(), nil })
 	one("DELETE", "", owners, kill)
 	one("PUT", api.Policy, owners, d.putPolicy)
 	one("PUT", api.Thread, starter, putThread)
@@ -218,7 +218,7 @@ func (d *Daemon) list(r *request) (any, error) {
 		if err != nil {
 			return nil, nil // whoever asked is gone
 		}
-		err = json.NewEncoder(r.w).Encode(s.look())
+		err = json.NewEncoder(r.w).Encode(s.show())
 	}
 	_, _ = io.WriteString(r.w, "]\n")
 	return nil, nil

@@ -27,6 +27,11 @@ type counts struct {
 	starting *metrics.Histogram
 	kept     *metrics.Histogram
 
+	cpu           atomic.Uint64 // milliseconds
+	read, written atomic.Uint64
+	memory        *metrics.Histogram
+	unmeasured    atomic.Uint64
+
 	uncounted atomic.Uint64 // gaps that don't say how much was lost
 }
 
@@ -35,6 +40,7 @@ func newCounts() *counts {
 		events: metrics.NewCounter("kind"), denials: metrics.NewCounter("resource", "reason"), lost: metrics.NewCounter("where"),
 		began: metrics.NewCounter(), refused: metrics.NewCounter("status"),
 		starting: metrics.NewHistogram(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+		memory:   metrics.NewHistogram(16<<20, 64<<20, 256<<20, 1<<30, 4<<30, 16<<30),
 		kept:     metrics.NewHistogram(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
 	}
 }
@@ -77,6 +83,24 @@ func (c *counts) start(since time.Time, err error) {
 	}
 }
 
+// usage counts what a session has taken that has ended. What one took whose cgroup is in another's, that one has taken.
+func (c *counts) usage(u *event.Usage, outermost bool) {
+	if u.Missing != "" {
+		c.unmeasured.Add(1)
+	}
+	for _, f := range []struct {
+		sum *atomic.Uint64
+		n   *uint64
+	}{{&c.cpu, u.CPU}, {&c.read, u.Read}, {&c.written, u.Written}} {
+		if f.n != nil && outermost {
+			f.sum.Add(*f.n)
+		}
+	}
+	if u.Memory != nil {
+		c.memory.Observe(float64(*u.Memory))
+	}
+}
+
 // unwell says why no session of root's, and so of nobody's, may begin.
 func (d *Daemon) unwell() error {
 	if d.why != "" {
@@ -108,6 +132,11 @@ func (d *Daemon) page() string {
 	p.Counter("toolguard_sessions_started_total", "Sessions that were made.", c.began)
 	p.Counter("toolguard_sessions_refused_total", "Sessions that weren't made, by the status of the answer.", c.refused)
 	p.Histogram("toolguard_session_start_seconds", "How long making a session took.", c.starting)
+	p.Total("toolguard_sessions_cpu_seconds_total", "Processor time of sessions that have ended.", float64(c.cpu.Load())/1000)
+	p.Total("toolguard_sessions_read_bytes_total", "What they read from disks.", float64(c.read.Load()))
+	p.Total("toolguard_sessions_written_bytes_total", "What they wrote to disks.", float64(c.written.Load()))
+	p.Histogram("toolguard_session_memory_peak_bytes", "The most memory that each of them had at a time.", c.memory)
+	p.Total("toolguard_sessions_unmeasured_total", "Sessions of which some of that isn't known.", float64(c.unmeasured.Load()))
 	p.Counter("toolguard_events_total", "Events that were told.", c.events)
 	p.Counter("toolguard_denials_total", "Denials that were told, by what they were about and why.", c.denials)
 	p.Counter("toolguard_events_lost_total", "What gaps of sessions count, by what has lost it: bpf is the kernel's ring buffer.", c.lost)

@@ -111,7 +111,7 @@ func (s *session) beginNetwork(c *policy.Compiled) error {
 	}
 	who, cfg := s.netConfig(c)
 	s.network.Place, s.network.Intercepts = inode, c.Intercepts()
-	s.bundle, err = s.net.Begin(who, cfg, guarded.NetPlace{Group: s.group.Group, Network: place, Upstream: s.network.Upstream})
+	s.bundle, err = s.net.Begin(who, cfg, guarded.NetPlace{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream})
 	if err != nil {
 		s.net = nil // it has given itself up
 		_ = place.Close()
@@ -128,7 +128,7 @@ func inodeOf(f *os.File) (uint64, error) {
 // resumeNetwork takes over what a toolguardd before has held. Where that can't be done all stays refused that egress would decide about.
 func (s *session) resumeNetwork(c *policy.Compiled) {
 	err := errors.New("its cgroup can't be opened")
-	if s.group != nil {
+	if s.group.Load() != nil {
 		err = s.takeOverNetwork(c)
 	}
 	if err == nil {
@@ -146,7 +146,7 @@ func (s *session) takeOverNetwork(c *policy.Compiled) error {
 		return err
 	}
 	who, cfg := s.netConfig(c)
-	at := guarded.NetPlace{Group: s.group.Group, Network: place, Upstream: s.network.Upstream}
+	at := guarded.NetPlace{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream}
 	if s.net, err = guarded.ResumeNetwork(who, cfg, s.record.Generation, at); err != nil {
 		_ = place.Close()
 	}
@@ -158,7 +158,7 @@ func (s *session) findPlace() (*os.File, error) {
 	if place := s.placeOf(s.client.fd); place != nil {
 		return place, nil
 	}
-	pids, err := s.group.Processes()
+	pids, err := s.group.Load().Processes()
 	if err != nil {
 		return nil, err
 	}

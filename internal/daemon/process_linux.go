@@ -112,8 +112,11 @@ func (p *process) wait() {
 	if err != nil {
 		return
 	}
-	_ = conn.Read(func(fd uintptr) bool {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		return n > 0 && err == nil
-	})
+	_ = conn.Read(func(fd uintptr) bool { return !alive(int(fd)) })
+}
+
+// alive tells whether a process hasn't ended, by its pidfd.
+func alive(pidfd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+	return n == 0 || err != nil
 }

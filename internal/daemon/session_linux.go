@@ -11,7 +11,6 @@ import (
 	"weak"
 
 	"github.com/toolguard/toolguard/internal/api"
-	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/cgroup/managed"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
@@ -79,7 +78,9 @@ type session struct {
 	mounts  uint32   // the mount namespace that it sees files in
 	network *network // nil: toolguardd doesn't hold its network
 	kernel  *loader.Session
-	group   *managed.Group // nil: neither a limit nor the network needs one
+	group   atomic.Pointer[managed.Group] // nil: it has none yet
+	noGroup atomic.Pointer[error]         // why it gets none
+	whole   atomic.Bool                   // all of its processes are there
 	client  *process
 	bundle  []byte // of its certificate authority, for its toolguard
 	events  *event.Queue
@@ -184,6 +185,16 @@ func (s *session) look() api.Session {
 		c := s.net.Counts()
 		info.Denied, info.Untold = info.Denied+c.Denied, info.Untold+c.Suppressed+c.Lost
 	}
+	if g := s.group.Load(); g != nil {
+		info.Cgroup = g.Path()
+	}
+	return info
+}
+
+// show is the session as people look at it.
+func (s *session) show() api.Session {
+	info := s.look()
+	info.Usage = s.usage()
 	return info
 }
 
@@ -272,6 +283,7 @@ func (s *session) adopted() error {
 		return refuse(409, "session %s is being ended", s.id)
 	}
 	s.tellStart()
+	go s.alongside()
 	return nil
 }
 
@@ -424,76 +436,6 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	s.lines.Store(int64(r.Lines))
 	s.size.Store(int64(r.Held))
 	s.hearing.Tell(event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "the session got another policy"}})
-	return nil
-}
-
-// join puts the command, which waits for it, into the session's cgroup.
-func (s *session) join(pid int) error {
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	if s.now() == api.Ending {
-		return fmt.Errorf("session %s is being ended", s.id)
-	}
-	if s.look().Command != 0 {
-		return fmt.Errorf("session %s has its command", s.id)
-	}
-	p, err := openProcess(pid, 0) // at last: until it's in the cgroup another process may get its number
-	if err != nil {
-		return err
-	}
-	defer p.file.Close()
-	if id, err := s.d.kernel.SessionOf(p.fd); err != nil || id != s.number {
-		return errors.Join(fmt.Errorf("process %d isn't of session %s", pid, s.id), err)
-	}
-	if err := s.group.Add(pid); err != nil {
-		return err
-	}
-	if err := p.alive(); err != nil { // whoever has its number by now may have been put there
-		return errors.Join(fmt.Errorf("process %d: %w", pid, err), s.expel())
-	}
-	return s.change(func(r *record) { r.Info.Command = pid })
-}
-
-// expel puts who isn't of the session, nor of one within it, out of its cgroup: who is in no session to where its parent is, and others to
-// where their session has them.
-func (s *session) expel() error {
-	pids, err := s.group.Processes()
-	for _, pid := range pids {
-		p, gone := openProcess(pid, 0)
-		if gone != nil {
-			continue
-		}
-		id, why := s.d.kernel.SessionOf(p.fd)
-		_ = p.file.Close()
-		group := s.d.groupOf(id)
-		var parent uint64
-		switch {
-		case why != nil || group == s.group || id != 0 && group == nil: // one whose session isn't known stays, rather than be let out
-		case id != 0:
-			why = group.Add(pid)
-		default:
-			if parent, why = statOf(pid, 4); why == nil {
-				why = cgroup.MoveTo(pid, int(parent))
-			}
-		}
-		err = errors.Join(err, why)
-	}
-	s.d.log("session %s: a process ended while it was put into the session's cgroup, and whoever got its number isn't there", s.id)
-	return err
-}
-
-// groupOf is the cgroup that a session's processes are in, which may be that of one around it; nil: none, or it isn't known.
-func (d *Daemon) groupOf(id uint64) *managed.Group {
-	for id != 0 {
-		s, err := d.session(id)
-		if err != nil {
-			return nil
-		}
-		if s.group != nil {
-			return s.group
-		}
-		id = s.from
-	}
 	return nil
 }
 

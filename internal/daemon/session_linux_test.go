@@ -199,10 +199,11 @@ func TestNobodyEntersTheEnding(t *testing.T) {
 func TestExpel(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	s := inKernel(t, d, 0)
-	var err error
-	if s.group, err = managed.New(fmt.Sprintf("test-%d-%x", os.Getpid(), s.number), policy.Limits{}, cgroup.Probe()); err != nil {
+	g, err := managed.New(fmt.Sprintf("test-%d-%x", os.Getpid(), s.number), policy.Limits{}, cgroup.Probe())
+	if err != nil {
 		t.Fatal(err)
 	}
+	s.group.Store(g)
 	d.sessions[s.number] = s
 	where := func(pid int) string {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -223,20 +224,20 @@ func TestExpel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pid := range []int{own, other.Process.Pid} {
-		if err := s.group.Add(pid); err != nil {
+		if err := g.Add(pid); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if where(own) != where(other.Process.Pid) || where(own) == where(os.Getpid()) {
 		t.Fatal("they aren't in the cgroup")
 	}
-	if err := s.expel(); err != nil {
+	if err := s.expel(g); err != nil {
 		t.Error(err)
 	}
 	if got := where(other.Process.Pid); got != where(os.Getpid()) {
 		t.Errorf("who isn't of the session is in %s", got)
 	}
-	if got, err := s.group.Processes(); err != nil || len(got) != 1 || got[0] != own {
+	if got, err := g.Processes(); err != nil || len(got) != 1 || got[0] != own {
 		t.Errorf("in the session's cgroup are %d, %v, and not %d", got, err, own)
 	}
 	_ = out.Close()

@@ -171,6 +171,9 @@ func (d *Daemon) takeOver() {
 			s.stop()
 		}
 		go s.supervise()
+		if s.now() != api.Starting {
+			go s.alongside()
+		}
 	}
 	d.hub.publish(0, &event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{
 		"what": "toolguardd started", "sessions": fmt.Sprint(len(taken)),
@@ -218,8 +221,11 @@ func (d *Daemon) resume(id string) error {
 	s := d.newSession(r, client)
 	s.kernel, s.recent = kernel, weak.Make(p)
 	if r.Info.Cgroup != "" {
-		if s.group, err = managed.Open(r.Info.Cgroup); err != nil {
+		if g, err := managed.Open(r.Info.Cgroup); err != nil {
 			d.log("session %s: its limits hold, and its cgroup can't be looked at: %v", id, err)
+			s.noGroup.Store(&err)
+		} else {
+			s.group.Store(g)
 		}
 	}
 	switch {

@@ -123,7 +123,7 @@ func (r *request) leave() {
 // command is where the command waits to be put into the session's cgroup: it says a byte, and gets one when it's in. Who it is
 // the kernel tells with the byte (SCM_CREDENTIALS, unix(7)).
 func (d *Daemon) command(r *request, s *session) (any, error) {
-	if s.group == nil {
+	if !s.beginsInGroup() || s.group.Load() == nil {
 		return nil, refuse(409, "session %s has no limits that need a cgroup", s.id)
 	}
 	c, _, err := http.NewResponseController(r.w).Hijack()

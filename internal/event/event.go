@@ -83,5 +83,16 @@ type Exit struct {
 	System   time.Duration
 	MaxRSS   uint64 // bytes
 	Denials  uint64
-	Leftover int // processes that had to be ended after the first one
+	Leftover int    // processes that had to be ended after the first one
+	Usage    *Usage // nil: nobody has counted
+}
+
+// Usage is what all processes of a session together have taken, as the kernel counts it with the session's cgroup. What can't be known is
+// nil.
+type Usage struct {
+	CPU     *uint64 `json:"cpu_ms,omitempty"`      // processor time in milliseconds
+	Memory  *uint64 `json:"memory_peak,omitempty"` // bytes, the most at a time
+	Read    *uint64 `json:"io_read,omitempty"`     // bytes, from disks
+	Written *uint64 `json:"io_written,omitempty"`  // bytes, to disks
+	Missing string  `json:"missing,omitempty"`     // what isn't counted, and why
 }

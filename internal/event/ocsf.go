@@ -367,6 +367,19 @@ func (o *object) exit(x *Exit) {
 	o.count("max_rss", x.MaxRSS)
 	o.number("denials", int64(x.Denials))
 	o.count("leftover", uint64(max(x.Leftover, 0)))
+	if u := x.Usage; u != nil {
+		o.object("usage", func(o *object) {
+			for _, f := range []struct {
+				name string
+				n    *uint64
+			}{{"cpu_ms", u.CPU}, {"memory_peak", u.Memory}, {"io_read", u.Read}, {"io_written", u.Written}} {
+				if f.n != nil {
+					o.number(f.name, int64(min(*f.n, 1<<63-1)))
+				}
+			}
+			o.text("missing", u.Missing)
+		})
+	}
 }
 
 func first(s ...string) string {

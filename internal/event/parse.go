@@ -49,6 +49,7 @@ type lineExit struct {
 	User                   int64  `json:"user_ms"`
 	System                 int64  `json:"system_ms"`
 	MaxRSS                 uint64 `json:"max_rss"`
+	Usage                  *Usage
 }
 
 type lineProcess struct {
@@ -86,7 +87,7 @@ func Parse(text []byte) (Event, error) {
 	if x := u.Exit; x != nil {
 		e.Exit = &Exit{
 			Code: x.Code, Signal: x.Signal, Wall: ms(x.Wall), User: ms(x.User), System: ms(x.System),
-			MaxRSS: x.MaxRSS, Denials: x.Denials, Leftover: x.Leftover,
+			MaxRSS: x.MaxRSS, Denials: x.Denials, Leftover: x.Leftover, Usage: x.Usage,
 		}
 	}
 	e.Process = l.chain(&e)

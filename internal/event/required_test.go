@@ -132,6 +132,7 @@ func everything() Event {
 		e.Previous = "PREVIOUS"
 		e.Sequence, e.Count, e.First, e.Execs = 987001, 987002, time.UnixMilli(987014), 987015
 		e.Exit = &Exit{Code: 987003, Signal: 987004, Wall: 987005e6, User: 987006e6, System: 987007e6, MaxRSS: 987008, Denials: 987009, Leftover: 987010}
+		e.Exit.Usage = &Usage{CPU: new(uint64(987016)), Memory: new(uint64(987017)), Read: new(uint64(987018)), Written: new(uint64(987019)), Missing: "MISSING"}
 		e.Process = []Process{{PID: 987011, UID: 987012, Exe: "/x/EXE", Comm: "COMM", Argv: []string{"ARGV"}, Start: at}, {PID: 987013}}
 	})
 }
@@ -146,13 +147,13 @@ func tellsAll(t *testing.T, line string) {
 	t.Helper()
 	for _, v := range []string{
 		"UID", "BOOT", "HOST", "VERSION", "SESSION", "OWNER", "TOOL", "AGENT", "MODE", "POLICY", "DIGEST", "AUTHORITY", "RULE", "PLACE", "REASON",
-		"SUGGEST", "TARGET", "ASKED", "CGROUP", "MECHANISM", "ERRNO", "DEGRADED", "EXTRA", "PREVIOUS", "/x/EXE", "COMM", "ARGV",
+		"SUGGEST", "TARGET", "ASKED", "CGROUP", "MECHANISM", "ERRNO", "DEGRADED", "EXTRA", "PREVIOUS", "/x/EXE", "COMM", "ARGV", "MISSING",
 	} {
 		if !strings.Contains(line, `"`+v+`"`) {
 			t.Errorf("no %s in %s", v, line)
 		}
 	}
-	for n := 987001; n <= 987015; n++ {
+	for n := 987001; n <= 987019; n++ {
 		if !strings.Contains(line, fmt.Sprint(n)) {
 			t.Errorf("no %d in %s", n, line)
 		}

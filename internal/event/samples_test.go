@@ -70,6 +70,7 @@ func samples() map[string]Event {
 			e.Exit = &Exit{
 				Code: 137, Signal: 9, Wall: 1500 * time.Millisecond, User: time.Second, System: 30 * time.Millisecond,
 				MaxRSS: 1 << 20, Denials: 7, Leftover: 2,
+				Usage: &Usage{CPU: new(uint64(1090)), Memory: new(uint64(3 << 20)), Missing: "disk traffic (the kernel has no io.stat of its cgroup)"},
 			}
 			e.Extra = map[string]string{"b": "2", "a\n\"": "1"}
 		}),

@@ -55,7 +55,7 @@ func pairs(names, values []string) string {
 
 var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
-// Histogram counts durations, in seconds.
+// Histogram counts durations, in seconds, or sizes, in bytes.
 type Histogram struct {
 	bounds []float64
 
@@ -70,13 +70,13 @@ func NewHistogram(bounds ...float64) *Histogram {
 }
 
 // Observe counts one. What took less than no time, as a clock was set, took none.
-func (h *Histogram) Observe(seconds float64) {
-	seconds = max(0, seconds)
-	i, _ := slices.BinarySearch(h.bounds, seconds)
+func (h *Histogram) Observe(much float64) {
+	much = max(0, much)
+	i, _ := slices.BinarySearch(h.bounds, much)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counts[i]++
-	h.sum += seconds
+	h.sum += much
 }
 
 // Page is what is read at a time.

@@ -198,7 +198,9 @@ func (l *lent) End() (loader.Counts, error) {
 	if l.join != nil {
 		_ = l.join.Close()
 	}
-	err := l.client.Do("POST", l.path(api.Ended), api.Outcome{Exit: l.r.exit()}, nil)
+	var end api.End
+	err := l.client.Do("POST", l.path(api.Ended), api.Outcome{Exit: l.r.exit()}, &end)
+	l.r.usage = end.Usage
 	close(l.ended)
 	if l.told != nil {
 		err = errors.Join(err, (<-l.told).err)

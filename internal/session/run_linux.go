@@ -40,6 +40,7 @@ type run struct {
 	within  bool          // another session of toolguardd's, which this process is in
 	group   *cgroup.Group // nil: nothing needs one
 	net     *network
+	usage   *event.Usage // as toolguardd has counted it
 	limit   atomic.Pointer[policyLimit]
 
 	hopeless chan struct{} // closed by giveUp: the first process doesn't end (see supervisor.wait)
@@ -391,6 +392,7 @@ func (r *run) exit() *event.Exit {
 		Code: r.result.Code, Wall: time.Since(r.began), Denials: r.result.Total, Leftover: r.result.Leftover,
 		User: time.Duration(e.usage.Utime.Nano()), System: time.Duration(e.usage.Stime.Nano()),
 		MaxRSS: uint64(e.usage.Maxrss) * 1024, // Linux counts in KiB (getrusage(2))
+		Usage:  r.usage,
 	}
 	if e.ws.Signaled() {
 		exit.Signal = int(e.ws.Signal())

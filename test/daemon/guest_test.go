@@ -282,6 +282,60 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// TestCgroups: each session has its own cgroup, with all of its processes, also where nothing needs one; one within another has it beneath that
+// one's. The kernel's figures outlive toolguardd, and nobody outlives the end, also who always forks before he's moved.
+func TestCgroups(t *testing.T) {
+	state := t.TempDir()
+	s := serve(t, state)
+	outer := newJob(t, nobody, work+reach(), built+"/toolguard exec --daemon require --policy inner.toml --report never -- sleep 1000")
+	outer.write("inner.toml", work)
+	jobs := []*job{
+		newJob(t, nobody, work, "for i in 1 2 3 4 5 6 7 8 9; do (sleep 0.3; sleep 1000) & sleep 0.05; done; wait"),
+		newJob(t, nobody, work, "sleep 1000 & wait", "--limits", "pids=50"),
+		outer,
+		newJob(t, nobody, work, "chain() { (sleep 0.01; chain) & }; chain; sleep 1000"),
+	}
+	for _, j := range jobs {
+		j.start()
+	}
+	before := map[string]uint64{} // processor time by cgroup
+	shown := func() (whole int) {
+		out, _ := ask(t, 0, "sessions", "list", "--json")
+		var list []api.Session
+		must(t, json.Unmarshal([]byte(out), &list))
+		for _, x := range list {
+			threads, err := os.ReadFile(x.Cgroup + "/cgroup.threads")
+			if err != nil || bytes.Count(threads, []byte("\n")) == 0 || x.Usage.CPU == nil || *x.Usage.CPU < before[x.Cgroup] {
+				continue
+			}
+			if beneath := strings.Count(strings.TrimPrefix(x.Cgroup, "/sys/fs/cgroup/toolguard/"), "/"); (x.Within != "") != (beneath == 1) {
+				t.Errorf("session %s within %q has the cgroup %s", x.ID, x.Within, x.Cgroup)
+			}
+			if before[x.Cgroup] = *x.Usage.CPU; !strings.Contains(x.Usage.Missing, "its processes") {
+				whole++
+			}
+		}
+		return whole
+	}
+	eventually(t, "all of the four are in their cgroups whose processes can be moved", func() bool { return shown() >= 4 && len(before) == 5 })
+	s.stop(syscall.SIGKILL)
+	serve(t, state)
+	eventually(t, "the next toolguardd shows no less", func() bool { return shown() >= 4 })
+	for _, j := range jobs {
+		must(t, j.Process.Kill())
+		_ = j.Wait()
+	}
+	eventually(t, "nobody is left, and no cgroup", func() bool {
+		left, _ := filepath.Glob("/sys/fs/cgroup/toolguard/*/cgroup.procs")
+		return len(sessions(t, 0)) == 0 && len(left) == 0
+	})
+	for _, j := range jobs {
+		if n := running(t, j.workspace); n > 0 {
+			t.Errorf("%d processes are left of %s", n, j.Args[len(j.Args)-1])
+		}
+	}
+}
+
 // A session's time is up also where its toolguard doesn't look.
 func TestWallTime(t *testing.T) {
 	share(t)

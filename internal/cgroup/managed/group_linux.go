@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/containerd/cgroups/v3/cgroup2"
@@ -23,15 +24,26 @@ type Group struct {
 
 // New makes the cgroup of a session, with its limits. It fails rather than leave a limit out.
 func New(id string, l policy.Limits, f cgroup.Facts) (*Group, error) {
+	return Make(f.Parent(), id, l, f)
+}
+
+// Make makes it beneath another one.
+func Make(parent, id string, l policy.Limits, f cgroup.Facts) (*Group, error) {
 	g := &Group{}
 	var err error
-	g.Group, err = cgroup.Make(f.Parent(), id, l, f, func(path string) error {
-		if g.manager, err = cgroup2.NewManager(f.Mount, strings.TrimPrefix(path, f.Mount), controllers(l)); err != nil {
+	g.Group, err = cgroup.Make(parent, id, l, f, func(path string) error {
+		if g.manager, err = cgroup2.Load(strings.TrimPrefix(path, f.Mount), cgroup2.WithMountpoint(f.Mount)); err != nil {
 			return err
 		}
-		r, err := resources(path, l)
+		r, err := resources(l)
+		if err == nil && parent == f.Parent() { // beneath a cgroup with processes there are no controllers (cgroup-v2.rst)
+			err = g.turnOn(parent, r, f)
+		}
 		if err != nil {
 			return err
+		}
+		if _, err := os.Stat(filepath.Join(path, "memory.swap.max")); r.Memory != nil && errors.Is(err, fs.ErrNotExist) {
+			r.Memory.Swap = nil // no swap accounting: no file
 		}
 		return g.manager.Update(r)
 	})
@@ -39,6 +51,29 @@ func New(id string, l policy.Limits, f cgroup.Facts) (*Group, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+// turnOn turns on the controllers that the limits need, and those that count. Where they are on nothing is written: for that the kernel waits
+// until cgroups that were removed are gone (cgroup_lock_and_drain_offline).
+func (g *Group) turnOn(parent string, r *cgroup2.Resources, f cgroup.Facts) error {
+	text, err := os.ReadFile(filepath.Join(parent, "cgroup.subtree_control"))
+	if err != nil {
+		return err
+	}
+	on := strings.Fields(string(text))
+	for _, c := range r.EnabledControllers() {
+		if !slices.Contains(on, c) {
+			if err := g.manager.ToggleControllers([]string{c}, cgroup2.Enable); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range []string{"memory", "io"} {
+		if f.Has(c) && !slices.Contains(on, c) {
+			_ = g.manager.ToggleControllers([]string{c}, cgroup2.Enable) // else there is no figure, which is said
+		}
+	}
+	return nil
 }
 
 // Open finds the cgroup of a session that another toolguardd made, by its path.
@@ -57,47 +92,25 @@ func Open(path string) (*Group, error) {
 // Kill ends every process in the cgroup and those that are just being forked. It returns before they have ended.
 func (g *Group) Kill() error { return g.manager.Kill() }
 
-// controllers are those that the limits need, with no limit yet: the files to write are there once they're on.
-func controllers(l policy.Limits) *cgroup2.Resources {
-	r := &cgroup2.Resources{}
-	if l.Memory.N != 0 {
-		r.Memory = &cgroup2.Memory{}
-	}
-	if l.Pids.N != 0 {
-		r.Pids = &cgroup2.Pids{}
-	}
-	if l.CPU.N != 0 {
-		r.CPU = &cgroup2.CPU{}
-	}
-	if l.IO.N != 0 {
-		r.IO = &cgroup2.IO{}
-	}
-	return r
-}
-
 // resources are the limits as the library takes them.
-func resources(path string, l policy.Limits) (*cgroup2.Resources, error) {
-	r := controllers(l)
+func resources(l policy.Limits) (*cgroup2.Resources, error) {
+	r := &cgroup2.Resources{}
 	if n := l.Memory.N; n != 0 {
-		r.Memory.Max = new(int64(min(n, math.MaxInt64)))
-		if _, err := os.Stat(filepath.Join(path, "memory.swap.max")); err == nil { // no swap accounting: no file
-			r.Memory.Swap = new(int64(0))
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
+		r.Memory = &cgroup2.Memory{Max: new(int64(min(n, math.MaxInt64))), Swap: new(int64(0))}
 	}
 	if n := l.Pids.N; n != 0 {
-		r.Pids.Max = int64(min(n, cgroup.MaxPids))
+		r.Pids = &cgroup2.Pids{Max: int64(min(n, cgroup.MaxPids))}
 	}
 	if n := l.CPU.N; n != 0 {
 		quota, period := cgroup.CPUMax(n)
-		r.CPU.Max = cgroup2.NewCPUMax(&quota, &period)
+		r.CPU = &cgroup2.CPU{Max: cgroup2.NewCPUMax(&quota, &period)}
 	}
 	if n := l.IO.N; n != 0 {
 		disks, err := cgroup.Disks()
 		if err != nil {
 			return nil, err
 		}
+		r.IO = &cgroup2.IO{}
 		for _, d := range disks {
 			for _, direction := range []cgroup2.IOType{cgroup2.ReadBPS, cgroup2.WriteBPS} {
 				r.IO.Max = append(r.IO.Max, cgroup2.Entry{Type: direction, Major: d[0], Minor: d[1], Rate: cgroup.IORate(n)})

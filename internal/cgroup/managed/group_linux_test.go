@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/cgroup"
@@ -77,5 +79,50 @@ func TestLimits(t *testing.T) {
 				t.Error(row.name, err)
 			}
 		}
+	}
+}
+
+// TestUsage: what a process has taken is told when it's gone, from another manager, too; what the kernel doesn't count isn't zero.
+func TestUsage(t *testing.T) {
+	facts := cgroup.Probe()
+	if facts.Base == "" {
+		t.Skipf("needs a writable cgroup v2: %s", facts.Why)
+	}
+	g, err := New(fmt.Sprintf("test-%d", os.Getpid()), policy.Limits{}, facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 4 << 20
+	script := fmt.Sprintf(`i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; head -c %d /dev/zero >"$0"; sync "$0"`, size)
+	cmd := exec.Command("bash", "-c", script, t.TempDir()+"/file")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	again, err := Open(g.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, unknown := again.Usage()
+	if u.CPU == nil || *u.CPU == 0 {
+		t.Errorf("no processor time: %+v, %q", u, unknown)
+	}
+	for _, f := range []struct {
+		controller, file string
+		got              *uint64
+		least            uint64
+	}{{"memory", "memory.peak", u.Memory, size}, {"io", "io.stat", u.Written, size}} {
+		switch has, why := facts.Has(f.controller), strings.Contains(strings.Join(unknown, ""), f.file); {
+		case has && (f.got == nil || *f.got < f.least || why):
+			t.Errorf("%s: %+v, %q", f.controller, u, unknown)
+		case !has && (f.got != nil || !why):
+			t.Errorf("without %s: %+v, %q", f.controller, u, unknown)
+		}
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+	if u, unknown := again.Usage(); u.CPU != nil || len(unknown) != len(figures) {
+		t.Errorf("of a cgroup that isn't there: %+v, %q", u, unknown)
 	}
 }

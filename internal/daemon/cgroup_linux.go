@@ -1,0 +1,276 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/cgroup/managed"
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// beginsInGroup tells whether the command may not execute before it's in the session's cgroup.
+func (s *session) beginsInGroup() bool { return limited(s.limits) || s.network != nil }
+
+// firstLook is how long a session's command runs before it gets a cgroup that it could begin without. Whoever moves a process waits until
+// every processor has passed through the scheduler, up to 24 ms, and others who make cgroups wait for him: what is over by then is spared.
+const firstLook = 10 * time.Millisecond
+
+// alongside gives a session that could begin without one a cgroup of its own while it runs, and moves all of its processes there.
+func (s *session) alongside() {
+	if s.beginsInGroup() {
+		s.whole.Store(s.group.Load() != nil)
+		return
+	}
+	var g *managed.Group
+	for pause := firstLook; s.goesOn(pause); pause = min(2*pause, time.Second) {
+		var err error
+		if g == nil {
+			g, err = s.makeGroup()
+		}
+		switch {
+		case err != nil:
+			s.noGroup.Store(&err)
+			return
+		case g == nil: // not yet
+		case s.gather(g):
+			s.whole.Store(true)
+			return
+		}
+	}
+	if g != nil && s.group.Load() == nil && s.now() == api.Ending {
+		_ = g.Remove()
+	}
+}
+
+// goesOn waits, and tells whether the session and toolguardd still go on.
+func (s *session) goesOn(pause time.Duration) bool {
+	select {
+	case <-s.d.stopping:
+		return false
+	case <-s.over:
+		return false
+	case <-time.After(pause):
+		return s.now() != api.Ending
+	}
+}
+
+// makeGroup makes the session's cgroup, or finds the one that a toolguardd before has made; nil: it's too early. That of a session within
+// another one lies beneath the other's, so that what holds there holds within.
+func (s *session) makeGroup() (*managed.Group, error) {
+	if s.kernel.Counts().Living <= s.ownThread() { // the command isn't there yet
+		return nil, nil
+	}
+	facts := cgroup.Probe()
+	parent := facts.Parent()
+	if s.from != 0 {
+		outer, err := s.d.session(s.from)
+		if err != nil {
+			return nil, nil
+		}
+		around := outer.group.Load()
+		if around == nil {
+			return nil, nil
+		}
+		parent = around.Path()
+	}
+	g, err := managed.Open(filepath.Join(parent, s.id))
+	if errors.Is(err, fs.ErrNotExist) {
+		g, err = managed.Make(parent, s.id, policy.Limits{}, facts)
+	}
+	return g, err
+}
+
+// ownThread is 1 as long as the client's thread is in the session, else 0.
+func (s *session) ownThread() int {
+	s.mu.Lock()
+	thread := s.record.Thread
+	s.mu.Unlock()
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", s.client.pid, thread)); err != nil {
+		return 0
+	}
+	return 1
+}
+
+// gather moves the session's processes into its cgroup that aren't there, and tells whether all are. The command is the client's thread's
+// child; what it has forked meanwhile is found by its label.
+func (s *session) gather(g *managed.Group) (all bool) {
+	s.mu.Lock()
+	thread := s.record.Thread
+	s.mu.Unlock()
+	in, err := g.Processes()
+	if err != nil {
+		return false
+	}
+	move := func(pid int) {
+		if !slices.Contains(in, pid) && s.move(g, pid) == nil { // else it has ended
+			in = append(in, pid)
+		}
+	}
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", s.client.pid, thread))
+	for _, word := range strings.Fields(string(children)) {
+		if pid, err := strconv.Atoi(word); err == nil {
+			move(pid)
+		}
+	}
+	if s.adoptGroup(g) && s.allIn(g) {
+		return true
+	}
+	s.each(func(pid, _ int) { move(pid) })
+	return s.adoptGroup(g) && s.allIn(g)
+}
+
+// adoptGroup makes a cgroup the session's once somebody is in it, unless the session ends.
+func (s *session) adoptGroup(g *managed.Group) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.group.Load() == nil && s.state != api.Ending {
+		if in, err := g.Populated(); err == nil && in {
+			s.group.Store(g)
+		}
+	}
+	return s.group.Load() == g
+}
+
+// allIn tells whether the kernel counts no thread of the session's but those in its cgroup, and its client's. Looking for them by name alone
+// could miss those that fork and end faster.
+func (s *session) allIn(g *managed.Group) bool {
+	for range 5 { // while they come and go
+		threads, err := g.Threads()
+		if err != nil {
+			return false
+		}
+		if s.kernel.Counts().Living == threads-s.d.threadsWithin(s.number)+s.ownThread() {
+			return true
+		}
+	}
+	return false
+}
+
+// threadsWithin is how many sessions within a session there are: the toolguard of each is in the outer session's cgroup with the thread that is
+// in the inner one.
+func (d *Daemon) threadsWithin(number uint64) (n int) {
+	for _, in := range d.all(0) {
+		if in.from == number {
+			n++
+		}
+	}
+	return n
+}
+
+// join puts the command, which waits for it, into the session's cgroup.
+func (s *session) join(pid int) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.now() == api.Ending {
+		return fmt.Errorf("session %s is being ended", s.id)
+	}
+	if s.look().Command != 0 {
+		return fmt.Errorf("session %s has its command", s.id)
+	}
+	if err := s.move(s.group.Load(), pid); err != nil {
+		return err
+	}
+	s.whole.Store(true)
+	return s.change(func(r *record) { r.Info.Command = pid })
+}
+
+// move puts a process of the session into its cgroup.
+func (s *session) move(g *managed.Group, pid int) error {
+	p, err := openProcess(pid, 0) // at last: until it's in the cgroup another process may get its number
+	if err != nil {
+		return err
+	}
+	defer p.file.Close()
+	if id, err := s.d.kernel.SessionOf(p.fd); err != nil || id != s.number {
+		return errors.Join(fmt.Errorf("process %d isn't of session %s", pid, s.id), err)
+	}
+	if err := g.Add(pid); err != nil {
+		return err
+	}
+	if err := p.alive(); err != nil { // whoever has its number by now may have been put there
+		return errors.Join(fmt.Errorf("process %d: %w", pid, err), s.expel(g))
+	}
+	return nil
+}
+
+// expel puts who isn't of the session, nor of one within it, out of its cgroup: who is in no session to where its parent is, and others to
+// where their session has them.
+func (s *session) expel(g *managed.Group) error {
+	pids, err := g.Processes()
+	for _, pid := range pids {
+		p, gone := openProcess(pid, 0)
+		if gone != nil {
+			continue
+		}
+		id, why := s.d.kernel.SessionOf(p.fd)
+		_ = p.file.Close()
+		group := s.d.groupOf(id)
+		var parent uint64
+		switch {
+		case id == s.number:
+			continue
+		case why != nil || group == g || id != 0 && group == nil: // one whose session isn't known stays, rather than be let out
+			continue
+		case id != 0:
+			why = group.Add(pid)
+		default:
+			if parent, why = statOf(pid, 4); why == nil {
+				why = cgroup.MoveTo(pid, int(parent))
+			}
+		}
+		s.d.log("session %s: a process ended while it was put into the session's cgroup, and process %d, which got its number, isn't there", s.id, pid)
+		err = errors.Join(err, why)
+	}
+	return err
+}
+
+// groupOf is the cgroup that a session's processes are in, which may be that of one around it; nil: none, or it isn't known.
+func (d *Daemon) groupOf(id uint64) *managed.Group {
+	for id != 0 {
+		s, err := d.session(id)
+		if err != nil {
+			return nil
+		}
+		if g := s.group.Load(); g != nil {
+			return g
+		}
+		id = s.from
+	}
+	return nil
+}
+
+// usage is what the session has taken until now, as far as its cgroup has counted it, and what it hasn't counted.
+func (s *session) usage() *event.Usage {
+	g := s.group.Load()
+	if g == nil {
+		return &event.Usage{Missing: s.whyNoGroup()}
+	}
+	u, why := g.Usage()
+	if !s.whole.Load() {
+		why = append(why, "what those of its processes took that weren't in its cgroup")
+	}
+	if len(why) > 0 {
+		u.Missing = strings.Join(why, "; ")
+	}
+	return &u
+}
+
+func (s *session) whyNoGroup() string {
+	switch why := s.noGroup.Load(); {
+	case why != nil:
+		return fmt.Sprintf("it has no cgroup that can be looked at: %v", *why)
+	case s.now() == api.Ending:
+		return "it ended before it was in a cgroup of its own"
+	}
+	return "it isn't in a cgroup of its own yet"
+}
