@@ -338,8 +338,8 @@ func TestCgroups(t *testing.T) {
 
 // A session's time is up also where its toolguard doesn't look.
 func TestWallTime(t *testing.T) {
-	share(t)
 	t.Parallel()
+	share(t)
 	heard := follow(t, 0, "--reason", "limit")
 	j := newJob(t, other, work, `echo up >can; sleep 1000`, "--limits", "wall_time=20s").start()
 	j.wrote("can", "up")

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,7 +33,10 @@ const (
 var built string
 
 // shared is the toolguardd of the tests that need none of their own; nil: it doesn't run.
-var shared *server
+var (
+	shared  *server
+	sharing sync.Mutex
+)
 
 func TestMain(m *testing.M) { os.Exit(withBinaries(m)) }
 
@@ -101,10 +105,12 @@ func serve(t *testing.T, state string) *server {
 	return s
 }
 
-// share is the toolguardd that tests share. A test leaves no session in it.
+// share is the toolguardd that tests share, from now on: a parallel test asks when it goes on. A test leaves no session in it.
 func share(t *testing.T) *server {
 	t.Helper()
 	daemontest.Needs(t)
+	sharing.Lock()
+	defer sharing.Unlock()
 	if shared == nil {
 		dir, err := os.MkdirTemp("", "shared-")
 		must(t, err)

@@ -101,8 +101,8 @@ for what in sys.argv[3:]:
 
 // What a guarded process is refused is told, also in a session within its own about which it doesn't do what toolguard does.
 func TestSilence(t *testing.T) {
-	state := share(t).state
 	t.Parallel()
+	state := share(t).state
 	what := []string{"never", "before", "itself", "program", "stays", "signals"}
 	j := newJob(t, nobody, work, `until [ -e policy.json ]; do sleep 0.1; done
 python3 -S -E silent.py $PPID OUTSIDE `+strings.Join(what, " ")+` >log 2>&1; echo gone >can; sleep 1000`)
