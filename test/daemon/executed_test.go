@@ -150,8 +150,10 @@ exit 0` // or the shell would become the last one
 // isn't told of programs is counted to the last one, as such.
 func TestStormOfExecs(t *testing.T) {
 	s := share(t)
-	const before, after = 120, 20 // in so many records there's more than a ring holds
-	storm := func(n int) string { return fmt.Sprintf("for ((i = 0; i < %d; i++)); do /usr/bin/true; done\n", n) }
+	const before, after = 60, 10 // in so many records of that length there's more than a ring holds
+	storm := func(n int) string {
+		return fmt.Sprintf("for ((i = 0; i < %d; i++)); do /usr/bin/true %0200d; done\n", n, 0)
+	}
 	for _, h := range holders {
 		j := newJob(t, h.uid, recorded, "echo up >can; read x <go\n"+storm(before)+"sh -c '(read x <OUTSIDE); exit 0'\n"+storm(after)+"echo done >can; read x <go", h.flags...)
 		for i, a := range j.Args { // so that it can be seen what goes to standard error

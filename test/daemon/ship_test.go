@@ -12,7 +12,7 @@ import (
 // the audit and change nothing of toolguard's.
 func TestShipper(t *testing.T) {
 	u := newUnit(t)
-	u.sh("install " + built + "/toolguard-ship /usr/bin/ && install -m 644 ../../packaging/systemd/toolguard-ship.service " + units)
+	u.sh("ln -sf " + built + "/toolguard-ship /usr/bin/ && install -m 644 ../../packaging/systemd/toolguard-ship.service " + units)
 	u.sh(`mkdir -p /etc/toolguard/credentials /var/log/shipped && chmod 700 /etc/toolguard/credentials && chown toolguard-ship /var/log/shipped
 echo canary >/etc/toolguard/credentials/token
 cat >/etc/toolguard/ship.toml <<'END'

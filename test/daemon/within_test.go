@@ -5,6 +5,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -42,23 +43,19 @@ done >said; echo done >can; sleep 1000`).start()
 // To connect is all that may be done to the socket, even by root, and with that one alone.
 func TestSocketFromWithin(t *testing.T) {
 	share(t)
-	listen := exec.Command("python3", "-c", `import os, socket, time
-s = socket.socket(socket.AF_UNIX); s.bind("/run/toolguard/other"); s.listen(9); os.chmod("/run/toolguard/other", 0o666)
-time.sleep(1000)`)
-	must(t, listen.Start())
-	t.Cleanup(func() { _, _ = listen.Process.Kill(), listen.Wait(); _ = os.Remove("/run/toolguard/other") })
-	eventually(t, "another socket is there", func() bool {
-		at, err := os.Stat("/run/toolguard/other")
-		return err == nil && at.Mode().Perm() == 0o666
-	})
+	const another = "/run/toolguard/other"
+	l, err := net.Listen("unix", another)
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	must(t, os.Chmod(another, 0o666))
 	open := strings.Replace(work, `fs = "deny"`, `fs = "allow"`, 1)
 	for _, uid := range []uint32{0, nobody} {
 		j := newJob(t, uid, open, `cat >try.py <<'END'
-import os, socket
+import os, _socket
 def connect(path):
-    socket.socket(socket.AF_UNIX).connect(path)
+    _socket.socket(_socket.AF_UNIX).connect(path)
 def send(path):
-    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", path)
+    _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM).sendto(b"x", path)
 it, other = "/run/toolguard/toolguard.sock", "/run/toolguard/other"
 for what in (connect, it), (connect, other), (send, it), (os.chmod, it, 0o777), (os.unlink, it), (os.utime, it):
     try:
@@ -67,7 +64,7 @@ for what in (connect, it), (connect, other), (send, it), (os.chmod, it, 0o777), 
     except OSError as e:
         print(what[0].__name__, e.errno)
 END
-python3 try.py >said; echo done >can`)
+python3 -S -E try.py >said; echo done >can`)
 		j.start().status()
 		j.wrote("can", "done")
 		said, err := os.ReadFile(j.workspace + "/said")
@@ -133,8 +130,8 @@ func TestWithinAnother(t *testing.T) {
 func TestPeerIsGone(t *testing.T) {
 	s := share(t)
 	j := newJob(t, nobody, work, `cat >connect.py <<'END'
-import os, socket, time
-s = socket.socket(socket.AF_UNIX)
+import os, _socket, time
+s = _socket.socket(_socket.AF_UNIX)
 s.connect("/run/toolguard/toolguard.sock")
 if pid := os.fork():
     with open("pid", "w") as f:
@@ -154,7 +151,7 @@ with open("said", "wb") as f:
         pass
 os.rename("said", "answer")
 END
-echo up >can; until [ -e begin ]; do sleep 0.1; done; python3 connect.py; echo gone >can; until [ -e answer ]; do sleep 0.1; done`).start()
+echo up >can; until [ -e begin ]; do sleep 0.1; done; python3 -S -E connect.py; echo gone >can; until [ -e answer ]; do sleep 0.1; done`).start()
 	j.wrote("can", "up")
 	must(t, s.Process.Signal(syscall.SIGSTOP))
 	t.Cleanup(func() { _ = s.Process.Signal(syscall.SIGCONT) })
@@ -195,9 +192,9 @@ func twin(t *testing.T, pid string) {
 }
 
 // forBridges asks about a bridge, which any user may by any socket: where there is none yet, the kernel looks for the module, once.
-const forBridges = `import fcntl, socket
+const forBridges = `import fcntl, _socket
 try:
-    fcntl.ioctl(socket.socketpair()[0], 0x8940, bytes(24)) # SIOCGIFBR
+    fcntl.ioctl(_socket.socketpair()[0], 0x8940, bytes(24)) # SIOCGIFBR
 except OSError: # there's still none
     pass
 `
@@ -216,13 +213,13 @@ func TestWithinKernel(t *testing.T) {
 		os.WriteFile(loads, []byte("#!/bin/sh\necho \"$@\" >>"+asked+"\n"), 0o755),
 		os.WriteFile(setting, []byte(loads), 0),
 	))
-	must(t, exec.Command("python3", "-c", forBridges).Run())
+	must(t, exec.Command("python3", "-S", "-E", "-c", forBridges).Run())
 	if text, err := os.ReadFile(asked); err != nil || string(text) != "-q -- bridge\n" {
 		t.Fatalf("unguarded, nobody was asked for a module: %q, %v", text, err)
 	}
 	must(t, os.Remove(asked))
-	j := newJob(t, nobody, work+reach(), "python3 ask.py && "+
-		built+"/toolguard exec --daemon require --policy inner.toml --events inner.log --report never -- bash -c 'python3 ask.py && echo ran >ran'")
+	j := newJob(t, nobody, work+reach(), "python3 -S -E ask.py && "+
+		built+"/toolguard exec --daemon require --policy inner.toml --events inner.log --report never -- bash -c 'python3 -S -E ask.py && echo ran >ran'")
 	must(t, os.WriteFile(j.workspace+"/ask.py", []byte(forBridges), 0o644))
 	j.write("inner.toml", work+"\n[access.syscalls]\nallow = [\"init_module\", \"finit_module\", \"kexec_load\", \"kexec_file_load\"]\n")
 	j.start().status()
