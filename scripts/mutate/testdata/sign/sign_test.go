@@ -28,7 +28,7 @@ func TestEven(t *testing.T) {
 		}
 		return
 	}
-	cmd := exec.Command("/proc/self/exe", "-test.run=^TestEven$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestEven$")
 	cmd.Env = []string{"CHILD=1"}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
