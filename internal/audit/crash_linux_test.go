@@ -272,9 +272,7 @@ func TestDiskOfOthers(t *testing.T) {
 		t.Errorf("%d bytes are left, after %d failures", used, failed)
 	}
 	must(t, ballast.Truncate(0))
-	if err := record(); err != nil {
-		t.Error(err)
-	}
+	must(t, record())
 	_, _ = l.Close()
 	r := sound(t, dir)
 	all := targets(t, dir)
@@ -301,9 +299,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	}
 	remount("rw")
 	l.Record(&e)
-	if err := errors.Join(l.Sync(), l.Ready()); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(l.Sync(), l.Ready()))
 	_, _ = l.Close()
 	if r := sound(t, dir); r.Lost != 1 || len(targets(t, dir)) != 1 {
 		t.Errorf("%+v", r)

@@ -160,9 +160,7 @@ func TestShareComesBack(t *testing.T) {
 	l.Record(&gap)
 	l.SetLimits(Limits{Size: 16 << 20})
 	flood(t, l, 1, 1)
-	if err := l.ReadyFor(1); err != nil {
-		t.Error(err)
-	}
+	must(t, l.ReadyFor(1))
 	if u := tallies(t, dir)["1"]; u.denials+u.gaps != 2006 || u.gaps == 0 || u.inexact != 1 {
 		t.Errorf("%+v", u)
 	}
@@ -218,9 +216,7 @@ func TestPrune(t *testing.T) {
 		if u := l.Usage(); u.Bytes > keep+8<<10 || u.Records < before.Records {
 			t.Errorf("%+v of %+v", u, before)
 		}
-		if err := l.ReadyFor(1); err != nil {
-			t.Error(err)
-		}
+		must(t, l.ReadyFor(1))
 		if r := sound(t, dir); r.Removed == 0 || r.Gaps == 0 {
 			t.Errorf("%+v", r)
 		}

@@ -405,12 +405,8 @@ func TestSize(t *testing.T) {
 	l.SetLimits(Limits{Size: 1 << 20})
 	e := denial(2000)
 	l.Record(&e)
-	if err := l.Sync(); err != nil {
-		t.Error(err)
-	}
-	if err := l.Ready(); err != nil {
-		t.Error(err)
-	}
+	must(t, l.Sync())
+	must(t, l.Ready())
 	if missing, err := l.Close(); missing != 10 || !errors.As(err, &full) {
 		t.Errorf("%d missing: %v", missing, err)
 	}
@@ -762,9 +758,7 @@ func TestLongNames(t *testing.T) {
 		e.Owner, e.Tool, e.Policy = "1000", strings.Repeat("\x01", maxLine), strings.Repeat("p", maxLine)
 		l.Record(&e)
 	}
-	if err := errors.Join(l.ReadyFor(1001), l.Sync()); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(l.ReadyFor(1001), l.Sync()))
 	if _, err := l.Close(); err != nil {
 		t.Error(err)
 	}

@@ -88,9 +88,7 @@ func say(t *testing.T, c net.Conn, text string) (statuses []int, bodies []string
 			return statuses, bodies
 		}
 		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		must(t, err)
 		statuses, bodies = append(statuses, resp.StatusCode), append(bodies, string(b))
 	}
 }

@@ -80,13 +80,9 @@ func compileLayer(t testing.TB, l policy.SourceLayer) *policy.Compiled {
 func (w *world) start() *world {
 	w.t.Helper()
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	w.tcp, w.udp = l.Addr().(*net.TCPAddr).AddrPort(), c.LocalAddr().(*net.UDPAddr).AddrPort()
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error)
@@ -174,9 +170,7 @@ func (w *world) put(to string, h http.Handler) {
 func (w *world) listen(to string) net.Listener {
 	w.t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	w.t.Cleanup(func() { l.Close() })
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,9 +184,7 @@ func (w *world) dial(to string) *net.TCPConn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, err := net.Dial("tcp4", w.tcp.String())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	w.t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(patience))
 	w.going[unmapped(c.LocalAddr())] = netip.MustParseAddrPort(to)
@@ -283,9 +275,7 @@ func (w *world) client() *http.Client {
 func (w *world) ask(msg []byte) []byte {
 	w.t.Helper()
 	c, err := net.Dial("udp4", w.udp.String())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))
 	buf := make([]byte, 4096)
@@ -293,9 +283,7 @@ func (w *world) ask(msg []byte) []byte {
 		w.t.Fatal(err)
 	}
 	n, err := c.Read(buf)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	return buf[:n]
 }
 

@@ -287,9 +287,7 @@ func (p *paused) execute(t *testing.T, meanwhile func()) {
 		t.Errorf("the thread that is traced doesn't end: %v, %v", err, ws)
 	}
 	meanwhile()
-	if err := unix.PtraceDetach(p.thread); err != nil { // or it would have to be waited for once more
-		t.Error(err)
-	}
+	must(t, unix.PtraceDetach(p.thread)) // or it would have to be waited for once more
 }
 
 // executeWhenTold executes a program when standard input ends.

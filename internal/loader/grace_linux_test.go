@@ -53,9 +53,7 @@ func (p *program) end(t *testing.T) {
 	if atomic.SwapUint32(&p.Leave, 1) != 0 {
 		return
 	}
-	if err := <-p.ended; err != nil {
-		t.Error(err)
-	}
+	must(t, <-p.ended)
 }
 
 // waits makes sure that f, once it has done what begun tells, doesn't return until the programs have ended that ran then.
@@ -78,9 +76,7 @@ func waits(t *testing.T, f func() error, begun func() bool) {
 	case <-time.After(100 * time.Millisecond): // without waiting it takes less than one
 	}
 	p.end(t)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must(t, <-done)
 }
 
 // A program that has found a thread among those to be adopted may adopt it later. When a session is shut there's none such left.

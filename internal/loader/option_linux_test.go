@@ -48,9 +48,7 @@ func TestSocketOptions(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		must(t, err)
 	}
 	end(t, held, free)
 	var told []string

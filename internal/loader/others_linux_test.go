@@ -80,9 +80,7 @@ func moved(t *testing.T, before, s *Session, from uint64, dir string) bool {
 	thread := <-ready
 	expected <- s.Expect(thread, from)
 	got := <-answer
-	if err := s.Settle(thread); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Settle(thread))
 	return got
 }
 
@@ -153,9 +151,7 @@ func TestShut(t *testing.T) {
 		return nil
 	})
 	thread := <-ready
-	if err := errors.Join(s.Expect(thread, 0), s.Shut(thread)); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(s.Expect(thread, 0), s.Shut(thread)))
 	close(shut)
 	<-done
 }
@@ -364,9 +360,7 @@ func TestNobodyComesByName(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		must(t, err)
 	}
 	for s, want := range listeners {
 		if err := toGiven(s); !errors.Is(err, want) {

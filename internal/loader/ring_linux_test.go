@@ -24,7 +24,5 @@ func TestUnmapped(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	must(t, from.SetReadDeadline(time.Unix(1, 0)))
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must(t, <-done)
 }

@@ -114,9 +114,7 @@ func TestNobodyEntersInExit(t *testing.T) {
 	}()
 	must(t, inner.Expect(<-thread, outer.id))
 	leave.Store(true)
-	if err := <-left; err != nil {
-		t.Error(err)
-	}
+	must(t, <-left)
 	for deadline := time.Now().Add(time.Minute); outer.Counts().Tasks != 1 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 	}
 	if c := outer.Counts(); c.Tasks != 1 || c.Living != 1 {
@@ -125,9 +123,7 @@ func TestNobodyEntersInExit(t *testing.T) {
 	if c := inner.Counts(); c.Tasks != 0 || c.Living != 0 {
 		t.Errorf("it has entered: %d tasks, %d live", c.Tasks, c.Living)
 	}
-	if err := unix.Kill(child, unix.SIGKILL); err != nil {
-		t.Error(err)
-	}
+	must(t, unix.Kill(child, unix.SIGKILL))
 	if _, err := unix.Wait4(child, nil, 0, nil); err != nil {
 		t.Error(err)
 	}
@@ -567,9 +563,7 @@ func TestManyAtOnce(t *testing.T) {
 		go func() { errs <- cmd.Run() }()
 	}
 	for range children {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
+		must(t, <-errs)
 	}
 	k, err := Open(nil)
 	must(t, err)

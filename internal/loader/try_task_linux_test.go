@@ -218,9 +218,7 @@ func TestOwnedByUser(t *testing.T) {
 			}
 		}
 	}
-	if err := errors.Join(owners.Put(root, before), owners.Delete(other)); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(owners.Put(root, before), owners.Delete(other)))
 }
 
 // own2 does something to a child.
