@@ -57,6 +57,15 @@ func TestWhoSpeaksFirst(t *testing.T) {
 	}
 	w.wantTold("rule_denies net.2 https://evil.com:2525")
 
+	c = w.dial("203.0.113.2:2525") // what could become a request is passed on when it doesn't
+	io.WriteString(c, "QUIT")
+	time.Sleep(2 * lineTime)
+	c.CloseWrite()
+	if s := <-got; s != "QUIT" {
+		t.Errorf("the server got %q", s)
+	}
+	c.Close()
+
 	w.dial("203.0.113.2:2525").Close() // nobody speaks
 	for end := time.Now().Add(patience); len(w.s.conns) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

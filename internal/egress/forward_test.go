@@ -36,3 +36,33 @@ func TestNoRoomForReply(t *testing.T) {
 		c.Close()
 	}
 }
+
+// A head has the characters that every server takes for the same, and no more of anything than is looked at.
+func TestHeads(t *testing.T) {
+	const line = "GET / HTTP/1.1"
+	for head, ok := range map[string]bool{
+		line:                   true,
+		"GET /!~ HTTP/1.1":     true,
+		"GET /\t HTTP/1.1":     false,
+		"GET /\x1f HTTP/1.1":   false,
+		"GET /\x7f HTTP/1.1":   false,
+		"GET /\u00e9 HTTP/1.1": false,
+		"GET /# HTTP/1.1":      false,
+		" / HTTP/1.1":          false,
+		strings.Repeat("Z", maxMethod) + " / HTTP/1.1":          true,
+		strings.Repeat("Z", maxMethod+1) + " / HTTP/1.1":        false,
+		line + "\r\nAZaz09`: x":                                 true,
+		line + "\r\nA/: x":                                      false,
+		line + "\r\nA@: x":                                      false,
+		line + "\r\nA[: x":                                      false,
+		line + "\r\nA{: x":                                      false,
+		line + strings.Repeat("\r\nA: x", maxFields):            true,
+		line + strings.Repeat("\r\nA: x", maxFields+1):          false,
+		line + "\r\nContent-Length: " + strings.Repeat("1", 18): true,
+		line + "\r\nContent-Length: " + strings.Repeat("1", 19): false,
+	} {
+		if _, err := parseHead([]byte(head + "\r\n\r\n")); (err == nil) != ok {
+			t.Errorf("%.60q: %v", head, err)
+		}
+	}
+}
