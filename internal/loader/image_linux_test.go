@@ -193,7 +193,7 @@ func (b *builder) reads(t *testing.T, tool, name string) {
 		}
 		list := words(entry[2])
 		called := words(list[1])
-		if list[0] != uint32(len(c.args)) || called[0] == 0 || c.called[0] == name && text(called[2], called[1]) != name+"\x00" {
+		if list[0] != uint32(len(c.args)) || called[0] != uint32(len(c.called)) || c.called[0] == name && text(called[2], called[1]) != name+"\x00" {
 			t.Errorf("%d alternatives and %d names", list[0], called[0])
 		}
 		for j, args := range c.args[:min(len(c.args), 3)] {
