@@ -17,6 +17,10 @@ struct bpf_sock {
 	u32 family;
 	u32 type;
 	u32 protocol;
+	u32 mark, priority;
+	u32 src_ip4, src_ip6[4], src_port;
+	u32 dst_port, dst_ip4, dst_ip6[4];
+	u32 state;
 };
 
 struct bpf_sock_addr {

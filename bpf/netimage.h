@@ -71,7 +71,9 @@ struct name_key {
 };
 
 struct name {
-	u64 until; /* since boot, suspended or not */
+	u64 until;	/* since boot, suspended or not: when no socket is let there any more; those that were go on */
+	u32 generation; /* of the policy by which egress has found it */
+	u32 unused;
 };
 
 struct {

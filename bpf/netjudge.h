@@ -21,11 +21,12 @@ struct peer {
 				    * don't tell (netpacket.c); of datagrams also who has connected it */
 	struct endpoint permitted; /* where it was let go to because of a name: it may go on when the name has expired */
 	struct bpf_spin_lock whole; /* permitted: threads share the socket, and half of one place with half of another is a third */
+	u32 waits; /* of TCP: it was bound and not connected since, or taken by one that was: who is at the other end has come to it */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE); /* of who waits, to the connections that it takes */
 	__type(key, int);
 	__type(value, struct peer);
 } peers SEC(".maps");
@@ -152,7 +153,7 @@ __noinline u32 judge(struct question *q)
 	return q->by.action;
 }
 
-/* is_named says whether egress has found this place for a name that may be reached directly. */
+/* is_named says whether egress has found this place for a name that may be reached directly: lately, or the socket was let there. */
 static __always_inline bool is_named(struct question *q)
 {
 	struct name_key key = { .port = q->to.port, .kind = q->kind };
@@ -160,7 +161,7 @@ static __always_inline bool is_named(struct question *q)
 	for (u32 i = 0; i < 4; i++)
 		key.addr[i] = q->to.addr[i];
 	struct name *n = bpf_map_lookup_elem(&names, &key);
-	return n && bpf_ktime_get_boot_ns() < n->until;
+	return n && (same(&q->permitted, &q->to) || bpf_ktime_get_boot_ns() < n->until);
 }
 
 enum way {
@@ -181,7 +182,7 @@ __noinline u32 way(struct question *q)
 	if (action == DIRECT)
 		return WAY_DIRECT;
 	/* What a rule about addresses denies, no name permits. */
-	if (q->by.rule < 0 && (same(&q->permitted, &q->to) || is_named(q)))
+	if (q->by.rule < 0 && is_named(q))
 		return WAY_NAMED;
 	return action == ASK ? WAY_EGRESS : WAY_REFUSED;
 }

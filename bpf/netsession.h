@@ -17,6 +17,7 @@ struct session {
 	u16 tcp4, tcp6, udp4, udp6; /* egress's ports, written at once; 0: it has none */
 	u64 free; /* no authority denies the network by default */
 	u64 images; /* how often the image was exchanged: counted when no program runs on with the former one */
+	u64 sockets; /* how many were made */
 	u64 sequence; /* of the last event */
 	u64 denied;   /* everything refused */
 	u64 suppressed; /* refused and not told: more than RATE in a second */

@@ -39,8 +39,10 @@ int net_create(struct bpf_sock *ctx)
 {
 	struct session *s = session();
 
-	if (s && known(s, ctx->type, ctx->protocol))
+	if (s && known(s, ctx->type, ctx->protocol)) {
+		__sync_fetch_and_add(&s->sockets, 1);
 		return 1;
+	}
 	struct refusal r = { .op = OP_SOCKET, .why = WHY_SOCKET, .protocol = ctx->protocol, .kind = ctx->type, .by = NOBODY };
 	return refuse_task(&r);
 }
@@ -209,14 +211,14 @@ static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u3
 		.device = ctx->sk->bound_dev_if,
 	};
 	struct session *s = session();
-	struct peer *p = NULL;
+	struct peer *p = bpf_sk_storage_get(&peers, ctx->sk, NULL, 0);
 
+	if (p && op == OP_CONNECT)
+		p->waits = 0;
 	if ((op == OP_SEND || ctx->protocol != IPPROTO_UDP) && freely(s, m.q.kind, m.device, to))
 		return THERE;
 	u64 images = s ? *(volatile u64 *)&s->images : 0; /* before the image is looked up: remembered is never more than it was */
-	if (m.q.kind & KIND_UDP) /* to connect TCP again is to begin anew */
-		p = bpf_sk_storage_get(&peers, ctx->sk, NULL, 0);
-	if (p) {
+	if (p && (m.q.kind & KIND_UDP)) { /* to connect TCP again is to begin anew */
 		m.q.permitted = permitted(p);
 		m.led = p->original.to.port != 0;
 	}
@@ -347,6 +349,22 @@ int net_recvmsg4(struct bpf_sock_addr *ctx) { return show4(ctx); }
 SEC("cgroup/recvmsg6")
 int net_recvmsg6(struct bpf_sock_addr *ctx) { return show6(ctx); }
 
+#define TCP_CLOSE 7 /* neither connected nor listening */
+
+/* bound notes down that a socket is bound, which then isn't connected: the hook holds its lock. Without room what it takes counts as its
+ * own doing, which is refused sooner. */
+static __always_inline int bound(struct bpf_sock_addr *ctx)
+{
+	struct peer *p;
+
+	if (ctx->protocol != IPPROTO_TCP || ctx->sk->state != TCP_CLOSE)
+		return 1;
+	p = bpf_sk_storage_get(&peers, ctx->sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (p)
+		p->waits = 1;
+	return 1;
+}
+
 /* bind decides who may be waited for. Any free port may be taken: nobody reaches it (netpacket.c), and clients do so. */
 static __always_inline int bind(struct bpf_sock_addr *ctx, const struct endpoint *at)
 {
@@ -357,12 +375,12 @@ static __always_inline int bind(struct bpf_sock_addr *ctx, const struct endpoint
 	if (!s)
 		return refuse_task(NULL);
 	if (!at->port || (ctx->protocol != IPPROTO_TCP && ctx->protocol != IPPROTO_UDP && s->free))
-		return 1;
+		return bound(ctx);
 	u32 action = judge(&q);
 	if (at->port == egress_port(s, kind, true) || at->port == egress_port(s, kind, false))
 		why = WHY_EGRESS;
 	else if (action == DIRECT)
-		return 1;
+		return bound(ctx);
 	struct refusal r = { .op = OP_BIND, .why = why, .protocol = ctx->protocol, .kind = ctx->type, .by = q.by, .at = *at };
 	return refuse_task(&r);
 }

@@ -150,8 +150,8 @@ func newSessionsReload(a *app) *cobra.Command {
 		if err := d.client().Do("PUT", sessionPath(id)+api.Policy, api.Reload{Policy: c}, &s); err != nil {
 			return err
 		}
-		a.err.say("session %s is held to policy %s (%.12s) from now on: its rules for files and commands; its environment, ports, "+
-			"limits and system calls stay as they were at its start, and descriptors that are open stay open", s.ID, s.Policy, s.Digest)
+		a.err.say("session %s is held to policy %s (%.12s) from now on: its rules for files, commands and the network; its environment, "+
+			"limits and system calls stay as they were at its start, and what is open stays open, but for network connections that the policy doesn't grant", s.ID, s.Policy, s.Digest)
 		return nil
 	})
 	cmd.Flags().StringArrayVar(&p.files, "policy", nil, "the new policy: `FILE` or preset:NAME; repeated ones are merged")

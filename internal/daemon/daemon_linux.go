@@ -117,6 +117,8 @@ func New(cfg Config) (*Daemon, error) {
 	if err := guarded.NetworkAhead(); err != nil {
 		d.noNetwork = err.Error()
 		d.log("the network of no session can be held here: %v", err)
+	} else if err := guarded.ClosesSockets(); err != nil {
+		d.log("what a session has connected to by an address stays connected when a reload takes that away: %v", err)
 	}
 	d.takeOver()
 	d.tidy.Reset(quiet) // loading may have taken longer

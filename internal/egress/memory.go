@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -37,7 +38,7 @@ func (m *memory) add(name string, addr netip.Addr, until time.Time) {
 	if m.addrs == nil {
 		m.addrs = map[netip.Addr][]tie{}
 	}
-	ties := slices.DeleteFunc(m.addrs[addr], func(t tie) bool { return t.name == name || time.Now().After(t.until) })
+	ties := slices.DeleteFunc(m.addrs[addr], func(t tie) bool { return t.name == name })
 	if len(ties) == namesPerAddr {
 		first := slices.MinFunc(ties, func(a, b tie) int { return a.until.Compare(b.until) })
 		ties = slices.DeleteFunc(ties, func(t tie) bool { return t == first })
@@ -64,6 +65,17 @@ func (m *memory) shrink() {
 		}
 		delete(m.addrs, a)
 	}
+}
+
+// all are also those that were tied to an address once.
+func (m *memory) all() map[netip.Addr][]tie {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := maps.Clone(m.addrs)
+	for addr, ties := range all {
+		all[addr] = slices.Clone(ties)
+	}
+	return all
 }
 
 // names are those tied to an address now.

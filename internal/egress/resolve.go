@@ -152,8 +152,23 @@ func (s *Server) permit(addr netip.Addr, ways []policy.Way, until time.Time) err
 		if !w.Direct() || t.Protocol == "tcp" && s.asked[t.Port] {
 			continue
 		}
-		if err := s.Kernel.Permit(t.Protocol, netip.AddrPortFrom(addr, t.Port), until, w.Verdict); err != nil {
+		if err := s.Kernel.Permit(s.Generation, t.Protocol, netip.AddrPortFrom(addr, t.Port), until); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// permitAgain opens the ports on which the names alone decide that the session has resolved, as far as this policy grants them: for as long as
+// the answers may be used, and for what was let there before.
+func (s *Server) permitAgain() error {
+	for addr, ties := range s.names.all() {
+		for _, t := range ties {
+			ways, _ := s.Policy.Ways(t.name)
+			fit, _ := s.fit(addr, ways)
+			if err := s.permit(addr, fit, t.until); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -24,19 +24,21 @@ type Kernel interface {
 	Original(client, listener netip.AddrPort) (netip.AddrPort, link.Process, error)
 	// Sender is who sent a datagram that was redirected. An error: none of the session did.
 	Sender(client, listener netip.AddrPort) (link.Process, error)
-	// Permit lets the session reach an address and port directly until then, by the rule of a verdict.
-	Permit(protocol string, to netip.AddrPort, until time.Time, v policy.Verdict) error
+	// Permit lets the session reach an address and port directly until then, by the policy of a generation. A time that has passed lets go on
+	// what was let there before.
+	Permit(generation uint32, protocol string, to netip.AddrPort, until time.Time) error
 }
 
 // Server decides for one session. Its exported fields are set before Serve.
 type Server struct {
-	Policy   *policy.Compiled
-	Upstream []netip.AddrPort // name servers, asked in turn
-	Kernel   Kernel
-	Tell     func(link.Denial)     // is told every refusal and mustn't wait
-	CA       *Authority            // for tls_intercept; needed where Policy.Intercepts
-	Changes  <-chan Change         // other policies, later; may be nil
-	Own      func(netip.Addr) bool // whether an address is the machine's own: ListOwnAddresses
+	Policy     *policy.Compiled
+	Generation uint32           // of that
+	Upstream   []netip.AddrPort // name servers, asked in turn
+	Kernel     Kernel
+	Tell       func(link.Denial)     // is told every refusal and mustn't wait
+	CA         *Authority            // for tls_intercept; needed where Policy.Intercepts
+	Changes    <-chan Change         // other policies, later; may be nil
+	Own        func(netip.Addr) bool // whether an address is the machine's own: ListOwnAddresses
 
 	dial   func(context.Context, netip.AddrPort) (net.Conn, error)
 	verify *tls.Config   // how servers are verified where TLS is intercepted
@@ -49,8 +51,9 @@ type Server struct {
 
 // Change is another policy, and who is to know what came of it.
 type Change struct {
-	Policy *policy.Compiled
-	Done   func(error)
+	Policy     *policy.Compiled
+	Generation uint32
+	Done       func(error)
 }
 
 // shared is what the servers of a session have in common: there's one for each policy that it has had.
@@ -111,23 +114,26 @@ func (s *Server) change(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case c := <-s.Changes:
-			c.Done(s.reload(c.Policy))
+			c.Done(s.reload(c.Policy, c.Generation))
 		}
 	}
 }
 
 // reload has another policy decide from now on: about what is asked, connections that begin, requests on those that are open, and what is
 // passed on already, which ends where it's denied.
-func (s *Server) reload(c *policy.Compiled) error {
+func (s *Server) reload(c *policy.Compiled, generation uint32) error {
 	if c.Intercepts() && s.CA == nil {
 		return errors.New("the policy reads what is said under TLS, for which the session was given no authority at its start")
 	}
 	next := *s
-	next.Policy = c
+	next.Policy, next.Generation = c, generation
 	next.init()
 	s.turn.Lock()
 	s.latest = &next
 	s.turn.Unlock()
+	if err := next.permitAgain(); err != nil {
+		return err
+	}
 	s.passing.Range(func(p, _ any) bool {
 		next.again(p.(*passage))
 		return true

@@ -96,7 +96,7 @@ func TestLatestPacket(t *testing.T) {
 // permit has the session reach a place because of a name, and makes sure that it does.
 func permit(t *testing.T, g *guarded, at string) {
 	t.Helper()
-	must(t, g.kernel.Permit("tcp", netip.MustParseAddrPort(at), time.Now().Add(time.Minute), policy.Verdict{Allow: true}))
+	must(t, g.kernel.Permit(1, "tcp", netip.MustParseAddrPort(at), time.Now().Add(time.Minute)))
 	g.tries("tcp|"+at, served(at), "")
 }
 

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/egress/link"
-	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // Kernel is egress's side of a session: it says where connections that come to egress were going, and has the kernel let the
@@ -110,18 +109,16 @@ func comm(c *[16]int8) string {
 	return unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(c)), len(c)))
 }
 
-// Permit lets the session reach an address and port directly until then, or longer if that was said before. proto is "tcp" or
-// "udp". What the policy's own rules about addresses deny stays denied.
-func (k *Kernel) Permit(proto string, to netip.AddrPort, until time.Time, _ policy.Verdict) error {
-	key := netNameKey{Addr: words(to.Addr()), Port: network(to.Port())}
-	if proto == "udp" {
-		key.Kind = uint16(kindUDP)
-	}
+// Permit lets the session reach an address and port directly until then, or longer if that was said before by the policy of the same
+// generation. proto is "tcp" or "udp". What the policy's own rules about addresses deny stays denied. A time that has passed lets go on what
+// was let there before.
+func (k *Kernel) Permit(generation uint32, proto string, to netip.AddrPort, until time.Time) error {
+	key := nameKey(proto == "udp", to)
 	k.permitting.Lock()
 	defer k.permitting.Unlock()
-	name, before := netName{Until: uint64(max(0, sinceBoot()+time.Until(until)))}, netName{}
+	name, before := netName{Until: uint64(max(0, sinceBoot()+time.Until(until))), Generation: generation}, netName{}
 	err := element(unix.BPF_MAP_LOOKUP_ELEM, k.names, unsafe.Pointer(&key), unsafe.Pointer(&before))
-	if err == nil && before.Until >= name.Until {
+	if err == nil && before.Generation == generation && before.Until >= name.Until {
 		return nil
 	}
 	put := func() error {
@@ -138,9 +135,16 @@ func (k *Kernel) Permit(proto string, to netip.AddrPort, until time.Time, _ poli
 	return nil
 }
 
-// sweep makes room: it removes places that names have led to.
-func sweep(names int, over func(netName) bool) {
-	var list []netNameKey
+func nameKey(udp bool, to netip.AddrPort) netNameKey {
+	key := netNameKey{Addr: words(to.Addr()), Port: network(to.Port())}
+	if udp {
+		key.Kind = uint16(kindUDP)
+	}
+	return key
+}
+
+// sweep makes room: it removes places that names have led to, and says which.
+func sweep(names int, over func(netName) bool) (list []netNameKey) {
 	var at *netNameKey
 	for {
 		var next netNameKey
@@ -157,6 +161,7 @@ func sweep(names int, over func(netName) bool) {
 	for i := range list {
 		_ = element(unix.BPF_MAP_DELETE_ELEM, names, unsafe.Pointer(&list[i]), nil)
 	}
+	return list
 }
 
 // element is bpf(2) for one element of a map.

@@ -182,7 +182,7 @@ func TestPermit(t *testing.T) {
 	}
 	permit := func(proto, to string, d time.Duration) {
 		t.Helper()
-		must(t, g.kernel.Permit(proto, netip.MustParseAddrPort(to), time.Now().Add(d), policy.Verdict{Allow: true}))
+		must(t, g.kernel.Permit(1, proto, netip.MustParseAddrPort(to), time.Now().Add(d)))
 	}
 	expect := func(want string, order ...string) {
 		t.Helper()
@@ -246,7 +246,7 @@ func TestConnectAgain(t *testing.T) {
 	server(t, "127.6.1.1:5432")
 	permit := func() {
 		t.Helper()
-		must(t, g.kernel.Permit("tcp", netip.MustParseAddrPort("127.6.1.1:5432"), time.Now().Add(time.Hour), policy.Verdict{Allow: true}))
+		must(t, g.kernel.Permit(1, "tcp", netip.MustParseAddrPort("127.6.1.1:5432"), time.Now().Add(time.Hour)))
 	}
 	permit()
 	held := startChild(t, g, "connect again", "127.6.1.1:5432")
@@ -273,7 +273,7 @@ func TestPermitMany(t *testing.T) {
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 7, byte(i >> 8), byte(i)}), 5432)
 	}
 	permit := func(i int, d time.Duration) error {
-		return g.kernel.Permit("tcp", at(i), time.Now().Add(d), policy.Verdict{Allow: true})
+		return g.kernel.Permit(1, "tcp", at(i), time.Now().Add(d))
 	}
 	n := int(g.maps[netMapNames].MaxEntries())
 	for i := range n {

@@ -15,12 +15,15 @@ import (
 
 // Session is a session in the kernel.
 type Session struct {
-	maps     map[string]*ebpf.Map
-	at       *netSession              // the sessions map's own memory
-	image    *ebpf.Map                // the one that it began with; nil: another one is in force, or it's another process's
-	programs map[string]*ebpf.Program // empty: another process has attached them
-	idle     bool                     // they hold nobody: not yet, or not any more
-	events   *events                  // nil: nobody listens
+	maps      map[string]*ebpf.Map
+	at        *netSession              // the sessions map's own memory
+	image     *ebpf.Map                // the one that it began with; nil: another one is in force, or it's another process's
+	programs  map[string]*ebpf.Program // empty: another process has attached them
+	idle      bool                     // they hold nobody: not yet, or not any more
+	events    *events                  // nil: nobody listens
+	cgroup    uint64                   // its number: that of its folder
+	former    *ebpf.Map                // the image before the last Reload; nil: none, or CloseDenied was called
+	forgotten map[netNameKey]bool      // which places it has taken back that names had led to
 }
 
 // hooks are where the programs are attached.

@@ -50,8 +50,10 @@ type netLatest struct {
 }
 
 type netName struct {
-	_     structs.HostLayout
-	Until uint64
+	_          structs.HostLayout
+	Until      uint64
+	Generation uint32
+	Unused     uint32
 }
 
 type netNameKey struct {
@@ -78,6 +80,8 @@ type netPeer struct {
 		_   structs.HostLayout
 		Val uint32
 	}
+	Waits uint32
+	_     [4]byte
 }
 
 type netRuleKey struct {
@@ -97,6 +101,7 @@ type netSession struct {
 	Udp6       uint16
 	Free       uint64
 	Images     uint64
+	Sockets    uint64
 	Sequence   uint64
 	Denied     uint64
 	Suppressed uint64

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
-	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // races is how long two threads do their parts: without the lock on what a socket is permitted, a second of it shows that.
@@ -24,7 +23,7 @@ func TestRace(t *testing.T) {
 	server(t, "[fd00::1]:8001")
 	g := begin(t, tcp("a.test", 8001))
 	for _, at := range []string{"[fd01::1]:8001", "[fd00::3]:8001"} { // [fd00::1]:8001 is half of each
-		must(t, g.kernel.Permit("udp", netip.MustParseAddrPort(at), time.Now().Add(time.Hour), policy.Verdict{Allow: true}))
+		must(t, g.kernel.Permit(1, "udp", netip.MustParseAddrPort(at), time.Now().Add(time.Hour)))
 	}
 	order := []string{"[fd00::1]:8001", "[fd01::1]:8001", "[fd00::3]:8001"}
 	if sent, tried := race(t, nil, time.Second/10, order...); sent == 0 || sent != tried {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"sync/atomic"
 	"unsafe"
@@ -32,8 +33,19 @@ func (s *Session) Begin(id uint64, cgroup int, img *Image, e Egress) error {
 	if err := s.Lead(e); err != nil {
 		return err
 	}
+	if err := s.isOf(cgroup); err != nil {
+		return err
+	}
 	atomic.StoreUint64(&s.at.Id, id) // last: it's complete then
 	return s.attach(cgroup)
+}
+
+// isOf notes down which cgroup it is.
+func (s *Session) isOf(cgroup int) error {
+	var st unix.Stat_t
+	err := unix.Fstat(cgroup, &st)
+	s.cgroup = st.Ino
+	return os.NewSyscallError("fstat", err)
 }
 
 // Lead has what is to be decided by egress go there from now on.
@@ -48,8 +60,8 @@ func (s *Session) Lead(e Egress) error {
 	return nil
 }
 
-// Reload holds the session to another image, at once. What egress has let it reach by name is forgotten: it's to decide by the new
-// policy before. Sockets go on reaching what they were let go to.
+// Reload holds the session to another image, at once. What egress has let it reach by name is forgotten but for what it has by the image's
+// generation: it's to decide by the new policy before. Connections stay open until CloseDenied.
 func (s *Session) Reload(img *Image) error {
 	spec, err := loadNet()
 	if err != nil {
@@ -63,18 +75,30 @@ func (s *Session) Reload(img *Image) error {
 	if err := write(m, img); err != nil {
 		return err
 	}
+	former := s.image
+	if former == nil {
+		if err := s.maps[netMapImages].Lookup(uint32(0), &former); err != nil {
+			return fmt.Errorf("open the rules about addresses: %w", err)
+		}
+	}
 	if err := s.maps[netMapImages].Put(uint32(0), m); err != nil {
 		return fmt.Errorf("exchange the rules about addresses: %w", err)
 	}
 	atomic.AddUint64(&s.at.Images, 1) // Put has waited for the programs that ran (synchronize_rcu)
-	if s.image != nil {
-		_ = s.image.Close()
-		s.image = nil
-	}
+	_ = s.former.Close()
+	s.former, s.image = former, nil
 	s.setFree(img)
-	_, names := s.Descriptors()
-	sweep(names, func(netName) bool { return true })
+	s.Forget(img.generation)
 	return nil
+}
+
+// Forget takes back what egress has let the session reach by name, but for what it has by the policy of a generation.
+func (s *Session) Forget(but uint32) {
+	_, names := s.Descriptors()
+	s.forgotten = map[netNameKey]bool{}
+	for _, key := range sweep(names, func(n netName) bool { return n.Generation != but }) {
+		s.forgotten[key] = true
+	}
 }
 
 func (s *Session) setFree(img *Image) {
@@ -149,7 +173,7 @@ func Open(cgroup int) (*Session, error) {
 		s.Close()
 		return nil, errors.New("no programs of this version of toolguard are on the session's cgroup")
 	}
-	if err := s.mapMemory(); err != nil {
+	if err := errors.Join(s.isOf(cgroup), s.mapMemory()); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -220,6 +244,7 @@ func (s *Session) Close() {
 		_ = m.Close()
 	}
 	s.maps = nil
+	_ = s.former.Close() // nil, too
 	if s.image != nil {
 		_ = s.image.Close()
 	}

@@ -36,6 +36,7 @@ var tries = map[string]func(args []string) string{
 	"bind":            tryBind,
 	"listen":          tryListen,
 	"wait for":        tryWaitFor,
+	"keep open":       tryKeepOpen,
 	"reuse":           tryReuse,
 	"mark":            tryMark,
 	"device":          tryDevice,
@@ -486,7 +487,7 @@ func tryEgress(args []string) string {
 	if _, _, err := k.Original(client, listener); err == nil {
 		return "told twice"
 	}
-	if err := k.Permit("tcp", netip.MustParseAddrPort(args[2]), time.Now().Add(time.Minute), policy.Verdict{}); err != nil {
+	if err := k.Permit(1, "tcp", netip.MustParseAddrPort(args[2]), time.Now().Add(time.Minute)); err != nil {
 		return err.Error()
 	}
 	return "was going to " + to.String()

@@ -218,6 +218,33 @@ func (n *network) hear(d *denials, tell func(netguard.Event)) error {
 	return n.kernel.Listen(tell)
 }
 
+// closeSockets closes sockets of the session, in its network namespace, and says how many.
+func (n *network) closeSockets(place *os.File, which func(*netguard.Session, *netguard.Diag) (int, error)) (closed int, err error) {
+	done := make(chan struct{})
+	onLaterThread(func() {
+		defer close(done)
+		if err = enterNetwork(place); err != nil {
+			return
+		}
+		var d *netguard.Diag
+		if d, err = netguard.OpenDiag(); err == nil {
+			closed, err = which(n.kernel, d)
+			d.Close()
+		}
+	})
+	<-done
+	return closed, err
+}
+
+// ClosesSockets says why this machine can't close a session's sockets, if it can't.
+func ClosesSockets() error {
+	d, err := netguard.OpenDiag()
+	if err == nil {
+		d.Close()
+	}
+	return err
+}
+
 // systemBundles are where systems keep their certificate authorities, in one file, where SSL_CERT_FILE doesn't name another.
 var systemBundles = []string{
 	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
@@ -271,11 +298,17 @@ func (r *run) endEgress() {
 	}
 }
 
-// endNet takes in what is still told of the session's network, and gives it up. What is left in the cgroup stays held.
-func (r *run) endNet() (counts netguard.Counts) {
+// endNet takes in what is still told of the session's network, and gives it up. Sockets of the session that others have by now are closed,
+// unless its processes may go on. What is left in the cgroup stays held.
+func (r *run) endNet(place *os.File) (counts netguard.Counts) {
 	r.endEgress()
 	if r.net == nil || r.net.kernel == nil {
 		return counts
+	}
+	if r.net.kernel.HasSockets() && !r.cfg.Linger {
+		if _, err := r.net.closeSockets(place, (*netguard.Session).CloseOpen); err != nil {
+			r.cfg.notice("sockets of the session that others have stay open: %v", err)
+		}
 	}
 	if r.denials != nil {
 		r.denials.hearNet(nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/netguard"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -104,6 +105,7 @@ func ResumeNetwork(who Heard, cfg Config, generation uint32, at NetPlace) (*Netw
 		return nil, err
 	}
 	n.place = at.Network
+	n.closeDenied() // it may be that the other one hadn't yet
 	return n, nil
 }
 
@@ -118,7 +120,7 @@ func (n *Network) listen() error {
 	})
 }
 
-// Reload holds the session to another policy. What can't be changed stays as it was.
+// Reload holds the session to another policy, and closes the connections that it doesn't grant. What can't be changed stays as it was.
 func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
 	img, err := netguard.NewImage(c, generation)
 	if err != nil {
@@ -128,6 +130,7 @@ func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
 	if err = n.net.egress.reload(generation, c); err == nil { // first: what it permits is forgotten then
 		if err = n.net.kernel.Reload(img); err != nil {
 			err = errors.Join(err, n.net.egress.reload(n.generation, n.policy))
+			n.net.kernel.Forget(n.generation)
 		}
 	}
 	if err != nil {
@@ -135,7 +138,24 @@ func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
 		return err
 	}
 	n.generation, n.policy = generation, c
+	n.closeDenied()
 	return nil
+}
+
+// closeDenied closes what the kernel alone has let the session connect to, where the policy in force doesn't grant it. Egress has ended what it
+// passes on.
+func (n *Network) closeDenied() {
+	closed, err := n.net.closeSockets(n.place, (*netguard.Session).CloseDenied)
+	tell := func(format string, args ...any) {
+		n.h.Tell(event.Event{Kind: event.Daemon, Mechanism: "netguard", Extra: map[string]string{"what": fmt.Sprintf(format, args...)}})
+	}
+	if closed > 0 {
+		tell("closed %d sockets that were connected to, or waited for, what the policy in force doesn't grant", closed)
+	}
+	if err != nil {
+		n.h.run.cfg.notice("session %s: connections that its policy doesn't grant may be open still: %v", n.h.run.id, err)
+		tell("connections that the policy doesn't grant may be open still: %v", err)
+	}
 }
 
 // Counts are what the kernel counted in it.
@@ -144,7 +164,7 @@ func (n *Network) Counts() netguard.Counts { return n.net.kernel.Counts() }
 // End ends egress, tells what is left to be told, and gives the network up. What is left in the cgroup stays held.
 func (n *Network) End() netguard.Counts {
 	n.h.toEnd()
-	counts := n.h.run.endNet()
+	counts := n.h.run.endNet(n.place)
 	if n.place != nil {
 		_ = n.place.Close()
 	}

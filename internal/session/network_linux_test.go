@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -57,7 +58,7 @@ func (e *elsewhere) heard(want string) bool {
 	for end := time.Now().Add(mostWait); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		e.mu.Lock()
 		for _, t := range e.told {
-			if strings.Contains(fmt.Sprint(t.Kind, " ", t.Target, " ", t.Reason, " ", t.Extra["why"]), want) {
+			if strings.Contains(fmt.Sprint(t.Kind, " ", t.Target, " ", t.Reason, " ", t.Extra["why"], t.Extra["what"]), want) {
 				e.mu.Unlock()
 				return true
 			}
@@ -187,6 +188,79 @@ func TestNetworkElsewhere(t *testing.T) {
 		}
 	}
 	e.expect("http://one.test/", "Could not resolve|onnect")
+}
+
+// A reload closes the connections that the new policy doesn't grant, whether an address granted them or a name, and leaves those that it
+// grants. The end closes what somebody outside has by then.
+func TestNetworkCloses(t *testing.T) {
+	e := newElsewhere(t)
+	const byName, byNumber = "one.test:5432", "93.184.215.2:5432"
+	n := e.begin(e.policy(byName, byNumber))
+	name, number := e.connect("one.test"), e.connect("93.184.215.2")
+	for i, x := range []struct {
+		hosts        []string
+		name, number bool
+	}{{[]string{byName, byNumber}, true, true}, {[]string{byName}, true, false}, {[]string{byNumber}, false, false}} {
+		if err := n.Reload(uint32(i+2), e.policy(x.hosts...)); err != nil {
+			t.Fatal(err)
+		}
+		if name.open() != x.name || number.open() != x.number {
+			t.Errorf("%v: open by name: %t, by number: %t", x.hosts, name.open(), number.open())
+		}
+	}
+	if !e.heard("closed 1 sockets") {
+		t.Errorf("no event among %+v", e.told)
+	}
+	outside := e.connect("93.184.215.2")
+	pid := strconv.Itoa(outside.cmd.Process.Pid)
+	if err := os.WriteFile("/sys/fs/cgroup/cgroup.procs", []byte(pid), 0); err != nil {
+		t.Fatal(err)
+	}
+	if !outside.open() {
+		t.Error("it's closed before the end")
+	}
+	n.End()
+	if outside.open() {
+		t.Error("what somebody outside has stays open")
+	}
+}
+
+// connection is a program's that has connected to a port 5432 in the session, and waits for its end.
+type connection struct {
+	cmd *exec.Cmd
+	out *os.File
+}
+
+func (e *elsewhere) connect(host string) *connection {
+	e.t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	cmd := exec.Command("/bin/bash", "-c", `exec 3<>/dev/tcp/$0/5432; echo -n open; read -r -u 3`, host)
+	cmd.Stdout, cmd.Stderr = w, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: e.group.FD()}
+	err = cmd.Start()
+	_ = w.Close()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = r.Close()
+	})
+	if said, err := io.ReadAll(io.LimitReader(r, 4)); string(said) != "open" || err != nil {
+		e.t.Fatalf("%s: it says %q: %v", host, said, err)
+	}
+	return &connection{cmd, r}
+}
+
+// open says whether it still is: when it ends so does the program.
+func (c *connection) open() bool {
+	_ = c.out.SetReadDeadline(time.Now().Add(time.Second / 2))
+	_, err := c.out.Read(make([]byte, 1))
+	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // What is refused just before the end, while the session's policies are still looked for, is told before it has ended.

@@ -77,7 +77,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	if err != nil {
 		// Nothing of the session runs, and its signal scope may not be in force: nobody is to be signalled from here.
 		r.in.leave()
-		r.endNet()
+		r.endNet(nil)
 		r.denials.drain()
 		r.abandon()
 		r.denials.summary(&r.result)
@@ -148,7 +148,7 @@ func (r *run) abandon() {
 	if r.group != nil {
 		r.endGroup()
 	}
-	r.endNet()
+	r.endNet(nil)
 }
 
 func (r *run) command() (*command, error) {
@@ -321,7 +321,7 @@ func (r *run) end(e ending) {
 	}
 	r.in.leave()
 	r.result.Code = exitCode(e.ws)
-	r.endNet()
+	r.endNet(nil)
 	r.denials.drain()
 	r.release()
 	if l := r.limit.Load(); l != nil {
