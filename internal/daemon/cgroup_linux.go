@@ -23,7 +23,7 @@ func (s *session) beginsInGroup() bool { return limited(s.limits) || s.network !
 
 // firstLook is how long a session's command runs before it gets a cgroup that it could begin without. Whoever moves a process waits until
 // every processor has passed through the scheduler, up to 24 ms, and others who make cgroups wait for him: what is over by then is spared.
-const firstLook = 10 * time.Millisecond
+const firstLook = 100 * time.Millisecond
 
 // alongside gives a session that could begin without one a cgroup of its own while it runs, and moves all of its processes there.
 func (s *session) alongside() {
