@@ -22,8 +22,6 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-var must = childtest.Must
-
 // The test binary is its own guarded command: with actionVar set it does one thing and exits.
 const actionVar = "TOOLGUARD_TEST_ACTION"
 

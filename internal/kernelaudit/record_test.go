@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
+
+var must = childtest.Must
 
 // Records as Linux 6.18 wrote them.
 const (

@@ -4,11 +4,8 @@ import (
 	"io/fs"
 	"testing"
 
-	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
-
-var must = childtest.Must
 
 // folders is a machine with a few folders and nothing else.
 type folders []string
@@ -59,3 +56,10 @@ func with(l policy.SourceLayer, net ...policy.NetRule) policy.SourceLayer {
 }
 
 var tcp = policy.NetRule{Host: "example.com", Port: 443, Allow: true}
+
+// A name that means nothing never becomes a filter that refuses nothing.
+func TestFiltersValidate(t *testing.T) {
+	if all, err := Filters(compile(t, policy.SourceLayer{Syscalls: policy.Syscalls{Deny: []string{"fnord"}}}), Others{ABI: 7}); err == nil {
+		t.Errorf("%d filters", len(all))
+	}
+}

@@ -13,7 +13,11 @@ import (
 	"testing"
 
 	"github.com/elastic/go-seccomp-bpf/arch"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
+
+var must = childtest.Must
 
 var update = flag.Bool("update", false, "write table.go anew from go-seccomp-bpf's tables")
 
