@@ -39,7 +39,8 @@ func setuidHere() string {
 
 // cgroups: the tests make one and move processes there.
 func cgroups() string {
-	if unix.Access("/sys/fs/cgroup/cgroup.procs", unix.W_OK) != nil {
+	var st unix.Statfs_t
+	if unix.Statfs("/sys/fs/cgroup", &st) != nil || st.Type != unix.CGROUP2_SUPER_MAGIC || unix.Access("/sys/fs/cgroup/cgroup.procs", unix.W_OK) != nil {
 		return "needs a control group hierarchy (v2) that can be written"
 	}
 	return ""
