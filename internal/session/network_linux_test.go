@@ -212,10 +212,7 @@ func TestNetworkCloses(t *testing.T) {
 		t.Errorf("no event among %+v", e.told)
 	}
 	outside := e.connect("93.184.215.2")
-	pid := strconv.Itoa(outside.cmd.Process.Pid)
-	if err := os.WriteFile("/sys/fs/cgroup/cgroup.procs", []byte(pid), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cgroup.MoveTo(outside.cmd.Process.Pid, os.Getpid()))
 	if !outside.open() {
 		t.Error("it's closed before the end")
 	}
