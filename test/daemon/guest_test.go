@@ -237,6 +237,9 @@ func TestKilledInReload(t *testing.T) {
 	if list := sessions(t, nobody); len(list) != 2 || list[0].Reloads != 1 || list[1].State != "running" {
 		t.Errorf("%+v", list)
 	}
+	must(t, j.Process.Kill())
+	_ = j.Wait()
+	eventually(t, "its cgroup goes with it", func() bool { return len(sessions(t, 0)) == 0 })
 }
 
 // Whatever becomes of the toolguard that started a session, nothing of it goes on unseen.
