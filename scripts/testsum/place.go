@@ -41,7 +41,7 @@ func newPlace(name string) *place {
 }
 
 // read adds a file of JSON lines. Other lines, which a program may have printed by itself, are passed over. A test that was skipped in
-// one file and ran in a later one counts as it ended there.
+// one file and ran in another one counts as it ended there.
 func (p *place) read(file string) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *place) add(e testEvent, output map[string][]string) {
 	default:
 		return
 	}
-	if e.Action != "skip" {
+	if p.passed[test] || p.failed[test] {
 		delete(p.reasons, test)
 	}
 	delete(pkg.open, test)
