@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // work is a policy under which a shell works in its workspace.
@@ -42,7 +43,9 @@ const keepLooking = `while :; do read x 2>/dev/null <OUTSIDE && echo yes >can ||
 
 // An ordinary user's command is held to the policy by the kernel's programs, and told of as root's is.
 func TestExec(t *testing.T) {
-	share(t)
+	if n := childtest.Filters(t, share(t).Process.Pid); n != 2 {
+		t.Errorf("toolguardd has loaded %d of its two system call filters", n)
+	}
 	for _, x := range []struct {
 		policy string
 		status int

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/daemontest"
 )
 
@@ -28,6 +29,8 @@ const (
 	nobody = 65534
 	other  = 65533
 )
+
+var must = childtest.Must
 
 // built is the folder of the binaries.
 var built string
@@ -63,13 +66,6 @@ func withBinaries(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // server is a running toolguardd.

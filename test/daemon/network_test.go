@@ -21,6 +21,7 @@ import (
 
 	"github.com/vishvananda/netns"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
@@ -206,6 +207,9 @@ func TestNetwork(t *testing.T) {
 		if !strings.Contains(string(status), want) {
 			t.Errorf("egress's status is without %q", want)
 		}
+	}
+	if n := childtest.Filters(t, pid); n != 4 {
+		t.Errorf("egress has %d system call filters, not toolguardd's two and its own two", n)
 	}
 	its, err := netns.GetFromPid(pid)
 	must(t, err)

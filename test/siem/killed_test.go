@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // TestKilled: a shipper that is killed a hundred times, at any moment, while things happen has sent all in the end.
@@ -38,8 +40,11 @@ func TestKilled(t *testing.T) {
 		time.Sleep(rand.N(100 * time.Millisecond))
 		end(os.Kill)
 	}
-	s.start()
+	cmd, _ := s.start()
 	s.delivered()
+	if n := childtest.Filters(t, cmd.Process.Pid); n != 2 {
+		t.Errorf("it has loaded %d of its two filters", n)
+	}
 	s.arrived(func() []string {
 		mu.Lock()
 		defer mu.Unlock()

@@ -1,0 +1,27 @@
+package childtest
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+)
+
+// Filters is how many system call filters a process has that this one doesn't have (Linux 5.9).
+func Filters(t fataler, pid int) int {
+	t.Helper()
+	return filters(t, strconv.Itoa(pid)) - filters(t, "self")
+}
+
+func filters(t fataler, pid string) int {
+	t.Helper()
+	status, err := os.ReadFile("/proc/" + pid + "/status")
+	Must(t, err)
+	m := regexp.MustCompile(`\nSeccomp_filters:\t(\d+)\n`).FindSubmatch(status)
+	if m == nil {
+		Must(t, fmt.Errorf("the kernel doesn't say how many filters process %s has", pid))
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	Must(t, err)
+	return n
+}
