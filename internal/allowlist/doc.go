@@ -7,7 +7,7 @@
 // good goes on without. Either is in the kernel's audit records (type SECCOMP): a filter that would only log can't refuse.
 //
 // The lists are go-seccomp-bpf's to assemble. They don't look at arguments, since that library doesn't load the number of a call again when
-// it has looked at some. What only arguments tell is refused by a filter of package seccomp beside: kinds of sockets, namespaces made by
+// it has looked at some. What only arguments show is refused by a second filter, of package seccomp: kinds of sockets, namespaces made by
 // clone(2), and calls of foreign ABIs, which end the program.
 //
 // A program that a list can't be loaded for doesn't start. It holds for all threads, and for what the program starts: toolguardd's has what

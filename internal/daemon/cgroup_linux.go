@@ -18,12 +18,13 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// beginsInGroup tells whether the command may not execute before it's in the session's cgroup.
+// beginsInGroup reports whether the command may not execute before it's in the session's cgroup.
 func (s *session) beginsInGroup() bool { return limited(s.limits) || s.network != nil }
 
-// firstLook is how long a session's command runs before it gets a cgroup that it could begin without. Whoever moves a process waits until
-// every processor has passed through the scheduler, up to 24 ms, and others who make cgroups wait for him: what is over by then is spared.
-const firstLook = 100 * time.Millisecond
+// moveDelay is how long a session's command runs before it's moved into a cgroup that it could begin without. Moving a process waits until
+// every processor has passed through the scheduler, up to 24 ms, and making other cgroups waits for that: a command that has ended by then
+// costs none of it.
+const moveDelay = 100 * time.Millisecond
 
 // alongside gives a session that could begin without one a cgroup of its own while it runs, and moves all of its processes there.
 func (s *session) alongside() {
@@ -32,7 +33,7 @@ func (s *session) alongside() {
 		return
 	}
 	var g *managed.Group
-	for pause := firstLook; s.goesOn(pause); pause = min(2*pause, time.Second) {
+	for pause := moveDelay; s.goesOn(pause); pause = min(2*pause, time.Second) {
 		var err error
 		if g == nil {
 			g, err = s.makeGroup()
@@ -52,7 +53,7 @@ func (s *session) alongside() {
 	}
 }
 
-// goesOn waits, and tells whether the session and toolguardd still go on.
+// goesOn waits, and reports whether the session and toolguardd still go on.
 func (s *session) goesOn(pause time.Duration) bool {
 	select {
 	case <-s.d.stopping:
@@ -90,23 +91,24 @@ func (s *session) makeGroup() (*managed.Group, error) {
 	return g, err
 }
 
+// threadDir is the folder in /proc of the client's thread that is in the session.
+func (s *session) threadDir() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("/proc/%d/task/%d", s.client.pid, s.record.Thread)
+}
+
 // ownThread is 1 as long as the client's thread is in the session, else 0.
 func (s *session) ownThread() int {
-	s.mu.Lock()
-	thread := s.record.Thread
-	s.mu.Unlock()
-	if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", s.client.pid, thread)); err != nil {
+	if _, err := os.Stat(s.threadDir()); err != nil {
 		return 0
 	}
 	return 1
 }
 
-// gather moves the session's processes into its cgroup that aren't there, and tells whether all are. The command is the client's thread's
+// gather moves the session's processes into its cgroup that aren't there, and reports whether all are. The command is the client's thread's
 // child; what it has forked meanwhile is found by its label.
 func (s *session) gather(g *managed.Group) (all bool) {
-	s.mu.Lock()
-	thread := s.record.Thread
-	s.mu.Unlock()
 	in, err := g.Processes()
 	if err != nil {
 		return false
@@ -116,7 +118,7 @@ func (s *session) gather(g *managed.Group) (all bool) {
 			in = append(in, pid)
 		}
 	}
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", s.client.pid, thread))
+	children, _ := os.ReadFile(s.threadDir() + "/children")
 	for _, word := range strings.Fields(string(children)) {
 		if pid, err := strconv.Atoi(word); err == nil {
 			move(pid)
@@ -129,7 +131,7 @@ func (s *session) gather(g *managed.Group) (all bool) {
 	return s.adoptGroup(g) && s.allIn(g)
 }
 
-// adoptGroup makes a cgroup the session's once somebody is in it, unless the session ends.
+// adoptGroup makes a cgroup the session's once a process is in it, unless the session ends.
 func (s *session) adoptGroup(g *managed.Group) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +143,7 @@ func (s *session) adoptGroup(g *managed.Group) bool {
 	return s.group.Load() == g
 }
 
-// allIn tells whether the kernel counts no thread of the session's but those in its cgroup, and its client's. Looking for them by name alone
+// allIn reports whether the kernel counts no thread of the session's but those in its cgroup, and its client's. Looking for them by name alone
 // could miss those that fork and end faster.
 func (s *session) allIn(g *managed.Group) bool {
 	for range 5 { // while they come and go
@@ -149,22 +151,12 @@ func (s *session) allIn(g *managed.Group) bool {
 		if err != nil {
 			return false
 		}
-		if s.kernel.Counts().Living == threads-s.d.threadsWithin(s.number)+s.ownThread() {
+		// The toolguard of each nested session is in this cgroup, with a thread that is in the nested session.
+		if s.kernel.Counts().Living == threads-len(s.d.nested(s.number))+s.ownThread() {
 			return true
 		}
 	}
 	return false
-}
-
-// threadsWithin is how many sessions within a session there are: the toolguard of each is in the outer session's cgroup with the thread that is
-// in the inner one.
-func (d *Daemon) threadsWithin(number uint64) (n int) {
-	for _, in := range d.all(0) {
-		if in.from == number {
-			n++
-		}
-	}
-	return n
 }
 
 // join puts the command, which waits for it, into the session's cgroup.
@@ -197,7 +189,7 @@ func (s *session) move(g *managed.Group, pid int) error {
 	if err := g.Add(pid); err != nil {
 		return err
 	}
-	if err := p.alive(); err != nil { // whoever has its number by now may have been put there
+	if err := p.alive(); err != nil { // the process that has its number by now may have been moved there
 		return errors.Join(fmt.Errorf("process %d: %w", pid, err), s.expel(g))
 	}
 	return nil

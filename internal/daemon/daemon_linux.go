@@ -490,13 +490,9 @@ func (d *Daemon) all(uid int) []*session {
 	return list
 }
 
-// endWithin ends the sessions that narrow another one.
-func (d *Daemon) endWithin(number uint64) {
-	for _, s := range d.all(0) {
-		if s.from == number {
-			s.stop()
-		}
-	}
+// nested lists the sessions that are nested directly in another one.
+func (d *Daemon) nested(number uint64) []*session {
+	return slices.DeleteFunc(d.all(0), func(s *session) bool { return s.from != number })
 }
 
 // forget is for a session that is over. It's its user's place in the kernel until done.

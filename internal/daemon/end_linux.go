@@ -85,7 +85,9 @@ func (s *session) set(state api.State) {
 // finish ends what is left of the session, and tells of its end.
 func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 	s.set(api.Ending)
-	s.d.endWithin(s.number)
+	for _, inner := range s.d.nested(s.number) {
+		inner.stop()
+	}
 	if killed {
 		s.kill()
 		select { // it has seen its command end, and says how
@@ -179,8 +181,8 @@ func (s *session) settle() {
 	}
 }
 
-// endGroup ends who is still in the cgroup, tells which limits were met and what was taken, and removes it. A process that is being moved holds up who removes
-// one: nobody waits for that where nobody waited for the cgroup either.
+// endGroup kills the processes that are still in the cgroup, reports the limits that were met, returns what the session used, and removes the
+// cgroup. Removing one waits while a process is being moved, so a session that didn't wait for its cgroup at its start doesn't wait here either.
 func (s *session) endGroup() *event.Usage {
 	g := s.group.Load()
 	if g == nil {
@@ -225,8 +227,8 @@ func (s *session) kill() {
 	s.endAll()
 }
 
-// endAll ends every process of the session: by its cgroup those that are in it and those that are being forked there, then by their label
-// whoever isn't in it, which is most often nobody.
+// endAll kills every process of the session: by cgroup.kill those in its cgroup and those that are being forked there, then by their label in
+// the kernel those outside of it, of which there are most often none.
 func (s *session) endAll() {
 	g := s.group.Load()
 	if g != nil {
@@ -242,7 +244,7 @@ func (s *session) endAll() {
 		in, _ = g.Processes()
 	}
 	s.each(func(pid, fd int) {
-		if alive(fd) && !slices.Contains(in, pid) {
+		if !hasEnded(fd) && !slices.Contains(in, pid) {
 			s.whole.Store(false)
 		}
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)

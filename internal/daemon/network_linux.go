@@ -103,7 +103,7 @@ func (s *session) beginNetwork(c *policy.Compiled) error {
 	inode, err := inodeOf(place)
 	if err == nil {
 		s.net, err = guarded.LoadNetwork()
-		go func() { _ = guarded.NetworkAhead() }() // who needs it next and can't have it is told why
+		go func() { _ = guarded.NetworkAhead() }() // the session that needs it next reports why it can't be had
 	}
 	if err != nil {
 		_ = place.Close()

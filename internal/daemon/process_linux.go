@@ -112,11 +112,11 @@ func (p *process) wait() {
 	if err != nil {
 		return
 	}
-	_ = conn.Read(func(fd uintptr) bool { return !alive(int(fd)) })
+	_ = conn.Read(func(fd uintptr) bool { return hasEnded(int(fd)) })
 }
 
-// alive tells whether a process hasn't ended, by its pidfd.
-func alive(pidfd int) bool {
+// hasEnded reports whether a process has ended, by its pidfd. A process that nobody has waited for has ended, while signals still reach it.
+func hasEnded(pidfd int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
-	return n == 0 || err != nil
+	return n > 0 && err == nil
 }

@@ -42,7 +42,7 @@
 //
 // Where anything may be said the server is connected to first: who speaks first says what's decided on, so a server that greets is heard.
 //
-// What is passed on is decided on again when another policy comes into force (Server.watch). Where that denies it, it's told and ends: a
+// What is passed on is decided on again when another policy comes into force (Server.watch). Where that denies it, the denial is reported and it ends: a
 // connection that is passed on unread, a tunnel, a WebSocket, a request that is being answered.
 //
 // A refusal is quick and says why: 403 with a JSON body, the TLS alert access_denied, or a reset. Each is told as a Denial, also what

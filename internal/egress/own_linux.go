@@ -61,7 +61,7 @@ func (o *OwnAddresses) Close() {
 	}
 }
 
-// Has says whether an address is the machine's own. What can't be told is.
+// Has reports whether an address is the machine's own. One that can't be decided on is.
 func (o *OwnAddresses) Has(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	o.mu.Lock()
@@ -87,7 +87,7 @@ func (o *OwnAddresses) changed() (changed bool) {
 	}
 }
 
-// list asks for the addresses of all devices, and for what the local routing table delivers here beside them (ip route add local …): its
+// list asks for the addresses of all devices, and for what else the local routing table delivers here (ip route add local …): its
 // routes without a preferred source, which who sends there has as its own address. A list during which something changes is an error.
 func (o *OwnAddresses) list() error {
 	o.addrs, o.nets = map[netip.Addr]bool{}, nil

@@ -35,7 +35,7 @@ type Server struct {
 	Generation uint32           // of that
 	Upstream   []netip.AddrPort // name servers, asked in turn
 	Kernel     Kernel
-	Tell       func(link.Denial)     // is told every refusal and mustn't wait
+	Tell       func(link.Denial)     // gets every denial and mustn't wait
 	CA         *Authority            // for tls_intercept; needed where Policy.Intercepts
 	Changes    <-chan Change         // other policies, later; may be nil
 	Own        func(netip.Addr) bool // whether an address is the machine's own: ListOwnAddresses

@@ -52,7 +52,7 @@ func (k *cover) grant(rules []*policy.Rule, n *policy.CompiledNet) word {
 	return enforced("")
 }
 
-// rawTCP tells whether a rule speaks of no more than a connection.
+// rawTCP reports whether a rule speaks of no more than a connection.
 func rawTCP(n *policy.CompiledNet) bool {
 	return n.Scheme == "" && n.PathPrefix == "" && n.Methods == nil
 }

@@ -27,7 +27,7 @@ func Probe() (abi, errata int, err error) {
 	case abi < 1:
 		return 0, 0, fmt.Errorf("%w: the kernel says ABI %d", ErrUnsupported, abi)
 	}
-	errata, _ = ll.LandlockGetErrata() // negative where the kernel can't tell
+	errata, _ = ll.LandlockGetErrata() // negative where the kernel doesn't know
 	return abi, max(errata, 0), nil
 }
 

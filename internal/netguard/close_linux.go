@@ -182,7 +182,7 @@ func (k *held) ends() (here, there netip.AddrPort) {
 	return at(k.ID.Source, k.ID.From), at(k.ID.Target, k.ID.To)
 }
 
-// CloseDenied closes the connections of the session that the rules in force don't let be, whoever has made them; and of what waits for some,
+// CloseDenied closes the connections of the session that the rules in force don't grant, on either side; and of what waits for some,
 // and of UDP sockets that are connected, those that the rules before the last Reload let be. It says how many. What egress decides about
 // is left to it.
 func (s *Session) CloseDenied(d *Diag) (closed int, err error) {
@@ -203,8 +203,8 @@ func (s *Session) CloseDenied(d *Diag) (closed int, err error) {
 // HasSockets says whether the session has ever had a socket.
 func (s *Session) HasSockets() bool { return atomic.LoadUint64(&s.at.Sockets) > 0 }
 
-// CloseOpen closes all sockets of the session that somebody has open, and says how many. What only has to be sent yet is nobody's any more,
-// and is sent.
+// CloseOpen closes all sockets of the session that a process has open, and returns how many. A socket that no process has any more only sends
+// what it has still to send.
 func (s *Session) CloseOpen(d *Diag) (closed int, err error) {
 	return s.closeSome(d, func(k *held) bool { return k.Inode != 0 })
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // To have the kernel verify the programs is nearly all that a session's start takes here. So what a session that has ended leaves
-// is pinned, emptied, for the next one, and Ahead has some wait before: in a folder for each, which is moved into place when it's whole, and away by whoever takes it.
+// is pinned, emptied, for the next one, and Ahead has some wait before: in a folder for each, which is moved into place when it's whole, and away by the process that takes it.
 // What isn't pinned belongs to a session, and goes as ever; a toolguard that is killed leaves nothing.
 const (
 	current = pins.Net + "/" + version

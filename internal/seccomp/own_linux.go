@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Own is one of toolguard's own programs, with what it needs beside sockets of the internet and of the routing part of netlink.
+// Own is one of toolguard's own programs, with what it needs apart from sockets of the internet and of the routing part of netlink.
 type Own struct {
 	Unix   bool // unix sockets
 	Diag   bool // NETLINK_SOCK_DIAG
 	Others bool // signals and limits of other processes
 }
 
-// Filter makes the filter that stands beside this process's allow list, which looks at no arguments: it refuses other sockets, namespaces
+// Filter makes the filter that complements this process's allow list, which looks at no arguments: it refuses other sockets, namespaces
 // made by clone, what no session may do either (setuid files, leases, typing into the terminal), what is said of other processes, and calls
 // newer than the tables, and kills foreign ABIs.
 func (o Own) Filter() (Filter, error) {

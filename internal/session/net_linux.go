@@ -298,7 +298,7 @@ func (r *run) endEgress() {
 	}
 }
 
-// endNet takes in what is still told of the session's network, and gives it up. Sockets of the session that others have by now are closed,
+// endNet collects the last events of the session's network, and tears it down. Sockets of the session that other processes have by now are closed,
 // unless its processes may go on. What is left in the cgroup stays held.
 func (r *run) endNet(place *os.File) (counts netguard.Counts) {
 	r.endEgress()

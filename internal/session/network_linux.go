@@ -146,15 +146,15 @@ func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
 // passes on.
 func (n *Network) closeDenied() {
 	closed, err := n.net.closeSockets(n.place, (*netguard.Session).CloseDenied)
-	tell := func(format string, args ...any) {
+	report := func(format string, args ...any) {
 		n.h.Tell(event.Event{Kind: event.Daemon, Mechanism: "netguard", Extra: map[string]string{"what": fmt.Sprintf(format, args...)}})
 	}
 	if closed > 0 {
-		tell("closed %d sockets that were connected to, or waited for, what the policy in force doesn't grant", closed)
+		report("closed %d sockets that were connected to, or waited for, what the policy in force doesn't grant", closed)
 	}
 	if err != nil {
 		n.h.run.cfg.notice("session %s: connections that its policy doesn't grant may be open still: %v", n.h.run.id, err)
-		tell("connections that the policy doesn't grant may be open still: %v", err)
+		report("connections that the policy doesn't grant may be open still: %v", err)
 	}
 }
 

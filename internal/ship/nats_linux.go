@@ -77,15 +77,15 @@ func (j *js) send(ctx context.Context, records []record) (int, error) {
 	return len(records), nil
 }
 
-// natsConn is one connection to one server. nats.go opens none: it gets this one, and after its end nothing else, whatever servers it's told of.
+// natsConn is one connection to one server. nats.go opens none: it gets this one, and after its end nothing else, whatever servers a server names.
 type natsConn struct {
 	net.Conn
-	nats   *nats.Conn
-	stream jetstream.JetStream
-	ctx    context.Context // ends with the connection, and says why
-	end    context.CancelCauseFunc
-	told   []string     // secrets that the server has been told, and may say again
-	unread atomic.Int64 // bytes that it may say until the next record
+	nats    *nats.Conn
+	stream  jetstream.JetStream
+	ctx     context.Context // ends with the connection, and says why
+	end     context.CancelCauseFunc
+	secrets []string     // that the server has got, and may send back
+	unread  atomic.Int64 // bytes that it may say until the next record
 }
 
 // natsTalk is how many bytes a server may say between two records. What a large cluster says of itself takes some KiB.
@@ -128,7 +128,7 @@ func (c *natsConn) greet(s Sink, u *url.URL) (err error) {
 		if o.Token, err = readToken(s.Token); err != nil {
 			return err
 		}
-		c.told = append(c.told, o.Token)
+		c.secrets = append(c.secrets, o.Token)
 	}
 	if s.Creds != "" {
 		if o.UserJWT, o.SignatureCB, err = c.user(s.Creds); err != nil {
@@ -155,7 +155,7 @@ func (c *natsConn) user(name string) (nats.UserJWTHandler, nats.SignatureHandler
 	if jerr != nil || kerr != nil {
 		return nil, nil, fmt.Errorf("%s has no user's credentials of NATS's", name)
 	}
-	c.told = append(c.told, jwt)
+	c.secrets = append(c.secrets, jwt)
 	sign := func(nonce []byte) ([]byte, error) {
 		defer key.Wipe()
 		return key.Sign(nonce)
@@ -189,7 +189,7 @@ func (c *natsConn) why(err error) error {
 	} else if last := c.nats.LastError(); errors.Is(err, nats.ErrConnectionClosed) && last != nil {
 		err = last
 	}
-	return errors.New(mask(err.Error(), c.told...))
+	return errors.New(mask(err.Error(), c.secrets...))
 }
 
 // tooLarge is JetStream's error for a message that is longer than its stream allows (JSStreamMessageExceedsMaximumErr).
@@ -210,9 +210,9 @@ func (c *natsConn) publish(subject string, r record, timeout time.Duration) erro
 	case errors.Is(err, jetstream.ErrNoStreamResponse):
 		return fmt.Errorf("no stream takes the subject %s: make one", subject)
 	case errors.As(err, &no) && no.ErrorCode == tooLarge:
-		return &refusal{mask(no.Description, c.told...)}
+		return &refusal{mask(no.Description, c.secrets...)}
 	case errors.As(err, &no):
-		return fmt.Errorf("the stream doesn't take it: error %d: %s", no.ErrorCode, mask(no.Description, c.told...))
+		return fmt.Errorf("the stream doesn't take it: error %d: %s", no.ErrorCode, mask(no.Description, c.secrets...))
 	}
 	if err = c.why(err); strings.Contains(err.Error(), "Maximum Payload Violation") {
 		return &refusal{err.Error()}

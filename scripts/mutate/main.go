@@ -3,7 +3,7 @@
 //	mutate [-workers N] [PACKAGE|FILE.go]...
 //
 // A comparison is negated, and its boundary moved; "and" becomes "or"; another condition is negated; plus becomes minus; each the other
-// way round, too. One test binary has all changes of a package in it, and is told which one to make (active.go.txt). Each change is
+// way round, too. One test binary has all changes of a package in it, and reads which one to make (active.go.txt). Each change is
 // tried with the tests that reach it, the fastest first. What no test reaches, none notices.
 //
 // Changes are to be noticed in seconds: a test that takes more than 3 seconds of processor time is left out. It prints these tests, the

@@ -172,7 +172,7 @@ func tryAll(binary, folder string, all []*mutant, workers int) error {
 	return errors.Join(failed...)
 }
 
-// notices tells whether tests notice a mutant: the fastest, then, in fewer and longer runs, the others.
+// notices reports whether tests notice a mutant: the fastest, then, in fewer and longer runs, the others.
 func (r *runner) notices(mutant int, tests []*test) (bool, error) {
 	tests = slices.SortedFunc(slices.Values(tests), func(a, b *test) int { return int(a.wall - b.wall) })
 	for budget := 50 * time.Millisecond; len(tests) > 0; budget *= 4 {

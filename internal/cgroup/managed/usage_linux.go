@@ -10,7 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// figures are what is told of a cgroup, by the file that the kernel has it in. The library has zeros where there's no file.
+// figures are what is reported of a cgroup, by the kernel's file. The library returns zeros where there's no file.
 var figures = []struct {
 	file  string
 	which cgroup2.StatMask
