@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 const module = "github.com/toolguard/toolguard"
@@ -82,9 +84,7 @@ func packages(t *testing.T, goos string) []listed {
 	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	var all []listed
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p listed
@@ -128,9 +128,7 @@ func deps(t *testing.T, program, goos string) []string {
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH=amd64", "CGO_ENABLED=0")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return strings.Fields(string(out))
 }
 
@@ -163,9 +161,7 @@ func TestDependencies(t *testing.T) {
 			return !strings.Contains(first, ".") || strings.HasPrefix(p, module+"/")
 		})
 		text, err := os.ReadFile("deps/" + program + ".txt")
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		listed := strings.Fields(string(text))
 		for _, p := range got {
 			if !slices.Contains(listed, p) {
@@ -237,9 +233,7 @@ func noOutput(t *testing.T, path string) {
 	t.Helper()
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	ast.Inspect(file, func(n ast.Node) bool {
 		s, ok := n.(*ast.SelectorExpr)
 		if !ok {

@@ -162,13 +162,9 @@ func TestLists(t *testing.T) {
 		}
 		policy := p.policy(info)
 		program, err := policy.Assemble()
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		vm, err := bpf.NewVM(program)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		for nr := range uint32(2000) {
 			want := unix.SECCOMP_RET_ERRNO | int(unix.EPERM)
 			if name := info.SyscallNumbers[int(nr)]; slices.Contains(p.calls, name) {

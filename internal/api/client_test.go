@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // serve answers on a socket of its own with the server that toolguardd uses.
@@ -16,9 +18,7 @@ func serve(t *testing.T, handle http.HandlerFunc) *Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	srv := &http.Server{Handler: handle}
 	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(func() { _ = srv.Close() })
@@ -83,14 +83,10 @@ func TestCutOff(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	s, err := c.Follow("/x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	defer s.Close()
 	var got Enter
-	if err := s.Next(&got); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, s.Next(&got))
 	if err := s.Next(&got); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%v", err)
 	}
@@ -119,9 +115,7 @@ func TestNotHTTP(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "s")
 		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		go func() {
 			conn, err := l.Accept()
 			if err == nil {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -36,9 +37,7 @@ func name(t *testing.T) string { return fmt.Sprintf("test-%d-%d", os.Getpid(), t
 func group(t *testing.T, l policy.Limits, f Facts) *Group {
 	t.Helper()
 	g, err := New(name(t), l, f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	t.Cleanup(func() {
 		g.Kill()
 		g.WaitEmpty(context.Background())
@@ -63,39 +62,25 @@ func TestProbeAgreesWithKernel(t *testing.T) {
 func TestKillReachesDetached(t *testing.T) {
 	g := group(t, policy.Limits{}, facts(t))
 	outside := exec.Command("sleep", "1000")
-	if err := outside.Start(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, outside.Start())
 	defer outside.Wait()
 	defer outside.Process.Kill()
 
 	// The shell waits for a line, so that it is in the group before it forks.
 	cmd := exec.Command("sh", "-c", "read x; setsid sh -c 'sleep 1000 & sleep 1000' & setsid sleep 1000 & exit 0")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Add(cmd.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
+	childtest.Must(t, cmd.Start())
+	childtest.Must(t, g.Add(cmd.Process.Pid))
 	fmt.Fprintln(in)
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, cmd.Wait())
 	if left, err := g.Populated(); err != nil || !left {
 		t.Fatalf("populated = %v, %v after the first process; want those it left behind", left, err)
 	}
-	if err := g.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, g.Kill())
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := g.WaitEmpty(ctx); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, g.WaitEmpty(ctx))
 	if err := outside.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("a process outside the group was killed too: %v", err)
 	}
@@ -111,9 +96,7 @@ func TestWaitEmptyEndsWithContext(t *testing.T) {
 	g := group(t, policy.Limits{}, facts(t))
 	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
@@ -127,9 +110,7 @@ func TestRemoveRefusesPopulated(t *testing.T) {
 	g := group(t, policy.Limits{}, facts(t))
 	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	if err := g.Remove(); !errors.Is(err, unix.EBUSY) {
@@ -141,9 +122,7 @@ func TestNewIsExclusive(t *testing.T) {
 	f := facts(t)
 	id := name(t)
 	g, err := New(id, policy.Limits{}, f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	defer g.Remove()
 	if _, err := New(id, policy.Limits{}, f); !os.IsExist(err) {
 		t.Errorf("the second of the same name: %v", err)
@@ -156,16 +135,12 @@ func TestTidy(t *testing.T) {
 	groups := map[string]*Group{}
 	for _, what := range []string{"left", "busy", "had"} {
 		g, err := New(name(t)+what, policy.Limits{}, f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		groups[what] = g
 	}
 	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: groups["busy"].FD()}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, cmd.Start())
 	groups["left"].dir.Close() // as the kernel does for who is killed
 	groups["busy"].dir.Close()
 	there := func() (list string) {
@@ -199,22 +174,16 @@ func TestLockedByAnother(t *testing.T) {
 	g := group(t, policy.Limits{}, facts(t))
 	_ = g.dir.Close() // as the kernel does for who is killed
 	another, err := os.Open(g.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	defer another.Close()
-	if err := unix.Flock(int(another.Fd()), unix.LOCK_SH); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, unix.Flock(int(another.Fd()), unix.LOCK_SH))
 	if g.dir, err = open(g.path); err != nil {
 		t.Fatal(err)
 	}
 	lock(g.dir)
 	_ = g.dir.Close()
 	over, err := Open(g.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	g.dir = over.dir
 }
 
@@ -277,17 +246,13 @@ func TestLimitsHoldOrRefuse(t *testing.T) {
 func TestDisksAreTheMachines(t *testing.T) {
 	entries := func() int {
 		list, err := os.ReadDir("/sys/block")
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		return len(list)
 	}
 	for {
 		before := entries()
 		got, err := Disks()
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		if before != entries() {
 			continue // other tests mount some
 		}
@@ -329,19 +294,13 @@ func BenchmarkAdd(b *testing.B) {
 func TestMoveTo(t *testing.T) {
 	g := group(t, policy.Limits{}, facts(t))
 	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	if err := g.Add(cmd.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, g.Add(cmd.Process.Pid))
 	if pids, err := g.Processes(); err != nil || !slices.Equal(pids, []int{cmd.Process.Pid}) {
 		t.Fatal(pids, err)
 	}
-	if err := MoveTo(cmd.Process.Pid, os.Getpid()); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, MoveTo(cmd.Process.Pid, os.Getpid()))
 	own, err := os.ReadFile("/proc/self/cgroup")
 	its, err2 := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", cmd.Process.Pid))
 	if err != nil || err2 != nil || string(own) != string(its) {

@@ -201,15 +201,11 @@ func flood(t testing.TB) *flooded {
 	d, c := served(t, DefaultLimits)
 	folder := kept(t, d)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	defer l.Close()
 	allowed := l.Addr().String()
 	stream, err := c.Follow(api.Events + "?format=ocsf&kind=denial&session=0000000000000002")
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	defer stream.Close()
 	onDisk, heard := make(chan time.Duration, 1), make(chan time.Duration, 1)
 	d.cfg.Audit.Observe(func(events []event.Event) {
@@ -293,9 +289,7 @@ func soon(t testing.TB, from chan time.Duration) time.Duration {
 func memory(t testing.TB) int64 {
 	t.Helper()
 	n, err := resident()
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return n
 }
 
@@ -321,13 +315,9 @@ func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guarde
 	layer.Defaults[policy.Net] = policy.Deny
 	source := &policy.Source{Name: "flood", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}
 	c, err := policy.Compile(source, policyfile.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	client, err := openProcess(os.Getpid(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	t.Cleanup(client.close)
 	r := &record{
 		Number: number, Generation: 1, Sizes: map[uint32]int{1: 1},
@@ -337,17 +327,13 @@ func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guarde
 	g := &guardedNet{session: d.newSession(r, client), t: t, cmd: childtest.Command(t, uid, o)}
 	saved(t, d, r, held(c))
 	group, err := managed.New(fmt.Sprintf("test-%d-%d", os.Getpid(), number), policy.Limits{}, facts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	g.group.Store(group)
 	t.Cleanup(func() {
 		g.endNetwork()
 		g.endGroup()
 	})
-	if err := g.beginNetwork(c); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, g.beginNetwork(c))
 	return g
 }
 

@@ -32,9 +32,7 @@ func compiled(t *testing.T, folder string) *policy.Compiled {
 	t.Helper()
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: folder, Caps: policy.Read | policy.Execute}}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return c
 }
 
@@ -42,9 +40,7 @@ func compiled(t *testing.T, folder string) *policy.Compiled {
 func TestHolds(t *testing.T) {
 	around, other := compiled(t, "/etc"), compiled(t, "/usr")
 	c, err := compiled(t, "/etc/ssl").Within(around)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	for _, x := range []struct {
 		from   uint64
 		state  api.State
@@ -182,9 +178,7 @@ func TestNobodyEntersTheEnding(t *testing.T) {
 		done <- err
 	}()
 	s := inKernel(t, d, <-thread)
-	if err := s.kernel.Expect(s.thread(), 0); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, s.kernel.Expect(s.thread(), 0))
 	s.settle()
 	close(settled)
 	if err := <-done; err != nil {
@@ -200,9 +194,7 @@ func TestExpel(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	s := inKernel(t, d, 0)
 	g, err := managed.New(fmt.Sprintf("test-%d-%x", os.Getpid(), s.number), policy.Limits{}, cgroup.Probe())
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	s.group.Store(g)
 	d.sessions[s.number] = s
 	where := func(pid int) string {
@@ -213,20 +205,14 @@ func TestExpel(t *testing.T) {
 		return string(text)
 	}
 	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	defer in.Close()
 	own := s.starts(t, "/bin/cat", in)
 	other := exec.Command("cat")
 	other.Stdin = in
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, other.Start())
 	for _, pid := range []int{own, other.Process.Pid} {
-		if err := g.Add(pid); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, g.Add(pid))
 	}
 	if where(own) != where(other.Process.Pid) || where(own) == where(os.Getpid()) {
 		t.Fatal("they aren't in the cgroup")
@@ -260,14 +246,10 @@ func inKernel(t *testing.T, d *Daemon, thread int) *session {
 		t.Skipf("needs a kernel that takes LSM programs: %s", d.why)
 	}
 	client, err := openProcess(os.Getpid(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	s := d.newSession(&record{Number: newNumber(), Thread: thread, Generation: 1}, client)
 	image, err := loader.NewImage(compiled(t, "/"), guarded.First)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	if s.kernel, err = d.kernel.Begin(s.number, image, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -288,9 +270,7 @@ func (s *session) starts(t *testing.T, program string, in *os.File) (pid int) {
 		pid, err = syscall.ForkExec(program, []string{program}, attr)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return pid
 }
 
@@ -317,9 +297,7 @@ func TestUnwaited(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	s := inKernel(t, d, 0)
 	pid := s.starts(t, "/bin/true", nil)
-	if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
 	held := func() taken {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -469,12 +447,8 @@ func TestLeftovers(t *testing.T) {
 	r := &record{Number: 1, Generation: 1, Sizes: map[uint32]int{1: 1}}
 	r.Info.ID = "0000000000000001"
 	saved(t, d, r, held(compiled(t, "/etc")))
-	if err := os.Remove(d.file(r.Info.ID)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(d.folder()+"/0000000000000002.json", []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.Remove(d.file(r.Info.ID)))
+	childtest.Must(t, os.WriteFile(d.folder()+"/0000000000000002.json", []byte("{}"), 0o600))
 	d.takeOver()
 	if files, err := os.ReadDir(d.folder()); err != nil || len(files) != 0 {
 		t.Errorf("%v, %v", files, err)
@@ -489,22 +463,16 @@ func TestUnreadable(t *testing.T) {
 	s.record.Sizes = map[uint32]int{1: 1}
 	saved(t, d, &s.record, held(c))
 	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	defer in.Close()
 	pid := s.starts(t, "/bin/cat", in)
 	s.kernel.Leave()
 	name := d.policyFile(s.id, 1)
-	if err := os.Rename(name, name+".away"); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.Rename(name, name+".away"))
 	if err := d.resume(s.id); !errors.Is(err, os.ErrNotExist) || d.sessions[s.number] != nil {
 		t.Errorf("taken over: %v", err)
 	}
-	if err := os.Rename(name+".away", name); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.Rename(name+".away", name))
 	if err := d.resume(s.id); err != nil || d.sessions[s.number] == nil {
 		t.Errorf("not taken over: %v", err)
 	}
@@ -522,9 +490,7 @@ func held(c *policy.Compiled) *policies {
 // saved writes a session's files.
 func saved(t testing.TB, d *Daemon, r *record, p *policies) {
 	t.Helper()
-	if err := errors.Join(d.savePolicy(r, p), d.save(r)); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, errors.Join(d.savePolicy(r, p), d.save(r)))
 }
 
 // Whoever waits for a session's policies, as long as others' are read, keeps nobody else waiting.

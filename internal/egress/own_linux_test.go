@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/nettest"
 )
 
@@ -19,9 +20,7 @@ func TestOwn(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	if err := nettest.InNamespace(func() error { return ownAddresses(t) }); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, nettest.InNamespace(func() error { return ownAddresses(t) }))
 }
 
 func ownAddresses(t *testing.T) error {

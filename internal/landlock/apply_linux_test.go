@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -19,9 +20,7 @@ func TestMissingPath(t *testing.T) {
 		ws := workspace(t)
 		path := ws + "/rw/new"
 		plan := whole(compileAt(t, ws, policy.SourceLayer{FS: []policy.FSRule{rule("rw/new", r|w)}}), version)
-		if err := put(path); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, put(path))
 		deed, want := "read "+path, syscall.Errno(0)
 		switch what {
 		case "nothing":

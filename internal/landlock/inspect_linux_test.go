@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // elf is the beginning of an ELF file with two program headers, the second of which names a loader.
@@ -39,9 +41,7 @@ func TestInspect(t *testing.T) {
 	dir := t.TempDir()
 	real := func(path string) string {
 		p, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		return p
 	}
 	sh, env := real("/bin/sh"), real("/usr/bin/env")
@@ -87,9 +87,7 @@ func TestInspect(t *testing.T) {
 			t.Errorf("%s: %q, %v", c.what, got, err)
 		}
 	}
-	if err := unix.Mkfifo(dir+"/fifo", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, unix.Mkfifo(dir+"/fifo", 0o755))
 	for _, path := range []string{dir, dir + "/fifo", dir + "/absent"} {
 		if _, err := inspect(path); err == nil {
 			t.Errorf("%s is a program", path)

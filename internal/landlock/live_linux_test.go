@@ -28,20 +28,14 @@ const (
 func workspace(t testing.TB) string {
 	t.Helper()
 	ws, err := os.MkdirTemp("/var/tmp", "landlock-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(ws) })
 	for _, d := range []string{"", "/ro", "/ro/sub", "/rw", "/rw/sub", "/rw/empty", "/rwx", "/upd", "/none", "/none/sub", "/rw2"} {
 		_ = os.Mkdir(ws+d, 0o777)
-		if err := os.Chmod(ws+d, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.Chmod(ws+d, 0o777))
 	}
 	sh, err := os.ReadFile("/bin/true")
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	for _, d := range []string{"/ro", "/ro/sub", "/rw", "/rw/sub", "/rwx", "/upd", "/none", "/none/sub", "/rw2"} {
 		write(t, ws+d+"/file", []byte("text"), 0o666)
 		write(t, ws+d+"/prog", sh, 0o777)
@@ -51,9 +45,7 @@ func workspace(t testing.TB) string {
 
 func write(t testing.TB, path string, text []byte, mode os.FileMode) {
 	t.Helper()
-	if err := os.WriteFile(path, text, mode); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(path, text, mode))
 	if err := os.Chmod(path, mode); err != nil { // whatever the umask
 		t.Fatal(err)
 	}
@@ -255,9 +247,7 @@ func snapshot(t testing.TB, dir string) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return b.String()
 }
 
@@ -296,9 +286,7 @@ func TestAbstractSocket(t *testing.T) {
 	}
 	name := fmt.Sprintf("toolguard-test-%d", os.Getpid())
 	l, err := net.Listen("unix", "@"+name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	defer l.Close()
 	deed := "abstract " + name
 	for _, c := range []struct {
@@ -323,9 +311,7 @@ func TestPorts(t *testing.T) {
 	}
 	listen := func() (net.Listener, int) {
 		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		return l, l.Addr().(*net.TCPAddr).Port
 	}
 	good, granted := listen()
@@ -402,9 +388,7 @@ func TestCanary(t *testing.T) {
 	abi(t)
 	before := snapshotThread(t)
 	for range 20 { // now and then it would be on the first thread
-		if err := Canary(); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, Canary())
 	}
 	if after := snapshotThread(t); after != before {
 		t.Errorf("the canary restricted the process: %s, then %s", before, after)
@@ -418,9 +402,7 @@ func TestCanary(t *testing.T) {
 func snapshotThread(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	_, after, _ := strings.Cut(string(text), "NoNewPrivs:")
 	line, _, _ := strings.Cut(after, "\n")
 	return strings.TrimSpace(line)
@@ -435,18 +417,12 @@ func TestMovedPath(t *testing.T) {
 		c := compileAt(t, ws, policy.SourceLayer{FS: []policy.FSRule{rule("rw/sub", r)}})
 		plan := whole(c, version)
 		fd, err := openCompared(ws+"/rw/sub", unix.O_PATH|unix.O_DIRECTORY)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(unix.Close(fd), os.RemoveAll(ws+swap)); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
+		childtest.Must(t, errors.Join(unix.Close(fd), os.RemoveAll(ws+swap)))
 		if err := plan.Prepare(); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is gone: %v", swap, err)
 		}
-		if err := os.Symlink(ws+"/none", ws+swap); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.Symlink(ws+"/none", ws+swap))
 		if err := plan.Prepare(); err == nil || !strings.Contains(err.Error(), "symlink") || !strings.Contains(err.Error(), "fs.1") {
 			t.Errorf("%s: %v", swap, err)
 		}

@@ -109,9 +109,7 @@ func compileSource(t testing.TB, sys policy.System, src *policy.Source) *policy.
 		src.Path = "/usr/bin:/bin"
 	}
 	c, err := policy.Compile(src, sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return c
 }
 

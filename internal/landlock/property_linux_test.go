@@ -11,6 +11,7 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"pgregory.net/rapid"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -259,9 +260,7 @@ func TestEnforcedIsThePolicy(t *testing.T) {
 		}
 		held++
 		plan, err := NewPlan(c, newest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		k := newKernel(plan, tree)
 		compare(t, c, k, paths, true)
 		for i := range rapid.IntRange(0, 8).Draw(t, "steps") {

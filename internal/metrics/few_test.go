@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/synctest"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // TestFew: who holds connections open keeps nobody from being answered, and has no more than there may be.
 func TestFew(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	const most = 3
 	few := Few(l, most).(*few)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") })}
@@ -24,9 +24,7 @@ func TestFew(t *testing.T) {
 	defer server.Close()
 	dial := func() net.Conn {
 		c, err := net.Dial("unix", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
@@ -36,9 +34,7 @@ func TestFew(t *testing.T) {
 	}
 	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return dial(), nil }}}
 	resp, err := client.Get("http://x/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	defer resp.Body.Close()
 	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "well" {
 		t.Errorf("%q, %v", body, err)

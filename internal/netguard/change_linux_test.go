@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/pins"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -188,9 +189,7 @@ func TestPool(t *testing.T) {
 		t.Errorf("left for the next: %v, %v", dirs, err)
 	}
 	for range 2 {
-		if err := Ahead(); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, Ahead())
 	}
 	if third := take(); third == nil || take() != nil {
 		t.Error("it isn't one that waits")

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // A folder that somebody else can put anything into, or could replace, isn't taken for root's.
@@ -25,9 +27,7 @@ func TestFolder(t *testing.T) {
 		"in nothing/x": {func(string) error { return nil }, false},
 	} {
 		path := filepath.Join(dir, name)
-		if err := x.prepare(path); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, x.prepare(path))
 		if err := Folder(path); (err == nil) != x.ours {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // mounted is a tree with mounts, "ROOT AT" or "DEV ROOT AT" each, in the order in which they were made, and with files that have
@@ -170,9 +172,7 @@ func checks(t *testing.T, n string) {
 	if f.Value.String() != f.DefValue {
 		return
 	}
-	if err := flag.Set("rapid.checks", n); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, flag.Set("rapid.checks", n))
 	t.Cleanup(func() { _ = flag.Set("rapid.checks", f.DefValue) })
 }
 
@@ -192,9 +192,7 @@ func TestAliasesAgreeWithNaive(t *testing.T) {
 		}
 		sys.mounts = mount(genMounts(t)...)
 		c, err := Compile(source(layers...), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		for _, path := range genAliased(t, sys.mounts) {
 			want := Caps(rapid.IntRange(1, int(AllCaps)).Draw(t, "want"))
 			got, should := c.CheckFS(path, want), naiveAliasAllows(naive, sys.mounts, path, want)
@@ -229,14 +227,10 @@ func TestAliasesNeverWiden(t *testing.T) {
 			}
 		}
 		without, err := Compile(source(layers...), sys.tree)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		sys.mounts = mount(genMounts(t)...)
 		c, err := Compile(source(layers...), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		for _, path := range genAliased(t, sys.mounts) {
 			caps, before := c.Caps(path), without.Caps(path)
 			if caps&^before != 0 {

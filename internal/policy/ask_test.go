@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 func ask(c *Compiled, q Question) Answer { _, a := c.Ask(machine(), q); return a }
@@ -152,9 +154,7 @@ func TestSuggestionsWork(t *testing.T) {
 		q := Question{Resource: FS, Target: genPath(t, "path"), Caps: Caps(rapid.IntRange(1, int(AllCaps)).Draw(t, "want"))}
 		for range 2*len(layers) + 1 {
 			c, err := Compile(source(layers...), sys)
-			if err != nil {
-				t.Fatal(err)
-			}
+			childtest.Must(t, err)
 			v, a := c.ask(sys, q)
 			if v.Allow {
 				return
@@ -176,9 +176,7 @@ func TestExplainAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		layers, naive := genLayers(t)
 		c, err := Compile(source(layers...), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		q := Question{Resource: FS, Target: genPath(t, "path"), Caps: Caps(rapid.IntRange(1, int(AllCaps)).Draw(t, "want"))}
 		e := c.Explain(sys, q)
 		if _, a := c.Ask(sys, q); a != e.Answer {
@@ -222,9 +220,7 @@ func TestExplainBuiltinRules(t *testing.T) {
 	sys := machine()
 	sys["/dev/null"] = "file"
 	c, err := Compile(source(SourceLayer{Runtime: []FSRule{null}, FS: []FSRule{p("/", Read|Execute)}}), sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	for target, want := range map[string]string{
 		"/dev/null":      "the most specific match; a built-in rule, it adds to what there is without it",
 		"/w/x":           "the most specific match; its capabilities apply in full",

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // Each mistake is one message that names the rule, the value and what to do.
@@ -181,9 +183,7 @@ func TestDigest(t *testing.T) {
 		s := base()
 		change(s)
 		c, err := Compile(s, machine())
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		return c.Digest
 	}
 	want := digest(func(*Source) {})
@@ -510,9 +510,7 @@ func TestWaysMayBeRead(t *testing.T) {
 	src.Workspace, src.Home, src.TmpDir = "/home/u/w", "/home/u", "/scratch/t"
 	src.Layers[0].Runtime[0].Place.File = "builtin:runtime"
 	c, err := Compile(src, sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	link := Question{Resource: FS, Caps: Read, Symlink: true}
 	for target, want := range map[string]string{
 		"/home": "allow", "/scratch": "allow", "/opt/current": "allow", "gone": "allow",
@@ -647,9 +645,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 			x.layer.Runtime[i].Place.File = "builtin:runtime"
 		}
 		c, err := Compile(source(x.layer), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		var left []string
 		for i, r := range c.Rules {
 			if int(r.Index) != i {
@@ -673,9 +669,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 // The tables find every rule, however many there are.
 func TestManyRules(t *testing.T) {
 	c, err := Compile(big(3000), newTree(map[string]string{"/w": "dir"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	for _, l := range c.Layers {
 		for _, r := range l.FS.Literals() {
 			if d := l.FS.Deciding(r.FS.Path); d == nil || d.FS.Path != r.FS.Path || d.Index < r.Index {

@@ -1,6 +1,10 @@
 package policy
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+)
 
 // A policy holds another one's layers as long as none of them says anything else.
 func TestHolds(t *testing.T) {
@@ -46,9 +50,7 @@ func TestAuditOfEither(t *testing.T) {
 	}
 	for _, x := range []struct{ inner, outer *Compiled }{{denials, exec}, {exec, denials}, {exec, exec}} {
 		both, err := x.inner.Within(x.outer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		if !both.Audit.Exec || !both.Holds(exec) {
 			t.Errorf("%+v within %+v: %+v", x.inner.Audit, x.outer.Audit, both.Audit)
 		}
@@ -66,9 +68,7 @@ func remade(t *testing.T, c *Compiled) *Compiled {
 	t.Helper()
 	w := c.wire()
 	got, err := w.compiled()
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return got
 }
 
@@ -114,16 +114,12 @@ func TestHoldsWhatItIsWithin(t *testing.T) {
 		src := source(SourceLayer{FS: append(rules, own)})
 		src.TmpDir = tmp
 		c, err := Compile(src, newTree(map[string]string{"/w": "dir", tmp: "dir"}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		return c
 	}
 	outer := with("/tmp/outer", p("/etc", Read))
 	in, err := with("/tmp/inner", p("/", Read)).Within(outer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	if !in.Holds(outer) {
 		t.Error("it doesn't hold what it's within")
 	}
@@ -140,9 +136,7 @@ func TestDigestTellsOfPresets(t *testing.T) {
 		src := source(SourceLayer{FS: []FSRule{p("/etc", Read), r}})
 		src.TmpDir = "/tmp/own"
 		c, err := Compile(src, newTree(map[string]string{"/w": "dir", "/tmp/own": "dir", "/tmp/own/x": "dir"}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		return c.Digest
 	}
 	if with("/tmp/own/x") == with("/tmp/own") {
@@ -161,13 +155,9 @@ func TestOtherNamesMadeUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sys := mounted{tree: newTree(map[string]string{"/w": "dir", "/secret": "dir", "/mnt": "dir"}), mounts: mount("/secret /mnt")}
 			host, err := Compile(source(SourceLayer{Authority: Host, FS: []FSRule{p("/", AllCaps), p("/secret", 0)}}), sys)
-			if err != nil {
-				t.Fatal(err)
-			}
+			childtest.Must(t, err)
 			mine, err := Compile(source(SourceLayer{FS: []FSRule{p("/", AllCaps), p("/secret", Read)}}), sys)
-			if err != nil {
-				t.Fatal(err)
-			}
+			childtest.Must(t, err)
 			if len(mine.Aliases) == 0 || host.CheckFS("/mnt/f", Read).Allow || !mine.CheckFS("/mnt/f", Read).Allow {
 				t.Fatalf("the host's and one's own policy are to differ: %+v", mine.Aliases)
 			}
@@ -175,9 +165,7 @@ func TestOtherNamesMadeUp(t *testing.T) {
 				spoil(&mine.Aliases[i])
 			}
 			in, err := handed(t, remade(t, mine)).Within(host)
-			if err != nil {
-				t.Fatal(err)
-			}
+			childtest.Must(t, err)
 			if in.CheckFS("/mnt/f", Read).Allow || !in.Holds(host) {
 				t.Errorf("%s may be read, by %+v", "/mnt/f", in.Aliases)
 			}

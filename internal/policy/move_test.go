@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 func TestRename(t *testing.T) {
@@ -165,9 +167,7 @@ func TestRenamesNeverGain(t *testing.T) {
 			layers[i].FS = append([]FSRule{p("/", AllCaps)}, layers[i].FS[:min(3, len(layers[i].FS))]...)
 		}
 		c, err := Compile(source(layers...), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		d := disk{at: map[string]int{}, dir: map[int]bool{}}
 		for i := range 12 {
 			words := naiveWords(genPath(t, "file"))

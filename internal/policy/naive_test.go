@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // This is a second evaluator, written from the language's description alone, as slow and plain as it can be. It shares
@@ -236,9 +238,7 @@ func TestCompiledAgreesWithNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		layers, naive := genLayers(t)
 		c, err := Compile(source(layers...), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		for i := range 20 {
 			path := genPath(t, "path")
 			if i%2 == 0 {
@@ -290,13 +290,9 @@ func TestBuiltinRulesNeverTakeAway(t *testing.T) {
 			})
 		}
 		all, err := Compile(source(layers...), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		without, err := Compile(source(fewer...), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		for range 20 {
 			path := genPath(t, "path")
 			if more := without.Caps(path) &^ all.Caps(path); more != 0 {
@@ -313,13 +309,9 @@ func TestRestrictNeverWidens(t *testing.T) {
 		layers, _ := genLayers(t)
 		drop := rapid.IntRange(0, len(layers)-1).Draw(t, "without")
 		all, err := Compile(source(layers...), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		fewer, err := Compile(source(append(layers[:drop:drop], layers[drop+1:]...)...), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		for range 20 {
 			path := genPath(t, "path")
 			if more := all.Caps(path) &^ fewer.Caps(path); more != 0 {
@@ -342,9 +334,7 @@ func TestMergeOrder(t *testing.T) {
 		}
 		compiled := func(rules []FSRule) *Compiled {
 			c, err := Compile(source(SourceLayer{FS: rules}), sys)
-			if err != nil {
-				t.Fatal(err)
-			}
+			childtest.Must(t, err)
 			return c
 		}
 		a, b, ab := compiled(first), compiled(second), compiled(append(first[:len(first):len(first)], second...))

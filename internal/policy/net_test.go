@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 func TestNormalizeName(t *testing.T) {
@@ -136,9 +138,7 @@ func TestCheckNet(t *testing.T) {
 	} {
 		c := compile(t, SourceLayer{Net: x.rules, TLSIntercept: true})
 		target, err := ParseNetTarget(x.target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		if v := c.CheckNet(&target); v.Reason != x.want {
 			t.Errorf("%s: %+v, want %s", x.name, v, x.want)
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // Few addresses, ports and ranges, so that random rules and targets meet.
@@ -51,9 +53,7 @@ func genNetPolicy(t *rapid.T) *Compiled {
 		layers = append(layers, l)
 	}
 	c, err := Compile(source(layers...), machine())
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return c
 }
 

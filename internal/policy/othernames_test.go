@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // What a rule names is known by its other names, too.
@@ -60,9 +62,7 @@ func TestAliases(t *testing.T) {
 	} {
 		sys := mounted{tree: newTree(map[string]string{"/w": "dir"}), mounts: mount(strings.Split(x.mounts, ", ")...)}
 		c, err := Compile(source(x.layer), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		if got := c.Caps(x.path); got != x.want {
 			t.Errorf("%s: %s on %s, want %s\n%s", x.name, got, x.path, x.want, rulesOf(c))
 		}
@@ -77,9 +77,7 @@ func TestAliasesAreExplained(t *testing.T) {
 	}
 	layer := SourceLayer{FS: []FSRule{p("/", AllCaps), p("/secret", Read)}}
 	c, err := Compile(source(layer), sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	q := Question{Resource: FS, Caps: Update, Target: "/mnt/f"}
 	v, a := c.Ask(sys, q)
 	if v.Allow || a.Reason != RuleDenies || a.Rule.ID != "fs.2" || a.Rule.Place.Line != 2 || a.Also != "/secret/sub/f" {
@@ -121,9 +119,7 @@ func TestHardLinks(t *testing.T) {
 	builtIn.Place.File = "preset:x"
 	layer.FS = append(layer.FS, p("/mnt", AllCaps), p("/secret/i", 0), p("/secret/i", Read), builtIn)
 	c, err := Compile(source(layer), sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	for _, x := range []struct {
 		path string
 		want Caps
@@ -167,18 +163,14 @@ func TestHardLinks(t *testing.T) {
 		{"z", "new", Allowed},
 	} {
 		m, err := c.Moving(sys, x.old, x.new, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		if v := c.CheckRename(m); v.Reason != x.want {
 			t.Errorf("%s to %s: %+v", x.old, x.new, v)
 		}
 	}
 	for old, want := range map[string]Reason{"x": Allowed, "y": RuleDenies, "z": Allowed} {
 		m, err := c.Moving(sys, old, "new", false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		if v := c.CheckLink(m); v.Reason != want {
 			t.Errorf("one more link of %s: %+v", old, v)
 		}
@@ -189,9 +181,7 @@ func TestHardLinks(t *testing.T) {
 func TestAliasesDontGain(t *testing.T) {
 	sys := mounted{tree: newTree(map[string]string{"/w": "dir"}), mounts: mount("/data /w/b")}
 	c, err := Compile(source(SourceLayer{FS: []FSRule{p("/", AllCaps), p("/data/s/key", 0), m("/data/**/*.pem", 0)}}), sys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	for _, x := range []struct {
 		old, new string
 		want     Reason

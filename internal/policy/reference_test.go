@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // The worked examples of the grants document that the language follows, one line each.
@@ -102,9 +104,7 @@ func TestWorkedExamplesOfNetAndEnv(t *testing.T) {
 	} {
 		c := compile(t, SourceLayer{Net: x.rules, TLSIntercept: true})
 		target, err := ParseNetTarget(x.target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		if v := c.CheckNet(&target); v.Allow != x.allow {
 			t.Errorf("%s: %+v", x.target, v)
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // What has more under another name is found, once for each rule.
@@ -22,9 +24,7 @@ func TestScan(t *testing.T) {
 	src := source(SourceLayer{FS: []FSRule{p(".", Read|Write), p("/data", Read), p("/data/x", 0)}})
 	src.Files = []string{"/policy"}
 	c, err := Compile(src, newTree(map[string]string{"/w": "dir", "/policy": "file"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	var asked []string
 	linked := func(root string) (out []Linked, err error) {
 		asked = append(asked, root)

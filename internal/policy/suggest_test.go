@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // Whatever is refused is allowed with the rule that's suggested, and nothing else is but what looks the same.
@@ -27,9 +29,7 @@ func TestSuggestedGrants(t *testing.T) {
 			tail = pick("", "/x", "/x/y/z", "/z", "/x%20y", "/x/../y")
 		}
 		out, err := ParseNetTarget(fmt.Sprintf("%s://%s:%s%s", scheme, host, pick("80", "443", "22", "8080"), tail))
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		if scheme == "http" {
 			out.Method = pick("GET", "POST", "PUT")
 		}

@@ -5,6 +5,8 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // tree is a System in memory: absolute paths to what is there. A symlink is "-> text", a directory "dir", a program
@@ -118,8 +120,6 @@ func machine() tree {
 func compile(t testing.TB, layers ...SourceLayer) *Compiled {
 	t.Helper()
 	c, err := Compile(source(layers...), machine())
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return c
 }

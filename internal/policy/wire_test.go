@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // whole is a policy with every kind of rule.
@@ -24,15 +26,14 @@ func whole(t testing.TB) *Compiled {
 }
 
 // handed is a policy after it has left its process and come into another.
-func handed(t interface{ Fatal(...any) }, c *Compiled) *Compiled {
+func handed(t interface {
+	Helper()
+	Fatal(...any)
+}, c *Compiled) *Compiled {
 	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	got := &Compiled{}
-	if err := json.Unmarshal(text, got); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, json.Unmarshal(text, got))
 	return got
 }
 
@@ -43,9 +44,7 @@ func TestHandedOverLinks(t *testing.T) {
 		sys := newTree(map[string]string{"/w/way": "-> " + link, link: "-> /w/src", "/w/src": "dir"})
 		l := SourceLayer{FS: []FSRule{p("way", Read)}, Runtime: []FSRule{p("/usr", Read)}}
 		c, err := Compile(source(l), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		got := handed(t, c)
 		for path, want := range map[string]bool{"/w/src": true, "/w/way": true, link: false} {
 			if v := got.CheckFS(path, Read); v.Allow != want {
@@ -66,9 +65,7 @@ func TestHandedOver(t *testing.T) {
 		layers, _ := genLayers(t)
 		sys.mounts = mount(genMounts(t)...)
 		c, err := Compile(source(layers...), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		got := handed(t, c)
 		for _, path := range append(genAliased(t, sys.mounts), genPath(t, "path")) {
 			if c.CheckFS(path, Read) != got.CheckFS(path, Read) || c.Caps(path) != got.Caps(path) {
@@ -141,9 +138,7 @@ func TestMadeUp(t *testing.T) {
 		w := whole(t).wire()
 		x.change(&w)
 		text, err := json.Marshal(w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		err = json.Unmarshal(text, &Compiled{})
 		if x.want == "" && err != nil || x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want)) {
 			t.Errorf("%s: %v, not %q", name, err, x.want)
@@ -164,9 +159,7 @@ func TestWithin(t *testing.T) {
 			}
 		}
 		c, err := both[1].Within(both[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		if last := c.Layers[len(c.Layers)-len(both[1].Layers):]; !slices.EqualFunc(last, both[1].Layers, same) {
 			t.Fatal("the inner policy's layers aren't in the order that they had: another one than it says is named where it refuses")
 		}
@@ -195,9 +188,7 @@ func TestWithinOthers(t *testing.T) {
 	inner, outer := whole(t), compile(t, SourceLayer{Env: []EnvRule{{Name: "AWS_KEY", Read: true}}, Commands: []CommandRule{cmd("git")}})
 	before := handed(t, inner)
 	c, err := inner.Within(outer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	for _, x := range []struct {
 		name string
 		want bool
@@ -252,9 +243,7 @@ func madeUp(t *rapid.T, c *Compiled) *Compiled {
 		w.Layers = append(w.Layers, l)
 	}
 	made, err := w.compiled()
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return handed(t, made)
 }
 
@@ -264,14 +253,10 @@ func TestWithinMadeUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
 		honest, err := Compile(source(layers...), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		both := [2]*Compiled{madeUp(t, honest), madeUp(t, honest)}
 		c, err := both[1].Within(both[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		if !c.Holds(both[0]) {
 			t.Fatal("it doesn't hold what it's within")
 		}
@@ -365,16 +350,12 @@ func TestWithinKeepsOtherNames(t *testing.T) {
 	}
 	compiled := func(rules ...FSRule) *Compiled {
 		c, err := Compile(source(SourceLayer{FS: append([]FSRule{p("/", AllCaps)}, rules...)}), sys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		return c
 	}
 	inner, outer := compiled(p("/data/f", Read)), compiled(p("/w/b", Read|Update))
 	both, err := inner.Within(outer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	for path, want := range map[string]Caps{"/w/b/f": Read, "/w/b/g": Read | Update, "/data/g": Read | Update, "/w/x": AllCaps} {
 		if got := both.Caps(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)

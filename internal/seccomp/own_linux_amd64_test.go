@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // TestOwn holds what toolguard's own programs may say in arguments, each with and without what it may need.
@@ -40,9 +42,7 @@ func TestOwn(t *testing.T) {
 	} {
 		for i, o := range []Own{{}, all} {
 			f, err := o.Filter()
-			if err != nil {
-				t.Fatal(err)
-			}
+			childtest.Must(t, err)
 			d := data{nr: x.nr, arch: nativeArch, args: x.args}
 			if got, want := run(f.Program, &d), []uint32{x.none, x.needed}[i]; got != want {
 				t.Errorf("%+v: %s%x: %#x, want %#x", o, Name(nativeArch, int(x.nr)), x.args, got, want)

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/egress"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/nettest"
@@ -201,9 +202,7 @@ func TestNetworkCloses(t *testing.T) {
 		hosts        []string
 		name, number bool
 	}{{[]string{byName, byNumber}, true, true}, {[]string{byName}, true, false}, {[]string{byNumber}, false, false}} {
-		if err := n.Reload(uint32(i+2), e.policy(x.hosts...)); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, n.Reload(uint32(i+2), e.policy(x.hosts...)))
 		if name.open() != x.name || number.open() != x.number {
 			t.Errorf("%v: open by name: %t, by number: %t", x.hosts, name.open(), number.open())
 		}

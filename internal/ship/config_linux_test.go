@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // TestSettings: what can't be meant is said, with its place, before anything is sent anywhere.
@@ -55,9 +57,7 @@ func TestSettings(t *testing.T) {
 		"[[sink]]\nname = 'a'\ntype = 'stdout'\nformat = 'text'\nbatch = 3\n[[sink]]\nname='b'\ntype = 'stdout'": "",
 	} {
 		name := filepath.Join(dir, "x.toml")
-		if err := os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
 		cfg, err := Read(name)
 		if err == nil {
 			err = Check(cfg)

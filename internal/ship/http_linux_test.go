@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
@@ -94,13 +95,9 @@ func (r *receiver) got() []string {
 func TestWebhookIsDown(t *testing.T) {
 	r := newReceiver(t)
 	nowhere, err := net.Listen("tcp", "127.83.72.73:0") // where nobody else takes the port meanwhile
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	address := nowhere.Addr().String()
-	if err := errors.Join(nowhere.Close(), r.Listener.Close()); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, errors.Join(nowhere.Close(), r.Listener.Close()))
 	s := newScene(t, audit.Limits{FileSize: 16 << 10}, Sink{Name: "hook", Type: "webhook", URL: "http://" + address})
 	s.happen(100)
 	stop := s.start()
@@ -300,9 +297,7 @@ func TestRefusesAll(t *testing.T) {
 func secret(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(name, []byte(text+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(name, []byte(text+"\n"), 0o600))
 	return name
 }
 
@@ -355,15 +350,11 @@ func TestHTTPS(t *testing.T) {
 	if n := len(r.got()); n > 0 {
 		t.Fatalf("%d lines went to somebody unknown", n)
 	}
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw}), 0o600))
 	s.cfg.Sinks[0].CA = ca
 	s.start()
 	s.all()
-	if err := os.WriteFile(token, []byte("second"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(token, []byte("second"), 0o600))
 	s.happen(1)
 	s.all()
 	r.mu.Lock()

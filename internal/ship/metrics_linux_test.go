@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // TestMetrics: Prometheus is told, and who says more than a question takes isn't listened to.
@@ -31,9 +32,7 @@ func TestMetrics(t *testing.T) {
 			DialContext:       func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", at) },
 		}}
 		req, err := http.NewRequest(http.MethodGet, "http://x/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		req.Header.Set("X-Long", strings.Repeat("x", headers))
 		resp, err := client.Do(req)
 		if err != nil {
@@ -56,9 +55,7 @@ func TestMetrics(t *testing.T) {
 func TestAlerts(t *testing.T) {
 	const name = "../../packaging/prometheus/toolguard-ship.rules.yml"
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	var page strings.Builder
 	writeMetrics(&page, State{Sinks: map[string]Status{"x": {}}})
 	about := regexp.MustCompile(`\btoolguard_ship_\w+`).FindAllString(string(text), -1)

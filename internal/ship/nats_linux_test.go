@@ -17,9 +17,7 @@ import (
 func natsServer(t *testing.T, says ...[2]string) (address string, heard *childtest.Output) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	heard = &childtest.Output{}
 	var all sync.WaitGroup
 	all.Go(func() {

@@ -41,9 +41,7 @@ type scene struct {
 func newScene(t *testing.T, limits audit.Limits, sinks ...Sink) *scene {
 	t.Helper()
 	s := &scene{t: t, log: &childtest.Output{}, cfg: Config{Spool: t.TempDir(), State: t.TempDir(), Sinks: sinks, Version: "test"}}
-	if err := s.cfg.check(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, s.cfg.check())
 	s.open(limits)
 	return s
 }
@@ -198,26 +196,20 @@ func arrived(t *testing.T, got, want []string) {
 func fileLines(t *testing.T, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
 // TestFile: across starts, rotation, and what was left torn, each event is there once and whole.
 func TestFile(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "events.jsonl")
-	if err := os.WriteFile(out, []byte(`{"torn`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(out, []byte(`{"torn`), 0o600))
 	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: out, Batch: 7})
 	s.happen(20)
 	stop := s.start()
 	s.happen(30)
 	s.all()
-	if err := os.Rename(out, out+".1"); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.Rename(out, out+".1"))
 	s.happen(30)
 	s.all()
 	stop()
@@ -241,18 +233,14 @@ func TestFileIsNew(t *testing.T) {
 	dir := t.TempDir()
 	out := &file{filepath.Join(dir, "events.jsonl")}
 	watch, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	defer unix.Close(watch)
 	if _, err := unix.InotifyAddWatch(watch, dir, unix.IN_OPEN|unix.IN_ONLYDIR); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []bool{true, false, true} {
 		if i == 2 {
-			if err := os.Rename(out.path, out.path+".1"); err != nil {
-				t.Fatal(err)
-			}
+			childtest.Must(t, os.Rename(out.path, out.path+".1"))
 		}
 		if n, err := out.send(t.Context(), []record{{body: []byte("x")}}); n != 1 || err != nil {
 			t.Fatal(n, err)
@@ -306,17 +294,13 @@ func TestGaps(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	text, err := os.ReadFile(files[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	at := bytes.Split(text, []byte("\n"))
 	damaged := parse(t, string(at[2])).Metadata.Sequence
 	at[2] = bytes.Replace(at[2], []byte("record_integrity"), []byte("record_integrety"), 1)
 	unreadable := parse(t, string(at[4])).Metadata.Sequence
 	at[4] = bytes.Replace(at[4], []byte(`"time":`), []byte(`"time",`), 1)
-	if err := os.WriteFile(files[1], bytes.Join(at, []byte("\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(files[1], bytes.Join(at, []byte("\n")), 0o600))
 	s.start()
 	s.all()
 
@@ -356,9 +340,7 @@ func TestNeverThere(t *testing.T) {
 	for range 100 {
 		s.happen(2)
 	}
-	if err := os.Mkdir(filepath.Dir(away), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.Mkdir(filepath.Dir(away), 0o700))
 	s.start()
 	s.all()
 	want, got := s.lines(), fileLines(t, away)
@@ -376,23 +358,17 @@ func TestPutBack(t *testing.T) {
 	s := newScene(t, audit.Limits{}, Sink{Name: "f", Type: "file", Path: out})
 	s.n = 100
 	s.happen(5)
-	if err := errors.Join(s.spool.Close(), os.CopyFS(older, os.DirFS(s.cfg.Spool))); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, errors.Join(s.spool.Close(), os.CopyFS(older, os.DirFS(s.cfg.Spool))))
 	s.open(audit.Limits{})
 	s.happen(5)
 	stop := s.start()
 	s.all()
 	stop()
 	n := len(fileLines(t, out))
-	if err := errors.Join(s.spool.Close(), os.RemoveAll(s.cfg.Spool), os.CopyFS(s.cfg.Spool, os.DirFS(older))); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, errors.Join(s.spool.Close(), os.RemoveAll(s.cfg.Spool), os.CopyFS(s.cfg.Spool, os.DirFS(older))))
 	s.open(audit.Limits{})
 	s.happen(5)
-	if err := s.spool.Close(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, s.spool.Close())
 	s.open(audit.Limits{})
 	s.happen(3)
 	s.start()
@@ -413,12 +389,8 @@ func TestAnotherAudit(t *testing.T) {
 	s.all()
 	stop()
 	n := len(fileLines(t, out))
-	if err := s.spool.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(s.cfg.Spool); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, s.spool.Close())
+	childtest.Must(t, os.RemoveAll(s.cfg.Spool))
 	s.open(audit.Limits{})
 	s.happen(2)
 	s.start()
@@ -451,9 +423,7 @@ func TestKept(t *testing.T) {
 	if said := strings.Count(s.log.String(), "records wait"); said != 1 {
 		t.Errorf("the same failure is logged %d times", said)
 	}
-	if err := os.Mkdir(filepath.Dir(away), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.Mkdir(filepath.Dir(away), 0o700))
 	s.start()
 	s.all()
 	arrived(t, fileLines(t, away), s.lines())
@@ -516,16 +486,12 @@ func TestWait(t *testing.T) {
 func TestHostileState(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, stateName)
-	if err := unix.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, unix.Mkfifo(name, 0o600))
 	if _, err := ReadState(dir); err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Error(err)
 	}
 	victim := filepath.Join(dir, "victim")
-	if err := errors.Join(os.WriteFile(victim, []byte("precious"), 0o600), os.Symlink(victim, name+".new"), audit.Replace(name, []byte("{}"))); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, errors.Join(os.WriteFile(victim, []byte("precious"), 0o600), os.Symlink(victim, name+".new"), audit.Replace(name, []byte("{}"))))
 	if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
 		t.Errorf("%s %v", text, err)
 	}

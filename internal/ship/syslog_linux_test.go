@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
@@ -35,9 +36,7 @@ func frames(conn net.Conn, each func(string)) {
 // one that ends each connection at once gets nothing counted as taken.
 func TestSyslogUnread(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	defer l.Close()
 	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(patience))
 	s := newScene(t, audit.Limits{}, Sink{Name: "log", Type: "syslog", URL: "tcp://" + l.Addr().String()})
@@ -47,9 +46,7 @@ func TestSyslogUnread(t *testing.T) {
 	reset := func(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0); _ = conn.Close() }
 	for range 3 {
 		conn, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		reset(conn)
 		last, slowest = time.Now(), max(slowest, time.Since(last))
 	}
@@ -60,9 +57,7 @@ func TestSyslogUnread(t *testing.T) {
 		t.Errorf("%+v %v", st, err)
 	}
 	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	s.all() // by its kernel's word
 	reset(conn)
 	if conn, err = l.Accept(); err != nil {
@@ -88,22 +83,16 @@ func TestSyslogUnread(t *testing.T) {
 // be sent.
 func TestSyslogAway(t *testing.T) {
 	l, err := net.Listen("tcp", "127.83.72.74:0") // where nobody else takes the port meanwhile
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	address := l.Addr().String()
 	s := newScene(t, audit.Limits{}, Sink{Name: "log", Type: "syslog", URL: "tcp://" + address})
 	s.happen(10)
 	s.start()
 	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	s.all() // by its kernel's word
 	_ = conn.(*net.TCPConn).SetLinger(0)
-	if err := errors.Join(l.Close(), conn.Close()); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, errors.Join(l.Close(), conn.Close()))
 	wait(t, "it's tried again and again", func() bool { st, _ := ReadState(s.cfg.State); return st.Sinks["log"].Retries > 3 })
 	if st, err := ReadState(s.cfg.State); err != nil || st.Sinks["log"].Failing == "" {
 		t.Errorf("nothing is said to be wrong: %+v %v", st, err)

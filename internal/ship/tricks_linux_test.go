@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/audit"
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // trick is how a receiver treats one request.
@@ -301,9 +302,7 @@ func TestManyTalk(t *testing.T) {
 			s.happen(1)
 			fail := func() bool {
 				st, err := ReadState(s.cfg.State)
-				if err != nil {
-					t.Fatal(err)
-				}
+				childtest.Must(t, err)
 				for _, sink := range st.Sinks {
 					if sink.Failing == "" {
 						return false
@@ -328,22 +327,16 @@ func TestKilledAtFirst(t *testing.T) {
 	r.Start()
 	s := newScene(t, audit.Limits{}, Sink{Name: "hook", Type: "webhook", URL: r.URL})
 	st, err := openState(s.cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	_ = st.lock.Close()
 	name := filepath.Join(s.cfg.State, stateName)
 	first, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	s.happen(5)
 	stop := s.start()
 	s.all()
 	stop()
-	if err := os.WriteFile(name, first, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(name, first, 0o600))
 	s.start()
 	s.all()
 	want, got := s.lines(), r.got()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -89,9 +90,7 @@ func TestUsage(t *testing.T) {
 		t.Skipf("needs a writable cgroup v2: %s", facts.Why)
 	}
 	g, err := New(fmt.Sprintf("test-%d", os.Getpid()), policy.Limits{}, facts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	const size = 4 << 20
 	script := fmt.Sprintf(`i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; head -c %d /dev/zero >"$0"; sync "$0"`, size)
 	cmd := exec.Command("bash", "-c", script, t.TempDir()+"/file")
@@ -100,9 +99,7 @@ func TestUsage(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	again, err := Open(g.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	u, unknown := again.Usage()
 	if u.CPU == nil || *u.CPU == 0 {
 		t.Errorf("no processor time: %+v, %q", u, unknown)

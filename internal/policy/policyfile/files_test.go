@@ -10,14 +10,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 func TestReadIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	big := filepath.Join(dir, "big.toml")
-	if err := os.WriteFile(big, bytes.Repeat([]byte("nonsense "), 10<<20/9), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(big, bytes.Repeat([]byte("nonsense "), 10<<20/9), 0o600))
 	b, err := Machine{}.Read(big, maxFile+1)
 	if err != nil || len(b) != maxFile+1 {
 		t.Errorf("%d bytes, %v", len(b), err)
@@ -27,9 +27,7 @@ func TestReadIsBounded(t *testing.T) {
 		t.Errorf("got %.200v", err)
 	}
 	small := filepath.Join(dir, "small.toml")
-	if err := os.WriteFile(small, []byte(policyText("")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(small, []byte(policyText("")), 0o600))
 	if b, err := (Machine{}).Read(small, maxFile+1); err != nil || string(b) != policyText("") {
 		t.Errorf("%q, %v", b, err)
 	}
@@ -39,9 +37,7 @@ func TestReadIsBounded(t *testing.T) {
 func TestOnlyRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	fifo, empty := filepath.Join(dir, "fifo"), filepath.Join(dir, "empty")
-	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.WriteFile(empty, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, errors.Join(syscall.Mkfifo(fifo, 0o600), os.WriteFile(empty, nil, 0o600)))
 	rows := map[string]string{fifo: "not a regular file", "/dev/zero": "not a regular file", dir: "not a regular file", empty: "it's empty, or no file on a disk"}
 	if _, err := os.Stat("/proc/self/status"); err == nil {
 		rows["/proc/self/status"] = rows[empty]
@@ -68,9 +64,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 
 func TestExtendsNoDevice(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.toml")
-	if err := os.WriteFile(file, []byte("version = 1\nextends = [\"/dev/zero\"]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(file, []byte("version = 1\nextends = [\"/dev/zero\"]\n"), 0o600))
 	if _, _, err := Load(request(file), Machine{}); err == nil || err.Error() != file+`:2:12: can't read policy "/dev/zero": not a regular file` {
 		t.Error(err)
 	}
@@ -79,9 +73,7 @@ func TestExtendsNoDevice(t *testing.T) {
 // Opening can be a deed: it starts a watchdog, rewinds a tape, lets a fifo's writer go on.
 func TestOnlyFilesAreOpened(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, syscall.Mkfifo(fifo, 0o600))
 	written := make(chan error, 1)
 	go func() {
 		f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
@@ -103,9 +95,7 @@ func TestOnlyFilesAreOpened(t *testing.T) {
 
 func TestGrowing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.toml")
-	if err := os.WriteFile(file, []byte("123456"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(file, []byte("123456"), 0o600))
 	for _, x := range []struct {
 		size  int64
 		limit int
@@ -118,28 +108,20 @@ func TestGrowing(t *testing.T) {
 		{6, 6, "123456"},
 	} {
 		f, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		b, err := contents(int(f.Fd()), x.size, x.limit)
 		if got := string(b); err == nil && got != x.want || err != nil && err.Error() != x.want {
 			t.Errorf("size %d, limit %d: %q, %v", x.size, x.limit, got, err)
 		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, f.Close())
 	}
 }
 
 func TestLeasedFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.toml")
-	if err := os.WriteFile(file, []byte(policyText("")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.WriteFile(file, []byte(policyText("")), 0o600))
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	defer f.Close()
 	signal.Ignore(syscall.SIGIO) // whoever holds a lease is told by it
 	defer signal.Reset(syscall.SIGIO)
@@ -163,15 +145,9 @@ func TestTrusted(t *testing.T) {
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "p.toml")
 	link, sub := filepath.Join(dir, "link.toml"), filepath.Join(dir, "sub")
-	if err := os.Mkdir(sub, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(policyText("")), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.Mkdir(sub, 0o755))
+	childtest.Must(t, os.WriteFile(file, []byte(policyText("")), 0o644))
+	childtest.Must(t, os.Symlink(file, link))
 	refused := func(what, want string) {
 		t.Helper()
 		if _, err := (Machine{}).ReadTrusted(file, maxFile); err == nil || !strings.Contains(err.Error(), want) {
@@ -187,23 +163,13 @@ func TestTrusted(t *testing.T) {
 	if _, err := (Machine{}).ReadTrusted(link, maxFile); err == nil || !strings.Contains(err.Error(), "a symlink") {
 		t.Errorf("symlink: %v", err)
 	}
-	if err := os.Chmod(file, 0o664); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.Chmod(file, 0o664))
 	refused("writable by the group", "writable by others than root (mode 0664)")
-	if err := os.Chmod(file, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(file, 65534, 0); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.Chmod(file, 0o644))
+	childtest.Must(t, os.Chown(file, 65534, 0))
 	refused("owned by another", "owned by user 65534, not by root")
-	if err := os.Chown(file, 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, os.Chown(file, 0, 0))
+	childtest.Must(t, os.Chmod(dir, 0o777))
 	refused("in a folder of everybody", "writable by others than root (mode 0777)")
 	if _, err := (Machine{}).List(dir); err == nil {
 		t.Error("list: a folder of everybody")

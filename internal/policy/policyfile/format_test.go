@@ -2,6 +2,8 @@ package policyfile
 
 import (
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 func TestFormat(t *testing.T) {
@@ -70,9 +72,7 @@ args = [["a", "**"], []]
 when = 1979-05-27 07:32:00
 `
 	got, err := Format("p.toml", []byte(from))
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	if string(got) != want {
 		t.Errorf("got\n%s", got)
 	}
@@ -114,7 +114,7 @@ func TestFormatRows(t *testing.T) {
 func TestSameTree(t *testing.T) {
 	tree := func(text string) *node {
 		n, err := parse([]byte(text))
-		if err != nil {
+		if err != nil { // a nil *Error isn't a nil error
 			t.Fatal(err)
 		}
 		return n

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -61,9 +62,7 @@ func request(policies ...string) Request {
 func load(t *testing.T, req Request, files tree) *policy.Source {
 	t.Helper()
 	src, _, err := Load(req, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return src
 }
 

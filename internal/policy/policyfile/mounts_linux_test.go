@@ -4,14 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 func TestMounts(t *testing.T) {
 	file := things(t) + "/big"
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	if got, err := whole(file); err != nil || got != string(want) {
 		t.Errorf("%d bytes of %d, %v", len(got), len(want), err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -15,24 +16,16 @@ type scene struct{ home, work, tmp string }
 func newScene(t *testing.T) scene {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	s := scene{filepath.Join(dir, "home"), filepath.Join(dir, "work"), filepath.Join(dir, "tmp")}
 	for _, d := range []string{".ssh", ".aws", ".config/git", ".config/go", ".cache/go-build", "go/pkg/mod", "go/bin", ".local/bin", ".pyenv/shims", ".nvm"} {
-		if err := os.MkdirAll(filepath.Join(s.home, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.MkdirAll(filepath.Join(s.home, d), 0o755))
 	}
 	for _, f := range []string{".gitconfig", ".npmrc", ".netrc", ".git-credentials", ".config/git/config", ".config/git/credentials", ".bash_history"} {
-		if err := os.WriteFile(filepath.Join(s.home, f), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.WriteFile(filepath.Join(s.home, f), nil, 0o600))
 	}
 	for _, d := range []string{s.work, s.tmp} {
-		if err := os.Mkdir(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.Mkdir(d, 0o755))
 	}
 	return s
 }
@@ -40,13 +33,9 @@ func newScene(t *testing.T) scene {
 func (s scene) compile(t *testing.T, policies ...string) *policy.Compiled {
 	t.Helper()
 	src, _, err := Load(Request{Policies: policies, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: s.tmp}, Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	c, err := policy.Compile(src, Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return c
 }
 
@@ -162,13 +151,9 @@ func TestIDsAreTheSame(t *testing.T) {
 	ids := func(tmp, terminal string) map[string]string {
 		t.Helper()
 		src, _, err := Load(Request{Policies: []string{"preset:go"}, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: tmp, Terminal: terminal, HideTTY: terminal == ""}, Machine{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		c, err := policy.Compile(src, Machine{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, err)
 		out := map[string]string{}
 		for _, r := range c.Rules {
 			if r.FS != nil {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // asJSON is a tree as encoding/json would give it.
@@ -36,13 +38,9 @@ func asJSON(n *node) any {
 func resolved(t *testing.T) *jsonschema.Resolved {
 	t.Helper()
 	var s jsonschema.Schema
-	if err := json.Unmarshal(Schema(), &s); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, json.Unmarshal(Schema(), &s))
 	r, err := s.Resolve(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return r
 }
 
@@ -100,9 +98,7 @@ func TestSchemaRefusesMistakes(t *testing.T) {
 // The policy with every key has every key.
 func TestEverythingIsThere(t *testing.T) {
 	var schema any
-	if err := json.Unmarshal(Schema(), &schema); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, json.Unmarshal(Schema(), &schema))
 	var walk func(v any)
 	walk = func(v any) {
 		switch v := v.(type) {

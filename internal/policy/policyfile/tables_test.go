@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 var update = flag.Bool("update", false, "write tables.go anew from the built-in files")
@@ -16,9 +18,7 @@ var update = flag.Bool("update", false, "write tables.go anew from the built-in 
 // The tables are what reading the built-in files gives.
 func TestTables(t *testing.T) {
 	if *update {
-		if err := os.WriteFile("tables.go", tables(t), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.WriteFile("tables.go", tables(t), 0o644))
 		t.Log("tables.go is written: run the test again without -update")
 		return
 	}
@@ -75,9 +75,7 @@ func tables(t *testing.T) []byte {
 		"// table is the built-in file of that name as reading it gives, nil when it has no table. Nobody may change it.\n" +
 		"func table(name string) *Policy {\nswitch name {\n" + cases.String() + "}\nreturn nil\n}\n" + vars.String()
 	out, err := format.Source([]byte(src))
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	return out
 }
 

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/publicsuffix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 var update = flag.Bool("update", false, "write list.txt anew from the module golang.org/x/net")
@@ -31,9 +33,7 @@ func TestList(t *testing.T) {
 	}
 	want := []byte(header + strings.Join(rules, "\n") + "\n")
 	if *update {
-		if err := os.WriteFile("list.txt", want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		childtest.Must(t, os.WriteFile("list.txt", want, 0o644))
 		return
 	}
 	if got, err := os.ReadFile("list.txt"); err != nil || !bytes.Equal(got, want) {
@@ -45,13 +45,9 @@ func TestList(t *testing.T) {
 func moduleRules(t *testing.T) []string {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/net").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(dir)), "publicsuffix/table_test.go"), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	childtest.Must(t, err)
 	var out []string
 	ast.Inspect(f, func(n ast.Node) bool {
 		v, ok := n.(*ast.ValueSpec)
@@ -60,9 +56,7 @@ func moduleRules(t *testing.T) []string {
 		}
 		for _, e := range v.Values[0].(*ast.CompositeLit).Elts {
 			s, err := strconv.Unquote(e.(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			childtest.Must(t, err)
 			out = append(out, s)
 		}
 		return false
