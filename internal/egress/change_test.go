@@ -149,7 +149,7 @@ func TestChangeEndsWhatIsPassedOn(t *testing.T) {
 			}
 		}
 	}
-	must(t, w.s.now().reload(compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: append(rules[:1:1], rules[3:]...)}), 2))
+	must(t, w.s.now().reload(&Change{Policy: compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: append(rules[:1:1], rules[3:]...)}), Generation: 2}))
 	told := w.told()
 	for _, k := range kinds {
 		if !slices.Contains(told, k.told) {
@@ -201,7 +201,7 @@ func TestChangeEndsRequest(t *testing.T) {
 		open[path] = bufio.NewReader(resp.Body)
 	}
 	stays := policy.SourceLayer{Authority: policy.Session, TLSIntercept: true, Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/stays", Allow: true}}}
-	must(t, w.s.now().reload(compileLayer(t, stays), 2))
+	must(t, w.s.now().reload(&Change{Policy: compileLayer(t, stays), Generation: 2}))
 	w.wantTold("host_not_listed https://a.com:443/ends")
 	if ticks(open["/ends"], 1<<20) || !ticks(open["/stays"], 100) || len(w.dialled) != 1 {
 		t.Errorf("what is denied goes on, or what is granted ends; %d connections", len(w.dialled))
@@ -279,7 +279,7 @@ func TestChangeWhileAsked(t *testing.T) {
 		t.Fatal("nothing is permitted: ", code)
 	}
 	former := w.s.now()
-	must(t, former.reload(compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{allow("b.com")}}), 2))
+	must(t, former.reload(&Change{Policy: compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{allow("b.com")}}), Generation: 2}))
 	q := question{Question: dnsmessage.Question{Name: dnsmessage.MustNewName("a.com."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}
 	if a := former.resolve(context.Background(), &q, client{}); a.code != dnsmessage.RCodeServerFailure || permitted() > 0 {
 		t.Errorf("it's answered %+v, or permitted", a)
@@ -308,7 +308,7 @@ func TestChangeBeforeItSpeaks(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		former := w.s.now()
-		must(t, former.reload(compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{Host: "a.com", Port: 443}}}), 2))
+		must(t, former.reload(&Change{Policy: compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{Host: "a.com", Port: 443}}}), Generation: 2}))
 		io.WriteString(c, text)
 		io.Copy(io.Discard, c)
 		c.Close()
@@ -316,6 +316,6 @@ func TestChangeBeforeItSpeaks(t *testing.T) {
 			t.Errorf("the server got %q", s)
 		}
 		w.wantTold("rule_denies net.1 " + map[bool]string{true: "tcp://a.com:443", false: "https://a.com:443"}[text[0] == 'E'])
-		must(t, w.s.now().reload(former.Policy, 2))
+		must(t, w.s.now().reload(&Change{Policy: former.Policy, Generation: 2}))
 	}
 }

@@ -16,6 +16,9 @@
 // for. A chain through a name that a rule denies is refused. Before the answer is released the session is
 // permitted the ports on which the name alone decides, for as long as the answer may be used, and the addresses are remembered with the name.
 //
+// A name of the machine's hosts file (Server.Hosts) is answered from there alone. Programs read that file without asking, so its granted names
+// count as resolved from the start.
+//
 // Beneath a wildcard a name can carry data to whoever serves the zone. What a granted zone may be told can't be prevented, it can be
 // sent a request as well; the length of such a name is bounded and every question is counted.
 //

@@ -96,7 +96,7 @@ func (f *flow) names() []string {
 	case f.tunnel != "":
 		return []string{f.tunnel}
 	}
-	return f.s.names.names(f.to.Addr())
+	return f.s.namesOf(f.to.Addr())
 }
 
 // ruling is a verdict on what a client wants. about is what a rule would have to grant, if that's something else than what it says, and
@@ -133,7 +133,7 @@ func (f *flow) checkAddr(t *policy.NetTarget, v policy.Verdict) ruling {
 	if !v.Allow || !f.to.Addr().IsValid() {
 		return ruling{Verdict: v, about: *t}
 	}
-	if a := f.s.Policy.CheckAddress(t, f.to.Addr(), f.own); !a.Allow {
+	if a := f.s.checkAddress(t, f.to.Addr(), f.own); !a.Allow {
 		return ruling{Verdict: a, about: at(t, f.to.Addr())}
 	}
 	return ruling{Verdict: v, about: *t}

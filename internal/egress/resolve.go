@@ -114,9 +114,12 @@ func (s *Server) addresses(ctx context.Context, d link.Denial, name string, ways
 	return a
 }
 
-// find is what a name stands for. "localhost" never leaves the machine (RFC 6761, 6.3).
+// find is what a name stands for. "localhost" never leaves the machine (RFC 6761, 6.3), and neither does a name of its hosts file.
 func (s *Server) find(ctx context.Context, name string, typ dnsmessage.Type) (found, error) {
+	addrs, isHost := s.Hosts[name]
 	switch {
+	case isHost && name != "localhost":
+		return foundInHosts(addrs, typ), nil
 	case name != "localhost":
 		return s.lookup(ctx, name, typ)
 	case typ == dnsmessage.TypeA:
@@ -129,7 +132,7 @@ func (s *Server) find(ctx context.Context, name string, typ dnsmessage.Type) (fo
 func (s *Server) fit(addr netip.Addr, ways []policy.Way) (fit []policy.Way, why policy.Verdict) {
 	own := s.Own(addr)
 	for _, w := range ways {
-		v := s.Policy.CheckAddress(&w.Target, addr, own)
+		v := s.checkAddress(&w.Target, addr, own)
 		if v.Allow {
 			fit = append(fit, w)
 		} else {
@@ -177,7 +180,7 @@ func (s *Server) permitAgain() error {
 // tied says whether the name of a target that the policy allows leads to an address, by what the session was answered or by what is
 // true now.
 func (s *Server) tied(ctx context.Context, from client, t *policy.NetTarget, addr netip.Addr) bool {
-	if slices.Contains(s.names.names(addr), t.Host) {
+	if slices.Contains(s.namesOf(addr), t.Host) {
 		return true
 	}
 	ways, _ := s.Policy.Ways(t.Host)

@@ -32,8 +32,9 @@ type Kernel interface {
 // Server decides for one session. Its exported fields are set before Serve.
 type Server struct {
 	Policy     *policy.Compiled
-	Generation uint32           // of that
-	Upstream   []netip.AddrPort // name servers, asked in turn
+	Generation uint32                  // of that
+	Hosts      map[string][]netip.Addr // the addresses that the machine's hosts file gives to names
+	Upstream   []netip.AddrPort        // name servers, asked in turn
 	Kernel     Kernel
 	Tell       func(link.Denial)     // gets every denial and mustn't wait
 	CA         *Authority            // for tls_intercept; needed where Policy.Intercepts
@@ -46,6 +47,7 @@ type Server struct {
 	half   time.Duration // the quiet after which what has ended on one side ends
 	look   time.Duration // after which it's looked again whether who waits for a response is there
 	asked  map[uint16]bool
+	hosts  hosts
 	*shared
 }
 
@@ -53,6 +55,7 @@ type Server struct {
 type Change struct {
 	Policy     *policy.Compiled
 	Generation uint32
+	Hosts      map[string][]netip.Addr
 	Done       func(error)
 }
 
@@ -86,6 +89,7 @@ func (s *Server) Serve(ctx context.Context, tcp []*net.TCPListener, udp []*net.U
 	}
 	s.init()
 	s.latest = s
+	s.permitHosts()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.done.Go(func() { s.change(ctx) })
@@ -114,19 +118,19 @@ func (s *Server) change(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case c := <-s.Changes:
-			c.Done(s.reload(c.Policy, c.Generation))
+			c.Done(s.reload(&c))
 		}
 	}
 }
 
 // reload has another policy decide from now on: about what is asked, connections that begin, requests on those that are open, and what is
 // passed on already, which ends where it's denied.
-func (s *Server) reload(c *policy.Compiled, generation uint32) error {
-	if c.Intercepts() && s.CA == nil {
+func (s *Server) reload(c *Change) error {
+	if c.Policy.Intercepts() && s.CA == nil {
 		return errors.New("the policy reads what is said under TLS, for which the session was given no authority at its start")
 	}
 	next := *s
-	next.Policy, next.Generation = c, generation
+	next.Policy, next.Generation, next.Hosts = c.Policy, c.Generation, c.Hosts
 	next.init()
 	s.turn.Lock()
 	s.latest = &next
@@ -134,6 +138,7 @@ func (s *Server) reload(c *policy.Compiled, generation uint32) error {
 	if err := next.permitAgain(); err != nil {
 		return err
 	}
+	next.permitHosts()
 	s.passing.Range(func(p, _ any) bool {
 		next.again(p.(*passage))
 		return true
@@ -171,6 +176,7 @@ func (s *Server) init() {
 	for _, p := range s.Policy.AskedPorts() {
 		s.asked[p] = true
 	}
+	s.hosts = s.grantedHosts()
 	for p, n := range map[*chan struct{}]int{&s.asking: maxAsking, &s.looking: maxLooking, &s.conns: room()} {
 		if *p == nil {
 			*p = make(chan struct{}, n)

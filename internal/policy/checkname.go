@@ -60,6 +60,16 @@ func (c *Compiled) Ways(name string) ([]Way, Verdict) {
 	return ways, why
 }
 
+// HasRuleFor reports whether some rule grants a normalised name anything.
+func (c *Compiled) HasRuleFor(name string) (has bool) {
+	for _, l := range c.Layers {
+		if l.Net != nil {
+			l.Net.eachHost(&NetTarget{Host: name}, func(r *Rule) { has = has || r.Net.Allow && !r.Net.Listen })
+		}
+	}
+	return has
+}
+
 // waysTo is every target about a name that some layer may mean. What two layers allow together is as narrow as the
 // narrower of them, which is among these.
 func (c *Compiled) waysTo(name string) []NetTarget {

@@ -24,9 +24,18 @@ func (c *Compiled) RefusesNet() bool {
 // CheckAddress decides on an address that the target's name resolved to. One that isn't of the public internet, or is the machine's own,
 // needs a rule for addresses that grants it; any other is fine unless such a rule denies it.
 func (c *Compiled) CheckAddress(t *NetTarget, addr netip.Addr, own bool) Verdict {
+	return c.checkAddress(t, addr, own || !addr.IsValid() || addr.Zone() != "" || special(addr.Unmap()))
+}
+
+// CheckHostsAddress is CheckAddress for an address that the machine's hosts file gives the name: the administrator means that
+// address, whatever kind it is. A rule that denies it still does.
+func (c *Compiled) CheckHostsAddress(t *NetTarget, addr netip.Addr) Verdict {
+	return c.checkAddress(t, addr, false)
+}
+
+func (c *Compiled) checkAddress(t *NetTarget, addr netip.Addr, isSpecial bool) Verdict {
 	at := *t
 	at.Host, at.Addr = "", addr.WithZone("").Unmap()
-	isSpecial := own || !addr.IsValid() || addr.Zone() != "" || special(at.Addr)
 	v := c.restrict(Net, func(l *Layer) (*Rule, bool) {
 		r := l.Net.find(&at)
 		return r, r != nil && r.Net.Allow

@@ -252,6 +252,7 @@ func (p *egressProcess) spawn() (*os.File, link.Mandate, error) {
 	if p.ending {
 		return nil, link.Mandate{}, nil
 	}
+	p.readHosts()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, link.Mandate{}, os.NewSyscallError("socketpair", err)
@@ -347,7 +348,8 @@ func (p *egressProcess) instructed(socket *os.File, generation uint32) {
 // instruct tells the process of another policy. It's called with the lock held.
 func (p *egressProcess) instruct() {
 	if socket := p.listens; socket != nil {
-		o := link.Mandate{Format: link.Format, Generation: p.mandate.Generation, Policy: p.mandate.Policy}
+		p.readHosts()
+		o := link.Mandate{Format: link.Format, Generation: p.mandate.Generation, Policy: p.mandate.Policy, Hosts: p.mandate.Hosts}
 		go func() { _ = json.NewEncoder(socket).Encode(&o) }() // it may read slowly, or not at all; then it's ended
 	}
 }

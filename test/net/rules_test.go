@@ -83,6 +83,19 @@ var rows = []struct {
 		line:  raw + "inside.test 5432", free: "echo 10.9.8.7",
 	},
 	{
+		name: "a name of the hosts file", needs: "curl", rules: allow("intranet.test") + allow("machine.test", `scheme = "http"`, "port = 80"),
+		line: "curl -sS http://intranet.test/ http://machine.test/", free: "^hello GET http://intranet.test/.*\nhello GET http://machine.test/",
+	},
+	{
+		name: "a database by its name in the hosts file", needs: "python3", rules: allow("machine.test", "port = 5432"),
+		line: raw + "machine.test 5432", free: "echo 127.0.0.1",
+	},
+	{
+		name: "a name of the hosts file that isn't granted", needs: "python3", rules: allow("machine.test", "port = 5432"),
+		line: raw + "intranet.test 5432", free: "echo 10.9.8.7", want: "PermissionError",
+		denials: []string{"connect tcp://10.9.8.7:5432 host_not_listed"},
+	},
+	{
 		name: "a path on https", needs: "curl", access: "tls_intercept = true", rules: allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`),
 		line: "curl -sS https://api.test/v1/a", free: "^hello GET https://api.test/v1/a by HTTP/2\n$",
 	},

@@ -19,10 +19,10 @@ import (
 const Nobody = 65534
 
 // Format is raised with every change of what is said. What a policy means shows in its digest.
-const Format = 3
+const Format = 4
 
 // Mandate is what egress's process is told at its start; TCP, UDP, Originals and Names are descriptors, which it inherits. A later one
-// brings another policy alone.
+// brings another policy and its Hosts alone.
 type Mandate struct {
 	Format           int
 	Generation       uint32 // of the policy
@@ -30,7 +30,8 @@ type Mandate struct {
 	Originals, Names int
 	Upstream         []netip.AddrPort
 	Policy           *policy.Compiled
-	Authority        []byte // what an earlier one has said is the session's; without it, where the policy needs one, egress makes it
+	Hosts            map[string][]netip.Addr // what the machine's hosts file says of names that the policy has rules for
+	Authority        []byte                  // what an earlier one has said is the session's; without it, where the policy needs one, egress makes it
 }
 
 // Egress says a word after each Beat, if only an empty one. When it has been silent for Silence it hangs.

@@ -74,7 +74,7 @@ func serve(toolguard *json.Decoder, t *telling) error {
 	go t.tell()
 	go t.beat(ctx)
 	s := &egress.Server{
-		Policy: o.Policy, Generation: o.Generation, Upstream: o.Upstream, Kernel: netguard.NewKernel(o.Originals, o.Names), Tell: t.add, CA: ca, Changes: changes, Own: own.Has,
+		Policy: o.Policy, Generation: o.Generation, Hosts: o.Hosts, Upstream: o.Upstream, Kernel: netguard.NewKernel(o.Originals, o.Names), Tell: t.add, CA: ca, Changes: changes, Own: own.Has,
 	}
 	err = s.Serve(ctx, tcp, udp)
 	close(t.queue)
@@ -91,7 +91,7 @@ func heed(toolguard *json.Decoder, changes chan<- egress.Change, t *telling) err
 		} else if err != nil {
 			return err
 		}
-		changes <- egress.Change{Policy: o.Policy, Generation: o.Generation, Done: func(err error) {
+		changes <- egress.Change{Policy: o.Policy, Generation: o.Generation, Hosts: o.Hosts, Done: func(err error) {
 			w := link.Word{Decides: o.Generation}
 			if err != nil {
 				w = link.Word{Failed: err.Error()}

@@ -1,0 +1,80 @@
+package egress
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// What the hosts file says of a granted name is the administrator's word: its address counts, whatever kind it is and whoever has looked it up.
+func TestHosts(t *testing.T) {
+	rules := []policy.NetRule{
+		allow("intranet.test"), {Host: "db.test", Port: 5432, Allow: true}, allow("*.corp.test"), allow("barred.test"), denied("10.0.0.9"), allow("inside.test"),
+	}
+	w := newWorld(t, rules...)
+	w.zone.set("intranet.test", "1.2.3.4")
+	w.zone.set("inside.test", "10.0.0.6")
+	w.s.Hosts = map[string][]netip.Addr{}
+	for name, addr := range map[string]string{"intranet.test": "10.0.0.5", "db.test": "127.0.0.1", "a.corp.test": "10.0.0.7", "barred.test": "10.0.0.9", "other.test": "10.0.0.8"} {
+		w.s.Hosts[name] = []netip.Addr{netip.MustParseAddr(addr)}
+	}
+	for _, to := range []string{"10.0.0.5:80", "10.0.0.7:80", "10.0.0.8:80", "10.0.0.9:80", "10.0.0.6:80"} {
+		w.put(to, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "hello") }))
+	}
+	w.start()
+	get := func(to, host string) int {
+		c := w.dial(to)
+		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", host)
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		must(t, err)
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	for _, x := range []struct {
+		to, host string
+		status   int
+		told     []string
+	}{
+		{"10.0.0.5:80", "intranet.test", 200, nil},
+		{"10.0.0.7:80", "a.corp.test", 200, nil},
+		{"10.0.0.5:80", "a.corp.test", 403, []string{"host_mismatch http://a.corp.test:80/"}},
+		{"10.0.0.8:80", "other.test", 403, []string{"host_not_listed http://other.test:80/"}},
+		{"10.0.0.9:80", "barred.test", 403, []string{"rule_denies net.5 tcp://10.0.0.9:443", "host_mismatch http://barred.test:80/"}},
+		{"10.0.0.6:80", "inside.test", 403, []string{"private_address tcp://10.0.0.6:443", "host_mismatch http://inside.test:80/"}},
+	} {
+		if got := get(x.to, x.host); got != x.status {
+			t.Errorf("%s at %s: %d, want %d", x.host, x.to, got, x.status)
+		}
+		w.wantTold(x.told...)
+	}
+	if addrs, code := w.resolve("intranet.test", dnsmessage.TypeA); code != dnsmessage.RCodeSuccess || !slices.Equal(addrs, w.s.Hosts["intranet.test"]) {
+		t.Errorf("intranet.test: %v, %s", addrs, code)
+	}
+	if addrs, code := w.resolve("intranet.test", dnsmessage.TypeAAAA); code != dnsmessage.RCodeSuccess || len(addrs) > 0 {
+		t.Errorf("intranet.test by IPv6: %v, %s", addrs, code)
+	}
+	w.zone.mu.Lock()
+	if slices.ContainsFunc(w.zone.queries, func(q string) bool { return strings.EqualFold(q, "intranet.test.") }) {
+		t.Errorf("asked upstream: %q", w.zone.queries)
+	}
+	w.zone.mu.Unlock()
+	w.mu.Lock()
+	if w.permits["tcp 127.0.0.1:5432"].IsZero() || !w.permits["tcp 10.0.0.8:22"].IsZero() {
+		t.Errorf("permitted from the start: %v", w.permits)
+	}
+	w.mu.Unlock()
+
+	must(t, w.s.now().reload(&Change{Policy: w.s.Policy, Generation: 2}))
+	if got := get("10.0.0.5:80", "intranet.test"); got != 403 {
+		t.Errorf("a name that the hosts file says nothing of any more: %d", got)
+	}
+}
