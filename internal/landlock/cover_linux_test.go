@@ -171,7 +171,7 @@ func TestCoverOwn(t *testing.T) {
 	}{
 		{"/rw/file", policy.SourceLayer{FS: []policy.FSRule{rule("rw", r|w)}}, policy.NotEnforceable, "move it out"},
 		{"/ro/file", policy.SourceLayer{FS: []policy.FSRule{rule("rw", r|w)}}, policy.Enforced, ""},
-		{"/ro/file", policy.SourceLayer{}, policy.NotEnforceable, "nothing restricts fs"},
+		{"/ro/file", policy.SourceLayer{}, policy.NotEnforceable, "fs = \"allow\" lets the command change every file"},
 		{"/ro/file", policy.SourceLayer{FS: []policy.FSRule{rule(".", r), {Match: "ro/**/*.toml", Caps: r | w}}}, policy.NotEnforceable, "move it out"},
 		{"/ro/file", policy.SourceLayer{FS: []policy.FSRule{rule(".", r), {Match: "rw/**/*.toml", Caps: r | w}}}, policy.Enforced, ""},
 	} {
@@ -184,7 +184,7 @@ func TestCoverOwn(t *testing.T) {
 				break
 			}
 		}
-		if row.Rule == nil || row.Status != c.status || !strings.Contains(row.Why, c.why) {
+		if row.Rule == nil || row.Status != c.status || !strings.Contains(row.Why, c.why) || row.Soft != (c.layer.FS == nil) {
 			t.Errorf("%s: %+v", c.file, row)
 		}
 	}
@@ -250,16 +250,16 @@ func TestPlan(t *testing.T) {
 		newPlan func(*policy.Compiled, int) *Plan
 		want    string
 	}{
-		{"net before TCP", net, 3, whole, "files /, no devices"},
-		{"net", net, 4, whole, "files /, ports 443:bind+connect 80:connect, no devices"},
-		{"net before scopes", net, 5, whole, "files /, ports 443:bind+connect 80:connect, no devices"},
-		{"net with scopes", net, 6, whole, "files /, ports 443:bind+connect 80:connect, scoped socket+signal, no devices"},
+		{"net before TCP", net, 3, whole, "all files, no devices, no control groups"},
+		{"net", net, 4, whole, "files /, ports 443:bind+connect 80:connect, no devices, no control groups"},
+		{"net before scopes", net, 5, whole, "files /, ports 443:bind+connect 80:connect, no devices, no control groups"},
+		{"net with scopes", net, 6, whole, "files /, ports 443:bind+connect 80:connect, scoped socket+signal, no devices, no control groups"},
 		{"ports before TCP", net, 3, NewPortsPlan, "none"},
 		{"ports", net, 4, NewPortsPlan, "files /, ports 443:bind+connect 80:connect"},
 		{"ports of others", fs, 4, NewPortsPlan, "none"},
 		{"fs", fs, 6, whole, "files " + ws + "/ro, scoped socket+signal, no devices"},
-		{"commands", commands, 6, whole, "files / " + ws + "/rwx/script, scoped signal, no devices"},
-		{"nothing", policy.SourceLayer{}, 6, whole, "files /, scoped signal, no devices"},
+		{"commands", commands, 6, whole, "files / " + ws + "/rwx/script, scoped signal, no devices, no control groups"},
+		{"nothing", policy.SourceLayer{}, 6, whole, "all files, scoped signal, no devices, no control groups"},
 	} {
 		if got := describePlan(c.newPlan(compileAt(t, ws, c.layer), c.abi)); got != c.want {
 			t.Errorf("%s, ABI %d: %s, want %s", c.what, c.abi, got, c.want)
@@ -291,15 +291,21 @@ func whole(c *policy.Compiled, abi int) *Plan {
 }
 
 // describePlan is what a plan's only ruleset grants and forbids, in words.
-func describePlan(p *Plan) string {
+func describePlan(p *Plan) (out string) {
 	if p == nil {
 		return "none"
 	}
-	if len(p.Rulesets) != 1 {
+	rs, spared := p.Rulesets[0], len(p.Rulesets)-1
+	words := "files"
+	if last := p.Rulesets[spared]; last.Authority == policy.Builtin && last.FS&ll.AccessFSWriteFile != 0 {
+		defer func() { out += ", no control groups" }()
+		if spared--; spared < 0 {
+			rs.Grants, words = nil, "all files"
+		}
+	}
+	if spared > 0 {
 		return fmt.Sprintf("%d rulesets", len(p.Rulesets))
 	}
-	rs := p.Rulesets[0]
-	words := "files"
 	for _, g := range rs.Grants {
 		words += " " + g.Path
 	}

@@ -186,8 +186,12 @@ func (k *cover) own(r *policy.Rule) word {
 		return word{policy.Enforced, "only root can change it", byPermissions, false}
 	case ok:
 		return linked
-	case by == nil:
-		return cannot("nothing restricts fs, so " + r.FS.Path + " can be changed: declare fs, or name this rule in --allow-degraded")
+	case by == nil && r.FS.Path == groups:
+		return enforced("nor can anything be made directly in /, /sys and /sys/fs")
+	case by == nil: // who may change everything can replace toolguard itself
+		w := cannot("fs = \"allow\" lets the command change every file, and so " + r.FS.Path + ": grant by rules what it's to change")
+		w.soft = true
+		return w
 	}
 	return cannot(fmt.Sprintf("%s lets the command write %s: move it out of there, or name this rule in --allow-degraded",
 		by.ID, r.FS.Path))

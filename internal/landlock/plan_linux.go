@@ -172,11 +172,11 @@ func portsOf(rules []*policy.Rule) []Port {
 	return out
 }
 
-// always adds what holds for every session: no device nodes, no signals beyond the session, and no abstract unix sockets
-// beyond it where fs or net is restricted.
+// always adds what holds for every session: no device nodes, no signals beyond the session, no abstract unix sockets
+// beyond it where fs or net is restricted, and no changes of control groups.
 func (p *Plan) always(c *policy.Compiled) {
-	if len(p.Rulesets) == 0 {
-		p.Rulesets = append(p.Rulesets, p.base(policy.Builtin))
+	if unrestricted(c) {
+		p.Rulesets = append(p.Rulesets, p.sparing(groups))
 	}
 	first := &p.Rulesets[0]
 	if p.ABI >= 6 {

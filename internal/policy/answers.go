@@ -40,7 +40,7 @@ type Candidate struct {
 // Warning is something in a policy that is allowed but probably a mistake.
 type Warning struct {
 	Place Place
-	Code  string // stable: "undeclared", "never-wins", …
+	Code  string // stable: "never-wins", "missing", …
 	Msg   string
 	Hint  string
 }

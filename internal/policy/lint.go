@@ -17,7 +17,6 @@ func Lint(c *Compiled, sys System, public func(domain string) bool) []Warning {
 			continue
 		}
 		l.layer = layer
-		l.undeclared()
 		l.fs()
 		l.net()
 		l.env()
@@ -51,28 +50,6 @@ func (l *linter) warnRule(r *Rule, code, hint, format string, args ...any) {
 	if !r.Builtin() {
 		l.warn(r.Place, code, hint, r.ID+": "+format, args...)
 	}
-}
-
-// undeclared names the resources that are open because nobody says anything about them.
-func (l *linter) undeclared() {
-	if l.layer.Authority != Session {
-		return
-	}
-	for r := range NumResources {
-		declared := slices.ContainsFunc(l.c.Layers, func(x *Layer) bool { return x.Authority != Builtin && x.Stance[r] != Undeclared })
-		if !declared {
-			l.warn(l.access(), "undeclared", fmt.Sprintf(`add a rule, or say so in [access]: default = { %s = "allow" }`, r),
-				"%s isn't declared, so everything is allowed", r)
-		}
-	}
-}
-
-// access is where the layer's [access] is, or would be.
-func (l *linter) access() Place {
-	if p := l.layer.Place; p.File != "" {
-		return p
-	}
-	return Place{File: l.c.Name}
 }
 
 func (l *linter) fs() {

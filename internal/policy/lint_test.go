@@ -19,7 +19,7 @@ func TestLint(t *testing.T) {
 		want  string // the warnings' codes with their lines
 	}{
 		{SourceLayer{Defaults: all}, ""},
-		{SourceLayer{FS: []FSRule{p(".", Read)}}, "undeclared:0 undeclared:0 undeclared:0"},
+		{SourceLayer{FS: []FSRule{p(".", Read)}}, ""},
 		{SourceLayer{Defaults: all, FS: []FSRule{p("src", Read), p("link", Read)}}, "never-wins:1"},
 		{SourceLayer{Defaults: all, FS: []FSRule{p("src", Read), p("src/generated", Read)}}, ""},
 		{SourceLayer{Defaults: all, FS: []FSRule{m("src/**/x", Read), m("**/x", Read)}}, "never-wins:1"},
@@ -199,25 +199,6 @@ func TestDiffOfLimitsAndAuthorities(t *testing.T) {
 	}
 	if s := strings.Join(got, ", "); s != "/ read+create+update+delete+execute none, /w read+create+update+delete+execute read, memory 10 20, pids none 5, host has none has a say" {
 		t.Error(s)
-	}
-}
-
-// What isn't declared is told of the [access] that doesn't declare it.
-func TestLintPlace(t *testing.T) {
-	for _, place := range []Place{{"p.toml", 3, 1}, {}} {
-		want := place
-		if want.File == "" {
-			want.File = "test"
-		}
-		warnings := Lint(compile(t, SourceLayer{Place: place, Env: []EnvRule{{Name: "A"}}}), machine(), suffix.Public)
-		if len(warnings) != 3 {
-			t.Fatal(warnings)
-		}
-		for _, w := range warnings {
-			if w.Code != "undeclared" || w.Place != want {
-				t.Errorf("%+v", w)
-			}
-		}
 	}
 }
 

@@ -115,7 +115,7 @@ type Reason string
 const (
 	Allowed          Reason = "rule_allows"    // a rule allows it
 	AllowedByDefault Reason = "default_allows" // no rule matched; the default allows
-	AllowedNoPolicy  Reason = "undeclared"     // nobody declares the resource
+	AllowedNoPolicy  Reason = "undeclared"     // no authority declares the resource
 
 	NoRule           Reason = "no_rule"
 	RuleDenies       Reason = "rule_denies"

@@ -68,6 +68,8 @@ args = [["yes"]]
 [[access.env]]
 name = "*"
 read = true
+[access]
+default = { fs = "allow", net = "allow" }
 `)
 	const script = "/usr/local/bin/listed-script"
 	must(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755))

@@ -46,7 +46,8 @@ func TestHandedSocket(t *testing.T) {
 			{"", allow("allowed.test"), false},
 			{"", deny(deniedIP), false},
 			{`default = { net = "deny" }`, "", false},
-			{"", "", true},
+			{"", "", false},
+			{`default = { net = "allow" }`, "", true},
 		} {
 			cmd := newPlace(t, x.access, x.rules).guarded("echo started")
 			cmd.Stdin = handed[name]

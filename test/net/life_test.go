@@ -442,7 +442,7 @@ func TestNothingGranted(t *testing.T) {
 	for _, x := range []struct {
 		rules string
 		said  string
-	}{{`default = { net = "deny" }`, "13"}, {"", "made"}, {`default = { net = "allow" }`, "made"}} {
+	}{{`default = { net = "deny" }`, "13"}, {"", "13"}, {`default = { net = "allow" }`, "made"}} {
 		p := newPlace(t, x.rules, "")
 		cmd := p.guarded(python + `'import socket,time
 try: socket.socket(); said = "made"

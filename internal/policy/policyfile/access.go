@@ -26,6 +26,20 @@ type Access struct {
 	Place policy.Place
 }
 
+// undeclare takes out what a table says of a resource.
+func (a *Access) undeclare(r policy.Resource) {
+	switch a.Default[r] = policy.Undeclared; r {
+	case policy.FS:
+		a.FS = List[FS]{}
+	case policy.Net:
+		a.Net = List[Net]{}
+	case policy.Env:
+		a.Env = List[Env]{}
+	case policy.Commands:
+		a.Commands = CommandSet{}
+	}
+}
+
 func (a *Access) check(d *decoder, _ *node) {
 	for _, c := range a.Capabilities.Items {
 		if !knownCapability(c.S) {

@@ -142,11 +142,10 @@ func (l *loader) layer(src *policy.Source, who policy.Authority, pieces []piece)
 			m.add(l, p.access)
 		}
 	}
-	if !m.given {
-		if who != policy.Session {
-			return
-		}
-		m.add(l, builtinPolicy("default").Access)
+	if who == policy.Session {
+		m.complete(l)
+	} else if !m.given {
+		return
 	}
 	m.Authority, m.Protect = who, m.protect
 	if m.runtime {
@@ -156,6 +155,22 @@ func (l *loader) layer(src *policy.Source, who policy.Authority, pieces []piece)
 		m.Protected = l.builtinRules("protect")
 	}
 	src.Layers = append(src.Layers, m.SourceLayer)
+}
+
+// complete makes every resource that the session's files don't declare that of the built-in default policy: the first rule of a
+// policy opens nothing else.
+func (m *merged) complete(l *loader) {
+	rules := [policy.NumResources]int{len(m.FS), len(m.Net), len(m.Env), len(m.Commands)}
+	base, place := *builtinPolicy("default").Access, m.Place
+	for r, stance := range m.Defaults {
+		if rules[r] > 0 || stance != policy.Undeclared {
+			base.undeclare(policy.Resource(r))
+		}
+	}
+	given := m.given
+	if m.add(l, &base); given {
+		m.Place = place
+	}
 }
 
 // merged is a layer in the making.

@@ -10,8 +10,16 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// rules lists the rules of a layer on one line, for comparing: "fs . read|env A".
+// rules lists the rules of a layer that somebody wrote on one line, for comparing: "fs . read|env A".
 func rules(l *policy.SourceLayer) string {
+	own := *l
+	own.FS = slices.DeleteFunc(slices.Clone(l.FS), func(r policy.FSRule) bool { return r.Place.File == "builtin:default" })
+	own.Env = slices.DeleteFunc(slices.Clone(l.Env), func(r policy.EnvRule) bool { return r.Place.File == "builtin:default" })
+	return allRules(&own)
+}
+
+// allRules is rules with those of the built-in default policy.
+func allRules(l *policy.SourceLayer) string {
 	var out []string
 	for _, r := range l.FS {
 		out = append(out, fmt.Sprintf("fs %s%s %s", r.Path, r.Match, r.Caps))
@@ -129,31 +137,52 @@ func TestAuditOfAny(t *testing.T) {
 	}
 }
 
-func TestDefaultPolicy(t *testing.T) {
-	want := "fs . read+create+update+delete | env PATH true | env HOME true | env USER true | env LOGNAME true | " +
+// Each resource that the session's files don't declare is that of the built-in default policy.
+func TestUndeclared(t *testing.T) {
+	const fs, env = "fs . read+create+update+delete", "env PATH true | env HOME true | env USER true | env LOGNAME true | " +
 		"env SHELL true | env TMPDIR true | env TERM true | env LANG true | env LC_* true | env TZ true"
-	for name, files := range map[string]tree{
-		"no policy":    {},
-		"no [access]":  {"/w/p.toml": policyText("[limits]\npids = 3\n")},
-		"another tool": {"/w/p.toml": policyText("[[tools.other.access.env]]\nname = \"X\"\n")},
-	} {
-		req := request()
-		if len(files) > 0 {
-			req = request("p.toml")
-		}
-		l := layerOf(t, load(t, req, files), policy.Session)
-		if got := rules(l); got != want {
-			t.Errorf("%s: %s", name, got)
-		}
-		if l.Defaults != [...]policy.Stance{policy.FS: policy.Undeclared, policy.Net: policy.Deny, policy.Env: policy.Undeclared, policy.Commands: policy.Allow} ||
-			l.Protect != policy.ProtectAuto || len(l.Runtime) == 0 || !strings.HasPrefix(l.FS[0].Place.File, "builtin:default") {
-			t.Errorf("%s: %+v", name, l)
-		}
+	base := [...]policy.Stance{policy.FS: policy.Undeclared, policy.Net: policy.Deny, policy.Env: policy.Undeclared, policy.Commands: policy.Allow}
+	with := func(r policy.Resource, s policy.Stance) [policy.NumResources]policy.Stance {
+		d := base
+		d[r] = s
+		return d
 	}
-	// An [access] without anything in it is one all the same.
-	l := layerOf(t, load(t, request("p.toml"), tree{"/w/p.toml": policyText("[access]\n")}), policy.Session)
-	if rules(l) != "" || l.Defaults != [policy.NumResources]policy.Stance{} {
-		t.Errorf("empty [access]: %+v", l)
+	const toolNet = "[[tools.fetch.access.net]]\nhost = \"a.com\"\nallow = true\n"
+	for _, c := range []struct {
+		what, tool, body, want string
+		defaults               [policy.NumResources]policy.Stance
+	}{
+		{"no policy", "", "-", fs + " | " + env, base},
+		{"no [access]", "", "[limits]\npids = 3\n", fs + " | " + env, base},
+		{"an empty [access]", "", "[access]\n", fs + " | " + env, base},
+		{"another tool's access", "", "[[tools.other.access.env]]\nname = \"X\"\n", fs + " | " + env, base},
+		{"a file rule", "", fsA, "fs a read | " + env, base},
+		{"a variable", "", envA, fs + " | env A true", base},
+		{"a host", "", "[[access.net]]\nhost = \"a.com\"\nallow = true\n", fs + " | net a.com true | " + env, with(policy.Net, policy.Undeclared)},
+		{"a program", "", "[access.commands.git]\n", fs + " | " + env + " | command git []", with(policy.Commands, policy.Undeclared)},
+		{"a default for net", "", "[access]\ndefault = { net = \"deny\" }\n", fs + " | " + env, base},
+		{"a default for fs", "", "[access]\ndefault = { fs = \"allow\" }\n", env, with(policy.FS, policy.Allow)},
+		{"a default for all", "", "[access]\ndefault = \"allow\"\n", "", [...]policy.Stance{policy.Allow, policy.Allow, policy.Allow, policy.Allow}},
+		{"an empty list", "", "[access]\nfs = []\n", fs + " | " + env, base},
+		{"what no other authority declares", "", "[[authorities.agent.access.net]]\nhost = \"a.com\"\nallow = true\n" + fsA, "fs a read | " + env, base},
+		{"a tool that says nothing", "other", toolNet, fs + " | " + env, base},
+		{"a tool's host", "fetch", toolNet, fs + " | net a.com true | " + env, with(policy.Net, policy.Undeclared)},
+		{"a tool's host beside a file rule", "fetch", toolNet + fsA, "fs a read | net a.com true | " + env, with(policy.Net, policy.Undeclared)},
+		{"a tool's file rule", "fetch", "[[tools.fetch.access.fs]]\npath = \"b\"\nread = true\n", "fs b read | " + env, base},
+		{"a tool's file rule beside others", "fetch", "[[tools.fetch.access.fs]]\npath = \"b\"\n" + fsA, "fs a read | fs b none | " + env, base},
+	} {
+		req, files := request("p.toml"), tree{"/w/p.toml": policyText(c.body)}
+		if c.body == "-" {
+			req, files = request(), tree{}
+		}
+		req.Tool = c.tool
+		l := layerOf(t, load(t, req, files), policy.Session)
+		if got := allRules(l); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.what, got, c.want)
+		}
+		if l.Defaults != c.defaults || l.Protect != policy.ProtectAuto || len(l.Runtime) == 0 {
+			t.Errorf("%s: %+v", c.what, l.Defaults)
+		}
 	}
 }
 

@@ -1,0 +1,50 @@
+//go:build linux
+
+package run
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+)
+
+// What a policy doesn't declare is as in the built-in default policy, also for a tool that is named; only a default opens it.
+func TestUndeclared(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer server.Close()
+	dial := fmt.Sprintf("/dev/tcp/127.0.0.1/%d", server.Addr().(*net.TCPAddr).Port)
+	// What can be done of: write in the workspace, write beside it, make a control group, connect, see a variable.
+	script := `can() { name=$1; shift; ("$@") 2>/dev/null && printf '%s ' $name; }
+inside() { : >made; }; beside() { : >../home/made; }; group() { : >>/sys/fs/cgroup/cgroup.procs; }; connect() { exec 3<>` + dial + `; }; see() { test "$AWS_SECRET" = x; }
+can inside inside; can beside beside; can group group; can net connect; can env see; exit 0`
+	const fs = "[[access.fs]]\npath = \".\"\nread = true\n"
+	const tool = "[[tools.x.access.fs]]\npath = \".\"\nread = true\n"
+	for _, c := range []struct{ what, policy, tool, want string }{
+		{"nothing", "", "", "inside"},
+		{"one rule", fs, "", ""},
+		{"a default for net", "[access]\ndefault = { net = \"deny\" }\n", "", "inside"},
+		{"a default for net that allows", "[access]\ndefault = { net = \"allow\" }\n", "", "inside net"},
+		{"a default for fs that allows", "[access]\ndefault = { fs = \"allow\" }\n", "", "inside beside"},
+		{"a default for all that allows", "[access]\ndefault = \"allow\"\n", "", "inside beside net env"},
+		{"a tool's rule, not for that tool", tool, "", "inside"},
+		{"a tool's rule", tool, "x", ""},
+		{"a tool's rule over a default", "[access]\ndefault = { net = \"allow\" }\n" + tool, "x", "net"},
+	} {
+		for _, u := range users() {
+			p := newPlace(t, u)
+			p.write(t, "../p.toml", "version = 1\n"+c.policy)
+			cmd := p.guarded([]string{"--policy", "../p.toml", "--tool", c.tool, "--backend", "landlock", "--daemon", "none"}, "bash", "-c", script)
+			cmd.Env = append(cmd.Env, "AWS_SECRET=x")
+			out := run(t, cmd)
+			if out.code != 0 || strings.TrimSpace(out.stdout) != c.want {
+				t.Errorf("%s, %s: %+v, want %q", c.what, u.name, out, c.want)
+			}
+			if _, err := os.Stat(p.home + "/made"); (err == nil) != strings.Contains(c.want, "beside") {
+				t.Errorf("%s, %s: %v", c.what, u.name, err)
+			}
+		}
+	}
+}
