@@ -63,10 +63,11 @@ type answer struct {
 	Also      string        `json:"also,omitempty"` // the target's other name, by which it's denied
 	Rule      *ruleRef      `json:"rule"`
 	Suggest   string        `json:"suggest,omitempty"`
+	Advice    string        `json:"advice,omitempty"` // what there is to know before it's granted, where nothing is suggested
 }
 
 func answerJSON(a policy.Answer) answer {
-	j := answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Also: a.Also, Rule: ruleJSON(a.Rule), Suggest: a.Suggest}
+	j := answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Also: a.Also, Rule: ruleJSON(a.Rule), Suggest: a.Suggest, Advice: a.Advice}
 	if a.Authority != policy.Builtin || a.Rule != nil {
 		j.Authority = a.Authority.String()
 	}

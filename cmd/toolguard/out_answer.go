@@ -31,14 +31,21 @@ func (s *screen) decision(q policy.Question, a policy.Answer) {
 	if a.Authority != policy.Session && (a.Rule != nil || a.Authority != policy.Builtin) {
 		rows = append(rows, []cell{c("by"), c("the " + a.Authority.String() + " authority")})
 	}
-	// These lines are TOML as they are, to be copied into the policy.
-	for i, line := range strings.Split(strings.TrimSpace(a.Suggest), "\n") {
-		rows = append(rows, []cell{c([...]string{"to allow", ""}[min(i, 1)]), c(line)})
-	}
-	if a.Suggest == "" {
-		rows = rows[:len(rows)-1]
+	if a.Advice != "" {
+		rows = append(rows, []cell{c("to allow"), c(a.Advice)})
 	}
 	s.table("", rows)
+	if a.Suggest != "" {
+		s.line("to allow it, copy this to the end of the policy:")
+		s.toml(a.Suggest)
+	}
+}
+
+// toml writes what can be copied into a policy.
+func (s *screen) toml(text string) {
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		s.line("  %s", s.in(faint, clean(line)))
+	}
 }
 
 // ruleLine is a rule on one line: id, text, place.

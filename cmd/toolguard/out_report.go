@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -37,28 +39,53 @@ func (s *screen) report(r session.Result, name, rest string) {
 	if !r.Visible && len(r.Denials) > 0 {
 		end = append(end, "what else the kernel denies can't be seen by this user: 'toolguard doctor' says what that takes")
 	}
-	rows, shown := denialRows(r.Denials, reportLines-1-len(end))
+	room := reportLines - 1 - len(end)
+	ordered := anywayLast(r.Denials)
+	grants := grantsOf(ordered)
+	rows, shown := denialRows(ordered, max(room/2, room-linesOf(grants)))
 	s.table("  ", rows)
-	if n := len(r.Denials) - shown; n > 0 {
+	left := room - len(rows)
+	if n := len(ordered) - shown; n > 0 {
 		s.line("  … and %d more%s", n, rest)
+		left--
 	}
 	for _, e := range end {
 		s.line("  %s", clean(e))
 	}
+	s.grants(grantsOf(ordered[:shown]), left, name) // the last, to be copied
+}
+
+// anywayLast puts what ordinary permissions would have denied, too, behind the rest.
+func anywayLast(denials []session.Denial) []session.Denial {
+	out := slices.Clone(denials)
+	slices.SortStableFunc(out, func(a, b session.Denial) int { return cmp.Compare(anyway(&a), anyway(&b)) })
+	return out
+}
+
+func anyway(d *session.Denial) int {
+	if d.Extra["anyway"] != "" {
+		return 1
+	}
+	return 0
 }
 
 // denialRows are the rows of the first denials, in at most so many lines, one of which is left for what is left out.
 func denialRows(denials []session.Denial, lines int) (rows [][]cell, shown int) {
 	for i, d := range denials {
-		block := [][]cell{{cs(bold, d.Capability), c(d.Target), c(decider(d)), cs(bold, times(d.Count))}}
+		var block [][]cell
+		if anyway(&d) == 1 && (i == 0 || anyway(&denials[i-1]) == 0) {
+			block = append(block, []cell{cs(faint, "what ordinary permissions deny too:")})
+		}
+		row := []cell{cs(bold, d.Capability), c(d.Target), c(decider(d)), cs(bold, times(d.Count))}
 		if d.Capability == d.Target { // that's all there is to it
-			block[0][0].text = "call"
+			row[0].text = "call"
 			if d.Resource == "limits" {
-				block[0][0].text = "limit"
+				row[0].text = "limit"
 			}
 		}
-		if d.Suggest != "" {
-			block = append(block, []cell{c(""), cs(faint, "to allow: "+oneLine(d.Suggest))})
+		block = append(block, row)
+		if d.Extra["advice"] != "" {
+			block = append(block, []cell{c(""), cs(faint, d.Extra["advice"])})
 		}
 		left := 1
 		if i == len(denials)-1 {
@@ -70,6 +97,46 @@ func denialRows(denials []session.Denial, lines int) (rows [][]cell, shown int) 
 		rows = append(rows, block...)
 	}
 	return rows, len(denials)
+}
+
+// grantsOf are what would allow these denials, each once.
+func grantsOf(denials []session.Denial) (grants []string) {
+	for _, d := range denials {
+		if g := strings.TrimSpace(d.Suggest); g != "" && !slices.Contains(grants, g) {
+			grants = append(grants, g)
+		}
+	}
+	return grants
+}
+
+// linesOf is how many lines grants take.
+func linesOf(grants []string) (n int) {
+	for _, g := range grants {
+		n += 1 + strings.Count(g, "\n")
+	}
+	return n + min(n, 1)
+}
+
+// grants writes what would allow denials as TOML that can be copied as it is, in at most so many lines.
+func (s *screen) grants(grants []string, lines int, policyName string) {
+	if len(grants) == 0 || lines < 1+linesOf(grants[:1]) && lines < linesOf(grants) {
+		return
+	}
+	where := "to allow it, copy what is meant of this to the end of the policy:"
+	if policyName == "default" {
+		where = "to allow it, copy what is meant of this to the end of a policy ('toolguard policy init' writes one):"
+	}
+	s.line("  %s", where)
+	lines--
+	for i, g := range grants {
+		n := linesOf(grants[i:i+1]) - 1
+		if rest := len(grants) - i; n > lines || n == lines && rest > 1 {
+			s.line("  %s", s.in(faint, fmt.Sprintf("# and %d more, which the events have", rest)))
+			return
+		}
+		s.toml(g)
+		lines -= n
+	}
 }
 
 func times(n uint64) string {
@@ -96,12 +163,6 @@ func decider(d session.Denial) string {
 		return fmt.Sprintf("%s (%s)", why, d.Rule)
 	}
 	return why
-}
-
-// oneLine puts a grant on one line: the table, then its keys.
-func oneLine(toml string) string {
-	table, keys, _ := strings.Cut(strings.TrimSpace(toml), "\n")
-	return strings.TrimSpace(table + " " + strings.ReplaceAll(keys, "\n", ", "))
 }
 
 // someOf is the first n words, and how many there are beyond.

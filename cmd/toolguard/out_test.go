@@ -73,9 +73,12 @@ func TestReport(t *testing.T) {
 	s.report(r, "web-scraper", " (all of them with --events FILE)")
 	want := `toolguard: 3 denials (policy web-scraper)
   read  /home/u/.ssh/key0  no rule allows it
-        to allow: [[access.fs]] path = "/home/u/.ssh", read = true
   read  /home/u/.ssh/key1  fs.3, p.toml:12:1  ×2
   not in its environment: AWS_SECRET_ACCESS_KEY
+  to allow it, copy what is meant of this to the end of the policy:
+  [[access.fs]]
+  path = "/home/u/.ssh"
+  read = true
 `
 	if b.String() != want {
 		t.Errorf("the report is\n%s\nnot\n%s", b, want)
@@ -128,7 +131,7 @@ func TestHostileNames(t *testing.T) {
 	s, b := on(false)
 	s.report(r, "evil\x1b]0;x\x07", " (all of them with --events FILE)")
 	text := b.String()
-	if strings.Count(text, "\n") != 3 || strings.ContainsAny(text, "\x1b\x07\r") || !utf8.ValidString(text) {
+	if strings.Count(text, "\n") != 6 || strings.ContainsAny(text, "\x1b\x07\r") || !utf8.ValidString(text) {
 		t.Errorf("the report lets names through: %q", text)
 	}
 }

@@ -24,6 +24,9 @@ func (e *Event) bounded() Event {
 	for _, s := range out.names() {
 		*s = cut(*s, maxName)
 	}
+	if len(e.Suggest) > maxText {
+		out.Suggest = "" // a part of it would be no grant, or another
+	}
 	for _, s := range out.texts() {
 		*s = cut(*s, maxText)
 	}
@@ -61,7 +64,7 @@ func (e *Event) names() []*string {
 }
 
 // texts are what may be as long as a path.
-func (e *Event) texts() []*string { return []*string{&e.Place, &e.Suggest, &e.Target, &e.Asked} }
+func (e *Event) texts() []*string { return []*string{&e.Suggest, &e.Place, &e.Target, &e.Asked} }
 
 // longWord is how long a word may be that isn't cut in two: half a secret isn't known as one any more.
 const longWord = 256

@@ -66,6 +66,19 @@ func TestParseFormat(t *testing.T) {
 	}
 }
 
+// checkText is checkLine for each line of a text, of which all but the first are behind blanks.
+func checkText(t *testing.T, text []byte) {
+	t.Helper()
+	first := true
+	for line := range bytes.Lines(text) {
+		checkLine(t, line)
+		if !first && !bytes.HasPrefix(line, []byte("    ")) {
+			t.Errorf("a line of its own: %q", line)
+		}
+		first = false
+	}
+}
+
 // checkLine finds what a terminal or a browser could stumble over: only letters, marks, numbers, punctuation, symbols and
 // the plain space may stand in a line. Writing directions, line separators and unassigned characters are none of these.
 func checkLine(t *testing.T, line []byte) {
@@ -93,7 +106,7 @@ func FuzzRenderings(f *testing.F) {
 			{Kind: SessionStart, Session: name, Policy: target, Tool: arg},
 		} {
 			e.Process = []Process{{PID: 1, Exe: target, Comm: name, Argv: []string{arg, target, name}}, {Comm: arg}}
-			checkLine(t, Text.Append(nil, &e))
+			checkText(t, Text.Append(nil, &e))
 			line := OCSF.Append(nil, &e)
 			checkLine(t, line)
 			var back map[string]any

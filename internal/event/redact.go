@@ -252,7 +252,10 @@ func (e *Event) Clean() Event {
 // redact returns an event without secrets.
 func redact(e Event) Event {
 	if e.Resource == "net" {
-		e.Target, e.Asked, e.Suggest = redactTarget(e.Target), redactTarget(e.Asked), redactText(e.Suggest)
+		e.Target, e.Asked = redactTarget(e.Target), redactTarget(e.Asked)
+		if redactText(e.Suggest) != e.Suggest {
+			e.Suggest = "" // masked it would be the grant of something else
+		}
 		if e.Extra != nil {
 			extra := make(map[string]string, len(e.Extra))
 			for k, v := range e.Extra {

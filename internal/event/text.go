@@ -7,16 +7,25 @@ import (
 	"unicode/utf8"
 )
 
-// appendText writes one line for people:
+// appendText writes a line for people, and beneath it what would allow a denial, each line of it behind four blanks: TOML that can be copied.
 //
-//	2026-11-21T08:15:02.123Z denied fs read /etc/passwd  by cat[4711]  no_rule  rule fs.3 (p.toml:4:1)  allow with: …
+//	2026-11-21T08:15:02.123Z denied fs read /etc/passwd  by cat[4711]  no_rule  rule fs.3 (p.toml:4:1)  allow with:
+//	    [[access.fs]]
+//	    path = "/etc/passwd"
+//	    read = true
 func appendText(dst []byte, e *Event) []byte {
 	dst = append(dst, stamp(e.Time)...)
 	dst = append(append(dst, ' '), summary(e)...)
 	for _, part := range details(e) {
 		dst = append(append(dst, "  "...), part...)
 	}
-	return append(dst, '\n')
+	dst = append(dst, '\n')
+	if e.Kind == Denial && e.Suggest != "" {
+		for line := range strings.SplitSeq(strings.TrimSuffix(e.Suggest, "\n"), "\n") {
+			dst = append(append(append(dst, "    "...), Plain(line)...), '\n')
+		}
+	}
+	return dst
 }
 
 // summary is the event in a few words. Nothing in it can control a terminal.
@@ -79,7 +88,6 @@ func details(e *Event) (parts []string) {
 		if e.Count > 1 {
 			add("×", strconv.FormatUint(e.Count, 10))
 		}
-		add("allow with: ", Plain(e.Suggest))
 	}
 	for _, d := range e.Degraded {
 		add("not enforced: ", Plain(d))
@@ -89,6 +97,9 @@ func details(e *Event) (parts []string) {
 			continue // it's what the line begins with
 		}
 		add(plainKey(k)+"=", Quote(e.Extra[k]))
+	}
+	if e.Kind == Denial && e.Suggest != "" {
+		parts = append(parts, "allow with:")
 	}
 	return parts
 }

@@ -136,7 +136,7 @@ func (c *Compiled) answer(v Verdict, a asked) Answer {
 			a.target = out.Also
 		}
 		if !v.Allow {
-			out.Suggest = c.suggest(v, c.Layers[v.Layer], &a)
+			out.Suggest, out.Advice = c.suggest(v, c.Layers[v.Layer], &a)
 		}
 	}
 	return out

@@ -27,8 +27,8 @@ func TestSuggestions(t *testing.T) {
 	}{
 		{Question{Resource: FS, Caps: Read, Target: "/etc/passwd"}, "[[access.fs]]\npath = \"/etc/passwd\"\nread = true\n"},
 		{Question{Resource: FS, Caps: Update, Target: "src/lib.rs"}, "[[access.fs]]\npath = \"src/lib.rs\"\nread = true\nupdate = true\n"},
-		{Question{Resource: FS, Caps: Read, Target: ".env"}, "[[access.fs]]\npath = \".env\"\nread = true\n"},
-		{Question{Resource: FS, Caps: Update, Target: ".envrc"}, "[[access.fs]]\npath = \".envrc\"\nread = true\nwrite = true\nunprotect = true\n"},
+		{Question{Resource: FS, Caps: Read, Target: ".env"}, ""},
+		{Question{Resource: FS, Caps: Update, Target: ".envrc"}, ""},
 		{Question{Resource: FS, Caps: Update, Target: "/etc/toolguard/x"}, ""},
 		{Question{Resource: FS, Caps: Read, Target: "loop"}, ""},
 		{Question{Resource: Net, Target: "https://c.com/"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"https\"\nallow = true\n"},
@@ -43,7 +43,7 @@ func TestSuggestions(t *testing.T) {
 		{Question{Resource: Net, Target: "https://a.com/admin/x"}, "[[access.net]]\nhost = \"a.com\"\nscheme = \"https\"\npath_prefix = \"/admin/x\"\nallow = true\n"},
 		{Question{Resource: Net, Target: "https://u@c.com/"}, ""},
 		{Question{Resource: Env, Target: "A_B"}, "[[access.env]]\nname = \"A_B\"\nread = true\n"},
-		{Question{Resource: Commands, Argv: []string{"git", "push"}}, "[access.commands.git]\nargs = [[\"status\"], [\"push\"]]\n"},
+		{Question{Resource: Commands, Argv: []string{"git", "push"}}, "[access.commands.\"/usr/bin/git\"]\nargs = [[\"status\"], [\"push\"]]\n"},
 		{Question{Resource: Commands, Argv: []string{"python3", "x"}}, "[access.commands.\"/usr/bin/python3.11\"]\nargs = [[\"x\"]]\n"},
 		{Question{Resource: Commands, Argv: []string{"sh", "x"}}, "[access.commands.sh]\nargs = [[\"x\"]]\n"},
 		{Question{Resource: Commands, Argv: []string{"/bin/sh", "x"}}, "[access.commands.\"/bin/sh\"]\nargs = [[\"x\"]]\n"},
@@ -164,6 +164,7 @@ func TestSuggestionsWork(t *testing.T) {
 			if !ok {
 				t.Fatalf("%+v: nothing is suggested", v)
 			}
+			r.Unprotect = r.Unprotect || v.Reason == Protected // which takes more than a suggestion
 			layers[v.Layer-1].FS = append(slices.Clone(layers[v.Layer-1].FS), r)
 		}
 		t.Fatal("the suggestions don't lead to an allow")

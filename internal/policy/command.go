@@ -199,19 +199,21 @@ func Candidates(searchPath, name string) []string {
 // FindProgram finds the canonical path of a program: an absolute path, or a name looked up through a PATH. Entries of
 // the PATH that aren't absolute are passed over: what they mean depends on where somebody stands.
 func FindProgram(sys System, searchPath, name string) (string, bool) {
-	return newResolver(sys).program(searchPath, name)
+	program, _, ok := newResolver(sys).program(searchPath, name)
+	return program, ok
 }
 
-func (r *resolver) program(searchPath, name string) (string, bool) {
+// program is the canonical path of a program, and the file by which it was found.
+func (r *resolver) program(searchPath, name string) (program, file string, ok bool) {
 	for _, file := range Candidates(searchPath, name) {
 		if !strings.HasPrefix(file, "/") {
 			continue
 		}
 		if p, ok := r.executable(file); ok {
-			return p, true
+			return p, file, true
 		}
 	}
-	return "", false
+	return "", "", false
 }
 
 func (r *resolver) executable(p string) (string, bool) {
@@ -229,13 +231,13 @@ func (c *compiler) layerCommands(src *SourceLayer, ids *ruleIDs) *CommandTable {
 		if len(c.errs) > before {
 			continue
 		}
-		program, ok := c.res.program(c.src.Path, s.Name)
-		if !ok {
-			program = ""
+		program, file, _ := c.res.program(c.src.Path, s.Name)
+		if path.Base(program) == path.Base(s.Name) {
+			file = ""
 		}
 		rules = append(rules, c.add(&Rule{
 			ID: id, Authority: src.Authority, Resource: Commands, Place: s.Place,
-			Command: &CompiledCommand{CommandRule: s, Program: program},
+			Command: &CompiledCommand{CommandRule: s, Program: program, File: file},
 		}))
 	}
 	return newCommandTable(rules)

@@ -101,6 +101,7 @@ type CompiledFS struct {
 type CompiledCommand struct {
 	CommandRule
 	Program string // canonical path; "" when it wasn't found, in which case nothing matches it
+	File    string `json:",omitzero"` // where it was found, where a symlink of another name leads to it
 
 	called []string // Called, once the rule is in a table
 }
@@ -122,6 +123,7 @@ type Answer struct {
 	Target    string // as resolved
 	Also      string // the target's other name, where it's denied because of that
 	Suggest   string // for a deny: the smallest rule that would allow it, as TOML; may be empty when none can
+	Advice    string // for a deny without such a rule: who can change it, or what there is to know before somebody does; may be empty
 	Note      string // what the reason code can't say: why a target couldn't be understood; may be empty
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"net/url"
 	"path"
 	"slices"
@@ -8,30 +9,81 @@ import (
 	"unicode/utf8"
 )
 
-// suggest is the smallest rule that would make the denying layer allow what was asked for, as TOML to paste at the end
-// of that authority's policy. It's empty where no rule can.
-func (c *Compiled) suggest(v Verdict, l *Layer, a *asked) string {
+// suggest is the smallest rule that would make the denying layer allow what was asked for, as TOML to paste at the end of the policy that
+// speaks for its authority. It's empty where no rule can, or where nobody should grant it without thinking: then advice says what there is to know.
+func (c *Compiled) suggest(v Verdict, l *Layer, a *asked) (rule, advice string) {
 	if l.Authority == Builtin || !utf8.ValidString(a.target) {
-		return ""
+		return "", ""
 	}
+	if by := c.hostFile(v, l); by != "" {
+		return "", "the policy of this machine, " + by + ", decides this: only root can change it"
+	}
+	table := func(header string, k keys) string { return k.table(l.Authority.in(header)) }
 	switch a.Resource {
 	case FS:
-		if r, ok := c.suggestFS(v, l, a); ok {
-			return fsKeys(&r).table("[[access.fs]]")
+		r, ok := c.suggestFS(v, l, a)
+		if !ok {
+			return "", ""
 		}
+		if advice := c.adviceFS(l, a); advice != "" {
+			return "", advice
+		}
+		if r, ok = c.withoutRandom(r, a.target); !ok {
+			return "", "the name is random, and the next one is another: grant the folder, if that is meant"
+		}
+		return table("[[access.fs]]", fsKeys(&r)), ""
 	case Net:
 		if r, ok := suggestNet(v, l, a); ok {
-			return netKeys(&r).table("[[access.net]]")
+			return table("[[access.net]]", netKeys(&r)), ""
 		}
 	case Env:
-		if checkEnvName(a.target) != nil || strings.HasSuffix(a.target, "*") {
-			return ""
+		switch {
+		case checkEnvName(a.target) != nil || strings.HasSuffix(a.target, "*"):
+		case secretVariable(a.target):
+			return "", "its name is that of a secret: to let the session have it all the same, write a rule for exactly this name"
+		default:
+			return table("[[access.env]]", envKeys(&EnvRule{Name: a.target, Read: true})), ""
 		}
-		return envKeys(&EnvRule{Name: a.target, Read: true}).table("[[access.env]]")
 	case Commands:
 		if r, ok := c.suggestCommand(v, l, a); ok {
-			return commandKeys(&r).table("[" + commandHeader(r.Name) + "]")
+			return table("["+commandHeader(r.Name)+"]", commandKeys(&r)), ""
 		}
+	}
+	return "", ""
+}
+
+// in is the header of a table of [access] in the part of a policy that speaks for the authority.
+func (a Authority) in(header string) string {
+	if a == Session {
+		return header
+	}
+	return strings.Replace(header, "access", "authorities."+a.String()+".access", 1)
+}
+
+// hostFile is the host's policy that decided; "" where it's none of the host's.
+func (c *Compiled) hostFile(v Verdict, l *Layer) string {
+	place := l.Place
+	if v.Rule >= 0 && int(v.Rule) < len(c.Rules) && !c.Rules[v.Rule].Builtin() {
+		place = c.Rules[v.Rule].Place
+	}
+	if l.Authority == Host || within(place.File, own[0]) {
+		return place.String()
+	}
+	return ""
+}
+
+// adviceFS says why a file isn't to be granted without thinking, and what it takes; "" for all others.
+func (c *Compiled) adviceFS(l *Layer, a *asked) string {
+	what := secretFile(a.target)
+	switch {
+	case a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil:
+		return "programs outside the session obey this file: to let the command change it all the same, write a rule for exactly this path with unprotect = true"
+	case what != "":
+		return what + " are kept here: to grant it all the same, write a rule for exactly this path"
+	case a.Caps&Update != 0 && slices.Contains(rootSockets, path.Base(a.target)):
+		return "whoever may use this socket has root on this machine do things: to grant it all the same, write a rule for exactly this path"
+	case c.wide(a.target):
+		return "a rule for it would open everything beneath it: grant what is needed of it"
 	}
 	return ""
 }
@@ -56,9 +108,6 @@ func (c *Compiled) suggestFS(v Verdict, l *Layer, a *asked) (r FSRule, ok bool) 
 	if d := l.FS.Deciding(a.target); d != nil {
 		r.Caps |= d.FS.Caps
 		r.Unprotect = d.FS.Unprotect
-	}
-	if a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil {
-		r.Unprotect = true
 	}
 	return r, true
 }
@@ -177,7 +226,7 @@ func named(s string) bool { return !strings.Contains(s, "/") || path.IsAbs(s) }
 
 // suggestCommand is the whole table, as TOML has one for each program: it lists it, with the arguments where they are known.
 func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule, ok bool) {
-	known := len(a.Argv) > 0
+	known, file := len(a.Argv) > 0, a.program
 	switch {
 	case a.program == "":
 		return r, false
@@ -192,7 +241,7 @@ func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule,
 		}
 	case v.Reason == ArgsNotListed && known && l.Commands.Rule(a.program, a.Argv[0]) != nil: // nil: it was renamed since
 		c := l.Commands.Rule(a.program, a.Argv[0]).Command
-		r = c.CommandRule
+		r, file = c.CommandRule, c.File
 		if r.long() || !c.Answers(a.Argv[0]) {
 			return r, false
 		}
@@ -203,5 +252,19 @@ func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule,
 	if known {
 		r.Args = append(r.Args, a.Argv[1:])
 	}
-	return r, !known || !slices.Contains(a.Argv[1:], ArgsRest) // that would be any
+	r.Match, r.NotMatch = nil, nil
+	r.Name = unused(l.Commands, r.Name, cmp.Or(file, a.program))
+	return r, r.Name != "" && (!known || !slices.Contains(a.Argv[1:], ArgsRest)) // that would be any
+}
+
+// unused is a name for a program that is no table's yet: TOML has no table twice, and a rule that comes later decides before those of other
+// names for the same file. "" when there's none.
+func unused(t *CommandTable, name, file string) string {
+	for _, n := range []string{name, file, path.Dir(file) + "/./" + path.Base(file)} {
+		called := path.Base(n) == path.Base(name)
+		if called && !slices.ContainsFunc(t.Rules(), func(r *Rule) bool { return r.Command.Name == n }) {
+			return n
+		}
+	}
+	return ""
 }

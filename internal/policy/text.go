@@ -2,10 +2,11 @@ package policy
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
-// tomlString is s as a basic TOML string.
+// tomlString is s as a basic TOML string, in which everything can be printed.
 func tomlString(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -18,7 +19,9 @@ func tomlString(s string) string {
 			b.WriteString(`\n`)
 		case r == '\t':
 			b.WriteString(`\t`)
-		case r < 0x20 || r == 0x7f:
+		case r > 0xffff && !strconv.IsPrint(r):
+			fmt.Fprintf(&b, `\U%08X`, r)
+		case !strconv.IsPrint(r):
 			fmt.Fprintf(&b, `\u%04X`, r)
 		default:
 			b.WriteRune(r)

@@ -270,7 +270,7 @@ func (w *wire) writable() error {
 			names = append(names, r.FS.Path)
 		}
 		if r.Command != nil {
-			names = append(names, r.Command.Program)
+			names = append(names, r.Command.Program, r.Command.File)
 		}
 	}
 	for _, n := range names {

@@ -207,6 +207,8 @@ func (r *run) refusedByName(k *link.Denial, when time.Time, chain []event.Proces
 			e.Extra[name] = value
 		}
 	}
+	r.advise(&e, a.Advice)
+	r.adviseProxy(&e)
 	return e
 }
 

@@ -34,7 +34,15 @@ func (r *run) denied(k kernelaudit.Denial, chain []event.Process) event.Event {
 func (r *run) suggest(e *event.Event, v policy.Verdict, q policy.Question) {
 	r.decided(e, v)
 	e.Reason = string(v.Reason)
-	e.Suggest = r.cfg.Policy.Describe(v, q, q.Target).Suggest
+	a := r.cfg.Policy.Describe(v, q, q.Target)
+	e.Suggest = a.Suggest
+	r.advise(e, a.Advice)
+	switch {
+	case q.Resource == policy.Net:
+		r.adviseProxy(e)
+	case q.Resource == policy.FS && q.Caps&(policy.Create|policy.Delete) != 0:
+		r.adviseOrdinary(e, folderOf(e))
+	}
 }
 
 // deniedAccess describes a Landlock refusal. Landlock reports what it refused as blockers (Linux 6.15,
@@ -122,15 +130,10 @@ func ownName(k kernelaudit.Denial) string {
 }
 
 func (r *run) deniedPort(e *event.Event, k kernelaudit.Denial) {
-	e.Resource, e.Capability, e.Target = policy.Net.String(), "connect", k.Remote
-	if has(k.Blockers, "net.bind_tcp") || has(k.Blockers, "net.bind_udp") {
-		e.Capability, e.Target = "listen", k.Local
+	e.Resource, e.Capability, e.Target = policy.Net.String(), "connect", "tcp://"+k.Remote
+	if has(k.Blockers, "net.bind_tcp") {
+		e.Capability, e.Target = "listen", "tcp://"+k.Local
 	}
-	protocol := "tcp://"
-	if has(k.Blockers, "net.bind_udp") || has(k.Blockers, "net.connect_send_udp") {
-		protocol = "udp://"
-	}
-	e.Target = protocol + e.Target
 	q := policy.Question{Resource: policy.Net, Target: e.Target, Listen: e.Capability == "listen"}
 	t, err := q.NetTarget()
 	if err != nil {

@@ -213,6 +213,7 @@ func (d *denials) told(e event.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.Kind == event.Denial {
+		d.run.adviseProxy(&e) // toolguardd doesn't know the session's variables
 		d.tell(e)
 		return
 	}

@@ -44,10 +44,8 @@ func (r *run) limits(m *command) (err error) {
 		}
 		m.cgroup = r.group.FD()
 	}
-	if m.limits, err = lowered(rlimits(l)); err != nil {
-		return err
-	}
-	return reserveProcesses(m.limits)
+	m.limits, err = lowered(rlimits(l))
+	return err
 }
 
 // endGroup ends whatever is still in the cgroup, tells which limits were met, and removes it.

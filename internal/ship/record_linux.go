@@ -45,6 +45,9 @@ func newRecord(line []byte, after audit.Cursor, format event.Format) (r record, 
 	if err != nil {
 		return r, fmt.Errorf("record %d: %w", after.Sequence, err)
 	}
+	if format == event.Text {
+		e.Suggest = "" // which takes lines of its own, and a record is one
+	}
 	r.body = bytes.TrimSuffix(format.Append(nil, &e), []byte("\n"))
 	return r, nil
 }

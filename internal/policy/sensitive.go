@@ -1,0 +1,152 @@
+package policy
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// secretNames are files and folders that hold what somebody proves with who he is, by the last components of their paths.
+var secretNames = map[string]string{
+	".ssh": "keys", ".gnupg": "keys", ".aws": "credentials", ".azure": "credentials", ".config/gcloud": "credentials", ".kube": "credentials",
+	".docker/config.json": "credentials", ".netrc": "credentials", ".pgpass": "credentials", ".my.cnf": "credentials", ".git-credentials": "credentials",
+	".config/git/credentials": "credentials", ".config/gh": "credentials", ".config/hub": "credentials", ".npmrc": "credentials", ".pypirc": "credentials",
+	".yarnrc.yml": "credentials", ".cargo/credentials": "credentials", ".cargo/credentials.toml": "credentials", ".gem/credentials": "credentials",
+	".vault-token": "credentials", ".terraform.d/credentials.tfrc.json": "credentials", ".password-store": "credentials", ".local/share/keyrings": "credentials",
+	".mozilla": "credentials", ".config/google-chrome": "credentials", ".config/chromium": "credentials", ".env": "credentials",
+	"etc/shadow": "credentials", "etc/gshadow": "credentials", "etc/shadow-": "credentials", "etc/gshadow-": "credentials", "etc/sudoers": "credentials",
+	"etc/sudoers.d": "credentials", "etc/ssl/private": "keys", "etc/pki/tls/private": "keys", "etc/krb5.keytab": "keys",
+}
+
+// lazy is an expression that is compiled at the first use, since most sessions need none: it matches as much as it can.
+func lazy(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp {
+		r := regexp.MustCompile(text)
+		r.Longest()
+		return r
+	})
+}
+
+// rootSockets are sockets by which others are told to do things as root.
+var rootSockets = []string{
+	"docker.sock", "podman.sock", "containerd.sock", "crio.sock", "buildkitd.sock", "libvirt-sock", "snapd.socket", "system_bus_socket",
+}
+
+// secretForm is how names of files end or begin that hold keys.
+var secretForm = lazy(`^(id_(rsa|dsa|ecdsa|ed25519)(_sk)?|ssh_host_\w+_key|\.env\..*|.*\.(pem|key|p12|pfx|jks|keystore|kdbx|ovpn))$`)
+
+// secretFile says what is kept in a file, or in a folder around it, that nobody should grant without thinking; "" for any other file. What is
+// public of a key, and what is a sample, are other files.
+func secretFile(target string) (what string) {
+	if isSample(target) {
+		return ""
+	}
+	for p := target; p != "/" && p != "."; p = path.Dir(p) {
+		last := ""
+		for dir, n := p, 0; dir != "/" && dir != "." && n < 3; n++ {
+			last, dir = path.Join(path.Base(dir), last), path.Dir(dir)
+			if what := secretNames[last]; what != "" && (!strings.HasPrefix(last, "etc/") || dir == "/") {
+				return what
+			}
+		}
+	}
+	if secretForm().MatchString(path.Base(target)) && !within(target, "/usr") && !within(target, "/etc/ssl/certs") {
+		return "keys or credentials"
+	}
+	return ""
+}
+
+// isSample says whether a file only has the name of a secret.
+func isSample(target string) bool {
+	for _, end := range []string{".pub", ".example", ".sample", ".template", ".dist"} {
+		if strings.HasSuffix(target, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// secretWord is how a variable is called whose value is a secret.
+var secretWord = lazy(`(?i)(^|_)(PASS(WORD|WD|PHRASE)?|PWD|PW|SECRETS?|TOKENS?|CREDENTIALS?|COOKIE|JWT|PAT|DSN|(API|ACCESS|PRIVATE|SECRET|SIGNING|ENCRYPTION|AUTH)_?KEY|KEY)(_|$)`)
+
+// secretVariable says whether a variable looks as if it held a secret.
+func secretVariable(name string) bool {
+	return name != "PWD" && name != "OLDPWD" && secretWord().MatchString(name)
+}
+
+// tops are the folders at the top of file trees.
+var tops = lazy(`^/(bin|boot|dev|etc|home(/[^/]+)?|lib\w*|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var|Users(/[^/]+)?|Applications|Library|System|Volumes|private)$`)
+
+// wide says whether a rule for a path would open what nobody who asks for it means: everything around the workspace, a home, the system.
+func (c *Compiled) wide(target string) bool {
+	return target != c.Workspace && (within(c.Workspace, target) || tops().MatchString(target))
+}
+
+// randomPart is what may be random in a name: a number (a process, a thread, a time), a hexadecimal number, and what mkstemp(3) and Python's
+// tempfile end a name with.
+var randomPart = lazy(`\d{6,}|\b[0-9a-f]{8,}\b|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|^tmp[a-z0-9_]{8}$|[._-][A-Za-z0-9]{6,12}$`)
+
+// date is a number that somebody wrote.
+var date = lazy(`^(19|20)\d{2}(0\d|1[0-2])([0-3]\d)?$`)
+
+// randomIn is where in a name its random part is; ok is false where there is none.
+func randomIn(name string) (start, end int, ok bool) {
+	for _, at := range randomPart().FindAllStringIndex(name, -1) {
+		part := strings.TrimLeft(strings.TrimPrefix(name[at[0]:at[1]], "tmp"), "._-")
+		digits := strings.Trim(part, "0123456789") == ""
+		switch {
+		case date().MatchString(part):
+		case digits, strings.HasPrefix(name[at[0]:], "tmp"), strings.Trim(part, "0123456789abcdef-") == "" && strings.ContainsAny(part, "0123456789"), changes(part) > 2:
+			return at[1] - len(part), at[1], true
+		}
+	}
+	return 0, 0, false
+}
+
+// changes counts how often small letters, capital letters and digits take turns.
+func changes(s string) (n int) {
+	class := func(c byte) int {
+		switch {
+		case c <= '9':
+			return 0
+		case c <= 'Z':
+			return 1
+		}
+		return 2
+	}
+	for i := 1; i < len(s); i++ {
+		if class(s[i]) != class(s[i-1]) {
+			n++
+		}
+	}
+	return n
+}
+
+// withoutRandom is a rule without what is random in its path: for the last name a pattern of its folder. Of anything above it there's none.
+func (c *Compiled) withoutRandom(r FSRule, target string) (FSRule, bool) {
+	dir, name := c.relative(path.Dir(target)), path.Base(target)
+	for above := path.Dir(target); !within(c.Workspace, above); above = path.Dir(above) { // what is above the workspace is there to stay
+		if _, _, ok := randomIn(path.Base(above)); ok {
+			return r, false
+		}
+	}
+	start, end, ok := randomIn(name)
+	if !ok || r.Match != "" {
+		return r, !ok
+	}
+	base := strings.TrimSuffix(dir, "/") + "/**/"
+	if dir == "." {
+		base = "**/"
+	}
+	switch prefix, suffix := name[:start], name[end:]; {
+	case len(strings.Trim(prefix, "._-")) > 1:
+		r.Path, r.Match = "", base+prefix+"*"
+	case len(strings.Trim(suffix, "._-")) > 1:
+		r.Path, r.Match = "", base+"*"+suffix
+	default:
+		return r, false
+	}
+	_, err := parsePattern(r.Match)
+	return r, err == nil
+}

@@ -1,0 +1,86 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+)
+
+// What holds secrets, what programs outside obey, what is around everything else, and what is called otherwise the next time is never
+// offered; who asks is told why, or what the folder's pattern is.
+func TestWhatIsNotSuggested(t *testing.T) {
+	c := compile(t, SourceLayer{
+		FS:      []FSRule{p(".", Read), p("src", Read|Write)},
+		Env:     []EnvRule{{Name: "LANG", Read: true}},
+		Protect: ProtectAuto, Protected: []FSRule{m("/**/.envrc", 0)},
+	})
+	const secret, random, wide = "all the same, write a rule for exactly this path", "the name is random", "everything beneath it"
+	for _, x := range []struct {
+		q               Question
+		suggest, advice string
+	}{
+		{Question{Caps: Read, Target: "/home/u/.ssh/id_rsa"}, "", "keys are kept here: to grant it " + secret},
+		{Question{Caps: Read, Target: "/home/u/.ssh"}, "", secret},
+		{Question{Caps: Read, Target: "/home/u/.aws/credentials"}, "", secret},
+		{Question{Caps: Read, Target: "/etc/shadow"}, "", secret},
+		{Question{Caps: Read, Target: "/srv/site.pem"}, "", secret},
+		{Question{Caps: Read, Target: "/srv/x/.env.local"}, "", secret},
+		{Question{Caps: Read, Target: "/home/u/.config/gcloud/access.db"}, "", secret},
+		{Question{Caps: Read, Target: "/srv/id_rsa.pub"}, `path = "/srv/id_rsa.pub"`, ""},
+		{Question{Caps: Update, Target: ".env.example"}, `path = ".env.example"`, ""},
+		{Question{Caps: Read, Target: "/srv/etc/shadow"}, `path = "/srv/etc/shadow"`, ""},
+		{Question{Caps: Read, Target: "/usr/lib/x.pem"}, `path = "/usr/lib/x.pem"`, ""},
+		{Question{Caps: Create, Target: ".envrc"}, "", "for exactly this path with unprotect = true"},
+		{Question{Caps: Update, Target: "/run/docker.sock"}, "", "has root on this machine do things: to grant it " + secret},
+		{Question{Caps: Read, Target: "/"}, "", wide},
+		{Question{Caps: Read, Target: "/home/u"}, "", wide},
+		{Question{Caps: Read, Target: "/home/u/notes"}, `path = "/home/u/notes"`, ""},
+		{Question{Caps: Update, Target: "."}, `path = "."`, ""},
+		{Question{Caps: Create, Target: "lib/x.cpython-311.pyc.140316123"}, `match = "lib/**/x.cpython-311.pyc.*"`, ""},
+		{Question{Caps: Create, Target: "/dev/shm/sem.a1B2c3"}, `match = "/dev/shm/**/sem.*"`, ""},
+		{Question{Caps: Create, Target: "out.4711987.json"}, `match = "**/out.*"`, ""},
+		{Question{Caps: Create, Target: "/srv/0123456789abcdef.lock"}, `match = "/srv/**/*.lock"`, ""},
+		{Question{Caps: Create, Target: "/srv/tmpab_cd12x"}, `match = "/srv/**/tmp*"`, ""},
+		{Question{Caps: Create, Target: "/srv/tmpab_cd12x/notes"}, "", random},
+		{Question{Caps: Read, Target: "/proc/4711987/status"}, "", random},
+		{Question{Caps: Create, Target: "objects/ab/0123456789abcdef0123456789abcdef012345"}, "", random},
+		{Question{Caps: Read, Target: "report-20261125.csv"}, `path = "report-20261125.csv"`, ""},
+		{Question{Caps: Create, Target: "x.sqlite3"}, `path = "x.sqlite3"`, ""},
+		{Question{Caps: Create, Target: "x-Windows"}, `path = "x-Windows"`, ""},
+		{Question{Caps: Create, Target: "lib-x86_64"}, `path = "lib-x86_64"`, ""},
+		{Question{Resource: Env, Target: "AWS_SECRET_ACCESS_KEY"}, "", "exactly this name"},
+		{Question{Resource: Env, Target: "GITHUB_TOKEN"}, "", "exactly this name"},
+		{Question{Resource: Env, Target: "KEYBOARD"}, `name = "KEYBOARD"`, ""},
+		{Question{Resource: Env, Target: "PWD"}, `name = "PWD"`, ""},
+	} {
+		if x.q.Caps == Read && !strings.HasPrefix(x.q.Target, "/") {
+			x.q.Caps = Update
+		}
+		a := ask(c, x.q)
+		if a.Decision != "deny" || !strings.Contains(a.Suggest, x.suggest) || (a.Suggest == "") != (x.suggest == "") ||
+			!strings.Contains(a.Advice, x.advice) || (a.Advice == "") != (x.advice == "") {
+			t.Errorf("%s %s: %s, suggests %q and %q, want %q and %q", x.q.Caps, x.q.Target, a.Decision, a.Suggest, a.Advice, x.suggest, x.advice)
+		}
+	}
+}
+
+// A suggestion is for the part of a policy that speaks for who denied. What the machine's own policy denies, its owner changes.
+func TestWhoseSuggestion(t *testing.T) {
+	file := func(a Authority, name string) SourceLayer {
+		return SourceLayer{Authority: a, Place: Place{File: name, Line: 3, Col: 1}, FS: []FSRule{p(".", Read)}}
+	}
+	for _, x := range []struct {
+		layer           SourceLayer
+		suggest, advice string
+	}{
+		{file(Session, "p.toml"), "[[access.fs]]\npath = \"src\"\nread = true\nupdate = true\n", ""},
+		{file(Agent, "p.toml"), "[[authorities.agent.access.fs]]\npath = \"src\"\nread = true\nupdate = true\n", ""},
+		{file(Host, "/etc/toolguard/policy.d/base.toml"), "", "the policy of this machine, /etc/toolguard/policy.d/base.toml:3:1, decides this: only root can change it"},
+		{file(Agent, "/etc/toolguard/policy.d/base.toml"), "", "only root can change it"},
+	} {
+		x.layer.FS[0].Place = x.layer.Place
+		a := ask(compile(t, x.layer), Question{Caps: Update, Target: "src"})
+		if a.Suggest != x.suggest || !strings.Contains(a.Advice, x.advice) || (a.Advice == "") != (x.advice == "") {
+			t.Errorf("%s in %s: suggests %q and %q", x.layer.Authority, x.layer.Place, a.Suggest, a.Advice)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package session
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// advise adds to a denial what there is to know before it's granted, and takes a grant away that would be of no use, or give more than was
+// asked for.
+func (r *run) advise(e *event.Event, advice string) {
+	switch {
+	case r.held == nil && strings.Contains(e.Suggest, "\nmatch = "): // which no Landlock rule can be
+		e.Suggest, advice = "", "the name is random, and the next one is another: grant the folder, if that is meant"
+	case e.Suggest != "" && e.Extra["entry"] != "":
+		advice = "which name it was the kernel doesn't report: the grant is for all in this folder"
+	}
+	if advice != "" {
+		e.Extra["advice"] = advice
+	}
+}
+
+// adviseProxy has the grant of a proxy be one that egress reads: by its address alone every host behind it would be granted.
+func (r *run) adviseProxy(e *event.Event) {
+	if e.Suggest == "" || e.Capability != "connect" || r.cmd == nil {
+		return
+	}
+	variable, scheme := proxyAt(r.cmd.env, e.Target)
+	if e.Extra == nil && variable != "" {
+		e.Extra = map[string]string{}
+	}
+	switch {
+	case variable == "":
+		return
+	case scheme != "http":
+		e.Suggest = ""
+		e.Extra["advice"] = fmt.Sprintf("this is the proxy that %s names, and what it's asked for can't be read: a rule for it would open every host behind it", variable)
+		return
+	case !strings.Contains(e.Suggest, "\nscheme = "):
+		host, rest, _ := strings.Cut(e.Suggest, "\nhost = ")
+		value, rest, _ := strings.Cut(rest, "\n")
+		e.Suggest = host + "\nhost = " + value + "\nscheme = \"http\"\n" + rest
+	}
+	e.Extra["advice"] = fmt.Sprintf("this is the proxy that %s names: with scheme = \"http\" the hosts behind it stay closed that nothing else grants", variable)
+}
+
+// proxyAt is the variable that names a target as a proxy, and what is spoken with that proxy.
+func proxyAt(env []string, target string) (variable, scheme string) {
+	_, rest, _ := strings.Cut(target, "://")
+	rest, _, _ = strings.Cut(rest, "/")
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		if !strings.HasSuffix(strings.ToLower(name), "_proxy") || strings.EqualFold(name, "no_proxy") {
+			continue
+		}
+		if !strings.Contains(value, "://") {
+			value = "http://" + value
+		}
+		if u, err := url.Parse(value); err == nil && u.Host != "" && sameEndpoint(u, rest) {
+			return name, u.Scheme
+		}
+	}
+	return "", ""
+}
+
+// sameEndpoint says whether a proxy is at this host and port. A proxy without a port is at whichever its clients take.
+func sameEndpoint(proxy *url.URL, endpoint string) bool {
+	host, port, err := net.SplitHostPort(endpoint)
+	if err != nil || proxy.Port() != "" && proxy.Port() != port {
+		return false
+	}
+	at, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, proxy.Hostname()) || err == nil && at.IsLoopback() && isLoopback(proxy.Hostname())
+}
+
+func isLoopback(host string) bool {
+	at, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && at.IsLoopback()
+}
+
+// adviseOrdinary says of a name that wasn't made or removed that the permissions of its folder wouldn't have let this user either: the
+// kernel asks the security modules first (security_path_mknod and its like, before may_create). A grant would be of no use.
+func (r *run) adviseOrdinary(e *event.Event, folder string) {
+	if len(e.Process) == 0 || r.mayOverride() || !forbidden(folder, &e.Process[0]) {
+		return
+	}
+	e.Extra["anyway"] = "ordinary permissions deny it too"
+	delete(e.Extra, "advice")
+	e.Suggest = ""
+}
+
+// mayOverride says whether permissions may not count in the session.
+func (r *run) mayOverride() bool {
+	return slices.ContainsFunc(r.cfg.Policy.Layers, func(l *policy.Layer) bool { return slices.Contains(l.Capabilities, "CAP_DAC_OVERRIDE") })
+}
+
+// forbidden says whether a process without capabilities certainly can't make or remove names in a folder.
+func forbidden(folder string, p *event.Process) bool {
+	var st unix.Stat_t
+	var fs unix.Statfs_t
+	if unix.Stat(folder, &st) != nil || unix.Statfs(folder, &fs) != nil {
+		return false
+	}
+	if fs.Flags&unix.ST_RDONLY != 0 {
+		return true
+	}
+	if n, err := unix.Getxattr(folder, "system.posix_acl_access", nil); p.UID < 0 || err == nil && n > 0 {
+		return false
+	}
+	const writeAndEnter = 3
+	owner, group, others := st.Mode>>6&7, st.Mode>>3&7, st.Mode&7
+	switch groups, known := groupsOf(p.PID); {
+	case int(st.Uid) == p.UID:
+		return owner&writeAndEnter != writeAndEnter
+	case known && slices.Contains(groups, int(st.Gid)):
+		return group&writeAndEnter != writeAndEnter
+	case !known && group&writeAndEnter == writeAndEnter:
+		return false
+	}
+	return others&writeAndEnter != writeAndEnter
+}
+
+// groupsOf are a process's groups; known is false where it's gone. With the number of one that is gone another may be looked at, which then
+// has groups of its own: what comes of it is a remark, and no decision.
+func groupsOf(pid int) (groups []int, known bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil, false
+	}
+	for line := range bytes.Lines(text) {
+		key, value, _ := strings.Cut(string(line), ":")
+		if key != "Gid" && key != "Groups" {
+			continue
+		}
+		for word := range strings.FieldsSeq(value) {
+			if n, err := strconv.Atoi(word); err == nil {
+				groups = append(groups, n)
+			}
+		}
+	}
+	return groups, true
+}
+
+// folderOf is the folder whose names an access to a path concerns.
+func folderOf(e *event.Event) string {
+	if e.Extra["entry"] != "" {
+		return e.Target
+	}
+	return filepath.Dir(e.Target)
+}

@@ -1,0 +1,72 @@
+package session
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/kernelaudit"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+)
+
+// The grant of a proxy is one that egress reads, so that it opens no host behind it; what can't be read isn't offered.
+func TestAdviceOfProxies(t *testing.T) {
+	const plain = "[[access.net]]\nhost = \"127.0.0.1\"\nport = 3128\nallow = true\n"
+	const read = "[[access.net]]\nhost = \"127.0.0.1\"\nscheme = \"http\"\nport = 3128\nallow = true\n"
+	for _, x := range []struct{ env, target, suggest, want, advice string }{
+		{"http_proxy=http://127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, read, "the proxy that http_proxy names: with scheme"},
+		{"HTTPS_PROXY=http://u:p@localhost:3128/", "tcp://127.0.0.1:3128", plain, read, "the proxy that HTTPS_PROXY names"},
+		{"all_proxy=127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, read, "all_proxy"},
+		{"http_proxy=http://proxy.corp", "tcp://proxy.corp:3128", plain, read, "http_proxy"},
+		{"http_proxy=http://127.0.0.1:3128", "http://127.0.0.1:3128/", read, read, "http_proxy"},
+		{"all_proxy=socks5://127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, "", "every host behind it"},
+		{"https_proxy=https://127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, "", "every host behind it"},
+		{"http_proxy=http://127.0.0.1:3129", "tcp://127.0.0.1:3128", plain, plain, ""},
+		{"no_proxy=127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, plain, ""},
+		{"http_proxy=", "tcp://127.0.0.1:3128", plain, plain, ""},
+	} {
+		r := &run{cmd: &command{env: []string{"A=b", x.env}}}
+		e := event.Event{Resource: "net", Capability: "connect", Target: x.target, Suggest: x.suggest}
+		r.adviseProxy(&e)
+		if e.Suggest != x.want || !strings.Contains(e.Extra["advice"], x.advice) || (x.advice == "") != (e.Extra["advice"] == "") {
+			t.Errorf("%s, %s: suggests %q, %q", x.env, x.target, e.Suggest, e.Extra["advice"])
+		}
+	}
+}
+
+// What ordinary permissions deny too is told as such, without a grant that would be of no use.
+func TestAdviceOfOrdinaryPermissions(t *testing.T) {
+	dir := t.TempDir()
+	open, closed := filepath.Join(dir, "open"), filepath.Join(dir, "closed")
+	must(t, os.Mkdir(open, 0o777))
+	must(t, os.Mkdir(closed, 0o777))
+	must(t, os.Chmod(open, 0o777))
+	must(t, os.Chmod(closed, 0o555))
+	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/", Caps: policy.Read}}}
+	kept := layer
+	kept.Capabilities = []string{"CAP_DAC_OVERRIDE"}
+	for _, x := range []struct {
+		layer   policy.SourceLayer
+		folder  string
+		anyway  bool
+		blocker string
+	}{
+		{layer, open, false, "fs.make_reg"},
+		{layer, closed, true, "fs.make_reg"},
+		{layer, closed, true, "fs.remove_file"},
+		{layer, closed, false, "fs.write_file"}, // which the kernel asks about only when permissions allow it
+		{kept, closed, false, "fs.make_reg"},
+	} {
+		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: "/", Layers: []policy.SourceLayer{x.layer}}, policyfile.Machine{})
+		must(t, err)
+		r := &run{cfg: Config{Policy: c}}
+		k := kernelaudit.Denial{Source: kernelaudit.Landlock, PID: os.Getpid(), UID: os.Getuid(), Blockers: []string{x.blocker}, Path: x.folder}
+		e := r.denied(k, []event.Process{{PID: k.PID, UID: k.UID}})
+		if got := e.Extra["anyway"] != ""; got != x.anyway || got && e.Suggest != "" || !got && e.Suggest == "" {
+			t.Errorf("%s in %s: %+v, suggests %q", x.blocker, x.folder, e.Extra, e.Suggest)
+		}
+	}
+}
