@@ -7,7 +7,7 @@ import (
 )
 
 // newest is the newest Landlock ABI that this package makes use of.
-const newest = 9
+const newest = 11
 
 // handled are the kinds of file access that a kernel's Landlock can forbid, by ABI.
 func handled(abi int) uint64 {
@@ -25,6 +25,17 @@ func handled(abi int) uint64 {
 	}
 	if abi >= 9 {
 		h |= ll.AccessFSResolveUnix // 7.1
+	}
+	return h
+}
+
+// handledNet are the kinds of network access that a kernel's Landlock can forbid, by ABI.
+func handledNet(abi int) (h uint64) {
+	if abi >= 4 {
+		h |= ll.AccessNetBindTCP | ll.AccessNetConnectTCP // Linux 6.7
+	}
+	if abi >= 10 {
+		h |= ll.AccessNetBindUDP | ll.AccessNetConnectSendUDP // 7.2
 	}
 	return h
 }

@@ -115,6 +115,24 @@ func TestCover(t *testing.T) {
 			t.Errorf("a row for what nobody says: %+v", row)
 		}
 	}
+	dns := []policy.NetRule{{Host: "0.0.0.0/0", Port: 53, Protocol: "udp", Allow: true}, {Host: "::/0", Port: 53, Protocol: "udp", Allow: true}}
+	for _, c := range []struct {
+		what   string
+		rules  []policy.NetRule
+		abi    int
+		status policy.Status
+		why    string
+	}{
+		{"UDP everywhere before it's limited", dns, 9, no, "UDP before ABI 10"},
+		{"UDP everywhere", dns, 10, yes, ""},
+		{"UDP everywhere, later", dns, 12, yes, ""},
+		{"UDP of one family", dns[:1], 10, partly, "any host on UDP port 53"},
+		{"UDP and TCP of the other family", []policy.NetRule{dns[0], {Host: "::/0", Port: 53, Allow: true}}, 10, partly, "any host on UDP port 53"},
+		{"UDP of a host", []policy.NetRule{{Host: "1.1.1.1", Port: 53, Protocol: "udp", Allow: true}}, 10, partly, "any host on UDP port 53"},
+		{"UDP to listen on", []policy.NetRule{{Host: "127.0.0.1", Port: 53, Protocol: "udp", Listen: true, Allow: true}}, 10, no, "answer"},
+	} {
+		wantRow(t, c.what, Cover(compileAt(t, ws, net(c.rules...)), c.abi), "net.1", c.status, c.why)
+	}
 	for abi, want := range map[int]policy.Status{3: no, 4: partly} {
 		for _, cover := range []func(*policy.Compiled, int) []policy.Coverage{Cover, CoverPorts} {
 			wantRow(t, "TCP", cover(compileAt(t, ws, net(policy.NetRule{Host: "example.com", Port: 443, Allow: true})), abi), "net.1", want, " ")
@@ -224,9 +242,12 @@ func TestStatedGaps(t *testing.T) {
 
 // TestHandled holds what each ABI can forbid to the library's table.
 func TestHandled(t *testing.T) {
-	for i, c := range []landlock.Config{landlock.V1, landlock.V2, landlock.V3, landlock.V4, landlock.V5, landlock.V6, landlock.V7, landlock.V8, landlock.V9} {
+	for i, c := range []landlock.Config{landlock.V1, landlock.V2, landlock.V3, landlock.V4, landlock.V5, landlock.V6, landlock.V7, landlock.V8, landlock.V9, landlock.V10, landlock.V11} {
 		if got, want := handled(i+1), uint64(c.HandledAccessFS); got != want {
 			t.Errorf("ABI %d: %#x, want %#x", i+1, got, want)
+		}
+		if got, want := handledNet(i+1), uint64(c.HandledAccessNet); got != want {
+			t.Errorf("ABI %d, network: %#x, want %#x", i+1, got, want)
 		}
 	}
 }
@@ -254,6 +275,10 @@ func TestPlan(t *testing.T) {
 		{"net", net, 4, whole, "files /, ports 443:bind+connect 80:connect, no devices, no control groups"},
 		{"net before scopes", net, 5, whole, "files /, ports 443:bind+connect 80:connect, no devices, no control groups"},
 		{"net with scopes", net, 6, whole, "files /, ports 443:bind+connect 80:connect, scoped socket+signal, no devices, no control groups"},
+		{"net before UDP", net, 9, whole, "files /, ports 443:bind+connect 80:connect, scoped socket+signal, no devices, no control groups"},
+		{"net with UDP", net, 10, whole, "files /, ports 443:bind+connect 80:connect 53:send 0:bindudp, scoped socket+signal, no devices, no control groups"},
+		{"ports with UDP", net, 10, NewPortsPlan, "files /, ports 443:bind+connect 80:connect 53:send 0:bindudp"},
+		{"fs with quiet folders", fs, 10, whole, "files " + ws + "/ro, quiet /run/nscd, scoped socket+signal, no devices"},
 		{"ports before TCP", net, 3, NewPortsPlan, "none"},
 		{"ports", net, 4, NewPortsPlan, "files /, ports 443:bind+connect 80:connect"},
 		{"ports of others", fs, 4, NewPortsPlan, "none"},
@@ -309,11 +334,14 @@ func describePlan(p *Plan) (out string) {
 	for _, g := range rs.Grants {
 		words += " " + g.Path
 	}
+	for _, path := range rs.Quiet {
+		words += ", quiet " + path
+	}
 	if rs.Net != 0 {
 		words += ", ports"
 	}
 	for _, port := range rs.Ports {
-		words += fmt.Sprintf(" %d:%s", port.Number, map[uint64]string{ll.AccessNetConnectTCP: "connect", ll.AccessNetBindTCP: "bind", ll.AccessNetBindTCP | ll.AccessNetConnectTCP: "bind+connect"}[port.Access])
+		words += fmt.Sprintf(" %d:%s", port.Number, map[uint64]string{ll.AccessNetConnectSendUDP: "send", ll.AccessNetBindUDP: "bindudp", ll.AccessNetConnectTCP: "connect", ll.AccessNetBindTCP: "bind", ll.AccessNetBindTCP | ll.AccessNetConnectTCP: "bind+connect"}[port.Access])
 	}
 	if rs.Scoped != 0 {
 		words += ", scoped " + map[uint64]string{ll.ScopeSignal: "signal", ll.ScopeSignal | ll.ScopeAbstractUnixSocket: "socket+signal"}[rs.Scoped]

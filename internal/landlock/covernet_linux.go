@@ -32,48 +32,55 @@ func (k *cover) net(l *policy.Layer) {
 	}
 }
 
-// grant judges a rule that grants, in a layer that denies the rest. What Landlock can hold to is a TCP port on every
-// address, v4 and v6, to connect to.
+// grant judges a rule that grants, in a layer that denies the rest. What Landlock can hold to is a TCP or UDP port on every
+// address, v4 and v6, to connect or send to.
 func (k *cover) grant(rules []*policy.Rule, n *policy.CompiledNet) word {
 	what := "any host on " + portsText(n)
-	switch {
-	case n.Protocol == "udp":
-		return cannot("landlock doesn't limit UDP here: any host on any UDP port could be reached")
+	switch udp := isUDP(n); {
+	case udp && k.abi < 10:
+		return cannot("landlock doesn't limit UDP before ABI 10: any host on any UDP port could be reached")
+	case udp && n.Listen:
+		return cannot("landlock lets nobody who binds a UDP port answer: those who ask do so from any port")
 	case k.abi < 4:
 		return cannot("landlock doesn't limit TCP before ABI 4: any host could be reached")
 	case n.Listen:
 		return partly("landlock limits the port that is bound, but no address, and a socket that was never bound can " +
 			"listen on a port that the kernel chooses")
-	case !rawTCP(n):
+	case !raw(n):
 		return partly("landlock sees ports alone, no schemes, paths or methods: " + what + " could be reached")
-	case n.Port == 0 || !everywhere(rules, n.Port):
+	case n.Port == 0 || !everywhere(rules, n):
 		return partly("landlock sees ports, no hosts: " + what + " could be reached")
 	}
 	return enforced("")
 }
 
-// rawTCP reports whether a rule speaks of no more than a connection.
-func rawTCP(n *policy.CompiledNet) bool {
+func isUDP(n *policy.CompiledNet) bool { return n.Protocol == "udp" }
+
+// raw reports whether a rule speaks of no more than a connection, or datagrams.
+func raw(n *policy.CompiledNet) bool {
 	return n.Scheme == "" && n.PathPrefix == "" && n.Methods == nil
 }
 
 func portsText(n *policy.CompiledNet) string {
-	ps := ports(n)
-	if len(ps) == 1 {
-		return fmt.Sprintf("port %d", ps[0])
+	protocol, ps := "", ports(n)
+	if isUDP(n) {
+		protocol = "UDP "
 	}
-	return fmt.Sprintf("ports %v", ps)
+	if len(ps) == 1 {
+		return fmt.Sprintf("%sport %d", protocol, ps[0])
+	}
+	return fmt.Sprintf("%sports %v", protocol, ps)
 }
 
-// everywhere tells whether rules grant a TCP port on every address, and take it away on none.
-func everywhere(rules []*policy.Rule, port int) bool {
+// everywhere tells whether rules grant a rule's port on every address, and take it away on none.
+func everywhere(rules []*policy.Rule, of *policy.CompiledNet) bool {
 	four, six := false, false
 	for _, r := range rules {
 		n := r.Net
 		if !n.Allow {
 			return false
 		}
-		if n.Port == port && n.Protocol != "udp" && !n.Listen && rawTCP(n) {
+		if n.Port == of.Port && isUDP(n) == isUDP(of) && !n.Listen && raw(n) {
 			four = four || n.Prefix == netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 			six = six || n.Prefix == netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 		}

@@ -73,6 +73,9 @@ var verbs = map[string]func([]string) error{
 	"tcp":      connectTCP,
 	"bindtcp":  bindTCP,
 	"fastopen": fastOpen,
+	"udp":      sendUDP,
+	"udpto":    sendToUDP,
+	"bindudp":  bindUDP,
 }
 
 func opening(flags int) func([]string) error {
@@ -142,4 +145,40 @@ func fastOpen(a []string) error {
 		return err
 	}
 	return unix.Sendto(fd, []byte("x"), unix.MSG_FASTOPEN, to)
+}
+
+func udpSocket(a []string) (int, *unix.SockaddrInet4, error) {
+	port, err := strconv.Atoi(a[0])
+	if err != nil {
+		return -1, nil, err
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	return fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}, err
+}
+
+func sendUDP(a []string) error {
+	fd, to, err := udpSocket(a)
+	if err != nil {
+		return err
+	}
+	if err := unix.Connect(fd, to); err != nil {
+		return err
+	}
+	return unix.Send(fd, []byte("x"), 0)
+}
+
+func sendToUDP(a []string) error {
+	fd, to, err := udpSocket(a)
+	if err != nil {
+		return err
+	}
+	return unix.Sendto(fd, []byte("x"), 0, to)
+}
+
+func bindUDP(a []string) error {
+	fd, at, err := udpSocket(a)
+	if err != nil {
+		return err
+	}
+	return unix.Bind(fd, at)
 }

@@ -48,6 +48,9 @@ func StatedGaps(abi int) []string {
 		"denial events need CAP_AUDIT_READ, and Landlock ABI 7 for files; the probing that every C " +
 			"library does (clone3, a socket for nscd) leaves none",
 	}
+	if abi >= 10 {
+		gaps = append(gaps, "where net grants UDP, who knows the port that the kernel has chosen for a socket of the session can send datagrams to it")
+	}
 	if abi < 6 {
 		gaps = append(gaps, "signals to processes of the same user outside the session aren't mediated before Landlock ABI 6")
 	}

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -333,6 +335,46 @@ func TestPorts(t *testing.T) {
 	for d, e := range inChild(t, os.Getuid(), nil, yes, no, bind, fast) {
 		if e != 0 {
 			t.Errorf("bare %s: %v", d, e)
+		}
+	}
+}
+
+// TestUDPPorts holds the UDP ports, to which datagrams go with a connection and without.
+func TestUDPPorts(t *testing.T) {
+	version := abi(t)
+	if version < 10 {
+		t.Skip("UDP needs Landlock ABI 10")
+	}
+	open := func() (*net.UDPConn, int) {
+		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		childtest.Must(t, err)
+		return c, c.LocalAddr().(*net.UDPAddr).Port
+	}
+	good, granted := open()
+	defer good.Close()
+	bad, other := open()
+	defer bad.Close()
+	var rules []policy.NetRule
+	for _, host := range []string{"0.0.0.0/0", "::/0"} {
+		rules = append(rules, policy.NetRule{Host: host, Port: granted, Protocol: "udp", Allow: true})
+	}
+	c := compileAt(t, workspace(t), policy.SourceLayer{Net: rules})
+	mustBeEnforced(t, c, version)
+	free, freePort := open()
+	free.Close()
+	want := map[string]unix.Errno{
+		fmt.Sprint("udp ", granted): 0, fmt.Sprint("udpto ", granted): 0, "bindudp 0": 0,
+		fmt.Sprint("udp ", other): unix.EACCES, fmt.Sprint("udpto ", other): unix.EACCES, fmt.Sprint("bindudp ", freePort): unix.EACCES,
+	}
+	deeds := slices.Sorted(maps.Keys(want))
+	for d, got := range inChild(t, os.Getuid(), whole(c, version), deeds...) {
+		if got != want[d] {
+			t.Errorf("%s: %v, want %v", d, got, want[d])
+		}
+	}
+	for d, got := range inChild(t, os.Getuid(), nil, deeds...) {
+		if got != 0 {
+			t.Errorf("bare %s: %v", d, got)
 		}
 	}
 }

@@ -25,6 +25,7 @@ type Ruleset struct {
 	FS        uint64 // kinds of file access that are forbidden where no grant gives them
 	Net       uint64 // kinds of network access
 	Scoped    uint64
+	Quiet     []string // folders where a denied connection to a unix socket leaves no event
 	Grants    []Grant
 	Ports     []Port
 }
@@ -38,11 +39,14 @@ type Grant struct {
 	Rule     *policy.Rule // nil for what no single rule gives
 }
 
-// Port gives kinds of access to a TCP port.
+// Port gives kinds of access to a port, of TCP, UDP or both.
 type Port struct {
 	Number uint16
 	Access uint64
 }
+
+// probed are the folders of services that the C library asks before it does the work itself: denials there would bury the others.
+var probed = []string{"/run/nscd"}
 
 // maxRulesets is how many domains a thread can be under (LANDLOCK_MAX_NUM_LAYERS); a session in a session shares them.
 const maxRulesets = 16
@@ -100,9 +104,11 @@ func (p *Plan) files(l *policy.Layer) Ruleset {
 			rs.Grants = append(rs.Grants, Grant{r.FS.Path, access, r.FS.Dir, r.FS.Optional || r.FS.Missing, r})
 		}
 	}
+	if rs.FS&ll.AccessFSResolveUnix != 0 && p.ABI >= 10 {
+		rs.Quiet = probed
+	}
 	if restricts(l, policy.Net) && p.ABI >= 4 {
-		rs.Net = ll.AccessNetBindTCP | ll.AccessNetConnectTCP
-		rs.Ports = portsOf(l.Net.Rules())
+		rs.Net, rs.Ports = handledNet(p.ABI), portsOf(l.Net.Rules(), p.ABI)
 	}
 	return rs
 }
@@ -149,27 +155,45 @@ func (p *Plan) programs(l *policy.Layer) (Ruleset, error) {
 	return rs, nil
 }
 
-// portsOf is the TCP ports that a layer's rules can match.
-func portsOf(rules []*policy.Rule) []Port {
+// portsOf is the ports that a layer's rules can match, as far as an ABI tells them apart.
+func portsOf(rules []*policy.Rule, abi int) []Port {
 	var out []Port
+	add := func(n uint16, access uint64) {
+		i := slices.IndexFunc(out, func(p Port) bool { return p.Number == n })
+		if i < 0 {
+			i = len(out)
+			out = append(out, Port{Number: n})
+		}
+		out[i].Access |= access
+	}
 	for _, r := range rules {
-		if !r.Net.Allow || r.Net.Protocol == "udp" {
+		access := accessOf(r.Net) & handledNet(abi)
+		if access == 0 {
 			continue
 		}
-		access := uint64(ll.AccessNetConnectTCP)
-		if r.Net.Listen {
-			access = ll.AccessNetBindTCP
-		}
 		for _, n := range ports(r.Net) {
-			i := slices.IndexFunc(out, func(p Port) bool { return p.Number == n })
-			if i < 0 {
-				i = len(out)
-				out = append(out, Port{Number: n})
-			}
-			out[i].Access |= access
+			add(n, access)
+		}
+		if access&ll.AccessNetConnectSendUDP != 0 {
+			add(0, ll.AccessNetBindUDP) // the kernel binds a socket that sends, and asks for that, too (current_check_autobind_udp_socket)
 		}
 	}
 	return out
+}
+
+// accessOf is what a rule grants on its ports.
+func accessOf(n *policy.CompiledNet) uint64 {
+	switch udp := isUDP(n); {
+	case !n.Allow:
+		return 0
+	case udp && n.Listen:
+		return ll.AccessNetBindUDP
+	case udp:
+		return ll.AccessNetConnectSendUDP
+	case n.Listen:
+		return ll.AccessNetBindTCP
+	}
+	return ll.AccessNetConnectTCP
 }
 
 // always adds what holds for every session: no device nodes, no signals beyond the session, no abstract unix sockets

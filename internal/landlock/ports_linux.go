@@ -29,7 +29,7 @@ func NewPortsPlan(c *policy.Compiled, abi int) *Plan {
 		}
 		// A ruleset that doesn't handle REFER forbids it.
 		rs := p.grantRefer(Ruleset{Authority: l.Authority, FS: ll.AccessFSRefer})
-		rs.Net, rs.Ports = ll.AccessNetBindTCP|ll.AccessNetConnectTCP, portsOf(l.Net.Rules())
+		rs.Net, rs.Ports = handledNet(p.ABI), portsOf(l.Net.Rules(), p.ABI)
 		p.Rulesets = append(p.Rulesets, rs)
 	}
 	if len(p.Rulesets) == 0 {

@@ -24,6 +24,10 @@ func HasChildren() bool {
 // own children, and to it as the subreaper, is then of its session alone: what was there before keeps its parents, and is
 // neither waited for nor ended.
 func Again() (int, error) {
+	if err := checkCapacity(); err != nil {
+		return 0, err
+	}
+	_, _ = makeThreads()   // the session may use up what there can be
 	runtime.LockOSThread() // the child dies with the thread that made it (PR_SET_PDEATHSIG)
 	defer runtime.UnlockOSThread()
 	sup, err := watch()

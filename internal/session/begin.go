@@ -15,6 +15,9 @@ type Session struct {
 // Begin makes a session. Close it, whether it ran or not. With deaf, denials are enforced and nobody hears of them, which
 // saves root the millisecond that it takes to ask the kernel.
 func Begin(deaf bool) (*Session, error) {
+	if err := checkCapacity(); err != nil {
+		return nil, err
+	}
 	m := ask(deaf)
 	dir, remove, err := MakeTmp()
 	if err != nil {

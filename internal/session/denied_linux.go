@@ -130,10 +130,15 @@ func ownName(k kernelaudit.Denial) string {
 }
 
 func (r *run) deniedPort(e *event.Event, k kernelaudit.Denial) {
-	e.Resource, e.Capability, e.Target = policy.Net.String(), "connect", "tcp://"+k.Remote
-	if has(k.Blockers, "net.bind_tcp") {
-		e.Capability, e.Target = "listen", "tcp://"+k.Local
+	e.Resource, e.Capability, e.Target = policy.Net.String(), "connect", k.Remote
+	if has(k.Blockers, "net.bind_tcp") || has(k.Blockers, "net.bind_udp") {
+		e.Capability, e.Target = "listen", k.Local
 	}
+	protocol := "tcp://"
+	if has(k.Blockers, "net.bind_udp") || has(k.Blockers, "net.connect_send_udp") {
+		protocol = "udp://"
+	}
+	e.Target = protocol + e.Target
 	q := policy.Question{Resource: policy.Net, Target: e.Target, Listen: e.Capability == "listen"}
 	t, err := q.NetTarget()
 	if err != nil {

@@ -28,6 +28,12 @@
 // by exec, and with it the caller's children, does all this in a child of its own: no look at processes tells for certain
 // whose an orphan is.
 //
+// # Processes and threads
+//
+// A command can use up the processes and threads that its user (RLIMIT_NPROC), its cgroup (pids.max) or the machine may have, and the Go
+// runtime ends a program that needs a thread and gets none: the session would go on without its wall time, and nobody would clean up.
+// So toolguard makes all threads that it can need before the command starts, and the command gets a lower RLIMIT_NPROC than it has itself.
+//
 // # Threats
 //
 // The command is the attacker and shares toolguard's user. What keeps it from toolguard itself is the Landlock domain:

@@ -44,8 +44,10 @@ func (r *run) limits(m *command) (err error) {
 		}
 		m.cgroup = r.group.FD()
 	}
-	m.limits, err = lowered(rlimits(l))
-	return err
+	if m.limits, err = lowered(rlimits(l)); err != nil {
+		return err
+	}
+	return reserveProcesses(m.limits)
 }
 
 // endGroup ends whatever is still in the cgroup, tells which limits were met, and removes it.

@@ -14,6 +14,7 @@ type machine struct {
 	inside  *inside                     // where the command will be started
 	ears    <-chan outcome[ears]        // the kernel's word on what it refuses
 	signals <-chan outcome[*supervisor] // they are caught
+	threads <-chan outcome[struct{}]    // toolguard has all that it needs
 }
 
 // ears are how the kernel's word is heard.
@@ -29,7 +30,7 @@ func ask(deaf bool) *machine {
 		e, err := openEars(deaf)
 		heard <- outcome[ears]{e, err}
 	})
-	return &machine{inside: in, ears: heard, proof: async(proven), signals: async(watch)}
+	return &machine{inside: in, ears: heard, proof: async(proven), signals: async(watch), threads: async(makeThreads)}
 }
 
 var errDeaf = errors.New("nobody asked for them")

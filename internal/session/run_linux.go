@@ -68,6 +68,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	}
 	defer func() { s.unheard = r.denials.close() }()
 	r.sup = (<-s.machine.signals).value
+	<-s.machine.threads
 	if cfg.Policy.Limits.WallTime.D > 0 {
 		r.sup.stayAwake()
 	}

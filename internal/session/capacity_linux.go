@@ -1,0 +1,162 @@
+package session
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// neededProcesses is how many processes and threads must still be possible for a session to start: toolguard's, and a few of the command's.
+const neededProcesses = ownThreads + 4
+
+// reservedProcesses is how many of most, its user's limit of processes and threads (RLIMIT_NPROC), the command may not use: whatever it does,
+// another toolguard, and a shell that ends the session, can start.
+func reservedProcesses(most uint64) uint64 { return max(most/16, min(64, most/2)) }
+
+// reserveProcesses adds the command's limit of processes and threads to its limits, and lets toolguard have as many as it may.
+func reserveProcesses(limits map[int]unix.Rlimit) error {
+	var own unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &own); err != nil {
+		return os.NewSyscallError("getrlimit", err)
+	}
+	commands := own
+	if commands.Max != unix.RLIM_INFINITY {
+		commands.Max -= reservedProcesses(own.Max)
+	}
+	limits[unix.RLIMIT_NPROC] = unix.Rlimit{Cur: min(commands.Cur, commands.Max), Max: commands.Max}
+	own.Cur = own.Max
+	return os.NewSyscallError("setrlimit", unix.Setrlimit(unix.RLIMIT_NPROC, &own))
+}
+
+// checkCapacity says why toolguard couldn't have its threads, or the command not a process. The Go runtime would end toolguard instead, with
+// its own words.
+func checkCapacity() error {
+	if err := checkUserCapacity(); err != nil {
+		return err
+	}
+	return checkCgroupCapacity()
+}
+
+// checkUserCapacity is about RLIMIT_NPROC, which the kernel doesn't apply to root (copy_process). How many there are on the whole machine is
+// known at once; those of the user are counted where that's more than the limit.
+func checkUserCapacity() error {
+	var own unix.Rlimit
+	uid := os.Getuid()
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &own); err != nil || own.Max == unix.RLIM_INFINITY || uid == 0 {
+		return nil
+	}
+	most := own.Max - reservedProcesses(own.Max)
+	if fits(machineThreads(), most) || !inFirstUserNamespace() { // in another one the kernel counts those that are in it alone
+		return nil
+	}
+	now := userThreads(uid)
+	if fits(now, most) {
+		return nil
+	}
+	least := now + neededProcesses
+	least += min(least, 64)
+	return fmt.Errorf("the limit of this user's processes and threads (ulimit -u) is %d, and there are %d: toolguard needs %d of its own, and leaves "+
+		"the command %d; end some, or raise the limit to %d", own.Max, now, ownThreads, most, least)
+}
+
+// fits reports whether a session does beside now processes and threads where there may be most.
+func fits(now, most uint64) bool { return now+neededProcesses <= most }
+
+// machineThreads is the number of all threads (proc_loadavg(5)); more than any limit where it can't be read.
+func machineThreads() uint64 {
+	_, after, _ := bytes.Cut(readShort("/proc/loadavg"), []byte("/"))
+	count, _, _ := bytes.Cut(after, []byte(" "))
+	n, err := strconv.ParseUint(string(count), 10, 32)
+	if err != nil {
+		return 1 << 32
+	}
+	return n
+}
+
+// inFirstUserNamespace reports whether all user ids are mapped to themselves, as they are in the first user namespace alone.
+func inFirstUserNamespace() bool {
+	return strings.Join(strings.Fields(string(readShort("/proc/self/uid_map"))), " ") == "0 0 4294967295"
+}
+
+// userThreads counts the threads of a user's processes, by the real user id, as the kernel does.
+func userThreads(uid int) (n uint64) {
+	files, _ := filepath.Glob("/proc/[0-9]*/status")
+	for _, file := range files {
+		status, _ := readSome(file) // one that has ended counts no more
+		owner := statusField(status, "Uid")
+		if len(owner) == 0 || owner[0] != strconv.Itoa(uid) {
+			continue
+		}
+		if threads := statusField(status, "Threads"); len(threads) == 1 {
+			count, _ := strconv.ParseUint(threads[0], 10, 32)
+			n += count
+		}
+	}
+	return n
+}
+
+// statusField is the words of one line of /proc/PID/status.
+func statusField(status []byte, name string) []string {
+	for line := range strings.Lines(string(status)) {
+		if v, ok := strings.CutPrefix(line, name+":\t"); ok {
+			return strings.Fields(v)
+		}
+	}
+	return nil
+}
+
+// checkCgroupCapacity is about the pids.max of this process's cgroup and of those around it, where they're mounted in the usual places.
+func checkCgroupCapacity() error {
+	own := readShort("/proc/self/cgroup")
+	for line := range strings.Lines(string(own)) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		var mount string
+		switch {
+		case len(f) == 3 && f[1] == "":
+			mount = "/sys/fs/cgroup"
+		case len(f) == 3 && f[1] == "pids":
+			mount = "/sys/fs/cgroup/pids"
+		default:
+			continue
+		}
+		for dir := filepath.Join(mount, f[2]); strings.HasPrefix(dir, mount); dir = filepath.Dir(dir) {
+			if err := checkPidsMax(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkPidsMax(dir string) error {
+	most, err := strconv.ParseUint(string(bytes.TrimSpace(readShort(dir+"/pids.max"))), 10, 64)
+	if err != nil {
+		return nil // no limit, or no such file
+	}
+	now, err := strconv.ParseUint(string(bytes.TrimSpace(readShort(dir+"/pids.current"))), 10, 64)
+	if err != nil || fits(now, most) {
+		return nil
+	}
+	return fmt.Errorf("the cgroup %s may have %d processes and threads (pids.max), and has %d: toolguard needs %d; end some, or raise the limit to %d",
+		dir, most, now, ownThreads, now+neededProcesses)
+}
+
+// readShort reads a file of one short line or a few; nothing where it can't. It's a fifth of what package os takes.
+func readShort(file string) []byte {
+	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	b := make([]byte, 4096)
+	n, err := unix.Read(fd, b)
+	if err != nil {
+		return nil
+	}
+	return b[:n]
+}
