@@ -131,7 +131,7 @@ func (b *batcher) answer(bq *batchQuestion) (policy.Answer, error) {
 	case !isCommand && (q.Target == "" || q.Argv != nil):
 		return policy.Answer{}, fmt.Errorf(`%s is asked about by "target" alone`, bq.Resource)
 	}
-	if err := targetError(q); err != nil {
+	if err := understand(&q); err != nil {
 		return policy.Answer{}, err
 	}
 	tool := bq.Tool

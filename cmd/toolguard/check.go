@@ -123,7 +123,7 @@ func question(cmd *cobra.Command, args []string) (policy.Question, error) {
 		return q, usagef(cmd, "the target is empty")
 	}
 	q.Target = args[2]
-	return q, targetError(q)
+	return q, understand(&q)
 }
 
 // ask is the question without its target; msg says what is wrong with the words.
@@ -161,9 +161,11 @@ func ask(resource, action string) (q policy.Question, msg string) {
 	return q, "there is no resource \"" + resource + "\": use fs, net, env or command"
 }
 
-// targetError says why a target is none, where that's a mistake and not a denial.
-func targetError(q policy.Question) error {
+// understand makes a target what the rules are about, or says why it's none, where that's a mistake and not a denial.
+func understand(q *policy.Question) error {
 	switch q.Resource {
+	case policy.FS:
+		return understandPath(q)
 	case policy.Net:
 		_, err := policy.ParseNetTarget(q.Target)
 		return err
@@ -171,6 +173,23 @@ func targetError(q policy.Question) error {
 		if name, _, ok := strings.Cut(q.Target, "="); ok {
 			return fmt.Errorf("a variable is asked about by its name alone: %q, not what it's set to", name)
 		}
+	}
+	return nil
+}
+
+// understandPath reads a path as a rule's would be: ~/ is the home, and what a shell or a library would have expanded isn't a name.
+func understandPath(q *policy.Question) error {
+	t := q.Target
+	switch msg, hint := policy.Misread(t, false); {
+	case t == "~" || strings.HasPrefix(t, "~/"):
+		if home() == "" {
+			return fmt.Errorf("the home folder that %q is relative to isn't known", t)
+		}
+		q.Target = home() + t[1:]
+	case strings.HasPrefix(t, "~"):
+		return fmt.Errorf("%q names another user's home: write it out, or ./%s for a file of that name", t, t)
+	case msg != "" && (strings.HasPrefix(t, "file:") || strings.HasPrefix(t, "$") || strings.HasPrefix(t, "%")):
+		return fmt.Errorf("%s: %s, or ./%s for a file of that name", msg, hint, t)
 	}
 	return nil
 }

@@ -118,6 +118,9 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
+	for _, w := range c.Unmatched(policyfile.Machine{}) {
+		a.err.warn("%s", w)
+	}
 	events, end, err := a.openEvents(f)
 	if err != nil {
 		return err

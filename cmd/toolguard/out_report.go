@@ -84,6 +84,9 @@ func denialRows(denials []session.Denial, lines int) (rows [][]cell, shown int) 
 			}
 		}
 		block = append(block, row)
+		if note := d.Extra["note"]; note != "" {
+			block = append(block, []cell{c(""), cs(faint, note)})
+		}
 		if d.Extra["advice"] != "" {
 			block = append(block, []cell{c(""), cs(faint, d.Extra["advice"])})
 		}

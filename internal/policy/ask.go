@@ -138,6 +138,9 @@ func (c *Compiled) answer(v Verdict, a asked) Answer {
 		if !v.Allow {
 			out.Suggest, out.Advice = c.suggest(v, c.Layers[v.Layer], &a)
 		}
+		if !v.Allow && out.Note == "" {
+			out.Note = c.meantFor(v, &a)
+		}
 	}
 	return out
 }

@@ -88,10 +88,10 @@ func (l *linter) fsPath(r *Rule) {
 	if slices.Contains(strings.Split(f.Written, "/"), "..") {
 		l.warnRule(r, "dotdot", fmt.Sprintf("write %q", l.c.relative(f.Path)), "%q has a \"..\" in it", f.Written)
 	}
-	if strings.HasPrefix(f.Written, "~") && f.Written != "~" && !strings.HasPrefix(f.Written, "~/") {
-		l.warnRule(r, "tilde", `"~/" is your home; another user's is written out`, "%q is a file in the workspace whose name begins with ~", f.Written)
-	}
-	if f.Missing && f.Last == "" && f.Caps != 0 {
+	switch why, hint := l.c.unmatched(l.sys, r); {
+	case why != "":
+		l.warnRule(r, "missing", hint, "%s", why)
+	case f.Missing && f.Last == "" && f.Caps != 0:
 		l.warnRule(r, "missing", "", "%s doesn't exist", f.Path)
 	}
 	if f.Caps&(Create|Update) != 0 && f.Caps&Execute != 0 {
@@ -191,7 +191,8 @@ func (l *linter) commands() {
 		c := r.Command
 		switch {
 		case c.Program == "":
-			l.warnRule(r, "missing", "", "there is no program %q in PATH, so the rule matches nothing", c.Name)
+			why, hint := l.c.unmatched(l.sys, r)
+			l.warnRule(r, "missing", hint, "%s", why)
 		case !t.decides(r):
 			winner := t.Rule(c.Program, c.Name)
 			l.warnRule(r, "never-wins", "put both into one rule", "it never wins: %s (%s) is for the same program, %s", winner.ID, winner.Place, c.Program)

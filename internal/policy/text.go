@@ -86,6 +86,9 @@ func fsKeys(r *FSRule) keys {
 		}
 	}
 	k.flag("unprotect", r.Unprotect)
+	if msg, _ := Misread(r.Path+r.Match, r.Path != "" && r.Caps == 0); msg != "" {
+		k.flag("literal", true)
+	}
 	return k
 }
 

@@ -35,7 +35,9 @@ func (r *run) suggest(e *event.Event, v policy.Verdict, q policy.Question) {
 	r.decided(e, v)
 	e.Reason = string(v.Reason)
 	a := r.cfg.Policy.Describe(v, q, q.Target)
-	e.Suggest = a.Suggest
+	if e.Suggest = a.Suggest; a.Note != "" {
+		e.Extra["note"] = a.Note
+	}
 	r.advise(e, a.Advice)
 	switch {
 	case q.Resource == policy.Net:

@@ -74,6 +74,7 @@ type FS struct {
 	Delete    *bool  `key:"delete" doc:"Remove files and directories."`
 	Execute   *bool  `key:"execute" doc:"Execute files as programs."`
 	Unprotect bool   `key:"unprotect" doc:"This rule may give what protect would take away."`
+	Literal   bool   `key:"literal" doc:"The path or match is meant as it's written, although it looks like a variable, a URL or a pattern."`
 	Place     policy.Place
 	Value     policy.Spot
 }
@@ -87,6 +88,16 @@ func (r *FS) check(d *decoder, n *node) {
 		d.fail(n.get("match").off, "make two rules of it", "both path and match %s", d.here())
 	case strings.HasPrefix(r.Path, "~") && r.Path != "~" && !strings.HasPrefix(r.Path, "~/"):
 		d.fail(n.get("path").node.off, "for a file of that name write ./"+r.Path, "path %s names another user's home", quote(r.Path))
+	case !r.Literal && !isBuiltin(d.file):
+		r.checkMeaning(d)
+	}
+}
+
+// checkMeaning rejects what can't be meant as it's read.
+func (r *FS) checkMeaning(d *decoder) {
+	msg, hint := policy.Misread(r.Path+r.Match, r.Path != "" && r.caps() == 0)
+	if msg != "" {
+		d.failAt(r.Place.At(r.Value), hint+"; for a file of that name add literal = true", "%s", msg)
 	}
 }
 
@@ -197,6 +208,8 @@ func badEnvName(s string) (msg, hint string) {
 		return "has a * that isn't at its end", "only one * is allowed, as the last character"
 	case strings.ContainsAny(literal, "= \t\r\n"):
 		return "can't be the name of a variable", "a name holds neither = nor blanks"
+	case literal != "" && strings.Contains("$%", literal[:1]), strings.ContainsAny(literal, "?["):
+		return "can't be the name of a variable", "write the name alone, such as HOME; a * is allowed at its end"
 	}
 	return "", ""
 }

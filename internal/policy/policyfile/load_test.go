@@ -211,3 +211,12 @@ func BenchmarkLoad(b *testing.B) {
 		}
 	}
 }
+
+// What looks like a variable or a pattern can be a name all the same, if that's said.
+func TestLiteral(t *testing.T) {
+	src := load(t, request("p.toml"), tree{"/w/p.toml": policyText("[access]\nfs = [{ path = \"$HOME\", literal = true }, { path = \"*.pem\", literal = true }, { path = \"a*\", read = true }]\n" +
+		"[access.commands.\"[\"]\n[access.commands.\"/opt/My App/run\"]\n")})
+	if got := rules(layerOf(t, src, policy.Session)); got != `fs $HOME none | fs *.pem none | fs a* read | command [ [] | command /opt/My App/run []` {
+		t.Error(got)
+	}
+}

@@ -52,7 +52,7 @@ func TestSchemaTakesPolicies(t *testing.T) {
 		texts[name] = string(builtinText(name))
 	}
 	for name, text := range texts {
-		if _, errs := decodePolicy(name, []byte(text)); errs != nil {
+		if _, errs := decodePolicy(builtinShown(name), []byte(text)); errs != nil {
 			t.Errorf("%s: %v", name, errs)
 		}
 		root, serr := parse([]byte(text))
@@ -70,7 +70,7 @@ func TestSchemaRefusesMistakes(t *testing.T) {
 	r := resolved(t)
 	beyond := []string{
 		"isn't a scheme", "doesn't begin with /", "isn't an HTTP method", "* that isn't", "name of a variable",
-		"relative path", `"**" in the middle`, "empty self-test", "too large", "capability", "another user's home", "NUL character",
+		"relative path", "aren't expanded", "is a URL", "with a blank", "is literal", "is no pattern", "aren't part of a name", "by ~", `"**" in the middle`, "empty self-test", "too large", "capability", "another user's home", "NUL character",
 		"greater than zero", "nothing here could hold", "password", "preset", "can't read", "cycle", "sub/bad.toml",
 		"unknown group", "unknown profile",
 		`"acess" in [authorities.agent]`,
@@ -158,6 +158,7 @@ update = true
 delete = false
 execute = true
 unprotect = true
+literal = true
 
 [[access.fs]]
 match = "**/.env"

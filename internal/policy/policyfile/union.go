@@ -1,8 +1,10 @@
 package policyfile
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -195,17 +197,43 @@ func (c *CommandSet) decode(d *decoder, n *node) {
 
 // commandName checks that a program is named so that it can be found: by a bare name or an absolute path.
 func (d *decoder) commandName(e *entry) {
-	for i := range len(e.name) {
-		if e.name[i] == 0 {
-			d.fail(e.off, "", "a NUL character in a program's name")
-			return
-		}
-		if e.name[i] == '/' && e.name[0] != '/' {
-			d.fail(e.off, "write its name alone, or its absolute path", "program %s is a relative path", quote(e.name))
-			return
-		}
+	if strings.IndexByte(e.name, 0) >= 0 {
+		d.fail(e.off, "", "a NUL character in a program's name")
+		return
 	}
-	if e.name == "" {
-		d.fail(e.off, "", "a program without a name")
+	if msg, hint := badProgram(e.name); msg != "" {
+		d.fail(e.off, hint, "program %s %s", quote(e.name), msg)
 	}
+}
+
+// badProgram says what is wrong with a program's name.
+func badProgram(name string) (msg, hint string) {
+	first, rest, blank := strings.Cut(strings.TrimSpace(name), " ")
+	bare := !strings.Contains(name, "/")
+	switch {
+	case name == "":
+		return "has no name", ""
+	case name != strings.TrimSpace(name):
+		return "begins or ends with a blank", "write " + quote(strings.TrimSpace(name))
+	case strings.HasPrefix(name, "~"):
+		return "can't be found by ~", "write its name alone, or its absolute path"
+	case name != "[" && strings.ContainsAny(name, "*?["):
+		return "matches nothing: a name is no pattern", `write a table for each program, or default = { commands = "allow" } for any`
+	case bare && strings.ContainsAny(name, "$%"), !bare && strings.ContainsAny(name, "$"):
+		return "has a variable in it, and variables aren't expanded", "write its name alone, or its absolute path"
+	case blank && bare:
+		return "matches nothing: arguments aren't part of a name", fmt.Sprintf("write [access.commands.%s] with args = [[%s, \"**\"]]", first, wordList(rest))
+	case !bare && name[0] != '/':
+		return "is a relative path", "write its name alone, or its absolute path"
+	}
+	return "", ""
+}
+
+// wordList is words as the elements of a list.
+func wordList(s string) string {
+	words := strings.Fields(s)
+	for i, w := range words {
+		words[i] = quote(w)
+	}
+	return strings.Join(words, ", ")
 }

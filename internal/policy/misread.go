@@ -1,0 +1,123 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Misread says why a path, which is read literally, is probably meant otherwise, and how that's written; msg is "" for any other. denies
+// is for a rule without any capability: read literally it would take nothing away.
+func Misread(written string, denies bool) (msg, hint string) {
+	switch name := variable(written); {
+	case name != "":
+		return fmt.Sprintf("%q has a variable in it, %s, and variables aren't expanded", written, name), insteadOf(written, name)
+	case strings.HasPrefix(written, "file:"), strings.Contains(written, "://"):
+		return fmt.Sprintf("%q is a URL, and not a path", written), fmt.Sprintf("write %q", pathOf(written))
+	case strings.TrimSpace(written) != written:
+		return fmt.Sprintf("%q begins or ends with a blank", written), fmt.Sprintf("write %q", strings.TrimSpace(written))
+	case denies && strings.ContainsAny(written, "*?["):
+		return fmt.Sprintf("path %q is literal, so its wildcard takes nothing away", written), asMatch(written)
+	case denies && encoded(written):
+		return fmt.Sprintf("path %q is literal, so what is percent-encoded in it takes nothing away", written), "write the characters themselves"
+	}
+	return "", ""
+}
+
+// variable is the first reference to a variable in a path, as it stands there: $NAME, ${…} or %NAME%.
+func variable(s string) string {
+	for i := range len(s) {
+		switch {
+		case strings.HasPrefix(s[i:], "${"):
+			end := strings.IndexByte(s[i:], '}')
+			if end < 0 {
+				return s[i:]
+			}
+			return s[i : i+end+1]
+		case s[i] == '$' && nameLength(s[i+1:]) > 0:
+			return s[i : i+1+nameLength(s[i+1:])]
+		case s[i] == '%':
+			if n := nameLength(s[i+1:]); n > 0 && strings.HasPrefix(s[i+1+n:], "%") {
+				return s[i : i+n+2]
+			}
+		}
+	}
+	return ""
+}
+
+// nameLength is how long the variable's name is that a text begins with.
+func nameLength(s string) int {
+	for i := range len(s) {
+		c := s[i] | 0x20
+		if !(c >= 'a' && c <= 'z' || s[i] == '_' || i > 0 && s[i] >= '0' && s[i] <= '9') {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// insteadOf says what to write where a path refers to a variable.
+func insteadOf(written, name string) string {
+	rest, first := strings.CutPrefix(written, name)
+	rest = strings.TrimLeft(rest, "/")
+	switch strings.Trim(strings.ToUpper(name), "${}%") {
+	case "HOME", "USERPROFILE":
+		if first {
+			return fmt.Sprintf("the home is ~/: write %q", "~/"+rest)
+		}
+	case "PWD", "WORKSPACE":
+		if first {
+			return fmt.Sprintf("what is relative is in the workspace: write %q", path.Join(".", rest))
+		}
+	case "TMPDIR":
+		return "the session's own TMPDIR is granted by runtime = true: leave the rule out"
+	}
+	return "write the path that it stands for; ~/ is the home"
+}
+
+// pathOf is the path in a URL of a file.
+func pathOf(url string) string {
+	_, rest, _ := strings.Cut(url, ":")
+	if after, ok := strings.CutPrefix(rest, "//"); ok {
+		if i := strings.IndexByte(after, '/'); i >= 0 {
+			return after[i:]
+		}
+		return after
+	}
+	return rest
+}
+
+// asMatch says how a path with a wildcard is written.
+func asMatch(written string) string {
+	above, last := path.Split(written)
+	above = strings.TrimSuffix(above, "/")
+	if strings.Trim(last, "*") == "" && !strings.ContainsAny(above, wildcards) {
+		switch {
+		case above == "" && written[0] == '/':
+			above = "/"
+		case above == "":
+			above = "."
+		}
+		return fmt.Sprintf("a path is about all beneath it: write path = %q", above)
+	}
+	match := strings.TrimPrefix(above+"/**/"+last, "/")
+	if strings.HasPrefix(written, "/") && above == "" {
+		match = "/" + match
+	}
+	if _, err := parsePattern(match); err != nil {
+		return formsHint
+	}
+	return fmt.Sprintf("a pattern goes into match: match = %q", match)
+}
+
+// encoded says whether a text has a percent-encoded byte in it.
+func encoded(s string) bool {
+	for i := range len(s) {
+		if s[i] == '%' && len(s) > i+2 && isHex(s[i+1]) && isHex(s[i+2]) {
+			return true
+		}
+	}
+	return false
+}
+
+func isHex(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f' }

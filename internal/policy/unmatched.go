@@ -1,0 +1,80 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Unmatched are the rules of the session's files that can match nothing on this machine, each with why.
+func (c *Compiled) Unmatched(sys System) []Warning {
+	var out []Warning
+	for _, r := range c.Rules {
+		if r.Authority != Session || r.Builtin() {
+			continue
+		}
+		if why, hint := c.unmatched(sys, r); why != "" {
+			out = append(out, Warning{r.Place, "missing", r.ID + ": " + why, hint})
+		}
+	}
+	return out
+}
+
+// unmatched says why a rule matches nothing; "" where it can match something.
+func (c *Compiled) unmatched(sys System, r *Rule) (why, hint string) {
+	switch {
+	case r.Command != nil && r.Command.Program == "":
+		if lower := strings.ToLower(r.Command.Name); lower != r.Command.Name {
+			if _, ok := FindProgram(sys, c.Path, lower); ok {
+				hint = fmt.Sprintf("case matters: it is %q", lower)
+			}
+		}
+		return fmt.Sprintf("there is no program %q in PATH, so the rule matches nothing", r.Command.Name), hint
+	case c.unreachable(r):
+		return fmt.Sprintf("nothing is at %s and the session can't make it, so the rule matches nothing", r.FS.Path), ""
+	}
+	return "", ""
+}
+
+// unreachable says whether an fs rule is on a path at which nothing is, and at which the session can make nothing.
+func (c *Compiled) unreachable(r *Rule) bool {
+	if r.FS == nil || r.FS.Last != "" || !r.FS.Missing || r.FS.Optional {
+		return false
+	}
+	return (c.Caps(r.FS.Path)|c.Caps(path.Dir(r.FS.Path)))&Create == 0
+}
+
+// meantFor names a rule that was perhaps meant for a denied target, and that matches nothing.
+func (c *Compiled) meantFor(v Verdict, a *asked) string {
+	for _, r := range c.Rules {
+		switch {
+		case r.Builtin():
+		case v.Reason == CommandNotListed && r.Command != nil && r.Command.Program == "" && likeProgram(r.Command.Name, a):
+			return fmt.Sprintf("%s (%s) may be meant for it, but there is no program %q in PATH", r.ID, r.Place, r.Command.Name)
+		case a.Resource == FS && v.Reason != CommandNotListed && r.FS != nil && r.FS.Missing && r.FS.Last == "" && likePath(r.FS.Path, a.target):
+			return fmt.Sprintf("%s (%s) may be meant for it, but nothing is at %s", r.ID, r.Place, r.FS.Path)
+		}
+	}
+	return ""
+}
+
+// likeProgram says whether a rule's name is that of what was to run but for its folder, its case or its version.
+func likeProgram(name string, a *asked) bool {
+	wanted := []string{a.target, a.program}
+	if len(a.Argv) > 0 {
+		wanted = append(wanted, a.Argv[0])
+	}
+	all := versions(path.Base(name))
+	for _, w := range wanted {
+		short := versions(path.Base(w))
+		if w != "" && strings.EqualFold(short[len(short)-1], all[len(all)-1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// likePath says whether a target is at a rule's path or beneath it but for the case of letters.
+func likePath(rule, target string) bool {
+	return len(target) >= len(rule) && !within(target, rule) && strings.EqualFold(target[:len(rule)], rule) && (len(target) == len(rule) || target[len(rule)] == '/')
+}
