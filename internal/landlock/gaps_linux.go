@@ -65,6 +65,8 @@ func StatedGaps(abi int) []string {
 		"denies too much: renaming or linking into another folder needs create and delete on both, and fails with EXDEV "+
 			"otherwise, upon which programs copy",
 		"denies too much: io_uring stays refused even where a policy allows it by name: what is done by it no filter of system calls sees",
+		"denies too much: where commands are restricted, or the session may execute nothing that it writes, no memory file can be made "+
+			"that could be executed (memfd_create without MFD_NOEXEC_SEAL), unless vm.memfd_noexec is 1",
 		"denies too much: a process can set its own priority and limits, not those of its children or of its other threads",
 		"denies too much: where fs is restricted no file can be emptied by opening it for reading (O_RDONLY with O_TRUNC), and openat2 "+
 			"isn't there: on an overlay Landlock is asked when that has happened")

@@ -10,6 +10,7 @@ import (
 const (
 	cloneNewTime  = 0x80
 	mfdNoexecSeal = 0x8
+	mfdExec       = 0x10
 	msgFastopen   = 0x20000000
 	setDelegation = 1040 // F_SETDELEG, Linux 6.19
 	protoMPTCP    = 262
@@ -48,8 +49,8 @@ func (f facts) conditional() []refusal {
 	if !f.namespaces {
 		rs = append(rs, namespaces()...)
 	}
-	if f.exec {
-		rs = append(rs, memfd()...)
+	if f.memory != "" {
+		rs = append(rs, f.memfd())
 	}
 	if f.net.restricted && !f.net.nothing() {
 		rs = append(rs, f.ports()...)
@@ -129,13 +130,15 @@ func priorities() []refusal {
 }
 
 // memfd refuses memory files that could be executed: they are on no path, so Landlock lets them pass
-// (hook_file_open, MNT_INTERNAL). Kernels before 6.3 don't know MFD_NOEXEC_SEAL, so there memfd_create always fails.
-func memfd() []refusal {
-	cause := &Cause{ID: "seccomp.memfd", Text: "execution is restricted: no executable memory files", Resource: "fs"}
-	return []refusal{
-		{name: "memfd_create", errno: unix.EACCES, when: []all{{noBit(1, mfdNoexecSeal)}}, Cause: cause},
-		{name: "memfd_secret", errno: unix.EACCES, Cause: cause},
+// (hook_file_open, MNT_INTERNAL). Kernels before 6.3 don't know MFD_NOEXEC_SEAL, so there memfd_create always fails. Those of
+// memfd_secret are on a mount from which nothing is executed or mapped as code (secretmem_init).
+func (f facts) memfd() refusal {
+	r := refusal{name: "memfd_create", errno: unix.EACCES, when: []all{{noBit(1, mfdNoexecSeal)}}}
+	if f.sealed {
+		r.when = []all{{anyBit(1, mfdExec)}}
 	}
+	r.Cause = &Cause{ID: "seccomp.memfd", Text: f.memory, Resource: "fs"}
+	return r
 }
 
 // ports closes what port rules leave open: multicast groups and others' addresses; where nothing else decides, TCP Fast Open connects

@@ -1,6 +1,7 @@
 package seccomp
 
 import (
+	"os"
 	"slices"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -8,12 +9,13 @@ import (
 
 // facts is what the filters need to know of a policy.
 type facts struct {
-	abi        int  // the kernel's Landlock ABI
-	fs         bool // some authority grants files by path
-	exec       bool // some authority grants execution by path or by program
-	namespaces bool // every authority allows new namespaces
-	denies     bool // some authority denies system calls by name
-	diag       bool // NETLINK_SOCK_DIAG, which no policy grants, may be used
+	abi        int    // the kernel's Landlock ABI
+	fs         bool   // some authority grants files by path
+	memory     string // why no memory file may be one that can be executed; "": it may
+	sealed     bool   // none is without MFD_EXEC
+	namespaces bool   // every authority allows new namespaces
+	denies     bool   // some authority denies system calls by name
+	diag       bool   // NETLINK_SOCK_DIAG, which no policy grants, may be used
 	net        network
 }
 
@@ -50,7 +52,7 @@ func RefusesRings(c *policy.Compiled, o Others) bool {
 func (n network) nothing() bool { return n.restricted && !n.stream && !n.datagram }
 
 func factsOf(c *policy.Compiled, o Others) facts {
-	f := facts{abi: o.ABI, net: network{stream: true, datagram: true, listen: true}}
+	f := facts{abi: o.ABI, sealed: o.Sealed, memory: memory(c, o), net: network{stream: true, datagram: true, listen: true}}
 	spoke := false
 	f.namespaces = true
 	for _, l := range c.Layers {
@@ -70,15 +72,47 @@ func factsOf(c *policy.Compiled, o Others) facts {
 	return f
 }
 
-func (f *facts) addFS(l *policy.Layer) {
-	if l.Stance[policy.Commands] == policy.Deny {
-		f.exec = true
+func (f *facts) addFS(l *policy.Layer) { f.fs = f.fs || l.Stance[policy.FS] == policy.Deny }
+
+const unsealed = "a memory file that could be executed; use MFD_NOEXEC_SEAL (Linux 6.3), the bpf backend, or sysctl vm.memfd_noexec=1"
+
+// memory is why no memory file may be one that can be executed: some authority says what may be, and nothing that the session itself writes
+// is. A backend that sees all decides when it's executed or mapped.
+func memory(c *policy.Compiled, o Others) string {
+	if o.ABI >= Whole {
+		return ""
 	}
-	if l.Stance[policy.FS] != policy.Deny {
-		return
+	restricted := false
+	for _, l := range c.Layers {
+		switch {
+		case l.Authority == policy.Builtin:
+		case l.Stance[policy.Commands] == policy.Deny:
+			return "commands are restricted: no program may make " + unsealed
+		case l.Stance[policy.FS] == policy.Deny:
+			restricted = restricted || !executesAnything(l)
+		}
 	}
-	f.fs = true
-	f.exec = f.exec || !executesAnything(l)
+	if !restricted || executesOwn(c) {
+		return ""
+	}
+	return "the session may execute nothing that it writes: no program may make " + unsealed +
+		", or grant `execute` on a folder that it may write"
+}
+
+// executesOwn tells whether there is a folder in which the session may create files, write and execute them: then a memory file adds
+// nothing.
+func executesOwn(c *policy.Compiled) bool {
+	const own = policy.Create | policy.Update | policy.Execute
+	return slices.ContainsFunc(c.Rules, func(r *policy.Rule) bool {
+		return r.FS != nil && r.FS.Dir && r.FS.Last == "" && r.FS.Caps&own == own && c.CheckFS(r.FS.Path+"/toolguard-memory", own).Allow
+	})
+}
+
+// Sealed tells whether the machine's administrator has memfd_create without flags make files that can't be executed. No session can take that
+// back: it's for who administers the pid namespace (pid_mfd_noexec_dointvec_minmax, Linux 6.3).
+func Sealed() bool {
+	text, err := os.ReadFile("/proc/sys/vm/memfd_noexec")
+	return err == nil && len(text) > 0 && (text[0] == '1' || text[0] == '2')
 }
 
 // executesAnything tells whether the layer grants execution of the whole file tree, and takes it away nowhere.

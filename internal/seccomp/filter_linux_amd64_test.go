@@ -64,7 +64,18 @@ func modelCases(t *testing.T) []modelCase {
 		{"no net, abi 6", compile(t, denies(policy.Net)), said{abi: 6, net: "nothing"}},
 		{"everything may be executed", executing("/"), said{abi: 7, fs: true, net: "open"}},
 		{"everything and a folder may be executed", executing("/", "/ws"), said{abi: 7, fs: true, net: "open"}},
-		{"a folder may be executed", executing("/ws"), said{abi: 7, fs: true, exec: true, net: "open"}},
+		{"a folder may be written and executed", executing("/ws"), said{abi: 7, fs: true, net: "open"}},
+		{"a folder may be executed", compile(t, policy.SourceLayer{FS: []policy.FSRule{{Path: "/ws", Caps: policy.Execute | policy.Read}}}), said{abi: 7, fs: true, exec: true, net: "open"}},
+		{"a folder may be written, and nothing executed in it", compile(t, policy.SourceLayer{FS: []policy.FSRule{
+			{Path: "/ws", Caps: all}, {Path: "/ws", Caps: all &^ policy.Execute},
+		}}), said{abi: 7, fs: true, exec: true, net: "open"}},
+		{"a folder that another authority may not execute", compileLayers(t, withAuthority(policy.Host, policy.SourceLayer{FS: []policy.FSRule{
+			{Path: "/", Caps: all &^ policy.Execute},
+		}}), withAuthority(policy.Session, policy.SourceLayer{FS: []policy.FSRule{{Path: "/ws", Caps: all}}})), said{abi: 7, fs: true, exec: true, net: "open"}},
+		{"a folder may be written and executed by some commands", compile(t, policy.SourceLayer{
+			FS: []policy.FSRule{{Path: "/ws", Caps: all}}, Defaults: [policy.NumResources]policy.Stance{policy.Commands: policy.Deny},
+		}), said{abi: 7, fs: true, exec: true, net: "open"}},
+		{"files and no net, memory sealed", compile(t, fsNet), said{abi: 7, fs: true, exec: true, sealed: true, net: "nothing"}},
 		{"some names may be executed", executing("/**/x"), said{abi: 7, fs: true, exec: true, net: "open"}},
 		{"some commands", compile(t, denies(policy.Commands)), said{abi: 7, exec: true, net: "open"}},
 		{"default allow", compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{
@@ -148,7 +159,7 @@ func TestFiltersAreTheModel(t *testing.T) {
 			if mc.name != "names" {
 				mc.file_get = true
 			}
-			o := Others{ABI: mc.abi, Net: mc.held}
+			o := Others{ABI: mc.abi, Net: mc.held, Sealed: mc.sealed}
 			filters, err := Filters(mc.c, o)
 			must(t, err)
 			rules, err := refusals(mc.c, o)
@@ -279,7 +290,7 @@ var meaningful = []uint64{
 // word of the call, numbers are only compared before an argument was loaded, and every way ends in a return.
 func TestEveryComparisonKnowsItsWord(t *testing.T) {
 	for _, mc := range modelCases(t) {
-		filters, err := Filters(mc.c, Others{ABI: mc.abi, Net: mc.held})
+		filters, err := Filters(mc.c, Others{ABI: mc.abi, Net: mc.held, Sealed: mc.sealed})
 		must(t, err)
 		blocks := 0
 		for i, f := range filters {

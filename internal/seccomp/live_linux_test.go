@@ -193,6 +193,7 @@ var deeds = map[string]deed{
 
 	"memfd":                    {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 0), guarded: unix.EACCES},
 	"memfd noexec":             {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 8), older: unix.EINVAL}, // 6.3
+	"memfd, seen":              {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 0), abi: Whole},
 	"memfd open":               {do: call(unix.SYS_MEMFD_CREATE, pointer(&name[0]), 0), policy: open},
 	"limit own":                {do: call(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, pointer(&ownLimit), 0)},
 	"limit another":            {do: call(unix.SYS_PRLIMIT64, self, unix.RLIMIT_CORE, pointer(&ownLimit), 0), guarded: unix.EPERM},

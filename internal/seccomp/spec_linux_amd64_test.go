@@ -14,6 +14,7 @@ type said struct {
 	abi                    int
 	fs, exec, namespaces   bool
 	strict                 bool
+	sealed                 bool   // the machine seals memory files
 	held                   bool   // somebody else decides about addresses and ports
 	net                    string // "open", "nothing", or some of "t" (TCP), "u" (UDP), "l" (listen)
 	allow, deny            []uint32
@@ -125,11 +126,7 @@ func (s said) conditional(nr uint32, a [6]uint64) answer {
 			return unix.EPERM
 		}
 	case unix.SYS_MEMFD_CREATE:
-		if s.exec && uint32(a[1])&8 == 0 {
-			return unix.EACCES
-		}
-	case unix.SYS_MEMFD_SECRET:
-		if s.exec {
+		if flags := uint32(a[1]); s.exec && s.abi < Whole && (!s.sealed && flags&8 == 0 || s.sealed && flags&16 != 0) {
 			return unix.EACCES
 		}
 	case unix.SYS_PTRACE:

@@ -201,6 +201,10 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 	case k.Walk == loader.WalkMoved:
 		r.moved(e, kernel)
 		return
+	case k.Walk == loader.WalkInternal && asked.Need == policy.Execute:
+		e.Reason = string(policy.NoRule)
+		e.Extra["why"] = "it's memory without a path (memfd), which no rule can let be executed or mapped as code: write it to a folder that has execute"
+		return
 	case k.Cut || k.Walk != loader.WalkOK:
 		e.Reason = string(policy.PathUnresolved)
 		return

@@ -211,7 +211,9 @@ func (r *run) plan() (*landlock.Plan, error) {
 }
 
 // others are those who hold the session beside the system call filters.
-func (r *run) others() seccomp.Others { return seccomp.Others{ABI: r.level, Net: r.net.held()} }
+func (r *run) others() seccomp.Others {
+	return seccomp.Others{ABI: r.level, Net: r.net.held(), Sealed: seccomp.Sealed()}
+}
 
 // ending is how the first process ended.
 type ending struct {

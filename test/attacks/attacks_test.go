@@ -30,6 +30,8 @@ type attack struct {
 	bpf  map[string]got // what attempts get under the bpf backend, where it differs
 	more string         // rules beside the scene's; only bpf can hold a command to them
 
+	anywhere bool // or any backend can
+
 	around func(*testing.T, *scene, *exec.Cmd)        // prepares the run
 	after  func(t *testing.T, s *scene, guarded bool) // looks at what is left
 	needs  func() string                              // what this machine lacks; "" for nothing

@@ -26,7 +26,7 @@ var (
 		rows: func() (list []attack) {
 			abi := landlockABI()
 			for _, a := range rows() {
-				if a.more == "" && abi >= a.from && (a.below == 0 || abi < a.below) {
+				if (a.more == "" || a.anywhere) && abi >= a.from && (a.below == 0 || abi < a.below) {
 					list = append(list, a)
 				}
 			}

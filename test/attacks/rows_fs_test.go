@@ -219,10 +219,18 @@ var execRows = []attack{
 	{prog: "exec_copy", args: "$NOOP $WS", tries: []try{
 		{"copy", ok, "EACCES", fsEvent("execute", "$WS/copy", "rule_denies").by("fs.1")},
 	}},
-	{prog: "exec_memfd", args: "$NOOP $WS", tries: []try{
+	// Where the session may execute what it writes, memory adds nothing.
+	{prog: "exec_memfd", args: "$NOOP $WS", more: "[[access.fs]]\npath = \"$RUN\"\nread = true\nexecute = true\n", anywhere: true, tries: []try{
 		{"memfd", ok, "EACCES EPERM", callEvent("memfd_create")},
 		{"memfd-exec", "ok EINVAL", "EACCES EPERM", callEvent("memfd_create")}, // MFD_EXEC is of Linux 6.3
+		{"memfd-map", ok, "EACCES EPERM", callEvent("memfd_create")},
+		{"memfd-mprotect", ok, "EACCES EPERM", callEvent("memfd_create")},
 		{"tmpfile", ok, "EACCES", fsEvent("execute", "", "rule_denies")},
+	}, bpf: map[string]got{
+		"memfd":          {"EACCES", fsEvent("execute", "", "no_rule")},
+		"memfd-exec":     {"EACCES EINVAL", fsEvent("execute", "", "no_rule")},
+		"memfd-map":      {"EACCES", fsEvent("execute", "", "no_rule")},
+		"memfd-mprotect": {"EACCES", fsEvent("execute", "", "no_rule")},
 	}},
 	{prog: "exec_binfmt", args: "$RUN", needs: binfmt, around: interpreters, gap: "binfmt_misc", tries: []try{
 		{"registered", ok, "EACCES", fsEvent("execute", "$NOOP", "rule_denies").by("fs.4")},

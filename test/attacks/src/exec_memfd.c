@@ -1,7 +1,8 @@
 // Tries: to execute a program (argument 1) from memory, where no path and so no rule reaches it: memfd_create without
-// flags and with MFD_EXEC, then fexecve; a file without a name (O_TMPFILE in the workspace, argument 2).
+// flags and with MFD_EXEC, then fexecve; to map it as code, at once and by mprotect; a file without a name (O_TMPFILE in the
+// workspace, argument 2).
 // Must get: EACCES or EPERM.
-// Event: syscall memfd_create, reason syscall_denied; for the nameless file fs execute.
+// Event: fs execute, or syscall memfd_create, reason syscall_denied, where nobody sees what is done with it.
 #include "attack.h"
 
 #ifndef MFD_EXEC
@@ -35,6 +36,20 @@ static long memory(unsigned flags, const char *name)
 	return run(fd, name);
 }
 
+static long map(int at_once)
+{
+	int fd = syscall(SYS_memfd_create, "x", 0);
+	if (fd < 0)
+		return -1;
+	fill(fd);
+	void *at = mmap(NULL, 4096, PROT_READ | (at_once ? PROT_EXEC : 0), MAP_PRIVATE, fd, 0);
+	if (at == MAP_FAILED)
+		return -1;
+	return at_once ? 0 : mprotect(at, 4096, PROT_READ | PROT_EXEC);
+}
+
+static long mapped(void) { return map(1); }
+static long remapped(void) { return map(0); }
 static long plain(void) { return memory(0, "memfd"); }
 static long executable(void) { return memory(MFD_EXEC, "memfd-exec"); }
 
@@ -58,5 +73,7 @@ int main(int argc, char **argv)
 	args = argv + 1;
 	attempt("memfd", plain);
 	attempt("memfd-exec", executable);
+	attempt("memfd-map", mapped);
+	attempt("memfd-mprotect", remapped);
 	attempt("tmpfile", nameless);
 }
