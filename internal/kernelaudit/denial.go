@@ -33,6 +33,7 @@ type Denial struct {
 	// Landlock only.
 	Domain   uint64   // which domain refused
 	Nested   bool     // that domain was made by a guarded program for itself, not by the session's start
+	Moot     bool     // the call went on without what was refused
 	Blockers []string // what was refused: "fs.read_file", "net.connect_tcp", …
 	Path     string   // the object; for an operation on a name the directory. Abstract sockets begin with a NUL
 	Device   string
@@ -118,6 +119,7 @@ type caller struct {
 	exe, comm      string
 	call           Call
 	errno          syscall.Errno
+	ended          bool // and how is known: errno is 0 where the call did what it was asked for
 }
 
 // decodeSyscall reads a SYSCALL record.
@@ -135,6 +137,7 @@ func decodeSyscall(r *record) (*caller, error) {
 	if exit := d.number("exit", 10, 0); exit < 0 && exit > -4096 {
 		c.errno = syscall.Errno(-exit)
 	}
+	_, c.ended = r.get("exit")
 	return c, d.err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
@@ -146,6 +147,37 @@ func FuzzRecord(f *testing.F) {
 		decodeSeccomp(&r)
 		decodeDomain(&r)
 	})
+}
+
+// What was asked for before the kernel had looked is no refusal where something of that name was there.
+func TestMoot(t *testing.T) {
+	const ok, denied = 0, syscall.EACCES
+	for _, c := range []struct {
+		refused []string // the blockers of each record
+		caller  *caller
+		moot    bool // the first one
+	}{
+		{[]string{"fs.make_reg"}, &caller{ended: true, errno: denied}, false},
+		{[]string{"fs.make_reg"}, &caller{ended: true, errno: ok}, true},
+		{[]string{"fs.make_reg"}, &caller{ended: true, errno: syscall.ENXIO}, true},
+		{[]string{"fs.make_reg", "fs.write_file"}, &caller{ended: true, errno: denied}, true},
+		{[]string{"fs.make_reg", "fs.write_file,fs.truncate"}, &caller{ended: true, errno: denied}, true},
+		{[]string{"fs.make_reg"}, &caller{}, false},
+		{[]string{"fs.make_reg"}, nil, false},
+		{[]string{"fs.write_file"}, &caller{ended: true, errno: ok}, false},
+		{[]string{"scope.signal"}, &caller{ended: true, errno: ok}, false}, // of many that a signal was for
+		{[]string{"fs.remove_file,fs.make_reg"}, &caller{ended: true, errno: syscall.EXDEV}, false},
+	} {
+		var got []Denial
+		a := newAssembler(func(d *Denial) { got = append(got, *d) })
+		for _, b := range c.refused {
+			a.access(&Denial{Serial: 1, Blockers: strings.Split(b, ",")})
+		}
+		a.finish(1, c.caller)
+		if len(got) != len(c.refused) || got[0].Moot != c.moot || len(got) > 1 && got[1].Moot {
+			t.Errorf("%v, %+v: %+v", c.refused, c.caller, got)
+		}
+	}
 }
 
 func TestAssemble(t *testing.T) {

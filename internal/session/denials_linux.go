@@ -119,8 +119,8 @@ func (d *denials) deafened(err error) {
 
 // receive runs on the reader's goroutine.
 func (d *denials) receive(k kernelaudit.Denial) {
-	if k.Nested {
-		return // a sandbox that the command made for itself
+	if k.Nested || k.Moot {
+		return // a sandbox that the command made for itself, or nothing that the command noticed
 	}
 	if k.Source == kernelaudit.Seccomp && d.run.report.Backend == "bpf" {
 		return // the programs tell it

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/loader"
@@ -60,7 +62,25 @@ func (d *denials) take(k loader.Event) {
 		d.executed(&k)
 		return
 	}
+	if moot(&k) {
+		return
+	}
 	d.gather(alikeOf(&k), k.Time, func() event.Event { return d.run.refused(&k, d.chainOf(&k)) })
+}
+
+// moot says whether a file was only to be made if there was none: the kernel asks for that before it has looked the name up, unless it knows
+// the name already (lookup_open in fs/namei.c, Linux 5.6 and later), and opens what has the name whatever the answer was. The command can't have
+// made it since, and in /proc nothing can be made, by whatever name it's opened.
+func moot(k *loader.Event) bool {
+	if k.Op != loader.OpCreate || k.Why != loader.WhyRule || k.Walk != loader.WalkOK || k.Cut || len(k.Paths) != 1 {
+		return false
+	}
+	path := k.Paths[0].Path
+	if strings.HasPrefix(path, "/proc/") {
+		return true
+	}
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil
 }
 
 func (d *denials) chainOf(k *loader.Event) []event.Process {

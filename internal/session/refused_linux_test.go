@@ -2,6 +2,7 @@ package session
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -82,6 +83,34 @@ func TestRefusedUnresolved(t *testing.T) {
 		}
 		if e.Target != x.target || other != x.other || e.Reason != "path_unresolved" || e.Extra["why"] != "following the path: too deep" {
 			t.Errorf("%s (%s): %+v", e.Target, other, e)
+		}
+	}
+}
+
+// What was to be made only if it wasn't there, and is there, was opened: nothing was refused.
+func TestRefusedMoot(t *testing.T) {
+	dir := t.TempDir()
+	there := filepath.Join(dir, "there")
+	must(t, os.WriteFile(there, nil, 0o600))
+	must(t, os.Symlink("nowhere", filepath.Join(dir, "link")))
+	for _, x := range []struct {
+		op   loader.Op
+		why  loader.Why
+		path string
+		told int
+	}{
+		{loader.OpCreate, loader.WhyRule, there, 0},
+		{loader.OpCreate, loader.WhyRule, filepath.Join(dir, "link"), 0},
+		{loader.OpCreate, loader.WhyRule, "/proc/4711/fd/2", 0},
+		{loader.OpCreate, loader.WhyRule, filepath.Join(dir, "new"), 1},
+		{loader.OpCreate, loader.WhyAlways, there, 1},
+		{loader.OpOpen, loader.WhyRule, there, 1},
+		{loader.OpRename, loader.WhyRule, there, 1},
+	} {
+		d := newDenials(&run{cfg: Config{Policy: listing(t)}}, nil, 10)
+		d.take(loader.Event{Op: x.op, Why: x.why, Layer: -1, Rule: -1, PID: 1, Paths: []loader.Asked{{Path: x.path, Need: policy.Create}}})
+		if len(d.list) != x.told && d.more == 0 {
+			t.Errorf("%s of %s: %+v", x.op, x.path, d.list)
 		}
 	}
 }
