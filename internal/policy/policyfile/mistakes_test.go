@@ -125,7 +125,7 @@ var mistakes = []struct{ policy, want string }{
 
 	// The tool layer.
 	{"[tools.x]\nsource = \"mpc\"", `p.toml:3:10: source must be "local", "mcp" or "builtin", not "mpc" (did you mean "mcp"?)`},
-	{"[tools.x]\nsource = \"mcp\"\n[[tools.x.access.fs]]\npath = \".\"", `p.toml:4:11: tool "x" has source "mcp", so nothing here could hold it to its access (guard the server process instead, or set source = "local" if toolguard starts the tool)`},
+	{"[tools.x]\nsource = \"mcp\"\n[[tools.x.access.fs]]\npath = \".\"", `p.toml:4:11: tool "x" has source "mcp" (p.toml:2:1), so nothing here enforces its access (confine the server's process instead, or set source = "local" if toolguard starts the tool)`},
 	{"[tools.x.constraints]\nmax_invocations = 0", `p.toml:3:19: max_invocations must be a number from 1 to 1000000000, not 0`},
 	{"[approvals]\nask = \"sometimes\"", `p.toml:3:7: ask must be "off", "on-miss" or "always", not "sometimes"`},
 	{"[[hooks.before_tool_call]]\ntimeout = \"5s\"", `p.toml:2:1: neither command nor url in [hooks.before_tool_call] (write command = ["program"] or url = "http://…")`},

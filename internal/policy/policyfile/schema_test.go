@@ -71,7 +71,7 @@ func TestSchemaRefusesMistakes(t *testing.T) {
 	beyond := []string{
 		"isn't a scheme", "doesn't begin with /", "isn't an HTTP method", "* that isn't", "name of a variable",
 		"relative path", "aren't expanded", "is a URL", "with a blank", "is literal", "is no pattern", "aren't part of a name", "by ~", `"**" in the middle`, "empty self-test", "too large", "capability", "another user's home", "NUL character",
-		"greater than zero", "nothing here could hold", "password", "preset", "can't read", "cycle", "sub/bad.toml",
+		"greater than zero", "nothing here enforces", "password", "preset", "can't read", "cycle", "sub/bad.toml",
 		"unknown group", "unknown profile",
 		`"acess" in [authorities.agent]`,
 	}

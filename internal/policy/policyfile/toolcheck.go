@@ -30,6 +30,7 @@ func (l *loader) checkTools() {
 	for _, p := range files {
 		c.policy(p)
 	}
+	c.checkSources(files)
 }
 
 // hasTools tells whether a file says anything of tools.
@@ -46,7 +47,7 @@ type toolCheck struct {
 func (c *toolCheck) policy(p *Policy) {
 	for _, name := range slices.Sorted(maps.Keys(p.Tools)) {
 		t := p.Tools[name]
-		c.tool(name, t)
+		c.tool(t)
 		c.pattern(name, t.Place)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Groups)) {
@@ -70,12 +71,7 @@ func (c *toolCheck) policy(p *Policy) {
 	}
 }
 
-// tool refuses grants that nothing here could hold a tool to.
-func (c *toolCheck) tool(name string, t *Tool) {
-	if t.Access != nil && (t.Source == "mcp" || t.Source == "builtin") {
-		c.fail(t.Access.Place, "guard the server process instead, or set source = \"local\" if toolguard starts the tool",
-			"tool %s has source %q, so nothing here could hold it to its access", quote(name), t.Source)
-	}
+func (c *toolCheck) tool(t *Tool) {
 	c.patterns(t.Implies.Items)
 	if t.Constraints != nil {
 		c.patterns(t.Constraints.OnlyAfter.Items)

@@ -11,7 +11,7 @@ import (
 
 // Tool is one [tools.PATTERN] table.
 type Tool struct {
-	Source         string       `key:"source" words:"local mcp builtin" doc:"Who runs the tool. Grants are refused for mcp and builtin, which nothing here could hold to them."`
+	Source         string       `key:"source" words:"local mcp builtin" doc:"Who runs the tool. Grants for mcp and builtin are rejected, as nothing here enforces them; what all files say together counts."`
 	Description    string       `key:"description" doc:"For people."`
 	Risk           string       `key:"risk" words:"low medium high critical" doc:"The tool's risk class, for the manifest."`
 	OwnerOnly      *bool        `key:"owner_only" doc:"Visible to the owner only."`

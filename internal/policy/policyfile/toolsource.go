@@ -1,0 +1,140 @@
+package policyfile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// sourced is a pattern of [tools] of which some file says who runs it, or what it's granted.
+type sourced struct {
+	pattern string // normal
+	written string
+	source  string
+	place   policy.Place
+}
+
+// checkSources rejects grants on tools that nothing here enforces: of any tool that a table with access is about, it's the effective
+// source that counts, whichever files and patterns the two come from.
+func (c *toolCheck) checkSources(files []*Policy) {
+	var sources, grants []sourced
+	for _, p := range files {
+		for _, name := range slices.Sorted(maps.Keys(p.Tools)) {
+			t := p.Tools[name]
+			if t.Source != "" {
+				sources = append(sources, c.spread(sourced{written: name, source: t.Source, place: t.Place}, t)...)
+			}
+			if t.Access != nil {
+				grants = append(grants, c.spread(sourced{written: name, place: t.Access.Place}, t)...)
+			}
+		}
+	}
+	slices.SortStableFunc(sources, func(a, b sourced) int { return compareTools(a.pattern, b.pattern) })
+	seen := map[policy.Place]bool{}
+	for _, g := range grants {
+		s := unenforced(g.pattern, sources)
+		if s == nil || seen[g.place] {
+			continue
+		}
+		seen[g.place] = true
+		what := fmt.Sprintf("tool %s has source %q", quote(g.written), s.source)
+		if s.written != g.written {
+			what = fmt.Sprintf("%s is also about %s, which has source %q", quote(g.written), quote(s.written), s.source)
+		}
+		c.fail(g.place, "confine the server's process instead, or set source = \"local\" if toolguard starts the tool",
+			"%s (%s), so nothing here enforces its access", what, s.place)
+	}
+}
+
+// spread is a table's pattern and the tool's other names, with a group's members in its place.
+func (c *toolCheck) spread(s sourced, t *Tool) (out []sourced) {
+	names := []string{s.written}
+	for _, alias := range t.Aliases.Items {
+		names = append(names, alias.S)
+	}
+	for _, name := range names {
+		for _, pattern := range c.members(name, 0) {
+			s.pattern = pattern
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// members are the normal patterns that a pattern stands for.
+func (l *loader) members(pattern string, depth int) (out []string) {
+	group, ok := strings.CutPrefix(pattern, groupPrefix)
+	switch {
+	case !ok:
+		return []string{normalTool(pattern)}
+	case depth > maxDepth:
+		return nil
+	}
+	for _, m := range l.group(group) {
+		out = append(out, l.members(m.S, depth+1)...)
+	}
+	return out
+}
+
+// unenforced is the effective source of a tool that a pattern grants to, where that isn't local; nil where there is no such tool.
+// The sources are in order: the last one that matches counts.
+func unenforced(pattern string, sources []sourced) *sourced {
+	for _, s := range sources {
+		for _, filler := range []string{"", "x", "\x01"} { // one of which makes it a name that is in no other pattern
+			tool, ok := common(pattern, s.pattern, filler)
+			if s.source == "local" || !ok {
+				continue
+			}
+			i := len(sources) - 1
+			for !matchTool(sources[i].pattern, tool) {
+				i--
+			}
+			if sources[i].source != "local" {
+				return &sources[i]
+			}
+		}
+	}
+	return nil
+}
+
+// common is a name that both patterns match, with filler where both have a *.
+func common(a, b, filler string) (name string, ok bool) {
+	m := meeting{a, b, filler, map[[2]int]bool{}}
+	return m.from(0, 0)
+}
+
+// meeting looks for a name that two patterns match.
+type meeting struct {
+	a, b, filler string
+	dead         map[[2]int]bool // where the rests have nothing in common
+}
+
+// from is a name that matches both rests.
+func (m *meeting) from(i, j int) (name string, ok bool) {
+	starA, starB := i < len(m.a) && m.a[i] == '*', j < len(m.b) && m.b[j] == '*'
+	switch at := [2]int{i, j}; {
+	case i == len(m.a) && j == len(m.b):
+		return "", true
+	case m.dead[at]:
+		return "", false
+	default:
+		m.dead[at] = true // unless it's found below, which ends the search
+	}
+	step := func(may bool, text string, i, j int) bool {
+		if may && !ok {
+			name, ok = m.from(i, j)
+			name = text + name
+		}
+		return ok
+	}
+	letterA, letterB := i < len(m.a) && !starA, j < len(m.b) && !starB
+	_ = step(starA && starB, m.filler, i+1, j+1) ||
+		step(starA, "", i+1, j) || step(starB, "", i, j+1) ||
+		letterB && step(starA, m.b[j:j+1], i, j+1) ||
+		letterA && step(starB, m.a[i:i+1], i+1, j) ||
+		letterA && letterB && step(m.a[i] == m.b[j], m.a[i:i+1], i+1, j+1)
+	return name, ok
+}
