@@ -26,7 +26,7 @@
 // # Losses
 //
 // The kernel drops records when its queue is full or the socket's buffer is. Both are detected. Finish compares what came
-// with what the kernel counted, and says how many refusals are missing, or that it can't know. It also compares where nothing
-// is known to be lost, if the kernel gives its count soon; of domains that a guarded program made for itself it counts refusals
-// that it doesn't tell, so these are left out then.
+// with what the kernel counted, and says how many refusals are missing, or that it can't know. Where nothing
+// is known to be lost it compares only what the kernel has counted by then; of domains that a guarded program made for itself it counts
+// refusals that it doesn't tell, so these are left out then.
 package kernelaudit

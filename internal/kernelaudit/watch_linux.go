@@ -133,16 +133,12 @@ func (w *Watch) takeDomain(d domain) {
 // countTime is how long Finish waits, when something was lost, for the kernel to say how much.
 const countTime = 10 * time.Second
 
-// compareTime is how long it waits when something was refused and nothing is known to be lost, but for tests.
-var compareTime = 250 * time.Millisecond
-
-// Finish delivers what is still on its way, as long as anything comes and the context lasts, and ends the watch. Every process
-// of the session must have ended, and every thread that was restricted with it, if the count of what is missing is to be exact;
-// Finish waits for that, where anything was refused, up to compareTime, and up to countTime when something was lost. An error says that
-// no records arrive here at all.
+// Finish delivers what is still on its way, as long as anything comes and the context lasts, and ends the watch. Where something was lost it
+// waits up to countTime for the kernel to say how much, which it does when it frees the session's domains: every process of the session must
+// have ended, and every thread that was restricted with it. Where nothing is known to be lost it doesn't wait: that takes the kernel some 50 ms,
+// which every command that was denied anything would end late. An error says that no records arrive here at all.
 func (w *Watch) Finish(ctx context.Context) (Totals, error) {
 	defer w.stop()
-	wait := countTime
 	var dropped uint32
 	var unknown error
 	err := w.r.mark(ctx, func() { dropped, unknown = w.r.lost(0) })
@@ -155,23 +151,30 @@ func (w *Watch) Finish(ctx context.Context) (Totals, error) {
 	}
 	why := w.lost(dropped, unknown)
 	if err != nil {
-		why, wait = fmt.Sprintf("the end of the records didn't come (%v)", err), 0
+		why = fmt.Sprintf("the end of the records didn't come (%v)", err)
 	}
 	if why == "" {
-		wait = compareTime
+		t, _ := w.totals(false)
+		if t.Exact = true; t.Missing > 0 {
+			t.Why = "the kernel counted more than came"
+		}
+		return t, nil
 	}
+	wait := countTime
+	if err != nil {
+		wait = 0
+	}
+	return w.counted(ctx, wait, why), nil
+}
+
+// counted is how a session's refusals add up when something was lost, after the kernel has had so long to say how many there were.
+func (w *Watch) counted(ctx context.Context, wait time.Duration, why string) Totals {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
-		t, complete := w.totals(why != "")
-		if t.Why, t.Exact = why, complete; why == "" {
-			t.Exact = true
-			if t.Missing > 0 {
-				t.Why = "the kernel counted more than came"
-			}
-		}
-		if complete || ctx.Err() != nil {
-			return t, nil
+		t, complete := w.totals(true)
+		if t.Why, t.Exact = why, complete; complete || ctx.Err() != nil {
+			return t
 		}
 		select {
 		case <-ctx.Done():
