@@ -1,5 +1,7 @@
 package policy
 
+import "slices"
+
 // System is all that compiling and checking need of the machine: the shape of its file tree.
 // Errors are those of package os, so errors.Is with io/fs's sentinels works.
 type System interface {
@@ -40,8 +42,22 @@ type Compiled struct {
 	Rules     []*Rule  // every rule of every layer; a rule's Index is its place here
 	Limits    Limits
 	Audit     Audit
+	ToolKeys  []Key   // of the tool layer, which nothing enforces: what starts a session reports them, and so they aren't handed on
 	Aliases   []Alias // the other names by which rules are about things; their order means nothing
 	Links     []Link  // files with several hard links that rules are about, in the order of the rules
+}
+
+// Unenforced are the keys of the tool layer that the policy itself doesn't allow to be left unenforced.
+func (c *Compiled) Unenforced() (keys []Key) {
+	for _, k := range c.ToolKeys {
+		allowed := func(l *Layer) bool {
+			return slices.ContainsFunc(l.Degraded, func(d Degraded) bool { return d.ID == k.ID })
+		}
+		if !slices.ContainsFunc(c.Layers, allowed) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
 }
 
 // Layer is what one authority says, compiled.

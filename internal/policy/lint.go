@@ -24,6 +24,10 @@ func Lint(c *Compiled, sys System, public func(domain string) bool) []Warning {
 		l.syscalls()
 		l.degraded()
 	}
+	for _, k := range c.ToolKeys {
+		l.warn(k.Place, "not-enforced", "exec doesn't start unless --allow-degraded="+k.ID+" is given",
+			"this version has no tool layer, so nothing enforces %s", k.ID)
+	}
 	slices.SortStableFunc(l.out, func(a, b Warning) int {
 		if a.Place.File != b.Place.File {
 			return 0
@@ -222,7 +226,8 @@ func (l *linter) syscalls() {
 
 func (l *linter) degraded() {
 	for _, d := range l.layer.Degraded {
-		known := slices.ContainsFunc(l.c.Rules, func(r *Rule) bool { return r.ID == d.ID }) || strings.HasPrefix(d.ID, "limits.") || d.ID == AuditID && l.c.Audit.Exec
+		known := slices.ContainsFunc(l.c.Rules, func(r *Rule) bool { return r.ID == d.ID }) || strings.HasPrefix(d.ID, "limits.") || d.ID == AuditID && l.c.Audit.Exec ||
+			slices.ContainsFunc(l.c.ToolKeys, func(k Key) bool { return k.ID == d.ID })
 		if !known {
 			l.warn(d.Place, "unknown-rule", "toolguard policy show prints every rule with its id", "allow_degraded names %q, which is no rule of this policy", d.ID)
 		}

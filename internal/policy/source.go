@@ -15,6 +15,13 @@ type Source struct {
 	Layers    []SourceLayer // in the order of Authority; at most one for each authority
 	Limits    Limits
 	Audit     Audit
+	ToolKeys  []Key // of the tool layer: nothing enforces them
+}
+
+// Key is a key of a policy that is no rule.
+type Key struct {
+	ID    string // the path to it: "gate.strict", "tools.fetch.owner_only"
+	Place Place
 }
 
 // SourceLayer is what one authority says.

@@ -32,7 +32,7 @@ func cover(c *policy.Compiled, name, daemon string, allowDegraded []string) (bac
 	if err != nil {
 		return b, Report{}, err
 	}
-	rep := Report{Backend: b.name, Gaps: b.gaps, Rows: b.cover(c)}
+	rep := Report{Backend: b.name, Gaps: b.gaps, Rows: slices.Concat(b.cover(c), coverTools(c))}
 	allowed := slices.Clone(allowDegraded)
 	for _, l := range c.Layers {
 		for _, d := range l.Degraded {
@@ -78,6 +78,16 @@ func choose(name, daemon string) (backend, error) {
 		return b, err
 	}
 	return backend{}, fmt.Errorf("this build has no %s backend; it has: %s", name, strings.Join(built, ", "))
+}
+
+// coverTools are the rows of the tool layer's keys: there is nothing yet that enforces them.
+func coverTools(c *policy.Compiled) (rows []policy.Coverage) {
+	for _, k := range c.ToolKeys {
+		rows = append(rows, policy.Coverage{
+			ID: k.ID, Place: k.Place, Status: policy.NotEnforceable, By: "this version", Why: "toolguard has no tool layer yet: the key is read and checked alone",
+		})
+	}
+	return rows
 }
 
 // coverEnv are the rows of the environment: toolguard itself makes it, so every rule about it holds.

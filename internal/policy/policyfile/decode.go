@@ -38,6 +38,8 @@ type decoder struct {
 	path  []string // the keys above the value at hand, for messages
 	errs  policy.Errors
 	more  int // mistakes beyond maxErrors
+
+	toolKeys []policy.Key // keys of the tool layer, which nothing enforces
 }
 
 func newDecoder(file string, src []byte) *decoder {
@@ -291,6 +293,9 @@ func (d *decoder) structure(n *node, v reflect.Value) {
 		}
 		d.push(e.name)
 		d.value(e.node, v.Field(f.index), f)
+		if f.unenforced() && (e.node.kind != aBool || e.node.yes) {
+			d.toolKeys = append(d.toolKeys, policy.Key{ID: strings.ReplaceAll(strings.Join(d.path, "."), `"`, ""), Place: d.place(e.off)})
+		}
 		d.pop()
 	}
 	for i := range info.fields {
@@ -318,6 +323,7 @@ func (d *decoder) unknown(e *entry, info *shape) {
 //	range     "min max" of a number
 //	required  "true"
 //	like      an example, for the schema and for hints
+//	enforced  "no" for what is read and checked alone
 type field struct {
 	name     string
 	tag      reflect.StructTag
@@ -326,8 +332,16 @@ type field struct {
 	typ      reflect.Type
 }
 
-func (f *field) doc() string  { return f.tag.Get("doc") }
-func (f *field) like() string { return f.tag.Get("like") }
+func (f *field) like() string     { return f.tag.Get("like") }
+func (f *field) unenforced() bool { return f.tag.Get("enforced") == "no" }
+
+// doc is what the schema says of a key.
+func (f *field) doc() string {
+	if f.unenforced() {
+		return f.tag.Get("doc") + " Not enforced by this version: exec doesn't start unless --allow-degraded names the key."
+	}
+	return f.tag.Get("doc")
+}
 
 // words is the closed list; nil for any text.
 func (f *field) words() []string {

@@ -23,6 +23,12 @@ func (l *loader) source() *policy.Source {
 		if f.Authority == policy.Session {
 			src.Name = f.title()
 		}
+		for _, k := range f.Policy.ToolKeys {
+			if f.Authority != policy.Session {
+				k.ID = f.Authority.String() + "." + k.ID
+			}
+			src.ToolKeys = append(src.ToolKeys, k)
+		}
 		if f.Policy.Audit == "exec" && !src.Audit.Exec {
 			src.Audit = policy.Audit{Exec: true, Place: f.Policy.Place.At(f.Policy.AuditAt)}
 		}

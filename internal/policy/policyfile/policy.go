@@ -14,15 +14,16 @@ type Policy struct {
 	Access      *Access           `key:"access" doc:"What is granted."`
 	Audit       string            `key:"audit" words:"denials exec" doc:"What is recorded of the session: denials, or exec, the programs that it executes too. It counts when any file of any authority says exec."`
 	Limits      Limits            `key:"limits" doc:"Limits of the session."`
-	Tools       map[string]*Tool  `key:"tools" doc:"What is said of single tools, by name or pattern."`
+	Tools       map[string]*Tool  `key:"tools" doc:"What is said of single tools, by name or pattern: their access counts for exec --tool."`
 	Groups      map[string]*Group `key:"groups" doc:"Groups of tools, for group:NAME in patterns."`
-	Profiles    map[string]*Stage `key:"profiles" doc:"Stages of visibility to choose from."`
+	Profiles    map[string]*Stage `key:"profiles" doc:"Stages of visibility to choose from; this version enforces their access and limits."`
 	Authorities Authorities       `key:"authorities" doc:"What other authorities than the session say."`
-	Gate        *Gate             `key:"gate" doc:"How tool calls are judged before they run."`
-	Approvals   *Approvals        `key:"approvals" doc:"When a human is asked."`
-	Hooks       Hooks             `key:"hooks" doc:"What is run around tool calls."`
+	Gate        *Gate             `key:"gate" doc:"How tool calls are judged before they run: not enforced by this version."`
+	Approvals   *Approvals        `key:"approvals" doc:"When a human is asked: not enforced by this version."`
+	Hooks       Hooks             `key:"hooks" doc:"What is run around tool calls: not enforced by this version."`
 	Place       policy.Place
 	AuditAt     policy.Spot
+	ToolKeys    []policy.Key // keys of the tool layer, which nothing enforces
 }
 
 func (p *Policy) check(d *decoder, n *node) {
@@ -42,5 +43,6 @@ func decodePolicy(name string, src []byte) (*Policy, policy.Errors) {
 	}
 	p := new(Policy)
 	d.decode(root, p)
+	p.ToolKeys = d.toolKeys
 	return p, d.mistakes()
 }

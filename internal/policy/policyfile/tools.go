@@ -13,13 +13,13 @@ import (
 type Tool struct {
 	Source         string       `key:"source" words:"local mcp builtin" doc:"Who runs the tool. Grants for mcp and builtin are rejected, as nothing here enforces them; what all files say together counts."`
 	Description    string       `key:"description" doc:"For people."`
-	Risk           string       `key:"risk" words:"low medium high critical" doc:"The tool's risk class, for the manifest."`
-	OwnerOnly      *bool        `key:"owner_only" doc:"Visible to the owner only."`
-	Implies        List[Text]   `key:"implies" doc:"Tools that whoever may use this one may use too."`
-	Aliases        List[Text]   `key:"aliases" doc:"Other names of the tool."`
-	Plugin         string       `key:"plugin" doc:"The plugin that brings the tool."`
-	Models         *List[Text]  `key:"models" doc:"The only models that see the tool."`
-	PathParameters List[Text]   `key:"path_parameters" doc:"Arguments of this tool that are paths, beyond those of [gate]."`
+	Risk           string       `key:"risk" enforced:"no" words:"low medium high critical" doc:"The tool's risk class, for the manifest."`
+	OwnerOnly      *bool        `key:"owner_only" enforced:"no" doc:"Visible to the owner only."`
+	Implies        List[Text]   `key:"implies" enforced:"no" doc:"Tools that whoever may use this one may use too."`
+	Aliases        List[Text]   `key:"aliases" enforced:"no" doc:"Other names of the tool."`
+	Plugin         string       `key:"plugin" enforced:"no" doc:"The plugin that brings the tool."`
+	Models         *List[Text]  `key:"models" enforced:"no" doc:"The only models that see the tool."`
+	PathParameters List[Text]   `key:"path_parameters" enforced:"no" doc:"Arguments of this tool that are paths, beyond those of [gate]."`
 	Constraints    *Constraints `key:"constraints" doc:"When and how often the tool may be called."`
 	Access         *Access      `key:"access" doc:"Grants for this tool, merged over the file's [access]."`
 	Place          policy.Place
@@ -27,9 +27,9 @@ type Tool struct {
 
 // Constraints is [tools.PATTERN.constraints].
 type Constraints struct {
-	MaxInvocations int        `key:"max_invocations" range:"1 1000000000" doc:"How often, in one invocation of an agent."`
-	OnlyAfter      List[Text] `key:"only_after" doc:"Tools that must have been completed before."`
-	Forbidden      bool       `key:"forbidden" doc:"Never for the model."`
+	MaxInvocations int        `key:"max_invocations" enforced:"no" range:"1 1000000000" doc:"How often, in one invocation of an agent."`
+	OnlyAfter      List[Text] `key:"only_after" enforced:"no" doc:"Tools that must have been completed before."`
+	Forbidden      bool       `key:"forbidden" enforced:"no" doc:"Never for the model."`
 }
 
 // Group is a list of tools.
@@ -37,12 +37,12 @@ type Group struct{ List[Text] }
 
 // Stage is what one stage of visibility says: an entry of [profiles], or of [authorities].
 type Stage struct {
-	Allow     *List[Text]       `key:"allow" doc:"The tools that stay; an empty list leaves none, no list doesn't filter."`
-	Deny      List[Text]        `key:"deny" doc:"The tools that go, whatever allow says."`
-	OnUnknown string            `key:"on_unknown" words:"report strip" doc:"What happens when allow names only tools of plugins that aren't loaded: report it and allow nothing, or strip the list."`
-	Profile   Text              `key:"profile" doc:"The profile to start from."`
+	Allow     *List[Text]       `key:"allow" enforced:"no" doc:"The tools that stay; an empty list leaves none, no list doesn't filter."`
+	Deny      List[Text]        `key:"deny" enforced:"no" doc:"The tools that go, whatever allow says."`
+	OnUnknown string            `key:"on_unknown" enforced:"no" words:"report strip" doc:"What happens when allow names only tools of plugins that aren't loaded: report it and allow nothing, or strip the list."`
+	Profile   Text              `key:"profile" enforced:"no" doc:"The profile to start from."`
 	Providers map[string]*Stage `key:"providers" doc:"The same for one provider of models."`
-	MaxDepth  int               `key:"max_depth" range:"1 100" doc:"How deep sub-agents may start sub-agents."`
+	MaxDepth  int               `key:"max_depth" enforced:"no" range:"1 100" doc:"How deep sub-agents may start sub-agents."`
 	Access    *Access           `key:"access" doc:"What this authority grants; it narrows what the others grant."`
 	Limits    Limits            `key:"limits" doc:"Limits of this authority; the smallest counts."`
 	Place     policy.Place
@@ -96,27 +96,27 @@ func near(name string, keys []string) bool {
 
 // Gate is [gate].
 type Gate struct {
-	Enabled           *bool      `key:"enabled" doc:"Judge tool calls at all; the command line and TOOLGUARD_GATE are stronger."`
-	ToolPatterns      List[Text] `key:"tool_patterns" doc:"The tools whose arguments are judged: whole names or globs, in any case."`
-	Exclude           List[Text] `key:"exclude" doc:"Tools that aren't judged."`
-	PathParameters    List[Text] `key:"path_parameters" doc:"Names of arguments that are paths."`
-	Strict            bool       `key:"strict" doc:"Refuse what can't be understood."`
-	AllowParentAccess bool       `key:"allow_parent_access" doc:"Let paths leave the workspace upwards."`
+	Enabled           *bool      `key:"enabled" enforced:"no" doc:"Judge tool calls at all; the command line and TOOLGUARD_GATE are stronger."`
+	ToolPatterns      List[Text] `key:"tool_patterns" enforced:"no" doc:"The tools whose arguments are judged: whole names or globs, in any case."`
+	Exclude           List[Text] `key:"exclude" enforced:"no" doc:"Tools that aren't judged."`
+	PathParameters    List[Text] `key:"path_parameters" enforced:"no" doc:"Names of arguments that are paths."`
+	Strict            bool       `key:"strict" enforced:"no" doc:"Refuse what can't be understood."`
+	AllowParentAccess bool       `key:"allow_parent_access" enforced:"no" doc:"Let paths leave the workspace upwards."`
 }
 
 // Approvals is [approvals].
 type Approvals struct {
-	Security    string                `key:"security" words:"deny allowlist full" doc:"What runs without an approval (default allowlist)."`
-	Ask         string                `key:"ask" words:"off on-miss always" doc:"When a human is asked (default on-miss)."`
-	AskFallback string                `key:"ask_fallback" words:"deny allowlist full" doc:"What holds when nobody answers (default deny)."`
-	Timeout     Duration              `key:"timeout" doc:"How long a request waits." like:"\"2m\""`
+	Security    string                `key:"security" enforced:"no" words:"deny allowlist full" doc:"What runs without an approval (default allowlist)."`
+	Ask         string                `key:"ask" enforced:"no" words:"off on-miss always" doc:"When a human is asked (default on-miss)."`
+	AskFallback string                `key:"ask_fallback" enforced:"no" words:"deny allowlist full" doc:"What holds when nobody answers (default deny)."`
+	Timeout     Duration              `key:"timeout" enforced:"no" doc:"How long a request waits." like:"\"2m\""`
 	Agents      map[string]*Approvals `key:"agents" doc:"The same for single agents."`
 }
 
 // Hooks is [hooks]: what runs around a tool call, in order.
 type Hooks struct {
-	Before List[Hook] `key:"before_tool_call" doc:"May change the arguments, block, or ask for an approval; blocks when it fails."`
-	After  List[Hook] `key:"after_tool_call" doc:"Is told the result; nothing waits for it."`
+	Before List[Hook] `key:"before_tool_call" enforced:"no" doc:"May change the arguments, block, or ask for an approval; blocks when it fails."`
+	After  List[Hook] `key:"after_tool_call" enforced:"no" doc:"Is told the result; nothing waits for it."`
 }
 
 // Hook is a program or an HTTP endpoint.
