@@ -16,7 +16,7 @@ func TestSameAsBare(t *testing.T) {
 		files  map[string]string
 		argv   []string
 	}{
-		{"python", "preset:python", []string{"python3"}, map[string]string{"w.py": pythonWork}, []string{"python3", "w.py", "3"}},
+		{"python", "preset:python", []string{"python3"}, map[string]string{"w.py": pythonWork}, []string{"python3", "-B", "w.py", "3"}},
 		{"python fails", "preset:python", []string{"python3"}, nil, []string{"python3", "-c", "import sys; sys.exit(41)"}},
 		{"python subprocess", "preset:python", []string{"python3"}, nil, []string{
 			"python3", "-c", "import subprocess as s; print(s.run(['sh','-c','echo hi; exit 3'], capture_output=True))",
