@@ -49,6 +49,10 @@ func (s *screen) policy(p *policy.Compiled) {
 	for _, l := range p.Layers {
 		s.layer(p, l)
 	}
+	if len(p.Removed) > 0 {
+		s.line("\n%s", s.in(bold, "built-in rules that aren't in force"))
+		s.table("  ", removedRows(p))
+	}
 	if rows := limitRows(p.Limits); rows != nil {
 		s.line("\n%s", s.in(bold, "limits"))
 		s.table("  ", rows)
@@ -80,6 +84,14 @@ func rulesOf(p *policy.Compiled, l *policy.Layer, r policy.Resource) (rules []*p
 		}
 	}
 	return rules
+}
+
+// removedRows are the built-in rules that gave way, each with the rule that takes everything away there.
+func removedRows(p *policy.Compiled) (rows [][]cell) {
+	for _, r := range p.Removed {
+		rows = append(rows, []cell{c(r.Rule.ID), c(r.Rule.Text()), c("because of " + r.By.ID), cs(faint, place(r.By.Place))})
+	}
+	return rows
 }
 
 func ruleRows(rules []*policy.Rule) (rows [][]cell) {

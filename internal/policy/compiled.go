@@ -42,6 +42,7 @@ type Compiled struct {
 	Rules     []*Rule  // every rule of every layer; a rule's Index is its place here
 	Limits    Limits
 	Audit     Audit
+	Removed   []Removal
 	ToolKeys  []Key   // of the tool layer, which nothing enforces: what starts a session reports them, and so they aren't handed on
 	Aliases   []Alias // the other names by which rules are about things; their order means nothing
 	Links     []Link  // files with several hard links that rules are about, in the order of the rules

@@ -76,7 +76,7 @@ func (c *compiler) layerFS(l *Layer, src *SourceLayer, ids *ruleIDs) {
 			runtime = append(runtime, c.fsRules(src.Authority, c.ways.rules(), "link", ids)...)
 		}
 		c.ways = c.ways[:common]
-		l.FS = c.table(src, addUp(slices.Concat(runtime, rules), l.Stance[FS]))
+		l.FS = c.table(src, addUp(c.giveWay(slices.Concat(runtime, rules)), l.Stance[FS]))
 	}
 	if l.Mode != ProtectOff && len(src.Protected) > 0 {
 		l.Protect = c.table(src, c.fsRules(src.Authority, src.Protected, "protect", ids))

@@ -60,6 +60,7 @@ func (l *linter) fs() {
 	t := l.layer.FS
 	for i, r := range t.Rules() {
 		l.fsPath(r)
+		l.takenAway(r)
 		for _, later := range t.Rules()[i+1:] {
 			if beats(later, r) {
 				l.warnRule(r, "never-wins", "remove it, or move it after "+later.ID, "it never wins: %s (%s) matches wherever it does and comes later", later.ID, later.Place)

@@ -101,6 +101,19 @@ func naiveWinner(rules []FSRule, path string) int {
 	return best
 }
 
+// naiveGivesWay is the list without the rules of built-in files at and beneath what another rule takes everything away from.
+func naiveGivesWay(rules []FSRule) (out []FSRule) {
+	for _, r := range rules {
+		taken := slices.ContainsFunc(rules, func(d FSRule) bool {
+			return d.Place.File != "preset:x" && d.Caps == 0 && r.Match == "" && naiveDepth(d, naiveAbs(r.Path)) >= 0
+		})
+		if r.Place.File != "preset:x" || !taken {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // naiveComplete is the list as it counts: a rule of a built-in file about a place outside the workspace gives also what its
 // path would get without it, and isn't there when that is all that it gives.
 func naiveComplete(rules []FSRule, stance Stance) (out []FSRule) {
@@ -227,7 +240,7 @@ func genLayers(t *rapid.T) (layers []SourceLayer, naive []naiveLayer) {
 		if stance == Undeclared && len(l.FS) > 0 {
 			stance = Deny
 		}
-		naive = append(naive, naiveLayer{naiveComplete(l.FS, stance), l.Protected, stance})
+		naive = append(naive, naiveLayer{naiveComplete(naiveGivesWay(l.FS), stance), l.Protected, stance})
 	}
 	return layers, naive
 }
