@@ -53,7 +53,7 @@ func TestEventsDocument(t *testing.T) {
 	if !denials {
 		t.Skip("needs denial events")
 	}
-	release := strings.Replace(records[3], version.Release()+"+devel", version.Release(), 1)
+	release := strings.Replace(records[2], version.Release()+"+devel", version.Release(), 1)
 	if got, want := record(t, release), record(t, shown["json"]); !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%v\nwant\n%v", got, want)
 	}

@@ -114,18 +114,22 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		return err
 	}
 	defer a.endSession(s)
-	c, err := f.load(s.Tmp)
-	if err != nil {
-		return err
-	}
-	for _, w := range c.Unmatched(policyfile.Machine{}) {
-		a.err.warn("%s", w)
-	}
 	events, end, err := a.openEvents(f)
 	if err != nil {
 		return err
 	}
 	defer end()
+	c, err := f.load(s.Tmp)
+	if err != nil {
+		if events != nil {
+			e := session.NotStarted(session.Config{Tool: f.tool, Agent: f.agent, Argv: argv}, "", err)
+			events.Write(&e)
+		}
+		return err
+	}
+	for _, w := range c.Unmatched(policyfile.Machine{}) {
+		a.err.warn("%s", w)
+	}
 	var noticing sync.Mutex
 	r, err := s.Run(session.Config{
 		Policy: c, System: policyfile.Machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.degraded,

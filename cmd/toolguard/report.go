@@ -140,7 +140,10 @@ func (s *summary) add(e *event.Event) error {
 	switch e.Kind {
 	case event.SessionStart:
 		s.start = e
-	case event.SessionEnd:
+		n := min(len(e.Removed), mostListed-len(s.result.RemovedEnv))
+		s.result.RemovedEnv = append(s.result.RemovedEnv, e.Removed[:n]...)
+		s.others += uint64(len(e.Removed) - n)
+	case event.SessionEnd, event.Refused:
 		s.end = e
 	case event.Denial:
 		s.denied(e)
@@ -265,6 +268,8 @@ func (s *summary) json() summaryReport {
 // ending says how the session ended.
 func (s *summary) ending() string {
 	switch {
+	case s.end != nil && s.end.Kind == event.Refused:
+		return "not started: " + s.end.Extra["why"]
 	case s.end == nil:
 		return "not told: it runs, or what came last is lost"
 	case s.end.Exit == nil || s.end.Exit.Code < 0:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // How long the guarded have between SIGTERM and SIGKILL, and how long to wait then.
@@ -128,7 +129,11 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 			exit = &event.Exit{Code: -1} // nobody knows
 		}
 		exit.Wall, exit.Denials, exit.Usage = time.Since(s.began), s.end.Denied, usage
-		hearing.Tell(event.Event{Kind: event.SessionEnd, Mechanism: "bpf", Exit: exit})
+		e := event.Event{Kind: event.SessionEnd, Mechanism: "bpf", Exit: exit}
+		if limit {
+			e.Reason, e.Rule, e.Place = string(policy.Limit), "limits.wall_time", s.limits.WallTime.Place.String()
+		}
+		hearing.Tell(e)
 	}
 	_, _ = s.events.Close()
 	if left { // the client keeps its thread in the session, or the kernel some other: it stays in the list until then

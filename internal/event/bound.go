@@ -36,14 +36,8 @@ func (e *Event) bounded() Event {
 			out.Extra[k] = short
 		}
 	}
-	room := maxDegraded
-	for i, d := range e.Degraded {
-		if room -= len(d) + PerText; room < 0 {
-			out.Degraded = append(slices.Clone(e.Degraded[:i]), cut(d, max(0, room+len(d))))
-			break
-		}
-	}
-	room = maxChain
+	out.Degraded, out.Removed = boundedList(e.Degraded), boundedList(e.Removed)
+	room := maxChain
 	for i, p := range e.Process {
 		if room -= p.size(); room < 0 {
 			out.Process = slices.Clone(e.Process[:i+1])
@@ -53,6 +47,17 @@ func (e *Event) bounded() Event {
 		}
 	}
 	return out
+}
+
+// boundedList is the beginning of a list.
+func boundedList(list []string) []string {
+	room := maxDegraded
+	for i, d := range list {
+		if room -= len(d) + PerText; room < 0 {
+			return append(slices.Clone(list[:i]), cut(d, max(0, room+len(d))))
+		}
+	}
+	return list
 }
 
 // names are what is short, but for who means harm.

@@ -77,7 +77,8 @@ func TestDocumentedVerdicts(t *testing.T) {
 		"`denial`, reason `engine_error`": {Kind: Denial, Reason: "engine_error"},
 		"`denial` in mode `audit`":        {Kind: Denial, Mode: "audit"},
 		"`session_start`":                 {Kind: SessionStart},
-		"`session_end`":                   {Kind: SessionEnd},
+		"`session_end`":                   {Kind: SessionEnd, Exit: &Exit{}},
+		"`session_refused`":               {Kind: Refused},
 		"`exec`":                          {Kind: Exec},
 		"`gap`":                           {Kind: Gap},
 	} {
@@ -159,7 +160,7 @@ func examples() string {
 	var b strings.Builder
 	all := samples()
 	for _, name := range []string{
-		"session_start", "exec", "fs_read", "net_connect", "env", "command", "syscall", "limit", "gap", "daemon", "checkpoint", "session_end",
+		"session_start", "session_refused", "exec", "fs_read", "net_connect", "env", "command", "syscall", "limit", "gap", "daemon", "checkpoint", "session_end",
 	} {
 		e := redact(all[name])
 		title := string(e.Kind)

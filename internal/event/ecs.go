@@ -19,7 +19,7 @@ func ecsKindOf(e *Event) ecsKind {
 		return ecsKind{[]string{"session", "process"}, []string{"start"}}
 	case e.Kind == SessionEnd:
 		return ecsKind{[]string{"session", "process"}, []string{"end"}}
-	case e.Kind == Exec, isLaunch(e):
+	case e.Kind == Exec, e.Kind == Refused, isLaunch(e):
 		return ecsKind{[]string{"process"}, []string{"start"}}
 	case a.class == fileActivity:
 		return ecsKind{[]string{"file"}, []string{ecsFileType(a.name)}}
@@ -86,7 +86,7 @@ func (o *object) ecsEvent(e *Event) {
 	o.texts("type", k.types)
 	o.text("action", string(e.Kind))
 	o.text("outcome", strings.ToLower(statusNames[v.status]))
-	o.text("reason", e.Reason)
+	o.text("reason", e.cause())
 	o.number("severity", v.severity)
 	o.text("module", "toolguard")
 	o.text("provider", "toolguard")
@@ -109,11 +109,18 @@ func ecsAncestors(chain []Process) (words []string) {
 
 // ecsProcess tells who did it, and the parent.
 func (o *object) ecsProcess(e *Event) {
+	ended := e.Kind == SessionEnd && e.Exit != nil && e.Exit.Code >= 0
 	if len(e.Process) == 0 {
+		if ended {
+			o.object("process", func(o *object) { o.number("exit_code", int64(e.Exit.Code)) })
+		}
 		return
 	}
 	o.object("process", func(o *object) {
 		o.ecsOne(&e.Process[0])
+		if ended {
+			o.number("exit_code", int64(e.Exit.Code))
+		}
 		if len(e.Process) > 1 {
 			o.object("parent", func(o *object) { o.ecsOne(&e.Process[1]) })
 		}
@@ -135,7 +142,7 @@ func (o *object) ecsOne(p *Process) {
 // ecsTarget tells what it was done to, where ECS has a place for it. toolguard.target always has it.
 func (o *object) ecsTarget(e *Event) {
 	switch a := activityOf(e); {
-	case a.class == fileActivity || e.Kind == Denial && isLaunch(e):
+	case a.class == fileActivity || e.Kind == Refused || e.Kind == Denial && isLaunch(e):
 		o.object("file", func(o *object) { o.text("name", path.Base(e.Target)); o.text("path", e.Target) })
 	case a.name == "Listen":
 		o.object("source", func(o *object) { o.ecsEndpoint(e.Target) })

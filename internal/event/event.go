@@ -41,7 +41,8 @@ type Event struct {
 	Count     uint64 // how many this stands for; 0 and 1 are the same
 	Execs     uint64 // of a gap: how many of those it counts were programs that were executed
 
-	Degraded []string          // session start: what isn't enforced
+	Degraded []string          // session start, or none: what isn't enforced
+	Removed  []string          // session start: the names of the variables that the command doesn't get
 	Exit     *Exit             // session end
 	Extra    map[string]string // kind-specific facts, documented with the kind
 
@@ -57,9 +58,10 @@ const (
 	Exec         Kind = "exec" // a program was executed, and its session's policy has that recorded
 	SessionStart Kind = "session_start"
 	SessionEnd   Kind = "session_end"
-	Gap          Kind = "gap"        // events were lost; Count says how many
-	Checkpoint   Kind = "checkpoint" // a spool's signature of all that is before it
-	Daemon       Kind = "daemon"     // toolguardd started, stopped, took sessions over, reloaded one: Extra says what
+	Refused      Kind = "session_refused" // a command wasn't started: Reason and Extra say why
+	Gap          Kind = "gap"             // events were lost; Count says how many
+	Checkpoint   Kind = "checkpoint"      // a spool's signature of all that is before it
+	Daemon       Kind = "daemon"          // toolguardd started, stopped, took sessions over, reloaded one: Extra says what
 )
 
 // Process is one member of the process chain. Fields that the source didn't tell are zero, or for the user -1.

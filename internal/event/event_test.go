@@ -180,6 +180,17 @@ func TestRedactArgv(t *testing.T) {
 func TestRedactAll(t *testing.T) {
 	for _, argv := range [][]string{
 		{"mysql", "-phunter2"},
+		{"mysql", "-vphunter2"},
+		{"sudo", "-u", "db", "mysql", "-uroot", "-phunter2"},
+		{"env", "A=b", "/opt/mysql/bin/mysqldump", "-phunter2"},
+		{"docker", "exec", "db", "mysql", "-uroot", "-phunter2"},
+		{"timeout", "5", "sshpass", "-phunter2", "ssh", "h"},
+		{"sudo", "sshpass", "-p", "hunter2", "ssh", "h"},
+		{"sshpass", "-vphunter2", "ssh", "h"},
+		{"ssh", "h", "mycli", "-phunter2"},
+		{"xtrabackup", "-phunter2"},
+		{"nice", "redis-cli", "-ahunter2"},
+		{"sudo", "zip", "-Phunter2", "a.zip", "b"},
 		{"sh", "-c", "MYSQL_PWD=hunter2 mysql"},
 		{"sh", "-c", "mysql -u root -phunter2 db"},
 		{"env", "MYSQL_PWD=hunter2"},

@@ -41,7 +41,7 @@ func activityOf(e *Event) activity {
 	switch {
 	case e.Kind == SessionEnd:
 		return activity{processActivity, 2, "Terminate"}
-	case e.Kind == SessionStart, e.Kind == Exec, e.Kind == Denial && isLaunch(e):
+	case e.Kind == SessionStart, e.Kind == Exec, e.Kind == Refused, e.Kind == Denial && isLaunch(e):
 		return activity{processActivity, 1, "Launch"}
 	case e.Kind == Denial && e.Resource == "fs":
 		return fileActivityOf(e.Capability)
@@ -94,6 +94,10 @@ func verdictOf(e *Event) verdict {
 	switch {
 	case e.Kind == Gap:
 		return verdict{action: 3, disposition: 17, status: 2, severity: 4}
+	case e.Kind == Refused:
+		return verdict{action: 2, disposition: 2, status: 2, severity: 3}
+	case e.Kind == SessionEnd:
+		return verdict{action: 1, disposition: 1, status: e.endStatus(), severity: 1}
 	case e.Kind != Denial:
 		return verdict{action: 1, disposition: 1, status: 1, severity: 1}
 	case e.Mode == "audit": // would have been denied
@@ -108,10 +112,35 @@ func verdictOf(e *Event) verdict {
 	return verdict{action: 2, disposition: 2, status: 2, severity: 3}
 }
 
+// endStatus is the status of a session's end: success is that the command ended by itself and with 0.
+func (e *Event) endStatus() int64 {
+	switch x := e.Exit; {
+	case e.cause() != "":
+		return 2
+	case x == nil || x.Code < 0:
+		return 0
+	}
+	return 1
+}
+
+// cause is the reason, and where an end has none of its own how the command ended, unless that was well.
+func (e *Event) cause() string {
+	x := e.Exit
+	switch {
+	case e.Kind != SessionEnd || e.Reason != "" || x == nil:
+		return e.Reason
+	case x.Signal > 0:
+		return "signal " + strconv.Itoa(x.Signal)
+	case x.Code > 0:
+		return "exit status " + strconv.Itoa(x.Code)
+	}
+	return ""
+}
+
 var (
 	actionNames      = map[int64]string{1: "Allowed", 2: "Denied", 3: "Observed"}
 	dispositionNames = map[int64]string{1: "Allowed", 2: "Blocked", 17: "Logged", 26: "Unauthorized", 27: "Error"}
-	statusNames      = map[int64]string{1: "Success", 2: "Failure"}
+	statusNames      = map[int64]string{0: "Unknown", 1: "Success", 2: "Failure"}
 	severityNames    = map[int64]string{1: "Informational", 2: "Low", 3: "Medium", 4: "High"}
 )
 
@@ -125,7 +154,7 @@ func appendOCSF(dst []byte, e *Event) []byte {
 	o.number("status_id", v.status)
 	o.text("status", statusNames[v.status])
 	o.text("status_code", e.Errno)
-	o.text("status_detail", e.Reason)
+	o.text("status_detail", e.cause())
 	o.number("action_id", v.action)
 	o.text("action", actionNames[v.action])
 	o.number("disposition_id", v.disposition)
@@ -143,6 +172,9 @@ func appendOCSF(dst []byte, e *Event) []byte {
 	o.object("policy", func(o *object) { o.policy(e, v) })
 	o.object("actor", func(o *object) { o.actor(e) })
 	o.subject(e, a)
+	if x := e.Exit; e.Kind == SessionEnd && x != nil && x.Code >= 0 {
+		o.number("exit_code", int64(x.Code))
+	}
 	o.object("unmapped", func(o *object) { o.unmapped(e) })
 	return append(o.close(), '\n')
 }
@@ -254,7 +286,7 @@ func (o *object) subject(e *Event, a activity) {
 
 // launched is the process that started or ended. One that wasn't allowed to start never had a number.
 func (o *object) launched(e *Event) {
-	if e.Kind != Denial && len(e.Process) > 0 {
+	if e.Kind != Denial && e.Kind != Refused && len(e.Process) > 0 {
 		o.process(e.Process, e.UID)
 		return
 	}
@@ -347,6 +379,7 @@ func (o *object) unmapped(e *Event) {
 	}
 	o.count("execs", e.Execs)
 	o.texts("degraded", e.Degraded)
+	o.texts("removed_env", e.Removed)
 	if e.Exit != nil {
 		o.object("exit", func(o *object) { o.exit(e.Exit) })
 	}

@@ -35,6 +35,7 @@ type lineRest struct {
 	TargetHex       string `json:"target_hex"`
 	Execs           uint64
 	Degraded        []string
+	Removed         []string `json:"removed_env"`
 	Exit            *lineExit
 	Extra           map[string]string
 	RecordIntegrity struct {
@@ -79,7 +80,7 @@ func Parse(text []byte) (Event, error) {
 		Session: u.Session, Owner: u.Owner, Tool: u.Tool, Agent: u.Agent, Mode: u.Mode,
 		Policy: l.Policy.Name, Digest: u.Digest, Authority: u.Authority, Rule: u.Rule, Place: u.Place, Reason: u.Reason, Suggest: u.Suggest,
 		Resource: u.Resource, Capability: u.Capability, Target: u.Target, Asked: u.Asked,
-		Cgroup: u.Cgroup, Mechanism: u.Mechanism, Errno: u.Errno, Count: l.Count, Execs: u.Execs, Degraded: u.Degraded, Extra: maps.Clone(u.Extra),
+		Cgroup: u.Cgroup, Mechanism: u.Mechanism, Errno: u.Errno, Count: l.Count, Execs: u.Execs, Degraded: u.Degraded, Removed: u.Removed, Extra: maps.Clone(u.Extra),
 	}
 	if exact, err := hex.DecodeString(u.TargetHex); err == nil && u.TargetHex != "" {
 		e.Target = string(exact)
@@ -98,7 +99,9 @@ func Parse(text []byte) (Event, error) {
 func (l *line) chain(e *Event) (chain []Process) {
 	from := l.Actor.Process
 	if e.Kind == SessionStart || e.Kind == SessionEnd || e.Kind == Exec {
-		from = l.Process
+		if from = l.Process; from != nil && from.PID == 0 && from.Name == "" && from.File.Path == "" && from.CmdLine == "" {
+			return nil // OCSF has one of everything that ends
+		}
 	}
 	for p := from; p != nil; p = p.Parent {
 		uid, err := strconv.Atoi(p.User.UID)

@@ -387,7 +387,7 @@ func (e *Event) size() int {
 	for _, s := range append(e.names(), e.texts()...) {
 		n += len(*s)
 	}
-	for _, d := range e.Degraded {
+	for _, d := range append(e.Degraded[:len(e.Degraded):len(e.Degraded)], e.Removed...) {
 		n += int(unsafe.Sizeof(d)) + len(d)
 	}
 	for _, p := range e.Process {

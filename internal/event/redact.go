@@ -38,7 +38,10 @@ const known = `(gh[pousr]_|github_pat_|gl[a-z]{2,4}-|sk-|npm_|pypi-|rubygems_|hv
 // programs are those whose flags for a password say it by a letter, or not at all, with these flags. The value comes after, or is
 // attached where there's no $.
 var programs = [][2]string{
-	{`sshpass|mysql\w*|mariadb[\w-]*|mongo\w*|cqlsh|7z\w*|(?:un)?rar|twine|poetry|rdesktop|evil-winrm|user(?:add|mod)|az`, `-h?p`},
+	{
+		`sshpass|mysql[\w.-]*|mariadb[\w-]*|mycli|my(?:dump|load)er|(?:xtra|maria)backup|pt-[\w-]+|mongo\w*|cqlsh|7z\w*|(?:un)?rar|twine|poetry|rdesktop|evil-winrm|user(?:add|mod)|az`,
+		`-[vstBNACfnqrwEGHXibcLjUe]*h?p`,
+	},
 	{`sqlcmd|bcp|isql|tsql|mosquitto_\w+|ipmitool|(?:un)?zip`, `-P`},
 	{`redis-cli`, `-a|auth$`},
 	{`https?|xh`, `-a`},
@@ -87,14 +90,12 @@ var patterns = sync.OnceValue(func() (p struct {
 	return p
 })
 
-// letters are the flags by which a command takes a password by a letter.
+// letters are the flags by which a command takes a password by a letter. A program may be started by others, which are before it: sudo, env,
+// timeout, docker exec.
 func letters(argv []string) (flags []*regexp.Regexp) {
-	program := path.Base(argv[0])
-	if at := slices.Index(argv, "login"); at > 0 {
-		program += " login"
-	}
-	for _, is := range patterns().flags {
-		if is[0].MatchString(program) || is[0].MatchString(path.Base(argv[0])) {
+	for i, is := range patterns().flags {
+		login := i == len(programs)-1
+		if login && slices.Index(argv, "login") > 0 || !login && slices.ContainsFunc(argv, func(a string) bool { return is[0].MatchString(path.Base(a)) }) {
 			flags = append(flags, is[1])
 		}
 	}

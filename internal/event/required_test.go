@@ -128,6 +128,7 @@ func everything() Event {
 		e.UID, e.Boot, e.Host, e.Version, e.Session, e.Owner, e.Tool, e.Agent, e.Mode = "UID", "BOOT", "HOST", "VERSION", "SESSION", "OWNER", "TOOL", "AGENT", "MODE"
 		e.Policy, e.Digest, e.Authority, e.Rule, e.Place, e.Reason, e.Suggest = "POLICY", "DIGEST", "AUTHORITY", "RULE", "PLACE", "REASON", "SUGGEST"
 		e.Asked, e.Cgroup, e.Mechanism, e.Errno = "ASKED", "CGROUP", "MECHANISM", "ERRNO"
+		e.Removed = []string{"REMOVED"}
 		e.Degraded, e.Extra = []string{"DEGRADED"}, map[string]string{"k": "EXTRA"}
 		e.Previous = "PREVIOUS"
 		e.Sequence, e.Count, e.First, e.Execs = 987001, 987002, time.UnixMilli(987014), 987015
@@ -147,7 +148,7 @@ func tellsAll(t *testing.T, line string) {
 	t.Helper()
 	for _, v := range []string{
 		"UID", "BOOT", "HOST", "VERSION", "SESSION", "OWNER", "TOOL", "AGENT", "MODE", "POLICY", "DIGEST", "AUTHORITY", "RULE", "PLACE", "REASON",
-		"SUGGEST", "TARGET", "ASKED", "CGROUP", "MECHANISM", "ERRNO", "DEGRADED", "EXTRA", "PREVIOUS", "/x/EXE", "COMM", "ARGV", "MISSING",
+		"SUGGEST", "TARGET", "ASKED", "CGROUP", "MECHANISM", "ERRNO", "DEGRADED", "EXTRA", "PREVIOUS", "/x/EXE", "COMM", "REMOVED", "ARGV", "MISSING",
 	} {
 		if !strings.Contains(line, `"`+v+`"`) {
 			t.Errorf("no %s in %s", v, line)

@@ -60,12 +60,25 @@ func samples() map[string]Event {
 		"exec": of(Exec, func(e *Event) {
 			e.Target, e.Asked, e.Mechanism = "/usr/bin/python3.11", "./build.py", "bpf:exec"
 		}),
-		"exec_alone":    of(Exec, func(e *Event) { e.Target, e.Process = "/usr/bin/true", e.Process[:1] }),
-		"gap_execs":     of(Gap, func(e *Event) { e.Count, e.Execs = 42, 40 }),
-		"syscall":       with(denial("syscall", "ptrace", ""), func(e *Event) { e.Reason = "syscall_denied"; e.Mechanism = "seccomp" }),
-		"engine_error":  with(denial("fs", "read", "/x"), func(e *Event) { e.Reason = "engine_error" }),
-		"bare":          {Kind: Denial},
-		"session_start": of(SessionStart, func(e *Event) { e.Degraded = []string{"fs.4: no match rules"} }),
+		"exec_alone":   of(Exec, func(e *Event) { e.Target, e.Process = "/usr/bin/true", e.Process[:1] }),
+		"gap_execs":    of(Gap, func(e *Event) { e.Count, e.Execs = 42, 40 }),
+		"syscall":      with(denial("syscall", "ptrace", ""), func(e *Event) { e.Reason = "syscall_denied"; e.Mechanism = "seccomp" }),
+		"engine_error": with(denial("fs", "read", "/x"), func(e *Event) { e.Reason = "engine_error" }),
+		"bare":         {Kind: Denial},
+		"session_start": of(SessionStart, func(e *Event) {
+			e.Degraded = []string{"fs.4: no match rules"}
+			e.Removed = []string{"AWS_SECRET_ACCESS_KEY", "EDITOR"}
+		}),
+		"session_refused": of(Refused, func(e *Event) {
+			e.Target, e.Reason, e.Extra = "make", "not_enforceable", map[string]string{"why": "1 rule can't be enforced by the landlock backend"}
+			e.Degraded = []string{"fs.4: no match rules"}
+		}),
+		"session_end_well":   of(SessionEnd, func(e *Event) { e.Exit = &Exit{Wall: time.Second} }),
+		"session_end_three":  of(SessionEnd, func(e *Event) { e.Exit = &Exit{Code: 3, Wall: time.Second}; e.Process = nil }),
+		"session_end_unseen": of(SessionEnd, func(e *Event) { e.Exit = &Exit{Code: -1} }),
+		"session_end_limit": of(SessionEnd, func(e *Event) {
+			e.Exit, e.Reason, e.Rule, e.Place = &Exit{Wall: time.Minute}, "limit", "limits.wall_time", "/p/policy.toml:3:1"
+		}),
 		"session_end": of(SessionEnd, func(e *Event) {
 			e.Exit = &Exit{
 				Code: 137, Signal: 9, Wall: 1500 * time.Millisecond, User: time.Second, System: 30 * time.Millisecond,

@@ -43,6 +43,12 @@ func summary(e *Event) string {
 		return join("session", Plain(e.Session), "started under policy", Quote(e.Policy))
 	case SessionEnd:
 		return join("session", Plain(e.Session), "ended:", outcome(e.Exit))
+	case Refused:
+		under := ""
+		if e.Policy != "" {
+			under = " under policy " + Quote(e.Policy)
+		}
+		return join("session", Plain(e.Session), "not started"+under+":", Quote(e.Target))
 	case Gap:
 		return join("events were lost:", missing(e), parens(e.Reason))
 	case Daemon, Checkpoint:
@@ -89,9 +95,13 @@ func details(e *Event) (parts []string) {
 			add("×", strconv.FormatUint(e.Count, 10))
 		}
 	}
+	if e.Kind == SessionEnd || e.Kind == Refused {
+		add("", Plain(e.Reason))
+	}
 	for _, d := range e.Degraded {
 		add("not enforced: ", Plain(d))
 	}
+	add("removed from its environment: ", Plain(strings.Join(e.Removed, ", ")))
 	for _, k := range sortedKeys(e.Extra) {
 		if k == "what" && (e.Kind == Daemon || e.Kind == Checkpoint) {
 			continue // it's what the line begins with

@@ -92,6 +92,13 @@ func (c *compiler) layerEnv(src *SourceLayer, ids *ruleIDs) *EnvTable {
 	return newEnvTable(rules)
 }
 
+// shellState are the variables by which shells keep where they are and how deep: every shell sets them itself, so they're removed only where a
+// rule says so.
+var shellState = map[string]bool{"PWD": true, "OLDPWD": true, "SHLVL": true, "_": true}
+
+// ShellState says whether a variable is one of those.
+func ShellState(name string) bool { return shellState[name] }
+
 // CheckEnv decides whether the session may see a variable.
 func (c *Compiled) CheckEnv(name string) Verdict {
 	if name == "" || strings.ContainsAny(name, "=\x00") {
@@ -99,6 +106,6 @@ func (c *Compiled) CheckEnv(name string) Verdict {
 	}
 	return c.restrict(Env, func(l *Layer) (*Rule, bool) {
 		r := l.Env.find(name)
-		return r, r != nil && r.Env.Read
+		return r, r != nil && r.Env.Read || r == nil && shellState[name]
 	}, NoRule)
 }

@@ -1,7 +1,7 @@
 package policy
 
 // restrict asks every layer that declares a resource and stops at the first that denies: a target is allowed only if
-// all of them allow it. find is the layer's deciding rule, nil for none, and whether that rule allows.
+// all of them allow it. find is the layer's deciding rule, nil for none, and whether that rule allows, or whether it's allowed without one.
 // An allowed target's rule is the last layer's.
 func (c *Compiled) restrict(res Resource, find func(*Layer) (*Rule, bool), unmatched Reason) Verdict {
 	v := Verdict{Allow: true, Reason: AllowedNoPolicy, Layer: -1, Rule: NoMatch}
@@ -17,7 +17,7 @@ func (c *Compiled) restrict(res Resource, find func(*Layer) (*Rule, bool), unmat
 			v.Rule, v.Reason = r.Index, Allowed
 		case r != nil:
 			return Verdict{Reason: RuleDenies, Layer: v.Layer, Rule: r.Index}
-		case l.Stance[res] != Allow:
+		case !ok && l.Stance[res] != Allow:
 			return Verdict{Reason: unmatched, Layer: v.Layer, Rule: NoMatch}
 		}
 	}

@@ -50,7 +50,6 @@ func TestWhatIsNotSuggested(t *testing.T) {
 		{Question{Resource: Env, Target: "AWS_SECRET_ACCESS_KEY"}, "", "exactly this name"},
 		{Question{Resource: Env, Target: "GITHUB_TOKEN"}, "", "exactly this name"},
 		{Question{Resource: Env, Target: "KEYBOARD"}, `name = "KEYBOARD"`, ""},
-		{Question{Resource: Env, Target: "PWD"}, `name = "PWD"`, ""},
 	} {
 		if x.q.Caps == Read && !strings.HasPrefix(x.q.Target, "/") {
 			x.q.Caps = Update

@@ -16,7 +16,7 @@ func environ(c *policy.Compiled, program string, env []string) (keep, removed []
 		if !ok || name == "" || (name == "TMPDIR" && c.TmpDir != "") {
 			continue
 		}
-		if c.CheckEnv(name).Allow && (narrow == nil || slices.Contains(narrow, name)) {
+		if c.CheckEnv(name).Allow && (narrow == nil || slices.Contains(narrow, name) || policy.ShellState(name)) {
 			keep = append(keep, kv)
 		} else if !slices.Contains(removed, name) {
 			removed = append(removed, name)

@@ -64,6 +64,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	}
 	r.giveUp = sync.OnceFunc(func() { close(r.hopeless) })
 	if err := r.prepare(); err != nil {
+		r.emit(NotStarted(cfg, r.id, err))
 		return Result{}, err
 	}
 	defer func() { s.unheard = r.denials.close() }()
@@ -82,6 +83,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		r.denials.drain()
 		r.abandon()
 		r.denials.summary(&r.result)
+		r.emit(NotStarted(cfg, r.id, err))
 		return r.result, err
 	}
 	s.lingers = cfg.Linger
@@ -225,7 +227,6 @@ type ending struct {
 func (r *run) start() (pid int, err error) {
 	r.began = time.Now()
 	r.emit(r.startEvent())
-	r.emitRemovedEnv()
 	r.in.do(func() { pid, err = r.cmd.onThisThread() })
 	if err != nil {
 		return 0, r.startFailure(err)
@@ -362,27 +363,16 @@ func (r *run) about(e event.Event) event.Event {
 func (r *run) startEvent() event.Event {
 	e := r.about(event.Event{Kind: event.SessionStart, Mechanism: r.report.Backend})
 	e.Process = []event.Process{{PID: os.Getpid(), UID: os.Getuid(), Exe: r.cmd.path, Argv: event.ShortArgv(r.cfg.Argv)}}
-	e.Degraded = degraded(r.report.Notes)
+	e.Degraded, e.Removed = degraded(r.report.Notes), r.result.RemovedEnv
 	return e
 }
 
-// degraded says what isn't enforced and why; neighbours for the same reason are one entry.
-func degraded(notes []policy.Coverage) (list []string) {
-	for i := 0; i < len(notes); {
-		first := notes[i]
-		for i++; i < len(notes) && notes[i].Why == first.Why; i++ {
-		}
-		ids := first.ID
-		if last := notes[i-1].ID; last != ids {
-			ids += " to " + last
-		}
-		list = append(list, ids+": "+first.Why)
-	}
-	return list
-}
-
 func (r *run) endEvent() event.Event {
-	return r.about(event.Event{Kind: event.SessionEnd, Mechanism: r.report.Backend, Exit: r.exit()})
+	e := r.about(event.Event{Kind: event.SessionEnd, Mechanism: r.report.Backend, Exit: r.exit()})
+	if l := r.limit.Load(); l != nil {
+		e.Reason, e.Rule, e.Place = string(policy.Limit), "limits."+l.name, l.place.String()
+	}
+	return e
 }
 
 // exit is how the command ended; nil while it hasn't.
@@ -401,25 +391,6 @@ func (r *run) exit() *event.Exit {
 		exit.Signal = int(e.ws.Signal())
 	}
 	return exit
-}
-
-// emitRemovedEnv reports each removed variable once, by name, never by value.
-func (r *run) emitRemovedEnv() {
-	if r.cfg.Events == nil {
-		return
-	}
-	for _, name := range r.result.RemovedEnv {
-		v := r.cfg.Policy.CheckEnv(name)
-		e := r.about(event.Event{
-			Kind: event.Denial, Resource: policy.Env.String(), Capability: "read", Target: name, Asked: name,
-			Mechanism: "env", Reason: string(v.Reason),
-		})
-		if v.Allow { // the rule of the command itself narrowed it
-			e.Reason = string(policy.RuleDenies)
-		}
-		r.decided(&e, v)
-		r.emit(e)
-	}
 }
 
 // decided fills in the rule that decided and the grant that would allow.

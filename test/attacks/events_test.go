@@ -107,8 +107,17 @@ func (s *scene) events(t *testing.T) []seen {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var e struct{ Unmapped seen }
+		var start struct {
+			Unmapped struct {
+				Removed []string `json:"removed_env"`
+			}
+		}
 		must(t, json.Unmarshal(lines.Bytes(), &e))
+		must(t, json.Unmarshal(lines.Bytes(), &start))
 		all = append(all, e.Unmapped)
+		for _, name := range start.Unmapped.Removed {
+			all = append(all, seen{Resource: "env", Target: name})
+		}
 	}
 	must(t, lines.Err())
 	return all

@@ -1,7 +1,7 @@
 // Tries: to find the variable TOOLGUARD_TEST_TOKEN, which the policy doesn't grant: in its own environment, in its own
 // /proc entry, on its stack beyond environ, and in the environment of the process that started it.
 // Must get: nothing ("denied ENOENT" where it may look and there is nothing, EACCES or EPERM where it may not look).
-// Event: env read TOOLGUARD_TEST_TOKEN once, when the session starts; fs read of the parent's environ.
+// Event: TOOLGUARD_TEST_TOKEN among the removed variables of the session's start; fs read of the parent's environ.
 #include "attack.h"
 
 static const char name[] = "TOOLGUARD_TEST_TOKEN=";

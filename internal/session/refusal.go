@@ -1,0 +1,54 @@
+package session
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// NotStarted is the event of a command that wasn't started: what kept it from that, and of what it would have been. Of cfg the policy may be
+// missing, where that is what is wrong.
+func NotStarted(cfg Config, session string, err error) event.Event {
+	e := event.Event{
+		Kind: event.Refused, Time: time.Now(), Session: session, Tool: cfg.Tool, Agent: cfg.Agent, Mode: "enforce", Target: cfg.Argv[0],
+		Reason: "failed", Extra: map[string]string{"why": strings.ReplaceAll(err.Error(), "\n", "; ")},
+		Process: []event.Process{{PID: os.Getpid(), UID: os.Getuid(), Argv: event.ShortArgv(cfg.Argv)}},
+	}
+	if c := cfg.Policy; c != nil {
+		e.Policy, e.Digest = c.Name, c.Digest
+	}
+	var refused *Refused
+	var missing *NotFound
+	var denied *NotExecutable
+	var mistakes policy.Errors
+	switch {
+	case errors.As(err, &refused):
+		e.Reason, e.Mechanism, e.Degraded = "not_enforceable", refused.Report.Backend, degraded(refused.Report.Refusals)
+	case errors.As(err, &mistakes):
+		e.Reason = "policy_error"
+	case errors.As(err, &missing):
+		e.Reason = "not_found"
+	case errors.As(err, &denied):
+		e.Reason = "not_executable"
+	}
+	return e
+}
+
+// degraded says what isn't enforced and why; neighbours for the same reason are one entry.
+func degraded(notes []policy.Coverage) (list []string) {
+	for i := 0; i < len(notes); {
+		first := notes[i]
+		for i++; i < len(notes) && notes[i].Why == first.Why; i++ {
+		}
+		ids := first.ID
+		if last := notes[i-1].ID; last != ids {
+			ids += " to " + last
+		}
+		list = append(list, ids+": "+first.Why)
+	}
+	return list
+}
