@@ -297,12 +297,12 @@ func TestToolguardKilled(t *testing.T) {
 // cgroup is that of the last session, whose first event names it.
 func (p *place) cgroup() string {
 	p.t.Helper()
-	b, err := os.ReadFile(p.events)
-	must(p.t, err)
-	m := regexp.MustCompile(`"session":"([0-9a-f]{16})"`).FindSubmatch(b)
-	if m == nil {
-		p.t.Fatalf("no session in %s", b)
-	}
+	var m [][]byte
+	until(p.t, "the session's first event is written", func() bool {
+		b, _ := os.ReadFile(p.events)
+		m = regexp.MustCompile(`"session":"([0-9a-f]{16})"`).FindSubmatch(b)
+		return m != nil
+	})
 	dirs, _ := filepath.Glob("/sys/fs/cgroup/*/toolguard/" + string(m[1]))
 	return append(dirs, "/sys/fs/cgroup/toolguard/"+string(m[1]))[0]
 }
