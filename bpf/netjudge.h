@@ -21,6 +21,7 @@ struct peer {
 				    * don't tell (netpacket.c); of datagrams also who has connected it */
 	struct endpoint permitted; /* where it was let go to because of a name: it may go on when the name has expired */
 	struct bpf_spin_lock whole; /* permitted: threads share the socket, and half of one place with half of another is a third */
+	u32 own; /* of TCP: it was let connect there because the server is the session's */
 	u32 waits; /* of TCP: it was bound and not connected since, or taken by one that was: who is at the other end has come to it */
 };
 
@@ -168,6 +169,7 @@ enum way {
 	WAY_REFUSED,
 	WAY_DIRECT,
 	WAY_NAMED, /* directly, because of a name */
+	WAY_OWN,   /* directly, because the server is the session's */
 	WAY_EGRESS,
 };
 
@@ -237,6 +239,45 @@ static __noinline bool waits(void *ctx, u32 kind, bool v4, u32 port)
 	marked = bpf_sk_storage_get(&egresses, sk, NULL, 0);
 	bpf_sk_release(sk);
 	return marked;
+}
+
+static __always_inline bool is_loopback(const struct endpoint *e)
+{
+	return is_ipv4(e) ? e->addr[3] == LOOPBACK4 : is_loopback6(e);
+}
+
+enum server {
+	SERVER_NONE,
+	SERVER_OWN,
+	SERVER_OTHERS,
+};
+
+/* server says whose waits for TCP connections at an address, here: the session has marked its own as they were bound. from is where the
+ * connection comes from, by which the kernel chooses among several at one port (SO_REUSEPORT), or nothing. */
+static __noinline u32 server(void *ctx, const struct endpoint *from, const struct endpoint *at)
+{
+	struct bpf_sock_tuple t = {};
+	struct bpf_sock *sk;
+	bool v4 = is_ipv4(at);
+
+	if (v4) {
+		t.ipv4.saddr = from->addr[3];
+		t.ipv4.sport = from->port;
+		t.ipv4.daddr = at->addr[3];
+		t.ipv4.dport = at->port;
+	} else {
+		__builtin_memcpy(t.ipv6.saddr, from->addr, sizeof(t.ipv6.saddr));
+		t.ipv6.sport = from->port;
+		__builtin_memcpy(t.ipv6.daddr, at->addr, sizeof(t.ipv6.daddr));
+		t.ipv6.dport = at->port;
+	}
+	sk = bpf_sk_lookup_tcp(ctx, &t, v4 ? sizeof(t.ipv4) : sizeof(t.ipv6), BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return SERVER_NONE;
+	struct peer *p = bpf_sk_storage_get(&peers, sk, NULL, 0);
+	bool own = p && p->waits;
+	bpf_sk_release(sk);
+	return own ? SERVER_OWN : SERVER_OTHERS;
 }
 
 #endif

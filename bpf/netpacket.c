@@ -117,6 +117,7 @@ struct crossing {
 	struct endpoint near;
 	u32 protocol, device; /* the socket's */
 	bool led; /* the socket has been led to egress */
+	bool own; /* one of the session's own servers waits at the far end */
 	struct task task; /* whose it is, where that's known */
 };
 
@@ -149,7 +150,7 @@ static __always_inline bool reaches(struct session *s, struct crossing *c)
 	if (is_egress(s, c->q.kind, &c->q.to))
 		return c->led;
 	u32 w = way(&c->q);
-	return w == WAY_DIRECT || w == WAY_NAMED;
+	return w == WAY_DIRECT || w == WAY_NAMED || (c->own && c->q.by.rule < 0);
 }
 
 /* leads_out says whether a packet for this machine itself leaves it: by a socket's device. */
@@ -264,6 +265,9 @@ int net_egress(struct __sk_buff *skb)
 	if ((kind || p.protocol == IPPROTO_TCP) && sk && freely(session(), kind, sk->bound_dev_if, &p.to))
 		return 1;
 	struct crossing c = crossing(skb, p.protocol, &p.from, &p.to);
+	struct session *s = session();
+	if (s && s->own && p.begins && is_loopback(&p.to))
+		c.own = server(skb, &p.from, &p.to) == SERVER_OWN;
 	if (!answer(departs(&c)))
 		return 0;
 	if (c.led)

@@ -16,6 +16,7 @@ struct session {
 	u64 id; /* 0: not complete; nothing is allowed */
 	u16 tcp4, tcp6, udp4, udp6; /* egress's ports, written at once; 0: it has none */
 	u64 free; /* no authority denies the network by default */
+	u64 own; /* its own servers on loopback may be reached, on any port that no rule denies */
 	u64 images; /* how often the image was exchanged: counted when no program runs on with the former one */
 	u64 sockets; /* how many were made */
 	u64 sequence; /* of the last event */

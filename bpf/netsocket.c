@@ -89,6 +89,8 @@ static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, cons
 		return w == WAY_DIRECT;
 	if (sends || w == WAY_EGRESS)
 		current_task(&p->original.by);
+	if (op == OP_CONNECT)
+		p->own = w == WAY_OWN;
 	if (w == WAY_NAMED)
 		permit(p, to);
 	else if (w == WAY_EGRESS)
@@ -101,6 +103,7 @@ struct move {
 	struct question q;
 	u32 op, protocol, type, device;
 	bool led; /* the socket has been led to egress before */
+	bool own; /* one of the session's own servers waits there */
 	u32 port; /* egress's, where the answer is WAY_EGRESS */
 };
 
@@ -122,6 +125,8 @@ __noinline u32 decide(struct move *m)
 		if (m->op == OP_SEND && m->led)
 			return WAY_DIRECT;
 		why = WHY_EGRESS;
+	} else if (m->own && w != WAY_DIRECT && m->q.by.rule < 0) {
+		return WAY_OWN; /* what a rule about addresses denies stays denied */
 	} else if (w == WAY_EGRESS) {
 		m->port = egress_port(s, m->q.kind, is_ipv4(&m->q.to));
 		if (!m->port)
@@ -214,13 +219,17 @@ static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u3
 	struct peer *p = bpf_sk_storage_get(&peers, ctx->sk, NULL, 0);
 
 	if (p && op == OP_CONNECT)
-		p->waits = 0;
+		p->waits = p->own = 0;
 	if ((op == OP_SEND || ctx->protocol != IPPROTO_UDP) && freely(s, m.q.kind, m.device, to))
 		return THERE;
 	u64 images = s ? *(volatile u64 *)&s->images : 0; /* before the image is looked up: remembered is never more than it was */
 	if (p && (m.q.kind & KIND_UDP)) { /* to connect TCP again is to begin anew */
 		m.q.permitted = permitted(p);
 		m.led = p->original.to.port != 0;
+	}
+	if (s && s->own && op == OP_CONNECT && ctx->protocol == IPPROTO_TCP && is_loopback(to)) {
+		struct endpoint nowhere = {};
+		m.own = server(ctx, &nowhere, to) == SERVER_OWN;
 	}
 	u32 w = decide(&m);
 	if (w == WAY_REFUSED)
@@ -365,6 +374,15 @@ static __always_inline int bound(struct bpf_sock_addr *ctx)
 	return 1;
 }
 
+/* taken says whether another than the session waits at an address already: where any port may be waited at, the session isn't to come in
+ * between others and their clients (SO_REUSEPORT). */
+static __always_inline bool taken(struct bpf_sock_addr *ctx, struct session *s, const struct endpoint *at)
+{
+	struct endpoint nowhere = {};
+
+	return s->own && ctx->protocol == IPPROTO_TCP && server(ctx, &nowhere, at) == SERVER_OTHERS;
+}
+
 /* bind decides who may be waited for. Any free port may be taken: nobody reaches it (netpacket.c), and clients do so. */
 static __always_inline int bind(struct bpf_sock_addr *ctx, const struct endpoint *at)
 {
@@ -379,7 +397,7 @@ static __always_inline int bind(struct bpf_sock_addr *ctx, const struct endpoint
 	u32 action = judge(&q);
 	if (at->port == egress_port(s, kind, true) || at->port == egress_port(s, kind, false))
 		why = WHY_EGRESS;
-	else if (action == DIRECT)
+	else if (action == DIRECT && !taken(ctx, s, at))
 		return bound(ctx);
 	struct refusal r = { .op = OP_BIND, .why = why, .protocol = ctx->protocol, .kind = ctx->type, .by = q.by, .at = *at };
 	return refuse_task(&r);

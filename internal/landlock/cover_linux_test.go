@@ -96,6 +96,7 @@ func TestCover(t *testing.T) {
 		{"a syscall more", policy.SourceLayer{Syscalls: policy.Syscalls{Allow: []string{"acct"}}}, "syscalls", yes, ""},
 		{"a syscall more and one less", policy.SourceLayer{Syscalls: policy.Syscalls{Allow: []string{"acct"}, Deny: []string{"mount"}}}, "syscalls", yes, ""},
 		{"listen", net(policy.NetRule{Host: "127.0.0.1", Port: 8080, Listen: true, Allow: true}), "net.1", partly, "never bound"},
+		{"own servers", net(policy.NetRule{Host: "localhost", Listen: true, Allow: true}), "net.1", no, "own servers"},
 		{"refusal alone", net(policy.NetRule{Host: "example.com", Port: 443}), "net.1", yes, "no internet socket"},
 
 		{"command", cmds(policy.CommandRule{Name: "true"}), "commands.true", yes, ""},
@@ -281,6 +282,7 @@ func TestPlan(t *testing.T) {
 		{"fs with quiet folders", fs, 10, whole, "files " + ws + "/ro, quiet /run/nscd, scoped socket+signal, no devices"},
 		{"ports before TCP", net, 3, NewPortsPlan, "none"},
 		{"ports", net, 4, NewPortsPlan, "files /, ports 443:bind+connect 80:connect"},
+		{"own servers", policy.SourceLayer{Net: []policy.NetRule{{Host: "localhost", Listen: true, Allow: true}}}, 4, NewPortsPlan, "files /, ports 0:bind"},
 		{"ports of others", fs, 4, NewPortsPlan, "none"},
 		{"fs", fs, 6, whole, "files " + ws + "/ro, scoped socket+signal, no devices"},
 		{"commands", commands, 6, whole, "files / " + ws + "/rwx/script, scoped signal, no devices, no control groups"},

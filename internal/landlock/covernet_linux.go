@@ -41,6 +41,8 @@ func (k *cover) grant(rules []*policy.Rule, n *policy.CompiledNet) word {
 		return cannot("landlock doesn't limit UDP before ABI 10: any host on any UDP port could be reached")
 	case udp && n.Listen:
 		return cannot("landlock lets nobody who binds a UDP port answer: those who ask do so from any port")
+	case n.OwnServers():
+		return cannot("landlock can't tell the session's own servers from others' on loopback: name the port, or use a backend that can (root, or toolguardd)")
 	case k.abi < 4:
 		return cannot("landlock doesn't limit TCP before ABI 4: any host could be reached")
 	case n.Listen:
@@ -96,7 +98,7 @@ var schemePorts = []struct {
 
 // ports are those that a rule can match: its own, its scheme's, or that of any scheme.
 func ports(n *policy.CompiledNet) []uint16 {
-	if n.Port != 0 {
+	if n.Port != 0 || n.OwnServers() { // 0 is one that the kernel chooses
 		return []uint16{uint16(n.Port)}
 	}
 	var out []uint16

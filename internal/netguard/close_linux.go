@@ -237,6 +237,8 @@ func (s *Session) lets(rules *ebpf.Map, k *held) bool {
 	switch {
 	case !udp && (k.State == listens || k.peer.Waits != 0):
 		return verdictOf(rules, kindListen, here).Action == uint32(direct)
+	case !udp && k.peer.Own != 0 && atomic.LoadUint64(&s.at.Own) != 0:
+		return true
 	case udp && k.State != established: // each datagram is decided on
 		return true
 	case s.isEgress(udp, there) && (udp || k.peer.Original.To.Port != 0):

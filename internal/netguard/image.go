@@ -13,6 +13,7 @@ import (
 type Image struct {
 	rules      []rule
 	free       bool // no authority denies the network by default
+	own        bool // the session's own servers on loopback may be reached
 	generation uint32
 }
 
@@ -53,6 +54,7 @@ var everywhere = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), ne
 // needs none.
 func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
 	img := &Image{generation: generation, free: !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Stance[policy.Net] == policy.Deny })}
+	img.own = !img.free && c.OwnServers()
 	asked := map[uint16]bool{}
 	for _, port := range c.AskedPorts() {
 		asked[port] = true
@@ -84,7 +86,7 @@ func rangesOf(c *policy.Compiled, k kind, room int) (map[uint16][]netip.Prefix, 
 			if r.Net.Listen != (k&kindListen != 0) || r.Net.Proto != "" && r.Net.Proto != protocol(k) {
 				continue
 			}
-			if r.Net.EveryPort() {
+			if r.Net.EveryPort() || r.Net.OwnServers() {
 				onEvery = append(onEvery, r.Net.Prefixes()...)
 			}
 			for _, port := range r.Net.Ports() {

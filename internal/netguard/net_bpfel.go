@@ -80,8 +80,8 @@ type netPeer struct {
 		_   structs.HostLayout
 		Val uint32
 	}
+	Own   uint32
 	Waits uint32
-	_     [4]byte
 }
 
 type netRuleKey struct {
@@ -100,6 +100,7 @@ type netSession struct {
 	Udp4       uint16
 	Udp6       uint16
 	Free       uint64
+	Own        uint64
 	Images     uint64
 	Sockets    uint64
 	Sequence   uint64

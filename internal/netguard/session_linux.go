@@ -29,7 +29,7 @@ func (s *Session) Begin(id uint64, cgroup int, img *Image, e Egress) error {
 	if err := write(s.image, img); err != nil {
 		return err
 	}
-	s.setFree(img)
+	s.setFlags(img)
 	if err := s.Lead(e); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Session) Reload(img *Image) error {
 	atomic.AddUint64(&s.at.Images, 1) // Put has waited for the programs that ran (synchronize_rcu)
 	_ = s.former.Close()
 	s.former, s.image = former, nil
-	s.setFree(img)
+	s.setFlags(img)
 	s.Forget(img.generation)
 	return nil
 }
@@ -101,12 +101,14 @@ func (s *Session) Forget(but uint32) {
 	}
 }
 
-func (s *Session) setFree(img *Image) {
-	free := uint64(0)
-	if img.free {
-		free = 1
+func (s *Session) setFlags(img *Image) {
+	for at, is := range map[*uint64]bool{&s.at.Free: img.free, &s.at.Own: img.own} {
+		value := uint64(0)
+		if is {
+			value = 1
+		}
+		atomic.StoreUint64(at, value)
 	}
-	atomic.StoreUint64(&s.at.Free, free)
 }
 
 // write puts an image's rules into a map.

@@ -124,8 +124,8 @@ func (n *CompiledNet) ports() (string, error) {
 		return "for udp name the port alone", fmt.Errorf("scheme %q isn't spoken over udp", n.Scheme)
 	case n.Proto == "udp" && n.Port == 0 && !n.EveryPort():
 		return "add port", fmt.Errorf("a rule for udp names its port")
-	case n.Listen && n.Port == 0:
-		return "add port", fmt.Errorf("a rule with listen names its port")
+	case n.OwnServers() && (n.Name != "localhost" || n.Proto != "tcp"):
+		return `add port, or write host = "localhost" for servers of the session's own on any port`, fmt.Errorf("a rule with listen names its port")
 	case n.Listen && (n.Scheme != "" || n.PathPrefix != "" || n.Methods != nil):
 		return "", fmt.Errorf("a rule with listen has no scheme, path_prefix or methods")
 	}
@@ -170,6 +170,10 @@ func (n *CompiledNet) EveryPort() bool {
 	addresses := n.Prefix.IsValid() || n.Name == "localhost"
 	return addresses && !n.Allow && !n.Listen && n.Scheme == "" && n.Port == 0 && !n.layer7()
 }
+
+// OwnServers says whether the rule is about servers of the session's own: it may wait at any port of this machine's loopback addresses
+// that no process has, and connect to what it waits at.
+func (n *CompiledNet) OwnServers() bool { return n.Listen && n.Port == 0 }
 
 // layer7 says whether the rule depends on what is sent inside a connection.
 func (n *CompiledNet) layer7() bool { return n.PathPrefix != "" || n.Methods != nil }

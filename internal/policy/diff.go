@@ -258,6 +258,7 @@ func netWitnesses(n *CompiledNet) []NetTarget {
 		protocols = []string{"tcp", "udp"}
 	}
 	switch {
+	case n.OwnServers():
 	case n.EveryPort():
 		schemes = []string{"https", "http", "ssh", "git", ""}
 	case n.Scheme == "" && n.Port == 0:

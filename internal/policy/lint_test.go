@@ -141,6 +141,7 @@ func TestDiffOfAddresses(t *testing.T) {
 		{"both halves", with(host("10.0.0.0/8", false)), with(host("10.0.0.0/9", false), host("10.128.0.0/9", false)), ""},
 		{"a port of a wider range", with(udp("fd00::/8")), with(udp("fd00::/8"), port), "+udp://[fd00::]:8443"},
 		{"who may be waited for", with(), with(NetRule{Port: 80, Listen: true}), "-listen tcp://0.0.0.0:80 -listen tcp://[::]:80"},
+		{"servers of its own", with(), with(NetRule{Host: "localhost", Listen: true}), "-listen tcp://127.0.0.1:* -listen tcp://[::1]:* -listen tcp://localhost:*"},
 	} {
 		var got []string
 		for _, c := range Diff(compile(t, x.old), compile(t, x.new)) {

@@ -67,7 +67,7 @@ func (n *CompiledNet) Ports() []uint16 {
 	if n.Port != 0 {
 		return []uint16{uint16(n.Port)}
 	}
-	if n.EveryPort() {
+	if n.EveryPort() || n.OwnServers() {
 		return nil
 	}
 	var ports []uint16
@@ -77,6 +77,17 @@ func (n *CompiledNet) Ports() []uint16 {
 		}
 	}
 	return ports
+}
+
+// OwnServers says whether the session may have servers on loopback, on any port, and connect to them: every authority lets it.
+func (c *Compiled) OwnServers() bool {
+	t := NetTarget{Protocol: "tcp", Listen: true} // without a port no other rule is about it
+	for _, addr := range loopback {
+		if !c.CheckPrefix(&t, netip.PrefixFrom(addr, addr.BitLen())).Allow {
+			return false
+		}
+	}
+	return true
 }
 
 // Directly says of ranges of addresses whether they may be reached on a port whatever is said there and whatever their names

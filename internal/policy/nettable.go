@@ -130,7 +130,7 @@ func (n *CompiledNet) matches(t *NetTarget) bool {
 	switch every := n.EveryPort(); {
 	case n.Listen != t.Listen, n.Proto != t.Protocol && (n.Proto != "" || !every):
 		return false
-	case every:
+	case every, n.OwnServers():
 		return true
 	}
 	if t.Scheme == "" {

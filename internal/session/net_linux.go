@@ -97,6 +97,8 @@ func noSockets(c *policy.Compiled, handed []int) error {
 // coverNet says who enforces a rule, and what must be known of it.
 func coverNet(c *policy.Compiled, r *policy.CompiledNet) (by, note string) {
 	switch {
+	case r.OwnServers():
+		return "netguard", "also for connections to them; others on this machine may reach them, too"
 	case r.Listen:
 		return "netguard", "a socket on a port that the kernel chose can listen, and nobody reaches it"
 	case len(r.Prefixes()) > 0 && r.Scheme == "" && len(r.Path)+len(r.Methods) == 0:

@@ -20,6 +20,17 @@ func deny(host string, more ...string) string {
 	return rule(append([]string{`host = "` + host + `"`}, more...)...)
 }
 
+// own grants servers of the session's own on loopback.
+var own = rule(`host = "localhost"`, "listen = true", "allow = true")
+
+// serveOwn has a server wait at an address and port, where a client connects to it by another.
+func serveOwn(family, at, port, by string) string {
+	return python + `'import socket
+s = socket.socket(socket.` + family + `); s.bind(("` + at + `", ` + port + `)); s.listen()
+c = socket.create_connection(("` + by + `", s.getsockname()[1]), 5); a, _ = s.accept()
+c.sendall(b"own"); print(a.recv(3).decode())'`
+}
+
 const (
 	python = "/usr/bin/python3 -c "
 	raw    = python + `'import socket,sys
@@ -94,6 +105,27 @@ var rows = []struct {
 		name: "a name of the hosts file that isn't granted", needs: "python3", rules: allow("machine.test", "port = 5432"),
 		line: raw + "intranet.test 5432", free: "echo 10.9.8.7", want: "PermissionError",
 		denials: []string{"connect tcp://10.9.8.7:5432 host_not_listed"},
+	},
+	{name: "a test's own server", needs: "python3", rules: own, line: serveOwn("AF_INET", "127.0.0.1", "0", "127.0.0.1"), free: "^own\n$"},
+	{name: "its own server on a port of its choice", needs: "python3", rules: own, line: serveOwn("AF_INET", "127.0.0.1", "8099", "localhost"), free: "^own\n$"},
+	{name: "its own server by IPv6", needs: "python3", rules: own, line: serveOwn("AF_INET6", "::1", "0", "::1"), free: "^own\n$"},
+	{name: "its own server on every address", needs: "python3", rules: own, line: serveOwn("AF_INET6", "::", "0", "127.0.0.1"), free: "^own\n$"},
+	{
+		name: "its own server on a port where names are asked for", needs: "python3", rules: own + allow("api.test", `scheme = "http"`, "port = 8098"),
+		line: serveOwn("AF_INET", "127.0.0.1", "8098", "127.0.0.1"), free: "^own\n$",
+	},
+	{
+		name: "another's server on loopback", needs: "python3", rules: own, line: raw + "127.0.0.1 5432", free: "echo 127.0.0.1", want: "PermissionError",
+		denials: []string{"connect tcp://127.0.0.1:5432 host_not_listed"},
+	},
+	{
+		name: "its own server elsewhere", needs: "python3", rules: own, line: serveOwn("AF_INET", allowedIP, "8097", allowedIP), free: "^own\n$", want: "PermissionError",
+		denials: []string{"listen tcp://" + allowedIP + ":8097 host_not_listed"},
+	},
+	{
+		name: "its own server, which is denied", needs: "python3", rules: own + deny("127.0.0.1", "port = 8096"),
+		line: serveOwn("AF_INET", "127.0.0.1", "8096", "127.0.0.1"), free: "^own\n$", want: "PermissionError|refused",
+		denials: []string{"connect tcp://127.0.0.1:8096 rule_denies net.2"},
 	},
 	{
 		name: "a path on https", needs: "curl", access: "tls_intercept = true", rules: allow("api.test", `scheme = "https"`, `path_prefix = "/v1"`),

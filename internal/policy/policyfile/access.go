@@ -138,7 +138,7 @@ type Net struct {
 	PathPrefix string   `key:"path_prefix" doc:"The only paths that the rule is for, by whole segments." like:"\"/v1\""`
 	Methods    []string `key:"methods" doc:"The only HTTP methods that the rule is for." like:"[\"GET\"]"`
 	Protocol   string   `key:"protocol" words:"tcp udp" doc:"tcp unless given; QUIC needs udp."`
-	Listen     bool     `key:"listen" doc:"The session may bind the port and accept connections there."`
+	Listen     bool     `key:"listen" doc:"The session may bind the port and accept connections there. Without a port, and with host = \"localhost\": any port of loopback, and connect to its own servers there."`
 	Allow      bool     `key:"allow" doc:"Whether the rule allows or denies."`
 	Place      policy.Place
 	Value      policy.Spot
@@ -152,8 +152,8 @@ func (r *Net) check(d *decoder, n *node) {
 	if r.PathPrefix != "" && r.PathPrefix[0] != '/' {
 		d.fail(n.get("path_prefix").node.off, "", "path_prefix %s doesn't begin with /", quote(r.PathPrefix))
 	}
-	if r.Listen && r.Port == 0 {
-		d.fail(n.get("listen").off, "add port = …", "listen without a port %s", d.here())
+	if r.Listen && r.Port == 0 && (!strings.EqualFold(r.Host, "localhost") || r.Protocol == "udp") {
+		d.fail(n.get("listen").off, `add port = …, or write host = "localhost" for servers of the session's own on any port`, "listen without a port %s", d.here())
 	}
 	for i, m := range r.Methods {
 		if !isMethod(m) {
