@@ -141,6 +141,9 @@ func (r *run) refused(k *loader.Event, chain []event.Process) event.Event {
 	switch {
 	case k.Op == loader.OpCall:
 		r.deniedCall(&e, callOf(k))
+	case k.Why == loader.WhyRule && k.Walk == loader.WalkInternal:
+		e.Resource, e.Capability, e.Reason = policy.FS.String(), policy.Execute.String(), string(policy.NoRule)
+		e.Extra["why"] = "memory without a path (memfd) can't be executed or mapped as code: write it to a folder that has `execute`"
 	case k.Why == loader.WhyAlways || k.Why == loader.WhyDevice || len(k.Paths) == 0:
 		r.refusedAlways(&e, k)
 	case k.Why == loader.WhyCommand || k.Why == loader.WhyArgs:
@@ -220,10 +223,6 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 	switch {
 	case k.Walk == loader.WalkMoved:
 		r.moved(e, kernel)
-		return
-	case k.Walk == loader.WalkInternal && asked.Need == policy.Execute:
-		e.Reason = string(policy.NoRule)
-		e.Extra["why"] = "it's memory without a path (memfd), which no rule can let be executed or mapped as code: write it to a folder that has execute"
 		return
 	case k.Cut || k.Walk != loader.WalkOK:
 		e.Reason = string(policy.PathUnresolved)

@@ -63,6 +63,16 @@ func TestRefusedScript(t *testing.T) {
 	}
 }
 
+// Memory has no path, and what is told of it says what to do instead.
+func TestRefusedMemory(t *testing.T) {
+	for _, op := range []loader.Op{loader.OpExecute, loader.OpMap} {
+		e := refusedAs(t, nil, loader.Event{Op: op, Why: loader.WhyRule, Walk: loader.WalkInternal})
+		if e.Resource != "fs" || e.Capability != "execute" || e.Reason != "no_rule" || !strings.Contains(e.Extra["why"], "memfd") {
+			t.Errorf("%s: %+v", op, e)
+		}
+	}
+}
+
 // Of two paths the one that is refused is told, whatever for.
 func TestRefusedUnresolved(t *testing.T) {
 	from, to := loader.Asked{Path: "/w/a", Need: policy.Delete}, loader.Asked{Path: "/deep", Need: policy.Create}
