@@ -11,5 +11,5 @@ int BPF_PROG(toolguard_audit_seccomp, unsigned long call, long signal, int actio
 	struct label *l = labelled();
 	struct denial d = { .op = OP_CALL, .why = WHY_ALWAYS, .detail = call, .error = -signal };
 
-	return l ? refuse(l, &d) : 0;
+	return l ? refuse(l, &d) : outside(0);
 }

@@ -475,7 +475,7 @@ int BPF_PROG(toolguard_bprm_creds_for_exec, struct linux_binprm *bprm)
 	int error = 0;
 
 	if (!l)
-		return 0;
+		return outside(-EACCES);
 	l->nexec = 0;
 	if (only_asks(bprm)) {
 		error = executes(l, bprm);
@@ -490,7 +490,7 @@ int BPF_PROG(toolguard_bprm_check_security, struct linux_binprm *bprm)
 {
 	struct label *l = guarded();
 
-	return l ? executes(l, bprm) : 0;
+	return l ? executes(l, bprm) : outside(-EACCES);
 }
 
 /* accepted says whether the new process's arguments are; if not, those that aren't are in text then, after the name. */
@@ -588,8 +588,11 @@ int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
 	struct session *s;
 	u32 why = 0;
 
-	if (!l)
+	if (!l) {
+		if (outside(-EACCES))
+			bpf_send_signal(SIGKILL);
 		return 0;
+	}
 	if (l->inside)
 		come_out(l);
 	bool told = l->climb.header[H_SEED] & SEED_EXECS; /* the header is of bprm_check_security, or of a policy since */
@@ -623,7 +626,7 @@ int BPF_PROG(toolguard_mmap_file, struct file *file, unsigned long reqprot, unsi
 	if (!file || !(prot & PROT_EXEC || file->f_flags & FMODE_EXEC))
 		return 0;
 	l = guarded();
-	return l ? allow(l, OP_MAP, file->f_path.mnt, file->f_path.dentry, CAP_EXECUTE) : 0;
+	return l ? allow(l, OP_MAP, file->f_path.mnt, file->f_path.dentry, CAP_EXECUTE) : outside(-EACCES);
 }
 
 #define VM_EXEC 4
@@ -639,5 +642,5 @@ int BPF_PROG(toolguard_file_mprotect, struct vm_area_struct *vma, unsigned long 
 	if (!file || !(prot & PROT_EXEC) || vma->vm_flags & VM_EXEC)
 		return 0;
 	l = guarded();
-	return l ? allow(l, OP_MAP, file->f_path.mnt, file->f_path.dentry, CAP_EXECUTE) : 0;
+	return l ? allow(l, OP_MAP, file->f_path.mnt, file->f_path.dentry, CAP_EXECUTE) : outside(-EACCES);
 }

@@ -103,7 +103,7 @@ int BPF_PROG(toolguard_file_open, struct file *file)
 	struct label *l = guarded();
 
 	if (!l)
-		return 0;
+		return outside(-EACCES);
 	if (!on_behalf())
 		l->writes = 0; /* see below */
 	if (file->f_flags & FMODE_EXEC || file->f_mode & FMODE_NOACCOUNT)
@@ -130,7 +130,7 @@ int BPF_PROG(toolguard_file_receive, struct file *file)
 	struct socket *sock;
 
 	if (!l)
-		return 0;
+		return outside(-EACCES);
 	sock = bpf_sock_from_file(file);
 	if (sock)
 		return receive_socket(l, sock->sk);
@@ -149,7 +149,7 @@ int BPF_PROG(toolguard_path_truncate, const struct path *path)
 	struct label *l = guarded();
 
 	if (!l)
-		return 0;
+		return outside(-EACCES);
 	if (allow(l, OP_TRUNCATE, path->mnt, path->dentry, CAP_UPDATE))
 		return -EACCES;
 	return exceeds(l, path->dentry->d_inode, OP_TRUNCATE, CAP_UPDATE) ? -EACCES : 0;
@@ -161,7 +161,7 @@ int BPF_PROG(toolguard_path_chmod, const struct path *path)
 {
 	struct label *l = guarded();
 
-	return l ? allow(l, OP_METADATA, path->mnt, path->dentry, CAP_UPDATE) : 0;
+	return l ? allow(l, OP_METADATA, path->mnt, path->dentry, CAP_UPDATE) : outside(-EACCES);
 }
 
 /* security_path_chown: chown_common. */
@@ -170,7 +170,7 @@ int BPF_PROG(toolguard_path_chown, const struct path *path)
 {
 	struct label *l = guarded();
 
-	return l ? allow(l, OP_METADATA, path->mnt, path->dentry, CAP_UPDATE) : 0;
+	return l ? allow(l, OP_METADATA, path->mnt, path->dentry, CAP_UPDATE) : outside(-EACCES);
 }
 
 /* security_path_notify: inotify_find_inode, fanotify_find_path, fcntl_dirnotify. A watch tells the names in a folder. */
@@ -179,7 +179,7 @@ int BPF_PROG(toolguard_path_notify, const struct path *path)
 {
 	struct label *l = guarded();
 
-	return l ? allow(l, OP_WATCH, path->mnt, path->dentry, CAP_READ) : 0;
+	return l ? allow(l, OP_WATCH, path->mnt, path->dentry, CAP_READ) : outside(-EACCES);
 }
 
 /*
@@ -217,7 +217,7 @@ static __always_inline int metadata(u64 dentry)
 	struct label *l = guarded();
 
 	if (!l)
-		return 0;
+		return outside(-EACCES);
 	struct super_block *sb = LOAD(struct dentry, dentry, d_sb);
 	if (LOAD(struct vfsmount, l->writes, mnt_sb) != sb && on_behalf())
 		return 0;
@@ -337,8 +337,10 @@ int BPF_PROG(toolguard_inode_readlink, struct dentry *dentry)
 {
 	struct label *l = guarded();
 
-	if (!l || on_behalf() || !in_readlink())
+	if (on_behalf() || !in_readlink())
 		return 0;
+	if (!l)
+		return outside(-EACCES);
 	u64 at = l->looking;
 	l->looking = 0;
 	struct vfsmount *mnt = LOAD(struct path, at, dentry) == dentry ? LOAD(struct path, at, mnt) : NULL;
@@ -395,7 +397,7 @@ static __always_inline int ioctl(struct file *file, u32 cmd)
 	struct label *l = guarded();
 
 	if (!l)
-		return 0;
+		return outside(-EACCES);
 	if (cmd == TIOCSTI || cmd == TIOCLINUX || cmd == USERFAULTFD_IOC_NEW || moves_trees(cmd)) {
 		struct denial d = { .op = OP_IOCTL, .why = WHY_ALWAYS, .detail = cmd, .error = EPERM, .paths = 1 };
 		aim(l, 0, file->f_path.mnt, file->f_path.dentry);

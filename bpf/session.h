@@ -148,6 +148,15 @@ static __always_inline void count(u32 slot, u64 id, s32 tasks, s32 living)
 	__sync_fetch_and_add(&s->living, living);
 }
 
+/* member is a task's entry among those of all sessions; NULL: it's in none. */
+static __always_inline struct member *member(struct task_struct *task)
+{
+	u64 key = (u64)task;
+	struct member *m = bpf_map_lookup_elem(&members, &key);
+
+	return m && m->session ? m : NULL;
+}
+
 #define EXITING 4 /* in flags: PF_EXITING, which do_exit sets before its tracepoint */
 #define NO_NEW_PRIVS 1 /* in atomic_flags: 1 << PFA_NO_NEW_PRIVS */
 
@@ -162,7 +171,7 @@ static __noinline struct label *adopt(struct label *l)
 
 	if (bpf_get_current_task_btf()->flags & EXITING) /* it has been counted out */
 		return l;
-	if (!start || start->from != (l ? l->id : 0) || !session_at(start->slot, start->id) ||
+	if (!start || (!l && member(bpf_get_current_task_btf())) || start->from != (l ? l->id : 0) || !session_at(start->slot, start->id) ||
 	    !(bpf_get_current_task_btf()->atomic_flags & NO_NEW_PRIVS))
 		return l;
 	u64 task = bpf_get_current_task();
@@ -204,6 +213,29 @@ static __always_inline struct label *guarded(void)
 	struct label *l = labelled();
 
 	return starting ? adopt(l) : l;
+}
+
+/* unlabelled says whether the current task is a session's though it has just got no label, and counts what is denied for it: nothing can be
+ * decided. Before Linux 6.2 the kernel hands out no label while another task that it has preempted on this CPU is being handed one
+ * (bpf_task_storage_trylock), as it may be with preempt=full. */
+__noinline bool unlabelled(void)
+{
+	struct member *m = member(bpf_get_current_task_btf());
+
+	if (!m)
+		return false;
+	struct session *s = session_at(m->slot, m->session);
+	if (s) {
+		__sync_fetch_and_add(&s->denied, 1);
+		__sync_fetch_and_add(&s->lost, 1);
+	}
+	return true;
+}
+
+/* outside is a hook's answer for a task without a label: 0, or the error where it should have one. */
+static __always_inline int outside(int error)
+{
+	return bpf_get_current_task_btf()->bpf_storage && unlabelled() ? error : 0;
 }
 
 #endif

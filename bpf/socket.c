@@ -95,7 +95,9 @@ int BPF_PROG(toolguard_socket_create, int family, int type, int protocol, int ke
 {
 	struct label *l = kern ? NULL : guarded();
 
-	if (!l || known_socket(flags_of(l), family, type, protocol))
+	if (!l)
+		return kern ? 0 : outside(-EACCES);
+	if (known_socket(flags_of(l), family, type, protocol))
 		return 0;
 	struct denial d = {
 		.op = OP_SOCKET,
@@ -114,9 +116,9 @@ int BPF_PROG(toolguard_socket_post_create, struct socket *sock, int family, int 
 	struct label *l = kern ? NULL : guarded();
 	struct sock *sk = sock->sk;
 
-	if (!l || !sk)
-		return 0;
-	return made(l, sk);
+	if (!l)
+		return kern ? 0 : outside(-EACCES);
+	return sk ? made(l, sk) : 0;
 }
 
 /* security_socket_bind: a unix socket that the session has been given, and that has no name yet, gets one from it, and is the session's
@@ -127,7 +129,9 @@ int BPF_PROG(toolguard_socket_bind, struct socket *sock)
 	struct label *l = guarded();
 	struct sock *sk = sock->sk;
 
-	if (!l || !sk || sk->__sk_common.skc_family != AF_UNIX || LOAD(struct unix_sock, (u64)sk, addr))
+	if (!l)
+		return outside(-EACCES);
+	if (!sk || sk->__sk_common.skc_family != AF_UNIX || LOAD(struct unix_sock, (u64)sk, addr))
 		return 0;
 	return made(l, sk);
 }
@@ -172,7 +176,11 @@ int BPF_PROG(toolguard_socket_setsockopt, struct socket *sock, int level, int op
 {
 	struct label *l = guarded();
 
-	if (!l || !speaks_for_others(level, option) || flags_of(l) & SESSION_NET_FREE)
+	if (!speaks_for_others(level, option))
+		return 0;
+	if (!l)
+		return outside(-EACCES);
+	if (flags_of(l) & SESSION_NET_FREE)
 		return 0;
 	struct denial d = { .op = OP_OPTION, .why = WHY_NET, .detail = OPTION_DETAIL(level, option), .error = EACCES };
 	refuse(l, &d);
@@ -250,7 +258,7 @@ static __always_inline bool keeps_out(struct label *l, struct sock *sk, struct s
 /* meet decides for both hooks below, first for who asks, and tells it; then for the other end, to which it's as if nobody were there. */
 static __always_inline int meet(struct label *l, struct sock *sk, struct sock *other)
 {
-	if (l && peer(l, other))
+	if (l ? peer(l, other) : outside(-EACCES))
 		return -EACCES;
 	return keeps_out(l, sk, other) ? -ECONNREFUSED : 0;
 }

@@ -15,7 +15,7 @@ int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone
 	u64 key = (u64)task;
 
 	if (!l)
-		return 0;
+		return outside(-EPERM);
 	s = session_of(l);
 	if (!s || s->flags & SESSION_ENDING)
 		return -EPERM;
@@ -72,9 +72,9 @@ int BPF_PROG(toolguard_task_free, struct task_struct *task)
 /* belongs says whether a task is one of the session's, which toolguard's thread isn't for the others. */
 static __always_inline bool belongs(u64 session, struct task_struct *task)
 {
-	struct label *l = bpf_task_storage_get(&labels, task, NULL, 0);
+	struct member *m = member(task);
 
-	return l && l->id == session && !l->inside;
+	return m && m->session == session && !m->inside;
 }
 
 /* reach decides about another task. What a process does to itself is its own business: toolguard's thread may signal the threads
@@ -84,7 +84,9 @@ static __always_inline int reach(struct task_struct *task, u32 op, u32 detail)
 {
 	struct label *l = guarded();
 
-	if (!l || task->tgid == bpf_get_current_pid_tgid() >> 32 || belongs(l->id, task))
+	if (!l)
+		return outside(-EPERM);
+	if (task->tgid == bpf_get_current_pid_tgid() >> 32 || belongs(l->id, task))
 		return 0;
 	struct denial d = { .op = op, .why = WHY_OUTSIDE, .detail = detail, .other = task->tgid, .error = EPERM };
 	if (l->inside != STARTS || op != OP_SIGNAL)
@@ -131,7 +133,9 @@ static __always_inline int trace(struct task_struct *tracer, struct task_struct 
 	struct label *l = guarded();
 	struct denial d = { .op = OP_TRACE, .why = WHY_ALWAYS, .detail = mode, .error = EPERM };
 
-	if (!l || !circles(tracer, tracee))
+	if (!l)
+		return outside(-EPERM);
+	if (!circles(tracer, tracee))
 		return 0;
 	d.other = tracer->tgid == bpf_get_current_pid_tgid() >> 32 ? tracee->tgid : tracer->tgid;
 	refuse(l, &d);
@@ -161,7 +165,7 @@ int BPF_PROG(toolguard_ptrace_access_check, struct task_struct *child, unsigned 
 SEC("lsm/ptrace_traceme")
 int BPF_PROG(toolguard_ptrace_traceme, struct task_struct *parent)
 {
-	if (!guarded() && bpf_task_storage_get(&labels, parent, NULL, 0))
+	if (!guarded() && member(parent))
 		return -EPERM;
 	int err = reach(parent, OP_TRACE, 0);
 	return err ? err : trace(parent, bpf_get_current_task_btf(), 0);
@@ -348,9 +352,10 @@ int BPF_PROG(toolguard_file_fcntl, struct file *file, unsigned int cmd, unsigned
 
 	if (l)
 		return owns_by_fcntl(cmd, arg) ? may_own(file, l, OP_SIGNAL, cmd) : 0;
-	if (cmd == F_SETOWN || cmd == F_SETOWN_EX)
+	int error = outside(-EACCES);
+	if (!error && (cmd == F_SETOWN || cmd == F_SETOWN_EX))
 		disown((u64)file);
-	return 0;
+	return error;
 }
 
 /* security_file_free: when a file is closed for good. Everybody's closing pays for it, so it isn't an LSM's program, which costs more. As

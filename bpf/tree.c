@@ -51,7 +51,7 @@ int BPF_PROG(toolguard_path_mknod, const struct path *dir, struct dentry *dentry
 	u32 type = mode & S_IFMT;
 
 	if (!l)
-		return 0;
+		return outside(-EACCES);
 	if (type == S_IFCHR || type == S_IFBLK)
 		return never_made(l, OP_CREATE, WHY_DEVICE, EACCES, dir->mnt, dentry);
 	if (mode & (S_ISUID | S_ISGID))
@@ -66,7 +66,7 @@ int BPF_PROG(toolguard_path_mkdir, const struct path *dir, struct dentry *dentry
 {
 	struct label *l = guarded();
 
-	return l ? allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE) : 0;
+	return l ? allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE) : outside(-EACCES);
 }
 
 /* security_path_symlink: do_symlinkat. Where it points to is decided when it's followed. */
@@ -75,7 +75,7 @@ int BPF_PROG(toolguard_path_symlink, const struct path *dir, struct dentry *dent
 {
 	struct label *l = guarded();
 
-	return l ? allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE) : 0;
+	return l ? allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE) : outside(-EACCES);
 }
 
 /* security_path_unlink: do_unlinkat. */
@@ -84,7 +84,7 @@ int BPF_PROG(toolguard_path_unlink, const struct path *dir, struct dentry *dentr
 {
 	struct label *l = guarded();
 
-	return l ? allow(l, OP_DELETE, dir->mnt, dentry, CAP_DELETE) : 0;
+	return l ? allow(l, OP_DELETE, dir->mnt, dentry, CAP_DELETE) : outside(-EACCES);
 }
 
 /* security_path_rmdir: do_rmdir. */
@@ -93,7 +93,7 @@ int BPF_PROG(toolguard_path_rmdir, const struct path *dir, struct dentry *dentry
 {
 	struct label *l = guarded();
 
-	return l ? allow(l, OP_DELETE, dir->mnt, dentry, CAP_DELETE) : 0;
+	return l ? allow(l, OP_DELETE, dir->mnt, dentry, CAP_DELETE) : outside(-EACCES);
 }
 
 /* bound says whether rules hold to this very name: they know what it names, or what lies beneath, by another name as well, one
@@ -185,7 +185,7 @@ int BPF_PROG(toolguard_path_link, struct dentry *old, const struct path *dir, st
 	u32 error;
 
 	if (!l)
-		return 0;
+		return outside(-EACCES);
 	aim(l, 0, dir->mnt, old);
 	aim(l, 1, dir->mnt, new);
 	error = move(l, OP_LINK, CAP_READ, CAP_CREATE, 0);
@@ -202,7 +202,7 @@ int BPF_PROG(toolguard_path_rename, const struct path *old_dir, struct dentry *o
 	u32 need = CAP_DELETE, need2 = inode_of(new) ? CAP_UPDATE : CAP_CREATE, how = 0, error;
 
 	if (!l)
-		return 0;
+		return outside(-EACCES);
 	if (flags & RENAME_WHITEOUT)
 		return never_made(l, OP_RENAME, WHY_DEVICE, EACCES, old_dir->mnt, old);
 	if (is_dir(old))

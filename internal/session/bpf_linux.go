@@ -48,6 +48,8 @@ var bpfGaps = []string{
 	"denies too much: a service outside can't answer a datagram socket without a path that hasn't been connected to it",
 	"denies too much: no file can be created as setuid or setgid, so that programs which copy one with its mode at once fail",
 	"denies too much: before Linux 6.2 ftruncate needs update, also on a file that the process has just created",
+	"denies too much: before Linux 6.2, where the kernel is set to preempt itself (preempt=full) while sessions run, some of what they do is " +
+		"denied whatever their policies say; it's counted, and told by nobody",
 	"a program that puts itself under a Landlock domain or a system call filter of its own can hide the denials of what that refuses too",
 	"where the kernel may preempt itself (preempt=full) some of the refused system calls are told by nobody, if there are very many",
 	"a program that only asks whether it may execute a file (AT_EXECVE_CHECK, Linux 6.14) with arguments longer than 768 bytes, " +
