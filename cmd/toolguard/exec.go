@@ -27,6 +27,7 @@ type execFlags struct {
 	dryRun   bool
 	json     bool
 	linger   bool
+	quiet    bool
 }
 
 func newExec(a *app) *cobra.Command {
@@ -75,6 +76,7 @@ Flags end at the first word that isn't one, or at "--": what follows is the comm
 	choiceFlag(cmd, &f.daemon, "daemon", "whether toolguardd must, may or may not take part", "auto", "require", "none")
 	cmd.Flags().IntSliceVar(&f.passFDs, "pass-fd", nil, "let the command keep descriptor `N`, beside 0, 1 and 2")
 	cmd.Flags().BoolVar(&f.linger, "linger", false, "leave the command's other processes running when it ends")
+	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "don't say at the start what isn't enforced")
 	cmd.Flags().BoolVar(&f.json, "json", false, "with --dry-run: print JSON, for machines")
 	return cmd
 }
@@ -133,7 +135,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	var noticing sync.Mutex
 	r, err := s.Run(session.Config{
 		Policy: c, System: policyfile.Machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.degraded,
-		Argv: argv, Env: os.Environ(), PassFDs: f.passFDs, Events: events, Linger: f.linger,
+		Argv: argv, Env: os.Environ(), PassFDs: f.passFDs, Events: events, Linger: f.linger, Begins: a.begins(f),
 		Notice: func(s string) {
 			noticing.Lock()
 			defer noticing.Unlock()
@@ -150,6 +152,14 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		return said(r.Code)
 	}
 	return nil
+}
+
+// begins says what isn't enforced, unless nobody wants to know.
+func (a *app) begins(f *execFlags) func(session.Report) {
+	if f.quiet {
+		return nil
+	}
+	return a.err.begin
 }
 
 // endSession leaves nothing of the session behind.

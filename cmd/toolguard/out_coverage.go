@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -28,6 +29,48 @@ func (s *screen) refusal(r session.Report, name string) {
 	}
 	s.line("  use a backend that can ('toolguard doctor' shows what this machine has), or change the rule, or")
 	s.line("  accept that it isn't enforced: --allow-degraded=%s", clean(strings.Join(ids, ",")))
+}
+
+// begin says, in one line before the command starts, what isn't enforced, why, and what to do; nothing where all is.
+func (s *screen) begin(r session.Report) {
+	var what, instead string
+	switch n := degraded(r.Notes); {
+	case n != "":
+		what, instead = fmt.Sprintf("%s doesn't enforce %s: %s", r.Backend, n, r.Notes[0].Why), "to have it enforced, "
+	case r.Skipped:
+		what, instead = r.Backend+" enforces this policy by itself, and reports little of what it denies", "for more, "
+	default:
+		return
+	}
+	if r.Instead != "" {
+		what += "; " + instead + r.Instead
+	}
+	s.say("%s (--quiet: without this line)", what)
+}
+
+// degraded are the ids of rules, those of one kind together: "protect (49 rules)".
+func degraded(notes []policy.Coverage) string {
+	var kinds []string
+	rules := map[string]int{}
+	for _, row := range notes {
+		kind := row.ID
+		if i := strings.LastIndexByte(kind, '.'); strings.HasSuffix(kind[:max(i, 0)], "protect") || strings.HasSuffix(kind[:max(i, 0)], "toolguard") {
+			kind = kind[:i]
+		}
+		if rules[kind]++; rules[kind] == 1 {
+			kinds = append(kinds, kind)
+		}
+	}
+	for i, kind := range kinds {
+		if n := rules[kind]; n > 1 {
+			kinds[i] = fmt.Sprintf("%s (%d rules)", kind, n)
+		}
+	}
+	const most = 5
+	if n := len(kinds) - most; n > 0 {
+		kinds = append(kinds[:most], fmt.Sprintf("%d more (--dry-run lists them)", n))
+	}
+	return strings.Join(kinds, ", ")
 }
 
 // shortfall says how far a row isn't enforced, and by what.

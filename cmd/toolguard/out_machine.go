@@ -35,6 +35,12 @@ func (s *screen) machine(m session.Machine) {
 	if len(m.Backends) == 0 {
 		s.line("  %s", s.in(red, "none: toolguard exec refuses to start anything here"))
 	}
+	if m.Auto != "" {
+		s.line("  --backend auto takes %s", s.in(bold, clean(m.Auto)))
+	}
+	if m.Instead != "" {
+		s.line("  %s", s.in(yellow, "what "+clean(m.Auto)+" doesn't enforce (--dry-run lists it) takes another one: "+clean(m.Instead)))
+	}
 	for _, b := range m.Backends {
 		state := s.in(green, "usable")
 		if !b.Available {

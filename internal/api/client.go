@@ -20,7 +20,7 @@ type Client struct{ Socket string }
 var ErrNotRunning = errors.New("toolguardd isn't running: root starts it ('systemctl start toolguardd')")
 
 // ErrNotPermitted says that there is one, and that this user may not ask it.
-var ErrNotPermitted = errors.New("this user may not ask toolguardd: root and the members of the group toolguard may")
+var ErrNotPermitted = errors.New("this user may not ask toolguardd: root and the members of the group toolguard may (sudo usermod -aG toolguard USER, and log in again)")
 
 // Refusal is an answer that says no.
 type Refusal struct {

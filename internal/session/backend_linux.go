@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -17,45 +18,36 @@ var built = []string{"bpf", "landlock"}
 
 // automatic is the best backend that this build and this machine have.
 func automatic(daemon string) (backend, error) {
-	if b, ok, err := remote(daemon); ok || err != nil {
-		return b, err
+	b, ok, skipped := remote(daemon)
+	if ok || skipped != nil && daemon == "require" {
+		return b, skipped
 	}
 	if os.Geteuid() == 0 {
-		if b, err := bpf(false); err == nil {
+		b, err := bpf(false)
+		if err == nil {
 			return b, nil
+		}
+		if !lacksBPF() && len(readShort("/sys/kernel/security/lsm")) > 0 {
+			skipped = cmp.Or(skipped, err)
 		}
 	}
 	b, _, err := named("landlock", "none")
+	b.skipped = skipped
 	return b, err
-}
-
-// instead says how a user whose sessions toolguardd could hold gets it to, or root's right to do without it.
-func instead(b backend, name, daemon string) string {
-	_, _, err := remote("require")
-	switch {
-	case os.Geteuid() == 0 || b.name != "landlock":
-		return ""
-	case name == b.name:
-		return "leave out --backend landlock, so that toolguardd decides, or run it as root"
-	case daemon == "none":
-		return "leave out --daemon none, so that toolguardd decides, or run it as root"
-	case err != nil:
-		return fmt.Sprintf("have toolguardd decide, or run it as root (%v)", errors.Unwrap(err))
-	}
-	return ""
 }
 
 func named(name, daemon string) (b backend, ok bool, err error) {
 	switch name {
 	case "bpf":
-		if b, ok, err := remote(daemon); ok || err != nil {
+		b, ok, err := remote(daemon)
+		if ok || err != nil && daemon == "require" {
 			return b, true, err
 		}
-		b, err := bpf(true)
+		b, err = bpf(true)
 		return b, true, err
 	case "landlock":
 		if daemon == "require" {
-			return backend{}, true, errors.New("toolguardd has no part in the landlock backend: leave one of --backend and --daemon out")
+			return backend{}, true, errors.New("toolguardd has no part in the landlock backend: leave --backend landlock out")
 		}
 	default:
 		return backend{}, false, nil

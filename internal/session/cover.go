@@ -15,6 +15,7 @@ type Report struct {
 	Gaps     []string          // what this backend can never see
 	Refusals []policy.Coverage // rows that aren't enforced and that nobody allowed to degrade
 	Notes    []policy.Coverage // rows that aren't enforced, where that was allowed
+	Skipped  bool              // a backend that enforces more is set up here, and couldn't be used
 	Instead  string            // what could enforce more, and how to have it; "": nothing that is known of
 }
 
@@ -53,7 +54,8 @@ func cover(c *policy.Compiled, name, daemon string, allowDegraded []string) (bac
 			rep.Refusals = append(rep.Refusals, row)
 		}
 	}
-	if len(rep.Refusals) > 0 {
+	rep.Skipped = b.skipped != nil
+	if rep.Skipped || len(rep.Refusals) > 0 || len(rep.Notes) > 0 {
 		rep.Instead = instead(b, name, daemon)
 	}
 	return b, rep, nil
@@ -61,16 +63,36 @@ func cover(c *policy.Compiled, name, daemon string, allowDegraded []string) (bac
 
 // backend is one way to hold a session to its policy.
 type backend struct {
-	name  string
-	gaps  []string
-	cover func(*policy.Compiled) []policy.Coverage
-	level int              // it decides about what Landlock decides about from this ABI on
-	net   *network         // that it can hold; nil: none
-	hold  func(*run) error // makes the session in the kernel, by the policy that was covered; nil: there's none
+	name    string
+	gaps    []string
+	cover   func(*policy.Compiled) []policy.Coverage
+	level   int              // it decides about what Landlock decides about from this ABI on
+	net     *network         // that it can hold; nil: none
+	skipped error            // why a better one that is set up here wasn't taken; nil: there's none, or it wasn't wanted
+	hold    func(*run) error // makes the session in the kernel, by the policy that was covered; nil: there's none
 }
 
-// choose finds a backend by name. It never falls back from one that was asked for.
+// choose finds a backend by name. It never falls back from one that was asked for, nor from toolguardd where that must take part.
 func choose(name, daemon string) (backend, error) {
+	setting, where, err := daemonSetting(settingsFile)
+	if err != nil {
+		return backend{}, err
+	}
+	by := "--daemon require"
+	if setting == "require" {
+		if by = where + ` (daemon = "require", for everybody on this machine)`; daemon == "none" {
+			return backend{}, fmt.Errorf("%s doesn't go with --daemon none: leave that out", by)
+		}
+		daemon = setting
+	}
+	b, err := find(name, daemon)
+	if err != nil && daemon == "require" {
+		err = fmt.Errorf("%s can't be met: %w", by, err)
+	}
+	return b, err
+}
+
+func find(name, daemon string) (backend, error) {
 	if name == "auto" || name == "" {
 		return automatic(daemon)
 	}

@@ -36,6 +36,8 @@ type BackendState struct {
 type Machine struct {
 	Probes   []Probe        `json:"probes"`
 	Backends []BackendState `json:"backends"`
+	Auto     string         `json:"auto"`              // the backend that is taken where none is named; "": none can be
+	Instead  string         `json:"instead,omitempty"` // what enforces more than that one, why it isn't taken, and what to do
 }
 
 // Doctor looks at the machine. It starts nothing and leaves nothing behind.

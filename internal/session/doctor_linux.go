@@ -27,6 +27,9 @@ func doctor() Machine {
 		}
 		m.Backends = append(m.Backends, s)
 	}
+	if b, err := automatic("auto"); err == nil {
+		m.Auto, m.Instead = b.name, instead(b, "auto", "auto")
+	}
 	return m
 }
 

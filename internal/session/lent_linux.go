@@ -23,8 +23,8 @@ import (
 )
 
 // remote is the bpf backend of a user who may not load programs: toolguardd has them loaded, makes the session, and puts one of
-// this process's threads into it. All the rest is as without toolguardd. ok is false where it takes no part, which only daemon
-// "require" has as an error.
+// this process's threads into it. All the rest is as without toolguardd. Where it takes no part ok is false; the error says why it can't,
+// and is nil where nobody has set it up or it isn't wanted.
 func remote(daemon string) (b backend, ok bool, err error) {
 	if daemon == "none" {
 		return backend{}, false, nil
@@ -38,10 +38,8 @@ func remote(daemon string) (b backend, ok bool, err error) {
 	if err == nil && status.Why != "" {
 		err = fmt.Errorf("toolguardd can make no session: %s", status.Why)
 	}
-	if err != nil && daemon == "require" {
-		return backend{}, false, fmt.Errorf("--daemon require can't be met: %w", err)
-	} else if err != nil {
-		return backend{}, false, nil
+	if err != nil {
+		return backend{}, false, err
 	}
 	net := &network{}
 	return backend{

@@ -70,6 +70,9 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	defer func() { s.unheard = r.denials.close() }()
 	r.sup = (<-s.machine.signals).value
 	<-s.machine.threads
+	if r.cfg.Begins != nil {
+		r.cfg.Begins(r.report) // with signals caught: who should read it may have gone away
+	}
 	if cfg.Policy.Limits.WallTime.D > 0 {
 		r.sup.stayAwake()
 	}

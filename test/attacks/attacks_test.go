@@ -129,6 +129,15 @@ func TestStatedGaps(t *testing.T) {
 					t.Errorf("%s gets through, and --dry-run doesn't speak of %q", a.prog, a.gap)
 				}
 			}
+			// What it doesn't enforce of a policy that asks for it is said again where the command starts.
+			cmd := exec.Command(toolguard(t), append([]string{"exec", "--policy", s.vars["POLICY"]}, b.flags(users()[0])...)...)
+			cmd.Args, cmd.Env = append(cmd.Args, "--", "/bin/true"), s.env
+			out, err := cmd.CombinedOutput()
+			must(t, err)
+			missing := strings.Contains(said, "not enforceable (allowed)")
+			if missing == (b == bpf) || missing != strings.HasPrefix(string(out), "toolguard: landlock doesn't enforce protect") {
+				t.Errorf("--dry-run says that something isn't enforced: %t; the start says %q", missing, out)
+			}
 		})
 	}
 }
@@ -201,7 +210,7 @@ func (s *scene) command(a attack) []string {
 // guarded is the attack under toolguard.
 func (s *scene) guarded(t *testing.T, a attack) []string {
 	t.Helper()
-	return slices.Concat([]string{toolguard(t), "exec", "--policy", "$POLICY", "--events", "$EVENTS", "--report", "never"},
+	return slices.Concat([]string{toolguard(t), "exec", "--quiet", "--policy", "$POLICY", "--events", "$EVENTS", "--report", "never"},
 		s.backend.flags(s.user), []string{"--"}, s.command(a))
 }
 

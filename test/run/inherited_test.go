@@ -9,7 +9,7 @@ import (
 
 // inPlaceOf is a shell that runs script and then gives its place, with all its children, to toolguard.
 func (p place) inPlaceOf(script string, argv ...string) []string {
-	before := []string{"sh", "-c", script + ` exec "$@"`, "sh", binary, "exec"}
+	before := []string{"sh", "-c", script + ` exec "$@"`, "sh", binary, "exec", "--quiet"}
 	return append(append(append(before, policy...), "--"), argv...)
 }
 

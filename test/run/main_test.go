@@ -149,7 +149,7 @@ func (p place) command(argv ...string) *exec.Cmd {
 
 // guarded is the same under toolguard with flags.
 func (p place) guarded(flags []string, argv ...string) *exec.Cmd {
-	all := []string{binary, "exec"}
+	all := []string{binary, "exec", "--quiet"}
 	if p.user.id == 0 {
 		all = append(all, "--daemon", "none")
 	}

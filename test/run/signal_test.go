@@ -78,7 +78,7 @@ func TestSignalEndsTheCommand(t *testing.T) {
 // What toolguard was told to ignore, the command ignores too.
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	p := newPlace(t, users()[0])
-	out := run(t, p.command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", binary, "exec", "--policy", "preset:git", "--",
+	out := run(t, p.command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", binary, "exec", "--quiet", "--policy", "preset:git", "--",
 		"sh", "-c", "kill -HUP $$; echo alive"))
 	if out.stdout != "alive\n" {
 		t.Errorf("%+v", out)

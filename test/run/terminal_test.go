@@ -167,7 +167,7 @@ func TestDescriptors(t *testing.T) {
 // Closed standard descriptors don't make toolguard hand one of its own to the command, nor fail it.
 func TestClosedDescriptors(t *testing.T) {
 	p := newPlace(t, users()[0])
-	out := run(t, p.command("sh", "-c", `exec 0<&- 2>&-; exec "$@"`, "sh", binary, "exec", "--policy", "preset:git", "--",
+	out := run(t, p.command("sh", "-c", `exec 0<&- 2>&-; exec "$@"`, "sh", binary, "exec", "--quiet", "--policy", "preset:git", "--",
 		"sh", "-c", "ls -l /proc/self/fd >/dev/null 2>&1; echo out"))
 	if out.stdout != "out\n" || out.code != 0 {
 		t.Errorf("%+v", out)
@@ -179,7 +179,7 @@ func TestBrokenPipe(t *testing.T) {
 	p := newPlace(t, users()[0])
 	script := `set -o pipefail; $X yes | head -1; echo "${PIPESTATUS[0]}"`
 	bare := run(t, p.command("bash", "-c", script))
-	cmd := p.command("bash", "-c", strings.Replace(script, "$X", binary+" exec --policy preset:git --", 1))
+	cmd := p.command("bash", "-c", strings.Replace(script, "$X", binary+" exec --quiet --policy preset:git --", 1))
 	if got := run(t, cmd); got != bare || bare.stdout != "y\n141\n" {
 		t.Errorf("bare %+v, guarded %+v", bare, got)
 	}

@@ -91,7 +91,7 @@ func TestFifos(t *testing.T) {
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			p := newPlace(t, users()[0])
-			out := run(t, p.command(append([]string{binary, "exec"}, r.command(p)...)...))
+			out := run(t, p.command(append([]string{binary, "exec", "--quiet"}, r.command(p)...)...))
 			if out.code != 125 || !strings.Contains(out.stderr, r.stderr) {
 				t.Errorf("%+v", out)
 			}

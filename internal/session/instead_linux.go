@@ -1,0 +1,58 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/api"
+)
+
+// instead says how what landlock doesn't enforce would be enforced: by what, why that wasn't taken, and what to do; "": nothing else can.
+func instead(b backend, name, daemon string) string {
+	root := os.Geteuid() == 0
+	switch {
+	case b.name != "landlock":
+		return ""
+	case name == b.name:
+		return "leave out --backend landlock, so that the best backend is taken"
+	case daemon == "none" && !root:
+		return "leave out --daemon none, so that toolguardd decides, or run it as root"
+	case b.skipped != nil:
+		return remedy(b.skipped)
+	case lacksBPF():
+		return "use the bpf backend, for which this kernel's lsm= list lacks bpf: 'toolguard doctor' says how to get it"
+	case root:
+		return "use the bpf backend, which can't be used here: 'toolguard doctor' says what it needs"
+	}
+	return "have toolguardd decide, which nobody has set up here (docs/daemon.md), or run it as root"
+}
+
+// remedy is what helps where a backend that is set up couldn't be used.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, api.ErrNotPermitted):
+		return fmt.Sprintf("have toolguardd decide, which does so for members of the group toolguard: sudo usermod -aG toolguard %s, and log in again", userName())
+	case errors.Is(err, api.ErrNotRunning):
+		return "have toolguardd decide, which isn't running: sudo systemctl start toolguardd"
+	case os.Geteuid() == 0:
+		return fmt.Sprintf("use the bpf backend ('toolguard doctor' says more): %v", err)
+	}
+	return fmt.Sprintf("have toolguardd decide, which can't: %v ('sudo journalctl -u toolguardd' says more)", err)
+}
+
+// userName is the user's name, as a shell takes it.
+func userName() string {
+	if name := os.Getenv("USER"); name != "" && !strings.ContainsAny(name, " '\"$`\\;&|<>()") {
+		return name
+	}
+	return fmt.Sprintf("$(id -un %d)", os.Getuid())
+}
+
+// lacksBPF reports that the kernel has no LSM programs for certain. Where that can't be read it may have.
+func lacksBPF() bool {
+	list := strings.TrimSpace(string(readShort("/sys/kernel/security/lsm")))
+	return list != "" && !slices.Contains(strings.Split(list, ","), "bpf")
+}

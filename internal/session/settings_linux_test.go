@@ -1,0 +1,48 @@
+package session
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestDaemonSetting(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: the file must be root's")
+	}
+	for _, x := range []struct {
+		text  string
+		mode  os.FileMode
+		value string
+		err   string
+	}{
+		{"", 0o644, "", ""},
+		{"# daemon = \"require\"\n", 0o644, "", ""},
+		{"daemon = \"require\"\n", 0o644, "require", ""},
+		{"\n  daemon=\"auto\" # for now\n", 0o600, "auto", ""},
+		{"daemon = \"require\"\n", 0o664, "", "nobody else can write"},
+		{"daemon = require\n", 0o644, "", ":1: write daemon"},
+		{"daemon = \"none\"\n", 0o644, "", ":1: write daemon"},
+		{"deamon = \"require\"\n", 0o644, "", ":1: there is only the key daemon"},
+		{"\n[user]\n", 0o644, "", ":2: there is only"},
+		{"daemon = \"auto\"\ndaemon = \"require\"\n", 0o644, "", ":2: daemon is there twice"},
+		{strings.Repeat("#\n", 3000), 0o644, "", "more than"},
+	} {
+		file := filepath.Join(t.TempDir(), "exec.toml")
+		must(t, os.WriteFile(file, []byte(x.text), 0o600))
+		must(t, os.Chmod(file, x.mode))
+		value, where, err := daemonSetting(file)
+		if value != x.value || (where != "") != (value != "") || (err == nil) != (x.err == "") || err != nil && !strings.Contains(err.Error(), x.err) {
+			t.Errorf("%q: %q, %q, %v", x.text, value, where, err)
+		}
+	}
+	if value, _, err := daemonSetting(filepath.Join(t.TempDir(), "exec.toml")); value != "" || err != nil {
+		t.Errorf("no file: %q, %v", value, err)
+	}
+	link := filepath.Join(t.TempDir(), "exec.toml")
+	must(t, os.Symlink("/dev/null", link))
+	if _, _, err := daemonSetting(link); err == nil {
+		t.Error("a symlink is followed")
+	}
+}

@@ -1,0 +1,71 @@
+//go:build linux
+
+package run
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// sockets makes toolguardd's socket in a mount namespace of its own, one that nobody listens on, and root's settings of exec.
+const sockets = `set -e; mkdir -p /run/toolguard /etc/toolguard
+mount -t tmpfs -o mode=755 none /run/toolguard; mount -t tmpfs -o mode=755 none /etc/toolguard
+[ -z "$SOCKET" ] || python3 -c 'import os, socket; p = "/run/toolguard/toolguard.sock"; socket.socket(socket.AF_UNIX).bind(p); os.chmod(p, int(os.environ["SOCKET"], 8))'
+[ -z "$SETTING" ] || { echo "$SETTING" >/etc/toolguard/exec.toml; chmod 644 /etc/toolguard/exec.toml; }
+exec setpriv --reuid "$AS" --regid "$AS" --clear-groups "$@"`
+
+// A session of landlock's begins with one line where a rule isn't enforced or where toolguardd is there and can't be used: what, why and the
+// remedy. Where root requires toolguardd nothing starts without it.
+func TestBegins(t *testing.T) {
+	if os.Geteuid() != 0 || os.Getenv("TOOLGUARD_VM") != "" {
+		t.Skip("needs root, and a machine without toolguardd")
+	}
+	needs(t, "unshare", "mount", "python3", "setpriv")
+	const (
+		join    = "sudo usermod -aG toolguard nobody, and log in again"
+		start   = "sudo systemctl start toolguardd"
+		setUp   = "have toolguardd decide, which nobody has set up here (docs/daemon.md), or run it as root"
+		require = `daemon = "require"`
+	)
+	for _, x := range []struct {
+		name, socket, setting string
+		flags                 []string
+		says                  []string // in one line, each; none: no line
+		refused               bool
+	}{
+		{"protect", "", "", nil, []string{"doesn't enforce protect", "default.fs.1 gives", setUp}, false},
+		{"quiet", "", "", []string{"--quiet"}, nil, false},
+		{"all enforced", "", "", []string{"--policy", "preset:readonly"}, nil, false},
+		{"degraded", "", "", []string{"--policy", "../degraded.toml", "--allow-degraded", "fs.2"}, []string{"doesn't enforce fs.2", setUp}, false},
+		{"not in the group", "0600", "", nil, []string{"doesn't enforce protect", join}, false},
+		{"not in the group, all enforced", "0600", "", []string{"--policy", "preset:readonly"}, []string{"reports little", join}, false},
+		{"down", "0666", "", nil, []string{"doesn't enforce protect", start}, false},
+		{"not wanted", "0600", "", []string{"--daemon", "none", "--policy", "preset:readonly"}, nil, false},
+		{"required", "", require, nil, []string{"exec.toml:1", "can't be met", start[len("sudo "):]}, true},
+		{"required, not in the group", "0600", require, nil, []string{"exec.toml:1", "can't be met", "usermod -aG toolguard"}, true},
+		{"required, none", "", require, []string{"--daemon", "none"}, []string{"exec.toml:1", "leave that out"}, true},
+		{"required, landlock", "", require, []string{"--backend", "landlock"}, []string{"exec.toml:1", "leave --backend landlock out"}, true},
+		{"setting", "", "daemon = require", nil, []string{"exec.toml:1", `daemon = "require" or`}, true},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			p := newPlace(t, user{"nobody", 65534})
+			p.write(t, "../degraded.toml", "version = 1\n[[access.fs]]\npath = \".\"\nread = true\n[[access.fs]]\nmatch = \"**/.env\"\n")
+			argv := append(append([]string{binary, "exec"}, x.flags...), "--", "sh", "-c", "echo ran")
+			cmd := (place{user{"root", 0}, p.home, p.workspace}).command(append([]string{"unshare", "--mount", "sh", "-c", sockets, "sh"}, argv...)...)
+			cmd.Env = append(cmd.Env, "SOCKET="+x.socket, "SETTING="+x.setting, "AS=65534", "USER=nobody")
+			out := run(t, cmd)
+			if x.refused != (out.code == 125) || x.refused == (out.stdout == "ran\n") {
+				t.Errorf("%+v", out)
+			}
+			if strings.Count(out.stderr, "\n") != min(1, len(x.says)) {
+				t.Errorf("it says %q", out.stderr)
+			}
+			for _, want := range x.says {
+				if !strings.Contains(out.stderr, want) {
+					t.Errorf("it says %q, without %q", out.stderr, want)
+				}
+			}
+		})
+	}
+}
