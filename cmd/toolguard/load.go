@@ -28,6 +28,7 @@ type policyFlags struct {
 	agent     string
 	workspace string
 	limits    string
+	reads     bool         // the policy is looked at, and no command is to run under it, nor a question to be answered
 	own       []string     // files of toolguard's own, which no policy lets a command write
 	running   *api.Session // whose policy it's to be; nil: of a session that this process starts
 }
@@ -75,7 +76,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	}
 	src, _, err := policyfile.Load(policyfile.Request{
 		Policies: p.files, HostDir: hostPolicies,
-		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, Limits: p.limits,
+		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, NeverHome: !p.reads, Limits: p.limits,
 		Dir: dir, Home: userHome, Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: hidden,
 	}, policyfile.Machine{})
 	if err != nil {
@@ -102,6 +103,13 @@ func home() string {
 		return h
 	}
 	return ""
+}
+
+// holdsHome reports whether the home is in a folder, or is it.
+func holdsHome(dir string) bool {
+	dir, err := filepath.EvalSymlinks(dir)
+	home, gone := filepath.EvalSymlinks(home())
+	return err == nil && (dir == "/" || gone == nil && strings.HasPrefix(home+"/", dir+"/"))
 }
 
 // searchPath is where programs are looked up: PATH, or where execvp looks without one.

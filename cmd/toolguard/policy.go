@@ -31,7 +31,7 @@ func newPolicy(a *app) *cobra.Command {
 }
 
 func newLint(a *app) *cobra.Command {
-	var p policyFlags
+	p := policyFlags{reads: true}
 	var asJSON, scan bool
 	cmd := &cobra.Command{
 		Use:   "lint [flags] [FILE...]",
@@ -89,7 +89,7 @@ func mistakesOf(err error) (policy.Errors, error) {
 }
 
 func newShow(a *app) *cobra.Command {
-	var p policyFlags
+	p := policyFlags{reads: true}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show [flags] [FILE...]",
@@ -198,7 +198,7 @@ func replaceFile(name string, text []byte) error {
 }
 
 func newDiff(a *app) *cobra.Command {
-	var p policyFlags
+	p := policyFlags{reads: true}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "diff [flags] OLD NEW",
@@ -272,6 +272,10 @@ Nothing is written: send it to a file, read it, and make it yours.`,
 				return err
 			} else if !info.IsDir() {
 				return fmt.Errorf("%s isn't a folder", dir)
+			}
+			if holdsHome(dir) {
+				return fmt.Errorf("%s is the home, or holds it, and no workspace: a command could read and write all that is in it; "+
+					"name a project's folder: toolguard policy init DIR", dir)
 			}
 			if _, err := a.out.w.Write(policyfile.Starter(dir, policyfile.Machine{})); err != nil {
 				return fmt.Errorf("write the policy: %w", err)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -105,8 +106,16 @@ func (c *compiler) places() bool {
 			return false
 		}
 	}
+	var home string
 	if c.src.Home != "" {
-		_, _ = c.res.resolve(path.Clean(c.src.Home), true) // for the symlinks
+		found, _ := c.res.resolve(path.Clean(c.src.Home), true) // also for the symlinks
+		home = found.path
+	}
+	if c.src.NeverHome && c.src.Chosen.File == "" && (ws == "/" || within(home, ws)) {
+		c.fail(Place{File: ws}, errors.New("this is the home, or holds it, and is the workspace only where something names it: "+
+			"a command could read and write all that is in it"),
+			"go to a project's folder, or name one: --workspace DIR, or workspace = \"DIR\" in the policy")
+		return false
 	}
 	return true
 }

@@ -9,6 +9,7 @@ type Source struct {
 	Workspace string        // absolute
 	Chosen    Place         // what named the workspace; empty when it was found
 	Home      string        // absolute; what "~/" stands for
+	NeverHome bool          // the home, or a folder around it, is the workspace only where something names it
 	Path      string        // the session's PATH: where command names are looked up
 	TmpDir    string        // the session's private TMPDIR, absolute; "" when there is none (check, lint)
 	Files     []string      // the policy files in force, absolute: neither they nor the symlinks that lead there are writable by the guarded

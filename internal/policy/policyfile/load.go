@@ -30,6 +30,7 @@ type Request struct {
 	Depth    int // of sub-agents; 0 is the agent itself
 
 	Workspace string // overrides what the files say; relative to Dir
+	NeverHome bool   // nothing but a file or Workspace makes the home, or a folder around it, the workspace
 	Limits    string // further limits, "memory=1GiB,pids=64"; they only narrow
 
 	Dir      string // the current folder, absolute

@@ -10,7 +10,7 @@ var markers = []string{".git", "go.mod", "pyproject.toml", "package.json", "Carg
 
 // findWorkspace is the nearest folder at or above dir that holds a marker, or dir. What a command may write in it may also remove
 // its markers, so that the next start would look further up: never as far as the home, with all its secrets, or a folder
-// around it, unless dir is that folder itself.
+// around it, unless dir is that folder itself, which Compile refuses (policy.Source.NeverHome).
 func findWorkspace(dir, home string, files Files) string {
 	for at := dir; at == dir || !holds(at, home); at = filepath.Dir(at) {
 		for _, m := range markers {
