@@ -58,8 +58,8 @@ type threads struct{ First, Later int }
 // findLater frees the first thread and gives the runtime only one processor, so that a goroutine runs where the one before it
 // ran: on the first thread, which each round makes sure of.
 func findLater() (any, error) {
-	runtime.UnlockOSThread() // of init
-	runtime.UnlockOSThread() // of childtest
+	runtime.UnlockOSThread() // of childtest's init
+	runtime.UnlockOSThread() // of childtest.Main
 	runtime.GOMAXPROCS(1)
 	var got threads
 	for range rounds {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"testing"
 
@@ -13,10 +12,6 @@ import (
 )
 
 var must = childtest.Must
-
-// Children are locked to the process's first thread (see TestMain), which is the only one that belongs to the process for
-// certain.
-func init() { runtime.LockOSThread() }
 
 // TestMain has this program be egress, too.
 func TestMain(m *testing.M) {
