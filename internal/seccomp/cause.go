@@ -10,4 +10,5 @@ type Cause struct {
 	Errno    string        // what the caller got: "EPERM"; "SIGSYS" when it was killed
 	Resource string        // "syscall", "net" or "fs"
 	Reason   policy.Reason // never empty for a known cause
+	Suggest  string        // a rule that would allow it, where one is likely what is meant
 }

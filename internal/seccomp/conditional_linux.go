@@ -155,12 +155,19 @@ func (f facts) ports() (rs []refusal) {
 		)
 	}
 	if !f.net.listen {
-		rs = append(rs, refusal{
-			name: "listen", errno: unix.EACCES,
-			Cause: &Cause{ID: "net", Text: "net: listening isn't granted", Resource: "net", Reason: policy.HostNotListed},
-		})
+		rs = append(rs, refusal{name: "listen", errno: unix.EACCES, Cause: f.listenCause()})
 	}
 	return rs
+}
+
+// listenCause suggests what a test's own server needs, where somebody can tell it from others.
+func (f facts) listenCause() *Cause {
+	c := &Cause{ID: "net", Text: "net: listening isn't granted: it takes a rule with `listen` and the port", Resource: "net", Reason: policy.HostNotListed}
+	if f.net.held {
+		c.Text += "; one for localhost without a port is for servers of the session's own"
+		c.Suggest = "[[access.net]]\nhost = \"localhost\"\nlisten = true\nallow = true\n"
+	}
+	return c
 }
 
 // SocketOptions are the levels and options of sockets that are refused where the network is restricted: by the kernel's own programs,

@@ -45,6 +45,7 @@ func TestExplain(t *testing.T) {
 		{"some socket, no fs", noFS, arch, nr("socket"), nil, Cause{ID: "seccomp.socket", Text: "fs is restricted: no unix socket", Errno: "EACCES", Resource: "net"}},
 		{"some socket, tcp", onlyTCP, arch, nr("socket"), nil, Cause{ID: "seccomp.socket", Text: "net doesn't grant", Errno: "EACCES", Resource: "net"}},
 		{"some socket, open", allows, arch, nr("socket"), nil, Cause{ID: "seccomp.socket", Text: "always on", Errno: "EACCES", Resource: "net"}},
+		{"listening", onlyTCP, arch, nr("listen"), nil, Cause{ID: "net", Text: "with `listen` and the port", Errno: "EACCES", Resource: "net", Reason: policy.HostNotListed}},
 		{"terminal", closed, arch, nr("ioctl"), &[6]uint64{0, 1<<40 | 0x5412}, Cause{ID: "seccomp.terminal", Errno: "EPERM", Resource: "syscall"}},
 		{"a harmless ioctl", closed, arch, nr("ioctl"), &[6]uint64{0, 0x5413}, Cause{}},
 		{"lease", closed, arch, nr("fcntl"), &[6]uint64{3, 1<<40 | 1024, 1}, Cause{ID: "seccomp.lease", Errno: "EACCES", Resource: "syscall"}},
@@ -69,8 +70,28 @@ func TestExplain(t *testing.T) {
 		if got.Text = c.want.Text; got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
 		}
+		if got.Suggest != "" {
+			t.Errorf("%s: suggests %s", c.what, got.Suggest)
+		}
 		if got := Arch(c.nr, c.want.ID == "seccomp.abi"); got != c.arch {
 			t.Errorf("%s: architecture %#x", c.what, got)
 		}
+	}
+}
+
+// Where somebody can tell a session's own servers from others, a rule for them is suggested that can be pasted.
+func TestExplainListen(t *testing.T) {
+	m, err := native()
+	if err != nil {
+		t.Skip(err)
+	}
+	nr, _ := m.number("listen")
+	got, ok := Explain(compile(t, with(policy.SourceLayer{}, tcp)), Others{ABI: 7, Net: true}, m.auditArch(), nr, nil)
+	own := policy.NetRule{Host: "localhost", Listen: true, Allow: true}
+	if want := "[[access.net]]\nhost = \"localhost\"\nlisten = true\nallow = true\n"; !ok || got.Suggest != want {
+		t.Errorf("%v, %+v", ok, got)
+	}
+	if _, refused := Explain(compile(t, with(policy.SourceLayer{}, tcp, own)), Others{ABI: 7, Net: true}, m.auditArch(), nr, nil); refused {
+		t.Error("what is suggested doesn't allow it")
 	}
 }

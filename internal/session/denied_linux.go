@@ -183,7 +183,7 @@ func (r *run) deniedCall(e *event.Event, k kernelaudit.Denial) {
 	if cause.Place != (policy.Place{}) {
 		e.Place = cause.Place.String()
 	}
-	e.Extra["why"] = cause.Text
+	e.Extra["why"], e.Suggest = cause.Text, cause.Suggest
 }
 
 func errnoName(n syscall.Errno) string {
