@@ -1,7 +1,9 @@
 package loader
 
 import (
+	"bytes"
 	"errors"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,12 +19,28 @@ func (s *Session) Listen(f func(Event)) {
 	go func() { s.heard <- s.events.run(s.tell) }()
 }
 
-// finish hears what is left.
-func (s *Session) finish() error {
+// unlisten ends Listen. What comes from now on stays in the ring.
+func (s *Session) unlisten() error {
 	if s.heard == nil {
 		return nil
 	}
 	_ = s.events.file.SetReadDeadline(time.Unix(1, 0))
-	err := <-s.heard
-	return errors.Join(err, s.events.read(func(p *pages) { p.drain(s.tell) }))
+	return <-s.heard
+}
+
+// giveRing lets other sessions have the ring, and returns what is in it to be told. It's called with the kernel's lock held, until which
+// nobody else may have the ring: who gets it passes over everything that he finds in it (begin).
+func (s *Session) giveRing() (untold [][]byte, err error) {
+	ring := s.at.Ring
+	atomic.StoreUint32(&s.at.Ring, noRing)
+	if s.Counts().Living > 0 {
+		err = s.k.grace(ring, s.ring) // a program may be writing into it
+	}
+	if s.heard == nil {
+		return nil, err
+	}
+	err = errors.Join(err, s.events.read(func(p *pages) {
+		p.drain(func(record []byte) { untold = append(untold, bytes.Clone(record)) })
+	}))
+	return untold, err
 }

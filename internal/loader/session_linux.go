@@ -188,18 +188,22 @@ func (s *Session) Counts() Counts {
 // told before it returns, and counted.
 func (s *Session) End() (Counts, error) {
 	var counts Counts
-	err := s.k.lock.hold(func() error {
-		atomic.StoreUint32(&s.at.Ring, noRing)
+	var untold [][]byte
+	err := s.unlisten()
+	err = errors.Join(err, s.k.lock.hold(func() (err error) {
+		untold, err = s.giveRing()
 		counts = s.Counts()
 		if counts.Tasks == 0 {
 			free(s.at)
 		}
 		if atomic.LoadUint32(s.k.starting) == 0 {
-			return nil
+			return err
 		}
-		return s.k.prune(Thread{}) // whoever was to come into it never came
-	})
-	err = errors.Join(err, s.finish())
+		return errors.Join(err, s.k.prune(Thread{})) // whoever was to come into it never came
+	}))
+	for _, record := range untold { // without the lock: whoever is told may take long
+		s.tell(record)
+	}
 	s.close()
 	return counts, err
 }

@@ -425,6 +425,45 @@ func TestFlood(t *testing.T) {
 	}
 }
 
+// What a session was refused is told also where others begin as it ends, and would like its ring, and where it's heard only then.
+func TestEndsWhileOthersBegin(t *testing.T) {
+	k := kernel(t)
+	dir := scene(t, "file")
+	img, err := NewImage(compile(t), 1)
+	must(t, err)
+	once := func() error {
+		s, err := k.Begin(newID(), img, 0)
+		if err != nil {
+			return err
+		}
+		var read error
+		err = inside(s, func() { _, read = os.ReadFile(dir + "/file") })
+		told := 0
+		s.Listen(func(Event) { told++ })
+		c, ended := s.End()
+		if err = errors.Join(err, ended); err == nil && (!errors.Is(read, fs.ErrPermission) || told != 1 || c.Denied != 1 || c.Lost != 0) {
+			err = fmt.Errorf("%d events of what was refused once (%v): %+v", told, read, c)
+		}
+		return err
+	}
+	errs := make(chan error)
+	const at, times = 4, 50
+	for range at {
+		go func() {
+			var err error
+			for range times {
+				err = errors.Join(err, once())
+			}
+			errs <- err
+		}()
+	}
+	for range at {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Sessions have nothing in common.
 func TestSessionsAtOnce(t *testing.T) {
 	k := kernel(t)
