@@ -122,7 +122,7 @@ echo up >can; until [ -e over ]; do sleep 0.1; done`), append(flags, "--report",
 func (c *canaries) listed() *job {
 	c.Helper()
 	return newJob(c.T, nobody, work+"\n[access.commands.bash]\nargs = [[\"-c\", \"**\"]]\n[access.commands.echo]\nargs = [[\"well\"]]\n",
-		c.plant(`exec >out 2>&1; /bin/echo neighbour --token CANARY password:CANARY; echo "$BASH_EXECUTION_STRING"`))
+		c.plant(`exec >out 2>&1; /bin/echo neighbour --token CANARY password:CANARY; echo "$BASH_EXECUTION_STRING"`), "--report", "always")
 }
 
 // heard are outputs, by where they come from.
@@ -263,7 +263,8 @@ func TestCanaries(t *testing.T) {
 	h.files(state)
 	h.started(append(egressesOf(t, s.Process.Pid), s.Process.Pid)...)
 
-	jobs = append(jobs, c.listed().start())
+	listed := c.listed().start()
+	jobs = append(jobs, listed)
 	var own strings.Builder // what the commands say, and nobody else may
 	var ids []string
 	for n, j := range jobs {
@@ -276,6 +277,9 @@ func TestCanaries(t *testing.T) {
 		if n != 1 { // toolguardd doesn't know of that one
 			ids = append(ids, j.told()[0].Session)
 		}
+	}
+	if said := listed.out.String(); listed.count("denial", "/usr/bin/echo") != 1 || !strings.Contains(said, "commands.echo, ") {
+		t.Errorf("of the arguments that it was refused is told %+v, and said %q", listed.told(), said)
 	}
 	for _, id := range ids {
 		h.of("report", id)
