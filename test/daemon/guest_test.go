@@ -354,8 +354,11 @@ func TestWallTime(t *testing.T) {
 	must(t, j.Process.Kill())
 	_ = j.Wait()
 	eventually(t, "it's over", func() bool { return len(sessions(t, other)) == 0 })
-	eventually(t, "root hears of it", func() bool { return len(heard()) > 0 })
-	if list := heard(); len(list) != 1 || list[0].Rule != "limits.wall_time" {
+	eventually(t, "root hears of its end", func() bool {
+		list := heard()
+		return len(list) > 0 && list[len(list)-1].Kind == "session_end"
+	})
+	if list := heard(); len(list) != 2 || list[0].Kind != "denial" || list[0].Rule != "limits.wall_time" || list[1].Rule != "limits.wall_time" {
 		t.Errorf("root hears of %+v", list)
 	}
 }
