@@ -171,10 +171,15 @@ func (c *Compiled) Intercepts() bool {
 	for _, l := range c.Layers {
 		may = may || l.TLSIntercept
 		for _, r := range l.Net.Rules() {
-			must = must || r.Net.Scheme == "wss" || r.Net.layer7() && r.Net.Scheme != "http" && r.Net.Scheme != "ws"
+			must = must || r.Net.needsReading()
 		}
 	}
 	return may && must
+}
+
+// needsReading says whether a rule depends on what is said under TLS.
+func (n *CompiledNet) needsReading() bool {
+	return n.Scheme == "wss" || n.layer7() && n.Scheme != "http" && n.Scheme != "ws"
 }
 
 // tellTables has the tables know whether TLS is read, when all are there.

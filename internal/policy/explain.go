@@ -212,13 +212,13 @@ func (l *Layer) netCandidates(t *NetTarget) []Candidate {
 		c := Candidate{Rule: r, Won: r == winner, Grade: counted(r.Net.parts(), "part") + ", " + r.Net.hostForm()}
 		switch {
 		case c.Won && !matched[r]:
-			c.Why = "it's for " + r.Net.scheme() + ", and what is said there looks the same"
+			c.Why = "it's for " + r.Net.scheme() + ", which can't be told from what is asked about"
 		case c.Won:
 			c.Why = "the most specific match"
 		case !matched[r]:
 			c.Why = "the host matches, but not " + r.Net.misses(t)
-		case !matched[winner]:
-			c.Why = winner.ID + " denies " + winner.Net.scheme() + ", and what is said there looks the same"
+		case !matched[winner], compareNet(r, winner) > 0:
+			c.Why = winner.ID + " is for " + winner.Net.scheme() + ", which can't be told from what is asked about, and comes first"
 		case r.Net.parts() < winner.Net.parts():
 			c.Why = lost("it names fewer parts", winner)
 		case r.Net.hostRank() < winner.Net.hostRank():

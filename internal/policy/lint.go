@@ -134,9 +134,11 @@ func (l *linter) net() {
 		if s := r.Net.Suffix; s != "" && r.Net.Allow && l.public(s) {
 			l.warnRule(r, "public-suffix", "name the hosts, or a domain of one owner", "*.%s covers names that anybody can register", s)
 		}
-		if r.Net.Scheme == "wss" && !l.c.Intercepts() {
-			l.warnRule(r, "wss-is-https", `set "tls_intercept = true" in [access], or write scheme = "https"`,
-				"without reading what is encrypted a WebSocket can't be told from other requests, so this is about https as well")
+		if r.Net.Scheme == "wss" && !l.layer.Net.readsTLS {
+			l.wss(r)
+		}
+		if l.layer.Stance[Net] == Allow && !r.Net.Allow && len(r.Net.Prefixes()) == 0 {
+			l.deniedName(r)
 		}
 		if p := r.Net.Prefix; p.IsValid() && p.Bits() == 0 && r.Net.Allow {
 			l.warnRule(r, "every-address", "", "%s is every address, private ones and metadata services included", r.Net.Host)
@@ -158,10 +160,37 @@ func (l *linter) net() {
 	}
 }
 
+// deniedName warns of a denial that holds only where the name is said, on the rule's ports.
+func (l *linter) deniedName(r *Rule) {
+	ports := "the default ports of its schemes"
+	if r.Net.Port != 0 {
+		ports = fmt.Sprintf("port %d", r.Net.Port)
+	}
+	l.warnRule(r, "denied-name", `deny its addresses too, which then are denied on every port, or write default = { net = "deny" } and grant what is needed`,
+		`where default allows, %s stays reachable on other ports than %s, and by its addresses`, r.Net.Host, ports)
+}
+
+// wss warns of a rule about a scheme that can't be told from https.
+func (l *linter) wss(r *Rule) {
+	const hint = `set "tls_intercept = true" in [access], or write scheme = "https"`
+	t := NetTarget{Scheme: "https", Protocol: "tcp", Port: uint16(r.Net.Port), Host: r.Net.Name, Addr: r.Net.Prefix.Addr()}
+	if t.Port == 0 {
+		t.Port = defaultPorts["https"]
+	}
+	if t.Host == "" && r.Net.Suffix != "" {
+		t.Host = "x." + r.Net.Suffix
+	}
+	if d := l.layer.Net.find(&t); d != nil && d != r && d.Net.Scheme == "https" {
+		l.warnRule(r, "wss-is-https", hint, "without reading what is encrypted a WebSocket can't be told from other requests, so %s (%s), which names https, decides, and this rule nothing", d.ID, d.Place)
+		return
+	}
+	l.warnRule(r, "wss-is-https", hint, "without reading what is encrypted a WebSocket can't be told from other requests, so this is about https as well")
+}
+
 // outweighs says whether a rule grants something to a whole range that another one denies by saying less.
 func (n *CompiledNet) outweighs(denial *CompiledNet) bool {
 	all := func(p netip.Prefix) bool { return n.Prefix.Bits() <= p.Bits() && n.Prefix.Contains(p.Addr()) }
-	return n.Allow && !n.Listen && n.parts() > 0 && (denial.Proto == "" || denial.Proto == n.Proto) &&
+	return n.Allow && !n.Listen && n.parts() > 0 && !isOpaque(n.Scheme) && (denial.Proto == "" || denial.Proto == n.Proto) &&
 		slices.ContainsFunc(denial.Prefixes(), all)
 }
 

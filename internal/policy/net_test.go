@@ -145,7 +145,7 @@ func TestCheckNet(t *testing.T) {
 	}
 }
 
-// What looks the same on a connection is decided the same: a denial of either counts, else a grant.
+// What looks the same on a connection is decided the same: under TLS by what names https, then wss, else by what denies.
 func TestAlike(t *testing.T) {
 	rule := func(scheme string, port int, allow bool) NetRule {
 		return NetRule{Host: "a.com", Scheme: scheme, Port: port, Allow: allow}
@@ -161,7 +161,10 @@ func TestAlike(t *testing.T) {
 		{"https is granted", false, []NetRule{rule("https", 0, true)}, "https://a.com/ wss://a.com/", Allowed},
 		{"wss is denied", false, []NetRule{host("a.com", true), rule("wss", 0, false)}, "https://a.com/ wss://a.com/", RuleDenies},
 		{"https is denied", false, []NetRule{rule("wss", 0, true), rule("https", 0, false)}, "https://a.com/ wss://a.com/", RuleDenies},
-		{"https is granted later", false, []NetRule{rule("wss", 0, false), rule("https", 0, true)}, "https://a.com/ wss://a.com/", RuleDenies},
+		{"https is granted, before or later", false, []NetRule{rule("wss", 0, false), rule("https", 0, true), rule("wss", 0, false)}, "https://a.com/ wss://a.com/", Allowed},
+		{"https is granted, beside a denial of all", false, []NetRule{rule("https", 443, true), host("a.com", false)}, "https://a.com/ wss://a.com/", Allowed},
+		{"and one of the port", false, []NetRule{rule("https", 443, true), rule("", 443, false)}, "https://a.com/ wss://a.com/", Allowed},
+		{"wss is granted, beside a denial of all", false, []NetRule{rule("wss", 0, true), host("a.com", false)}, "https://a.com/ wss://a.com/", Allowed},
 		{"elsewhere", false, []NetRule{rule("wss", 0, true)}, "https://a.com:8443/ http://a.com/ ws://a.com/ tcp://a.com:443", HostNotListed},
 		{"TLS is read: wss", true, []NetRule{rule("wss", 0, true)}, "https://a.com/", HostNotListed},
 		{"TLS is read: denied", true, []NetRule{host("a.com", true), rule("wss", 0, false)}, "https://a.com/", Allowed},

@@ -10,14 +10,7 @@ import (
 // address in it that is in no longer range of a rule. Of the target, host and address don't count.
 func (c *Compiled) CheckPrefix(t *NetTarget, p netip.Prefix) Verdict {
 	return c.restrict(Net, func(l *Layer) (*Rule, bool) {
-		r := l.Net.deciding(t, func(t *NetTarget) (best *Rule) {
-			l.Net.eachContaining(p, func(r *Rule) {
-				if r.Net.matches(t) && (best == nil || compareNet(r, best) > 0) {
-					best = r
-				}
-			})
-			return best
-		})
+		r := l.Net.deciding(t, func(f func(*Rule)) { l.Net.eachContaining(p, f) })
 		return r, r != nil && r.Net.Allow
 	}, HostNotListed)
 }

@@ -14,7 +14,7 @@ type NetTable struct {
 	suffixes map[string][]*Rule
 	ranges   []*Rule // and rules for every address
 	prefixes map[netip.Prefix][]*Rule
-	readsTLS bool // so that https and wss are told apart
+	readsTLS bool // where a rule needs it
 }
 
 func newNetTable(rules []*Rule) *NetTable {
@@ -43,43 +43,81 @@ func (t *NetTable) Rules() []*Rule {
 	return t.rules
 }
 
+// about calls f for every rule that is about a target's host, in no order.
+type about func(f func(*Rule))
+
 // find is the rule that decides a target, nil when none matches.
 func (t *NetTable) find(target *NetTarget) *Rule {
-	return t.deciding(target, t.best)
+	return t.deciding(target, t.about(target))
+}
+
+func (t *NetTable) about(target *NetTarget) about {
+	return func(f func(*Rule)) { t.eachHost(target, f) }
 }
 
 // best is the most specific rule that matches a target, nil when none does.
-func (t *NetTable) best(target *NetTarget) (best *Rule) {
-	t.each(target, func(r *Rule) {
-		if best == nil || compareNet(r, best) > 0 {
+func (rules about) best(target *NetTarget) (best *Rule) {
+	rules(func(r *Rule) {
+		if r.Net.matches(target) && (best == nil || compareNet(r, best) > 0) {
 			best = r
 		}
 	})
 	return best
 }
 
-// deciding is the rule that decides a target, of those that best finds for it and for what can't be told from it: one that denies,
-// else one that grants.
-func (t *NetTable) deciding(target *NetTarget, best func(*NetTarget) *Rule) *Rule {
-	out, like := best(target), *target
-	for _, like.Scheme = range t.alike(target) {
-		if r := best(&like); r != nil && (out == nil || out.Net.Allow && !r.Net.Allow) {
+// deciding is the rule that decides a target, of those about its host: the best for it, or for what can't be told from it.
+func (t *NetTable) deciding(target *NetTarget, rules about) *Rule {
+	like := *target
+	switch schemes := t.alike(target, rules); {
+	case schemes == nil:
+		return rules.best(target)
+	case schemes[0] == tlsSchemes[0]:
+		return rules.unread(&like)
+	}
+	return rules.opaque(&like)
+}
+
+// opaque is the rule that decides what shows nothing: of the schemes that look the same one that denies, else one that grants.
+func (rules about) opaque(like *NetTarget) (out *Rule) {
+	out = rules.best(like)
+	for _, like.Scheme = range opaqueSchemes {
+		if r := rules.best(like); r != nil && (out == nil || out.Net.Allow && !r.Net.Allow) {
 			out = r
 		}
 	}
 	return out
 }
 
-// alike are the schemes whose connections look like those of a target's.
-func (t *NetTable) alike(target *NetTarget) []string {
+// unread is the rule that decides what is said under TLS, where nobody reads it: what names https decides about wss too, then what
+// names wss about https, and only then what names neither.
+func (rules about) unread(like *NetTarget) (out *Rule) {
+	for _, like.Scheme = range tlsSchemes {
+		r := rules.best(like)
+		if r != nil && r.Net.Scheme != "" {
+			return r
+		}
+		out = cmp.Or(out, r)
+	}
+	return out
+}
+
+// alike are the schemes whose connections look like those of a target's, as far as the rules about its host go: what others need read
+// changes nothing for it.
+func (t *NetTable) alike(target *NetTarget, rules about) []string {
 	switch {
 	case target.Listen || target.Protocol != "tcp":
 	case slices.Contains(opaqueSchemes, target.Scheme):
 		return opaqueSchemes
-	case (t == nil || !t.readsTLS) && slices.Contains(tlsSchemes, target.Scheme):
+	case slices.Contains(tlsSchemes, target.Scheme) && !(t != nil && t.readsTLS && rules.needReading()):
 		return tlsSchemes
 	}
 	return nil
+}
+
+// needReading says whether there is a rule that depends on what is said under TLS.
+func (rules about) needReading() (needs bool) {
+	rules(func(r *Rule) { needs = needs || r.Net.needsReading() })
+	return needs
 }
 
 // each calls f for every rule that matches, in no order.

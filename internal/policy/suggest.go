@@ -138,7 +138,7 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 	if a.net.Port == 0 {
 		return r, false // nothing is known that a rule could grant
 	}
-	schemes := append([]string{a.net.Scheme}, l.Net.alike(&a.net)...) // what looks the same may be what is denied
+	schemes := append([]string{a.net.Scheme}, l.Net.alike(&a.net, l.Net.about(&a.net))...) // what looks the same may be what is denied
 	for _, scheme := range schemes {
 		t := a.net
 		t.Scheme = scheme
@@ -178,14 +178,11 @@ func (t *NetTable) allowsWith(target *NetTarget, r *NetRule, intercept bool) boo
 		return false
 	}
 	last := &Rule{Index: 1 << 30, Net: n}
-	got := t.deciding(target, func(target *NetTarget) (best *Rule) {
+	got := t.deciding(target, func(f func(*Rule)) {
 		if t != nil {
-			best = t.best(target)
+			t.eachHost(target, f)
 		}
-		if n.matches(target) && (best == nil || compareNet(last, best) > 0) {
-			best = last
-		}
-		return best
+		f(last)
 	})
 	return got != nil && got.Net.Allow
 }

@@ -1,0 +1,99 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+)
+
+// genNetRule is a rule about one of few hosts.
+func genNetRule(t *rapid.T, what string, hosts []string, intercept bool) NetRule {
+	r := NetRule{
+		Host: rapid.SampledFrom(hosts).Draw(t, what+" host"), Scheme: rapid.SampledFrom([]string{"", "", "http", "https", "ws", "wss", "ssh"}).Draw(t, what+" scheme"),
+		Port: rapid.SampledFrom([]int{0, 0, 80, 443, 22}).Draw(t, what+" port"), Allow: rapid.Bool().Draw(t, what+" allow"),
+	}
+	if r.Scheme == "http" || intercept && r.Scheme != "ssh" {
+		r.PathPrefix = rapid.SampledFrom([]string{"", "", "/a"}).Draw(t, what+" path")
+	}
+	return r
+}
+
+// What is decided about one host doesn't depend on rules about others, whatever they say.
+func TestRulesAboutOtherHosts(t *testing.T) {
+	about := []string{"api.a.com", "*.a.com"}
+	others := []string{"b.com", "*.b.com", "10.0.0.0/8", "a.com", "x.api.a.com"}
+	checks(t, "2000")
+	rapid.Check(t, func(t *rapid.T) {
+		intercept := rapid.Bool().Draw(t, "intercept")
+		var own, all []NetRule
+		for i := range rapid.IntRange(0, 6).Draw(t, "rules") {
+			if what := fmt.Sprintf("rule %d", i); rapid.Bool().Draw(t, what+" is about it") {
+				own = append(own, genNetRule(t, what, about, intercept))
+				all = append(all, own[len(own)-1])
+			} else {
+				all = append(all, genNetRule(t, what, others, intercept))
+			}
+		}
+		stance := [NumResources]Stance{Net: rapid.SampledFrom([]Stance{Deny, Allow}).Draw(t, "default")}
+		alone, err := Compile(source(SourceLayer{Defaults: stance, Net: own, TLSIntercept: intercept}), machine())
+		childtest.Must(t, err)
+		c, err := Compile(source(SourceLayer{Defaults: stance, Net: all, TLSIntercept: intercept}), machine())
+		childtest.Must(t, err)
+		for _, scheme := range []string{"http", "https", "ws", "wss", "ssh", "git"} {
+			for _, port := range []uint16{80, 443, 22, 9418} {
+				target := NetTarget{Scheme: scheme, Protocol: "tcp", Host: "api.a.com", Port: port, Path: [][]string{nil, {"a"}}[port%2]}
+				if got, want := c.CheckNet(&target), alone.CheckNet(&target); got.Allow != want.Allow || got.Reason != want.Reason {
+					t.Fatalf("%s: %+v beside others, %+v alone\n%+v", &target, got, want, all)
+				}
+				explainAgrees(t, c, &target)
+			}
+		}
+	})
+}
+
+// explainAgrees holds explain to the decision: its layers and candidates say the same.
+func explainAgrees(t *rapid.T, c *Compiled, target *NetTarget) {
+	e := c.Explain(machine(), Question{Resource: Net, Target: target.String()})
+	for _, l := range e.Layers {
+		won := slices.IndexFunc(l.Candidates, func(x Candidate) bool { return x.Won })
+		if l.Allow != (e.Answer.Decision == "allow") || (won >= 0) != (e.Answer.Rule != nil) || won >= 0 && l.Candidates[won].Rule != e.Answer.Rule {
+			t.Fatalf("%s: explain says %+v", target, e)
+		}
+	}
+	if len(e.Layers) == 0 {
+		t.Fatalf("%s: no layer: %+v", target, e.Answer)
+	}
+}
+
+// What can't be told apart is decided by what names either scheme, before what names none.
+func TestUnreadTLS(t *testing.T) {
+	deny, allow := host("api.github.com", false), NetRule{Host: "api.github.com", Scheme: "https", Port: 443, Allow: true}
+	other := NetRule{Host: "b.com", PathPrefix: "/x", Scheme: "https", Allow: true}
+	for _, x := range []struct {
+		rules     []NetRule
+		intercept bool
+		https     Reason
+		wss       Reason
+		why       string // of the first rule, for https
+	}{
+		{[]NetRule{deny, allow}, false, Allowed, Allowed, "it names fewer parts than net.2"},
+		{[]NetRule{allow, deny}, false, Allowed, Allowed, "the most specific match"},
+		{[]NetRule{deny, allow}, true, Allowed, Allowed, "it names fewer parts than net.2"},
+		{[]NetRule{deny, allow, other}, true, Allowed, Allowed, "it names fewer parts than net.2"},
+		{[]NetRule{deny, allow, {Host: "api.github.com", Scheme: "wss"}}, true, Allowed, RuleDenies, "it names fewer parts than net.2"},
+		{[]NetRule{host("api.github.com", true), {Host: "api.github.com", Scheme: "wss"}}, false, RuleDenies, RuleDenies, "net.2 is for wss, which can't be told from what is asked about, and comes first"},
+		{[]NetRule{{Host: "api.github.com", Scheme: "wss"}, allow}, false, Allowed, Allowed, "the host matches, but not the scheme"},
+	} {
+		c := compile(t, SourceLayer{Net: x.rules, TLSIntercept: x.intercept})
+		for scheme, want := range map[string]Reason{"https": x.https, "wss": x.wss} {
+			e := c.Explain(machine(), Question{Resource: Net, Target: scheme + "://api.github.com/"})
+			if e.Answer.Reason != want || scheme == "https" && e.Layers[0].Candidates[0].Why != x.why {
+				t.Errorf("%+v, %s: %s, want %s; %+v", x.rules, scheme, e.Answer.Reason, want, e.Layers[0].Candidates)
+			}
+		}
+	}
+}
