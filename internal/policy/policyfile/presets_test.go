@@ -123,7 +123,8 @@ func TestProtected(t *testing.T) {
 	c := s.compile(t, "preset:git")
 	for path, want := range map[string]bool{
 		".git/hooks/pre-commit": false, ".git/config": false, "sub/.git/hooks": false, ".gitmodules": false, ".envrc": false, ".bashrc": false,
-		".vscode/tasks.json": false, ".idea/x": false, ".mcp.json": false, ".claude/settings.json": false, ".aider.conf.yml": false, ".config/fish/config.fish": false,
+		".husky/pre-commit": false, ".pre-commit-config.yaml": false, ".github/hooks/x": false, ".devcontainer/devcontainer.json": false, ".devcontainer.json": false,
+		".zed/tasks.json": false, "sub/.husky": false, ".github/workflows/x": true, ".vscode/tasks.json": false, ".idea/x": false, ".mcp.json": false, ".claude/settings.json": false, ".aider.conf.yml": false, ".config/fish/config.fish": false,
 		".git/index": true, ".git/hooksx": true, "git/hooks": true, "config": true, ".aide": true, "vscode": true,
 	} {
 		if got := c.CheckFS(filepath.Join(s.work, path), policy.Create).Allow; got != want {

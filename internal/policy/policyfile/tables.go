@@ -180,7 +180,13 @@ var tableProtect = Policy{Version: 1, Access: &Access{FS: List[FS]{Strategy: "ap
 	{Match: "/**/.opencode", Place: policy.Place{File: "builtin:protect", Line: 149, Col: 1}, Value: policy.Spot{Line: 150, Col: 9}},
 	{Match: "/**/.qwen", Place: policy.Place{File: "builtin:protect", Line: 152, Col: 1}, Value: policy.Spot{Line: 153, Col: 9}},
 	{Match: "/**/.roo", Place: policy.Place{File: "builtin:protect", Line: 155, Col: 1}, Value: policy.Spot{Line: 156, Col: 9}},
-	{Match: "/**/.windsurf", Place: policy.Place{File: "builtin:protect", Line: 158, Col: 1}, Value: policy.Spot{Line: 159, Col: 9}}}, Given: true}, Place: policy.Place{File: "builtin:protect", Line: 8, Col: 3}}, Place: policy.Place{File: "builtin:protect", Line: 1, Col: 1}}
+	{Match: "/**/.windsurf", Place: policy.Place{File: "builtin:protect", Line: 158, Col: 1}, Value: policy.Spot{Line: 159, Col: 9}},
+	{Match: "/**/.husky", Place: policy.Place{File: "builtin:protect", Line: 162, Col: 1}, Value: policy.Spot{Line: 163, Col: 9}},
+	{Match: "/**/.pre-commit-config.yaml", Place: policy.Place{File: "builtin:protect", Line: 165, Col: 1}, Value: policy.Spot{Line: 166, Col: 9}},
+	{Match: "/**/.github/hooks", Place: policy.Place{File: "builtin:protect", Line: 168, Col: 1}, Value: policy.Spot{Line: 169, Col: 9}},
+	{Match: "/**/.devcontainer", Place: policy.Place{File: "builtin:protect", Line: 172, Col: 1}, Value: policy.Spot{Line: 173, Col: 9}},
+	{Match: "/**/.devcontainer.json", Place: policy.Place{File: "builtin:protect", Line: 175, Col: 1}, Value: policy.Spot{Line: 176, Col: 9}},
+	{Match: "/**/.zed", Place: policy.Place{File: "builtin:protect", Line: 178, Col: 1}, Value: policy.Spot{Line: 179, Col: 9}}}, Given: true}, Place: policy.Place{File: "builtin:protect", Line: 8, Col: 3}}, Place: policy.Place{File: "builtin:protect", Line: 1, Col: 1}}
 
 var tableDefault = Policy{Version: 1, Access: &Access{Default: Default{0, 1, 0, 2}, FS: List[FS]{Strategy: "append", Items: []FS{
 	{Path: ".", Read: &yes, Write: &yes, Place: policy.Place{File: "builtin:default", Line: 8, Col: 1}, Value: policy.Spot{Line: 9, Col: 8}}}, Given: true}, Env: List[Env]{Strategy: "append", Items: []Env{
