@@ -17,7 +17,6 @@ import (
 type execFlags struct {
 	policyFlags
 	backend  string
-	mode     string
 	events   string
 	format   string
 	report   string
@@ -65,8 +64,7 @@ Flags end at the first word that isn't one, or at "--": what follows is the comm
 	cmd.Flags().SortFlags = false
 	cmd.Flags().SetInterspersed(false)
 	f.define(cmd)
-	choiceFlag(cmd, &f.backend, "backend", "what enforces the policy; auto takes the best that is there", backendNames...)
-	choiceFlag(cmd, &f.mode, "mode", "what happens to what isn't granted", "enforce", "audit")
+	choiceFlag(cmd, &f.backend, "backend", "what enforces the policy; auto takes the best that is there", append([]string{"auto"}, session.Backends...)...)
 	cmd.Flags().StringVar(&f.events, "events", "", "append events to `FILE`; - is standard output, fd:N an open descriptor")
 	choiceFlag(cmd, &f.format, "format", "how events are written", "ocsf", "ecs", "text")
 	choiceFlag(cmd, &f.report, "report", "when to tell what was denied; auto: when something was", "auto", "always", "never")
@@ -81,14 +79,9 @@ Flags end at the first word that isn't one, or at "--": what follows is the comm
 	return cmd
 }
 
-// backendNames are the backends of the contract; session knows which of them this build has.
-var backendNames = []string{"auto", "bpf", "landlock", "bwrap", "firejail", "seatbelt"}
-
 // refuse turns down what this build can't do, before anything is read.
 func (f *execFlags) refuse(cmd *cobra.Command) error {
 	switch {
-	case f.mode == "audit":
-		return errors.New("--mode audit needs a backend that can observe without denying; this build has none")
 	case f.json && !f.dryRun:
 		return usagef(cmd, "--json goes with --dry-run")
 	}

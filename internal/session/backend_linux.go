@@ -14,7 +14,8 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-var built = []string{"bpf", "landlock"}
+// Backends are those that this build has.
+var Backends = []string{"bpf", "landlock"}
 
 // automatic is the best backend that this build and this machine have.
 func automatic(daemon string) (backend, error) {

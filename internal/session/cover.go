@@ -99,7 +99,7 @@ func find(name, daemon string) (backend, error) {
 	if b, ok, err := named(name, daemon); ok {
 		return b, err
 	}
-	return backend{}, fmt.Errorf("this build has no %s backend; it has: %s", name, strings.Join(built, ", "))
+	return backend{}, fmt.Errorf("this build has no %s backend; it has: %s", name, strings.Join(Backends, ", "))
 }
 
 // coverTools are the rows of the tool layer's keys: there is nothing yet that enforces them.

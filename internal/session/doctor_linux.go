@@ -19,7 +19,7 @@ func doctor() Machine {
 	m := Machine{Probes: append([]Probe{
 		probeKernel(), probeLandlock(), probeCanary(), probeSeccomp(), probeSeccompLog(), probeAudit(), probeCgroup(), probeNet(),
 	}, probeBPF()...)}
-	for _, name := range built {
+	for _, name := range Backends {
 		b, _, err := named(name, "auto")
 		s := BackendState{Name: name, Available: err == nil, Gaps: b.gaps}
 		if err != nil {

@@ -9,7 +9,8 @@ import (
 	"runtime"
 )
 
-var built []string
+// Backends are those that this build has: none.
+var Backends []string
 
 var errPlatform = errors.New("this build has no backend for " + runtime.GOOS + ": nothing is started unguarded")
 
