@@ -74,7 +74,7 @@ Flags end at the first word that isn't one, or at "--": what follows is the comm
 	choiceFlag(cmd, &f.daemon, "daemon", "whether toolguardd must, may or may not take part", "auto", "require", "none")
 	cmd.Flags().IntSliceVar(&f.passFDs, "pass-fd", nil, "let the command keep descriptor `N`, beside 0, 1 and 2")
 	cmd.Flags().BoolVar(&f.linger, "linger", false, "leave the command's other processes running when it ends")
-	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "don't say at the start what isn't enforced")
+	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "don't say at the start what isn't enforced, and which rules match nothing")
 	cmd.Flags().BoolVar(&f.json, "json", false, "with --dry-run: print JSON, for machines")
 	return cmd
 }
@@ -122,9 +122,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		}
 		return err
 	}
-	for _, w := range c.Unmatched(policyfile.Machine{}) {
-		a.err.warn("%s", w)
-	}
+	a.warnUnmatched(f, c)
 	var noticing sync.Mutex
 	r, err := s.Run(session.Config{
 		Policy: c, System: policyfile.Machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.degraded,
@@ -153,6 +151,16 @@ func (a *app) begins(f *execFlags) func(session.Report) {
 		return nil
 	}
 	return a.err.begin
+}
+
+// warnUnmatched names the rules that can match nothing here.
+func (a *app) warnUnmatched(f *execFlags, c *policy.Compiled) {
+	if f.quiet {
+		return
+	}
+	for _, w := range c.Unmatched(policyfile.Machine{}) {
+		a.err.warn("%s", w)
+	}
 }
 
 // endSession leaves nothing of the session behind.

@@ -48,7 +48,7 @@ func (s *screen) begin(r session.Report) {
 	s.say("%s (--quiet: without this line)", what)
 }
 
-// degraded are the ids of rules, those of one kind together: "protect (49 rules)".
+// degraded are the ids of rules, those of one kind together: "protect (55 rules)".
 func degraded(notes []policy.Coverage) string {
 	var kinds []string
 	rules := map[string]int{}
