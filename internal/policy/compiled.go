@@ -32,20 +32,21 @@ const (
 // Compiled is a policy in the one form that every reader uses: the evaluator here, the mechanisms, the gate, egress.
 // It's immutable.
 type Compiled struct {
-	Name      string
-	Workspace string // canonical
-	Path      string // the session's PATH, as it was used to find programs
-	TmpDir    string // canonical, or ""
-	Digest    string // lower-case hex SHA-256 over the canonical form; the TMPDIR's name isn't part of it
-	Files     []string
-	Layers    []*Layer // in the order of Authority; first Builtin
-	Rules     []*Rule  // every rule of every layer; a rule's Index is its place here
-	Limits    Limits
-	Audit     Audit
-	Removed   []Removal
-	ToolKeys  []Key   // of the tool layer, which nothing enforces: what starts a session reports them, and so they aren't handed on
-	Aliases   []Alias // the other names by which rules are about things; their order means nothing
-	Links     []Link  // files with several hard links that rules are about, in the order of the rules
+	Name       string
+	Workspace  string     // canonical
+	Path       string     // the session's PATH, as it was used to find programs
+	TmpDir     string     // canonical, or ""
+	Repository Repository `json:"-"`
+	Digest     string     // lower-case hex SHA-256 over the canonical form; the TMPDIR's name isn't part of it
+	Files      []string
+	Layers     []*Layer // in the order of Authority; first Builtin
+	Rules      []*Rule  // every rule of every layer; a rule's Index is its place here
+	Limits     Limits
+	Audit      Audit
+	Removed    []Removal
+	ToolKeys   []Key   // of the tool layer, which nothing enforces: what starts a session reports them, and so they aren't handed on
+	Aliases    []Alias // the other names by which rules are about things; their order means nothing
+	Links      []Link  // files with several hard links that rules are about, in the order of the rules
 }
 
 // Unenforced are the keys of the tool layer that the policy itself doesn't allow to be left unenforced.

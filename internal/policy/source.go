@@ -5,24 +5,32 @@ import "time"
 // Source is a policy as written: read, merged inside each authority, with the place of every rule, but with no path
 // resolved yet. Package policyfile makes it from TOML; Compile turns it into the form that everything else reads.
 type Source struct {
-	Name      string
-	Workspace string        // absolute
-	Chosen    Place         // what named the workspace; empty when it was found
-	Home      string        // absolute; what "~/" stands for
-	NeverHome bool          // the home, or a folder around it, is the workspace only where something names it
-	Path      string        // the session's PATH: where command names are looked up
-	TmpDir    string        // the session's private TMPDIR, absolute; "" when there is none (check, lint)
-	Files     []string      // the policy files in force, absolute: neither they nor the symlinks that lead there are writable by the guarded
-	Layers    []SourceLayer // in the order of Authority; at most one for each authority
-	Limits    Limits
-	Audit     Audit
-	ToolKeys  []Key // of the tool layer: nothing enforces them
+	Name       string
+	Workspace  string        // absolute
+	Chosen     Place         // what named the workspace; empty when it was found
+	Home       string        // absolute; what "~/" stands for
+	NeverHome  bool          // the home, or a folder around it, is the workspace only where something names it
+	Path       string        // the session's PATH: where command names are looked up
+	TmpDir     string        // the session's private TMPDIR, absolute; "" when there is none (check, lint)
+	Repository Repository    // the git repository that the workspace's .git leads to
+	Files      []string      // the policy files in force, absolute: neither they nor the symlinks that lead there are writable by the guarded
+	Layers     []SourceLayer // in the order of Authority; at most one for each authority
+	Limits     Limits
+	Audit      Audit
+	ToolKeys   []Key // of the tool layer: nothing enforces them
 }
 
 // Key is a key of a policy that is no rule.
 type Key struct {
 	ID    string // the path to it: "gate.strict", "tools.fetch.owner_only"
 	Place Place
+}
+
+// Repository is a git repository outside of the workspace that is of it: that of a linked worktree or of a submodule. Both paths are canonical;
+// of any other workspace they're empty.
+type Repository struct {
+	Common string // the folder with the objects and branches
+	Dir    string // the folder with what is this worktree's alone; of a submodule the same
 }
 
 // SourceLayer is what one authority says.

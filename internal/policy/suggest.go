@@ -25,6 +25,12 @@ func (c *Compiled) suggest(v Verdict, l *Layer, a *asked) (rule, advice string) 
 		if !ok {
 			return "", ""
 		}
+		if rules := c.suggestRepository(l, a); rules != nil {
+			for _, r := range rules {
+				rule += table("[[access.fs]]", fsKeys(&r))
+			}
+			return rule, "it's the git repository that the workspace is a linked worktree or a submodule of: extends = [\"preset:git\"] grants all that a commit takes"
+		}
 		if advice := c.adviceFS(l, a); advice != "" {
 			return "", advice
 		}
@@ -110,6 +116,25 @@ func (c *Compiled) suggestFS(v Verdict, l *Layer, a *asked) (r FSRule, ok bool) 
 		r.Unprotect = d.FS.Unprotect
 	}
 	return r, true
+}
+
+// suggestRepository is what git needs of the workspace's repository, where that is outside and something of it is asked for: all of it to read,
+// and to write the folder that is to be written. Its hooks and its configuration, which others obey, stay as they are.
+func (c *Compiled) suggestRepository(l *Layer, a *asked) []FSRule {
+	g := c.Repository
+	if g.Common == "" || !within(a.target, g.Common) || a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil {
+		return nil
+	}
+	rules := []FSRule{{Path: g.Common, Caps: Read}}
+	if a.Caps&^Read == 0 {
+		return rules
+	}
+	for _, p := range []string{g.Common + "/objects", g.Common + "/refs", g.Common + "/logs", g.Dir} {
+		if within(a.target, p) {
+			return append(rules, FSRule{Path: p, Caps: Read | Write})
+		}
+	}
+	return nil
 }
 
 // relative writes a canonical path as a person would: relative to the workspace when it's inside.

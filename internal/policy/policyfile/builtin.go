@@ -102,6 +102,7 @@ func (l *loader) fsRules(items []FS) []policy.FSRule {
 		r := items[i].rule()
 		r.Optional = isBuiltin(r.Place.File)
 		if r.Optional {
+			r.Path, r.Match = l.gitPath(r.Path), l.gitPath(r.Match)
 			switch r.Path {
 			case "$TMPDIR":
 				r.Path = l.req.TmpDir

@@ -17,6 +17,8 @@ type Files interface {
 	ReadTrusted(path string, limit int) ([]byte, error)
 	// List returns the names in a folder that only root may change, sorted.
 	List(dir string) ([]string, error)
+	// Real is where a path leads, which exists.
+	Real(path string) (string, error)
 	// Exists tells whether something is at a path.
 	Exists(path string) bool
 }
@@ -136,6 +138,9 @@ func (Machine) List(dir string) ([]string, error) {
 	}
 	return names, err
 }
+
+// Exists is what Files says.
+func (Machine) Real(path string) (string, error) { return filepath.EvalSymlinks(path) }
 
 // Exists is what Files says.
 func (Machine) Exists(path string) bool {

@@ -78,6 +78,7 @@ type loader struct {
 	files Files
 	doc   Document
 	seen  map[string]bool // files of the authority at hand that were read, by absolute path or preset name
+	git   policy.Repository
 	errs  policy.Errors
 }
 

@@ -44,6 +44,8 @@ func (t tree) List(dir string) ([]string, error) {
 	return names, nil
 }
 
+func (t tree) Real(path string) (string, error) { return path, nil }
+
 func (t tree) Exists(path string) bool {
 	for p := range t {
 		if p == path || strings.HasPrefix(p, path+"/") {

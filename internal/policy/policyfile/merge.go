@@ -14,6 +14,8 @@ func (l *loader) source() *policy.Source {
 	src := &policy.Source{Name: "default", Home: l.req.Home, Path: l.req.Path, TmpDir: l.req.TmpDir}
 	src.Workspace, src.Chosen = l.workspace()
 	src.NeverHome = l.req.NeverHome
+	l.git = l.repository(src.Workspace)
+	src.Repository = l.git
 	for _, f := range l.doc.Files {
 		if f.Path != "" && !slices.Contains(src.Files, f.Path) {
 			src.Files = append(src.Files, f.Path)

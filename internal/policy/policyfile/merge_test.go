@@ -22,7 +22,9 @@ func rules(l *policy.SourceLayer) string {
 func allRules(l *policy.SourceLayer) string {
 	var out []string
 	for _, r := range l.FS {
-		out = append(out, fmt.Sprintf("fs %s%s %s", r.Path, r.Match, r.Caps))
+		if r.Path+r.Match != "" { // else it's of a repository that there isn't
+			out = append(out, fmt.Sprintf("fs %s%s %s", r.Path, r.Match, r.Caps))
+		}
 	}
 	for _, r := range l.Net {
 		out = append(out, fmt.Sprintf("net %s %v", r.Host, r.Allow))

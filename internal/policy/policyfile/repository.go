@@ -1,0 +1,76 @@
+package policyfile
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// maxLink is more than a file that only names a folder has.
+const maxLink = 8 << 10
+
+// repository is the git repository that the workspace's .git leads to, outside of it: of a linked worktree (git worktree add), or of a
+// submodule. A command may have written that .git, so it counts only where what it leads to names the workspace as its own, too: nothing
+// is granted to the next session that this one couldn't write.
+func (l *loader) repository(workspace string) (r policy.Repository) {
+	real, err := l.files.Real(workspace)
+	if err != nil {
+		return r
+	}
+	dir := l.names(filepath.Join(real, ".git"), "gitdir: ", real)
+	if dir == "" || holds(real, dir) || holds(dir, real) {
+		return r
+	}
+	r = policy.Repository{Dir: dir, Common: dir}
+	back := l.names(filepath.Join(dir, "config"), "worktree = ", dir)
+	if linked := filepath.Dir(dir); filepath.Base(linked) == "worktrees" {
+		r.Common = filepath.Dir(linked)
+		back = filepath.Dir(l.names(filepath.Join(dir, "gitdir"), "", dir))
+	}
+	if back != real || !l.own(r.Common+"/objects") || !l.own(r.Common+"/refs") {
+		return policy.Repository{}
+	}
+	return r
+}
+
+// names is the canonical path that a line of a file names behind a word; "" where there's none. It's relative to dir.
+func (l *loader) names(file, word, dir string) string {
+	text, err := l.files.Read(file, maxLink)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), word); ok && path != "" {
+			real, err := l.files.Real(absolute(path, dir))
+			if err != nil {
+				return ""
+			}
+			return real
+		}
+	}
+	return ""
+}
+
+// own says whether a path leads nowhere else. One that a command has made a symlink of isn't granted.
+func (l *loader) own(path string) bool {
+	real, err := l.files.Real(path)
+	return err == nil && real == path
+}
+
+// gitPath resolves a path, or a pattern, of a built-in file that begins with a word for the repository. It's empty where there's none.
+func (l *loader) gitPath(path string) string {
+	for word, dir := range map[string]string{"$GIT_DIR": l.git.Dir, "$GIT_COMMON": l.git.Common} {
+		rest, ok := strings.CutPrefix(path, word)
+		switch {
+		case !ok || rest != "" && rest[0] != '/':
+		case dir == "":
+			return ""
+		case strings.Contains(rest, "*") || l.own(dir+rest):
+			return dir + rest
+		default:
+			return ""
+		}
+	}
+	return path
+}
