@@ -128,14 +128,15 @@ type coverageReport struct {
 }
 
 type coverage struct {
-	ID      string   `json:"id"`
-	Status  string   `json:"status"`
-	Refused bool     `json:"refused"` // the command doesn't start because of this one
-	Why     string   `json:"why,omitempty"`
-	By      string   `json:"by,omitempty"`
-	Rule    *ruleRef `json:"rule"`
-	File    string   `json:"file,omitempty"`
-	Line    int      `json:"line,omitempty"`
+	ID       string   `json:"id"`
+	Status   string   `json:"status"`
+	Stricter bool     `json:"stricter,omitempty"` // the backend grants less than the rule
+	Refused  bool     `json:"refused"`            // the command doesn't start because of this one
+	Why      string   `json:"why,omitempty"`
+	By       string   `json:"by,omitempty"`
+	Rule     *ruleRef `json:"rule"`
+	File     string   `json:"file,omitempty"`
+	Line     int      `json:"line,omitempty"`
 }
 
 func coverageJSON(r session.Report, p *policy.Compiled) coverageReport {
@@ -146,7 +147,7 @@ func coverageJSON(r session.Report, p *policy.Compiled) coverageReport {
 	}
 	for _, row := range r.Rows {
 		j.Rows = append(j.Rows, coverage{
-			row.ID, strings.ReplaceAll(row.Status.String(), " ", "_"), refused[row.ID] && row.Status != policy.Enforced,
+			row.ID, strings.ReplaceAll(row.Status.String(), " ", "_"), row.Stricter, refused[row.ID] && row.Status != policy.Enforced,
 			row.Why, row.By, ruleJSON(row.Rule), row.Place.File, row.Place.Line,
 		})
 	}

@@ -159,6 +159,8 @@ func ruleText(row policy.Coverage) string {
 
 func statusCell(row policy.Coverage, refused bool) cell {
 	switch {
+	case row.Stricter:
+		return cs(green, row.Status.String()+", stricter")
 	case row.Status == policy.Enforced:
 		return cs(green, row.Status.String())
 	case refused:

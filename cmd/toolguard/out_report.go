@@ -33,7 +33,7 @@ func (s *screen) report(r session.Result, name, rest string) {
 		end = append(end, unseen+": "+r.WhyLost)
 	}
 	if r.More > 0 {
-		end = append(end, fmt.Sprintf("and %s of what the policy allows: 'toolguard doctor' tells what the backend can't tell apart",
+		end = append(end, fmt.Sprintf("and %s of what the policy allows: --dry-run and 'toolguard doctor' tell where the backend is stricter",
 			count(r.More, "denial")))
 	}
 	if !r.Visible && len(r.Denials) > 0 {

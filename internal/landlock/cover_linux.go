@@ -51,15 +51,19 @@ type word struct {
 	why    string
 	by     string
 	soft   bool
+	less   bool // not all is granted that could be
 }
 
-func enforced(note string) word { return word{policy.Enforced, note, byLandlock, false} }
-func partly(why string) word    { return word{policy.Partly, why, byLandlock, false} }
-func cannot(why string) word    { return word{policy.NotEnforceable, why, byLandlock, false} }
+func enforced(note string) word { return word{status: policy.Enforced, why: note, by: byLandlock} }
+func stricter(why string) word {
+	return word{status: policy.Enforced, why: why, by: byLandlock, less: true}
+}
+func partly(why string) word { return word{status: policy.Partly, why: why, by: byLandlock} }
+func cannot(why string) word { return word{status: policy.NotEnforceable, why: why, by: byLandlock} }
 
 func (k *cover) add(r *policy.Rule, w word) {
 	k.rows = append(k.rows, policy.Coverage{
-		ID: r.ID, Rule: r, Place: r.Place, Status: w.status, Why: w.why, By: w.by, Soft: w.soft,
+		ID: r.ID, Rule: r, Place: r.Place, Status: w.status, Why: w.why, By: w.by, Soft: w.soft, Stricter: w.less,
 	})
 }
 

@@ -37,6 +37,7 @@ func TestCover(t *testing.T) {
 	}
 	write(t, ws+"/rwx/script", []byte("#!/bin/sh\n"), 0o777)
 	no, partly, yes := policy.NotEnforceable, policy.Partly, policy.Enforced
+	const less = policy.Enforced + 1 // enforced, and stricter
 	for _, c := range []struct {
 		what   string
 		layer  policy.SourceLayer
@@ -50,12 +51,24 @@ func TestCover(t *testing.T) {
 		{"overridden", fs(rule("rw", 0), rule("rw", r)), "fs.1", yes, "fs.2 on the same path decides"},
 		{"more in what only reads", fs(rule(".", r), rule("rw", r|w)), "fs.2", yes, ""},
 		{"more in what may be moved", fs(rule(".", r|w), rule("rwx", rwx)), "fs.2", partly, "rename this folder"},
-		{"missing", fs(rule("later", r)), "fs.1", partly, "nothing is there yet"},
+		{"missing", fs(rule("later", r)), "fs.1", less, "nothing is there yet"},
+		{"missing where it can be made", fs(rule("rw", r|w), rule("rw/later", rwx)), "fs.2", partly, "nothing is there yet"},
+		{"missing, and can't be given one by one", fs(rule("later", r|policy.Create)), "fs.1", no, "without update"},
+		{"a file to write", fs(rule("rw/file", r|w)), "fs.1", less, "create+delete a file: where that's needed, grant it on " + ws + "/rw"},
+		{"a file to write and not to read", fs(rule("rw/file", w)), "fs.1", less, "create+delete a file"},
+		{"a file to create", fs(rule("rw/file", r|policy.Create)), "fs.1", less, "create a file"},
+		{"a file to write where more is", fs(rule("rw", r|policy.Delete), rule("rw/file", r|w)), "fs.2", less, "right to create a file"},
+		{"a file to write where files can be made", fs(rule("rw", r|policy.Create|policy.Update), rule("rw/file", r|w)), "fs.2", less, "right to delete a file"},
+		{"a file to execute where it may be replaced", fs(rule("rw", r|w), rule("rw/file", rwx)), "fs.2", partly, "link or replace this file"},
+		{"a file to execute and not to read", fs(rule("rw/file", w|x)), "fs.1", no, "without read"},
 		{"missing in the like", fs(rule(".", r), rule("later", r)), "fs.2", yes, ""},
 		{"pattern", fs(rule(".", r), policy.FSRule{Match: "**/.env"}), "fs.2", no, "no patterns"},
 		{"pattern elsewhere", fs(rule("rw", r), policy.FSRule{Match: "none/**/.env"}), "fs.2", yes, "nothing else is granted where it could match"},
-		{"granting pattern", fs(policy.FSRule{Match: "none/**/x", Caps: r}), "fs.1", no, "can't grant by pattern"},
-		{"own processes", fs(rule("/proc/self", r)), "fs.1", partly, "can't be told"},
+		{"granting pattern", fs(policy.FSRule{Match: "none/**/x", Caps: r}), "fs.1", less, "can't grant by pattern"},
+		{"pattern that grants more", fs(rule(".", r), policy.FSRule{Match: "**/x", Caps: r | w}), "fs.2", less, "can't grant by pattern"},
+		{"pattern that grants more where files can be made", fs(rule("rw", r|w), policy.FSRule{Match: "rw/**/x", Caps: rwx}), "fs.2", no, "can't grant by pattern"},
+		{"pattern that grants more and less", fs(rule(".", r), policy.FSRule{Match: "**/x", Caps: w}), "fs.2", no, "fs.1 grants read"},
+		{"own processes", fs(rule("/proc/self", r)), "fs.1", less, "can't be told"},
 		{"default allow", policy.SourceLayer{
 			Defaults: [policy.NumResources]policy.Stance{policy.FS: policy.Allow},
 			FS:       []policy.FSRule{rule("rw", r)},
@@ -65,7 +78,7 @@ func TestCover(t *testing.T) {
 		{"protect, by a built-in rule, too", guarded(policy.ProtectOn, policy.SourceLayer{
 			Runtime: []policy.FSRule{{Path: ws + "/rwx", Caps: rwx, Place: policy.Place{File: "builtin:runtime", Line: 1}}}, FS: []policy.FSRule{rule("rw", w)},
 		}), "protect.1", no, ": fs.1 gives"},
-		{"protect, by a pattern", guarded(policy.ProtectOn, fs(rule(".", r), policy.FSRule{Match: "rw/**/x", Caps: r | w})), "protect.1", no, "fs.2 gives"},
+		{"protect, by a pattern", guarded(policy.ProtectOn, fs(rule(".", r), policy.FSRule{Match: "rw/**/x", Caps: r | w})), "protect.1", yes, ""},
 		{"protect, if it can be", guarded(policy.ProtectAuto, fs(rule("rw", r|w))), "protect.1", no, "fs.1 gives"},
 		{"protect, a file", guarded(policy.ProtectOn, fs(rule("rw/file", r|policy.Update))), "protect.1", yes, ""},
 		{"unprotect", guarded(policy.ProtectOn, fs(policy.FSRule{Path: "rw", Caps: r | w, Unprotect: true})), "protect.1", yes, ""},
@@ -106,7 +119,10 @@ func TestCover(t *testing.T) {
 		{"unknown", cmds(policy.CommandRule{Name: "no-such-program"}), "commands.no-such-program", yes, "no such program"},
 		{"script", cmds(policy.CommandRule{Name: ws + "/rwx/script"}), "commands." + ws + "/rwx/script", partly, "it's a script"},
 	} {
-		row := wantRow(t, c.what, Cover(compileAt(t, ws, c.layer), 7), c.id, c.status, c.why)
+		row := wantRow(t, c.what, Cover(compileAt(t, ws, c.layer), 7), c.id, min(c.status, yes), c.why)
+		if row.Stricter != (c.status == less) {
+			t.Errorf("%s: stricter is %v", c.what, row.Stricter)
+		}
 		if soft := c.layer.Protect == policy.ProtectAuto; row.Soft != soft { // else it's refused
 			t.Errorf("%s: soft is %v", c.what, row.Soft)
 		}
@@ -191,7 +207,7 @@ func TestCoverOwn(t *testing.T) {
 		{"/rw/file", policy.SourceLayer{FS: []policy.FSRule{rule("rw", r|w)}}, policy.NotEnforceable, "move it out"},
 		{"/ro/file", policy.SourceLayer{FS: []policy.FSRule{rule("rw", r|w)}}, policy.Enforced, ""},
 		{"/ro/file", policy.SourceLayer{}, policy.NotEnforceable, "fs = \"allow\" lets the command change every file"},
-		{"/ro/file", policy.SourceLayer{FS: []policy.FSRule{rule(".", r), {Match: "ro/**/*.toml", Caps: r | w}}}, policy.NotEnforceable, "move it out"},
+		{"/ro/file", policy.SourceLayer{FS: []policy.FSRule{rule(".", r), {Match: "ro/**/*.toml", Caps: r | w}}}, policy.Enforced, ""},
 		{"/ro/file", policy.SourceLayer{FS: []policy.FSRule{rule(".", r), {Match: "rw/**/*.toml", Caps: r | w}}}, policy.Enforced, ""},
 	} {
 		c.layer.Authority = policy.Session

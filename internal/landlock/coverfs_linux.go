@@ -2,6 +2,7 @@ package landlock
 
 import (
 	"fmt"
+	"path"
 
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -53,24 +54,37 @@ func (t *tree) literal(r *policy.Rule) word {
 	case have == want:
 		return enforced("")
 	case own(r.FS.Path):
-		return ownProc(r)
-	case r.FS.Missing:
+		return ownProc()
+	case r.FS.Missing && have&policy.Create != 0:
 		return partly("nothing is there yet, and landlock can only grant on what exists: create it first")
 	}
-	if w, bad := together(want); bad {
+	lost := ofFolder(r, have)
+	if w, bad := together(want &^ lost); bad {
 		return w
 	}
-	return place(r, up, have)
+	w := place(r, up, have, want&^(have|lost))
+	switch {
+	case w.status != policy.Enforced:
+	case r.FS.Missing:
+		return stricter("nothing is there yet, and landlock can only grant on what exists: create it first")
+	case lost != 0:
+		return stricter(fmt.Sprintf("landlock asks the folder for the right to %s a file: where that's needed, grant it on %s", lost, path.Dir(r.FS.Path)))
+	}
+	return w
+}
+
+// ofFolder is what a rule on a file would give that Landlock asks the file's folder for: it isn't given.
+func ofFolder(r *policy.Rule, have policy.Caps) policy.Caps {
+	if r.FS.Dir || r.FS.Missing {
+		return 0
+	}
+	return r.FS.Caps & moving &^ have
 }
 
 // ownProc judges a rule about the session's own /proc entries. Landlock has no word for "own", and granting those of every
 // process would tell the command lines of the others.
-func ownProc(r *policy.Rule) word {
-	const why = "/proc entries of the session's own processes can't be told from those of others, so they aren't readable"
-	if r.Builtin() {
-		return enforced(why)
-	}
-	return partly(why)
+func ownProc() word {
+	return stricter("/proc entries of the session's own processes can't be told from those of others, so they aren't readable")
 }
 
 // together judges capabilities that the kernel doesn't give one by one. A new file is opened for writing like any
@@ -89,11 +103,9 @@ func together(c policy.Caps) (w word, bad bool) {
 
 // place judges what a rule gives beyond the rule around it. A grant is tied to the file or folder: where that can be moved, or
 // linked under another name, the grant goes along; and what is put in its place doesn't have it.
-func place(r, up *policy.Rule, have policy.Caps) word {
-	more := r.FS.Caps &^ have
+func place(r, up *policy.Rule, have, more policy.Caps) word {
 	switch {
-	case !r.FS.Dir && more&moving != 0:
-		return partly(fmt.Sprintf("landlock asks the folder for the right to %s a file: grant it there", more&moving))
+	case more == 0:
 	case r.FS.Dir && have&moving == moving:
 		return partly(fmt.Sprintf("the session may rename this folder (%s lets it create and delete around it), and %s goes along",
 			up.ID, more))
@@ -104,16 +116,23 @@ func place(r, up *policy.Rule, have policy.Caps) word {
 	return enforced("")
 }
 
-// pattern judges a match rule: it holds when it changes nothing, because every rule that reaches where it could hit grants
-// the same, or nothing is granted there and it grants nothing.
+// pattern judges a match rule. It gives nothing, so it holds where every rule that reaches where it could hit grants no more
+// than it does. Where the session may create, the policy wouldn't let a file be renamed to a name that gives more; Landlock would.
 func (t *tree) pattern(r *policy.Rule) word {
-	if t.deciding(r.FS.Path) == nil && r.FS.Caps != 0 {
-		return cannot("landlock can't grant by pattern: name the paths")
-	}
+	less, creates := t.deciding(r.FS.Path) == nil && r.FS.Caps != 0, false
 	for _, other := range t.reaching(r.FS.Path) {
-		if other.FS.Caps != r.FS.Caps {
+		if other.FS.Caps&^r.FS.Caps != 0 {
 			return cannot(fmt.Sprintf("landlock has no patterns, and %s grants %s on %s", other.ID, other.FS.Caps, other.FS.Path))
 		}
+		if other.FS.Caps != r.FS.Caps {
+			less, creates = true, creates || other.FS.Caps&policy.Create != 0
+		}
+	}
+	if creates {
+		return cannot("landlock can't grant by pattern: name the paths")
+	}
+	if less {
+		return stricter("landlock can't grant by pattern: name the paths")
 	}
 	return enforced("nothing else is granted where it could match")
 }
@@ -128,11 +147,6 @@ func (t *tree) writable(p string, counts func(*policy.Rule) bool) (found *policy
 	}
 	for _, r := range t.reaching(p) {
 		consider(r)
-	}
-	for _, r := range t.layer.FS.Patterns() {
-		if beneath(p, r.FS.Path) || beneath(r.FS.Path, p) {
-			consider(r)
-		}
 	}
 	return found
 }
@@ -183,7 +197,7 @@ func (k *cover) own(r *policy.Rule) word {
 	case ok && !bad:
 		return enforced("")
 	case !k.root && rootsAlone(r.FS.Path):
-		return word{policy.Enforced, "only root can change it", byPermissions, false}
+		return word{status: policy.Enforced, why: "only root can change it", by: byPermissions}
 	case ok:
 		return linked
 	case by == nil && r.FS.Path == groups:

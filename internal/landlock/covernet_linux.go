@@ -14,7 +14,7 @@ func (k *cover) net(l *policy.Layer) {
 	for _, r := range rules {
 		switch {
 		case k.c.RefusesNet():
-			k.add(r, word{policy.Enforced, "no internet socket at all", bySeccomp, false})
+			k.add(r, word{status: policy.Enforced, why: "no internet socket at all", by: bySeccomp})
 		case !restricts(l, policy.Net) && r.Net.Allow:
 			k.add(r, enforced("everything else is allowed too"))
 		case !restricts(l, policy.Net):

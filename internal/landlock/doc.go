@@ -11,9 +11,11 @@
 //     files beneath a grant;
 //   - a rule that gives more than the rule around it, where the session may rename or link in the folder between: a
 //     Landlock grant is tied to the file or folder that it was made for and goes along with it;
-//   - creating without writing, executing without reading, creating or deleting a single file: the kernel asks for both,
-//     or asks the folder;
+//   - creating without writing, executing without reading: the kernel asks for both;
 //   - hosts, arguments, and the variables of a single program.
+//
+// Where Landlock only grants less than a rule, the rule is enforced, and the report says that Landlock is stricter: creating
+// or deleting a single file, for which the kernel asks the folder; a path at which nothing is; a pattern that grants.
 //
 // [StatedGaps] lists what no ruleset can hold whatever the policy says.
 //

@@ -199,7 +199,7 @@ func TestTogether(t *testing.T) {
 	}}
 	c := compileAt(t, ws, layer)
 	no, partly := policy.NotEnforceable, policy.Partly
-	for i, want := range []policy.Status{no, no, partly, no, partly} {
+	for i, want := range []policy.Status{no, no, policy.Enforced, no, partly} {
 		wantRow(t, "together", Cover(c, version), fmt.Sprint("fs.", i+1), want, " ")
 	}
 	wantDeeds(t, "together", os.Getuid(), whole(c, version), ws,

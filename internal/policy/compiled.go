@@ -166,4 +166,6 @@ type Coverage struct {
 	Why    string // what is missing, or for Enforced a note (may be empty)
 	By     string // the mechanism: "landlock", "seccomp", "netguard", "egress", "env", "cgroup", "rlimit", "supervisor"
 	Soft   bool   // reported, never a refusal: protect = "auto"
+
+	Stricter bool // enforced, but the backend grants less than the rule: Why says what
 }

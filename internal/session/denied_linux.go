@@ -114,7 +114,7 @@ func (r *run) deniedPath(e *event.Event, k kernelaudit.Denial, caps policy.Caps,
 	}
 	if v.Allow {
 		e.Reason = string(policy.EngineError)
-		e.Extra["why"] = "the policy allows this and the landlock backend doesn't: see its stated gaps in `toolguard doctor`"
+		e.Extra["why"] = "the policy allows this, and the landlock backend is stricter: --dry-run tells at which rules, `toolguard doctor` its stated gaps"
 		return
 	}
 	if v.Reason == policy.NoRule && !strings.HasPrefix(e.Target+"/", r.cfg.Policy.Workspace+"/") {
