@@ -25,11 +25,14 @@ func whole(t testing.TB) *Compiled {
 		})
 }
 
-// handed is a policy after it has left its process and come into another.
-func handed(t interface {
+// fataler is what a test and a property's check have in common.
+type fataler interface {
 	Helper()
-	Fatal(...any)
-}, c *Compiled) *Compiled {
+	Fatal(args ...any)
+}
+
+// handed is a policy after it has left its process and come into another.
+func handed(t fataler, c *Compiled) *Compiled {
 	text, err := json.Marshal(c)
 	childtest.Must(t, err)
 	got := &Compiled{}
