@@ -179,7 +179,7 @@ func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result) 
 		}
 		a.err.report(r, c.Name, rest)
 	} else if f.report == "auto" && r.Code != 0 && !r.Visible {
-		a.err.unseen(r.Code)
+		a.err.unseen(r)
 	}
 }
 

@@ -17,7 +17,7 @@ const reportLines = 20
 func (s *screen) report(r session.Result, name, rest string) {
 	defer s.flush()
 	if !r.Visible && len(r.Denials) == 0 {
-		s.line("%sthis user can't see what the kernel denies: 'toolguard doctor' says what that takes (policy %s)", s.prefix(), clean(name))
+		s.line("%swhat the kernel denies can't be seen%s: 'toolguard doctor' says what that takes (policy %s)", s.prefix(), clean(whyUnseen(r)), clean(name))
 	} else {
 		s.line("%s%s (policy %s)", s.prefix(), s.in(red, count(r.Total, "denial")), clean(name))
 	}
@@ -37,7 +37,7 @@ func (s *screen) report(r session.Result, name, rest string) {
 			count(r.More, "denial")))
 	}
 	if !r.Visible && len(r.Denials) > 0 {
-		end = append(end, "what else the kernel denies can't be seen by this user: 'toolguard doctor' says what that takes")
+		end = append(end, fmt.Sprintf("what else the kernel denies can't be seen%s: 'toolguard doctor' says what that takes", whyUnseen(r)))
 	}
 	room := reportLines - 1 - len(end)
 	ordered := anywayLast(r.Denials)
@@ -53,6 +53,14 @@ func (s *screen) report(r session.Result, name, rest string) {
 		s.line("  %s", clean(e))
 	}
 	s.grants(grantsOf(ordered[:shown]), left, name) // the last, to be copied
+}
+
+// whyUnseen says why denials can't be seen.
+func whyUnseen(r session.Result) string {
+	if r.WhyUnseen == "" {
+		return " by this user"
+	}
+	return " here (" + strings.TrimPrefix(r.WhyUnseen, "no refusals can be read from the kernel: ") + ")"
 }
 
 // anywayLast puts what ordinary permissions would have denied, too, behind the rest.
@@ -178,10 +186,10 @@ func someOf(words []string, n int) string {
 
 // unseen is the one line after a command that failed where nobody can see what was denied. It's for people: a program
 // that reads standard error of another one gets no remarks of ours in it.
-func (s *screen) unseen(code int) {
+func (s *screen) unseen(r session.Result) {
 	if !s.terminal {
 		return
 	}
-	s.say("it ended with %d; whether something was denied can't be seen by this user ('toolguard doctor' says what that takes, "+
-		"'toolguard check' what the policy allows)", code)
+	s.say("it ended with %d; whether something was denied can't be seen%s ('toolguard doctor' says what that takes, "+
+		"'toolguard check' what the policy allows)", r.Code, whyUnseen(r))
 }

@@ -85,6 +85,25 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// Where denials can't be seen it's said why.
+func TestReportOfUnseen(t *testing.T) {
+	for _, x := range []struct {
+		r    session.Result
+		want string
+	}{
+		{session.Result{}, "toolguard: what the kernel denies can't be seen by this user: "},
+		{
+			session.Result{WhyUnseen: "no refusals can be read from the kernel: it's another network namespace"},
+			"toolguard: what the kernel denies can't be seen here (it's another network namespace): ",
+		},
+	} {
+		s, b := on(false)
+		if s.report(x.r, "p", ""); !strings.HasPrefix(b.String(), x.want) {
+			t.Errorf("the report is %s", b)
+		}
+	}
+}
+
 func TestReportHasAnEnd(t *testing.T) {
 	for n := range 60 {
 		for _, suggest := range []string{"", "[[access.fs]]\npath = \"/x\"\nread = true"} {

@@ -101,6 +101,18 @@ func (r *run) adviseOrdinary(e *event.Event, folder string) {
 	e.Suggest = ""
 }
 
+// noticeOwner says once, where root couldn't work in the workspace because it's another user's, that permissions count in a session.
+func (r *run) noticeOwner() {
+	var st unix.Stat_t
+	c := r.cfg.Policy
+	root := event.Process{PID: os.Getpid()}
+	if os.Geteuid() != 0 || r.mayOverride() || !c.CheckFS(c.Workspace+"/x", policy.Create).Allow || !forbidden(c.Workspace, &root) || unix.Stat(c.Workspace, &st) != nil {
+		return
+	}
+	r.cfg.notice("root has no CAP_DAC_OVERRIDE in a session, so ordinary permissions count, and %s is user %d's: "+
+		"run toolguard as that user, or have the policy keep it: capabilities = [\"CAP_DAC_OVERRIDE\"]", c.Workspace, st.Uid)
+}
+
 // mayOverride says whether permissions may not count in the session.
 func (r *run) mayOverride() bool {
 	return slices.ContainsFunc(r.cfg.Policy.Layers, func(l *policy.Layer) bool { return slices.Contains(l.Capabilities, "CAP_DAC_OVERRIDE") })

@@ -33,6 +33,7 @@ type Result struct {
 	Lost       uint64   // denials that the kernel counted and nobody received; a lower bound
 	WhyLost    string   // what went by unseen, for people; "" when nothing did or Visible is false
 	Visible    bool     // denials can be seen on this machine by this user
+	WhyUnseen  string   // why they can't, for people; "" where that isn't known
 	RemovedEnv []string // names of the variables that the command didn't get
 	Leftover   int      // processes ended after the first one
 }

@@ -31,7 +31,8 @@ type denials struct {
 	proof  *time.Timer // until reader is proven; nil: it isn't listened to
 
 	mu        sync.Mutex
-	deaf      bool // that nothing is heard has been said
+	deaf      bool  // that nothing is heard has been said
+	unseen    error // why nothing is
 	repeats   repeats
 	ancestors map[int][]event.Process // of processes that were refused something since the last tick, by their parent's number
 	ticking   bool                    // tick will be called
@@ -60,6 +61,7 @@ func listen(r *run) (*denials, error) {
 	e, err := r.machine.listen()
 	d := newDenials(r, e.reader, kept)
 	if err != nil {
+		d.unseen = err
 		r.deaf(err)
 		return d, nil
 	}
@@ -112,7 +114,7 @@ func (d *denials) begin() {
 // deafened says once that the kernel's records don't arrive, unless some did. It's called with the lock held.
 func (d *denials) deafened(err error) {
 	if err != nil && !d.deaf && !d.reader.Proven() {
-		d.deaf = true
+		d.deaf, d.unseen = true, err
 		d.run.deaf(err)
 	}
 }
@@ -278,4 +280,7 @@ func (d *denials) summary(r *Result) {
 	defer d.mu.Unlock()
 	r.Denials, r.Total, r.More, r.Visible = d.list, d.total, d.more, d.visible()
 	r.Lost, r.WhyLost = d.lost, d.why
+	if d.unseen != nil && !r.Visible {
+		r.WhyUnseen = d.unseen.Error()
+	}
 }

@@ -18,6 +18,9 @@ const (
 	patience = 5 * time.Second
 )
 
+// lastMoment is how long what is about to end by itself, as the parts of a pipe are, has for that before it counts as left behind.
+const lastMoment = 10 * time.Millisecond
+
 // everyone signals all processes of the session. Before Landlock ABI 6, and in a session within another, which would hear of
 // every other process of the machine that signalAll asks for, they are looked for in /proc, which those that fork fast
 // enough escape for a while; toolguard is their subreaper, so that none can leave the tree.
@@ -55,11 +58,10 @@ func (r *run) kill(ended func(wait time.Duration) bool) {
 // endLeftovers ends what the command left behind: SIGTERM, and after the grace SIGKILL until nothing is left. It returns
 // how many there were and how many are still there.
 func (r *run) endLeftovers() (ended, left int) {
-	reaped, none := reap()
-	if none {
-		return 0, 0
+	if reapUntil(time.Now().Add(lastMoment)) {
+		return 0, 0 // they were about to end by themselves
 	}
-	ended = max(len(descendants(os.Getpid(), childrenOf())), reaped)
+	ended = max(1, len(descendants(os.Getpid(), childrenOf())))
 	r.everyone(syscall.SIGTERM)
 	r.everyone(syscall.SIGCONT)
 	if reapUntil(time.Now().Add(grace)) {

@@ -230,6 +230,7 @@ type ending struct {
 func (r *run) start() (pid int, err error) {
 	r.began = time.Now()
 	r.emit(r.startEvent())
+	r.noticeOwner()
 	r.in.do(func() { pid, err = r.cmd.onThisThread() })
 	if err != nil {
 		return 0, r.startFailure(err)
@@ -341,12 +342,22 @@ func (r *run) end(e ending) {
 // endOthers ends what the first process left, and takes the cgroup away.
 func (r *run) endOthers() {
 	var left int
-	if r.result.Leftover, left = r.endLeftovers(); left > 0 {
+	if r.result.Leftover, left = r.endLeftovers(); r.result.Leftover > 0 {
+		r.cfg.notice("%s that the command had left in the background ended with it (--linger leaves such running)", processes(r.result.Leftover))
+	}
+	if left > 0 {
 		r.cfg.notice("%d processes of the session don't end; they stay under its restrictions", left)
 	}
 	if r.group != nil {
 		r.endGroup()
 	}
+}
+
+func processes(n int) string {
+	if n == 1 {
+		return "1 process"
+	}
+	return fmt.Sprintf("%d processes", n)
 }
 
 func (r *run) emit(e event.Event) {

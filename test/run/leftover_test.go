@@ -34,6 +34,9 @@ func TestNothingIsLeft(t *testing.T) {
 				if n := processes(t, r.mark); n != 0 {
 					t.Errorf("%d processes are left", n)
 				}
+				if !strings.Contains(out.stderr, "that the command had left in the background ended with it (--linger leaves such running)\n") {
+					t.Errorf("nothing says that they ended: %s", out.stderr)
+				}
 				if strings.Contains(out.stderr, "signal a process outside") {
 					t.Errorf("toolguard's own signals are told as the command's denials: %s", out.stderr)
 				}
