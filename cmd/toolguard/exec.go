@@ -211,6 +211,7 @@ func (a *app) dryRun(f *execFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	a.warnUnmatched(f, c)
 	r, err := session.Cover(c, f.backend, f.daemon, f.degraded)
 	if err != nil {
 		return err

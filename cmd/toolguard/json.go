@@ -62,12 +62,13 @@ type answer struct {
 	Target    string        `json:"target,omitempty"`
 	Also      string        `json:"also,omitempty"` // the target's other name, by which it's denied
 	Rule      *ruleRef      `json:"rule"`
+	Note      string        `json:"note,omitempty"` // what the reason can't say
 	Suggest   string        `json:"suggest,omitempty"`
 	Advice    string        `json:"advice,omitempty"` // what there is to know before it's granted, where nothing is suggested
 }
 
 func answerJSON(a policy.Answer) answer {
-	j := answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Also: a.Also, Rule: ruleJSON(a.Rule), Suggest: a.Suggest, Advice: a.Advice}
+	j := answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Also: a.Also, Rule: ruleJSON(a.Rule), Note: a.Note, Suggest: a.Suggest, Advice: a.Advice}
 	if a.Authority != policy.Builtin || a.Rule != nil {
 		j.Authority = a.Authority.String()
 	}
@@ -180,13 +181,19 @@ func lintJSON(mistakes policy.Errors, warnings []policy.Warning) lintReport {
 }
 
 type compiled struct {
-	Policy    string   `json:"policy"`
-	Digest    string   `json:"digest"`
-	Workspace string   `json:"workspace"`
-	Files     []string `json:"files"`
-	Layers    []layer  `json:"layers"`
-	Limits    []limit  `json:"limits"`
-	Audit     string   `json:"audit"`
+	Policy    string    `json:"policy"`
+	Digest    string    `json:"digest"`
+	Workspace string    `json:"workspace"`
+	Files     []string  `json:"files"`
+	Layers    []layer   `json:"layers"`
+	Limits    []limit   `json:"limits"`
+	Audit     string    `json:"audit"`
+	Removed   []removed `json:"removed"` // built-in rules that aren't in force
+}
+
+type removed struct {
+	ruleRef
+	By string `json:"by"` // the rule that takes everything away there
 }
 
 type layer struct {
@@ -213,7 +220,7 @@ type limit struct {
 }
 
 func policyJSON(p *policy.Compiled) compiled {
-	j := compiled{p.Name, p.Digest, p.Workspace, append([]string{}, p.Files...), []layer{}, []limit{}, audited(p)}
+	j := compiled{p.Name, p.Digest, p.Workspace, append([]string{}, p.Files...), []layer{}, []limit{}, audited(p), []removed{}}
 	for _, l := range p.Layers {
 		lj := layer{
 			Authority: l.Authority.String(), Default: map[string]string{}, Namespaces: l.Namespaces, Syscalls: l.Syscalls.Profile,
@@ -232,6 +239,9 @@ func policyJSON(p *policy.Compiled) compiled {
 			}
 		}
 		j.Layers = append(j.Layers, lj)
+	}
+	for _, r := range p.Removed {
+		j.Removed = append(j.Removed, removed{*ruleJSON(r.Rule), r.By.ID})
 	}
 	for _, row := range limitRows(p.Limits) {
 		j.Limits = append(j.Limits, limit{row[0].text, row[1].text, row[2].text})
