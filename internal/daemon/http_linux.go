@@ -309,10 +309,14 @@ func putThread(r *request, s *session) (any, error) {
 	if _, err := r.read(&body); err != nil {
 		return nil, err
 	}
-	if body.Thread <= 0 || body.Thread == s.client.pid {
+	thread, err := threadOf(s.client.pid, body.Thread)
+	if err != nil {
+		return nil, err
+	}
+	if thread == s.client.pid {
 		return nil, refuse(400, "a session takes one of a process's later threads, not its first")
 	}
-	return nil, s.enter(body.Thread)
+	return nil, s.enter(thread)
 }
 
 // postEnded returns when the session is over.

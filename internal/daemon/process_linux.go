@@ -62,6 +62,31 @@ func statOf(pid, field int) (uint64, error) {
 	return strconv.ParseUint(string(f[field-3]), 10, 64)
 }
 
+// threadOf is a thread of a process by the number that toolguardd knows it by, which is another one than the process does where that is in
+// a PID namespace within toolguardd's. The kernel lists both (NSpid in proc_pid_status(5), Linux 4.1): the last is the thread's own.
+func threadOf(pid, own int) (int, error) {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, refuse(409, "process %d has ended", pid)
+	}
+	for _, e := range entries {
+		status, err := os.ReadFile(dir + "/" + e.Name() + "/status")
+		if err != nil {
+			continue // it has ended
+		}
+		names := []string{e.Name()}
+		if _, line, ok := strings.Cut(string(status), "\nNSpid:\t"); ok {
+			line, _, _ = strings.Cut(line, "\n")
+			names = strings.Fields(line)
+		}
+		if names[len(names)-1] == strconv.Itoa(own) {
+			return strconv.Atoi(e.Name())
+		}
+	}
+	return 0, refuse(409, "process %d has no thread %d in its PID namespace", pid, own)
+}
+
 // noNewPrivs refuses a thread that could gain rights by a program (set-user-ID, capabilities), which would then run under a policy of its
 // caller's. What a thread has given up it can't get back, and it passes it on to all that it starts.
 func noNewPrivs(pid, thread int) error {

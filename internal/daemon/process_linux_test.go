@@ -2,8 +2,11 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -33,4 +36,49 @@ func TestNoNewPrivs(t *testing.T) {
 		return nil
 	})
 	must(t, err)
+}
+
+// A thread in a PID namespace of its own is found by the number that it has there, and by no other.
+func TestThreadOf(t *testing.T) {
+	python, err := exec.LookPath("/usr/bin/python3")
+	if os.Geteuid() != 0 || err != nil {
+		t.Skip("needs root and python3")
+	}
+	const script = `import sys, threading
+t = threading.Thread(target=lambda: (print(threading.get_native_id(), flush=True), sys.stdin.read()))
+t.start(); t.join()`
+	for _, flags := range []uintptr{0, unix.CLONE_NEWPID} {
+		cmd := exec.Command(python, "-c", script)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
+		stdin, err := cmd.StdinPipe()
+		must(t, err)
+		stdout, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		var own int
+		_, err = fmt.Fscan(stdout, &own)
+		must(t, err)
+		got, err := threadOf(cmd.Process.Pid, own)
+		if err != nil || got == cmd.Process.Pid || (got == own) != (flags == 0) {
+			t.Errorf("flags %#x: thread %d of process %d is %d, %v", flags, own, cmd.Process.Pid, got, err)
+		}
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", cmd.Process.Pid, got)); err != nil {
+			t.Error(err)
+		}
+		for _, none := range []int{0, -1, 1 << 22} {
+			if got, err := threadOf(cmd.Process.Pid, none); err == nil {
+				t.Errorf("thread %d is %d", none, got)
+			}
+		}
+		if flags != 0 {
+			if other, err := threadOf(cmd.Process.Pid, got); err == nil {
+				t.Errorf("by a number of another namespace, %d, it's %d", got, other)
+			}
+			if first, err := threadOf(cmd.Process.Pid, 1); err != nil || first != cmd.Process.Pid {
+				t.Errorf("the first thread is %d, %v", first, err)
+			}
+		}
+		must(t, stdin.Close())
+		must(t, cmd.Wait())
+	}
 }

@@ -62,6 +62,9 @@ func Ready(again bool) error {
 			return errors.New("this build's programs don't mediate all that a session may not do")
 		}
 	}
+	if err := firstPIDNamespace("/proc/self/ns/pid"); err != nil {
+		return err
+	}
 	switch _, err := os.Stat(current); {
 	case err == nil:
 		return reachable()
@@ -75,6 +78,22 @@ func Ready(again bool) error {
 	err := ready()
 	remember(err)
 	return err
+}
+
+// firstPID is the number of the first PID namespace's file (PROC_PID_INIT_INO, include/linux/proc_ns.h, since Linux 3.8).
+const firstPID = 0xEFFFFFFC
+
+// firstPIDNamespace says why whoever is in the PID namespace can't own the programs: they know threads by their numbers in the first one.
+func firstPIDNamespace(file string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(file, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: file, Err: err}
+	}
+	if st.Ino != firstPID {
+		return errors.New("this is a PID namespace of its own, as in a container, where processes have other numbers than the kernel's programs " +
+			"know them by: run toolguardd outside of it, or root's toolguard")
+	}
+	return nil
 }
 
 // reachable tells whether what is pinned is for this process: inside a session it isn't.

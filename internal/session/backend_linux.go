@@ -20,6 +20,9 @@ var Backends = []string{"bpf", "landlock"}
 // automatic is the best backend that this build and this machine have.
 func automatic(daemon string) (backend, error) {
 	b, ok, skipped := remote(daemon)
+	if ok && daemon != "require" {
+		b.without = func() (backend, error) { return automatic("none") }
+	}
 	if ok || skipped != nil && daemon == "require" {
 		return b, skipped
 	}

@@ -33,6 +33,11 @@ func cover(c *policy.Compiled, name, daemon string, allowDegraded []string) (bac
 	if err != nil {
 		return b, Report{}, err
 	}
+	return coverBy(b, c, name, daemon, allowDegraded)
+}
+
+// coverBy is cover by a backend that has been chosen.
+func coverBy(b backend, c *policy.Compiled, name, daemon string, allowDegraded []string) (backend, Report, error) {
 	rep := Report{Backend: b.name, Gaps: b.gaps, Rows: slices.Concat(b.cover(c), coverTools(c))}
 	allowed := slices.Clone(allowDegraded)
 	for _, l := range c.Layers {
@@ -66,10 +71,11 @@ type backend struct {
 	name    string
 	gaps    []string
 	cover   func(*policy.Compiled) []policy.Coverage
-	level   int              // it decides about what Landlock decides about from this ABI on
-	net     *network         // that it can hold; nil: none
-	skipped error            // why a better one that is set up here wasn't taken; nil: there's none, or it wasn't wanted
-	hold    func(*run) error // makes the session in the kernel, by the policy that was covered; nil: there's none
+	level   int                     // it decides about what Landlock decides about from this ABI on
+	net     *network                // that it can hold; nil: none
+	skipped error                   // why a better one that is set up here wasn't taken; nil: there's none, or it wasn't wanted
+	without func() (backend, error) // what is taken where hold fails; nil: nothing is
+	hold    func(*run) error        // makes the session in the kernel, by the policy that was covered; nil: there's none
 }
 
 // choose finds a backend by name. It never falls back from one that was asked for, nor from toolguardd where that must take part.

@@ -38,6 +38,9 @@ func remote(daemon string) (b backend, ok bool, err error) {
 	if err == nil && status.Why != "" {
 		err = fmt.Errorf("toolguardd can make no session: %s", status.Why)
 	}
+	if err == nil && unix.Access(loader.Canary, unix.F_OK) == unix.ENOENT { // as in a container that has nothing but the socket
+		err = fmt.Errorf("toolguardd's folder isn't here: mount all of %s, not the socket alone", filepath.Dir(client.Socket))
+	}
 	if err != nil {
 		return backend{}, false, err
 	}

@@ -122,7 +122,11 @@ func (r *run) prepare() (err error) {
 		return &Refused{r.report}
 	}
 	if b.hold != nil {
-		if err := b.hold(r); err != nil {
+		err := b.hold(r)
+		if err != nil && b.without != nil {
+			err = r.fallBack(b.without, err)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -143,6 +147,30 @@ func (r *run) prepare() (err error) {
 		return err
 	}
 	return r.holdNet()
+}
+
+// fallBack takes another backend where toolguardd can't make the session, and nobody requires it to.
+func (r *run) fallBack(to func() (backend, error), why error) error {
+	r.release()
+	r.net.close()
+	r.number, r.within = newID(), false
+	r.id = fmt.Sprintf("%016x", r.number)
+	b, err := to()
+	if err != nil {
+		return err
+	}
+	b.skipped = why
+	b, report, err := coverBy(b, r.cfg.Policy, r.cfg.Backend, r.cfg.Daemon, r.cfg.AllowDegraded)
+	r.level, r.report, r.net = b.level, report, b.net
+	switch {
+	case err != nil:
+		return err
+	case len(report.Refusals) > 0:
+		return &Refused{report}
+	case b.hold != nil:
+		return b.hold(r)
+	}
+	return nil
 }
 
 // abandon gives up what has been prepared.

@@ -4,6 +4,7 @@ package run
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -13,6 +14,7 @@ const sockets = `set -e; mkdir -p /run/toolguard /etc/toolguard
 mount -t tmpfs -o mode=755 none /run/toolguard; mount -t tmpfs -o mode=755 none /etc/toolguard
 [ -z "$SOCKET" ] || python3 -c 'import os, socket; p = "/run/toolguard/toolguard.sock"; socket.socket(socket.AF_UNIX).bind(p); os.chmod(p, int(os.environ["SOCKET"], 8))'
 [ -z "$SETTING" ] || { echo "$SETTING" >/etc/toolguard/exec.toml; chmod 644 /etc/toolguard/exec.toml; }
+[ -z "$REFUSES" ] || { [ -z "$CANARY" ] || mkdir -m 755 /run/toolguard/canary; python3 "$REFUSES" /run/toolguard/toolguard.sock >/dev/null 2>&1; }
 exec setpriv --reuid "$AS" --regid "$AS" --clear-groups "$@"`
 
 // A session of landlock's begins with one line where a rule isn't enforced or where toolguardd is there and can't be used: what, why and the
@@ -28,6 +30,8 @@ func TestBegins(t *testing.T) {
 		setUp   = "have toolguardd decide, which nobody has set up here (docs/daemon.md), or run it as root"
 		require = `daemon = "require"`
 	)
+	refuses, err := filepath.Abs("testdata/refuses.py")
+	must(t, err)
 	for _, x := range []struct {
 		name, socket, setting string
 		flags                 []string
@@ -42,6 +46,11 @@ func TestBegins(t *testing.T) {
 		{"not in the group, all enforced", "0600", "", []string{"--policy", "preset:readonly"}, []string{"reports little", join}, false},
 		{"down", "0666", "", nil, []string{"doesn't enforce protect", start}, false},
 		{"not wanted", "0600", "", []string{"--daemon", "none", "--policy", "preset:readonly"}, nil, false},
+		{"makes no session", "refuses", "", nil, []string{"doesn't enforce protect", "toolguardd: it makes none", "journalctl"}, false},
+		{"makes no session, all enforced", "refuses", "", []string{"--policy", "preset:readonly"}, []string{"reports little", "it makes none"}, false},
+		{"makes no session, wanted", "refuses", "", []string{"--daemon", "require"}, []string{"it makes none"}, true},
+		{"makes no session, required", "refuses", require, nil, []string{"it makes none"}, true},
+		{"nothing but the socket", "alone", "", nil, []string{"doesn't enforce protect", "mount all of /run/toolguard"}, false},
 		{"required", "", require, nil, []string{"exec.toml:1", "can't be met", start[len("sudo "):]}, true},
 		{"required, not in the group", "0600", require, nil, []string{"exec.toml:1", "can't be met", "usermod -aG toolguard"}, true},
 		{"required, none", "", require, []string{"--daemon", "none"}, []string{"exec.toml:1", "leave that out"}, true},
@@ -53,6 +62,14 @@ func TestBegins(t *testing.T) {
 			p.write(t, "../degraded.toml", "version = 1\n[[access.fs]]\npath = \".\"\nread = true\n[[access.fs]]\nmatch = \"**/.env\"\n")
 			argv := append(append([]string{binary, "exec"}, x.flags...), "--", "sh", "-c", "echo ran")
 			cmd := (place{user{"root", 0}, p.home, p.workspace}).command(append([]string{"unshare", "--mount", "sh", "-c", sockets, "sh"}, argv...)...)
+			switch x.socket {
+			case "refuses":
+				cmd.Env = append(cmd.Env, "REFUSES="+refuses, "CANARY=yes")
+				x.socket = ""
+			case "alone":
+				cmd.Env = append(cmd.Env, "REFUSES="+refuses)
+				x.socket = ""
+			}
 			cmd.Env = append(cmd.Env, "SOCKET="+x.socket, "SETTING="+x.setting, "AS=65534", "USER=nobody")
 			out := run(t, cmd)
 			if x.refused != (out.code == 125) || x.refused == (out.stdout == "ran\n") {
