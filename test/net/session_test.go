@@ -73,7 +73,7 @@ func (p *place) write(name string, text []byte) {
 func (p *place) command(line string) *exec.Cmd {
 	cmd := exec.Command("/bin/sh", "-c", line)
 	cmd.Dir = p.workspace
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + filepath.Dir(p.workspace), "LANG=C.UTF-8"} // the home is no workspace
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + p.workspace, "LANG=C.UTF-8"}
 	cmd.WaitDelay = 5 * time.Second
 	if p.user != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: p.user, Gid: p.user}}
