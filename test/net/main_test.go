@@ -143,7 +143,8 @@ func makeInternet(dir string) error {
 	certs := filepath.Join(dir, "certs")
 	errs = append(errs, os.Mkdir(certs, 0o755), os.WriteFile(filepath.Join(certs, "ca-certificates.crt"), ca.PEM, 0o644),
 		os.WriteFile(filepath.Join(dir, "resolv.conf"), []byte("nameserver "+nameIP+"\n"), 0o644), os.MkdirAll("/etc/ssl/certs", 0o755))
-	errs = append(errs, os.WriteFile(filepath.Join(dir, "hosts"), []byte("127.0.0.1 localhost\n127.0.0.1 machine.test\n10.9.8.7 intranet.test\n"), 0o644))
+	own, err := os.Hostname() // git asks for it
+	errs = append(errs, err, os.WriteFile(filepath.Join(dir, "hosts"), []byte("127.0.0.1 localhost "+own+" machine.test\n10.9.8.7 intranet.test\n"), 0o644))
 	for from, over := range map[string]string{"certs": "/etc/ssl/certs", "resolv.conf": "/etc/resolv.conf", "hosts": "/etc/hosts"} {
 		if err := unix.Mount(filepath.Join(dir, from), over, "", unix.MS_BIND, ""); err != nil {
 			errs = append(errs, fmt.Errorf("mount over %s: %w", over, err))

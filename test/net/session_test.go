@@ -88,7 +88,10 @@ func (p *place) guarded(line string) *exec.Cmd {
 		daemon = "require"
 	}
 	cmd.Path = binary
-	cmd.Args = append([]string{"toolguard", "exec", "--quiet", "--policy", p.policy, "--events", p.events, "--report", "never", "--daemon", daemon, "--"}, cmd.Args...)
+	cmd.Args = append([]string{
+		"toolguard", "exec", "--quiet", "--policy", p.policy, "--events", p.events, "--report", "never", "--daemon", daemon,
+		"--workspace", p.workspace, "--",
+	}, cmd.Args...)
 	return cmd
 }
 

@@ -91,50 +91,6 @@ func TestNobodyReadsEvents(t *testing.T) {
 	})
 }
 
-// A reader that comes late gets what there was room for, and the number of what there wasn't.
-func TestLateReaderOfEvents(t *testing.T) {
-	if os.Getenv("TOOLGUARD_VM") != "" {
-		t.Skip("it's long, and the kernel has no part in it")
-	}
-	const n = 40000
-	p := newPlace(t, users()[0])
-	in, out, full := fullPipe(t)
-	cmd := p.guarded(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", ": > started; until [ -e reading ]; do sleep 0.1; done")
-	for i := range n { // each is told, as none is granted
-		cmd.Env = append(cmd.Env, fmt.Sprintf("NOT_GRANTED_%d=", i))
-	}
-	cmd.ExtraFiles = []*os.File{out}
-	read := make(chan []toldEvent, 1)
-	go func() {
-		defer close(read)
-		waitFor(filepath.Join(p.workspace, "started"))
-		out.Close() // toolguard has its own
-		if err := os.WriteFile(filepath.Join(p.workspace, "reading"), nil, 0o600); err != nil {
-			t.Error(err)
-		}
-		if _, err := io.CopyN(io.Discard, in, full); err != nil {
-			t.Error(err)
-			return
-		}
-		read <- readEvents(t, in)
-	}()
-	got := run(t, cmd)
-	events := <-read
-	kinds := counts(events)
-	if got.code != 0 || kinds["denial"]+kinds["gap"] != n || kinds["gap"] < 1000 || kinds["denial"] < 1000 ||
-		kinds["session_start"] != 1 || kinds["session_end"] != 1 {
-		t.Errorf("%v of %d; %d, %s", kinds, n, got.code, got.stderr)
-	}
-	if said := fmt.Sprintf("%d events didn't reach --events fd:3: they came faster than they were taken\n", kinds["gap"]); !strings.Contains(got.stderr, said) {
-		t.Errorf("%q", got.stderr)
-	}
-	for _, e := range events {
-		if e.Unmapped.Kind == "gap" && (e.Unmapped.Extra.Exact != "true" || !strings.Contains(e.Unmapped.Extra.Why, "faster")) {
-			t.Errorf("%+v", e)
-		}
-	}
-}
-
 // A command can't get at the events through the descriptors that it has anyway; what can't be rewritten may be shared.
 func TestEventsAreNotShared(t *testing.T) {
 	p := newPlace(t, users()[0])
