@@ -49,15 +49,6 @@ func readEvents(t *testing.T, from io.Reader) (events []toldEvent) {
 	return events
 }
 
-// counts are how many there are of each kind.
-func counts(events []toldEvent) map[string]uint64 {
-	n := map[string]uint64{}
-	for _, e := range events {
-		n[e.Unmapped.Kind] += e.Count
-	}
-	return n
-}
-
 // fullPipe is a pipe that has no room, with size bytes in it.
 func fullPipe(t *testing.T) (in, out *os.File, size int64) {
 	t.Helper()

@@ -191,11 +191,6 @@ func eventually(is func() bool) bool {
 	return true
 }
 
-// waitFor waits for a file.
-func waitFor(file string) bool {
-	return eventually(func() bool { _, err := os.Stat(file); return err == nil })
-}
-
 // processes counts those that have mark in their arguments.
 func processes(t *testing.T, mark string) int {
 	t.Helper()
