@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"net/netip"
@@ -147,19 +146,13 @@ func forbidden(folder string, p *event.Process) bool {
 // groupsOf are a process's groups; known is false where it's gone. With the number of one that is gone another may be looked at, which then
 // has groups of its own: what comes of it is a remark, and no decision.
 func groupsOf(pid int) (groups []int, known bool) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return nil, false
 	}
-	for line := range bytes.Lines(text) {
-		key, value, _ := strings.Cut(string(line), ":")
-		if key != "Gid" && key != "Groups" {
-			continue
-		}
-		for word := range strings.FieldsSeq(value) {
-			if n, err := strconv.Atoi(word); err == nil {
-				groups = append(groups, n)
-			}
+	for _, word := range slices.Concat(statusField(status, "Gid"), statusField(status, "Groups")) {
+		if n, err := strconv.Atoi(word); err == nil {
+			groups = append(groups, n)
 		}
 	}
 	return groups, true
