@@ -13,7 +13,13 @@ import (
 
 // hosts are the granted names of the machine's hosts file, by the addresses that it gives them. Programs read that file by themselves and
 // never ask for these names, so they count as if the session had resolved them at its start.
-type hosts map[netip.Addr][]string
+type hosts map[netip.Addr][]hostName
+
+// hostName is a granted name, with the ways in which the address that it leads to may be reached.
+type hostName struct {
+	name string
+	ways []policy.Way
+}
 
 // always is for as long as any session runs.
 const always = 100 * 365 * 24 * time.Hour
@@ -24,7 +30,7 @@ func (s *Server) grantedHosts() hosts {
 		ways, _ := s.Policy.Ways(name)
 		for _, addr := range s.Hosts[name] {
 			if fit, _ := s.fit(addr, ways); len(fit) > 0 {
-				h[addr] = append(h[addr], name)
+				h[addr] = append(h[addr], hostName{name, fit})
 			}
 		}
 	}
@@ -35,11 +41,9 @@ func (s *Server) grantedHosts() hosts {
 func (s *Server) permitHosts() {
 	until := time.Now().Add(always)
 	for addr, names := range s.hosts {
-		for _, name := range names {
-			ways, _ := s.Policy.Ways(name)
-			fit, _ := s.fit(addr, ways)
-			if err := s.permit(addr, fit, until); err != nil {
-				s.deny(client{}.denial("dns"), ruling{Verdict: policy.Verdict{Reason: policy.EngineError, Layer: -1, Rule: policy.NoMatch}, note: err.Error()}, "dns://"+name)
+		for _, n := range names {
+			if err := s.permit(addr, n.ways, until); err != nil {
+				s.deny(client{}.denial("dns"), ruling{Verdict: policy.Verdict{Reason: policy.EngineError, Layer: -1, Rule: policy.NoMatch}, note: err.Error()}, "dns://"+n.name)
 			}
 		}
 	}
@@ -48,9 +52,9 @@ func (s *Server) permitHosts() {
 // namesOf are the names that lead to an address: those of the hosts file, and those that the session was answered about.
 func (s *Server) namesOf(addr netip.Addr) []string {
 	names := s.names.names(addr)
-	for _, name := range s.hosts[addr] {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
+	for _, n := range s.hosts[addr] {
+		if !slices.Contains(names, n.name) {
+			names = append(names, n.name)
 		}
 	}
 	return names
