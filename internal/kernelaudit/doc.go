@@ -27,6 +27,6 @@
 //
 // The kernel drops records when its queue is full or the socket's buffer is. Both are detected. Finish compares what came
 // with what the kernel counted, and says how many refusals are missing, or that it can't know. Where nothing
-// is known to be lost it compares only what the kernel has counted by then; of domains that a guarded program made for itself it counts
+// is known to be lost it compares only what the kernel has counted by then; of domains that a confined program made for itself it counts
 // refusals that it doesn't tell, so these are left out then.
 package kernelaudit

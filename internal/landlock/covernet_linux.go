@@ -74,7 +74,7 @@ func portsText(n *policy.CompiledNet) string {
 	return fmt.Sprintf("%sports %v", protocol, ps)
 }
 
-// everywhere tells whether rules grant a rule's port on every address, and take it away on none.
+// everywhere reports whether rules grant a rule's port on every address, and take it away on none.
 func everywhere(rules []*policy.Rule, of *policy.CompiledNet) bool {
 	four, six := false, false
 	for _, r := range rules {

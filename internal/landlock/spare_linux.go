@@ -14,7 +14,7 @@ import (
 // groups is where the control groups are: who writes there leaves a session's limits, and its network rules.
 const groups = "/sys/fs/cgroup"
 
-// unrestricted tells whether no authority restricts fs.
+// unrestricted reports whether no authority restricts fs.
 func unrestricted(c *policy.Compiled) bool {
 	return !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return restricts(l, policy.FS) })
 }

@@ -28,9 +28,9 @@ func (s *Session) unlisten() error {
 	return <-s.heard
 }
 
-// giveRing lets other sessions have the ring, and returns what is in it to be told. It's called with the kernel's lock held, until which
-// nobody else may have the ring: who gets it passes over everything that he finds in it (begin).
-func (s *Session) giveRing() (untold [][]byte, err error) {
+// giveRing lets other sessions have the ring, and returns the records that are still in it. It's called with the kernel's lock held, until which
+// no other session may have the ring: one that gets it passes over everything that it finds in it (begin).
+func (s *Session) giveRing() (rest [][]byte, err error) {
 	ring := s.at.Ring
 	atomic.StoreUint32(&s.at.Ring, noRing)
 	if s.Counts().Living > 0 {
@@ -40,7 +40,7 @@ func (s *Session) giveRing() (untold [][]byte, err error) {
 		return nil, err
 	}
 	err = errors.Join(err, s.events.read(func(p *pages) {
-		p.drain(func(record []byte) { untold = append(untold, bytes.Clone(record)) })
+		p.drain(func(record []byte) { rest = append(rest, bytes.Clone(record)) })
 	}))
-	return untold, err
+	return rest, err
 }

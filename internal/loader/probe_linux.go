@@ -83,7 +83,7 @@ func Ready(again bool) error {
 // firstPID is the number of the first PID namespace's file (PROC_PID_INIT_INO, include/linux/proc_ns.h, since Linux 3.8).
 const firstPID = 0xEFFFFFFC
 
-// firstPIDNamespace says why whoever is in the PID namespace can't own the programs: they know threads by their numbers in the first one.
+// firstPIDNamespace says why a process in the PID namespace can't own the programs: they know threads by their numbers in the first one.
 func firstPIDNamespace(file string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(file, &st); err != nil {

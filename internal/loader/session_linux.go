@@ -188,10 +188,10 @@ func (s *Session) Counts() Counts {
 // told before it returns, and counted.
 func (s *Session) End() (Counts, error) {
 	var counts Counts
-	var untold [][]byte
+	var rest [][]byte
 	err := s.unlisten()
 	err = errors.Join(err, s.k.lock.hold(func() (err error) {
-		untold, err = s.giveRing()
+		rest, err = s.giveRing()
 		counts = s.Counts()
 		if counts.Tasks == 0 {
 			free(s.at)
@@ -201,7 +201,7 @@ func (s *Session) End() (Counts, error) {
 		}
 		return errors.Join(err, s.k.prune(Thread{})) // whoever was to come into it never came
 	}))
-	for _, record := range untold { // without the lock: whoever is told may take long
+	for _, record := range rest { // without the lock: what takes them may be slow
 		s.tell(record)
 	}
 	s.close()

@@ -141,7 +141,7 @@ type Answer struct {
 	Target    string // as resolved
 	Also      string // the target's other name, where it's denied because of that
 	Suggest   string // for a deny: the smallest rule that would allow it, as TOML; may be empty when none can
-	Advice    string // for a deny without such a rule: who can change it, or what there is to know before somebody does; may be empty
+	Advice    string // for a deny without such a rule: who can change it, or what there is to know before that; may be empty
 	Note      string // what the reason code can't say: why a target couldn't be understood; may be empty
 }
 

@@ -160,7 +160,7 @@ func (f facts) ports() (rs []refusal) {
 	return rs
 }
 
-// listenCause suggests what a test's own server needs, where somebody can tell it from others.
+// listenCause suggests what a test's own server needs, where it can be told from others.
 func (f facts) listenCause() *Cause {
 	c := &Cause{ID: "net", Text: "net: listening isn't granted: it takes a rule with `listen` and the port", Resource: "net", Reason: policy.HostNotListed}
 	if f.net.held {

@@ -99,7 +99,7 @@ func memory(c *policy.Compiled, o Others) string {
 		", or grant `execute` on a folder that it may write"
 }
 
-// executesOwn tells whether there is a folder in which the session may create files, write and execute them: then a memory file adds
+// executesOwn reports whether there is a folder in which the session may create files, write and execute them: then a memory file adds
 // nothing.
 func executesOwn(c *policy.Compiled) bool {
 	const own = policy.Create | policy.Update | policy.Execute
@@ -108,7 +108,7 @@ func executesOwn(c *policy.Compiled) bool {
 	})
 }
 
-// Sealed tells whether the machine's administrator has memfd_create without flags make files that can't be executed. No session can take that
+// Sealed reports whether the machine's administrator has memfd_create without flags make files that can't be executed. No session can take that
 // back: it's for who administers the pid namespace (pid_mfd_noexec_dointvec_minmax, Linux 6.3).
 func Sealed() bool {
 	text, err := os.ReadFile("/proc/sys/vm/memfd_noexec")

@@ -22,7 +22,7 @@ const Whole = 100
 // Others are those who hold the session beside the filters, and leave the rest to them.
 type Others struct {
 	ABI    int  // of the kernel's Landlock, or Whole
-	Net    bool // somebody decides about each address and port
+	Net    bool // another mechanism decides about each address and port
 	Sealed bool // memory files can't be executed where nobody asks for it
 }
 

@@ -64,7 +64,7 @@ func checkUserCapacity() error {
 		"the command %d; end some, or raise the limit to %d", own.Max, now, ownThreads, most, least)
 }
 
-// fits reports whether a session does beside now processes and threads where there may be most.
+// fits reports whether a session can start where there are now processes and threads, and may be most.
 func fits(now, most uint64) bool { return now+neededProcesses <= most }
 
 // machineThreads is the number of all threads (proc_loadavg(5)); more than any limit where it can't be read.

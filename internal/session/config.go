@@ -20,7 +20,7 @@ type Config struct {
 	PassFDs       []int        // descriptors beyond 0, 1 and 2 that the command keeps, under the same numbers
 	Events        *event.Queue // nil: nobody listens
 	Linger        bool         // leave the command's other processes running when it exits
-	Begins        func(Report) // is told how far the policy is enforced, before the command starts; may be nil
+	Begins        func(Report) // gets how far the policy is enforced, before the command starts; may be nil
 	Notice        func(string) // one-line remarks for people, from any goroutine; may be nil
 }
 
