@@ -12,12 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// opens has eight processes open a file that is denied and one that is granted, and counts how often each could be opened.
+// opens has eight processes open a file that is denied and one that is granted, and counts how often each could be opened. A fork may be
+// denied like a granted open, and is then tried again.
 const opens = `exec python3 -c '
 import os, sys
+def fork():
+    while True:
+        try: return os.fork()
+        except PermissionError: pass
 read, write = os.pipe()
 for _ in range(8):
-    if os.fork(): continue
+    if fork(): continue
     done = [0, 0]
     for _ in range(3000):
         for i, file in enumerate(sys.argv[1:]):
