@@ -10,7 +10,6 @@ import (
 	"reflect"
 
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
 // batchLine is the most bytes that a question may take.
@@ -40,9 +39,9 @@ type batchAnswer struct {
 
 // batch answers JSON lines until there are no more. The exit status is the worst of all answers, so that a caller who looks
 // at nothing else takes a denial for a denial.
-func (a *app) batch(p *policyFlags) error {
-	b := &batcher{flags: p, policies: map[string]*policy.Compiled{}}
-	if _, err := b.policy(p.tool); err != nil {
+func (a *app) batch(p *policyFlags, by *backendFlags) error {
+	b := &batcher{flags: p, by: by, judges: map[string]*judge{}}
+	if _, err := b.judge(p.tool); err != nil {
 		return err
 	}
 	in := bufio.NewReaderSize(a.in, 64<<10)
@@ -80,21 +79,23 @@ func (a *app) batch(p *policyFlags) error {
 
 // batcher answers questions, each under the policy of its tool.
 type batcher struct {
-	flags    *policyFlags
-	policies map[string]*policy.Compiled
+	flags  *policyFlags
+	by     *backendFlags
+	judges map[string]*judge
 }
 
-func (b *batcher) policy(tool string) (*policy.Compiled, error) {
-	if c := b.policies[tool]; c != nil {
-		return c, nil
+func (b *batcher) judge(tool string) (*judge, error) {
+	if j := b.judges[tool]; j != nil {
+		return j, nil
 	}
 	flags := *b.flags
 	flags.tool = tool
 	c, err := flags.load("")
-	if err == nil {
-		b.policies[tool] = c
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	b.judges[tool] = b.by.judge(c)
+	return b.judges[tool], nil
 }
 
 // reply answers one line.
@@ -106,7 +107,7 @@ func (b *batcher) reply(line []byte, err error) (any, int) {
 	if q.ID == nil {
 		q.ID = json.RawMessage("null")
 	}
-	var a policy.Answer
+	var a answer
 	if err == nil {
 		a, err = b.answer(&q)
 	}
@@ -114,36 +115,35 @@ func (b *batcher) reply(line []byte, err error) (any, int) {
 		return batchError{q.ID, err.Error()}, exitTrouble
 	}
 	if a.Decision != "allow" {
-		return batchAnswer{q.ID, answerJSON(a)}, exitNo
+		return batchAnswer{q.ID, a}, exitNo
 	}
-	return batchAnswer{q.ID, answerJSON(a)}, 0
+	return batchAnswer{q.ID, a}, 0
 }
 
-func (b *batcher) answer(bq *batchQuestion) (policy.Answer, error) {
+func (b *batcher) answer(bq *batchQuestion) (answer, error) {
 	q, msg := ask(bq.Resource, bq.Action)
 	if msg != "" {
-		return policy.Answer{}, errors.New(msg)
+		return answer{}, errors.New(msg)
 	}
 	q.Target, q.Argv = bq.Target, bq.Argv
 	switch isCommand := q.Resource == policy.Commands; {
 	case isCommand && (len(q.Argv) == 0 || q.Target != ""):
-		return policy.Answer{}, errors.New(`a command is asked about by "argv" alone`)
+		return answer{}, errors.New(`a command is asked about by "argv" alone`)
 	case !isCommand && (q.Target == "" || q.Argv != nil):
-		return policy.Answer{}, fmt.Errorf(`%s is asked about by "target" alone`, bq.Resource)
+		return answer{}, fmt.Errorf(`%s is asked about by "target" alone`, bq.Resource)
 	}
 	if err := understand(&q); err != nil {
-		return policy.Answer{}, err
+		return answer{}, err
 	}
 	tool := bq.Tool
 	if tool == "" {
 		tool = b.flags.tool
 	}
-	c, err := b.policy(tool)
+	j, err := b.judge(tool)
 	if err != nil {
-		return policy.Answer{}, err
+		return answer{}, err
 	}
-	_, a := c.Ask(policyfile.Machine{}, q)
-	return a, nil
+	return answerJSON(j.ask(q)), nil
 }
 
 var errLineTooLong = fmt.Errorf("the line is longer than %d bytes", batchLine)

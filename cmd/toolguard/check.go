@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
 const questionHelp = `  fs read|create|update|delete|execute PATH
@@ -19,6 +18,7 @@ const questionHelp = `  fs read|create|update|delete|execute PATH
 
 func newCheck(a *app) *cobra.Command {
 	var p policyFlags
+	var by backendFlags
 	var asJSON, batch bool
 	cmd := &cobra.Command{
 		Use:   "check [flags] RESOURCE ACTION TARGET",
@@ -27,9 +27,10 @@ func newCheck(a *app) *cobra.Command {
 
 ` + questionHelp + `
 
-Prints the decision, the rule behind it and, for a denial, the grant that would allow it. The exit status is 0 for
-allow, 1 for deny, 2 when there is no answer. With --batch, questions are read as JSON lines from standard input and
-answered in the same order; the exit status is that of the worst answer.`,
+Prints the decision, the rule behind it, whether it's enforced on this machine and by what, and, for a denial, the
+grant that would allow it. The exit status is the policy's: 0 for allow, 1 for deny, 2 when there is no answer. With
+--batch, questions are read as JSON lines from standard input and answered in the same order; the exit status is that
+of the worst answer.`,
 		Example: `  toolguard check --policy policy.toml fs read src/main.py
   toolguard check --policy policy.toml net connect https://api.github.com/repos
   toolguard check --policy policy.toml net POST https://api.github.com/repos   # where the policy has paths or methods
@@ -42,7 +43,7 @@ answered in the same order; the exit status is that of the worst answer.`,
 				if len(args) > 0 {
 					return usagef(cmd, "--batch takes its questions from standard input, not from %q", args[0])
 				}
-				return a.batch(&p)
+				return a.batch(&p, &by)
 			}
 			q, err := question(cmd, args)
 			if err != nil {
@@ -52,15 +53,16 @@ answered in the same order; the exit status is that of the worst answer.`,
 			if err != nil {
 				return err
 			}
-			v, answer := c.Ask(policyfile.Machine{}, q)
-			err = a.answer(asJSON, answerJSON(answer), func() { a.out.answer(q, answer) })
-			if err == nil && !v.Allow {
+			answer, here := by.judge(c).ask(q)
+			err = a.answer(asJSON, answerJSON(answer, here), func() { a.out.answer(q, answer, here) })
+			if err == nil && answer.Decision != "allow" {
 				err = said(exitNo)
 			}
 			return err
 		},
 	}
 	p.define(cmd)
+	by.define(cmd)
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&batch, "batch", false, "read JSON lines from standard input, answer each with one")
 	return cmd
@@ -68,6 +70,7 @@ answered in the same order; the exit status is that of the worst answer.`,
 
 func newExplain(a *app) *cobra.Command {
 	var p policyFlags
+	var by backendFlags
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain [flags] RESOURCE ACTION TARGET",
@@ -90,8 +93,8 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 			if err != nil {
 				return err
 			}
-			e := c.Explain(policyfile.Machine{}, q)
-			err = a.answer(asJSON, explanationJSON(e), func() { a.out.explanation(q, e) })
+			e, here := by.judge(c).explain(q)
+			err = a.answer(asJSON, explanationJSON(e, here), func() { a.out.explanation(q, e, here) })
 			if err == nil && e.Answer.Decision != "allow" {
 				err = said(exitNo)
 			}
@@ -99,6 +102,7 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 		},
 	}
 	p.define(cmd)
+	by.define(cmd)
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }

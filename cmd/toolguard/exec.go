@@ -16,17 +16,15 @@ import (
 // execFlags are the flags of exec.
 type execFlags struct {
 	policyFlags
-	backend  string
-	events   string
-	format   string
-	report   string
-	daemon   string
-	degraded []string
-	passFDs  []int
-	dryRun   bool
-	json     bool
-	linger   bool
-	quiet    bool
+	backendFlags
+	events  string
+	format  string
+	report  string
+	passFDs []int
+	dryRun  bool
+	json    bool
+	linger  bool
+	quiet   bool
 }
 
 func newExec(a *app) *cobra.Command {
@@ -63,15 +61,13 @@ Flags end at the first word that isn't one, or at "--": what follows is the comm
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().SetInterspersed(false)
-	f.define(cmd)
-	choiceFlag(cmd, &f.backend, "backend", "what enforces the policy; auto takes the best that is there", append([]string{"auto"}, session.Backends...)...)
+	f.policyFlags.define(cmd)
+	f.backendFlags.define(cmd)
 	cmd.Flags().StringVar(&f.events, "events", "", "append events to `FILE`; - is standard output, fd:N an open descriptor")
 	choiceFlag(cmd, &f.format, "format", "how events are written", "ocsf", "ecs", "text")
 	choiceFlag(cmd, &f.report, "report", "when to tell what was denied; auto: when something was", "auto", "always", "never")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be enforced and start nothing")
-	cmd.Flags().StringSliceVar(&f.degraded, "allow-degraded", nil, "start although the rules `ID,…` aren't enforced; --dry-run prints the ids")
 	cmd.Flags().StringVar(&f.limits, "limits", "", "limits `K=V,…` beside the policy's, such as memory=1GiB,pids=64; the smaller counts")
-	choiceFlag(cmd, &f.daemon, "daemon", "whether toolguardd must, may or may not take part", "auto", "require", "none")
 	cmd.Flags().IntSliceVar(&f.passFDs, "pass-fd", nil, "let the command keep descriptor `N`, beside 0, 1 and 2")
 	cmd.Flags().BoolVar(&f.linger, "linger", false, "leave the command's other processes running when it ends")
 	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "don't say at the start what isn't enforced, and which rules match nothing")
@@ -212,7 +208,7 @@ func (a *app) dryRun(f *execFlags) (err error) {
 		return err
 	}
 	a.warnUnmatched(f, c)
-	r, err := session.Cover(c, f.backend, f.daemon, f.degraded)
+	r, err := f.cover(c)
 	if err != nil {
 		return err
 	}

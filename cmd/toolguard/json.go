@@ -65,10 +65,29 @@ type answer struct {
 	Note      string        `json:"note,omitempty"` // what the reason can't say
 	Suggest   string        `json:"suggest,omitempty"`
 	Advice    string        `json:"advice,omitempty"` // what there is to know before it's granted, where nothing is suggested
+	Here      hereAnswer    `json:"here"`
 }
 
-func answerJSON(a policy.Answer) answer {
-	j := answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Also: a.Also, Rule: ruleJSON(a.Rule), Note: a.Note, Suggest: a.Suggest, Advice: a.Advice}
+// hereAnswer is what this machine makes of a decision.
+type hereAnswer struct {
+	Backend  string `json:"backend,omitempty"`
+	Starts   bool   `json:"starts"`            // a command starts under this policy
+	Refusal  string `json:"refusal,omitempty"` // why not
+	Status   string `json:"status"`            // of the decision: enforced, partly or not_enforceable
+	Stricter bool   `json:"stricter,omitempty"`
+	By       string `json:"by,omitempty"`
+	Why      string `json:"why,omitempty"`
+	Instead  string `json:"instead,omitempty"` // what would enforce more
+}
+
+func hereJSON(h here) hereAnswer {
+	return hereAnswer{h.backend, h.Refusal == "", h.Refusal, statusJSON(h.Status), h.Stricter, h.By, h.Why, h.instead}
+}
+
+func statusJSON(s policy.Status) string { return strings.ReplaceAll(s.String(), " ", "_") }
+
+func answerJSON(a policy.Answer, h here) answer {
+	j := answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Also: a.Also, Rule: ruleJSON(a.Rule), Note: a.Note, Suggest: a.Suggest, Advice: a.Advice, Here: hereJSON(h)}
 	if a.Authority != policy.Builtin || a.Rule != nil {
 		j.Authority = a.Authority.String()
 	}
@@ -96,8 +115,8 @@ type candidate struct {
 	Why   string `json:"why"`
 }
 
-func explanationJSON(e policy.Explanation) explanation {
-	j := explanation{answer: answerJSON(e.Answer), Layers: []layerExplanation{}}
+func explanationJSON(e policy.Explanation, h here) explanation {
+	j := explanation{answer: answerJSON(e.Answer, h), Layers: []layerExplanation{}}
 	for _, l := range e.Layers {
 		lj := layerExplanation{l.Authority.String(), l.Also, stance(l.Stance), decision(l.Allow), l.Reason, []candidate{}}
 		for _, c := range l.Candidates {
@@ -148,7 +167,7 @@ func coverageJSON(r session.Report, p *policy.Compiled) coverageReport {
 	}
 	for _, row := range r.Rows {
 		j.Rows = append(j.Rows, coverage{
-			row.ID, strings.ReplaceAll(row.Status.String(), " ", "_"), row.Stricter, refused[row.ID] && row.Status != policy.Enforced,
+			row.ID, statusJSON(row.Status), row.Stricter, refused[row.ID] && row.Status != policy.Enforced,
 			row.Why, row.By, ruleJSON(row.Rule), row.Place.File, row.Place.Line,
 		})
 	}
@@ -158,6 +177,14 @@ func coverageJSON(r session.Report, p *policy.Compiled) coverageReport {
 type lintReport struct {
 	Errors   []finding `json:"errors"`
 	Warnings []finding `json:"warnings"`
+	Here     *lintHere `json:"here,omitempty"`
+}
+
+// lintHere is what this machine makes of a policy.
+type lintHere struct {
+	Backend string `json:"backend,omitempty"`
+	Starts  bool   `json:"starts"`
+	Instead string `json:"instead,omitempty"`
 }
 
 type finding struct {
@@ -169,8 +196,11 @@ type finding struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-func lintJSON(mistakes policy.Errors, warnings []policy.Warning) lintReport {
-	j := lintReport{[]finding{}, []finding{}}
+func lintJSON(mistakes policy.Errors, warnings []policy.Warning, here *judge) lintReport {
+	j := lintReport{Errors: []finding{}, Warnings: []finding{}}
+	if here != nil {
+		j.Here = &lintHere{here.report.Backend, here.starts(), here.report.Instead}
+	}
 	for _, m := range mistakes {
 		j.Errors = append(j.Errors, finding{m.Place.File, m.Place.Line, m.Place.Col, "", m.Msg, m.Hint})
 	}

@@ -8,12 +8,12 @@ import (
 )
 
 // answer is the answer of check.
-func (s *screen) answer(q policy.Question, a policy.Answer) {
+func (s *screen) answer(q policy.Question, a policy.Answer, h here) {
 	defer s.flush()
-	s.decision(q, a)
+	s.decision(q, a, h)
 }
 
-func (s *screen) decision(q policy.Question, a policy.Answer) {
+func (s *screen) decision(q policy.Question, a policy.Answer, h here) {
 	verdict := cs(green, "allow")
 	if a.Decision != "allow" {
 		verdict = cs(red, "deny")
@@ -31,6 +31,7 @@ func (s *screen) decision(q policy.Question, a policy.Answer) {
 	if a.Authority != policy.Session && (a.Rule != nil || a.Authority != policy.Builtin) {
 		rows = append(rows, []cell{c("by"), c("the " + a.Authority.String() + " authority")})
 	}
+	rows = append(rows, hereRows(h)...)
 	if a.Advice != "" {
 		rows = append(rows, []cell{c("to allow"), c(a.Advice)})
 	}
@@ -39,6 +40,26 @@ func (s *screen) decision(q policy.Question, a policy.Answer) {
 		s.line("to allow it, copy this to the end of the policy:")
 		s.toml(a.Suggest)
 	}
+}
+
+// hereRows say whether a decision is enforced on this machine.
+func hereRows(h here) [][]cell {
+	text, st := "enforced by "+h.By, plain
+	switch {
+	case h.Refusal != "":
+		text, st = "nothing starts under this policy: "+h.Refusal, red
+	case h.Status == policy.NotEnforceable:
+		text, st = "not enforced by "+h.backend+": "+h.Why, red
+	case h.Status == policy.Partly:
+		text, st = "only partly enforced by "+h.backend+": "+h.Why, yellow
+	case h.Stricter:
+		text, st = text+", which is stricter: "+h.Why, yellow
+	}
+	rows := [][]cell{{c("here"), cs(st, text)}}
+	if st != plain && h.instead != "" {
+		rows = append(rows, []cell{c(""), c("to have it enforced, " + h.instead)})
+	}
+	return rows
 }
 
 // toml writes what can be copied into a policy.
@@ -77,9 +98,9 @@ func asked(q policy.Question, target string) string {
 }
 
 // explanation is the answer of explain.
-func (s *screen) explanation(q policy.Question, e policy.Explanation) {
+func (s *screen) explanation(q policy.Question, e policy.Explanation, h here) {
 	defer s.flush()
-	s.decision(q, e.Answer)
+	s.decision(q, e.Answer, h)
 	if len(e.Layers) == 0 {
 		s.line("\nno authority declares %s, so everything is allowed", q.Resource)
 	}

@@ -130,7 +130,7 @@ func coverageRows(r session.Report, refused map[string]bool) (rows [][]cell, bui
 			continue
 		}
 		id, text, n := row.ID, ruleText(row), 1
-		for isBuiltin && i+1 < len(r.Rows) && alike(row, r.Rows[i+1]) && !refused[row.ID] {
+		for i+1 < len(r.Rows) && row.Alike(r.Rows[i+1]) && !refused[row.ID] {
 			i++
 			n++
 		}
@@ -143,11 +143,6 @@ func coverageRows(r session.Report, refused map[string]bool) (rows [][]cell, bui
 		}
 	}
 	return rows, builtin
-}
-
-// alike tells whether the same is to be said of two built-in rules.
-func alike(a, b policy.Coverage) bool {
-	return b.Rule != nil && a.Rule.Place.File == b.Rule.Place.File && a.Status == b.Status && a.Why == b.Why && a.By == b.By
 }
 
 func ruleText(row policy.Coverage) string {

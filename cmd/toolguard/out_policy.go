@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 )
 
 // lint is the answer of policy lint.
-func (s *screen) lint(mistakes policy.Errors, warnings []policy.Warning) {
+func (s *screen) lint(mistakes policy.Errors, warnings []policy.Warning, here *judge) {
 	defer s.flush()
 	for _, m := range mistakes {
 		s.finding(red, "error", m.Place, m.Msg, m.Hint)
@@ -26,6 +27,21 @@ func (s *screen) lint(mistakes policy.Errors, warnings []policy.Warning) {
 	default:
 		s.line("%s", s.in(green, "no errors, no warnings"))
 	}
+	if here != nil {
+		s.here(here)
+	}
+}
+
+// here is the last line of lint --here.
+func (s *screen) here(j *judge) {
+	backend, verdict := cmp.Or(j.report.Backend, "no backend"), s.in(green, "a command would start")
+	if !j.starts() {
+		verdict = s.in(red, "no command would start")
+	}
+	if j.report.Instead != "" {
+		verdict += "; for more, " + clean(j.report.Instead)
+	}
+	s.line("here, with %s: %s", backend, verdict)
 }
 
 func (s *screen) finding(st style, kind string, p policy.Place, msg, hint string) {

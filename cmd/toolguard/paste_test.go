@@ -97,7 +97,7 @@ func TestGrantsCanBePasted(t *testing.T) {
 			report, r := on(false)
 			report.report(session.Result{Visible: true, Total: 1, Denials: []session.Denial{{Event: e, Count: 1}}}, "p", "")
 			check, k := on(false)
-			check.answer(q, a)
+			check.answer(q, a, here{})
 			for where, text := range map[string]string{
 				"the report": copied(r.String(), "  "), "check": copied(k.String(), "  "), "events": copied(string(event.Text.Append(nil, &e)), "    "),
 			} {

@@ -32,19 +32,25 @@ func newPolicy(a *app) *cobra.Command {
 
 func newLint(a *app) *cobra.Command {
 	p := policyFlags{reads: true}
-	var asJSON, scan bool
+	var by backendFlags
+	var asJSON, scan, here bool
 	cmd := &cobra.Command{
 		Use:   "lint [flags] [FILE...]",
 		Short: "find mistakes, and what is probably one",
 		Long: `toolguard policy lint: errors (the policy doesn't load) and warnings (it does, but probably isn't what was meant), each
-with file, line and column. The exit status is 1 when there are errors.
+with file, line and column. With --here, also what this machine doesn't enforce of it. The exit status is 1 when there
+are errors, and with --here when no command would start.
 
 Several files are one policy, merged in this order, as with --policy repeated.`,
 		Example: `  toolguard policy lint policy.toml
   toolguard policy lint base.toml more.toml --tool fs_read
   toolguard policy lint --scan policy.toml     # and hard links that go round a rule: reads whole folders
+  toolguard policy lint --here policy.toml     # and what isn't enforced on this machine
   toolguard policy lint --json policy.toml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !here && by.given(cmd) {
+				return usagef(cmd, "--backend, --daemon and --allow-degraded go with --here")
+			}
 			p.files = append(p.files, args...)
 			c, err := p.load("")
 			mistakes, err := mistakesOf(err)
@@ -62,15 +68,22 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 				}
 				warnings = append(warnings, found...)
 			}
-			err = a.answer(asJSON, lintJSON(mistakes, warnings), func() { a.out.lint(mistakes, warnings) })
-			if err == nil && mistakes != nil {
+			var j *judge
+			if here && mistakes == nil {
+				j = by.judge(c)
+				warnings = append(warnings, j.warnings()...)
+			}
+			err = a.answer(asJSON, lintJSON(mistakes, warnings, j), func() { a.out.lint(mistakes, warnings, j) })
+			if err == nil && (mistakes != nil || j != nil && !j.starts()) {
 				err = said(exitNo)
 			}
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&scan, "scan", false, "look through the folders that rules name for hard links that go round a rule")
+	cmd.Flags().BoolVar(&here, "here", false, "say what isn't enforced on this machine, and whether a command would start")
 	p.define(cmd)
+	by.define(cmd)
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }

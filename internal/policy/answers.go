@@ -29,6 +29,16 @@ type LayerExplanation struct {
 	Candidates []Candidate // in rule order
 }
 
+// Winner is the rule that decided; nil where the default did.
+func (l *LayerExplanation) Winner() (rule *Rule) {
+	for _, c := range l.Candidates {
+		if c.Won {
+			rule = c.Rule // protect's rules come last, and win against those of fs
+		}
+	}
+	return rule
+}
+
 // Candidate is a rule that matched.
 type Candidate struct {
 	Rule  *Rule

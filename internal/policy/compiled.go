@@ -169,3 +169,8 @@ type Coverage struct {
 
 	Stricter bool // enforced, but the backend grants less than the rule: Why says what
 }
+
+// Alike says whether both are built-in rules of one set, and the same is to be said of them.
+func (a *Coverage) Alike(b Coverage) bool {
+	return a.Rule != nil && b.Rule != nil && a.Rule.Builtin() && a.Rule.Place.File == b.Rule.Place.File && a.Status == b.Status && a.Why == b.Why && a.By == b.By
+}

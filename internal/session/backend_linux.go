@@ -66,6 +66,12 @@ func named(name, daemon string) (b backend, ok bool, err error) {
 		net:   net,
 		gaps:  landlock.StatedGaps(abi),
 		level: abi,
+		unseen: func(q policy.Question) string {
+			if q.Symlink {
+				return "landlock doesn't mediate the reading of symlinks"
+			}
+			return ""
+		},
 		cover: func(c *policy.Compiled) []policy.Coverage {
 			rows := net.cover(c, landlock.Cover(c, abi))
 			return slices.Concat(coverRings(c, rows, seccomp.Others{ABI: abi, Net: net.held()}), coverEnv(c), coverLimits(c), coverCgroup(c), coverAudit(c, "landlock", "Landlock tells nobody what is executed"))

@@ -17,6 +17,8 @@ type Report struct {
 	Notes    []policy.Coverage // rows that aren't enforced, where that was allowed
 	Skipped  bool              // a backend that enforces more is set up here, and couldn't be used
 	Instead  string            // what could enforce more, and how to have it; "": nothing that is known of
+
+	unseen func(policy.Question) string // see backend
 }
 
 // Cover reports how far the named backend ("auto" chooses) enforces c on this machine; daemon says whether toolguardd must
@@ -38,7 +40,7 @@ func cover(c *policy.Compiled, name, daemon string, allowDegraded []string) (bac
 
 // coverBy is cover by a backend that has been chosen.
 func coverBy(b backend, c *policy.Compiled, name, daemon string, allowDegraded []string) (backend, Report, error) {
-	rep := Report{Backend: b.name, Gaps: b.gaps, Rows: slices.Concat(b.cover(c), coverTools(c))}
+	rep := Report{Backend: b.name, Gaps: b.gaps, unseen: b.unseen, Rows: slices.Concat(b.cover(c), coverTools(c))}
 	allowed := slices.Clone(allowDegraded)
 	for _, l := range c.Layers {
 		for _, d := range l.Degraded {
@@ -71,11 +73,12 @@ type backend struct {
 	name    string
 	gaps    []string
 	cover   func(*policy.Compiled) []policy.Coverage
-	level   int                     // it decides about what Landlock decides about from this ABI on
-	net     *network                // that it can hold; nil: none
-	skipped error                   // why a better one that is set up here wasn't taken; nil: there's none, or it wasn't wanted
-	without func() (backend, error) // what is taken where hold fails; nil: nothing is
-	hold    func(*run) error        // makes the session in the kernel, by the policy that was covered; nil: there's none
+	unseen  func(policy.Question) string // why it denies none of what is asked about; "" where it can. nil: it always can
+	level   int                          // it decides about what Landlock decides about from this ABI on
+	net     *network                     // that it can hold; nil: none
+	skipped error                        // why a better one that is set up here wasn't taken; nil: there's none, or it wasn't wanted
+	without func() (backend, error)      // what is taken where hold fails; nil: nothing is
+	hold    func(*run) error             // makes the session in the kernel, by the policy that was covered; nil: there's none
 }
 
 // choose finds a backend by name. It never falls back from one that was asked for, nor from toolguardd where that must take part.

@@ -51,6 +51,9 @@ func TestStory(t *testing.T) {
 	if _, err := os.Stat(project + "/.git/hooks/pre-commit"); !os.IsNotExist(err) {
 		t.Errorf("the hook is there: %v", err)
 	}
+	if got := in(toolguard, "policy", "lint", "--here", "../agent.toml"); strings.Contains(got, "not-enforced") || !strings.Contains(got, "here, with bpf: a command would start\n") {
+		t.Errorf("lint --here says\n%s", got)
+	}
 	control := in("python3", "agent.py")
 	for _, step := range []string{"task: done", "steal_key: done", "plant_hook: done", "use_docker: done"} { // there is no network
 		if !strings.Contains(control, step) {

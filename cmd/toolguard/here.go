@@ -1,0 +1,81 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/session"
+)
+
+// backendFlags say what is to enforce a policy, and what need not be enforced.
+type backendFlags struct {
+	backend  string
+	daemon   string
+	degraded []string
+}
+
+func (f *backendFlags) define(cmd *cobra.Command) {
+	choiceFlag(cmd, &f.backend, "backend", "what enforces the policy; auto takes the best that is there", append([]string{"auto"}, session.Backends...)...)
+	choiceFlag(cmd, &f.daemon, "daemon", "whether toolguardd must, may or may not take part", "auto", "require", "none")
+	cmd.Flags().StringSliceVar(&f.degraded, "allow-degraded", nil, "start although the rules `ID,…` aren't enforced; exec --dry-run prints the ids")
+}
+
+func (f *backendFlags) cover(c *policy.Compiled) (session.Report, error) {
+	return session.Cover(c, f.backend, f.daemon, f.degraded)
+}
+
+// given reports whether one of the flags is on the command line.
+func (f *backendFlags) given(cmd *cobra.Command) bool {
+	return slices.ContainsFunc([]string{"backend", "daemon", "allow-degraded"}, cmd.Flags().Changed)
+}
+
+// judge answers questions under one policy, for the policy and for this machine.
+type judge struct {
+	policy *policy.Compiled
+	report session.Report
+	err    error // why nothing starts under the policy here, whatever it says
+}
+
+func (f *backendFlags) judge(c *policy.Compiled) *judge {
+	j := &judge{policy: c}
+	j.report, j.err = f.cover(c)
+	return j
+}
+
+func (j *judge) ask(q policy.Question) (policy.Answer, here) {
+	_, a := j.policy.Ask(policyfile.Machine{}, q)
+	return a, j.here(q, a, func() []policy.LayerExplanation { return j.policy.Explain(policyfile.Machine{}, q).Layers })
+}
+
+func (j *judge) explain(q policy.Question) (policy.Explanation, here) {
+	e := j.policy.Explain(policyfile.Machine{}, q)
+	return e, j.here(q, e.Answer, func() []policy.LayerExplanation { return e.Layers })
+}
+
+// starts reports whether a command starts under the policy.
+func (j *judge) starts() bool { return j.err == nil && len(j.report.Refusals) == 0 }
+
+// warnings are what isn't enforced of the policy.
+func (j *judge) warnings() []policy.Warning {
+	if j.err != nil {
+		return []policy.Warning{{Code: "not-enforced", Msg: "nothing starts under this policy here: " + j.err.Error()}}
+	}
+	return j.report.Warnings()
+}
+
+// here is what this machine makes of an answer.
+type here struct {
+	session.Here
+	backend string
+	instead string // what would enforce more
+}
+
+func (j *judge) here(q policy.Question, a policy.Answer, layers func() []policy.LayerExplanation) here {
+	if j.err != nil {
+		return here{Here: session.Here{Refusal: j.err.Error()}}
+	}
+	return here{j.report.Here(q, a, layers), j.report.Backend, j.report.Instead}
+}

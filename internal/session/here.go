@@ -1,0 +1,130 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Here is what this machine makes of a decision.
+type Here struct {
+	Status   policy.Status // how far the decision is enforced
+	Stricter bool          // an allowed one may be denied: Why says when
+	By       string        // the mechanism; "": none
+	Why      string        // what is missing, or what is stricter; "" for what is enforced as the rule says
+	Refusal  string        // why no command starts under this policy; "" where one does
+}
+
+// Here says how far the backend enforces an answer to q. layers are what each authority says (policy.Explanation), and are asked for only
+// where a denial isn't enforced by the authority that the answer names: another one's may be.
+func (r *Report) Here(q policy.Question, a policy.Answer, layers func() []policy.LayerExplanation) Here {
+	h := r.decided(q, a.Decision == "allow", a.Authority, a.Rule)
+	if h.Status != policy.Enforced && a.Decision != "allow" {
+		for _, l := range layers() {
+			if other := r.decided(q, l.Allow, l.Authority, l.Winner()); !l.Allow && other.Status > h.Status {
+				h = other
+			}
+		}
+	}
+	h.Refusal = r.refusal(a.Rule)
+	return h
+}
+
+// decided says how far an authority's decision is enforced, made by a rule or (nil) by a default.
+func (r *Report) decided(q policy.Question, allow bool, by policy.Authority, rule *policy.Rule) Here {
+	h := Here{Status: policy.Enforced, By: r.Backend}
+	if q.Resource == policy.Env {
+		h.By = "env"
+	}
+	if !allow && r.unseen != nil {
+		if why := r.unseen(q); why != "" {
+			return Here{Status: policy.NotEnforceable, Why: why}
+		}
+	}
+	row := r.rowOf(func(row *policy.Coverage) bool { return row.Rule == rule && rule != nil })
+	if !allow && (row == nil || row.Status == policy.Enforced) {
+		if wider := r.rowOf(func(row *policy.Coverage) bool { return exceeds(row, q, by) }); wider != nil {
+			return Here{Status: policy.Partly, By: wider.By, Why: wider.ID + ": " + wider.Why}
+		}
+	}
+	if row == nil {
+		return h
+	}
+	h.Status, h.Stricter, h.By = row.Status, row.Stricter && allow, row.By
+	if h.Status != policy.Enforced || h.Stricter {
+		h.Why = row.Why
+	}
+	return h
+}
+
+func (r *Report) rowOf(is func(*policy.Coverage) bool) *policy.Coverage {
+	i := slices.IndexFunc(r.Rows, func(row policy.Coverage) bool { return is(&row) })
+	if i < 0 {
+		return nil
+	}
+	return &r.Rows[i]
+}
+
+// exceeds says whether a row is of a grant of an authority that gives more here than it says, and so perhaps what is asked for.
+func exceeds(row *policy.Coverage, q policy.Question, by policy.Authority) bool {
+	rule := row.Rule
+	if row.Status == policy.Enforced || rule == nil || rule.Resource != q.Resource || rule.Authority != by {
+		return false
+	}
+	switch q.Resource {
+	case policy.FS:
+		return row.Status == policy.Partly && !row.Soft && rule.FS.Caps&q.Caps != 0
+	case policy.Net:
+		t, err := q.NetTarget()
+		return err == nil && rule.Net.Allow && rule.Net.Listen == q.Listen && (rule.Net.Port == 0 || t.Port == 0 || int(t.Port) == int(rule.Net.Port))
+	}
+	return true
+}
+
+// refusal says why a command wouldn't start, by the rule that is asked about if that is one of the reasons; "" if it would.
+func (r *Report) refusal(rule *policy.Rule) string {
+	if len(r.Refusals) == 0 {
+		return ""
+	}
+	first := r.Refusals[max(0, slices.IndexFunc(r.Refusals, func(row policy.Coverage) bool { return rule != nil && row.Rule == rule }))]
+	text := fmt.Sprintf("%s can't enforce %s (%s): %s", r.Backend, first.ID, first.Place, first.Why)
+	if n := len(r.Refusals) - 1; n > 0 {
+		text += fmt.Sprintf("; nor %d more (exec --dry-run lists them)", n)
+	}
+	return text
+}
+
+// Warnings are the rules that the backend doesn't enforce as they're written, in the order of the policy. Built-in rules of which the same
+// is to be said are one.
+func (r *Report) Warnings() (out []policy.Warning) {
+	for i := 0; i < len(r.Rows); {
+		row, n := r.Rows[i], 1
+		for i++; i < len(r.Rows) && row.Alike(r.Rows[i]) && !r.refuses(row.ID); i++ {
+			n++
+		}
+		if row.Status == policy.Enforced && !row.Stricter {
+			continue
+		}
+		name := row.ID
+		if n > 1 {
+			name = fmt.Sprintf("%s to %s", name, r.Rows[i-1].ID)
+		}
+		w := policy.Warning{Place: row.Place, Code: "not-enforced", Msg: fmt.Sprintf("%s: %s doesn't enforce it here: %s", name, r.Backend, row.Why)}
+		switch {
+		case row.Stricter:
+			w.Code, w.Msg = "stricter", fmt.Sprintf("%s: %s grants less here: %s", name, r.Backend, row.Why)
+		case row.Status == policy.Partly:
+			w.Msg = fmt.Sprintf("%s: %s enforces it only partly here: %s", name, r.Backend, row.Why)
+		}
+		if r.refuses(row.ID) {
+			w.Hint = "exec doesn't start unless --allow-degraded=" + row.ID + " is given"
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+func (r *Report) refuses(id string) bool {
+	return slices.ContainsFunc(r.Refusals, func(row policy.Coverage) bool { return row.ID == id })
+}
