@@ -274,7 +274,7 @@ func (s *session) adopted() error {
 		return err
 	}
 	if s.kernel.Counts().Living <= 0 {
-		return refuse(409, "the thread isn't in the session: it hasn't done anything since, or is in another PID namespace (a container)")
+		return refuse(409, "the thread isn't in the session: it hasn't done anything since")
 	}
 	if err := s.change(func(r *record) { r.Info.State = api.Running }); err != nil {
 		return err

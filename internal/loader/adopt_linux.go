@@ -73,7 +73,7 @@ func Prove(expect func() error) error {
 }
 
 var errUnguarded = errors.New("the kernel doesn't hold this thread to the session: what the programs must refuse was allowed " +
-	"(inside a PID namespace, as in a container, they don't know it by its number; else \"bpf\" may be missing in the kernel's lsm= list)")
+	"(\"bpf\" may be missing in the kernel's lsm= list)")
 
 // TryCanary opens what no session may. Settle forgets that it was refused.
 func TryCanary() error {

@@ -25,21 +25,16 @@ type Report struct {
 // ("require"), may ("auto") or may not ("none") take part. Rules named in allowDegraded, or by the policy itself, need not be enforced; a name that isn't in the report is an error, since it's a mistake that
 // would otherwise go unnoticed.
 func Cover(c *policy.Compiled, backend, daemon string, allowDegraded []string) (Report, error) {
-	b, r, err := cover(c, backend, daemon, allowDegraded)
-	b.net.close()
-	return r, err
-}
-
-func cover(c *policy.Compiled, name, daemon string, allowDegraded []string) (backend, Report, error) {
-	b, err := choose(name, daemon)
+	b, err := choose(backend, daemon)
 	if err != nil {
-		return b, Report{}, err
+		return Report{}, err
 	}
-	return coverBy(b, c, name, daemon, allowDegraded)
+	defer b.net.close()
+	return cover(b, c, backend, daemon, allowDegraded)
 }
 
-// coverBy is cover by a backend that has been chosen.
-func coverBy(b backend, c *policy.Compiled, name, daemon string, allowDegraded []string) (backend, Report, error) {
+// cover is Cover by a backend that has been chosen.
+func cover(b backend, c *policy.Compiled, name, daemon string, allowDegraded []string) (Report, error) {
 	rep := Report{Backend: b.name, Gaps: b.gaps, unseen: b.unseen, Rows: slices.Concat(b.cover(c), coverTools(c))}
 	allowed := slices.Clone(allowDegraded)
 	for _, l := range c.Layers {
@@ -49,7 +44,7 @@ func coverBy(b backend, c *policy.Compiled, name, daemon string, allowDegraded [
 	}
 	for _, id := range allowed {
 		if !slices.ContainsFunc(rep.Rows, func(r policy.Coverage) bool { return r.ID == id }) {
-			return b, Report{}, fmt.Errorf("%q is no rule of this policy: the ids are those that --dry-run prints", id)
+			return Report{}, fmt.Errorf("%q is no rule of this policy: the ids are those that --dry-run prints", id)
 		}
 	}
 	for _, row := range rep.Rows {
@@ -65,7 +60,7 @@ func coverBy(b backend, c *policy.Compiled, name, daemon string, allowDegraded [
 	if rep.Skipped || len(rep.Refusals) > 0 || len(rep.Notes) > 0 {
 		rep.Instead = instead(b, name, daemon)
 	}
-	return b, rep, nil
+	return rep, nil
 }
 
 // backend is one way to hold a session to its policy.
@@ -77,8 +72,10 @@ type backend struct {
 	level   int                          // it decides about what Landlock decides about from this ABI on
 	net     *network                     // that it can hold; nil: none
 	skipped error                        // why a better one that is set up here wasn't taken; nil: there's none, or it wasn't wanted
-	without func() (backend, error)      // what is taken where hold fails; nil: nothing is
 	hold    func(*run) error             // makes the session in the kernel, by the policy that was covered; nil: there's none
+
+	without  func() (backend, error) // what is taken where the session can't be had; nil: nothing is
+	required string                  // by what this one is; "": by nothing
 }
 
 // choose finds a backend by name. It never falls back from one that was asked for, nor from toolguardd where that must take part.
@@ -95,8 +92,10 @@ func choose(name, daemon string) (backend, error) {
 		daemon = setting
 	}
 	b, err := find(name, daemon)
-	if err != nil && daemon == "require" {
-		err = fmt.Errorf("%s can't be met: %w", by, err)
+	if daemon == "require" {
+		if b.required = by; err != nil {
+			err = fmt.Errorf("%s can't be met: %w", by, err)
+		}
 	}
 	return b, err
 }

@@ -35,7 +35,7 @@ func restrictFirst() (any, error) {
 	if unix.Gettid() != os.Getpid() {
 		return nil, errors.New("this isn't the first thread")
 	}
-	_, err := new(command).onThisThread()
+	err := new(command).restrictThread()
 	if err == nil {
 		return restricted{}, nil
 	}

@@ -25,7 +25,7 @@ const lastMoment = 10 * time.Millisecond
 // every other process of the machine that signalAll asks for, they are looked for in /proc, which those that fork fast
 // enough escape for a while; toolguard is their subreaper, so that none can leave the tree.
 func (r *run) everyone(sig syscall.Signal) {
-	if !r.within && r.level >= 6 && r.in.signalAll(sig) == nil {
+	if !r.within && r.backend.level >= 6 && r.in.signalAll(sig) == nil {
 		return
 	}
 	signalBeneath(os.Getpid(), sig, childrenOf())
@@ -49,7 +49,7 @@ func (r *run) kill(ended func(wait time.Duration) bool) {
 		if ended(pause) {
 			return
 		}
-		if r.level >= 6 {
+		if r.backend.level >= 6 {
 			pause = min(2*pause, time.Second)
 		}
 	}

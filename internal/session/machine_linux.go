@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
@@ -10,7 +11,8 @@ import (
 
 // machine is what the kernel is asked for ahead: waiting for it beside the reading of the policy costs no time.
 type machine struct {
-	proof   <-chan outcome[struct{}]    // whether Landlock holds
+	deaf    bool                        // nobody asked for the kernel's word
+	proof   func() error                // whether Landlock holds
 	inside  *inside                     // where the command will be started
 	ears    <-chan outcome[ears]        // the kernel's word on what it refuses
 	signals <-chan outcome[*supervisor] // they are caught
@@ -25,12 +27,28 @@ type ears struct {
 }
 
 func ask(deaf bool) *machine {
+	m := &machine{deaf: deaf, proof: sync.OnceValue(proven)}
+	m.makeInside()
+	go m.proof()
+	m.signals, m.threads = async(watch), async(makeThreads)
+	return m
+}
+
+// makeInside makes the thread, and has the kernel tell of what will be started there.
+func (m *machine) makeInside() {
 	heard := make(chan outcome[ears], 1)
-	in := newInside(func() {
-		e, err := openEars(deaf)
+	m.ears = heard
+	m.inside = newInside(func() {
+		e, err := openEars(m.deaf)
 		heard <- outcome[ears]{e, err}
 	})
-	return &machine{inside: in, ears: heard, proof: async(proven), signals: async(watch), threads: async(makeThreads)}
+}
+
+// renew gives up the thread, with all that has been done to it, and makes another one.
+func (m *machine) renew() error {
+	err := m.letGo()
+	m.makeInside()
+	return err
 }
 
 var errDeaf = errors.New("nobody asked for them")
@@ -70,11 +88,11 @@ func (m *machine) letGo() error {
 }
 
 // proven makes Landlock prove itself on a throw-away thread.
-func proven() (struct{}, error) {
+func proven() error {
 	if err := landlock.Canary(); err != nil {
-		return struct{}{}, fmt.Errorf("landlock doesn't hold on this machine, so nothing was started: %w", err)
+		return fmt.Errorf("landlock doesn't hold on this machine, so nothing was started: %w", err)
 	}
-	return struct{}{}, nil
+	return nil
 }
 
 // outcome is what a function returned on another goroutine.

@@ -26,7 +26,7 @@ type run struct {
 	number  uint64
 	self    int    // the toolguard that started it
 	id      string // the number, as it's told
-	level   int    // of the backend
+	backend backend
 	report  Report
 	cmd     *command
 	machine *machine
@@ -63,13 +63,17 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		hopeless: make(chan struct{}),
 	}
 	r.giveUp = sync.OnceFunc(func() { close(r.hopeless) })
-	if err := r.prepare(); err != nil {
+	err := r.prepare()
+	if err == nil {
+		r.sup = (<-s.machine.signals).value
+		<-s.machine.threads
+		err = r.confine()
+	}
+	if err != nil {
 		r.emit(NotStarted(cfg, r.id, err))
 		return Result{}, err
 	}
 	defer func() { s.unheard = r.denials.close() }()
-	r.sup = (<-s.machine.signals).value
-	<-s.machine.threads
 	if r.cfg.Begins != nil {
 		r.cfg.Begins(r.report) // with signals caught: who should read it may have gone away
 	}
@@ -107,29 +111,36 @@ func newID() uint64 {
 
 // prepare decides all that can be decided before anything irreversible happens. What waits for the kernel waits beside
 // what computes.
-func (r *run) prepare() (err error) {
-	defer func() {
-		if err != nil {
-			r.abandon()
-		}
-	}()
-	b, report, err := cover(r.cfg.Policy, r.cfg.Backend, r.cfg.Daemon, r.cfg.AllowDegraded)
+func (r *run) prepare() error {
+	b, err := choose(r.cfg.Backend, r.cfg.Daemon)
 	if err != nil {
 		return err
 	}
-	r.level, r.report, r.net = b.level, report, b.net
-	if len(r.report.Refusals) > 0 {
-		return &Refused{r.report}
-	}
-	if b.hold != nil {
-		err := b.hold(r)
-		if err != nil && b.without != nil {
-			err = r.fallBack(b.without, err)
-		}
+	return r.prepareBy(b)
+}
+
+func (r *run) prepareBy(b backend) (err error) {
+	defer func() {
 		if err != nil {
-			return err
+			err = errors.Join(err, r.undo())
+		}
+	}()
+	r.backend, r.net = b, b.net
+	r.report, err = cover(b, r.cfg.Policy, r.cfg.Backend, r.cfg.Daemon, r.cfg.AllowDegraded)
+	switch {
+	case err != nil:
+		return err
+	case len(r.report.Refusals) > 0:
+		return &Refused{r.report}
+	case b.hold != nil:
+		if err := b.hold(r); err != nil {
+			return r.without(err)
 		}
 	}
+	return r.prepareCommand()
+}
+
+func (r *run) prepareCommand() (err error) {
 	if r.cmd, err = r.command(); err != nil {
 		return err
 	}
@@ -138,39 +149,52 @@ func (r *run) prepare() (err error) {
 		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
 	}
 	if r.cmd.plan != nil {
-		if err := (<-r.machine.proof).err; err != nil {
+		if err := r.machine.proof(); err != nil {
 			return err
 		}
 	}
-	r.cmd.enter = r.enter
 	if r.denials, err = listen(r); err != nil {
 		return err
 	}
 	return r.holdNet()
 }
 
-// fallBack takes another backend where toolguardd can't make the session, and nobody requires it to.
-func (r *run) fallBack(to func() (backend, error), why error) error {
-	r.release()
-	r.net.close()
+// without prepares all of it by another backend where toolguardd can't have the session, and nobody requires it to. What can't be taken back
+// was done to the thread alone: there's another one.
+func (r *run) without(why error) error {
+	switch b := r.backend; {
+	case b.required != "":
+		return fmt.Errorf("%s can't be met: %w ('sudo journalctl -u toolguardd' says more)", b.required, why)
+	case b.without == nil:
+		return why
+	}
+	if r.held != nil {
+		_, _ = r.held.End() // toolguardd ends what nobody is in by itself, too
+		r.held = nil
+	}
+	if err := errors.Join(r.undo(), r.machine.renew()); err != nil {
+		return err
+	}
+	r.in = r.machine.inside
 	r.number, r.within = newID(), false
 	r.id = fmt.Sprintf("%016x", r.number)
-	b, err := to()
+	b, err := r.backend.without()
 	if err != nil {
 		return err
 	}
 	b.skipped = why
-	b, report, err := coverBy(b, r.cfg.Policy, r.cfg.Backend, r.cfg.Daemon, r.cfg.AllowDegraded)
-	r.level, r.report, r.net = b.level, report, b.net
-	switch {
-	case err != nil:
-		return err
-	case len(report.Refusals) > 0:
-		return &Refused{report}
-	case b.hold != nil:
-		return b.hold(r)
+	return r.prepareBy(b)
+}
+
+// undo gives up what has been prepared, and the listening.
+func (r *run) undo() error {
+	r.abandon()
+	if r.denials == nil {
+		return nil
 	}
-	return nil
+	err := r.denials.close()
+	r.denials = nil
+	return err
 }
 
 // abandon gives up what has been prepared.
@@ -245,7 +269,7 @@ func (r *run) plan() (*landlock.Plan, error) {
 
 // others are those who hold the session beside the system call filters.
 func (r *run) others() seccomp.Others {
-	return seccomp.Others{ABI: r.level, Net: r.net.held(), Sealed: seccomp.Sealed()}
+	return seccomp.Others{ABI: r.backend.level, Net: r.net.held(), Sealed: seccomp.Sealed()}
 }
 
 // ending is how the first process ended.
@@ -255,11 +279,27 @@ type ending struct {
 	err   error
 }
 
+// confine restricts the thread and puts it into the session, for good.
+func (r *run) confine() error {
+	var err error
+	r.in.do(func() { err = r.cmd.restrictThread() })
+	if err == nil {
+		r.in.do(func() { err = r.enter() })
+		if err == nil {
+			return nil
+		}
+		if err = r.without(&forkexec.Error{Doing: "put the thread into the session", Err: err}); err == nil {
+			return r.confine()
+		}
+	}
+	return errors.Join(r.startFailure(err), r.undo())
+}
+
 func (r *run) start() (pid int, err error) {
 	r.began = time.Now()
 	r.emit(r.startEvent())
 	r.noticeOwner()
-	r.in.do(func() { pid, err = r.cmd.onThisThread() })
+	r.in.do(func() { pid, err = r.cmd.fork() })
 	if err != nil {
 		return 0, r.startFailure(err)
 	}
@@ -271,7 +311,7 @@ func (r *run) start() (pid int, err error) {
 func (r *run) startFailure(err error) error {
 	var fe *forkexec.Error
 	if errors.As(err, &fe) {
-		return fmt.Errorf("%w; nothing was started", fe)
+		return fmt.Errorf("%w; nothing was started", err)
 	}
 	if errors.Is(err, syscall.ENOENT) {
 		// The file is there (lookup saw it), so its interpreter isn't.

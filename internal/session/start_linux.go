@@ -21,7 +21,6 @@ type command struct {
 	keep   []int // descriptors
 	plan   *landlock.Plan
 	name   string // of its process until it executes: with it the kernel notes down who made the inner domain
-	enter  func() error
 	limits map[int]unix.Rlimit
 	cgroup int      // its folder's descriptor; 0: none
 	join   *os.File // where toolguardd waits for the command, to put it into a cgroup; nil: nowhere
@@ -32,7 +31,8 @@ type command struct {
 	filters  []seccomp.Filter
 }
 
-func (c *command) onThisThread() (pid int, err error) {
+// restrictThread restricts the calling thread, for good.
+func (c *command) restrictThread() error {
 	steps := []struct {
 		doing string
 		do    func() error
@@ -43,14 +43,13 @@ func (c *command) onThisThread() (pid int, err error) {
 		{"drop the capabilities", func() error { return <-c.dropped }},
 		{"make the system call filters", func() error { return <-c.filtered }},
 		{"apply the landlock rules", c.restrict},
-		{"put the thread into the session", c.enter},
 	}
 	for _, s := range steps {
 		if err := s.do(); err != nil {
-			return 0, &forkexec.Error{Doing: s.doing, Err: err}
+			return &forkexec.Error{Doing: s.doing, Err: err}
 		}
 	}
-	return c.fork()
+	return nil
 }
 
 func (c *command) restrict() error {

@@ -30,6 +30,7 @@ func TestBegins(t *testing.T) {
 		setUp   = "have toolguardd decide, which nobody has set up here (docs/daemon.md), or run it as root"
 		require = `daemon = "require"`
 	)
+	readonly := []string{"--policy", "preset:readonly"}
 	refuses, err := filepath.Abs("testdata/refuses.py")
 	must(t, err)
 	for _, x := range []struct {
@@ -40,16 +41,20 @@ func TestBegins(t *testing.T) {
 	}{
 		{"protect", "", "", nil, []string{"doesn't enforce protect", "default.fs.1 gives", setUp}, false},
 		{"quiet", "", "", []string{"--quiet"}, nil, false},
-		{"all enforced", "", "", []string{"--policy", "preset:readonly"}, nil, false},
+		{"all enforced", "", "", readonly, nil, false},
 		{"degraded", "", "", []string{"--policy", "../degraded.toml", "--allow-degraded", "fs.2"}, []string{"doesn't enforce fs.2", setUp}, false},
 		{"not in the group", "0600", "", nil, []string{"doesn't enforce protect", join}, false},
-		{"not in the group, all enforced", "0600", "", []string{"--policy", "preset:readonly"}, []string{"reports little", join}, false},
+		{"not in the group, all enforced", "0600", "", readonly, []string{"reports little", join}, false},
 		{"down", "0666", "", nil, []string{"doesn't enforce protect", start}, false},
 		{"not wanted", "0600", "", []string{"--daemon", "none", "--policy", "preset:readonly"}, nil, false},
 		{"makes no session", "refuses", "", nil, []string{"doesn't enforce protect", "toolguardd: it makes none", "journalctl"}, false},
-		{"makes no session, all enforced", "refuses", "", []string{"--policy", "preset:readonly"}, []string{"reports little", "it makes none"}, false},
-		{"makes no session, wanted", "refuses", "", []string{"--daemon", "require"}, []string{"it makes none"}, true},
-		{"makes no session, required", "refuses", require, nil, []string{"it makes none"}, true},
+		{"makes no session, all enforced", "refuses", "", readonly, []string{"reports little", "it makes none"}, false},
+		{"makes no session, wanted", "refuses", "", []string{"--daemon", "require"}, []string{"--daemon require can't be met", "it makes none", "journalctl"}, true},
+		{"makes no session, required", "refuses", require, nil, []string{"exec.toml:1", "can't be met", "it makes none"}, true},
+		{"takes no thread", "thread", "", readonly, []string{"reports little", "it takes no thread", "journalctl"}, false},
+		{"takes no thread, wanted", "thread", "", append(readonly, "--daemon", "require"), []string{"--daemon require can't be met", "it takes no thread"}, true},
+		{"holds no thread", "nothing", "", readonly, []string{"reports little", "doesn't hold this thread", "journalctl"}, false},
+		{"holds no thread, required", "nothing", require, readonly, []string{"exec.toml:1", "can't be met", "doesn't hold this thread"}, true},
 		{"nothing but the socket", "alone", "", nil, []string{"doesn't enforce protect", "mount all of /run/toolguard"}, false},
 		{"required", "", require, nil, []string{"exec.toml:1", "can't be met", start[len("sudo "):]}, true},
 		{"required, not in the group", "0600", require, nil, []string{"exec.toml:1", "can't be met", "usermod -aG toolguard"}, true},
@@ -63,8 +68,8 @@ func TestBegins(t *testing.T) {
 			argv := append(append([]string{binary, "exec"}, x.flags...), "--", "sh", "-c", "echo ran")
 			cmd := (place{user{"root", 0}, p.home, p.workspace}).command(append([]string{"unshare", "--mount", "sh", "-c", sockets, "sh"}, argv...)...)
 			switch x.socket {
-			case "refuses":
-				cmd.Env = append(cmd.Env, "REFUSES="+refuses, "CANARY=yes")
+			case "refuses", "thread", "nothing":
+				cmd.Env = append(cmd.Env, "REFUSES="+refuses, "CANARY=yes", "MAKES="+strings.TrimPrefix(x.socket, "refuses"))
 				x.socket = ""
 			case "alone":
 				cmd.Env = append(cmd.Env, "REFUSES="+refuses)

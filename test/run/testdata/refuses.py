@@ -1,7 +1,8 @@
-# A toolguardd that says that it can make sessions, and makes none.
+# A toolguardd that says that it can make sessions, and makes none; with MAKES=thread one that takes no thread, with MAKES=nothing one in the
+# kernel of which there is nothing.
 import http.server, os, socket, sys
 
-path = sys.argv[1]
+path, makes = sys.argv[1], os.environ.get("MAKES")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -16,7 +17,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(200, b"{}")
 
     def do_POST(self):
-        self.answer(503, b'{"error": "it makes none"}')
+        if makes:
+            self.answer(200, b'{"id": "0000000000000001"}')
+        else:
+            self.answer(503, b'{"error": "it makes none"}')
+
+    def do_PUT(self):
+        if makes == "nothing":
+            self.answer(200, b"{}")
+        else:
+            self.answer(409, b'{"error": "it takes no thread"}')
 
     def address_string(self):
         return "client"
