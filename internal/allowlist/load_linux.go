@@ -3,6 +3,7 @@ package allowlist
 import (
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"unsafe"
 
@@ -17,6 +18,9 @@ const allThreads = unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSY
 
 // Load holds this process to a program's list, for good.
 func Load(p Program) error {
+	if info, _ := debug.ReadBuildInfo(); hasCgo(info) {
+		return fmt.Errorf("%s was built with cgo, whose threads begin by system calls that aren't on its list: build it with CGO_ENABLED=0", p.name)
+	}
 	runtime.LockOSThread() // no_new_privs is the thread's; with the filters the kernel sets it for the others
 	defer runtime.UnlockOSThread()
 	err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -30,6 +34,11 @@ func Load(p Program) error {
 		return fmt.Errorf("hold %s to the system calls that it needs: %w (it takes a kernel with CONFIG_SECCOMP_FILTER)", p.name, err)
 	}
 	return nil
+}
+
+// hasCgo reports whether the program is linked with a C library, as far as the Go command has noted it down.
+func hasCgo(info *debug.BuildInfo) bool {
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "CGO_ENABLED", Value: "1"})
 }
 
 func (p *Program) loadArguments() error {

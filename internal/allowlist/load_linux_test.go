@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -142,6 +143,15 @@ func TestNotLoaded(t *testing.T) {
 	cmd.Stderr = &said
 	if err := cmd.Run(); err == nil || !strings.Contains(said.String(), "hold toolguard-ship to the system calls that it needs: operation not permitted") {
 		t.Errorf("%v: %s", err, said.String())
+	}
+}
+
+// TestCgo: a program that was built with cgo says so, rather than end where the C library begins a thread.
+func TestCgo(t *testing.T) {
+	for value, want := range map[string]bool{"0": false, "1": true} {
+		if got := hasCgo(&debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "-buildmode", Value: "exe"}, {Key: "CGO_ENABLED", Value: value}}}); got != want {
+			t.Errorf("CGO_ENABLED=%s: %t", value, got)
+		}
 	}
 }
 
