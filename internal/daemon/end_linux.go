@@ -207,6 +207,7 @@ func (s *session) endGroup() *event.Usage {
 		s.hearing.LimitMet("memory", l.Memory.Place, met.OOM)
 		s.hearing.LimitMet("pids", l.Pids.Place, met.PidsMax)
 	}
+	s.endWithin(g)
 	usage := s.usage()
 	remove := func() {
 		if err == nil {

@@ -302,6 +302,19 @@ type guardedNet struct {
 	out strings.Builder
 }
 
+// allows is a policy that grants one address.
+func allows(t testing.TB, address string) *policy.Compiled {
+	t.Helper()
+	to := netip.MustParseAddrPort(address)
+	rule := policy.NetRule{Host: to.Addr().String(), Port: int(to.Port()), Allow: true}
+	layer := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{rule}}
+	layer.Defaults[policy.Net] = policy.Deny
+	source := &policy.Source{Name: "flood", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}
+	c, err := policy.Compile(source, policyfile.Machine{})
+	childtest.Must(t, err)
+	return c
+}
+
 // guard makes a session that may connect to one address, and a user's process in it.
 func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guardedNet {
 	t.Helper()
@@ -309,13 +322,7 @@ func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guarde
 	if facts.Base == "" {
 		t.Skip("needs cgroup v2: ", facts.Why)
 	}
-	to := netip.MustParseAddrPort(o.Allowed)
-	rule := policy.NetRule{Host: to.Addr().String(), Port: int(to.Port()), Allow: true}
-	layer := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{rule}}
-	layer.Defaults[policy.Net] = policy.Deny
-	source := &policy.Source{Name: "flood", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}
-	c, err := policy.Compile(source, policyfile.Machine{})
-	childtest.Must(t, err)
+	c := allows(t, o.Allowed)
 	client, err := openProcess(os.Getpid(), 0)
 	childtest.Must(t, err)
 	t.Cleanup(client.close)

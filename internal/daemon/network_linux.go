@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/cgroup/managed"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/netguard"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -36,7 +37,10 @@ func (d *Daemon) whyNoNetwork(from uint64) string {
 // network is what holds the network of a new session; nil: nothing does, or what holds the session around it. Whatever leaves
 // that one's cgroup is held anew, by both policies.
 func (d *Daemon) network(from uint64, st *api.Start) (*network, error) {
-	outer := d.networkAround(from)
+	var outer *network
+	if s := d.networkAround(from); s != nil {
+		outer = s.network
+	}
 	if st.Network == nil && (outer == nil || !limited(st.Limits)) {
 		return nil, nil
 	}
@@ -58,16 +62,15 @@ func (d *Daemon) network(from uint64, st *api.Start) (*network, error) {
 	return &network{Upstream: list}, nil
 }
 
-// networkAround is the network of the next session around, itself included, that is held.
-func (d *Daemon) networkAround(number uint64) *network {
+// networkAround is the next session around, itself included, whose network is held.
+func (d *Daemon) networkAround(number uint64) *session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for s := d.sessions[number]; s != nil; s = d.sessions[s.from] {
-		if s.network != nil {
-			return s.network
-		}
+	s := d.sessions[number]
+	for s != nil && s.network == nil {
+		s = d.sessions[s.from]
 	}
-	return nil
+	return s
 }
 
 // sockets are the kinds of sockets that a session may make since its network is held, or that of the session around it: no others than
@@ -200,8 +203,23 @@ func (s *session) reloadNetwork(generation uint32, c *policy.Compiled) error {
 	return s.net.Reload(generation, c)
 }
 
-// endNetwork gives the network up, and returns what was refused there.
+// endWithin has the session around, which holds this one's network, close the sockets that others have by now.
+func (s *session) endWithin(g *managed.Group) {
+	outer := s.d.networkAround(s.from)
+	if s.network != nil || outer == nil {
+		return
+	}
+	outer.changing.Lock() // it doesn't end meanwhile
+	defer outer.changing.Unlock()
+	if outer.net != nil {
+		outer.net.EndWithin(g.Path())
+	}
+}
+
+// endNetwork gives the network up, and returns what was refused there. Sessions within that end wait for it, with their cgroups.
 func (s *session) endNetwork() (counts netguard.Counts) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	s.mu.Lock()
 	net := s.net
 	s.net = nil

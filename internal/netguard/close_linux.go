@@ -4,8 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -18,6 +21,7 @@ const (
 	requestBytecode = 1 // INET_DIAG_REQ_BYTECODE
 	requestStorages = 2 // INET_DIAG_REQ_SK_BPF_STORAGES
 	requestMap      = 1 // SK_DIAG_BPF_STORAGE_REQ_MAP_FD
+	jump            = 1
 	ofCgroup        = 13
 	saidStorages    = 20 // INET_DIAG_SK_BPF_STORAGES
 	saidStorage     = 1  // SK_DIAG_BPF_STORAGE
@@ -115,10 +119,25 @@ func (d *Diag) close(k *held) error {
 	return nil
 }
 
-// list is all TCP and UDP sockets that were made in a cgroup, with what is noted down in a map for each. INET_DIAG_BC_CGROUP_COND: Linux 5.8.
-func (d *Diag) list(cgroup uint64, peers int) (all []*held, err error) {
-	filter := binary.NativeEndian.AppendUint64([]byte{ofCgroup, 12, 16, 0}, cgroup) // struct inet_diag_bc_op: go on after 12 bytes, or none
-	binary.NativeEndian.PutUint16(filter[2:], 16)
+// madeIn selects the sockets that were made in one of some cgroups. The kernel compares one cgroup with the socket's at a time
+// (INET_DIAG_BC_CGROUP_COND, Linux 5.8), and takes a socket for which it comes to the end, and none for which it would go beyond.
+func madeIn(cgroups []uint64) (filter []byte) {
+	step := func(code, yes uint8, no int) { // struct inet_diag_bc_op: by how many bytes it goes on
+		filter = binary.NativeEndian.AppendUint16(append(filter, code, yes), uint16(no))
+	}
+	for i, cgroup := range cgroups {
+		step(ofCgroup, 12, 16)
+		filter = binary.NativeEndian.AppendUint64(filter, cgroup)
+		if others := len(cgroups) - 1 - i; others > 0 {
+			step(jump, 4, 16*others)
+		}
+	}
+	return filter
+}
+
+// list is all TCP and UDP sockets that were made in one of some cgroups, with what is noted down in a map for each.
+func (d *Diag) list(cgroups []uint64, peers int) (all []*held, err error) {
+	filter := madeIn(cgroups)
 	storages := nl.NewRtAttr(requestStorages, nil)
 	storages.AddRtAttr(requestMap, binary.NativeEndian.AppendUint32(nil, uint32(peers)))
 	for _, protocol := range []uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
@@ -194,7 +213,7 @@ func (s *Session) CloseDenied(d *Diag) (closed int, err error) {
 		return 0, fmt.Errorf("open the rules about addresses: %w", err)
 	}
 	defer now.Close()
-	return s.closeSome(d, func(k *held) bool {
+	return s.closeSome(d, s.folder(), func(k *held) bool {
 		connects := k.protocol == unix.IPPROTO_TCP && k.State != listens
 		return !s.lets(now, k) && (connects || former != nil && s.lets(former, k) || s.forgotten[k.name()])
 	})
@@ -205,12 +224,39 @@ func (s *Session) HasSockets() bool { return atomic.LoadUint64(&s.at.Sockets) > 
 
 // CloseOpen closes all sockets of the session that a process has open, and returns how many. A socket that no process has any more only sends
 // what it has still to send.
-func (s *Session) CloseOpen(d *Diag) (closed int, err error) {
-	return s.closeSome(d, func(k *held) bool { return k.Inode != 0 })
+func (s *Session) CloseOpen(d *Diag) (closed int, err error) { return s.CloseOpenIn(d, s.folder()) }
+
+// CloseOpenIn closes those that were made in a cgroup beneath the session's, or beneath that.
+func (s *Session) CloseOpenIn(d *Diag, cgroup string) (closed int, err error) {
+	return s.closeSome(d, cgroup, func(k *held) bool { return k.Inode != 0 })
 }
 
-func (s *Session) closeSome(d *Diag, which func(*held) bool) (closed int, err error) {
-	all, err := d.list(s.cgroup, s.maps[netMapPeers].FD())
+// folder is the session's cgroup's.
+func (s *Session) folder() string { return fmt.Sprintf("/proc/self/fd/%d/", s.cgroup.Fd()) }
+
+// cgroups are the numbers of a cgroup and of all beneath it, where sessions within the session are: those of their folders.
+func cgroups(folder string) (all []uint64, err error) {
+	err = filepath.WalkDir(folder, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			var info fs.FileInfo
+			if info, err = e.Info(); err == nil {
+				all = append(all, info.Sys().(*syscall.Stat_t).Ino)
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) { // removed meanwhile
+			return nil
+		}
+		return err
+	})
+	return all, err
+}
+
+func (s *Session) closeSome(d *Diag, cgroup string, which func(*held) bool) (closed int, err error) {
+	made, err := cgroups(cgroup)
+	if err != nil {
+		return 0, fmt.Errorf("find the cgroups of the session: %w", err)
+	}
+	all, err := d.list(made, s.maps[netMapPeers].FD())
 	for _, k := range all {
 		if !which(k) {
 			continue

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,9 +21,16 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Sockets that the rules in force don't let be any more are closed, and no others; then all are that somebody has.
+// Sockets that the rules in force don't let be any more are closed, and no others; then all are that somebody has. A session within another one
+// has a cgroup beneath that one's.
 func TestClose(t *testing.T) {
 	needRoot(t)
+	for _, beneath := range []string{".", "within", "within/within"} {
+		t.Run(beneath, func(t *testing.T) { closes(t, beneath) })
+	}
+}
+
+func closes(t *testing.T, beneath string) {
 	const gone, stays = "ECONNABORTED", "open"
 	rows := []struct{ opens, at, closed string }{
 		{"tcp", "127.1.0.1:8001", gone},
@@ -77,7 +85,7 @@ func TestClose(t *testing.T) {
 	named(1, "127.3.0.1:5432", time.Minute)
 	named(1, "127.4.0.1:5432", time.Minute)
 
-	k := keepOpen(t, g, order)
+	k := keepOpen(t, g, beneath, order)
 	g.clear()
 	named(2, "127.4.0.1:5432", -time.Minute)
 	g.reload(2, rules([]string{"127.2.0.1", "fd00::2"}, 9002, 9004, 9005)...)
@@ -101,7 +109,12 @@ func TestClose(t *testing.T) {
 			t.Errorf("%s %s: %s, want %s", rows[i].opens, rows[i].at, is, rows[i].closed)
 		}
 	}
-	if _, err := g.CloseOpen(d); err != nil {
+	must(t, os.Mkdir(g.dir+"/other", 0o755))
+	defer func() { must(t, removeGroup(g.dir+"/other")) }()
+	if n, err := g.CloseOpenIn(d, g.dir+"/other"); n != 0 || err != nil {
+		t.Errorf("%d of another cgroup's are closed, %v", n, err)
+	}
+	if _, err := g.CloseOpenIn(d, filepath.Join(g.dir, beneath)); err != nil {
 		t.Error(err)
 	}
 	for i, is := range k.states() {
@@ -118,8 +131,18 @@ type kept struct {
 	report *bufio.Reader
 }
 
-func keepOpen(t *testing.T, g *guarded, order []string) *kept {
+func keepOpen(t *testing.T, g *guarded, beneath string, order []string) *kept {
 	t.Helper()
+	group := filepath.Join(g.dir, beneath)
+	must(t, os.MkdirAll(group, 0o755))
+	t.Cleanup(func() {
+		for dir := group; dir != g.dir; dir = filepath.Dir(dir) {
+			must(t, removeGroup(dir))
+		}
+	})
+	at, err := os.Open(group)
+	must(t, err)
+	defer at.Close()
 	r, w, err := os.Pipe()
 	must(t, err)
 	cmd := childtest.Command(t, 0, order)
@@ -129,7 +152,7 @@ func keepOpen(t *testing.T, g *guarded, order []string) *kept {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(g.group.Fd())
+	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(at.Fd())
 	must(t, cmd.Start())
 	_ = w.Close()
 	t.Cleanup(func() {

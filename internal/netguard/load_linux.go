@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -21,7 +22,7 @@ type Session struct {
 	programs  map[string]*ebpf.Program // empty: another process has attached them
 	idle      bool                     // they hold nobody: not yet, or not any more
 	events    *events                  // nil: nobody listens
-	cgroup    uint64                   // its number: that of its folder
+	cgroup    *os.File                 // its folder
 	former    *ebpf.Map                // the image before the last Reload; nil: none, or CloseDenied was called
 	forgotten map[netNameKey]bool      // which places it has taken back that names had led to
 }

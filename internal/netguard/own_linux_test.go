@@ -19,7 +19,7 @@ func TestOwnServersReload(t *testing.T) {
 	needRoot(t)
 	g := begin(t, ownServers)
 	order := []string{"keep open", "listen", "127.0.0.1:9101", "tcp", "127.0.0.1:9101", "listen", "[::1]:9102", "tcp", "[::1]:9102"}
-	k := keepOpen(t, g, order)
+	k := keepOpen(t, g, ".", order)
 	d, err := OpenDiag()
 	must(t, err)
 	defer d.Close()

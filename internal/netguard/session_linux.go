@@ -40,12 +40,13 @@ func (s *Session) Begin(id uint64, cgroup int, img *Image, e Egress) error {
 	return s.attach(cgroup)
 }
 
-// isOf notes down which cgroup it is.
+// isOf keeps the folder of its cgroup.
 func (s *Session) isOf(cgroup int) error {
-	var st unix.Stat_t
-	err := unix.Fstat(cgroup, &st)
-	s.cgroup = st.Ino
-	return os.NewSyscallError("fstat", err)
+	fd, err := unix.FcntlInt(uintptr(cgroup), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		s.cgroup = os.NewFile(uintptr(fd), "cgroup")
+	}
+	return os.NewSyscallError("fcntl", err)
 }
 
 // Lead has what is to be decided by egress go there from now on.
@@ -247,6 +248,7 @@ func (s *Session) Close() {
 	}
 	s.maps = nil
 	_ = s.former.Close() // nil, too
+	_ = s.cgroup.Close() // nil, too
 	if s.image != nil {
 		_ = s.image.Close()
 	}

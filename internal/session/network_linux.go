@@ -158,6 +158,16 @@ func (n *Network) closeDenied() {
 	}
 }
 
+// EndWithin closes the sockets that others have by now of a session within this one that ends, and has a cgroup beneath and no network of its own.
+func (n *Network) EndWithin(cgroup string) {
+	if !n.net.kernel.HasSockets() {
+		return
+	}
+	if _, err := n.net.closeSockets(n.place, func(s *netguard.Session, d *netguard.Diag) (int, error) { return s.CloseOpenIn(d, cgroup) }); err != nil {
+		n.h.run.cfg.notice("sockets of a session within session %s that others have stay open: %v", n.h.run.id, err)
+	}
+}
+
 // Counts are what the kernel counted in it.
 func (n *Network) Counts() netguard.Counts { return n.net.kernel.Counts() }
 

@@ -1,0 +1,55 @@
+//go:build !cgo
+
+package daemon
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/cgroup/managed"
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/nettest"
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// A session within one whose network is held has no network of its own, and a cgroup beneath: its sockets end with it, whoever has them, and with
+// what the other's next policy doesn't grant.
+func TestSocketsWithin(t *testing.T) {
+	d, _ := served(t, DefaultLimits)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	childtest.Must(t, err)
+	defer l.Close()
+	go nettest.Accept(l, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	outer := d.guard(t, 1, 1000, netOrder{Allowed: l.Addr().String()})
+	d.sessions[1] = outer.session
+	g, err := managed.Make(outer.group.Load().Path(), "2", policy.Limits{}, cgroup.Probe())
+	childtest.Must(t, err)
+	inner := d.newSession(&record{Number: 2, From: 1}, ended(1))
+	for what, ends := range map[string]func(){
+		"it ends":     func() { inner.endWithin(g) },
+		"the other's": func() { childtest.Must(t, outer.reloadNetwork(2, allows(t, "127.1.0.1:1"))) },
+	} {
+		cmd := exec.Command("bash", "-c", fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d && echo open && cat <&3", l.Addr().(*net.TCPAddr).Port))
+		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
+		out, err := cmd.StdoutPipe()
+		childtest.Must(t, err)
+		childtest.Must(t, cmd.Start())
+		if n, err := out.Read(make([]byte, 9)); n != len("open\n") {
+			t.Errorf("%s: no connection: %v", what, err)
+		}
+		late := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		ends()
+		if err := cmd.Wait(); err == nil || !late.Stop() {
+			t.Errorf("%s: the connection stays: %v", what, err)
+		}
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+}
