@@ -10,6 +10,7 @@
 
 #define RATE 2000 /* events in one second */
 #define EACCES 13
+#define EADDRINUSE 98
 
 /* Each session has programs and maps of its own, which go when its cgroup goes. */
 struct session {
@@ -55,6 +56,7 @@ enum why {
 	WHY_DEVICE,	/* by a device that the machine hasn't chosen, or one that doesn't lead to egress */
 	WHY_ROUTE,	/* the packet has options or headers that can lead it elsewhere, or isn't whole */
 	WHY_MEMORY,	/* no room to note down where the socket was going */
+	WHY_TAKEN,	/* layer and rule grant it where no other process waits, and one does */
 };
 
 struct event {

@@ -399,8 +399,13 @@ static __always_inline int bind(struct bpf_sock_addr *ctx, const struct endpoint
 		why = WHY_EGRESS;
 	else if (action == DIRECT && !taken(ctx, s, at))
 		return bound(ctx);
+	else if (action == DIRECT)
+		why = WHY_TAKEN;
 	struct refusal r = { .op = OP_BIND, .why = why, .protocol = ctx->protocol, .kind = ctx->type, .by = q.by, .at = *at };
-	return refuse_task(&r);
+	refuse_task(&r);
+	if (why == WHY_TAKEN)
+		bpf_set_retval(-EADDRINUSE); /* as the kernel says it of a port that isn't shared: programs then try another one */
+	return 0;
 }
 
 /* inet_bind_sk */

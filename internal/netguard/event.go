@@ -56,9 +56,10 @@ const (
 	WhyDevice     // by a device that the machine hasn't chosen, or one that doesn't lead to egress
 	WhyRoute      // the packet could be led elsewhere
 	WhyMemory     // the kernel had no room to note down where it was going
+	WhyTaken      // a process outside the session waits there already; Layer and Rule grant it where none does
 )
 
-var whyNames = [...]string{"", "policy", "egress", "socket", "device", "route", "memory"}
+var whyNames = [...]string{"", "policy", "egress", "socket", "device", "route", "memory", "taken"}
 
 func (w Why) String() string { return name(whyNames[:], uint32(w)) }
 

@@ -51,7 +51,7 @@ func TestOwnServersReuse(t *testing.T) {
 	must(t, err)
 	defer l.Close()
 	g := begin(t, ownServers)
-	for order, want := range map[string]string{"127.0.0.1:9103": "EACCES", "127.0.0.1:9104": "bound"} {
+	for order, want := range map[string]string{"127.0.0.1:9103": "EADDRINUSE", "127.0.0.1:9104": "bound"} {
 		if got := run(t, g, "reuse", "tcp", order); got != want {
 			t.Errorf("%s: %q, want %q", order, got, want)
 		}

@@ -124,7 +124,7 @@ func (n *CompiledNet) ports() (string, error) {
 		return "for udp name the port alone", fmt.Errorf("scheme %q isn't spoken over udp", n.Scheme)
 	case n.Proto == "udp" && n.Port == 0 && !n.EveryPort():
 		return "add port", fmt.Errorf("a rule for udp names its port")
-	case n.OwnServers() && (n.Name != "localhost" || n.Proto != "tcp"):
+	case n.OwnServers() && n.Name != "localhost":
 		return `add port, or write host = "localhost" for servers of the session's own on any port`, fmt.Errorf("a rule with listen names its port")
 	case n.Listen && (n.Scheme != "" || n.PathPrefix != "" || n.Methods != nil):
 		return "", fmt.Errorf("a rule with listen has no scheme, path_prefix or methods")

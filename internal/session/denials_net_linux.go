@@ -132,12 +132,28 @@ func (r *run) refusedNet(k *netguard.Event, chain []event.Process) event.Event {
 	}
 	e.Target = netTarget(k.Protocol, k.At)
 	v := r.kernelSaid(k)
-	if k.Why != netguard.WhyPolicy {
+	switch k.Why {
+	case netguard.WhyPolicy:
+	case netguard.WhyTaken:
+		r.deniedTaken(&e, v)
+		return e
+	default:
 		e.Reason = string(v.Reason)
 		return e
 	}
 	r.suggest(&e, v, policy.Question{Resource: policy.Net, Target: e.Target, Listen: e.Capability == "listen"})
 	return e
+}
+
+// deniedTaken describes a denied bind where another process waits already. The rule of the verdict didn't decide: it grants free ports.
+func (r *run) deniedTaken(e *event.Event, v policy.Verdict) {
+	e.Reason, e.Errno = string(policy.HostNotListed), errnoName(syscall.EADDRINUSE)
+	e.Extra["why"] = "a process outside the session waits at this port"
+	grant := "the policy"
+	if v.Rule >= 0 {
+		grant = fmt.Sprintf("%s (%s)", r.cfg.Policy.Rules[v.Rule].ID, r.cfg.Policy.Rules[v.Rule].Place)
+	}
+	e.Extra["advice"] = grant + " grants the session's own servers a free port: use another one (port 0: the kernel chooses), or end that process"
 }
 
 // kernelSaid is the kernel's verdict.

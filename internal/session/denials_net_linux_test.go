@@ -3,12 +3,18 @@ package session
 import (
 	"net/netip"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/netguard"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
 // heardNames is what is told of what egress refused.
@@ -68,5 +74,23 @@ func TestNamedAlike(t *testing.T) {
 	told := heardNames(t, denial("192.0.2.1:443", 4), denial("169.254.169.254:443", 4), denial("192.0.2.1:443", 5), again)
 	if len(told) != 3 || told[1].Extra["to"] != "169.254.169.254:443" || told[2].Process[0].PID != 5 {
 		t.Errorf("%+v", told)
+	}
+}
+
+// Where a process outside the session waits already, the rule that grants free ports is no rule that denies: it's named as what to do next.
+func TestTakenPort(t *testing.T) {
+	l := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{
+		Host: "localhost", Listen: true, Allow: true, Place: policy.Place{File: "p.toml", Line: 7},
+	}}}
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, policyfile.Machine{})
+	must(t, err)
+	k := netguard.Event{Op: netguard.OpBind, Why: netguard.WhyTaken, Protocol: unix.IPPROTO_TCP, At: netip.MustParseAddrPort("127.0.0.1:5432")}
+	for _, rule := range []int{slices.IndexFunc(c.Rules, func(r *policy.Rule) bool { return r.ID == "net.1" }), -1} {
+		k.Rule = rule
+		e := (&run{cfg: Config{Policy: c}}).refusedNet(&k, nil)
+		if e.Rule != "" || e.Suggest != "" || e.Reason != "host_not_listed" || e.Errno != "EADDRINUSE" || e.Target != "tcp://127.0.0.1:5432" ||
+			!strings.Contains(e.Extra["why"], "outside the session") || strings.Contains(e.Extra["advice"], "net.1 (p.toml:7") != (rule >= 0) {
+			t.Errorf("%+v", e)
+		}
 	}
 }

@@ -119,6 +119,15 @@ var rows = []struct {
 		denials: []string{"connect tcp://127.0.0.1:5432 host_not_listed"},
 	},
 	{
+		name: "its own server where another waits", needs: "python3", rules: own, line: serveOwn("AF_INET", "127.0.0.1", "5432", "127.0.0.1"),
+		free: "Address already in use", denials: []string{"listen tcp://127.0.0.1:5432 host_not_listed"},
+	},
+	{
+		name: "its own server by UDP", needs: "python3", rules: own,
+		line: python + `'import socket; socket.socket(type=socket.SOCK_DGRAM).bind(("127.0.0.1", 8095)); print("waits")'`,
+		free: "^waits\n$", want: "PermissionError", denials: []string{"listen udp://127.0.0.1:8095 host_not_listed"},
+	},
+	{
 		name: "its own server elsewhere", needs: "python3", rules: own, line: serveOwn("AF_INET", allowedIP, "8097", allowedIP), free: "^own\n$", want: "PermissionError",
 		denials: []string{"listen tcp://" + allowedIP + ":8097 host_not_listed"},
 	},
