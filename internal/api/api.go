@@ -103,7 +103,16 @@ type Start struct {
 
 // Network is what toolguardd can't find out about the network.
 type Network struct {
-	Resolvers []netip.AddrPort `json:"resolvers"` // the name servers that the asker would ask
+	Resolvers []netip.AddrPort `json:"resolvers"`         // the name servers that the asker would ask
+	Proxies   []Proxy          `json:"proxies,omitempty"` // that the command's variables name
+}
+
+// Proxy is a proxy that a variable names. It has no more of the variable's value, which may hold a password.
+type Proxy struct {
+	Variable string `json:"variable"`
+	Scheme   string `json:"scheme"` // what is spoken with the proxy
+	Host     string `json:"host"`
+	Port     string `json:"port,omitempty"` // "": whichever the clients take
 }
 
 // Enter is the body of PUT Thread: one of the asker's own threads, which is in the session from then on, and for good.

@@ -239,8 +239,13 @@ func shortly(st *api.Start) error {
 	for _, p := range st.Limits.Places() {
 		size += len(p.File)
 	}
+	if st.Network != nil {
+		for _, p := range st.Network.Proxies {
+			size += len(p.Variable) + len(p.Scheme) + len(p.Host) + len(p.Port) + event.PerText
+		}
+	}
 	if size > maxSaid {
-		return refuse(400, "the home, what isn't enforced, and where the limits are set take %d bytes to say, and may take %d: have less of it in the policy", size, maxSaid)
+		return refuse(400, "the home, what isn't enforced, where the limits are set, and the proxies of the variables take %d bytes to say, and may take %d: have less of it in the policy", size, maxSaid)
 	}
 	st.Argv = event.RedactArgv(event.ShortArgv(st.Argv))
 	return nil

@@ -80,6 +80,7 @@ func TestRequests(t *testing.T) {
 	}{
 		{api.Start{Tool: strings.Repeat("x", maxName+1)}, "tool and agent have 257 and 0 bytes"},
 		{api.Start{Agent: strings.Repeat("x", maxName+1)}, "tool and agent have 0 and 257 bytes"},
+		{api.Start{Network: &api.Network{Proxies: []api.Proxy{{Host: strings.Repeat("x", maxSaid)}}}}, "take 65540 bytes to say"},
 		{api.Start{Home: "me"}, "isn't an absolute path"},
 		{api.Start{Home: strings.Repeat("/", maxSaid+1)}, "take 65537 bytes to say"},
 		{api.Start{Degraded: []string{strings.Repeat("x", maxSaid), "x"}}, "take 65545 bytes to say"},

@@ -94,7 +94,11 @@ func (d *Daemon) sockets(r *record, p *policies) loader.Flags {
 
 func (s *session) netConfig(c *policy.Compiled) (guarded.Heard, guarded.Config) {
 	st := &s.record.Start
-	return s.heard(), guarded.Config{Policy: c, Tool: st.Tool, Agent: st.Agent, Events: s.events, Notice: s.d.note}
+	cfg := guarded.Config{Policy: c, Tool: st.Tool, Agent: st.Agent, Events: s.events, Notice: s.d.note}
+	if st.Network != nil {
+		cfg.Proxies = st.Network.Proxies
+	}
+	return s.heard(), cfg
 }
 
 // beginNetwork holds the session's cgroup, which nobody is in yet, where its toolguard has its network.

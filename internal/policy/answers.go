@@ -7,6 +7,7 @@ type Question struct {
 	Symlink  bool     // for FS: of the target itself, where it's a symlink
 	Target   string   // a path, a URL or tcp://host:port, or a variable's name
 	Listen   bool     // for Net: bind and accept instead of connect
+	Scheme   string   // for Net: what is spoken there, where the target doesn't say; what is suggested grants nothing else
 	Method   string   // for Net: the HTTP method; "" asks about the connection alone
 	Argv     []string // for Commands: the program and its arguments
 }

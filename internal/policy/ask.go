@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"path"
 	"strings"
 )
@@ -83,7 +84,7 @@ func (c *Compiled) askNet(a asked) (Verdict, asked) {
 func (q *Question) NetTarget() (t NetTarget, err error) {
 	if !q.Listen {
 		t, err = ParseNetTarget(q.Target)
-		t.Method = q.Method
+		t.Method, t.Scheme = q.Method, cmp.Or(q.Scheme, t.Scheme)
 		return t, err
 	}
 	t, err = parseNetTarget(q.Target)

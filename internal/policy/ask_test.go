@@ -36,6 +36,7 @@ func TestSuggestions(t *testing.T) {
 		{Question{Resource: Net, Target: "http://c.com/", Method: "GET"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"http\"\nmethods = [\"GET\"]\nallow = true\n"},
 		{Question{Resource: Net, Target: "http://c.com/../x"}, ""},
 		{Question{Resource: Net, Target: "tcp://c.com:25"}, "[[access.net]]\nhost = \"c.com\"\nport = 25\nallow = true\n"},
+		{Question{Resource: Net, Target: "tcp://c.com:3128", Scheme: "http"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"http\"\nport = 3128\nallow = true\n"},
 		{Question{Resource: Net, Target: "tcp://0.0.0.0:25"}, "[[access.net]]\nhost = \"127.0.0.1\"\nport = 25\nallow = true\n"},
 		{Question{Resource: Net, Target: "tcp://0.0.0.0:25", Listen: true}, "[[access.net]]\nhost = \"0.0.0.0\"\nport = 25\nlisten = true\nallow = true\n"},
 		{Question{Resource: Net, Target: "udp://c.com:53"}, "[[access.net]]\nhost = \"c.com\"\nport = 53\nprotocol = \"udp\"\nallow = true\n"},

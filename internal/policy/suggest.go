@@ -173,7 +173,7 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 				return r, true
 			}
 		}
-		if r.Scheme = ""; l.Net.allowsWith(&a.net, &r, l.TLSIntercept) { // whatever is said on the port
+		if r.Scheme = ""; a.Scheme == "" && l.Net.allowsWith(&a.net, &r, l.TLSIntercept) { // whatever is said on the port
 			return r, true
 		}
 	}

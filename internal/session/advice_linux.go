@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -31,57 +32,55 @@ func (r *run) advise(e *event.Event, advice string) {
 	}
 }
 
-// adviseProxy has the grant of a proxy be one that egress reads: by its address alone every host behind it would be granted.
-func (r *run) adviseProxy(e *event.Event) {
-	if e.Suggest == "" || e.Capability != "connect" || r.cmd == nil {
-		return
-	}
-	variable, scheme := proxyAt(r.cmd.env, e.Target)
-	if e.Extra == nil && variable != "" {
-		e.Extra = map[string]string{}
-	}
+// adviseProxy says what the grant of a proxy opens, and takes it away where what the proxy is asked for can't be read: scheme is what the
+// grant is for, or what was spoken.
+func adviseProxy(e *event.Event, p *api.Proxy, scheme string) {
 	switch {
-	case variable == "":
-		return
-	case scheme != "http":
+	case p == nil || e.Suggest == "":
+	case p.Scheme == "http" && scheme == "http":
+		e.Extra["advice"] = fmt.Sprintf("this is the proxy that %s names: with scheme = \"http\" the hosts behind it stay closed that nothing else grants", p.Variable)
+	default:
 		e.Suggest = ""
-		e.Extra["advice"] = fmt.Sprintf("this is the proxy that %s names, and what it's asked for can't be read: a rule for it would open every host behind it", variable)
-		return
-	case !strings.Contains(e.Suggest, "\nscheme = "):
-		host, rest, _ := strings.Cut(e.Suggest, "\nhost = ")
-		value, rest, _ := strings.Cut(rest, "\n")
-		e.Suggest = host + "\nhost = " + value + "\nscheme = \"http\"\n" + rest
+		e.Extra["advice"] = fmt.Sprintf("this is the proxy that %s names, and what it's asked for can't be read: a rule for it would open every host behind it", p.Variable)
 	}
-	e.Extra["advice"] = fmt.Sprintf("this is the proxy that %s names: with scheme = \"http\" the hosts behind it stay closed that nothing else grants", variable)
 }
 
-// proxyAt is the variable that names a target as a proxy, and what is spoken with that proxy.
-func proxyAt(env []string, target string) (variable, scheme string) {
+// proxyAt is the proxy that a target is; nil: it's none.
+func (r *run) proxyAt(target string) *api.Proxy {
 	_, rest, _ := strings.Cut(target, "://")
 	rest, _, _ = strings.Cut(rest, "/")
+	i := slices.IndexFunc(r.cfg.Proxies, func(p api.Proxy) bool { return sameEndpoint(&p, rest) })
+	if i < 0 {
+		return nil
+	}
+	return &r.cfg.Proxies[i]
+}
+
+// proxiesOf are the proxies that variables name which the command may see.
+func proxiesOf(c *policy.Compiled, env []string) (list []api.Proxy) {
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
-		if !strings.HasSuffix(strings.ToLower(name), "_proxy") || strings.EqualFold(name, "no_proxy") {
+		if !strings.HasSuffix(strings.ToLower(name), "_proxy") || strings.EqualFold(name, "no_proxy") || !c.CheckEnv(name).Allow {
 			continue
 		}
 		if !strings.Contains(value, "://") {
 			value = "http://" + value
 		}
-		if u, err := url.Parse(value); err == nil && u.Host != "" && sameEndpoint(u, rest) {
-			return name, u.Scheme
+		if u, err := url.Parse(value); err == nil && u.Host != "" {
+			list = append(list, api.Proxy{Variable: name, Scheme: u.Scheme, Host: u.Hostname(), Port: u.Port()})
 		}
 	}
-	return "", ""
+	return list
 }
 
 // sameEndpoint says whether a proxy is at this host and port. A proxy without a port is at whichever its clients take.
-func sameEndpoint(proxy *url.URL, endpoint string) bool {
+func sameEndpoint(proxy *api.Proxy, endpoint string) bool {
 	host, port, err := net.SplitHostPort(endpoint)
-	if err != nil || proxy.Port() != "" && proxy.Port() != port {
+	if err != nil || proxy.Port != "" && proxy.Port != port {
 		return false
 	}
 	at, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, proxy.Hostname()) || err == nil && at.IsLoopback() && isLoopback(proxy.Hostname())
+	return strings.EqualFold(host, proxy.Host) || err == nil && at.IsLoopback() && isLoopback(proxy.Host)
 }
 
 func isLoopback(host string) bool {

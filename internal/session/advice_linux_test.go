@@ -5,7 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -16,23 +19,38 @@ import (
 func TestAdviceOfProxies(t *testing.T) {
 	const plain = "[[access.net]]\nhost = \"127.0.0.1\"\nport = 3128\nallow = true\n"
 	const read = "[[access.net]]\nhost = \"127.0.0.1\"\nscheme = \"http\"\nport = 3128\nallow = true\n"
-	for _, x := range []struct{ env, target, suggest, want, advice string }{
-		{"http_proxy=http://127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, read, "the proxy that http_proxy names: with scheme"},
-		{"HTTPS_PROXY=http://u:p@localhost:3128/", "tcp://127.0.0.1:3128", plain, read, "the proxy that HTTPS_PROXY names"},
-		{"all_proxy=127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, read, "all_proxy"},
-		{"http_proxy=http://proxy.corp", "tcp://proxy.corp:3128", plain, read, "http_proxy"},
-		{"http_proxy=http://127.0.0.1:3128", "http://127.0.0.1:3128/", read, read, "http_proxy"},
-		{"all_proxy=socks5://127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, "", "every host behind it"},
-		{"https_proxy=https://127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, "", "every host behind it"},
-		{"http_proxy=http://127.0.0.1:3129", "tcp://127.0.0.1:3128", plain, plain, ""},
-		{"no_proxy=127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, plain, ""},
-		{"http_proxy=", "tcp://127.0.0.1:3128", plain, plain, ""},
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{
+		{Authority: policy.Session, Net: []policy.NetRule{{Host: "api.example", Allow: true}}, Defaults: [policy.NumResources]policy.Stance{policy.Env: policy.Allow}},
+	}}, policyfile.Machine{})
+	must(t, err)
+	for _, x := range []struct{ env, target, want, advice string }{
+		{"http_proxy=http://127.0.0.1:3128", "tcp://127.0.0.1:3128", read, "the proxy that http_proxy names: with scheme"},
+		{"HTTPS_PROXY=http://u:p@localhost:3128/", "tcp://127.0.0.1:3128", read, "the proxy that HTTPS_PROXY names"},
+		{"all_proxy=127.0.0.1:3128", "tcp://127.0.0.1:3128", read, "all_proxy"},
+		{"http_proxy=http://127.0.0.1", "tcp://127.0.0.1:3128", read, "http_proxy"},
+		{"http_proxy=http://127.0.0.1:3128", "http://127.0.0.1:3128", read, "http_proxy"},
+		{"all_proxy=socks5://127.0.0.1:3128", "tcp://127.0.0.1:3128", "", "every host behind it"},
+		{"https_proxy=https://127.0.0.1:3128", "tcp://127.0.0.1:3128", "", "every host behind it"},
+		{"http_proxy=http://127.0.0.1:3129", "tcp://127.0.0.1:3128", plain, ""},
+		{"no_proxy=127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, ""},
+		{"http_proxy=", "tcp://127.0.0.1:3128", plain, ""},
+		{"proxy_password=127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, ""},
 	} {
-		r := &run{cmd: &command{env: []string{"A=b", x.env}}}
-		e := event.Event{Resource: "net", Capability: "connect", Target: x.target, Suggest: x.suggest}
-		r.adviseProxy(&e)
+		r := &run{cfg: Config{Policy: c, Proxies: proxiesOf(c, []string{"A=b", x.env})}}
+		e := event.Event{Extra: map[string]string{}}
+		q := policy.Question{Resource: policy.Net, Target: x.target}
+		at, err := q.NetTarget()
+		must(t, err)
+		r.suggest(&e, c.CheckNet(&at), q)
 		if e.Suggest != x.want || !strings.Contains(e.Extra["advice"], x.advice) || (x.advice == "") != (e.Extra["advice"] == "") {
 			t.Errorf("%s, %s: suggests %q, %q", x.env, x.target, e.Suggest, e.Extra["advice"])
+		}
+	}
+	r := &run{cfg: Config{Policy: c, Proxies: []api.Proxy{{Variable: "http_proxy", Scheme: "http", Host: "proxy.corp"}}}}
+	for target, offered := range map[string]bool{"http://proxy.corp:3128/": true, "tcp://proxy.corp:3128": false, "https://proxy.corp:3128/": false} {
+		e := r.refusedByName(&link.Denial{Answer: policy.Answer{Target: target, Suggest: "x"}}, time.Time{}, nil)
+		if (e.Suggest != "") != offered || e.Extra["advice"] == "" {
+			t.Errorf("%s: suggests %q, %q", target, e.Suggest, e.Extra["advice"])
 		}
 	}
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -17,6 +18,7 @@ type Config struct {
 	AllowDegraded []string     // ids of rules that need not be enforced
 	Argv          []string     // the command; Argv[0] is looked up through PATH
 	Env           []string     // what the command would see without toolguard
+	Proxies       []api.Proxy  // that Env names, where the policy lets the command see it: a run finds them itself
 	PassFDs       []int        // descriptors beyond 0, 1 and 2 that the command keeps, under the same numbers
 	Events        *event.Queue // nil: nobody listens
 	Linger        bool         // leave the command's other processes running when it exits

@@ -224,7 +224,8 @@ func (r *run) refusedByName(k *link.Denial, when time.Time, chain []event.Proces
 		}
 	}
 	r.advise(&e, a.Advice)
-	r.adviseProxy(&e)
+	scheme, _, _ := strings.Cut(a.Target, "://")
+	adviseProxy(&e, r.proxyAt(a.Target), scheme)
 	return e
 }
 

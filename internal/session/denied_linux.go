@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -32,6 +33,13 @@ func (r *run) denied(k kernelaudit.Denial, chain []event.Process) event.Event {
 
 // suggest adds the rule that decided and the smallest grant that would have allowed it.
 func (r *run) suggest(e *event.Event, v policy.Verdict, q policy.Question) {
+	var p *api.Proxy
+	if q.Resource == policy.Net && !q.Listen {
+		p = r.proxyAt(q.Target)
+	}
+	if p != nil && p.Scheme == "http" {
+		q.Scheme = p.Scheme // which egress reads: by its address alone every host behind it would be granted
+	}
 	r.decided(e, v)
 	e.Reason = string(v.Reason)
 	a := r.cfg.Policy.Describe(v, q, q.Target)
@@ -39,10 +47,8 @@ func (r *run) suggest(e *event.Event, v policy.Verdict, q policy.Question) {
 		e.Extra["note"] = a.Note
 	}
 	r.advise(e, a.Advice)
-	switch {
-	case q.Resource == policy.Net:
-		r.adviseProxy(e)
-	case q.Resource == policy.FS && q.Caps&(policy.Create|policy.Delete) != 0:
+	adviseProxy(e, p, q.Scheme)
+	if q.Resource == policy.FS && q.Caps&(policy.Create|policy.Delete) != 0 {
 		r.adviseOrdinary(e, folderOf(e))
 	}
 }

@@ -93,7 +93,7 @@ func (r *run) borrow(client *api.Client) error {
 		if err != nil {
 			return fmt.Errorf("find the machine's name servers: %w", err)
 		}
-		st.Network = &api.Network{Resolvers: list}
+		st.Network = &api.Network{Resolvers: list, Proxies: r.cfg.Proxies}
 	}
 	var s api.Session
 	err := client.Do("POST", api.Sessions, st, &s)
@@ -214,7 +214,6 @@ func (d *denials) told(e event.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.Kind == event.Denial {
-		d.run.adviseProxy(&e) // toolguardd doesn't know the session's variables
 		d.tell(e)
 		return
 	}

@@ -112,6 +112,7 @@ func newID() uint64 {
 // prepare decides all that can be decided before anything irreversible happens. What waits for the kernel waits beside
 // what computes.
 func (r *run) prepare() error {
+	r.cfg.Proxies = proxiesOf(r.cfg.Policy, r.cfg.Env)
 	b, err := choose(r.cfg.Backend, r.cfg.Daemon)
 	if err != nil {
 		return err

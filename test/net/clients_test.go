@@ -3,10 +3,13 @@
 package net
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +18,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/daemontest"
+	"github.com/toolguard/toolguard/internal/nettest"
 )
 
 // get is a client of Go's own net/http, in the place of this test's program.
@@ -209,6 +213,33 @@ func TestProxies(t *testing.T) {
 	needsServers(t)
 	proxies.needed(t)
 	testClients(t, byProxies, 0)
+}
+
+// The grant that is suggested of a proxy, pasted, opens the proxy for what else is granted, and for nothing else.
+func TestGrantOfProxy(t *testing.T) {
+	needs(t, "curl")
+	p := newPlace(t, `default = { net = "deny", env = "allow" }`, allow("api.test", `scheme = "http"`))
+	proxy, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer proxy.Close()
+	go nettest.ServeWeb(proxy, nil)
+	get := func(cmd func(string) *exec.Cmd, want string) {
+		t.Helper()
+		c := cmd("curl -sS -m 10 http://api.test/ http://other.test/")
+		c.Env = append(c.Env, "http_proxy=http://user:secret@"+proxy.Addr().String())
+		if got := outcomeOf(t, c).said; !regexp.MustCompile(want).MatchString(got) {
+			t.Fatalf("it says %q, not %s", got, want)
+		}
+	}
+	const api = "(?s)^hello GET http://api.test/ by HTTP/1\n"
+	get(p.command, api+"hello GET http://other.test/")
+	get(p.guarded, "^curl: .*\n")
+	e := p.denials()[0].Unmapped
+	must(t, errors.Join(p.grant(e.Suggest), os.Remove(p.events)))
+	get(p.guarded, api+".*refused by toolguard")
+	if strings.Contains(fmt.Sprint(e), "secret") || e.Extra["advice"] == "" || !has(p.denials(), "connect http://other.test:80/ host_not_listed") {
+		t.Errorf("%+v, %v", e, p.denials())
+	}
 }
 
 var byProxies = []client{proxied("squid", "3128"), proxied("tinyproxy", "8888")}

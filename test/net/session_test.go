@@ -47,6 +47,16 @@ func newPlace(t testing.TB, access, rules string) *place {
 	return p
 }
 
+// grant adds what is suggested to the policy.
+func (p *place) grant(suggested string) error {
+	f, err := os.OpenFile(p.policy, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("\n" + suggested)
+	return errors.Join(err, f.Close())
+}
+
 // handTo makes a place somebody else's, whom toolguardd is to serve.
 func (p *place) handTo(uid uint32) {
 	p.t.Helper()
