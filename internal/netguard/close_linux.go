@@ -77,7 +77,7 @@ func OpenDiag() (*Diag, error) {
 	d := &Diag{sockets: map[int]*nl.SocketHandle{unix.NETLINK_INET_DIAG: {Socket: s}}}
 	for _, protocol := range []uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
 		none := held{diagSocket: diagSocket{Family: unix.AF_INET}, protocol: protocol}
-		if err := d.close(&none); err != nil {
+		if _, err := d.close(&none); err != nil {
 			d.Close()
 			return nil, err
 		}
@@ -105,18 +105,19 @@ type raw []byte
 func (r raw) Len() int          { return len(r) }
 func (r raw) Serialize() []byte { return r }
 
-// close closes a socket (SOCK_DESTROY), unless it has closed: those who use it get ECONNABORTED, and the other end of TCP a reset.
-func (d *Diag) close(k *held) error {
-	_, err := d.request(nl.SOCK_DESTROY, unix.NLM_F_ACK, diagRequest{Family: k.Family, Protocol: k.protocol, ID: k.ID}).Execute(unix.NETLINK_INET_DIAG, 0)
+// close closes a socket (SOCK_DESTROY): those who use it get ECONNABORTED, and the other end of TCP a reset. It isn't found if it has closed, or if
+// the kernel finds another one at its address (SO_REUSEPORT), which stays open.
+func (d *Diag) close(k *held) (found bool, err error) {
+	_, err = d.request(nl.SOCK_DESTROY, unix.NLM_F_ACK, diagRequest{Family: k.Family, Protocol: k.protocol, ID: k.ID}).Execute(unix.NETLINK_INET_DIAG, 0)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return nil
+		return false, nil
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return errors.New("the kernel closes no sockets for others: it takes one with CONFIG_INET_DIAG_DESTROY")
+		return false, errors.New("the kernel closes no sockets for others: it takes one with CONFIG_INET_DIAG_DESTROY")
 	case err != nil:
-		return fmt.Errorf("close a socket by sock_diag: %w", err)
+		return false, fmt.Errorf("close a socket by sock_diag: %w", err)
 	}
-	return nil
+	return true, nil
 }
 
 // madeIn selects the sockets that were made in one of some cgroups. The kernel compares one cgroup with the socket's at a time
@@ -251,23 +252,34 @@ func cgroups(folder string) (all []uint64, err error) {
 	return all, err
 }
 
+// rounds bounds how often sockets are closed at whose address the kernel found another one, which it finds no more when that is closed.
+const rounds = 64
+
 func (s *Session) closeSome(d *Diag, cgroup string, which func(*held) bool) (closed int, err error) {
 	made, err := cgroups(cgroup)
 	if err != nil {
 		return 0, fmt.Errorf("find the cgroups of the session: %w", err)
 	}
-	all, err := d.list(made, s.maps[netMapPeers].FD())
-	for _, k := range all {
-		if !which(k) {
-			continue
-		}
-		if e := d.close(k); e != nil {
+	done := map[uint64]bool{} // by cookie
+	for range rounds {
+		all, err := d.list(made, s.maps[netMapPeers].FD())
+		missed := false
+		for _, k := range all {
+			if done[k.ID.Cookie] || !which(k) {
+				continue
+			}
+			found, e := d.close(k)
+			if found {
+				done[k.ID.Cookie] = true
+			}
+			missed = missed || !found
 			err = errors.Join(err, e)
-			continue
 		}
-		closed++
+		if !missed || err != nil {
+			return len(done), err
+		}
 	}
-	return closed, err
+	return len(done), errors.New("some of its sockets share an address (SO_REUSEPORT), by which the kernel finds others")
 }
 
 // name is what is permitted where the socket may be connected to because of a name.

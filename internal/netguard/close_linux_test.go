@@ -46,6 +46,9 @@ func closes(t *testing.T, beneath string) {
 		{"accept", "127.0.0.1:9001", gone},
 		{"accept", "127.0.0.1:9002", stays},
 		{"listen", "127.0.0.1:9003", gone},
+		{"listen", "127.0.0.1:9003", gone}, // SO_REUSEPORT: the kernel finds another one by its address
+		{"listen", "127.0.0.1:9003", gone},
+		{"listen", "127.0.0.1:9003", gone},
 		{"listen", "127.0.0.1:9004", stays},
 		{"listen", "127.0.0.1:0", stays}, // nobody reaches it, before or after
 		{"udp", "127.1.0.1:8001", gone + " EACCES"},
@@ -114,8 +117,8 @@ func closes(t *testing.T, beneath string) {
 	if n, err := g.CloseOpenIn(d, g.dir+"/other"); n != 0 || err != nil {
 		t.Errorf("%d of another cgroup's are closed, %v", n, err)
 	}
-	if _, err := g.CloseOpenIn(d, filepath.Join(g.dir, beneath)); err != nil {
-		t.Error(err)
+	if n, err := g.CloseOpenIn(d, filepath.Join(g.dir, beneath)); err != nil || n < len(rows)-want {
+		t.Errorf("at the end %d are closed, %v", n, err)
 	}
 	for i, is := range k.states() {
 		if !strings.HasPrefix(is, gone) {
@@ -195,6 +198,7 @@ func tryKeepOpen(args []string) string {
 		fd, sa := socket(where, kinds[do]|kinds[map[bool]string{true: "tcp"}[do != "udp"]], 0)
 		switch do {
 		case "listen", "accept":
+			sure(do, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
 			sure(do, unix.Bind(fd, sa))
 			sure(do, unix.Listen(fd, 1))
 			if do == "accept" {
