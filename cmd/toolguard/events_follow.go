@@ -62,7 +62,7 @@ toolguardd ends while they're followed it exits with 2: what happens then isn't 
 	}
 	cmd.Flags().StringVar(&since, "since", "", "begin with what was kept since `WHEN`: 90s, 2h, a time such as 2026-11-21T08:15:02Z, all")
 	cmd.Flags().BoolVarP(&goOn, "follow", "f", false, "with --since, go on with what happens then; without it that's what is done")
-	choiceFlag(cmd, &format, "format", "how they're written", "text", "ocsf", "ecs")
+	choiceFlag(cmd, &format, "format", "how they're written", "text", "ocsf", "ocsf-1.8", "ecs")
 	complete(cmd, "kind", "denial", "exec", "session_start", "session_end", "gap", "daemon")
 	d.completeSession(cmd)
 	d.define(cmd)

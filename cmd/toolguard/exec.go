@@ -64,7 +64,7 @@ Flags end at the first word that isn't one, or at "--": what follows is the comm
 	f.policyFlags.define(cmd)
 	f.backendFlags.define(cmd)
 	cmd.Flags().StringVar(&f.events, "events", "", "append events to `FILE`; - is standard output, fd:N an open descriptor")
-	choiceFlag(cmd, &f.format, "format", "how events are written", "ocsf", "ecs", "text")
+	choiceFlag(cmd, &f.format, "format", "how events are written", "ocsf", "ocsf-1.8", "ecs", "text")
 	choiceFlag(cmd, &f.report, "report", "when to tell what was denied; auto: when something was", "auto", "always", "never")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be enforced and start nothing")
 	cmd.Flags().StringVar(&f.limits, "limits", "", "limits `K=V,…` beside the policy's, such as memory=1GiB,pids=64; the smaller counts")

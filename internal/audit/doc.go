@@ -4,8 +4,10 @@
 //
 // A spool is a folder. Its files are named by number, 000000000001.jsonl and on; each line is one event as package event renders
 // it for machines. Events are numbered without a gap from the spool's first one on, across files, restarts and boots, and each
-// has the SHA-256 of the line before it, the newline included, whichever file that is in (unmapped.record_integrity.prev_event; 64
-// zeros in the first). So there is nothing to canonicalize: what is hashed are the bytes that lie there.
+// has its own fingerprint, and that of the record before it, whichever file that is in (attestation_list; OCSF 1.9). The fingerprint is the
+// SHA-256 of the record's text without the fingerprint's member: there's nothing to canonicalize, what is hashed are the bytes that lie there.
+// Records of versions up to 0.1.0 (OCSF 1.8) have only the SHA-256 of the line before, the newline included, in
+// unmapped.record_integrity.prev_event, and are read and gone on from as they are.
 //
 // Checkpoints are events too. Each has an Ed25519 signature of the spool's id, its own number and its link, thus of all that is
 // before it; one comes within a minute after each event. The file "head" says, signed, where the spool ends, and where it begins once

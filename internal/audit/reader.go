@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bufio"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -105,7 +104,7 @@ func (r *Reader) line(line []byte) ([]byte, error) {
 		return nil, &DamageError{fileName(r.at.File), r.at.Offset}
 	}
 	r.at.Offset += int64(len(line))
-	r.at.Sequence, r.at.Hash = l.sequence, hash(sha256.Sum256(line)).String()
+	r.at.Sequence, r.at.Hash = l.sequence, l.hash.String()
 	return line, nil
 }
 

@@ -3,7 +3,6 @@ package audit
 import (
 	"bufio"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -257,7 +256,7 @@ func (t *tail) line(line []byte) {
 	}
 	t.chain, t.clean = l.chain, false
 	t.last.offset += int64(len(line))
-	t.last.sequence, t.last.hash = l.sequence, sha256.Sum256(line)
+	t.last.sequence, t.last.hash = l.sequence, l.hash
 	if e != nil {
 		t.last.key = e.Key
 		if e.NextKey != "" {

@@ -20,7 +20,7 @@ type Limits struct {
 	Drop     bool          // when there's no room: the oldest file goes, instead of no session being begun
 }
 
-// DefaultLimits hold about a million events.
+// DefaultLimits hold more than half a million events.
 var DefaultLimits = Limits{Size: 1 << 30, FileSize: 64 << 20, FileAge: 24 * time.Hour}
 
 // set fills in what isn't said.
@@ -184,7 +184,7 @@ func (s *Spool) second() (p part, ok bool) {
 		p = s.parts[1]
 	case s.file == nil:
 	case s.done.offset == 0:
-		p = part{number: s.number, first: link{s.stream.ID, s.done.sequence + 1, s.done.hash}}
+		p = part{number: s.number, first: link{chain: s.stream.ID, sequence: s.done.sequence + 1, previous: s.done.hash}}
 	default:
 		p, _ = s.look(s.number)
 	}

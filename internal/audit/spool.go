@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -141,7 +140,7 @@ func (s *Spool) add(e *event.Event) {
 	s.buf = event.OCSF.Append(s.buf, &out)
 	s.now.offset += int64(len(s.buf) - before)
 	s.now.sequence++
-	s.now.hash = sha256.Sum256(s.buf[before:])
+	_, s.now.hash, _ = cutHash(s.buf[before:], fingerprintStart, fingerprintEnd)
 	s.lines++
 	if e.OfUser() {
 		s.adding[e.Owner] += int64(len(s.buf) - before)
@@ -155,7 +154,7 @@ func lost(n uint64, why string) event.Event {
 
 // checkpoint signs all that is before, and names the key that comes after the file's end.
 func (s *Spool) checkpoint(what, nextKey string) {
-	l := link{s.stream.ID, s.now.sequence + 1, s.now.hash}
+	l := link{chain: s.stream.ID, sequence: s.now.sequence + 1, previous: s.now.hash}
 	e := event.Event{Kind: event.Checkpoint, Mechanism: "spool", Extra: map[string]string{
 		"what": what, "key": s.key.public(), "signature": s.key.sign(checkpointText(l, nextKey)),
 	}}

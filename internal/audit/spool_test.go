@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -185,28 +186,41 @@ func TestSpool(t *testing.T) {
 
 // TestForm holds the lines to what the package's comment and docs/events.md say of them, without this package's own eyes.
 func TestForm(t *testing.T) {
+	type fingerprint struct{ Value string }
 	dir := t.TempDir()
 	filled(t, dir)
-	previous := strings.Repeat("0", 64)
+	own := regexp.MustCompile(`,"fingerprint":\{[^{}]*\}(\}\]\})\n$`)
 	list, _ := filepath.Glob(filepath.Join(dir, "*.jsonl"))
-	n := 0
+	n, uid, previous := 0, "", ""
 	for _, name := range list {
 		text := readFile(t, name)
 		for line := range bytes.Lines(text) {
 			var e struct {
-				Metadata struct{ Sequence int }
-				Unmapped struct {
-					Boot      string
-					Integrity struct {
-						Previous string `json:"prev_event"`
-					} `json:"record_integrity"`
+				Metadata struct {
+					UID      string
+					Sequence int
 				}
+				Unmapped struct{ Boot string }
+				Attested []struct {
+					Chain       string `json:"chain_uid"`
+					Fingerprint fingerprint
+					Previous    struct {
+						UID         string
+						Fingerprint fingerprint
+					} `json:"prev_event"`
+				} `json:"attestation_list"`
 			}
 			must(t, json.Unmarshal(line, &e))
-			if n++; e.Metadata.Sequence != n || e.Unmapped.Integrity.Previous != previous || len(e.Unmapped.Boot) != 36 {
+			if n++; e.Metadata.Sequence != n || len(e.Unmapped.Boot) != 36 || len(e.Attested) != 1 {
 				t.Fatalf("line %d: %s", n, line)
 			}
-			previous = hashOf(line)
+			a := e.Attested[0]
+			hash := fmt.Sprintf("%x", sha256.Sum256(own.ReplaceAll(line, []byte("$1"))))
+			if a.Fingerprint.Value != hash || a.Previous.Fingerprint.Value != previous || a.Previous.UID != uid ||
+				e.Metadata.UID != fmt.Sprintf("%s-%d", a.Chain, n) {
+				t.Fatalf("line %d: %s", n, line)
+			}
+			previous, uid = hash, e.Metadata.UID
 		}
 	}
 	if n < 100 {
@@ -321,8 +335,9 @@ func TestReadLine(t *testing.T) {
 
 // TestLink: a line has its link only if it's whole, and has a number as a spool writes it.
 func TestLink(t *testing.T) {
-	want := link{"c0ffee", 7, sha256.Sum256(nil)}
+	want := link{chain: "c0ffee", sequence: 7, previous: sha256.Sum256(nil)}
 	line := forged(want, nil)
+	want.hash = hashOf(line)
 	if got, ok := parseLink(line); !ok || got != want {
 		t.Fatalf("%+v of %s", got, line)
 	}
@@ -332,7 +347,7 @@ func TestLink(t *testing.T) {
 		}
 	}
 	for _, uid := range []string{"c0ffee-0", "c0ffee--7", "c0ffee-9223372036854775808", "c0ffee", "7", "", "c0ffee-" + strings.Repeat("0", 64) + "7"} {
-		if got, ok := parseLink(bytes.Replace(line, []byte("c0ffee-7"), []byte(uid), 1)); ok {
+		if got, ok := parseLink(refinger(bytes.Replace(line, []byte("c0ffee-7"), []byte(uid), 1))); ok {
 			t.Errorf("%q: %+v", uid, got)
 		}
 	}

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bufio"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -210,7 +209,7 @@ func (v *verifier) check(line []byte) {
 		return
 	}
 	if !ok {
-		v.problem(v.file, v.line, "this isn't a record as a spool writes them")
+		v.damaged(l)
 		v.Last++
 		v.chained = false
 		return
@@ -221,7 +220,7 @@ func (v *verifier) check(line []byte) {
 		v.start(l)
 	}
 	v.Records++
-	v.Last, v.hash, v.chained = l.sequence, sha256.Sum256(line), true
+	v.Last, v.hash, v.chained = l.sequence, l.hash, true
 	v.previous = report.Problem{File: v.file, Line: v.line}
 	if v.known && l.sequence == v.head.End.Sequence {
 		v.atHead()
@@ -229,6 +228,15 @@ func (v *verifier) check(line []byte) {
 	if told {
 		v.told(l, &e)
 	}
+}
+
+// damaged tells of a line that isn't as a spool writes them.
+func (v *verifier) damaged(l link) {
+	if l.sequence > 0 {
+		v.problem(v.file, v.line, "record %d isn't as it was written", l.sequence)
+		return
+	}
+	v.problem(v.file, v.line, "this isn't a record as a spool writes them")
 }
 
 // opens tells whether what comes after the head's end begins with a checkpoint of the key that has signed the head.

@@ -20,9 +20,10 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-func hashOf(line []byte) string {
-	sum := sha256.Sum256(line)
-	return hex.EncodeToString(sum[:])
+// hashOf is the fingerprint that a line says.
+func hashOf(line []byte) (h hash) {
+	_, h, _ = cutHash(line, fingerprintStart, fingerprintEnd)
+	return h
 }
 
 // change rewrites a file's lines.
@@ -32,13 +33,25 @@ func change(t testing.TB, file string, do func([][]byte) [][]byte) {
 	writeFile(t, file, bytes.Join(do(slices.Collect(bytes.Lines(bytes.Clone(text)))), nil))
 }
 
-// rechain makes links hold again from line n on, as somebody who can write but not sign would.
+// rechain makes links and fingerprints hold again from line n on, as somebody who can write but not sign would.
 func rechain(lines [][]byte, n int) [][]byte {
 	for i := n; i < len(lines); i++ {
-		at := len(lines[i]) - len(linkEnd) - 64
-		copy(lines[i][at:], hashOf(lines[i-1]))
+		lines[i] = refinger(relink(lines[i], hashOf(lines[i-1])))
 	}
 	return lines
+}
+
+// relink gives a line another link, and refinger the fingerprint that it then has.
+func relink(line []byte, previous hash) []byte {
+	text, own, _ := cutHash(line, fingerprintStart, fingerprintEnd)
+	text, _, _ = cutHash(text, fingerprintStart, previousEnd)
+	return []byte(string(text) + fingerprintStart + previous.String() + previousEnd + fingerprintStart + own.String() + fingerprintEnd)
+}
+
+func refinger(line []byte) []byte {
+	text, _, _ := cutHash(line, fingerprintStart, fingerprintEnd)
+	own := hash(sha256.Sum256([]byte(string(text) + eventEnd)))
+	return []byte(string(text) + fingerprintStart + own.String() + fingerprintEnd)
 }
 
 // TestTampering: each of these is found, where it was done, and said.
@@ -54,14 +67,27 @@ func TestTampering(t *testing.T) {
 			change(t, f, func(l [][]byte) [][]byte { l[3] = edit(l[3]); return l })
 		}, first + ":4", "record 4 isn't as it was written"},
 		"link edited": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { copy(l[4][len(l[4])-len(linkEnd)-64:], hashOf(nil)); return l })
+			change(t, f, func(l [][]byte) [][]byte { l[4] = relink(l[4], hash{1}); return l })
+		}, first + ":5", "record 5 isn't as it was written"},
+		"link edited with its fingerprint": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { l[4] = refinger(relink(l[4], hash{1})); return l })
 		}, first + ":4", "or the link to it in " + first + ":5"},
+		"edited with its fingerprint": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { l[3] = refinger(edit(l[3])); return l })
+		}, first + ":4", "record 4 isn't as it was written, or the link to it in " + first + ":5"},
+		"fingerprint edited": {func(t *testing.T, _, f string) {
+			change(t, f, func(l [][]byte) [][]byte { l[3][len(l[3])-len(fingerprintEnd)-1] ^= 1; return l })
+		}, first + ":4", "record 4 isn't as it was written"},
 		"first link edited": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { copy(l[0][len(l[0])-len(linkEnd)-64:], hashOf(nil)); return rechain(l, 1) })
+			change(t, f, func(l [][]byte) [][]byte {
+				first, _ := parseLink(l[0])
+				l[0] = forged(link{chain: first.chain, sequence: 1, previous: hash{1}}, nil)
+				return rechain(l, 1)
+			})
 		}, first + ":1", "this isn't the spool's first record"},
 		"another spool's record": {func(t *testing.T, _, f string) {
 			change(t, f, func(l [][]byte) [][]byte {
-				l[3] = forged(link{"other", 4, sha256.Sum256(l[2])}, nil)
+				l[3] = forged(link{chain: "other", sequence: 4, previous: hashOf(l[2])}, nil)
 				return rechain(l, 4)
 			})
 		}, first + ":4", "is of another spool"},
@@ -87,7 +113,7 @@ func TestTampering(t *testing.T) {
 			change(t, f, func(l [][]byte) [][]byte { return slices.Insert(l, 4, l[3]) })
 		}, first + ":5", "this is record 4, where record 5 belongs"},
 		"edited and chained anew": {func(t *testing.T, _, f string) {
-			change(t, f, func(l [][]byte) [][]byte { l[3] = edit(l[3]); return rechain(l, 4) })
+			change(t, f, func(l [][]byte) [][]byte { l[3] = refinger(edit(l[3])); return rechain(l, 4) })
 		}, first + ":", "signature of this checkpoint doesn't hold"},
 		"file cut at a line": {func(t *testing.T, _, f string) {
 			change(t, f, func(l [][]byte) [][]byte { return l[:5] })
@@ -95,7 +121,7 @@ func TestTampering(t *testing.T) {
 		"last line edited": {func(t *testing.T, dir, _ string) {
 			change(t, lastFile(t, dir), func(l [][]byte) [][]byte {
 				n := len(l) - 1
-				l[n] = bytes.Replace(l[n], []byte(`"what":"closed"`), []byte(`"what":"cl0sed"`), 1)
+				l[n] = refinger(bytes.Replace(l[n], []byte(`"what":"closed"`), []byte(`"what":"cl0sed"`), 1))
 				return l
 			})
 		}, ":", "the head has signed another one"},
@@ -207,7 +233,7 @@ func after(t *testing.T, line []byte, n uint64) []byte {
 	if !ok {
 		t.Fatalf("%s", line)
 	}
-	return forged(link{l.chain, l.sequence + n, sha256.Sum256(line)}, nil)
+	return forged(link{chain: l.chain, sequence: l.sequence + n, previous: l.hash}, nil)
 }
 
 // forged is a record with any link: a denial, or a checkpoint with a key.
@@ -330,22 +356,22 @@ func TestFarFile(t *testing.T) {
 
 // TestPlanted: what others have put into the folder is never gone on from, and that it was there, or that the writer was killed, is told.
 func TestPlanted(t *testing.T) {
-	of := func(chain string, more uint64, previous hash) func(link, []byte) []byte {
-		return func(l link, last []byte) []byte {
+	of := func(chain string, more uint64, previous hash) func(link) []byte {
+		return func(l link) []byte {
 			if chain == "" {
 				chain = l.chain
 			}
 			if previous == (hash{}) {
-				previous = sha256.Sum256(last)
+				previous = l.hash
 			}
-			return forged(link{chain, l.sequence + more, previous}, nil)
+			return forged(link{chain: chain, sequence: l.sequence + more, previous: previous}, nil)
 		}
 	}
 	for _, c := range []struct {
 		what   string
 		killed bool
 		number uint64
-		plant  func(l link, last []byte) []byte
+		plant  func(l link) []byte
 	}{
 		{"a far record", false, 2, of("", math.MaxInt64-100, hash{})},
 		{"the next record", false, 2, of("", 1, hash{})},
@@ -378,7 +404,7 @@ func TestPlanted(t *testing.T) {
 			if c.number > 1 {
 				touch(t, dir, c.number)
 			}
-			add(t, s.path(fileName(c.number)), string(c.plant(l, last)))
+			add(t, s.path(fileName(c.number)), string(c.plant(l)))
 			written(t, dir, Limits{}, denials(3, 1))
 			r := sound(t, dir)
 			if got := targets(t, dir); !slices.Equal(got, []int{0, 1, 2, 3}) || r.Inexact != told || r.Lost != 0 || r.Last > 10 {
@@ -394,7 +420,7 @@ func TestPlantedBeforeItWrites(t *testing.T) {
 	record := func(s *Spool, l link) []byte { return forged(l, nil) }
 	anothers := func(s *Spool, l link) []byte { k := newKey(make([]byte, 32)); return forged(l, &k) }
 	unsigned := func(s *Spool, l link) []byte {
-		return bytes.Replace(anothers(s, l), []byte(newKey(make([]byte, 32)).public()), []byte(s.key.public()), 1)
+		return refinger(bytes.Replace(anothers(s, l), []byte(newKey(make([]byte, 32)).public()), []byte(s.key.public()), 1))
 	}
 	for name, c := range map[string]struct {
 		filled int
@@ -426,7 +452,7 @@ func TestPlantedBeforeItWrites(t *testing.T) {
 			if c.filled > 0 {
 				last := slices.Collect(bytes.Lines(readFile(t, s.path(fileName(1)))))
 				l, _ := parseLink(last[len(last)-1])
-				next = link{l.chain, l.sequence + 1, sha256.Sum256(last[len(last)-1])}
+				next = link{chain: l.chain, sequence: l.sequence + 1, previous: l.hash}
 			}
 			if c.filled == 0 || c.number > 1 {
 				touch(t, dir, c.number)
@@ -725,7 +751,7 @@ func TestSignature(t *testing.T) {
 
 // TestUnfinished: what a write has left that nobody was told of isn't a problem, nor is what isn't signed yet.
 func TestUnfinished(t *testing.T) {
-	for _, rest := range []string{"{torn", string(forged(link{"other", 9, hash{}}, nil))} {
+	for _, rest := range []string{"{torn", string(forged(link{chain: "other", sequence: 9}, nil))} {
 		dir := t.TempDir()
 		s := open(t, dir, Limits{})
 		appendAll(t, s, denials(0, 3))
@@ -848,7 +874,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add(text, head)
 	f.Add([]byte(""), []byte("{}"))
 	f.Add([]byte(linkStart+strings.Repeat("0", 64)+linkEnd), []byte(`{"chain":"x"}`))
-	f.Add([]byte(uidStart+`x-1"`+linkStart+strings.Repeat("0", 64)+linkEnd), []byte(`{"chain":"x","end":{"file":1}}`))
+	f.Add([]byte(uidStart+"8"+uidNext+`x-1"`+linkStart+strings.Repeat("0", 64)+linkEnd), []byte(`{"chain":"x","end":{"file":1}}`))
 	f.Fuzz(func(t *testing.T, text, head []byte) {
 		dir := t.TempDir()
 		writeFile(t, filepath.Join(dir, fileName(1)), text)

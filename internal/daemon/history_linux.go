@@ -119,7 +119,7 @@ func (h *history) hand() error {
 			}
 			return err
 		default:
-			if e, ok := h.kept(line); ok && h.format == event.OCSF {
+			if e, ok := h.kept(line); ok && h.format.Keeps(line) {
 				h.buf = append(h.buf, line...) // as it is, whichever version has written it
 			} else if ok {
 				h.add(&e)

@@ -1,6 +1,6 @@
 // Package event is what toolguard tells the world: denials, execs, sessions, and what couldn't be told.
 //
-// Every producer fills the same Event and gives it to a Queue, which nobody waits for; a Writer numbers it and writes one line. Three renderings exist: OCSF 1.8 and ECS 9.4 JSON for
+// Every producer fills the same Event and gives it to a Queue, which nobody waits for; a Writer numbers it and writes one line. Renderings are OCSF 1.9, or 1.8, and ECS 9.4 JSON for
 // machines, and text for people. docs/events.md describes them field by field. Parse has an event again from its OCSF line.
 //
 // Numbers are gapless within one stream: the boot id, the stream's random part of the uid and the sequence together let a

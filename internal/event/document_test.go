@@ -49,9 +49,12 @@ func TestDocumentedFields(t *testing.T) {
 	}
 }
 
-// collect adds the names of an object's members, with the way to each. A process is described once, wherever it stands.
+// collect adds the names of an object's members, with the way to each. A process and a fingerprint are described once, wherever they stand.
 func collect(names map[string]bool, way string, o map[string]any) {
 	for k, v := range o {
+		if list, ok := v.([]any); ok && len(list) == 1 {
+			v = list[0]
+		}
 		in, ok := v.(map[string]any)
 		name := way + k
 		switch {
@@ -59,9 +62,9 @@ func collect(names map[string]bool, way string, o map[string]any) {
 			names[name] = true
 		case k == "extra":
 			names[name] = true // TestDocumentedExtra looks at what is in it
-		case k == "process" || k == "parent_process":
+		case k == "process" || k == "parent_process" || k == "fingerprint":
 			names[name] = true
-			collect(names, "process.", in)
+			collect(names, strings.TrimPrefix(k, "parent_")+".", in)
 		default:
 			collect(names, name+".", in)
 		}

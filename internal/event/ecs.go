@@ -75,6 +75,7 @@ func appendECS(dst []byte, e *Event) []byte {
 		o.count("count", e.Count)
 		o.texts("ancestors", ecsAncestors(e.Process))
 		o.unmapped(e)
+		o.link(e)
 	})
 	return append(o.close(), '\n')
 }

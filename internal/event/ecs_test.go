@@ -111,20 +111,26 @@ func TestParse(t *testing.T) {
 	all["arguments"] = with(denial("fs", "read", "/x"), func(e *Event) {
 		e.Process = []Process{{PID: 1, UID: 0, Argv: []string{"sh", "-c", `a "b" \ c`, "", "…", "x\ny"}}}
 	})
+	all["first"] = with(everything(), func(e *Event) { e.Previous = Genesis })
 	all["one is missing"] = Event{Kind: Gap, Count: 1}
 	for name, e := range all {
-		line := OCSF.Append(nil, &e)
-		back, err := Parse(line)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		for _, f := range []Format{OCSF, ECS, Text} {
-			if got, want := string(f.Append(nil, &back)), string(f.Append(nil, &e)); got != want {
-				t.Errorf("%s, %v:\n%s\nwant\n%s", name, f, got, want)
+		for _, version := range []Format{OCSF, OCSF18} {
+			line := version.Append(nil, &e)
+			back, err := Parse(line)
+			if err != nil {
+				t.Fatalf("%s, %v: %v", name, version, err)
 			}
-		}
-		if at := KeptAt(line); at != e.Time.UnixMilli() {
-			t.Errorf("%s: it's of %d", name, at)
+			for _, f := range Formats {
+				if got, want := string(f.Append(nil, &back)), string(f.Append(nil, &e)); got != want {
+					t.Errorf("%s, %v, %v:\n%s\nwant\n%s", name, version, f, got, want)
+				}
+				if got, want := f.Keeps(line), f == version || f == OCSF; got != want {
+					t.Errorf("%s, %v: %v keeps it: %v", name, version, f, got)
+				}
+			}
+			if at := KeptAt(line); at != e.Time.UnixMilli() {
+				t.Errorf("%s, %v: it's of %d", name, version, at)
+			}
 		}
 	}
 	for _, text := range []string{"", "{}", "x", `{"time":1,"unmapped":{}}`, `{"time":"1"}`} {

@@ -12,7 +12,7 @@ type Event struct {
 	Host     string    // the machine's name
 	Version  string    // toolguard's
 	Sequence uint64    // gapless within one stream
-	Previous string    // in a spool: the SHA-256 of the line before it, in hexadecimal
+	Previous string    // in a spool: the fingerprint of the record before it, in hexadecimal; of the first one Genesis
 	Kind     Kind
 
 	Session string // session id

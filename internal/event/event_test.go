@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestGolden(t *testing.T) {
 	for name, e := range samples() {
-		for _, f := range []Format{OCSF, ECS, Text} {
+		for _, f := range []Format{OCSF, ECS, Text} { // what OCSF18 writes is compared with what the version before has written: package audit
 			file := filepath.Join("testdata", name+"."+f.String())
 			got := f.Append(nil, &e)
 			if f != Text {
@@ -54,7 +54,7 @@ func indent(t *testing.T, line []byte) []byte {
 }
 
 func TestParseFormat(t *testing.T) {
-	for _, f := range []Format{OCSF, ECS, Text} {
+	for _, f := range Formats {
 		if got, err := ParseFormat(f.String()); got != f || err != nil {
 			t.Errorf("ParseFormat(%q) = %v, %v", f, got, err)
 		}
@@ -322,7 +322,7 @@ func TestCanaries(t *testing.T) {
 		"suggestion":     with(denial("net", "connect", "https://kept.example/"), func(e *Event) { e.Suggest = `url = "` + url + `"` }),
 		"extra":          with(denial("net", "connect", "https://kept.example/"), func(e *Event) { e.Extra = map[string]string{"why": "it led to " + url} }),
 	} {
-		for _, f := range []Format{OCSF, ECS, Text} {
+		for _, f := range Formats {
 			var b bytes.Buffer
 			w, err := NewWriter(&b, f)
 			must(t, err)

@@ -1,27 +1,34 @@
 package event
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+)
 
 // Format is a rendering of events, one line each. The zero value is OCSF.
 type Format uint8
 
 // The formats.
 const (
-	OCSF Format = iota // OCSF 1.8 JSON lines
-	ECS                // Elastic Common Schema JSON lines
-	Text               // for people
+	OCSF   Format = iota // OCSF 1.9 JSON lines
+	OCSF18               // OCSF 1.8 JSON lines, for consumers that don't read 1.9 yet
+	ECS                  // Elastic Common Schema JSON lines
+	Text                 // for people
 )
 
-func (f Format) String() string { return [...]string{"ocsf", "ecs", "text"}[f] }
+// Formats are all of them.
+var Formats = []Format{OCSF, OCSF18, ECS, Text}
+
+func (f Format) String() string { return [...]string{"ocsf", "ocsf-1.8", "ecs", "text"}[f] }
 
 // ParseFormat finds a format by its name on the command line.
 func ParseFormat(s string) (Format, error) {
-	for _, f := range []Format{OCSF, ECS, Text} {
+	for _, f := range Formats {
 		if s == f.String() {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("unknown event format %q: use ocsf, ecs or text", s)
+	return 0, fmt.Errorf("unknown event format %q: use ocsf, ocsf-1.8, ecs or text", s)
 }
 
 // Append adds the event's line, with its newline. It neither numbers nor masks: Writer does.
@@ -31,6 +38,13 @@ func (f Format) Append(dst []byte, e *Event) []byte {
 		return appendText(dst, e)
 	case ECS:
 		return appendECS(dst, e)
+	case OCSF18:
+		return appendOCSF(dst, e, version18)
 	}
-	return appendOCSF(dst, e)
+	return appendOCSF(dst, e, version19)
+}
+
+// Keeps reports whether a spool's line is passed on as it is: for OCSF whichever version has written it, for OCSF 1.8 what is in that version.
+func (f Format) Keeps(line []byte) bool {
+	return f == OCSF || f == OCSF18 && bytes.Contains(line, []byte(`"metadata":{"version":"`+version18+`"`))
 }

@@ -11,8 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// ocsfVersion is the schema that appendOCSF follows (https://schema.ocsf.io/1.8.0).
-const ocsfVersion = "1.8.0"
+// The schemas that appendOCSF follows (https://schema.ocsf.io/1.9.0).
+const (
+	version18 = "1.8.0"
+	version19 = "1.9.0"
+)
 
 // class is an OCSF class. Its category is its number's thousands.
 type class struct {
@@ -144,10 +147,14 @@ var (
 	severityNames    = map[int64]string{1: "Informational", 2: "Low", 3: "Medium", 4: "High"}
 )
 
-func appendOCSF(dst []byte, e *Event) []byte {
-	a, v := activityOf(e), verdictOf(e)
+func appendOCSF(dst []byte, e *Event, version string) []byte {
+	a, v, from := activityOf(e), verdictOf(e), len(dst)
 	o := open(dst)
-	o.number("time", e.Time.UnixMilli())
+	at := e.Time
+	if version != version18 && !e.First.IsZero() { // since 1.9 several have the time of the first
+		at = e.First
+	}
+	o.number("time", at.UnixMilli())
 	o.class(a)
 	o.number("severity_id", v.severity)
 	o.text("severity", severityNames[v.severity])
@@ -167,7 +174,7 @@ func appendOCSF(dst []byte, e *Event) []byte {
 		o.number("start_time", e.First.UnixMilli())
 		o.number("end_time", e.Time.UnixMilli())
 	}
-	o.object("metadata", func(o *object) { o.metadata(e) })
+	o.object("metadata", func(o *object) { o.metadata(e, version) })
 	o.object("device", func(o *object) { o.number("type_id", 0); o.text("hostname", e.Host) })
 	o.object("policy", func(o *object) { o.policy(e, v) })
 	o.object("actor", func(o *object) { o.actor(e) })
@@ -175,7 +182,14 @@ func appendOCSF(dst []byte, e *Event) []byte {
 	if x := e.Exit; e.Kind == SessionEnd && x != nil && x.Code >= 0 {
 		o.number("exit_code", int64(x.Code))
 	}
+	if version == version18 {
+		o.object("unmapped", func(o *object) { o.unmapped(e); o.link(e) })
+		return append(o.close(), '\n')
+	}
+	o.object("ai_agent", func(o *object) { o.text("name", e.Agent) })
+	o.object("delegation", func(o *object) { o.text("uid", e.Digest) })
 	o.object("unmapped", func(o *object) { o.unmapped(e) })
+	o.attest(e, from)
 	return append(o.close(), '\n')
 }
 
@@ -191,17 +205,29 @@ func (o *object) class(a activity) {
 	o.text("type_name", a.class.name+": "+a.name)
 }
 
-func (o *object) metadata(e *Event) {
-	o.text("version", ocsfVersion)
+func (o *object) metadata(e *Event, version string) {
+	o.text("version", version)
 	o.text("uid", e.UID)
 	o.number("sequence", int64(e.Sequence))
-	o.texts("profiles", []string{"security_control", "host"})
+	o.texts("profiles", profiles(e, version))
 	o.text("correlation_uid", e.Session)
 	o.object("product", func(o *object) {
 		o.text("name", "toolguard")
 		o.text("vendor_name", "toolguard")
 		o.text("version", e.Version)
 	})
+}
+
+// profiles are those whose attributes an event has.
+func profiles(e *Event, version string) []string {
+	list := []string{"security_control", "host"}
+	if version != version18 && e.Agent+e.Digest != "" {
+		list = append(list, "ai_operation")
+	}
+	if version != version18 && e.Previous != "" {
+		list = append(list, "record_integrity")
+	}
+	return list
 }
 
 func (o *object) policy(e *Event, v verdict) {
@@ -388,7 +414,6 @@ func (o *object) unmapped(e *Event) {
 			o.text(plainKey(k), e.Extra[k])
 		}
 	})
-	o.object("record_integrity", func(o *object) { o.text("prev_event", e.Previous) }) // the last member: package audit looks for it there
 }
 
 func (o *object) exit(x *Exit) {

@@ -1,6 +1,8 @@
 package event
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -10,10 +12,11 @@ import (
 	"time"
 )
 
-// line is what OCSF.Append writes of an event, as far as it takes to have the event again.
+// line is what OCSF.Append and OCSF18.Append write of an event, as far as it takes to have the event again.
 type line struct {
 	Time      int64
 	StartTime int64 `json:"start_time"`
+	EndTime   int64 `json:"end_time"`
 	Count     uint64
 	Metadata  struct {
 		UID      string
@@ -25,6 +28,20 @@ type line struct {
 	Actor    struct{ Process *lineProcess }
 	Process  *lineProcess
 	Unmapped lineRest
+	Attested []struct {
+		Previous *struct{ Fingerprint struct{ Value string } } `json:"prev_event"`
+	} `json:"attestation_list"`
+}
+
+// previous is the fingerprint of the record before, whichever version says it.
+func (l *line) previous() string {
+	switch {
+	case len(l.Attested) == 0:
+		return l.Unmapped.RecordIntegrity.PrevEvent
+	case l.Attested[0].Previous == nil:
+		return Genesis
+	}
+	return l.Attested[0].Previous.Fingerprint.Value
 }
 
 // lineRest is what OCSF has no place for.
@@ -63,7 +80,7 @@ type lineProcess struct {
 	Parent  *lineProcess `json:"parent_process"`
 }
 
-// Parse is the event that OCSF.Append has written as a line. Times come back in
+// Parse is the event that OCSF.Append or OCSF18.Append has written as a line. Times come back in
 // milliseconds, command lines as far as they were told, and strings that weren't UTF-8 with U+FFFD in them, but for the target.
 func Parse(text []byte) (Event, error) {
 	var l line
@@ -75,8 +92,8 @@ func Parse(text []byte) (Event, error) {
 		return Event{}, fmt.Errorf("read an event: it's none of toolguard's, as --format ocsf has them")
 	}
 	e := Event{
-		Time: time.UnixMilli(l.Time), First: milli(l.StartTime), UID: l.Metadata.UID, Boot: u.Boot, Host: l.Device.Hostname,
-		Version: l.Metadata.Product.Version, Sequence: l.Metadata.Sequence, Previous: u.RecordIntegrity.PrevEvent, Kind: Kind(u.Kind),
+		Time: time.UnixMilli(cmp.Or(l.EndTime, l.Time)), First: milli(l.StartTime), UID: l.Metadata.UID, Boot: u.Boot, Host: l.Device.Hostname,
+		Version: l.Metadata.Product.Version, Sequence: l.Metadata.Sequence, Previous: l.previous(), Kind: Kind(u.Kind),
 		Session: u.Session, Owner: u.Owner, Tool: u.Tool, Agent: u.Agent, Mode: u.Mode,
 		Policy: l.Policy.Name, Digest: u.Digest, Authority: u.Authority, Rule: u.Rule, Place: u.Place, Reason: u.Reason, Suggest: u.Suggest,
 		Resource: u.Resource, Capability: u.Capability, Target: u.Target, Asked: u.Asked,
@@ -138,12 +155,15 @@ func milli(n int64) time.Time {
 	return time.UnixMilli(n)
 }
 
-// KeptAt is when the event of an OCSF line happened, in milliseconds, without reading the rest of it: for who looks for few
-// events among many. -1: it's no such line.
+// KeptAt is when the event of an OCSF line happened, of several when the last one did, in milliseconds, without reading the rest of it: for
+// who looks for few events among many. -1: it's no such line.
 func KeptAt(text []byte) int64 {
-	rest, ok := strings.CutPrefix(string(text[:min(len(text), 32)]), `{"time":`)
-	digits, _, found := strings.Cut(rest, ",")
-	n, err := strconv.ParseInt(digits, 10, 64)
+	rest, ok := bytes.CutPrefix(text, []byte(`{"time":`))
+	if _, end, several := bytes.Cut(rest, []byte(`,"end_time":`)); several {
+		rest = end
+	}
+	digits, _, found := bytes.Cut(rest[:min(len(rest), 24)], []byte(","))
+	n, err := strconv.ParseInt(string(digits), 10, 64)
 	if !ok || !found || err != nil {
 		return -1
 	}

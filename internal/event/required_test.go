@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// schema is what OCSF 1.8.0 publishes of the classes and objects that events have, with the profiles security_control and host:
-// testdata/ocsf-1.8.0.json.
+// schema is what a version of OCSF publishes of the classes and objects that events have, with the profiles that they have: in
+// testdata/ocsf-1.8.0.json security_control and host, in testdata/ocsf-1.9.0.json also ai_operation and record_integrity.
 type schema struct{ Classes, Objects map[string]schemaObject }
 
 type schemaObject struct {
@@ -20,13 +20,14 @@ type schemaObject struct {
 	AtLeastOne []string `json:"at_least_one"`
 	Attributes map[string]struct {
 		Object string
+		Array  bool // of them
 		Enum   []float64
 	}
 }
 
-func published(t *testing.T) (s schema) {
+func published(t *testing.T, version string) (s schema) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/ocsf-1.8.0.json")
+	text, err := os.ReadFile("testdata/ocsf-" + version + ".json")
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}
@@ -48,7 +49,10 @@ func (s schema) check(way string, is schemaObject, got map[string]any) (wrong []
 	for k, v := range got {
 		attribute, known := is.Attributes[k]
 		number, isNumber := v.(float64)
-		in, isObject := v.(map[string]any)
+		list, isArray := v.([]any)
+		if !isArray {
+			list = []any{v}
+		}
 		switch {
 		case !known:
 			wrong = append(wrong, way+k+" isn't in the schema")
@@ -56,10 +60,16 @@ func (s schema) check(way string, is schemaObject, got map[string]any) (wrong []
 			wrong = append(wrong, fmt.Sprintf("%s%s is %v", way, k, v))
 		case attribute.Enum != nil && number == 99 && !has(strings.TrimSuffix(k, "_id")) && !has(strings.TrimSuffix(k, "_id")+"_name"):
 			wrong = append(wrong, way+k+" is other, and what is in no word")
-		case attribute.Object != "" && !isObject:
-			wrong = append(wrong, way+k+" is no object")
+		case attribute.Object != "" && isArray != attribute.Array:
+			wrong = append(wrong, fmt.Sprintf("%s%s is an array: %v", way, k, isArray))
 		case attribute.Object != "":
-			wrong = append(wrong, s.check(way+k+".", s.Objects[attribute.Object], in)...)
+			for _, v := range list {
+				in, isObject := v.(map[string]any)
+				if !isObject {
+					wrong = append(wrong, way+k+" is no object")
+				}
+				wrong = append(wrong, s.check(way+k+".", s.Objects[attribute.Object], in)...)
+			}
 		}
 	}
 	return wrong
@@ -67,39 +77,55 @@ func (s schema) check(way string, is schemaObject, got map[string]any) (wrong []
 
 // TestPublishedSchema: every event has what OCSF requires, and nothing that it doesn't know.
 func TestPublishedSchema(t *testing.T) {
-	s, seen := published(t), map[string]bool{}
 	all := samples()
 	all["everything"] = everything()
-	for name, e := range all {
-		e.Host = first(e.Host, "box") // which a Stream always knows
-		var got map[string]any
-		must(t, json.Unmarshal(OCSF.Append(nil, &e), &got))
-		class, activity := got["class_uid"].(float64), got["activity_id"].(float64)
-		is, ok := s.Classes[fmt.Sprint(class)]
-		if !ok || got["category_uid"] != math.Floor(class/1000) || got["type_uid"] != class*100+activity {
-			t.Errorf("%s: class %v, category %v, type %v", name, class, got["category_uid"], got["type_uid"])
-		}
-		seen[fmt.Sprint(class)] = true
-		for _, k := range []string{"action_id", "disposition_id"} { // what the profile is for
-			if _, ok := got[k]; !ok {
-				t.Errorf("%s: no %s", name, k)
+	all["first"] = with(everything(), func(e *Event) { e.Previous = Genesis })
+	for version, c := range map[string]struct {
+		format   Format
+		profiles string
+	}{
+		"1.8.0": {OCSF18, "[security_control host]"},
+		"1.9.0": {OCSF, "[security_control host ai_operation record_integrity]"},
+	} {
+		s, seen := published(t, version), map[string]bool{}
+		for name, e := range all {
+			e.Host = first(e.Host, "box") // which a Stream always knows
+			var got map[string]any
+			must(t, json.Unmarshal(c.format.Append(nil, &e), &got))
+			class, activity := got["class_uid"].(float64), got["activity_id"].(float64)
+			is, ok := s.Classes[fmt.Sprint(class)]
+			if !ok || got["category_uid"] != math.Floor(class/1000) || got["type_uid"] != class*100+activity {
+				t.Errorf("%s: class %v, category %v, type %v", name, class, got["category_uid"], got["type_uid"])
+			}
+			seen[fmt.Sprint(class)] = true
+			for _, k := range []string{"action_id", "disposition_id"} { // what the profile is for
+				if _, ok := got[k]; !ok {
+					t.Errorf("%s: no %s", name, k)
+				}
+			}
+			metadata := got["metadata"].(map[string]any)
+			profiles := fmt.Sprint(metadata["profiles"])
+			if metadata["version"] != version || e.Agent != "" && e.Previous != "" && profiles != c.profiles {
+				t.Errorf("%s: version %v, profiles %s", name, metadata["version"], profiles)
+			}
+			for profile, attribute := range map[string]string{"ai_operation": "ai_agent", "record_integrity": "attestation_list"} {
+				if _, has := got[attribute]; has && !strings.Contains(profiles, profile) {
+					t.Errorf("%s: %s, and the profiles %s", name, attribute, profiles)
+				}
+			}
+			for _, wrong := range s.check("", is, got) {
+				t.Errorf("%s: %s", name, wrong)
 			}
 		}
-		if profiles := fmt.Sprint(got["metadata"].(map[string]any)["profiles"]); profiles != "[security_control host]" { // which schema has
-			t.Errorf("%s: the profiles %s", name, profiles)
+		if len(seen) != len(s.Classes) {
+			t.Errorf("the samples have classes %v only", seen)
 		}
-		for _, wrong := range s.check("", is, got) {
-			t.Errorf("%s: %s", name, wrong)
-		}
-	}
-	if len(seen) != len(s.Classes) {
-		t.Errorf("the samples have classes %v only", seen)
 	}
 }
 
 // TestSchemaCheck: the check itself finds what is wrong.
 func TestSchemaCheck(t *testing.T) {
-	s := published(t)
+	s := published(t, "1.9.0")
 	for change, want := range map[string]string{
 		`"file":{"name":"x","type_id":0}`:            "",
 		`"file":{"name":"x"}`:                        "file.type_id is required",
@@ -108,13 +134,16 @@ func TestSchemaCheck(t *testing.T) {
 		`"file":{"name":"x","type_id":99}`:           "file.type_id is other",
 		`"file":{"name":"x","type_id":0,"colour":1}`: "file.colour isn't in the schema",
 		`"file":"x"`: "file is no object",
-		`"file":{"name":"x","type_id":0},"policy":{}`:       "policy.one of [name type uid]",
-		`"file":{"name":"x","type_id":0},"action_id":5`:     "action_id is 5",
-		`"file":{"name":"x","type_id":0},"severity_id":"3"`: "severity_id is 3",
+		`"file":{"name":"x","type_id":0},"policy":{}`:             "policy.one of [name type uid]",
+		`"file":{"name":"x","type_id":0},"action_id":5`:           "action_id is 5",
+		`"file":{"name":"x","type_id":0},"severity_id":"3"`:       "severity_id is 3",
+		`"file":{"name":"x","type_id":0},"attestation_list":[{}]`: "attestation_list.one of [fingerprint signatures]",
+		`"file":{"name":"x","type_id":0},"attestation_list":{}`:   "attestation_list is an array: false",
+		`"file":[{"name":"x","type_id":0}]`:                       "file is an array: true",
 	} {
 		var got map[string]any
 		text := `{"activity_id":1,"category_uid":1,"class_uid":1001,"type_uid":100101,"severity_id":1,"time":1,"actor":{"app_name":"x"},` +
-			`"device":{"type_id":0,"hostname":"x"},"metadata":{"version":"1.8.0","product":{"name":"x"}},` + change + "}"
+			`"device":{"type_id":0,"hostname":"x"},"metadata":{"version":"1.9.0","product":{"name":"x"}},` + change + "}"
 		must(t, json.Unmarshal([]byte(text), &got))
 		if wrong := strings.Join(s.check("", s.Classes["1001"], got), "; "); !strings.Contains(wrong, want) || want == "" && wrong != "" {
 			t.Errorf("%s: %q, want %q", change, wrong, want)

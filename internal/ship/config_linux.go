@@ -32,7 +32,7 @@ type Config struct {
 type Sink struct {
 	Name   string `toml:"name"`
 	Type   string `toml:"type"`
-	Format string `toml:"format"` // ocsf, ecs or text
+	Format string `toml:"format"` // ocsf, ocsf-1.8, ecs or text
 
 	Path string `toml:"path"`
 	URL  string `toml:"url"`

@@ -81,9 +81,10 @@ func received(reply []byte) error {
 
 // envelope is a record as Splunk takes it.
 func (h *hec) envelope(r record) ([]byte, error) {
+	kind, _, _ := strings.Cut(h.sink.format.String(), "-") // all versions of OCSF are read by the same rules
 	e := map[string]any{
 		"time": json.Number(fmt.Sprintf("%d.%03d", r.Time/1000, r.Time%1000)), "source": "toolguard",
-		"sourcetype": orElse(h.sink.SourceType, "toolguard:"+h.sink.format.String()), "fields": map[string]string{"uid": r.uid},
+		"sourcetype": orElse(h.sink.SourceType, "toolguard:"+kind), "fields": map[string]string{"uid": r.uid},
 	}
 	if r.Device.Hostname != "" {
 		e["host"] = r.Device.Hostname

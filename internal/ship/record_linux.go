@@ -2,6 +2,7 @@ package ship
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -22,7 +23,8 @@ type record struct {
 
 // facts are what senders need to know of an event beside its text.
 type facts struct {
-	Time     int64 // milliseconds
+	Time     int64 // milliseconds; of several when the last one happened
+	EndTime  int64 `json:"end_time"`
 	Severity int   `json:"severity_id"`
 	Message  string
 	Device   struct{ Hostname string }
@@ -37,7 +39,8 @@ func newRecord(line []byte, after audit.Cursor, format event.Format) (r record, 
 	if err := json.Unmarshal(line, &r.facts); err != nil {
 		return r, fmt.Errorf("record %d isn't JSON: %w", after.Sequence, err)
 	}
-	if format == event.OCSF {
+	r.Time = cmp.Or(r.EndTime, r.Time)
+	if format.Keeps(line) {
 		r.body = bytes.Clone(bytes.TrimSuffix(line, []byte("\n")))
 		return r, nil
 	}

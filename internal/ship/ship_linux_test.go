@@ -262,14 +262,18 @@ func TestFileIsNew(t *testing.T) {
 func TestFormats(t *testing.T) {
 	dir := t.TempDir()
 	sink := func(format string) Sink {
-		return Sink{Name: format, Type: "file", Path: filepath.Join(dir, format), Format: format}
+		return Sink{Name: strings.ReplaceAll(format, ".", "_"), Type: "file", Path: filepath.Join(dir, format), Format: format}
 	}
-	s := newScene(t, audit.Limits{}, sink("ocsf"), sink("ecs"), sink("text"))
+	s := newScene(t, audit.Limits{}, sink("ocsf"), sink("ocsf-1.8"), sink("ecs"), sink("text"))
 	s.happen(3)
 	s.start()
 	s.all()
 	arrived(t, fileLines(t, filepath.Join(dir, "ocsf")), s.lines())
-	ecs, text := fileLines(t, filepath.Join(dir, "ecs")), fileLines(t, filepath.Join(dir, "text"))
+	older, ecs, text := fileLines(t, filepath.Join(dir, "ocsf-1.8")), fileLines(t, filepath.Join(dir, "ecs")), fileLines(t, filepath.Join(dir, "text"))
+	if len(older) != 4 || !strings.Contains(older[2], `"version":"1.8.0"`) || !strings.Contains(older[2], `"record_integrity":{"prev_event":"`) ||
+		strings.Contains(older[2], "attestation_list") || parse(t, older[2]).Metadata.Sequence != 3 {
+		t.Errorf("%q", older)
+	}
 	if len(ecs) != 4 || !strings.Contains(ecs[2], `"@timestamp":`) || !strings.Contains(ecs[2], `/x/2`) {
 		t.Errorf("%q", ecs)
 	}
@@ -297,7 +301,7 @@ func TestGaps(t *testing.T) {
 	childtest.Must(t, err)
 	at := bytes.Split(text, []byte("\n"))
 	damaged := parse(t, string(at[2])).Metadata.Sequence
-	at[2] = bytes.Replace(at[2], []byte("record_integrity"), []byte("record_integrety"), 1)
+	at[2] = bytes.Replace(at[2], []byte("attestation_list"), []byte("attestation_lost"), 1)
 	unreadable := parse(t, string(at[4])).Metadata.Sequence
 	at[4] = bytes.Replace(at[4], []byte(`"time":`), []byte(`"time",`), 1)
 	childtest.Must(t, os.WriteFile(files[1], bytes.Join(at, []byte("\n")), 0o600))

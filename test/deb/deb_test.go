@@ -240,16 +240,13 @@ systemctl daemon-reload`)
 		for line := range strings.Lines(s.sh("toolguard events --since all --kind denial --format ocsf --session " + s.id)) {
 			var e struct {
 				Time     int64
-				Start    int64 `json:"start_time"` // of several
+				End      int64 `json:"end_time"` // of several
 				Metadata struct{ UID string }
 			}
 			if err := json.Unmarshal([]byte(line), &e); err != nil {
 				s.Fatal(err)
 			}
-			if e.Start == 0 {
-				e.Start = e.Time
-			}
-			if from <= e.Time && e.Start <= to {
+			if from <= max(e.Time, e.End) && e.Time <= to {
 				uid = e.Metadata.UID
 			}
 		}
