@@ -96,6 +96,7 @@ type Start struct {
 	Tool     string           `json:"tool,omitempty"`
 	Agent    string           `json:"agent,omitempty"`
 	Degraded []string         `json:"degraded,omitempty"` // what isn't enforced, for the event of the start
+	Removed  []string         `json:"removed,omitempty"`  // the names of the variables that the command doesn't get, for it too
 	Home     string           `json:"home,omitempty"`     // what ~ stands for
 	Linger   bool             `json:"linger,omitempty"`   // leave the command's other processes running
 	Network  *Network         `json:"network,omitempty"`  // its rules about the network are to be held; the command enters a cgroup then

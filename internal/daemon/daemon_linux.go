@@ -227,7 +227,7 @@ const (
 )
 
 // shortly refuses words with which an event would be too long to be kept, and only be counted. Those of a policy are looked at when it's
-// read. The command line, which is kept, told and shown to whom it isn't of, it cuts and masks.
+// read. The command line, which is kept, told and shown to whom it isn't of, it cuts and masks; removed variables it cuts.
 func shortly(st *api.Start) error {
 	if len(st.Tool) > maxName || len(st.Agent) > maxName {
 		return refuse(400, "the names of a session's tool and agent have %d and %d bytes, and may have %d: choose shorter ones", len(st.Tool), len(st.Agent), maxName)
@@ -247,7 +247,7 @@ func shortly(st *api.Start) error {
 	if size > maxSaid {
 		return refuse(400, "the home, what isn't enforced, where the limits are set, and the proxies of the variables take %d bytes to say, and may take %d: have less of it in the policy", size, maxSaid)
 	}
-	st.Argv = event.RedactArgv(event.ShortArgv(st.Argv))
+	st.Argv, st.Removed = event.RedactArgv(event.ShortArgv(st.Argv)), event.ShortList(st.Removed)
 	return nil
 }
 

@@ -117,8 +117,8 @@ func TestRequestsInDocs(t *testing.T) {
 
 // What a session's command line is kept and shown as is short and has no secrets in it.
 func TestShortly(t *testing.T) {
-	st := api.Start{Argv: append([]string{"curl", "-u", "me:canary", "--token", "canary"}, make([]string, 1000)...)}
-	if err := shortly(&st); err != nil || len(st.Argv) > 65 || strings.Contains(fmt.Sprint(st.Argv), "canary") || st.Argv[2] != "me:***" {
+	st := api.Start{Argv: append([]string{"curl", "-u", "me:canary", "--token", "canary"}, make([]string, 1000)...), Removed: make([]string, maxSaid)}
+	if err := shortly(&st); err != nil || len(st.Argv) > 65 || len(st.Removed) > 5000 || strings.Contains(fmt.Sprint(st.Argv), "canary") || st.Argv[2] != "me:***" {
 		t.Errorf("%v, %q", err, st.Argv)
 	}
 }

@@ -290,7 +290,7 @@ func (s *session) adopted() error {
 func (s *session) tellStart() {
 	st := &s.record.Start
 	s.hearing.Tell(event.Event{
-		Kind: event.SessionStart, Mechanism: "bpf", Degraded: st.Degraded,
+		Kind: event.SessionStart, Mechanism: "bpf", Degraded: st.Degraded, Removed: st.Removed,
 		Process: []event.Process{{PID: s.client.pid, UID: s.uid, Argv: st.Argv}},
 	})
 }

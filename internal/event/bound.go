@@ -36,7 +36,7 @@ func (e *Event) bounded() Event {
 			out.Extra[k] = short
 		}
 	}
-	out.Degraded, out.Removed = boundedList(e.Degraded), boundedList(e.Removed)
+	out.Degraded, out.Removed = ShortList(e.Degraded), ShortList(e.Removed)
 	room := maxChain
 	for i, p := range e.Process {
 		if room -= p.size(); room < 0 {
@@ -49,8 +49,8 @@ func (e *Event) bounded() Event {
 	return out
 }
 
-// boundedList is the beginning of a list.
-func boundedList(list []string) []string {
+// ShortList is the beginning of a list, as long as an event may have it.
+func ShortList(list []string) []string {
 	room := maxDegraded
 	for i, d := range list {
 		if room -= len(d) + PerText; room < 0 {

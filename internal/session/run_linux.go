@@ -133,16 +133,21 @@ func (r *run) prepareBy(b backend) (err error) {
 		return err
 	case len(r.report.Refusals) > 0:
 		return &Refused{r.report}
-	case b.hold != nil:
+	}
+	m, err := r.program()
+	if err != nil {
+		return err
+	}
+	if b.hold != nil {
 		if err := b.hold(r); err != nil {
 			return r.without(err)
 		}
 	}
-	return r.prepareCommand()
+	return r.prepareCommand(m)
 }
 
-func (r *run) prepareCommand() (err error) {
-	if r.cmd, err = r.command(); err != nil {
+func (r *run) prepareCommand(m *command) (err error) {
+	if r.cmd, err = r.command(m); err != nil {
 		return err
 	}
 	// The subreaper gets what the command leaves behind (prctl(2), Linux 3.4).
@@ -210,14 +215,21 @@ func (r *run) abandon() {
 	r.endNet(nil)
 }
 
-func (r *run) command() (*command, error) {
-	c := r.cfg.Policy
+// program is what will be executed, with its environment.
+func (r *run) program() (*command, error) {
 	path, err := lookup(r.cfg.Argv[0], r.cfg.Env)
 	if err != nil {
 		return nil, err
 	}
-	m := &command{path: path, argv: r.cfg.Argv, name: r.id[:15]} // as long as such a name can be
-	m.env, r.result.RemovedEnv = environ(c, r.cfg.canonical(path), r.cfg.Env)
+	m := &command{path: path, argv: r.cfg.Argv}
+	m.env, r.result.RemovedEnv = environ(r.cfg.Policy, r.cfg.canonical(path), r.cfg.Env)
+	return m, nil
+}
+
+// command is what it takes to start the program in the session.
+func (r *run) command(m *command) (_ *command, err error) {
+	c := r.cfg.Policy
+	m.name = r.id[:15] // as long as such a name can be
 	if m.keep, err = descriptors(r.cfg.PassFDs); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,7 +55,9 @@ func verified(t *testing.T, state string) string {
 func TestAudit(t *testing.T) {
 	state := t.TempDir()
 	s := serve(t, state)
-	if got := newJob(t, nobody, work, `read x <OUTSIDE; exit 7`).start().status(); got != 7 {
+	first := newJob(t, nobody, work+"[[access.env]]\nname = \"AWS_*\"\nread = false\n", `read x <OUTSIDE; exit 7`)
+	first.Env = append(first.Env, "AWS_REGION=x")
+	if got := first.start().status(); got != 7 {
 		t.Errorf("exit status %d", got)
 	}
 	kinds := ""
@@ -67,6 +70,9 @@ func TestAudit(t *testing.T) {
 	})
 	if told := strings.ReplaceAll(kinds, " checkpoint", ""); told == kinds || !strings.Contains(told, "daemon session_start denial session_end") { // one a minute
 		t.Error(kinds)
+	}
+	if own, kept := first.told()[0].Removed, auditOf(t, state, "session_start")[0].Removed; !slices.Contains(own, "AWS_REGION") || !slices.Equal(own, kept) {
+		t.Errorf("of its environment %q were removed, and %q are kept", own, kept)
 	}
 	j := newJob(t, nobody, work, `while :; do read x <OUTSIDE; sleep 0.01; done 2>/dev/null`).start()
 	eventually(t, "it's refused", func() bool { return len(auditOf(t, state, "denial")) > 1 })

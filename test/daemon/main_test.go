@@ -218,6 +218,7 @@ func (j *job) wrote(name, word string) {
 type told struct {
 	Kind, Reason, Target, Session, Authority, Rule string
 	Extra                                          map[string]string
+	Removed                                        []string `json:"removed_env"`
 }
 
 func (j *job) told() (list []told) {
