@@ -25,7 +25,7 @@ import (
 func TestAudit(t *testing.T) {
 	bin := toolguard(t)
 	build := exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(bin), "toolguardd"), "./cmd/toolguardd")
-	build.Dir = root
+	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
