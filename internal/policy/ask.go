@@ -51,7 +51,11 @@ func (c *Compiled) ask(sys System, q Question) (Verdict, asked) {
 	case Net:
 		return c.askNet(a)
 	case Env:
-		return c.CheckEnv(q.Target), a
+		v := c.CheckEnv(q.Target)
+		if why := NamedAlone(q.Target); !v.Allow && v.Rule == NoMatch && why != "" {
+			a.note = why + ": only a rule with exactly this name hands it on"
+		}
+		return v, a
 	case Commands:
 		return c.askCommand(sys, a)
 	}

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -99,13 +100,28 @@ var shellState = map[string]bool{"PWD": true, "OLDPWD": true, "SHLVL": true, "_"
 // ShellState says whether a variable is one of those.
 func ShellState(name string) bool { return shellState[name] }
 
-// CheckEnv decides whether the session may see a variable.
-func (c *Compiled) CheckEnv(name string) Verdict {
+// CheckEnv decides whether the session may see a variable, whatever its value is.
+func (c *Compiled) CheckEnv(name string) Verdict { return c.checkEnv(name, NamedAlone(name) != "") }
+
+// CheckVariable is CheckEnv of a variable with its value.
+func (c *Compiled) CheckVariable(name, value string) Verdict {
+	return c.checkEnv(name, NamedAlone(name) != "" && !c.Inside(name, value))
+}
+
+// checkEnv decides about a variable. One that is to be named alone needs a rule with exactly its name among the session's; the other authorities
+// only limit what that gives.
+func (c *Compiled) checkEnv(name string, alone bool) Verdict {
 	if name == "" || strings.ContainsAny(name, "=\x00") {
 		return Verdict{Reason: NoRule, Layer: -1, Rule: NoMatch}
 	}
-	return c.restrict(Env, func(l *Layer) (*Rule, bool) {
+	v := c.restrict(Env, func(l *Layer) (*Rule, bool) {
 		r := l.Env.find(name)
 		return r, r != nil && r.Env.Read || r == nil && shellState[name]
 	}, NoRule)
+	if own := slices.IndexFunc(c.Layers, func(l *Layer) bool { return l.Authority == Session && l.Stance[Env] != Undeclared }); v.Allow && alone && own >= 0 {
+		if c.Layers[own].Env.exact[name] == nil {
+			return Verdict{Reason: NoRule, Layer: int16(own), Rule: NoMatch}
+		}
+	}
+	return v
 }

@@ -272,6 +272,10 @@ func (n *CompiledNet) misses(t *NetTarget) string {
 
 func (l *Layer) envCandidates(name string) []Candidate {
 	winner := l.Env.find(name)
+	alone := ""
+	if l.Authority == Session {
+		alone = NamedAlone(name)
+	}
 	var out []Candidate
 	for _, r := range l.Env.rules {
 		if !envMatches(r.Env.Name, name) {
@@ -283,6 +287,8 @@ func (l *Layer) envCandidates(name string) []Candidate {
 			c.Grade = counted(len(literal), "byte") + ", exact"
 		}
 		switch {
+		case c.Won && alone != "" && literal != r.Env.Name:
+			c.Won, c.Why = false, alone+": only a rule with exactly this name hands it on"
 		case c.Won:
 			c.Why = "the longest match"
 		case len(literal) < len(strings.TrimSuffix(winner.Env.Name, "*")):

@@ -12,11 +12,11 @@ import (
 func environ(c *policy.Compiled, program string, env []string) (keep, removed []string) {
 	narrow := commandEnvs(c, program)
 	for _, kv := range env {
-		name, _, ok := strings.Cut(kv, "=")
+		name, value, ok := strings.Cut(kv, "=")
 		if !ok || name == "" || (name == "TMPDIR" && c.TmpDir != "") {
 			continue
 		}
-		if c.CheckEnv(name).Allow && (narrow == nil || slices.Contains(narrow, name) || policy.ShellState(name)) {
+		if c.CheckVariable(name, value).Allow && (narrow == nil || slices.Contains(narrow, name) || policy.ShellState(name)) {
 			keep = append(keep, kv)
 		} else if !slices.Contains(removed, name) {
 			removed = append(removed, name)

@@ -1,0 +1,47 @@
+package policy
+
+import "testing"
+
+// What makes programs execute other code, and what looks like a credential, is handed on by a rule with exactly its name alone.
+func TestNamedAlone(t *testing.T) {
+	prefix := compile(t, SourceLayer{Env: []EnvRule{{Name: "LD_*", Read: true}, {Name: "PYTHON*", Read: true}, {Name: "AWS_*", Read: true}, {Name: "MY_TOKEN", Read: true}, {Name: "GIT_SSH", Read: true}}})
+	all := compile(t, SourceLayer{Defaults: [NumResources]Stance{Env: Allow}, Env: []EnvRule{{Name: "BASH_ENV", Read: true}}})
+	host := compile(t, SourceLayer{Authority: Host, Env: []EnvRule{{Name: "AWS_*", Read: true}}}, SourceLayer{Authority: Session, Env: []EnvRule{{Name: "AWS_SESSION_TOKEN", Read: true}}})
+	none := compile(t, SourceLayer{FS: []FSRule{{Path: ".", Caps: Read}}})
+	for _, x := range []struct {
+		what        string
+		c           *Compiled
+		name, value string
+		allow       bool
+	}{
+		{"a prefix", prefix, "PYTHONUNBUFFERED", "1", true},
+		{"a prefix", prefix, "AWS_REGION", "eu", true},
+		{"a prefix, of a loader's", prefix, "LD_PRELOAD", "/x.so", false},
+		{"a prefix, of an interpreter's", prefix, "PYTHONSTARTUP", "x.py", false},
+		{"a prefix, of a credential", prefix, "AWS_SECRET_ACCESS_KEY", "x", false},
+		{"its name, of a credential", prefix, "MY_TOKEN", "x", true},
+		{"its name, of a command", prefix, "GIT_SSH", "x", true},
+		{"folders of the workspace", prefix, "PYTHONPATH", "/w/lib:/w", true},
+		{"folders elsewhere", prefix, "PYTHONPATH", "/w/lib:/tmp", false},
+		{"the folder at hand", prefix, "PYTHONPATH", "/w/lib:", false},
+		{"out of the workspace", prefix, "PYTHONPATH", "/w/../x", false},
+		{"everything", all, "ANYTHING", "x", true},
+		{"everything, of a function of the shell's", all, "BASH_FUNC_x%%", "() { :; }", false},
+		{"everything, of a credential", all, "GITHUB_TOKEN", "x", false},
+		{"everything, and its name", all, "BASH_ENV", "x", true},
+		{"a prefix of the host's, and its name", host, "AWS_SESSION_TOKEN", "x", true},
+		{"no rule of the session's about it", host, "AWS_SECRET_ACCESS_KEY", "x", false},
+		{"no rule about variables", none, "GITHUB_TOKEN", "x", true},
+	} {
+		if v := x.c.CheckVariable(x.name, x.value); v.Allow != x.allow {
+			t.Errorf("%s: %s=%s: %+v", x.what, x.name, x.value, v)
+		}
+	}
+	if _, a := prefix.Ask(nil, Question{Resource: Env, Target: "LD_PRELOAD"}); a.Note == "" || a.Suggest == "" {
+		t.Errorf("%+v", a)
+	}
+	e := prefix.Explain(nil, Question{Resource: Env, Target: "LD_PRELOAD"})
+	if c := e.Layers[0].Candidates; len(c) != 1 || c[0].Won || e.Layers[0].Allow {
+		t.Errorf("%+v", e)
+	}
+}
