@@ -93,9 +93,13 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	if f.eventsFile() != "" {
 		f.own = append(f.own, f.eventsFile()) // no policy lets a command write its own record
 	}
+	if len(argv) > 0 {
+		f.command = argv[0]
+	}
 	if f.dryRun {
 		return a.dryRun(f)
 	}
+	f.ensure = true
 	if session.HasChildren() {
 		code, err := session.Again()
 		return cmp.Or(err, said(code))

@@ -145,6 +145,13 @@ type coverageReport struct {
 	Starts  bool       `json:"starts"`
 	Rows    []coverage `json:"rows"`
 	Gaps    []string   `json:"gaps"`
+
+	Detected []detected `json:"detected"` // presets in the built-in default policy
+}
+
+type detected struct {
+	Preset string `json:"preset"`
+	By     string `json:"by"`
 }
 
 type coverage struct {
@@ -160,7 +167,10 @@ type coverage struct {
 }
 
 func coverageJSON(r session.Report, p *policy.Compiled) coverageReport {
-	j := coverageReport{p.Name, p.Digest, r.Backend, len(r.Refusals) == 0, []coverage{}, append([]string{}, r.Gaps...)}
+	j := coverageReport{p.Name, p.Digest, r.Backend, len(r.Refusals) == 0, []coverage{}, append([]string{}, r.Gaps...), []detected{}}
+	for _, d := range p.Detected {
+		j.Detected = append(j.Detected, detected{d.Preset, d.By})
+	}
 	refused := map[string]bool{}
 	for _, row := range r.Refusals {
 		refused[row.ID] = true

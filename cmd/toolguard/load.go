@@ -28,6 +28,9 @@ type policyFlags struct {
 	agent     string
 	workspace string
 	limits    string
+	noDetect  bool
+	command   string       // what is to run, as it's named; "" where nothing is
+	ensure    bool         // folders that rules with ensure = true name are made
 	reads     bool         // the policy is looked at, and no command is to run under it, nor a question to be answered
 	own       []string     // files of toolguard's own, which no policy lets a command write
 	running   *api.Session // whose policy it's to be; nil: of a session that this process starts
@@ -39,6 +42,7 @@ func (p *policyFlags) define(cmd *cobra.Command) {
 	if err := cmd.RegisterFlagCompletionFunc("policy", completePolicy); err != nil {
 		panic(err) // a mistake in this program
 	}
+	cmd.Flags().BoolVar(&p.noDetect, "no-detect", false, "take no presets into the built-in default policy for what the workspace, the command and PATH are")
 	p.defineContext(cmd)
 }
 
@@ -76,11 +80,16 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	}
 	src, _, err := policyfile.Load(policyfile.Request{
 		Policies: p.files, HostDir: hostPolicies,
-		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, NeverHome: !p.reads, Limits: p.limits,
+		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, NeverHome: !p.reads, Limits: p.limits, Command: p.command, NoDetect: p.noDetect,
 		Dir: dir, Home: userHome, Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: hidden,
 	}, policyfile.Machine{})
 	if err != nil {
 		return nil, err
+	}
+	if p.ensure {
+		if err := policyfile.Ensure(src); err != nil {
+			return nil, err
+		}
 	}
 	for _, file := range p.own {
 		if !filepath.IsAbs(file) {

@@ -94,6 +94,9 @@ func named(row policy.Coverage) string {
 func (s *screen) coverage(r session.Report, p *policy.Compiled) {
 	defer s.flush()
 	s.line("policy %s, workspace %s, backend %s", s.in(bold, clean(p.Name)), clean(p.Workspace), s.in(bold, r.Backend))
+	if len(p.Detected) > 0 {
+		s.line("detected: %s (--no-detect: without them)", clean(detectedText(p)))
+	}
 	refused := map[string]bool{}
 	for _, row := range r.Refusals {
 		refused[row.ID] = true
@@ -117,6 +120,15 @@ func (s *screen) coverage(r session.Report, p *policy.Compiled) {
 	default:
 		s.line("%s", s.in(green, "the command would start"))
 	}
+}
+
+// detectedText are the presets that the built-in default policy took in, each with what it was detected by.
+func detectedText(p *policy.Compiled) string {
+	var list []string
+	for _, d := range p.Detected {
+		list = append(list, fmt.Sprintf("%s (%s)", d.Preset, d.By))
+	}
+	return strings.Join(list, ", ")
 }
 
 // coverageRows are the rows of the report but for the built-in rules that need no word, which are counted. Built-in rules

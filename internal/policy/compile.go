@@ -14,7 +14,7 @@ func Compile(src *Source, sys System) (*Compiled, error) {
 	c := &compiler{src: src, sys: sys, res: newResolver(sys)}
 	c.res.literal = true
 	c.res.onLink = c.ways.add
-	c.out = &Compiled{Name: src.Name, Path: src.Path, Limits: src.Limits, Audit: src.Audit, Repository: src.Repository, ToolKeys: src.ToolKeys, Rules: make([]*Rule, 0, src.size())}
+	c.out = &Compiled{Name: src.Name, Path: src.Path, Limits: src.Limits, Audit: src.Audit, Repository: src.Repository, ToolKeys: src.ToolKeys, Detected: src.Detected, Rules: make([]*Rule, 0, src.size())}
 	if !c.places() {
 		return nil, c.errs
 	}

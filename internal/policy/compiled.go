@@ -37,6 +37,7 @@ type Compiled struct {
 	Path       string     // the session's PATH, as it was used to find programs
 	TmpDir     string     // canonical, or ""
 	Repository Repository `json:"-"`
+	Detected   []Detected `json:"-"`
 	Digest     string     // lower-case hex SHA-256 over the canonical form; the TMPDIR's name isn't part of it
 	Files      []string
 	Layers     []*Layer // in the order of Authority; first Builtin

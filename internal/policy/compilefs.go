@@ -136,7 +136,7 @@ func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs)
 		number := ids.count(kind, s.Place.File)
 		hint, err := c.fsRule(s, fs)
 		switch {
-		case s.Optional && (err != nil || fs.Missing):
+		case s.Optional && (err != nil || fs.Missing && !s.Ensure):
 			*fs = CompiledFS{}
 		case err != nil:
 			c.fail(s.Place.At(s.Value), fmt.Errorf("%s: %w", number, err), hint)

@@ -17,8 +17,12 @@ type Source struct {
 	Layers     []SourceLayer // in the order of Authority; at most one for each authority
 	Limits     Limits
 	Audit      Audit
-	ToolKeys   []Key // of the tool layer: nothing enforces them
+	ToolKeys   []Key      // of the tool layer: nothing enforces them
+	Detected   []Detected // what the built-in default policy takes in
 }
+
+// Detected is a preset that the built-in default policy takes in, and the file of the workspace, or the command, that says so.
+type Detected struct{ Preset, By string }
 
 // Key is a key of a policy that is no rule.
 type Key struct {
@@ -85,6 +89,7 @@ type FSRule struct {
 	Match     string // pattern, as written
 	Caps      Caps   // after the expansion of write
 	Unprotect bool
+	Ensure    bool // the folder is to be made before the command starts
 	Place     Place
 	Value     Spot // of path or match
 	// Optional rules are left out when their path is empty, can't be resolved or doesn't exist, instead of failing the load:

@@ -74,6 +74,7 @@ type FS struct {
 	Delete    *bool  `key:"delete" doc:"Remove files and directories."`
 	Execute   *bool  `key:"execute" doc:"Execute files as programs."`
 	Unprotect bool   `key:"unprotect" doc:"This rule may give what protect would take away."`
+	Ensure    bool   `key:"ensure" doc:"Make this folder (mode 0700), beneath the home or the workspace, before the command starts, if it isn't there."`
 	Literal   bool   `key:"literal" doc:"The path or match is meant as it's written, although it looks like a variable, a URL or a pattern."`
 	Place     policy.Place
 	Value     policy.Spot
@@ -88,6 +89,8 @@ func (r *FS) check(d *decoder, n *node) {
 		d.fail(n.get("match").off, "make two rules of it", "both path and match %s", d.here())
 	case strings.HasPrefix(r.Path, "~") && r.Path != "~" && !strings.HasPrefix(r.Path, "~/"):
 		d.fail(n.get("path").node.off, "for a file of that name write ./"+r.Path, "path %s names another user's home", quote(r.Path))
+	case r.Ensure && r.Match != "":
+		d.fail(n.get("ensure").off, "name the folder by path", "a pattern names no folder to make %s", d.here())
 	case !r.Literal && !isBuiltin(d.file):
 		r.checkMeaning(d)
 	}
@@ -127,7 +130,7 @@ func (r *FS) caps() policy.Caps {
 }
 
 func (r *FS) rule() policy.FSRule {
-	return policy.FSRule{Path: r.Path, Match: r.Match, Caps: r.caps(), Unprotect: r.Unprotect, Place: r.Place, Value: r.Value}
+	return policy.FSRule{Path: r.Path, Match: r.Match, Caps: r.caps(), Unprotect: r.Unprotect, Ensure: r.Ensure, Place: r.Place, Value: r.Value}
 }
 
 // Net is one [[access.net]] table. What its host means is package policy's to say.

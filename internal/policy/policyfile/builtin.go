@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"embed"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -17,7 +18,7 @@ var builtin embed.FS
 const presetPrefix = "preset:"
 
 // presets are the names of the presets, in the order in which they're shown.
-var presets = []string{"readonly", "python", "node", "go", "git", "pty"}
+var presets = []string{"readonly", "python", "node", "go", "rust", "java", "c", "git", "pty"}
 
 // Preset is a built-in policy to extend or to use as it is.
 type Preset struct {
@@ -103,6 +104,9 @@ func (l *loader) fsRules(items []FS) []policy.FSRule {
 		r.Optional = isBuiltin(r.Place.File)
 		if r.Optional {
 			r.Path, r.Match = l.gitPath(r.Path), l.gitPath(r.Match)
+			if r.Caps&policy.Create != 0 && l.linked(r.Path) {
+				r.Path = ""
+			}
 			switch r.Path {
 			case "$TMPDIR":
 				r.Path = l.req.TmpDir
@@ -117,6 +121,19 @@ func (l *loader) fsRules(items []FS) []policy.FSRule {
 		out = append(out, r)
 	}
 	return out
+}
+
+// linked says whether a path beneath the home is a symlink. Who may write in a folder may have put one in its place, for the next session to be
+// granted where it leads.
+func (l *loader) linked(path string) bool {
+	rest, ok := strings.CutPrefix(path, "~/")
+	path = filepath.Join(l.req.Home, rest)
+	if !ok || !l.files.Exists(path) {
+		return false
+	}
+	real, err := l.files.Real(path)
+	dir, derr := l.files.Real(filepath.Dir(path))
+	return err != nil || derr != nil || real != filepath.Join(dir, filepath.Base(path))
 }
 
 func isBuiltin(file string) bool {

@@ -33,6 +33,9 @@ type Request struct {
 	NeverHome bool   // nothing but a file or Workspace makes the home, or a folder around it, the workspace
 	Limits    string // further limits, "memory=1GiB,pids=64"; they only narrow
 
+	Command  string // what is run, as it's named; "" for none
+	NoDetect bool   // the built-in default policy is the same for every workspace, command and PATH
+
 	Dir      string // the current folder, absolute
 	Home     string // the invoking user's home, absolute
 	Path     string // the session's PATH
@@ -79,7 +82,9 @@ type loader struct {
 	doc   Document
 	seen  map[string]bool // files of the authority at hand that were read, by absolute path or preset name
 	git   policy.Repository
-	errs  policy.Errors
+
+	workspaceDir string // canonical
+	errs         policy.Errors
 }
 
 func (l *loader) fail(at policy.Place, hint, format string, args ...any) {

@@ -18,7 +18,7 @@ func meant(got string, names []string, intro string) string {
 			return "did you mean " + strconv.Quote(n) + "?"
 		}
 	}
-	best, least := "", 1+max(1, min(len(got), 9)/3)
+	best, least := "", 1+min(len(got), max(1, min(len(got), 9)/3))
 	for _, n := range names {
 		if c := distance(got, n, least); c < least {
 			best, least = n, c

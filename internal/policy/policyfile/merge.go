@@ -14,6 +14,7 @@ func (l *loader) source() *policy.Source {
 	src := &policy.Source{Name: "default", Home: l.req.Home, Path: l.req.Path, TmpDir: l.req.TmpDir}
 	src.Workspace, src.Chosen = l.workspace()
 	src.NeverHome = l.req.NeverHome
+	l.workspaceDir, _ = l.files.Real(src.Workspace)
 	l.git = l.repository(src.Workspace)
 	src.Repository = l.git
 	for _, f := range l.doc.Files {
@@ -152,7 +153,7 @@ func (l *loader) layer(src *policy.Source, who policy.Authority, pieces []piece)
 		}
 	}
 	if who == policy.Session {
-		m.complete(l)
+		src.Detected = m.complete(l, src.Workspace)
 	} else if !m.given {
 		return
 	}
@@ -167,19 +168,37 @@ func (l *loader) layer(src *policy.Source, who policy.Authority, pieces []piece)
 }
 
 // complete makes every resource that the session's files don't declare that of the built-in default policy: the first rule of a
-// policy opens nothing else.
-func (m *merged) complete(l *loader) {
+// policy opens nothing else. Of files and variables that is also what the presets grant that were detected.
+func (m *merged) complete(l *loader, workspace string) (found []policy.Detected) {
 	rules := [policy.NumResources]int{len(m.FS), len(m.Net), len(m.Env), len(m.Commands)}
-	base, place := *builtinPolicy("default").Access, m.Place
+	var declared [policy.NumResources]bool
 	for r, stance := range m.Defaults {
-		if rules[r] > 0 || stance != policy.Undeclared {
-			base.undeclare(policy.Resource(r))
+		declared[r] = rules[r] > 0 || stance != policy.Undeclared
+	}
+	given, place := m.given, m.Place
+	add := func(a Access) {
+		for r, yes := range declared {
+			if yes {
+				a.undeclare(policy.Resource(r))
+			}
+		}
+		m.add(l, &a)
+	}
+	add(*builtinPolicy("default").Access)
+	if !l.req.NoDetect && !(declared[policy.FS] && declared[policy.Env]) {
+		found = detect(workspace, l.req.Command, l.files)
+		for _, d := range found {
+			a := *builtinPolicy("preset_" + strings.TrimPrefix(d.Preset, presetPrefix)).Access
+			add(Access{FS: a.FS, Env: List[Env]{Dedup, a.Env.Items, true}})
+		}
+		if !declared[policy.FS] {
+			m.FS = append(m.FS, l.toolchains()...)
 		}
 	}
-	given := m.given
-	if m.add(l, &base); given {
+	if given {
 		m.Place = place
 	}
+	return found
 }
 
 // merged is a layer in the making.
@@ -220,6 +239,10 @@ func (m *merged) add(l *loader, a *Access) {
 }
 
 func (m *merged) addRules(l *loader, a *Access) {
+	if strings.HasPrefix(a.Place.File, presetPrefix) && len(a.Env.Items) > 0 { // beside what every program needs
+		m.Env = join(m.Env, convert(List[Env]{Dedup, builtinPolicy("default").Access.Env.Items, true}, func(r Env) policy.EnvRule { return r.rule() }),
+			func(a, b policy.EnvRule) bool { return a.Name == b.Name && a.Read == b.Read })
+	}
 	m.FS = join(m.FS, List[policy.FSRule]{a.FS.Strategy, l.fsRules(a.FS.Items), a.FS.Given}, func(a, b policy.FSRule) bool {
 		a.Place, a.Value, a.Optional = b.Place, b.Value, b.Optional
 		return a == b

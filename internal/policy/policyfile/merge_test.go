@@ -141,8 +141,11 @@ func TestAuditOfAny(t *testing.T) {
 
 // Each resource that the session's files don't declare is that of the built-in default policy.
 func TestUndeclared(t *testing.T) {
-	const fs, env = "fs . read+create+update+delete", "env PATH true | env HOME true | env USER true | env LOGNAME true | " +
-		"env SHELL true | env TMPDIR true | env TERM true | env LANG true | env LC_* true | env TZ true"
+	ofDefault := layerOf(t, load(t, request(), tree{}), policy.Session)
+	fs, env := allRules(&policy.SourceLayer{FS: ofDefault.FS}), allRules(&policy.SourceLayer{Env: ofDefault.Env})
+	if !strings.HasPrefix(fs, "fs . read+create+update+delete+execute | ") || !strings.Contains(env, "env PATH true | ") {
+		t.Fatal(fs, env)
+	}
 	base := [...]policy.Stance{policy.FS: policy.Undeclared, policy.Net: policy.Deny, policy.Env: policy.Undeclared, policy.Commands: policy.Allow}
 	with := func(r policy.Resource, s policy.Stance) [policy.NumResources]policy.Stance {
 		d := base

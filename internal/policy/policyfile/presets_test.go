@@ -63,7 +63,7 @@ func TestPresetsDecide(t *testing.T) {
 		{"node", map[string]policy.Caps{s.work + "/x": policy.AllCaps, s.tmp + "/x": rw, s.home + "/.nvm/x": policy.Read | policy.Execute}},
 		{"go", map[string]policy.Caps{
 			s.work + "/x": policy.AllCaps, s.tmp + "/x": policy.AllCaps, s.home + "/.cache/go-build/x": policy.AllCaps,
-			s.home + "/go/pkg/mod/x": policy.Read | policy.Execute, s.home + "/.config/go/env": policy.Read, s.home + "/.gitconfig": policy.Read,
+			s.home + "/go/pkg/mod/x": policy.AllCaps, s.home + "/.config/go/env": policy.Read, s.home + "/.gitconfig": policy.Read,
 		}},
 		{"git", map[string]policy.Caps{
 			s.work + "/.git/index": policy.AllCaps, s.tmp + "/x": rw, s.home + "/.gitconfig": policy.Read,
@@ -141,7 +141,7 @@ func TestPresetNames(t *testing.T) {
 	for _, p := range Presets() {
 		names = append(names, p.Name)
 	}
-	if !slices.Equal(names, []string{"preset:readonly", "preset:python", "preset:node", "preset:go", "preset:git", "preset:pty"}) {
+	if !slices.Equal(names, []string{"preset:readonly", "preset:python", "preset:node", "preset:go", "preset:rust", "preset:java", "preset:c", "preset:git", "preset:pty"}) {
 		t.Error(names)
 	}
 }

@@ -158,6 +158,7 @@ update = true
 delete = false
 execute = true
 unprotect = true
+ensure = true
 literal = true
 
 [[access.fs]]

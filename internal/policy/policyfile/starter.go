@@ -6,27 +6,11 @@ import (
 	"strings"
 )
 
-// hints tell by a file in a project's top folder which preset it needs.
-var hints = []struct{ file, preset string }{
-	{"pyproject.toml", "python"},
-	{"requirements.txt", "python"},
-	{"setup.py", "python"},
-	{"uv.lock", "python"},
-	{".venv", "python"},
-	{"package.json", "node"},
-	{"go.mod", "go"},
-	{"go.work", "go"},
-	{".git", "git"},
-}
-
 // Starter is a commented policy to begin with, made for what is in dir, which is absolute.
 func Starter(dir string, files Files) []byte {
 	var extends []string
-	for _, h := range hints {
-		name := fmt.Sprintf("%q", presetPrefix+h.preset)
-		if files.Exists(filepath.Join(dir, h.file)) && (len(extends) == 0 || extends[len(extends)-1] != name) {
-			extends = append(extends, name)
-		}
+	for _, d := range detect(dir, "", files) {
+		extends = append(extends, fmt.Sprintf("%q", d.Preset))
 	}
 	b := string(builtinText("starter"))
 	b = strings.Replace(b, `"NAME"`, fmt.Sprintf("%q", starterName(dir)), 1)

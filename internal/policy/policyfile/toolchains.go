@@ -1,0 +1,104 @@
+package policyfile
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// homeToolchains are the folders beneath a home in which version managers and package managers keep programs, each with what its programs
+// load from elsewhere. None of them holds credentials.
+var homeToolchains = []struct {
+	dir  string
+	also []string
+}{
+	{".local/bin", words(".local/lib .local/share/uv .local/share/pipx .local/share/mise")},
+	{".cargo/bin", words(".rustup")},
+	{".pyenv", nil},
+	{".nvm", nil},
+	{".asdf", nil},
+	{".rbenv", nil},
+	{".nodenv", nil},
+	{".jenv", nil},
+	{".goenv", nil},
+	{".volta", nil},
+	{".fnm", nil},
+	{".bun", nil},
+	{".deno", nil},
+	{".rustup", nil},
+	{".sdkman/candidates", nil},
+	{".ghcup", nil},
+	{".linuxbrew", nil},
+	{".nix-profile", nil},
+	{".npm-global", nil},
+	{".local/share/mise", words(".config/mise")},
+	{".local/share/fnm", nil},
+	{".local/share/uv", nil},
+	{".local/share/pipx", nil},
+	{".local/share/pnpm", nil},
+	{"go/bin", nil},
+	{"sdk", nil},
+	{"miniconda3", nil},
+	{"miniforge3", nil},
+	{"anaconda3", nil},
+}
+
+// systemToolchains are folders outside of a home beneath which each folder is an installation of its own.
+var systemToolchains = words("/opt /home/linuxbrew /snap /nix/store")
+
+// toolchains lets the programs that PATH and the command lead to be read and executed, with what they load.
+func (l *loader) toolchains() (rules []policy.FSRule) {
+	var dirs []string
+	for _, dir := range filepath.SplitList(l.req.Path) {
+		dirs = append(dirs, l.toolchain(dir)...)
+	}
+	for _, file := range policy.Candidates(l.req.Path, l.req.Command) {
+		if l.req.Command != "" && filepath.IsAbs(file) && l.files.Exists(file) {
+			dirs = append(dirs, l.toolchain(filepath.Dir(file))...)
+			break
+		}
+	}
+	slices.Sort(dirs)
+	for _, dir := range slices.Compact(dirs) {
+		rules = append(rules, policy.FSRule{
+			Path: dir, Caps: policy.Read | policy.Execute, Optional: true, Place: policy.Place{File: "builtin:path"},
+		})
+	}
+	return rules
+}
+
+// toolchain are the folders that programs in dir need: those of the toolchain that is known, or dir alone. There are none where dir is the
+// workspace's, or the whole of a home, or leads elsewhere: a command could have made it so, to be granted more by the next session.
+func (l *loader) toolchain(dir string) (need []string) {
+	real, err := l.files.Real(dir)
+	home, homeless := l.files.Real(l.req.Home)
+	switch {
+	case err != nil || !filepath.IsAbs(dir) || real == "/" || holds(l.workspaceDir, real) || homeless == nil && holds(real, home):
+		return nil
+	case homeless == nil && holds(home, real):
+		for _, t := range homeToolchains {
+			if holds(filepath.Join(home, t.dir), real) {
+				for _, d := range append(t.also, t.dir) {
+					need = append(need, filepath.Join(home, d))
+				}
+				return need
+			}
+		}
+		if real == filepath.Clean(dir) {
+			return []string{real}
+		}
+		return nil
+	}
+	for _, top := range systemToolchains {
+		if rest, ok := strings.CutPrefix(real, top+"/"); ok {
+			first, _, _ := strings.Cut(rest, "/")
+			return []string{filepath.Join(top, first)}
+		}
+	}
+	if holds("/usr", real) || strings.Count(real, "/") == 1 {
+		return nil // /usr and its like are runtime's; all of /opt, /srv, /tmp is too much
+	}
+	return []string{real}
+}
