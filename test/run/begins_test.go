@@ -39,7 +39,7 @@ func TestBegins(t *testing.T) {
 		says                  []string // in one line, each; none: no line
 		refused               bool
 	}{
-		{"protect", "", "", nil, []string{"doesn't enforce protect", "default.fs.1 gives", setUp}, false},
+		{"protect", "", "", nil, []string{"doesn't enforce protect", "default.fs.2 gives", setUp}, false},
 		{"quiet", "", "", []string{"--quiet"}, nil, false},
 		{"all enforced", "", "", readonly, nil, false},
 		{"degraded", "", "", []string{"--policy", "../degraded.toml", "--allow-degraded", "fs.2"}, []string{"doesn't enforce fs.2", setUp}, false},

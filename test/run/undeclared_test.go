@@ -18,8 +18,8 @@ func TestUndeclared(t *testing.T) {
 	dial := fmt.Sprintf("/dev/tcp/127.0.0.1/%d", server.Addr().(*net.TCPAddr).Port)
 	// What can be done of: write in the workspace, write beside it, make a control group, connect, see a variable.
 	script := `can() { name=$1; shift; ("$@") 2>/dev/null && printf '%s ' $name; }
-inside() { : >made; }; beside() { : >../home/made; }; group() { : >>/sys/fs/cgroup/cgroup.procs; }; connect() { exec 3<>` + dial + `; }; see() { test "$AWS_SECRET" = x; }
-can inside inside; can beside beside; can group group; can net connect; can env see; exit 0`
+inside() { : >made; }; beside() { : >../home/made; }; group() { : >>/sys/fs/cgroup/cgroup.procs; }; connect() { exec 3<>` + dial + `; }; see() { test "$SETTING" = x; }; secret() { test "$AWS_SECRET" = x; }
+can inside inside; can beside beside; can group group; can net connect; can env see; can secret secret; exit 0`
 	const fs = "[[access.fs]]\npath = \".\"\nread = true\n"
 	const tool = "[[tools.x.access.fs]]\npath = \".\"\nread = true\n"
 	for _, c := range []struct{ what, policy, tool, want string }{
@@ -29,6 +29,7 @@ can inside inside; can beside beside; can group group; can net connect; can env 
 		{"a default for net that allows", "[access]\ndefault = { net = \"allow\" }\n", "", "inside net"},
 		{"a default for fs that allows", "[access]\ndefault = { fs = \"allow\" }\n", "", "inside beside"},
 		{"a default for all that allows", "[access]\ndefault = \"allow\"\n", "", "inside beside net env"},
+		{"a variable that looks like a credential, by name", "[[access.env]]\nname = \"AWS_SECRET\"\nread = true\n", "", "inside secret"},
 		{"a tool's rule, not for that tool", tool, "", "inside"},
 		{"a tool's rule", tool, "x", ""},
 		{"a tool's rule over a default", "[access]\ndefault = { net = \"allow\" }\n" + tool, "x", "net"},
@@ -37,7 +38,7 @@ can inside inside; can beside beside; can group group; can net connect; can env 
 			p := newPlace(t, u)
 			p.write(t, "../p.toml", "version = 1\n"+c.policy)
 			cmd := p.guarded([]string{"--policy", "../p.toml", "--tool", c.tool, "--backend", "landlock", "--daemon", "none"}, "bash", "-c", script)
-			cmd.Env = append(cmd.Env, "AWS_SECRET=x")
+			cmd.Env = append(cmd.Env, "SETTING=x", "AWS_SECRET=x")
 			out := run(t, cmd)
 			if out.code != 0 || strings.TrimSpace(out.stdout) != c.want {
 				t.Errorf("%s, %s: %+v, want %q", c.what, u.name, out, c.want)
