@@ -25,6 +25,8 @@ can inside inside; can beside beside; can group group; can net connect; can env 
 	for _, c := range []struct{ what, policy, tool, want string }{
 		{"nothing", "", "", "inside"},
 		{"one rule", fs, "", ""},
+		{"an empty list", "[access]\nfs = []\n", "", "inside"},
+		{"a default for fs that denies", "[access]\ndefault = { fs = \"deny\" }\n", "", ""},
 		{"a default for net", "[access]\ndefault = { net = \"deny\" }\n", "", "inside"},
 		{"a default for net that allows", "[access]\ndefault = { net = \"allow\" }\n", "", "inside net"},
 		{"a default for fs that allows", "[access]\ndefault = { fs = \"allow\" }\n", "", "inside beside"},
