@@ -42,3 +42,20 @@ func TestSymlinks(t *testing.T) {
 		x.run(t, dir)
 	}
 }
+
+// What is opened with O_CREAT and is there needs no create, and none is reported, even where the kernel asks before it has looked the name
+// up, as it does where the name isn't in its cache. What isn't there needs it.
+func TestOpenedWithCreate(t *testing.T) {
+	guest(t)
+	dir := workspace(t, "version = 1\n[access]\ndefault = { fs = \"deny\" }\n[[access.fs]]\npath = \".\"\nread = true\nupdate = true\n")
+	must(t, os.WriteFile(dir+"/there", nil, 0o644))
+	for _, x := range []row{
+		{"descriptors by their names", "echo x >/dev/stderr && echo x >>/dev/stderr && echo x >/proc/self/fd/1 && echo x >/dev/fd/2", 0, ""},
+		{"a file", "echo x >>there && echo x >there", 0, ""},
+		{"none", "echo x >absent", 2, "rule_denies create WS/absent fs.1 4:1"},
+		{"none beside one", "echo x >there; echo x >>absent", 2, "rule_denies create WS/absent fs.1 4:1"},
+	} {
+		must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0))
+		x.run(t, dir)
+	}
+}

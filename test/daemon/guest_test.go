@@ -5,6 +5,7 @@ package daemon
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -46,17 +47,29 @@ func TestExec(t *testing.T) {
 	if n := childtest.Filters(t, share(t).Process.Pid); n != 2 {
 		t.Errorf("toolguardd has loaded %d of its two system call filters", n)
 	}
+	const read, opened = `read x <OUTSIDE && exit 5; exit 7`, `echo >>OUTSIDE && echo >/dev/stdout && echo >/proc/self/fd/1`
 	for _, x := range []struct {
-		policy string
-		status int
-		denied int
-	}{{more, 5, 0}, {work, 7, 1}} {
-		j := newJob(t, nobody, x.policy, `read x <OUTSIDE && exit 5; exit 7`)
+		policy, script string
+		status         int
+		denied         string // what is, beside the file that is outside; "no": nothing
+	}{
+		{more, read, 5, "no"},
+		{work, read, 7, ""},
+		{more + "update = true\n", `x=$(` + opened + `) && exit 5; exit 7`, 5, "no"}, // O_CREAT makes nothing there
+		{more + "update = true\n", `x=$(` + opened + ` && echo >OUTSIDE-new); exit 7`, 7, "-new"},
+	} {
+		j := newJob(t, nobody, x.policy, x.script)
+		must(t, os.Chmod(j.outside, 0o666))
+		must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0))
 		if got := j.start().status(); got != x.status {
-			t.Errorf("exit status %d, want %d", got, x.status)
+			t.Errorf("%s: exit status %d, want %d", x.script, got, x.status)
 		}
-		if got := j.count("denial", j.outside); got != x.denied || j.count("session_end", "") != 1 {
-			t.Errorf("%d denials in the events, want %d: %+v", got, x.denied, j.told())
+		n, want := j.count("denial", j.outside+x.denied), 1
+		if x.denied == "no" {
+			n, want = j.count("denial", ""), 0
+		}
+		if n != want || j.count("session_end", "") != 1 {
+			t.Errorf("%s: %d denials in the events, want %d: %+v", x.script, n, want, j.told())
 		}
 	}
 }
@@ -267,8 +280,14 @@ func TestLimits(t *testing.T) {
 		{"pids=5", many, "limits.pids", -1},
 		{"wall_time=2s", `sleep 1000; exit 3`, "limits.wall_time", -1},
 		{"memory=1GiB,pids=50,wall_time=1h", large + many + "exit 3", "", 3},
+		{"wall_time=3s", "exec ./crowd", "limits.wall_time", 137}, // uses up all processes that the user may have, toolguard's included
 	} {
 		j := newJob(t, nobody, work, x.script, "--limits", x.limit)
+		if strings.HasSuffix(x.script, "crowd") {
+			program, err := os.ReadFile(built + "/run/crowd")
+			must(t, errors.Join(err, os.WriteFile(j.workspace+"/crowd", program, 0o755)))
+			j.Path, j.Args = "/bin/bash", append([]string{"bash", "-c", `ulimit -u 100; exec "$@"`, "bash"}, append([]string{j.Path}, j.Args[1:]...)...)
+		}
 		if got := j.start().status(); x.status >= 0 && got != x.status {
 			t.Errorf("%s: exit status %d, want %d", x.limit, got, x.status)
 		}
@@ -280,6 +299,9 @@ func TestLimits(t *testing.T) {
 		}
 		if met != x.rule {
 			t.Errorf("%s: the events tell of the limit %q, want %q", x.limit, met, x.rule)
+		}
+		if n := running(t, j.workspace); n > 0 {
+			t.Errorf("%s: %d processes are left", x.limit, n)
 		}
 	}
 	eventually(t, "no control group is left", func() bool {

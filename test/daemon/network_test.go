@@ -96,6 +96,10 @@ const (
 	fetchAll  = fetchBoth + " http://" + deniedIP + ":5432/"
 )
 
+// serveAt has a server of the session's own wait at a port, where a client connects to it.
+const serveAt = `exec /usr/bin/python3 -c 'import socket, sys; s = socket.socket(); s.bind(("127.0.0.1", int(sys.argv[1]))); s.listen(); ` +
+	`c = socket.create_connection(s.getsockname(), 5); a, _ = s.accept(); c.sendall(b"own"); print(a.recv(3).decode())' `
+
 // What they say, when it's reached, has no name, and can't be reached.
 const yes, unnamed, no = "hello GET .*\n", ".*Could not resolve.*\n", ".*(?:ailed to connect|ermission denied).*\n"
 
@@ -197,8 +201,10 @@ func TestNetwork(t *testing.T) {
 		t.Errorf("without toolguard: %v, %s", err, out)
 	}
 	i.leave()
-	w := i.worker(netPolicy(allowed))
+	w := i.worker(netPolicy(allowed, "host = \"localhost\"\nlisten = true"))
 	w.expect(fetchAll, "^"+yes+unnamed+no+"$")
+	w.expect(serveAt+"5433", "^own\n$")
+	w.expect(serveAt+"5432", "Address already in use")
 	w.expect(curl+"-H 'Host: allowed.test' http://"+deniedIP+"/", "refused by toolguard")
 	pid := egressOf(t, s.Process.Pid, 0)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -224,7 +230,21 @@ func TestNetwork(t *testing.T) {
 	})
 	w.wantTold("denial", "dns://denied.test", "dns_denied")
 	w.wantTold("denial", "tcp://"+deniedIP+":5432", "host_not_listed")
+	w.wantTold("denial", "tcp://127.0.0.1:5432", "host_not_listed")
 	w.wantTold("denial", "http://allowed.test:80/", "host_mismatch")
+
+	j := newJob(t, other, netPolicy(allowed)+"[[access.env]]\nname = \"http_proxy\"\nread = true\n", fetch)
+	j.Env = append(j.Env, "http_proxy=http://user:canary@127.0.0.1:5432")
+	i.enter()
+	j.start()
+	i.leave()
+	if code := j.status(); code == 0 {
+		t.Error("a proxy that isn't granted is reached")
+	}
+	grant := regexp.MustCompile(`host = "127.0.0.1",?\s+scheme = "http",?\s+port = 5432`)
+	if out, _ := ask(t, other, "report", j.told()[0].Session); !grant.MatchString(out) || strings.Contains(out, "canary") {
+		t.Errorf("toolguardd's record of a proxy: %s", out)
+	}
 }
 
 // Egress is killed, and is started again; nothing gets by meanwhile.
