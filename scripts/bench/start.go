@@ -20,6 +20,9 @@ import (
 
 // starts measures what it costs to start a command, once more as an ordinary user where root asks.
 func starts(out io.Writer, toolguard string, runs int) error {
+	if err := os.Unsetenv("NODE_EXTRA_CA_CERTS"); err != nil { // which node reads bare, and toolguard leaves out
+		return err
+	}
 	dir, err := scene(toolguard)
 	if err != nil {
 		return err
@@ -41,7 +44,8 @@ Made by `+"`make bench`"+`; scripts/bench has the exact commands. Compare the ra
 Each was started %d times, in turns with the others, in random order. "All built-in" is toolguard without a policy file. "The same
 grants" has a mount for each path that the policy grants; bwrap and firejail otherwise let the whole system be read. bwrap filters no
 system calls here, and neither of them protects parts of the workspace. "The least" is what the program takes to do nothing but start;
-it confines next to nothing.
+it confines next to nothing. node is a program that does much to start: under toolguard it should take what it takes bare, and toolguard's
+own start beside it.
 `, machine(), strings.Join(versions(peers), "; "), runs)
 	users := []*syscall.Credential{nil}
 	if os.Getuid() == 0 {
@@ -112,6 +116,8 @@ func peers(dir string) ([]peer, error) {
 			"--private=" + ws, bare,
 		}},
 		{"firejail, the least", []string{"firejail", "--quiet", "--noprofile", bare}},
+		{"node -e 0", []string{"/usr/bin/node", "-e", "0"}},
+		{"toolguard exec, all built-in, node -e 0", []string{toolguard, "exec", "--workspace", ws, "--", "/usr/bin/node", "-e", "0"}},
 	}, nil
 }
 
