@@ -156,7 +156,11 @@ func (r *Net) check(d *decoder, n *node) {
 		d.fail(n.get("path_prefix").node.off, "", "path_prefix %s doesn't begin with /", quote(r.PathPrefix))
 	}
 	if r.Listen && r.Port == 0 && (!strings.EqualFold(r.Host, "localhost") || r.Protocol == "udp") {
-		d.fail(n.get("listen").off, `add port = …, or write host = "localhost" for servers of the session's own on any port`, "listen without a port %s", d.here())
+		hint := `add port = …, or write host = "localhost" for servers of the session's own on any port`
+		if r.Protocol == "udp" {
+			hint = "add port = …: over udp the session's own servers can't be told from others'"
+		}
+		d.fail(n.get("listen").off, hint, "listen without a port %s", d.here())
 	}
 	for i, m := range r.Methods {
 		if !isMethod(m) {

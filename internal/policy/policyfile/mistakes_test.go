@@ -92,7 +92,7 @@ var mistakes = []struct{ policy, want string }{
 	{"[[access.net]]\nhost = \"a\"\nscheme = \"a:\"", `p.toml:4:10: scheme "a:" isn't a scheme in lower case (write scheme = "https")`},
 	{"[[access.net]]\nhost = \"a\"\npath_prefix = \"v1\"", `p.toml:4:15: path_prefix "v1" doesn't begin with /`},
 	{"[[access.net]]\nhost = \"a\"\nlisten = true", `p.toml:4:1: listen without a port in [access.net] (add port = …, or write host = "localhost" for servers of the session's own on any port)`},
-	{"[[access.net]]\nhost = \"localhost\"\nprotocol = \"udp\"\nlisten = true", `p.toml:5:1: listen without a port in [access.net] (add port = …, or write host = "localhost" for servers of the session's own on any port)`},
+	{"[[access.net]]\nhost = \"localhost\"\nprotocol = \"udp\"\nlisten = true", `p.toml:5:1: listen without a port in [access.net] (add port = …: over udp the session's own servers can't be told from others')`},
 	{"[[access.net]]\nhost = \"a\"\nmethods = [\"GET\", \"post\"]", `p.toml:4:19: "post" isn't an HTTP method (methods are in upper case, for example GET)`},
 	{"[[access.env]]\nname = \"AWS_*_KEY\"", `p.toml:3:8: name "AWS_*_KEY" has a * that isn't at its end (only one * is allowed, as the last character)`},
 	{"[[access.env]]\nname = \"A**\"", `p.toml:3:8: name "A**" has a * that isn't at its end (only one * is allowed, as the last character)`},
