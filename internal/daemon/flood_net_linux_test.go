@@ -51,6 +51,7 @@ func TestMain(m *testing.M) {
 // netOrder is what a session's process does.
 type netOrder struct {
 	Allowed string // an address that it may connect to, which it makes sure of
+	Peer    bool   // it only looks who is at the other end of descriptor 3
 	Threads int    // so many are refused as fast as they can, until there's no more input; 0: one, by a new port, for each byte of it
 }
 
@@ -59,6 +60,10 @@ const refusedAt = "192.0.2.1"
 
 // obey returns how often the process was refused.
 func (o netOrder) obey() (uint64, error) {
+	if o.Peer {
+		_, err := peerOn(3)
+		return 0, err
+	}
 	c, err := net.Dial("tcp", o.Allowed)
 	if err != nil {
 		return 0, err
@@ -223,7 +228,7 @@ func flood(t testing.TB) *flooded {
 		}
 	}()
 	f := &flooded{before: memory(t)}
-	loud, quiet := d.guard(t, 1, 1000, netOrder{allowed, 4}), d.guard(t, 2, 1001, netOrder{allowed, 0})
+	loud, quiet := d.guard(t, 1, 1000, netOrder{Allowed: allowed, Threads: 4}), d.guard(t, 2, 1001, netOrder{Allowed: allowed, Threads: 0})
 	quiet.start()
 	another := func(in *delays) {
 		if _, err := quiet.in.Write(make([]byte, 1)); err != nil {

@@ -56,6 +56,9 @@ func peerOn(fd int) (*peer, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("getsockopt(SO_PEERCRED)", err)
 	}
+	if cred.Pid == 0 {
+		return nil, errors.New("it has no number in toolguardd's PID namespace, which is one of its own, as in a container: run toolguardd outside of it")
+	}
 	p := &peer{uid: int(cred.Uid)}
 	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	switch {
