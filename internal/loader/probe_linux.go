@@ -83,6 +83,12 @@ func Ready(again bool) error {
 // firstPID is the number of the first PID namespace's file (PROC_PID_INIT_INO, include/linux/proc_ns.h, since Linux 3.8).
 const firstPID = 0xEFFFFFFC
 
+var errContained = errors.New("this is a PID namespace of its own, as in a container, where processes have other numbers than the kernel's programs " +
+	"know them by: run toolguardd outside of it, or root's toolguard")
+
+// Contained reports whether this process is in a PID namespace of its own, as in a container.
+func Contained() bool { return errors.Is(firstPIDNamespace("/proc/self/ns/pid"), errContained) }
+
 // firstPIDNamespace says why a process in the PID namespace can't own the programs: they know threads by their numbers in the first one.
 func firstPIDNamespace(file string) error {
 	var st unix.Stat_t
@@ -90,8 +96,7 @@ func firstPIDNamespace(file string) error {
 		return &os.PathError{Op: "stat", Path: file, Err: err}
 	}
 	if st.Ino != firstPID {
-		return errors.New("this is a PID namespace of its own, as in a container, where processes have other numbers than the kernel's programs " +
-			"know them by: run toolguardd outside of it, or root's toolguard")
+		return errContained
 	}
 	return nil
 }

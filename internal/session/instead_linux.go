@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/loader"
 )
 
 // instead says how what landlock doesn't enforce would be enforced: by what, why that wasn't taken, and what to do; "": nothing else can.
@@ -22,6 +23,8 @@ func instead(b backend, name, daemon string) string {
 		return "leave out --daemon none, so that toolguardd decides, or run it as root"
 	case b.skipped != nil:
 		return remedy(b.skipped)
+	case loader.Contained():
+		return "have toolguardd decide, which nobody has set up here (docs/daemon.md: in a container, mount all of /run/toolguard)"
 	case lacksBPF():
 		return "use the bpf backend, for which this kernel's lsm= list lacks bpf: 'toolguard doctor' says how to get it"
 	case root:

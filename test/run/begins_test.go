@@ -5,6 +5,7 @@ package run
 import (
 	"os"
 	"path/filepath"
+
 	"strings"
 	"testing"
 )
@@ -40,6 +41,7 @@ func TestBegins(t *testing.T) {
 		refused               bool
 	}{
 		{"protect", "", "", nil, []string{"doesn't enforce protect", "default.fs.2 gives", setUp}, false},
+		{"in a container", "none, contained", "", nil, []string{"doesn't enforce protect", "in a container, mount all of /run/toolguard"}, false},
 		{"quiet", "", "", []string{"--quiet"}, nil, false},
 		{"all enforced", "", "", readonly, nil, false},
 		{"degraded", "", "", []string{"--policy", "../degraded.toml", "--allow-degraded", "fs.2"}, []string{"doesn't enforce fs.2", setUp}, false},
@@ -65,8 +67,12 @@ func TestBegins(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			p := newPlace(t, user{"nobody", 65534})
 			p.write(t, "../degraded.toml", "version = 1\n[[access.fs]]\npath = \".\"\nread = true\n[[access.fs]]\nmatch = \"**/.env\"\n")
+			own := []string{"unshare", "--mount"}
+			if x.socket == "none, contained" {
+				own, x.socket = append(own, "--pid", "--fork", "--mount-proc"), ""
+			}
 			argv := append(append([]string{binary, "exec"}, x.flags...), "--", "sh", "-c", "echo ran")
-			cmd := (place{user{"root", 0}, p.home, p.workspace}).command(append([]string{"unshare", "--mount", "sh", "-c", sockets, "sh"}, argv...)...)
+			cmd := (place{user{"root", 0}, p.home, p.workspace}).command(append(append(own, "sh", "-c", sockets, "sh"), argv...)...)
 			switch x.socket {
 			case "refuses", "thread", "nothing":
 				cmd.Env = append(cmd.Env, "REFUSES="+refuses, "CANARY=yes", "MAKES="+strings.TrimPrefix(x.socket, "refuses"))
