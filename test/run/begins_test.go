@@ -3,9 +3,9 @@
 package run
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
-
 	"strings"
 	"testing"
 )
@@ -14,6 +14,7 @@ import (
 const sockets = `set -e; mkdir -p /run/toolguard /etc/toolguard
 mount -t tmpfs -o mode=755 none /run/toolguard; mount -t tmpfs -o mode=755 none /etc/toolguard
 [ -z "$SOCKET" ] || python3 -c 'import os, socket; p = "/run/toolguard/toolguard.sock"; socket.socket(socket.AF_UNIX).bind(p); os.chmod(p, int(os.environ["SOCKET"], 8))'
+[ -z "$HOST" ] || { mkdir -m 755 /etc/toolguard/policy.d; echo "version = 1" >/etc/toolguard/policy.d/a.toml; chmod 644 /etc/toolguard/policy.d/a.toml; }
 [ -z "$SETTING" ] || { echo "$SETTING" >/etc/toolguard/exec.toml; chmod 644 /etc/toolguard/exec.toml; }
 [ -z "$REFUSES" ] || { [ -z "$CANARY" ] || mkdir -m 755 /run/toolguard/canary; python3 "$REFUSES" /run/toolguard/toolguard.sock >/dev/null 2>&1; }
 exec setpriv --reuid "$AS" --regid "$AS" --clear-groups "$@"`
@@ -42,6 +43,7 @@ func TestBegins(t *testing.T) {
 	}{
 		{"protect", "", "", nil, []string{"doesn't enforce protect", "default.fs.2 gives", setUp}, false},
 		{"in a container", "none, contained", "", nil, []string{"doesn't enforce protect", "in a container, mount all of /run/toolguard"}, false},
+		{"root's files in a user namespace", "none, user namespace", `daemon = "auto"`, nil, []string{"doesn't enforce protect"}, false},
 		{"quiet", "", "", []string{"--quiet"}, nil, false},
 		{"all enforced", "", "", readonly, nil, false},
 		{"degraded", "", "", []string{"--policy", "../degraded.toml", "--allow-degraded", "fs.2"}, []string{"doesn't enforce fs.2", setUp}, false},
@@ -65,7 +67,11 @@ func TestBegins(t *testing.T) {
 		{"setting", "", "daemon = require", nil, []string{"exec.toml:1", `daemon = "require" or`}, true},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			p := newPlace(t, user{"nobody", 65534})
+			who := user{"nobody", 65534}
+			if x.socket == "none, user namespace" {
+				who = user{"dev", 1000} // nobody is whom root's files seem to be of there
+			}
+			p := newPlace(t, who)
 			p.write(t, "../degraded.toml", "version = 1\n[[access.fs]]\npath = \".\"\nread = true\n[[access.fs]]\nmatch = \"**/.env\"\n")
 			own := []string{"unshare", "--mount"}
 			if x.socket == "none, contained" {
@@ -74,6 +80,11 @@ func TestBegins(t *testing.T) {
 			argv := append(append([]string{binary, "exec"}, x.flags...), "--", "sh", "-c", "echo ran")
 			cmd := (place{user{"root", 0}, p.home, p.workspace}).command(append(append(own, "sh", "-c", sockets, "sh"), argv...)...)
 			switch x.socket {
+			case "none, user namespace":
+				own = append([]string{"unshare", "--user", "--map-user=1000", "--map-group=1000"}, argv...)
+				cmd.Args = append(cmd.Args[:len(cmd.Args)-len(argv)], own...)
+				cmd.Env = append(cmd.Env, "HOST=yes")
+				x.socket = ""
 			case "refuses", "thread", "nothing":
 				cmd.Env = append(cmd.Env, "REFUSES="+refuses, "CANARY=yes", "MAKES="+strings.TrimPrefix(x.socket, "refuses"))
 				x.socket = ""
@@ -81,7 +92,7 @@ func TestBegins(t *testing.T) {
 				cmd.Env = append(cmd.Env, "REFUSES="+refuses)
 				x.socket = ""
 			}
-			cmd.Env = append(cmd.Env, "SOCKET="+x.socket, "SETTING="+x.setting, "AS=65534", "USER=nobody")
+			cmd.Env = append(cmd.Env, "SOCKET="+x.socket, "SETTING="+x.setting, "AS="+fmt.Sprint(who.id), "USER="+who.name)
 			out := run(t, cmd)
 			if x.refused != (out.code == 125) || x.refused == (out.stdout == "ran\n") {
 				t.Errorf("%+v", out)
