@@ -31,9 +31,12 @@ func TestSocketsWithin(t *testing.T) {
 	g, err := managed.Make(outer.group.Load().Path(), "2", policy.Limits{}, cgroup.Probe())
 	childtest.Must(t, err)
 	inner := d.newSession(&record{Number: 2, From: 1}, ended(1))
-	for what, ends := range map[string]func(){
-		"it ends":     func() { inner.endWithin(g) },
-		"the other's": func() { childtest.Must(t, outer.reloadNetwork(2, allows(t, "127.1.0.1:1"))) },
+	for _, x := range []struct {
+		what string
+		ends func()
+	}{
+		{"it ends", func() { inner.endWithin(g) }},
+		{"the other's", func() { childtest.Must(t, outer.reloadNetwork(2, allows(t, "127.1.0.1:1"))) }}, // the last: nothing is granted then
 	} {
 		cmd := exec.Command("bash", "-c", fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d && echo open && cat <&3", l.Addr().(*net.TCPAddr).Port))
 		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
@@ -41,12 +44,12 @@ func TestSocketsWithin(t *testing.T) {
 		childtest.Must(t, err)
 		childtest.Must(t, cmd.Start())
 		if n, err := out.Read(make([]byte, 9)); n != len("open\n") {
-			t.Errorf("%s: no connection: %v", what, err)
+			t.Errorf("%s: no connection: %v", x.what, err)
 		}
 		late := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
-		ends()
+		x.ends()
 		if err := cmd.Wait(); err == nil || !late.Stop() {
-			t.Errorf("%s: the connection stays: %v", what, err)
+			t.Errorf("%s: the connection stays: %v", x.what, err)
 		}
 	}
 	if err := g.Remove(); err != nil {
