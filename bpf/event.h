@@ -67,6 +67,10 @@ enum {
 };
 
 enum {
+	CREATE_UNKNOWN = 1, /* whether there is something of that name wasn't known yet */
+};
+
+enum {
 	KERNEL_BPF = 1,
 	KERNEL_PERF,
 	KERNEL_MODULE, /* asked for by what was done */

@@ -44,6 +44,14 @@ static __always_inline int never_made(struct label *l, u32 op, u32 why, int erro
  * or a hard link. What others execute with the session's user or group the filter of system calls refuses to chmod; here a file would
  * be made so. The first byte that is written to it takes the bits off again, unless somebody outside writes it who may keep them
  * (CAP_FSETID). */
+/* unknown says whether the kernel hasn't looked a name up yet: open asks before that, and takes back what it was denied if there is
+ * something (lookup_open, Linux 5.6 and later). A name that was found not to be there is in the hash table of names, on nearly
+ * every file system (d_add, d_splice_alias). */
+static __always_inline bool unknown(struct dentry *dentry)
+{
+	return !LOAD(struct dentry, (u64)dentry, d_hash.pprev);
+}
+
 SEC("lsm/path_mknod")
 int BPF_PROG(toolguard_path_mknod, const struct path *dir, struct dentry *dentry, unsigned short mode, unsigned int dev)
 {
@@ -56,7 +64,16 @@ int BPF_PROG(toolguard_path_mknod, const struct path *dir, struct dentry *dentry
 		return never_made(l, OP_CREATE, WHY_DEVICE, EACCES, dir->mnt, dentry);
 	if (mode & (S_ISUID | S_ISGID))
 		return never_made(l, OP_CREATE, WHY_ALWAYS, EPERM, dir->mnt, dentry);
-	return allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE);
+
+	struct denial d = {
+		.op = OP_CREATE, .need = CAP_CREATE, .detail = unknown(dentry) ? CREATE_UNKNOWN : 0, .error = EACCES, .paths = 1,
+	};
+
+	aim(l, 0, dir->mnt, dentry);
+	d.why = judge(l, 0, CAP_CREATE);
+	if (d.why)
+		refuse(l, &d);
+	return d.why ? -EACCES : 0;
 }
 
 /* security_path_mkdir: do_mkdirat. The mode that is asked for doesn't make a folder setgid, the folder above it does (vfs_mkdir,

@@ -101,9 +101,14 @@ struct inode {
 	unsigned int i_rdev;
 };
 
+struct hlist_bl_node {
+	struct hlist_bl_node *next, **pprev;
+};
+
 struct dentry {
 	unsigned int d_flags;
 	struct seqcount_spinlock d_seq;
+	struct hlist_bl_node d_hash;
 	struct dentry *d_parent;
 	struct qstr d_name;
 	struct inode *d_inode;

@@ -119,6 +119,9 @@ const (
 	WhyFiles                     // the session, or its user, has as many files that send signals (F_SETOWN, O_ASYNC, leases) as one may have
 )
 
+// CreateUnknown, in the Detail of OpCreate, says that the kernel didn't know yet whether there is something of that name: bpf/event.h has the same.
+const CreateUnknown = 1
+
 // What moves, in the Detail of WhyGain: bpf/tree.c has the same list.
 const (
 	MoveDir     = 1 << iota // a folder

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -69,18 +70,21 @@ func (d *denials) take(k loader.Event) {
 }
 
 // moot says whether a file was only to be made if there was none: the kernel asks for that before it has looked the name up, unless it knows
-// the name already (lookup_open in fs/namei.c, Linux 5.6 and later), and opens what has the name whatever the answer was. The command can't have
-// made it since, and in /proc nothing can be made, by whatever name it's opened.
+// the name already (lookup_open in fs/namei.c, Linux 5.6 and later), and opens what has the name whatever the answer was. What was made since,
+// by somebody else, wasn't there; and in /proc nothing can be made, by whatever name it's opened.
 func moot(k *loader.Event) bool {
-	if k.Op != loader.OpCreate || k.Why != loader.WhyRule || k.Walk != loader.WalkOK || k.Cut || len(k.Paths) != 1 {
+	if k.Op != loader.OpCreate || k.Detail != loader.CreateUnknown || k.Why != loader.WhyRule || k.Walk != loader.WalkOK || k.Cut || len(k.Paths) != 1 {
 		return false
 	}
 	path := k.Paths[0].Path
 	if strings.HasPrefix(path, "/proc/") {
 		return true
 	}
-	var st unix.Stat_t
-	return unix.Lstat(path, &st) == nil
+	var st unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st) != nil {
+		return false
+	}
+	return st.Mask&unix.STATX_BTIME == 0 || time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).Before(k.Time)
 }
 
 func (d *denials) chainOf(k *loader.Event) []event.Process {

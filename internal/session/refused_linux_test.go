@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
@@ -103,24 +104,29 @@ func TestRefusedMoot(t *testing.T) {
 	there := filepath.Join(dir, "there")
 	must(t, os.WriteFile(there, nil, 0o600))
 	must(t, os.Symlink("nowhere", filepath.Join(dir, "link")))
+	const unknown = loader.CreateUnknown
 	for _, x := range []struct {
-		op   loader.Op
-		why  loader.Why
-		path string
-		told int
+		op     loader.Op
+		detail uint32
+		why    loader.Why
+		after  time.Duration // the time of what was made before it
+		path   string
+		told   int
 	}{
-		{loader.OpCreate, loader.WhyRule, there, 0},
-		{loader.OpCreate, loader.WhyRule, filepath.Join(dir, "link"), 0},
-		{loader.OpCreate, loader.WhyRule, "/proc/4711/fd/2", 0},
-		{loader.OpCreate, loader.WhyRule, filepath.Join(dir, "new"), 1},
-		{loader.OpCreate, loader.WhyAlways, there, 1},
-		{loader.OpOpen, loader.WhyRule, there, 1},
-		{loader.OpRename, loader.WhyRule, there, 1},
+		{loader.OpCreate, unknown, loader.WhyRule, time.Second, there, 0},
+		{loader.OpCreate, unknown, loader.WhyRule, -time.Hour, there, 1},
+		{loader.OpCreate, 0, loader.WhyRule, time.Second, there, 1},
+		{loader.OpCreate, unknown, loader.WhyRule, time.Second, filepath.Join(dir, "link"), 0},
+		{loader.OpCreate, unknown, loader.WhyRule, time.Second, "/proc/4711/fd/2", 0},
+		{loader.OpCreate, unknown, loader.WhyRule, time.Second, filepath.Join(dir, "new"), 1},
+		{loader.OpCreate, unknown, loader.WhyAlways, time.Second, there, 1},
+		{loader.OpOpen, unknown, loader.WhyRule, time.Second, there, 1},
+		{loader.OpRename, unknown, loader.WhyRule, time.Second, there, 1},
 	} {
 		d := newDenials(&run{cfg: Config{Policy: listing(t)}}, nil, 10)
-		d.take(loader.Event{Op: x.op, Why: x.why, Layer: -1, Rule: -1, PID: 1, Paths: []loader.Asked{{Path: x.path, Need: policy.Create}}})
+		d.take(loader.Event{Op: x.op, Detail: x.detail, Why: x.why, Time: time.Now().Add(x.after), Layer: -1, Rule: -1, PID: 1, Paths: []loader.Asked{{Path: x.path, Need: policy.Create}}})
 		if len(d.list) != x.told && d.more == 0 {
-			t.Errorf("%s of %s: %+v", x.op, x.path, d.list)
+			t.Errorf("%+v: %+v", x, d.list)
 		}
 	}
 }
