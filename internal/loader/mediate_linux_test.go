@@ -253,7 +253,7 @@ func compareEvents(t *testing.T, p *place, h *heard, lines []string) {
 	for i, line := range lines {
 		_, line, _ = strings.Cut(strings.ReplaceAll(line, p.Dir, "DIR"), " ")
 		line = numbers.ReplaceAllStringFunc(line, func(n string) string { return strings.TrimRight(n, "0123456789") + "N" })
-		if d := h.events[i].Detail; d != 0 {
+		if d := h.events[i].Detail; d != 0 && h.events[i].Op != OpCreate {
 			line += fmt.Sprintf(" (%d)", d)
 		}
 		if missing[line]--; missing[line] < 0 && !p.differs(line) {
