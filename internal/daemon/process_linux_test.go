@@ -1,13 +1,11 @@
 package daemon
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -38,27 +36,6 @@ func TestNoNewPrivs(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-}
-
-// Who isn't in the PID namespace of toolguardd's has no number there, and is told so.
-func TestPeerElsewhere(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, for a namespace")
-	}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
-	end := os.NewFile(uintptr(fds[0]), "socket")
-	defer end.Close()
-	defer unix.Close(fds[1])
-	for _, flags := range []uintptr{0, unix.CLONE_NEWPID} {
-		cmd := childtest.Command(t, 0, netOrder{Peer: true})
-		var said bytes.Buffer
-		cmd.ExtraFiles, cmd.Stderr, cmd.SysProcAttr = []*os.File{end}, &said, &syscall.SysProcAttr{Cloneflags: flags}
-		err := cmd.Run()
-		if outside := strings.Contains(said.String(), "run toolguardd outside of it"); (err == nil) != (flags == 0) || outside != (flags != 0) {
-			t.Errorf("flags %#x: %v, %s", flags, err, &said)
-		}
-	}
 }
 
 // A thread in a PID namespace of its own is found by the number that it has there, and by no other.
