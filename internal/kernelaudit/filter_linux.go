@@ -8,7 +8,7 @@ import (
 )
 
 // wanted are the record types that matter here.
-var wanted = []uint16{typeLogin, typeTrustedApp, typeSyscall, typeSeccomp, typeLandlockAccess, typeLandlockDomain}
+var wanted = []uint16{typeLogin, typeTrustedApp, typeSyscall, typeConfigChange, typeSeccomp, typeLandlockAccess, typeLandlockDomain}
 
 // filter makes the kernel keep all other records to itself: half of what it writes about a refusal.
 func filter(fd int) error {

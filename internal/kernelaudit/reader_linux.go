@@ -60,9 +60,10 @@ type Reader struct {
 	starters map[uint32]int    // audit session: the process that started it
 	makers   map[uint64]domain // who made a Landlock domain
 	marks    map[string]chan struct{}
-	came     uint64 // records
-	overflow uint64 // times that the socket's buffer was full
-	unread   uint64 // records that couldn't be parsed
+	came     uint64    // records
+	overflow uint64    // times that the socket's buffer was full
+	unread   uint64    // records that couldn't be parsed
+	off      time.Time // when auditing was last switched off
 	fields   []field
 }
 
@@ -275,6 +276,10 @@ func (r *Reader) takeFields(rec *record) error {
 		r.takeDomain(d)
 	case typeLogin:
 		return r.takeLogin(rec)
+	case typeConfigChange:
+		if enabled, _ := rec.get("audit_enabled"); enabled == "0" {
+			r.off = rec.time
+		}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ const (
 	typeLogin          = 1006
 	typeTrustedApp     = 1121
 	typeSyscall        = 1300
+	typeConfigChange   = 1305
 	typeSeccomp        = 1326
 	typeLandlockAccess = 1423
 	typeLandlockDomain = 1424

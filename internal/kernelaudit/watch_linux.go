@@ -27,6 +27,7 @@ type Watch struct {
 	session Session
 	deliver func(Denial)
 	before  losses
+	began   time.Time
 	domains map[uint64]*tally
 	count   uint64
 }
@@ -59,7 +60,7 @@ type Totals struct {
 // Watch selects a session's refusals, which are delivered from the reader's goroutine, in the kernel's order. deliver must not
 // call the Reader. Begin before the session's first process is started.
 func (r *Reader) Watch(s Session, deliver func(Denial)) (*Watch, error) {
-	w := &Watch{r: r, session: s, deliver: deliver, domains: map[uint64]*tally{}}
+	w := &Watch{r: r, session: s, deliver: deliver, domains: map[uint64]*tally{}, began: time.Now()}
 	dropped, err := r.lost(time.Second) // an older count can only report more loss than there was
 	if err != nil {
 		return nil, err
@@ -195,6 +196,8 @@ func (w *Watch) lost(dropped uint32, err error) string {
 		return fmt.Sprintf("the kernel dropped %d audit records of the whole machine", dropped-w.before.dropped)
 	case w.r.overflow != w.before.overflow:
 		return "records came faster than they could be read"
+	case w.r.off.After(w.began):
+		return "somebody switched auditing off for a while, at " + w.r.off.Format(time.TimeOnly)
 	case w.r.unread != w.before.unread:
 		return fmt.Sprintf("%d audit records couldn't be understood", w.r.unread-w.before.unread)
 	}

@@ -1,6 +1,10 @@
 package kernelaudit
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"time"
+)
 
 // A signal by the session's starter is told from one by the command also when the record of the call was lost.
 func TestSignalWithoutCaller(t *testing.T) {
@@ -80,5 +84,19 @@ func TestMarkWithinACall(t *testing.T) {
 	}
 	if len(got) != 1 || got[0].PID != 10755 || r.unread != 0 {
 		t.Errorf("%+v, %d not read", got, r.unread)
+	}
+}
+
+// What wasn't recorded while auditing was off is a loss, unless that was before the session.
+func TestSwitchedOff(t *testing.T) {
+	for after, lost := range map[time.Duration]bool{-time.Minute: true, time.Minute: false} {
+		r := &Reader{}
+		at := time.Unix(1795248394, 0)
+		must(t, r.take(typeConfigChange, "audit(1795248394.121:21): op=set audit_backlog_limit=64 old=8192 auid=0 ses=1 res=1"))
+		must(t, r.take(typeConfigChange, "audit(1795248394.121:22): op=set audit_enabled=0 old=1 auid=0 ses=1 res=1"))
+		w := &Watch{r: r, began: at.Add(after)}
+		if why := w.lost(0, nil); strings.Contains(why, "switched auditing off") != lost || !lost && why != "" {
+			t.Errorf("a session that began %v after it: %q", after, why)
+		}
 	}
 }
