@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -74,13 +76,17 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 		return nil, fmt.Errorf("find the current folder: %w", err)
 	}
 	userHome, tty := home(), terminal()
+	var never []string
+	if !p.reads {
+		never = homes()
+	}
 	hidden := tty == "" && controlled()
 	if s := p.running; s != nil { // not who asks for it
 		userHome, tty, hidden = s.Home, s.Terminal, s.Hidden
 	}
 	src, _, err := policyfile.Load(policyfile.Request{
 		Policies: p.files, HostDir: hostPolicies,
-		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, NeverHome: !p.reads, Limits: p.limits, Command: p.command, NoDetect: p.noDetect,
+		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, NeverHome: never, Limits: p.limits, Command: p.command, NoDetect: p.noDetect,
 		Dir: dir, Home: userHome, Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: hidden,
 	}, policyfile.Machine{})
 	if err != nil {
@@ -114,11 +120,24 @@ func home() string {
 	return ""
 }
 
-// holdsHome reports whether the home is in a folder, or is it.
+// homes are the home and, under sudo, that of the user who called it, whose projects are worked on; "/" where none is known.
+func homes() []string {
+	list := []string{cmp.Or(home(), "/")}
+	if id := os.Getenv("SUDO_UID"); id != "" && os.Geteuid() == 0 {
+		if u, err := user.LookupId(id); err == nil && filepath.IsAbs(u.HomeDir) {
+			list = append(list, u.HomeDir)
+		}
+	}
+	return list
+}
+
+// holdsHome reports whether a home is in a folder, or is it.
 func holdsHome(dir string) bool {
 	dir, err := filepath.EvalSymlinks(dir)
-	home, gone := filepath.EvalSymlinks(home())
-	return err == nil && (dir == "/" || gone == nil && strings.HasPrefix(home+"/", dir+"/"))
+	return err == nil && slices.ContainsFunc(homes(), func(home string) bool {
+		home, gone := filepath.EvalSymlinks(home)
+		return dir == "/" || gone == nil && strings.HasPrefix(home+"/", dir+"/")
+	})
 }
 
 // searchPath is where programs are looked up: PATH, or where execvp looks without one.

@@ -106,12 +106,13 @@ func (c *compiler) places() bool {
 			return false
 		}
 	}
-	var home string
 	if c.src.Home != "" {
-		found, _ := c.res.resolve(path.Clean(c.src.Home), true) // also for the symlinks
-		home = found.path
+		_, _ = c.res.resolve(path.Clean(c.src.Home), true) // for the symlinks
 	}
-	if c.src.NeverHome && c.src.Chosen.File == "" && (ws == "/" || within(home, ws)) {
+	for _, h := range c.src.NeverHome {
+		if home, _ := c.res.resolve(path.Clean(h), true); c.src.Chosen.File != "" || ws != "/" && !within(home.path, ws) {
+			continue
+		}
 		c.fail(Place{File: ws}, errors.New("this is the home, or holds it, and is the workspace only where something names it: "+
 			"a command could read and write all that is in it"),
 			"go to a project's folder, or name one: --workspace DIR, or workspace = \"DIR\" in the policy")

@@ -9,7 +9,7 @@ type Source struct {
 	Workspace  string        // absolute
 	Chosen     Place         // what named the workspace; empty when it was found
 	Home       string        // absolute; what "~/" stands for
-	NeverHome  bool          // the home, or a folder around it, is the workspace only where something names it
+	NeverHome  []string      // absolute: these homes, and the folders around them, are the workspace only where something names it
 	Path       string        // the session's PATH: where command names are looked up
 	TmpDir     string        // the session's private TMPDIR, absolute; "" when there is none (check, lint)
 	Repository Repository    // the git repository that the workspace's .git leads to

@@ -30,8 +30,8 @@ type Request struct {
 	Depth    int // of sub-agents; 0 is the agent itself
 
 	Workspace string // overrides what the files say; relative to Dir
-	NeverHome bool   // nothing but a file or Workspace makes the home, or a folder around it, the workspace
-	Limits    string // further limits, "memory=1GiB,pids=64"; they only narrow
+	NeverHome []string // nothing but a file or Workspace makes one of these homes, or a folder around it, the workspace
+	Limits    string   // further limits, "memory=1GiB,pids=64"; they only narrow
 
 	Command  string // what is run, as it's named; "" for none
 	NoDetect bool   // the built-in default policy is the same for every workspace, command and PATH

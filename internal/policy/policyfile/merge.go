@@ -71,7 +71,7 @@ func (l *loader) workspace() (dir string, chosen policy.Place) {
 			return l.expand(w, f), w.Place
 		}
 	}
-	return findWorkspace(l.req.Dir, l.req.Home, l.files), policy.Place{}
+	return findWorkspace(l.req.Dir, append([]string{l.req.Home}, l.req.NeverHome...), l.files), policy.Place{}
 }
 
 // expand resolves a workspace as the file means it: relative to the file's folder, or to the home.

@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -9,10 +10,10 @@ import (
 var markers = []string{".git", "go.mod", "pyproject.toml", "package.json", "Cargo.toml", ".toolguard"}
 
 // findWorkspace is the nearest folder at or above dir that holds a marker, or dir. What a command may write in it may also remove
-// its markers, so that the next start would look further up: never as far as the home, with all its secrets, or a folder
+// its markers, so that the next start would look further up: never as far as a home, with all its secrets, or a folder
 // around it, unless dir is that folder itself, which Compile refuses (policy.Source.NeverHome).
-func findWorkspace(dir, home string, files Files) string {
-	for at := dir; at == dir || !holds(at, home); at = filepath.Dir(at) {
+func findWorkspace(dir string, homes []string, files Files) string {
+	for at := dir; at == dir || !slices.ContainsFunc(homes, func(home string) bool { return holds(at, home) }); at = filepath.Dir(at) {
 		for _, m := range markers {
 			if files.Exists(filepath.Join(at, m)) {
 				return at
