@@ -29,7 +29,7 @@ type Request struct {
 	Group    string
 	Depth    int // of sub-agents; 0 is the agent itself
 
-	Workspace string // overrides what the files say; relative to Dir
+	Workspace string   // overrides what the files say; relative to Dir
 	NeverHome []string // nothing but a file or Workspace makes one of these homes, or a folder around it, the workspace
 	Limits    string   // further limits, "memory=1GiB,pids=64"; they only narrow
 
