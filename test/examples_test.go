@@ -51,9 +51,15 @@ func blocks(t *testing.T, name string) []block {
 	return all
 }
 
-// TestPolicyDocument runs the examples of docs/policy.md: its files are written, must have no errors, and every question
-// in it must get the answer that the page gives.
+// TestPolicyDocument runs the examples of the pages about policies: their files are written, must have no errors, and every question
+// in them must get the answer that the page gives.
 func TestPolicyDocument(t *testing.T) {
+	for page, questions := range map[string]int{"docs/policy.md": 20, "docs/git.md": 7} {
+		t.Run(page, func(t *testing.T) { checkExamples(t, page, questions) })
+	}
+}
+
+func checkExamples(t *testing.T, page string, least int) {
 	bin := toolguard(t)
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, ".git"), 0o755); err != nil { // the marker of a workspace
@@ -61,7 +67,7 @@ func TestPolicyDocument(t *testing.T) {
 	}
 	named := regexp.MustCompile(`^# file: (\S+)\n`)
 	asked := 0
-	for _, b := range blocks(t, "docs/policy.md") {
+	for _, b := range blocks(t, page) {
 		switch b.lang {
 		case "toml":
 			m := named.FindStringSubmatch(b.text)
@@ -76,7 +82,7 @@ func TestPolicyDocument(t *testing.T) {
 			asked += ask(t, b, dir, bin)
 		}
 	}
-	if asked < 20 {
+	if asked < least {
 		t.Errorf("only %d questions found", asked)
 	}
 }
