@@ -32,7 +32,7 @@ func TestEventsDocument(t *testing.T) {
 	if !ok {
 		t.Fatalf("not a command and its events: %q", shown["console"])
 	}
-	doctor, _ := run(t, home, bin, "doctor")
+	doctor, _ := run(t, home, bin, "doctor", "--verbose")
 	denials := regexp.MustCompile(`(?m)^ *yes +denial events`).MatchString(doctor)
 
 	var want []string

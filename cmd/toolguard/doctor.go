@@ -9,24 +9,33 @@ import (
 )
 
 func newDoctor(a *app) *cobra.Command {
-	var asJSON bool
+	var asJSON, verbose bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "tell what this machine can enforce, and how to get what is missing",
-		Long: `toolguard doctor: what this machine and this user can enforce. Each probe says what needs it, and each missing thing how
-to get it. Nothing is changed. The exit status is 1 when there is no usable backend.`,
+		Long: `toolguard doctor: what this machine enforces for this user, what it doesn't, and what would give more. With --verbose,
+also every probe, and what each backend never sees. Nothing is changed. The exit status is 1 when there is no usable
+backend.`,
 		Example: `  toolguard doctor
+  toolguard doctor --verbose
   toolguard doctor --json | jq '.probes[] | select(.result != "yes")'`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			m := session.Doctor()
-			err := a.answer(asJSON, m, func() { a.out.machine(m) })
+			err := a.answer(asJSON, m, func() {
+				if verbose {
+					a.out.machine(m)
+				} else {
+					a.out.offers(m)
+				}
+			})
 			if err == nil && !slices.ContainsFunc(m.Backends, func(b session.BackendState) bool { return b.Available }) {
 				err = said(exitNo)
 			}
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&verbose, "verbose", false, "every probe, and what each backend never sees")
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }

@@ -15,7 +15,36 @@ func (s *screen) version(b build) {
 	s.line("toolguard %s (%s, %s/%s%s)", clean(b.Version), b.Go, b.OS, b.Arch, commit)
 }
 
-// machine is the answer of doctor.
+// offers is the answer of doctor: what the user gets, and how to get more.
+func (s *screen) offers(m session.Machine) {
+	defer s.flush()
+	if m.Auto == "" {
+		s.line("%s", s.in(red, "no backend can be used: toolguard exec refuses to start anything here"))
+		for _, b := range m.Backends {
+			s.line("  %s: %s", s.in(bold, clean(b.Name)), clean(b.Why))
+		}
+	} else {
+		s.line("commands run under the %s backend here, as this user", s.in(bold, clean(m.Auto)))
+	}
+	var rows [][]cell
+	for _, o := range m.Offers() {
+		mark := cs(green, "yes")
+		if !o.Yes {
+			mark = cs(yellow, "no")
+		}
+		rows = append(rows, []cell{mark, cs(bold, o.What), c(o.Note)})
+	}
+	s.table("  ", rows)
+	if steps := m.Steps(); len(steps) > 0 {
+		s.line("%s", s.in(bold, "for more:"))
+		for _, step := range steps {
+			s.line("  - %s", clean(step))
+		}
+	}
+	s.line("'toolguard doctor --verbose' has every probe, and what the backends never see; 'toolguard policy lint --here FILE' is about one policy")
+}
+
+// machine is the answer of doctor --verbose.
 func (s *screen) machine(m session.Machine) {
 	defer s.flush()
 	var rows [][]cell

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
@@ -29,8 +30,32 @@ func doctor() Machine {
 	}
 	if b, err := automatic("auto"); err == nil {
 		m.Auto, m.Instead = b.name, instead(b, "auto", "auto")
+		if b.name == "bpf" && os.Geteuid() != 0 {
+			m.askDaemon()
+		}
 	}
 	return m
+}
+
+// askDaemon takes from toolguardd what it has for the sessions that it makes.
+func (m *Machine) askDaemon() {
+	var status api.Daemon
+	if (&api.Client{Socket: api.Socket}).Do("GET", api.Status, nil, &status) != nil {
+		return
+	}
+	for i := range m.Probes {
+		p, why := &m.Probes[i], status.Network
+		switch p.Name {
+		case probedCgroup:
+			why = status.Cgroups.Why
+		case probedNet:
+		default:
+			continue
+		}
+		if p.Result, p.Detail, p.Fix = Yes, "toolguardd has them", ""; why != "" {
+			p.Result, p.Detail, p.Fix = No, "toolguardd: "+why, "'sudo journalctl -u toolguardd' says more"
+		}
+	}
 }
 
 // found makes a result of an error.
@@ -97,7 +122,7 @@ func probeSeccompLog() Probe {
 }
 
 func probeAudit() Probe {
-	p := Probe{Name: "denial events", Needs: "--events and the report: the kernel's audit records"}
+	p := Probe{Name: probedAudit, Needs: "--events and the report: the kernel's audit records"}
 	err := kernelaudit.Permitted()
 	if err == nil {
 		err = proveAudit()
@@ -124,7 +149,7 @@ func proveAudit() error {
 }
 
 func probeCgroup() Probe {
-	p := Probe{Name: "cgroup v2 controllers", Needs: "limits: memory, pids, cpu, io"}
+	p := Probe{Name: probedCgroup, Needs: "limits: memory, pids, cpu, io"}
 	f := cgroup.Probe()
 	p.Detail = f.Mode.String() + ", controllers: " + strings.Join(f.Controllers, " ")
 	if len(f.Controllers) == 0 {
@@ -138,7 +163,7 @@ func probeCgroup() Probe {
 
 // probeNet loads the programs, since nothing else tells whether the kernel takes them.
 func probeNet() Probe {
-	p := Probe{Name: "network programs", Needs: "the network by host, address, path and method"}
+	p := Probe{Name: probedNet, Needs: "the network by host, address, path and method"}
 	if err := netReady(); err != nil {
 		p.Result, p.Detail, p.Fix = No, err.Error(), "run as root, with cgroup v2 mounted and toolguardd beside toolguard, or have root start toolguardd ('systemctl start toolguardd')"
 		return p
@@ -156,7 +181,7 @@ func probeNet() Probe {
 // probeBPF is what the bpf backend needs.
 func probeBPF() (probes []Probe) {
 	for _, f := range loader.Facts() {
-		p := Probe{Name: f.Name, Needs: "the bpf backend: all of a policy's rules about files and programs", Detail: f.Detail, Result: Yes}
+		p := Probe{Name: f.Name, Needs: needsBPF + ": all of a policy's rules about files and programs", Detail: f.Detail, Result: Yes}
 		if f.Err != nil {
 			p.Result, p.Detail, p.Fix = No, f.Err.Error(), f.Fix
 		}

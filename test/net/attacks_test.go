@@ -211,7 +211,7 @@ func TestCalls(t *testing.T) {
 		cmd.Path = path
 		return cmd
 	}
-	if out, _ := came(exec.Command(binary, "doctor")).Output(); !regexp.MustCompile(`denial events +the kernel's\s+audit\s+records\s+can`).Match(out) {
+	if out, _ := came(exec.Command(binary, "doctor", "--verbose")).Output(); !regexp.MustCompile(`denial events +the kernel's\s+audit\s+records\s+can`).Match(out) {
 		t.Skip("needs the kernel's records of denials")
 	}
 	p.copyTricks()

@@ -45,7 +45,7 @@ func run(m *testing.M) int {
 		if built := os.Getenv("TOOLGUARD_BUILT"); built != "" {
 			binary = filepath.Join(built, "toolguard")
 		}
-		if out, _ := exec.Command(binary, "doctor").Output(); !regexp.MustCompile(`(?m)^\s*yes +network programs`).Match(out) {
+		if out, _ := exec.Command(binary, "doctor", "--verbose").Output(); !regexp.MustCompile(`(?m)^\s*yes +network programs`).Match(out) {
 			missing = "what doctor says is needed for the network"
 			return m.Run()
 		}

@@ -119,7 +119,7 @@ func TestEventsAreNotShared(t *testing.T) {
 // needsDenials skips where this user can't see what the kernel denies.
 func needsDenials(t *testing.T) {
 	t.Helper()
-	out, err := exec.Command(binary, "doctor").Output()
+	out, err := exec.Command(binary, "doctor", "--verbose").Output()
 	must(t, err)
 	if !regexp.MustCompile(`(?m)^( *yes +denial events|  bpf: usable)`).Match(out) {
 		t.Skip("needs the kernel's word on denials")

@@ -13,7 +13,7 @@ import (
 // A command is in the process group of toolguard and of who started it, as the terminal wants it. It ends itself by a signal to that
 // group, and nobody else; below Landlock ABI 6, where signals have no scope, everybody, and doctor says so.
 func TestSignalsToTheGroup(t *testing.T) {
-	doctor, err := exec.Command(binary, "doctor").Output()
+	doctor, err := exec.Command(binary, "doctor", "--verbose").Output()
 	must(t, err)
 	unscoped := strings.Contains(string(doctor), "signals to processes of the same user")
 	for _, u := range users() {
