@@ -75,6 +75,7 @@ func groups() []group {
 		{"doctor", newDoctor},
 		{"version", newVersion},
 		{"completion", newCompletion},
+		{"man", newMan},
 	}
 }
 
