@@ -6,7 +6,9 @@ import (
 )
 
 func TestOffersAndSteps(t *testing.T) {
-	probe := func(name, needs string, r Tri) Probe { return Probe{Name: name, Needs: needs, Result: r, Fix: "fix " + name} }
+	probe := func(name, needs string, r Tri) Probe {
+		return Probe{Name: name, Needs: needs, Result: r, Fix: "fix " + name}
+	}
 	net, audit, cgroups := probe(probedNet, "", No), probe(probedAudit, "", No), probe(probedCgroup, "", Yes)
 	lsm, load := probe("lsm", needsBPF, No), probe("load", needsBPF, No)
 	for _, x := range []struct {
