@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -34,9 +35,10 @@ func (s *screen) refusal(r session.Report, name string) {
 // begin says, in one line before the command starts, what isn't enforced, why, and what to do; nothing where all is.
 func (s *screen) begin(r session.Report) {
 	var what, instead string
-	switch n := degraded(r.Notes); {
+	notes := slices.DeleteFunc(slices.Clone(r.Notes), func(row policy.Coverage) bool { return row.Opens != "" }) // a stated gap of every start
+	switch n := degraded(notes); {
 	case n != "":
-		what, instead = fmt.Sprintf("%s doesn't enforce %s: %s", r.Backend, n, r.Notes[0].Why), "to have it enforced, "
+		what, instead = fmt.Sprintf("%s doesn't enforce %s: %s", r.Backend, n, notes[0].Why), "to have it enforced, "
 	case r.Skipped:
 		what, instead = r.Backend+" enforces this policy by itself, and reports little of what it denies", "for more, "
 	default:

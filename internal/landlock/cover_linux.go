@@ -1,7 +1,6 @@
 package landlock
 
 import (
-	"os"
 	"slices"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -18,13 +17,17 @@ const (
 // kernel with that ABI: a row for each fs, net and command rule, what protect covers, and toolguard's own files, in
 // the order of the layers. It reads the programs that command rules name, for their interpreters.
 func Cover(c *policy.Compiled, abi int) []policy.Coverage {
-	k := &cover{c: c, abi: abi, root: os.Geteuid() == 0, rows: make([]policy.Coverage, 0, len(c.Rules)+8)}
+	return coverFor(c, abi, isRoot())
+}
+
+func coverFor(c *policy.Compiled, abi int, root bool) []policy.Coverage {
+	k := &cover{c: c, abi: abi, root: root, rows: make([]policy.Coverage, 0, len(c.Rules)+8)}
 	for _, l := range c.Layers {
 		if l.Authority == policy.Builtin {
 			continue
 		}
 		if restricts(l, policy.FS) {
-			k.trees = append(k.trees, treeOf(l, c.Aliases))
+			k.trees = append(k.trees, treeOf(l, c.Aliases, root))
 		}
 	}
 	for _, l := range c.Layers {
@@ -52,6 +55,7 @@ type word struct {
 	by     string
 	soft   bool
 	less   bool // not all is granted that could be
+	opens  string
 }
 
 func enforced(note string) word { return word{status: policy.Enforced, why: note, by: byLandlock} }
@@ -63,7 +67,7 @@ func cannot(why string) word { return word{status: policy.NotEnforceable, why: w
 
 func (k *cover) add(r *policy.Rule, w word) {
 	k.rows = append(k.rows, policy.Coverage{
-		ID: r.ID, Rule: r, Place: r.Place, Status: w.status, Why: w.why, By: w.by, Soft: w.soft, Stricter: w.less,
+		ID: r.ID, Rule: r, Place: r.Place, Status: w.status, Why: w.why, By: w.by, Soft: w.soft, Stricter: w.less, Opens: w.opens,
 	})
 }
 

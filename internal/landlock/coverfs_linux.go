@@ -49,12 +49,14 @@ func (t *tree) literal(r *policy.Rule) word {
 	up := t.around(r.FS.Path)
 	have, want := capsOf(up), r.FS.Caps
 	switch {
+	case t.proc != nil && r.FS.Path == ownProc:
+		return openedProc()
 	case have&^want != 0:
 		return cannot(fmt.Sprintf("landlock can't take away beneath a grant: %s gives %s on %s", up.ID, have&^want, up.FS.Path))
 	case have == want:
 		return enforced("")
 	case own(r.FS.Path):
-		return ownProc()
+		return closedProc()
 	case r.FS.Missing && have&policy.Create != 0:
 		return partly("nothing is there yet, and landlock can only grant on what exists: create it first")
 	}
@@ -81,9 +83,16 @@ func ofFolder(r *policy.Rule, have policy.Caps) policy.Caps {
 	return r.FS.Caps & moving &^ have
 }
 
-// ownProc judges a rule about the session's own /proc entries. Landlock has no word for "own", and granting those of every
-// process would tell the command lines of the others.
-func ownProc() word {
+// openedProc judges the rule for which openProc opens /proc: reported, and no reason not to start.
+func openedProc() word {
+	w := partly("landlock can't tell the session's own /proc entries from others', and programs need theirs: the command lines, states and " +
+		"network tables of other processes can be read, and the kernel's files that everybody may read; not others' memory, environment and open files")
+	w.soft, w.opens = true, proc
+	return w
+}
+
+// closedProc judges a rule about the session's own /proc entries where the others are to stay closed.
+func closedProc() word {
 	return stricter("/proc entries of the session's own processes can't be told from those of others, so they aren't readable")
 }
 

@@ -6,7 +6,7 @@
 // A ruleset names kinds of access, forbids them all, and then grants some of them on folders with everything beneath or on
 // single files. Stacked rulesets intersect. So a policy maps onto it like this: one ruleset for each authority that
 // declares fs, with a grant for each of its rules; one more for each that declares commands. What the language has and
-// Landlock hasn't is reported by [Cover], rule by rule, and never approximated:
+// Landlock hasn't is reported by [Cover], rule by rule, and not approximated:
 //   - a rule that takes away beneath one that grants (a carve-out), and with it patterns, protect and toolguard's own
 //     files beneath a grant;
 //   - a rule that gives more than the rule around it, where the session may rename or link in the folder between: a
@@ -16,6 +16,9 @@
 //
 // Where Landlock only grants less than a rule, the rule is enforced, and the report says that Landlock is stricter: creating
 // or deleting a single file, for which the kernel asks the folder; a path at which nothing is; a pattern that grants.
+//
+// One thing is granted beyond the policy: all of /proc to an ordinary user whose built-in rules grant the session's own entries
+// there, which Landlock can't tell from others' (see openProc). Its row says so, and it's a stated gap.
 //
 // [StatedGaps] lists what no ruleset can hold whatever the policy says.
 //

@@ -18,6 +18,9 @@ func StatedGaps(abi int) []string {
 		"inotify on files that may be seen isn't mediated: names and times of accesses are visible",
 		"stat, access, readlink, reading extended attributes and opening a path as a mere handle (O_PATH) aren't mediated: names, " +
 			"sizes, link texts and attributes are visible",
+		"where the built-in rules let an ordinary user's session read its own /proc entries, it can read there what every user may: of other " +
+			"processes the command lines, names, states, limits, mounts, control groups and numbers of descriptors, the machine's network tables, " +
+			"the kernel's own command line and the user's own keys by name; not others' memory, environment and open files",
 		"mapping a readable file as code isn't mediated: `ld.so FILE` and dlopen go round an execute denial",
 		"what a file system does by calls of its own (ioctl) isn't mediated: btrfs makes and removes subvolumes and snapshots where " +
 			"a folder may be read",
@@ -58,7 +61,8 @@ func StatedGaps(abi int) []string {
 		gaps = append(gaps, "ioctl on device files that may be read isn't mediated before Landlock ABI 5")
 	}
 	gaps = append(gaps,
-		"denies too much: /proc entries of the session's own processes aren't readable, only the harmless global ones",
+		"denies too much: /proc entries of the session's own processes aren't readable as root (who could read the kernel's secrets beside "+
+			"them), without the built-in rules, and where a rule takes away something of /proc",
 		"denies too much: extended attributes, and with them access control lists, can't be set",
 		"denies too much: a granted folder can't itself be removed or renamed unless the folder above it lets it",
 		"denies too much: renaming onto an existing file needs create and delete there, not just update",

@@ -1,6 +1,7 @@
 package landlock
 
 import (
+	"os"
 	"path"
 
 	"golang.org/x/sys/unix"
@@ -25,3 +26,6 @@ func rootsAlone(p string) bool {
 		p = path.Dir(p)
 	}
 }
+
+// isRoot tells whether what this process starts has root's rights to files, or could take them.
+func isRoot() bool { return os.Getuid() == 0 || os.Geteuid() == 0 }

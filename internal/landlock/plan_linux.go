@@ -54,6 +54,10 @@ const maxRulesets = 16
 // NewPlan makes the rulesets for c on a kernel with that Landlock ABI. Rules that Cover doesn't call enforced
 // are still planned as far as they go: whether that is far enough has been decided by then.
 func NewPlan(c *policy.Compiled, abi int) (*Plan, error) {
+	return planFor(c, abi, isRoot())
+}
+
+func planFor(c *policy.Compiled, abi int, root bool) (*Plan, error) {
 	if abi < 1 {
 		return nil, fmt.Errorf("no Landlock ABI %d", abi)
 	}
@@ -63,7 +67,7 @@ func NewPlan(c *policy.Compiled, abi int) (*Plan, error) {
 			continue
 		}
 		if restricts(l, policy.FS) || restricts(l, policy.Net) && p.ABI >= 4 {
-			p.Rulesets = append(p.Rulesets, p.files(l))
+			p.Rulesets = append(p.Rulesets, p.files(l, c.Aliases, root))
 		}
 		if restricts(l, policy.Commands) {
 			rs, err := p.programs(l)
@@ -88,11 +92,11 @@ func (p *Plan) LeavePorts() {
 }
 
 // files is a layer's ruleset for fs and net. Each rule's grant stands alone; what a rule above grants holds as well.
-func (p *Plan) files(l *policy.Layer) Ruleset {
+func (p *Plan) files(l *policy.Layer, aliases []policy.Alias, root bool) Ruleset {
 	rs := p.base(l.Authority)
 	if restricts(l, policy.FS) {
 		rs = Ruleset{Authority: l.Authority, FS: handled(p.ABI)}
-		t := treeOf(l, nil)
+		t := treeOf(l, aliases, root)
 		for _, r := range t.order {
 			access := rights(r.FS.Caps) & rs.FS
 			if access == 0 || own(r.FS.Path) || t.implied(r) {

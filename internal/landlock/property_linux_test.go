@@ -408,7 +408,7 @@ func same(c *policy.Compiled, v policy.Verdict, old, new string, dir bool) bool 
 		return false
 	}
 	for _, l := range c.Layers {
-		tree := treeOf(l, nil)
+		tree := treeOf(l, nil, true)
 		for _, r := range tree.order {
 			inside := beneath(r.FS.Path, old) || beneath(r.FS.Path, new)
 			if inside && capsOf(tree.around(r.FS.Path)) != r.FS.Caps {

@@ -14,21 +14,24 @@ func restricts(l *policy.Layer, res policy.Resource) bool {
 	return l.Authority != policy.Builtin && l.Stance[res] == policy.Deny
 }
 
+const proc, ownProc = "/proc", "/proc/self"
+
 // tree is one layer's literal rules by path: of several at one path only the last counts.
 type tree struct {
 	layer   *policy.Layer
 	aliases []policy.Alias
 	at      map[string]*policy.Rule
 	order   []*policy.Rule // those that count, in rule order
+	proc    *policy.Rule   // for which all of /proc may be read, see openProc; nil: none
 
 	// What reaching last found, and for which path: most patterns of protect ask about the same one.
 	reached []*policy.Rule
 	from    string
 }
 
-func treeOf(l *policy.Layer, aliases []policy.Alias) *tree {
+func treeOf(l *policy.Layer, aliases []policy.Alias, root bool) *tree {
 	rules := slices.DeleteFunc(slices.Clone(l.FS.Literals()), func(r *policy.Rule) bool { return r.FS.Symlink }) // it can't be told from its target
-	t := &tree{layer: l, aliases: aliases, at: make(map[string]*policy.Rule, len(rules))}
+	t := &tree{layer: l, aliases: aliases, at: make(map[string]*policy.Rule, len(rules)+1)}
 	for _, r := range rules {
 		t.at[r.FS.Path] = r
 	}
@@ -36,6 +39,9 @@ func treeOf(l *policy.Layer, aliases []policy.Alias) *tree {
 		if t.at[r.FS.Path] == r {
 			t.order = append(t.order, r)
 		}
+	}
+	if !root {
+		t.openProc()
 	}
 	return t
 }
@@ -114,4 +120,37 @@ func capsOf(r *policy.Rule) policy.Caps {
 }
 
 // own tells whether a path is among the session's own /proc entries: a word of the language, no path of the machine.
-func own(p string) bool { return beneath(p, "/proc/self") }
+func own(p string) bool { return beneath(p, ownProc) }
+
+// openProc lets all of /proc be read where the built-in rules grant the session's own entries: Landlock has no word for "own",
+// and programs die without them. What others' entries show of their memory, environment and open files the kernel keeps from
+// processes that may not trace them, and one without capabilities may trace none outside its Landlock domain. What a rule takes
+// away there stays away. It isn't for root, who could read the kernel's secrets there, such as /proc/sys/net/ipv4/tcp_fastopen_key.
+func (t *tree) openProc() {
+	have := capsOf(t.deciding(proc))
+	if have&policy.Read != 0 {
+		return // the policy itself says so
+	}
+	for _, r := range t.layer.FS.Rules() {
+		switch {
+		case r.FS.Caps&policy.Read == 0 && t.withinProc(r.FS.Path):
+			t.proc = nil
+			return
+		case r.FS.Path == ownProc && r.FS.Last == "" && r.Builtin():
+			t.proc = r
+		}
+	}
+	if t.proc != nil {
+		all := *t.proc
+		all.FS = &policy.CompiledFS{Written: ownProc, Path: proc, Caps: have | policy.Read, Dir: true, Optional: true}
+		t.at[proc], t.order = &all, append(t.order, &all)
+	}
+}
+
+// withinProc tells whether a path is beneath /proc under any of its names.
+func (t *tree) withinProc(p string) bool {
+	return beneath(p, proc) || slices.ContainsFunc(t.aliases, func(a policy.Alias) bool {
+		other, ok := a.Other(p)
+		return ok && beneath(other, proc)
+	})
+}

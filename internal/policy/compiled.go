@@ -167,6 +167,7 @@ type Coverage struct {
 	Why    string // what is missing, or for Enforced a note (may be empty)
 	By     string // the mechanism: "landlock", "seccomp", "netguard", "egress", "env", "cgroup", "rlimit", "supervisor"
 	Soft   bool   // reported, never a refusal: protect = "auto"
+	Opens  string // the folder to which a Partly row's excess is confined, one of the backend's stated gaps; "": it may be anywhere
 
 	Stricter bool // enforced, but the backend grants less than the rule: Why says what
 }

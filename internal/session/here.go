@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -19,6 +20,9 @@ type Here struct {
 // Here says how far the backend enforces an answer to q. layers are what each authority says (policy.Explanation), and are asked for only
 // where a denial isn't enforced by the authority that the answer names: another one's may be.
 func (r *Report) Here(q policy.Question, a policy.Answer, layers func() []policy.LayerExplanation) Here {
+	if q.Resource == policy.FS {
+		q.Target = a.Target
+	}
 	h := r.decided(q, a.Decision == "allow", a.Authority, a.Rule)
 	if h.Status != policy.Enforced && a.Decision != "allow" {
 		for _, l := range layers() {
@@ -48,7 +52,7 @@ func (r *Report) decided(q policy.Question, allow bool, by policy.Authority, rul
 			return Here{Status: policy.Partly, By: wider.By, Why: wider.ID + ": " + wider.Why}
 		}
 	}
-	if row == nil {
+	if row == nil || allow && row.Opens != "" {
 		return h
 	}
 	h.Status, h.Stricter, h.By = row.Status, row.Stricter && allow, row.By
@@ -74,7 +78,8 @@ func exceeds(row *policy.Coverage, q policy.Question, by policy.Authority) bool 
 	}
 	switch q.Resource {
 	case policy.FS:
-		return row.Status == policy.Partly && !row.Soft && rule.FS.Caps&q.Caps != 0
+		inOpened := strings.HasPrefix(q.Target+"/", row.Opens+"/")
+		return row.Status == policy.Partly && (!row.Soft || row.Opens != "" && inOpened) && rule.FS.Caps&q.Caps != 0
 	case policy.Net:
 		t, err := q.NetTarget()
 		return err == nil && rule.Net.Allow && rule.Net.Listen == q.Listen && (rule.Net.Port == 0 || t.Port == 0 || int(t.Port) == int(rule.Net.Port))

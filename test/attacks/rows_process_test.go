@@ -78,7 +78,15 @@ var processRows = []attack{
 		{"fd", ok, "EACCES EPERM", traced},
 		{"root", ok, "EACCES EPERM", traced},
 		{"maps", ok, "EACCES EPERM", fsEvent("read", "/proc/$PID/maps", "outside_workspace")},
-		{"cmdline", ok, "EACCES EPERM", fsEvent("read", "/proc/$PID/cmdline", "outside_workspace")},
+	}},
+	{prog: "proc_public", args: "$PID", around: victim, gap: "every user may", tries: []try{
+		{"cmdline", ok, "EACCES / nobody ok", fsEvent("read", "/proc/$PID/cmdline", "outside_workspace").as("root")},
+		{"status", ok, "EACCES / nobody ok", fsEvent("read", "/proc/$PID/status", "outside_workspace").as("root")},
+		{"kernel", ok, "EACCES / nobody ok", fsEvent("read", "/proc/cmdline", "outside_workspace").as("root")},
+	}, bpf: map[string]got{
+		"cmdline": {"EACCES", fsEvent("read", "/proc/$PID/cmdline", "outside_workspace")},
+		"status":  {"EACCES", fsEvent("read", "/proc/$PID/status", "outside_workspace")},
+		"kernel":  {"EACCES", fsEvent("read", "/proc/cmdline", "outside_workspace")},
 	}},
 	{prog: "env_leak", tries: []try{
 		{"getenv", ok, "ENOENT", wanted{resource: "env", target: "TOOLGUARD_TEST_TOKEN"}},

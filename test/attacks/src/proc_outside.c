@@ -25,7 +25,6 @@ static long environment(void) { return fd_reads(open(proc("environ"), O_RDONLY))
 static long descriptor(void) { return fd_reads(open(proc("fd/50"), O_RDONLY)); }
 static long root(void) { return fd_reads(open(proc("root/etc/passwd"), O_RDONLY)); }
 static long maps(void) { return fd_reads(open(proc("maps"), O_RDONLY)); }
-static long arguments(void) { return fd_reads(open(proc("cmdline"), O_RDONLY)); }
 
 int main(int argc, char **argv)
 {
@@ -36,5 +35,4 @@ int main(int argc, char **argv)
 	attempt("fd", descriptor);
 	attempt("root", root);
 	attempt("maps", maps);
-	attempt("cmdline", arguments);
 }
