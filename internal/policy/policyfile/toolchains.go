@@ -72,6 +72,9 @@ func (l *loader) toolchains() (rules []policy.FSRule) {
 // toolchain are the folders that programs in dir need: those of the toolchain that is known, or dir alone. There are none where dir is the
 // workspace's, or the whole of a home, or leads elsewhere: a command could have made it so, to be granted more by the next session.
 func (l *loader) toolchain(dir string) (need []string) {
+	if dir = filepath.Clean(dir); holds("/usr", dir) || holds("/bin", dir) || holds("/sbin", dir) {
+		return nil // runtime's rules do
+	}
 	real, err := l.files.Real(dir)
 	home, homeless := l.files.Real(l.req.Home)
 	switch {
@@ -86,7 +89,7 @@ func (l *loader) toolchain(dir string) (need []string) {
 				return need
 			}
 		}
-		if real == filepath.Clean(dir) {
+		if real == dir {
 			return []string{real}
 		}
 		return nil
@@ -98,7 +101,7 @@ func (l *loader) toolchain(dir string) (need []string) {
 		}
 	}
 	if holds("/usr", real) || strings.Count(real, "/") == 1 {
-		return nil // /usr and its like are runtime's; all of /opt, /srv, /tmp is too much
+		return nil // all of /opt, /srv, /tmp is too much
 	}
 	return []string{real}
 }
