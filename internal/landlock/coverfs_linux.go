@@ -216,6 +216,11 @@ func (k *cover) own(r *policy.Rule) word {
 		w.soft = true
 		return w
 	}
-	return cannot(fmt.Sprintf("%s lets the command write %s: move it out of there, or name this rule in --allow-degraded",
+	w := cannot(fmt.Sprintf("%s lets the command write %s: move it out of there, or name this rule in --allow-degraded",
 		by.ID, r.FS.Path))
+	if r.Place.File == policy.UserFolders { // as with protect: "auto", whoever lets a command write a home also lets it write what the shell starts with
+		w.soft = true
+		w.why = fmt.Sprintf("landlock can't take away beneath a grant: %s lets the command write %s", by.ID, r.FS.Path)
+	}
+	return w
 }

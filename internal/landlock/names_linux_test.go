@@ -66,19 +66,26 @@ func TestCoverOwnOtherNames(t *testing.T) {
 		file, granted string
 		status        policy.Status
 		why           string
+		own           bool // it's toolguard's own folder in the user's home
 	}{
-		{"/data/p", "/mnt", policy.NotEnforceable, "lets the command write /data/p"},
-		{"/data/p", "/ws", policy.Enforced, ""},
-		{"/data/a", "/ws", policy.Partly, "hard links"},
+		{"/data/p", "/mnt", policy.NotEnforceable, "lets the command write /data/p", false},
+		{"/data/p", "/ws", policy.Enforced, "", false},
+		{"/data/own", "/ws", policy.Enforced, "", true},
+		{"/data/own", "/data", policy.NotEnforceable, "can't take away beneath a grant: fs.1 lets the command write /data/own", true},
+		{"/data/a", "/ws", policy.Partly, "hard links", false},
 	} {
 		l := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{rule(c.granted, r|w)}}
-		compiled := compileSource(t, sys, &policy.Source{Workspace: "/ws", Files: []string{c.file}, Layers: []policy.SourceLayer{l}})
+		src := policy.Source{Workspace: "/ws", Files: []string{c.file}, Layers: []policy.SourceLayer{l}}
+		if c.own {
+			src.Files, src.Own = nil, src.Files
+		}
+		compiled := compileSource(t, sys, &src)
 		i := 0
 		rows := Cover(compiled, 7)
 		for rows[i].Rule.FS.Path != c.file {
 			i++
 		}
-		if rows[i].Status != c.status || !strings.Contains(rows[i].Why, c.why) {
+		if rows[i].Status != c.status || !strings.Contains(rows[i].Why, c.why) || rows[i].Soft != (c.own && c.status != policy.Enforced) {
 			t.Errorf("%s: %+v", c.file, rows[i])
 		}
 	}

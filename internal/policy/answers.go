@@ -10,6 +10,7 @@ type Question struct {
 	Scheme   string   // for Net: what is spoken there, where the target doesn't say; what is suggested grants nothing else
 	Method   string   // for Net: the HTTP method; "" asks about the connection alone
 	Argv     []string // for Commands: the program and its arguments
+	Anyway   bool     // what is suggested may also grant secrets, protected files and sockets of root's, each by its exact name
 }
 
 // Explanation is every rule that had a say, layer by layer, and who won.

@@ -256,14 +256,23 @@ func TestPolicyFiles(t *testing.T) {
 		"/proc/self/root/w/p.toml": "/w/p.toml /w/q/r.toml",
 	} {
 		src := source(SourceLayer{FS: []FSRule{p("/", AllCaps)}})
-		src.Files = []string{file}
+		src.Files, src.Own = []string{file}, []string{"/home/u/.config/toolguard"}
 		c, err := Compile(src, sys)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
+		if v := c.CheckFS("/home/u/.config/toolguard/policies/x.toml", Create); v.Reason != RuleDenies && v.Reason != Protected || c.Rules[v.Rule].Place.File != UserFolders {
+			t.Errorf("a policy of the user's own may be made: %+v", v)
+		}
+		if v := c.CheckRename(Move{Old: "/home/u/.config", New: "/home/u/x", OldDir: true}); v.Reason != NoGain {
+			t.Errorf("the folder around the user's own: %+v", v)
+		}
 		var got []string
 		for _, r := range c.Layers[0].FS.Rules()[len(own):] {
+			if r.Place.File == UserFolders {
+				continue
+			}
 			got = append(got, r.FS.Path)
 			unchangeable(t, c, r.FS.Path)
 		}

@@ -11,6 +11,9 @@ import (
 // own is what belongs to toolguard on every machine, and the control groups, where a command could lift its limits or leave them.
 var own = []string{"/etc/toolguard", "/run/toolguard", "/var/lib/toolguard", "/sys/fs/bpf/toolguard", "/sys/fs/cgroup"}
 
+// UserFolders is where the rules about toolguard's own folders in a user's home are from.
+const UserFolders = "builtin:home"
+
 // builtin makes the first layer: everything is allowed but to change what toolguard's word rests on. A name that leads
 // through symlinks is protected at every place it stands for: replacing a link would replace the policy.
 func (c *compiler) builtin() {
@@ -18,6 +21,7 @@ func (c *compiler) builtin() {
 	l.Stance[FS] = Allow
 	var rules []*Rule
 	seen := map[string]bool{}
+	from := Place{File: "builtin:toolguard"}
 	protect := func(p string) {
 		switch {
 		case seen[p]:
@@ -28,7 +32,7 @@ func (c *compiler) builtin() {
 		}
 		seen[p] = true
 		rules = append(rules, c.add(&Rule{
-			ID: "toolguard." + strconv.Itoa(len(rules)+1), Place: Place{File: "builtin:toolguard"},
+			ID: "toolguard." + strconv.Itoa(len(rules)+1), Place: from,
 			FS: &CompiledFS{Path: p, Written: p, Caps: Read | Execute},
 		}))
 	}
@@ -43,6 +47,11 @@ func (c *compiler) builtin() {
 			continue
 		}
 		c.out.Files = append(c.out.Files, end)
+	}
+	from.File = UserFolders
+	for _, p := range c.src.Own {
+		protect(p)
+		_, _ = c.follow(p, protect)
 	}
 	l.FS, _ = newFSTable(rules)
 	c.out.Layers = append(c.out.Layers, l)

@@ -49,6 +49,10 @@ func TestWhatIsNotSuggested(t *testing.T) {
 		{Question{Caps: Create, Target: "lib-x86_64"}, `path = "lib-x86_64"`, ""},
 		{Question{Resource: Env, Target: "AWS_SECRET_ACCESS_KEY"}, "", "exactly this name"},
 		{Question{Resource: Env, Target: "GITHUB_TOKEN"}, "", "exactly this name"},
+		{Question{Resource: Env, Target: "GITHUB_TOKEN", Anyway: true}, `name = "GITHUB_TOKEN"`, ""},
+		{Question{Caps: Read, Target: "/home/u/.ssh/id_rsa", Anyway: true}, `path = "/home/u/.ssh/id_rsa"`, ""},
+		{Question{Caps: Create, Target: ".envrc", Anyway: true}, "unprotect = true", ""},
+		{Question{Caps: Read, Target: "/home/u", Anyway: true}, "", wide},
 		{Question{Resource: Env, Target: "KEYBOARD"}, `name = "KEYBOARD"`, ""},
 	} {
 		if x.q.Caps == Read && !strings.HasPrefix(x.q.Target, "/") {

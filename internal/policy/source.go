@@ -14,6 +14,7 @@ type Source struct {
 	TmpDir     string        // the session's private TMPDIR, absolute; "" when there is none (check, lint)
 	Repository Repository    // the git repository that the workspace's .git leads to
 	Files      []string      // the policy files in force, absolute: neither they nor the symlinks that lead there are writable by the command
+	Own        []string      // toolguard's own folders in the user's home, absolute: neither they nor anything in them is writable by the command
 	Layers     []SourceLayer // in the order of Authority; at most one for each authority
 	Limits     Limits
 	Audit      Audit

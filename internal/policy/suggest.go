@@ -32,7 +32,11 @@ func (c *Compiled) suggest(v Verdict, l *Layer, a *asked) (rule, advice string) 
 			return rule, "it's the git repository that the workspace is a linked worktree or a submodule of: extends = [\"preset:git\"] grants all that a commit takes"
 		}
 		if advice := c.adviceFS(l, a); advice != "" {
-			return "", advice
+			if !a.Anyway || c.wide(a.target) {
+				return "", advice
+			}
+			r.Unprotect = r.Unprotect || a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil
+			return table("[[access.fs]]", fsKeys(&r)), ""
 		}
 		if r, ok = c.withoutRandom(r, a.target); !ok {
 			return "", "the name is random, and the next one is another: grant the folder, if that is meant"
@@ -45,7 +49,7 @@ func (c *Compiled) suggest(v Verdict, l *Layer, a *asked) (rule, advice string) 
 	case Env:
 		switch {
 		case checkEnvName(a.target) != nil || strings.HasSuffix(a.target, "*"):
-		case secretVariable(a.target):
+		case secretVariable(a.target) && !a.Anyway:
 			return "", "its name is that of a secret: to let the session have it all the same, write a rule for exactly this name"
 		default:
 			return table("[[access.env]]", envKeys(&EnvRule{Name: a.target, Read: true})), ""

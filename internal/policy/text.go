@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// Quote is s as a TOML string.
+func Quote(s string) string { return tomlString(s) }
+
 // tomlString is s as a basic TOML string, in which everything can be printed.
 func tomlString(s string) string {
 	var b strings.Builder

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // Starter is a commented policy to begin with, made for what is in dir, which is absolute.
@@ -18,6 +20,11 @@ func Starter(dir string, files Files) []byte {
 		return []byte(strings.Replace(b, `extends = []`, `extends = ["preset:readonly"]`, 1))
 	}
 	return []byte(strings.Replace(b, `extends = []`, "extends = ["+strings.Join(extends, ", ")+"]", 1))
+}
+
+// StarterFor is Starter for a file that isn't beside the folder: it names that as the workspace.
+func StarterFor(dir string, files Files) []byte {
+	return []byte(strings.Replace(string(Starter(dir, files)), "\n\n# What the tools", "\nworkspace = "+policy.Quote(dir)+"\n\n# What the tools", 1))
 }
 
 // starterName is the folder's name, as far as it fits in a TOML string without escapes.
