@@ -34,7 +34,9 @@ type room struct {
 var mayImport = []room{
 	{"internal/policy/policyfile", []string{"internal/policy", "github.com/pelletier/go-toml/v2"}},
 	{"internal/policy", []string{"golang.org/x/net"}},
-	{"internal/childtest", []string{"golang.org/x/sys/unix"}},
+	{"internal/userfiles", nil},
+	{"internal/grant", []string{"internal/policy"}},
+{"internal/childtest", []string{"golang.org/x/sys/unix"}},
 	{"internal/daemontest", []string{"internal/api"}},
 	{"internal/allowlist", []string{"internal/seccomp", "github.com/elastic/go-seccomp-bpf", "golang.org/x/sys/unix"}},
 	{"internal/egress/link", []string{"internal/policy"}},

@@ -1,0 +1,176 @@
+// Package grant adds to the text of a policy what would allow denials, and nothing else.
+//
+// What was denied is asked again of the policy as it is now. What that suggests is appended, the policy is compiled, and asked once more: a
+// text that wouldn't load, that wouldn't allow what was denied, or that would take something else away isn't returned.
+package grant
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// Denial is what was denied, in the words of an event.
+type Denial struct {
+	Resource, Capability, Target string
+	Reason                       string            // a policy.Reason
+	Asked                        string            // of a command: its argv
+	Suggest                      string            // what the event suggests; "" for nothing
+	Mechanism                    string            // what denied it
+	Extra                        map[string]string // "method", "advice", "why"
+}
+
+// Question is the question to a policy that a denial is the answer to; ok is false where there is none: limits, system calls, renames.
+func (d *Denial) Question() (q policy.Question, ok bool) {
+	resource := d.Resource
+	if d.Reason == string(policy.CommandNotListed) { // Landlock reports it as a denied file
+		resource = policy.Commands.String()
+	}
+	switch resource {
+	case policy.FS.String():
+		q = policy.Question{Resource: policy.FS, Target: d.Target, Symlink: strings.HasSuffix(d.Mechanism, "readlink")}
+		for name := range strings.SplitSeq(d.Capability, "+") {
+			c, known := policy.ParseCap(name)
+			if !known {
+				return q, false
+			}
+			q.Caps |= c
+		}
+		return q, strings.HasPrefix(d.Target, "/")
+	case policy.Net.String():
+		q = policy.Question{Resource: policy.Net, Target: d.Target, Listen: d.Capability == "listen", Method: d.Extra["method"]}
+		if strings.Contains(d.Suggest, "\nscheme = \"http\"\n") && !strings.HasPrefix(d.Target, "http") {
+			q.Scheme = "http" // the target is a proxy: by its address alone every host behind it would be granted
+		}
+		_, err := q.NetTarget()
+		return q, err == nil && (q.Listen || d.Capability == "connect") && !strings.HasPrefix(d.Target, "dns:")
+	case policy.Env.String():
+		return policy.Question{Resource: policy.Env, Target: d.Target}, true
+	case policy.Commands.String():
+		q = policy.Question{Resource: policy.Commands, Target: d.Target}
+		if d.Asked != "" {
+			q.Argv = strings.Split(d.Asked, " ")
+		}
+		return q, strings.HasPrefix(d.Target, "/")
+	}
+	return q, false
+}
+
+// ask asks a policy. A program of which nothing but its path is known is asked about with any arguments.
+func ask(c *policy.Compiled, sys policy.System, q policy.Question) policy.Answer {
+	if q.Resource == policy.Commands && len(q.Argv) == 0 {
+		return c.Describe(c.CheckCommand(q.Target, nil), q, q.Target)
+	}
+	_, a := c.Ask(sys, q)
+	return a
+}
+
+// Policy is a policy as text, and what compiles it.
+type Policy struct {
+	Text   []byte
+	Load   func(text []byte) (*policy.Compiled, error)
+	System policy.System
+}
+
+// Refusal says why a denial's grant isn't added, and what can be done by hand.
+type Refusal struct {
+	Why  string
+	Hint string // TOML, or ""
+}
+
+func (r *Refusal) Error() string { return r.Why }
+
+// Add returns the text with what allows a denial at its end; the same text where the policy allows it already. With anyway that may be a
+// secret, or a protected file, too. A *Refusal is about this denial, any other error about the policy.
+func (p *Policy) Add(d *Denial, anyway bool) ([]byte, error) {
+	before, err := p.Load(p.Text)
+	if err != nil {
+		return nil, err
+	}
+	q, ok := d.Question()
+	if !ok {
+		return nil, p.byHand(d)
+	}
+	a := ask(before, p.System, q)
+	if a.Decision == "allow" {
+		return p.Text, nil
+	}
+	q.Anyway = anyway
+	more, known := ask(before, p.System, q), cmp.Or(d.Extra["advice"], d.Extra["anyway"])
+	switch {
+	case d.Suggest == "" && a.Suggest != "" && known != "": // the run knew more than the policy does
+		return nil, &Refusal{Why: known}
+	case a.Suggest == "" && more.Suggest == "":
+		return nil, refusal(a)
+	}
+	after := appended(p.Text, more.Suggest)
+	now, err := p.Load(after)
+	if err != nil {
+		return nil, &Refusal{"with it the policy doesn't load: " + firstLine(err), more.Suggest}
+	}
+	if b := ask(now, p.System, q); b.Decision != "allow" {
+		return nil, &Refusal{fmt.Sprintf("it would still be denied (%s)", b.Reason), more.Suggest}
+	}
+	if lost := narrowed(before, now); lost != nil {
+		return nil, &Refusal{fmt.Sprintf("the first rule for %s would take away what the built-in default policy grants: %s of %s; first "+
+			"write down what is to stay, as 'toolguard policy init' does", lost.Resource, lost.Old, lost.Target), more.Suggest}
+	}
+	return after, nil
+}
+
+// byHand is why what no policy can be asked about isn't granted.
+func (p *Policy) byHand(d *Denial) error {
+	if d.Suggest != "" {
+		return &Refusal{"whether a policy allows it can't be tried: add it by hand", d.Suggest}
+	}
+	why := "no policy can allow it"
+	if w := d.Extra["advice"]; w != "" {
+		why = w
+	} else if w := d.Extra["why"]; w != "" {
+		why += ": " + w
+	}
+	return &Refusal{Why: why}
+}
+
+func refusal(a policy.Answer) error {
+	switch {
+	case a.Advice != "":
+		return &Refusal{Why: a.Advice}
+	case a.Note != "":
+		return &Refusal{Why: "no rule is suggested for it: " + a.Note}
+	}
+	return &Refusal{Why: fmt.Sprintf("no rule is suggested for it (%s)", a.Reason)}
+}
+
+// appended is a text with a table behind it, after an empty line.
+func appended(text []byte, table string) []byte {
+	out := bytes.TrimRight(slices.Clone(text), "\n")
+	if len(out) > 0 {
+		out = append(out, "\n\n"...)
+	}
+	return append(out, strings.TrimSpace(table)+"\n"...)
+}
+
+// narrowed is something that the new policy doesn't allow any more; nil for nothing.
+func narrowed(before, after *policy.Compiled) *policy.Change {
+	for _, c := range policy.Diff(before, after) {
+		if c.Narrowed {
+			return &c
+		}
+	}
+	return nil
+}
+
+func firstLine(err error) string {
+	var mistakes policy.Errors
+	if errors.As(err, &mistakes) && len(mistakes) > 0 {
+		return mistakes[0].Error()
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}

@@ -1,0 +1,60 @@
+package userfiles
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// PolicyFor returns the name of the file with the user's policy for a folder, whose path is canonical; "" without a home.
+func (f Folders) PolicyFor(dir string) string {
+	if f.Config == "" {
+		return ""
+	}
+	return filepath.Join(f.Config, "policies", key(dir)+".toml")
+}
+
+// FindPolicy returns the user's policy for a folder or for the nearest one above it, and which folder that is; ""
+// where there is none. What a command may leave in the folders has no part in it. An error names a file that is there and can't be trusted.
+func (f Folders) FindPolicy(dir string) (file, of string, err error) {
+	if f.Config == "" {
+		return "", "", nil
+	}
+	file, of, err = nearest(filepath.Join(f.Config, "policies"), dir, ".toml")
+	if err != nil || file == "" {
+		return "", "", err
+	}
+	if err := ownFile(file); err != nil {
+		return "", "", fmt.Errorf("the policy for %s isn't taken: %w; or name a policy: --policy FILE", of, err)
+	}
+	if real, err := filepath.EvalSymlinks(file); err != nil || strings.HasPrefix(real, strings.TrimSuffix(of, "/")+"/") {
+		return "", "", fmt.Errorf("the policy for %s isn't taken, as it lies within that folder, where commands may write: name it all the same: --policy %s", of, file)
+	}
+	return file, of, nil
+}
+
+// WritePolicy writes the user's policy for a folder, whose path is canonical, and returns its name. One that is there is replaced only by
+// force.
+func (f Folders) WritePolicy(dir string, text []byte, force bool) (file string, err error) {
+	if file = f.PolicyFor(dir); file == "" {
+		return "", errNoHome
+	}
+	if err := makeFolder(filepath.Dir(file)); err != nil {
+		return "", err
+	}
+	if force {
+		return file, replace(file, text)
+	}
+	temp, err := writeTemp(file, text)
+	if err != nil {
+		return "", err
+	}
+	err = os.Link(temp, file)
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%s is there already: --force replaces it, --output FILE writes elsewhere", file)
+	}
+	return file, errors.Join(err, os.Remove(temp))
+}

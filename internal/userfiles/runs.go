@@ -1,0 +1,171 @@
+package userfiles
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// What is kept has an end: of a run so many different denials and bytes, and so many workspaces.
+const (
+	maxDenials    = 200
+	maxRunBytes   = 256 << 10
+	maxWorkspaces = 64
+)
+
+// runVersion is the version of the format. What another version has written is no run.
+const runVersion = 1
+
+// Run is what is kept of a run that was denied something.
+type Run struct {
+	Version   int       `json:"version"`
+	Time      time.Time `json:"time"`
+	Argv      []string  `json:"argv"` // without secrets
+	Workspace string    `json:"workspace"`
+	Policy    string    `json:"policy"` // its name
+	Code      int       `json:"code"`   // the command's exit status
+	Total     uint64    `json:"total"`  // denials, repetitions and those that aren't kept included
+	Removed   []string  `json:"removed_env,omitempty"`
+	Flags     Flags     `json:"flags"`
+	Denials   []Denial  `json:"denials"`
+}
+
+// Flags are the flags of the run that say which policy counts. Its files are absolute.
+type Flags struct {
+	Dir       string   `json:"dir"` // the current folder
+	Policies  []string `json:"policies,omitempty"`
+	Tool      string   `json:"tool,omitempty"`
+	Agent     string   `json:"agent,omitempty"`
+	Workspace string   `json:"workspace,omitempty"`
+	Limits    string   `json:"limits,omitempty"`
+	NoDetect  bool     `json:"no_detect,omitempty"`
+	Command   string   `json:"command,omitempty"`
+	Backend   string   `json:"backend,omitempty"`
+	Daemon    string   `json:"daemon,omitempty"`
+	Degraded  []string `json:"allow_degraded,omitempty"`
+}
+
+// Denial is what is kept of a denial: fields of event.Event.
+type Denial struct {
+	Resource   string            `json:"resource"`
+	Capability string            `json:"capability"`
+	Target     string            `json:"target"`
+	Asked      string            `json:"asked,omitempty"`
+	Reason     string            `json:"reason"`
+	Rule       string            `json:"rule,omitempty"`
+	Place      string            `json:"place,omitempty"`
+	Suggest    string            `json:"suggest,omitempty"`
+	Mechanism  string            `json:"mechanism,omitempty"`
+	Errno      string            `json:"errno,omitempty"`
+	Extra      map[string]string `json:"extra,omitempty"`
+	Count      uint64            `json:"count"`
+}
+
+// runs is the folder with one file for each workspace.
+func (f Folders) runs() string { return filepath.Join(f.State, "runs") }
+
+func (f Folders) runOf(workspace string) string {
+	return filepath.Join(f.runs(), key(workspace)+".json")
+}
+
+// KeepRun keeps a run as the last one of its workspace.
+func (f Folders) KeepRun(r Run) error {
+	if f.State == "" {
+		return errNoHome
+	}
+	r.Version = runVersion
+	text, err := r.bounded()
+	if err != nil {
+		return err
+	}
+	if err := makeFolder(f.runs()); err != nil {
+		return err
+	}
+	if err := allOwn(f.runs(), f.State); err != nil {
+		return err
+	}
+	if err := replace(f.runOf(r.Workspace), text); err != nil {
+		return err
+	}
+	return f.prune()
+}
+
+// bounded is the run as JSON, with as many of its denials as there may be.
+func (r Run) bounded() (text []byte, err error) {
+	r.Denials = r.Denials[:min(len(r.Denials), maxDenials)]
+	for {
+		text, err = json.Marshal(r)
+		if err != nil || len(text) <= maxRunBytes || len(r.Denials) == 0 {
+			return text, err
+		}
+		r.Denials = r.Denials[:len(r.Denials)/2]
+	}
+}
+
+// ForgetRun removes what is kept of a workspace: its last run was denied nothing that anybody saw.
+func (f Folders) ForgetRun(workspace string) error {
+	if f.State == "" || allOwn(f.runs(), f.State) != nil {
+		return nil // there's nothing of this user's
+	}
+	if err := os.Remove(f.runOf(workspace)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// LastRun returns what is kept of the last run in a folder or in the nearest one above it; nil for nothing.
+func (f Folders) LastRun(dir string) (*Run, error) {
+	if f.State == "" {
+		return nil, nil
+	}
+	file, _, err := nearest(f.runs(), dir, ".json")
+	if err != nil || file == "" {
+		return nil, err
+	}
+	if err := ownFile(file); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > 2*maxRunBytes {
+		return nil, fmt.Errorf("%s is no file that toolguard has written: remove it", file)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Run)
+	if err := json.Unmarshal(text, r); err != nil || r.Version != runVersion {
+		return nil, fmt.Errorf("%s is of another version of toolguard, or damaged: run the command again", file)
+	}
+	return r, nil
+}
+
+// prune removes what is kept of the workspaces with the oldest runs.
+func (f Folders) prune() error {
+	entries, err := os.ReadDir(f.runs())
+	if err != nil || len(entries) <= maxWorkspaces {
+		return err
+	}
+	age := func(e fs.DirEntry) time.Time {
+		if info, err := e.Info(); err == nil {
+			return info.ModTime()
+		}
+		return time.Time{}
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Or(age(b).Compare(age(a)), cmp.Compare(a.Name(), b.Name())) })
+	for _, e := range entries[maxWorkspaces:] {
+		if err := os.Remove(filepath.Join(f.runs(), e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
