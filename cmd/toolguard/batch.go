@@ -40,6 +40,9 @@ type batchAnswer struct {
 // batch answers JSON lines until there are no more. The exit status is the worst of all answers, so that a caller who looks
 // at nothing else takes a denial for a denial.
 func (a *app) batch(p *policyFlags, by *backendFlags) error {
+	if err := a.takeOwn(p); err != nil {
+		return err
+	}
 	b := &batcher{flags: p, by: by, judges: map[string]*judge{}}
 	if _, err := b.judge(p.tool); err != nil {
 		return err

@@ -49,7 +49,7 @@ of the worst answer.`,
 			if err != nil {
 				return err
 			}
-			c, err := p.load("")
+			c, err := a.load(&p, "")
 			if err != nil {
 				return err
 			}
@@ -89,7 +89,7 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 			if err != nil {
 				return err
 			}
-			c, err := p.load("")
+			c, err := a.load(&p, "")
 			if err != nil {
 				return err
 			}

@@ -6,6 +6,8 @@
 //	toolguard check     ask whether a policy allows something
 //	toolguard explain   the same, with every rule that had a say
 //	toolguard policy    lint, show, fmt, diff, schema, init
+//	toolguard why       explain what the last run was denied
+//	toolguard allow     add to a policy what allows it
 //	toolguard audit     verify and export what toolguardd has kept
 //	toolguard doctor    what this machine can enforce
 //

@@ -24,7 +24,6 @@ type execFlags struct {
 	dryRun  bool
 	json    bool
 	linger  bool
-	quiet   bool
 }
 
 func newExec(a *app) *cobra.Command {
@@ -70,7 +69,7 @@ Flags end at the first word that isn't one, or at "--": what follows is the comm
 	cmd.Flags().StringVar(&f.limits, "limits", "", "limits `K=V,…` beside the policy's, such as memory=1GiB,pids=64; the smaller counts")
 	cmd.Flags().IntSliceVar(&f.passFDs, "pass-fd", nil, "let the command keep descriptor `N`, beside 0, 1 and 2")
 	cmd.Flags().BoolVar(&f.linger, "linger", false, "leave the command's other processes running when it ends")
-	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "don't say at the start what isn't enforced, and which rules match nothing")
+	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "no remarks: on what isn't enforced, on rules that match nothing, on which policy is taken, on denials that can't be seen")
 	cmd.Flags().BoolVar(&f.json, "json", false, "with --dry-run: print JSON, for machines")
 	return cmd
 }
@@ -114,7 +113,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		return err
 	}
 	defer end()
-	c, err := f.load(s.Tmp)
+	c, err := a.load(&f.policyFlags, s.Tmp)
 	if err != nil {
 		if events != nil {
 			e := session.NotStarted(session.Config{Tool: f.tool, Agent: f.agent, Argv: argv}, "", err)
@@ -134,7 +133,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		},
 	})
 	if err == nil || len(r.Denials) > 0 {
-		a.reportDenials(f, c, r)
+		a.reportDenials(f, c, r, err == nil && r.Code == 0, a.keepRun(f, c, argv, r))
 	}
 	if err != nil {
 		return a.notStarted(c, err)
@@ -171,15 +170,22 @@ func (a *app) endSession(s *session.Session) {
 }
 
 // reportDenials is the report after the command.
-func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result) {
-	if f.report == "always" || f.report == "auto" && (len(r.Denials) > 0 || r.WhyLost != "") {
+func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result, well, kept bool) {
+	switch {
+	case f.report == "always" || f.report == "auto" && (len(r.Denials) > 0 || r.WhyLost != ""):
+		if well && f.report != "always" {
+			r.RemovedEnv = nil // which nothing missed
+		}
 		rest := ""
-		if f.events == "" {
+		switch {
+		case kept:
+			rest = " ('toolguard why' lists them)"
+		case f.events == "":
 			rest = " (all of them with --events FILE)"
 		}
-		a.err.report(r, c.Name, rest)
-	} else if f.report == "auto" && r.Code != 0 && !r.Visible {
-		a.err.unseen(r)
+		a.err.report(r, c.Name, reported{rest: rest, numbered: kept, lines: reportLines})
+	case f.report == "auto" && !well && !r.Visible && !f.quiet:
+		a.err.unseen(r, f.files)
 	}
 }
 
@@ -207,7 +213,7 @@ func (a *app) dryRun(f *execFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	c, err := f.load(tmp)
+	c, err := a.load(&f.policyFlags, tmp)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/userfiles"
 )
 
 // hostPolicies is where the host's policies are: they restrict every session of the machine.
@@ -35,12 +36,15 @@ type policyFlags struct {
 	ensure    bool         // folders that rules with ensure = true name are made
 	reads     bool         // the policy is looked at, and no command is to run under it, nor a question to be answered
 	own       []string     // files of toolguard's own, which no policy lets a command write
+	quiet     bool         // no remarks
+	dir       string       // the current folder; "" is this process's
+	edited    *edited      // a file of the policy with another text than it has; nil: none
 	running   *api.Session // whose policy it's to be; nil: of a session that this process starts
 }
 
 // define adds the flags to a command that takes a policy.
 func (p *policyFlags) define(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&p.files, "policy", nil, "a policy: `FILE` or preset:NAME; repeated ones are merged (default: the built-in one)")
+	cmd.Flags().StringArrayVar(&p.files, "policy", nil, "a policy: `FILE` or preset:NAME; repeated ones are merged (default: the user's own for the workspace, else the built-in one)")
 	if err := cmd.RegisterFlagCompletionFunc("policy", completePolicy); err != nil {
 		panic(err) // a mistake in this program
 	}
@@ -66,32 +70,90 @@ func (p *policyFlags) with(file string) *policyFlags {
 	return &q
 }
 
+// folder is the current folder.
+func (p *policyFlags) folder() (string, error) {
+	if p.dir != "" {
+		return p.dir, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the current folder: %w", err)
+	}
+	return dir, nil
+}
+
+// takeOwn has the user's own policy for the workspace count where the flags name none, and says so.
+func (a *app) takeOwn(p *policyFlags) error {
+	if len(p.files) > 0 {
+		return nil
+	}
+	dir := p.workspace
+	if dir == "" {
+		var err error
+		if dir, err = p.folder(); err != nil {
+			return err
+		}
+	}
+	file, of, err := ownFolders().FindPolicy(dir)
+	if err != nil || file == "" {
+		return err
+	}
+	p.files = []string{file}
+	if !p.quiet {
+		a.err.say("the policy is %s, the user's own for %s", file, of)
+	}
+	return nil
+}
+
+// ownFolders are this user's.
+func ownFolders() userfiles.Folders { return userfiles.Of(home(), os.Getenv) }
+
+// defaultFolders are those of a user of whom nothing but the home is known.
+func defaultFolders(home string) []string {
+	return userfiles.Of(home, func(string) string { return "" }).List()
+}
+
+// load reads and compiles the policy that the flags name, or else the user's own.
+func (a *app) load(p *policyFlags, tmp string) (*policy.Compiled, error) {
+	if err := a.takeOwn(p); err != nil {
+		return nil, err
+	}
+	return p.load(tmp)
+}
+
 // load reads and compiles the policy that the flags name. tmp is the session's private TMPDIR, or "" without a session.
 func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	if slices.Contains(p.files, "-") {
 		return nil, errors.New("a policy can't come from standard input: name a file")
 	}
-	dir, err := os.Getwd()
+	dir, err := p.folder()
 	if err != nil {
-		return nil, fmt.Errorf("find the current folder: %w", err)
+		return nil, err
 	}
-	userHome, tty := home(), terminal()
+	userHome, tty, own := home(), terminal(), ownFolders().List()
 	var never []string
 	if !p.reads {
 		never = homes()
 	}
 	hidden := tty == "" && controlled()
 	if s := p.running; s != nil { // not who asks for it
-		userHome, tty, hidden = s.Home, s.Terminal, s.Hidden
+		userHome, tty, hidden, own = s.Home, s.Terminal, s.Hidden, defaultFolders(s.Home)
+	} else if of := homes(); len(of) > 1 {
+		own = append(own, defaultFolders(of[1])...)
+	}
+	var files policyfile.Files = policyfile.Machine{}
+	if p.edited != nil {
+		files = p.edited
 	}
 	src, _, err := policyfile.Load(policyfile.Request{
 		Policies: p.files, HostDir: hostPolicies,
 		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, NeverHome: never, Limits: p.limits, Command: p.command, NoDetect: p.noDetect,
 		Dir: dir, Home: userHome, Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: hidden,
-	}, policyfile.Machine{})
+	}, files)
 	if err != nil {
 		return nil, err
 	}
+	src.Own = own
 	if p.ensure {
 		if err := policyfile.Ensure(src); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
@@ -13,8 +14,15 @@ import (
 // reportLines is the most that the report after a command takes.
 const reportLines = 20
 
+// reported is how a report is written.
+type reported struct {
+	rest     string // where what is left out is
+	numbered bool   // by the numbers that why and allow take
+	lines    int    // the most that it takes
+}
+
 // report tells what was denied while the command ran, and where the rest is when that's too much.
-func (s *screen) report(r session.Result, name, rest string) {
+func (s *screen) report(r session.Result, name string, how reported) {
 	defer s.flush()
 	if !r.Visible && len(r.Denials) == 0 {
 		s.line("%swhat the kernel denies can't be seen%s: 'toolguard doctor' says what that takes (policy %s)", s.prefix(), clean(whyUnseen(r)), clean(name))
@@ -39,20 +47,20 @@ func (s *screen) report(r session.Result, name, rest string) {
 	if !r.Visible && len(r.Denials) > 0 {
 		end = append(end, fmt.Sprintf("what else the kernel denies can't be seen%s: 'toolguard doctor' says what that takes", whyUnseen(r)))
 	}
-	room := reportLines - 1 - len(end)
+	room := how.lines - 1 - len(end)
 	ordered := anywayLast(r.Denials)
 	grants := grantsOf(ordered)
-	rows, shown := denialRows(ordered, max(room/2, room-linesOf(grants)))
+	rows, shown := denialRows(ordered, how.numbered, max(room/2, room-linesOf(grants)))
 	s.table("  ", rows)
 	left := room - len(rows)
 	if n := len(ordered) - shown; n > 0 {
-		s.line("  … and %d more%s", n, rest)
+		s.line("  … and %d more%s", n, how.rest)
 		left--
 	}
 	for _, e := range end {
 		s.line("  %s", clean(e))
 	}
-	s.grants(grantsOf(ordered[:shown]), left, name) // the last, to be copied
+	s.grants(grantsOf(ordered[:shown]), left, toAllow(name, how.numbered)) // the last, to be copied
 }
 
 // whyUnseen says why denials can't be seen.
@@ -78,11 +86,13 @@ func anyway(d *session.Denial) int {
 }
 
 // denialRows are the rows of the first denials, in at most so many lines, one of which is left for what is left out.
-func denialRows(denials []session.Denial, lines int) (rows [][]cell, shown int) {
+func denialRows(denials []session.Denial, numbered bool, lines int) (rows [][]cell, shown int) {
 	for i, d := range denials {
 		var block [][]cell
+		first := 0
 		if anyway(&d) == 1 && (i == 0 || anyway(&denials[i-1]) == 0) {
 			block = append(block, []cell{cs(faint, "what ordinary permissions deny too:")})
+			first = 1
 		}
 		row := []cell{cs(bold, d.Capability), c(d.Target), c(decider(d)), cs(bold, times(d.Count))}
 		if d.Capability == d.Target { // that's all there is to it
@@ -97,6 +107,13 @@ func denialRows(denials []session.Denial, lines int) (rows [][]cell, shown int) 
 		}
 		if d.Extra["advice"] != "" {
 			block = append(block, []cell{c(""), cs(faint, d.Extra["advice"])})
+		}
+		for at := first; numbered && at < len(block); at++ {
+			number := ""
+			if at == first {
+				number = strconv.Itoa(i + 1)
+			}
+			block[at] = slices.Insert(block[at], 0, cs(faint, number))
 		}
 		left := 1
 		if i == len(denials)-1 {
@@ -128,14 +145,23 @@ func linesOf(grants []string) (n int) {
 	return n + min(n, 1)
 }
 
+// toAllow says what to do with grants.
+func toAllow(policyName string, numbered bool) string {
+	switch none := policyName == "default"; {
+	case numbered && none:
+		return "to allow it, 'toolguard policy init' and 'toolguard allow [N...]', or copy what is meant of this to the end of a policy:"
+	case numbered:
+		return "to allow it, 'toolguard allow [N...]', or copy what is meant of this to the end of the policy:"
+	case none:
+		return "to allow it, copy what is meant of this to the end of a policy ('toolguard policy init' writes one):"
+	}
+	return "to allow it, copy what is meant of this to the end of the policy:"
+}
+
 // grants writes what would allow denials as TOML that can be copied as it is, in at most so many lines.
-func (s *screen) grants(grants []string, lines int, policyName string) {
+func (s *screen) grants(grants []string, lines int, where string) {
 	if len(grants) == 0 || lines < 1+linesOf(grants[:1]) && lines < linesOf(grants) {
 		return
-	}
-	where := "to allow it, copy what is meant of this to the end of the policy:"
-	if policyName == "default" {
-		where = "to allow it, copy what is meant of this to the end of a policy ('toolguard policy init' writes one):"
 	}
 	s.line("  %s", where)
 	lines--
@@ -184,12 +210,13 @@ func someOf(words []string, n int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(words[:n], ", "), len(words)-n)
 }
 
-// unseen is the one line after a command that failed where nobody can see what was denied. It's for people: a program
-// that reads standard error of another one gets no remarks of ours in it.
-func (s *screen) unseen(r session.Result) {
-	if !s.terminal {
-		return
+// unseen is what is said after a command that failed where nobody can see what was denied.
+func (s *screen) unseen(r session.Result, policies []string) {
+	defer s.flush()
+	check := []string{"toolguard", "check"}
+	for _, p := range policies {
+		check = append(check, "--policy", p)
 	}
-	s.say("it ended with %d; whether something was denied can't be seen%s ('toolguard doctor' says what that takes, "+
-		"'toolguard check' what the policy allows)", r.Code, whyUnseen(r))
+	s.line("%sit ended with %d, and whether something was denied can't be seen%s", s.prefix(), r.Code, clean(whyUnseen(r)))
+	s.line("  '%s fs read PATH' shows what the policy allows; 'toolguard doctor' shows what it takes to see denials (--quiet: without this)", clean(strings.Join(check, " ")))
 }

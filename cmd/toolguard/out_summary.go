@@ -45,7 +45,7 @@ func (s *screen) summary(x *summary) {
 		s.list("  ", x.start.Degraded)
 	}
 	x.result.Visible = true
-	s.report(x.result, x.policy, " (--json has them)")
+	s.report(x.result, x.policy, reported{rest: " (--json has them)", lines: reportLines})
 	if x.others > 0 {
 		s.line("  and %s of other kinds, beyond the first %d: the events have them", count(x.others, "denial"), mostListed)
 		s.flush()

@@ -70,7 +70,7 @@ func TestReport(t *testing.T) {
 	r := denials(2, "[[access.fs]]\npath = \"/home/u/.ssh\"\nread = true\n")
 	r.Denials[1].Rule, r.Denials[1].Place, r.Denials[1].Suggest = "fs.3", "p.toml:12:1", ""
 	r.RemovedEnv = []string{"AWS_SECRET_ACCESS_KEY"}
-	s.report(r, "web-scraper", " (all of them with --events FILE)")
+	s.report(r, "web-scraper", reported{rest: " (all of them with --events FILE)", lines: reportLines})
 	want := `toolguard: 3 denials (policy web-scraper)
   read  /home/u/.ssh/key0  no rule allows it
   read  /home/u/.ssh/key1  fs.3, p.toml:12:1  ×2
@@ -98,8 +98,39 @@ func TestReportOfUnseen(t *testing.T) {
 		},
 	} {
 		s, b := on(false)
-		if s.report(x.r, "p", ""); !strings.HasPrefix(b.String(), x.want) {
+		if s.report(x.r, "p", reported{lines: reportLines}); !strings.HasPrefix(b.String(), x.want) {
 			t.Errorf("the report is %s", b)
+		}
+	}
+}
+
+// A command that failed where denials can't be seen ends with two lines, on a terminal or not. Removed variables are named where one failed.
+func TestReportOfFailure(t *testing.T) {
+	unseen := "toolguard: it ended with 1, and whether something was denied can't be seen by this user\n" +
+		"  'toolguard check --policy p.toml fs read PATH' shows what the policy allows; 'toolguard doctor' shows what it takes to see denials (--quiet: without this)\n"
+	removed := denials(1, "")
+	removed.RemovedEnv = []string{"A_TOKEN"}
+	for _, row := range []struct {
+		report string
+		quiet  bool
+		r      session.Result
+		well   bool
+		want   string
+	}{
+		{"auto", false, session.Result{Code: 1}, false, unseen},
+		{"auto", true, session.Result{Code: 1}, false, ""},
+		{"never", false, session.Result{Code: 1}, false, ""},
+		{"auto", false, session.Result{Code: 1, Visible: true}, false, ""},
+		{"auto", false, session.Result{}, true, ""},
+		{"auto", false, removed, true, "toolguard: 1 denial (policy x)\n  read  /home/u/.ssh/key0  no rule allows it\n"},
+		{"auto", false, removed, false, "toolguard: 1 denial (policy x)\n  read  /home/u/.ssh/key0  no rule allows it\n  not in its environment: A_TOKEN\n"},
+		{"always", false, removed, true, "toolguard: 1 denial (policy x)\n  read  /home/u/.ssh/key0  no rule allows it\n  not in its environment: A_TOKEN\n"},
+	} {
+		s, b := on(false)
+		f := execFlags{report: row.report, policyFlags: policyFlags{quiet: row.quiet, files: []string{"p.toml"}}}
+		(&app{err: s}).reportDenials(&f, &policy.Compiled{Name: "x"}, row.r, row.well, false)
+		if b.String() != row.want {
+			t.Errorf("%+v: the report is\n%s\nnot\n%s", row, b, row.want)
 		}
 	}
 }
@@ -110,7 +141,7 @@ func TestReportHasAnEnd(t *testing.T) {
 			s, b := on(false)
 			r := denials(n+1, suggest)
 			r.Lost, r.RemovedEnv = 3, []string{"A"}
-			s.report(r, "p", " (all of them with --events FILE)")
+			s.report(r, "p", reported{rest: " (all of them with --events FILE)", numbered: n%2 == 0, lines: reportLines})
 			text := b.String()
 			if lines := strings.Count(text, "\n"); lines > reportLines {
 				t.Fatalf("%d denials take %d lines:\n%s", n+1, lines, text)
@@ -126,9 +157,9 @@ func TestReportHasAnEnd(t *testing.T) {
 func TestColourSaysNothing(t *testing.T) {
 	r := denials(30, "x = 1")
 	plain, b := on(false)
-	plain.report(r, "p", "")
+	plain.report(r, "p", reported{lines: reportLines})
 	coloured, cb := on(true)
-	coloured.report(r, "p", "")
+	coloured.report(r, "p", reported{lines: reportLines})
 	if strings.Contains(b.String(), "\x1b") || !strings.Contains(cb.String(), "\x1b[") {
 		t.Fatal("colours where there should be none, or none where there should be some")
 	}
@@ -148,7 +179,7 @@ func TestHostileNames(t *testing.T) {
 	r.Denials[0].Place = "p\r.toml:1:1"
 	r.Denials[0].Rule = "fs.1"
 	s, b := on(false)
-	s.report(r, "evil\x1b]0;x\x07", " (all of them with --events FILE)")
+	s.report(r, "evil\x1b]0;x\x07", reported{rest: " (all of them with --events FILE)", lines: reportLines})
 	text := b.String()
 	if strings.Count(text, "\n") != 6 || strings.ContainsAny(text, "\x1b\x07\r") || !utf8.ValidString(text) {
 		t.Errorf("the report lets names through: %q", text)
@@ -186,7 +217,7 @@ func TestSystemCallsInTheReport(t *testing.T) {
 	s, b := on(false)
 	s.report(session.Result{Visible: true, Total: 1, Denials: []session.Denial{{Count: 1, Event: event.Event{
 		Resource: "syscall", Capability: "unshare", Target: "unshare", Rule: "seccomp.namespaces", Reason: string(policy.SyscallDenied),
-	}}}}, "p", "")
+	}}}}, "p", reported{lines: reportLines})
 	if want := "  call  unshare  the session may not make this system call (seccomp.namespaces)\n"; !strings.HasSuffix(b.String(), want) {
 		t.Errorf("the report is\n%s\nwithout\n%s", b, want)
 	}

@@ -95,7 +95,7 @@ func TestGrantsCanBePasted(t *testing.T) {
 			e := event.Event{Kind: event.Denial, Resource: q.Resource.String(), Capability: "x", Target: a.Target, Reason: string(a.Reason), Suggest: a.Suggest}
 			e = e.Clean()
 			report, r := on(false)
-			report.report(session.Result{Visible: true, Total: 1, Denials: []session.Denial{{Event: e, Count: 1}}}, "p", "")
+			report.report(session.Result{Visible: true, Total: 1, Denials: []session.Denial{{Event: e, Count: 1}}}, "p", reported{lines: reportLines})
 			check, k := on(false)
 			check.answer(q, a, here{})
 			for where, text := range map[string]string{

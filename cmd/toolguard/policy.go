@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +19,7 @@ func newPolicy(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "write, read, test and compare policies",
-		Example: `  toolguard policy init > ../policy.toml     # a commented starter for this workspace
+		Example: `  toolguard policy init                      # a commented starter for this workspace, which exec takes from then on
   toolguard policy lint policy.toml          # mistakes, and what is probably one
   toolguard policy show policy.toml          # every rule in force, with where it came from
   toolguard policy diff old.toml new.toml    # what the new one allows that the old one didn't, and the reverse`,
@@ -52,7 +52,7 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 				return usagef(cmd, "--backend, --daemon and --allow-degraded go with --here")
 			}
 			p.files = append(p.files, args...)
-			c, err := p.load("")
+			c, err := a.load(&p, "")
 			mistakes, err := mistakesOf(err)
 			if err != nil {
 				return err
@@ -114,7 +114,7 @@ file and line, those of the built-in sets and presets included. Without a file: 
   toolguard policy show --tool fs_write --json policy.toml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.files = append(p.files, args...)
-			c, err := p.load("")
+			c, err := a.load(&p, "")
 			if err != nil {
 				return err
 			}
@@ -186,7 +186,7 @@ func (a *app) format(files []string, write, check bool) error {
 	return nil
 }
 
-// replaceFile writes a file under another name first, so that no reader ever finds half of it.
+// replaceFile writes a file under another name first, so that no reader ever finds half of it. Its mode and its owner stay.
 func replaceFile(name string, text []byte) error {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -195,12 +195,15 @@ func replaceFile(name string, text []byte) error {
 	if name, err = filepath.EvalSymlinks(name); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".toolguard-fmt-*")
+	f, err := os.CreateTemp(filepath.Dir(name), ".toolguard-new-*")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Close())
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid()) {
+		err = errors.Join(err, f.Chown(int(st.Uid), int(st.Gid)))
+	}
+	err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), name)
 	}
@@ -259,39 +262,6 @@ func newSchema(a *app) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			if _, err := a.out.w.Write(policyfile.Schema()); err != nil {
 				return fmt.Errorf("write the schema: %w", err)
-			}
-			return nil
-		},
-	}
-}
-
-func newInit(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "init [DIR]",
-		Short: "print a commented starter policy for a workspace",
-		Long: `toolguard policy init: prints a commented starter policy made from what the workspace is (Go, Python, Node, …).
-Nothing is written: send it to a file, read it, and make it yours.`,
-		Example: `  toolguard policy init > ../policy.toml
-  toolguard policy init ~/src/site > site.toml`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef(cmd, "it takes one folder, and %q is a second one", args[1])
-			}
-			dir, err := filepath.Abs(strings.Join(args, ""))
-			if err != nil {
-				return fmt.Errorf("find the folder: %w", err)
-			}
-			if info, err := os.Stat(dir); err != nil {
-				return err
-			} else if !info.IsDir() {
-				return fmt.Errorf("%s isn't a folder", dir)
-			}
-			if holdsHome(dir) {
-				return fmt.Errorf("%s is the home, or holds it, and no workspace: a command could read and write all that is in it; "+
-					"name a project's folder: toolguard policy init DIR", dir)
-			}
-			if _, err := a.out.w.Write(policyfile.Starter(dir, policyfile.Machine{})); err != nil {
-				return fmt.Errorf("write the policy: %w", err)
 			}
 			return nil
 		},

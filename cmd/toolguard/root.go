@@ -68,6 +68,8 @@ func groups() []group {
 		{"check", newCheck},
 		{"explain", newExplain},
 		{"policy", newPolicy},
+		{"why", newWhy},
+		{"allow", newAllow},
 		{"sessions", newSessions},
 		{"events", newEvents},
 		{"report", newReport},
@@ -120,9 +122,11 @@ func (a *app) root(args []string) *cobra.Command {
 		Long: `toolguard runs a command with access to what a policy grants and to nothing else, enforced by the kernel, and says
 which rule decided when something is denied.`,
 		Example: `  toolguard exec -- python3 build.py                    # under the built-in default policy
-  toolguard policy init > ../policy.toml                # a starter for this workspace
-  toolguard exec --policy ../policy.toml -- make test
-  toolguard check --policy ../policy.toml fs read ~/.ssh/id_ed25519
+  toolguard policy init                                 # a starter for this workspace, which exec takes from then on
+  toolguard exec -- make test
+  toolguard why 1                                       # why something was denied
+  toolguard allow 1                                     # add to the policy what allows it
+  toolguard check fs read ~/.ssh/id_ed25519
   toolguard doctor                                      # what this machine can enforce`,
 		Args:              cobra.ArbitraryArgs,
 		SilenceErrors:     true,

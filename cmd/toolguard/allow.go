@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/grant"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/userfiles"
+)
+
+// allowFlags are the flags of allow.
+type allowFlags struct {
+	file      string
+	workspace string
+	yes       bool
+	force     bool
+}
+
+func newAllow(a *app) *cobra.Command {
+	var f allowFlags
+	cmd := &cobra.Command{
+		Use:   "allow [flags] [N...]",
+		Short: "add to a policy what allows the last run's denials",
+		Long: `toolguard allow: adds to a policy what would have allowed the last run's denials, all of them or those with these
+numbers ('toolguard why' lists them), shows it first, and asks.
+
+It's appended to the file, of which everything else stays as it is, and only if the file loads with it, allows what was
+denied, and takes nothing else away; otherwise nothing is written. Secrets, protected files and sockets of root's aren't
+granted without --force. The exit status is 0 when the policy allows what was asked for, 1 when it doesn't, 2 when
+something went wrong.`,
+		Example: `  toolguard allow                                # everything that is suggested, to the policy of that run
+  toolguard allow 1 3 --policy ../policy.toml
+  toolguard allow 2 --yes                        # in a script`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			run, err := lastRun(f.workspace)
+			if err != nil {
+				return err
+			}
+			var numbers []int
+			for _, word := range args {
+				n, err := denialNumber(cmd, run, word)
+				if err != nil {
+					return err
+				}
+				numbers = append(numbers, n)
+			}
+			if f.file == "" {
+				if f.file = policyOf(run); f.file == "" {
+					return usagef(cmd, "name the policy: --policy FILE, or have 'toolguard policy init' write one")
+				}
+			}
+			return a.allow(&f, run, numbers)
+		},
+		ValidArgsFunction: completeDenials(&f.workspace),
+	}
+	cmd.Flags().StringVar(&f.file, "policy", "", "add to `FILE` (default: the one of that run, or the user's own for the workspace)")
+	if err := cmd.MarkFlagFilename("policy", "toml"); err != nil {
+		panic(err) // a mistake in this program
+	}
+	workspaceFlag(cmd, &f.workspace)
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "don't ask")
+	cmd.Flags().BoolVar(&f.force, "force", false, "grant secrets, protected files and sockets of root's, too")
+	return cmd
+}
+
+// policyOf is the one file of the run's policy, or the user's own for its workspace if there was none; "" where it can't be told.
+func policyOf(run *userfiles.Run) string {
+	switch files := run.Flags.Policies; len(files) {
+	case 0:
+		file, _, _ := ownFolders().FindPolicy(run.Workspace)
+		return file
+	case 1:
+		if filepath.IsAbs(files[0]) {
+			return files[0]
+		}
+	}
+	return ""
+}
+
+// leftOut is a denial whose grant isn't added.
+type leftOut struct {
+	n      int
+	denial *userfiles.Denial
+	why    *grant.Refusal
+}
+
+// allow adds to a policy what allows these denials of a run; all of them, where there are no numbers.
+func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
+	file, old, err := readEditable(f.file)
+	if err != nil {
+		return err
+	}
+	p := policyToEdit(run, file, old)
+	left, err := addGrants(p, run, numbers, f.force)
+	if err != nil {
+		return err
+	}
+	if len(numbers) > 0 && len(left) > 0 { // who names them means all of them
+		p.Text = old
+	}
+	added := strings.Trim(strings.TrimPrefix(string(p.Text), strings.TrimRight(string(old), "\n")), "\n")
+	a.out.addition(file, added, left)
+	switch {
+	case added == "" && len(left) > 0:
+		a.err.say("nothing was written")
+		return said(exitNo)
+	case added == "":
+		a.err.say("%s allows it already", file)
+		return nil
+	}
+	if err := a.agree(f.yes); err != nil {
+		return err
+	}
+	if _, now, err := readEditable(file); err != nil || !bytes.Equal(now, old) {
+		return errors.Join(err, fmt.Errorf("%s was changed meanwhile, and nothing was written: try again", file))
+	}
+	if err := replaceFile(file, p.Text); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	a.err.say("added to %s", file)
+	if len(left) > 0 {
+		return said(exitNo)
+	}
+	return nil
+}
+
+// addGrants adds what allows the denials to the policy's text.
+func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (left []leftOut, err error) {
+	for i := range run.Denials {
+		d := &run.Denials[i]
+		if len(numbers) > 0 && !slices.Contains(numbers, i+1) {
+			continue
+		}
+		g := grantOf(d)
+		text, err := p.Add(&g, force)
+		var refusal *grant.Refusal
+		switch {
+		case errors.As(err, &refusal):
+			left = append(left, leftOut{i + 1, d, refusal})
+		case err != nil:
+			return nil, err
+		default:
+			p.Text = text
+		}
+	}
+	return left, nil
+}
+
+// policyToEdit is a file of the run's policy, or else one that counts alone, with a text that may become another.
+func policyToEdit(run *userfiles.Run, file string, text []byte) *grant.Policy {
+	flags, _ := flagsOf(run)
+	if !slices.Contains(flags.files, file) {
+		flags.files = []string{file}
+	}
+	return &grant.Policy{Text: text, System: policyfile.Machine{}, Load: func(text []byte) (*policy.Compiled, error) {
+		p := flags
+		p.edited = &edited{name: file, text: text}
+		return p.load("")
+	}}
+}
+
+// agree asks whether it's to be done, on a terminal.
+func (a *app) agree(yes bool) error {
+	if yes {
+		return nil
+	}
+	in, ok := a.in.(*os.File)
+	if ok {
+		info, err := in.Stat()
+		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	if !ok || !a.err.terminal {
+		return errors.New("nothing was written, as there's no terminal to ask on: --yes writes it")
+	}
+	a.err.question("write this?")
+	answer, _ := bufio.NewReader(in).ReadString('\n') // the end of the input is a no
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		a.err.say("nothing was written")
+		return said(exitNo)
+	}
+	return nil
+}
+
+// readEditable reads a policy that this user may change, and returns its absolute name.
+func readEditable(name string) (file string, text []byte, err error) {
+	if file, err = filepath.Abs(name); err != nil {
+		return "", nil, err
+	}
+	info, err := os.Lstat(file)
+	switch {
+	case strings.HasPrefix(name, "preset:"):
+		err = fmt.Errorf("%s is built in: name a file that extends it", name)
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("there is no %s: 'toolguard policy init --output FILE' writes a policy to begin with", file)
+	case err != nil:
+	case info.Mode()&fs.ModeSymlink != 0:
+		real, _ := filepath.EvalSymlinks(file)
+		err = fmt.Errorf("%s is a symlink, to %s: name the file itself", file, real)
+	case strings.HasPrefix(realFolder(file)+"/", filepath.Dir(hostPolicies)+"/"):
+		err = fmt.Errorf("%s is a policy of this machine, for everybody: change it by hand, as root", file)
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s isn't a regular file", file)
+	case unix.Access(file, unix.W_OK) != nil:
+		err = fmt.Errorf("%s may not be written by this user: have its owner add what 'toolguard why' suggests", file)
+	default:
+		text, err = policyfile.Machine{}.Read(file, most+1)
+	}
+	return file, text, err
+}
+
+// realFolder is where the folder of a file really is.
+func realFolder(file string) string {
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil {
+		return dir
+	}
+	return filepath.Dir(file)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/grant"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/userfiles"
+)
+
+// keepRun keeps what was denied, for why and allow. With --report never nothing is kept, and what was kept before stays.
+func (a *app) keepRun(f *execFlags, c *policy.Compiled, argv []string, r session.Result) (kept bool) {
+	switch own := ownFolders(); {
+	case f.report == "never":
+	case len(r.Denials) == 0:
+		_ = own.ForgetRun(c.Workspace) // else why says of which run it speaks
+	default:
+		err := own.KeepRun(f.run(c, argv, r))
+		if err != nil && !f.quiet {
+			a.err.say("what was denied can't be kept for 'toolguard why': %v", err)
+		}
+		return err == nil
+	}
+	return false
+}
+
+// run is what is kept of a run.
+func (f *execFlags) run(c *policy.Compiled, argv []string, r session.Result) userfiles.Run {
+	dir, _ := f.folder() // it was known at the start
+	kept := userfiles.Run{
+		Time: time.Now(), Argv: event.RedactArgv(event.ShortArgv(argv)), Workspace: c.Workspace, Policy: c.Name, Code: r.Code,
+		Total: r.Total, Removed: r.RemovedEnv,
+		Flags: userfiles.Flags{
+			Dir: dir, Tool: f.tool, Agent: f.agent, Workspace: f.workspace, Limits: f.limits, NoDetect: f.noDetect,
+			Command: f.command, Backend: f.backend, Daemon: f.daemon, Degraded: f.degraded,
+		},
+	}
+	for _, p := range f.files {
+		if !strings.HasPrefix(p, "preset:") && !filepath.IsAbs(p) {
+			p = filepath.Join(dir, p)
+		}
+		kept.Flags.Policies = append(kept.Flags.Policies, p)
+	}
+	for _, d := range anywayLast(r.Denials) {
+		kept.Denials = append(kept.Denials, userfiles.Denial{
+			Resource: d.Resource, Capability: d.Capability, Target: d.Target, Asked: d.Asked, Reason: d.Reason, Rule: d.Rule, Place: d.Place,
+			Suggest: d.Suggest, Mechanism: d.Mechanism, Errno: d.Errno, Extra: d.Extra, Count: d.Count,
+		})
+	}
+	return kept
+}
+
+// flagsOf are the flags of the run.
+func flagsOf(r *userfiles.Run) (policyFlags, backendFlags) {
+	f := &r.Flags
+	p := policyFlags{
+		files: f.Policies, tool: f.Tool, agent: f.Agent, workspace: f.Workspace, limits: f.Limits, noDetect: f.NoDetect,
+		command: f.Command, dir: f.Dir,
+	}
+	return p, backendFlags{backend: f.Backend, daemon: f.Daemon, degraded: f.Degraded}
+}
+
+// resultOf is the run as reports write it.
+func resultOf(r *userfiles.Run) session.Result {
+	out := session.Result{Code: r.Code, Total: r.Total, Visible: true, RemovedEnv: r.Removed}
+	for i := range r.Denials {
+		d := &r.Denials[i]
+		out.Denials = append(out.Denials, session.Denial{Count: d.Count, Event: event.Event{
+			Resource: d.Resource, Capability: d.Capability, Target: d.Target, Asked: d.Asked, Reason: d.Reason, Rule: d.Rule, Place: d.Place,
+			Suggest: d.Suggest, Mechanism: d.Mechanism, Errno: d.Errno, Extra: d.Extra,
+		}})
+	}
+	return out
+}
+
+// grantOf is a denial as its grant is looked for.
+func grantOf(d *userfiles.Denial) grant.Denial {
+	return grant.Denial{
+		Resource: d.Resource, Capability: d.Capability, Target: d.Target, Reason: d.Reason, Asked: d.Asked, Suggest: d.Suggest,
+		Mechanism: d.Mechanism, Extra: d.Extra,
+	}
+}
+
+// edited is this machine with another text in one file.
+type edited struct {
+	policyfile.Machine
+	name string // absolute
+	text []byte
+}
+
+// Read is what policyfile.Files says.
+func (e *edited) Read(path string, limit int) ([]byte, error) {
+	if path == e.name {
+		return e.text[:min(len(e.text), limit)], nil
+	}
+	return e.Machine.Read(path, limit)
+}

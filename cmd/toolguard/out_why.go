@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/userfiles"
+)
+
+// manyLines is more than the denials that are kept take.
+const manyLines = 1 << 20
+
+// runLine says which run it was.
+func (s *screen) runLine(run *userfiles.Run) {
+	s.line("%s ended with %d, %s, in %s", s.in(bold, clean(commandLine(run.Argv))), run.Code, run.Time.Local().Format(time.DateTime), clean(run.Workspace))
+}
+
+// lastRun is the report of the last run, all of it.
+func (s *screen) lastRun(run *userfiles.Run) {
+	s.runLine(run)
+	s.report(resultOf(run), run.Policy, reported{numbered: true, lines: manyLines})
+}
+
+// denial is one denial that no rule is about.
+func (s *screen) denial(run *userfiles.Run, n int) {
+	defer s.flush()
+	s.runLine(run)
+	d := resultOf(run).Denials[n-1]
+	rows, _ := denialRows([]session.Denial{d}, false, manyLines)
+	s.table("", rows)
+	if g := strings.TrimSpace(d.Suggest); g != "" {
+		s.line("to allow it, copy this to the end of the policy:")
+		s.toml(g)
+	}
+}
+
+// explained is one denial with the rules that have a say in it.
+func (s *screen) explained(run *userfiles.Run, n int, q policy.Question, e policy.Explanation, h here) {
+	s.runLine(run)
+	if e.Answer.Decision == "allow" {
+		s.line("it was denied then, and the policy allows it now:")
+	}
+	if text := run.Denials[n-1].Extra["advice"]; text != "" && e.Answer.Advice == "" && e.Answer.Decision != "allow" {
+		e.Answer.Advice, e.Answer.Suggest = text, run.Denials[n-1].Suggest
+	}
+	s.explanation(q, e, h)
+}
+
+// addition is what is to be added to a policy, and what isn't.
+func (s *screen) addition(file, added string, left []leftOut) {
+	defer s.flush()
+	if added != "" {
+		s.line("%s, at its end:", s.in(bold, clean(file)))
+		for line := range strings.SplitSeq(strings.TrimRight(added, "\n"), "\n") {
+			s.line("%s", s.in(green, strings.TrimRight("+ "+clean(line), " ")))
+		}
+	}
+	for _, l := range left {
+		s.line("%s", clean(fmt.Sprintf("not added: %d (%s %s): %s", l.n, l.denial.Capability, l.denial.Target, l.why.Why)))
+		if l.why.Hint != "" {
+			s.toml(l.why.Hint)
+		}
+	}
+}
+
+// question asks for a yes or no, on the line that the answer is typed on.
+func (s *screen) question(text string) {
+	s.text.WriteString(s.prefix() + text + " [y/N] ")
+	s.flush()
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/userfiles"
+)
+
+func newWhy(a *app) *cobra.Command {
+	var workspace string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "why [flags] [N]",
+		Short: "explain what the last run was denied",
+		Long: `toolguard why: lists again what the last 'toolguard exec' in this workspace was denied, numbered as in its report. With
+a number: which rules had a say in that denial, which of them won and why, under the policy of that run as it is now.
+
+What was denied is kept in $XDG_STATE_HOME/toolguard (or ~/.local/state/toolguard), of the last run of each workspace
+alone, and nothing of a run with --report never.`,
+		Example: `  toolguard why
+  toolguard why 2
+  toolguard why --json | jq -r '.denials[].target'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef(cmd, "it takes one number, and %q is a second one", args[1])
+			}
+			run, err := lastRun(workspace)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return a.answer(asJSON, runJSON(run), func() { a.out.lastRun(run) })
+			}
+			n, err := denialNumber(cmd, run, args[0])
+			if err != nil {
+				return err
+			}
+			return a.explainDenial(run, n, asJSON)
+		},
+		ValidArgsFunction: completeDenials(&workspace),
+	}
+	workspaceFlag(cmd, &workspace)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func workspaceFlag(cmd *cobra.Command, p *string) {
+	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVar(p, "workspace", "", "the last run in `DIR` (default: in the current folder, or the nearest one above it)")
+	if err := cmd.MarkFlagDirname("workspace"); err != nil {
+		panic(err) // a mistake in this program
+	}
+}
+
+// completeDenials completes the numbers of the last run's denials.
+func completeDenials(workspace *string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) (words []string, _ cobra.ShellCompDirective) {
+		if run, err := lastRun(*workspace); err == nil {
+			for i, d := range run.Denials {
+				words = append(words, fmt.Sprintf("%d\t%s %s", i+1, d.Capability, clean(d.Target)))
+			}
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// lastRun is what is kept of the last run in a workspace; "" is the current folder's.
+func lastRun(workspace string) (*userfiles.Run, error) {
+	if workspace == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return nil, fmt.Errorf("find the current folder: %w", err)
+		}
+		workspace = dir
+	}
+	run, err := ownFolders().LastRun(workspace)
+	if err == nil && run == nil {
+		err = errors.New("no denials are kept of a run in this folder or above: the last one had none, or they couldn't be seen " +
+			"('toolguard doctor' says what that takes), or it was elsewhere (--workspace DIR)")
+	}
+	return run, err
+}
+
+// denialNumber reads the number of a denial.
+func denialNumber(cmd *cobra.Command, run *userfiles.Run, word string) (int, error) {
+	n, err := strconv.Atoi(word)
+	if err != nil || n < 1 || n > len(run.Denials) {
+		return 0, usagef(cmd, "%q is no denial of the last run: they have the numbers 1 to %d", word, len(run.Denials))
+	}
+	return n, nil
+}
+
+// explainDenial asks the policy of the run again.
+func (a *app) explainDenial(run *userfiles.Run, n int, asJSON bool) error {
+	d := &run.Denials[n-1]
+	asked := grantOf(d)
+	q, ok := asked.Question()
+	if !ok || len(q.Argv) == 0 && q.Resource == policy.Commands { // no rule, or none that is known, is about it
+		return a.answer(asJSON, whyReport{denialJSON(n, d), nil}, func() { a.out.denial(run, n) })
+	}
+	p, by := flagsOf(run)
+	c, err := p.load("")
+	if err != nil {
+		return fmt.Errorf("the policy of that run can't be read again: %w", err)
+	}
+	e, here := by.judge(c).explain(q)
+	j := explanationJSON(e, here)
+	return a.answer(asJSON, whyReport{denialJSON(n, d), &j}, func() { a.out.explained(run, n, q, e, here) })
+}
+
+type runReport struct {
+	Time      time.Time      `json:"time"`
+	Argv      []string       `json:"argv"`
+	Workspace string         `json:"workspace"`
+	Policy    string         `json:"policy"`
+	Policies  []string       `json:"policies"`
+	Code      int            `json:"code"`
+	Total     uint64         `json:"total"`
+	Env       []string       `json:"removed_env,omitempty"`
+	Denials   []denialReport `json:"denials"`
+}
+
+type denialReport struct {
+	N          int    `json:"n"`
+	Resource   string `json:"resource"`
+	Capability string `json:"capability"`
+	Target     string `json:"target"`
+	Reason     string `json:"reason"`
+	Rule       string `json:"rule,omitempty"`
+	Place      string `json:"place,omitempty"`
+	Note       string `json:"note,omitempty"`
+	Advice     string `json:"advice,omitempty"`
+	Suggest    string `json:"suggest,omitempty"`
+	Count      uint64 `json:"count"`
+}
+
+type whyReport struct {
+	denialReport
+	Explanation *explanation `json:"explanation"` // null where no rule is about it
+}
+
+func runJSON(r *userfiles.Run) runReport {
+	j := runReport{r.Time, r.Argv, r.Workspace, r.Policy, append([]string{}, r.Flags.Policies...), r.Code, r.Total, r.Removed, []denialReport{}}
+	for i := range r.Denials {
+		j.Denials = append(j.Denials, denialJSON(i+1, &r.Denials[i]))
+	}
+	return j
+}
+
+func denialJSON(n int, d *userfiles.Denial) denialReport {
+	note := d.Extra["why"]
+	if note == "" {
+		note = d.Extra["note"]
+	}
+	return denialReport{n, d.Resource, d.Capability, d.Target, d.Reason, d.Rule, d.Place, note, d.Extra["advice"], d.Suggest, d.Count}
+}
