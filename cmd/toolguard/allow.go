@@ -110,13 +110,12 @@ func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 	if len(numbers) > 0 && len(left) > 0 { // who names them means all of them
 		p.Text = old
 	}
-	added := strings.Trim(strings.TrimPrefix(string(p.Text), strings.TrimRight(string(old), "\n")), "\n")
-	a.out.addition(file, added, left)
-	switch {
-	case added == "" && len(left) > 0:
+	a.out.addition(file, lineDiff(string(old), string(p.Text)), left)
+	switch same := bytes.Equal(p.Text, old); {
+	case same && len(left) > 0:
 		a.err.say("nothing was written")
 		return said(exitNo)
-	case added == "":
+	case same:
 		a.err.say("%s allows it already", file)
 		return nil
 	}
@@ -129,7 +128,7 @@ func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 	if err := replaceFile(file, p.Text); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
-	a.err.say("added to %s", file)
+	a.err.say("wrote %s", file)
 	if len(left) > 0 {
 		return said(exitNo)
 	}

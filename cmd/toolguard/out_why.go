@@ -50,13 +50,17 @@ func (s *screen) explained(run *userfiles.Run, n int, q policy.Question, e polic
 }
 
 // addition is what is to be added to a policy, and what isn't.
-func (s *screen) addition(file, added string, left []leftOut) {
+func (s *screen) addition(file string, diff []string, left []leftOut) {
 	defer s.flush()
-	if added != "" {
-		s.line("%s, at its end:", s.in(bold, clean(file)))
-		for line := range strings.SplitSeq(strings.TrimRight(added, "\n"), "\n") {
-			s.line("%s", s.in(green, strings.TrimRight("+ "+clean(line), " ")))
+	if len(diff) > 0 {
+		s.line("%s", s.in(bold, clean(file)))
+	}
+	for _, line := range diff {
+		st := green
+		if line[0] == '-' {
+			st = red
 		}
+		s.line("%s", s.in(st, clean(line)))
 	}
 	for _, l := range left {
 		s.line("%s", clean(fmt.Sprintf("not added: %d (%s %s): %s", l.n, l.denial.Capability, l.denial.Target, l.why.Why)))
@@ -70,4 +74,19 @@ func (s *screen) addition(file, added string, left []leftOut) {
 func (s *screen) question(text string) {
 	s.text.WriteString(s.prefix() + text + " [y/N] ")
 	s.flush()
+}
+
+// lineDiff is how one text differs from another, in lines that begin with "- " and "+ ". Where lines were only added, or changed without
+// their number, nothing else is in it.
+func lineDiff(old, now string) (diff []string) {
+	before, after := strings.Split(strings.TrimRight(old, "\n"), "\n"), strings.Split(strings.TrimRight(now, "\n"), "\n")
+	for i, line := range after {
+		switch {
+		case i >= len(before):
+			diff = append(diff, strings.TrimRight("+ "+line, " "))
+		case line != before[i]:
+			diff = append(diff, "- "+before[i], "+ "+line)
+		}
+	}
+	return diff
 }

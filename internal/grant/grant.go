@@ -1,6 +1,6 @@
 // Package grant adds to the text of a policy what would allow denials, and nothing else.
 //
-// What was denied is asked again of the policy as it is now. What that suggests is appended, the policy is compiled, and asked once more: a
+// What was denied is asked again of the policy as it is now. What that suggests is appended, or merged into a program's arguments, the policy is compiled, and asked once more: a
 // text that wouldn't load, that wouldn't allow what was denied, or that would take something else away isn't returned.
 package grant
 
@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
 // Denial is what was denied, in the words of an event.
@@ -53,12 +54,26 @@ func (d *Denial) Question() (q policy.Question, ok bool) {
 		return policy.Question{Resource: policy.Env, Target: d.Target}, true
 	case policy.Commands.String():
 		q = policy.Question{Resource: policy.Commands, Target: d.Target}
-		if d.Asked != "" {
-			q.Argv = strings.Split(d.Asked, " ")
+		if d.Reason == string(policy.ArgsNotListed) {
+			q.Argv = d.argv()
+			return q, q.Argv != nil
 		}
 		return q, strings.HasPrefix(d.Target, "/")
 	}
 	return q, false
+}
+
+// argv is how the program was called; nil where that isn't certain: an event has the arguments on one line, and whole ones in what it suggests.
+func (d *Denial) argv() []string {
+	argv := strings.Split(d.Asked, " ")
+	quoted := make([]string, len(argv)-1)
+	for i, arg := range argv[1:] {
+		quoted[i] = policy.Quote(arg)
+	}
+	if d.Asked == "" || !strings.Contains(d.Suggest, "["+strings.Join(quoted, ", ")+"]]") {
+		return nil
+	}
+	return argv
 }
 
 // ask asks a policy. A program of which nothing but its path is known is asked about with any arguments.
@@ -85,7 +100,7 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Why }
 
-// Add returns the text with what allows a denial at its end; the same text where the policy allows it already. With anyway that may be a
+// Add returns the text with what allows a denial, mostly at its end; the same text where the policy allows it already. With anyway that may be a
 // secret, or a protected file, too. A *Refusal is about this denial, any other error about the policy.
 func (p *Policy) Add(d *Denial, anyway bool) ([]byte, error) {
 	before, err := p.Load(p.Text)
@@ -102,25 +117,40 @@ func (p *Policy) Add(d *Denial, anyway bool) ([]byte, error) {
 	}
 	q.Anyway = anyway
 	more, known := ask(before, p.System, q), cmp.Or(d.Extra["advice"], d.Extra["anyway"])
-	switch {
-	case d.Suggest == "" && a.Suggest != "" && known != "": // the run knew more than the policy does
+	if d.Suggest == "" && a.Suggest != "" && known != "" { // the run knew more than the policy does
 		return nil, &Refusal{Why: known}
-	case a.Suggest == "" && more.Suggest == "":
+	}
+	if merged, ok := p.merged(q, more); ok {
+		return p.try(before, merged, q, "") // a table of its own could go round the program's self-tests
+	}
+	if more.Suggest == "" {
 		return nil, refusal(a)
 	}
-	after := appended(p.Text, more.Suggest)
-	now, err := p.Load(after)
-	if err != nil {
-		return nil, &Refusal{"with it the policy doesn't load: " + firstLine(err), more.Suggest}
+	return p.try(before, appended(p.Text, more.Suggest), q, more.Suggest)
+}
+
+// merged is the text with more arguments for a program that it lists already; ok is false where that isn't all there is to it.
+func (p *Policy) merged(q policy.Question, a policy.Answer) (text []byte, ok bool) {
+	if a.Reason != policy.ArgsNotListed || a.Authority != policy.Session || a.Rule == nil || slices.Contains(q.Argv, policy.ArgsRest) {
+		return nil, false
 	}
-	if b := ask(now, p.System, q); b.Decision != "allow" {
-		return nil, &Refusal{fmt.Sprintf("it would still be denied (%s)", b.Reason), more.Suggest}
+	return policyfile.AppendArgs(p.Text, a.Rule.Command.Name, q.Argv[1:])
+}
+
+// try returns a text that allows what is asked for, and takes nothing away.
+func (p *Policy) try(before *policy.Compiled, text []byte, q policy.Question, hint string) ([]byte, error) {
+	now, err := p.Load(text)
+	if err != nil {
+		return nil, &Refusal{"with it the policy doesn't load: " + firstLine(err), hint}
+	}
+	if a := ask(now, p.System, q); a.Decision != "allow" {
+		return nil, &Refusal{fmt.Sprintf("it would still be denied (%s)", a.Reason), hint}
 	}
 	if lost := narrowed(before, now); lost != nil {
 		return nil, &Refusal{fmt.Sprintf("the first rule for %s would take away what the built-in default policy grants: %s of %s; first "+
-			"write down what is to stay, as 'toolguard policy init' does", lost.Resource, lost.Old, lost.Target), more.Suggest}
+			"write down what is to stay, as 'toolguard policy init' does", lost.Resource, lost.Old, lost.Target), hint}
 	}
-	return after, nil
+	return text, nil
 }
 
 // byHand is why what no policy can be asked about isn't granted.
@@ -129,6 +159,9 @@ func (p *Policy) byHand(d *Denial) error {
 		return &Refusal{"whether a policy allows it can't be tried: add it by hand", d.Suggest}
 	}
 	why := "no policy can allow it"
+	if d.Reason == string(policy.ArgsNotListed) {
+		why = "not all of its arguments are known: write a rule for it by hand"
+	}
 	if w := d.Extra["advice"]; w != "" {
 		why = w
 	} else if w := d.Extra["why"]; w != "" {

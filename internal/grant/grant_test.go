@@ -48,13 +48,14 @@ func TestAdd(t *testing.T) {
 	hook := Denial{Resource: "fs", Capability: "create", Target: w + "/.git/hooks/x"}
 	net := Denial{Resource: "net", Capability: "connect", Target: "tcp://192.0.2.1:8443", Suggest: "x"}
 	proxy := Denial{Resource: "net", Capability: "connect", Target: "tcp://192.0.2.1:3128", Suggest: "[[access.net]]\nhost = \"192.0.2.1\"\nscheme = \"http\"\nport = 3128\nallow = true\n"}
-	push := Denial{Resource: "commands", Capability: "execute", Target: bin + "/git", Asked: "git push", Reason: "args_not_listed", Suggest: "x"}
+	push := Denial{Resource: "commands", Capability: "execute", Target: bin + "/git", Asked: "git push", Reason: "args_not_listed", Suggest: "args = [[\"status\", \"**\"], [\"push\"]]\n"}
+	blank := Denial{Resource: "commands", Capability: "execute", Target: bin + "/git", Asked: "git tag a b", Reason: "args_not_listed", Suggest: "args = [[\"status\", \"**\"], [\"tag\", \"a b\"]]\n"}
 	program := Denial{Resource: "fs", Capability: "execute", Target: bin + "/make", Reason: "command_not_listed"}
 	for _, row := range []struct {
 		name, policy string
 		denial       Denial
 		force        bool
-		added        string // TOML
+		added        string // TOML, at the end; with "=" in front it's the whole text
 		refused      string
 	}{
 		{"a file", files, fs("read", home+"/data/x"), false, "[[access.fs]]\npath = \"" + home + "/data/x\"\nread = true\n", ""},
@@ -73,7 +74,11 @@ func TestAdd(t *testing.T) {
 		{"a variable", files + "[access]\ndefault = { env = \"deny\" }\n", Denial{Resource: "env", Target: "X", Suggest: "x"}, false, "[[access.env]]\nname = \"X\"\nread = true\n", ""},
 		{"a secret variable, by force", "version = 1\n[access]\ndefault = { env = \"deny\" }\n", Denial{Resource: "env", Target: "A_TOKEN"}, true, "[[access.env]]\nname = \"A_TOKEN\"\nread = true\n", ""},
 		{"the first rule", "version = 1\n", fs("read", home+"/data"), false, "", "would take away what the built-in default policy grants"},
-		{"arguments", git, push, false, "[access.commands.\"" + bin + "/git\"]\nargs = [[\"status\", \"**\"], [\"push\"]]\n", ""},
+		{"arguments", git, push, false, "=" + strings.Replace(git, "\"]]", "\"], [\"push\"]]", 1), ""},
+		{"arguments that can't be merged", strings.Replace(git, "[[\"status\", \"**\"]]", "{ strategy = \"replace\", value = [[\"status\", \"**\"]] }", 1), push, false, "[access.commands.\"" + bin + "/git\"]\nargs = [[\"status\", \"**\"], [\"push\"]]\n", ""},
+		{"arguments that a self-test denies", strings.Replace(git, "\n\n# the", "\nnot_match = [[\"git\", \"push\"]]\n\n# the", 1), push, false, "", "with it the policy doesn't load: "},
+		{"arguments with blanks", git, blank, false, "", "add it by hand"},
+		{"arguments that aren't known", git, Denial{Resource: "commands", Target: bin + "/git", Reason: "args_not_listed"}, false, "", "not all of its arguments are known"},
 		{"a program", git, program, false, "[access.commands.\"" + bin + "/make\"]\n", ""},
 		{"a table that can't be appended to", "version = 1\naccess = { fs = [{ path = \".\", read = true }] }\n", fs("read", home+"/data"), false, "", "with it the policy doesn't load: "},
 		{"a system call", files, Denial{Resource: "syscall", Capability: "unshare", Target: "unshare", Extra: map[string]string{"why": "always on"}}, true, "", "no policy can allow it: always on"},
@@ -100,7 +105,9 @@ func TestAdd(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := row.policy
-			if row.added != "" {
+			if whole, ok := strings.CutPrefix(row.added, "="); ok {
+				want = whole
+			} else if row.added != "" {
 				want = strings.TrimRight(row.policy, "\n") + "\n\n" + row.added
 			}
 			if string(got) != want {
