@@ -94,6 +94,9 @@ func ownFile(file string) error {
 
 // allOwn tests whether all of these are the user's alone to write, where their names lead.
 func allOwn(paths ...string) error {
+	if err := ownWay(paths[0]); err != nil {
+		return err
+	}
 	for _, path := range paths {
 		var st syscall.Stat_t
 		if err := syscall.Stat(path, &st); err != nil {
@@ -101,6 +104,20 @@ func allOwn(paths ...string) error {
 		}
 		if err := own(path, &st); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// ownWay tests whether no symlink on the way to a path is another user's, but for root's: root may have been left the home of somebody who could
+// lead it elsewhere.
+func ownWay(path string) error {
+	for ; path != filepath.Dir(path); path = filepath.Dir(path) {
+		var st syscall.Stat_t
+		if err := syscall.Lstat(path, &st); err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFLNK && st.Uid != 0 {
+			if err := own(path, &syscall.Stat_t{Uid: st.Uid}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -122,6 +139,9 @@ func own(path string, st *syscall.Stat_t) error {
 func makeFolder(dir string) error {
 	if dir == "" {
 		return errNoHome
+	}
+	if err := ownWay(dir); err != nil {
+		return err
 	}
 	at := dir
 	for {

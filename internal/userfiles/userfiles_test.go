@@ -98,6 +98,12 @@ func TestFindPolicy(t *testing.T) {
 		if _, err := f.WritePolicy(project, nil, false); err == nil || !strings.Contains(err.Error(), "owned by user 1") {
 			t.Errorf("root writes into another user's home: %v", err)
 		}
+		must(t, os.MkdirAll(home+"/root/toolguard/policies", 0o700))
+		must(t, os.Symlink(home+"/root", home+"/.config"))
+		must(t, os.Lchown(home+"/.config", 1, 1))
+		if _, err := f.WritePolicy(project, nil, false); err == nil || !strings.Contains(err.Error(), "/.config is owned by user 1") {
+			t.Errorf("root writes where another user's symlink leads: %v", err)
+		}
 	}
 }
 
