@@ -36,7 +36,7 @@ var mayImport = []room{
 	{"internal/policy", []string{"golang.org/x/net"}},
 	{"internal/userfiles", nil},
 	{"internal/grant", []string{"internal/policy"}},
-{"internal/childtest", []string{"golang.org/x/sys/unix"}},
+	{"internal/childtest", []string{"golang.org/x/sys/unix"}},
 	{"internal/daemontest", []string{"internal/api"}},
 	{"internal/allowlist", []string{"internal/seccomp", "github.com/elastic/go-seccomp-bpf", "golang.org/x/sys/unix"}},
 	{"internal/egress/link", []string{"internal/policy"}},

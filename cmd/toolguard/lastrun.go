@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 	"time"
@@ -40,6 +41,9 @@ func (f *execFlags) run(c *policy.Compiled, argv []string, r session.Result) use
 			Command: f.command, Backend: f.backend, Daemon: f.daemon, Degraded: f.degraded,
 		},
 	}
+	if !r.Visible {
+		kept.Unseen = cmp.Or(r.WhyUnseen, "this user may not")
+	}
 	for _, p := range f.files {
 		if !strings.HasPrefix(p, "preset:") && !filepath.IsAbs(p) {
 			p = filepath.Join(dir, p)
@@ -67,7 +71,7 @@ func flagsOf(r *userfiles.Run) (policyFlags, backendFlags) {
 
 // resultOf is the run as reports write it.
 func resultOf(r *userfiles.Run) session.Result {
-	out := session.Result{Code: r.Code, Total: r.Total, Visible: true, RemovedEnv: r.Removed}
+	out := session.Result{Code: r.Code, Total: r.Total, Visible: r.Unseen == "", WhyUnseen: r.Unseen, RemovedEnv: r.Removed}
 	for i := range r.Denials {
 		d := &r.Denials[i]
 		out.Denials = append(out.Denials, session.Denial{Count: d.Count, Event: event.Event{

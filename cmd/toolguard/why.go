@@ -124,6 +124,7 @@ type runReport struct {
 	Code      int            `json:"code"`
 	Total     uint64         `json:"total"`
 	Env       []string       `json:"removed_env,omitempty"`
+	Unseen    string         `json:"unseen,omitempty"` // why others can't be seen; left out where all were
 	Denials   []denialReport `json:"denials"`
 }
 
@@ -147,7 +148,7 @@ type whyReport struct {
 }
 
 func runJSON(r *userfiles.Run) runReport {
-	j := runReport{r.Time, r.Argv, r.Workspace, r.Policy, append([]string{}, r.Flags.Policies...), r.Code, r.Total, r.Removed, []denialReport{}}
+	j := runReport{r.Time, r.Argv, r.Workspace, r.Policy, append([]string{}, r.Flags.Policies...), r.Code, r.Total, r.Removed, r.Unseen, []denialReport{}}
 	for i := range r.Denials {
 		j.Denials = append(j.Denials, denialJSON(i+1, &r.Denials[i]))
 	}

@@ -32,6 +32,7 @@ type Run struct {
 	Code      int       `json:"code"`   // the command's exit status
 	Total     uint64    `json:"total"`  // denials, repetitions and those that aren't kept included
 	Removed   []string  `json:"removed_env,omitempty"`
+	Unseen    string    `json:"unseen,omitempty"` // why others can't be seen; "" where all were
 	Flags     Flags     `json:"flags"`
 	Denials   []Denial  `json:"denials"`
 }
