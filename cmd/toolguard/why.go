@@ -102,7 +102,7 @@ func (a *app) explainDenial(run *userfiles.Run, n int, asJSON bool) error {
 	d := &run.Denials[n-1]
 	asked := grantOf(d)
 	q, ok := asked.Question()
-	if !ok || len(q.Argv) == 0 && q.Resource == policy.Commands { // no rule, or none that is known, is about it
+	if !ok { // no rule is about it
 		return a.answer(asJSON, whyReport{denialJSON(n, d), nil}, func() { a.out.denial(run, n) })
 	}
 	p, by := flagsOf(run)
@@ -110,7 +110,13 @@ func (a *app) explainDenial(run *userfiles.Run, n int, asJSON bool) error {
 	if err != nil {
 		return fmt.Errorf("the policy of that run can't be read again: %w", err)
 	}
+	if q.Resource == policy.Commands && len(q.Argv) == 0 {
+		q.Argv = []string{d.Target}
+	}
 	e, here := by.judge(c).explain(q)
+	if q.Resource == policy.Commands {
+		e.Answer.Suggest = d.Suggest // which knows its arguments, or that they aren't known
+	}
 	j := explanationJSON(e, here)
 	return a.answer(asJSON, whyReport{denialJSON(n, d), &j}, func() { a.out.explained(run, n, q, e, here) })
 }

@@ -29,8 +29,11 @@ type Denial struct {
 // Question is the question to a policy that a denial is the answer to; ok is false where there is none: limits, system calls, renames.
 func (d *Denial) Question() (q policy.Question, ok bool) {
 	resource := d.Resource
-	if d.Reason == string(policy.CommandNotListed) { // Landlock reports it as a denied file
+	switch policy.Reason(d.Reason) {
+	case policy.CommandNotListed: // Landlock reports it as a denied file
 		resource = policy.Commands.String()
+	case policy.NoGain, policy.PathUnresolved, policy.HostMismatch, policy.DNSDenied, policy.SyscallDenied, policy.Limit, policy.EngineError:
+		return q, false
 	}
 	switch resource {
 	case policy.FS.String():
@@ -47,6 +50,10 @@ func (d *Denial) Question() (q policy.Question, ok bool) {
 		q = policy.Question{Resource: policy.Net, Target: d.Target, Listen: d.Capability == "listen", Method: d.Extra["method"]}
 		if strings.Contains(d.Suggest, "\nscheme = \"http\"\n") && !strings.HasPrefix(d.Target, "http") {
 			q.Scheme = "http" // the target is a proxy: by its address alone every host behind it would be granted
+		}
+		if to := d.Extra["to"]; d.Reason == string(policy.PrivateAddress) && to != "" { // the name is granted, and it's the address that needs a rule
+			scheme, _, _ := strings.Cut(d.Target, "://")
+			q.Target = scheme + "://" + to
 		}
 		_, err := q.NetTarget()
 		return q, err == nil && (q.Listen || d.Capability == "connect") && !strings.HasPrefix(d.Target, "dns:")

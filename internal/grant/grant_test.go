@@ -71,6 +71,8 @@ func TestAdd(t *testing.T) {
 		{"what the run knew", files, Denial{Resource: "fs", Capability: "create", Target: home + "/data/x", Extra: map[string]string{"anyway": "ordinary permissions deny it too"}}, true, "", "ordinary permissions"},
 		{"an address", files, net, false, "[[access.net]]\nhost = \"192.0.2.1\"\nport = 8443\nallow = true\n", ""},
 		{"a proxy", files, proxy, false, "[[access.net]]\nhost = \"192.0.2.1\"\nscheme = \"http\"\nport = 3128\nallow = true\n", ""},
+		{"a name's private address", files, Denial{Resource: "net", Capability: "connect", Target: "https://db.test:443", Reason: "private_address", Extra: map[string]string{"to": "10.1.1.1:443"}}, false, "[[access.net]]\nhost = \"10.1.1.1\"\nscheme = \"https\"\nallow = true\n", ""},
+		{"another name than that of the connection", files, Denial{Resource: "net", Capability: "connect", Target: "https://a.test:443", Reason: "host_mismatch", Extra: map[string]string{"why": "it's b.test"}}, false, "", "no policy can allow it: it's b.test"},
 		{"a variable", files + "[access]\ndefault = { env = \"deny\" }\n", Denial{Resource: "env", Target: "X", Suggest: "x"}, false, "[[access.env]]\nname = \"X\"\nread = true\n", ""},
 		{"a secret variable, by force", "version = 1\n[access]\ndefault = { env = \"deny\" }\n", Denial{Resource: "env", Target: "A_TOKEN"}, true, "[[access.env]]\nname = \"A_TOKEN\"\nread = true\n", ""},
 		{"the first rule", "version = 1\n", fs("read", home+"/data"), false, "", "would take away what the built-in default policy grants"},
