@@ -111,7 +111,7 @@ func (r Run) bounded() (text []byte, err error) {
 
 // ForgetRun removes what is kept of a workspace: its last run was denied nothing that anybody saw.
 func (f Folders) ForgetRun(workspace string) error {
-	if f.State == "" || allOwn(f.runs(), f.State) != nil {
+	if _, err := os.Lstat(f.runs()); f.State == "" || err != nil || allOwn(f.runs(), f.State) != nil {
 		return nil // there's nothing of this user's
 	}
 	if err := os.Remove(f.runOf(workspace)); !errors.Is(err, fs.ErrNotExist) {
