@@ -160,7 +160,9 @@ func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (
 // policyToEdit is a file of the run's policy, or else one that counts alone, with a text that may become another.
 func policyToEdit(run *userfiles.Run, file string, text []byte) *grant.Policy {
 	flags, _ := flagsOf(run)
-	if !slices.Contains(flags.files, file) {
+	e := edited{name: file, text: text}
+	flags.edited = &e
+	if _, _ = flags.load(""); !e.read { // nor is it what a file of the policy extends
 		flags.files = []string{file}
 	}
 	return &grant.Policy{Text: text, System: policyfile.Machine{}, Load: func(text []byte) (*policy.Compiled, error) {

@@ -95,11 +95,13 @@ type edited struct {
 	policyfile.Machine
 	name string // absolute
 	text []byte
+	read bool // it's of the policy
 }
 
 // Read is what policyfile.Files says.
 func (e *edited) Read(path string, limit int) ([]byte, error) {
 	if path == e.name {
+		e.read = true
 		return e.text[:min(len(e.text), limit)], nil
 	}
 	return e.Machine.Read(path, limit)

@@ -121,7 +121,7 @@ func (a *app) root(args []string) *cobra.Command {
 		Short: "run commands under a policy that the kernel enforces",
 		Long: `toolguard runs a command with access to what a policy grants and to nothing else, enforced by the kernel, and says
 which rule decided when something is denied.`,
-		Example: `  toolguard exec -- python3 build.py                    # under the built-in default policy
+		Example: `  toolguard exec -- python3 build.py                    # without a policy of your own: under the built-in one
   toolguard policy init                                 # a starter for this workspace, which exec takes from then on
   toolguard exec -- make test
   toolguard why 1                                       # why something was denied
