@@ -39,7 +39,7 @@ the command alone. What was denied is told on standard error after the command e
 can write too (--events -, a pipe) are for watching: it can write what looks like one, and a file is refused.
 
 Flags end at the first word that isn't one, or at "--": what follows is the command with its own flags.`,
-		Example: `  toolguard exec -- python3 build.py                            # under the policy of 'policy init', else the built-in one
+		Example: `  toolguard exec -- python3 build.py                            # under the policy of 'policy init', or the default
   toolguard exec --policy ../policy.toml -- make test
   toolguard exec --policy preset:python --policy ../more.toml -- python3 build.py
   toolguard exec --policy ../policy.toml --dry-run              # what would be enforced here, and what wouldn't
@@ -185,7 +185,11 @@ func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result, 
 		}
 		a.err.report(r, c.Name, reported{rest: rest, numbered: kept, lines: reportLines})
 	case f.report == "auto" && !well && !r.Visible && !f.quiet:
-		a.err.unseen(r, f.files)
+		policies := f.files
+		if f.taken != "" {
+			policies = nil // check takes it, too
+		}
+		a.err.unseen(r, policies)
 	}
 }
 

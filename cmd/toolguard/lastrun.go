@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 // keepRun keeps what was denied, for why and allow. With --report never nothing is kept, and what was kept before stays.
 func (a *app) keepRun(f *execFlags, c *policy.Compiled, argv []string, r session.Result) (kept bool) {
 	switch own := ownFolders(); {
-	case f.report == "never":
+	case f.report == "never", nested():
 	case len(r.Denials) == 0:
 		_ = own.ForgetRun(c.Workspace) // else why says of which run it speaks
 	default:
@@ -29,6 +30,9 @@ func (a *app) keepRun(f *execFlags, c *policy.Compiled, argv []string, r session
 	}
 	return false
 }
+
+// nested says whether this toolguard was most likely started within a session, which may not write what is kept: to try would be a denial there.
+func nested() bool { return strings.HasPrefix(filepath.Base(os.TempDir()), session.TmpPrefix) }
 
 // run is what is kept of a run.
 func (f *execFlags) run(c *policy.Compiled, argv []string, r session.Result) userfiles.Run {

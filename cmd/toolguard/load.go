@@ -36,6 +36,7 @@ type policyFlags struct {
 	ensure    bool         // folders that rules with ensure = true name are made
 	reads     bool         // the policy is looked at, and no command is to run under it, nor a question to be answered
 	own       []string     // files of toolguard's own, which no policy lets a command write
+	taken     string       // the user's own policy, which was taken as no other is named
 	quiet     bool         // no remarks
 	dir       string       // the current folder; "" is this process's
 	edited    *edited      // a file of the policy with another text than it has; nil: none
@@ -98,11 +99,20 @@ func (a *app) takeOwn(p *policyFlags) error {
 	if err != nil || file == "" {
 		return err
 	}
-	p.files = []string{file}
+	p.files, p.taken = []string{file}, file
 	if !p.quiet {
 		a.err.say("the policy is %s, the user's own for %s", file, of)
 	}
 	return nil
+}
+
+// letRead lets the session read its own policy, which toolguard looks for and takes within the session, too.
+func letRead(src *policy.Source, file string) {
+	for i := range src.Layers {
+		if l := &src.Layers[i]; l.Authority == policy.Session && len(l.Runtime) > 0 {
+			l.Runtime = append(slices.Clip(l.Runtime), policy.FSRule{Path: file, Caps: policy.Read, Optional: true, Place: policy.Place{File: policy.UserFolders}})
+		}
+	}
 }
 
 // ownFolders are this user's.
@@ -154,6 +164,9 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 		return nil, err
 	}
 	src.Own = own
+	if p.taken != "" {
+		letRead(src, p.taken)
+	}
 	if p.ensure {
 		if err := policyfile.Ensure(src); err != nil {
 			return nil, err
