@@ -136,7 +136,7 @@ func (w *ways) rules() (rules []FSRule) {
 }
 
 // fsRules compiles rules of one kind. Those of built-in files that mean nothing on this machine are left out, but counted:
-// an id is the same everywhere.
+// an id is the same everywhere. One that lifts a protection means a file that the session may make.
 func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs) []*Rule {
 	rules := make([]Rule, 0, len(src))
 	compiled := make([]CompiledFS, len(src)) // all in one piece: there are many, and every session starts with them
@@ -145,7 +145,7 @@ func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs)
 		number := ids.count(kind, s.Place.File)
 		hint, err := c.fsRule(s, fs)
 		switch {
-		case s.Optional && (err != nil || fs.Missing && !s.Ensure):
+		case s.Optional && (err != nil || fs.Missing && !s.Ensure && !s.Unprotect):
 			*fs = CompiledFS{}
 		case err != nil:
 			c.fail(s.Place.At(s.Value), fmt.Errorf("%s: %w", number, err), hint)

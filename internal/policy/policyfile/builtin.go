@@ -18,7 +18,7 @@ var builtin embed.FS
 const presetPrefix = "preset:"
 
 // presets are the names of the presets, in the order in which they're shown.
-var presets = []string{"readonly", "python", "node", "go", "rust", "java", "c", "git", "pty"}
+var presets = []string{"readonly", "python", "node", "go", "rust", "java", "c", "git", "pty", "dns", "claude-code", "codex", "gemini", "cursor-agent", "opencode", "aider"}
 
 // Preset is a built-in policy to extend or to use as it is.
 type Preset struct {

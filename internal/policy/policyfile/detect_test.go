@@ -72,6 +72,21 @@ func TestToolchains(t *testing.T) {
 	if c := load(Request{Policies: []string{"preset:readonly"}}); c.Caps(s.home+"/tools/bin/x") != 0 {
 		t.Error("a policy that says what may be read gets PATH, too")
 	}
+	if c := load(Request{Policies: []string{"preset:readonly"}, Beside: true}); c.Caps(s.home+"/tools/bin/x") != rx || c.Caps(s.work+"/x") != rx {
+		t.Error("beside a policy PATH isn't granted, or takes its place")
+	}
+
+	// A command that npm has linked comes with the packages that it's one of, unless they're the workspace's.
+	for _, dir := range []string{s.home + "/tools", s.work} {
+		childtest.Must(t, os.MkdirAll(dir+"/lib/node_modules/x", 0o755))
+		childtest.Must(t, os.WriteFile(dir+"/lib/node_modules/x/cli.js", nil, 0o755))
+		childtest.Must(t, os.Symlink("../lib/node_modules/x/cli.js", dir+"/bin/x"))
+	}
+	for command, gives := range map[string]policy.Caps{"x": rx, s.work + "/bin/x": 0, "": 0} {
+		if got := load(Request{Command: command}).Caps(s.home + "/tools/lib/node_modules/y/z"); got != gives {
+			t.Errorf("%q: %s on the packages beside it", command, got)
+		}
+	}
 }
 
 // Folders are made beneath the home and the workspace, and nowhere else.

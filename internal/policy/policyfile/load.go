@@ -35,6 +35,7 @@ type Request struct {
 
 	Command  string // what is run, as it's named; "" for none
 	NoDetect bool   // the built-in default policy is the same for every workspace, command and PATH
+	Beside   bool   // what is detected is granted beside what Policies declare, and gives way to it
 
 	Dir      string // the current folder, absolute
 	Home     string // the invoking user's home, absolute

@@ -147,13 +147,16 @@ func (l *loader) layer(src *policy.Source, who policy.Authority, pieces []piece)
 	if who == policy.Session {
 		m.protect = policy.ProtectAuto
 	}
+	if who == policy.Session && l.req.Beside {
+		src.Detected = m.detected(l, src.Workspace, true, true)
+	}
 	for _, p := range pieces {
 		if p.access != nil {
 			m.add(l, p.access)
 		}
 	}
 	if who == policy.Session {
-		src.Detected = m.complete(l, src.Workspace)
+		src.Detected = append(src.Detected, m.complete(l, src.Workspace)...)
 	} else if !m.given {
 		return
 	}
@@ -185,18 +188,32 @@ func (m *merged) complete(l *loader, workspace string) (found []policy.Detected)
 		m.add(l, &a)
 	}
 	add(*builtinPolicy("default").Access)
-	if !l.req.NoDetect && !(declared[policy.FS] && declared[policy.Env]) {
-		found = detect(workspace, l.req.Command, l.files)
-		for _, d := range found {
-			a := *builtinPolicy("preset_" + strings.TrimPrefix(d.Preset, presetPrefix)).Access
-			add(Access{FS: a.FS, Env: List[Env]{Dedup, a.Env.Items, true}})
-		}
-		if !declared[policy.FS] {
-			m.FS = append(m.FS, l.toolchains()...)
-		}
-	}
+	found = m.detected(l, workspace, !declared[policy.FS], !declared[policy.Env])
 	if given {
 		m.Place = place
+	}
+	return found
+}
+
+// detected adds what the presets grant that are detected: of files, of variables, or of both.
+func (m *merged) detected(l *loader, workspace string, fs, env bool) (found []policy.Detected) {
+	if l.req.NoDetect || !fs && !env {
+		return nil
+	}
+	found = detect(workspace, l.req.Command, l.files)
+	for _, d := range found {
+		a := *builtinPolicy("preset_" + strings.TrimPrefix(d.Preset, presetPrefix)).Access
+		a = Access{FS: a.FS, Env: List[Env]{Dedup, a.Env.Items, true}}
+		if !fs {
+			a.undeclare(policy.FS)
+		}
+		if !env {
+			a.undeclare(policy.Env)
+		}
+		m.add(l, &a)
+	}
+	if fs {
+		m.FS = append(m.FS, l.toolchains()...)
 	}
 	return found
 }

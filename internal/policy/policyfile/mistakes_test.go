@@ -205,7 +205,7 @@ func TestMissingPolicy(t *testing.T) {
 	for name, want := range map[string]string{
 		"gone.toml": `gone.toml: can't read policy "gone.toml": no such file`,
 		"":          `--policy: the name of the policy is empty`,
-		"preset:":   `preset:: unknown preset "" (there are readonly, python, node, go, rust, java, c, git, pty)`,
+		"preset:":   `preset:: unknown preset "" (there are readonly, python, node, go, rust, java, c, git, pty, dns, claude-code, codex, gemini, cursor-agent, opencode, aider)`,
 	} {
 		if _, _, err := Load(request(name), tree{}); err == nil || err.Error() != want {
 			t.Errorf("%q: got %v, want %s", name, err, want)

@@ -141,7 +141,7 @@ func TestPresetNames(t *testing.T) {
 	for _, p := range Presets() {
 		names = append(names, p.Name)
 	}
-	if !slices.Equal(names, []string{"preset:readonly", "preset:python", "preset:node", "preset:go", "preset:rust", "preset:java", "preset:c", "preset:git", "preset:pty"}) {
+	if !slices.Equal(names, []string{"preset:readonly", "preset:python", "preset:node", "preset:go", "preset:rust", "preset:java", "preset:c", "preset:git", "preset:pty", "preset:dns", "preset:claude-code", "preset:codex", "preset:gemini", "preset:cursor-agent", "preset:opencode", "preset:aider"}) {
 		t.Error(names)
 	}
 }

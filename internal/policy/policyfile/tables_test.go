@@ -61,7 +61,7 @@ func tables(t *testing.T) []byte {
 	var vars, cases strings.Builder
 	for _, name := range tabled() {
 		v := "table"
-		for word := range strings.SplitSeq(name, "_") {
+		for _, word := range strings.FieldsFunc(name, func(r rune) bool { return r == '_' || r == '-' }) {
 			v += strings.ToUpper(word[:1]) + word[1:]
 		}
 		fmt.Fprintf(&cases, "case %q:\nreturn &%s\n", name, v)

@@ -56,7 +56,7 @@ func (l *loader) toolchains() (rules []policy.FSRule) {
 	}
 	for _, file := range policy.Candidates(l.req.Path, l.req.Command) {
 		if l.req.Command != "" && filepath.IsAbs(file) && l.files.Exists(file) {
-			dirs = append(dirs, l.toolchain(filepath.Dir(file))...)
+			dirs = append(append(dirs, l.toolchain(filepath.Dir(file))...), l.packages(file)...)
 			break
 		}
 	}
@@ -67,6 +67,18 @@ func (l *loader) toolchains() (rules []policy.FSRule) {
 		})
 	}
 	return rules
+}
+
+// packages is the folder of packages of node that a command's link leads into, as npm makes it, unless the link or the folder is where a
+// command could have made it.
+func (l *loader) packages(file string) []string {
+	real, err := l.files.Real(file)
+	above, _, found := strings.Cut(real, "/node_modules/")
+	dir, derr := l.files.Real(filepath.Dir(file))
+	if err != nil || derr != nil || !found || holds(l.workspaceDir, real) || holds(l.workspaceDir, dir) {
+		return nil
+	}
+	return []string{above + "/node_modules"}
 }
 
 // toolchain are the folders that programs in dir need: those of the toolchain that is known, or dir alone. There are none where dir is the
