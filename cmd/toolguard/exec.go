@@ -24,6 +24,8 @@ type execFlags struct {
 	dryRun  bool
 	json    bool
 	linger  bool
+	env     []string // what a coding agent gets that the environment doesn't have
+	begin   func(session.Report, *policy.Compiled)
 }
 
 func newExec(a *app) *cobra.Command {
@@ -61,17 +63,22 @@ Flags end at the first word that isn't one, or at "--": what follows is the comm
 	cmd.Flags().SortFlags = false
 	cmd.Flags().SetInterspersed(false)
 	f.policyFlags.define(cmd)
+	f.defineRun(cmd)
+	cmd.Flags().IntSliceVar(&f.passFDs, "pass-fd", nil, "let the command keep descriptor `N`, beside 0, 1 and 2")
+	cmd.Flags().BoolVar(&f.linger, "linger", false, "leave the command's other processes running when it ends")
+	return cmd
+}
+
+// defineRun adds the flags of whatever runs a command under a policy.
+func (f *execFlags) defineRun(cmd *cobra.Command) {
 	f.backendFlags.define(cmd)
 	cmd.Flags().StringVar(&f.events, "events", "", "append events to `FILE`; - is standard output, fd:N an open descriptor")
 	choiceFlag(cmd, &f.format, "format", "how events are written", "ocsf", "ocsf-1.8", "ecs", "text")
 	choiceFlag(cmd, &f.report, "report", "when to tell what was denied; auto: when something was", "auto", "always", "never")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be enforced and start nothing")
 	cmd.Flags().StringVar(&f.limits, "limits", "", "limits `K=V,…` beside the policy's, such as memory=1GiB,pids=64; the smaller counts")
-	cmd.Flags().IntSliceVar(&f.passFDs, "pass-fd", nil, "let the command keep descriptor `N`, beside 0, 1 and 2")
-	cmd.Flags().BoolVar(&f.linger, "linger", false, "leave the command's other processes running when it ends")
 	cmd.Flags().BoolVar(&f.quiet, "quiet", false, "no remarks: on what isn't enforced, on rules that match nothing, on which policy is taken, on denials that can't be seen")
 	cmd.Flags().BoolVar(&f.json, "json", false, "with --dry-run: print JSON, for machines")
-	return cmd
 }
 
 // refuse turns down what this build can't do, before anything is read.
@@ -113,7 +120,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		return err
 	}
 	defer end()
-	c, err := a.load(&f.policyFlags, s.Tmp)
+	c, err := a.compile(f, s.Tmp)
 	if err != nil {
 		if events != nil {
 			e := session.NotStarted(session.Config{Tool: f.tool, Agent: f.agent, Argv: argv}, "", err)
@@ -124,8 +131,8 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	a.warnUnmatched(f, c)
 	var noticing sync.Mutex
 	r, err := s.Run(session.Config{
-		Policy: c, System: policyfile.Machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.degraded,
-		Argv: argv, Env: os.Environ(), PassFDs: f.passFDs, Events: events, Linger: f.linger, Begins: a.begins(f),
+		Policy: c, System: policyfile.Machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.allowed(c),
+		Argv: argv, Env: append(os.Environ(), f.env...), PassFDs: f.passFDs, Events: events, Linger: f.linger, Begins: a.begins(f, c),
 		Notice: func(s string) {
 			noticing.Lock()
 			defer noticing.Unlock()
@@ -145,9 +152,12 @@ func (a *app) exec(f *execFlags, argv []string) error {
 }
 
 // begins says what isn't enforced, unless nobody wants to know.
-func (a *app) begins(f *execFlags) func(session.Report) {
-	if f.quiet {
+func (a *app) begins(f *execFlags, c *policy.Compiled) func(session.Report) {
+	switch {
+	case f.quiet:
 		return nil
+	case f.begin != nil:
+		return func(r session.Report) { f.begin(r, c) }
 	}
 	return a.err.begin
 }
@@ -217,12 +227,12 @@ func (a *app) dryRun(f *execFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	c, err := a.load(&f.policyFlags, tmp)
+	c, err := a.compile(f, tmp)
 	if err != nil {
 		return err
 	}
 	a.warnUnmatched(f, c)
-	r, err := f.cover(c)
+	r, err := session.Cover(c, f.backend, f.daemon, f.allowed(c))
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ type policyFlags struct {
 	limits    string
 	noDetect  bool
 	command   string       // what is to run, as it's named; "" where nothing is
+	presets   []string     // of the coding agent that is to run: they count before the files, and what is detected before them
 	ensure    bool         // folders that rules with ensure = true name are made
 	reads     bool         // the policy is looked at, and no command is to run under it, nor a question to be answered
 	own       []string     // files of toolguard's own, which no policy lets a command write
@@ -45,12 +46,17 @@ type policyFlags struct {
 
 // define adds the flags to a command that takes a policy.
 func (p *policyFlags) define(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&p.files, "policy", nil, "a policy: `FILE` or preset:NAME; repeated ones are merged (default: the user's own for the workspace, else the built-in one)")
+	p.defineFiles(cmd, "a policy: `FILE` or preset:NAME; repeated ones are merged (default: the user's own for the workspace, else the built-in one)")
+	p.defineContext(cmd)
+}
+
+// defineFiles adds the flags that say which policies count.
+func (p *policyFlags) defineFiles(cmd *cobra.Command, help string) {
+	cmd.Flags().StringArrayVar(&p.files, "policy", nil, help)
 	if err := cmd.RegisterFlagCompletionFunc("policy", completePolicy); err != nil {
 		panic(err) // a mistake in this program
 	}
 	cmd.Flags().BoolVar(&p.noDetect, "no-detect", false, "take no presets into the built-in default policy for what the workspace, the command and PATH are")
-	p.defineContext(cmd)
 }
 
 // defineContext adds the flags that say for whom and where a policy counts.
@@ -58,6 +64,10 @@ func (p *policyFlags) defineContext(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&p.tool, "tool", "", "on behalf of which tool: what the policy says in [tools.`NAME`.access] counts too")
 	cmd.Flags().StringVar(&p.agent, "agent", "", "on behalf of which agent: what the policy says of `NAME` counts too")
+	p.defineWorkspace(cmd)
+}
+
+func (p *policyFlags) defineWorkspace(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.workspace, "workspace", "", "take relative paths from `DIR`, whatever the policy says")
 	if err := cmd.MarkFlagDirname("workspace"); err != nil {
 		panic(err) // a mistake in this program
@@ -156,7 +166,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 		files = p.edited
 	}
 	src, _, err := policyfile.Load(policyfile.Request{
-		Policies: p.files, HostDir: hostPolicies,
+		Policies: slices.Concat(p.presets, p.files), Beside: p.presets != nil, HostDir: hostPolicies,
 		Tool: p.tool, Agent: p.agent, Workspace: p.workspace, NeverHome: never, Limits: p.limits, Command: p.command, NoDetect: p.noDetect,
 		Dir: dir, Home: userHome, Path: searchPath(), TmpDir: tmp, Terminal: tty, HideTTY: hidden,
 	}, files)

@@ -13,9 +13,9 @@ import (
 const (
 	exitNo            = 1   // the answer is no: denied, a policy with errors, two policies that differ
 	exitTrouble       = 2   // there is no answer
-	exitRefused       = 125 // exec: toolguard failed or refused, nothing was started
-	exitNotExecutable = 126 // exec: the command may not be executed
-	exitNotFound      = 127 // exec: there is no such command
+	exitRefused       = 125 // exec, agent: toolguard failed or refused, nothing was started
+	exitNotExecutable = 126 // exec, agent: the command may not be executed
+	exitNotFound      = 127 // exec, agent: there is no such command
 )
 
 // app is what the commands share: the three streams.
@@ -65,6 +65,7 @@ type group struct {
 func groups() []group {
 	return []group{
 		{"exec", newExec},
+		{"agent", newAgent},
 		{"check", newCheck},
 		{"explain", newExplain},
 		{"policy", newPolicy},
@@ -86,7 +87,7 @@ func (a *app) run(args []string) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.err.crash(p, debug.Stack())
-			if code = exitTrouble; len(args) > 0 && args[0] == "exec" {
+			if code = exitTrouble; len(args) > 0 && runs(args[0]) {
 				code = exitRefused
 			}
 		}
@@ -98,7 +99,7 @@ func (a *app) run(args []string) (code int) {
 		return 0
 	}
 	code = exitTrouble
-	if cmd.Name() == "exec" {
+	if runs(cmd.Name()) {
 		code = exitRefused
 	}
 	var s *status
@@ -111,6 +112,9 @@ func (a *app) run(args []string) (code int) {
 	a.err.failure(err)
 	return code
 }
+
+// runs tells whether a command of that name runs another one.
+func runs(name string) bool { return name == "exec" || name == "agent" }
 
 // root builds the command line, but only the one command that args name, when they name one: exec is started often, and
 // each command costs it time.
@@ -126,6 +130,7 @@ which rule decided when something is denied.`,
   toolguard exec -- make test
   toolguard why 1                                       # why something was denied
   toolguard allow 1                                     # add to the policy what allows it
+  toolguard agent claude                                # a coding agent, with what it needs and no more
   toolguard check fs read ~/.ssh/id_ed25519
   toolguard doctor                                      # what this machine can enforce`,
 		Args:              cobra.ArbitraryArgs,

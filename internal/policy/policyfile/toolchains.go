@@ -75,7 +75,7 @@ func (l *loader) packages(file string) []string {
 	real, err := l.files.Real(file)
 	above, _, found := strings.Cut(real, "/node_modules/")
 	dir, derr := l.files.Real(filepath.Dir(file))
-	if err != nil || derr != nil || !found || holds(l.workspaceDir, real) || holds(l.workspaceDir, dir) {
+	if err != nil || derr != nil || !found || holds("/usr", real) || holds(l.workspaceDir, real) || holds(l.workspaceDir, dir) {
 		return nil
 	}
 	return []string{above + "/node_modules"}

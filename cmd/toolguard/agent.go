@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session"
+)
+
+// agent is a coding agent that has a preset.
+type agent struct {
+	program string   // what it's called on the command line
+	preset  string   // without "preset:"
+	install string   // how it comes to be there
+	env     []string // variables by which its state is apart from its settings, unless they're set; ~/ begins a path
+	file    string   // one beneath the home that it can't do without, which Landlock grants only where it's there
+	empty   string   // what is in that at first
+	note    string   // what somebody should know who starts it
+}
+
+var agents = []agent{
+	{program: "claude", preset: "claude-code", install: "npm install -g @anthropic-ai/claude-code", file: ".claude.json", empty: "{}"},
+	{
+		program: "codex", preset: "codex", install: "npm install -g @openai/codex", env: []string{"CODEX_SQLITE_HOME=~/.codex/sqlite"},
+		file: ".codex/installation_id",
+		note: "its own sandbox can't start within this one: leave it out by -s danger-full-access",
+	},
+	{program: "gemini", preset: "gemini", install: "npm install -g @google/gemini-cli"},
+	{program: "cursor-agent", preset: "cursor-agent", install: "curl -fsS https://cursor.com/install | bash"},
+	{
+		program: "opencode", preset: "opencode", install: "npm install -g opencode-ai",
+		env: []string{"OPENCODE_DB=~/.local/share/opencode/storage/opencode.db", `OPENCODE_CONFIG_CONTENT={"snapshot":false}`},
+	},
+	{program: "aider", preset: "aider", install: "uv tool install aider-chat"},
+}
+
+func newAgent(a *app) *cobra.Command {
+	var f execFlags
+	var names []string
+	for _, x := range agents {
+		names = append(names, x.program)
+	}
+	cmd := &cobra.Command{
+		Use:   "agent NAME [flags] [-- ARG...]",
+		Short: "run a coding agent under a policy that is made for it",
+		Long: `toolguard agent: run a coding agent, and everything it starts, as exec does: with the workspace to work in, the
+agent's own state and the hosts of its model. It can't change its settings, hooks and servers (MCP) outside of the
+workspace, nor read the keys of others.
+
+NAME is ` + orList(names) + `. What counts is the agent's preset
+(toolguard policy show preset:NAME), what is detected in the workspace, and the policies that --policy adds. What this
+machine can't enforce of the preset alone, such as the hosts under landlock without root, doesn't keep the agent from
+starting: the second of the three lines at the start names it. The exit status is that of exec.`,
+		Example: `  toolguard agent claude
+  toolguard agent codex -- -s danger-full-access                # what is behind -- is the agent's own
+  toolguard agent opencode --policy ../more.toml                # further files, hosts and variables
+  toolguard agent claude --dry-run                              # what would be enforced here, and what wouldn't`,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef(cmd, "name the agent to run: %s", orList(names))
+			}
+			i := slices.IndexFunc(agents, func(x agent) bool { return args[0] == x.program || args[0] == x.preset })
+			if i < 0 {
+				return &usage{cmd: cmd, msg: fmt.Sprintf("there is no preset for an agent %q: use %s", args[0], orList(names)), hint: "any other runs by 'toolguard exec'"}
+			}
+			if err := f.refuse(cmd); err != nil {
+				return err
+			}
+			return a.agent(&f, agents[i], args[1:])
+		},
+	}
+	f.defineFiles(cmd, "a policy to add to the agent's preset: `FILE` or preset:NAME; repeated ones are merged")
+	f.defineWorkspace(cmd)
+	f.defineRun(cmd)
+	return cmd
+}
+
+func (a *app) agent(f *execFlags, x agent, args []string) error {
+	if _, err := exec.LookPath(x.program); err != nil {
+		return &status{exitNotFound, fmt.Errorf("there is no program %s in PATH; to install it: %s", x.program, x.install)}
+	}
+	f.agent, f.presets = x.preset, []string{"preset:" + x.preset}
+	for _, kv := range x.env {
+		name, _, _ := strings.Cut(kv, "=")
+		if _, set := os.LookupEnv(name); !set {
+			f.env = append(f.env, strings.Replace(kv, "=~", "="+home(), 1))
+		}
+	}
+	if x.file != "" && !f.dryRun {
+		makeFile(x.file, x.empty)
+	}
+	f.begin = func(r session.Report, c *policy.Compiled) { a.err.beginAgent(x, r, c) }
+	return a.exec(f, append([]string{x.program}, args...))
+}
+
+// makeFile makes a file beneath the home where there's none, as far as it can.
+func makeFile(path, text string) {
+	root, err := os.OpenRoot(home())
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	_ = root.MkdirAll(filepath.Dir(path), 0o700)
+	if file, err := root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+		_, _ = file.WriteString(text)
+		_ = file.Close()
+	}
+}
+
+// namesPreset lets a session look up names itself.
+const namesPreset = "preset:dns"
+
+// compile is load; for an agent lookups of names are granted too where its hosts are granted by their ports alone, since toolguard answers
+// lookups only where it can tell hosts apart.
+func (a *app) compile(f *execFlags, tmp string) (*policy.Compiled, error) {
+	c, err := a.load(&f.policyFlags, tmp)
+	if err != nil || f.presets == nil {
+		return c, err
+	}
+	r, err := session.Cover(c, f.backend, f.daemon, f.allowed(c))
+	if err != nil || !slices.ContainsFunc(r.Notes, aboutHosts) {
+		return c, err
+	}
+	f.presets = append([]string{namesPreset}, f.presets...)
+	return a.load(&f.policyFlags, tmp)
+}
+
+func aboutHosts(row policy.Coverage) bool { return row.Rule != nil && row.Rule.Net != nil }
+
+// allowed are the ids of the rules that need not be enforced: those that are named, and with an agent those of its presets.
+func (f *execFlags) allowed(c *policy.Compiled) []string {
+	ids := slices.Clone(f.degraded)
+	for _, r := range c.Rules {
+		if slices.Contains(f.presets, r.Place.File) {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session"
+)
+
+// beginAgent says in three lines, before a coding agent starts, what is enforced, what isn't, and how to have more.
+func (s *screen) beginAgent(x agent, r session.Report, c *policy.Compiled) {
+	s.say("%s runs under %s: it may change %s and its own state, and connect to %s; policy %s", x.program, r.Backend, c.Workspace, hostsText(c), presetsText(x, c))
+	s.say("%s", shortText(x, r))
+	s.say("where it's denied something: 'toolguard why' explains, 'toolguard allow --policy FILE' grants, and 'toolguard agent %s --policy FILE' takes FILE", x.program)
+}
+
+// hostsText are the hosts that the session's files grant.
+func hostsText(c *policy.Compiled) string {
+	var hosts []string
+	for _, l := range c.Layers {
+		for _, r := range l.Net.Rules() {
+			if l.Authority == policy.Session && r.Net.Allow && r.Place.File != namesPreset && !slices.Contains(hosts, r.Net.Host) {
+				hosts = append(hosts, r.Net.Host)
+			}
+		}
+	}
+	if hosts == nil {
+		return "no host"
+	}
+	return someOf(hosts, 4)
+}
+
+// presetsText are the presets that count.
+func presetsText(x agent, c *policy.Compiled) string {
+	names := []string{x.preset}
+	for _, d := range c.Detected {
+		names = append(names, strings.TrimPrefix(d.Preset, "preset:"))
+	}
+	return "presets " + strings.Join(names, ", ")
+}
+
+// shortText says what isn't enforced, each kind with its reasons, and what would enforce it.
+func shortText(x agent, r session.Report) string {
+	text := "all of the policy is enforced"
+	if parts := shortfalls(r.Notes); parts != nil {
+		text = "not enforced: " + strings.Join(parts, ", ")
+		if r.Instead != "" {
+			text += "; to have it enforced, " + r.Instead
+		}
+	}
+	if slices.ContainsFunc(r.Rows, func(row policy.Coverage) bool {
+		return row.Stricter && row.Rule != nil && row.Rule.FS != nil && row.Rule.FS.Last != "" && row.Rule.Place.File == "preset:"+x.preset
+	}) {
+		text += fmt.Sprintf("; %s won't start: it makes files beside its settings, which %s can't grant without these (docs/agents.md says what helps)", x.program, r.Backend)
+	}
+	if x.note != "" {
+		text += "; " + x.note
+	}
+	return text
+}
+
+// shortfalls are the kinds of rules that aren't enforced, each with its reasons.
+func shortfalls(notes []policy.Coverage) (parts []string) {
+	var hosts, others []policy.Coverage
+	protected := 0
+	var why []string
+	for _, row := range notes {
+		switch kind := row.ID[:max(strings.LastIndexByte(row.ID, '.'), 0)]; {
+		case aboutHosts(row):
+			hosts = append(hosts, row)
+			_, what, _ := strings.Cut(row.Why, ": ")
+			if what, _, _ = strings.Cut(what, "; "); !slices.Contains(why, what) {
+				why = append(why, what)
+			}
+		case strings.HasSuffix(kind, "protect"):
+			protected++
+		default:
+			others = append(others, row)
+		}
+	}
+	if hosts != nil {
+		parts = append(parts, fmt.Sprintf("hosts (%s)", strings.Join(why, "; ")))
+	}
+	if protected > 0 {
+		parts = append(parts, fmt.Sprintf("protect (%d rules: where it may write, as in the workspace, it may also write .git/hooks, .mcp.json and the like)", protected))
+	}
+	if others != nil {
+		parts = append(parts, fmt.Sprintf("%s (%s)", degraded(others), others[0].Why))
+	}
+	return parts
+}
