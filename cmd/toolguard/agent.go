@@ -30,7 +30,7 @@ var agents = []agent{
 	{
 		program: "codex", preset: "codex", install: "npm install -g @openai/codex", env: []string{"CODEX_SQLITE_HOME=~/.codex/sqlite"},
 		file: ".codex/installation_id",
-		note: "its own sandbox can't start within this one: leave it out by -s danger-full-access",
+		note: "neither its background server nor its own sandbox can start within this one: leave them out by -- --no-daemon -s danger-full-access",
 	},
 	{program: "gemini", preset: "gemini", install: "npm install -g @google/gemini-cli"},
 	{program: "cursor-agent", preset: "cursor-agent", install: "curl -fsS https://cursor.com/install | bash"},
@@ -59,7 +59,7 @@ NAME is ` + orList(names) + `. What counts is the agent's preset
 machine can't enforce of the preset alone, such as the hosts under landlock without root, doesn't keep the agent from
 starting: the second of the three lines at the start names it. The exit status is that of exec.`,
 		Example: `  toolguard agent claude
-  toolguard agent codex -- -s danger-full-access                # what is behind -- is the agent's own
+  toolguard agent codex -- --no-daemon -s danger-full-access    # what is behind -- is the agent's own
   toolguard agent opencode --policy ../more.toml                # further files, hosts and variables
   toolguard agent claude --dry-run                              # what would be enforced here, and what wouldn't`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -87,7 +87,8 @@ func shortfalls(notes []policy.Coverage) (parts []string) {
 		parts = append(parts, fmt.Sprintf("protect (%d rules: where it may write, as in the workspace, it may also write .git/hooks, .mcp.json and the like)", protected))
 	}
 	if others != nil {
-		parts = append(parts, fmt.Sprintf("%s (%s)", degraded(others), others[0].Why))
+		reason, _, _ := strings.Cut(others[0].Why, ": ")
+		parts = append(parts, fmt.Sprintf("%s (%s)", degraded(others), reason))
 	}
 	return parts
 }
