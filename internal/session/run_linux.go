@@ -67,6 +67,9 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	if err == nil {
 		r.sup = (<-s.machine.signals).value
 		<-s.machine.threads
+		if r.backend.hold != nil || r.net.held() {
+			makeThreads(ownThreads)
+		}
 		err = r.confine()
 	}
 	if err != nil {

@@ -13,17 +13,20 @@ const (
 	// signals, the session's thread, egress's, the readers of three rings and of audit records, the writer of events, the clock, and what
 	// looks at processes; and the runtime's own two.
 	ownThreads = 20
+	// fewThreads are those where nobody reads rings and there is no egress. Each thread takes some 50 µs to make.
+	fewThreads = 12
 )
 
-// makeThreads makes the threads that are missing: it has as many goroutines as that, each locked to one, and lets them go when the last one runs.
-func makeThreads() (struct{}, error) {
+// makeThreads makes those of n threads that are missing: it has as many goroutines as that, each locked to one, and lets them go when the last
+// one runs.
+func makeThreads(n int) {
 	if runtime.GOMAXPROCS(0) > maxProcessors {
 		runtime.GOMAXPROCS(maxProcessors)
 	}
 	var running sync.WaitGroup
-	running.Add(ownThreads)
+	running.Add(n)
 	all := make(chan struct{})
-	for range ownThreads {
+	for range n {
 		go func() {
 			runtime.LockOSThread()
 			running.Done()
@@ -33,5 +36,4 @@ func makeThreads() (struct{}, error) {
 	}
 	running.Wait()
 	close(all)
-	return struct{}{}, nil
 }
