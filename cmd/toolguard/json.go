@@ -240,6 +240,7 @@ type layer struct {
 	Authority    string            `json:"authority"`
 	Default      map[string]string `json:"default"`
 	Protect      string            `json:"protect"`
+	Secrets      string            `json:"secrets"`
 	Namespaces   bool              `json:"namespaces"`
 	Syscalls     string            `json:"syscalls"`
 	Capabilities []string          `json:"capabilities"`
@@ -264,7 +265,7 @@ func policyJSON(p *policy.Compiled) compiled {
 	for _, l := range p.Layers {
 		lj := layer{
 			Authority: l.Authority.String(), Default: map[string]string{}, Namespaces: l.Namespaces, Syscalls: l.Syscalls.Profile,
-			Protect:      protectMode(l.Mode),
+			Protect: protectMode(l.Mode), Secrets: protectMode(l.SecretsMode),
 			Capabilities: append([]string{}, l.Capabilities...), Degraded: []string{}, Rules: []shownRule{},
 		}
 		for r := range policy.NumResources {

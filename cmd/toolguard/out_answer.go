@@ -18,7 +18,7 @@ func (s *screen) decision(q policy.Question, a policy.Answer, h here) {
 	if a.Decision != "allow" {
 		verdict = cs(red, "deny")
 	}
-	rows := [][]cell{{verdict, c(asked(q, a.Target))}, {c("why"), c(reasonText(a.Reason) + " (" + string(a.Reason) + ")")}}
+	rows := [][]cell{{verdict, c(asked(q, a.Target))}, {c("why"), c(whyText(a.Reason, a.Rule) + " (" + string(a.Reason) + ")")}}
 	if a.Note != "" {
 		rows = append(rows, []cell{c(""), c(a.Note)})
 	}
@@ -122,7 +122,7 @@ func (s *screen) opinion(l policy.LayerExplanation) {
 	if l.Also != "" {
 		also = ", as it's also " + l.Also
 	}
-	s.line("\n%s %s%s: %s", s.in(bold, l.Authority.String()), verdict, also, reasonText(l.Reason))
+	s.line("\n%s %s%s: %s", s.in(bold, l.Authority.String()), verdict, also, whyText(l.Reason, l.Winner()))
 	var rows [][]cell
 	for _, k := range l.Candidates {
 		mark, st := "  ", plain
@@ -136,6 +136,14 @@ func (s *screen) opinion(l policy.LayerExplanation) {
 	if rows == nil {
 		s.line("  no rule matches; the default is %s", stance(l.Stance))
 	}
+}
+
+// whyText is a reason in words, given the rule that decided or nil.
+func whyText(r policy.Reason, rule *policy.Rule) string {
+	if r == policy.Protected && rule != nil && rule.Place.File == "builtin:secrets" {
+		return "credentials are kept here"
+	}
+	return reasonText(r)
 }
 
 // reasonText is a reason in words.

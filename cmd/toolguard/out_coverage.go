@@ -50,13 +50,13 @@ func (s *screen) begin(r session.Report) {
 	s.say("%s (--quiet: without this line)", what)
 }
 
-// degraded are the ids of rules, those of one kind together: "protect (55 rules)".
+// degraded are the ids of rules, those of one kind together: "protect (55 rules), secrets (104 rules)".
 func degraded(notes []policy.Coverage) string {
 	var kinds []string
 	rules := map[string]int{}
 	for _, row := range notes {
 		kind := row.ID
-		if i := strings.LastIndexByte(kind, '.'); strings.HasSuffix(kind[:max(i, 0)], "protect") || strings.HasSuffix(kind[:max(i, 0)], "toolguard") {
+		if i := max(strings.LastIndexByte(kind, '.'), 0); slices.Contains([]string{"protect", "secrets", "toolguard"}, kind[strings.LastIndexByte(kind[:i], '.')+1:i]) {
 			kind = kind[:i]
 		}
 		if rules[kind]++; rules[kind] == 1 {

@@ -89,13 +89,17 @@ func (s *screen) layer(p *policy.Compiled, l *policy.Layer) {
 		s.line("  protect = %s, what trusted programs obey: no create, update, delete", protectMode(l.Mode))
 		s.table("    ", ruleRows(l.Protect.Rules()))
 	}
+	if l.Secrets != nil {
+		s.line("  secrets = %s, where credentials are kept: no read, execute", protectMode(l.SecretsMode))
+		s.table("    ", ruleRows(l.Secrets.Rules()))
+	}
 	s.settings(l)
 }
 
-// rulesOf are the rules of one layer on one resource, but for those of protect.
+// rulesOf are the rules of one layer on one resource, but for those of protect and secrets.
 func rulesOf(p *policy.Compiled, l *policy.Layer, r policy.Resource) (rules []*policy.Rule) {
 	for _, rule := range p.Rules {
-		if rule.Authority == l.Authority && rule.Resource == r && !(l.Protect != nil && slices.Contains(l.Protect.Rules(), rule)) {
+		if rule.Authority == l.Authority && rule.Resource == r && !slices.Contains(l.Protect.Rules(), rule) && !slices.Contains(l.Secrets.Rules(), rule) {
 			rules = append(rules, rule)
 		}
 	}

@@ -14,7 +14,7 @@ const (
 )
 
 // Cover reports how far Landlock, together with the system call filters of package seccomp, enforces each rule of c on a
-// kernel with that ABI: a row for each fs, net and command rule, what protect covers, and toolguard's own files, in
+// kernel with that ABI: a row for each fs, net and command rule, what protect and secrets cover, and toolguard's own files, in
 // the order of the layers. It reads the programs that command rules name, for their interpreters.
 func Cover(c *policy.Compiled, abi int) []policy.Coverage {
 	return coverFor(c, abi, isRoot())
@@ -43,9 +43,8 @@ type cover struct {
 	trees []*tree // of the layers that restrict fs
 	rows  []policy.Coverage
 
-	// The last grant that protect can't take away from, and what is said of it: mostly it's the same for all of protect.
-	by     *policy.Rule
-	whyNot string
+	about subject // what was judged last of what takes away, and how
+	same  word
 }
 
 // word is the status of a rule and what is to be said about it.
@@ -81,6 +80,9 @@ func (k *cover) layer(l *policy.Layer) {
 	k.fs(l)
 	for _, r := range l.Protect.Rules() {
 		k.add(r, k.protect(l, r))
+	}
+	for _, r := range l.Secrets.Rules() {
+		k.add(r, k.secrets(l, r))
 	}
 	k.net(l)
 	k.commands(l)

@@ -35,6 +35,12 @@ func TestCover(t *testing.T) {
 		l.Protected = []policy.FSRule{{Match: "/**/.git/hooks", Place: policy.Place{File: "builtin:protect", Line: 1}}}
 		return l
 	}
+	keeping := func(mode policy.ProtectMode, l policy.SourceLayer) policy.SourceLayer {
+		l.Secrets = mode
+		at := policy.Place{File: "builtin:secrets", Line: 1}
+		l.SecretFiles = []policy.FSRule{{Match: "/**/.ssh", Place: at}, {Path: "/etc/shadow", Place: at}, {Match: "/**/*.pub", Caps: r, Place: at}}
+		return l
+	}
 	write(t, ws+"/rwx/script", []byte("#!/bin/sh\n"), 0o777)
 	no, partly, yes := policy.NotEnforceable, policy.Partly, policy.Enforced
 	const less = policy.Enforced + 1 // enforced, and stricter
@@ -83,6 +89,19 @@ func TestCover(t *testing.T) {
 		{"protect, a file", guarded(policy.ProtectOn, fs(rule("rw/file", r|policy.Update))), "protect.1", yes, ""},
 		{"unprotect", guarded(policy.ProtectOn, fs(policy.FSRule{Path: "rw", Caps: r | w, Unprotect: true})), "protect.1", yes, ""},
 
+		{"secrets", keeping(policy.ProtectOn, fs(rule(".", r))), "secrets.1", no, "fs.1 gives read on " + ws},
+		{"secrets, to execute", keeping(policy.ProtectOn, fs(rule("rw", w), rule("rwx", x))), "secrets.1", no, "fs.2 gives execute"},
+		{"secrets, nothing to read", keeping(policy.ProtectOn, fs(rule("rw", w))), "secrets.1", yes, ""},
+		{"secrets, if it can be", keeping(policy.ProtectAuto, fs(rule(".", r))), "secrets.1", no, "fs.1 gives read"},
+		{"secrets, by a path", keeping(policy.ProtectOn, fs(rule(".", r))), "secrets.2", yes, ""},
+		{"secrets, by a path that is granted", keeping(policy.ProtectOn, fs(rule("/etc", r))), "secrets.2", no, "fs.1 gives read on /etc"},
+		{"secrets, an exception", keeping(policy.ProtectOn, fs(rule(".", r))), "secrets.3", yes, "an exception"},
+		{"secrets, a file", keeping(policy.ProtectOn, fs(rule("rw/file", r))), "secrets.1", yes, ""},
+		{"secret", keeping(policy.ProtectOn, fs(policy.FSRule{Path: ".", Caps: r, Secret: true})), "secrets.1", yes, ""},
+		{"secret, and a built-in rule", keeping(policy.ProtectOn, policy.SourceLayer{
+			Runtime: []policy.FSRule{{Path: "/etc", Caps: r, Place: policy.Place{File: "builtin:runtime", Line: 1}}}, FS: []policy.FSRule{{Path: ".", Caps: r, Secret: true}},
+		}), "secrets.1", no, ": runtime.1 gives read"},
+
 		{"host", net(policy.NetRule{Host: "example.com", Port: 443, Allow: true}), "net.1", partly, "any host on port 443"},
 		{"no port", net(policy.NetRule{Host: "example.com", Allow: true}), "net.1", partly, "ports [80 443 22 9418]"},
 		{"udp", net(policy.NetRule{Host: "1.1.1.1", Port: 53, Protocol: "udp", Allow: true}), "net.1", no, "UDP"},
@@ -123,7 +142,7 @@ func TestCover(t *testing.T) {
 		if row.Stricter != (c.status == less) {
 			t.Errorf("%s: stricter is %v", c.what, row.Stricter)
 		}
-		if soft := c.layer.Protect == policy.ProtectAuto; row.Soft != soft { // else it's refused
+		if soft := max(c.layer.Protect, c.layer.Secrets) == policy.ProtectAuto && c.status == no; row.Soft != soft { // else it's refused
 			t.Errorf("%s: soft is %v", c.what, row.Soft)
 		}
 	}

@@ -146,11 +146,11 @@ func (t *tree) pattern(r *policy.Rule) word {
 	return enforced("nothing else is granted where it could match")
 }
 
-// writable is a rule of the layer that lets the session change p or something beneath it; nil when none does. Rules
+// giving is a rule of the layer that gives some of the capabilities on p or something beneath it; nil when none does. Rules
 // that counts says no to are left out; of the others one that somebody wrote is named rather than a built-in one, and the last of those.
-func (t *tree) writable(p string, counts func(*policy.Rule) bool) (found *policy.Rule) {
+func (t *tree) giving(p string, caps policy.Caps, counts func(*policy.Rule) bool) (found *policy.Rule) {
 	consider := func(r *policy.Rule) {
-		if r.FS.Caps&policy.Write != 0 && (found == nil || found.Builtin()) && counts(r) {
+		if r.FS.Caps&caps != 0 && (found == nil || found.Builtin()) && counts(r) {
 			found = r
 		}
 	}
@@ -162,45 +162,83 @@ func (t *tree) writable(p string, counts func(*policy.Rule) bool) (found *policy
 
 func anyRule(*policy.Rule) bool { return true }
 
-// unchangeable says whether no session could change p or anything beneath it: some authority's rules don't let it. If
-// not, by is a rule that lets it, nil when nobody restricts fs.
-func (k *cover) unchangeable(p string, counts func(*policy.Rule) bool) (ok bool, by *policy.Rule) {
+// withheld says whether no session has any of the capabilities on p or anything beneath it: some authority's rules don't give them. If
+// not, by is a rule that does, nil when nobody restricts fs.
+func (k *cover) withheld(p string, caps policy.Caps, counts func(*policy.Rule) bool) (ok bool, by *policy.Rule) {
 	for _, t := range k.trees {
-		if by = t.writable(p, counts); by == nil {
+		if by = t.giving(p, caps, counts); by == nil {
 			return true, nil
 		}
 	}
 	return false, by
 }
 
-// protect judges what protect takes away; with "auto" the answer is reported and never a refusal.
+// protect judges what protect takes away.
 func (k *cover) protect(l *policy.Layer, r *policy.Rule) word {
-	// A rule on a single file matters only when it's that file that is protected.
-	counts := func(g *policy.Rule) bool {
-		return r.FS.Last == "" || g.FS.Dir || g.FS.Missing || l.Protect.Deciding(g.FS.Path) != nil
+	return k.taking(l, r, taking{
+		policy.Write, l.Mode, func(p string) bool { return l.Protect.Deciding(p) != nil }, func(g *policy.Rule) bool { return g.FS.Unprotect },
+	})
+}
+
+// secrets judges what secrets takes away.
+func (k *cover) secrets(l *policy.Layer, r *policy.Rule) word {
+	if r.FS.Caps != 0 {
+		return enforced("an exception, which takes nothing away")
 	}
-	ok, by := k.unchangeable(r.FS.Path, counts)
+	return k.taking(l, r, taking{
+		policy.Read | policy.Execute, l.SecretsMode, l.Secret, func(g *policy.Rule) bool { return g.FS.Secret },
+	})
+}
+
+// taking is what there is to know about protect, or secrets.
+type taking struct {
+	caps   policy.Caps
+	mode   policy.ProtectMode
+	covers func(path string) bool
+	lifts  func(*policy.Rule) bool
+}
+
+// taking judges a rule that takes away beneath grants; with "auto" the answer is reported and never a refusal.
+func (k *cover) taking(l *policy.Layer, r *policy.Rule, of taking) word {
+	about := subject{l, of.caps, r.FS.Path, r.FS.Last == ""}
+	if k.about != about {
+		k.about, k.same = about, k.taken(l, about, of)
+	}
+	return k.same
+}
+
+// subject is all that the answer to a rule that takes away depends on: most of the patterns of protect, and of secrets, have the same.
+type subject struct {
+	layer   *policy.Layer
+	caps    policy.Caps
+	path    string
+	literal bool
+}
+
+func (k *cover) taken(l *policy.Layer, about subject, of taking) word {
+	// A rule on a single file matters only when it's that file that is covered.
+	counts := func(g *policy.Rule) bool {
+		return about.literal || g.FS.Dir || g.FS.Missing || of.covers(g.FS.Path)
+	}
+	ok, by := k.withheld(about.path, of.caps, counts)
 	if t := k.treeOf(l); !ok && t != nil {
-		ok = t.writable(r.FS.Path, func(g *policy.Rule) bool { return counts(g) && !g.FS.Unprotect }) == nil
+		by = t.giving(about.path, of.caps, func(g *policy.Rule) bool { return counts(g) && !of.lifts(g) })
+		ok = by == nil
 	}
 	if ok {
 		return enforced("")
 	}
 	w := cannot("nothing restricts fs, and landlock can only grant")
-	if by != nil && by != k.by {
-		k.by, k.whyNot = by, fmt.Sprintf("landlock can't take away beneath a grant: %s gives %s on %s",
-			by.ID, by.FS.Caps&policy.Write, by.FS.Path)
-	}
 	if by != nil {
-		w.why = k.whyNot
+		w.why = fmt.Sprintf("landlock can't take away beneath a grant: %s gives %s on %s", by.ID, by.FS.Caps&of.caps, by.FS.Path)
 	}
-	w.soft = l.Mode == policy.ProtectAuto
+	w.soft = of.mode == policy.ProtectAuto
 	return w
 }
 
 // own judges the protection of toolguard's own files and the policy's.
 func (k *cover) own(r *policy.Rule) word {
-	ok, by := k.unchangeable(r.FS.Path, anyRule)
+	ok, by := k.withheld(r.FS.Path, policy.Write, anyRule)
 	linked, bad := k.ownLinked(r)
 	switch {
 	case ok && !bad:

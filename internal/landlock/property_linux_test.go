@@ -225,6 +225,11 @@ func drawLayer(t *rapid.T, a policy.Authority, paths []string) policy.SourceLaye
 		l.Protect = policy.ProtectOn
 		l.Protected = []policy.FSRule{{Match: "/**/b", Place: policy.Place{File: "builtin:protect", Line: 1}}}
 	}
+	if rapid.IntRange(0, 3).Draw(t, "secrets") == 0 {
+		l.Secrets = policy.ProtectOn
+		at := policy.Place{File: "builtin:secrets", Line: 1}
+		l.SecretFiles = []policy.FSRule{{Match: "/**/x", Place: at}, {Match: "/**/a", Caps: policy.Read, Place: at}}
+	}
 	return l
 }
 

@@ -56,19 +56,22 @@ func (a *Alias) counts(r *Rule, depth int) bool {
 
 // other is the rules of a layer that take something away from the path that rest makes beneath From, because of its other name;
 // nil where there is none.
-func (l *Layer) other(a *Alias, rest string) (fs, protect *Rule) {
+func (l *Layer) other(a *Alias, rest string) (fs *Rule, by [numKinds]*Rule) {
 	i, depth := l.narrowing.findBeneath(a.To, rest)
-	if r := l.narrowing.Rule(i); a.counts(r, depth) {
+	r := l.narrowing.Rule(i)
+	if a.counts(r, depth) {
 		fs = r
 	}
-	if r := l.narrowing.Rule(i); r != nil && r.FS.Unprotect {
-		return fs, nil
+	for k, t := range l.taking() {
+		if r != nil && r.FS.lifts()[k] {
+			continue
+		}
+		i, depth := t.findBeneath(a.To, rest)
+		if r := t.Rule(i); a.counts(r, depth) && kind(k).taken(r) != 0 {
+			by[k] = r
+		}
 	}
-	i, depth = l.Protect.findBeneath(a.To, rest)
-	if r := l.Protect.Rule(i); a.counts(r, depth) {
-		protect = r
-	}
-	return fs, protect
+	return fs, by
 }
 
 // Narrows is the fs rule of a layer that a path's other name brings with it; nil when there is none.
@@ -90,12 +93,14 @@ func (c *Compiled) checkOthers(path string, want Caps) (v Verdict, ok bool) {
 			continue
 		}
 		for n, l := range c.Layers {
-			fs, protect := l.other(a, rest)
-			switch {
-			case fs != nil && want&^fs.FS.Caps != 0:
+			fs, by := l.other(a, rest)
+			if fs != nil && want&^fs.FS.Caps != 0 {
 				return Verdict{Reason: l.denies(), Layer: int16(n), Rule: fs.Index}, false
-			case protect != nil && want&Write != 0:
-				return Verdict{Reason: Protected, Layer: int16(n), Rule: protect.Index}, false
+			}
+			for k, r := range by {
+				if r != nil && want&takes[k] != 0 {
+					return Verdict{Reason: Protected, Layer: int16(n), Rule: r.Index}, false
+				}
 			}
 		}
 	}
@@ -112,12 +117,14 @@ func (c *Compiled) otherCaps(path string) Caps {
 			continue
 		}
 		for _, l := range c.Layers {
-			fs, protect := l.other(a, rest)
+			fs, by := l.other(a, rest)
 			if fs != nil {
 				caps &= fs.FS.Caps
 			}
-			if protect != nil {
-				caps &^= Write
+			for k, r := range by {
+				if r != nil {
+					caps &^= takes[k]
+				}
 			}
 		}
 	}
@@ -169,12 +176,16 @@ func (c *Compiled) narrow() (err error) {
 
 // speaksOf says whether a rule of the layer may count somewhere beneath From because of the other name.
 func (l *Layer) speaksOf(a *Alias) bool {
-	fs, _ := l.other(a, "")
-	i, depth := l.Protect.findBeneath(a.To, "")
-	if fs != nil || a.counts(l.Protect.Rule(i), depth) { // also where it's lifted: beneath, another rule may be the one that counts
+	if fs, _ := l.other(a, ""); fs != nil {
 		return true
 	}
-	for _, t := range [2]*FSTable{l.narrowing, l.Protect} {
+	for _, t := range l.taking() {
+		i, depth := t.findBeneath(a.To, "")
+		if a.counts(t.Rule(i), depth) { // also where it's lifted: beneath, another rule may be the one that counts
+			return true
+		}
+	}
+	for _, t := range [1 + numKinds]*FSTable{l.narrowing, l.Protect, l.Secrets} {
 		if t.LiteralBeneath(a.To) != nil || t.partOf(a.To) >= 0 {
 			return true
 		}

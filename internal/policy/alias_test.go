@@ -115,16 +115,19 @@ func (o name) counts(r FSRule, n int) bool {
 // naiveRestricts says whether the rules about another name take something away.
 func naiveRestricts(l naiveLayer, o name, want Caps) bool {
 	rules := slices.DeleteFunc(slices.Clone(l.rules), naiveAdds)
+	unprotect, reveal := false, false
 	if w := naiveWinner(rules, o.path); w >= 0 {
 		if o.counts(rules[w], naiveDepth(rules[w], o.path)) && want&^rules[w].Caps != 0 {
 			return true
 		}
-		if rules[w].Unprotect {
-			return false
-		}
+		unprotect, reveal = rules[w].Unprotect, rules[w].Secret
 	}
 	w := naiveWinner(l.protect, o.path)
-	return want&Write != 0 && w >= 0 && o.counts(l.protect[w], naiveDepth(l.protect[w], o.path))
+	if !unprotect && want&Write != 0 && w >= 0 && o.counts(l.protect[w], naiveDepth(l.protect[w], o.path)) {
+		return true
+	}
+	w = naiveWinner(l.secrets, o.path)
+	return !reveal && want&(Read|Execute) != 0 && w >= 0 && l.secrets[w].Caps == 0 && o.counts(l.secrets[w], naiveDepth(l.secrets[w], o.path))
 }
 
 func naiveAliasAllows(layers []naiveLayer, all []Mount, path string, want Caps) bool {

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -161,7 +162,7 @@ func (c *Compiled) also(v Verdict, a *asked) string {
 	}
 	for i := range c.Aliases {
 		if other, ok := c.Aliases[i].Other(a.target); ok {
-			if fs, protect := l.other(&c.Aliases[i], beneath(a.target, c.Aliases[i].From)); fs == r || protect == r {
+			if fs, by := l.other(&c.Aliases[i], beneath(a.target, c.Aliases[i].From)); fs == r || slices.Contains(by[:], r) {
 				return other
 			}
 		}

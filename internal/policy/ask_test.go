@@ -19,7 +19,7 @@ func TestSuggestions(t *testing.T) {
 		Net:      []NetRule{host("a.com", true), {Host: "a.com", PathPrefix: "/admin"}, {Host: "b.com", Port: 443}},
 		Env:      []EnvRule{{Name: "A_*"}},
 		Commands: []CommandRule{cmd("git", []string{"status"})}, TLSIntercept: true,
-		Protect: ProtectOn, Protected: []FSRule{m("**/.envrc", 0)},
+		Protect: ProtectOn, Protected: []FSRule{m("**/.envrc", 0)}, Secrets: ProtectOn, SecretFiles: []FSRule{m("/**/.netrc", 0)},
 	})
 	for _, x := range []struct {
 		q    Question
@@ -27,7 +27,7 @@ func TestSuggestions(t *testing.T) {
 	}{
 		{Question{Resource: FS, Caps: Read, Target: "/etc/passwd"}, "[[access.fs]]\npath = \"/etc/passwd\"\nread = true\n"},
 		{Question{Resource: FS, Caps: Update, Target: "src/lib.rs"}, "[[access.fs]]\npath = \"src/lib.rs\"\nread = true\nupdate = true\n"},
-		{Question{Resource: FS, Caps: Read, Target: ".env"}, ""},
+		{Question{Resource: FS, Caps: Read, Target: ".netrc"}, ""},
 		{Question{Resource: FS, Caps: Update, Target: ".envrc"}, ""},
 		{Question{Resource: FS, Caps: Update, Target: "/etc/toolguard/x"}, ""},
 		{Question{Resource: FS, Caps: Read, Target: "loop"}, ""},
@@ -165,7 +165,8 @@ func TestSuggestionsWork(t *testing.T) {
 			if !ok {
 				t.Fatalf("%+v: nothing is suggested", v)
 			}
-			r.Unprotect = r.Unprotect || v.Reason == Protected // which takes more than a suggestion
+			lift := v.Reason == Protected
+			r.Unprotect, r.Secret = r.Unprotect || lift, r.Secret || lift // which takes more than a suggestion
 			layers[v.Layer-1].FS = append(slices.Clone(layers[v.Layer-1].FS), r)
 		}
 		t.Fatal("the suggestions don't lead to an allow")
@@ -198,7 +199,7 @@ func TestExplainAgrees(t *testing.T) {
 				}
 			}
 			for _, cand := range x.Candidates {
-				if strings.HasPrefix(cand.Grade, "protect") {
+				if strings.HasPrefix(cand.Grade, "protect") || strings.HasPrefix(cand.Grade, "secrets") {
 					want++
 				}
 				if cand.Why == "" {

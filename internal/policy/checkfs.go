@@ -26,7 +26,7 @@ func (c *Compiled) CheckFS(path string, want Caps) Verdict {
 // checkFS is one layer's verdict.
 func (l *Layer) checkFS(path string, want Caps) (v Verdict, ok bool) {
 	v = Verdict{Allow: true, Reason: AllowedNoPolicy, Rule: NoMatch}
-	unprotect := false
+	var lifted [numKinds]bool
 	if l.Stance[FS] != Undeclared {
 		v.Rule, _ = l.FS.find(path)
 		r := l.FS.Rule(v.Rule)
@@ -34,15 +34,18 @@ func (l *Layer) checkFS(path string, want Caps) (v Verdict, ok bool) {
 		case r != nil && want&^r.FS.Caps != 0:
 			return Verdict{Reason: l.denies(), Rule: v.Rule}, false
 		case r != nil:
-			v.Reason, unprotect = Allowed, r.FS.Unprotect
+			v.Reason, lifted = Allowed, r.FS.lifts()
 		case l.Stance[FS] == Allow:
 			v.Reason = AllowedByDefault
 		default:
 			return Verdict{Reason: NoRule, Rule: NoMatch}, false
 		}
 	}
-	if l.Protect != nil && want&Write != 0 && !unprotect {
-		if p, _ := l.Protect.find(path); p >= 0 {
+	for k, t := range l.taking() {
+		if t == nil || want&takes[k] == 0 || lifted[k] {
+			continue
+		}
+		if p, _ := t.find(path); want&kind(k).taken(t.Rule(p)) != 0 {
 			return Verdict{Reason: Protected, Rule: p}, false
 		}
 	}
@@ -71,18 +74,20 @@ func (l *Layer) caps(path string) Caps {
 	if !resolvable(path) {
 		return 0
 	}
-	caps, unprotect := AllCaps, false
+	caps, lifted := AllCaps, [numKinds]bool{}
 	if l.Stance[FS] != Undeclared {
 		r := l.FS.Deciding(path)
 		switch {
 		case r != nil:
-			caps, unprotect = r.FS.Caps, r.FS.Unprotect
+			caps, lifted = r.FS.Caps, r.FS.lifts()
 		case l.Stance[FS] != Allow:
 			caps = 0
 		}
 	}
-	if l.Protect != nil && !unprotect && l.Protect.Deciding(path) != nil {
-		caps &^= Write
+	for k, t := range l.taking() {
+		if !lifted[k] {
+			caps &^= kind(k).taken(t.Deciding(path))
+		}
 	}
 	return caps
 }

@@ -47,7 +47,7 @@ func (s *Source) size() int {
 	n := 2*len(own) + len(s.Files)
 	for i := range s.Layers {
 		l := &s.Layers[i]
-		n += len(l.FS) + len(l.Net) + len(l.Env) + len(l.Commands) + len(l.Runtime) + len(l.Protected)
+		n += len(l.FS) + len(l.Net) + len(l.Env) + len(l.Commands) + len(l.Runtime) + len(l.Protected) + len(l.SecretFiles)
 	}
 	return n
 }
@@ -148,7 +148,7 @@ func (c *compiler) add(r *Rule) *Rule {
 
 func (c *compiler) layer(src *SourceLayer) {
 	l := &Layer{
-		Authority: src.Authority, Place: src.Place, Stance: src.Defaults, Mode: src.Protect, Namespaces: src.Namespaces,
+		Authority: src.Authority, Place: src.Place, Stance: src.Defaults, Mode: src.Protect, SecretsMode: src.Secrets, Namespaces: src.Namespaces,
 		Syscalls: src.Syscalls, Capabilities: src.Capabilities, TLSIntercept: src.TLSIntercept, Degraded: src.Degraded,
 	}
 	for r, n := range [NumResources]int{len(src.FS), len(src.Net), len(src.Env), len(src.Commands)} {

@@ -327,6 +327,81 @@ func TestProtect(t *testing.T) {
 	}
 }
 
+func TestSecrets(t *testing.T) {
+	const rw, x = Read | Write, Execute
+	l := SourceLayer{
+		FS:      []FSRule{p(".", AllCaps), secret(p(".ssh/deploy", Read)), p("sub/.ssh/id", AllCaps), m("**/mine", rw), secret(m("**/given.key", rw)), p("wo", Write)},
+		Secrets: ProtectAuto, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/*.key", 0), m("/**/.config/gh", 0), p("absent", 0), m("/**/*.pub", Read)},
+		Protect: ProtectOn, Protected: []FSRule{m("/**/.ssh/rc", 0)},
+	}
+	for i := range l.SecretFiles {
+		l.SecretFiles[i].Optional = true
+	}
+	c := compile(t, l)
+	for _, y := range []struct {
+		path string
+		want Caps
+		why  Reason // of read
+	}{
+		{"/w/.ssh", Write, Protected},
+		{"/w/a/.ssh/new/id", Write, Protected},
+		{"/w/a/.ssh/id.pub", AllCaps, Allowed}, // an exception
+		{"/w/.ssh/deploy", Read, Allowed},      // given back
+		{"/w/.ssh/deploy/id", Read, Allowed},
+		{"/w/sub/.ssh/id", Write, Protected}, // named, but not given back
+		{"/w/.ssh/mine", Write, Protected},
+		{"/w/x.key", Write, Protected},
+		{"/w/given.key", rw, Allowed},
+		{"/w/.config/gh/hosts.yml", Write, Protected},
+		{"/w/.config/ghx", AllCaps, Allowed},
+		{"/w/absent", Write, Protected}, // where nothing is yet, too
+		{"/w/.ssh/rc", 0, Protected},    // covered twice
+		{"/w/wo/x.key", Write, RuleDenies},
+		{"/w/src", AllCaps, Allowed},
+		{"/etc/x.key", 0, NoRule},
+	} {
+		if got := c.Caps(y.path); got != y.want {
+			t.Errorf("%s: %s, want %s", y.path, got, y.want)
+		}
+		if v := c.CheckFS(y.path, Read); v.Reason != y.why {
+			t.Errorf("read %s: %+v, want %s", y.path, v, y.why)
+		}
+		if got, want := c.CheckFS(y.path, x).Allow, y.want&x != 0; got != want {
+			t.Errorf("execute %s: %v", y.path, got)
+		}
+	}
+	for _, mode := range []ProtectMode{ProtectOff, ProtectAuto, ProtectOn} {
+		l.Secrets = mode
+		if got := compile(t, l).CheckFS("/w/x.key", Read).Allow; got != (mode == ProtectOff) {
+			t.Errorf("mode %d: %v", mode, got)
+		}
+	}
+	nested, err := c.Within(compile(t, SourceLayer{FS: []FSRule{p("src", Read)}, Secrets: ProtectOn, SecretFiles: l.SecretFiles}))
+	childtest.Must(t, err)
+	outer, inner := nested.Layers[0].Secrets.Rules()[1], nested.Layers[2].Secrets.Rules()[1]
+	for layer, want := range map[int]int32{0: outer.Index, 2: inner.Index, 1: outer.Index, -1: outer.Index, 3: outer.Index} {
+		if got := nested.SameIn(layer, outer.Index); got != want || outer.Index == inner.Index {
+			t.Errorf("in layer %d %d is %d, want %d", layer, outer.Index, got, want)
+		}
+	}
+	if got := nested.SameIn(2, NoMatch); got != NoMatch {
+		t.Error(got)
+	}
+	if e := c.Explain(machine(), Question{Resource: FS, Caps: Read, Target: "/w/a/.ssh/id"}); e.Layers[0].Winner().ID != "secrets.1" {
+		t.Errorf("%+v", e.Layers)
+	}
+	for target, want := range map[string]string{
+		"/w/a/.ssh/id": "credentials are kept here: it takes read and execute away", "/w/a/.ssh/id.pub": "an exception: it takes nothing away",
+		"/w/.ssh/deploy": "fs.2 has secret = true",
+	} {
+		l := c.Explain(machine(), Question{Resource: FS, Caps: Read, Target: target}).Layers[0]
+		last := l.Candidates[len(l.Candidates)-1]
+		if last.Why != want || last.Won != (target == "/w/a/.ssh/id") || !strings.HasPrefix(last.Grade, "secrets, depth") {
+			t.Errorf("%s: %+v", target, last)
+		}
+	}
+}
+
 func TestTargetsInProc(t *testing.T) {
 	c := compile(t, SourceLayer{FS: []FSRule{p("/proc/self", Read), p(".", Read)}})
 	for in, want := range map[string]string{

@@ -74,7 +74,9 @@ type Layer struct {
 	Commands  *CommandTable        // nil when commands are undeclared
 	Protect   *FSTable             // what `protect` takes away; nil when it's off
 	Mode      ProtectMode
+	Secrets   *FSTable // what `secrets` takes away; nil when it's off
 
+	SecretsMode  ProtectMode
 	Namespaces   bool
 	Syscalls     Syscalls
 	Capabilities []string
@@ -110,6 +112,7 @@ type CompiledFS struct {
 	Names     []string `json:",omitzero"` // the NAMEs after LAST
 	Caps      Caps     // of a built-in rule that only adds, with what it adds to
 	Unprotect bool     `json:",omitzero"`
+	Secret    bool     `json:",omitzero"`
 	Missing   bool     `json:",omitzero"` // nothing was at Path when the policy was compiled
 	Dir       bool     `json:",omitzero"` // a directory was
 	Optional  bool     `json:",omitzero"`
@@ -166,7 +169,7 @@ type Coverage struct {
 	Status Status
 	Why    string // what is missing, or for Enforced a note (may be empty)
 	By     string // the mechanism: "landlock", "seccomp", "netguard", "egress", "env", "cgroup", "rlimit", "supervisor"
-	Soft   bool   // reported, never a refusal: protect = "auto"
+	Soft   bool   // reported, never a refusal: protect or secrets = "auto"
 	Opens  string // the folder to which a Partly row's excess is confined, one of the backend's stated gaps; "": it may be anywhere
 
 	Stricter bool // enforced, but the backend grants less than the rule: Why says what

@@ -90,6 +90,9 @@ func (c *compiler) layerFS(l *Layer, src *SourceLayer, ids *ruleIDs) {
 	if l.Mode != ProtectOff && len(src.Protected) > 0 {
 		l.Protect = c.table(src, c.fsRules(src.Authority, src.Protected, "protect", ids))
 	}
+	if l.SecretsMode != ProtectOff && len(src.SecretFiles) > 0 {
+		l.Secrets = c.table(src, c.fsRules(src.Authority, src.SecretFiles, "secrets", ids))
+	}
 }
 
 func (c *compiler) table(src *SourceLayer, rules []*Rule) *FSTable {
@@ -136,7 +139,7 @@ func (w *ways) rules() (rules []FSRule) {
 }
 
 // fsRules compiles rules of one kind. Those of built-in files that mean nothing on this machine are left out, but counted:
-// an id is the same everywhere. One that lifts a protection means a file that the session may make.
+// an id is the same everywhere. A path where nothing is yet means something to a rule that takes away, and to one that lifts a protection.
 func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs) []*Rule {
 	rules := make([]Rule, 0, len(src))
 	compiled := make([]CompiledFS, len(src)) // all in one piece: there are many, and every session starts with them
@@ -145,7 +148,7 @@ func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs)
 		number := ids.count(kind, s.Place.File)
 		hint, err := c.fsRule(s, fs)
 		switch {
-		case s.Optional && (err != nil || fs.Missing && !s.Ensure && !s.Unprotect):
+		case s.Optional && (err != nil || fs.Missing && !s.Ensure && !s.Unprotect && (s.Caps != 0 || s.Match != "")):
 			*fs = CompiledFS{}
 		case err != nil:
 			c.fail(s.Place.At(s.Value), fmt.Errorf("%s: %w", number, err), hint)
@@ -162,7 +165,7 @@ func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs)
 
 // fsRule compiles a rule into fs.
 func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (hint string, err error) {
-	*fs = CompiledFS{Caps: s.Caps, Unprotect: s.Unprotect, Optional: s.Optional, Written: s.Path, Symlink: s.Symlink}
+	*fs = CompiledFS{Caps: s.Caps, Unprotect: s.Unprotect, Secret: s.Secret, Optional: s.Optional, Written: s.Path, Symlink: s.Symlink}
 	if s.Symlink {
 		switch fs.Path = s.Path; {
 		case !resolvable(s.Path):

@@ -68,7 +68,7 @@ func (d *differ) fs() {
 		now := [2]Caps{d.a.Caps(p), d.b.Caps(p)}
 		above := nearest(said, p)
 		said[p] = now
-		if now[0] == now[1] || above != "" && (said[above] == now || d.protects(above, said[above], p, now)) {
+		if now[0] == now[1] || above != "" && (said[above] == now || d.takesFrom(above, said[above], p, now)) {
 			continue
 		}
 		d.out = append(d.out, Change{
@@ -96,11 +96,11 @@ func nearest(said map[string][2]Caps, p string) string {
 	return ""
 }
 
-// protects says whether what changed at p is what changed above, less what protect takes away from the same rules: what
+// takesFrom says whether what changed at p is what changed above, less what protect and secrets take away from the same rules: what
 // is said above is enough then.
-func (d *differ) protects(above string, was [2]Caps, p string, now [2]Caps) bool {
+func (d *differ) takesFrom(above string, was [2]Caps, p string, now [2]Caps) bool {
 	taken := was[0]&^now[0] | was[1]&^now[1]
-	return was[0] != was[1] && taken&^Write == 0 && was[0]&^taken == now[0] && was[1]&^taken == now[1] &&
+	return was[0] != was[1] && was[0]&^taken == now[0] && was[1]&^taken == now[1] &&
 		sameRules(d.a, above, p) && sameRules(d.b, above, p)
 }
 

@@ -26,6 +26,7 @@ func (d *differ) access() {
 		d.set(a, "syscalls deny", x.Syscalls.Deny, y.Syscalls.Deny, false)
 		d.flag(a, "syscalls beyond the strict profile", x.Syscalls.Profile != "strict", y.Syscalls.Profile != "strict")
 		d.flag(a, "unprotected files", x.Mode == ProtectOff, y.Mode == ProtectOff)
+		d.flag(a, "readable secrets", x.SecretsMode == ProtectOff, y.SecretsMode == ProtectOff)
 		d.set(a, "allow_degraded", degradedIDs(x), degradedIDs(y), true)
 	}
 }

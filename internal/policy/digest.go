@@ -79,10 +79,11 @@ func (d *digester) layer(l *Layer, tmpDir string) {
 	for _, s := range l.Stance {
 		d.num(uint64(s))
 	}
-	d.num(uint64(l.Mode)).flag(l.Namespaces).flag(l.TLSIntercept).list(sortedCopy(l.Capabilities))
+	d.num(uint64(l.Mode)).num(uint64(l.SecretsMode)).flag(l.Namespaces).flag(l.TLSIntercept).list(sortedCopy(l.Capabilities))
 	d.str(l.Syscalls.Profile).list(sortedCopy(l.Syscalls.Allow)).list(sortedCopy(l.Syscalls.Deny))
 	d.fs("fs", l.FS, tmpDir)
 	d.fs("protect", l.Protect, tmpDir)
+	d.fs("secrets", l.Secrets, tmpDir)
 	for _, r := range l.Net.Rules() {
 		n := r.Net
 		d.str("net").str(n.Name).str(n.Suffix).str(n.Prefix.String()).str(n.Scheme).num(uint64(n.Port)).list(n.Path)
@@ -100,7 +101,7 @@ func (d *digester) fs(kind string, t *FSTable, tmpDir string) {
 		if r.Builtin() && tmpDir != "" && r.FS.Path == tmpDir && r.FS.Last == "" {
 			continue
 		}
-		d.str(kind).str(r.FS.Path).str(r.FS.Last).list(r.FS.Names).num(uint64(r.FS.Caps)).flag(r.FS.Unprotect)
+		d.str(kind).str(r.FS.Path).str(r.FS.Last).list(r.FS.Names).num(uint64(r.FS.Caps)).flag(r.FS.Unprotect).flag(r.FS.Secret)
 		d.flush()
 	}
 }

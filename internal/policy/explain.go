@@ -31,7 +31,7 @@ func (c *Compiled) Explain(sys System, q Question) Explanation {
 func (c *Compiled) explainLayers(a asked, input string) []LayerExplanation {
 	var out []LayerExplanation
 	for _, l := range c.Layers {
-		if l.Stance[a.Resource] == Undeclared && (a.Resource != FS || l.Protect == nil) {
+		if l.Stance[a.Resource] == Undeclared && (a.Resource != FS || l.Protect == nil && l.Secrets == nil) {
 			continue
 		}
 		one := Compiled{Workspace: c.Workspace, Layers: []*Layer{l}, Rules: c.Rules}
@@ -84,12 +84,14 @@ func (c *Compiled) explainOthers(sys System, a asked) (out []LayerExplanation) {
 			continue
 		}
 		for _, l := range c.Layers {
-			fs, protect := l.other(alias, beneath(a.target, alias.From))
+			fs, by := l.other(alias, beneath(a.target, alias.From))
 			if fs != nil {
 				say(l, fs, also, "bind mount", a.Caps&^fs.FS.Caps == 0, l.denies())
 			}
-			if protect != nil {
-				say(l, protect, also, "protect, bind mount", a.Caps&Write == 0, Protected)
+			for k, r := range by {
+				if r != nil {
+					say(l, r, also, kinds[k].name+", bind mount", a.Caps&takes[k] == 0, Protected)
+				}
 			}
 		}
 	}
@@ -108,19 +110,31 @@ func lost(what string, winner *Rule) string { return fmt.Sprintf("%s than %s", w
 func (l *Layer) fsCandidates(path string, want Caps) []Candidate {
 	winner := l.FS.Deciding(path)
 	out := l.FS.candidates(path, winner)
-	if want&Write == 0 {
-		return out
-	}
-	for _, c := range l.Protect.candidates(path, l.Protect.Deciding(path)) {
-		c.Grade = "protect, " + c.Grade
-		if c.Won && winner != nil && winner.FS.Unprotect {
-			c.Won, c.Why = false, winner.ID+" has unprotect = true"
-		} else if c.Won {
-			c.Why = "it takes create, update and delete away"
+	for k, t := range l.taking() {
+		if want&takes[k] == 0 {
+			continue
 		}
-		out = append(out, c)
+		for _, c := range t.candidates(path, t.Deciding(path)) {
+			c.Grade = kinds[k].name + ", " + c.Grade
+			switch {
+			case !c.Won:
+			case kind(k).taken(c.Rule) == 0:
+				c.Won, c.Why = false, "an exception: it takes nothing away"
+			case winner != nil && winner.FS.lifts()[k]:
+				c.Won, c.Why = false, winner.ID+" has "+kinds[k].lift+" = true"
+			default:
+				c.Why = kinds[k].why
+			}
+			out = append(out, c)
+		}
 	}
 	return out
+}
+
+// kinds are the words for what takes away.
+var kinds = [numKinds]struct{ name, lift, why string }{
+	protects: {"protect", "unprotect", "it takes create, update and delete away"},
+	secrets:  {"secrets", "secret", "credentials are kept here: it takes read and execute away"},
 }
 
 // candidates is every rule of the table that matches a path, in order.

@@ -75,26 +75,27 @@ func depthOf(path string) int {
 
 // complete adds to a rule what there is without it, and says whether the rule makes no difference then.
 func (a *adding) complete(fs *CompiledFS) (idle bool) {
-	caps, unprotect := a.without(fs.Path)
-	idle = fs.Caps&^caps == 0 && (unprotect || !fs.Unprotect)
+	caps, lifted := a.without(fs.Path)
+	idle = fs.Caps&^caps == 0 && (lifted[protects] || !fs.Unprotect) && (lifted[secrets] || !fs.Secret)
 	fs.Caps |= caps
-	fs.Unprotect = fs.Unprotect || unprotect
+	fs.Unprotect = fs.Unprotect || lifted[protects]
+	fs.Secret = fs.Secret || lifted[secrets]
 	return idle
 }
 
 // without is what the rules seen so far, and the patterns, give at a path.
-func (a *adding) without(path string) (Caps, bool) {
+func (a *adding) without(path string) (Caps, [numKinds]bool) {
 	r, at := a.around(path)
 	if i, depth := a.patterns.find(path); i >= 0 && depth > at {
 		r = a.patterns.Rule(i)
 	}
 	switch {
 	case r != nil:
-		return r.FS.Caps, r.FS.Unprotect
+		return r.FS.Caps, r.FS.lifts()
 	case a.stance == Allow:
-		return AllCaps, false
+		return AllCaps, [numKinds]bool{}
 	}
-	return 0, false
+	return 0, [numKinds]bool{}
 }
 
 // around is the rule at a path or the nearest one above it, and how deep that is; nil and -1 when there is none.

@@ -34,14 +34,14 @@ func (c *Compiled) Holds(outer *Compiled) bool {
 // it comes from, too.
 func same(a, b *Layer) bool {
 	return reflect.DeepEqual(bare(a), bare(b)) &&
-		alike(a.FS.Rules(), b.FS.Rules()) && alike(a.Protect.Rules(), b.Protect.Rules()) && alike(a.Net.Rules(), b.Net.Rules()) &&
+		alike(a.FS.Rules(), b.FS.Rules()) && alike(a.Protect.Rules(), b.Protect.Rules()) && alike(a.Secrets.Rules(), b.Secrets.Rules()) && alike(a.Net.Rules(), b.Net.Rules()) &&
 		alike(a.Env.Rules(), b.Env.Rules()) && alike(a.Commands.Rules(), b.Commands.Rules())
 }
 
 // bare is a layer without its tables.
 func bare(l *Layer) Layer {
 	b := *l
-	b.FS, b.Protect, b.Net, b.Env, b.Commands, b.narrowing = nil, nil, nil, nil, nil, nil
+	b.FS, b.Protect, b.Secrets, b.Net, b.Env, b.Commands, b.narrowing = nil, nil, nil, nil, nil, nil, nil
 	return b
 }
 

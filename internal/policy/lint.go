@@ -106,6 +106,12 @@ func (l *linter) fsPath(r *Rule) {
 	if f.Unprotect && l.layer.Protect == nil {
 		l.warnRule(r, "unprotect", "", "unprotect has no effect: protect is off")
 	}
+	switch {
+	case f.Secret && l.layer.Secrets == nil:
+		l.warnRule(r, "secret", "", "secret has no effect: secrets is off")
+	case !f.Secret && f.Last == "" && f.Caps&Read != 0 && l.layer.Secret(f.Path):
+		l.warnRule(r, "secret", "add secret = true, if that is meant", "credentials are kept in %s: without secret = true it isn't readable", f.Path)
+	}
 }
 
 func fsWhat(f *CompiledFS) string {

@@ -33,6 +33,8 @@ func TestLint(t *testing.T) {
 		{SourceLayer{Defaults: all, FS: []FSRule{p("src", Write|Execute)}}, "write-execute:1"},
 		{SourceLayer{Defaults: all, FS: []FSRule{p("/usr", Read|Write)}}, "writable-path:1 writable-path:1"},
 		{SourceLayer{Defaults: all, FS: []FSRule{unprotected(p("src", Read))}}, "unprotect:1"},
+		{SourceLayer{Defaults: all, FS: []FSRule{secret(p("src", Read))}}, "secret:1"},
+		{SourceLayer{Defaults: all, FS: []FSRule{p("src", Read), secret(p("src/lib.rs", Read)), p("tests", 0), m("src/**/x", Read)}, Secrets: ProtectOn, SecretFiles: []FSRule{p("src", 0), p("tests", 0)}}, "secret:1"},
 		{
 			SourceLayer{Defaults: all, Net: []NetRule{host("*.co.uk", true), host("*.github.io", true), host("*.com", true), host("*.example.com", true), host("*.com", false)}},
 			"public-suffix:1 public-suffix:2 public-suffix:3 never-wins:3 denied-name:5",
@@ -217,11 +219,20 @@ func TestDiffFoldsProtected(t *testing.T) {
 	layer := func(mode ProtectMode, rules ...FSRule) SourceLayer {
 		return SourceLayer{FS: rules, Protect: mode, Protected: []FSRule{m("/**/.git/hooks", 0), m("/**/.bashrc", 0)}}
 	}
+	keys := func(mode ProtectMode, rules ...FSRule) SourceLayer {
+		return SourceLayer{FS: rules, Secrets: mode, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/*.pub", Read)}}
+	}
 	for _, x := range []struct {
 		name     string
 		old, new SourceLayer
 		want     string
 	}{
+		{"a grant beside secrets", keys(ProtectAuto, p("src", Read)), keys(ProtectAuto, p("src", Read), p("tests", Read|Write)), "fs /w/tests none → read+create+update+delete"},
+		{
+			"no secrets", keys(ProtectOn, p(".", Read|Write)), keys(ProtectOff, p(".", Read|Write)),
+			"fs /w/.ssh create+update+delete → read+create+update+delete\naccess session: readable secrets false → true",
+		},
+		{"secrets in another way", keys(ProtectOn, p(".", Read)), keys(ProtectAuto, p(".", Read)), ""},
 		{"a grant", layer(ProtectAuto, p("src", Read)), layer(ProtectAuto, p("src", Read), p("tests", Read|Write)), "fs /w/tests none → read+create+update+delete"},
 		{"more of a grant", layer(ProtectAuto, p(".", Read)), layer(ProtectAuto, p(".", Read|Write)), "fs /w read → read+create+update+delete"},
 		{

@@ -92,7 +92,7 @@ func (c *Compiled) fileGains(old, new string) (Verdict, bool) {
 
 // dirGains compares what one layer alone allows on a directory and on whatever could come to be beneath it.
 func (l *Layer) dirGains(old, new string) (rule int32, gains bool) {
-	for _, t := range [2]*FSTable{l.FS, l.Protect} {
+	for _, t := range l.tables() {
 		for _, p := range [2]string{old, new} {
 			if r := t.LiteralBeneath(p); r != nil {
 				return r.Index, true
@@ -112,23 +112,26 @@ func (l *Layer) dirGains(old, new string) (rule int32, gains bool) {
 	return l.basesDiffer(old, new)
 }
 
-// lifted stands beside a rule's capabilities where the rule lifts protect, and covered where protect doesn't cover the
-// directory: those are something to gain, too.
-const (
-	lifted    Caps = 1 << 7
-	uncovered Caps = 1 << 6
+// lifted stands beside a rule's capabilities where the rule lifts protect, or secrets, and uncovered where nothing of that kind covers
+// the directory: those are something to gain, too.
+var (
+	lifted    = [numKinds]Caps{protects: 1 << 7, secrets: 1 << 9}
+	uncovered = [numKinds]Caps{protects: 1 << 6, secrets: 1 << 8}
 )
 
 // brings is what a directory mustn't lose by moving: a name that is denied, or protected, is not to be made where it's
 // allowed and then moved in with the directory around it.
-const brings = Create | lifted | uncovered
+var brings = Create | lifted[protects] | uncovered[protects]
 
 // gives is what a rule gives in this layer.
 func (l *Layer) gives(r *Rule) Caps {
-	if r.FS.Unprotect && l.Protect != nil {
-		return r.FS.Caps | lifted
+	caps, lifts := r.FS.Caps, r.FS.lifts()
+	for k, t := range l.taking() {
+		if lifts[k] && t != nil {
+			caps |= lifted[k]
+		}
 	}
-	return r.FS.Caps
+	return caps
 }
 
 // cover is what a path gets in this layer, and so what is beneath it gets where nothing matches deeper.
@@ -139,17 +142,19 @@ func (l *Layer) cover(path string) Caps {
 	} else if l.Stance[FS] == Deny {
 		caps = 0
 	}
-	if l.Protect.Deciding(path) == nil {
-		caps |= uncovered
+	for k, t := range l.taking() {
+		if kind(k).taken(t.Deciding(path)) == 0 {
+			caps |= uncovered[k]
+		}
 	}
 	return caps
 }
 
 // withholds is the rule that decides a path in this layer, for a verdict.
 func (l *Layer) withholds(path string) int32 {
-	if l.Protect != nil {
-		if r, _ := l.Protect.find(path); r >= 0 {
-			return r
+	for k, t := range l.taking() {
+		if r := t.Deciding(path); kind(k).taken(r) != 0 {
+			return r.Index
 		}
 	}
 	if l.FS == nil {
@@ -162,7 +167,7 @@ func (l *Layer) withholds(path string) int32 {
 // basesDiffer is a pattern that could hit beneath just one of two directories. With none, and no literal rule beneath either,
 // whatever lies beneath is hit by the same patterns at both names.
 func (l *Layer) basesDiffer(old, new string) (rule int32, differ bool) {
-	for _, t := range [2]*FSTable{l.FS, l.Protect} {
+	for _, t := range l.tables() {
 		for _, r := range t.Patterns() {
 			if within(old, r.FS.Path) != within(new, r.FS.Path) {
 				return r.Index, true

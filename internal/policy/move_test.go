@@ -23,6 +23,12 @@ func TestRename(t *testing.T) {
 	lifted := SourceLayer{
 		FS: []FSRule{unprotected(p(".", rw)), m("**/*.pem", rw)}, Protect: ProtectOn, Protected: []FSRule{m("**/.vscode", 0)},
 	}
+	secrets := func(rules ...FSRule) SourceLayer {
+		return SourceLayer{
+			FS:      append([]FSRule{p(".", all), p("/other", all), secret(p("mine", all)), m("/**/open", r)}, rules...),
+			Secrets: ProtectAuto, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/.config/gh", 0), m("/**/.env", 0), m("/**/*.pub", r)},
+		}
+	}
 	x := func(old, new string) Move { return Move{Old: old, New: new} }
 	dir := func(old, new string) Move { return Move{Old: old, New: new, OldDir: true} }
 	over := func(old, new string) Move { return Move{Old: old, New: new, NewExists: true} }
@@ -63,6 +69,23 @@ func TestRename(t *testing.T) {
 		{SourceLayer{FS: []FSRule{p(".", rw), m("up/base/**/key", r)}}, dir("/w/d", "/w/up"), NoGain},
 		{match, dir("/other/d", "/w/d"), NoGain}, // could bring a .env in
 		{guarded, x("/w/x", "/w/.envrc"), Protected},
+		{secrets(), x("/w/.env", "/w/x"), NoGain}, // it would gain read
+		{secrets(), x("/w/.env", "/w/x/.env"), Allowed},
+		{secrets(), x("/w/.env", "/w/x.pub"), NoGain}, // to an exception
+		{secrets(), x("/w/x", "/w/.env"), Allowed},
+		{secrets(), x("/w/.env", "/w/mine/.env"), NoGain}, // to where it's given back
+		{secrets(), x("/w/mine/.env", "/w/.env"), Allowed},
+		{secrets(), swap("/w/x", "/w/.env"), NoGain},
+		{secrets(), dir("/w/d", "/other/d"), Allowed},
+		{secrets(), dir("/w/.ssh", "/w/d"), NoGain}, // what is beneath isn't covered any more
+		{secrets(), dir("/w/.ssh", "/w/d/.ssh"), Allowed},
+		{secrets(), dir("/w/.ssh/d", "/w/.ssh/e"), Allowed},
+		{secrets(), dir("/w/.ssh/d", "/w/.ssh/d.pub"), NoGain},
+		{secrets(), dir("/w/d", "/w/.ssh"), Allowed},
+		{secrets(), dir("/w/.config", "/w/c"), NoGain}, // part of a match
+		{secrets(), dir("/w/d", "/w/mine/d"), NoGain},  // what it holds is given back there
+		{secrets(), dir("/w/mine/d", "/w/d"), Allowed},
+		{secrets(p(".ssh", Write), p("d", Write)), dir("/w/.ssh/a", "/w/d/a"), NoGain}, // open would be readable beneath
 		{guarded, x("/w/x", "/w/mine/.envrc"), Allowed},
 		{guarded, dir("/w/.git", "/w/g"), NoGain},
 		{guarded, dir("/w/g", "/w/.git"), NoGain},

@@ -15,8 +15,8 @@ import (
 // only the rule types with the real one.
 
 type naiveLayer struct {
-	rules, protect []FSRule
-	stance         Stance
+	rules, protect, secrets []FSRule
+	stance                  Stance
 }
 
 // naiveWords cuts an absolute path into its components.
@@ -118,12 +118,11 @@ func naiveGivesWay(rules []FSRule) (out []FSRule) {
 // path would get without it, and isn't there when that is all that it gives.
 func naiveComplete(rules []FSRule, stance Stance) (out []FSRule) {
 	for i, r := range rules {
-		if caps, unprotect := naiveWithout(rules, i, stance); naiveAdds(r) {
-			if r.Caps&^caps == 0 && (unprotect || !r.Unprotect) {
+		if w := naiveWithout(rules, i, stance); naiveAdds(r) {
+			if r.Caps&^w.Caps == 0 && (w.Unprotect || !r.Unprotect) && (w.Secret || !r.Secret) {
 				continue
 			}
-			r.Caps |= caps
-			r.Unprotect = r.Unprotect || unprotect
+			r = naiveSum(r, w)
 		}
 		out = append(out, r)
 	}
@@ -132,8 +131,13 @@ func naiveComplete(rules []FSRule, stance Stance) (out []FSRule) {
 
 func naiveAdds(r FSRule) bool { return r.Place.File == "preset:x" && strings.HasPrefix(r.Path, "/") }
 
+func naiveSum(r, q FSRule) FSRule {
+	r.Caps, r.Unprotect, r.Secret = r.Caps|q.Caps, r.Unprotect || q.Unprotect, r.Secret || q.Secret
+	return r
+}
+
 // naiveWithout is what the path of a rule would get without it, and without those that come later on the same path.
-func naiveWithout(rules []FSRule, at int, stance Stance) (caps Caps, unprotect bool) {
+func naiveWithout(rules []FSRule, at int, stance Stance) FSRule {
 	var others []FSRule
 	for i, r := range rules {
 		if i != at && (i < at || r.Match != "" || naiveAbs(r.Path) != naiveAbs(rules[at].Path)) {
@@ -143,19 +147,18 @@ func naiveWithout(rules []FSRule, at int, stance Stance) (caps Caps, unprotect b
 	w := naiveWinner(others, naiveAbs(rules[at].Path))
 	switch {
 	case w >= 0 && naiveAdds(others[w]):
-		caps, unprotect = naiveWithout(others, w, stance)
-		return caps | others[w].Caps, unprotect || others[w].Unprotect
+		return naiveSum(others[w], naiveWithout(others, w, stance))
 	case w >= 0:
-		return others[w].Caps, others[w].Unprotect
+		return others[w]
 	case stance == Allow:
-		return AllCaps, false
+		return FSRule{Caps: AllCaps}
 	}
-	return 0, false
+	return FSRule{}
 }
 
 func naiveAllows(layers []naiveLayer, path string, want Caps) bool {
 	for _, l := range layers {
-		unprotect := false
+		unprotect, reveal := false, false
 		if len(l.rules) > 0 || l.stance != Undeclared {
 			w := naiveWinner(l.rules, path)
 			switch {
@@ -164,10 +167,13 @@ func naiveAllows(layers []naiveLayer, path string, want Caps) bool {
 			case w < 0 && l.stance != Allow:
 				return false
 			case w >= 0:
-				unprotect = l.rules[w].Unprotect
+				unprotect, reveal = l.rules[w].Unprotect, l.rules[w].Secret
 			}
 		}
 		if !unprotect && want&Write != 0 && naiveWinner(l.protect, path) >= 0 {
+			return false
+		}
+		if w := naiveWinner(l.secrets, path); !reveal && want&(Read|Execute) != 0 && w >= 0 && l.secrets[w].Caps == 0 {
 			return false
 		}
 	}
@@ -182,7 +188,10 @@ func genPath(t *rapid.T, label string) string {
 }
 
 func genRule(t *rapid.T, label string) FSRule {
-	r := FSRule{Caps: Caps(rapid.IntRange(0, int(AllCaps)).Draw(t, label+" caps")), Unprotect: rapid.Bool().Draw(t, label+" unprotect")}
+	r := FSRule{
+		Caps:      Caps(rapid.IntRange(0, int(AllCaps)).Draw(t, label+" caps")),
+		Unprotect: rapid.Bool().Draw(t, label+" unprotect"), Secret: rapid.Bool().Draw(t, label+" secret"),
+	}
 	where := rapid.SliceOfN(someNames, 0, 3).Draw(t, label+" path")
 	path := strings.Join(where, "/")
 	if rapid.Bool().Draw(t, label+" literal") {
@@ -223,7 +232,7 @@ func genMatch(t *rapid.T, label, base string) string {
 func genLayers(t *rapid.T) (layers []SourceLayer, naive []naiveLayer) {
 	n := rapid.IntRange(1, 3).Draw(t, "layers")
 	for i := range n {
-		l := SourceLayer{Authority: Authority(int(Host) + i), Protect: ProtectOn}
+		l := SourceLayer{Authority: Authority(int(Host) + i), Protect: ProtectOn, Secrets: ProtectOn}
 		for j := range rapid.IntRange(0, 8).Draw(t, "rules") {
 			r := genRule(t, fmt.Sprintf("rule %d.%d", i, j))
 			if r.Match == "" && rapid.Bool().Draw(t, "built in") {
@@ -234,13 +243,17 @@ func genLayers(t *rapid.T) (layers []SourceLayer, naive []naiveLayer) {
 		for j := range rapid.IntRange(0, 3).Draw(t, "protected") {
 			l.Protected = append(l.Protected, FSRule{Match: genMatch(t, fmt.Sprintf("protect %d.%d", i, j), "")})
 		}
+		for j := range rapid.IntRange(0, 3).Draw(t, "secrets") {
+			except := rapid.IntRange(0, 1).Draw(t, "exception")
+			l.SecretFiles = append(l.SecretFiles, FSRule{Match: genMatch(t, fmt.Sprintf("secrets %d.%d", i, j), ""), Caps: Read * Caps(except)})
+		}
 		l.Defaults[FS] = rapid.SampledFrom([]Stance{Undeclared, Deny, Allow}).Draw(t, "default")
 		layers = append(layers, l)
 		stance := l.Defaults[FS]
 		if stance == Undeclared && len(l.FS) > 0 {
 			stance = Deny
 		}
-		naive = append(naive, naiveLayer{naiveComplete(naiveGivesWay(l.FS), stance), l.Protected, stance})
+		naive = append(naive, naiveLayer{naiveComplete(naiveGivesWay(l.FS), stance), l.Protected, l.SecretFiles, stance})
 	}
 	return layers, naive
 }

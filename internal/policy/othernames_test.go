@@ -15,7 +15,8 @@ func TestAliases(t *testing.T) {
 	open := p("/", all)
 	builtIn := func(r FSRule) FSRule { r.Place.File = "preset:x"; return r }
 	guarded := func(rules ...FSRule) SourceLayer {
-		return SourceLayer{FS: rules, Protect: ProtectOn, Protected: []FSRule{m("/**/.git/hooks", 0), m("/**/.vscode", 0)}}
+		return SourceLayer{FS: rules, Protect: ProtectOn, Protected: []FSRule{m("/**/.git/hooks", 0), m("/**/.vscode", 0)},
+			Secrets: ProtectOn, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/.config/gh", 0), m("/**/*.pub", r)}}
 	}
 	for _, x := range []struct {
 		name   string
@@ -58,6 +59,13 @@ func TestAliases(t *testing.T) {
 		{"unprotected", "/w/.git /mnt", guarded(open, unprotected(p("/w/.git/hooks", rw))), "/mnt/hooks/f", rw},
 		{"unprotected, except what a pattern gives", "/w /w/d/.vscode", guarded(unprotected(p(".", all)), m("**/a", rw)), "/w/a", r},
 		{"unprotected, beside that", "/w /w/d/.vscode", guarded(unprotected(p(".", all)), m("**/a", rw)), "/w/b", all},
+		{"secret in part", "/w/.config /mnt", guarded(open), "/mnt/gh/hosts.yml", Write},
+		{"secret", "/w/.ssh/x /mnt", guarded(open), "/mnt/f", Write},
+		{"secret, but an exception", "/w/.ssh /mnt", guarded(open), "/mnt/x.pub", all},
+		{"secret under both", "/w /mnt", guarded(open, secret(p("/mnt/.ssh", all))), "/mnt/.ssh/f", all},
+		{"a secret that is given back", "/w/.config /mnt", guarded(open, secret(p("/w/.config/gh", rw))), "/mnt/gh/f", rw},
+		{"a secret that is given back elsewhere", "/w/.config /mnt", guarded(open, secret(p("/mnt/gh", rw))), "/mnt/gh/f", Write},
+		{"protected, and a secret", "/w/.vscode /mnt, /w/.ssh /mnt", guarded(open), "/mnt/f", Write},
 		{"unprotected elsewhere", "/w/.git /mnt", guarded(open, unprotected(p("/mnt/hooks", rw))), "/mnt/hooks/f", r},
 	} {
 		sys := mounted{tree: newTree(map[string]string{"/w": "dir"}), mounts: mount(strings.Split(x.mounts, ", ")...)}

@@ -7,18 +7,6 @@ import (
 	"sync"
 )
 
-// secretNames are files and folders that hold what somebody proves with who he is, by the last components of their paths.
-var secretNames = map[string]string{
-	".ssh": "keys", ".gnupg": "keys", ".aws": "credentials", ".azure": "credentials", ".config/gcloud": "credentials", ".kube": "credentials",
-	".docker/config.json": "credentials", ".netrc": "credentials", ".pgpass": "credentials", ".my.cnf": "credentials", ".git-credentials": "credentials",
-	".config/git/credentials": "credentials", ".config/gh": "credentials", ".config/hub": "credentials", ".npmrc": "credentials", ".pypirc": "credentials",
-	".yarnrc.yml": "credentials", ".cargo/credentials": "credentials", ".cargo/credentials.toml": "credentials", ".gem/credentials": "credentials",
-	".vault-token": "credentials", ".terraform.d/credentials.tfrc.json": "credentials", ".password-store": "credentials", ".local/share/keyrings": "credentials",
-	".mozilla": "credentials", ".config/google-chrome": "credentials", ".config/chromium": "credentials", ".env": "credentials",
-	"etc/shadow": "credentials", "etc/gshadow": "credentials", "etc/shadow-": "credentials", "etc/gshadow-": "credentials", "etc/sudoers": "credentials",
-	"etc/sudoers.d": "credentials", "etc/ssl/private": "keys", "etc/pki/tls/private": "keys", "etc/krb5.keytab": "keys",
-}
-
 // lazy is an expression that is compiled at the first use, since most sessions need none: it matches as much as it can.
 func lazy(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp {
@@ -31,40 +19,6 @@ func lazy(text string) func() *regexp.Regexp {
 // rootSockets are sockets by which others are told to do things as root.
 var rootSockets = []string{
 	"docker.sock", "podman.sock", "containerd.sock", "crio.sock", "buildkitd.sock", "libvirt-sock", "snapd.socket", "system_bus_socket",
-}
-
-// secretForm is how names of files end or begin that hold keys.
-var secretForm = lazy(`^(id_(rsa|dsa|ecdsa|ed25519)(_sk)?|ssh_host_\w+_key|\.env\..*|.*\.(pem|key|p12|pfx|jks|keystore|kdbx|ovpn))$`)
-
-// secretFile says what is kept in a file, or in a folder around it, that nobody should grant without thinking; "" for any other file. What is
-// public of a key, and what is a sample, are other files.
-func secretFile(target string) (what string) {
-	if isSample(target) {
-		return ""
-	}
-	for p := target; p != "/" && p != "."; p = path.Dir(p) {
-		last := ""
-		for dir, n := p, 0; dir != "/" && dir != "." && n < 3; n++ {
-			last, dir = path.Join(path.Base(dir), last), path.Dir(dir)
-			if what := secretNames[last]; what != "" && (!strings.HasPrefix(last, "etc/") || dir == "/") {
-				return what
-			}
-		}
-	}
-	if secretForm().MatchString(path.Base(target)) && !within(target, "/usr") && !within(target, "/etc/ssl/certs") {
-		return "keys or credentials"
-	}
-	return ""
-}
-
-// isSample says whether a file only has the name of a secret.
-func isSample(target string) bool {
-	for _, end := range []string{".pub", ".example", ".sample", ".template", ".dist"} {
-		if strings.HasSuffix(target, end) {
-			return true
-		}
-	}
-	return false
 }
 
 // secretWord is how a variable is called whose value is a secret.

@@ -12,25 +12,25 @@ func TestWhatIsNotSuggested(t *testing.T) {
 		FS:      []FSRule{p(".", Read), p("src", Read|Write)},
 		Env:     []EnvRule{{Name: "LANG", Read: true}},
 		Protect: ProtectAuto, Protected: []FSRule{m("/**/.envrc", 0)},
+		Secrets: ProtectAuto, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/*.key", 0), m("/**/.env*", 0), p("/etc/shadow", 0), m("/**/*.pub", Read), m("/**/*.example", Read)},
 	})
-	const secret, random, wide = "all the same, write a rule for exactly this path", "the name is random", "everything beneath it"
+	const kept = "credentials are kept here: to grant it all the same, write a rule for exactly this path with secret = true"
+	const exactly, random, wide = "all the same, write a rule for exactly this path", "the name is random", "everything beneath it"
 	for _, x := range []struct {
 		q               Question
 		suggest, advice string
 	}{
-		{Question{Caps: Read, Target: "/home/u/.ssh/id_rsa"}, "", "keys are kept here: to grant it " + secret},
-		{Question{Caps: Read, Target: "/home/u/.ssh"}, "", secret},
-		{Question{Caps: Read, Target: "/home/u/.aws/credentials"}, "", secret},
-		{Question{Caps: Read, Target: "/etc/shadow"}, "", secret},
-		{Question{Caps: Read, Target: "/srv/site.pem"}, "", secret},
-		{Question{Caps: Read, Target: "/srv/x/.env.local"}, "", secret},
-		{Question{Caps: Read, Target: "/home/u/.config/gcloud/access.db"}, "", secret},
-		{Question{Caps: Read, Target: "/srv/id_rsa.pub"}, `path = "/srv/id_rsa.pub"`, ""},
+		{Question{Caps: Read, Target: "/home/u/.ssh/id_rsa"}, "", kept},
+		{Question{Caps: Read, Target: "/home/u/.ssh"}, "", kept},
+		{Question{Caps: Read, Target: "/etc/shadow"}, "", kept},
+		{Question{Caps: Read, Target: "/srv/x/.env.local"}, "", kept},
+		{Question{Caps: Read, Target: "src/tls.key"}, "", kept}, // beneath a grant
+		{Question{Caps: Update, Target: "lib/tls.key"}, "", kept},
+		{Question{Caps: Read, Target: "/srv/x.key.pub"}, `path = "/srv/x.key.pub"`, ""},
 		{Question{Caps: Update, Target: ".env.example"}, `path = ".env.example"`, ""},
 		{Question{Caps: Read, Target: "/srv/etc/shadow"}, `path = "/srv/etc/shadow"`, ""},
-		{Question{Caps: Read, Target: "/usr/lib/x.pem"}, `path = "/usr/lib/x.pem"`, ""},
 		{Question{Caps: Create, Target: ".envrc"}, "", "for exactly this path with unprotect = true"},
-		{Question{Caps: Update, Target: "/run/docker.sock"}, "", "has root on this machine do things: to grant it " + secret},
+		{Question{Caps: Update, Target: "/run/docker.sock"}, "", "has root on this machine do things: to grant it " + exactly},
 		{Question{Caps: Read, Target: "/"}, "", wide},
 		{Question{Caps: Read, Target: "/home/u"}, "", wide},
 		{Question{Caps: Read, Target: "/home/u/notes"}, `path = "/home/u/notes"`, ""},
@@ -55,7 +55,7 @@ func TestWhatIsNotSuggested(t *testing.T) {
 		{Question{Caps: Read, Target: "/home/u", Anyway: true}, "", wide},
 		{Question{Resource: Env, Target: "KEYBOARD"}, `name = "KEYBOARD"`, ""},
 	} {
-		if x.q.Caps == Read && !strings.HasPrefix(x.q.Target, "/") {
+		if x.q.Caps == Read && !strings.HasPrefix(x.q.Target, "/") && x.advice != kept {
 			x.q.Caps = Update
 		}
 		a := ask(c, x.q)

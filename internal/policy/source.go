@@ -53,6 +53,8 @@ type SourceLayer struct {
 
 	Protect      ProtectMode
 	Protected    []FSRule // what protect covers, as match rules
+	Secrets      ProtectMode
+	SecretFiles  []FSRule // what secrets covers; a rule that gives read is an exception
 	Namespaces   bool     // new user namespaces are allowed
 	Syscalls     Syscalls
 	Capabilities []string // CAP_… that the session keeps; normally none
@@ -66,14 +68,14 @@ type Degraded struct {
 	Place Place
 }
 
-// ProtectMode says what happens where a backend can't protect the files that trusted programs obey.
+// ProtectMode says what happens where a backend can't protect the files that trusted programs obey, or the files where credentials are kept.
 type ProtectMode uint8
 
-// The modes of `protect`.
+// The modes of `protect` and of `secrets`.
 const (
-	ProtectOff  ProtectMode = iota // protect = false
-	ProtectAuto                    // where the backend can, else reported
-	ProtectOn                      // protect = true: or refuse
+	ProtectOff  ProtectMode = iota // false
+	ProtectAuto                    // "auto": where the backend can, else reported
+	ProtectOn                      // true: or refuse
 )
 
 // Syscalls is the policy's word on system calls.
@@ -90,6 +92,7 @@ type FSRule struct {
 	Match     string // pattern, as written
 	Caps      Caps   // after the expansion of write
 	Unprotect bool
+	Secret    bool
 	Ensure    bool // the folder is to be made before the command starts
 	Place     Place
 	Value     Spot // of path or match

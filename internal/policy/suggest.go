@@ -84,12 +84,11 @@ func (c *Compiled) hostFile(v Verdict, l *Layer) string {
 
 // adviceFS says why a file isn't to be granted without thinking, and what it takes; "" for all others.
 func (c *Compiled) adviceFS(l *Layer, a *asked) string {
-	what := secretFile(a.target)
 	switch {
 	case a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil:
 		return "programs outside the session obey this file: to let the command change it all the same, write a rule for exactly this path with unprotect = true"
-	case what != "":
-		return what + " are kept here: to grant it all the same, write a rule for exactly this path"
+	case slices.ContainsFunc(c.Layers, func(l *Layer) bool { return l.Secret(a.target) }):
+		return "credentials are kept here: to grant it all the same, write a rule for exactly this path with secret = true"
 	case a.Caps&Update != 0 && slices.Contains(rootSockets, path.Base(a.target)):
 		return "whoever may use this socket has root on this machine do things: to grant it all the same, write a rule for exactly this path"
 	case c.wide(a.target):
@@ -117,7 +116,7 @@ func (c *Compiled) suggestFS(v Verdict, l *Layer, a *asked) (r FSRule, ok bool) 
 	}
 	if d := l.FS.Deciding(a.target); d != nil {
 		r.Caps |= d.FS.Caps
-		r.Unprotect = d.FS.Unprotect
+		r.Unprotect, r.Secret = d.FS.Unprotect, d.FS.Secret
 	}
 	return r, true
 }

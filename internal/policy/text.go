@@ -89,6 +89,7 @@ func fsKeys(r *FSRule) keys {
 		}
 	}
 	k.flag("unprotect", r.Unprotect)
+	k.flag("secret", r.Secret)
 	if msg, _ := Misread(r.Path+r.Match, r.Path != "" && r.Caps == 0); msg != "" {
 		k.flag("literal", true)
 	}
@@ -147,7 +148,7 @@ func (r *Rule) Text() string {
 
 // source is the rule as it was written.
 func (f *CompiledFS) source() *FSRule {
-	r := FSRule{Caps: f.Caps, Unprotect: f.Unprotect}
+	r := FSRule{Caps: f.Caps, Unprotect: f.Unprotect, Secret: f.Secret}
 	if f.Last != "" {
 		r.Match = f.Written
 	} else {

@@ -62,6 +62,7 @@ func p(path string, caps Caps) FSRule    { return FSRule{Path: path, Caps: caps}
 func m(pattern string, caps Caps) FSRule { return FSRule{Match: pattern, Caps: caps} }
 func optional(r FSRule) FSRule           { r.Optional = true; return r }
 func unprotected(r FSRule) FSRule        { r.Unprotect = true; return r }
+func secret(r FSRule) FSRule             { r.Secret = true; return r }
 func host(h string, allow bool) NetRule  { return NetRule{Host: h, Allow: allow} }
 func cmd(n string, a ...[]string) CommandRule {
 	return CommandRule{Name: n, Args: a, HasArgs: a != nil}

@@ -65,7 +65,7 @@ const (
 )
 
 // Caps is a set of fs capabilities.
-type Caps uint8
+type Caps uint16
 
 // The capabilities. Write is the alias for the three that change something.
 const (

@@ -28,7 +28,7 @@ type wire struct {
 // wireLayer is a layer whose tables are runs of rules; nil where a resource is undeclared.
 type wireLayer struct {
 	Layer
-	FS, Net, Env, Commands, Protect *run
+	FS, Net, Env, Commands, Protect, Secrets *run
 }
 
 type wireLayers []wireLayer
@@ -142,7 +142,7 @@ func (w *wire) add(from *wire, wanted func(layer int) bool) {
 
 // runs are those of a layer's tables that it has.
 func (l *wireLayer) runs() []*run {
-	return slices.DeleteFunc([]*run{l.FS, l.Net, l.Env, l.Commands, l.Protect}, func(r *run) bool { return r == nil })
+	return slices.DeleteFunc([]*run{l.FS, l.Net, l.Env, l.Commands, l.Protect, l.Secrets}, func(r *run) bool { return r == nil })
 }
 
 func (l *wireLayer) numRules() (n int) {
@@ -183,7 +183,7 @@ func (c *Compiled) wire() wire {
 	}
 	for _, l := range c.Layers {
 		w.Layers = append(w.Layers, wireLayer{
-			Layer: *l, FS: runOf(l.FS), Net: runOf(l.Net), Env: runOf(l.Env), Commands: runOf(l.Commands), Protect: runOf(l.Protect),
+			Layer: *l, FS: runOf(l.FS), Net: runOf(l.Net), Env: runOf(l.Env), Commands: runOf(l.Commands), Protect: runOf(l.Protect), Secrets: runOf(l.Secrets),
 		})
 	}
 	return w
@@ -238,12 +238,15 @@ func (w *wire) compiled() (*Compiled, error) {
 
 func (w *wire) layer(from *wireLayer) (*Layer, error) {
 	l := from.Layer
-	var errs [2]error
+	var errs [3]error
 	if from.FS != nil {
 		l.FS, errs[0] = newFSTable(w.rules(from.FS))
 	}
 	if from.Protect != nil {
 		l.Protect, errs[1] = newFSTable(w.rules(from.Protect))
+	}
+	if from.Secrets != nil {
+		l.Secrets, errs[2] = newFSTable(w.rules(from.Secrets))
 	}
 	if from.Net != nil {
 		l.Net = newNetTable(w.rules(from.Net))
@@ -296,13 +299,13 @@ func (w *wire) check() error {
 	next := 0
 	for i := range w.Layers {
 		l := &w.Layers[i]
-		if l.Authority >= NumAuthorities || l.Mode > ProtectOn {
+		if l.Authority >= NumAuthorities || l.Mode > ProtectOn || l.SecretsMode > ProtectOn {
 			return errTables
 		}
 		for _, t := range []struct {
 			r    *run
 			kind Resource
-		}{{l.FS, FS}, {l.Protect, FS}, {l.Net, Net}, {l.Env, Env}, {l.Commands, Commands}} {
+		}{{l.FS, FS}, {l.Protect, FS}, {l.Secrets, FS}, {l.Net, Net}, {l.Env, Env}, {l.Commands, Commands}} {
 			if err := w.checkRun(t.r, t.kind, &next); err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ func whole(t testing.TB) *Compiled {
 			FS:  []FSRule{p(".", Read|Write), m("**/*.pem", 0), m("src/**/.git/hooks", Read)},
 			Net: []NetRule{host("*.example.com", true), host("::1", true)}, Env: []EnvRule{{Name: "AWS_*", Read: true}},
 			Commands: []CommandRule{cmd("git", []string{"status", "**"}), cmd("nowhere")}, Protect: ProtectOn,
-			Protected: []FSRule{m("**/.git/config", 0)},
+			Protected: []FSRule{m("**/.git/config", 0)}, Secrets: ProtectAuto, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/*.pub", Read)},
 		})
 }
 
@@ -229,7 +229,7 @@ func madeUp(t *rapid.T, c *Compiled) *Compiled {
 			continue
 		}
 		l := from.Layers[i]
-		for _, table := range []**run{&l.FS, &l.Protect, &l.Net, &l.Env, &l.Commands} {
+		for _, table := range []**run{&l.FS, &l.Protect, &l.Secrets, &l.Net, &l.Env, &l.Commands} {
 			if *table == nil || **table == (run{}) {
 				continue
 			}

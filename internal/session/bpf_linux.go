@@ -98,6 +98,11 @@ func coverPrograms(c *policy.Compiled, impossible error) (rows []policy.Coverage
 		for _, r := range l.Protect.Rules() {
 			add(r, l.Mode == policy.ProtectAuto, "")
 		}
+		for _, r := range l.Secrets.Rules() {
+			rows = append(rows, policy.Coverage{
+				ID: r.ID, Rule: r, Place: r.Place, By: "bpf", Soft: l.SecretsMode == policy.ProtectAuto, Why: "the kernel's programs don't look at secrets",
+			})
+		}
 		for _, r := range l.Commands.Rules() {
 			partly := ""
 			if r.Command.HasEnvs {

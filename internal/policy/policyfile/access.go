@@ -12,6 +12,7 @@ type Access struct {
 	Default      Default    `key:"default" doc:"What happens to a target that no rule matches: one word for all resources, or a table with a word for each."`
 	Runtime      *bool      `key:"runtime" doc:"Put the system paths that a program needs to start in front of the fs rules (default true)."`
 	Protect      *Protect   `key:"protect" doc:"Keep the files that trusted programs outside execute or obey from being written: auto where the backend can, true or refuse, false not at all."`
+	Secrets      *Protect   `key:"secrets" doc:"Keep credential stores and private keys from being read: auto where the backend can, true or refuse, false not at all."`
 	Namespaces   *bool      `key:"namespaces" doc:"Allow new user namespaces (default false)."`
 	Syscalls     *Syscalls  `key:"syscalls" doc:"The profile of refused system calls: a word, or a table that also names exceptions."`
 	Capabilities List[Text] `key:"capabilities" doc:"Linux capabilities that the session keeps, if it has them; normally none."`
@@ -74,6 +75,7 @@ type FS struct {
 	Delete    *bool  `key:"delete" doc:"Remove files and directories."`
 	Execute   *bool  `key:"execute" doc:"Execute files as programs."`
 	Unprotect bool   `key:"unprotect" doc:"This rule may give what protect would take away."`
+	Secret    bool   `key:"secret" doc:"This rule may give what secrets would take away."`
 	Ensure    bool   `key:"ensure" doc:"Make this folder (mode 0700), beneath the home or the workspace, before the command starts, if it isn't there."`
 	Literal   bool   `key:"literal" doc:"The path or match is meant as it's written, although it looks like a variable, a URL or a pattern."`
 	Place     policy.Place
@@ -130,7 +132,7 @@ func (r *FS) caps() policy.Caps {
 }
 
 func (r *FS) rule() policy.FSRule {
-	return policy.FSRule{Path: r.Path, Match: r.Match, Caps: r.caps(), Unprotect: r.Unprotect, Ensure: r.Ensure, Place: r.Place, Value: r.Value}
+	return policy.FSRule{Path: r.Path, Match: r.Match, Caps: r.caps(), Unprotect: r.Unprotect, Secret: r.Secret, Ensure: r.Ensure, Place: r.Place, Value: r.Value}
 }
 
 // Net is one [[access.net]] table. What its host means is package policy's to say.

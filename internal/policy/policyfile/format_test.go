@@ -87,7 +87,7 @@ when = 1979-05-27 07:32:00
 
 // The built-in files are laid out as Format would.
 func TestBuiltinFilesAreFormatted(t *testing.T) {
-	for _, name := range []string{"runtime", "protect", "default", "tools", "starter", "preset_readonly", "preset_python", "preset_node", "preset_go", "preset_git"} {
+	for _, name := range []string{"runtime", "protect", "secrets", "default", "tools", "starter", "preset_readonly", "preset_python", "preset_node", "preset_go", "preset_git"} {
 		got, err := Format(name, builtinText(name))
 		if err != nil || string(got) != string(builtinText(name)) {
 			t.Errorf("%s: %v", name, err)

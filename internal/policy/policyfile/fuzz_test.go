@@ -13,7 +13,7 @@ import (
 
 // seeds are the built-in files and every mistake of the other tests that is short enough.
 func seeds(f *testing.F) {
-	for _, name := range []string{"runtime", "protect", "default", "tools", "starter", "preset_go"} {
+	for _, name := range []string{"runtime", "protect", "secrets", "default", "tools", "starter", "preset_go"} {
 		f.Add(string(builtinText(name)))
 	}
 	for _, m := range mistakes {

@@ -90,6 +90,7 @@ workspace = "sub"
 default = { fs = "deny", net = "deny", env = "allow", commands = "allow" }
 runtime = false
 protect = true
+secrets = true
 namespaces = true
 syscalls = { profile = "strict", allow = ["io_uring_setup"], deny = ["acct"] }
 capabilities = ["CAP_NET_BIND_SERVICE"]
@@ -105,6 +106,7 @@ delete = false
 [[access.fs]]
 match = "**/.env"
 unprotect = true
+secret = true
 
 [[access.net]]
 host = "api.example.com"
@@ -147,19 +149,19 @@ file_size = 1000
 	if l.Defaults != [...]policy.Stance{policy.Deny, policy.Deny, policy.Allow, policy.Allow} {
 		t.Errorf("defaults: %v", l.Defaults)
 	}
-	if l.Runtime != nil || l.Protect != policy.ProtectOn || len(l.Protected) == 0 || !l.Namespaces || !l.TLSIntercept {
+	if l.Runtime != nil || l.Protect != policy.ProtectOn || len(l.Protected) == 0 || l.Secrets != policy.ProtectOn || len(l.SecretFiles) == 0 || !l.Namespaces || !l.TLSIntercept {
 		t.Errorf("switches: %+v", l)
 	}
 	if l.Syscalls.Profile != "strict" || !slices.Equal(l.Syscalls.Allow, []string{"io_uring_setup"}) || !slices.Equal(l.Syscalls.Deny, []string{"acct"}) {
 		t.Errorf("syscalls: %+v", l.Syscalls)
 	}
-	if !slices.Equal(l.Capabilities, []string{"CAP_NET_BIND_SERVICE"}) || l.Degraded[0].ID != "fs.2" || l.Degraded[0].Place.Line != 14 {
+	if !slices.Equal(l.Capabilities, []string{"CAP_NET_BIND_SERVICE"}) || l.Degraded[0].ID != "fs.2" || l.Degraded[0].Place.Line != 15 {
 		t.Errorf("lists: %v %v", l.Capabilities, l.Degraded)
 	}
-	if f := l.FS[0]; f.Path != "." || f.Caps != policy.Read|policy.Create|policy.Update || f.Place.String() != "p.toml:16:1" {
+	if f := l.FS[0]; f.Path != "." || f.Caps != policy.Read|policy.Create|policy.Update || f.Place.String() != "p.toml:17:1" {
 		t.Errorf("fs.1: %+v at %s", f, f.Place)
 	}
-	if f := l.FS[1]; f.Match != "**/.env" || f.Caps != 0 || !f.Unprotect {
+	if f := l.FS[1]; f.Match != "**/.env" || f.Caps != 0 || !f.Unprotect || !f.Secret {
 		t.Errorf("fs.2: %+v", f)
 	}
 	n := l.Net[0]
@@ -181,7 +183,7 @@ file_size = 1000
 }
 
 func TestBuiltinFiles(t *testing.T) {
-	for _, name := range []string{"runtime", "protect", "default", "tools"} {
+	for _, name := range []string{"runtime", "protect", "secrets", "default", "tools"} {
 		builtinPolicy(name)
 	}
 	for i, p := range Presets() {

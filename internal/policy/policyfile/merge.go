@@ -143,9 +143,9 @@ func (l *loader) separate(pieces *[policy.NumAuthorities][]piece) {
 // layer merges the pieces of one authority and appends its layer.
 func (l *loader) layer(src *policy.Source, who policy.Authority, pieces []piece) {
 	slices.SortStableFunc(pieces, func(a, b piece) int { return compareTools(a.tool, b.tool) })
-	m := merged{runtime: true, protect: policy.ProtectOff}
+	m := merged{runtime: true}
 	if who == policy.Session {
-		m.protect = policy.ProtectAuto
+		m.Protect, m.Secrets = policy.ProtectAuto, policy.ProtectAuto
 	}
 	if who == policy.Session && l.req.Beside {
 		src.Detected = m.detected(l, src.Workspace, true, true)
@@ -160,12 +160,15 @@ func (l *loader) layer(src *policy.Source, who policy.Authority, pieces []piece)
 	} else if !m.given {
 		return
 	}
-	m.Authority, m.Protect = who, m.protect
+	m.Authority = who
 	if m.runtime {
 		m.Runtime = l.builtinRules("runtime")
 	}
-	if m.protect != policy.ProtectOff {
+	if m.Protect != policy.ProtectOff {
 		m.Protected = l.builtinRules("protect")
+	}
+	if m.Secrets != policy.ProtectOff {
+		m.SecretFiles = l.builtinRules("secrets")
 	}
 	src.Layers = append(src.Layers, m.SourceLayer)
 }
@@ -223,7 +226,6 @@ type merged struct {
 	policy.SourceLayer
 	given   bool
 	runtime bool
-	protect policy.ProtectMode
 }
 
 // add merges a later [access] in.
@@ -239,7 +241,10 @@ func (m *merged) add(l *loader, a *Access) {
 		m.runtime = *a.Runtime
 	}
 	if a.Protect != nil {
-		m.protect = policy.ProtectMode(*a.Protect)
+		m.Protect = policy.ProtectMode(*a.Protect)
+	}
+	if a.Secrets != nil {
+		m.Secrets = policy.ProtectMode(*a.Secrets)
 	}
 	if a.Namespaces != nil {
 		m.Namespaces = *a.Namespaces

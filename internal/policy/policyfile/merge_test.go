@@ -88,16 +88,16 @@ func TestMerge(t *testing.T) {
 
 func TestMergeScalars(t *testing.T) {
 	src := load(t, request("p.toml"), tree{
-		"/w/base.toml": policyText("[access]\ndefault = \"allow\"\nruntime = false\nprotect = true\nnamespaces = true\nsyscalls = \"strict\"\n" +
+		"/w/base.toml": policyText("[access]\ndefault = \"allow\"\nruntime = false\nprotect = true\nsecrets = true\nnamespaces = true\nsyscalls = \"strict\"\n" +
 			"allow_degraded = [\"fs.1\"]\n[access.commands.git]\nargs = []\nenvs = []\n[limits]\npids = 5\nmemory = 10\ncpu = \"20%\"\nio = 30\nwall_time = \"40s\"\nopen_files = 50\nfile_size = 60\n"),
-		"/w/p.toml": "version = 1\nextends = [\"base.toml\"]\n[access]\ndefault = { net = \"deny\" }\nprotect = false\nsyscalls = { deny = { strategy = \"dedup\", value = [\"acct\", \"acct\", \"mount\"] } }\n" +
+		"/w/p.toml": "version = 1\nextends = [\"base.toml\"]\n[access]\ndefault = { net = \"deny\" }\nprotect = false\nsecrets = false\nsyscalls = { deny = { strategy = \"dedup\", value = [\"acct\", \"acct\", \"mount\"] } }\n" +
 			"allow_degraded = { strategy = \"dedup\", value = [\"fs.1\", \"fs.2\"] }\n[access.commands.git]\n[limits]\npids = 50\n",
 	})
 	l := layerOf(t, src, policy.Session)
 	if l.Defaults != [...]policy.Stance{policy.Allow, policy.Deny, policy.Allow, policy.Allow} {
 		t.Errorf("defaults: %v", l.Defaults)
 	}
-	if l.Runtime != nil || l.Protect != policy.ProtectOff || l.Protected != nil || !l.Namespaces {
+	if l.Runtime != nil || l.Protect != policy.ProtectOff || l.Protected != nil || l.Secrets != policy.ProtectOff || l.SecretFiles != nil || !l.Namespaces {
 		t.Errorf("switches: %+v", l)
 	}
 	if l.Syscalls.Profile != "strict" || !slices.Equal(l.Syscalls.Deny, []string{"acct", "mount"}) || len(l.Degraded) != 2 || l.Degraded[1].ID != "fs.2" {

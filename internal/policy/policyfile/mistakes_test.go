@@ -73,6 +73,7 @@ var mistakes = []struct{ policy, want string }{
 	{"[access]\ndefault = true", `p.toml:3:11: default must be "deny", "allow" or a table, not true`},
 	{"[access]\nprotect = \"aut\"", `p.toml:3:11: protect must be "auto", true or false, not the string "aut" (did you mean "auto"?)`},
 	{"[access]\nprotect = \"true\"", `p.toml:3:11: protect must be "auto", true or false, not the string "true" (leave the quotes out)`},
+	{"[access]\nsecrets = \"off\"", `p.toml:3:11: secrets must be "auto", true or false, not the string "off"`},
 	{"[access]\nprotect = \"false\"", `p.toml:3:11: protect must be "auto", true or false, not the string "false" (leave the quotes out)`},
 	{"[access]\nsyscalls = \"strickt\"", `p.toml:3:12: syscalls must be "default" or "strict", not "strickt" (did you mean "strict"?)`},
 	{"[access]\ncapabilities = [\"CAP_NET_BIND\"]", `p.toml:3:17: unknown capability "CAP_NET_BIND" (did you mean "CAP_NET_BIND_SERVICE"?)`},

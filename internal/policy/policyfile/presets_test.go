@@ -1,9 +1,11 @@
 package policyfile
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
@@ -130,8 +132,81 @@ func TestProtected(t *testing.T) {
 		if got := c.CheckFS(filepath.Join(s.work, path), policy.Create).Allow; got != want {
 			t.Errorf("create %s: %v", path, got)
 		}
-		if !c.CheckFS(filepath.Join(s.work, path), policy.Read).Allow {
-			t.Errorf("read %s: denied", path)
+		if got := c.CheckFS(filepath.Join(s.work, path), policy.Read).Allow; got != (path != ".envrc") { // a secret
+			t.Errorf("read %s: %v", path, got)
+		}
+	}
+}
+
+// What `secrets` covers can't be read where everything is granted, and what only looks like it can. Each line of the list decides somewhere.
+func TestSecretFiles(t *testing.T) {
+	s := newScene(t)
+	file := filepath.Join(s.work, "all.toml")
+	childtest.Must(t, os.WriteFile(file, []byte("version = 1\n[access]\nprotect = false\n[[access.fs]]\npath = \"/\"\nread = true\nwrite = true\nexecute = true\n"), 0o644))
+	c := s.compile(t, file)
+	session := c.Layers[len(c.Layers)-1]
+	unused := map[string]bool{}
+	for _, r := range session.Secrets.Rules() {
+		unused[r.FS.Written] = true
+	}
+	try := func(want bool, dir, names string) {
+		for name := range strings.FieldsSeq(names) {
+			path := name
+			if dir != "" {
+				path = filepath.Join(dir, name)
+			}
+			if got := c.CheckFS(path, policy.Read).Allow; got != want || c.CheckFS(path, policy.Execute).Allow != want || !c.CheckFS(path, policy.Update).Allow {
+				t.Errorf("read %s: %v", path, got)
+			}
+			if r := session.Secrets.Deciding(path); r != nil {
+				delete(unused, r.FS.Written)
+			}
+		}
+	}
+	for _, dir := range []string{s.work, filepath.Join(s.work, "a/b"), s.home, "/srv"} {
+		try(false, dir, ".ssh .ssh/id_ed25519 .ssh/new .ssh/agent/x id_rsa id_rsa.bak id_dsa id_ecdsa id_ecdsa_sk id_ed25519 id_ed25519_sk ssh_host_rsa_key x.ppk "+
+			"tls.key privkey.pem privkey1.pem home.ovpn .gnupg/private-keys-v1.d/x .aws/credentials .azure/x .config/gcloud/access_tokens.db .kube/config "+
+			".docker/config.json .config/containers/auth.json .oci/config .config/doctl/x .config/hcloud/x .fly/config.yml .boto .s3cfg .config/rclone/rclone.conf "+
+			".terraformrc .terraform.d/credentials.tfrc.json .pulumi/credentials.json .vault-token .databrickscfg .config/sops/age/keys.txt .config/op/config "+
+			".netrc _netrc .git-credentials .config/git/credentials .config/gh/hosts.yml .config/hub .config/glab-cli/config.yml .pgpass .my.cnf .mylogin.cnf "+
+			".pypirc .config/pypoetry/auth.toml .cargo/credentials .cargo/credentials.toml .gem/credentials .m2/settings.xml .m2/settings-security.xml "+
+			".gradle/gradle.properties .composer/auth.json .config/composer/auth.json .env .env.local .env.production .envrc "+
+			".local/share/keyrings/login.keyring .local/share/kwalletd/x .password-store/x.gpg x.kdbx .mozilla/firefox/x/logins.json .librewolf/x .thunderbird/x "+
+			".config/google-chrome/Default/Cookies .config/chromium/x .config/BraveSoftware/x .config/microsoft-edge/x .config/vivaldi/x .config/opera/x "+
+			".bash_history .zsh_history .zhistory .histfile .sh_history .local/share/fish/fish_history .python_history .node_repl_history .psql_history "+
+			".mysql_history .sqlite_history .rediscli_history .claude/.credentials.json .claude.json .codex/auth.json .gemini/oauth_creds.json .qwen/oauth_creds.json "+
+			".local/share/opencode/auth.json .aider/oauth-keys.env .config/cursor/auth.json .config/goose/secrets.yaml .config/github-copilot/hosts.json "+
+			".cache/huggingface/token .kaggle/kaggle.json")
+		try(true, dir, "id_rsa.pub .ssh/id_ed25519.pub .ssh/config .ssh/known_hosts .env.example .env.sample .env.template .env.dist .env/bin/python .env/lib/x "+
+			".env/lib64/x .env/pyvenv.cfg cert.pem localhost-key.pem node_modules/x/test/server.pem site-packages/certifi/cacert.pem keystore.p12 truststore.jks "+
+			".git/config .gitconfig .config/git/config .docker/daemon.json .yarnrc .cargo/config.toml .m2/repository/x .gradle/caches/x .terraform.d/plugin-cache/x "+
+			"env .environment key keys.go monkey x.keys history order_history id_map.go ssh/x aws/credentials auth.json token credentials credentials.go settings.xml "+
+			".config .local/share .claude/settings.json .codex/config.toml .gemini/settings.json")
+	}
+	try(true, "", s.work+"/.npmrc "+s.work+"/.yarnrc.yml "+s.tmp+"/.ssh/id_rsa "+s.tmp+"/x.key /usr/share/dns/root.key /etc/ssl/certs/x.pem /etc/passwd /etc/ssh/ssh_config")
+	try(false, "", s.home+"/.npmrc "+s.home+"/.yarnrc.yml /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d/x /etc/security/opasswd "+
+		"/etc/ssl/private/x /etc/pki/tls/private/x /etc/letsencrypt/live/x /etc/wireguard/wg0.conf /etc/ipsec.secrets /etc/ppp/chap-secrets "+
+		"/etc/NetworkManager/system-connections/x /etc/krb5.keytab /etc/kubernetes/admin.conf /etc/rancher/k3s/k3s.yaml /run/secrets/kubernetes.io/x /etc/ssh/ssh_host_rsa_key")
+	if len(unused) > 0 {
+		t.Errorf("nothing tries %v", slices.Sorted(maps.Keys(unused)))
+	}
+}
+
+// The session's TMPDIR and the system's programs are lifted, whatever the policy grants around them; a key there is read.
+func TestNothingSecretOfTheSystem(t *testing.T) {
+	s := newScene(t)
+	for _, name := range []string{"default", "preset:go", "preset:python"} {
+		policies := []string{name}
+		if name == "default" {
+			policies = nil
+		}
+		c := s.compile(t, policies...)
+		for path, want := range map[string]bool{
+			s.tmp + "/home/.ssh/id_rsa": true, "/usr/share/x/tls.key": true, s.work + "/.env": false, s.work + "/a/id_rsa": false, s.work + "/cert.pem": true, s.work + "/.npmrc": true,
+		} {
+			if got := c.CheckFS(path, policy.Read).Allow; got != want {
+				t.Errorf("%s: read %s: %v", name, path, got)
+			}
 		}
 	}
 }

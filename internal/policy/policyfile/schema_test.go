@@ -48,7 +48,7 @@ func resolved(t *testing.T) *jsonschema.Resolved {
 func TestSchemaTakesPolicies(t *testing.T) {
 	r := resolved(t)
 	texts := map[string]string{"everything": everything}
-	for _, name := range []string{"runtime", "protect", "default", "tools", "starter", "preset_readonly", "preset_python", "preset_node", "preset_go", "preset_git"} {
+	for _, name := range []string{"runtime", "protect", "secrets", "default", "tools", "starter", "preset_readonly", "preset_python", "preset_node", "preset_go", "preset_git"} {
 		texts[name] = string(builtinText(name))
 	}
 	for name, text := range texts {
@@ -142,6 +142,7 @@ audit = "exec"
 default = { fs = "deny", net = "deny", env = "allow", commands = "allow" }
 runtime = true
 protect = "auto"
+secrets = true
 namespaces = false
 syscalls = { profile = "strict", allow = ["io_uring_setup"], deny = { strategy = "append", value = ["acct"] } }
 capabilities = ["CAP_CHOWN"]
@@ -158,6 +159,7 @@ update = true
 delete = false
 execute = true
 unprotect = true
+secret = true
 ensure = true
 literal = true
 

@@ -39,7 +39,7 @@ func TestTables(t *testing.T) {
 
 // tabled are the built-in files that a session may start with.
 func tabled() []string {
-	names := []string{"runtime", "protect", "default"}
+	names := []string{"runtime", "protect", "secrets", "default"}
 	for _, p := range presets {
 		names = append(names, "preset_"+p)
 	}

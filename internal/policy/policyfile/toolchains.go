@@ -51,19 +51,29 @@ var systemToolchains = words("/opt /home/linuxbrew /snap /nix/store")
 // toolchains lets the programs that PATH and the command lead to be read and executed, with what they load.
 func (l *loader) toolchains() (rules []policy.FSRule) {
 	var dirs []string
+	known := map[string]bool{}
+	add := func(dir string) {
+		need, ok := l.toolchain(dir)
+		for _, dir := range need {
+			dirs, known[dir] = append(dirs, dir), known[dir] || ok
+		}
+	}
 	for _, dir := range filepath.SplitList(l.req.Path) {
-		dirs = append(dirs, l.toolchain(dir)...)
+		add(dir)
 	}
 	for _, file := range policy.Candidates(l.req.Path, l.req.Command) {
 		if l.req.Command != "" && filepath.IsAbs(file) && l.files.Exists(file) {
-			dirs = append(append(dirs, l.toolchain(filepath.Dir(file))...), l.packages(file)...)
+			add(filepath.Dir(file))
+			for _, dir := range l.packages(file) {
+				dirs, known[dir] = append(dirs, dir), true
+			}
 			break
 		}
 	}
 	slices.Sort(dirs)
 	for _, dir := range slices.Compact(dirs) {
 		rules = append(rules, policy.FSRule{
-			Path: dir, Caps: policy.Read | policy.Execute, Optional: true, Place: policy.Place{File: "builtin:path"},
+			Path: dir, Caps: policy.Read | policy.Execute, Secret: known[dir], Optional: true, Place: policy.Place{File: "builtin:path"},
 		})
 	}
 	return rules
@@ -81,39 +91,39 @@ func (l *loader) packages(file string) []string {
 	return []string{above + "/node_modules"}
 }
 
-// toolchain are the folders that programs in dir need: those of the toolchain that is known, or dir alone. There are none where dir is the
+// toolchain are the folders that programs in dir need: those of the toolchain that is known, all of which is public, or dir alone. There are none where dir is the
 // workspace's, or the whole of a home, or leads elsewhere: a command could have made it so, to be granted more by the next session.
-func (l *loader) toolchain(dir string) (need []string) {
+func (l *loader) toolchain(dir string) (need []string, known bool) {
 	if dir = filepath.Clean(dir); holds("/usr", dir) || holds("/bin", dir) || holds("/sbin", dir) {
-		return nil // runtime's rules do
+		return nil, false // runtime's rules do
 	}
 	real, err := l.files.Real(dir)
 	home, homeless := l.files.Real(l.req.Home)
 	switch {
 	case err != nil || !filepath.IsAbs(dir) || real == "/" || holds(l.workspaceDir, real) || homeless == nil && holds(real, home):
-		return nil
+		return nil, false
 	case homeless == nil && holds(home, real):
 		for _, t := range homeToolchains {
 			if holds(filepath.Join(home, t.dir), real) {
 				for _, d := range append(t.also, t.dir) {
 					need = append(need, filepath.Join(home, d))
 				}
-				return need
+				return need, true
 			}
 		}
 		if real == dir {
-			return []string{real}
+			return []string{real}, false
 		}
-		return nil
+		return nil, false
 	}
 	for _, top := range systemToolchains {
 		if rest, ok := strings.CutPrefix(real, top+"/"); ok {
 			first, _, _ := strings.Cut(rest, "/")
-			return []string{filepath.Join(top, first)}
+			return []string{filepath.Join(top, first)}, top != "/opt"
 		}
 	}
 	if holds("/usr", real) || strings.Count(real, "/") == 1 {
-		return nil // all of /opt, /srv, /tmp is too much
+		return nil, false // all of /opt, /srv, /tmp is too much
 	}
-	return []string{real}
+	return []string{real}, false
 }

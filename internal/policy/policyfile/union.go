@@ -112,7 +112,7 @@ func stance(word string) policy.Stance {
 	return policy.Undeclared
 }
 
-// Protect is the value of `protect`.
+// Protect is the value of `protect`, and of `secrets`.
 type Protect policy.ProtectMode
 
 func (v *Protect) decode(d *decoder, n *node) {
