@@ -10,7 +10,7 @@
 #define MAX_DEPTH 128 /* policy.MaxDepth */
 #define MAX_NAME 255
 #define MAX_WORDS 8	/* of a set of pattern bits: 512 pattern components in all */
-#define MAX_TABLES 32	/* fs and protect of every authority, and room */
+#define MAX_TABLES 32	/* fs, protect and secrets of every authority, and room */
 #define MAX_HITS 64	/* of a node: two of each table */
 #define MAX_LAYERS 10	/* policy.NumAuthorities */
 
@@ -50,7 +50,7 @@ enum header {
 };
 #define SEED_LINKS (1U << 31) /* rules hold to files with several hard links */
 #define SEED_EXECS (1U << 30) /* what is executed is told */
-#define IMAGE_MAGIC 0x74673035 /* changes with the format */
+#define IMAGE_MAGIC 0x74673036 /* changes with the format */
 
 /* A bucket holds four entries; one with c == 0 is empty. A name is {hash, length, line of its text, set}, an edge is
  * {node, hash of the name, node, what the name is}, an affix's edge {node, byte, node, set}. */
@@ -83,6 +83,7 @@ struct node {
 #define HIT_TABLE(h) (((h) >> 24) & (MAX_TABLES - 1))
 #define HIT_GRANTS (1U << 29)
 #define HIT_KNOWN (1U << 30)
+#define HIT_SECRET (1U << 31) /* lifts secrets */
 #define NO_HIT 0xffffffffU
 
 /*
@@ -98,8 +99,11 @@ enum name_lines { NAME_HEAD, NAME_STARTS, NAME_STATE, NAME_COMMON, NAME_DECIDED 
 #define LINKED (1U << 31)
 #define MAX_LINKED 64
 
+#define TAKING_PROTECT(t) ((t) & 0xff)
+#define TAKING_SECRETS(t) ((t) >> 8)
+
 struct layer {
-	u32 fs, protect; /* tables, plus one; 0: none */
+	u32 fs, taking; /* tables, plus one; 0: none. What takes away is protect, and secrets times 256 */
 	u32 stance;
 	u32 commands; /* stance */
 };

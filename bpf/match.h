@@ -34,7 +34,7 @@ struct match {
 	u32 held;
 	u32 depth;
 	u32 hit, layer; /* who was the first to withhold something, NO_HIT and NO_LAYER: nobody */
-	u32 cover[MAX_LAYERS]; /* what each layer gives, protect aside: what a directory takes along, or would gain */
+	u32 cover[MAX_LAYERS]; /* what each layer gives, protect and secrets aside: what a directory takes along, or would gain */
 	u32 node;   /* NO_NODE: left the trie */
 	u32 live;   /* some pattern has started */
 	u32 names;  /* the line of the list of other names; 0: none */
@@ -724,9 +724,11 @@ static __always_inline void changed_hot(struct climb *c)
 #define MAX_ATTEMPTS 16
 #define NO_LAYER 0xffffffffU
 
-/* Beside what a layer gives: the rule lifts protect, protect doesn't cover. policy's lifted, uncovered and brings. */
+/* Beside what a layer gives: the rule lifts protect, protect doesn't cover; the same of secrets. policy's lifted, uncovered and brings. */
 #define CAP_LIFTED 128
 #define CAP_UNCOVERED 64
+#define CAP_LIFTED_SECRETS 512
+#define CAP_UNCOVERED_SECRETS 256
 #define CAP_BRINGS (CAP_CREATE | CAP_LIFTED | CAP_UNCOVERED)
 
 /*
@@ -745,6 +747,20 @@ static __always_inline u32 where(struct climb *c, u32 status)
 	return LOAD(struct mnt_namespace, ns, ns.inum) == c->mount_ns ? WALK_OK : WALK_DETACHED;
 }
 
+/* decider is what decided in a table, given its number plus one. */
+static __always_inline u32 decider(struct match *m, u32 table)
+{
+	return table ? m->decided[(table - 1) & (MAX_TABLES - 1)] : NO_HIT;
+}
+
+/* secret is what decided in a table of secrets: NO_HIT where that's an exception. */
+static __always_inline u32 secret(struct match *m, u32 table)
+{
+	u32 h = decider(m, table);
+
+	return HIT_CAPS(h) & CAP_READ ? NO_HIT : h;
+}
+
 /* layer_step takes away what the i-th layer doesn't give, by which rules decided; false when there is no further. Where that's some of
  * need, layer and hit say who was the first to. */
 static __always_inline bool layer_step(struct climb *c, struct match *m, u32 need, u32 i)
@@ -756,25 +772,30 @@ static __always_inline bool layer_step(struct climb *c, struct match *m, u32 nee
 		m->caps = 0;
 		return false;
 	}
-	u32 fs = l->w[(i & 3) * 4], protect = l->w[(i & 3) * 4 + 1], stance = l->w[(i & 3) * 4 + 2];
-	u32 h = fs ? m->decided[(fs - 1) & (MAX_TABLES - 1)] : NO_HIT, gives = CAP_ALL;
-	bool lifts = false;
+	u32 taking = l->w[(i & 3) * 4 + 1], stance = l->w[(i & 3) * 4 + 2];
+	u32 h = decider(m, l->w[(i & 3) * 4]), gives = CAP_ALL;
+	bool unprotects = false, reveals = false;
 	if (stance != UNDECLARED) {
 		if (h != NO_HIT) {
 			gives = HIT_CAPS(h);
-			lifts = HIT_UNPROTECT(h);
+			unprotects = HIT_UNPROTECT(h);
+			reveals = h & HIT_SECRET;
 		} else if (stance != ALLOW) {
 			gives = 0;
 		}
 	}
-	u32 p = protect ? m->decided[(protect - 1) & (MAX_TABLES - 1)] : NO_HIT;
-	m->cover[i] = gives | (lifts && protect ? CAP_LIFTED : 0) | (p == NO_HIT ? CAP_UNCOVERED : 0);
-	if (lifts)
-		p = NO_HIT;
-	if (p != NO_HIT) {
+	u32 p = decider(m, TAKING_PROTECT(taking)), s = secret(m, TAKING_SECRETS(taking));
+	m->cover[i] = gives | (unprotects && TAKING_PROTECT(taking) ? CAP_LIFTED : 0) | (p == NO_HIT ? CAP_UNCOVERED : 0) |
+		      (reveals && TAKING_SECRETS(taking) ? CAP_LIFTED_SECRETS : 0) | (s == NO_HIT ? CAP_UNCOVERED_SECRETS : 0);
+	if (p != NO_HIT && !unprotects) {
 		if (!(need & ~gives))
 			h = p;
 		gives &= ~CAP_WRITE;
+	}
+	if (s != NO_HIT && !reveals) {
+		if (!(need & ~gives))
+			h = s;
+		gives &= ~(CAP_READ | CAP_EXECUTE);
 	}
 	if ((need & ~gives) && m->layer == NO_LAYER) {
 		m->hit = h;

@@ -77,14 +77,19 @@ static long narrow_step(u32 i, void *ctx)
 		m->caps = 0;
 		return 1;
 	}
-	u32 fs = l->w[(i & 3) * 4], protect = l->w[(i & 3) * 4 + 1];
-	u32 h = fs ? c->other.decided[(fs - 1) & (MAX_TABLES - 1)] : NO_HIT;
-	u32 p = protect ? c->other.decided[(protect - 1) & (MAX_TABLES - 1)] : NO_HIT;
+	u32 taking = l->w[(i & 3) * 4 + 1], h = decider(&c->other, l->w[(i & 3) * 4]);
+	u32 p = decider(&c->other, TAKING_PROTECT(taking)), s = secret(&c->other, TAKING_SECRETS(taking));
 	u32 gives = h & HIT_KNOWN ? CAP_ALL : HIT_CAPS(h);
-	if (!(p & HIT_KNOWN) && (h == NO_HIT || !HIT_UNPROTECT(h))) {
+	bool unprotects = h != NO_HIT && HIT_UNPROTECT(h), reveals = h != NO_HIT && h & HIT_SECRET;
+	if (!(p & HIT_KNOWN) && !unprotects) {
 		if (!(d->need & ~gives))
 			h = p;
 		gives &= ~CAP_WRITE;
+	}
+	if (!(s & HIT_KNOWN) && !reveals) {
+		if (!(d->need & ~gives))
+			h = s;
+		gives &= ~(CAP_READ | CAP_EXECUTE);
 	}
 	if ((d->need & ~gives) && m->layer == NO_LAYER) {
 		m->hit = h;

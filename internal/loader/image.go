@@ -18,7 +18,7 @@ const (
 	maxTables = 32
 	maxLayers = 10
 	maxProbes = 4
-	magic     = 0x74673035
+	magic     = 0x74673036
 	maxRules  = 1 << 18
 	maxLinked = 64
 	maxName   = 255
@@ -70,6 +70,7 @@ const (
 const (
 	hitGrants = 1 << 29
 	hitKnown  = 1 << 30
+	hitSecret = 1 << 31
 	noHit     = 0xffffffff
 )
 
@@ -175,6 +176,7 @@ type builder struct {
 	filter   [1 + 64/maxWords]bitset // bpf/image.h: of the names that patterns know
 	layers   [][4]uint32
 	tables   uint32
+	taking   map[string]uint32 // the tables of protect and secrets, which many layers have in common, by what is in them
 	others   []otherName
 	linked   map[uint64][][4]uint32 // by the inode's number
 	execs    bool                   // what is executed is told
@@ -187,7 +189,7 @@ func newBuilder(seed uint32) *builder {
 	return &builder{
 		seed: seed, names: map[string]uint32{}, sets: map[string]*bitset{}, nodes: make([]trieNode, 1),
 		edges: map[edge]uint32{}, affixes: make([]*bitset, 2), affixed: map[edge]uint32{},
-		linked: map[uint64][][4]uint32{},
+		linked: map[uint64][][4]uint32{}, taking: map[string]uint32{},
 	}
 }
 
@@ -198,14 +200,18 @@ func (b *builder) add(c *policy.Compiled) error {
 		if err != nil {
 			return err
 		}
-		protect, err := b.table(l.Protect, false)
+		protect, err := b.takes(l.Protect)
+		if err != nil {
+			return err
+		}
+		secrets, err := b.takes(l.Secrets)
 		if err != nil {
 			return err
 		}
 		if l.Authority == policy.Builtin {
 			b.hide(l.FS, fs-1)
 		}
-		b.layers = append(b.layers, [4]uint32{fs, protect, uint32(l.Stance[policy.FS]), uint32(l.Stance[policy.Commands])})
+		b.layers = append(b.layers, [4]uint32{fs, protect | secrets<<8, uint32(l.Stance[policy.FS]), uint32(l.Stance[policy.Commands])})
 		if err := b.commands(uint32(i), l.Commands); err != nil {
 			return err
 		}
@@ -290,7 +296,21 @@ func argsText(args []string) (text string, n uint32, rest bool) {
 	return b.String(), uint32(len(args)), rest
 }
 
-// table adds the rules of a table and returns its number plus one, or 0 when there is none. In what protect names none of them only adds.
+// takes adds the rules of protect, or of secrets, as table does: the same ones once for all layers, of which the first is named in a denial.
+func (b *builder) takes(t *policy.FSTable) (uint32, error) {
+	var key strings.Builder
+	for _, r := range t.Rules() {
+		fmt.Fprintf(&key, "%q %q %q %d\n", r.FS.Path, r.FS.Last, r.FS.Names, r.FS.Caps)
+	}
+	if n, ok := b.taking[key.String()]; ok {
+		return n, nil
+	}
+	n, err := b.table(t, false)
+	b.taking[key.String()] = n
+	return n, err
+}
+
+// table adds the rules of a table and returns its number plus one, or 0 when there is none. In what takes away none of them only adds.
 func (b *builder) table(t *policy.FSTable, adds bool) (uint32, error) {
 	if t == nil {
 		return 0, nil
@@ -302,6 +322,9 @@ func (b *builder) table(t *policy.FSTable, adds bool) (uint32, error) {
 		hit := uint32(r.Index) | uint32(r.FS.Caps)<<18 | b.tables<<24
 		if r.FS.Unprotect {
 			hit |= 1 << 23
+		}
+		if r.FS.Secret {
+			hit |= hitSecret
 		}
 		if adds && r.Grants() {
 			hit |= hitGrants

@@ -99,9 +99,7 @@ func coverPrograms(c *policy.Compiled, impossible error) (rows []policy.Coverage
 			add(r, l.Mode == policy.ProtectAuto, "")
 		}
 		for _, r := range l.Secrets.Rules() {
-			rows = append(rows, policy.Coverage{
-				ID: r.ID, Rule: r, Place: r.Place, By: "bpf", Soft: l.SecretsMode == policy.ProtectAuto, Why: "the kernel's programs don't look at secrets",
-			})
+			add(r, l.SecretsMode == policy.ProtectAuto, "")
 		}
 		for _, r := range l.Commands.Rules() {
 			partly := ""

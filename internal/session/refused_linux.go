@@ -180,7 +180,7 @@ func (r *run) verdict(k *loader.Event, why policy.Reason) policy.Verdict {
 		v.Layer = int16(k.Layer)
 	}
 	if k.Rule >= 0 && k.Rule < len(r.cfg.Policy.Rules) {
-		v.Rule = int32(k.Rule)
+		v.Rule = r.cfg.Policy.SameIn(k.Layer, int32(k.Rule))
 	}
 	return v
 }

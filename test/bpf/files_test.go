@@ -4,6 +4,9 @@ package bpf
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -58,4 +61,61 @@ func TestOpenedWithCreate(t *testing.T) {
 		must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0))
 		x.run(t, dir)
 	}
+}
+
+// Where credentials are kept nothing is read or executed, by whichever name, beneath a grant of everything.
+func TestSecrets(t *testing.T) {
+	dir := workspace(t, `version = 1
+[[access.fs]]
+path = "/"
+read = true
+write = true
+execute = true
+[[access.fs]]
+path = "given/.env"
+read = true
+secret = true
+`)
+	for name, text := range map[string]string{
+		".env": "TOKEN=x\n", ".env.example": "TOKEN=\n", "given/.env": "TOKEN=y\n", "id_rsa": "#!/bin/sh\nexit 3\n", "id_rsa.pub": "ssh-rsa\n", "cert.pem": "public\n",
+		".ssh/id_ed25519": "a key\n", ".ssh/config": "Host *\n", "link": "", ".venv/.env/bin/sh": "#!/bin/sh\nexit 4\n",
+	} {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
+	}
+	must(t, os.Remove(dir+"/link"))
+	must(t, os.Symlink(".env", dir+"/link"))
+	rule := func(r string) string { return secretRule(t, r) }
+	for _, r := range []row{
+		{"read", "cat .env", 1, "protected read WS/.env " + rule("/**/.env")},
+		{"by a symlink", "cat link", 1, "protected read WS/.env " + rule("/**/.env")},
+		{"to write and read", "exec 3<>.env", 2, "protected read+update WS/.env " + rule("/**/.env")},
+		{"to write", "echo TOKEN=z >.env", 0, ""},
+		{"a folder", "ls .ssh", 2, "protected read WS/.ssh " + rule("/**/.ssh")},
+		{"beneath it", "cat .ssh/id_ed25519", 1, "protected read WS/.ssh/id_ed25519 " + rule("/**/id_ed25519*")},
+		{"execute", "./id_rsa", 126, "protected execute WS/id_rsa " + rule("/**/id_rsa*")},
+		{"a hard link", "ln .env x", 1, "protected read WS/.env " + rule("/**/.env")},
+		{"exceptions", "cat id_rsa.pub .env.example .ssh/config >/dev/null; .venv/.env/bin/sh", 4, ""},
+		{"what isn't listed", "cat cert.pem /etc/ssl/certs/*.pem >/dev/null", 0, ""},
+		{"given back", "cat given/.env", 0, ""},
+		{"a file of that name beneath", "mkdir -p a/b && echo x >a/b/.env && mv a/b a/c && cat a/c/.env", 1, "protected read WS/a/c/.env " + rule("/**/.env")},
+	} {
+		r.run(t, dir)
+	}
+	row{"another name", "mv .env x; test ! -s x", 0, "no_gain create WS/x " + rule("/**/.env") + "; protected read WS/.env " + rule("/**/.env")}.run(t, dir)
+}
+
+// secretRule is the id and the line of a rule of secrets.
+func secretRule(t *testing.T, match string) string {
+	t.Helper()
+	out, err := exec.Command(guest(t), "policy", "show", "preset:git").Output()
+	must(t, err)
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, `{ match = "`+match+`" }`) && strings.Contains(line, "builtin:secrets:") {
+			_, place, _ := strings.Cut(strings.TrimSpace(line), "builtin:secrets:")
+			return strings.Fields(line)[0] + " secrets:" + place
+		}
+	}
+	t.Fatalf("no %s in\n%s", match, out)
+	return ""
 }

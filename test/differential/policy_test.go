@@ -48,7 +48,7 @@ func (s *scene) policies(operator string) (host, session string) {
 // access is what one authority says. The guarded process itself and the programs are granted; where nothing else would be, the
 // tree is, too.
 func (s *scene) access(in, stance, operator string, n int) string {
-	text := fmt.Sprintf("[%s]\nprotect = %v\ndefault = { fs = %q, net = \"allow\", env = \"allow\", commands = \"allow\" }\n", in, s.r.IntN(2) == 0, stance)
+	text := fmt.Sprintf("[%s]\nprotect = %v\nsecrets = %v\ndefault = { fs = %q, net = \"allow\", env = \"allow\", commands = \"allow\" }\n", in, s.r.IntN(2) == 0, s.r.IntN(2) == 0, stance)
 	for _, path := range []string{operator, programs} {
 		text += fmt.Sprintf("[[%s.fs]]\npath = %s\nread = true\nexecute = true\n", in, s.quoted(path))
 	}
@@ -97,8 +97,10 @@ func (s *scene) gives() (text string) {
 			text += c + " = true\n"
 		}
 	}
-	if s.r.IntN(12) == 0 {
-		text += "unprotect = true\n"
+	for _, lift := range []string{"unprotect", "secret"} {
+		if s.r.IntN(12) == 0 {
+			text += lift + " = true\n"
+		}
 	}
 	return text
 }
