@@ -64,7 +64,7 @@ func shortText(x agent, r session.Report) string {
 // shortfalls are the kinds of rules that aren't enforced, each with its reasons.
 func shortfalls(notes []policy.Coverage) (parts []string) {
 	var hosts, others []policy.Coverage
-	protected := 0
+	protected, secrets := 0, 0
 	var why []string
 	for _, row := range notes {
 		switch kind := row.ID[:max(strings.LastIndexByte(row.ID, '.'), 0)]; {
@@ -76,6 +76,8 @@ func shortfalls(notes []policy.Coverage) (parts []string) {
 			}
 		case strings.HasSuffix(kind, "protect"):
 			protected++
+		case strings.HasSuffix(kind, "secrets"):
+			secrets++
 		default:
 			others = append(others, row)
 		}
@@ -85,6 +87,9 @@ func shortfalls(notes []policy.Coverage) (parts []string) {
 	}
 	if protected > 0 {
 		parts = append(parts, fmt.Sprintf("protect (%d rules: where it may write, as in the workspace, it may also write .git/hooks, .mcp.json and the like)", protected))
+	}
+	if secrets > 0 {
+		parts = append(parts, fmt.Sprintf("secrets (%d rules: where it may read, as in the workspace, it may also read .env and the like)", secrets))
 	}
 	if others != nil {
 		reason, _, _ := strings.Cut(others[0].Why, ": ")
