@@ -300,7 +300,11 @@ func argsText(args []string) (text string, n uint32, rest bool) {
 func (b *builder) takes(t *policy.FSTable) (uint32, error) {
 	var key strings.Builder
 	for _, r := range t.Rules() {
-		fmt.Fprintf(&key, "%q %q %q %d\n", r.FS.Path, r.FS.Last, r.FS.Names, r.FS.Caps)
+		for _, s := range append([]string{r.FS.Path, r.FS.Last, string(rune(r.FS.Caps))}, r.FS.Names...) {
+			key.WriteString(s)
+			key.WriteByte(0) // which is in no name
+		}
+		key.WriteByte(0)
 	}
 	if n, ok := b.taking[key.String()]; ok {
 		return n, nil

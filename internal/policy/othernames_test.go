@@ -15,8 +15,10 @@ func TestAliases(t *testing.T) {
 	open := p("/", all)
 	builtIn := func(r FSRule) FSRule { r.Place.File = "preset:x"; return r }
 	guarded := func(rules ...FSRule) SourceLayer {
-		return SourceLayer{FS: rules, Protect: ProtectOn, Protected: []FSRule{m("/**/.git/hooks", 0), m("/**/.vscode", 0)},
-			Secrets: ProtectOn, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/.config/gh", 0), m("/**/*.pub", r)}}
+		return SourceLayer{
+			FS: rules, Protect: ProtectOn, Protected: []FSRule{m("/**/.git/hooks", 0), m("/**/.vscode", 0)},
+			Secrets: ProtectOn, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/.config/gh", 0), m("/**/*.pub", r)},
+		}
 	}
 	for _, x := range []struct {
 		name   string

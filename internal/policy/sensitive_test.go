@@ -50,7 +50,7 @@ func TestWhatIsNotSuggested(t *testing.T) {
 		{Question{Resource: Env, Target: "AWS_SECRET_ACCESS_KEY"}, "", "exactly this name"},
 		{Question{Resource: Env, Target: "GITHUB_TOKEN"}, "", "exactly this name"},
 		{Question{Resource: Env, Target: "GITHUB_TOKEN", Anyway: true}, `name = "GITHUB_TOKEN"`, ""},
-		{Question{Caps: Read, Target: "/home/u/.ssh/id_rsa", Anyway: true}, `path = "/home/u/.ssh/id_rsa"`, ""},
+		{Question{Caps: Read, Target: "/home/u/.ssh/id_rsa", Anyway: true}, "secret = true", ""},
 		{Question{Caps: Create, Target: ".envrc", Anyway: true}, "unprotect = true", ""},
 		{Question{Caps: Read, Target: "/home/u", Anyway: true}, "", wide},
 		{Question{Resource: Env, Target: "KEYBOARD"}, `name = "KEYBOARD"`, ""},

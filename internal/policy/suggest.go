@@ -36,6 +36,7 @@ func (c *Compiled) suggest(v Verdict, l *Layer, a *asked) (rule, advice string) 
 				return "", advice
 			}
 			r.Unprotect = r.Unprotect || a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil
+			r.Secret = r.Secret || a.Caps&^Write != 0 && l.Secret(a.target)
 			return table("[[access.fs]]", fsKeys(&r)), ""
 		}
 		if r, ok = c.withoutRandom(r, a.target); !ok {

@@ -96,13 +96,13 @@ secret = true
 		{"execute", "./id_rsa", 126, "protected execute WS/id_rsa " + rule("/**/id_rsa*")},
 		{"a hard link", "ln .env x", 1, "protected read WS/.env " + rule("/**/.env")},
 		{"exceptions", "cat id_rsa.pub .env.example .ssh/config >/dev/null; .venv/.env/bin/sh", 4, ""},
-		{"what isn't listed", "cat cert.pem /etc/ssl/certs/*.pem >/dev/null", 0, ""},
+		{"what isn't listed", "cat cert.pem >/dev/null", 0, ""},
 		{"given back", "cat given/.env", 0, ""},
 		{"a file of that name beneath", "mkdir -p a/b && echo x >a/b/.env && mv a/b a/c && cat a/c/.env", 1, "protected read WS/a/c/.env " + rule("/**/.env")},
 	} {
 		r.run(t, dir)
 	}
-	row{"another name", "mv .env x; test ! -s x", 0, "no_gain create WS/x " + rule("/**/.env") + "; protected read WS/.env " + rule("/**/.env")}.run(t, dir)
+	row{"another name", "mv .env x; test ! -s x", 0, "no_gain rename WS/.env " + rule("/**/.env") + "; protected read WS/.env " + rule("/**/.env")}.run(t, dir)
 }
 
 // secretRule is the id and the line of a rule of secrets.

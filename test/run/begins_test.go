@@ -32,7 +32,7 @@ func TestBegins(t *testing.T) {
 		setUp   = "have toolguardd decide, which nobody has set up here (docs/daemon.md), or run it as root"
 		require = `daemon = "require"`
 	)
-	readonly := []string{"--policy", "preset:readonly"}
+	readonly := []string{"--policy", "../readonly.toml"}
 	refuses, err := filepath.Abs("testdata/refuses.py")
 	must(t, err)
 	for _, x := range []struct {
@@ -44,13 +44,14 @@ func TestBegins(t *testing.T) {
 		{"protect", "", "", nil, []string{"doesn't enforce protect", "default.fs.2 gives", setUp}, false},
 		{"in a container", "none, contained", "", nil, []string{"doesn't enforce protect", "in a container, mount all of /run/toolguard"}, false},
 		{"root's files in a user namespace", "none, user namespace", `daemon = "auto"`, nil, []string{"doesn't enforce protect"}, false},
+		{"secrets", "", "", []string{"--policy", "preset:readonly"}, []string{"doesn't enforce secrets", "readonly.fs.1 gives", setUp}, false},
 		{"quiet", "", "", []string{"--quiet"}, nil, false},
 		{"all enforced", "", "", readonly, nil, false},
 		{"degraded", "", "", []string{"--policy", "../degraded.toml", "--allow-degraded", "fs.2"}, []string{"doesn't enforce fs.2", setUp}, false},
 		{"not in the group", "0600", "", nil, []string{"doesn't enforce protect", join}, false},
 		{"not in the group, all enforced", "0600", "", readonly, []string{"reports little", join}, false},
 		{"down", "0666", "", nil, []string{"doesn't enforce protect", start}, false},
-		{"not wanted", "0600", "", []string{"--daemon", "none", "--policy", "preset:readonly"}, nil, false},
+		{"not wanted", "0600", "", append(readonly, "--daemon", "none"), nil, false},
 		{"makes no session", "refuses", "", nil, []string{"doesn't enforce protect", "toolguardd: it makes none", "journalctl"}, false},
 		{"makes no session, all enforced", "refuses", "", readonly, []string{"reports little", "it makes none"}, false},
 		{"makes no session, wanted", "refuses", "", []string{"--daemon", "require"}, []string{"--daemon require can't be met", "it makes none", "journalctl"}, true},
@@ -72,6 +73,7 @@ func TestBegins(t *testing.T) {
 				who = user{"dev", 1000} // nobody is whom root's files seem to be of there
 			}
 			p := newPlace(t, who)
+			p.write(t, "../readonly.toml", "version = 1\nextends = [\"preset:readonly\"]\n[access]\nsecrets = false\n")
 			p.write(t, "../degraded.toml", "version = 1\n[[access.fs]]\npath = \".\"\nread = true\n[[access.fs]]\nmatch = \"**/.env\"\n")
 			own := []string{"unshare", "--mount"}
 			if x.socket == "none, contained" {
