@@ -55,9 +55,10 @@ agent's own state and the hosts of its model. It can't change its settings, hook
 workspace, nor read the keys of others.
 
 NAME is ` + orList(names) + `. What counts is the agent's preset
-(toolguard policy show preset:NAME), what is detected in the workspace, and the policies that --policy adds. What this
-machine can't enforce of the preset alone, such as the hosts under landlock without root, doesn't keep the agent from
-starting: the second of the three lines at the start names it. The exit status is that of exec.`,
+(toolguard policy show preset:NAME), what is detected in the workspace, and the policies that --policy adds, or else the
+user's own for the workspace. What this machine can't enforce of the preset alone, such as the hosts under landlock
+without root, doesn't keep the agent from starting: the second of the three lines at the start names it. The exit
+status is that of exec.`,
 		Example: `  toolguard agent claude
   toolguard agent codex -- --no-daemon -s danger-full-access    # what is behind -- is the agent's own
   toolguard agent opencode --policy ../more.toml                # further files, hosts and variables

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -195,8 +196,8 @@ func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result, 
 		}
 		a.err.report(r, c.Name, reported{rest: rest, numbered: kept, lines: reportLines})
 	case f.report == "auto" && !well && !r.Visible && !f.quiet:
-		policies := f.files
-		if f.taken != "" {
+		policies := slices.Concat(f.presets, f.files)
+		if f.taken != "" && f.presets == nil {
 			policies = nil // check takes it, too
 		}
 		a.err.unseen(r, policies)

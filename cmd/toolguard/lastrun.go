@@ -41,7 +41,7 @@ func (f *execFlags) run(c *policy.Compiled, argv []string, r session.Result) use
 		Time: time.Now(), Argv: event.RedactArgv(event.ShortArgv(argv)), Workspace: c.Workspace, Policy: c.Name, Code: r.Code,
 		Total: r.Total, Removed: r.RemovedEnv,
 		Flags: userfiles.Flags{
-			Dir: dir, Tool: f.tool, Agent: f.agent, Workspace: f.workspace, Limits: f.limits, NoDetect: f.noDetect,
+			Dir: dir, Presets: f.presets, Tool: f.tool, Agent: f.agent, Workspace: f.workspace, Limits: f.limits, NoDetect: f.noDetect,
 			Command: f.command, Backend: f.backend, Daemon: f.daemon, Degraded: f.degraded,
 		},
 	}
@@ -67,7 +67,7 @@ func (f *execFlags) run(c *policy.Compiled, argv []string, r session.Result) use
 func flagsOf(r *userfiles.Run) (policyFlags, backendFlags) {
 	f := &r.Flags
 	p := policyFlags{
-		files: f.Policies, tool: f.Tool, agent: f.Agent, workspace: f.Workspace, limits: f.Limits, noDetect: f.NoDetect,
+		presets: f.Presets, files: f.Policies, tool: f.Tool, agent: f.Agent, workspace: f.Workspace, limits: f.Limits, noDetect: f.NoDetect,
 		command: f.Command, dir: f.Dir,
 	}
 	return p, backendFlags{backend: f.Backend, daemon: f.Daemon, degraded: f.Degraded}

@@ -39,7 +39,8 @@ type Run struct {
 
 // Flags are the flags of the run that say which policy counts. Its files are absolute.
 type Flags struct {
-	Dir       string   `json:"dir"` // the current folder
+	Dir       string   `json:"dir"`               // the current folder
+	Presets   []string `json:"presets,omitempty"` // of the coding agent that ran: they count before the files
 	Policies  []string `json:"policies,omitempty"`
 	Tool      string   `json:"tool,omitempty"`
 	Agent     string   `json:"agent,omitempty"`

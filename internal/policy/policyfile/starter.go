@@ -22,9 +22,12 @@ func Starter(dir string, files Files) []byte {
 	return []byte(strings.Replace(b, `extends = []`, "extends = ["+strings.Join(extends, ", ")+"]", 1))
 }
 
-// StarterFor is Starter for a file that isn't beside the folder: it names that as the workspace.
+// StarterFor is Starter for a file that isn't beside the folder, and counts for all that is run in it: it names the folder as the workspace, and
+// limits nothing yet.
 func StarterFor(dir string, files Files) []byte {
-	return []byte(strings.Replace(string(Starter(dir, files)), "\n\n# What the tools", "\nworkspace = "+policy.Quote(dir)+"\n\n# What the tools", 1))
+	b := string(Starter(dir, files))
+	b = strings.Replace(b, "\n\n# What the tools", "\nworkspace = "+policy.Quote(dir)+"\n\n# What the tools", 1)
+	return []byte(strings.Replace(b, "\n[limits]\nwall_time", "\n# [limits]\n# wall_time", 1))
 }
 
 // starterName is the folder's name, as far as it fits in a TOML string without escapes.
