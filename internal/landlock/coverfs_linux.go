@@ -147,10 +147,10 @@ func (t *tree) pattern(r *policy.Rule) word {
 }
 
 // giving is a rule of the layer that gives some of the capabilities on p or something beneath it; nil when none does. Rules
-// that counts says no to are left out; of the others one that somebody wrote is named rather than a built-in one, and the last of those.
+// that counts says no to are left out; of the others one that somebody wrote is named rather than a built-in one.
 func (t *tree) giving(p string, caps policy.Caps, counts func(*policy.Rule) bool) (found *policy.Rule) {
 	consider := func(r *policy.Rule) {
-		if r.FS.Caps&caps != 0 && (found == nil || found.Builtin()) && counts(r) {
+		if r.FS.Caps&caps != 0 && (found == nil || found.Builtin() && !r.Builtin()) && counts(r) {
 			found = r
 		}
 	}

@@ -41,7 +41,7 @@ func TestBegins(t *testing.T) {
 		says                  []string // in one line, each; none: no line
 		refused               bool
 	}{
-		{"protect", "", "", nil, []string{"doesn't enforce protect", "default.fs.2 gives", setUp}, false},
+		{"protect", "", "", nil, []string{"doesn't enforce protect", "default.fs.1 gives", setUp}, false},
 		{"in a container", "none, contained", "", nil, []string{"doesn't enforce protect", "in a container, mount all of /run/toolguard"}, false},
 		{"root's files in a user namespace", "none, user namespace", `daemon = "auto"`, nil, []string{"doesn't enforce protect"}, false},
 		{"secrets", "", "", []string{"--policy", "preset:readonly"}, []string{"doesn't enforce secrets", "readonly.fs.1 gives", setUp}, false},

@@ -352,8 +352,8 @@ var tableSecrets = Policy{Version: 1, Access: &Access{FS: List[FS]{Strategy: "ap
 	{Match: "/**/.env/pyvenv.cfg", Read: &yes, Execute: &yes, Place: policy.Place{File: "builtin:secrets", Line: 402, Col: 1}, Value: policy.Spot{Line: 403, Col: 9}}}, Given: true}, Place: policy.Place{File: "builtin:secrets", Line: 7, Col: 3}}, Place: policy.Place{File: "builtin:secrets", Line: 1, Col: 1}}
 
 var tableDefault = Policy{Version: 1, Access: &Access{Default: Default{0, 1, 0, 2}, FS: List[FS]{Strategy: "append", Items: []FS{
-	{Path: "$TMPDIR", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "builtin:default", Line: 8, Col: 1}, Value: policy.Spot{Line: 9, Col: 8}},
-	{Path: ".", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "builtin:default", Line: 15, Col: 1}, Value: policy.Spot{Line: 16, Col: 8}},
+	{Path: ".", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "builtin:default", Line: 9, Col: 1}, Value: policy.Spot{Line: 10, Col: 8}},
+	{Path: "$TMPDIR", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "builtin:default", Line: 15, Col: 1}, Value: policy.Spot{Line: 16, Col: 8}},
 	{Path: "$GIT_COMMON", Read: &yes, Place: policy.Place{File: "builtin:default", Line: 23, Col: 1}, Value: policy.Spot{Line: 24, Col: 8}},
 	{Path: "$GIT_COMMON/objects", Read: &yes, Write: &yes, Place: policy.Place{File: "builtin:default", Line: 27, Col: 1}, Value: policy.Spot{Line: 28, Col: 8}},
 	{Path: "$GIT_COMMON/refs", Read: &yes, Write: &yes, Place: policy.Place{File: "builtin:default", Line: 32, Col: 1}, Value: policy.Spot{Line: 33, Col: 8}},
@@ -499,8 +499,8 @@ var tablePresetNode = Policy{Version: 1, Access: &Access{Default: Default{0, 1, 
 	{Name: "CURL_CA_BUNDLE", Read: true, Place: policy.Place{File: "preset:node", Line: 243, Col: 1}, Value: policy.Spot{Line: 244, Col: 8}}}, Given: true}, Place: policy.Place{File: "preset:node", Line: 5, Col: 1}}, Place: policy.Place{File: "preset:node", Line: 1, Col: 1}}
 
 var tablePresetGo = Policy{Version: 1, Access: &Access{Default: Default{0, 1, 0, 0}, FS: List[FS]{Strategy: "append", Items: []FS{
-	{Path: "$TMPDIR", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:go", Line: 9, Col: 1}, Value: policy.Spot{Line: 10, Col: 8}},
-	{Path: ".", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:go", Line: 16, Col: 1}, Value: policy.Spot{Line: 17, Col: 8}},
+	{Path: ".", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:go", Line: 9, Col: 1}, Value: policy.Spot{Line: 10, Col: 8}},
+	{Path: "$TMPDIR", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:go", Line: 16, Col: 1}, Value: policy.Spot{Line: 17, Col: 8}},
 	{Path: "~/.cache/go-build", Read: &yes, Write: &yes, Execute: &yes, Secret: true, Ensure: true, Place: policy.Place{File: "preset:go", Line: 24, Col: 1}, Value: policy.Spot{Line: 25, Col: 8}},
 	{Path: "~/go/pkg/mod", Read: &yes, Write: &yes, Execute: &yes, Secret: true, Ensure: true, Place: policy.Place{File: "preset:go", Line: 33, Col: 1}, Value: policy.Spot{Line: 34, Col: 8}},
 	{Path: "~/go/pkg/sumdb", Read: &yes, Write: &yes, Secret: true, Place: policy.Place{File: "preset:go", Line: 41, Col: 1}, Value: policy.Spot{Line: 42, Col: 8}},
@@ -558,8 +558,8 @@ var tablePresetGo = Policy{Version: 1, Access: &Access{Default: Default{0, 1, 0,
 	{Name: "CURL_CA_BUNDLE", Read: true, Place: policy.Place{File: "preset:go", Line: 266, Col: 1}, Value: policy.Spot{Line: 267, Col: 8}}}, Given: true}, Place: policy.Place{File: "preset:go", Line: 5, Col: 1}}, Place: policy.Place{File: "preset:go", Line: 1, Col: 1}}
 
 var tablePresetRust = Policy{Version: 1, Access: &Access{Default: Default{0, 1, 0, 0}, FS: List[FS]{Strategy: "append", Items: []FS{
-	{Path: "$TMPDIR", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:rust", Line: 9, Col: 1}, Value: policy.Spot{Line: 10, Col: 8}},
-	{Path: ".", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:rust", Line: 16, Col: 1}, Value: policy.Spot{Line: 17, Col: 8}},
+	{Path: ".", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:rust", Line: 9, Col: 1}, Value: policy.Spot{Line: 10, Col: 8}},
+	{Path: "$TMPDIR", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:rust", Line: 16, Col: 1}, Value: policy.Spot{Line: 17, Col: 8}},
 	{Path: "~/.cargo/bin", Read: &yes, Execute: &yes, Secret: true, Place: policy.Place{File: "preset:rust", Line: 23, Col: 1}, Value: policy.Spot{Line: 24, Col: 8}},
 	{Path: "~/.rustup", Read: &yes, Execute: &yes, Secret: true, Place: policy.Place{File: "preset:rust", Line: 29, Col: 1}, Value: policy.Spot{Line: 30, Col: 8}},
 	{Path: "~/.cargo/config.toml", Read: &yes, Place: policy.Place{File: "preset:rust", Line: 35, Col: 1}, Value: policy.Spot{Line: 36, Col: 8}},
@@ -605,8 +605,8 @@ var tablePresetRust = Policy{Version: 1, Access: &Access{Default: Default{0, 1, 
 	{Name: "CURL_CA_BUNDLE", Read: true, Place: policy.Place{File: "preset:rust", Line: 206, Col: 1}, Value: policy.Spot{Line: 207, Col: 8}}}, Given: true}, Place: policy.Place{File: "preset:rust", Line: 5, Col: 1}}, Place: policy.Place{File: "preset:rust", Line: 1, Col: 1}}
 
 var tablePresetJava = Policy{Version: 1, Access: &Access{Default: Default{0, 1, 0, 0}, FS: List[FS]{Strategy: "append", Items: []FS{
-	{Path: "$TMPDIR", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:java", Line: 9, Col: 1}, Value: policy.Spot{Line: 10, Col: 8}},
-	{Path: ".", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:java", Line: 16, Col: 1}, Value: policy.Spot{Line: 17, Col: 8}},
+	{Path: ".", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:java", Line: 9, Col: 1}, Value: policy.Spot{Line: 10, Col: 8}},
+	{Path: "$TMPDIR", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:java", Line: 16, Col: 1}, Value: policy.Spot{Line: 17, Col: 8}},
 	{Path: "/etc/java", Read: &yes, Place: policy.Place{File: "preset:java", Line: 23, Col: 1}, Value: policy.Spot{Line: 24, Col: 8}},
 	{Path: "/etc/java-8-openjdk", Read: &yes, Place: policy.Place{File: "preset:java", Line: 27, Col: 1}, Value: policy.Spot{Line: 28, Col: 8}},
 	{Path: "/etc/java-11-openjdk", Read: &yes, Place: policy.Place{File: "preset:java", Line: 31, Col: 1}, Value: policy.Spot{Line: 32, Col: 8}},
@@ -647,8 +647,8 @@ var tablePresetJava = Policy{Version: 1, Access: &Access{Default: Default{0, 1, 
 	{Name: "CURL_CA_BUNDLE", Read: true, Place: policy.Place{File: "preset:java", Line: 204, Col: 1}, Value: policy.Spot{Line: 205, Col: 8}}}, Given: true}, Place: policy.Place{File: "preset:java", Line: 5, Col: 1}}, Place: policy.Place{File: "preset:java", Line: 1, Col: 1}}
 
 var tablePresetC = Policy{Version: 1, Access: &Access{Default: Default{0, 1, 0, 0}, FS: List[FS]{Strategy: "append", Items: []FS{
-	{Path: "$TMPDIR", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:c", Line: 9, Col: 1}, Value: policy.Spot{Line: 10, Col: 8}},
-	{Path: ".", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:c", Line: 16, Col: 1}, Value: policy.Spot{Line: 17, Col: 8}},
+	{Path: ".", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:c", Line: 9, Col: 1}, Value: policy.Spot{Line: 10, Col: 8}},
+	{Path: "$TMPDIR", Read: &yes, Write: &yes, Execute: &yes, Place: policy.Place{File: "preset:c", Line: 16, Col: 1}, Value: policy.Spot{Line: 17, Col: 8}},
 	{Path: "~/.cache/ccache", Read: &yes, Write: &yes, Secret: true, Place: policy.Place{File: "preset:c", Line: 23, Col: 1}, Value: policy.Spot{Line: 24, Col: 8}},
 	{Path: "~/.ccache", Read: &yes, Write: &yes, Secret: true, Place: policy.Place{File: "preset:c", Line: 29, Col: 1}, Value: policy.Spot{Line: 30, Col: 8}},
 	{Path: "~/.config/ccache", Read: &yes, Place: policy.Place{File: "preset:c", Line: 35, Col: 1}, Value: policy.Spot{Line: 36, Col: 8}}}, Given: true}, Env: List[Env]{Strategy: "append", Items: []Env{
