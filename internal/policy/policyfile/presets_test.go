@@ -211,6 +211,25 @@ func TestNothingSecretOfTheSystem(t *testing.T) {
 	}
 }
 
+// An agent reads its own credentials, and nobody else's.
+func TestAgentsReadTheirOwn(t *testing.T) {
+	s := newScene(t)
+	own := map[string]string{
+		"claude-code": ".claude/.credentials.json .claude.json", "codex": ".codex/auth.json", "gemini": ".gemini/oauth_creds.json",
+		"cursor-agent": ".config/cursor/auth.json", "opencode": ".local/share/opencode/auth.json", "aider": ".aider/oauth-keys.env",
+	}
+	for preset := range own {
+		c := s.compile(t, presetPrefix+preset)
+		for whose, files := range own {
+			for file := range strings.FieldsSeq(files) {
+				if got := c.CheckFS(filepath.Join(s.home, file), policy.Read).Allow; got != (whose == preset) {
+					t.Errorf("%s: read %s: %v", preset, file, got)
+				}
+			}
+		}
+	}
+}
+
 func TestPresetNames(t *testing.T) {
 	var names []string
 	for _, p := range Presets() {
