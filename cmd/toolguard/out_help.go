@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
@@ -19,20 +20,29 @@ func (s *screen) help(cmd *cobra.Command) {
 	if cmd.Example != "" {
 		s.line("\n%s\n%s", s.in(bold, "Examples"), cmd.Example)
 	}
-	var rows [][]cell
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() {
-			rows = append(rows, []cell{cs(bold, sub.Name()), c(sub.Short)})
-		}
-	}
-	if rows != nil {
-		s.line("\n%s", s.in(bold, "Commands"))
-		s.table("  ", rows)
-		s.line("\n'%s COMMAND --help' tells more about each", cmd.CommandPath())
-	}
-	if rows == nil {
+	if !cmd.HasAvailableSubCommands() {
 		s.flags(cmd.LocalFlags())
+		return
 	}
+	s.commands(cmd)
+	s.line("\n'%s COMMAND --help' tells more about each", cmd.CommandPath())
+}
+
+// commands lists the commands beneath one, those of a group together.
+func (s *screen) commands(cmd *cobra.Command) {
+	var rows [][]cell
+	title := ""
+	for _, sub := range cmd.Commands() {
+		if !sub.IsAvailableCommand() {
+			continue
+		}
+		if rows == nil || sub.GroupID != title {
+			title = sub.GroupID
+			rows = append(rows, nil, []cell{cs(bold, cmp.Or(title, "Commands"))})
+		}
+		rows = append(rows, []cell{c("  " + sub.Name()), c(sub.Short)})
+	}
+	s.table("", rows)
 }
 
 // flags lists flags: name and value, then what it does, on the next line where the first is long.

@@ -56,29 +56,31 @@ func usagef(cmd *cobra.Command, format string, args ...any) error {
 	return &usage{cmd: cmd, msg: fmt.Sprintf(format, args...)}
 }
 
-// group is a command of the first level and how to build it.
-type group struct {
+// top is a command of the first level, what help lists it under, and how to build it.
+type top struct {
 	name  string
+	about string
 	build func(*app) *cobra.Command
 }
 
-func groups() []group {
-	return []group{
-		{"exec", newExec},
-		{"agent", newAgent},
-		{"check", newCheck},
-		{"explain", newExplain},
-		{"policy", newPolicy},
-		{"why", newWhy},
-		{"allow", newAllow},
-		{"sessions", newSessions},
-		{"events", newEvents},
-		{"report", newReport},
-		{"audit", newAudit},
-		{"doctor", newDoctor},
-		{"version", newVersion},
-		{"completion", newCompletion},
-		{"man", newMan},
+func tops() []top {
+	const run, policies, happened, machine = "Run commands", "Write and ask policies", "See what happens", "This machine"
+	return []top{
+		{"exec", run, newExec},
+		{"agent", run, newAgent},
+		{"policy", policies, newPolicy},
+		{"check", policies, newCheck},
+		{"explain", policies, newExplain},
+		{"why", policies, newWhy},
+		{"allow", policies, newAllow},
+		{"sessions", happened, newSessions},
+		{"events", happened, newEvents},
+		{"report", happened, newReport},
+		{"audit", happened, newAudit},
+		{"doctor", machine, newDoctor},
+		{"version", machine, newVersion},
+		{"completion", machine, newCompletion},
+		{"man", machine, newMan},
 	}
 }
 
@@ -152,15 +154,20 @@ which rule decided when something is denied.`,
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.out.help(cmd) })
 	root.SetFlagErrorFunc(flagError)
 	cobra.EnableCommandSorting = false // they come in the order in which they're needed
-	all := groups()
-	for _, g := range all {
-		if len(args) > 0 && args[0] == g.name {
-			all = []group{g}
+	all := tops()
+	for _, t := range all {
+		if len(args) > 0 && args[0] == t.name {
+			all = []top{t}
 			break
 		}
 	}
-	for _, g := range all {
-		root.AddCommand(g.build(a))
+	for _, t := range all {
+		if !root.ContainsGroup(t.about) {
+			root.AddGroup(&cobra.Group{ID: t.about})
+		}
+		cmd := t.build(a)
+		cmd.GroupID = t.about
+		root.AddCommand(cmd)
 	}
 	return root
 }
