@@ -1,0 +1,61 @@
+package test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+)
+
+// TestGettingStarted does what docs/getting-started.md shows, as an ordinary user with a home of his own, and must see what the page shows.
+func TestGettingStarted(t *testing.T) {
+	bin := toolguard(t)
+	users := childtest.Users()
+	uid := users[len(users)-1]
+	if uid == 0 {
+		t.Skip("needs an ordinary user")
+	}
+	home := filepath.Join(t.TempDir(), "ann")
+	for name, text := range map[string]string{".ssh/id_ed25519": "a key\n", "notes/plan.md": "the plan\n", "project/go.mod": "module x\n"} {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(home, name), []byte(text), 0o644))
+	}
+	must(t, filepath.Walk(home, func(path string, _ os.FileInfo, err error) error {
+		if err == nil {
+			err = os.Chown(path, uid, uid)
+		}
+		return err
+	}))
+	for dir := filepath.Dir(home); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		must(t, os.Chmod(dir, 0o755))
+	}
+	must(t, os.Chmod(filepath.Dir(bin), 0o755))
+	shown := 0
+	for _, b := range blocks(t, "docs/getting-started.md") {
+		if b.lang != "console" {
+			continue
+		}
+		for part := range strings.SplitSeq(strings.TrimPrefix(b.text, "$ "), "\n$ ") {
+			command, want, _ := strings.Cut(strings.TrimSuffix(part, "\n"), "\n")
+			cmd := exec.Command("sh", "-c", command)
+			cmd.Dir = filepath.Join(home, "project")
+			cmd.Env = []string{"HOME=" + home, "USER=ann", "PATH=" + filepath.Dir(bin) + ":/usr/bin:/bin"}
+			if os.Getuid() == 0 {
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+			}
+			out, _ := cmd.CombinedOutput()
+			got := strings.TrimSuffix(strings.ReplaceAll(string(out), home, "/home/ann"), "\n")
+			if got != want {
+				t.Errorf("line %d: %s\nwant\n%s\ngot\n%s", b.line, command, want, got)
+			}
+			shown++
+		}
+	}
+	if shown < 9 {
+		t.Errorf("only %d commands", shown)
+	}
+}
