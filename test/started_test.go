@@ -20,7 +20,7 @@ func TestGettingStarted(t *testing.T) {
 		t.Skip("needs an ordinary user")
 	}
 	home := filepath.Join(t.TempDir(), "ann")
-	for name, text := range map[string]string{".ssh/id_ed25519": "a key\n", "notes/plan.md": "the plan\n", "project/go.mod": "module x\n"} {
+	for name, text := range map[string]string{".ssh/id_ed25519": "a key\n", "notes/todo.md": "the list\n", "project/go.mod": "module x\n"} {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o755))
 		must(t, os.WriteFile(filepath.Join(home, name), []byte(text), 0o644))
 	}
