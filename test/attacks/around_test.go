@@ -190,7 +190,7 @@ func looseToolguard(t *testing.T, s *scene, _ *exec.Cmd) {
 	t.Helper()
 	s.vars["TOOLGUARD"] = s.path("run/toolguard")
 	copyFile(t, toolguard(t), s.vars["TOOLGUARD"])
-	s.write(t, "ws/loose.toml", "version = 1\n[access]\nruntime = false\ndefault = { fs = \"deny\", net = \"allow\", env = \"allow\" }\n[[access.fs]]\npath = \"/\"\nread = true\nexecute = true\n")
+	s.write(t, "ws/loose.toml", "version = 1\n[access]\nruntime = false\nsecrets = false\ndefault = { fs = \"deny\", net = \"allow\", env = \"allow\" }\n[[access.fs]]\npath = \"/\"\nread = true\nexecute = true\n")
 }
 
 // freely gives the run a policy with all of /proc in it: what refuses is what's asked about.
@@ -202,6 +202,7 @@ func freely(t *testing.T, s *scene, _ *exec.Cmd) {
 default = { fs = "deny", net = "allow", env = "allow" }
 runtime = false
 protect = false
+secrets = false
 [[access.fs]]
 path = "/"
 read = true
