@@ -110,7 +110,7 @@ func TestRequestsInDocs(t *testing.T) {
 			t.Errorf("docs/daemon.md has %s, which isn't answered", m[0])
 		}
 	}
-	if n := len(regexp.MustCompile(`(?m)^\t(plain|one)\("`).FindAllString(read(t, "http_linux.go"), -1)); n != len(documented) {
+	if n := len(regexp.MustCompile(`(?m)^\t(plain|one)\("`).FindAllString(read(t, "routes_linux.go"), -1)); n != len(documented) {
 		t.Errorf("%d requests are answered, and docs/daemon.md has %d: %v", n, len(documented), documented)
 	}
 }

@@ -19,17 +19,17 @@ import (
 
 var must = childtest.Must
 
-var update = flag.Bool("update", false, "write table.go anew from go-seccomp-bpf's tables")
+var update = flag.Bool("update", false, "write table_gen.go anew from go-seccomp-bpf's tables")
 
-// TestTables holds that table.go is what go-seccomp-bpf's tables make, and that looking up in it gives what they say.
+// TestTables holds that table_gen.go is what go-seccomp-bpf's tables make, and that looking up in it gives what they say.
 func TestTables(t *testing.T) {
 	if *update {
-		must(t, os.WriteFile("table.go", tableText(t), 0o644))
-		t.Log("table.go is written: run the test again without -update")
+		must(t, os.WriteFile("table_gen.go", tableText(t), 0o644))
+		t.Log("table_gen.go is written: run the test again without -update")
 		return
 	}
-	if got, err := os.ReadFile("table.go"); err != nil || !bytes.Equal(got, tableText(t)) {
-		t.Errorf("table.go is out of date: run go generate (%v)", err)
+	if got, err := os.ReadFile("table_gen.go"); err != nil || !bytes.Equal(got, tableText(t)) {
+		t.Errorf("table_gen.go is out of date: run go generate (%v)", err)
 	}
 	for _, a := range []*arch.Info{arch.X86_64, arch.AARCH64, arch.I386, arch.ARM, arch.X32} {
 		sameNames(t, a)
@@ -81,7 +81,7 @@ func sameNumbers(t *testing.T, a *arch.Info, m machine) {
 	}
 }
 
-// tableText is the text of table.go.
+// tableText is the text of table_gen.go.
 func tableText(t *testing.T) []byte {
 	t.Helper()
 	var b strings.Builder

@@ -13,17 +13,17 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-var update = flag.Bool("update", false, "write tables.go anew from the built-in files")
+var update = flag.Bool("update", false, "write builtin_gen.go anew from the built-in files")
 
 // The tables are what reading the built-in files gives.
 func TestTables(t *testing.T) {
 	if *update {
-		childtest.Must(t, os.WriteFile("tables.go", tables(t), 0o644))
-		t.Log("tables.go is written: run the test again without -update")
+		childtest.Must(t, os.WriteFile("builtin_gen.go", tables(t), 0o644))
+		t.Log("builtin_gen.go is written: run the test again without -update")
 		return
 	}
-	if got, err := os.ReadFile("tables.go"); err != nil || !bytes.Equal(got, tables(t)) {
-		t.Errorf("tables.go is out of date: run go generate (%v)", err)
+	if got, err := os.ReadFile("builtin_gen.go"); err != nil || !bytes.Equal(got, tables(t)) {
+		t.Errorf("builtin_gen.go is out of date: run go generate (%v)", err)
 	}
 	for _, name := range tabled() {
 		if got, want := table(name), decoded(t, name); !reflect.DeepEqual(got, want) {
@@ -55,7 +55,7 @@ func decoded(t *testing.T, name string) *Policy {
 	return p
 }
 
-// tables is the text of tables.go.
+// tables is the text of builtin_gen.go.
 func tables(t *testing.T) []byte {
 	t.Helper()
 	var vars, cases strings.Builder
