@@ -11,12 +11,12 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/pins"
+	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
 // current is the folder of this version, which appears in one piece when everything in it is in place. The programs of several versions can
 // be attached at once: each knows only its own sessions.
-const current = pins.Root + "/" + version
+const current = bpffs.Root + "/" + version
 
 // Kernel is toolguard's state in the kernel, as far as sessions need it.
 type Kernel struct {
@@ -134,9 +134,9 @@ func install(note func(string)) error {
 			return err
 		}
 		if mounted {
-			note("a BPF file system was mounted on " + pins.FS)
+			note("a BPF file system was mounted on " + bpffs.FS)
 		}
-		if err := pins.Folder(pins.Root); err != nil {
+		if err := bpffs.Folder(bpffs.Root); err != nil {
 			return err
 		}
 		if err := tidy(note); err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/pins"
+	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
 // How long to wait for others: loading takes some tenths of a second, where processors are emulated a minute, everything else
@@ -49,7 +49,7 @@ func folders() error {
 			return err
 		}
 	}
-	return pins.Folder(lockFolder)
+	return bpffs.Folder(lockFolder)
 }
 
 func (l *lock) close() { _ = unix.Close(l.fd) }

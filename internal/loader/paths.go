@@ -3,7 +3,7 @@ package loader
 import (
 	"strings"
 
-	"github.com/toolguard/toolguard/internal/pins"
+	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
 // Several toolguards share the maps. What they change together they change under locks on bytes of a file, which the kernel
@@ -28,4 +28,4 @@ func Hidden(path string) bool {
 	return false
 }
 
-var hidden = []string{pins.Root, lockFolder, Canary, runFolder + "/audit", "/var/lib/toolguard"}
+var hidden = []string{bpffs.Root, lockFolder, Canary, runFolder + "/audit", "/var/lib/toolguard"}

@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/pins"
+	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
 // partial ends the name of a folder that isn't complete yet.
@@ -19,12 +19,12 @@ const partial = "-partial"
 
 // mountBPF makes sure that there is a BPF file system to pin in; mounted says that it had to be mounted.
 func mountBPF() (mounted bool, err error) {
-	if there, err := pins.Mounted(); there || err != nil {
+	if there, err := bpffs.Mounted(); there || err != nil {
 		return false, err
 	}
-	err = unix.Mount("bpf", pins.FS, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RELATIME, "mode=0700")
+	err = unix.Mount("bpf", bpffs.FS, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RELATIME, "mode=0700")
 	if err != nil {
-		return false, fmt.Errorf("mount a BPF file system on %s: %w", pins.FS, err)
+		return false, fmt.Errorf("mount a BPF file system on %s: %w", bpffs.FS, err)
 	}
 	return true, nil
 }
@@ -34,13 +34,13 @@ func pinName(name string) string { return strings.TrimPrefix(name, ".") }
 
 // tidy removes what died on its way here, and the state of other versions that guard nobody any more.
 func tidy(note func(string)) error {
-	entries, err := os.ReadDir(pins.Root)
+	entries, err := os.ReadDir(bpffs.Root)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		dir := filepath.Join(pins.Root, e.Name())
-		if dir == pins.Net {
+		dir := filepath.Join(bpffs.Root, e.Name())
+		if dir == bpffs.Net {
 			continue
 		}
 		if strings.HasSuffix(dir, partial) {

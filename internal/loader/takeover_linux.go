@@ -12,7 +12,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/toolguard/toolguard/internal/pins"
+	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
 // ErrOver says that a session isn't there any more: nothing of it lives.
@@ -109,7 +109,7 @@ func (k *Kernel) Caller(conn, pidfd int) (id uint64, err error) {
 var ErrOthers = errors.New("another version of toolguard guards who asks")
 
 func guardedByOthers(pidfd int) error {
-	dirs, err := os.ReadDir(pins.Root)
+	dirs, err := os.ReadDir(bpffs.Root)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func guardedByOthers(pidfd int) error {
 		if d.Name() == version || strings.HasSuffix(d.Name(), partial) {
 			continue
 		}
-		if err := guardedBy(filepath.Join(pins.Root, d.Name(), "labels"), pidfd); err != nil {
+		if err := guardedBy(filepath.Join(bpffs.Root, d.Name(), "labels"), pidfd); err != nil {
 			return err
 		}
 	}

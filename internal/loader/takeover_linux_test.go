@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
-	"github.com/toolguard/toolguard/internal/pins"
+	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
 // A thread that can still get privileges comes into no session: a user's policy would hold what has more than the user.
@@ -215,7 +215,7 @@ func TestHidden(t *testing.T) {
 	defer end(t, s)
 	guard := func(f func(file string)) {
 		for _, dir := range hidden {
-			if dir != pins.Root {
+			if dir != bpffs.Root {
 				f(dir + "/file")
 			}
 		}

@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/toolguard/toolguard/internal/pins"
+	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
 // Unload takes out of the kernel what every version has left there, unless it guards somebody. It's for toolguard's removal.
 func Unload() error {
-	if _, err := os.Stat(pins.Root); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(bpffs.Root); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	l, err := openLock("load")
@@ -22,14 +22,14 @@ func Unload() error {
 	}
 	defer l.close()
 	return l.hold(func() error {
-		entries, err := os.ReadDir(pins.Root)
+		entries, err := os.ReadDir(bpffs.Root)
 		if err != nil {
 			return err
 		}
 		left := 0
 		for _, e := range entries {
-			dir := filepath.Join(pins.Root, e.Name())
-			if dir == pins.Net || strings.HasSuffix(e.Name(), partial) { // these guard nobody
+			dir := filepath.Join(bpffs.Root, e.Name())
+			if dir == bpffs.Net || strings.HasSuffix(e.Name(), partial) { // these guard nobody
 				continue
 			}
 			n, err := remove(dir)
@@ -41,9 +41,9 @@ func Unload() error {
 		if left > 0 {
 			return fmt.Errorf("%d sessions are guarded still", left)
 		}
-		if err := discard(pins.Net); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := discard(bpffs.Net); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return os.RemoveAll(pins.Root)
+		return os.RemoveAll(bpffs.Root)
 	})
 }

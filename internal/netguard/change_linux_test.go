@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/toolguard/toolguard/internal/childtest"
-	"github.com/toolguard/toolguard/internal/pins"
+	"github.com/toolguard/toolguard/internal/loader/bpffs"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -163,9 +163,9 @@ func TestPool(t *testing.T) {
 	if _, err := first.End(); err != nil {
 		t.Fatal(err)
 	}
-	must(t, os.Chmod(pins.Root, 0o755))
+	must(t, os.Chmod(bpffs.Root, 0o755))
 	taken := take()
-	must(t, os.Chmod(pins.Root, 0o700))
+	must(t, os.Chmod(bpffs.Root, 0o700))
 	if taken != nil {
 		t.Fatal("what isn't in a folder of root's alone was taken")
 	}

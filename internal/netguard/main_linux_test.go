@@ -22,8 +22,8 @@ import (
 
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/loader/bpffs"
 	"github.com/toolguard/toolguard/internal/nettest"
-	"github.com/toolguard/toolguard/internal/pins"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(ownNet) != "" {
 		setUp = errors.Join(nettest.Loopback("10.1.2.3", "fd00::1", "fd00::2"), pings(), fastOpen())
-		mounted = unix.Mount("bpf", pins.FS, "bpf", 0, "mode=0700")
+		mounted = unix.Mount("bpf", bpffs.FS, "bpf", 0, "mode=0700")
 	}
 	childtest.Main(m, try)
 }

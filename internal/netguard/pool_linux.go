@@ -12,14 +12,14 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"github.com/toolguard/toolguard/internal/pins"
+	"github.com/toolguard/toolguard/internal/loader/bpffs"
 )
 
 // To have the kernel verify the programs is nearly all that a session's start takes here. So what a session that has ended leaves
 // is pinned, emptied, for the next one, and Ahead has some wait before: in a folder for each, which is moved into place when it's whole, and away by the process that takes it.
 // What isn't pinned belongs to a session, and goes as ever; a toolguard that is killed leaves nothing.
 const (
-	current = pins.Net + "/" + version
+	current = bpffs.Net + "/" + version
 	free    = "free-"
 	partial = "partial-"
 	most    = 4 // that wait for a session
@@ -27,7 +27,7 @@ const (
 
 // Ahead makes sure that what a session takes waits for the next one, which survives this process, and finds out whether it can be had.
 func Ahead() error {
-	if list, _ := filepath.Glob(current + "/" + free + "*"); len(list) > 0 && pins.Own(pins.Root) == nil {
+	if list, _ := filepath.Glob(current + "/" + free + "*"); len(list) > 0 && bpffs.Own(bpffs.Root) == nil {
 		return nil
 	}
 	s, err := loadNew()
@@ -40,7 +40,7 @@ func Ahead() error {
 
 // take is what waits for a session, or nil. Nothing is taken from where others than root could have put it.
 func take() *Session {
-	if pins.Own(pins.Root) != nil {
+	if bpffs.Own(bpffs.Root) != nil {
 		return nil
 	}
 	entries, err := os.ReadDir(current)
@@ -146,10 +146,10 @@ func (s *Session) pin(dir string) error {
 
 // makePool makes sure that there's room in the pool, and removes what those have left there who were killed, or are of another version.
 func makePool() (ok bool, err error) {
-	if there, err := pins.Mounted(); !there || err != nil {
+	if there, err := bpffs.Mounted(); !there || err != nil {
 		return false, nil // nowhere to pin
 	}
-	for _, dir := range []string{pins.Root, pins.Net, current} {
+	for _, dir := range []string{bpffs.Root, bpffs.Net, current} {
 		err := os.Mkdir(dir, 0o700)
 		if err == nil && dir == current {
 			err = others()
@@ -158,7 +158,7 @@ func makePool() (ok bool, err error) {
 			return false, err
 		}
 	}
-	if err := pins.Own(pins.Root); err != nil {
+	if err := bpffs.Own(bpffs.Root); err != nil {
 		return false, err
 	}
 	entries, err := os.ReadDir(current)
@@ -181,10 +181,10 @@ func makePool() (ok bool, err error) {
 
 // others removes what other versions have pinned: none of it is in use.
 func others() error {
-	entries, err := os.ReadDir(pins.Net)
+	entries, err := os.ReadDir(bpffs.Net)
 	for _, e := range entries {
 		if e.Name() != version {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(pins.Net, e.Name())))
+			err = errors.Join(err, os.RemoveAll(filepath.Join(bpffs.Net, e.Name())))
 		}
 	}
 	return err
