@@ -16,36 +16,34 @@ import (
 
 // agent is a coding agent that has a preset.
 type agent struct {
-	program string   // what it's called on the command line
-	preset  string   // without "preset:"
+	Agent
 	install string   // how it comes to be there
 	env     []string // variables by which its state is apart from its settings, unless they're set; ~/ begins a path
 	file    string   // one beneath the home that it can't do without, which Landlock grants only where it's there
 	empty   string   // what is in that at first
-	note    string   // what somebody should know who starts it
 }
 
 var agents = []agent{
-	{program: "claude", preset: "claude-code", install: "npm install -g @anthropic-ai/claude-code", file: ".claude.json", empty: "{}"},
+	{Agent: Agent{Program: "claude", Preset: "claude-code"}, install: "npm install -g @anthropic-ai/claude-code", file: ".claude.json", empty: "{}"},
 	{
-		program: "codex", preset: "codex", install: "npm install -g @openai/codex", env: []string{"CODEX_SQLITE_HOME=~/.codex/sqlite"},
+		Agent:   Agent{Program: "codex", Preset: "codex", Note: "neither its background server nor its own sandbox can start within this one: leave them out by -- --no-daemon -s danger-full-access"},
+		install: "npm install -g @openai/codex", env: []string{"CODEX_SQLITE_HOME=~/.codex/sqlite"},
 		file: ".codex/installation_id",
-		note: "neither its background server nor its own sandbox can start within this one: leave them out by -- --no-daemon -s danger-full-access",
 	},
-	{program: "gemini", preset: "gemini", install: "npm install -g @google/gemini-cli"},
-	{program: "cursor-agent", preset: "cursor-agent", install: "curl -fsS https://cursor.com/install | bash"},
+	{Agent: Agent{Program: "gemini", Preset: "gemini"}, install: "npm install -g @google/gemini-cli"},
+	{Agent: Agent{Program: "cursor-agent", Preset: "cursor-agent"}, install: "curl -fsS https://cursor.com/install | bash"},
 	{
-		program: "opencode", preset: "opencode", install: "npm install -g opencode-ai",
+		Agent: Agent{Program: "opencode", Preset: "opencode"}, install: "npm install -g opencode-ai",
 		env: []string{"OPENCODE_DB=~/.local/share/opencode/storage/opencode.db", `OPENCODE_CONFIG_CONTENT={"snapshot":false}`},
 	},
-	{program: "aider", preset: "aider", install: "uv tool install aider-chat"},
+	{Agent: Agent{Program: "aider", Preset: "aider"}, install: "uv tool install aider-chat"},
 }
 
 func newAgent(a *app) *cobra.Command {
 	var f execFlags
 	var names []string
 	for _, x := range agents {
-		names = append(names, x.program)
+		names = append(names, x.Program)
 	}
 	cmd := &cobra.Command{
 		Use:   "agent NAME [flags] [-- ARG...]",
@@ -73,9 +71,9 @@ status is that of exec.`,
 			if len(args) == 0 {
 				return usagef(cmd, "name the agent to run: %s", orList(names))
 			}
-			i := slices.IndexFunc(agents, func(x agent) bool { return args[0] == x.program || args[0] == x.preset })
+			i := slices.IndexFunc(agents, func(x agent) bool { return args[0] == x.Program || args[0] == x.Preset })
 			if i < 0 {
-				return &usage{cmd: cmd, msg: fmt.Sprintf("there is no preset for an agent %q: use %s", args[0], orList(names)), hint: "any other runs by 'toolguard exec'"}
+				return &UsageError{Command: cmd.CommandPath(), Msg: fmt.Sprintf("there is no preset for an agent %q: use %s", args[0], orList(names)), Hint: "any other runs by 'toolguard exec'"}
 			}
 			if err := f.refuse(cmd); err != nil {
 				return err
@@ -90,10 +88,10 @@ status is that of exec.`,
 }
 
 func (a *app) agent(f *execFlags, x agent, args []string) error {
-	if _, err := exec.LookPath(x.program); err != nil {
-		return &status{exitNotFound, fmt.Errorf("there is no program %s in PATH; to install it: %s", x.program, x.install)}
+	if _, err := exec.LookPath(x.Program); err != nil {
+		return &status{exitNotFound, fmt.Errorf("there is no program %s in PATH; to install it: %s", x.Program, x.install)}
 	}
-	f.agent, f.presets = x.preset, []string{"preset:" + x.preset}
+	f.agent, f.presets = x.Preset, []string{"preset:" + x.Preset}
 	for _, kv := range x.env {
 		name, _, _ := strings.Cut(kv, "=")
 		if _, set := os.LookupEnv(name); !set {
@@ -103,8 +101,8 @@ func (a *app) agent(f *execFlags, x agent, args []string) error {
 	if x.file != "" && !f.dryRun {
 		makeFile(x.file, x.empty)
 	}
-	f.begin = func(r session.Report, c *policy.Compiled) { a.err.beginAgent(x, r, c) }
-	return a.exec(f, append([]string{x.program}, args...))
+	f.begin = func(r session.Report, c *policy.Compiled) { a.err.beginAgent(x.Agent, r, c) }
+	return a.exec(f, append([]string{x.Program}, args...))
 }
 
 // makeFile makes a file beneath the home where there's none, as far as it can.
@@ -121,9 +119,6 @@ func makeFile(path, text string) {
 	}
 }
 
-// namesPreset lets a session look up names itself.
-const namesPreset = "preset:dns"
-
 // compile is load; for an agent lookups of names are granted too where its hosts are granted by their ports alone, since toolguard answers
 // lookups only where it can tell hosts apart.
 func (a *app) compile(f *execFlags, tmp string) (*policy.Compiled, error) {
@@ -132,14 +127,12 @@ func (a *app) compile(f *execFlags, tmp string) (*policy.Compiled, error) {
 		return c, err
 	}
 	r, err := session.Cover(c, f.backend, f.daemon, f.allowed(c))
-	if err != nil || !slices.ContainsFunc(r.Notes, aboutHosts) {
+	if err != nil || !slices.ContainsFunc(r.Notes, AboutHosts) {
 		return c, err
 	}
-	f.presets = append([]string{namesPreset}, f.presets...)
+	f.presets = append([]string{NamesPreset}, f.presets...)
 	return a.load(&f.policyFlags, tmp)
 }
-
-func aboutHosts(row policy.Coverage) bool { return row.Rule != nil && row.Rule.Net != nil }
 
 // allowed are the ids of the rules that need not be enforced: those that are named, and with an agent those of its presets.
 func (f *execFlags) allowed(c *policy.Compiled) []string {

@@ -89,13 +89,6 @@ func policyOf(run *userfiles.Run) string {
 	return ""
 }
 
-// leftOut is a denial whose grant isn't added.
-type leftOut struct {
-	n      int
-	denial *userfiles.Denial
-	why    *grant.Refusal
-}
-
 // allow adds to a policy what allows these denials of a run; all of them, where there are no numbers.
 func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 	file, old, err := readEditable(f.file)
@@ -136,7 +129,7 @@ func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 }
 
 // addGrants adds what allows the denials to the policy's text.
-func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (left []leftOut, err error) {
+func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (left []NotAdded, err error) {
 	for i := range run.Denials {
 		d := &run.Denials[i]
 		if len(numbers) > 0 && !slices.Contains(numbers, i+1) {
@@ -147,7 +140,7 @@ func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (
 		var refusal *grant.Refusal
 		switch {
 		case errors.As(err, &refusal):
-			left = append(left, leftOut{i + 1, d, refusal})
+			left = append(left, NotAdded{N: i + 1, Denial: d, Why: refusal})
 		case err != nil:
 			return nil, err
 		default:

@@ -10,6 +10,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
+func jsonFlag(cmd *cobra.Command, p *bool) {
+	cmd.Flags().BoolVar(p, "json", false, "print JSON, for machines")
+}
+
 // choice is the value of a flag with a closed set of values.
 type choice struct {
 	value  *string
@@ -60,11 +64,11 @@ func flagError(cmd *cobra.Command, err error) error {
 	var number *strconv.NumError
 	switch {
 	case errors.As(err, &unknown):
-		u := &usage{cmd: cmd, msg: fmt.Sprintf("there is no flag %s", dashed(unknown.GetSpecifiedName()))}
+		u := &UsageError{Command: cmd.CommandPath(), Msg: fmt.Sprintf("there is no flag %s", dashed(unknown.GetSpecifiedName()))}
 		if near := nearFlag(cmd, unknown.GetSpecifiedName()); near != "" {
-			u.hint = fmt.Sprintf("did you mean --%s?", near)
+			u.Hint = fmt.Sprintf("did you mean --%s?", near)
 		} else if cmd.Name() == "check" || cmd.Name() == "explain" {
-			u.hint = "the flags of a program that is asked about come after --: command run -- git push --force"
+			u.Hint = "the flags of a program that is asked about come after --: command run -- git push --force"
 		}
 		return u
 	case errors.As(err, &missing):
@@ -74,7 +78,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &invalid):
 		return usagef(cmd, "%s %q: %v", dashed(invalid.GetFlag().Name), invalid.GetValue(), invalid.Unwrap())
 	}
-	return &usage{cmd: cmd, msg: err.Error()}
+	return &UsageError{Command: cmd.CommandPath(), Msg: err.Error()}
 }
 
 func dashed(name string) string {

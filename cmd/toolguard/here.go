@@ -45,18 +45,20 @@ func (f *backendFlags) judge(c *policy.Compiled) *judge {
 	return j
 }
 
-func (j *judge) ask(q policy.Question) (policy.Answer, here) {
+func (j *judge) ask(q policy.Question) (policy.Answer, session.Here) {
 	_, a := j.policy.Ask(policyfile.Machine{}, q)
 	return a, j.here(q, a, func() []policy.LayerExplanation { return j.policy.Explain(policyfile.Machine{}, q).Layers })
 }
 
-func (j *judge) explain(q policy.Question) (policy.Explanation, here) {
+func (j *judge) explain(q policy.Question) (policy.Explanation, session.Here) {
 	e := j.policy.Explain(policyfile.Machine{}, q)
 	return e, j.here(q, e.Answer, func() []policy.LayerExplanation { return e.Layers })
 }
 
-// starts reports whether a command starts under the policy.
-func (j *judge) starts() bool { return j.err == nil && len(j.report.Refusals) == 0 }
+// starts is whether, and by which backend, a command starts under the policy.
+func (j *judge) starts() *Starts {
+	return &Starts{Backend: j.report.Backend, Starts: j.err == nil && len(j.report.Refusals) == 0, Instead: j.report.Instead}
+}
 
 // warnings are what isn't enforced of the policy.
 func (j *judge) warnings() []policy.Warning {
@@ -66,16 +68,9 @@ func (j *judge) warnings() []policy.Warning {
 	return j.report.Warnings()
 }
 
-// here is what this machine makes of an answer.
-type here struct {
-	session.Here
-	backend string
-	instead string // what would enforce more
-}
-
-func (j *judge) here(q policy.Question, a policy.Answer, layers func() []policy.LayerExplanation) here {
+func (j *judge) here(q policy.Question, a policy.Answer, layers func() []policy.LayerExplanation) session.Here {
 	if j.err != nil {
-		return here{Here: session.Here{Refusal: j.err.Error()}}
+		return session.Here{Refusal: j.err.Error()}
 	}
-	return here{j.report.Here(q, a, layers), j.report.Backend, j.report.Instead}
+	return j.report.Here(q, a, layers)
 }

@@ -7,28 +7,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/session"
 )
 
-func jsonFlag(cmd *cobra.Command, p *bool) {
-	cmd.Flags().BoolVar(p, "json", false, "print JSON, for machines")
-}
-
-// answer writes what a command was asked for, to machines or to people.
-func (a *app) answer(asJSON bool, machines any, people func()) error {
-	if asJSON {
-		return a.json(machines)
-	}
-	people()
-	return nil
-}
-
 // json writes v, indented.
-func (a *app) json(v any) error {
-	enc := json.NewEncoder(a.out.w)
+func (s *screen) json(v any) error {
+	enc := json.NewEncoder(s.w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {
@@ -80,13 +65,13 @@ type hereAnswer struct {
 	Instead  string `json:"instead,omitempty"` // what would enforce more
 }
 
-func hereJSON(h here) hereAnswer {
-	return hereAnswer{h.backend, h.Refusal == "", h.Refusal, statusJSON(h.Status), h.Stricter, h.By, h.Why, h.instead}
+func hereJSON(h session.Here) hereAnswer {
+	return hereAnswer{h.Backend, h.Refusal == "", h.Refusal, statusJSON(h.Status), h.Stricter, h.By, h.Why, h.Instead}
 }
 
 func statusJSON(s policy.Status) string { return strings.ReplaceAll(s.String(), " ", "_") }
 
-func answerJSON(a policy.Answer, h here) answer {
+func answerJSON(a policy.Answer, h session.Here) answer {
 	j := answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Also: a.Also, Rule: ruleJSON(a.Rule), Note: a.Note, Suggest: a.Suggest, Advice: a.Advice, Here: hereJSON(h)}
 	if a.Authority != policy.Builtin || a.Rule != nil {
 		j.Authority = a.Authority.String()
@@ -115,7 +100,7 @@ type candidate struct {
 	Why   string `json:"why"`
 }
 
-func explanationJSON(e policy.Explanation, h here) explanation {
+func explanationJSON(e policy.Explanation, h session.Here) explanation {
 	j := explanation{answer: answerJSON(e.Answer, h), Layers: []layerExplanation{}}
 	for _, l := range e.Layers {
 		lj := layerExplanation{l.Authority.String(), l.Also, stance(l.Stance), decision(l.Allow), l.Reason, []candidate{}}
@@ -187,11 +172,11 @@ func coverageJSON(r session.Report, p *policy.Compiled) coverageReport {
 type lintReport struct {
 	Errors   []finding `json:"errors"`
 	Warnings []finding `json:"warnings"`
-	Here     *lintHere `json:"here,omitempty"`
+	Here     *Starts   `json:"here,omitempty"`
 }
 
-// lintHere is what this machine makes of a policy.
-type lintHere struct {
+// Starts is whether a command starts under a policy on this machine.
+type Starts struct {
 	Backend string `json:"backend,omitempty"`
 	Starts  bool   `json:"starts"`
 	Instead string `json:"instead,omitempty"`
@@ -206,11 +191,8 @@ type finding struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-func lintJSON(mistakes policy.Errors, warnings []policy.Warning, here *judge) lintReport {
-	j := lintReport{Errors: []finding{}, Warnings: []finding{}}
-	if here != nil {
-		j.Here = &lintHere{here.report.Backend, here.starts(), here.report.Instead}
-	}
+func lintJSON(mistakes policy.Errors, warnings []policy.Warning, here *Starts) lintReport {
+	j := lintReport{Errors: []finding{}, Warnings: []finding{}, Here: here}
 	for _, m := range mistakes {
 		j.Errors = append(j.Errors, finding{m.Place.File, m.Place.Line, m.Place.Col, "", m.Msg, m.Hint})
 	}

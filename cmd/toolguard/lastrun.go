@@ -73,19 +73,6 @@ func flagsOf(r *userfiles.Run) (policyFlags, backendFlags) {
 	return p, backendFlags{backend: f.Backend, daemon: f.Daemon, degraded: f.Degraded}
 }
 
-// resultOf is the run as reports write it.
-func resultOf(r *userfiles.Run) session.Result {
-	out := session.Result{Code: r.Code, Total: r.Total, Visible: r.Unseen == "", WhyUnseen: r.Unseen, RemovedEnv: r.Removed}
-	for i := range r.Denials {
-		d := &r.Denials[i]
-		out.Denials = append(out.Denials, session.Denial{Count: d.Count, Event: event.Event{
-			Resource: d.Resource, Capability: d.Capability, Target: d.Target, Asked: d.Asked, Reason: d.Reason, Rule: d.Rule, Place: d.Place,
-			Suggest: d.Suggest, Mechanism: d.Mechanism, Errno: d.Errno, Extra: d.Extra,
-		}})
-	}
-	return out
-}
-
 // grantOf is a denial as its grant is looked for.
 func grantOf(d *userfiles.Denial) grant.Denial {
 	return grant.Denial{

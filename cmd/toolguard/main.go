@@ -7,7 +7,7 @@ import "os"
 // above. Nothing but GOMAXPROCS in the environment keeps it from reading the limit once, at the start.
 func main() {
 	growStack()
-	a := &app{in: os.Stdin, out: newScreen(os.Stdout), err: newScreen(os.Stderr)}
+	a := &app{in: os.Stdin, out: forFile(os.Stdout), err: forFile(os.Stderr)}
 	os.Exit(a.run(os.Args[1:]))
 }
 

@@ -35,12 +35,17 @@ type screen struct {
 	text     strings.Builder // what flush writes
 }
 
-// newScreen is the screen on f. A character device may be something other than a terminal (/dev/null): nobody reads
+// newScreen returns a screen that writes to w. color is for a terminal whose user wants colours.
+func newScreen(w io.Writer, terminal, color bool) *screen {
+	return &screen{w: w, terminal: terminal, color: color}
+}
+
+// forFile returns the screen on f. A character device may be something other than a terminal (/dev/null): nobody reads
 // colours there.
-func newScreen(f *os.File) *screen {
+func forFile(f *os.File) *screen {
 	info, err := f.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
-	return &screen{w: patient{f}, terminal: terminal, color: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	return newScreen(patient{f}, terminal, terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
 }
 
 // patient writes all of it to a file that somebody else who has it open, such as the guarded command, has made non-blocking since.

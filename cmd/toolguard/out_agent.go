@@ -9,11 +9,24 @@ import (
 	"github.com/toolguard/toolguard/internal/session"
 )
 
+// Agent is a coding agent, as its screens name it.
+type Agent struct {
+	Program string // what it's called on the command line
+	Preset  string // without "preset:"
+	Note    string // what to know before it's started; may be empty
+}
+
+// NamesPreset lets a session look up names itself.
+const NamesPreset = "preset:dns"
+
+// AboutHosts reports whether a row of the report is of a rule about hosts.
+func AboutHosts(row policy.Coverage) bool { return row.Rule != nil && row.Rule.Net != nil }
+
 // beginAgent says in three lines, before a coding agent starts, what is enforced, what isn't, and how to have more.
-func (s *screen) beginAgent(x agent, r session.Report, c *policy.Compiled) {
-	s.say("%s runs under %s: it may change %s and its own state, and connect to %s; policy %s", x.program, r.Backend, c.Workspace, hostsText(c), presetsText(x, c))
+func (s *screen) beginAgent(x Agent, r session.Report, c *policy.Compiled) {
+	s.say("%s runs under %s: it may change %s and its own state, and connect to %s; policy %s", x.Program, r.Backend, c.Workspace, hostsText(c), presetsText(x, c))
 	s.say("%s", shortText(x, r))
-	s.say("where it's denied something: 'toolguard why' explains, 'toolguard allow --policy FILE' grants, and 'toolguard agent %s --policy FILE' takes FILE", x.program)
+	s.say("where it's denied something: 'toolguard why' explains, 'toolguard allow --policy FILE' grants, and 'toolguard agent %s --policy FILE' takes FILE", x.Program)
 }
 
 // hostsText are the hosts that the session's files grant.
@@ -21,7 +34,7 @@ func hostsText(c *policy.Compiled) string {
 	var hosts []string
 	for _, l := range c.Layers {
 		for _, r := range l.Net.Rules() {
-			if l.Authority == policy.Session && r.Net.Allow && r.Place.File != namesPreset && !slices.Contains(hosts, r.Net.Host) {
+			if l.Authority == policy.Session && r.Net.Allow && r.Place.File != NamesPreset && !slices.Contains(hosts, r.Net.Host) {
 				hosts = append(hosts, r.Net.Host)
 			}
 		}
@@ -33,8 +46,8 @@ func hostsText(c *policy.Compiled) string {
 }
 
 // presetsText are the presets that count.
-func presetsText(x agent, c *policy.Compiled) string {
-	names := []string{x.preset}
+func presetsText(x Agent, c *policy.Compiled) string {
+	names := []string{x.Preset}
 	for _, d := range c.Detected {
 		names = append(names, strings.TrimPrefix(d.Preset, "preset:"))
 	}
@@ -42,7 +55,7 @@ func presetsText(x agent, c *policy.Compiled) string {
 }
 
 // shortText says what isn't enforced, each kind with its reasons, and what would enforce it.
-func shortText(x agent, r session.Report) string {
+func shortText(x Agent, r session.Report) string {
 	text := "all of the policy is enforced"
 	if parts := shortfalls(r.Notes); parts != nil {
 		text = "not enforced: " + strings.Join(parts, ", ")
@@ -51,12 +64,12 @@ func shortText(x agent, r session.Report) string {
 		}
 	}
 	if slices.ContainsFunc(r.Rows, func(row policy.Coverage) bool {
-		return row.Stricter && row.Rule != nil && row.Rule.FS != nil && row.Rule.FS.Last != "" && row.Rule.Place.File == "preset:"+x.preset
+		return row.Stricter && row.Rule != nil && row.Rule.FS != nil && row.Rule.FS.Last != "" && row.Rule.Place.File == "preset:"+x.Preset
 	}) {
-		text += fmt.Sprintf("; %s won't start: it makes files beside its settings, which %s can't grant without these (docs/agents.md says what helps)", x.program, r.Backend)
+		text += fmt.Sprintf("; %s won't start: it makes files beside its settings, which %s can't grant without these (docs/agents.md says what helps)", x.Program, r.Backend)
 	}
-	if x.note != "" {
-		text += "; " + x.note
+	if x.Note != "" {
+		text += "; " + x.Note
 	}
 	return text
 }
@@ -68,7 +81,7 @@ func shortfalls(notes []policy.Coverage) (parts []string) {
 	var why []string
 	for _, row := range notes {
 		switch kind := row.ID[:max(strings.LastIndexByte(row.ID, '.'), 0)]; {
-		case aboutHosts(row):
+		case AboutHosts(row):
 			hosts = append(hosts, row)
 			_, what, _ := strings.Cut(row.Why, ": ")
 			if what, _, _ = strings.Cut(what, "; "); !slices.Contains(why, what) {

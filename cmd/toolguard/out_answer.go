@@ -5,15 +5,16 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session"
 )
 
 // answer is the answer of check.
-func (s *screen) answer(q policy.Question, a policy.Answer, h here) {
+func (s *screen) answer(q policy.Question, a policy.Answer, h session.Here) {
 	defer s.flush()
 	s.decision(q, a, h)
 }
 
-func (s *screen) decision(q policy.Question, a policy.Answer, h here) {
+func (s *screen) decision(q policy.Question, a policy.Answer, h session.Here) {
 	verdict := cs(green, "allow")
 	if a.Decision != "allow" {
 		verdict = cs(red, "deny")
@@ -43,21 +44,21 @@ func (s *screen) decision(q policy.Question, a policy.Answer, h here) {
 }
 
 // hereRows say whether a decision is enforced on this machine.
-func hereRows(h here) [][]cell {
+func hereRows(h session.Here) [][]cell {
 	text, st := "enforced by "+h.By, plain
 	switch {
 	case h.Refusal != "":
 		text, st = "nothing starts under this policy: "+h.Refusal, red
 	case h.Status == policy.NotEnforceable:
-		text, st = "not enforced by "+h.backend+": "+h.Why, red
+		text, st = "not enforced by "+h.Backend+": "+h.Why, red
 	case h.Status == policy.Partly:
-		text, st = "only partly enforced by "+h.backend+": "+h.Why, yellow
+		text, st = "only partly enforced by "+h.Backend+": "+h.Why, yellow
 	case h.Stricter:
 		text, st = text+", which is stricter: "+h.Why, yellow
 	}
 	rows := [][]cell{{c("here"), cs(st, text)}}
-	if st != plain && h.instead != "" {
-		rows = append(rows, []cell{c(""), c("to have it enforced, " + h.instead)})
+	if st != plain && h.Instead != "" {
+		rows = append(rows, []cell{c(""), c("to have it enforced, " + h.Instead)})
 	}
 	return rows
 }
@@ -98,7 +99,7 @@ func asked(q policy.Question, target string) string {
 }
 
 // explanation is the answer of explain.
-func (s *screen) explanation(q policy.Question, e policy.Explanation, h here) {
+func (s *screen) explanation(q policy.Question, e policy.Explanation, h session.Here) {
 	defer s.flush()
 	s.decision(q, e.Answer, h)
 	if len(e.Layers) == 0 {

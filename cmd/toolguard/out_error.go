@@ -9,6 +9,15 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
+// UsageError is a mistake in the command line: one line, and where the help is.
+type UsageError struct {
+	Command string // with the commands above it
+	Msg     string
+	Hint    string // what was probably meant; may be empty
+}
+
+func (u *UsageError) Error() string { return u.Msg }
+
 // mostErrors is how many errors a screen shows.
 const mostErrors = 20
 
@@ -17,7 +26,7 @@ func (s *screen) failure(err error) {
 	defer s.flush()
 	var mistakes policy.Errors
 	var mistake *policy.Error
-	var u *usage
+	var u *UsageError
 	switch {
 	case errors.As(err, &mistakes):
 		for i, m := range mistakes {
@@ -30,11 +39,11 @@ func (s *screen) failure(err error) {
 	case errors.As(err, &mistake):
 		s.mistake(mistake)
 	case errors.As(err, &u):
-		s.line("%s%s", s.prefix(), clean(u.msg))
-		if u.hint != "" {
-			s.line("  %s", clean(u.hint))
+		s.line("%s%s", s.prefix(), clean(u.Msg))
+		if u.Hint != "" {
+			s.line("  %s", clean(u.Hint))
 		}
-		s.line("  '%s --help' shows how it's used", u.cmd.CommandPath())
+		s.line("  '%s --help' shows how it's used", u.Command)
 	default:
 		s.line("%s%s", s.prefix(), clean(errorText(err)))
 	}

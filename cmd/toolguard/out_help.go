@@ -58,7 +58,7 @@ func (s *screen) flags(flags *pflag.FlagSet) {
 			first = false
 		}
 		value, help := pflag.UnquoteUsage(f)
-		if _, ok := f.Value.(choice); ok {
+		if strings.Contains(f.Value.Type(), "|") { // one of several values
 			help += " (default " + f.DefValue + ")"
 		}
 		name := "--" + f.Name

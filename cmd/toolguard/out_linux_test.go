@@ -8,17 +8,19 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/childtest"
 )
 
 // A pipe that was made non-blocking, and filled, since toolguard has it loses nothing of a screen.
 func TestNonBlockingScreen(t *testing.T) {
 	var ends [2]int
-	must(t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
+	childtest.Must(t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
 	r, w := os.NewFile(uintptr(ends[0]), "r"), os.NewFile(uintptr(ends[1]), "w")
 	defer r.Close()
 	defer w.Close()
-	s := newScreen(w)
-	must(t, unix.SetNonblock(ends[1], true))
+	s := forFile(w)
+	childtest.Must(t, unix.SetNonblock(ends[1], true))
 	filled, chunk := 0, make([]byte, 4096)
 	for {
 		n, err := unix.Write(ends[1], chunk)

@@ -3,7 +3,7 @@ package main
 import "github.com/toolguard/toolguard/internal/session"
 
 // version is the answer of version.
-func (s *screen) version(b build) {
+func (s *screen) version(b Build) {
 	defer s.flush()
 	commit := ""
 	if b.Commit != "" {
@@ -92,4 +92,14 @@ func triCell(t session.Tri) cell {
 		return cs(red, "no")
 	}
 	return cs(yellow, "unknown")
+}
+
+// Build is what this program was made of.
+type Build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // built from a tree with changes that aren't committed
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
 }

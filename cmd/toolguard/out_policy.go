@@ -11,7 +11,7 @@ import (
 )
 
 // lint is the answer of policy lint.
-func (s *screen) lint(mistakes policy.Errors, warnings []policy.Warning, here *judge) {
+func (s *screen) lint(mistakes policy.Errors, warnings []policy.Warning, here *Starts) {
 	defer s.flush()
 	for _, m := range mistakes {
 		s.finding(red, "error", m.Place, m.Msg, m.Hint)
@@ -33,13 +33,13 @@ func (s *screen) lint(mistakes policy.Errors, warnings []policy.Warning, here *j
 }
 
 // here is the last line of lint --here.
-func (s *screen) here(j *judge) {
-	backend, verdict := cmp.Or(j.report.Backend, "no backend"), s.in(green, "a command would start")
-	if !j.starts() {
+func (s *screen) here(x *Starts) {
+	backend, verdict := cmp.Or(x.Backend, "no backend"), s.in(green, "a command would start")
+	if !x.Starts {
 		verdict = s.in(red, "no command would start")
 	}
-	if j.report.Instead != "" {
-		verdict += "; for more, " + clean(j.report.Instead)
+	if x.Instead != "" {
+		verdict += "; for more, " + clean(x.Instead)
 	}
 	s.line("here, with %s: %s", backend, verdict)
 }

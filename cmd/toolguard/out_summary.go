@@ -2,27 +2,49 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/session"
 )
 
+// MostListed is how many different denials, and variables, a summary lists: the confined command chooses how many there are.
+const MostListed = 1000
+
+// Summary is a session as its events describe it.
+type Summary struct {
+	Session string
+	Start   *event.Event // nil: it isn't kept any more
+	End     *event.Event // nil: the session runs, or the event is lost
+	Policy  string
+	Tool    string
+	Agent   string
+	Owner   string
+	Result  session.Result
+	Others  uint64 // denials, and variables, that aren't listed
+
+	Executed, Unrecorded uint64 // programs: those that events report, and those that gaps count
+}
+
 // summary is the answer of report: the session, then what the report after a command says.
-func (s *screen) summary(x *summary) {
+func (s *screen) summary(x *Summary) {
 	rows := [][]cell{{c("session"), cs(bold, x.Session)}}
-	for _, more := range [][2]string{{"command", commandLine(x.argv())}, {"tool", x.tool}, {"agent", x.agent}, {"user", x.owner}, {"policy", x.policy}} {
+	for _, more := range [][2]string{{"command", commandLine(x.argv())}, {"tool", x.Tool}, {"agent", x.Agent}, {"user", x.Owner}, {"policy", x.Policy}} {
 		if more[1] != "" {
 			rows = append(rows, []cell{c(more[0]), c(more[1])})
 		}
 	}
-	if x.start != nil {
-		rows = append(rows, []cell{c("began"), c(x.start.Time.Local().Format(time.DateTime))})
+	if x.Start != nil {
+		rows = append(rows, []cell{c("began"), c(x.Start.Time.Local().Format(time.DateTime))})
 	}
 	ended := x.ending()
-	if x.end != nil {
-		ended = fmt.Sprintf("%s, %s", x.end.Time.Local().Format(time.DateTime), ended)
+	if x.End != nil {
+		ended = fmt.Sprintf("%s, %s", x.End.Time.Local().Format(time.DateTime), ended)
 	}
 	rows = append(rows, []cell{c("ended"), c(ended)})
-	if x.end != nil && x.end.Exit != nil {
-		e := x.end.Exit
+	if x.End != nil && x.End.Exit != nil {
+		e := x.End.Exit
 		used := "for " + e.Wall.Round(time.Millisecond).String()
 		if e.MaxRSS > 0 && e.Usage == nil {
 			used += fmt.Sprintf(", processor %v, memory %s", (e.User + e.System).Round(time.Millisecond), amount(int64(e.MaxRSS)))
@@ -32,22 +54,45 @@ func (s *screen) summary(x *summary) {
 			rows = append(rows, taken(e.Usage)...)
 		}
 	}
-	if n := x.executed + x.unrecorded; n > 0 {
+	if n := x.Executed + x.Unrecorded; n > 0 {
 		programs := count(n, "program")
-		if x.unrecorded > 0 {
-			programs += fmt.Sprintf(", %d of them only counted", x.unrecorded)
+		if x.Unrecorded > 0 {
+			programs += fmt.Sprintf(", %d of them only counted", x.Unrecorded)
 		}
 		rows = append(rows, []cell{c("executed"), c(programs)})
 	}
 	s.table("", rows)
-	if x.start != nil && len(x.start.Degraded) > 0 {
+	if x.Start != nil && len(x.Start.Degraded) > 0 {
 		s.line("not enforced")
-		s.list("  ", x.start.Degraded)
+		s.list("  ", x.Start.Degraded)
 	}
-	x.result.Visible = true
-	s.report(x.result, x.policy, reported{rest: " (--json has them)", lines: reportLines})
-	if x.others > 0 {
-		s.line("  and %s of other kinds, beyond the first %d: the events have them", count(x.others, "denial"), mostListed)
+	x.Result.Visible = true
+	s.report(x.Result, x.Policy, reported{rest: " (--json has them)", lines: reportLines})
+	if x.Others > 0 {
+		s.line("  and %s of other kinds, beyond the first %d: the events have them", count(x.Others, "denial"), MostListed)
 		s.flush()
 	}
+}
+
+// argv is the command.
+func (s *Summary) argv() []string {
+	if s.Start == nil || len(s.Start.Process) == 0 {
+		return nil
+	}
+	return s.Start.Process[0].Argv
+}
+
+// ending says how the session ended.
+func (s *Summary) ending() string {
+	switch {
+	case s.End != nil && s.End.Kind == event.Refused:
+		return "not started: " + s.End.Extra["why"]
+	case s.End == nil:
+		return "not told: it runs, or what came last is lost"
+	case s.End.Exit == nil || s.End.Exit.Code < 0:
+		return "nobody saw how"
+	case s.End.Exit.Signal != 0:
+		return "signal " + strconv.Itoa(s.End.Exit.Signal)
+	}
+	return "exit status " + strconv.Itoa(s.End.Exit.Code)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/grant"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/session"
 	"github.com/toolguard/toolguard/internal/userfiles"
@@ -38,7 +40,7 @@ func (s *screen) denial(run *userfiles.Run, n int) {
 }
 
 // explained is one denial with the rules that have a say in it.
-func (s *screen) explained(run *userfiles.Run, n int, q policy.Question, e policy.Explanation, h here) {
+func (s *screen) explained(run *userfiles.Run, n int, q policy.Question, e policy.Explanation, h session.Here) {
 	s.runLine(run)
 	if e.Answer.Decision == "allow" {
 		s.line("it was denied then, and the policy allows it now:")
@@ -49,8 +51,15 @@ func (s *screen) explained(run *userfiles.Run, n int, q policy.Question, e polic
 	s.explanation(q, e, h)
 }
 
+// NotAdded is a denial whose grant isn't added.
+type NotAdded struct {
+	N      int
+	Denial *userfiles.Denial
+	Why    *grant.Refusal
+}
+
 // addition is what is to be added to a policy, and what isn't.
-func (s *screen) addition(file string, diff []string, left []leftOut) {
+func (s *screen) addition(file string, diff []string, left []NotAdded) {
 	defer s.flush()
 	if len(diff) > 0 {
 		s.line("%s", s.in(bold, clean(file)))
@@ -63,9 +72,9 @@ func (s *screen) addition(file string, diff []string, left []leftOut) {
 		s.line("%s", s.in(st, clean(line)))
 	}
 	for _, l := range left {
-		s.line("%s", clean(fmt.Sprintf("not added: %d (%s %s): %s", l.n, l.denial.Capability, l.denial.Target, l.why.Why)))
-		if l.why.Hint != "" {
-			s.toml(l.why.Hint)
+		s.line("%s", clean(fmt.Sprintf("not added: %d (%s %s): %s", l.N, l.Denial.Capability, l.Denial.Target, l.Why.Why)))
+		if l.Why.Hint != "" {
+			s.toml(l.Why.Hint)
 		}
 	}
 }
@@ -89,4 +98,17 @@ func lineDiff(old, now string) (diff []string) {
 		}
 	}
 	return diff
+}
+
+// resultOf is the run as reports write it.
+func resultOf(r *userfiles.Run) session.Result {
+	out := session.Result{Code: r.Code, Total: r.Total, Visible: r.Unseen == "", WhyUnseen: r.Unseen, RemovedEnv: r.Removed}
+	for i := range r.Denials {
+		d := &r.Denials[i]
+		out.Denials = append(out.Denials, session.Denial{Count: d.Count, Event: event.Event{
+			Resource: d.Resource, Capability: d.Capability, Target: d.Target, Asked: d.Asked, Reason: d.Reason, Rule: d.Rule, Place: d.Place,
+			Suggest: d.Suggest, Mechanism: d.Mechanism, Errno: d.Errno, Extra: d.Extra,
+		}})
+	}
+	return out
 }

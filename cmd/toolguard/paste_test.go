@@ -94,10 +94,10 @@ func TestGrantsCanBePasted(t *testing.T) {
 			}
 			e := event.Event{Kind: event.Denial, Resource: q.Resource.String(), Capability: "x", Target: a.Target, Reason: string(a.Reason), Suggest: a.Suggest}
 			e = e.Clean()
-			report, r := on(false)
+			report, r := plainScreen()
 			report.report(session.Result{Visible: true, Total: 1, Denials: []session.Denial{{Event: e, Count: 1}}}, "p", reported{lines: reportLines})
-			check, k := on(false)
-			check.answer(q, a, here{})
+			check, k := plainScreen()
+			check.answer(q, a, session.Here{})
 			for where, text := range map[string]string{
 				"the report": copied(r.String(), "  "), "check": copied(k.String(), "  "), "events": copied(string(event.Text.Append(nil, &e)), "    "),
 			} {

@@ -68,13 +68,13 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 				}
 				warnings = append(warnings, found...)
 			}
-			var j *judge
+			var starts *Starts
 			if here && mistakes == nil {
-				j = by.judge(c)
-				warnings = append(warnings, j.warnings()...)
+				j := by.judge(c)
+				starts, warnings = j.starts(), append(warnings, j.warnings()...)
 			}
-			err = a.answer(asJSON, lintJSON(mistakes, warnings, j), func() { a.out.lint(mistakes, warnings, j) })
-			if err == nil && (mistakes != nil || j != nil && !j.starts()) {
+			err = a.answer(asJSON, lintJSON(mistakes, warnings, starts), func() { a.out.lint(mistakes, warnings, starts) })
+			if err == nil && (mistakes != nil || starts != nil && !starts.Starts) {
 				err = said(exitNo)
 			}
 			return err

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,14 +40,14 @@ summed up from a file that 'toolguard exec --events' has written.`,
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			id := append(args, "")[0]
-			s := summary{Session: id}
+			s := summary{Summary: Summary{Session: id}}
 			if err := a.eachEvent(d.client(), id, file, s.add); err != nil {
 				return err
 			}
 			if s.events == 0 {
 				return errors.New("there is no event of such a session: 'toolguard events --since all --kind session_start' tells of those that there are")
 			}
-			return a.answer(asJSON, s.json(), func() { a.out.summary(&s) })
+			return a.answer(asJSON, SummaryJSON(&s.Summary), func() { a.out.summary(&s.Summary) })
 		},
 	}
 	cmd.Flags().StringVar(&file, "events", "", "sum up the events in `FILE`, as --format ocsf has them, or on standard input (-)")
@@ -96,28 +94,14 @@ func (a *app) eachEvent(c *api.Client, id, file string, add func(*event.Event) e
 	return nil
 }
 
-// These bound what a report takes of memory, which the guarded would else choose: an event's line, in bytes, and how many different denials, and
-// variables, are listed.
-const (
-	longestEvent = 2 << 20
-	mostListed   = 1000
-)
+// longestEvent is how long the line of an event may be, in bytes: the confined command chooses how long its events are.
+const longestEvent = 2 << 20
 
-// summary is a session as its events tell of it.
+// summary collects a session's events.
 type summary struct {
-	Session string
-	events  int
-	start   *event.Event // nil: it isn't told any more
-	end     *event.Event // nil: it runs, or its end isn't told
-	policy  string
-	tool    string
-	agent   string
-	owner   string
-	result  session.Result
-	at      map[string]int // where in the result a denial is
-	others  uint64         // denials, and variables, that aren't listed
-
-	executed, unrecorded uint64 // programs: that are told, and that gaps count
+	Summary
+	events int
+	at     map[string]int // where in the result a denial is
 }
 
 // add takes the next event in. Those of no session, and those of others, are none of it.
@@ -132,28 +116,28 @@ func (s *summary) add(e *event.Event) error {
 	for _, f := range []struct {
 		is  *string
 		new string
-	}{{&s.policy, e.Policy}, {&s.tool, e.Tool}, {&s.agent, e.Agent}, {&s.owner, e.Owner}} {
+	}{{&s.Policy, e.Policy}, {&s.Tool, e.Tool}, {&s.Agent, e.Agent}, {&s.Owner, e.Owner}} {
 		if f.new != "" {
 			*f.is = f.new
 		}
 	}
 	switch e.Kind {
 	case event.SessionStart:
-		s.start = e
-		n := min(len(e.Removed), mostListed-len(s.result.RemovedEnv))
-		s.result.RemovedEnv = append(s.result.RemovedEnv, e.Removed[:n]...)
-		s.others += uint64(len(e.Removed) - n)
+		s.Start = e
+		n := min(len(e.Removed), MostListed-len(s.Result.RemovedEnv))
+		s.Result.RemovedEnv = append(s.Result.RemovedEnv, e.Removed[:n]...)
+		s.Others += uint64(len(e.Removed) - n)
 	case event.SessionEnd, event.Refused:
-		s.end = e
+		s.End = e
 	case event.Denial:
 		s.denied(e)
 	case event.Exec:
-		s.executed++
+		s.Executed++
 	case event.Gap:
-		s.unrecorded += e.Execs
+		s.Unrecorded += e.Execs
 		if lost, ok := e.LostDenials(); ok {
-			s.result.Lost += lost
-			s.result.WhyLost = e.Extra["why"]
+			s.Result.Lost += lost
+			s.Result.WhyLost = e.Extra["why"]
 		}
 	}
 	return nil
@@ -161,10 +145,10 @@ func (s *summary) add(e *event.Event) error {
 
 // denied counts a denial; those that are alike are one.
 func (s *summary) denied(e *event.Event) {
-	n, r := max(1, e.Count), &s.result
+	n, r := max(1, e.Count), &s.Result
 	switch {
-	case e.Resource == "env" && len(r.RemovedEnv) == mostListed:
-		s.others += n
+	case e.Resource == "env" && len(r.RemovedEnv) == MostListed:
+		s.Others += n
 		return
 	case e.Resource == "env":
 		r.RemovedEnv = append(r.RemovedEnv, e.Target)
@@ -179,8 +163,8 @@ func (s *summary) denied(e *event.Event) {
 		r.Denials[i].Count += n
 		return
 	}
-	if len(r.Denials) == mostListed {
-		s.others += n
+	if len(r.Denials) == MostListed {
+		s.Others += n
 		return
 	}
 	if s.at == nil {
@@ -190,92 +174,4 @@ func (s *summary) denied(e *event.Event) {
 	kind := *e
 	kind.Process = nil // it's that of the first one only, and the longest part
 	r.Denials = append(r.Denials, session.Denial{Event: kind, Count: n})
-}
-
-// argv is the command.
-func (s *summary) argv() []string {
-	if s.start == nil || len(s.start.Process) == 0 {
-		return nil
-	}
-	return s.start.Process[0].Argv
-}
-
-type summaryReport struct {
-	Session  string          `json:"session"`
-	Owner    string          `json:"owner,omitempty"`
-	Tool     string          `json:"tool,omitempty"`
-	Agent    string          `json:"agent,omitempty"`
-	Argv     []string        `json:"argv,omitempty"`
-	Policy   string          `json:"policy"`
-	Started  *time.Time      `json:"started,omitempty"`
-	Ended    *time.Time      `json:"ended,omitempty"`
-	Exit     *exitReport     `json:"exit,omitempty"`
-	Degraded []string        `json:"degraded,omitempty"`
-	Total    uint64          `json:"total"` // denials, repetitions included
-	Gaps     uint64          `json:"gaps"`  // of what the policy allows: the backend denies too much
-	Lost     uint64          `json:"lost"`  // denials that no event tells
-	WhyLost  string          `json:"why_lost,omitempty"`
-	Env      []string        `json:"removed_env,omitempty"`
-	Denials  []summaryDenial `json:"denials"`
-	Others   uint64          `json:"others,omitempty"` // denials and variables beyond those that are listed
-
-	Executed   uint64 `json:"executed,omitempty"`   // programs that events tell of
-	Unrecorded uint64 `json:"unrecorded,omitempty"` // programs that gaps count
-}
-
-type exitReport struct {
-	Code   int    `json:"code"`
-	Signal int    `json:"signal,omitempty"`
-	WallMS int64  `json:"wall_ms"`
-	MaxRSS uint64 `json:"max_rss,omitempty"`
-
-	Usage *event.Usage `json:"usage,omitempty"`
-}
-
-type summaryDenial struct {
-	Resource   string `json:"resource"`
-	Capability string `json:"capability"`
-	Target     string `json:"target"`
-	Reason     string `json:"reason"`
-	Rule       string `json:"rule,omitempty"`
-	Place      string `json:"place,omitempty"`
-	Suggest    string `json:"suggest,omitempty"`
-	Count      uint64 `json:"count"`
-}
-
-func (s *summary) json() summaryReport {
-	r := s.result
-	j := summaryReport{
-		Session: s.Session, Owner: s.owner, Tool: s.tool, Agent: s.agent, Argv: s.argv(), Policy: s.policy,
-		Total: r.Total, Gaps: r.More, Lost: r.Lost, WhyLost: r.WhyLost, Env: r.RemovedEnv, Denials: []summaryDenial{}, Others: s.others,
-		Executed: s.executed, Unrecorded: s.unrecorded,
-	}
-	if s.start != nil {
-		j.Started, j.Degraded = &s.start.Time, s.start.Degraded
-	}
-	if s.end != nil {
-		j.Ended = &s.end.Time
-		if x := s.end.Exit; x != nil {
-			j.Exit = &exitReport{x.Code, x.Signal, x.Wall.Milliseconds(), x.MaxRSS, x.Usage}
-		}
-	}
-	for _, d := range r.Denials {
-		j.Denials = append(j.Denials, summaryDenial{d.Resource, d.Capability, d.Target, d.Reason, d.Rule, d.Place, d.Suggest, d.Count})
-	}
-	return j
-}
-
-// ending says how the session ended.
-func (s *summary) ending() string {
-	switch {
-	case s.end != nil && s.end.Kind == event.Refused:
-		return "not started: " + s.end.Extra["why"]
-	case s.end == nil:
-		return "not told: it runs, or what came last is lost"
-	case s.end.Exit == nil || s.end.Exit.Code < 0:
-		return "nobody saw how"
-	case s.end.Exit.Signal != 0:
-		return "signal " + strconv.Itoa(s.end.Exit.Signal)
-	}
-	return "exit status " + strconv.Itoa(s.end.Exit.Code)
 }

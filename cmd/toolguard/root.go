@@ -25,6 +25,15 @@ type app struct {
 	err *screen // everything else that is said
 }
 
+// answer writes what a command was asked for, to machines or to people.
+func (a *app) answer(asJSON bool, machines any, people func()) error {
+	if asJSON {
+		return a.out.json(machines)
+	}
+	people()
+	return nil
+}
+
 // status ends a command with an exit status. A nil err means that all is said already.
 type status struct {
 	code int
@@ -43,17 +52,8 @@ func (s *status) Unwrap() error { return s.err }
 // said is the exit status alone.
 func said(code int) error { return &status{code: code} }
 
-// usage is a mistake in the command line: one line, and where the help is.
-type usage struct {
-	cmd  *cobra.Command
-	msg  string
-	hint string // what was probably meant; may be empty
-}
-
-func (u *usage) Error() string { return u.msg }
-
 func usagef(cmd *cobra.Command, format string, args ...any) error {
-	return &usage{cmd: cmd, msg: fmt.Sprintf(format, args...)}
+	return &UsageError{Command: cmd.CommandPath(), Msg: fmt.Sprintf(format, args...)}
 }
 
 // top is a command of the first level, what help lists it under, and how to build it.
@@ -178,9 +178,9 @@ func nameOne(parent *cobra.Command, args []string) error {
 		return parent.Help()
 	}
 	parent.SuggestionsMinimumDistance = 2
-	u := &usage{cmd: parent, msg: fmt.Sprintf("there is no command %q", parent.CommandPath()+" "+args[0])}
+	u := &UsageError{Command: parent.CommandPath(), Msg: fmt.Sprintf("there is no command %q", parent.CommandPath()+" "+args[0])}
 	if near := parent.SuggestionsFor(args[0]); len(near) > 0 {
-		u.hint = fmt.Sprintf("did you mean %q?", parent.CommandPath()+" "+near[0])
+		u.Hint = fmt.Sprintf("did you mean %q?", parent.CommandPath()+" "+near[0])
 	}
 	return u
 }

@@ -26,18 +26,8 @@ func newVersion(a *app) *cobra.Command {
 	return cmd
 }
 
-// build is what this program was made of.
-type build struct {
-	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"`
-	Modified bool   `json:"modified,omitempty"` // built from a tree with changes that aren't committed
-	Go       string `json:"go"`
-	OS       string `json:"os"`
-	Arch     string `json:"arch"`
-}
-
-func buildInfo() build {
-	b := build{Version: version.String(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+func buildInfo() Build {
+	b := Build{Version: version.String(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

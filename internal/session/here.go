@@ -15,6 +15,8 @@ type Here struct {
 	By       string        // the mechanism; "": none
 	Why      string        // what is missing, or what is stricter; "" for what is enforced as the rule says
 	Refusal  string        // why no command starts under this policy; "" where one does
+	Backend  string        // "" where no backend can be used
+	Instead  string        // what would enforce more, as something to do
 }
 
 // Here says how far the backend enforces an answer to q. layers are what each authority says (policy.Explanation), and are asked for only
@@ -31,7 +33,7 @@ func (r *Report) Here(q policy.Question, a policy.Answer, layers func() []policy
 			}
 		}
 	}
-	h.Refusal = r.refusal(a.Rule)
+	h.Refusal, h.Backend, h.Instead = r.refusal(a.Rule), r.Backend, r.Instead
 	return h
 }
 
