@@ -10,13 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/session"
 )
 
 // agent is a coding agent that has a preset.
 type agent struct {
-	Agent
+	output.Agent
 	install string   // how it comes to be there
 	env     []string // variables by which its state is apart from its settings, unless they're set; ~/ begins a path
 	file    string   // one beneath the home that it can't do without, which Landlock grants only where it's there
@@ -24,19 +25,19 @@ type agent struct {
 }
 
 var agents = []agent{
-	{Agent: Agent{Program: "claude", Preset: "claude-code"}, install: "npm install -g @anthropic-ai/claude-code", file: ".claude.json", empty: "{}"},
+	{Agent: output.Agent{Program: "claude", Preset: "claude-code"}, install: "npm install -g @anthropic-ai/claude-code", file: ".claude.json", empty: "{}"},
 	{
-		Agent:   Agent{Program: "codex", Preset: "codex", Note: "neither its background server nor its own sandbox can start within this one: leave them out by -- --no-daemon -s danger-full-access"},
+		Agent:   output.Agent{Program: "codex", Preset: "codex", Note: "neither its background server nor its own sandbox can start within this one: leave them out by -- --no-daemon -s danger-full-access"},
 		install: "npm install -g @openai/codex", env: []string{"CODEX_SQLITE_HOME=~/.codex/sqlite"},
 		file: ".codex/installation_id",
 	},
-	{Agent: Agent{Program: "gemini", Preset: "gemini"}, install: "npm install -g @google/gemini-cli"},
-	{Agent: Agent{Program: "cursor-agent", Preset: "cursor-agent"}, install: "curl -fsS https://cursor.com/install | bash"},
+	{Agent: output.Agent{Program: "gemini", Preset: "gemini"}, install: "npm install -g @google/gemini-cli"},
+	{Agent: output.Agent{Program: "cursor-agent", Preset: "cursor-agent"}, install: "curl -fsS https://cursor.com/install | bash"},
 	{
-		Agent: Agent{Program: "opencode", Preset: "opencode"}, install: "npm install -g opencode-ai",
+		Agent: output.Agent{Program: "opencode", Preset: "opencode"}, install: "npm install -g opencode-ai",
 		env: []string{"OPENCODE_DB=~/.local/share/opencode/storage/opencode.db", `OPENCODE_CONFIG_CONTENT={"snapshot":false}`},
 	},
-	{Agent: Agent{Program: "aider", Preset: "aider"}, install: "uv tool install aider-chat"},
+	{Agent: output.Agent{Program: "aider", Preset: "aider"}, install: "uv tool install aider-chat"},
 }
 
 func newAgent(a *app) *cobra.Command {
@@ -73,7 +74,7 @@ status is that of exec.`,
 			}
 			i := slices.IndexFunc(agents, func(x agent) bool { return args[0] == x.Program || args[0] == x.Preset })
 			if i < 0 {
-				return &UsageError{Command: cmd.CommandPath(), Msg: fmt.Sprintf("there is no preset for an agent %q: use %s", args[0], orList(names)), Hint: "any other runs by 'toolguard exec'"}
+				return &output.UsageError{Command: cmd.CommandPath(), Msg: fmt.Sprintf("there is no preset for an agent %q: use %s", args[0], orList(names)), Hint: "any other runs by 'toolguard exec'"}
 			}
 			if err := f.refuse(cmd); err != nil {
 				return err
@@ -101,7 +102,7 @@ func (a *app) agent(f *execFlags, x agent, args []string) error {
 	if x.file != "" && !f.dryRun {
 		makeFile(x.file, x.empty)
 	}
-	f.begin = func(r session.Report, c *policy.Compiled) { a.err.beginAgent(x.Agent, r, c) }
+	f.begin = func(r session.Report, c *policy.Compiled) { a.err.BeginAgent(x.Agent, r, c) }
 	return a.exec(f, append([]string{x.Program}, args...))
 }
 
@@ -127,10 +128,10 @@ func (a *app) compile(f *execFlags, tmp string) (*policy.Compiled, error) {
 		return c, err
 	}
 	r, err := session.Cover(c, f.backend, f.daemon, f.allowed(c))
-	if err != nil || !slices.ContainsFunc(r.Notes, AboutHosts) {
+	if err != nil || !slices.ContainsFunc(r.Notes, output.AboutHosts) {
 		return c, err
 	}
-	f.presets = append([]string{NamesPreset}, f.presets...)
+	f.presets = append([]string{output.NamesPreset}, f.presets...)
 	return a.load(&f.policyFlags, tmp)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/grant"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
@@ -103,13 +104,13 @@ func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 	if len(numbers) > 0 && len(left) > 0 { // who names them means all of them
 		p.Text = old
 	}
-	a.out.addition(file, lineDiff(string(old), string(p.Text)), left)
+	a.out.Addition(file, output.LineDiff(string(old), string(p.Text)), left)
 	switch same := bytes.Equal(p.Text, old); {
 	case same && len(left) > 0:
-		a.err.say("nothing was written")
+		a.err.Message("nothing was written")
 		return said(exitNo)
 	case same:
-		a.err.say("%s allows it already", file)
+		a.err.Message("%s allows it already", file)
 		return nil
 	}
 	if err := a.agree(f.yes); err != nil {
@@ -121,7 +122,7 @@ func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 	if err := replaceFile(file, p.Text); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
-	a.err.say("wrote %s", file)
+	a.err.Message("wrote %s", file)
 	if len(left) > 0 {
 		return said(exitNo)
 	}
@@ -129,7 +130,7 @@ func (a *app) allow(f *allowFlags, run *userfiles.Run, numbers []int) error {
 }
 
 // addGrants adds what allows the denials to the policy's text.
-func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (left []NotAdded, err error) {
+func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (left []output.NotAdded, err error) {
 	for i := range run.Denials {
 		d := &run.Denials[i]
 		if len(numbers) > 0 && !slices.Contains(numbers, i+1) {
@@ -140,7 +141,7 @@ func addGrants(p *grant.Policy, run *userfiles.Run, numbers []int, force bool) (
 		var refusal *grant.Refusal
 		switch {
 		case errors.As(err, &refusal):
-			left = append(left, NotAdded{N: i + 1, Denial: d, Why: refusal})
+			left = append(left, output.NotAdded{N: i + 1, Denial: d, Why: refusal})
 		case err != nil:
 			return nil, err
 		default:
@@ -175,13 +176,13 @@ func (a *app) agree(yes bool) error {
 		info, err := in.Stat()
 		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
 	}
-	if !ok || !a.err.terminal {
+	if !ok || !a.err.Terminal {
 		return errors.New("nothing was written, as there's no terminal to ask on: --yes writes it")
 	}
-	a.err.question("write this?")
+	a.err.Question("write this?")
 	answer, _ := bufio.NewReader(in).ReadString('\n') // the end of the input is a no
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		a.err.say("nothing was written")
+		a.err.Message("nothing was written")
 		return said(exitNo)
 	}
 	return nil

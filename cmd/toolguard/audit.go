@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/audit/report"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
@@ -59,7 +60,7 @@ number and hash with what was noted or sent elsewhere, or give --key.`,
 			}
 			r, err := a.verifyAudit(folderOf(args), key)
 			if err == nil {
-				err = a.answer(asJSON, r, func() { a.out.audit(r) })
+				err = a.answer(asJSON, r, func() { a.out.Audit(r) })
 			}
 			if err == nil && len(r.Problems) > 0 {
 				err = said(exitNo)
@@ -118,7 +119,7 @@ may be asked for. It takes root, and a toolguardd that runs.`,
 			if err := d.client().Do("POST", api.Prune, api.Keep{Bytes: int64(min(bytes, math.MaxInt64))}, &p); err != nil {
 				return err
 			}
-			a.err.say("the audit took %s, and takes %s now", amount(p.Before), amount(p.After))
+			a.err.Message("the audit took %s, and takes %s now", output.Amount(p.Before), output.Amount(p.After))
 			return nil
 		},
 	}
@@ -158,7 +159,7 @@ func (a *app) verifyAudit(folder, key string) (*report.Report, error) {
 
 // progress takes what is said while an audit is verified.
 type progress struct {
-	screen *screen
+	screen *output.Screen
 	text   bytes.Buffer
 	last   report.Progress
 	shown  bool
@@ -175,8 +176,8 @@ func (p *progress) Write(text []byte) (int, error) {
 		if err := json.Unmarshal(line, &p.last); err != nil {
 			return 0, err
 		}
-		if p.last.Report == nil && p.screen.terminal {
-			p.screen.progress("verified %s of %s", amount(p.last.Done), amount(p.last.Total))
+		if p.last.Report == nil && p.screen.Terminal {
+			p.screen.Progress("verified %s of %s", output.Amount(p.last.Done), output.Amount(p.last.Total))
 			p.shown = true
 		}
 	}
@@ -184,7 +185,7 @@ func (p *progress) Write(text []byte) (int, error) {
 
 func (p *progress) end() {
 	if p.shown {
-		p.screen.progress("")
+		p.screen.Progress("")
 	}
 }
 

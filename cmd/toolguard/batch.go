@@ -9,6 +9,7 @@ import (
 	"io"
 	"reflect"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -34,7 +35,7 @@ type batchError struct {
 // batchAnswer is the answer to one that is.
 type batchAnswer struct {
 	ID json.RawMessage `json:"id"`
-	answer
+	output.Answer
 }
 
 // batch answers JSON lines until there are no more. The exit status is the worst of all answers, so that a caller who looks
@@ -48,7 +49,7 @@ func (a *app) batch(p *policyFlags, by *backendFlags) error {
 		return err
 	}
 	in := bufio.NewReaderSize(a.in, 64<<10)
-	out := bufio.NewWriter(a.out.w)
+	out := bufio.NewWriter(a.out.W)
 	worst := 0
 	for {
 		line, err := readLine(in)
@@ -110,7 +111,7 @@ func (b *batcher) reply(line []byte, err error) (any, int) {
 	if q.ID == nil {
 		q.ID = json.RawMessage("null")
 	}
-	var a answer
+	var a output.Answer
 	if err == nil {
 		a, err = b.answer(&q)
 	}
@@ -123,20 +124,20 @@ func (b *batcher) reply(line []byte, err error) (any, int) {
 	return batchAnswer{q.ID, a}, 0
 }
 
-func (b *batcher) answer(bq *batchQuestion) (answer, error) {
+func (b *batcher) answer(bq *batchQuestion) (output.Answer, error) {
 	q, msg := ask(bq.Resource, bq.Action)
 	if msg != "" {
-		return answer{}, errors.New(msg)
+		return output.Answer{}, errors.New(msg)
 	}
 	q.Target, q.Argv = bq.Target, bq.Argv
 	switch isCommand := q.Resource == policy.Commands; {
 	case isCommand && (len(q.Argv) == 0 || q.Target != ""):
-		return answer{}, errors.New(`a command is asked about by "argv" alone`)
+		return output.Answer{}, errors.New(`a command is asked about by "argv" alone`)
 	case !isCommand && (q.Target == "" || q.Argv != nil):
-		return answer{}, fmt.Errorf(`%s is asked about by "target" alone`, bq.Resource)
+		return output.Answer{}, fmt.Errorf(`%s is asked about by "target" alone`, bq.Resource)
 	}
 	if err := understand(&q); err != nil {
-		return answer{}, err
+		return output.Answer{}, err
 	}
 	tool := bq.Tool
 	if tool == "" {
@@ -144,9 +145,9 @@ func (b *batcher) answer(bq *batchQuestion) (answer, error) {
 	}
 	j, err := b.judge(tool)
 	if err != nil {
-		return answer{}, err
+		return output.Answer{}, err
 	}
-	return answerJSON(j.ask(q)), nil
+	return output.AnswerJSON(j.ask(q)), nil
 }
 
 var errLineTooLong = fmt.Errorf("the line is longer than %d bytes", batchLine)

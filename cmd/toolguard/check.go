@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -54,7 +55,7 @@ of the worst answer.`,
 				return err
 			}
 			answer, here := by.judge(c).ask(q)
-			err = a.answer(asJSON, answerJSON(answer, here), func() { a.out.answer(q, answer, here) })
+			err = a.answer(asJSON, output.AnswerJSON(answer, here), func() { a.out.Answer(q, answer, here) })
 			if err == nil && answer.Decision != "allow" {
 				err = said(exitNo)
 			}
@@ -94,7 +95,7 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 				return err
 			}
 			e, here := by.judge(c).explain(q)
-			err = a.answer(asJSON, explanationJSON(e, here), func() { a.out.explanation(q, e, here) })
+			err = a.answer(asJSON, output.ExplanationJSON(e, here), func() { a.out.Explanation(q, e, here) })
 			if err == nil && e.Answer.Decision != "allow" {
 				err = said(exitNo)
 			}

@@ -25,13 +25,13 @@ func newCompletion(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch root := cmd.Root(); args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(a.out.w, true)
+				return root.GenBashCompletionV2(a.out.W, true)
 			case "zsh":
-				return root.GenZshCompletion(a.out.w)
+				return root.GenZshCompletion(a.out.W)
 			case "fish":
-				return root.GenFishCompletion(a.out.w, true)
+				return root.GenFishCompletion(a.out.W, true)
 			case "powershell":
-				return root.GenPowerShellCompletionWithDesc(a.out.w)
+				return root.GenPowerShellCompletionWithDesc(a.out.W)
 			}
 			return usagef(cmd, "%q isn't a shell this command knows: use %s", args[0], orList(shells))
 		},

@@ -20,6 +20,6 @@
 //
 // # Files
 //
-// One file per command group, with no logic beyond flags and order; load.go reads policies for all of them; out*.go
-// own every word that a person reads, json.go every one that a machine reads.
+// There is one file per group of commands, with no logic beyond flags and order. load.go reads policies for all of them. Package output
+// has every text that they write.
 package main

@@ -24,9 +24,9 @@ backend.`,
 			m := session.Doctor()
 			err := a.answer(asJSON, m, func() {
 				if verbose {
-					a.out.machine(m)
+					a.out.Machine(m)
 				} else {
-					a.out.offers(m)
+					a.out.Offers(m)
 				}
 			})
 			if err == nil && !slices.ContainsFunc(m.Backends, func(b session.BackendState) bool { return b.Available }) {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
@@ -62,14 +63,14 @@ func (a *app) openEvents(f *execFlags) (q *event.Queue, end func(), err error) {
 func (a *app) endEvents(f *execFlags, q *event.Queue, file *os.File) {
 	missing, why := q.Close()
 	if missing > 0 {
-		a.err.warn("%s didn't reach --events %s: %v", count(missing, "event"), f.events, why)
+		a.err.Warn("%s didn't reach --events %s: %v", output.Count(missing, "event"), f.events, why)
 		return // a write may still be under way
 	}
 	if _, handed := f.handed(); handed {
 		return
 	}
 	if err := file.Close(); err != nil {
-		a.err.warn("the events may not be complete: %v", err)
+		a.err.Warn("the events may not be complete: %v", err)
 	}
 }
 

@@ -102,7 +102,7 @@ func (a *app) follow(c *api.Client, path string, goesOn bool) error {
 		return err
 	}
 	defer s.Close()
-	_, err = io.Copy(a.out.w, s.Body())
+	_, err = io.Copy(a.out.W, s.Body())
 	switch {
 	case err == nil && !goesOn:
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 	"github.com/toolguard/toolguard/internal/session"
@@ -137,7 +138,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		Notice: func(s string) {
 			noticing.Lock()
 			defer noticing.Unlock()
-			a.err.say("%s", s)
+			a.err.Message("%s", s)
 		},
 	})
 	if err == nil || len(r.Denials) > 0 {
@@ -160,7 +161,7 @@ func (a *app) begins(f *execFlags, c *policy.Compiled) func(session.Report) {
 	case f.begin != nil:
 		return func(r session.Report) { f.begin(r, c) }
 	}
-	return a.err.begin
+	return a.err.Begin
 }
 
 // warnUnmatched names the rules that can match nothing here.
@@ -169,14 +170,14 @@ func (a *app) warnUnmatched(f *execFlags, c *policy.Compiled) {
 		return
 	}
 	for _, w := range c.Unmatched(policyfile.Machine{}) {
-		a.err.warn("%s", w)
+		a.err.Warn("%s", w)
 	}
 }
 
 // endSession leaves nothing of the session behind.
 func (a *app) endSession(s *session.Session) {
 	if err := s.Close(); err != nil {
-		a.err.warn("not everything of the session could be taken back: %v", err)
+		a.err.Warn("not everything of the session could be taken back: %v", err)
 	}
 }
 
@@ -194,13 +195,13 @@ func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result, 
 		case f.events == "":
 			rest = " (all of them with --events FILE)"
 		}
-		a.err.report(r, c.Name, reported{rest: rest, numbered: kept, lines: reportLines})
+		a.err.Report(r, c.Name, output.ReportOptions{Rest: rest, Numbered: kept, Lines: output.ReportLines})
 	case f.report == "auto" && !well && !r.Visible && !f.quiet:
 		policies := slices.Concat(f.presets, f.files)
 		if f.taken != "" && f.presets == nil {
 			policies = nil // check takes it, too
 		}
-		a.err.unseen(r, policies)
+		a.err.DenialsUnseen(r, policies)
 	}
 }
 
@@ -211,7 +212,7 @@ func (a *app) notStarted(c *policy.Compiled, err error) error {
 	var denied *session.NotExecutable
 	switch {
 	case errors.As(err, &refused):
-		a.err.refusal(refused.Report, c.Name)
+		a.err.Refusal(refused.Report, c.Name)
 		return said(exitRefused)
 	case errors.As(err, &missing):
 		return &status{exitNotFound, err}
@@ -237,7 +238,7 @@ func (a *app) dryRun(f *execFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	err = a.answer(f.json, coverageJSON(r, c), func() { a.out.coverage(r, c) })
+	err = a.answer(f.json, output.CoverageJSON(r, c), func() { a.out.Coverage(r, c) })
 	if err == nil && len(r.Refusals) > 0 {
 		err = said(exitRefused)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 )
 
 func jsonFlag(cmd *cobra.Command, p *bool) {
@@ -64,7 +66,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	var number *strconv.NumError
 	switch {
 	case errors.As(err, &unknown):
-		u := &UsageError{Command: cmd.CommandPath(), Msg: fmt.Sprintf("there is no flag %s", dashed(unknown.GetSpecifiedName()))}
+		u := &output.UsageError{Command: cmd.CommandPath(), Msg: fmt.Sprintf("there is no flag %s", dashed(unknown.GetSpecifiedName()))}
 		if near := nearFlag(cmd, unknown.GetSpecifiedName()); near != "" {
 			u.Hint = fmt.Sprintf("did you mean --%s?", near)
 		} else if cmd.Name() == "check" || cmd.Name() == "explain" {
@@ -78,7 +80,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &invalid):
 		return usagef(cmd, "%s %q: %v", dashed(invalid.GetFlag().Name), invalid.GetValue(), invalid.Unwrap())
 	}
-	return &UsageError{Command: cmd.CommandPath(), Msg: err.Error()}
+	return &output.UsageError{Command: cmd.CommandPath(), Msg: err.Error()}
 }
 
 func dashed(name string) string {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 	"github.com/toolguard/toolguard/internal/session"
@@ -56,8 +57,8 @@ func (j *judge) explain(q policy.Question) (policy.Explanation, session.Here) {
 }
 
 // starts is whether, and by which backend, a command starts under the policy.
-func (j *judge) starts() *Starts {
-	return &Starts{Backend: j.report.Backend, Starts: j.err == nil && len(j.report.Refusals) == 0, Instead: j.report.Instead}
+func (j *judge) starts() *output.Starts {
+	return &output.Starts{Backend: j.report.Backend, Starts: j.err == nil && len(j.report.Refusals) == 0, Instead: j.report.Instead}
 }
 
 // warnings are what isn't enforced of the policy.

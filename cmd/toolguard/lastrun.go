@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/grant"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -24,7 +25,7 @@ func (a *app) keepRun(f *execFlags, c *policy.Compiled, argv []string, r session
 	default:
 		err := own.KeepRun(f.run(c, argv, r))
 		if err != nil && !f.quiet {
-			a.err.say("what was denied can't be kept for 'toolguard why': %v", err)
+			a.err.Message("what was denied can't be kept for 'toolguard why': %v", err)
 		}
 		return err == nil
 	}
@@ -54,7 +55,7 @@ func (f *execFlags) run(c *policy.Compiled, argv []string, r session.Result) use
 		}
 		kept.Flags.Policies = append(kept.Flags.Policies, p)
 	}
-	for _, d := range anywayLast(r.Denials) {
+	for _, d := range output.AnywayLast(r.Denials) {
 		kept.Denials = append(kept.Denials, userfiles.Denial{
 			Resource: d.Resource, Capability: d.Capability, Target: d.Target, Asked: d.Asked, Reason: d.Reason, Rule: d.Rule, Place: d.Place,
 			Suggest: d.Suggest, Mechanism: d.Mechanism, Errno: d.Errno, Extra: d.Extra, Count: d.Count,

@@ -111,7 +111,7 @@ func (a *app) takeOwn(p *policyFlags) error {
 	}
 	p.files, p.taken = []string{file}, file
 	if !p.quiet {
-		a.err.say("the policy is %s, the user's own for %s", file, of)
+		a.err.Message("the policy is %s, the user's own for %s", file, of)
 	}
 	return nil
 }

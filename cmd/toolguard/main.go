@@ -1,13 +1,17 @@
 //go:debug updatemaxprocs=0
 package main
 
-import "os"
+import (
+	"os"
+
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
+)
 
 // The runtime would go on watching the cgroup's processor limit, for a program that computes next to nothing: hence the setting
 // above. Nothing but GOMAXPROCS in the environment keeps it from reading the limit once, at the start.
 func main() {
 	growStack()
-	a := &app{in: os.Stdin, out: forFile(os.Stdout), err: forFile(os.Stderr)}
+	a := &app{in: os.Stdin, out: output.NewFile(os.Stdout), err: output.NewFile(os.Stderr)}
 	os.Exit(a.run(os.Args[1:]))
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/version"
 )
 
@@ -51,7 +52,7 @@ func manPage(cmd *cobra.Command, version string) string {
 	section("NAME")
 	fmt.Fprintf(&b, "%s \\- %s\n", roff(cmd.CommandPath()), roff(cmd.Short))
 	section("SYNOPSIS")
-	fmt.Fprintf(&b, ".B %s\n", roff(usageLine(cmd)))
+	fmt.Fprintf(&b, ".B %s\n", roff(output.UsageLine(cmd)))
 	if about := strings.TrimPrefix(cmd.Long, cmd.CommandPath()+": "); about != "" {
 		section("DESCRIPTION")
 		literal(&b, about)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
@@ -95,9 +96,9 @@ func TestGrantsCanBePasted(t *testing.T) {
 			e := event.Event{Kind: event.Denial, Resource: q.Resource.String(), Capability: "x", Target: a.Target, Reason: string(a.Reason), Suggest: a.Suggest}
 			e = e.Clean()
 			report, r := plainScreen()
-			report.report(session.Result{Visible: true, Total: 1, Denials: []session.Denial{{Event: e, Count: 1}}}, "p", reported{lines: reportLines})
+			report.Report(session.Result{Visible: true, Total: 1, Denials: []session.Denial{{Event: e, Count: 1}}}, "p", output.ReportOptions{Lines: output.ReportLines})
 			check, k := plainScreen()
-			check.answer(q, a, session.Here{})
+			check.Answer(q, a, session.Here{})
 			for where, text := range map[string]string{
 				"the report": copied(r.String(), "  "), "check": copied(k.String(), "  "), "events": copied(string(event.Text.Append(nil, &e)), "    "),
 			} {

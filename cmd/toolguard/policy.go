@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 	"github.com/toolguard/toolguard/internal/policy/suffix"
@@ -68,12 +69,12 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 				}
 				warnings = append(warnings, found...)
 			}
-			var starts *Starts
+			var starts *output.Starts
 			if here && mistakes == nil {
 				j := by.judge(c)
 				starts, warnings = j.starts(), append(warnings, j.warnings()...)
 			}
-			err = a.answer(asJSON, lintJSON(mistakes, warnings, starts), func() { a.out.lint(mistakes, warnings, starts) })
+			err = a.answer(asJSON, output.LintJSON(mistakes, warnings, starts), func() { a.out.Lint(mistakes, warnings, starts) })
 			if err == nil && (mistakes != nil || starts != nil && !starts.Starts) {
 				err = said(exitNo)
 			}
@@ -118,7 +119,7 @@ file and line, those of the built-in sets and presets included. Without a file: 
 			if err != nil {
 				return err
 			}
-			return a.answer(asJSON, policyJSON(c), func() { a.out.policy(c) })
+			return a.answer(asJSON, output.PolicyJSON(c), func() { a.out.Policy(c) })
 		},
 	}
 	p.define(cmd)
@@ -168,14 +169,14 @@ func (a *app) format(files []string, write, check bool) error {
 		switch same := bytes.Equal(src, out); {
 		case check && !same:
 			changed = true
-			a.out.name(shown)
+			a.out.FileName(shown)
 		case check || write && same:
 		case write && name != "-":
 			if err := replaceFile(name, out); err != nil {
 				return err
 			}
 		default:
-			if _, err := a.out.w.Write(out); err != nil {
+			if _, err := a.out.W.Write(out); err != nil {
 				return fmt.Errorf("write the policy: %w", err)
 			}
 		}
@@ -239,7 +240,7 @@ share a line; --json has them all.`,
 				return err
 			}
 			changes := policy.Diff(old, new)
-			err = a.answer(asJSON, changesJSON(changes), func() { a.out.changes(changes) })
+			err = a.answer(asJSON, output.ChangesJSON(changes), func() { a.out.Changes(changes) })
 			if err == nil && len(changes) > 0 {
 				err = said(exitNo)
 			}
@@ -260,7 +261,7 @@ func newSchema(a *app) *cobra.Command {
   #:schema ./toolguard.schema.json       as the first line of a policy, for editors that know TOML (taplo)`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if _, err := a.out.w.Write(policyfile.Schema()); err != nil {
+			if _, err := a.out.W.Write(policyfile.Schema()); err != nil {
 				return fmt.Errorf("write the schema: %w", err)
 			}
 			return nil

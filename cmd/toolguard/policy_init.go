@@ -67,7 +67,7 @@ func (a *app) writeStarter(dir, output string, force bool) error {
 	text := policyfile.Starter(dir, policyfile.Machine{})
 	switch output {
 	case "-":
-		if _, err := a.out.w.Write(text); err != nil {
+		if _, err := a.out.W.Write(text); err != nil {
 			return fmt.Errorf("write the policy: %w", err)
 		}
 		return nil
@@ -76,13 +76,13 @@ func (a *app) writeStarter(dir, output string, force bool) error {
 		if err != nil {
 			return fmt.Errorf("write the policy: %w", err)
 		}
-		a.err.say("wrote %s: commands in %s are run under it from now on; read it, and make it yours", file, dir)
+		a.err.Message("wrote %s: commands in %s are run under it from now on; read it, and make it yours", file, dir)
 		return nil
 	}
 	if err := writeNew(output, text, force); err != nil {
 		return fmt.Errorf("write the policy: %w", err)
 	}
-	a.err.say("wrote %s: toolguard exec --policy %s", output, output)
+	a.err.Message("wrote %s: toolguard exec --policy %s", output, output)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -40,14 +41,14 @@ summed up from a file that 'toolguard exec --events' has written.`,
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			id := append(args, "")[0]
-			s := summary{Summary: Summary{Session: id}}
+			s := summary{Summary: output.Summary{Session: id}}
 			if err := a.eachEvent(d.client(), id, file, s.add); err != nil {
 				return err
 			}
 			if s.events == 0 {
 				return errors.New("there is no event of such a session: 'toolguard events --since all --kind session_start' tells of those that there are")
 			}
-			return a.answer(asJSON, SummaryJSON(&s.Summary), func() { a.out.summary(&s.Summary) })
+			return a.answer(asJSON, output.SummaryJSON(&s.Summary), func() { a.out.Summary(&s.Summary) })
 		},
 	}
 	cmd.Flags().StringVar(&file, "events", "", "sum up the events in `FILE`, as --format ocsf has them, or on standard input (-)")
@@ -99,7 +100,7 @@ const longestEvent = 2 << 20
 
 // summary collects a session's events.
 type summary struct {
-	Summary
+	output.Summary
 	events int
 	at     map[string]int // where in the result a denial is
 }
@@ -124,7 +125,7 @@ func (s *summary) add(e *event.Event) error {
 	switch e.Kind {
 	case event.SessionStart:
 		s.Start = e
-		n := min(len(e.Removed), MostListed-len(s.Result.RemovedEnv))
+		n := min(len(e.Removed), output.MostListed-len(s.Result.RemovedEnv))
 		s.Result.RemovedEnv = append(s.Result.RemovedEnv, e.Removed[:n]...)
 		s.Others += uint64(len(e.Removed) - n)
 	case event.SessionEnd, event.Refused:
@@ -147,7 +148,7 @@ func (s *summary) add(e *event.Event) error {
 func (s *summary) denied(e *event.Event) {
 	n, r := max(1, e.Count), &s.Result
 	switch {
-	case e.Resource == "env" && len(r.RemovedEnv) == MostListed:
+	case e.Resource == "env" && len(r.RemovedEnv) == output.MostListed:
 		s.Others += n
 		return
 	case e.Resource == "env":
@@ -163,7 +164,7 @@ func (s *summary) denied(e *event.Event) {
 		r.Denials[i].Count += n
 		return
 	}
-	if len(r.Denials) == MostListed {
+	if len(r.Denials) == output.MostListed {
 		s.Others += n
 		return
 	}

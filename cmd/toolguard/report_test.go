@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 )
@@ -15,7 +16,7 @@ var must = childtest.Must
 // TestReportIsBounded: however many different things were refused, some are listed, and all are counted.
 func TestReportIsBounded(t *testing.T) {
 	var in []byte
-	const kinds = 3 * MostListed
+	const kinds = 3 * output.MostListed
 	for round := range 2 {
 		for i := range kinds {
 			e := event.Event{Kind: event.Denial, Session: "s1", Resource: "fs", Capability: "read", Target: fmt.Sprint("/x/", i), Reason: "no_rule", Count: 2}
@@ -30,15 +31,15 @@ func TestReportIsBounded(t *testing.T) {
 	a := &app{in: bytes.NewReader(in)}
 	s := summary{}
 	must(t, a.eachEvent(nil, "", "-", s.add))
-	j := SummaryJSON(&s.Summary)
-	if len(j.Denials) != MostListed || len(j.Env) != MostListed || len(s.at) != MostListed {
+	j := output.SummaryJSON(&s.Summary)
+	if len(j.Denials) != output.MostListed || len(j.Env) != output.MostListed || len(s.at) != output.MostListed {
 		t.Errorf("%d denials and %d variables are listed, %d remembered", len(j.Denials), len(j.Env), len(s.at))
 	}
-	if j.Total != 4*kinds || j.Others != 4*(kinds-MostListed)+kinds-MostListed || j.Denials[0].Count != 4 || s.Result.Denials[0].Process != nil {
+	if j.Total != 4*kinds || j.Others != 4*(kinds-output.MostListed)+kinds-output.MostListed || j.Denials[0].Count != 4 || s.Result.Denials[0].Process != nil {
 		t.Errorf("%d, of them %d others; the first one %d times", j.Total, j.Others, j.Denials[0].Count)
 	}
 	out, text := plainScreen()
-	out.summary(&s.Summary)
+	out.Summary(&s.Summary)
 	if !strings.Contains(text.String(), "\n  and 10000 denials of other kinds, beyond the first 1000: ") {
 		t.Error(text)
 	}

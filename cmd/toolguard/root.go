@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 )
 
 // The exit statuses that are toolguard's own.
@@ -21,14 +23,14 @@ const (
 // app is what the commands share: the three streams.
 type app struct {
 	in  io.Reader
-	out *screen // answers
-	err *screen // everything else that is said
+	out *output.Screen // answers
+	err *output.Screen // everything else that is said
 }
 
 // answer writes what a command was asked for, to machines or to people.
 func (a *app) answer(asJSON bool, machines any, people func()) error {
 	if asJSON {
-		return a.out.json(machines)
+		return a.out.JSON(machines)
 	}
 	people()
 	return nil
@@ -53,7 +55,7 @@ func (s *status) Unwrap() error { return s.err }
 func said(code int) error { return &status{code: code} }
 
 func usagef(cmd *cobra.Command, format string, args ...any) error {
-	return &UsageError{Command: cmd.CommandPath(), Msg: fmt.Sprintf(format, args...)}
+	return &output.UsageError{Command: cmd.CommandPath(), Msg: fmt.Sprintf(format, args...)}
 }
 
 // top is a command of the first level, what help lists it under, and how to build it.
@@ -88,7 +90,7 @@ func tops() []top {
 func (a *app) run(args []string) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
-			a.err.crash(p, debug.Stack())
+			a.err.Crash(p, debug.Stack())
 			if code = exitTrouble; len(args) > 0 && runs(args[0]) {
 				code = exitRefused
 			}
@@ -111,7 +113,7 @@ func (a *app) run(args []string) (code int) {
 			return code
 		}
 	}
-	a.err.failure(err)
+	a.err.Failure(err)
 	return code
 }
 
@@ -141,7 +143,7 @@ which rule decided when something is denied.`,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if printVersion {
-				a.out.version(buildInfo())
+				a.out.Version(buildInfo())
 				return nil
 			}
 			return nameOne(cmd, args)
@@ -149,9 +151,9 @@ which rule decided when something is denied.`,
 	}
 	root.Flags().BoolVar(&printVersion, "version", false, "print the version, as the command does")
 	root.SetIn(a.in)
-	root.SetOut(a.out.w)
-	root.SetErr(a.err.w)
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.out.help(cmd) })
+	root.SetOut(a.out.W)
+	root.SetErr(a.err.W)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.out.Help(cmd) })
 	root.SetFlagErrorFunc(flagError)
 	cobra.EnableCommandSorting = false // they come in the order in which they're needed
 	all := tops()
@@ -178,7 +180,7 @@ func nameOne(parent *cobra.Command, args []string) error {
 		return parent.Help()
 	}
 	parent.SuggestionsMinimumDistance = 2
-	u := &UsageError{Command: parent.CommandPath(), Msg: fmt.Sprintf("there is no command %q", parent.CommandPath()+" "+args[0])}
+	u := &output.UsageError{Command: parent.CommandPath(), Msg: fmt.Sprintf("there is no command %q", parent.CommandPath()+" "+args[0])}
 	if near := parent.SuggestionsFor(args[0]); len(near) > 0 {
 		u.Hint = fmt.Sprintf("did you mean %q?", parent.CommandPath()+" "+near[0])
 	}

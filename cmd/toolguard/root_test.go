@@ -7,15 +7,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/session"
 )
 
 // plainScreen is a screen without colours, and what is on it.
-func plainScreen() (*screen, *strings.Builder) {
+func plainScreen() (*output.Screen, *strings.Builder) {
 	var b strings.Builder
-	return newScreen(&b, false, false), &b
+	return output.New(&b, false, false), &b
 }
 
 // A command that failed where denials can't be seen ends with two lines, on a terminal or not. Removed variables are named where one failed.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/api"
 )
 
@@ -54,7 +55,7 @@ func newSessionsList(a *app) *cobra.Command {
 			if err := d.client().Do("GET", api.Sessions, nil, &list); err != nil {
 				return err
 			}
-			return a.answer(asJSON, list, func() { a.out.sessions(list) })
+			return a.answer(asJSON, list, func() { a.out.Sessions(list) })
 		},
 	}
 	d.define(cmd)
@@ -90,7 +91,7 @@ func (d *daemonFlags) ids() (ids []string) {
 		return nil // there's no place to say it
 	}
 	for _, s := range list {
-		ids = append(ids, s.ID+"\t"+clean(commandLine(s.Argv)))
+		ids = append(ids, s.ID+"\t"+output.Clean(output.CommandLine(s.Argv)))
 	}
 	return ids
 }
@@ -103,7 +104,7 @@ func newSessionsShow(a *app) *cobra.Command {
 		if err := d.client().Do("GET", sessionPath(id), nil, &s); err != nil {
 			return err
 		}
-		return a.answer(asJSON, s, func() { a.out.session(s) })
+		return a.answer(asJSON, s, func() { a.out.Session(s) })
 	})
 	jsonFlag(cmd, &asJSON)
 	return cmd
@@ -116,7 +117,7 @@ func newSessionsKill(a *app) *cobra.Command {
 		if err := d.client().Do("DELETE", sessionPath(id), nil, &s); err != nil {
 			return err
 		}
-		a.err.say("session %s is being ended (%s)", s.ID, commandLine(s.Argv))
+		a.err.Message("session %s is being ended (%s)", s.ID, output.CommandLine(s.Argv))
 		return nil
 	})
 }
@@ -154,7 +155,7 @@ func newSessionsReload(a *app) *cobra.Command {
 		if err := d.client().Do("PUT", sessionPath(id)+api.Policy, api.Reload{Policy: c}, &s); err != nil {
 			return err
 		}
-		a.err.say("session %s is held to policy %s (%.12s) from now on: its rules for files, commands and the network; its environment, "+
+		a.err.Message("session %s is held to policy %s (%.12s) from now on: its rules for files, commands and the network; its environment, "+
 			"limits and system calls stay as they were at its start, and what is open stays open, but for network connections that the policy doesn't grant", s.ID, s.Policy, s.Digest)
 		return nil
 	})

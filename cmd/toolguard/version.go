@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/version"
 )
 
@@ -19,15 +20,15 @@ func newVersion(a *app) *cobra.Command {
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := buildInfo()
-			return a.answer(asJSON, b, func() { a.out.version(b) })
+			return a.answer(asJSON, b, func() { a.out.Version(b) })
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func buildInfo() Build {
-	b := Build{Version: version.String(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+func buildInfo() output.Build {
+	b := output.Build{Version: version.String(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

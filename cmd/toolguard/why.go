@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/userfiles"
 )
@@ -36,7 +37,7 @@ alone, and nothing of a run with --report never.`,
 				return err
 			}
 			if len(args) == 0 {
-				return a.answer(asJSON, runJSON(run), func() { a.out.lastRun(run) })
+				return a.answer(asJSON, runJSON(run), func() { a.out.LastRun(run) })
 			}
 			n, err := denialNumber(cmd, run, args[0])
 			if err != nil {
@@ -64,7 +65,7 @@ func completeDenials(workspace *string) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) (words []string, _ cobra.ShellCompDirective) {
 		if run, err := lastRun(*workspace); err == nil {
 			for i, d := range run.Denials {
-				words = append(words, fmt.Sprintf("%d\t%s %s", i+1, d.Capability, clean(d.Target)))
+				words = append(words, fmt.Sprintf("%d\t%s %s", i+1, d.Capability, output.Clean(d.Target)))
 			}
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
@@ -103,7 +104,7 @@ func (a *app) explainDenial(run *userfiles.Run, n int, asJSON bool) error {
 	asked := grantOf(d)
 	q, ok := asked.Question()
 	if !ok { // no rule is about it
-		return a.answer(asJSON, whyReport{denialJSON(n, d), nil}, func() { a.out.denial(run, n) })
+		return a.answer(asJSON, whyReport{denialJSON(n, d), nil}, func() { a.out.Denial(run, n) })
 	}
 	p, by := flagsOf(run)
 	c, err := p.load("")
@@ -117,8 +118,8 @@ func (a *app) explainDenial(run *userfiles.Run, n int, asJSON bool) error {
 	if q.Resource == policy.Commands {
 		e.Answer.Suggest = d.Suggest // which knows its arguments, or that they aren't known
 	}
-	j := explanationJSON(e, here)
-	return a.answer(asJSON, whyReport{denialJSON(n, d), &j}, func() { a.out.explained(run, n, q, e, here) })
+	j := output.ExplanationJSON(e, here)
+	return a.answer(asJSON, whyReport{denialJSON(n, d), &j}, func() { a.out.Explained(run, n, q, e, here) })
 }
 
 type runReport struct {
@@ -150,7 +151,7 @@ type denialReport struct {
 
 type whyReport struct {
 	denialReport
-	Explanation *explanation `json:"explanation"` // null where no rule is about it
+	Explanation *output.Explanation `json:"explanation"` // null where no rule is about it
 }
 
 func runJSON(r *userfiles.Run) runReport {

@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"fmt"
@@ -22,11 +22,11 @@ const NamesPreset = "preset:dns"
 // AboutHosts reports whether a row of the report is of a rule about hosts.
 func AboutHosts(row policy.Coverage) bool { return row.Rule != nil && row.Rule.Net != nil }
 
-// beginAgent says in three lines, before a coding agent starts, what is enforced, what isn't, and how to have more.
-func (s *screen) beginAgent(x Agent, r session.Report, c *policy.Compiled) {
-	s.say("%s runs under %s: it may change %s and its own state, and connect to %s; policy %s", x.Program, r.Backend, c.Workspace, hostsText(c), presetsText(x, c))
-	s.say("%s", shortText(x, r))
-	s.say("where it's denied something: 'toolguard why' explains, 'toolguard allow --policy FILE' grants, and 'toolguard agent %s --policy FILE' takes FILE", x.Program)
+// BeginAgent says in three lines, before a coding agent starts, what is enforced, what isn't, and how to have more.
+func (s *Screen) BeginAgent(x Agent, r session.Report, c *policy.Compiled) {
+	s.Message("%s runs under %s: it may change %s and its own state, and connect to %s; policy %s", x.Program, r.Backend, c.Workspace, hostsText(c), presetsText(x, c))
+	s.Message("%s", shortText(x, r))
+	s.Message("where it's denied something: 'toolguard why' explains, 'toolguard allow --policy FILE' grants, and 'toolguard agent %s --policy FILE' takes FILE", x.Program)
 }
 
 // hostsText are the hosts that the session's files grant.

@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"io"
@@ -19,7 +19,7 @@ func TestNonBlockingScreen(t *testing.T) {
 	r, w := os.NewFile(uintptr(ends[0]), "r"), os.NewFile(uintptr(ends[1]), "w")
 	defer r.Close()
 	defer w.Close()
-	s := forFile(w)
+	s := NewFile(w)
 	childtest.Must(t, unix.SetNonblock(ends[1], true))
 	filled, chunk := 0, make([]byte, 4096)
 	for {

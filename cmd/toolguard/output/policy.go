@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"cmp"
@@ -10,8 +10,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// lint is the answer of policy lint.
-func (s *screen) lint(mistakes policy.Errors, warnings []policy.Warning, here *Starts) {
+// Lint is the answer of policy lint.
+func (s *Screen) Lint(mistakes policy.Errors, warnings []policy.Warning, here *Starts) {
 	defer s.flush()
 	for _, m := range mistakes {
 		s.finding(red, "error", m.Place, m.Msg, m.Hint)
@@ -21,9 +21,9 @@ func (s *screen) lint(mistakes policy.Errors, warnings []policy.Warning, here *S
 	}
 	switch {
 	case mistakes != nil:
-		s.line("%s", s.in(red, count(len(mistakes), "error")))
+		s.line("%s", s.in(red, Count(len(mistakes), "error")))
 	case warnings != nil:
-		s.line("no errors, %s", count(len(warnings), "warning"))
+		s.line("no errors, %s", Count(len(warnings), "warning"))
 	default:
 		s.line("%s", s.in(green, "no errors, no warnings"))
 	}
@@ -33,26 +33,26 @@ func (s *screen) lint(mistakes policy.Errors, warnings []policy.Warning, here *S
 }
 
 // here is the last line of lint --here.
-func (s *screen) here(x *Starts) {
+func (s *Screen) here(x *Starts) {
 	backend, verdict := cmp.Or(x.Backend, "no backend"), s.in(green, "a command would start")
 	if !x.Starts {
 		verdict = s.in(red, "no command would start")
 	}
 	if x.Instead != "" {
-		verdict += "; for more, " + clean(x.Instead)
+		verdict += "; for more, " + Clean(x.Instead)
 	}
 	s.line("here, with %s: %s", backend, verdict)
 }
 
-func (s *screen) finding(st style, kind string, p policy.Place, msg, hint string) {
-	s.line("%s: %s: %s", s.in(bold, clean(p.String())), s.in(st, kind), clean(msg))
+func (s *Screen) finding(st style, kind string, p policy.Place, msg, hint string) {
+	s.line("%s: %s: %s", s.in(bold, Clean(p.String())), s.in(st, kind), Clean(msg))
 	if hint != "" {
-		s.line("  %s", clean(hint))
+		s.line("  %s", Clean(hint))
 	}
 }
 
-// policy is the answer of policy show.
-func (s *screen) policy(p *policy.Compiled) {
+// Policy is the answer of policy show.
+func (s *Screen) Policy(p *policy.Compiled) {
 	defer s.flush()
 	rows := [][]cell{{c("policy"), cs(bold, p.Name)}, {c("workspace"), c(p.Workspace)}, {c("digest"), c(p.Digest)}}
 	for _, f := range p.Files {
@@ -75,7 +75,7 @@ func (s *screen) policy(p *policy.Compiled) {
 	}
 }
 
-func (s *screen) layer(p *policy.Compiled, l *policy.Layer) {
+func (s *Screen) layer(p *policy.Compiled, l *policy.Layer) {
 	s.line("\n%s", s.in(bold, l.Authority.String()))
 	for r := range policy.NumResources {
 		rules := rulesOf(p, l, r)
@@ -132,7 +132,7 @@ func audited(p *policy.Compiled) string {
 func protectMode(m policy.ProtectMode) string { return [...]string{"false", "auto", "true"}[m] }
 
 // settings are what a layer says beside its rules, where it isn't the usual.
-func (s *screen) settings(l *policy.Layer) {
+func (s *Screen) settings(l *policy.Layer) {
 	var rows [][]cell
 	add := func(key, value string) { rows = append(rows, []cell{c(key), c(value)}) }
 	if l.Namespaces {

@@ -1,6 +1,4 @@
-package main
-
-// This file owns all output for machines: JSON objects whose names stay, and to which names may be added.
+package output
 
 import (
 	"encoding/json"
@@ -11,9 +9,9 @@ import (
 	"github.com/toolguard/toolguard/internal/session"
 )
 
-// json writes v, indented.
-func (s *screen) json(v any) error {
-	enc := json.NewEncoder(s.w)
+// JSON writes v, indented.
+func (s *Screen) JSON(v any) error {
+	enc := json.NewEncoder(s.W)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {
@@ -39,8 +37,8 @@ func ruleJSON(r *policy.Rule) *ruleRef {
 	return &ruleRef{r.ID, r.Authority.String(), r.Place.File, r.Place.Line, r.Place.Col, r.Text()}
 }
 
-// answer is a decision.
-type answer struct {
+// Answer is a decision.
+type Answer struct {
 	Decision  string        `json:"decision"`
 	Reason    policy.Reason `json:"reason"`
 	Authority string        `json:"authority,omitempty"`
@@ -71,16 +69,16 @@ func hereJSON(h session.Here) hereAnswer {
 
 func statusJSON(s policy.Status) string { return strings.ReplaceAll(s.String(), " ", "_") }
 
-func answerJSON(a policy.Answer, h session.Here) answer {
-	j := answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Also: a.Also, Rule: ruleJSON(a.Rule), Note: a.Note, Suggest: a.Suggest, Advice: a.Advice, Here: hereJSON(h)}
+func AnswerJSON(a policy.Answer, h session.Here) Answer {
+	j := Answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Also: a.Also, Rule: ruleJSON(a.Rule), Note: a.Note, Suggest: a.Suggest, Advice: a.Advice, Here: hereJSON(h)}
 	if a.Authority != policy.Builtin || a.Rule != nil {
 		j.Authority = a.Authority.String()
 	}
 	return j
 }
 
-type explanation struct {
-	answer
+type Explanation struct {
+	Answer
 	Layers []layerExplanation `json:"layers"`
 }
 
@@ -100,8 +98,8 @@ type candidate struct {
 	Why   string `json:"why"`
 }
 
-func explanationJSON(e policy.Explanation, h session.Here) explanation {
-	j := explanation{answer: answerJSON(e.Answer, h), Layers: []layerExplanation{}}
+func ExplanationJSON(e policy.Explanation, h session.Here) Explanation {
+	j := Explanation{Answer: AnswerJSON(e.Answer, h), Layers: []layerExplanation{}}
 	for _, l := range e.Layers {
 		lj := layerExplanation{l.Authority.String(), l.Also, stance(l.Stance), decision(l.Allow), l.Reason, []candidate{}}
 		for _, c := range l.Candidates {
@@ -151,7 +149,7 @@ type coverage struct {
 	Line     int      `json:"line,omitempty"`
 }
 
-func coverageJSON(r session.Report, p *policy.Compiled) coverageReport {
+func CoverageJSON(r session.Report, p *policy.Compiled) coverageReport {
 	j := coverageReport{p.Name, p.Digest, r.Backend, len(r.Refusals) == 0, []coverage{}, append([]string{}, r.Gaps...), []detected{}}
 	for _, d := range p.Detected {
 		j.Detected = append(j.Detected, detected{d.Preset, d.By})
@@ -191,7 +189,7 @@ type finding struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-func lintJSON(mistakes policy.Errors, warnings []policy.Warning, here *Starts) lintReport {
+func LintJSON(mistakes policy.Errors, warnings []policy.Warning, here *Starts) lintReport {
 	j := lintReport{Errors: []finding{}, Warnings: []finding{}, Here: here}
 	for _, m := range mistakes {
 		j.Errors = append(j.Errors, finding{m.Place.File, m.Place.Line, m.Place.Col, "", m.Msg, m.Hint})
@@ -242,7 +240,7 @@ type limit struct {
 	Place string `json:"place"`
 }
 
-func policyJSON(p *policy.Compiled) compiled {
+func PolicyJSON(p *policy.Compiled) compiled {
 	j := compiled{p.Name, p.Digest, p.Workspace, append([]string{}, p.Files...), []layer{}, []limit{}, audited(p), []removed{}}
 	for _, l := range p.Layers {
 		lj := layer{
@@ -283,7 +281,7 @@ type change struct {
 	NewRule  *ruleRef `json:"new_rule"`
 }
 
-func changesJSON(changes []policy.Change) []change {
+func ChangesJSON(changes []policy.Change) []change {
 	j := []change{}
 	for _, ch := range changes {
 		j = append(j, change{ch.Resource, ch.Widened, ch.Narrowed, ch.Target, ch.Old, ch.New, ruleJSON(ch.OldRule), ruleJSON(ch.NewRule)})

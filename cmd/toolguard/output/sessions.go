@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// sessions is the answer of sessions list.
-func (s *screen) sessions(list []api.Session) {
+// Sessions is the answer of sessions list.
+func (s *Screen) Sessions(list []api.Session) {
 	defer s.flush()
 	if len(list) == 0 {
 		s.line("no session runs under toolguardd that you may see")
@@ -21,14 +21,14 @@ func (s *screen) sessions(list []api.Session) {
 		processor, memory, read, written := figures(x.Usage)
 		rows = append(rows, []cell{
 			cs(bold, x.ID), c(string(x.State)), c(fmt.Sprint(x.UID)), c(since(x.Started)), c(fmt.Sprint(x.Denied)),
-			c(processor), c(memory), c(read), c(written), c(x.Policy), c(commandLine(x.Argv)),
+			c(processor), c(memory), c(read), c(written), c(x.Policy), c(CommandLine(x.Argv)),
 		})
 	}
 	s.table("", rows)
 }
 
-// session is the answer of sessions show.
-func (s *screen) session(x api.Session) {
+// Session is the answer of sessions show.
+func (s *Screen) Session(x api.Session) {
 	defer s.flush()
 	denied := fmt.Sprint(x.Denied)
 	if x.Untold > 0 {
@@ -37,7 +37,7 @@ func (s *screen) session(x api.Session) {
 	rows := [][]cell{
 		{c("session"), cs(bold, x.ID)},
 		{c("state"), c(string(x.State))},
-		{c("command"), c(commandLine(x.Argv))},
+		{c("command"), c(CommandLine(x.Argv))},
 		{c("since"), c(fmt.Sprintf("%s (%s)", x.Started.Local().Format(time.DateTime), since(x.Started)))},
 		{c("user"), c(fmt.Sprint(x.UID))},
 		{c("toolguard"), c(fmt.Sprintf("process %d", x.PID))},
@@ -88,14 +88,14 @@ func figures(u *event.Usage) (processor, memory, read, written string) {
 		return as(int64(*n))
 	}
 	seconds := func(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
-	return say(u.CPU, seconds), say(u.Memory, amount), say(u.Read, amount), say(u.Written, amount)
+	return say(u.CPU, seconds), say(u.Memory, Amount), say(u.Read, Amount), say(u.Written, Amount)
 }
 
 // since is how long ago something was.
 func since(t time.Time) string { return max(0, time.Since(t)).Round(time.Second).String() }
 
-// commandLine is a command on one line, cut where it's long.
-func commandLine(argv []string) string {
+// CommandLine is a command on one line, cut where it's long.
+func CommandLine(argv []string) string {
 	line := []rune(strings.Join(argv, " "))
 	if len(line) > widest {
 		return string(line[:widest-1]) + "…"

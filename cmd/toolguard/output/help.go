@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"cmp"
@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// help is the help of a command.
-func (s *screen) help(cmd *cobra.Command) {
+// Help is the help of a command.
+func (s *Screen) Help(cmd *cobra.Command) {
 	defer s.flush()
 	about := cmd.Long
 	if about == "" {
 		about = cmd.CommandPath() + ": " + cmd.Short
 	}
-	s.line("%s\n\n%s\n  %s", about, s.in(bold, "Usage"), usageLine(cmd))
+	s.line("%s\n\n%s\n  %s", about, s.in(bold, "Usage"), UsageLine(cmd))
 	if cmd.Example != "" {
 		s.line("\n%s\n%s", s.in(bold, "Examples"), cmd.Example)
 	}
@@ -29,7 +29,7 @@ func (s *screen) help(cmd *cobra.Command) {
 }
 
 // commands lists the commands beneath one, those of a group together.
-func (s *screen) commands(cmd *cobra.Command) {
+func (s *Screen) commands(cmd *cobra.Command) {
 	var rows [][]cell
 	title := ""
 	for _, sub := range cmd.Commands() {
@@ -46,7 +46,7 @@ func (s *screen) commands(cmd *cobra.Command) {
 }
 
 // flags lists flags: name and value, then what it does, on the next line where the first is long.
-func (s *screen) flags(flags *pflag.FlagSet) {
+func (s *Screen) flags(flags *pflag.FlagSet) {
 	const column = 18
 	first := true
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -73,7 +73,7 @@ func (s *screen) flags(flags *pflag.FlagSet) {
 	})
 }
 
-func usageLine(cmd *cobra.Command) string {
+func UsageLine(cmd *cobra.Command) string {
 	if cmd.HasAvailableSubCommands() {
 		return cmd.CommandPath() + " COMMAND"
 	}

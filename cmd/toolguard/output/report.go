@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"cmp"
@@ -11,23 +11,23 @@ import (
 	"github.com/toolguard/toolguard/internal/session"
 )
 
-// reportLines is the most that the report after a command takes.
-const reportLines = 20
+// ReportLines is the most that the report after a command takes.
+const ReportLines = 20
 
-// reported is how a report is written.
-type reported struct {
-	rest     string // where what is left out is
-	numbered bool   // by the numbers that why and allow take
-	lines    int    // the most that it takes
+// ReportOptions is how a report is written.
+type ReportOptions struct {
+	Rest     string // where what is left out is
+	Numbered bool   // by the numbers that why and allow take
+	Lines    int    // the most that it takes
 }
 
-// report tells what was denied while the command ran, and where the rest is when that's too much.
-func (s *screen) report(r session.Result, name string, how reported) {
+// Report tells what was denied while the command ran, and where the rest is when that's too much.
+func (s *Screen) Report(r session.Result, name string, how ReportOptions) {
 	defer s.flush()
 	if !r.Visible && len(r.Denials) == 0 {
-		s.line("%swhat the kernel denies can't be seen%s: 'toolguard doctor' says what that takes (policy %s)", s.prefix(), clean(whyUnseen(r)), clean(name))
+		s.line("%swhat the kernel denies can't be seen%s: 'toolguard doctor' says what that takes (policy %s)", s.prefix(), Clean(whyUnseen(r)), Clean(name))
 	} else {
-		s.line("%s%s (policy %s)", s.prefix(), s.in(red, count(r.Total, "denial")), clean(name))
+		s.line("%s%s (policy %s)", s.prefix(), s.in(red, Count(r.Total, "denial")), Clean(name))
 	}
 	var end []string
 	if len(r.RemovedEnv) > 0 {
@@ -36,31 +36,31 @@ func (s *screen) report(r session.Result, name string, how reported) {
 	if r.WhyLost != "" {
 		unseen := "some denials may have gone by unseen"
 		if r.Lost > 0 {
-			unseen = fmt.Sprintf("at least %s went by unseen", count(r.Lost, "denial"))
+			unseen = fmt.Sprintf("at least %s went by unseen", Count(r.Lost, "denial"))
 		}
 		end = append(end, unseen+": "+r.WhyLost)
 	}
 	if r.More > 0 {
 		end = append(end, fmt.Sprintf("and %s of what the policy allows: --dry-run and 'toolguard doctor' tell where the backend is stricter",
-			count(r.More, "denial")))
+			Count(r.More, "denial")))
 	}
 	if !r.Visible && len(r.Denials) > 0 {
 		end = append(end, fmt.Sprintf("what else the kernel denies can't be seen%s: 'toolguard doctor' says what that takes", whyUnseen(r)))
 	}
-	room := how.lines - 1 - len(end)
-	ordered := anywayLast(r.Denials)
+	room := how.Lines - 1 - len(end)
+	ordered := AnywayLast(r.Denials)
 	grants := grantsOf(ordered)
-	rows, shown := denialRows(ordered, how.numbered, max(room/2, room-linesOf(grants)))
+	rows, shown := denialRows(ordered, how.Numbered, max(room/2, room-linesOf(grants)))
 	s.table("  ", rows)
 	left := room - len(rows)
 	if n := len(ordered) - shown; n > 0 {
-		s.line("  … and %d more%s", n, how.rest)
+		s.line("  … and %d more%s", n, how.Rest)
 		left--
 	}
 	for _, e := range end {
-		s.line("  %s", clean(e))
+		s.line("  %s", Clean(e))
 	}
-	s.grants(grantsOf(ordered[:shown]), left, toAllow(name, how.numbered)) // the last, to be copied
+	s.grants(grantsOf(ordered[:shown]), left, toAllow(name, how.Numbered)) // the last, to be copied
 }
 
 // whyUnseen says why denials can't be seen.
@@ -71,8 +71,8 @@ func whyUnseen(r session.Result) string {
 	return " here (" + strings.TrimPrefix(r.WhyUnseen, "no refusals can be read from the kernel: ") + ")"
 }
 
-// anywayLast puts what ordinary permissions would have denied, too, behind the rest.
-func anywayLast(denials []session.Denial) []session.Denial {
+// AnywayLast puts what ordinary permissions would have denied, too, behind the rest.
+func AnywayLast(denials []session.Denial) []session.Denial {
 	out := slices.Clone(denials)
 	slices.SortStableFunc(out, func(a, b session.Denial) int { return cmp.Compare(anyway(&a), anyway(&b)) })
 	return out
@@ -159,7 +159,7 @@ func toAllow(policyName string, numbered bool) string {
 }
 
 // grants writes what would allow denials as TOML that can be copied as it is, in at most so many lines.
-func (s *screen) grants(grants []string, lines int, where string) {
+func (s *Screen) grants(grants []string, lines int, where string) {
 	if len(grants) == 0 || lines < 1+linesOf(grants[:1]) && lines < linesOf(grants) {
 		return
 	}
@@ -210,13 +210,13 @@ func someOf(words []string, n int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(words[:n], ", "), len(words)-n)
 }
 
-// unseen is what is said after a command that failed where nobody can see what was denied.
-func (s *screen) unseen(r session.Result, policies []string) {
+// DenialsUnseen is what is said after a command that failed where nobody can see what was denied.
+func (s *Screen) DenialsUnseen(r session.Result, policies []string) {
 	defer s.flush()
 	check := []string{"toolguard", "check"}
 	for _, p := range policies {
 		check = append(check, "--policy", p)
 	}
-	s.line("%sit ended with %d, and whether something was denied can't be seen%s", s.prefix(), r.Code, clean(whyUnseen(r)))
-	s.line("  '%s fs read PATH' shows what the policy allows; 'toolguard doctor' shows what it takes to see denials (--quiet: without this)", clean(strings.Join(check, " ")))
+	s.line("%sit ended with %d, and whether something was denied can't be seen%s", s.prefix(), r.Code, Clean(whyUnseen(r)))
+	s.line("  '%s fs read PATH' shows what the policy allows; 'toolguard doctor' shows what it takes to see denials (--quiet: without this)", Clean(strings.Join(check, " ")))
 }

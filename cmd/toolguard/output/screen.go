@@ -1,16 +1,16 @@
-package main
-
-// The files out*.go own all output for people, each one kind of it; this one holds what they share. Their rules:
+// Package output has every text that toolguard writes for people, one file per screen, and the JSON objects that it writes for machines.
+// Names in the JSON stay; names may be added. The rules of the texts:
 //
 //   - Standard output carries the answer that was asked for, and nothing else. In exec it belongs to the command alone.
 //   - Everything else goes to standard error and begins with "toolguard: ": lower case, no full stop at the end. What
 //     belongs to it follows, indented by two spaces.
 //   - A message says what happened, which rule or line of which file decided, and what to do next, in this order.
-//   - Whatever came from outside (names, paths, policy text, arguments) is written through clean: no control character,
+//   - Whatever came from outside (names, paths, policy text, arguments) is written through Clean: no control character,
 //     no direction mark, no broken UTF-8 reaches a terminal.
 //   - Colour only on a terminal, never with NO_COLOR or TERM=dumb, and it never carries a meaning that the words don't.
 //   - Columns line up. A list that could be long has an end and says what it left out.
-//   - A screen is one write, so that it isn't torn apart by what other processes write.
+//   - A screen is one write, so that what other processes write doesn't tear it apart.
+package output
 
 import (
 	"errors"
@@ -27,28 +27,28 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// screen is a stream that people read.
-type screen struct {
-	w        io.Writer
-	terminal bool
+// Screen is a stream that people read.
+type Screen struct {
+	W        io.Writer
+	Terminal bool
 	color    bool
 	text     strings.Builder // what flush writes
 }
 
-// newScreen returns a screen that writes to w. color is for a terminal whose user wants colours.
-func newScreen(w io.Writer, terminal, color bool) *screen {
-	return &screen{w: w, terminal: terminal, color: color}
+// New returns a screen that writes to w. color is for a terminal whose user wants colours.
+func New(w io.Writer, terminal, color bool) *Screen {
+	return &Screen{W: w, Terminal: terminal, color: color}
 }
 
-// forFile returns the screen on f. A character device may be something other than a terminal (/dev/null): nobody reads
+// NewFile returns the screen on f. A character device may be something other than a terminal (/dev/null): nobody reads
 // colours there.
-func forFile(f *os.File) *screen {
+func NewFile(f *os.File) *Screen {
 	info, err := f.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
-	return newScreen(patient{f}, terminal, terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
+	return New(patient{f}, terminal, terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
 }
 
-// patient writes all of it to a file that somebody else who has it open, such as the guarded command, has made non-blocking since.
+// patient writes all of it to a file that another process that has it open, such as the confined command, has made non-blocking since.
 type patient struct{ f *os.File }
 
 func (p patient) Write(text []byte) (n int, err error) {
@@ -65,12 +65,12 @@ func (p patient) Write(text []byte) (n int, err error) {
 }
 
 // flush writes the screen. There is nobody to tell when that fails.
-func (s *screen) flush() {
-	_, _ = io.WriteString(s.w, s.text.String())
+func (s *Screen) flush() {
+	_, _ = io.WriteString(s.W, s.text.String())
 	s.text.Reset()
 }
 
-func (s *screen) line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }
+func (s *Screen) line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }
 
 // style is how a word looks on a terminal.
 type style string
@@ -84,15 +84,15 @@ const (
 	yellow style = "33"
 )
 
-func (s *screen) in(st style, text string) string {
+func (s *Screen) in(st style, text string) string {
 	if !s.color || st == plain || text == "" {
 		return text
 	}
 	return "\x1b[" + string(st) + "m" + text + "\x1b[0m"
 }
 
-// clean makes text from outside fit for a terminal, on one line: what doesn't print is escaped as in Go.
-func clean(text string) string {
+// Clean makes text from outside fit for a terminal, on one line: what doesn't print is escaped as in Go.
+func Clean(text string) string {
 	ok := true
 	for _, r := range text {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
@@ -133,14 +133,14 @@ func cs(st style, text string) cell { return cell{text, st} }
 const widest = 70
 
 // table writes rows in columns, each row behind indent. The last cell of a row isn't padded.
-func (s *screen) table(indent string, rows [][]cell) {
+func (s *Screen) table(indent string, rows [][]cell) {
 	var width []int
 	for _, row := range rows {
 		for i, c := range row[:max(len(row)-1, 0)] {
 			if i == len(width) {
 				width = append(width, 0)
 			}
-			if n := utf8.RuneCountInString(clean(c.text)); n <= widest {
+			if n := utf8.RuneCountInString(Clean(c.text)); n <= widest {
 				width[i] = max(width[i], n)
 			}
 		}
@@ -151,7 +151,7 @@ func (s *screen) table(indent string, rows [][]cell) {
 		}
 		s.text.WriteString(indent)
 		for i, c := range row {
-			text := clean(c.text)
+			text := Clean(c.text)
 			s.text.WriteString(s.in(c.style, text))
 			if i < len(row)-1 {
 				s.text.WriteString(strings.Repeat(" ", max(width[i]-utf8.RuneCountInString(text), 0)+2))
@@ -165,11 +165,11 @@ func (s *screen) table(indent string, rows [][]cell) {
 const lineWidth = 110
 
 // list writes one item after the other, each behind a dash and broken into lines.
-func (s *screen) list(indent string, items []string) {
+func (s *Screen) list(indent string, items []string) {
 	for _, item := range items {
 		s.text.WriteString(indent + "-")
 		at := len(indent) + 1
-		for _, word := range strings.Fields(clean(item)) {
+		for _, word := range strings.Fields(Clean(item)) {
 			n := utf8.RuneCountInString(word) + 1
 			if at+n > lineWidth {
 				s.text.WriteString("\n" + indent + " ")
@@ -182,8 +182,8 @@ func (s *screen) list(indent string, items []string) {
 	}
 }
 
-// count is "1 rule", "2 rules".
-func count[N int | uint64](n N, what string) string {
+// Count is "1 rule", "2 rules".
+func Count[N int | uint64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -191,17 +191,17 @@ func count[N int | uint64](n N, what string) string {
 }
 
 // prefix begins every message.
-func (s *screen) prefix() string { return s.in(bold, "toolguard:") + " " }
+func (s *Screen) prefix() string { return s.in(bold, "toolguard:") + " " }
 
-// say writes a message of one line.
-func (s *screen) say(format string, args ...any) {
-	s.text.WriteString(s.prefix() + clean(fmt.Sprintf(format, args...)) + "\n")
+// Message writes a message of one line.
+func (s *Screen) Message(format string, args ...any) {
+	s.text.WriteString(s.prefix() + Clean(fmt.Sprintf(format, args...)) + "\n")
 	s.flush()
 }
 
-// warn is say for what somebody should know about.
-func (s *screen) warn(format string, args ...any) {
-	s.text.WriteString(s.prefix() + s.in(yellow, "warning: ") + clean(fmt.Sprintf(format, args...)) + "\n")
+// Warn is say for what somebody should know about.
+func (s *Screen) Warn(format string, args ...any) {
+	s.text.WriteString(s.prefix() + s.in(yellow, "warning: ") + Clean(fmt.Sprintf(format, args...)) + "\n")
 	s.flush()
 }
 
@@ -213,8 +213,8 @@ func place(p policy.Place) string {
 	return p.String()
 }
 
-// name is a file's name on a line of its own.
-func (s *screen) name(file string) {
-	s.line("%s", clean(file))
+// FileName is a file's name on a line of its own.
+func (s *Screen) FileName(file string) {
+	s.line("%s", Clean(file))
 	s.flush()
 }

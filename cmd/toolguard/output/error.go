@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"errors"
@@ -21,8 +21,8 @@ func (u *UsageError) Error() string { return u.Msg }
 // mostErrors is how many errors a screen shows.
 const mostErrors = 20
 
-// failure says why a command ends without having done its work.
-func (s *screen) failure(err error) {
+// Failure says why a command ends without having done its work.
+func (s *Screen) Failure(err error) {
 	defer s.flush()
 	var mistakes policy.Errors
 	var mistake *policy.Error
@@ -31,7 +31,7 @@ func (s *screen) failure(err error) {
 	case errors.As(err, &mistakes):
 		for i, m := range mistakes {
 			if i == mostErrors {
-				s.line("%s… and %s more", s.prefix(), count(len(mistakes)-i, "error"))
+				s.line("%s… and %s more", s.prefix(), Count(len(mistakes)-i, "error"))
 				break
 			}
 			s.mistake(m)
@@ -39,23 +39,23 @@ func (s *screen) failure(err error) {
 	case errors.As(err, &mistake):
 		s.mistake(mistake)
 	case errors.As(err, &u):
-		s.line("%s%s", s.prefix(), clean(u.Msg))
+		s.line("%s%s", s.prefix(), Clean(u.Msg))
 		if u.Hint != "" {
-			s.line("  %s", clean(u.Hint))
+			s.line("  %s", Clean(u.Hint))
 		}
 		s.line("  '%s --help' shows how it's used", u.Command)
 	default:
-		s.line("%s%s", s.prefix(), clean(errorText(err)))
+		s.line("%s%s", s.prefix(), Clean(errorText(err)))
 	}
 }
 
-// crash tells of a mistake in toolguard itself.
-func (s *screen) crash(p any, stack []byte) {
+// Crash tells of a mistake in toolguard itself.
+func (s *Screen) Crash(p any, stack []byte) {
 	defer s.flush()
-	s.line("%sa mistake in toolguard: %s", s.prefix(), clean(fmt.Sprint(p)))
+	s.line("%sa mistake in toolguard: %s", s.prefix(), Clean(fmt.Sprint(p)))
 	s.line("  please report it with these lines and what you ran")
 	for line := range strings.Lines(string(stack)) {
-		s.line("  %s", clean(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    ")))
+		s.line("  %s", Clean(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    ")))
 	}
 }
 
@@ -68,9 +68,9 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-func (s *screen) mistake(e *policy.Error) {
-	s.line("%s%s: %s", s.prefix(), s.in(bold, clean(e.Place.String())), clean(e.Msg))
+func (s *Screen) mistake(e *policy.Error) {
+	s.line("%s%s: %s", s.prefix(), s.in(bold, Clean(e.Place.String())), Clean(e.Msg))
 	if e.Hint != "" {
-		s.line("  %s", clean(e.Hint))
+		s.line("  %s", Clean(e.Hint))
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"fmt"
@@ -16,18 +16,18 @@ import (
 const manyLines = 1 << 20
 
 // runLine says which run it was.
-func (s *screen) runLine(run *userfiles.Run) {
-	s.line("%s ended with %d, %s, in %s", s.in(bold, clean(commandLine(run.Argv))), run.Code, run.Time.Local().Format(time.DateTime), clean(run.Workspace))
+func (s *Screen) runLine(run *userfiles.Run) {
+	s.line("%s ended with %d, %s, in %s", s.in(bold, Clean(CommandLine(run.Argv))), run.Code, run.Time.Local().Format(time.DateTime), Clean(run.Workspace))
 }
 
-// lastRun is the report of the last run, all of it.
-func (s *screen) lastRun(run *userfiles.Run) {
+// LastRun is the report of the last run, all of it.
+func (s *Screen) LastRun(run *userfiles.Run) {
 	s.runLine(run)
-	s.report(resultOf(run), run.Policy, reported{numbered: true, lines: manyLines})
+	s.Report(resultOf(run), run.Policy, ReportOptions{Numbered: true, Lines: manyLines})
 }
 
-// denial is one denial that no rule is about.
-func (s *screen) denial(run *userfiles.Run, n int) {
+// Denial is one denial that no rule is about.
+func (s *Screen) Denial(run *userfiles.Run, n int) {
 	defer s.flush()
 	s.runLine(run)
 	d := resultOf(run).Denials[n-1]
@@ -39,8 +39,8 @@ func (s *screen) denial(run *userfiles.Run, n int) {
 	}
 }
 
-// explained is one denial with the rules that have a say in it.
-func (s *screen) explained(run *userfiles.Run, n int, q policy.Question, e policy.Explanation, h session.Here) {
+// Explained is one denial with the rules that have a say in it.
+func (s *Screen) Explained(run *userfiles.Run, n int, q policy.Question, e policy.Explanation, h session.Here) {
 	s.runLine(run)
 	if e.Answer.Decision == "allow" {
 		s.line("it was denied then, and the policy allows it now:")
@@ -48,7 +48,7 @@ func (s *screen) explained(run *userfiles.Run, n int, q policy.Question, e polic
 	if text := run.Denials[n-1].Extra["advice"]; text != "" && e.Answer.Advice == "" && e.Answer.Decision != "allow" {
 		e.Answer.Advice, e.Answer.Suggest = text, run.Denials[n-1].Suggest
 	}
-	s.explanation(q, e, h)
+	s.Explanation(q, e, h)
 }
 
 // NotAdded is a denial whose grant isn't added.
@@ -58,36 +58,36 @@ type NotAdded struct {
 	Why    *grant.Refusal
 }
 
-// addition is what is to be added to a policy, and what isn't.
-func (s *screen) addition(file string, diff []string, left []NotAdded) {
+// Addition is what is to be added to a policy, and what isn't.
+func (s *Screen) Addition(file string, diff []string, left []NotAdded) {
 	defer s.flush()
 	if len(diff) > 0 {
-		s.line("%s", s.in(bold, clean(file)))
+		s.line("%s", s.in(bold, Clean(file)))
 	}
 	for _, line := range diff {
 		st := green
 		if line[0] == '-' {
 			st = red
 		}
-		s.line("%s", s.in(st, clean(line)))
+		s.line("%s", s.in(st, Clean(line)))
 	}
 	for _, l := range left {
-		s.line("%s", clean(fmt.Sprintf("not added: %d (%s %s): %s", l.N, l.Denial.Capability, l.Denial.Target, l.Why.Why)))
+		s.line("%s", Clean(fmt.Sprintf("not added: %d (%s %s): %s", l.N, l.Denial.Capability, l.Denial.Target, l.Why.Why)))
 		if l.Why.Hint != "" {
 			s.toml(l.Why.Hint)
 		}
 	}
 }
 
-// question asks for a yes or no, on the line that the answer is typed on.
-func (s *screen) question(text string) {
+// Question asks for a yes or no, on the line that the answer is typed on.
+func (s *Screen) Question(text string) {
 	s.text.WriteString(s.prefix() + text + " [y/N] ")
 	s.flush()
 }
 
-// lineDiff is how one text differs from another, in lines that begin with "- " and "+ ". Where lines were only added, or changed without
+// LineDiff is how one text differs from another, in lines that begin with "- " and "+ ". Where lines were only added, or changed without
 // their number, nothing else is in it.
-func lineDiff(old, now string) (diff []string) {
+func LineDiff(old, now string) (diff []string) {
 	before, after := strings.Split(strings.TrimRight(old, "\n"), "\n"), strings.Split(strings.TrimRight(now, "\n"), "\n")
 	for i, line := range after {
 		switch {

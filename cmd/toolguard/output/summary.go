@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"fmt"
@@ -27,10 +27,10 @@ type Summary struct {
 	Executed, Unrecorded uint64 // programs: those that events report, and those that gaps count
 }
 
-// summary is the answer of report: the session, then what the report after a command says.
-func (s *screen) summary(x *Summary) {
+// Summary is the answer of report: the session, then what the report after a command says.
+func (s *Screen) Summary(x *Summary) {
 	rows := [][]cell{{c("session"), cs(bold, x.Session)}}
-	for _, more := range [][2]string{{"command", commandLine(x.argv())}, {"tool", x.Tool}, {"agent", x.Agent}, {"user", x.Owner}, {"policy", x.Policy}} {
+	for _, more := range [][2]string{{"command", CommandLine(x.argv())}, {"tool", x.Tool}, {"agent", x.Agent}, {"user", x.Owner}, {"policy", x.Policy}} {
 		if more[1] != "" {
 			rows = append(rows, []cell{c(more[0]), c(more[1])})
 		}
@@ -47,7 +47,7 @@ func (s *screen) summary(x *Summary) {
 		e := x.End.Exit
 		used := "for " + e.Wall.Round(time.Millisecond).String()
 		if e.MaxRSS > 0 && e.Usage == nil {
-			used += fmt.Sprintf(", processor %v, memory %s", (e.User + e.System).Round(time.Millisecond), amount(int64(e.MaxRSS)))
+			used += fmt.Sprintf(", processor %v, memory %s", (e.User + e.System).Round(time.Millisecond), Amount(int64(e.MaxRSS)))
 		}
 		rows = append(rows, []cell{c("ran"), c(used)})
 		if e.Usage != nil {
@@ -55,7 +55,7 @@ func (s *screen) summary(x *Summary) {
 		}
 	}
 	if n := x.Executed + x.Unrecorded; n > 0 {
-		programs := count(n, "program")
+		programs := Count(n, "program")
 		if x.Unrecorded > 0 {
 			programs += fmt.Sprintf(", %d of them only counted", x.Unrecorded)
 		}
@@ -67,9 +67,9 @@ func (s *screen) summary(x *Summary) {
 		s.list("  ", x.Start.Degraded)
 	}
 	x.Result.Visible = true
-	s.report(x.Result, x.Policy, reported{rest: " (--json has them)", lines: reportLines})
+	s.Report(x.Result, x.Policy, ReportOptions{Rest: " (--json has them)", Lines: ReportLines})
 	if x.Others > 0 {
-		s.line("  and %s of other kinds, beyond the first %d: the events have them", count(x.Others, "denial"), MostListed)
+		s.line("  and %s of other kinds, beyond the first %d: the events have them", Count(x.Others, "denial"), MostListed)
 		s.flush()
 	}
 }

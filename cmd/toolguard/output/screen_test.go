@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 )
 
 // on is a screen, with or without colours, and what is on it.
-func on(color bool) (*screen, *strings.Builder) {
+func on(color bool) (*Screen, *strings.Builder) {
 	var b strings.Builder
-	return newScreen(&b, false, color), &b
+	return New(&b, false, color), &b
 }
 
 func TestClean(t *testing.T) {
@@ -30,7 +30,7 @@ func TestClean(t *testing.T) {
 		{"\xff\xc3(", `\xff\xc3(`},
 		{"\ufffd", "\ufffd"},
 	} {
-		if got := clean(row.in); got != row.out {
+		if got := Clean(row.in); got != row.out {
 			t.Errorf("clean(%q) = %q, not %q", row.in, got, row.out)
 		}
 	}
@@ -39,14 +39,14 @@ func TestClean(t *testing.T) {
 func FuzzClean(f *testing.F) {
 	f.Add("a\x1b[2J\xf0\x28\u202e")
 	f.Fuzz(func(t *testing.T, in string) {
-		out := clean(in)
+		out := Clean(in)
 		if !utf8.ValidString(out) {
 			t.Errorf("%q isn't UTF-8", out)
 		}
 		if i := strings.IndexFunc(out, func(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x202e || r == 0x200f }); i >= 0 {
 			t.Errorf("%q has a control character at %d", out, i)
 		}
-		if clean(out) != out {
+		if Clean(out) != out {
 			t.Errorf("%q changes when it's cleaned again", out)
 		}
 	})
@@ -68,7 +68,7 @@ func TestReport(t *testing.T) {
 	r := denials(2, "[[access.fs]]\npath = \"/home/u/.ssh\"\nread = true\n")
 	r.Denials[1].Rule, r.Denials[1].Place, r.Denials[1].Suggest = "fs.3", "p.toml:12:1", ""
 	r.RemovedEnv = []string{"AWS_SECRET_ACCESS_KEY"}
-	s.report(r, "web-scraper", reported{rest: " (all of them with --events FILE)", lines: reportLines})
+	s.Report(r, "web-scraper", ReportOptions{Rest: " (all of them with --events FILE)", Lines: ReportLines})
 	want := `toolguard: 3 denials (policy web-scraper)
   read  /home/u/.ssh/key0  no rule allows it
   read  /home/u/.ssh/key1  fs.3, p.toml:12:1  ×2
@@ -96,7 +96,7 @@ func TestReportOfUnseen(t *testing.T) {
 		},
 	} {
 		s, b := on(false)
-		if s.report(x.r, "p", reported{lines: reportLines}); !strings.HasPrefix(b.String(), x.want) {
+		if s.Report(x.r, "p", ReportOptions{Lines: ReportLines}); !strings.HasPrefix(b.String(), x.want) {
 			t.Errorf("the report is %s", b)
 		}
 	}
@@ -108,9 +108,9 @@ func TestReportHasAnEnd(t *testing.T) {
 			s, b := on(false)
 			r := denials(n+1, suggest)
 			r.Lost, r.RemovedEnv = 3, []string{"A"}
-			s.report(r, "p", reported{rest: " (all of them with --events FILE)", numbered: n%2 == 0, lines: reportLines})
+			s.Report(r, "p", ReportOptions{Rest: " (all of them with --events FILE)", Numbered: n%2 == 0, Lines: ReportLines})
 			text := b.String()
-			if lines := strings.Count(text, "\n"); lines > reportLines {
+			if lines := strings.Count(text, "\n"); lines > ReportLines {
 				t.Fatalf("%d denials take %d lines:\n%s", n+1, lines, text)
 			}
 			shown := strings.Count(text, "  read  ")
@@ -124,9 +124,9 @@ func TestReportHasAnEnd(t *testing.T) {
 func TestColourSaysNothing(t *testing.T) {
 	r := denials(30, "x = 1")
 	plain, b := on(false)
-	plain.report(r, "p", reported{lines: reportLines})
+	plain.Report(r, "p", ReportOptions{Lines: ReportLines})
 	coloured, cb := on(true)
-	coloured.report(r, "p", reported{lines: reportLines})
+	coloured.Report(r, "p", ReportOptions{Lines: ReportLines})
 	if strings.Contains(b.String(), "\x1b") || !strings.Contains(cb.String(), "\x1b[") {
 		t.Fatal("colours where there should be none, or none where there should be some")
 	}
@@ -146,7 +146,7 @@ func TestHostileNames(t *testing.T) {
 	r.Denials[0].Place = "p\r.toml:1:1"
 	r.Denials[0].Rule = "fs.1"
 	s, b := on(false)
-	s.report(r, "evil\x1b]0;x\x07", reported{rest: " (all of them with --events FILE)", lines: reportLines})
+	s.Report(r, "evil\x1b]0;x\x07", ReportOptions{Rest: " (all of them with --events FILE)", Lines: ReportLines})
 	text := b.String()
 	if strings.Count(text, "\n") != 6 || strings.ContainsAny(text, "\x1b\x07\r") || !utf8.ValidString(text) {
 		t.Errorf("the report lets names through: %q", text)
@@ -155,9 +155,9 @@ func TestHostileNames(t *testing.T) {
 
 func TestSystemCallsInTheReport(t *testing.T) {
 	s, b := on(false)
-	s.report(session.Result{Visible: true, Total: 1, Denials: []session.Denial{{Count: 1, Event: event.Event{
+	s.Report(session.Result{Visible: true, Total: 1, Denials: []session.Denial{{Count: 1, Event: event.Event{
 		Resource: "syscall", Capability: "unshare", Target: "unshare", Rule: "seccomp.namespaces", Reason: string(policy.SyscallDenied),
-	}}}}, "p", reported{lines: reportLines})
+	}}}}, "p", ReportOptions{Lines: ReportLines})
 	if want := "  call  unshare  the session may not make this system call (seccomp.namespaces)\n"; !strings.HasSuffix(b.String(), want) {
 		t.Errorf("the report is\n%s\nwithout\n%s", b, want)
 	}
@@ -167,7 +167,7 @@ func TestSystemCallsInTheReport(t *testing.T) {
 func TestChangesShareLines(t *testing.T) {
 	rule := &policy.Rule{ID: "fs.1", Place: policy.Place{File: "p.toml", Line: 3, Col: 1}}
 	s, b := on(false)
-	s.changes([]policy.Change{
+	s.Changes([]policy.Change{
 		{Resource: "fs", Widened: true, Target: "/a", Old: "none", New: "read", NewRule: rule},
 		{Resource: "fs", Widened: true, Target: "/b", Old: "none", New: "read", NewRule: rule},
 		{Resource: "fs", Narrowed: true, Target: "/c", Old: "read", New: "none", OldRule: rule},

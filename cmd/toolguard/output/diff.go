@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// changes is the answer of policy diff.
-func (s *screen) changes(changes []policy.Change) {
+// Changes is the answer of policy diff.
+func (s *Screen) Changes(changes []policy.Change) {
 	defer s.flush()
 	if len(changes) == 0 {
 		s.line("the two policies mean the same")

@@ -1,9 +1,9 @@
-package main
+package output
 
 import "github.com/toolguard/toolguard/internal/session"
 
-// version is the answer of version.
-func (s *screen) version(b Build) {
+// Version is the answer of version.
+func (s *Screen) Version(b Build) {
 	defer s.flush()
 	commit := ""
 	if b.Commit != "" {
@@ -12,19 +12,19 @@ func (s *screen) version(b Build) {
 			commit += " with changes"
 		}
 	}
-	s.line("toolguard %s (%s, %s/%s%s)", clean(b.Version), b.Go, b.OS, b.Arch, commit)
+	s.line("toolguard %s (%s, %s/%s%s)", Clean(b.Version), b.Go, b.OS, b.Arch, commit)
 }
 
-// offers is the answer of doctor: what the user gets, and how to get more.
-func (s *screen) offers(m session.Machine) {
+// Offers is the answer of doctor: what the user gets, and how to get more.
+func (s *Screen) Offers(m session.Machine) {
 	defer s.flush()
 	if m.Auto == "" {
 		s.line("%s", s.in(red, "no backend can be used: toolguard exec refuses to start anything here"))
 		for _, b := range m.Backends {
-			s.line("  %s: %s", s.in(bold, clean(b.Name)), clean(b.Why))
+			s.line("  %s: %s", s.in(bold, Clean(b.Name)), Clean(b.Why))
 		}
 	} else {
-		s.line("commands run under the %s backend here, as this user", s.in(bold, clean(m.Auto)))
+		s.line("commands run under the %s backend here, as this user", s.in(bold, Clean(m.Auto)))
 	}
 	var rows [][]cell
 	for _, o := range m.Offers() {
@@ -38,14 +38,14 @@ func (s *screen) offers(m session.Machine) {
 	if steps := m.Steps(); len(steps) > 0 {
 		s.line("%s", s.in(bold, "for more:"))
 		for _, step := range steps {
-			s.line("  - %s", clean(step))
+			s.line("  - %s", Clean(step))
 		}
 	}
 	s.line("'toolguard doctor --verbose' has every probe, and what the backends never see; 'toolguard policy lint --here FILE' is about one policy")
 }
 
-// machine is the answer of doctor --verbose.
-func (s *screen) machine(m session.Machine) {
+// Machine is the answer of doctor --verbose.
+func (s *Screen) Machine(m session.Machine) {
 	defer s.flush()
 	var rows [][]cell
 	for _, p := range m.Probes {
@@ -65,17 +65,17 @@ func (s *screen) machine(m session.Machine) {
 		s.line("  %s", s.in(red, "none: toolguard exec refuses to start anything here"))
 	}
 	if m.Auto != "" {
-		s.line("  --backend auto takes %s", s.in(bold, clean(m.Auto)))
+		s.line("  --backend auto takes %s", s.in(bold, Clean(m.Auto)))
 	}
 	if m.Instead != "" {
-		s.line("  %s", s.in(yellow, "what "+clean(m.Auto)+" doesn't enforce (--dry-run lists it) takes another one: "+clean(m.Instead)))
+		s.line("  %s", s.in(yellow, "what "+Clean(m.Auto)+" doesn't enforce (--dry-run lists it) takes another one: "+Clean(m.Instead)))
 	}
 	for _, b := range m.Backends {
 		state := s.in(green, "usable")
 		if !b.Available {
-			state = s.in(red, "not usable") + ": " + clean(b.Why)
+			state = s.in(red, "not usable") + ": " + Clean(b.Why)
 		}
-		s.line("  %s: %s", s.in(bold, clean(b.Name)), state)
+		s.line("  %s: %s", s.in(bold, Clean(b.Name)), state)
 		if len(b.Gaps) > 0 {
 			s.line("  what it never sees, whatever the policy says:")
 		}

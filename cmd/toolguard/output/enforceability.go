@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"fmt"
@@ -9,16 +9,16 @@ import (
 	"github.com/toolguard/toolguard/internal/session"
 )
 
-// refusal says why a policy can't be enforced here.
-func (s *screen) refusal(r session.Report, name string) {
+// Refusal says why a policy can't be enforced here.
+func (s *Screen) Refusal(r session.Report, name string) {
 	defer s.flush()
 	s.line("%s%s: %s can't enforce %s of policy %s", s.prefix(), s.in(red, "nothing was started"), r.Backend,
-		count(len(r.Refusals), "rule"), clean(name))
+		Count(len(r.Refusals), "rule"), Clean(name))
 	var ids []string
 	for i, row := range r.Refusals {
 		ids = append(ids, row.ID)
 		if i < mostErrors {
-			s.line("  %s: %s: %s: %s", s.in(bold, clean(place(row.Place))), clean(named(row)), shortfall(row, r.Backend), clean(row.Why))
+			s.line("  %s: %s: %s: %s", s.in(bold, Clean(place(row.Place))), Clean(named(row)), shortfall(row, r.Backend), Clean(row.Why))
 		}
 	}
 	if n := len(r.Refusals) - mostErrors; n > 0 {
@@ -26,14 +26,14 @@ func (s *screen) refusal(r session.Report, name string) {
 	}
 	s.line("what to do:")
 	if r.Instead != "" {
-		s.line("  %s, or", clean(r.Instead))
+		s.line("  %s, or", Clean(r.Instead))
 	}
 	s.line("  use a backend that can ('toolguard doctor' shows what this machine has), or change the rule, or")
-	s.line("  accept that it isn't enforced: --allow-degraded=%s", clean(strings.Join(ids, ",")))
+	s.line("  accept that it isn't enforced: --allow-degraded=%s", Clean(strings.Join(ids, ",")))
 }
 
-// begin says, in one line before the command starts, what isn't enforced, why, and what to do; nothing where all is.
-func (s *screen) begin(r session.Report) {
+// Begin says, in one line before the command starts, what isn't enforced, why, and what to do; nothing where all is.
+func (s *Screen) Begin(r session.Report) {
 	var what, instead string
 	notes := slices.DeleteFunc(slices.Clone(r.Notes), func(row policy.Coverage) bool { return row.Opens != "" }) // a stated gap of every start
 	switch n := degraded(notes); {
@@ -47,7 +47,7 @@ func (s *screen) begin(r session.Report) {
 	if r.Instead != "" {
 		what += "; " + instead + r.Instead
 	}
-	s.say("%s (--quiet: without this line)", what)
+	s.Message("%s (--quiet: without this line)", what)
 }
 
 // degraded are the ids of rules, those of one kind together: "protect (55 rules), secrets (104 rules)".
@@ -92,12 +92,12 @@ func named(row policy.Coverage) string {
 	return strings.TrimSpace(row.ID + " " + ruleText(row))
 }
 
-// coverage is the enforceability report.
-func (s *screen) coverage(r session.Report, p *policy.Compiled) {
+// Coverage is the enforceability report.
+func (s *Screen) Coverage(r session.Report, p *policy.Compiled) {
 	defer s.flush()
-	s.line("policy %s, workspace %s, backend %s", s.in(bold, clean(p.Name)), clean(p.Workspace), s.in(bold, r.Backend))
+	s.line("policy %s, workspace %s, backend %s", s.in(bold, Clean(p.Name)), Clean(p.Workspace), s.in(bold, r.Backend))
 	if len(p.Detected) > 0 {
-		s.line("detected: %s (--no-detect: without them)", clean(detectedText(p)))
+		s.line("detected: %s (--no-detect: without them)", Clean(detectedText(p)))
 	}
 	refused := map[string]bool{}
 	for _, row := range r.Refusals {
@@ -107,7 +107,7 @@ func (s *screen) coverage(r session.Report, p *policy.Compiled) {
 	s.line("")
 	s.table("  ", rows)
 	if builtin > 0 {
-		s.line("  and %s of the built-in sets, enforced ('toolguard policy show' lists them)", count(builtin, "rule"))
+		s.line("  and %s of the built-in sets, enforced ('toolguard policy show' lists them)", Count(builtin, "rule"))
 	}
 	if len(r.Gaps) > 0 {
 		s.line("\nwhat %s never sees, whatever the policy says:", r.Backend)
@@ -116,9 +116,9 @@ func (s *screen) coverage(r session.Report, p *policy.Compiled) {
 	s.line("")
 	switch n := len(r.Refusals); {
 	case n > 0:
-		s.line("%s: %s can't be enforced here", s.in(red, "the command would not start"), count(n, "rule"))
+		s.line("%s: %s can't be enforced here", s.in(red, "the command would not start"), Count(n, "rule"))
 	case len(r.Notes) > 0:
-		s.line("%s, with %s not fully enforced, as allowed", s.in(green, "the command would start"), count(len(r.Notes), "rule"))
+		s.line("%s, with %s not fully enforced, as allowed", s.in(green, "the command would start"), Count(len(r.Notes), "rule"))
 	default:
 		s.line("%s", s.in(green, "the command would start"))
 	}
@@ -149,7 +149,7 @@ func coverageRows(r session.Report, refused map[string]bool) (rows [][]cell, bui
 			n++
 		}
 		if n > 1 {
-			id, text = id+" to "+r.Rows[i].ID, count(n, "rule")
+			id, text = id+" to "+r.Rows[i].ID, Count(n, "rule")
 		}
 		rows = append(rows, []cell{cs(bold, id), statusCell(row, refused[row.ID]), c(row.By), cs(faint, place(row.Place)), c(text)})
 		if row.Why != "" {

@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"fmt"
@@ -8,13 +8,13 @@ import (
 	"github.com/toolguard/toolguard/internal/session"
 )
 
-// answer is the answer of check.
-func (s *screen) answer(q policy.Question, a policy.Answer, h session.Here) {
+// Answer is the answer of check.
+func (s *Screen) Answer(q policy.Question, a policy.Answer, h session.Here) {
 	defer s.flush()
 	s.decision(q, a, h)
 }
 
-func (s *screen) decision(q policy.Question, a policy.Answer, h session.Here) {
+func (s *Screen) decision(q policy.Question, a policy.Answer, h session.Here) {
 	verdict := cs(green, "allow")
 	if a.Decision != "allow" {
 		verdict = cs(red, "deny")
@@ -64,9 +64,9 @@ func hereRows(h session.Here) [][]cell {
 }
 
 // toml writes what can be copied into a policy.
-func (s *screen) toml(text string) {
+func (s *Screen) toml(text string) {
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
-		s.line("  %s", s.in(faint, clean(line)))
+		s.line("  %s", s.in(faint, Clean(line)))
 	}
 }
 
@@ -98,8 +98,8 @@ func asked(q policy.Question, target string) string {
 	return "run " + strings.Join(q.Argv, " ")
 }
 
-// explanation is the answer of explain.
-func (s *screen) explanation(q policy.Question, e policy.Explanation, h session.Here) {
+// Explanation is the answer of explain.
+func (s *Screen) Explanation(q policy.Question, e policy.Explanation, h session.Here) {
 	defer s.flush()
 	s.decision(q, e.Answer, h)
 	if len(e.Layers) == 0 {
@@ -114,7 +114,7 @@ func (s *screen) explanation(q policy.Question, e policy.Explanation, h session.
 }
 
 // opinion is what one authority says, and why.
-func (s *screen) opinion(l policy.LayerExplanation) {
+func (s *Screen) opinion(l policy.LayerExplanation) {
 	verdict := s.in(green, "allows")
 	if !l.Allow {
 		verdict = s.in(red, "denies")
