@@ -40,10 +40,6 @@ static __always_inline int never_made(struct label *l, u32 op, u32 why, int erro
 	return -error;
 }
 
-/* security_path_mknod: may_o_create (open with O_CREAT), do_mknodat, unix_bind_bsd. Everything that isn't a folder, a symlink
- * or a hard link. What others execute with the session's user or group the filter of system calls refuses to chmod; here a file would
- * be made so. The first byte that is written to it takes the bits off again, unless somebody outside writes it who may keep them
- * (CAP_FSETID). */
 /* unknown says whether the kernel hasn't looked a name up yet: open asks before that, and takes back what it was denied if there is
  * something (lookup_open, Linux 5.6 and later). A name that was found not to be there is in the hash table of names, on nearly
  * every file system (d_add, d_splice_alias). */
@@ -52,6 +48,10 @@ static __always_inline bool unknown(struct dentry *dentry)
 	return !LOAD(struct dentry, (u64)dentry, d_hash.pprev);
 }
 
+/* security_path_mknod: may_o_create (open with O_CREAT), do_mknodat, unix_bind_bsd. Everything that isn't a folder, a symlink
+ * or a hard link. What others execute with the session's user or group the filter of system calls refuses to chmod; here a file would
+ * be made so. The first byte that is written to it takes the bits off again, unless somebody outside writes it who may keep them
+ * (CAP_FSETID). */
 SEC("lsm/path_mknod")
 int BPF_PROG(toolguard_path_mknod, const struct path *dir, struct dentry *dentry, unsigned short mode, unsigned int dev)
 {

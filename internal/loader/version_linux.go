@@ -3,4 +3,4 @@
 package loader
 
 // version tells this build's programs from another's: it begins the SHA-256 of their object.
-const version = "098cb265e8406368"
+const version = "ae447aedc99fb513"
