@@ -107,7 +107,8 @@ func (c *compiler) places() bool {
 		}
 	}
 	if c.src.Home != "" {
-		_, _ = c.res.resolve(path.Clean(c.src.Home), true) // for the symlinks
+		home, _ := c.res.resolve(path.Clean(c.src.Home), true)
+		c.roots.realHome = home.path
 	}
 	for _, h := range c.src.NeverHome {
 		if home, _ := c.res.resolve(path.Clean(h), true); c.src.Chosen.File != "" || ws != "/" && !within(home.path, ws) {

@@ -175,7 +175,7 @@ func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (hint string, err error) {
 		}
 		return "", nil
 	}
-	if c.res.onLink = nil; s.Caps&Read != 0 {
+	if c.res.onLink = nil; s.Caps&Read != 0 && !s.NoLink {
 		c.res.onLink = c.ways.add
 	}
 	written := s.Path
@@ -189,7 +189,10 @@ func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (hint string, err error) {
 			written = "."
 		}
 	}
-	got, err := c.roots.rule(c.res, written)
+	got, err := c.roots.rule(c.res, written, !s.NoLink || s.Caps != 0)
+	if err == nil && s.NoLink && got.path != c.roots.unlinked(written) {
+		err = fmt.Errorf("%q leads through a symlink, to %s", written, got.path)
+	}
 	if err != nil {
 		return ruleHint(err), err
 	}

@@ -107,6 +107,7 @@ func checkName(s, literal, written string) error {
 type roots struct {
 	workspace string // canonical
 	home      string
+	realHome  string // canonical; "" where it can't be resolved
 }
 
 // absolute makes a written path absolute and clean, and says whether it was relative to the workspace.
@@ -133,13 +134,22 @@ func (r roots) absolute(written string) (abs string, relative bool, err error) {
 	return abs, true, nil
 }
 
-// rule resolves the path of a rule: a mistake that would make the rule mean something else is an error.
-func (r roots) rule(res *resolver, written string) (resolved, error) {
+// unlinked is the path of a NoLink rule where no symlink stands in it.
+func (r roots) unlinked(written string) string {
+	if rest, ok := strings.CutPrefix(written, "~/"); ok {
+		return path.Join(r.realHome, rest)
+	}
+	return path.Clean(written)
+}
+
+// rule resolves the path of a rule: a mistake that would make the rule mean something else is an error. When follow is false a symlink at
+// the path itself is what the rule is about.
+func (r roots) rule(res *resolver, written string, follow bool) (resolved, error) {
 	abs, relative, err := r.absolute(written)
 	if err != nil {
 		return resolved{}, err
 	}
-	got, err := res.resolve(abs, true)
+	got, err := res.resolve(abs, follow)
 	switch {
 	case err != nil:
 		return got, fmt.Errorf("%q can't be resolved: %w", written, err)

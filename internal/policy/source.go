@@ -99,6 +99,9 @@ type FSRule struct {
 	// Optional rules are left out when their path is empty, can't be resolved or doesn't exist, instead of failing the load:
 	// those of the built-in files, which must serve machines that differ.
 	Optional bool
+	// NoLink rules are about their own path: they're left out where a symlink stands in it, but for those that lead to the home. One that
+	// takes away is about a symlink at its path, too.
+	NoLink bool
 	// Symlink is about the symlink at Path, which is canonical, and not about where it leads.
 	Symlink bool
 }

@@ -2,7 +2,6 @@ package policyfile
 
 import (
 	"embed"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -97,16 +96,16 @@ func (l *loader) builtinRules(name string) []policy.FSRule {
 // fsRules converts fs rules. In built-in files a path may be a word for something that differs by session; where there's
 // no such thing the path is empty, so that compiling leaves the rule out but counts it. In other files a path is always
 // literal.
+//
+// Who may write in a folder may put a symlink in its place, for the next session to be granted where it leads. So what may be written in the
+// home, or read although it's where credentials could be, is granted at its own path alone.
 func (l *loader) fsRules(items []FS) []policy.FSRule {
 	out := make([]policy.FSRule, 0, len(items))
 	for i := range items {
 		r := items[i].rule()
 		r.Optional = isBuiltin(r.Place.File)
 		if r.Optional {
-			r.Path, r.Match = l.gitPath(r.Path), l.gitPath(r.Match)
-			if r.Caps&policy.Create != 0 && l.linked(r.Path) {
-				r.Path = ""
-			}
+			r.NoLink = l.gitPath(&r.Path) || l.gitPath(&r.Match) || strings.HasPrefix(r.Path, "~/") && (r.Secret || r.Caps&policy.Create != 0)
 			switch r.Path {
 			case "$TMPDIR":
 				r.Path = l.req.TmpDir
@@ -121,19 +120,6 @@ func (l *loader) fsRules(items []FS) []policy.FSRule {
 		out = append(out, r)
 	}
 	return out
-}
-
-// linked says whether a path beneath the home is a symlink. Who may write in a folder may have put one in its place, for the next session to be
-// granted where it leads.
-func (l *loader) linked(path string) bool {
-	rest, ok := strings.CutPrefix(path, "~/")
-	path = filepath.Join(l.req.Home, rest)
-	if !ok || !l.files.Exists(path) {
-		return false
-	}
-	real, err := l.files.Real(path)
-	dir, derr := l.files.Real(filepath.Dir(path))
-	return err != nil || derr != nil || real != filepath.Join(dir, filepath.Base(path))
 }
 
 func isBuiltin(file string) bool {

@@ -52,25 +52,22 @@ func (l *loader) names(file, word, dir string) string {
 	return ""
 }
 
-// own says whether a path leads nowhere else. One that a command has made a symlink of isn't granted.
+// own says whether something is at a path, which leads nowhere else.
 func (l *loader) own(path string) bool {
 	real, err := l.files.Real(path)
 	return err == nil && real == path
 }
 
-// gitPath resolves a path, or a pattern, of a built-in file that begins with a word for the repository. It's empty where there's none.
-func (l *loader) gitPath(path string) string {
+// gitPath resolves a path, or a pattern, of a built-in file that begins with a word for the repository, and reports whether it does. The
+// path is empty where there's none.
+func (l *loader) gitPath(path *string) bool {
 	for word, dir := range map[string]string{"$GIT_DIR": l.git.Dir, "$GIT_COMMON": l.git.Common} {
-		rest, ok := strings.CutPrefix(path, word)
-		switch {
-		case !ok || rest != "" && rest[0] != '/':
-		case dir == "":
-			return ""
-		case strings.Contains(rest, "*") || l.own(dir+rest):
-			return dir + rest
-		default:
-			return ""
+		if rest, ok := strings.CutPrefix(*path, word); ok {
+			if *path = ""; dir != "" {
+				*path = dir + rest
+			}
+			return true
 		}
 	}
-	return path
+	return false
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -143,5 +144,56 @@ func TestRepositoryMadeUp(t *testing.T) {
 	write("/main/.git/worktrees/tree/gitdir", dir+"/bad/.git\n") // the control: now it's its own
 	if c := in(t, dir+"/bad", "preset:git"); c.Repository.Common != dir+"/main/.git" {
 		t.Errorf("%+v", c.Repository)
+	}
+}
+
+// What a repository obeys is protected before it's there, and whatever has taken its place; what it grants is granted at its own path alone.
+func TestRepositoryThatChanges(t *testing.T) {
+	dir := worktrees(t)
+	const common, tree, sub = "/main/.git", "/main/.git/worktrees/tree", "/main/.git/modules/sub"
+	for _, gone := range []string{sub + "/hooks", common + "/hooks"} {
+		childtest.Must(t, os.Rename(dir+gone, dir+gone+".old"))
+	}
+	for workspace, protected := range map[string]string{
+		"/main/sub": sub + "/hooks " + sub + "/hooks/post-checkout " + sub + "/commondir " + sub + "/gitdir " + sub + "/config",
+		"/tree":     common + "/hooks " + common + "/hooks/post-checkout " + common + "/config " + tree + "/hooks/x " + tree + "/config " + tree + "/commondir",
+	} {
+		wide := filepath.Join(dir, "wide.toml")
+		childtest.Must(t, os.WriteFile(wide, []byte("version = 1\n[[access.fs]]\npath = \""+dir+common+"\"\nread = true\nwrite = true\n"), 0o600))
+		for _, policies := range [][]string{nil, {"preset:git"}, {wide}} {
+			c := in(t, dir+workspace, policies...)
+			for _, p := range strings.Fields(protected) {
+				if c.CheckFS(dir+p, policy.Create).Allow {
+					t.Errorf("%v in %s: %s may be made", policies, workspace, p)
+				}
+			}
+			if control := dir + common + "/objects/x"; workspace == "/tree" && !c.CheckFS(control, policy.Create).Allow {
+				t.Errorf("%v in %s: control: %s mayn't be made", policies, workspace, control)
+			}
+		}
+	}
+
+	// A symlink in the place of hooks, or of what is granted.
+	childtest.Must(t, os.Symlink("../../../hooks", dir+sub+"/hooks"))
+	src, _, err := Load(Request{Policies: []string{"preset:git"}, Workspace: dir + "/main/sub", Dir: dir, Home: "/nowhere", Path: "/usr/bin"}, Machine{})
+	childtest.Must(t, err)
+	compile := func() *policy.Compiled {
+		t.Helper()
+		c, err := policy.Compile(src, Machine{})
+		childtest.Must(t, err)
+		return c
+	}
+	c := compile()
+	if c.CheckFS(dir+sub+"/hooks", policy.Delete).Allow || !c.CheckFS(dir+sub+"/index", policy.Delete).Allow {
+		t.Error("the symlink may be replaced, or the index mayn't")
+	}
+	if !c.CheckFS(dir+sub+"/refs/x", policy.Create).Allow {
+		t.Error("control: the refs mayn't be written")
+	}
+	childtest.Must(t, os.Rename(dir+sub, dir+sub+".old"))
+	childtest.Must(t, os.MkdirAll(dir+"/private/refs", 0o755))
+	childtest.Must(t, os.Symlink(dir+"/private", dir+sub))
+	if got := compile().Caps(dir + "/private/refs/x"); got != 0 {
+		t.Errorf("where a symlink in the place of the repository leads: %s", got)
 	}
 }
