@@ -147,7 +147,14 @@ func (c *compiler) fsRules(a Authority, src []FSRule, kind string, ids *ruleIDs)
 		s, fs := &src[i], &compiled[len(rules)]
 		number := ids.count(kind, s.Place.File)
 		hint, err := c.fsRule(s, fs)
+		linked, isLinked := errors.AsType[*linkedError](err)
 		switch {
+		case s.Optional && isLinked:
+			removed := *fs
+			c.out.Removed = append(c.out.Removed, Removal{
+				Rule: &Rule{ID: number.String(), Authority: a, Resource: FS, Place: s.Place, FS: &removed}, Link: linked.to,
+			})
+			*fs = CompiledFS{}
 		case s.Optional && (err != nil || fs.Missing && !s.Ensure && !s.Unprotect && (s.Caps != 0 || s.Match != "")):
 			*fs = CompiledFS{}
 		case err != nil:
@@ -191,13 +198,20 @@ func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (hint string, err error) {
 	}
 	got, err := c.roots.rule(c.res, written, !s.NoLink || s.Caps != 0)
 	if err == nil && s.NoLink && got.path != c.roots.unlinked(written) {
-		err = fmt.Errorf("%q leads through a symlink, to %s", written, got.path)
+		err = &linkedError{written, got.path}
 	}
 	if err != nil {
 		return ruleHint(err), err
 	}
 	fs.Path, fs.Missing, fs.Dir = got.path, got.missing, got.kind == Dir
 	return "", nil
+}
+
+// linkedError is about a symlink in the path of a NoLink rule.
+type linkedError struct{ written, to string }
+
+func (e *linkedError) Error() string {
+	return fmt.Sprintf("%q leads through a symlink, to %s", e.written, e.to)
 }
 
 // ruleHint says what to do about a rule whose path can't be resolved.

@@ -49,9 +49,12 @@ func TestNoLink(t *testing.T) {
 		}
 	}
 
-	// What is left out is as if it had never been there, in every form that leaves the process.
+	// What is left out is listed, and otherwise it's as if it had never been there, in every form that leaves the process.
 	with, err := Compile(source(SourceLayer{FS: []FSRule{p(".", Read), own(p("~/linked", Read))}}), files)
 	childtest.Must(t, err)
+	if r := with.Removed; len(r) != 1 || r[0].By != nil || r[0].Link != "/data/u/.ssh" || r[0].Rule.ID != "fs.2" || r[0].Rule.Text() != `{ path = "~/linked", read = true }` {
+		t.Errorf("listed are %+v", r)
+	}
 	without, err := Compile(source(SourceLayer{FS: []FSRule{p(".", Read)}}), files)
 	childtest.Must(t, err)
 	text, err := with.MarshalJSON()

@@ -99,6 +99,11 @@ func (s *Screen) Coverage(r session.Report, p *policy.Compiled) {
 	if len(p.Detected) > 0 {
 		s.line("detected: %s (--no-detect: without them)", Clean(detectedText(p)))
 	}
+	for _, x := range p.Removed {
+		if x.Link != "" {
+			s.line("not granted: %s, as a symlink leads to %s (%s)", Clean(x.Rule.FS.Written), Clean(x.Link), Clean(x.Rule.ID))
+		}
+	}
 	refused := map[string]bool{}
 	for _, row := range r.Refusals {
 		refused[row.ID] = true

@@ -213,7 +213,8 @@ type compiled struct {
 
 type removed struct {
 	ruleRef
-	By string `json:"by"` // the rule that takes everything away there
+	By   string `json:"by"`   // the rule that takes everything away there; "": a symlink stands in its path
+	Link string `json:"link"` // where a symlink in its path leads
 }
 
 type layer struct {
@@ -262,7 +263,11 @@ func PolicyJSON(p *policy.Compiled) compiled {
 		j.Layers = append(j.Layers, lj)
 	}
 	for _, r := range p.Removed {
-		j.Removed = append(j.Removed, removed{*ruleJSON(r.Rule), r.By.ID})
+		by := ""
+		if r.By != nil {
+			by = r.By.ID
+		}
+		j.Removed = append(j.Removed, removed{*ruleJSON(r.Rule), by, r.Link})
 	}
 	for _, row := range limitRows(p.Limits) {
 		j.Limits = append(j.Limits, limit{row[0].text, row[1].text, row[2].text})

@@ -106,10 +106,14 @@ func rulesOf(p *policy.Compiled, l *policy.Layer, r policy.Resource) (rules []*p
 	return rules
 }
 
-// removedRows are the built-in rules that gave way, each with the rule that takes everything away there.
+// removedRows are the built-in rules that aren't in force, each with the rule that takes everything away there, or where a symlink leads.
 func removedRows(p *policy.Compiled) (rows [][]cell) {
 	for _, r := range p.Removed {
-		rows = append(rows, []cell{c(r.Rule.ID), c(r.Rule.Text()), c("because of " + r.By.ID), cs(faint, place(r.By.Place))})
+		why, at := "a symlink leads to "+r.Link, r.Rule.Place
+		if r.By != nil {
+			why, at = "because of "+r.By.ID, r.By.Place
+		}
+		rows = append(rows, []cell{c(r.Rule.ID), c(r.Rule.Text()), c(why), cs(faint, place(at))})
 	}
 	return rows
 }

@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,49 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
+
+// A folder in PATH is granted where a symlink leads only if that is a known toolchain, or an installation's link to its own version.
+func TestToolchainsBehindLinks(t *testing.T) {
+	real := map[string]string{ // what each folder in PATH leads to
+		"/h":     "/h",
+		"/w/bin": "/srv/data", "/h/tools": "/srv/data", "/h/up": "/h/tools", "/h/self/bin": "/h/self/bin", "/srv/own/bin": "/srv/own/bin",
+		"/h/.nix-profile/bin": "/nix/store/abc-profile/bin", "/opt/x/now/bin": "/opt/x/1.2/bin", "/w/opt": "/opt/x/1.2", "/w/cargo": "/h/.cargo/bin",
+		"/h/root": "/", "/h/all": "/h", "/all": "/opt", "/srv": "/srv", "/h/usr": "/usr/lib/x", "/usr/lib/x": "/usr/lib/x", "/bin": "/usr/bin", "/h/w": "/w/out",
+		"/h/.pyenv/shims": "/h/.pyenv/shims", "/bin/x": "/bin/x", "/sbin/x": "/sbin/x", "/above": "/above", "/opt": "/opt", "/opt/only": "/opt/only",
+	}
+	for dir, want := range map[string]string{
+		"/w/bin": "[] false", "/h/tools": "[] false", "/h/up": "[] false", "/h/self/bin": "[/h/self/bin] false", "/srv/own/bin": "[/srv/own/bin] false",
+		"/h/.nix-profile/bin": "[/nix/store/abc-profile] true", "/opt/x/now/bin": "[/opt/x] false", "/w/opt": "[] false", "/w/cargo": "[/h/.rustup /h/.cargo/bin] true",
+		"/h/root": "[] false", "/h/all": "[] false", "/all": "[] false", "/srv": "[] false", "/h/usr": "[] false", "/usr/lib/x": "[] false", "/bin": "[] false",
+		"/h/w": "[] false", "/h/.pyenv/shims/": "[/h/.pyenv] true", "/bin/x": "[] false", "/sbin/x": "[] false", "relative": "[] false", "/nowhere": "[] false",
+		"/above": "[] false", "/opt": "[] false", "/opt/only": "[/opt/only] false",
+	} {
+		l := &loader{req: Request{Home: "/h"}, files: leading{to: real}, workspaceDir: "/w"}
+		need, known := l.toolchain(dir)
+		if got := fmt.Sprint(need, known); got != want {
+			t.Errorf("%s: %s, want %s", dir, got, want)
+		}
+	}
+	for home, want := range map[string]string{"/h": "[] false", "": "[/srv/own/bin] false"} { // a home around it, and none
+		l := &loader{req: Request{Home: home}, files: leading{to: map[string]string{"/srv/own/bin": "/srv/own/bin", "/h": "/srv/own/bin/home"}}, workspaceDir: "/w"}
+		if need, known := l.toolchain("/srv/own/bin"); fmt.Sprint(need, known) != want {
+			t.Errorf("with the home %q: %v %v, want %s", home, need, known, want)
+		}
+	}
+}
+
+// leading is a file tree in which paths lead elsewhere.
+type leading struct {
+	tree
+	to map[string]string
+}
+
+func (l leading) Real(path string) (string, error) {
+	if to, ok := l.to[path]; ok {
+		return to, nil
+	}
+	return "", os.ErrNotExist
+}
 
 // What takes the place of a built-in grant's folder, or of one above it, once the policy is loaded is not granted where it leads.
 func TestSwappedForALink(t *testing.T) {

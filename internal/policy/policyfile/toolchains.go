@@ -117,12 +117,12 @@ func (l *loader) toolchain(dir string) (need []string, known bool) {
 		return nil, false
 	}
 	for _, top := range systemToolchains {
-		if rest, ok := strings.CutPrefix(real, top+"/"); ok {
+		if rest, ok := strings.CutPrefix(real, top+"/"); ok && (top != "/opt" || holds(top, dir)) {
 			first, _, _ := strings.Cut(rest, "/")
 			return []string{filepath.Join(top, first)}, top != "/opt"
 		}
 	}
-	if holds("/usr", real) || strings.Count(real, "/") == 1 {
+	if real != dir || strings.Count(real, "/") == 1 {
 		return nil, false // all of /opt, /srv, /tmp is too much
 	}
 	return []string{real}, false
