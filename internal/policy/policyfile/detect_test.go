@@ -76,13 +76,20 @@ func TestToolchains(t *testing.T) {
 		t.Error("beside a policy PATH isn't granted, or takes its place")
 	}
 
+	// What is known to be public is readable although it looks like a credential.
+	for file, want := range map[string]bool{".pyenv/x.key": true, ".rustup/x.key": true, "tools/bin/x.key": false, "tools/bin/x": true} {
+		if got := load(Request{}).CheckFS(filepath.Join(s.home, file), policy.Read).Allow; got != want {
+			t.Errorf("%s is readable: %v", file, got)
+		}
+	}
+
 	// A command that npm has linked comes with the packages that it's one of, unless they're the workspace's.
 	for _, dir := range []string{s.home + "/tools", s.work} {
 		childtest.Must(t, os.MkdirAll(dir+"/lib/node_modules/x", 0o755))
 		childtest.Must(t, os.WriteFile(dir+"/lib/node_modules/x/cli.js", nil, 0o755))
 		childtest.Must(t, os.Symlink("../lib/node_modules/x/cli.js", dir+"/bin/x"))
 	}
-	for command, gives := range map[string]policy.Caps{"x": rx, s.work + "/bin/x": 0, "": 0} {
+	for command, gives := range map[string]policy.Caps{"x": rx, s.work + "/bin/x": 0, "": 0, "bin/x": 0, "nowhere": 0, "/bin/sh": 0} {
 		if got := load(Request{Command: command}).Caps(s.home + "/tools/lib/node_modules/y/z"); got != gives {
 			t.Errorf("%q: %s on the packages beside it", command, got)
 		}
@@ -108,10 +115,28 @@ func TestEnsure(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, info, err)
 		}
 	}
-	for _, path := range []string{"~/out/link/x", "/tmp/toolguard-ensure"} {
+	childtest.Must(t, os.Symlink(s.home, s.work+"/home"))
+	for _, path := range []string{"~/out/link/x", "/tmp/toolguard-ensure", "home/x"} {
 		if err := Ensure(policyOf(path)); err == nil || !strings.Contains(err.Error(), "p.toml:2:1: ensure: the folder") {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+	src := policyOf("~/slash")
+	src.Home += "/"
+	childtest.Must(t, Ensure(src))
+	if _, err := os.Stat(s.home + "/slash"); err != nil {
+		t.Error(err)
+	}
+	homeless := policyOf("/tmp/toolguard-ensure")
+	homeless.Home = ""
+	if Ensure(homeless) == nil {
+		t.Error("without a home a folder elsewhere is made")
+	}
+	src.Layers[0].FS[0].Ensure = false
+	src.Layers[0].FS[0].Path = "~/unasked"
+	childtest.Must(t, Ensure(src))
+	if _, err := os.Stat(s.home + "/unasked"); err == nil {
+		t.Error("a folder is made for a rule that doesn't ask for it")
 	}
 	// A built-in rule's is made for who works with it, and nobody is told where it can't be.
 	childtest.Must(t, os.WriteFile(s.work+"/package.json", nil, 0o600))

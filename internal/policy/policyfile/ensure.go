@@ -15,7 +15,7 @@ import (
 func Ensure(src *policy.Source) error {
 	for _, layer := range src.Layers {
 		for _, r := range layer.FS {
-			if !r.Ensure || r.Path == "" {
+			if !r.Ensure {
 				continue
 			}
 			if err := makeFolder(src, r.Path); err != nil && !r.Optional {
@@ -27,24 +27,27 @@ func Ensure(src *policy.Source) error {
 }
 
 func makeFolder(src *policy.Source, path string) error {
-	base, rest := src.Workspace, path
-	switch home, beneath := strings.CutPrefix(path, "~/"); {
-	case beneath:
-		base, rest = src.Home, home
-	case filepath.IsAbs(path) && src.Home != "" && holds(src.Home, path):
-		base, rest = src.Home, strings.TrimPrefix(path, src.Home+"/")
-	case filepath.IsAbs(path) && holds(src.Workspace, path):
-		rest = strings.TrimPrefix(path, src.Workspace+"/")
-	case filepath.IsAbs(path):
-		return errors.New("it's neither beneath the home nor beneath the workspace")
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		path = filepath.Join(src.Home, rest)
 	}
-	if _, err := os.Stat(filepath.Join(base, rest)); err == nil {
+	path = absolute(path, src.Workspace)
+	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	root, err := os.OpenRoot(base)
-	if err != nil {
-		return err
+	for _, base := range []string{filepath.Clean(src.Workspace), filepath.Clean(src.Home)} {
+		if !holds(base, path) {
+			continue
+		}
+		root, err := os.OpenRoot(base)
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		rest, err := filepath.Rel(base, path)
+		if err != nil {
+			return err
+		}
+		return root.MkdirAll(rest, 0o700)
 	}
-	defer root.Close()
-	return root.MkdirAll(filepath.Clean(rest), 0o700)
+	return errors.New("it's neither beneath the home nor beneath the workspace")
 }

@@ -17,13 +17,13 @@ func TestToolchainsBehindLinks(t *testing.T) {
 		"/w/bin": "/srv/data", "/h/tools": "/srv/data", "/h/up": "/h/tools", "/h/self/bin": "/h/self/bin", "/srv/own/bin": "/srv/own/bin",
 		"/h/.nix-profile/bin": "/nix/store/abc-profile/bin", "/opt/x/now/bin": "/opt/x/1.2/bin", "/w/opt": "/opt/x/1.2", "/w/cargo": "/h/.cargo/bin",
 		"/h/root": "/", "/h/all": "/h", "/all": "/opt", "/srv": "/srv", "/h/usr": "/usr/lib/x", "/usr/lib/x": "/usr/lib/x", "/bin": "/usr/bin", "/h/w": "/w/out",
-		"/h/.pyenv/shims": "/h/.pyenv/shims", "/bin/x": "/bin/x", "/sbin/x": "/sbin/x", "/above": "/above", "/opt": "/opt", "/opt/only": "/opt/only",
+		"/h/.pyenv/shims": "/h/.pyenv/shims", "/bin/x": "/bin/x", "/sbin/x": "/sbin/x", "/above": "/above", "/opt": "/opt", "/opt/only": "/opt/only", "relative": "relative", "a/relative": "a/relative",
 	}
 	for dir, want := range map[string]string{
 		"/w/bin": "[] false", "/h/tools": "[] false", "/h/up": "[] false", "/h/self/bin": "[/h/self/bin] false", "/srv/own/bin": "[/srv/own/bin] false",
 		"/h/.nix-profile/bin": "[/nix/store/abc-profile] true", "/opt/x/now/bin": "[/opt/x] false", "/w/opt": "[] false", "/w/cargo": "[/h/.rustup /h/.cargo/bin] true",
 		"/h/root": "[] false", "/h/all": "[] false", "/all": "[] false", "/srv": "[] false", "/h/usr": "[] false", "/usr/lib/x": "[] false", "/bin": "[] false",
-		"/h/w": "[] false", "/h/.pyenv/shims/": "[/h/.pyenv] true", "/bin/x": "[] false", "/sbin/x": "[] false", "relative": "[] false", "/nowhere": "[] false",
+		"/h/w": "[] false", "/h/.pyenv/shims/": "[/h/.pyenv] true", "/bin/x": "[] false", "/sbin/x": "[] false", "relative": "[] false", "a/relative": "[] false", "/nowhere": "[] false",
 		"/above": "[] false", "/opt": "[] false", "/opt/only": "[/opt/only] false",
 	} {
 		l := &loader{req: Request{Home: "/h"}, files: leading{to: real}, workspaceDir: "/w"}
@@ -37,6 +37,34 @@ func TestToolchainsBehindLinks(t *testing.T) {
 		if need, known := l.toolchain("/srv/own/bin"); fmt.Sprint(need, known) != want {
 			t.Errorf("with the home %q: %v %v, want %s", home, need, known, want)
 		}
+	}
+}
+
+// The packages of node that a command's link leads into are granted, but for the workspace's, and where it's in the workspace.
+func TestPackages(t *testing.T) {
+	for file, row := range map[string]struct{ leads, dir, want string }{
+		"/h/bin/x":     {"/h/lib/node_modules/x/cli.js", "/h/bin", "[/h/lib/node_modules]"},
+		"/h/bin/plain": {"/h/bin/plain", "/h/bin", "[]"},
+		"/usr/bin/x":   {"/usr/lib/node_modules/x/cli.js", "/usr/bin", "[]"}, // runtime's rules do
+		"/h/bin/in":    {"/w/node_modules/x/cli.js", "/h/bin", "[]"},
+		"/w/bin/x":     {"/h/lib/node_modules/x/cli.js", "/w/bin", "[]"},
+		"/h/link/x":    {"/h/lib/node_modules/x/cli.js", "/w/bin", "[]"},
+	} {
+		l := &loader{files: leading{to: map[string]string{file: row.leads, filepath.Dir(file): row.dir}}, workspaceDir: "/w"}
+		if got := fmt.Sprint(l.packages(file)); got != row.want {
+			t.Errorf("%s: %s, want %s", file, got, row.want)
+		}
+	}
+}
+
+// What can't be written and isn't where credentials could be is granted where a symlink of the user's leads.
+func TestSettingsBehindALink(t *testing.T) {
+	s := newScene(t)
+	childtest.Must(t, os.MkdirAll(s.home+"/dotfiles", 0o755))
+	childtest.Must(t, os.Rename(s.home+"/.gitconfig", s.home+"/dotfiles/git"))
+	childtest.Must(t, os.Symlink("dotfiles/git", s.home+"/.gitconfig"))
+	if got := s.compile(t, "preset:git").Caps(s.home + "/dotfiles/git"); got != policy.Read {
+		t.Errorf("the user's own settings give %s", got)
 	}
 }
 
@@ -60,6 +88,7 @@ func TestSwappedForALink(t *testing.T) {
 		{"go.mod", ".cache/go-build", ".cache/go-build/x"},
 		{"go.mod", ".cache", ".cache/go-build/x"},
 		{"go.mod", "go", "go/bin/x"}, // read alone, but whatever it is
+		{"go.mod", ".config/go/telemetry", ".config/go/telemetry/x"},
 		{"", ".pyenv", ".pyenv/shims/x"},
 		{"", ".rustup", ".rustup/x"},
 		{"", "tools/bin", "tools/bin/x"},

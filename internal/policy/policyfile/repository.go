@@ -19,7 +19,7 @@ func (l *loader) repository(workspace string) (r policy.Repository) {
 		return r
 	}
 	dir := l.names(filepath.Join(real, ".git"), "gitdir: ", real)
-	if dir == "" || holds(real, dir) || holds(dir, real) {
+	if holds(real, dir) || holds(dir, real) { // "" holds everything
 		return r
 	}
 	r = policy.Repository{Dir: dir, Common: dir}

@@ -140,6 +140,16 @@ func TestRepositoryMadeUp(t *testing.T) {
 			}
 		}
 	}
+	for workspace, repository := range map[string]string{"/outer/in": "/outer", "/around": "/around/in"} { // which holds the workspace, or is in it
+		for _, name := range []string{"/objects/x", "/refs/x"} {
+			write(repository+name, "")
+		}
+		write(repository+"/config", "worktree = "+dir+workspace+"\n")
+		write(workspace+"/.git", "gitdir: "+dir+repository+"\n")
+		if c := in(t, dir+workspace, "preset:git"); c.Repository != (policy.Repository{}) {
+			t.Errorf("%s: %+v", workspace, c.Repository)
+		}
+	}
 	write("/bad/.git", "gitdir: "+dir+"/main/.git/worktrees/tree\n")
 	write("/main/.git/worktrees/tree/gitdir", dir+"/bad/.git\n") // the control: now it's its own
 	if c := in(t, dir+"/bad", "preset:git"); c.Repository.Common != dir+"/main/.git" {

@@ -55,20 +55,16 @@ func (l *loader) toolchains() (rules []policy.FSRule) {
 	add := func(dir string) {
 		need, ok := l.toolchain(dir)
 		for _, dir := range need {
-			dirs, known[dir] = append(dirs, dir), known[dir] || ok
+			dirs, known[dir] = append(dirs, dir), ok
 		}
 	}
 	for _, dir := range filepath.SplitList(l.req.Path) {
 		add(dir)
 	}
-	for _, file := range policy.Candidates(l.req.Path, l.req.Command) {
-		if l.req.Command != "" && filepath.IsAbs(file) && l.files.Exists(file) {
-			add(filepath.Dir(file))
-			for _, dir := range l.packages(file) {
-				dirs, known[dir] = append(dirs, dir), true
-			}
-			break
-		}
+	file := l.command()
+	add(filepath.Dir(file))
+	for _, dir := range l.packages(file) {
+		dirs, known[dir] = append(dirs, dir), true
 	}
 	slices.Sort(dirs)
 	for _, dir := range slices.Compact(dirs) {
@@ -79,13 +75,26 @@ func (l *loader) toolchains() (rules []policy.FSRule) {
 	return rules
 }
 
+// command is the file that the command is found at; "" where there's none.
+func (l *loader) command() string {
+	if l.req.Command == "" {
+		return ""
+	}
+	for _, file := range policy.Candidates(l.req.Path, l.req.Command) {
+		if filepath.IsAbs(file) && l.files.Exists(file) {
+			return file
+		}
+	}
+	return ""
+}
+
 // packages is the folder of packages of node that a command's link leads into, as npm makes it, unless the link or the folder is where a
 // command could have made it.
 func (l *loader) packages(file string) []string {
-	real, err := l.files.Real(file)
+	real, _ := l.files.Real(file)
+	dir, _ := l.files.Real(filepath.Dir(file))
 	above, _, found := strings.Cut(real, "/node_modules/")
-	dir, derr := l.files.Real(filepath.Dir(file))
-	if err != nil || derr != nil || !found || holds("/usr", real) || holds(l.workspaceDir, real) || holds(l.workspaceDir, dir) {
+	if !found || holds("/usr", real) || holds(l.workspaceDir, real) || holds(l.workspaceDir, dir) {
 		return nil
 	}
 	return []string{above + "/node_modules"}
@@ -100,7 +109,7 @@ func (l *loader) toolchain(dir string) (need []string, known bool) {
 	real, err := l.files.Real(dir)
 	home, homeless := l.files.Real(l.req.Home)
 	switch {
-	case err != nil || !filepath.IsAbs(dir) || real == "/" || holds(l.workspaceDir, real) || homeless == nil && holds(real, home):
+	case err != nil || !filepath.IsAbs(dir) || holds(l.workspaceDir, real) || homeless == nil && holds(real, home):
 		return nil, false
 	case homeless == nil && holds(home, real):
 		for _, t := range homeToolchains {
