@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -105,17 +106,59 @@ secret = true
 	row{"another name", "mv .env x; test ! -s x", 0, "no_gain rename WS/.env " + rule("/**/.env") + "; protected read WS/.env " + rule("/**/.env")}.run(t, dir)
 }
 
+// What a submodule's repository has not, and would obey, isn't made: its hooks, and what leads to other settings.
+func TestSubmoduleHooks(t *testing.T) {
+	dir := workspace(t, "version = 1\nextends = [\"preset:git\"]\n")
+	repository := filepath.Join(filepath.Dir(dir), "main/.git/modules/sub")
+	for name, text := range map[string]string{
+		dir + "/.git": "gitdir: " + repository + "\n", repository + "/config": "[core]\n\tworktree = " + dir + "\n", repository + "/HEAD": "ref: refs/heads/main\n",
+		repository + "/objects/x": "", repository + "/refs/x": "",
+	} {
+		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must(t, os.WriteFile(name, []byte(text), 0o644))
+	}
+	for _, r := range []row{
+		{"hooks", "mkdir $G/hooks", 1, "protected create " + repository + "/hooks "},
+		{"hooks by another name", "mkdir $G/h && mv $G/h $G/hooks", 1, "protected create " + repository + "/hooks "},
+		{"another common folder", "echo /tmp >$G/commondir", 2, "protected create " + repository + "/commondir "},
+		{"what a commit writes", "echo x >$G/index.lock && mv $G/index.lock $G/index && echo x >$G/objects/y", 0, ""},
+	} {
+		r.command = "G=" + repository + "; " + r.command
+		if r.event != "" {
+			r.event += shownRule(t, dir, strings.Fields(r.event)[2])
+		}
+		r.run(t, dir)
+	}
+	if entries, err := filepath.Glob(repository + "/*o*k*"); err != nil || len(entries) != 0 {
+		t.Errorf("there are %v, %v", entries, err)
+	}
+}
+
+// shownRule is the id and the line of the rule of protect for a path, in a workspace.
+func shownRule(t *testing.T, dir, path string) string {
+	t.Helper()
+	show := exec.Command(guest(t), "policy", "show", dir+".toml")
+	show.Dir = dir
+	return ruleIn(t, show, `{ path = "`+path+`" }`, "builtin:protect:")
+}
+
 // secretRule is the id and the line of a rule of secrets.
 func secretRule(t *testing.T, match string) string {
 	t.Helper()
-	out, err := exec.Command(guest(t), "policy", "show", "preset:git").Output()
+	return ruleIn(t, exec.Command(guest(t), "policy", "show", "preset:git"), `{ match = "`+match+`" }`, "builtin:secrets:")
+}
+
+// ruleIn is the id and the line of the last such rule of a built-in file, as policy show prints it.
+func ruleIn(t *testing.T, show *exec.Cmd, rule, file string) string {
+	t.Helper()
+	out, err := show.Output()
 	must(t, err)
-	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, `{ match = "`+match+`" }`) && strings.Contains(line, "builtin:secrets:") {
-			_, place, _ := strings.Cut(strings.TrimSpace(line), "builtin:secrets:")
-			return strings.Fields(line)[0] + " secrets:" + place
+	for _, line := range slices.Backward(strings.Split(string(out), "\n")) {
+		if strings.Contains(line, rule) && strings.Contains(line, file) {
+			_, place, _ := strings.Cut(strings.TrimSpace(line), file)
+			return strings.Fields(line)[0] + " " + strings.TrimPrefix(file, "builtin:") + place
 		}
 	}
-	t.Fatalf("no %s in\n%s", match, out)
+	t.Fatalf("no %s in\n%s", rule, out)
 	return ""
 }
