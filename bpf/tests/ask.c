@@ -3,13 +3,13 @@
  * Asks the matcher about files that the calling process has open, for the tests of internal/loader: it needs no hook, so it
  * runs also where the kernel takes no LSM programs.
  */
-#include "../vmlinux.h"
+#include "../lib/vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
 extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 
-#include "../image.h"
+#include "../lib/image.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -19,7 +19,7 @@ struct {
 	__type(value, struct line);
 } images SEC(".maps");
 
-#include "../match.h"
+#include "../lib/match.h"
 
 struct question {
 	u32 fd, need, hot, rounds;

@@ -2,7 +2,7 @@
 /*
  * A program that runs until it's told to end, for the tests of internal/loader of who waits for programs that run.
  */
-#include "../vmlinux.h"
+#include "../lib/vmlinux.h"
 #include <bpf/bpf_helpers.h>
 
 #define MOST 10000000000ULL /* ns; the kernel complains after 20 s */

@@ -38,7 +38,7 @@ type Parent struct {
 	Comm     string
 }
 
-// MaxArgs is how much of a program's refused arguments an event has (bpf/judge.h).
+// MaxArgs is how much of a program's refused arguments an event has (bpf/lib/decide.h).
 const MaxArgs = 256
 
 // Asked is what was needed on a path, and what there is.
@@ -50,7 +50,7 @@ type Asked struct {
 // Op is what was tried.
 type Op uint32
 
-// What can be tried: bpf/event.h has the same list.
+// What can be tried: bpf/lib/report.h has the same list.
 const (
 	OpOpen Op = 1 + iota
 	OpTruncate
@@ -87,7 +87,7 @@ var opNames = [...]string{
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }
 
-// doors are the names of what Detail tells apart: bpf/event.h has the same lists.
+// doors are the names of what Detail tells apart: bpf/lib/report.h has the same lists.
 var doors = map[Op][]string{
 	OpMount:  {"", "mount", "move_mount", "umount", "remount", "pivot_root", "chroot"},
 	OpKernel: {"", "bpf", "perf_event", "loading a module", "code for the kernel", "io_uring"},
@@ -104,7 +104,7 @@ func (e *Event) Door() string {
 // Why is why it was refused.
 type Why uint32
 
-// The reasons, as in bpf/event.h.
+// The reasons, as in bpf/lib/report.h.
 const (
 	WhyRule       Why = 1 + iota // something needed isn't given
 	WhyGain                      // a rename or link would give something
@@ -119,10 +119,10 @@ const (
 	WhyFiles                     // the session, or its user, has as many files that send signals (F_SETOWN, O_ASYNC, leases) as one may have
 )
 
-// CreateUnknown, in the Detail of OpCreate, says that the kernel didn't know yet whether there is something of that name: bpf/event.h has the same.
+// CreateUnknown, in the Detail of OpCreate, says that the kernel didn't know yet whether there is something of that name: bpf/lib/report.h has the same.
 const CreateUnknown = 1
 
-// What moves, in the Detail of WhyGain: bpf/tree.c has the same list.
+// What moves, in the Detail of WhyGain: bpf/lsm/directory.c has the same list.
 const (
 	MoveDir     = 1 << iota // a folder
 	MoveBack                // the other way, too
@@ -136,7 +136,7 @@ func (w Why) String() string { return name(whyNames[:], uint32(w)) }
 // Walk is what came of following a path.
 type Walk uint32
 
-// The outcomes, as in bpf/match.h.
+// The outcomes, as in bpf/lib/match.h.
 const (
 	WalkOK        Walk = iota
 	WalkInternal       // no path leads there: a pipe, a socket, memory

@@ -9,7 +9,7 @@ import (
 // Flags are what a policy can allow that is no rule about a path or a program.
 type Flags uint32
 
-// The flags of bpf/session.h.
+// The flags of bpf/lib/session.h.
 const (
 	flagNamespaces Flags = 1 << iota
 	flagEnding

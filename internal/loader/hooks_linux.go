@@ -8,7 +8,7 @@ type hook struct {
 	optional string
 }
 
-// hooks lists every program of the object. bpf/*.c says at each what it's called from.
+// hooks lists every program of the object. bpf/lsm/*.c says at each what it's called from.
 var hooks = map[string]hook{
 	// task.c
 	"task_alloc":          {mediates: "new tasks: they get the label of the one that makes them"},

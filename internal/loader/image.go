@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// The image's geometry: bpf/image.h says what each piece is.
+// The image's geometry: bpf/lib/image.h says what each piece is.
 const (
 	lineSize  = 64
 	maxWords  = 8
@@ -22,7 +22,7 @@ const (
 	maxRules  = 1 << 18
 	maxLinked = 64
 	maxName   = 255
-	maxLines  = 131072 // of the images of all sessions (bpf/toolguard.c)
+	maxLines  = 131072 // of the images of all sessions (bpf/lsm.c)
 
 	maxArgs         = 4096
 	maxCommands     = 256
@@ -87,7 +87,7 @@ var (
 // Line is one line of an image.
 type line [lineSize]byte
 
-// Image is a compiled policy's fs rules in the form that the kernel follows (bpf/match.h): a map's elements in order.
+// Image is a compiled policy's fs rules in the form that the kernel follows (bpf/lib/match.h): a map's elements in order.
 type Image struct{ lines []line }
 
 // Lines is how many elements the image's map has, of 64 bytes each.
@@ -173,7 +173,7 @@ type builder struct {
 	bit      int
 	affixes  []*bitset // by affix node: the patterns whose affix ends there
 	affixed  map[edge]uint32
-	filter   [1 + 64/maxWords]bitset // bpf/image.h: of the names that patterns know
+	filter   [1 + 64/maxWords]bitset // bpf/lib/image.h: of the names that patterns know
 	layers   [][4]uint32
 	tables   uint32
 	taking   map[string]uint32 // the tables of protect and secrets, which many layers have in common, by what is in them
@@ -492,7 +492,7 @@ func (w *writer) set(s *bitset) uint32 {
 	return uint32(len(w.lines) - 1)
 }
 
-// commands lays out a program's record (bpf/image.h).
+// commands lays out a program's record (bpf/lib/image.h).
 func (w *writer) commands(commands []command) uint32 {
 	if len(commands) == 0 {
 		return 0

@@ -164,7 +164,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// reads holds what is laid out of a program's commands to what bpf/image.h says of it.
+// reads holds what is laid out of a program's commands to what bpf/lib/image.h says of it.
 func (b *builder) reads(t *testing.T, tool, name string) {
 	t.Helper()
 	img, ok := b.finish(1)

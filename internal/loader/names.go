@@ -12,7 +12,7 @@ var errNames = errors.New("what the rules name has more other names by bind moun
 
 const noNode = 0xffffffff
 
-// otherName is where a walk to another name begins (bpf/names.h).
+// otherName is where a walk to another name begins (bpf/lib/alias.h).
 type otherName struct {
 	depth  uint32 // of what has it
 	at     walk
@@ -184,7 +184,7 @@ func (b *builder) mask(name string) (mask bitset) {
 	return mask
 }
 
-// otherNames lays out where walks to other names begin (bpf/image.h), and returns their lines.
+// otherNames lays out where walks to other names begin (bpf/lib/image.h), and returns their lines.
 func (w *writer) otherNames(others []otherName) (at []uint32) {
 	for i := range others {
 		o := &others[i]

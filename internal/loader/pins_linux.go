@@ -86,7 +86,7 @@ func discard(dir string) error {
 	return os.RemoveAll(going)
 }
 
-// countSessions counts a version's sessions. Of every version, struct session begins with id and tasks (bpf/session.h).
+// countSessions counts a version's sessions. Of every version, struct session begins with id and tasks (bpf/lib/session.h).
 func countSessions(dir string) (n int, err error) {
 	m, err := ebpf.LoadPinnedMap(filepath.Join(dir, "sessions"), nil)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringSize is RING_SIZE of bpf/event.h, or a page where those are larger.
+// ringSize is RING_SIZE of bpf/lib/report.h, or a page where those are larger.
 func ringSize() uint32 { return uint32(max(32<<10, os.Getpagesize())) }
 
 func newRing() (*ebpf.Map, error) {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const noRing = 0xffffffff // bpf/session.h
+const noRing = 0xffffffff // bpf/lib/session.h
 
 // collect frees the slots of sessions that are over: none of their tasks lives, and nobody owns them.
 func (k *Kernel) collect() error {

@@ -83,7 +83,7 @@ func (k *Kernel) SessionOf(pidfd int) (id uint64, err error) {
 
 // Invite lets guarded processes connect to a listening unix socket, whatever their policies say.
 func (k *Kernel) Invite(socket int) error {
-	if err := k.makers.Put(int32(socket), &kernelMaker{}); err != nil { // TOOLGUARDD (bpf/socket.c)
+	if err := k.makers.Put(int32(socket), &kernelMaker{}); err != nil { // TOOLGUARDD (bpf/lsm/unix.c)
 		return fmt.Errorf("let the guarded connect: %w", err)
 	}
 	return nil

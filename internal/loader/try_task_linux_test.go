@@ -90,7 +90,7 @@ var taskTries = []try{
 		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 		return sigioTo(cmd.Process.Pid, func(fd, pid int) error { _, err := unix.FcntlInt(uintptr(fd), unix.F_SETOWN, pid); return err })
 	}, nil, nil},
-	{"have more files signal oneself than a session may", func(*place) error { return owned(257) }, unix.ENOMEM, nil}, // MAX_OWNED in bpf/task.c
+	{"have more files signal oneself than a session may", func(*place) error { return owned(257) }, unix.ENOMEM, nil}, // MAX_OWNED in bpf/lsm/task.c
 	{"have as many as it may", func(*place) error { return owned(200) }, nil, nil},                                    // others have some open
 	{"have a pipe signal oneself", func(p *place) error {
 		c := make(chan os.Signal, 1)
@@ -187,7 +187,7 @@ func TestOwnedByUser(t *testing.T) {
 	owners, err := openPin("owners")
 	must(t, err)
 	defer owners.Close()
-	const share = 1024 * 256 / 4        // MAX_OWNED_BY_USER in bpf/task.c
+	const share = 1024 * 256 / 4        // MAX_OWNED_BY_USER in bpf/lsm/task.c
 	root, other := uint32(0), uint32(1) // whoever runs in it
 	before := uint32(0)
 	if err := owners.Lookup(root, &before); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {

@@ -1,4 +1,4 @@
-// Package netguard holds a session's internet sockets to its policy, by the kernel's own programs (bpf/net.c) on the session's
+// Package netguard holds a session's internet sockets to its policy, by the kernel's own programs (bpf/sock.c) on the session's
 // cgroup. It needs root, Linux 6.1 and cgroup v2, and no BPF LSM.
 //
 // What the kernel decides alone are addresses and ports: an Image is the policy's word on them. What depends on a name, or on

@@ -30,7 +30,7 @@ type Event struct {
 // Op is what was tried.
 type Op uint32
 
-// What can be tried: bpf/netsession.h has the same list.
+// What can be tried: bpf/sock/session.h has the same list.
 const (
 	OpSocket  Op = 1 + iota
 	OpConnect    // also with a connection's first data
@@ -48,7 +48,7 @@ func (o Op) String() string { return name(opNames[:], uint32(o)) }
 // Why is why it was refused.
 type Why uint32
 
-// The reasons, as in bpf/netsession.h.
+// The reasons, as in bpf/sock/session.h.
 const (
 	WhyPolicy Why = 1 + iota
 	WhyEgress     // it's egress itself, or there is none to ask

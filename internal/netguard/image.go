@@ -26,7 +26,7 @@ type rule struct {
 	verdict policy.Verdict
 }
 
-// kind and action are as in bpf/netimage.h.
+// kind and action are as in bpf/sock/image.h.
 type (
 	kind   uint16
 	action uint32
@@ -44,7 +44,7 @@ const (
 	ask
 )
 
-// maxRules is MAX_RULES of bpf/netimage.h.
+// maxRules is MAX_RULES of bpf/sock/image.h.
 const maxRules = 1 << 18
 
 var everywhere = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}

@@ -3,4 +3,4 @@
 package netguard
 
 // version tells this build's programs from another's: it begins the SHA-256 of their object.
-const version = "acadafd22ace66fd"
+const version = "ea90b77fd3bfa9ca"

@@ -132,7 +132,7 @@ func acceptsArgs(want, args []string) bool {
 	return slices.Equal(want, args)
 }
 
-// MaxCalled is how many names a program may be called by under a rule (bpf/image.h, MAX_CALLED).
+// MaxCalled is how many names a program may be called by under a rule (bpf/lib/image.h, MAX_CALLED).
 const MaxCalled = 7
 
 // Called is what the program of a rule with `args` may be called, by its argument 0 and by the file's name as it was executed: the

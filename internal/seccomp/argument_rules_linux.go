@@ -83,7 +83,7 @@ func lease() refusal {
 
 // setid refuses files that others execute with the session's user or group: root's would be a door for every user, long after
 // the session. Creating a file with such a mode needs no refusal here: the first byte that is written takes it off again, without
-// CAP_FSETID (file_remove_privs); the kernel's own programs refuse it all the same (bpf/tree.c). A setgid file that its group may not
+// CAP_FSETID (file_remove_privs); the kernel's own programs refuse it all the same (bpf/lsm/directory.c). A setgid file that its group may not
 // execute keeps it, and without access control lists never becomes one that it may.
 func setid() []refusal {
 	cause := &Cause{ID: "seccomp.setid", Text: "always on: no setuid and no setgid files"}
@@ -171,7 +171,7 @@ func (f facts) listenCause() *Cause {
 }
 
 // SocketOptions are the levels and options of sockets that are refused where the network is restricted: by the kernel's own programs,
-// too, for those who don't ask by setsockopt (bpf/socket.c has the same list).
+// too, for those who don't ask by setsockopt (bpf/lsm/unix.c has the same list).
 var SocketOptions = [][2]uint32{
 	{unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP},
 	{unix.IPPROTO_IP, unix.IP_ADD_SOURCE_MEMBERSHIP},

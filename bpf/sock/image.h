@@ -3,8 +3,8 @@
  * What decides about a session's addresses and ports: the policy's image and what egress adds to it, made by internal/netguard
  * (image_linux.go, kernel_linux.go). Addresses and ports are in network order; an IPv4 address is its IPv6 form (::ffff:a.b.c.d).
  */
-#ifndef TOOLGUARD_NETIMAGE_H
-#define TOOLGUARD_NETIMAGE_H
+#ifndef TOOLGUARD_SOCK_IMAGE_H
+#define TOOLGUARD_SOCK_IMAGE_H
 
 struct endpoint {
 	u32 addr[4];

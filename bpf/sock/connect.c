@@ -383,7 +383,7 @@ static __always_inline bool taken(struct bpf_sock_addr *ctx, struct session *s, 
 	return s->own && ctx->protocol == IPPROTO_TCP && server(ctx, &nowhere, at) == SERVER_OTHERS;
 }
 
-/* bind decides who may be waited for. Any free port may be taken: nobody reaches it (netpacket.c), and clients do so. */
+/* bind decides who may be waited for. Any free port may be taken: nobody reaches it (packet.c), and clients do so. */
 static __always_inline int bind(struct bpf_sock_addr *ctx, const struct endpoint *at)
 {
 	struct session *s = session();

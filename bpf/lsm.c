@@ -5,14 +5,14 @@
  * concern. What the hooks are for, and what each is called from, is said there. A hook that a kernel doesn't have is left
  * out when the programs are loaded (internal/loader knows which of them may be).
  */
-#include "vmlinux.h"
+#include "lib/vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
 extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 
-#include "image.h"
+#include "lib/image.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -22,14 +22,14 @@ struct {
 	__type(value, struct line);
 } images SEC(".maps");
 
-#include "judge.h"
+#include "lib/decide.h"
 
-#include "task.c"
-#include "socket.c"
-#include "tree.c"
-#include "file.c"
-#include "exec.c"
-#include "kernel.c"
-#include "call.c"
+#include "lsm/task.c"
+#include "lsm/unix.c"
+#include "lsm/directory.c"
+#include "lsm/file.c"
+#include "lsm/exec.c"
+#include "lsm/kernel.c"
+#include "lsm/syscall.c"
 
 char _license[] SEC("license") = "GPL";

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From an address to an answer. What isn't in a map, or doesn't fit into one, is refused. */
-#ifndef TOOLGUARD_NETJUDGE_H
-#define TOOLGUARD_NETJUDGE_H
+#ifndef TOOLGUARD_SOCK_DECIDE_H
+#define TOOLGUARD_SOCK_DECIDE_H
 
-#include "netsession.h"
+#include "session.h"
 
 #define IPPROTO_ICMP 1
 #define IPPROTO_TCP 6
@@ -18,7 +18,7 @@
 /* peer is what is known about the other end of a socket, for as long as the socket lives. */
 struct peer {
 	struct original original;  /* where it was going when it was led to egress, last (port 0: it wasn't), and by whom, which packets
-				    * don't tell (netpacket.c); of datagrams also who has connected it */
+				    * don't tell (packet.c); of datagrams also who has connected it */
 	struct endpoint permitted; /* where it was let go to because of a name: it may go on when the name has expired */
 	struct bpf_spin_lock whole; /* permitted: threads share the socket, and half of one place with half of another is a third */
 	u32 own; /* of TCP: it was let connect there because the server is the session's */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The session, and what was refused in it, told through a ring. As with files (event.h) the refusal comes first: an event that
+ * The session, and what was refused in it, told through a ring. As with files (lib/report.h) the refusal comes first: an event that
  * doesn't fit, or is one too many in its second, is counted and changes nothing.
  */
-#ifndef TOOLGUARD_NETSESSION_H
-#define TOOLGUARD_NETSESSION_H
+#ifndef TOOLGUARD_SOCK_SESSION_H
+#define TOOLGUARD_SOCK_SESSION_H
 
-#include "netimage.h"
+#include "image.h"
 
 #define RATE 2000 /* events in one second */
 #define EACCES 13

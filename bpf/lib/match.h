@@ -78,7 +78,7 @@ struct climb {
 	u64 mask[MAX_WORDS];
 	u64 filter[FILTERS];
 	u32 header[16];
-	struct match other; /* names.h: the walk by another name, which of them that is, how far it has come, */
+	struct match other; /* alias.h: the walk by another name, which of them that is, how far it has come, */
 	u32 nth, next;
 	u64 counts[MAX_WORDS]; /* and the patterns' bits that say something which the path's own name doesn't */
 };
@@ -831,8 +831,8 @@ static __always_inline u32 have(struct match *m)
 	return m->caps & m->held;
 }
 
-#include "names.h"
-#include "links.h"
+#include "alias.h"
+#include "hardlink.h"
 
 /*
  * match follows a path. need says what it's for: only which layer is named depends on it. Hot, it's as quick as it can be,

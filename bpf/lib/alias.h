@@ -5,8 +5,8 @@
  * to the other place would have come. The rules there only take away, and only where they say what those about the path's
  * own name don't.
  */
-#ifndef TOOLGUARD_NAMES_H
-#define TOOLGUARD_NAMES_H
+#ifndef TOOLGUARD_ALIAS_H
+#define TOOLGUARD_ALIAS_H
 
 /* next_name begins with a path's next other name; false when there is none, and only then the walk's status is good. */
 static __always_inline bool next_name(struct climb *c, struct match *m)

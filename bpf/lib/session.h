@@ -84,7 +84,7 @@ struct label {
 	u64 asked;  /* the name that a program is executed by, in the kernel's memory */
 	u64 writes; /* the mount that the task last asked to write to (file.c) */
 	u64 looking; /* where the call keeps the path that it looks up (file.c) */
-	struct target looked_up; /* by kern_path, last (socket.c) */
+	struct target looked_up; /* by kern_path, last (unix.c) */
 	struct target target[2];
 	struct match match[2];
 	struct climb climb;

@@ -4,8 +4,8 @@
  * first: an event that doesn't fit, or is one too many in its second, is counted with its session and changes nothing about
  * what happens.
  */
-#ifndef TOOLGUARD_EVENT_H
-#define TOOLGUARD_EVENT_H
+#ifndef TOOLGUARD_REPORT_H
+#define TOOLGUARD_REPORT_H
 
 #include "session.h"
 
@@ -56,7 +56,7 @@ enum why {
 	WHY_FILES,	/* the session has as many files that send signals as one may have */
 };
 
-/* detail says more, for some operations: the signal, ptrace's mode, ioctl's command, what moves (tree.c), and these. */
+/* detail says more, for some operations: the signal, ptrace's mode, ioctl's command, what moves (directory.c), and these. */
 enum {
 	MOUNT_MOUNT = 1,
 	MOUNT_MOVE,

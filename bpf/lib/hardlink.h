@@ -3,8 +3,8 @@
  * What a rule says of a file that has several hard links holds under all of them (policy.Link). They are found among the
  * edges, by the inode's number; no node has one as high.
  */
-#ifndef TOOLGUARD_LINKS_H
-#define TOOLGUARD_LINKS_H
+#ifndef TOOLGUARD_HARDLINK_H
+#define TOOLGUARD_HARDLINK_H
 
 /* file_hash spreads the numbers of files, which may be any distance apart. */
 static __always_inline u32 file_hash(struct climb *c, u64 number)

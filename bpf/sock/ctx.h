@@ -3,8 +3,8 @@
  * What the kernel hands to programs of cgroups, from its stable interface (uapi/linux/bpf.h) as far as it's in use. Unlike the
  * types of vmlinux.h these are where they stand here, in every kernel.
  */
-#ifndef TOOLGUARD_NETCTX_H
-#define TOOLGUARD_NETCTX_H
+#ifndef TOOLGUARD_SOCK_CTX_H
+#define TOOLGUARD_SOCK_CTX_H
 
 enum { BPF_MAP_TYPE_LPM_TRIE = 11 };
 

@@ -3,10 +3,10 @@
  * From a question to an answer: judge decides about a path, refuse tells what was refused. Every hook is one of these
  * two with what it needs.
  */
-#ifndef TOOLGUARD_JUDGE_H
-#define TOOLGUARD_JUDGE_H
+#ifndef TOOLGUARD_DECIDE_H
+#define TOOLGUARD_DECIDE_H
 
-#include "event.h"
+#include "report.h"
 
 #define EPERM 1
 #define ENOENT 2
