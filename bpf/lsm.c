@@ -10,24 +10,14 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
-extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
-
-#include "lib/image.h"
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 131072);
-	__type(key, u32);
-	__type(value, struct line);
-} images SEC(".maps");
-
-#include "lib/decide.h"
+#include "lib/report.h"
 
 #include "lsm/task.c"
 #include "lsm/unix.c"
 #include "lsm/directory.c"
 #include "lsm/file.c"
+#include "lsm/ioctl.c"
+#include "lsm/exec_args.c"
 #include "lsm/exec.c"
 #include "lsm/kernel.c"
 #include "lsm/syscall.c"

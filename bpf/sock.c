@@ -15,6 +15,7 @@
 #include "sock/decide.h"
 
 #include "sock/connect.c"
+#include "sock/bind.c"
 #include "sock/packet.c"
 
 char _license[] SEC("license") = "GPL";

@@ -8,6 +8,8 @@
 #ifndef TOOLGUARD_ALIAS_H
 #define TOOLGUARD_ALIAS_H
 
+#include "automaton.h"
+
 /* next_name begins with a path's next other name; false when there is none, and only then the walk's status is good. */
 static __always_inline bool next_name(struct climb *c, struct match *m)
 {

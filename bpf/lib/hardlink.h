@@ -6,6 +6,8 @@
 #ifndef TOOLGUARD_HARDLINK_H
 #define TOOLGUARD_HARDLINK_H
 
+#include "automaton.h"
+
 /* file_hash spreads the numbers of files, which may be any distance apart. */
 static __always_inline u32 file_hash(struct climb *c, u64 number)
 {

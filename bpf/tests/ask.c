@@ -7,18 +7,6 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
-extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
-
-#include "../lib/image.h"
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 131072);
-	__type(key, u32);
-	__type(value, struct line);
-} images SEC(".maps");
-
 #include "../lib/match.h"
 
 struct question {

@@ -38,7 +38,7 @@ type Parent struct {
 	Comm     string
 }
 
-// MaxArgs is how much of a program's refused arguments an event has (bpf/lib/decide.h).
+// MaxArgs is how much of a program's refused arguments an event has (bpf/lib/report.h).
 const MaxArgs = 256
 
 // Asked is what was needed on a path, and what there is.
@@ -104,7 +104,7 @@ func (e *Event) Door() string {
 // Why is why it was refused.
 type Why uint32
 
-// The reasons, as in bpf/lib/report.h.
+// The reasons, as in bpf/lib/decide.h.
 const (
 	WhyRule       Why = 1 + iota // something needed isn't given
 	WhyGain                      // a rename or link would give something
@@ -136,7 +136,7 @@ func (w Why) String() string { return name(whyNames[:], uint32(w)) }
 // Walk is what came of following a path.
 type Walk uint32
 
-// The outcomes, as in bpf/lib/match.h.
+// The outcomes, as in bpf/lib/walk.h.
 const (
 	WalkOK        Walk = iota
 	WalkInternal       // no path leads there: a pipe, a socket, memory

@@ -22,7 +22,7 @@ const (
 	maxRules  = 1 << 18
 	maxLinked = 64
 	maxName   = 255
-	maxLines  = 131072 // of the images of all sessions (bpf/lsm.c)
+	maxLines  = 131072 // of the images of all sessions (bpf/lib/lookup.h)
 
 	maxArgs         = 4096
 	maxCommands     = 256

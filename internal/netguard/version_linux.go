@@ -3,4 +3,4 @@
 package netguard
 
 // version tells this build's programs from another's: it begins the SHA-256 of their object.
-const version = "ea90b77fd3bfa9ca"
+const version = "d10f7d8b6327b16d"

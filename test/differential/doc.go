@@ -6,7 +6,7 @@
 // Every fourth session is of races: of two processes in it, and of somebody outside who exchanges names that the two use. What
 // they get then depends on who comes first, so it's held against something weaker: nothing that was there is read, changed or
 // taken away unless one of the names that it can have had gives that, and nothing is made where it may not be. It was tried with
-// programs that don't look whether a path was renamed while they followed it (changed, bpf/lib/match.h), and linger on the way: one
+// programs that don't look whether a path was renamed while they followed it (changed, bpf/lib/dentry.h), and linger on the way: one
 // race session in ten fails.
 //
 // A session's generator has the number that its test is named after, "seed=N". It's seen again alone with that seed and the

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way down: the names from the root on are followed through the image's trie, and through the patterns, as
+ * policy.Compiled.CheckFS follows them.
+ */
+#ifndef TOOLGUARD_AUTOMATON_H
+#define TOOLGUARD_AUTOMATON_H
+
+#include "member.h"
+
+static __always_inline void add_set(struct climb *c, u32 set)
+{
+	struct line *l = set ? line_of(c->image, set) : NULL;
+	if (!l)
+		return;
+	for (u32 i = 0; i < MAX_WORDS && i < (c->header[H_SEED] & 0xff); i++)
+		c->mask[i] |= l->q[i];
+}
+
+/* affix_step follows a name's next byte in the trie of prefixes, or of suffixes from the name's end. */
+static long affix_step(u32 i, void *ctx)
+{
+	struct climb *c = *(struct climb **)ctx;
+
+	if (i >= c->len || !affordable(c, 1))
+		return 1;
+	u32 at = c->backwards ? c->len - 1 - i : i;
+	u8 b = ((u8 *)c->name)[at & 0xff];
+	if (!find(c, H_EDGES, edge_hash(c, c->affix, b), c->affix, b))
+		return 1;
+	add_set(c, c->found.set);
+	c->affix = c->found.to;
+	return 0;
+}
+
+/* follow_affix adds the sets of every prefix of the name read, or of every suffix. */
+__noinline int follow_affix(struct climb *c, u32 root, u32 backwards)
+{
+	if (!c)
+		return 0;
+	c->affix = root;
+	c->backwards = backwards;
+	bpf_loop(MAX_NAME, affix_step, &c, 0);
+	return 0;
+}
+
+/* fold is a byte's bit in a filter: capitals have those of small letters. */
+static __always_inline u32 fold(u8 b)
+{
+	return (b & 31) | (b >> 1 & 32);
+}
+
+/* may says what of a name may be some pattern's, by its first and last byte: its beginning, its end, all of it. */
+static __always_inline u32 may(struct climb *c, u8 first, u8 last)
+{
+	u32 f = fold(first), l = fold(last);
+	u64 beginning = c->filter[FILTER_PREFIX] >> f, end = c->filter[FILTER_SUFFIX] >> l;
+	u32 some = (beginning & MAY_BEGIN) | (end << 1 & MAY_END);
+
+	if (c->filter[FILTER_NAMES] >> f & 1) {
+		struct line *ends = line_of(c->image, c->header[H_FILTER] + 1 + f / 8);
+		if (!ends || ends->q[f & 7] >> l & 1)
+			some |= MAY_ALL;
+	}
+	return some;
+}
+
+static __always_inline void hit(struct match *m, u32 h)
+{
+	if (h & HIT_GRANTS && m->name)
+		return;
+	m->decided[HIT_TABLE(h)] = h;
+}
+
+static __always_inline u32 lowest_bit(u64 v)
+{
+	u64 low = v & -v;
+	return (!!(low & 0xAAAAAAAAAAAAAAAAULL)) | (!!(low & 0xCCCCCCCCCCCCCCCCULL)) << 1 |
+	       (!!(low & 0xF0F0F0F0F0F0F0F0ULL)) << 2 | (!!(low & 0xFF00FF00FF00FF00ULL)) << 3 |
+	       (!!(low & 0xFFFF0000FFFF0000ULL)) << 4 | (!!(low & 0xFFFFFFFF00000000ULL)) << 5;
+}
+
+/* hit_step takes the hit of the lowest final bit that is left. Later rules have higher bits, so the last one stays. */
+static long hit_step(u32 i, void *ctx)
+{
+	struct descent *d = ctx;
+	struct climb *c = d->c;
+	u32 word = c->word & (MAX_WORDS - 1);
+
+	if (!affordable(c, 1))
+		return 1;
+	if (!c->mask[word]) {
+		c->word = word + 1;
+		return word + 1 >= (c->header[H_SEED] & 0xff);
+	}
+	u32 bit = word * 64 + lowest_bit(c->mask[word]);
+	c->mask[word] &= c->mask[word] - 1;
+	struct line *l = line_of(c->image, c->header[H_BIT_HITS] + bit / 16);
+	if (!l)
+		return 0;
+	u32 h = l->w[bit & 15];
+	if (d->m->name && !(c->counts[word] >> (bit & 63) & 1))
+		h |= HIT_KNOWN;
+	hit(d->m, h);
+	return 0;
+}
+
+/* take_hits takes the hits of all final bits in mask. */
+__noinline int take_hits(struct climb *c, struct match *m)
+{
+	if (!c || !m)
+		return 0;
+	struct descent d = { .c = c, .m = m };
+
+	c->word = 0;
+	bpf_loop(MAX_WORDS * 65, hit_step, &d, 0);
+	return 0;
+}
+
+/* step_patterns moves the patterns' bits on by the name read, of which may says what can be some pattern's. */
+__noinline int step_patterns(struct climb *c, struct match *m, u32 some)
+{
+	u64 carry = 0, hits = 0;
+
+	if (!c || !m)
+		return 0;
+	u32 words = c->header[H_SEED] & 0xff;
+
+	for (u32 i = 0; i < MAX_WORDS; i++)
+		c->mask[i] = 0;
+	if (some & MAY_ALL && find(c, H_NAMES, c->hash, c->hash, c->len)) {
+		u32 set = c->found.set;
+		if (same_name(c, c->found.to, c->len))
+			add_set(c, set);
+	}
+	if (some & MAY_BEGIN)
+		follow_affix(c, c->header[H_PREFIX], 0);
+	if (some & MAY_END)
+		follow_affix(c, c->header[H_SUFFIX], 1);
+	struct line *finals = line_of(c->image, c->header[H_FINALS]);
+	if (!finals)
+		return 0;
+	for (u32 i = 0; i < MAX_WORDS && i < words; i++) {
+		u64 open = m->state[i] & ~finals->q[i];
+		m->state[i] = (open << 1 | carry | m->starts[i]) & c->mask[i];
+		carry = open >> 63;
+		c->mask[i] = m->state[i] & finals->q[i];
+		hits |= c->mask[i];
+	}
+	if (hits)
+		take_hits(c, m);
+	return 0;
+}
+
+/* node_hit takes a node's i-th hit. */
+static __always_inline void node_hit(struct climb *c, struct match *m, u32 i)
+{
+	u32 at = c->hits + i;
+	struct line *l = line_of(c->image, c->header[H_HITS] + at / 16);
+
+	if (l)
+		hit(m, l->w[at & 15]);
+}
+
+#define FEW_HITS 4
+
+static long more_hits(u32 i, void *ctx)
+{
+	struct descent *d = ctx;
+
+	node_hit(d->c, d->m, FEW_HITS + i);
+	return 0;
+}
+
+/* enter puts the walk at a node of the trie. Most nodes have few hits: those are taken without a call. */
+__noinline int enter(struct climb *c, struct match *m, u32 node)
+{
+	if (!c || !m)
+		return 0;
+	struct line *l = line_of(c->image, c->header[H_NODES] + node / 4);
+	m->node = node;
+	if (!l) {
+		m->status = WALK_BROKEN;
+		return 0;
+	}
+	u32 n = l->w[(node & 3) * 4 + 1], starts = l->w[(node & 3) * 4 + 2];
+	c->hits = l->w[(node & 3) * 4];
+	if (NODE_NAMES(n)) {
+		m->names = NODE_NAMES(n);
+		n = NODE_HITS(n);
+	}
+	if (starts) {
+		struct line *s = line_of(c->image, starts);
+		m->live = 1;
+		if (s)
+			for (u32 i = 0; i < MAX_WORDS; i++)
+				m->starts[i] |= s->q[i];
+	}
+	for (u32 i = 0; i < FEW_HITS; i++) {
+		if (i >= n)
+			return 0;
+		node_hit(c, m, i);
+	}
+	if (n > MAX_HITS)
+		m->status = WALK_BROKEN;
+	else if (n > FEW_HITS) {
+		struct descent d = { .c = c, .m = m };
+		bpf_loop(n - FEW_HITS, more_hits, &d, 0);
+	}
+	return 0;
+}
+
+static __always_inline u32 own_process(struct climb *c)
+{
+	u64 word = 'f' << 24 | 'l' << 16 | 'e' << 8 | 's';
+	u64 h = hash_word(c->header[H_SEED] + 4, word);
+
+	c->name[0] = word;
+	c->hash = hash_end(h);
+	return 4;
+}
+
+/* no_pattern is step_patterns by a name that is no pattern's. */
+static __always_inline void no_pattern(struct match *m)
+{
+	for (u32 i = 0; i < MAX_WORDS; i++)
+		m->state[i] = 0;
+}
+
+/* strange says that no pattern can know a dentry's name, by as little of it as tells that. */
+static __always_inline bool strange(struct climb *c, u64 dentry)
+{
+	if (!bpf_ksym_exists(bpf_rdonly_cast))
+		return false;
+	u32 len = LOAD(struct dentry, dentry, d_name.len);
+	u64 name = (u64)LOAD(struct dentry, dentry, d_name.name);
+
+	return len - 1 < MAX_NAME && !may(c, BYTE(name), BYTE(name + len - 1));
+}
+
+/* descend follows the i-th name from the root; false when no rule can match any deeper. */
+static __always_inline bool descend(struct climb *c, struct match *m, u32 i, bool hot)
+{
+	u32 n = c->n, len;
+	bool known;
+
+	if (i >= n)
+		return false;
+	u64 dentry = c->chain[(n - 1 - i) & (MAX_DEPTH - 1)];
+	bool process = n - i == c->proc; /* 0: there is none */
+	if (hot && m->node == NO_NODE && !process && strange(c, dentry)) {
+		no_pattern(m);
+		return true;
+	}
+	len = hot ? read_name(c, dentry) : read_name_cold(c, dentry);
+	if (!len) {
+		m->status = WALK_BROKEN;
+		return false;
+	}
+	if (process && is_own(c, dentry))
+		len = own_process(c);
+	c->len = len;
+	if (m->live) {
+		u32 some = may(c, ((u8 *)c->name)[0], ((u8 *)c->name)[(len - 1) & 0xff]);
+		if (some)
+			step_patterns(c, m, some);
+		else
+			no_pattern(m);
+	}
+	if (m->node != NO_NODE) {
+		u32 from = m->node, h = edge_hash(c, from, c->hash);
+		known = hot ? find(c, H_EDGES, h, from, c->hash) : find_cold(c, H_EDGES, h, from, c->hash);
+		u32 to = c->found.to, name = c->found.set;
+		if (known && EDGE_LEN(name) == len)
+			known = hot ? same_name(c, EDGE_TEXT(name), len) : same_name_cold(c, EDGE_TEXT(name), len);
+		else
+			known = false;
+		m->node = known ? to : NO_NODE;
+		if (known && EDGE_SAYS(name))
+			enter(c, m, to);
+	}
+	return m->node != NO_NODE || m->live;
+}
+
+static long descend_hot(u32 i, void *ctx)
+{
+	struct descent *d = ctx;
+
+	return !descend(d->c, d->m, i, true);
+}
+
+static long descend_cold(u32 i, void *ctx)
+{
+	struct descent *d = ctx;
+
+	return !descend(d->c, d->m, i, false);
+}
+
+/* decider is what decided in a table, given its number plus one. */
+static __always_inline u32 decider(struct match *m, u32 table)
+{
+	return table ? m->decided[(table - 1) & (MAX_TABLES - 1)] : NO_HIT;
+}
+
+/* secret is what decided in a table of secrets: NO_HIT where that's an exception. */
+static __always_inline u32 secret(struct match *m, u32 table)
+{
+	u32 h = decider(m, table);
+
+	return HIT_CAPS(h) & CAP_READ ? NO_HIT : h;
+}
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way up: from a dentry to the root of the tree that its mount is in, across mounts and never relative to the task's own root.
+ *
+ * The names and parents are those of one moment: every dentry's d_seq is taken on the way up and looked at again after
+ * the way down, and d_seq changes when a dentry is renamed or moved (__d_move, fs/dcache.c).
+ */
+#ifndef TOOLGUARD_DENTRY_H
+#define TOOLGUARD_DENTRY_H
+
+#include "lookup.h"
+
+static __always_inline void fence(struct climb *c)
+{
+	if (!ON_AMD64)
+		__sync_lock_test_and_set(&c->order, 0);
+}
+
+#define PROC_SUPER_MAGIC 0x9fa0 /* uapi/linux/magic.h */
+
+/* climb_step goes one dentry up, or from a mount's root to where it's mounted; false when there is no further. */
+static __always_inline bool climb_step(struct climb *c)
+{
+	u64 dentry = c->dentry, mount = c->mount, up;
+	u32 n = c->n, seq;
+
+	if (dentry == c->root) {
+		up = (u64)LOAD(struct mount, mount, mnt_parent);
+		if (up == mount) {
+			c->status = WALK_OK;
+			return false;
+		}
+		u64 sb = (u64)LOAD(struct mount, mount, mnt.mnt_sb);
+		/* Not where something beneath /proc is mounted: what lies in that is no process's folder. */
+		if (LOAD(struct super_block, sb, s_magic) == PROC_SUPER_MAGIC && (u64)LOAD(struct super_block, sb, s_root) == dentry)
+			c->proc = n;
+		c->dentry = (u64)LOAD(struct mount, mount, mnt_mountpoint);
+		c->mount = up;
+		c->root = (u64)LOAD(struct mount, up, mnt.mnt_root);
+		return true;
+	}
+	seq = LOAD(struct dentry, dentry, d_seq.seqcount.sequence);
+	up = (u64)LOAD(struct dentry, after(seq, dentry), d_parent);
+	if (up == dentry || !up || n >= MAX_DEPTH || seq & 1) {
+		c->status = up == dentry ? WALK_DETACHED : !up ? WALK_BROKEN : n >= MAX_DEPTH ? WALK_DEEP : WALK_BUSY;
+		return false;
+	}
+	c->n = n + 1;
+	c->dentry = up;
+	bounded(n, MAX_DEPTH - 1);
+	c->chain[n] = dentry;
+	c->seq[n] = seq;
+	return true;
+}
+
+static __always_inline void climb_from(struct climb *c, struct target *t)
+{
+	c->dentry = t->dentry;
+	c->mount = t->mnt - bpf_core_field_offset(struct mount, mnt);
+	c->root = (u64)LOAD(struct mount, c->mount, mnt.mnt_root);
+	c->n = 0;
+	c->proc = 0;
+	c->status = WALK_DEEP;
+}
+
+/* climb goes up to the root of the tree that the mount is in. A plain loop is quicker than bpf_loop, whose calls cost as
+ * much as a step does; as a function of its own the verifier doesn't follow what comes after from each of its ends. */
+__noinline int climb(struct climb *c, struct target *t)
+{
+	if (!c || !t)
+		return 0;
+	climb_from(c, t);
+	for (u32 i = 0; i < MAX_CLIMB; i++)
+		if (!climb_step(c))
+			break;
+	return 0;
+}
+
+static long climb_on(u32 i, void *ctx)
+{
+	return !climb_step(*(struct climb **)ctx);
+}
+
+/* climb_again is climb where it may take a little longer: the verifier has less to look at. */
+__noinline int climb_again(struct climb *c, struct target *t)
+{
+	if (!c || !t)
+		return 0;
+	climb_from(c, t);
+	bpf_loop(MAX_CLIMB, climb_on, &c, 0);
+	return 0;
+}
+
+/* changed says whether a dentry isn't where it was on the way up any more. */
+static __always_inline bool changed(struct climb *c, u32 i)
+{
+	i &= MAX_DEPTH - 1;
+	return LOAD(struct dentry, c->chain[i], d_seq.seqcount.sequence) != c->seq[i];
+}
+
+static long changed_cold(u32 i, void *ctx)
+{
+	struct descent *d = ctx;
+	struct climb *c = d->c;
+
+	if (i >= c->n)
+		return 1;
+	if (changed(c, i))
+		c->status = WALK_BUSY;
+	d->m->stamp += hash_word(c->chain[i & (MAX_DEPTH - 1)], c->seq[i & (MAX_DEPTH - 1)]);
+	return 0;
+}
+
+static __always_inline void changed_hot(struct climb *c)
+{
+	for (u32 i = 0; i < MAX_DEPTH; i++) {
+		if (i >= c->n)
+			break;
+		if (changed(c, i))
+			c->status = WALK_BUSY;
+	}
+}
+
+/*
+ * where tells what tree a climb ended in. The kernel's own mounts belong to no namespace and say so with an error
+ * (MNT_NS_INTERNAL, fs/mount.h): what lies there has no path. Any other tree than the session's is one that the policy
+ * doesn't speak of: a detached mount, another container's.
+ */
+static __always_inline u32 where(struct climb *c, u32 status)
+{
+	u64 ns = (u64)LOAD(struct mount, c->mount, mnt_ns);
+
+	if (ns >= (u64)-4095)
+		return WALK_INTERNAL;
+	if (status != WALK_OK || !ns)
+		return WALK_DETACHED;
+	return LOAD(struct mnt_namespace, ns, ns.inum) == c->mount_ns ? WALK_OK : WALK_DETACHED;
+}
+
+#endif

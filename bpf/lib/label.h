@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is guarded, and by what. A task is guarded when it has a label; the label is given to the thread that starts a
+ * session (pending), is inherited at fork (task.c) and is never taken away. Nothing else counts: no cgroup, no
+ * namespace, no name of a program.
+ */
+#ifndef TOOLGUARD_LABEL_H
+#define TOOLGUARD_LABEL_H
+
+#include "match.h"
+#include "session.h"
+
+enum {
+	STARTS = 1,
+	STARTS_WITHIN = 2, /* a session within another: the thread is a guarded process's, which needn't be toolguard */
+};
+
+/* label is a task's. What the matcher works with lies here too (walk.h says why). */
+struct label {
+	u64 id; /* of its session; the slot may have been given to another one since */
+	u32 slot;
+	u32 inside; /* STARTS or STARTS_WITHIN: the thread of toolguard's that starts the session and shares toolguard's memory */
+	struct {
+		u32 record, argc, layer, first;
+	} exec[MAX_EXEC]; /* of this execve: what its arguments are held against (exec_args.c) */
+	u64 file, file_end; /* the name by which a program is executed, in the kernel's memory; 0: it has none */
+	struct {
+		u32 found, refused;
+	} listing;
+	u32 nexec;
+	u32 generation; /* of the policy whose lists exec's are */
+	u64 traces;	/* TRACED or UPWARD (task.c) */
+	struct {
+		u64 start, at, vector; /* vector: the caller's argv; 0: the arguments follow each other */
+		u64 called, named;     /* where the program's name for itself begins and ends */
+		u32 argc, count, skip;
+		u32 record, layer, first;
+		u32 list, names, want, length;
+		u32 same, accepted, refused, broken, misfiled;
+		u32 kernel; /* what is compared lies in the kernel's memory */
+		u32 gathered; /* bytes of text; 0: the arguments are the new process's */
+		char text[1024];
+	} args;
+	u64 asked;  /* the name that a program is executed by, in the kernel's memory */
+	u64 writes; /* the mount that the task last asked to write to (file.c) */
+	u64 looking; /* where the call keeps the path that it looks up (file.c) */
+	struct target looked_up; /* by kern_path, last (unix.c) */
+	struct target target[2];
+	struct match match[2];
+	struct climb climb;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct label);
+} labels SEC(".maps");
+
+/* pending names the threads that are about to start a session: process in the upper half of the key, thread in the lower.
+ * starting, 0 when there are none, spares every other task the look-up. */
+struct start {
+	u64 id;
+	u64 from; /* the session that the thread is in until then, whose policy the new one's has in it; 0: none */
+	u32 slot;
+	u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SESSIONS);
+	__type(key, u64);
+	__type(value, struct start);
+} pending SEC(".maps");
+
+volatile u32 starting;
+
+static __always_inline struct session *session_of(struct label *l)
+{
+	return session_at(l->slot, l->id);
+}
+
+/* count changes how many tasks a session has, and how many of them live. */
+static __always_inline void count(u32 slot, u64 id, s32 tasks, s32 living)
+{
+	struct session *s = session_at(slot, id);
+
+	if (!s)
+		return;
+	__sync_fetch_and_add(&s->tasks, tasks);
+	__sync_fetch_and_add(&s->living, living);
+}
+
+/* member is a task's entry among those of all sessions; NULL: it's in none. */
+static __always_inline struct member *member(struct task_struct *task)
+{
+	u64 key = (u64)task;
+	struct member *m = bpf_map_lookup_elem(&members, &key);
+
+	return m && m->session ? m : NULL;
+}
+
+#define EXITING 4 /* in flags: PF_EXITING, which do_exit sets before its tracepoint */
+#define NO_NEW_PRIVS 1 /* in atomic_flags: 1 << PFA_NO_NEW_PRIVS */
+
+/* adopt labels a thread that is about to start a session, and can't get any privileges more: no policy of a user's is to hold what
+ * has more than the user. A thread that should be labelled and can't be, or is in another session than whoever asked for it
+ * believed, keeps its place in pending: whoever waits for the label finds none, and starts nothing. So does one whose session is
+ * over: by now it may be somebody else's, with the same numbers. */
+static __noinline struct label *adopt(struct label *l)
+{
+	u64 key = bpf_get_current_pid_tgid();
+	struct start *start = bpf_map_lookup_elem(&pending, &key);
+
+	if (bpf_get_current_task_btf()->flags & EXITING) /* it has been counted out */
+		return l;
+	if (!start || (!l && member(bpf_get_current_task_btf())) || start->from != (l ? l->id : 0) || !session_at(start->slot, start->id) ||
+	    !(bpf_get_current_task_btf()->atomic_flags & NO_NEW_PRIVS))
+		return l;
+	u64 task = bpf_get_current_task();
+	u32 inside = start->from ? STARTS_WITHIN : STARTS;
+	struct member m = { .session = start->id, .slot = start->slot, .inside = inside };
+	bool new = !l;
+	if (new)
+		l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!l)
+		return NULL;
+	if (bpf_map_update_elem(&members, &task, &m, BPF_ANY)) {
+		if (!new)
+			return l;
+		bpf_task_storage_delete(&labels, bpf_get_current_task_btf());
+		return NULL;
+	}
+	if (!new)
+		count(l->slot, l->id, -1, -1);
+	l->id = start->id;
+	l->slot = start->slot;
+	l->inside = inside;
+	bpf_map_delete_elem(&pending, &key);
+	count(l->slot, l->id, 1, 1);
+	return l;
+}
+
+/* labelled is the current task's label, NULL where it has none. Most tasks have no storage of any program's, which is seen without
+ * asking the kernel for it: everybody's calls come by here. */
+static __always_inline struct label *labelled(void)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+
+	return t->bpf_storage ? bpf_task_storage_get(&labels, t, NULL, 0) : NULL;
+}
+
+/* guarded is the current task's label, NULL for a task that isn't guarded. Who is to start a session gets it here. */
+static __always_inline struct label *guarded(void)
+{
+	struct label *l = labelled();
+
+	return starting ? adopt(l) : l;
+}
+
+/* unlabelled says whether the current task is a session's though it has just got no label, and counts what is denied for it: nothing can be
+ * decided. Before Linux 6.2 the kernel hands out no label while another task that it has preempted on this CPU is being handed one
+ * (bpf_task_storage_trylock), as it may be with preempt=full. */
+__noinline bool unlabelled(void)
+{
+	struct member *m = member(bpf_get_current_task_btf());
+
+	if (!m)
+		return false;
+	struct session *s = session_at(m->slot, m->session);
+	if (s) {
+		__sync_fetch_and_add(&s->denied, 1);
+		__sync_fetch_and_add(&s->lost, 1);
+	}
+	return true;
+}
+
+/* outside is a hook's answer for a task without a label: 0, or the error where it should have one. */
+static __always_inline int outside(int error)
+{
+	return bpf_get_current_task_btf()->bpf_storage && unlabelled() ? error : 0;
+}
+
+#endif

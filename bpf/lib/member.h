@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every task of every session, by its address. */
+#ifndef TOOLGUARD_MEMBER_H
+#define TOOLGUARD_MEMBER_H
+
+#include "dentry.h"
+
+/*
+ * members has every task of every session by its address, for what can't ask for its label: whose folder in /proc it is, since the
+ * kernel hands labels out for tasks that it vouches for only; and which session a task leaves as it's freed, since that may be
+ * done in an interrupt, and before Linux 6.2 there is no label where what was interrupted was being handed one itself
+ * (bpf_task_storage_trylock, kernel/bpf/bpf_task_storage.c).
+ */
+struct member {
+	u64 session; /* 0: none any more */
+	u32 slot;
+	u16 inside; /* as in its label */
+	u16 exited;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 20);
+	__type(key, u64);
+	__type(value, struct member);
+} members SEC(".maps");
+
+/* is_own says whether what lies in /proc itself is the folder of one of the session's processes. A policy calls each of them
+ * "self", and so does what it allows there. */
+__noinline bool is_own(struct climb *c, u64 dentry)
+{
+	if (!c)
+		return false;
+	u64 inode = (u64)LOAD(struct dentry, dentry, d_inode);
+	u64 pid = (u64)LOAD(struct proc_inode, inode - bpf_core_field_offset(struct proc_inode, vfs_inode), pid);
+	u64 first = (u64)LOAD(struct pid, pid, tasks[PIDTYPE_TGID].first);
+	u64 task = first - bpf_core_field_offset(struct task_struct, pid_links[PIDTYPE_TGID]);
+	struct member *m = first ? bpf_map_lookup_elem(&members, &task) : NULL;
+
+	return m && m->session == c->session && !m->inside;
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ioctl: what changes a file, takes a tree along, or types into a terminal. */
+
+#define TIOCSTI 0x5412
+#define USERFAULTFD_IOC_NEW 0xaa00 /* of /dev/userfaultfd, since Linux 6.1 */
+#define TIOCLINUX 0x541c
+#define IOC_TYPE(cmd) ((cmd) >> 8 & 0xff)
+
+/* only_tells says that an ioctl changes nothing of a file or folder. */
+static __always_inline bool only_tells(u32 cmd)
+{
+	switch (cmd) {
+	case 1: /* FIBMAP */
+	case 2: /* FIGETBSZ */
+	case 0x80086601: /* FS_IOC_GETFLAGS */
+	case 0x80046601: /* FS_IOC32_GETFLAGS */
+	case 0x801c581f: /* FS_IOC_FSGETXATTR */
+	case 0x80087601: /* FS_IOC_GETVERSION */
+	case 0x80047601: /* FS_IOC32_GETVERSION */
+	case 0xc020660b: /* FS_IOC_FIEMAP */
+	case 0xc0686611: /* PROCMAP_QUERY */
+		return true;
+	}
+	return IOC_TYPE(cmd) == 'T'; /* for terminals and descriptors: isatty tries it on every file */
+}
+
+/* moves_trees says that an ioctl makes or takes away a tree with all its files, or copies any file: a snapshot has the files that a
+ * rule takes away, where no rule speaks of them. */
+static __always_inline bool moves_trees(u32 cmd)
+{
+	switch (cmd & 0xffff) { /* type and number */
+	case 0x9401: /* BTRFS_IOC_SNAP_CREATE */
+	case 0x940e: /* BTRFS_IOC_SUBVOL_CREATE */
+	case 0x940f: /* BTRFS_IOC_SNAP_DESTROY */
+	case 0x9417: /* BTRFS_IOC_SNAP_CREATE_V2 */
+	case 0x9418: /* BTRFS_IOC_SUBVOL_CREATE_V2 */
+	case 0x943f: /* BTRFS_IOC_SNAP_DESTROY_V2 */
+	case 0x6f04: /* OCFS2_IOC_REFLINK, which is given two paths */
+	case 0xbc10: /* BCH_IOCTL_SUBVOLUME_CREATE */
+	case 0xbc11: /* BCH_IOCTL_SUBVOLUME_DESTROY */
+		return true;
+	}
+	return false;
+}
+
+/* ioctl decides for both hooks below. A file system's own calls may change a file through a descriptor that is open for reading
+ * (FS_IOC_SETFLAGS); who may write was asked at open. What a device takes is up to who may open it, except typing into a
+ * terminal. */
+static __always_inline int ioctl(struct file *file, u32 cmd)
+{
+	struct label *l = guarded();
+
+	if (!l)
+		return outside(-EACCES);
+	if (cmd == TIOCSTI || cmd == TIOCLINUX || cmd == USERFAULTFD_IOC_NEW || moves_trees(cmd)) {
+		struct denial d = { .op = OP_IOCTL, .why = WHY_ALWAYS, .detail = cmd, .error = EPERM, .paths = 1 };
+		aim(l, 0, file->f_path.mnt, file->f_path.dentry);
+		judge(l, 0, 0); /* the event tells it too */
+		refuse(l, &d);
+		return -EPERM;
+	}
+	if (owns_by_ioctl(cmd) && may_own(file, l, OP_IOCTL, cmd))
+		return -ENOMEM;
+	u32 type = file->f_inode->i_mode & S_IFMT;
+	if ((type != S_IFREG && type != S_IFDIR) || file->f_mode & FMODE_WRITE || only_tells(cmd))
+		return 0;
+	struct denial d = { .op = OP_IOCTL, .need = CAP_UPDATE, .detail = cmd, .error = EACCES, .paths = 1 };
+	aim(l, 0, file->f_path.mnt, file->f_path.dentry);
+	d.why = judge(l, 0, CAP_UPDATE);
+	if (!d.why)
+		return 0;
+	refuse(l, &d);
+	return -EACCES;
+}
+
+/* security_file_ioctl: ioctl(2). */
+SEC("lsm/file_ioctl")
+int BPF_PROG(toolguard_file_ioctl, struct file *file, unsigned int cmd)
+{
+	return ioctl(file, cmd);
+}
+
+/* security_file_ioctl_compat: ioctl(2) of 32-bit calls (since Linux 6.8 and 6.1.75; before, they come by file_ioctl). */
+SEC("lsm/file_ioctl_compat")
+int BPF_PROG(toolguard_file_ioctl_compat, struct file *file, unsigned int cmd)
+{
+	return ioctl(file, cmd);
+}

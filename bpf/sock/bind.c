@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a task waits for at an address. */
+
+#define TCP_CLOSE 7 /* neither connected nor listening */
+
+/* bound notes down that a socket is bound, which then isn't connected: the hook holds its lock. Without room what it takes counts as its
+ * own doing, which is refused sooner. */
+static __always_inline int bound(struct bpf_sock_addr *ctx)
+{
+	struct peer *p;
+
+	if (ctx->protocol != IPPROTO_TCP || ctx->sk->state != TCP_CLOSE)
+		return 1;
+	p = bpf_sk_storage_get(&peers, ctx->sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (p)
+		p->waits = 1;
+	return 1;
+}
+
+/* taken says whether another than the session waits at an address already: where any port may be waited at, the session isn't to come in
+ * between others and their clients (SO_REUSEPORT). */
+static __always_inline bool taken(struct bpf_sock_addr *ctx, struct session *s, const struct endpoint *at)
+{
+	struct endpoint nowhere = {};
+
+	return s->own && ctx->protocol == IPPROTO_TCP && server(ctx, &nowhere, at) == SERVER_OTHERS;
+}
+
+/* bind decides who may be waited for. Any free port may be taken: nobody reaches it (packet.c), and clients do so. */
+static __always_inline int bind(struct bpf_sock_addr *ctx, const struct endpoint *at)
+{
+	struct session *s = session();
+	u32 kind = kind_of(ctx), why = WHY_POLICY;
+	struct question q = { .kind = kind | KIND_LISTEN, .to = *at };
+
+	if (!s)
+		return refuse_task(NULL);
+	if (!at->port || (ctx->protocol != IPPROTO_TCP && ctx->protocol != IPPROTO_UDP && s->free))
+		return bound(ctx);
+	u32 action = judge(&q);
+	if (at->port == egress_port(s, kind, true) || at->port == egress_port(s, kind, false))
+		why = WHY_EGRESS;
+	else if (action == DIRECT && !taken(ctx, s, at))
+		return bound(ctx);
+	else if (action == DIRECT)
+		why = WHY_TAKEN;
+	struct refusal r = { .op = OP_BIND, .why = why, .protocol = ctx->protocol, .kind = ctx->type, .by = q.by, .at = *at };
+	refuse_task(&r);
+	if (why == WHY_TAKEN)
+		bpf_set_retval(-EADDRINUSE); /* as the kernel says it of a port that isn't shared: programs then try another one */
+	return 0;
+}
+
+/* inet_bind_sk */
+SEC("cgroup/bind4")
+int net_bind4(struct bpf_sock_addr *ctx)
+{
+	struct endpoint at = ipv4(ctx->user_ip4, ctx->user_port);
+
+	return bind(ctx, &at);
+}
+
+/* inet6_bind_sk */
+SEC("cgroup/bind6")
+int net_bind6(struct bpf_sock_addr *ctx)
+{
+	struct endpoint at = read6(ctx);
+
+	return bind(ctx, &at);
+}
