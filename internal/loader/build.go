@@ -1,0 +1,135 @@
+package loader
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+type builder struct {
+	seed     uint32
+	names    map[string]uint32 // to their place in texts
+	texts    []string
+	sets     map[string]*bitset // of names
+	nodes    []trieNode
+	edges    map[edge]uint32
+	bitHits  []uint32
+	patterns []pattern
+	finals   bitset
+	bit      int
+	affixes  []*bitset // by affix node: the patterns whose affix ends there
+	affixed  map[edge]uint32
+	filter   [1 + 64/maxWords]bitset // bpf/lib/image.h: of the names that patterns know
+	layers   [][4]uint32
+	tables   uint32
+	taking   map[string]uint32 // the tables of protect and secrets, which many layers have in common, by what is in them
+	others   []otherName
+	linked   map[uint64][][4]uint32 // by the inode's number
+	execs    bool                   // what is executed is told
+}
+
+func newBuilder(seed uint32) *builder {
+	return &builder{
+		seed: seed, names: map[string]uint32{}, sets: map[string]*bitset{}, nodes: make([]trieNode, 1),
+		edges: map[edge]uint32{}, affixes: make([]*bitset, 2), affixed: map[edge]uint32{},
+		linked: map[uint64][][4]uint32{}, taking: map[string]uint32{},
+	}
+}
+
+func (b *builder) add(c *policy.Compiled) error {
+	b.execs = c.Audit.Exec
+	for i, l := range c.Layers {
+		fs, err := b.table(l.FS, true)
+		if err != nil {
+			return err
+		}
+		protect, err := b.takes(l.Protect)
+		if err != nil {
+			return err
+		}
+		secrets, err := b.takes(l.Secrets)
+		if err != nil {
+			return err
+		}
+		if l.Authority == policy.Builtin {
+			b.hide(l.FS, fs-1)
+		}
+		b.layers = append(b.layers, [4]uint32{fs, protect | secrets<<8, uint32(l.Stance[policy.FS]), uint32(l.Stance[policy.Commands])})
+		if err := b.commands(uint32(i), l.Commands); err != nil {
+			return err
+		}
+	}
+	if err := b.links(c); err != nil {
+		return err
+	}
+	return b.otherNames(c.Aliases)
+}
+
+// links adds what rules say of files whatever their names are.
+func (b *builder) links(c *policy.Compiled) error {
+	for _, k := range c.Links {
+		hit := uint32(k.Rule) | uint32(c.Rules[k.Rule].FS.Caps)<<18
+		n := k.File.Inode
+		if b.linked[n] = append(b.linked[n], [4]uint32{k.Dev, uint32(k.Layer), hit}); len(b.linked[n]) > maxLinked {
+			return fmt.Errorf("%s: %w", c.Rules[k.Rule].ID, errLinked)
+		}
+	}
+	return nil
+}
+
+// hide takes everything away from the hidden folders, in toolguard's own table: no session may hold up others by a lock on their
+// files, and each proves itself by what it can't open.
+func (b *builder) hide(t *policy.FSTable, table uint32) {
+	for _, p := range hidden {
+		if r := t.Deciding(p); r != nil {
+			n := b.path(p)
+			b.nodes[n].hits = replaceHit(b.nodes[n].hits, uint32(r.Index)|table<<24)
+		}
+	}
+}
+
+// takes adds the rules of protect, or of secrets, as table does: the same ones once for all layers, of which the first is named in a denial.
+func (b *builder) takes(t *policy.FSTable) (uint32, error) {
+	var key strings.Builder
+	for _, r := range t.Rules() {
+		for _, s := range append([]string{r.FS.Path, r.FS.Last, string(rune(r.FS.Caps))}, r.FS.Names...) {
+			key.WriteString(s)
+			key.WriteByte(0) // which is in no name
+		}
+		key.WriteByte(0)
+	}
+	if n, ok := b.taking[key.String()]; ok {
+		return n, nil
+	}
+	n, err := b.table(t, false)
+	b.taking[key.String()] = n
+	return n, err
+}
+
+// table adds the rules of a table and returns its number plus one, or 0 when there is none. In what takes away none of them only adds.
+func (b *builder) table(t *policy.FSTable, adds bool) (uint32, error) {
+	if t == nil {
+		return 0, nil
+	}
+	if b.tables == maxTables {
+		return 0, fmt.Errorf("the policy has more than %d tables of rules: nest fewer", maxTables)
+	}
+	for _, r := range t.Rules() {
+		hit := uint32(r.Index) | uint32(r.FS.Caps)<<18 | b.tables<<24
+		if r.FS.Unprotect {
+			hit |= 1 << 23
+		}
+		if r.FS.Secret {
+			hit |= hitSecret
+		}
+		if adds && r.Grants() {
+			hit |= hitGrants
+		}
+		if err := b.rule(r.FS, hit); err != nil {
+			return 0, fmt.Errorf("%s: %w", r.ID, err)
+		}
+	}
+	b.tables++
+	return b.tables, nil
+}

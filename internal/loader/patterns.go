@@ -1,0 +1,86 @@
+package loader
+
+import (
+	"encoding/binary"
+	"strings"
+)
+
+type bitset [maxWords]uint64
+
+func (s *bitset) set(bit int)      { s[bit/64] |= 1 << (bit % 64) }
+func (s *bitset) has(bit int) bool { return s[bit/64]>>(bit%64)&1 != 0 }
+
+func (s *bitset) add(t *bitset) {
+	for i := range s {
+		s[i] |= t[i]
+	}
+}
+
+// pattern is where a pattern begins, and its bits.
+type pattern struct {
+	base       string
+	first, end int
+}
+
+// The roots of the two tries of affixes.
+const prefixRoot, suffixRoot = 0, 1
+
+func (b *builder) nameSet(s string) *bitset {
+	b.name(s)
+	if b.sets[s] == nil {
+		b.sets[s] = &bitset{}
+		f := fold(s[0])
+		b.filter[0][filterNames] |= 1 << f
+		b.filter[1+f/8][f%8] |= 1 << fold(s[len(s)-1])
+	}
+	return b.sets[s]
+}
+
+// fold is a byte's bit in the filter: capitals have those of small letters.
+func fold(c byte) int { return int(c&31 | c>>1&32) }
+
+// last is the set of the patterns whose LAST this is.
+func (b *builder) last(last string) *bitset {
+	if p, ok := strings.CutSuffix(last, "*"); ok {
+		return b.affix(prefixRoot, []byte(p))
+	}
+	if s, ok := strings.CutPrefix(last, "*"); ok {
+		back := make([]byte, 0, len(s))
+		for i := len(s) - 1; i >= 0; i-- {
+			back = append(back, s[i])
+		}
+		return b.affix(suffixRoot, back)
+	}
+	return b.nameSet(last)
+}
+
+func (b *builder) affix(root uint32, text []byte) *bitset {
+	b.filter[0][filterPrefix+int(root)] |= 1 << fold(text[0])
+	at := root
+	for _, c := range text {
+		e := edge{at, uint32(c)}
+		next, ok := b.affixed[e]
+		if !ok {
+			next = uint32(len(b.affixes))
+			b.affixes = append(b.affixes, nil)
+			b.affixed[e] = next
+		}
+		at = next
+	}
+	if b.affixes[at] == nil {
+		b.affixes[at] = &bitset{}
+	}
+	return b.affixes[at]
+}
+
+func (w *writer) set(s *bitset) uint32 {
+	if s == nil {
+		return 0
+	}
+	var l line
+	for i, v := range s {
+		binary.NativeEndian.PutUint64(l[8*i:], v)
+	}
+	w.lines = append(w.lines, l)
+	return uint32(len(w.lines) - 1)
+}

@@ -1,0 +1,116 @@
+package loader
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
+
+// trieNode is a node of the trie of paths that rules name.
+type trieNode struct {
+	parent   uint32
+	hits     []uint32
+	starts   *bitset
+	beneath  bool
+	commands []command
+	names    *[]uint32 // the other names from here on; nil: as above
+}
+
+// says is whether there is anything to be done where the walk comes to a node.
+func (n *trieNode) says() uint32 {
+	if len(n.hits) > 0 || n.starts != nil || n.names != nil {
+		return 1
+	}
+	return 0
+}
+
+type edge struct{ from, label uint32 }
+
+func (b *builder) rule(fs *policy.CompiledFS, hit uint32) error {
+	n := b.path(fs.Path)
+	b.hold(n)
+	if fs.Last == "" {
+		b.nodes[n].hits = replaceHit(b.nodes[n].hits, hit)
+		return nil
+	}
+	if b.bit+1+len(fs.Names) > maxWords*64 {
+		return errPatterns
+	}
+	if b.nodes[n].starts == nil {
+		b.nodes[n].starts = &bitset{}
+	}
+	b.patterns = append(b.patterns, pattern{fs.Path, b.bit, b.bit + 1 + len(fs.Names)})
+	b.nodes[n].starts.set(b.bit)
+	b.last(fs.Last).set(b.bit)
+	for _, name := range fs.Names {
+		b.bitHits = append(b.bitHits, 0)
+		b.bit++
+		b.nameSet(name).set(b.bit)
+	}
+	b.bitHits = append(b.bitHits, hit)
+	b.finals.set(b.bit)
+	b.bit++
+	return nil
+}
+
+// hold has every path above a node know that it isn't to be moved.
+func (b *builder) hold(n uint32) {
+	for n != 0 {
+		n = b.nodes[n].parent
+		b.nodes[n].beneath = true
+	}
+}
+
+// replaceHit adds a hit of a later rule: of one table only the last counts, but the last that doesn't just grant does for other
+// names.
+func replaceHit(hits []uint32, hit uint32) []uint32 {
+	hits = slices.DeleteFunc(hits, func(h uint32) bool {
+		return h>>24&(maxTables-1) == hit>>24&(maxTables-1) && (h&hitGrants != 0 || hit&hitGrants == 0)
+	})
+	return append(hits, hit)
+}
+
+// path is the node of a clean absolute path.
+func (b *builder) path(p string) uint32 {
+	at := uint32(0)
+	if p == "/" {
+		return at
+	}
+	for name := range strings.SplitSeq(p[1:], "/") {
+		e := edge{at, b.name(name)}
+		next, ok := b.edges[e]
+		if !ok {
+			next = uint32(len(b.nodes))
+			b.nodes = append(b.nodes, trieNode{parent: at})
+			b.edges[e] = next
+		}
+		at = next
+	}
+	return at
+}
+
+func (b *builder) name(s string) uint32 {
+	id, ok := b.names[s]
+	if !ok {
+		id = uint32(len(b.texts))
+		b.names[s] = id
+		b.texts = append(b.texts, s)
+	}
+	return id
+}
+
+func (b *builder) layNodes(w *writer, head *[16]uint32) {
+	names := w.otherNames(b.others)
+	var nodes, hits []uint32
+	for _, n := range b.nodes {
+		flags := uint32(0)
+		if n.beneath {
+			flags |= nodeBeneath
+		}
+		flags |= w.commands(n.commands) << 8
+		nodes = append(nodes, uint32(len(hits)), uint32(len(n.hits))|w.list(n.names, names)<<8, w.set(n.starts), flags)
+		hits = append(hits, n.hits...)
+	}
+	head[hNodes], head[hHits] = w.words(nodes), w.words(hits)
+}
