@@ -195,7 +195,7 @@ func randomPolicy(t *testing.T, r *rand.Rand, files []open) *policy.Compiled {
 		}
 		src.Layers = append(src.Layers, l)
 	}
-	c, err := policy.Compile(src, tree{randomMounts(r, files)})
+	c, err := policy.Compile(src, tree{Extra: randomMounts(r, files)})
 	must(t, err)
 	return c
 }
@@ -465,7 +465,7 @@ func TestPresetByAnotherName(t *testing.T) {
 	}}
 	layer.Defaults[policy.FS] = policy.Deny
 	mounts := []policy.Mount{{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: dir + "/there/x", At: dir + "/here"}}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, tree{mounts})
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, tree{Extra: mounts})
 	must(t, err)
 	if len(c.Aliases) == 0 || c.Caps(f.path) != policy.Read {
 		t.Fatalf("the policy gives %v, with the other names %v", c.Caps(f.path), c.Aliases)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -89,6 +90,14 @@ type Image struct{ lines []line }
 
 // Lines is how many elements the image's map has, of 64 bytes each.
 func (i *Image) Lines() int { return len(i.lines) }
+
+// Bytes is all of the image, as it lies in the map.
+func (i *Image) Bytes() []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&i.lines[0])), len(i.lines)*lineSize)
+}
+
+// Generation is what an image was made with, which its first line has.
+func Generation(line []byte) uint32 { return binary.NativeEndian.Uint32(line[4*hGeneration:]) }
 
 // NewImage makes the image of a policy. generation tells one image of a session from the next, in its events.
 func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {

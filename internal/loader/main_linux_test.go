@@ -4,21 +4,28 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/loader/loadertest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
 var must = childtest.Must
+
+// Policies, and the files that they are about.
+var (
+	compile      = loadertest.Compile
+	tryCompile   = loadertest.TryCompile
+	tryCompileOn = loadertest.TryCompileOn
+	scene        = loadertest.Scene
+)
+
+type tree = loadertest.Tree
 
 // A thread that is put into a session must end, and the process's first thread doesn't end before the process: it's kept for
 // the main goroutine.
@@ -79,36 +86,6 @@ func newID() uint64 {
 	return binary.NativeEndian.Uint64(b[:]) | 1
 }
 
-func compile(t testing.TB, rules ...string) *policy.Compiled {
-	t.Helper()
-	c, err := tryCompile(rules...)
-	must(t, err)
-	return c
-}
-
-func tryCompile(rules ...string) (*policy.Compiled, error) { return tryCompileOn(tree{}, rules...) }
-
-func tryCompileOn(on tree, rules ...string) (*policy.Compiled, error) {
-	layer := policy.SourceLayer{Authority: policy.Session}
-	layer.Defaults[policy.FS], layer.Defaults[policy.Net] = policy.Deny, policy.Deny
-	for _, r := range rules {
-		place, words, _ := strings.Cut(r, " ")
-		rule := policy.FSRule{Path: place}
-		if strings.Contains(place, "**/") {
-			rule = policy.FSRule{Match: place}
-		}
-		for word := range strings.SplitSeq(words, "+") {
-			if c, ok := policy.ParseCap(word); ok {
-				rule.Caps |= c
-			}
-		}
-		layer.FS = append(layer.FS, rule)
-	}
-	return policy.Compile(&policy.Source{
-		Name: "test", Workspace: "/", Home: "/", Path: "/usr/bin:/bin", Layers: []policy.SourceLayer{layer},
-	}, on)
-}
-
 // guarded runs f on a thread in the session.
 func guarded(t testing.TB, s *Session, f func()) {
 	t.Helper()
@@ -156,50 +133,4 @@ func (h *heard) lines(c *policy.Compiled) (lines []string) {
 		lines = append(lines, line+": "+rule)
 	}
 	return lines
-}
-
-// scene makes files with their names as contents, and returns their folder.
-func scene(t testing.TB, names ...string) string {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
-	for _, name := range names {
-		p := filepath.Join(dir, name)
-		must(t, os.MkdirAll(filepath.Dir(p), 0o755))
-		must(t, os.WriteFile(p, []byte(name), 0o644))
-	}
-	return dir
-}
-
-// tree is the file tree of this machine, and mounts that it needn't have.
-type tree struct{ mounts []policy.Mount }
-
-func (tree) Lstat(path string) (policy.Kind, error) {
-	info, err := os.Lstat(path)
-	switch {
-	case err != nil:
-		return policy.File, err
-	case info.IsDir():
-		return policy.Dir, nil
-	case info.Mode()&fs.ModeSymlink != 0:
-		return policy.Symlink, nil
-	case info.Mode().IsRegular() && info.Mode()&0o111 != 0:
-		return policy.Program, nil
-	}
-	return policy.File, nil
-}
-
-func (tree) Readlink(path string) (string, error) { return os.Readlink(path) }
-
-func (t tree) Mounts() ([]policy.Mount, error) { return t.mounts, nil }
-
-func (tree) File(path string) (policy.FileID, uint64, error) {
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return policy.FileID{}, 0, err
-	}
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		st.Nlink = 1
-	}
-	return policy.FileID{Dev: st.Dev, Inode: st.Ino}, uint64(st.Nlink), nil
 }

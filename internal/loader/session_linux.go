@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -148,11 +147,11 @@ func (s *Session) Reload(img *Image) error {
 
 // Generation is that of the image in force.
 func (s *Session) Generation() (uint32, error) {
-	var head line
+	var head [lineSize]byte
 	if err := s.k.images.Lookup(s.at.Image, &head); err != nil {
 		return 0, fmt.Errorf("look at the image in force: %w", err)
 	}
-	return binary.LittleEndian.Uint32(head[4*hGeneration:]), nil
+	return Generation(head[:]), nil
 }
 
 // setExtent writes the two words of an extent in a session at once, so that nothing ever sees half of it.

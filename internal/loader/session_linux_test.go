@@ -312,7 +312,7 @@ func mountedImage(t *testing.T, rules ...string) *Image {
 	must(t, err)
 	all, err := policy.ParseMounts(string(text))
 	must(t, err)
-	c, err := tryCompileOn(tree{all}, rules...)
+	c, err := tryCompileOn(tree{Extra: all}, rules...)
 	must(t, err)
 	if len(c.Links) != 1 || c.Links[0].Dev == 0 {
 		t.Fatalf("the hard link isn't known: %+v", c.Links)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -81,13 +80,13 @@ func (k *Kernel) room(n uint32) (extent, error) {
 // write puts an image where nobody reads yet.
 func (k *Kernel) write(img *Image, at extent) error {
 	page := os.Getpagesize()
-	begin, size := int(at.first)*lineSize, len(img.lines)*lineSize
+	begin, size := int(at.first)*lineSize, len(img.Bytes())
 	from := begin / page * page
 	mem, err := unix.Mmap(k.images.FD(), int64(from), begin-from+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return fmt.Errorf("map the memory of the images: %w", err)
 	}
-	copy(mem[begin-from:], unsafe.Slice((*byte)(unsafe.Pointer(&img.lines[0])), size))
+	copy(mem[begin-from:], img.Bytes())
 	return unix.Munmap(mem)
 }
 
