@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/loader/loadertest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -293,10 +294,7 @@ func (a *asker) compare(c *policy.Compiled, f open) error {
 }
 
 func (a *asker) refuser() (layer int16, rule int32) {
-	if a.work.M.Hit == noHit {
-		return int16(int32(a.work.M.Layer)), policy.NoMatch
-	}
-	return int16(int32(a.work.M.Layer)), int32(a.work.M.Hit & ruleMask)
+	return int16(int32(a.work.M.Layer)), int32(Rule(a.work.M.Hit))
 }
 
 // What a path is doesn't depend on mounts on the way, on a root of one's own, or on whose /proc it is.
@@ -480,35 +478,7 @@ func TestManyHits(t *testing.T) {
 	a := newAsker(t)
 	f := opened(t, scene(t, "file")+"/file")
 	defer unix.Close(f.fd)
-	compiled := func(rules ...policy.FSRule) *policy.Compiled {
-		layer := policy.SourceLayer{Authority: policy.Session, FS: append([]policy.FSRule{{Path: "/", Caps: policy.Read}}, rules...)}
-		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, tree{})
-		must(t, err)
-		return c
-	}
-	all := compiled(policy.FSRule{Path: f.path, Caps: policy.Read}, policy.FSRule{Path: f.path, Caps: policy.Update, Place: policy.Place{File: "preset:test"}})
-	last := compiled(policy.FSRule{Path: f.path})
-	wide := all.Layers[len(all.Layers)-1] // the first is toolguard's own
-	all.Layers = nil
-	for i := range maxLayers - 1 {
-		layer, own := *wide, policy.FSRule{Path: fmt.Sprintf("%s/%d", f.path, i)} // no table is another's
-		layer.Protect, layer.Secrets = compiled(policy.FSRule{Path: f.path}, own).Layers[1].FS, compiled(policy.FSRule{Path: f.path, Caps: policy.Read}, own).Layers[1].FS
-		all.Layers = append(all.Layers, &layer)
-	}
-	all.Layers = append(all.Layers, last.Layers[len(last.Layers)-1])
-	for _, r := range last.Rules {
-		r.Index += int32(len(all.Rules))
-	}
-	all.Rules = append(all.Rules, last.Rules...)
-	b := newBuilder(0)
-	must(t, b.add(all))
-	kinds := map[uint32]bool{} // by table, and whether they just grant
-	for _, hit := range b.nodes[b.path(f.path)].hits {
-		kinds[hit>>24] = true
-	}
-	if n := len(b.nodes[b.path(f.path)].hits); n != 4*(maxLayers-1)+1 || len(kinds) != n {
-		t.Fatalf("%d hits of %d kinds", n, len(kinds))
-	}
+	all := loadertest.ManyHits(t, f.path)
 	must(t, a.follow(all))
 	for _, hot := range []bool{true, false} {
 		if caps, err := a.ask(f.fd, policy.Read, hot); err != nil || caps&policy.Read != 0 {

@@ -11,10 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-const (
-	ruleMask = maxRules - 1
-	maxPaths = 2 * (4096 + 256)
-)
+const maxPaths = 2 * (4096 + 256)
 
 var errRecord = errors.New("a record in the kernel's ring isn't an event")
 
@@ -35,10 +32,7 @@ func decode(record []byte, booted time.Time) (id uint64, ev Event, err error) {
 		Time: booted.Add(time.Duration(k.Time)), Sequence: k.Sequence, Generation: k.Generation,
 		PID: int(k.Pid), TID: int(k.Tid), UID: int(k.Uid), Start: booted.Add(time.Duration(k.Start)), Comm: comm(k.Comm[:]), Other: int(k.Other),
 		Parent: Parent{int(k.Parent), int(k.ParentUid), comm(k.ParentComm[:])}, Op: Op(k.Op), Why: Why(k.Why), Errno: int(k.Error), Detail: k.Detail, Walk: Walk(k.Status),
-		Layer: int(int32(k.Layer)), Rule: -1, Cut: len(first)+len(second) >= maxPaths,
-	}
-	if k.Hit != noHit {
-		ev.Rule = int(k.Hit & ruleMask)
+		Layer: int(int32(k.Layer)), Rule: Rule(k.Hit), Cut: len(first)+len(second) >= maxPaths,
 	}
 	if first != "" {
 		ev.Paths = append(ev.Paths, Asked{first, policy.Caps(k.Need), policy.Caps(k.Caps)})

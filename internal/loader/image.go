@@ -72,6 +72,14 @@ const (
 	noHit     = 0xffffffff
 )
 
+// Rule is the number of a hit's rule, -1 where it's none.
+func Rule(hit uint32) int {
+	if hit == noHit {
+		return -1
+	}
+	return int(hit & (maxRules - 1))
+}
+
 // Sentinels of what can't be made into an image.
 var (
 	errPatterns = errors.New("the patterns have more components after their \"**\" than the kernel's matcher follows (512 in all): use fewer patterns")

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/loader/loadertest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -22,7 +24,7 @@ func TestManyRules(t *testing.T) {
 			for i := range n {
 				rules = append(rules, "/srv/"+fmt.Sprintf(name, i)+" read")
 			}
-			img, err := NewImage(compile(t, rules...), 1)
+			img, err := NewImage(loadertest.Compile(t, rules...), 1)
 			if err != nil {
 				t.Errorf("%d of %s: %v", n, name, err)
 				continue
@@ -40,7 +42,7 @@ func TestTooManyLines(t *testing.T) {
 	for i := range 60000 {
 		rules = append(rules, fmt.Sprintf("/srv/%d/a/b/c/d/e/f/g/h/i read", i))
 	}
-	if _, err := NewImage(compile(t, rules...), 1); !errors.Is(err, errLines) {
+	if _, err := NewImage(loadertest.Compile(t, rules...), 1); !errors.Is(err, errLines) {
 		t.Errorf("%v", err)
 	}
 }
@@ -48,7 +50,7 @@ func TestTooManyLines(t *testing.T) {
 // The numbers of files are very much alike in some file systems: XFS has those of a group in their high bits.
 func TestManyLinks(t *testing.T) {
 	for shift := range 57 {
-		c := *compile(t, "/srv read")
+		c := *loadertest.Compile(t, "/srv read")
 		for i := range uint64(100) {
 			c.Links = append(c.Links, policy.Link{File: policy.FileID{Inode: i<<shift | 128}})
 		}
@@ -60,8 +62,8 @@ func TestManyLinks(t *testing.T) {
 
 // A policy with more layers than the programs look at isn't followed in part, nor one with more rules than they count, or that say more of a file.
 func TestManyLayers(t *testing.T) {
-	taking := compile(t, "/**/"+strings.Repeat("x/", 199)+"x").Layers[1].FS // once for all layers: there's no space for each to have its own
-	for c := compile(t, "/srv read"); len(c.Layers) < maxLayers+2; {
+	taking := loadertest.Compile(t, "/**/"+strings.Repeat("x/", 199)+"x").Layers[1].FS // once for all layers: there's no space for each to have its own
+	for c := loadertest.Compile(t, "/srv read"); len(c.Layers) < maxLayers+2; {
 		all := *c
 		all.Layers = nil
 		for _, l := range c.Layers {
@@ -73,22 +75,22 @@ func TestManyLayers(t *testing.T) {
 			t.Errorf("%d layers: %v", len(c.Layers), err)
 		}
 		var err error
-		if c, err = compile(t, fmt.Sprintf("/srv/%d read", len(c.Layers))).Within(c); err != nil {
+		if c, err = loadertest.Compile(t, fmt.Sprintf("/srv/%d read", len(c.Layers))).Within(c); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for more := range 2 {
-		c := *compile(t, "/srv read")
+		c := *loadertest.Compile(t, "/srv read")
 		c.Rules = append(c.Rules, make([]*policy.Rule, maxRules-len(c.Rules)+more)...)
 		if _, err := NewImage(&c, 1); errors.Is(err, errRules) != (more > 0) {
 			t.Errorf("%d rules: %v", len(c.Rules), err)
 		}
-		c = *compile(t, "/srv read")
+		c = *loadertest.Compile(t, "/srv read")
 		c.Links = make([]policy.Link, maxLinked+more)
 		if _, err := NewImage(&c, 1); errors.Is(err, errLinked) != (more > 0) {
 			t.Errorf("%d rules of one file: %v", len(c.Links), err)
 		}
-		c = *compile(t, "/srv/**/"+strings.Repeat("x/", maxWords*64-1+more)+"x read")
+		c = *loadertest.Compile(t, "/srv/**/"+strings.Repeat("x/", maxWords*64-1+more)+"x read")
 		if _, err := NewImage(&c, 1); errors.Is(err, errPatterns) != (more > 0) {
 			t.Errorf("%d components of patterns: %v", maxWords*64+more, err)
 		}
@@ -97,10 +99,10 @@ func TestManyLayers(t *testing.T) {
 
 // What a program may be given is laid out at its node once, for every layer that says something of it, and no more than the programs look at.
 func TestCommands(t *testing.T) {
-	dir := scene(t)
+	dir := loadertest.Scene(t)
 	name := strings.Repeat("t", maxName)
 	tool, other := dir+"/"+name, dir+"/other"
-	must(t, errors.Join(os.WriteFile(tool, nil, 0o755), os.Symlink(tool, other)))
+	childtest.Must(t, errors.Join(os.WriteFile(tool, nil, 0o755), os.Symlink(tool, other)))
 	free := policy.CommandRule{Name: tool}
 	args := func(name string, list ...[]string) policy.CommandRule {
 		return policy.CommandRule{Name: name, HasArgs: true, Args: list}
@@ -125,8 +127,8 @@ func TestCommands(t *testing.T) {
 	} {
 		compiled, err := policy.Compile(&policy.Source{
 			Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{{Authority: policy.Session, Commands: c.rules}},
-		}, tree{})
-		must(t, err)
+		}, loadertest.Tree{})
+		childtest.Must(t, err)
 		layer := &policy.Layer{Commands: compiled.Layers[len(compiled.Layers)-1].Commands}
 		compiled.Layers = slices.Repeat([]*policy.Layer{layer}, c.layers)
 		b := newBuilder(0)
@@ -216,11 +218,25 @@ func (b *builder) reads(t *testing.T, tool, name string) {
 // What is hidden is granted by nothing: toolguard's own table has the last word on it, and grants nothing.
 func TestHiddenInImage(t *testing.T) {
 	b := newBuilder(0)
-	must(t, b.add(compile(t, "/ read+update")))
+	childtest.Must(t, b.add(loadertest.Compile(t, "/ read+update")))
 	for _, p := range hidden {
 		hits := b.nodes[b.path(p)].hits
 		if len(hits) != 1 || hits[0]>>18 != 0 {
 			t.Errorf("%s: %#x", p, hits)
 		}
+	}
+}
+
+// A rule of every kind that there is, in every layer, is at the node that all of them name.
+func TestLaidOutHits(t *testing.T) {
+	path := loadertest.Scene(t, "file") + "/file"
+	b := newBuilder(0)
+	childtest.Must(t, b.add(loadertest.ManyHits(t, path)))
+	kinds := map[uint32]bool{} // by table, and whether they just grant
+	for _, hit := range b.nodes[b.path(path)].hits {
+		kinds[hit>>24] = true
+	}
+	if n := len(b.nodes[b.path(path)].hits); n != 4*(maxLayers-1)+1 || len(kinds) != n {
+		t.Fatalf("%d hits of %d kinds", n, len(kinds))
 	}
 }

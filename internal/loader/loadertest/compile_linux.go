@@ -3,6 +3,7 @@
 package loadertest
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -92,4 +93,32 @@ func (Tree) File(path string) (policy.FileID, uint64, error) {
 		st.Nlink = 1
 	}
 	return policy.FileID{Dev: st.Dev, Inode: st.Ino}, uint64(st.Nlink), nil
+}
+
+// ManyHits is a policy of as many layers as the programs follow (MAX_LAYERS of bpf/lib/image.h). All say of a path as much as they can,
+// and the last one denies it.
+func ManyHits(t testing.TB, path string) *policy.Compiled {
+	t.Helper()
+	const layers = 10
+	compiled := func(rules ...policy.FSRule) *policy.Compiled {
+		layer := policy.SourceLayer{Authority: policy.Session, FS: append([]policy.FSRule{{Path: "/", Caps: policy.Read}}, rules...)}
+		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, Tree{})
+		childtest.Must(t, err)
+		return c
+	}
+	all := compiled(policy.FSRule{Path: path, Caps: policy.Read}, policy.FSRule{Path: path, Caps: policy.Update, Place: policy.Place{File: "preset:test"}})
+	last := compiled(policy.FSRule{Path: path})
+	wide := all.Layers[len(all.Layers)-1] // the first is toolguard's own
+	all.Layers = nil
+	for i := range layers - 1 {
+		layer, own := *wide, policy.FSRule{Path: fmt.Sprintf("%s/%d", path, i)} // no table is another's
+		layer.Protect, layer.Secrets = compiled(policy.FSRule{Path: path}, own).Layers[1].FS, compiled(policy.FSRule{Path: path, Caps: policy.Read}, own).Layers[1].FS
+		all.Layers = append(all.Layers, &layer)
+	}
+	all.Layers = append(all.Layers, last.Layers[len(last.Layers)-1])
+	for _, r := range last.Rules {
+		r.Index += int32(len(all.Rules))
+	}
+	all.Rules = append(all.Rules, last.Rules...)
+	return all
 }
