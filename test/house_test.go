@@ -56,7 +56,9 @@ var mayImport = []room{
 	{"internal/forkexec/nofile", nil}, // nothing that leads to package syscall, see its comment
 	{"internal/forkexec", []string{"internal/forkexec/nofile", "golang.org/x/sys/unix"}},
 	{"internal/loader/bpffs", []string{"golang.org/x/sys/unix"}},
-	{"internal/loader", []string{"internal/loader/bpffs", "internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
+	{"internal/loader/image", []string{"internal/loader/bpffs", "internal/policy"}},
+	{"internal/loader/loadertest", []string{"internal/childtest", "internal/policy", "golang.org/x/sys/unix"}},
+	{"internal/loader", []string{"internal/loader/bpffs", "internal/loader/image", "internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
 	{"internal/netguard", []string{"internal/egress/link", "internal/loader/bpffs", "internal/policy", "github.com/cilium/ebpf", "github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"}},
 	{"internal/cgroup/managed", []string{"internal/cgroup", "internal/event", "internal/policy", "github.com/containerd/cgroups/v3/cgroup2"}},
 	{"internal/cgroup", []string{"internal/policy", "golang.org/x/sys/unix"}},

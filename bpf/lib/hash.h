@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hash of names and numbers, by which the image is looked up (internal/loader has the same). */
+/* The hash of names and numbers, by which the image is looked up (internal/loader/image has the same). */
 #ifndef TOOLGUARD_HASH_H
 #define TOOLGUARD_HASH_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The compiled policy as the programs read it: an image, made by internal/loader (image.go says what is where), one map
+ * The compiled policy as the programs read it: an image, made by internal/loader/image, one map
  * of 64-byte lines for each session. Everything in it is found by line number, so that an image is one flat piece that is
  * complete before a session sees it and is exchanged as a whole.
  */

@@ -21,6 +21,7 @@ import (
 	"github.com/toolguard/toolguard/internal/cgroup/managed"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	guarded "github.com/toolguard/toolguard/internal/session"
 )
@@ -162,7 +163,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := loader.NewImage(c, guarded.First)
+	img, err := image.New(c, guarded.First)
 	if err != nil {
 		return nil, refuse(422, "%v", err)
 	}
@@ -171,7 +172,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 		return nil, err
 	}
 	r := &record{}
-	r.fill(image.Lines(), size, d.sizeOf(p.from))
+	r.fill(img.Lines(), size, d.sizeOf(p.from))
 	more := taken{sessions: 1, lines: r.Lines, size: r.Held}
 	if net != nil {
 		more.networks = 1
@@ -207,7 +208,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	}
 	s := d.newSession(r, client)
 	s.recent = weak.Make(held)
-	if err := s.make(r, held, image); err != nil {
+	if err := s.make(r, held, img); err != nil {
 		_, _ = s.events.Close()
 		client.close()
 		return nil, err
@@ -252,7 +253,7 @@ func shortly(st *api.Start) error {
 }
 
 // make makes what a session needs: its cgroup, its file, and the session in the kernel, with nobody in it.
-func (s *session) make(r *record, p *policies, image *loader.Image) (err error) {
+func (s *session) make(r *record, p *policies, img *image.Image) (err error) {
 	defer func() {
 		if err != nil {
 			s.d.remove(s.id)
@@ -287,7 +288,7 @@ func (s *session) make(r *record, p *policies, image *loader.Image) (err error) 
 		return err
 	}
 	s.record = *r
-	s.kernel, err = s.d.kernel.BeginFor(loader.Client{MountNamespace: r.Mounts, User: uint32(s.uid)}, s.number, image, r.Flags)
+	s.kernel, err = s.d.kernel.BeginFor(loader.Client{MountNamespace: r.Mounts, User: uint32(s.uid)}, s.number, img, r.Flags)
 	return err
 }
 

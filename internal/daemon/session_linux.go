@@ -14,6 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/cgroup/managed"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	guarded "github.com/toolguard/toolguard/internal/session"
 )
@@ -388,7 +389,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 			"end it ('toolguard sessions kill %s') and start it with this policy", s.id, s.id)
 	}
 	next := s.record.Generation + 1
-	image, err := loader.NewImage(c, next)
+	img, err := image.New(c, next)
 	if err != nil {
 		return refuse(422, "%v", err)
 	}
@@ -398,7 +399,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	}
 	defer runtime.KeepAlive(former)
 	before, r := s.record, s.record
-	r.fill(image.Lines(), size, s.d.sizeOf(s.from))
+	r.fill(img.Lines(), size, s.d.sizeOf(s.from))
 	done, err := s.d.reserve(s.asker(), taken{lines: max(0, r.Lines-before.Lines), size: max(0, r.Held-before.Held)})
 	if err != nil {
 		return err
@@ -425,7 +426,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 		return errors.Join(err, back())
 	}
 	s.hearing.Reloaded(next, c)
-	if err := s.kernel.Reload(image); err != nil {
+	if err := s.kernel.Reload(img); err != nil {
 		s.hearing.Reloaded(before.Generation, former.inForce)
 		return errors.Join(err, s.reloadNetwork(before.Generation, former.inForce), back())
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 	guarded "github.com/toolguard/toolguard/internal/session"
@@ -174,7 +175,7 @@ func TestNobodyEntersTheEnding(t *testing.T) {
 		runtime.LockOSThread() // never unlocked: the thread ends
 		thread <- unix.Gettid()
 		<-settled
-		_, err := os.ReadDir(loader.Canary)
+		_, err := os.ReadDir(image.Canary)
 		done <- err
 	}()
 	s := inKernel(t, d, <-thread)
@@ -248,9 +249,9 @@ func inKernel(t *testing.T, d *Daemon, thread int) *session {
 	client, err := openProcess(os.Getpid(), 0)
 	childtest.Must(t, err)
 	s := d.newSession(&record{Number: newNumber(), Thread: thread, Generation: 1}, client)
-	image, err := loader.NewImage(compiled(t, "/"), guarded.First)
+	img, err := image.New(compiled(t, "/"), guarded.First)
 	childtest.Must(t, err)
-	if s.kernel, err = d.kernel.Begin(s.number, image, 0); err != nil {
+	if s.kernel, err = d.kernel.Begin(s.number, img, 0); err != nil {
 		t.Fatal(err)
 	}
 	return s

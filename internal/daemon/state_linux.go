@@ -16,6 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/cgroup/managed"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -256,12 +257,12 @@ func (s *session) catchUp() error {
 		return err
 	}
 	if now := s.record.Generation; g != now {
-		image, err := loader.NewImage(p.inForce, now)
+		img, err := image.New(p.inForce, now)
 		if err == nil {
 			err = s.reloadNetwork(now, p.inForce)
 		}
 		if err == nil {
-			err = s.kernel.Reload(image)
+			err = s.kernel.Reload(img)
 		}
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,7 +37,7 @@ func (s *Session) Settle(t Thread) error {
 			if err != nil || id != s.id { // of a session that had this ring before
 				return true
 			}
-			proof := ev.TID == t.ID && ev.Op == OpOpen && len(ev.Paths) == 1 && ev.Paths[0].Path == Canary
+			proof := ev.TID == t.ID && ev.Op == OpOpen && len(ev.Paths) == 1 && ev.Paths[0].Path == image.Canary
 			if proof {
 				atomic.AddUint64(&s.at.Denied, ^uint64(0)) // one less: the kernel goes on counting
 				atomic.CompareAndSwapUint64(&s.at.Sequence, ev.Sequence, ev.Sequence-1)
@@ -58,7 +59,7 @@ func (s *Session) Shut(t Thread) error {
 // do before. The thread must be locked.
 func Prove(expect func() error) error {
 	if err := TryCanary(); err != nil {
-		return fmt.Errorf("open %s before the session: %w", Canary, err)
+		return fmt.Errorf("open %s before the session: %w", image.Canary, err)
 	}
 	if err := expect(); err != nil {
 		return err
@@ -67,7 +68,7 @@ func Prove(expect func() error) error {
 	case err == nil:
 		return errUnguarded
 	case !errors.Is(err, unix.EACCES):
-		return fmt.Errorf("open %s in the session: %w", Canary, err)
+		return fmt.Errorf("open %s in the session: %w", image.Canary, err)
 	}
 	return nil
 }
@@ -77,7 +78,7 @@ var errUnguarded = errors.New("the kernel doesn't hold this thread to the sessio
 
 // TryCanary opens what no session may. Settle forgets that it was refused.
 func TryCanary() error {
-	fd, err := unix.Open(Canary, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(image.Canary, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		_ = unix.Close(fd)
 	}

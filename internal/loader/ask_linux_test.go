@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/loader/loadertest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -58,7 +59,7 @@ var openAsker = sync.OnceValues(func() (*asker, error) {
 
 // follow says what a policy gives on an open file, and who is the first to withhold something of need.
 func (a *asker) follow(c *policy.Compiled) error {
-	img, err := NewImage(c, 1)
+	img, err := image.New(c, 1)
 	if err != nil {
 		return err
 	}
@@ -294,7 +295,7 @@ func (a *asker) compare(c *policy.Compiled, f open) error {
 }
 
 func (a *asker) refuser() (layer int16, rule int32) {
-	return int16(int32(a.work.M.Layer)), int32(Rule(a.work.M.Hit))
+	return int16(int32(a.work.M.Layer)), int32(image.Rule(a.work.M.Hit))
 }
 
 // What a path is doesn't depend on mounts on the way, on a root of one's own, or on whose /proc it is.
@@ -430,7 +431,7 @@ func TestAgreeOnOneHash(t *testing.T) {
 		one, other := "", ""
 		for r, seen := rand.New(rand.NewPCG(1, 2)), map[uint32]string{}; one == ""; {
 			name := fmt.Sprintf("n%016xn", r.Uint64()) // the filter of first and last bytes tells none apart
-			h := hashName(name, header)
+			h := image.HashName(name, header)
 			one, other = seen[h], name
 			seen[h] = name
 		}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -25,7 +26,7 @@ func TestCostly(t *testing.T) {
 	for i := range others {
 		c.Aliases = append(c.Aliases, policy.Alias{From: dir + "/deep", To: fmt.Sprintf("/b%d", i), Depth: 1})
 	}
-	image, err := NewImage(c, 1)
+	image, err := image.New(c, 1)
 	must(t, err)
 	s, err := k.Begin(newID(), image, FlagsOf(c))
 	must(t, err)

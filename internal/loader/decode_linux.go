@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -32,7 +33,7 @@ func decode(record []byte, booted time.Time) (id uint64, ev Event, err error) {
 		Time: booted.Add(time.Duration(k.Time)), Sequence: k.Sequence, Generation: k.Generation,
 		PID: int(k.Pid), TID: int(k.Tid), UID: int(k.Uid), Start: booted.Add(time.Duration(k.Start)), Comm: comm(k.Comm[:]), Other: int(k.Other),
 		Parent: Parent{int(k.Parent), int(k.ParentUid), comm(k.ParentComm[:])}, Op: Op(k.Op), Why: Why(k.Why), Errno: int(k.Error), Detail: k.Detail, Walk: Walk(k.Status),
-		Layer: int(int32(k.Layer)), Rule: Rule(k.Hit), Cut: len(first)+len(second) >= maxPaths,
+		Layer: int(int32(k.Layer)), Rule: image.Rule(k.Hit), Cut: len(first)+len(second) >= maxPaths,
 	}
 	if first != "" {
 		ev.Paths = append(ev.Paths, Asked{first, policy.Caps(k.Need), policy.Caps(k.Caps)})

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -39,8 +40,8 @@ func TestExchangedDuringExec(t *testing.T) {
 	}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, tree{})
 	must(t, err)
-	image := func(generation uint32) *Image {
-		img, err := NewImage(c, generation)
+	image := func(generation uint32) *image.Image {
+		img, err := image.New(c, generation)
 		must(t, err)
 		return img
 	}
@@ -94,7 +95,7 @@ func TestArgsAgree(t *testing.T) {
 	all := 0
 	for range policies {
 		c := commandsOf(t, r, files)
-		img, err := NewImage(c, 1)
+		img, err := image.New(c, 1)
 		must(t, err)
 		s, err := k.Begin(newID(), img, FlagsOf(c))
 		must(t, err)

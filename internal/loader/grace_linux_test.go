@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/loader/image"
 )
 
 // program is one that runs in the kernel until it's told to end, as one of those might that follow an image or adopt a thread.
@@ -97,7 +98,7 @@ func TestReloadWaits(t *testing.T) {
 	s, _ := begin(t, kernel(t))
 	defer end(t, s)
 	must(t, reload(t, s, 2))
-	img, err := NewImage(compile(t), 3)
+	img, err := image.New(compile(t), 3)
 	must(t, err)
 	former := s.at.FormerImage
 	waits(t, func() error { return s.Reload(img) }, func() bool { return true })

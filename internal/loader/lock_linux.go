@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/loader/bpffs"
+	"github.com/toolguard/toolguard/internal/loader/image"
 )
 
 // How long to wait for others: loading takes some tenths of a second, where processors are emulated a minute, everything else
@@ -18,13 +19,17 @@ import (
 const patience = 5 * time.Minute
 
 // lock is an open lock file. The kernel counts each as another holder (open file description locks, fcntl(2)).
+//
+// Several toolguards share the maps. What they change together they change under locks on bytes of a file, which the kernel
+// drops when their holder dies, however it dies: byte 0 is for the maps, and byte 1+N belongs to whoever owns slot N. The
+// programs of each version have a file of their own; the one called load is for who loads and unloads them.
 type lock struct {
 	fd int
 	mu sync.Mutex // for goroutines, which the kernel can't tell apart
 }
 
 func openLock(name string) (*lock, error) {
-	path := lockFolder + "/" + name
+	path := image.LockFolder + "/" + name
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if errors.Is(err, unix.ENOENT) {
 		if err := folders(); err != nil {
@@ -40,7 +45,7 @@ func openLock(name string) (*lock, error) {
 
 // folders makes those that there are only one of, whatever the version.
 func folders() error {
-	for _, dir := range []string{runFolder, Canary} {
+	for _, dir := range []string{image.RunFolder, image.Canary} {
 		err := os.Mkdir(dir, 0o755)
 		if err == nil {
 			err = os.Chmod(dir, 0o755) // whatever the umask: every user's proof is that he can open it
@@ -49,7 +54,7 @@ func folders() error {
 			return err
 		}
 	}
-	return bpffs.Folder(lockFolder)
+	return bpffs.Folder(image.LockFolder)
 }
 
 func (l *lock) close() { _ = unix.Close(l.fd) }
@@ -69,7 +74,7 @@ func (l *lock) hold(f func() error) error {
 			break
 		}
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) || time.Since(began) > patience {
-			return fmt.Errorf("wait for the lock in %s: %w", lockFolder, err)
+			return fmt.Errorf("wait for the lock in %s: %w", image.LockFolder, err)
 		}
 		wait = min(2*wait, max(10*time.Millisecond, time.Since(began)/16)) // who loads needs the processor
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/loader/loadertest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -73,7 +74,7 @@ func begin(t testing.TB, k *Kernel, rules ...string) (*Session, *policy.Compiled
 func beginWith(t testing.TB, k *Kernel, flags Flags, rules ...string) (*Session, *policy.Compiled) {
 	t.Helper()
 	c := compile(t, rules...)
-	img, err := NewImage(c, 1)
+	img, err := image.New(c, 1)
 	must(t, err)
 	s, err := k.Begin(newID(), img, FlagsOf(c)|flags)
 	must(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"golang.org/x/sys/unix"
 )
 
@@ -111,7 +112,7 @@ func reachable() error {
 }
 
 // refused is where it's noted why this machine can't have the programs, so that only one start finds it out.
-const refused = lockFolder + "/refused"
+const refused = image.LockFolder + "/refused"
 
 // noted is what is noted there. Most starts look, and package os would take nine more system calls and set its poller up.
 func noted() string {

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +29,7 @@ type Session struct {
 
 // Begin makes a session: all that decides about it is in the kernel when it returns, and nobody is in it yet. id is never used
 // twice.
-func (k *Kernel) Begin(id uint64, img *Image, flags Flags) (*Session, error) {
+func (k *Kernel) Begin(id uint64, img *image.Image, flags Flags) (*Session, error) {
 	ns, err := MountNamespace("self")
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ type Client struct {
 }
 
 // BeginFor is Begin for somebody else.
-func (k *Kernel) BeginFor(c Client, id uint64, img *Image, flags Flags) (*Session, error) {
+func (k *Kernel) BeginFor(c Client, id uint64, img *image.Image, flags Flags) (*Session, error) {
 	own, err := openLock(version) // as another holder than those of the other sessions
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func (s *Session) close() {
 	}
 }
 
-func (s *Session) begin(new kernelSession, img *Image) (err error) {
+func (s *Session) begin(new kernelSession, img *image.Image) (err error) {
 	if s.slot, err = s.k.freeSlot(s.lock); err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (s *Session) Adopt() error {
 
 // Reload gives the session another image, with one write. What runs in it is held to the one or the other, never to both. The
 // former image keeps its room until the next reload: programs that run may be following it still.
-func (s *Session) Reload(img *Image) error {
+func (s *Session) Reload(img *image.Image) error {
 	return s.k.lock.hold(func() error {
 		if err := s.k.collect(); err != nil {
 			return err
@@ -147,11 +148,11 @@ func (s *Session) Reload(img *Image) error {
 
 // Generation is that of the image in force.
 func (s *Session) Generation() (uint32, error) {
-	var head [lineSize]byte
+	var head [image.LineSize]byte
 	if err := s.k.images.Lookup(s.at.Image, &head); err != nil {
 		return 0, fmt.Errorf("look at the image in force: %w", err)
 	}
-	return Generation(head[:]), nil
+	return image.Generation(head[:]), nil
 }
 
 // setExtent writes the two words of an extent in a session at once, so that nothing ever sees half of it.

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -263,7 +264,7 @@ func hardLinks(t *testing.T, k *Kernel, place string) {
 	err = errors.Join(os.Mkdir(in("all"), 0o755), os.WriteFile(in("file"), nil, 0o644), os.Link(in("file"), in("all/link")),
 		os.WriteFile(in("all/other"), nil, 0o644), os.WriteFile(in("all/another"), nil, 0o644))
 	must(t, err)
-	images := make([]*Image, 2)
+	images := make([]*image.Image, 2)
 	for i, caps := range []string{"read", "read+update+delete"} {
 		images[i] = mountedImage(t, in("all")+" read+create+update+delete", in("file")+" "+caps)
 	}
@@ -306,7 +307,7 @@ func hardLinks(t *testing.T, k *Kernel, place string) {
 }
 
 // mountedImage is the image of rules, compiled with this machine's mounts.
-func mountedImage(t *testing.T, rules ...string) *Image {
+func mountedImage(t *testing.T, rules ...string) *image.Image {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	must(t, err)
@@ -317,7 +318,7 @@ func mountedImage(t *testing.T, rules ...string) *Image {
 	if len(c.Links) != 1 || c.Links[0].Dev == 0 {
 		t.Fatalf("the hard link isn't known: %+v", c.Links)
 	}
-	img, err := NewImage(c, 1)
+	img, err := image.New(c, 1)
 	must(t, err)
 	return img
 }
@@ -390,7 +391,7 @@ func TestGenerations(t *testing.T) {
 }
 
 func reload(t *testing.T, s *Session, generation uint32, rules ...string) error {
-	img, err := NewImage(compile(t, rules...), generation)
+	img, err := image.New(compile(t, rules...), generation)
 	if err != nil {
 		return err
 	}
@@ -429,7 +430,7 @@ func TestFlood(t *testing.T) {
 func TestEndsWhileOthersBegin(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "file")
-	img, err := NewImage(compile(t), 1)
+	img, err := image.New(compile(t), 1)
 	must(t, err)
 	once := func() error {
 		s, err := k.Begin(newID(), img, 0)
@@ -565,7 +566,7 @@ func holdSession(args []string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	img, err := NewImage(c, 1)
+	img, err := image.New(c, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -644,7 +645,7 @@ func startSession(k *Kernel, dir string) error {
 	if err != nil {
 		return err
 	}
-	img, err := NewImage(c, 1)
+	img, err := image.New(c, 1)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"golang.org/x/sys/unix"
 )
 
@@ -71,16 +72,16 @@ func (k *Kernel) room(n uint32) (extent, error) {
 		}
 		at = max(at, u.first+u.n) // who was killed amid Reload has left the former image the same as the image
 	}
-	if n > maxLines-at {
+	if n > image.MaxLines-at {
 		return extent{}, errors.New("the policies of the sessions that run leave no room for this one in the kernel: end some of them (toolguard sessions list)")
 	}
 	return extent{at, n}, nil
 }
 
 // write puts an image where nobody reads yet.
-func (k *Kernel) write(img *Image, at extent) error {
+func (k *Kernel) write(img *image.Image, at extent) error {
 	page := os.Getpagesize()
-	begin, size := int(at.first)*lineSize, len(img.Bytes())
+	begin, size := int(at.first)*image.LineSize, len(img.Bytes())
 	from := begin / page * page
 	mem, err := unix.Mmap(k.images.FD(), int64(from), begin-from+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/loader/bpffs"
+	"github.com/toolguard/toolguard/internal/loader/image"
 )
 
 // A thread that can still get privileges comes into no session: a user's policy would hold what has more than the user.
@@ -89,10 +90,10 @@ func TestBeforeSettled(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "before", "after")
 	for _, x := range []struct{ before, told []string }{
-		{[]string{Canary}, []string{"1 " + dir + "/after"}},
-		{[]string{Canary, Canary}, []string{"2 " + dir + "/after"}},
-		{[]string{Canary, dir + "/before"}, []string{"2 " + dir + "/before", "3 " + dir + "/after"}},
-		{[]string{dir + "/before", Canary}, []string{"1 " + dir + "/before", "2 " + Canary, "3 " + dir + "/after"}},
+		{[]string{image.Canary}, []string{"1 " + dir + "/after"}},
+		{[]string{image.Canary, image.Canary}, []string{"2 " + dir + "/after"}},
+		{[]string{image.Canary, dir + "/before"}, []string{"2 " + dir + "/before", "3 " + dir + "/after"}},
+		{[]string{dir + "/before", image.Canary}, []string{"1 " + dir + "/before", "2 " + image.Canary, "3 " + dir + "/after"}},
 	} {
 		s, _ := begin(t, k)
 		must(t, settledLate(s, x.before, dir+"/after"))
@@ -214,7 +215,7 @@ func TestHidden(t *testing.T) {
 	s, _ := begin(t, kernel(t), "/ read")
 	defer end(t, s)
 	guard := func(f func(file string)) {
-		for _, dir := range hidden {
+		for _, dir := range image.HiddenFolders {
 			if dir != bpffs.Root {
 				f(dir + "/file")
 			}

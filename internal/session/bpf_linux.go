@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
@@ -17,17 +18,17 @@ func bpf(again bool) (backend, error) {
 	if err := loader.Ready(again); err != nil {
 		return backend{}, fmt.Errorf("the bpf backend can't be used here: %w", err)
 	}
-	var image *loader.Image
+	var img *image.Image
 	net := &network{}
 	return backend{
 		name:  "bpf",
 		net:   net,
 		gaps:  bpfGaps,
 		level: seccomp.Whole,
-		hold:  func(r *run) error { return r.hold(image) },
+		hold:  func(r *run) error { return r.hold(img) },
 		cover: func(c *policy.Compiled) []policy.Coverage {
 			var err error
-			image, err = loader.NewImage(c, 1)
+			img, err = image.New(c, 1)
 			abi, _ := landlockABI() // without Landlock it's 0, which holds no port
 			ports := net.cover(c, landlock.CoverPorts(c, abi))
 			ports = coverRings(c, ports, seccomp.Others{ABI: seccomp.Whole, Net: net.held()})
@@ -138,7 +139,7 @@ func (l *local) End() (loader.Counts, error) {
 }
 
 // hold makes the session in the kernel. Nobody is in it yet.
-func (r *run) hold(image *loader.Image) error {
+func (r *run) hold(img *image.Image) error {
 	kernel, err := loader.Open(r.cfg.Notice)
 	if err != nil {
 		return fmt.Errorf("the bpf backend can't be used: %w", err)
@@ -147,7 +148,7 @@ func (r *run) hold(image *loader.Image) error {
 	if r.net.held() {
 		flags |= loader.Sockets
 	}
-	s, err := kernel.Begin(r.number, image, flags)
+	s, err := kernel.Begin(r.number, img, flags)
 	if err != nil {
 		kernel.Close()
 		return err

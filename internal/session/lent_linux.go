@@ -18,6 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/forkexec"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
@@ -38,7 +39,7 @@ func remote(daemon string) (b backend, ok bool, err error) {
 	if err == nil && status.Why != "" {
 		err = fmt.Errorf("toolguardd can make no session: %s", status.Why)
 	}
-	if err == nil && unix.Access(loader.Canary, unix.F_OK) == unix.ENOENT { // as in a container that has nothing but the socket
+	if err == nil && unix.Access(image.Canary, unix.F_OK) == unix.ENOENT { // as in a container that has nothing but the socket
 		err = fmt.Errorf("toolguardd's folder isn't here: mount all of %s, not the socket alone", filepath.Dir(client.Socket))
 	}
 	if err != nil {
@@ -52,7 +53,7 @@ func remote(daemon string) (b backend, ok bool, err error) {
 		level: seccomp.Whole,
 		hold:  func(r *run) error { return r.borrow(client) },
 		cover: func(c *policy.Compiled) []policy.Coverage {
-			_, err := loader.NewImage(c, 1)
+			_, err := image.New(c, 1)
 			abi, _ := landlockABI()
 			ports := net.coverLent(c, landlock.CoverPorts(c, abi), status.Network)
 			ports = coverRings(c, ports, seccomp.Others{ABI: seccomp.Whole, Net: net.held()})

@@ -13,6 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
@@ -237,7 +238,7 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 		v = kernel
 	}
 	switch {
-	case loader.Hidden(e.Target):
+	case image.Hidden(e.Target):
 		r.decided(e, kernel)
 		e.Reason = string(kernel.Reason)
 		return

@@ -29,7 +29,7 @@ const enough = 85
 // deciding are the packages that decide.
 var deciding = []string{
 	"internal/policy", "internal/policy/policyfile", "internal/egress", "internal/seccomp", "internal/landlock", "internal/audit",
-	"internal/loader/image.go", "internal/loader/names.go",
+	"internal/loader/image",
 }
 
 func main() {

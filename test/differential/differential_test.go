@@ -20,7 +20,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/daemontest"
-	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
@@ -140,7 +140,7 @@ func (s *scene) policy(t *testing.T, operator string) (file string, c *policy.Co
 			}
 		}
 		if err == nil {
-			_, err = loader.NewImage(c, 0) // fails when there are more patterns than the kernel follows
+			_, err = image.New(c, 0) // fails when there are more patterns than the kernel follows
 		}
 		if err == nil {
 			s.hold(t, c)

@@ -1,4 +1,4 @@
-package loader
+package image
 
 import (
 	"errors"
@@ -52,7 +52,7 @@ func (b *builder) spread(begin, end map[uint32][]uint32) error {
 			list = slices.DeleteFunc(slices.Concat(list, begin[here]), func(i uint32) bool { return slices.Contains(end[here], i) })
 			slices.Sort(list)
 			b.nodes[n].names = &list
-			if size += len(list); size > maxLines {
+			if size += len(list); size > MaxLines {
 				return errNames
 			}
 		}

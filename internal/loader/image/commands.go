@@ -1,4 +1,4 @@
-package loader
+package image
 
 import (
 	"fmt"
@@ -70,7 +70,7 @@ func (w *writer) commands(commands []command) uint32 {
 	if len(commands) == 0 {
 		return 0
 	}
-	record := make([]uint32, lineSize/4)
+	record := make([]uint32, LineSize/4)
 	record[0] = uint32(len(commands))
 	for _, c := range commands {
 		record = append(record, c.layer, c.rule, w.args(c), 0)

@@ -1,4 +1,4 @@
-package loader
+package image
 
 import (
 	"encoding/binary"
@@ -11,7 +11,7 @@ import (
 
 // The image's geometry: bpf/lib/image.h says what each piece is.
 const (
-	lineSize  = 64
+	LineSize  = 64
 	maxWords  = 8
 	maxTables = 32
 	maxLayers = 10
@@ -20,7 +20,7 @@ const (
 	maxRules  = 1 << 18
 	maxLinked = 64
 	maxName   = 255
-	maxLines  = 131072 // of the images of all sessions (bpf/lib/lookup.h)
+	MaxLines  = 131072 // of the images of all sessions (bpf/lib/lookup.h)
 
 	maxArgs         = 4096
 	maxCommands     = 256
@@ -84,14 +84,14 @@ func Rule(hit uint32) int {
 var (
 	errPatterns = errors.New("the patterns have more components after their \"**\" than the kernel's matcher follows (512 in all): use fewer patterns")
 	errLayers   = errors.New("the policy has more layers, with those of the sessions around it, than the kernel's matcher follows (10): nest fewer")
-	errLines    = fmt.Errorf("the policy takes more of the kernel's matcher than there is (%d lines): name folders instead of the files in them", maxLines)
+	errLines    = fmt.Errorf("the policy takes more of the kernel's matcher than there is (%d lines): name folders instead of the files in them", MaxLines)
 	errRules    = errors.New("there are more rules than the kernel's matcher counts (262144): name folders instead of the files in them")
 	errLinked   = errors.New("more rules name one file, by its hard links, than the kernel's matcher follows (64): name the file once")
 	errBuckets  = errors.New("no hash was found that spreads the names of files: change one of them in the rules")
 )
 
 // Line is one line of an image.
-type line [lineSize]byte
+type line [LineSize]byte
 
 // Image is a compiled policy's fs rules in the form that the kernel follows (bpf/lib/match.h): a map's elements in order.
 type Image struct{ lines []line }
@@ -101,14 +101,14 @@ func (i *Image) Lines() int { return len(i.lines) }
 
 // Bytes is all of the image, as it lies in the map.
 func (i *Image) Bytes() []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(&i.lines[0])), len(i.lines)*lineSize)
+	return unsafe.Slice((*byte)(unsafe.Pointer(&i.lines[0])), len(i.lines)*LineSize)
 }
 
 // Generation is what an image was made with, which its first line has.
 func Generation(line []byte) uint32 { return binary.NativeEndian.Uint32(line[4*hGeneration:]) }
 
-// NewImage makes the image of a policy. generation tells one image of a session from the next, in its events.
-func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
+// New makes the image of a policy. generation tells one image of a session from the next, in its events.
+func New(c *policy.Compiled, generation uint32) (*Image, error) {
 	if len(c.Rules) > maxRules {
 		return nil, errRules
 	}
@@ -120,7 +120,7 @@ func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
 		if err := b.add(c); err != nil {
 			return nil, err
 		}
-		if len(b.nodes)/4+len(b.texts) > maxLines {
+		if len(b.nodes)/4+len(b.texts) > MaxLines {
 			return nil, errLines
 		}
 		if img, ok := b.finish(generation); ok {
@@ -138,7 +138,7 @@ func (w *writer) words(words []uint32) uint32 {
 	at := uint32(len(w.lines))
 	for len(words) > 0 {
 		var l line
-		n := min(len(words), lineSize/4)
+		n := min(len(words), LineSize/4)
 		for i, v := range words[:n] {
 			binary.NativeEndian.PutUint32(l[4*i:], v)
 		}
@@ -150,7 +150,7 @@ func (w *writer) words(words []uint32) uint32 {
 
 // links lays out what rules say of one file.
 func (w *writer) links(rules [][4]uint32) uint32 {
-	record := make([]uint32, lineSize/4)
+	record := make([]uint32, LineSize/4)
 	record[0] = uint32(len(rules))
 	for _, r := range rules {
 		record = append(record, r[:]...)
@@ -176,7 +176,7 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 	roomy := min(b.seed/2, 2)
 	names := newBuckets(len(b.sets), roomy)
 	for i, s := range b.texts {
-		text[i], hash[i] = w.text(s), hashName(s, b.header())
+		text[i], hash[i] = w.text(s), HashName(s, b.header())
 		set := w.set(b.sets[s])
 		if set != 0 && !names.add(hash[i], [4]uint32{hash[i], uint32(len(s)), text[i], set}) {
 			return nil, false

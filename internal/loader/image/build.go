@@ -1,4 +1,4 @@
-package loader
+package image
 
 import (
 	"fmt"
@@ -81,7 +81,7 @@ func (b *builder) links(c *policy.Compiled) error {
 // hide takes everything away from the hidden folders, in toolguard's own table: no session may hold up others by a lock on their
 // files, and each proves itself by what it can't open.
 func (b *builder) hide(t *policy.FSTable, table uint32) {
-	for _, p := range hidden {
+	for _, p := range HiddenFolders {
 		if r := t.Deciding(p); r != nil {
 			n := b.path(p)
 			b.nodes[n].hits = replaceHit(b.nodes[n].hits, uint32(r.Index)|table<<24)

@@ -1,4 +1,4 @@
-package loader
+package image
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package loader
+package image
 
 import (
 	"encoding/binary"
@@ -52,8 +52,8 @@ const (
 	root2  = 0x6A09E667F3BCC909
 )
 
-// hashName is read_name's.
-func hashName(s string, header uint32) uint32 {
+// HashName is read_name's.
+func HashName(s string, header uint32) uint32 {
 	h := uint64(header) + uint64(len(s))
 	for len(s) > 0 {
 		var word [8]byte

@@ -1,4 +1,4 @@
-package loader
+package image
 
 import (
 	"encoding/binary"
@@ -19,12 +19,12 @@ func TestManyRules(t *testing.T) {
 	for _, name := range []string{
 		"%d", "folder%d", "%08d", "%016d", "file%d.txt", "%x", "a_longer_name_with_a_number_%d_in_it", "%[1]d%[1]d%[1]d",
 	} {
-		for n, most := range map[int]int{10000: maxLines / 2, 30000: maxLines} {
+		for n, most := range map[int]int{10000: MaxLines / 2, 30000: MaxLines} {
 			var rules []string
 			for i := range n {
 				rules = append(rules, "/srv/"+fmt.Sprintf(name, i)+" read")
 			}
-			img, err := NewImage(loadertest.Compile(t, rules...), 1)
+			img, err := New(loadertest.Compile(t, rules...), 1)
 			if err != nil {
 				t.Errorf("%d of %s: %v", n, name, err)
 				continue
@@ -42,7 +42,7 @@ func TestTooManyLines(t *testing.T) {
 	for i := range 60000 {
 		rules = append(rules, fmt.Sprintf("/srv/%d/a/b/c/d/e/f/g/h/i read", i))
 	}
-	if _, err := NewImage(loadertest.Compile(t, rules...), 1); !errors.Is(err, errLines) {
+	if _, err := New(loadertest.Compile(t, rules...), 1); !errors.Is(err, errLines) {
 		t.Errorf("%v", err)
 	}
 }
@@ -54,7 +54,7 @@ func TestManyLinks(t *testing.T) {
 		for i := range uint64(100) {
 			c.Links = append(c.Links, policy.Link{File: policy.FileID{Inode: i<<shift | 128}})
 		}
-		if _, err := NewImage(&c, 1); err != nil {
+		if _, err := New(&c, 1); err != nil {
 			t.Errorf("numbers %d apart: %v", uint64(1)<<shift, err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestManyLayers(t *testing.T) {
 			own.Protect, own.Secrets = taking, taking
 			all.Layers = append(all.Layers, &own)
 		}
-		if _, err := NewImage(&all, 1); (err != nil) != (len(c.Layers) > maxLayers) {
+		if _, err := New(&all, 1); (err != nil) != (len(c.Layers) > maxLayers) {
 			t.Errorf("%d layers: %v", len(c.Layers), err)
 		}
 		var err error
@@ -82,16 +82,16 @@ func TestManyLayers(t *testing.T) {
 	for more := range 2 {
 		c := *loadertest.Compile(t, "/srv read")
 		c.Rules = append(c.Rules, make([]*policy.Rule, maxRules-len(c.Rules)+more)...)
-		if _, err := NewImage(&c, 1); errors.Is(err, errRules) != (more > 0) {
+		if _, err := New(&c, 1); errors.Is(err, errRules) != (more > 0) {
 			t.Errorf("%d rules: %v", len(c.Rules), err)
 		}
 		c = *loadertest.Compile(t, "/srv read")
 		c.Links = make([]policy.Link, maxLinked+more)
-		if _, err := NewImage(&c, 1); errors.Is(err, errLinked) != (more > 0) {
+		if _, err := New(&c, 1); errors.Is(err, errLinked) != (more > 0) {
 			t.Errorf("%d rules of one file: %v", len(c.Links), err)
 		}
 		c = *loadertest.Compile(t, "/srv/**/"+strings.Repeat("x/", maxWords*64-1+more)+"x read")
-		if _, err := NewImage(&c, 1); errors.Is(err, errPatterns) != (more > 0) {
+		if _, err := New(&c, 1); errors.Is(err, errPatterns) != (more > 0) {
 			t.Errorf("%d components of patterns: %v", maxWords*64+more, err)
 		}
 	}
@@ -175,7 +175,7 @@ func (b *builder) reads(t *testing.T, tool, name string) {
 	}
 	words := func(line uint32) (all []uint32) {
 		for _, l := range img.lines[line:] {
-			for i := 0; i < lineSize; i += 4 {
+			for i := 0; i < LineSize; i += 4 {
 				all = append(all, binary.NativeEndian.Uint32(l[i:]))
 			}
 		}
@@ -219,7 +219,7 @@ func (b *builder) reads(t *testing.T, tool, name string) {
 func TestHiddenInImage(t *testing.T) {
 	b := newBuilder(0)
 	childtest.Must(t, b.add(loadertest.Compile(t, "/ read+update")))
-	for _, p := range hidden {
+	for _, p := range HiddenFolders {
 		hits := b.nodes[b.path(p)].hits
 		if len(hits) != 1 || hits[0]>>18 != 0 {
 			t.Errorf("%s: %#x", p, hits)
