@@ -41,7 +41,7 @@ var mayImport = []room{
 	{"internal/allowlist", []string{"internal/seccomp", "github.com/elastic/go-seccomp-bpf", "golang.org/x/sys/unix"}},
 	{"internal/egress/link", []string{"internal/policy"}},
 	{"internal/egress/process", []string{
-		"internal/allowlist", "internal/egress", "internal/landlock", "internal/netguard", "internal/policy", "golang.org/x/sys/unix",
+		"internal/allowlist", "internal/egress", "internal/landlock", "internal/loader/cgroupsock", "internal/policy", "golang.org/x/sys/unix",
 	}},
 	{"internal/egress", []string{"internal/policy", "github.com/vishvananda/netlink", "golang.org/x/net", "golang.org/x/sys/unix"}},
 	{"internal/nettest", []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "golang.org/x/net", "golang.org/x/sys/unix"}},
@@ -56,10 +56,10 @@ var mayImport = []room{
 	{"internal/forkexec/nofile", nil}, // nothing that leads to package syscall, see its comment
 	{"internal/forkexec", []string{"internal/forkexec/nofile", "golang.org/x/sys/unix"}},
 	{"internal/loader/bpffs", []string{"golang.org/x/sys/unix"}},
+	{"internal/loader/cgroupsock", []string{"internal/egress/link", "internal/loader/bpffs", "internal/policy", "github.com/cilium/ebpf", "github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"}},
 	{"internal/loader/image", []string{"internal/loader/bpffs", "internal/policy"}},
 	{"internal/loader/loadertest", []string{"internal/childtest", "internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/loader", []string{"internal/loader/bpffs", "internal/loader/image", "internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
-	{"internal/netguard", []string{"internal/egress/link", "internal/loader/bpffs", "internal/policy", "github.com/cilium/ebpf", "github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"}},
 	{"internal/cgroup/managed", []string{"internal/cgroup", "internal/event", "internal/policy", "github.com/containerd/cgroups/v3/cgroup2"}},
 	{"internal/cgroup", []string{"internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/api", []string{"internal/cgroup", "internal/event", "internal/policy"}},

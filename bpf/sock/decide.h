@@ -113,7 +113,7 @@ struct question {
 	struct verdict by;	   /* the answer of the policy */
 };
 
-/* find is what an image says about a range. It's a function of its own so that the key's form is known to internal/netguard. */
+/* find is what an image says about a range. It's a function of its own so that the key's form is known to internal/loader/cgroupsock. */
 static __noinline struct verdict *find(void *image, struct rule_key *key)
 {
 	struct verdict *v = bpf_map_lookup_elem(image, key);

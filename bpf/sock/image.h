@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What decides about a session's addresses and ports: the policy's image and what egress adds to it, made by internal/netguard
- * (image_linux.go, kernel_linux.go). Addresses and ports are in network order; an IPv4 address is its IPv6 form (::ffff:a.b.c.d).
+ * What decides about a session's addresses and ports: the policy's image and what egress adds to it, made by internal/loader/cgroupsock
+ * (image.go, maps_linux.go). Addresses and ports are in network order; an IPv4 address is its IPv6 form (::ffff:a.b.c.d).
  */
 #ifndef TOOLGUARD_SOCK_IMAGE_H
 #define TOOLGUARD_SOCK_IMAGE_H

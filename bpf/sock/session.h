@@ -38,7 +38,7 @@ struct {
 	__type(value, struct session);
 } sessions SEC(".maps");
 
-/* op is what was tried. internal/netguard (event.go) has the same lists. */
+/* op is what was tried. internal/loader/cgroupsock (event.go) has the same lists. */
 enum op {
 	OP_SOCKET = 1,
 	OP_CONNECT,
@@ -113,7 +113,7 @@ struct refusal {
  * and not once for each call. That's why their pointers are checked.
  */
 
-/* tell writes a refusal's event. It's a function of its own so that the event's form is known to internal/netguard. */
+/* tell writes a refusal's event. It's a function of its own so that the event's form is known to internal/loader/cgroupsock. */
 static __noinline int tell(struct event *e, const struct refusal *r)
 {
 	e->time = bpf_ktime_get_boot_ns();

@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup/managed"
 	"github.com/toolguard/toolguard/internal/loader"
-	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
 	guarded "github.com/toolguard/toolguard/internal/session"
 )
@@ -221,7 +221,7 @@ func (s *session) endWithin(g *managed.Group) {
 }
 
 // endNetwork gives the network up, and returns what was refused there. Sessions within that end wait for it, with their cgroups.
-func (s *session) endNetwork() (counts netguard.Counts) {
+func (s *session) endNetwork() (counts cgroupsock.Counts) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	s.mu.Lock()

@@ -3,7 +3,7 @@
 //
 // # What comes here
 //
-// Package netguard rewrites every DNS question of the session, whatever server it's for, and every TCP connection to a port of
+// Package cgroupsock rewrites every DNS question of the session, whatever server it's for, and every TCP connection to a port of
 // policy.AskedPorts that no rule about addresses decides. Kernel.Original says where a connection was going; what has no such
 // place isn't of the session and is reset. Everything else is decided in the kernel, from what Kernel.Permit was told.
 //

@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/loader"
-	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -41,7 +41,7 @@ type denials struct {
 	untold     uint64               // how many of those that it lost have been told
 	unrecorded uint64               // likewise of programs that were executed
 
-	netCounts func() netguard.Counts // of its network, while it lasts
+	netCounts func() cgroupsock.Counts // of its network, while it lasts
 	netUntold uint64
 
 	keep  int // how many different ones

@@ -11,12 +11,12 @@ import (
 
 	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/event"
-	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // hearNet has the losses of what is refused of the network told, or no more.
-func (d *denials) hearNet(counts func() netguard.Counts) {
+func (d *denials) hearNet(counts func() cgroupsock.Counts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if counts != nil && d.netCounts == nil && d.netUntold == 0 { // what was before somebody else has told of, or was missed
@@ -27,7 +27,7 @@ func (d *denials) hearNet(counts func() netguard.Counts) {
 }
 
 // endNet tells what is left of them.
-func (d *denials) endNet(last netguard.Counts) {
+func (d *denials) endNet(last cgroupsock.Counts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.endRepeats()
@@ -42,7 +42,7 @@ func (d *denials) askNetLosses() {
 }
 
 // tellNetLosses says what of it nobody was told. It's called with the lock held.
-func (d *denials) tellNetLosses(c netguard.Counts) {
+func (d *denials) tellNetLosses(c cgroupsock.Counts) {
 	if n := c.Lost + c.Suppressed - d.netUntold; n > 0 {
 		d.netUntold += n
 		d.gap("netguard", n, "more were refused at a time than are told", true)
@@ -64,14 +64,14 @@ func (d *denials) lose(mechanism string, n uint64) {
 }
 
 // refusedNet runs on the goroutine that listens to the kernel's programs for the network.
-func (d *denials) refusedNet(k netguard.Event) {
+func (d *denials) refusedNet(k cgroupsock.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.takeNet(k)
 }
 
 // takeNet is called with the lock held.
-func (d *denials) takeNet(k netguard.Event) {
+func (d *denials) takeNet(k cgroupsock.Event) {
 	like := k
 	like.Time, like.Since, like.Sequence = time.Time{}, 0, 0
 	first := event.Process{PID: k.PID, UID: k.UID, Comm: k.Comm}
@@ -99,19 +99,19 @@ func (d *denials) chainSince(first event.Process, seen time.Duration) []event.Pr
 }
 
 // whyNet says what a refusal is for that no rule is about.
-var whyNet = map[netguard.Why]string{
-	netguard.WhyEgress: "it's toolguard's own port, or toolguard isn't there to be asked",
-	netguard.WhySocket: "always on: no raw or exotic sockets",
-	netguard.WhyDevice: "the socket would have a device of its own: by which one an address is reached is for the machine's routes to say",
-	netguard.WhyRoute:  "the packet could be led elsewhere, or isn't whole",
-	netguard.WhyMemory: "the kernel has no room to note down where the socket was going",
+var whyNet = map[cgroupsock.Why]string{
+	cgroupsock.WhyEgress: "it's toolguard's own port, or toolguard isn't there to be asked",
+	cgroupsock.WhySocket: "always on: no raw or exotic sockets",
+	cgroupsock.WhyDevice: "the socket would have a device of its own: by which one an address is reached is for the machine's routes to say",
+	cgroupsock.WhyRoute:  "the packet could be led elsewhere, or isn't whole",
+	cgroupsock.WhyMemory: "the kernel has no room to note down where the socket was going",
 }
 
 // refusedNet makes an event of what the kernel refused.
-func (r *run) refusedNet(k *netguard.Event, chain []event.Process) event.Event {
+func (r *run) refusedNet(k *cgroupsock.Event, chain []event.Process) event.Event {
 	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "netguard:" + k.Op.String()})
 	e.Time, e.Resource, e.Capability = k.Time, policy.Net.String(), "connect"
-	if k.Op != netguard.OpPacket && k.Op != netguard.OpAccept {
+	if k.Op != cgroupsock.OpPacket && k.Op != cgroupsock.OpAccept {
 		e.Errno = errnoName(syscall.EACCES)
 	}
 	e.Extra = map[string]string{}
@@ -119,22 +119,22 @@ func (r *run) refusedNet(k *netguard.Event, chain []event.Process) event.Event {
 		e.Extra["why"] = why
 	}
 	switch k.Op {
-	case netguard.OpSocket:
+	case cgroupsock.OpSocket:
 		e.Resource, e.Capability, e.Reason = "syscall", "socket", string(policy.SyscallDenied)
 		e.Target = fmt.Sprintf("socket of type %d and protocol %d", k.Kind, k.Protocol)
 		return e
-	case netguard.OpOption:
+	case cgroupsock.OpOption:
 		e.Capability, e.Reason = "setsockopt", string(policy.HostNotListed)
 		e.Target = fmt.Sprintf("option %d of level %d", k.Kind, k.Protocol)
 		return e
-	case netguard.OpBind, netguard.OpAccept:
+	case cgroupsock.OpBind, cgroupsock.OpAccept:
 		e.Capability = "listen"
 	}
 	e.Target = netTarget(k.Protocol, k.At)
 	v := r.kernelSaid(k)
 	switch k.Why {
-	case netguard.WhyPolicy:
-	case netguard.WhyTaken:
+	case cgroupsock.WhyPolicy:
+	case cgroupsock.WhyTaken:
 		r.deniedTaken(&e, v)
 		return e
 	default:
@@ -157,7 +157,7 @@ func (r *run) deniedTaken(e *event.Event, v policy.Verdict) {
 }
 
 // kernelSaid is the kernel's verdict.
-func (r *run) kernelSaid(k *netguard.Event) policy.Verdict {
+func (r *run) kernelSaid(k *cgroupsock.Event) policy.Verdict {
 	v := policy.Verdict{Reason: policy.HostNotListed, Layer: -1, Rule: policy.NoMatch}
 	if k.Layer >= 0 && k.Layer < len(r.cfg.Policy.Layers) {
 		v.Layer = int16(k.Layer)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/event"
-	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
@@ -84,7 +84,7 @@ func TestTakenPort(t *testing.T) {
 	}}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, policyfile.Machine{})
 	must(t, err)
-	k := netguard.Event{Op: netguard.OpBind, Why: netguard.WhyTaken, Protocol: unix.IPPROTO_TCP, At: netip.MustParseAddrPort("127.0.0.1:5432")}
+	k := cgroupsock.Event{Op: cgroupsock.OpBind, Why: cgroupsock.WhyTaken, Protocol: unix.IPPROTO_TCP, At: netip.MustParseAddrPort("127.0.0.1:5432")}
 	for _, rule := range []int{slices.IndexFunc(c.Rules, func(r *policy.Rule) bool { return r.ID == "net.1" }), -1} {
 		k.Rule = rule
 		e := (&run{cfg: Config{Policy: c}}).refusedNet(&k, nil)

@@ -14,7 +14,7 @@
 //
 // # The network
 //
-// As root, a policy that leaves something of the network to be decided is held by programs on the session's cgroup (package netguard), which
+// As root, a policy that leaves something of the network to be decided is held by programs on the session's cgroup (package cgroupsock), which
 // are there before the command is, and by a process beside toolguard (package egress/process, in toolguardd's
 // program), to which they lead what depends on names and on what is said. That process is a child of toolguard's, so it ends before what the command left behind is looked for. What it
 // says is taken for no more than a stranger's word: it shows in the report, and decides nothing. Only its first word, before anybody speaks

@@ -13,7 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/loader"
-	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 )
 
 func doctor() Machine {
@@ -168,7 +168,7 @@ func probeNet() Probe {
 		p.Result, p.Detail, p.Fix = No, err.Error(), "run as root, with cgroup v2 mounted and toolguardd beside toolguard, or have root start toolguardd ('systemctl start toolguardd')"
 		return p
 	}
-	s, err := netguard.Load()
+	s, err := cgroupsock.Load()
 	if p.Result = found(err); err != nil {
 		p.Detail, p.Fix = err.Error(), "Linux 6.1 or newer with CONFIG_CGROUP_BPF"
 		return p

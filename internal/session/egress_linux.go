@@ -17,7 +17,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/forkexec"
-	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -36,7 +36,7 @@ const (
 
 // openPorts opens egress's ports on loopback. They stay open here, so that connections wait for it, should it be started again. Without
 // IPv6 there's none for that, and the kernel refuses what would go there.
-func openPorts(o *link.Mandate) (ports netguard.Egress, err error) {
+func openPorts(o *link.Mandate) (ports cgroupsock.Egress, err error) {
 	four, six := &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}, &unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}
 	for _, s := range []struct {
 		family, kind int
@@ -55,7 +55,7 @@ func openPorts(o *link.Mandate) (ports netguard.Egress, err error) {
 		}
 		if err != nil {
 			closePorts(o)
-			return netguard.Egress{}, err
+			return cgroupsock.Egress{}, err
 		}
 		*s.port, *s.list = port, append(*s.list, fd)
 		ports.Sockets = append(ports.Sockets, fd)

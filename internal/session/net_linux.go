@@ -14,7 +14,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/egress/link"
-	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -22,8 +22,8 @@ import (
 // addresses and ports, and egress, to which they lead what depends on it, about names and what is said.
 type network struct {
 	program int // egress's, open while there's a kernel
-	image   *netguard.Image
-	kernel  *netguard.Session
+	image   *cgroupsock.Image
+	kernel  *cgroupsock.Session
 	egress  *egressProcess // nil: not started
 
 	lent   bool   // toolguardd has all that
@@ -116,13 +116,13 @@ func (n *network) prepare(c *policy.Compiled) (err error) {
 	if err := netReady(); err != nil {
 		return err
 	}
-	if n.image, err = netguard.NewImage(c, 1); err != nil {
+	if n.image, err = cgroupsock.NewImage(c, 1); err != nil {
 		return err
 	}
 	if n.program, err = openEgress(); err != nil {
 		return err
 	}
-	if n.kernel, err = netguard.Load(); err != nil {
+	if n.kernel, err = cgroupsock.Load(); err != nil {
 		_ = unix.Close(n.program)
 	}
 	return err
@@ -196,7 +196,7 @@ func (n *network) begin(d *denials, number uint64, cgroup int, place *os.File, u
 }
 
 // startEgress begins to start egress, to decide by the policy in force, which is of a generation.
-func (n *network) startEgress(d *denials, o link.Mandate, generation uint32, place *os.File) (ports netguard.Egress, err error) {
+func (n *network) startEgress(d *denials, o link.Mandate, generation uint32, place *os.File) (ports cgroupsock.Egress, err error) {
 	o.Format, o.Policy, o.Generation = link.Format, d.run.cfg.Policy, generation
 	o.Originals, o.Names = n.kernel.Descriptors()
 	opened := make(chan error)
@@ -215,21 +215,21 @@ func (n *network) startEgress(d *denials, o link.Mandate, generation uint32, pla
 }
 
 // hear begins to tell what the kernel refuses.
-func (n *network) hear(d *denials, tell func(netguard.Event)) error {
+func (n *network) hear(d *denials, tell func(cgroupsock.Event)) error {
 	d.hearNet(n.kernel.Counts)
 	return n.kernel.Listen(tell)
 }
 
 // closeSockets closes sockets of the session, in its network namespace, and says how many.
-func (n *network) closeSockets(place *os.File, which func(*netguard.Session, *netguard.Diag) (int, error)) (closed int, err error) {
+func (n *network) closeSockets(place *os.File, which func(*cgroupsock.Session, *cgroupsock.Diag) (int, error)) (closed int, err error) {
 	done := make(chan struct{})
 	onLaterThread(func() {
 		defer close(done)
 		if err = enterNetwork(place); err != nil {
 			return
 		}
-		var d *netguard.Diag
-		if d, err = netguard.OpenDiag(); err == nil {
+		var d *cgroupsock.Diag
+		if d, err = cgroupsock.OpenDiag(); err == nil {
 			closed, err = which(n.kernel, d)
 			d.Close()
 		}
@@ -240,7 +240,7 @@ func (n *network) closeSockets(place *os.File, which func(*netguard.Session, *ne
 
 // ClosesSockets says why this machine can't close a session's sockets, if it can't.
 func ClosesSockets() error {
-	d, err := netguard.OpenDiag()
+	d, err := cgroupsock.OpenDiag()
 	if err == nil {
 		d.Close()
 	}
@@ -302,13 +302,13 @@ func (r *run) endEgress() {
 
 // endNet collects the last events of the session's network, and tears it down. Sockets of the session that other processes have by now are closed,
 // unless its processes may go on. What is left in the cgroup stays held.
-func (r *run) endNet(place *os.File) (counts netguard.Counts) {
+func (r *run) endNet(place *os.File) (counts cgroupsock.Counts) {
 	r.endEgress()
 	if r.net == nil || r.net.kernel == nil {
 		return counts
 	}
 	if r.net.kernel.HasSockets() && !r.cfg.Linger {
-		if _, err := r.net.closeSockets(place, (*netguard.Session).CloseOpen); err != nil {
+		if _, err := r.net.closeSockets(place, (*cgroupsock.Session).CloseOpen); err != nil {
 			r.cfg.notice("sockets of the session that others have stay open: %v", err)
 		}
 	}

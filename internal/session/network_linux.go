@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/event"
-	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -37,19 +37,19 @@ func NetworkAhead() error {
 	if f := cgroup.Probe(); f.Base == "" {
 		return errors.New(f.Why)
 	}
-	return netguard.Ahead()
+	return cgroupsock.Ahead()
 }
 
 // LoadNetwork takes what is loaded ahead for one session's network, or loads it. It's no session's yet.
 func LoadNetwork() (*Network, error) {
-	kernel, err := netguard.Load()
+	kernel, err := cgroupsock.Load()
 	if err != nil {
 		return nil, err
 	}
 	return newNetwork(kernel)
 }
 
-func newNetwork(kernel *netguard.Session) (*Network, error) {
+func newNetwork(kernel *cgroupsock.Session) (*Network, error) {
 	program, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		kernel.Close()
@@ -67,7 +67,7 @@ func (n *Network) Begin(who Heard, cfg Config, at NetPlace) (bundle []byte, err 
 		}
 	}()
 	n.hold(who, cfg, 1)
-	if n.net.image, err = netguard.NewImage(cfg.Policy, 1); err != nil {
+	if n.net.image, err = cgroupsock.NewImage(cfg.Policy, 1); err != nil {
 		return nil, err
 	}
 	b, err := n.net.begin(n.h.run.denials, who.ID, at.Group.FD(), at.Network, at.Upstream)
@@ -87,7 +87,7 @@ func (n *Network) Begin(who Heard, cfg Config, at NetPlace) (bundle []byte, err 
 // ResumeNetwork takes over what another process has held, by the policy in force, which is of a generation. That's gone, and its egress
 // with it; another one takes its place.
 func ResumeNetwork(who Heard, cfg Config, generation uint32, at NetPlace) (*Network, error) {
-	kernel, err := netguard.Open(at.Group.FD())
+	kernel, err := cgroupsock.Open(at.Group.FD())
 	if err != nil {
 		return nil, err
 	}
@@ -115,14 +115,14 @@ func (n *Network) hold(who Heard, cfg Config, generation uint32) {
 }
 
 func (n *Network) listen() error {
-	return n.net.hear(n.h.run.denials, func(k netguard.Event) {
+	return n.net.hear(n.h.run.denials, func(k cgroupsock.Event) {
 		n.h.by(k.Generation, func() { n.h.run.denials.takeNet(k) })
 	})
 }
 
 // Reload holds the session to another policy, and closes the connections that it doesn't grant. What can't be changed stays as it was.
 func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
-	img, err := netguard.NewImage(c, generation)
+	img, err := cgroupsock.NewImage(c, generation)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
 // closeDenied closes what the kernel alone has let the session connect to, where the policy in force doesn't grant it. Egress has ended what it
 // passes on.
 func (n *Network) closeDenied() {
-	closed, err := n.net.closeSockets(n.place, (*netguard.Session).CloseDenied)
+	closed, err := n.net.closeSockets(n.place, (*cgroupsock.Session).CloseDenied)
 	report := func(format string, args ...any) {
 		n.h.Tell(event.Event{Kind: event.Daemon, Mechanism: "netguard", Extra: map[string]string{"what": fmt.Sprintf(format, args...)}})
 	}
@@ -163,16 +163,16 @@ func (n *Network) EndWithin(cgroup string) {
 	if !n.net.kernel.HasSockets() {
 		return
 	}
-	if _, err := n.net.closeSockets(n.place, func(s *netguard.Session, d *netguard.Diag) (int, error) { return s.CloseOpenIn(d, cgroup) }); err != nil {
+	if _, err := n.net.closeSockets(n.place, func(s *cgroupsock.Session, d *cgroupsock.Diag) (int, error) { return s.CloseOpenIn(d, cgroup) }); err != nil {
 		n.h.run.cfg.notice("sockets of a session within session %s that others have stay open: %v", n.h.run.id, err)
 	}
 }
 
 // Counts are what the kernel counted in it.
-func (n *Network) Counts() netguard.Counts { return n.net.kernel.Counts() }
+func (n *Network) Counts() cgroupsock.Counts { return n.net.kernel.Counts() }
 
 // End ends egress, tells what is left to be told, and gives the network up. What is left in the cgroup stays held.
-func (n *Network) End() netguard.Counts {
+func (n *Network) End() cgroupsock.Counts {
 	n.h.toEnd()
 	counts := n.h.run.endNet(n.place)
 	if n.place != nil {

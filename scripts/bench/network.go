@@ -82,9 +82,9 @@ again, for 30 seconds before and for these: how long after each it's in the audi
 	return nil
 }
 
-// connects measures what the kernel's programs add to a connection, by internal/netguard's benchmark.
+// connects measures what the kernel's programs add to a connection, by internal/loader/cgroupsock's benchmark.
 func connects(out io.Writer) error {
-	text, err := output("go", "test", "-run", "^$", "-bench", "^BenchmarkConnect$", "-benchtime", "30x", "./internal/netguard")
+	text, err := output("go", "test", "-run", "^$", "-bench", "^BenchmarkConnect$", "-benchtime", "30x", "./internal/loader/cgroupsock")
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, text)
 	}

@@ -16,7 +16,7 @@
 //	/secret and /secretary                              component_boundary
 //	exempt by a process's name                          comm_game
 //	families and calls that were forgotten              inet, sockets, io_uring, io_uring_granted, unix_outside
-//	addresses of another family, or too short           inet, test/net.TestAttacks, internal/netguard.TestConnect
+//	addresses of another family, or too short           inet, test/net.TestAttacks, internal/loader/cgroupsock.TestConnect
 //	strings read twice                                  swap_race, argv_rules
 //	a wildcard that opens everything; forms of hosts    test/net.TestRules, test/net.TestAttacks
 //	the control socket, from within                     test/daemon.TestFromWithin, test/daemon.TestSocketFromWithin

@@ -60,7 +60,7 @@ var attacks = []struct{ name, free, want, denial string }{
 	{"quic", "reached", "EACCES", "connect udp://" + webIP + ":443 host_not_listed"},
 	{"quic_connected", "reached", "EPERM", "connect udp://" + webIP + ":4433 host_not_listed"},
 
-	{"source_route", "sent 1", "EPERM", ""}, // newer kernels ask for CAP_NET_RAW first; internal/netguard.TestRoutes has the event
+	{"source_route", "sent 1", "EPERM", ""}, // newer kernels ask for CAP_NET_RAW first; internal/loader/cgroupsock.TestRoutes has the event
 	{"routing_header", "sent 1", "EPERM", "connect protocol 43 to 2a04:4e42::2 host_not_listed"},
 
 	{"raw_socket", "made", "EACCES|EPERM", ""},

@@ -15,12 +15,12 @@
 //	DNS as a tunnel: names, TXT, HTTPS records           tunnel_in_name, tunnel_in_labels, tunnel_elsewhere, tunnel_in_txt, https_record
 //	names that lead to what is denied, or inside         alias_to_denied, alias_to_private, name_of_private, name_of_loopback, name_of_mapped, name_of_both
 //	rebinding                                            TestRebinding
-//	a time to live that ends within a connection         TestAnswerEnds, internal/netguard.TestPermit
+//	a time to live that ends within a connection         TestAnswerEnds, internal/loader/cgroupsock.TestPermit
 //	IPv4 in IPv6                                         mapped, mapped_web
 //	AF_UNSPEC, fast open, MPTCP                          unspec_reconnect, fast_open, mptcp
 //	datagrams: connected and sent elsewhere, sendmmsg    connected_then_sendto, send_many
 //	SO_MARK, SO_BINDTODEVICE                             mark, bind_to_*, unicast_device, on_link
-//	source routes                                        source_route, routing_header, internal/netguard.TestRoutes
+//	source routes                                        source_route, routing_header, internal/loader/cgroupsock.TestRoutes
 //	QUIC, SCTP                                           quic, quic_connected; sctp
 //	raw, packet, netlink, vsock sockets, io_uring        raw_socket, raw_socket6, ping, packet_socket, netlink_audit, vsock, io_uring
 //	addresses that aren't the machine's                  freebind, freebind6, transparent, transparent6: TestCalls

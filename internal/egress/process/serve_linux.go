@@ -21,7 +21,7 @@ import (
 	"github.com/toolguard/toolguard/internal/egress"
 	"github.com/toolguard/toolguard/internal/egress/link"
 	"github.com/toolguard/toolguard/internal/landlock"
-	"github.com/toolguard/toolguard/internal/netguard"
+	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -74,7 +74,7 @@ func serve(toolguard *json.Decoder, t *telling) error {
 	go t.tell()
 	go t.beat(ctx)
 	s := &egress.Server{
-		Policy: o.Policy, Generation: o.Generation, Hosts: o.Hosts, Upstream: o.Upstream, Kernel: netguard.NewKernel(o.Originals, o.Names), Tell: t.add, CA: ca, Changes: changes, Own: own.Has,
+		Policy: o.Policy, Generation: o.Generation, Hosts: o.Hosts, Upstream: o.Upstream, Kernel: cgroupsock.NewKernel(o.Originals, o.Names), Tell: t.add, CA: ca, Changes: changes, Own: own.Has,
 	}
 	err = s.Serve(ctx, tcp, udp)
 	close(t.queue)

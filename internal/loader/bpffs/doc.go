@@ -3,7 +3,7 @@
 package bpffs
 
 // The BPF file system, and toolguard's folder in it, which no session can access. Package loader has a folder in it for each version,
-// package netguard one for all versions.
+// package cgroupsock one for all versions.
 const (
 	FS   = "/sys/fs/bpf"
 	Root = FS + "/toolguard"

@@ -1,4 +1,4 @@
-package netguard
+package cgroupsock
 
 import (
 	"net/netip"

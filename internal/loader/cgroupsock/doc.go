@@ -1,4 +1,4 @@
-// Package netguard holds a session's internet sockets to its policy, by the kernel's own programs (bpf/sock.c) on the session's
+// Package cgroupsock holds a session's internet sockets to its policy, by the kernel's own programs (bpf/sock.c) on the session's
 // cgroup. It needs root, Linux 6.1 and cgroup v2, and no BPF LSM.
 //
 // What the kernel decides alone are addresses and ports: an Image is the policy's word on them. What depends on a name, or on
@@ -26,4 +26,4 @@
 //
 // The programs hang on the cgroup and have maps of their own for each session. Nobody's death takes them away, and they go when the
 // cgroup is gone and no socket that was made in it is left.
-package netguard
+package cgroupsock
