@@ -39,11 +39,11 @@ var mayImport = []room{
 	{"internal/childtest", []string{"golang.org/x/sys/unix"}},
 	{"internal/daemontest", []string{"internal/api"}},
 	{"internal/allowlist", []string{"internal/seccomp", "github.com/elastic/go-seccomp-bpf", "golang.org/x/sys/unix"}},
-	{"internal/egress/link", []string{"internal/policy"}},
+	{"internal/egress/link", []string{"internal/event", "internal/policy"}},
 	{"internal/egress/process", []string{
 		"internal/allowlist", "internal/egress", "internal/landlock", "internal/loader/cgroupsock", "internal/policy", "golang.org/x/sys/unix",
 	}},
-	{"internal/egress", []string{"internal/policy", "github.com/vishvananda/netlink", "golang.org/x/net", "golang.org/x/sys/unix"}},
+	{"internal/egress", []string{"internal/event", "internal/policy", "github.com/vishvananda/netlink", "golang.org/x/net", "golang.org/x/sys/unix"}},
 	{"internal/nettest", []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "golang.org/x/net", "golang.org/x/sys/unix"}},
 	{"internal/event", []string{"golang.org/x/sys/unix"}},
 	{"internal/audit", []string{"internal/event"}},
@@ -56,7 +56,7 @@ var mayImport = []room{
 	{"internal/forkexec/nofile", nil}, // nothing that leads to package syscall, see its comment
 	{"internal/forkexec", []string{"internal/forkexec/nofile", "golang.org/x/sys/unix"}},
 	{"internal/loader/bpffs", []string{"golang.org/x/sys/unix"}},
-	{"internal/loader/cgroupsock", []string{"internal/egress/link", "internal/loader/bpffs", "internal/policy", "github.com/cilium/ebpf", "github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"}},
+	{"internal/loader/cgroupsock", []string{"internal/event", "internal/loader/bpffs", "internal/policy", "github.com/cilium/ebpf", "github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"}},
 	{"internal/loader/image", []string{"internal/loader/bpffs", "internal/policy"}},
 	{"internal/loader/loadertest", []string{"internal/childtest", "internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/loader", []string{"internal/loader/bpffs", "internal/loader/image", "internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},

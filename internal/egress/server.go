@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -21,9 +22,9 @@ import (
 type Kernel interface {
 	// Original is where the client of a redirected connection wanted to go, and who that is. An error: it's no redirected connection of
 	// the session.
-	Original(client, listener netip.AddrPort) (netip.AddrPort, link.Process, error)
+	Original(client, listener netip.AddrPort) (netip.AddrPort, event.Observed, error)
 	// Sender is who sent a datagram that was redirected. An error: none of the session did.
-	Sender(client, listener netip.AddrPort) (link.Process, error)
+	Sender(client, listener netip.AddrPort) (event.Observed, error)
 	// Permit lets the session reach an address and port directly until then, by the policy of a generation. A time that has passed lets go on
 	// what was let there before.
 	Permit(generation uint32, protocol string, to netip.AddrPort, until time.Time) error
@@ -272,7 +273,7 @@ func unmapped(a net.Addr) netip.AddrPort {
 // client is who is answered.
 type client struct {
 	at netip.AddrPort
-	by link.Process
+	by event.Observed
 }
 
 // denial is a refusal of what the client wants.

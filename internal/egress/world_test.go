@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
@@ -108,7 +109,7 @@ func (w *world) tell(d link.Denial) {
 }
 
 // Original is where dial said that its connection goes.
-func (w *world) Original(client, listener netip.AddrPort) (netip.AddrPort, link.Process, error) {
+func (w *world) Original(client, listener netip.AddrPort) (netip.AddrPort, event.Observed, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if to, ok := w.going[client]; ok && listener == w.tcp {
@@ -117,18 +118,18 @@ func (w *world) Original(client, listener netip.AddrPort) (netip.AddrPort, link.
 	if w.any.IsValid() {
 		return w.any, asker, nil
 	}
-	return netip.AddrPort{}, link.Process{}, errors.New("not redirected")
+	return netip.AddrPort{}, event.Observed{}, errors.New("not redirected")
 }
 
 // asker is whose all connections are, and all datagrams.
-var asker = link.Process{PID: 42, UID: 1000, Comm: "asker", Since: time.Hour}
+var asker = event.Observed{PID: 42, UID: 1000, Comm: "asker", SeenAt: time.Hour}
 
 // Sender knows who asks.
-func (w *world) Sender(client, listener netip.AddrPort) (link.Process, error) {
+func (w *world) Sender(client, listener netip.AddrPort) (event.Observed, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if client == w.stranger || listener != w.udp {
-		return link.Process{}, errors.New("not redirected")
+		return event.Observed{}, errors.New("not redirected")
 	}
 	return asker, nil
 }

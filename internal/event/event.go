@@ -76,6 +76,13 @@ type Process struct {
 	masked bool // Argv is without secrets
 }
 
+// Observed is a process as the kernel observed it. It may have ended since, and its number be another one's.
+type Observed struct {
+	PID, UID int // 0: none is known
+	Comm     string
+	SeenAt   time.Duration // since boot, suspended or not
+}
+
 // Exit is how a session ended and what it used.
 type Exit struct {
 	Code     int

@@ -73,9 +73,9 @@ func (d *denials) refusedNet(k cgroupsock.Event) {
 // takeNet is called with the lock held.
 func (d *denials) takeNet(k cgroupsock.Event) {
 	like := k
-	like.Time, like.Since, like.Sequence = time.Time{}, 0, 0
+	like.Time, like.SeenAt, like.Sequence = time.Time{}, 0, 0
 	first := event.Process{PID: k.PID, UID: k.UID, Comm: k.Comm}
-	d.gather(like, k.Time, func() event.Event { return d.run.refusedNet(&k, d.chainSince(first, k.Since)) })
+	d.gather(like, k.Time, func() event.Event { return d.run.refusedNet(&k, d.chainSince(first, k.SeenAt)) })
 }
 
 // chainSince is chain for who was seen in the kernel at a time since boot. He may be gone since: then it's he alone, and where nobody is
@@ -199,7 +199,7 @@ func (d *denials) refusedByName(k *link.Denial) {
 	now := time.Now()
 	d.gather(like, now, func() event.Event {
 		first := event.Process{PID: k.By.PID, UID: k.By.UID, Comm: k.By.Comm}
-		return d.run.refusedByName(k, now, d.chainSince(first, k.By.Since))
+		return d.run.refusedByName(k, now, d.chainSince(first, k.By.SeenAt))
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -19,7 +20,7 @@ import (
 const Nobody = 65534
 
 // Format is raised with every change of what is said. What a policy means shows in its digest.
-const Format = 4
+const Format = 5
 
 // Mandate is what egress's process is told at its start; TCP, UDP, Originals and Names are descriptors, which it inherits. A later one
 // brings another policy and its Hosts alone.
@@ -54,18 +55,11 @@ type Word struct {
 // Denial is a refusal.
 type Denial struct {
 	Client   netip.AddrPort
-	By       Process        // whose it is
+	By       event.Observed // whose it is
 	To       netip.AddrPort // where the connection was going; the zero value for DNS
 	Protocol string         // "dns", "tls", "http", "raw"
 	Method   string         // of an HTTP request
 	Answer   policy.Answer
-}
-
-// Process is one of the session, as the kernel saw it. It may be gone, and its number another one's.
-type Process struct {
-	PID, UID int // 0: nobody is known
-	Comm     string
-	Since    time.Duration // boot: when it was seen
 }
 
 // BundleVars are the environment variables by which common programs are told of a bundle of authorities.

@@ -14,7 +14,7 @@ type Event struct {
 	// Of the task; for a packet, of who connected its socket, where that's known: a datagram's. 0 and "" elsewhere.
 	PID, TID, UID int
 	Comm          string
-	Since         time.Duration // boot: when the task was looked at, of which a packet comes later
+	SeenAt        time.Duration // boot: when the task was looked at, of which a packet comes later
 
 	Op       Op
 	Why      Why

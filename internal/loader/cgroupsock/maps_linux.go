@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/event"
 )
 
 // Kernel is egress's side of a session: it says where connections that come to egress were going, and has the kernel let the
@@ -38,25 +38,25 @@ func NewKernel(originals, names int) *Kernel {
 
 // Original says where the client of a connection to egress was going, and who that is, once: a connection that wasn't led here, or was
 // asked about before, has no such place.
-func (k *Kernel) Original(client, listener netip.AddrPort) (netip.AddrPort, link.Process, error) {
+func (k *Kernel) Original(client, listener netip.AddrPort) (netip.AddrPort, event.Observed, error) {
 	o, err := k.original(unix.BPF_MAP_LOOKUP_AND_DELETE_ELEM, 0, client, listener)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return netip.AddrPort{}, link.Process{}, fmt.Errorf("the connection from %s wasn't led here from anywhere", client)
+		return netip.AddrPort{}, event.Observed{}, fmt.Errorf("the connection from %s wasn't led here from anywhere", client)
 	case err != nil:
-		return netip.AddrPort{}, link.Process{}, fmt.Errorf("ask where the connection from %s was going: %w", client, err)
+		return netip.AddrPort{}, event.Observed{}, fmt.Errorf("ask where the connection from %s was going: %w", client, err)
 	}
 	return addrPort(o.To.Addr, uint16(o.To.Port)), o.By.process(), nil
 }
 
 // Sender says who sent a datagram that was led from there to egress, once for each: whoever has the port next wasn't led.
-func (k *Kernel) Sender(client, listener netip.AddrPort) (link.Process, error) {
+func (k *Kernel) Sender(client, listener netip.AddrPort) (event.Observed, error) {
 	o, err := k.original(unix.BPF_MAP_LOOKUP_ELEM, kindUDP, client, listener)
 	if err != nil {
-		return link.Process{}, fmt.Errorf("ask who sent a datagram from %s: %w", client, err)
+		return event.Observed{}, fmt.Errorf("ask who sent a datagram from %s: %w", client, err)
 	}
 	if !k.hear(newTuple(kindUDP, client, listener), o.Socket, o.Sent) {
-		return link.Process{}, fmt.Errorf("the datagram from %s wasn't led here", client)
+		return event.Observed{}, fmt.Errorf("the datagram from %s wasn't led here", client)
 	}
 	return o.By.process(), nil
 }
@@ -101,8 +101,8 @@ func newTuple(of kind, client, listener netip.AddrPort) netTuple {
 	}
 }
 
-func (t *netTask) process() link.Process {
-	return link.Process{PID: int(t.Ids >> 32), UID: int(t.Uid), Comm: comm(&t.Comm), Since: time.Duration(t.Since)}
+func (t *netTask) process() event.Observed {
+	return event.Observed{PID: int(t.Ids >> 32), UID: int(t.Uid), Comm: comm(&t.Comm), SeenAt: time.Duration(t.Since)}
 }
 
 func comm(c *[16]int8) string {

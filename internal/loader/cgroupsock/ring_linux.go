@@ -66,7 +66,7 @@ func decode(record []byte) (Event, error) {
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&k)), unsafe.Sizeof(k)), record)
 	return Event{
 		Time: time.Now().Add(time.Duration(k.Time) - sinceBoot()), Session: k.Session, Sequence: k.Sequence,
-		PID: int(k.Pid), TID: int(k.Tid), UID: int(k.Uid), Since: time.Duration(k.Since), Comm: comm(&k.Comm),
+		PID: int(k.Pid), TID: int(k.Tid), UID: int(k.Uid), SeenAt: time.Duration(k.Since), Comm: comm(&k.Comm),
 		Op: Op(k.Op), Why: Why(k.Why), At: addrPort(k.At.Addr, uint16(k.At.Port)), Protocol: int(k.Protocol), Kind: int(k.Kind),
 		Layer: int(k.Layer), Rule: int(k.Rule), Generation: k.Generation,
 	}, nil

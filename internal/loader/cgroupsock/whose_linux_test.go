@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -19,8 +19,8 @@ func TestWhose(t *testing.T) {
 	g := prepare(t, compile(t, policy.Deny, tcp("a.test", 443)))
 	g.kernel = NewKernel(g.Descriptors())
 	began := sinceBoot()
-	say := func(p link.Process) string {
-		return fmt.Sprintf("%d of %d and %q, seen meanwhile: %v", p.PID, p.UID, p.Comm, p.Since > began && p.Since < sinceBoot())
+	say := func(p event.Observed) string {
+		return fmt.Sprintf("%d of %d and %q, seen meanwhile: %v", p.PID, p.UID, p.Comm, p.SeenAt > began && p.SeenAt < sinceBoot())
 	}
 	ofTCP := func(c *net.TCPConn) string {
 		_, by, err := g.kernel.Original(addrOf(c.RemoteAddr()), addrOf(c.LocalAddr()))
