@@ -39,7 +39,7 @@ var mayImport = []room{
 	{"internal/childtest", []string{"golang.org/x/sys/unix"}},
 	{"internal/daemontest", []string{"internal/api"}},
 	{"internal/allowlist", []string{"internal/seccomp", "github.com/elastic/go-seccomp-bpf", "golang.org/x/sys/unix"}},
-	{"internal/egress/link", []string{"internal/event", "internal/policy"}},
+	{"internal/egress/message", []string{"internal/event", "internal/policy"}},
 	{"internal/egress/process", []string{
 		"internal/allowlist", "internal/egress", "internal/landlock", "internal/loader/cgroupsock", "internal/policy", "golang.org/x/sys/unix",
 	}},

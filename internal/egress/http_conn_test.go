@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -646,7 +646,7 @@ func TestSlowRequests(t *testing.T) {
 		}
 	}
 	w.mu.Lock()
-	if len(w.denials) != len(texts) || slices.ContainsFunc(w.denials, func(d link.Denial) bool { return d.Answer.Reason != policy.Limit }) {
+	if len(w.denials) != len(texts) || slices.ContainsFunc(w.denials, func(d message.Denial) bool { return d.Answer.Reason != policy.Limit }) {
 		t.Errorf("told %+v", w.denials)
 	}
 	w.mu.Unlock()

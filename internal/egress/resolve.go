@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -49,7 +49,7 @@ func (s *Server) resolve(ctx context.Context, q *question, from client) answer {
 var noRecord = policy.Verdict{Reason: policy.DNSDenied, Layer: -1, Rule: policy.NoMatch}
 
 // refuse tells a refused question.
-func (s *Server) refuse(d link.Denial, v policy.Verdict, name, note string) answer {
+func (s *Server) refuse(d message.Denial, v policy.Verdict, name, note string) answer {
 	d.Answer = s.Policy.Describe(v, policy.Question{Resource: policy.Net, Target: "https://" + name + "/"}, "dns://"+name)
 	if v.Reason == policy.HostNotListed {
 		d.Answer.Reason = policy.DNSDenied
@@ -75,7 +75,7 @@ func (s *Server) tunnel(name string, ways []policy.Way) (policy.Verdict, error) 
 }
 
 // addresses are those of a granted name that the session may have. When they are returned the kernel and the memory know them.
-func (s *Server) addresses(ctx context.Context, d link.Denial, name string, ways []policy.Way, typ dnsmessage.Type) answer {
+func (s *Server) addresses(ctx context.Context, d message.Denial, name string, ways []policy.Way, typ dnsmessage.Type) answer {
 	f, err := s.find(ctx, name, typ)
 	if errors.Is(err, errBusy) {
 		s.deny(d, ruling{Verdict: slow, note: err.Error()}, "dns://"+name)

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -37,7 +37,7 @@ type Server struct {
 	Hosts      map[string][]netip.Addr // the addresses that the machine's hosts file gives to names
 	Upstream   []netip.AddrPort        // name servers, asked in turn
 	Kernel     Kernel
-	Tell       func(link.Denial)     // gets every denial and mustn't wait
+	Tell       func(message.Denial)     // gets every denial and mustn't wait
 	CA         *Authority            // for tls_intercept; needed where Policy.Intercepts
 	Changes    <-chan Change         // other policies, later; may be nil
 	Own        func(netip.Addr) bool // whether an address is the machine's own: ListOwnAddresses
@@ -277,15 +277,15 @@ type client struct {
 }
 
 // denial is a refusal of what the client wants.
-func (c client) denial(protocol string) link.Denial {
-	return link.Denial{Client: c.at, By: c.by, Protocol: protocol}
+func (c client) denial(protocol string) message.Denial {
+	return message.Denial{Client: c.at, By: c.by, Protocol: protocol}
 }
 
 // maxTold bounds what a client's own words add to an event.
 const maxTold = 2048
 
 // deny tells a refusal and returns it as told. target is a URL, tcp://host:port, or dns://name.
-func (s *Server) deny(d link.Denial, r ruling, target string) policy.Answer {
+func (s *Server) deny(d message.Denial, r ruling, target string) policy.Answer {
 	if r.about.Port == 0 {
 		r.about, _ = policy.ParseNetTarget(target)
 		r.about.Method = d.Method

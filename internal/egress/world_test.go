@@ -18,7 +18,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/toolguard/toolguard/internal/childtest"
-	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -43,7 +43,7 @@ type world struct {
 	mu       sync.Mutex
 	going    map[netip.AddrPort]netip.AddrPort // where clients wanted to go
 	any      netip.AddrPort                    // and where all others did, if valid
-	denials  []link.Denial
+	denials  []message.Denial
 	permits  map[string]time.Time // "tcp 1.2.3.4:22"
 	stuck    error                // what Permit says
 	stranger netip.AddrPort       // who isn't of the session
@@ -102,7 +102,7 @@ func (w *world) start() *world {
 	return w
 }
 
-func (w *world) tell(d link.Denial) {
+func (w *world) tell(d message.Denial) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.denials = append(w.denials, d)
@@ -211,7 +211,7 @@ func (w *world) told() []string {
 func (w *world) noted(what string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.denials, func(d link.Denial) bool { return strings.Contains(d.Answer.Note, what) })
+	return slices.ContainsFunc(w.denials, func(d message.Denial) bool { return strings.Contains(d.Answer.Note, what) })
 }
 
 // wantTold waits until exactly these refusals were told, and forgets them.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
-	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -48,7 +48,7 @@ func TestAdviceOfProxies(t *testing.T) {
 	}
 	r := &run{cfg: Config{Policy: c, Proxies: []api.Proxy{{Variable: "http_proxy", Scheme: "http", Host: "proxy.corp"}}}}
 	for target, offered := range map[string]bool{"http://proxy.corp:3128/": true, "tcp://proxy.corp:3128": false, "https://proxy.corp:3128/": false} {
-		e := r.refusedByName(&link.Denial{Answer: policy.Answer{Target: target, Suggest: "x"}}, time.Time{}, nil)
+		e := r.refusedByName(&message.Denial{Answer: policy.Answer{Target: target, Suggest: "x"}}, time.Time{}, nil)
 		if (e.Suggest != "") != offered || e.Extra["advice"] == "" {
 			t.Errorf("%s: suggests %q, %q", target, e.Suggest, e.Extra["advice"])
 		}

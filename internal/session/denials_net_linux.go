@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -188,7 +188,7 @@ type namedLike struct {
 }
 
 // refusedByName takes in what egress refused.
-func (d *denials) refusedByName(k *link.Denial) {
+func (d *denials) refusedByName(k *message.Denial) {
 	a := &k.Answer
 	like := namedLike{k.By.PID, k.By.UID, k.By.Comm, k.Protocol, k.Method, a.Target, "", a.Note, k.To, a.Reason}
 	if a.Rule != nil {
@@ -203,7 +203,7 @@ func (d *denials) refusedByName(k *link.Denial) {
 	})
 }
 
-func (r *run) refusedByName(k *link.Denial, when time.Time, chain []event.Process) event.Event {
+func (r *run) refusedByName(k *message.Denial, when time.Time, chain []event.Process) event.Event {
 	a := &k.Answer
 	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "egress:" + k.Protocol})
 	e.Time, e.Resource, e.Capability, e.Target = when, policy.Net.String(), "connect", a.Target

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -18,7 +18,7 @@ import (
 )
 
 // heardNames is what is told of what egress refused.
-func heardNames(t *testing.T, denials ...link.Denial) []event.Event {
+func heardNames(t *testing.T, denials ...message.Denial) []event.Event {
 	t.Helper()
 	var e elsewhere
 	queue := event.NewQueue(&e)
@@ -38,7 +38,7 @@ func TestChainSince(t *testing.T) {
 	own, err := os.Executable()
 	must(t, err)
 	for since, exe := range map[time.Duration]string{time.Since(booted()): own, time.Nanosecond: ""} {
-		told := heardNames(t, link.Denial{By: event.Observed{PID: os.Getpid(), UID: 7, Comm: "worker", SeenAt: since}})
+		told := heardNames(t, message.Denial{By: event.Observed{PID: os.Getpid(), UID: 7, Comm: "worker", SeenAt: since}})
 		if len(told) != 1 || len(told[0].Process) == 0 {
 			t.Fatalf("%+v", told)
 		}
@@ -50,7 +50,7 @@ func TestChainSince(t *testing.T) {
 			t.Errorf("seen after %s: it's a child of %+v", since, chain[1:])
 		}
 	}
-	if told := heardNames(t, link.Denial{}); len(told) != 1 || told[0].Process != nil {
+	if told := heardNames(t, message.Denial{}); len(told) != 1 || told[0].Process != nil {
 		t.Errorf("of nobody: %+v", told)
 	}
 }
@@ -58,7 +58,7 @@ func TestChainSince(t *testing.T) {
 // What the report lists has no secrets in it, as events haven't.
 func TestListedClean(t *testing.T) {
 	d := newDenials(newHearing(Heard{PID: 1}, Config{Policy: listing(t)}).run, nil, 1)
-	d.refusedByName(&link.Denial{Answer: policy.Answer{Target: "http://example.com/a;jsessionid=canary"}})
+	d.refusedByName(&message.Denial{Answer: policy.Answer{Target: "http://example.com/a;jsessionid=canary"}})
 	if got := d.list[0].Target; got != "http://example.com/a;jsessionid=***" {
 		t.Error(got)
 	}
@@ -66,8 +66,8 @@ func TestListedClean(t *testing.T) {
 
 // Only what differs in nothing that is told is counted together.
 func TestNamedAlike(t *testing.T) {
-	denial := func(to string, pid int) link.Denial {
-		return link.Denial{To: netip.MustParseAddrPort(to), Client: netip.MustParseAddrPort("127.0.0.1:4711"), By: event.Observed{PID: pid, Comm: "scan"}, Protocol: "tls"}
+	denial := func(to string, pid int) message.Denial {
+		return message.Denial{To: netip.MustParseAddrPort(to), Client: netip.MustParseAddrPort("127.0.0.1:4711"), By: event.Observed{PID: pid, Comm: "scan"}, Protocol: "tls"}
 	}
 	again := denial("192.0.2.1:443", 4)
 	again.Client = netip.MustParseAddrPort("127.0.0.1:4712")

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/cgroup"
-	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -182,7 +182,7 @@ func (r *run) holdNet() error {
 
 // begin holds a cgroup to what was prepared, with egress in a network namespace.
 func (n *network) begin(d *denials, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b beginning, err error) {
-	ports, err := n.startEgress(d, link.Mandate{Upstream: upstream}, 1, place)
+	ports, err := n.startEgress(d, message.Mandate{Upstream: upstream}, 1, place)
 	if err != nil {
 		return b, err
 	}
@@ -196,8 +196,8 @@ func (n *network) begin(d *denials, number uint64, cgroup int, place *os.File, u
 }
 
 // startEgress begins to start egress, to decide by the policy in force, which is of a generation.
-func (n *network) startEgress(d *denials, o link.Mandate, generation uint32, place *os.File) (ports cgroupsock.Egress, err error) {
-	o.Format, o.Policy, o.Generation = link.Format, d.run.cfg.Policy, generation
+func (n *network) startEgress(d *denials, o message.Mandate, generation uint32, place *os.File) (ports cgroupsock.Egress, err error) {
+	o.Format, o.Policy, o.Generation = message.Format, d.run.cfg.Policy, generation
 	o.Originals, o.Names = n.kernel.Descriptors()
 	opened := make(chan error)
 	onLaterThread(func() {
@@ -271,12 +271,12 @@ func (r *run) handBundle(authority []byte) error {
 	}
 	err := errors.Join(os.WriteFile(file, bundle(system, authority), 0o400), os.Chmod(file, 0o444))
 	if err == nil && os.Geteuid() == 0 { // any other user's remains his
-		err = os.Chown(file, link.Nobody, link.Nobody)
+		err = os.Chown(file, message.Nobody, message.Nobody)
 	}
 	if err != nil {
 		return err
 	}
-	for _, name := range link.BundleVars() {
+	for _, name := range message.BundleVars() {
 		r.cmd.env = slices.DeleteFunc(r.cmd.env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
 		r.cmd.env = append(r.cmd.env, name+"="+file)
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/cgroup"
-	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -96,7 +96,7 @@ func ResumeNetwork(who Heard, cfg Config, generation uint32, at NetPlace) (*Netw
 		return nil, err
 	}
 	n.hold(who, cfg, generation)
-	ports, err := n.net.startEgress(n.h.run.denials, link.Mandate{Upstream: at.Upstream, Authority: kernel.Kept()}, generation, at.Network)
+	ports, err := n.net.startEgress(n.h.run.denials, message.Mandate{Upstream: at.Upstream, Authority: kernel.Kept()}, generation, at.Network)
 	if err == nil {
 		err = errors.Join(kernel.Lead(ports), n.listen())
 	}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/allowlist"
 	"github.com/toolguard/toolguard/internal/egress"
-	"github.com/toolguard/toolguard/internal/egress/link"
+	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -31,10 +31,10 @@ const maxUntold = 1024
 // Serve is all that the process does: it's told at the descriptor what, and ends when nobody is at the other end any more.
 func Serve(fd int) error {
 	toolguard := os.NewFile(uintptr(fd), "toolguard")
-	t := &telling{to: json.NewEncoder(toolguard), queue: make(chan link.Denial, maxUntold), done: make(chan struct{})}
+	t := &telling{to: json.NewEncoder(toolguard), queue: make(chan message.Denial, maxUntold), done: make(chan struct{})}
 	err := serve(json.NewDecoder(toolguard), t)
 	if err != nil {
-		_ = t.say(&link.Word{Failed: err.Error()})
+		_ = t.say(&message.Word{Failed: err.Error()})
 	}
 	return err
 }
@@ -60,7 +60,7 @@ func serve(toolguard *json.Decoder, t *telling) error {
 	if err != nil {
 		return err
 	}
-	ready := link.Word{Ready: true, Decides: o.Generation}
+	ready := message.Word{Ready: true, Decides: o.Generation}
 	ca, err := authority(o, &ready)
 	if err != nil {
 		return err
@@ -92,9 +92,9 @@ func heed(toolguard *json.Decoder, changes chan<- egress.Change, t *telling) err
 			return err
 		}
 		changes <- egress.Change{Policy: o.Policy, Generation: o.Generation, Hosts: o.Hosts, Done: func(err error) {
-			w := link.Word{Decides: o.Generation}
+			w := message.Word{Decides: o.Generation}
 			if err != nil {
-				w = link.Word{Failed: err.Error()}
+				w = message.Word{Failed: err.Error()}
 			}
 			_ = t.say(&w) // if it fails nobody is there any more
 		}}
@@ -102,7 +102,7 @@ func heed(toolguard *json.Decoder, changes chan<- egress.Change, t *telling) err
 }
 
 // hear takes a mandate.
-func hear(toolguard *json.Decoder) (*link.Mandate, error) {
+func hear(toolguard *json.Decoder) (*message.Mandate, error) {
 	var text json.RawMessage
 	if err := toolguard.Decode(&text); err != nil {
 		return nil, err
@@ -111,10 +111,10 @@ func hear(toolguard *json.Decoder) (*link.Mandate, error) {
 	if err := json.Unmarshal(text, &said); err != nil {
 		return nil, err
 	}
-	if said.Format != link.Format {
+	if said.Format != message.Format {
 		return nil, errors.New("toolguard and toolguardd are of different versions: install both of one")
 	}
-	var o link.Mandate
+	var o message.Mandate
 	err := json.Unmarshal(text, &o)
 	if err == nil && o.Policy == nil {
 		err = errors.New("there's no policy in the mandate")
@@ -123,10 +123,10 @@ func hear(toolguard *json.Decoder) (*link.Mandate, error) {
 }
 
 // intercepts says whether TLS is ended here, by this policy or a later one: a session that was told of an authority keeps it.
-func intercepts(o *link.Mandate) bool { return o.Policy.Intercepts() || len(o.Authority) > 0 }
+func intercepts(o *message.Mandate) bool { return o.Policy.Intercepts() || len(o.Authority) > 0 }
 
 // authority is the session's, where it needs one. One that is made here is told, for those who come after.
-func authority(o *link.Mandate, ready *link.Word) (*egress.Authority, error) {
+func authority(o *message.Mandate, ready *message.Word) (*egress.Authority, error) {
 	if !intercepts(o) {
 		return nil, nil
 	}
@@ -144,7 +144,7 @@ func authority(o *link.Mandate, ready *link.Word) (*egress.Authority, error) {
 }
 
 // listeners are those whose descriptors were handed over.
-func listeners(o *link.Mandate) (tcp []*net.TCPListener, udp []*net.UDPConn, err error) {
+func listeners(o *message.Mandate) (tcp []*net.TCPListener, udp []*net.UDPConn, err error) {
 	for _, fd := range o.TCP {
 		f := os.NewFile(uintptr(fd), "tcp")
 		l, err := net.FileListener(f)
@@ -170,18 +170,18 @@ func listeners(o *link.Mandate) (tcp []*net.TCPListener, udp []*net.UDPConn, err
 type telling struct {
 	mu    sync.Mutex
 	to    *json.Encoder
-	queue chan link.Denial
+	queue chan message.Denial
 	lost  atomic.Uint64
 	done  chan struct{}
 }
 
-func (t *telling) say(w *link.Word) error {
+func (t *telling) say(w *message.Word) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.to.Encode(w)
 }
 
-func (t *telling) add(d link.Denial) {
+func (t *telling) add(d message.Denial) {
 	select {
 	case t.queue <- d:
 	default:
@@ -192,21 +192,21 @@ func (t *telling) add(d link.Denial) {
 func (t *telling) tell() {
 	defer close(t.done)
 	for d := range t.queue {
-		_ = t.say(&link.Word{Denial: &d, Lost: t.lost.Swap(0)}) // if it fails nobody is there any more
+		_ = t.say(&message.Word{Denial: &d, Lost: t.lost.Swap(0)}) // if it fails nobody is there any more
 	}
 	if n := t.lost.Swap(0); n > 0 {
-		_ = t.say(&link.Word{Lost: n})
+		_ = t.say(&message.Word{Lost: n})
 	}
 }
 
 // beat shows that egress doesn't hang.
 func (t *telling) beat(ctx context.Context) {
-	for beats := time.Tick(link.Beat); ; {
+	for beats := time.Tick(message.Beat); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-beats:
-			_ = t.say(&link.Word{}) // if it fails nobody is there any more
+			_ = t.say(&message.Word{}) // if it fails nobody is there any more
 		}
 	}
 }
@@ -221,8 +221,8 @@ func confine() error {
 	}{
 		{"set no_new_privs", func() error { return onAllThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0) }},
 		{"leave all groups", func() error { return syscall.Setgroups(nil) }},
-		{"change the group", func() error { return syscall.Setresgid(link.Nobody, link.Nobody, link.Nobody) }},
-		{"change the user", func() error { return syscall.Setresuid(link.Nobody, link.Nobody, link.Nobody) }},
+		{"change the group", func() error { return syscall.Setresgid(message.Nobody, message.Nobody, message.Nobody) }},
+		{"change the user", func() error { return syscall.Setresuid(message.Nobody, message.Nobody, message.Nobody) }},
 		{"end with toolguard", func() error { return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) }},
 		{"bound its memory", boundMemory},
 		{"give all files up", giveFilesUp},

@@ -1,4 +1,4 @@
-// Package link is what toolguard and egress say to each other, in JSON on a socket: a Mandate, and Words for as long as both live. Egress is
+// Package message is what toolguard and egress say to each other, in JSON on a socket: a Mandate, and Words for as long as both live. Egress is
 // a process of toolguardd's program, since net/http and crypto/tls would cost every start of toolguard; so toolguard imports
 // this package and none that leads to those.
 //
@@ -6,7 +6,7 @@
 //
 // Egress reads what is hostile, so its words are a stranger's. The first alone, which it says before it has heard of anybody, is
 // believed: in it is the session's authority.
-package link
+package message
 
 import (
 	"net/netip"
