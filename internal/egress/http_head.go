@@ -38,6 +38,8 @@ func (e errHead) Error() string {
 	return "a request that servers could read in different ways: " + string(e)
 }
 
+var errTooLong = errors.New("it's too long")
+
 // readHead reads the bytes of a head, to the empty line at its end. Nothing at all is io.EOF. For a long one room must be found.
 func readHead(r *bufio.Reader, room func() error) ([]byte, error) {
 	var raw []byte

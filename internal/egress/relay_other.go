@@ -6,9 +6,3 @@ import "net"
 
 // transfer copies n bytes, or with a negative n all there are.
 func transfer(dst, src net.Conn, n int64) error { return transferMemory(dst, src, n) }
-
-// received is how many bytes have come on a connection: nobody knows, so it counts as quiet.
-func received(*net.TCPConn) uint64 { return 0 }
-
-// gone says whether a client has closed its connection.
-func gone(*net.TCPConn, *uint64) bool { return false }

@@ -128,6 +128,19 @@ func (s *Server) find(ctx context.Context, name string, typ dnsmessage.Type) (fo
 	return found{addrs: []netip.Addr{netip.IPv6Loopback()}, ttl: maxTie}, nil
 }
 
+var errBusy = errors.New("too many names are being looked up")
+
+// lookup asks the name servers, unless too many are asked already.
+func (s *Server) lookup(ctx context.Context, name string, typ dnsmessage.Type) (found, error) {
+	select {
+	case s.looking <- struct{}{}:
+		defer func() { <-s.looking }()
+	default:
+		return found{}, errBusy // at once: a program that isn't answered waits for long
+	}
+	return lookup(ctx, s.Upstream, name, typ)
+}
+
 // fit are the ways that an address may be used in; without any, the verdict says why.
 func (s *Server) fit(addr netip.Addr, ways []policy.Way) (fit []policy.Way, why policy.Verdict) {
 	own := s.Own(addr)

@@ -37,7 +37,7 @@ type Server struct {
 	Hosts      map[string][]netip.Addr // the addresses that the machine's hosts file gives to names
 	Upstream   []netip.AddrPort        // name servers, asked in turn
 	Kernel     Kernel
-	Tell       func(message.Denial)     // gets every denial and mustn't wait
+	Tell       func(message.Denial)  // gets every denial and mustn't wait
 	CA         *Authority            // for tls_intercept; needed where Policy.Intercepts
 	Changes    <-chan Change         // other policies, later; may be nil
 	Own        func(netip.Addr) bool // whether an address is the machine's own: ListOwnAddresses

@@ -33,22 +33,15 @@ var (
 	errWrong     = errors.New("the answer is to another question")
 	errCapitals  = errors.New("the answer doesn't keep the capitals of the question")
 	errTruncated = errors.New("the answer doesn't fit")
-	errBusy      = errors.New("too many names are being looked up")
 	errNoServer  = errors.New("no name server is known")
 	errRefused   = errors.New("the name server says")
 )
 
-// lookup asks the name servers in turn.
-func (s *Server) lookup(ctx context.Context, name string, typ dnsmessage.Type) (f found, err error) {
-	select {
-	case s.looking <- struct{}{}:
-		defer func() { <-s.looking }()
-	default:
-		return f, errBusy // at once: a program that isn't answered waits for long
-	}
+// lookup asks name servers in turn.
+func lookup(ctx context.Context, servers []netip.AddrPort, name string, typ dnsmessage.Type) (f found, err error) {
 	err = errNoServer
 	for range askTurns {
-		for _, server := range s.Upstream {
+		for _, server := range servers {
 			if f, err = ask(ctx, server, name, typ); err == nil || ctx.Err() != nil {
 				return f, err
 			}
