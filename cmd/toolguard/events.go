@@ -62,6 +62,9 @@ func (a *app) openEvents(f *execFlags) (q *event.Queue, end func(), err error) {
 // endEvents waits for the queue, and says what didn't get through it.
 func (a *app) endEvents(f *execFlags, q *event.Queue, file *os.File) {
 	missing, why := q.Close()
+	if f.unrecorded {
+		return // the error says it
+	}
 	if missing > 0 {
 		a.err.Warn("%s didn't reach --events %s: %v", output.Count(missing, "event"), f.events, why)
 		return // a write may still be under way
@@ -94,11 +97,11 @@ func (f *execFlags) eventsTarget() (*os.File, error) {
 // and what it was called with. It isn't opened through a symlink, which an earlier command may have left.
 func (f *execFlags) openFile() (*os.File, error) {
 	file, err := os.OpenFile(f.events, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the events file: %w", err)
+	if err != nil && !errors.Is(err, unix.ENXIO) { // a socket, or a pipe that nobody reads
+		return nil, fmt.Errorf("--events %s: %w: name a file that you can write", f.events, errors.Unwrap(err))
 	}
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s isn't a regular file: open it yourself and name it as --events fd:N", f.events)
+	if info, bad := file.Stat(); err != nil || bad != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("--events %s: it isn't a regular file: open it yourself and name it as --events fd:N", f.events)
 	}
 	return file, f.notShared(int(file.Fd()))
 }

@@ -28,6 +28,8 @@ type execFlags struct {
 	linger  bool
 	env     []string // what a coding agent gets that the environment doesn't have
 	begin   func(session.Report, *policy.Compiled)
+
+	unrecorded bool // the command wasn't started, as no event can be written
 }
 
 func newExec(a *app) *cobra.Command {
@@ -104,6 +106,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	if len(argv) > 0 {
 		f.command = argv[0]
 	}
+	a.quiet = f.quiet
 	if f.dryRun {
 		return a.dryRun(f)
 	}
@@ -145,6 +148,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		a.reportDenials(f, c, r, err == nil && r.Code == 0, a.keepRun(f, c, argv, r))
 	}
 	if err != nil {
+		f.unrecorded = errors.Is(err, session.ErrUnrecorded)
 		return a.notStarted(c, err)
 	}
 	if r.Code != 0 {

@@ -83,6 +83,16 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &output.UsageError{Command: cmd.CommandPath(), Msg: err.Error()}
 }
 
+// noEmptyFlags rejects a flag whose value is empty, as --events "$FILE" is where FILE isn't set: it would count as not given.
+func noEmptyFlags(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" {
+			err = usagef(cmd, "--%s needs a value, and this one is empty", f.Name)
+		}
+	})
+	return err
+}
+
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name

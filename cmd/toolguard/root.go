@@ -1,14 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
+	"github.com/toolguard/toolguard/internal/api"
 )
 
 // The exit statuses that are toolguard's own.
@@ -25,6 +30,18 @@ type app struct {
 	in  io.Reader
 	out *output.Screen // answers
 	err *output.Screen // everything else that is said
+
+	quiet bool // no remarks
+}
+
+// slow reports that toolguardd doesn't answer. A signal from then on ends the waiting.
+func (a *app) slow() <-chan os.Signal {
+	if !a.quiet {
+		a.err.Message("toolguardd doesn't answer yet; Ctrl-C ends the waiting ('sudo systemctl status toolguardd' shows how it is)")
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	return signals
 }
 
 // answer writes what a command was asked for, to machines or to people.
@@ -96,9 +113,11 @@ func (a *app) run(args []string) (code int) {
 			}
 		}
 	}()
+	api.Slow = a.slow
 	root := a.root(args)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()
+	err = cmp.Or(a.out.Failed(), err) // an answer that nobody gets is none, also where it was no
 	if err == nil {
 		return 0
 	}
@@ -141,6 +160,7 @@ which rule decided when something is denied.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return noEmptyFlags(cmd) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if printVersion {
 				a.out.Version(buildInfo())

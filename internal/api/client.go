@@ -33,6 +33,37 @@ func (r *Refusal) Error() string { return "toolguardd: " + r.Why }
 // How long toolguardd may take to answer what isn't about waiting. It may have to start first, and to load the programs.
 const patience = 2 * time.Minute
 
+// slowTime is after what time somebody who waits for an answer is notified.
+const slowTime = 4 * time.Second
+
+// Slow, where it's set, is called when toolguardd hasn't answered for slowTime. A signal in what it returns ends the waiting.
+var Slow func() <-chan os.Signal
+
+// ErrInterrupted says that somebody ended the waiting for an answer.
+var ErrInterrupted = errors.New("toolguardd didn't answer, and the waiting for it was ended")
+
+var errSlow = errors.New("toolguardd doesn't answer")
+
+// watch has somebody notified when the answer is slow, until the returned function is called.
+func (x *exchange) watch() (stop func()) {
+	if Slow == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	slow := time.AfterFunc(slowTime, func() {
+		select {
+		case <-Slow():
+			x.interrupted.Store(true)
+			_ = x.conn.SetDeadline(time.Unix(1, 0))
+		case <-done:
+		}
+	})
+	return func() {
+		slow.Stop()
+		close(done)
+	}
+}
+
 func (c *Client) dial() (*exchange, error) {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: c.Socket, Net: "unix"})
 	switch {
@@ -58,6 +89,7 @@ func (c *Client) Do(method, path string, body, answer any) error {
 	}
 	defer s.Close()
 	_ = s.x.conn.SetReadDeadline(time.Now().Add(patience))
+	defer s.x.watch()()
 	if err := s.Next(answer); err != nil {
 		return fmt.Errorf("read toolguardd's answer: %w", err)
 	}
@@ -99,9 +131,17 @@ func (c *Client) stream(method, path string, body any) (*Stream, error) {
 // stream begins to read an answer. Whoever refuses a request may close before it has read it all, so what was said is read also
 // where the request failed.
 func (x *exchange) stream(sent error) (*Stream, error) {
+	stop := x.watch()
 	status, body, err := x.answer()
+	stop()
 	if err != nil {
 		_ = x.conn.Close()
+		switch {
+		case x.interrupted.Load():
+			return nil, ErrInterrupted
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, errSlow
+		}
 		return nil, fmt.Errorf("ask toolguardd: %w", errors.Join(sent, err))
 	}
 	if status >= 300 {

@@ -8,12 +8,14 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // exchange is one request and its answer on a connection of their own.
 type exchange struct {
-	conn *net.UnixConn
-	in   *bufio.Reader
+	conn        *net.UnixConn
+	in          *bufio.Reader
+	interrupted atomic.Bool // see watch
 }
 
 var errAnswer = errors.New("toolguardd's answer isn't HTTP")

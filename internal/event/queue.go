@@ -198,6 +198,22 @@ func (q *Queue) Sync() {
 	}
 }
 
+// Await waits until the sink has been handed all that was written before, but no longer than d, and returns why the first event was lost, if one was.
+func (q *Queue) Await(d time.Duration) error {
+	end := time.Now().Add(d)
+	defer time.AfterFunc(d, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.handed.Broadcast()
+	}).Stop()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for all := q.in; q.oldest() <= all && time.Now().Before(end); {
+		q.handed.Wait()
+	}
+	return q.err
+}
+
 // oldest is the number of the first event that hasn't been handed over.
 func (q *Queue) oldest() uint64 {
 	first := q.in + 1

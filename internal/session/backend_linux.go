@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -23,7 +24,7 @@ func automatic(daemon string) (backend, error) {
 	if ok && daemon != "require" {
 		b.without = func() (backend, error) { return automatic("none") }
 	}
-	if ok || skipped != nil && daemon == "require" {
+	if ok || skipped != nil && (daemon == "require" || errors.Is(skipped, api.ErrInterrupted)) {
 		return b, skipped
 	}
 	if os.Geteuid() == 0 {

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
@@ -49,7 +51,18 @@ type Denial struct {
 // NotFound says that there is no such command: exit status 127.
 type NotFound struct{ Name string }
 
-func (e *NotFound) Error() string { return e.Name + ": no such command" }
+func (e *NotFound) Error() string {
+	if e.Name == "" {
+		return "the name of the command is empty"
+	}
+	if !strings.Contains(e.Name, "/") {
+		return e.Name + ": no such command in PATH"
+	}
+	return e.Name + ": no such command"
+}
+
+// ErrUnrecorded is the failure of a session whose start can't be recorded: nothing was started.
+var ErrUnrecorded = errors.New("nothing was started, as the events can't be written")
 
 // NotExecutable says that the command is there and may not be executed: exit status 126.
 type NotExecutable struct {

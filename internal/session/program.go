@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 // lookup finds the program that name stands for, the way execvp(3) does.
 func lookup(name string, env []string) (string, error) {
 	if name == "" {
-		return "", &NotFound{Name: `""`}
+		return "", &NotFound{}
 	}
 	var refused error = &NotFound{Name: name}
 	for _, file := range policy.Candidates(pathOf(env), name) {
@@ -45,8 +46,13 @@ func executable(file string) error {
 	if err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() {
-		return &fs.PathError{Op: "exec", Path: file, Err: syscall.EACCES}
+	switch {
+	case info.IsDir():
+		return errors.New("it's a folder")
+	case !info.Mode().IsRegular():
+		return errors.New("it isn't a regular file")
+	case info.Mode()&0o111 == 0:
+		return fmt.Errorf("nobody may execute it: chmod +x %s", file)
 	}
 	return accessible(file)
 }

@@ -314,6 +314,9 @@ func (r *run) confine() error {
 func (r *run) start() (pid int, err error) {
 	r.began = time.Now()
 	r.emit(r.startEvent())
+	if err := r.recorded(); err != nil {
+		return 0, err
+	}
 	r.noticeOwner()
 	r.in.do(func() { pid, err = r.cmd.fork() })
 	if err != nil {
@@ -321,6 +324,20 @@ func (r *run) start() (pid int, err error) {
 	}
 	r.sup.set(pid)
 	return pid, nil
+}
+
+// recordTime is how long a start waits for its event to be written. A pipe that nobody reads takes it later, or the loss is reported at the end.
+const recordTime = 100 * time.Millisecond
+
+// recorded reports why what the session does can't be recorded.
+func (r *run) recorded() error {
+	if r.cfg.Events == nil {
+		return nil
+	}
+	if err := r.cfg.Events.Await(recordTime); err != nil {
+		return fmt.Errorf("%w: %w; give them another place, or leave --events out", ErrUnrecorded, err)
+	}
+	return nil
 }
 
 // startFailure sorts out whose fault it was that the command didn't start.
@@ -338,7 +355,10 @@ func (r *run) startFailure(err error) error {
 
 // whyNot explains a refused execve with the policy's own words where it was the policy that refused.
 func (r *run) whyNot(err error) string {
-	if !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EPERM) {
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Sprintf("it's no program for this machine, and has no #! line: run a script by its interpreter, such as sh %s", r.cmd.path)
+	case !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EPERM):
 		return err.Error()
 	}
 	c, path := r.cfg.Policy, r.cfg.canonical(r.cmd.path)

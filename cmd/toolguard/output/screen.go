@@ -13,6 +13,7 @@
 package output
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -45,16 +46,20 @@ func New(w io.Writer, terminal, color bool) *Screen {
 func NewFile(f *os.File) *Screen {
 	info, err := f.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
-	return New(patient{f}, terminal, terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
+	return New(&patient{f: f}, terminal, terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
 }
 
 // patient writes all of it to a file that another process that has it open, such as the confined command, has made non-blocking since.
-type patient struct{ f *os.File }
+type patient struct {
+	f      *os.File
+	failed error // the first failure
+}
 
-func (p patient) Write(text []byte) (n int, err error) {
+func (p *patient) Write(text []byte) (n int, err error) {
 	for {
 		m, err := p.f.Write(text[n:])
 		if n += m; !errors.Is(err, unix.EAGAIN) {
+			p.failed = cmp.Or(p.failed, err)
 			return n, err
 		}
 		ready := []unix.PollFd{{Fd: int32(p.f.Fd()), Events: unix.POLLOUT}}
@@ -64,10 +69,18 @@ func (p patient) Write(text []byte) (n int, err error) {
 	}
 }
 
-// flush writes the screen. There is nobody to tell when that fails.
+// flush writes the screen. Failed returns whether that went wrong.
 func (s *Screen) flush() {
 	_, _ = io.WriteString(s.W, s.text.String())
 	s.text.Reset()
+}
+
+// Failed returns why something couldn't be written, nil where all was.
+func (s *Screen) Failed() error {
+	if p, ok := s.W.(*patient); ok && p.failed != nil {
+		return fmt.Errorf("the answer couldn't be written to standard output: %s", errorText(errors.Unwrap(p.failed)))
+	}
+	return nil
 }
 
 func (s *Screen) line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }
