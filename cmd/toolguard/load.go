@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -87,7 +88,9 @@ func (p *policyFlags) folder() (string, error) {
 		return p.dir, nil
 	}
 	dir, err := os.Getwd()
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", errors.New("the current folder was deleted: go to another one (cd)")
+	} else if err != nil {
 		return "", fmt.Errorf("find the current folder: %w", err)
 	}
 	return dir, nil

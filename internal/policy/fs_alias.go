@@ -142,6 +142,9 @@ func (c *compiler) aliases(all []Mount, err error) {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return
+	case errors.Is(err, fs.ErrNotExist):
+		c.fail(at, errors.New("/proc isn't mounted here, and toolguard reads there what is mounted where"), "mount it: mount -t proc proc /proc")
+		return
 	case err != nil:
 		c.fail(at, fmt.Errorf("which places have other names by bind mounts can't be told: %w", err), "")
 		return

@@ -36,10 +36,25 @@ func reserveProcesses(limits map[int]unix.Rlimit) error {
 // checkCapacity says why toolguard couldn't have its threads, or the command not a process. The Go runtime would end toolguard instead, with
 // its own words.
 func checkCapacity() error {
+	if err := checkOpenFiles(); err != nil {
+		return err
+	}
 	if err := checkUserCapacity(); err != nil {
 		return err
 	}
 	return checkCgroupCapacity()
+}
+
+// neededFiles is how many files toolguard may have to open at a time: one for each path that a policy grants, a hundred of them for what every
+// command needs. The Go runtime has raised the soft limit to the hard one.
+const neededFiles = 160
+
+func checkOpenFiles() error {
+	var own unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err != nil || own.Cur >= neededFiles {
+		return nil
+	}
+	return fmt.Errorf("the limit of open files (ulimit -n) is %d, and toolguard needs %d: raise it", own.Cur, neededFiles)
 }
 
 // checkUserCapacity is about RLIMIT_NPROC, which the kernel doesn't apply to root (copy_process). How many there are on the whole machine is

@@ -16,11 +16,11 @@ const settingsFile = "/etc/toolguard/exec.toml"
 
 // daemonSetting is what the settings file says of toolguardd, and where it does; "" where there is no such file or it says nothing.
 func daemonSetting(file string) (value, where string, err error) {
-	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) // package os would take ten times as long, at every start
+	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // package os would take ten times as long, at every start
 	if errors.Is(err, unix.ENOENT) {
 		return "", "", nil
 	} else if err != nil {
-		return "", "", &os.PathError{Op: "open", Path: file, Err: err}
+		return "", "", fmt.Errorf("root's settings for every session can't be read: %w; %s", &os.PathError{Op: "open", Path: file, Err: err}, settingsRemedy(file))
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
@@ -28,14 +28,22 @@ func daemonSetting(file string) (value, where string, err error) {
 		return "", "", os.NewSyscallError("fstat", err)
 	}
 	if !policyfile.OwnedByRoot(st.Uid) || st.Mode&0o022 != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return "", "", fmt.Errorf("%s must be a file of root's that nobody else can write", file)
+		return "", "", fmt.Errorf("%s must be a file of root's that nobody else can write; %s", file, settingsRemedy(file))
 	}
 	text := make([]byte, 4096)
 	n, err := unix.Read(fd, text)
-	if err != nil || n == len(text) {
-		return "", "", fmt.Errorf("%s can't be read, or has more than %d bytes: %w", file, len(text)-1, err)
+	if err != nil {
+		return "", "", &os.PathError{Op: "read", Path: file, Err: err}
+	}
+	if n == len(text) {
+		return "", "", fmt.Errorf("%s has more than %d bytes: the only key in it is daemon", file, len(text)-1)
 	}
 	return parseSettings(file, string(text[:n]))
+}
+
+// settingsRemedy is how root makes the settings file usable.
+func settingsRemedy(file string) string {
+	return fmt.Sprintf("root corrects that: make it a regular file, chown root:root %[1]s, chmod 644 %[1]s", file)
 }
 
 // parseSettings reads the one key that there is. What it takes is TOML, but not all that TOML takes.
@@ -50,7 +58,7 @@ func parseSettings(file, text string) (value, where string, err error) {
 		key, v, _ := strings.Cut(line, "=")
 		switch key, v = strings.TrimSpace(key), strings.TrimSpace(v); {
 		case key != "daemon":
-			return "", "", fmt.Errorf("%s:%d: there is only the key daemon", file, n)
+			return "", "", fmt.Errorf(`%s:%d: unknown key %q: there is only the key daemon, such as daemon = "require"`, file, n, key)
 		case where != "":
 			return "", "", fmt.Errorf("%s:%d: daemon is there twice", file, n)
 		case v != `"require"` && v != `"auto"`:

@@ -24,8 +24,8 @@ func TestDaemonSetting(t *testing.T) {
 		{"daemon = \"require\"\n", 0o664, "", "nobody else can write"},
 		{"daemon = require\n", 0o644, "", ":1: write daemon"},
 		{"daemon = \"none\"\n", 0o644, "", ":1: write daemon"},
-		{"deamon = \"require\"\n", 0o644, "", ":1: there is only the key daemon"},
-		{"\n[user]\n", 0o644, "", ":2: there is only"},
+		{"deamon = \"require\"\n", 0o644, "", "unknown key \"deamon\": there is only the key daemon"},
+		{"\n[user]\n", 0o644, "", ":2: unknown key \"[user]\""},
 		{"daemon = \"auto\"\ndaemon = \"require\"\n", 0o644, "", ":2: daemon is there twice"},
 		{strings.Repeat("#\n", 3000), 0o644, "", "more than"},
 	} {

@@ -21,7 +21,7 @@ func MakeTmp() (dir string, remove func() error, err error) {
 	}
 	made, err := os.MkdirTemp(base, TmpPrefix)
 	if err != nil {
-		return "", nil, fmt.Errorf("make the private TMPDIR: %w", err)
+		return "", nil, fmt.Errorf("the session's private TMPDIR can't be made: %w; set TMPDIR to a folder that can be written and has space", err)
 	}
 	dir, err = filepath.EvalSymlinks(made)
 	if err != nil {
@@ -41,7 +41,7 @@ func tmpBase() string {
 	}
 	for _, base := range []string{first, "/var/tmp", os.Getenv("XDG_RUNTIME_DIR")} {
 		real, err := filepath.EvalSymlinks(base)
-		if err == nil && !within(real, dir) && unix.Access(real, unix.W_OK) == nil {
+		if err == nil && !within(real, dir) && unix.Access(real+"/.", unix.W_OK|unix.X_OK) == nil {
 			return base
 		}
 	}

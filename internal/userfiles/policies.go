@@ -24,10 +24,15 @@ func (f Folders) FindPolicy(dir string) (file, of string, err error) {
 		return "", "", nil
 	}
 	file, of, err = nearest(filepath.Join(f.Config, "policies"), dir, ".toml")
-	if err != nil || file == "" {
-		return "", "", err
+	if err != nil {
+		return "", "", fmt.Errorf("whether there is a policy of the user's own can't be found out: %w; correct that, or name a policy: --policy FILE", err)
 	}
-	if err := ownFile(file); err != nil {
+	if file == "" {
+		return "", "", nil
+	}
+	if err := ownFile(file); errors.Is(err, fs.ErrNotExist) {
+		return "", "", fmt.Errorf("the policy for %s isn't taken: %s is a symlink that leads nowhere; remove it, or name a policy: --policy FILE", of, file)
+	} else if err != nil {
 		return "", "", fmt.Errorf("the policy for %s isn't taken: %w; or name a policy: --policy FILE", of, err)
 	}
 	if real, err := filepath.EvalSymlinks(file); err != nil || strings.HasPrefix(real, strings.TrimSuffix(of, "/")+"/") {

@@ -103,7 +103,11 @@ func (l *loader) host() {
 		return
 	}
 	if err != nil {
-		l.fail(policy.Place{File: l.req.HostDir}, "the host's policies must be owned by root and not writable by others",
+		hint := "the host's policies must be owned by root and not writable by others"
+		if errors.Is(err, fs.ErrPermission) {
+			hint = fmt.Sprintf("everybody must be able to read the host's policies: chmod 755 %s %s", filepath.Dir(l.req.HostDir), l.req.HostDir)
+		}
+		l.fail(policy.Place{File: l.req.HostDir}, hint,
 			"the host's policies can't be used: %s", reason(err))
 		return
 	}

@@ -142,6 +142,9 @@ func plausible(src []byte) *syntaxError {
 	if i := bytes.IndexByte(src, 0); i != -1 {
 		return &syntaxError{i, "a NUL byte", "a policy is a text file"}
 	}
+	if bytes.HasPrefix(src, []byte("\ufeff")) {
+		return &syntaxError{0, "a byte order mark", "save the file as UTF-8 without it"}
+	}
 	if !utf8.Valid(src) {
 		return &syntaxError{invalidUTF8(src), "not UTF-8", "save the file as UTF-8"}
 	}
