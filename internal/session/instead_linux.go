@@ -28,7 +28,7 @@ func instead(b backend, name, daemon string) string {
 	case lacksBPF():
 		return "use the bpf backend, for which this kernel's lsm= list lacks bpf: 'toolguard doctor' says how to get it"
 	case root:
-		return "use the bpf backend, which can't be used here: 'toolguard doctor' says what it needs"
+		return "get the bpf backend, which this machine doesn't have: 'toolguard doctor' says what it needs"
 	}
 	return "have toolguardd decide, which nobody has set up here (docs/daemon.md), or run it as root"
 }

@@ -488,7 +488,7 @@ func TestOrdinaryUser(t *testing.T) {
 			}
 		}
 	}
-	as("none", "leave out --daemon none, so that toolguardd decides, or run it as root, or\n")
+	as("none", "leave out --daemon none, so that toolguardd decides, or run it as root; or ")
 	if _, err := os.Stat("/run/toolguard/toolguard.sock"); err == nil {
 		t.Skip("needs a machine without toolguardd for the rest")
 	}

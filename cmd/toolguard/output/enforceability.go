@@ -9,29 +9,6 @@ import (
 	"github.com/toolguard/toolguard/internal/session"
 )
 
-// Refusal says why a policy can't be enforced here.
-func (s *Screen) Refusal(r session.Report, name string) {
-	defer s.flush()
-	s.line("%s%s: %s can't enforce %s of policy %s", s.prefix(), s.in(red, "nothing was started"), r.Backend,
-		Count(len(r.Refusals), "rule"), Clean(name))
-	var ids []string
-	for i, row := range r.Refusals {
-		ids = append(ids, row.ID)
-		if i < mostErrors {
-			s.line("  %s: %s: %s: %s", s.in(bold, Clean(place(row.Place))), Clean(named(row)), shortfall(row, r.Backend), Clean(row.Why))
-		}
-	}
-	if n := len(r.Refusals) - mostErrors; n > 0 {
-		s.line("  … and %d more (all of them with --dry-run)", n)
-	}
-	s.line("what to do:")
-	if r.Instead != "" {
-		s.line("  %s, or", Clean(r.Instead))
-	}
-	s.line("  use a backend that can ('toolguard doctor' shows what this machine has), or change the rule, or")
-	s.line("  accept that it isn't enforced: --allow-degraded=%s", Clean(strings.Join(ids, ",")))
-}
-
 // Begin says, in one line before the command starts, what isn't enforced, why, and what to do; nothing where all is.
 func (s *Screen) Begin(r session.Report) {
 	var what, instead string

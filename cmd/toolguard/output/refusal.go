@@ -1,0 +1,88 @@
+package output
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session"
+)
+
+// Refusal says why a policy can't be enforced here: first what would go wrong, in words that need no knowledge of backends, then what to do,
+// then every rule.
+func (s *Screen) Refusal(r session.Report, name string) {
+	defer s.flush()
+	first, n := r.Refusals[0], len(r.Refusals)
+	more := ""
+	if n > 1 {
+		more = fmt.Sprintf("; nor can %s be enforced", Count(n-1, "more rule"))
+	}
+	where, advice := " ("+place(first.Place)+")", []string{r.Instead, otherPolicy(first)}
+	if r.Instead == "" {
+		advice[0] = "use another backend ('toolguard doctor' shows what this machine has)"
+	}
+	if ownRule(first) {
+		where = ""
+		slices.Reverse(advice)
+	}
+	s.line("%s%s: %s%s%s", s.prefix(), s.in(red, "nothing was started"), Clean(impossible(first)), Clean(where), more)
+	var ids []string
+	for _, row := range r.Refusals {
+		ids = append(ids, row.ID)
+	}
+	s.line("  what to do: %s; or accept that it isn't enforced: --allow-degraded=%s", Clean(strings.Join(advice, "; or ")), Clean(strings.Join(ids, ",")))
+	s.line("  %s can't enforce %s of policy %s:", r.Backend, Count(n, "rule"), Clean(name))
+	for _, row := range r.Refusals[:min(n, mostErrors)] {
+		s.line("  %s: %s: %s: %s", s.in(bold, Clean(place(row.Place))), Clean(named(row)), shortfall(row, r.Backend), Clean(row.Why))
+	}
+	if n > mostErrors {
+		s.line("  … and %d more (all of them with --dry-run)", n-mostErrors)
+	}
+}
+
+// impossible says what can't be had here.
+func impossible(row policy.Coverage) string {
+	limit, isLimit := strings.CutPrefix(row.ID, "limits.")
+	switch r := row.Rule; {
+	case isLimit:
+		return limit + " can't be limited here"
+	case row.By == "this version":
+		return "this version doesn't enforce " + row.ID
+	case ownRule(row):
+		return "the command could change " + r.FS.Path + ", which toolguard goes by"
+	case r != nil && r.FS != nil && r.FS.Last != "" && r.FS.Caps == 0:
+		return "the command can't be kept from files that match " + r.FS.Written + " here"
+	case r != nil && r.FS != nil && r.FS.Caps == 0:
+		return "the command can't be kept from " + r.FS.Written + " here"
+	case r != nil && r.FS != nil:
+		return "what the command may do with " + r.FS.Written + " can't be limited here as the policy says"
+	case r != nil && r.Net != nil && r.Net.Listen:
+		return "where the command may accept connections can't be limited here as the policy says"
+	case r != nil && r.Net != nil && r.Net.Allow:
+		return "the command can't be limited to the host " + r.Net.Host + " here"
+	case r != nil && r.Net != nil:
+		return "the command can't be kept from the host " + r.Net.Host + " here"
+	}
+	return row.ID + " can't be enforced here"
+}
+
+// otherPolicy says which other policy could be enforced.
+func otherPolicy(row policy.Coverage) string {
+	switch r := row.Rule; {
+	case ownRule(row):
+		return "move it out of the folders that the command may write"
+	case r != nil && r.FS != nil && r.FS.Caps == 0:
+		return "grant only folders that the command may have whole"
+	case r != nil && r.Net != nil && r.Net.Allow && !r.Net.Listen:
+		return `allow every host, by two rules for its port: host = "0.0.0.0/0" and host = "::/0"`
+	case r == nil:
+		return "leave it out of the policy"
+	}
+	return "change the rule"
+}
+
+// ownRule reports whether a row's rule protects toolguard's own files, such as the policy.
+func ownRule(row policy.Coverage) bool {
+	return row.Rule != nil && row.Rule.FS != nil && row.Place.File == "builtin:toolguard"
+}
