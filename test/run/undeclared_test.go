@@ -39,7 +39,11 @@ can inside inside; can beside beside; can group group; can net connect; can env 
 		for _, u := range users() {
 			p := newPlace(t, u)
 			p.write(t, "../p.toml", "version = 1\n"+c.policy)
-			cmd := p.guarded([]string{"--policy", "../p.toml", "--tool", c.tool, "--backend", "landlock", "--daemon", "none"}, "bash", "-c", script)
+			flags := []string{"--policy", "../p.toml", "--backend", "landlock", "--daemon", "none"}
+			if c.tool != "" {
+				flags = append(flags, "--tool", c.tool)
+			}
+			cmd := p.guarded(flags, "bash", "-c", script)
 			cmd.Env = append(cmd.Env, "SETTING=x", "AWS_SECRET=x")
 			out := run(t, cmd)
 			if out.code != 0 || strings.TrimSpace(out.stdout) != c.want {
