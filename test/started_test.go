@@ -11,8 +11,16 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-// TestGettingStarted does what docs/getting-started.md shows, as an ordinary user with a home of his own, and must see what the page shows.
+// TestGettingStarted does what docs/getting-started.md and README.md show, as an ordinary user with a home of his own, and must see what the
+// pages show. What README.md shows of a session with toolguardd is test/bpf's.
 func TestGettingStarted(t *testing.T) {
+	for page, commands := range map[string]int{"docs/getting-started.md": 9, "README.md": 5} {
+		t.Run(page, func(t *testing.T) { doShown(t, page, commands) })
+	}
+}
+
+func doShown(t *testing.T, page string, commands int) {
+	t.Helper()
 	bin := toolguard(t)
 	users := childtest.Users()
 	uid := users[len(users)-1]
@@ -35,8 +43,8 @@ func TestGettingStarted(t *testing.T) {
 	}
 	must(t, os.Chmod(filepath.Dir(bin), 0o755))
 	shown := 0
-	for _, b := range blocks(t, "docs/getting-started.md") {
-		if b.lang != "console" {
+	for _, b := range blocks(t, page) {
+		if b.lang != "console" || !strings.HasPrefix(b.text, "$ ") || strings.Contains(b.text, "agent.py") {
 			continue
 		}
 		for part := range strings.SplitSeq(strings.TrimPrefix(b.text, "$ "), "\n$ ") {
@@ -55,7 +63,7 @@ func TestGettingStarted(t *testing.T) {
 			shown++
 		}
 	}
-	if shown < 9 {
+	if shown < commands {
 		t.Errorf("only %d commands", shown)
 	}
 }

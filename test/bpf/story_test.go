@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestStory runs what README.md opens with, and it must say what the page shows.
+// TestStory runs what README.md shows of a session with toolguardd, and it must say what the page shows.
 func TestStory(t *testing.T) {
 	toolguard := guest(t)
 	const home, docker = "/home/ann", "/run/docker.sock" // they're in what is shown
@@ -33,7 +33,8 @@ func TestStory(t *testing.T) {
 
 	page, err := os.ReadFile("../../README.md")
 	must(err)
-	_, shown, _ := strings.Cut(string(page), "```console\n$ ")
+	_, shown, _ := strings.Cut(string(page), "```console\n$ toolguard exec --policy ")
+	shown = "toolguard exec --policy " + shown
 	shown, _, _ = strings.Cut(shown, "```")
 	line, want, _ := strings.Cut(shown, "\n")
 	words := strings.Fields(line)
