@@ -27,7 +27,7 @@ func Again() (int, error) {
 	if err := checkCapacity(); err != nil {
 		return 0, err
 	}
-	makeThreads(fewThreads) // the session may use up what there can be
+	makeThreads(fewBlocked) // the session may use up what there can be
 	runtime.LockOSThread()  // the child dies with the thread that made it (PR_SET_PDEATHSIG)
 	defer runtime.UnlockOSThread()
 	sup, err := watch()

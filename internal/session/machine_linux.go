@@ -31,7 +31,7 @@ func ask(deaf bool) *machine {
 	m.makeInside()
 	go m.proof()
 	m.signals = async(watch)
-	m.threads = async(func() (struct{}, error) { makeThreads(fewThreads); return struct{}{}, nil })
+	m.threads = async(func() (struct{}, error) { makeThreads(fewBlocked); return struct{}{}, nil })
 	return m
 }
 

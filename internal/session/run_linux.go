@@ -68,7 +68,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		r.sup = (<-s.machine.signals).value
 		<-s.machine.threads
 		if r.backend.hold != nil || r.net.held() {
-			makeThreads(ownThreads)
+			makeThreads(mostBlocked)
 		}
 		err = r.confine()
 	}

@@ -1,39 +1,43 @@
 package session
 
-import (
-	"runtime"
-	"sync"
-)
+import "runtime"
 
 // The threads that toolguard has before a command starts. The runtime keeps them: only a thread that a goroutine is locked to at its end ends.
 const (
 	// maxProcessors bounds how many threads compute at once. It's enough: what takes time is the kernel's work.
 	maxProcessors = 4
-	// ownThreads are those, and one for each goroutine that can be in a system call at the same time: the waiting for the command and for
-	// signals, the session's thread, egress's, the readers of three rings and of audit records, the writer of events, the clock, and what
-	// looks at processes; and the runtime's own two.
-	ownThreads = 20
-	// fewThreads are those where nobody reads rings and there is no egress. Each thread takes some 50 µs to make.
-	fewThreads = 12
+	// fewBlocked is how many threads there are besides, since as many goroutines can be in a system call at the same time: the waiting for the
+	// command and for signals, the session's thread, the reader of audit records, the writer of events and the clock; and the runtime's own three,
+	// and the one that proves Landlock and ends. Each thread takes some 50 µs to make, and others at the end.
+	fewBlocked = 10
+	// mostBlocked is fewBlocked with the readers of three rings, and what egress takes.
+	mostBlocked = 16
+	// ownThreads is the most that toolguard needs.
+	ownThreads = maxProcessors + mostBlocked
 )
 
-// makeThreads makes those of n threads that are missing: it has as many goroutines as that, each locked to one, and lets them go when the last
-// one runs.
-func makeThreads(n int) {
+// makeThreads makes those threads that are missing where so many can be blocked: a goroutine holds each that there is, until there are enough.
+func makeThreads(blocked int) {
 	if runtime.GOMAXPROCS(0) > maxProcessors {
 		runtime.GOMAXPROCS(maxProcessors)
 	}
-	var running sync.WaitGroup
-	running.Add(n)
-	all := make(chan struct{})
-	for range n {
+	wanted := runtime.GOMAXPROCS(0) + blocked
+	enough := make(chan struct{})
+	defer close(enough)
+	for threadCount() < wanted {
+		held := make(chan struct{})
 		go func() {
 			runtime.LockOSThread()
-			running.Done()
-			<-all
+			close(held)
+			<-enough
 			runtime.UnlockOSThread()
 		}()
+		<-held
 	}
-	running.Wait()
-	close(all)
+}
+
+// threadCount is how many threads the runtime has.
+func threadCount() int {
+	n, _ := runtime.ThreadCreateProfile(nil)
+	return n
 }
