@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/api"
@@ -75,7 +74,9 @@ func named(name, daemon string) (b backend, ok bool, err error) {
 		},
 		cover: func(c *policy.Compiled) []policy.Coverage {
 			rows := net.cover(c, landlock.Cover(c, abi))
-			return slices.Concat(coverRings(c, rows, seccomp.Others{ABI: abi, Net: net.held()}), coverEnv(c), coverLimits(c), coverCgroup(c), coverAudit(c, "landlock", "Landlock tells nobody what is executed"))
+			rows = append(coverRings(c, rows, seccomp.Others{ABI: abi, Net: net.held()}), coverEnv(c)...)
+			rows = append(append(rows, coverLimits(c)...), coverCgroup(c)...)
+			return append(rows, coverAudit(c, "landlock", "Landlock tells nobody what is executed")...)
 		},
 	}, true, nil
 }

@@ -35,7 +35,7 @@ func Cover(c *policy.Compiled, backend, daemon string, allowDegraded []string) (
 
 // cover is Cover by a backend that has been chosen.
 func cover(b backend, c *policy.Compiled, name, daemon string, allowDegraded []string) (Report, error) {
-	rep := Report{Backend: b.name, Gaps: b.gaps, unseen: b.unseen, Rows: slices.Concat(b.cover(c), coverTools(c))}
+	rep := Report{Backend: b.name, Gaps: b.gaps, unseen: b.unseen, Rows: append(b.cover(c), coverTools(c)...)}
 	allowed := slices.Clone(allowDegraded)
 	for _, l := range c.Layers {
 		for _, d := range l.Degraded {
