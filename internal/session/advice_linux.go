@@ -131,9 +131,10 @@ func forbidden(folder string, p *event.Process) bool {
 	}
 	const writeAndEnter = 3
 	owner, group, others := st.Mode>>6&7, st.Mode>>3&7, st.Mode&7
-	switch groups, known := groupsOf(p.PID); {
-	case int(st.Uid) == p.UID:
+	if int(st.Uid) == p.UID {
 		return owner&writeAndEnter != writeAndEnter
+	}
+	switch groups, known := groupsOf(p.PID); {
 	case known && slices.Contains(groups, int(st.Gid)):
 		return group&writeAndEnter != writeAndEnter
 	case !known && group&writeAndEnter == writeAndEnter:
