@@ -120,10 +120,11 @@ func (r *run) mayOverride() bool {
 func forbidden(folder string, p *event.Process) bool {
 	var st unix.Stat_t
 	var fs unix.Statfs_t
-	if unix.Stat(folder, &st) != nil || unix.Statfs(folder, &fs) != nil {
+	if unix.Stat(folder, &st) != nil {
 		return false
 	}
-	if fs.Flags&unix.ST_RDONLY != 0 {
+	// As the process sees it: toolguardd's unit has all of the machine read-only.
+	if unix.Statfs(fmt.Sprintf("/proc/%d/root%s", p.PID, folder), &fs) == nil && fs.Flags&unix.ST_RDONLY != 0 {
 		return true
 	}
 	if n, err := unix.Getxattr(folder, "system.posix_acl_access", nil); p.UID < 0 || err == nil && n > 0 {

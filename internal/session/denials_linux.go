@@ -82,7 +82,7 @@ func (r *run) deaf(err error) {
 	case r.cfg.Events == nil:
 	case r.held == nil:
 		r.cfg.notice("denials are enforced but can't be shown: %v", err)
-	case r.cmd.plan != nil: // all others the programs tell
+	case r.cmd.plan != nil && !r.cfg.Policy.RefusesNet(): // all others the programs tell, and without the network there are no ports
 		r.cfg.notice("denials of ports are enforced but can't be shown: %v", err)
 	}
 }
