@@ -19,7 +19,7 @@ func plainScreen() (*output.Screen, *strings.Builder) {
 	return output.New(&b, false, false), &b
 }
 
-// A command that failed where denials can't be seen ends with two lines, on a terminal or not. Removed variables are named where one failed.
+// A command that failed where denials can't be seen ends with two lines or three, on a terminal or not. Removed variables are named where one failed.
 func TestReportOfFailure(t *testing.T) {
 	unseen := "toolguard: it ended with 1, and whether something was denied can't be seen by this user\n" +
 		"  'toolguard check --policy p.toml fs read PATH' shows what the policy allows; 'toolguard doctor' shows what it takes to see denials (--quiet: without this)\n"
@@ -35,7 +35,8 @@ func TestReportOfFailure(t *testing.T) {
 		want   string
 	}{
 		{"auto", false, session.Result{Code: 1}, false, unseen},
-		{"auto", true, session.Result{Code: 1}, false, ""},
+		{"auto", false, session.Result{Code: 1, NoUnix: true}, false, unseen + "  no unix socket can be made here, which tmux, screen and ssh-agent need: docs/BACKENDS.md#everyday-commands\n"},
+		{"auto", true, session.Result{Code: 1, NoUnix: true}, false, ""},
 		{"never", false, session.Result{Code: 1}, false, ""},
 		{"auto", false, session.Result{Code: 1, Visible: true}, false, ""},
 		{"auto", false, session.Result{}, true, ""},

@@ -49,6 +49,9 @@ func RefusesRings(c *policy.Compiled, o Others) bool {
 	return allowed && !factsOf(c, o).seesRings()
 }
 
+// DeniesUnixSockets tells whether a session can make no unix socket, whatever its policy grants.
+func DeniesUnixSockets(c *policy.Compiled, o Others) bool { return factsOf(c, o).refuseUnix() }
+
 func (n network) nothing() bool { return n.restricted && !n.stream && !n.datagram }
 
 func factsOf(c *policy.Compiled, o Others) facts {

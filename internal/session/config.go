@@ -38,6 +38,7 @@ type Result struct {
 	WhyLost    string   // what went by unseen, for people; "" when nothing did or Visible is false
 	Visible    bool     // denials can be seen on this machine by this user
 	WhyUnseen  string   // why they can't, for people; "" where that isn't known
+	NoUnix     bool     // the backend can't decide about unix sockets by path, so none can be made
 	RemovedEnv []string // names of the variables that the command didn't get
 	Leftover   int      // processes ended after the first one
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // environ is what the command sees of env, and the names of what it doesn't, each once. Entries that aren't NAME=VALUE
-// are dropped: no rule could name them. TMPDIR always points to the session's own, where it has one.
+// are dropped: no rule could name them. TMPDIR always points to the session's own, where it has one, and so does TMUX_TMPDIR unless it's
+// handed on: tmux puts its socket there or into /tmp, where that of the user's own server is.
 func environ(c *policy.Compiled, program string, env []string) (keep, removed []string) {
 	narrow := commandEnvs(c, program)
 	for _, kv := range env {
@@ -24,6 +25,9 @@ func environ(c *policy.Compiled, program string, env []string) (keep, removed []
 	}
 	if c.TmpDir != "" {
 		keep = append(keep, "TMPDIR="+c.TmpDir)
+		if !slices.ContainsFunc(keep, func(kv string) bool { return strings.HasPrefix(kv, "TMUX_TMPDIR=") }) {
+			keep = append(keep, "TMUX_TMPDIR="+c.TmpDir)
+		}
 	}
 	return keep, removed
 }

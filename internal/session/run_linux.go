@@ -440,6 +440,7 @@ func (r *run) end(e ending) {
 		r.denials.add(r.limitEvent(l))
 	}
 	r.denials.summary(&r.result)
+	r.result.NoUnix = seccomp.DeniesUnixSockets(r.cfg.Policy, r.others())
 	r.emit(r.endEvent())
 }
 

@@ -219,4 +219,7 @@ func (s *Screen) DenialsUnseen(r session.Result, policies []string) {
 	}
 	s.line("%sit ended with %d, and whether something was denied can't be seen%s", s.prefix(), r.Code, Clean(whyUnseen(r)))
 	s.line("  '%s fs read PATH' shows what the policy allows; 'toolguard doctor' shows what it takes to see denials (--quiet: without this)", Clean(strings.Join(check, " ")))
+	if r.NoUnix {
+		s.line("  no unix socket can be made here, which tmux, screen and ssh-agent need: docs/BACKENDS.md#everyday-commands")
+	}
 }
