@@ -3,9 +3,12 @@ package daemontest
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/user"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -58,4 +61,40 @@ func Serve(t *testing.T, toolguardd string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { Stop(cmd, syscall.SIGTERM) })
+}
+
+const units = "/etc/systemd/system/"
+
+// Install installs toolguardd as docs/daemon.md says, of the programs in a folder and the packaged units in another, but for links in place of
+// copies, which an emulated machine would have to translate again, and starts its socket. remove takes the units away.
+func Install(programs, packaging string) (remove func(), err error) {
+	_ = os.Remove(api.Socket) // of one that was killed
+	remove = func() {
+		_ = sh("systemctl stop toolguardd.socket toolguardd.service; rm -f " + units + "toolguardd.*; systemctl daemon-reload")
+	}
+	return remove, errors.Join(
+		sh("ln -sf "+programs+"/toolguard "+programs+"/toolguardd /usr/bin/"),
+		sh("install -m 644 "+packaging+"/sysusers.conf /usr/lib/sysusers.d/toolguard.conf && systemd-sysusers"),
+		sh("install -m 644 "+packaging+"/toolguardd.* "+units+" && systemctl daemon-reload && systemctl start toolguardd.socket"),
+	)
+}
+
+func sh(command string) error {
+	if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", command, err, out)
+	}
+	return nil
+}
+
+// Group is the group whose members may ask an installed toolguardd, as a list of groups; nil where there is none.
+func Group() []uint32 {
+	g, err := user.LookupGroup("toolguard")
+	if err != nil {
+		return nil
+	}
+	gid, err := strconv.ParseUint(g.Gid, 10, 32)
+	if err != nil {
+		return nil
+	}
+	return []uint32{uint32(gid)}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/daemontest"
 )
 
 const units = "/etc/systemd/system/"
@@ -23,25 +24,19 @@ const units = "/etc/systemd/system/"
 // unit is toolguardd as it's packaged, which systemd starts when somebody connects to its socket.
 type unit struct{ *testing.T }
 
-// newUnit installs it as docs/daemon.md says, but for links in place of copies, which an emulated machine would have to translate again, and
-// starts the socket.
+// newUnit installs it and starts its socket.
 func newUnit(t *testing.T) *unit {
 	t.Helper()
-	if os.Getenv("TOOLGUARD_VM") == "" {
-		t.Skip("needs a virtual machine (make vm-test)")
-	}
+	daemontest.Needs(t)
 	endShared()
-	_ = os.Remove(socket)
 	u := &unit{t}
-	u.sh("ln -sf " + built + "/toolguard " + built + "/toolguardd /usr/bin/")
-	u.sh("install -m 644 ../../packaging/systemd/sysusers.conf /usr/lib/sysusers.d/toolguard.conf && systemd-sysusers")
-	u.sh("install -m 644 ../../packaging/systemd/toolguardd.* " + units + " && systemctl daemon-reload")
+	remove, err := daemontest.Install(built, "../../packaging/systemd")
 	t.Cleanup(func() {
 		u.sh("systemctl stop toolguardd.socket toolguardd.service")
 		u.Logf("its journal:\n%s", u.sh("journalctl -q -o cat -u toolguardd.service -u toolguardd.socket"))
-		u.sh("rm -r " + units + "toolguardd.* && systemctl daemon-reload")
+		remove()
 	})
-	u.sh("systemctl start toolguardd.socket")
+	must(t, err)
 	return u
 }
 
@@ -71,12 +66,8 @@ func (u *unit) pid() int {
 // job is a command of a user who is in the group toolguard.
 func (u *unit) job(uid uint32, policy, script string, flags ...string) *job {
 	u.Helper()
-	g, err := user.LookupGroup("toolguard")
-	must(u.T, err)
-	gid, err := strconv.ParseUint(g.Gid, 10, 32)
-	must(u.T, err)
 	j := newJob(u.T, uid, policy, script, flags...)
-	j.SysProcAttr.Credential.Groups = []uint32{uint32(gid)}
+	j.SysProcAttr.Credential.Groups = daemontest.Group()
 	return j
 }
 

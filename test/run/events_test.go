@@ -26,7 +26,7 @@ type toldEvent struct {
 	Metadata struct{ Sequence int }
 	Unmapped struct {
 		Kind, Target string
-		Extra        struct{ Why, Exact string }
+		Extra        struct{ Why, Exact, Anyway string }
 	}
 }
 

@@ -6,79 +6,140 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
-// everyday is what people type all day: a script of bash's in a workspace with some files.
-var everyday = []struct {
+// everydayRow is a script in a workspace with files, after another one that is run without toolguard. Under bpf it's
+// run under a policy where the built-in default isn't enough; else under that.
+type everydayRow struct {
 	name   string
 	needs  string
 	files  map[string]string
+	before string
 	script string
-}{
-	{"git", "git", nil, `export GIT_AUTHOR_DATE=2000-01-01T00:00:00Z GIT_COMMITTER_DATE=2000-01-01T00:00:00Z
-		git init -q -b main . && echo a > f && git add -A && git commit -qm one && echo b >> f && git diff && git commit -qam two &&
-		git status && git log --format=%H%n%s && git worktree add -q side && git -C side status && git clone -q . copy && git -C copy log --oneline`},
-	{"make", "make gcc", map[string]string{"Makefile": "run: hello\n\t./hello\nhello: hello.c\n\tgcc -o $@ $<\n", "hello.c": helloC}, "make && make run"},
-	{"leaks", "gcc", map[string]string{"leak.c": leakC}, `gcc -fsanitize=address -o leak.out leak.c && ./leak.out 2> said; echo $?; grep -o "detected memory leaks" said`},
-	{"go", "go", map[string]string{"go.mod": "module x\n\ngo 1.20\n", "main.go": goWork, "main_test.go": goTest}, `export CGO_ENABLED=0
-		go build -o x . && ./x && go run . && go vet . && go test . > tested && cut -f 1,2 tested`},
-	{"python", "/usr/bin/python3", map[string]string{"requirements.txt": "", "pool.py": poolPy}, `/usr/bin/python3 -m venv --without-pip v && v/bin/python -c 'import sys; print(sys.prefix)' && v/bin/python pool.py`},
-	{"npm", "npm node", map[string]string{"package.json": `{"name":"x","version":"1.0.0","scripts":{"start":"node -p 6*7"}}`}, "export npm_config_update_notifier=false; npm start && npm pack"},
-	{"bash", "bash", nil, bashWork},
-	{"jobs", "bash", nil, "set -m; sleep 0.1 & jobs %1 > /dev/null && fg > /dev/null; echo $?; cat <<< here | tr a-z A-Z"},
-	{"ps", "ps", nil, "ps -o comm= -p $$ && ps aux > all && head -1 all && grep -c ' all' all > /dev/null; echo $?"},
-	{"top", "top", nil, "top -bn1 > all; echo $?; grep PID all"},
-	{"df", "df", nil, "df > all; echo $?; head -1 all; df -P . | wc -l"},
-	{"id", "id", nil, "id"},
-	{"man", "man", nil, "MANPAGER=cat man ls > page; echo $?; grep -c . page"},
-	{"less", "less", nil, "less /etc/passwd < /dev/null | head -2"},
-	{"vim", "vim", map[string]string{"text": "one\n"}, "vim -es -c 's/one/two/' -c wq text; echo $?; cat text; vim -u /etc/vim/vimrc -es -c q text; echo $?"},
-	{"ssh-keygen", "ssh-keygen", nil, "ssh-keygen -q -t ed25519 -N '' -f k && ssh-keygen -y -P '' -f k | cut -d ' ' -f 1"},
-	{"sqlite3", "sqlite3", nil, "sqlite3 x.db 'create table t(a); insert into t values (3); select a from t'"},
-	{"jq", "jq", nil, `echo '{"a": [1, 2]}' | jq .a`},
-	{"curl", "curl", map[string]string{"text": "one\n"}, `curl -s "file://$PWD/text"; curl -s file:///etc/passwd | head -1`},
-	{"node", "node", nil, `node -p 'require("fs").readFileSync("/proc/self/maps").length > 0'`},
-	{"java", "java", map[string]string{"pom.xml": "", "P.java": procJava}, "java P.java"},
+	policy string
 }
 
 // TestEveryday holds the built-in default policy to what an ordinary user does all day: with toolguard it's said and ends as without. In
-// the same session his key, a new ~/.bashrc and the network stay out of reach, which are in reach without.
+// the same session his key, a new ~/.bashrc, the hooks of git where the backend can, and the network stay out of reach, which are in reach
+// without; where denials are seen, each has its event.
 func TestEveryday(t *testing.T) {
 	needs(t, "bash")
 	port, connections := counted(t)
 	p := ordinary(t)
-	var missing []string
 	for _, r := range everyday {
-		if without := absent(r.needs); without != "" {
-			missing = append(missing, without)
-			continue
+		if !inGuest {
+			r.policy = ""
 		}
 		t.Run(r.name, func(t *testing.T) {
+			if program := absent(r.needs); program != "" {
+				t.Skipf("needs %s", program)
+			}
 			var out [2]outcome
 			for i, command := range []func(...string) outcome{
 				func(argv ...string) outcome { return run(t, p.command(argv...)) },
-				func(argv ...string) outcome { return run(t, p.guarded([]string{"--backend", "landlock"}, argv...)) },
+				func(argv ...string) outcome { return run(t, p.guarded(p.everyday(t, r.policy), argv...)) },
 			} {
 				p.renew(t, r.files)
+				if r.before != "" {
+					must(t, p.command("bash", "-c", r.before).Run())
+				}
 				before := connections()
 				out[i] = command("bash", "-c", "("+r.script+"\n)\nstatus=$?\n"+strings.ReplaceAll(reach, "PORT", port)+"\nexit $status")
-				seen, err := os.ReadFile(filepath.Join(p.workspace, "seen"))
-				must(t, err)
-				_, absent := os.Stat(filepath.Join(p.home, ".bashrc"))
-				key, written, connected := strings.Contains(string(seen), "SECRET"), absent == nil, connections() > before
-				if bare := i == 0; key != bare || written != bare || connected != bare {
-					t.Errorf("bare %v: the key was read: %v, ~/.bashrc written: %v, a connection made: %v\n%s", bare, key, written, connected, seen)
-				}
+				p.reached(t, i == 0, connections() > before)
 			}
 			if out[0] != out[1] || out[0].stdout == "" || out[0].code != 0 && r.name != "bash" {
 				t.Errorf("bare:    %+v\nguarded: %+v", out[0], out[1])
 			}
+			if inGuest {
+				p.events(t)
+			}
 		})
 	}
-	t.Logf("%d of %d rows: not installed are %q", len(everyday)-len(missing), len(everyday), missing)
+}
+
+// everyday are the flags for an everyday command: of the backend that this machine has for an ordinary user, and a policy where one is needed for
+// what that enforces.
+func (p place) everyday(t *testing.T, policy string) []string {
+	t.Helper()
+	flags := []string{"--backend", "landlock"}
+	if inGuest {
+		flags = []string{"--backend", "bpf", "--daemon", "require", "--report", "never", "--events", filepath.Join(filepath.Dir(p.home), "events")}
+	}
+	if policy == "" {
+		return flags
+	}
+	p.write(t, "../policy.toml", policy)
+	return append(flags, "--policy", filepath.Join(filepath.Dir(p.home), "policy.toml"))
+}
+
+// reach tries what nobody granted, after the script.
+const reach = `{ cat ~/.ssh/id_ed25519; echo x > ~/.bashrc; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; (exec 3<> /dev/tcp/127.0.0.1/PORT); } > seen 2>&1`
+
+// reached makes sure that reach got what is to be had: everything bare, else nothing but what the backend doesn't enforce.
+func (p place) reached(t *testing.T, bare, connected bool) {
+	t.Helper()
+	seen, err := os.ReadFile(filepath.Join(p.workspace, "seen"))
+	must(t, err)
+	_, noFile := os.Stat(filepath.Join(p.home, ".bashrc"))
+	_, noHook := os.Stat(filepath.Join(p.workspace, ".git/hooks/pre-commit"))
+	key, written, hook := strings.Contains(string(seen), "SECRET"), noFile == nil, noHook == nil
+	if key != bare || written != bare || connected != bare || hook != (bare || !inGuest) {
+		t.Errorf("bare %v: the key was read: %v, ~/.bashrc written: %v, a hook made: %v, a connection made: %v\n%s", bare, key, written, hook, connected, seen)
+	}
+}
+
+// events makes sure that each denial of reach has an event.
+func (p place) events(t *testing.T) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(filepath.Dir(p.home), "events"))
+	must(t, err)
+	defer f.Close()
+	var targets []string
+	for _, e := range readEvents(t, f) {
+		if e.Unmapped.Kind == "denial" {
+			targets = append(targets, e.Unmapped.Target)
+		}
+		if e.Unmapped.Extra.Anyway != "" && strings.HasPrefix(e.Unmapped.Target, filepath.Dir(p.home)) { // of whose folders the user may make files
+			t.Errorf("%s: %s", e.Unmapped.Target, e.Unmapped.Extra.Anyway)
+		}
+	}
+	for _, want := range []string{p.home + "/.ssh/id_ed25519", p.home + "/.bashrc", p.workspace + "/.git/hooks", "socket"} {
+		if !slices.ContainsFunc(targets, func(target string) bool { return strings.Contains(target, want) }) {
+			t.Errorf("no denial of %s among %q", want, targets)
+		}
+	}
+}
+
+// TestTmux holds tmux to the same. Before Landlock ABI 9 it can't make its socket, and toolguard says so.
+func TestTmux(t *testing.T) {
+	needs(t, "bash", "tmux")
+	p := ordinary(t)
+	const script = `export SHELL=/bin/bash; : ${TMUX_TMPDIR:=$HOME}; export TMUX_TMPDIR
+		tmux -f /dev/null new -d -s work 'tty | tr -d 0-9 > typed; tmux wait -S done; cat' && tmux wait done && cat typed &&
+		tmux ls -F '#{session_name} #{session_windows}' && tmux kill-server`
+	flags := p.everyday(t, "version = 1\nextends = [\"preset:git\", \"preset:pty\"]\n")
+	bare, got := run(t, p.command("bash", "-c", script)), run(t, p.guarded(flags, "bash", "-c", script))
+	if bare != (outcome{"/dev/pts/\nwork 1\n", "", 0}) {
+		t.Fatalf("bare: %+v", bare)
+	}
+	abi, _, _ := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if inGuest || abi >= 9 {
+		if got.stdout != bare.stdout || got.code != 0 { // that its server is still about to end may be reported
+			t.Errorf("guarded: %+v", got)
+		}
+		return
+	}
+	const line = "\n  no unix socket can be made here, which tmux, screen and ssh-agent need: "
+	got = run(t, p.command(binary, "exec", "--backend", "landlock", "--", "bash", "-c", script))
+	if got.code != 1 || !strings.Contains(got.stderr, "\nerror connecting to /tmp/toolguard-") || !strings.Contains(got.stderr, line) {
+		t.Errorf("guarded: %+v", got)
+	}
 }
 
 // ordinary is a place of an ordinary user's, where Landlock is to be had.
@@ -120,9 +181,6 @@ func TestOpenProcIsReported(t *testing.T) {
 	}
 }
 
-// reach tries what nobody granted, after the script.
-const reach = `{ cat ~/.ssh/id_ed25519; echo x > ~/.bashrc; (exec 3<> /dev/tcp/127.0.0.1/PORT); } > seen 2>&1`
-
 // renew makes the home and the workspace new, but for the caches.
 func (p place) renew(t *testing.T, files map[string]string) {
 	t.Helper()
@@ -135,6 +193,7 @@ func (p place) renew(t *testing.T, files map[string]string) {
 			}
 		}
 	}
+	must(t, os.RemoveAll(filepath.Join(filepath.Dir(p.home), "events")))
 	p.write(t, "../home/.ssh/id_ed25519", "SECRET\n")
 	p.write(t, "../home/.gitconfig", "[user]\n\tname = A\n\temail = a@example.com\n")
 	for name, text := range files {
@@ -147,62 +206,35 @@ func counted(t *testing.T) (port string, connections func() int) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
-	taken := make(chan struct{}, 1000)
+	taken := make(chan string, 1000)
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			taken <- struct{}{}
+			taken <- c.RemoteAddr().String()
 			c.Close()
 		}
 	}()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), func() int { return len(taken) }
+	others := 0
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), func() int {
+		c, err := net.Dial("tcp4", l.Addr().String()) // taken after those that wait
+		must(t, err)
+		defer c.Close()
+		for <-taken != c.LocalAddr().String() {
+			others++
+		}
+		return others
+	}
 }
 
-// absent is the first of some programs that isn't there.
+// absent is the first of some programs and files that isn't there.
 func absent(programs string) string {
 	for _, p := range strings.Fields(programs) {
-		if file := find(p); file == p {
-			if _, err := os.Stat(file); err != nil {
-				return p
-			}
+		if files, err := filepath.Glob(p); find(p) == p && (err != nil || files == nil) {
+			return p
 		}
 	}
 	return ""
 }
-
-const helloC = `#include <stdio.h>
-int main(void) { return puts("built") < 0; }
-`
-
-const leakC = `#include <stdlib.h>
-int main(void) { volatile char *p = malloc(7); p[0] = 1; p = 0; return 0; }
-`
-
-// goWork imports nothing: its cache is empty, and the standard library would take minutes.
-const goWork = `package main
-
-func main() { println("built") }
-`
-
-const goTest = `package main
-
-import "testing"
-
-func TestX(*testing.T) {}
-`
-
-const poolPy = `import multiprocessing
-if __name__ == "__main__":
-    with multiprocessing.Pool(2) as p: print(p.map(abs, [1, -2]))
-`
-
-const procJava = `import java.nio.file.*;
-public class P {
-	public static void main(String[] args) throws Exception {
-		System.out.println(Files.readAllLines(Path.of("/proc/self/status")).get(0) + new java.security.SecureRandom().getAlgorithm().length());
-	}
-}
-`

@@ -26,23 +26,21 @@ var must = childtest.Must
 // binary is toolguard as it is built for users.
 var binary string
 
+// inGuest: this is a virtual machine, in which toolguardd runs as its package's unit.
+var inGuest = os.Getenv("TOOLGUARD_VM") != ""
+
 func TestMain(m *testing.M) { os.Exit(withBinary(m)) }
 
 // withBinary builds toolguard, or takes the one in the folder that TOOLGUARD_BUILT names, on a machine without compilers.
 func withBinary(m *testing.M) int {
 	if dir := os.Getenv("TOOLGUARD_BUILT"); dir != "" {
 		binary = filepath.Join(dir, "toolguard")
-		if os.Getenv("TOOLGUARD_VM") != "" {
-			state, err := os.MkdirTemp("", "run-test-")
+		if inGuest { // for ordinary users; root does without it
+			remove, err := daemontest.Install(dir, "../../packaging/systemd")
+			defer remove()
 			if err != nil {
 				panic(err)
 			}
-			defer os.RemoveAll(state)
-			d, err := daemontest.Start(filepath.Join(dir, "toolguardd"), state, os.Stderr) // for ordinary users; root does without it
-			if err != nil {
-				panic(err)
-			}
-			defer daemontest.Stop(d, syscall.SIGTERM)
 		}
 		return m.Run()
 	}
@@ -141,7 +139,7 @@ func (p place) command(argv ...string) *exec.Cmd {
 	cmd.Env = []string{"PATH=" + searchPath, "HOME=" + p.home, "LANG=C.UTF-8", "USER=" + p.user.name}
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: p.user.id, Gid: p.user.id}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: p.user.id, Gid: p.user.id, Groups: daemontest.Group()}
 	}
 	cmd.WaitDelay = patience // what it leaves may have its output, and be slow to end
 	return cmd
