@@ -93,6 +93,7 @@ var calls = []struct {
 	{"packet socket", unix.SYS_SOCKET, args{unix.AF_INET, 10}, 0, []syscall.Errno{unix.EACCES, unix.EACCES, unix.EACCES}},
 	{"routes", unix.SYS_SOCKET, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, 0, []syscall.Errno{0, 0, 0}},
 	{"others' sockets", unix.SYS_SOCKET, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, 0, []syscall.Errno{unix.EACCES, unix.EACCES, 0}},
+	{"audit records", unix.SYS_SOCKET, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}, 0, []syscall.Errno{unix.EACCES, unix.EACCES, 0}},
 	{"signal oneself", unix.SYS_TGKILL, args{own, own, 0}, 0, []syscall.Errno{0, 0, 0}},
 	{"signal another", unix.SYS_TGKILL, args{parent, parent, 0}, 0, []syscall.Errno{unix.EPERM, unix.EPERM, 0}},
 	{"own limit", unix.SYS_PRLIMIT64, args{0, unix.RLIMIT_CORE, 1}, unix.EFAULT, []syscall.Errno{unix.EFAULT, unix.EFAULT, unix.EFAULT}},

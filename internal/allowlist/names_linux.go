@@ -50,7 +50,7 @@ var Ship = Program{
 
 // Toolguardd is toolguardd. Its egress inherits the list, so what that needs until it loads its own is in it: to become nobody, Landlock, seccomp.
 var Toolguardd = Program{
-	name: "toolguardd", arguments: seccomp.Own{Unix: true, Diag: true, Others: true},
+	name: "toolguardd", arguments: seccomp.Own{Unix: true, Diag: true, Audit: true, Others: true},
 	calls: slices.Concat(runs, talks, keeps, []string{
 		"arch_prctl", "capget", "capset", "close_range", "execve", "getrusage", "kill", "pidfd_open", "pidfd_send_signal", "setns", "socketpair",
 		"wait4", "waitid",

@@ -31,6 +31,15 @@ func Probe() (abi, errata int, err error) {
 	return abi, max(errata, 0), nil
 }
 
+// Audited is nil where the kernel writes audit records of what Landlock denies (ABI 7, Linux 6.15).
+func Audited() error {
+	abi, _, err := Probe()
+	if err == nil && abi < 7 {
+		err = fmt.Errorf("this kernel doesn't report what Landlock denies: it takes Linux 6.15 or newer (ABI 7), and this one has ABI %d", abi)
+	}
+	return err
+}
+
 // Canary proves on a throw-away thread that Landlock denies here and now: a folder that could be opened can't any more, once a
 // ruleset without grants is in force. The denial isn't logged.
 func Canary() error {

@@ -10,6 +10,7 @@ import (
 type Own struct {
 	Unix   bool // unix sockets
 	Diag   bool // NETLINK_SOCK_DIAG
+	Audit  bool // NETLINK_AUDIT
 	Others bool // signals and limits of other processes
 }
 
@@ -21,7 +22,7 @@ func (o Own) Filter() (Filter, error) {
 	if err != nil {
 		return Filter{}, err
 	}
-	f := facts{abi: 1, fs: !o.Unix, diag: o.Diag, net: network{stream: true, datagram: true, listen: true}}
+	f := facts{abi: 1, fs: !o.Unix, diag: o.Diag, audit: o.Audit, net: network{stream: true, datagram: true, listen: true}}
 	rules := append(setid(), f.socket(), namespaces()[0], ioctl(), lease())
 	if !o.Others {
 		another := []all{{not(0, uint64(os.Getpid()))}}

@@ -11,7 +11,7 @@ import (
 
 // TestOwn holds what toolguard's own programs may say in arguments, each with and without what it may need.
 func TestOwn(t *testing.T) {
-	pid, all := uint64(os.Getpid()), Own{Unix: true, Diag: true, Others: true}
+	pid, all := uint64(os.Getpid()), Own{Unix: true, Diag: true, Audit: true, Others: true}
 	eperm, eacces := refuse32(unix.EPERM), refuse32(unix.EACCES)
 	for _, x := range []struct {
 		nr           uint32
@@ -24,7 +24,7 @@ func TestOwn(t *testing.T) {
 		{unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, eacces, unix.SECCOMP_RET_ALLOW},
 		{unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ALLOW},
 		{unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, eacces, unix.SECCOMP_RET_ALLOW},
-		{unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}, eacces, eacces},
+		{unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}, eacces, unix.SECCOMP_RET_ALLOW},
 		{unix.SYS_CLONE, [6]uint64{unix.CLONE_VM | unix.CLONE_THREAD}, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ALLOW},
 		{unix.SYS_CLONE, [6]uint64{unix.CLONE_NEWUSER}, eperm, eperm},
 		{unix.SYS_TGKILL, [6]uint64{pid, 1, 9}, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ALLOW},

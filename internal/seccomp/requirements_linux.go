@@ -16,6 +16,7 @@ type facts struct {
 	namespaces bool   // every authority allows new namespaces
 	denies     bool   // some authority denies system calls by name
 	diag       bool   // NETLINK_SOCK_DIAG, which no policy grants, may be used
+	audit      bool   // so may NETLINK_AUDIT
 	net        network
 }
 

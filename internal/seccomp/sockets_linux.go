@@ -34,10 +34,14 @@ func (f facts) socket() refusal {
 
 // netlink are the protocols that a netlink socket may have.
 func (f facts) netlink() []uint64 {
+	list := []uint64{unix.NETLINK_ROUTE}
 	if f.diag {
-		return []uint64{unix.NETLINK_ROUTE, unix.NETLINK_SOCK_DIAG}
+		list = append(list, unix.NETLINK_SOCK_DIAG)
 	}
-	return []uint64{unix.NETLINK_ROUTE}
+	if f.audit {
+		list = append(list, unix.NETLINK_AUDIT)
+	}
+	return list
 }
 
 // protocols are the ones that an internet socket may have. Multipath TCP passes Landlock's TCP rules by, so it needs
