@@ -151,7 +151,8 @@ func (c *caller) describe(d *Denial) {
 type domain struct {
 	id      uint64
 	ended   bool
-	pid     int // who made it, and its name then; only when it isn't ended
+	pid     int // who made it, and its user and name then; only when it isn't ended
+	uid     int
 	comm    string
 	denials uint64 // in all; only when it is
 }
@@ -164,7 +165,8 @@ func decodeDomain(r *record) (domain, error) {
 	out := domain{
 		id:    uint64(d.number("domain", 16, 0)),
 		ended: status == "deallocated",
-		pid:   int(d.number("pid", 10, 0)), comm: d.text("comm"), denials: uint64(d.number("denials", 10, 0)),
+		pid:   int(d.number("pid", 10, 0)), uid: int(d.number("uid", 10, -1)), comm: d.text("comm"),
+		denials: uint64(d.number("denials", 10, 0)),
 	}
 	return out, d.err
 }

@@ -103,22 +103,6 @@ func (r *Reader) Prove() error { return r.mark(context.Background(), nil) }
 // Proven tells whether records have been seen to arrive.
 func (r *Reader) Proven() bool { return r.proven.Load() }
 
-// Permitted says beforehand what certainly keeps this process from hearing anything: the capability to read records is missing, or it's in
-// another network namespace than the kernel's own threads, of which process 2 is the first. It's nil where only Open or Prove can tell.
-func Permitted() error {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if unix.Capget(&header, &data[0]) == nil && data[unix.CAP_AUDIT_READ/32].Effective&(1<<(unix.CAP_AUDIT_READ%32)) == 0 {
-		return fmt.Errorf("%w: %w", ErrUnavailable, explain(unix.EPERM, "CAP_AUDIT_READ"))
-	}
-	first, err := os.Readlink("/proc/2/ns/net")
-	own, err2 := os.Readlink("/proc/thread-self/ns/net")
-	if err == nil && err2 == nil && own != first {
-		return fmt.Errorf("%w: they're sent in the first network namespace alone, and this is another one", ErrUnavailable)
-	}
-	return nil
-}
-
 // connect opens both sockets and turns auditing on.
 func (r *Reader) connect(state string) (err error) {
 	if r.control, err = openControl(); err != nil {
@@ -296,6 +280,9 @@ func (r *Reader) takeLogin(rec *record) error {
 		clear(r.starters)
 	}
 	r.starters[ses] = pid
+	for _, w := range r.watches {
+		w.takeLogin(ses, pid)
+	}
 	return nil
 }
 

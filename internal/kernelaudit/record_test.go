@@ -57,10 +57,10 @@ func TestDecode(t *testing.T) {
 		d.Call != (Call{0xc000003e, 101, true}) {
 		t.Errorf("seccomp: %+v, %v", d, err)
 	}
-	if d, err := decodeDomain(parse(t, typeLandlockDomain, domainText)); err != nil || d != (domain{0x1e6f0d431, false, 10755, "python3", 0}) {
+	if d, err := decodeDomain(parse(t, typeLandlockDomain, domainText)); err != nil || d != (domain{0x1e6f0d431, false, 10755, 0, "python3", 0}) {
 		t.Errorf("domain: %+v, %v", d, err)
 	}
-	if d, err := decodeDomain(parse(t, typeLandlockDomain, endedText)); err != nil || d != (domain{0x1e6f0d431, true, 0, "", 20}) {
+	if d, err := decodeDomain(parse(t, typeLandlockDomain, endedText)); err != nil || d != (domain{0x1e6f0d431, true, 0, -1, "", 20}) {
 		t.Errorf("end of a domain: %+v, %v", d, err)
 	}
 }

@@ -19,6 +19,19 @@ type Session struct {
 	// Name is what a process that makes one of the session's own Landlock domains is called (PR_SET_NAME) when it isn't the
 	// one that started the session. Nobody else may know it; "" when there is no such process.
 	Name string
+	// Owner is set where another process starts the session, for which this one reads. Then Audit and PID count for nothing.
+	Owner *Owner
+}
+
+// Owner is the process that starts a session, and its user: nothing of another user's is delivered. Of Landlock domains those count
+// that a process of the user's has made under the session's Name, whatever its number: numbers are used again. Of audit sessions it's
+// the one that the process has begun since.
+type Owner struct {
+	UID int
+	PID int // in the initial pid namespace; it lives as long as the watch
+	// Runs reports whether a process belongs to the session, for denied system calls outside of such an audit session: their records
+	// name no domain. known is false where the process has ended.
+	Runs func(pid int) (runs, known bool)
 }
 
 // Watch collects the refusals of one session.
@@ -30,6 +43,7 @@ type Watch struct {
 	began   time.Time
 	domains map[uint64]*tally
 	count   uint64
+	unsure  uint64 // denied system calls of the owner's user that may be the session's
 }
 
 // tally is what is known of one of the session's Landlock domains.
@@ -47,19 +61,12 @@ type losses struct {
 	unread   uint64
 }
 
-// Totals is how a session's refusals add up.
-type Totals struct {
-	Delivered uint64
-	// Missing is how many were refused and not delivered. With Exact false it's only what is known to be missing:
-	// something was lost, and it may or may not have been this session's.
-	Missing uint64
-	Exact   bool
-	Why     string // what was lost where, for people; "" when nothing was
-}
-
 // Watch selects a session's refusals, which are delivered from the reader's goroutine, in the kernel's order. deliver must not
 // call the Reader. Begin before the session's first process is started.
 func (r *Reader) Watch(s Session, deliver func(Denial)) (*Watch, error) {
+	if s.Owner != nil {
+		s.Audit, s.PID = NoSession, 0
+	}
 	w := &Watch{r: r, session: s, deliver: deliver, domains: map[uint64]*tally{}, began: time.Now()}
 	dropped, err := r.lost(time.Second) // an older count can only report more loss than there was
 	if err != nil {
@@ -75,30 +82,44 @@ func (r *Reader) Watch(s Session, deliver func(Denial)) (*Watch, error) {
 // concerns reports whether a refusal is this session's. A domain once seen with it stays its own, whatever audit session
 // a privileged member moves to. Where the record of the caller was lost it's told by who made the domain.
 func (w *Watch) concerns(d *Denial) bool {
+	if o := w.session.Owner; o != nil && d.UID != o.UID && d.UID != -1 {
+		return false
+	}
 	if d.Source == Landlock && (w.domains[d.Domain] != nil || !d.Call.Known && w.own(d.Domain)) {
 		return true
 	}
-	return w.session.Audit != NoSession && d.Session == w.session.Audit
+	if w.session.Audit != NoSession {
+		return d.Session == w.session.Audit
+	}
+	return d.Source == Seccomp && w.session.Owner != nil && w.runs(d.PID)
+}
+
+// runs reports whether the owner's session has a process, and counts those of which that can't be known any more.
+func (w *Watch) runs(pid int) bool {
+	runs, known := w.session.Owner.Runs(pid)
+	if !known {
+		w.unsure++
+	}
+	return runs
 }
 
 // own tells whether a domain is known to have been made to start the session.
 func (w *Watch) own(id uint64) bool {
 	maker, known := w.r.makers[id]
+	return known && w.made(maker)
+}
+
+// made tells whether a domain was made to start the session.
+func (w *Watch) made(d domain) bool {
 	starter := w.starter()
-	return known && (starter != 0 && maker.pid == starter || w.named(maker))
+	return w.session.Owner == nil && starter != 0 && d.pid == starter || w.named(d)
 }
 
 // take delivers one refusal.
 func (w *Watch) take(d Denial) {
 	w.count++
 	if d.Source == Landlock {
-		t := w.domains[d.Domain]
-		if t == nil {
-			t = &tally{}
-			w.domains[d.Domain] = t
-		}
-		t.came++
-		t.own = t.own || w.own(d.Domain)
+		w.tally(d.Domain)
 		maker, known := w.r.makers[d.Domain]
 		starter := w.starter()
 		d.Nested = known && starter != 0 && maker.pid != starter && !w.named(maker)
@@ -111,22 +132,48 @@ func (w *Watch) take(d Denial) {
 	w.deliver(d)
 }
 
+// tally counts a refusal of a domain. How many domains a program makes for itself it decides, so those of other owners aren't counted.
+func (w *Watch) tally(id uint64) {
+	t := w.domains[id]
+	if t == nil {
+		if w.session.Owner != nil && (!w.own(id) || len(w.domains) >= maxRemembered) {
+			return
+		}
+		t = &tally{}
+		w.domains[id] = t
+	}
+	t.came++
+	t.own = t.own || w.own(id)
+}
+
 // starter is the process that started the session, 0 when it isn't known.
 func (w *Watch) starter() int {
 	if pid := w.r.starters[w.session.Audit]; pid != 0 && w.session.Audit != NoSession {
 		return pid
 	}
+	if w.session.Owner != nil {
+		return w.session.Owner.PID
+	}
 	return w.session.PID
 }
 
-func (w *Watch) named(d domain) bool { return w.session.Name != "" && d.comm == w.session.Name }
+func (w *Watch) named(d domain) bool {
+	return w.session.Name != "" && d.comm == w.session.Name && (w.session.Owner == nil || d.uid == w.session.Owner.UID)
+}
+
+// takeLogin takes the audit session that the owner has begun.
+func (w *Watch) takeLogin(ses uint32, pid int) {
+	if w.session.Owner != nil && pid == w.session.Owner.PID {
+		w.session.Audit = ses
+	}
+}
 
 func (w *Watch) takeDomain(d domain) {
 	t := w.domains[d.id]
 	switch {
 	case d.ended && t != nil:
 		t.ended, t.denied = true, d.denials
-	case !d.ended && t == nil && w.session.PID != 0 && (d.pid == w.session.PID || w.named(d)):
+	case !d.ended && t == nil && (w.session.PID != 0 || w.session.Owner != nil) && w.made(d) && len(w.domains) < maxRemembered:
 		w.domains[d.id] = &tally{own: true}
 	}
 }
@@ -139,7 +186,7 @@ const countTime = 10 * time.Second
 // have ended, and every thread that was restricted with it. Where nothing is known to be lost it doesn't wait: that takes the kernel some 50 ms,
 // which every command that was denied anything would end late. An error says that no records arrive here at all.
 func (w *Watch) Finish(ctx context.Context) (Totals, error) {
-	defer w.stop()
+	defer w.Stop()
 	var dropped uint32
 	var unknown error
 	err := w.r.mark(ctx, func() { dropped, unknown = w.r.lost(0) })
@@ -156,16 +203,27 @@ func (w *Watch) Finish(ctx context.Context) (Totals, error) {
 	}
 	if why == "" {
 		t, _ := w.totals(false)
-		if t.Exact = true; t.Missing > 0 {
-			t.Why = "the kernel counted more than came"
-		}
-		return t, nil
+		return w.nothingLost(t), nil
 	}
 	wait := countTime
 	if err != nil {
 		wait = 0
 	}
 	return w.counted(ctx, wait, why), nil
+}
+
+// nothingLost is how they add up where no record is known to be lost.
+func (w *Watch) nothingLost(t Totals) Totals {
+	w.r.mu.Lock()
+	defer w.r.mu.Unlock()
+	t.Exact = w.unsure == 0
+	switch {
+	case t.Missing > 0:
+		t.Why = "the kernel counted more than came"
+	case !t.Exact:
+		t.Why = fmt.Sprintf("system calls were denied to processes of this user that had ended before toolguardd could see whether they were the session's (%d)", w.unsure)
+	}
+	return t
 }
 
 // counted is how a session's refusals add up when something was lost, after the kernel has had so long to say how many there were.
@@ -222,7 +280,8 @@ func (w *Watch) totals(all bool) (t Totals, complete bool) {
 	return t, complete
 }
 
-func (w *Watch) stop() {
+// Stop ends the watch without waiting for anything.
+func (w *Watch) Stop() {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
 	w.r.forget(w)
