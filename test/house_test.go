@@ -62,7 +62,7 @@ var mayImport = []room{
 	{"internal/loader", []string{"internal/loader/bpffs", "internal/loader/image", "internal/policy", "github.com/cilium/ebpf", "golang.org/x/sys/unix"}},
 	{"internal/cgroup/managed", []string{"internal/cgroup", "internal/event", "internal/policy", "github.com/containerd/cgroups/v3/cgroup2"}},
 	{"internal/cgroup", []string{"internal/policy", "golang.org/x/sys/unix"}},
-	{"internal/api", []string{"internal/cgroup", "internal/event", "internal/policy"}},
+	{"internal/api", []string{"internal/cgroup", "internal/event", "internal/kernelaudit", "internal/policy"}},
 	{"internal/daemon", []string{"internal/*", "golang.org/x/sys/unix", "github.com/pelletier/go-toml/v2"}},
 	{"internal/session", []string{"internal/*", "golang.org/x/sys/unix"}},
 	{"cmd/", []string{"internal/*", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix"}},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -18,6 +19,7 @@ const (
 	Sessions = "/v1/sessions"
 	Events   = "/v1/events"
 	Prune    = "/v1/audit/prune"
+	Denials  = "/v1/denials"
 	Metrics  = "/metrics"
 	Health   = "/healthz"
 
@@ -40,6 +42,7 @@ type Daemon struct {
 	Sessions int          `json:"sessions"`      // those that the asker may see
 	Why      string       `json:"why,omitempty"` // why no session can begin; "": they can
 	Network  string       `json:"network"`       // why no session of the asker's can have rules about the network decided; "": they can
+	Denials  string       `json:"denials"`       // why what Landlock denies can't be reported to the asker; "": it can
 	Cgroups  cgroup.Facts `json:"cgroups"`       // what can be limited in the asker's sessions
 }
 
@@ -126,6 +129,20 @@ type Enter struct {
 type Notice struct {
 	Event *event.Event `json:"event,omitempty"`
 	End   *End         `json:"end,omitempty"` // the last, when the session is over
+}
+
+// Record is a line of GET Denials, which the toolguard of a session under Landlock reads while it runs. It has one of these.
+type Record struct {
+	Begin  *Begin              `json:"begin,omitempty"`  // the first
+	Denial *kernelaudit.Denial `json:"denial,omitempty"` // as the kernel's audit records have it
+	Totals *kernelaudit.Totals `json:"totals,omitempty"` // the last, once the client has sent a byte: the command has ended
+}
+
+// Begin is how toolguardd knows a session's Landlock domains: by the name that a thread has which makes one (PR_SET_NAME). Nobody else
+// may learn it.
+type Begin struct {
+	Name string `json:"name"`
+	PID  int    `json:"pid"` // the client's, as toolguardd sees it: that of denials is of the same kind
 }
 
 // Outcome is the body of POST Ended: how the command ended.

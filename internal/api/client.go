@@ -166,6 +166,29 @@ type Stream struct {
 // Next reads the next value. io.EOF: there are no more.
 func (s *Stream) Next(v any) error { return s.values.Decode(v) }
 
+// Begin reads the first record of Denials. It comes with the answer.
+func (s *Stream) Begin() (*Begin, error) {
+	_ = s.x.conn.SetReadDeadline(time.Now().Add(patience))
+	var r Record
+	err := s.Next(&r)
+	if err == nil && (r.Begin == nil || r.Begin.Name == "" || len(r.Begin.Name) > maxThreadName) {
+		err = errors.New("it doesn't say how it knows the session: it's of another version")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read toolguardd's answer: %w", err)
+	}
+	return r.Begin, s.x.conn.SetReadDeadline(time.Time{})
+}
+
+// maxThreadName is how long a thread's name can be (TASK_COMM_LEN).
+const maxThreadName = 15
+
+// Send sends a byte, for an answer that depends on it.
+func (s *Stream) Send() error {
+	_, err := s.x.conn.Write([]byte{'\n'})
+	return err
+}
+
 // Body is the answer as it is, for who doesn't use Next.
 func (s *Stream) Body() io.Reader { return s.body }
 

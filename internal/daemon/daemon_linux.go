@@ -68,8 +68,10 @@ type Daemon struct {
 	why    string         // why not
 	hub    hub
 	counts *counts
-	pid    int
-	mounts uint32 // the machine's mount namespace, its first process's; 0: it can't be told
+
+	denials denials // of sessions that aren't toolguardd's
+	pid     int
+	mounts  uint32 // the machine's mount namespace, its first process's; 0: it can't be told
 
 	noNetwork string // why the network of no session can be held; "": it can
 
@@ -101,11 +103,15 @@ func New(cfg Config) (*Daemon, error) {
 		sessions: map[uint64]*session{}, reserved: map[asker]taken{}, leaving: map[asker]taken{}, turns: map[asker]chan struct{}{}, bodies: make(chan struct{}, maxBodies),
 		tidy: time.AfterFunc(quiet, debug.FreeOSMemory),
 	}
+	d.denials = denials{clients: map[int]int{}, idle: time.AfterFunc(idleTime, d.closeIdle)}
 	if err := d.openState(); err != nil {
 		return nil, err
 	}
 	if d.mounts, err = loader.MountNamespace("1"); err != nil {
 		d.log("no session can be made where there are policies of the host's: %v", err)
+	}
+	if err := d.denials.probe(); err != nil {
+		d.log("what Landlock denies can't be reported to ordinary users: %v", err)
 	}
 	if err = loader.Ready(true); err == nil {
 		d.kernel, err = loader.Open(d.note)

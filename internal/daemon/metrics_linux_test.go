@@ -90,7 +90,7 @@ func TestMetrics(t *testing.T) {
 	for path, want := range map[string]int{api.Metrics: 403, api.Health: 200} {
 		r := httptest.NewRequest("GET", path, nil)
 		w := httptest.NewRecorder()
-		d.Handler().ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, &peer{uid: 7})))
+		d.Handler().ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, &peer{uid: 7, process: ended(1)})))
 		if w.Code != want {
 			t.Errorf("a user's request for %s is answered with %d", path, w.Code)
 		}

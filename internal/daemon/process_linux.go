@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -144,4 +145,35 @@ func (p *process) wait() {
 func hasEnded(pidfd int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
 	return n > 0 && err == nil
+}
+
+// descends reports whether a process has an ancestor of a kind. known is false where it has ended.
+func descends(pid int, from func(pid int) bool) (is, known bool) {
+	for range 10 { // its ancestors can end meanwhile
+		is, err := hasAncestor(pid, from)
+		if err == nil {
+			return is, true
+		}
+	}
+	return false, false
+}
+
+// hasAncestor is descends as long as nobody among the ancestors ends. Another process can get the number of one that has ended: so a
+// parent counts that its child still has after it was looked at.
+func hasAncestor(pid int, from func(pid int) bool) (bool, error) {
+	parent, err := parentOf(pid)
+	for err == nil && parent > 1 && !from(parent) {
+		grandparent, gone := parentOf(parent)
+		still, ended := parentOf(pid)
+		if err = errors.Join(gone, ended); err == nil && still != parent {
+			err = unix.ESRCH
+		}
+		pid, parent = parent, grandparent
+	}
+	return parent > 1, err
+}
+
+func parentOf(pid int) (int, error) {
+	parent, err := statOf(pid, 4)
+	return int(parent), err
 }

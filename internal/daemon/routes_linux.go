@@ -57,6 +57,7 @@ func (d *Daemon) Handler() http.Handler {
 	}
 	plain("GET "+api.Status, anybody, d.status)
 	plain("GET "+api.Events, owners, d.follow)
+	plain("GET "+api.Denials, owners, d.getDenials)
 	plain("GET "+api.Health, owners, func(r *request) (any, error) { d.health(r.w, true); return nil, nil })
 	plain("GET "+api.Metrics, owners, func(r *request) (any, error) {
 		if r.peer.uid != 0 {
@@ -92,7 +93,7 @@ func (d *Daemon) answer(w http.ResponseWriter, r *http.Request, may who, do func
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, most)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute))
-	if req.peer.from != 0 && may == owners {
+	if may == owners && (req.peer.from != 0 || d.denials.confines(req.peer.pid())) {
 		fail(w, refuse(403, "a guarded process may begin a session within its own, and nothing else"))
 		return
 	}
@@ -190,7 +191,7 @@ func (d *Daemon) sessionFor(r *request, may who) (*session, error) {
 }
 
 func (d *Daemon) status(r *request) (any, error) {
-	a := api.Daemon{Version: d.cfg.Version, PID: d.pid, Started: d.began, Why: d.why, Cgroups: d.facts(r.peer.from), Network: d.whyNoNetwork(r.peer.from)}
+	a := api.Daemon{Version: d.cfg.Version, PID: d.pid, Started: d.began, Why: d.why, Cgroups: d.facts(r.peer.from), Network: d.whyNoNetwork(r.peer.from), Denials: d.denials.why}
 	if r.peer.from == 0 {
 		a.Sessions = len(d.all(r.peer.uid))
 	} else if _, err := d.session(r.peer.from); err != nil {

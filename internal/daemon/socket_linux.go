@@ -43,6 +43,7 @@ func (d *Daemon) Serve(ctx context.Context, socket *net.UnixListener) error {
 		case <-told:
 		case <-late.Done():
 		}
+		d.closeIdle()
 		d.hub.publish(0, &event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "toolguardd stopped"}})
 	}()
 	err := srv.Serve(l)

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/daemontest"
 )
@@ -93,6 +95,7 @@ func TestUnit(t *testing.T) {
 	}
 	u.confined()
 	u.exposed()
+	u.reportsLandlock()
 
 	t.Run("the network", func(t *testing.T) { (&unit{t}).network() })
 
@@ -160,7 +163,7 @@ func (u *unit) confined() {
 	u.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", u.pid()))
 	must(u.T, err)
-	for _, want := range []string{`NoNewPrivs:\t1`, `Seccomp:\t2`, `CapBnd:\t000000c4002810e4`, `CapEff:\t000000c4002810e4`} {
+	for _, want := range []string{`NoNewPrivs:\t1`, `Seccomp:\t2`, `CapBnd:\t000000e4602810e4`, `CapEff:\t000000e4602810e4`} {
 		if !regexp.MustCompile(`(?m)^` + want + `$`).Match(status) {
 			u.Errorf("no %s in\n%s", want, status)
 		}
@@ -170,6 +173,23 @@ func (u *unit) confined() {
 		if err := os.WriteFile(root+dir+"/x", nil, 0o600); !errors.Is(err, syscall.EROFS) {
 			u.Errorf("it can write to %s: %v", dir, err)
 		}
+	}
+}
+
+// reportsLandlock makes sure that toolguardd, whose network is another one, reads the kernel's audit records of a session under Landlock, or
+// that it's said why it can't.
+func (u *unit) reportsLandlock() {
+	u.Helper()
+	j := u.job(nobody, work, `read x <OUTSIDE && exit 5; exit 7`, "--backend", "landlock", "--daemon", "auto", "--report", "auto")
+	got := j.start().status()
+	abi, _, _ := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	switch {
+	case got != 7:
+		u.Errorf("exit status %d, want 7", got)
+	case abi >= 7 && (j.count("denial", j.outside) != 1 || strings.Contains(j.out.String(), "can't be seen")):
+		u.Errorf("no denial among %+v", j.told())
+	case abi < 7 && !strings.Contains(j.out.String(), "this kernel doesn't report what Landlock denies: it takes Linux 6.15"):
+		u.Errorf("the kernel has ABI %d, and it says %s", abi, &j.out)
 	}
 }
 

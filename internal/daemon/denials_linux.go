@@ -1,0 +1,273 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/kernelaudit"
+	"github.com/toolguard/toolguard/internal/landlock"
+)
+
+// denials reads the kernel's audit records for the sessions under Landlock whose toolguard may not. All of them share one reader, which
+// keeps auditing on while there is one.
+type denials struct {
+	why string // why nobody can have them; "": they can
+
+	mu      sync.Mutex
+	reader  *kernelaudit.Reader // nil: nobody has subscribed recently
+	idle    *time.Timer         // closes it
+	clients map[int]int         // the toolguards that subscribe, by their numbers, and how often each does
+}
+
+// idleTime is how long the reader stays open when nobody subscribes any more: to open and close one takes the kernel some 25 ms, which
+// every command of a series would wait for.
+const idleTime = 5 * time.Second
+
+// probe finds out whether records arrive. What a toolguardd that was killed has changed about auditing is put back with it.
+func (d *denials) probe() error {
+	err := landlock.Audited()
+	if err == nil {
+		if _, err = d.subscribe(0); err == nil {
+			d.unsubscribe(0)
+			err = d.close()
+		}
+	}
+	if err != nil {
+		d.why = err.Error()
+	}
+	return err
+}
+
+// subscribe opens the reader for the first client.
+func (d *denials) subscribe(pid int) (*kernelaudit.Reader, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.reader == nil {
+		r, err := kernelaudit.OpenFirst()
+		if err != nil {
+			return nil, err
+		}
+		r.Listen()
+		if err := r.Prove(); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		d.reader = r
+	}
+	d.clients[pid]++
+	return d.reader, nil
+}
+
+func (d *denials) unsubscribe(pid int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.clients[pid]--; d.clients[pid] == 0 {
+		delete(d.clients, pid)
+	}
+	if len(d.clients) == 0 {
+		d.idle.Reset(idleTime)
+	}
+}
+
+// close closes the reader, which puts auditing back as it was, unless somebody subscribes.
+func (d *denials) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.clients) > 0 || d.reader == nil {
+		return nil
+	}
+	r := d.reader
+	d.reader = nil
+	return r.Close()
+}
+
+// closeIdle is close for a reader that nobody needs any more.
+func (d *Daemon) closeIdle() {
+	if err := d.denials.close(); err != nil {
+		d.log("auditing isn't as it was before: %v", err)
+	}
+}
+
+// confines reports whether a process belongs to the session of a toolguard that subscribes.
+func (d *denials) confines(pid int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.clients) == 0 {
+		return false
+	}
+	within, known := descends(pid, func(parent int) bool { return d.clients[parent] > 0 })
+	return within || !known
+}
+
+// getDenials reports what Landlock denies in the session that the client is about to start, alongside net/http as notices does.
+func (d *Daemon) getDenials(r *request) (any, error) {
+	if d.denials.why != "" {
+		return nil, refuse(503, "%s", d.denials.why)
+	}
+	p := r.peer
+	reader, err := d.denials.subscribe(p.pid())
+	if err != nil {
+		return nil, refuse(503, "%v", err)
+	}
+	c, _, err := http.NewResponseController(r.w).Hijack()
+	if err == nil {
+		err = p.process.alive() // as long as it is, nobody else has its number
+	}
+	if err != nil {
+		d.denials.unsubscribe(p.pid())
+		return nil, err
+	}
+	d.telling.Go(func() {
+		defer d.denials.unsubscribe(p.pid())
+		if err := d.reportDenials(c, reader, p); err != nil {
+			d.log("what is denied to process %d of user %d isn't reported: %v", p.pid(), p.uid, err)
+		}
+	})
+	return nil, nil
+}
+
+// reportDenials writes a client's denials until it has gone away or, once it says that the command has ended, all of them.
+func (d *Daemon) reportDenials(c net.Conn, reader *kernelaudit.Reader, p *peer) error {
+	defer c.Close()
+	begin := api.Begin{Name: fmt.Sprintf("%015x", newNumber()>>4), PID: p.pid()}
+	out := newOutbox(c)
+	w, err := reader.Watch(kernelaudit.Session{
+		Name:  begin.Name,
+		Owner: &kernelaudit.Owner{UID: p.uid, PID: p.pid(), Runs: runsUnder(p.pid())},
+	}, func(k kernelaudit.Denial) {
+		if k.PID != p.pid() { // toolguard itself asks for everybody on the machine, to end the session
+			out.put(api.Record{Denial: &k})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	_ = write(c, []byte("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/x-ndjson\r\n\r\n"))
+	out.put(api.Record{Begin: &begin})
+	gone, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer cancel()
+		if n, _ := c.Read(make([]byte, 1)); n == 1 {
+			close(ended)
+			_, _ = c.Read(make([]byte, 1))
+		}
+	}()
+	go out.run()
+	defer out.end()
+	select {
+	case <-d.stopping:
+		_ = c.Close() // or who doesn't read would keep auditing from being put back
+	case <-gone.Done():
+	case <-ended:
+		t, err := w.Finish(gone)
+		if err != nil {
+			return err
+		}
+		out.last(t)
+	}
+	return nil
+}
+
+// outbox is what waits to be written to a client. What there is no room for is counted: whoever delivers it serves all clients.
+type outbox struct {
+	conn net.Conn
+	sent chan struct{} // closed when nothing more is written
+
+	mu      sync.Mutex
+	filled  *sync.Cond
+	waiting []byte
+	dropped uint64
+	ended   bool
+}
+
+func newOutbox(c net.Conn) *outbox {
+	o := &outbox{conn: c, sent: make(chan struct{})}
+	o.filled = sync.NewCond(&o.mu)
+	return o
+}
+
+// put adds a line, unless too much waits.
+func (o *outbox) put(r api.Record) {
+	line, _ := json.Marshal(r) // everything in it can be
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.waiting)+len(line) >= waitingEvents {
+		o.dropped++
+		return
+	}
+	o.waiting = append(append(o.waiting, line...), '\n')
+	o.filled.Signal()
+}
+
+// last adds the totals, with what was dropped.
+func (o *outbox) last(t kernelaudit.Totals) {
+	o.mu.Lock()
+	if o.dropped > 0 {
+		t.Delivered, t.Missing = t.Delivered-o.dropped, t.Missing+o.dropped
+		t.Why = "more was denied at a time than toolguard takes from toolguardd"
+	}
+	line, _ := json.Marshal(api.Record{Totals: &t})
+	o.waiting = append(append(o.waiting, line...), '\n')
+	o.mu.Unlock()
+}
+
+// end returns when all has been written, or can't be.
+func (o *outbox) end() {
+	o.mu.Lock()
+	o.ended = true
+	o.filled.Signal()
+	o.mu.Unlock()
+	<-o.sent
+}
+
+// run writes what waits.
+func (o *outbox) run() {
+	defer close(o.sent)
+	for {
+		o.mu.Lock()
+		for len(o.waiting) == 0 && !o.ended {
+			o.filled.Wait()
+		}
+		lines := o.waiting
+		o.waiting = nil
+		o.mu.Unlock()
+		if len(lines) == 0 {
+			return
+		}
+		if write(o.conn, lines) != nil {
+			_ = o.conn.Close() // which the client notices, so that it knows that something is missing
+			return
+		}
+	}
+}
+
+// rememberedTime is how long it's remembered whose a process is. Its number isn't used again so soon.
+const rememberedTime = 100 * time.Millisecond
+
+// runsUnder tells of processes whether they descend from one, for a caller that asks one at a time.
+func runsUnder(ancestor int) func(pid int) (runs, known bool) {
+	type answer struct{ runs, known bool }
+	var since time.Time
+	answers := map[int]answer{}
+	return func(pid int) (bool, bool) {
+		if time.Since(since) > rememberedTime {
+			since = time.Now()
+			clear(answers)
+		}
+		a, ok := answers[pid]
+		if !ok {
+			a.runs, a.known = descends(pid, func(parent int) bool { return parent == ancestor })
+			answers[pid] = a
+		}
+		return a.runs, a.known
+	}
+}
