@@ -17,6 +17,7 @@ type Report struct {
 	Notes    []policy.Coverage // rows that aren't enforced, where that was allowed
 	Skipped  bool              // a backend that enforces more is set up here, and couldn't be used
 	Instead  string            // what could enforce more, and how to have it; "": nothing that is known of
+	Denials  bool              // of a run: what the backend denies is reported
 
 	unseen func(policy.Question) string // see backend
 }

@@ -25,10 +25,10 @@ const kept = 1000
 // denials collects what the kernel refused in one session: what is new becomes an event at once, what repeats is counted, and the
 // different ones are kept for the report.
 type denials struct {
-	run    *run
-	reader *kernelaudit.Reader // nil: denials can't be seen
-	watch  *kernelaudit.Watch
-	proof  *time.Timer // until reader is proven; nil: it isn't listened to
+	run     *run
+	records records     // nil: denials can't be seen
+	proof   *time.Timer // until the records are proven; nil: they aren't listened to
+	foreign bool        // processes have other numbers in them than here
 
 	mu        sync.Mutex
 	deaf      bool  // that nothing is heard has been said
@@ -58,11 +58,12 @@ type denialKey struct{ resource, capability, target, reason, rule string }
 
 // listen is the collection of what the kernel tells, where this user may hear it.
 func listen(r *run) (*denials, error) {
+	d := newDenials(r, kept)
 	e, err := r.machine.listen()
-	d := newDenials(r, e.reader, kept)
 	if err != nil {
-		d.unseen = err
-		r.deaf(err)
+		if d.unseen = d.subscribe(err); d.unseen != nil {
+			r.deaf(d.unseen)
+		}
 		return d, nil
 	}
 	s := kernelaudit.Session{Audit: e.audit, Name: r.cmd.name}
@@ -70,9 +71,15 @@ func listen(r *run) (*denials, error) {
 		s.PID = os.Getpid()
 		r.cfg.notice("denials by system call filters can't be attributed and won't be shown: %v", e.err)
 	}
-	if d.watch, err = e.reader.Watch(s, d.receive); err != nil {
+	w, err := e.reader.Watch(s, func(k kernelaudit.Denial) {
+		if k.PID != r.self { // toolguard itself, from within: kill(-1) asks for everybody on the machine (see inside.signalAll)
+			d.receive(k)
+		}
+	})
+	if err != nil {
 		return nil, errors.Join(err, e.reader.Close())
 	}
+	d.records = ownRecords{e.reader, w}
 	return d, nil
 }
 
@@ -87,9 +94,9 @@ func (r *run) deaf(err error) {
 	}
 }
 
-func newDenials(r *run, reader *kernelaudit.Reader, keep int) *denials {
+func newDenials(r *run, keep int) *denials {
 	return &denials{
-		run: r, reader: reader, repeats: repeats{}, ancestors: map[int][]event.Process{}, at: map[denialKey]int{},
+		run: r, repeats: repeats{}, ancestors: map[int][]event.Process{}, at: map[denialKey]int{},
 		keep: keep,
 	}
 }
@@ -99,12 +106,12 @@ const proofDelay = 50 * time.Millisecond
 
 // begin begins to take denials in. The kernel has kept them until now, so that the command wasn't kept waiting.
 func (d *denials) begin() {
-	if d.watch == nil {
+	if d.records == nil {
 		return
 	}
-	d.reader.Listen()
+	d.records.Listen()
 	d.proof = time.AfterFunc(proofDelay, func() {
-		err := d.reader.Prove()
+		err := d.records.Prove()
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.deafened(err)
@@ -113,22 +120,19 @@ func (d *denials) begin() {
 
 // deafened says once that the kernel's records don't arrive, unless some did. It's called with the lock held.
 func (d *denials) deafened(err error) {
-	if err != nil && !d.deaf && !d.reader.Proven() {
+	if err != nil && !d.deaf && !d.records.Proven() {
 		d.deaf, d.unseen = true, err
 		d.run.deaf(err)
 	}
 }
 
-// receive runs on the reader's goroutine.
+// receive runs on the goroutine of the records.
 func (d *denials) receive(k kernelaudit.Denial) {
 	if k.Nested || k.Moot {
 		return // a sandbox that the command made for itself, or nothing that the command noticed
 	}
 	if k.Source == kernelaudit.Seccomp && d.run.report.Backend == "bpf" {
 		return // the programs tell it
-	}
-	if k.PID == os.Getpid() {
-		return // toolguard itself, from within: kill(-1) asks for everybody on the machine (see inside.signalAll)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -185,7 +189,7 @@ func (d *denials) endRepeats() {
 // the last tick.
 func (d *denials) chain(first, parent event.Process) []event.Process {
 	list := []event.Process{first}
-	if d.run.cfg.Events == nil {
+	if d.run.cfg.Events == nil || d.foreign {
 		return list
 	}
 	if parent.PID == 0 {
@@ -228,14 +232,13 @@ func (d *denials) count(e event.Event, n uint64) {
 // drain takes in what is still on its way, and says what was lost.
 func (d *denials) drain() {
 	d.hearRest()
-	if d.watch == nil {
+	if d.records == nil {
 		return
 	}
 	d.proof.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
-	t, err := d.watch.Finish(ctx)
-	d.watch = nil
+	t, err := d.records.Finish(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.endRepeats()
@@ -263,15 +266,15 @@ func (r *run) gap(mechanism string, n, execs uint64, why string, exact bool) {
 
 // close lets go of the kernel's records, and puts auditing back as it was.
 func (d *denials) close() error {
-	if d.reader == nil {
+	if d.records == nil {
 		return nil
 	}
-	return d.reader.Close()
+	return d.records.Close()
 }
 
 // visible tells whether denials can be heard of.
 func (d *denials) visible() bool {
-	return d.reader != nil && d.reader.Proven() || d.run.report.Backend == "bpf"
+	return d.records != nil && d.records.Proven() || d.run.report.Backend == "bpf"
 }
 
 // summary adds what was denied to a result.

@@ -126,13 +126,18 @@ func probeAudit() Probe {
 	err := kernelaudit.Permitted()
 	if err == nil {
 		err = proveAudit()
+	} else if ask := subscribable(); ask == nil {
+		p.Result, p.Detail = Yes, "toolguardd reads the kernel's audit records"
+		return p
+	} else if os.Geteuid() != 0 {
+		err = ask
 	}
 	if p.Result = found(err); err != nil {
-		p.Detail, p.Fix = err.Error(), "run as root (CAP_AUDIT_READ and CAP_AUDIT_CONTROL) on Linux 6.15 or newer; what is denied stays denied without it"
+		p.Detail, p.Fix = err.Error(), "have toolguardd read them (docs/daemon.md), or run as root (CAP_AUDIT_READ and CAP_AUDIT_CONTROL), on Linux 6.15 or newer; what is denied stays denied without it"
 		return p
 	}
 	p.Detail = "the kernel's audit records can be read"
-	if abi, _, err := landlock.Probe(); err != nil || abi < 7 {
+	if landlock.Audited() != nil {
 		p.Result, p.Fix = No, "a kernel whose Landlock writes them: Linux 6.15 or newer (ABI 7)"
 		p.Detail += ", but Landlock doesn't write any here: only refused system calls are told"
 	}

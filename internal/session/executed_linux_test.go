@@ -35,7 +35,7 @@ func TestArgvOf(t *testing.T) {
 func TestExecsAreNoDenials(t *testing.T) {
 	var e elsewhere
 	queue := event.NewQueue(&e)
-	d := newDenials(&run{cfg: Config{Policy: listing(t), Events: queue}}, nil, kept)
+	d := newDenials(&run{cfg: Config{Policy: listing(t), Events: queue}}, kept)
 	d.told(event.Event{Kind: event.Exec, Target: "/usr/bin/true"})
 	d.told(event.Event{Kind: event.Gap, Count: 7, Execs: 7, Extra: map[string]string{"why": "many"}})
 	d.told(event.Event{Kind: event.Daemon})

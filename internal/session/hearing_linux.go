@@ -55,7 +55,7 @@ func Hear(s *loader.Session, who Heard, cfg Config) *Hearing {
 func newHearing(who Heard, cfg Config) *Hearing {
 	r := &run{cfg: cfg, backend: backend{level: seccomp.Whole}, number: who.ID, self: who.PID, id: fmt.Sprintf("%016x", who.ID)}
 	r.report.Backend = "bpf"
-	r.denials = newDenials(r, nil, 0)
+	r.denials = newDenials(r, 0)
 	return &Hearing{run: r, find: who.Policies, found: sync.NewCond(&r.denials.mu)}
 }
 

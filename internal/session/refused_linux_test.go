@@ -123,7 +123,7 @@ func TestRefusedMoot(t *testing.T) {
 		{loader.OpOpen, unknown, loader.WhyRule, time.Second, there, 1},
 		{loader.OpRename, unknown, loader.WhyRule, time.Second, there, 1},
 	} {
-		d := newDenials(&run{cfg: Config{Policy: listing(t)}}, nil, 10)
+		d := newDenials(&run{cfg: Config{Policy: listing(t)}}, 10)
 		d.take(loader.Event{Op: x.op, Detail: x.detail, Why: x.why, Time: time.Now().Add(x.after), Layer: -1, Rule: -1, PID: 1, Paths: []loader.Asked{{Path: x.path, Need: policy.Create}}})
 		if len(d.list) != x.told && d.more == 0 {
 			t.Errorf("%+v: %+v", x, d.list)

@@ -165,6 +165,7 @@ func (r *run) prepareCommand(m *command) (err error) {
 	if r.denials, err = listen(r); err != nil {
 		return err
 	}
+	r.report.Denials = r.denials.records != nil
 	return r.holdNet()
 }
 

@@ -20,7 +20,7 @@ type command struct {
 	env    []string
 	keep   []int // descriptors
 	plan   *landlock.Plan
-	name   string // of its process until it executes: with it the kernel notes down who made the inner domain
+	name   string // of whoever makes a domain of the session's, until it has: with it the kernel notes down who that was
 	limits map[int]unix.Rlimit
 	cgroup int      // its folder's descriptor; 0: none
 	join   *os.File // where toolguardd waits for the command, to put it into a cgroup; nil: nowhere
@@ -56,7 +56,23 @@ func (c *command) restrict() error {
 	if c.plan == nil {
 		return nil
 	}
-	return c.plan.Apply()
+	return withName(c.name, c.plan.Apply)
+}
+
+// withName runs f while the calling thread has a name: with it the kernel notes down who makes a domain.
+func withName(name string, f func() error) error {
+	var before [16]byte // TASK_COMM_LEN
+	set, err := unix.BytePtrFromString(name)
+	if err == nil {
+		err = unix.Prctl(unix.PR_GET_NAME, uintptr(unsafe.Pointer(&before)), 0, 0, 0)
+	}
+	if err == nil {
+		err = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(set)), 0, 0, 0)
+	}
+	if err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	return errors.Join(f(), os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&before)), 0, 0, 0)))
 }
 
 // close gives up what has been prepared.

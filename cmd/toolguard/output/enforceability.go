@@ -16,7 +16,7 @@ func (s *Screen) Begin(r session.Report) {
 	switch n := degraded(notes); {
 	case n != "":
 		what, instead = fmt.Sprintf("%s doesn't enforce %s: %s", r.Backend, n, notes[0].Why), "to have it enforced, "
-	case r.Skipped:
+	case r.Skipped && !r.Denials:
 		what, instead = r.Backend+" enforces this policy by itself, and reports little of what it denies", "for more, "
 	default:
 		return
