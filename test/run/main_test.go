@@ -53,11 +53,13 @@ func withBinary(m *testing.M) int {
 		panic(err)
 	}
 	binary = filepath.Join(dir, "toolguard")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "../../cmd/toolguard")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-		return 1
+	for program, file := range map[string]string{"toolguard": binary, "toolguardd": filepath.Join(dir, "daemon/toolguardd")} { // toolguard doesn't find it there
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", file, "../../cmd/"+program)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+			return 1
+		}
 	}
 	return m.Run()
 }

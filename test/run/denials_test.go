@@ -1,0 +1,329 @@
+//go:build linux
+
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/api"
+)
+
+// apart is a toolguardd in a mount namespace where it has /run/toolguard to itself, but for what all share who have auditing on.
+type apart struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	said string // the file of what it says
+}
+
+const beApart = `set -e; mkdir -p /run/toolguard/audit "$1/held"; chmod 755 /run/toolguard; chmod 700 /run/toolguard/audit
+mount --bind /run/toolguard/audit "$1/held"; mount -t tmpfs -o mode=755 none /run/toolguard
+mkdir -m 700 /run/toolguard/audit; mount --bind "$1/held" /run/toolguard/audit
+exec "$0" --state "$1/state" 2>"$1/said"`
+
+// newApart starts it.
+func newApart(t *testing.T) *apart {
+	t.Helper()
+	if os.Geteuid() != 0 || os.Getenv("TOOLGUARD_VM") != "" {
+		t.Skip("needs root, and a machine without toolguardd")
+	}
+	needs(t, "unshare", "nsenter", "setpriv", "mount", "python3")
+	if abi, _, _ := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION); int(abi) < 7 {
+		t.Skipf("needs Landlock's audit records (ABI 7), and this kernel has ABI %d", int(abi))
+	}
+	dir := t.TempDir()
+	a := &apart{t, exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", beApart, filepath.Join(filepath.Dir(binary), "daemon/toolguardd"), dir), dir + "/said"}
+	a.cmd.Stderr = os.Stderr
+	must(t, a.cmd.Start())
+	t.Cleanup(func() {
+		a.stop(syscall.SIGTERM)
+		text, _ := os.ReadFile(a.said)
+		t.Logf("toolguardd said:\n%s", text)
+	})
+	if !eventually(func() bool { return a.client().Do("GET", api.Status, nil, nil) == nil }) {
+		t.Fatal("toolguardd doesn't answer")
+	}
+	must(t, os.Chmod(a.client().Socket, 0o666)) // in place of a group
+	return a
+}
+
+func (a *apart) client() *api.Client {
+	return &api.Client{Socket: fmt.Sprintf("/proc/%d/root%s", a.cmd.Process.Pid, api.Socket)}
+}
+
+func (a *apart) stop(sig syscall.Signal) {
+	if a.cmd.ProcessState == nil {
+		_ = a.cmd.Process.Signal(sig)
+		_ = a.cmd.Wait()
+	}
+}
+
+// command is one of a user's where this toolguardd is. With login he has logged in.
+func (a *apart) command(p place, login bool, argv ...string) *exec.Cmd {
+	enter := `cd "$0" && uid=$1 && shift && exec setpriv --reuid $uid --regid $uid --clear-groups -- "$@"`
+	if login {
+		enter = `echo "$1" >/proc/self/loginuid && ` + enter
+	}
+	root := place{user{"root", 0}, p.home, p.workspace}
+	all := append([]string{"nsenter", fmt.Sprintf("--mount=/proc/%d/ns/mnt", a.cmd.Process.Pid), "sh", "-c", enter, p.workspace, fmt.Sprint(p.user.id)}, argv...)
+	return root.command(all...)
+}
+
+// exec is a shell command under toolguard.
+func (a *apart) exec(p place, login bool, flags []string, script string) *exec.Cmd {
+	return a.command(p, login, append(append([]string{binary, "exec", "--policy", "../policy.toml"}, flags...), "--", "sh", "-c", script)...)
+}
+
+// denied is what the tests look at of an event.
+type denied struct{ Kind, Target, Reason, Rule, Suggest, Mechanism string }
+
+func events(t *testing.T, file, kind string) (list []denied) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	must(t, err)
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasSuffix(line, "\n") {
+			break // it's being written
+		}
+		var e struct{ Unmapped denied }
+		must(t, json.Unmarshal([]byte(line), &e))
+		if e.Unmapped.Kind == kind {
+			list = append(list, e.Unmapped)
+		}
+	}
+	return list
+}
+
+// userPlace is an ordinary user's workspace with a policy, and a file beside it that nobody grants.
+func userPlace(t *testing.T, id uint32) (p place, outside string) {
+	t.Helper()
+	p = newPlace(t, user{"nobody", id})
+	p.write(t, "../policy.toml", "version = 1\nextends = [\"preset:readonly\"]\n[access]\nsecrets = false\n")
+	p.write(t, "../outside", "secret")
+	p.write(t, "inside", "open")
+	return p, filepath.Join(filepath.Dir(p.workspace), "outside")
+}
+
+// An ordinary user's session under Landlock has its denials by toolguardd, whether he has logged in or not; without it two lines say that they
+// can't be seen, and what helps. What is granted is no denial.
+func TestDaemonReportsDenials(t *testing.T) {
+	a := newApart(t)
+	const script = `cat ../outside
+python3 -c 'import ctypes, time; ctypes.CDLL(None).unshare(0x20000); time.sleep(1)'
+(sleep 0.2; cat ../outside) & wait; exit 3`
+	for _, login := range []bool{false, true} {
+		t.Run(fmt.Sprintf("logged in: %v", login), func(t *testing.T) {
+			p, outside := userPlace(t, 65534)
+			out := run(t, a.exec(p, login, []string{"--events", p.home + "/events"}, script))
+			if out.code != 3 || !strings.Contains(out.stderr, "toolguard: 3 denials (policy policy)") || !strings.Contains(out.stderr, `path = "`+outside+`"`) {
+				t.Errorf("%+v", out)
+			}
+			got := events(t, p.home+"/events", "denial")
+			grant := "[[access.fs]]\npath = \"" + outside + "\"\nread = true\n"
+			if len(got) != 3 || got[0].Target != outside || got[0].Reason != "outside_workspace" || got[0].Suggest != grant ||
+				got[0].Mechanism != "landlock:fs.read_file" || got[1].Rule != "seccomp.namespaces" || got[2].Target != outside {
+				t.Errorf("%+v", got)
+			}
+			if out := run(t, a.command(p, login, binary, "why", "1")); out.code != 0 || !strings.Contains(out.stdout, outside) {
+				t.Errorf("why: %+v", out)
+			}
+			if out := run(t, a.command(p, login, binary, "allow", "--yes", "--policy", "../policy.toml", "1")); out.code != 0 {
+				t.Errorf("allow: %+v", out)
+			}
+			out = run(t, a.exec(p, login, nil, "cat ../outside inside; exit 3"))
+			if out.code != 3 || out.stdout != "secretopen" || out.stderr != "" {
+				t.Errorf("what is granted: %+v", out)
+			}
+		})
+	}
+	p, _ := userPlace(t, 65534)
+	for remedy, cmd := range map[string]*exec.Cmd{
+		"nobody has set it up here: docs/daemon.md": p.command(binary, "exec", "--policy", "../policy.toml", "--", "cat", "../outside"),
+		"leave out --daemon none":                   a.exec(p, false, []string{"--daemon", "none"}, "cat ../outside"),
+	} {
+		if out := run(t, cmd); out.code != 1 || strings.Count(out.stderr, "\ntoolguard: ") != 1 || !strings.Contains(out.stderr, "can't be seen here (toolguardd reads what is denied for ordinary users") ||
+			!strings.Contains(out.stderr, remedy) {
+			t.Errorf("without toolguardd: %+v", out)
+		}
+	}
+}
+
+// Of a denied system call of a user who has logged in it's known whose it is as long as the process is there. One that ends at once is
+// reported, or it's said that something may be missing.
+func TestDaemonReportsCalls(t *testing.T) {
+	a := newApart(t)
+	p, _ := userPlace(t, 65534)
+	for range 5 {
+		out := run(t, a.exec(p, true, nil, "unshare -m true"))
+		if !strings.Contains(out.stderr, "always on: no new namespaces") && !strings.Contains(out.stderr, "some denials may have gone by unseen: system calls were denied") {
+			t.Errorf("%+v", out)
+		}
+	}
+}
+
+// A session gets its own denials, and neither those of another one of the same user's nor another user's. Who subscribes otherwise gets
+// nothing at all.
+func TestDaemonReportsNoOthers(t *testing.T) {
+	a := newApart(t)
+	other, _ := userPlace(t, 65533)
+	const follow = `import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect("/run/toolguard/toolguard.sock")
+s.sendall(b"GET /v1/denials HTTP/1.1\r\nHost: x\r\n\r\n")
+f = s.makefile("rb")
+while b'"begin"' not in f.readline(): pass
+print("begins", flush=True)
+sys.stdin.read()
+s.sendall(b"\n")
+print(f.read().decode())`
+	type follower struct {
+		cmd  *exec.Cmd
+		in   io.Closer
+		said *strings.Builder
+		read chan struct{} // closed when all is
+	}
+	var followers []follower
+	for _, p := range []place{other, {user{"nobody", 65534}, other.home, other.workspace}} {
+		f := follower{cmd: a.command(p, false, "python3", "-c", follow), said: &strings.Builder{}, read: make(chan struct{})}
+		out, err := f.cmd.StdoutPipe()
+		must(t, err)
+		f.in, err = f.cmd.StdinPipe()
+		must(t, err)
+		must(t, f.cmd.Start())
+		defer f.in.Close()
+		if n, err := out.Read(make([]byte, 100)); n == 0 { // it has begun
+			t.Fatalf("user %d can't subscribe: %v", p.user.id, err)
+		}
+		go func() { _, _ = io.Copy(f.said, out); close(f.read) }()
+		followers = append(followers, f)
+	}
+	type one struct {
+		place
+		outside string
+		cmd     *exec.Cmd
+		said    *strings.Builder
+	}
+	var sessions []one
+	for _, id := range []uint32{65534, 65534, 65533} {
+		p, outside := userPlace(t, id)
+		s := one{p, outside, a.exec(p, false, []string{"--events", p.home + "/events"}, "for i in 1 2 3 4 5; do cat ../outside; sleep 0.1; done; exit 0"), &strings.Builder{}}
+		s.cmd.Stderr = s.said
+		must(t, s.cmd.Start())
+		sessions = append(sessions, s)
+	}
+	for _, s := range sessions {
+		must(t, s.cmd.Wait())
+		list := events(t, s.home+"/events", "denial")
+		if len(list) == 0 || !strings.Contains(s.said.String(), "5 denials") {
+			t.Errorf("it says %s", s.said)
+		}
+		for _, e := range list {
+			if e.Target != s.outside {
+				t.Errorf("a session gets another one's: %+v", e)
+			}
+		}
+	}
+	for _, f := range followers {
+		must(t, f.in.Close())
+		<-f.read
+		must(t, f.cmd.Wait())
+		if !strings.Contains(f.said.String(), `"totals"`) || strings.Contains(f.said.String(), `"denial"`) {
+			t.Errorf("who subscribes and starts no session gets %s", f.said)
+		}
+	}
+}
+
+// A program that is denied something ten thousand times makes no ten thousand events, and none is lost unless it's counted.
+func TestDaemonReportsFlood(t *testing.T) {
+	a := newApart(t)
+	p, outside := userPlace(t, 65534)
+	const n = 10000
+	p.write(t, "flood.py", fmt.Sprintf("import os\nfor i in range(%d):\n  try: os.open(%q, 0)\n  except OSError: pass\n", n, outside))
+	out := run(t, a.exec(p, false, []string{"--events", p.home + "/events"}, "python3 flood.py"))
+	if out.code != 0 {
+		t.Fatalf("%+v", out)
+	}
+	list := events(t, p.home+"/events", "denial")
+	text, err := os.ReadFile(p.home + "/events")
+	must(t, err)
+	total, lost, exact := counts(t, string(text))
+	t.Logf("%d events, %d denials, %d lost: %s", len(list), total, lost, out.stderr)
+	if len(list) > 1000 || exact && total+lost < n || total+lost > n+10 {
+		t.Errorf("%d events of %d denials, and %d lost, of %d", len(list), total, lost, n)
+	}
+}
+
+// counts are how many denials the events have and say are lost, and whether that's all of them: what other programs are denied can keep the
+// kernel from having room.
+func counts(t *testing.T, text string) (total, lost uint64, exact bool) {
+	t.Helper()
+	exact = true
+	for line := range strings.Lines(text) {
+		var e struct {
+			Count    uint64
+			Unmapped struct {
+				Kind  string
+				Extra struct{ Exact string }
+			}
+		}
+		must(t, json.Unmarshal([]byte(line), &e))
+		switch e.Unmapped.Kind {
+		case "denial":
+			total += max(1, e.Count)
+		case "gap":
+			lost += e.Count
+			exact = exact && e.Unmapped.Extra.Exact == "true"
+		}
+	}
+	return total, lost, exact
+}
+
+// When toolguardd is killed the session goes on, enforced, and its report says that denials may be missing.
+func TestDaemonIsKilled(t *testing.T) {
+	a := newApart(t)
+	p, _ := userPlace(t, 65534)
+	cmd := a.exec(p, false, []string{"--events", p.home + "/events"}, "cat ../outside; touch \"$TMPDIR/x\"; read x; cat ../outside; exit 4")
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	var said strings.Builder
+	cmd.Stderr = &said
+	must(t, cmd.Start())
+	if !eventually(func() bool {
+		text, _ := os.ReadFile(p.home + "/events")
+		return strings.Contains(string(text), `"kind":"denial"`)
+	}) {
+		t.Fatal("no denial is reported")
+	}
+	a.stop(syscall.SIGKILL)
+	if !eventually(func() bool { return len(events(t, p.home+"/events", "gap")) == 1 }) {
+		t.Error("no gap is reported")
+	}
+	must(t, in.Close())
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 4 || strings.Count(said.String(), "Permission denied") != 2 ||
+		!strings.Contains(said.String(), "1 denial (") || !strings.Contains(said.String(), "some denials may have gone by unseen: toolguardd ended meanwhile") {
+		t.Errorf("exit status %d, it says %s", code, &said)
+	}
+}
+
+// What is left in the background when the command ends is ended, and its denials are reported until then.
+func TestDaemonReportsTheRest(t *testing.T) {
+	a := newApart(t)
+	p, outside := userPlace(t, 65534)
+	began := time.Now()
+	out := run(t, a.exec(p, false, []string{"--events", p.home + "/events"}, "(trap '' TERM; exec >/dev/null 2>&1; while :; do cat ../outside; done) & sleep 0.5"))
+	list := events(t, p.home+"/events", "denial")
+	if out.code != 0 || len(list) == 0 || list[0].Target != outside || !strings.Contains(out.stderr, "ended with it") || time.Since(began) > patience {
+		t.Errorf("%+v, %+v", out, list)
+	}
+}
