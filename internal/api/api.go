@@ -135,6 +135,7 @@ type Notice struct {
 type Record struct {
 	Begin  *Begin              `json:"begin,omitempty"`  // the first
 	Denial *kernelaudit.Denial `json:"denial,omitempty"` // as the kernel's audit records have it
+	Times  uint64              `json:"times,omitempty"`  // how often one like it came, but for its time and serial
 	Totals *kernelaudit.Totals `json:"totals,omitempty"` // the last, once the client has sent a byte: the command has ended
 }
 

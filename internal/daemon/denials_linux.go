@@ -142,7 +142,7 @@ func (d *Daemon) reportDenials(c net.Conn, reader *kernelaudit.Reader, p *peer) 
 		Owner: &kernelaudit.Owner{UID: p.uid, PID: p.pid(), Runs: runsUnder(p.pid())},
 	}, func(k kernelaudit.Denial) {
 		if k.PID != p.pid() { // toolguard itself asks for everybody on the machine, to end the session
-			out.put(api.Record{Denial: &k})
+			out.deny(&k)
 		}
 	})
 	if err != nil {
@@ -185,6 +185,8 @@ type outbox struct {
 	mu      sync.Mutex
 	filled  *sync.Cond
 	waiting []byte
+	denial  *kernelaudit.Denial // the last, of which others like it are counted; nil: none waits
+	times   uint64
 	dropped uint64
 	ended   bool
 }
@@ -195,29 +197,54 @@ func newOutbox(c net.Conn) *outbox {
 	return o
 }
 
-// put adds a line, unless too much waits.
-func (o *outbox) put(r api.Record) {
-	line, _ := json.Marshal(r) // everything in it can be
+// deny adds a denial.
+func (o *outbox) deny(k *kernelaudit.Denial) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.waiting)+len(line) >= waitingEvents {
-		o.dropped++
+	if o.denial == nil || !o.denial.Alike(k) {
+		o.settle()
+		o.denial = k
+	}
+	o.times++
+	o.filled.Signal()
+}
+
+// settle adds the line of the denial that waits, unless too much does. It's called by who holds mu.
+func (o *outbox) settle() {
+	if o.denial == nil {
 		return
 	}
+	if len(o.waiting) < waitingEvents {
+		o.add(api.Record{Denial: o.denial, Times: o.times})
+	} else {
+		o.dropped += o.times
+	}
+	o.denial, o.times = nil, 0
+}
+
+func (o *outbox) add(r api.Record) {
+	line, _ := json.Marshal(r) // everything in it can be
 	o.waiting = append(append(o.waiting, line...), '\n')
+}
+
+// put adds what can't be dropped.
+func (o *outbox) put(r api.Record) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.add(r)
 	o.filled.Signal()
 }
 
 // last adds the totals, with what was dropped.
 func (o *outbox) last(t kernelaudit.Totals) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.settle()
 	if o.dropped > 0 {
 		t.Delivered, t.Missing = t.Delivered-o.dropped, t.Missing+o.dropped
 		t.Why = "more was denied at a time than toolguard takes from toolguardd"
 	}
-	line, _ := json.Marshal(api.Record{Totals: &t})
-	o.waiting = append(append(o.waiting, line...), '\n')
-	o.mu.Unlock()
+	o.add(api.Record{Totals: &t})
 }
 
 // end returns when all has been written, or can't be.
@@ -234,8 +261,11 @@ func (o *outbox) run() {
 	defer close(o.sent)
 	for {
 		o.mu.Lock()
-		for len(o.waiting) == 0 && !o.ended {
+		for len(o.waiting) == 0 && o.denial == nil && !o.ended {
 			o.filled.Wait()
+		}
+		if len(o.waiting) == 0 {
+			o.settle()
 		}
 		lines := o.waiting
 		o.waiting = nil

@@ -1,6 +1,9 @@
 package kernelaudit
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"reflect"
+)
 
 // Totals is how a session's refusals add up.
 type Totals struct {
@@ -12,13 +15,23 @@ type Totals struct {
 	Why     string // what was lost where, for people; "" when nothing was
 }
 
+// Alike reports whether two denials differ in nothing but their time and serial.
+func (d *Denial) Alike(o *Denial) bool {
+	other := *o
+	other.Time, other.Serial = d.Time, d.Serial
+	return reflect.DeepEqual(*d, other)
+}
+
 // plain is a Denial without its methods.
 type plain Denial
 
 // wire is a Denial in JSON. Names are any bytes but NUL, and a string in JSON is UTF-8.
 type wire struct {
 	plain
-	Path, Exe, Comm, PeerComm []byte
+	Path     []byte `json:",omitempty"`
+	Exe      []byte `json:",omitempty"`
+	Comm     []byte `json:",omitempty"`
+	PeerComm []byte `json:",omitempty"`
 }
 
 // MarshalJSON keeps the bytes of names as they are.

@@ -98,7 +98,9 @@ func (s *daemonRecords) receive() {
 		err := s.stream.Next(&r)
 		switch {
 		case err == nil && r.Denial != nil:
-			s.denials.receive(*r.Denial)
+			for range max(1, r.Times) {
+				s.denials.receive(*r.Denial)
+			}
 		case err == nil && r.Totals != nil:
 			s.totals = r.Totals
 			return
