@@ -28,6 +28,14 @@ import (
 	"github.com/toolguard/toolguard/internal/version"
 )
 
+const usage = `toolguardd: make sessions for ordinary users, and report what is denied in them.
+
+On a kernel with BPF LSM it makes the sessions of those who run 'toolguard exec' and are in the group toolguard. On any other
+kernel their commands run under Landlock, and it reports what Landlock denies, from Linux 6.15 on. 'toolguard doctor' says
+what this machine has. Root runs it, most simply by 'systemctl start toolguardd'.
+
+`
+
 func main() {
 	if err := run(os.Args[1:]); errors.Is(err, flag.ErrHelp) {
 		os.Exit(0)
@@ -55,6 +63,10 @@ func run(args []string) error {
 	config := flags.String("config", "/etc/toolguard/toolguardd.toml", "read settings from `FILE`, at the start and at SIGHUP")
 	cfg := daemon.Config{Policies: "/etc/toolguard/policy.d", Version: version.String()}
 	flags.StringVar(&cfg.State, "state", "/var/lib/toolguard", "keep what must outlive toolguardd in `DIR`")
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
