@@ -254,6 +254,28 @@ print(f.read().decode())`
 	}
 }
 
+// From within nobody subscribes, whatever the policy allows.
+func TestDaemonRejectsConfined(t *testing.T) {
+	a := newApart(t)
+	p, _ := userPlace(t, 65534)
+	p.write(t, "../policy.toml", "version = 1\n[access]\ndefault = \"allow\"\nprotect = false\nsecrets = false\n")
+	p.write(t, "ask.py", `import socket
+s = socket.socket(socket.AF_UNIX)
+s.connect("/run/toolguard/toolguard.sock")
+s.sendall(b"GET /v1/denials HTTP/1.1\r\nHost: x\r\n\r\n")
+for line in s.makefile("rb"):
+    if line.startswith(b"{"): break
+print(line.decode())
+`)
+	if out := run(t, a.command(p, false, "python3", "ask.py")); out.code != 0 || !strings.Contains(out.stdout, `"begin"`) {
+		t.Errorf("unconfined: %+v", out)
+	}
+	if out := run(t, a.exec(p, false, []string{"--quiet"}, "(setsid python3 ask.py) & wait")); out.code != 0 || !strings.Contains(out.stdout, "nothing else") ||
+		strings.Contains(out.stdout, `"begin"`) {
+		t.Errorf("confined: %+v", out)
+	}
+}
+
 // A program that is denied something ten thousand times makes no ten thousand events, and none is lost unless it's counted.
 func TestDaemonReportsFlood(t *testing.T) {
 	a := newApart(t)

@@ -1,0 +1,26 @@
+package session
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A thread has the name by which its domains are known only while it makes them: the command must not learn it.
+func TestWithName(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	name := func() string {
+		text, err := os.ReadFile("/proc/thread-self/comm")
+		must(t, err)
+		return string(text)
+	}
+	before, during := name(), ""
+	err := withName("0123456789abcde", func() error { during = name(); return unix.EPERM })
+	if after := name(); !errors.Is(err, unix.EPERM) || during != "0123456789abcde\n" || after != before {
+		t.Errorf("%q, %q, %q: %v", before, during, after, err)
+	}
+}
