@@ -177,7 +177,7 @@ func (d *Daemon) reportDenials(c net.Conn, reader *kernelaudit.Reader, p *peer) 
 	return nil
 }
 
-// outbox is what waits to be written to a client. What there is no room for is counted: whoever delivers it serves all clients.
+// outbox is what waits to be written to a client. What exceeds its size is counted: the reader serves all clients, and doesn't wait.
 type outbox struct {
 	conn net.Conn
 	sent chan struct{} // closed when nothing more is written
@@ -209,7 +209,7 @@ func (o *outbox) deny(k *kernelaudit.Denial) {
 	o.filled.Signal()
 }
 
-// settle adds the line of the denial that waits, unless too much does. It's called by who holds mu.
+// settle adds the line of the denial that waits, unless too much does. mu is locked.
 func (o *outbox) settle() {
 	if o.denial == nil {
 		return
@@ -280,10 +280,10 @@ func (o *outbox) run() {
 	}
 }
 
-// rememberedTime is how long it's remembered whose a process is. Its number isn't used again so soon.
+// rememberedTime is how long it's remembered whose a process is. Its number isn't reused so soon.
 const rememberedTime = 100 * time.Millisecond
 
-// runsUnder tells of processes whether they descend from one, for a caller that asks one at a time.
+// runsUnder reports whether processes descend from one. Calls of the returned function may not overlap.
 func runsUnder(ancestor int) func(pid int) (runs, known bool) {
 	type answer struct{ runs, known bool }
 	var since time.Time

@@ -136,7 +136,7 @@ func TestDescends(t *testing.T) {
 	}
 }
 
-// What a client doesn't take is counted, and takes no more room than there is.
+// What a client doesn't take is counted, and takes no more space than there is.
 func TestOutboxIsBounded(t *testing.T) {
 	near, far := net.Pipe()
 	o := newOutbox(near)

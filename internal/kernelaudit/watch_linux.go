@@ -24,7 +24,7 @@ type Session struct {
 }
 
 // Owner is the process that starts a session, and its user: nothing of another user's is delivered. Of Landlock domains those count
-// that a process of the user's has made under the session's Name, whatever its number: numbers are used again. Of audit sessions it's
+// that a process of the user's has made under the session's Name, whatever its number: numbers are reused. Of audit sessions it's
 // the one that the process has begun since.
 type Owner struct {
 	UID int

@@ -20,7 +20,7 @@ type command struct {
 	env    []string
 	keep   []int // descriptors
 	plan   *landlock.Plan
-	name   string // of whoever makes a domain of the session's, until it has: with it the kernel notes down who that was
+	name   string // of the thread that makes a domain of the session's, while it does: the kernel records it as the maker's
 	limits map[int]unix.Rlimit
 	cgroup int      // its folder's descriptor; 0: none
 	join   *os.File // where toolguardd waits for the command, to put it into a cgroup; nil: nowhere

@@ -27,9 +27,9 @@ type apart struct {
 	said string // the file of what it says
 }
 
-const beApart = `set -e; mkdir -p /run/toolguard/audit "$1/held"; chmod 755 /run/toolguard; chmod 700 /run/toolguard/audit
-mount --bind /run/toolguard/audit "$1/held"; mount -t tmpfs -o mode=755 none /run/toolguard
-mkdir -m 700 /run/toolguard/audit; mount --bind "$1/held" /run/toolguard/audit
+const beApart = `set -e; mkdir -p /run/toolguard/audit "$1/shared"; chmod 755 /run/toolguard; chmod 700 /run/toolguard/audit
+mount --bind /run/toolguard/audit "$1/shared"; mount -t tmpfs -o mode=755 none /run/toolguard
+mkdir -m 700 /run/toolguard/audit; mount --bind "$1/shared" /run/toolguard/audit
 exec setpriv --bounding-set "$2" -- "$0" --state "$1/state" 2>"$1/said"`
 
 // capabilities are those that the packaged unit leaves toolguardd, as setpriv takes them.
@@ -115,7 +115,7 @@ func events(t *testing.T, file, kind string) (list []denied) {
 	return list
 }
 
-// userPlace is an ordinary user's workspace with a policy, and a file beside it that nobody grants.
+// userPlace is an ordinary user's workspace with a policy, and a file next to it that nothing grants.
 func userPlace(t *testing.T, id uint32) (p place, outside string) {
 	t.Helper()
 	p = newPlace(t, user{"nobody", id})
@@ -309,7 +309,7 @@ func (a *apart) flood(p place, files int) {
 }
 
 // counts are how many denials the events have and say are lost, and whether that's all of them: what other programs are denied can keep the
-// kernel from having room.
+// kernel from keeping them.
 func counts(t *testing.T, text string) (total, lost uint64, exact bool) {
 	t.Helper()
 	exact = true
