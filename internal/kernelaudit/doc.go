@@ -17,6 +17,10 @@
 // FreshSession gives the calling thread an audit session of its own, which everything it forks inherits and which no
 // process without CAP_AUDIT_CONTROL can leave. A Watch selects by it, and by the Landlock domains seen with it.
 //
+// toolguardd reads for the sessions of processes that may not (Owner). It knows their domains by the user and the name of the thread that made
+// them, which it has chosen itself: a process number can be another one's by then, and anybody can claim an audit session. Records of seccomp,
+// which name no domain, count by the audit session that the owner is seen to begin, or else by the process's ancestors.
+//
 // # What is believed
 //
 // Records count only when they come from the kernel (netlink port 0). Names in them are chosen by the guarded: the
