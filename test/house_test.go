@@ -40,6 +40,8 @@ var mayImport = []room{
 	{"internal/daemontest", []string{"internal/api"}},
 	{"internal/allowlist", []string{"internal/seccomp", "github.com/elastic/go-seccomp-bpf", "golang.org/x/sys/unix"}},
 	{"internal/egress/message", []string{"internal/event", "internal/policy"}},
+	{"internal/egress/dns", []string{"golang.org/x/net/dns/dnsmessage"}},
+	{"internal/egress/relay", []string{"golang.org/x/sys/unix"}},
 	{"internal/egress/process", []string{
 		"internal/allowlist", "internal/egress", "internal/landlock", "internal/loader/cgroupsock", "internal/policy", "golang.org/x/sys/unix",
 	}},

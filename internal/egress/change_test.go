@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/toolguard/toolguard/internal/egress/dns"
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -280,8 +281,8 @@ func TestChangeWhileAsked(t *testing.T) {
 	}
 	former := w.s.now()
 	must(t, former.reload(&Change{Policy: compileLayer(t, policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{allow("b.com")}}), Generation: 2}))
-	q := question{Question: dnsmessage.Question{Name: dnsmessage.MustNewName("a.com."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}
-	if a := former.resolve(context.Background(), &q, client{}); a.code != dnsmessage.RCodeServerFailure || permitted() > 0 {
+	q := dns.Query{Question: dnsmessage.Question{Name: dnsmessage.MustNewName("a.com."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}
+	if a := former.resolve(context.Background(), &q, client{}); a.Code != dnsmessage.RCodeServerFailure || permitted() > 0 {
 		t.Errorf("it's answered %+v, or permitted", a)
 	}
 	if told := w.told(); len(told) != 1 || !strings.HasPrefix(told[0], "dns_denied ") || !strings.HasSuffix(told[0], " dns://a.com") || !w.noted("the policy has changed meanwhile") {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/egress/dns"
+	"github.com/toolguard/toolguard/internal/egress/relay"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -219,10 +221,10 @@ func (f *flow) here(t *policy.NetTarget) (bool, error) {
 		return false, err
 	}
 	found, err := f.s.find(f.ctx, t.Host, typeOf(addr))
-	if errors.Is(err, errRefused) { // nobody gets there by that name
+	if errors.Is(err, dns.ErrCode) { // nobody gets there by that name
 		err = nil
 	}
-	return slices.Contains(found.addrs, addr), err
+	return slices.Contains(found.Addrs, addr), err
 }
 
 // only is the target that is meant when the client doesn't name it: the one name of the address, or the address if it has none. With
@@ -312,11 +314,11 @@ func (f *flow) copyBoth(up net.Conn) {
 	one := sync.OnceFunc(func() { f.s.done.Go(func() { f.s.endHalf(both, f.conn, up) }) })
 	f.s.done.Go(func() {
 		defer sent.Done()
-		relay(up, f.conn)
+		relay.Copy(up, f.conn)
 		one()
 	})
 	f.s.done.Go(func() {
-		relay(f.conn, up)
+		relay.Copy(f.conn, up)
 		one()
 		sent.Wait()
 		close(both)

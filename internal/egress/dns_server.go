@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/egress/dns"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -20,23 +21,23 @@ const (
 
 // reply is the answer to a message, nil when it deserves none.
 func (s *Server) reply(ctx context.Context, msg []byte, from client, tcp bool) []byte {
-	q, err := parseQuestion(msg)
+	q, err := dns.ParseQuery(msg)
 	if err != nil {
 		s.now().refuseQuery(from, err)
 	}
-	if errors.Is(err, errNoQuery) {
+	if errors.Is(err, dns.ErrNoQuery) {
 		return nil
 	}
 	s.queries.Add(1)
-	a := answer{code: dnsmessage.RCodeFormatError}
+	a := dns.Answer{Code: dnsmessage.RCodeFormatError}
 	if err == nil {
 		a = s.now().resolve(ctx, &q, from)
 	}
-	size := q.size
+	size := q.Size
 	if tcp {
 		size = 1<<16 - 1
 	}
-	return a.pack(&q, size)
+	return a.Pack(&q, size)
 }
 
 // refuseQuery tells what isn't read as a question.
@@ -86,8 +87,8 @@ func (s *Server) replyTo(ctx context.Context, msg []byte, from client) []byte {
 func (s *Server) serveDNS(ctx context.Context, c net.Conn, from client) {
 	for {
 		_ = c.SetDeadline(time.Now().Add(idleDNS))
-		msg, err := readFrame(c, maxQuery)
-		if errors.Is(err, errLong) {
+		msg, err := dns.ReadFrame(c, maxQuery)
+		if errors.Is(err, dns.ErrTooLong) {
 			s.now().refuseQuery(from, err)
 		}
 		if err != nil {
@@ -99,7 +100,7 @@ func (s *Server) serveDNS(ctx context.Context, c net.Conn, from client) {
 		if out == nil {
 			return
 		}
-		if _, err := c.Write(frame(out)); err != nil {
+		if _, err := c.Write(dns.Frame(out)); err != nil {
 			return
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/toolguard/toolguard/internal/egress/dns"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -222,7 +223,7 @@ func TestBadQueries(t *testing.T) {
 	}
 	w.wantTold("host_mismatch dns://", "host_mismatch dns://", "host_mismatch dns://")
 	long := w.dial("203.0.113.1:53")
-	long.Write(frame(make([]byte, maxQuery+1))[:2])
+	long.Write(dns.Frame(make([]byte, maxQuery+1))[:2])
 	if rest, err := io.ReadAll(long); err != nil || len(rest) > 0 {
 		t.Errorf("too long a question: %q, %v", rest, err)
 	}
@@ -253,14 +254,14 @@ func TestLongAnswers(t *testing.T) {
 	}
 	c := w.dial("198.51.100.1:53")
 	for range 2 {
-		c.Write(frame(query(t, "many.com", a4)))
-		in, err := readFrame(c, 1<<16)
+		c.Write(dns.Frame(query(t, "many.com", a4)))
+		in, err := dns.ReadFrame(c, 1<<16)
 		must(t, err)
-		if got, _ := addrsIn(t, in); len(got) != maxAddrN {
+		if got, _ := addrsIn(t, in); len(got) != dns.MaxAddrs {
 			t.Errorf("by TCP: %d addresses", len(got))
 		}
 	}
-	c.Write(frame(make([]byte, maxQuery+1))[:2])
+	c.Write(dns.Frame(make([]byte, maxQuery+1))[:2])
 	c.SetReadDeadline(time.Now().Add(idleDNS * 9 / 10))
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("too long a question is awaited: %v", err)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/toolguard/toolguard/internal/egress/dns"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -30,14 +31,14 @@ func FuzzQuestion(f *testing.F) {
 			return
 		}
 		var m dnsmessage.Message
-		if err := m.Unpack(out); err != nil || !m.Response || len(out) > udpSize {
+		if err := m.Unpack(out); err != nil || !m.Response || len(out) > dns.UDPSize {
 			t.Fatalf("%v: %x", err, out)
 		}
 		if !bytes.Equal(out[:2], msg[:2]) {
 			t.Errorf("another number: %x", out)
 		}
 		for _, a := range m.Answers {
-			if lower(a.Header.Name) != "localhost" {
+			if dns.Lower(a.Header.Name) != "localhost" {
 				t.Errorf("%+v", a)
 			}
 		}

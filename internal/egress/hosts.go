@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/toolguard/toolguard/internal/egress/dns"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -69,11 +70,11 @@ func (s *Server) checkAddress(t *policy.NetTarget, addr netip.Addr, own bool) po
 }
 
 // foundInHosts is what the hosts file says of a name: no answer of a name server adds to it.
-func foundInHosts(addrs []netip.Addr, typ dnsmessage.Type) found {
-	f := found{ttl: minTie}
+func foundInHosts(addrs []netip.Addr, typ dnsmessage.Type) dns.Found {
+	f := dns.Found{TTL: minTie}
 	for _, a := range addrs {
 		if typeOf(a) == typ {
-			f.addrs = append(f.addrs, a)
+			f.Addrs = append(f.Addrs, a)
 		}
 	}
 	return f

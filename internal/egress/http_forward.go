@@ -12,7 +12,10 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/egress/relay"
 )
 
 const (
@@ -190,13 +193,16 @@ func copyN(dst net.Conn, in *bufio.Reader, src net.Conn, n int64) error {
 	if n >= 0 {
 		n -= ahead
 	}
-	return transfer(dst, src, n)
+	return relay.Transfer(dst, src, n)
 }
+
+// chunks are for bodies of unknown length.
+var chunks = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
 // chunk writes a body in chunks, each as soon as it's there, and up to the last one.
 func chunk(dst io.Writer, body io.Reader, trailer func() (http.Header, error)) error {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	buf := chunks.Get().(*[]byte)
+	defer chunks.Put(buf)
 	w := bufio.NewWriter(dst)
 	c := httputil.NewChunkedWriter(w)
 	for {

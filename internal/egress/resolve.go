@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/toolguard/toolguard/internal/egress/dns"
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/policy"
 )
@@ -22,11 +23,11 @@ const (
 )
 
 // resolve answers a question of the session.
-func (s *Server) resolve(ctx context.Context, q *question, from client) answer {
+func (s *Server) resolve(ctx context.Context, q *dns.Query, from client) dns.Answer {
 	d := from.denial("dns")
 	name, err := policy.NormalizeName(q.Name.String())
 	if err != nil {
-		return s.refuse(d, noRecord, lower(q.Name), "it is no host name")
+		return s.refuse(d, noRecord, dns.Lower(q.Name), "it is no host name")
 	}
 	ways, v := s.Policy.Ways(name)
 	if len(ways) == 0 {
@@ -40,7 +41,7 @@ func (s *Server) resolve(ctx context.Context, q *question, from client) answer {
 			note := fmt.Sprintf("only its addresses are told, and %s of class %s was asked for", q.Type, q.Class)
 			s.deny(d, ruling{Verdict: noRecord, note: note}, "dns://"+name)
 		}
-		return answer{} // no data
+		return dns.Answer{} // no data
 	}
 	return s.addresses(ctx, d, name, ways, q.Type)
 }
@@ -49,7 +50,7 @@ func (s *Server) resolve(ctx context.Context, q *question, from client) answer {
 var noRecord = policy.Verdict{Reason: policy.DNSDenied, Layer: -1, Rule: policy.NoMatch}
 
 // refuse tells a refused question.
-func (s *Server) refuse(d message.Denial, v policy.Verdict, name, note string) answer {
+func (s *Server) refuse(d message.Denial, v policy.Verdict, name, note string) dns.Answer {
 	d.Answer = s.Policy.Describe(v, policy.Question{Resource: policy.Net, Target: "https://" + name + "/"}, "dns://"+name)
 	if v.Reason == policy.HostNotListed {
 		d.Answer.Reason = policy.DNSDenied
@@ -60,7 +61,7 @@ func (s *Server) refuse(d message.Denial, v policy.Verdict, name, note string) a
 	if r := d.Answer.Rule; r != nil {
 		why += fmt.Sprintf(" (%s, %s)", r.ID, r.Place)
 	}
-	return answer{code: dnsmessage.RCodeNameError, why: why}
+	return dns.Answer{Code: dnsmessage.RCodeNameError, Why: why}
 }
 
 // tunnel is why a name that some authority grants by a wildcard alone is too long.
@@ -75,29 +76,29 @@ func (s *Server) tunnel(name string, ways []policy.Way) (policy.Verdict, error) 
 }
 
 // addresses are those of a granted name that the session may have. When they are returned the kernel and the memory know them.
-func (s *Server) addresses(ctx context.Context, d message.Denial, name string, ways []policy.Way, typ dnsmessage.Type) answer {
+func (s *Server) addresses(ctx context.Context, d message.Denial, name string, ways []policy.Way, typ dnsmessage.Type) dns.Answer {
 	f, err := s.find(ctx, name, typ)
 	if errors.Is(err, errBusy) {
 		s.deny(d, ruling{Verdict: slow, note: err.Error()}, "dns://"+name)
 	}
 	if err != nil {
-		return answer{code: dnsmessage.RCodeServerFailure, why: err.Error()}
+		return dns.Answer{Code: dnsmessage.RCodeServerFailure, Why: err.Error()}
 	}
 	s.turn.RLock() // what is noted down is the word of the policy in force
 	defer s.turn.RUnlock()
 	if s.latest != s {
 		const why = "the policy has changed meanwhile"
 		s.deny(d, ruling{Verdict: noRecord, note: why}, "dns://"+name)
-		return answer{code: dnsmessage.RCodeServerFailure, why: why}
+		return dns.Answer{Code: dnsmessage.RCodeServerFailure, Why: why}
 	}
-	for _, alias := range f.chain {
+	for _, alias := range f.Chain {
 		if w, v := s.Policy.Ways(alias); len(w) == 0 && v.Reason == policy.RuleDenies {
 			return s.refuse(d, v, alias, name+" is another name of it")
 		}
 	}
-	a := answer{code: f.code, ttl: min(f.ttl, maxTie)}
-	until := time.Now().Add(max(a.ttl, minTie))
-	for _, addr := range f.addrs {
+	a := dns.Answer{Code: f.Code, TTL: min(f.TTL, maxTie)}
+	until := time.Now().Add(max(a.TTL, minTie))
+	for _, addr := range f.Addrs {
 		fit, v := s.fit(addr, ways)
 		if len(fit) == 0 {
 			about := at(likely(ways), addr)
@@ -106,16 +107,16 @@ func (s *Server) addresses(ctx context.Context, d message.Denial, name string, w
 		}
 		if err := s.permit(addr, fit, until); err != nil {
 			s.deny(d, ruling{Verdict: policy.Verdict{Reason: policy.EngineError, Layer: -1, Rule: policy.NoMatch}, note: err.Error()}, "dns://"+name)
-			return answer{code: dnsmessage.RCodeServerFailure, why: "the kernel can't be told"}
+			return dns.Answer{Code: dnsmessage.RCodeServerFailure, Why: "the kernel can't be told"}
 		}
 		s.names.add(name, addr, until)
-		a.addrs = append(a.addrs, addr)
+		a.Addrs = append(a.Addrs, addr)
 	}
 	return a
 }
 
 // find is what a name stands for. "localhost" never leaves the machine (RFC 6761, 6.3), and neither does a name of its hosts file.
-func (s *Server) find(ctx context.Context, name string, typ dnsmessage.Type) (found, error) {
+func (s *Server) find(ctx context.Context, name string, typ dnsmessage.Type) (dns.Found, error) {
 	addrs, isHost := s.Hosts[name]
 	switch {
 	case isHost && name != "localhost":
@@ -123,22 +124,22 @@ func (s *Server) find(ctx context.Context, name string, typ dnsmessage.Type) (fo
 	case name != "localhost":
 		return s.lookup(ctx, name, typ)
 	case typ == dnsmessage.TypeA:
-		return found{addrs: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, ttl: maxTie}, nil
+		return dns.Found{Addrs: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, TTL: maxTie}, nil
 	}
-	return found{addrs: []netip.Addr{netip.IPv6Loopback()}, ttl: maxTie}, nil
+	return dns.Found{Addrs: []netip.Addr{netip.IPv6Loopback()}, TTL: maxTie}, nil
 }
 
 var errBusy = errors.New("too many names are being looked up")
 
 // lookup asks the name servers, unless too many are asked already.
-func (s *Server) lookup(ctx context.Context, name string, typ dnsmessage.Type) (found, error) {
+func (s *Server) lookup(ctx context.Context, name string, typ dnsmessage.Type) (dns.Found, error) {
 	select {
 	case s.looking <- struct{}{}:
 		defer func() { <-s.looking }()
 	default:
-		return found{}, errBusy // at once: a program that isn't answered waits for long
+		return dns.Found{}, errBusy // at once: a program that isn't answered waits for long
 	}
-	return lookup(ctx, s.Upstream, name, typ)
+	return dns.Lookup(ctx, s.Upstream, name, typ)
 }
 
 // fit are the ways that an address may be used in; without any, the verdict says why.
@@ -204,7 +205,7 @@ func (s *Server) tied(ctx context.Context, from client, t *policy.NetTarget, add
 		return false
 	}
 	a := s.addresses(ctx, from.denial("dns"), t.Host, ways, typeOf(addr))
-	return slices.Contains(a.addrs, addr)
+	return slices.Contains(a.Addrs, addr)
 }
 
 // typeOf is what is asked for an address like this.

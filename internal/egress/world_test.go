@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/egress/dns"
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/nettest"
@@ -390,7 +391,7 @@ func (z *zone) serveTCP(l net.Listener) {
 		msg := make([]byte, binary.BigEndian.Uint16(head[:]))
 		io.ReadFull(c, msg)
 		for _, out := range z.replies(msg, true) {
-			c.Write(frame(out))
+			c.Write(dns.Frame(out))
 		}
 	})
 }
@@ -420,7 +421,7 @@ func (z *zone) answer(m dnsmessage.Message) []byte {
 	r := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, RCode: dnsmessage.RCodeNameError}, Questions: m.Questions}
 	owner := q.Name
 	for {
-		value, ok := z.names[lower(owner)]
+		value, ok := z.names[dns.Lower(owner)]
 		if !ok {
 			break
 		}

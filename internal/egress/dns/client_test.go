@@ -1,4 +1,4 @@
-package egress
+package dns
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func FuzzAnswer(f *testing.F) {
 	}
 	good, err := m.Pack()
 	childtest.Must(f, err)
-	if got, err := parseAnswer(good, &q, false); err != nil || len(got.addrs) != 1 || len(got.chain) != 1 {
+	if got, err := parseAnswer(good, &q, false); err != nil || len(got.Addrs) != 1 || len(got.Chain) != 1 {
 		f.Fatalf("control: %+v, %v", got, err)
 	}
 	f.Add(good[2:])
@@ -38,10 +38,10 @@ func FuzzAnswer(f *testing.F) {
 		in := append([]byte{byte(q.id >> 8), byte(q.id)}, rest...)
 		for _, tcp := range []bool{false, true} {
 			got, err := parseAnswer(in, &q, tcp)
-			if err == nil && (len(got.addrs) > maxAddrN || len(got.chain) > maxChain || got.ttl < 0) {
+			if err == nil && (len(got.Addrs) > MaxAddrs || len(got.Chain) > maxChain || got.TTL < 0) {
 				t.Errorf("%+v", got)
 			}
-			for _, a := range got.addrs {
+			for _, a := range got.Addrs {
 				if !a.Is4() {
 					t.Errorf("%s is no IPv4 address", a)
 				}

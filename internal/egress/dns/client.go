@@ -1,4 +1,4 @@
-package egress
+package dns
 
 import (
 	"context"
@@ -18,15 +18,17 @@ const (
 	askTime  = 2 * time.Second // for one name server to answer
 	askTurns = 2
 	maxChain = 12 // names that lead from one to the next
-	maxAddrN = 32 // addresses of a name that count
 )
 
-// found is what upstream says of a name.
-type found struct {
-	code  dnsmessage.RCode
-	addrs []netip.Addr
-	ttl   time.Duration
-	chain []string // the names that the question's one leads to, in lower case
+// MaxAddrs is how many addresses of a name count.
+const MaxAddrs = 32
+
+// Found is what upstream says of a name.
+type Found struct {
+	Code  dnsmessage.RCode
+	Addrs []netip.Addr
+	TTL   time.Duration
+	Chain []string // the names that the question's one leads to, in lower case
 }
 
 var (
@@ -34,11 +36,13 @@ var (
 	errCapitals  = errors.New("the answer doesn't keep the capitals of the question")
 	errTruncated = errors.New("the answer doesn't fit")
 	errNoServer  = errors.New("no name server is known")
-	errRefused   = errors.New("the name server says")
 )
 
-// lookup asks name servers in turn.
-func lookup(ctx context.Context, servers []netip.AddrPort, name string, typ dnsmessage.Type) (f found, err error) {
+// ErrCode is that of a server that answers with another code than that the name exists, or doesn't.
+var ErrCode = errors.New("the name server says")
+
+// Lookup asks name servers in turn.
+func Lookup(ctx context.Context, servers []netip.AddrPort, name string, typ dnsmessage.Type) (f Found, err error) {
 	err = errNoServer
 	for range askTurns {
 		for _, server := range servers {
@@ -51,10 +55,10 @@ func lookup(ctx context.Context, servers []netip.AddrPort, name string, typ dnsm
 }
 
 // ask asks one server: by UDP, and by TCP when the answer is too long or the server doesn't keep our capitals.
-func ask(ctx context.Context, server netip.AddrPort, name string, typ dnsmessage.Type) (found, error) {
+func ask(ctx context.Context, server netip.AddrPort, name string, typ dnsmessage.Type) (Found, error) {
 	q, msg, err := newQuery(name, typ)
 	if err != nil {
-		return found{}, err
+		return Found{}, err
 	}
 	f, err := exchange(ctx, "udp", server, &q, msg)
 	if errors.Is(err, errTruncated) || errors.Is(err, errCapitals) {
@@ -64,18 +68,18 @@ func ask(ctx context.Context, server netip.AddrPort, name string, typ dnsmessage
 }
 
 // newQuery is a query with a random number, and with random capitals, that whoever doesn't see it can't answer.
-func newQuery(name string, typ dnsmessage.Type) (question, []byte, error) {
+func newQuery(name string, typ dnsmessage.Type) (Query, []byte, error) {
 	var random [2 + 256/8]byte
 	_, _ = rand.Read(random[:]) // never fails
 	n, err := dnsmessage.NewName(capitals(name, random[2:]) + ".")
 	if err != nil {
-		return question{}, nil, err
+		return Query{}, nil, err
 	}
-	q := question{id: binary.BigEndian.Uint16(random[:2]), Question: dnsmessage.Question{Name: n, Type: typ, Class: dnsmessage.ClassINET}}
+	q := Query{id: binary.BigEndian.Uint16(random[:2]), Question: dnsmessage.Question{Name: n, Type: typ, Class: dnsmessage.ClassINET}}
 	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{ID: q.id, RecursionDesired: true})
 	var h dnsmessage.ResourceHeader
 	err = errors.Join(b.StartQuestions(), b.Question(q.Question), b.StartAdditionals(),
-		h.SetEDNS0(udpSize, dnsmessage.RCodeSuccess, false), b.OPTResource(h, dnsmessage.OPTResource{}))
+		h.SetEDNS0(UDPSize, dnsmessage.RCodeSuccess, false), b.OPTResource(h, dnsmessage.OPTResource{}))
 	if err != nil {
 		return q, nil, err
 	}
@@ -95,41 +99,41 @@ func capitals(name string, bits []byte) string {
 }
 
 // exchange sends a query from a fresh socket, whose port the kernel chooses at random.
-func exchange(ctx context.Context, network string, server netip.AddrPort, q *question, msg []byte) (found, error) {
+func exchange(ctx context.Context, network string, server netip.AddrPort, q *Query, msg []byte) (Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	c, err := (&net.Dialer{}).DialContext(ctx, network, server.String())
 	if err != nil {
-		return found{}, err
+		return Found{}, err
 	}
 	defer c.Close()
 	end, _ := ctx.Deadline()
 	if err := c.SetDeadline(end); err != nil {
-		return found{}, err
+		return Found{}, err
 	}
 	if network == "tcp" {
-		if _, err := c.Write(frame(msg)); err != nil {
-			return found{}, err
+		if _, err := c.Write(Frame(msg)); err != nil {
+			return Found{}, err
 		}
-		in, err := readFrame(c, 1<<16)
+		in, err := ReadFrame(c, 1<<16)
 		if err != nil {
-			return found{}, err
+			return Found{}, err
 		}
 		return parseAnswer(in, q, true)
 	}
 	if _, err := c.Write(msg); err != nil {
-		return found{}, err
+		return Found{}, err
 	}
 	return receive(c, q)
 }
 
 // receive waits for the answer and passes over what is forged or late.
-func receive(c net.Conn, q *question) (found, error) {
+func receive(c net.Conn, q *Query) (Found, error) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := c.Read(buf)
 		if err != nil {
-			return found{}, err
+			return Found{}, err
 		}
 		f, err := parseAnswer(buf[:n], q, false)
 		if !errors.Is(err, errWrong) {
@@ -139,7 +143,7 @@ func receive(c net.Conn, q *question) (found, error) {
 }
 
 // parseAnswer reads an answer to q. By TCP nobody else can have sent it, so that there the capitals mean nothing.
-func parseAnswer(msg []byte, q *question, tcp bool) (f found, err error) {
+func parseAnswer(msg []byte, q *Query, tcp bool) (f Found, err error) {
 	var p dnsmessage.Parser
 	h, err := p.Start(msg)
 	if err != nil || !h.Response || h.ID != q.id {
@@ -158,26 +162,26 @@ func parseAnswer(msg []byte, q *question, tcp bool) (f found, err error) {
 	if h.Truncated {
 		return f, errTruncated
 	}
-	if f.code = h.RCode; f.code != dnsmessage.RCodeSuccess && f.code != dnsmessage.RCodeNameError {
-		return f, fmt.Errorf("%w %s", errRefused, f.code)
+	if f.Code = h.RCode; f.Code != dnsmessage.RCodeSuccess && f.Code != dnsmessage.RCodeNameError {
+		return f, fmt.Errorf("%w %s", ErrCode, f.Code)
 	}
 	return f, f.follow(&p, q)
 }
 
 // follow reads the records and goes from the name that was asked for along the aliases to the addresses. Other records don't count.
-func (f *found) follow(p *dnsmessage.Parser, q *question) error {
+func (f *Found) follow(p *dnsmessage.Parser, q *Query) error {
 	r := records{alias: map[string]string{}, addrs: map[string][]netip.Addr{}, ttl: 1<<32 - 1}
 	if err := r.read(p, q.Type); err != nil {
 		return err
 	}
-	at := lower(q.Name)
+	at := Lower(q.Name)
 	for next, ok := r.alias[at]; ok; next, ok = r.alias[at] {
-		if len(f.chain) == maxChain {
+		if len(f.Chain) == maxChain {
 			return errors.New("the aliases lead too far")
 		}
-		f.chain, at = append(f.chain, next), next
+		f.Chain, at = append(f.Chain, next), next
 	}
-	f.addrs, f.ttl = r.addrs[at], time.Duration(r.ttl)*time.Second
+	f.Addrs, f.TTL = r.addrs[at], time.Duration(r.ttl)*time.Second
 	return nil
 }
 
@@ -197,14 +201,14 @@ func (r *records) read(p *dnsmessage.Parser, typ dnsmessage.Type) error {
 		if err != nil {
 			return err
 		}
-		owner := lower(h.Name)
+		owner := Lower(h.Name)
 		switch {
 		case h.Class == dnsmessage.ClassINET && h.Type == dnsmessage.TypeCNAME:
 			var c dnsmessage.CNAMEResource
 			if c, err = p.CNAMEResource(); err == nil {
-				r.alias[owner] = lower(c.CNAME)
+				r.alias[owner] = Lower(c.CNAME)
 			}
-		case h.Class == dnsmessage.ClassINET && h.Type == typ && len(r.addrs[owner]) < maxAddrN:
+		case h.Class == dnsmessage.ClassINET && h.Type == typ && len(r.addrs[owner]) < MaxAddrs:
 			var a netip.Addr
 			if a, err = address(p, typ); err == nil {
 				r.addrs[owner] = append(r.addrs[owner], a)
@@ -230,7 +234,7 @@ func address(p *dnsmessage.Parser, typ dnsmessage.Type) (netip.Addr, error) {
 	return netip.AddrFrom16(a.AAAA).Unmap(), err
 }
 
-// lower is a name as names are compared, without the dot at its end.
-func lower(n dnsmessage.Name) string {
+// Lower is a name as names are compared, without the dot at its end.
+func Lower(n dnsmessage.Name) string {
 	return strings.ToLower(strings.TrimSuffix(n.String(), "."))
 }

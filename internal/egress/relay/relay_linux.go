@@ -1,4 +1,4 @@
-package egress
+package relay
 
 import (
 	"errors"
@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// transfer copies n bytes, or with a negative n all there are. Between two TCP connections the kernel moves the pages (splice),
+// Transfer copies n bytes, or with a negative n all there are. Between two TCP connections the kernel moves the pages (splice),
 // through a pipe that is held only while there's something in it: io.Copy would hold one, of two descriptors, for every
 // quiet connection.
-func transfer(dst, src net.Conn, n int64) error {
+func Transfer(dst, src net.Conn, n int64) error {
 	to, ok := dst.(*net.TCPConn)
 	from, ok2 := src.(*net.TCPConn)
 	if !ok || !ok2 {

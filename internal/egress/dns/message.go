@@ -1,4 +1,4 @@
-package egress
+package dns
 
 import (
 	"encoding/binary"
@@ -10,43 +10,44 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// udpSize is what fits into a datagram on any path (DNS flag day 2020).
-const udpSize = 1232
+// UDPSize is what fits into a datagram on any path (DNS flag day 2020).
+const UDPSize = 1232
 
-// question is a query of the session.
-type question struct {
+// Query is a query of the session.
+type Query struct {
 	id   uint16
 	rd   bool
 	edns bool
-	size int // of the longest answer that the client takes by UDP
+	Size int // of the longest answer that the client takes by UDP
 	dnsmessage.Question
 }
 
+// What ParseQuery rejects, and ReadFrame.
 var (
-	errNoQuery  = errors.New("it's no query")
-	errNotAsked = errors.New("it doesn't ask exactly one question")
-	errLong     = errors.New("it's too long")
+	ErrNoQuery  = errors.New("it's no query")
+	ErrNotAsked = errors.New("it doesn't ask exactly one question")
+	ErrTooLong  = errors.New("it's too long")
 )
 
-// parseQuestion reads a query. With errNotAsked its number is known, and it can be answered that it's wrong.
-func parseQuestion(msg []byte) (q question, err error) {
+// ParseQuery reads a query. With ErrNotAsked its number is known, and it can be answered that it's wrong.
+func ParseQuery(msg []byte) (q Query, err error) {
 	var p dnsmessage.Parser
 	h, err := p.Start(msg)
 	if err != nil || h.Response {
-		return q, errNoQuery
+		return q, ErrNoQuery
 	}
-	q = question{id: h.ID, rd: h.RecursionDesired, size: 512}
+	q = Query{id: h.ID, rd: h.RecursionDesired, Size: 512}
 	if h.OpCode != 0 || h.Truncated {
-		return q, errNotAsked
+		return q, ErrNotAsked
 	}
 	if q.Question, err = p.Question(); err != nil {
-		return q, errNotAsked
+		return q, ErrNotAsked
 	}
 	if _, err = p.Question(); !errors.Is(err, dnsmessage.ErrSectionDone) {
-		return q, errNotAsked
+		return q, ErrNotAsked
 	}
 	if p.SkipAllAnswers() != nil || p.SkipAllAuthorities() != nil {
-		return q, errNotAsked
+		return q, ErrNotAsked
 	}
 	for {
 		r, err := p.AdditionalHeader()
@@ -54,21 +55,21 @@ func parseQuestion(msg []byte) (q question, err error) {
 			return q, nil
 		}
 		if err != nil || p.SkipAdditional() != nil {
-			return q, errNotAsked
+			return q, ErrNotAsked
 		}
 		if r.Type == dnsmessage.TypeOPT {
 			q.edns = true
-			q.size = min(max(512, int(r.Class)), udpSize)
+			q.Size = min(max(512, int(r.Class)), UDPSize)
 		}
 	}
 }
 
-// answer is what is said to a question: addresses of one family, or a code.
-type answer struct {
-	code  dnsmessage.RCode
-	addrs []netip.Addr
-	ttl   time.Duration
-	why   string // of a refusal, in words
+// Answer is what is said to a question: addresses of one family, or a code.
+type Answer struct {
+	Code  dnsmessage.RCode
+	Addrs []netip.Addr
+	TTL   time.Duration
+	Why   string // of a refusal, in words
 }
 
 // ednsProhibited is the extended error "Prohibited" (RFC 8914, 4.19), and ednsError the option that carries one.
@@ -77,10 +78,10 @@ const (
 	ednsProhibited = 18
 )
 
-// pack is the answer as a message of at most size bytes. Without a record of the zone's authority a negative answer isn't kept by
+// Pack is the answer as a message of at most size bytes. Without a record of the zone's authority a negative answer isn't kept by
 // anybody (RFC 2308, 5), so a policy that is widened counts at once.
-func (a *answer) pack(q *question, size int) []byte {
-	msg, err := a.build(q, a.addrs, false)
+func (a *Answer) Pack(q *Query, size int) []byte {
+	msg, err := a.build(q, a.Addrs, false)
 	if err == nil && len(msg) > size {
 		msg, err = a.build(q, nil, true)
 	}
@@ -90,15 +91,15 @@ func (a *answer) pack(q *question, size int) []byte {
 	return msg
 }
 
-func (a *answer) build(q *question, addrs []netip.Addr, truncated bool) ([]byte, error) {
-	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{ID: q.id, Response: true, RecursionDesired: q.rd, RecursionAvailable: true, RCode: a.code, Truncated: truncated})
+func (a *Answer) build(q *Query, addrs []netip.Addr, truncated bool) ([]byte, error) {
+	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{ID: q.id, Response: true, RecursionDesired: q.rd, RecursionAvailable: true, RCode: a.Code, Truncated: truncated})
 	b.EnableCompression()
 	err := b.StartQuestions()
 	if q.Name.Length > 0 {
 		err = errors.Join(err, b.Question(q.Question))
 	}
 	err = errors.Join(err, b.StartAnswers())
-	h := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: uint32(a.ttl / time.Second)}
+	h := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: uint32(a.TTL / time.Second)}
 	for _, addr := range addrs {
 		if addr.Is4() {
 			err = errors.Join(err, b.AResource(h, dnsmessage.AResource{A: addr.As4()}))
@@ -115,32 +116,33 @@ func (a *answer) build(q *question, addrs []netip.Addr, truncated bool) ([]byte,
 	return b.Finish()
 }
 
-func (a *answer) edns(b *dnsmessage.Builder) error {
+func (a *Answer) edns(b *dnsmessage.Builder) error {
 	var h dnsmessage.ResourceHeader
 	var r dnsmessage.OPTResource
-	err := h.SetEDNS0(udpSize, a.code, false)
-	if a.why != "" {
-		data := append(binary.BigEndian.AppendUint16(nil, ednsProhibited), a.why...)
+	err := h.SetEDNS0(UDPSize, a.Code, false)
+	if a.Why != "" {
+		data := append(binary.BigEndian.AppendUint16(nil, ednsProhibited), a.Why...)
 		r.Options = []dnsmessage.Option{{Code: ednsError, Data: data}}
 	}
 	return errors.Join(err, b.OPTResource(h, r))
 }
 
-// readFrame reads a message with its length before it (RFC 1035, 4.2.2).
-func readFrame(r io.Reader, longest int) ([]byte, error) {
+// ReadFrame reads a message with its length before it (RFC 1035, 4.2.2).
+func ReadFrame(r io.Reader, longest int) ([]byte, error) {
 	var head [2]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
 	}
 	n := int(binary.BigEndian.Uint16(head[:]))
 	if n > longest {
-		return nil, errLong
+		return nil, ErrTooLong
 	}
 	msg := make([]byte, n)
 	_, err := io.ReadFull(r, msg)
 	return msg, err
 }
 
-func frame(msg []byte) []byte {
+// Frame puts a message's length before it.
+func Frame(msg []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(msg))), msg...)
 }

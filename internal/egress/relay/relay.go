@@ -1,4 +1,4 @@
-package egress
+package relay
 
 import (
 	"io"
@@ -9,10 +9,10 @@ import (
 // buffers are for what isn't between two TCP connections.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
-// relay copies one direction until it ends, and says to the other side how it ended: an end is an end there too, a broken
+// Copy copies one direction until it ends, and says to the other side how it ended: an end is an end there too, a broken
 // connection is broken.
-func relay(dst, src net.Conn) {
-	err := transfer(dst, src, -1)
+func Copy(dst, src net.Conn) {
+	err := Transfer(dst, src, -1)
 	if err == nil {
 		if c, ok := dst.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
 			return
