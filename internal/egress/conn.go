@@ -141,13 +141,6 @@ func (f *flow) checkAddr(t *policy.NetTarget, v policy.Verdict) ruling {
 	return ruling{Verdict: v, about: *t}
 }
 
-// at is a target's address in its name's place.
-func at(t *policy.NetTarget, addr netip.Addr) policy.NetTarget {
-	there := *t
-	there.Host, there.Addr = "", addr
-	return there
-}
-
 // decide is the verdict on a target that the client named.
 func (f *flow) decide(t *policy.NetTarget) ruling {
 	if t.Port != f.to.Port() {

@@ -162,6 +162,13 @@ func likely(ways []policy.Way) *policy.NetTarget {
 	return &ways[max(i, 0)].Target
 }
 
+// at is a target's address in its name's place.
+func at(t *policy.NetTarget, addr netip.Addr) policy.NetTarget {
+	there := *t
+	there.Host, there.Addr = "", addr
+	return there
+}
+
 // permit opens the ports on which the name alone decides.
 func (s *Server) permit(addr netip.Addr, ways []policy.Way, until time.Time) error {
 	for _, w := range ways {
