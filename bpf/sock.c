@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The programs that hold a session's internet sockets to its policy. They are attached to its cgroup, each session's to its own,
- * and go with it; they need no BPF LSM. Two walls: what a task asks for (sock/connect.c), and the packets that come of it
+ * and go with it; they need no BPF LSM. Two checks: what a task asks for (sock/connect.c), and the packets that come of it
  * (sock/packet.c).
  */
 #include "lib/vmlinux.h"

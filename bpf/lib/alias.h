@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Other names: what lies beneath a place that is mounted elsewhere, too, has a name there (policy.Alias). When the way down by
- * a path's own name has passed such a place, each of the other names is followed on the same components, from where a walk
+ * Aliases: what lies beneath a place that is mounted elsewhere, too, has a name there (policy.Alias). When the way down by
+ * a path's own name has passed such a place, each of the aliases is followed on the same components, from where a walk
  * to the other place would have come. The rules there only take away, and only where they say what those about the path's
  * own name don't.
  */
@@ -10,8 +10,8 @@
 
 #include "automaton.h"
 
-/* next_name begins with a path's next other name; false when there is none, and only then the walk's status is good. */
-static __always_inline bool next_name(struct climb *c, struct match *m)
+/* next_alias begins with a path's next alias; false when there is none, and only then the walk's status is good. */
+static __always_inline bool next_alias(struct walk *c, struct match *m)
 {
 	struct match *o = &c->other;
 	u32 n = c->nth + 1;
@@ -50,7 +50,7 @@ static __always_inline bool next_name(struct climb *c, struct match *m)
 
 /* count_bits moves on by one component: a pattern that may start at both names says something new only where its match has
  * begun within the other place's own path, so its first bit doesn't count after one component, its second one after two. */
-static __always_inline void count_bits(struct climb *c)
+static __always_inline void count_bits(struct walk *c)
 {
 	struct line *common = line_of(c->image, c->other.name + NAME_COMMON), *finals = line_of(c->image, c->header[H_FINALS]);
 	u64 carry = 0;
@@ -64,12 +64,12 @@ static __always_inline void count_bits(struct climb *c)
 	}
 }
 
-/* narrow_step takes away what the i-th layer's rules about the other name do. As in layer_step, layer and hit say who was the first to
+/* alias_layer_step takes away what the i-th layer's rules about the alias do. As in layer_step, layer and hit say who was the first to
  * withhold some of need. */
-static long narrow_step(u32 i, void *ctx)
+static long alias_layer_step(u32 i, void *ctx)
 {
-	struct descent *d = ctx;
-	struct climb *c = d->c;
+	struct matching *d = ctx;
+	struct walk *c = d->c;
 	struct match *m = d->m;
 
 	if (i >= c->header[H_NLAYERS])
@@ -101,36 +101,36 @@ static long narrow_step(u32 i, void *ctx)
 	return 0;
 }
 
-#define NAME_WORK 8 /* a step of names_step takes as long as so many of those that go by a name's bytes */
+#define ALIAS_WORK 8 /* a step of alias_step takes as long as so many of those that go by a name's bytes */
 
-static long names_step(u32 i, void *ctx)
+static long alias_step(u32 i, void *ctx)
 {
-	struct descent *d = ctx;
-	struct climb *c = d->c;
+	struct matching *d = ctx;
+	struct walk *c = d->c;
 
-	if (!affordable(c, NAME_WORK)) {
+	if (!affordable(c, ALIAS_WORK)) {
 		d->m->status = WALK_COSTLY;
 		return 1;
 	}
 	if (!c->other.name)
-		return !next_name(c, d->m);
+		return !next_alias(c, d->m);
 	count_bits(c);
-	if (descend(c, &c->other, c->next, false)) {
+	if (match_next(c, &c->other, c->next, false)) {
 		c->next++;
 		return 0;
 	}
-	bpf_loop(MAX_LAYERS, narrow_step, d, 0);
+	bpf_loop(MAX_LAYERS, alias_layer_step, d, 0);
 	c->other.name = 0;
 	return 0;
 }
 
-/* follow_names is one loop over the components of all names: nested ones would be more calls than the verifier allows. */
-static __always_inline void follow_names(struct descent *d)
+/* follow_aliases is one loop over the components of all names: nested ones would be more calls than the verifier allows. */
+static __always_inline void follow_aliases(struct matching *d)
 {
 	d->m->status = WALK_BROKEN;
 	d->c->other.status = WALK_OK;
 	d->c->other.name = d->c->nth = 0;
-	bpf_loop(MAX_OTHERS * (MAX_DEPTH + 2), names_step, d, 0);
+	bpf_loop(MAX_ALIASES * (MAX_DEPTH + 2), alias_step, d, 0);
 }
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "member.h"
 
-static __always_inline void add_set(struct climb *c, u32 set)
+static __always_inline void add_set(struct walk *c, u32 set)
 {
 	struct line *l = set ? line_of(c->image, set) : NULL;
 	if (!l)
@@ -20,7 +20,7 @@ static __always_inline void add_set(struct climb *c, u32 set)
 /* affix_step follows a name's next byte in the trie of prefixes, or of suffixes from the name's end. */
 static long affix_step(u32 i, void *ctx)
 {
-	struct climb *c = *(struct climb **)ctx;
+	struct walk *c = *(struct walk **)ctx;
 
 	if (i >= c->len || !affordable(c, 1))
 		return 1;
@@ -34,7 +34,7 @@ static long affix_step(u32 i, void *ctx)
 }
 
 /* follow_affix adds the sets of every prefix of the name read, or of every suffix. */
-__noinline int follow_affix(struct climb *c, u32 root, u32 backwards)
+__noinline int follow_affix(struct walk *c, u32 root, u32 backwards)
 {
 	if (!c)
 		return 0;
@@ -51,7 +51,7 @@ static __always_inline u32 fold(u8 b)
 }
 
 /* may says what of a name may be some pattern's, by its first and last byte: its beginning, its end, all of it. */
-static __always_inline u32 may(struct climb *c, u8 first, u8 last)
+static __always_inline u32 may(struct walk *c, u8 first, u8 last)
 {
 	u32 f = fold(first), l = fold(last);
 	u64 beginning = c->filter[FILTER_PREFIX] >> f, end = c->filter[FILTER_SUFFIX] >> l;
@@ -65,7 +65,7 @@ static __always_inline u32 may(struct climb *c, u8 first, u8 last)
 	return some;
 }
 
-static __always_inline void hit(struct match *m, u32 h)
+static __always_inline void match_word(struct match *m, u32 h)
 {
 	if (h & HIT_GRANTS && m->name)
 		return;
@@ -83,8 +83,8 @@ static __always_inline u32 lowest_bit(u64 v)
 /* hit_step takes the hit of the lowest final bit that is left. Later rules have higher bits, so the last one stays. */
 static long hit_step(u32 i, void *ctx)
 {
-	struct descent *d = ctx;
-	struct climb *c = d->c;
+	struct matching *d = ctx;
+	struct walk *c = d->c;
 	u32 word = c->word & (MAX_WORDS - 1);
 
 	if (!affordable(c, 1))
@@ -101,16 +101,16 @@ static long hit_step(u32 i, void *ctx)
 	u32 h = l->w[bit & 15];
 	if (d->m->name && !(c->counts[word] >> (bit & 63) & 1))
 		h |= HIT_KNOWN;
-	hit(d->m, h);
+	match_word(d->m, h);
 	return 0;
 }
 
 /* take_hits takes the hits of all final bits in mask. */
-__noinline int take_hits(struct climb *c, struct match *m)
+__noinline int take_hits(struct walk *c, struct match *m)
 {
 	if (!c || !m)
 		return 0;
-	struct descent d = { .c = c, .m = m };
+	struct matching d = { .c = c, .m = m };
 
 	c->word = 0;
 	bpf_loop(MAX_WORDS * 65, hit_step, &d, 0);
@@ -118,7 +118,7 @@ __noinline int take_hits(struct climb *c, struct match *m)
 }
 
 /* step_patterns moves the patterns' bits on by the name read, of which may says what can be some pattern's. */
-__noinline int step_patterns(struct climb *c, struct match *m, u32 some)
+__noinline int step_patterns(struct walk *c, struct match *m, u32 some)
 {
 	u64 carry = 0, hits = 0;
 
@@ -153,27 +153,27 @@ __noinline int step_patterns(struct climb *c, struct match *m, u32 some)
 }
 
 /* node_hit takes a node's i-th hit. */
-static __always_inline void node_hit(struct climb *c, struct match *m, u32 i)
+static __always_inline void node_hit(struct walk *c, struct match *m, u32 i)
 {
 	u32 at = c->hits + i;
 	struct line *l = line_of(c->image, c->header[H_HITS] + at / 16);
 
 	if (l)
-		hit(m, l->w[at & 15]);
+		match_word(m, l->w[at & 15]);
 }
 
 #define FEW_HITS 4
 
 static long more_hits(u32 i, void *ctx)
 {
-	struct descent *d = ctx;
+	struct matching *d = ctx;
 
 	node_hit(d->c, d->m, FEW_HITS + i);
 	return 0;
 }
 
 /* enter puts the walk at a node of the trie. Most nodes have few hits: those are taken without a call. */
-__noinline int enter(struct climb *c, struct match *m, u32 node)
+__noinline int enter(struct walk *c, struct match *m, u32 node)
 {
 	if (!c || !m)
 		return 0;
@@ -204,13 +204,13 @@ __noinline int enter(struct climb *c, struct match *m, u32 node)
 	if (n > MAX_HITS)
 		m->status = WALK_BROKEN;
 	else if (n > FEW_HITS) {
-		struct descent d = { .c = c, .m = m };
+		struct matching d = { .c = c, .m = m };
 		bpf_loop(n - FEW_HITS, more_hits, &d, 0);
 	}
 	return 0;
 }
 
-static __always_inline u32 own_process(struct climb *c)
+static __always_inline u32 own_process(struct walk *c)
 {
 	u64 word = 'f' << 24 | 'l' << 16 | 'e' << 8 | 's';
 	u64 h = hash_word(c->header[H_SEED] + 4, word);
@@ -227,8 +227,8 @@ static __always_inline void no_pattern(struct match *m)
 		m->state[i] = 0;
 }
 
-/* strange says that no pattern can know a dentry's name, by as little of it as tells that. */
-static __always_inline bool strange(struct climb *c, u64 dentry)
+/* cannot_match says that no pattern can know a dentry's name, by as little of it as shows that. */
+static __always_inline bool cannot_match(struct walk *c, u64 dentry)
 {
 	if (!bpf_ksym_exists(bpf_rdonly_cast))
 		return false;
@@ -239,7 +239,7 @@ static __always_inline bool strange(struct climb *c, u64 dentry)
 }
 
 /* descend follows the i-th name from the root; false when no rule can match any deeper. */
-static __always_inline bool descend(struct climb *c, struct match *m, u32 i, bool hot)
+static __always_inline bool match_next(struct walk *c, struct match *m, u32 i, bool hot)
 {
 	u32 n = c->n, len;
 	bool known;
@@ -248,7 +248,7 @@ static __always_inline bool descend(struct climb *c, struct match *m, u32 i, boo
 		return false;
 	u64 dentry = c->chain[(n - 1 - i) & (MAX_DEPTH - 1)];
 	bool process = n - i == c->proc; /* 0: there is none */
-	if (hot && m->node == NO_NODE && !process && strange(c, dentry)) {
+	if (hot && m->node == NO_NODE && !process && cannot_match(c, dentry)) {
 		no_pattern(m);
 		return true;
 	}
@@ -282,18 +282,18 @@ static __always_inline bool descend(struct climb *c, struct match *m, u32 i, boo
 	return m->node != NO_NODE || m->live;
 }
 
-static long descend_hot(u32 i, void *ctx)
+static long match_next_hot(u32 i, void *ctx)
 {
-	struct descent *d = ctx;
+	struct matching *d = ctx;
 
-	return !descend(d->c, d->m, i, true);
+	return !match_next(d->c, d->m, i, true);
 }
 
-static long descend_cold(u32 i, void *ctx)
+static long match_next_cold(u32 i, void *ctx)
 {
-	struct descent *d = ctx;
+	struct matching *d = ctx;
 
-	return !descend(d->c, d->m, i, false);
+	return !match_next(d->c, d->m, i, false);
 }
 
 /* decider is what decided in a table, given its number plus one. */

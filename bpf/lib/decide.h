@@ -11,7 +11,7 @@ enum why {
 	WHY_DEVICE,	/* devices are never made */
 	WHY_UNRESOLVED, /* status says how */
 	WHY_ENDED,	/* the session isn't there any more */
-	WHY_ALWAYS,	/* refused to every session */
+	WHY_ALWAYS,	/* denied to every session */
 	WHY_ARGS,
 	WHY_COMMAND,
 	WHY_OUTSIDE,	/* it's about a task, a socket, a pipe or memory of another than the session */
@@ -45,20 +45,20 @@ static __always_inline u32 verdict(struct match *m, u32 need)
 /* question begins one: what's followed is the session's policy, from nothing done yet. */
 static __always_inline void question(struct label *l, struct session *s)
 {
-	l->climb.image = s->image;
-	l->climb.mount_ns = s->mount_ns;
-	l->climb.session = s->id;
-	l->climb.work = 0;
+	l->walk.image = s->image;
+	l->walk.mount_ns = s->mount_ns;
+	l->walk.session = s->id;
+	l->walk.work = 0;
 }
 
-/* judge follows target[which] for need into match[which], and says whether need is given: 0, or the reason why not. */
-__noinline u32 judge(struct label *l, u32 which, u32 need)
+/* decide follows target[which] for need into match[which], and says whether need is given: 0, or the reason why not. */
+__noinline u32 decide(struct label *l, u32 which, u32 need)
 {
 	if (!l)
 		return WHY_ENDED;
 	struct session *s = session_of(l);
 	struct match *m = &l->match[which & 1];
-	struct attempt a = { .c = &l->climb, .m = m, .t = &l->target[which & 1], .need = need };
+	struct attempt a = { .c = &l->walk, .m = m, .t = &l->target[which & 1], .need = need };
 
 	if (!s)
 		return WHY_ENDED;
@@ -67,8 +67,8 @@ __noinline u32 judge(struct label *l, u32 which, u32 need)
 	return verdict(m, need);
 }
 
-/* given is judge for target[0] and a yes or no, quickly. A no may be wrong: judge knows. */
-__noinline bool given(struct label *l, u32 need)
+/* is_allowed is decide for target[0] and a yes or no, quickly. A no may be wrong: decide knows. */
+__noinline bool is_allowed(struct label *l, u32 need)
 {
 	if (!l)
 		return false;
@@ -77,12 +77,12 @@ __noinline bool given(struct label *l, u32 need)
 	if (!s)
 		return false;
 	question(l, s);
-	match(&l->climb, &l->match[0], &l->target[0], need, true);
+	match(&l->walk, &l->match[0], &l->target[0], need, true);
 	return !verdict(&l->match[0], need);
 }
 
-/* aim says what path the next question is about. */
-static __always_inline void aim(struct label *l, u32 which, struct vfsmount *mnt, struct dentry *dentry)
+/* set_target says what path the next question is about. */
+static __always_inline void set_target(struct label *l, u32 which, struct vfsmount *mnt, struct dentry *dentry)
 {
 	l->target[which].mnt = (u64)mnt;
 	l->target[which].dentry = (u64)dentry;

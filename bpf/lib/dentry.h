@@ -10,7 +10,7 @@
 
 #include "lookup.h"
 
-static __always_inline void fence(struct climb *c)
+static __always_inline void fence(struct walk *c)
 {
 	if (!ON_AMD64)
 		__sync_lock_test_and_set(&c->order, 0);
@@ -18,8 +18,8 @@ static __always_inline void fence(struct climb *c)
 
 #define PROC_SUPER_MAGIC 0x9fa0 /* uapi/linux/magic.h */
 
-/* climb_step goes one dentry up, or from a mount's root to where it's mounted; false when there is no further. */
-static __always_inline bool climb_step(struct climb *c)
+/* walk_step goes one dentry up, or from a mount's root to where it's mounted; false when there is no further. */
+static __always_inline bool walk_step(struct walk *c)
 {
 	u64 dentry = c->dentry, mount = c->mount, up;
 	u32 n = c->n, seq;
@@ -53,7 +53,7 @@ static __always_inline bool climb_step(struct climb *c)
 	return true;
 }
 
-static __always_inline void climb_from(struct climb *c, struct target *t)
+static __always_inline void walk_from(struct walk *c, struct target *t)
 {
 	c->dentry = t->dentry;
 	c->mount = t->mnt - bpf_core_field_offset(struct mount, mnt);
@@ -63,36 +63,36 @@ static __always_inline void climb_from(struct climb *c, struct target *t)
 	c->status = WALK_DEEP;
 }
 
-/* climb goes up to the root of the tree that the mount is in. A plain loop is quicker than bpf_loop, whose calls cost as
+/* walk_up goes up to the root of the tree that the mount is in. A plain loop is quicker than bpf_loop, whose calls cost as
  * much as a step does; as a function of its own the verifier doesn't follow what comes after from each of its ends. */
-__noinline int climb(struct climb *c, struct target *t)
+__noinline int walk_up(struct walk *c, struct target *t)
 {
 	if (!c || !t)
 		return 0;
-	climb_from(c, t);
-	for (u32 i = 0; i < MAX_CLIMB; i++)
-		if (!climb_step(c))
+	walk_from(c, t);
+	for (u32 i = 0; i < MAX_WALK; i++)
+		if (!walk_step(c))
 			break;
 	return 0;
 }
 
-static long climb_on(u32 i, void *ctx)
+static long walk_up_step(u32 i, void *ctx)
 {
-	return !climb_step(*(struct climb **)ctx);
+	return !walk_step(*(struct walk **)ctx);
 }
 
-/* climb_again is climb where it may take a little longer: the verifier has less to look at. */
-__noinline int climb_again(struct climb *c, struct target *t)
+/* walk_up_loop is walk_up where it may take a little longer: the verifier has less to look at. */
+__noinline int walk_up_loop(struct walk *c, struct target *t)
 {
 	if (!c || !t)
 		return 0;
-	climb_from(c, t);
-	bpf_loop(MAX_CLIMB, climb_on, &c, 0);
+	walk_from(c, t);
+	bpf_loop(MAX_WALK, walk_up_step, &c, 0);
 	return 0;
 }
 
 /* changed says whether a dentry isn't where it was on the way up any more. */
-static __always_inline bool changed(struct climb *c, u32 i)
+static __always_inline bool changed(struct walk *c, u32 i)
 {
 	i &= MAX_DEPTH - 1;
 	return LOAD(struct dentry, c->chain[i], d_seq.seqcount.sequence) != c->seq[i];
@@ -100,8 +100,8 @@ static __always_inline bool changed(struct climb *c, u32 i)
 
 static long changed_cold(u32 i, void *ctx)
 {
-	struct descent *d = ctx;
-	struct climb *c = d->c;
+	struct matching *d = ctx;
+	struct walk *c = d->c;
 
 	if (i >= c->n)
 		return 1;
@@ -111,7 +111,7 @@ static long changed_cold(u32 i, void *ctx)
 	return 0;
 }
 
-static __always_inline void changed_hot(struct climb *c)
+static __always_inline void changed_hot(struct walk *c)
 {
 	for (u32 i = 0; i < MAX_DEPTH; i++) {
 		if (i >= c->n)
@@ -122,11 +122,11 @@ static __always_inline void changed_hot(struct climb *c)
 }
 
 /*
- * where tells what tree a climb ended in. The kernel's own mounts belong to no namespace and say so with an error
+ * where says in what tree a walk up ended. The kernel's own mounts belong to no namespace and say so with an error
  * (MNT_NS_INTERNAL, fs/mount.h): what lies there has no path. Any other tree than the session's is one that the policy
  * doesn't speak of: a detached mount, another container's.
  */
-static __always_inline u32 where(struct climb *c, u32 status)
+static __always_inline u32 where(struct walk *c, u32 status)
 {
 	u64 ns = (u64)LOAD(struct mount, c->mount, mnt_ns);
 

@@ -9,26 +9,26 @@
 #include "automaton.h"
 
 /* file_hash spreads the numbers of files, which may be any distance apart. */
-static __always_inline u32 file_hash(struct climb *c, u64 number)
+static __always_inline u32 file_hash(struct walk *c, u64 number)
 {
 	return hash_end(hash_word(hash_word(c->header[H_SEED], number), 0));
 }
 
-struct holding {
-	struct climb *c;
+struct hardlink_rules {
+	struct walk *c;
 	struct match *m;
 	u32 need, record, dev;
 };
 
-/* hold_step takes away what the i-th rule does. As in layer_step, layer and hit say who was the first to withhold some of need. */
-static long hold_step(u32 i, void *ctx)
+/* hardlink_step takes away what the i-th rule does. As in layer_step, layer and hit say who was the first to withhold some of need. */
+static long hardlink_step(u32 i, void *ctx)
 {
-	struct holding *o = ctx;
+	struct hardlink_rules *o = ctx;
 	struct match *m = o->m;
 	struct line *l = line_of(o->c->image, o->record + 1 + i / 4);
 
 	if (!l) {
-		m->held = 0;
+		m->linked = 0;
 		return 1;
 	}
 	u32 on = l->w[(i & 3) * 4], layer = l->w[(i & 3) * 4 + 1], h = l->w[(i & 3) * 4 + 2];
@@ -38,12 +38,12 @@ static long hold_step(u32 i, void *ctx)
 		m->hit = h;
 		m->layer = layer;
 	}
-	m->held &= HIT_CAPS(h);
+	m->linked &= HIT_CAPS(h);
 	return 0;
 }
 
-/* hold takes away what the rules about a file do. */
-__noinline int hold(struct climb *c, struct match *m, u64 dentry, u32 need)
+/* apply_hardlinks takes away what the rules about a file do. */
+__noinline int apply_hardlinks(struct walk *c, struct match *m, u64 dentry, u32 need)
 {
 	if (!c || !m)
 		return 0;
@@ -51,14 +51,14 @@ __noinline int hold(struct climb *c, struct match *m, u64 dentry, u32 need)
 	u32 high = LINKED | number >> 32, low = number;
 	if (!find(c, H_EDGES, file_hash(c, number), high, low))
 		return 0;
-	struct holding o = { .c = c, .m = m, .need = need, .record = c->found.to };
+	struct hardlink_rules o = { .c = c, .m = m, .need = need, .record = c->found.to };
 	struct line *head = line_of(c->image, o.record);
 	if (!head || head->w[0] > MAX_LINKED) {
-		m->held = 0;
+		m->linked = 0;
 		return 0;
 	}
 	o.dev = LOAD(struct super_block, LOAD(struct inode, inode, i_sb), s_dev);
-	bpf_loop(head->w[0], hold_step, &o, 0);
+	bpf_loop(head->w[0], hardlink_step, &o, 0);
 	return 0;
 }
 

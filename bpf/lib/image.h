@@ -10,7 +10,7 @@
 #define MAX_DEPTH 128 /* policy.MaxDepth */
 #define MAX_NAME 255
 #define MAX_WORDS 8	/* of a set of pattern bits: 512 pattern components in all */
-#define MAX_TABLES 32	/* fs, protect and secrets of every authority, and room */
+#define MAX_TABLES 32	/* fs, protect and secrets of every authority, and some to spare */
 #define MAX_HITS 64	/* of a node: two of each table */
 #define MAX_LAYERS 10	/* policy.NumAuthorities */
 
@@ -49,7 +49,7 @@ enum header {
 	H_GENERATION,
 };
 #define SEED_LINKS (1U << 31) /* rules hold to files with several hard links */
-#define SEED_EXECS (1U << 30) /* what is executed is told */
+#define SEED_EXECS (1U << 30) /* what is executed is reported */
 #define IMAGE_MAGIC 0x74673036 /* changes with the format */
 
 /* A bucket holds four entries; one with c == 0 is empty. A name is {hash, length, line of its text, set}, an edge is
@@ -61,7 +61,7 @@ struct entry {
 #define EDGE_LEN(d) ((d) >> 1 & 0x3fff)
 #define EDGE_TEXT(d) ((d) >> 15) /* a line */
 
-/* The filter: by their folded bytes, the first ones of prefixes, the last ones of suffixes, and the first ones of the other names. From the
+/* The filter: by their folded bytes, the first ones of prefixes, the last ones of suffixes, and the first ones of all other names. From the
  * next line on, eight a line, it has for each of these the other names' last ones. */
 enum filter { FILTER_PREFIX, FILTER_SUFFIX, FILTER_NAMES, FILTERS };
 enum { MAY_BEGIN = 1, MAY_END = 2, MAY_ALL = 4 };
@@ -71,11 +71,11 @@ struct node {
 	u32 hits, nhits, starts, flags;
 };
 #define NODE_HITS(nhits) ((nhits) & 0xff)
-#define NODE_NAMES(nhits) ((nhits) >> 8) /* the line of the list of other names from here on; 0: as above */
+#define NODE_NAMES(nhits) ((nhits) >> 8) /* the line of the list of aliases from here on; 0: as above */
 #define NODE_COMMAND(flags) ((flags) >> 8) /* the line of what is said about executing it; 0: nothing */
 #define NODE_BENEATH 1 /* a literal rule, the BASE of a pattern, or what has another name, lies strictly beneath */
 
-/* A hit: the rule's number, what it gives, the table it's in, and what it says of other names: nothing, or nothing that the
+/* A hit: the rule's number, what it gives, the table it's in, and what it says of aliases: nothing, or nothing that the
  * path's own name doesn't. */
 #define HIT_RULE(h) ((h) & 0x3ffff)
 #define HIT_CAPS(h) (((h) >> 18) & CAP_ALL)
@@ -87,11 +87,11 @@ struct node {
 #define NO_HIT 0xffffffffU
 
 /*
- * A list of other names: how many, then the line of each. A name begins with {components of what has it, node, whether a
+ * A list of aliases: how many, then the line of each. A name begins with {components of what has it, node, whether a
  * pattern has started}: where a walk to it ends. The next lines are the patterns' bits that may start there and that are
  * set, the bits of the patterns that may start at both names, and the hits that have decided, two lines.
  */
-#define MAX_OTHERS 1024 /* policy.maxAliases */
+#define MAX_ALIASES 1024 /* policy.maxAliases */
 enum name_lines { NAME_HEAD, NAME_STARTS, NAME_STATE, NAME_COMMON, NAME_DECIDED };
 
 /* A file with several hard links that rules name is an edge of this and its inode's number. It leads to the number of such rules, and
@@ -104,8 +104,8 @@ enum name_lines { NAME_HEAD, NAME_STARTS, NAME_STATE, NAME_COMMON, NAME_DECIDED 
 
 struct layer {
 	u32 fs, taking; /* tables, plus one; 0: none. What takes away is protect, and secrets times 256 */
-	u32 stance;
-	u32 commands; /* stance */
+	u32 action;
+	u32 commands; /* default action */
 };
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is guarded, and by what. A task is guarded when it has a label; the label is given to the thread that starts a
+ * Who is confined, and by what. A task is confined when it has a label; the label is given to the thread that starts a
  * session (pending), is inherited at fork (task.c) and is never taken away. Nothing else counts: no cgroup, no
  * namespace, no name of a program.
  */
@@ -12,20 +12,20 @@
 
 enum {
 	STARTS = 1,
-	STARTS_WITHIN = 2, /* a session within another: the thread is a guarded process's, which needn't be toolguard */
+	STARTS_WITHIN = 2, /* a session within another: the thread is a confined process's, which needn't be toolguard */
 };
 
 /* label is a task's. What the matcher works with lies here too (walk.h says why). */
 struct label {
 	u64 id; /* of its session; the slot may have been given to another one since */
 	u32 slot;
-	u32 inside; /* STARTS or STARTS_WITHIN: the thread of toolguard's that starts the session and shares toolguard's memory */
+	u32 session_thread; /* STARTS or STARTS_WITHIN: the thread of toolguard's that starts the session and shares toolguard's memory */
 	struct {
 		u32 record, argc, layer, first;
 	} exec[MAX_EXEC]; /* of this execve: what its arguments are held against (exec_args.c) */
 	u64 file, file_end; /* the name by which a program is executed, in the kernel's memory; 0: it has none */
 	struct {
-		u32 found, refused;
+		u32 found, denied;
 	} listing;
 	u32 nexec;
 	u32 generation; /* of the policy whose lists exec's are */
@@ -36,7 +36,7 @@ struct label {
 		u32 argc, count, skip;
 		u32 record, layer, first;
 		u32 list, names, want, length;
-		u32 same, accepted, refused, broken, misfiled;
+		u32 same, accepted, denied, broken, misfiled;
 		u32 kernel; /* what is compared lies in the kernel's memory */
 		u32 gathered; /* bytes of text; 0: the arguments are the new process's */
 		char text[1024];
@@ -47,7 +47,7 @@ struct label {
 	struct target looked_up; /* by kern_path, last (unix.c) */
 	struct target target[2];
 	struct match match[2];
-	struct climb climb;
+	struct walk walk;
 };
 
 struct {
@@ -118,8 +118,8 @@ static __noinline struct label *adopt(struct label *l)
 	    !(bpf_get_current_task_btf()->atomic_flags & NO_NEW_PRIVS))
 		return l;
 	u64 task = bpf_get_current_task();
-	u32 inside = start->from ? STARTS_WITHIN : STARTS;
-	struct member m = { .session = start->id, .slot = start->slot, .inside = inside };
+	u32 session_thread = start->from ? STARTS_WITHIN : STARTS;
+	struct member m = { .session = start->id, .slot = start->slot, .session_thread = session_thread };
 	bool new = !l;
 	if (new)
 		l = bpf_task_storage_get(&labels, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -135,7 +135,7 @@ static __noinline struct label *adopt(struct label *l)
 		count(l->slot, l->id, -1, -1);
 	l->id = start->id;
 	l->slot = start->slot;
-	l->inside = inside;
+	l->session_thread = session_thread;
 	bpf_map_delete_elem(&pending, &key);
 	count(l->slot, l->id, 1, 1);
 	return l;
@@ -150,8 +150,8 @@ static __always_inline struct label *labelled(void)
 	return t->bpf_storage ? bpf_task_storage_get(&labels, t, NULL, 0) : NULL;
 }
 
-/* guarded is the current task's label, NULL for a task that isn't guarded. Who is to start a session gets it here. */
-static __always_inline struct label *guarded(void)
+/* confined is the current task's label, NULL for a task that isn't confined. Who is to start a session gets it here. */
+static __always_inline struct label *confined(void)
 {
 	struct label *l = labelled();
 
@@ -175,8 +175,8 @@ __noinline bool unlabelled(void)
 	return true;
 }
 
-/* outside is a hook's answer for a task without a label: 0, or the error where it should have one. */
-static __always_inline int outside(int error)
+/* unconfined is a hook's answer for a task without a label: 0, or the error where it should have one. */
+static __always_inline int unconfined(int error)
 {
 	return bpf_get_current_task_btf()->bpf_storage && unlabelled() ? error : 0;
 }

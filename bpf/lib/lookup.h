@@ -23,7 +23,7 @@ static __always_inline struct line *line_of(u32 image, u32 at)
 
 /* find looks an entry up in the buckets that begin at line first, and leaves it in found. The image keeps every entry within
  * MAX_PROBES of its place, and no bucket before it that isn't full. */
-static __always_inline bool find(struct climb *c, u32 table, u32 hash, u32 a, u32 b)
+static __always_inline bool find(struct walk *c, u32 table, u32 hash, u32 a, u32 b)
 {
 	u32 first = c->header[table & 15], mask = c->header[(table + 1) & 15];
 	for (u32 probe = 0; probe < MAX_PROBES; probe++) {
@@ -44,13 +44,13 @@ static __always_inline bool find(struct climb *c, u32 table, u32 hash, u32 a, u3
 }
 
 /* edge_hash spreads numbers that follow each other on both sides; what it still spreads badly another seed may spread well. */
-static __always_inline u32 edge_hash(struct climb *c, u32 from, u32 label)
+static __always_inline u32 edge_hash(struct walk *c, u32 from, u32 label)
 {
 	return hash_end(from * (0x9E3779B97F4A7C15ULL ^ (u64)c->header[H_SEED] << 50) + label * 0x6A09E667F3BCC909ULL);
 }
 
 /* read_name takes a dentry's name, padded with zeros to whole words, and its hash. 0: it can't be had. */
-static __always_inline u32 read_name(struct climb *c, u64 dentry)
+static __always_inline u32 read_name(struct walk *c, u64 dentry)
 {
 	u32 len = LOAD(struct dentry, dentry, d_name.len);
 	u64 name = (u64)LOAD(struct dentry, dentry, d_name.name);
@@ -88,7 +88,7 @@ static __always_inline u32 read_name(struct climb *c, u64 dentry)
 }
 
 /* same_name compares the name read with one of the image's. */
-static __always_inline bool same_name(struct climb *c, u32 text, u32 len)
+static __always_inline bool same_name(struct walk *c, u32 text, u32 len)
 {
 	for (u32 l = 0; l < 4; l++) {
 		if (l * 64 >= len)
@@ -107,17 +107,17 @@ static __always_inline bool same_name(struct climb *c, u32 text, u32 len)
 }
 
 /* The pieces of a step, for the verifier to look at each once: see match. */
-__noinline u32 read_name_cold(struct climb *c, u64 dentry)
+__noinline u32 read_name_cold(struct walk *c, u64 dentry)
 {
 	return c ? read_name(c, dentry) : 0;
 }
 
-__noinline bool find_cold(struct climb *c, u32 table, u32 hash, u32 a, u32 b)
+__noinline bool find_cold(struct walk *c, u32 table, u32 hash, u32 a, u32 b)
 {
 	return c && find(c, table, hash, a, b);
 }
 
-__noinline bool same_name_cold(struct climb *c, u32 text, u32 len)
+__noinline bool same_name_cold(struct walk *c, u32 text, u32 len)
 {
 	return c && same_name(c, text, len);
 }

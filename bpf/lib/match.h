@@ -10,7 +10,7 @@
 #include "alias.h"
 #include "hardlink.h"
 
-/* Beside what a layer gives: the rule lifts protect, protect doesn't cover; the same of secrets. policy's lifted, uncovered and brings. */
+/* Besides what a layer gives: the rule lifts protect, protect doesn't cover; the same of secrets. policy's lifted, uncovered and brings. */
 #define CAP_LIFTED 128
 #define CAP_UNCOVERED 64
 #define CAP_LIFTED_SECRETS 512
@@ -19,7 +19,7 @@
 
 /* layer_step takes away what the i-th layer doesn't give, by which rules decided; false when there is no further. Where that's some of
  * need, layer and hit say who was the first to. */
-static __always_inline bool layer_step(struct climb *c, struct match *m, u32 need, u32 i)
+static __always_inline bool layer_step(struct walk *c, struct match *m, u32 need, u32 i)
 {
 	if (i >= c->header[H_NLAYERS] || i >= MAX_LAYERS)
 		return false;
@@ -28,15 +28,15 @@ static __always_inline bool layer_step(struct climb *c, struct match *m, u32 nee
 		m->caps = 0;
 		return false;
 	}
-	u32 taking = l->w[(i & 3) * 4 + 1], stance = l->w[(i & 3) * 4 + 2];
+	u32 taking = l->w[(i & 3) * 4 + 1], action = l->w[(i & 3) * 4 + 2];
 	u32 h = decider(m, l->w[(i & 3) * 4]), gives = CAP_ALL;
 	bool unprotects = false, reveals = false;
-	if (stance != UNDECLARED) {
+	if (action != UNDECLARED) {
 		if (h != NO_HIT) {
 			gives = HIT_CAPS(h);
 			unprotects = HIT_UNPROTECT(h);
 			reveals = h & HIT_SECRET;
-		} else if (stance != ALLOW) {
+		} else if (action != ALLOW) {
 			gives = 0;
 		}
 	}
@@ -63,13 +63,13 @@ static __always_inline bool layer_step(struct climb *c, struct match *m, u32 nee
 
 static long layer_cold(u32 i, void *ctx)
 {
-	struct descent *d = ctx;
+	struct matching *d = ctx;
 
 	return !layer_step(d->c, d->m, d->need, i);
 }
 
 /* layers leaves in caps what all layers together give. */
-static __always_inline void layers(struct descent *d, bool hot)
+static __always_inline void layers(struct matching *d, bool hot)
 {
 	d->m->caps = CAP_ALL;
 	if (!hot) {
@@ -84,21 +84,21 @@ static __always_inline void layers(struct descent *d, bool hot)
 /* have is what there is on what was followed. */
 static __always_inline u32 have(struct match *m)
 {
-	return m->caps & m->held;
+	return m->caps & m->linked;
 }
 
 /*
  * match follows a path. need says what it's for: only which layer is named depends on it. Hot, it's as quick as it can be,
  * for the hook that every open goes through; otherwise the verifier has a tenth to look at, in every program of many.
  */
-static __always_inline void match(struct climb *c, struct match *m, struct target *t, u32 need, bool hot)
+static __always_inline void match(struct walk *c, struct match *m, struct target *t, u32 need, bool hot)
 {
-	struct descent d = { .c = c, .m = m, .need = need };
+	struct matching d = { .c = c, .m = m, .need = need };
 	struct line *head = line_of(c->image, 0);
 
 	m->status = WALK_BROKEN;
 	m->caps = 0;
-	m->held = CAP_ALL;
+	m->linked = CAP_ALL;
 	m->hit = NO_HIT;
 	m->layer = NO_LAYER;
 	if (!head || head->w[H_MAGIC] != IMAGE_MAGIC)
@@ -111,9 +111,9 @@ static __always_inline void match(struct climb *c, struct match *m, struct targe
 	for (u32 i = 0; i < FILTERS; i++)
 		c->filter[i] = filter->q[i];
 	if (hot)
-		climb(c, t);
+		walk_up(c, t);
 	else
-		climb_again(c, t);
+		walk_up_loop(c, t);
 	m->status = c->status;
 	if (c->status == WALK_OK || c->status == WALK_DETACHED)
 		m->status = where(c, c->status);
@@ -128,13 +128,13 @@ static __always_inline void match(struct climb *c, struct match *m, struct targe
 	m->stamp = 0;
 	fence(c);
 	enter(c, m, 0);
-	bpf_loop(MAX_DEPTH, hot ? descend_hot : descend_cold, &d, 0);
+	bpf_loop(MAX_DEPTH, hot ? match_next_hot : match_next_cold, &d, 0);
 	if (m->status == WALK_OK)
 		layers(&d, hot);
 	if (m->status == WALK_OK && m->names)
-		follow_names(&d);
+		follow_aliases(&d);
 	if (m->status == WALK_OK && c->header[H_SEED] & SEED_LINKS)
-		hold(c, m, t->dentry, need);
+		apply_hardlinks(c, m, t->dentry, need);
 	fence(c);
 	if (hot)
 		changed_hot(c);
@@ -147,7 +147,7 @@ static __always_inline void match(struct climb *c, struct match *m, struct targe
 #define MAX_ATTEMPTS 16
 
 struct attempt {
-	struct climb *c;
+	struct walk *c;
 	struct match *m;
 	struct target *t;
 	u32 need;

@@ -14,7 +14,7 @@
 struct member {
 	u64 session; /* 0: none any more */
 	u32 slot;
-	u16 inside; /* as in its label */
+	u16 session_thread; /* as in its label */
 	u16 exited;
 };
 
@@ -28,7 +28,7 @@ struct {
 
 /* is_own says whether what lies in /proc itself is the folder of one of the session's processes. A policy calls each of them
  * "self", and so does what it allows there. */
-__noinline bool is_own(struct climb *c, u64 dentry)
+__noinline bool is_own(struct walk *c, u64 dentry)
 {
 	if (!c)
 		return false;
@@ -38,7 +38,7 @@ __noinline bool is_own(struct climb *c, u64 dentry)
 	u64 task = first - bpf_core_field_offset(struct task_struct, pid_links[PIDTYPE_TGID]);
 	struct member *m = first ? bpf_map_lookup_elem(&members, &task) : NULL;
 
-	return m && m->session == c->session && !m->inside;
+	return m && m->session == c->session && !m->session_thread;
 }
 
 #endif

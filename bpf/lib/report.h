@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was refused, and what was executed where a policy asks for that, told to user space through a ring. The refusal comes
+ * What was denied, and what was executed where a policy asks for that, reported to user space through a ring. The denial comes
  * first: an event that doesn't fit, or is one too many in its second, is counted with its session and changes nothing about
  * what happens.
  */
@@ -9,7 +9,7 @@
 
 #include "decide.h"
 
-#define RATE 2000 /* refusals of one session that are told in one second */
+#define RATE 2000 /* denials of one session that are reported in one second */
 #define EXEC_RATE 1000
 
 /* op is what was tried. internal/loader (event.go) has the same list. */
@@ -87,7 +87,7 @@ struct event {
 	u32 need2, caps2;
 	u32 detail;	  /* by op */
 	u32 other;	  /* the process that it was about */
-	u32 hit, layer;	  /* what decided, of what was refused */
+	u32 hit, layer;	  /* what decided, of what was denied */
 	s32 error;
 	u32 first, second; /* length of the paths, which follow each other in paths */
 	u32 parent, parent_uid; /* of the process; as it was then, for it may be gone when this is read */
@@ -97,16 +97,16 @@ struct event {
 /* What paths take together at most: what is longer is cut off, in its event only. */
 #define MAX_PATHS (2 * (4096 + 256))
 
-/* What is told of a program beside its path: the name that it was executed by, its arguments, and how many bytes they have. */
+/* What is reported of a program besides its path: the name that it was executed by, its arguments, and how many bytes they have. */
 #define MAX_ASKED 1024
-#define MAX_TOLD_ARGS 64 /* internal/event tells no more, of both */
-#define MAX_TOLD_LINE 4096
+#define MAX_REPORTED_ARGS 64 /* internal/event reports no more, of both */
+#define MAX_REPORTED_LINE 4096
 
-/* draft is where an event is written before it goes into a ring, so that it takes no more room there than it needs. A CPU has
+/* draft is where an event is written before it goes into a ring, so that it takes no more space there than it needs. A CPU has
  * several, since a task that writes one may be preempted by another that does. */
 struct draft {
 	struct event e;
-	char paths[MAX_PATHS + MAX_ASKED + MAX_TOLD_LINE]; /* where a path ends there's room for a longest name */
+	char paths[MAX_PATHS + MAX_ASKED + MAX_REPORTED_LINE]; /* where a path ends there's space for a longest name */
 	u32 busy;
 };
 
@@ -134,7 +134,7 @@ struct {
 	__array(values, struct ring);
 } rings SEC(".maps");
 
-/* denial is what was refused, to be told. */
+/* denial is what was denied, to be reported. */
 struct denial {
 	u32 op, why, need, detail, other;
 	s32 error;
@@ -144,7 +144,7 @@ struct denial {
 };
 
 struct writer {
-	struct climb *c;
+	struct walk *c;
 	struct draft *draft;
 	u64 stamp;
 };
@@ -153,7 +153,7 @@ struct writer {
 static long write_step(u32 i, void *ctx)
 {
 	struct writer *w = ctx;
-	struct climb *c = w->c;
+	struct walk *c = w->c;
 	u32 n = c->n, at = c->at;
 
 	if (i >= n || at >= MAX_PATHS)
@@ -173,12 +173,12 @@ static long write_step(u32 i, void *ctx)
 	return 0;
 }
 
-/* write_path adds a path to an event and returns where it ends. It's told when that isn't the path any more that was judged. */
+/* write_path adds a path to an event and returns where it ends. It's reported when that isn't the path any more that was decided about. */
 static __always_inline u32 write_path(struct writer *w, struct target *t, struct match *m)
 {
-	struct climb *c = w->c;
+	struct walk *c = w->c;
 
-	climb_again(c, t);
+	walk_up_loop(c, t);
 	w->stamp = 0;
 	bpf_loop(MAX_DEPTH, write_step, w, 0);
 	if (m->status == WALK_OK && w->stamp != m->stamp && w->draft->e.status == WALK_OK)
@@ -191,7 +191,7 @@ static __always_inline u32 write_path(struct writer *w, struct target *t, struct
 	return c->at;
 }
 
-/* generation_of is that of a session's policy now: what is refused without following a path has followed none of it. */
+/* generation_of is that of a session's policy now: what is denied without following a path has followed none of it. */
 static __always_inline u32 generation_of(struct session *s)
 {
 	struct line *head = line_of(s->image, 0);
@@ -203,13 +203,13 @@ static __always_inline void fill(struct event *e, struct label *l, struct sessio
 {
 	struct task_struct *t = bpf_get_current_task_btf(), *parent = t->real_parent->group_leader;
 	u64 ids = bpf_get_current_pid_tgid();
-	/* what refused: of two paths the first that isn't given */
+	/* what denied: of two paths the first that isn't given */
 	struct match *m = &l->match[d->paths > 1 && !verdict(&l->match[0], d->need)];
 
 	e->time = bpf_ktime_get_boot_ns();
 	e->session = l->id;
 	e->start = t->group_leader->start_boottime;
-	e->generation = d->paths ? l->climb.header[H_GENERATION] : generation_of(s);
+	e->generation = d->paths ? l->walk.header[H_GENERATION] : generation_of(s);
 	e->pid = ids >> 32;
 	e->tid = ids;
 	e->uid = bpf_get_current_uid_gid();
@@ -244,13 +244,13 @@ static __always_inline struct draft *take_draft(u32 n)
 	return NULL;
 }
 
-/* tell writes the event of a refusal; false: it couldn't be. */
-static __always_inline bool tell(struct label *l, struct session *s, struct denial *d)
+/* emit writes the event of a denial; false: it couldn't be. */
+static __always_inline bool emit(struct label *l, struct session *s, struct denial *d)
 {
-	struct writer w = { .c = &l->climb, .draft = take_draft(MAX_DRAFTS) };
+	struct writer w = { .c = &l->walk, .draft = take_draft(MAX_DRAFTS) };
 	u32 key = s->ring;
 	void *ring = bpf_map_lookup_elem(&rings, &key);
-	bool told = false;
+	bool emitted = false;
 
 	if (!w.draft)
 		return false;
@@ -265,26 +265,26 @@ static __always_inline bool tell(struct label *l, struct session *s, struct deni
 	}
 	e->second = end - e->first;
 	if (ring && end < MAX_PATHS + 256)
-		told = !bpf_ringbuf_output(ring, e, sizeof(*e) + end, 0);
+		emitted = !bpf_ringbuf_output(ring, e, sizeof(*e) + end, 0);
 	__sync_lock_test_and_set(&w.draft->busy, 0);
-	return told;
+	return emitted;
 }
 
-/* within_rate says whether one more event of this second is told. The window may begin twice on two CPUs at once: then a
- * few more are told than rate; the count of those that aren't is exact. */
+/* within_rate says whether one more event of this second is reported. The window may begin twice on two CPUs at once: then a
+ * few more are reported than rate; the count of those that aren't is exact. */
 static __always_inline bool within_rate(struct window *w, u32 rate)
 {
 	u64 now = bpf_ktime_get_boot_ns() / 1000000000ULL;
 
 	if (w->second != now) {
 		w->second = now;
-		w->told = 0;
+		w->count = 0;
 	}
-	return __sync_fetch_and_add(&w->told, 1) < rate;
+	return __sync_fetch_and_add(&w->count, 1) < rate;
 }
 
-/* refuse counts a refusal, and tells it. */
-__noinline int refuse(struct label *l, struct denial *d)
+/* deny counts a denial, and reports it. */
+__noinline int deny(struct label *l, struct denial *d)
 {
 	if (!l || !d)
 		return 0;
@@ -293,29 +293,29 @@ __noinline int refuse(struct label *l, struct denial *d)
 	if (!s)
 		return 0;
 	__sync_fetch_and_add(&s->denied, 1);
-	if (!within_rate(&s->refusals, RATE))
+	if (!within_rate(&s->denials, RATE))
 		__sync_fetch_and_add(&s->suppressed, 1);
-	else if (!tell(l, s, d))
+	else if (!emit(l, s, d))
 		__sync_fetch_and_add(&s->lost, 1);
 	return 0;
 }
 
-/* permit is judge and refuse for target[0]: 0, or the reason why not. */
-static __always_inline u32 permit(struct label *l, u32 op, u32 need)
+/* check is decide and deny for target[0]: 0, or the reason why not. */
+static __always_inline u32 check(struct label *l, u32 op, u32 need)
 {
 	struct denial d = { .op = op, .need = need, .error = EACCES, .paths = 1 };
 
-	d.why = judge(l, 0, need);
+	d.why = decide(l, 0, need);
 	if (d.why)
-		refuse(l, &d);
+		deny(l, &d);
 	return d.why;
 }
 
 /* allow asks for need on one path: 0, or -EACCES for the hook. */
 static __always_inline int allow(struct label *l, u32 op, struct vfsmount *mnt, struct dentry *dentry, u32 need)
 {
-	aim(l, 0, mnt, dentry);
-	return permit(l, op, need) ? -EACCES : 0;
+	set_target(l, 0, mnt, dentry);
+	return check(l, op, need) ? -EACCES : 0;
 }
 
 #endif

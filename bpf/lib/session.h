@@ -5,14 +5,14 @@
 
 #include "kernel.h"
 
-/* window is one second of what is told at a rate. */
+/* window is one second of what is reported at a rate. */
 struct window {
 	u64 second; /* since boot */
-	u64 told;
+	u64 count;
 };
 
 /* session is shared with internal/loader, which has its memory mapped; the programs change nothing but the counts. id and tasks
- * stand where they stand in every version, so that any can tell whether another one still guards somebody. */
+ * stand where they stand in every version, so that any can find out whether another one still confines somebody. */
 struct session {
 	u64 id;	   /* never used twice; 0: free */
 	u32 tasks; /* labelled tasks that the kernel still has memory of */
@@ -22,11 +22,11 @@ struct session {
 	u32 ring;     /* the one that its events go to; NO_RING: nobody reads them */
 	u32 mount_ns; /* inode number of the mount namespace whose tree is the policy's */
 	u64 sequence; /* of the last event */
-	u64 denied;   /* everything refused */
-	u64 suppressed; /* refused and not told: more than RATE in a second */
-	u64 lost;	/* refused and not told: no room in the ring, or no ring */
-	struct window refusals, execs; /* what was told of them */
-	u64 unrecorded; /* executed, and not told though it was to be */
+	u64 denied;   /* everything denied */
+	u64 suppressed; /* denied and not reported: more than RATE in a second */
+	u64 lost;	/* denied and not reported: no space in the ring, or no ring */
+	struct window denials, execs; /* what was reported of them */
+	u64 unrecorded; /* executed, and not reported though it was to be */
 	s32 owned; /* entries of the table of files that send signals (task.c) */
 	u32 user;  /* whose it is, whoever its tasks are */
 	u32 living; /* of tasks, those that haven't exited */

@@ -19,20 +19,20 @@ enum walk_status {
 	WALK_BROKEN,   /* couldn't be read, or the image is damaged */
 	WALK_MOVED,    /* in events alone: followed, and renamed since */
 	WALK_EXCHANGED, /* the session got another policy before the decision was whole */
-	WALK_COSTLY,	/* so many other names and patterns that following them would keep the processor too long */
+	WALK_COSTLY,	/* so many aliases and patterns that following them would keep the processor too long */
 };
 
 struct match {
 	u32 status;
 	u32 caps; /* by the path, and what the file itself is held to, whatever its path: have */
-	u32 held;
+	u32 linked;
 	u32 depth;
 	u32 hit, layer; /* who was the first to withhold something, NO_HIT and NO_LAYER: nobody */
 	u32 cover[MAX_LAYERS]; /* what each layer gives, protect and secrets aside: what a directory takes along, or would gain */
 	u32 node;   /* NO_NODE: left the trie */
 	u32 live;   /* some pattern has started */
-	u32 names;  /* the line of the list of other names; 0: none */
-	u32 name;   /* the line of the other name that is followed; 0: the path's own */
+	u32 names;  /* the line of the list of aliases; 0: none */
+	u32 name;   /* the line of the alias that is followed; 0: the path's own */
 	u64 stamp;  /* of the dentries that were followed, and of when: it's another one once one of them is renamed */
 	u64 starts[MAX_WORDS];
 	u64 state[MAX_WORDS];
@@ -46,9 +46,9 @@ struct target {
 	u64 mnt, dentry;
 };
 
-#define MAX_CLIMB (MAX_DEPTH + 64) /* and that many mounts on the way */
+#define MAX_WALK (MAX_DEPTH + 64) /* and that many mounts on the way */
 
-struct climb {
+struct walk {
 	u64 dentry, mount, root; /* how far the way up has come, and the root of that mount */
 	u32 n;
 	u32 proc; /* place in chain of a process's folder in /proc, plus one */
@@ -77,8 +77,8 @@ struct climb {
 	u64 counts[MAX_WORDS]; /* and the patterns' bits that say something which the path's own name doesn't */
 };
 
-struct descent {
-	struct climb *c;
+struct matching {
+	struct walk *c;
 	struct match *m;
 	u32 need;
 };
@@ -87,12 +87,12 @@ struct descent {
 
 /*
  * affordable says whether so many more steps may be taken for a question. A policy may come from who is held by it, and beneath
- * folders of its choice each of 1,024 other names and 510 ends of a name can be followed, while nobody else gets the processor.
+ * folders of its choice each of 1,024 aliases and 510 ends of a name can be followed, while nobody else gets the processor.
  * This many steps take some milliseconds; honest policies take some hundred.
  */
 #define MAX_WORK (1 << 17)
 
-static __always_inline bool affordable(struct climb *c, u32 steps)
+static __always_inline bool affordable(struct walk *c, u32 steps)
 {
 	c->work += steps;
 	if (c->work <= MAX_WORK)

@@ -29,14 +29,14 @@ static __always_inline bool is_dir(struct dentry *dentry)
 	return (LOAD(struct inode, inode_of(dentry), i_mode) & S_IFMT) == S_IFDIR;
 }
 
-/* never_made refuses what no session makes: error for the hook. */
+/* never_made denies what no session makes: error for the hook. */
 static __always_inline int never_made(struct label *l, u32 op, u32 why, int error, struct vfsmount *mnt, struct dentry *dentry)
 {
 	struct denial d = { .op = op, .why = why, .need = CAP_CREATE, .error = error, .paths = 1 };
 
-	aim(l, 0, mnt, dentry);
-	judge(l, 0, CAP_CREATE); /* the event tells it too */
-	refuse(l, &d);
+	set_target(l, 0, mnt, dentry);
+	decide(l, 0, CAP_CREATE); /* the event reports it, too */
+	deny(l, &d);
 	return -error;
 }
 
@@ -49,17 +49,17 @@ static __always_inline bool unknown(struct dentry *dentry)
 }
 
 /* security_path_mknod: may_o_create (open with O_CREAT), do_mknodat, unix_bind_bsd. Everything that isn't a folder, a symlink
- * or a hard link. What others execute with the session's user or group the filter of system calls refuses to chmod; here a file would
+ * or a hard link. What others execute with the session's user or group the filter of system calls keeps chmod from making so; here a file would
  * be made so. The first byte that is written to it takes the bits off again, unless somebody outside writes it who may keep them
  * (CAP_FSETID). */
 SEC("lsm/path_mknod")
 int BPF_PROG(toolguard_path_mknod, const struct path *dir, struct dentry *dentry, unsigned short mode, unsigned int dev)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 	u32 type = mode & S_IFMT;
 
 	if (!l)
-		return outside(-EACCES);
+		return unconfined(-EACCES);
 	if (type == S_IFCHR || type == S_IFBLK)
 		return never_made(l, OP_CREATE, WHY_DEVICE, EACCES, dir->mnt, dentry);
 	if (mode & (S_ISUID | S_ISGID))
@@ -69,10 +69,10 @@ int BPF_PROG(toolguard_path_mknod, const struct path *dir, struct dentry *dentry
 		.op = OP_CREATE, .need = CAP_CREATE, .detail = unknown(dentry) ? CREATE_UNKNOWN : 0, .error = EACCES, .paths = 1,
 	};
 
-	aim(l, 0, dir->mnt, dentry);
-	d.why = judge(l, 0, CAP_CREATE);
+	set_target(l, 0, dir->mnt, dentry);
+	d.why = decide(l, 0, CAP_CREATE);
 	if (d.why)
-		refuse(l, &d);
+		deny(l, &d);
 	return d.why ? -EACCES : 0;
 }
 
@@ -81,41 +81,41 @@ int BPF_PROG(toolguard_path_mknod, const struct path *dir, struct dentry *dentry
 SEC("lsm/path_mkdir")
 int BPF_PROG(toolguard_path_mkdir, const struct path *dir, struct dentry *dentry)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
-	return l ? allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE) : outside(-EACCES);
+	return l ? allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE) : unconfined(-EACCES);
 }
 
 /* security_path_symlink: do_symlinkat. Where it points to is decided when it's followed. */
 SEC("lsm/path_symlink")
 int BPF_PROG(toolguard_path_symlink, const struct path *dir, struct dentry *dentry)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
-	return l ? allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE) : outside(-EACCES);
+	return l ? allow(l, OP_CREATE, dir->mnt, dentry, CAP_CREATE) : unconfined(-EACCES);
 }
 
 /* security_path_unlink: do_unlinkat. */
 SEC("lsm/path_unlink")
 int BPF_PROG(toolguard_path_unlink, const struct path *dir, struct dentry *dentry)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
-	return l ? allow(l, OP_DELETE, dir->mnt, dentry, CAP_DELETE) : outside(-EACCES);
+	return l ? allow(l, OP_DELETE, dir->mnt, dentry, CAP_DELETE) : unconfined(-EACCES);
 }
 
 /* security_path_rmdir: do_rmdir. */
 SEC("lsm/path_rmdir")
 int BPF_PROG(toolguard_path_rmdir, const struct path *dir, struct dentry *dentry)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
-	return l ? allow(l, OP_DELETE, dir->mnt, dentry, CAP_DELETE) : outside(-EACCES);
+	return l ? allow(l, OP_DELETE, dir->mnt, dentry, CAP_DELETE) : unconfined(-EACCES);
 }
 
 /* bound says whether rules hold to this very name: they know what it names, or what lies beneath, by another name as well, one
  * lies beneath it, or it's in the middle of what a pattern matches. */
-static __always_inline bool bound(struct climb *c, struct match *m)
+static __always_inline bool bound(struct walk *c, struct match *m)
 {
 	struct line *finals = line_of(c->image, c->header[H_FINALS]);
 	struct line *nodes = m->node == NO_NODE ? NULL : line_of(c->image, c->header[H_NODES] + m->node / 4);
@@ -130,9 +130,9 @@ static __always_inline bool bound(struct climb *c, struct match *m)
 	return false;
 }
 
-/* gains says whether what lies at target[from], both having been judged, could do more at the other target. A folder takes
+/* gains says whether what lies at target[from], both having been decided about, could do more at the other target. A folder takes
  * along what is beneath it and what could come to be there, so it moves only where the same patterns look at it, each layer
- * gives no more, and nothing that was refused before can have been prepared. */
+ * gives no more, and nothing that was denied before can have been prepared. */
 __noinline bool gains(struct label *l, u32 from, bool dir)
 {
 	if (!l)
@@ -143,13 +143,13 @@ __noinline bool gains(struct label *l, u32 from, bool dir)
 		return new->status == WALK_OK;
 	if (!dir)
 		return new->caps & ~old->caps;
-	if (bound(&l->climb, old) || bound(&l->climb, new))
+	if (bound(&l->walk, old) || bound(&l->walk, new))
 		return true;
 	for (u32 i = 0; i < MAX_WORDS; i++)
 		if (old->starts[i] != new->starts[i])
 			return true;
 	for (u32 i = 0; i < MAX_LAYERS; i++) {
-		if (i >= l->climb.header[H_NLAYERS])
+		if (i >= l->walk.header[H_NLAYERS])
 			break;
 		u32 was = old->cover[i], is = new->cover[i];
 		if (is & ~was || was & CAP_BRINGS & ~is)
@@ -173,12 +173,12 @@ __noinline u32 move(struct label *l, u32 op, u32 need, u32 need2, u32 how)
 
 	if (!l)
 		return EACCES;
-	d.why = judge(l, 0, need);
-	u32 image = l->climb.image;
-	u32 why = judge(l, 1, need2);
+	d.why = decide(l, 0, need);
+	u32 image = l->walk.image;
+	u32 why = decide(l, 1, need2);
 	if (!d.why)
 		d.why = why;
-	if (l->climb.image != image) { /* between the two */
+	if (l->walk.image != image) { /* between the two */
 		l->match[0].status = WALK_EXCHANGED;
 		d.why = WHY_UNRESOLVED;
 	}
@@ -186,11 +186,11 @@ __noinline u32 move(struct label *l, u32 op, u32 need, u32 need2, u32 how)
 	    (gains(l, 0, how & MOVE_DIR) || (how & MOVE_BACK && gains(l, 1, how & MOVE_BACK_DIR)))) {
 		d.why = WHY_GAIN;
 		d.detail = how;
-		d.error = EXDEV; /* mv then copies and deletes, and is judged by that */
+		d.error = EXDEV; /* mv then copies and deletes, and is decided by that */
 	}
 	if (!d.why)
 		return 0;
-	refuse(l, &d);
+	deny(l, &d);
 	return d.error;
 }
 
@@ -198,13 +198,13 @@ __noinline u32 move(struct label *l, u32 op, u32 need, u32 need2, u32 how)
 SEC("lsm/path_link")
 int BPF_PROG(toolguard_path_link, struct dentry *old, const struct path *dir, struct dentry *new)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 	u32 error;
 
 	if (!l)
-		return outside(-EACCES);
-	aim(l, 0, dir->mnt, old);
-	aim(l, 1, dir->mnt, new);
+		return unconfined(-EACCES);
+	set_target(l, 0, dir->mnt, old);
+	set_target(l, 1, dir->mnt, new);
 	error = move(l, OP_LINK, CAP_READ, CAP_CREATE, 0);
 	return !error ? 0 : error == EXDEV ? -EXDEV : -EACCES;
 }
@@ -215,11 +215,11 @@ SEC("lsm/path_rename")
 int BPF_PROG(toolguard_path_rename, const struct path *old_dir, struct dentry *old, const struct path *new_dir,
 	     struct dentry *new, unsigned int flags)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 	u32 need = CAP_DELETE, need2 = inode_of(new) ? CAP_UPDATE : CAP_CREATE, how = 0, error;
 
 	if (!l)
-		return outside(-EACCES);
+		return unconfined(-EACCES);
 	if (flags & RENAME_WHITEOUT)
 		return never_made(l, OP_RENAME, WHY_DEVICE, EACCES, old_dir->mnt, old);
 	if (is_dir(old))
@@ -230,8 +230,8 @@ int BPF_PROG(toolguard_path_rename, const struct path *old_dir, struct dentry *o
 		need = need2 = CAP_DELETE | CAP_UPDATE;
 		how |= MOVE_BACK | (is_dir(new) ? MOVE_BACK_DIR : 0);
 	}
-	aim(l, 0, old_dir->mnt, old);
-	aim(l, 1, new_dir->mnt, new);
+	set_target(l, 0, old_dir->mnt, old);
+	set_target(l, 1, new_dir->mnt, new);
 	error = move(l, OP_RENAME, need, need2, how);
 	return !error ? 0 : error == EXDEV ? -EXDEV : -EACCES;
 }

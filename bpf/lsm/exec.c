@@ -17,7 +17,7 @@ static __always_inline u32 command_record(struct label *l)
 
 	if (node == NO_NODE)
 		return 0;
-	n = line_of(l->climb.image, l->climb.header[H_NODES] + node / 4);
+	n = line_of(l->walk.image, l->walk.header[H_NODES] + node / 4);
 	return n ? NODE_COMMAND(n->w[(node & 3) * 4 + 3]) : 0;
 }
 
@@ -33,7 +33,7 @@ static long entry_step(u32 j, void *ctx)
 {
 	struct listing *o = ctx;
 	struct label *l = o->l;
-	struct line *r = line_of(l->climb.image, o->record + 1 + j / 4);
+	struct line *r = line_of(l->walk.image, o->record + 1 + j / 4);
 
 	if (!r || r->w[(j & 3) * 4] != o->layer)
 		return 0;
@@ -44,7 +44,7 @@ static long entry_step(u32 j, void *ctx)
 	return 0;
 }
 
-/* later keeps what will be asked when the arguments are there; false: there's no room. */
+/* later keeps what will be asked when the arguments are there; false: there's no space. */
 static __always_inline bool later(struct listing *o)
 {
 	struct label *l = o->l;
@@ -66,11 +66,11 @@ static long listing_step(u32 i, void *ctx)
 	struct listing *o = ctx;
 	struct label *l = o->l;
 
-	if (i >= l->climb.header[H_NLAYERS])
+	if (i >= l->walk.header[H_NLAYERS])
 		return 1;
-	struct line *layer = line_of(l->climb.image, l->climb.header[H_LAYERS] + i / 4);
+	struct line *layer = line_of(l->walk.image, l->walk.header[H_LAYERS] + i / 4);
 	if (!layer) {
-		l->listing.refused = 1;
+		l->listing.denied = 1;
 		return 1;
 	}
 	o->layer = i;
@@ -80,11 +80,11 @@ static long listing_step(u32 i, void *ctx)
 	if (!l->listing.found) {
 		l->match[0].layer = i;
 		l->match[0].hit = NO_HIT;
-		l->listing.refused = 1;
+		l->listing.denied = 1;
 	} else if (o->conditional && !later(o)) {
-		l->listing.refused = 1;
+		l->listing.denied = 1;
 	}
-	return l->listing.refused != 0;
+	return l->listing.denied != 0;
 }
 
 /* listed says whether every layer that declares commands lists the program just followed, and keeps what it says about
@@ -96,9 +96,9 @@ __noinline bool listed(struct label *l, u32 argc, bool first)
 	struct listing o = { .l = l, .record = command_record(l), .argc = argc, .first = first };
 
 	o.rules = rules_of(l, o.record);
-	l->listing.refused = 0;
+	l->listing.denied = 0;
 	bpf_loop(MAX_LAYERS, listing_step, &o, 0);
-	return !l->listing.refused;
+	return !l->listing.denied;
 }
 
 /* exchanged is for an execve that began by another policy than the one in force: the lists that it found are no more. */
@@ -112,13 +112,13 @@ static __always_inline u32 exchanged(struct label *l)
 static __always_inline int executes(struct label *l, struct linux_binprm *bprm)
 {
 	struct denial d = { .op = OP_EXECUTE, .need = CAP_EXECUTE, .error = EACCES, .paths = 1 };
-	aim(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
-	d.why = judge(l, 0, CAP_EXECUTE);
+	set_target(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
+	d.why = decide(l, 0, CAP_EXECUTE);
 	bool first = !l->nexec;
-	if (!d.why && !first && l->generation != l->climb.header[H_GENERATION])
+	if (!d.why && !first && l->generation != l->walk.header[H_GENERATION])
 		d.why = exchanged(l);
 	if (!d.why) {
-		l->generation = l->climb.header[H_GENERATION];
+		l->generation = l->walk.header[H_GENERATION];
 		d.op = OP_COMMAND;
 		bool whole = bprm->interp == bprm->filename;
 		if (!listed(l, bprm->argc, whole)) {
@@ -133,7 +133,7 @@ static __always_inline int executes(struct label *l, struct linux_binprm *bprm)
 	}
 	if (!d.why)
 		return 0;
-	refuse(l, &d);
+	deny(l, &d);
 	return -EACCES;
 }
 
@@ -145,16 +145,16 @@ static __always_inline bool only_asks(struct linux_binprm *bprm)
 	return bpf_core_field_exists(asks->is_check) && BPF_CORE_READ_BITFIELD(asks, is_check);
 }
 
-/* security_bprm_creds_for_exec: once for each execve, before its first level. Who only asks is told about that level what execve
- * would be; what is so long that execve would be refused at the end only can't be seen yet. */
+/* security_bprm_creds_for_exec: once for each execve, before its first level. Who only asks gets for that level the answer that
+ * execve would get; what is so long that execve would be denied at the end only can't be seen yet. */
 SEC("lsm/bprm_creds_for_exec")
 int BPF_PROG(toolguard_bprm_creds_for_exec, struct linux_binprm *bprm)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 	int error = 0;
 
 	if (!l)
-		return outside(-EACCES);
+		return unconfined(-EACCES);
 	l->nexec = 0;
 	if (only_asks(bprm)) {
 		error = executes(l, bprm);
@@ -167,20 +167,20 @@ int BPF_PROG(toolguard_bprm_creds_for_exec, struct linux_binprm *bprm)
 SEC("lsm/bprm_check_security")
 int BPF_PROG(toolguard_bprm_check_security, struct linux_binprm *bprm)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
-	return l ? executes(l, bprm) : outside(-EACCES);
+	return l ? executes(l, bprm) : unconfined(-EACCES);
 }
 
-/* tell_exec writes the event of a program; false: it couldn't be. It takes a CPU's first draft only, and half of the ring: what
- * is refused has the others. (On several CPUs at once each may take a little more than that half.) */
-static __always_inline bool tell_exec(struct label *l, struct session *s, u64 argv, u32 argc)
+/* emit_exec writes the event of a program; false: it couldn't be. It takes a CPU's first draft only, and half of the ring: what
+ * is denied has the others. (On several CPUs at once each may take a little more than that half.) */
+static __always_inline bool emit_exec(struct label *l, struct session *s, u64 argv, u32 argc)
 {
-	struct writer w = { .c = &l->climb, .draft = take_draft(1) };
+	struct writer w = { .c = &l->walk, .draft = take_draft(1) };
 	struct denial d = { .op = OP_EXEC, .detail = argc };
 	u32 key = s->ring;
 	void *ring = bpf_map_lookup_elem(&rings, &key);
-	bool told = false;
+	bool emitted = false;
 
 	if (!w.draft)
 		return false;
@@ -188,74 +188,74 @@ static __always_inline bool tell_exec(struct label *l, struct session *s, u64 ar
 	w.c->at = 0;
 	e->first = write_path(&w, &l->target[0], &l->match[0]);
 	l->args.at = argv;
-	l->args.skip = argc < MAX_TOLD_ARGS ? argc : MAX_TOLD_ARGS;
-	bpf_loop(MAX_TOLD_ARGS + MAX_TOLD_LINE / sizeof(l->args.text), skip_step, &l, 0);
+	l->args.skip = argc < MAX_REPORTED_ARGS ? argc : MAX_REPORTED_ARGS;
+	bpf_loop(MAX_REPORTED_ARGS + MAX_REPORTED_LINE / sizeof(l->args.text), skip_step, &l, 0);
 	u64 line = l->args.at - argv;
 	u32 end = e->first;
 	if (ring && end <= MAX_PATHS) {
 		long n = bpf_probe_read_kernel_str(w.draft->paths + end, MAX_ASKED, (void *)l->asked);
 		if (n > 0)
 			end += n;
-		if (line > MAX_TOLD_LINE)
-			line = MAX_TOLD_LINE;
+		if (line > MAX_REPORTED_LINE)
+			line = MAX_REPORTED_LINE;
 		if (!bpf_probe_read_user(w.draft->paths + end, line, (void *)argv))
 			end += line;
 		e->second = end - e->first;
 		if (bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) + BPF_RINGBUF_HDR_SZ + sizeof(*e) + end <= RING_SIZE / 2) {
 			fill(e, l, s, &d);
-			told = !bpf_ringbuf_output(ring, e, sizeof(*e) + end, 0);
+			emitted = !bpf_ringbuf_output(ring, e, sizeof(*e) + end, 0);
 		}
 	}
 	__sync_lock_test_and_set(&w.draft->busy, 0);
-	return told;
+	return emitted;
 }
 
-/* executed tells of the program that target[0] is, or counts it. */
+/* executed reports the program that target[0] is, or counts it. */
 __noinline int executed(struct label *l, u64 argv, u32 argc)
 {
 	if (!l)
 		return 0;
 	struct session *s = session_of(l);
 
-	if (s && (!within_rate(&s->execs, EXEC_RATE) || !tell_exec(l, s, argv, argc)))
+	if (s && (!within_rate(&s->execs, EXEC_RATE) || !emit_exec(l, s, argv, argc)))
 		__sync_fetch_and_add(&s->unrecorded, 1);
 	return 0;
 }
 
-/* come_out makes toolguard's thread one of the session's when it's toolguard's no more. */
-static __always_inline void come_out(struct label *l)
+/* end_session_thread makes toolguard's thread one of the session's when it's toolguard's no more. */
+static __always_inline void end_session_thread(struct label *l)
 {
 	u64 task = bpf_get_current_task();
 	struct member *m = bpf_map_lookup_elem(&members, &task);
 
-	l->inside = 0;
+	l->session_thread = 0;
 	if (m)
-		m->inside = 0;
+		m->session_thread = 0;
 }
 
 /*
  * security_bprm_committed_creds: begin_new_exec, when the process has its new memory and is past the point of return. The
  * arguments lie at bprm->p, one after the other, and the stack hasn't been moved to its final place yet (setup_arg_pages).
- * It's too late to refuse: the process is killed before it runs its first instruction. So is one whose session was given
- * another policy since the program was found. Of what goes on from here execve tells no error any more: it has been executed,
+ * It's too late to deny: the process is killed before it runs its first instruction. So is one whose session was given
+ * another policy since the program was found. Of what goes on from here execve returns no error any more: it has been executed,
  * though the kernel may still kill the process for want of memory or for what the file holds.
  */
 SEC("lsm/bprm_committed_creds")
 int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 	struct session *s;
 	u32 why = 0;
 
 	if (!l) {
-		if (outside(-EACCES))
+		if (unconfined(-EACCES))
 			bpf_send_signal(SIGKILL);
 		return 0;
 	}
-	if (l->inside)
-		come_out(l);
-	bool told = l->climb.header[H_SEED] & SEED_EXECS; /* the header is of bprm_check_security, or of a policy since */
-	if (!l->nexec && !told)
+	if (l->session_thread)
+		end_session_thread(l);
+	bool reports = l->walk.header[H_SEED] & SEED_EXECS; /* the header is of bprm_check_security, or of a policy since */
+	if (!l->nexec && !reports)
 		return 0;
 	if (l->nexec) {
 		s = session_of(l);
@@ -264,14 +264,14 @@ int BPF_PROG(toolguard_bprm_committed_creds, struct linux_binprm *bprm)
 		else if (!accepted(l, bprm->p, bprm->argc))
 			why = WHY_ARGS;
 	}
-	aim(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
+	set_target(l, 0, bprm->file->f_path.mnt, bprm->file->f_path.dentry);
 	l->asked = (u64)bprm->filename;
 	if (!why)
-		return told ? executed(l, bprm->p, bprm->argc) : 0;
+		return reports ? executed(l, bprm->p, bprm->argc) : 0;
 	struct denial d = { .op = OP_COMMAND, .why = why, .need = CAP_EXECUTE, .error = EACCES, .paths = 1, .args = why == WHY_ARGS };
 	d.detail = d.args && l->args.misfiled;
 	bpf_send_signal(SIGKILL);
-	refuse(l, &d);
+	deny(l, &d);
 	return 0;
 }
 
@@ -284,8 +284,8 @@ int BPF_PROG(toolguard_mmap_file, struct file *file, unsigned long reqprot, unsi
 
 	if (!file || !(prot & PROT_EXEC || file->f_flags & FMODE_EXEC))
 		return 0;
-	l = guarded();
-	return l ? allow(l, OP_MAP, file->f_path.mnt, file->f_path.dentry, CAP_EXECUTE) : outside(-EACCES);
+	l = confined();
+	return l ? allow(l, OP_MAP, file->f_path.mnt, file->f_path.dentry, CAP_EXECUTE) : unconfined(-EACCES);
 }
 
 #define VM_EXEC 4
@@ -300,6 +300,6 @@ int BPF_PROG(toolguard_file_mprotect, struct vm_area_struct *vma, unsigned long 
 
 	if (!file || !(prot & PROT_EXEC) || vma->vm_flags & VM_EXEC)
 		return 0;
-	l = guarded();
-	return l ? allow(l, OP_MAP, file->f_path.mnt, file->f_path.dentry, CAP_EXECUTE) : outside(-EACCES);
+	l = confined();
+	return l ? allow(l, OP_MAP, file->f_path.mnt, file->f_path.dentry, CAP_EXECUTE) : unconfined(-EACCES);
 }

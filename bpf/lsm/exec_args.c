@@ -7,7 +7,7 @@
 /* rules_of is how many rules a program's record has. */
 static __always_inline u32 rules_of(struct label *l, u32 record)
 {
-	struct line *head = record ? line_of(l->climb.image, record) : NULL;
+	struct line *head = record ? line_of(l->walk.image, record) : NULL;
 
 	return !head ? 0 : head->w[0] < MAX_COMMANDS ? head->w[0] : MAX_COMMANDS;
 }
@@ -63,7 +63,7 @@ static long same_step(u32 i, void *ctx)
 	if (done >= l->args.length)
 		return 1;
 	u32 n = l->args.length - done;
-	struct line *want = line_of(l->climb.image, l->args.want + i);
+	struct line *want = line_of(l->walk.image, l->args.want + i);
 	if (n > sizeof(struct line))
 		n = sizeof(struct line);
 	if (!want || read_args(l, have, n, l->args.at + done)) {
@@ -88,7 +88,7 @@ static __always_inline void pass(struct label *l, u32 n)
 static long name_step(u32 i, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
-	struct line *names = line_of(l->climb.image, l->args.names);
+	struct line *names = line_of(l->walk.image, l->args.names);
 	u8 before = '/';
 
 	if (!names || i >= MAX_CALLED || i >= names->w[0])
@@ -114,7 +114,7 @@ static __always_inline bool answers(struct label *l, u32 names)
 	return l->args.accepted;
 }
 
-/* file_answers says the same of the name by which a program was executed: the auxiliary vector tells the program (AT_EXECFN). */
+/* file_answers says the same of the name by which a program was executed: the auxiliary vector shows it to the program (AT_EXECFN). */
 static __always_inline bool file_answers(struct label *l, u32 names)
 {
 	u64 called = l->args.called, named = l->args.named;
@@ -165,12 +165,12 @@ static __always_inline void name_file(struct label *l, struct linux_binprm *bprm
 static long alternative_step(u32 i, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
-	struct line *alternatives = line_of(l->climb.image, l->args.list + (i + 2) / 16);
-	struct line *head = line_of(l->climb.image, l->args.list);
+	struct line *alternatives = line_of(l->walk.image, l->args.list + (i + 2) / 16);
+	struct line *head = line_of(l->walk.image, l->args.list);
 
 	if (!head || !alternatives || i >= head->w[0])
 		return 1;
-	struct line *a = line_of(l->climb.image, alternatives->w[(i + 2) & 15]);
+	struct line *a = line_of(l->walk.image, alternatives->w[(i + 2) & 15]);
 	if (!a || (a->w[1] ? l->args.count < a->w[0] : l->args.count != a->w[0]))
 		return 0;
 	l->args.length = a->w[2];
@@ -186,7 +186,7 @@ static long alternative_step(u32 i, void *ctx)
 static long rule_step(u32 j, void *ctx)
 {
 	struct label *l = *(struct label **)ctx;
-	struct line *r = line_of(l->climb.image, l->args.record + 1 + j / 4);
+	struct line *r = line_of(l->walk.image, l->args.record + 1 + j / 4);
 
 	if (!r || r->w[(j & 3) * 4] != l->args.layer)
 		return 0;
@@ -197,7 +197,7 @@ static long rule_step(u32 j, void *ctx)
 		l->args.accepted = 1;
 		return 1;
 	}
-	struct line *head = line_of(l->climb.image, list);
+	struct line *head = line_of(l->walk.image, list);
 	if (!head || l->args.broken)
 		return 0;
 	u32 names = head->w[1];
@@ -239,8 +239,8 @@ static long accepted_step(u32 i, void *ctx)
 		l->args.named = l->args.at;
 	}
 	bpf_loop(rules_of(l, l->args.record), rule_step, ctx, 0);
-	l->args.refused = !l->args.accepted;
-	return l->args.refused;
+	l->args.denied = !l->args.accepted;
+	return l->args.denied;
 }
 
 /* argv_of is where the caller of execve or execveat has its arguments; 0: this is no such call. */
@@ -288,21 +288,21 @@ static long gather_step(u32 i, void *ctx)
 	return n == 256;
 }
 
-/* TOLD is how much of a name's end is told, where that's how it can't be called. */
-#define TOLD 128
+/* MAX_REPORTED_NAME is how much of a name's end is reported, where that's how it can't be called. */
+#define MAX_REPORTED_NAME 128
 
-/* tell_file has the event tell the name by which a program was executed, in place of what it's called. */
-static __always_inline void tell_file(struct label *l)
+/* take_file_name has the event report the name by which a program was executed, in place of what it's called. */
+static __always_inline void take_file_name(struct label *l)
 {
-	u64 from = l->file_end > l->file + TOLD ? l->file_end - TOLD : l->file;
-	long n = bpf_probe_read_kernel_str(l->args.text, TOLD, (void *)from);
+	u64 from = l->file_end > l->file + MAX_REPORTED_NAME ? l->file_end - MAX_REPORTED_NAME : l->file;
+	long n = bpf_probe_read_kernel_str(l->args.text, MAX_REPORTED_NAME, (void *)from);
 
 	l->args.length = n > 0 ? n : 0;
 }
 
 /*
- * expected says whether the caller's arguments would be accepted, as far as can be told before the kernel's own copy can be
- * read: a refusal that comes now is an error that the caller sees, and later it's a dead process. They may change until
+ * expected says whether the caller's arguments would be accepted, as far as can be known before the kernel's own copy can be
+ * read: a denial that comes now is an error that the caller sees, and later it's a dead process. They may change until
  * then, so a yes proves nothing. What is too long to look at is left for later.
  */
 __noinline bool expected(struct label *l, u32 argc)
@@ -314,15 +314,15 @@ __noinline bool expected(struct label *l, u32 argc)
 		return true;
 	l->args.called = 0;
 	l->args.count = argc;
-	l->args.gathered = l->args.broken = l->args.refused = 0;
+	l->args.gathered = l->args.broken = l->args.denied = 0;
 	bpf_loop(sizeof(l->args.text), gather_step, &l, 0);
 	if (l->args.broken || !l->args.gathered || l->args.gathered >= sizeof(l->args.text) - 256)
 		return true;
 	bpf_loop(MAX_EXEC, accepted_step, &l, 0);
 	l->args.length = l->args.gathered;
-	if (l->args.refused && l->args.misfiled)
-		tell_file(l);
-	return !l->args.refused;
+	if (l->args.denied && l->args.misfiled)
+		take_file_name(l);
+	return !l->args.denied;
 }
 
 /* accepted says whether the new process's arguments are; if not, those that aren't are in text then, after the name. */
@@ -330,15 +330,15 @@ static __always_inline bool accepted(struct label *l, u64 start, u32 argc)
 {
 	l->args.start = start;
 	l->args.argc = argc;
-	l->args.gathered = l->args.vector = l->args.refused = 0;
+	l->args.gathered = l->args.vector = l->args.denied = 0;
 	bpf_loop(MAX_EXEC, accepted_step, &l, 0);
-	if (!l->args.refused)
+	if (!l->args.denied)
 		return true;
 	if (l->args.misfiled) {
-		tell_file(l);
+		take_file_name(l);
 		return false;
 	}
-	l->args.at = l->args.named > l->args.called + TOLD ? l->args.named - TOLD : l->args.called;
+	l->args.at = l->args.named > l->args.called + MAX_REPORTED_NAME ? l->args.named - MAX_REPORTED_NAME : l->args.called;
 	l->args.count++;
 	bpf_loop(sizeof(l->args.text), gather_step, &l, 0);
 	l->args.length = l->args.gathered;

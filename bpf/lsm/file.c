@@ -68,7 +68,7 @@ static long open_as_step(u32 i, void *ctx)
 #define TMPFS_MAGIC 0x01021994
 #define HUGETLBFS_MAGIC 0x958458f6
 
-/* exceeds refuses to open a pipe or a memfd, which is no path's, for more than the task has it open for, after target[0] has been judged.
+/* exceeds denies opening a pipe or a memfd, which is no path's, for more than the task has it open for, after the decision about target[0].
  * /proc/self/fd lets one who has got a pipe's one end open the other: the end from which a shell reads what it executes next. A memfd is
  * on the kernel's own tmpfs, which no overlay has a layer on. */
 static __noinline bool exceeds(struct label *l, struct inode *inode, u32 op, u32 need)
@@ -89,7 +89,7 @@ static __noinline bool exceeds(struct label *l, struct inode *inode, u32 op, u32
 	if ((o.mode & o.need) == o.need)
 		return false;
 	struct denial d = { .op = op, .why = WHY_OUTSIDE, .need = need, .error = EACCES, .paths = 1 };
-	refuse(l, &d);
+	deny(l, &d);
 	return true;
 }
 
@@ -100,10 +100,10 @@ static __noinline bool exceeds(struct label *l, struct inode *inode, u32 op, u32
 SEC("lsm/file_open")
 int BPF_PROG(toolguard_file_open, struct file *file)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
 	if (!l)
-		return outside(-EACCES);
+		return unconfined(-EACCES);
 	if (!on_behalf())
 		l->writes = 0; /* see below */
 	if (file->f_flags & FMODE_EXEC || file->f_mode & FMODE_NOACCOUNT)
@@ -111,8 +111,8 @@ int BPF_PROG(toolguard_file_open, struct file *file)
 	if (file->f_flags & O_TMPFILE && file->f_inode->i_mode & (S_ISUID | S_ISGID))
 		return never_made(l, OP_OPEN, WHY_ALWAYS, EPERM, file->f_path.mnt, file->f_path.dentry);
 	u32 need = opened(file);
-	aim(l, 0, file->f_path.mnt, file->f_path.dentry);
-	if (!given(l, need) && permit(l, OP_OPEN, need))
+	set_target(l, 0, file->f_path.mnt, file->f_path.dentry);
+	if (!is_allowed(l, need) && check(l, OP_OPEN, need))
 		return -EACCES;
 	return exceeds(l, file->f_inode, OP_OPEN, need) ? -EACCES : 0;
 }
@@ -126,11 +126,11 @@ int BPF_PROG(toolguard_file_open, struct file *file)
 SEC("lsm/file_receive")
 int BPF_PROG(toolguard_file_receive, struct file *file)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 	struct socket *sock;
 
 	if (!l)
-		return outside(-EACCES);
+		return unconfined(-EACCES);
 	sock = bpf_sock_from_file(file);
 	if (sock)
 		return receive_socket(l, sock->sk);
@@ -146,10 +146,10 @@ int BPF_PROG(toolguard_file_receive, struct file *file)
 SEC("lsm/path_truncate")
 int BPF_PROG(toolguard_path_truncate, const struct path *path)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
 	if (!l)
-		return outside(-EACCES);
+		return unconfined(-EACCES);
 	if (allow(l, OP_TRUNCATE, path->mnt, path->dentry, CAP_UPDATE))
 		return -EACCES;
 	return exceeds(l, path->dentry->d_inode, OP_TRUNCATE, CAP_UPDATE) ? -EACCES : 0;
@@ -159,27 +159,27 @@ int BPF_PROG(toolguard_path_truncate, const struct path *path)
 SEC("lsm/path_chmod")
 int BPF_PROG(toolguard_path_chmod, const struct path *path)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
-	return l ? allow(l, OP_METADATA, path->mnt, path->dentry, CAP_UPDATE) : outside(-EACCES);
+	return l ? allow(l, OP_METADATA, path->mnt, path->dentry, CAP_UPDATE) : unconfined(-EACCES);
 }
 
 /* security_path_chown: chown_common. */
 SEC("lsm/path_chown")
 int BPF_PROG(toolguard_path_chown, const struct path *path)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
-	return l ? allow(l, OP_METADATA, path->mnt, path->dentry, CAP_UPDATE) : outside(-EACCES);
+	return l ? allow(l, OP_METADATA, path->mnt, path->dentry, CAP_UPDATE) : unconfined(-EACCES);
 }
 
-/* security_path_notify: inotify_find_inode, fanotify_find_path, fcntl_dirnotify. A watch tells the names in a folder. */
+/* security_path_notify: inotify_find_inode, fanotify_find_path, fcntl_dirnotify. A watch shows the names in a folder. */
 SEC("lsm/path_notify")
 int BPF_PROG(toolguard_path_notify, const struct path *path)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
-	return l ? allow(l, OP_WATCH, path->mnt, path->dentry, CAP_READ) : outside(-EACCES);
+	return l ? allow(l, OP_WATCH, path->mnt, path->dentry, CAP_READ) : unconfined(-EACCES);
 }
 
 /*
@@ -214,10 +214,10 @@ int BPF_PROG(toolguard_mnt_want_write_file, struct file *file)
 /* metadata asks for update on what lies beneath the mount that the task is writing to. */
 static __always_inline int metadata(u64 dentry)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
 	if (!l)
-		return outside(-EACCES);
+		return unconfined(-EACCES);
 	struct super_block *sb = LOAD(struct dentry, dentry, d_sb);
 	if (LOAD(struct vfsmount, l->writes, mnt_sb) != sb && on_behalf())
 		return 0;
@@ -227,7 +227,7 @@ static __always_inline int metadata(u64 dentry)
 #define ATTR_TIMES_SET (1 << 16)
 #define ATTR_TOUCH (1 << 17)
 
-/* security_inode_setattr: notify_change. Only vfs_utimes sets one of these two bits; mode, owner and size were judged by
+/* security_inode_setattr: notify_change. Only vfs_utimes sets one of these two bits; mode, owner and size were decided about by
  * their own hooks, and the rest is the kernel's doing. Later kernels pass the mount's ids before the dentry. */
 SEC("lsm/inode_setattr")
 int toolguard_inode_setattr(u64 *ctx)
@@ -244,14 +244,14 @@ int toolguard_inode_setattr(u64 *ctx)
 static __always_inline int attribute(u64 dentry)
 {
 	struct denial d = { .op = OP_METADATA, .why = WHY_ALWAYS, .error = EPERM, .paths = 1 };
-	struct label *l = guarded();
+	struct label *l = confined();
 	u32 mode = LOAD(struct inode, LOAD(struct dentry, dentry, d_inode), i_mode);
 
 	if (!l || (mode & S_IFMT) != S_IFREG || !(mode & (S_ISUID | S_ISGID)))
 		return metadata(dentry);
-	aim(l, 0, (struct vfsmount *)l->writes, (struct dentry *)dentry);
-	judge(l, 0, 0); /* the event tells it too */
-	refuse(l, &d);
+	set_target(l, 0, (struct vfsmount *)l->writes, (struct dentry *)dentry);
+	decide(l, 0, 0); /* the event reports it, too */
+	deny(l, &d);
 	return -EPERM;
 }
 
@@ -328,19 +328,19 @@ static __always_inline bool in_readlink(void)
 
 /*
  * security_inode_readlink: do_readlinkat, which readlink and readlinkat are, for the link that was looked up; and vfs_get_link, where
- * an overlay or ecryptfs follows a link of its layer for whoever goes through it, or reads it for whoever has just been judged. To go
- * through a link needs nothing. ecryptfs does it with the task's own credentials: what it reads for readlink can't be told
+ * an overlay or ecryptfs follows a link of its layer for whoever goes through it, or reads it for whoever has just been decided about. To go
+ * through a link needs nothing. ecryptfs does it with the task's own credentials: what it reads for readlink can't be distinguished
  * from a link whose path is unknown.
  */
 SEC("lsm/inode_readlink")
 int BPF_PROG(toolguard_inode_readlink, struct dentry *dentry)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
 	if (on_behalf() || !in_readlink())
 		return 0;
 	if (!l)
-		return outside(-EACCES);
+		return unconfined(-EACCES);
 	u64 at = l->looking;
 	l->looking = 0;
 	struct vfsmount *mnt = LOAD(struct path, at, dentry) == dentry ? LOAD(struct path, at, mnt) : NULL;

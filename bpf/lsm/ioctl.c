@@ -6,8 +6,8 @@
 #define TIOCLINUX 0x541c
 #define IOC_TYPE(cmd) ((cmd) >> 8 & 0xff)
 
-/* only_tells says that an ioctl changes nothing of a file or folder. */
-static __always_inline bool only_tells(u32 cmd)
+/* only_reads says that an ioctl changes nothing of a file or folder. */
+static __always_inline bool only_reads(u32 cmd)
 {
 	switch (cmd) {
 	case 1: /* FIBMAP */
@@ -48,28 +48,28 @@ static __always_inline bool moves_trees(u32 cmd)
  * terminal. */
 static __always_inline int ioctl(struct file *file, u32 cmd)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
 	if (!l)
-		return outside(-EACCES);
+		return unconfined(-EACCES);
 	if (cmd == TIOCSTI || cmd == TIOCLINUX || cmd == USERFAULTFD_IOC_NEW || moves_trees(cmd)) {
 		struct denial d = { .op = OP_IOCTL, .why = WHY_ALWAYS, .detail = cmd, .error = EPERM, .paths = 1 };
-		aim(l, 0, file->f_path.mnt, file->f_path.dentry);
-		judge(l, 0, 0); /* the event tells it too */
-		refuse(l, &d);
+		set_target(l, 0, file->f_path.mnt, file->f_path.dentry);
+		decide(l, 0, 0); /* the event reports it, too */
+		deny(l, &d);
 		return -EPERM;
 	}
 	if (owns_by_ioctl(cmd) && may_own(file, l, OP_IOCTL, cmd))
 		return -ENOMEM;
 	u32 type = file->f_inode->i_mode & S_IFMT;
-	if ((type != S_IFREG && type != S_IFDIR) || file->f_mode & FMODE_WRITE || only_tells(cmd))
+	if ((type != S_IFREG && type != S_IFDIR) || file->f_mode & FMODE_WRITE || only_reads(cmd))
 		return 0;
 	struct denial d = { .op = OP_IOCTL, .need = CAP_UPDATE, .detail = cmd, .error = EACCES, .paths = 1 };
-	aim(l, 0, file->f_path.mnt, file->f_path.dentry);
-	d.why = judge(l, 0, CAP_UPDATE);
+	set_target(l, 0, file->f_path.mnt, file->f_path.dentry);
+	d.why = decide(l, 0, CAP_UPDATE);
 	if (!d.why)
 		return 0;
-	refuse(l, &d);
+	deny(l, &d);
 	return -EACCES;
 }
 

@@ -8,15 +8,15 @@
 
 static __always_inline int never(u32 op, u32 detail, u32 unless)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
 	if (!l)
-		return outside(-EPERM);
+		return unconfined(-EPERM);
 	struct session *s = session_of(l);
 	if (s && s->flags & unless)
 		return 0;
 	struct denial d = { .op = op, .why = WHY_ALWAYS, .detail = detail, .error = EPERM };
-	refuse(l, &d);
+	deny(l, &d);
 	return -EPERM;
 }
 
@@ -95,7 +95,7 @@ int BPF_PROG(toolguard_kernel_module_request)
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (task->pending.signal.sig[0] & 1ul << (SIGKILL - 1))
-		return guarded() ? -EPERM : outside(-EPERM);
+		return confined() ? -EPERM : unconfined(-EPERM);
 	return never(OP_KERNEL, KERNEL_MODULE, SESSION_MODULES);
 }
 

@@ -10,16 +10,16 @@
 SEC("lsm/task_alloc")
 int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone_flags)
 {
-	struct label *l = guarded(), *child;
+	struct label *l = confined(), *child;
 	struct session *s;
 	u64 key = (u64)task;
 
 	if (!l)
-		return outside(-EPERM);
+		return unconfined(-EPERM);
 	s = session_of(l);
 	if (!s || s->flags & SESSION_ENDING)
 		return -EPERM;
-	struct member m = { .session = l->id, .slot = l->slot, .inside = clone_flags & CLONE_THREAD ? l->inside : 0 };
+	struct member m = { .session = l->id, .slot = l->slot, .session_thread = clone_flags & CLONE_THREAD ? l->session_thread : 0 };
 	if (bpf_map_update_elem(&members, &key, &m, BPF_ANY))
 		return -ENOMEM;
 	count(m.slot, m.session, 1, 1); /* and -1 in task_free, which comes also where it isn't made after all */
@@ -28,13 +28,13 @@ int BPF_PROG(toolguard_task_alloc, struct task_struct *task, unsigned long clone
 		return -ENOMEM;
 	child->id = m.session;
 	child->slot = m.slot;
-	child->inside = m.inside;
+	child->session_thread = m.session_thread;
 	return 0;
 }
 
 /*
  * trace_sched_process_exit: do_exit. The task does nothing of its own any more: what it had is taken back from it, and no program that is
- * asked on the way gives it anything. The session is over for whoever waits for its end, which security_task_free would tell him an RCU
+ * asked on the way gives it anything. The session is over for whoever waits for its end, which security_task_free would show an RCU
  * grace period later, and of a process that nobody waits for never.
  */
 SEC("tp_btf/sched_process_exit")
@@ -74,23 +74,23 @@ static __always_inline bool belongs(u64 session, struct task_struct *task)
 {
 	struct member *m = member(task);
 
-	return m && m->session == session && !m->inside;
+	return m && m->session == session && !m->session_thread;
 }
 
 /* reach decides about another task. What a process does to itself is its own business: toolguard's thread may signal the threads
- * beside it. That thread signals everybody, and means those whom it reaches: nobody needs to be told of signals, unless there's a
- * session around it, which hears of whatever is tried. */
+ * of its process. That thread signals everybody, and means those whom it reaches: no signal needs to be reported, unless there's a
+ * session around it, to which every attempt is reported. */
 static __always_inline int reach(struct task_struct *task, u32 op, u32 detail)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
 	if (!l)
-		return outside(-EPERM);
+		return unconfined(-EPERM);
 	if (task->tgid == bpf_get_current_pid_tgid() >> 32 || belongs(l->id, task))
 		return 0;
 	struct denial d = { .op = op, .why = WHY_OUTSIDE, .detail = detail, .other = task->tgid, .error = EPERM };
-	if (l->inside != STARTS || op != OP_SIGNAL)
-		refuse(l, &d);
+	if (l->session_thread != STARTS || op != OP_SIGNAL)
+		deny(l, &d);
 	return -EPERM;
 }
 
@@ -130,15 +130,15 @@ static __always_inline bool circles(struct task_struct *tracer, struct task_stru
 /* trace decides whether one task may trace another one of the session. */
 static __always_inline int trace(struct task_struct *tracer, struct task_struct *tracee, u32 mode)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 	struct denial d = { .op = OP_TRACE, .why = WHY_ALWAYS, .detail = mode, .error = EPERM };
 
 	if (!l)
-		return outside(-EPERM);
+		return unconfined(-EPERM);
 	if (!circles(tracer, tracee))
 		return 0;
 	d.other = tracer->tgid == bpf_get_current_pid_tgid() >> 32 ? tracee->tgid : tracer->tgid;
-	refuse(l, &d);
+	deny(l, &d);
 	return -EPERM;
 }
 
@@ -151,7 +151,7 @@ static __always_inline int trace(struct task_struct *tracer, struct task_struct 
 SEC("lsm/ptrace_access_check")
 int BPF_PROG(toolguard_ptrace_access_check, struct task_struct *child, unsigned int mode)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
 	if (l && mode & PTRACE_MODE_NOAUDIT)
 		return belongs(l->id, child) ? 0 : -EPERM;
@@ -165,7 +165,7 @@ int BPF_PROG(toolguard_ptrace_access_check, struct task_struct *child, unsigned 
 SEC("lsm/ptrace_traceme")
 int BPF_PROG(toolguard_ptrace_traceme, struct task_struct *parent)
 {
-	if (!guarded() && member(parent))
+	if (!confined() && member(parent))
 		return -EPERM;
 	int err = reach(parent, OP_TRACE, 0);
 	return err ? err : trace(parent, bpf_get_current_task_btf(), 0);
@@ -192,7 +192,7 @@ int BPF_PROG(toolguard_task_setscheduler, struct task_struct *task)
 	return reach(task, OP_PRIORITY, PRIORITY_SCHEDULER);
 }
 
-/* security_task_setrlimit: do_prlimit. (task_prlimit has no task to judge; what it adds is reading a limit.) */
+/* security_task_setrlimit: do_prlimit. (task_prlimit has no task to decide about; what it adds is reading a limit.) */
 SEC("lsm/task_setrlimit")
 int BPF_PROG(toolguard_task_setrlimit, struct task_struct *task)
 {
@@ -307,7 +307,7 @@ static __always_inline int may_own(struct file *file, struct label *l, u32 op, u
 
 	if (own(file, l))
 		return 0;
-	refuse(l, &d);
+	deny(l, &d);
 	return -ENOMEM;
 }
 
@@ -348,11 +348,11 @@ static __always_inline bool owns_by_fcntl(u32 cmd, u64 arg)
 SEC("lsm/file_fcntl")
 int BPF_PROG(toolguard_file_fcntl, struct file *file, unsigned int cmd, unsigned long arg)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
 	if (l)
 		return owns_by_fcntl(cmd, arg) ? may_own(file, l, OP_SIGNAL, cmd) : 0;
-	int error = outside(-EACCES);
+	int error = unconfined(-EACCES);
 	if (!error && (cmd == F_SETOWN || cmd == F_SETOWN_EX))
 		disown((u64)file);
 	return error;
@@ -377,7 +377,7 @@ static __always_inline u64 file_of(struct fown_struct *fown)
 }
 
 /* security_file_send_sigiotask: sigio_perm, for SIGIO, what F_SETSIG says, and SIGURG. The current task has nothing to do with
- * it, often it's an interrupt: so this is counted and not told. */
+ * it, often it's an interrupt: so this is counted and not reported. */
 SEC("lsm/file_send_sigiotask")
 int BPF_PROG(toolguard_file_send_sigiotask, struct task_struct *task, struct fown_struct *fown, int sig)
 {

@@ -93,10 +93,10 @@ static __always_inline bool known_socket(u32 flags, int family, int type, int pr
 SEC("lsm/socket_create")
 int BPF_PROG(toolguard_socket_create, int family, int type, int protocol, int kern)
 {
-	struct label *l = kern ? NULL : guarded();
+	struct label *l = kern ? NULL : confined();
 
 	if (!l)
-		return kern ? 0 : outside(-EACCES);
+		return kern ? 0 : unconfined(-EACCES);
 	if (known_socket(flags_of(l), family, type, protocol))
 		return 0;
 	struct denial d = {
@@ -105,7 +105,7 @@ int BPF_PROG(toolguard_socket_create, int family, int type, int protocol, int ke
 		.detail = SOCKET_DETAIL(family, type, protocol),
 		.error = EACCES,
 	};
-	refuse(l, &d);
+	deny(l, &d);
 	return -EACCES;
 }
 
@@ -113,11 +113,11 @@ int BPF_PROG(toolguard_socket_create, int family, int type, int protocol, int ke
 SEC("lsm/socket_post_create")
 int BPF_PROG(toolguard_socket_post_create, struct socket *sock, int family, int type, int protocol, int kern)
 {
-	struct label *l = kern ? NULL : guarded();
+	struct label *l = kern ? NULL : confined();
 	struct sock *sk = sock->sk;
 
 	if (!l)
-		return kern ? 0 : outside(-EACCES);
+		return kern ? 0 : unconfined(-EACCES);
 	return sk ? made(l, sk) : 0;
 }
 
@@ -126,11 +126,11 @@ int BPF_PROG(toolguard_socket_post_create, struct socket *sock, int family, int 
 SEC("lsm/socket_bind")
 int BPF_PROG(toolguard_socket_bind, struct socket *sock)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 	struct sock *sk = sock->sk;
 
 	if (!l)
-		return outside(-EACCES);
+		return unconfined(-EACCES);
 	if (!sk || sk->__sk_common.skc_family != AF_UNIX || LOAD(struct unix_sock, (u64)sk, addr))
 		return 0;
 	return made(l, sk);
@@ -139,8 +139,8 @@ int BPF_PROG(toolguard_socket_bind, struct socket *sock)
 #define SOL_IP 0
 #define SOL_IPV6 41
 
-/* speaks_for_others says whether an option has a socket join a group, of which the kernel tells the local network, or send with an
- * address that isn't the machine's. The filter of system calls refuses the same (internal/seccomp, SocketOptions). */
+/* speaks_for_others says whether an option has a socket join a group, which the kernel announces in the local network, or send with an
+ * address that isn't the machine's. The filter of system calls denies the same (internal/seccomp, SocketOptions). */
 static __always_inline bool speaks_for_others(int level, int option)
 {
 	switch (level) {
@@ -174,26 +174,26 @@ static __always_inline bool speaks_for_others(int level, int option)
 SEC("lsm/socket_setsockopt")
 int BPF_PROG(toolguard_socket_setsockopt, struct socket *sock, int level, int option)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 
 	if (!speaks_for_others(level, option))
 		return 0;
 	if (!l)
-		return outside(-EACCES);
+		return unconfined(-EACCES);
 	if (flags_of(l) & SESSION_NET_FREE)
 		return 0;
 	struct denial d = { .op = OP_OPTION, .why = WHY_NET, .detail = OPTION_DETAIL(level, option), .error = EACCES };
-	refuse(l, &d);
+	deny(l, &d);
 	return -EACCES;
 }
 
-/* not_ours refuses a socket without a path that another than the session made. */
-static __always_inline int not_ours(struct label *l, u32 op)
+/* deny_other_maker denies a socket without a path that another than the session made. */
+static __always_inline int deny_other_maker(struct label *l, u32 op)
 {
 	if (flags_of(l) & SESSION_NET_FREE)
 		return 0;
 	struct denial d = { .op = op, .why = WHY_OUTSIDE, .error = EACCES };
-	refuse(l, &d);
+	deny(l, &d);
 	return -EACCES;
 }
 
@@ -202,7 +202,7 @@ static __always_inline int receive_socket(struct label *l, struct sock *sk)
 {
 	if (!sk || sk->__sk_common.skc_family == AF_UNIX || made_by(l, sk))
 		return 0;
-	return not_ours(l, OP_RECEIVE);
+	return deny_other_maker(l, OP_RECEIVE);
 }
 
 /*
@@ -228,21 +228,21 @@ static __always_inline int peer(struct label *l, struct sock *other)
 	u64 at = (u64)other, dentry = (u64)LOAD(struct unix_sock, at, path.dentry);
 
 	if (!dentry)
-		return made_by(l, other) ? 0 : not_ours(l, OP_UNIX);
+		return made_by(l, other) ? 0 : deny_other_maker(l, OP_UNIX);
 	struct inode *inode = LOAD(struct dentry, dentry, d_inode);
 	if (LOAD(struct dentry, l->looked_up.dentry, d_inode) == inode)
 		l->target[0] = l->looked_up;
 	else
-		aim(l, 0, LOAD(struct unix_sock, at, path.mnt), (struct dentry *)dentry);
-	return permit(l, OP_UNIX, CAP_UPDATE) ? -EACCES : 0;
+		set_target(l, 0, LOAD(struct unix_sock, at, path.mnt), (struct dentry *)dentry);
+	return check(l, OP_UNIX, CAP_UPDATE) ? -EACCES : 0;
 }
 
 /*
- * keeps_out says whether a session has another socket to itself: one without a path, which others know by a name that they may take
+ * is_private says whether a session has another socket to itself: one without a path, which others know by a name that they may take
  * for a service's, and the session may not talk to them so either. Whom it has connected the socket to may answer there. A session that
  * is over gives nothing away.
  */
-static __always_inline bool keeps_out(struct label *l, struct sock *sk, struct sock *other)
+static __always_inline bool is_private(struct label *l, struct sock *sk, struct sock *other)
 {
 	u64 at = (u64)other;
 
@@ -255,12 +255,12 @@ static __always_inline bool keeps_out(struct label *l, struct sock *sk, struct s
 	return !s || !(s->flags & SESSION_NET_FREE);
 }
 
-/* meet decides for both hooks below, first for who asks, and tells it; then for the other end, to which it's as if nobody were there. */
-static __always_inline int meet(struct label *l, struct sock *sk, struct sock *other)
+/* check_peer decides for both hooks below, first for who asks, and reports that; then for the other end, to which it's as if nobody were there. */
+static __always_inline int check_peer(struct label *l, struct sock *sk, struct sock *other)
 {
-	if (l ? peer(l, other) : outside(-EACCES))
+	if (l ? peer(l, other) : unconfined(-EACCES))
 		return -EACCES;
-	return keeps_out(l, sk, other) ? -ECONNREFUSED : 0;
+	return is_private(l, sk, other) ? -ECONNREFUSED : 0;
 }
 
 /*
@@ -270,10 +270,10 @@ static __always_inline int meet(struct label *l, struct sock *sk, struct sock *o
 SEC("lsm/unix_stream_connect")
 int BPF_PROG(toolguard_unix_stream_connect, struct sock *sk, struct sock *other, struct sock *accepted)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 	struct maker *m = l ? bpf_sk_storage_get(&makers, other, NULL, 0) : NULL;
 
-	return m && m->session == TOOLGUARDD ? made(l, accepted) : meet(l, sk, other);
+	return m && m->session == TOOLGUARDD ? made(l, accepted) : check_peer(l, sk, other);
 }
 
 /* security_unix_may_send: unix_dgram_connect, and unix_dgram_sendmsg for each datagram. Where the two are connected that was
@@ -281,8 +281,8 @@ int BPF_PROG(toolguard_unix_stream_connect, struct sock *sk, struct sock *other,
 SEC("lsm/unix_may_send")
 int BPF_PROG(toolguard_unix_may_send, struct socket *sock, struct socket *other)
 {
-	struct label *l = guarded();
+	struct label *l = confined();
 	struct sock *sk = sock->sk, *to = other->sk;
 
-	return LOAD(struct unix_sock, (u64)sk, peer) == to ? 0 : meet(l, sk, to);
+	return LOAD(struct unix_sock, (u64)sk, peer) == to ? 0 : check_peer(l, sk, to);
 }

@@ -3,8 +3,8 @@
 
 #define TCP_CLOSE 7 /* neither connected nor listening */
 
-/* bound notes down that a socket is bound, which then isn't connected: the hook holds its lock. Without room what it takes counts as its
- * own doing, which is refused sooner. */
+/* bound notes down that a socket is bound, which then isn't connected: the hook holds its lock. Without space what it takes counts as its
+ * own doing, which is denied sooner. */
 static __always_inline int bound(struct bpf_sock_addr *ctx)
 {
 	struct peer *p;
@@ -34,18 +34,18 @@ static __always_inline int bind(struct bpf_sock_addr *ctx, const struct endpoint
 	struct question q = { .kind = kind | KIND_LISTEN, .to = *at };
 
 	if (!s)
-		return refuse_task(NULL);
+		return deny_task(NULL);
 	if (!at->port || (ctx->protocol != IPPROTO_TCP && ctx->protocol != IPPROTO_UDP && s->free))
 		return bound(ctx);
-	u32 action = judge(&q);
+	u32 action = decide(&q);
 	if (at->port == egress_port(s, kind, true) || at->port == egress_port(s, kind, false))
 		why = WHY_EGRESS;
 	else if (action == DIRECT && !taken(ctx, s, at))
 		return bound(ctx);
 	else if (action == DIRECT)
 		why = WHY_TAKEN;
-	struct refusal r = { .op = OP_BIND, .why = why, .protocol = ctx->protocol, .kind = ctx->type, .by = q.by, .at = *at };
-	refuse_task(&r);
+	struct denial r = { .op = OP_BIND, .why = why, .protocol = ctx->protocol, .kind = ctx->type, .by = q.by, .at = *at };
+	deny_task(&r);
 	if (why == WHY_TAKEN)
 		bpf_set_retval(-EADDRINUSE); /* as the kernel says it of a port that isn't shared: programs then try another one */
 	return 0;

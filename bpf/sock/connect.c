@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a task does with its sockets: the first wall. The hooks belong to the cgroup of the task that made the socket, whoever
+ * What a task does with its sockets: the first check. The hooks belong to the cgroup of the task that made the socket, whoever
  * uses it. All of a socket's addresses come by here: of connect, sendto, sendmsg and sendmmsg, from io_uring too, and of a
  * connection that begins with its first data (MSG_FASTOPEN, TCP_FASTOPEN_CONNECT).
  */
@@ -43,8 +43,8 @@ int net_create(struct bpf_sock *ctx)
 		__sync_fetch_and_add(&s->sockets, 1);
 		return 1;
 	}
-	struct refusal r = { .op = OP_SOCKET, .why = WHY_SOCKET, .protocol = ctx->protocol, .kind = ctx->type, .by = NOBODY };
-	return refuse_task(&r);
+	struct denial r = { .op = OP_SOCKET, .why = WHY_SOCKET, .protocol = ctx->protocol, .kind = ctx->type, .by = NOBODY };
+	return deny_task(&r);
 }
 
 /* binds says whether an option has a socket send by a device: SO_BINDTODEVICE, SO_BINDTOIFINDEX, IP_UNICAST_IF, IPV6_PKTINFO,
@@ -72,11 +72,11 @@ int net_option(struct bpf_sockopt *ctx)
 		ctx->optlen = 0; /* as it is: of a long one there's but a part here */
 		return 1;
 	}
-	struct refusal r = { .op = OP_OPTION, .why = WHY_DEVICE, .protocol = ctx->level, .kind = ctx->optname, .by = NOBODY };
-	return refuse_task(&r);
+	struct denial r = { .op = OP_OPTION, .why = WHY_DEVICE, .protocol = ctx->level, .kind = ctx->optname, .by = NOBODY };
+	return deny_task(&r);
 }
 
-/* note notes down where a socket was going, and who sends it there; false: there's no room for what counts. */
+/* note notes down where a socket was going, and who sends it there; false: there's no space for what counts. */
 static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, const struct endpoint *to, u32 op, u32 w)
 {
 	bool sends = op == OP_CONNECT && ctx->protocol == IPPROTO_UDP;
@@ -92,7 +92,7 @@ static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, cons
 	if (op == OP_CONNECT)
 		p->own = w == WAY_OWN;
 	if (w == WAY_NAMED)
-		permit(p, to);
+		set_permitted(p, to);
 	else if (w == WAY_EGRESS)
 		p->original.to = *to;
 	return true;
@@ -102,27 +102,27 @@ static __always_inline bool note(struct bpf_sock_addr *ctx, struct peer *p, cons
 struct move {
 	struct question q;
 	u32 op, protocol, type, device;
-	bool led; /* the socket has been led to egress before */
+	bool redirected; /* the socket has been redirected to egress before */
 	bool own; /* one of the session's own servers waits there */
 	u32 port; /* egress's, where the answer is WAY_EGRESS */
 };
 
-/* decide says where a socket may go. */
-__noinline u32 decide(struct move *m)
+/* decide_move says where a socket may go. */
+__noinline u32 decide_move(struct move *m)
 {
 	struct session *s = session();
 	u32 why = WHY_POLICY;
 
 	if (!m || !s) {
 		bpf_set_retval(-EACCES);
-		return WAY_REFUSED;
+		return WAY_DENIED;
 	}
 	if (m->protocol != IPPROTO_TCP && m->protocol != IPPROTO_UDP && s->free)
 		return WAY_DIRECT; /* the socket was allowed, and rules speak of nothing else */
 	u32 w = way(&m->q);
 	if (is_egress(s, m->q.kind, &m->q.to)) {
 		/* Connected there by its IPv4-mapped address, a socket's every datagram comes by with it (udpv6_sendmsg). */
-		if (m->op == OP_SEND && m->led)
+		if (m->op == OP_SEND && m->redirected)
 			return WAY_DIRECT;
 		why = WHY_EGRESS;
 	} else if (m->own && w != WAY_DIRECT && m->q.by.rule < 0) {
@@ -135,19 +135,19 @@ __noinline u32 decide(struct move *m)
 			why = WHY_DEVICE;
 		else
 			return w;
-	} else if (w != WAY_REFUSED) {
-		if (!astray(s, m->device, &m->q.to))
+	} else if (w != WAY_DENIED) {
+		if (!wrong_device(s, m->device, &m->q.to))
 			return w;
 		why = WHY_DEVICE;
 		m->q.by = NOBODY;
 	} else if (m->op == OP_CONNECT && m->protocol == IPPROTO_UDP) {
-		/* It sends nothing, and what it would send the second wall refuses. Whoever looks a name up connects so to each of its
+		/* It sends nothing, and what it would send the second check denies. Whoever looks a name up connects so to each of its
 		 * addresses, to learn its own (RFC 6724). */
 		return WAY_DIRECT;
 	}
-	struct refusal r = { .op = m->op, .why = why, .protocol = m->protocol, .kind = m->type, .by = m->q.by, .at = m->q.to };
-	refuse_task(&r);
-	return WAY_REFUSED;
+	struct denial r = { .op = m->op, .why = why, .protocol = m->protocol, .kind = m->type, .by = m->q.by, .at = m->q.to };
+	deny_task(&r);
+	return WAY_DENIED;
 }
 
 #define THERE (1 << 16) /* which is no port */
@@ -208,7 +208,7 @@ static __always_inline bool freely(struct session *s, u32 kind, u32 device, cons
 	return s && !device && to->port != DNS && !is_egress(s, kind, to) && remembered(s, kind, to);
 }
 
-/* go is decide for a socket: 0: nowhere; THERE; or to egress's port. */
+/* go is decide_move for a socket: 0: nowhere; THERE; or to egress's port. */
 static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u32 op)
 {
 	struct move m = {
@@ -223,24 +223,24 @@ static __always_inline u32 go(struct bpf_sock_addr *ctx, struct endpoint *to, u3
 	if ((op == OP_SEND || ctx->protocol != IPPROTO_UDP) && freely(s, m.q.kind, m.device, to))
 		return THERE;
 	u64 images = s ? *(volatile u64 *)&s->images : 0; /* before the image is looked up: remembered is never more than it was */
-	if (p && (m.q.kind & KIND_UDP)) { /* to connect TCP again is to begin anew */
+	if (p && (m.q.kind & KIND_UDP)) { /* to connect TCP again is to begin again */
 		m.q.permitted = permitted(p);
-		m.led = p->original.to.port != 0;
+		m.redirected = p->original.to.port != 0;
 	}
 	if (s && s->own && op == OP_CONNECT && ctx->protocol == IPPROTO_TCP && is_loopback(to)) {
 		struct endpoint nowhere = {};
 		m.own = server(ctx, &nowhere, to) == SERVER_OWN;
 	}
-	u32 w = decide(&m);
-	if (w == WAY_REFUSED)
+	u32 w = decide_move(&m);
+	if (w == WAY_DENIED)
 		return 0;
 	if (w == WAY_EGRESS && !waits(ctx, m.q.kind, is_ipv4(to), m.port)) {
-		struct refusal r = { .op = op, .why = WHY_EGRESS, .protocol = m.protocol, .kind = m.type, .by = NOBODY, .at = *to };
-		return refuse_task(&r);
+		struct denial r = { .op = op, .why = WHY_EGRESS, .protocol = m.protocol, .kind = m.type, .by = NOBODY, .at = *to };
+		return deny_task(&r);
 	}
 	if (!note(ctx, p, to, op, w)) {
-		struct refusal r = { .op = op, .why = WHY_MEMORY, .protocol = m.protocol, .kind = m.type, .by = NOBODY, .at = *to };
-		return refuse_task(&r);
+		struct denial r = { .op = op, .why = WHY_MEMORY, .protocol = m.protocol, .kind = m.type, .by = NOBODY, .at = *to };
+		return deny_task(&r);
 	}
 	if (s && m.q.by.action == DIRECT)
 		remember(s, images, &m.q);
@@ -251,7 +251,7 @@ static __always_inline int go4(struct bpf_sock_addr *ctx, u32 op)
 {
 	struct endpoint to = ipv4(ctx->user_ip4, ctx->user_port);
 
-	if (settle(&to))
+	if (normalize(&to))
 		ctx->user_ip4 = to.addr[3];
 	u32 port = go(ctx, &to, op);
 	if (port && port != THERE) {
@@ -280,7 +280,7 @@ static __always_inline int go6(struct bpf_sock_addr *ctx, u32 op)
 {
 	struct endpoint to = read6(ctx);
 
-	if (settle(&to))
+	if (normalize(&to))
 		write6(ctx, &to);
 	u32 port = go(ctx, &to, op);
 	if (port && port != THERE) {
@@ -310,9 +310,9 @@ int net_sendmsg4(struct bpf_sock_addr *ctx) { return go4(ctx, OP_SEND); }
 SEC("cgroup/sendmsg6")
 int net_sendmsg6(struct bpf_sock_addr *ctx) { return go6(ctx, OP_SEND); }
 
-/* The other end of what was led to egress is where it was going. */
+/* The other end of what was redirected to egress is where it was going. */
 
-static __always_inline struct peer *led(struct bpf_sock_addr *ctx, const struct endpoint *from)
+static __always_inline struct peer *redirected(struct bpf_sock_addr *ctx, const struct endpoint *from)
 {
 	struct session *s = session();
 	struct peer *p = s && is_egress(s, kind_of(ctx), from) ? bpf_sk_storage_get(&peers, ctx->sk, NULL, 0) : NULL;
@@ -323,7 +323,7 @@ static __always_inline struct peer *led(struct bpf_sock_addr *ctx, const struct 
 static __always_inline int show4(struct bpf_sock_addr *ctx)
 {
 	struct endpoint from = ipv4(ctx->user_ip4, ctx->user_port);
-	struct peer *p = led(ctx, &from);
+	struct peer *p = redirected(ctx, &from);
 
 	if (p) {
 		ctx->user_ip4 = p->original.to.addr[3];
@@ -335,7 +335,7 @@ static __always_inline int show4(struct bpf_sock_addr *ctx)
 static __always_inline int show6(struct bpf_sock_addr *ctx)
 {
 	struct endpoint from = read6(ctx);
-	struct peer *p = led(ctx, &from);
+	struct peer *p = redirected(ctx, &from);
 
 	if (p) {
 		write6(ctx, &p->original.to);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From an address to an answer. What isn't in a map, or doesn't fit into one, is refused. */
+/* From an address to an answer. What isn't in a map, or doesn't fit into one, is denied. */
 #ifndef TOOLGUARD_SOCK_DECIDE_H
 #define TOOLGUARD_SOCK_DECIDE_H
 
@@ -17,8 +17,8 @@
 
 /* peer is what is known about the other end of a socket, for as long as the socket lives. */
 struct peer {
-	struct original original;  /* where it was going when it was led to egress, last (port 0: it wasn't), and by whom, which packets
-				    * don't tell (packet.c); of datagrams also who has connected it */
+	struct original original;  /* where it was going when it was redirected to egress, last (port 0: it wasn't), and by whom, which packets
+				    * don't show (packet.c); of datagrams also who has connected it */
 	struct endpoint permitted; /* where it was let go to because of a name: it may go on when the name has expired */
 	struct bpf_spin_lock whole; /* permitted: threads share the socket, and half of one place with half of another is a third */
 	u32 own; /* of TCP: it was let connect there because the server is the session's */
@@ -42,7 +42,7 @@ static __always_inline struct endpoint permitted(struct peer *p)
 	return to;
 }
 
-static __always_inline void permit(struct peer *p, const struct endpoint *to)
+static __always_inline void set_permitted(struct peer *p, const struct endpoint *to)
 {
 	bpf_spin_lock(&p->whole);
 	p->permitted = *to;
@@ -85,16 +85,16 @@ static __always_inline bool is_on_link(const struct endpoint *e)
 	return (first & 0xffc00000) == 0xfe800000 || first >> 16 == 0xff01 || first >> 16 == 0xff02;
 }
 
-/* astray says whether a socket's device takes what is granted elsewhere: who has the address is another one there. What an address is
+/* wrong_device says whether a socket's device takes what is granted elsewhere: who has the address is another one there. What an address is
  * reached by is the machine's choice, by its routes, and no session's. */
-static __always_inline bool astray(struct session *s, u32 device, const struct endpoint *to)
+static __always_inline bool wrong_device(struct session *s, u32 device, const struct endpoint *to)
 {
 	return device && device != LOOPBACK_IFINDEX && !s->free && !is_on_link(to);
 }
 
-/* settle names the machine itself where no address does: what is judged is then what is meant (tcp_v4_connect,
+/* normalize names the machine itself where no address does: what is decided is then what is meant (tcp_v4_connect,
  * tcp_v6_connect and their like take such a one for loopback). */
-static __always_inline bool settle(struct endpoint *e)
+static __always_inline bool normalize(struct endpoint *e)
 {
 	if (e->addr[3] | e->addr[0] | e->addr[1])
 		return false;
@@ -125,18 +125,18 @@ static __noinline struct verdict *find(void *image, struct rule_key *key)
 	return v;
 }
 
-/* judge puts what the policy says about an address into by, and returns its action. */
-__noinline u32 judge(struct question *q)
+/* decide puts what the policy says about an address into by, and returns its action. */
+__noinline u32 decide(struct question *q)
 {
 	struct rule_key key = {};
 	u32 first = 0;
 
 	if (!q)
-		return REFUSE;
+		return DENY;
 	q->by = NOBODY;
 	void *image = bpf_map_lookup_elem(&images, &first);
 	if (!image)
-		return REFUSE;
+		return DENY;
 	key.kind = q->kind;
 	key.port = q->to.port;
 	if (is_ipv4(&q->to)) {
@@ -166,7 +166,7 @@ static __always_inline bool is_named(struct question *q)
 }
 
 enum way {
-	WAY_REFUSED,
+	WAY_DENIED,
 	WAY_DIRECT,
 	WAY_NAMED, /* directly, because of a name */
 	WAY_OWN,   /* directly, because the server is the session's */
@@ -177,16 +177,16 @@ enum way {
 __noinline u32 way(struct question *q)
 {
 	if (!q)
-		return WAY_REFUSED;
+		return WAY_DENIED;
 	if (q->to.port == DNS)
 		return WAY_EGRESS;
-	u32 action = judge(q);
+	u32 action = decide(q);
 	if (action == DIRECT)
 		return WAY_DIRECT;
 	/* What a rule about addresses denies, no name permits. */
 	if (q->by.rule < 0 && is_named(q))
 		return WAY_NAMED;
-	return action == ASK ? WAY_EGRESS : WAY_REFUSED;
+	return action == ASK ? WAY_EGRESS : WAY_DENIED;
 }
 
 /* egress_port is egress's port for what goes to an address like this; 0: it has none. */

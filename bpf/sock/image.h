@@ -23,7 +23,7 @@ struct task {
 #define KIND_IPV6 4
 
 enum action {
-	REFUSE = 0,
+	DENY = 0,
 	DIRECT,
 	ASK, /* egress */
 };
@@ -34,10 +34,10 @@ struct verdict {
 	u32 generation;	 /* of the image, which says which policy; 0: it's nobody's word */
 };
 
-#define NOBODY ((struct verdict){ .action = REFUSE, .layer = -1, .rule = -1 })
+#define NOBODY ((struct verdict){ .action = DENY, .layer = -1, .rule = -1 })
 
 /* An image has for each port that the policy speaks of, and for port 0, which stands for all others, the ranges of addresses that
- * its rules tell apart. An IPv4 address lies in the first word here. */
+ * its rules distinguish. An IPv4 address lies in the first word here. */
 struct rule_key {
 	u32 bits; /* that count, of what follows */
 	u16 kind;
@@ -84,8 +84,8 @@ struct {
 	__type(value, struct name);
 } names SEC(".maps");
 
-/* originals says where what was led to egress was going, and by whom: connections, until egress has taken them, and the last datagram
- * from a port. Those that never come there make room for others. */
+/* originals says where what was redirected to egress was going, and by whom: connections, until egress has taken them, and the last datagram
+ * from a port. Those that never come there make space for others. */
 struct tuple {
 	u32 client[4], listener[4];
 	u16 client_port, listener_port;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What leaves and what comes in: the second wall, for whatever finds a way around the first. It looks at the packets
+ * What leaves and what comes in: the second check, for whatever finds a way around the first. It looks at the packets
  * themselves: a connection's first one, with or without data, and every datagram. What goes on in a connection was decided
  * when it began, as long as nothing in it can lead it elsewhere: a source route (IP_OPTIONS, IPV6_RTHDR) needs no
  * capability, or didn't always, not even in the midst of a connection.
@@ -44,7 +44,7 @@ struct jumbo {
 };
 #define MAX_LENGTH 0xffff
 
-/* part is where a packet has so many bytes; NULL: it hasn't, or not where they can be read at once, and is refused for it. The
+/* part is where a packet has so many bytes; NULL: it hasn't, or not where they can be read at once, and is denied for it. The
  * kernel puts the headers of what a socket sends there, and has asked for those that a socket gets (pskb_may_pull). */
 static __always_inline void *part(struct __sk_buff *skb, u32 at, u32 bytes)
 {
@@ -111,12 +111,12 @@ static __always_inline bool read_packet(struct __sk_buff *skb, struct packet *p)
 	return true;
 }
 
-/* crossing is a packet that may cross the second wall or not. */
+/* crossing is a packet that may cross the second check or not. */
 struct crossing {
 	struct question q; /* about the far end */
 	struct endpoint near;
 	u32 protocol, device; /* the socket's */
-	bool led; /* the socket has been led to egress */
+	bool redirected; /* the socket has been redirected to egress */
 	bool own; /* one of the session's own servers waits at the far end */
 	struct task task; /* whose it is, where that's known */
 };
@@ -133,22 +133,22 @@ static __always_inline struct crossing crossing(struct __sk_buff *skb, u32 proto
 	struct peer *p = sk ? bpf_sk_storage_get(&peers, sk, NULL, 0) : NULL;
 	if (p) {
 		c.q.permitted = permitted(p);
-		c.led = p->original.to.port != 0;
+		c.redirected = p->original.to.port != 0;
 		c.task = p->original.by;
 	}
-	if (c.led) { /* there, what was led is nobody else's */
+	if (c.redirected) { /* there, what was redirected is nobody else's */
 		struct session *s = session();
 		if (s && is_egress(s, c.q.kind, far))
-			c.led = waits(skb, c.q.kind, is_ipv4(far), far->port);
+			c.redirected = waits(skb, c.q.kind, is_ipv4(far), far->port);
 	}
 	return c;
 }
 
-/* reaches says whether the first wall lets this socket reach the far end, or has led it to egress there, which waits for it. */
+/* reaches says whether the first check lets this socket reach the far end, or has redirected it to egress there, which waits for it. */
 static __always_inline bool reaches(struct session *s, struct crossing *c)
 {
 	if (is_egress(s, c->q.kind, &c->q.to))
-		return c->led;
+		return c->redirected;
 	u32 w = way(&c->q);
 	return w == WAY_DIRECT || w == WAY_NAMED || (c->own && c->q.by.rule < 0);
 }
@@ -161,20 +161,20 @@ static __always_inline bool leads_out(struct __sk_buff *skb, const struct endpoi
 	return self && skb->ifindex != LOOPBACK_IFINDEX;
 }
 
-/* stray refuses what can't be decided on. It's a function of its own for its callers' stack. */
+/* stray denies what can't be decided on. It's a function of its own for its callers' stack. */
 static __noinline int stray(u32 op, u32 why, const struct packet *p)
 {
-	struct refusal r = { .op = op, .why = why, .protocol = p->protocol, .by = NOBODY, .at = p->to };
+	struct denial r = { .op = op, .why = why, .protocol = p->protocol, .by = NOBODY, .at = p->to };
 
-	refuse(&r);
+	deny(&r);
 	return 0;
 }
 
-static __always_inline int refuse_packet(u32 op, u32 why, const struct crossing *c, const struct endpoint *at, struct verdict by)
+static __always_inline int deny_packet(u32 op, u32 why, const struct crossing *c, const struct endpoint *at, struct verdict by)
 {
-	struct refusal r = { .op = op, .why = why, .protocol = c->protocol, .by = by, .at = *at, .task = c->task };
+	struct denial r = { .op = op, .why = why, .protocol = c->protocol, .by = by, .at = *at, .task = c->task };
 
-	refuse(&r);
+	deny(&r);
 	return 0;
 }
 
@@ -190,20 +190,20 @@ __noinline u32 departs(struct crossing *c)
 		u32 why = WHY_SOCKET;
 		if (s->free && (c->protocol == IPPROTO_ICMP || c->protocol == IPPROTO_ICMPV6)) {
 			c->q.kind = KIND_UDP; /* it has no port: who is denied on every one hears nothing by it either */
-			if (judge(&c->q) == DIRECT)
+			if (decide(&c->q) == DIRECT)
 				return 1;
 			why = WHY_POLICY;
 		}
-		return refuse_packet(OP_PACKET, why, c, &c->q.to, c->q.by);
+		return deny_packet(OP_PACKET, why, c, &c->q.to, c->q.by);
 	}
 	u32 why = is_egress(s, c->q.kind, &c->q.to) ? WHY_EGRESS : WHY_POLICY;
 	if (reaches(s, c)) {
-		if (!astray(s, c->device, &c->q.to))
+		if (!wrong_device(s, c->device, &c->q.to))
 			return 1;
 		why = WHY_DEVICE;
 		c->q.by = NOBODY;
 	}
-	return refuse_packet(OP_PACKET, why, c, &c->q.to, c->q.by);
+	return deny_packet(OP_PACKET, why, c, &c->q.to, c->q.by);
 }
 
 __noinline u32 arrives(struct crossing *c)
@@ -215,9 +215,9 @@ __noinline u32 arrives(struct crossing *c)
 	if (c->protocol != IPPROTO_TCP && c->protocol != IPPROTO_UDP)
 		return s->free != 0;
 	struct question here = { .kind = c->q.kind | KIND_LISTEN, .to = c->near };
-	if (judge(&here) == DIRECT || (c->q.kind && reaches(s, c)))
+	if (decide(&here) == DIRECT || (c->q.kind && reaches(s, c)))
 		return 1;
-	return refuse_packet(OP_ACCEPT, WHY_POLICY, c, &c->near, here.by);
+	return deny_packet(OP_ACCEPT, WHY_POLICY, c, &c->near, here.by);
 }
 
 /* answer is a yes or no that the verifier can see, which knows nothing of what a global function returns. */
@@ -227,9 +227,9 @@ static __always_inline int answer(u32 yes)
 	return yes & 1;
 }
 
-/* introduce tells egress, before the first packet of a connection leaves, or a datagram, where it was going and by whom. Where that
+/* record_original notes down for egress, before the first packet of a connection leaves, or a datagram, where it was going and by whom. Where that
  * can't be noted down egress finds nothing, and closes the connection. */
-static __always_inline void introduce(struct __sk_buff *skb, const struct packet *p, u32 kind)
+static __always_inline void record_original(struct __sk_buff *skb, const struct packet *p, u32 kind)
 {
 	struct session *s = session();
 	struct bpf_sock *sk = skb->sk;
@@ -270,8 +270,8 @@ int net_egress(struct __sk_buff *skb)
 		c.own = server(skb, &p.from, &p.to) == SERVER_OWN;
 	if (!answer(departs(&c)))
 		return 0;
-	if (c.led)
-		introduce(skb, &p, c.q.kind);
+	if (c.redirected)
+		record_original(skb, &p, c.q.kind);
 	return 1;
 }
 

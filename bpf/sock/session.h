@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The session, and what was refused in it, told through a ring. As with files (lib/report.h) the refusal comes first: an event that
+ * The session, and what was denied in it, reported through a ring. As with files (lib/report.h) the denial comes first: an event that
  * doesn't fit, or is one too many in its second, is counted and changes nothing.
  */
 #ifndef TOOLGUARD_SOCK_SESSION_H
@@ -21,13 +21,13 @@ struct session {
 	u64 images; /* how often the image was exchanged: counted when no program runs on with the former one */
 	u64 sockets; /* how many were made */
 	u64 sequence; /* of the last event */
-	u64 denied;   /* everything refused */
-	u64 suppressed; /* refused and not told: more than RATE in a second */
-	u64 lost;	/* refused and not told: no room in the ring */
-	u64 second;	/* the rate's window, in seconds since boot, and what was told in it */
-	u64 told;
-	u32 kept_size; /* what whoever owns the session next must know, and nobody else; programs don't read it */
-	u8 kept[2048];
+	u64 denied;   /* everything denied */
+	u64 suppressed; /* denied and not reported: more than RATE in a second */
+	u64 lost;	/* denied and not reported: no space in the ring */
+	u64 second;	/* the rate's window, in seconds since boot, and what was reported in it */
+	u64 reported;
+	u32 saved_size; /* what whoever owns the session next must know, and nobody else; programs don't read it */
+	u8 saved[2048];
 };
 
 struct {
@@ -55,7 +55,7 @@ enum why {
 	WHY_SOCKET,	/* no such socket is ever granted */
 	WHY_DEVICE,	/* by a device that the machine hasn't chosen, or one that doesn't lead to egress */
 	WHY_ROUTE,	/* the packet has options or headers that can lead it elsewhere, or isn't whole */
-	WHY_MEMORY,	/* no room to note down where the socket was going */
+	WHY_MEMORY,	/* no space to note down where the socket was going */
 	WHY_TAKEN,	/* layer and rule grant it where no other process waits, and one does */
 };
 
@@ -87,21 +87,21 @@ static __always_inline struct session *session(void)
 	return s && s->id ? s : NULL;
 }
 
-/* within_rate says whether one more event of this second is told. The window may begin twice on two CPUs at once: then a
- * few more are told than RATE; the count of those that aren't is exact. */
+/* within_rate says whether one more event of this second is reported. The window may begin twice on two CPUs at once: then a
+ * few more are reported than RATE; the count of those that aren't is exact. */
 static __always_inline bool within_rate(struct session *s)
 {
 	u64 now = bpf_ktime_get_boot_ns() / 1000000000ULL;
 
 	if (s->second != now) {
 		s->second = now;
-		s->told = 0;
+		s->reported = 0;
 	}
-	return __sync_fetch_and_add(&s->told, 1) < RATE;
+	return __sync_fetch_and_add(&s->reported, 1) < RATE;
 }
 
-/* refusal is what was refused, to be told. */
-struct refusal {
+/* denial is what was denied, to be reported. */
+struct denial {
 	u32 op, why, protocol, kind;
 	struct verdict by;
 	struct endpoint at;
@@ -113,8 +113,8 @@ struct refusal {
  * and not once for each call. That's why their pointers are checked.
  */
 
-/* tell writes a refusal's event. It's a function of its own so that the event's form is known to internal/loader/cgroupsock. */
-static __noinline int tell(struct event *e, const struct refusal *r)
+/* emit writes a denial's event. It's a function of its own so that the event's form is known to internal/loader/cgroupsock. */
+static __noinline int emit(struct event *e, const struct denial *r)
 {
 	e->time = bpf_ktime_get_boot_ns();
 	e->pid = r->task.ids >> 32;
@@ -133,8 +133,8 @@ static __noinline int tell(struct event *e, const struct refusal *r)
 	return 0;
 }
 
-/* refuse counts a refusal, and tells it. */
-__noinline int refuse(struct refusal *r)
+/* deny counts a denial, and reports it. */
+__noinline int deny(struct denial *r)
 {
 	struct session *s = session();
 
@@ -151,7 +151,7 @@ __noinline int refuse(struct refusal *r)
 		__sync_fetch_and_add(&s->lost, 1);
 		return 0;
 	}
-	tell(e, r);
+	emit(e, r);
 	e->session = s->id;
 	e->sequence = sequence;
 	bpf_ringbuf_submit(e, 0);
@@ -167,14 +167,14 @@ static __always_inline void current_task(struct task *t)
 	bpf_get_current_comm(t->comm, sizeof(t->comm));
 }
 
-/* refuse_task is refuse for what the current task does, and is its hook's answer. */
-static __always_inline int refuse_task(struct refusal *r)
+/* deny_task is deny for what the current task does, and is its hook's answer. */
+static __always_inline int deny_task(struct denial *r)
 {
 	bpf_set_retval(-EACCES);
 	if (!r)
 		return 0;
 	current_task(&r->task);
-	refuse(r);
+	deny(r);
 	return 0;
 }
 

@@ -17,7 +17,7 @@ struct question {
 struct work {
 	struct question q;
 	struct target t;
-	struct climb c;
+	struct walk c;
 	struct match m;
 };
 

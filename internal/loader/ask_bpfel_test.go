@@ -19,11 +19,11 @@ type askLine struct {
 }
 
 type askMember struct {
-	_       structs.HostLayout
-	Session uint64
-	Slot    uint32
-	Inside  uint16
-	Exited  uint16
+	_             structs.HostLayout
+	Session       uint64
+	Slot          uint32
+	SessionThread uint16
+	Exited        uint16
 }
 
 type askWork struct {
@@ -79,7 +79,7 @@ type askWork struct {
 			_       structs.HostLayout
 			Status  uint32
 			Caps    uint32
-			Held    uint32
+			Linked  uint32
 			Depth   uint32
 			Hit     uint32
 			Layer   uint32
@@ -101,7 +101,7 @@ type askWork struct {
 		_       structs.HostLayout
 		Status  uint32
 		Caps    uint32
-		Held    uint32
+		Linked  uint32
 		Depth   uint32
 		Hit     uint32
 		Layer   uint32

@@ -78,7 +78,7 @@ func (a *asker) ask(fd int, need policy.Caps, hot bool) (policy.Caps, error) {
 	if w := Walk(a.work.M.Status); w != WalkOK {
 		return 0, fmt.Errorf("the walk ended %s", w)
 	}
-	return policy.Caps(a.work.M.Caps & a.work.M.Held), nil
+	return policy.Caps(a.work.M.Caps & a.work.M.Linked), nil
 }
 
 // The kernel and the evaluator have one opinion, about every path and every policy.

@@ -52,11 +52,11 @@ type kernelEvent struct {
 }
 
 type kernelLabel struct {
-	_      structs.HostLayout
-	Id     uint64
-	Slot   uint32
-	Inside uint32
-	Exec   [16]struct {
+	_             structs.HostLayout
+	Id            uint64
+	Slot          uint32
+	SessionThread uint32
+	Exec          [16]struct {
 		_      structs.HostLayout
 		Record uint32
 		Argc   uint32
@@ -66,9 +66,9 @@ type kernelLabel struct {
 	File    uint64
 	FileEnd uint64
 	Listing struct {
-		_       structs.HostLayout
-		Found   uint32
-		Refused uint32
+		_      structs.HostLayout
+		Found  uint32
+		Denied uint32
 	}
 	Nexec      uint32
 	Generation uint32
@@ -92,7 +92,7 @@ type kernelLabel struct {
 		Length   uint32
 		Same     uint32
 		Accepted uint32
-		Refused  uint32
+		Denied   uint32
 		Broken   uint32
 		Misfiled uint32
 		Kernel   uint32
@@ -117,7 +117,7 @@ type kernelLabel struct {
 		_       structs.HostLayout
 		Status  uint32
 		Caps    uint32
-		Held    uint32
+		Linked  uint32
 		Depth   uint32
 		Hit     uint32
 		Layer   uint32
@@ -131,7 +131,7 @@ type kernelLabel struct {
 		State   [8]uint64
 		Decided [32]uint32
 	}
-	Climb struct {
+	Walk struct {
 		_         structs.HostLayout
 		Dentry    uint64
 		Mount     uint64
@@ -168,7 +168,7 @@ type kernelLabel struct {
 			_       structs.HostLayout
 			Status  uint32
 			Caps    uint32
-			Held    uint32
+			Linked  uint32
 			Depth   uint32
 			Hit     uint32
 			Layer   uint32
@@ -201,11 +201,11 @@ type kernelMaker struct {
 }
 
 type kernelMember struct {
-	_       structs.HostLayout
-	Session uint64
-	Slot    uint32
-	Inside  uint16
-	Exited  uint16
+	_             structs.HostLayout
+	Session       uint64
+	Slot          uint32
+	SessionThread uint16
+	Exited        uint16
 }
 
 type kernelOwner struct {
@@ -233,15 +233,15 @@ type kernelSession struct {
 	Denied      uint64
 	Suppressed  uint64
 	Lost        uint64
-	Refusals    struct {
+	Denials     struct {
 		_      structs.HostLayout
 		Second uint64
-		Told   uint64
+		Count  uint64
 	}
 	Execs struct {
 		_      structs.HostLayout
 		Second uint64
-		Told   uint64
+		Count  uint64
 	}
 	Unrecorded uint64
 	Owned      int32

@@ -313,7 +313,7 @@ func (s *Session) lets(rules *ebpf.Map, k *held) bool {
 	return s.maps[netMapNames].Lookup(k.name(), &netName{}) == nil
 }
 
-// verdictOf is what rules say about an address, as judge in bpf/sock/decide.h finds it.
+// verdictOf is what rules say about an address, as decide in bpf/sock/decide.h finds it.
 func verdictOf(rules *ebpf.Map, of kind, at netip.AddrPort) (v netVerdict) {
 	v = netVerdict{Rule: -1}
 	for _, port := range []uint16{at.Port(), 0} {

@@ -129,7 +129,7 @@ func agrees(t *rapid.T, c *policy.Compiled, m *ebpf.Map) {
 	}
 }
 
-// found is what the kernel finds for a target: for one without an address, what it finds for the machine itself (settle in bpf/sock/decide.h).
+// found is what the kernel finds for a target: for one without an address, what it finds for the machine itself (normalize in bpf/sock/decide.h).
 func found(t *rapid.T, m *ebpf.Map, at *policy.NetTarget) (v netVerdict) {
 	var k kind
 	if at.Listen {

@@ -108,9 +108,9 @@ type netSession struct {
 	Suppressed uint64
 	Lost       uint64
 	Second     uint64
-	Told       uint64
-	KeptSize   uint32
-	Kept       [2048]uint8
+	Reported   uint64
+	SavedSize  uint32
+	Saved      [2048]uint8
 	_          [4]byte
 }
 

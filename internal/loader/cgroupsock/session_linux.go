@@ -127,17 +127,17 @@ func write(m *ebpf.Map, img *Image) error {
 
 // Keep has the kernel keep something for whoever opens the session next; nobody else reads it, egress neither.
 func (s *Session) Keep(what []byte) error {
-	if len(what) > len(s.at.Kept) {
+	if len(what) > len(s.at.Saved) {
 		return fmt.Errorf("%d bytes are too many to keep", len(what))
 	}
-	copy(s.at.Kept[:], what)
-	atomic.StoreUint32(&s.at.KeptSize, uint32(len(what)))
+	copy(s.at.Saved[:], what)
+	atomic.StoreUint32(&s.at.SavedSize, uint32(len(what)))
 	return nil
 }
 
 // Kept is what Keep was given.
 func (s *Session) Kept() []byte {
-	return slices.Clone(s.at.Kept[:min(int(atomic.LoadUint32(&s.at.KeptSize)), len(s.at.Kept))])
+	return slices.Clone(s.at.Saved[:min(int(atomic.LoadUint32(&s.at.SavedSize)), len(s.at.Saved))])
 }
 
 func ruleKey(r rule) netRuleKey {
