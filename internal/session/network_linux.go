@@ -74,7 +74,7 @@ func (n *Network) Begin(who Heard, cfg Config, at NetPlace) (bundle []byte, err 
 	if err != nil {
 		return nil, err
 	}
-	if err := n.net.kernel.Keep(b.authority); err != nil {
+	if err := n.net.kernel.SaveState(b.authority); err != nil {
 		return nil, err
 	}
 	if err := n.listen(); err != nil {
@@ -96,9 +96,9 @@ func ResumeNetwork(who Heard, cfg Config, generation uint32, at NetPlace) (*Netw
 		return nil, err
 	}
 	n.hold(who, cfg, generation)
-	ports, err := n.net.startEgress(n.h.run.denials, message.Mandate{Upstream: at.Upstream, Authority: kernel.Kept()}, generation, at.Network)
+	ports, err := n.net.startEgress(n.h.run.denials, message.Mandate{Upstream: at.Upstream, Authority: kernel.SavedState()}, generation, at.Network)
 	if err == nil {
-		err = errors.Join(kernel.Lead(ports), n.listen())
+		err = errors.Join(kernel.Redirect(ports), n.listen())
 	}
 	if err != nil {
 		n.End()

@@ -333,7 +333,7 @@ func TestNetworkResumed(t *testing.T) {
 	must(t, err)
 	kept, err := json.Marshal(ca)
 	must(t, err)
-	must(t, former.net.kernel.Keep(kept))
+	must(t, former.net.kernel.SaveState(kept))
 	e.expect("http://one.test/", "^hello")
 	former.End() // as if it were gone
 	e.expect("http://one.test/", "Could not resolve|onnect")

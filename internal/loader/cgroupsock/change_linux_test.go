@@ -164,7 +164,7 @@ func TestPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, os.Chmod(bpffs.Root, 0o755))
-	taken := take()
+	taken := acquire()
 	must(t, os.Chmod(bpffs.Root, 0o700))
 	if taken != nil {
 		t.Fatal("what isn't in a folder of root's alone was taken")
@@ -191,7 +191,7 @@ func TestPool(t *testing.T) {
 	for range 2 {
 		childtest.Must(t, Ahead())
 	}
-	if third := take(); third == nil || take() != nil {
+	if third := acquire(); third == nil || acquire() != nil {
 		t.Error("it isn't one that waits")
 	} else {
 		third.Close()

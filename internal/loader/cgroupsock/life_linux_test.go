@@ -568,12 +568,12 @@ func TestDeath(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if kept := string(g.Kept()); kept != "for the next" {
+	if kept := string(g.SavedState()); kept != "for the next" {
 		t.Errorf("it was to keep %q", kept)
 	}
 	g.kernel = NewKernel(g.Descriptors())
 	g.serve()
-	must(t, g.Lead(g.egress))
+	must(t, g.Redirect(g.egress))
 	if got, want := run(t, g, "tcp", "10.1.2.3:53"), "egress for 10.1.2.3:53, peer 10.1.2.3:53"; got != want {
 		t.Errorf("another one's egress: %s", got)
 	}

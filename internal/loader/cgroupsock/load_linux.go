@@ -42,7 +42,7 @@ var hooks = map[string]ebpf.AttachType{
 // Load has the programs and maps of a session in the kernel: those that wait for one, or new ones. Nothing is held by
 // them yet.
 func Load() (*Session, error) {
-	if s := take(); s != nil {
+	if s := acquire(); s != nil {
 		return s, nil
 	}
 	return loadNew()

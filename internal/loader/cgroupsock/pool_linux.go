@@ -35,11 +35,11 @@ func Ahead() error {
 		return err
 	}
 	defer s.Close()
-	return s.give()
+	return s.releaseToPool()
 }
 
-// take is what waits for a session, or nil. Nothing is taken from where others than root could have put it.
-func take() *Session {
+// acquire is what waits for a session, or nil. Nothing is taken from where others than root could have put it.
+func acquire() *Session {
 	if bpffs.Own(bpffs.Root) != nil {
 		return nil
 	}
@@ -105,8 +105,8 @@ func (s *Session) Detach(cgroup int) error {
 	return nil
 }
 
-// give empties what held a session, and pins it for the next one. What fails only costs that one time.
-func (s *Session) give() error {
+// releaseToPool empties what a session had, and pins it for the next one. What fails only costs that one time.
+func (s *Session) releaseToPool() error {
 	if !s.idle || s.image == nil {
 		return nil
 	}

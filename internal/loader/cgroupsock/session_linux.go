@@ -30,7 +30,7 @@ func (s *Session) Begin(id uint64, cgroup int, img *Image, e Egress) error {
 		return err
 	}
 	s.setFlags(img)
-	if err := s.Lead(e); err != nil {
+	if err := s.Redirect(e); err != nil {
 		return err
 	}
 	if err := s.isOf(cgroup); err != nil {
@@ -49,8 +49,8 @@ func (s *Session) isOf(cgroup int) error {
 	return os.NewSyscallError("fcntl", err)
 }
 
-// Lead has what is to be decided by egress go there from now on.
-func (s *Session) Lead(e Egress) error {
+// Redirect has what is to be decided by egress go there from now on.
+func (s *Session) Redirect(e Egress) error {
 	for _, fd := range e.Sockets {
 		if err := s.maps[netMapEgresses].Put(int32(fd), uint32(1)); err != nil {
 			return fmt.Errorf("mark egress's socket: %w", err)
@@ -125,18 +125,18 @@ func write(m *ebpf.Map, img *Image) error {
 	return nil
 }
 
-// Keep has the kernel keep something for whoever opens the session next; nobody else reads it, egress neither.
-func (s *Session) Keep(what []byte) error {
+// SaveState has the kernel keep something for the process that opens the session next. Nobody else reads it, not even egress.
+func (s *Session) SaveState(what []byte) error {
 	if len(what) > len(s.at.Saved) {
-		return fmt.Errorf("%d bytes are too many to keep", len(what))
+		return fmt.Errorf("%d bytes are too many to save", len(what))
 	}
 	copy(s.at.Saved[:], what)
 	atomic.StoreUint32(&s.at.SavedSize, uint32(len(what)))
 	return nil
 }
 
-// Kept is what Keep was given.
-func (s *Session) Kept() []byte {
+// SavedState is what SaveState was given.
+func (s *Session) SavedState() []byte {
 	return slices.Clone(s.at.Saved[:min(int(atomic.LoadUint32(&s.at.SavedSize)), len(s.at.Saved))])
 }
 
@@ -235,7 +235,7 @@ func (s *Session) Counts() Counts {
 // counted.
 func (s *Session) End() (Counts, error) {
 	counts := s.Counts()
-	err := errors.Join(s.finish(), s.give())
+	err := errors.Join(s.finish(), s.releaseToPool())
 	s.Close()
 	return counts, err
 }

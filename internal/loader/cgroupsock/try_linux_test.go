@@ -463,7 +463,7 @@ func tryHandOut([]string) string {
 func tryBegin(args []string) string {
 	s := got(Load())
 	ok(s.Begin(42, 3, got(NewImage(got(compiled(policy.Deny, tcp(args[0], 8001))), 1)), Egress{}))
-	ok(s.Keep([]byte("for the next")))
+	ok(s.SaveState([]byte("for the next")))
 	fmt.Fprintln(os.NewFile(4, "report"), "begun")
 	time.Sleep(time.Hour)
 	return ""
