@@ -224,7 +224,7 @@ func (s *session) enter(thread int) error {
 	if err := s.change(func(r *record) { r.Thread = thread }); err != nil {
 		return err
 	}
-	if err := s.kernel.Expect(s.thread(), s.from); err != nil {
+	if err := s.kernel.ExpectThread(s.thread(), s.from); err != nil {
 		return err
 	}
 	s.expect()
@@ -271,7 +271,7 @@ func (s *session) adopted() error {
 	if s.now() != api.Starting || s.record.Thread == 0 {
 		return refuse(409, "no thread is about to enter this session")
 	}
-	if err := s.kernel.Settle(s.thread()); err != nil {
+	if err := s.kernel.ConfirmThread(s.thread()); err != nil {
 		return err
 	}
 	if s.kernel.Counts().Living <= 0 {

@@ -179,7 +179,7 @@ func TestNobodyEntersTheEnding(t *testing.T) {
 		done <- err
 	}()
 	s := inKernel(t, d, <-thread)
-	childtest.Must(t, s.kernel.Expect(s.thread(), 0))
+	childtest.Must(t, s.kernel.ExpectThread(s.thread(), 0))
 	s.settle()
 	close(settled)
 	if err := <-done; err != nil {
@@ -467,7 +467,7 @@ func TestUnreadable(t *testing.T) {
 	childtest.Must(t, err)
 	defer in.Close()
 	pid := s.starts(t, "/bin/cat", in)
-	s.kernel.Leave()
+	s.kernel.Detach()
 	name := d.policyFile(s.id, 1)
 	childtest.Must(t, os.Rename(name, name+".away"))
 	if err := d.resume(s.id); !errors.Is(err, os.ErrNotExist) || d.sessions[s.number] != nil {

@@ -63,7 +63,7 @@ func (d *Daemon) invite(socket *net.UnixListener) error {
 	if err != nil {
 		return err
 	}
-	cerr := raw.Control(func(fd uintptr) { err = d.kernel.Invite(int(fd)) })
+	cerr := raw.Control(func(fd uintptr) { err = d.kernel.MarkListener(int(fd)) })
 	return errors.Join(cerr, err)
 }
 
@@ -72,7 +72,7 @@ func (d *Daemon) caller(conn, pidfd int) (uint64, error) {
 	if d.kernel == nil {
 		return 0, nil
 	}
-	return d.kernel.Caller(conn, pidfd)
+	return d.kernel.SessionOfPeer(conn, pidfd)
 }
 
 // The names that the packaged units give their sockets.

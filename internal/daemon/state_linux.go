@@ -212,7 +212,7 @@ func (d *Daemon) resume(id string) error {
 	}
 	p, err := d.loadPolicies(r)
 	if err != nil {
-		kernel.Leave()
+		kernel.Detach()
 		return err
 	}
 	client, err := openProcess(r.Info.PID, r.Client)

@@ -181,7 +181,7 @@ func (s *session) settle() {
 	if s.hearing != nil || s.record.Thread == 0 {
 		return
 	}
-	if err := s.kernel.Shut(s.thread()); err != nil {
+	if err := s.kernel.CancelThread(s.thread()); err != nil {
 		s.d.log("keep process %d out of session %s, which ends: %v", s.client.pid, s.id, err)
 	}
 }
@@ -244,7 +244,7 @@ func (s *session) endAll() {
 			return
 		}
 	}
-	s.kernel.Freeze() // or those that fork would escape
+	s.kernel.DenyForks() // or those that fork would escape
 	var in []int
 	if g != nil {
 		in, _ = g.Processes()

@@ -16,18 +16,18 @@ type Thread struct{ Process, ID int }
 
 func (t Thread) key() uint64 { return uint64(t.Process)<<32 | uint64(t.ID) }
 
-// Expect has the kernel put a thread into the session, for good, at the very next thing that it does. The thread must have
+// ExpectThread has the kernel put a thread into the session, for good, at the very next thing that it does. The thread must have
 // no_new_privs, and be in no session until then or, where from isn't 0, in that one: whose policy the new session's has in it.
-func (s *Session) Expect(t Thread, from uint64) error {
+func (s *Session) ExpectThread(t Thread, from uint64) error {
 	return s.k.lock.hold(func() error {
 		atomic.StoreUint32(s.k.starting, 1)
 		return s.k.pending.Put(t.key(), kernelStart{Id: s.id, From: from, Slot: uint32(s.slot)})
 	})
 }
 
-// Settle ends what Expect began, whether the thread is in the session or not, and forgets that it was refused its proof. That is all
+// ConfirmThread ends what ExpectThread began, whether the thread is in the session or not, and forgets that it was denied its proof. That is all
 // it forgets: by now the thread, and whom it has started, may have tried what they like.
-func (s *Session) Settle(t Thread) error {
+func (s *Session) ConfirmThread(t Thread) error {
 	if err := s.k.forget(t); err != nil {
 		return err
 	}
@@ -47,17 +47,17 @@ func (s *Session) Settle(t Thread) error {
 	})
 }
 
-// Shut is Settle for a session that ends: who isn't in it when that returns never will be.
-func (s *Session) Shut(t Thread) error {
-	if err := s.Settle(t); err != nil {
+// CancelThread is ConfirmThread for a session that ends: who isn't in it when that returns never will be.
+func (s *Session) CancelThread(t Thread) error {
+	if err := s.ConfirmThread(t); err != nil {
 		return err
 	}
 	return s.k.grace(s.at.Ring, s.ring) // a program may be adopting it
 }
 
-// Prove has expect see to it that the calling thread is put into a session, and proves that it's in: it's refused what it could
+// SelfTest has expect see to it that the calling thread is put into a session, and proves that it's in: it's denied what it could
 // do before. The thread must be locked.
-func Prove(expect func() error) error {
+func SelfTest(expect func() error) error {
 	if err := TryCanary(); err != nil {
 		return fmt.Errorf("open %s before the session: %w", image.Canary, err)
 	}
@@ -66,17 +66,17 @@ func Prove(expect func() error) error {
 	}
 	switch err := TryCanary(); {
 	case err == nil:
-		return errUnguarded
+		return errUnconfined
 	case !errors.Is(err, unix.EACCES):
 		return fmt.Errorf("open %s in the session: %w", image.Canary, err)
 	}
 	return nil
 }
 
-var errUnguarded = errors.New("the kernel doesn't hold this thread to the session: what the programs must refuse was allowed " +
+var errUnconfined = errors.New("the kernel doesn't confine this thread to the session: what the programs must deny was allowed " +
 	"(\"bpf\" may be missing in the kernel's lsm= list)")
 
-// TryCanary opens what no session may. Settle forgets that it was refused.
+// TryCanary opens what no session may. ConfirmThread forgets that it was denied.
 func TryCanary() error {
 	fd, err := unix.Open(image.Canary, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {

@@ -53,7 +53,7 @@ func comm(c []int8) string {
 	return unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(&c[0])), len(c)))
 }
 
-// booted is when the clock began that the kernel's times since boot are told by.
+// booted is when the clock began that the kernel's times since boot count from.
 func booted() time.Time {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) // doesn't fail

@@ -6,7 +6,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Event is something that the kernel refused or, with OpExec, that was executed.
+// Event is something that the kernel denied or, with OpExec, that was executed.
 type Event struct {
 	Time       time.Time
 	Sequence   uint64 // of the session; one that is missing was lost
@@ -23,7 +23,7 @@ type Event struct {
 	Errno  int
 	Detail uint32 // by Op
 	Paths  []Asked
-	Walk   Walk   // what came of following the path that is refused
+	Walk   Walk   // what came of following the path that is denied
 	Args   string // what a program is called and the beginning of its arguments, each with a NUL after it; MaxArgs bytes at most
 	Asked  string // OpExec: the name that it was executed by
 	Cut    bool   // the last path isn't complete
@@ -38,7 +38,7 @@ type Parent struct {
 	Comm     string
 }
 
-// MaxArgs is how much of a program's refused arguments an event has (bpf/lib/report.h).
+// MaxArgs is how much of a program's denied arguments an event has (bpf/lib/report.h).
 const MaxArgs = 256
 
 // Asked is what was needed on a path, and what there is.
@@ -74,7 +74,7 @@ const (
 	OpFork
 	OpWatch
 	OpPriority
-	OpCall // a system call, refused by a filter: Detail is its number, Errno the signal that ended the process, negative
+	OpCall // a system call, denied by a filter: Detail is its number, Errno the signal that ended the process, negative
 	OpExec // a program was executed: Detail is the number of its arguments
 	OpReadlink
 	OpOption // of a socket: Detail is its level, and its number in the upper half
@@ -87,7 +87,7 @@ var opNames = [...]string{
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }
 
-// doors are the names of what Detail tells apart: bpf/lib/report.h has the same lists.
+// doors are the names of what Detail distinguishes: bpf/lib/report.h has the same lists.
 var doors = map[Op][]string{
 	OpMount:  {"", "mount", "move_mount", "umount", "remount", "pivot_root", "chroot"},
 	OpKernel: {"", "bpf", "perf_event", "loading a module", "code for the kernel", "io_uring"},
@@ -101,7 +101,7 @@ func (e *Event) Door() string {
 	return ""
 }
 
-// Why is why it was refused.
+// Why is why it was denied.
 type Why uint32
 
 // The reasons, as in bpf/lib/decide.h.
@@ -111,7 +111,7 @@ const (
 	WhyDevice                    // devices are never made
 	WhyUnresolved                // Walk says how
 	WhyEnded                     // the session isn't there any more
-	WhyAlways                    // refused to every session
+	WhyAlways                    // denied to every session
 	WhyArgs                      // the command is listed, these arguments aren't
 	WhyCommand                   // the command isn't listed
 	WhyOutside                   // it's about a task, a socket, a pipe or memory of another than the session

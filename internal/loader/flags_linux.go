@@ -79,7 +79,7 @@ func granted(rules []*policy.Rule) (flags Flags) {
 	return flags
 }
 
-// allows tells whether every authority that says something about system calls allows this one by name, and any does.
+// allows reports whether every authority that says something about system calls allows this one by name, and any does.
 func allows(c *policy.Compiled, call string) bool {
 	any := false
 	for _, l := range c.Layers {

@@ -86,8 +86,8 @@ func TestShutWaits(t *testing.T) {
 	s, _ := begin(t, k)
 	defer end(t, s)
 	thread := Thread{1, 2}
-	must(t, s.Expect(thread, 0))
-	waits(t, func() error { return s.Shut(thread) }, func() bool {
+	must(t, s.ExpectThread(thread, 0))
+	waits(t, func() error { return s.CancelThread(thread) }, func() bool {
 		var start kernelStart
 		return errors.Is(k.pending.Lookup(thread.key(), &start), ebpf.ErrKeyNotExist)
 	})

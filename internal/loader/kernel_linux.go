@@ -32,7 +32,7 @@ type Kernel struct {
 	mapped [][]byte
 }
 
-// Open opens what is pinned, and loads, attaches and pins it first where nothing is. note is told what changed on the
+// Open opens what is pinned, and loads, attaches and pins it first where nothing is. note gets what changed on the
 // machine beside that; it may be nil.
 func Open(note func(string)) (*Kernel, error) {
 	k, err := openPinned()
@@ -112,7 +112,7 @@ func (k *Kernel) Close() {
 }
 
 // install loads, attaches and pins this version's programs, unless another toolguard has been quicker. Whatever older
-// versions have left goes, if nothing is guarded by it.
+// versions have left goes, if nothing is confined by it.
 func install(note func(string)) error {
 	if note == nil {
 		note = func(string) {}

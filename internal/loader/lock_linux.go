@@ -25,7 +25,7 @@ const patience = 5 * time.Minute
 // programs of each version have a file of their own; the one called load is for who loads and unloads them.
 type lock struct {
 	fd int
-	mu sync.Mutex // for goroutines, which the kernel can't tell apart
+	mu sync.Mutex // for goroutines, which the kernel can't distinguish
 }
 
 func openLock(name string) (*lock, error) {
@@ -84,7 +84,7 @@ func (l *lock) hold(f func() error) error {
 // own makes a slot this holder's.
 func (l *lock) own(slot int) error { return l.set(1+int64(slot), unix.F_WRLCK) }
 
-// owned tells whether another holder owns a slot.
+// owned reports whether another holder owns a slot.
 func (l *lock) owned(slot int) (bool, error) {
 	k := unix.Flock_t{Type: unix.F_WRLCK, Start: 1 + int64(slot), Len: 1}
 	err := unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_GETLK, &k)

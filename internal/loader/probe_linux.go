@@ -44,8 +44,8 @@ var facts = []struct {
 // ErrUnknown says that something can't be looked at. That it's there is shown when a session begins, or not.
 var ErrUnknown = errors.New("can't be told")
 
-// Facts looks at the machine. It leaves nothing behind.
-func Facts() []Fact {
+// Probes looks at the machine. It leaves nothing behind.
+func Probes() []Fact {
 	out := make([]Fact, len(facts))
 	for i, f := range facts {
 		out[i] = Fact{Name: f.name, Fix: f.fix}

@@ -131,7 +131,7 @@ func (p *pages) at(at, n uint64) []byte {
 const unmapped = 100 * time.Millisecond
 
 // run drains the ring whenever something is there, until the reader is stopped. A ring that can't be mapped, for want of memory, is
-// tried again: what it has no room for meanwhile the kernel counts.
+// tried again: what it has no space for meanwhile the kernel counts.
 func (r *reader) run(f func([]byte)) error {
 	conn, err := r.file.SyscallConn()
 	if err != nil {

@@ -21,10 +21,10 @@ type Session struct {
 	slot int
 	at   *kernelSession
 
-	ring   *ebpf.Map
-	events *reader
-	tell   func([]byte)
-	heard  chan error // nil: nobody listens
+	ring    *ebpf.Map
+	events  *reader
+	emit    func([]byte)
+	reading chan error // nil: nobody listens
 }
 
 // Begin makes a session: all that decides about it is in the kernel when it returns, and nobody is in it yet. id is never used
@@ -114,9 +114,9 @@ func MountNamespace(process string) (uint32, error) {
 // no_new_privs, without which none gets into a session.
 func (s *Session) Adopt() error {
 	thread := Thread{os.Getpid(), unix.Gettid()}
-	err := Prove(func() error { return s.Expect(thread, 0) })
+	err := SelfTest(func() error { return s.ExpectThread(thread, 0) })
 	settled := make(chan error)
-	go func() { settled <- s.Settle(thread) }() // on another thread: this one is guarded
+	go func() { settled <- s.ConfirmThread(thread) }() // on another thread: this one is confined
 	return errors.Join(err, <-settled)
 }
 
@@ -166,9 +166,9 @@ type Counts struct {
 	Living     int    // of them, those that haven't exited: the others do nothing any more
 	Sequence   uint64 // of the last event
 	Denied     uint64 // everything
-	Suppressed uint64 // refused and not told: too many in one second
-	Lost       uint64 // refused and not told: no room
-	Unrecorded uint64 // executed and not told, though it was to be
+	Suppressed uint64 // denied and not reported: too many in one second
+	Lost       uint64 // denied and not reported: no space
+	Unrecorded uint64 // executed and not reported, though it was to be
 }
 
 // Counts reads them. There are none when the session is over: its slot may be another one's.
@@ -184,8 +184,8 @@ func (s *Session) Counts() Counts {
 	return c
 }
 
-// End gives the session up: what is left of it stays guarded, and its slot is free when nothing is. What happened before is
-// told before it returns, and counted.
+// End gives the session up: what is left of it stays confined, and its slot is free when nothing is. What happened before is
+// reported before it returns, and counted.
 func (s *Session) End() (Counts, error) {
 	var counts Counts
 	var rest [][]byte
@@ -202,7 +202,7 @@ func (s *Session) End() (Counts, error) {
 		return errors.Join(err, s.k.prune(Thread{})) // whoever was to come into it never came
 	}))
 	for _, record := range rest { // without the lock: what takes them may be slow
-		s.tell(record)
+		s.emit(record)
 	}
 	s.close()
 	return counts, err

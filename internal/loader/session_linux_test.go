@@ -113,7 +113,7 @@ func TestNobodyEntersInExit(t *testing.T) {
 			return nil
 		})
 	}()
-	must(t, inner.Expect(<-thread, outer.id))
+	must(t, inner.ExpectThread(<-thread, outer.id))
 	leave.Store(true)
 	must(t, <-left)
 	for deadline := time.Now().Add(time.Minute); outer.Counts().Tasks != 1 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {

@@ -18,7 +18,7 @@ import (
 // ErrOver says that a session isn't there any more: nothing of it lives.
 var ErrOver = errors.New("the session is over")
 
-// Resume takes over a session whose owner has died. What it was told and what not is where that left off.
+// Resume takes over a session whose owner has died. It goes on reporting where that one left off.
 func (k *Kernel) Resume(id uint64) (*Session, error) {
 	own, err := openLock(version)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Session) resume() (err error) {
 	if err := s.lock.own(s.slot); err != nil {
 		return fmt.Errorf("another toolguard has it: %w", err)
 	}
-	if s.at.Ring == noRing { // its owner has told its end, and died before it forgot it
+	if s.at.Ring == noRing { // its owner has reported its end, and died before it forgot it
 		if atomic.LoadUint32(&s.at.Living) != 0 {
 			return errors.New("it was being ended, and something of it lives still")
 		}
@@ -61,11 +61,11 @@ func (s *Session) resume() (err error) {
 	return err
 }
 
-// Leave lets go of a session that was taken over, which stays as it is.
-func (s *Session) Leave() { s.close() }
+// Detach lets go of a session that was taken over, which stays as it is.
+func (s *Session) Detach() { s.close() }
 
-// Freeze keeps the session from making new tasks, for good: what is left of it can be ended one by one.
-func (s *Session) Freeze() {
+// DenyForks keeps the session from making new tasks, for good: what is left of it can be ended one by one.
+func (s *Session) DenyForks() {
 	atomic.OrUint32(&s.at.Flags, uint32(flagEnding))
 }
 
@@ -81,17 +81,17 @@ func (k *Kernel) SessionOf(pidfd int) (id uint64, err error) {
 	return l.Id, nil
 }
 
-// Invite lets guarded processes connect to a listening unix socket, whatever their policies say.
-func (k *Kernel) Invite(socket int) error {
+// MarkListener lets confined processes connect to a listening unix socket, whatever their policies say.
+func (k *Kernel) MarkListener(socket int) error {
 	if err := k.makers.Put(int32(socket), &kernelMaker{}); err != nil { // TOOLGUARDD (bpf/lsm/unix.c)
-		return fmt.Errorf("let the guarded connect: %w", err)
+		return fmt.Errorf("let confined processes connect: %w", err)
 	}
 	return nil
 }
 
-// Caller is the session of whoever made an accepted connection, which the kernel noted then, or of its process, by its pidfd;
+// SessionOfPeer is the session of whoever made an accepted connection, which the kernel noted then, or of its process, by its pidfd;
 // 0: none.
-func (k *Kernel) Caller(conn, pidfd int) (id uint64, err error) {
+func (k *Kernel) SessionOfPeer(conn, pidfd int) (id uint64, err error) {
 	var m kernelMaker
 	switch err := k.makers.Lookup(int32(conn), &m); {
 	case err == nil:
@@ -105,7 +105,7 @@ func (k *Kernel) Caller(conn, pidfd int) (id uint64, err error) {
 	return 0, guardedByOthers(pidfd)
 }
 
-// ErrOthers says that a process is guarded by another version's programs.
+// ErrOthers says that a process is confined by another version's programs.
 var ErrOthers = errors.New("another version of toolguard guards who asks")
 
 func guardedByOthers(pidfd int) error {
@@ -127,7 +127,7 @@ func guardedByOthers(pidfd int) error {
 // guardedBy looks for a process's label in a version's map, whatever is in it.
 func guardedBy(labels string, pidfd int) error {
 	m, err := ebpf.LoadPinnedMap(labels, nil)
-	if errors.Is(err, fs.ErrNotExist) { // it has gone meanwhile: nobody was guarded by it
+	if errors.Is(err, fs.ErrNotExist) { // it has gone meanwhile: nobody was confined by it
 		return nil
 	} else if err != nil {
 		return err

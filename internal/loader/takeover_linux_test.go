@@ -30,7 +30,7 @@ func TestNoThreadThatMayGainPrivileges(t *testing.T) {
 		runtime.LockOSThread() // never unlocked: the thread ends
 		answer <- s.Adopt()
 	}()
-	if err := <-answer; !errors.Is(err, errUnguarded) {
+	if err := <-answer; !errors.Is(err, errUnconfined) {
 		t.Errorf("it came in: %v", err)
 	}
 	guarded(t, s, func() {
@@ -79,9 +79,9 @@ func moved(t *testing.T, before, s *Session, from uint64, dir string) bool {
 		return nil
 	})
 	thread := <-ready
-	expected <- s.Expect(thread, from)
+	expected <- s.ExpectThread(thread, from)
 	got := <-answer
-	must(t, s.Settle(thread))
+	must(t, s.ConfirmThread(thread))
 	return got
 }
 
@@ -126,10 +126,10 @@ func settledLate(s *Session, before []string, after string) error {
 		return nil
 	})
 	thread := <-ready
-	err := s.Expect(thread, 0)
+	err := s.ExpectThread(thread, 0)
 	close(expected)
 	<-tried
-	err = errors.Join(err, s.Settle(thread))
+	err = errors.Join(err, s.ConfirmThread(thread))
 	close(settled)
 	<-done
 	return err
@@ -152,7 +152,7 @@ func TestShut(t *testing.T) {
 		return nil
 	})
 	thread := <-ready
-	must(t, errors.Join(s.Expect(thread, 0), s.Shut(thread)))
+	must(t, errors.Join(s.ExpectThread(thread, 0), s.CancelThread(thread)))
 	close(shut)
 	<-done
 }
@@ -167,7 +167,7 @@ func TestOverBeforeItBegan(t *testing.T) {
 		thread, ended := Thread{os.Getpid(), unix.Gettid()}, make(chan bool)
 		go func() { // on another thread: this one is guarded
 			inner, _ := begin(t, k, dir+"/both read")
-			if err := inner.Expect(thread, outer.id); err != nil {
+			if err := inner.ExpectThread(thread, outer.id); err != nil {
 				t.Error(err)
 			}
 			inner.at.Tasks++ // it can't be ended in order: it looks as if its toolguard had died
@@ -181,7 +181,7 @@ func TestOverBeforeItBegan(t *testing.T) {
 		}
 	})
 	inner, _ := begin(t, k)
-	must(t, inner.Expect(Thread{1, 2}, 0))
+	must(t, inner.ExpectThread(Thread{1, 2}, 0))
 	end(t, inner)
 	if *k.starting != 0 {
 		t.Error("every task of the machine still looks whether it's to be adopted")
@@ -260,7 +260,7 @@ func TestFreeze(t *testing.T) {
 		}
 		unix.Close(fd)
 	}
-	s.Freeze()
+	s.DenyForks()
 	out, in := shell.Stdout.(*strings.Builder), shell.Stdin.(*os.File)
 	_ = in.Close()
 	_ = shell.Wait()

@@ -39,7 +39,7 @@ func Unload() error {
 			left += n
 		}
 		if left > 0 {
-			return fmt.Errorf("%d sessions are guarded still", left)
+			return fmt.Errorf("%d sessions still run", left)
 		}
 		if err := discard(bpffs.Net); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

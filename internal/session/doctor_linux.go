@@ -185,7 +185,7 @@ func probeNet() Probe {
 
 // probeBPF is what the bpf backend needs.
 func probeBPF() (probes []Probe) {
-	for _, f := range loader.Facts() {
+	for _, f := range loader.Probes() {
 		p := Probe{Name: f.Name, Needs: needsBPF + ": all of a policy's rules about files and programs", Detail: f.Detail, Result: Yes}
 		if f.Err != nil {
 			p.Result, p.Detail, p.Fix = No, f.Err.Error(), f.Fix

@@ -130,7 +130,7 @@ func (l *lent) Adopt() error {
 	}
 	var err error
 	if !l.r.within {
-		err = loader.Prove(ask)
+		err = loader.SelfTest(ask)
 	}
 	if l.r.within || !asked && errors.Is(err, unix.EACCES) { // guarded already: that it has changed sessions the kernel tells toolguardd
 		err = ask()

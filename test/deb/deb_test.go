@@ -177,7 +177,7 @@ func TestPackage(t *testing.T) {
 	s.survives(installed) // as one may have to
 	m.sh("grep -q '^# ours$' /etc/toolguard/toolguardd.toml && toolguard audit verify")
 
-	if said := m.fails("dpkg -r toolguard"); !strings.Contains(said, "toolguard stays installed") || !strings.Contains(said, "1 sessions are guarded still") {
+	if said := m.fails("dpkg -r toolguard"); !strings.Contains(said, "toolguard stays installed") || !strings.Contains(said, "1 sessions still run") {
 		t.Error(said)
 	}
 	s.held()

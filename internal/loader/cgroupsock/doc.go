@@ -2,16 +2,16 @@
 // cgroup. It needs root, Linux 6.1 and cgroup v2, and no BPF LSM.
 //
 // What the kernel decides alone are addresses and ports: an Image is the policy's word on them. What depends on a name, or on
-// what is said on a connection, goes to egress: such connections, and all of DNS, are led to egress's ports, where
+// what is said on a connection, goes to egress: such connections, and all of DNS, are redirected to egress's ports, where
 // Kernel.Original tells where they were going. What egress finds to be a name that may be reached directly, it tells the kernel
 // with Kernel.Permit. Deny is what is in no map, and what fits into none.
 //
-// # Two walls
+// # Two checks
 //
 // The first answers a task at once: connect, sendto, bind and socket fail with EACCES. Only that a UDP socket is connected is left
 // to the second, as that sends nothing, and every program does it that looks a name up. The second looks at the packets of the
 // session's sockets, so that whatever finds a way around the first doesn't leave the machine, and nothing comes in that isn't
-// waited for with the policy's leave. Each refusal is an Event, or is counted.
+// waited for with the policy's leave. Each denial is an Event, or is counted.
 //
 // # Whose sockets
 //

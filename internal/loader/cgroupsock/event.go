@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Event is something that the kernel refused.
+// Event is something that the kernel denied.
 type Event struct {
 	Time     time.Time
 	Session  uint64
@@ -22,7 +22,7 @@ type Event struct {
 	Protocol int            // IPPROTO_*; for OpOption its level
 	Kind     int            // SOCK_*; 0: a packet; for OpOption its number
 
-	// Who refused, where Why is WhyPolicy: places in the policy's Layers and Rules. -1: nobody, no rule.
+	// Who denied, where Why is WhyPolicy: places in the policy's Layers and Rules. -1: nobody, no rule.
 	Layer, Rule int
 	Generation  uint32 // of the image that says so; 0: it's nobody's word
 }
@@ -36,7 +36,7 @@ const (
 	OpConnect    // also with a connection's first data
 	OpSend       // a datagram
 	OpBind
-	OpPacket // that would have left: something came around the first wall
+	OpPacket // that would have left: something came around the first check
 	OpAccept // a connection or datagram from outside
 	OpOption // of a socket
 )
@@ -45,7 +45,7 @@ var opNames = [...]string{"", "socket", "connect", "send", "bind", "packet", "ac
 
 func (o Op) String() string { return name(opNames[:], uint32(o)) }
 
-// Why is why it was refused.
+// Why is why it was denied.
 type Why uint32
 
 // The reasons, as in bpf/sock/session.h.
@@ -55,7 +55,7 @@ const (
 	WhySocket     // no such socket is ever granted
 	WhyDevice     // by a device that the machine hasn't chosen, or one that doesn't lead to egress
 	WhyRoute      // the packet could be led elsewhere
-	WhyMemory     // the kernel had no room to note down where it was going
+	WhyMemory     // the kernel had no space to note down where it was going
 	WhyTaken      // a process outside the session waits there already; Layer and Rule grant it where none does
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Image is what a policy says about addresses and ports: for each port that it speaks of, the ranges that it tells apart.
+// Image is what a policy says about addresses and ports: for each port that it speaks of, the ranges that it distinguishes.
 type Image struct {
 	rules      []rule
 	free       bool // no authority denies the network by default
@@ -76,7 +76,7 @@ func NewImage(c *policy.Compiled, generation uint32) (*Image, error) {
 	return img, nil
 }
 
-// rangesOf are the ranges that rules of a kind tell apart, by port, if there's room for them: what is denied on every port is one
+// rangesOf are the ranges that rules of a kind distinguish, by port, if there's room for them: what is denied on every port is one
 // on each that a rule names, so that a short policy can have very many.
 func rangesOf(c *policy.Compiled, k kind, room int) (map[uint16][]netip.Prefix, error) {
 	ranges := map[uint16][]netip.Prefix{0: everywhere}

@@ -49,7 +49,7 @@ func (k *Kernel) Original(client, listener netip.AddrPort) (netip.AddrPort, even
 	return addrPort(o.To.Addr, uint16(o.To.Port)), o.By.process(), nil
 }
 
-// Sender says who sent a datagram that was led from there to egress, once for each: whoever has the port next wasn't led.
+// Sender says who sent a datagram that was redirected from there to egress, once for each: whoever has the port next wasn't redirected.
 func (k *Kernel) Sender(client, listener netip.AddrPort) (event.Observed, error) {
 	o, err := k.original(unix.BPF_MAP_LOOKUP_ELEM, kindUDP, client, listener)
 	if err != nil {

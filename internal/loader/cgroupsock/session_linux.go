@@ -16,7 +16,7 @@ import (
 )
 
 // Egress are the ports on which egress waits: on 127.0.0.1 for what goes to IPv4 addresses, on ::1 for what goes to IPv6
-// ones. 0: it doesn't, and what would go there is refused. So it is as long as none of Sockets, which are descriptors of those
+// ones. 0: it doesn't, and what would go there is denied. So it is as long as none of Sockets, which are descriptors of those
 // that wait, is at the port: when egress is gone another one's may be.
 type Egress struct {
 	TCP4, TCP6, UDP4, UDP6 uint16
@@ -219,8 +219,8 @@ func (s *Session) Descriptors() (originals, names int) {
 type Counts struct {
 	Sequence   uint64 // of the last event
 	Denied     uint64 // everything
-	Suppressed uint64 // refused and not told: too many in one second
-	Lost       uint64 // refused and not told: no room
+	Suppressed uint64 // denied and not reported: too many in one second
+	Lost       uint64 // denied and not reported: no space
 }
 
 // Counts reads them.
@@ -231,7 +231,7 @@ func (s *Session) Counts() Counts {
 	}
 }
 
-// End gives the session up; what is left in its cgroup stays held. What was refused before is told before it returns, and
+// End gives the session up; what is left in its cgroup stays held. What was denied before is reported before it returns, and
 // counted.
 func (s *Session) End() (Counts, error) {
 	counts := s.Counts()

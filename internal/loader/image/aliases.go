@@ -12,20 +12,20 @@ var errNames = errors.New("what the rules name has more other names by bind moun
 
 const noNode = 0xffffffff
 
-// otherName is where a walk to another name begins (bpf/lib/alias.h).
-type otherName struct {
+// alias is where a walk to an alias begins (bpf/lib/alias.h).
+type alias struct {
 	depth  uint32 // of what has it
 	at     walk
 	common bitset
 }
 
-// otherNames says at every node where that changes which other names there are beneath it, and where walks to them begin.
-func (b *builder) otherNames(aliases []policy.Alias) error {
+// addAliases says at every node where that changes which aliases there are beneath it, and where walks to them begin.
+func (b *builder) addAliases(aliases []policy.Alias) error {
 	begin, end := map[uint32][]uint32{}, map[uint32][]uint32{} // by node
 	for i := range aliases {
 		a := &aliases[i]
 		n := b.path(a.From)
-		b.hold(n)
+		b.markAbove(n)
 		begin[n] = append(begin[n], uint32(i))
 		for _, hole := range a.Holes {
 			n := b.path(strings.TrimSuffix(a.From, "/") + hole)
@@ -34,7 +34,7 @@ func (b *builder) otherNames(aliases []policy.Alias) error {
 	}
 	for i := range aliases {
 		a := &aliases[i]
-		b.others = append(b.others, otherName{uint32(len(names(a.From))), b.walk(a), b.common(a)})
+		b.aliases = append(b.aliases, alias{uint32(len(names(a.From))), b.walk(a), b.common(a)})
 	}
 	return b.spread(begin, end)
 }
@@ -184,10 +184,10 @@ func (b *builder) mask(name string) (mask bitset) {
 	return mask
 }
 
-// otherNames lays out where walks to other names begin (bpf/lib/image.h), and returns their lines.
-func (w *writer) otherNames(others []otherName) (at []uint32) {
-	for i := range others {
-		o := &others[i]
+// aliases lays out where walks to aliases begin (bpf/lib/image.h), and returns their lines.
+func (w *writer) aliases(all []alias) (at []uint32) {
+	for i := range all {
+		o := &all[i]
 		live := uint32(0)
 		if o.at.starts != (bitset{}) {
 			live = 1
@@ -201,7 +201,7 @@ func (w *writer) otherNames(others []otherName) (at []uint32) {
 	return at
 }
 
-// list lays out a node's list of other names.
+// list lays out a node's list of aliases.
 func (w *writer) list(others *[]uint32, at []uint32) uint32 {
 	if others == nil {
 		return 0

@@ -24,9 +24,9 @@ type builder struct {
 	layers   [][4]uint32
 	tables   uint32
 	taking   map[string]uint32 // the tables of protect and secrets, which many layers have in common, by what is in them
-	others   []otherName
+	aliases  []alias
 	linked   map[uint64][][4]uint32 // by the inode's number
-	execs    bool                   // what is executed is told
+	execs    bool                   // what is executed is reported
 }
 
 func newBuilder(seed uint32) *builder {
@@ -44,11 +44,11 @@ func (b *builder) add(c *policy.Compiled) error {
 		if err != nil {
 			return err
 		}
-		protect, err := b.takes(l.Protect)
+		protect, err := b.tableOnce(l.Protect)
 		if err != nil {
 			return err
 		}
-		secrets, err := b.takes(l.Secrets)
+		secrets, err := b.tableOnce(l.Secrets)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (b *builder) add(c *policy.Compiled) error {
 	if err := b.links(c); err != nil {
 		return err
 	}
-	return b.otherNames(c.Aliases)
+	return b.addAliases(c.Aliases)
 }
 
 // links adds what rules say of files whatever their names are.
@@ -89,8 +89,8 @@ func (b *builder) hide(t *policy.FSTable, table uint32) {
 	}
 }
 
-// takes adds the rules of protect, or of secrets, as table does: the same ones once for all layers, of which the first is named in a denial.
-func (b *builder) takes(t *policy.FSTable) (uint32, error) {
+// tableOnce adds the rules of protect, or of secrets, as table does: the same ones once for all layers, of which the first is named in a denial.
+func (b *builder) tableOnce(t *policy.FSTable) (uint32, error) {
 	var key strings.Builder
 	for _, r := range t.Rules() {
 		for _, s := range append([]string{r.FS.Path, r.FS.Last, string(rune(r.FS.Caps))}, r.FS.Names...) {

@@ -15,7 +15,7 @@ func newBuckets(n int, roomy uint32) *buckets {
 
 func (b *buckets) mask() uint32 { return uint32(len(b.lines) - 1) }
 
-// add fails when there is no room within reach, or when what find compares isn't unique.
+// add fails when there is no space within reach, or when what find compares isn't unique.
 func (b *buckets) add(hash uint32, e [4]uint32) bool {
 	for probe := range uint32(maxProbes) {
 		l := &b.lines[(hash+probe)&b.mask()]

@@ -12,10 +12,10 @@ const (
 	LockFolder = RunFolder + "/bpf"
 )
 
-// Canary is a folder that no session may read, whatever its policy says: who can't open it is guarded.
+// Canary is a folder that no session may read, whatever its policy says: who can't open it is confined.
 const Canary = RunFolder + "/canary"
 
-// Hidden tells whether a path is one that no session may do anything with, whatever its policy says: whoever may read a file may
+// Hidden reports whether a path is one that no session may do anything with, whatever its policy says: whoever may read a file may
 // lock it, and so hold toolguard up.
 func Hidden(path string) bool {
 	for _, p := range HiddenFolders {

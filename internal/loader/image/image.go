@@ -223,7 +223,7 @@ func (b *builder) finish(generation uint32) (*Image, bool) {
 	return &Image{w.lines}, true
 }
 
-// header is the seed of the hashes, the number of words in use, whether there are files to be held, and whether what is executed is told.
+// header is the seed of the hashes, the number of words in use, whether there are files to be held, and whether what is executed is reported.
 func (b *builder) header() uint32 {
 	h := b.seed<<8 | uint32((b.bit+63)/64)
 	if len(b.linked) > 0 {

@@ -14,7 +14,7 @@ type trieNode struct {
 	starts   *bitset
 	beneath  bool
 	commands []command
-	names    *[]uint32 // the other names from here on; nil: as above
+	names    *[]uint32 // the aliases from here on; nil: as above
 }
 
 // says is whether there is anything to be done where the walk comes to a node.
@@ -29,7 +29,7 @@ type edge struct{ from, label uint32 }
 
 func (b *builder) rule(fs *policy.CompiledFS, hit uint32) error {
 	n := b.path(fs.Path)
-	b.hold(n)
+	b.markAbove(n)
 	if fs.Last == "" {
 		b.nodes[n].hits = replaceHit(b.nodes[n].hits, hit)
 		return nil
@@ -54,8 +54,8 @@ func (b *builder) rule(fs *policy.CompiledFS, hit uint32) error {
 	return nil
 }
 
-// hold has every path above a node know that it isn't to be moved.
-func (b *builder) hold(n uint32) {
+// markAbove has every path above a node know that it isn't to be moved.
+func (b *builder) markAbove(n uint32) {
 	for n != 0 {
 		n = b.nodes[n].parent
 		b.nodes[n].beneath = true
@@ -101,7 +101,7 @@ func (b *builder) name(s string) uint32 {
 }
 
 func (b *builder) layNodes(w *writer, head *[16]uint32) {
-	names := w.otherNames(b.others)
+	names := w.aliases(b.aliases)
 	var nodes, hits []uint32
 	for _, n := range b.nodes {
 		flags := uint32(0)
