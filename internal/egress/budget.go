@@ -17,7 +17,7 @@ const (
 
 	shortHead  = 4 << 10      // a head like this isn't counted
 	holdsHead  = maxHead      // one that is longer
-	holdsReply = 4 * maxHead  // a long one of a server's, which is taken apart and written anew
+	holdsReply = 4 * maxHead  // a long one of a server's, which is taken apart and written again
 	holdsHello = 4 * maxHello // a hello that isn't short: what was read, twice while it grows, and TLS's own
 	holdsTLS   = 64 << 10     // TLS with one side
 	holdsH2    = holdsTLS + maxHead + h2Window + h2Frame
@@ -38,7 +38,7 @@ func (b *budget) take(n int64) (giveBack func(), err error) {
 	return sync.OnceFunc(func() { b.held.Add(-n) }), nil
 }
 
-// errBudget is why something is refused that there's no room for.
+// errBudget is why something is denied that there's no space for.
 var errBudget = fmt.Errorf("what is open in this session may hold %d MiB of toolguard's memory", maxHeld>>20)
 
 // counted is a connection that holds a part of the budget.

@@ -23,11 +23,11 @@ const (
 	helloTime = 10 * time.Second       // the whole of a hello or a head, once it has begun
 	lookTime  = 10 * time.Second
 	halfTime  = 10 * time.Minute
-	closeTime = 2 * time.Second // for a client to read why it was refused
+	closeTime = 2 * time.Second // for a client to read why it was denied
 )
 
-// flow is a connection of the session, or what is said in a tunnel through a proxy.
-type flow struct {
+// conn is a connection of the session, or what is said in a tunnel through a proxy.
+type conn struct {
 	s      *Server
 	ctx    context.Context
 	client client
@@ -59,7 +59,7 @@ func giveBack(r *bufio.Reader) {
 }
 
 // serve decides on a connection by what is said first, and by the policy that's in force then.
-func (f *flow) serve() {
+func (f *conn) serve() {
 	raw := f.rawVerdict(f.names())
 	_ = f.conn.SetReadDeadline(time.Now().Add(quietTime)) // before reachEarly, which may end the wait
 	if raw.Allow {
@@ -75,12 +75,12 @@ func (f *flow) serve() {
 	case serverFirst, errors.Is(err, errSilent) && f.early != nil, errors.Is(err, errSlow) && raw.Allow && !f.web():
 		f.serveRaw(raw)
 	case errors.Is(err, errSlow):
-		f.refuseRaw(ruling{Verdict: slow, note: "too slow to say what it wants"})
+		f.refuseRaw(decision{Verdict: slow, note: "too slow to say what it wants"})
 	case err != nil:
 		f.close() // it said nothing
-	case kind == sayTLS:
+	case kind == protocolTLS:
 		f.serveTLS(names, raw)
-	case kind == sayHTTP:
+	case kind == protocolHTTP:
 		f.serveHTTP()
 	default:
 		f.serveRaw(raw)
@@ -88,10 +88,10 @@ func (f *flow) serve() {
 }
 
 // web says whether the port is one on which clients speak first, by what it's for.
-func (f *flow) web() bool { return f.to.Port() == 80 || f.to.Port() == 443 }
+func (f *conn) web() bool { return f.to.Port() == 80 || f.to.Port() == 443 }
 
 // names are those that the connection's address is known by.
-func (f *flow) names() []string {
+func (f *conn) names() []string {
 	switch {
 	case f.known != nil:
 		return f.known
@@ -101,9 +101,9 @@ func (f *flow) names() []string {
 	return f.s.namesOf(f.to.Addr())
 }
 
-// ruling is a verdict on what a client wants. about is what a rule would have to grant, if that's something else than what it says, and
-// shown how it's told; note says why, in words.
-type ruling struct {
+// decision is a verdict on what a client wants. about is what a rule would have to grant, if that's something else than what it says, and
+// shown how it's reported; note says why, in words.
+type decision struct {
 	policy.Verdict
 	about policy.NetTarget
 	shown string
@@ -112,9 +112,9 @@ type ruling struct {
 
 // rawVerdict is whether anything may be said: some name has the port granted as such, or for a scheme that shows no name, and none
 // has it denied. Without names it's the address that counts.
-func (f *flow) rawVerdict(names []string) ruling {
+func (f *conn) rawVerdict(names []string) decision {
 	t := policy.NetTarget{Protocol: "tcp", Port: f.to.Port(), Addr: f.to.Addr()}
-	out := ruling{Verdict: notListed, about: t}
+	out := decision{Verdict: notListed, about: t}
 	if t.Addr.IsValid() {
 		out.Verdict = f.s.Policy.CheckNet(&t)
 	}
@@ -131,41 +131,41 @@ func (f *flow) rawVerdict(names []string) ruling {
 }
 
 // checkAddr narrows an allowing verdict on a name to the connection's address. Where a tunnel ends is the proxy's business.
-func (f *flow) checkAddr(t *policy.NetTarget, v policy.Verdict) ruling {
+func (f *conn) checkAddr(t *policy.NetTarget, v policy.Verdict) decision {
 	if !v.Allow || !f.to.Addr().IsValid() {
-		return ruling{Verdict: v, about: *t}
+		return decision{Verdict: v, about: *t}
 	}
 	if a := f.s.checkAddress(t, f.to.Addr(), f.own); !a.Allow {
-		return ruling{Verdict: a, about: at(t, f.to.Addr())}
+		return decision{Verdict: a, about: at(t, f.to.Addr())}
 	}
-	return ruling{Verdict: v, about: *t}
+	return decision{Verdict: v, about: *t}
 }
 
 // decide is the verdict on a target that the client named.
-func (f *flow) decide(t *policy.NetTarget) ruling {
+func (f *conn) decide(t *policy.NetTarget) decision {
 	if t.Port != f.to.Port() {
-		return ruling{Verdict: mismatch, note: "the connection is to another port"}
+		return decision{Verdict: mismatch, note: "the connection is to another port"}
 	}
 	if t.Addr.IsValid() {
 		if t.Dest() != f.to.Addr() {
-			return ruling{Verdict: mismatch, note: "the connection is to another address"}
+			return decision{Verdict: mismatch, note: "the connection is to another address"}
 		}
-		return ruling{Verdict: f.s.Policy.CheckNet(t), about: *t}
+		return decision{Verdict: f.s.Policy.CheckNet(t), about: *t}
 	}
 	v := f.s.Policy.CheckNet(t)
 	switch {
 	case v.Reason == policy.HostNotListed:
 		return f.byAddress(t, v)
 	case !v.Allow:
-		return ruling{Verdict: v, about: *t}
+		return decision{Verdict: v, about: *t}
 	case !f.tied(t):
 		return f.untied(t)
 	}
 	return f.checkAddr(t, v)
 }
 
-func (f *flow) untied(t *policy.NetTarget) ruling {
-	return ruling{Verdict: mismatch, note: t.Host + " isn't what the connection's address was resolved from"}
+func (f *conn) untied(t *policy.NetTarget) decision {
+	return decision{Verdict: mismatch, note: t.Host + " isn't what the connection's address was resolved from"}
 }
 
 // mismatch is the verdict on a connection that says it's for somebody else.
@@ -178,17 +178,17 @@ var slow = policy.Verdict{Reason: policy.Limit, Layer: -1, Rule: policy.NoMatch}
 var notListed = policy.Verdict{Reason: policy.HostNotListed, Layer: -1, Rule: policy.NoMatch}
 
 // byAddress is the verdict on a target whose name no rule is about: what a rule grants by address needs no name.
-func (f *flow) byAddress(t *policy.NetTarget, v policy.Verdict) ruling {
+func (f *conn) byAddress(t *policy.NetTarget, v policy.Verdict) decision {
 	if f.to.Addr().IsValid() {
 		there := at(t, f.to.Addr())
 		if a := f.s.Policy.CheckNet(&there); a.Allow {
-			return ruling{Verdict: a, about: there}
+			return decision{Verdict: a, about: there}
 		}
 	}
-	return ruling{Verdict: v, about: *t}
+	return decision{Verdict: v, about: *t}
 }
 
-func (f *flow) tied(t *policy.NetTarget) bool {
+func (f *conn) tied(t *policy.NetTarget) bool {
 	if f.known != nil {
 		return true
 	}
@@ -199,7 +199,7 @@ func (f *flow) tied(t *policy.NetTarget) bool {
 }
 
 // here says whether a target leads to the connection's other end, whatever the policy says of that.
-func (f *flow) here(t *policy.NetTarget) (bool, error) {
+func (f *conn) here(t *policy.NetTarget) (bool, error) {
 	addr := f.to.Addr()
 	switch {
 	case t.Addr.IsValid() || !addr.IsValid():
@@ -222,7 +222,7 @@ func (f *flow) here(t *policy.NetTarget) (bool, error) {
 
 // only is the target that is meant when the client doesn't name it: the one name of the address, or the address if it has none. With
 // several it's the address too, where that is granted and none of them denied; or else the one that is.
-func (f *flow) only(scheme string, names []string) (t policy.NetTarget, ok bool) {
+func (f *conn) only(scheme string, names []string) (t policy.NetTarget, ok bool) {
 	t = policy.NetTarget{Scheme: scheme, Protocol: "tcp", Port: f.to.Port()}
 	if len(names) == 1 {
 		t.Host = names[0]
@@ -238,7 +238,7 @@ func (f *flow) only(scheme string, names []string) (t policy.NetTarget, ok bool)
 }
 
 // connect reaches what the client wanted to reach.
-func (f *flow) connect() (*upstream, error) {
+func (f *conn) connect() (*upstream, error) {
 	if e := f.early; e != nil {
 		f.early = nil
 		return e.take()
@@ -247,7 +247,7 @@ func (f *flow) connect() (*upstream, error) {
 }
 
 // dial makes a connection to there; a tunnel is there.
-func (f *flow) dial(ctx context.Context) (*upstream, error) {
+func (f *conn) dial(ctx context.Context) (*upstream, error) {
 	if f.via != nil {
 		return f.via, nil
 	}
@@ -256,7 +256,7 @@ func (f *flow) dial(ctx context.Context) (*upstream, error) {
 }
 
 // serveRaw passes everything on, or resets.
-func (f *flow) serveRaw(r ruling) {
+func (f *conn) serveRaw(r decision) {
 	if !r.Allow {
 		f.refuseRaw(r)
 		return
@@ -265,13 +265,13 @@ func (f *flow) serveRaw(r ruling) {
 }
 
 // passOnRaw passes on what was allowed as such.
-func (f *flow) passOnRaw(first []byte) {
-	f.untilEnd(f.watch(func(f *flow) ruling { return f.rawVerdict(f.names()) }, (*flow).denyRaw, f.cut))
+func (f *conn) passOnRaw(first []byte) {
+	f.untilEnd(f.watch(func(f *conn) decision { return f.rawVerdict(f.names()) }, (*conn).denyRaw, f.cut))
 	f.passOn(first)
 }
 
 // passOn connects and copies both ways: first what was read, then the rest.
-func (f *flow) passOn(first []byte) {
+func (f *conn) passOn(first []byte) {
 	up, err := f.connect()
 	if err != nil {
 		f.reset()
@@ -292,14 +292,14 @@ func (f *flow) passOn(first []byte) {
 }
 
 // rest gives the reader back, with what it held.
-func (f *flow) rest() []byte {
+func (f *conn) rest() []byte {
 	b := drained(f.in)
 	f.in = nil
 	return b
 }
 
 // copyBoth copies until both sides have ended, on new stacks: what decided has grown this one.
-func (f *flow) copyBoth(up net.Conn) {
+func (f *conn) copyBoth(up net.Conn) {
 	stop := context.AfterFunc(f.ctx, func() { up.Close() })
 	var sent sync.WaitGroup
 	sent.Add(1)
@@ -321,22 +321,22 @@ func (f *flow) copyBoth(up net.Conn) {
 	})
 }
 
-// deny tells a refusal of what a target says.
-func (f *flow) deny(protocol, method string, r ruling, target string) policy.Answer {
+// deny reports a denial of what a target says.
+func (f *conn) deny(protocol, method string, r decision, target string) policy.Answer {
 	d := f.client.denial(protocol)
 	d.To, d.Method = f.to, method
 	return f.s.deny(d, r, target)
 }
 
-func (f *flow) refuseRaw(r ruling) {
+func (f *conn) refuseRaw(r decision) {
 	f.denyRaw(r)
 	f.reset()
 }
 
-func (f *flow) denyRaw(r ruling) { f.deny("raw", "", r, "tcp://"+f.where()) }
+func (f *conn) denyRaw(r decision) { f.deny("raw", "", r, "tcp://"+f.where()) }
 
 // where is the connection's other end, by its name if it has only one.
-func (f *flow) where() string {
+func (f *conn) where() string {
 	switch names := f.names(); {
 	case len(names) == 1:
 		return f.hostPort(names[0])
@@ -346,12 +346,12 @@ func (f *flow) where() string {
 	return f.hostPort("")
 }
 
-func (f *flow) hostPort(host string) string {
+func (f *conn) hostPort(host string) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(f.to.Port())))
 }
 
 // reset ends the connection as if nobody had been there.
-func (f *flow) reset() {
+func (f *conn) reset() {
 	if c, ok := f.conn.(*net.TCPConn); ok {
 		_ = c.SetLinger(0)
 	}
@@ -359,7 +359,7 @@ func (f *flow) reset() {
 }
 
 // cut ends the connection for who serves it.
-func (f *flow) cut() {
+func (f *conn) cut() {
 	if c := tcpOf(f.conn); c != nil {
 		_ = c.SetLinger(0)
 	}
@@ -367,7 +367,7 @@ func (f *flow) cut() {
 }
 
 // finish ends the connection so that what was written is read: closing it while the client still sends would reset it.
-func (f *flow) finish() {
+func (f *conn) finish() {
 	if c, ok := f.conn.(interface{ CloseWrite() error }); ok {
 		_ = c.CloseWrite()
 		_ = f.conn.SetReadDeadline(time.Now().Add(closeTime))
@@ -376,7 +376,7 @@ func (f *flow) finish() {
 	f.close()
 }
 
-func (f *flow) close() {
+func (f *conn) close() {
 	f.conn.Close()
 	if f.early != nil {
 		f.early.drop()

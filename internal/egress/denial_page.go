@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// refusal is the body of a refusal over HTTP.
+// denial is the body of a denial over HTTP.
 type refusal struct {
 	Error     string `json:"error"`
 	Reason    string `json:"reason"`
@@ -22,7 +22,7 @@ type refusal struct {
 	Allow     string `json:"allow,omitempty"` // what would allow it, as TOML
 }
 
-// refusing is a refusal of a request with a method.
+// refusing is a denial of a request with a method.
 func refusing(method string, a policy.Answer) refusal {
 	r := refusal{Error: "refused by toolguard", Reason: string(a.Reason), Target: a.Target, Method: method, Note: a.Note, Allow: a.Suggest}
 	if a.Authority != policy.Builtin {
@@ -43,7 +43,7 @@ func (r *refusal) body() []byte {
 }
 
 // refuse answers a request that isn't passed on. The connection ends: what follows in it isn't worth reading.
-func (k *talk) refuse(status int, r refusal) {
+func (k *httpConn) refuse(status int, r refusal) {
 	k.endUp()
 	body := r.body()
 	head := fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n", status, http.StatusText(status), len(body))

@@ -42,7 +42,7 @@ func (s *Server) reply(ctx context.Context, msg []byte, from client, tcp bool) [
 
 // refuseQuery tells what isn't read as a question.
 func (s *Server) refuseQuery(from client, err error) {
-	s.deny(from.denial("dns"), ruling{Verdict: mismatch, note: err.Error()}, "dns://")
+	s.deny(from.denial("dns"), decision{Verdict: mismatch, note: err.Error()}, "dns://")
 }
 
 // serveUDP answers datagrams. When everything is busy the next waits in the socket, and the kernel drops what is too much.
@@ -77,7 +77,7 @@ func (s *Server) serveUDP(ctx context.Context, c *net.UDPConn) error {
 // what the session says in it.
 func (s *Server) replyTo(ctx context.Context, msg []byte, from client) []byte {
 	if addr := from.at.Addr(); !addr.IsLoopback() && !s.Own(addr) {
-		s.deny(from.denial("dns"), ruling{Verdict: mismatch, note: "it's asked with an address that isn't this machine's"}, "dns://"+addr.String())
+		s.deny(from.denial("dns"), decision{Verdict: mismatch, note: "it's asked with an address that isn't this machine's"}, "dns://"+addr.String())
 		return nil
 	}
 	return s.reply(ctx, msg, from, false)

@@ -368,7 +368,7 @@ func TestBusy(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	var m memory
+	var m nameCache
 	addr := netip.MustParseAddr("203.0.113.1")
 	m.add("gone.com", addr, time.Now().Add(-time.Second))
 	m.add("a.com", addr, time.Now().Add(time.Hour))

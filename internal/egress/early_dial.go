@@ -22,7 +22,7 @@ type early struct {
 }
 
 // reachEarly connects, and ends the wait for the client when the server has spoken, or ended, or can't be reached.
-func (f *flow) reachEarly() {
+func (f *conn) reachEarly() {
 	ctx, cancel := context.WithCancel(f.ctx)
 	e := &early{cancel: cancel, dialled: make(chan struct{}), over: make(chan struct{})}
 	begun := *f // of f itself the policy may be another one by the time that it's connected

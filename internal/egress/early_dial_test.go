@@ -97,7 +97,7 @@ func TestEndedBeforeItBegan(t *testing.T) {
 	c, err := net.Dial("tcp4", l.Addr().String())
 	must(t, err)
 	defer c.Close()
-	f := &flow{s: w.s, conn: c}
+	f := &conn{s: w.s, conn: c}
 	f.conn.SetReadDeadline(time.Now())
 	if _, err := f.listen(true); !errors.Is(err, errSilent) {
 		t.Errorf("%v, want %v", err, errSilent)

@@ -118,7 +118,7 @@ func FuzzRecognize(f *testing.F) {
 	f.Add([]byte("\x16\x03\x01"))
 	f.Add([]byte("SSH-2.0-x\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var kind saying
+		var kind protocol
 		var sure bool
 		for i := range len(b) + 1 {
 			k, s := recognize(b[:i])

@@ -24,7 +24,7 @@ func received(c *net.TCPConn) (n uint64) {
 }
 
 // gone says whether a client has closed its connection. One that has ended only its own side may wait for a response still; that
-// can't be told apart, so it's gone when it has got nothing more since the last look.
+// can't be distinguished, so it's gone when it has got nothing more since the last look.
 func gone(c *net.TCPConn, got *uint64) (is bool) {
 	rc, err := c.SyscallConn()
 	if err != nil {

@@ -44,7 +44,7 @@ func (s *Server) permitHosts() {
 	for addr, names := range s.hosts {
 		for _, n := range names {
 			if err := s.permit(addr, n.ways, until); err != nil {
-				s.deny(client{}.denial("dns"), ruling{Verdict: policy.Verdict{Reason: policy.EngineError, Layer: -1, Rule: policy.NoMatch}, note: err.Error()}, "dns://"+n.name)
+				s.deny(client{}.denial("dns"), decision{Verdict: policy.Verdict{Reason: policy.EngineError, Layer: -1, Rule: policy.NoMatch}, note: err.Error()}, "dns://"+n.name)
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func (s *Server) checkAddress(t *policy.NetTarget, addr netip.Addr, own bool) po
 
 // foundInHosts is what the hosts file says of a name: no answer of a name server adds to it.
 func foundInHosts(addrs []netip.Addr, typ dnsmessage.Type) dns.Found {
-	f := dns.Found{TTL: minTie}
+	f := dns.Found{TTL: minBinding}
 	for _, a := range addrs {
 		if typeOf(a) == typ {
 			f.Addrs = append(f.Addrs, a)

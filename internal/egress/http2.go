@@ -15,7 +15,7 @@ import (
 )
 
 // serveH2 decides on the requests of an HTTP/2 connection, of which the server's side is up. redial makes another one when that has ended, for as long as the client's.
-func (k *talk) serveH2(c, up net.Conn, redial func(context.Context) (net.Conn, error)) {
+func (k *httpConn) serveH2(c, up net.Conn, redial func(context.Context) (net.Conn, error)) {
 	defer k.f.close()
 	ctx, cancel := context.WithCancel(k.f.ctx)
 	defer cancel() // a transport closes what is idle, and a request that was given up may have its connection still
@@ -48,7 +48,9 @@ func (k *talk) serveH2(c, up net.Conn, redial func(context.Context) (net.Conn, e
 			writeRefusal(w, http.StatusBadGateway, refusal{Error: "toolguard can't reach the server", Method: r.Method, Note: err.Error()})
 		},
 	}
-	heard := newRefused2(c, func(v policy.Verdict, note string) { k.f.deny(k.proto, "", ruling{Verdict: v, note: note}, k.origin()) })
+	heard := newRefused2(c, func(v policy.Verdict, note string) {
+		k.f.deny(k.proto, "", decision{Verdict: v, note: note}, k.origin())
+	})
 	l := newSingle(heard)
 	server := &http.Server{
 		Protocols: plain, ReadHeaderTimeout: k.f.s.hello, MaxHeaderBytes: maxHead, ErrorLog: silent,
@@ -65,7 +67,7 @@ func (k *talk) serveH2(c, up net.Conn, redial func(context.Context) (net.Conn, e
 }
 
 // rewriteH2 passes a request on as it was decided on.
-func (k *talk) rewriteH2(p *httputil.ProxyRequest) {
+func (k *httpConn) rewriteH2(p *httputil.ProxyRequest) {
 	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host, p.Out.URL.RawQuery = "https", k.name, p.In.Host, p.In.URL.RawQuery
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "User-Agent"} {
 		p.Out.Header[name] = p.In.Header[name] // as they were, or none
@@ -73,10 +75,10 @@ func (k *talk) rewriteH2(p *httputil.ProxyRequest) {
 }
 
 // serveStream decides on one request of HTTP/2.
-func (k *talk) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Handler) {
+func (k *httpConn) serveStream(w http.ResponseWriter, r *http.Request, proxy http.Handler) {
 	f := *k.f
 	f.s = f.s.now()
-	k = &talk{f: &f, proto: k.proto, name: k.name}
+	k = &httpConn{f: &f, proto: k.proto, name: k.name}
 	giveBack, err := f.s.budget.take(weight(r))
 	if err != nil {
 		clear(r.Header) // the stream holds it until the client has read why

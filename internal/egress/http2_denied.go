@@ -15,7 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// refused2 is an HTTP/2 connection with a client, on which net/http refuses by itself what is malformed, or too much. It tells nobody, so
+// refused2 is an HTTP/2 connection with a client, on which net/http rejects by itself what is malformed, or too much. It reports that to nobody, so
 // it's read in the frames that it writes: they are its own word, and well-formed.
 type refused2 struct {
 	net.Conn
@@ -27,7 +27,7 @@ type refused2 struct {
 
 	mu    sync.Mutex
 	ours  map[string]int // responses with a status that net/http gives by itself too, on their way
-	ended bool           // it's over, by the client's will or because of what was told
+	ended bool           // it's over, by the client's will or because of what was said
 }
 
 func newRefused2(c net.Conn, tell func(v policy.Verdict, note string)) *refused2 {

@@ -13,16 +13,16 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// talk is HTTP/1 on one connection: requests one after the other, each decided on.
-type talk struct {
-	f     *flow
+// httpConn is HTTP/1 on one connection: requests one after the other, each decided on.
+type httpConn struct {
+	f     *conn
 	proto string // for denials: "http", or "tls" where it's intercepted
 	name  string // the name that TLS was ended for, which every request must be for
 	up    *upstream
 
-	unmind func() // while a request is being answered
-	over   func() // ends its watch
-	short  func() // gives the room for a long head back
+	unwatch func() // while a request is being answered
+	over    func() // ends its watch
+	short   func() // gives the room for a long head back
 }
 
 // request is a request with what it asks for.
@@ -38,17 +38,17 @@ type request struct {
 }
 
 // serveHTTP decides on every request of a connection.
-func (f *flow) serveHTTP() {
-	(&talk{f: f, proto: "http"}).run()
+func (f *conn) serveHTTP() {
+	(&httpConn{f: f, proto: "http"}).run()
 }
 
-func (k *talk) run() {
+func (k *httpConn) run() {
 	for k.next() {
 	}
 }
 
 // next deals with one request. False: the connection is over, or somebody else's.
-func (k *talk) next() bool {
+func (k *httpConn) next() bool {
 	k.short = func() {}
 	r, err := k.read()
 	defer func() { k.short() }()
@@ -75,7 +75,7 @@ func (k *talk) next() bool {
 }
 
 // rest waits for the next request without holding buffers.
-func (k *talk) rest() error {
+func (k *httpConn) rest() error {
 	f := k.f
 	_ = f.conn.SetReadDeadline(time.Time{})
 	if k.up != nil && k.up.in.Buffered() > 0 {
@@ -100,7 +100,7 @@ func (k *talk) rest() error {
 }
 
 // read reads a request and understands what it asks for.
-func (k *talk) read() (*request, error) {
+func (k *httpConn) read() (*request, error) {
 	_ = k.f.conn.SetReadDeadline(time.Now().Add(k.f.s.hello))
 	raw, err := readHead(k.f.in, func() (err error) {
 		k.short, err = k.f.s.budget.take(holdsHead)
@@ -128,7 +128,7 @@ func (r *request) upgrade() {
 }
 
 // deny tells that a request isn't passed on.
-func (k *talk) deny(r *request, v ruling) refusal {
+func (k *httpConn) deny(r *request, v decision) refusal {
 	method, url := r.method, r.url
 	if v.shown != "" {
 		method, url = v.about.Method, v.shown
@@ -137,17 +137,17 @@ func (k *talk) deny(r *request, v ruling) refusal {
 }
 
 // limited tells that there's no time or room for what's asked for.
-func (k *talk) limited(method, url string, err error) refusal {
-	return refusing(method, k.f.deny(k.proto, method, ruling{Verdict: slow, note: err.Error()}, url))
+func (k *httpConn) limited(method, url string, err error) refusal {
+	return refusing(method, k.f.deny(k.proto, method, decision{Verdict: slow, note: err.Error()}, url))
 }
 
 // wrong tells what can't be decided on.
-func (k *talk) wrong(err error) refusal {
-	return refusing("", k.f.deny(k.proto, "", ruling{Verdict: mismatch, note: err.Error()}, k.origin()))
+func (k *httpConn) wrong(err error) refusal {
+	return refusing("", k.f.deny(k.proto, "", decision{Verdict: mismatch, note: err.Error()}, k.origin()))
 }
 
 // decide is the verdict on a request, and on everything else that it could be taken for.
-func (k *talk) decide(r *request) ruling {
+func (k *httpConn) decide(r *request) decision {
 	r.t.Method = r.method
 	v := k.decideAs(r)
 	decide := k.f.decide
@@ -167,9 +167,9 @@ func (k *talk) decide(r *request) ruling {
 }
 
 // decideAs is the verdict on what a request says. What isn't for the connection's own end is for a proxy there, and both count.
-func (k *talk) decideAs(r *request) ruling {
+func (k *httpConn) decideAs(r *request) decision {
 	if k.name != "" && hostOf(&r.t) != k.name {
-		return ruling{Verdict: mismatch, note: "TLS was for " + k.name}
+		return decision{Verdict: mismatch, note: "TLS was for " + k.name}
 	}
 	if r.method != http.MethodConnect {
 		v := k.f.decide(&r.t)
@@ -190,22 +190,22 @@ func (k *talk) decideAs(r *request) ruling {
 
 // decideProxied is the verdict on what the connection's end is asked for as a proxy. It may be none: an ordinary server looks at neither
 // the scheme nor the port of a URL, and serves the path as its own, or that of the host that it's for.
-func (k *talk) decideProxied(t *policy.NetTarget) ruling {
+func (k *httpConn) decideProxied(t *policy.NetTarget) decision {
 	if r := k.decideProxy(t); !r.Allow {
 		return r
 	}
 	c := k.f.s.Policy
-	out := ruling{Verdict: c.CheckNet(t), about: *t}
+	out := decision{Verdict: c.CheckNet(t), about: *t}
 	if !out.Allow {
 		return out
 	}
 	served := *t
 	served.Scheme, served.Port = map[string]string{"http": "http", "https": "http", "ws": "ws", "wss": "ws"}[t.Scheme], k.f.to.Port()
-	own := ruling{Verdict: c.CheckNet(&served), about: served}
+	own := decision{Verdict: c.CheckNet(&served), about: served}
 	if own.Reason == policy.HostNotListed {
 		switch here, err := k.f.here(t); {
 		case err != nil:
-			return ruling{Verdict: mismatch, note: "it can't be told whether this is the server of that name: " + err.Error()}
+			return decision{Verdict: mismatch, note: "it can't be told whether this is the server of that name: " + err.Error()}
 		case !here:
 			return out
 		}
@@ -227,19 +227,19 @@ func (r *request) direct() {
 }
 
 // decideProxy is the verdict on using the connection's end as a proxy. If it's none, its default host is asked for the path.
-func (k *talk) decideProxy(asked *policy.NetTarget) ruling {
+func (k *httpConn) decideProxy(asked *policy.NetTarget) decision {
 	t, ok := k.f.only("http", k.f.names())
 	if !ok {
-		return ruling{Verdict: mismatch, note: "the proxy's address has several names"}
+		return decision{Verdict: mismatch, note: "the proxy's address has several names"}
 	}
 	t.Method, t.Path, t.Odd = asked.Method, asked.Path, asked.Odd
 	return k.f.decide(&t)
 }
 
 // decideTunnel is whether a tunnel could be used for anything. What is said in it is decided when it's said.
-func (k *talk) decideTunnel(t *policy.NetTarget) ruling {
+func (k *httpConn) decideTunnel(t *policy.NetTarget) decision {
 	c := k.f.s.Policy
-	out := ruling{Verdict: c.CheckNet(t), about: *t}
+	out := decision{Verdict: c.CheckNet(t), about: *t}
 	if out.Allow {
 		return out
 	}
@@ -247,7 +247,7 @@ func (k *talk) decideTunnel(t *policy.NetTarget) ruling {
 		ways, _ := c.Ways(t.Host)
 		for _, w := range ways {
 			if w.Target.Port == t.Port && w.Target.Protocol == "tcp" {
-				return ruling{Verdict: w.Verdict, about: w.Target}
+				return decision{Verdict: w.Verdict, about: w.Target}
 			}
 		}
 		if len(ways) > 0 && out.Reason == policy.HostNotListed {
@@ -259,14 +259,14 @@ func (k *talk) decideTunnel(t *policy.NetTarget) ruling {
 		at := *t
 		at.Scheme = scheme
 		if v := c.CheckNet(&at); v.Allow {
-			return ruling{Verdict: v, about: at}
+			return decision{Verdict: v, about: at}
 		}
 	}
 	return out
 }
 
 // bad ends a connection on which no request could be read.
-func (k *talk) bad(err error) {
+func (k *httpConn) bad(err error) {
 	var wrong errHead
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -284,7 +284,7 @@ func (k *talk) bad(err error) {
 }
 
 // origin is the server as a URL.
-func (k *talk) origin() string {
+func (k *httpConn) origin() string {
 	if k.name != "" {
 		return "https://" + k.f.hostPort(k.name)
 	}
@@ -292,12 +292,12 @@ func (k *talk) origin() string {
 }
 
 // end closes both sides.
-func (k *talk) end() {
+func (k *httpConn) end() {
 	k.endUp()
 	k.f.finish()
 }
 
-func (k *talk) endUp() {
+func (k *httpConn) endUp() {
 	if k.up != nil {
 		k.up.close()
 		k.up = nil

@@ -23,9 +23,9 @@ const (
 	sentTime = 20 * time.Millisecond // for it to have been sent whole, when the response begins
 )
 
-// reach makes sure of a connection to the server. One that the server has closed meanwhile is made anew, as nothing of this
+// reach makes sure of a connection to the server. One that the server has closed meanwhile is made again, as nothing of this
 // request was sent on it.
-func (k *talk) reach() (err error) {
+func (k *httpConn) reach() (err error) {
 	if k.up == nil {
 		k.up, err = k.f.connect()
 	}
@@ -37,7 +37,7 @@ func (k *talk) reach() (err error) {
 }
 
 // forward sends a request and brings its response. True: the connection is ready for the next one.
-func (k *talk) forward(r *request) bool {
+func (k *httpConn) forward(r *request) bool {
 	if err := k.reach(); err != nil {
 		k.up = nil
 		k.refuse(http.StatusBadGateway, refusal{Error: "toolguard can't reach the server", Target: r.url, Method: r.method, Note: err.Error()})
@@ -46,8 +46,8 @@ func (k *talk) forward(r *request) bool {
 	up := k.up.conn
 	stop := context.AfterFunc(k.f.ctx, func() { up.Close() })
 	defer stop()
-	k.unmind = k.mind()
-	defer k.unmind()
+	k.unwatch = k.watchClient()
+	defer k.unwatch()
 	ends := r.version == "HTTP/1.0" || r.lists("Connection", "close")
 	if r.length != 0 {
 		r.alone()
@@ -73,7 +73,7 @@ func (k *talk) forward(r *request) bool {
 		_ = k.f.conn.SetReadDeadline(time.Now()) // nobody wants the rest of the body, and who reads it must have ended
 		<-r.sent
 		if wrong {
-			k.refuse(http.StatusBadGateway, k.deny(r, ruling{Verdict: mismatch, note: err.Error()}))
+			k.refuse(http.StatusBadGateway, k.deny(r, decision{Verdict: mismatch, note: err.Error()}))
 		} else {
 			k.refuse(http.StatusServiceUnavailable, k.limited(r.method, r.url, err))
 		}
@@ -90,7 +90,7 @@ func (k *talk) forward(r *request) bool {
 }
 
 // opening is the head of a request, with the body if all of that is there already, or none.
-func (k *talk) opening(r *request) []byte {
+func (k *httpConn) opening(r *request) []byte {
 	text := r.append(nil)
 	if r.length < 0 || r.length > int64(k.f.in.Buffered()) {
 		return text
@@ -125,7 +125,7 @@ func (r *request) alone() {
 }
 
 // bodySent waits for the rest of the body, for a while.
-func (k *talk) bodySent(up net.Conn, sent chan error) bool {
+func (k *httpConn) bodySent(up net.Conn, sent chan error) bool {
 	select {
 	case err := <-sent:
 		return err == nil
@@ -147,7 +147,7 @@ func (k *talk) bodySent(up net.Conn, sent chan error) bool {
 
 // sendBody copies a body. A broken one breaks the connection to the server, which mustn't take it for a whole one. Where the server
 // doesn't want more it's given the time to say why.
-func (k *talk) sendBody(up net.Conn, r *request) error {
+func (k *httpConn) sendBody(up net.Conn, r *request) error {
 	var err error
 	if r.length == chunked {
 		err = chunk(up, httputil.NewChunkedReader(k.f.in), nil)
@@ -243,7 +243,7 @@ const (
 )
 
 // answer brings the response, and those that only say that it's coming.
-func (k *talk) answer(r *request) (after, error) {
+func (k *httpConn) answer(r *request) (after, error) {
 	for {
 		k.short()
 		resp, err := k.up.response(r.method, k.f.s.hello, func() (err error) {
@@ -277,7 +277,7 @@ func (k *talk) answer(r *request) (after, error) {
 
 // parts says whether the client's connection ends with the response to a request with a body. The server's does, but another one can be
 // made, unless the client still has something to send, or the response says by its end where it ends.
-func (k *talk) parts(r *request, resp *http.Response) bool {
+func (k *httpConn) parts(r *request, resp *http.Response) bool {
 	if k.f.via != nil || resp.Body != http.NoBody && resp.ContentLength < 0 && !isChunked(resp) {
 		return true
 	}
@@ -294,8 +294,8 @@ func (k *talk) parts(r *request, resp *http.Response) bool {
 	}
 }
 
-// ordinary says whether a request for a WebSocket may be an ordinary one too, as which the server has taken it. If not that's told.
-func (k *talk) ordinary(r *request) bool {
+// ordinary says whether a request for a WebSocket may be an ordinary one too, as which the server has taken it. If not that's reported.
+func (k *httpConn) ordinary(r *request) bool {
 	t := r.t
 	t.Scheme = strings.Replace(t.Scheme, "ws", "http", 1)
 	v := k.f.decide(&t)
@@ -307,8 +307,8 @@ func (k *talk) ordinary(r *request) bool {
 	return v.Allow
 }
 
-// writeHead writes a response's head anew.
-func (k *talk) writeHead(resp *http.Response) error {
+// writeHead writes a response's head again.
+func (k *httpConn) writeHead(resp *http.Response) error {
 	w := bufio.NewWriter(k.f.conn)
 	_, _ = w.WriteString(resp.Proto + " " + resp.Status + "\r\n")
 	err := resp.Header.Write(w)
@@ -331,7 +331,7 @@ func isChunked(resp *http.Response) bool {
 }
 
 // writeBody writes a response, to its end.
-func (k *talk) writeBody(resp *http.Response) (a after, err error) {
+func (k *httpConn) writeBody(resp *http.Response) (a after, err error) {
 	if resp.Close {
 		a = last
 		resp.Header.Set("Connection", "close") // http.ReadResponse has taken it out
@@ -355,13 +355,13 @@ func (k *talk) writeBody(resp *http.Response) (a after, err error) {
 }
 
 // takeOver makes of the connection a tunnel, of WebSockets or, where a proxy was asked for one, of whatever is said in it.
-func (k *talk) takeOver(resp *http.Response, r *request) (after, error) {
-	k.unmind()
+func (k *httpConn) takeOver(resp *http.Response, r *request) (after, error) {
+	k.unwatch()
 	if err := k.writeHead(resp); err != nil {
 		return last, err
 	}
 	f := k.f
-	g := &flow{s: f.s, ctx: f.ctx, client: f.client, conn: f.conn, in: f.in, cancel: f.cancel, stop: f.stop, via: k.up}
+	g := &conn{s: f.s, ctx: f.ctx, client: f.client, conn: f.conn, in: f.in, cancel: f.cancel, stop: f.stop, via: k.up}
 	g.untilEnd(k.over)
 	k.over = func() {}
 	f.in, f.stop, k.up = nil, nil, nil

@@ -237,7 +237,7 @@ func containsFold(l []string, s string) bool {
 	return false
 }
 
-// append writes the head anew.
+// append writes the head again.
 func (h *head) append(b []byte) []byte {
 	b = append(b, h.method+" "+h.target+" "+h.version+"\r\n"...)
 	if h.hasHost {

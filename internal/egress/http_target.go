@@ -9,7 +9,7 @@ import (
 )
 
 // target finds out what a request is for, and writes its head for that.
-func (k *talk) target(r *request) error {
+func (k *httpConn) target(r *request) error {
 	authority, tail := withPort(r.host, k.f.to.Port()), r.head.target
 	scheme := "http"
 	if k.name != "" {
@@ -55,7 +55,7 @@ const maxOverrides = 4
 
 // override reads the header fields by which some servers and frameworks let a request have another method or path than it says, or both;
 // and those that name a second path, to write to or to read from.
-func (k *talk) override(r *request, scheme string) error {
+func (k *httpConn) override(r *request, scheme string) error {
 	methods, paths := []string{r.method}, []policy.NetTarget{r.t}
 	var second []policy.NetTarget
 	for _, f := range r.fields {
@@ -188,7 +188,7 @@ func parseTarget(scheme, authority, tail string, ws bool) (policy.NetTarget, err
 	return t, err
 }
 
-func (k *talk) tunnelTarget(r *request) error {
+func (k *httpConn) tunnelTarget(r *request) error {
 	t, err := policy.ParseNetTarget("tcp://" + r.head.target)
 	if err != nil || k.name != "" || k.f.via != nil || r.length != 0 {
 		return errHead("its target is no host and port that a tunnel could lead to")

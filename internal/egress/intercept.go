@@ -14,26 +14,26 @@ import (
 
 // intercept ends TLS here and decides on each request. The server is spoken to first, so that the client is offered the protocol
 // that the server chose, and nothing at all where it can't be verified.
-func (f *flow) intercept(h *hello, t policy.NetTarget) {
+func (f *conn) intercept(h *hello, t policy.NetTarget) {
 	if r := f.decideName(&t); !r.Allow {
 		f.refuseTLS(r, t.String())
 		return
 	}
 	giveBack, err := f.s.budget.take(holds(h))
 	if err != nil {
-		f.refuseTLS(ruling{Verdict: slow, note: err.Error()}, t.String())
+		f.refuseTLS(decision{Verdict: slow, note: err.Error()}, t.String())
 		return
 	}
 	up, err := f.connectTLS(f.ctx, h, &t)
 	if err != nil {
 		giveBack()
 		if errors.Is(err, errBudget) {
-			f.refuseTLS(ruling{Verdict: slow, note: err.Error()}, t.String())
+			f.refuseTLS(decision{Verdict: slow, note: err.Error()}, t.String())
 			return
 		}
 		note := "no TLS with the server: " + err.Error()
 		if !isGone(err) {
-			f.refuseTLS(ruling{Verdict: mismatch, note: note}, t.String())
+			f.refuseTLS(decision{Verdict: mismatch, note: note}, t.String())
 			return
 		}
 		f.finish()
@@ -44,16 +44,16 @@ func (f *flow) intercept(h *hello, t policy.NetTarget) {
 		giveBack()
 		up.Close()
 		if errors.Is(err, context.DeadlineExceeded) {
-			f.deny("tls", "", ruling{Verdict: slow, note: "too slow to agree on TLS"}, t.String())
+			f.deny("tls", "", decision{Verdict: slow, note: "too slow to agree on TLS"}, t.String())
 		} else if !isGone(err) {
-			f.deny("tls", "", ruling{Verdict: mismatch, note: "no TLS with the client, which must believe the session's authority: " + err.Error()}, t.String())
+			f.deny("tls", "", decision{Verdict: mismatch, note: "no TLS with the client, which must believe the session's authority: " + err.Error()}, t.String())
 		}
 		f.close()
 		return
 	}
-	inner := &flow{s: f.s, ctx: f.ctx, client: f.client, to: f.to, own: f.own, tunnel: f.tunnel, conn: c, cancel: f.cancel, stop: f.stop, via: &upstream{conn: up}}
+	inner := &conn{s: f.s, ctx: f.ctx, client: f.client, to: f.to, own: f.own, tunnel: f.tunnel, conn: c, cancel: f.cancel, stop: f.stop, via: &upstream{conn: up}}
 	f.stop = nil
-	k := &talk{f: inner, proto: "tls", name: hostOf(&t)}
+	k := &httpConn{f: inner, proto: "tls", name: hostOf(&t)}
 	if c.ConnectionState().NegotiatedProtocol == "h2" {
 		k.serveH2(c, up, func(ctx context.Context) (net.Conn, error) {
 			if f.via != nil {
@@ -78,7 +78,7 @@ func isGone(err error) bool {
 }
 
 // decideName is whether a connection may be used for anything; each request is decided on by itself.
-func (f *flow) decideName(t *policy.NetTarget) ruling {
+func (f *conn) decideName(t *policy.NetTarget) decision {
 	r := f.decide(t)
 	if r.Allow || r.Reason == policy.HostMismatch {
 		return r
@@ -118,7 +118,7 @@ func holds(h *hello) int64 {
 }
 
 // connectTLS speaks TLS with the server, as the client would, until life ends at the latest.
-func (f *flow) connectTLS(life context.Context, h *hello, t *policy.NetTarget) (*tls.Conn, error) {
+func (f *conn) connectTLS(life context.Context, h *hello, t *policy.NetTarget) (*tls.Conn, error) {
 	giveBack, err := f.s.budget.take(holds(h))
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (f *flow) connectTLS(life context.Context, h *hello, t *policy.NetTarget) (
 }
 
 // acceptTLS speaks TLS with the client, whose hello was read already.
-func (f *flow) acceptTLS(h *hello, t *policy.NetTarget, protocol string, giveBack func()) (*tls.Conn, error) {
+func (f *conn) acceptTLS(h *hello, t *policy.NetTarget, protocol string, giveBack func()) (*tls.Conn, error) {
 	leaf, err := f.s.CA.leaf(hostOf(t))
 	if err != nil {
 		return nil, err

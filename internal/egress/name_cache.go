@@ -11,8 +11,8 @@ import (
 // How long a name stays tied to an address: at least a while, as programs resolve first and connect later, whatever the
 // answer's time to live is; and not for ever.
 const (
-	minTie = time.Minute
-	maxTie = time.Hour
+	minBinding = time.Minute
+	maxBinding = time.Hour
 )
 
 // Bounds on what is remembered. What ends first is forgotten first, and is resolved again when it's needed.
@@ -21,42 +21,42 @@ const (
 	namesPerAddr = 16
 )
 
-// memory is which names the session has resolved to which addresses. The zero value is empty.
-type memory struct {
+// nameCache is which names the session has resolved to which addresses. The zero value is empty.
+type nameCache struct {
 	mu    sync.Mutex
-	addrs map[netip.Addr][]tie
+	addrs map[netip.Addr][]binding
 }
 
-type tie struct {
+type binding struct {
 	name  string
 	until time.Time
 }
 
-func (m *memory) add(name string, addr netip.Addr, until time.Time) {
+func (m *nameCache) add(name string, addr netip.Addr, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.addrs == nil {
-		m.addrs = map[netip.Addr][]tie{}
+		m.addrs = map[netip.Addr][]binding{}
 	}
-	ties := slices.DeleteFunc(m.addrs[addr], func(t tie) bool { return t.name == name })
-	if len(ties) == namesPerAddr {
-		first := slices.MinFunc(ties, func(a, b tie) int { return a.until.Compare(b.until) })
-		ties = slices.DeleteFunc(ties, func(t tie) bool { return t == first })
+	bindings := slices.DeleteFunc(m.addrs[addr], func(t binding) bool { return t.name == name })
+	if len(bindings) == namesPerAddr {
+		first := slices.MinFunc(bindings, func(a, b binding) int { return a.until.Compare(b.until) })
+		bindings = slices.DeleteFunc(bindings, func(t binding) bool { return t == first })
 	}
 	if len(m.addrs) >= maxAddrs && m.addrs[addr] == nil {
 		m.shrink()
 	}
-	m.addrs[addr] = append(ties, tie{name, until})
+	m.addrs[addr] = append(bindings, binding{name, until})
 }
 
 // shrink forgets what has ended, or else an eighth of the addresses, whichever: rare enough to look at all of them.
-func (m *memory) shrink() {
+func (m *nameCache) shrink() {
 	now := time.Now()
-	for a, ties := range m.addrs {
-		if ties = slices.DeleteFunc(ties, func(t tie) bool { return now.After(t.until) }); len(ties) == 0 {
+	for a, bindings := range m.addrs {
+		if bindings = slices.DeleteFunc(bindings, func(t binding) bool { return now.After(t.until) }); len(bindings) == 0 {
 			delete(m.addrs, a)
 		} else {
-			m.addrs[a] = ties
+			m.addrs[a] = bindings
 		}
 	}
 	for a := range m.addrs {
@@ -68,18 +68,18 @@ func (m *memory) shrink() {
 }
 
 // all are also those that were tied to an address once.
-func (m *memory) all() map[netip.Addr][]tie {
+func (m *nameCache) all() map[netip.Addr][]binding {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := maps.Clone(m.addrs)
-	for addr, ties := range all {
-		all[addr] = slices.Clone(ties)
+	for addr, bindings := range all {
+		all[addr] = slices.Clone(bindings)
 	}
 	return all
 }
 
 // names are those tied to an address now.
-func (m *memory) names(addr netip.Addr) []string {
+func (m *nameCache) names(addr netip.Addr) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var names []string

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// saying is what a client begins to speak.
-type saying int
+// protocol is what a client begins to speak.
+type protocol int
 
 const (
-	sayRaw saying = iota
-	sayTLS
-	sayHTTP
+	protocolRaw protocol = iota
+	protocolTLS
+	protocolHTTP
 )
 
 var (
@@ -26,7 +26,7 @@ var (
 )
 
 // listen waits until it's clear what the client speaks, or until the connection's deadline if it says nothing. It holds no buffer before the first byte.
-func (f *flow) listen(rawFits bool) (saying, error) {
+func (f *conn) listen(rawFits bool) (protocol, error) {
 	patience := f.s.hello
 	if rawFits && !f.web() {
 		patience = lineTime
@@ -36,9 +36,9 @@ func (f *flow) listen(rawFits bool) (saying, error) {
 	}
 	if err := waitReadable(f.conn); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return sayRaw, errSilent
+			return protocolRaw, errSilent
 		}
-		return sayRaw, err
+		return protocolRaw, err
 	}
 	if f.in == nil {
 		f.in = borrow(f.conn)
@@ -47,7 +47,7 @@ func (f *flow) listen(rawFits bool) (saying, error) {
 }
 
 // recognize reads until the beginning says what it is.
-func (f *flow) recognize(patience time.Duration) (saying, error) {
+func (f *conn) recognize(patience time.Duration) (protocol, error) {
 	_ = f.conn.SetReadDeadline(time.Now().Add(patience))
 	for n := 1; ; n = f.in.Buffered() + 1 {
 		_, err := f.in.Peek(n)
@@ -57,38 +57,38 @@ func (f *flow) recognize(patience time.Duration) (saying, error) {
 		}
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return sayRaw, errSlow
+			return protocolRaw, errSlow
 		case err != nil && len(b) > 0:
-			return sayRaw, nil // it ends here, whatever it was
+			return protocolRaw, nil // it ends here, whatever it was
 		case err != nil:
-			return sayRaw, err
+			return protocolRaw, err
 		}
 	}
 }
 
 // recognize says what a beginning is the beginning of. Too long a line of a request is left to who reads requests, and so are empty lines
 // before one, which many servers pass over.
-func recognize(b []byte) (kind saying, sure bool) {
+func recognize(b []byte) (kind protocol, sure bool) {
 	if len(b) == 0 {
-		return sayRaw, false
+		return protocolRaw, false
 	}
 	if b[0] == tlsHandshake {
-		return sayTLS, true
+		return protocolTLS, true
 	}
 	line, _, whole := bytes.Cut(bytes.TrimLeft(b, "\r\n"), []byte("\n"))
 	method, _, spaced := bytes.Cut(line, []byte(" "))
 	if len(method) > maxMethod || bytes.ContainsFunc(method, notMethod) || spaced && len(method) == 0 {
-		return sayRaw, true
+		return protocolRaw, true
 	}
 	if !whole {
-		return sayHTTP, false
+		return protocolHTTP, false
 	}
 	words := bytes.Split(bytes.TrimRight(line, "\r"), []byte(" "))
 	last := words[len(words)-1]
 	if !spaced || !bytes.HasPrefix(last, []byte("HTTP/")) || bytes.Equal(last, []byte("HTTP/2.0")) {
-		return sayRaw, true
+		return protocolRaw, true
 	}
-	return sayHTTP, true
+	return protocolHTTP, true
 }
 
 // maxMethod is longer than every registered method.

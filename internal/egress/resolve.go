@@ -39,7 +39,7 @@ func (s *Server) resolve(ctx context.Context, q *dns.Query, from client) dns.Ans
 	if q.Class != dnsmessage.ClassINET || q.Type != dnsmessage.TypeA && q.Type != dnsmessage.TypeAAAA {
 		if q.Type != dnsmessage.TypeHTTPS && q.Type != dnsmessage.TypeSVCB { // browsers ask for those, too, and go on by the addresses
 			note := fmt.Sprintf("only its addresses are told, and %s of class %s was asked for", q.Type, q.Class)
-			s.deny(d, ruling{Verdict: noRecord, note: note}, "dns://"+name)
+			s.deny(d, decision{Verdict: noRecord, note: note}, "dns://"+name)
 		}
 		return dns.Answer{} // no data
 	}
@@ -49,7 +49,7 @@ func (s *Server) resolve(ctx context.Context, q *dns.Query, from client) dns.Ans
 // noRecord is the verdict on a question about a granted name that isn't answered all the same.
 var noRecord = policy.Verdict{Reason: policy.DNSDenied, Layer: -1, Rule: policy.NoMatch}
 
-// refuse tells a refused question.
+// refuse reports a denied question.
 func (s *Server) refuse(d message.Denial, v policy.Verdict, name, note string) dns.Answer {
 	d.Answer = s.Policy.Describe(v, policy.Question{Resource: policy.Net, Target: "https://" + name + "/"}, "dns://"+name)
 	if v.Reason == policy.HostNotListed {
@@ -75,11 +75,11 @@ func (s *Server) tunnel(name string, ways []policy.Way) (policy.Verdict, error) 
 	return v, nil
 }
 
-// addresses are those of a granted name that the session may have. When they are returned the kernel and the memory know them.
+// addresses are those of a granted name that the session may have. When they are returned the kernel and the name cache have them.
 func (s *Server) addresses(ctx context.Context, d message.Denial, name string, ways []policy.Way, typ dnsmessage.Type) dns.Answer {
 	f, err := s.find(ctx, name, typ)
 	if errors.Is(err, errBusy) {
-		s.deny(d, ruling{Verdict: slow, note: err.Error()}, "dns://"+name)
+		s.deny(d, decision{Verdict: slow, note: err.Error()}, "dns://"+name)
 	}
 	if err != nil {
 		return dns.Answer{Code: dnsmessage.RCodeServerFailure, Why: err.Error()}
@@ -88,7 +88,7 @@ func (s *Server) addresses(ctx context.Context, d message.Denial, name string, w
 	defer s.turn.RUnlock()
 	if s.latest != s {
 		const why = "the policy has changed meanwhile"
-		s.deny(d, ruling{Verdict: noRecord, note: why}, "dns://"+name)
+		s.deny(d, decision{Verdict: noRecord, note: why}, "dns://"+name)
 		return dns.Answer{Code: dnsmessage.RCodeServerFailure, Why: why}
 	}
 	for _, alias := range f.Chain {
@@ -96,17 +96,17 @@ func (s *Server) addresses(ctx context.Context, d message.Denial, name string, w
 			return s.refuse(d, v, alias, name+" is another name of it")
 		}
 	}
-	a := dns.Answer{Code: f.Code, TTL: min(f.TTL, maxTie)}
-	until := time.Now().Add(max(a.TTL, minTie))
+	a := dns.Answer{Code: f.Code, TTL: min(f.TTL, maxBinding)}
+	until := time.Now().Add(max(a.TTL, minBinding))
 	for _, addr := range f.Addrs {
 		fit, v := s.fit(addr, ways)
 		if len(fit) == 0 {
 			about := at(likely(ways), addr)
-			s.deny(d, ruling{Verdict: v, about: about, note: name + " resolves to it"}, "tcp://"+about.HostPort())
+			s.deny(d, decision{Verdict: v, about: about, note: name + " resolves to it"}, "tcp://"+about.HostPort())
 			continue
 		}
 		if err := s.permit(addr, fit, until); err != nil {
-			s.deny(d, ruling{Verdict: policy.Verdict{Reason: policy.EngineError, Layer: -1, Rule: policy.NoMatch}, note: err.Error()}, "dns://"+name)
+			s.deny(d, decision{Verdict: policy.Verdict{Reason: policy.EngineError, Layer: -1, Rule: policy.NoMatch}, note: err.Error()}, "dns://"+name)
 			return dns.Answer{Code: dnsmessage.RCodeServerFailure, Why: "the kernel can't be told"}
 		}
 		s.names.add(name, addr, until)
@@ -124,9 +124,9 @@ func (s *Server) find(ctx context.Context, name string, typ dnsmessage.Type) (dn
 	case name != "localhost":
 		return s.lookup(ctx, name, typ)
 	case typ == dnsmessage.TypeA:
-		return dns.Found{Addrs: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, TTL: maxTie}, nil
+		return dns.Found{Addrs: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, TTL: maxBinding}, nil
 	}
-	return dns.Found{Addrs: []netip.Addr{netip.IPv6Loopback()}, TTL: maxTie}, nil
+	return dns.Found{Addrs: []netip.Addr{netip.IPv6Loopback()}, TTL: maxBinding}, nil
 }
 
 var errBusy = errors.New("too many names are being looked up")
@@ -186,8 +186,8 @@ func (s *Server) permit(addr netip.Addr, ways []policy.Way, until time.Time) err
 // permitAgain opens the ports on which the names alone decide that the session has resolved, as far as this policy grants them: for as long as
 // the answers may be used, and for what was let there before.
 func (s *Server) permitAgain() error {
-	for addr, ties := range s.names.all() {
-		for _, t := range ties {
+	for addr, bindings := range s.names.all() {
+		for _, t := range bindings {
 			ways, _ := s.Policy.Ways(t.name)
 			fit, _ := s.fit(addr, ways)
 			if err := s.permit(addr, fit, t.until); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// Kernel is the other half of the network: what redirects the session's connections here and holds all others to what it's told.
+// Kernel is the other half of the network: what redirects the session's connections here and confines all others to what it's given.
 type Kernel interface {
 	// Original is where the client of a redirected connection wanted to go, and who that is. An error: it's no redirected connection of
 	// the session.
@@ -62,7 +62,7 @@ type Change struct {
 
 // shared is what the servers of a session have in common: there's one for each policy that it has had.
 type shared struct {
-	names   memory
+	names   nameCache
 	asking  chan struct{} // a place for each question that is being answered
 	looking chan struct{} // and for each that is being asked upstream
 	conns   chan struct{} // and for each connection
@@ -185,7 +185,7 @@ func (s *Server) init() {
 	}
 }
 
-// room is how many connections may be open, with those to their servers: without a descriptor left one couldn't even be refused.
+// room is how many connections may be open, with those to their servers: without a descriptor left one couldn't even be denied.
 func room() int {
 	var files syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) != nil {
@@ -194,7 +194,7 @@ func room() int {
 	return max(1, min(maxConns, (int(min(files.Cur, 4*maxConns))-otherFiles)/2))
 }
 
-// Queries is how many questions the session has asked, refused ones included.
+// Queries is how many questions the session has asked, denied ones included.
 func (s *Server) Queries() uint64 { return s.queries.Load() }
 
 // accept takes connections until the listener is closed.
@@ -219,12 +219,12 @@ func (s *Server) accept(ctx context.Context, l *net.TCPListener) error {
 	}
 }
 
-// tooMany refuses a connection at once.
+// tooMany denies a connection at once.
 func (s *Server) tooMany(c *net.TCPConn) {
-	f := &flow{s: s, client: client{at: unmapped(c.RemoteAddr())}, conn: c}
+	f := &conn{s: s, client: client{at: unmapped(c.RemoteAddr())}, conn: c}
 	if to, by, err := s.Kernel.Original(f.client.at, unmapped(c.LocalAddr())); err == nil {
 		f.to, f.client.by = to, by
-		f.deny("raw", "", ruling{Verdict: slow, note: fmt.Sprintf("there are %d connections already", cap(s.conns))}, "tcp://"+to.String())
+		f.deny("raw", "", decision{Verdict: slow, note: fmt.Sprintf("there are %d connections already", cap(s.conns))}, "tcp://"+to.String())
 	}
 	f.reset()
 }
@@ -233,7 +233,7 @@ const acceptPause = 5 * time.Millisecond
 
 // serveConn decides on a connection.
 func (s *Server) serveConn(ctx context.Context, c *net.TCPConn) {
-	f := &flow{s: s, client: client{at: unmapped(c.RemoteAddr())}, conn: c}
+	f := &conn{s: s, client: client{at: unmapped(c.RemoteAddr())}, conn: c}
 	f.ctx, f.cancel = context.WithCancel(ctx)
 	f.stop = context.AfterFunc(f.ctx, func() { c.Close() })
 	f.untilEnd(f.cancel)
@@ -276,7 +276,7 @@ type client struct {
 	by event.Observed
 }
 
-// denial is a refusal of what the client wants.
+// denial is a denial of what the client wants.
 func (c client) denial(protocol string) message.Denial {
 	return message.Denial{Client: c.at, By: c.by, Protocol: protocol}
 }
@@ -284,8 +284,8 @@ func (c client) denial(protocol string) message.Denial {
 // maxTold bounds what a client's own words add to an event.
 const maxTold = 2048
 
-// deny tells a refusal and returns it as told. target is a URL, tcp://host:port, or dns://name.
-func (s *Server) deny(d message.Denial, r ruling, target string) policy.Answer {
+// deny reports a denial and returns it as reported. target is a URL, tcp://host:port, or dns://name.
+func (s *Server) deny(d message.Denial, r decision, target string) policy.Answer {
 	if r.about.Port == 0 {
 		r.about, _ = policy.ParseNetTarget(target)
 		r.about.Method = d.Method

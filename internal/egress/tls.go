@@ -69,10 +69,10 @@ func (t *tape) Close() error                     { return nil }
 func (t *tape) SetWriteDeadline(time.Time) error { return nil } // of the alert
 
 // serveTLS decides on a connection by the hello, and passes it on as it is, or ends TLS here.
-func (f *flow) serveTLS(names []string, raw ruling) {
+func (f *conn) serveTLS(names []string, raw decision) {
 	giveBack, err := f.roomForHello()
 	if err != nil {
-		f.refuseTLS(ruling{Verdict: slow, note: err.Error()}, "https://"+f.where())
+		f.refuseTLS(decision{Verdict: slow, note: err.Error()}, "https://"+f.where())
 		return
 	}
 	defer giveBack()
@@ -87,12 +87,12 @@ func (f *flow) serveTLS(names []string, raw ruling) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			v, note = slow, "too slow to say what it wants"
 		}
-		f.refuseTLS(ruling{Verdict: v, note: note}, "https://"+f.where())
+		f.refuseTLS(decision{Verdict: v, note: note}, "https://"+f.where())
 		return
 	}
 	t, note := f.tlsTarget(&h, names)
 	if note != "" {
-		f.refuseTLS(ruling{Verdict: mismatch, note: note}, "https://"+f.where())
+		f.refuseTLS(decision{Verdict: mismatch, note: note}, "https://"+f.where())
 		return
 	}
 	if f.s.Policy.Intercepts() {
@@ -103,13 +103,13 @@ func (f *flow) serveTLS(names []string, raw ruling) {
 		f.refuseTLS(r, t.String())
 		return
 	}
-	f.untilEnd(f.watch(func(f *flow) ruling { return f.decide(&t) }, func(f *flow, r ruling) { f.deny("tls", "", r, t.String()) }, f.cut))
+	f.untilEnd(f.watch(func(f *conn) decision { return f.decide(&t) }, func(f *conn, r decision) { f.deny("tls", "", r, t.String()) }, f.cut))
 	f.passOn(h.bytes)
 }
 
 // roomForHello waits for a hello that is as short as most in no more than the connection's buffer. A longer one, or one in pieces, may hold
 // more than that until it's whole.
-func (f *flow) roomForHello() (giveBack func(), err error) {
+func (f *conn) roomForHello() (giveBack func(), err error) {
 	head, err := f.in.Peek(recordHead)
 	if err != nil {
 		return func() {}, nil // which readHello finds too
@@ -126,7 +126,7 @@ func (f *flow) roomForHello() (giveBack func(), err error) {
 }
 
 // tlsTarget is what a hello asks for. A note: it can't be known.
-func (f *flow) tlsTarget(h *hello, names []string) (t policy.NetTarget, note string) {
+func (f *conn) tlsTarget(h *hello, names []string) (t policy.NetTarget, note string) {
 	if h.name == "" || h.ech {
 		t, ok := f.only("https", names)
 		switch {
@@ -150,7 +150,7 @@ func (f *flow) tlsTarget(h *hello, names []string) (t policy.NetTarget, note str
 // alert is the fatal alert access_denied, as a record (RFC 8446, 6.2).
 var alert = []byte{21, 3, 3, 0, 2, 2, 49}
 
-func (f *flow) refuseTLS(r ruling, target string) {
+func (f *conn) refuseTLS(r decision, target string) {
 	f.deny("tls", "", r, target)
 	_ = f.conn.SetWriteDeadline(time.Now().Add(closeTime))
 	_, _ = f.conn.Write(alert)

@@ -2,8 +2,8 @@ package egress
 
 // passage is what is passed on now: a connection, or a request.
 type passage struct {
-	decide func(*Server) ruling  // as it was decided, by another policy
-	end    func(*Server, ruling) // when that denies it
+	decide func(*Server) decision  // as it was decided, by another policy
+	end    func(*Server, decision) // when that denies it
 }
 
 // watch has what is passed on end when another policy comes that denies it, until over is called.
@@ -32,17 +32,17 @@ func (s *Server) again(p *passage) {
 
 // watch is Server.watch for what was decided on a connection. By the names that its address has now it's decided on again, as what
 // the client said was tied to the address then.
-func (f *flow) watch(decide func(*flow) ruling, deny func(*flow, ruling), end func()) (over func()) {
+func (f *conn) watch(decide func(*conn) decision, deny func(*conn, decision), end func()) (over func()) {
 	then := *f
 	then.known = append([]string{}, f.names()...)
-	by := func(s *Server) *flow {
+	by := func(s *Server) *conn {
 		now := then
 		now.s = s
 		return &now
 	}
 	return f.s.watch(&passage{
-		decide: func(s *Server) ruling { return decide(by(s)) },
-		end: func(s *Server, r ruling) {
+		decide: func(s *Server) decision { return decide(by(s)) },
+		end: func(s *Server, r decision) {
 			deny(by(s), r)
 			end()
 		},
@@ -50,7 +50,7 @@ func (f *flow) watch(decide func(*flow) ruling, deny func(*flow, ruling), end fu
 }
 
 // untilEnd has something be over with the connection.
-func (f *flow) untilEnd(over func()) {
+func (f *conn) untilEnd(over func()) {
 	stop := f.stop
 	f.stop = func() bool {
 		over()
@@ -58,18 +58,18 @@ func (f *flow) untilEnd(over func()) {
 	}
 }
 
-// watch is flow.watch for a request.
-func (k *talk) watch(r *request, end func()) (over func()) {
+// watch is conn.watch for a request.
+func (k *httpConn) watch(r *request, end func()) (over func()) {
 	then := request{head: &head{method: r.method, target: r.head.target}, t: r.t, also: r.also, url: r.url, proxy: r.proxy, ws: r.ws}
-	by := func(f *flow) (*talk, *request) {
+	by := func(f *conn) (*httpConn, *request) {
 		now, h := then, *then.head
 		now.head = &h
-		return &talk{f: f, proto: k.proto, name: k.name}, &now
+		return &httpConn{f: f, proto: k.proto, name: k.name}, &now
 	}
-	return k.f.watch(func(f *flow) ruling {
+	return k.f.watch(func(f *conn) decision {
 		k, r := by(f)
 		return k.decide(r)
-	}, func(f *flow, v ruling) {
+	}, func(f *conn, v decision) {
 		k, r := by(f)
 		k.deny(r, v)
 	}, end)

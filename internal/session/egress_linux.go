@@ -36,7 +36,7 @@ const (
 
 // openPorts opens egress's ports on loopback. They stay open here, so that connections wait for it, should it be started again. Without
 // IPv6 there's none for that, and the kernel refuses what would go there.
-func openPorts(o *message.Mandate) (ports cgroupsock.Egress, err error) {
+func openPorts(o *message.Instructions) (ports cgroupsock.Egress, err error) {
 	four, six := &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}, &unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}
 	for _, s := range []struct {
 		family, kind int
@@ -87,7 +87,7 @@ func listenAt(family, kind int, at unix.Sockaddr) (fd int, port uint16, err erro
 	return fd, port, nil
 }
 
-func closePorts(o *message.Mandate) {
+func closePorts(o *message.Instructions) {
 	for _, fd := range slices.Concat(o.TCP, o.UDP) {
 		_ = unix.Close(fd)
 	}
@@ -127,7 +127,7 @@ type egressProcess struct {
 	over    chan struct{} // closed when there won't be another one
 
 	mu      sync.Mutex
-	mandate message.Mandate
+	mandate message.Instructions
 	decides uint32        // the generation of the policy by which it decides
 	heeds   chan struct{} // closed when that changes
 	pidfd   int           // -1: there's none
@@ -144,7 +144,7 @@ type beginning struct {
 }
 
 // startEgress begins to start egress, from the program that is open. ready says what came of it.
-func startEgress(program int, place *os.File, o message.Mandate, d *denials) *egressProcess {
+func startEgress(program int, place *os.File, o message.Instructions, d *denials) *egressProcess {
 	p := &egressProcess{
 		program: program, place: place, mandate: o, denials: d, begun: make(chan beginning, 1), over: make(chan struct{}),
 		heeds: make(chan struct{}), pidfd: -1,
@@ -246,16 +246,16 @@ var (
 )
 
 // spawn starts the process, which is to be told a mandate; without an error and a socket it's too late for that.
-func (p *egressProcess) spawn() (*os.File, message.Mandate, error) {
+func (p *egressProcess) spawn() (*os.File, message.Instructions, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ending {
-		return nil, message.Mandate{}, nil
+		return nil, message.Instructions{}, nil
 	}
 	p.readHosts()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, message.Mandate{}, os.NewSyscallError("socketpair", err)
+		return nil, message.Instructions{}, os.NewSyscallError("socketpair", err)
 	}
 	defer unix.Close(pair[1])
 	socket := os.NewFile(uintptr(pair[0]), "egress")
@@ -270,7 +270,7 @@ func (p *egressProcess) spawn() (*os.File, message.Mandate, error) {
 	}
 	if err != nil {
 		_ = socket.Close()
-		return nil, message.Mandate{}, err
+		return nil, message.Instructions{}, err
 	}
 	p.socket = socket
 	return socket, p.mandate, nil
@@ -292,7 +292,7 @@ func (p *egressProcess) hear(socket *os.File) error {
 	lines.Buffer(nil, maxWord)
 	for lines.Scan() {
 		silent.Reset(message.Silence)
-		var w message.Word
+		var w message.Message
 		if err := json.Unmarshal(lines.Bytes(), &w); err != nil {
 			return fmt.Errorf("it says something else than it should: %w", err)
 		}
@@ -317,7 +317,7 @@ func (p *egressProcess) hear(socket *os.File) error {
 }
 
 // heard takes in by which policy it decides, and whether it's ready.
-func (p *egressProcess) heard(w *message.Word) {
+func (p *egressProcess) heard(w *message.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.Decides != 0 {
@@ -349,7 +349,7 @@ func (p *egressProcess) instructed(socket *os.File, generation uint32) {
 func (p *egressProcess) instruct() {
 	if socket := p.listens; socket != nil {
 		p.readHosts()
-		o := message.Mandate{Format: message.Format, Generation: p.mandate.Generation, Policy: p.mandate.Policy, Hosts: p.mandate.Hosts}
+		o := message.Instructions{Format: message.Format, Generation: p.mandate.Generation, Policy: p.mandate.Policy, Hosts: p.mandate.Hosts}
 		go func() { _ = json.NewEncoder(socket).Encode(&o) }() // it may read slowly, or not at all; then it's ended
 	}
 }

@@ -182,7 +182,7 @@ func (r *run) holdNet() error {
 
 // begin holds a cgroup to what was prepared, with egress in a network namespace.
 func (n *network) begin(d *denials, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b beginning, err error) {
-	ports, err := n.startEgress(d, message.Mandate{Upstream: upstream}, 1, place)
+	ports, err := n.startEgress(d, message.Instructions{Upstream: upstream}, 1, place)
 	if err != nil {
 		return b, err
 	}
@@ -196,7 +196,7 @@ func (n *network) begin(d *denials, number uint64, cgroup int, place *os.File, u
 }
 
 // startEgress begins to start egress, to decide by the policy in force, which is of a generation.
-func (n *network) startEgress(d *denials, o message.Mandate, generation uint32, place *os.File) (ports cgroupsock.Egress, err error) {
+func (n *network) startEgress(d *denials, o message.Instructions, generation uint32, place *os.File) (ports cgroupsock.Egress, err error) {
 	o.Format, o.Policy, o.Generation = message.Format, d.run.cfg.Policy, generation
 	o.Originals, o.Names = n.kernel.Descriptors()
 	opened := make(chan error)

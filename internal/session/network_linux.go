@@ -96,7 +96,7 @@ func ResumeNetwork(who Heard, cfg Config, generation uint32, at NetPlace) (*Netw
 		return nil, err
 	}
 	n.hold(who, cfg, generation)
-	ports, err := n.net.startEgress(n.h.run.denials, message.Mandate{Upstream: at.Upstream, Authority: kernel.SavedState()}, generation, at.Network)
+	ports, err := n.net.startEgress(n.h.run.denials, message.Instructions{Upstream: at.Upstream, Authority: kernel.SavedState()}, generation, at.Network)
 	if err == nil {
 		err = errors.Join(kernel.Redirect(ports), n.listen())
 	}

@@ -69,7 +69,7 @@ type Answer struct {
 	Code  dnsmessage.RCode
 	Addrs []netip.Addr
 	TTL   time.Duration
-	Why   string // of a refusal, in words
+	Why   string // of a denial, in words
 }
 
 // ednsProhibited is the extended error "Prohibited" (RFC 8914, 4.19), and ednsError the option that carries one.

@@ -1,11 +1,11 @@
-// Package message is what toolguard and egress say to each other, in JSON on a socket: a Mandate, and Words for as long as both live. Egress is
-// a process of toolguardd's program, since net/http and crypto/tls would cost every start of toolguard; so toolguard imports
+// Package message has what toolguard and egress send to each other, in JSON on a socket: Instructions to egress, and Messages from it for as
+// long as both live. Egress is a process of toolguardd's program, since net/http and crypto/tls would cost every start of toolguard; so toolguard imports
 // this package and none that leads to those.
 //
 // # Threats
 //
-// Egress reads what is hostile, so its words are a stranger's. The first alone, which it says before it has heard of anybody, is
-// believed: in it is the session's authority.
+// Egress reads what is hostile, so its messages aren't trusted. The first alone, which it sends before it has read anything of the session's,
+// is: in it is the session's authority.
 package message
 
 import (
@@ -19,12 +19,12 @@ import (
 // Nobody is the user that egress is, and whose the session's bundle of certificate authorities is.
 const Nobody = 65534
 
-// Format is raised with every change of what is said. What a policy means shows in its digest.
+// Format is raised with every change of the messages. What a policy means shows in its digest.
 const Format = 5
 
-// Mandate is what egress's process is told at its start; TCP, UDP, Originals and Names are descriptors, which it inherits. A later one
+// Instructions are what egress's process gets at its start; TCP, UDP, Originals and Names are descriptors, which it inherits. A later one
 // brings another policy and its Hosts alone.
-type Mandate struct {
+type Instructions struct {
 	Format           int
 	Generation       uint32 // of the policy
 	TCP, UDP         []int
@@ -32,27 +32,27 @@ type Mandate struct {
 	Upstream         []netip.AddrPort
 	Policy           *policy.Compiled
 	Hosts            map[string][]netip.Addr // what the machine's hosts file says of names that the policy has rules for
-	Authority        []byte                  // what an earlier one has said is the session's; without it, where the policy needs one, egress makes it
+	Authority        []byte                  // what an earlier one has sent as the session's; without it, where the policy needs one, egress makes it
 }
 
-// Egress says a word after each Beat, if only an empty one. When it has been silent for Silence it hangs.
+// Egress sends a message after each Beat, if only an empty one. When it has been silent for Silence it hangs.
 const (
 	Beat    = 5 * time.Second
 	Silence = 6 * Beat
 )
 
-// Word is what egress's process says.
-type Word struct {
+// Message is what egress's process sends.
+type Message struct {
 	Ready     bool   // the first
-	Decides   uint32 // with that, and after a later mandate: the generation of the policy that decides
-	Authority []byte // with that, if it has made one: for the next mandate alone, as its key is in there
+	Decides   uint32 // with that, and after later instructions: the generation of the policy that decides
+	Authority []byte // with that, if it has made one: for the next instructions alone, as its key is in there
 	Bundle    []byte // and its certificate, in PEM
 	Failed    string
 	Denial    *Denial
-	Lost      uint64 // denials that it didn't tell
+	Lost      uint64 // denials that it didn't report
 }
 
-// Denial is a refusal.
+// Denial is a denial by egress.
 type Denial struct {
 	Client   netip.AddrPort
 	By       event.Observed // whose it is
@@ -62,7 +62,7 @@ type Denial struct {
 	Answer   policy.Answer
 }
 
-// BundleVars are the environment variables by which common programs are told of a bundle of authorities.
+// BundleVars are the environment variables by which common programs find a bundle of authorities.
 func BundleVars() []string {
 	return []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"}
 }

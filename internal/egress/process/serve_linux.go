@@ -25,16 +25,16 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// maxUntold bounds what waits to be told.
+// maxUntold bounds what waits to be reported.
 const maxUntold = 1024
 
-// Serve is all that the process does: it's told at the descriptor what, and ends when nobody is at the other end any more.
+// Serve is all that the process does: the descriptor gives it its instructions, and it ends when nobody is at the other end any more.
 func Serve(fd int) error {
 	toolguard := os.NewFile(uintptr(fd), "toolguard")
 	t := &telling{to: json.NewEncoder(toolguard), queue: make(chan message.Denial, maxUntold), done: make(chan struct{})}
 	err := serve(json.NewDecoder(toolguard), t)
 	if err != nil {
-		_ = t.say(&message.Word{Failed: err.Error()})
+		_ = t.say(&message.Message{Failed: err.Error()})
 	}
 	return err
 }
@@ -60,7 +60,7 @@ func serve(toolguard *json.Decoder, t *telling) error {
 	if err != nil {
 		return err
 	}
-	ready := message.Word{Ready: true, Decides: o.Generation}
+	ready := message.Message{Ready: true, Decides: o.Generation}
 	ca, err := authority(o, &ready)
 	if err != nil {
 		return err
@@ -92,9 +92,9 @@ func heed(toolguard *json.Decoder, changes chan<- egress.Change, t *telling) err
 			return err
 		}
 		changes <- egress.Change{Policy: o.Policy, Generation: o.Generation, Hosts: o.Hosts, Done: func(err error) {
-			w := message.Word{Decides: o.Generation}
+			w := message.Message{Decides: o.Generation}
 			if err != nil {
-				w = message.Word{Failed: err.Error()}
+				w = message.Message{Failed: err.Error()}
 			}
 			_ = t.say(&w) // if it fails nobody is there any more
 		}}
@@ -102,7 +102,7 @@ func heed(toolguard *json.Decoder, changes chan<- egress.Change, t *telling) err
 }
 
 // hear takes a mandate.
-func hear(toolguard *json.Decoder) (*message.Mandate, error) {
+func hear(toolguard *json.Decoder) (*message.Instructions, error) {
 	var text json.RawMessage
 	if err := toolguard.Decode(&text); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func hear(toolguard *json.Decoder) (*message.Mandate, error) {
 	if said.Format != message.Format {
 		return nil, errors.New("toolguard and toolguardd are of different versions: install both of one")
 	}
-	var o message.Mandate
+	var o message.Instructions
 	err := json.Unmarshal(text, &o)
 	if err == nil && o.Policy == nil {
 		err = errors.New("there's no policy in the mandate")
@@ -122,11 +122,11 @@ func hear(toolguard *json.Decoder) (*message.Mandate, error) {
 	return &o, err
 }
 
-// intercepts says whether TLS is ended here, by this policy or a later one: a session that was told of an authority keeps it.
-func intercepts(o *message.Mandate) bool { return o.Policy.Intercepts() || len(o.Authority) > 0 }
+// intercepts says whether TLS is ended here, by this policy or a later one: a session that has an authority keeps it.
+func intercepts(o *message.Instructions) bool { return o.Policy.Intercepts() || len(o.Authority) > 0 }
 
-// authority is the session's, where it needs one. One that is made here is told, for those who come after.
-func authority(o *message.Mandate, ready *message.Word) (*egress.Authority, error) {
+// authority is the session's, where it needs one. One that is made here is reported, for those who come after.
+func authority(o *message.Instructions, ready *message.Message) (*egress.Authority, error) {
 	if !intercepts(o) {
 		return nil, nil
 	}
@@ -144,7 +144,7 @@ func authority(o *message.Mandate, ready *message.Word) (*egress.Authority, erro
 }
 
 // listeners are those whose descriptors were handed over.
-func listeners(o *message.Mandate) (tcp []*net.TCPListener, udp []*net.UDPConn, err error) {
+func listeners(o *message.Instructions) (tcp []*net.TCPListener, udp []*net.UDPConn, err error) {
 	for _, fd := range o.TCP {
 		f := os.NewFile(uintptr(fd), "tcp")
 		l, err := net.FileListener(f)
@@ -166,7 +166,7 @@ func listeners(o *message.Mandate) (tcp []*net.TCPListener, udp []*net.UDPConn, 
 	return tcp, udp, nil
 }
 
-// telling tells refusals without keeping egress waiting.
+// telling reports denials without keeping egress waiting.
 type telling struct {
 	mu    sync.Mutex
 	to    *json.Encoder
@@ -175,7 +175,7 @@ type telling struct {
 	done  chan struct{}
 }
 
-func (t *telling) say(w *message.Word) error {
+func (t *telling) say(w *message.Message) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.to.Encode(w)
@@ -192,10 +192,10 @@ func (t *telling) add(d message.Denial) {
 func (t *telling) tell() {
 	defer close(t.done)
 	for d := range t.queue {
-		_ = t.say(&message.Word{Denial: &d, Lost: t.lost.Swap(0)}) // if it fails nobody is there any more
+		_ = t.say(&message.Message{Denial: &d, Lost: t.lost.Swap(0)}) // if it fails nobody is there any more
 	}
 	if n := t.lost.Swap(0); n > 0 {
-		_ = t.say(&message.Word{Lost: n})
+		_ = t.say(&message.Message{Lost: n})
 	}
 }
 
@@ -206,7 +206,7 @@ func (t *telling) beat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-beats:
-			_ = t.say(&message.Word{}) // if it fails nobody is there any more
+			_ = t.say(&message.Message{}) // if it fails nobody is there any more
 		}
 	}
 }
@@ -239,7 +239,7 @@ func confine() error {
 // maxFiles is enough for all the connections that egress takes, each with the one to its server.
 const maxFiles = 40000
 
-// allowFiles raises the limit of open files, which is who started toolguard's. Where it stays, the connections above it are refused.
+// allowFiles raises the limit of open files, which is who started toolguard's. Where it stays, the connections above it are denied.
 func allowFiles() {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) == nil && l.Cur < maxFiles {
