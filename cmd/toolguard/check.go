@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 const questionHelp = `  fs read|create|update|delete|execute PATH
@@ -172,7 +173,7 @@ func understand(q *policy.Question) error {
 	case policy.FS:
 		return understandPath(q)
 	case policy.Net:
-		_, err := policy.ParseNetTarget(q.Target)
+		_, err := netname.ParseTarget(q.Target)
 		return err
 	case policy.Env:
 		if name, _, ok := strings.Cut(q.Target, "="); ok {

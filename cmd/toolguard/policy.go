@@ -12,8 +12,8 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
-	"github.com/toolguard/toolguard/internal/policy/suffix"
 )
 
 func newPolicy(a *app) *cobra.Command {
@@ -60,7 +60,7 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 			}
 			var warnings []policy.Warning
 			if mistakes == nil {
-				warnings = policy.Lint(c, policyfile.Machine{}, suffix.Public)
+				warnings = policy.Lint(c, policyfile.Machine{}, netname.IsPublicSuffix)
 			}
 			if mistakes == nil && scan {
 				found, err := policy.Scan(c, policyfile.Machine{}.Linked)

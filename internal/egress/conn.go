@@ -15,6 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/egress/dns"
 	"github.com/toolguard/toolguard/internal/egress/relay"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 const (
@@ -105,7 +106,7 @@ func (f *conn) names() []string {
 // shown how it's reported; note says why, in words.
 type decision struct {
 	policy.Verdict
-	about policy.NetTarget
+	about netname.Target
 	shown string
 	note  string
 }
@@ -113,7 +114,7 @@ type decision struct {
 // rawVerdict is whether anything may be said: some name has the port granted as such, or for a scheme that shows no name, and none
 // has it denied. Without names it's the address that counts.
 func (f *conn) rawVerdict(names []string) decision {
-	t := policy.NetTarget{Protocol: "tcp", Port: f.to.Port(), Addr: f.to.Addr()}
+	t := netname.Target{Protocol: "tcp", Port: f.to.Port(), Addr: f.to.Addr()}
 	out := decision{Verdict: notListed, about: t}
 	if t.Addr.IsValid() {
 		out.Verdict = f.s.Policy.CheckNet(&t)
@@ -131,7 +132,7 @@ func (f *conn) rawVerdict(names []string) decision {
 }
 
 // checkAddr narrows an allowing verdict on a name to the connection's address. Where a tunnel ends is the proxy's business.
-func (f *conn) checkAddr(t *policy.NetTarget, v policy.Verdict) decision {
+func (f *conn) checkAddr(t *netname.Target, v policy.Verdict) decision {
 	if !v.Allow || !f.to.Addr().IsValid() {
 		return decision{Verdict: v, about: *t}
 	}
@@ -142,7 +143,7 @@ func (f *conn) checkAddr(t *policy.NetTarget, v policy.Verdict) decision {
 }
 
 // decide is the verdict on a target that the client named.
-func (f *conn) decide(t *policy.NetTarget) decision {
+func (f *conn) decide(t *netname.Target) decision {
 	if t.Port != f.to.Port() {
 		return decision{Verdict: mismatch, note: "the connection is to another port"}
 	}
@@ -164,7 +165,7 @@ func (f *conn) decide(t *policy.NetTarget) decision {
 	return f.checkAddr(t, v)
 }
 
-func (f *conn) untied(t *policy.NetTarget) decision {
+func (f *conn) untied(t *netname.Target) decision {
 	return decision{Verdict: mismatch, note: t.Host + " isn't what the connection's address was resolved from"}
 }
 
@@ -178,7 +179,7 @@ var slow = policy.Verdict{Reason: policy.Limit, Layer: -1, Rule: policy.NoMatch}
 var notListed = policy.Verdict{Reason: policy.HostNotListed, Layer: -1, Rule: policy.NoMatch}
 
 // byAddress is the verdict on a target whose name no rule is about: what a rule grants by address needs no name.
-func (f *conn) byAddress(t *policy.NetTarget, v policy.Verdict) decision {
+func (f *conn) byAddress(t *netname.Target, v policy.Verdict) decision {
 	if f.to.Addr().IsValid() {
 		there := at(t, f.to.Addr())
 		if a := f.s.Policy.CheckNet(&there); a.Allow {
@@ -188,7 +189,7 @@ func (f *conn) byAddress(t *policy.NetTarget, v policy.Verdict) decision {
 	return decision{Verdict: v, about: *t}
 }
 
-func (f *conn) tied(t *policy.NetTarget) bool {
+func (f *conn) tied(t *netname.Target) bool {
 	if f.known != nil {
 		return true
 	}
@@ -199,7 +200,7 @@ func (f *conn) tied(t *policy.NetTarget) bool {
 }
 
 // here says whether a target leads to the connection's other end, whatever the policy says of that.
-func (f *conn) here(t *policy.NetTarget) (bool, error) {
+func (f *conn) here(t *netname.Target) (bool, error) {
 	addr := f.to.Addr()
 	switch {
 	case t.Addr.IsValid() || !addr.IsValid():
@@ -222,8 +223,8 @@ func (f *conn) here(t *policy.NetTarget) (bool, error) {
 
 // only is the target that is meant when the client doesn't name it: the one name of the address, or the address if it has none. With
 // several it's the address too, where that is granted and none of them denied; or else the one that is.
-func (f *conn) only(scheme string, names []string) (t policy.NetTarget, ok bool) {
-	t = policy.NetTarget{Scheme: scheme, Protocol: "tcp", Port: f.to.Port()}
+func (f *conn) only(scheme string, names []string) (t netname.Target, ok bool) {
+	t = netname.Target{Scheme: scheme, Protocol: "tcp", Port: f.to.Port()}
 	if len(names) == 1 {
 		t.Host = names[0]
 		return t, true

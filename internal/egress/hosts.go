@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/egress/dns"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // hosts are the granted names of the machine's hosts file, by the addresses that it gives them. Programs read that file by themselves and
@@ -62,7 +63,7 @@ func (s *Server) namesOf(addr netip.Addr) []string {
 }
 
 // checkAddress decides on an address of a name.
-func (s *Server) checkAddress(t *policy.NetTarget, addr netip.Addr, own bool) policy.Verdict {
+func (s *Server) checkAddress(t *netname.Target, addr netip.Addr, own bool) policy.Verdict {
 	if slices.Contains(s.Hosts[t.Host], addr) {
 		return s.Policy.CheckHostsAddress(t, addr)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // httpConn is HTTP/1 on one connection: requests one after the other, each decided on.
@@ -28,10 +29,10 @@ type httpConn struct {
 // request is a request with what it asks for.
 type request struct {
 	*head
-	t     policy.NetTarget
-	also  []policy.NetTarget // what some servers would take it for
-	url   string             // t as a URL, without a query
-	proxy bool               // it asks a proxy to go there
+	t     netname.Target
+	also  []netname.Target // what some servers would take it for
+	url   string           // t as a URL, without a query
+	proxy bool             // it asks a proxy to go there
 	ws    bool
 	sent  chan error // what came of sending its body
 	waits bool       // for the server to want that
@@ -182,7 +183,7 @@ func (k *httpConn) decideAs(r *request) decision {
 		}
 		return k.decideProxied(&r.t)
 	}
-	if v := k.decideProxy(&policy.NetTarget{Method: r.method}); !v.Allow {
+	if v := k.decideProxy(&netname.Target{Method: r.method}); !v.Allow {
 		return v
 	}
 	return k.decideTunnel(&r.t)
@@ -190,7 +191,7 @@ func (k *httpConn) decideAs(r *request) decision {
 
 // decideProxied is the verdict on what the connection's end is asked for as a proxy. It may be none: an ordinary server looks at neither
 // the scheme nor the port of a URL, and serves the path as its own, or that of the host that it's for.
-func (k *httpConn) decideProxied(t *policy.NetTarget) decision {
+func (k *httpConn) decideProxied(t *netname.Target) decision {
 	if r := k.decideProxy(t); !r.Allow {
 		return r
 	}
@@ -227,7 +228,7 @@ func (r *request) direct() {
 }
 
 // decideProxy is the verdict on using the connection's end as a proxy. If it's none, its default host is asked for the path.
-func (k *httpConn) decideProxy(asked *policy.NetTarget) decision {
+func (k *httpConn) decideProxy(asked *netname.Target) decision {
 	t, ok := k.f.only("http", k.f.names())
 	if !ok {
 		return decision{Verdict: mismatch, note: "the proxy's address has several names"}
@@ -237,7 +238,7 @@ func (k *httpConn) decideProxy(asked *policy.NetTarget) decision {
 }
 
 // decideTunnel is whether a tunnel could be used for anything. What is said in it is decided when it's said.
-func (k *httpConn) decideTunnel(t *policy.NetTarget) decision {
+func (k *httpConn) decideTunnel(t *netname.Target) decision {
 	c := k.f.s.Policy
 	out := decision{Verdict: c.CheckNet(t), about: *t}
 	if out.Allow {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // target finds out what a request is for, and writes its head for that.
@@ -56,8 +56,8 @@ const maxOverrides = 4
 // override reads the header fields by which some servers and frameworks let a request have another method or path than it says, or both;
 // and those that name a second path, to write to or to read from.
 func (k *httpConn) override(r *request, scheme string) error {
-	methods, paths := []string{r.method}, []policy.NetTarget{r.t}
-	var second []policy.NetTarget
+	methods, paths := []string{r.method}, []netname.Target{r.t}
+	var second []netname.Target
 	for _, f := range r.fields {
 		name := folded(f.name)
 		does := secondPath(name)
@@ -177,11 +177,11 @@ func withPort(host string, port uint16) string {
 	return fmt.Sprintf("%s:%d", host, port)
 }
 
-func parseTarget(scheme, authority, tail string, ws bool) (policy.NetTarget, error) {
+func parseTarget(scheme, authority, tail string, ws bool) (netname.Target, error) {
 	if strings.ContainsAny(authority, "/?#") {
-		return policy.NetTarget{}, fmt.Errorf("%q is no host", authority)
+		return netname.Target{}, fmt.Errorf("%q is no host", authority)
 	}
-	t, err := policy.ParseNetTarget(scheme + "://" + authority + tail)
+	t, err := netname.ParseTarget(scheme + "://" + authority + tail)
 	if ws {
 		t.Scheme = map[string]string{"http": "ws", "https": "wss"}[scheme]
 	}
@@ -189,12 +189,12 @@ func parseTarget(scheme, authority, tail string, ws bool) (policy.NetTarget, err
 }
 
 func (k *httpConn) tunnelTarget(r *request) error {
-	t, err := policy.ParseNetTarget("tcp://" + r.head.target)
+	t, err := netname.ParseTarget("tcp://" + r.head.target)
 	if err != nil || k.name != "" || k.f.via != nil || r.length != 0 {
 		return errHead("its target is no host and port that a tunnel could lead to")
 	}
 	if r.hasHost {
-		if h, err := policy.ParseNetTarget("tcp://" + r.host); err != nil || h.HostPort() != t.HostPort() {
+		if h, err := netname.ParseTarget("tcp://" + r.host); err != nil || h.HostPort() != t.HostPort() {
 			return errHead("its Host isn't that of its target")
 		}
 	}

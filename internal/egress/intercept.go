@@ -10,11 +10,12 @@ import (
 	"slices"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // intercept ends TLS here and decides on each request. The server is spoken to first, so that the client is offered the protocol
 // that the server chose, and nothing at all where it can't be verified.
-func (f *conn) intercept(h *hello, t policy.NetTarget) {
+func (f *conn) intercept(h *hello, t netname.Target) {
 	if r := f.decideName(&t); !r.Allow {
 		f.refuseTLS(r, t.String())
 		return
@@ -78,7 +79,7 @@ func isGone(err error) bool {
 }
 
 // decideName is whether a connection may be used for anything; each request is decided on by itself.
-func (f *conn) decideName(t *policy.NetTarget) decision {
+func (f *conn) decideName(t *netname.Target) decision {
 	r := f.decide(t)
 	if r.Allow || r.Reason == policy.HostMismatch {
 		return r
@@ -102,7 +103,7 @@ func (f *conn) decideName(t *policy.NetTarget) decision {
 }
 
 // hostOf is the name or address of a target, as a certificate has it.
-func hostOf(t *policy.NetTarget) string {
+func hostOf(t *netname.Target) string {
 	if t.Addr.IsValid() {
 		return t.Addr.String()
 	}
@@ -118,7 +119,7 @@ func holds(h *hello) int64 {
 }
 
 // connectTLS speaks TLS with the server, as the client would, until life ends at the latest.
-func (f *conn) connectTLS(life context.Context, h *hello, t *policy.NetTarget) (*tls.Conn, error) {
+func (f *conn) connectTLS(life context.Context, h *hello, t *netname.Target) (*tls.Conn, error) {
 	giveBack, err := f.s.budget.take(holds(h))
 	if err != nil {
 		return nil, err
@@ -153,7 +154,7 @@ func (f *conn) connectTLS(life context.Context, h *hello, t *policy.NetTarget) (
 }
 
 // acceptTLS speaks TLS with the client, whose hello was read already.
-func (f *conn) acceptTLS(h *hello, t *policy.NetTarget, protocol string, giveBack func()) (*tls.Conn, error) {
+func (f *conn) acceptTLS(h *hello, t *netname.Target, protocol string, giveBack func()) (*tls.Conn, error) {
 	leaf, err := f.s.CA.leaf(hostOf(t))
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/egress/dns"
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // Bounds on the part of a name that a wildcard leaves open.
@@ -25,7 +26,7 @@ const (
 // resolve answers a question of the session.
 func (s *Server) resolve(ctx context.Context, q *dns.Query, from client) dns.Answer {
 	d := from.denial("dns")
-	name, err := policy.NormalizeName(q.Name.String())
+	name, err := netname.Normalize(q.Name.String())
 	if err != nil {
 		return s.refuse(d, noRecord, dns.Lower(q.Name), "it is no host name")
 	}
@@ -157,13 +158,13 @@ func (s *Server) fit(addr netip.Addr, ways []policy.Way) (fit []policy.Way, why 
 }
 
 // likely is what a name is most likely looked up for.
-func likely(ways []policy.Way) *policy.NetTarget {
+func likely(ways []policy.Way) *netname.Target {
 	i := slices.IndexFunc(ways, func(w policy.Way) bool { return w.Target.Scheme == "https" })
 	return &ways[max(i, 0)].Target
 }
 
 // at is a target's address in its name's place.
-func at(t *policy.NetTarget, addr netip.Addr) policy.NetTarget {
+func at(t *netname.Target, addr netip.Addr) netname.Target {
 	there := *t
 	there.Host, there.Addr = "", addr
 	return there
@@ -200,7 +201,7 @@ func (s *Server) permitAgain() error {
 
 // tied says whether the name of a target that the policy allows leads to an address, by what the session was answered or by what is
 // true now.
-func (s *Server) tied(ctx context.Context, from client, t *policy.NetTarget, addr netip.Addr) bool {
+func (s *Server) tied(ctx context.Context, from client, t *netname.Target, addr netip.Addr) bool {
 	if slices.Contains(s.namesOf(addr), t.Host) {
 		return true
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // Kernel is the other half of the network: what redirects the session's connections here and confines all others to what it's given.
@@ -287,7 +288,7 @@ const maxTold = 2048
 // deny reports a denial and returns it as reported. target is a URL, tcp://host:port, or dns://name.
 func (s *Server) deny(d message.Denial, r decision, target string) policy.Answer {
 	if r.about.Port == 0 {
-		r.about, _ = policy.ParseNetTarget(target)
+		r.about, _ = netname.ParseTarget(target)
 		r.about.Method = d.Method
 	}
 	d.Answer = s.Policy.DescribeNet(r.Verdict, &r.about, target)

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 const (
@@ -126,7 +126,7 @@ func (f *conn) roomForHello() (giveBack func(), err error) {
 }
 
 // tlsTarget is what a hello asks for. A note: it can't be known.
-func (f *conn) tlsTarget(h *hello, names []string) (t policy.NetTarget, note string) {
+func (f *conn) tlsTarget(h *hello, names []string) (t netname.Target, note string) {
 	if h.name == "" || h.ech {
 		t, ok := f.only("https", names)
 		switch {

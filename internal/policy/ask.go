@@ -5,13 +5,15 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // asked is a question with its target understood.
 type asked struct {
 	Question
 	target  string // as decided on
-	net     NetTarget
+	net     netname.Target
 	program string
 	note    string // why it couldn't be understood
 }
@@ -40,7 +42,7 @@ func (c *Compiled) Describe(v Verdict, q Question, target string) Answer {
 }
 
 // DescribeNet makes a verdict on the network readable. shown is how the target was called; what is suggested is about t.
-func (c *Compiled) DescribeNet(v Verdict, t *NetTarget, shown string) Answer {
+func (c *Compiled) DescribeNet(v Verdict, t *netname.Target, shown string) Answer {
 	return c.answer(v, asked{Question: Question{Resource: Net}, target: shown, net: *t})
 }
 
@@ -86,13 +88,13 @@ func (c *Compiled) askNet(a asked) (Verdict, asked) {
 }
 
 // NetTarget is what a question about the network is about.
-func (q *Question) NetTarget() (t NetTarget, err error) {
+func (q *Question) NetTarget() (t netname.Target, err error) {
 	if !q.Listen {
-		t, err = ParseNetTarget(q.Target)
+		t, err = netname.ParseTarget(q.Target)
 		t.Method, t.Scheme = q.Method, cmp.Or(q.Scheme, t.Scheme)
 		return t, err
 	}
-	t, err = parseNetTarget(q.Target)
+	t, err = netname.ParseListenTarget(q.Target)
 	t.Scheme, t.Path, t.Listen = "", nil, true
 	return t, err
 }

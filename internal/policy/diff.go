@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // Diff is what changed between two policies in what they mean, not in how they're written. Both are asked about every
@@ -148,7 +150,7 @@ type netHost struct {
 }
 
 func (d *differ) net() {
-	targets := map[string]NetTarget{"every other host": {Scheme: "https", Host: "anything.invalid", Port: 443, Protocol: "tcp"}}
+	targets := map[string]netname.Target{"every other host": {Scheme: "https", Host: "anything.invalid", Port: 443, Protocol: "tcp"}}
 	within := map[string]netip.Prefix{}
 	for _, h := range d.netHosts() {
 		d.eachAbout(h, func(n *CompiledNet) {
@@ -227,13 +229,13 @@ func (d *differ) eachAbout(h netHost, f func(*CompiledNet)) {
 		case h.within.IsValid():
 			l.Net.eachContaining(h.within, rule)
 		default:
-			l.Net.eachHost(&NetTarget{Host: h.name}, rule)
+			l.Net.eachHost(&netname.Target{Host: h.name}, rule)
 		}
 	}
 }
 
 // text is how a target is told that stands for all like it.
-func (h netHost) text(t *NetTarget) string {
+func (h netHost) text(t *netname.Target) string {
 	s := t.String()
 	if h.suffix != "" {
 		s = strings.Replace(s, h.name, "*."+h.suffix, 1)
@@ -251,8 +253,8 @@ func (h netHost) text(t *NetTarget) string {
 }
 
 // netWitnesses are targets that a rule matches but for their host, one for each scheme and method that it could be about.
-func netWitnesses(n *CompiledNet) []NetTarget {
-	t := NetTarget{Port: uint16(n.Port), Path: n.Path, Listen: n.Listen}
+func netWitnesses(n *CompiledNet) []netname.Target {
+	t := netname.Target{Port: uint16(n.Port), Path: n.Path, Listen: n.Listen}
 	schemes, protocols := []string{n.Scheme}, []string{n.Proto}
 	if n.Proto == "" {
 		protocols = []string{"tcp", "udp"}
@@ -267,7 +269,7 @@ func netWitnesses(n *CompiledNet) []NetTarget {
 		schemes = []string{"", "https", "http"}
 	}
 	methods := append([]string{""}, n.Methods...)
-	var out []NetTarget
+	var out []netname.Target
 	for _, p := range protocols {
 		for _, s := range schemes {
 			for _, m := range methods {
@@ -277,7 +279,7 @@ func netWitnesses(n *CompiledNet) []NetTarget {
 				w := t
 				w.Protocol, w.Scheme, w.Method = p, s, m
 				if w.Port == 0 {
-					w.Port = defaultPorts[s]
+					w.Port = netname.DefaultPort(s)
 				}
 				out = append(out, w)
 			}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // Explain is Ask with every rule that matched, layer by layer. It reads the same tables with the same steps as the
@@ -212,7 +214,7 @@ func (t *FSTable) depths(path string) map[*Rule]int {
 	return out
 }
 
-func (l *Layer) netCandidates(t *NetTarget) []Candidate {
+func (l *Layer) netCandidates(t *netname.Target) []Candidate {
 	winner := l.Net.find(t)
 	matched := map[*Rule]bool{}
 	l.Net.each(t, func(r *Rule) { matched[r] = true })
@@ -265,7 +267,7 @@ func (n *CompiledNet) hostForm() string {
 }
 
 // misses names what of a target a rule with the right host doesn't match.
-func (n *CompiledNet) misses(t *NetTarget) string {
+func (n *CompiledNet) misses(t *netname.Target) string {
 	without := func(f func(*CompiledNet)) bool { m := *n; f(&m); return m.matches(t) }
 	switch {
 	case n.Listen != t.Listen:

@@ -4,26 +4,9 @@ import (
 	"path"
 	"strings"
 	"testing"
-)
 
-// What is taken for a name is in its one normal form, and no other part of the system could read it as an address.
-func FuzzNormalizeName(f *testing.F) {
-	for _, s := range []string{"example.com", "münchen.de", "127.1", "xn--", "a..b", "ａ。ｂ", "_a.b", "0x7f.1", "a\u200db", "xn--mnchen-3ya.de."} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		name, err := NormalizeName(s)
-		if err != nil {
-			return
-		}
-		if again, err := NormalizeName(name); err != nil || again != name {
-			t.Errorf("%q becomes %q becomes %q, %v", s, name, again, err)
-		}
-		if !hostName(name) || endsInNumber(name) || strings.HasSuffix(name, ".") {
-			t.Errorf("%q becomes %q", s, name)
-		}
-	})
-}
+	"github.com/toolguard/toolguard/internal/policy/netname"
+)
 
 // A target that parses prints as one that parses to the same, and an allow list of another host never allows it.
 func FuzzParseNetTarget(f *testing.F) {
@@ -32,7 +15,7 @@ func FuzzParseNetTarget(f *testing.F) {
 	}
 	c := compile(f, SourceLayer{Net: []NetRule{host("allowed.example", true)}})
 	f.Fuzz(func(t *testing.T, s string) {
-		n, err := ParseNetTarget(s)
+		n, err := netname.ParseTarget(s)
 		if err != nil {
 			return
 		}
@@ -42,8 +25,8 @@ func FuzzParseNetTarget(f *testing.F) {
 		if v := c.CheckNet(&n); v.Allow && n.Host != "allowed.example" {
 			t.Errorf("%q is allowed as %+v", s, n)
 		}
-		bare := NetTarget{Scheme: n.Scheme, Host: n.Host, Addr: n.Addr, Port: n.Port, Protocol: n.Protocol}
-		if again, err := ParseNetTarget(bare.String()); err != nil || again.String() != bare.String() {
+		bare := netname.Target{Scheme: n.Scheme, Host: n.Host, Addr: n.Addr, Port: n.Port, Protocol: n.Protocol}
+		if again, err := netname.ParseTarget(bare.String()); err != nil || again.String() != bare.String() {
 			t.Errorf("%q prints as %s: %s, %v", s, &bare, &again, err)
 		}
 	})

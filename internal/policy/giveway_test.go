@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
-	"github.com/toolguard/toolguard/internal/policy/suffix"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // What a rule of a policy file takes away stays so, whatever is built in beneath it; between the file's own rules nothing changes, and
@@ -55,7 +55,7 @@ func TestBuiltinRulesGiveWay(t *testing.T) {
 			}
 		}
 		var said []string
-		for _, w := range Lint(c, sys, suffix.Public) {
+		for _, w := range Lint(c, sys, netname.IsPublicSuffix) {
 			if w.Code == "removed" || w.Code == "stays-open" {
 				said = append(said, fmt.Sprintf("%s:%d %s", w.Code, w.Place.Line, w.Msg))
 			}

@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // Lint finds what a policy may say but probably doesn't mean. Rules of built-in files aren't complained about. public says
@@ -179,9 +181,9 @@ func (l *linter) deniedName(r *Rule) {
 // wss warns of a rule about a scheme that can't be told from https.
 func (l *linter) wss(r *Rule) {
 	const hint = `set "tls_intercept = true" in [access], or write scheme = "https"`
-	t := NetTarget{Scheme: "https", Protocol: "tcp", Port: uint16(r.Net.Port), Host: r.Net.Name, Addr: r.Net.Prefix.Addr()}
+	t := netname.Target{Scheme: "https", Protocol: "tcp", Port: uint16(r.Net.Port), Host: r.Net.Name, Addr: r.Net.Prefix.Addr()}
 	if t.Port == 0 {
-		t.Port = defaultPorts["https"]
+		t.Port = netname.DefaultPort("https")
 	}
 	if t.Host == "" && r.Net.Suffix != "" {
 		t.Host = "x." + r.Net.Suffix

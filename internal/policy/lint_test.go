@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/toolguard/toolguard/internal/policy/suffix"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 func TestLint(t *testing.T) {
@@ -70,7 +70,7 @@ func TestLint(t *testing.T) {
 	} {
 		c := compile(t, x.layer)
 		var got []string
-		for _, w := range Lint(c, machine(), suffix.Public) {
+		for _, w := range Lint(c, machine(), netname.IsPublicSuffix) {
 			got = append(got, fmt.Sprintf("%s:%d", w.Code, w.Place.Line))
 		}
 		if s := strings.Join(got, " "); s != x.want {
@@ -172,7 +172,7 @@ func TestDiffTellsAll(t *testing.T) {
 		}
 		changes := Diff(a, b)
 		for range 10 {
-			at := NetTarget{Port: uint16(somePorts.Draw(t, "to port")), Addr: netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap()}
+			at := netname.Target{Port: uint16(somePorts.Draw(t, "to port")), Addr: netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap()}
 			at.Protocol = rapid.SampledFrom([]string{"tcp", "udp"}).Draw(t, "protocol")
 			if at.Listen = rapid.Bool().Draw(t, "to listen"); !at.Listen && at.Protocol == "tcp" {
 				at.Scheme = someSchemes.Draw(t, "to scheme")

@@ -3,11 +3,13 @@ package policy
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // CheckNet decides a network target. A name that is allowed here must still resolve to an address that CheckAddress
 // allows.
-func (c *Compiled) CheckNet(t *NetTarget) Verdict {
+func (c *Compiled) CheckNet(t *netname.Target) Verdict {
 	return c.restrict(Net, func(l *Layer) (*Rule, bool) {
 		r := l.Net.find(t)
 		return r, r != nil && r.Net.Allow
@@ -23,17 +25,17 @@ func (c *Compiled) RefusesNet() bool {
 
 // CheckAddress decides on an address that the target's name resolved to. One that isn't of the public internet, or is the machine's own,
 // needs a rule for addresses that grants it; any other is fine unless such a rule denies it.
-func (c *Compiled) CheckAddress(t *NetTarget, addr netip.Addr, own bool) Verdict {
-	return c.checkAddress(t, addr, own || !addr.IsValid() || addr.Zone() != "" || special(addr.Unmap()))
+func (c *Compiled) CheckAddress(t *netname.Target, addr netip.Addr, own bool) Verdict {
+	return c.checkAddress(t, addr, own || !addr.IsValid() || addr.Zone() != "" || netname.IsSpecial(addr.Unmap()))
 }
 
 // CheckHostsAddress is CheckAddress for an address that the machine's hosts file gives the name: the administrator means that
 // address, whatever kind it is. A rule that denies it still does.
-func (c *Compiled) CheckHostsAddress(t *NetTarget, addr netip.Addr) Verdict {
+func (c *Compiled) CheckHostsAddress(t *netname.Target, addr netip.Addr) Verdict {
 	return c.checkAddress(t, addr, false)
 }
 
-func (c *Compiled) checkAddress(t *NetTarget, addr netip.Addr, isSpecial bool) Verdict {
+func (c *Compiled) checkAddress(t *netname.Target, addr netip.Addr, isSpecial bool) Verdict {
 	at := *t
 	at.Host, at.Addr = "", addr.WithZone("").Unmap()
 	v := c.restrict(Net, func(l *Layer) (*Rule, bool) {
@@ -50,7 +52,7 @@ func (c *Compiled) checkAddress(t *NetTarget, addr netip.Addr, isSpecial bool) V
 }
 
 // publicAddress is the verdict on an address that some layer has no rule for: denied only by a rule of another layer.
-func (c *Compiled) publicAddress(at *NetTarget) Verdict {
+func (c *Compiled) publicAddress(at *netname.Target) Verdict {
 	out := Verdict{Allow: true, Reason: AllowedByDefault, Layer: -1, Rule: NoMatch}
 	for i, l := range c.Layers {
 		if l.Stance[Net] == Undeclared {

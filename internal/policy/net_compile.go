@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // CompiledNet is a net rule with its host normalised. At most one of Name, Suffix and Prefix is set; none of them
@@ -81,7 +83,7 @@ func (n *CompiledNet) host() (string, error) {
 	if isWild {
 		h = wild
 	}
-	name, addr, err := parseHost(h)
+	name, addr, err := netname.Parse(h)
 	switch {
 	case err != nil:
 		return hostForms, fmt.Errorf("host: %w", err)
@@ -115,8 +117,8 @@ func (n *CompiledNet) ports() (string, error) {
 		return "", fmt.Errorf("port %d isn't between 1 and 65535", n.Port)
 	}
 	if n.Scheme != "" {
-		if _, ok := defaultPorts[n.Scheme]; !ok {
-			return "for raw connections leave the scheme out and name the port", fmt.Errorf("scheme %q isn't one of %s", n.Scheme, knownSchemes)
+		if netname.DefaultPort(n.Scheme) == 0 {
+			return "for raw connections leave the scheme out and name the port", fmt.Errorf("scheme %q isn't one of %s", n.Scheme, netname.KnownSchemes)
 		}
 	}
 	switch {
@@ -134,10 +136,10 @@ func (n *CompiledNet) ports() (string, error) {
 
 func (n *CompiledNet) http() (string, error) {
 	if n.PathPrefix != "" {
-		if n.PathPrefix[0] != '/' || strings.ContainsAny(n.PathPrefix, "?# \\") || strings.ContainsFunc(n.PathPrefix, isControl) {
+		if n.PathPrefix[0] != '/' || strings.ContainsAny(n.PathPrefix, "?# \\") || strings.ContainsFunc(n.PathPrefix, netname.IsControl) {
 			return `it begins with "/" and has no query`, fmt.Errorf("path_prefix %q isn't a path", n.PathPrefix)
 		}
-		segs, odd, err := pathSegments(n.PathPrefix)
+		segs, odd, err := netname.PathSegments(n.PathPrefix)
 		if err != nil || odd {
 			return "use plain segments: no dots, empty segments, parameters or encoded slashes", fmt.Errorf("path_prefix %q could be read in more than one way", n.PathPrefix)
 		}

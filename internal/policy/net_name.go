@@ -4,11 +4,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // Way is one way in which a policy lets a name be reached: a target about it that CheckNet allows.
 type Way struct {
-	Target  NetTarget
+	Target  netname.Target
 	Verdict Verdict
 }
 
@@ -50,7 +52,7 @@ func isOpaque(scheme string) bool { return scheme != "" && slices.Contains(opaqu
 // Ways are the ways in which a policy lets a normalised name be reached, as far as its rules tell them apart; where a
 // default allows, there are more ports than these. Without any, the verdict says why: nothing about the name may be learned.
 func (c *Compiled) Ways(name string) ([]Way, Verdict) {
-	why := c.CheckNet(&NetTarget{Scheme: "https", Protocol: "tcp", Host: name, Port: defaultPorts["https"]})
+	why := c.CheckNet(&netname.Target{Scheme: "https", Protocol: "tcp", Host: name, Port: netname.DefaultPort("https")})
 	var ways []Way
 	for _, t := range c.waysTo(name) {
 		if v := c.CheckNet(&t); v.Allow {
@@ -64,7 +66,7 @@ func (c *Compiled) Ways(name string) ([]Way, Verdict) {
 func (c *Compiled) HasRuleFor(name string) (has bool) {
 	for _, l := range c.Layers {
 		if l.Net != nil {
-			l.Net.eachHost(&NetTarget{Host: name}, func(r *Rule) { has = has || r.Net.Allow && !r.Net.Listen })
+			l.Net.eachHost(&netname.Target{Host: name}, func(r *Rule) { has = has || r.Net.Allow && !r.Net.Listen })
 		}
 	}
 	return has
@@ -72,16 +74,16 @@ func (c *Compiled) HasRuleFor(name string) (has bool) {
 
 // waysTo is every target about a name that some layer may mean. What two layers allow together is as narrow as the
 // narrower of them, which is among these.
-func (c *Compiled) waysTo(name string) []NetTarget {
-	var all []NetTarget
-	for _, scheme := range slices.Sorted(maps.Keys(defaultPorts)) {
-		all = append(all, NetTarget{Scheme: scheme, Protocol: "tcp", Host: name, Port: defaultPorts[scheme]})
+func (c *Compiled) waysTo(name string) []netname.Target {
+	var all []netname.Target
+	for _, scheme := range netname.Schemes() {
+		all = append(all, netname.Target{Scheme: scheme, Protocol: "tcp", Host: name, Port: netname.DefaultPort(scheme)})
 	}
 	for _, l := range c.Layers {
 		if l.Net == nil {
 			continue
 		}
-		l.Net.eachHost(&NetTarget{Host: name}, func(r *Rule) {
+		l.Net.eachHost(&netname.Target{Host: name}, func(r *Rule) {
 			if r.Net.Allow && !r.Net.Listen {
 				all = append(all, r.Net.ways(name)...)
 			}
@@ -91,11 +93,11 @@ func (c *Compiled) waysTo(name string) []NetTarget {
 }
 
 // ways are the targets about a name that a rule speaks of beyond the default ones.
-func (n *CompiledNet) ways(name string) []NetTarget {
+func (n *CompiledNet) ways(name string) []netname.Target {
 	if n.Port == 0 && !n.layer7() {
 		return nil
 	}
-	var l []NetTarget
+	var l []netname.Target
 	schemes := n.schemes()
 	for _, scheme := range slices.Sorted(maps.Keys(schemes)) {
 		port := schemes[scheme]
@@ -103,7 +105,7 @@ func (n *CompiledNet) ways(name string) []NetTarget {
 			port = uint16(n.Port)
 		}
 		if port != 0 {
-			l = append(l, NetTarget{Scheme: scheme, Host: name, Port: port, Protocol: n.Proto, Path: n.Path})
+			l = append(l, netname.Target{Scheme: scheme, Host: name, Port: port, Protocol: n.Proto, Path: n.Path})
 		}
 	}
 	return l
@@ -115,9 +117,12 @@ func (n *CompiledNet) schemes() map[string]uint16 {
 	case n.Proto == "udp":
 		return map[string]uint16{"": 0}
 	case n.Scheme != "":
-		return map[string]uint16{n.Scheme: defaultPorts[n.Scheme]}
+		return map[string]uint16{n.Scheme: netname.DefaultPort(n.Scheme)}
 	}
-	all := maps.Clone(defaultPorts)
+	all := map[string]uint16{}
+	for _, s := range netname.Schemes() {
+		all[s] = netname.DefaultPort(s)
+	}
 	if n.layer7() {
 		maps.DeleteFunc(all, func(s string, _ uint16) bool { return isOpaque(s) })
 	} else {
@@ -153,7 +158,7 @@ func (n *CompiledNet) askOn(ports map[uint16]bool) {
 // asks says whether a rule needs to know what is said on a connection to a port.
 func (n *CompiledNet) asks(scheme string, port uint16) bool {
 	byName := n.Name != "" && n.Name != "localhost" || n.Suffix != ""
-	web := port == defaultPorts["http"] || port == defaultPorts["https"]
+	web := port == netname.DefaultPort("http") || port == netname.DefaultPort("https")
 	switch {
 	case n.Listen || n.Proto != "tcp":
 		return false

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // genNetRule is a rule about one of few hosts.
@@ -45,7 +46,7 @@ func TestRulesAboutOtherHosts(t *testing.T) {
 		childtest.Must(t, err)
 		for _, scheme := range []string{"http", "https", "ws", "wss", "ssh", "git"} {
 			for _, port := range []uint16{80, 443, 22, 9418} {
-				target := NetTarget{Scheme: scheme, Protocol: "tcp", Host: "api.a.com", Port: port, Path: [][]string{nil, {"a"}}[port%2]}
+				target := netname.Target{Scheme: scheme, Protocol: "tcp", Host: "api.a.com", Port: port, Path: [][]string{nil, {"a"}}[port%2]}
 				if got, want := c.CheckNet(&target), alone.CheckNet(&target); got.Allow != want.Allow || got.Reason != want.Reason {
 					t.Fatalf("%s: %+v beside others, %+v alone\n%+v", &target, got, want, all)
 				}
@@ -56,7 +57,7 @@ func TestRulesAboutOtherHosts(t *testing.T) {
 }
 
 // explainAgrees holds explain to the decision: its layers and candidates say the same.
-func explainAgrees(t *rapid.T, c *Compiled, target *NetTarget) {
+func explainAgrees(t *rapid.T, c *Compiled, target *netname.Target) {
 	e := c.Explain(machine(), Question{Resource: Net, Target: target.String()})
 	for _, l := range e.Layers {
 		won := slices.IndexFunc(l.Candidates, func(x Candidate) bool { return x.Won })

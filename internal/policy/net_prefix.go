@@ -1,14 +1,15 @@
 package policy
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
+
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // CheckPrefix decides a range of addresses, by exactly those rules whose own range contains it: what CheckNet says of each
 // address in it that is in no longer range of a rule. Of the target, host and address don't count.
-func (c *Compiled) CheckPrefix(t *NetTarget, p netip.Prefix) Verdict {
+func (c *Compiled) CheckPrefix(t *netname.Target, p netip.Prefix) Verdict {
 	return c.restrict(Net, func(l *Layer) (*Rule, bool) {
 		r := l.Net.deciding(t, func(f func(*Rule)) { l.Net.eachContaining(p, f) })
 		return r, r != nil && r.Net.Allow
@@ -33,7 +34,7 @@ func (n *CompiledNet) Prefixes() []netip.Prefix {
 	case n.Prefix.IsValid():
 		return append([]netip.Prefix{n.Prefix}, n.carried()...)
 	case n.Name == "localhost":
-		return []netip.Prefix{netip.PrefixFrom(loopback[0], 32), netip.PrefixFrom(loopback[1], 128)}
+		return []netip.Prefix{netip.PrefixFrom(netname.Loopback[0], 32), netip.PrefixFrom(netname.Loopback[1], 128)}
 	case n.Name == "" && n.Suffix == "":
 		return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 	}
@@ -41,14 +42,11 @@ func (n *CompiledNet) Prefixes() []netip.Prefix {
 }
 
 // carried are the ranges of IPv6 that lead to the addresses that a rule denies.
-func (n *CompiledNet) carried() (all []netip.Prefix) {
+func (n *CompiledNet) carried() []netip.Prefix {
 	if !n.holdsCarried() {
 		return nil
 	}
-	for _, e := range embedding() {
-		all = append(all, e.carrying(n.Prefix))
-	}
-	return all
+	return netname.EmbeddingRanges(n.Prefix)
 }
 
 // holdsCarried says whether the rule is about IPv6 addresses that carry its IPv4 ones, too: who may not reach a host may not do so
@@ -74,8 +72,8 @@ func (n *CompiledNet) Ports() []uint16 {
 
 // OwnServers says whether the session may have servers on loopback, on any port, and connect to them: every authority lets it.
 func (c *Compiled) OwnServers() bool {
-	t := NetTarget{Protocol: "tcp", Listen: true} // without a port no other rule is about it
-	for _, addr := range loopback {
+	t := netname.Target{Protocol: "tcp", Listen: true} // without a port no other rule is about it
+	for _, addr := range netname.Loopback {
 		if !c.CheckPrefix(&t, netip.PrefixFrom(addr, addr.BitLen())).Allow {
 			return false
 		}
@@ -88,9 +86,9 @@ func (c *Compiled) OwnServers() bool {
 // and no name is denied on that port.
 func (c *Compiled) Directly(proto string) func(uint16, netip.Prefix) Verdict {
 	denied := c.namesDenied()
-	schemes := slices.Sorted(maps.Keys(defaultPorts))
+	schemes := netname.Schemes()
 	return func(port uint16, p netip.Prefix) Verdict {
-		t := NetTarget{Protocol: proto, Port: port}
+		t := netname.Target{Protocol: proto, Port: port}
 		v := c.CheckPrefix(&t, p)
 		if proto != "tcp" || v.Reason == RuleDenies {
 			return v

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // Few addresses, ports and ranges, so that random rules and targets meet.
@@ -77,7 +78,7 @@ func longest(c *Compiled, a netip.Addr) netip.Prefix {
 func TestPrefixAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genNetPolicy(t)
-		target := NetTarget{
+		target := netname.Target{
 			Protocol: rapid.SampledFrom([]string{"tcp", "udp"}).Draw(t, "protocol"), Port: uint16(somePorts.Draw(t, "to port")),
 			Listen: rapid.Bool().Draw(t, "to listen"),
 		}
@@ -98,11 +99,11 @@ func TestDirectIsGranted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genNetPolicy(t)
 		addr, port := netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap(), uint16(somePorts.Draw(t, "to port"))
-		at := NetTarget{Protocol: "tcp", Addr: addr, Port: port}
+		at := netname.Target{Protocol: "tcp", Addr: addr, Port: port}
 		direct := c.Directly("tcp")(port, longest(c, at.Dest()))
 		granted := false
 		for _, at.Scheme = range []string{"", "http", "https", "ws", "wss", "ssh", "git"} {
-			named := NetTarget{Scheme: at.Scheme, Protocol: "tcp", Host: "x.a.com", Port: port, Path: []string{"x"}}
+			named := netname.Target{Scheme: at.Scheme, Protocol: "tcp", Host: "x.a.com", Port: port, Path: []string{"x"}}
 			v := c.CheckNet(&at)
 			granted = granted || v.Allow
 			if n := c.CheckNet(&named); direct.Allow && (v.Reason == RuleDenies || n.Reason == RuleDenies) {

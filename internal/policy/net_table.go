@@ -5,6 +5,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/netname"
+)
+
+var (
+	opaqueSchemes = []string{"", "ssh", "git"} // what is said shows nothing that could be decided on; "" is a raw connection
+	tlsSchemes    = []string{"https", "wss"}
 )
 
 // NetTable matches network targets against the net rules of one layer: exact names and suffixes by map, ranges in turn.
@@ -47,16 +54,16 @@ func (t *NetTable) Rules() []*Rule {
 type about func(f func(*Rule))
 
 // find is the rule that decides a target, nil when none matches.
-func (t *NetTable) find(target *NetTarget) *Rule {
+func (t *NetTable) find(target *netname.Target) *Rule {
 	return t.deciding(target, t.about(target))
 }
 
-func (t *NetTable) about(target *NetTarget) about {
+func (t *NetTable) about(target *netname.Target) about {
 	return func(f func(*Rule)) { t.eachHost(target, f) }
 }
 
 // best is the most specific rule that matches a target, nil when none does.
-func (rules about) best(target *NetTarget) (best *Rule) {
+func (rules about) best(target *netname.Target) (best *Rule) {
 	rules(func(r *Rule) {
 		if r.Net.matches(target) && (best == nil || compareNet(r, best) > 0) {
 			best = r
@@ -66,7 +73,7 @@ func (rules about) best(target *NetTarget) (best *Rule) {
 }
 
 // deciding is the rule that decides a target, of those about its host: the best for it, or for what can't be told from it.
-func (t *NetTable) deciding(target *NetTarget, rules about) *Rule {
+func (t *NetTable) deciding(target *netname.Target, rules about) *Rule {
 	like := *target
 	switch schemes := t.alike(target, rules); {
 	case schemes == nil:
@@ -78,7 +85,7 @@ func (t *NetTable) deciding(target *NetTarget, rules about) *Rule {
 }
 
 // opaque is the rule that decides what shows nothing: of the schemes that look the same one that denies, else one that grants.
-func (rules about) opaque(like *NetTarget) (out *Rule) {
+func (rules about) opaque(like *netname.Target) (out *Rule) {
 	out = rules.best(like)
 	for _, like.Scheme = range opaqueSchemes {
 		if r := rules.best(like); r != nil && (out == nil || out.Net.Allow && !r.Net.Allow) {
@@ -90,7 +97,7 @@ func (rules about) opaque(like *NetTarget) (out *Rule) {
 
 // unread is the rule that decides what is said under TLS, where nobody reads it: what names https decides about wss too, then what
 // names wss about https, and only then what names neither.
-func (rules about) unread(like *NetTarget) (out *Rule) {
+func (rules about) unread(like *netname.Target) (out *Rule) {
 	for _, like.Scheme = range tlsSchemes {
 		r := rules.best(like)
 		if r != nil && r.Net.Scheme != "" {
@@ -103,7 +110,7 @@ func (rules about) unread(like *NetTarget) (out *Rule) {
 
 // alike are the schemes whose connections look like those of a target's, as far as the rules about its host go: what others need read
 // changes nothing for it.
-func (t *NetTable) alike(target *NetTarget, rules about) []string {
+func (t *NetTable) alike(target *netname.Target, rules about) []string {
 	switch {
 	case target.Listen || target.Protocol != "tcp":
 	case slices.Contains(opaqueSchemes, target.Scheme):
@@ -121,7 +128,7 @@ func (rules about) needReading() (needs bool) {
 }
 
 // each calls f for every rule that matches, in no order.
-func (t *NetTable) each(target *NetTarget, f func(*Rule)) {
+func (t *NetTable) each(target *netname.Target, f func(*Rule)) {
 	t.eachHost(target, func(r *Rule) {
 		if r.Net.matches(target) {
 			f(r)
@@ -130,17 +137,17 @@ func (t *NetTable) each(target *NetTarget, f func(*Rule)) {
 }
 
 // eachHost calls f for every rule whose host matches.
-func (t *NetTable) eachHost(target *NetTarget, f func(*Rule)) {
+func (t *NetTable) eachHost(target *netname.Target, f func(*Rule)) {
 	all := func(l []*Rule) {
 		for _, r := range l {
 			f(r)
 		}
 	}
 	if addr := target.Dest(); addr.IsValid() {
-		if slices.Contains(loopback[:], addr) {
+		if slices.Contains(netname.Loopback[:], addr) {
 			all(t.names["localhost"])
 		}
-		inside := carried(addr)
+		inside := netname.EmbeddedIPv4(addr)
 		for _, r := range t.ranges {
 			if !r.Net.Prefix.IsValid() || r.Net.Prefix.Contains(addr) || r.Net.holdsCarried() && r.Net.Prefix.Contains(inside) {
 				f(r)
@@ -164,7 +171,7 @@ func (t *NetTable) eachHost(target *NetTarget, f func(*Rule)) {
 //
 // What is said on a connection of no known scheme can't be seen, so a rule that grants a part of it (a scheme, a path,
 // a method) doesn't match; one that denies a part does, because the denied thing might be said there.
-func (n *CompiledNet) matches(t *NetTarget) bool {
+func (n *CompiledNet) matches(t *netname.Target) bool {
 	switch every := n.EveryPort(); {
 	case n.Listen != t.Listen, n.Proto != t.Protocol && (n.Proto != "" || !every):
 		return false
@@ -179,25 +186,25 @@ func (n *CompiledNet) matches(t *NetTarget) bool {
 	}
 	port := uint16(n.Port)
 	if port == 0 {
-		port = defaultPorts[t.Scheme]
+		port = netname.DefaultPort(t.Scheme)
 	}
 	return port == t.Port && n.matchesPath(t) && n.matchesMethod(t)
 }
 
-func (n *CompiledNet) matchesRaw(t *NetTarget) bool {
+func (n *CompiledNet) matchesRaw(t *netname.Target) bool {
 	port := uint16(n.Port)
 	if n.Scheme != "" || n.layer7() {
 		if n.Allow {
 			return false
 		}
 		if port == 0 {
-			port = defaultPorts[n.Scheme] // 0 when the rule has no scheme either
+			port = netname.DefaultPort(n.Scheme) // 0 when the rule has no scheme either
 		}
 	}
 	return port != 0 && port == t.Port
 }
 
-func (n *CompiledNet) matchesPath(t *NetTarget) bool {
+func (n *CompiledNet) matchesPath(t *netname.Target) bool {
 	if len(n.Path) == 0 {
 		return true
 	}
@@ -207,7 +214,7 @@ func (n *CompiledNet) matchesPath(t *NetTarget) bool {
 	return len(t.Path) >= len(n.Path) && slices.Equal(t.Path[:len(n.Path)], n.Path)
 }
 
-func (n *CompiledNet) matchesMethod(t *NetTarget) bool {
+func (n *CompiledNet) matchesMethod(t *netname.Target) bool {
 	if n.Methods == nil {
 		return true
 	}

@@ -7,64 +7,8 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
-
-func TestNormalizeName(t *testing.T) {
-	label63 := strings.Repeat("a", 63)
-	name253 := strings.Repeat(label63+".", 3) + label63[:61]
-	for in, want := range map[string]string{
-		"example.com": "example.com", "EXAMPLE.com.": "example.com", "münchen.de": "xn--mnchen-3ya.de", "MÜNCHEN.de": "xn--mnchen-3ya.de",
-		"_dmarc.example.com": "_dmarc.example.com", "r3---sn-x.example.com": "r3---sn-x.example.com", "localhost": "localhost",
-		"ａｐｉ.example.com": "api.example.com", "example。com": "example.com", "1password.com": "1password.com", "0xdeadbeef.example": "0xdeadbeef.example",
-		"faß.de": "xn--fa-hia.de", "a.b.c.d.e": "a.b.c.d.e", "z9.com": "z9.com", label63 + ".com": label63 + ".com", name253: name253,
-	} {
-		if got, err := NormalizeName(in); got != want || err != nil {
-			t.Errorf("%q: %q, %v, want %q", in, got, err, want)
-		}
-	}
-	for _, bad := range []string{
-		"", ".", "..", "a..b", ".a", "a..", "xn--", "xn--.com", "xn--a.com", "-a.com", "a-.com", "a b", "a/b", "a@b", "a:b", "a%00b", "a\x00b", "a\nb",
-		"127.1", "0x7f.1", "2130706433", "0x7f000001", "1.2.3", "1.2.3.4.5", "01.02.03.04", "1.2.3.04", "127.0.0.1.", "①②⑦.①", "１.２.３.４", "a.0x1f",
-		"例え／evil.com", "a．．b", strings.Repeat("a", 64) + ".com", strings.Repeat("a.", 127) + "com", "a,b", "*.a.com", "a\u200db.com", "\xff.com",
-	} {
-		if got, err := NormalizeName(bad); err == nil {
-			t.Errorf("%q is taken for %q", bad, got)
-		}
-	}
-}
-
-func TestParseNetTarget(t *testing.T) {
-	for in, want := range map[string]string{
-		"https://api.github.com/repos?x=@y#z": "https://api.github.com:443/repos",
-		"HTTP://Example.com":                  "http://example.com:80",
-		"https://example.com?x":               "https://example.com:443",
-		"tcp://db.internal:5432":              "tcp://db.internal:5432",
-		"udp://1.1.1.1:53":                    "udp://1.1.1.1:53",
-		"https://[::1]:8443/":                 "https://[::1]:8443",
-		"https://[::ffff:1.2.3.4]/":           "https://1.2.3.4:443",
-		"ssh://example.com":                   "ssh://example.com:22",
-		"git://example.com/a%20b/c":           "git://example.com:9418/a b/c",
-		"wss://example.com:1/":                "wss://example.com:1",
-		"tcp://0.0.0.0:80":                    "tcp://127.0.0.1:80",
-		"http://[::]/":                        "http://[::1]:80",
-		"http://[::ffff:0.0.0.0]/":            "http://127.0.0.1:80",
-	} {
-		if got, err := ParseNetTarget(in); err != nil || got.String() != want {
-			t.Errorf("%q: %s, %v, want %s", in, &got, err, want)
-		}
-	}
-	for _, bad := range []string{
-		"https://user@api.github.com/", "https://api.github.com@evil.com/", "https://user:pw@h/", "https://api.github.com\x00.evil.com/", "https://a\n.com", "https://a b/",
-		"https://a\\@b/", "https://127.1/", "https://0x7f000001/", "https://2130706433/", "https://0177.0.0.1/", "https://[fe80::1%25eth0]/", "https://[fe80::1%eth0]/",
-		"https://[::1", "https://[1.2.3.4]/", "https://[::1]x/", "https://[::1]:/", "https://::1/", "https://h:0/", "https://h:65536/", "https://h:80:80/", "https://h:/", "https://h:+80/", "https://h:080/",
-		"https://", "https:///x", "https://*.a.com/", "//example.com", "example.com", "ftp://example.com/", "tcp://example.com", "tcp://example.com:80/x", "tcp://:80", "javascript://x:1",
-		"https://a%2ecom/", "https://h/%zz", "", "https://-/", "https://a..b/", "https://ex\u00a0ample.com/", "https://h/\u0000",
-	} {
-		if got, err := ParseNetTarget(bad); err == nil {
-			t.Errorf("%q is taken for %s", bad, &got)
-		}
-	}
-}
 
 func TestCheckNet(t *testing.T) {
 	port := func(h string, n int) NetRule { return NetRule{Host: h, Port: n, Allow: true} }
@@ -137,7 +81,7 @@ func TestCheckNet(t *testing.T) {
 		{"odd paths elsewhere are fine", []NetRule{host("a.com", true)}, "https://a.com/x//y;z/../w", Allowed},
 	} {
 		c := compile(t, SourceLayer{Net: x.rules, TLSIntercept: true})
-		target, err := ParseNetTarget(x.target)
+		target, err := netname.ParseTarget(x.target)
 		childtest.Must(t, err)
 		if v := c.CheckNet(&target); v.Reason != x.want {
 			t.Errorf("%s: %+v, want %s", x.name, v, x.want)
@@ -231,7 +175,7 @@ func TestMethodsAndListen(t *testing.T) {
 
 func TestCheckAddress(t *testing.T) {
 	c := compile(t, SourceLayer{Net: []NetRule{host("a.com", true), host("10.9.0.0/16", true), host("8.8.8.8", false), {Host: "localhost", Port: 80, Allow: true}}})
-	target, _ := ParseNetTarget("http://a.com/")
+	target, _ := netname.ParseTarget("http://a.com/")
 	for addr, want := range map[string]bool{
 		"93.184.216.34": true, "2606:2800:220:1::1": true, "10.9.1.1": true, "127.0.0.1": true,
 		"127.0.0.2": false, "10.0.0.1": false, "172.16.0.1": false, "192.168.1.1": false, "169.254.169.254": false, "100.100.100.200": false, "168.63.129.16": false,

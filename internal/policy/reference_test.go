@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // The worked examples of the grants document that the language follows, one line each.
@@ -103,7 +104,7 @@ func TestWorkedExamplesOfNetAndEnv(t *testing.T) {
 		{[]NetRule{host("xn--mnchen-3ya.de", true)}, "https://MÜNCHEN.de/", true},
 	} {
 		c := compile(t, SourceLayer{Net: x.rules, TLSIntercept: true})
-		target, err := ParseNetTarget(x.target)
+		target, err := netname.ParseTarget(x.target)
 		childtest.Must(t, err)
 		if v := c.CheckNet(&target); v.Allow != x.allow {
 			t.Errorf("%s: %+v", x.target, v)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // suggest is the smallest rule that would make the denying layer allow what was asked for, as TOML to paste at the end of the policy that
@@ -185,7 +187,7 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 }
 
 // newNetRule grants a target, with the fewest keys.
-func newNetRule(t *NetTarget, intercept bool) NetRule {
+func newNetRule(t *netname.Target, intercept bool) NetRule {
 	r := NetRule{Host: t.Host, Scheme: t.Scheme, Allow: true, Listen: t.Listen}
 	if t.Addr.IsValid() {
 		r.Host = t.Dest().String()
@@ -193,7 +195,7 @@ func newNetRule(t *NetTarget, intercept bool) NetRule {
 	if t.Protocol == "udp" {
 		r.Protocol = "udp"
 	}
-	if t.Scheme == "" || t.Port != defaultPorts[t.Scheme] {
+	if t.Scheme == "" || t.Port != netname.DefaultPort(t.Scheme) {
 		r.Port = int(t.Port)
 	}
 	r.narrow(t, intercept)
@@ -201,7 +203,7 @@ func newNetRule(t *NetTarget, intercept bool) NetRule {
 }
 
 // allowsWith says whether a target would be allowed with one more rule, at the end.
-func (t *NetTable) allowsWith(target *NetTarget, r *NetRule, intercept bool) bool {
+func (t *NetTable) allowsWith(target *netname.Target, r *NetRule, intercept bool) bool {
 	n, _, err := compileNet(r, intercept)
 	if err != nil {
 		return false
@@ -233,7 +235,7 @@ func (r *CommandRule) long() bool {
 }
 
 // narrow has a rule say what a request is, where it can be read.
-func (r *NetRule) narrow(t *NetTarget, intercept bool) {
+func (r *NetRule) narrow(t *netname.Target, intercept bool) {
 	switch {
 	case t.Scheme == "http", t.Scheme == "ws", intercept && (t.Scheme == "https" || t.Scheme == "wss"):
 	default:

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // Whatever is refused is allowed with the rule that's suggested, and nothing else is but what looks the same.
@@ -21,14 +22,14 @@ func TestSuggestedGrants(t *testing.T) {
 		}
 		return r
 	}
-	target := func() NetTarget {
+	target := func() netname.Target {
 		host := pick("a.com", "b.com", "c.org", "10.1.1.1", "10.2.2.2", "127.0.0.1", "0.0.0.0")
 		scheme := pick("tcp", "tcp", "http", "http", "https", "wss", "ws", "ssh", "udp")
 		tail := ""
 		if scheme == "http" {
 			tail = pick("", "/x", "/x/y/z", "/z", "/x%20y", "/x/../y")
 		}
-		out, err := ParseNetTarget(fmt.Sprintf("%s://%s:%s%s", scheme, host, pick("80", "443", "22", "8080"), tail))
+		out, err := netname.ParseTarget(fmt.Sprintf("%s://%s:%s%s", scheme, host, pick("80", "443", "22", "8080"), tail))
 		childtest.Must(t, err)
 		if scheme == "http" {
 			out.Method = pick("GET", "POST", "PUT")

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // hostsFile is the administrator's word on names. It's read by the process that starts egress, never by the session.
@@ -60,7 +61,7 @@ func hostsLine(line string) (addr netip.Addr, names []string) {
 		return addr, nil
 	}
 	for _, f := range fields[1:] {
-		if name, err := policy.NormalizeName(f); err == nil {
+		if name, err := netname.Normalize(f); err == nil {
 			names = append(names, name)
 		}
 	}

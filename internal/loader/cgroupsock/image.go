@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // Image is what a policy says about addresses and ports: for each port that it speaks of, the ranges that it distinguishes.
@@ -123,7 +124,7 @@ func decider(c *policy.Compiled, k kind) decision {
 		return c.Directly(protocol(k))
 	}
 	return func(port uint16, p netip.Prefix) policy.Verdict {
-		return c.CheckPrefix(&policy.NetTarget{Protocol: protocol(k), Port: port, Listen: true}, p)
+		return c.CheckPrefix(&netname.Target{Protocol: protocol(k), Port: port, Listen: true}, p)
 	}
 }
 

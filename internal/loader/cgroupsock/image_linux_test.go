@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 func genRule(t *rapid.T) policy.NetRule {
@@ -99,7 +100,7 @@ func agrees(t *rapid.T, c *policy.Compiled, m *ebpf.Map) {
 	addr := netip.MustParseAddr(rapid.SampledFrom([]string{
 		"10.0.0.1", "10.0.1.1", "10.1.0.1", "11.0.0.1", "127.0.0.1", "127.0.0.2", "0.0.0.0", "::1", "::", "fd00::1", "fd01::1", "2001:db8::1", "64:ff9b::a00:1", "2002:a00:1::1",
 	}).Draw(t, "to"))
-	at := policy.NetTarget{
+	at := netname.Target{
 		Addr: addr, Port: uint16(rapid.SampledFrom([]int{22, 443, 5432, 6000}).Draw(t, "to port")),
 		Protocol: rapid.SampledFrom([]string{"tcp", "udp"}).Draw(t, "protocol"), Listen: rapid.Bool().Draw(t, "to listen"),
 	}
@@ -130,7 +131,7 @@ func agrees(t *rapid.T, c *policy.Compiled, m *ebpf.Map) {
 }
 
 // found is what the kernel finds for a target: for one without an address, what it finds for the machine itself (normalize in bpf/sock/decide.h).
-func found(t *rapid.T, m *ebpf.Map, at *policy.NetTarget) (v netVerdict) {
+func found(t *rapid.T, m *ebpf.Map, at *netname.Target) (v netVerdict) {
 	var k kind
 	if at.Listen {
 		k |= kindListen

@@ -24,6 +24,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // child is a child that says something before it answers.
@@ -583,7 +584,7 @@ func TestDeath(t *testing.T) {
 	if lines := g.lines(); len(lines) != 3 || counts != (Counts{Sequence: 3, Denied: 3}) {
 		t.Errorf("%+v, and the events %q", counts, lines)
 	}
-	v := c.CheckNet(&policy.NetTarget{Protocol: "tcp", Addr: netip.MustParseAddr("127.2.0.1"), Port: 8001})
+	v := c.CheckNet(&netname.Target{Protocol: "tcp", Addr: netip.MustParseAddr("127.2.0.1"), Port: 8001})
 	for i, e := range g.events {
 		if e.Layer != int(v.Layer) || e.Rule != int(v.Rule) {
 			t.Errorf("layer %d, rule %d; the policy says %+v", e.Layer, e.Rule, v)

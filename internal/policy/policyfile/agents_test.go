@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // agentRows are the presets of coding agents: what each may write of its state, what it mustn't of its settings, hooks and servers, and
@@ -108,7 +109,7 @@ func TestAgentPresets(t *testing.T) {
 			may("src/x", policy.AllCaps, true)
 			may(".git/hooks/x", policy.Create, false)
 			for _, h := range append(hosts, "example.com") {
-				target, err := policy.ParseNetTarget("https://" + h)
+				target, err := netname.ParseTarget("https://" + h)
 				childtest.Must(t, err)
 				if got, own := c.CheckNet(&target).Allow, slices.Contains(strings.Fields(r.hosts), h); own && !got || h == "example.com" && got {
 					t.Errorf("%s connects to %s: %v", r.preset, h, got)

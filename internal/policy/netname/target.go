@@ -1,27 +1,30 @@
-package policy
+package netname
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// defaultPorts are the schemes that exist here, with the port that a rule or a target without one means.
+// defaultPorts are the known schemes, with the port that a rule or a target without one means.
 var defaultPorts = map[string]uint16{"http": 80, "https": 443, "ws": 80, "wss": 443, "ssh": 22, "git": 9418}
 
-var (
-	opaqueSchemes = []string{"", "ssh", "git"} // what is said shows nothing that could be decided on; "" is a raw connection
-	tlsSchemes    = []string{"https", "wss"}
-)
+// DefaultPort is the port of a scheme; 0 for one that isn't known.
+func DefaultPort(scheme string) uint16 { return defaultPorts[scheme] }
 
-const knownSchemes = "http, https, ws, wss, ssh, git"
+// Schemes are the known schemes, sorted.
+func Schemes() []string { return slices.Sorted(maps.Keys(defaultPorts)) }
 
-// NetTarget is a parsed network target.
-type NetTarget struct {
+const KnownSchemes = "http, https, ws, wss, ssh, git"
+
+// Target is a parsed network target.
+type Target struct {
 	Scheme   string // "" when unknown: raw TCP or UDP
 	Host     string // a normalised name; "" for an address
 	Addr     netip.Addr
@@ -35,7 +38,7 @@ type NetTarget struct {
 	Listen bool
 }
 
-func (t *NetTarget) String() string {
+func (t *Target) String() string {
 	scheme := t.Scheme
 	if scheme == "" {
 		scheme = t.Protocol
@@ -49,38 +52,38 @@ func (t *NetTarget) String() string {
 
 // Dest is the address that a connection to the target's goes to: the kernel takes none for the machine itself. Who listens on none listens
 // on all.
-func (t *NetTarget) Dest() netip.Addr {
+func (t *Target) Dest() netip.Addr {
 	if !t.Listen && t.Addr.IsUnspecified() {
-		return loopback[t.Addr.BitLen()/128]
+		return Loopback[t.Addr.BitLen()/128]
 	}
 	return t.Addr
 }
 
 // HostPort is the host or address with the port.
-func (t *NetTarget) HostPort() string {
+func (t *Target) HostPort() string {
 	if t.Addr.IsValid() {
 		return netip.AddrPortFrom(t.Addr, t.Port).String()
 	}
 	return t.Host + ":" + strconv.Itoa(int(t.Port))
 }
 
-// ParseNetTarget parses a URL with a known scheme, tcp://host:port or udp://host:port. What could mean one host to us and another
+// ParseTarget parses a URL with a known scheme, tcp://host:port or udp://host:port. What could mean one host to us and another
 // to somebody else is an error: to be denied, never repaired. The address is where a connection goes (Dest).
-func ParseNetTarget(s string) (NetTarget, error) {
-	t, err := parseNetTarget(s)
+func ParseTarget(s string) (Target, error) {
+	t, err := ParseListenTarget(s)
 	t.Addr = t.Dest()
 	return t, err
 }
 
-func parseNetTarget(s string) (NetTarget, error) {
+func ParseListenTarget(s string) (Target, error) {
 	if i := strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' || r == '\uFFFD' }); i >= 0 {
-		return NetTarget{}, fmt.Errorf("a space, control character or backslash in %q", s)
+		return Target{}, fmt.Errorf("a space, control character or backslash in %q", s)
 	}
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok {
-		return NetTarget{}, fmt.Errorf("%q is no URL and not of the form tcp://host:port", s)
+		return Target{}, fmt.Errorf("%q is no URL and not of the form tcp://host:port", s)
 	}
-	t := NetTarget{Scheme: strings.ToLower(scheme), Protocol: "tcp"}
+	t := Target{Scheme: strings.ToLower(scheme), Protocol: "tcp"}
 	authority, tail := rest, ""
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		authority, tail = rest[:i], rest[i:]
@@ -90,23 +93,23 @@ func parseNetTarget(s string) (NetTarget, error) {
 	case raw:
 		t.Scheme, t.Protocol = "", t.Scheme
 	case !known:
-		return NetTarget{}, fmt.Errorf("the scheme of %q isn't one of %s, tcp, udp", s, knownSchemes)
+		return Target{}, fmt.Errorf("the scheme of %q isn't one of %s, tcp, udp", s, KnownSchemes)
 	default:
 		t.Port = port
 	}
 	if err := t.parseAuthority(authority); err != nil {
-		return NetTarget{}, err
+		return Target{}, err
 	}
 	switch {
 	case t.Port == 0:
-		return NetTarget{}, fmt.Errorf("%q has no port", s)
+		return Target{}, fmt.Errorf("%q has no port", s)
 	case raw && tail != "":
-		return NetTarget{}, fmt.Errorf("%q has a path, which %s has not", s, t.Protocol)
+		return Target{}, fmt.Errorf("%q has a path, which %s has not", s, t.Protocol)
 	}
 	return t, t.parsePath(tail)
 }
 
-func (t *NetTarget) parseAuthority(a string) error {
+func (t *Target) parseAuthority(a string) error {
 	if strings.ContainsAny(a, "@%") {
 		return errors.New("user information or an encoded character before the host") // which may be a password: it's told nobody
 	}
@@ -135,24 +138,24 @@ func (t *NetTarget) parseAuthority(a string) error {
 		t.Port = uint16(n)
 	}
 	var err error
-	t.Host, t.Addr, err = parseHost(host)
+	t.Host, t.Addr, err = Parse(host)
 	return err
 }
 
-func (t *NetTarget) parsePath(tail string) error {
+func (t *Target) parsePath(tail string) error {
 	p := tail
 	if i := strings.IndexAny(p, "?#"); i >= 0 {
 		p = p[:i]
 	}
-	segs, odd, err := pathSegments(p)
+	segs, odd, err := PathSegments(p)
 	t.Path, t.Odd = segs, odd
 	return err
 }
 
 var errBadEscape = errors.New("a wrong percent-encoding in the path")
 
-// pathSegments cuts and decodes the path of a URL. One slash at the end makes no difference.
-func pathSegments(p string) (segs []string, odd bool, err error) {
+// PathSegments cuts and decodes the path of a URL. One slash at the end makes no difference.
+func PathSegments(p string) (segs []string, odd bool, err error) {
 	p = strings.TrimPrefix(p, "/")
 	if p == "" {
 		return nil, false, nil
@@ -176,7 +179,7 @@ func pathSegments(p string) (segs []string, odd bool, err error) {
 // what it ends with (Windows drops dots and spaces there), or for what its letters look like or are an overlong form of.
 func isOdd(s string) bool {
 	return s == "" || strings.HasPrefix(s, "..") || strings.TrimRight(s, ". ") != s || !utf8.ValidString(s) ||
-		strings.ContainsAny(s, "/\\;%?#\u2024\u2025\u2044\u2215\uff0e\uff0f\uff3c") || strings.ContainsFunc(s, isControl)
+		strings.ContainsAny(s, "/\\;%?#\u2024\u2025\u2044\u2215\uff0e\uff0f\uff3c") || strings.ContainsFunc(s, IsControl)
 }
 
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+func IsControl(r rune) bool { return r < ' ' || r == 0x7f }

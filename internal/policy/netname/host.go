@@ -1,4 +1,4 @@
-package policy
+package netname
 
 import (
 	"errors"
@@ -23,22 +23,22 @@ const maxName = 4*253 + 1
 
 var errNotHost = errors.New("not a host name")
 
-// parseHost is a host as a target has it: a name in its one normal form, or an address. Whatever could be read as
+// Parse is a host as a target has it: a name in its one normal form, or an address. Whatever could be read as
 // another host by somebody else is refused.
-func parseHost(s string) (name string, addr netip.Addr, err error) {
+func Parse(s string) (name string, addr netip.Addr, err error) {
 	if addr, err = netip.ParseAddr(s); err == nil {
 		if addr.Zone() != "" {
 			return "", netip.Addr{}, fmt.Errorf("%q has a zone", s)
 		}
 		return "", addr.Unmap(), nil
 	}
-	name, err = NormalizeName(s)
+	name, err = Normalize(s)
 	return name, netip.Addr{}, err
 }
 
-// NormalizeName is a host name in ASCII and lower case, without a dot at its end. It refuses what isn't a host name,
+// Normalize is a host name in ASCII and lower case, without a dot at its end. It refuses what isn't a host name,
 // and every spelling of an address.
-func NormalizeName(s string) (string, error) {
+func Normalize(s string) (string, error) {
 	if len(s) > maxName {
 		return "", fmt.Errorf("a name of %d bytes is %w", len(s), errNotHost)
 	}
@@ -53,7 +53,7 @@ func NormalizeName(s string) (string, error) {
 		}
 	}
 	name = strings.ToLower(name)
-	if !hostName(name) {
+	if !isHostName(name) {
 		return "", fmt.Errorf("%q is %w", s, errNotHost)
 	}
 	if endsInNumber(name) {
@@ -77,9 +77,9 @@ func plainASCII(s string) bool {
 	return true
 }
 
-// hostName says whether a lower-case name is made of labels of letters, digits, "-" and "_", within the limits of the
+// isHostName says whether a lower-case name is made of labels of letters, digits, "-" and "_", within the limits of the
 // DNS (RFC 1035, 2.3.4). "_" isn't in the strict rule but in many real names.
-func hostName(s string) bool {
+func isHostName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
 	}
@@ -107,12 +107,12 @@ func endsInNumber(s string) bool {
 	return strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == ""
 }
 
-// loopback are the addresses that the name "localhost" stands for (RFC 6761, 6.3).
-var loopback = [2]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+// Loopback are the addresses that the name "localhost" stands for (RFC 6761, 6.3).
+var Loopback = [2]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
-// special says whether an address isn't one of the public internet: loopback, link-local, private, shared, reserved,
+// IsSpecial says whether an address isn't one of the public internet: loopback, link-local, private, shared, reserved,
 // multicast, or a cloud's metadata service; and whether an IPv6 address carries such an IPv4 one.
-func special(a netip.Addr) bool {
+func IsSpecial(a netip.Addr) bool {
 	a = a.Unmap()
 	if a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
 		return true
@@ -122,8 +122,8 @@ func special(a netip.Addr) bool {
 			return true
 		}
 	}
-	inside := carried(a)
-	return inside.IsValid() && special(inside)
+	inside := EmbeddedIPv4(a)
+	return inside.IsValid() && IsSpecial(inside)
 }
 
 // specialRanges are those that netip has no word for (IANA special-purpose address registries).
@@ -155,15 +155,18 @@ type embedded struct {
 	at int
 }
 
-// carrying is the range of IPv6 addresses that carry those of a range of IPv4.
-func (e embedded) carrying(p netip.Prefix) netip.Prefix {
-	b, v4 := e.in.Addr().As16(), p.Addr().As4()
-	copy(b[e.at:], v4[:])
-	return netip.PrefixFrom(netip.AddrFrom16(b), e.at*8+p.Bits())
+// EmbeddingRanges are the ranges of IPv6 addresses that carry those of a range of IPv4.
+func EmbeddingRanges(p netip.Prefix) (all []netip.Prefix) {
+	for _, e := range embedding() {
+		b, v4 := e.in.Addr().As16(), p.Addr().As4()
+		copy(b[e.at:], v4[:])
+		all = append(all, netip.PrefixFrom(netip.AddrFrom16(b), e.at*8+p.Bits()))
+	}
+	return all
 }
 
-// carried is the IPv4 address in an IPv6 address that carries one, else invalid.
-func carried(a netip.Addr) netip.Addr {
+// EmbeddedIPv4 is the IPv4 address in an IPv6 address that carries one, else invalid.
+func EmbeddedIPv4(a netip.Addr) netip.Addr {
 	for _, e := range embedding() {
 		if e.in.Contains(a) {
 			b := a.As16()

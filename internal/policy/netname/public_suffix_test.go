@@ -1,4 +1,4 @@
-package suffix
+package netname
 
 import (
 	"bytes"
@@ -19,25 +19,25 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 )
 
-var update = flag.Bool("update", false, "write list.txt anew from the module golang.org/x/net")
+var updateSuffixes = flag.Bool("update", false, "write public_suffix.txt again from the module golang.org/x/net")
 
-const header = `// The rules of the Public Suffix List, https://publicsuffix.org/list, as golang.org/x/net has them. They are subject to
+const suffixHeader = `// The rules of the Public Suffix List, https://publicsuffix.org/list, as golang.org/x/net has them. They are subject to
 // the Mozilla Public License, v. 2.0: https://mozilla.org/MPL/2.0/. Written by go generate.
 `
 
 // The list is that of the module's version in use, sorted.
-func TestList(t *testing.T) {
+func TestPublicSuffixes(t *testing.T) {
 	rules := slices.Sorted(slices.Values(moduleRules(t)))
 	if len(rules) < 5000 {
 		t.Fatalf("the module has only %d rules", len(rules))
 	}
-	want := []byte(header + strings.Join(rules, "\n") + "\n")
-	if *update {
-		childtest.Must(t, os.WriteFile("list.txt", want, 0o644))
+	want := []byte(suffixHeader + strings.Join(rules, "\n") + "\n")
+	if *updateSuffixes {
+		childtest.Must(t, os.WriteFile("public_suffix.txt", want, 0o644))
 		return
 	}
-	if got, err := os.ReadFile("list.txt"); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("list.txt is out of date: run go generate (%v)", err)
+	if got, err := os.ReadFile("public_suffix.txt"); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("public_suffix.txt is out of date: run go generate (%v)", err)
 	}
 }
 
@@ -66,8 +66,8 @@ func moduleRules(t *testing.T) []string {
 
 // The answers are those of package publicsuffix, for each rule, above it, beneath it and beside it; but a top-level domain
 // always counts, though it may have no rule of its own.
-func TestPublic(t *testing.T) {
-	rules := strings.Fields(strings.TrimPrefix(list, header))
+func TestIsPublicSuffix(t *testing.T) {
+	rules := strings.Fields(strings.TrimPrefix(publicSuffixes, suffixHeader))
 	top := map[string]bool{}
 	for _, rule := range rules {
 		top[rule[strings.LastIndexByte(rule, '.')+1:]] = true
@@ -83,13 +83,13 @@ func TestPublic(t *testing.T) {
 				continue
 			}
 			s, icann := publicsuffix.PublicSuffix(domain)
-			if want := s == domain && (icann || strings.Contains(s, ".")) || top[domain]; Public(domain) != want {
+			if want := s == domain && (icann || strings.Contains(s, ".")) || top[domain]; IsPublicSuffix(domain) != want {
 				t.Errorf("%s: %v, want %v", domain, !want, want)
 			}
 		}
 	}
 	for domain, want := range map[string]bool{"": false, "com": true, "example.com": false, "localdomain": false, "co.uk": true, "github.io": true, "ck": true, "za": true, "x.ck": true, "www.ck": false} {
-		if Public(domain) != want {
+		if IsPublicSuffix(domain) != want {
 			t.Errorf("%q: %v", domain, !want)
 		}
 	}
