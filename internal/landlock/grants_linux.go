@@ -142,7 +142,7 @@ func (t *tree) openProc() {
 	}
 	if t.proc != nil {
 		all := *t.proc
-		all.FS = &policy.CompiledFS{Written: ownProc, Path: proc, Caps: have | policy.Read, Secret: t.proc.FS.Secret, Dir: true, Optional: true}
+		all.FS = &policy.CompiledFS{Written: ownProc, Entry: policy.Entry{Path: proc}, Caps: have | policy.Read, Secret: t.proc.FS.Secret, Dir: true, Optional: true}
 		t.at[proc], t.order = &all, append(t.order, &all)
 	}
 }

@@ -5,10 +5,7 @@ import "slices"
 // System is all that compiling and checking need of the machine: the shape of its file tree.
 // Errors are those of package os, so errors.Is with io/fs's sentinels works.
 type System interface {
-	// Lstat tells what is at an absolute path, without following a symlink in its last component.
-	Lstat(path string) (Kind, error)
-	// Readlink is the text of a symlink.
-	Readlink(path string) (string, error)
+	FileSystem
 	// Mounts are the mounts that this process sees. It's asked while other questions are. Without the permission to look the error is fs.ErrPermission.
 	Mounts() ([]Mount, error)
 	// File tells which file is at a path, seen as Lstat does, and how many hard links it has: a directory one.
@@ -17,17 +14,6 @@ type System interface {
 
 // FileID tells a file from every other one, whatever its names are: the numbers of its device and its inode (stat(2)).
 type FileID struct{ Dev, Inode uint64 }
-
-// Kind is what stands at a path, as far as a policy must know.
-type Kind uint8
-
-// The kinds.
-const (
-	File Kind = iota // anything that isn't a directory or a symlink
-	Dir
-	Symlink
-	Program // a regular file that somebody may execute
-)
 
 // Compiled is a policy in the one form that every reader uses: the evaluator here, the mechanisms, the gate, egress.
 // It's immutable.
@@ -106,17 +92,15 @@ func (r *Rule) Builtin() bool { return r.Authority == Builtin || isBuiltinFile(r
 
 // CompiledFS is an fs rule with its path resolved.
 type CompiledFS struct {
-	Written   string   // path or match, as written
-	Path      string   // canonical, for a literal rule; the canonical BASE for a pattern ("/" for the whole machine)
-	Last      string   `json:",omitzero"` // LAST as written, for a pattern: a name, PREFIX* or *SUFFIX; "" for a literal rule
-	Names     []string `json:",omitzero"` // the NAMEs after LAST
-	Caps      Caps     // of a built-in rule that only adds, with what it adds to
-	Unprotect bool     `json:",omitzero"`
-	Secret    bool     `json:",omitzero"`
-	Missing   bool     `json:",omitzero"` // nothing was at Path when the policy was compiled
-	Dir       bool     `json:",omitzero"` // a directory was
-	Optional  bool     `json:",omitzero"`
-	Symlink   bool     `json:",omitzero"` // Path is a symlink, and the rule is about itself
+	Written   string // path or match, as written
+	Entry            // what the rule matches
+	Caps      Caps   // of a built-in rule that only adds, with what it adds to
+	Unprotect bool   `json:",omitzero"`
+	Secret    bool   `json:",omitzero"`
+	Missing   bool   `json:",omitzero"` // nothing was at Path when the policy was compiled
+	Dir       bool   `json:",omitzero"` // a directory was
+	Optional  bool   `json:",omitzero"`
+	Symlink   bool   `json:",omitzero"` // Path is a symlink, and the rule is about itself
 }
 
 // CompiledCommand is a command rule with its program found.

@@ -16,7 +16,7 @@ func (c *Compiled) Holds(outer *Compiled) bool {
 		}
 	}
 	for _, want := range outer.Aliases {
-		if !slices.ContainsFunc(c.Aliases, want.same) {
+		if !slices.ContainsFunc(c.Aliases, want.Same) {
 			return false
 		}
 	}

@@ -89,7 +89,7 @@ func TestHoldsOtherNames(t *testing.T) {
 		"one of another":     func(c *Compiled) { c.Links[0].File.Inode++ },
 		"one of a rule that gives more": func(c *Compiled) {
 			c.Links[0].Rule = int32(len(c.Rules))
-			c.Rules = append(c.Rules, &Rule{FS: &CompiledFS{Path: "/", Caps: AllCaps}})
+			c.Rules = append(c.Rules, &Rule{FS: &CompiledFS{Entry: Entry{Path: "/"}, Caps: AllCaps}})
 		},
 	} {
 		known := func() *Compiled {

@@ -144,7 +144,7 @@ func (t *FSTable) candidates(path string, winner *Rule) []Candidate {
 	if winner == nil {
 		return nil
 	}
-	depths := t.depths(path)
+	depths := t.Depths(path)
 	won := depths[winner]
 	var out []Candidate
 	for _, r := range t.rules {
@@ -185,33 +185,6 @@ func fsForm(r *Rule) string {
 		return "pattern"
 	}
 	return "literal"
-}
-
-// depths is how deep each matching rule matches, found by the same steps as a lookup.
-func (t *FSTable) depths(path string) map[*Rule]int {
-	out := map[*Rule]int{}
-	var c cursor
-	at, depth := "", 0
-	visit := func() {
-		for _, r := range t.literals {
-			if c.node >= 0 && t.nodes[c.node].rule >= 0 && r.FS.Path == rooted(at) {
-				out[r] = depth
-			}
-		}
-		for bit := range len(t.bitRule) {
-			if w := bit / 64; (c.state[w]&t.finals[w])>>(bit%64)&1 != 0 {
-				out[t.Rule(t.bitRule[bit])] = depth
-			}
-		}
-	}
-	t.enter(&c, 0)
-	visit()
-	for _, name := range components(path) {
-		at, depth = at+"/"+name, depth+1
-		t.step(&c, name, hashName(name))
-		visit()
-	}
-	return out
 }
 
 func (l *Layer) netCandidates(t *netname.Target) []Candidate {

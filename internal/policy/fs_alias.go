@@ -7,59 +7,12 @@ import (
 	"slices"
 )
 
-// Alias says that what is at From, with what is beneath it, is also what is at To: a bind mount, or a file system that is
-// mounted twice. Each of two such names has an Alias for the other one.
-type Alias struct {
-	From, To string
-	Depth    int      // of the place where the file system is mounted that To is in: what is above is no part of it
-	Holes    []string `json:",omitempty"` // what follows either name where something else is mounted: "/proc"
-}
-
-func (a Alias) same(b Alias) bool {
-	return a.From == b.From && a.To == b.To && a.Depth == b.Depth && slices.Equal(a.Holes, b.Holes)
-}
-
-// rest is what follows From in path, and whether path is another name of something beneath To.
-func (a *Alias) rest(path string) (rest string, ok bool) {
-	if !within(path, a.From) {
-		return "", false
-	}
-	rest = beneath(path, a.From)
-	for _, hole := range a.Holes {
-		if within(rest, hole) {
-			return "", false
-		}
-	}
-	return rest, true
-}
-
-// Other is a path's other name; ok is false when the alias gives it none.
-func (a *Alias) Other(path string) (other string, ok bool) {
-	rest, ok := a.rest(path)
-	return join(a.To, rest), ok
-}
-
-// counts says whether a rule that matches at a depth of the name beneath To says something about the same thing's name beneath
-// From. It doesn't when it's about what is around the file system, nor when it matches in the same way under both names: as a
-// folder that both places are in, or as a pattern beneath both. There it has been considered already, and may have lost.
-func (a *Alias) counts(r *Rule, depth int) bool {
-	switch {
-	case r == nil, depth < a.Depth:
-		return false
-	case !within(a.From, r.FS.Path):
-		return true
-	case r.FS.Last == "":
-		return depth > depthOf(a.To)
-	}
-	return depth-len(r.FS.Names) <= depthOf(a.To)
-}
-
 // other is the rules of a layer that take something away from the path that rest makes beneath From, because of its other name;
 // nil where there is none.
 func (l *Layer) other(a *Alias, rest string) (fs *Rule, by [numKinds]*Rule) {
 	i, depth := l.narrowing.findBeneath(a.To, rest)
 	r := l.narrowing.Rule(i)
-	if a.counts(r, depth) {
+	if r != nil && a.Counts(&r.FS.Entry, depth) {
 		fs = r
 	}
 	for k, t := range l.taking() {
@@ -67,7 +20,7 @@ func (l *Layer) other(a *Alias, rest string) (fs *Rule, by [numKinds]*Rule) {
 			continue
 		}
 		i, depth := t.findBeneath(a.To, rest)
-		if r := t.Rule(i); a.counts(r, depth) && kind(k).taken(r) != 0 {
+		if r := t.Rule(i); r != nil && a.Counts(&r.FS.Entry, depth) && kind(k).taken(r) != 0 {
 			by[k] = r
 		}
 	}
@@ -76,7 +29,7 @@ func (l *Layer) other(a *Alias, rest string) (fs *Rule, by [numKinds]*Rule) {
 
 // Narrows is the fs rule of a layer that a path's other name brings with it; nil when there is none.
 func (l *Layer) Narrows(a *Alias, path string) *Rule {
-	rest, ok := a.rest(path)
+	rest, ok := a.Rest(path)
 	if !ok {
 		return nil
 	}
@@ -88,7 +41,7 @@ func (l *Layer) Narrows(a *Alias, path string) *Rule {
 func (c *Compiled) checkOthers(path string, want Caps) (v Verdict, ok bool) {
 	for i := range c.Aliases {
 		a := &c.Aliases[i]
-		rest, ok := a.rest(path)
+		rest, ok := a.Rest(path)
 		if !ok {
 			continue
 		}
@@ -112,7 +65,7 @@ func (c *Compiled) otherCaps(path string) Caps {
 	caps := AllCaps
 	for i := range c.Aliases {
 		a := &c.Aliases[i]
-		rest, ok := a.rest(path)
+		rest, ok := a.Rest(path)
 		if !ok {
 			continue
 		}
@@ -184,12 +137,12 @@ func (l *Layer) speaksOf(a *Alias) bool {
 	}
 	for _, t := range l.taking() {
 		i, depth := t.findBeneath(a.To, "")
-		if a.counts(t.Rule(i), depth) { // also where it's lifted: beneath, another rule may be the one that counts
+		if r := t.Rule(i); r != nil && a.Counts(&r.FS.Entry, depth) { // also where it's lifted: beneath, another rule may be the one that counts
 			return true
 		}
 	}
 	for _, t := range [1 + numKinds]*FSTable{l.narrowing, l.Protect, l.Secrets} {
-		if t.LiteralBeneath(a.To) != nil || t.partOf(a.To) >= 0 {
+		if t.LiteralBeneath(a.To) != nil || t.partOf(a.To) != nil {
 			return true
 		}
 		for _, r := range t.Patterns() {

@@ -66,13 +66,6 @@ func newAdding(rules []*Rule, stance Stance) (a adding, ok bool) {
 	return a, err == nil
 }
 
-func depthOf(path string) int {
-	if path == "/" {
-		return 0
-	}
-	return strings.Count(path, "/")
-}
-
 // complete adds to a rule what there is without it, and says whether the rule makes no difference then.
 func (a *adding) complete(fs *CompiledFS) (idle bool) {
 	caps, lifted := a.without(fs.Path)

@@ -33,7 +33,7 @@ func (c *compiler) builtin() {
 		seen[p] = true
 		rules = append(rules, c.add(&Rule{
 			ID: "toolguard." + strconv.Itoa(len(rules)+1), Place: from,
-			FS: &CompiledFS{Path: p, Written: p, Caps: Read | Execute},
+			FS: &CompiledFS{Entry: Entry{Path: p}, Written: p, Caps: Read | Execute},
 		}))
 	}
 	for _, p := range own {

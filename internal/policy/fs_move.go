@@ -75,7 +75,7 @@ func (c *Compiled) gains(old, new string, dir bool) (Verdict, bool) {
 // otherNames says whether a directory is known by another name, or something beneath it is: rules may hold to either.
 func (c *Compiled) otherNames(path string) bool {
 	return slices.ContainsFunc(c.Aliases, func(a Alias) bool {
-		_, ok := a.rest(path)
+		_, ok := a.Rest(path)
 		return ok || within(a.From, path)
 	})
 }
@@ -97,11 +97,11 @@ func (l *Layer) dirGains(old, new string) (rule int32, gains bool) {
 			if r := t.LiteralBeneath(p); r != nil {
 				return r.Index, true
 			}
-			if r := t.baseBeneath(p); r >= 0 {
-				return r, true
+			if r := t.baseBeneath(p); r != nil {
+				return r.Index, true
 			}
-			if r := t.partOf(p); r >= 0 {
-				return r, true
+			if r := t.partOf(p); r != nil {
+				return r.Index, true
 			}
 		}
 	}
@@ -175,42 +175,6 @@ func (l *Layer) basesDiffer(old, new string) (rule int32, differ bool) {
 		}
 	}
 	return NoMatch, false
-}
-
-// baseBeneath is a pattern whose BASE lies strictly beneath path: NoMatch for none. Its BASE would move away from it.
-func (t *FSTable) baseBeneath(path string) int32 {
-	if node := t.at(path); node < 0 || t.nodes[node].base < 0 {
-		return NoMatch
-	}
-	for _, r := range t.patterns {
-		if r.FS.Path != path && within(r.FS.Path, path) {
-			return r.Index
-		}
-	}
-	return NoMatch
-}
-
-// partOf is a pattern that path is a part of, as ".git" is of "**/.git/hooks": NoMatch for none.
-func (t *FSTable) partOf(path string) int32 {
-	if t == nil || len(t.patterns) == 0 {
-		return NoMatch
-	}
-	var c cursor
-	t.enter(&c, 0)
-	for _, name := range components(path) {
-		t.step(&c, name, hashName(name))
-	}
-	bit := 0
-	for _, r := range t.patterns {
-		n := 1 + len(r.FS.Names)
-		for i := bit; i < bit+n-1; i++ {
-			if c.state[i/64]>>(i%64)&1 != 0 {
-				return r.Index
-			}
-		}
-		bit += n
-	}
-	return NoMatch
 }
 
 // Moving says for a rename of what really is there: kinds are looked up, and symlinks in the last components aren't

@@ -1,61 +1,13 @@
 package policy
 
-import "path"
+// Literals are the indexes of the literal entries, in order.
+func (t *Table) Literals() []int32 { return t.literals }
 
-// Rules is every rule in order; the caller must not change it. A nil table has none.
-func (t *FSTable) Rules() []*Rule {
-	if t == nil {
-		return nil
-	}
-	return t.rules
-}
-
-// Literals is every rule with a path, in order.
-func (t *FSTable) Literals() []*Rule {
-	if t == nil {
-		return nil
-	}
-	return t.literals
-}
-
-// Patterns is every rule with a match, in order.
-func (t *FSTable) Patterns() []*Rule {
-	if t == nil {
-		return nil
-	}
-	return t.patterns
-}
-
-// Rule is the rule with that Index, nil for NoMatch and Unresolvable.
-func (t *FSTable) Rule(index int32) *Rule {
-	if t == nil || index < 0 {
-		return nil
-	}
-	return t.rules[index-t.first]
-}
-
-// Deciding is the rule that decides a canonical path; nil when none matches or the path can't be followed.
-func (t *FSTable) Deciding(path string) *Rule {
-	if t == nil {
-		return nil
-	}
-	rule, _ := t.Lookup(path)
-	return t.Rule(rule)
-}
-
-// Covering is the rule that covers path from above: the one that decides its parent. nil when none does.
-func (t *FSTable) Covering(p string) *Rule {
-	if p == "/" {
-		return nil
-	}
-	return t.Deciding(path.Dir(p))
-}
+// Patterns are the indexes of the patterns, in order.
+func (t *Table) Patterns() []int32 { return t.patterns }
 
 // at is the trie's node for a path, -1 when there is none.
-func (t *FSTable) at(path string) int32 {
-	if t == nil || len(t.rules) == 0 {
-		return -1
-	}
+func (t *Table) at(path string) int32 {
 	node := int32(0)
 	for _, c := range components(path) {
 		id := t.names.find(c, hashName(c))
@@ -69,21 +21,82 @@ func (t *FSTable) at(path string) int32 {
 	return node
 }
 
-// LiteralBeneath is the first literal rule strictly beneath path, nil when there is none.
-func (t *FSTable) LiteralBeneath(path string) *Rule {
+// LiteralBeneath is the first literal entry strictly beneath path: NoMatch for none.
+func (t *Table) LiteralBeneath(path string) int32 {
 	node := t.at(path)
 	if node < 0 {
-		return nil
+		return NoMatch
 	}
-	return t.Rule(t.nodes[node].below)
+	return t.nodes[node].below
 }
 
-// PatternBeneath is the first pattern that could hit path itself or something beneath it, nil when there is none.
-func (t *FSTable) PatternBeneath(path string) *Rule {
-	for _, r := range t.Patterns() {
-		if within(path, r.FS.Path) || within(r.FS.Path, path) {
-			return r
+// BaseBeneath is a pattern whose BASE lies strictly beneath path: NoMatch for none. Its BASE would move away from it.
+func (t *Table) BaseBeneath(path string) int32 {
+	if node := t.at(path); node < 0 || t.nodes[node].base < 0 {
+		return NoMatch
+	}
+	for _, i := range t.patterns {
+		if e := t.entries[i]; e.Path != path && within(e.Path, path) {
+			return i
 		}
 	}
-	return nil
+	return NoMatch
+}
+
+// PartOf is a pattern that path is a part of, as ".git" is of "**/.git/hooks": NoMatch for none.
+func (t *Table) PartOf(path string) int32 {
+	if len(t.patterns) == 0 {
+		return NoMatch
+	}
+	var c cursor
+	t.enter(&c, 0)
+	for _, name := range components(path) {
+		t.step(&c, name, hashName(name))
+	}
+	bit := 0
+	for _, at := range t.patterns {
+		n := 1 + len(t.entries[at].Names)
+		for i := bit; i < bit+n-1; i++ {
+			if c.state[i/64]>>(i%64)&1 != 0 {
+				return at
+			}
+		}
+		bit += n
+	}
+	return NoMatch
+}
+
+// Match is an entry that matches a path, and the number of components at which it does.
+type Match struct {
+	Entry int32
+	Depth int
+}
+
+// Trace is every match of a canonical path, found by the same steps as Find: by depth, and of one depth literals before patterns. A
+// pattern may match at more than one depth.
+func (t *Table) Trace(path string) (matches []Match) {
+	var c cursor
+	at, depth := "", 0
+	visit := func() {
+		if c.node >= 0 && t.nodes[c.node].entry >= 0 {
+			for _, i := range t.literals {
+				if t.entries[i].Path == rooted(at) {
+					matches = append(matches, Match{i, depth})
+				}
+			}
+		}
+		for bit := range len(t.bitEntry) {
+			if w := bit / 64; (c.state[w]&t.finals[w])>>(bit%64)&1 != 0 {
+				matches = append(matches, Match{t.bitEntry[bit], depth})
+			}
+		}
+	}
+	t.enter(&c, 0)
+	visit()
+	for _, name := range components(path) {
+		at, depth = at+"/"+name, depth+1
+		t.step(&c, name, hashName(name))
+		visit()
+	}
+	return matches
 }

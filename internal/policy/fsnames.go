@@ -14,7 +14,7 @@ func hashName(s string) uint64 {
 	return h
 }
 
-// nameTable interns the names that rules mention: an open-addressed table. A name that only looks like one of them by
+// nameTable interns the names that entries mention: an open-addressed table. A name that only looks like one of them by
 // its hash is told apart by its bytes.
 type nameTable struct {
 	slots []int32 // id+1; 0 is empty; a power of two, at most half full
@@ -128,7 +128,7 @@ type affixNode struct {
 }
 
 // collect adds to mask the bits of every affix of name.
-func (a *affixes) collect(t *FSTable, name string, mask []uint64, backwards bool) {
+func (a *affixes) collect(t *Table, name string, mask []uint64, backwards bool) {
 	if len(a.nodes) == 0 {
 		return
 	}

@@ -2,55 +2,51 @@ package policy
 
 import "math/bits"
 
-// MaxDepth and MaxPath are as far as a path is followed; beyond them is denied. The kernel's matcher counts the components alone: by one
-// call nobody names a longer path (PATH_MAX), but from folder to folder one gets there.
-const (
-	MaxDepth = 128
-	MaxPath  = 4096
-)
-
 // maxWords limits the components of all patterns in one table together, so that a lookup's state has a fixed size.
 const (
 	maxWords        = 32
 	maxPatternParts = maxWords * 64
 )
 
-// NoMatch and Unresolvable are what Lookup returns instead of a rule.
-const (
-	NoMatch      int32 = -1
-	Unresolvable int32 = -2
-)
+// NoMatch is what a lookup returns instead of an entry.
+const NoMatch int32 = -1
 
-// FSTable decides which rule of one layer governs a path. It's plain arrays, so that the same table can run in the
-// kernel: names are interned, literal rules are a trie over names, and patterns run bit-parallel beside the walk.
+// Entry is what a table matches: a path with all that lies beneath it, or a pattern BASE/**/LAST/NAME….
+type Entry struct {
+	Path  string   // canonical; the BASE of a pattern ("/" for the whole machine)
+	Last  string   `json:",omitzero"` // LAST as written, for a pattern: a name, PREFIX* or *SUFFIX; "" for a literal path
+	Names []string `json:",omitzero"` // the NAMEs after LAST
+}
+
+// Table decides which of several entries governs a path. It's plain arrays, so that the same table can run in the
+// kernel: names are interned, literal paths are a trie over names, and patterns run bit-parallel beside the walk.
 //
-// A pattern BASE/**/LAST/NAME… has one bit for LAST and one for each NAME, in rule order. Its first bit may be set at
+// A pattern BASE/**/LAST/NAME… has one bit for LAST and one for each NAME, in the order of the entries. Its first bit may be set at
 // any component once the walk has passed the trie node of BASE; every other bit is set when the one before it was set
-// at the component before. Its last bit set means: this component is hit. Bits of later rules are higher, so the
-// highest hit is the last rule.
-type FSTable struct {
-	rules    []*Rule
-	literals []*Rule
-	patterns []*Rule
-	first    int32 // Index of rules[0]; the rules of a table are consecutive
+// at the component before. Its last bit set means: this component is hit. Bits of later entries are higher, so the
+// highest hit is the last entry.
+type Table struct {
+	entries  []*Entry
+	literals []int32 // by their index in entries
+	patterns []int32
 
 	names nameTable
 	edges edgeTable
-	nodes []fsNode // the root is nodes[0]
+	nodes []node // the root is nodes[0]
 
 	words    int      // of a bit set
 	sets     []uint64 // bit sets of that many words, named by the index of their first word
 	nameSet  []int32  // by name: the bits that the name satisfies; -1 for none
 	finals   []uint64
-	bitRule  []int32 // by bit, for final bits: the rule
+	bitEntry []int32 // by bit, for final bits: the entry
 	prefixes affixes
 	suffixes affixes
 }
 
-// fsNode is a path that a literal rule or the BASE of a pattern names, or that lies above one.
-type fsNode struct {
-	rule   int32 // the last literal rule here; NoMatch for none
-	below  int32 // the first literal rule strictly beneath; NoMatch for none
+// node is a path that a literal entry or the BASE of a pattern names, or that lies above one.
+type node struct {
+	entry  int32 // the last literal entry here; NoMatch for none
+	below  int32 // the first literal entry strictly beneath; NoMatch for none
 	base   int32 // the first pattern with its BASE here or beneath; NoMatch for none
 	starts int32 // the set of first bits of the patterns with their BASE here; -1 for none
 }
@@ -64,7 +60,7 @@ type cursor struct {
 }
 
 // enter puts the cursor at a node of the trie.
-func (t *FSTable) enter(c *cursor, node int32) {
+func (t *Table) enter(c *cursor, node int32) {
 	c.node = node
 	if node < 0 || t.nodes[node].starts < 0 {
 		return
@@ -75,10 +71,10 @@ func (t *FSTable) enter(c *cursor, node int32) {
 	}
 }
 
-func (t *FSTable) set(at int32) []uint64 { return t.sets[at : int(at)+t.words] }
+func (t *Table) set(at int32) []uint64 { return t.sets[at : int(at)+t.words] }
 
 // step moves the cursor to the component name, whose hash is h.
-func (t *FSTable) step(c *cursor, name string, h uint64) {
+func (t *Table) step(c *cursor, name string, h uint64) {
 	id := t.names.find(name, h)
 	if c.live {
 		t.stepPatterns(c, name, id)
@@ -92,7 +88,7 @@ func (t *FSTable) step(c *cursor, name string, h uint64) {
 	}
 }
 
-func (t *FSTable) stepPatterns(c *cursor, name string, id int32) {
+func (t *Table) stepPatterns(c *cursor, name string, id int32) {
 	var buf [maxWords]uint64
 	mask := buf[:t.words]
 	if id >= 0 && t.nameSet[id] >= 0 {
@@ -108,63 +104,46 @@ func (t *FSTable) stepPatterns(c *cursor, name string, id int32) {
 	}
 }
 
-// decides is the rule that matches exactly at the cursor.
-func (t *FSTable) decides(c *cursor) int32 {
-	if c.node >= 0 && t.nodes[c.node].rule >= 0 {
-		return t.nodes[c.node].rule
+// decides is the entry that matches exactly at the cursor.
+func (t *Table) decides(c *cursor) int32 {
+	if c.node >= 0 && t.nodes[c.node].entry >= 0 {
+		return t.nodes[c.node].entry
 	}
 	if c.live {
 		for i := t.words - 1; i >= 0; i-- {
 			if hit := c.state[i] & t.finals[i]; hit != 0 {
-				return t.bitRule[i*64+bits.Len64(hit)-1]
+				return t.bitEntry[i*64+bits.Len64(hit)-1]
 			}
 		}
 	}
 	return NoMatch
 }
 
-// Lookup is the Index of the rule that decides a canonical path, and the number of components at which it matched.
-// The rule is NoMatch when none does, and Unresolvable when path is too long, too deep or not canonical: to be denied.
-func (t *FSTable) Lookup(path string) (rule int32, depth int) {
-	if !resolvable(path) {
-		return Unresolvable, 0
-	}
-	return t.find(path)
-}
+// Find is the index of the entry that decides a canonical path, and the number of components at which it matched. The
+// entry is NoMatch when none does.
+func (t *Table) Find(path string) (entry int32, depth int) { return t.FindBeneath(path, "") }
 
-// find is Lookup for a path that is known to be resolvable. t may be nil.
-func (t *FSTable) find(path string) (rule int32, depth int) {
-	if t == nil || len(t.rules) == 0 {
+// FindBeneath is Find for the path that rest makes beneath dir: it's "", or begins with a slash.
+func (t *Table) FindBeneath(dir, rest string) (entry int32, depth int) {
+	if len(t.entries) == 0 {
 		return NoMatch, 0
 	}
 	var c cursor
 	t.enter(&c, 0)
-	f := found{rule: t.decides(&c)}
-	t.follow(&c, path, &f)
-	return f.rule, f.depth
-}
-
-// findBeneath is find for the path that rest makes beneath dir: it's "", or begins with a slash.
-func (t *FSTable) findBeneath(dir, rest string) (rule int32, depth int) {
-	if t == nil || len(t.rules) == 0 {
-		return NoMatch, 0
-	}
-	var c cursor
-	t.enter(&c, 0)
-	f := found{rule: t.decides(&c)}
+	f := found{entry: t.decides(&c)}
 	t.follow(&c, dir, &f)
 	t.follow(&c, rest, &f)
-	return f.rule, f.depth
+	return f.entry, f.depth
 }
 
-// found is the rule that decides as far as a lookup has come, where it matched, and how far that is.
+// found is the entry that decides as far as a lookup has come, where it matched, and how far that is.
 type found struct {
-	rule      int32
+	entry     int32
 	depth, at int
 }
 
 // follow goes on along path, which begins with a slash or is empty.
-func (t *FSTable) follow(c *cursor, path string, f *found) {
+func (t *Table) follow(c *cursor, path string, f *found) {
 	if len(path) <= 1 {
 		return
 	}
@@ -176,48 +155,12 @@ func (t *FSTable) follow(c *cursor, path string, f *found) {
 		}
 		f.at++
 		t.step(c, path[start:i], h)
-		if r := t.decides(c); r >= 0 {
-			f.rule, f.depth = r, f.at
+		if e := t.decides(c); e >= 0 {
+			f.entry, f.depth = e, f.at
 		}
 		if i >= len(path) {
 			return
 		}
 		start, h = i+1, hashSeed
-	}
-}
-
-// resolvable says whether a matcher can follow path: absolute, clean, and within the limits.
-func resolvable(path string) bool {
-	if len(path) == 0 || path[0] != '/' || len(path) > MaxPath {
-		return false
-	}
-	if len(path) == 1 {
-		return true
-	}
-	depth, start := 0, 1
-	for i := 1; ; i++ {
-		if i < len(path) && path[i] != '/' {
-			if path[i] == 0 {
-				return false
-			}
-			continue
-		}
-		depth++
-		switch i - start {
-		case 0:
-			return false
-		case 1:
-			if path[start] == '.' {
-				return false
-			}
-		case 2:
-			if path[start] == '.' && path[start+1] == '.' {
-				return false
-			}
-		}
-		if i == len(path) {
-			return depth <= MaxDepth
-		}
-		start = i + 1
 	}
 }

@@ -73,7 +73,7 @@ func (t *FSTable) opens(r, denial *Rule) bool {
 	case r.FS.Last != "" && denial.FS.Last == "":
 		return within(r.FS.Path, denial.FS.Path) || within(denial.FS.Path, r.FS.Path)
 	case r.FS.Last == "":
-		_, hit := t.depths(r.FS.Path)[denial]
+		_, hit := t.Depths(r.FS.Path)[denial]
 		return hit && t.Deciding(r.FS.Path) == r
 	}
 	return false

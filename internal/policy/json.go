@@ -104,7 +104,7 @@ func (c *Compiled) Within(outer *Compiled) (*Compiled, error) {
 		}
 	}
 	for _, a := range around.Aliases { // one that says less of the same places takes nothing away from it
-		if !slices.ContainsFunc(c.Aliases, a.same) {
+		if !slices.ContainsFunc(c.Aliases, a.Same) {
 			w.Aliases = append(w.Aliases, a)
 		}
 	}

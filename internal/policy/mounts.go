@@ -164,19 +164,3 @@ func (t mounts) holes(names ...string) (out []string) {
 	slices.Sort(out)
 	return slices.Compact(out)
 }
-
-// beneath is what p adds to dir, which it lies in; "" for dir itself.
-func beneath(p, dir string) string {
-	if dir == "/" {
-		dir = ""
-	}
-	return strings.TrimSuffix(p[len(dir):], "/")
-}
-
-// join is the reverse of beneath.
-func join(dir, rest string) string {
-	if dir == "/" {
-		return rooted(rest)
-	}
-	return dir + rest
-}

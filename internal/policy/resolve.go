@@ -16,16 +16,35 @@ var (
 	errMagic   = errors.New("leads through a link of /proc that only the process itself can follow")
 	errDotDot  = errors.New(`".." after something that doesn't exist`)
 	errNUL     = errors.New("a NUL byte in a path")
-	errEscape  = errors.New(string(WorkspaceEscape))
+	errEscape  = errors.New("workspace_escape") // the reason of package policy
 	errEmpty   = errors.New("an empty path")
 	errTooLong = fmt.Errorf("longer than %d bytes or deeper than %d components", MaxPath, MaxDepth)
 )
 
-// resolver follows paths through a System as the kernel would: component by component, symlinks and ".." in order.
+// FileSystem is the shape of a file tree. Errors are those of package os, so errors.Is with io/fs's sentinels works.
+type FileSystem interface {
+	// Lstat is what is at an absolute path, without following a symlink in its last component.
+	Lstat(path string) (Kind, error)
+	// Readlink is the text of a symlink.
+	Readlink(path string) (string, error)
+}
+
+// Kind is what stands at a path, as far as a policy must know.
+type Kind uint8
+
+// The kinds.
+const (
+	File Kind = iota // anything that isn't a directory or a symlink
+	Dir
+	Symlink
+	Program // a regular file that somebody may execute
+)
+
+// resolver follows paths through a file tree as the kernel would: component by component, symlinks and ".." in order.
 // It remembers directories and symlinks, so that one compilation looks at each of them once.
 type resolver struct {
-	sys  System
-	seen map[string]entry
+	files FileSystem
+	seen  map[string]entry
 	// literal keeps everything beneath /proc/self as it is: a rule means the session's own processes, whoever they are.
 	literal bool
 	// onLink is told of every symlink that is followed; nil when nobody asks.
@@ -46,16 +65,18 @@ type resolved struct {
 	dangling bool // what is missing was named by a symlink
 }
 
-func newResolver(sys System) *resolver { return &resolver{sys: sys, seen: make(map[string]entry, 64)} }
+func newResolver(files FileSystem) *resolver {
+	return &resolver{files: files, seen: make(map[string]entry, 64)}
+}
 
 func (r *resolver) lstat(path string) entry {
 	if e, ok := r.seen[path]; ok {
 		return e
 	}
 	var e entry
-	e.kind, e.err = r.sys.Lstat(path)
+	e.kind, e.err = r.files.Lstat(path)
 	if e.err == nil && e.kind == Symlink {
-		e.link, e.err = r.sys.Readlink(path)
+		e.link, e.err = r.files.Readlink(path)
 	}
 	if e.err == nil && (e.kind == Dir || e.kind == Symlink) {
 		r.seen[path] = e // the rest is seldom looked at twice
@@ -93,13 +114,6 @@ func (r *resolver) resolve(path string, follow bool) (resolved, error) {
 			return w.appendMissing(name, inLink)
 		}
 	}
-}
-
-func rooted(p string) string {
-	if p == "" {
-		return "/"
-	}
-	return p
 }
 
 func (w *walk) step(name string, follow bool) (missing bool, err error) {

@@ -162,11 +162,3 @@ func (r roots) rule(res *resolver, written string, follow bool) (resolved, error
 	}
 	return got, nil
 }
-
-// within says whether a clean absolute path is dir or lies beneath it.
-func within(p, dir string) bool {
-	if dir == "/" {
-		return true
-	}
-	return len(p) >= len(dir) && p[:len(dir)] == dir && (len(p) == len(dir) || p[len(dir)] == '/')
-}

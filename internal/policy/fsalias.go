@@ -1,0 +1,51 @@
+package policy
+
+import "slices"
+
+// Alias says that what is at From, with what is beneath it, is also what is at To: a bind mount, or a file system that is
+// mounted twice. Each of two such names has an Alias for the other one.
+type Alias struct {
+	From, To string
+	Depth    int      // of the place where the file system is mounted that To is in: what is above is no part of it
+	Holes    []string `json:",omitempty"` // what follows either name where something else is mounted: "/proc"
+}
+
+// Same says whether two aliases are one.
+func (a Alias) Same(b Alias) bool {
+	return a.From == b.From && a.To == b.To && a.Depth == b.Depth && slices.Equal(a.Holes, b.Holes)
+}
+
+// Rest is what follows From in path, and whether path is another name of something beneath To.
+func (a *Alias) Rest(path string) (rest string, ok bool) {
+	if !within(path, a.From) {
+		return "", false
+	}
+	rest = beneath(path, a.From)
+	for _, hole := range a.Holes {
+		if within(rest, hole) {
+			return "", false
+		}
+	}
+	return rest, true
+}
+
+// Other is a path's other name; ok is false when the alias gives it none.
+func (a *Alias) Other(path string) (other string, ok bool) {
+	rest, ok := a.Rest(path)
+	return join(a.To, rest), ok
+}
+
+// Counts says whether an entry that matches at a depth of the name beneath To says something about the same thing's name beneath
+// From. It doesn't when it's about what is around the file system, nor when it matches in the same way under both names: as a
+// folder that both places are in, or as a pattern beneath both. There it has been considered already, and may have lost.
+func (a *Alias) Counts(e *Entry, depth int) bool {
+	switch {
+	case depth < a.Depth:
+		return false
+	case !within(a.From, e.Path):
+		return true
+	case e.Last == "":
+		return depth > depthOf(a.To)
+	}
+	return depth-len(e.Names) <= depthOf(a.To)
+}
