@@ -33,6 +33,8 @@ type room struct {
 // the standard library. The first prefix that fits counts. "internal/*" stands for every package below internal.
 var mayImport = []room{
 	{"internal/policy/policyfile", []string{"internal/policy", "github.com/pelletier/go-toml/v2"}},
+	{"internal/policy/fspath/fspathtest", []string{"internal/policy/fspath"}},
+	{"internal/policy/fspath", nil},
 	{"internal/policy/netname", []string{"golang.org/x/net/idna"}},
 	{"internal/policy", nil},
 	{"internal/userfiles", nil},

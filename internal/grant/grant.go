@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
@@ -84,7 +85,7 @@ func (d *Denial) argv() []string {
 }
 
 // ask asks a policy. A program of which nothing but its path is known is asked about with any arguments.
-func ask(c *policy.Compiled, sys policy.System, q policy.Question) policy.Answer {
+func ask(c *policy.Compiled, sys fspath.FileSystem, q policy.Question) policy.Answer {
 	if q.Resource == policy.Commands && len(q.Argv) == 0 {
 		return c.Describe(c.CheckCommand(q.Target, nil), q, q.Target)
 	}
@@ -96,7 +97,7 @@ func ask(c *policy.Compiled, sys policy.System, q policy.Question) policy.Answer
 type Policy struct {
 	Text   []byte
 	Load   func(text []byte) (*policy.Compiled, error)
-	System policy.System
+	System fspath.FileSystem
 }
 
 // Refusal says why a denial's grant isn't added, and what can be done by hand.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // restricts tells whether a layer denies what none of its rules for a resource grants. toolguard's own layer denies by
@@ -19,7 +20,7 @@ const proc, ownProc = "/proc", "/proc/self"
 // tree is one layer's literal rules by path: of several at one path only the last counts.
 type tree struct {
 	layer   *policy.Layer
-	aliases []policy.Alias
+	aliases []fspath.Alias
 	at      map[string]*policy.Rule
 	order   []*policy.Rule // those that count, in rule order
 	proc    *policy.Rule   // for which all of /proc may be read, see openProc; nil: none
@@ -29,7 +30,7 @@ type tree struct {
 	from    string
 }
 
-func treeOf(l *policy.Layer, aliases []policy.Alias, root bool) *tree {
+func treeOf(l *policy.Layer, aliases []fspath.Alias, root bool) *tree {
 	rules := slices.DeleteFunc(slices.Clone(l.FS.Literals()), func(r *policy.Rule) bool { return r.FS.Symlink }) // it can't be told from its target
 	t := &tree{layer: l, aliases: aliases, at: make(map[string]*policy.Rule, len(rules)+1)}
 	for _, r := range rules {
@@ -142,14 +143,14 @@ func (t *tree) openProc() {
 	}
 	if t.proc != nil {
 		all := *t.proc
-		all.FS = &policy.CompiledFS{Written: ownProc, Entry: policy.Entry{Path: proc}, Caps: have | policy.Read, Secret: t.proc.FS.Secret, Dir: true, Optional: true}
+		all.FS = &policy.CompiledFS{Written: ownProc, Entry: fspath.Entry{Path: proc}, Caps: have | policy.Read, Secret: t.proc.FS.Secret, Dir: true, Optional: true}
 		t.at[proc], t.order = &all, append(t.order, &all)
 	}
 }
 
 // withinProc tells whether a path is beneath /proc under any of its names.
 func (t *tree) withinProc(p string) bool {
-	return beneath(p, proc) || slices.ContainsFunc(t.aliases, func(a policy.Alias) bool {
+	return beneath(p, proc) || slices.ContainsFunc(t.aliases, func(a fspath.Alias) bool {
 		other, ok := a.Other(p)
 		return ok && beneath(other, proc)
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
@@ -102,7 +103,7 @@ func compileAt(t testing.TB, ws string, l policy.SourceLayer) *policy.Compiled {
 	return compileSource(t, policyfile.Machine{}, &policy.Source{Workspace: ws, Layers: []policy.SourceLayer{l}})
 }
 
-func compileSource(t testing.TB, sys policy.System, src *policy.Source) *policy.Compiled {
+func compileSource(t testing.TB, sys fspath.FileSystem, src *policy.Source) *policy.Compiled {
 	t.Helper()
 	src.Name, src.Home = "test", src.Workspace
 	if src.Path == "" {

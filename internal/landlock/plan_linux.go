@@ -7,6 +7,7 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Plan is the rulesets that hold a session to its policy, in the order in which Apply stacks them.
@@ -92,7 +93,7 @@ func (p *Plan) LeavePorts() {
 }
 
 // files is a layer's ruleset for fs and net. Each rule's grant stands alone; what a rule above grants holds as well.
-func (p *Plan) files(l *policy.Layer, aliases []policy.Alias, root bool) Ruleset {
+func (p *Plan) files(l *policy.Layer, aliases []fspath.Alias, root bool) Ruleset {
 	rs := p.base(l.Authority)
 	if restricts(l, policy.FS) {
 		rs = Ruleset{Authority: l.Authority, FS: handled(p.ABI)}

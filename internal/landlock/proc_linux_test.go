@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // ownEntries is a layer with the built-in rule on the session's own /proc entries, and rules that somebody wrote.
@@ -65,7 +66,7 @@ func TestOpenProc(t *testing.T) {
 	}
 	// What is taken away by another name is so by this one.
 	for _, l := range compileAt(t, ws, ownEntries(rule("none", 0))).Layers {
-		if mounted := []policy.Alias{{From: ws + "/none", To: proc}}; restricts(l, policy.FS) && treeOf(l, mounted, false).proc != nil {
+		if mounted := []fspath.Alias{{From: ws + "/none", To: proc}}; restricts(l, policy.FS) && treeOf(l, mounted, false).proc != nil {
 			t.Error("a folder was taken away that /proc is mounted on, too, and /proc is opened")
 		}
 	}

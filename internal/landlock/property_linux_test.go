@@ -13,12 +13,13 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // forest is a file tree in memory.
-type forest map[string]policy.Kind
+type forest map[string]fspath.Kind
 
-func (f forest) Lstat(p string) (policy.Kind, error) {
+func (f forest) Lstat(p string) (fspath.Kind, error) {
 	if k, ok := f[p]; ok {
 		return k, nil
 	}
@@ -27,10 +28,10 @@ func (f forest) Lstat(p string) (policy.Kind, error) {
 
 func (f forest) Readlink(string) (string, error) { return "", fs.ErrInvalid }
 
-func (f forest) Mounts() ([]policy.Mount, error) { return nil, nil }
+func (f forest) Mounts() ([]fspath.Mount, error) { return nil, nil }
 
-func (f forest) File(string) (policy.FileID, uint64, error) {
-	return policy.FileID{}, 0, fs.ErrNotExist
+func (f forest) File(string) (fspath.FileID, uint64, error) {
+	return fspath.FileID{}, 0, fs.ErrNotExist
 }
 
 // kernel is what Landlock decides under a plan, from the documentation: each ruleset's grants along the chain of folders
@@ -57,7 +58,7 @@ func (k kernel) gives(rs *Ruleset, p string) (access uint64) {
 				continue
 			}
 			a := g.Access
-			if k.tree[at] != policy.Dir {
+			if k.tree[at] != fspath.Dir {
 				a &= onFiles
 			}
 			access |= a
@@ -86,7 +87,7 @@ func (k kernel) remove(p string) {
 	delete(k.inode, p)
 }
 
-func (k kernel) make(p string, kind policy.Kind, inode int) { k.tree[p], k.inode[p] = kind, inode }
+func (k kernel) make(p string, kind fspath.Kind, inode int) { k.tree[p], k.inode[p] = kind, inode }
 
 // empty tells whether nothing is beneath p.
 func (k kernel) empty(p string) bool {
@@ -104,17 +105,17 @@ func (k kernel) step(what int, p, q string, fresh int) {
 	over, exists := k.tree[q]
 	parent := path.Dir(p)
 	switch {
-	case p == "/" || q == "/" || k.tree[parent] != policy.Dir || k.tree[path.Dir(q)] != policy.Dir:
+	case p == "/" || q == "/" || k.tree[parent] != fspath.Dir || k.tree[path.Dir(q)] != fspath.Dir:
 	case what == 0 && !there && k.allows(parent, ll.AccessFSMakeReg):
-		k.make(p, policy.File, fresh)
+		k.make(p, fspath.File, fresh)
 	case what == 1 && !there && k.allows(parent, ll.AccessFSMakeDir):
-		k.make(p, policy.Dir, fresh)
+		k.make(p, fspath.Dir, fresh)
 	case what == 2 && there && k.empty(p) && k.allows(parent, k.removes(kind)):
 		k.remove(p)
 	case !there || beneath(q, p) || beneath(p, q):
-	case what == 3 && kind != policy.Dir && !exists && k.link(p, q):
+	case what == 3 && kind != fspath.Dir && !exists && k.link(p, q):
 		k.make(q, kind, k.inode[p])
-	case exists && ((kind == policy.Dir) != (over == policy.Dir) || !k.empty(q)):
+	case exists && ((kind == fspath.Dir) != (over == fspath.Dir) || !k.empty(q)):
 	case what >= 4 && k.rename(p, q):
 		k.move(p, q)
 	}
@@ -146,15 +147,15 @@ func (k kernel) noGain(old, newDir string, dir bool) bool {
 	return true
 }
 
-func (k kernel) makes(kind policy.Kind) uint64 {
-	if kind == policy.Dir {
+func (k kernel) makes(kind fspath.Kind) uint64 {
+	if kind == fspath.Dir {
 		return ll.AccessFSMakeDir
 	}
 	return ll.AccessFSMakeReg
 }
 
-func (k kernel) removes(kind policy.Kind) uint64 {
-	if kind == policy.Dir {
+func (k kernel) removes(kind fspath.Kind) uint64 {
+	if kind == fspath.Dir {
 		return ll.AccessFSRemoveDir
 	}
 	return ll.AccessFSRemoveFile
@@ -170,7 +171,7 @@ func (k kernel) rename(old, new string) bool {
 	if od == nd {
 		return k.allows(od, from|to)
 	}
-	return k.allows(od, from|ll.AccessFSRefer) && k.allows(nd, to|ll.AccessFSRefer) && k.noGain(old, nd, kind == policy.Dir)
+	return k.allows(od, from|ll.AccessFSRefer) && k.allows(nd, to|ll.AccessFSRefer) && k.noGain(old, nd, kind == fspath.Dir)
 }
 
 func (k kernel) link(old, new string) bool {
@@ -183,7 +184,7 @@ func (k kernel) link(old, new string) bool {
 
 // drawForest makes a small tree with few names, so that rules and targets meet.
 func drawForest(t *rapid.T) (forest, []string) {
-	f := forest{"/": policy.Dir, "/ws": policy.Dir}
+	f := forest{"/": fspath.Dir, "/ws": fspath.Dir}
 	dirs := []string{"/", "/ws"}
 	all := []string{"/", "/ws"}
 	for range rapid.IntRange(2, 12).Draw(t, "entries") {
@@ -191,10 +192,10 @@ func drawForest(t *rapid.T) (forest, []string) {
 		if _, ok := f[p]; ok {
 			continue
 		}
-		kind := rapid.SampledFrom([]policy.Kind{policy.Dir, policy.Dir, policy.File, policy.Program}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]fspath.Kind{fspath.Dir, fspath.Dir, fspath.File, fspath.Program}).Draw(t, "kind")
 		f[p] = kind
 		all = append(all, p)
-		if kind == policy.Dir {
+		if kind == fspath.Dir {
 			dirs = append(dirs, p)
 		}
 	}
@@ -315,12 +316,12 @@ type fataler interface {
 // are the paths of rules that Landlock is said to be stricter than: names there can't be made or removed.
 func compare(t fataler, c *policy.Compiled, k kernel, paths []string, strict map[string]bool) {
 	for _, p := range paths {
-		if k.tree[path.Dir(p)] != policy.Dir {
+		if k.tree[path.Dir(p)] != fspath.Dir {
 			continue
 		}
 		comparePath(t, c, k, p, strict)
 		for _, q := range paths {
-			if k.tree[path.Dir(q)] == policy.Dir {
+			if k.tree[path.Dir(q)] == fspath.Dir {
 				compareMove(t, c, k, p, q)
 			}
 		}
@@ -330,7 +331,7 @@ func compare(t fataler, c *policy.Compiled, k kernel, paths []string, strict map
 // comparePath compares the operations on one name.
 func comparePath(t fataler, c *policy.Compiled, k kernel, p string, strict map[string]bool) {
 	kind, there := k.tree[p]
-	dir, names := kind == policy.Dir, !strict[p]
+	dir, names := kind == fspath.Dir, !strict[p]
 	check := func(what string, kernel bool, want policy.Caps, exact bool) {
 		v := c.CheckFS(p, want)
 		if kernel && !v.Allow {
@@ -373,14 +374,14 @@ func compareMove(t fataler, c *policy.Compiled, k kernel, p, q string) {
 		return
 	}
 	over, exists := k.tree[q]
-	if exists && ((kind == policy.Dir) != (over == policy.Dir) || over == policy.Dir) {
+	if exists && ((kind == fspath.Dir) != (over == fspath.Dir) || over == fspath.Dir) {
 		return // the kernel's own EISDIR, ENOTDIR, ENOTEMPTY
 	}
-	v := c.CheckRename(policy.Move{Old: p, New: q, OldDir: kind == policy.Dir, NewExists: exists})
-	if k.rename(p, q) && !v.Allow && !same(c, v, p, q, kind == policy.Dir) {
+	v := c.CheckRename(policy.Move{Old: p, New: q, OldDir: kind == fspath.Dir, NewExists: exists})
+	if k.rename(p, q) && !v.Allow && !same(c, v, p, q, kind == fspath.Dir) {
 		t.Fatalf("rename %s %s: landlock allows, the policy says %s\n%s", p, q, v.Reason, describe(c))
 	}
-	if kind == policy.Dir || exists {
+	if kind == fspath.Dir || exists {
 		return
 	}
 	if v := c.CheckLink(policy.Move{Old: p, New: q}); k.link(p, q) && !v.Allow {

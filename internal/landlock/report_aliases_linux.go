@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // A Landlock grant is on what is at a path and holds whatever the name that leads there; what holds above the mount that
@@ -14,7 +15,7 @@ import (
 func (t *tree) otherwise(r *policy.Rule) (w word, bad bool) {
 	for i := range t.aliases {
 		a := &t.aliases[i]
-		back := policy.Alias{From: a.To, To: a.From, Holes: a.Holes}
+		back := fspath.Alias{From: a.To, To: a.From, Holes: a.Holes}
 		at, ok := back.Other(r.FS.Path)
 		if !ok {
 			at = a.From // what is beneath the rule's path, if anything
@@ -34,7 +35,7 @@ func (t *tree) otherwise(r *policy.Rule) (w word, bad bool) {
 }
 
 // gives judges a rule that may narrow what another one grants at one of an alias's names.
-func (t *tree) gives(a *policy.Alias, at string, grant, r *policy.Rule) (w word, bad bool) {
+func (t *tree) gives(a *fspath.Alias, at string, grant, r *policy.Rule) (w word, bad bool) {
 	more := capsOf(grant) &^ r.FS.Caps
 	if more == 0 || t.layer.Narrows(a, at) != r {
 		return word{}, false

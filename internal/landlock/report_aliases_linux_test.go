@@ -5,20 +5,21 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // twice is a machine on which /data is also /mnt, /data/s also /srv, and /ws/a also /data/a.
 type twice struct{ forest }
 
-func (twice) Mounts() ([]policy.Mount, error) {
-	return []policy.Mount{
+func (twice) Mounts() ([]fspath.Mount, error) {
+	return []fspath.Mount{
 		{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: "/data", At: "/mnt"}, {ID: 3, Parent: 1, Root: "/data/s", At: "/srv"},
 	}, nil
 }
 
-func (t twice) File(p string) (policy.FileID, uint64, error) {
+func (t twice) File(p string) (fspath.FileID, uint64, error) {
 	if p == "/ws/a" || p == "/data/a" {
-		return policy.FileID{Inode: 7}, 2, nil
+		return fspath.FileID{Inode: 7}, 2, nil
 	}
 	return t.forest.File(p)
 }
@@ -26,8 +27,8 @@ func (t twice) File(p string) (policy.FileID, uint64, error) {
 // TestCoverOtherNames reads like TestCover: what is said of rules about things that have two names.
 func TestCoverOtherNames(t *testing.T) {
 	sys := twice{forest{
-		"/": policy.Dir, "/ws": policy.Dir, "/data": policy.Dir, "/data/s": policy.Dir, "/mnt": policy.Dir, "/mnt/s": policy.Dir,
-		"/ws/a": policy.File, "/data/a": policy.File, "/srv": policy.Dir, "/opt": policy.Dir,
+		"/": fspath.Dir, "/ws": fspath.Dir, "/data": fspath.Dir, "/data/s": fspath.Dir, "/mnt": fspath.Dir, "/mnt/s": fspath.Dir,
+		"/ws/a": fspath.File, "/data/a": fspath.File, "/srv": fspath.Dir, "/opt": fspath.Dir,
 	}}
 	no, partly, yes := policy.NotEnforceable, policy.Partly, policy.Enforced
 	for _, c := range []struct {
@@ -61,7 +62,7 @@ func TestCoverOtherNames(t *testing.T) {
 
 // TestCoverOwnOtherNames holds that a policy under another name is as safe as under its own.
 func TestCoverOwnOtherNames(t *testing.T) {
-	sys := twice{forest{"/": policy.Dir, "/ws": policy.Dir, "/data": policy.Dir, "/mnt": policy.Dir, "/ws/a": policy.File, "/data/a": policy.File, "/data/p": policy.File}}
+	sys := twice{forest{"/": fspath.Dir, "/ws": fspath.Dir, "/data": fspath.Dir, "/mnt": fspath.Dir, "/ws/a": fspath.File, "/data/a": fspath.File, "/data/p": fspath.File}}
 	for _, c := range []struct {
 		file, granted string
 		status        policy.Status

@@ -19,6 +19,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/loader/loadertest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // asker asks the matcher in this machine's kernel.
@@ -203,7 +204,7 @@ func randomPolicy(t *testing.T, r *rand.Rand, files []open) *policy.Compiled {
 }
 
 // randomMounts are of folders of the tree, in it or around it. They needn't be there: the kernel is asked about names.
-func randomMounts(r *rand.Rand, files []open) []policy.Mount {
+func randomMounts(r *rand.Rand, files []open) []fspath.Mount {
 	place := func() string {
 		path := files[r.IntN(len(files))].path
 		for r.IntN(3) == 0 {
@@ -211,9 +212,9 @@ func randomMounts(r *rand.Rand, files []open) []policy.Mount {
 		}
 		return path
 	}
-	mounts := []policy.Mount{{ID: 1, Root: "/", At: "/"}}
+	mounts := []fspath.Mount{{ID: 1, Root: "/", At: "/"}}
 	for id := range r.IntN(4) {
-		mounts = append(mounts, policy.Mount{ID: id + 2, Parent: 1, Root: place(), At: place()})
+		mounts = append(mounts, fspath.Mount{ID: id + 2, Parent: 1, Root: place(), At: place()})
 	}
 	return mounts
 }
@@ -380,7 +381,7 @@ var ways = map[string]func(a *asker, dir string) error{
 			return err
 		}
 		deep := dir
-		for strings.Count(deep, "/") < policy.MaxDepth {
+		for strings.Count(deep, "/") < fspath.MaxDepth {
 			deep += "/d"
 			if err := os.Mkdir(deep, 0o755); err != nil {
 				return err
@@ -463,7 +464,7 @@ func TestPresetByAnotherName(t *testing.T) {
 		{Path: dir + "/there/x/other", Caps: policy.Update}, // without such a rule the other name says nothing
 	}}
 	layer.Defaults[policy.FS] = policy.Deny
-	mounts := []policy.Mount{{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: dir + "/there/x", At: dir + "/here"}}
+	mounts := []fspath.Mount{{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: dir + "/there/x", At: dir + "/here"}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, tree{Extra: mounts})
 	must(t, err)
 	if len(c.Aliases) == 0 || c.Caps(f.path) != policy.Read {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/loader/image"
-	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Who makes a policy of his own, and folders to go with it, keeps the processor for no longer than a decision may take: it's a refusal then.
@@ -24,7 +24,7 @@ func TestCostly(t *testing.T) {
 	}
 	c := compile(t, rules...)
 	for i := range others {
-		c.Aliases = append(c.Aliases, policy.Alias{From: dir + "/deep", To: fmt.Sprintf("/b%d", i), Depth: 1})
+		c.Aliases = append(c.Aliases, fspath.Alias{From: dir + "/deep", To: fmt.Sprintf("/b%d", i), Depth: 1})
 	}
 	image, err := image.New(c, 1)
 	must(t, err)

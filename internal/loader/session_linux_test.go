@@ -19,7 +19,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/loader/image"
-	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // A session has its own counts, and none when its slot is nobody's or another one's.
@@ -311,7 +311,7 @@ func mountedImage(t *testing.T, rules ...string) *image.Image {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	must(t, err)
-	all, err := policy.ParseMounts(string(text))
+	all, err := fspath.ParseMounts(string(text))
 	must(t, err)
 	c, err := tryCompileOn(tree{Extra: all}, rules...)
 	must(t, err)
@@ -328,7 +328,7 @@ func TestSecondPath(t *testing.T) {
 	k := kernel(t)
 	dir := scene(t, "file")
 	s, _ := begin(t, k, dir+" read+create+update+delete")
-	deep := beneath(t, dir, "d", 2*policy.MaxDepth)
+	deep := beneath(t, dir, "d", 2*fspath.MaxDepth)
 	var h *heard
 	guarded(t, s, func() {
 		h = listen(s)

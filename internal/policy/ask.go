@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
@@ -19,7 +20,7 @@ type asked struct {
 }
 
 // Ask decides any question, as text.
-func (c *Compiled) Ask(sys System, q Question) (Verdict, Answer) {
+func (c *Compiled) Ask(sys fspath.FileSystem, q Question) (Verdict, Answer) {
 	v, a := c.ask(sys, q)
 	return v, c.answer(v, a)
 }
@@ -46,7 +47,7 @@ func (c *Compiled) DescribeNet(v Verdict, t *netname.Target, shown string) Answe
 	return c.answer(v, asked{Question: Question{Resource: Net}, target: shown, net: *t})
 }
 
-func (c *Compiled) ask(sys System, q Question) (Verdict, asked) {
+func (c *Compiled) ask(sys fspath.FileSystem, q Question) (Verdict, asked) {
 	a := asked{Question: q, target: q.Target}
 	switch q.Resource {
 	case FS:
@@ -65,7 +66,7 @@ func (c *Compiled) ask(sys System, q Question) (Verdict, asked) {
 	return Verdict{Reason: EngineError, Layer: -1, Rule: NoMatch}, a
 }
 
-func (c *Compiled) askFS(sys System, a asked) (Verdict, asked) {
+func (c *Compiled) askFS(sys fspath.FileSystem, a asked) (Verdict, asked) {
 	follow := a.Caps != Delete && !a.Symlink
 	v, p := c.checkInput(sys, a.Target, follow, a.Caps)
 	a.target = p
@@ -99,7 +100,7 @@ func (q *Question) NetTarget() (t netname.Target, err error) {
 	return t, err
 }
 
-func (c *Compiled) askCommand(sys System, a asked) (Verdict, asked) {
+func (c *Compiled) askCommand(sys fspath.FileSystem, a asked) (Verdict, asked) {
 	if len(a.Argv) == 0 {
 		a.note = "no command"
 		return Verdict{Reason: CommandNotListed, Layer: -1, Rule: NoMatch}, a
@@ -164,7 +165,7 @@ func (c *Compiled) also(v Verdict, a *asked) string {
 	}
 	for i := range c.Aliases {
 		if other, ok := c.Aliases[i].Other(a.target); ok {
-			if fs, by := l.other(&c.Aliases[i], beneath(a.target, c.Aliases[i].From)); fs == r || slices.Contains(by[:], r) {
+			if fs, by := l.other(&c.Aliases[i], fspath.Beneath(a.target, c.Aliases[i].From)); fs == r || slices.Contains(by[:], r) {
 				return other
 			}
 		}

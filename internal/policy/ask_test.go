@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 func ask(c *Compiled, q Question) Answer { _, a := c.Ask(machine(), q); return a }
@@ -149,7 +150,7 @@ func TestNetSuggestions(t *testing.T) {
 
 // A suggestion, appended to the layer that denied, makes that layer allow; one after another they allow the whole.
 func TestSuggestionsWork(t *testing.T) {
-	sys := newTree(map[string]string{"/w": "dir"})
+	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
 		q := Question{Resource: FS, Target: genPath(t, "path"), Caps: Caps(rapid.IntRange(1, int(AllCaps)).Draw(t, "want"))}
@@ -175,7 +176,7 @@ func TestSuggestionsWork(t *testing.T) {
 
 // What Explain says is what Ask says, and its candidates are what the naive evaluator finds.
 func TestExplainAgrees(t *testing.T) {
-	sys := newTree(map[string]string{"/w": "dir"})
+	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, naive := genLayers(t)
 		c, err := Compile(source(layers...), sys)

@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // big is a policy of n rules, every twentieth a pattern, over a plausible tree.
@@ -32,7 +34,7 @@ var benchPaths = []string{
 
 func BenchmarkCheckFS(b *testing.B) {
 	for _, n := range []int{10, 1000, 10000} {
-		c, err := Compile(big(n), newTree(map[string]string{"/w": "dir"}))
+		c, err := Compile(big(n), fspathtest.New(map[string]string{"/w": "dir"}))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -49,7 +51,7 @@ func BenchmarkCheckFS(b *testing.B) {
 }
 
 func BenchmarkCompile(b *testing.B) {
-	src, sys := big(1000), newTree(map[string]string{"/w": "dir"})
+	src, sys := big(1000), fspathtest.New(map[string]string{"/w": "dir"})
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Compile(src, sys); err != nil {
@@ -60,7 +62,7 @@ func BenchmarkCompile(b *testing.B) {
 
 // The hot path doesn't allocate.
 func TestCheckFSDoesNotAllocate(t *testing.T) {
-	sys := mounted{tree: newTree(map[string]string{"/w": "dir"}), mounts: mount("/w/src /usr")}
+	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount("/w/src /usr")}
 	c, err := Compile(big(1000), sys)
 	if err != nil || len(c.Aliases) != 2 {
 		t.Fatal(err, c)

@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // CommandTable matches programs, what they're called and their arguments against the command rules of one layer.
@@ -198,27 +200,27 @@ func Candidates(searchPath, name string) []string {
 
 // FindProgram finds the canonical path of a program: an absolute path, or a name looked up through a PATH. Entries of
 // the PATH that aren't absolute are passed over: what they mean depends on where somebody stands.
-func FindProgram(sys System, searchPath, name string) (string, bool) {
-	program, _, ok := newResolver(sys).program(searchPath, name)
+func FindProgram(sys fspath.FileSystem, searchPath, name string) (string, bool) {
+	program, _, ok := findProgram(fspath.NewResolver(sys), searchPath, name)
 	return program, ok
 }
 
-// program is the canonical path of a program, and the file by which it was found.
-func (r *resolver) program(searchPath, name string) (program, file string, ok bool) {
+// findProgram is the canonical path of a program, and the file by which it was found.
+func findProgram(r *fspath.Resolver, searchPath, name string) (program, file string, ok bool) {
 	for _, file := range Candidates(searchPath, name) {
 		if !strings.HasPrefix(file, "/") {
 			continue
 		}
-		if p, ok := r.executable(file); ok {
+		if p, ok := executable(r, file); ok {
 			return p, file, true
 		}
 	}
 	return "", "", false
 }
 
-func (r *resolver) executable(p string) (string, bool) {
-	got, err := r.resolve(p, true)
-	return got.path, err == nil && !got.missing && got.kind == Program && resolvable(got.path)
+func executable(r *fspath.Resolver, p string) (string, bool) {
+	got, err := r.Resolve(p, true)
+	return got.Path, err == nil && !got.Missing && got.Kind == fspath.Program && fspath.IsCanonical(got.Path)
 }
 
 func (c *compiler) layerCommands(src *SourceLayer, ids *ruleIDs) *CommandTable {
@@ -231,7 +233,7 @@ func (c *compiler) layerCommands(src *SourceLayer, ids *ruleIDs) *CommandTable {
 		if len(c.errs) > before {
 			continue
 		}
-		program, file, _ := c.res.program(c.src.Path, s.Name)
+		program, file, _ := findProgram(c.res, c.src.Path, s.Name)
 		if path.Base(program) == path.Base(s.Name) {
 			file = ""
 		}
@@ -245,7 +247,7 @@ func (c *compiler) layerCommands(src *SourceLayer, ids *ruleIDs) *CommandTable {
 
 // nameable says whether this may be the name of a rule.
 func nameable(name string) bool {
-	return name != "" && name != "." && name != ".." && len(name) <= MaxPath && !strings.ContainsRune(name, 0) && named(name)
+	return name != "" && name != "." && name != ".." && len(name) <= fspath.MaxPath && !strings.ContainsRune(name, 0) && named(name)
 }
 
 // commandRule checks a rule by itself, its self-tests included.

@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Compile resolves, checks and indexes a policy. The error is Errors: every mistake at once, in the files' order.
-func Compile(src *Source, sys System) (*Compiled, error) {
-	c := &compiler{src: src, sys: sys, res: newResolver(sys)}
-	c.res.literal = true
-	c.res.onLink = c.ways.add
+func Compile(src *Source, sys fspath.FileSystem) (*Compiled, error) {
+	c := &compiler{src: src, sys: sys, res: fspath.NewResolver(sys)}
+	c.res.Literal = true
+	c.res.OnLink = c.ways.add
 	c.out = &Compiled{Name: src.Name, Path: src.Path, Limits: src.Limits, Audit: src.Audit, Repository: src.Repository, ToolKeys: src.ToolKeys, Detected: src.Detected, Rules: make([]*Rule, 0, src.size())}
 	if !c.places() {
 		return nil, c.errs
@@ -55,9 +57,9 @@ func (s *Source) size() int {
 // compiler is one compilation under way.
 type compiler struct {
 	src   *Source
-	sys   System
-	res   *resolver
-	roots roots
+	sys   fspath.FileSystem
+	res   *fspath.Resolver
+	roots fspath.Roots
 	out   *Compiled
 	ways  ways
 	errs  Errors
@@ -99,7 +101,7 @@ func (c *compiler) places() bool {
 		return false
 	}
 	c.out.Workspace = ws
-	c.roots = roots{workspace: ws, home: c.src.Home}
+	c.roots = fspath.Roots{Workspace: ws, Home: c.src.Home}
 	if c.src.TmpDir != "" {
 		if c.out.TmpDir, err = c.folder(c.src.TmpDir); err != nil {
 			c.fail(Place{File: c.src.Name}, fmt.Errorf("the session's TMPDIR %q can't be used: %w", c.src.TmpDir, err), "")
@@ -107,11 +109,11 @@ func (c *compiler) places() bool {
 		}
 	}
 	if c.src.Home != "" {
-		home, _ := c.res.resolve(path.Clean(c.src.Home), true)
-		c.roots.realHome = home.path
+		home, _ := c.res.Resolve(path.Clean(c.src.Home), true)
+		c.roots.RealHome = home.Path
 	}
 	for _, h := range c.src.NeverHome {
-		if home, _ := c.res.resolve(path.Clean(h), true); c.src.Chosen.File != "" || ws != "/" && !within(home.path, ws) {
+		if home, _ := c.res.Resolve(path.Clean(h), true); c.src.Chosen.File != "" || ws != "/" && !fspath.Within(home.Path, ws) {
 			continue
 		}
 		c.fail(Place{File: ws}, errors.New("this is the home, or holds it, and is the workspace only where something names it: "+
@@ -126,18 +128,18 @@ func (c *compiler) folder(p string) (string, error) {
 	if !strings.HasPrefix(p, "/") {
 		return "", fmt.Errorf("it isn't an absolute path")
 	}
-	got, err := c.res.resolve(path.Clean(p), true)
+	got, err := c.res.Resolve(path.Clean(p), true)
 	switch {
 	case err != nil:
 		return "", err
-	case got.missing:
-		return "", fmt.Errorf("%s doesn't exist", got.path)
-	case got.kind != Dir:
-		return "", fmt.Errorf("%s isn't a directory", got.path)
-	case !resolvable(got.path):
-		return "", errTooLong
+	case got.Missing:
+		return "", fmt.Errorf("%s doesn't exist", got.Path)
+	case got.Kind != fspath.Dir:
+		return "", fmt.Errorf("%s isn't a directory", got.Path)
+	case !fspath.IsCanonical(got.Path):
+		return "", fspath.ErrTooLong
 	}
-	return got.path, nil
+	return got.Path, nil
 }
 
 // add gives a rule its index.

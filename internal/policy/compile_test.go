@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // Each mistake is one message that names the rule, the value and what to do.
 func TestMistakes(t *testing.T) {
 	many := SourceLayer{}
-	for i := range maxPatternParts + 1 {
+	for i := range fspath.MaxPatternParts + 1 {
 		many.FS = append(many.FS, m(fmt.Sprintf("**/n%d", i), 0))
 	}
 	for _, x := range []struct {
@@ -586,7 +588,7 @@ func TestHints(t *testing.T) {
 
 // The symlinks that lead to what may be read may be read: those of the workspace, the home, the TMPDIR, and of rules.
 func TestWaysMayBeRead(t *testing.T) {
-	sys := newTree(map[string]string{
+	sys := fspathtest.New(map[string]string{
 		"/data/home/u/w/sub": "dir", "/data/home/u/w/link": "-> sub", "/home": "-> data/home", "/scratch": "-> data/tmp", "/data/tmp/t": "dir", "/usr": "dir",
 		"/opt/v1": "dir", "/opt/current": "-> v1", "/secret": "-> data/secret", "/data/secret": "dir", "/write": "-> data/write", "/data/write": "dir",
 		"/data/home/u/w/gone": "-> nowhere",
@@ -622,7 +624,7 @@ func TestWaysMayBeRead(t *testing.T) {
 // What built-in files say of places outside the workspace only adds to what the other rules give there.
 func TestBuiltinRulesOnlyAdd(t *testing.T) {
 	const r, rx, rw, ru = Read, Read | Execute, Read | Write, Read | Update
-	sys := newTree(map[string]string{
+	sys := fspathtest.New(map[string]string{
 		"/w/lib": "dir", "/usr/share/zone/UTC": "file", "/etc/localtime": "-> ../usr/share/zone/UTC", "/bin": "-> usr/bin",
 		"/usr/bin": "dir", "/etc/passwd": "file", "/dev/null": "file", "/tmp/t": "dir", "/home/u/.pyenv": "dir", "/opt/x": "dir",
 	})
@@ -755,7 +757,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 
 // The tables find every rule, however many there are.
 func TestManyRules(t *testing.T) {
-	c, err := Compile(big(3000), newTree(map[string]string{"/w": "dir"}))
+	c, err := Compile(big(3000), fspathtest.New(map[string]string{"/w": "dir"}))
 	childtest.Must(t, err)
 	for _, l := range c.Layers {
 		for _, r := range l.FS.Literals() {

@@ -1,19 +1,10 @@
 package policy
 
-import "slices"
+import (
+	"slices"
 
-// System is all that compiling and checking need of the machine: the shape of its file tree.
-// Errors are those of package os, so errors.Is with io/fs's sentinels works.
-type System interface {
-	FileSystem
-	// Mounts are the mounts that this process sees. It's asked while other questions are. Without the permission to look the error is fs.ErrPermission.
-	Mounts() ([]Mount, error)
-	// File tells which file is at a path, seen as Lstat does, and how many hard links it has: a directory one.
-	File(path string) (id FileID, links uint64, err error)
-}
-
-// FileID tells a file from every other one, whatever its names are: the numbers of its device and its inode (stat(2)).
-type FileID struct{ Dev, Inode uint64 }
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+)
 
 // Compiled is a policy in the one form that every reader uses: the evaluator here, the mechanisms, the gate, egress.
 // It's immutable.
@@ -31,9 +22,9 @@ type Compiled struct {
 	Limits     Limits
 	Audit      Audit
 	Removed    []Removal
-	ToolKeys   []Key   // of the tool layer, which nothing enforces: what starts a session reports them, and so they aren't handed on
-	Aliases    []Alias // the other names by which rules are about things; their order means nothing
-	Links      []Link  // files with several hard links that rules are about, in the order of the rules
+	ToolKeys   []Key          // of the tool layer, which nothing enforces: what starts a session reports them, and so they aren't handed on
+	Aliases    []fspath.Alias // the other names by which rules are about things; their order means nothing
+	Links      []Link         // files with several hard links that rules are about, in the order of the rules
 }
 
 // Unenforced are the keys of the tool layer that the policy itself doesn't allow to be left unenforced.
@@ -92,15 +83,15 @@ func (r *Rule) Builtin() bool { return r.Authority == Builtin || isBuiltinFile(r
 
 // CompiledFS is an fs rule with its path resolved.
 type CompiledFS struct {
-	Written   string // path or match, as written
-	Entry            // what the rule matches
-	Caps      Caps   // of a built-in rule that only adds, with what it adds to
-	Unprotect bool   `json:",omitzero"`
-	Secret    bool   `json:",omitzero"`
-	Missing   bool   `json:",omitzero"` // nothing was at Path when the policy was compiled
-	Dir       bool   `json:",omitzero"` // a directory was
-	Optional  bool   `json:",omitzero"`
-	Symlink   bool   `json:",omitzero"` // Path is a symlink, and the rule is about itself
+	Written      string // path or match, as written
+	fspath.Entry        // what the rule matches
+	Caps         Caps   // of a built-in rule that only adds, with what it adds to
+	Unprotect    bool   `json:",omitzero"`
+	Secret       bool   `json:",omitzero"`
+	Missing      bool   `json:",omitzero"` // nothing was at Path when the policy was compiled
+	Dir          bool   `json:",omitzero"` // a directory was
+	Optional     bool   `json:",omitzero"`
+	Symlink      bool   `json:",omitzero"` // Path is a symlink, and the rule is about itself
 }
 
 // CompiledCommand is a command rule with its program found.

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
@@ -60,7 +61,7 @@ func (d *differ) fs() {
 	})
 	for _, p := range sortedKeys(seen) {
 		for _, r := range patterns {
-			if within(p, r.FS.Path) {
+			if fspath.Within(p, r.FS.Path) {
 				seen[path.Join(p, witness(r))] = true
 			}
 		}

@@ -23,7 +23,7 @@
 // "/proc/self" is a word of the language, the session's own processes, and is never resolved. A target that leads
 // through one of /proc's links to an object (cwd, exe, fd) is denied: only the process itself knows where it leads.
 //
-// FSTable describes how a path is matched. Its cost depends on the path's length, not on the number of rules, and it
+// Package fspath resolves and matches paths. The cost of a match depends on the path's length, not on the number of rules, and it
 // doesn't allocate.
 //
 // # Renames

@@ -1,6 +1,10 @@
 package policy
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+)
 
 // codeVariables are those by which loaders, interpreters and programs that everybody starts execute code that the variable names. A name that
 // ends with "*" is a prefix.
@@ -36,7 +40,7 @@ func (c *Compiled) Inside(name, value string) bool {
 		return false
 	}
 	for dir := range strings.SplitSeq(value, ":") {
-		if dir == "" || !within(dir, c.Workspace) || strings.Contains(dir+"/", "/../") {
+		if dir == "" || !fspath.Within(dir, c.Workspace) || strings.Contains(dir+"/", "/../") {
 			return false
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // A policy holds another one's layers as long as none of them says anything else.
@@ -89,13 +91,13 @@ func TestHoldsOtherNames(t *testing.T) {
 		"one of another":     func(c *Compiled) { c.Links[0].File.Inode++ },
 		"one of a rule that gives more": func(c *Compiled) {
 			c.Links[0].Rule = int32(len(c.Rules))
-			c.Rules = append(c.Rules, &Rule{FS: &CompiledFS{Entry: Entry{Path: "/"}, Caps: AllCaps}})
+			c.Rules = append(c.Rules, &Rule{FS: &CompiledFS{Entry: fspath.Entry{Path: "/"}, Caps: AllCaps}})
 		},
 	} {
 		known := func() *Compiled {
 			c := compile(t, SourceLayer{Authority: Host, FS: []FSRule{p("/etc", Read)}})
-			c.Aliases = []Alias{{From: "/a", To: "/etc", Depth: 1}}
-			c.Links = []Link{{File: FileID{Inode: 7}}}
+			c.Aliases = []fspath.Alias{{From: "/a", To: "/etc", Depth: 1}}
+			c.Links = []Link{{File: fspath.FileID{Inode: 7}}}
 			return c
 		}
 		c := known()
@@ -113,7 +115,7 @@ func TestHoldsWhatItIsWithin(t *testing.T) {
 		own.Place.File = "builtin:runtime"
 		src := source(SourceLayer{FS: append(rules, own)})
 		src.TmpDir = tmp
-		c, err := Compile(src, newTree(map[string]string{"/w": "dir", tmp: "dir"}))
+		c, err := Compile(src, fspathtest.New(map[string]string{"/w": "dir", tmp: "dir"}))
 		childtest.Must(t, err)
 		return c
 	}
@@ -135,7 +137,7 @@ func TestDigestTellsOfPresets(t *testing.T) {
 		r.Place.File = "preset:any"
 		src := source(SourceLayer{FS: []FSRule{p("/etc", Read), r}})
 		src.TmpDir = "/tmp/own"
-		c, err := Compile(src, newTree(map[string]string{"/w": "dir", "/tmp/own": "dir", "/tmp/own/x": "dir"}))
+		c, err := Compile(src, fspathtest.New(map[string]string{"/w": "dir", "/tmp/own": "dir", "/tmp/own/x": "dir"}))
 		childtest.Must(t, err)
 		return c.Digest
 	}
@@ -146,14 +148,14 @@ func TestDigestTellsOfPresets(t *testing.T) {
 
 // A policy that somebody made up takes nothing from the other names that one around it knows.
 func TestOtherNamesMadeUp(t *testing.T) {
-	for name, spoil := range map[string]func(*Alias){
-		"itself":      func(*Alias) {},
-		"deeper":      func(a *Alias) { a.Depth = 1000 },
-		"a hole":      func(a *Alias) { a.Holes = []string{"/f"} },
-		"from nobody": func(a *Alias) { a.From = "/nowhere" },
+	for name, spoil := range map[string]func(*fspath.Alias){
+		"itself":      func(*fspath.Alias) {},
+		"deeper":      func(a *fspath.Alias) { a.Depth = 1000 },
+		"a hole":      func(a *fspath.Alias) { a.Holes = []string{"/f"} },
+		"from nobody": func(a *fspath.Alias) { a.From = "/nowhere" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			sys := mounted{tree: newTree(map[string]string{"/w": "dir", "/secret": "dir", "/mnt": "dir"}), mounts: mount("/secret /mnt")}
+			sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir", "/secret": "dir", "/mnt": "dir"}), Table: fspathtest.Mount("/secret /mnt")}
 			host, err := Compile(source(SourceLayer{Authority: Host, FS: []FSRule{p("/", AllCaps), p("/secret", 0)}}), sys)
 			childtest.Must(t, err)
 			mine, err := Compile(source(SourceLayer{FS: []FSRule{p("/", AllCaps), p("/secret", Read)}}), sys)

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // Explain is Ask with every rule that matched, layer by layer. It reads the same tables with the same steps as the
 // decision, and who won is what the decision said.
-func (c *Compiled) Explain(sys System, q Question) Explanation {
+func (c *Compiled) Explain(sys fspath.FileSystem, q Question) Explanation {
 	v, a := c.ask(sys, q)
 	e := Explanation{Answer: c.answer(v, a)}
 	if a.note != "" && v.Layer < 0 {
@@ -66,7 +67,7 @@ func (c *Compiled) explainLayers(a asked, input string) []LayerExplanation {
 }
 
 // explainOthers is what rules say of a target because of its other names.
-func (c *Compiled) explainOthers(sys System, a asked) (out []LayerExplanation) {
+func (c *Compiled) explainOthers(sys fspath.FileSystem, a asked) (out []LayerExplanation) {
 	if a.Resource != FS {
 		return nil
 	}
@@ -86,7 +87,7 @@ func (c *Compiled) explainOthers(sys System, a asked) (out []LayerExplanation) {
 			continue
 		}
 		for _, l := range c.Layers {
-			fs, by := l.other(alias, beneath(a.target, alias.From))
+			fs, by := l.other(alias, fspath.Beneath(a.target, alias.From))
 			if fs != nil {
 				say(l, fs, also, "bind mount", a.Caps&^fs.FS.Caps == 0, l.denies())
 			}

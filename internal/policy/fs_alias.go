@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // other is the rules of a layer that take something away from the path that rest makes beneath From, because of its other name;
 // nil where there is none.
-func (l *Layer) other(a *Alias, rest string) (fs *Rule, by [numKinds]*Rule) {
+func (l *Layer) other(a *fspath.Alias, rest string) (fs *Rule, by [numKinds]*Rule) {
 	i, depth := l.narrowing.findBeneath(a.To, rest)
 	r := l.narrowing.Rule(i)
 	if r != nil && a.Counts(&r.FS.Entry, depth) {
@@ -28,7 +30,7 @@ func (l *Layer) other(a *Alias, rest string) (fs *Rule, by [numKinds]*Rule) {
 }
 
 // Narrows is the fs rule of a layer that a path's other name brings with it; nil when there is none.
-func (l *Layer) Narrows(a *Alias, path string) *Rule {
+func (l *Layer) Narrows(a *fspath.Alias, path string) *Rule {
 	rest, ok := a.Rest(path)
 	if !ok {
 		return nil
@@ -90,7 +92,7 @@ const maxAliases = 1024
 
 // aliases finds the other names that make a difference. Where the table of mounts can't be read (by a session within one of
 // landlock's), there are none: what is guarded already can't mount anything, and what restricts it knows its other names.
-func (c *compiler) aliases(all []Mount, err error) {
+func (c *compiler) aliases(all []fspath.Mount, err error) {
 	at := Place{File: c.src.Name}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -102,7 +104,7 @@ func (c *compiler) aliases(all []Mount, err error) {
 		c.fail(at, fmt.Errorf("which places have other names by bind mounts can't be told: %w", err), "")
 		return
 	}
-	names := visible(all).aliases()
+	names := fspath.VisibleMounts(all).Aliases()
 	if len(names) == 0 {
 		return
 	}
@@ -110,7 +112,7 @@ func (c *compiler) aliases(all []Mount, err error) {
 		c.fail(at, err, "") // not reached: the tables they're parts of were made
 		return
 	}
-	c.out.Aliases = slices.DeleteFunc(names, func(a Alias) bool {
+	c.out.Aliases = slices.DeleteFunc(names, func(a fspath.Alias) bool {
 		return !slices.ContainsFunc(c.out.Layers, func(l *Layer) bool { return l.speaksOf(&a) })
 	})
 	if n := len(c.out.Aliases); n > maxAliases {
@@ -131,7 +133,7 @@ func (c *Compiled) narrow() (err error) {
 }
 
 // speaksOf says whether a rule of the layer may count somewhere beneath From because of the other name.
-func (l *Layer) speaksOf(a *Alias) bool {
+func (l *Layer) speaksOf(a *fspath.Alias) bool {
 	if fs, _ := l.other(a, ""); fs != nil {
 		return true
 	}
@@ -146,7 +148,7 @@ func (l *Layer) speaksOf(a *Alias) bool {
 			return true
 		}
 		for _, r := range t.Patterns() {
-			if (within(r.FS.Path, a.To) || within(a.To, r.FS.Path)) && !within(a.From, r.FS.Path) {
+			if (fspath.Within(r.FS.Path, a.To) || fspath.Within(a.To, r.FS.Path)) && !fspath.Within(a.From, r.FS.Path) {
 				return true
 			}
 		}

@@ -10,67 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
-
-// mounted is a tree with mounts, "ROOT AT" or "DEV ROOT AT" each, in the order in which they were made, and with files that have
-// an inode number in common.
-type mounted struct {
-	tree
-	mounts []Mount
-	inodes map[string]uint64
-}
-
-func (m mounted) Mounts() ([]Mount, error) { return m.mounts, nil }
-
-func (m mounted) File(p string) (id FileID, links uint64, err error) {
-	if _, err := m.Lstat(p); err != nil {
-		return id, 0, err
-	}
-	for _, n := range m.inodes {
-		if n == m.inodes[p] {
-			links++
-		}
-	}
-	if at := naiveMount(m.mounts, p); at != nil {
-		id.Dev = uint64(at.Dev)
-	}
-	id.Inode = m.inodes[p]
-	return id, max(links, 1), nil
-}
-
-// mount makes a table in which each mount is on what was seen at its place before.
-func mount(lines ...string) (all []Mount) {
-	for i, line := range append([]string{"/ /"}, lines...) {
-		f := strings.Fields(line)
-		m := Mount{ID: 20 + i, Parent: 1, Dev: 8 << 20, Root: f[len(f)-2], At: f[len(f)-1]}
-		if len(f) == 3 {
-			m.Dev |= uint32(f[0][0])
-		}
-		if on := naiveMount(all, m.At); on != nil {
-			m.Parent = on.ID
-		}
-		all = append(all, m)
-	}
-	return all
-}
-
-// naiveMount is the mount that a path leads into, found as the kernel finds it.
-func naiveMount(all []Mount, p string) *Mount {
-	var at *Mount
-	cross := func(place string) {
-		for i := 0; i < len(all); i++ {
-			if all[i].At == place && (at == nil || all[i].Parent == at.ID) {
-				at, i = &all[i], -1
-			}
-		}
-	}
-	cross("/")
-	words := naiveWords(p)
-	for n := range words {
-		cross("/" + strings.Join(words[:n+1], "/"))
-	}
-	return at
-}
 
 // name is another name of something: how deep its file system is mounted, and how the first name and the other one begin
 // before they end alike.
@@ -81,20 +23,20 @@ type name struct {
 }
 
 // naiveNames are the other names of what is at p.
-func naiveNames(all []Mount, p string) (out []name) {
-	m := naiveMount(all, p)
-	inside := join(m.Root, beneath(p, m.At))
+func naiveNames(all []fspath.Mount, p string) (out []name) {
+	m := fspathtest.MountOf(all, p)
+	inside := fspath.Join(m.Root, fspath.Beneath(p, m.At))
 	for i := range all {
 		o := &all[i]
-		if o.Dev != m.Dev || !within(inside, o.Root) {
+		if o.Dev != m.Dev || !fspath.Within(inside, o.Root) {
 			continue
 		}
-		q := join(o.At, beneath(inside, o.Root))
-		rest := beneath(inside, o.Root)
+		q := fspath.Join(o.At, fspath.Beneath(inside, o.Root))
+		rest := fspath.Beneath(inside, o.Root)
 		if len(m.Root) > len(o.Root) {
-			rest = beneath(inside, m.Root)
+			rest = fspath.Beneath(inside, m.Root)
 		}
-		if q != p && naiveMount(all, q) == o {
+		if q != p && fspathtest.MountOf(all, q) == o {
 			out = append(out, name{q, len(naiveWords(o.At)), strings.TrimSuffix(p, rest), strings.TrimSuffix(q, rest)})
 		}
 	}
@@ -108,7 +50,7 @@ func (o name) counts(r FSRule, n int) bool {
 	}
 	at := strings.Index(r.Match, "**/")
 	tail := len(strings.Split(r.Match[at+3:], "/"))
-	both := r.Match[0] == '/' && within(o.from, "/"+strings.Trim(r.Match[:at], "/")) || r.Match[0] != '/' && within(o.from, strings.TrimSuffix(naiveAbs(r.Match[:at]), "/"))
+	both := r.Match[0] == '/' && fspath.Within(o.from, "/"+strings.Trim(r.Match[:at], "/")) || r.Match[0] != '/' && fspath.Within(o.from, strings.TrimSuffix(naiveAbs(r.Match[:at]), "/"))
 	return n >= o.depth && !(both && n-tail >= len(naiveWords(o.to)))
 }
 
@@ -130,7 +72,7 @@ func naiveRestricts(l naiveLayer, o name, want Caps) bool {
 	return !reveal && want&(Read|Execute) != 0 && w >= 0 && l.secrets[w].Caps == 0 && o.counts(l.secrets[w], naiveDepth(l.secrets[w], o.path))
 }
 
-func naiveAliasAllows(layers []naiveLayer, all []Mount, path string, want Caps) bool {
+func naiveAliasAllows(layers []naiveLayer, all []fspath.Mount, path string, want Caps) bool {
 	for _, o := range naiveNames(all, path) {
 		for _, l := range layers {
 			if naiveRestricts(l, o, want) {
@@ -146,7 +88,7 @@ func genMounts(t *rapid.T) (lines []string) {
 		path := func(what string) string {
 			p := "/" + strings.Join(rapid.SliceOfN(someNames, 0, 2).Draw(t, what), "/")
 			if rapid.IntRange(0, 3).Draw(t, what+" in the workspace") == 0 {
-				p = join(ws, beneath(p, "/"))
+				p = fspath.Join(ws, fspath.Beneath(p, "/"))
 			}
 			return p
 		}
@@ -160,11 +102,11 @@ func genMounts(t *rapid.T) (lines []string) {
 }
 
 // genAliased makes paths, most of which have other names.
-func genAliased(t *rapid.T, all []Mount) []string {
+func genAliased(t *rapid.T, all []fspath.Mount) []string {
 	paths := []string{genPath(t, "path"), ws + genPath(t, "path")}
-	for _, a := range visible(all).aliases() {
+	for _, a := range fspath.VisibleMounts(all).Aliases() {
 		p := genPath(t, "path")
-		paths = append(paths, a.From, join(a.From, p), join(a.To, p))
+		paths = append(paths, a.From, fspath.Join(a.From, p), fspath.Join(a.To, p))
 	}
 	return paths
 }
@@ -181,7 +123,7 @@ func checks(t *testing.T, n string) {
 
 // The compiled form agrees with the naive evaluator about names that mounts give.
 func TestAliasesAgreeWithNaive(t *testing.T) {
-	sys := mounted{tree: newTree(map[string]string{"/w": "dir"})}
+	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"})}
 	restricted, compared := 0, 0
 	checks(t, "5000") // two seconds
 	rapid.Check(t, func(t *rapid.T) {
@@ -193,14 +135,14 @@ func TestAliasesAgreeWithNaive(t *testing.T) {
 			layers[i].FS = append([]FSRule{p("/", AllCaps)}, layers[i].FS...)
 			naive[i].rules = naiveComplete(naiveGivesWay(layers[i].FS), naive[i].stance)
 		}
-		sys.mounts = mount(genMounts(t)...)
+		sys.Table = fspathtest.Mount(genMounts(t)...)
 		c, err := Compile(source(layers...), sys)
 		childtest.Must(t, err)
-		for _, path := range genAliased(t, sys.mounts) {
+		for _, path := range genAliased(t, sys.Table) {
 			want := Caps(rapid.IntRange(1, int(AllCaps)).Draw(t, "want"))
-			got, should := c.CheckFS(path, want), naiveAliasAllows(naive, sys.mounts, path, want)
+			got, should := c.CheckFS(path, want), naiveAliasAllows(naive, sys.Table, path, want)
 			if got.Allow != should {
-				t.Fatalf("%s %s: compiled %+v, naive %v\n%+v\n%s", want, path, got, should, sys.mounts, rulesOf(c))
+				t.Fatalf("%s %s: compiled %+v, naive %v\n%+v\n%s", want, path, got, should, sys.Table, rulesOf(c))
 			}
 			if (want&^c.Caps(path) == 0) != got.Allow {
 				t.Fatalf("%s %s: CheckFS %v, Caps %s", want, path, got.Allow, c.Caps(path))
@@ -219,7 +161,7 @@ func TestAliasesAgreeWithNaive(t *testing.T) {
 
 // Other names never allow more.
 func TestAliasesNeverWiden(t *testing.T) {
-	sys := mounted{tree: newTree(map[string]string{"/w": "dir"})}
+	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"})}
 	narrower := 0
 	checks(t, "1000")
 	rapid.Check(t, func(t *rapid.T) {
@@ -229,15 +171,15 @@ func TestAliasesNeverWiden(t *testing.T) {
 				layers[i].FS = append([]FSRule{p("/", AllCaps)}, layers[i].FS...)
 			}
 		}
-		without, err := Compile(source(layers...), sys.tree)
+		without, err := Compile(source(layers...), sys.Tree)
 		childtest.Must(t, err)
-		sys.mounts = mount(genMounts(t)...)
+		sys.Table = fspathtest.Mount(genMounts(t)...)
 		c, err := Compile(source(layers...), sys)
 		childtest.Must(t, err)
-		for _, path := range genAliased(t, sys.mounts) {
+		for _, path := range genAliased(t, sys.Table) {
 			caps, before := c.Caps(path), without.Caps(path)
 			if caps&^before != 0 {
-				t.Fatalf("%s: with other names %s more\n%+v\n%s", path, caps&^before, sys.mounts, rulesOf(c))
+				t.Fatalf("%s: with other names %s more\n%+v\n%s", path, caps&^before, sys.Table, rulesOf(c))
 			}
 			if caps != before {
 				narrower++

@@ -1,6 +1,10 @@
 package policy
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+)
 
 // Grants says whether a rule with a path only ever adds: those of built-in files about places outside the workspace, which are there so
 // that programs find what they need. What a preset says of the workspace is a word on it like anybody's.
@@ -54,7 +58,7 @@ func newAdding(rules []*Rule, stance Stance) (a adding, ok bool) {
 			patterns, a.depths[i] = append(patterns, r), -1
 			continue
 		}
-		a.depths[i] = depthOf(r.FS.Path)
+		a.depths[i] = fspath.Depth(r.FS.Path)
 		a.deepest = max(a.deepest, a.depths[i])
 		ok = ok || r.Grants()
 	}
@@ -95,7 +99,7 @@ func (a *adding) without(path string) (Caps, [numKinds]bool) {
 func (a *adding) around(path string) (r *Rule, depth int) {
 	for {
 		if r := a.last[path]; r != nil {
-			return r, depthOf(path)
+			return r, fspath.Depth(path)
 		}
 		cut := strings.LastIndexByte(path, '/')
 		switch {

@@ -1,9 +1,11 @@
 package policy
 
+import "github.com/toolguard/toolguard/internal/policy/fspath"
+
 // CheckFS decides whether everything wanted is allowed on a canonical path: what the kernel resolved. It doesn't
 // allocate, and doesn't look at the machine: what a file's hard links make of it, CheckFile says.
 func (c *Compiled) CheckFS(path string, want Caps) Verdict {
-	if !resolvable(path) {
+	if !fspath.IsCanonical(path) {
 		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}
 	}
 	v := Verdict{Allow: true, Reason: AllowedNoPolicy, Layer: -1, Rule: NoMatch}
@@ -71,7 +73,7 @@ func (c *Compiled) Caps(path string) Caps {
 
 // caps is what the layer alone allows on a path.
 func (l *Layer) caps(path string) Caps {
-	if !resolvable(path) {
+	if !fspath.IsCanonical(path) {
 		return 0
 	}
 	caps, lifted := AllCaps, [numKinds]bool{}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // own is what belongs to toolguard on every machine, and the control groups, where a command could lift its limits or leave them.
@@ -26,14 +28,14 @@ func (c *compiler) builtin() {
 		switch {
 		case seen[p]:
 			return
-		case !resolvable(p):
-			c.unprotected(p, errTooLong, "move it")
+		case !fspath.IsCanonical(p):
+			c.unprotected(p, fspath.ErrTooLong, "move it")
 			return
 		}
 		seen[p] = true
 		rules = append(rules, c.add(&Rule{
 			ID: "toolguard." + strconv.Itoa(len(rules)+1), Place: from,
-			FS: &CompiledFS{Entry: Entry{Path: p}, Written: p, Caps: Read | Execute},
+			FS: &CompiledFS{Entry: fspath.Entry{Path: p}, Written: p, Caps: Read | Execute},
 		}))
 	}
 	for _, p := range own {
@@ -64,13 +66,13 @@ func (c *compiler) unprotected(file string, err error, hint string) {
 // follow protects where a name leads and every symlink on the way, those of its folders among them.
 func (c *compiler) follow(name string, protect func(string)) (end string, err error) {
 	res := *c.res
-	res.literal = false // whoever opened the file was this process, and no rule is meant
-	res.onLink = protect
-	got, err := res.resolve(name, true)
+	res.Literal = false // whoever opened the file was this process, and no rule is meant
+	res.OnLink = protect
+	got, err := res.Resolve(name, true)
 	if err == nil {
-		protect(got.path)
+		protect(got.Path)
 	}
-	return got.path, err
+	return got.Path, err
 }
 
 func (c *compiler) layerFS(l *Layer, src *SourceLayer, ids *ruleIDs) {
@@ -175,35 +177,35 @@ func (c *compiler) fsRule(s *FSRule, fs *CompiledFS) (hint string, err error) {
 	*fs = CompiledFS{Caps: s.Caps, Unprotect: s.Unprotect, Secret: s.Secret, Optional: s.Optional, Written: s.Path, Symlink: s.Symlink}
 	if s.Symlink {
 		switch fs.Path = s.Path; {
-		case !resolvable(s.Path):
-			return "", errTooLong
+		case !fspath.IsCanonical(s.Path):
+			return "", fspath.ErrTooLong
 		case !utf8.ValidString(s.Path):
 			return "", errors.New("not UTF-8, so the policy couldn't be handed over")
 		}
 		return "", nil
 	}
-	if c.res.onLink = nil; s.Caps&Read != 0 && !s.NoLink {
-		c.res.onLink = c.ways.add
+	if c.res.OnLink = nil; s.Caps&Read != 0 && !s.NoLink {
+		c.res.OnLink = c.ways.add
 	}
 	written := s.Path
 	if s.Match != "" {
-		p, err := parsePattern(s.Match)
+		p, err := fspath.ParsePattern(s.Match)
 		if err != nil {
-			return formsHint, err
+			return fspath.PatternForms, err
 		}
-		fs.Written, fs.Last, fs.Names, written = s.Match, p.last, p.names, p.base
+		fs.Written, fs.Last, fs.Names, written = s.Match, p.Last, p.Names, p.Base
 		if written == "" {
 			written = "."
 		}
 	}
-	got, err := c.roots.rule(c.res, written, !s.NoLink || s.Caps != 0)
-	if err == nil && s.NoLink && got.path != c.roots.unlinked(written) {
-		err = &linkedError{written, got.path}
+	got, err := c.roots.Resolve(c.res, written, !s.NoLink || s.Caps != 0)
+	if err == nil && s.NoLink && got.Path != c.roots.Unlinked(written) {
+		err = &linkedError{written, got.Path}
 	}
 	if err != nil {
 		return ruleHint(err), err
 	}
-	fs.Path, fs.Missing, fs.Dir = got.path, got.missing, got.kind == Dir
+	fs.Path, fs.Missing, fs.Dir = got.Path, got.Missing, got.Kind == fspath.Dir
 	return "", nil
 }
 
@@ -216,7 +218,7 @@ func (e *linkedError) Error() string {
 
 // ruleHint says what to do about a rule whose path can't be resolved.
 func ruleHint(err error) string {
-	if errors.Is(err, errEscape) {
+	if errors.Is(err, fspath.ErrEscape) {
 		return "if that is what is meant, write it as an absolute path"
 	}
 	return "write the path of something that exists, or leave the rule out"

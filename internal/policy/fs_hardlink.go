@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"syscall"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Link pins a file that has several hard links: whatever the name that it's reached by, it gets no more than a rule gives
@@ -12,25 +14,25 @@ import (
 type Link struct {
 	Rule  int32 // its Index
 	Layer int16
-	File  FileID
+	File  fspath.FileID
 	Dev   uint32 // of the mount that the file is in (Mount.Dev), which isn't what stat tells of every file system; 0: not known
 }
 
 // fileAt is which file is at a path, and how many hard links it has; the zero FileID when there's none.
-func fileAt(sys System, p string) (id FileID, links uint64, err error) {
+func fileAt(sys fspath.FileSystem, p string) (id fspath.FileID, links uint64, err error) {
 	id, links, err = sys.File(p)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return FileID{}, 0, nil
+		return fspath.FileID{}, 0, nil
 	}
 	return id, links, err
 }
 
 // links pins the files with several hard links that rules name.
-func (c *compiler) links(all []Mount) {
-	var at mounts
+func (c *compiler) links(all []fspath.Mount) {
+	var at fspath.MountTable
 	for n, l := range c.out.Layers {
 		for _, r := range l.FS.Literals() {
-			_, own := procFolder(r.FS.Path)
+			_, own := fspath.ProcFolder(r.FS.Path)
 			if own || r.FS.Dir || r.FS.Missing || r.FS.Caps == AllCaps || r.Grants() || l.FS.Deciding(r.FS.Path) != r {
 				continue
 			}
@@ -44,9 +46,9 @@ func (c *compiler) links(all []Mount) {
 			if links > 1 {
 				k := Link{Rule: r.Index, Layer: int16(n), File: id}
 				if at == nil {
-					at = visible(all)
+					at = fspath.VisibleMounts(all)
 				}
-				if m := at.of(r.FS.Path); m != nil {
+				if m := at.Of(r.FS.Path); m != nil {
 					k.Dev = m.Dev
 				}
 				c.out.Links = append(c.out.Links, k)
@@ -56,18 +58,18 @@ func (c *compiler) links(all []Mount) {
 }
 
 // file is which file is at a path, where that makes a difference.
-func (c *Compiled) file(sys System, path string) (FileID, error) {
+func (c *Compiled) file(sys fspath.FileSystem, path string) (fspath.FileID, error) {
 	if len(c.Links) == 0 {
-		return FileID{}, nil
+		return fspath.FileID{}, nil
 	}
 	id, _, err := fileAt(sys, path)
 	return id, err
 }
 
 // CheckFile is CheckFS for what really is at a path; the zero FileID when that isn't known.
-func (c *Compiled) CheckFile(path string, id FileID, want Caps) Verdict {
+func (c *Compiled) CheckFile(path string, id fspath.FileID, want Caps) Verdict {
 	v := c.CheckFS(path, want)
-	if !v.Allow || id == (FileID{}) {
+	if !v.Allow || id == (fspath.FileID{}) {
 		return v
 	}
 	for _, k := range c.Links {

@@ -1,6 +1,10 @@
 package policy
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+)
 
 // Move is a rename of Old to New, or a hard link, both canonical, with what is known of them.
 type Move struct {
@@ -10,7 +14,7 @@ type Move struct {
 	NewDir    bool
 	Exchange  bool // RENAME_EXCHANGE
 
-	OldFile, NewFile FileID // what is there, where that is known
+	OldFile, NewFile fspath.FileID // what is there, where that is known
 }
 
 // CheckRename decides a rename: delete on the old name; create on the new one, or update if something is there; delete
@@ -74,9 +78,9 @@ func (c *Compiled) gains(old, new string, dir bool) (Verdict, bool) {
 
 // otherNames says whether a directory is known by another name, or something beneath it is: rules may hold to either.
 func (c *Compiled) otherNames(path string) bool {
-	return slices.ContainsFunc(c.Aliases, func(a Alias) bool {
+	return slices.ContainsFunc(c.Aliases, func(a fspath.Alias) bool {
 		_, ok := a.Rest(path)
-		return ok || within(a.From, path)
+		return ok || fspath.Within(a.From, path)
 	})
 }
 
@@ -169,7 +173,7 @@ func (l *Layer) withholds(path string) int32 {
 func (l *Layer) basesDiffer(old, new string) (rule int32, differ bool) {
 	for _, t := range l.tables() {
 		for _, r := range t.Patterns() {
-			if within(old, r.FS.Path) != within(new, r.FS.Path) {
+			if fspath.Within(old, r.FS.Path) != fspath.Within(new, r.FS.Path) {
 				return r.Index, true
 			}
 		}
@@ -179,7 +183,7 @@ func (l *Layer) basesDiffer(old, new string) (rule int32, differ bool) {
 
 // Moving says for a rename of what really is there: kinds are looked up, and symlinks in the last components aren't
 // followed.
-func (c *Compiled) Moving(sys System, old, new string, exchange bool) (Move, error) {
+func (c *Compiled) Moving(sys fspath.FileSystem, old, new string, exchange bool) (Move, error) {
 	m := Move{Exchange: exchange}
 	var err error
 	if m.Old, err = c.ResolveTarget(sys, old, false); err != nil {
@@ -189,9 +193,9 @@ func (c *Compiled) Moving(sys System, old, new string, exchange bool) (Move, err
 		return m, err
 	}
 	kind, err := sys.Lstat(m.Old)
-	m.OldDir = err == nil && kind == Dir
+	m.OldDir = err == nil && kind == fspath.Dir
 	kind, err = sys.Lstat(m.New)
-	m.NewExists, m.NewDir = err == nil, err == nil && kind == Dir
+	m.NewExists, m.NewDir = err == nil, err == nil && kind == fspath.Dir
 	if m.OldFile, err = c.file(sys, m.Old); err == nil {
 		m.NewFile, err = c.file(sys, m.New)
 	}

@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 func TestRename(t *testing.T) {
@@ -138,7 +140,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// disk is a small file tree: path to identity; directories too.
+// disk is a small file Tree: path to identity; directories too.
 type disk struct {
 	at  map[string]int
 	dir map[int]bool
@@ -157,13 +159,13 @@ func (d *disk) paths() []string {
 func (d *disk) rename(old, new string) {
 	moved := map[string]int{}
 	for p, id := range d.at {
-		if within(p, old) {
+		if fspath.Within(p, old) {
 			moved[new+p[len(old):]] = id
 			delete(d.at, p)
 		}
 	}
 	for p := range d.at {
-		if within(p, new) {
+		if fspath.Within(p, new) {
 			delete(d.at, p)
 		}
 	}
@@ -182,7 +184,7 @@ func (d *disk) exchange(a, b string) {
 // No sequence of allowed renames gives any file a capability that it lacked one step before, nor puts a file at a name
 // beneath a moved directory where it couldn't have been created.
 func TestRenamesNeverGain(t *testing.T) {
-	sys := newTree(map[string]string{"/w": "dir"})
+	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	moved := 0
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
@@ -224,7 +226,7 @@ func moveOne(t *rapid.T, c *Compiled, d *disk, old, new string) bool {
 	m := Move{Old: old, New: new, OldDir: d.dir[d.at[old]], NewExists: there, NewDir: there && d.dir[id]}
 	m.Exchange = there && rapid.Bool().Draw(t, "exchange")
 	parent, inDir := d.at[path.Dir(new)]
-	if path.Dir(new) != "/" && (!inDir || !d.dir[parent]) || within(new, old) || within(old, new) || !c.CheckRename(m).Allow {
+	if path.Dir(new) != "/" && (!inDir || !d.dir[parent]) || fspath.Within(new, old) || fspath.Within(old, new) || !c.CheckRename(m).Allow {
 		return false
 	}
 	before := map[int]string{}
@@ -242,7 +244,7 @@ func moveOne(t *rapid.T, c *Compiled, d *disk, old, new string) bool {
 			t.Fatalf("%+v: what was %s with %s gains %s at %s\n%s", m, was, c.Caps(was), more, p, rulesOf(c))
 		}
 		if was != p && was != old && was != new && c.Caps(was)&Create != 0 && c.Caps(p)&Create == 0 && (m.OldDir || m.NewDir) {
-			if within(was, old) && c.Caps(new)&Create != 0 {
+			if fspath.Within(was, old) && c.Caps(new)&Create != 0 {
 				t.Fatalf("%+v: %s couldn't be created, but %s was moved there\n%s", m, p, was, rulesOf(c))
 			}
 		}

@@ -1,9 +1,16 @@
 package policy
 
-import "path"
+import (
+	"path"
 
-// Unresolvable is what Lookup returns for a path that can't be followed.
-const Unresolvable int32 = -2
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+)
+
+// NoMatch and Unresolvable are what Lookup returns instead of a rule.
+const (
+	NoMatch            = fspath.NoMatch
+	Unresolvable int32 = -2
+)
 
 // FSTable is the rules about files of one layer, of one kind, with the table that finds the one that decides. A nil table has no rules.
 type FSTable struct {
@@ -11,7 +18,7 @@ type FSTable struct {
 	literals []*Rule
 	patterns []*Rule
 	first    int32 // Index of rules[0]; the rules of a table are consecutive
-	paths    *Table
+	paths    *fspath.Table
 }
 
 // newFSTable indexes rules, which must be compiled and consecutive in Compiled.Rules.
@@ -21,13 +28,13 @@ func newFSTable(rules []*Rule) (*FSTable, error) {
 
 // newFSTableOf indexes those of the rules that count.
 func newFSTableOf(rules []*Rule, counts func(*Rule) bool) (*FSTable, error) {
-	entries := make([]*Entry, len(rules))
+	entries := make([]*fspath.Entry, len(rules))
 	for i, r := range rules {
 		if counts(r) {
 			entries[i] = &r.FS.Entry
 		}
 	}
-	paths, err := NewTable(entries)
+	paths, err := fspath.NewTable(entries)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +66,7 @@ func (t *FSTable) index(entry int32) int32 {
 // Lookup is the Index of the rule that decides a canonical path, and the number of components at which it matched.
 // The rule is NoMatch when none does, and Unresolvable when path is too long, too deep or not canonical: to be denied.
 func (t *FSTable) Lookup(path string) (rule int32, depth int) {
-	if !resolvable(path) {
+	if !fspath.IsCanonical(path) {
 		return Unresolvable, 0
 	}
 	return t.find(path)

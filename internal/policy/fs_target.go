@@ -3,35 +3,37 @@ package policy
 import (
 	"path"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // ResolveTarget is the path that the kernel would decide on when a process in the workspace asks for input: symlinks
 // and ".." in order, with what doesn't exist yet appended. follow is whether a symlink in the last component is
 // followed, which removing and renaming don't.
-func (c *Compiled) ResolveTarget(sys System, input string, follow bool) (string, error) {
+func (c *Compiled) ResolveTarget(sys fspath.FileSystem, input string, follow bool) (string, error) {
 	switch {
 	case input == "":
-		return "", errEmpty
+		return "", fspath.ErrEmpty
 	case strings.IndexByte(input, 0) >= 0:
-		return "", errNUL
-	case len(input) > MaxPath:
-		return "", errTooLong
+		return "", fspath.ErrNUL
+	case len(input) > fspath.MaxPath:
+		return "", fspath.ErrTooLong
 	case !strings.HasPrefix(input, "/"):
 		input = c.Workspace + "/" + input
 	}
-	got, err := newResolver(sys).resolve(input, follow)
+	got, err := fspath.NewResolver(sys).Resolve(input, follow)
 	if err != nil {
 		return "", err
 	}
-	if !resolvable(got.path) {
-		return "", errTooLong
+	if !fspath.IsCanonical(got.Path) {
+		return "", fspath.ErrTooLong
 	}
-	return got.path, nil
+	return got.Path, nil
 }
 
 // CheckFSInput resolves what somebody asked for and decides. p is what was decided on, or the input when it can't be
 // resolved.
-func (c *Compiled) CheckFSInput(sys System, input string, want Caps) (v Verdict, p string) {
+func (c *Compiled) CheckFSInput(sys fspath.FileSystem, input string, want Caps) (v Verdict, p string) {
 	if want&Delete != 0 && want != Delete {
 		if v, p := c.CheckFSInput(sys, input, want&^Delete); !v.Allow {
 			return v, p
@@ -41,7 +43,7 @@ func (c *Compiled) CheckFSInput(sys System, input string, want Caps) (v Verdict,
 	return c.checkInput(sys, input, want != Delete, want)
 }
 
-func (c *Compiled) checkInput(sys System, input string, follow bool, want Caps) (v Verdict, p string) {
+func (c *Compiled) checkInput(sys fspath.FileSystem, input string, follow bool, want Caps) (v Verdict, p string) {
 	p, err := c.ResolveTarget(sys, input, follow)
 	if err != nil {
 		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}, input
@@ -61,9 +63,9 @@ func (c *Compiled) checkInput(sys System, input string, follow bool, want Caps) 
 // that looked as if it were is an escape.
 func (c *Compiled) outside(input, p string) Reason {
 	switch {
-	case within(p, c.Workspace):
+	case fspath.Within(p, c.Workspace):
 		return NoRule
-	case !strings.HasPrefix(input, "/"), within(path.Clean(input), c.Workspace):
+	case !strings.HasPrefix(input, "/"), fspath.Within(path.Clean(input), c.Workspace):
 		return WorkspaceEscape
 	}
 	return OutsideWorkspace

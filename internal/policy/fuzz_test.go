@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
@@ -37,9 +39,9 @@ func FuzzPattern(f *testing.F) {
 	for _, s := range []string{"**/.env", "src/**/*.pem", "/**/.git/hooks", "**", "a/**/b*/c", "**/*", "~/**/x"} {
 		f.Add(s, "/w/src/x.pem")
 	}
-	sys := newTree(map[string]string{"/w": "dir"})
+	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	f.Fuzz(func(t *testing.T, match, target string) {
-		if strings.ContainsRune(match, '~') || !resolvable(target) || len(target) > 500 {
+		if strings.ContainsRune(match, '~') || !fspath.IsCanonical(target) || len(target) > 500 {
 			return
 		}
 		r := m(match, AllCaps)
@@ -66,10 +68,10 @@ func FuzzTarget(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, want := range []Caps{Read, Delete} {
 			v, p := c.CheckFSInput(sys, s, want)
-			if v.Allow && (!within(p, ws) || path.Clean(p) != p) {
+			if v.Allow && (!fspath.Within(p, ws) || path.Clean(p) != p) {
 				t.Errorf("%q is allowed as %q", s, p)
 			}
-			if got, err := c.ResolveTarget(sys, s, true); err == nil && !resolvable(got) {
+			if got, err := c.ResolveTarget(sys, s, true); err == nil && !fspath.IsCanonical(got) {
 				t.Errorf("%q resolves to %q", s, got)
 			}
 		}

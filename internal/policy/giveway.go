@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Removal is a built-in rule that isn't in force: a rule of the policy's own files takes everything away at its path or above, or a symlink
@@ -69,9 +71,9 @@ func (l *linter) takenAway(r *Rule) {
 func (t *FSTable) opens(r, denial *Rule) bool {
 	switch {
 	case r.FS.Last == "" && denial.FS.Last == "":
-		return r.FS.Path != denial.FS.Path && within(r.FS.Path, denial.FS.Path)
+		return r.FS.Path != denial.FS.Path && fspath.Within(r.FS.Path, denial.FS.Path)
 	case r.FS.Last != "" && denial.FS.Last == "":
-		return within(r.FS.Path, denial.FS.Path) || within(denial.FS.Path, r.FS.Path)
+		return fspath.Within(r.FS.Path, denial.FS.Path) || fspath.Within(denial.FS.Path, r.FS.Path)
 	case r.FS.Last == "":
 		_, hit := t.Depths(r.FS.Path)[denial]
 		return hit && t.Deciding(r.FS.Path) == r

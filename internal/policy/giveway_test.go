@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // What a rule of a policy file takes away stays so, whatever is built in beneath it; between the file's own rules nothing changes, and
 // lint lists both.
 func TestBuiltinRulesGiveWay(t *testing.T) {
-	sys := newTree(map[string]string{"/w/x": "file", "/home/u/.config/git/config": "file", "/home/u/.config/mine": "file", "/home/u/.cache/x": "file", "/proc/cpuinfo": "file", "/usr/bin/x": "file"})
+	sys := fspathtest.New(map[string]string{"/w/x": "file", "/home/u/.config/git/config": "file", "/home/u/.config/mine": "file", "/home/u/.cache/x": "file", "/proc/cpuinfo": "file", "/usr/bin/x": "file"})
 	at := func(line int, r FSRule) FSRule { r.Place = Place{"p.toml", line, 1}; return r }
 	built := func(file string, rules ...FSRule) []FSRule {
 		for i := range rules {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // wire is a compiled policy without its tables, which can be made anew: the form in which it leaves a process.
@@ -21,8 +23,8 @@ type wire struct {
 	Rules     []*Rule
 	Limits    Limits
 	Audit     Audit
-	Aliases   []Alias `json:",omitempty"`
-	Links     []Link  `json:",omitempty"`
+	Aliases   []fspath.Alias `json:",omitempty"`
+	Links     []Link         `json:",omitempty"`
 }
 
 // wireLayer is a layer whose tables are runs of rules; nil where a resource is undeclared.
@@ -288,7 +290,7 @@ var errTables = errors.New("its tables don't fit its rules")
 
 // check refuses what no policy made by Compile looks like, as far as anything relies on it.
 func (w *wire) check() error {
-	if !resolvable(w.Workspace) || w.TmpDir != "" && !resolvable(w.TmpDir) {
+	if !fspath.IsCanonical(w.Workspace) || w.TmpDir != "" && !fspath.IsCanonical(w.TmpDir) {
 		return fmt.Errorf("the workspace %q or the TMPDIR %q isn't a canonical path", w.Workspace, w.TmpDir)
 	}
 	for _, r := range w.Rules {
@@ -358,11 +360,11 @@ func (w *wire) checkTexts() error {
 // checkNames checks what is said about other names.
 func (w *wire) checkNames() error {
 	for _, a := range w.Aliases {
-		if !resolvable(a.From) || !resolvable(a.To) {
+		if !fspath.IsCanonical(a.From) || !fspath.IsCanonical(a.To) {
 			return fmt.Errorf("%q or %q isn't a canonical path", a.From, a.To)
 		}
 		for _, hole := range a.Holes {
-			if !resolvable(hole) || hole == "/" {
+			if !fspath.IsCanonical(hole) || hole == "/" {
 				return fmt.Errorf("%q isn't the rest of a canonical path", hole)
 			}
 		}
@@ -407,7 +409,7 @@ func (r *Rule) check() error {
 		return r.FS.check()
 	case r.Env != nil:
 		return checkEnvName(r.Env.Name)
-	case r.Command != nil && r.Command.Program != "" && !resolvable(r.Command.Program):
+	case r.Command != nil && r.Command.Program != "" && !fspath.IsCanonical(r.Command.Program):
 		return fmt.Errorf("%q isn't a canonical path", r.Command.Program)
 	case r.Command != nil && !nameable(r.Command.Name):
 		return fmt.Errorf("%.100q isn't the name of a program", r.Command.Name)
@@ -416,14 +418,14 @@ func (r *Rule) check() error {
 }
 
 func (f *CompiledFS) check() error {
-	if !resolvable(f.Path) || f.Caps&^AllCaps != 0 {
+	if !fspath.IsCanonical(f.Path) || f.Caps&^AllCaps != 0 {
 		return fmt.Errorf("%q isn't a canonical path", f.Path)
 	}
 	if f.Last == "" {
 		return nil
 	}
-	p, err := parsePattern(strings.Join(append([]string{"**", f.Last}, f.Names...), "/"))
-	if err == nil && (p.last != f.Last || !slices.Equal(p.names, f.Names)) {
+	p, err := fspath.ParsePattern(strings.Join(append([]string{"**", f.Last}, f.Names...), "/"))
+	if err == nil && (p.Last != f.Last || !slices.Equal(p.Names, f.Names)) {
 		err = fmt.Errorf("%q is no pattern", f.Written)
 	}
 	return err

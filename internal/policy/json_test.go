@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // whole is a policy with every kind of rule.
@@ -43,8 +45,8 @@ func handed(t fataler, c *Compiled) *Compiled {
 // A rule may name a place by a symlink that no matcher gets to, or that has a name which can't be handed over: nobody is let read that
 // symlink, and the policy is one all the same.
 func TestHandedOverLinks(t *testing.T) {
-	for _, link := range []string{"/w" + strings.Repeat("/d", MaxDepth), "/w/\xff"} {
-		sys := newTree(map[string]string{"/w/way": "-> " + link, link: "-> /w/src", "/w/src": "dir"})
+	for _, link := range []string{"/w" + strings.Repeat("/d", fspath.MaxDepth), "/w/\xff"} {
+		sys := fspathtest.New(map[string]string{"/w/way": "-> " + link, link: "-> /w/src", "/w/src": "dir"})
 		l := SourceLayer{FS: []FSRule{p("way", Read)}, Runtime: []FSRule{p("/usr", Read)}}
 		c, err := Compile(source(l), sys)
 		childtest.Must(t, err)
@@ -63,14 +65,14 @@ func TestHandedOver(t *testing.T) {
 	if got := handed(t, c); !reflect.DeepEqual(got, c) {
 		t.Errorf("it was\n%+v\nand is\n%+v", c, got)
 	}
-	sys := mounted{tree: newTree(map[string]string{"/w": "dir"})}
+	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"})}
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
-		sys.mounts = mount(genMounts(t)...)
+		sys.Table = fspathtest.Mount(genMounts(t)...)
 		c, err := Compile(source(layers...), sys)
 		childtest.Must(t, err)
 		got := handed(t, c)
-		for _, path := range append(genAliased(t, sys.mounts), genPath(t, "path")) {
+		for _, path := range append(genAliased(t, sys.Table), genPath(t, "path")) {
 			if c.CheckFS(path, Read) != got.CheckFS(path, Read) || c.Caps(path) != got.Caps(path) {
 				t.Fatalf("%s: %+v was %+v", path, got.CheckFS(path, Read), c.CheckFS(path, Read))
 			}
@@ -97,10 +99,10 @@ func TestMadeUp(t *testing.T) {
 		"nothing":                   {func(*wire) {}, ""},
 		"another rule":              {func(w *wire) { w.Rules[len(own)].FS.Caps = AllCaps }, "another version of toolguard"},
 		"a rule too many":           {func(w *wire) { w.Rules = append(w.Rules, w.Rules[0]) }, "tables don't fit"},
-		"an alias that is a hole":   {func(w *wire) { w.Aliases = []Alias{{From: "/", To: "/b", Holes: []string{""}}} }, "isn't the rest"},
-		"a hole that is all":        {func(w *wire) { w.Aliases = []Alias{{From: "/", To: "/b", Holes: []string{"/"}}} }, "isn't the rest"},
-		"a hole elsewhere":          {func(w *wire) { w.Aliases = []Alias{{From: "/", To: "/b", Holes: []string{"x"}}} }, "isn't the rest"},
-		"an alias of nothing":       {func(w *wire) { w.Aliases = []Alias{{From: "/a", To: "b"}} }, "isn't a canonical path"},
+		"an alias that is a hole":   {func(w *wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{""}}} }, "isn't the rest"},
+		"a hole that is all":        {func(w *wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{"/"}}} }, "isn't the rest"},
+		"a hole elsewhere":          {func(w *wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{"x"}}} }, "isn't the rest"},
+		"an alias of nothing":       {func(w *wire) { w.Aliases = []fspath.Alias{{From: "/a", To: "b"}} }, "isn't a canonical path"},
 		"a link without a rule":     {func(w *wire) { w.Links = []Link{{Rule: int32(len(w.Rules))}} }, "tables don't fit"},
 		"a link without a layer":    {func(w *wire) { w.Links = []Link{{Layer: 99}} }, "tables don't fit"},
 		"a link of another layer":   {func(w *wire) { w.Links = []Link{{Layer: 2, Rule: 0}} }, "tables don't fit"},
@@ -126,7 +128,7 @@ func TestMadeUp(t *testing.T) {
 		"a nameless variable":       {func(w *wire) { w.rules(w.Layers[2].Env)[0].Env.Name = "" }, "empty name"},
 		"a relative program":        {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Program = "x" }, "isn't a canonical path"},
 		"a relative name":           {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Name = "x/y" }, "isn't the name of a program"},
-		"a program's long name":     {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Name = strings.Repeat("x", MaxPath+1) }, "isn't the name of a program"},
+		"a program's long name":     {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Name = strings.Repeat("x", fspath.MaxPath+1) }, "isn't the name of a program"},
 		"no workspace":              {func(w *wire) { w.Workspace = "" }, "isn't a canonical path"},
 		"a relative TMPDIR":         {func(w *wire) { w.TmpDir = "x" }, "isn't a canonical path"},
 		"a long name":               {func(w *wire) { w.Name = long }, "has a name of 8193 bytes"},
@@ -136,7 +138,7 @@ func TestMadeUp(t *testing.T) {
 		"system calls' long file":   {func(w *wire) { w.Layers[1].Syscalls.Place.File = long }, "has a name of 8193 bytes"},
 		"as long as may be":         {func(w *wire) { w.Name = long[1:] }, ""},
 		"too many layers":           {func(w *wire) { w.Layers = make(wireLayers, maxLayers+1) }, "at most 64 layers"},
-		"too many other names":      {func(w *wire) { w.Aliases = slices.Repeat([]Alias{{From: "/a", To: "/b"}}, maxAliases+1) }, "1025 other names"},
+		"too many other names":      {func(w *wire) { w.Aliases = slices.Repeat([]fspath.Alias{{From: "/a", To: "/b"}}, maxAliases+1) }, "1025 other names"},
 	} {
 		w := whole(t).wire()
 		x.change(&w)
@@ -151,7 +153,7 @@ func TestMadeUp(t *testing.T) {
 
 // One policy within another allows what both allow.
 func TestWithin(t *testing.T) {
-	sys := newTree(map[string]string{"/w": "dir"})
+	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		var both [2]*Compiled
 		for i := range both {
@@ -241,7 +243,7 @@ func madeUp(t *rapid.T, c *Compiled) *Compiled {
 			}
 		}
 		if l.FS != nil && l.FS.N > 0 && rapid.IntRange(0, 9).Draw(t, "link") == 9 {
-			w.Links = append(w.Links, Link{Rule: int32(l.FS.First), Layer: int16(len(w.Layers)), File: FileID{Inode: 7}})
+			w.Links = append(w.Links, Link{Rule: int32(l.FS.First), Layer: int16(len(w.Layers)), File: fspath.FileID{Inode: 7}})
 		}
 		w.Layers = append(w.Layers, l)
 	}
@@ -252,7 +254,7 @@ func madeUp(t *rapid.T, c *Compiled) *Compiled {
 
 // What is accepted can be put within any other policy, and any other one within it, whoever made it up.
 func TestWithinMadeUp(t *testing.T) {
-	sys := newTree(map[string]string{"/w": "dir"})
+	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
 		honest, err := Compile(source(layers...), sys)
@@ -324,7 +326,7 @@ func FuzzHandedOver(f *testing.F) {
 }
 
 func BenchmarkHandedOver(b *testing.B) {
-	c, err := Compile(big(200), newTree(map[string]string{"/w": "dir"}))
+	c, err := Compile(big(200), fspathtest.New(map[string]string{"/w": "dir"}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -347,9 +349,9 @@ func BenchmarkHandedOver(b *testing.B) {
 
 // Of two policies the other names of both count.
 func TestWithinKeepsOtherNames(t *testing.T) {
-	sys := mounted{
-		tree:   newTree(map[string]string{"/w/x": "file", "/data/f": "file"}),
-		mounts: mount("/data /w/b"), inodes: map[string]uint64{"/w/x": 7, "/data/f": 7},
+	sys := fspathtest.Mounted{
+		Tree:  fspathtest.New(map[string]string{"/w/x": "file", "/data/f": "file"}),
+		Table: fspathtest.Mount("/data /w/b"), Inodes: map[string]uint64{"/w/x": 7, "/data/f": 7},
 	}
 	compiled := func(rules ...FSRule) *Compiled {
 		c, err := Compile(source(SourceLayer{FS: append([]FSRule{p("/", AllCaps)}, rules...)}), sys)

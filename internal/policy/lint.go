@@ -7,12 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // Lint finds what a policy may say but probably doesn't mean. Rules of built-in files aren't complained about. public says
 // whether anybody can register names beneath a domain; it's handed in because its list is large.
-func Lint(c *Compiled, sys System, public func(domain string) bool) []Warning {
+func Lint(c *Compiled, sys fspath.FileSystem, public func(domain string) bool) []Warning {
 	l := linter{c: c, sys: sys, public: public}
 	for _, layer := range c.Layers {
 		if layer.Authority == Builtin {
@@ -41,7 +42,7 @@ func Lint(c *Compiled, sys System, public func(domain string) bool) []Warning {
 
 type linter struct {
 	c      *Compiled
-	sys    System
+	sys    fspath.FileSystem
 	public func(domain string) bool
 	layer  *Layer
 	out    []Warning
@@ -84,7 +85,7 @@ func beats(later, earlier *Rule) bool {
 	if a.Last == "" {
 		return a.Path == b.Path
 	}
-	return within(b.Path, a.Path)
+	return fspath.Within(b.Path, a.Path)
 }
 
 func (l *linter) fsPath(r *Rule) {
@@ -125,14 +126,14 @@ func fsWhat(f *CompiledFS) string {
 
 // pathDir warns when the session may change a folder that programs are looked up in.
 func (l *linter) pathDir(dir string) {
-	got, err := newResolver(l.sys).resolve(path.Clean("/"+dir), true)
-	if !strings.HasPrefix(dir, "/") || err != nil || got.missing {
+	got, err := fspath.NewResolver(l.sys).Resolve(path.Clean("/"+dir), true)
+	if !strings.HasPrefix(dir, "/") || err != nil || got.Missing {
 		return
 	}
-	r := l.layer.FS.Deciding(got.path)
-	if r != nil && r.FS.Caps&(Create|Update) != 0 && l.c.Caps(got.path)&(Create|Update) != 0 {
+	r := l.layer.FS.Deciding(got.Path)
+	if r != nil && r.FS.Caps&(Create|Update) != 0 && l.c.Caps(got.Path)&(Create|Update) != 0 {
 		l.warnRule(r, "writable-path", "take the folder out of PATH, or out of what may be written",
-			"%s is in PATH and may be written: a program put there runs in place of another", got.path)
+			"%s is in PATH and may be written: a program put there runs in place of another", got.Path)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Misread says why a path, which is read literally, is probably meant otherwise, and how that's written; msg is "" for any other. denies
@@ -91,7 +93,7 @@ func pathOf(url string) string {
 func asMatch(written string) string {
 	above, last := path.Split(written)
 	above = strings.TrimSuffix(above, "/")
-	if strings.Trim(last, "*") == "" && !strings.ContainsAny(above, wildcards) {
+	if strings.Trim(last, "*") == "" && !strings.ContainsAny(above, fspath.Wildcards) {
 		switch {
 		case above == "" && written[0] == '/':
 			above = "/"
@@ -104,8 +106,8 @@ func asMatch(written string) string {
 	if strings.HasPrefix(written, "/") && above == "" {
 		match = "/" + match
 	}
-	if _, err := parsePattern(match); err != nil {
-		return formsHint
+	if _, err := fspath.ParsePattern(match); err != nil {
+		return fspath.PatternForms
 	}
 	return fmt.Sprintf("a pattern goes into match: match = %q", match)
 }

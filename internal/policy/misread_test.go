@@ -3,6 +3,8 @@ package policy
 import (
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // What can't be meant as it's read is rejected with the notation that means it; names that only look odd aren't.
@@ -45,9 +47,9 @@ func TestMisread(t *testing.T) {
 		{"*.pem", "", `match = "**/*.pem"`},
 		{"src/*.pem", "", `match = "src/**/*.pem"`},
 		{"/*.pem", "", `match = "/**/*.pem"`},
-		{"key-?", "", formsHint},
-		{"key-[ab]", "", formsHint},
-		{"a/*/b", "", formsHint},
+		{"key-?", "", fspath.PatternForms},
+		{"key-[ab]", "", fspath.PatternForms},
+		{"a/*/b", "", fspath.PatternForms},
 		{"my%20key", "", "the characters themselves"},
 	} {
 		for _, x := range []struct {

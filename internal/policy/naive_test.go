@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // This is a second evaluator, written from the language's description alone, as slow and plain as it can be. It shares
@@ -260,7 +261,7 @@ func genLayers(t *rapid.T) (layers []SourceLayer, naive []naiveLayer) {
 
 // The compiled form agrees with the naive evaluator on everything.
 func TestCompiledAgreesWithNaive(t *testing.T) {
-	sys := newTree(map[string]string{"/w": "dir"})
+	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, naive := genLayers(t)
 		c, err := Compile(source(layers...), sys)
@@ -303,7 +304,7 @@ func checkWinners(t *rapid.T, c *Compiled, naive []naiveLayer, path string) {
 
 // A built-in rule about a place outside the workspace never takes away: without it nothing more is allowed.
 func TestBuiltinRulesNeverTakeAway(t *testing.T) {
-	sys := newTree(map[string]string{"/w": "dir"})
+	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
 		fewer := slices.Clone(layers)
@@ -330,7 +331,7 @@ func TestBuiltinRulesNeverTakeAway(t *testing.T) {
 
 // Adding an authority never allows more.
 func TestRestrictNeverWidens(t *testing.T) {
-	sys := newTree(map[string]string{"/w": "dir"})
+	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
 		drop := rapid.IntRange(0, len(layers)-1).Draw(t, "without")
@@ -349,7 +350,7 @@ func TestRestrictNeverWidens(t *testing.T) {
 
 // Merging is appending: the rules of a later file decide only where they're at least as specific, and then always.
 func TestMergeOrder(t *testing.T) {
-	sys := newTree(map[string]string{"/w": "dir"})
+	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		var first, second []FSRule
 		for i := range rapid.IntRange(1, 5).Draw(t, "first") {

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // A NoLink rule is in force only where its path is free of symlinks, but for those that lead to the home; one that takes away is about a
 // symlink at its path, too.
 func TestNoLink(t *testing.T) {
 	own := func(r FSRule) FSRule { r.NoLink, r.Optional = true, true; return r }
-	files := newTree(map[string]string{
+	files := fspathtest.New(map[string]string{
 		"/home/u": "-> ../data/u", "/data/u/cache/x": "file", "/data/u/linked": "-> .ssh", "/data/u/.ssh/id": "file", "/data/u/up": "-> cache",
 		"/data/u/dangling": "-> nowhere", "/git/hooks": "-> /shared", "/git/refs/x": "file", "/shared/x": "file", "/other": "-> git", "/w/x": "file",
 	})

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // What a rule names is known by its other names, too.
@@ -70,7 +72,7 @@ func TestAliases(t *testing.T) {
 		{"protected, and a secret", "/w/.vscode /mnt, /w/.ssh /mnt", guarded(open), "/mnt/f", Write},
 		{"unprotected elsewhere", "/w/.git /mnt", guarded(open, unprotected(p("/mnt/hooks", rw))), "/mnt/hooks/f", r},
 	} {
-		sys := mounted{tree: newTree(map[string]string{"/w": "dir"}), mounts: mount(strings.Split(x.mounts, ", ")...)}
+		sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount(strings.Split(x.mounts, ", ")...)}
 		c, err := Compile(source(x.layer), sys)
 		childtest.Must(t, err)
 		if got := c.Caps(x.path); got != x.want {
@@ -81,9 +83,9 @@ func TestAliases(t *testing.T) {
 
 // What has another name is explained by it, and what is suggested for a denial allows.
 func TestAliasesAreExplained(t *testing.T) {
-	sys := mounted{
-		tree:   newTree(map[string]string{"/w": "dir", "/secret/sub/f": "file", "/mnt/f": "file"}),
-		mounts: mount("/secret/sub /mnt"),
+	sys := fspathtest.Mounted{
+		Tree:  fspathtest.New(map[string]string{"/w": "dir", "/secret/sub/f": "file", "/mnt/f": "file"}),
+		Table: fspathtest.Mount("/secret/sub /mnt"),
 	}
 	layer := SourceLayer{FS: []FSRule{p("/", AllCaps), p("/secret", Read)}}
 	c, err := Compile(source(layer), sys)
@@ -114,17 +116,17 @@ func TestAliasesAreExplained(t *testing.T) {
 
 func TestHardLinks(t *testing.T) {
 	layer := SourceLayer{FS: []FSRule{p(".", Read|Write), p("/secret/f", Read), p("/secret/g", 0), p("/secret/g2", AllCaps)}}
-	sys := mounted{
-		tree: newTree(map[string]string{
+	sys := fspathtest.Mounted{
+		Tree: fspathtest.New(map[string]string{
 			"/w/x": "file", "/w/y": "file", "/w/z": "file", "/secret/f": "file", "/secret/g": "file", "/secret/g2": "file",
 			"/w/h": "file", "/secret/h": "file", "/w/i": "file", "/secret/i": "file",
 		}),
-		mounts: mount("2 /d /mnt"), inodes: map[string]uint64{
+		Table: fspathtest.Mount("2 /d /mnt"), Inodes: map[string]uint64{
 			"/secret/f": 7, "/w/x": 7, "/mnt/f": 7, "/secret/g": 8, "/secret/g2": 8, "/w/y": 8, "/w/z": 9,
 			"/w/h": 10, "/secret/h": 10, "/w/i": 11, "/secret/i": 11,
 		},
 	}
-	sys.tree["/mnt/f"] = "file"
+	sys.Tree["/mnt/f"] = "file"
 	builtIn := p("/secret/h", Read)
 	builtIn.Place.File = "preset:x"
 	layer.FS = append(layer.FS, p("/mnt", AllCaps), p("/secret/i", 0), p("/secret/i", Read), builtIn)
@@ -189,7 +191,7 @@ func TestHardLinks(t *testing.T) {
 
 // What a directory holds gains nothing by its other names when it's moved.
 func TestAliasesDontGain(t *testing.T) {
-	sys := mounted{tree: newTree(map[string]string{"/w": "dir"}), mounts: mount("/data /w/b")}
+	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount("/data /w/b")}
 	c, err := Compile(source(SourceLayer{FS: []FSRule{p("/", AllCaps), p("/data/s/key", 0), m("/data/**/*.pem", 0)}}), sys)
 	childtest.Must(t, err)
 	for _, x := range []struct {
@@ -218,24 +220,24 @@ func TestAliasesDontGain(t *testing.T) {
 
 // noLook is a machine that doesn't tell.
 type noLook struct {
-	mounted
+	fspathtest.Mounted
 	at string
 }
 
 var errNoLook = errors.New("no look")
 
-func (n noLook) Mounts() ([]Mount, error) {
+func (n noLook) Mounts() ([]fspath.Mount, error) {
 	if n.at == "" {
 		return nil, errNoLook
 	}
 	return nil, &fs.PathError{Op: "open", Path: "/proc/self/mountinfo", Err: fs.ErrPermission} // as in a session within another one
 }
 
-func (n noLook) File(p string) (id FileID, links uint64, err error) {
+func (n noLook) File(p string) (id fspath.FileID, links uint64, err error) {
 	if p == n.at {
 		return id, 0, &fs.PathError{Op: "lstat", Path: p, Err: errNoLook}
 	}
-	return n.mounted.File(p)
+	return n.Mounted.File(p)
 }
 
 // What other names there are must be known.
@@ -244,7 +246,7 @@ func TestOtherNamesUnknown(t *testing.T) {
 		"":     "test: which places have other names by bind mounts can't be told: no look",
 		"/w/f": "p.toml:1:1: fs.1: whether /w/f has other names can't be told: lstat /w/f: no look",
 	} {
-		sys := noLook{mounted{tree: newTree(map[string]string{"/w/f": "file"})}, at}
+		sys := noLook{fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w/f": "file"})}, at}
 		_, err := Compile(source(SourceLayer{FS: []FSRule{p("f", Read)}}), sys)
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
@@ -260,7 +262,7 @@ func TestTooManyAliases(t *testing.T) {
 		at := "/mnt" + strings.Repeat("z", i)
 		lines, rules = append(lines, "/data "+at), append(rules, p(at+"/x", 0))
 	}
-	sys := mounted{tree: newTree(map[string]string{"/w": "dir"}), mounts: mount(lines...)}
+	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount(lines...)}
 	if c, err := Compile(source(SourceLayer{FS: rules[:1]}), sys); err != nil || len(c.Aliases) != 40 {
 		t.Error(err)
 	}
@@ -270,64 +272,20 @@ func TestTooManyAliases(t *testing.T) {
 	}
 }
 
-func TestParseMounts(t *testing.T) {
-	const table = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n" +
-		`28 27 0:25 /a\040b /c\011\134\0121 ro shared:1 master:2 - tmpfs x\040y ro` + "\n" + `29 27 0:25 /a\04 /d\9zz rw` + "\n"
-	got, err := ParseMounts(table)
-	if err != nil || len(got) != 3 {
-		t.Fatal(got, err)
-	}
-	if want := (Mount{27, 1, 254 << 20, "/", "/"}); got[0] != want {
-		t.Errorf("%+v", got[0])
-	}
-	if want := (Mount{28, 27, 25, "/a b", "/c\t\\\n1"}); got[1] != want {
-		t.Errorf("%+v", got[1])
-	}
-	if want := (Mount{29, 27, 25, `/a\04`, `/d\9zz`}); got[2] != want {
-		t.Errorf("%+v", got[2])
-	}
-	for _, bad := range []string{"27 1 254:0 /\n", "x 1 254:0 / / rw\n", "27 x 254:0 / / rw\n", "27 1 254 / / rw\n", "27 1 4096:0 / / rw\n", "27 1 0:-1 / / rw\n", "\n"} {
-		if got, err := ParseMounts(bad); err == nil {
-			t.Errorf("%q: %+v", bad, got)
-		}
-	}
-}
-
-// Whatever a table of mounts says, each name has the other one for its other one.
-func FuzzMounts(f *testing.F) {
-	f.Add("27 1 254:0 / / rw\n28 27 254:0 /a /b rw\n29 27 254:0 /a/c /d rw\n")
-	f.Add("27 1 254:0 / / rw\n28 27 254:0 /a /a rw\n29 29 254:0 //deleted / rw\n")
-	f.Fuzz(func(t *testing.T, table string) {
-		all, err := ParseMounts(table)
-		if err != nil {
-			return
-		}
-		aliases := map[[2]string]bool{}
-		for _, a := range visible(all).aliases() {
-			aliases[[2]string{a.From, a.To}] = true
-		}
-		for a := range aliases {
-			if !aliases[[2]string{a[1], a[0]}] || a[0] == a[1] {
-				t.Errorf("%+v", a)
-			}
-		}
-	})
-}
-
 // What is toolguard's own and not for this user stands in nobody's way.
 func TestOwnNotForUser(t *testing.T) {
-	sys := noPermission{mounted{tree: newTree(map[string]string{"/w/f": "file"})}}
+	sys := noPermission{fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w/f": "file"})}}
 	if _, err := Compile(source(SourceLayer{FS: []FSRule{p("f", Read)}}), sys); err != nil {
 		t.Error(err)
 	}
 }
 
 // noPermission is a machine on which /sys/fs/bpf is root's alone.
-type noPermission struct{ mounted }
+type noPermission struct{ fspathtest.Mounted }
 
-func (n noPermission) File(p string) (id FileID, links uint64, err error) {
+func (n noPermission) File(p string) (id fspath.FileID, links uint64, err error) {
 	if strings.HasPrefix(p, "/sys/fs/bpf") {
 		return id, 0, &fs.PathError{Op: "lstat", Path: p, Err: fs.ErrPermission}
 	}
-	return n.mounted.File(p)
+	return n.Mounted.File(p)
 }

@@ -4,18 +4,20 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Linked is a file with several hard links, by one of its names.
 type Linked struct {
 	Path string
-	File FileID
+	File fspath.FileID
 }
 
 // Scan finds files by whose hard links a rule can be gone round: those that may be less under one of their names than under
 // another. Some backends hold a rule that names such a file itself under all of them. linked tells of every file with several hard links beneath a folder; it's handed in because it takes a while.
 func Scan(c *Compiled, linked func(root string) ([]Linked, error)) ([]Warning, error) {
-	names := map[FileID][]string{}
+	names := map[fspath.FileID][]string{}
 	for _, root := range c.scanned() {
 		found, err := linked(root)
 		if err != nil {
@@ -85,7 +87,7 @@ func (c *Compiled) scanned() []string {
 	slices.Sort(roots)
 	var out []string
 	for _, p := range roots {
-		if !slices.ContainsFunc(out, func(above string) bool { return within(p, above) }) {
+		if !slices.ContainsFunc(out, func(above string) bool { return fspath.Within(p, above) }) {
 			out = append(out, p)
 		}
 	}

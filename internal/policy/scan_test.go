@@ -6,30 +6,32 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // What has more under another name is found, once for each rule.
 func TestScan(t *testing.T) {
 	files := []Linked{
-		{"/data/a", FileID{Inode: 1}},
-		{"/w/a", FileID{Inode: 1}},
-		{"/data/b", FileID{Inode: 2}},
-		{"/w/b", FileID{Inode: 2}},
-		{"/w/c", FileID{Inode: 3}},
-		{"/w/d", FileID{Inode: 3}},    // the same under both names
-		{"/data/e", FileID{Inode: 4}}, // the other name is elsewhere
-		{"/w/f", FileID{Inode: 5}},
-		{"/policy", FileID{Inode: 5}}, // toolguard's own
+		{"/data/a", fspath.FileID{Inode: 1}},
+		{"/w/a", fspath.FileID{Inode: 1}},
+		{"/data/b", fspath.FileID{Inode: 2}},
+		{"/w/b", fspath.FileID{Inode: 2}},
+		{"/w/c", fspath.FileID{Inode: 3}},
+		{"/w/d", fspath.FileID{Inode: 3}},    // the same under both names
+		{"/data/e", fspath.FileID{Inode: 4}}, // the other name is elsewhere
+		{"/w/f", fspath.FileID{Inode: 5}},
+		{"/policy", fspath.FileID{Inode: 5}}, // toolguard's own
 	}
 	src := source(SourceLayer{FS: []FSRule{p(".", Read|Write), p("/data", Read), p("/data/x", 0)}})
 	src.Files = []string{"/policy"}
-	c, err := Compile(src, newTree(map[string]string{"/w": "dir", "/policy": "file"}))
+	c, err := Compile(src, fspathtest.New(map[string]string{"/w": "dir", "/policy": "file"}))
 	childtest.Must(t, err)
 	var asked []string
 	linked := func(root string) (out []Linked, err error) {
 		asked = append(asked, root)
 		for _, f := range files {
-			if within(f.Path, root) {
+			if fspath.Within(f.Path, root) {
 				out = append(out, f)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // lazy is an expression that is compiled at the first use, since most sessions need none: it matches as much as it can.
@@ -48,7 +50,7 @@ var tops = lazy(`^/(bin|boot|dev|etc|home(/[^/]+)?|lib\w*|media|mnt|opt|proc|roo
 
 // wide says whether a rule for a path would open what nobody who asks for it means: everything around the workspace, a home, the system.
 func (c *Compiled) wide(target string) bool {
-	return target != c.Workspace && (within(c.Workspace, target) || tops().MatchString(target))
+	return target != c.Workspace && (fspath.Within(c.Workspace, target) || tops().MatchString(target))
 }
 
 // randomPart is what may be random in a name: a number (a process, a thread, a time), a hexadecimal number, and what mkstemp(3) and Python's
@@ -94,7 +96,7 @@ func changes(s string) (n int) {
 // withoutRandom is a rule without what is random in its path: for the last name a pattern of its folder. Of anything above it there's none.
 func (c *Compiled) withoutRandom(r FSRule, target string) (FSRule, bool) {
 	dir, name := c.relative(path.Dir(target)), path.Base(target)
-	for above := path.Dir(target); !within(c.Workspace, above); above = path.Dir(above) { // what is above the workspace is there to stay
+	for above := path.Dir(target); !fspath.Within(c.Workspace, above); above = path.Dir(above) { // what is above the workspace is there to stay
 		if _, _, ok := randomIn(path.Base(above)); ok {
 			return r, false
 		}
@@ -115,6 +117,6 @@ func (c *Compiled) withoutRandom(r FSRule, target string) (FSRule, bool) {
 	default:
 		return r, false
 	}
-	_, err := parsePattern(r.Match)
+	_, err := fspath.ParsePattern(r.Match)
 	return r, err == nil
 }

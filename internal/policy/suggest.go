@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
@@ -79,7 +80,7 @@ func (c *Compiled) hostFile(v Verdict, l *Layer) string {
 	if v.Rule >= 0 && int(v.Rule) < len(c.Rules) && !c.Rules[v.Rule].Builtin() {
 		place = c.Rules[v.Rule].Place
 	}
-	if l.Authority == Host || within(place.File, own[0]) {
+	if l.Authority == Host || fspath.Within(place.File, own[0]) {
 		return place.String()
 	}
 	return ""
@@ -113,7 +114,7 @@ func (c *Compiled) suggestFS(v Verdict, l *Layer, a *asked) (r FSRule, ok bool) 
 		if dir := path.Dir(a.target); dir != c.Workspace {
 			r.Match = strings.TrimSuffix(c.relative(dir), "/") + "/" + r.Match
 		}
-		if _, err := parsePattern(r.Match); err != nil {
+		if _, err := fspath.ParsePattern(r.Match); err != nil {
 			return r, false
 		}
 	}
@@ -128,7 +129,7 @@ func (c *Compiled) suggestFS(v Verdict, l *Layer, a *asked) (r FSRule, ok bool) 
 // and to write the folder that is to be written. Its hooks and its configuration, which others obey, stay as they are.
 func (c *Compiled) suggestRepository(l *Layer, a *asked) []FSRule {
 	g := c.Repository
-	if g.Common == "" || !within(a.target, g.Common) || a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil {
+	if g.Common == "" || !fspath.Within(a.target, g.Common) || a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil {
 		return nil
 	}
 	rules := []FSRule{{Path: g.Common, Caps: Read}}
@@ -136,7 +137,7 @@ func (c *Compiled) suggestRepository(l *Layer, a *asked) []FSRule {
 		return rules
 	}
 	for _, p := range []string{g.Common + "/objects", g.Common + "/refs", g.Common + "/logs", g.Dir} {
-		if within(a.target, p) {
+		if fspath.Within(a.target, p) {
 			return append(rules, FSRule{Path: p, Caps: Read | Write})
 		}
 	}
@@ -148,7 +149,7 @@ func (c *Compiled) relative(p string) string {
 	switch {
 	case p == c.Workspace:
 		return "."
-	case c.Workspace == "/" || !within(p, c.Workspace):
+	case c.Workspace == "/" || !fspath.Within(p, c.Workspace):
 		return p
 	}
 	rel := p[len(c.Workspace)+1:]

@@ -1,61 +1,11 @@
 package policy
 
 import (
-	"io/fs"
-	"path"
-	"strings"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
-
-// tree is a System in memory: absolute paths to what is there. A symlink is "-> text", a directory "dir", a program
-// "program", anything else a file, and "unreadable" a directory that may not be searched.
-type tree map[string]string
-
-// newTree adds the directories that lead to every path.
-func newTree(m map[string]string) tree {
-	t := tree{"/": "dir"}
-	for p, what := range m {
-		t[p] = what
-		for d := path.Dir(p); d != "/"; d = path.Dir(d) {
-			if _, ok := m[d]; !ok {
-				t[d] = "dir"
-			}
-		}
-	}
-	return t
-}
-
-func (t tree) Lstat(p string) (Kind, error) {
-	fail := func(err error) (Kind, error) { return 0, &fs.PathError{Op: "lstat", Path: p, Err: err} }
-	for d := path.Dir(p); d != "/"; d = path.Dir(d) {
-		if t[d] == "unreadable" {
-			return fail(fs.ErrPermission)
-		}
-	}
-	what, ok := t[p]
-	switch {
-	case !ok:
-		return fail(fs.ErrNotExist)
-	case what == "dir" || what == "unreadable":
-		return Dir, nil
-	case strings.HasPrefix(what, "-> "):
-		return Symlink, nil
-	case what == "program":
-		return Program, nil
-	}
-	return File, nil
-}
-
-func (t tree) Readlink(p string) (string, error) { return strings.TrimPrefix(t[p], "-> "), nil }
-
-func (tree) Mounts() ([]Mount, error) { return nil, nil }
-
-func (t tree) File(p string) (FileID, uint64, error) {
-	_, err := t.Lstat(p)
-	return FileID{Inode: 1}, 1, err
-}
 
 // p makes an fs rule for a path, m one for a match.
 func p(path string, caps Caps) FSRule    { return FSRule{Path: path, Caps: caps} }
@@ -106,8 +56,8 @@ func source(layers ...SourceLayer) *Source {
 	return s
 }
 
-func machine() tree {
-	return newTree(map[string]string{
+func machine() fspathtest.Tree {
+	return fspathtest.New(map[string]string{
 		"/w/src/lib.rs": "file", "/w/src/generated/schema.rs": "file", "/w/tests/main.rs": "file", "/w/.env": "file",
 		"/w/README.md": "file", "/w/.git/hooks/pre-push": "file", "/w/.git/config": "file", "/w/node_modules/x/index.js": "file",
 		"/w/link": "-> src", "/w/out": "-> /etc", "/w/loop": "-> loop", "/w/dangling": "-> nowhere/x", "/w/deep": "-> link/generated",

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Unmatched are the rules of the session's files that can match nothing on this machine, each with why.
-func (c *Compiled) Unmatched(sys System) []Warning {
+func (c *Compiled) Unmatched(sys fspath.FileSystem) []Warning {
 	var out []Warning
 	for _, r := range c.Rules {
 		if r.Authority != Session || r.Builtin() {
@@ -21,7 +23,7 @@ func (c *Compiled) Unmatched(sys System) []Warning {
 }
 
 // unmatched says why a rule matches nothing; "" where it can match something.
-func (c *Compiled) unmatched(sys System, r *Rule) (why, hint string) {
+func (c *Compiled) unmatched(sys fspath.FileSystem, r *Rule) (why, hint string) {
 	switch {
 	case r.Command != nil && r.Command.Program == "":
 		if lower := strings.ToLower(r.Command.Name); lower != r.Command.Name {
@@ -76,5 +78,5 @@ func likeProgram(name string, a *asked) bool {
 
 // likePath says whether a target is at a rule's path or beneath it but for the case of letters.
 func likePath(rule, target string) bool {
-	return len(target) >= len(rule) && !within(target, rule) && strings.EqualFold(target[:len(rule)], rule) && (len(target) == len(rule) || target[len(rule)] == '/')
+	return len(target) >= len(rule) && !fspath.Within(target, rule) && strings.EqualFold(target[:len(rule)], rule) && (len(target) == len(rule) || target[len(rule)] == '/')
 }

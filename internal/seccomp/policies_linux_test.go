@@ -5,15 +5,16 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // folders is a machine with a few folders and nothing else.
 type folders []string
 
-func (f folders) Lstat(p string) (policy.Kind, error) {
+func (f folders) Lstat(p string) (fspath.Kind, error) {
 	for _, d := range f {
 		if p == d {
-			return policy.Dir, nil
+			return fspath.Dir, nil
 		}
 	}
 	return 0, fs.ErrNotExist
@@ -21,10 +22,10 @@ func (f folders) Lstat(p string) (policy.Kind, error) {
 
 func (f folders) Readlink(string) (string, error) { return "", fs.ErrInvalid }
 
-func (f folders) Mounts() ([]policy.Mount, error) { return nil, nil }
+func (f folders) Mounts() ([]fspath.Mount, error) { return nil, nil }
 
-func (f folders) File(string) (policy.FileID, uint64, error) {
-	return policy.FileID{}, 0, fs.ErrNotExist
+func (f folders) File(string) (fspath.FileID, uint64, error) {
+	return fspath.FileID{}, 0, fs.ErrNotExist
 }
 
 // compile makes a policy of one session layer.

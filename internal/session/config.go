@@ -8,12 +8,13 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Config is what a run needs to know.
 type Config struct {
 	Policy        *policy.Compiled
-	System        policy.System // the file tree that the policy was compiled for
+	System        fspath.FileSystem // the file tree that the policy was compiled for
 	Tool, Agent   string
 	Backend       string       // "auto" or a backend's name
 	Daemon        string       // whether toolguardd must ("require"), may ("auto") or may not ("none") take part

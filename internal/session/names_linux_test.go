@@ -6,33 +6,34 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // twice is a machine on which /data is also /mnt, and /ws/a also /data/a.
 type twice struct{}
 
-func (twice) Lstat(p string) (policy.Kind, error) {
+func (twice) Lstat(p string) (fspath.Kind, error) {
 	switch p {
 	case "/", "/ws", "/data", "/mnt":
-		return policy.Dir, nil
+		return fspath.Dir, nil
 	case "/ws/a", "/data/a", "/mnt/a":
-		return policy.File, nil
+		return fspath.File, nil
 	}
 	return 0, fs.ErrNotExist
 }
 
 func (twice) Readlink(string) (string, error) { return "", fs.ErrInvalid }
 
-func (twice) Mounts() ([]policy.Mount, error) {
-	return []policy.Mount{{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: "/data", At: "/mnt"}}, nil
+func (twice) Mounts() ([]fspath.Mount, error) {
+	return []fspath.Mount{{ID: 1, Root: "/", At: "/"}, {ID: 2, Parent: 1, Root: "/data", At: "/mnt"}}, nil
 }
 
-func (t twice) File(p string) (policy.FileID, uint64, error) {
+func (t twice) File(p string) (fspath.FileID, uint64, error) {
 	if strings.HasSuffix(p, "/a") {
-		return policy.FileID{Inode: 7}, 2, nil
+		return fspath.FileID{Inode: 7}, 2, nil
 	}
 	_, err := t.Lstat(p)
-	return policy.FileID{}, 1, err
+	return fspath.FileID{}, 1, err
 }
 
 // The programs hold every rule under the other names that the evaluator knows.

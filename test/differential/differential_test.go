@@ -22,6 +22,7 @@ import (
 	"github.com/toolguard/toolguard/internal/daemontest"
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
@@ -158,7 +159,7 @@ func (s *scene) hold(t *testing.T, c *policy.Compiled) {
 	if len(c.Links) == 0 {
 		return
 	}
-	s.walk(func(path string, id policy.FileID) {
+	s.walk(func(path string, id fspath.FileID) {
 		if !slices.ContainsFunc(c.Links, func(k policy.Link) bool { return k.File == id }) {
 			return
 		}

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // operation is one thing that a process does.
@@ -34,12 +34,12 @@ func (o operation) String() string {
 }
 
 // fileOf is what is open.
-func fileOf(fd int) policy.FileID {
+func fileOf(fd int) fspath.FileID {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {
-		return policy.FileID{}
+		return fspath.FileID{}
 	}
-	return policy.FileID{Dev: st.Dev, Inode: st.Ino}
+	return fspath.FileID{Dev: st.Dev, Inode: st.Ino}
 }
 
 // short shortens long names.
@@ -166,7 +166,7 @@ func (p *place) path() string {
 }
 
 // opens does what has a file open.
-func (o operation) opens(a *place) policy.FileID {
+func (o operation) opens(a *place) fspath.FileID {
 	fd := a.keep(o.open(a))
 	if o.Do == "map" || o.Do == "mprotect" {
 		o.mapped(fd)

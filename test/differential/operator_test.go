@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 const (
@@ -74,7 +74,7 @@ type work struct {
 // result is how an operation ended, and which file it then had open, if any.
 type result struct {
 	Errno syscall.Errno
-	File  policy.FileID
+	File  fspath.FileID
 }
 
 var second *process // once there was something for it to do; it ends with the first

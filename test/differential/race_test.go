@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // pair is two names that somebody outside exchanges again and again, or moves one thing between.
@@ -90,8 +91,8 @@ type object struct {
 // objects are all files of the tree.
 func (x *race) objects() (list []*object) {
 	x.t.Helper()
-	known := map[policy.FileID]*object{}
-	x.walk(func(path string, id policy.FileID) {
+	known := map[fspath.FileID]*object{}
+	x.walk(func(path string, id fspath.FileID) {
 		if o := known[id]; o != nil {
 			o.names = append(o.names, path)
 			return
@@ -113,13 +114,13 @@ func (x *race) objects() (list []*object) {
 }
 
 // walk goes to all that has a name that isn't too long.
-func (s *scene) walk(visit func(path string, id policy.FileID)) {
+func (s *scene) walk(visit func(path string, id fspath.FileID)) {
 	_ = filepath.WalkDir(s.root, func(path string, _ fs.DirEntry, err error) error {
 		var st unix.Stat_t
 		if err != nil || unix.Lstat(path, &st) != nil {
 			return fs.SkipDir
 		}
-		visit(path, policy.FileID{Dev: st.Dev, Inode: st.Ino})
+		visit(path, fspath.FileID{Dev: st.Dev, Inode: st.Ino})
 		return nil
 	})
 }
@@ -284,7 +285,7 @@ func (w work) operation(i int) operation {
 // check looks at what came of it.
 func (x *race) check(w work, results []result, objects []*object) {
 	x.t.Helper()
-	known := map[policy.FileID]*object{}
+	known := map[fspath.FileID]*object{}
 	for _, o := range objects {
 		known[fileOf(o.fd)] = o
 		if need := o.needed(); need != 0 && !x.gives(o.names, need&o.held, false) {
@@ -302,8 +303,8 @@ func (x *race) check(w work, results []result, objects []*object) {
 			}
 		}
 	}
-	made := map[policy.FileID][]string{}
-	x.walk(func(path string, id policy.FileID) {
+	made := map[fspath.FileID][]string{}
+	x.walk(func(path string, id fspath.FileID) {
 		if known[id] == nil && !slices.Contains(x.hidden, id) {
 			made[id] = append(made[id], path)
 		}

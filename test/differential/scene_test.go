@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Few names, so that rules meet, which are each other's beginnings and ends, and two as long as names can be.
@@ -48,7 +49,7 @@ type scene struct {
 	special []rule   // every layer has them
 	undo    []func()
 	able    map[string]bool // what is nameable, while a policy is written
-	hidden  []policy.FileID // what something is mounted on: to be seen by a bind mount, where that comes to lead there
+	hidden  []fspath.FileID // what something is mounted on: to be seen by a bind mount, where that comes to lead there
 }
 
 // grow makes a tree: on a disk, in memory, with other file systems mounted in it.
@@ -163,7 +164,7 @@ func (s *scene) link() {
 // deep makes a chain of folders that the matcher can't follow to its end.
 func (s *scene) deep() {
 	path := s.name()
-	for range policy.MaxDepth + 5 {
+	for range fspath.MaxDepth + 5 {
 		path = filepath.Join(path, "d")
 		if os.Mkdir(path, 0o755) != nil {
 			return
@@ -187,7 +188,7 @@ func (s *scene) mountpoint(path string) bool {
 	if os.Mkdir(path, 0o755) != nil || unix.Lstat(path, &st) != nil {
 		return false
 	}
-	s.hidden = append(s.hidden, policy.FileID{Dev: st.Dev, Inode: st.Ino})
+	s.hidden = append(s.hidden, fspath.FileID{Dev: st.Dev, Inode: st.Ino})
 	return true
 }
 

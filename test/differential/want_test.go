@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
@@ -38,11 +39,11 @@ type remembering struct {
 }
 
 type kind struct {
-	policy.Kind
+	fspath.Kind
 	error
 }
 
-func (m remembering) Lstat(path string) (policy.Kind, error) {
+func (m remembering) Lstat(path string) (fspath.Kind, error) {
 	k, ok := m.kinds[path]
 	if !ok {
 		k.Kind, k.error = m.Machine.Lstat(path)
@@ -59,7 +60,7 @@ func ask(c asked, o operation) want {
 	case "stat", "access":
 		return steps(c)
 	case "readlink":
-		if k, err := c.machine.Lstat(o.Path); k != policy.Symlink || err != nil {
+		if k, err := c.machine.Lstat(o.Path); k != fspath.Symlink || err != nil {
 			return steps(c) // it has none
 		}
 		return steps(c, step{o.Path, false, policy.Read})
@@ -100,7 +101,7 @@ func (c asked) there(path string) bool {
 
 func (c asked) folder(path string) bool {
 	k, err := c.machine.Lstat(path)
-	return k == policy.Dir && err == nil
+	return k == fspath.Dir && err == nil
 }
 
 // steps are all given, or it's the first one that isn't.
@@ -116,9 +117,9 @@ func steps(c asked, all ...step) want {
 }
 
 // file is which file is at a path, where rules hold to files.
-func (c asked) file(path string) policy.FileID {
+func (c asked) file(path string) fspath.FileID {
 	if len(c.Links) == 0 {
-		return policy.FileID{}
+		return fspath.FileID{}
 	}
 	id, _, _ := c.machine.File(path)
 	return id

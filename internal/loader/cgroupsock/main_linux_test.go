@@ -25,6 +25,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/bpffs"
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 var must = childtest.Must
@@ -348,15 +349,15 @@ func listening(r policy.NetRule) policy.NetRule {
 // tree is a machine without files.
 type tree struct{}
 
-func (tree) Lstat(path string) (policy.Kind, error) {
+func (tree) Lstat(path string) (fspath.Kind, error) {
 	if path == "/" {
-		return policy.Dir, nil
+		return fspath.Dir, nil
 	}
-	return policy.File, os.ErrNotExist
+	return fspath.File, os.ErrNotExist
 }
 func (tree) Readlink(string) (string, error)            { return "", os.ErrNotExist }
-func (tree) Mounts() ([]policy.Mount, error)            { return nil, nil }
-func (tree) File(string) (policy.FileID, uint64, error) { return policy.FileID{}, 1, nil }
+func (tree) Mounts() ([]fspath.Mount, error)            { return nil, nil }
+func (tree) File(string) (fspath.FileID, uint64, error) { return fspath.FileID{}, 1, nil }
 
 func trimmed(b []byte) string { return strings.TrimSpace(string(b)) }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 var errNames = errors.New("what the rules name has more other names by bind mounts than the kernel's matcher follows: unmount some")
@@ -20,7 +20,7 @@ type alias struct {
 }
 
 // addAliases says at every node where that changes which aliases there are beneath it, and where walks to them begin.
-func (b *builder) addAliases(aliases []policy.Alias) error {
+func (b *builder) addAliases(aliases []fspath.Alias) error {
 	begin, end := map[uint32][]uint32{}, map[uint32][]uint32{} // by node
 	for i := range aliases {
 		a := &aliases[i]
@@ -62,7 +62,7 @@ func (b *builder) spread(begin, end map[uint32][]uint32) error {
 }
 
 // common is the bits of the patterns that may start at both names.
-func (b *builder) common(a *policy.Alias) (s bitset) {
+func (b *builder) common(a *fspath.Alias) (s bitset) {
 	for _, p := range b.patterns {
 		if within(a.From, p.base) {
 			for bit := p.first; bit < p.end; bit++ {
@@ -93,7 +93,7 @@ type walk struct {
 
 // walk goes to an alias's other place. What decides there is known already when it's about what is around the file system, or about a
 // folder that both places are in.
-func (b *builder) walk(a *policy.Alias) walk {
+func (b *builder) walk(a *fspath.Alias) walk {
 	var w walk
 	for i := range w.decided {
 		w.decided[i] = noHit

@@ -12,6 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/loader/loadertest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // A policy may have very many rules, whose names are very much alike.
@@ -52,7 +53,7 @@ func TestManyLinks(t *testing.T) {
 	for shift := range 57 {
 		c := *loadertest.Compile(t, "/srv read")
 		for i := range uint64(100) {
-			c.Links = append(c.Links, policy.Link{File: policy.FileID{Inode: i<<shift | 128}})
+			c.Links = append(c.Links, policy.Link{File: fspath.FileID{Inode: i<<shift | 128}})
 		}
 		if _, err := New(&c, 1); err != nil {
 			t.Errorf("numbers %d apart: %v", uint64(1)<<shift, err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Compile compiles fs rules, "PATH CAPS" or "**/LAST CAPS" each, for this machine's files.
@@ -63,36 +64,36 @@ func Scene(t testing.TB, names ...string) string {
 }
 
 // Tree is the file tree of this machine, and mounts that it needn't have.
-type Tree struct{ Extra []policy.Mount }
+type Tree struct{ Extra []fspath.Mount }
 
-func (Tree) Lstat(path string) (policy.Kind, error) {
+func (Tree) Lstat(path string) (fspath.Kind, error) {
 	info, err := os.Lstat(path)
 	switch {
 	case err != nil:
-		return policy.File, err
+		return fspath.File, err
 	case info.IsDir():
-		return policy.Dir, nil
+		return fspath.Dir, nil
 	case info.Mode()&fs.ModeSymlink != 0:
-		return policy.Symlink, nil
+		return fspath.Symlink, nil
 	case info.Mode().IsRegular() && info.Mode()&0o111 != 0:
-		return policy.Program, nil
+		return fspath.Program, nil
 	}
-	return policy.File, nil
+	return fspath.File, nil
 }
 
 func (Tree) Readlink(path string) (string, error) { return os.Readlink(path) }
 
-func (t Tree) Mounts() ([]policy.Mount, error) { return t.Extra, nil }
+func (t Tree) Mounts() ([]fspath.Mount, error) { return t.Extra, nil }
 
-func (Tree) File(path string) (policy.FileID, uint64, error) {
+func (Tree) File(path string) (fspath.FileID, uint64, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
-		return policy.FileID{}, 0, err
+		return fspath.FileID{}, 0, err
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		st.Nlink = 1
 	}
-	return policy.FileID{Dev: st.Dev, Inode: st.Ino}, uint64(st.Nlink), nil
+	return fspath.FileID{Dev: st.Dev, Inode: st.Ino}, uint64(st.Nlink), nil
 }
 
 // ManyHits is a policy of as many layers as the programs follow (MAX_LAYERS of bpf/lib/image.h). All say of a path as much as they can,

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Linked finds every file with several hard links beneath a folder. What this process may not look at it passes by, and
@@ -16,7 +17,7 @@ func (m Machine) Linked(root string) (found []policy.Linked, err error) {
 			return fs.SkipDir
 		}
 		if err == nil && d.Type().IsRegular() {
-			var id policy.FileID
+			var id fspath.FileID
 			var links uint64
 			if id, links, err = m.File(path); links > 1 {
 				found = append(found, policy.Linked{Path: path, File: id})

@@ -6,36 +6,36 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Machine is this machine: the Files that policies are read from, and the policy.System that they're compiled for.
+// Machine is this machine: the Files that policies are read from, and the fspath.FileSystem that they're compiled for.
 type Machine struct{}
 
 // Lstat tells what is at a path. Every session starts with a hundred questions to it, so it asks the system without
 // package os, whose answers say far more.
-func (Machine) Lstat(path string) (policy.Kind, error) {
+func (Machine) Lstat(path string) (fspath.Kind, error) {
 	var st syscall.Stat_t
 	_, err := retry(func() (int, error) { return 0, syscall.Lstat(path, &st) })
 	switch {
 	case errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR):
-		return policy.File, err // expected, and often: most machines lack some of what the built-in files name
+		return fspath.File, err // expected, and often: most machines lack some of what the built-in files name
 	case err != nil:
-		return policy.File, &fs.PathError{Op: "lstat", Path: path, Err: err}
+		return fspath.File, &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
 	switch mode := uint32(st.Mode); {
 	case mode&syscall.S_IFMT == syscall.S_IFLNK:
-		return policy.Symlink, nil
+		return fspath.Symlink, nil
 	case mode&syscall.S_IFMT == syscall.S_IFDIR:
-		return policy.Dir, nil
+		return fspath.Dir, nil
 	case mode&syscall.S_IFMT == syscall.S_IFREG && mode&0o111 != 0:
-		return policy.Program, nil
+		return fspath.Program, nil
 	}
-	return policy.File, nil
+	return fspath.File, nil
 }
 
 // File tells which file is at a path.
-func (Machine) File(path string) (id policy.FileID, links uint64, err error) {
+func (Machine) File(path string) (id fspath.FileID, links uint64, err error) {
 	var st syscall.Stat_t
 	if _, err := retry(func() (int, error) { return 0, syscall.Lstat(path, &st) }); err != nil {
 		return id, 0, &fs.PathError{Op: "lstat", Path: path, Err: err}
@@ -44,7 +44,7 @@ func (Machine) File(path string) (id policy.FileID, links uint64, err error) {
 	if uint32(st.Mode)&syscall.S_IFMT == syscall.S_IFDIR { // what is counted there are the folders in it
 		links = 1
 	}
-	return policy.FileID{Dev: uint64(st.Dev), Inode: st.Ino}, links, nil
+	return fspath.FileID{Dev: uint64(st.Dev), Inode: st.Ino}, links, nil
 }
 
 // Readlink is the text of a symlink.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // things makes one of each kind in a folder.
@@ -28,7 +29,7 @@ func things(t *testing.T) (dir string) {
 
 func TestMachineLstat(t *testing.T) {
 	dir := things(t)
-	for name, want := range map[string]policy.Kind{"in": policy.Dir, "a": policy.File, "program": policy.Program, "symlink": policy.Symlink, "fifo": policy.File} {
+	for name, want := range map[string]fspath.Kind{"in": fspath.Dir, "a": fspath.File, "program": fspath.Program, "symlink": fspath.Symlink, "fifo": fspath.File} {
 		if got, err := (Machine{}).Lstat(filepath.Join(dir, name)); got != want || err != nil {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}

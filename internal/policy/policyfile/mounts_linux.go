@@ -4,17 +4,17 @@ import (
 	"io/fs"
 	"syscall"
 
-	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Mounts are the mounts that this process sees.
-func (Machine) Mounts() ([]policy.Mount, error) {
+func (Machine) Mounts() ([]fspath.Mount, error) {
 	const table = "/proc/self/mountinfo"
 	text, err := whole(table)
 	if err != nil {
 		return nil, &fs.PathError{Op: "read", Path: table, Err: err}
 	}
-	return policy.ParseMounts(text)
+	return fspath.ParseMounts(text)
 }
 
 // whole reads a file of /proc, which doesn't tell its size. As every session starts with it, it asks the system itself.

@@ -2,7 +2,7 @@
 
 package policyfile
 
-import "github.com/toolguard/toolguard/internal/policy"
+import "github.com/toolguard/toolguard/internal/policy/fspath"
 
 // Mounts are none: nothing is mounted twice here.
-func (Machine) Mounts() ([]policy.Mount, error) { return nil, nil }
+func (Machine) Mounts() ([]fspath.Mount, error) { return nil, nil }

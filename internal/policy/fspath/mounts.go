@@ -1,4 +1,4 @@
-package policy
+package fspath
 
 import (
 	"cmp"
@@ -68,10 +68,10 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// mounts are the mounts that are visible, by where they are: those that another one hides aren't there.
-type mounts map[string]*Mount
+// MountTable are the mounts that are visible, by where they are: those that another one hides aren't there.
+type MountTable map[string]*Mount
 
-func visible(all []Mount) mounts {
+func VisibleMounts(all []Mount) MountTable {
 	order := make([]*Mount, len(all))
 	for i := range all {
 		order[i] = &all[i]
@@ -79,7 +79,7 @@ func visible(all []Mount) mounts {
 	slices.SortStableFunc(order, func(a, b *Mount) int { // what is around a place comes before it
 		return cmp.Or(cmp.Compare(len(a.At), len(b.At)), strings.Compare(a.At, b.At))
 	})
-	t := make(mounts, len(all))
+	t := make(MountTable, len(all))
 	for len(order) > 0 {
 		n := 1
 		for n < len(order) && order[n].At == order[0].At {
@@ -92,9 +92,9 @@ func visible(all []Mount) mounts {
 }
 
 // stack puts mounts at one place on top of each other: the first is on what is visible around it, each other one on another.
-func (t mounts) stack(here []*Mount) {
+func (t MountTable) stack(here []*Mount) {
 	at := here[0].At
-	under := t.of(path.Dir(at))
+	under := t.Of(path.Dir(at))
 	for range here {
 		i := slices.IndexFunc(here, func(m *Mount) bool { return m.on(under, here) })
 		if i < 0 {
@@ -112,8 +112,8 @@ func (m *Mount) on(under *Mount, here []*Mount) bool {
 	return !slices.ContainsFunc(here, func(o *Mount) bool { return o != m && o.ID == m.Parent })
 }
 
-// of is the mount that a canonical path is in; nil when that isn't known.
-func (t mounts) of(p string) *Mount {
+// Of is the mount that a canonical path is in; nil when that isn't known.
+func (t MountTable) Of(p string) *Mount {
 	for {
 		if m := t[p]; m != nil || p == "/" {
 			return m
@@ -122,8 +122,8 @@ func (t mounts) of(p string) *Mount {
 	}
 }
 
-// aliases are the places that have more than one name.
-func (t mounts) aliases() []Alias {
+// Aliases are the places that have more than one name.
+func (t MountTable) Aliases() []Alias {
 	order := make([]*Mount, 0, len(t))
 	for _, m := range t {
 		if strings.HasPrefix(m.Root, "/") && !strings.HasSuffix(m.Root, "//deleted") {
@@ -139,13 +139,13 @@ func (t mounts) aliases() []Alias {
 			if b.Dev != a.Dev || !strings.HasPrefix(b.Root, a.Root) {
 				break
 			}
-			if !within(b.Root, a.Root) {
+			if !Within(b.Root, a.Root) {
 				continue
 			}
 			// What b mounts has a name in a, too, unless that leads into another mount.
-			if name := join(a.At, beneath(b.Root, a.Root)); t.of(name) == a {
+			if name := Join(a.At, Beneath(b.Root, a.Root)); t.Of(name) == a {
 				holes := t.holes(name, b.At)
-				out = append(out, Alias{name, b.At, depthOf(b.At), holes}, Alias{b.At, name, depthOf(a.At), holes})
+				out = append(out, Alias{name, b.At, Depth(b.At), holes}, Alias{b.At, name, Depth(a.At), holes})
 			}
 		}
 	}
@@ -153,11 +153,11 @@ func (t mounts) aliases() []Alias {
 }
 
 // holes are where something is mounted beneath one of two names for one thing, as what follows the name.
-func (t mounts) holes(names ...string) (out []string) {
+func (t MountTable) holes(names ...string) (out []string) {
 	for at := range t {
 		for _, name := range names {
-			if at != name && within(at, name) {
-				out = append(out, beneath(at, name))
+			if at != name && Within(at, name) {
+				out = append(out, Beneath(at, name))
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package policy
+package fspath
 
 // Literals are the indexes of the literal entries, in order.
 func (t *Table) Literals() []int32 { return t.literals }
@@ -36,7 +36,7 @@ func (t *Table) BaseBeneath(path string) int32 {
 		return NoMatch
 	}
 	for _, i := range t.patterns {
-		if e := t.entries[i]; e.Path != path && within(e.Path, path) {
+		if e := t.entries[i]; e.Path != path && Within(e.Path, path) {
 			return i
 		}
 	}

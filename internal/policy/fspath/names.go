@@ -1,4 +1,4 @@
-package policy
+package fspath
 
 // FNV-1a over the bytes of a name.
 const (

@@ -1,4 +1,4 @@
-package policy
+package fspath
 
 import "strings"
 
@@ -9,8 +9,8 @@ const (
 	MaxPath  = 4096
 )
 
-// resolvable says whether a matcher can follow path: absolute, clean, and within the limits.
-func resolvable(path string) bool {
+// IsCanonical says whether a matcher can follow path: absolute, clean, and within the limits.
+func IsCanonical(path string) bool {
 	if len(path) == 0 || path[0] != '/' || len(path) > MaxPath {
 		return false
 	}
@@ -45,24 +45,24 @@ func resolvable(path string) bool {
 	}
 }
 
-// within says whether a clean absolute path is dir or lies beneath it.
-func within(p, dir string) bool {
+// Within says whether a clean absolute path is dir or lies beneath it.
+func Within(p, dir string) bool {
 	if dir == "/" {
 		return true
 	}
 	return len(p) >= len(dir) && p[:len(dir)] == dir && (len(p) == len(dir) || p[len(dir)] == '/')
 }
 
-// beneath is what p adds to dir, which it lies in; "" for dir itself.
-func beneath(p, dir string) string {
+// Beneath is what p adds to dir, which it lies in; "" for dir itself.
+func Beneath(p, dir string) string {
 	if dir == "/" {
 		dir = ""
 	}
 	return strings.TrimSuffix(p[len(dir):], "/")
 }
 
-// join is the reverse of beneath.
-func join(dir, rest string) string {
+// Join is the reverse of beneath.
+func Join(dir, rest string) string {
 	if dir == "/" {
 		return rooted(rest)
 	}
@@ -77,8 +77,8 @@ func rooted(p string) string {
 	return p
 }
 
-// depthOf is how many components a canonical path has.
-func depthOf(path string) int {
+// Depth is how many components a canonical path has.
+func Depth(path string) int {
 	if path == "/" {
 		return 0
 	}

@@ -1,4 +1,4 @@
-package policy
+package fspath
 
 import (
 	"fmt"
@@ -21,9 +21,9 @@ func NewTable(entries []*Entry) (*Table, error) {
 			parts += 1 + len(e.Names)
 		}
 	}
-	if parts > maxPatternParts {
+	if parts > MaxPatternParts {
 		return nil, fmt.Errorf("the patterns of this authority have %d components after their \"**\" together; the matcher follows at most %d",
-			parts, maxPatternParts)
+			parts, MaxPatternParts)
 	}
 	b := builder{t: &Table{
 		entries: entries, literals: make([]int32, 0, len(entries)-patterns), patterns: make([]int32, 0, patterns),

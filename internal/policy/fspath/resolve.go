@@ -1,4 +1,4 @@
-package policy
+package fspath
 
 import (
 	"errors"
@@ -15,40 +15,21 @@ var (
 	errLoop    = errors.New("too many symlinks in a row")
 	errMagic   = errors.New("leads through a link of /proc that only the process itself can follow")
 	errDotDot  = errors.New(`".." after something that doesn't exist`)
-	errNUL     = errors.New("a NUL byte in a path")
-	errEscape  = errors.New("workspace_escape") // the reason of package policy
-	errEmpty   = errors.New("an empty path")
-	errTooLong = fmt.Errorf("longer than %d bytes or deeper than %d components", MaxPath, MaxDepth)
+	ErrNUL     = errors.New("a NUL byte in a path")
+	ErrEscape  = errors.New("workspace_escape") // the name of package policy's reason
+	ErrEmpty   = errors.New("an empty path")
+	ErrTooLong = fmt.Errorf("longer than %d bytes or deeper than %d components", MaxPath, MaxDepth)
 )
 
-// FileSystem is the shape of a file tree. Errors are those of package os, so errors.Is with io/fs's sentinels works.
-type FileSystem interface {
-	// Lstat is what is at an absolute path, without following a symlink in its last component.
-	Lstat(path string) (Kind, error)
-	// Readlink is the text of a symlink.
-	Readlink(path string) (string, error)
-}
-
-// Kind is what stands at a path, as far as a policy must know.
-type Kind uint8
-
-// The kinds.
-const (
-	File Kind = iota // anything that isn't a directory or a symlink
-	Dir
-	Symlink
-	Program // a regular file that somebody may execute
-)
-
-// resolver follows paths through a file tree as the kernel would: component by component, symlinks and ".." in order.
+// Resolver follows paths through a file tree as the kernel would: component by component, symlinks and ".." in order.
 // It remembers directories and symlinks, so that one compilation looks at each of them once.
-type resolver struct {
+type Resolver struct {
 	files FileSystem
 	seen  map[string]entry
-	// literal keeps everything beneath /proc/self as it is: a rule means the session's own processes, whoever they are.
-	literal bool
-	// onLink is told of every symlink that is followed; nil when nobody asks.
-	onLink func(path string)
+	// Literal keeps everything beneath /proc/self as it is: a rule means the session's own processes, whoever they are.
+	Literal bool
+	// OnLink is called with every symlink that is followed; nil for none.
+	OnLink func(path string)
 }
 
 type entry struct {
@@ -57,19 +38,20 @@ type entry struct {
 	err  error
 }
 
-// resolved is where a path leads.
-type resolved struct {
-	path     string
-	kind     Kind
-	missing  bool // nothing is there: the last components were appended unresolved
+// Resolved is where a path leads.
+type Resolved struct {
+	Path     string
+	Kind     Kind
+	Missing  bool // nothing is there: the last components were appended unresolved
 	dangling bool // what is missing was named by a symlink
 }
 
-func newResolver(files FileSystem) *resolver {
-	return &resolver{files: files, seen: make(map[string]entry, 64)}
+// NewResolver returns a resolver that has looked at nothing yet.
+func NewResolver(files FileSystem) *Resolver {
+	return &Resolver{files: files, seen: make(map[string]entry, 64)}
 }
 
-func (r *resolver) lstat(path string) entry {
+func (r *Resolver) lstat(path string) entry {
 	if e, ok := r.seen[path]; ok {
 		return e
 	}
@@ -86,7 +68,7 @@ func (r *resolver) lstat(path string) entry {
 
 // walk is one resolution under way.
 type walk struct {
-	*resolver
+	*Resolver
 	path  string // begins with cur, or is empty: the path that is followed, as far as it has the same names
 	cur   string // resolved so far, without a slash at the end; "" is the root
 	rest  string // still to do
@@ -95,20 +77,20 @@ type walk struct {
 	kind  Kind
 }
 
-// resolve follows an absolute path. When follow is false a symlink in the last component is not followed.
-func (r *resolver) resolve(path string, follow bool) (resolved, error) {
-	w := walk{resolver: r, path: path, rest: path, own: len(path), kind: Dir}
+// Resolve follows an absolute path. When follow is false a symlink in the last component is not followed.
+func (r *Resolver) Resolve(path string, follow bool) (Resolved, error) {
+	w := walk{Resolver: r, path: path, rest: path, own: len(path), kind: Dir}
 	for {
 		w.rest = strings.TrimLeft(w.rest, "/")
 		if w.rest == "" {
-			return resolved{path: rooted(w.cur), kind: w.kind}, nil
+			return Resolved{Path: rooted(w.cur), Kind: w.kind}, nil
 		}
 		inLink := len(w.rest) > w.own
 		name, rest, more := strings.Cut(w.rest, "/")
 		w.rest = rest
 		missing, err := w.step(name, follow || more)
 		if err != nil {
-			return resolved{}, err
+			return Resolved{}, err
 		}
 		if missing {
 			return w.appendMissing(name, inLink)
@@ -135,8 +117,8 @@ func (w *walk) step(name string, follow bool) (missing bool, err error) {
 	case e.err != nil:
 		return false, e.err
 	case e.kind == Symlink && follow:
-		if w.onLink != nil {
-			w.onLink(next)
+		if w.OnLink != nil {
+			w.OnLink(next)
 		}
 		return false, w.expand(e.link)
 	}
@@ -168,16 +150,16 @@ func (w *walk) expand(link string) error {
 	return nil
 }
 
-func (w *walk) appendMissing(name string, dangling bool) (resolved, error) {
+func (w *walk) appendMissing(name string, dangling bool) (Resolved, error) {
 	p := w.child(name)
 	for c := range strings.SplitSeq(w.rest, "/") {
 		switch c {
 		case "", ".":
 		case "..":
-			return resolved{}, errDotDot
+			return Resolved{}, errDotDot
 		default:
 			p += "/" + c
 		}
 	}
-	return resolved{path: p, kind: File, missing: true, dangling: dangling}, nil
+	return Resolved{Path: p, Kind: File, Missing: true, dangling: dangling}, nil
 }

@@ -1,4 +1,4 @@
-package policy
+package fspath
 
 import "strings"
 
@@ -7,7 +7,7 @@ import "strings"
 // The links in such a folder are no ordinary symlinks: they jump to an object, and their text proves nothing
 // (proc(5), fs/proc/base.c proc_pid_get_link).
 func (w *walk) stepProc(name string, follow bool) (done bool, err error) {
-	folder, own := procFolder(w.cur)
+	folder, own := ProcFolder(w.cur)
 	if folder == "" {
 		if w.cur == "/proc" && (name == "self" || name == "thread-self") {
 			w.cur, w.kind = w.child(name), Dir
@@ -15,7 +15,7 @@ func (w *walk) stepProc(name string, follow bool) (done bool, err error) {
 		}
 		return false, nil
 	}
-	if w.literal {
+	if w.Literal {
 		if own {
 			w.cur, w.kind = w.child(name), File
 		}
@@ -34,8 +34,8 @@ func (w *walk) stepProc(name string, follow bool) (done bool, err error) {
 	return own, nil
 }
 
-// procFolder is the folder of a process that path is or lies beneath, and whether it is the process's own.
-func procFolder(path string) (folder string, own bool) {
+// ProcFolder is the folder of a process that path is or lies beneath, and whether it is the process's own.
+func ProcFolder(path string) (folder string, own bool) {
 	rest, ok := strings.CutPrefix(path, "/proc/")
 	if !ok {
 		return "", false

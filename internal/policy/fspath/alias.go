@@ -1,4 +1,4 @@
-package policy
+package fspath
 
 import "slices"
 
@@ -17,12 +17,12 @@ func (a Alias) Same(b Alias) bool {
 
 // Rest is what follows From in path, and whether path is another name of something beneath To.
 func (a *Alias) Rest(path string) (rest string, ok bool) {
-	if !within(path, a.From) {
+	if !Within(path, a.From) {
 		return "", false
 	}
-	rest = beneath(path, a.From)
+	rest = Beneath(path, a.From)
 	for _, hole := range a.Holes {
-		if within(rest, hole) {
+		if Within(rest, hole) {
 			return "", false
 		}
 	}
@@ -32,7 +32,7 @@ func (a *Alias) Rest(path string) (rest string, ok bool) {
 // Other is a path's other name; ok is false when the alias gives it none.
 func (a *Alias) Other(path string) (other string, ok bool) {
 	rest, ok := a.Rest(path)
-	return join(a.To, rest), ok
+	return Join(a.To, rest), ok
 }
 
 // Counts says whether an entry that matches at a depth of the name beneath To says something about the same thing's name beneath
@@ -42,10 +42,10 @@ func (a *Alias) Counts(e *Entry, depth int) bool {
 	switch {
 	case depth < a.Depth:
 		return false
-	case !within(a.From, e.Path):
+	case !Within(a.From, e.Path):
 		return true
 	case e.Last == "":
-		return depth > depthOf(a.To)
+		return depth > Depth(a.To)
 	}
-	return depth-len(e.Names) <= depthOf(a.To)
+	return depth-len(e.Names) <= Depth(a.To)
 }

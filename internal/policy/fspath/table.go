@@ -1,11 +1,11 @@
-package policy
+package fspath
 
 import "math/bits"
 
 // maxWords limits the components of all patterns in one table together, so that a lookup's state has a fixed size.
 const (
 	maxWords        = 32
-	maxPatternParts = maxWords * 64
+	MaxPatternParts = maxWords * 64
 )
 
 // NoMatch is what a lookup returns instead of an entry.
