@@ -35,6 +35,7 @@ var mayImport = []room{
 	{"internal/policy/policyfile", []string{"internal/policy", "github.com/pelletier/go-toml/v2"}},
 	{"internal/policy/fspath/fspathtest", []string{"internal/policy/fspath"}},
 	{"internal/policy/fspath", nil},
+	{"internal/policy/hostfs", []string{"internal/policy/fspath"}},
 	{"internal/policy/netname", []string{"golang.org/x/net/idna"}},
 	{"internal/policy", nil},
 	{"internal/userfiles", nil},

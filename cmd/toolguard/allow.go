@@ -17,7 +17,7 @@ import (
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/grant"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/userfiles"
 )
 
@@ -159,7 +159,7 @@ func policyToEdit(run *userfiles.Run, file string, text []byte) *grant.Policy {
 	if _, _ = flags.load(""); !e.read { // nor is it what a file of the policy extends
 		flags.files = []string{file}
 	}
-	return &grant.Policy{Text: text, System: policyfile.Machine{}, Load: func(text []byte) (*policy.Compiled, error) {
+	return &grant.Policy{Text: text, System: hostfs.Machine{}, Load: func(text []byte) (*policy.Compiled, error) {
 		p := flags
 		p.edited = &edited{name: file, text: text}
 		return p.load("")
@@ -210,7 +210,7 @@ func readEditable(name string) (file string, text []byte, err error) {
 	case unix.Access(file, unix.W_OK) != nil:
 		err = fmt.Errorf("%s may not be written by this user: have its owner add what 'toolguard why' suggests", file)
 	default:
-		text, err = policyfile.Machine{}.Read(file, most+1)
+		text, err = hostfs.Machine{}.Read(file, most+1)
 	}
 	return file, text, err
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/session"
 )
 
@@ -136,7 +136,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 	a.warnUnmatched(f, c)
 	var noticing sync.Mutex
 	r, err := s.Run(session.Config{
-		Policy: c, System: policyfile.Machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.allowed(c),
+		Policy: c, System: hostfs.Machine{}, Tool: f.tool, Agent: f.agent, Backend: f.backend, Daemon: f.daemon, AllowDegraded: f.allowed(c),
 		Argv: argv, Env: append(os.Environ(), f.env...), PassFDs: f.passFDs, Events: events, Linger: f.linger, Begins: a.begins(f, c),
 		Notice: func(s string) {
 			noticing.Lock()
@@ -173,7 +173,7 @@ func (a *app) warnUnmatched(f *execFlags, c *policy.Compiled) {
 	if f.quiet {
 		return
 	}
-	for _, w := range c.Unmatched(policyfile.Machine{}) {
+	for _, w := range c.Unmatched(hostfs.Machine{}) {
 		a.err.Warn("%s", w)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/session"
 )
 
@@ -47,12 +47,12 @@ func (f *backendFlags) judge(c *policy.Compiled) *judge {
 }
 
 func (j *judge) ask(q policy.Question) (policy.Answer, session.Here) {
-	_, a := j.policy.Ask(policyfile.Machine{}, q)
-	return a, j.here(q, a, func() []policy.LayerExplanation { return j.policy.Explain(policyfile.Machine{}, q).Layers })
+	_, a := j.policy.Ask(hostfs.Machine{}, q)
+	return a, j.here(q, a, func() []policy.LayerExplanation { return j.policy.Explain(hostfs.Machine{}, q).Layers })
 }
 
 func (j *judge) explain(q policy.Question) (policy.Explanation, session.Here) {
-	e := j.policy.Explain(policyfile.Machine{}, q)
+	e := j.policy.Explain(hostfs.Machine{}, q)
 	return e, j.here(q, e.Answer, func() []policy.LayerExplanation { return e.Layers })
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/grant"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/session"
 	"github.com/toolguard/toolguard/internal/userfiles"
 )
@@ -84,7 +84,7 @@ func grantOf(d *userfiles.Denial) grant.Denial {
 
 // edited is this machine with another text in one file.
 type edited struct {
-	policyfile.Machine
+	hostfs.Machine
 	name string // absolute
 	text []byte
 	read bool // it's of the policy

@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 	"github.com/toolguard/toolguard/internal/userfiles"
 )
@@ -164,7 +165,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 	} else if of := homes(); len(of) > 1 {
 		own = append(own, defaultFolders(of[1])...)
 	}
-	var files policyfile.Files = policyfile.Machine{}
+	var files policyfile.Files = hostfs.Machine{}
 	if p.edited != nil {
 		files = p.edited
 	}
@@ -193,7 +194,7 @@ func (p *policyFlags) load(tmp string) (*policy.Compiled, error) {
 			src.Files = append(src.Files, file)
 		}
 	}
-	c, err := policy.Compile(src, policyfile.Machine{})
+	c, err := policy.Compile(src, hostfs.Machine{})
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +272,7 @@ func (a *app) readFile(name string) ([]byte, error) {
 		}
 		return text, err
 	}
-	return policyfile.Machine{}.Read(name, most+1)
+	return hostfs.Machine{}.Read(name, most+1)
 }
 
 // completePolicy completes presets and TOML files.

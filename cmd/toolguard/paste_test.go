@@ -10,6 +10,7 @@ import (
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 	"github.com/toolguard/toolguard/internal/session"
 )
@@ -23,11 +24,11 @@ func under(t *testing.T, dir, text string) *policy.Compiled {
 	}
 	src, _, err := policyfile.Load(policyfile.Request{
 		Policies: []string{file}, Agent: "coder", Workspace: dir, Dir: dir, Home: filepath.Join(dir, "..", "home"), Path: "/usr/bin:/bin",
-	}, policyfile.Machine{})
+	}, hostfs.Machine{})
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, text)
 	}
-	c, err := policy.Compile(src, policyfile.Machine{})
+	c, err := policy.Compile(src, hostfs.Machine{})
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, text)
 	}
@@ -85,7 +86,7 @@ func TestGrantsCanBePasted(t *testing.T) {
 			run("sh"), run("sh", "-c", "exit\n3"), run("/bin/sh", "x"), run("env", "A=\"b\"", `c\d`), run("sh", "-c", ""),
 		} {
 			c := under(t, dir, base)
-			v, a := c.Ask(policyfile.Machine{}, q)
+			v, a := c.Ask(hostfs.Machine{}, q)
 			if v.Allow {
 				continue
 			}
@@ -105,7 +106,7 @@ func TestGrantsCanBePasted(t *testing.T) {
 				if text == "" {
 					t.Errorf("%s offers nothing for %+v", where, q)
 				}
-				if again, _ := under(t, dir, base+text).Ask(policyfile.Machine{}, q); !again.Allow {
+				if again, _ := under(t, dir, base+text).Ask(hostfs.Machine{}, q); !again.Allow {
 					t.Errorf("%s: what is offered for %+v doesn't allow it:\n%s%s", where, q, base, text)
 				}
 			}

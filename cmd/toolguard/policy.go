@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
@@ -60,10 +61,10 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 			}
 			var warnings []policy.Warning
 			if mistakes == nil {
-				warnings = policy.Lint(c, policyfile.Machine{}, netname.IsPublicSuffix)
+				warnings = policy.Lint(c, hostfs.Machine{}, netname.IsPublicSuffix)
 			}
 			if mistakes == nil && scan {
-				found, err := policy.Scan(c, policyfile.Machine{}.Linked)
+				found, err := policy.Scan(c, hostfs.Machine{}.Linked)
 				if err != nil {
 					return err
 				}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
@@ -64,7 +65,7 @@ func workspaceFolder(name string) (string, error) {
 
 // writeStarter writes the starter policy of a folder to a file, to standard output ("-"), or to the user's own policies ("").
 func (a *app) writeStarter(dir, output string, force bool) error {
-	text := policyfile.Starter(dir, policyfile.Machine{})
+	text := policyfile.Starter(dir, hostfs.Machine{})
 	switch output {
 	case "-":
 		if _, err := a.out.W.Write(text); err != nil {
@@ -72,7 +73,7 @@ func (a *app) writeStarter(dir, output string, force bool) error {
 		}
 		return nil
 	case "":
-		file, err := ownFolders().WritePolicy(dir, policyfile.StarterFor(dir, policyfile.Machine{}), force)
+		file, err := ownFolders().WritePolicy(dir, policyfile.StarterFor(dir, hostfs.Machine{}), force)
 		if err != nil {
 			return fmt.Errorf("write the policy: %w", err)
 		}

@@ -32,7 +32,7 @@ import (
 	egress "github.com/toolguard/toolguard/internal/egress/process"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 // TestMain has this program be its toolguardd's egress, too, and its sessions' processes.
@@ -315,7 +315,7 @@ func allows(t testing.TB, address string) *policy.Compiled {
 	layer := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{rule}}
 	layer.Defaults[policy.Net] = policy.Deny
 	source := &policy.Source{Name: "flood", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}
-	c, err := policy.Compile(source, policyfile.Machine{})
+	c, err := policy.Compile(source, hostfs.Machine{})
 	childtest.Must(t, err)
 	return c
 }

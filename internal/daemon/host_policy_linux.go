@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 	guarded "github.com/toolguard/toolguard/internal/session"
 )
@@ -118,7 +119,7 @@ func (d *Daemon) host(o origin, st *api.Start, c *policy.Compiled, tmp string) (
 		home = u.HomeDir
 	}
 	terminal, hidden := terminalOf(o.pid)
-	machine := policyfile.Machine{}
+	machine := hostfs.Machine{}
 	src, _, err := policyfile.Load(policyfile.Request{
 		HostDir: d.cfg.Policies, Tool: st.Tool, Agent: st.Agent,
 		Workspace: c.Workspace, Dir: c.Workspace, Home: home, Path: c.Path, TmpDir: tmp, Terminal: terminal, HideTTY: hidden,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 const someone = 65534
@@ -35,7 +35,7 @@ func hosted(t *testing.T, d *Daemon, tmp string, o origin) (*policy.Compiled, er
 	layer.Defaults[policy.FS] = policy.Allow
 	c, err := policy.Compile(&policy.Source{
 		Name: "test", Workspace: "/", Home: "/", Path: "/usr/bin", Layers: []policy.SourceLayer{layer},
-	}, policyfile.Machine{})
+	}, hostfs.Machine{})
 	must(t, err)
 	c.TmpDir = tmp
 	o.uid, o.pid = someone, os.Getpid()

@@ -24,7 +24,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	guarded "github.com/toolguard/toolguard/internal/session"
 )
 
@@ -32,7 +32,7 @@ import (
 func compiled(t *testing.T, folder string) *policy.Compiled {
 	t.Helper()
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: folder, Caps: policy.Read | policy.Execute}}}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
 	childtest.Must(t, err)
 	return c
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 var must = childtest.Must
@@ -73,7 +73,7 @@ func newWorldOf(t testing.TB, l policy.SourceLayer) *world {
 
 func compileLayer(t testing.TB, l policy.SourceLayer) *policy.Compiled {
 	t.Helper()
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, policyfile.Machine{})
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
 	must(t, err)
 	return c
 }

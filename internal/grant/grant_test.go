@@ -9,12 +9,13 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
 // text is the machine with one policy.
 type text struct {
-	policyfile.Machine
+	hostfs.Machine
 	policy []byte
 }
 
@@ -88,12 +89,12 @@ func TestAdd(t *testing.T) {
 		{"a system call about the network", files, Denial{Resource: "net", Capability: "bind", Target: "bind", Suggest: "[[access.net]]\n"}, false, "", "add it by hand"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			p := Policy{Text: []byte(row.policy), System: policyfile.Machine{}, Load: func(policyText []byte) (*policy.Compiled, error) {
+			p := Policy{Text: []byte(row.policy), System: hostfs.Machine{}, Load: func(policyText []byte) (*policy.Compiled, error) {
 				src, _, err := policyfile.Load(policyfile.Request{Policies: []string{home + "/p.toml"}, Workspace: w, Dir: w, Home: home, Path: bin}, text{policy: policyText})
 				if err != nil {
 					return nil, err
 				}
-				return policy.Compile(src, policyfile.Machine{})
+				return policy.Compile(src, hostfs.Machine{})
 			}}
 			got, err := p.Add(&row.denial, row.force)
 			var refusal *Refusal

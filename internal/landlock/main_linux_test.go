@@ -10,7 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 func TestMain(m *testing.M) { childtest.Main(m, obey) }
@@ -100,7 +100,7 @@ func abi(t testing.TB) int {
 func compileAt(t testing.TB, ws string, l policy.SourceLayer) *policy.Compiled {
 	t.Helper()
 	l.Authority = policy.Session
-	return compileSource(t, policyfile.Machine{}, &policy.Source{Workspace: ws, Layers: []policy.SourceLayer{l}})
+	return compileSource(t, hostfs.Machine{}, &policy.Source{Workspace: ws, Layers: []policy.SourceLayer{l}})
 }
 
 func compileSource(t testing.TB, sys fspath.FileSystem, src *policy.Source) *policy.Compiled {

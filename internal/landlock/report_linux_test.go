@@ -13,7 +13,7 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 // TestCover reads like a report: a policy, and what is said about the rule with an id.
@@ -207,7 +207,7 @@ func TestCoverTwo(t *testing.T) {
 	} {
 		host, own := policy.SourceLayer{Authority: policy.Host, FS: c.host, Syscalls: policy.Syscalls{Profile: "strict"}}, guard
 		host.Defaults[policy.Net], own.FS = policy.Deny, c.own
-		rows := Cover(compileSource(t, policyfile.Machine{}, &policy.Source{Workspace: ws, Layers: []policy.SourceLayer{host, own}}), 7)
+		rows := Cover(compileSource(t, hostfs.Machine{}, &policy.Source{Workspace: ws, Layers: []policy.SourceLayer{host, own}}), 7)
 		wantRow(t, c.what, rows, "protect.1", c.status, c.why)
 		wantRow(t, c.what, rows, "host.net", policy.Enforced, "no internet socket at all")
 		wantRow(t, c.what, rows, "host.syscalls", policy.Enforced, "")
@@ -230,7 +230,7 @@ func TestCoverOwn(t *testing.T) {
 		{"/ro/file", policy.SourceLayer{FS: []policy.FSRule{rule(".", r), {Match: "rw/**/*.toml", Caps: r | w}}}, policy.Enforced, ""},
 	} {
 		c.layer.Authority = policy.Session
-		compiled := compileSource(t, policyfile.Machine{}, &policy.Source{Workspace: ws, Files: []string{ws + c.file}, Layers: []policy.SourceLayer{c.layer}})
+		compiled := compileSource(t, hostfs.Machine{}, &policy.Source{Workspace: ws, Files: []string{ws + c.file}, Layers: []policy.SourceLayer{c.layer}})
 		var row policy.Coverage
 		for _, r := range Cover(compiled, 7) {
 			if r.Rule.FS.Path == ws+c.file {
@@ -401,7 +401,7 @@ func TestRulesets(t *testing.T) {
 	one, two := policy.SourceLayer{Authority: policy.Session, FS: both.FS}, both
 	two.Authority = policy.Session
 	for want, last := range map[int]policy.SourceLayer{15: one, 0: two} {
-		c := compileSource(t, policyfile.Machine{}, &policy.Source{Workspace: ws, Layers: append(slices.Clip(layers), last)})
+		c := compileSource(t, hostfs.Machine{}, &policy.Source{Workspace: ws, Layers: append(slices.Clip(layers), last)})
 		if p, err := NewPlan(c, 7); want == 0 && err == nil || want != 0 && (err != nil || len(p.Rulesets) != want) {
 			t.Errorf("want %d rulesets: %v", want, err)
 		}

@@ -8,15 +8,9 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Linked is a file with several hard links, by one of its names.
-type Linked struct {
-	Path string
-	File fspath.FileID
-}
-
 // Scan finds files by whose hard links a rule can be gone round: those that may be less under one of their names than under
 // another. Some backends hold a rule that names such a file itself under all of them. linked tells of every file with several hard links beneath a folder; it's handed in because it takes a while.
-func Scan(c *Compiled, linked func(root string) ([]Linked, error)) ([]Warning, error) {
+func Scan(c *Compiled, linked func(root string) ([]fspath.LinkedFile, error)) ([]Warning, error) {
 	names := map[fspath.FileID][]string{}
 	for _, root := range c.scanned() {
 		found, err := linked(root)

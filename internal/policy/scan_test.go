@@ -12,23 +12,23 @@ import (
 
 // What has more under another name is found, once for each rule.
 func TestScan(t *testing.T) {
-	files := []Linked{
-		{"/data/a", fspath.FileID{Inode: 1}},
-		{"/w/a", fspath.FileID{Inode: 1}},
-		{"/data/b", fspath.FileID{Inode: 2}},
-		{"/w/b", fspath.FileID{Inode: 2}},
-		{"/w/c", fspath.FileID{Inode: 3}},
-		{"/w/d", fspath.FileID{Inode: 3}},    // the same under both names
-		{"/data/e", fspath.FileID{Inode: 4}}, // the other name is elsewhere
-		{"/w/f", fspath.FileID{Inode: 5}},
-		{"/policy", fspath.FileID{Inode: 5}}, // toolguard's own
+	files := []fspath.LinkedFile{
+		{Path: "/data/a", File: fspath.FileID{Inode: 1}},
+		{Path: "/w/a", File: fspath.FileID{Inode: 1}},
+		{Path: "/data/b", File: fspath.FileID{Inode: 2}},
+		{Path: "/w/b", File: fspath.FileID{Inode: 2}},
+		{Path: "/w/c", File: fspath.FileID{Inode: 3}},
+		{Path: "/w/d", File: fspath.FileID{Inode: 3}},    // the same under both names
+		{Path: "/data/e", File: fspath.FileID{Inode: 4}}, // the other name is elsewhere
+		{Path: "/w/f", File: fspath.FileID{Inode: 5}},
+		{Path: "/policy", File: fspath.FileID{Inode: 5}}, // toolguard's own
 	}
 	src := source(SourceLayer{FS: []FSRule{p(".", Read|Write), p("/data", Read), p("/data/x", 0)}})
 	src.Files = []string{"/policy"}
 	c, err := Compile(src, fspathtest.New(map[string]string{"/w": "dir", "/policy": "file"}))
 	childtest.Must(t, err)
 	var asked []string
-	linked := func(root string) (out []Linked, err error) {
+	linked := func(root string) (out []fspath.LinkedFile, err error) {
 		asked = append(asked, root)
 		for _, f := range files {
 			if fspath.Within(f.Path, root) {
@@ -52,7 +52,7 @@ func TestScan(t *testing.T) {
 	if !slices.Equal(asked, []string{"/data", "/policy", "/w"}) {
 		t.Error(asked)
 	}
-	if _, err := Scan(c, func(string) ([]Linked, error) { return nil, errors.New("no") }); err == nil {
+	if _, err := Scan(c, func(string) ([]fspath.LinkedFile, error) { return nil, errors.New("no") }); err == nil {
 		t.Error("a folder that can't be looked through is passed by")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 // The grant of a proxy is one that egress reads, so that it opens no host behind it; what can't be read isn't offered.
@@ -21,7 +21,7 @@ func TestAdviceOfProxies(t *testing.T) {
 	const read = "[[access.net]]\nhost = \"127.0.0.1\"\nscheme = \"http\"\nport = 3128\nallow = true\n"
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{
 		{Authority: policy.Session, Net: []policy.NetRule{{Host: "api.example", Allow: true}}, Defaults: [policy.NumResources]policy.Stance{policy.Env: policy.Allow}},
-	}}, policyfile.Machine{})
+	}}, hostfs.Machine{})
 	must(t, err)
 	for _, x := range []struct{ env, target, want, advice string }{
 		{"http_proxy=http://127.0.0.1:3128", "tcp://127.0.0.1:3128", read, "the proxy that http_proxy names: with scheme"},
@@ -71,7 +71,7 @@ func TestNoticeOfAnotherOwner(t *testing.T) {
 		said  bool
 	}{{write, 0, false}, {write, 65534, true}, {read, 65534, false}, {kept, 65534, false}} {
 		must(t, os.Chown(dir, x.owner, x.owner))
-		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: "/", Layers: []policy.SourceLayer{x.layer}}, policyfile.Machine{})
+		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: "/", Layers: []policy.SourceLayer{x.layer}}, hostfs.Machine{})
 		must(t, err)
 		said := ""
 		r := &run{cfg: Config{Policy: c, Notice: func(s string) { said += s }}}
@@ -104,7 +104,7 @@ func TestAdviceOfOrdinaryPermissions(t *testing.T) {
 		{layer, closed, false, "fs.write_file"}, // which the kernel asks about only when permissions allow it
 		{kept, closed, false, "fs.make_reg"},
 	} {
-		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: "/", Layers: []policy.SourceLayer{x.layer}}, policyfile.Machine{})
+		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: "/", Layers: []policy.SourceLayer{x.layer}}, hostfs.Machine{})
 		must(t, err)
 		r := &run{cfg: Config{Policy: c}}
 		k := kernelaudit.Denial{Source: kernelaudit.Landlock, PID: os.Getpid(), UID: os.Getuid(), Blockers: []string{x.blocker}, Path: x.folder}

@@ -14,7 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 // heardNames is what is told of what egress refused.
@@ -82,7 +82,7 @@ func TestTakenPort(t *testing.T) {
 	l := policy.SourceLayer{Authority: policy.Session, Net: []policy.NetRule{{
 		Host: "localhost", Listen: true, Allow: true, Place: policy.Place{File: "p.toml", Line: 7},
 	}}}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, policyfile.Machine{})
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
 	must(t, err)
 	k := cgroupsock.Event{Op: cgroupsock.OpBind, Why: cgroupsock.WhyTaken, Protocol: unix.IPPROTO_TCP, At: netip.MustParseAddrPort("127.0.0.1:5432")}
 	for _, rule := range []int{slices.IndexFunc(c.Rules, func(r *policy.Rule) bool { return r.ID == "net.1" }), -1} {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
@@ -41,7 +41,7 @@ func TestRingsRow(t *testing.T) {
 		for i, calls := range x.syscalls {
 			source.Layers = append(source.Layers, policy.SourceLayer{Authority: policy.Authority(int(policy.Host) + i), Syscalls: calls})
 		}
-		c, err := policy.Compile(source, policyfile.Machine{})
+		c, err := policy.Compile(source, hostfs.Machine{})
 		must(t, err)
 		rows := []policy.Coverage{{ID: "syscalls"}, {ID: "fs"}, {ID: "host.syscalls"}}
 		if got := coverRings(c, rows, seccomp.Others{ABI: x.abi}); got[0].Why != x.why || got[1].Why != "" || got[2].Why != x.why {

@@ -15,7 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 // The process's first thread is never restricted: the attempt is refused before anything has been done to it.
@@ -197,7 +197,7 @@ func failBesideStranger() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, failed := s.Run(Config{Policy: c, System: policyfile.Machine{}, Argv: []string{"/bin/true"}})
+	_, failed := s.Run(Config{Policy: c, System: hostfs.Machine{}, Argv: []string{"/bin/true"}})
 	if err := s.Close(); err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func startUnfiltered() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, failed := s.Run(Config{Policy: c, System: policyfile.Machine{}, Argv: []string{"/bin/true"}})
+	_, failed := s.Run(Config{Policy: c, System: hostfs.Machine{}, Argv: []string{"/bin/true"}})
 	if failed == nil {
 		failed = errors.New("the command was started")
 	}
@@ -242,5 +242,5 @@ func anyPolicy() (*policy.Compiled, error) {
 	layer.Defaults[policy.FS] = policy.Deny
 	return policy.Compile(&policy.Source{
 		Name: "test", Workspace: "/", Home: "/", Path: "/usr/bin:/bin", Layers: []policy.SourceLayer{layer},
-	}, policyfile.Machine{})
+	}, hostfs.Machine{})
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 func TestResolvers(t *testing.T) {
@@ -40,7 +40,7 @@ func TestResolvers(t *testing.T) {
 
 func netPolicy(t *testing.T, layers ...policy.SourceLayer) *policy.Compiled {
 	t.Helper()
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: layers}, policyfile.Machine{})
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: layers}, hostfs.Machine{})
 	must(t, err)
 	return c
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 // listing is a policy of these commands.
 func listing(t *testing.T, commands ...policy.CommandRule) *policy.Compiled {
 	t.Helper()
 	layer := policy.SourceLayer{Authority: policy.Session, Commands: commands}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
 	must(t, err)
 	return c
 }
@@ -162,7 +162,7 @@ func TestRefusedGain(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{
 		{Path: "/w", Caps: all}, {Path: "/w/less", Caps: policy.Delete | policy.Read | policy.Update}, {Path: "/w/dir/secret"},
 	}}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
 	must(t, err)
 	notices := 0
 	r := &run{cfg: Config{Policy: c, Notice: func(string) { notices++ }}}
@@ -197,7 +197,7 @@ func TestRefusedGain(t *testing.T) {
 // What was renamed between the refusal and its event is told with the kernel's rule, whatever the evaluator says of its path.
 func TestRefusedMoved(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/w", Caps: policy.AllCaps}, {Path: "/w/secret"}}}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
 	must(t, err)
 	last := len(c.Layers) - 1
 	r := &run{cfg: Config{Policy: c}}
@@ -221,7 +221,7 @@ func TestRefusedMoved(t *testing.T) {
 // A file that is refused because of another of its hard links is told with the rule that names that one.
 func TestRefusedLink(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/w", Caps: policy.AllCaps}, {Path: "/data/a", Caps: policy.Read}}}
-	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, policyfile.Machine{})
+	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
 	must(t, err)
 	last := len(c.Layers) - 1
 	k := loader.Event{

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 // settingsFile is what root says of every start on this machine: `daemon = "require"`.
@@ -27,7 +27,7 @@ func daemonSetting(file string) (value, where string, err error) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return "", "", os.NewSyscallError("fstat", err)
 	}
-	if !policyfile.OwnedByRoot(st.Uid) || st.Mode&0o022 != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if !hostfs.OwnedByRoot(st.Uid) || st.Mode&0o022 != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return "", "", fmt.Errorf("%s must be a file of root's that nobody else can write; %s", file, settingsRemedy(file))
 	}
 	text := make([]byte, 4096)

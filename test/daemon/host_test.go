@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
@@ -113,9 +114,9 @@ func TestHostPoliciesByHand(t *testing.T) {
 	share(t)
 	src, _, err := policyfile.Load(policyfile.Request{
 		Policies: []string{"preset:readonly"}, Dir: "/tmp", Workspace: "/tmp", Path: "/usr/bin",
-	}, policyfile.Machine{})
+	}, hostfs.Machine{})
 	must(t, err)
-	c, err := policy.Compile(src, policyfile.Machine{})
+	c, err := policy.Compile(src, hostfs.Machine{})
 	must(t, err)
 	start := func() (s api.Session) {
 		must(t, (&api.Client{Socket: socket}).Do("POST", api.Sessions, api.Start{Policy: c, Argv: []string{"true"}}, &s))

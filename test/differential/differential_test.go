@@ -23,6 +23,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
 
@@ -177,11 +178,11 @@ func compile(file string, texts map[string]string) (*policy.Compiled, error) {
 	}
 	src, _, err := policyfile.Load(policyfile.Request{
 		Policies: []string{file}, HostDir: hostDir, Tool: "t", Agent: "a", Dir: "/", Home: "/root", Path: "/usr/bin:/bin",
-	}, policyfile.Machine{})
+	}, hostfs.Machine{})
 	if err != nil {
 		return nil, err
 	}
-	return policy.Compile(src, policyfile.Machine{})
+	return policy.Compile(src, hostfs.Machine{})
 }
 
 // guard starts the guarded process.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
-	"github.com/toolguard/toolguard/internal/policy/policyfile"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 // want is what the policy says of an operation.
@@ -34,7 +34,7 @@ type asked struct {
 
 // remembering is this machine, each of whose files is looked at once. It's good for as long as nothing changes.
 type remembering struct {
-	policyfile.Machine
+	hostfs.Machine
 	kinds map[string]kind
 }
 

@@ -16,6 +16,12 @@ type FileSystem interface {
 // FileID identifies a file, whatever its names are: the numbers of its device and its inode (stat(2)).
 type FileID struct{ Dev, Inode uint64 }
 
+// LinkedFile is a file with several hard links, by one of its names.
+type LinkedFile struct {
+	Path string
+	File FileID
+}
+
 // Kind is what stands at a path, as far as a policy must know.
 type Kind uint8
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
@@ -77,7 +78,7 @@ func TestAgentPresets(t *testing.T) {
 					childtest.Must(t, os.WriteFile(at(p), nil, 0o600))
 				}
 			}
-			src, _, err := Load(Request{Policies: []string{presetPrefix + r.preset}, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: s.tmp}, Machine{})
+			src, _, err := Load(Request{Policies: []string{presetPrefix + r.preset}, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: s.tmp}, hostfs.Machine{})
 			childtest.Must(t, err)
 			childtest.Must(t, Ensure(src))
 			c := s.compile(t, presetPrefix+r.preset)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 func TestDetect(t *testing.T) {
@@ -46,9 +47,9 @@ func TestToolchains(t *testing.T) {
 	load := func(r Request) *policy.Compiled {
 		t.Helper()
 		r.Dir, r.Home, r.Path = s.work, s.home, path
-		src, _, err := Load(r, Machine{})
+		src, _, err := Load(r, hostfs.Machine{})
 		childtest.Must(t, err)
-		c, err := policy.Compile(src, Machine{})
+		c, err := policy.Compile(src, hostfs.Machine{})
 		childtest.Must(t, err)
 		return c
 	}
@@ -105,7 +106,7 @@ func TestEnsure(t *testing.T) {
 		t.Helper()
 		file := s.home + "/p.toml"
 		childtest.Must(t, os.WriteFile(file, fmt.Appendf(nil, "version = 1\n[[access.fs]]\npath = %q\nread = true\nensure = true\n", path), 0o600))
-		src, _, err := Load(Request{Policies: []string{file}, Dir: s.work, Home: s.home}, Machine{})
+		src, _, err := Load(Request{Policies: []string{file}, Dir: s.work, Home: s.home}, hostfs.Machine{})
 		childtest.Must(t, err)
 		return src
 	}
@@ -140,7 +141,7 @@ func TestEnsure(t *testing.T) {
 	}
 	// A built-in rule's is made for who works with it, and nobody is told where it can't be.
 	childtest.Must(t, os.WriteFile(s.work+"/package.json", nil, 0o600))
-	src, _, err := Load(Request{Dir: s.work, Home: s.home}, Machine{})
+	src, _, err := Load(Request{Dir: s.work, Home: s.home}, hostfs.Machine{})
 	childtest.Must(t, err)
 	childtest.Must(t, Ensure(src))
 	if _, err := os.Stat(s.home + "/.npm"); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 // A folder in PATH is granted where a symlink leads only if that is a known toolchain, or an installation's link to its own version.
@@ -107,11 +108,11 @@ func TestSwappedForALink(t *testing.T) {
 			}
 			src, _, err := Load(Request{
 				Dir: s.work, Home: s.home, Path: s.home + "/.pyenv/shims:" + s.home + "/.cargo/bin:" + s.home + "/tools/bin:/usr/bin",
-			}, Machine{})
+			}, hostfs.Machine{})
 			childtest.Must(t, err)
 			caps := func() policy.Caps {
 				t.Helper()
-				c, err := policy.Compile(src, Machine{})
+				c, err := policy.Compile(src, hostfs.Machine{})
 				childtest.Must(t, err)
 				to, err := filepath.EvalSymlinks(filepath.Join(s.home, row.file))
 				childtest.Must(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 // scene is a home, a workspace beside it and a TMPDIR, with a preset compiled for them.
@@ -34,9 +35,9 @@ func newScene(t *testing.T) scene {
 
 func (s scene) compile(t *testing.T, policies ...string) *policy.Compiled {
 	t.Helper()
-	src, _, err := Load(Request{Policies: policies, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: s.tmp}, Machine{})
+	src, _, err := Load(Request{Policies: policies, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: s.tmp}, hostfs.Machine{})
 	childtest.Must(t, err)
-	c, err := policy.Compile(src, Machine{})
+	c, err := policy.Compile(src, hostfs.Machine{})
 	childtest.Must(t, err)
 	return c
 }
@@ -245,9 +246,9 @@ func TestIDsAreTheSame(t *testing.T) {
 	s := newScene(t)
 	ids := func(tmp, terminal string) map[string]string {
 		t.Helper()
-		src, _, err := Load(Request{Policies: []string{"preset:go"}, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: tmp, Terminal: terminal, HideTTY: terminal == ""}, Machine{})
+		src, _, err := Load(Request{Policies: []string{"preset:go"}, Dir: s.work, Home: s.home, Path: "/usr/bin:/bin", TmpDir: tmp, Terminal: terminal, HideTTY: terminal == ""}, hostfs.Machine{})
 		childtest.Must(t, err)
-		c, err := policy.Compile(src, Machine{})
+		c, err := policy.Compile(src, hostfs.Machine{})
 		childtest.Must(t, err)
 		out := map[string]string{}
 		for _, r := range c.Rules {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
 // worktrees is a repository in main with a linked worktree in tree and a submodule in main/sub.
@@ -38,11 +39,11 @@ git worktree add -q ../tree -b side`
 // in compiles policies for a workspace on this machine.
 func in(t *testing.T, workspace string, policies ...string) *policy.Compiled {
 	t.Helper()
-	src, _, err := Load(Request{Policies: policies, Workspace: workspace, Dir: workspace, Home: "/nowhere", Path: "/usr/bin"}, Machine{})
+	src, _, err := Load(Request{Policies: policies, Workspace: workspace, Dir: workspace, Home: "/nowhere", Path: "/usr/bin"}, hostfs.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := policy.Compile(src, Machine{})
+	c, err := policy.Compile(src, hostfs.Machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +84,9 @@ func TestRepositoryOfAWorktree(t *testing.T) {
 		}
 	}
 	a := in(t, dir+"/tree", writing(t, dir))
-	_, read := a.Ask(Machine{}, policy.Question{Caps: policy.Read, Target: dir + tree + "/HEAD"})
-	_, write := a.Ask(Machine{}, policy.Question{Caps: policy.Create, Target: dir + common + "/refs/heads/side.lock"})
-	_, hook := a.Ask(Machine{}, policy.Question{Caps: policy.Create, Target: dir + common + "/hooks/pre-commit"})
+	_, read := a.Ask(hostfs.Machine{}, policy.Question{Caps: policy.Read, Target: dir + tree + "/HEAD"})
+	_, write := a.Ask(hostfs.Machine{}, policy.Question{Caps: policy.Create, Target: dir + common + "/refs/heads/side.lock"})
+	_, hook := a.Ask(hostfs.Machine{}, policy.Question{Caps: policy.Create, Target: dir + common + "/hooks/pre-commit"})
 	if read.Suggest != "[[access.fs]]\npath = \""+dir+common+"\"\nread = true\n" || !strings.Contains(read.Advice, "preset:git") ||
 		!strings.Contains(write.Suggest, "path = \""+dir+common+"/refs\"\nread = true\nwrite = true\n") || hook.Suggest != "" {
 		t.Errorf("suggests %q (%s), %q, %q", read.Suggest, read.Advice, write.Suggest, hook.Suggest)
@@ -185,11 +186,11 @@ func TestRepositoryThatChanges(t *testing.T) {
 
 	// A symlink in the place of hooks, or of what is granted.
 	childtest.Must(t, os.Symlink("../../../hooks", dir+sub+"/hooks"))
-	src, _, err := Load(Request{Policies: []string{"preset:git"}, Workspace: dir + "/main/sub", Dir: dir, Home: "/nowhere", Path: "/usr/bin"}, Machine{})
+	src, _, err := Load(Request{Policies: []string{"preset:git"}, Workspace: dir + "/main/sub", Dir: dir, Home: "/nowhere", Path: "/usr/bin"}, hostfs.Machine{})
 	childtest.Must(t, err)
 	compile := func() *policy.Compiled {
 		t.Helper()
-		c, err := policy.Compile(src, Machine{})
+		c, err := policy.Compile(src, hostfs.Machine{})
 		childtest.Must(t, err)
 		return c
 	}

@@ -1,17 +1,16 @@
-package policyfile
+package hostfs
 
 import (
 	"errors"
 	"io/fs"
 	"path/filepath"
 
-	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Linked finds every file with several hard links beneath a folder. What this process may not look at it passes by, and
 // what the kernel makes up.
-func (m Machine) Linked(root string) (found []policy.Linked, err error) {
+func (m Machine) Linked(root string) (found []fspath.LinkedFile, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if path == "/proc" || path == "/sys" {
 			return fs.SkipDir
@@ -20,7 +19,7 @@ func (m Machine) Linked(root string) (found []policy.Linked, err error) {
 			var id fspath.FileID
 			var links uint64
 			if id, links, err = m.File(path); links > 1 {
-				found = append(found, policy.Linked{Path: path, File: id})
+				found = append(found, fspath.LinkedFile{Path: path, File: id})
 			}
 		}
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {

@@ -1,4 +1,4 @@
-package policyfile
+package hostfs
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// Machine is this machine: the Files that policies are read from, and the fspath.FileSystem that they're compiled for.
+// Machine is this machine: the files that policies are read from, and the file tree that they're compiled for.
 type Machine struct{}
 
 // Lstat tells what is at a path. Every session starts with a hundred questions to it, so it asks the system without

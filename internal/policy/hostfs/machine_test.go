@@ -1,4 +1,4 @@
-package policyfile
+package hostfs
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
@@ -60,8 +59,8 @@ func TestMachineFile(t *testing.T) {
 	if n != 2 || err != nil || a != b {
 		t.Error(n, err, a, b)
 	}
-	want := []policy.Linked{{Path: dir + "/a", File: a}, {Path: dir + "/in/deep/b", File: a}}
-	for root, want := range map[string][]policy.Linked{dir: want, dir + "/in": want[1:], dir + "/absent": nil, "/proc": nil, "/sys": nil} {
+	want := []fspath.LinkedFile{{Path: dir + "/a", File: a}, {Path: dir + "/in/deep/b", File: a}}
+	for root, want := range map[string][]fspath.LinkedFile{dir: want, dir + "/in": want[1:], dir + "/absent": nil, "/proc": nil, "/sys": nil} {
 		if got, err := m.Linked(root); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, %v", root, got, err)
 		}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package policyfile
+package hostfs
 
 import "github.com/toolguard/toolguard/internal/policy/fspath"
 

@@ -1,0 +1,15 @@
+// Package hostfs has the files of this machine, for reading policies and for resolving paths.
+//
+// Machine is the fspath.FileSystem that policies are compiled for, and the policyfile.Files that they are read from. It asks the system
+// itself where package os would cost more: every session starts with some hundred questions.
+//
+// # Guarantees
+//
+// Read opens regular files only, without blocking, and reads at most a limit. ReadTrusted and List check that only root can have
+// written the file or the folder, and every folder above it: on what is open, not on a name that somebody could exchange.
+// OwnedByRoot knows user namespaces in which root has no number.
+//
+// # Threats
+//
+// A user, or an earlier session of his, made the files: fifos, devices, files that grow, links in the way.
+package hostfs
