@@ -173,7 +173,7 @@ func (a *app) warnUnmatched(f *execFlags, c *policy.Compiled) {
 	if f.quiet {
 		return
 	}
-	for _, w := range c.Unmatched(hostfs.Machine{}) {
+	for _, w := range policy.Unmatched(c, hostfs.Machine{}) {
 		a.err.Warn("%s", w)
 	}
 }

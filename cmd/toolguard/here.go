@@ -47,12 +47,12 @@ func (f *backendFlags) judge(c *policy.Compiled) *judge {
 }
 
 func (j *judge) ask(q policy.Question) (policy.Answer, session.Here) {
-	_, a := j.policy.Ask(hostfs.Machine{}, q)
-	return a, j.here(q, a, func() []policy.LayerExplanation { return j.policy.Explain(hostfs.Machine{}, q).Layers })
+	_, a := policy.Ask(j.policy, hostfs.Machine{}, q)
+	return a, j.here(q, a, func() []policy.LayerExplanation { return policy.Explain(j.policy, hostfs.Machine{}, q).Layers })
 }
 
 func (j *judge) explain(q policy.Question) (policy.Explanation, session.Here) {
-	e := j.policy.Explain(hostfs.Machine{}, q)
+	e := policy.Explain(j.policy, hostfs.Machine{}, q)
 	return e, j.here(q, e.Answer, func() []policy.LayerExplanation { return e.Layers })
 }
 

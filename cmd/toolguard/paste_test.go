@@ -86,7 +86,7 @@ func TestGrantsCanBePasted(t *testing.T) {
 			run("sh"), run("sh", "-c", "exit\n3"), run("/bin/sh", "x"), run("env", "A=\"b\"", `c\d`), run("sh", "-c", ""),
 		} {
 			c := under(t, dir, base)
-			v, a := c.Ask(hostfs.Machine{}, q)
+			v, a := policy.Ask(c, hostfs.Machine{}, q)
 			if v.Allow {
 				continue
 			}
@@ -106,7 +106,7 @@ func TestGrantsCanBePasted(t *testing.T) {
 				if text == "" {
 					t.Errorf("%s offers nothing for %+v", where, q)
 				}
-				if again, _ := under(t, dir, base+text).Ask(hostfs.Machine{}, q); !again.Allow {
+				if again, _ := policy.Ask(under(t, dir, base+text), hostfs.Machine{}, q); !again.Allow {
 					t.Errorf("%s: what is offered for %+v doesn't allow it:\n%s%s", where, q, base, text)
 				}
 			}

@@ -52,7 +52,7 @@ var noRecord = policy.Verdict{Reason: policy.DNSDenied, Layer: -1, Rule: policy.
 
 // refuse reports a denied question.
 func (s *Server) refuse(d message.Denial, v policy.Verdict, name, note string) dns.Answer {
-	d.Answer = s.Policy.Describe(v, policy.Question{Resource: policy.Net, Target: "https://" + name + "/"}, "dns://"+name)
+	d.Answer = policy.Describe(s.Policy, v, policy.Question{Resource: policy.Net, Target: "https://" + name + "/"}, "dns://"+name)
 	if v.Reason == policy.HostNotListed {
 		d.Answer.Reason = policy.DNSDenied
 	}

@@ -291,7 +291,7 @@ func (s *Server) deny(d message.Denial, r decision, target string) policy.Answer
 		r.about, _ = netname.ParseTarget(target)
 		r.about.Method = d.Method
 	}
-	d.Answer = s.Policy.DescribeNet(r.Verdict, &r.about, target)
+	d.Answer = policy.DescribeNet(s.Policy, r.Verdict, &r.about, target)
 	d.Answer.Note = r.note
 	for _, text := range []*string{&d.Answer.Target, &d.Answer.Note} {
 		if len(*text) > maxTold {

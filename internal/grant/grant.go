@@ -87,9 +87,9 @@ func (d *Denial) argv() []string {
 // ask asks a policy. A program of which nothing but its path is known is asked about with any arguments.
 func ask(c *policy.Compiled, sys fspath.FileSystem, q policy.Question) policy.Answer {
 	if q.Resource == policy.Commands && len(q.Argv) == 0 {
-		return c.Describe(c.CheckCommand(q.Target, nil), q, q.Target)
+		return policy.Describe(c, c.CheckCommand(q.Target, nil), q, q.Target)
 	}
-	_, a := c.Ask(sys, q)
+	_, a := policy.Ask(c, sys, q)
 	return a
 }
 

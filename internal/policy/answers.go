@@ -69,3 +69,16 @@ type Change struct {
 	OldRule  *Rule // the rule that decides in the old policy; may be nil
 	NewRule  *Rule
 }
+
+// Answer is a verdict for people and machines.
+type Answer struct {
+	Decision  string // "allow" or "deny"
+	Reason    Reason
+	Rule      *Rule // nil when none decided
+	Authority Authority
+	Target    string // as resolved
+	Also      string // the target's other name, where it's denied because of that
+	Suggest   string // for a deny: the smallest rule that would allow it, as TOML; may be empty when none can
+	Advice    string // for a deny without such a rule: who can change it, or what there is to know before that; may be empty
+	Note      string // what the reason code can't say: why a target couldn't be understood; may be empty
+}

@@ -20,13 +20,13 @@ type asked struct {
 }
 
 // Ask decides any question, as text.
-func (c *Compiled) Ask(sys fspath.FileSystem, q Question) (Verdict, Answer) {
-	v, a := c.ask(sys, q)
-	return v, c.answer(v, a)
+func Ask(c *Compiled, sys fspath.FileSystem, q Question) (Verdict, Answer) {
+	v, a := ask(c, sys, q)
+	return v, answer(c, v, a)
 }
 
 // Describe makes a verdict readable. target is what was decided on; "" takes the question's.
-func (c *Compiled) Describe(v Verdict, q Question, target string) Answer {
+func Describe(c *Compiled, v Verdict, q Question, target string) Answer {
 	a := asked{Question: q, target: target}
 	if target == "" {
 		a.target = q.Target
@@ -39,21 +39,21 @@ func (c *Compiled) Describe(v Verdict, q Question, target string) Answer {
 	if q.Resource == Commands {
 		a.program = a.target
 	}
-	return c.answer(v, a)
+	return answer(c, v, a)
 }
 
 // DescribeNet makes a verdict on the network readable. shown is how the target was called; what is suggested is about t.
-func (c *Compiled) DescribeNet(v Verdict, t *netname.Target, shown string) Answer {
-	return c.answer(v, asked{Question: Question{Resource: Net}, target: shown, net: *t})
+func DescribeNet(c *Compiled, v Verdict, t *netname.Target, shown string) Answer {
+	return answer(c, v, asked{Question: Question{Resource: Net}, target: shown, net: *t})
 }
 
-func (c *Compiled) ask(sys fspath.FileSystem, q Question) (Verdict, asked) {
+func ask(c *Compiled, sys fspath.FileSystem, q Question) (Verdict, asked) {
 	a := asked{Question: q, target: q.Target}
 	switch q.Resource {
 	case FS:
-		return c.askFS(sys, a)
+		return askFS(c, sys, a)
 	case Net:
-		return c.askNet(a)
+		return askNet(c, a)
 	case Env:
 		v := c.CheckEnv(q.Target)
 		if why := NamedAlone(q.Target); !v.Allow && v.Rule == NoMatch && why != "" {
@@ -61,12 +61,12 @@ func (c *Compiled) ask(sys fspath.FileSystem, q Question) (Verdict, asked) {
 		}
 		return v, a
 	case Commands:
-		return c.askCommand(sys, a)
+		return askCommand(c, sys, a)
 	}
 	return Verdict{Reason: EngineError, Layer: -1, Rule: NoMatch}, a
 }
 
-func (c *Compiled) askFS(sys fspath.FileSystem, a asked) (Verdict, asked) {
+func askFS(c *Compiled, sys fspath.FileSystem, a asked) (Verdict, asked) {
 	follow := a.Caps != Delete && !a.Symlink
 	v, p := c.checkInput(sys, a.Target, follow, a.Caps)
 	a.target = p
@@ -78,7 +78,7 @@ func (c *Compiled) askFS(sys fspath.FileSystem, a asked) (Verdict, asked) {
 	return v, a
 }
 
-func (c *Compiled) askNet(a asked) (Verdict, asked) {
+func askNet(c *Compiled, a asked) (Verdict, asked) {
 	t, err := a.Question.NetTarget()
 	if err != nil {
 		a.note = err.Error()
@@ -100,7 +100,7 @@ func (q *Question) NetTarget() (t netname.Target, err error) {
 	return t, err
 }
 
-func (c *Compiled) askCommand(sys fspath.FileSystem, a asked) (Verdict, asked) {
+func askCommand(c *Compiled, sys fspath.FileSystem, a asked) (Verdict, asked) {
 	if len(a.Argv) == 0 {
 		a.note = "no command"
 		return Verdict{Reason: CommandNotListed, Layer: -1, Rule: NoMatch}, a
@@ -131,7 +131,7 @@ func (c *Compiled) askCommand(sys fspath.FileSystem, a asked) (Verdict, asked) {
 	return v, a
 }
 
-func (c *Compiled) answer(v Verdict, a asked) Answer {
+func answer(c *Compiled, v Verdict, a asked) Answer {
 	out := Answer{Decision: "deny", Reason: v.Reason, Target: a.target, Note: a.note}
 	if v.Allow {
 		out.Decision = "allow"
@@ -141,21 +141,21 @@ func (c *Compiled) answer(v Verdict, a asked) Answer {
 	}
 	if v.Layer >= 0 && int(v.Layer) < len(c.Layers) {
 		out.Authority = c.Layers[v.Layer].Authority
-		if out.Also = c.also(v, &a); out.Also != "" { // it's the other name that needs a rule
+		if out.Also = also(c, v, &a); out.Also != "" { // it's the other name that needs a rule
 			a.target = out.Also
 		}
 		if !v.Allow {
-			out.Suggest, out.Advice = c.suggest(v, c.Layers[v.Layer], &a)
+			out.Suggest, out.Advice = suggest(c, v, c.Layers[v.Layer], &a)
 		}
 		if !v.Allow && out.Note == "" {
-			out.Note = c.meantFor(v, &a)
+			out.Note = meantFor(c, v, &a)
 		}
 	}
 	return out
 }
 
 // also is the other name by which a target is denied; "" when it's denied by its own.
-func (c *Compiled) also(v Verdict, a *asked) string {
+func also(c *Compiled, v Verdict, a *asked) string {
 	if v.Allow || a.Resource != FS || v.Rule < 0 {
 		return ""
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
-func ask(c *Compiled, q Question) Answer { _, a := c.Ask(machine(), q); return a }
+func answerTo(c *Compiled, q Question) Answer { _, a := Ask(c, machine(), q); return a }
 
 func TestSuggestions(t *testing.T) {
 	c := compile(t, SourceLayer{
@@ -50,26 +50,26 @@ func TestSuggestions(t *testing.T) {
 		{Question{Resource: Commands, Argv: []string{"sh", "x"}}, "[access.commands.sh]\nargs = [[\"x\"]]\n"},
 		{Question{Resource: Commands, Argv: []string{"/bin/sh", "x"}}, "[access.commands.\"/bin/sh\"]\nargs = [[\"x\"]]\n"},
 	} {
-		a := ask(c, x.q)
+		a := answerTo(c, x.q)
 		if a.Decision != "deny" || a.Suggest != x.want {
 			t.Errorf("%+v: %s %s, suggest\n%s\nwant\n%s", x.q, a.Decision, a.Reason, a.Suggest, x.want)
 		}
 	}
-	told := c.Describe(c.CheckCommand("/usr/bin/curl", nil), Question{Resource: Commands, Target: "/usr/bin/curl"}, "/usr/bin/curl")
+	told := Describe(c, c.CheckCommand("/usr/bin/curl", nil), Question{Resource: Commands, Target: "/usr/bin/curl"}, "/usr/bin/curl")
 	if want := "[access.commands.\"/usr/bin/curl\"]\n"; told.Suggest != want { // its arguments aren't known
 		t.Errorf("suggest\n%s\nwant\n%s", told.Suggest, want)
 	}
 	// What an older policy decided is told without it.
-	told = c.Describe(Verdict{Layer: int16(len(c.Layers)), Rule: int32(len(c.Rules))}, Question{Resource: FS, Target: "/w/x"}, "")
+	told = Describe(c, Verdict{Layer: int16(len(c.Layers)), Rule: int32(len(c.Rules))}, Question{Resource: FS, Target: "/w/x"}, "")
 	if told.Rule != nil || told.Target != "/w/x" || told.Decision != "deny" {
 		t.Errorf("%+v", told)
 	}
-	v, _ := c.Ask(machine(), Question{Resource: Net, Target: "https://c.com/"})
-	if told := c.Describe(v, Question{Resource: Net, Target: "https://c.com/"}, "c.com"); told.Target != "c.com" || !strings.Contains(told.Suggest, "scheme = \"https\"") {
+	v, _ := Ask(c, machine(), Question{Resource: Net, Target: "https://c.com/"})
+	if told := Describe(c, v, Question{Resource: Net, Target: "https://c.com/"}, "c.com"); told.Target != "c.com" || !strings.Contains(told.Suggest, "scheme = \"https\"") {
 		t.Errorf("%+v", told)
 	}
 	args := c.CheckCommand("/usr/bin/git", []string{"git", "push"})
-	told = c.Describe(args, Question{Resource: Commands, Target: "/usr/bin/renamed", Argv: []string{"git", "push"}}, "/usr/bin/renamed")
+	told = Describe(c, args, Question{Resource: Commands, Target: "/usr/bin/renamed", Argv: []string{"git", "push"}}, "/usr/bin/renamed")
 	if args.Reason != ArgsNotListed || told.Suggest != "" { // the kernel's event may have the name that it was given since
 		t.Errorf("%s: suggest\n%s", args.Reason, told.Suggest)
 	}
@@ -79,7 +79,7 @@ func TestSuggestions(t *testing.T) {
 func TestAnyArgsAreNotSuggested(t *testing.T) {
 	c := compile(t, SourceLayer{Commands: []CommandRule{cmd("git", []string{"status"})}})
 	for line, want := range map[string]bool{"git push": true, "git push **": false, "git **": false, "sh x": true, "sh **": false} {
-		_, a := c.Ask(machine(), Question{Resource: Commands, Argv: strings.Fields(line)})
+		_, a := Ask(c, machine(), Question{Resource: Commands, Argv: strings.Fields(line)})
 		if a.Decision == "allow" || (a.Suggest != "") != want {
 			t.Errorf("%s: %s, suggests %q", line, a.Decision, a.Suggest)
 		}
@@ -102,7 +102,7 @@ func TestLongSuggestion(t *testing.T) {
 		c := compile(t, SourceLayer{Commands: []CommandRule{x.rule}})
 		argv := []string{"git", "push"}
 		v := c.CheckCommand("/usr/bin/git", argv)
-		told := c.Describe(v, Question{Resource: Commands, Target: "/usr/bin/git", Argv: argv}, "/usr/bin/git").Suggest
+		told := Describe(c, v, Question{Resource: Commands, Target: "/usr/bin/git", Argv: argv}, "/usr/bin/git").Suggest
 		if v.Reason != ArgsNotListed || strings.Contains(told, "push") != x.told {
 			t.Errorf("%.50v: %s: suggest\n%.200s", x.rule, v.Reason, told)
 		}
@@ -127,7 +127,7 @@ func TestNetSuggestions(t *testing.T) {
 		{"GET", "http://c.com:8080/x", "POST http://c.com:8080/x; GET http://c.com:8080/; GET http://c.com/x"},
 	} {
 		c := compile(t, src)
-		v, a := c.ask(machine(), Question{Resource: Net, Target: x.url, Method: x.method})
+		v, a := ask(c, machine(), Question{Resource: Net, Target: x.url, Method: x.method})
 		r, ok := suggestNet(v, c.Layers[v.Layer], &a)
 		if v.Allow || !ok {
 			t.Errorf("%s %s: %+v, %+v", x.method, x.url, v, r)
@@ -136,12 +136,12 @@ func TestNetSuggestions(t *testing.T) {
 		wider := src
 		wider.Net = append(slices.Clone(src.Net), r)
 		c = compile(t, wider)
-		if a := ask(c, Question{Resource: Net, Target: x.url, Method: x.method}); a.Decision != "allow" {
+		if a := answerTo(c, Question{Resource: Net, Target: x.url, Method: x.method}); a.Decision != "allow" {
 			t.Errorf("%s %s isn't granted by %+v", x.method, x.url, r)
 		}
 		for other := range strings.SplitSeq(x.others, "; ") {
 			method, url, _ := strings.Cut(other, " ")
-			if a := ask(c, Question{Resource: Net, Target: url, Method: method}); a.Decision != "deny" {
+			if a := answerTo(c, Question{Resource: Net, Target: url, Method: method}); a.Decision != "deny" {
 				t.Errorf("%s is granted by what is suggested for %s %s: %+v", other, x.method, x.url, r)
 			}
 		}
@@ -157,12 +157,12 @@ func TestSuggestionsWork(t *testing.T) {
 		for range 2*len(layers) + 1 {
 			c, err := Compile(source(layers...), sys)
 			childtest.Must(t, err)
-			v, a := c.ask(sys, q)
+			v, a := ask(c, sys, q)
 			if v.Allow {
 				return
 			}
 			l := c.Layers[v.Layer]
-			r, ok := c.suggestFS(v, l, &a)
+			r, ok := suggestFS(c, v, l, &a)
 			if !ok {
 				t.Fatalf("%+v: nothing is suggested", v)
 			}
@@ -182,8 +182,8 @@ func TestExplainAgrees(t *testing.T) {
 		c, err := Compile(source(layers...), sys)
 		childtest.Must(t, err)
 		q := Question{Resource: FS, Target: genPath(t, "path"), Caps: Caps(rapid.IntRange(1, int(AllCaps)).Draw(t, "want"))}
-		e := c.Explain(sys, q)
-		if _, a := c.Ask(sys, q); a != e.Answer {
+		e := Explain(c, sys, q)
+		if _, a := Ask(c, sys, q); a != e.Answer {
 			t.Fatalf("explain %+v, ask %+v", e.Answer, a)
 		}
 		allow := true
@@ -230,7 +230,7 @@ func TestExplainBuiltinRules(t *testing.T) {
 		"/w/x":           "the most specific match; its capabilities apply in full",
 		"/etc/toolguard": "the most specific match; its capabilities apply in full",
 	} {
-		e := c.Explain(sys, Question{Resource: FS, Caps: Update, Target: target})
+		e := Explain(c, sys, Question{Resource: FS, Caps: Update, Target: target})
 		if len(e.Layers) == 0 || !slices.ContainsFunc(e.Layers[0].Candidates, func(c Candidate) bool { return c.Won && c.Why == want }) {
 			t.Errorf("%s: %+v", target, e)
 		}
@@ -274,16 +274,16 @@ session true rule_allows
 `},
 		{Question{Resource: FS, Caps: Read, Target: "loop"}, "deny path_unresolved -\n"},
 	} {
-		e := c.Explain(machine(), x.q)
+		e := Explain(c, machine(), x.q)
 		if got := explained(e); got != x.want {
 			t.Errorf("%+v:\n%s\nwant\n%s", x.q, got, x.want)
 		}
 	}
-	own := c.Explain(machine(), Question{Resource: FS, Caps: Update, Target: "/etc/toolguard/x"}) // toolguard's word comes first
+	own := Explain(c, machine(), Question{Resource: FS, Caps: Update, Target: "/etc/toolguard/x"}) // toolguard's word comes first
 	if l := own.Layers[0]; own.Answer.Reason != Protected || l.Authority != Builtin || l.Allow || l.Reason != Protected || !l.Candidates[0].Won || l.Candidates[0].Rule != own.Answer.Rule {
 		t.Errorf("its own files: %s", explained(own))
 	}
-	e := c.Explain(machine(), Question{Resource: Commands, Argv: []string{"git", "y"}})
+	e := Explain(c, machine(), Question{Resource: Commands, Argv: []string{"git", "y"}})
 	if n := len(e.Layers[0].Candidates); n != 2 || !e.Layers[0].Candidates[1].Won {
 		t.Errorf("commands: %s", explained(e))
 	}

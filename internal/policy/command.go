@@ -318,3 +318,6 @@ func (r *CommandRule) Sees(name string) bool {
 	}
 	return slices.ContainsFunc(r.Envs, func(e string) bool { return envMatches(e, name) })
 }
+
+// named says whether this may be a rule's name: a path would have to be absolute.
+func named(s string) bool { return !strings.Contains(s, "/") || path.IsAbs(s) }

@@ -389,14 +389,14 @@ func TestSecrets(t *testing.T) {
 	if got := nested.SameIn(2, NoMatch); got != NoMatch {
 		t.Error(got)
 	}
-	if e := c.Explain(machine(), Question{Resource: FS, Caps: Read, Target: "/w/a/.ssh/id"}); e.Layers[0].Winner().ID != "secrets.1" {
+	if e := Explain(c, machine(), Question{Resource: FS, Caps: Read, Target: "/w/a/.ssh/id"}); e.Layers[0].Winner().ID != "secrets.1" {
 		t.Errorf("%+v", e.Layers)
 	}
 	for target, want := range map[string]string{
 		"/w/a/.ssh/id": "credentials are kept here: it takes read and execute away", "/w/a/.ssh/id.pub": "an exception: it takes nothing away",
 		"/w/.ssh/deploy": "fs.2 has secret = true",
 	} {
-		l := c.Explain(machine(), Question{Resource: FS, Caps: Read, Target: target}).Layers[0]
+		l := Explain(c, machine(), Question{Resource: FS, Caps: Read, Target: target}).Layers[0]
 		last := l.Candidates[len(l.Candidates)-1]
 		if last.Why != want || last.Won != (target == "/w/a/.ssh/id") || !strings.HasPrefix(last.Grade, "secrets, depth") {
 			t.Errorf("%s: %+v", target, last)
@@ -472,11 +472,11 @@ func TestOneProgramOfManyNames(t *testing.T) {
 		"git push": "git", "git-status d": "/usr/bin/git-status", "git-status e": "",
 	} {
 		argv := strings.Fields(line)
-		_, a := c.Ask(machine(), Question{Resource: Commands, Argv: argv})
+		_, a := Ask(c, machine(), Question{Resource: Commands, Argv: argv})
 		if (a.Decision == "allow") != (want != "") || a.Rule == nil || want != "" && a.Rule.Command.Name != want {
 			t.Errorf("%s: %s by %v, want %q", line, a.Decision, a.Rule, want)
 		}
-		x := c.Explain(machine(), Question{Resource: Commands, Argv: argv})
+		x := Explain(c, machine(), Question{Resource: Commands, Argv: argv})
 		won := 0
 		for _, candidate := range x.Layers[len(x.Layers)-1].Candidates {
 			if candidate.Won && candidate.Rule == a.Rule {
@@ -516,12 +516,12 @@ func TestCommands(t *testing.T) {
 		{[]string{"/usr/bin/notes"}, CommandNotListed},
 		{nil, CommandNotListed},
 	} {
-		if v, a := c.Ask(machine(), Question{Resource: Commands, Argv: x.argv}); v.Reason != x.want {
+		if v, a := Ask(c, machine(), Question{Resource: Commands, Argv: x.argv}); v.Reason != x.want {
 			t.Errorf("%q: %+v, want %s", x.argv, a, x.want)
 		}
 	}
 	both := compile(t, SourceLayer{FS: []FSRule{p(".", Read)}, Commands: []CommandRule{cmd("git")}})
-	if v, a := both.Ask(machine(), Question{Resource: Commands, Argv: []string{"git"}}); v.Allow || a.Note == "" {
+	if v, a := Ask(both, machine(), Question{Resource: Commands, Argv: []string{"git"}}); v.Allow || a.Note == "" {
 		t.Errorf("fs must agree too: %+v", a)
 	}
 }
@@ -606,12 +606,12 @@ func TestWaysMayBeRead(t *testing.T) {
 		"/secret": "deny", "/write": "deny", "link": "deny", "/data": "deny",
 	} {
 		link.Target = target
-		if _, a := c.Ask(sys, link); a.Decision != want {
+		if _, a := Ask(c, sys, link); a.Decision != want {
 			t.Errorf("readlink %s: %s", target, a.Decision)
 		}
 	}
 	link.Target = "/secret"
-	if _, a := c.Ask(sys, link); a.Suggest != "[[access.fs]]\nmatch = \"/**/secret\"\nread = true\n" {
+	if _, a := Ask(c, sys, link); a.Suggest != "[[access.fs]]\nmatch = \"/**/secret\"\nread = true\n" {
 		t.Errorf("what would let /secret itself be read: %q", a.Suggest)
 	}
 	for _, r := range c.Rules {

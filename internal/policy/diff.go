@@ -77,7 +77,7 @@ func (d *differ) fs() {
 		d.out = append(d.out, Change{
 			Resource: "fs", Target: p, Old: now[0].String(), New: now[1].String(),
 			Widened: now[1]&^now[0] != 0, Narrowed: now[0]&^now[1] != 0,
-			OldRule: d.a.deciding(p), NewRule: d.b.deciding(p),
+			OldRule: decidingRule(d.a, p), NewRule: decidingRule(d.b, p),
 		})
 	}
 }
@@ -113,7 +113,7 @@ func sameRules(c *Compiled, p, q string) bool {
 }
 
 // deciding is the rule of the last layer that has one for a path.
-func (c *Compiled) deciding(p string) *Rule {
+func decidingRule(c *Compiled, p string) *Rule {
 	for _, l := range slices.Backward(c.Layers) {
 		if r := l.FS.Deciding(p); r != nil {
 			return r

@@ -12,7 +12,7 @@ func spanText(n uint64) string { return time.Duration(n).String() }
 // access compares what is said once for a whole authority, and which authorities have a say at all: each narrows.
 func (d *differ) access() {
 	for a := Host; a < NumAuthorities; a++ {
-		x, y := d.a.authority(a), d.b.authority(a)
+		x, y := layerOf(d.a, a), layerOf(d.b, a)
 		switch {
 		case x == nil && y == nil:
 			continue
@@ -38,7 +38,7 @@ func present(is bool) string {
 	return "has none"
 }
 
-func (c *Compiled) authority(a Authority) *Layer {
+func layerOf(c *Compiled, a Authority) *Layer {
 	for _, l := range c.Layers {
 		if l.Authority == a {
 			return l
@@ -69,7 +69,7 @@ func (d *differ) set(a Authority, what string, old, new []string, allows bool) {
 	if !more && !fewer {
 		return
 	}
-	text := func(l []string) string { return strings.Join(sortedCopy(l), ", ") }
+	text := func(l []string) string { return strings.Join(slices.Sorted(slices.Values(l)), ", ") }
 	ch := Change{Resource: "access", Target: a.String() + ": " + what, Old: text(old), New: text(new), Widened: more, Narrowed: fewer}
 	if !allows {
 		ch.Widened, ch.Narrowed = fewer, more

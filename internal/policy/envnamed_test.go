@@ -37,10 +37,10 @@ func TestNamedAlone(t *testing.T) {
 			t.Errorf("%s: %s=%s: %+v", x.what, x.name, x.value, v)
 		}
 	}
-	if _, a := prefix.Ask(nil, Question{Resource: Env, Target: "LD_PRELOAD"}); a.Note == "" || a.Suggest == "" {
+	if _, a := Ask(prefix, nil, Question{Resource: Env, Target: "LD_PRELOAD"}); a.Note == "" || a.Suggest == "" {
 		t.Errorf("%+v", a)
 	}
-	e := prefix.Explain(nil, Question{Resource: Env, Target: "LD_PRELOAD"})
+	e := Explain(prefix, nil, Question{Resource: Env, Target: "LD_PRELOAD"})
 	if c := e.Layers[0].Candidates; len(c) != 1 || c[0].Won || e.Layers[0].Allow {
 		t.Errorf("%+v", e)
 	}

@@ -11,27 +11,27 @@ import (
 
 // Explain is Ask with every rule that matched, layer by layer. It reads the same tables with the same steps as the
 // decision, and who won is what the decision said.
-func (c *Compiled) Explain(sys fspath.FileSystem, q Question) Explanation {
-	v, a := c.ask(sys, q)
-	e := Explanation{Answer: c.answer(v, a)}
+func Explain(c *Compiled, sys fspath.FileSystem, q Question) Explanation {
+	v, a := ask(c, sys, q)
+	e := Explanation{Answer: answer(c, v, a)}
 	if a.note != "" && v.Layer < 0 {
 		return e // nothing was matched: the target couldn't be understood
 	}
 	a.Resource = q.Resource
 	if q.Resource != Commands || a.program != "" {
-		e.Layers = c.explainLayers(a, a.Target)
-		e.Layers = append(e.Layers, c.explainOthers(sys, a)...)
+		e.Layers = explainLayers(c, a, a.Target)
+		e.Layers = append(e.Layers, explainOthers(c, sys, a)...)
 	}
 	if q.Resource == Commands && a.program != "" { // fs must agree, too
 		x := asked{Question: Question{Resource: FS, Caps: Execute}, target: a.program}
-		e.Layers = append(e.Layers, c.explainLayers(x, a.program)...)
-		e.Layers = append(e.Layers, c.explainOthers(sys, x)...)
+		e.Layers = append(e.Layers, explainLayers(c, x, a.program)...)
+		e.Layers = append(e.Layers, explainOthers(c, sys, x)...)
 	}
 	return e
 }
 
 // explainLayers asks every layer by itself. input is the target as somebody wrote it.
-func (c *Compiled) explainLayers(a asked, input string) []LayerExplanation {
+func explainLayers(c *Compiled, a asked, input string) []LayerExplanation {
 	var out []LayerExplanation
 	for _, l := range c.Layers {
 		if l.Stance[a.Resource] == Undeclared && (a.Resource != FS || l.Protect == nil && l.Secrets == nil) {
@@ -46,16 +46,16 @@ func (c *Compiled) explainLayers(a asked, input string) []LayerExplanation {
 			if v.Reason == NoRule {
 				v.Reason = c.outside(input, a.target)
 			}
-			x.Candidates = l.fsCandidates(a.target, a.Caps)
+			x.Candidates = fsCandidates(l, a.target, a.Caps)
 		case Net:
 			v = one.CheckNet(&a.net)
-			x.Candidates = l.netCandidates(&a.net)
+			x.Candidates = netCandidates(l, &a.net)
 		case Env:
 			v = one.CheckEnv(a.target)
-			x.Candidates = l.envCandidates(a.target)
+			x.Candidates = envCandidates(l, a.target)
 		case Commands:
 			v = one.CheckCommand(a.program, a.Argv)
-			x.Candidates = l.commandCandidates(a.program, a.Argv)
+			x.Candidates = commandCandidates(l, a.program, a.Argv)
 		}
 		if l.Authority == Builtin && v.Allow {
 			continue // toolguard itself has nothing to say here
@@ -67,7 +67,7 @@ func (c *Compiled) explainLayers(a asked, input string) []LayerExplanation {
 }
 
 // explainOthers is what rules say of a target because of its other names.
-func (c *Compiled) explainOthers(sys fspath.FileSystem, a asked) (out []LayerExplanation) {
+func explainOthers(c *Compiled, sys fspath.FileSystem, a asked) (out []LayerExplanation) {
 	if a.Resource != FS {
 		return nil
 	}
@@ -110,14 +110,14 @@ func (c *Compiled) explainOthers(sys fspath.FileSystem, a asked) (out []LayerExp
 // lost says why a candidate lost to the winner, given that both match.
 func lost(what string, winner *Rule) string { return fmt.Sprintf("%s than %s", what, winner.ID) }
 
-func (l *Layer) fsCandidates(path string, want Caps) []Candidate {
+func fsCandidates(l *Layer, path string, want Caps) []Candidate {
 	winner := l.FS.Deciding(path)
-	out := l.FS.candidates(path, winner)
+	out := tableCandidates(l.FS, path, winner)
 	for k, t := range l.taking() {
 		if want&takes[k] == 0 {
 			continue
 		}
-		for _, c := range t.candidates(path, t.Deciding(path)) {
+		for _, c := range tableCandidates(t, path, t.Deciding(path)) {
 			c.Grade = kinds[k].name + ", " + c.Grade
 			switch {
 			case !c.Won:
@@ -141,14 +141,14 @@ var kinds = [numKinds]struct{ name, lift, why string }{
 }
 
 // candidates is every rule of the table that matches a path, in order.
-func (t *FSTable) candidates(path string, winner *Rule) []Candidate {
+func tableCandidates(t *FSTable, path string, winner *Rule) []Candidate {
 	if winner == nil {
 		return nil
 	}
 	depths := t.Depths(path)
 	won := depths[winner]
 	var out []Candidate
-	for _, r := range t.rules {
+	for _, r := range t.Rules() {
 		d, ok := depths[r]
 		if !ok {
 			continue
@@ -188,27 +188,27 @@ func fsForm(r *Rule) string {
 	return "literal"
 }
 
-func (l *Layer) netCandidates(t *netname.Target) []Candidate {
+func netCandidates(l *Layer, t *netname.Target) []Candidate {
 	winner := l.Net.find(t)
 	matched := map[*Rule]bool{}
 	l.Net.each(t, func(r *Rule) { matched[r] = true })
 	hosts := map[*Rule]bool{}
 	l.Net.eachHost(t, func(r *Rule) { hosts[r] = true })
 	var out []Candidate
-	for _, r := range l.Net.rules {
+	for _, r := range l.Net.Rules() {
 		if !hosts[r] {
 			continue
 		}
-		c := Candidate{Rule: r, Won: r == winner, Grade: counted(r.Net.parts(), "part") + ", " + r.Net.hostForm()}
+		c := Candidate{Rule: r, Won: r == winner, Grade: counted(r.Net.parts(), "part") + ", " + hostForm(r.Net)}
 		switch {
 		case c.Won && !matched[r]:
-			c.Why = "it's for " + r.Net.scheme() + ", which can't be told from what is asked about"
+			c.Why = "it's for " + schemeText(r.Net) + ", which can't be told from what is asked about"
 		case c.Won:
 			c.Why = "the most specific match"
 		case !matched[r]:
-			c.Why = "the host matches, but not " + r.Net.misses(t)
+			c.Why = "the host matches, but not " + missing(r.Net, t)
 		case !matched[winner], compareNet(r, winner) > 0:
-			c.Why = winner.ID + " is for " + winner.Net.scheme() + ", which can't be told from what is asked about, and comes first"
+			c.Why = winner.ID + " is for " + schemeText(winner.Net) + ", which can't be told from what is asked about, and comes first"
 		case r.Net.parts() < winner.Net.parts():
 			c.Why = lost("it names fewer parts", winner)
 		case r.Net.hostRank() < winner.Net.hostRank():
@@ -221,14 +221,14 @@ func (l *Layer) netCandidates(t *netname.Target) []Candidate {
 	return out
 }
 
-func (n *CompiledNet) scheme() string {
+func schemeText(n *CompiledNet) string {
 	if n.Scheme == "" {
 		return "any connection"
 	}
 	return n.Scheme
 }
 
-func (n *CompiledNet) hostForm() string {
+func hostForm(n *CompiledNet) string {
 	switch {
 	case n.Name != "", n.Prefix.IsValid() && n.Prefix.IsSingleIP():
 		return "exact host"
@@ -241,7 +241,7 @@ func (n *CompiledNet) hostForm() string {
 }
 
 // misses names what of a target a rule with the right host doesn't match.
-func (n *CompiledNet) misses(t *netname.Target) string {
+func missing(n *CompiledNet, t *netname.Target) string {
 	without := func(f func(*CompiledNet)) bool { m := *n; f(&m); return m.matches(t) }
 	switch {
 	case n.Listen != t.Listen:
@@ -260,14 +260,14 @@ func (n *CompiledNet) misses(t *netname.Target) string {
 	return "the rest"
 }
 
-func (l *Layer) envCandidates(name string) []Candidate {
+func envCandidates(l *Layer, name string) []Candidate {
 	winner := l.Env.find(name)
 	alone := ""
 	if l.Authority == Session {
 		alone = NamedAlone(name)
 	}
 	var out []Candidate
-	for _, r := range l.Env.rules {
+	for _, r := range l.Env.Rules() {
 		if !envMatches(r.Env.Name, name) {
 			continue
 		}
@@ -293,11 +293,11 @@ func (l *Layer) envCandidates(name string) []Candidate {
 	return out
 }
 
-func (l *Layer) commandCandidates(program string, argv []string) []Candidate {
+func commandCandidates(l *Layer, program string, argv []string) []Candidate {
 	called, _ := calling(argv)
 	winner := l.Commands.Rule(program, called)
 	var out []Candidate
-	for _, r := range l.Commands.rules {
+	for _, r := range l.Commands.Rules() {
 		if r.Command.Program == "" || r.Command.Program != program {
 			continue
 		}

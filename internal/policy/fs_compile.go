@@ -10,8 +10,11 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
+// HostFolder is where the policies of the machine are.
+const HostFolder = "/etc/toolguard"
+
 // own is what belongs to toolguard on every machine, and the control groups, where a command could lift its limits or leave them.
-var own = []string{"/etc/toolguard", "/run/toolguard", "/var/lib/toolguard", "/sys/fs/bpf/toolguard", "/sys/fs/cgroup"}
+var own = []string{HostFolder, "/run/toolguard", "/var/lib/toolguard", "/sys/fs/bpf/toolguard", "/sys/fs/cgroup"}
 
 // UserFolders is where the rules about toolguard's own folders in a user's home are from.
 const UserFolders = "builtin:home"

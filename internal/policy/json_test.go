@@ -314,8 +314,8 @@ func FuzzHandedOver(f *testing.F) {
 			{Resource: Env, Target: "AWS_KEY"},
 			{Resource: Commands, Target: "/usr/bin/git", Argv: []string{"git", "status"}},
 		} {
-			v, a := c.Ask(machine(), q)
-			_ = fmt.Sprint(v, a, c.Explain(machine(), q))
+			v, a := Ask(c, machine(), q)
+			_ = fmt.Sprint(v, a, Explain(c, machine(), q))
 		}
 		for _, r := range c.Rules {
 			_ = r.Text()

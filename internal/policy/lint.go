@@ -94,9 +94,9 @@ func (l *linter) fsPath(r *Rule) {
 		l.warnRule(r, "literal-star", "a pattern goes into match", "path %q is literal: its * or ? is only a character", f.Written)
 	}
 	if slices.Contains(strings.Split(f.Written, "/"), "..") {
-		l.warnRule(r, "dotdot", fmt.Sprintf("write %q", l.c.relative(f.Path)), "%q has a \"..\" in it", f.Written)
+		l.warnRule(r, "dotdot", fmt.Sprintf("write %q", relative(l.c, f.Path)), "%q has a \"..\" in it", f.Written)
 	}
-	switch why, hint := l.c.unmatched(l.sys, r); {
+	switch why, hint := unmatched(l.c, l.sys, r); {
 	case why != "":
 		l.warnRule(r, "missing", hint, "%s", why)
 	case f.Missing && f.Last == "" && f.Caps != 0:
@@ -156,7 +156,7 @@ func (l *linter) net() {
 			l.warnRule(r, "no-address", `write "localhost"`, "%s is no address to connect to, so it matches nothing: who does reaches the machine itself", r.Net.Host)
 		}
 		for _, o := range rules {
-			if r.Net.EveryPort() && o.Net.outweighs(r.Net) {
+			if r.Net.EveryPort() && outweighs(o.Net, r.Net) {
 				l.warnRule(r, "outweighed", "deny the port or scheme too", "%s (%s) grants a part of it: what says more about port and scheme wins, however wide its range", o.ID, o.Place)
 			}
 		}
@@ -197,7 +197,7 @@ func (l *linter) wss(r *Rule) {
 }
 
 // outweighs says whether a rule grants something to a whole range that another one denies by saying less.
-func (n *CompiledNet) outweighs(denial *CompiledNet) bool {
+func outweighs(n *CompiledNet, denial *CompiledNet) bool {
 	all := func(p netip.Prefix) bool { return n.Prefix.Bits() <= p.Bits() && n.Prefix.Contains(p.Addr()) }
 	return n.Allow && !n.Listen && n.parts() > 0 && !isOpaque(n.Scheme) && (denial.Proto == "" || denial.Proto == n.Proto) &&
 		slices.ContainsFunc(denial.Prefixes(), all)
@@ -206,7 +206,7 @@ func (n *CompiledNet) outweighs(denial *CompiledNet) bool {
 // sameNet says whether two rules match exactly the same targets.
 func sameNet(a, b *CompiledNet) bool {
 	return a.Name == b.Name && a.Suffix == b.Suffix && a.Prefix == b.Prefix && a.Scheme == b.Scheme && a.Port == b.Port && a.Proto == b.Proto &&
-		a.Listen == b.Listen && slices.Equal(a.Path, b.Path) && slices.Equal(sortedCopy(a.Methods), sortedCopy(b.Methods)) &&
+		a.Listen == b.Listen && slices.Equal(a.Path, b.Path) && slices.Equal(slices.Sorted(slices.Values(a.Methods)), slices.Sorted(slices.Values(b.Methods))) &&
 		a.EveryPort() == b.EveryPort() && (a.Allow == b.Allow || !a.layer7() && a.Scheme == "") // else what is matched depends on allow
 }
 
@@ -234,7 +234,7 @@ func (l *linter) commands() {
 		c := r.Command
 		switch {
 		case c.Program == "":
-			why, hint := l.c.unmatched(l.sys, r)
+			why, hint := unmatched(l.c, l.sys, r)
 			l.warnRule(r, "missing", hint, "%s", why)
 		case !t.decides(r):
 			winner := t.Rule(c.Program, c.Name)

@@ -58,7 +58,7 @@ func TestRulesAboutOtherHosts(t *testing.T) {
 
 // explainAgrees holds explain to the decision: its layers and candidates say the same.
 func explainAgrees(t *rapid.T, c *Compiled, target *netname.Target) {
-	e := c.Explain(machine(), Question{Resource: Net, Target: target.String()})
+	e := Explain(c, machine(), Question{Resource: Net, Target: target.String()})
 	for _, l := range e.Layers {
 		won := slices.IndexFunc(l.Candidates, func(x Candidate) bool { return x.Won })
 		if l.Allow != (e.Answer.Decision == "allow") || (won >= 0) != (e.Answer.Rule != nil) || won >= 0 && l.Candidates[won].Rule != e.Answer.Rule {
@@ -91,7 +91,7 @@ func TestUnreadTLS(t *testing.T) {
 	} {
 		c := compile(t, SourceLayer{Net: x.rules, TLSIntercept: x.intercept})
 		for scheme, want := range map[string]Reason{"https": x.https, "wss": x.wss} {
-			e := c.Explain(machine(), Question{Resource: Net, Target: scheme + "://api.github.com/"})
+			e := Explain(c, machine(), Question{Resource: Net, Target: scheme + "://api.github.com/"})
 			if e.Answer.Reason != want || scheme == "https" && e.Layers[0].Candidates[0].Why != x.why {
 				t.Errorf("%+v, %s: %s, want %s; %+v", x.rules, scheme, e.Answer.Reason, want, e.Layers[0].Candidates)
 			}

@@ -121,6 +121,11 @@ func (t *NetTable) alike(target *netname.Target, rules about) []string {
 	return nil
 }
 
+// LooksLike are the schemes whose connections look like those of a target's, as far as the rules of the table go.
+func (t *NetTable) LooksLike(target *netname.Target) []string {
+	return t.alike(target, t.about(target))
+}
+
 // needReading says whether there is a rule that depends on what is said under TLS.
 func (rules about) needReading() (needs bool) {
 	rules(func(r *Rule) { needs = needs || r.Net.needsReading() })
@@ -257,4 +262,20 @@ func (n *CompiledNet) hostRank() int {
 		return 1 << 16
 	}
 	return 1 + n.Prefix.Bits() + 128 - n.Prefix.Addr().BitLen() // of IPv4 as if it were written in IPv6
+}
+
+// allowsWith says whether a target would be allowed with one more rule, at the end.
+func (t *NetTable) allowsWith(target *netname.Target, r *NetRule, intercept bool) bool {
+	n, _, err := compileNet(r, intercept)
+	if err != nil {
+		return false
+	}
+	last := &Rule{Index: 1 << 30, Net: n}
+	got := t.deciding(target, func(f func(*Rule)) {
+		if t != nil {
+			t.eachHost(target, f)
+		}
+		f(last)
+	})
+	return got != nil && got.Net.Allow
 }

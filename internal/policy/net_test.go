@@ -120,7 +120,7 @@ func TestAlike(t *testing.T) {
 	} {
 		c := compile(t, SourceLayer{Net: x.rules, TLSIntercept: x.reads})
 		for url := range strings.FieldsSeq(x.targets) {
-			v, a := c.ask(machine(), Question{Resource: Net, Target: url})
+			v, a := ask(c, machine(), Question{Resource: Net, Target: url})
 			if v.Reason != x.want {
 				t.Errorf("%s: %s: %+v, want %s", x.name, url, v, x.want)
 			}
@@ -135,7 +135,7 @@ func TestAlike(t *testing.T) {
 				continue
 			}
 			more := compile(t, SourceLayer{Net: append(slices.Clip(x.rules), r), TLSIntercept: x.reads})
-			if v, _ := more.ask(machine(), Question{Resource: Net, Target: url}); !v.Allow {
+			if v, _ := ask(more, machine(), Question{Resource: Net, Target: url}); !v.Allow {
 				t.Errorf("%s: %s isn't granted by what is suggested: %+v", x.name, url, r)
 			}
 		}
@@ -167,7 +167,7 @@ func TestMethodsAndListen(t *testing.T) {
 		{Question{Target: "https://x@a.com/"}, HostMismatch},
 	} {
 		x.q.Resource = Net
-		if v, a := c.Ask(machine(), x.q); v.Reason != x.want {
+		if v, a := Ask(c, machine(), x.q); v.Reason != x.want {
 			t.Errorf("%+v: %+v, want %s", x.q, a, x.want)
 		}
 	}

@@ -91,25 +91,25 @@ func TestAliasesAreExplained(t *testing.T) {
 	c, err := Compile(source(layer), sys)
 	childtest.Must(t, err)
 	q := Question{Resource: FS, Caps: Update, Target: "/mnt/f"}
-	v, a := c.Ask(sys, q)
+	v, a := Ask(c, sys, q)
 	if v.Allow || a.Reason != RuleDenies || a.Rule.ID != "fs.2" || a.Rule.Place.Line != 2 || a.Also != "/secret/sub/f" {
 		t.Errorf("%+v, by %+v", a, a.Rule)
 	}
 	if want := "[[access.fs]]\npath = \"/secret/sub/f\"\nread = true\nupdate = true\n"; a.Suggest != want {
 		t.Errorf("suggested:\n%s", a.Suggest)
 	}
-	e := c.Explain(sys, q)
+	e := Explain(c, sys, q)
 	if n := len(e.Layers); n != 2 || e.Layers[1].Also != "/secret/sub/f" || e.Layers[1].Allow || e.Layers[1].Candidates[0].Rule != a.Rule {
 		t.Errorf("%+v", e.Layers)
 	}
-	if e := c.Explain(sys, Question{Resource: FS, Caps: Update, Target: "/w/f"}); len(e.Layers) != 1 {
+	if e := Explain(c, sys, Question{Resource: FS, Caps: Update, Target: "/w/f"}); len(e.Layers) != 1 {
 		t.Errorf("nothing to say, and said: %+v", e.Layers)
 	}
 	layer.FS = append(layer.FS, p("/secret/sub/f", Read|Update))
 	if c, err = Compile(source(layer), sys); err != nil {
 		t.Fatal(err)
 	}
-	if v, a := c.Ask(sys, q); !v.Allow {
+	if v, a := Ask(c, sys, q); !v.Allow {
 		t.Errorf("with the rule that was suggested: %+v", a)
 	}
 }
@@ -148,7 +148,7 @@ func TestHardLinks(t *testing.T) {
 		{"/mnt/f", AllCaps}, // the same number in another file system
 	} {
 		for want := Read; want <= Execute; want <<= 1 {
-			v, a := c.Ask(sys, Question{Resource: FS, Caps: want, Target: x.path})
+			v, a := Ask(c, sys, Question{Resource: FS, Caps: want, Target: x.path})
 			if v.Allow != (want&x.want != 0) {
 				t.Errorf("%s %s: %+v", want, x.path, v)
 			}
@@ -162,7 +162,7 @@ func TestHardLinks(t *testing.T) {
 			t.Errorf("%+v isn't known by its file system", k)
 		}
 	}
-	e := c.Explain(sys, Question{Resource: FS, Caps: Update, Target: "x"})
+	e := Explain(c, sys, Question{Resource: FS, Caps: Update, Target: "x"})
 	if n := len(e.Layers); n != 2 || e.Layers[1].Also != "/secret/f" || e.Layers[1].Allow || e.Layers[1].Reason != RuleDenies {
 		t.Errorf("%+v", e.Layers)
 	}

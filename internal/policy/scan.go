@@ -12,7 +12,7 @@ import (
 // another. Some backends hold a rule that names such a file itself under all of them. linked tells of every file with several hard links beneath a folder; it's handed in because it takes a while.
 func Scan(c *Compiled, linked func(root string) ([]fspath.LinkedFile, error)) ([]Warning, error) {
 	names := map[fspath.FileID][]string{}
-	for _, root := range c.scanned() {
+	for _, root := range scanned(c) {
 		found, err := linked(root)
 		if err != nil {
 			return nil, err
@@ -23,7 +23,7 @@ func Scan(c *Compiled, linked func(root string) ([]fspath.LinkedFile, error)) ([
 	}
 	worst := map[*Rule][]gap{}
 	for _, paths := range names {
-		if g, r := c.gapOf(paths); r != nil {
+		if g, r := gapOf(c, paths); r != nil {
 			worst[r] = append(worst[r], g)
 		}
 	}
@@ -49,7 +49,7 @@ type gap struct {
 }
 
 // gapOf is what one of a file's names gives that the rules for another take away; the rule is nil where there's nothing.
-func (c *Compiled) gapOf(paths []string) (g gap, r *Rule) {
+func gapOf(c *Compiled, paths []string) (g gap, r *Rule) {
 	slices.Sort(paths)
 	for _, name := range paths {
 		for _, other := range paths {
@@ -66,7 +66,7 @@ func (c *Compiled) gapOf(paths []string) (g gap, r *Rule) {
 }
 
 // scanned are the policies, and the folders that rules speak of, none beneath another one.
-func (c *Compiled) scanned() []string {
+func scanned(c *Compiled) []string {
 	roots := slices.Clone(c.Files)
 	for _, l := range c.Layers {
 		if l.Stance[FS] == Allow && l.Authority != Builtin {

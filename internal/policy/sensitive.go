@@ -3,7 +3,6 @@ package policy
 import (
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
@@ -24,32 +23,11 @@ var rootSockets = []string{
 	"docker.sock", "podman.sock", "containerd.sock", "crio.sock", "buildkitd.sock", "libvirt-sock", "snapd.socket", "system_bus_socket",
 }
 
-// secretWords are the words of a variable's name, between its underscores, that say that its value is a secret.
-var secretWords = []string{
-	"PASS", "PASSWORD", "PASSWD", "PASSPHRASE", "PWD", "PW", "SECRET", "SECRETS", "TOKEN", "TOKENS", "CREDENTIAL", "CREDENTIALS",
-	"COOKIE", "JWT", "PAT", "DSN", "KEY", "APIKEY", "ACCESSKEY", "PRIVATEKEY", "SECRETKEY", "SIGNINGKEY", "ENCRYPTIONKEY",
-	"AUTHKEY",
-}
-
-// secretVariable says whether a variable looks as if it held a secret. Every start asks about every variable: an expression would take 0.1 ms to
-// be compiled.
-func secretVariable(name string) bool {
-	if name == "PWD" || name == "OLDPWD" {
-		return false
-	}
-	for word := range strings.SplitSeq(name, "_") {
-		if slices.ContainsFunc(secretWords, func(w string) bool { return strings.EqualFold(w, word) }) {
-			return true
-		}
-	}
-	return false
-}
-
 // tops are the folders at the top of file trees.
 var tops = lazy(`^/(bin|boot|dev|etc|home(/[^/]+)?|lib\w*|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var|Users(/[^/]+)?|Applications|Library|System|Volumes|private)$`)
 
 // wide says whether a rule for a path would open what nobody who asks for it means: everything around the workspace, a home, the system.
-func (c *Compiled) wide(target string) bool {
+func wide(c *Compiled, target string) bool {
 	return target != c.Workspace && (fspath.Within(c.Workspace, target) || tops().MatchString(target))
 }
 
@@ -94,8 +72,8 @@ func changes(s string) (n int) {
 }
 
 // withoutRandom is a rule without what is random in its path: for the last name a pattern of its folder. Of anything above it there's none.
-func (c *Compiled) withoutRandom(r FSRule, target string) (FSRule, bool) {
-	dir, name := c.relative(path.Dir(target)), path.Base(target)
+func withoutRandom(c *Compiled, r FSRule, target string) (FSRule, bool) {
+	dir, name := relative(c, path.Dir(target)), path.Base(target)
 	for above := path.Dir(target); !fspath.Within(c.Workspace, above); above = path.Dir(above) { // what is above the workspace is there to stay
 		if _, _, ok := randomIn(path.Base(above)); ok {
 			return r, false

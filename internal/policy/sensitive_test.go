@@ -58,7 +58,7 @@ func TestWhatIsNotSuggested(t *testing.T) {
 		if x.q.Caps == Read && !strings.HasPrefix(x.q.Target, "/") && x.advice != kept {
 			x.q.Caps = Update
 		}
-		a := ask(c, x.q)
+		a := answerTo(c, x.q)
 		if a.Decision != "deny" || !strings.Contains(a.Suggest, x.suggest) || (a.Suggest == "") != (x.suggest == "") ||
 			!strings.Contains(a.Advice, x.advice) || (a.Advice == "") != (x.advice == "") {
 			t.Errorf("%s %s: %s, suggests %q and %q, want %q and %q", x.q.Caps, x.q.Target, a.Decision, a.Suggest, a.Advice, x.suggest, x.advice)
@@ -81,7 +81,7 @@ func TestWhoseSuggestion(t *testing.T) {
 		{file(Agent, "/etc/toolguard/policy.d/base.toml"), "", "only root can change it"},
 	} {
 		x.layer.FS[0].Place = x.layer.Place
-		a := ask(compile(t, x.layer), Question{Caps: Update, Target: "src"})
+		a := answerTo(compile(t, x.layer), Question{Caps: Update, Target: "src"})
 		if a.Suggest != x.suggest || !strings.Contains(a.Advice, x.advice) || (a.Advice == "") != (x.advice == "") {
 			t.Errorf("%s in %s: suggests %q and %q", x.layer.Authority, x.layer.Place, a.Suggest, a.Advice)
 		}

@@ -14,35 +14,35 @@ import (
 
 // suggest is the smallest rule that would make the denying layer allow what was asked for, as TOML to paste at the end of the policy that
 // speaks for its authority. It's empty where no rule can, or where nobody should grant it without thinking: then advice says what there is to know.
-func (c *Compiled) suggest(v Verdict, l *Layer, a *asked) (rule, advice string) {
+func suggest(c *Compiled, v Verdict, l *Layer, a *asked) (rule, advice string) {
 	if l.Authority == Builtin || !utf8.ValidString(a.target) {
 		return "", ""
 	}
-	if by := c.hostFile(v, l); by != "" {
+	if by := hostFile(c, v, l); by != "" {
 		return "", "the policy of this machine, " + by + ", decides this: only root can change it"
 	}
-	table := func(header string, k keys) string { return k.table(l.Authority.in(header)) }
+	table := func(header string, k keys) string { return k.table(tableHeader(l.Authority, header)) }
 	switch a.Resource {
 	case FS:
-		r, ok := c.suggestFS(v, l, a)
+		r, ok := suggestFS(c, v, l, a)
 		if !ok {
 			return "", ""
 		}
-		if rules := c.suggestRepository(l, a); rules != nil {
+		if rules := suggestRepository(c, l, a); rules != nil {
 			for _, r := range rules {
 				rule += table("[[access.fs]]", fsKeys(&r))
 			}
 			return rule, "it's the git repository that the workspace is a linked worktree or a submodule of: extends = [\"preset:git\"] grants all that a commit takes"
 		}
-		if advice := c.adviceFS(l, a); advice != "" {
-			if !a.Anyway || c.wide(a.target) {
+		if advice := adviceFS(c, l, a); advice != "" {
+			if !a.Anyway || wide(c, a.target) {
 				return "", advice
 			}
 			r.Unprotect = r.Unprotect || a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil
 			r.Secret = r.Secret || a.Caps&^Write != 0 && l.Secret(a.target)
 			return table("[[access.fs]]", fsKeys(&r)), ""
 		}
-		if r, ok = c.withoutRandom(r, a.target); !ok {
+		if r, ok = withoutRandom(c, r, a.target); !ok {
 			return "", "the name is random, and the next one is another: grant the folder, if that is meant"
 		}
 		return table("[[access.fs]]", fsKeys(&r)), ""
@@ -59,7 +59,7 @@ func (c *Compiled) suggest(v Verdict, l *Layer, a *asked) (rule, advice string) 
 			return table("[[access.env]]", envKeys(&EnvRule{Name: a.target, Read: true})), ""
 		}
 	case Commands:
-		if r, ok := c.suggestCommand(v, l, a); ok {
+		if r, ok := suggestCommand(c, v, l, a); ok {
 			return table("["+commandHeader(r.Name)+"]", commandKeys(&r)), ""
 		}
 	}
@@ -67,7 +67,7 @@ func (c *Compiled) suggest(v Verdict, l *Layer, a *asked) (rule, advice string) 
 }
 
 // in is the header of a table of [access] in the part of a policy that speaks for the authority.
-func (a Authority) in(header string) string {
+func tableHeader(a Authority, header string) string {
 	if a == Session {
 		return header
 	}
@@ -75,19 +75,19 @@ func (a Authority) in(header string) string {
 }
 
 // hostFile is the host's policy that decided; "" where it's none of the host's.
-func (c *Compiled) hostFile(v Verdict, l *Layer) string {
+func hostFile(c *Compiled, v Verdict, l *Layer) string {
 	place := l.Place
 	if v.Rule >= 0 && int(v.Rule) < len(c.Rules) && !c.Rules[v.Rule].Builtin() {
 		place = c.Rules[v.Rule].Place
 	}
-	if l.Authority == Host || fspath.Within(place.File, own[0]) {
+	if l.Authority == Host || fspath.Within(place.File, HostFolder) {
 		return place.String()
 	}
 	return ""
 }
 
 // adviceFS says why a file isn't to be granted without thinking, and what it takes; "" for all others.
-func (c *Compiled) adviceFS(l *Layer, a *asked) string {
+func adviceFS(c *Compiled, l *Layer, a *asked) string {
 	switch {
 	case a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil:
 		return "programs outside the session obey this file: to let the command change it all the same, write a rule for exactly this path with unprotect = true"
@@ -95,24 +95,24 @@ func (c *Compiled) adviceFS(l *Layer, a *asked) string {
 		return "credentials are kept here: to grant it all the same, write a rule for exactly this path with secret = true"
 	case a.Caps&Update != 0 && slices.Contains(rootSockets, path.Base(a.target)):
 		return "whoever may use this socket has root on this machine do things: to grant it all the same, write a rule for exactly this path"
-	case c.wide(a.target):
+	case wide(c, a.target):
 		return "a rule for it would open everything beneath it: grant what is needed of it"
 	}
 	return ""
 }
 
 // suggestFS restates what the deciding rule gives: the new rule would win in full.
-func (c *Compiled) suggestFS(v Verdict, l *Layer, a *asked) (r FSRule, ok bool) {
+func suggestFS(c *Compiled, v Verdict, l *Layer, a *asked) (r FSRule, ok bool) {
 	switch v.Reason {
 	case NoRule, RuleDenies, OutsideWorkspace, WorkspaceEscape, Protected:
 	default:
 		return r, false
 	}
-	r = FSRule{Path: c.relative(a.target), Caps: a.Caps}
+	r = FSRule{Path: relative(c, a.target), Caps: a.Caps}
 	if a.Symlink { // a path would be where it leads
 		r.Path, r.Match = "", "**/"+path.Base(a.target)
 		if dir := path.Dir(a.target); dir != c.Workspace {
-			r.Match = strings.TrimSuffix(c.relative(dir), "/") + "/" + r.Match
+			r.Match = strings.TrimSuffix(relative(c, dir), "/") + "/" + r.Match
 		}
 		if _, err := fspath.ParsePattern(r.Match); err != nil {
 			return r, false
@@ -127,7 +127,7 @@ func (c *Compiled) suggestFS(v Verdict, l *Layer, a *asked) (r FSRule, ok bool) 
 
 // suggestRepository is what git needs of the workspace's repository, where that is outside and something of it is asked for: all of it to read,
 // and to write the folder that is to be written. Its hooks and its configuration, which others obey, stay as they are.
-func (c *Compiled) suggestRepository(l *Layer, a *asked) []FSRule {
+func suggestRepository(c *Compiled, l *Layer, a *asked) []FSRule {
 	g := c.Repository
 	if g.Common == "" || !fspath.Within(a.target, g.Common) || a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil {
 		return nil
@@ -145,7 +145,7 @@ func (c *Compiled) suggestRepository(l *Layer, a *asked) []FSRule {
 }
 
 // relative writes a canonical path as a person would: relative to the workspace when it's inside.
-func (c *Compiled) relative(p string) string {
+func relative(c *Compiled, p string) string {
 	switch {
 	case p == c.Workspace:
 		return "."
@@ -170,7 +170,7 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 	if a.net.Port == 0 {
 		return r, false // nothing is known that a rule could grant
 	}
-	schemes := append([]string{a.net.Scheme}, l.Net.alike(&a.net, l.Net.about(&a.net))...) // what looks the same may be what is denied
+	schemes := append([]string{a.net.Scheme}, l.Net.LooksLike(&a.net)...) // what looks the same may be what is denied
 	for _, scheme := range schemes {
 		t := a.net
 		t.Scheme = scheme
@@ -199,31 +199,15 @@ func newNetRule(t *netname.Target, intercept bool) NetRule {
 	if t.Scheme == "" || t.Port != netname.DefaultPort(t.Scheme) {
 		r.Port = int(t.Port)
 	}
-	r.narrow(t, intercept)
+	narrowToRequest(&r, t, intercept)
 	return r
-}
-
-// allowsWith says whether a target would be allowed with one more rule, at the end.
-func (t *NetTable) allowsWith(target *netname.Target, r *NetRule, intercept bool) bool {
-	n, _, err := compileNet(r, intercept)
-	if err != nil {
-		return false
-	}
-	last := &Rule{Index: 1 << 30, Net: n}
-	got := t.deciding(target, func(f func(*Rule)) {
-		if t != nil {
-			t.eachHost(target, f)
-		}
-		f(last)
-	})
-	return got != nil && got.Net.Allow
 }
 
 // maxListed bounds what of a program's table is suggested again, with each denial: whoever made the policy chose how long that is.
 const maxListed = 16 << 10
 
 // long says whether a table is longer, without reading more of it.
-func (r *CommandRule) long() bool {
+func isLong(r *CommandRule) bool {
 	n := 0
 	long := func(words []string) bool {
 		n++
@@ -236,7 +220,7 @@ func (r *CommandRule) long() bool {
 }
 
 // narrow has a rule say what a request is, where it can be read.
-func (r *NetRule) narrow(t *netname.Target, intercept bool) {
+func narrowToRequest(r *NetRule, t *netname.Target, intercept bool) {
 	switch {
 	case t.Scheme == "http", t.Scheme == "ws", intercept && (t.Scheme == "https" || t.Scheme == "wss"):
 	default:
@@ -250,11 +234,8 @@ func (r *NetRule) narrow(t *netname.Target, intercept bool) {
 	}
 }
 
-// named says whether this may be a rule's name: a path would have to be absolute.
-func named(s string) bool { return !strings.Contains(s, "/") || path.IsAbs(s) }
-
 // suggestCommand is the whole table, as TOML has one for each program: it lists it, with the arguments where they are known.
-func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule, ok bool) {
+func suggestCommand(c *Compiled, v Verdict, l *Layer, a *asked) (r CommandRule, ok bool) {
 	known, file := len(a.Argv) > 0, a.program
 	switch {
 	case a.program == "":
@@ -271,7 +252,7 @@ func (c *Compiled) suggestCommand(v Verdict, l *Layer, a *asked) (r CommandRule,
 	case v.Reason == ArgsNotListed && known && l.Commands.Rule(a.program, a.Argv[0]) != nil: // nil: it was renamed since
 		c := l.Commands.Rule(a.program, a.Argv[0]).Command
 		r, file = c.CommandRule, c.File
-		if r.long() || !c.Answers(a.Argv[0]) {
+		if isLong(&r) || !c.Answers(a.Argv[0]) {
 			return r, false
 		}
 		r.Args = slices.Clone(r.Args)

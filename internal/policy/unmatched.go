@@ -9,13 +9,13 @@ import (
 )
 
 // Unmatched are the rules of the session's files that can match nothing on this machine, each with why.
-func (c *Compiled) Unmatched(sys fspath.FileSystem) []Warning {
+func Unmatched(c *Compiled, sys fspath.FileSystem) []Warning {
 	var out []Warning
 	for _, r := range c.Rules {
 		if r.Authority != Session || r.Builtin() {
 			continue
 		}
-		if why, hint := c.unmatched(sys, r); why != "" {
+		if why, hint := unmatched(c, sys, r); why != "" {
 			out = append(out, Warning{r.Place, "missing", r.ID + ": " + why, hint})
 		}
 	}
@@ -23,7 +23,7 @@ func (c *Compiled) Unmatched(sys fspath.FileSystem) []Warning {
 }
 
 // unmatched says why a rule matches nothing; "" where it can match something.
-func (c *Compiled) unmatched(sys fspath.FileSystem, r *Rule) (why, hint string) {
+func unmatched(c *Compiled, sys fspath.FileSystem, r *Rule) (why, hint string) {
 	switch {
 	case r.Command != nil && r.Command.Program == "":
 		if lower := strings.ToLower(r.Command.Name); lower != r.Command.Name {
@@ -32,14 +32,14 @@ func (c *Compiled) unmatched(sys fspath.FileSystem, r *Rule) (why, hint string) 
 			}
 		}
 		return fmt.Sprintf("there is no program %q in PATH, so the rule matches nothing", r.Command.Name), hint
-	case c.unreachable(r):
+	case unreachable(c, r):
 		return fmt.Sprintf("nothing is at %s and the session can't make it, so the rule matches nothing", r.FS.Path), ""
 	}
 	return "", ""
 }
 
 // unreachable says whether an fs rule is on a path at which nothing is, and at which the session can make nothing.
-func (c *Compiled) unreachable(r *Rule) bool {
+func unreachable(c *Compiled, r *Rule) bool {
 	if r.FS == nil || r.FS.Last != "" || !r.FS.Missing || r.FS.Optional {
 		return false
 	}
@@ -47,7 +47,7 @@ func (c *Compiled) unreachable(r *Rule) bool {
 }
 
 // meantFor names a rule that was perhaps meant for a denied target, and that matches nothing.
-func (c *Compiled) meantFor(v Verdict, a *asked) string {
+func meantFor(c *Compiled, v Verdict, a *asked) string {
 	for _, r := range c.Rules {
 		switch {
 		case r.Builtin():

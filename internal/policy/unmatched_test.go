@@ -16,7 +16,7 @@ func TestUnmatched(t *testing.T) {
 		Commands: []CommandRule{{Name: "Git", Place: Place{"p.toml", 5, 1}}, {Name: "sh", Place: Place{"p.toml", 6, 1}}, {Name: "/opt/bin/make", Place: Place{"p.toml", 7, 1}}},
 	})
 	var got []string
-	for _, w := range c.Unmatched(machine()) {
+	for _, w := range Unmatched(c, machine()) {
 		got = append(got, w.String())
 	}
 	want := `p.toml:2:1: fs.2: nothing is at /w/SRC and the session can't make it, so the rule matches nothing
@@ -36,7 +36,7 @@ p.toml:7:1: commands./opt/bin/make: there is no program "/opt/bin/make" in PATH,
 		{Question{Resource: FS, Caps: Read, Target: "src"}, ""}, // it's allowed
 		{Question{Resource: Commands, Argv: []string{"sh"}}, ""},
 	} {
-		if _, a := c.Ask(machine(), x.q); a.Note != x.note && !(x.note == "" && strings.Contains(a.Note, "its program may not")) {
+		if _, a := Ask(c, machine(), x.q); a.Note != x.note && !(x.note == "" && strings.Contains(a.Note, "its program may not")) {
 			t.Errorf("%+v: %q, want %q", x.q, a.Note, x.note)
 		}
 	}

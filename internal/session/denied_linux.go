@@ -42,7 +42,7 @@ func (r *run) suggest(e *event.Event, v policy.Verdict, q policy.Question) {
 	}
 	r.decided(e, v)
 	e.Reason = string(v.Reason)
-	a := r.cfg.Policy.Describe(v, q, q.Target)
+	a := policy.Describe(r.cfg.Policy, v, q, q.Target)
 	if e.Suggest = a.Suggest; a.Note != "" {
 		e.Extra["note"] = a.Note
 	}

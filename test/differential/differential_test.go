@@ -271,7 +271,7 @@ func (x *session) one(o operation, w want, got syscall.Errno) {
 	case complaint != "":
 		_ = x.guarded.end()
 		x.t.Fatalf("operation %d: %v: %s\nthe policy says %+v of %s, the kernel %v\nthe last denial that was told: %q", x.done, o, complaint,
-			x.c.Describe(w.Verdict, policyQuestion(w), ""), short(w.target), got, x.last())
+			policy.Describe(x.c, w.Verdict, policyQuestion(w), ""), short(w.target), got, x.last())
 	case got == 0:
 		n.Allowed++
 	case denied:

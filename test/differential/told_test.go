@@ -25,7 +25,7 @@ func (w want) denial(c *policy.Compiled) denial {
 	if w.Reason != policy.PathUnresolved { // then the kernel knows a part of it at most
 		d.target = text(w.target)
 	}
-	if a := c.Describe(w.Verdict, policyQuestion(w), ""); a.Rule != nil {
+	if a := policy.Describe(c, w.Verdict, policyQuestion(w), ""); a.Rule != nil {
 		d.rule = a.Rule.ID
 	}
 	return d

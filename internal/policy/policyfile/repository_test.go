@@ -84,9 +84,9 @@ func TestRepositoryOfAWorktree(t *testing.T) {
 		}
 	}
 	a := in(t, dir+"/tree", writing(t, dir))
-	_, read := a.Ask(hostfs.Machine{}, policy.Question{Caps: policy.Read, Target: dir + tree + "/HEAD"})
-	_, write := a.Ask(hostfs.Machine{}, policy.Question{Caps: policy.Create, Target: dir + common + "/refs/heads/side.lock"})
-	_, hook := a.Ask(hostfs.Machine{}, policy.Question{Caps: policy.Create, Target: dir + common + "/hooks/pre-commit"})
+	_, read := policy.Ask(a, hostfs.Machine{}, policy.Question{Caps: policy.Read, Target: dir + tree + "/HEAD"})
+	_, write := policy.Ask(a, hostfs.Machine{}, policy.Question{Caps: policy.Create, Target: dir + common + "/refs/heads/side.lock"})
+	_, hook := policy.Ask(a, hostfs.Machine{}, policy.Question{Caps: policy.Create, Target: dir + common + "/hooks/pre-commit"})
 	if read.Suggest != "[[access.fs]]\npath = \""+dir+common+"\"\nread = true\n" || !strings.Contains(read.Advice, "preset:git") ||
 		!strings.Contains(write.Suggest, "path = \""+dir+common+"/refs\"\nread = true\nwrite = true\n") || hook.Suggest != "" {
 		t.Errorf("suggests %q (%s), %q, %q", read.Suggest, read.Advice, write.Suggest, hook.Suggest)

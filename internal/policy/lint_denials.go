@@ -1,0 +1,56 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/toolguard/toolguard/internal/policy/fspath"
+)
+
+// takenAway lists for a rule that takes everything away which built-in rules gave way to it, and what stays open beneath it all the same.
+func (l *linter) takenAway(r *Rule) {
+	if !r.takesAway() {
+		return
+	}
+	var removed, open []string
+	for _, x := range l.c.Removed {
+		if x.By == r {
+			removed = append(removed, fmt.Sprintf("%s (%s)", x.Rule.ID, x.Rule.FS.Path))
+		}
+	}
+	for _, x := range l.layer.FS.Rules() {
+		if x.FS.Caps != 0 && opensBeneath(l.layer.FS, x, r) {
+			open = append(open, fmt.Sprintf("%s (%s, %s)", x.ID, fsWhat(x.FS), x.Place))
+		}
+	}
+	if removed != nil {
+		l.warnRule(r, "removed", "", "built-in rules at and beneath it aren't in force: %s", listed(removed))
+	}
+	if open != nil {
+		l.warnRule(r, "stays-open", "", "beneath it stays open what other rules grant: %s", listed(open))
+	}
+}
+
+// opens says whether a rule grants something beneath what another one takes away.
+func opensBeneath(t *FSTable, r, denial *Rule) bool {
+	switch {
+	case r.FS.Last == "" && denial.FS.Last == "":
+		return r.FS.Path != denial.FS.Path && fspath.Within(r.FS.Path, denial.FS.Path)
+	case r.FS.Last != "" && denial.FS.Last == "":
+		return fspath.Within(r.FS.Path, denial.FS.Path) || fspath.Within(denial.FS.Path, r.FS.Path)
+	case r.FS.Last == "":
+		_, hit := t.Depths(r.FS.Path)[denial]
+		return hit && t.Deciding(r.FS.Path) == r
+	}
+	return false
+}
+
+// mostListed is how many things a warning names.
+const mostListed = 12
+
+func listed(words []string) string {
+	if more := len(words) - mostListed; more > 0 {
+		words = append(words[:mostListed:mostListed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, ", ")
+}
