@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
@@ -9,77 +9,81 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
-func answerTo(c *Compiled, q Question) Answer { _, a := Ask(c, machine(), q); return a }
+func answerTo(c *policy.Compiled, q policy.Question) policy.Answer {
+	_, a := policy.Ask(c, machine(), q)
+	return a
+}
 
 func TestSuggestions(t *testing.T) {
-	c := compile(t, SourceLayer{
-		FS:       []FSRule{p(".", Read|Write), p("src", Read), m("**/.env", 0)},
-		Net:      []NetRule{host("a.com", true), {Host: "a.com", PathPrefix: "/admin"}, {Host: "b.com", Port: 443}},
-		Env:      []EnvRule{{Name: "A_*"}},
-		Commands: []CommandRule{cmd("git", []string{"status"})}, TLSIntercept: true,
-		Protect: ProtectOn, Protected: []FSRule{m("**/.envrc", 0)}, Secrets: ProtectOn, SecretFiles: []FSRule{m("/**/.netrc", 0)},
+	c := compile(t, policy.SourceLayer{
+		FS:       []policy.FSRule{p(".", policy.Read|policy.Write), p("src", policy.Read), m("**/.env", 0)},
+		Net:      []policy.NetRule{host("a.com", true), {Host: "a.com", PathPrefix: "/admin"}, {Host: "b.com", Port: 443}},
+		Env:      []policy.EnvRule{{Name: "A_*"}},
+		Commands: []policy.CommandRule{cmd("git", []string{"status"})}, TLSIntercept: true,
+		Protect: policy.ProtectOn, Protected: []policy.FSRule{m("**/.envrc", 0)}, Secrets: policy.ProtectOn, SecretFiles: []policy.FSRule{m("/**/.netrc", 0)},
 	})
 	for _, x := range []struct {
-		q    Question
+		q    policy.Question
 		want string
 	}{
-		{Question{Resource: FS, Caps: Read, Target: "/etc/passwd"}, "[[access.fs]]\npath = \"/etc/passwd\"\nread = true\n"},
-		{Question{Resource: FS, Caps: Update, Target: "src/lib.rs"}, "[[access.fs]]\npath = \"src/lib.rs\"\nread = true\nupdate = true\n"},
-		{Question{Resource: FS, Caps: Read, Target: ".netrc"}, ""},
-		{Question{Resource: FS, Caps: Update, Target: ".envrc"}, ""},
-		{Question{Resource: FS, Caps: Update, Target: "/etc/toolguard/x"}, ""},
-		{Question{Resource: FS, Caps: Read, Target: "loop"}, ""},
-		{Question{Resource: Net, Target: "https://c.com/"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"https\"\nallow = true\n"},
-		{Question{Resource: Net, Target: "https://c.com/x"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"https\"\npath_prefix = \"/x\"\nallow = true\n"},
-		{Question{Resource: Net, Target: "http://c.com/", Method: "GET"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"http\"\nmethods = [\"GET\"]\nallow = true\n"},
-		{Question{Resource: Net, Target: "http://c.com/../x"}, ""},
-		{Question{Resource: Net, Target: "tcp://c.com:25"}, "[[access.net]]\nhost = \"c.com\"\nport = 25\nallow = true\n"},
-		{Question{Resource: Net, Target: "tcp://c.com:3128", Scheme: "http"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"http\"\nport = 3128\nallow = true\n"},
-		{Question{Resource: Net, Target: "tcp://0.0.0.0:25"}, "[[access.net]]\nhost = \"127.0.0.1\"\nport = 25\nallow = true\n"},
-		{Question{Resource: Net, Target: "tcp://0.0.0.0:25", Listen: true}, "[[access.net]]\nhost = \"0.0.0.0\"\nport = 25\nlisten = true\nallow = true\n"},
-		{Question{Resource: Net, Target: "udp://c.com:53"}, "[[access.net]]\nhost = \"c.com\"\nport = 53\nprotocol = \"udp\"\nallow = true\n"},
-		{Question{Resource: Net, Target: "https://b.com/"}, "[[access.net]]\nhost = \"b.com\"\nscheme = \"https\"\nallow = true\n"},
-		{Question{Resource: Net, Target: "https://a.com/admin/x"}, "[[access.net]]\nhost = \"a.com\"\nscheme = \"https\"\npath_prefix = \"/admin/x\"\nallow = true\n"},
-		{Question{Resource: Net, Target: "https://u@c.com/"}, ""},
-		{Question{Resource: Env, Target: "A_B"}, "[[access.env]]\nname = \"A_B\"\nread = true\n"},
-		{Question{Resource: Commands, Argv: []string{"git", "push"}}, "[access.commands.\"/usr/bin/git\"]\nargs = [[\"status\"], [\"push\"]]\n"},
-		{Question{Resource: Commands, Argv: []string{"python3", "x"}}, "[access.commands.\"/usr/bin/python3.11\"]\nargs = [[\"x\"]]\n"},
-		{Question{Resource: Commands, Argv: []string{"sh", "x"}}, "[access.commands.sh]\nargs = [[\"x\"]]\n"},
-		{Question{Resource: Commands, Argv: []string{"/bin/sh", "x"}}, "[access.commands.\"/bin/sh\"]\nargs = [[\"x\"]]\n"},
+		{policy.Question{Resource: policy.FS, Caps: policy.Read, Target: "/etc/passwd"}, "[[access.fs]]\npath = \"/etc/passwd\"\nread = true\n"},
+		{policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "src/lib.rs"}, "[[access.fs]]\npath = \"src/lib.rs\"\nread = true\nupdate = true\n"},
+		{policy.Question{Resource: policy.FS, Caps: policy.Read, Target: ".netrc"}, ""},
+		{policy.Question{Resource: policy.FS, Caps: policy.Update, Target: ".envrc"}, ""},
+		{policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "/etc/toolguard/x"}, ""},
+		{policy.Question{Resource: policy.FS, Caps: policy.Read, Target: "loop"}, ""},
+		{policy.Question{Resource: policy.Net, Target: "https://c.com/"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"https\"\nallow = true\n"},
+		{policy.Question{Resource: policy.Net, Target: "https://c.com/x"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"https\"\npath_prefix = \"/x\"\nallow = true\n"},
+		{policy.Question{Resource: policy.Net, Target: "http://c.com/", Method: "GET"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"http\"\nmethods = [\"GET\"]\nallow = true\n"},
+		{policy.Question{Resource: policy.Net, Target: "http://c.com/../x"}, ""},
+		{policy.Question{Resource: policy.Net, Target: "tcp://c.com:25"}, "[[access.net]]\nhost = \"c.com\"\nport = 25\nallow = true\n"},
+		{policy.Question{Resource: policy.Net, Target: "tcp://c.com:3128", Scheme: "http"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"http\"\nport = 3128\nallow = true\n"},
+		{policy.Question{Resource: policy.Net, Target: "tcp://0.0.0.0:25"}, "[[access.net]]\nhost = \"127.0.0.1\"\nport = 25\nallow = true\n"},
+		{policy.Question{Resource: policy.Net, Target: "tcp://0.0.0.0:25", Listen: true}, "[[access.net]]\nhost = \"0.0.0.0\"\nport = 25\nlisten = true\nallow = true\n"},
+		{policy.Question{Resource: policy.Net, Target: "udp://c.com:53"}, "[[access.net]]\nhost = \"c.com\"\nport = 53\nprotocol = \"udp\"\nallow = true\n"},
+		{policy.Question{Resource: policy.Net, Target: "https://b.com/"}, "[[access.net]]\nhost = \"b.com\"\nscheme = \"https\"\nallow = true\n"},
+		{policy.Question{Resource: policy.Net, Target: "https://a.com/admin/x"}, "[[access.net]]\nhost = \"a.com\"\nscheme = \"https\"\npath_prefix = \"/admin/x\"\nallow = true\n"},
+		{policy.Question{Resource: policy.Net, Target: "https://u@c.com/"}, ""},
+		{policy.Question{Resource: policy.Env, Target: "A_B"}, "[[access.env]]\nname = \"A_B\"\nread = true\n"},
+		{policy.Question{Resource: policy.Commands, Argv: []string{"git", "push"}}, "[access.commands.\"/usr/bin/git\"]\nargs = [[\"status\"], [\"push\"]]\n"},
+		{policy.Question{Resource: policy.Commands, Argv: []string{"python3", "x"}}, "[access.commands.\"/usr/bin/python3.11\"]\nargs = [[\"x\"]]\n"},
+		{policy.Question{Resource: policy.Commands, Argv: []string{"sh", "x"}}, "[access.commands.sh]\nargs = [[\"x\"]]\n"},
+		{policy.Question{Resource: policy.Commands, Argv: []string{"/bin/sh", "x"}}, "[access.commands.\"/bin/sh\"]\nargs = [[\"x\"]]\n"},
 	} {
 		a := answerTo(c, x.q)
 		if a.Decision != "deny" || a.Suggest != x.want {
 			t.Errorf("%+v: %s %s, suggest\n%s\nwant\n%s", x.q, a.Decision, a.Reason, a.Suggest, x.want)
 		}
 	}
-	told := Describe(c, c.CheckCommand("/usr/bin/curl", nil), Question{Resource: Commands, Target: "/usr/bin/curl"}, "/usr/bin/curl")
+	told := policy.Describe(c, c.CheckCommand("/usr/bin/curl", nil), policy.Question{Resource: policy.Commands, Target: "/usr/bin/curl"}, "/usr/bin/curl")
 	if want := "[access.commands.\"/usr/bin/curl\"]\n"; told.Suggest != want { // its arguments aren't known
 		t.Errorf("suggest\n%s\nwant\n%s", told.Suggest, want)
 	}
 	// What an older policy decided is told without it.
-	told = Describe(c, Verdict{Layer: int16(len(c.Layers)), Rule: int32(len(c.Rules))}, Question{Resource: FS, Target: "/w/x"}, "")
+	told = policy.Describe(c, policy.Verdict{Layer: int16(len(c.Layers)), Rule: int32(len(c.Rules))}, policy.Question{Resource: policy.FS, Target: "/w/x"}, "")
 	if told.Rule != nil || told.Target != "/w/x" || told.Decision != "deny" {
 		t.Errorf("%+v", told)
 	}
-	v, _ := Ask(c, machine(), Question{Resource: Net, Target: "https://c.com/"})
-	if told := Describe(c, v, Question{Resource: Net, Target: "https://c.com/"}, "c.com"); told.Target != "c.com" || !strings.Contains(told.Suggest, "scheme = \"https\"") {
+	v, _ := policy.Ask(c, machine(), policy.Question{Resource: policy.Net, Target: "https://c.com/"})
+	if told := policy.Describe(c, v, policy.Question{Resource: policy.Net, Target: "https://c.com/"}, "c.com"); told.Target != "c.com" || !strings.Contains(told.Suggest, "scheme = \"https\"") {
 		t.Errorf("%+v", told)
 	}
 	args := c.CheckCommand("/usr/bin/git", []string{"git", "push"})
-	told = Describe(c, args, Question{Resource: Commands, Target: "/usr/bin/renamed", Argv: []string{"git", "push"}}, "/usr/bin/renamed")
-	if args.Reason != ArgsNotListed || told.Suggest != "" { // the kernel's event may have the name that it was given since
+	told = policy.Describe(c, args, policy.Question{Resource: policy.Commands, Target: "/usr/bin/renamed", Argv: []string{"git", "push"}}, "/usr/bin/renamed")
+	if args.Reason != policy.ArgsNotListed || told.Suggest != "" { // the kernel's event may have the name that it was given since
 		t.Errorf("%s: suggest\n%s", args.Reason, told.Suggest)
 	}
 }
 
 // What is asked for is granted, not more: an argument that would stand for any others isn't suggested.
 func TestAnyArgsAreNotSuggested(t *testing.T) {
-	c := compile(t, SourceLayer{Commands: []CommandRule{cmd("git", []string{"status"})}})
+	c := compile(t, policy.SourceLayer{Commands: []policy.CommandRule{cmd("git", []string{"status"})}})
 	for line, want := range map[string]bool{"git push": true, "git push **": false, "git **": false, "sh x": true, "sh **": false} {
-		_, a := Ask(c, machine(), Question{Resource: Commands, Argv: strings.Fields(line)})
+		_, a := policy.Ask(c, machine(), policy.Question{Resource: policy.Commands, Argv: strings.Fields(line)})
 		if a.Decision == "allow" || (a.Suggest != "") != want {
 			t.Errorf("%s: %s, suggests %q", line, a.Decision, a.Suggest)
 		}
@@ -89,21 +93,21 @@ func TestAnyArgsAreNotSuggested(t *testing.T) {
 // A table is suggested again with what was missing in it, unless it's so long that nobody would read it.
 func TestLongSuggestion(t *testing.T) {
 	for _, x := range []struct {
-		rule CommandRule
+		rule policy.CommandRule
 		told bool
 	}{
-		{CommandRule{Args: [][]string{{"status"}}}, true},
-		{CommandRule{Args: [][]string{{strings.Repeat("x", maxListed)}}}, false},
-		{CommandRule{Args: [][]string{slices.Repeat([]string{""}, maxListed)}}, false},
-		{CommandRule{Args: slices.Repeat([][]string{{}}, maxListed)}, false},
-		{CommandRule{Args: [][]string{{"status"}}, Envs: slices.Repeat([]string{"PATH"}, maxListed), HasEnvs: true}, false},
+		{policy.CommandRule{Args: [][]string{{"status"}}}, true},
+		{policy.CommandRule{Args: [][]string{{strings.Repeat("x", policy.MaxListed)}}}, false},
+		{policy.CommandRule{Args: [][]string{slices.Repeat([]string{""}, policy.MaxListed)}}, false},
+		{policy.CommandRule{Args: slices.Repeat([][]string{{}}, policy.MaxListed)}, false},
+		{policy.CommandRule{Args: [][]string{{"status"}}, Envs: slices.Repeat([]string{"PATH"}, policy.MaxListed), HasEnvs: true}, false},
 	} {
 		x.rule.Name, x.rule.HasArgs = "git", true
-		c := compile(t, SourceLayer{Commands: []CommandRule{x.rule}})
+		c := compile(t, policy.SourceLayer{Commands: []policy.CommandRule{x.rule}})
 		argv := []string{"git", "push"}
 		v := c.CheckCommand("/usr/bin/git", argv)
-		told := Describe(c, v, Question{Resource: Commands, Target: "/usr/bin/git", Argv: argv}, "/usr/bin/git").Suggest
-		if v.Reason != ArgsNotListed || strings.Contains(told, "push") != x.told {
+		told := policy.Describe(c, v, policy.Question{Resource: policy.Commands, Target: "/usr/bin/git", Argv: argv}, "/usr/bin/git").Suggest
+		if v.Reason != policy.ArgsNotListed || strings.Contains(told, "push") != x.told {
 			t.Errorf("%.50v: %s: suggest\n%.200s", x.rule, v.Reason, told)
 		}
 	}
@@ -111,7 +115,7 @@ func TestLongSuggestion(t *testing.T) {
 
 // A suggestion for a request grants that and no other one.
 func TestNetSuggestions(t *testing.T) {
-	src := SourceLayer{TLSIntercept: true, Net: []NetRule{
+	src := policy.SourceLayer{TLSIntercept: true, Net: []policy.NetRule{
 		{Host: "a.com", Scheme: "http", PathPrefix: "/v1", Methods: []string{"GET"}, Allow: true},
 		host("b.com", true),
 		{Host: "b.com", PathPrefix: "/admin"},
@@ -127,8 +131,8 @@ func TestNetSuggestions(t *testing.T) {
 		{"GET", "http://c.com:8080/x", "POST http://c.com:8080/x; GET http://c.com:8080/; GET http://c.com/x"},
 	} {
 		c := compile(t, src)
-		v, a := ask(c, machine(), Question{Resource: Net, Target: x.url, Method: x.method})
-		r, ok := suggestNet(v, c.Layers[v.Layer], &a)
+		v, a := policy.AskRaw(c, machine(), policy.Question{Resource: policy.Net, Target: x.url, Method: x.method})
+		r, ok := policy.SuggestNet(v, c.Layers[v.Layer], &a)
 		if v.Allow || !ok {
 			t.Errorf("%s %s: %+v, %+v", x.method, x.url, v, r)
 			continue
@@ -136,12 +140,12 @@ func TestNetSuggestions(t *testing.T) {
 		wider := src
 		wider.Net = append(slices.Clone(src.Net), r)
 		c = compile(t, wider)
-		if a := answerTo(c, Question{Resource: Net, Target: x.url, Method: x.method}); a.Decision != "allow" {
+		if a := answerTo(c, policy.Question{Resource: policy.Net, Target: x.url, Method: x.method}); a.Decision != "allow" {
 			t.Errorf("%s %s isn't granted by %+v", x.method, x.url, r)
 		}
 		for other := range strings.SplitSeq(x.others, "; ") {
 			method, url, _ := strings.Cut(other, " ")
-			if a := answerTo(c, Question{Resource: Net, Target: url, Method: method}); a.Decision != "deny" {
+			if a := answerTo(c, policy.Question{Resource: policy.Net, Target: url, Method: method}); a.Decision != "deny" {
 				t.Errorf("%s is granted by what is suggested for %s %s: %+v", other, x.method, x.url, r)
 			}
 		}
@@ -153,20 +157,20 @@ func TestSuggestionsWork(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
-		q := Question{Resource: FS, Target: genPath(t, "path"), Caps: Caps(rapid.IntRange(1, int(AllCaps)).Draw(t, "want"))}
+		q := policy.Question{Resource: policy.FS, Target: genPath(t, "path"), Caps: policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))}
 		for range 2*len(layers) + 1 {
-			c, err := Compile(source(layers...), sys)
+			c, err := policy.Compile(source(layers...), sys)
 			childtest.Must(t, err)
-			v, a := ask(c, sys, q)
+			v, a := policy.AskRaw(c, sys, q)
 			if v.Allow {
 				return
 			}
 			l := c.Layers[v.Layer]
-			r, ok := suggestFS(c, v, l, &a)
+			r, ok := policy.SuggestFS(c, v, l, &a)
 			if !ok {
 				t.Fatalf("%+v: nothing is suggested", v)
 			}
-			lift := v.Reason == Protected
+			lift := v.Reason == policy.Protected
 			r.Unprotect, r.Secret = r.Unprotect || lift, r.Secret || lift // which takes more than a suggestion
 			layers[v.Layer-1].FS = append(slices.Clone(layers[v.Layer-1].FS), r)
 		}
@@ -179,20 +183,20 @@ func TestExplainAgrees(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, naive := genLayers(t)
-		c, err := Compile(source(layers...), sys)
+		c, err := policy.Compile(source(layers...), sys)
 		childtest.Must(t, err)
-		q := Question{Resource: FS, Target: genPath(t, "path"), Caps: Caps(rapid.IntRange(1, int(AllCaps)).Draw(t, "want"))}
-		e := Explain(c, sys, q)
-		if _, a := Ask(c, sys, q); a != e.Answer {
+		q := policy.Question{Resource: policy.FS, Target: genPath(t, "path"), Caps: policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))}
+		e := policy.Explain(c, sys, q)
+		if _, a := policy.Ask(c, sys, q); a != e.Answer {
 			t.Fatalf("explain %+v, ask %+v", e.Answer, a)
 		}
 		allow := true
 		for _, x := range e.Layers {
 			allow = allow && x.Allow
-			if x.Authority == Builtin {
+			if x.Authority == policy.Builtin {
 				continue
 			}
-			n := naive[x.Authority-Host]
+			n := naive[x.Authority-policy.Host]
 			want := 0
 			for _, r := range n.rules {
 				if naiveDepth(r, q.Target) >= 0 {
@@ -219,19 +223,19 @@ func TestExplainAgrees(t *testing.T) {
 
 // A built-in rule that was completed says so, and toolguard's own rules never do.
 func TestExplainBuiltinRules(t *testing.T) {
-	null := optional(p("/dev/null", Read|Update))
+	null := optional(p("/dev/null", policy.Read|policy.Update))
 	null.Place.File = "builtin:runtime"
 	sys := machine()
 	sys["/dev/null"] = "file"
-	c, err := Compile(source(SourceLayer{Runtime: []FSRule{null}, FS: []FSRule{p("/", Read|Execute)}}), sys)
+	c, err := policy.Compile(source(policy.SourceLayer{Runtime: []policy.FSRule{null}, FS: []policy.FSRule{p("/", policy.Read|policy.Execute)}}), sys)
 	childtest.Must(t, err)
 	for target, want := range map[string]string{
 		"/dev/null":      "the most specific match; a built-in rule, it adds to what there is without it",
 		"/w/x":           "the most specific match; its capabilities apply in full",
 		"/etc/toolguard": "the most specific match; its capabilities apply in full",
 	} {
-		e := Explain(c, sys, Question{Resource: FS, Caps: Update, Target: target})
-		if len(e.Layers) == 0 || !slices.ContainsFunc(e.Layers[0].Candidates, func(c Candidate) bool { return c.Won && c.Why == want }) {
+		e := policy.Explain(c, sys, policy.Question{Resource: policy.FS, Caps: policy.Update, Target: target})
+		if len(e.Layers) == 0 || !slices.ContainsFunc(e.Layers[0].Candidates, func(c policy.Candidate) bool { return c.Won && c.Why == want }) {
 			t.Errorf("%s: %+v", target, e)
 		}
 	}
@@ -239,17 +243,17 @@ func TestExplainBuiltinRules(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	c := compile(t,
-		SourceLayer{Authority: Host, FS: []FSRule{p("/", Read)}, Env: []EnvRule{{Name: "*", Read: true}}},
-		SourceLayer{
-			FS:  []FSRule{p(".", Read|Write), p("src", Read|Write), m("**/lib.rs", 0), p("src/lib.rs", Read), p("src/lib.rs", Read|Write)},
-			Net: []NetRule{host("*.a.com", false), host("x.a.com", true), {Host: "x.a.com", Port: 8443, Allow: true}},
-			Env: []EnvRule{{Name: "A*"}, {Name: "AB", Read: true}}, Commands: []CommandRule{cmd("git", []string{"x"}), cmd("/usr/bin/git")},
+		policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{p("/", policy.Read)}, Env: []policy.EnvRule{{Name: "*", Read: true}}},
+		policy.SourceLayer{
+			FS:  []policy.FSRule{p(".", policy.Read|policy.Write), p("src", policy.Read|policy.Write), m("**/lib.rs", 0), p("src/lib.rs", policy.Read), p("src/lib.rs", policy.Read|policy.Write)},
+			Net: []policy.NetRule{host("*.a.com", false), host("x.a.com", true), {Host: "x.a.com", Port: 8443, Allow: true}},
+			Env: []policy.EnvRule{{Name: "A*"}, {Name: "AB", Read: true}}, Commands: []policy.CommandRule{cmd("git", []string{"x"}), cmd("/usr/bin/git")},
 		})
 	for _, x := range []struct {
-		q    Question
+		q    policy.Question
 		want string
 	}{
-		{Question{Resource: FS, Caps: Update, Target: "link/lib.rs"}, `deny rule_denies host.fs.1
+		{policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "link/lib.rs"}, `deny rule_denies host.fs.1
 host false rule_denies
   * host.fs.1 depth 0, literal: the most specific match; its capabilities apply in full
 session true rule_allows
@@ -259,37 +263,37 @@ session true rule_allows
     fs.4 depth 3, literal: it's as specific and stands earlier than fs.5
   * fs.5 depth 3, literal: the most specific match; its capabilities apply in full
 `},
-		{Question{Resource: Net, Target: "https://x.a.com/"}, `allow rule_allows net.2
+		{policy.Question{Resource: policy.Net, Target: "https://x.a.com/"}, `allow rule_allows net.2
 session true rule_allows
     net.1 0 parts, wildcard: its host is less specific than net.2
   * net.2 0 parts, exact host: the most specific match
     net.3 1 part, exact host: the host matches, but not the port
 `},
-		{Question{Resource: Env, Target: "AB"}, `allow rule_allows env.2
+		{policy.Question{Resource: policy.Env, Target: "AB"}, `allow rule_allows env.2
 host true rule_allows
   * host.env.1 0 bytes, prefix: the longest match
 session true rule_allows
     env.1 1 byte, prefix: it's shorter than env.2
   * env.2 2 bytes, exact: the longest match
 `},
-		{Question{Resource: FS, Caps: Read, Target: "loop"}, "deny path_unresolved -\n"},
+		{policy.Question{Resource: policy.FS, Caps: policy.Read, Target: "loop"}, "deny path_unresolved -\n"},
 	} {
-		e := Explain(c, machine(), x.q)
+		e := policy.Explain(c, machine(), x.q)
 		if got := explained(e); got != x.want {
 			t.Errorf("%+v:\n%s\nwant\n%s", x.q, got, x.want)
 		}
 	}
-	own := Explain(c, machine(), Question{Resource: FS, Caps: Update, Target: "/etc/toolguard/x"}) // toolguard's word comes first
-	if l := own.Layers[0]; own.Answer.Reason != Protected || l.Authority != Builtin || l.Allow || l.Reason != Protected || !l.Candidates[0].Won || l.Candidates[0].Rule != own.Answer.Rule {
+	own := policy.Explain(c, machine(), policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "/etc/toolguard/x"}) // toolguard's word comes first
+	if l := own.Layers[0]; own.Answer.Reason != policy.Protected || l.Authority != policy.Builtin || l.Allow || l.Reason != policy.Protected || !l.Candidates[0].Won || l.Candidates[0].Rule != own.Answer.Rule {
 		t.Errorf("its own files: %s", explained(own))
 	}
-	e := Explain(c, machine(), Question{Resource: Commands, Argv: []string{"git", "y"}})
+	e := policy.Explain(c, machine(), policy.Question{Resource: policy.Commands, Argv: []string{"git", "y"}})
 	if n := len(e.Layers[0].Candidates); n != 2 || !e.Layers[0].Candidates[1].Won {
 		t.Errorf("commands: %s", explained(e))
 	}
 }
 
-func explained(e Explanation) string {
+func explained(e policy.Explanation) string {
 	var b strings.Builder
 	id := "-"
 	if e.Answer.Rule != nil {

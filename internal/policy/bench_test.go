@@ -1,24 +1,25 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // big is a policy of n rules, every twentieth a pattern, over a plausible tree.
-func big(n int) *Source {
-	l := SourceLayer{FS: []FSRule{p(".", Read), p("/usr", Read|Execute), p("/etc/ssl", Read)}, Protect: ProtectAuto}
+func big(n int) *policy.Source {
+	l := policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read), p("/usr", policy.Read|policy.Execute), p("/etc/ssl", policy.Read)}, Protect: policy.ProtectAuto}
 	lasts := []string{".env", "*.pem", "id_*", "secrets"}
 	for i := len(l.FS); i < n; i++ {
 		switch {
 		case i%20 == 0:
 			l.FS = append(l.FS, m(fmt.Sprintf("src/pkg%d/**/%s", i%50, lasts[i/20%len(lasts)]), 0))
 		case i%3 == 0:
-			l.FS = append(l.FS, p(fmt.Sprintf("src/pkg%d/internal/mod%d", i%50, i), Read|Write))
+			l.FS = append(l.FS, p(fmt.Sprintf("src/pkg%d/internal/mod%d", i%50, i), policy.Read|policy.Write))
 		default:
-			l.FS = append(l.FS, p(fmt.Sprintf("src/pkg%d/file%d.go", i%50, i), Read|Update))
+			l.FS = append(l.FS, p(fmt.Sprintf("src/pkg%d/file%d.go", i%50, i), policy.Read|policy.Update))
 		}
 	}
 	for _, s := range []string{"**/.git/hooks", "**/.git/config", "**/.gitmodules", "**/.bashrc", "**/.vscode", "**/.idea", "**/.mcp.json", "**/.envrc", "**/.claude"} {
@@ -34,11 +35,11 @@ var benchPaths = []string{
 
 func BenchmarkCheckFS(b *testing.B) {
 	for _, n := range []int{10, 1000, 10000} {
-		c, err := Compile(big(n), fspathtest.New(map[string]string{"/w": "dir"}))
+		c, err := policy.Compile(big(n), fspathtest.New(map[string]string{"/w": "dir"}))
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, want := range []Caps{Read, Update} {
+		for _, want := range []policy.Caps{policy.Read, policy.Update} {
 			b.Run(fmt.Sprintf("rules=%d/%s", n, want), func(b *testing.B) {
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
@@ -54,7 +55,7 @@ func BenchmarkCompile(b *testing.B) {
 	src, sys := big(1000), fspathtest.New(map[string]string{"/w": "dir"})
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Compile(src, sys); err != nil {
+		if _, err := policy.Compile(src, sys); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -63,12 +64,12 @@ func BenchmarkCompile(b *testing.B) {
 // The hot path doesn't allocate.
 func TestCheckFSDoesNotAllocate(t *testing.T) {
 	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount("/w/src /usr")}
-	c, err := Compile(big(1000), sys)
+	c, err := policy.Compile(big(1000), sys)
 	if err != nil || len(c.Aliases) != 2 {
 		t.Fatal(err, c)
 	}
 	for _, path := range benchPaths {
-		if n := testing.AllocsPerRun(100, func() { c.CheckFS(path, Read|Write) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { c.CheckFS(path, policy.Read|policy.Write) }); n != 0 {
 			t.Errorf("%s: %v allocations", path, n)
 		}
 	}

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"errors"
@@ -7,86 +7,87 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // Each mistake is one message that names the rule, the value and what to do.
 func TestMistakes(t *testing.T) {
-	many := SourceLayer{}
+	many := policy.SourceLayer{}
 	for i := range fspath.MaxPatternParts + 1 {
 		many.FS = append(many.FS, m(fmt.Sprintf("**/n%d", i), 0))
 	}
 	for _, x := range []struct {
-		layer SourceLayer
+		layer policy.SourceLayer
 		want  string
 	}{
-		{SourceLayer{FS: []FSRule{p("../x", Read)}}, `p.toml:1:1: fs.1: "../x" leads out of the workspace /w (workspace_escape)`},
-		{SourceLayer{FS: []FSRule{p("out/passwd", Read)}}, `p.toml:1:1: fs.1: "out/passwd" leads out of the workspace through a symlink, to /etc/passwd (workspace_escape)`},
-		{SourceLayer{FS: []FSRule{p("/w/loop", Read)}}, `fs.1: "/w/loop" can't be resolved: too many symlinks`},
-		{SourceLayer{FS: []FSRule{p("dangling", Read)}}, `fs.1: "dangling" leads through a dangling symlink to /w/nowhere/x`},
-		{SourceLayer{FS: []FSRule{p("/secret/x", Read)}}, `"/secret/x" can't be resolved: lstat /secret/x: permission denied`},
-		{SourceLayer{FS: []FSRule{p("a\x00", Read)}}, `NUL`},
-		{SourceLayer{FS: []FSRule{p(strings.Repeat("/a", 129), Read)}}, `deeper than 128 components`},
-		{SourceLayer{FS: []FSRule{p(strings.Repeat("/a", 2049), Read)}}, `longer than 4096 bytes`},
-		{SourceLayer{FS: []FSRule{m("*.rs", Read)}}, `"*.rs" has no "**" component (a match is [BASE/]**/LAST[/NAME…]`},
-		{SourceLayer{FS: []FSRule{m("**", Read)}}, `nothing after "**"`},
-		{SourceLayer{FS: []FSRule{m("**/*", Read)}}, `matches every name`},
-		{SourceLayer{FS: []FSRule{m("**/a*b", Read)}}, `wildcard where none may be, in "a*b"`},
-		{SourceLayer{FS: []FSRule{m("**/*a*", Read)}}, `wildcard where none may be`},
-		{SourceLayer{FS: []FSRule{m("**/a/*.x", Read)}}, `wildcard where none may be, in "*.x"`},
-		{SourceLayer{FS: []FSRule{m("**/a/**/b", Read)}}, `more than one "**"`},
-		{SourceLayer{FS: []FSRule{m("a*/**/b", Read)}}, `wildcard in its BASE`},
-		{SourceLayer{FS: []FSRule{m("**/a/", Read)}}, `empty component`},
-		{SourceLayer{FS: []FSRule{m("**/../a", Read)}}, `".." after "**"`},
-		{SourceLayer{FS: []FSRule{m("**/[ab]", Read)}}, `wildcard where none may be`},
-		{SourceLayer{FS: []FSRule{m("../**/a", Read)}}, `workspace_escape`},
+		{policy.SourceLayer{FS: []policy.FSRule{p("../x", policy.Read)}}, `p.toml:1:1: fs.1: "../x" leads out of the workspace /w (workspace_escape)`},
+		{policy.SourceLayer{FS: []policy.FSRule{p("out/passwd", policy.Read)}}, `p.toml:1:1: fs.1: "out/passwd" leads out of the workspace through a symlink, to /etc/passwd (workspace_escape)`},
+		{policy.SourceLayer{FS: []policy.FSRule{p("/w/loop", policy.Read)}}, `fs.1: "/w/loop" can't be resolved: too many symlinks`},
+		{policy.SourceLayer{FS: []policy.FSRule{p("dangling", policy.Read)}}, `fs.1: "dangling" leads through a dangling symlink to /w/nowhere/x`},
+		{policy.SourceLayer{FS: []policy.FSRule{p("/secret/x", policy.Read)}}, `"/secret/x" can't be resolved: lstat /secret/x: permission denied`},
+		{policy.SourceLayer{FS: []policy.FSRule{p("a\x00", policy.Read)}}, `NUL`},
+		{policy.SourceLayer{FS: []policy.FSRule{p(strings.Repeat("/a", 129), policy.Read)}}, `deeper than 128 components`},
+		{policy.SourceLayer{FS: []policy.FSRule{p(strings.Repeat("/a", 2049), policy.Read)}}, `longer than 4096 bytes`},
+		{policy.SourceLayer{FS: []policy.FSRule{m("*.rs", policy.Read)}}, `"*.rs" has no "**" component (a match is [BASE/]**/LAST[/NAME…]`},
+		{policy.SourceLayer{FS: []policy.FSRule{m("**", policy.Read)}}, `nothing after "**"`},
+		{policy.SourceLayer{FS: []policy.FSRule{m("**/*", policy.Read)}}, `matches every name`},
+		{policy.SourceLayer{FS: []policy.FSRule{m("**/a*b", policy.Read)}}, `wildcard where none may be, in "a*b"`},
+		{policy.SourceLayer{FS: []policy.FSRule{m("**/*a*", policy.Read)}}, `wildcard where none may be`},
+		{policy.SourceLayer{FS: []policy.FSRule{m("**/a/*.x", policy.Read)}}, `wildcard where none may be, in "*.x"`},
+		{policy.SourceLayer{FS: []policy.FSRule{m("**/a/**/b", policy.Read)}}, `more than one "**"`},
+		{policy.SourceLayer{FS: []policy.FSRule{m("a*/**/b", policy.Read)}}, `wildcard in its BASE`},
+		{policy.SourceLayer{FS: []policy.FSRule{m("**/a/", policy.Read)}}, `empty component`},
+		{policy.SourceLayer{FS: []policy.FSRule{m("**/../a", policy.Read)}}, `".." after "**"`},
+		{policy.SourceLayer{FS: []policy.FSRule{m("**/[ab]", policy.Read)}}, `wildcard where none may be`},
+		{policy.SourceLayer{FS: []policy.FSRule{m("../**/a", policy.Read)}}, `workspace_escape`},
 		{many, `the matcher follows at most 2048`},
-		{SourceLayer{Net: []NetRule{host("", true)}}, `net.1: host: "" is not a host name (a host is a name`},
-		{SourceLayer{Net: []NetRule{host("https://a.com", true)}}, `"https://a.com" is neither a host nor a range`},
-		{SourceLayer{Net: []NetRule{host("a.com:80", true)}}, `"a.com:80" is not a host name`},
-		{SourceLayer{Net: []NetRule{host("*", true)}}, `"*" is not a host name`},
-		{SourceLayer{Net: []NetRule{host("a.*.com", true)}}, `not a host name`},
-		{SourceLayer{Net: []NetRule{host("*.10.0.0.1", true)}}, `no names beneath it`},
-		{SourceLayer{Net: []NetRule{host("10.0.0.1/8", true)}}, `bits beyond its length (write "10.0.0.0/8")`},
-		{SourceLayer{Net: []NetRule{host("10.0.0.0/33", true)}}, `neither a host nor a range`},
-		{SourceLayer{Net: []NetRule{host("::ffff:10.0.0.0/104", true)}}, `IPv4 addresses in IPv6 form`},
-		{SourceLayer{Net: []NetRule{host("fe80::1%eth0", true)}}, `has a zone`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", Port: 65536}}}, `port 65536 isn't between 1 and 65535`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", Scheme: "htps"}}}, `scheme "htps" isn't one of http, https`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", Protocol: "sctp"}}}, `protocol "sctp"`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", Protocol: "udp"}}}, `udp names its port`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", Scheme: "https", Protocol: "udp", Port: 443}}}, `isn't spoken over udp`},
-		{SourceLayer{Net: []NetRule{{Host: "127.0.0.1", Listen: true}}}, `listen names its port`},
-		{SourceLayer{Net: []NetRule{{Listen: true}}}, `listen names its port`},
-		{SourceLayer{Net: []NetRule{{Host: "localhost", Protocol: "udp", Listen: true}}}, `udp names its port`},
-		{SourceLayer{Net: []NetRule{{Host: "localhost", Scheme: "http", Listen: true}}}, `listen has no scheme`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", Listen: true, Port: 80}}}, `can't be listened on`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", Methods: []string{"get"}, Scheme: "http"}}}, `method "get" isn't one in capitals`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", Methods: []string{}, Scheme: "http"}}}, `methods is empty`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", Methods: []string{"GET"}}}}, `methods on https can't be decided without reading what is encrypted (set "tls_intercept = true"`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "/x", Scheme: "https"}}}, `path_prefix on https can't be decided`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "x", Scheme: "http"}}}, `path_prefix "x" isn't a path`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "/\x1f", Scheme: "http"}}}, `path_prefix "/\x1f" isn't a path`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "/\x7f", Scheme: "http"}}}, `path_prefix "/\x7f" isn't a path`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "/a/../b", Scheme: "http"}}}, `read in more than one way`},
-		{SourceLayer{Net: []NetRule{{Host: "a.com", PathPrefix: "/a", Scheme: "ssh"}}}, `mean nothing with scheme "ssh"`},
-		{SourceLayer{Env: []EnvRule{{Name: "A*B"}}}, `env.1: "A*B" has a "*" that isn't its end (a name is exact, or a prefix`},
-		{SourceLayer{Env: []EnvRule{{Name: "**"}}}, `isn't its end`},
-		{SourceLayer{Env: []EnvRule{{Name: ""}}}, `empty name`},
-		{SourceLayer{Env: []EnvRule{{Name: "A=B"}}}, `"A=B" isn't the name of a variable`},
-		{SourceLayer{Commands: []CommandRule{cmd("./git")}}, `commands../git: "./git" isn't the name of a program`},
-		{SourceLayer{Commands: []CommandRule{cmd("git", []string{"**", "x"})}}, `has "**" before its end`},
+		{policy.SourceLayer{Net: []policy.NetRule{host("", true)}}, `net.1: host: "" is not a host name (a host is a name`},
+		{policy.SourceLayer{Net: []policy.NetRule{host("https://a.com", true)}}, `"https://a.com" is neither a host nor a range`},
+		{policy.SourceLayer{Net: []policy.NetRule{host("a.com:80", true)}}, `"a.com:80" is not a host name`},
+		{policy.SourceLayer{Net: []policy.NetRule{host("*", true)}}, `"*" is not a host name`},
+		{policy.SourceLayer{Net: []policy.NetRule{host("a.*.com", true)}}, `not a host name`},
+		{policy.SourceLayer{Net: []policy.NetRule{host("*.10.0.0.1", true)}}, `no names beneath it`},
+		{policy.SourceLayer{Net: []policy.NetRule{host("10.0.0.1/8", true)}}, `bits beyond its length (write "10.0.0.0/8")`},
+		{policy.SourceLayer{Net: []policy.NetRule{host("10.0.0.0/33", true)}}, `neither a host nor a range`},
+		{policy.SourceLayer{Net: []policy.NetRule{host("::ffff:10.0.0.0/104", true)}}, `IPv4 addresses in IPv6 form`},
+		{policy.SourceLayer{Net: []policy.NetRule{host("fe80::1%eth0", true)}}, `has a zone`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Port: 65536}}}, `port 65536 isn't between 1 and 65535`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Scheme: "htps"}}}, `scheme "htps" isn't one of http, https`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Protocol: "sctp"}}}, `protocol "sctp"`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Protocol: "udp"}}}, `udp names its port`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Scheme: "https", Protocol: "udp", Port: 443}}}, `isn't spoken over udp`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "127.0.0.1", Listen: true}}}, `listen names its port`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Listen: true}}}, `listen names its port`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "localhost", Protocol: "udp", Listen: true}}}, `udp names its port`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "localhost", Scheme: "http", Listen: true}}}, `listen has no scheme`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Listen: true, Port: 80}}}, `can't be listened on`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Methods: []string{"get"}, Scheme: "http"}}}, `method "get" isn't one in capitals`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Methods: []string{}, Scheme: "http"}}}, `methods is empty`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Methods: []string{"GET"}}}}, `methods on https can't be decided without reading what is encrypted (set "tls_intercept = true"`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/x", Scheme: "https"}}}, `path_prefix on https can't be decided`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", PathPrefix: "x", Scheme: "http"}}}, `path_prefix "x" isn't a path`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/\x1f", Scheme: "http"}}}, `path_prefix "/\x1f" isn't a path`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/\x7f", Scheme: "http"}}}, `path_prefix "/\x7f" isn't a path`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/a/../b", Scheme: "http"}}}, `read in more than one way`},
+		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", PathPrefix: "/a", Scheme: "ssh"}}}, `mean nothing with scheme "ssh"`},
+		{policy.SourceLayer{Env: []policy.EnvRule{{Name: "A*B"}}}, `env.1: "A*B" has a "*" that isn't its end (a name is exact, or a prefix`},
+		{policy.SourceLayer{Env: []policy.EnvRule{{Name: "**"}}}, `isn't its end`},
+		{policy.SourceLayer{Env: []policy.EnvRule{{Name: ""}}}, `empty name`},
+		{policy.SourceLayer{Env: []policy.EnvRule{{Name: "A=B"}}}, `"A=B" isn't the name of a variable`},
+		{policy.SourceLayer{Commands: []policy.CommandRule{cmd("./git")}}, `commands../git: "./git" isn't the name of a program`},
+		{policy.SourceLayer{Commands: []policy.CommandRule{cmd("git", []string{"**", "x"})}}, `has "**" before its end`},
 		{
-			SourceLayer{Commands: []CommandRule{{Name: "git", Args: [][]string{{"status"}}, HasArgs: true, Match: []SelfTest{{Argv: []string{"git", "status", "-s"}}}}}},
+			policy.SourceLayer{Commands: []policy.CommandRule{{Name: "git", Args: [][]string{{"status"}}, HasArgs: true, Match: []policy.SelfTest{{Argv: []string{"git", "status", "-s"}}}}}},
 			`commands.git: self-test failed: match ["git", "status", "-s"] isn't accepted by args [["status"]]`,
 		},
-		{SourceLayer{Commands: []CommandRule{{Name: "git", NotMatch: []SelfTest{{Argv: []string{"git", "push"}}}}}}, `not_match ["git", "push"]: any arguments are accepted`},
-		{SourceLayer{Commands: []CommandRule{{Name: "git", Match: []SelfTest{{Argv: []string{"status"}}}}}}, `doesn't begin with "git"`},
-		{SourceLayer{Commands: []CommandRule{{Name: "git", Envs: []string{"A*B"}, HasEnvs: true}}}, `envs: "A*B" has a "*"`},
+		{policy.SourceLayer{Commands: []policy.CommandRule{{Name: "git", NotMatch: []policy.SelfTest{{Argv: []string{"git", "push"}}}}}}, `not_match ["git", "push"]: any arguments are accepted`},
+		{policy.SourceLayer{Commands: []policy.CommandRule{{Name: "git", Match: []policy.SelfTest{{Argv: []string{"status"}}}}}}, `doesn't begin with "git"`},
+		{policy.SourceLayer{Commands: []policy.CommandRule{{Name: "git", Envs: []string{"A*B"}, HasEnvs: true}}}, `envs: "A*B" has a "*"`},
 	} {
-		_, err := Compile(source(x.layer), machine())
-		var errs Errors
+		_, err := policy.Compile(source(x.layer), machine())
+		var errs policy.Errors
 		switch {
 		case !errors.As(err, &errs):
 			t.Errorf("compiles; want %q", x.want)
@@ -97,13 +98,13 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestEveryMistakeAtOnce(t *testing.T) {
-	_, err := Compile(source(SourceLayer{
-		FS:  []FSRule{p("../x", Read), p("src", Read), m("*.x", 0)},
-		Net: []NetRule{host("a b", true)}, Env: []EnvRule{{Name: "A*B"}},
-		Commands: []CommandRule{cmd("git", []string{"**", "**"})},
+	_, err := policy.Compile(source(policy.SourceLayer{
+		FS:  []policy.FSRule{p("../x", policy.Read), p("src", policy.Read), m("*.x", 0)},
+		Net: []policy.NetRule{host("a b", true)}, Env: []policy.EnvRule{{Name: "A*B"}},
+		Commands: []policy.CommandRule{cmd("git", []string{"**", "**"})},
 	}), machine())
 	var lines []int
-	var all Errors
+	var all policy.Errors
 	errors.As(err, &all)
 	for _, e := range all {
 		lines = append(lines, e.Place.Line)
@@ -111,39 +112,39 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 	if got := fmt.Sprint(lines); got != "[1 3 4 5 6]" {
 		t.Errorf("lines %s\n%v", got, err)
 	}
-	for _, order := range [][]Authority{{Session, Host}, {Host, Host}, {NumAuthorities}} {
-		src := source(SourceLayer{Authority: order[0]}, SourceLayer{Authority: order[len(order)-1]})
-		if _, err := Compile(&Source{Name: "test", Workspace: ws, Layers: src.Layers[:len(order)]}, machine()); err == nil || !strings.Contains(err.Error(), "out of order") {
+	for _, order := range [][]policy.Authority{{policy.Session, policy.Host}, {policy.Host, policy.Host}, {policy.NumAuthorities}} {
+		src := source(policy.SourceLayer{Authority: order[0]}, policy.SourceLayer{Authority: order[len(order)-1]})
+		if _, err := policy.Compile(&policy.Source{Name: "test", Workspace: ws, Layers: src.Layers[:len(order)]}, machine()); err == nil || !strings.Contains(err.Error(), "out of order") {
 			t.Errorf("%v: %v", order, err)
 		}
 	}
 }
 
 func TestOptionalRulesAreLeftOut(t *testing.T) {
-	c := compile(t, SourceLayer{FS: []FSRule{optional(p("/nowhere", Read)), optional(p("loop", Read)), optional(p("../x", Read)), optional(m("/nowhere/**/x", 0)), optional(p("src", Read))}})
+	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{optional(p("/nowhere", policy.Read)), optional(p("loop", policy.Read)), optional(p("../x", policy.Read)), optional(m("/nowhere/**/x", 0)), optional(p("src", policy.Read))}})
 	if n := len(c.Layers[1].FS.Rules()); n != 1 {
 		t.Errorf("%d rules are left", n)
 	}
 }
 
 func TestIDs(t *testing.T) {
-	preset := p("tests", Read)
-	preset.Place = Place{"preset:python", 3, 1}
-	runtime := p("/usr", Read|Execute)
-	runtime.Place = Place{"builtin:runtime", 1, 1}
-	layer := func(a Authority) SourceLayer {
-		return SourceLayer{
-			Authority: a, FS: []FSRule{p(".", Read), preset, p("src", Read)}, Runtime: []FSRule{runtime}, Net: []NetRule{host("a.com", true)},
-			Env: []EnvRule{{Name: "A"}}, Commands: []CommandRule{cmd("git")}, Protect: ProtectOn, Protected: []FSRule{{Match: "**/.git/hooks", Place: Place{"builtin:protect", 1, 1}}},
+	preset := p("tests", policy.Read)
+	preset.Place = policy.Place{"preset:python", 3, 1}
+	runtime := p("/usr", policy.Read|policy.Execute)
+	runtime.Place = policy.Place{"builtin:runtime", 1, 1}
+	layer := func(a policy.Authority) policy.SourceLayer {
+		return policy.SourceLayer{
+			Authority: a, FS: []policy.FSRule{p(".", policy.Read), preset, p("src", policy.Read)}, Runtime: []policy.FSRule{runtime}, Net: []policy.NetRule{host("a.com", true)},
+			Env: []policy.EnvRule{{Name: "A"}}, Commands: []policy.CommandRule{cmd("git")}, Protect: policy.ProtectOn, Protected: []policy.FSRule{{Match: "**/.git/hooks", Place: policy.Place{"builtin:protect", 1, 1}}},
 		}
 	}
 	var ids []string
 	seen := map[string]bool{}
-	for i, r := range compile(t, layer(Host), layer(Session)).Rules {
+	for i, r := range compile(t, layer(policy.Host), layer(policy.Session)).Rules {
 		if seen[r.ID] || int(r.Index) != i {
 			t.Errorf("rule %d has index %d and id %q", i, r.Index, r.ID)
 		}
-		if seen[r.ID] = true; r.Authority != Builtin {
+		if seen[r.ID] = true; r.Authority != policy.Builtin {
 			ids = append(ids, r.ID)
 		}
 	}
@@ -155,14 +156,14 @@ func TestIDs(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	c := compile(t, SourceLayer{
-		FS:       []FSRule{p(`a"b`, Read|Write), m("**/x*", Create|Delete), unprotected(p("c", 0))},
-		Net:      []NetRule{{Host: "a.com", Scheme: "http", Port: 80, PathPrefix: "/x", Methods: []string{"GET"}, Allow: true}},
-		Env:      []EnvRule{{Name: "A*", Read: true}},
-		Commands: []CommandRule{cmd("git", []string{"status", "**"}), cmd("/usr/bin/git")},
+	c := compile(t, policy.SourceLayer{
+		FS:       []policy.FSRule{p(`a"b`, policy.Read|policy.Write), m("**/x*", policy.Create|policy.Delete), unprotected(p("c", 0))},
+		Net:      []policy.NetRule{{Host: "a.com", Scheme: "http", Port: 80, PathPrefix: "/x", Methods: []string{"GET"}, Allow: true}},
+		Env:      []policy.EnvRule{{Name: "A*", Read: true}},
+		Commands: []policy.CommandRule{cmd("git", []string{"status", "**"}), cmd("/usr/bin/git")},
 	})
 	var got []string
-	for _, r := range c.Rules[len(own):] {
+	for _, r := range c.Rules[len(policy.Own):] {
 		got = append(got, r.Text())
 	}
 	want := []string{
@@ -176,42 +177,44 @@ func TestText(t *testing.T) {
 }
 
 func TestDigest(t *testing.T) {
-	base := func() *Source {
-		s := source(SourceLayer{
-			FS: []FSRule{p(".", Read), p("src", Read|Write)}, Runtime: []FSRule{p("/usr", Read)},
-			Commands: []CommandRule{cmd("git"), cmd("python3")}, Env: []EnvRule{{Name: "A"}, {Name: "B"}},
+	base := func() *policy.Source {
+		s := source(policy.SourceLayer{
+			FS: []policy.FSRule{p(".", policy.Read), p("src", policy.Read|policy.Write)}, Runtime: []policy.FSRule{p("/usr", policy.Read)},
+			Commands: []policy.CommandRule{cmd("git"), cmd("python3")}, Env: []policy.EnvRule{{Name: "A"}, {Name: "B"}},
 		})
 		s.Layers[0].Runtime[0].Place.File = "builtin:runtime"
 		return s
 	}
-	digest := func(change func(*Source)) string {
+	digest := func(change func(*policy.Source)) string {
 		s := base()
 		change(s)
-		c, err := Compile(s, machine())
+		c, err := policy.Compile(s, machine())
 		childtest.Must(t, err)
 		return c.Digest
 	}
-	want := digest(func(*Source) {})
-	for name, change := range map[string]func(*Source){
-		"another TMPDIR":    func(s *Source) { s.TmpDir = "/tmp/tg" },
-		"another file name": func(s *Source) { s.Layers[0].FS[0].Place.File = "other.toml"; s.Name = "other" },
-		"policy files":      func(s *Source) { s.Files = []string{"/w/README.md"} },
-		"order of commands": func(s *Source) { c := s.Layers[0].Commands; c[0], c[1] = c[1], c[0] },
-		"another spelling":  func(s *Source) { s.Layers[0].FS[1].Path = "./link/" },
+	want := digest(func(*policy.Source) {})
+	for name, change := range map[string]func(*policy.Source){
+		"another TMPDIR":    func(s *policy.Source) { s.TmpDir = "/tmp/tg" },
+		"another file name": func(s *policy.Source) { s.Layers[0].FS[0].Place.File = "other.toml"; s.Name = "other" },
+		"policy files":      func(s *policy.Source) { s.Files = []string{"/w/README.md"} },
+		"order of commands": func(s *policy.Source) { c := s.Layers[0].Commands; c[0], c[1] = c[1], c[0] },
+		"another spelling":  func(s *policy.Source) { s.Layers[0].FS[1].Path = "./link/" },
 	} {
 		if digest(change) != want {
 			t.Errorf("%s changes the digest", name)
 		}
 	}
-	for name, change := range map[string]func(*Source){
-		"the TMPDIR":     func(s *Source) { s.TmpDir, s.Layers[0].FS = "/tmp/tg", append(s.Layers[0].FS, p("/tmp/tg", Read)) },
-		"a capability":   func(s *Source) { s.Layers[0].FS[0].Caps = 0 },
-		"order of rules": func(s *Source) { f := s.Layers[0].FS; f[0], f[1] = f[1], f[0] },
-		"a default":      func(s *Source) { s.Layers[0].Defaults[Net] = Deny },
-		"an authority":   func(s *Source) { s.Layers[0].Authority = Host },
-		"a limit":        func(s *Source) { s.Limits.Pids.N = 5 },
-		"a command":      func(s *Source) { s.Layers[0].Commands[0].HasArgs = true },
-		"namespaces":     func(s *Source) { s.Layers[0].Namespaces = true },
+	for name, change := range map[string]func(*policy.Source){
+		"the TMPDIR": func(s *policy.Source) {
+			s.TmpDir, s.Layers[0].FS = "/tmp/tg", append(s.Layers[0].FS, p("/tmp/tg", policy.Read))
+		},
+		"a capability":   func(s *policy.Source) { s.Layers[0].FS[0].Caps = 0 },
+		"order of rules": func(s *policy.Source) { f := s.Layers[0].FS; f[0], f[1] = f[1], f[0] },
+		"a default":      func(s *policy.Source) { s.Layers[0].Defaults[policy.Net] = policy.Deny },
+		"an authority":   func(s *policy.Source) { s.Layers[0].Authority = policy.Host },
+		"a limit":        func(s *policy.Source) { s.Limits.Pids.N = 5 },
+		"a command":      func(s *policy.Source) { s.Layers[0].Commands[0].HasArgs = true },
+		"namespaces":     func(s *policy.Source) { s.Layers[0].Namespaces = true },
 	} {
 		if digest(change) == want {
 			t.Errorf("%s doesn't change the digest", name)
@@ -220,20 +223,20 @@ func TestDigest(t *testing.T) {
 }
 
 func TestOwnFiles(t *testing.T) {
-	c := compile(t, SourceLayer{FS: []FSRule{p("/", AllCaps)}})
+	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p("/", policy.AllCaps)}})
 	for _, path := range []string{"/etc/toolguard/policy.d/x.toml", "/run/toolguard/toolguard.sock", "/var/lib/toolguard", "/sys/fs/bpf/toolguard/x", "/sys/fs/cgroup/cgroup.procs"} {
 		unchangeable(t, c, path)
 	}
 }
 
-func unchangeable(t *testing.T, c *Compiled, path string) {
+func unchangeable(t *testing.T, c *policy.Compiled, path string) {
 	t.Helper()
-	for _, cap := range []Caps{Create, Update, Delete} {
-		if v := c.CheckFS(path, cap); v.Reason != Protected {
+	for _, cap := range []policy.Caps{policy.Create, policy.Update, policy.Delete} {
+		if v := c.CheckFS(path, cap); v.Reason != policy.Protected {
 			t.Errorf("%s %s: %+v", cap, path, v)
 		}
 	}
-	if v := c.CheckFS(path, Read); !v.Allow {
+	if v := c.CheckFS(path, policy.Read); !v.Allow {
 		t.Errorf("read %s: %+v", path, v)
 	}
 }
@@ -257,22 +260,22 @@ func TestPolicyFiles(t *testing.T) {
 		"/w/dangling":              "/w/dangling /w/nowhere/x",
 		"/proc/self/root/w/p.toml": "/w/p.toml /w/q/r.toml",
 	} {
-		src := source(SourceLayer{FS: []FSRule{p("/", AllCaps)}})
+		src := source(policy.SourceLayer{FS: []policy.FSRule{p("/", policy.AllCaps)}})
 		src.Files, src.Own = []string{file}, []string{"/home/u/.config/toolguard"}
-		c, err := Compile(src, sys)
+		c, err := policy.Compile(src, sys)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
-		if v := c.CheckFS("/home/u/.config/toolguard/policies/x.toml", Create); v.Reason != RuleDenies && v.Reason != Protected || c.Rules[v.Rule].Place.File != UserFolders {
+		if v := c.CheckFS("/home/u/.config/toolguard/policies/x.toml", policy.Create); v.Reason != policy.RuleDenies && v.Reason != policy.Protected || c.Rules[v.Rule].Place.File != policy.UserFolders {
 			t.Errorf("a policy of the user's own may be made: %+v", v)
 		}
-		if v := c.CheckRename(Move{Old: "/home/u/.config", New: "/home/u/x", OldDir: true}); v.Reason != NoGain {
+		if v := c.CheckRename(policy.Move{Old: "/home/u/.config", New: "/home/u/x", OldDir: true}); v.Reason != policy.NoGain {
 			t.Errorf("the folder around the user's own: %+v", v)
 		}
 		var got []string
-		for _, r := range c.Layers[0].FS.Rules()[len(own):] {
-			if r.Place.File == UserFolders {
+		for _, r := range c.Layers[0].FS.Rules()[len(policy.Own):] {
+			if r.Place.File == policy.UserFolders {
 				continue
 			}
 			got = append(got, r.FS.Path)
@@ -281,7 +284,7 @@ func TestPolicyFiles(t *testing.T) {
 		if strings.Join(got, " ") != want || len(c.Files) != 1 || c.Files[0] != got[len(got)-1] {
 			t.Errorf("%s: protects %q and says %q, want %s", file, got, c.Files, want)
 		}
-		if v := c.CheckRename(Move{Old: "/w/q", New: "/w/z", OldDir: true}); strings.Contains(want, "/w/q/") && v.Reason != NoGain {
+		if v := c.CheckRename(policy.Move{Old: "/w/q", New: "/w/z", OldDir: true}); strings.Contains(want, "/w/q/") && v.Reason != policy.NoGain {
 			t.Errorf("the folder of a policy file: %+v", v)
 		}
 	}
@@ -295,46 +298,46 @@ func TestPolicyFiles(t *testing.T) {
 	} {
 		src := source()
 		src.Files = []string{file}
-		if _, err := Compile(src, sys); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := policy.Compile(src, sys); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", file, err, want)
 		}
 	}
 }
 
 func TestProtect(t *testing.T) {
-	c := compile(t, SourceLayer{
-		FS:      []FSRule{p(".", Read|Write), unprotected(p("mine/.git", Read|Write)), p("ro", Read)},
-		Protect: ProtectOn, Protected: []FSRule{m("**/.git/hooks", 0), m("**/.envrc", 0)},
+	c := compile(t, policy.SourceLayer{
+		FS:      []policy.FSRule{p(".", policy.Read|policy.Write), unprotected(p("mine/.git", policy.Read|policy.Write)), p("ro", policy.Read)},
+		Protect: policy.ProtectOn, Protected: []policy.FSRule{m("**/.git/hooks", 0), m("**/.envrc", 0)},
 	})
 	for _, x := range []struct {
 		path string
-		want Caps
-		why  Reason
+		want policy.Caps
+		why  policy.Reason
 	}{
-		{"/w/.git/hooks/pre-push", Read, Protected},
-		{"/w/.git/hooks", Read, Protected},
-		{"/w/a/b/.git/hooks/x/y", Read, Protected},
-		{"/w/.envrc", Read, Protected},
-		{"/w/.git/objects", Read | Write, Allowed},
-		{"/w/hooks", Read | Write, Allowed},
-		{"/w/mine/.git/hooks/x", Read | Write, Allowed},
-		{"/w/ro/.envrc", Read, RuleDenies},
+		{"/w/.git/hooks/pre-push", policy.Read, policy.Protected},
+		{"/w/.git/hooks", policy.Read, policy.Protected},
+		{"/w/a/b/.git/hooks/x/y", policy.Read, policy.Protected},
+		{"/w/.envrc", policy.Read, policy.Protected},
+		{"/w/.git/objects", policy.Read | policy.Write, policy.Allowed},
+		{"/w/hooks", policy.Read | policy.Write, policy.Allowed},
+		{"/w/mine/.git/hooks/x", policy.Read | policy.Write, policy.Allowed},
+		{"/w/ro/.envrc", policy.Read, policy.RuleDenies},
 	} {
 		if got := c.Caps(x.path); got != x.want {
 			t.Errorf("%s: %s, want %s", x.path, got, x.want)
 		}
-		if v := c.CheckFS(x.path, Update); v.Reason != x.why {
+		if v := c.CheckFS(x.path, policy.Update); v.Reason != x.why {
 			t.Errorf("%s: %+v, want %s", x.path, v, x.why)
 		}
 	}
 }
 
 func TestSecrets(t *testing.T) {
-	const rw, x = Read | Write, Execute
-	l := SourceLayer{
-		FS:      []FSRule{p(".", AllCaps), secret(p(".ssh/deploy", Read)), p("sub/.ssh/id", AllCaps), m("**/mine", rw), secret(m("**/given.key", rw)), p("wo", Write)},
-		Secrets: ProtectAuto, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/*.key", 0), m("/**/.config/gh", 0), p("absent", 0), m("/**/*.pub", Read)},
-		Protect: ProtectOn, Protected: []FSRule{m("/**/.ssh/rc", 0)},
+	const rw, x = policy.Read | policy.Write, policy.Execute
+	l := policy.SourceLayer{
+		FS:      []policy.FSRule{p(".", policy.AllCaps), secret(p(".ssh/deploy", policy.Read)), p("sub/.ssh/id", policy.AllCaps), m("**/mine", rw), secret(m("**/given.key", rw)), p("wo", policy.Write)},
+		Secrets: policy.ProtectAuto, SecretFiles: []policy.FSRule{m("/**/.ssh", 0), m("/**/*.key", 0), m("/**/.config/gh", 0), p("absent", 0), m("/**/*.pub", policy.Read)},
+		Protect: policy.ProtectOn, Protected: []policy.FSRule{m("/**/.ssh/rc", 0)},
 	}
 	for i := range l.SecretFiles {
 		l.SecretFiles[i].Optional = true
@@ -342,43 +345,43 @@ func TestSecrets(t *testing.T) {
 	c := compile(t, l)
 	for _, y := range []struct {
 		path string
-		want Caps
-		why  Reason // of read
+		want policy.Caps
+		why  policy.Reason // of read
 	}{
-		{"/w/.ssh", Write, Protected},
-		{"/w/a/.ssh/new/id", Write, Protected},
-		{"/w/a/.ssh/id.pub", AllCaps, Allowed}, // an exception
-		{"/w/.ssh/deploy", Read, Allowed},      // given back
-		{"/w/.ssh/deploy/id", Read, Allowed},
-		{"/w/sub/.ssh/id", Write, Protected}, // named, but not given back
-		{"/w/.ssh/mine", Write, Protected},
-		{"/w/x.key", Write, Protected},
-		{"/w/given.key", rw, Allowed},
-		{"/w/.config/gh/hosts.yml", Write, Protected},
-		{"/w/.config/ghx", AllCaps, Allowed},
-		{"/w/absent", Write, Protected}, // where nothing is yet, too
-		{"/w/.ssh/rc", 0, Protected},    // covered twice
-		{"/w/wo/x.key", Write, RuleDenies},
-		{"/w/src", AllCaps, Allowed},
-		{"/etc/x.key", 0, NoRule},
+		{"/w/.ssh", policy.Write, policy.Protected},
+		{"/w/a/.ssh/new/id", policy.Write, policy.Protected},
+		{"/w/a/.ssh/id.pub", policy.AllCaps, policy.Allowed}, // an exception
+		{"/w/.ssh/deploy", policy.Read, policy.Allowed},      // given back
+		{"/w/.ssh/deploy/id", policy.Read, policy.Allowed},
+		{"/w/sub/.ssh/id", policy.Write, policy.Protected}, // named, but not given back
+		{"/w/.ssh/mine", policy.Write, policy.Protected},
+		{"/w/x.key", policy.Write, policy.Protected},
+		{"/w/given.key", rw, policy.Allowed},
+		{"/w/.config/gh/hosts.yml", policy.Write, policy.Protected},
+		{"/w/.config/ghx", policy.AllCaps, policy.Allowed},
+		{"/w/absent", policy.Write, policy.Protected}, // where nothing is yet, too
+		{"/w/.ssh/rc", 0, policy.Protected},           // covered twice
+		{"/w/wo/x.key", policy.Write, policy.RuleDenies},
+		{"/w/src", policy.AllCaps, policy.Allowed},
+		{"/etc/x.key", 0, policy.NoRule},
 	} {
 		if got := c.Caps(y.path); got != y.want {
 			t.Errorf("%s: %s, want %s", y.path, got, y.want)
 		}
-		if v := c.CheckFS(y.path, Read); v.Reason != y.why {
+		if v := c.CheckFS(y.path, policy.Read); v.Reason != y.why {
 			t.Errorf("read %s: %+v, want %s", y.path, v, y.why)
 		}
 		if got, want := c.CheckFS(y.path, x).Allow, y.want&x != 0; got != want {
 			t.Errorf("execute %s: %v", y.path, got)
 		}
 	}
-	for _, mode := range []ProtectMode{ProtectOff, ProtectAuto, ProtectOn} {
+	for _, mode := range []policy.ProtectMode{policy.ProtectOff, policy.ProtectAuto, policy.ProtectOn} {
 		l.Secrets = mode
-		if got := compile(t, l).CheckFS("/w/x.key", Read).Allow; got != (mode == ProtectOff) {
+		if got := compile(t, l).CheckFS("/w/x.key", policy.Read).Allow; got != (mode == policy.ProtectOff) {
 			t.Errorf("mode %d: %v", mode, got)
 		}
 	}
-	nested, err := c.Within(compile(t, SourceLayer{FS: []FSRule{p("src", Read)}, Secrets: ProtectOn, SecretFiles: l.SecretFiles}))
+	nested, err := c.Within(compile(t, policy.SourceLayer{FS: []policy.FSRule{p("src", policy.Read)}, Secrets: policy.ProtectOn, SecretFiles: l.SecretFiles}))
 	childtest.Must(t, err)
 	outer, inner := nested.Layers[0].Secrets.Rules()[1], nested.Layers[2].Secrets.Rules()[1]
 	for layer, want := range map[int]int32{0: outer.Index, 2: inner.Index, 1: outer.Index, -1: outer.Index, 3: outer.Index} {
@@ -386,17 +389,17 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("in layer %d %d is %d, want %d", layer, outer.Index, got, want)
 		}
 	}
-	if got := nested.SameIn(2, NoMatch); got != NoMatch {
+	if got := nested.SameIn(2, policy.NoMatch); got != policy.NoMatch {
 		t.Error(got)
 	}
-	if e := Explain(c, machine(), Question{Resource: FS, Caps: Read, Target: "/w/a/.ssh/id"}); e.Layers[0].Winner().ID != "secrets.1" {
+	if e := policy.Explain(c, machine(), policy.Question{Resource: policy.FS, Caps: policy.Read, Target: "/w/a/.ssh/id"}); e.Layers[0].Winner().ID != "secrets.1" {
 		t.Errorf("%+v", e.Layers)
 	}
 	for target, want := range map[string]string{
 		"/w/a/.ssh/id": "credentials are kept here: it takes read and execute away", "/w/a/.ssh/id.pub": "an exception: it takes nothing away",
 		"/w/.ssh/deploy": "fs.2 has secret = true",
 	} {
-		l := Explain(c, machine(), Question{Resource: FS, Caps: Read, Target: target}).Layers[0]
+		l := policy.Explain(c, machine(), policy.Question{Resource: policy.FS, Caps: policy.Read, Target: target}).Layers[0]
 		last := l.Candidates[len(l.Candidates)-1]
 		if last.Why != want || last.Won != (target == "/w/a/.ssh/id") || !strings.HasPrefix(last.Grade, "secrets, depth") {
 			t.Errorf("%s: %+v", target, last)
@@ -405,7 +408,7 @@ func TestSecrets(t *testing.T) {
 }
 
 func TestTargetsInProc(t *testing.T) {
-	c := compile(t, SourceLayer{FS: []FSRule{p("/proc/self", Read), p(".", Read)}})
+	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p("/proc/self", policy.Read), p(".", policy.Read)}})
 	for in, want := range map[string]string{
 		"/proc/self/status": "/proc/self/status", "/proc/thread-self/status": "/proc/thread-self/status", "/etc/mtab": "/proc/self/mounts",
 		"/proc/self/root/etc/shadow": "/etc/shadow", "/proc/self/task/7/root/etc/shadow": "/etc/shadow", "/proc/self/fd": "/proc/self/fd", "/dev/fd": "/proc/self/fd",
@@ -423,12 +426,12 @@ func TestTargetsInProc(t *testing.T) {
 }
 
 func TestLimitsOfPaths(t *testing.T) {
-	c := compile(t, SourceLayer{FS: []FSRule{p("/", AllCaps)}})
+	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p("/", policy.AllCaps)}})
 	for path, ok := range map[string]bool{
 		strings.Repeat("/a", 128): true, strings.Repeat("/a", 129): false, "/" + strings.Repeat("a", 4095): true, "/" + strings.Repeat("a", 4096): false,
 		"": false, "a": false, "/a/": false, "//": false, "/a//b": false, "/.": false, "/a/..": false, "/a/./b": false, "/a\x00": false, "/": true, "/...": true, "/.a": true,
 	} {
-		if v := c.CheckFS(path, Read); v.Allow != ok || !ok && v.Reason != PathUnresolved {
+		if v := c.CheckFS(path, policy.Read); v.Allow != ok || !ok && v.Reason != policy.PathUnresolved {
 			t.Errorf("%.20q (%d bytes): %+v", path, len(path), v)
 		}
 	}
@@ -444,7 +447,7 @@ func TestCalled(t *testing.T) {
 		{"7z", "/usr/bin/7", "7z"},
 		{"a1.2.3.4.5.6", "/a-7.8", "a1.2.3.4.5.6 a1.2.3.4.5 a1.2.3.4 a1.2.3 a1.2 a1 a"},
 	} {
-		c := &CompiledCommand{CommandRule: CommandRule{Name: x.name, HasArgs: true}, Program: x.program}
+		c := &policy.CompiledCommand{CommandRule: policy.CommandRule{Name: x.name, HasArgs: true}, Program: x.program}
 		if got := strings.Join(c.Called(), " "); got != x.want {
 			t.Errorf("%s, %s: %s, want %s", x.name, x.program, got, x.want)
 		}
@@ -462,7 +465,7 @@ func TestCalled(t *testing.T) {
 // A program of many names has a rule for each, of which the last that it answers to decides.
 func TestOneProgramOfManyNames(t *testing.T) {
 	args := func(words ...string) []string { return words }
-	c := compile(t, SourceLayer{Commands: []CommandRule{
+	c := compile(t, policy.SourceLayer{Commands: []policy.CommandRule{
 		cmd("sh", args("a")), cmd("dash", args("b")), cmd("/bin/sh", args("c")),
 		cmd("git"), cmd("/usr/bin/git-status", args("d")), cmd("python3", args("e")), cmd("/opt/python", args("f")),
 	}})
@@ -472,11 +475,11 @@ func TestOneProgramOfManyNames(t *testing.T) {
 		"git push": "git", "git-status d": "/usr/bin/git-status", "git-status e": "",
 	} {
 		argv := strings.Fields(line)
-		_, a := Ask(c, machine(), Question{Resource: Commands, Argv: argv})
+		_, a := policy.Ask(c, machine(), policy.Question{Resource: policy.Commands, Argv: argv})
 		if (a.Decision == "allow") != (want != "") || a.Rule == nil || want != "" && a.Rule.Command.Name != want {
 			t.Errorf("%s: %s by %v, want %q", line, a.Decision, a.Rule, want)
 		}
-		x := Explain(c, machine(), Question{Resource: Commands, Argv: argv})
+		x := policy.Explain(c, machine(), policy.Question{Resource: policy.Commands, Argv: argv})
 		won := 0
 		for _, candidate := range x.Layers[len(x.Layers)-1].Candidates {
 			if candidate.Won && candidate.Rule == a.Rule {
@@ -487,49 +490,49 @@ func TestOneProgramOfManyNames(t *testing.T) {
 			t.Errorf("%s: explained by %+v", line, x.Layers)
 		}
 	}
-	if v := c.CheckCommand("/usr/bin/dash", []string{"rbash", "b"}); v.Reason != ArgsNotListed || c.Rules[v.Rule].Command.Name != "/bin/sh" {
+	if v := c.CheckCommand("/usr/bin/dash", []string{"rbash", "b"}); v.Reason != policy.ArgsNotListed || c.Rules[v.Rule].Command.Name != "/bin/sh" {
 		t.Errorf("by another name: %+v", v)
 	}
 }
 
 func TestCommands(t *testing.T) {
-	c := compile(t, SourceLayer{Commands: []CommandRule{
+	c := compile(t, policy.SourceLayer{Commands: []policy.CommandRule{
 		cmd("git", []string{"status", "**"}, []string{"diff", "**"}, []string{"log"}), cmd("python3"), cmd("missing"),
 		{Name: "/usr/bin/notes"},
 	}})
 	for _, x := range []struct {
 		argv []string
-		want Reason
+		want policy.Reason
 	}{
-		{[]string{"git", "status"}, Allowed},
-		{[]string{"git", "status", "-s"}, Allowed},
-		{[]string{"git", "log"}, Allowed},
-		{[]string{"/bin/git", "log"}, Allowed},
-		{[]string{"git", "log", "-1"}, ArgsNotListed},
-		{[]string{"git"}, ArgsNotListed},
-		{[]string{"git", "push"}, ArgsNotListed},
-		{[]string{"git", "statusx"}, ArgsNotListed},
-		{[]string{"/usr/bin/git-status", "status"}, ArgsNotListed},
-		{[]string{"python3", "x.py"}, Allowed},
-		{[]string{"python3.11"}, Allowed},
-		{[]string{"missing"}, CommandNotListed},
-		{[]string{"/usr/bin/notes"}, CommandNotListed},
-		{nil, CommandNotListed},
+		{[]string{"git", "status"}, policy.Allowed},
+		{[]string{"git", "status", "-s"}, policy.Allowed},
+		{[]string{"git", "log"}, policy.Allowed},
+		{[]string{"/bin/git", "log"}, policy.Allowed},
+		{[]string{"git", "log", "-1"}, policy.ArgsNotListed},
+		{[]string{"git"}, policy.ArgsNotListed},
+		{[]string{"git", "push"}, policy.ArgsNotListed},
+		{[]string{"git", "statusx"}, policy.ArgsNotListed},
+		{[]string{"/usr/bin/git-status", "status"}, policy.ArgsNotListed},
+		{[]string{"python3", "x.py"}, policy.Allowed},
+		{[]string{"python3.11"}, policy.Allowed},
+		{[]string{"missing"}, policy.CommandNotListed},
+		{[]string{"/usr/bin/notes"}, policy.CommandNotListed},
+		{nil, policy.CommandNotListed},
 	} {
-		if v, a := Ask(c, machine(), Question{Resource: Commands, Argv: x.argv}); v.Reason != x.want {
+		if v, a := policy.Ask(c, machine(), policy.Question{Resource: policy.Commands, Argv: x.argv}); v.Reason != x.want {
 			t.Errorf("%q: %+v, want %s", x.argv, a, x.want)
 		}
 	}
-	both := compile(t, SourceLayer{FS: []FSRule{p(".", Read)}, Commands: []CommandRule{cmd("git")}})
-	if v, a := Ask(both, machine(), Question{Resource: Commands, Argv: []string{"git"}}); v.Allow || a.Note == "" {
+	both := compile(t, policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read)}, Commands: []policy.CommandRule{cmd("git")}})
+	if v, a := policy.Ask(both, machine(), policy.Question{Resource: policy.Commands, Argv: []string{"git"}}); v.Allow || a.Note == "" {
 		t.Errorf("fs must agree too: %+v", a)
 	}
 }
 
 func TestSees(t *testing.T) {
-	r := CommandRule{HasEnvs: true, Envs: []string{"PATH", "GIT_*"}}
+	r := policy.CommandRule{HasEnvs: true, Envs: []string{"PATH", "GIT_*"}}
 	for name, want := range map[string]bool{"PATH": true, "GIT_DIR": true, "PATHX": false, "HOME": false} {
-		if r.Sees(name) != want || !(&CommandRule{}).Sees(name) {
+		if r.Sees(name) != want || !(&policy.CommandRule{}).Sees(name) {
 			t.Errorf("%s: %v", name, r.Sees(name))
 		}
 	}
@@ -537,21 +540,23 @@ func TestSees(t *testing.T) {
 
 // A mistake in a value is where the value is, and one in a workspace where that was named.
 func TestPlaces(t *testing.T) {
-	at := func(line, col int) (Place, Spot) { return Place{"p.toml", line, 1}, Spot{int32(line) + 1, int32(col)} }
-	var l SourceLayer
-	fs, nt, ev := p("../x", Read), host("10.0.0.0/33", true), EnvRule{Name: "A*B"}
+	at := func(line, col int) (policy.Place, policy.Spot) {
+		return policy.Place{"p.toml", line, 1}, policy.Spot{int32(line) + 1, int32(col)}
+	}
+	var l policy.SourceLayer
+	fs, nt, ev := p("../x", policy.Read), host("10.0.0.0/33", true), policy.EnvRule{Name: "A*B"}
 	fs.Place, fs.Value = at(1, 8)
 	nt.Place, nt.Value = at(3, 9)
 	ev.Place, ev.Value = at(5, 10)
-	combined := NetRule{Host: "a.com", Protocol: "udp"}
+	combined := policy.NetRule{Host: "a.com", Protocol: "udp"}
 	combined.Place, combined.Value = at(7, 9)
-	l.FS, l.Net, l.Env = []FSRule{fs}, []NetRule{nt, combined}, []EnvRule{ev}
-	l.Commands = []CommandRule{{
-		Name: "git", Place: Place{"p.toml", 9, 1}, HasArgs: true,
-		Match: []SelfTest{{[]string{"git", "x"}, Place{"p.toml", 11, 12}}, {Argv: []string{"git", "y"}}},
+	l.FS, l.Net, l.Env = []policy.FSRule{fs}, []policy.NetRule{nt, combined}, []policy.EnvRule{ev}
+	l.Commands = []policy.CommandRule{{
+		Name: "git", Place: policy.Place{"p.toml", 9, 1}, HasArgs: true,
+		Match: []policy.SelfTest{{[]string{"git", "x"}, policy.Place{"p.toml", 11, 12}}, {Argv: []string{"git", "y"}}},
 	}}
-	_, err := Compile(source(l), machine())
-	var all Errors
+	_, err := policy.Compile(source(l), machine())
+	var all policy.Errors
 	errors.As(err, &all)
 	var got []string
 	for _, e := range all {
@@ -561,13 +566,13 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("%s\n%v", s, err)
 	}
 
-	src := source(SourceLayer{})
+	src := source(policy.SourceLayer{})
 	src.Workspace = "/nowhere"
-	if _, err := Compile(src, machine()); err == nil || !strings.HasPrefix(err.Error(), `test: the workspace "/nowhere" can't be used`) {
+	if _, err := policy.Compile(src, machine()); err == nil || !strings.HasPrefix(err.Error(), `test: the workspace "/nowhere" can't be used`) {
 		t.Error(err)
 	}
-	src.Chosen = Place{"p.toml", 2, 13}
-	if _, err := Compile(src, machine()); err == nil || !strings.HasPrefix(err.Error(), `p.toml:2:13: the workspace "/nowhere" can't be used`) {
+	src.Chosen = policy.Place{"p.toml", 2, 13}
+	if _, err := policy.Compile(src, machine()); err == nil || !strings.HasPrefix(err.Error(), `p.toml:2:13: the workspace "/nowhere" can't be used`) {
 		t.Error(err)
 	}
 }
@@ -578,8 +583,8 @@ func TestHints(t *testing.T) {
 		"out/passwd": "if that is what is meant, write it as an absolute path",
 		"dangling":   "write the path of something that exists, or leave the rule out",
 	} {
-		_, err := Compile(source(SourceLayer{FS: []FSRule{p(path, Read)}}), machine())
-		var all Errors
+		_, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p(path, policy.Read)}}), machine())
+		var all policy.Errors
 		if !errors.As(err, &all) || all[0].Hint != want {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -593,25 +598,25 @@ func TestWaysMayBeRead(t *testing.T) {
 		"/opt/v1": "dir", "/opt/current": "-> v1", "/secret": "-> data/secret", "/data/secret": "dir", "/write": "-> data/write", "/data/write": "dir",
 		"/data/home/u/w/gone": "-> nowhere",
 	})
-	src := source(SourceLayer{Runtime: []FSRule{optional(p("/usr", Read))}, FS: []FSRule{
-		p(".", Read|Write), p("/opt/current", Read), p("/secret", 0), p("/write", Write), m("/**/link", 0),
+	src := source(policy.SourceLayer{Runtime: []policy.FSRule{optional(p("/usr", policy.Read))}, FS: []policy.FSRule{
+		p(".", policy.Read|policy.Write), p("/opt/current", policy.Read), p("/secret", 0), p("/write", policy.Write), m("/**/link", 0),
 	}})
 	src.Workspace, src.Home, src.TmpDir = "/home/u/w", "/home/u", "/scratch/t"
 	src.Layers[0].Runtime[0].Place.File = "builtin:runtime"
-	c, err := Compile(src, sys)
+	c, err := policy.Compile(src, sys)
 	childtest.Must(t, err)
-	link := Question{Resource: FS, Caps: Read, Symlink: true}
+	link := policy.Question{Resource: policy.FS, Caps: policy.Read, Symlink: true}
 	for target, want := range map[string]string{
 		"/home": "allow", "/scratch": "allow", "/opt/current": "allow", "gone": "allow",
 		"/secret": "deny", "/write": "deny", "link": "deny", "/data": "deny",
 	} {
 		link.Target = target
-		if _, a := Ask(c, sys, link); a.Decision != want {
+		if _, a := policy.Ask(c, sys, link); a.Decision != want {
 			t.Errorf("readlink %s: %s", target, a.Decision)
 		}
 	}
 	link.Target = "/secret"
-	if _, a := Ask(c, sys, link); a.Suggest != "[[access.fs]]\nmatch = \"/**/secret\"\nread = true\n" {
+	if _, a := policy.Ask(c, sys, link); a.Suggest != "[[access.fs]]\nmatch = \"/**/secret\"\nread = true\n" {
 		t.Errorf("what would let /secret itself be read: %q", a.Suggest)
 	}
 	for _, r := range c.Rules {
@@ -623,12 +628,12 @@ func TestWaysMayBeRead(t *testing.T) {
 
 // What built-in files say of places outside the workspace only adds to what the other rules give there.
 func TestBuiltinRulesOnlyAdd(t *testing.T) {
-	const r, rx, rw, ru = Read, Read | Execute, Read | Write, Read | Update
+	const r, rx, rw, ru = policy.Read, policy.Read | policy.Execute, policy.Read | policy.Write, policy.Read | policy.Update
 	sys := fspathtest.New(map[string]string{
 		"/w/lib": "dir", "/usr/share/zone/UTC": "file", "/etc/localtime": "-> ../usr/share/zone/UTC", "/bin": "-> usr/bin",
 		"/usr/bin": "dir", "/etc/passwd": "file", "/dev/null": "file", "/tmp/t": "dir", "/home/u/.pyenv": "dir", "/opt/x": "dir",
 	})
-	builtin := func(rules ...FSRule) (out []FSRule) {
+	builtin := func(rules ...policy.FSRule) (out []policy.FSRule) {
 		for _, r := range rules {
 			r.Place.File = "preset:x"
 			out = append(out, optional(r))
@@ -639,108 +644,108 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 	home := builtin(p("~/.pyenv", rx))
 	for _, x := range []struct {
 		what  string
-		layer SourceLayer
+		layer policy.SourceLayer
 		left  string // the rules that aren't left out
-		gives map[string]Caps
+		gives map[string]policy.Caps
 	}{
 		{
 			"beneath another built-in one",
-			SourceLayer{Runtime: runtime, FS: []FSRule{p(".", r)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p(".", r)}},
 			"runtime.1 runtime.3 runtime.5 runtime.6 runtime.link.1 runtime.link.2 fs.1",
-			map[string]Caps{
+			map[string]policy.Caps{
 				"/usr/bin/x": rx, "/usr/share/zone/UTC": rx, "/etc/passwd": r, "/dev/null": ru, "/tmp/t/x": rw, "/w/x": r, "/bin": r, "/etc/localtime": r,
 			},
 		},
 		{
 			"beneath one that gives some of it",
-			SourceLayer{Runtime: runtime, FS: []FSRule{p("/", rx)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p("/", rx)}},
 			"runtime.5 runtime.6 fs.1",
-			map[string]Caps{"/etc/passwd": rx, "/dev/null": ru | Execute, "/tmp/t": AllCaps, "/usr/bin/x": rx},
+			map[string]policy.Caps{"/etc/passwd": rx, "/dev/null": ru | policy.Execute, "/tmp/t": policy.AllCaps, "/usr/bin/x": rx},
 		},
 		{
 			"beneath one that gives all of it",
-			SourceLayer{FS: append(home, p("~", AllCaps))},
+			policy.SourceLayer{FS: append(home, p("~", policy.AllCaps))},
 			"fs.1",
-			map[string]Caps{"/home/u/.pyenv/x": AllCaps},
+			map[string]policy.Caps{"/home/u/.pyenv/x": policy.AllCaps},
 		},
 		{
 			"on the same path as an earlier one",
-			SourceLayer{FS: append([]FSRule{p("~/.pyenv", rw)}, home...)},
+			policy.SourceLayer{FS: append([]policy.FSRule{p("~/.pyenv", rw)}, home...)},
 			"fs.1 x.fs.1",
-			map[string]Caps{"/home/u/.pyenv/x": AllCaps},
+			map[string]policy.Caps{"/home/u/.pyenv/x": policy.AllCaps},
 		},
 		{
 			"on the same path as a later one",
-			SourceLayer{FS: append(home, p("~/.pyenv", 0), p("~", AllCaps))},
+			policy.SourceLayer{FS: append(home, p("~/.pyenv", 0), p("~", policy.AllCaps))},
 			"fs.1 fs.2",
-			map[string]Caps{"/home/u/.pyenv/x": 0},
+			map[string]policy.Caps{"/home/u/.pyenv/x": 0},
 		},
 		{
 			"of the workspace it isn't only that",
-			SourceLayer{FS: append(builtin(p(".", rx), p("lib", r)), p("/", AllCaps))},
+			policy.SourceLayer{FS: append(builtin(p(".", rx), p("lib", r)), p("/", policy.AllCaps))},
 			"x.fs.1 x.fs.2 fs.1",
-			map[string]Caps{"/w/x": rx, "/w/lib/x": r, "/opt": AllCaps},
+			map[string]policy.Caps{"/w/x": rx, "/w/lib/x": r, "/opt": policy.AllCaps},
 		},
 		{
 			"beneath the workspace of a preset",
-			SourceLayer{FS: append(builtin(p(".", AllCaps), p("/w/lib", rx)), p("/opt", r))},
+			policy.SourceLayer{FS: append(builtin(p(".", policy.AllCaps), p("/w/lib", rx)), p("/opt", r))},
 			"x.fs.1 fs.1",
-			map[string]Caps{"/w/lib/x": AllCaps},
+			map[string]policy.Caps{"/w/lib/x": policy.AllCaps},
 		},
 		{
 			"where a pattern denies",
-			SourceLayer{Runtime: runtime, FS: []FSRule{p("/", rx), m("/**/pass*", 0)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p("/", rx), m("/**/pass*", 0)}},
 			"runtime.5 runtime.6 fs.1 fs.2",
-			map[string]Caps{"/etc/passwd": 0, "/opt/passwd": 0, "/etc/x": rx},
+			map[string]policy.Caps{"/etc/passwd": 0, "/opt/passwd": 0, "/etc/x": rx},
 		},
 		{
 			"where a pattern gives",
-			SourceLayer{Runtime: runtime, FS: []FSRule{p(".", r), m("/**/x", 0), m("/**/etc", rx)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p(".", r), m("/**/x", 0), m("/**/etc", rx)}},
 			"runtime.1 runtime.5 runtime.6 runtime.link.1 fs.1 fs.2 fs.3",
-			map[string]Caps{"/etc/passwd": rx},
+			map[string]policy.Caps{"/etc/passwd": rx},
 		},
 		{
 			"where a path beats a pattern",
-			SourceLayer{Runtime: runtime, FS: []FSRule{p("/etc", rx), m("/**/etc", 0)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p("/etc", rx), m("/**/etc", 0)}},
 			"runtime.1 runtime.5 runtime.6 runtime.link.1 fs.1 fs.2",
-			map[string]Caps{"/etc/passwd": rx},
+			map[string]policy.Caps{"/etc/passwd": rx},
 		},
 		{
 			"what stands between denies",
-			SourceLayer{Runtime: runtime, FS: []FSRule{p("/", AllCaps), p("/etc", 0)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p("/", policy.AllCaps), p("/etc", 0)}},
 			"runtime.6 fs.1 fs.2",
-			map[string]Caps{"/etc/passwd": 0, "/etc/x": 0, "/usr/bin/x": AllCaps},
+			map[string]policy.Caps{"/etc/passwd": 0, "/etc/x": 0, "/usr/bin/x": policy.AllCaps},
 		},
 		{
 			"under a default of allow",
-			SourceLayer{Defaults: [NumResources]Stance{FS: Allow}, FS: append(home, p("/opt", r))},
+			policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.FS: policy.Allow}, FS: append(home, p("/opt", r))},
 			"fs.1",
-			map[string]Caps{"/home/u/.pyenv/x": AllCaps, "/opt/x": r},
+			map[string]policy.Caps{"/home/u/.pyenv/x": policy.AllCaps, "/opt/x": r},
 		},
 		{
 			"protected",
-			SourceLayer{Runtime: runtime, FS: []FSRule{unprotected(p("/", rw))}, Protect: ProtectOn, Protected: []FSRule{m("/**/bin", 0)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{unprotected(p("/", rw))}, Protect: policy.ProtectOn, Protected: []policy.FSRule{m("/**/bin", 0)}},
 			"runtime.1 fs.1 protect.1",
-			map[string]Caps{"/usr/bin": AllCaps, "/opt/bin": rw, "/tmp/t/bin": rw},
+			map[string]policy.Caps{"/usr/bin": policy.AllCaps, "/opt/bin": rw, "/tmp/t/bin": rw},
 		},
 		{
 			"unprotected itself",
-			SourceLayer{Runtime: runtime, FS: []FSRule{p("/", rw)}, Protect: ProtectOn, Protected: []FSRule{m("/**/bin", 0)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p("/", rw)}, Protect: policy.ProtectOn, Protected: []policy.FSRule{m("/**/bin", 0)}},
 			"runtime.1 runtime.6 fs.1 protect.1",
-			map[string]Caps{"/opt/bin": r, "/tmp/t/bin": rw},
+			map[string]policy.Caps{"/opt/bin": r, "/tmp/t/bin": rw},
 		},
 	} {
 		for i := range x.layer.Runtime {
 			x.layer.Runtime[i].Place.File = "builtin:runtime"
 		}
-		c, err := Compile(source(x.layer), sys)
+		c, err := policy.Compile(source(x.layer), sys)
 		childtest.Must(t, err)
 		var left []string
 		for i, r := range c.Rules {
 			if int(r.Index) != i {
 				t.Errorf("%s: %s has index %d at %d", x.what, r.ID, r.Index, i)
 			}
-			if r.Authority != Builtin {
+			if r.Authority != policy.Builtin {
 				left = append(left, r.ID)
 			}
 		}
@@ -757,7 +762,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 
 // The tables find every rule, however many there are.
 func TestManyRules(t *testing.T) {
-	c, err := Compile(big(3000), fspathtest.New(map[string]string{"/w": "dir"}))
+	c, err := policy.Compile(big(3000), fspathtest.New(map[string]string{"/w": "dir"}))
 	childtest.Must(t, err)
 	for _, l := range c.Layers {
 		for _, r := range l.FS.Literals() {

@@ -1,16 +1,20 @@
-package policy
+package policy_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy"
+)
 
 // What makes programs execute other code, and what looks like a credential, is handed on by a rule with exactly its name alone.
 func TestNamedAlone(t *testing.T) {
-	prefix := compile(t, SourceLayer{Env: []EnvRule{{Name: "LD_*", Read: true}, {Name: "PYTHON*", Read: true}, {Name: "AWS_*", Read: true}, {Name: "MY_TOKEN", Read: true}, {Name: "GIT_SSH", Read: true}}})
-	all := compile(t, SourceLayer{Defaults: [NumResources]Stance{Env: Allow}, Env: []EnvRule{{Name: "BASH_ENV", Read: true}}})
-	host := compile(t, SourceLayer{Authority: Host, Env: []EnvRule{{Name: "AWS_*", Read: true}}}, SourceLayer{Authority: Session, Env: []EnvRule{{Name: "AWS_SESSION_TOKEN", Read: true}}})
-	none := compile(t, SourceLayer{FS: []FSRule{{Path: ".", Caps: Read}}})
+	prefix := compile(t, policy.SourceLayer{Env: []policy.EnvRule{{Name: "LD_*", Read: true}, {Name: "PYTHON*", Read: true}, {Name: "AWS_*", Read: true}, {Name: "MY_TOKEN", Read: true}, {Name: "GIT_SSH", Read: true}}})
+	all := compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Env: policy.Allow}, Env: []policy.EnvRule{{Name: "BASH_ENV", Read: true}}})
+	host := compile(t, policy.SourceLayer{Authority: policy.Host, Env: []policy.EnvRule{{Name: "AWS_*", Read: true}}}, policy.SourceLayer{Authority: policy.Session, Env: []policy.EnvRule{{Name: "AWS_SESSION_TOKEN", Read: true}}})
+	none := compile(t, policy.SourceLayer{FS: []policy.FSRule{{Path: ".", Caps: policy.Read}}})
 	for _, x := range []struct {
 		what        string
-		c           *Compiled
+		c           *policy.Compiled
 		name, value string
 		allow       bool
 	}{
@@ -37,10 +41,10 @@ func TestNamedAlone(t *testing.T) {
 			t.Errorf("%s: %s=%s: %+v", x.what, x.name, x.value, v)
 		}
 	}
-	if _, a := Ask(prefix, nil, Question{Resource: Env, Target: "LD_PRELOAD"}); a.Note == "" || a.Suggest == "" {
+	if _, a := policy.Ask(prefix, nil, policy.Question{Resource: policy.Env, Target: "LD_PRELOAD"}); a.Note == "" || a.Suggest == "" {
 		t.Errorf("%+v", a)
 	}
-	e := Explain(prefix, nil, Question{Resource: Env, Target: "LD_PRELOAD"})
+	e := policy.Explain(prefix, nil, policy.Question{Resource: policy.Env, Target: "LD_PRELOAD"})
 	if c := e.Layers[0].Candidates; len(c) != 1 || c[0].Won || e.Layers[0].Allow {
 		t.Errorf("%+v", e)
 	}

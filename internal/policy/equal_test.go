@@ -1,40 +1,43 @@
-package policy
+package policy_test
 
 import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // A policy holds another one's layers as long as none of them says anything else.
 func TestHolds(t *testing.T) {
-	outer := func(rules ...FSRule) SourceLayer { return SourceLayer{Authority: Host, FS: rules} }
-	inner := SourceLayer{FS: []FSRule{p(".", Read|Write)}}
-	host := compile(t, outer(p("/etc", Read), m("/**/.ssh", 0)))
-	builtin := func(path string, caps Caps) FSRule {
+	outer := func(rules ...policy.FSRule) policy.SourceLayer {
+		return policy.SourceLayer{Authority: policy.Host, FS: rules}
+	}
+	inner := policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read|policy.Write)}}
+	host := compile(t, outer(p("/etc", policy.Read), m("/**/.ssh", 0)))
+	builtin := func(path string, caps policy.Caps) policy.FSRule {
 		r := p(path, caps)
 		r.Place.File = "preset:any"
 		return r
 	}
-	everywhere := compile(t, outer(p("/etc", Read), m("/**/.ssh", 0), builtin("/srv", AllCaps)), inner)
+	everywhere := compile(t, outer(p("/etc", policy.Read), m("/**/.ssh", 0), builtin("/srv", policy.AllCaps)), inner)
 	everywhere.TmpDir = "/"
 	for _, x := range []struct {
 		name string
-		c    *Compiled
+		c    *policy.Compiled
 		want bool
 	}{
-		{"as they are", compile(t, outer(p("/etc", Read), m("/**/.ssh", 0)), inner), true},
-		{"handed over", handed(t, compile(t, outer(p("/etc", Read), m("/**/.ssh", 0)), inner)), true},
-		{"one more rule", compile(t, outer(p("/etc", Read), m("/**/.ssh", 0), p("/var", Read)), inner), false},
-		{"one rule less", compile(t, outer(p("/etc", Read)), inner), false},
-		{"more is given", compile(t, outer(p("/etc", Read|Update), m("/**/.ssh", 0)), inner), false},
-		{"another authority's", compile(t, SourceLayer{Authority: Agent, FS: []FSRule{p("/etc", Read), m("/**/.ssh", 0)}}, inner), false},
+		{"as they are", compile(t, outer(p("/etc", policy.Read), m("/**/.ssh", 0)), inner), true},
+		{"handed over", handed(t, compile(t, outer(p("/etc", policy.Read), m("/**/.ssh", 0)), inner)), true},
+		{"one more rule", compile(t, outer(p("/etc", policy.Read), m("/**/.ssh", 0), p("/var", policy.Read)), inner), false},
+		{"one rule less", compile(t, outer(p("/etc", policy.Read)), inner), false},
+		{"more is given", compile(t, outer(p("/etc", policy.Read|policy.Update), m("/**/.ssh", 0)), inner), false},
+		{"another authority's", compile(t, policy.SourceLayer{Authority: policy.Agent, FS: []policy.FSRule{p("/etc", policy.Read), m("/**/.ssh", 0)}}, inner), false},
 		{"left out", compile(t, inner), false},
 		{"one more that says it's a preset's, for a TMPDIR", handed(t, remade(t, everywhere)), false},
-		{"a rule says it's a preset's, which only adds", compile(t, outer(builtin("/etc", Read), m("/**/.ssh", 0)), inner), false},
-		{"without toolguard's own", without(compile(t, outer(p("/etc", Read), m("/**/.ssh", 0)), inner)), false},
+		{"a rule says it's a preset's, which only adds", compile(t, outer(builtin("/etc", policy.Read), m("/**/.ssh", 0)), inner), false},
+		{"without toolguard's own", without(compile(t, outer(p("/etc", policy.Read), m("/**/.ssh", 0)), inner)), false},
 	} {
 		if got := x.c.Holds(host); got != x.want {
 			t.Errorf("%s: %v", x.name, got)
@@ -50,7 +53,7 @@ func TestAuditOfEither(t *testing.T) {
 	if exec.Digest == denials.Digest || !exec.Audit.Exec {
 		t.Errorf("digest %s, and %s where execs are recorded: %+v", denials.Digest, exec.Digest, exec.Audit)
 	}
-	for _, x := range []struct{ inner, outer *Compiled }{{denials, exec}, {exec, denials}, {exec, exec}} {
+	for _, x := range []struct{ inner, outer *policy.Compiled }{{denials, exec}, {exec, denials}, {exec, exec}} {
 		both, err := x.inner.Within(x.outer)
 		childtest.Must(t, err)
 		if !both.Audit.Exec || !both.Holds(exec) {
@@ -60,44 +63,44 @@ func TestAuditOfEither(t *testing.T) {
 	if denials.Holds(exec) || !exec.Holds(denials) {
 		t.Error("a policy that records less holds one that records more, or the other way round")
 	}
-	if d := Diff(exec, denials); len(d) != 1 || d[0].Resource != "audit" || d[0].Old != "exec" || d[0].New != "denials" {
+	if d := policy.Diff(exec, denials); len(d) != 1 || d[0].Resource != "audit" || d[0].Old != "exec" || d[0].New != "denials" {
 		t.Errorf("%+v", d)
 	}
 }
 
 // remade is a policy that was changed, with its digest.
-func remade(t *testing.T, c *Compiled) *Compiled {
+func remade(t *testing.T, c *policy.Compiled) *policy.Compiled {
 	t.Helper()
-	w := c.wire()
-	got, err := w.compiled()
+	w := c.Wire()
+	got, err := w.Compiled()
 	childtest.Must(t, err)
 	return got
 }
 
 // without is a policy without its first layer.
-func without(c *Compiled) *Compiled {
+func without(c *policy.Compiled) *policy.Compiled {
 	c.Layers = c.Layers[1:]
 	return c
 }
 
 // It also knows all that the other one knows of other names.
 func TestHoldsOtherNames(t *testing.T) {
-	for name, change := range map[string]func(*Compiled){
-		"":                   func(*Compiled) {},
-		"no alias":           func(c *Compiled) { c.Aliases = nil },
-		"one with a hole":    func(c *Compiled) { c.Aliases[0].Holes = []string{"/x"} },
-		"one from elsewhere": func(c *Compiled) { c.Aliases[0].Depth++ },
-		"no link":            func(c *Compiled) { c.Links = nil },
-		"one of another":     func(c *Compiled) { c.Links[0].File.Inode++ },
-		"one of a rule that gives more": func(c *Compiled) {
+	for name, change := range map[string]func(*policy.Compiled){
+		"":                   func(*policy.Compiled) {},
+		"no alias":           func(c *policy.Compiled) { c.Aliases = nil },
+		"one with a hole":    func(c *policy.Compiled) { c.Aliases[0].Holes = []string{"/x"} },
+		"one from elsewhere": func(c *policy.Compiled) { c.Aliases[0].Depth++ },
+		"no link":            func(c *policy.Compiled) { c.Links = nil },
+		"one of another":     func(c *policy.Compiled) { c.Links[0].File.Inode++ },
+		"one of a rule that gives more": func(c *policy.Compiled) {
 			c.Links[0].Rule = int32(len(c.Rules))
-			c.Rules = append(c.Rules, &Rule{FS: &CompiledFS{Entry: fspath.Entry{Path: "/"}, Caps: AllCaps}})
+			c.Rules = append(c.Rules, &policy.Rule{FS: &policy.CompiledFS{Entry: fspath.Entry{Path: "/"}, Caps: policy.AllCaps}})
 		},
 	} {
-		known := func() *Compiled {
-			c := compile(t, SourceLayer{Authority: Host, FS: []FSRule{p("/etc", Read)}})
+		known := func() *policy.Compiled {
+			c := compile(t, policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{p("/etc", policy.Read)}})
 			c.Aliases = []fspath.Alias{{From: "/a", To: "/etc", Depth: 1}}
-			c.Links = []Link{{File: fspath.FileID{Inode: 7}}}
+			c.Links = []policy.Link{{File: fspath.FileID{Inode: 7}}}
 			return c
 		}
 		c := known()
@@ -110,22 +113,22 @@ func TestHoldsOtherNames(t *testing.T) {
 
 // What is within another policy holds it, each with a TMPDIR of its own.
 func TestHoldsWhatItIsWithin(t *testing.T) {
-	with := func(tmp string, rules ...FSRule) *Compiled {
-		own := p(tmp, Read|Write)
+	with := func(tmp string, rules ...policy.FSRule) *policy.Compiled {
+		own := p(tmp, policy.Read|policy.Write)
 		own.Place.File = "builtin:runtime"
-		src := source(SourceLayer{FS: append(rules, own)})
+		src := source(policy.SourceLayer{FS: append(rules, own)})
 		src.TmpDir = tmp
-		c, err := Compile(src, fspathtest.New(map[string]string{"/w": "dir", tmp: "dir"}))
+		c, err := policy.Compile(src, fspathtest.New(map[string]string{"/w": "dir", tmp: "dir"}))
 		childtest.Must(t, err)
 		return c
 	}
-	outer := with("/tmp/outer", p("/etc", Read))
-	in, err := with("/tmp/inner", p("/", Read)).Within(outer)
+	outer := with("/tmp/outer", p("/etc", policy.Read))
+	in, err := with("/tmp/inner", p("/", policy.Read)).Within(outer)
 	childtest.Must(t, err)
 	if !in.Holds(outer) {
 		t.Error("it doesn't hold what it's within")
 	}
-	if in.Holds(with("/tmp/outer", p("/var", Read))) {
+	if in.Holds(with("/tmp/outer", p("/var", policy.Read))) {
 		t.Error("it holds another one")
 	}
 }
@@ -133,11 +136,11 @@ func TestHoldsWhatItIsWithin(t *testing.T) {
 // The digest tells of every rule but what toolguard itself grants in the TMPDIR, whoever made them up.
 func TestDigestTellsOfPresets(t *testing.T) {
 	with := func(path string) string {
-		r := p(path, AllCaps)
+		r := p(path, policy.AllCaps)
 		r.Place.File = "preset:any"
-		src := source(SourceLayer{FS: []FSRule{p("/etc", Read), r}})
+		src := source(policy.SourceLayer{FS: []policy.FSRule{p("/etc", policy.Read), r}})
 		src.TmpDir = "/tmp/own"
-		c, err := Compile(src, fspathtest.New(map[string]string{"/w": "dir", "/tmp/own": "dir", "/tmp/own/x": "dir"}))
+		c, err := policy.Compile(src, fspathtest.New(map[string]string{"/w": "dir", "/tmp/own": "dir", "/tmp/own/x": "dir"}))
 		childtest.Must(t, err)
 		return c.Digest
 	}
@@ -156,11 +159,11 @@ func TestOtherNamesMadeUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir", "/secret": "dir", "/mnt": "dir"}), Table: fspathtest.Mount("/secret /mnt")}
-			host, err := Compile(source(SourceLayer{Authority: Host, FS: []FSRule{p("/", AllCaps), p("/secret", 0)}}), sys)
+			host, err := policy.Compile(source(policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{p("/", policy.AllCaps), p("/secret", 0)}}), sys)
 			childtest.Must(t, err)
-			mine, err := Compile(source(SourceLayer{FS: []FSRule{p("/", AllCaps), p("/secret", Read)}}), sys)
+			mine, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p("/", policy.AllCaps), p("/secret", policy.Read)}}), sys)
 			childtest.Must(t, err)
-			if len(mine.Aliases) == 0 || host.CheckFS("/mnt/f", Read).Allow || !mine.CheckFS("/mnt/f", Read).Allow {
+			if len(mine.Aliases) == 0 || host.CheckFS("/mnt/f", policy.Read).Allow || !mine.CheckFS("/mnt/f", policy.Read).Allow {
 				t.Fatalf("the host's and one's own policy are to differ: %+v", mine.Aliases)
 			}
 			for i := range mine.Aliases {
@@ -168,7 +171,7 @@ func TestOtherNamesMadeUp(t *testing.T) {
 			}
 			in, err := handed(t, remade(t, mine)).Within(host)
 			childtest.Must(t, err)
-			if in.CheckFS("/mnt/f", Read).Allow || !in.Holds(host) {
+			if in.CheckFS("/mnt/f", policy.Read).Allow || !in.Holds(host) {
 				t.Errorf("%s may be read, by %+v", "/mnt/f", in.Aliases)
 			}
 		})

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"flag"
@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
@@ -44,7 +45,7 @@ func naiveNames(all []fspath.Mount, p string) (out []name) {
 }
 
 // counts says whether a rule that matches n components of the other name says something of the first one.
-func (o name) counts(r FSRule, n int) bool {
+func (o name) counts(r policy.FSRule, n int) bool {
 	if r.Match == "" {
 		return n >= o.depth && (naiveDepth(r, o.from) < 0 || n > len(naiveWords(o.to)))
 	}
@@ -55,7 +56,7 @@ func (o name) counts(r FSRule, n int) bool {
 }
 
 // naiveRestricts says whether the rules about another name take something away.
-func naiveRestricts(l naiveLayer, o name, want Caps) bool {
+func naiveRestricts(l naiveLayer, o name, want policy.Caps) bool {
 	rules := slices.DeleteFunc(slices.Clone(l.rules), naiveAdds)
 	unprotect, reveal := false, false
 	if w := naiveWinner(rules, o.path); w >= 0 {
@@ -65,14 +66,14 @@ func naiveRestricts(l naiveLayer, o name, want Caps) bool {
 		unprotect, reveal = rules[w].Unprotect, rules[w].Secret
 	}
 	w := naiveWinner(l.protect, o.path)
-	if !unprotect && want&Write != 0 && w >= 0 && o.counts(l.protect[w], naiveDepth(l.protect[w], o.path)) {
+	if !unprotect && want&policy.Write != 0 && w >= 0 && o.counts(l.protect[w], naiveDepth(l.protect[w], o.path)) {
 		return true
 	}
 	w = naiveWinner(l.secrets, o.path)
-	return !reveal && want&(Read|Execute) != 0 && w >= 0 && l.secrets[w].Caps == 0 && o.counts(l.secrets[w], naiveDepth(l.secrets[w], o.path))
+	return !reveal && want&(policy.Read|policy.Execute) != 0 && w >= 0 && l.secrets[w].Caps == 0 && o.counts(l.secrets[w], naiveDepth(l.secrets[w], o.path))
 }
 
-func naiveAliasAllows(layers []naiveLayer, all []fspath.Mount, path string, want Caps) bool {
+func naiveAliasAllows(layers []naiveLayer, all []fspath.Mount, path string, want policy.Caps) bool {
 	for _, o := range naiveNames(all, path) {
 		for _, l := range layers {
 			if naiveRestricts(l, o, want) {
@@ -132,14 +133,14 @@ func TestAliasesAgreeWithNaive(t *testing.T) {
 			if !rapid.Bool().Draw(t, "much is allowed") {
 				continue
 			}
-			layers[i].FS = append([]FSRule{p("/", AllCaps)}, layers[i].FS...)
+			layers[i].FS = append([]policy.FSRule{p("/", policy.AllCaps)}, layers[i].FS...)
 			naive[i].rules = naiveComplete(naiveGivesWay(layers[i].FS), naive[i].stance)
 		}
 		sys.Table = fspathtest.Mount(genMounts(t)...)
-		c, err := Compile(source(layers...), sys)
+		c, err := policy.Compile(source(layers...), sys)
 		childtest.Must(t, err)
 		for _, path := range genAliased(t, sys.Table) {
-			want := Caps(rapid.IntRange(1, int(AllCaps)).Draw(t, "want"))
+			want := policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))
 			got, should := c.CheckFS(path, want), naiveAliasAllows(naive, sys.Table, path, want)
 			if got.Allow != should {
 				t.Fatalf("%s %s: compiled %+v, naive %v\n%+v\n%s", want, path, got, should, sys.Table, rulesOf(c))
@@ -168,13 +169,13 @@ func TestAliasesNeverWiden(t *testing.T) {
 		layers, _ := genLayers(t)
 		for i := range layers {
 			if rapid.Bool().Draw(t, "much is allowed") {
-				layers[i].FS = append([]FSRule{p("/", AllCaps)}, layers[i].FS...)
+				layers[i].FS = append([]policy.FSRule{p("/", policy.AllCaps)}, layers[i].FS...)
 			}
 		}
-		without, err := Compile(source(layers...), sys.Tree)
+		without, err := policy.Compile(source(layers...), sys.Tree)
 		childtest.Must(t, err)
 		sys.Table = fspathtest.Mount(genMounts(t)...)
-		c, err := Compile(source(layers...), sys)
+		c, err := policy.Compile(source(layers...), sys)
 		childtest.Must(t, err)
 		for _, path := range genAliased(t, sys.Table) {
 			caps, before := c.Caps(path), without.Caps(path)

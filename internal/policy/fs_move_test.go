@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
@@ -10,98 +10,101 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 func TestRename(t *testing.T) {
-	const r, rw, all = Read, Read | Write, AllCaps
-	sub := SourceLayer{FS: []FSRule{p(".", rw), p("ro", r), p("in", Read|Create), p("a/b/secret", 0), p("noup", Read|Create|Delete)}}
-	match := SourceLayer{FS: []FSRule{p(".", rw), p("/other", rw), m("**/.env", 0), m("**/.git/hooks", r), m("base/**/key", r)}}
-	guarded := SourceLayer{
-		FS: []FSRule{p(".", rw), p("/other", rw), unprotected(p("mine", rw))}, Protect: ProtectOn,
-		Protected: []FSRule{m("**/.git/hooks", 0), m("**/.envrc", 0)},
+	const r, rw, all = policy.Read, policy.Read | policy.Write, policy.AllCaps
+	sub := policy.SourceLayer{FS: []policy.FSRule{p(".", rw), p("ro", r), p("in", policy.Read|policy.Create), p("a/b/secret", 0), p("noup", policy.Read|policy.Create|policy.Delete)}}
+	match := policy.SourceLayer{FS: []policy.FSRule{p(".", rw), p("/other", rw), m("**/.env", 0), m("**/.git/hooks", r), m("base/**/key", r)}}
+	guarded := policy.SourceLayer{
+		FS: []policy.FSRule{p(".", rw), p("/other", rw), unprotected(p("mine", rw))}, Protect: policy.ProtectOn,
+		Protected: []policy.FSRule{m("**/.git/hooks", 0), m("**/.envrc", 0)},
 	}
-	lifted := SourceLayer{
-		FS: []FSRule{unprotected(p(".", rw)), m("**/*.pem", rw)}, Protect: ProtectOn, Protected: []FSRule{m("**/.vscode", 0)},
+	lifted := policy.SourceLayer{
+		FS: []policy.FSRule{unprotected(p(".", rw)), m("**/*.pem", rw)}, Protect: policy.ProtectOn, Protected: []policy.FSRule{m("**/.vscode", 0)},
 	}
-	secrets := func(rules ...FSRule) SourceLayer {
-		return SourceLayer{
-			FS:      append([]FSRule{p(".", all), p("/other", all), secret(p("mine", all)), m("/**/open", r)}, rules...),
-			Secrets: ProtectAuto, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/.config/gh", 0), m("/**/.env", 0), m("/**/*.pub", r)},
+	secrets := func(rules ...policy.FSRule) policy.SourceLayer {
+		return policy.SourceLayer{
+			FS:      append([]policy.FSRule{p(".", all), p("/other", all), secret(p("mine", all)), m("/**/open", r)}, rules...),
+			Secrets: policy.ProtectAuto, SecretFiles: []policy.FSRule{m("/**/.ssh", 0), m("/**/.config/gh", 0), m("/**/.env", 0), m("/**/*.pub", r)},
 		}
 	}
-	x := func(old, new string) Move { return Move{Old: old, New: new} }
-	dir := func(old, new string) Move { return Move{Old: old, New: new, OldDir: true} }
-	over := func(old, new string) Move { return Move{Old: old, New: new, NewExists: true} }
-	swap := func(old, new string) Move { return Move{Old: old, New: new, NewExists: true, Exchange: true} }
+	x := func(old, new string) policy.Move { return policy.Move{Old: old, New: new} }
+	dir := func(old, new string) policy.Move { return policy.Move{Old: old, New: new, OldDir: true} }
+	over := func(old, new string) policy.Move { return policy.Move{Old: old, New: new, NewExists: true} }
+	swap := func(old, new string) policy.Move {
+		return policy.Move{Old: old, New: new, NewExists: true, Exchange: true}
+	}
 	for _, c := range []struct {
-		layer SourceLayer
-		move  Move
-		want  Reason
+		layer policy.SourceLayer
+		move  policy.Move
+		want  policy.Reason
 	}{
-		{sub, x("/w/x", "/w/y"), Allowed},
-		{sub, x("/w/x", "/w/x"), Allowed},
-		{sub, x("/w/ro/x", "/w/y"), RuleDenies},    // no delete on the old name
-		{sub, x("/w/x", "/w/ro/y"), RuleDenies},    // no create on the new one
-		{sub, x("/w/x", "/w/in/y"), Allowed},       // into a place that allows less
-		{sub, over("/w/x", "/w/in/y"), RuleDenies}, // replacing needs update
-		{sub, over("/w/x", "/w/y"), Allowed},
-		{sub, over("/w/x", "/w/noup/y"), RuleDenies},
-		{sub, x("/w/noup/x", "/w/y"), NoGain}, // it would gain update
-		{sub, x("/w/x", "/w/noup/y"), Allowed},
-		{sub, swap("/w/x", "/w/y"), Allowed},
-		{sub, swap("/w/x", "/w/noup/y"), RuleDenies},
-		{sub, dir("/w/d", "/w/e"), Allowed},
-		{sub, dir("/w/a", "/w/e"), NoGain}, // a literal rule beneath
-		{sub, dir("/w/a/b", "/w/e"), NoGain},
-		{sub, dir("/w/d", "/w/a"), NoGain}, // a literal rule beneath the new name
-		{sub, dir("/w/a/c", "/w/e"), Allowed},
-		{match, x("/w/x", "/w/.env"), RuleDenies},
-		{match, x("/w/.env", "/w/x"), RuleDenies},
-		{match, dir("/w/.git", "/w/git"), NoGain}, // part of a match
-		{match, dir("/w/git", "/w/.git"), NoGain},
-		{match, dir("/w/d/.git", "/w/e/.git"), NoGain},
-		{match, dir("/w/d", "/w/e"), Allowed},
-		{match, dir("/w/d", "/other/d"), NoGain}, // leaves the BASE of a match that denies
-		{match, x("/w/d", "/other/d"), Allowed},  // a file has nothing beneath
-		{match, dir("/w/base/d", "/w/d"), NoGain},
-		{match, dir("/w/base", "/w/d"), NoGain}, // the BASE itself
-		{SourceLayer{FS: []FSRule{p(".", rw), m("up/base/**/key", r)}}, dir("/w/up", "/w/d"), NoGain},
-		{SourceLayer{FS: []FSRule{p(".", rw), m("up/base/**/key", r)}}, dir("/w/d", "/w/up"), NoGain},
-		{match, dir("/other/d", "/w/d"), NoGain}, // could bring a .env in
-		{guarded, x("/w/x", "/w/.envrc"), Protected},
-		{secrets(), x("/w/.env", "/w/x"), NoGain}, // it would gain read
-		{secrets(), x("/w/.env", "/w/x/.env"), Allowed},
-		{secrets(), x("/w/.env", "/w/x.pub"), NoGain}, // to an exception
-		{secrets(), x("/w/x", "/w/.env"), Allowed},
-		{secrets(), x("/w/.env", "/w/mine/.env"), NoGain}, // to where it's given back
-		{secrets(), x("/w/mine/.env", "/w/.env"), Allowed},
-		{secrets(), swap("/w/x", "/w/.env"), NoGain},
-		{secrets(), dir("/w/d", "/other/d"), Allowed},
-		{secrets(), dir("/w/.ssh", "/w/d"), NoGain}, // what is beneath isn't covered any more
-		{secrets(), dir("/w/.ssh", "/w/d/.ssh"), Allowed},
-		{secrets(), dir("/w/.ssh/d", "/w/.ssh/e"), Allowed},
-		{secrets(), dir("/w/.ssh/d", "/w/.ssh/d.pub"), NoGain},
-		{secrets(), dir("/w/d", "/w/.ssh"), Allowed},
-		{secrets(), dir("/w/.config", "/w/c"), NoGain}, // part of a match
-		{secrets(), dir("/w/d", "/w/mine/d"), NoGain},  // what it holds is given back there
-		{secrets(), dir("/w/mine/d", "/w/d"), Allowed},
-		{secrets(p(".ssh", Write), p("d", Write)), dir("/w/.ssh/a", "/w/d/a"), NoGain}, // open would be readable beneath
-		{guarded, x("/w/x", "/w/mine/.envrc"), Allowed},
-		{guarded, dir("/w/.git", "/w/g"), NoGain},
-		{guarded, dir("/w/g", "/w/.git"), NoGain},
-		{guarded, dir("/w/d", "/w/mine/d"), NoGain}, // protect would be lifted for what is beneath
-		{guarded, dir("/w/mine/d", "/w/d"), NoGain}, // could bring in an .envrc
-		{SourceLayer{FS: []FSRule{p(".", rw), p("up", Read|Update)}}, Move{Old: "/w/d", New: "/w/up/e", OldDir: true, NewExists: true, NewDir: true}, NoGain},
-		{guarded, dir("/w/d", "/other/d"), NoGain},
-		{guarded, dir("/w/d", "/w/e"), Allowed},
-		{lifted, dir("/w/.vscode", "/w/d"), NoGain}, // what protect covers although most of it is unprotected
-		{lifted, dir("/w/d", "/w/.vscode"), NoGain},
-		{lifted, dir("/w/d", "/w/e"), Allowed},
-		{lifted, dir("/w/.vscode/d", "/w/.vscode/e"), Allowed},
-		{SourceLayer{FS: []FSRule{p("/", all)}}, dir("/etc", "/e"), NoGain}, // toolguard's own files beneath
-		{SourceLayer{FS: []FSRule{p("/", all)}}, x("/etc/toolguard/p", "/w/p"), Protected},
+		{sub, x("/w/x", "/w/y"), policy.Allowed},
+		{sub, x("/w/x", "/w/x"), policy.Allowed},
+		{sub, x("/w/ro/x", "/w/y"), policy.RuleDenies},    // no delete on the old name
+		{sub, x("/w/x", "/w/ro/y"), policy.RuleDenies},    // no create on the new one
+		{sub, x("/w/x", "/w/in/y"), policy.Allowed},       // into a place that allows less
+		{sub, over("/w/x", "/w/in/y"), policy.RuleDenies}, // replacing needs update
+		{sub, over("/w/x", "/w/y"), policy.Allowed},
+		{sub, over("/w/x", "/w/noup/y"), policy.RuleDenies},
+		{sub, x("/w/noup/x", "/w/y"), policy.NoGain}, // it would gain update
+		{sub, x("/w/x", "/w/noup/y"), policy.Allowed},
+		{sub, swap("/w/x", "/w/y"), policy.Allowed},
+		{sub, swap("/w/x", "/w/noup/y"), policy.RuleDenies},
+		{sub, dir("/w/d", "/w/e"), policy.Allowed},
+		{sub, dir("/w/a", "/w/e"), policy.NoGain}, // a literal rule beneath
+		{sub, dir("/w/a/b", "/w/e"), policy.NoGain},
+		{sub, dir("/w/d", "/w/a"), policy.NoGain}, // a literal rule beneath the new name
+		{sub, dir("/w/a/c", "/w/e"), policy.Allowed},
+		{match, x("/w/x", "/w/.env"), policy.RuleDenies},
+		{match, x("/w/.env", "/w/x"), policy.RuleDenies},
+		{match, dir("/w/.git", "/w/git"), policy.NoGain}, // part of a match
+		{match, dir("/w/git", "/w/.git"), policy.NoGain},
+		{match, dir("/w/d/.git", "/w/e/.git"), policy.NoGain},
+		{match, dir("/w/d", "/w/e"), policy.Allowed},
+		{match, dir("/w/d", "/other/d"), policy.NoGain}, // leaves the BASE of a match that denies
+		{match, x("/w/d", "/other/d"), policy.Allowed},  // a file has nothing beneath
+		{match, dir("/w/base/d", "/w/d"), policy.NoGain},
+		{match, dir("/w/base", "/w/d"), policy.NoGain}, // the BASE itself
+		{policy.SourceLayer{FS: []policy.FSRule{p(".", rw), m("up/base/**/key", r)}}, dir("/w/up", "/w/d"), policy.NoGain},
+		{policy.SourceLayer{FS: []policy.FSRule{p(".", rw), m("up/base/**/key", r)}}, dir("/w/d", "/w/up"), policy.NoGain},
+		{match, dir("/other/d", "/w/d"), policy.NoGain}, // could bring a .env in
+		{guarded, x("/w/x", "/w/.envrc"), policy.Protected},
+		{secrets(), x("/w/.env", "/w/x"), policy.NoGain}, // it would gain read
+		{secrets(), x("/w/.env", "/w/x/.env"), policy.Allowed},
+		{secrets(), x("/w/.env", "/w/x.pub"), policy.NoGain}, // to an exception
+		{secrets(), x("/w/x", "/w/.env"), policy.Allowed},
+		{secrets(), x("/w/.env", "/w/mine/.env"), policy.NoGain}, // to where it's given back
+		{secrets(), x("/w/mine/.env", "/w/.env"), policy.Allowed},
+		{secrets(), swap("/w/x", "/w/.env"), policy.NoGain},
+		{secrets(), dir("/w/d", "/other/d"), policy.Allowed},
+		{secrets(), dir("/w/.ssh", "/w/d"), policy.NoGain}, // what is beneath isn't covered any more
+		{secrets(), dir("/w/.ssh", "/w/d/.ssh"), policy.Allowed},
+		{secrets(), dir("/w/.ssh/d", "/w/.ssh/e"), policy.Allowed},
+		{secrets(), dir("/w/.ssh/d", "/w/.ssh/d.pub"), policy.NoGain},
+		{secrets(), dir("/w/d", "/w/.ssh"), policy.Allowed},
+		{secrets(), dir("/w/.config", "/w/c"), policy.NoGain}, // part of a match
+		{secrets(), dir("/w/d", "/w/mine/d"), policy.NoGain},  // what it holds is given back there
+		{secrets(), dir("/w/mine/d", "/w/d"), policy.Allowed},
+		{secrets(p(".ssh", policy.Write), p("d", policy.Write)), dir("/w/.ssh/a", "/w/d/a"), policy.NoGain}, // open would be readable beneath
+		{guarded, x("/w/x", "/w/mine/.envrc"), policy.Allowed},
+		{guarded, dir("/w/.git", "/w/g"), policy.NoGain},
+		{guarded, dir("/w/g", "/w/.git"), policy.NoGain},
+		{guarded, dir("/w/d", "/w/mine/d"), policy.NoGain}, // protect would be lifted for what is beneath
+		{guarded, dir("/w/mine/d", "/w/d"), policy.NoGain}, // could bring in an .envrc
+		{policy.SourceLayer{FS: []policy.FSRule{p(".", rw), p("up", policy.Read|policy.Update)}}, policy.Move{Old: "/w/d", New: "/w/up/e", OldDir: true, NewExists: true, NewDir: true}, policy.NoGain},
+		{guarded, dir("/w/d", "/other/d"), policy.NoGain},
+		{guarded, dir("/w/d", "/w/e"), policy.Allowed},
+		{lifted, dir("/w/.vscode", "/w/d"), policy.NoGain}, // what protect covers although most of it is unprotected
+		{lifted, dir("/w/d", "/w/.vscode"), policy.NoGain},
+		{lifted, dir("/w/d", "/w/e"), policy.Allowed},
+		{lifted, dir("/w/.vscode/d", "/w/.vscode/e"), policy.Allowed},
+		{policy.SourceLayer{FS: []policy.FSRule{p("/", all)}}, dir("/etc", "/e"), policy.NoGain}, // toolguard's own files beneath
+		{policy.SourceLayer{FS: []policy.FSRule{p("/", all)}}, x("/etc/toolguard/p", "/w/p"), policy.Protected},
 	} {
 		if v := compile(t, c.layer).CheckRename(c.move); v.Reason != c.want {
 			t.Errorf("%+v: %+v, want %s", c.move, v, c.want)
@@ -110,9 +113,9 @@ func TestRename(t *testing.T) {
 }
 
 func TestRenameExchangeOfDirectories(t *testing.T) {
-	c := compile(t, SourceLayer{FS: []FSRule{p(".", Read|Write), p("a/b", Read)}})
-	move := Move{Old: "/w/f", New: "/w/a", NewExists: true, NewDir: true, Exchange: true}
-	if v := c.CheckRename(move); v.Reason != NoGain {
+	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read|policy.Write), p("a/b", policy.Read)}})
+	move := policy.Move{Old: "/w/f", New: "/w/a", NewExists: true, NewDir: true, Exchange: true}
+	if v := c.CheckRename(move); v.Reason != policy.NoGain {
 		t.Errorf("the directory that comes back isn't judged: %+v", v)
 	}
 	move.New = "/w/c"
@@ -122,19 +125,19 @@ func TestRenameExchangeOfDirectories(t *testing.T) {
 }
 
 func TestLink(t *testing.T) {
-	c := compile(t, SourceLayer{FS: []FSRule{p(".", Read|Write), p("ro", Read), p("blind", Write), p("drop", Create)}})
+	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read|policy.Write), p("ro", policy.Read), p("blind", policy.Write), p("drop", policy.Create)}})
 	for _, x := range []struct {
 		old, new string
-		want     Reason
+		want     policy.Reason
 	}{
-		{"/w/x", "/w/y", Allowed},
-		{"/w/ro/x", "/w/y", NoGain},
-		{"/w/x", "/w/ro/y", RuleDenies},
-		{"/w/blind/x", "/w/y", RuleDenies},
-		{"/w/x", "/w/drop/y", Allowed},
-		{"/etc/passwd", "/w/y", NoRule},
+		{"/w/x", "/w/y", policy.Allowed},
+		{"/w/ro/x", "/w/y", policy.NoGain},
+		{"/w/x", "/w/ro/y", policy.RuleDenies},
+		{"/w/blind/x", "/w/y", policy.RuleDenies},
+		{"/w/x", "/w/drop/y", policy.Allowed},
+		{"/etc/passwd", "/w/y", policy.NoRule},
 	} {
-		if v := c.CheckLink(Move{Old: x.old, New: x.new}); v.Reason != x.want {
+		if v := c.CheckLink(policy.Move{Old: x.old, New: x.new}); v.Reason != x.want {
 			t.Errorf("%s -> %s: %+v, want %s", x.old, x.new, v, x.want)
 		}
 	}
@@ -189,9 +192,9 @@ func TestRenamesNeverGain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
 		for i := range layers { // so that a good part of the renames is allowed
-			layers[i].FS = append([]FSRule{p("/", AllCaps)}, layers[i].FS[:min(3, len(layers[i].FS))]...)
+			layers[i].FS = append([]policy.FSRule{p("/", policy.AllCaps)}, layers[i].FS[:min(3, len(layers[i].FS))]...)
 		}
-		c, err := Compile(source(layers...), sys)
+		c, err := policy.Compile(source(layers...), sys)
 		childtest.Must(t, err)
 		d := disk{at: map[string]int{}, dir: map[int]bool{}}
 		for i := range 12 {
@@ -221,9 +224,9 @@ func TestRenamesNeverGain(t *testing.T) {
 	}
 }
 
-func moveOne(t *rapid.T, c *Compiled, d *disk, old, new string) bool {
+func moveOne(t *rapid.T, c *policy.Compiled, d *disk, old, new string) bool {
 	id, there := d.at[new]
-	m := Move{Old: old, New: new, OldDir: d.dir[d.at[old]], NewExists: there, NewDir: there && d.dir[id]}
+	m := policy.Move{Old: old, New: new, OldDir: d.dir[d.at[old]], NewExists: there, NewDir: there && d.dir[id]}
 	m.Exchange = there && rapid.Bool().Draw(t, "exchange")
 	parent, inDir := d.at[path.Dir(new)]
 	if path.Dir(new) != "/" && (!inDir || !d.dir[parent]) || fspath.Within(new, old) || fspath.Within(old, new) || !c.CheckRename(m).Allow {
@@ -243,8 +246,8 @@ func moveOne(t *rapid.T, c *Compiled, d *disk, old, new string) bool {
 		if more := c.Caps(p) &^ c.Caps(was); more != 0 {
 			t.Fatalf("%+v: what was %s with %s gains %s at %s\n%s", m, was, c.Caps(was), more, p, rulesOf(c))
 		}
-		if was != p && was != old && was != new && c.Caps(was)&Create != 0 && c.Caps(p)&Create == 0 && (m.OldDir || m.NewDir) {
-			if fspath.Within(was, old) && c.Caps(new)&Create != 0 {
+		if was != p && was != old && was != new && c.Caps(was)&policy.Create != 0 && c.Caps(p)&policy.Create == 0 && (m.OldDir || m.NewDir) {
+			if fspath.Within(was, old) && c.Caps(new)&policy.Create != 0 {
 				t.Fatalf("%+v: %s couldn't be created, but %s was moved there\n%s", m, p, was, rulesOf(c))
 			}
 		}
@@ -253,7 +256,7 @@ func moveOne(t *rapid.T, c *Compiled, d *disk, old, new string) bool {
 }
 
 func TestMovingLooksAtTheMachine(t *testing.T) {
-	c := compile(t, SourceLayer{FS: []FSRule{p(".", Read|Write)}})
+	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read|policy.Write)}})
 	for _, x := range []struct{ old, new, want string }{
 		{"src", "tests", "{/w/src /w/tests true true true false {0 0} {0 0}}"},
 		{"link", "new", "{/w/link /w/new false false false false {0 0} {0 0}}"},
@@ -266,7 +269,7 @@ func TestMovingLooksAtTheMachine(t *testing.T) {
 	}
 }
 
-func rulesOf(c *Compiled) string {
+func rulesOf(c *policy.Compiled) string {
 	var b strings.Builder
 	for _, r := range c.Rules {
 		fmt.Fprintf(&b, "%s %s\n", r.ID, r.Text())

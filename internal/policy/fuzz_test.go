@@ -1,10 +1,11 @@
-package policy
+package policy_test
 
 import (
 	"path"
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/netname"
@@ -15,7 +16,7 @@ func FuzzParseNetTarget(f *testing.F) {
 	for _, s := range []string{"https://a.com/x?y", "tcp://[::1]:80", "https://a@b/", "https://a.com:8443/%2e%2e/", "udp://1.2.3.4:53", "https://127.1/"} {
 		f.Add(s)
 	}
-	c := compile(f, SourceLayer{Net: []NetRule{host("allowed.example", true)}})
+	c := compile(f, policy.SourceLayer{Net: []policy.NetRule{host("allowed.example", true)}})
 	f.Fuzz(func(t *testing.T, s string) {
 		n, err := netname.ParseTarget(s)
 		if err != nil {
@@ -44,15 +45,15 @@ func FuzzPattern(f *testing.F) {
 		if strings.ContainsRune(match, '~') || !fspath.IsCanonical(target) || len(target) > 500 {
 			return
 		}
-		r := m(match, AllCaps)
-		c, err := Compile(source(SourceLayer{FS: []FSRule{r}}), sys)
+		r := m(match, policy.AllCaps)
+		c, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{r}}), sys)
 		if err != nil {
 			return
 		}
 		if base := match[:strings.Index(match, "**/")]; path.Clean("/"+base) != strings.TrimSuffix("/"+strings.TrimPrefix(base, "/"), "/") && base != "" && base != "/" {
 			return // the naive evaluator knows clean paths only
 		}
-		if got, want := c.CheckFS(target, Read).Allow, naiveAllows([]naiveLayer{{rules: []FSRule{r}}}, target, Read); got != want {
+		if got, want := c.CheckFS(target, policy.Read).Allow, naiveAllows([]naiveLayer{{rules: []policy.FSRule{r}}}, target, policy.Read); got != want {
 			t.Errorf("%q on %q: %v, naive %v", match, target, got, want)
 		}
 	})
@@ -64,9 +65,9 @@ func FuzzTarget(f *testing.F) {
 	for _, s := range []string{"src/lib.rs", "../x", "/w/out/passwd", "link/../..", "/proc/self/root/etc", "loop/x", "deep/schema.rs", "a//b/./c", "/dev/fd/3"} {
 		f.Add(s)
 	}
-	c, sys := compile(f, SourceLayer{FS: []FSRule{p(".", AllCaps)}}), machine()
+	c, sys := compile(f, policy.SourceLayer{FS: []policy.FSRule{p(".", policy.AllCaps)}}), machine()
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, want := range []Caps{Read, Delete} {
+		for _, want := range []policy.Caps{policy.Read, policy.Delete} {
 			v, p := c.CheckFSInput(sys, s, want)
 			if v.Allow && (!fspath.Within(p, ws) || path.Clean(p) != p) {
 				t.Errorf("%q is allowed as %q", s, p)

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
@@ -14,41 +15,41 @@ import (
 // lint lists both.
 func TestBuiltinRulesGiveWay(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w/x": "file", "/home/u/.config/git/config": "file", "/home/u/.config/mine": "file", "/home/u/.cache/x": "file", "/proc/cpuinfo": "file", "/usr/bin/x": "file"})
-	at := func(line int, r FSRule) FSRule { r.Place = Place{"p.toml", line, 1}; return r }
-	built := func(file string, rules ...FSRule) []FSRule {
+	at := func(line int, r policy.FSRule) policy.FSRule { r.Place = policy.Place{"p.toml", line, 1}; return r }
+	built := func(file string, rules ...policy.FSRule) []policy.FSRule {
 		for i := range rules {
 			rules[i].Place.File = file
 		}
 		return rules
 	}
-	runtime := built("builtin:runtime", p("/usr", Read|Execute), p("/proc/cpuinfo", Read), p("/proc/self", Read))
-	preset := built("preset:git", p("~/.config/git/config", Read), p("~/.cache", Read))
+	runtime := built("builtin:runtime", p("/usr", policy.Read|policy.Execute), p("/proc/cpuinfo", policy.Read), p("/proc/self", policy.Read))
+	preset := built("preset:git", p("~/.config/git/config", policy.Read), p("~/.cache", policy.Read))
 	for _, x := range []struct {
 		what  string
-		own   []FSRule
-		gives map[string]Caps
+		own   []policy.FSRule
+		gives map[string]policy.Caps
 		lint  string
 	}{
-		{"nothing is taken away", nil, map[string]Caps{"/home/u/.config/git/config": Read, "/proc/cpuinfo": Read}, ""},
+		{"nothing is taken away", nil, map[string]policy.Caps{"/home/u/.config/git/config": policy.Read, "/proc/cpuinfo": policy.Read}, ""},
 		{
 			"folders",
-			[]FSRule{at(1, p("~/.config", 0)), at(2, p("/proc", 0))},
-			map[string]Caps{"/home/u/.config/git/config": 0, "/proc/cpuinfo": 0, "/proc/self/status": 0, "/home/u/.cache/x": Read, "/usr/bin/x": Read | Execute},
+			[]policy.FSRule{at(1, p("~/.config", 0)), at(2, p("/proc", 0))},
+			map[string]policy.Caps{"/home/u/.config/git/config": 0, "/proc/cpuinfo": 0, "/proc/self/status": 0, "/home/u/.cache/x": policy.Read, "/usr/bin/x": policy.Read | policy.Execute},
 			"removed:1 fs.1: built-in rules at and beneath it aren't in force: git.fs.1 (/home/u/.config/git/config); " +
 				"removed:2 fs.2: built-in rules at and beneath it aren't in force: runtime.2 (/proc/cpuinfo), runtime.3 (/proc/self)",
 		},
-		{"the same path", []FSRule{at(1, p("~/.config/git/config", 0))}, map[string]Caps{"/home/u/.config/git/config": 0}, "removed:1 fs.1: built-in rules at and beneath it aren't in force: git.fs.1 (/home/u/.config/git/config)"},
-		{"only some capabilities", []FSRule{at(1, p("~/.config", Execute))}, map[string]Caps{"/home/u/.config/git/config": Read | Execute, "/home/u/.config/mine": Execute}, ""},
-		{"a pattern", []FSRule{at(1, m("~/**/.config", 0))}, map[string]Caps{"/home/u/.config/git/config": 0}, "removed:1 fs.1: built-in rules at and beneath it aren't in force: git.fs.1 (/home/u/.config/git/config)"},
+		{"the same path", []policy.FSRule{at(1, p("~/.config/git/config", 0))}, map[string]policy.Caps{"/home/u/.config/git/config": 0}, "removed:1 fs.1: built-in rules at and beneath it aren't in force: git.fs.1 (/home/u/.config/git/config)"},
+		{"only some capabilities", []policy.FSRule{at(1, p("~/.config", policy.Execute))}, map[string]policy.Caps{"/home/u/.config/git/config": policy.Read | policy.Execute, "/home/u/.config/mine": policy.Execute}, ""},
+		{"a pattern", []policy.FSRule{at(1, m("~/**/.config", 0))}, map[string]policy.Caps{"/home/u/.config/git/config": 0}, "removed:1 fs.1: built-in rules at and beneath it aren't in force: git.fs.1 (/home/u/.config/git/config)"},
 		{
 			"what the file itself grants beneath",
-			[]FSRule{at(1, p("~/.config", 0)), at(2, p("~/.config/git", Read)), at(3, m("~/**/mine", Read))},
-			map[string]Caps{"/home/u/.config/git/config": Read, "/home/u/.config/mine": Read, "/home/u/.config": 0},
+			[]policy.FSRule{at(1, p("~/.config", 0)), at(2, p("~/.config/git", policy.Read)), at(3, m("~/**/mine", policy.Read))},
+			map[string]policy.Caps{"/home/u/.config/git/config": policy.Read, "/home/u/.config/mine": policy.Read, "/home/u/.config": 0},
 			"removed:1 fs.1: built-in rules at and beneath it aren't in force: git.fs.1 (/home/u/.config/git/config); " +
 				"stays-open:1 fs.1: beneath it stays open what other rules grant: fs.2 (/home/u/.config/git, p.toml:2:1), fs.3 (~/**/mine, p.toml:3:1)",
 		},
 	} {
-		c, err := Compile(source(SourceLayer{Runtime: runtime, FS: append(preset[:2:2], x.own...), Defaults: [NumResources]Stance{Net: Deny, Env: Deny, Commands: Allow}}), sys)
+		c, err := policy.Compile(source(policy.SourceLayer{Runtime: runtime, FS: append(preset[:2:2], x.own...), Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny, policy.Env: policy.Deny, policy.Commands: policy.Allow}}), sys)
 		childtest.Must(t, err)
 		for path, want := range x.gives {
 			if got := c.Caps(path); got != want {
@@ -56,7 +57,7 @@ func TestBuiltinRulesGiveWay(t *testing.T) {
 			}
 		}
 		var said []string
-		for _, w := range Lint(c, sys, netname.IsPublicSuffix) {
+		for _, w := range policy.Lint(c, sys, netname.IsPublicSuffix) {
 			if w.Code == "removed" || w.Code == "stays-open" {
 				said = append(said, fmt.Sprintf("%s:%d %s", w.Code, w.Place.Line, w.Msg))
 			}

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"encoding/json"
@@ -11,19 +11,20 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // whole is a policy with every kind of rule.
-func whole(t testing.TB) *Compiled {
+func whole(t testing.TB) *policy.Compiled {
 	return compile(t,
-		SourceLayer{Authority: Host, FS: []FSRule{p("/etc", Read)}, Net: []NetRule{host("10.0.0.0/8", false)}},
-		SourceLayer{
-			FS:  []FSRule{p(".", Read|Write), m("**/*.pem", 0), m("src/**/.git/hooks", Read)},
-			Net: []NetRule{host("*.example.com", true), host("::1", true)}, Env: []EnvRule{{Name: "AWS_*", Read: true}},
-			Commands: []CommandRule{cmd("git", []string{"status", "**"}), cmd("nowhere")}, Protect: ProtectOn,
-			Protected: []FSRule{m("**/.git/config", 0)}, Secrets: ProtectAuto, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/*.pub", Read)},
+		policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{p("/etc", policy.Read)}, Net: []policy.NetRule{host("10.0.0.0/8", false)}},
+		policy.SourceLayer{
+			FS:  []policy.FSRule{p(".", policy.Read|policy.Write), m("**/*.pem", 0), m("src/**/.git/hooks", policy.Read)},
+			Net: []policy.NetRule{host("*.example.com", true), host("::1", true)}, Env: []policy.EnvRule{{Name: "AWS_*", Read: true}},
+			Commands: []policy.CommandRule{cmd("git", []string{"status", "**"}), cmd("nowhere")}, Protect: policy.ProtectOn,
+			Protected: []policy.FSRule{m("**/.git/config", 0)}, Secrets: policy.ProtectAuto, SecretFiles: []policy.FSRule{m("/**/.ssh", 0), m("/**/*.pub", policy.Read)},
 		})
 }
 
@@ -34,10 +35,10 @@ type fataler interface {
 }
 
 // handed is a policy after it has left its process and come into another.
-func handed(t fataler, c *Compiled) *Compiled {
+func handed(t fataler, c *policy.Compiled) *policy.Compiled {
 	text, err := json.Marshal(c)
 	childtest.Must(t, err)
-	got := &Compiled{}
+	got := &policy.Compiled{}
 	childtest.Must(t, json.Unmarshal(text, got))
 	return got
 }
@@ -47,12 +48,12 @@ func handed(t fataler, c *Compiled) *Compiled {
 func TestHandedOverLinks(t *testing.T) {
 	for _, link := range []string{"/w" + strings.Repeat("/d", fspath.MaxDepth), "/w/\xff"} {
 		sys := fspathtest.New(map[string]string{"/w/way": "-> " + link, link: "-> /w/src", "/w/src": "dir"})
-		l := SourceLayer{FS: []FSRule{p("way", Read)}, Runtime: []FSRule{p("/usr", Read)}}
-		c, err := Compile(source(l), sys)
+		l := policy.SourceLayer{FS: []policy.FSRule{p("way", policy.Read)}, Runtime: []policy.FSRule{p("/usr", policy.Read)}}
+		c, err := policy.Compile(source(l), sys)
 		childtest.Must(t, err)
 		got := handed(t, c)
 		for path, want := range map[string]bool{"/w/src": true, "/w/way": true, link: false} {
-			if v := got.CheckFS(path, Read); v.Allow != want {
+			if v := got.CheckFS(path, policy.Read); v.Allow != want {
 				t.Errorf("%s: %+v", path, v)
 			}
 		}
@@ -69,12 +70,12 @@ func TestHandedOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
 		sys.Table = fspathtest.Mount(genMounts(t)...)
-		c, err := Compile(source(layers...), sys)
+		c, err := policy.Compile(source(layers...), sys)
 		childtest.Must(t, err)
 		got := handed(t, c)
 		for _, path := range append(genAliased(t, sys.Table), genPath(t, "path")) {
-			if c.CheckFS(path, Read) != got.CheckFS(path, Read) || c.Caps(path) != got.Caps(path) {
-				t.Fatalf("%s: %+v was %+v", path, got.CheckFS(path, Read), c.CheckFS(path, Read))
+			if c.CheckFS(path, policy.Read) != got.CheckFS(path, policy.Read) || c.Caps(path) != got.Caps(path) {
+				t.Fatalf("%s: %+v was %+v", path, got.CheckFS(path, policy.Read), c.CheckFS(path, policy.Read))
 			}
 		}
 	})
@@ -91,60 +92,64 @@ func TestHandedOverUTF8(t *testing.T) {
 
 // Whatever Compile would never have made is refused.
 func TestMadeUp(t *testing.T) {
-	long := strings.Repeat("x", maxText+1)
+	long := strings.Repeat("x", policy.MaxText+1)
 	for name, x := range map[string]struct {
-		change func(*wire)
+		change func(*policy.Wire)
 		want   string
 	}{
-		"nothing":                   {func(*wire) {}, ""},
-		"another rule":              {func(w *wire) { w.Rules[len(own)].FS.Caps = AllCaps }, "another version of toolguard"},
-		"a rule too many":           {func(w *wire) { w.Rules = append(w.Rules, w.Rules[0]) }, "tables don't fit"},
-		"an alias that is a hole":   {func(w *wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{""}}} }, "isn't the rest"},
-		"a hole that is all":        {func(w *wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{"/"}}} }, "isn't the rest"},
-		"a hole elsewhere":          {func(w *wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{"x"}}} }, "isn't the rest"},
-		"an alias of nothing":       {func(w *wire) { w.Aliases = []fspath.Alias{{From: "/a", To: "b"}} }, "isn't a canonical path"},
-		"a link without a rule":     {func(w *wire) { w.Links = []Link{{Rule: int32(len(w.Rules))}} }, "tables don't fit"},
-		"a link without a layer":    {func(w *wire) { w.Links = []Link{{Layer: 99}} }, "tables don't fit"},
-		"a link of another layer":   {func(w *wire) { w.Links = []Link{{Layer: 2, Rule: 0}} }, "tables don't fit"},
-		"no rule":                   {func(w *wire) { w.Rules[0] = nil }, "tables don't fit"},
-		"a table beyond the rules":  {func(w *wire) { w.Layers[2].FS.N = 1 << 40 }, "tables don't fit"},
-		"a table before them":       {func(w *wire) { w.Layers[0].FS.First = -1 }, "tables don't fit"},
-		"a table of less than none": {func(w *wire) { w.Layers[0].FS.N = -1 }, "tables don't fit"},
-		"a rule in two tables":      {func(w *wire) { w.Layers[2].FS.First-- }, "tables don't fit"},
-		"a table of another kind":   {func(w *wire) { w.Layers[1].Net, w.Layers[1].FS = w.Layers[1].FS, w.Layers[1].Net }, "tables don't fit"},
-		"a declared one without":    {func(w *wire) { w.Layers[0].Stance[Env] = Deny }, "tables don't fit"},
-		"no such stance":            {func(w *wire) { w.Layers[0].Stance[FS] = 7 }, "tables don't fit"},
-		"no such authority":         {func(w *wire) { w.Layers[0].Authority = NumAuthorities }, "tables don't fit"},
-		"nobody's rule":             {func(w *wire) { w.Rules[0].Authority = NumAuthorities }, "tables don't fit"},
-		"a rule of two kinds":       {func(w *wire) { w.Rules[0].Env = &EnvRule{Name: "A"} }, "tables don't fit"},
-		"no resource":               {func(w *wire) { w.Rules[0].Resource = NumResources }, "tables don't fit"},
-		"a relative path":           {func(w *wire) { w.Rules[0].FS.Path = "etc" }, "isn't a canonical path"},
-		"dots":                      {func(w *wire) { w.Rules[0].FS.Path = "/etc/../x" }, "isn't a canonical path"},
-		"no such capability":        {func(w *wire) { w.Rules[0].FS.Caps = 0x80 }, "isn't a canonical path"},
-		"a pattern for all":         {func(w *wire) { w.Rules[0].FS.Last = "*" }, "matches every name"},
-		"a pattern of two":          {func(w *wire) { w.Rules[0].FS.Last = "a/b" }, "is no pattern"},
-		"a long PATH":               {func(w *wire) { w.Path = strings.Repeat("/x:", maxTold/2) }, "may have 65536"},
-		"many long files":           {func(w *wire) { w.Files = slices.Repeat([]string{long[1:]}, 9) }, "may have 65536"},
-		"a nameless variable":       {func(w *wire) { w.rules(w.Layers[2].Env)[0].Env.Name = "" }, "empty name"},
-		"a relative program":        {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Program = "x" }, "isn't a canonical path"},
-		"a relative name":           {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Name = "x/y" }, "isn't the name of a program"},
-		"a program's long name":     {func(w *wire) { w.rules(w.Layers[2].Commands)[0].Command.Name = strings.Repeat("x", fspath.MaxPath+1) }, "isn't the name of a program"},
-		"no workspace":              {func(w *wire) { w.Workspace = "" }, "isn't a canonical path"},
-		"a relative TMPDIR":         {func(w *wire) { w.TmpDir = "x" }, "isn't a canonical path"},
-		"a long name":               {func(w *wire) { w.Name = long }, "has a name of 8193 bytes"},
-		"a rule's long id":          {func(w *wire) { w.Rules[3].ID = long }, "has a name of 8193 bytes"},
-		"a rule's long file":        {func(w *wire) { w.Rules[3].Place.File = long }, "has a name of 8193 bytes"},
-		"a limit's long file":       {func(w *wire) { w.Limits.FileSize.Place.File = long }, "has a name of 8193 bytes"},
-		"system calls' long file":   {func(w *wire) { w.Layers[1].Syscalls.Place.File = long }, "has a name of 8193 bytes"},
-		"as long as may be":         {func(w *wire) { w.Name = long[1:] }, ""},
-		"too many layers":           {func(w *wire) { w.Layers = make(wireLayers, maxLayers+1) }, "at most 64 layers"},
-		"too many other names":      {func(w *wire) { w.Aliases = slices.Repeat([]fspath.Alias{{From: "/a", To: "/b"}}, maxAliases+1) }, "1025 other names"},
+		"nothing":                   {func(*policy.Wire) {}, ""},
+		"another rule":              {func(w *policy.Wire) { w.Rules[len(policy.Own)].FS.Caps = policy.AllCaps }, "another version of toolguard"},
+		"a rule too many":           {func(w *policy.Wire) { w.Rules = append(w.Rules, w.Rules[0]) }, "tables don't fit"},
+		"an alias that is a hole":   {func(w *policy.Wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{""}}} }, "isn't the rest"},
+		"a hole that is all":        {func(w *policy.Wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{"/"}}} }, "isn't the rest"},
+		"a hole elsewhere":          {func(w *policy.Wire) { w.Aliases = []fspath.Alias{{From: "/", To: "/b", Holes: []string{"x"}}} }, "isn't the rest"},
+		"an alias of nothing":       {func(w *policy.Wire) { w.Aliases = []fspath.Alias{{From: "/a", To: "b"}} }, "isn't a canonical path"},
+		"a link without a rule":     {func(w *policy.Wire) { w.Links = []policy.Link{{Rule: int32(len(w.Rules))}} }, "tables don't fit"},
+		"a link without a layer":    {func(w *policy.Wire) { w.Links = []policy.Link{{Layer: 99}} }, "tables don't fit"},
+		"a link of another layer":   {func(w *policy.Wire) { w.Links = []policy.Link{{Layer: 2, Rule: 0}} }, "tables don't fit"},
+		"no rule":                   {func(w *policy.Wire) { w.Rules[0] = nil }, "tables don't fit"},
+		"a table beyond the rules":  {func(w *policy.Wire) { w.Layers[2].FS.N = 1 << 40 }, "tables don't fit"},
+		"a table before them":       {func(w *policy.Wire) { w.Layers[0].FS.First = -1 }, "tables don't fit"},
+		"a table of less than none": {func(w *policy.Wire) { w.Layers[0].FS.N = -1 }, "tables don't fit"},
+		"a rule in two tables":      {func(w *policy.Wire) { w.Layers[2].FS.First-- }, "tables don't fit"},
+		"a table of another kind":   {func(w *policy.Wire) { w.Layers[1].Net, w.Layers[1].FS = w.Layers[1].FS, w.Layers[1].Net }, "tables don't fit"},
+		"a declared one without":    {func(w *policy.Wire) { w.Layers[0].Stance[policy.Env] = policy.Deny }, "tables don't fit"},
+		"no such stance":            {func(w *policy.Wire) { w.Layers[0].Stance[policy.FS] = 7 }, "tables don't fit"},
+		"no such authority":         {func(w *policy.Wire) { w.Layers[0].Authority = policy.NumAuthorities }, "tables don't fit"},
+		"nobody's rule":             {func(w *policy.Wire) { w.Rules[0].Authority = policy.NumAuthorities }, "tables don't fit"},
+		"a rule of two kinds":       {func(w *policy.Wire) { w.Rules[0].Env = &policy.EnvRule{Name: "A"} }, "tables don't fit"},
+		"no resource":               {func(w *policy.Wire) { w.Rules[0].Resource = policy.NumResources }, "tables don't fit"},
+		"a relative path":           {func(w *policy.Wire) { w.Rules[0].FS.Path = "etc" }, "isn't a canonical path"},
+		"dots":                      {func(w *policy.Wire) { w.Rules[0].FS.Path = "/etc/../x" }, "isn't a canonical path"},
+		"no such capability":        {func(w *policy.Wire) { w.Rules[0].FS.Caps = 0x80 }, "isn't a canonical path"},
+		"a pattern for all":         {func(w *policy.Wire) { w.Rules[0].FS.Last = "*" }, "matches every name"},
+		"a pattern of two":          {func(w *policy.Wire) { w.Rules[0].FS.Last = "a/b" }, "is no pattern"},
+		"a long PATH":               {func(w *policy.Wire) { w.Path = strings.Repeat("/x:", policy.MaxTold/2) }, "may have 65536"},
+		"many long files":           {func(w *policy.Wire) { w.Files = slices.Repeat([]string{long[1:]}, 9) }, "may have 65536"},
+		"a nameless variable":       {func(w *policy.Wire) { w.RulesOf(w.Layers[2].Env)[0].Env.Name = "" }, "empty name"},
+		"a relative program":        {func(w *policy.Wire) { w.RulesOf(w.Layers[2].Commands)[0].Command.Program = "x" }, "isn't a canonical path"},
+		"a relative name":           {func(w *policy.Wire) { w.RulesOf(w.Layers[2].Commands)[0].Command.Name = "x/y" }, "isn't the name of a program"},
+		"a program's long name": {func(w *policy.Wire) {
+			w.RulesOf(w.Layers[2].Commands)[0].Command.Name = strings.Repeat("x", fspath.MaxPath+1)
+		}, "isn't the name of a program"},
+		"no workspace":            {func(w *policy.Wire) { w.Workspace = "" }, "isn't a canonical path"},
+		"a relative TMPDIR":       {func(w *policy.Wire) { w.TmpDir = "x" }, "isn't a canonical path"},
+		"a long name":             {func(w *policy.Wire) { w.Name = long }, "has a name of 8193 bytes"},
+		"a rule's long id":        {func(w *policy.Wire) { w.Rules[3].ID = long }, "has a name of 8193 bytes"},
+		"a rule's long file":      {func(w *policy.Wire) { w.Rules[3].Place.File = long }, "has a name of 8193 bytes"},
+		"a limit's long file":     {func(w *policy.Wire) { w.Limits.FileSize.Place.File = long }, "has a name of 8193 bytes"},
+		"system calls' long file": {func(w *policy.Wire) { w.Layers[1].Syscalls.Place.File = long }, "has a name of 8193 bytes"},
+		"as long as may be":       {func(w *policy.Wire) { w.Name = long[1:] }, ""},
+		"too many layers":         {func(w *policy.Wire) { w.Layers = make(policy.WireLayers, policy.MaxLayers+1) }, "at most 64 layers"},
+		"too many other names": {func(w *policy.Wire) {
+			w.Aliases = slices.Repeat([]fspath.Alias{{From: "/a", To: "/b"}}, policy.MaxAliases+1)
+		}, "1025 other names"},
 	} {
-		w := whole(t).wire()
+		w := whole(t).Wire()
 		x.change(&w)
 		text, err := json.Marshal(w)
 		childtest.Must(t, err)
-		err = json.Unmarshal(text, &Compiled{})
+		err = json.Unmarshal(text, &policy.Compiled{})
 		if x.want == "" && err != nil || x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want)) {
 			t.Errorf("%s: %v, not %q", name, err, x.want)
 		}
@@ -155,17 +160,17 @@ func TestMadeUp(t *testing.T) {
 func TestWithin(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
-		var both [2]*Compiled
+		var both [2]*policy.Compiled
 		for i := range both {
 			layers, _ := genLayers(t)
 			var err error
-			if both[i], err = Compile(source(layers...), sys); err != nil {
+			if both[i], err = policy.Compile(source(layers...), sys); err != nil {
 				t.Fatal(err)
 			}
 		}
 		c, err := both[1].Within(both[0])
 		childtest.Must(t, err)
-		if last := c.Layers[len(c.Layers)-len(both[1].Layers):]; !slices.EqualFunc(last, both[1].Layers, same) {
+		if last := c.Layers[len(c.Layers)-len(both[1].Layers):]; !slices.EqualFunc(last, both[1].Layers, policy.Same) {
 			t.Fatal("the inner policy's layers aren't in the order that they had: another one than it says is named where it refuses")
 		}
 		again, err := c.Within(both[0])
@@ -180,7 +185,7 @@ func TestWithin(t *testing.T) {
 			if got, want := c.Caps(path), both[0].Caps(path)&both[1].Caps(path); got != want {
 				t.Fatalf("%s: %s, not %s", path, got, want)
 			}
-			v := c.CheckFS(path, Read)
+			v := c.CheckFS(path, policy.Read)
 			if v.Rule >= 0 && c.Rules[v.Rule].Authority != c.Layers[v.Layer].Authority {
 				t.Fatalf("%s: rule %d isn't one of layer %d", path, v.Rule, v.Layer)
 			}
@@ -190,7 +195,7 @@ func TestWithin(t *testing.T) {
 
 // The rules of the other resources count in both, too; neither policy changes.
 func TestWithinOthers(t *testing.T) {
-	inner, outer := whole(t), compile(t, SourceLayer{Env: []EnvRule{{Name: "AWS_KEY", Read: true}}, Commands: []CommandRule{cmd("git")}})
+	inner, outer := whole(t), compile(t, policy.SourceLayer{Env: []policy.EnvRule{{Name: "AWS_KEY", Read: true}}, Commands: []policy.CommandRule{cmd("git")}})
 	before := handed(t, inner)
 	c, err := inner.Within(outer)
 	childtest.Must(t, err)
@@ -218,36 +223,36 @@ func TestWithinOthers(t *testing.T) {
 
 // madeUp is a policy that no Compile makes, and that is accepted: another one's layers in any order and number, with layers
 // that have empty tables between them.
-func madeUp(t *rapid.T, c *Compiled) *Compiled {
-	from := c.wire()
+func madeUp(t *rapid.T, c *policy.Compiled) *policy.Compiled {
+	from := c.Wire()
 	w := from
 	w.Rules, w.Layers, w.Links = nil, nil, nil
 	for range rapid.IntRange(0, 8).Draw(t, "layers") {
 		i := rapid.IntRange(-1, len(from.Layers)-1).Draw(t, "layer")
 		if i < 0 {
-			empty := wireLayer{Layer: Layer{Authority: Session}, FS: &run{}}
-			empty.Stance[FS] = Allow
+			empty := policy.WireLayer{Layer: policy.Layer{Authority: policy.Session}, FS: &policy.Run{}}
+			empty.Stance[policy.FS] = policy.Allow
 			w.Layers = append(w.Layers, empty)
 			continue
 		}
 		l := from.Layers[i]
-		for _, table := range []**run{&l.FS, &l.Protect, &l.Secrets, &l.Net, &l.Env, &l.Commands} {
-			if *table == nil || **table == (run{}) {
+		for _, table := range []**policy.Run{&l.FS, &l.Protect, &l.Secrets, &l.Net, &l.Env, &l.Commands} {
+			if *table == nil || **table == (policy.Run{}) {
 				continue
 			}
 			r := **table
-			*table = &run{len(w.Rules), r.N}
-			for _, rule := range from.rules(&r) {
+			*table = &policy.Run{len(w.Rules), r.N}
+			for _, rule := range from.RulesOf(&r) {
 				own := *rule
 				w.Rules = append(w.Rules, &own)
 			}
 		}
 		if l.FS != nil && l.FS.N > 0 && rapid.IntRange(0, 9).Draw(t, "link") == 9 {
-			w.Links = append(w.Links, Link{Rule: int32(l.FS.First), Layer: int16(len(w.Layers)), File: fspath.FileID{Inode: 7}})
+			w.Links = append(w.Links, policy.Link{Rule: int32(l.FS.First), Layer: int16(len(w.Layers)), File: fspath.FileID{Inode: 7}})
 		}
 		w.Layers = append(w.Layers, l)
 	}
-	made, err := w.compiled()
+	made, err := w.Compiled()
 	childtest.Must(t, err)
 	return handed(t, made)
 }
@@ -257,9 +262,9 @@ func TestWithinMadeUp(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
-		honest, err := Compile(source(layers...), sys)
+		honest, err := policy.Compile(source(layers...), sys)
 		childtest.Must(t, err)
-		both := [2]*Compiled{madeUp(t, honest), madeUp(t, honest)}
+		both := [2]*policy.Compiled{madeUp(t, honest), madeUp(t, honest)}
 		c, err := both[1].Within(both[0])
 		childtest.Must(t, err)
 		if !c.Holds(both[0]) {
@@ -274,11 +279,11 @@ func TestWithinMadeUp(t *testing.T) {
 
 // A policy within so many others that it couldn't be read again is refused.
 func TestWithinTooMany(t *testing.T) {
-	c := compile(t, SourceLayer{FS: []FSRule{p("/", Read)}})
-	for i := range maxLayers {
-		in, err := compile(t, SourceLayer{FS: []FSRule{p(fmt.Sprintf("/%d", i), Read)}}).Within(c)
+	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p("/", policy.Read)}})
+	for i := range policy.MaxLayers {
+		in, err := compile(t, policy.SourceLayer{FS: []policy.FSRule{p(fmt.Sprintf("/%d", i), policy.Read)}}).Within(c)
 		if err != nil {
-			if len(c.Layers) != maxLayers || !strings.Contains(err.Error(), "at most 64 layers") {
+			if len(c.Layers) != policy.MaxLayers || !strings.Contains(err.Error(), "at most 64 layers") {
 				t.Errorf("%d layers: %v", len(c.Layers), err)
 			}
 			return
@@ -298,24 +303,24 @@ func FuzzHandedOver(f *testing.F) {
 	f.Add(strings.NewReplacer(`"Last":"*.pem"`, `"Last":"x*"`).Replace(string(text)))
 	outer := whole(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		var w wire // without the digest, which is no obstacle to who makes one up
-		if json.Unmarshal([]byte(text), &w) != nil || w.check() != nil {
+		var w policy.Wire // without the digest, which is no obstacle to who makes one up
+		if json.Unmarshal([]byte(text), &w) != nil || w.Check() != nil {
 			return
 		}
-		c, err := w.compiled()
+		c, err := w.Compiled()
 		if err != nil {
 			return
 		}
-		for _, q := range []Question{
-			{Resource: FS, Caps: Update, Target: "/w/src/.git/hooks/x.pem"},
-			{Resource: FS, Caps: Execute, Target: "/usr/bin/git"},
-			{Resource: Net, Target: "https://a.example.com/x"},
-			{Resource: Net, Target: "tcp://10.1.2.3:80"},
-			{Resource: Env, Target: "AWS_KEY"},
-			{Resource: Commands, Target: "/usr/bin/git", Argv: []string{"git", "status"}},
+		for _, q := range []policy.Question{
+			{Resource: policy.FS, Caps: policy.Update, Target: "/w/src/.git/hooks/x.pem"},
+			{Resource: policy.FS, Caps: policy.Execute, Target: "/usr/bin/git"},
+			{Resource: policy.Net, Target: "https://a.example.com/x"},
+			{Resource: policy.Net, Target: "tcp://10.1.2.3:80"},
+			{Resource: policy.Env, Target: "AWS_KEY"},
+			{Resource: policy.Commands, Target: "/usr/bin/git", Argv: []string{"git", "status"}},
 		} {
-			v, a := Ask(c, machine(), q)
-			_ = fmt.Sprint(v, a, Explain(c, machine(), q))
+			v, a := policy.Ask(c, machine(), q)
+			_ = fmt.Sprint(v, a, policy.Explain(c, machine(), q))
 		}
 		for _, r := range c.Rules {
 			_ = r.Text()
@@ -326,7 +331,7 @@ func FuzzHandedOver(f *testing.F) {
 }
 
 func BenchmarkHandedOver(b *testing.B) {
-	c, err := Compile(big(200), fspathtest.New(map[string]string{"/w": "dir"}))
+	c, err := policy.Compile(big(200), fspathtest.New(map[string]string{"/w": "dir"}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -342,7 +347,7 @@ func BenchmarkHandedOver(b *testing.B) {
 	})
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
-			_ = json.Unmarshal(text, &Compiled{})
+			_ = json.Unmarshal(text, &policy.Compiled{})
 		}
 	})
 }
@@ -353,20 +358,20 @@ func TestWithinKeepsOtherNames(t *testing.T) {
 		Tree:  fspathtest.New(map[string]string{"/w/x": "file", "/data/f": "file"}),
 		Table: fspathtest.Mount("/data /w/b"), Inodes: map[string]uint64{"/w/x": 7, "/data/f": 7},
 	}
-	compiled := func(rules ...FSRule) *Compiled {
-		c, err := Compile(source(SourceLayer{FS: append([]FSRule{p("/", AllCaps)}, rules...)}), sys)
+	compiled := func(rules ...policy.FSRule) *policy.Compiled {
+		c, err := policy.Compile(source(policy.SourceLayer{FS: append([]policy.FSRule{p("/", policy.AllCaps)}, rules...)}), sys)
 		childtest.Must(t, err)
 		return c
 	}
-	inner, outer := compiled(p("/data/f", Read)), compiled(p("/w/b", Read|Update))
+	inner, outer := compiled(p("/data/f", policy.Read)), compiled(p("/w/b", policy.Read|policy.Update))
 	both, err := inner.Within(outer)
 	childtest.Must(t, err)
-	for path, want := range map[string]Caps{"/w/b/f": Read, "/w/b/g": Read | Update, "/data/g": Read | Update, "/w/x": AllCaps} {
+	for path, want := range map[string]policy.Caps{"/w/b/f": policy.Read, "/w/b/g": policy.Read | policy.Update, "/data/g": policy.Read | policy.Update, "/w/x": policy.AllCaps} {
 		if got := both.Caps(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
-	if v, _ := both.CheckFSInput(sys, "x", Update); v.Reason != RuleDenies || both.Rules[v.Rule].FS.Path != "/data/f" {
+	if v, _ := both.CheckFSInput(sys, "x", policy.Update); v.Reason != policy.RuleDenies || both.Rules[v.Rule].FS.Path != "/data/f" {
 		t.Errorf("%+v", v)
 	}
 }

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
@@ -9,68 +9,69 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 func TestLint(t *testing.T) {
-	all := [NumResources]Stance{Allow, Allow, Allow, Allow}
+	all := [policy.NumResources]policy.Stance{policy.Allow, policy.Allow, policy.Allow, policy.Allow}
 	for _, x := range []struct {
-		layer SourceLayer
+		layer policy.SourceLayer
 		want  string // the warnings' codes with their lines
 	}{
-		{SourceLayer{Defaults: all}, ""},
-		{SourceLayer{FS: []FSRule{p(".", Read)}}, ""},
-		{SourceLayer{Defaults: all, FS: []FSRule{p("src", Read), p("link", Read)}}, "never-wins:1"},
-		{SourceLayer{Defaults: all, FS: []FSRule{p("src", Read), p("src/generated", Read)}}, ""},
-		{SourceLayer{Defaults: all, FS: []FSRule{m("src/**/x", Read), m("**/x", Read)}}, "never-wins:1"},
-		{SourceLayer{Defaults: all, FS: []FSRule{m("**/x", Read), m("src/**/x", Read)}}, ""},
-		{SourceLayer{Defaults: all, FS: []FSRule{m("**/a/x", Read), m("**/a/y", Read), m("**/b/y", Read)}}, ""},
-		{SourceLayer{Defaults: all, FS: []FSRule{p(".", Read), p("absent", Read)}, Env: []EnvRule{{Name: "LD_PRELOAD", Read: true, Place: Place{"p.toml", 1, 1}}}}, "loader-env:1 missing:2"},
-		{SourceLayer{Defaults: all, FS: []FSRule{p("*.rs", 0)}}, "literal-star:1"},
-		{SourceLayer{Defaults: all, FS: []FSRule{p("tests/../src", Read)}}, "dotdot:1"},
-		{SourceLayer{Defaults: all, FS: []FSRule{p("absent", Read)}}, "missing:1"},
-		{SourceLayer{Defaults: all, FS: []FSRule{p("absent", 0)}}, ""},
-		{SourceLayer{Defaults: all, FS: []FSRule{p("src", Write|Execute)}}, "write-execute:1"},
-		{SourceLayer{Defaults: all, FS: []FSRule{p("/usr", Read|Write)}}, "writable-path:1 writable-path:1"},
-		{SourceLayer{Defaults: all, FS: []FSRule{unprotected(p("src", Read))}}, "unprotect:1"},
-		{SourceLayer{Defaults: all, FS: []FSRule{secret(p("src", Read))}}, "secret:1"},
-		{SourceLayer{Defaults: all, FS: []FSRule{p("src", Read), secret(p("src/lib.rs", Read)), p("tests", 0), m("src/**/x", Read)}, Secrets: ProtectOn, SecretFiles: []FSRule{p("src", 0), p("tests", 0)}}, "secret:1"},
+		{policy.SourceLayer{Defaults: all}, ""},
+		{policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read)}}, ""},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("src", policy.Read), p("link", policy.Read)}}, "never-wins:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("src", policy.Read), p("src/generated", policy.Read)}}, ""},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{m("src/**/x", policy.Read), m("**/x", policy.Read)}}, "never-wins:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{m("**/x", policy.Read), m("src/**/x", policy.Read)}}, ""},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{m("**/a/x", policy.Read), m("**/a/y", policy.Read), m("**/b/y", policy.Read)}}, ""},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p(".", policy.Read), p("absent", policy.Read)}, Env: []policy.EnvRule{{Name: "LD_PRELOAD", Read: true, Place: policy.Place{"p.toml", 1, 1}}}}, "loader-env:1 missing:2"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("*.rs", 0)}}, "literal-star:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("tests/../src", policy.Read)}}, "dotdot:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("absent", policy.Read)}}, "missing:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("absent", 0)}}, ""},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("src", policy.Write|policy.Execute)}}, "write-execute:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("/usr", policy.Read|policy.Write)}}, "writable-path:1 writable-path:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{unprotected(p("src", policy.Read))}}, "unprotect:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{secret(p("src", policy.Read))}}, "secret:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("src", policy.Read), secret(p("src/lib.rs", policy.Read)), p("tests", 0), m("src/**/x", policy.Read)}, Secrets: policy.ProtectOn, SecretFiles: []policy.FSRule{p("src", 0), p("tests", 0)}}, "secret:1"},
 		{
-			SourceLayer{Defaults: all, Net: []NetRule{host("*.co.uk", true), host("*.github.io", true), host("*.com", true), host("*.example.com", true), host("*.com", false)}},
+			policy.SourceLayer{Defaults: all, Net: []policy.NetRule{host("*.co.uk", true), host("*.github.io", true), host("*.com", true), host("*.example.com", true), host("*.com", false)}},
 			"public-suffix:1 public-suffix:2 public-suffix:3 never-wins:3 denied-name:5",
 		},
-		{SourceLayer{Defaults: all, Net: []NetRule{host("0.0.0.0/0", true)}}, "every-address:1"},
-		{SourceLayer{Defaults: all, Net: []NetRule{host("0.0.0.0", true), host("::", false), {Host: "0.0.0.0", Port: 80, Listen: true}}}, "no-address:1 no-address:2"},
-		{SourceLayer{Defaults: all, Net: []NetRule{
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{host("0.0.0.0/0", true)}}, "every-address:1"},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{host("0.0.0.0", true), host("::", false), {Host: "0.0.0.0", Port: 80, Listen: true}}}, "no-address:1 no-address:2"},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{
 			{Host: "10.0.0.0/8", Port: 22, Allow: true}, host("10.1.0.0/16", false), host("10.0.0.0/7", false), {Host: "10.2.0.0/16", Protocol: "udp"},
 		}}, "outweighed:2"},
-		{SourceLayer{Defaults: all, Net: []NetRule{
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{
 			{Host: "::/0", Port: 443, Allow: true},
 			host("10.0.0.0/8", false),
 			{Host: "127.0.0.0/8", Port: 80, Allow: true},
 			host("localhost", false),
 		}}, "every-address:1 outweighed:2 outweighed:4 outweighed:4"},
-		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "10.0.0.0/8", Protocol: "tcp"}, {Host: "10.0.0.0/8", Protocol: "tcp", Allow: true}}}, ""},
-		{SourceLayer{Defaults: all, Net: []NetRule{host("a.com", true), host("A.com.", false), host("b.com", true)}}, "never-wins:1 denied-name:2"},
-		{SourceLayer{Defaults: all, Net: []NetRule{host("*.a.com", false), {Host: "b.com", Port: 22}, host("10.0.0.1", false), host("localhost", false)}}, "denied-name:1 denied-name:2"},
-		{SourceLayer{Defaults: [NumResources]Stance{Allow, Deny, Allow, Allow}, Net: []NetRule{host("a.com", false)}}, ""},
-		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "a.com", Scheme: "https", Allow: true}, {Host: "a.com", Scheme: "wss"}}}, "wss-is-https:2 denied-name:2"},
-		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "a.com", Scheme: "wss", Allow: true}, {Host: "a.com", Scheme: "https", Allow: true}}}, "wss-is-https:1"},
-		{SourceLayer{Defaults: all, TLSIntercept: true, Net: []NetRule{{Host: "a.com", Scheme: "wss", Allow: true}}}, ""},
-		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "a.com", Scheme: "ssh", Allow: true}, {Host: "a.com", Scheme: "ssh", Allow: true}}}, "never-wins:1"},
-		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "a.com", Scheme: "ssh", Allow: true}, {Host: "a.com", Scheme: "ssh"}}}, "denied-name:2"},
-		{SourceLayer{Defaults: all, Net: []NetRule{{Host: "127.0.0.1", Port: 22, Listen: true, Allow: true}, host("127.0.0.1", false)}}, ""},
-		{SourceLayer{Defaults: all, Env: []EnvRule{{Name: "A"}, {Name: "B"}, {Name: "A", Read: true}}}, "never-wins:1"},
-		{SourceLayer{Defaults: all, Env: []EnvRule{{Name: "LD_PRELOAD", Read: true}}}, "loader-env:1"},
-		{SourceLayer{Defaults: all, Commands: []CommandRule{cmd("absent"), cmd("git"), cmd("/bin/git")}}, "missing:1 never-wins:2"},
-		{SourceLayer{Defaults: all, Commands: []CommandRule{{Name: "git", HasArgs: true}}}, "no-args:1"},
-		{SourceLayer{Defaults: [NumResources]Stance{Deny, Deny, Deny, Deny}, Commands: []CommandRule{cmd("git")}}, "not-executable:1"},
-		{SourceLayer{Defaults: all, Syscalls: Syscalls{Allow: []string{"ptrace", "acct", "lsetxattr"}, Place: Place{"p.toml", 8, 1}}}, "xattr:8"},
-		{SourceLayer{Defaults: all, Degraded: []Degraded{{ID: "fs.9", Place: Place{"p.toml", 7, 1}}, {ID: "limits.memory"}, {ID: AuditID, Place: Place{"p.toml", 8, 1}}}}, "unknown-rule:7 unknown-rule:8"},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "10.0.0.0/8", Protocol: "tcp"}, {Host: "10.0.0.0/8", Protocol: "tcp", Allow: true}}}, ""},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{host("a.com", true), host("A.com.", false), host("b.com", true)}}, "never-wins:1 denied-name:2"},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{host("*.a.com", false), {Host: "b.com", Port: 22}, host("10.0.0.1", false), host("localhost", false)}}, "denied-name:1 denied-name:2"},
+		{policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Allow, policy.Deny, policy.Allow, policy.Allow}, Net: []policy.NetRule{host("a.com", false)}}, ""},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "a.com", Scheme: "https", Allow: true}, {Host: "a.com", Scheme: "wss"}}}, "wss-is-https:2 denied-name:2"},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "a.com", Scheme: "wss", Allow: true}, {Host: "a.com", Scheme: "https", Allow: true}}}, "wss-is-https:1"},
+		{policy.SourceLayer{Defaults: all, TLSIntercept: true, Net: []policy.NetRule{{Host: "a.com", Scheme: "wss", Allow: true}}}, ""},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "a.com", Scheme: "ssh", Allow: true}, {Host: "a.com", Scheme: "ssh", Allow: true}}}, "never-wins:1"},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "a.com", Scheme: "ssh", Allow: true}, {Host: "a.com", Scheme: "ssh"}}}, "denied-name:2"},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "127.0.0.1", Port: 22, Listen: true, Allow: true}, host("127.0.0.1", false)}}, ""},
+		{policy.SourceLayer{Defaults: all, Env: []policy.EnvRule{{Name: "A"}, {Name: "B"}, {Name: "A", Read: true}}}, "never-wins:1"},
+		{policy.SourceLayer{Defaults: all, Env: []policy.EnvRule{{Name: "LD_PRELOAD", Read: true}}}, "loader-env:1"},
+		{policy.SourceLayer{Defaults: all, Commands: []policy.CommandRule{cmd("absent"), cmd("git"), cmd("/bin/git")}}, "missing:1 never-wins:2"},
+		{policy.SourceLayer{Defaults: all, Commands: []policy.CommandRule{{Name: "git", HasArgs: true}}}, "no-args:1"},
+		{policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Deny, policy.Deny, policy.Deny, policy.Deny}, Commands: []policy.CommandRule{cmd("git")}}, "not-executable:1"},
+		{policy.SourceLayer{Defaults: all, Syscalls: policy.Syscalls{Allow: []string{"ptrace", "acct", "lsetxattr"}, Place: policy.Place{"p.toml", 8, 1}}}, "xattr:8"},
+		{policy.SourceLayer{Defaults: all, Degraded: []policy.Degraded{{ID: "fs.9", Place: policy.Place{"p.toml", 7, 1}}, {ID: "limits.memory"}, {ID: policy.AuditID, Place: policy.Place{"p.toml", 8, 1}}}}, "unknown-rule:7 unknown-rule:8"},
 	} {
 		c := compile(t, x.layer)
 		var got []string
-		for _, w := range Lint(c, machine(), netname.IsPublicSuffix) {
+		for _, w := range policy.Lint(c, machine(), netname.IsPublicSuffix) {
 			got = append(got, fmt.Sprintf("%s:%d", w.Code, w.Place.Line))
 		}
 		if s := strings.Join(got, " "); s != x.want {
@@ -80,39 +81,41 @@ func TestLint(t *testing.T) {
 }
 
 func TestDiff(t *testing.T) {
-	old := SourceLayer{
-		FS:  []FSRule{p(".", Read|Write), p("src", Read), m("**/.env", 0)},
-		Net: []NetRule{host("a.com", true), host("*.b.com", true)}, Env: []EnvRule{{Name: "A*", Read: true}},
-		Commands: []CommandRule{cmd("git", []string{"status", "**"})},
+	old := policy.SourceLayer{
+		FS:  []policy.FSRule{p(".", policy.Read|policy.Write), p("src", policy.Read), m("**/.env", 0)},
+		Net: []policy.NetRule{host("a.com", true), host("*.b.com", true)}, Env: []policy.EnvRule{{Name: "A*", Read: true}},
+		Commands: []policy.CommandRule{cmd("git", []string{"status", "**"})},
 	}
-	change := func(f func(*SourceLayer)) SourceLayer {
+	change := func(f func(*policy.SourceLayer)) policy.SourceLayer {
 		n := old
-		n.FS, n.Net = append([]FSRule{}, old.FS...), append([]NetRule{}, old.Net...)
+		n.FS, n.Net = append([]policy.FSRule{}, old.FS...), append([]policy.NetRule{}, old.Net...)
 		f(&n)
 		return n
 	}
 	for _, x := range []struct {
 		name string
-		new  SourceLayer
+		new  policy.SourceLayer
 		want string
 	}{
 		{"nothing", old, ""},
-		{"another way to say it", change(func(l *SourceLayer) { l.FS = append(l.FS, p("./link", Read), p("tests", Read|Write)) }), ""},
-		{"narrower", change(func(l *SourceLayer) { l.FS[0].Caps = Read }), "-fs /w read+create+update+delete → read"},
-		{"wider", change(func(l *SourceLayer) { l.FS[1].Caps = AllCaps }), "+fs /w/src read → read+create+update+delete+execute"},
-		{"both", change(func(l *SourceLayer) { l.FS[1].Caps = Update }), "±fs /w/src read → update"},
-		{"a pattern is gone", change(func(l *SourceLayer) { l.FS = l.FS[:2] }), "+fs /w/.env none → read+create+update+delete\n+fs /w/src/.env none → read"},
-		{"undeclared", change(func(l *SourceLayer) { l.FS = nil }), "+fs / none → read+create+update+delete+execute\n" +
+		{"another way to say it", change(func(l *policy.SourceLayer) {
+			l.FS = append(l.FS, p("./link", policy.Read), p("tests", policy.Read|policy.Write))
+		}), ""},
+		{"narrower", change(func(l *policy.SourceLayer) { l.FS[0].Caps = policy.Read }), "-fs /w read+create+update+delete → read"},
+		{"wider", change(func(l *policy.SourceLayer) { l.FS[1].Caps = policy.AllCaps }), "+fs /w/src read → read+create+update+delete+execute"},
+		{"both", change(func(l *policy.SourceLayer) { l.FS[1].Caps = policy.Update }), "±fs /w/src read → update"},
+		{"a pattern is gone", change(func(l *policy.SourceLayer) { l.FS = l.FS[:2] }), "+fs /w/.env none → read+create+update+delete\n+fs /w/src/.env none → read"},
+		{"undeclared", change(func(l *policy.SourceLayer) { l.FS = nil }), "+fs / none → read+create+update+delete+execute\n" +
 			"+fs /w read+create+update+delete → read+create+update+delete+execute\n+fs /w/.env none → read+create+update+delete+execute\n" +
 			"+fs /w/src read → read+create+update+delete+execute\n+fs /w/src/.env none → read+create+update+delete+execute"},
-		{"a host less", change(func(l *SourceLayer) { l.Net = l.Net[1:] }), "-net git://a.com:9418 allow → deny\n-net http://a.com:80 allow → deny\n-net https://a.com:443 allow → deny\n-net ssh://a.com:22 allow → deny"},
-		{"net open", change(func(l *SourceLayer) { l.Net = nil }), "+net every other host deny → allow"},
-		{"a variable more", change(func(l *SourceLayer) { l.Env = []EnvRule{{Name: "*", Read: true}} }), "+env * deny → allow\n+env every other variable deny → allow"},
-		{"any arguments", change(func(l *SourceLayer) { l.Commands = []CommandRule{cmd("git")} }), "+commands git deny → allow\n+commands git with any arguments deny → allow"},
-		{"namespaces", change(func(l *SourceLayer) { l.Namespaces = true }), "+access session: namespaces false → true"},
+		{"a host less", change(func(l *policy.SourceLayer) { l.Net = l.Net[1:] }), "-net git://a.com:9418 allow → deny\n-net http://a.com:80 allow → deny\n-net https://a.com:443 allow → deny\n-net ssh://a.com:22 allow → deny"},
+		{"net open", change(func(l *policy.SourceLayer) { l.Net = nil }), "+net every other host deny → allow"},
+		{"a variable more", change(func(l *policy.SourceLayer) { l.Env = []policy.EnvRule{{Name: "*", Read: true}} }), "+env * deny → allow\n+env every other variable deny → allow"},
+		{"any arguments", change(func(l *policy.SourceLayer) { l.Commands = []policy.CommandRule{cmd("git")} }), "+commands git deny → allow\n+commands git with any arguments deny → allow"},
+		{"namespaces", change(func(l *policy.SourceLayer) { l.Namespaces = true }), "+access session: namespaces false → true"},
 	} {
 		var got []string
-		for _, c := range Diff(compile(t, old), compile(t, x.new)) {
+		for _, c := range policy.Diff(compile(t, old), compile(t, x.new)) {
 			sign := map[[2]bool]string{{true, false}: "+", {false, true}: "-", {true, true}: "±"}[[2]bool{c.Widened, c.Narrowed}]
 			got = append(got, sign+c.Resource+" "+c.Target+" "+c.Old+" → "+c.New)
 		}
@@ -123,17 +126,17 @@ func TestDiff(t *testing.T) {
 }
 
 func TestDiffOfAddresses(t *testing.T) {
-	open := SourceLayer{Defaults: [NumResources]Stance{Net: Allow}}
-	with := func(rules ...NetRule) SourceLayer {
+	open := policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Allow}}
+	with := func(rules ...policy.NetRule) policy.SourceLayer {
 		l := open
 		l.Net = rules
 		return l
 	}
-	udp := func(h string) NetRule { return NetRule{Host: h, Protocol: "udp"} }
-	port := NetRule{Host: "::/0", Port: 8443, Protocol: "udp", Allow: true}
+	udp := func(h string) policy.NetRule { return policy.NetRule{Host: h, Protocol: "udp"} }
+	port := policy.NetRule{Host: "::/0", Port: 8443, Protocol: "udp", Allow: true}
 	for _, x := range []struct {
 		name     string
-		old, new SourceLayer
+		old, new policy.SourceLayer
 		want     string
 	}{
 		{"a denial", open, with(udp("fd00::/8")), "-udp://[fd00::]:*"},
@@ -145,11 +148,11 @@ func TestDiffOfAddresses(t *testing.T) {
 		{"half of it", with(udp("fd00::/8")), with(udp("fd00::/9")), "+udp://[fd80::]:*"},
 		{"both halves", with(host("10.0.0.0/8", false)), with(host("10.0.0.0/9", false), host("10.128.0.0/9", false)), ""},
 		{"a port of a wider range", with(udp("fd00::/8")), with(udp("fd00::/8"), port), "+udp://[fd00::]:8443"},
-		{"who may be waited for", with(), with(NetRule{Port: 80, Listen: true}), "-listen tcp://0.0.0.0:80 -listen tcp://[::]:80"},
-		{"servers of its own", with(), with(NetRule{Host: "localhost", Listen: true}), "-listen tcp://127.0.0.1:* -listen tcp://[::1]:* -listen tcp://localhost:*"},
+		{"who may be waited for", with(), with(policy.NetRule{Port: 80, Listen: true}), "-listen tcp://0.0.0.0:80 -listen tcp://[::]:80"},
+		{"servers of its own", with(), with(policy.NetRule{Host: "localhost", Listen: true}), "-listen tcp://127.0.0.1:* -listen tcp://[::1]:* -listen tcp://localhost:*"},
 	} {
 		var got []string
-		for _, c := range Diff(compile(t, x.old), compile(t, x.new)) {
+		for _, c := range policy.Diff(compile(t, x.old), compile(t, x.new)) {
 			got = append(got, map[bool]string{true: "+", false: "-"}[c.Widened]+c.Target)
 		}
 		if s := strings.Join(got, " "); s != x.want {
@@ -161,16 +164,16 @@ func TestDiffOfAddresses(t *testing.T) {
 // What a rule more changes is told.
 func TestDiffTellsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		old := SourceLayer{Net: rapid.SliceOfN(rapid.Custom(genNet), 0, 5).Draw(t, "rules")}
-		old.Defaults[Net] = rapid.SampledFrom([]Stance{Deny, Allow}).Draw(t, "default")
+		old := policy.SourceLayer{Net: rapid.SliceOfN(rapid.Custom(genNet), 0, 5).Draw(t, "rules")}
+		old.Defaults[policy.Net] = rapid.SampledFrom([]policy.Stance{policy.Deny, policy.Allow}).Draw(t, "default")
 		new := old
 		new.Net = slices.Insert(slices.Clone(old.Net), rapid.IntRange(0, len(old.Net)).Draw(t, "place"), genNet(t))
-		a, errA := Compile(source(old), machine())
-		b, errB := Compile(source(new), machine())
+		a, errA := policy.Compile(source(old), machine())
+		b, errB := policy.Compile(source(new), machine())
 		if errA != nil || errB != nil {
 			t.Fatal(errA, errB)
 		}
-		changes := Diff(a, b)
+		changes := policy.Diff(a, b)
 		for range 10 {
 			at := netname.Target{Port: uint16(somePorts.Draw(t, "to port")), Addr: netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap()}
 			at.Protocol = rapid.SampledFrom([]string{"tcp", "udp"}).Draw(t, "protocol")
@@ -182,7 +185,7 @@ func TestDiffTellsAll(t *testing.T) {
 				at.Host, at.Addr = rapid.SampledFrom([]string{"a.com", "x.a.com", "localhost"}).Draw(t, "name"), netip.Addr{}
 			}
 			was, is := a.CheckNet(&at), b.CheckNet(&at)
-			told := slices.ContainsFunc(changes, func(c Change) bool { return c.Resource == "net" && c.Widened == is.Allow })
+			told := slices.ContainsFunc(changes, func(c policy.Change) bool { return c.Resource == "net" && c.Widened == is.Allow })
 			if was.Allow != is.Allow && !told {
 				t.Fatalf("%s was %+v and is %+v, and that isn't told: %+v", &at, was, is, changes)
 			}
@@ -191,12 +194,12 @@ func TestDiffTellsAll(t *testing.T) {
 }
 
 func TestDiffOfLimitsAndAuthorities(t *testing.T) {
-	a, b := source(SourceLayer{}), source(SourceLayer{Authority: Host, FS: []FSRule{p(".", Read)}}, SourceLayer{})
+	a, b := source(policy.SourceLayer{}), source(policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{p(".", policy.Read)}}, policy.SourceLayer{})
 	b.Limits.Pids.N, a.Limits.Memory.N, b.Limits.Memory.N = 5, 10, 20
 	var got []string
-	x, _ := Compile(a, machine())
-	y, _ := Compile(b, machine())
-	for _, c := range Diff(x, y) {
+	x, _ := policy.Compile(a, machine())
+	y, _ := policy.Compile(b, machine())
+	for _, c := range policy.Diff(x, y) {
 		got = append(got, c.Target+" "+c.Old+" "+c.New)
 		if c.Widened == c.Narrowed || c.Widened != (c.Target == "memory") {
 			t.Errorf("%+v", c)
@@ -209,43 +212,43 @@ func TestDiffOfLimitsAndAuthorities(t *testing.T) {
 
 // What protect takes away from a grant isn't a change of its own beside the grant.
 func TestDiffFoldsProtected(t *testing.T) {
-	diff := func(old, new SourceLayer) string {
+	diff := func(old, new policy.SourceLayer) string {
 		var got []string
-		for _, c := range Diff(compile(t, old), compile(t, new)) {
+		for _, c := range policy.Diff(compile(t, old), compile(t, new)) {
 			got = append(got, fmt.Sprint(c.Resource, " ", c.Target, " ", c.Old, " → ", c.New))
 		}
 		return strings.Join(got, "\n")
 	}
-	layer := func(mode ProtectMode, rules ...FSRule) SourceLayer {
-		return SourceLayer{FS: rules, Protect: mode, Protected: []FSRule{m("/**/.git/hooks", 0), m("/**/.bashrc", 0)}}
+	layer := func(mode policy.ProtectMode, rules ...policy.FSRule) policy.SourceLayer {
+		return policy.SourceLayer{FS: rules, Protect: mode, Protected: []policy.FSRule{m("/**/.git/hooks", 0), m("/**/.bashrc", 0)}}
 	}
-	keys := func(mode ProtectMode, rules ...FSRule) SourceLayer {
-		return SourceLayer{FS: rules, Secrets: mode, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/*.pub", Read)}}
+	keys := func(mode policy.ProtectMode, rules ...policy.FSRule) policy.SourceLayer {
+		return policy.SourceLayer{FS: rules, Secrets: mode, SecretFiles: []policy.FSRule{m("/**/.ssh", 0), m("/**/*.pub", policy.Read)}}
 	}
 	for _, x := range []struct {
 		name     string
-		old, new SourceLayer
+		old, new policy.SourceLayer
 		want     string
 	}{
-		{"a grant beside secrets", keys(ProtectAuto, p("src", Read)), keys(ProtectAuto, p("src", Read), p("tests", Read|Write)), "fs /w/tests none → read+create+update+delete"},
+		{"a grant beside secrets", keys(policy.ProtectAuto, p("src", policy.Read)), keys(policy.ProtectAuto, p("src", policy.Read), p("tests", policy.Read|policy.Write)), "fs /w/tests none → read+create+update+delete"},
 		{
-			"no secrets", keys(ProtectOn, p(".", Read|Write)), keys(ProtectOff, p(".", Read|Write)),
+			"no secrets", keys(policy.ProtectOn, p(".", policy.Read|policy.Write)), keys(policy.ProtectOff, p(".", policy.Read|policy.Write)),
 			"fs /w/.ssh create+update+delete → read+create+update+delete\naccess session: readable secrets false → true",
 		},
-		{"secrets in another way", keys(ProtectOn, p(".", Read)), keys(ProtectAuto, p(".", Read)), ""},
-		{"a grant", layer(ProtectAuto, p("src", Read)), layer(ProtectAuto, p("src", Read), p("tests", Read|Write)), "fs /w/tests none → read+create+update+delete"},
-		{"more of a grant", layer(ProtectAuto, p(".", Read)), layer(ProtectAuto, p(".", Read|Write)), "fs /w read → read+create+update+delete"},
+		{"secrets in another way", keys(policy.ProtectOn, p(".", policy.Read)), keys(policy.ProtectAuto, p(".", policy.Read)), ""},
+		{"a grant", layer(policy.ProtectAuto, p("src", policy.Read)), layer(policy.ProtectAuto, p("src", policy.Read), p("tests", policy.Read|policy.Write)), "fs /w/tests none → read+create+update+delete"},
+		{"more of a grant", layer(policy.ProtectAuto, p(".", policy.Read)), layer(policy.ProtectAuto, p(".", policy.Read|policy.Write)), "fs /w read → read+create+update+delete"},
 		{
-			"a rule of one's own for the same name", layer(ProtectAuto, p("src", Read)),
-			layer(ProtectAuto, p("src", Read), p("tests", Read|Write), p("tests/.bashrc", Read)),
+			"a rule of one's own for the same name", layer(policy.ProtectAuto, p("src", policy.Read)),
+			layer(policy.ProtectAuto, p("src", policy.Read), p("tests", policy.Read|policy.Write), p("tests/.bashrc", policy.Read)),
 			"fs /w/tests none → read+create+update+delete\nfs /w/tests/.bashrc none → read",
 		},
 		{
-			"no protection", layer(ProtectAuto, p(".", Read|Write)), layer(ProtectOff, p(".", Read|Write)),
+			"no protection", layer(policy.ProtectAuto, p(".", policy.Read|policy.Write)), layer(policy.ProtectOff, p(".", policy.Read|policy.Write)),
 			"fs /w/.bashrc read → read+create+update+delete\nfs /w/.git/hooks read → read+create+update+delete\naccess session: unprotected files false → true",
 		},
 		{
-			"no protection and a grant", layer(ProtectAuto, p(".", Read|Write)), layer(ProtectOff, p(".", AllCaps)),
+			"no protection and a grant", layer(policy.ProtectAuto, p(".", policy.Read|policy.Write)), layer(policy.ProtectOff, p(".", policy.AllCaps)),
 			"fs /w read+create+update+delete → read+create+update+delete+execute\nfs /w/.bashrc read → read+create+update+delete+execute\n" +
 				"fs /w/.git/hooks read → read+create+update+delete+execute\naccess session: unprotected files false → true",
 		},
@@ -273,7 +276,7 @@ func TestLimitText(t *testing.T) {
 		{"wall_time", 90e9, "1m30s"},
 		{"memory", 0, "none"},
 	} {
-		if got := limitText(x.name, x.n); got != x.want {
+		if got := policy.LimitText(x.name, x.n); got != x.want {
 			t.Errorf("%s %d: %s, want %s", x.name, x.n, got, x.want)
 		}
 	}

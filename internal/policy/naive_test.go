@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
@@ -16,8 +17,8 @@ import (
 // only the rule types with the real one.
 
 type naiveLayer struct {
-	rules, protect, secrets []FSRule
-	stance                  Stance
+	rules, protect, secrets []policy.FSRule
+	stance                  policy.Stance
 }
 
 // naiveWords cuts an absolute path into its components.
@@ -42,7 +43,7 @@ func naiveAbs(path string) string {
 }
 
 // naiveDepth is the greatest number of components at which a rule matches a path, -1 for not at all.
-func naiveDepth(r FSRule, path string) int {
+func naiveDepth(r policy.FSRule, path string) int {
 	target := naiveWords(path)
 	for n := len(target); n >= 0; n-- {
 		if naiveMatches(r, target[:n]) {
@@ -53,7 +54,7 @@ func naiveDepth(r FSRule, path string) int {
 }
 
 // naiveMatches says whether a rule names exactly this entry.
-func naiveMatches(r FSRule, entry []string) bool {
+func naiveMatches(r policy.FSRule, entry []string) bool {
 	if r.Match == "" {
 		return strings.Join(naiveWords(naiveAbs(r.Path)), "/") == strings.Join(entry, "/")
 	}
@@ -90,7 +91,7 @@ func naiveMatches(r FSRule, entry []string) bool {
 }
 
 // naiveWinner is the deciding rule's place in the list, -1 for none.
-func naiveWinner(rules []FSRule, path string) int {
+func naiveWinner(rules []policy.FSRule, path string) int {
 	best, bestDepth, bestLiteral := -1, -1, false
 	for i, r := range rules {
 		d, literal := naiveDepth(r, path), r.Match == ""
@@ -103,9 +104,9 @@ func naiveWinner(rules []FSRule, path string) int {
 }
 
 // naiveGivesWay is the list without the rules of built-in files at and beneath what another rule takes everything away from.
-func naiveGivesWay(rules []FSRule) (out []FSRule) {
+func naiveGivesWay(rules []policy.FSRule) (out []policy.FSRule) {
 	for _, r := range rules {
-		taken := slices.ContainsFunc(rules, func(d FSRule) bool {
+		taken := slices.ContainsFunc(rules, func(d policy.FSRule) bool {
 			return d.Place.File != "preset:x" && d.Caps == 0 && r.Match == "" && naiveDepth(d, naiveAbs(r.Path)) >= 0
 		})
 		if r.Place.File != "preset:x" || !taken {
@@ -117,7 +118,7 @@ func naiveGivesWay(rules []FSRule) (out []FSRule) {
 
 // naiveComplete is the list as it counts: a rule of a built-in file about a place outside the workspace gives also what its
 // path would get without it, and isn't there when that is all that it gives.
-func naiveComplete(rules []FSRule, stance Stance) (out []FSRule) {
+func naiveComplete(rules []policy.FSRule, stance policy.Stance) (out []policy.FSRule) {
 	for i, r := range rules {
 		if w := naiveWithout(rules, i, stance); naiveAdds(r) {
 			if r.Caps&^w.Caps == 0 && (w.Unprotect || !r.Unprotect) && (w.Secret || !r.Secret) {
@@ -130,16 +131,18 @@ func naiveComplete(rules []FSRule, stance Stance) (out []FSRule) {
 	return out
 }
 
-func naiveAdds(r FSRule) bool { return r.Place.File == "preset:x" && strings.HasPrefix(r.Path, "/") }
+func naiveAdds(r policy.FSRule) bool {
+	return r.Place.File == "preset:x" && strings.HasPrefix(r.Path, "/")
+}
 
-func naiveSum(r, q FSRule) FSRule {
+func naiveSum(r, q policy.FSRule) policy.FSRule {
 	r.Caps, r.Unprotect, r.Secret = r.Caps|q.Caps, r.Unprotect || q.Unprotect, r.Secret || q.Secret
 	return r
 }
 
 // naiveWithout is what the path of a rule would get without it, and without those that come later on the same path.
-func naiveWithout(rules []FSRule, at int, stance Stance) FSRule {
-	var others []FSRule
+func naiveWithout(rules []policy.FSRule, at int, stance policy.Stance) policy.FSRule {
+	var others []policy.FSRule
 	for i, r := range rules {
 		if i != at && (i < at || r.Match != "" || naiveAbs(r.Path) != naiveAbs(rules[at].Path)) {
 			others = append(others, r)
@@ -151,30 +154,30 @@ func naiveWithout(rules []FSRule, at int, stance Stance) FSRule {
 		return naiveSum(others[w], naiveWithout(others, w, stance))
 	case w >= 0:
 		return others[w]
-	case stance == Allow:
-		return FSRule{Caps: AllCaps}
+	case stance == policy.Allow:
+		return policy.FSRule{Caps: policy.AllCaps}
 	}
-	return FSRule{}
+	return policy.FSRule{}
 }
 
-func naiveAllows(layers []naiveLayer, path string, want Caps) bool {
+func naiveAllows(layers []naiveLayer, path string, want policy.Caps) bool {
 	for _, l := range layers {
 		unprotect, reveal := false, false
-		if len(l.rules) > 0 || l.stance != Undeclared {
+		if len(l.rules) > 0 || l.stance != policy.Undeclared {
 			w := naiveWinner(l.rules, path)
 			switch {
 			case w >= 0 && want&^l.rules[w].Caps != 0:
 				return false
-			case w < 0 && l.stance != Allow:
+			case w < 0 && l.stance != policy.Allow:
 				return false
 			case w >= 0:
 				unprotect, reveal = l.rules[w].Unprotect, l.rules[w].Secret
 			}
 		}
-		if !unprotect && want&Write != 0 && naiveWinner(l.protect, path) >= 0 {
+		if !unprotect && want&policy.Write != 0 && naiveWinner(l.protect, path) >= 0 {
 			return false
 		}
-		if w := naiveWinner(l.secrets, path); !reveal && want&(Read|Execute) != 0 && w >= 0 && l.secrets[w].Caps == 0 {
+		if w := naiveWinner(l.secrets, path); !reveal && want&(policy.Read|policy.Execute) != 0 && w >= 0 && l.secrets[w].Caps == 0 {
 			return false
 		}
 	}
@@ -188,9 +191,9 @@ func genPath(t *rapid.T, label string) string {
 	return "/" + strings.Join(rapid.SliceOfN(someNames, 1, 6).Draw(t, label), "/")
 }
 
-func genRule(t *rapid.T, label string) FSRule {
-	r := FSRule{
-		Caps:      Caps(rapid.IntRange(0, int(AllCaps)).Draw(t, label+" caps")),
+func genRule(t *rapid.T, label string) policy.FSRule {
+	r := policy.FSRule{
+		Caps:      policy.Caps(rapid.IntRange(0, int(policy.AllCaps)).Draw(t, label+" caps")),
 		Unprotect: rapid.Bool().Draw(t, label+" unprotect"), Secret: rapid.Bool().Draw(t, label+" secret"),
 	}
 	where := rapid.SliceOfN(someNames, 0, 3).Draw(t, label+" path")
@@ -230,10 +233,10 @@ func genMatch(t *rapid.T, label, base string) string {
 	return s
 }
 
-func genLayers(t *rapid.T) (layers []SourceLayer, naive []naiveLayer) {
+func genLayers(t *rapid.T) (layers []policy.SourceLayer, naive []naiveLayer) {
 	n := rapid.IntRange(1, 3).Draw(t, "layers")
 	for i := range n {
-		l := SourceLayer{Authority: Authority(int(Host) + i), Protect: ProtectOn, Secrets: ProtectOn}
+		l := policy.SourceLayer{Authority: policy.Authority(int(policy.Host) + i), Protect: policy.ProtectOn, Secrets: policy.ProtectOn}
 		for j := range rapid.IntRange(0, 8).Draw(t, "rules") {
 			r := genRule(t, fmt.Sprintf("rule %d.%d", i, j))
 			if r.Match == "" && rapid.Bool().Draw(t, "built in") {
@@ -242,17 +245,17 @@ func genLayers(t *rapid.T) (layers []SourceLayer, naive []naiveLayer) {
 			l.FS = append(l.FS, r)
 		}
 		for j := range rapid.IntRange(0, 3).Draw(t, "protected") {
-			l.Protected = append(l.Protected, FSRule{Match: genMatch(t, fmt.Sprintf("protect %d.%d", i, j), "")})
+			l.Protected = append(l.Protected, policy.FSRule{Match: genMatch(t, fmt.Sprintf("protect %d.%d", i, j), "")})
 		}
 		for j := range rapid.IntRange(0, 3).Draw(t, "secrets") {
 			except := rapid.IntRange(0, 1).Draw(t, "exception")
-			l.SecretFiles = append(l.SecretFiles, FSRule{Match: genMatch(t, fmt.Sprintf("secrets %d.%d", i, j), ""), Caps: Read * Caps(except)})
+			l.SecretFiles = append(l.SecretFiles, policy.FSRule{Match: genMatch(t, fmt.Sprintf("secrets %d.%d", i, j), ""), Caps: policy.Read * policy.Caps(except)})
 		}
-		l.Defaults[FS] = rapid.SampledFrom([]Stance{Undeclared, Deny, Allow}).Draw(t, "default")
+		l.Defaults[policy.FS] = rapid.SampledFrom([]policy.Stance{policy.Undeclared, policy.Deny, policy.Allow}).Draw(t, "default")
 		layers = append(layers, l)
-		stance := l.Defaults[FS]
-		if stance == Undeclared && len(l.FS) > 0 {
-			stance = Deny
+		stance := l.Defaults[policy.FS]
+		if stance == policy.Undeclared && len(l.FS) > 0 {
+			stance = policy.Deny
 		}
 		naive = append(naive, naiveLayer{naiveComplete(naiveGivesWay(l.FS), stance), l.Protected, l.SecretFiles, stance})
 	}
@@ -264,14 +267,14 @@ func TestCompiledAgreesWithNaive(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, naive := genLayers(t)
-		c, err := Compile(source(layers...), sys)
+		c, err := policy.Compile(source(layers...), sys)
 		childtest.Must(t, err)
 		for i := range 20 {
 			path := genPath(t, "path")
 			if i%2 == 0 {
 				path = ws + path
 			}
-			want := Caps(rapid.IntRange(1, int(AllCaps)).Draw(t, "want"))
+			want := policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))
 			v := c.CheckFS(path, want)
 			if v.Allow != naiveAllows(naive, path, want) {
 				t.Fatalf("%s %s: compiled %+v, naive %v", want, path, v, !v.Allow)
@@ -285,7 +288,7 @@ func TestCompiledAgreesWithNaive(t *testing.T) {
 }
 
 // checkWinners compares not only the verdict but the rule.
-func checkWinners(t *rapid.T, c *Compiled, naive []naiveLayer, path string) {
+func checkWinners(t *rapid.T, c *policy.Compiled, naive []naiveLayer, path string) {
 	for i, l := range c.Layers[1:] {
 		want := naiveWinner(naive[i].rules, path)
 		got := -1
@@ -309,16 +312,16 @@ func TestBuiltinRulesNeverTakeAway(t *testing.T) {
 		layers, _ := genLayers(t)
 		fewer := slices.Clone(layers)
 		for i, l := range fewer {
-			if len(l.FS) > 0 && l.Defaults[FS] == Undeclared {
-				layers[i].Defaults[FS], fewer[i].Defaults[FS] = Deny, Deny // also without rules
+			if len(l.FS) > 0 && l.Defaults[policy.FS] == policy.Undeclared {
+				layers[i].Defaults[policy.FS], fewer[i].Defaults[policy.FS] = policy.Deny, policy.Deny // also without rules
 			}
-			fewer[i].FS = slices.DeleteFunc(slices.Clone(l.FS), func(r FSRule) bool {
+			fewer[i].FS = slices.DeleteFunc(slices.Clone(l.FS), func(r policy.FSRule) bool {
 				return naiveAdds(r) && rapid.Bool().Draw(t, "without")
 			})
 		}
-		all, err := Compile(source(layers...), sys)
+		all, err := policy.Compile(source(layers...), sys)
 		childtest.Must(t, err)
-		without, err := Compile(source(fewer...), sys)
+		without, err := policy.Compile(source(fewer...), sys)
 		childtest.Must(t, err)
 		for range 20 {
 			path := genPath(t, "path")
@@ -335,9 +338,9 @@ func TestRestrictNeverWidens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
 		drop := rapid.IntRange(0, len(layers)-1).Draw(t, "without")
-		all, err := Compile(source(layers...), sys)
+		all, err := policy.Compile(source(layers...), sys)
 		childtest.Must(t, err)
-		fewer, err := Compile(source(append(layers[:drop:drop], layers[drop+1:]...)...), sys)
+		fewer, err := policy.Compile(source(append(layers[:drop:drop], layers[drop+1:]...)...), sys)
 		childtest.Must(t, err)
 		for range 20 {
 			path := genPath(t, "path")
@@ -352,15 +355,15 @@ func TestRestrictNeverWidens(t *testing.T) {
 func TestMergeOrder(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
-		var first, second []FSRule
+		var first, second []policy.FSRule
 		for i := range rapid.IntRange(1, 5).Draw(t, "first") {
 			first = append(first, genRule(t, fmt.Sprintf("first %d", i)))
 		}
 		for i := range rapid.IntRange(1, 5).Draw(t, "second") {
 			second = append(second, genRule(t, fmt.Sprintf("second %d", i)))
 		}
-		compiled := func(rules []FSRule) *Compiled {
-			c, err := Compile(source(SourceLayer{FS: rules}), sys)
+		compiled := func(rules []policy.FSRule) *policy.Compiled {
+			c, err := policy.Compile(source(policy.SourceLayer{FS: rules}), sys)
 			childtest.Must(t, err)
 			return c
 		}
@@ -370,7 +373,7 @@ func TestMergeOrder(t *testing.T) {
 			ra, da := a.Layers[1].FS.Lookup(path)
 			rb, db := b.Layers[1].FS.Lookup(path)
 			r, d := ab.Layers[1].FS.Lookup(path)
-			literal := func(c *Compiled, r int32) bool { return r >= 0 && c.Rules[r].FS.Last == "" }
+			literal := func(c *policy.Compiled, r int32) bool { return r >= 0 && c.Rules[r].FS.Last == "" }
 			fromB := rb >= 0 && (ra < 0 || db > da || db == da && (literal(b, rb) || !literal(a, ra)))
 			switch {
 			case ra < 0 && rb < 0:

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
@@ -8,12 +8,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // genNetRule is a rule about one of few hosts.
-func genNetRule(t *rapid.T, what string, hosts []string, intercept bool) NetRule {
-	r := NetRule{
+func genNetRule(t *rapid.T, what string, hosts []string, intercept bool) policy.NetRule {
+	r := policy.NetRule{
 		Host: rapid.SampledFrom(hosts).Draw(t, what+" host"), Scheme: rapid.SampledFrom([]string{"", "", "http", "https", "ws", "wss", "ssh"}).Draw(t, what+" scheme"),
 		Port: rapid.SampledFrom([]int{0, 0, 80, 443, 22}).Draw(t, what+" port"), Allow: rapid.Bool().Draw(t, what+" allow"),
 	}
@@ -30,7 +31,7 @@ func TestRulesAboutOtherHosts(t *testing.T) {
 	checks(t, "2000")
 	rapid.Check(t, func(t *rapid.T) {
 		intercept := rapid.Bool().Draw(t, "intercept")
-		var own, all []NetRule
+		var own, all []policy.NetRule
 		for i := range rapid.IntRange(0, 6).Draw(t, "rules") {
 			if what := fmt.Sprintf("rule %d", i); rapid.Bool().Draw(t, what+" is about it") {
 				own = append(own, genNetRule(t, what, about, intercept))
@@ -39,10 +40,10 @@ func TestRulesAboutOtherHosts(t *testing.T) {
 				all = append(all, genNetRule(t, what, others, intercept))
 			}
 		}
-		stance := [NumResources]Stance{Net: rapid.SampledFrom([]Stance{Deny, Allow}).Draw(t, "default")}
-		alone, err := Compile(source(SourceLayer{Defaults: stance, Net: own, TLSIntercept: intercept}), machine())
+		stance := [policy.NumResources]policy.Stance{policy.Net: rapid.SampledFrom([]policy.Stance{policy.Deny, policy.Allow}).Draw(t, "default")}
+		alone, err := policy.Compile(source(policy.SourceLayer{Defaults: stance, Net: own, TLSIntercept: intercept}), machine())
 		childtest.Must(t, err)
-		c, err := Compile(source(SourceLayer{Defaults: stance, Net: all, TLSIntercept: intercept}), machine())
+		c, err := policy.Compile(source(policy.SourceLayer{Defaults: stance, Net: all, TLSIntercept: intercept}), machine())
 		childtest.Must(t, err)
 		for _, scheme := range []string{"http", "https", "ws", "wss", "ssh", "git"} {
 			for _, port := range []uint16{80, 443, 22, 9418} {
@@ -57,10 +58,10 @@ func TestRulesAboutOtherHosts(t *testing.T) {
 }
 
 // explainAgrees holds explain to the decision: its layers and candidates say the same.
-func explainAgrees(t *rapid.T, c *Compiled, target *netname.Target) {
-	e := Explain(c, machine(), Question{Resource: Net, Target: target.String()})
+func explainAgrees(t *rapid.T, c *policy.Compiled, target *netname.Target) {
+	e := policy.Explain(c, machine(), policy.Question{Resource: policy.Net, Target: target.String()})
 	for _, l := range e.Layers {
-		won := slices.IndexFunc(l.Candidates, func(x Candidate) bool { return x.Won })
+		won := slices.IndexFunc(l.Candidates, func(x policy.Candidate) bool { return x.Won })
 		if l.Allow != (e.Answer.Decision == "allow") || (won >= 0) != (e.Answer.Rule != nil) || won >= 0 && l.Candidates[won].Rule != e.Answer.Rule {
 			t.Fatalf("%s: explain says %+v", target, e)
 		}
@@ -72,26 +73,26 @@ func explainAgrees(t *rapid.T, c *Compiled, target *netname.Target) {
 
 // What can't be told apart is decided by what names either scheme, before what names none.
 func TestUnreadTLS(t *testing.T) {
-	deny, allow := host("api.github.com", false), NetRule{Host: "api.github.com", Scheme: "https", Port: 443, Allow: true}
-	other := NetRule{Host: "b.com", PathPrefix: "/x", Scheme: "https", Allow: true}
+	deny, allow := host("api.github.com", false), policy.NetRule{Host: "api.github.com", Scheme: "https", Port: 443, Allow: true}
+	other := policy.NetRule{Host: "b.com", PathPrefix: "/x", Scheme: "https", Allow: true}
 	for _, x := range []struct {
-		rules     []NetRule
+		rules     []policy.NetRule
 		intercept bool
-		https     Reason
-		wss       Reason
+		https     policy.Reason
+		wss       policy.Reason
 		why       string // of the first rule, for https
 	}{
-		{[]NetRule{deny, allow}, false, Allowed, Allowed, "it names fewer parts than net.2"},
-		{[]NetRule{allow, deny}, false, Allowed, Allowed, "the most specific match"},
-		{[]NetRule{deny, allow}, true, Allowed, Allowed, "it names fewer parts than net.2"},
-		{[]NetRule{deny, allow, other}, true, Allowed, Allowed, "it names fewer parts than net.2"},
-		{[]NetRule{deny, allow, {Host: "api.github.com", Scheme: "wss"}}, true, Allowed, RuleDenies, "it names fewer parts than net.2"},
-		{[]NetRule{host("api.github.com", true), {Host: "api.github.com", Scheme: "wss"}}, false, RuleDenies, RuleDenies, "net.2 is for wss, which can't be told from what is asked about, and comes first"},
-		{[]NetRule{{Host: "api.github.com", Scheme: "wss"}, allow}, false, Allowed, Allowed, "the host matches, but not the scheme"},
+		{[]policy.NetRule{deny, allow}, false, policy.Allowed, policy.Allowed, "it names fewer parts than net.2"},
+		{[]policy.NetRule{allow, deny}, false, policy.Allowed, policy.Allowed, "the most specific match"},
+		{[]policy.NetRule{deny, allow}, true, policy.Allowed, policy.Allowed, "it names fewer parts than net.2"},
+		{[]policy.NetRule{deny, allow, other}, true, policy.Allowed, policy.Allowed, "it names fewer parts than net.2"},
+		{[]policy.NetRule{deny, allow, {Host: "api.github.com", Scheme: "wss"}}, true, policy.Allowed, policy.RuleDenies, "it names fewer parts than net.2"},
+		{[]policy.NetRule{host("api.github.com", true), {Host: "api.github.com", Scheme: "wss"}}, false, policy.RuleDenies, policy.RuleDenies, "net.2 is for wss, which can't be told from what is asked about, and comes first"},
+		{[]policy.NetRule{{Host: "api.github.com", Scheme: "wss"}, allow}, false, policy.Allowed, policy.Allowed, "the host matches, but not the scheme"},
 	} {
-		c := compile(t, SourceLayer{Net: x.rules, TLSIntercept: x.intercept})
-		for scheme, want := range map[string]Reason{"https": x.https, "wss": x.wss} {
-			e := Explain(c, machine(), Question{Resource: Net, Target: scheme + "://api.github.com/"})
+		c := compile(t, policy.SourceLayer{Net: x.rules, TLSIntercept: x.intercept})
+		for scheme, want := range map[string]policy.Reason{"https": x.https, "wss": x.wss} {
+			e := policy.Explain(c, machine(), policy.Question{Resource: policy.Net, Target: scheme + "://api.github.com/"})
 			if e.Answer.Reason != want || scheme == "https" && e.Layers[0].Candidates[0].Why != x.why {
 				t.Errorf("%+v, %s: %s, want %s; %+v", x.rules, scheme, e.Answer.Reason, want, e.Layers[0].Candidates)
 			}

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"net/netip"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
@@ -26,8 +27,8 @@ var (
 	someSchemes = rapid.SampledFrom([]string{"", "", "http", "https", "wss", "ssh", "git"})
 )
 
-func genNet(t *rapid.T) NetRule {
-	r := NetRule{Host: someHosts.Draw(t, "host"), Port: somePorts.Draw(t, "port"), Allow: rapid.Bool().Draw(t, "allow")}
+func genNet(t *rapid.T) policy.NetRule {
+	r := policy.NetRule{Host: someHosts.Draw(t, "host"), Port: somePorts.Draw(t, "port"), Allow: rapid.Bool().Draw(t, "allow")}
 	switch rapid.SampledFrom([]string{"any", "tcp", "tcp", "tcp", "udp", "listen", "path"}).Draw(t, "kind") {
 	case "any":
 	case "tcp":
@@ -46,20 +47,20 @@ func genNet(t *rapid.T) NetRule {
 	return r
 }
 
-func genNetPolicy(t *rapid.T) *Compiled {
-	var layers []SourceLayer
-	for _, a := range []Authority{Host, Global, Session}[:rapid.IntRange(1, 3).Draw(t, "layers")] {
-		l := SourceLayer{Authority: a, Net: rapid.SliceOfN(rapid.Custom(genNet), 0, 5).Draw(t, "rules")}
-		l.Defaults[Net] = rapid.SampledFrom([]Stance{Undeclared, Deny, Allow, Allow}).Draw(t, "default")
+func genNetPolicy(t *rapid.T) *policy.Compiled {
+	var layers []policy.SourceLayer
+	for _, a := range []policy.Authority{policy.Host, policy.Global, policy.Session}[:rapid.IntRange(1, 3).Draw(t, "layers")] {
+		l := policy.SourceLayer{Authority: a, Net: rapid.SliceOfN(rapid.Custom(genNet), 0, 5).Draw(t, "rules")}
+		l.Defaults[policy.Net] = rapid.SampledFrom([]policy.Stance{policy.Undeclared, policy.Deny, policy.Allow, policy.Allow}).Draw(t, "default")
 		layers = append(layers, l)
 	}
-	c, err := Compile(source(layers...), machine())
+	c, err := policy.Compile(source(layers...), machine())
 	childtest.Must(t, err)
 	return c
 }
 
 // longest is the longest range of a policy's rules, or of all, that an address is in.
-func longest(c *Compiled, a netip.Addr) netip.Prefix {
+func longest(c *policy.Compiled, a netip.Addr) netip.Prefix {
 	best := netip.PrefixFrom(a, 0).Masked()
 	for _, r := range c.Rules {
 		if r.Net == nil {
@@ -106,7 +107,7 @@ func TestDirectIsGranted(t *testing.T) {
 			named := netname.Target{Scheme: at.Scheme, Protocol: "tcp", Host: "x.a.com", Port: port, Path: []string{"x"}}
 			v := c.CheckNet(&at)
 			granted = granted || v.Allow
-			if n := c.CheckNet(&named); direct.Allow && (v.Reason == RuleDenies || n.Reason == RuleDenies) {
+			if n := c.CheckNet(&named); direct.Allow && (v.Reason == policy.RuleDenies || n.Reason == policy.RuleDenies) {
 				t.Fatalf("%s is direct, and %s %+v, %s %+v", addr, &at, v, &named, n)
 			}
 		}
@@ -117,37 +118,37 @@ func TestDirectIsGranted(t *testing.T) {
 }
 
 func TestDirectly(t *testing.T) {
-	tcp := func(h string, port int) NetRule { return NetRule{Host: h, Port: port, Allow: true} }
+	tcp := func(h string, port int) policy.NetRule { return policy.NetRule{Host: h, Port: port, Allow: true} }
 	for _, x := range []struct {
 		name  string
-		rules []NetRule
+		rules []policy.NetRule
 		port  uint16
 		want  bool
 	}{
-		{"a port", []NetRule{tcp("10.0.0.0/8", 5432)}, 5432, true},
-		{"another port", []NetRule{tcp("10.0.0.0/8", 5432)}, 5433, false},
-		{"usual ports", []NetRule{host("10.0.0.0/8", true)}, 443, true},
-		{"no usual port", []NetRule{host("10.0.0.0/8", true)}, 8443, false},
-		{"ssh can't be seen", []NetRule{{Host: "10.0.0.0/8", Scheme: "ssh", Allow: true}}, 22, true},
-		{"https can", []NetRule{{Host: "10.0.0.0/8", Scheme: "https", Allow: true}}, 443, false},
-		{"another name", []NetRule{host("10.0.0.0/8", true), host("a.com", true)}, 443, true},
-		{"a denied name", []NetRule{host("10.0.0.0/8", true), host("a.com", false)}, 443, false},
-		{"a denied name elsewhere", []NetRule{tcp("10.0.0.0/8", 5432), host("a.com", false)}, 5432, true},
-		{"a longer range", []NetRule{host("10.0.0.0/8", true), host("10.0.0.0/9", false)}, 443, false},
-		{"a denied range in it", []NetRule{tcp("10.0.0.0/8", 80), host("10.1.0.0/16", false)}, 5432, false},
-		{"a path", []NetRule{tcp("10.0.0.0/8", 80), {Host: "10.0.0.0/8", Scheme: "http", PathPrefix: "/x"}}, 80, false},
+		{"a port", []policy.NetRule{tcp("10.0.0.0/8", 5432)}, 5432, true},
+		{"another port", []policy.NetRule{tcp("10.0.0.0/8", 5432)}, 5433, false},
+		{"usual ports", []policy.NetRule{host("10.0.0.0/8", true)}, 443, true},
+		{"no usual port", []policy.NetRule{host("10.0.0.0/8", true)}, 8443, false},
+		{"ssh can't be seen", []policy.NetRule{{Host: "10.0.0.0/8", Scheme: "ssh", Allow: true}}, 22, true},
+		{"https can", []policy.NetRule{{Host: "10.0.0.0/8", Scheme: "https", Allow: true}}, 443, false},
+		{"another name", []policy.NetRule{host("10.0.0.0/8", true), host("a.com", true)}, 443, true},
+		{"a denied name", []policy.NetRule{host("10.0.0.0/8", true), host("a.com", false)}, 443, false},
+		{"a denied name elsewhere", []policy.NetRule{tcp("10.0.0.0/8", 5432), host("a.com", false)}, 5432, true},
+		{"a longer range", []policy.NetRule{host("10.0.0.0/8", true), host("10.0.0.0/9", false)}, 443, false},
+		{"a denied range in it", []policy.NetRule{tcp("10.0.0.0/8", 80), host("10.1.0.0/16", false)}, 5432, false},
+		{"a path", []policy.NetRule{tcp("10.0.0.0/8", 80), {Host: "10.0.0.0/8", Scheme: "http", PathPrefix: "/x"}}, 80, false},
 	} {
-		c := compile(t, SourceLayer{Net: x.rules})
+		c := compile(t, policy.SourceLayer{Net: x.rules})
 		if v := c.Directly("tcp")(x.port, longest(c, netip.MustParseAddr("10.1.2.3"))); v.Allow != x.want {
 			t.Errorf("%s: %+v", x.name, v)
 		}
 	}
 	// Port 0 stands for those that no rule speaks of.
-	c := compile(t, SourceLayer{Defaults: [NumResources]Stance{Net: Allow}, Net: []NetRule{host("a.com", false)}})
+	c := compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Allow}, Net: []policy.NetRule{host("a.com", false)}})
 	if v := c.Directly("tcp")(0, longest(c, netip.MustParseAddr("10.1.2.3"))); !v.Allow {
 		t.Errorf("a name that is denied denies ports that its rule doesn't speak of: %+v", v)
 	}
-	l := compile(t, SourceLayer{Net: []NetRule{host("a.com", true)}}).Layers
+	l := compile(t, policy.SourceLayer{Net: []policy.NetRule{host("a.com", true)}}).Layers
 	if ports := l[len(l)-1].Net.Rules()[0].Net.Ports(); len(ports) != 4 || !slices.Contains(ports, 9418) {
 		t.Errorf("a host alone is about the ports %v", ports)
 	}

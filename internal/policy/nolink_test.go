@@ -1,45 +1,46 @@
-package policy
+package policy_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // A NoLink rule is in force only where its path is free of symlinks, but for those that lead to the home; one that takes away is about a
 // symlink at its path, too.
 func TestNoLink(t *testing.T) {
-	own := func(r FSRule) FSRule { r.NoLink, r.Optional = true, true; return r }
+	own := func(r policy.FSRule) policy.FSRule { r.NoLink, r.Optional = true, true; return r }
 	files := fspathtest.New(map[string]string{
 		"/home/u": "-> ../data/u", "/data/u/cache/x": "file", "/data/u/linked": "-> .ssh", "/data/u/.ssh/id": "file", "/data/u/up": "-> cache",
 		"/data/u/dangling": "-> nowhere", "/git/hooks": "-> /shared", "/git/refs/x": "file", "/shared/x": "file", "/other": "-> git", "/w/x": "file",
 	})
 	for _, r := range []struct {
-		rule FSRule
+		rule policy.FSRule
 		want string // where it's in force; "" for nowhere
 	}{
-		{own(p("~/cache", Read|Write)), "/data/u/cache"},
-		{own(p("~/cache/x/../x", Read)), "/data/u/cache/x"},
-		{own(p("~/linked", Read)), ""},
-		{own(p("~/linked/id", Read)), ""},
-		{own(p("~/up/x", Read)), ""},
-		{own(p("~/dangling", Read|Create)), ""},
-		{own(p("/home/u/cache", Read)), ""},
-		{own(p("/git/refs", Read)), "/git/refs"},
-		{own(p("/other/refs", Read)), ""},
-		{own(m("/git/**/x", Read)), "/git"},
-		{own(m("/other/**/x", Read)), ""},
-		{own(p("/git/hooks", Read)), ""},
+		{own(p("~/cache", policy.Read|policy.Write)), "/data/u/cache"},
+		{own(p("~/cache/x/../x", policy.Read)), "/data/u/cache/x"},
+		{own(p("~/linked", policy.Read)), ""},
+		{own(p("~/linked/id", policy.Read)), ""},
+		{own(p("~/up/x", policy.Read)), ""},
+		{own(p("~/dangling", policy.Read|policy.Create)), ""},
+		{own(p("/home/u/cache", policy.Read)), ""},
+		{own(p("/git/refs", policy.Read)), "/git/refs"},
+		{own(p("/other/refs", policy.Read)), ""},
+		{own(m("/git/**/x", policy.Read)), "/git"},
+		{own(m("/other/**/x", policy.Read)), ""},
+		{own(p("/git/hooks", policy.Read)), ""},
 		{own(p("/git/hooks", 0)), "/git/hooks"},
 		{own(p("/git/hooks/x", 0)), ""},
 		{own(p("/git/new", 0)), "/git/new"},
-		{own(p("x", Read)), ""}, // the workspace's own files need none
-		{optional(p("~/linked", Read)), "/data/u/.ssh"},
+		{own(p("x", policy.Read)), ""}, // the workspace's own files need none
+		{optional(p("~/linked", policy.Read)), "/data/u/.ssh"},
 		{optional(p("/git/hooks", 0)), "/shared"},
 	} {
-		c, err := Compile(source(SourceLayer{FS: []FSRule{r.rule}}), files)
+		c, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{r.rule}}), files)
 		childtest.Must(t, err)
 		got := ""
 		for _, f := range c.Layers[1].FS.Rules() {
@@ -51,24 +52,24 @@ func TestNoLink(t *testing.T) {
 	}
 
 	// What is left out is listed, and otherwise it's as if it had never been there, in every form that leaves the process.
-	with, err := Compile(source(SourceLayer{FS: []FSRule{p(".", Read), own(p("~/linked", Read))}}), files)
+	with, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read), own(p("~/linked", policy.Read))}}), files)
 	childtest.Must(t, err)
 	if r := with.Removed; len(r) != 1 || r[0].By != nil || r[0].Link != "/data/u/.ssh" || r[0].Rule.ID != "fs.2" || r[0].Rule.Text() != `{ path = "~/linked", read = true }` {
 		t.Errorf("listed are %+v", r)
 	}
-	without, err := Compile(source(SourceLayer{FS: []FSRule{p(".", Read)}}), files)
+	without, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read)}}), files)
 	childtest.Must(t, err)
 	text, err := with.MarshalJSON()
 	childtest.Must(t, err)
-	var read Compiled
+	var read policy.Compiled
 	childtest.Must(t, read.UnmarshalJSON(text))
-	if with.Digest != without.Digest || read.Digest != with.Digest || read.CheckFS("/data/u/.ssh/id", Read).Allow || !read.CheckFS("/w/x", Read).Allow {
-		t.Errorf("the digests are %s, %s and %s, and the link gives %v", with.Digest, without.Digest, read.Digest, read.CheckFS("/data/u/.ssh/id", Read))
+	if with.Digest != without.Digest || read.Digest != with.Digest || read.CheckFS("/data/u/.ssh/id", policy.Read).Allow || !read.CheckFS("/w/x", policy.Read).Allow {
+		t.Errorf("the digests are %s, %s and %s, and the link gives %v", with.Digest, without.Digest, read.Digest, read.CheckFS("/data/u/.ssh/id", policy.Read))
 	}
 
-	strict := own(p("~/linked", Read))
+	strict := own(p("~/linked", policy.Read))
 	strict.Optional = false
-	if _, err := Compile(source(SourceLayer{FS: []FSRule{strict}}), files); err == nil || !strings.Contains(err.Error(), `"~/linked" leads through a symlink, to /data/u/.ssh`) {
+	if _, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{strict}}), files); err == nil || !strings.Contains(err.Error(), `"~/linked" leads through a symlink, to /data/u/.ssh`) {
 		t.Errorf("a rule that isn't optional: %v", err)
 	}
 }

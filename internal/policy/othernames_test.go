@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"errors"
@@ -7,73 +7,74 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // What a rule names is known by its other names, too.
 func TestAliases(t *testing.T) {
-	const r, rw, all = Read, Read | Write, AllCaps
+	const r, rw, all = policy.Read, policy.Read | policy.Write, policy.AllCaps
 	open := p("/", all)
-	builtIn := func(r FSRule) FSRule { r.Place.File = "preset:x"; return r }
-	guarded := func(rules ...FSRule) SourceLayer {
-		return SourceLayer{
-			FS: rules, Protect: ProtectOn, Protected: []FSRule{m("/**/.git/hooks", 0), m("/**/.vscode", 0)},
-			Secrets: ProtectOn, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/.config/gh", 0), m("/**/*.pub", r)},
+	builtIn := func(r policy.FSRule) policy.FSRule { r.Place.File = "preset:x"; return r }
+	guarded := func(rules ...policy.FSRule) policy.SourceLayer {
+		return policy.SourceLayer{
+			FS: rules, Protect: policy.ProtectOn, Protected: []policy.FSRule{m("/**/.git/hooks", 0), m("/**/.vscode", 0)},
+			Secrets: policy.ProtectOn, SecretFiles: []policy.FSRule{m("/**/.ssh", 0), m("/**/.config/gh", 0), m("/**/*.pub", r)},
 		}
 	}
 	for _, x := range []struct {
 		name   string
 		mounts string
-		layer  SourceLayer
+		layer  policy.SourceLayer
 		path   string
-		want   Caps
+		want   policy.Caps
 	}{
-		{"a folder", "/secret /mnt", SourceLayer{FS: []FSRule{open, p("/secret", 0)}}, "/mnt/f", 0},
-		{"the folder itself", "/secret /mnt", SourceLayer{FS: []FSRule{open, p("/secret", 0)}}, "/mnt", 0},
-		{"beside it", "/secret /mnt", SourceLayer{FS: []FSRule{open, p("/secret", 0)}}, "/mnts", all},
-		{"a folder beneath", "/secret/sub /mnt", SourceLayer{FS: []FSRule{open, p("/secret", 0)}}, "/mnt/f", 0},
-		{"granted by the other name", "/secret/sub /w", SourceLayer{FS: []FSRule{p("/w", rw), p("/secret", r)}}, "/w/f", r},
-		{"a file", "/secret/f /w/x", SourceLayer{FS: []FSRule{p(".", rw), p("/secret", 0)}}, "/w/x", 0},
-		{"a folder around", "/data /mnt", SourceLayer{FS: []FSRule{open, p("/data/secret", 0)}}, "/mnt/secret/f", 0},
-		{"beside one in it", "/data /mnt", SourceLayer{FS: []FSRule{open, p("/data/secret", 0)}}, "/mnt/f", all},
-		{"a pattern in it", "/data /mnt", SourceLayer{FS: []FSRule{open, m("/data/**/*.pem", 0)}}, "/mnt/x.pem", 0},
-		{"a rule about the mount", "/data /mnt", SourceLayer{FS: []FSRule{open, p("/mnt", 0)}}, "/data/f", 0},
-		{"a rule above the mount", "/data /mnt/x", SourceLayer{FS: []FSRule{open, p("/mnt", 0)}}, "/data/f", all},
-		{"a rule that covers both names", "/data/home /home", SourceLayer{FS: []FSRule{p("/", r), p("/home/u", rw)}}, "/home/u/f", rw},
-		{"a rule about a folder around the mount, in it", "/ /mnt/x", SourceLayer{FS: []FSRule{open, p("/mnt", 0), p("/mnt/x", r)}}, "/mnt/x/mnt/f", 0},
-		{"an exception", "/data /mnt", SourceLayer{FS: []FSRule{open, p("/data", 0), p("/data/public", r)}}, "/mnt/public/f", r},
-		{"a pattern as an exception", "/data /mnt", SourceLayer{FS: []FSRule{open, p("/data", 0), m("/**/*.pub", r)}}, "/mnt/x.pub", r},
-		{"a built-in rule", "/usr/src /w", SourceLayer{FS: []FSRule{p(".", rw), builtIn(p("/usr", Read|Execute))}}, "/w/f", rw},
-		{"just a rule beneath", "/secret /mnt", SourceLayer{FS: []FSRule{p("/mnt/f", rw), p("/secret", r)}}, "/mnt/f", r},
-		{"just a pattern beneath", "/secret /mnt", SourceLayer{FS: []FSRule{m("/mnt/d/**/f", rw), p("/secret", r)}}, "/mnt/d/f", r},
-		{"three names", "/data /mnt, /data /srv", SourceLayer{FS: []FSRule{open, p("/mnt", rw), p("/srv", Read|Execute)}}, "/data/f", r},
-		{"names within names", "/data /mnt, /data/sub /srv", SourceLayer{FS: []FSRule{open, p("/mnt", rw), p("/srv", Read|Execute)}}, "/data/sub/f", r},
-		{"a file system twice", "2 / /mnt, 2 /sub /srv", SourceLayer{FS: []FSRule{open, p("/mnt/sub", r)}}, "/srv/f", r},
-		{"two file systems", "2 / /mnt, 3 / /srv", SourceLayer{FS: []FSRule{open, p("/mnt", r)}}, "/srv/f", all},
-		{"a hidden mount", "/data /mnt, 2 / /mnt", SourceLayer{FS: []FSRule{open, p("/mnt", r)}}, "/data/f", all},
-		{"mounts behind a mount", "/data /mnt/x, 2 / /mnt", SourceLayer{FS: []FSRule{open, p("/mnt/x", r)}}, "/data/f", all},
-		{"a name behind a mount", "/data/x /mnt, 2 / /data", SourceLayer{FS: []FSRule{open, p("/data", r)}}, "/mnt/f", all},
-		{"nothing is there any more", "/data//deleted /mnt", SourceLayer{FS: []FSRule{open, p("/data", r)}}, "/mnt/f", all},
-		{"another namespace", "net:[4026531840] /mnt, net:[4026531840] /srv", SourceLayer{FS: []FSRule{open, p("/mnt", r)}}, "/srv", all},
-		{"toolguard's own files", "/etc /mnt", SourceLayer{FS: []FSRule{open}}, "/mnt/toolguard/policy.d", Read | Execute},
-		{"protected in part", "/w/.git /mnt", guarded(open), "/mnt/hooks/post-commit", Read | Execute},
-		{"protected", "/w/.vscode/x /mnt", guarded(open), "/mnt/f", Read | Execute},
+		{"a folder", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/secret", 0)}}, "/mnt/f", 0},
+		{"the folder itself", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/secret", 0)}}, "/mnt", 0},
+		{"beside it", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/secret", 0)}}, "/mnts", all},
+		{"a folder beneath", "/secret/sub /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/secret", 0)}}, "/mnt/f", 0},
+		{"granted by the other name", "/secret/sub /w", policy.SourceLayer{FS: []policy.FSRule{p("/w", rw), p("/secret", r)}}, "/w/f", r},
+		{"a file", "/secret/f /w/x", policy.SourceLayer{FS: []policy.FSRule{p(".", rw), p("/secret", 0)}}, "/w/x", 0},
+		{"a folder around", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/data/secret", 0)}}, "/mnt/secret/f", 0},
+		{"beside one in it", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/data/secret", 0)}}, "/mnt/f", all},
+		{"a pattern in it", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, m("/data/**/*.pem", 0)}}, "/mnt/x.pem", 0},
+		{"a rule about the mount", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", 0)}}, "/data/f", 0},
+		{"a rule above the mount", "/data /mnt/x", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", 0)}}, "/data/f", all},
+		{"a rule that covers both names", "/data/home /home", policy.SourceLayer{FS: []policy.FSRule{p("/", r), p("/home/u", rw)}}, "/home/u/f", rw},
+		{"a rule about a folder around the mount, in it", "/ /mnt/x", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", 0), p("/mnt/x", r)}}, "/mnt/x/mnt/f", 0},
+		{"an exception", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/data", 0), p("/data/public", r)}}, "/mnt/public/f", r},
+		{"a pattern as an exception", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/data", 0), m("/**/*.pub", r)}}, "/mnt/x.pub", r},
+		{"a built-in rule", "/usr/src /w", policy.SourceLayer{FS: []policy.FSRule{p(".", rw), builtIn(p("/usr", policy.Read|policy.Execute))}}, "/w/f", rw},
+		{"just a rule beneath", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{p("/mnt/f", rw), p("/secret", r)}}, "/mnt/f", r},
+		{"just a pattern beneath", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{m("/mnt/d/**/f", rw), p("/secret", r)}}, "/mnt/d/f", r},
+		{"three names", "/data /mnt, /data /srv", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", rw), p("/srv", policy.Read|policy.Execute)}}, "/data/f", r},
+		{"names within names", "/data /mnt, /data/sub /srv", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", rw), p("/srv", policy.Read|policy.Execute)}}, "/data/sub/f", r},
+		{"a file system twice", "2 / /mnt, 2 /sub /srv", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt/sub", r)}}, "/srv/f", r},
+		{"two file systems", "2 / /mnt, 3 / /srv", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", r)}}, "/srv/f", all},
+		{"a hidden mount", "/data /mnt, 2 / /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", r)}}, "/data/f", all},
+		{"mounts behind a mount", "/data /mnt/x, 2 / /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt/x", r)}}, "/data/f", all},
+		{"a name behind a mount", "/data/x /mnt, 2 / /data", policy.SourceLayer{FS: []policy.FSRule{open, p("/data", r)}}, "/mnt/f", all},
+		{"nothing is there any more", "/data//deleted /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/data", r)}}, "/mnt/f", all},
+		{"another namespace", "net:[4026531840] /mnt, net:[4026531840] /srv", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", r)}}, "/srv", all},
+		{"toolguard's own files", "/etc /mnt", policy.SourceLayer{FS: []policy.FSRule{open}}, "/mnt/toolguard/policy.d", policy.Read | policy.Execute},
+		{"protected in part", "/w/.git /mnt", guarded(open), "/mnt/hooks/post-commit", policy.Read | policy.Execute},
+		{"protected", "/w/.vscode/x /mnt", guarded(open), "/mnt/f", policy.Read | policy.Execute},
 		{"protected under both", "/w /mnt", guarded(open, unprotected(p("/mnt/.vscode", all))), "/mnt/.vscode/f", all},
 		{"unprotected", "/w/.git /mnt", guarded(open, unprotected(p("/w/.git/hooks", rw))), "/mnt/hooks/f", rw},
 		{"unprotected, except what a pattern gives", "/w /w/d/.vscode", guarded(unprotected(p(".", all)), m("**/a", rw)), "/w/a", r},
 		{"unprotected, beside that", "/w /w/d/.vscode", guarded(unprotected(p(".", all)), m("**/a", rw)), "/w/b", all},
-		{"secret in part", "/w/.config /mnt", guarded(open), "/mnt/gh/hosts.yml", Write},
-		{"secret", "/w/.ssh/x /mnt", guarded(open), "/mnt/f", Write},
+		{"secret in part", "/w/.config /mnt", guarded(open), "/mnt/gh/hosts.yml", policy.Write},
+		{"secret", "/w/.ssh/x /mnt", guarded(open), "/mnt/f", policy.Write},
 		{"secret, but an exception", "/w/.ssh /mnt", guarded(open), "/mnt/x.pub", all},
 		{"secret under both", "/w /mnt", guarded(open, secret(p("/mnt/.ssh", all))), "/mnt/.ssh/f", all},
 		{"a secret that is given back", "/w/.config /mnt", guarded(open, secret(p("/w/.config/gh", rw))), "/mnt/gh/f", rw},
-		{"a secret that is given back elsewhere", "/w/.config /mnt", guarded(open, secret(p("/mnt/gh", rw))), "/mnt/gh/f", Write},
-		{"protected, and a secret", "/w/.vscode /mnt, /w/.ssh /mnt", guarded(open), "/mnt/f", Write},
+		{"a secret that is given back elsewhere", "/w/.config /mnt", guarded(open, secret(p("/mnt/gh", rw))), "/mnt/gh/f", policy.Write},
+		{"protected, and a secret", "/w/.vscode /mnt, /w/.ssh /mnt", guarded(open), "/mnt/f", policy.Write},
 		{"unprotected elsewhere", "/w/.git /mnt", guarded(open, unprotected(p("/mnt/hooks", rw))), "/mnt/hooks/f", r},
 	} {
 		sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount(strings.Split(x.mounts, ", ")...)}
-		c, err := Compile(source(x.layer), sys)
+		c, err := policy.Compile(source(x.layer), sys)
 		childtest.Must(t, err)
 		if got := c.Caps(x.path); got != x.want {
 			t.Errorf("%s: %s on %s, want %s\n%s", x.name, got, x.path, x.want, rulesOf(c))
@@ -87,35 +88,35 @@ func TestAliasesAreExplained(t *testing.T) {
 		Tree:  fspathtest.New(map[string]string{"/w": "dir", "/secret/sub/f": "file", "/mnt/f": "file"}),
 		Table: fspathtest.Mount("/secret/sub /mnt"),
 	}
-	layer := SourceLayer{FS: []FSRule{p("/", AllCaps), p("/secret", Read)}}
-	c, err := Compile(source(layer), sys)
+	layer := policy.SourceLayer{FS: []policy.FSRule{p("/", policy.AllCaps), p("/secret", policy.Read)}}
+	c, err := policy.Compile(source(layer), sys)
 	childtest.Must(t, err)
-	q := Question{Resource: FS, Caps: Update, Target: "/mnt/f"}
-	v, a := Ask(c, sys, q)
-	if v.Allow || a.Reason != RuleDenies || a.Rule.ID != "fs.2" || a.Rule.Place.Line != 2 || a.Also != "/secret/sub/f" {
+	q := policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "/mnt/f"}
+	v, a := policy.Ask(c, sys, q)
+	if v.Allow || a.Reason != policy.RuleDenies || a.Rule.ID != "fs.2" || a.Rule.Place.Line != 2 || a.Also != "/secret/sub/f" {
 		t.Errorf("%+v, by %+v", a, a.Rule)
 	}
 	if want := "[[access.fs]]\npath = \"/secret/sub/f\"\nread = true\nupdate = true\n"; a.Suggest != want {
 		t.Errorf("suggested:\n%s", a.Suggest)
 	}
-	e := Explain(c, sys, q)
+	e := policy.Explain(c, sys, q)
 	if n := len(e.Layers); n != 2 || e.Layers[1].Also != "/secret/sub/f" || e.Layers[1].Allow || e.Layers[1].Candidates[0].Rule != a.Rule {
 		t.Errorf("%+v", e.Layers)
 	}
-	if e := Explain(c, sys, Question{Resource: FS, Caps: Update, Target: "/w/f"}); len(e.Layers) != 1 {
+	if e := policy.Explain(c, sys, policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "/w/f"}); len(e.Layers) != 1 {
 		t.Errorf("nothing to say, and said: %+v", e.Layers)
 	}
-	layer.FS = append(layer.FS, p("/secret/sub/f", Read|Update))
-	if c, err = Compile(source(layer), sys); err != nil {
+	layer.FS = append(layer.FS, p("/secret/sub/f", policy.Read|policy.Update))
+	if c, err = policy.Compile(source(layer), sys); err != nil {
 		t.Fatal(err)
 	}
-	if v, a := Ask(c, sys, q); !v.Allow {
+	if v, a := policy.Ask(c, sys, q); !v.Allow {
 		t.Errorf("with the rule that was suggested: %+v", a)
 	}
 }
 
 func TestHardLinks(t *testing.T) {
-	layer := SourceLayer{FS: []FSRule{p(".", Read|Write), p("/secret/f", Read), p("/secret/g", 0), p("/secret/g2", AllCaps)}}
+	layer := policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read|policy.Write), p("/secret/f", policy.Read), p("/secret/g", 0), p("/secret/g2", policy.AllCaps)}}
 	sys := fspathtest.Mounted{
 		Tree: fspathtest.New(map[string]string{
 			"/w/x": "file", "/w/y": "file", "/w/z": "file", "/secret/f": "file", "/secret/g": "file", "/secret/g2": "file",
@@ -127,32 +128,32 @@ func TestHardLinks(t *testing.T) {
 		},
 	}
 	sys.Tree["/mnt/f"] = "file"
-	builtIn := p("/secret/h", Read)
+	builtIn := p("/secret/h", policy.Read)
 	builtIn.Place.File = "preset:x"
-	layer.FS = append(layer.FS, p("/mnt", AllCaps), p("/secret/i", 0), p("/secret/i", Read), builtIn)
-	c, err := Compile(source(layer), sys)
+	layer.FS = append(layer.FS, p("/mnt", policy.AllCaps), p("/secret/i", 0), p("/secret/i", policy.Read), builtIn)
+	c, err := policy.Compile(source(layer), sys)
 	childtest.Must(t, err)
 	for _, x := range []struct {
 		path string
-		want Caps
+		want policy.Caps
 	}{
-		{"x", Read},
+		{"x", policy.Read},
 		{"y", 0},
-		{"z", Read | Write},
-		{"new", Read | Write},
-		{".", Read | Write},
-		{"h", Read | Write}, // what a built-in rule gives takes nothing away
-		{"i", Read},         // of two rules on one path the last counts
-		{"/secret/f", Read},
+		{"z", policy.Read | policy.Write},
+		{"new", policy.Read | policy.Write},
+		{".", policy.Read | policy.Write},
+		{"h", policy.Read | policy.Write}, // what a built-in rule gives takes nothing away
+		{"i", policy.Read},                // of two rules on one path the last counts
+		{"/secret/f", policy.Read},
 		{"/secret/g2", 0},
-		{"/mnt/f", AllCaps}, // the same number in another file system
+		{"/mnt/f", policy.AllCaps}, // the same number in another file system
 	} {
-		for want := Read; want <= Execute; want <<= 1 {
-			v, a := Ask(c, sys, Question{Resource: FS, Caps: want, Target: x.path})
+		for want := policy.Read; want <= policy.Execute; want <<= 1 {
+			v, a := policy.Ask(c, sys, policy.Question{Resource: policy.FS, Caps: want, Target: x.path})
 			if v.Allow != (want&x.want != 0) {
 				t.Errorf("%s %s: %+v", want, x.path, v)
 			}
-			if !v.Allow && x.path == "x" && want&Write != 0 && (a.Rule.ID != "fs.2" || a.Also != "/secret/f") {
+			if !v.Allow && x.path == "x" && want&policy.Write != 0 && (a.Rule.ID != "fs.2" || a.Also != "/secret/f") {
 				t.Errorf("%+v, by %+v", a, a.Rule)
 			}
 		}
@@ -162,17 +163,17 @@ func TestHardLinks(t *testing.T) {
 			t.Errorf("%+v isn't known by its file system", k)
 		}
 	}
-	e := Explain(c, sys, Question{Resource: FS, Caps: Update, Target: "x"})
-	if n := len(e.Layers); n != 2 || e.Layers[1].Also != "/secret/f" || e.Layers[1].Allow || e.Layers[1].Reason != RuleDenies {
+	e := policy.Explain(c, sys, policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "x"})
+	if n := len(e.Layers); n != 2 || e.Layers[1].Also != "/secret/f" || e.Layers[1].Allow || e.Layers[1].Reason != policy.RuleDenies {
 		t.Errorf("%+v", e.Layers)
 	}
 	for _, x := range []struct {
 		old, new string
-		want     Reason
+		want     policy.Reason
 	}{
-		{"x", "new", RuleDenies}, // not deleted
-		{"z", "x", RuleDenies},   // not replaced
-		{"z", "new", Allowed},
+		{"x", "new", policy.RuleDenies}, // not deleted
+		{"z", "x", policy.RuleDenies},   // not replaced
+		{"z", "new", policy.Allowed},
 	} {
 		m, err := c.Moving(sys, x.old, x.new, false)
 		childtest.Must(t, err)
@@ -180,7 +181,7 @@ func TestHardLinks(t *testing.T) {
 			t.Errorf("%s to %s: %+v", x.old, x.new, v)
 		}
 	}
-	for old, want := range map[string]Reason{"x": Allowed, "y": RuleDenies, "z": Allowed} {
+	for old, want := range map[string]policy.Reason{"x": policy.Allowed, "y": policy.RuleDenies, "z": policy.Allowed} {
 		m, err := c.Moving(sys, old, "new", false)
 		childtest.Must(t, err)
 		if v := c.CheckLink(m); v.Reason != want {
@@ -192,27 +193,27 @@ func TestHardLinks(t *testing.T) {
 // What a directory holds gains nothing by its other names when it's moved.
 func TestAliasesDontGain(t *testing.T) {
 	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount("/data /w/b")}
-	c, err := Compile(source(SourceLayer{FS: []FSRule{p("/", AllCaps), p("/data/s/key", 0), m("/data/**/*.pem", 0)}}), sys)
+	c, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p("/", policy.AllCaps), p("/data/s/key", 0), m("/data/**/*.pem", 0)}}), sys)
 	childtest.Must(t, err)
 	for _, x := range []struct {
 		old, new string
-		want     Reason
+		want     policy.Reason
 	}{
-		{"/w/b/s", "/w/b/t", NoGain}, // a rule lies beneath its other name
-		{"/w/b/x", "/w/b/s", NoGain}, // and would
-		{"/w/b/x", "/w/c/x", NoGain}, // it would lose its other name, and the pattern with it
-		{"/w/c/x", "/w/b/x", NoGain}, // what is made where nothing is denied would come to where it is
-		{"/v/x", "/w", NoGain},
-		{"/w", "/v", NoGain},         // so would what is beneath it
-		{"/w/b/x", "/w/b/y", NoGain}, // which rules hold to its other name isn't asked
-		{"/w/c/x", "/w/c/y", Allowed},
+		{"/w/b/s", "/w/b/t", policy.NoGain}, // a rule lies beneath its other name
+		{"/w/b/x", "/w/b/s", policy.NoGain}, // and would
+		{"/w/b/x", "/w/c/x", policy.NoGain}, // it would lose its other name, and the pattern with it
+		{"/w/c/x", "/w/b/x", policy.NoGain}, // what is made where nothing is denied would come to where it is
+		{"/v/x", "/w", policy.NoGain},
+		{"/w", "/v", policy.NoGain},         // so would what is beneath it
+		{"/w/b/x", "/w/b/y", policy.NoGain}, // which rules hold to its other name isn't asked
+		{"/w/c/x", "/w/c/y", policy.Allowed},
 	} {
-		if v := c.CheckRename(Move{Old: x.old, New: x.new, OldDir: true}); v.Reason != x.want {
+		if v := c.CheckRename(policy.Move{Old: x.old, New: x.new, OldDir: true}); v.Reason != x.want {
 			t.Errorf("%s to %s: %+v", x.old, x.new, v)
 		}
 	}
-	for old, want := range map[string]Reason{"/w/b/x.pem": RuleDenies, "/w/b/x": Allowed} {
-		if v := c.CheckLink(Move{Old: old, New: "/w/x"}); v.Reason != want {
+	for old, want := range map[string]policy.Reason{"/w/b/x.pem": policy.RuleDenies, "/w/b/x": policy.Allowed} {
+		if v := c.CheckLink(policy.Move{Old: old, New: "/w/x"}); v.Reason != want {
 			t.Errorf("%s: %+v", old, v)
 		}
 	}
@@ -247,7 +248,7 @@ func TestOtherNamesUnknown(t *testing.T) {
 		"/w/f": "p.toml:1:1: fs.1: whether /w/f has other names can't be told: lstat /w/f: no look",
 	} {
 		sys := noLook{fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w/f": "file"})}, at}
-		_, err := Compile(source(SourceLayer{FS: []FSRule{p("f", Read)}}), sys)
+		_, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p("f", policy.Read)}}), sys)
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -257,16 +258,16 @@ func TestOtherNamesUnknown(t *testing.T) {
 // What can't be followed is refused; names that no rule speaks of don't count.
 func TestTooManyAliases(t *testing.T) {
 	var lines []string
-	rules := []FSRule{p("/data/x", 0)}
+	rules := []policy.FSRule{p("/data/x", 0)}
 	for i := range 40 {
 		at := "/mnt" + strings.Repeat("z", i)
 		lines, rules = append(lines, "/data "+at), append(rules, p(at+"/x", 0))
 	}
 	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount(lines...)}
-	if c, err := Compile(source(SourceLayer{FS: rules[:1]}), sys); err != nil || len(c.Aliases) != 40 {
+	if c, err := policy.Compile(source(policy.SourceLayer{FS: rules[:1]}), sys); err != nil || len(c.Aliases) != 40 {
 		t.Error(err)
 	}
-	_, err := Compile(source(SourceLayer{FS: rules}), sys)
+	_, err := policy.Compile(source(policy.SourceLayer{FS: rules}), sys)
 	if err == nil || !strings.Contains(err.Error(), "has 1640 other names by bind mounts (/") {
 		t.Error(err)
 	}
@@ -275,7 +276,7 @@ func TestTooManyAliases(t *testing.T) {
 // What is toolguard's own and not for this user stands in nobody's way.
 func TestOwnNotForUser(t *testing.T) {
 	sys := noPermission{fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w/f": "file"})}}
-	if _, err := Compile(source(SourceLayer{FS: []FSRule{p("f", Read)}}), sys); err != nil {
+	if _, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p("f", policy.Read)}}), sys); err != nil {
 		t.Error(err)
 	}
 }

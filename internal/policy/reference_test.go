@@ -1,24 +1,25 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // The worked examples of the grants document that the language follows, one line each.
 func TestWorkedExamples(t *testing.T) {
-	const r, rw = Read, Read | Write
-	abc := SourceLayer{FS: []FSRule{p(".", rw), p("src", r), p("src/generated", rw)}}
-	env := SourceLayer{FS: []FSRule{p(".", r), p(".env", 0)}}
-	config := SourceLayer{FS: []FSRule{p(".", r), p(".config/jp/tools", rw)}}
+	const r, rw = policy.Read, policy.Read | policy.Write
+	abc := policy.SourceLayer{FS: []policy.FSRule{p(".", rw), p("src", r), p("src/generated", rw)}}
+	env := policy.SourceLayer{FS: []policy.FSRule{p(".", r), p(".env", 0)}}
+	config := policy.SourceLayer{FS: []policy.FSRule{p(".", r), p(".config/jp/tools", rw)}}
 	type fs struct {
 		name   string
-		layer  SourceLayer
+		layer  policy.SourceLayer
 		target string
-		caps   Caps
+		caps   policy.Caps
 	}
 	for _, x := range []fs{
 		{"workspace root", abc, "README.md", rw},
@@ -27,26 +28,26 @@ func TestWorkedExamples(t *testing.T) {
 		{"unrelated sibling", abc, "tests/main.rs", rw},
 		{"a rule without capabilities denies", env, ".env", 0},
 		{"beside it", env, "README.md", r},
-		{"by component, not by byte", SourceLayer{FS: []FSRule{p("src", r)}}, "src_generated/foo.rs", 0},
-		{"by component, matching", SourceLayer{FS: []FSRule{p("src", r)}}, "src/lib.rs", r},
-		{"write alias", SourceLayer{FS: []FSRule{p(".", Write)}}, "x", Write},
-		{"write without delete", SourceLayer{FS: []FSRule{p(".", Write&^Delete)}}, "x", Create | Update},
-		{"create only", SourceLayer{FS: []FSRule{p(".", Create)}}, "x", Create},
+		{"by component, not by byte", policy.SourceLayer{FS: []policy.FSRule{p("src", r)}}, "src_generated/foo.rs", 0},
+		{"by component, matching", policy.SourceLayer{FS: []policy.FSRule{p("src", r)}}, "src/lib.rs", r},
+		{"write alias", policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Write)}}, "x", policy.Write},
+		{"write without delete", policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Write&^policy.Delete)}}, "x", policy.Create | policy.Update},
+		{"create only", policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Create)}}, "x", policy.Create},
 		{"appended layer: the rest is read", config, "README.md", r},
 		{"appended layer: tools are written", config, ".config/jp/tools/a.toml", rw},
 		{"appended layer: above the tools", config, ".config/jp/other", r},
-		{"replaced layer", SourceLayer{FS: []FSRule{p(".config/jp/tools", rw)}}, "README.md", 0},
-		{"globs are literal", SourceLayer{FS: []FSRule{p("*.rs", r)}}, "a.rs", 0},
-		{"globs are literal, matching", SourceLayer{FS: []FSRule{p("*.rs", r)}}, "*.rs", r},
-		{"a rule through a symlink", SourceLayer{FS: []FSRule{p("link", r)}}, "src/lib.rs", r},
-		{"a target through a symlink", SourceLayer{FS: []FSRule{p("src", r)}}, "link/lib.rs", r},
+		{"replaced layer", policy.SourceLayer{FS: []policy.FSRule{p(".config/jp/tools", rw)}}, "README.md", 0},
+		{"globs are literal", policy.SourceLayer{FS: []policy.FSRule{p("*.rs", r)}}, "a.rs", 0},
+		{"globs are literal, matching", policy.SourceLayer{FS: []policy.FSRule{p("*.rs", r)}}, "*.rs", r},
+		{"a rule through a symlink", policy.SourceLayer{FS: []policy.FSRule{p("link", r)}}, "src/lib.rs", r},
+		{"a target through a symlink", policy.SourceLayer{FS: []policy.FSRule{p("src", r)}}, "link/lib.rs", r},
 		{"an absolute target inside", abc, "/w/src/lib.rs", r},
 		{"dots inside", abc, "tests/../src/lib.rs", r},
-		{"last rule wins a tie", SourceLayer{FS: []FSRule{p("src", rw), p("src", r)}}, "src/lib.rs", r},
-		{"last rule wins a tie, the other way", SourceLayer{FS: []FSRule{p("src", r), p("src", rw)}}, "src/lib.rs", rw},
+		{"last rule wins a tie", policy.SourceLayer{FS: []policy.FSRule{p("src", rw), p("src", r)}}, "src/lib.rs", r},
+		{"last rule wins a tie, the other way", policy.SourceLayer{FS: []policy.FSRule{p("src", r), p("src", rw)}}, "src/lib.rs", rw},
 	} {
 		c := compile(t, x.layer)
-		for _, cap := range []Caps{Read, Create, Update, Delete, Execute} {
+		for _, cap := range []policy.Caps{policy.Read, policy.Create, policy.Update, policy.Delete, policy.Execute} {
 			v, _ := c.CheckFSInput(machine(), x.target, cap)
 			if v.Allow != (x.caps&cap != 0) {
 				t.Errorf("%s: %s %s: %+v, want %s", x.name, cap, x.target, v, x.caps)
@@ -56,38 +57,38 @@ func TestWorkedExamples(t *testing.T) {
 }
 
 func TestWorkedExamplesOfEscapes(t *testing.T) {
-	c := compile(t, SourceLayer{FS: []FSRule{p(".", Read)}})
+	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read)}})
 	for _, x := range []struct {
 		target string
-		reason Reason
+		reason policy.Reason
 	}{
-		{"../etc/passwd", WorkspaceEscape},
-		{"out/passwd", WorkspaceEscape},
-		{"/w/out/passwd", WorkspaceEscape},
-		{"/w/../etc/passwd", OutsideWorkspace},
-		{"/etc/passwd", OutsideWorkspace},
-		{"new/dir/file.txt", Allowed},
-		{"dangling", Allowed},
-		{"loop", PathUnresolved},
-		{"", PathUnresolved},
-		{"a\x00b", PathUnresolved},
-		{"new/../README.md", PathUnresolved},
+		{"../etc/passwd", policy.WorkspaceEscape},
+		{"out/passwd", policy.WorkspaceEscape},
+		{"/w/out/passwd", policy.WorkspaceEscape},
+		{"/w/../etc/passwd", policy.OutsideWorkspace},
+		{"/etc/passwd", policy.OutsideWorkspace},
+		{"new/dir/file.txt", policy.Allowed},
+		{"dangling", policy.Allowed},
+		{"loop", policy.PathUnresolved},
+		{"", policy.PathUnresolved},
+		{"a\x00b", policy.PathUnresolved},
+		{"new/../README.md", policy.PathUnresolved},
 	} {
-		if v, p := c.CheckFSInput(machine(), x.target, Read); v.Reason != x.reason {
+		if v, p := c.CheckFSInput(machine(), x.target, policy.Read); v.Reason != x.reason {
 			t.Errorf("%q: %+v (%s), want %s", x.target, v, p, x.reason)
 		}
 	}
 	for _, bad := range []string{"..", "../x", "out", "out/passwd", "loop", "dangling", "/secret/x", "src/../../x"} {
-		if _, err := Compile(source(SourceLayer{FS: []FSRule{p(bad, Read)}}), machine()); err == nil {
+		if _, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p(bad, policy.Read)}}), machine()); err == nil {
 			t.Errorf("rule path %q compiles", bad)
 		}
 	}
 }
 
 func TestWorkedExamplesOfNetAndEnv(t *testing.T) {
-	api := []NetRule{host("api.github.com", true), {Host: "api.github.com", PathPrefix: "/admin"}}
+	api := []policy.NetRule{host("api.github.com", true), {Host: "api.github.com", PathPrefix: "/admin"}}
 	for _, x := range []struct {
-		rules  []NetRule
+		rules  []policy.NetRule
 		target string
 		allow  bool
 	}{
@@ -100,17 +101,17 @@ func TestWorkedExamplesOfNetAndEnv(t *testing.T) {
 		{api, "https://API.GitHub.com./repos", true},
 		{api, "https://api.github.com:8443/", false},
 		{api, "http://api.github.com/", true},
-		{[]NetRule{host("münchen.de", true)}, "https://xn--mnchen-3ya.de/", true},
-		{[]NetRule{host("xn--mnchen-3ya.de", true)}, "https://MÜNCHEN.de/", true},
+		{[]policy.NetRule{host("münchen.de", true)}, "https://xn--mnchen-3ya.de/", true},
+		{[]policy.NetRule{host("xn--mnchen-3ya.de", true)}, "https://MÜNCHEN.de/", true},
 	} {
-		c := compile(t, SourceLayer{Net: x.rules, TLSIntercept: true})
+		c := compile(t, policy.SourceLayer{Net: x.rules, TLSIntercept: true})
 		target, err := netname.ParseTarget(x.target)
 		childtest.Must(t, err)
 		if v := c.CheckNet(&target); v.Allow != x.allow {
 			t.Errorf("%s: %+v", x.target, v)
 		}
 	}
-	c := compile(t, SourceLayer{Env: []EnvRule{
+	c := compile(t, policy.SourceLayer{Env: []policy.EnvRule{
 		{Name: "GITHUB_TOKEN", Read: true},
 		{Name: "AWS_*", Read: true},
 		{Name: "AWS_SECRET_ACCESS_KEY"},
@@ -131,22 +132,22 @@ func TestWorkedExamplesOfNetAndEnv(t *testing.T) {
 }
 
 func TestDeclaration(t *testing.T) {
-	deny := [NumResources]Stance{Deny, Deny, Deny, Deny}
-	allow := [NumResources]Stance{Allow, Allow, Allow, Allow}
+	deny := [policy.NumResources]policy.Stance{policy.Deny, policy.Deny, policy.Deny, policy.Deny}
+	allow := [policy.NumResources]policy.Stance{policy.Allow, policy.Allow, policy.Allow, policy.Allow}
 	for i, x := range []struct {
-		layer  SourceLayer
-		reason Reason
+		layer  policy.SourceLayer
+		reason policy.Reason
 	}{
-		{SourceLayer{}, AllowedNoPolicy},
-		{SourceLayer{Defaults: deny}, NoRule},
-		{SourceLayer{Defaults: allow}, AllowedByDefault},
-		{SourceLayer{Net: []NetRule{host("a.example", true)}}, AllowedNoPolicy},
-		{SourceLayer{Defaults: allow, FS: []FSRule{p("src", 0)}}, RuleDenies},
-		{SourceLayer{FS: []FSRule{p("tests", Read)}}, NoRule},
-		{SourceLayer{FS: []FSRule{p("src", Read)}}, Allowed},
+		{policy.SourceLayer{}, policy.AllowedNoPolicy},
+		{policy.SourceLayer{Defaults: deny}, policy.NoRule},
+		{policy.SourceLayer{Defaults: allow}, policy.AllowedByDefault},
+		{policy.SourceLayer{Net: []policy.NetRule{host("a.example", true)}}, policy.AllowedNoPolicy},
+		{policy.SourceLayer{Defaults: allow, FS: []policy.FSRule{p("src", 0)}}, policy.RuleDenies},
+		{policy.SourceLayer{FS: []policy.FSRule{p("tests", policy.Read)}}, policy.NoRule},
+		{policy.SourceLayer{FS: []policy.FSRule{p("src", policy.Read)}}, policy.Allowed},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			if v := compile(t, x.layer).CheckFS("/w/src/lib.rs", Read); v.Reason != x.reason {
+			if v := compile(t, x.layer).CheckFS("/w/src/lib.rs", policy.Read); v.Reason != x.reason {
 				t.Errorf("%+v, want %s", v, x.reason)
 			}
 		})

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
@@ -23,9 +24,9 @@ func TestScan(t *testing.T) {
 		{Path: "/w/f", File: fspath.FileID{Inode: 5}},
 		{Path: "/policy", File: fspath.FileID{Inode: 5}}, // toolguard's own
 	}
-	src := source(SourceLayer{FS: []FSRule{p(".", Read|Write), p("/data", Read), p("/data/x", 0)}})
+	src := source(policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read|policy.Write), p("/data", policy.Read), p("/data/x", 0)}})
 	src.Files = []string{"/policy"}
-	c, err := Compile(src, fspathtest.New(map[string]string{"/w": "dir", "/policy": "file"}))
+	c, err := policy.Compile(src, fspathtest.New(map[string]string{"/w": "dir", "/policy": "file"}))
 	childtest.Must(t, err)
 	var asked []string
 	linked := func(root string) (out []fspath.LinkedFile, err error) {
@@ -37,7 +38,7 @@ func TestScan(t *testing.T) {
 		}
 		return out, nil
 	}
-	got, err := Scan(c, linked)
+	got, err := policy.Scan(c, linked)
 	var said []string
 	for _, w := range got {
 		said = append(said, w.Place.File+" "+w.Code+" "+w.Msg)
@@ -52,7 +53,7 @@ func TestScan(t *testing.T) {
 	if !slices.Equal(asked, []string{"/data", "/policy", "/w"}) {
 		t.Error(asked)
 	}
-	if _, err := Scan(c, func(string) ([]fspath.LinkedFile, error) { return nil, errors.New("no") }); err == nil {
+	if _, err := policy.Scan(c, func(string) ([]fspath.LinkedFile, error) { return nil, errors.New("no") }); err == nil {
 		t.Error("a folder that can't be looked through is passed by")
 	}
 }

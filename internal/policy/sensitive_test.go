@@ -1,62 +1,64 @@
-package policy
+package policy_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // What holds secrets, what programs outside obey, what is around everything else, and what is called otherwise the next time is never
 // offered; who asks is told why, or what the folder's pattern is.
 func TestWhatIsNotSuggested(t *testing.T) {
-	c := compile(t, SourceLayer{
-		FS:      []FSRule{p(".", Read), p("src", Read|Write)},
-		Env:     []EnvRule{{Name: "LANG", Read: true}},
-		Protect: ProtectAuto, Protected: []FSRule{m("/**/.envrc", 0)},
-		Secrets: ProtectAuto, SecretFiles: []FSRule{m("/**/.ssh", 0), m("/**/*.key", 0), m("/**/.env*", 0), p("/etc/shadow", 0), m("/**/*.pub", Read), m("/**/*.example", Read)},
+	c := compile(t, policy.SourceLayer{
+		FS:      []policy.FSRule{p(".", policy.Read), p("src", policy.Read|policy.Write)},
+		Env:     []policy.EnvRule{{Name: "LANG", Read: true}},
+		Protect: policy.ProtectAuto, Protected: []policy.FSRule{m("/**/.envrc", 0)},
+		Secrets: policy.ProtectAuto, SecretFiles: []policy.FSRule{m("/**/.ssh", 0), m("/**/*.key", 0), m("/**/.env*", 0), p("/etc/shadow", 0), m("/**/*.pub", policy.Read), m("/**/*.example", policy.Read)},
 	})
 	const kept = "credentials are kept here: to grant it all the same, write a rule for exactly this path with secret = true"
 	const exactly, random, wide = "all the same, write a rule for exactly this path", "the name is random", "everything beneath it"
 	for _, x := range []struct {
-		q               Question
+		q               policy.Question
 		suggest, advice string
 	}{
-		{Question{Caps: Read, Target: "/home/u/.ssh/id_rsa"}, "", kept},
-		{Question{Caps: Read, Target: "/home/u/.ssh"}, "", kept},
-		{Question{Caps: Read, Target: "/etc/shadow"}, "", kept},
-		{Question{Caps: Read, Target: "/srv/x/.env.local"}, "", kept},
-		{Question{Caps: Read, Target: "src/tls.key"}, "", kept}, // beneath a grant
-		{Question{Caps: Update, Target: "lib/tls.key"}, "", kept},
-		{Question{Caps: Read, Target: "/srv/x.key.pub"}, `path = "/srv/x.key.pub"`, ""},
-		{Question{Caps: Update, Target: ".env.example"}, `path = ".env.example"`, ""},
-		{Question{Caps: Read, Target: "/srv/etc/shadow"}, `path = "/srv/etc/shadow"`, ""},
-		{Question{Caps: Create, Target: ".envrc"}, "", "for exactly this path with unprotect = true"},
-		{Question{Caps: Update, Target: "/run/docker.sock"}, "", "has root on this machine do things: to grant it " + exactly},
-		{Question{Caps: Read, Target: "/"}, "", wide},
-		{Question{Caps: Read, Target: "/home/u"}, "", wide},
-		{Question{Caps: Read, Target: "/home/u/notes"}, `path = "/home/u/notes"`, ""},
-		{Question{Caps: Update, Target: "."}, `path = "."`, ""},
-		{Question{Caps: Create, Target: "lib/x.cpython-311.pyc.140316123"}, `match = "lib/**/x.cpython-311.pyc.*"`, ""},
-		{Question{Caps: Create, Target: "/dev/shm/sem.a1B2c3"}, `match = "/dev/shm/**/sem.*"`, ""},
-		{Question{Caps: Create, Target: "out.4711987.json"}, `match = "**/out.*"`, ""},
-		{Question{Caps: Create, Target: "/srv/0123456789abcdef.lock"}, `match = "/srv/**/*.lock"`, ""},
-		{Question{Caps: Create, Target: "/srv/tmpab_cd12x"}, `match = "/srv/**/tmp*"`, ""},
-		{Question{Caps: Create, Target: "/srv/tmpab_cd12x/notes"}, "", random},
-		{Question{Caps: Read, Target: "/proc/4711987/status"}, "", random},
-		{Question{Caps: Create, Target: "objects/ab/0123456789abcdef0123456789abcdef012345"}, "", random},
-		{Question{Caps: Read, Target: "report-20261125.csv"}, `path = "report-20261125.csv"`, ""},
-		{Question{Caps: Create, Target: "x.sqlite3"}, `path = "x.sqlite3"`, ""},
-		{Question{Caps: Create, Target: "x-Windows"}, `path = "x-Windows"`, ""},
-		{Question{Caps: Create, Target: "lib-x86_64"}, `path = "lib-x86_64"`, ""},
-		{Question{Resource: Env, Target: "AWS_SECRET_ACCESS_KEY"}, "", "exactly this name"},
-		{Question{Resource: Env, Target: "GITHUB_TOKEN"}, "", "exactly this name"},
-		{Question{Resource: Env, Target: "GITHUB_TOKEN", Anyway: true}, `name = "GITHUB_TOKEN"`, ""},
-		{Question{Caps: Read, Target: "/home/u/.ssh/id_rsa", Anyway: true}, "secret = true", ""},
-		{Question{Caps: Create, Target: ".envrc", Anyway: true}, "unprotect = true", ""},
-		{Question{Caps: Read, Target: "/home/u", Anyway: true}, "", wide},
-		{Question{Resource: Env, Target: "KEYBOARD"}, `name = "KEYBOARD"`, ""},
+		{policy.Question{Caps: policy.Read, Target: "/home/u/.ssh/id_rsa"}, "", kept},
+		{policy.Question{Caps: policy.Read, Target: "/home/u/.ssh"}, "", kept},
+		{policy.Question{Caps: policy.Read, Target: "/etc/shadow"}, "", kept},
+		{policy.Question{Caps: policy.Read, Target: "/srv/x/.env.local"}, "", kept},
+		{policy.Question{Caps: policy.Read, Target: "src/tls.key"}, "", kept}, // beneath a grant
+		{policy.Question{Caps: policy.Update, Target: "lib/tls.key"}, "", kept},
+		{policy.Question{Caps: policy.Read, Target: "/srv/x.key.pub"}, `path = "/srv/x.key.pub"`, ""},
+		{policy.Question{Caps: policy.Update, Target: ".env.example"}, `path = ".env.example"`, ""},
+		{policy.Question{Caps: policy.Read, Target: "/srv/etc/shadow"}, `path = "/srv/etc/shadow"`, ""},
+		{policy.Question{Caps: policy.Create, Target: ".envrc"}, "", "for exactly this path with unprotect = true"},
+		{policy.Question{Caps: policy.Update, Target: "/run/docker.sock"}, "", "has root on this machine do things: to grant it " + exactly},
+		{policy.Question{Caps: policy.Read, Target: "/"}, "", wide},
+		{policy.Question{Caps: policy.Read, Target: "/home/u"}, "", wide},
+		{policy.Question{Caps: policy.Read, Target: "/home/u/notes"}, `path = "/home/u/notes"`, ""},
+		{policy.Question{Caps: policy.Update, Target: "."}, `path = "."`, ""},
+		{policy.Question{Caps: policy.Create, Target: "lib/x.cpython-311.pyc.140316123"}, `match = "lib/**/x.cpython-311.pyc.*"`, ""},
+		{policy.Question{Caps: policy.Create, Target: "/dev/shm/sem.a1B2c3"}, `match = "/dev/shm/**/sem.*"`, ""},
+		{policy.Question{Caps: policy.Create, Target: "out.4711987.json"}, `match = "**/out.*"`, ""},
+		{policy.Question{Caps: policy.Create, Target: "/srv/0123456789abcdef.lock"}, `match = "/srv/**/*.lock"`, ""},
+		{policy.Question{Caps: policy.Create, Target: "/srv/tmpab_cd12x"}, `match = "/srv/**/tmp*"`, ""},
+		{policy.Question{Caps: policy.Create, Target: "/srv/tmpab_cd12x/notes"}, "", random},
+		{policy.Question{Caps: policy.Read, Target: "/proc/4711987/status"}, "", random},
+		{policy.Question{Caps: policy.Create, Target: "objects/ab/0123456789abcdef0123456789abcdef012345"}, "", random},
+		{policy.Question{Caps: policy.Read, Target: "report-20261125.csv"}, `path = "report-20261125.csv"`, ""},
+		{policy.Question{Caps: policy.Create, Target: "x.sqlite3"}, `path = "x.sqlite3"`, ""},
+		{policy.Question{Caps: policy.Create, Target: "x-Windows"}, `path = "x-Windows"`, ""},
+		{policy.Question{Caps: policy.Create, Target: "lib-x86_64"}, `path = "lib-x86_64"`, ""},
+		{policy.Question{Resource: policy.Env, Target: "AWS_SECRET_ACCESS_KEY"}, "", "exactly this name"},
+		{policy.Question{Resource: policy.Env, Target: "GITHUB_TOKEN"}, "", "exactly this name"},
+		{policy.Question{Resource: policy.Env, Target: "GITHUB_TOKEN", Anyway: true}, `name = "GITHUB_TOKEN"`, ""},
+		{policy.Question{Caps: policy.Read, Target: "/home/u/.ssh/id_rsa", Anyway: true}, "secret = true", ""},
+		{policy.Question{Caps: policy.Create, Target: ".envrc", Anyway: true}, "unprotect = true", ""},
+		{policy.Question{Caps: policy.Read, Target: "/home/u", Anyway: true}, "", wide},
+		{policy.Question{Resource: policy.Env, Target: "KEYBOARD"}, `name = "KEYBOARD"`, ""},
 	} {
-		if x.q.Caps == Read && !strings.HasPrefix(x.q.Target, "/") && x.advice != kept {
-			x.q.Caps = Update
+		if x.q.Caps == policy.Read && !strings.HasPrefix(x.q.Target, "/") && x.advice != kept {
+			x.q.Caps = policy.Update
 		}
 		a := answerTo(c, x.q)
 		if a.Decision != "deny" || !strings.Contains(a.Suggest, x.suggest) || (a.Suggest == "") != (x.suggest == "") ||
@@ -68,20 +70,20 @@ func TestWhatIsNotSuggested(t *testing.T) {
 
 // A suggestion is for the part of a policy that speaks for who denied. What the machine's own policy denies, its owner changes.
 func TestWhoseSuggestion(t *testing.T) {
-	file := func(a Authority, name string) SourceLayer {
-		return SourceLayer{Authority: a, Place: Place{File: name, Line: 3, Col: 1}, FS: []FSRule{p(".", Read)}}
+	file := func(a policy.Authority, name string) policy.SourceLayer {
+		return policy.SourceLayer{Authority: a, Place: policy.Place{File: name, Line: 3, Col: 1}, FS: []policy.FSRule{p(".", policy.Read)}}
 	}
 	for _, x := range []struct {
-		layer           SourceLayer
+		layer           policy.SourceLayer
 		suggest, advice string
 	}{
-		{file(Session, "p.toml"), "[[access.fs]]\npath = \"src\"\nread = true\nupdate = true\n", ""},
-		{file(Agent, "p.toml"), "[[authorities.agent.access.fs]]\npath = \"src\"\nread = true\nupdate = true\n", ""},
-		{file(Host, "/etc/toolguard/policy.d/base.toml"), "", "the policy of this machine, /etc/toolguard/policy.d/base.toml:3:1, decides this: only root can change it"},
-		{file(Agent, "/etc/toolguard/policy.d/base.toml"), "", "only root can change it"},
+		{file(policy.Session, "p.toml"), "[[access.fs]]\npath = \"src\"\nread = true\nupdate = true\n", ""},
+		{file(policy.Agent, "p.toml"), "[[authorities.agent.access.fs]]\npath = \"src\"\nread = true\nupdate = true\n", ""},
+		{file(policy.Host, "/etc/toolguard/policy.d/base.toml"), "", "the policy of this machine, /etc/toolguard/policy.d/base.toml:3:1, decides this: only root can change it"},
+		{file(policy.Agent, "/etc/toolguard/policy.d/base.toml"), "", "only root can change it"},
 	} {
 		x.layer.FS[0].Place = x.layer.Place
-		a := answerTo(compile(t, x.layer), Question{Caps: Update, Target: "src"})
+		a := answerTo(compile(t, x.layer), policy.Question{Caps: policy.Update, Target: "src"})
 		if a.Suggest != x.suggest || !strings.Contains(a.Advice, x.advice) || (a.Advice == "") != (x.advice == "") {
 			t.Errorf("%s in %s: suggests %q and %q", x.layer.Authority, x.layer.Place, a.Suggest, a.Advice)
 		}

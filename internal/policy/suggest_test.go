@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
@@ -14,8 +15,8 @@ import (
 func TestSuggestedGrants(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 2))
 	pick := func(l ...string) string { return l[rnd.IntN(len(l))] }
-	rule := func() NetRule {
-		r := NetRule{Host: pick("a.com", "b.com", "*.com", "10.0.0.0/8", "10.1.1.1", "localhost", "127.0.0.1"), Scheme: pick("", "", "http", "https", "wss", "ssh")}
+	rule := func() policy.NetRule {
+		r := policy.NetRule{Host: pick("a.com", "b.com", "*.com", "10.0.0.0/8", "10.1.1.1", "localhost", "127.0.0.1"), Scheme: pick("", "", "http", "https", "wss", "ssh")}
 		r.Port, r.Allow = []int{0, 0, 80, 443, 22, 8080}[rnd.IntN(6)], rnd.IntN(2) == 0
 		if r.Scheme == "http" && rnd.IntN(2) == 0 {
 			r.PathPrefix, r.Methods = pick("", "/x", "/x/y"), [][]string{nil, {"GET"}, {"POST"}}[rnd.IntN(3)]
@@ -38,19 +39,19 @@ func TestSuggestedGrants(t *testing.T) {
 	}
 	suggested := 0
 	for range 4000 {
-		var rules []NetRule
+		var rules []policy.NetRule
 		for range rnd.IntN(5) {
 			rules = append(rules, rule())
 		}
-		before := compile(t, SourceLayer{Defaults: [NumResources]Stance{Net: Deny}, Net: rules})
+		before := compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}, Net: rules})
 		asks := target()
 		v := before.CheckNet(&asks)
 		if v.Allow {
 			continue
 		}
-		r, ok := suggestNet(v, before.Layers[v.Layer], &asked{net: asks})
+		r, ok := policy.SuggestNet(v, before.Layers[v.Layer], policy.AskedNet(asks))
 		if !ok {
-			if !asks.Odd && v.Reason == HostNotListed { // what's denied in part can't be granted as a whole
+			if !asks.Odd && v.Reason == policy.HostNotListed { // what's denied in part can't be granted as a whole
 				t.Errorf("%+v: nothing is suggested for %s %s", rules, asks.Method, asks.String())
 			}
 			continue
@@ -59,7 +60,7 @@ func TestSuggestedGrants(t *testing.T) {
 		if r.Scheme == "" && r.Port == 0 {
 			t.Errorf("%s: %+v says neither scheme nor port", asks.String(), r)
 		}
-		after := compile(t, SourceLayer{Defaults: [NumResources]Stance{Net: Deny}, Net: append(slices.Clone(rules), r)})
+		after := compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}, Net: append(slices.Clone(rules), r)})
 		if !after.CheckNet(&asks).Allow {
 			t.Errorf("%+v: with %+v %s is still refused", rules, r, asks.String())
 		}

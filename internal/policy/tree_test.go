@@ -1,30 +1,34 @@
-package policy
+package policy_test
 
 import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
 // p makes an fs rule for a path, m one for a match.
-func p(path string, caps Caps) FSRule    { return FSRule{Path: path, Caps: caps} }
-func m(pattern string, caps Caps) FSRule { return FSRule{Match: pattern, Caps: caps} }
-func optional(r FSRule) FSRule           { r.Optional = true; return r }
-func unprotected(r FSRule) FSRule        { r.Unprotect = true; return r }
-func secret(r FSRule) FSRule             { r.Secret = true; return r }
-func host(h string, allow bool) NetRule  { return NetRule{Host: h, Allow: allow} }
-func cmd(n string, a ...[]string) CommandRule {
-	return CommandRule{Name: n, Args: a, HasArgs: a != nil}
+func p(path string, caps policy.Caps) policy.FSRule { return policy.FSRule{Path: path, Caps: caps} }
+
+func m(pattern string, caps policy.Caps) policy.FSRule {
+	return policy.FSRule{Match: pattern, Caps: caps}
+}
+func optional(r policy.FSRule) policy.FSRule    { r.Optional = true; return r }
+func unprotected(r policy.FSRule) policy.FSRule { r.Unprotect = true; return r }
+func secret(r policy.FSRule) policy.FSRule      { r.Secret = true; return r }
+func host(h string, allow bool) policy.NetRule  { return policy.NetRule{Host: h, Allow: allow} }
+func cmd(n string, a ...[]string) policy.CommandRule {
+	return policy.CommandRule{Name: n, Args: a, HasArgs: a != nil}
 }
 
 // at gives every rule of a session layer a line of its own.
-func numbered(l SourceLayer) SourceLayer {
+func numbered(l policy.SourceLayer) policy.SourceLayer {
 	line := 0
-	next := func(p *Place) {
+	next := func(p *policy.Place) {
 		line++
 		if p.File == "" {
-			*p = Place{"p.toml", line, 1}
+			*p = policy.Place{"p.toml", line, 1}
 		}
 	}
 	for i := range l.FS {
@@ -45,11 +49,11 @@ func numbered(l SourceLayer) SourceLayer {
 // ws is where the tests' workspace is.
 const ws = "/w"
 
-func source(layers ...SourceLayer) *Source {
-	s := &Source{Name: "test", Workspace: ws, Home: "/home/u", Path: "/usr/bin:/bin"}
+func source(layers ...policy.SourceLayer) *policy.Source {
+	s := &policy.Source{Name: "test", Workspace: ws, Home: "/home/u", Path: "/usr/bin:/bin"}
 	for _, l := range layers {
-		if l.Authority == Builtin {
-			l.Authority = Session
+		if l.Authority == policy.Builtin {
+			l.Authority = policy.Session
 		}
 		s.Layers = append(s.Layers, numbered(l))
 	}
@@ -68,9 +72,9 @@ func machine() fspathtest.Tree {
 	})
 }
 
-func compile(t testing.TB, layers ...SourceLayer) *Compiled {
+func compile(t testing.TB, layers ...policy.SourceLayer) *policy.Compiled {
 	t.Helper()
-	c, err := Compile(source(layers...), machine())
+	c, err := policy.Compile(source(layers...), machine())
 	childtest.Must(t, err)
 	return c
 }

@@ -1,22 +1,24 @@
-package policy
+package policy_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 // Rules that can match nothing are known before the start, and named in the denial that they may be meant for.
 func TestUnmatched(t *testing.T) {
-	read := func(path string, line int) FSRule {
-		return FSRule{Path: path, Caps: Read, Place: Place{"p.toml", line, 1}}
+	read := func(path string, line int) policy.FSRule {
+		return policy.FSRule{Path: path, Caps: policy.Read, Place: policy.Place{"p.toml", line, 1}}
 	}
-	absent := FSRule{Path: "/opt/x", Place: Place{"preset:x", 9, 1}}
-	c := compile(t, SourceLayer{Authority: Host, FS: []FSRule{{Path: "/", Caps: AllCaps}, read("/absent", 8)}}, SourceLayer{
-		FS:       []FSRule{read(".", 1), read("SRC", 2), {Path: "made", Caps: Read | Write, Place: Place{"p.toml", 3, 1}}, {Path: "/nowhere/x", Place: Place{"p.toml", 4, 1}}, absent},
-		Commands: []CommandRule{{Name: "Git", Place: Place{"p.toml", 5, 1}}, {Name: "sh", Place: Place{"p.toml", 6, 1}}, {Name: "/opt/bin/make", Place: Place{"p.toml", 7, 1}}},
+	absent := policy.FSRule{Path: "/opt/x", Place: policy.Place{"preset:x", 9, 1}}
+	c := compile(t, policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{{Path: "/", Caps: policy.AllCaps}, read("/absent", 8)}}, policy.SourceLayer{
+		FS:       []policy.FSRule{read(".", 1), read("SRC", 2), {Path: "made", Caps: policy.Read | policy.Write, Place: policy.Place{"p.toml", 3, 1}}, {Path: "/nowhere/x", Place: policy.Place{"p.toml", 4, 1}}, absent},
+		Commands: []policy.CommandRule{{Name: "Git", Place: policy.Place{"p.toml", 5, 1}}, {Name: "sh", Place: policy.Place{"p.toml", 6, 1}}, {Name: "/opt/bin/make", Place: policy.Place{"p.toml", 7, 1}}},
 	})
 	var got []string
-	for _, w := range Unmatched(c, machine()) {
+	for _, w := range policy.Unmatched(c, machine()) {
 		got = append(got, w.String())
 	}
 	want := `p.toml:2:1: fs.2: nothing is at /w/SRC and the session can't make it, so the rule matches nothing
@@ -27,16 +29,16 @@ p.toml:7:1: commands./opt/bin/make: there is no program "/opt/bin/make" in PATH,
 		t.Errorf("got\n%s\nwant\n%s", s, want)
 	}
 	for _, x := range []struct {
-		q    Question
+		q    policy.Question
 		note string
 	}{
-		{Question{Resource: Commands, Argv: []string{"git", "status"}}, `commands.Git (p.toml:5:1) may be meant for it, but there is no program "Git" in PATH`},
-		{Question{Resource: FS, Caps: Update, Target: "src/a.c"}, "fs.2 (p.toml:2:1) may be meant for it, but nothing is at /w/SRC"},
-		{Question{Resource: FS, Caps: Update, Target: "srcs"}, ""},
-		{Question{Resource: FS, Caps: Read, Target: "src"}, ""}, // it's allowed
-		{Question{Resource: Commands, Argv: []string{"sh"}}, ""},
+		{policy.Question{Resource: policy.Commands, Argv: []string{"git", "status"}}, `commands.Git (p.toml:5:1) may be meant for it, but there is no program "Git" in PATH`},
+		{policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "src/a.c"}, "fs.2 (p.toml:2:1) may be meant for it, but nothing is at /w/SRC"},
+		{policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "srcs"}, ""},
+		{policy.Question{Resource: policy.FS, Caps: policy.Read, Target: "src"}, ""}, // it's allowed
+		{policy.Question{Resource: policy.Commands, Argv: []string{"sh"}}, ""},
 	} {
-		if _, a := Ask(c, machine(), x.q); a.Note != x.note && !(x.note == "" && strings.Contains(a.Note, "its program may not")) {
+		if _, a := policy.Ask(c, machine(), x.q); a.Note != x.note && !(x.note == "" && strings.Contains(a.Note, "its program may not")) {
 			t.Errorf("%+v: %q, want %q", x.q, a.Note, x.note)
 		}
 	}
