@@ -11,20 +11,21 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 func answerTo(c *policy.Compiled, q policy.Question) policy.Answer {
-	_, a := policy.Ask(c, machine(), q)
+	_, a := policy.Ask(c, policytest.Machine(), q)
 	return a
 }
 
 func TestSuggestions(t *testing.T) {
-	c := compile(t, policy.SourceLayer{
-		FS:       []policy.FSRule{p(".", policy.Read|policy.Write), p("src", policy.Read), m("**/.env", 0)},
-		Net:      []policy.NetRule{host("a.com", true), {Host: "a.com", PathPrefix: "/admin"}, {Host: "b.com", Port: 443}},
+	c := policytest.Compile(t, policy.SourceLayer{
+		FS:       []policy.FSRule{policytest.Path(".", policy.Read|policy.Write), policytest.Path("src", policy.Read), policytest.Match("**/.env", 0)},
+		Net:      []policy.NetRule{policytest.Host("a.com", true), {Host: "a.com", PathPrefix: "/admin"}, {Host: "b.com", Port: 443}},
 		Env:      []policy.EnvRule{{Name: "A_*"}},
-		Commands: []policy.CommandRule{cmd("git", []string{"status"})}, TLSIntercept: true,
-		Protect: policy.ProtectOn, Protected: []policy.FSRule{m("**/.envrc", 0)}, Secrets: policy.ProtectOn, SecretFiles: []policy.FSRule{m("/**/.netrc", 0)},
+		Commands: []policy.CommandRule{policytest.Command("git", []string{"status"})}, TLSIntercept: true,
+		Protect: policy.ProtectOn, Protected: []policy.FSRule{policytest.Match("**/.envrc", 0)}, Secrets: policy.ProtectOn, SecretFiles: []policy.FSRule{policytest.Match("/**/.netrc", 0)},
 	})
 	for _, x := range []struct {
 		q    policy.Question
@@ -68,7 +69,7 @@ func TestSuggestions(t *testing.T) {
 	if told.Rule != nil || told.Target != "/w/x" || told.Decision != "deny" {
 		t.Errorf("%+v", told)
 	}
-	v, _ := policy.Ask(c, machine(), policy.Question{Resource: policy.Net, Target: "https://c.com/"})
+	v, _ := policy.Ask(c, policytest.Machine(), policy.Question{Resource: policy.Net, Target: "https://c.com/"})
 	if told := policy.Describe(c, v, policy.Question{Resource: policy.Net, Target: "https://c.com/"}, "c.com"); told.Target != "c.com" || !strings.Contains(told.Suggest, "scheme = \"https\"") {
 		t.Errorf("%+v", told)
 	}
@@ -81,9 +82,9 @@ func TestSuggestions(t *testing.T) {
 
 // What is asked for is granted, not more: an argument that would stand for any others isn't suggested.
 func TestAnyArgsAreNotSuggested(t *testing.T) {
-	c := compile(t, policy.SourceLayer{Commands: []policy.CommandRule{cmd("git", []string{"status"})}})
+	c := policytest.Compile(t, policy.SourceLayer{Commands: []policy.CommandRule{policytest.Command("git", []string{"status"})}})
 	for line, want := range map[string]bool{"git push": true, "git push **": false, "git **": false, "sh x": true, "sh **": false} {
-		_, a := policy.Ask(c, machine(), policy.Question{Resource: policy.Commands, Argv: strings.Fields(line)})
+		_, a := policy.Ask(c, policytest.Machine(), policy.Question{Resource: policy.Commands, Argv: strings.Fields(line)})
 		if a.Decision == "allow" || (a.Suggest != "") != want {
 			t.Errorf("%s: %s, suggests %q", line, a.Decision, a.Suggest)
 		}
@@ -103,7 +104,7 @@ func TestLongSuggestion(t *testing.T) {
 		{policy.CommandRule{Args: [][]string{{"status"}}, Envs: slices.Repeat([]string{"PATH"}, policy.MaxListed), HasEnvs: true}, false},
 	} {
 		x.rule.Name, x.rule.HasArgs = "git", true
-		c := compile(t, policy.SourceLayer{Commands: []policy.CommandRule{x.rule}})
+		c := policytest.Compile(t, policy.SourceLayer{Commands: []policy.CommandRule{x.rule}})
 		argv := []string{"git", "push"}
 		v := c.CheckCommand("/usr/bin/git", argv)
 		told := policy.Describe(c, v, policy.Question{Resource: policy.Commands, Target: "/usr/bin/git", Argv: argv}, "/usr/bin/git").Suggest
@@ -117,7 +118,7 @@ func TestLongSuggestion(t *testing.T) {
 func TestNetSuggestions(t *testing.T) {
 	src := policy.SourceLayer{TLSIntercept: true, Net: []policy.NetRule{
 		{Host: "a.com", Scheme: "http", PathPrefix: "/v1", Methods: []string{"GET"}, Allow: true},
-		host("b.com", true),
+		policytest.Host("b.com", true),
 		{Host: "b.com", PathPrefix: "/admin"},
 		{Host: "c.com", Port: 8080, PathPrefix: "/x", Scheme: "http"},
 	}}
@@ -130,8 +131,8 @@ func TestNetSuggestions(t *testing.T) {
 		{"GET", "ws://d.com/live", "GET ws://d.com/; GET wss://d.com/live; GET http://d.com/live"},
 		{"GET", "http://c.com:8080/x", "POST http://c.com:8080/x; GET http://c.com:8080/; GET http://c.com/x"},
 	} {
-		c := compile(t, src)
-		v, a := policy.AskRaw(c, machine(), policy.Question{Resource: policy.Net, Target: x.url, Method: x.method})
+		c := policytest.Compile(t, src)
+		v, a := policy.AskRaw(c, policytest.Machine(), policy.Question{Resource: policy.Net, Target: x.url, Method: x.method})
 		r, ok := policy.SuggestNet(v, c.Layers[v.Layer], &a)
 		if v.Allow || !ok {
 			t.Errorf("%s %s: %+v, %+v", x.method, x.url, v, r)
@@ -139,7 +140,7 @@ func TestNetSuggestions(t *testing.T) {
 		}
 		wider := src
 		wider.Net = append(slices.Clone(src.Net), r)
-		c = compile(t, wider)
+		c = policytest.Compile(t, wider)
 		if a := answerTo(c, policy.Question{Resource: policy.Net, Target: x.url, Method: x.method}); a.Decision != "allow" {
 			t.Errorf("%s %s isn't granted by %+v", x.method, x.url, r)
 		}
@@ -159,7 +160,7 @@ func TestSuggestionsWork(t *testing.T) {
 		layers, _ := genLayers(t)
 		q := policy.Question{Resource: policy.FS, Target: genPath(t, "path"), Caps: policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))}
 		for range 2*len(layers) + 1 {
-			c, err := policy.Compile(source(layers...), sys)
+			c, err := policy.Compile(policytest.Source(layers...), sys)
 			childtest.Must(t, err)
 			v, a := policy.AskRaw(c, sys, q)
 			if v.Allow {
@@ -183,7 +184,7 @@ func TestExplainAgrees(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, naive := genLayers(t)
-		c, err := policy.Compile(source(layers...), sys)
+		c, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
 		q := policy.Question{Resource: policy.FS, Target: genPath(t, "path"), Caps: policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))}
 		e := policy.Explain(c, sys, q)
@@ -223,11 +224,11 @@ func TestExplainAgrees(t *testing.T) {
 
 // A built-in rule that was completed says so, and toolguard's own rules never do.
 func TestExplainBuiltinRules(t *testing.T) {
-	null := optional(p("/dev/null", policy.Read|policy.Update))
+	null := policytest.Optional(policytest.Path("/dev/null", policy.Read|policy.Update))
 	null.Place.File = "builtin:runtime"
-	sys := machine()
+	sys := policytest.Machine()
 	sys["/dev/null"] = "file"
-	c, err := policy.Compile(source(policy.SourceLayer{Runtime: []policy.FSRule{null}, FS: []policy.FSRule{p("/", policy.Read|policy.Execute)}}), sys)
+	c, err := policy.Compile(policytest.Source(policy.SourceLayer{Runtime: []policy.FSRule{null}, FS: []policy.FSRule{policytest.Path("/", policy.Read|policy.Execute)}}), sys)
 	childtest.Must(t, err)
 	for target, want := range map[string]string{
 		"/dev/null":      "the most specific match; a built-in rule, it adds to what there is without it",
@@ -242,12 +243,12 @@ func TestExplainBuiltinRules(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	c := compile(t,
-		policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{p("/", policy.Read)}, Env: []policy.EnvRule{{Name: "*", Read: true}}},
+	c := policytest.Compile(t,
+		policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{policytest.Path("/", policy.Read)}, Env: []policy.EnvRule{{Name: "*", Read: true}}},
 		policy.SourceLayer{
-			FS:  []policy.FSRule{p(".", policy.Read|policy.Write), p("src", policy.Read|policy.Write), m("**/lib.rs", 0), p("src/lib.rs", policy.Read), p("src/lib.rs", policy.Read|policy.Write)},
-			Net: []policy.NetRule{host("*.a.com", false), host("x.a.com", true), {Host: "x.a.com", Port: 8443, Allow: true}},
-			Env: []policy.EnvRule{{Name: "A*"}, {Name: "AB", Read: true}}, Commands: []policy.CommandRule{cmd("git", []string{"x"}), cmd("/usr/bin/git")},
+			FS:  []policy.FSRule{policytest.Path(".", policy.Read|policy.Write), policytest.Path("src", policy.Read|policy.Write), policytest.Match("**/lib.rs", 0), policytest.Path("src/lib.rs", policy.Read), policytest.Path("src/lib.rs", policy.Read|policy.Write)},
+			Net: []policy.NetRule{policytest.Host("*.a.com", false), policytest.Host("x.a.com", true), {Host: "x.a.com", Port: 8443, Allow: true}},
+			Env: []policy.EnvRule{{Name: "A*"}, {Name: "AB", Read: true}}, Commands: []policy.CommandRule{policytest.Command("git", []string{"x"}), policytest.Command("/usr/bin/git")},
 		})
 	for _, x := range []struct {
 		q    policy.Question
@@ -278,16 +279,16 @@ session true rule_allows
 `},
 		{policy.Question{Resource: policy.FS, Caps: policy.Read, Target: "loop"}, "deny path_unresolved -\n"},
 	} {
-		e := policy.Explain(c, machine(), x.q)
+		e := policy.Explain(c, policytest.Machine(), x.q)
 		if got := explained(e); got != x.want {
 			t.Errorf("%+v:\n%s\nwant\n%s", x.q, got, x.want)
 		}
 	}
-	own := policy.Explain(c, machine(), policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "/etc/toolguard/x"}) // toolguard's word comes first
+	own := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "/etc/toolguard/x"}) // toolguard's word comes first
 	if l := own.Layers[0]; own.Answer.Reason != policy.Protected || l.Authority != policy.Builtin || l.Allow || l.Reason != policy.Protected || !l.Candidates[0].Won || l.Candidates[0].Rule != own.Answer.Rule {
 		t.Errorf("its own files: %s", explained(own))
 	}
-	e := policy.Explain(c, machine(), policy.Question{Resource: policy.Commands, Argv: []string{"git", "y"}})
+	e := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.Commands, Argv: []string{"git", "y"}})
 	if n := len(e.Layers[0].Candidates); n != 2 || !e.Layers[0].Candidates[1].Won {
 		t.Errorf("commands: %s", explained(e))
 	}

@@ -6,26 +6,27 @@ import (
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // big is a policy of n rules, every twentieth a pattern, over a plausible tree.
 func big(n int) *policy.Source {
-	l := policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read), p("/usr", policy.Read|policy.Execute), p("/etc/ssl", policy.Read)}, Protect: policy.ProtectAuto}
+	l := policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read), policytest.Path("/usr", policy.Read|policy.Execute), policytest.Path("/etc/ssl", policy.Read)}, Protect: policy.ProtectAuto}
 	lasts := []string{".env", "*.pem", "id_*", "secrets"}
 	for i := len(l.FS); i < n; i++ {
 		switch {
 		case i%20 == 0:
-			l.FS = append(l.FS, m(fmt.Sprintf("src/pkg%d/**/%s", i%50, lasts[i/20%len(lasts)]), 0))
+			l.FS = append(l.FS, policytest.Match(fmt.Sprintf("src/pkg%d/**/%s", i%50, lasts[i/20%len(lasts)]), 0))
 		case i%3 == 0:
-			l.FS = append(l.FS, p(fmt.Sprintf("src/pkg%d/internal/mod%d", i%50, i), policy.Read|policy.Write))
+			l.FS = append(l.FS, policytest.Path(fmt.Sprintf("src/pkg%d/internal/mod%d", i%50, i), policy.Read|policy.Write))
 		default:
-			l.FS = append(l.FS, p(fmt.Sprintf("src/pkg%d/file%d.go", i%50, i), policy.Read|policy.Update))
+			l.FS = append(l.FS, policytest.Path(fmt.Sprintf("src/pkg%d/file%d.go", i%50, i), policy.Read|policy.Update))
 		}
 	}
 	for _, s := range []string{"**/.git/hooks", "**/.git/config", "**/.gitmodules", "**/.bashrc", "**/.vscode", "**/.idea", "**/.mcp.json", "**/.envrc", "**/.claude"} {
-		l.Protected = append(l.Protected, m(s, 0))
+		l.Protected = append(l.Protected, policytest.Match(s, 0))
 	}
-	return source(l)
+	return policytest.Source(l)
 }
 
 var benchPaths = []string{

@@ -10,49 +10,50 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // Each mistake is one message that names the rule, the value and what to do.
 func TestMistakes(t *testing.T) {
 	many := policy.SourceLayer{}
 	for i := range fspath.MaxPatternParts + 1 {
-		many.FS = append(many.FS, m(fmt.Sprintf("**/n%d", i), 0))
+		many.FS = append(many.FS, policytest.Match(fmt.Sprintf("**/n%d", i), 0))
 	}
 	for _, x := range []struct {
 		layer policy.SourceLayer
 		want  string
 	}{
-		{policy.SourceLayer{FS: []policy.FSRule{p("../x", policy.Read)}}, `p.toml:1:1: fs.1: "../x" leads out of the workspace /w (workspace_escape)`},
-		{policy.SourceLayer{FS: []policy.FSRule{p("out/passwd", policy.Read)}}, `p.toml:1:1: fs.1: "out/passwd" leads out of the workspace through a symlink, to /etc/passwd (workspace_escape)`},
-		{policy.SourceLayer{FS: []policy.FSRule{p("/w/loop", policy.Read)}}, `fs.1: "/w/loop" can't be resolved: too many symlinks`},
-		{policy.SourceLayer{FS: []policy.FSRule{p("dangling", policy.Read)}}, `fs.1: "dangling" leads through a dangling symlink to /w/nowhere/x`},
-		{policy.SourceLayer{FS: []policy.FSRule{p("/secret/x", policy.Read)}}, `"/secret/x" can't be resolved: lstat /secret/x: permission denied`},
-		{policy.SourceLayer{FS: []policy.FSRule{p("a\x00", policy.Read)}}, `NUL`},
-		{policy.SourceLayer{FS: []policy.FSRule{p(strings.Repeat("/a", 129), policy.Read)}}, `deeper than 128 components`},
-		{policy.SourceLayer{FS: []policy.FSRule{p(strings.Repeat("/a", 2049), policy.Read)}}, `longer than 4096 bytes`},
-		{policy.SourceLayer{FS: []policy.FSRule{m("*.rs", policy.Read)}}, `"*.rs" has no "**" component (a match is [BASE/]**/LAST[/NAME…]`},
-		{policy.SourceLayer{FS: []policy.FSRule{m("**", policy.Read)}}, `nothing after "**"`},
-		{policy.SourceLayer{FS: []policy.FSRule{m("**/*", policy.Read)}}, `matches every name`},
-		{policy.SourceLayer{FS: []policy.FSRule{m("**/a*b", policy.Read)}}, `wildcard where none may be, in "a*b"`},
-		{policy.SourceLayer{FS: []policy.FSRule{m("**/*a*", policy.Read)}}, `wildcard where none may be`},
-		{policy.SourceLayer{FS: []policy.FSRule{m("**/a/*.x", policy.Read)}}, `wildcard where none may be, in "*.x"`},
-		{policy.SourceLayer{FS: []policy.FSRule{m("**/a/**/b", policy.Read)}}, `more than one "**"`},
-		{policy.SourceLayer{FS: []policy.FSRule{m("a*/**/b", policy.Read)}}, `wildcard in its BASE`},
-		{policy.SourceLayer{FS: []policy.FSRule{m("**/a/", policy.Read)}}, `empty component`},
-		{policy.SourceLayer{FS: []policy.FSRule{m("**/../a", policy.Read)}}, `".." after "**"`},
-		{policy.SourceLayer{FS: []policy.FSRule{m("**/[ab]", policy.Read)}}, `wildcard where none may be`},
-		{policy.SourceLayer{FS: []policy.FSRule{m("../**/a", policy.Read)}}, `workspace_escape`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path("../x", policy.Read)}}, `p.toml:1:1: fs.1: "../x" leads out of the workspace /w (workspace_escape)`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path("out/passwd", policy.Read)}}, `p.toml:1:1: fs.1: "out/passwd" leads out of the workspace through a symlink, to /etc/passwd (workspace_escape)`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/w/loop", policy.Read)}}, `fs.1: "/w/loop" can't be resolved: too many symlinks`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path("dangling", policy.Read)}}, `fs.1: "dangling" leads through a dangling symlink to /w/nowhere/x`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/secret/x", policy.Read)}}, `"/secret/x" can't be resolved: lstat /secret/x: permission denied`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path("a\x00", policy.Read)}}, `NUL`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path(strings.Repeat("/a", 129), policy.Read)}}, `deeper than 128 components`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path(strings.Repeat("/a", 2049), policy.Read)}}, `longer than 4096 bytes`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Match("*.rs", policy.Read)}}, `"*.rs" has no "**" component (a match is [BASE/]**/LAST[/NAME…]`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Match("**", policy.Read)}}, `nothing after "**"`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Match("**/*", policy.Read)}}, `matches every name`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Match("**/a*b", policy.Read)}}, `wildcard where none may be, in "a*b"`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Match("**/*a*", policy.Read)}}, `wildcard where none may be`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Match("**/a/*.x", policy.Read)}}, `wildcard where none may be, in "*.x"`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Match("**/a/**/b", policy.Read)}}, `more than one "**"`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Match("a*/**/b", policy.Read)}}, `wildcard in its BASE`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Match("**/a/", policy.Read)}}, `empty component`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Match("**/../a", policy.Read)}}, `".." after "**"`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Match("**/[ab]", policy.Read)}}, `wildcard where none may be`},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Match("../**/a", policy.Read)}}, `workspace_escape`},
 		{many, `the matcher follows at most 2048`},
-		{policy.SourceLayer{Net: []policy.NetRule{host("", true)}}, `net.1: host: "" is not a host name (a host is a name`},
-		{policy.SourceLayer{Net: []policy.NetRule{host("https://a.com", true)}}, `"https://a.com" is neither a host nor a range`},
-		{policy.SourceLayer{Net: []policy.NetRule{host("a.com:80", true)}}, `"a.com:80" is not a host name`},
-		{policy.SourceLayer{Net: []policy.NetRule{host("*", true)}}, `"*" is not a host name`},
-		{policy.SourceLayer{Net: []policy.NetRule{host("a.*.com", true)}}, `not a host name`},
-		{policy.SourceLayer{Net: []policy.NetRule{host("*.10.0.0.1", true)}}, `no names beneath it`},
-		{policy.SourceLayer{Net: []policy.NetRule{host("10.0.0.1/8", true)}}, `bits beyond its length (write "10.0.0.0/8")`},
-		{policy.SourceLayer{Net: []policy.NetRule{host("10.0.0.0/33", true)}}, `neither a host nor a range`},
-		{policy.SourceLayer{Net: []policy.NetRule{host("::ffff:10.0.0.0/104", true)}}, `IPv4 addresses in IPv6 form`},
-		{policy.SourceLayer{Net: []policy.NetRule{host("fe80::1%eth0", true)}}, `has a zone`},
+		{policy.SourceLayer{Net: []policy.NetRule{policytest.Host("", true)}}, `net.1: host: "" is not a host name (a host is a name`},
+		{policy.SourceLayer{Net: []policy.NetRule{policytest.Host("https://a.com", true)}}, `"https://a.com" is neither a host nor a range`},
+		{policy.SourceLayer{Net: []policy.NetRule{policytest.Host("a.com:80", true)}}, `"a.com:80" is not a host name`},
+		{policy.SourceLayer{Net: []policy.NetRule{policytest.Host("*", true)}}, `"*" is not a host name`},
+		{policy.SourceLayer{Net: []policy.NetRule{policytest.Host("a.*.com", true)}}, `not a host name`},
+		{policy.SourceLayer{Net: []policy.NetRule{policytest.Host("*.10.0.0.1", true)}}, `no names beneath it`},
+		{policy.SourceLayer{Net: []policy.NetRule{policytest.Host("10.0.0.1/8", true)}}, `bits beyond its length (write "10.0.0.0/8")`},
+		{policy.SourceLayer{Net: []policy.NetRule{policytest.Host("10.0.0.0/33", true)}}, `neither a host nor a range`},
+		{policy.SourceLayer{Net: []policy.NetRule{policytest.Host("::ffff:10.0.0.0/104", true)}}, `IPv4 addresses in IPv6 form`},
+		{policy.SourceLayer{Net: []policy.NetRule{policytest.Host("fe80::1%eth0", true)}}, `has a zone`},
 		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Port: 65536}}}, `port 65536 isn't between 1 and 65535`},
 		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Scheme: "htps"}}}, `scheme "htps" isn't one of http, https`},
 		{policy.SourceLayer{Net: []policy.NetRule{{Host: "a.com", Protocol: "sctp"}}}, `protocol "sctp"`},
@@ -76,8 +77,8 @@ func TestMistakes(t *testing.T) {
 		{policy.SourceLayer{Env: []policy.EnvRule{{Name: "**"}}}, `isn't its end`},
 		{policy.SourceLayer{Env: []policy.EnvRule{{Name: ""}}}, `empty name`},
 		{policy.SourceLayer{Env: []policy.EnvRule{{Name: "A=B"}}}, `"A=B" isn't the name of a variable`},
-		{policy.SourceLayer{Commands: []policy.CommandRule{cmd("./git")}}, `commands../git: "./git" isn't the name of a program`},
-		{policy.SourceLayer{Commands: []policy.CommandRule{cmd("git", []string{"**", "x"})}}, `has "**" before its end`},
+		{policy.SourceLayer{Commands: []policy.CommandRule{policytest.Command("./git")}}, `commands../git: "./git" isn't the name of a program`},
+		{policy.SourceLayer{Commands: []policy.CommandRule{policytest.Command("git", []string{"**", "x"})}}, `has "**" before its end`},
 		{
 			policy.SourceLayer{Commands: []policy.CommandRule{{Name: "git", Args: [][]string{{"status"}}, HasArgs: true, Match: []policy.SelfTest{{Argv: []string{"git", "status", "-s"}}}}}},
 			`commands.git: self-test failed: match ["git", "status", "-s"] isn't accepted by args [["status"]]`,
@@ -86,7 +87,7 @@ func TestMistakes(t *testing.T) {
 		{policy.SourceLayer{Commands: []policy.CommandRule{{Name: "git", Match: []policy.SelfTest{{Argv: []string{"status"}}}}}}, `doesn't begin with "git"`},
 		{policy.SourceLayer{Commands: []policy.CommandRule{{Name: "git", Envs: []string{"A*B"}, HasEnvs: true}}}, `envs: "A*B" has a "*"`},
 	} {
-		_, err := policy.Compile(source(x.layer), machine())
+		_, err := policy.Compile(policytest.Source(x.layer), policytest.Machine())
 		var errs policy.Errors
 		switch {
 		case !errors.As(err, &errs):
@@ -98,11 +99,11 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestEveryMistakeAtOnce(t *testing.T) {
-	_, err := policy.Compile(source(policy.SourceLayer{
-		FS:  []policy.FSRule{p("../x", policy.Read), p("src", policy.Read), m("*.x", 0)},
-		Net: []policy.NetRule{host("a b", true)}, Env: []policy.EnvRule{{Name: "A*B"}},
-		Commands: []policy.CommandRule{cmd("git", []string{"**", "**"})},
-	}), machine())
+	_, err := policy.Compile(policytest.Source(policy.SourceLayer{
+		FS:  []policy.FSRule{policytest.Path("../x", policy.Read), policytest.Path("src", policy.Read), policytest.Match("*.x", 0)},
+		Net: []policy.NetRule{policytest.Host("a b", true)}, Env: []policy.EnvRule{{Name: "A*B"}},
+		Commands: []policy.CommandRule{policytest.Command("git", []string{"**", "**"})},
+	}), policytest.Machine())
 	var lines []int
 	var all policy.Errors
 	errors.As(err, &all)
@@ -113,34 +114,34 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 		t.Errorf("lines %s\n%v", got, err)
 	}
 	for _, order := range [][]policy.Authority{{policy.Session, policy.Host}, {policy.Host, policy.Host}, {policy.NumAuthorities}} {
-		src := source(policy.SourceLayer{Authority: order[0]}, policy.SourceLayer{Authority: order[len(order)-1]})
-		if _, err := policy.Compile(&policy.Source{Name: "test", Workspace: ws, Layers: src.Layers[:len(order)]}, machine()); err == nil || !strings.Contains(err.Error(), "out of order") {
+		src := policytest.Source(policy.SourceLayer{Authority: order[0]}, policy.SourceLayer{Authority: order[len(order)-1]})
+		if _, err := policy.Compile(&policy.Source{Name: "test", Workspace: policytest.Workspace, Layers: src.Layers[:len(order)]}, policytest.Machine()); err == nil || !strings.Contains(err.Error(), "out of order") {
 			t.Errorf("%v: %v", order, err)
 		}
 	}
 }
 
 func TestOptionalRulesAreLeftOut(t *testing.T) {
-	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{optional(p("/nowhere", policy.Read)), optional(p("loop", policy.Read)), optional(p("../x", policy.Read)), optional(m("/nowhere/**/x", 0)), optional(p("src", policy.Read))}})
+	c := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Optional(policytest.Path("/nowhere", policy.Read)), policytest.Optional(policytest.Path("loop", policy.Read)), policytest.Optional(policytest.Path("../x", policy.Read)), policytest.Optional(policytest.Match("/nowhere/**/x", 0)), policytest.Optional(policytest.Path("src", policy.Read))}})
 	if n := len(c.Layers[1].FS.Rules()); n != 1 {
 		t.Errorf("%d rules are left", n)
 	}
 }
 
 func TestIDs(t *testing.T) {
-	preset := p("tests", policy.Read)
+	preset := policytest.Path("tests", policy.Read)
 	preset.Place = policy.Place{"preset:python", 3, 1}
-	runtime := p("/usr", policy.Read|policy.Execute)
+	runtime := policytest.Path("/usr", policy.Read|policy.Execute)
 	runtime.Place = policy.Place{"builtin:runtime", 1, 1}
 	layer := func(a policy.Authority) policy.SourceLayer {
 		return policy.SourceLayer{
-			Authority: a, FS: []policy.FSRule{p(".", policy.Read), preset, p("src", policy.Read)}, Runtime: []policy.FSRule{runtime}, Net: []policy.NetRule{host("a.com", true)},
-			Env: []policy.EnvRule{{Name: "A"}}, Commands: []policy.CommandRule{cmd("git")}, Protect: policy.ProtectOn, Protected: []policy.FSRule{{Match: "**/.git/hooks", Place: policy.Place{"builtin:protect", 1, 1}}},
+			Authority: a, FS: []policy.FSRule{policytest.Path(".", policy.Read), preset, policytest.Path("src", policy.Read)}, Runtime: []policy.FSRule{runtime}, Net: []policy.NetRule{policytest.Host("a.com", true)},
+			Env: []policy.EnvRule{{Name: "A"}}, Commands: []policy.CommandRule{policytest.Command("git")}, Protect: policy.ProtectOn, Protected: []policy.FSRule{{Match: "**/.git/hooks", Place: policy.Place{"builtin:protect", 1, 1}}},
 		}
 	}
 	var ids []string
 	seen := map[string]bool{}
-	for i, r := range compile(t, layer(policy.Host), layer(policy.Session)).Rules {
+	for i, r := range policytest.Compile(t, layer(policy.Host), layer(policy.Session)).Rules {
 		if seen[r.ID] || int(r.Index) != i {
 			t.Errorf("rule %d has index %d and id %q", i, r.Index, r.ID)
 		}
@@ -156,11 +157,11 @@ func TestIDs(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	c := compile(t, policy.SourceLayer{
-		FS:       []policy.FSRule{p(`a"b`, policy.Read|policy.Write), m("**/x*", policy.Create|policy.Delete), unprotected(p("c", 0))},
+	c := policytest.Compile(t, policy.SourceLayer{
+		FS:       []policy.FSRule{policytest.Path(`a"b`, policy.Read|policy.Write), policytest.Match("**/x*", policy.Create|policy.Delete), policytest.Unprotected(policytest.Path("c", 0))},
 		Net:      []policy.NetRule{{Host: "a.com", Scheme: "http", Port: 80, PathPrefix: "/x", Methods: []string{"GET"}, Allow: true}},
 		Env:      []policy.EnvRule{{Name: "A*", Read: true}},
-		Commands: []policy.CommandRule{cmd("git", []string{"status", "**"}), cmd("/usr/bin/git")},
+		Commands: []policy.CommandRule{policytest.Command("git", []string{"status", "**"}), policytest.Command("/usr/bin/git")},
 	})
 	var got []string
 	for _, r := range c.Rules[len(policy.Own):] {
@@ -178,9 +179,9 @@ func TestText(t *testing.T) {
 
 func TestDigest(t *testing.T) {
 	base := func() *policy.Source {
-		s := source(policy.SourceLayer{
-			FS: []policy.FSRule{p(".", policy.Read), p("src", policy.Read|policy.Write)}, Runtime: []policy.FSRule{p("/usr", policy.Read)},
-			Commands: []policy.CommandRule{cmd("git"), cmd("python3")}, Env: []policy.EnvRule{{Name: "A"}, {Name: "B"}},
+		s := policytest.Source(policy.SourceLayer{
+			FS: []policy.FSRule{policytest.Path(".", policy.Read), policytest.Path("src", policy.Read|policy.Write)}, Runtime: []policy.FSRule{policytest.Path("/usr", policy.Read)},
+			Commands: []policy.CommandRule{policytest.Command("git"), policytest.Command("python3")}, Env: []policy.EnvRule{{Name: "A"}, {Name: "B"}},
 		})
 		s.Layers[0].Runtime[0].Place.File = "builtin:runtime"
 		return s
@@ -188,7 +189,7 @@ func TestDigest(t *testing.T) {
 	digest := func(change func(*policy.Source)) string {
 		s := base()
 		change(s)
-		c, err := policy.Compile(s, machine())
+		c, err := policy.Compile(s, policytest.Machine())
 		childtest.Must(t, err)
 		return c.Digest
 	}
@@ -206,7 +207,7 @@ func TestDigest(t *testing.T) {
 	}
 	for name, change := range map[string]func(*policy.Source){
 		"the TMPDIR": func(s *policy.Source) {
-			s.TmpDir, s.Layers[0].FS = "/tmp/tg", append(s.Layers[0].FS, p("/tmp/tg", policy.Read))
+			s.TmpDir, s.Layers[0].FS = "/tmp/tg", append(s.Layers[0].FS, policytest.Path("/tmp/tg", policy.Read))
 		},
 		"a capability":   func(s *policy.Source) { s.Layers[0].FS[0].Caps = 0 },
 		"order of rules": func(s *policy.Source) { f := s.Layers[0].FS; f[0], f[1] = f[1], f[0] },
@@ -223,7 +224,7 @@ func TestDigest(t *testing.T) {
 }
 
 func TestOwnFiles(t *testing.T) {
-	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p("/", policy.AllCaps)}})
+	c := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps)}})
 	for _, path := range []string{"/etc/toolguard/policy.d/x.toml", "/run/toolguard/toolguard.sock", "/var/lib/toolguard", "/sys/fs/bpf/toolguard/x", "/sys/fs/cgroup/cgroup.procs"} {
 		unchangeable(t, c, path)
 	}
@@ -243,7 +244,7 @@ func unchangeable(t *testing.T, c *policy.Compiled, path string) {
 
 // Whoever could replace a policy file, or a symlink anywhere on the way to it, could choose the next policy.
 func TestPolicyFiles(t *testing.T) {
-	sys := machine()
+	sys := policytest.Machine()
 	for at, what := range map[string]string{
 		"/w/p.toml": "-> q/r.toml", "/w/q": "dir", "/w/q/r.toml": "file",
 		"/w/conf": "-> ../etc/conf", "/etc/conf": "-> v2", "/etc/v2": "dir", "/etc/v2/p.toml": "-> ../../w/q/r.toml", "/etc/out": "-> ../w/q",
@@ -260,7 +261,7 @@ func TestPolicyFiles(t *testing.T) {
 		"/w/dangling":              "/w/dangling /w/nowhere/x",
 		"/proc/self/root/w/p.toml": "/w/p.toml /w/q/r.toml",
 	} {
-		src := source(policy.SourceLayer{FS: []policy.FSRule{p("/", policy.AllCaps)}})
+		src := policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps)}})
 		src.Files, src.Own = []string{file}, []string{"/home/u/.config/toolguard"}
 		c, err := policy.Compile(src, sys)
 		if err != nil {
@@ -296,7 +297,7 @@ func TestPolicyFiles(t *testing.T) {
 		"/secret/p.toml":           "permission denied",
 		"/w/conf/nowhere/../p.tom": `".." after something that doesn't exist`,
 	} {
-		src := source()
+		src := policytest.Source()
 		src.Files = []string{file}
 		if _, err := policy.Compile(src, sys); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", file, err, want)
@@ -305,9 +306,9 @@ func TestPolicyFiles(t *testing.T) {
 }
 
 func TestProtect(t *testing.T) {
-	c := compile(t, policy.SourceLayer{
-		FS:      []policy.FSRule{p(".", policy.Read|policy.Write), unprotected(p("mine/.git", policy.Read|policy.Write)), p("ro", policy.Read)},
-		Protect: policy.ProtectOn, Protected: []policy.FSRule{m("**/.git/hooks", 0), m("**/.envrc", 0)},
+	c := policytest.Compile(t, policy.SourceLayer{
+		FS:      []policy.FSRule{policytest.Path(".", policy.Read|policy.Write), policytest.Unprotected(policytest.Path("mine/.git", policy.Read|policy.Write)), policytest.Path("ro", policy.Read)},
+		Protect: policy.ProtectOn, Protected: []policy.FSRule{policytest.Match("**/.git/hooks", 0), policytest.Match("**/.envrc", 0)},
 	})
 	for _, x := range []struct {
 		path string
@@ -335,14 +336,14 @@ func TestProtect(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	const rw, x = policy.Read | policy.Write, policy.Execute
 	l := policy.SourceLayer{
-		FS:      []policy.FSRule{p(".", policy.AllCaps), secret(p(".ssh/deploy", policy.Read)), p("sub/.ssh/id", policy.AllCaps), m("**/mine", rw), secret(m("**/given.key", rw)), p("wo", policy.Write)},
-		Secrets: policy.ProtectAuto, SecretFiles: []policy.FSRule{m("/**/.ssh", 0), m("/**/*.key", 0), m("/**/.config/gh", 0), p("absent", 0), m("/**/*.pub", policy.Read)},
-		Protect: policy.ProtectOn, Protected: []policy.FSRule{m("/**/.ssh/rc", 0)},
+		FS:      []policy.FSRule{policytest.Path(".", policy.AllCaps), policytest.Secret(policytest.Path(".ssh/deploy", policy.Read)), policytest.Path("sub/.ssh/id", policy.AllCaps), policytest.Match("**/mine", rw), policytest.Secret(policytest.Match("**/given.key", rw)), policytest.Path("wo", policy.Write)},
+		Secrets: policy.ProtectAuto, SecretFiles: []policy.FSRule{policytest.Match("/**/.ssh", 0), policytest.Match("/**/*.key", 0), policytest.Match("/**/.config/gh", 0), policytest.Path("absent", 0), policytest.Match("/**/*.pub", policy.Read)},
+		Protect: policy.ProtectOn, Protected: []policy.FSRule{policytest.Match("/**/.ssh/rc", 0)},
 	}
 	for i := range l.SecretFiles {
 		l.SecretFiles[i].Optional = true
 	}
-	c := compile(t, l)
+	c := policytest.Compile(t, l)
 	for _, y := range []struct {
 		path string
 		want policy.Caps
@@ -377,11 +378,11 @@ func TestSecrets(t *testing.T) {
 	}
 	for _, mode := range []policy.ProtectMode{policy.ProtectOff, policy.ProtectAuto, policy.ProtectOn} {
 		l.Secrets = mode
-		if got := compile(t, l).CheckFS("/w/x.key", policy.Read).Allow; got != (mode == policy.ProtectOff) {
+		if got := policytest.Compile(t, l).CheckFS("/w/x.key", policy.Read).Allow; got != (mode == policy.ProtectOff) {
 			t.Errorf("mode %d: %v", mode, got)
 		}
 	}
-	nested, err := c.Within(compile(t, policy.SourceLayer{FS: []policy.FSRule{p("src", policy.Read)}, Secrets: policy.ProtectOn, SecretFiles: l.SecretFiles}))
+	nested, err := c.Within(policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Path("src", policy.Read)}, Secrets: policy.ProtectOn, SecretFiles: l.SecretFiles}))
 	childtest.Must(t, err)
 	outer, inner := nested.Layers[0].Secrets.Rules()[1], nested.Layers[2].Secrets.Rules()[1]
 	for layer, want := range map[int]int32{0: outer.Index, 2: inner.Index, 1: outer.Index, -1: outer.Index, 3: outer.Index} {
@@ -392,14 +393,14 @@ func TestSecrets(t *testing.T) {
 	if got := nested.SameIn(2, policy.NoMatch); got != policy.NoMatch {
 		t.Error(got)
 	}
-	if e := policy.Explain(c, machine(), policy.Question{Resource: policy.FS, Caps: policy.Read, Target: "/w/a/.ssh/id"}); e.Layers[0].Winner().ID != "secrets.1" {
+	if e := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.FS, Caps: policy.Read, Target: "/w/a/.ssh/id"}); e.Layers[0].Winner().ID != "secrets.1" {
 		t.Errorf("%+v", e.Layers)
 	}
 	for target, want := range map[string]string{
 		"/w/a/.ssh/id": "credentials are kept here: it takes read and execute away", "/w/a/.ssh/id.pub": "an exception: it takes nothing away",
 		"/w/.ssh/deploy": "fs.2 has secret = true",
 	} {
-		l := policy.Explain(c, machine(), policy.Question{Resource: policy.FS, Caps: policy.Read, Target: target}).Layers[0]
+		l := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.FS, Caps: policy.Read, Target: target}).Layers[0]
 		last := l.Candidates[len(l.Candidates)-1]
 		if last.Why != want || last.Won != (target == "/w/a/.ssh/id") || !strings.HasPrefix(last.Grade, "secrets, depth") {
 			t.Errorf("%s: %+v", target, last)
@@ -408,14 +409,14 @@ func TestSecrets(t *testing.T) {
 }
 
 func TestTargetsInProc(t *testing.T) {
-	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p("/proc/self", policy.Read), p(".", policy.Read)}})
+	c := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/proc/self", policy.Read), policytest.Path(".", policy.Read)}})
 	for in, want := range map[string]string{
 		"/proc/self/status": "/proc/self/status", "/proc/thread-self/status": "/proc/thread-self/status", "/etc/mtab": "/proc/self/mounts",
 		"/proc/self/root/etc/shadow": "/etc/shadow", "/proc/self/task/7/root/etc/shadow": "/etc/shadow", "/proc/self/fd": "/proc/self/fd", "/dev/fd": "/proc/self/fd",
 		"/w/self/x": "/w/self/x", "/proc/4711/status": "/proc/4711/status", "/proc/self/../4711/status": "/proc/4711/status", "/proc/self/net/tcp": "/proc/self/net/tcp",
 		"/proc/self/fd/3": "", "/proc/self/cwd/x": "", "/proc/self/exe": "", "/proc/4711/root/etc/shadow": "", "/dev/stdin": "", "/proc/self/task/7/fd/0": "", "/proc/self/ns/net": "",
 	} {
-		got, err := c.ResolveTarget(machine(), in, true)
+		got, err := c.ResolveTarget(policytest.Machine(), in, true)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v, want %q", in, got, err, want)
 		}
@@ -426,7 +427,7 @@ func TestTargetsInProc(t *testing.T) {
 }
 
 func TestLimitsOfPaths(t *testing.T) {
-	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p("/", policy.AllCaps)}})
+	c := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps)}})
 	for path, ok := range map[string]bool{
 		strings.Repeat("/a", 128): true, strings.Repeat("/a", 129): false, "/" + strings.Repeat("a", 4095): true, "/" + strings.Repeat("a", 4096): false,
 		"": false, "a": false, "/a/": false, "//": false, "/a//b": false, "/.": false, "/a/..": false, "/a/./b": false, "/a\x00": false, "/": true, "/...": true, "/.a": true,
@@ -465,9 +466,9 @@ func TestCalled(t *testing.T) {
 // A program of many names has a rule for each, of which the last that it answers to decides.
 func TestOneProgramOfManyNames(t *testing.T) {
 	args := func(words ...string) []string { return words }
-	c := compile(t, policy.SourceLayer{Commands: []policy.CommandRule{
-		cmd("sh", args("a")), cmd("dash", args("b")), cmd("/bin/sh", args("c")),
-		cmd("git"), cmd("/usr/bin/git-status", args("d")), cmd("python3", args("e")), cmd("/opt/python", args("f")),
+	c := policytest.Compile(t, policy.SourceLayer{Commands: []policy.CommandRule{
+		policytest.Command("sh", args("a")), policytest.Command("dash", args("b")), policytest.Command("/bin/sh", args("c")),
+		policytest.Command("git"), policytest.Command("/usr/bin/git-status", args("d")), policytest.Command("python3", args("e")), policytest.Command("/opt/python", args("f")),
 	}})
 	for line, want := range map[string]string{
 		"sh a": "", "sh b": "", "sh c": "/bin/sh", "dash b": "dash", "dash a": "", "/usr/bin/dash b": "dash",
@@ -475,11 +476,11 @@ func TestOneProgramOfManyNames(t *testing.T) {
 		"git push": "git", "git-status d": "/usr/bin/git-status", "git-status e": "",
 	} {
 		argv := strings.Fields(line)
-		_, a := policy.Ask(c, machine(), policy.Question{Resource: policy.Commands, Argv: argv})
+		_, a := policy.Ask(c, policytest.Machine(), policy.Question{Resource: policy.Commands, Argv: argv})
 		if (a.Decision == "allow") != (want != "") || a.Rule == nil || want != "" && a.Rule.Command.Name != want {
 			t.Errorf("%s: %s by %v, want %q", line, a.Decision, a.Rule, want)
 		}
-		x := policy.Explain(c, machine(), policy.Question{Resource: policy.Commands, Argv: argv})
+		x := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.Commands, Argv: argv})
 		won := 0
 		for _, candidate := range x.Layers[len(x.Layers)-1].Candidates {
 			if candidate.Won && candidate.Rule == a.Rule {
@@ -496,8 +497,8 @@ func TestOneProgramOfManyNames(t *testing.T) {
 }
 
 func TestCommands(t *testing.T) {
-	c := compile(t, policy.SourceLayer{Commands: []policy.CommandRule{
-		cmd("git", []string{"status", "**"}, []string{"diff", "**"}, []string{"log"}), cmd("python3"), cmd("missing"),
+	c := policytest.Compile(t, policy.SourceLayer{Commands: []policy.CommandRule{
+		policytest.Command("git", []string{"status", "**"}, []string{"diff", "**"}, []string{"log"}), policytest.Command("python3"), policytest.Command("missing"),
 		{Name: "/usr/bin/notes"},
 	}})
 	for _, x := range []struct {
@@ -519,12 +520,12 @@ func TestCommands(t *testing.T) {
 		{[]string{"/usr/bin/notes"}, policy.CommandNotListed},
 		{nil, policy.CommandNotListed},
 	} {
-		if v, a := policy.Ask(c, machine(), policy.Question{Resource: policy.Commands, Argv: x.argv}); v.Reason != x.want {
+		if v, a := policy.Ask(c, policytest.Machine(), policy.Question{Resource: policy.Commands, Argv: x.argv}); v.Reason != x.want {
 			t.Errorf("%q: %+v, want %s", x.argv, a, x.want)
 		}
 	}
-	both := compile(t, policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read)}, Commands: []policy.CommandRule{cmd("git")}})
-	if v, a := policy.Ask(both, machine(), policy.Question{Resource: policy.Commands, Argv: []string{"git"}}); v.Allow || a.Note == "" {
+	both := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read)}, Commands: []policy.CommandRule{policytest.Command("git")}})
+	if v, a := policy.Ask(both, policytest.Machine(), policy.Question{Resource: policy.Commands, Argv: []string{"git"}}); v.Allow || a.Note == "" {
 		t.Errorf("fs must agree too: %+v", a)
 	}
 }
@@ -544,7 +545,7 @@ func TestPlaces(t *testing.T) {
 		return policy.Place{"p.toml", line, 1}, policy.Spot{int32(line) + 1, int32(col)}
 	}
 	var l policy.SourceLayer
-	fs, nt, ev := p("../x", policy.Read), host("10.0.0.0/33", true), policy.EnvRule{Name: "A*B"}
+	fs, nt, ev := policytest.Path("../x", policy.Read), policytest.Host("10.0.0.0/33", true), policy.EnvRule{Name: "A*B"}
 	fs.Place, fs.Value = at(1, 8)
 	nt.Place, nt.Value = at(3, 9)
 	ev.Place, ev.Value = at(5, 10)
@@ -555,7 +556,7 @@ func TestPlaces(t *testing.T) {
 		Name: "git", Place: policy.Place{"p.toml", 9, 1}, HasArgs: true,
 		Match: []policy.SelfTest{{[]string{"git", "x"}, policy.Place{"p.toml", 11, 12}}, {Argv: []string{"git", "y"}}},
 	}}
-	_, err := policy.Compile(source(l), machine())
+	_, err := policy.Compile(policytest.Source(l), policytest.Machine())
 	var all policy.Errors
 	errors.As(err, &all)
 	var got []string
@@ -566,13 +567,13 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("%s\n%v", s, err)
 	}
 
-	src := source(policy.SourceLayer{})
+	src := policytest.Source(policy.SourceLayer{})
 	src.Workspace = "/nowhere"
-	if _, err := policy.Compile(src, machine()); err == nil || !strings.HasPrefix(err.Error(), `test: the workspace "/nowhere" can't be used`) {
+	if _, err := policy.Compile(src, policytest.Machine()); err == nil || !strings.HasPrefix(err.Error(), `test: the workspace "/nowhere" can't be used`) {
 		t.Error(err)
 	}
 	src.Chosen = policy.Place{"p.toml", 2, 13}
-	if _, err := policy.Compile(src, machine()); err == nil || !strings.HasPrefix(err.Error(), `p.toml:2:13: the workspace "/nowhere" can't be used`) {
+	if _, err := policy.Compile(src, policytest.Machine()); err == nil || !strings.HasPrefix(err.Error(), `p.toml:2:13: the workspace "/nowhere" can't be used`) {
 		t.Error(err)
 	}
 }
@@ -583,7 +584,7 @@ func TestHints(t *testing.T) {
 		"out/passwd": "if that is what is meant, write it as an absolute path",
 		"dangling":   "write the path of something that exists, or leave the rule out",
 	} {
-		_, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p(path, policy.Read)}}), machine())
+		_, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path(path, policy.Read)}}), policytest.Machine())
 		var all policy.Errors
 		if !errors.As(err, &all) || all[0].Hint != want {
 			t.Errorf("%s: %v", path, err)
@@ -598,8 +599,8 @@ func TestWaysMayBeRead(t *testing.T) {
 		"/opt/v1": "dir", "/opt/current": "-> v1", "/secret": "-> data/secret", "/data/secret": "dir", "/write": "-> data/write", "/data/write": "dir",
 		"/data/home/u/w/gone": "-> nowhere",
 	})
-	src := source(policy.SourceLayer{Runtime: []policy.FSRule{optional(p("/usr", policy.Read))}, FS: []policy.FSRule{
-		p(".", policy.Read|policy.Write), p("/opt/current", policy.Read), p("/secret", 0), p("/write", policy.Write), m("/**/link", 0),
+	src := policytest.Source(policy.SourceLayer{Runtime: []policy.FSRule{policytest.Optional(policytest.Path("/usr", policy.Read))}, FS: []policy.FSRule{
+		policytest.Path(".", policy.Read|policy.Write), policytest.Path("/opt/current", policy.Read), policytest.Path("/secret", 0), policytest.Path("/write", policy.Write), policytest.Match("/**/link", 0),
 	}})
 	src.Workspace, src.Home, src.TmpDir = "/home/u/w", "/home/u", "/scratch/t"
 	src.Layers[0].Runtime[0].Place.File = "builtin:runtime"
@@ -636,12 +637,12 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 	builtin := func(rules ...policy.FSRule) (out []policy.FSRule) {
 		for _, r := range rules {
 			r.Place.File = "preset:x"
-			out = append(out, optional(r))
+			out = append(out, policytest.Optional(r))
 		}
 		return out
 	}
-	runtime := builtin(p("/usr", rx), p("/bin", rx), p("/etc/passwd", r), p("/etc/localtime", r), p("/dev/null", ru), unprotected(p("/tmp/t", rw)))
-	home := builtin(p("~/.pyenv", rx))
+	runtime := builtin(policytest.Path("/usr", rx), policytest.Path("/bin", rx), policytest.Path("/etc/passwd", r), policytest.Path("/etc/localtime", r), policytest.Path("/dev/null", ru), policytest.Unprotected(policytest.Path("/tmp/t", rw)))
+	home := builtin(policytest.Path("~/.pyenv", rx))
 	for _, x := range []struct {
 		what  string
 		layer policy.SourceLayer
@@ -650,7 +651,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 	}{
 		{
 			"beneath another built-in one",
-			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p(".", r)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{policytest.Path(".", r)}},
 			"runtime.1 runtime.3 runtime.5 runtime.6 runtime.link.1 runtime.link.2 fs.1",
 			map[string]policy.Caps{
 				"/usr/bin/x": rx, "/usr/share/zone/UTC": rx, "/etc/passwd": r, "/dev/null": ru, "/tmp/t/x": rw, "/w/x": r, "/bin": r, "/etc/localtime": r,
@@ -658,79 +659,79 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 		},
 		{
 			"beneath one that gives some of it",
-			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p("/", rx)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{policytest.Path("/", rx)}},
 			"runtime.5 runtime.6 fs.1",
 			map[string]policy.Caps{"/etc/passwd": rx, "/dev/null": ru | policy.Execute, "/tmp/t": policy.AllCaps, "/usr/bin/x": rx},
 		},
 		{
 			"beneath one that gives all of it",
-			policy.SourceLayer{FS: append(home, p("~", policy.AllCaps))},
+			policy.SourceLayer{FS: append(home, policytest.Path("~", policy.AllCaps))},
 			"fs.1",
 			map[string]policy.Caps{"/home/u/.pyenv/x": policy.AllCaps},
 		},
 		{
 			"on the same path as an earlier one",
-			policy.SourceLayer{FS: append([]policy.FSRule{p("~/.pyenv", rw)}, home...)},
+			policy.SourceLayer{FS: append([]policy.FSRule{policytest.Path("~/.pyenv", rw)}, home...)},
 			"fs.1 x.fs.1",
 			map[string]policy.Caps{"/home/u/.pyenv/x": policy.AllCaps},
 		},
 		{
 			"on the same path as a later one",
-			policy.SourceLayer{FS: append(home, p("~/.pyenv", 0), p("~", policy.AllCaps))},
+			policy.SourceLayer{FS: append(home, policytest.Path("~/.pyenv", 0), policytest.Path("~", policy.AllCaps))},
 			"fs.1 fs.2",
 			map[string]policy.Caps{"/home/u/.pyenv/x": 0},
 		},
 		{
 			"of the workspace it isn't only that",
-			policy.SourceLayer{FS: append(builtin(p(".", rx), p("lib", r)), p("/", policy.AllCaps))},
+			policy.SourceLayer{FS: append(builtin(policytest.Path(".", rx), policytest.Path("lib", r)), policytest.Path("/", policy.AllCaps))},
 			"x.fs.1 x.fs.2 fs.1",
 			map[string]policy.Caps{"/w/x": rx, "/w/lib/x": r, "/opt": policy.AllCaps},
 		},
 		{
 			"beneath the workspace of a preset",
-			policy.SourceLayer{FS: append(builtin(p(".", policy.AllCaps), p("/w/lib", rx)), p("/opt", r))},
+			policy.SourceLayer{FS: append(builtin(policytest.Path(".", policy.AllCaps), policytest.Path("/w/lib", rx)), policytest.Path("/opt", r))},
 			"x.fs.1 fs.1",
 			map[string]policy.Caps{"/w/lib/x": policy.AllCaps},
 		},
 		{
 			"where a pattern denies",
-			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p("/", rx), m("/**/pass*", 0)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{policytest.Path("/", rx), policytest.Match("/**/pass*", 0)}},
 			"runtime.5 runtime.6 fs.1 fs.2",
 			map[string]policy.Caps{"/etc/passwd": 0, "/opt/passwd": 0, "/etc/x": rx},
 		},
 		{
 			"where a pattern gives",
-			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p(".", r), m("/**/x", 0), m("/**/etc", rx)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{policytest.Path(".", r), policytest.Match("/**/x", 0), policytest.Match("/**/etc", rx)}},
 			"runtime.1 runtime.5 runtime.6 runtime.link.1 fs.1 fs.2 fs.3",
 			map[string]policy.Caps{"/etc/passwd": rx},
 		},
 		{
 			"where a path beats a pattern",
-			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p("/etc", rx), m("/**/etc", 0)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{policytest.Path("/etc", rx), policytest.Match("/**/etc", 0)}},
 			"runtime.1 runtime.5 runtime.6 runtime.link.1 fs.1 fs.2",
 			map[string]policy.Caps{"/etc/passwd": rx},
 		},
 		{
 			"what stands between denies",
-			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p("/", policy.AllCaps), p("/etc", 0)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/etc", 0)}},
 			"runtime.6 fs.1 fs.2",
 			map[string]policy.Caps{"/etc/passwd": 0, "/etc/x": 0, "/usr/bin/x": policy.AllCaps},
 		},
 		{
 			"under a default of allow",
-			policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.FS: policy.Allow}, FS: append(home, p("/opt", r))},
+			policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.FS: policy.Allow}, FS: append(home, policytest.Path("/opt", r))},
 			"fs.1",
 			map[string]policy.Caps{"/home/u/.pyenv/x": policy.AllCaps, "/opt/x": r},
 		},
 		{
 			"protected",
-			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{unprotected(p("/", rw))}, Protect: policy.ProtectOn, Protected: []policy.FSRule{m("/**/bin", 0)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{policytest.Unprotected(policytest.Path("/", rw))}, Protect: policy.ProtectOn, Protected: []policy.FSRule{policytest.Match("/**/bin", 0)}},
 			"runtime.1 fs.1 protect.1",
 			map[string]policy.Caps{"/usr/bin": policy.AllCaps, "/opt/bin": rw, "/tmp/t/bin": rw},
 		},
 		{
 			"unprotected itself",
-			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{p("/", rw)}, Protect: policy.ProtectOn, Protected: []policy.FSRule{m("/**/bin", 0)}},
+			policy.SourceLayer{Runtime: runtime, FS: []policy.FSRule{policytest.Path("/", rw)}, Protect: policy.ProtectOn, Protected: []policy.FSRule{policytest.Match("/**/bin", 0)}},
 			"runtime.1 runtime.6 fs.1 protect.1",
 			map[string]policy.Caps{"/opt/bin": r, "/tmp/t/bin": rw},
 		},
@@ -738,7 +739,7 @@ func TestBuiltinRulesOnlyAdd(t *testing.T) {
 		for i := range x.layer.Runtime {
 			x.layer.Runtime[i].Place.File = "builtin:runtime"
 		}
-		c, err := policy.Compile(source(x.layer), sys)
+		c, err := policy.Compile(policytest.Source(x.layer), sys)
 		childtest.Must(t, err)
 		var left []string
 		for i, r := range c.Rules {

@@ -7,6 +7,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // A policy holds another one's layers as long as none of them says anything else.
@@ -14,30 +15,30 @@ func TestHolds(t *testing.T) {
 	outer := func(rules ...policy.FSRule) policy.SourceLayer {
 		return policy.SourceLayer{Authority: policy.Host, FS: rules}
 	}
-	inner := policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read|policy.Write)}}
-	host := compile(t, outer(p("/etc", policy.Read), m("/**/.ssh", 0)))
+	inner := policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read|policy.Write)}}
+	host := policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0)))
 	builtin := func(path string, caps policy.Caps) policy.FSRule {
-		r := p(path, caps)
+		r := policytest.Path(path, caps)
 		r.Place.File = "preset:any"
 		return r
 	}
-	everywhere := compile(t, outer(p("/etc", policy.Read), m("/**/.ssh", 0), builtin("/srv", policy.AllCaps)), inner)
+	everywhere := policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0), builtin("/srv", policy.AllCaps)), inner)
 	everywhere.TmpDir = "/"
 	for _, x := range []struct {
 		name string
 		c    *policy.Compiled
 		want bool
 	}{
-		{"as they are", compile(t, outer(p("/etc", policy.Read), m("/**/.ssh", 0)), inner), true},
-		{"handed over", handed(t, compile(t, outer(p("/etc", policy.Read), m("/**/.ssh", 0)), inner)), true},
-		{"one more rule", compile(t, outer(p("/etc", policy.Read), m("/**/.ssh", 0), p("/var", policy.Read)), inner), false},
-		{"one rule less", compile(t, outer(p("/etc", policy.Read)), inner), false},
-		{"more is given", compile(t, outer(p("/etc", policy.Read|policy.Update), m("/**/.ssh", 0)), inner), false},
-		{"another authority's", compile(t, policy.SourceLayer{Authority: policy.Agent, FS: []policy.FSRule{p("/etc", policy.Read), m("/**/.ssh", 0)}}, inner), false},
-		{"left out", compile(t, inner), false},
+		{"as they are", policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0)), inner), true},
+		{"handed over", handed(t, policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0)), inner)), true},
+		{"one more rule", policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0), policytest.Path("/var", policy.Read)), inner), false},
+		{"one rule less", policytest.Compile(t, outer(policytest.Path("/etc", policy.Read)), inner), false},
+		{"more is given", policytest.Compile(t, outer(policytest.Path("/etc", policy.Read|policy.Update), policytest.Match("/**/.ssh", 0)), inner), false},
+		{"another authority's", policytest.Compile(t, policy.SourceLayer{Authority: policy.Agent, FS: []policy.FSRule{policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0)}}, inner), false},
+		{"left out", policytest.Compile(t, inner), false},
 		{"one more that says it's a preset's, for a TMPDIR", handed(t, remade(t, everywhere)), false},
-		{"a rule says it's a preset's, which only adds", compile(t, outer(builtin("/etc", policy.Read), m("/**/.ssh", 0)), inner), false},
-		{"without toolguard's own", without(compile(t, outer(p("/etc", policy.Read), m("/**/.ssh", 0)), inner)), false},
+		{"a rule says it's a preset's, which only adds", policytest.Compile(t, outer(builtin("/etc", policy.Read), policytest.Match("/**/.ssh", 0)), inner), false},
+		{"without toolguard's own", without(policytest.Compile(t, outer(policytest.Path("/etc", policy.Read), policytest.Match("/**/.ssh", 0)), inner)), false},
 	} {
 		if got := x.c.Holds(host); got != x.want {
 			t.Errorf("%s: %v", x.name, got)
@@ -47,7 +48,7 @@ func TestHolds(t *testing.T) {
 
 // What one of several policies has recorded no other one keeps from being recorded, and a policy that doesn't isn't the same.
 func TestAuditOfEither(t *testing.T) {
-	denials, exec := compile(t), compile(t)
+	denials, exec := policytest.Compile(t), policytest.Compile(t)
 	exec.Audit.Exec = true
 	exec = handed(t, remade(t, exec))
 	if exec.Digest == denials.Digest || !exec.Audit.Exec {
@@ -98,7 +99,7 @@ func TestHoldsOtherNames(t *testing.T) {
 		},
 	} {
 		known := func() *policy.Compiled {
-			c := compile(t, policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{p("/etc", policy.Read)}})
+			c := policytest.Compile(t, policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{policytest.Path("/etc", policy.Read)}})
 			c.Aliases = []fspath.Alias{{From: "/a", To: "/etc", Depth: 1}}
 			c.Links = []policy.Link{{File: fspath.FileID{Inode: 7}}}
 			return c
@@ -114,21 +115,21 @@ func TestHoldsOtherNames(t *testing.T) {
 // What is within another policy holds it, each with a TMPDIR of its own.
 func TestHoldsWhatItIsWithin(t *testing.T) {
 	with := func(tmp string, rules ...policy.FSRule) *policy.Compiled {
-		own := p(tmp, policy.Read|policy.Write)
+		own := policytest.Path(tmp, policy.Read|policy.Write)
 		own.Place.File = "builtin:runtime"
-		src := source(policy.SourceLayer{FS: append(rules, own)})
+		src := policytest.Source(policy.SourceLayer{FS: append(rules, own)})
 		src.TmpDir = tmp
 		c, err := policy.Compile(src, fspathtest.New(map[string]string{"/w": "dir", tmp: "dir"}))
 		childtest.Must(t, err)
 		return c
 	}
-	outer := with("/tmp/outer", p("/etc", policy.Read))
-	in, err := with("/tmp/inner", p("/", policy.Read)).Within(outer)
+	outer := with("/tmp/outer", policytest.Path("/etc", policy.Read))
+	in, err := with("/tmp/inner", policytest.Path("/", policy.Read)).Within(outer)
 	childtest.Must(t, err)
 	if !in.Holds(outer) {
 		t.Error("it doesn't hold what it's within")
 	}
-	if in.Holds(with("/tmp/outer", p("/var", policy.Read))) {
+	if in.Holds(with("/tmp/outer", policytest.Path("/var", policy.Read))) {
 		t.Error("it holds another one")
 	}
 }
@@ -136,9 +137,9 @@ func TestHoldsWhatItIsWithin(t *testing.T) {
 // The digest tells of every rule but what toolguard itself grants in the TMPDIR, whoever made them up.
 func TestDigestTellsOfPresets(t *testing.T) {
 	with := func(path string) string {
-		r := p(path, policy.AllCaps)
+		r := policytest.Path(path, policy.AllCaps)
 		r.Place.File = "preset:any"
-		src := source(policy.SourceLayer{FS: []policy.FSRule{p("/etc", policy.Read), r}})
+		src := policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/etc", policy.Read), r}})
 		src.TmpDir = "/tmp/own"
 		c, err := policy.Compile(src, fspathtest.New(map[string]string{"/w": "dir", "/tmp/own": "dir", "/tmp/own/x": "dir"}))
 		childtest.Must(t, err)
@@ -159,9 +160,9 @@ func TestOtherNamesMadeUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir", "/secret": "dir", "/mnt": "dir"}), Table: fspathtest.Mount("/secret /mnt")}
-			host, err := policy.Compile(source(policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{p("/", policy.AllCaps), p("/secret", 0)}}), sys)
+			host, err := policy.Compile(policytest.Source(policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/secret", 0)}}), sys)
 			childtest.Must(t, err)
-			mine, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p("/", policy.AllCaps), p("/secret", policy.Read)}}), sys)
+			mine, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/secret", policy.Read)}}), sys)
 			childtest.Must(t, err)
 			if len(mine.Aliases) == 0 || host.CheckFS("/mnt/f", policy.Read).Allow || !mine.CheckFS("/mnt/f", policy.Read).Allow {
 				t.Fatalf("the host's and one's own policy are to differ: %+v", mine.Aliases)

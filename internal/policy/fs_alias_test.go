@@ -13,6 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // name is another name of something: how deep its file system is mounted, and how the first name and the other one begin
@@ -89,7 +90,7 @@ func genMounts(t *rapid.T) (lines []string) {
 		path := func(what string) string {
 			p := "/" + strings.Join(rapid.SliceOfN(someNames, 0, 2).Draw(t, what), "/")
 			if rapid.IntRange(0, 3).Draw(t, what+" in the workspace") == 0 {
-				p = fspath.Join(ws, fspath.Beneath(p, "/"))
+				p = fspath.Join(policytest.Workspace, fspath.Beneath(p, "/"))
 			}
 			return p
 		}
@@ -104,7 +105,7 @@ func genMounts(t *rapid.T) (lines []string) {
 
 // genAliased makes paths, most of which have other names.
 func genAliased(t *rapid.T, all []fspath.Mount) []string {
-	paths := []string{genPath(t, "path"), ws + genPath(t, "path")}
+	paths := []string{genPath(t, "path"), policytest.Workspace + genPath(t, "path")}
 	for _, a := range fspath.VisibleMounts(all).Aliases() {
 		p := genPath(t, "path")
 		paths = append(paths, a.From, fspath.Join(a.From, p), fspath.Join(a.To, p))
@@ -133,11 +134,11 @@ func TestAliasesAgreeWithNaive(t *testing.T) {
 			if !rapid.Bool().Draw(t, "much is allowed") {
 				continue
 			}
-			layers[i].FS = append([]policy.FSRule{p("/", policy.AllCaps)}, layers[i].FS...)
+			layers[i].FS = append([]policy.FSRule{policytest.Path("/", policy.AllCaps)}, layers[i].FS...)
 			naive[i].rules = naiveComplete(naiveGivesWay(layers[i].FS), naive[i].stance)
 		}
 		sys.Table = fspathtest.Mount(genMounts(t)...)
-		c, err := policy.Compile(source(layers...), sys)
+		c, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
 		for _, path := range genAliased(t, sys.Table) {
 			want := policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))
@@ -169,13 +170,13 @@ func TestAliasesNeverWiden(t *testing.T) {
 		layers, _ := genLayers(t)
 		for i := range layers {
 			if rapid.Bool().Draw(t, "much is allowed") {
-				layers[i].FS = append([]policy.FSRule{p("/", policy.AllCaps)}, layers[i].FS...)
+				layers[i].FS = append([]policy.FSRule{policytest.Path("/", policy.AllCaps)}, layers[i].FS...)
 			}
 		}
-		without, err := policy.Compile(source(layers...), sys.Tree)
+		without, err := policy.Compile(policytest.Source(layers...), sys.Tree)
 		childtest.Must(t, err)
 		sys.Table = fspathtest.Mount(genMounts(t)...)
-		c, err := policy.Compile(source(layers...), sys)
+		c, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
 		for _, path := range genAliased(t, sys.Table) {
 			caps, before := c.Caps(path), without.Caps(path)

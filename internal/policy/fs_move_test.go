@@ -13,23 +13,24 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 func TestRename(t *testing.T) {
 	const r, rw, all = policy.Read, policy.Read | policy.Write, policy.AllCaps
-	sub := policy.SourceLayer{FS: []policy.FSRule{p(".", rw), p("ro", r), p("in", policy.Read|policy.Create), p("a/b/secret", 0), p("noup", policy.Read|policy.Create|policy.Delete)}}
-	match := policy.SourceLayer{FS: []policy.FSRule{p(".", rw), p("/other", rw), m("**/.env", 0), m("**/.git/hooks", r), m("base/**/key", r)}}
+	sub := policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), policytest.Path("ro", r), policytest.Path("in", policy.Read|policy.Create), policytest.Path("a/b/secret", 0), policytest.Path("noup", policy.Read|policy.Create|policy.Delete)}}
+	match := policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), policytest.Path("/other", rw), policytest.Match("**/.env", 0), policytest.Match("**/.git/hooks", r), policytest.Match("base/**/key", r)}}
 	guarded := policy.SourceLayer{
-		FS: []policy.FSRule{p(".", rw), p("/other", rw), unprotected(p("mine", rw))}, Protect: policy.ProtectOn,
-		Protected: []policy.FSRule{m("**/.git/hooks", 0), m("**/.envrc", 0)},
+		FS: []policy.FSRule{policytest.Path(".", rw), policytest.Path("/other", rw), policytest.Unprotected(policytest.Path("mine", rw))}, Protect: policy.ProtectOn,
+		Protected: []policy.FSRule{policytest.Match("**/.git/hooks", 0), policytest.Match("**/.envrc", 0)},
 	}
 	lifted := policy.SourceLayer{
-		FS: []policy.FSRule{unprotected(p(".", rw)), m("**/*.pem", rw)}, Protect: policy.ProtectOn, Protected: []policy.FSRule{m("**/.vscode", 0)},
+		FS: []policy.FSRule{policytest.Unprotected(policytest.Path(".", rw)), policytest.Match("**/*.pem", rw)}, Protect: policy.ProtectOn, Protected: []policy.FSRule{policytest.Match("**/.vscode", 0)},
 	}
 	secrets := func(rules ...policy.FSRule) policy.SourceLayer {
 		return policy.SourceLayer{
-			FS:      append([]policy.FSRule{p(".", all), p("/other", all), secret(p("mine", all)), m("/**/open", r)}, rules...),
-			Secrets: policy.ProtectAuto, SecretFiles: []policy.FSRule{m("/**/.ssh", 0), m("/**/.config/gh", 0), m("/**/.env", 0), m("/**/*.pub", r)},
+			FS:      append([]policy.FSRule{policytest.Path(".", all), policytest.Path("/other", all), policytest.Secret(policytest.Path("mine", all)), policytest.Match("/**/open", r)}, rules...),
+			Secrets: policy.ProtectAuto, SecretFiles: []policy.FSRule{policytest.Match("/**/.ssh", 0), policytest.Match("/**/.config/gh", 0), policytest.Match("/**/.env", 0), policytest.Match("/**/*.pub", r)},
 		}
 	}
 	x := func(old, new string) policy.Move { return policy.Move{Old: old, New: new} }
@@ -70,8 +71,8 @@ func TestRename(t *testing.T) {
 		{match, x("/w/d", "/other/d"), policy.Allowed},  // a file has nothing beneath
 		{match, dir("/w/base/d", "/w/d"), policy.NoGain},
 		{match, dir("/w/base", "/w/d"), policy.NoGain}, // the BASE itself
-		{policy.SourceLayer{FS: []policy.FSRule{p(".", rw), m("up/base/**/key", r)}}, dir("/w/up", "/w/d"), policy.NoGain},
-		{policy.SourceLayer{FS: []policy.FSRule{p(".", rw), m("up/base/**/key", r)}}, dir("/w/d", "/w/up"), policy.NoGain},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), policytest.Match("up/base/**/key", r)}}, dir("/w/up", "/w/d"), policy.NoGain},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), policytest.Match("up/base/**/key", r)}}, dir("/w/d", "/w/up"), policy.NoGain},
 		{match, dir("/other/d", "/w/d"), policy.NoGain}, // could bring a .env in
 		{guarded, x("/w/x", "/w/.envrc"), policy.Protected},
 		{secrets(), x("/w/.env", "/w/x"), policy.NoGain}, // it would gain read
@@ -90,30 +91,30 @@ func TestRename(t *testing.T) {
 		{secrets(), dir("/w/.config", "/w/c"), policy.NoGain}, // part of a match
 		{secrets(), dir("/w/d", "/w/mine/d"), policy.NoGain},  // what it holds is given back there
 		{secrets(), dir("/w/mine/d", "/w/d"), policy.Allowed},
-		{secrets(p(".ssh", policy.Write), p("d", policy.Write)), dir("/w/.ssh/a", "/w/d/a"), policy.NoGain}, // open would be readable beneath
+		{secrets(policytest.Path(".ssh", policy.Write), policytest.Path("d", policy.Write)), dir("/w/.ssh/a", "/w/d/a"), policy.NoGain}, // open would be readable beneath
 		{guarded, x("/w/x", "/w/mine/.envrc"), policy.Allowed},
 		{guarded, dir("/w/.git", "/w/g"), policy.NoGain},
 		{guarded, dir("/w/g", "/w/.git"), policy.NoGain},
 		{guarded, dir("/w/d", "/w/mine/d"), policy.NoGain}, // protect would be lifted for what is beneath
 		{guarded, dir("/w/mine/d", "/w/d"), policy.NoGain}, // could bring in an .envrc
-		{policy.SourceLayer{FS: []policy.FSRule{p(".", rw), p("up", policy.Read|policy.Update)}}, policy.Move{Old: "/w/d", New: "/w/up/e", OldDir: true, NewExists: true, NewDir: true}, policy.NoGain},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), policytest.Path("up", policy.Read|policy.Update)}}, policy.Move{Old: "/w/d", New: "/w/up/e", OldDir: true, NewExists: true, NewDir: true}, policy.NoGain},
 		{guarded, dir("/w/d", "/other/d"), policy.NoGain},
 		{guarded, dir("/w/d", "/w/e"), policy.Allowed},
 		{lifted, dir("/w/.vscode", "/w/d"), policy.NoGain}, // what protect covers although most of it is unprotected
 		{lifted, dir("/w/d", "/w/.vscode"), policy.NoGain},
 		{lifted, dir("/w/d", "/w/e"), policy.Allowed},
 		{lifted, dir("/w/.vscode/d", "/w/.vscode/e"), policy.Allowed},
-		{policy.SourceLayer{FS: []policy.FSRule{p("/", all)}}, dir("/etc", "/e"), policy.NoGain}, // toolguard's own files beneath
-		{policy.SourceLayer{FS: []policy.FSRule{p("/", all)}}, x("/etc/toolguard/p", "/w/p"), policy.Protected},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", all)}}, dir("/etc", "/e"), policy.NoGain}, // toolguard's own files beneath
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", all)}}, x("/etc/toolguard/p", "/w/p"), policy.Protected},
 	} {
-		if v := compile(t, c.layer).CheckRename(c.move); v.Reason != c.want {
+		if v := policytest.Compile(t, c.layer).CheckRename(c.move); v.Reason != c.want {
 			t.Errorf("%+v: %+v, want %s", c.move, v, c.want)
 		}
 	}
 }
 
 func TestRenameExchangeOfDirectories(t *testing.T) {
-	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read|policy.Write), p("a/b", policy.Read)}})
+	c := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read|policy.Write), policytest.Path("a/b", policy.Read)}})
 	move := policy.Move{Old: "/w/f", New: "/w/a", NewExists: true, NewDir: true, Exchange: true}
 	if v := c.CheckRename(move); v.Reason != policy.NoGain {
 		t.Errorf("the directory that comes back isn't judged: %+v", v)
@@ -125,7 +126,7 @@ func TestRenameExchangeOfDirectories(t *testing.T) {
 }
 
 func TestLink(t *testing.T) {
-	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read|policy.Write), p("ro", policy.Read), p("blind", policy.Write), p("drop", policy.Create)}})
+	c := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read|policy.Write), policytest.Path("ro", policy.Read), policytest.Path("blind", policy.Write), policytest.Path("drop", policy.Create)}})
 	for _, x := range []struct {
 		old, new string
 		want     policy.Reason
@@ -192,9 +193,9 @@ func TestRenamesNeverGain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
 		for i := range layers { // so that a good part of the renames is allowed
-			layers[i].FS = append([]policy.FSRule{p("/", policy.AllCaps)}, layers[i].FS[:min(3, len(layers[i].FS))]...)
+			layers[i].FS = append([]policy.FSRule{policytest.Path("/", policy.AllCaps)}, layers[i].FS[:min(3, len(layers[i].FS))]...)
 		}
-		c, err := policy.Compile(source(layers...), sys)
+		c, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
 		d := disk{at: map[string]int{}, dir: map[int]bool{}}
 		for i := range 12 {
@@ -256,13 +257,13 @@ func moveOne(t *rapid.T, c *policy.Compiled, d *disk, old, new string) bool {
 }
 
 func TestMovingLooksAtTheMachine(t *testing.T) {
-	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read|policy.Write)}})
+	c := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read|policy.Write)}})
 	for _, x := range []struct{ old, new, want string }{
 		{"src", "tests", "{/w/src /w/tests true true true false {0 0} {0 0}}"},
 		{"link", "new", "{/w/link /w/new false false false false {0 0} {0 0}}"},
 		{"link/lib.rs", "README.md", "{/w/src/lib.rs /w/README.md false true false false {0 0} {0 0}}"},
 	} {
-		m, err := c.Moving(machine(), x.old, x.new, false)
+		m, err := c.Moving(policytest.Machine(), x.old, x.new, false)
 		if got := fmt.Sprint(m); err != nil || got != x.want {
 			t.Errorf("%s to %s: %s %v, want %s", x.old, x.new, got, err, x.want)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/netname"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // A target that parses prints as one that parses to the same, and an allow list of another host never allows it.
@@ -16,7 +17,7 @@ func FuzzParseNetTarget(f *testing.F) {
 	for _, s := range []string{"https://a.com/x?y", "tcp://[::1]:80", "https://a@b/", "https://a.com:8443/%2e%2e/", "udp://1.2.3.4:53", "https://127.1/"} {
 		f.Add(s)
 	}
-	c := compile(f, policy.SourceLayer{Net: []policy.NetRule{host("allowed.example", true)}})
+	c := policytest.Compile(f, policy.SourceLayer{Net: []policy.NetRule{policytest.Host("allowed.example", true)}})
 	f.Fuzz(func(t *testing.T, s string) {
 		n, err := netname.ParseTarget(s)
 		if err != nil {
@@ -45,8 +46,8 @@ func FuzzPattern(f *testing.F) {
 		if strings.ContainsRune(match, '~') || !fspath.IsCanonical(target) || len(target) > 500 {
 			return
 		}
-		r := m(match, policy.AllCaps)
-		c, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{r}}), sys)
+		r := policytest.Match(match, policy.AllCaps)
+		c, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{r}}), sys)
 		if err != nil {
 			return
 		}
@@ -65,11 +66,11 @@ func FuzzTarget(f *testing.F) {
 	for _, s := range []string{"src/lib.rs", "../x", "/w/out/passwd", "link/../..", "/proc/self/root/etc", "loop/x", "deep/schema.rs", "a//b/./c", "/dev/fd/3"} {
 		f.Add(s)
 	}
-	c, sys := compile(f, policy.SourceLayer{FS: []policy.FSRule{p(".", policy.AllCaps)}}), machine()
+	c, sys := policytest.Compile(f, policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.AllCaps)}}), policytest.Machine()
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, want := range []policy.Caps{policy.Read, policy.Delete} {
 			v, p := c.CheckFSInput(sys, s, want)
-			if v.Allow && (!fspath.Within(p, ws) || path.Clean(p) != p) {
+			if v.Allow && (!fspath.Within(p, policytest.Workspace) || path.Clean(p) != p) {
 				t.Errorf("%q is allowed as %q", s, p)
 			}
 			if got, err := c.ResolveTarget(sys, s, true); err == nil && !fspath.IsCanonical(got) {

@@ -9,6 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/netname"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // What a rule of a policy file takes away stays so, whatever is built in beneath it; between the file's own rules nothing changes, and
@@ -22,8 +23,8 @@ func TestBuiltinRulesGiveWay(t *testing.T) {
 		}
 		return rules
 	}
-	runtime := built("builtin:runtime", p("/usr", policy.Read|policy.Execute), p("/proc/cpuinfo", policy.Read), p("/proc/self", policy.Read))
-	preset := built("preset:git", p("~/.config/git/config", policy.Read), p("~/.cache", policy.Read))
+	runtime := built("builtin:runtime", policytest.Path("/usr", policy.Read|policy.Execute), policytest.Path("/proc/cpuinfo", policy.Read), policytest.Path("/proc/self", policy.Read))
+	preset := built("preset:git", policytest.Path("~/.config/git/config", policy.Read), policytest.Path("~/.cache", policy.Read))
 	for _, x := range []struct {
 		what  string
 		own   []policy.FSRule
@@ -33,23 +34,23 @@ func TestBuiltinRulesGiveWay(t *testing.T) {
 		{"nothing is taken away", nil, map[string]policy.Caps{"/home/u/.config/git/config": policy.Read, "/proc/cpuinfo": policy.Read}, ""},
 		{
 			"folders",
-			[]policy.FSRule{at(1, p("~/.config", 0)), at(2, p("/proc", 0))},
+			[]policy.FSRule{at(1, policytest.Path("~/.config", 0)), at(2, policytest.Path("/proc", 0))},
 			map[string]policy.Caps{"/home/u/.config/git/config": 0, "/proc/cpuinfo": 0, "/proc/self/status": 0, "/home/u/.cache/x": policy.Read, "/usr/bin/x": policy.Read | policy.Execute},
 			"removed:1 fs.1: built-in rules at and beneath it aren't in force: git.fs.1 (/home/u/.config/git/config); " +
 				"removed:2 fs.2: built-in rules at and beneath it aren't in force: runtime.2 (/proc/cpuinfo), runtime.3 (/proc/self)",
 		},
-		{"the same path", []policy.FSRule{at(1, p("~/.config/git/config", 0))}, map[string]policy.Caps{"/home/u/.config/git/config": 0}, "removed:1 fs.1: built-in rules at and beneath it aren't in force: git.fs.1 (/home/u/.config/git/config)"},
-		{"only some capabilities", []policy.FSRule{at(1, p("~/.config", policy.Execute))}, map[string]policy.Caps{"/home/u/.config/git/config": policy.Read | policy.Execute, "/home/u/.config/mine": policy.Execute}, ""},
-		{"a pattern", []policy.FSRule{at(1, m("~/**/.config", 0))}, map[string]policy.Caps{"/home/u/.config/git/config": 0}, "removed:1 fs.1: built-in rules at and beneath it aren't in force: git.fs.1 (/home/u/.config/git/config)"},
+		{"the same path", []policy.FSRule{at(1, policytest.Path("~/.config/git/config", 0))}, map[string]policy.Caps{"/home/u/.config/git/config": 0}, "removed:1 fs.1: built-in rules at and beneath it aren't in force: git.fs.1 (/home/u/.config/git/config)"},
+		{"only some capabilities", []policy.FSRule{at(1, policytest.Path("~/.config", policy.Execute))}, map[string]policy.Caps{"/home/u/.config/git/config": policy.Read | policy.Execute, "/home/u/.config/mine": policy.Execute}, ""},
+		{"a pattern", []policy.FSRule{at(1, policytest.Match("~/**/.config", 0))}, map[string]policy.Caps{"/home/u/.config/git/config": 0}, "removed:1 fs.1: built-in rules at and beneath it aren't in force: git.fs.1 (/home/u/.config/git/config)"},
 		{
 			"what the file itself grants beneath",
-			[]policy.FSRule{at(1, p("~/.config", 0)), at(2, p("~/.config/git", policy.Read)), at(3, m("~/**/mine", policy.Read))},
+			[]policy.FSRule{at(1, policytest.Path("~/.config", 0)), at(2, policytest.Path("~/.config/git", policy.Read)), at(3, policytest.Match("~/**/mine", policy.Read))},
 			map[string]policy.Caps{"/home/u/.config/git/config": policy.Read, "/home/u/.config/mine": policy.Read, "/home/u/.config": 0},
 			"removed:1 fs.1: built-in rules at and beneath it aren't in force: git.fs.1 (/home/u/.config/git/config); " +
 				"stays-open:1 fs.1: beneath it stays open what other rules grant: fs.2 (/home/u/.config/git, p.toml:2:1), fs.3 (~/**/mine, p.toml:3:1)",
 		},
 	} {
-		c, err := policy.Compile(source(policy.SourceLayer{Runtime: runtime, FS: append(preset[:2:2], x.own...), Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny, policy.Env: policy.Deny, policy.Commands: policy.Allow}}), sys)
+		c, err := policy.Compile(policytest.Source(policy.SourceLayer{Runtime: runtime, FS: append(preset[:2:2], x.own...), Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny, policy.Env: policy.Deny, policy.Commands: policy.Allow}}), sys)
 		childtest.Must(t, err)
 		for path, want := range x.gives {
 			if got := c.Caps(path); got != want {

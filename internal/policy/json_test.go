@@ -14,17 +14,18 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // whole is a policy with every kind of rule.
 func whole(t testing.TB) *policy.Compiled {
-	return compile(t,
-		policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{p("/etc", policy.Read)}, Net: []policy.NetRule{host("10.0.0.0/8", false)}},
+	return policytest.Compile(t,
+		policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{policytest.Path("/etc", policy.Read)}, Net: []policy.NetRule{policytest.Host("10.0.0.0/8", false)}},
 		policy.SourceLayer{
-			FS:  []policy.FSRule{p(".", policy.Read|policy.Write), m("**/*.pem", 0), m("src/**/.git/hooks", policy.Read)},
-			Net: []policy.NetRule{host("*.example.com", true), host("::1", true)}, Env: []policy.EnvRule{{Name: "AWS_*", Read: true}},
-			Commands: []policy.CommandRule{cmd("git", []string{"status", "**"}), cmd("nowhere")}, Protect: policy.ProtectOn,
-			Protected: []policy.FSRule{m("**/.git/config", 0)}, Secrets: policy.ProtectAuto, SecretFiles: []policy.FSRule{m("/**/.ssh", 0), m("/**/*.pub", policy.Read)},
+			FS:  []policy.FSRule{policytest.Path(".", policy.Read|policy.Write), policytest.Match("**/*.pem", 0), policytest.Match("src/**/.git/hooks", policy.Read)},
+			Net: []policy.NetRule{policytest.Host("*.example.com", true), policytest.Host("::1", true)}, Env: []policy.EnvRule{{Name: "AWS_*", Read: true}},
+			Commands: []policy.CommandRule{policytest.Command("git", []string{"status", "**"}), policytest.Command("nowhere")}, Protect: policy.ProtectOn,
+			Protected: []policy.FSRule{policytest.Match("**/.git/config", 0)}, Secrets: policy.ProtectAuto, SecretFiles: []policy.FSRule{policytest.Match("/**/.ssh", 0), policytest.Match("/**/*.pub", policy.Read)},
 		})
 }
 
@@ -48,8 +49,8 @@ func handed(t fataler, c *policy.Compiled) *policy.Compiled {
 func TestHandedOverLinks(t *testing.T) {
 	for _, link := range []string{"/w" + strings.Repeat("/d", fspath.MaxDepth), "/w/\xff"} {
 		sys := fspathtest.New(map[string]string{"/w/way": "-> " + link, link: "-> /w/src", "/w/src": "dir"})
-		l := policy.SourceLayer{FS: []policy.FSRule{p("way", policy.Read)}, Runtime: []policy.FSRule{p("/usr", policy.Read)}}
-		c, err := policy.Compile(source(l), sys)
+		l := policy.SourceLayer{FS: []policy.FSRule{policytest.Path("way", policy.Read)}, Runtime: []policy.FSRule{policytest.Path("/usr", policy.Read)}}
+		c, err := policy.Compile(policytest.Source(l), sys)
 		childtest.Must(t, err)
 		got := handed(t, c)
 		for path, want := range map[string]bool{"/w/src": true, "/w/way": true, link: false} {
@@ -70,7 +71,7 @@ func TestHandedOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
 		sys.Table = fspathtest.Mount(genMounts(t)...)
-		c, err := policy.Compile(source(layers...), sys)
+		c, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
 		got := handed(t, c)
 		for _, path := range append(genAliased(t, sys.Table), genPath(t, "path")) {
@@ -164,7 +165,7 @@ func TestWithin(t *testing.T) {
 		for i := range both {
 			layers, _ := genLayers(t)
 			var err error
-			if both[i], err = policy.Compile(source(layers...), sys); err != nil {
+			if both[i], err = policy.Compile(policytest.Source(layers...), sys); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -195,7 +196,7 @@ func TestWithin(t *testing.T) {
 
 // The rules of the other resources count in both, too; neither policy changes.
 func TestWithinOthers(t *testing.T) {
-	inner, outer := whole(t), compile(t, policy.SourceLayer{Env: []policy.EnvRule{{Name: "AWS_KEY", Read: true}}, Commands: []policy.CommandRule{cmd("git")}})
+	inner, outer := whole(t), policytest.Compile(t, policy.SourceLayer{Env: []policy.EnvRule{{Name: "AWS_KEY", Read: true}}, Commands: []policy.CommandRule{policytest.Command("git")}})
 	before := handed(t, inner)
 	c, err := inner.Within(outer)
 	childtest.Must(t, err)
@@ -262,7 +263,7 @@ func TestWithinMadeUp(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
-		honest, err := policy.Compile(source(layers...), sys)
+		honest, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
 		both := [2]*policy.Compiled{madeUp(t, honest), madeUp(t, honest)}
 		c, err := both[1].Within(both[0])
@@ -279,9 +280,9 @@ func TestWithinMadeUp(t *testing.T) {
 
 // A policy within so many others that it couldn't be read again is refused.
 func TestWithinTooMany(t *testing.T) {
-	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p("/", policy.Read)}})
+	c := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.Read)}})
 	for i := range policy.MaxLayers {
-		in, err := compile(t, policy.SourceLayer{FS: []policy.FSRule{p(fmt.Sprintf("/%d", i), policy.Read)}}).Within(c)
+		in, err := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Path(fmt.Sprintf("/%d", i), policy.Read)}}).Within(c)
 		if err != nil {
 			if len(c.Layers) != policy.MaxLayers || !strings.Contains(err.Error(), "at most 64 layers") {
 				t.Errorf("%d layers: %v", len(c.Layers), err)
@@ -319,8 +320,8 @@ func FuzzHandedOver(f *testing.F) {
 			{Resource: policy.Env, Target: "AWS_KEY"},
 			{Resource: policy.Commands, Target: "/usr/bin/git", Argv: []string{"git", "status"}},
 		} {
-			v, a := policy.Ask(c, machine(), q)
-			_ = fmt.Sprint(v, a, policy.Explain(c, machine(), q))
+			v, a := policy.Ask(c, policytest.Machine(), q)
+			_ = fmt.Sprint(v, a, policy.Explain(c, policytest.Machine(), q))
 		}
 		for _, r := range c.Rules {
 			_ = r.Text()
@@ -359,11 +360,11 @@ func TestWithinKeepsOtherNames(t *testing.T) {
 		Table: fspathtest.Mount("/data /w/b"), Inodes: map[string]uint64{"/w/x": 7, "/data/f": 7},
 	}
 	compiled := func(rules ...policy.FSRule) *policy.Compiled {
-		c, err := policy.Compile(source(policy.SourceLayer{FS: append([]policy.FSRule{p("/", policy.AllCaps)}, rules...)}), sys)
+		c, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: append([]policy.FSRule{policytest.Path("/", policy.AllCaps)}, rules...)}), sys)
 		childtest.Must(t, err)
 		return c
 	}
-	inner, outer := compiled(p("/data/f", policy.Read)), compiled(p("/w/b", policy.Read|policy.Update))
+	inner, outer := compiled(policytest.Path("/data/f", policy.Read)), compiled(policytest.Path("/w/b", policy.Read|policy.Update))
 	both, err := inner.Within(outer)
 	childtest.Must(t, err)
 	for path, want := range map[string]policy.Caps{"/w/b/f": policy.Read, "/w/b/g": policy.Read | policy.Update, "/data/g": policy.Read | policy.Update, "/w/x": policy.AllCaps} {

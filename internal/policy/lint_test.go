@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/netname"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 func TestLint(t *testing.T) {
@@ -20,58 +21,58 @@ func TestLint(t *testing.T) {
 		want  string // the warnings' codes with their lines
 	}{
 		{policy.SourceLayer{Defaults: all}, ""},
-		{policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read)}}, ""},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("src", policy.Read), p("link", policy.Read)}}, "never-wins:1"},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("src", policy.Read), p("src/generated", policy.Read)}}, ""},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{m("src/**/x", policy.Read), m("**/x", policy.Read)}}, "never-wins:1"},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{m("**/x", policy.Read), m("src/**/x", policy.Read)}}, ""},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{m("**/a/x", policy.Read), m("**/a/y", policy.Read), m("**/b/y", policy.Read)}}, ""},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p(".", policy.Read), p("absent", policy.Read)}, Env: []policy.EnvRule{{Name: "LD_PRELOAD", Read: true, Place: policy.Place{"p.toml", 1, 1}}}}, "loader-env:1 missing:2"},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("*.rs", 0)}}, "literal-star:1"},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("tests/../src", policy.Read)}}, "dotdot:1"},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("absent", policy.Read)}}, "missing:1"},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("absent", 0)}}, ""},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("src", policy.Write|policy.Execute)}}, "write-execute:1"},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("/usr", policy.Read|policy.Write)}}, "writable-path:1 writable-path:1"},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{unprotected(p("src", policy.Read))}}, "unprotect:1"},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{secret(p("src", policy.Read))}}, "secret:1"},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{p("src", policy.Read), secret(p("src/lib.rs", policy.Read)), p("tests", 0), m("src/**/x", policy.Read)}, Secrets: policy.ProtectOn, SecretFiles: []policy.FSRule{p("src", 0), p("tests", 0)}}, "secret:1"},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read)}}, ""},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("src", policy.Read), policytest.Path("link", policy.Read)}}, "never-wins:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("src", policy.Read), policytest.Path("src/generated", policy.Read)}}, ""},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Match("src/**/x", policy.Read), policytest.Match("**/x", policy.Read)}}, "never-wins:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Match("**/x", policy.Read), policytest.Match("src/**/x", policy.Read)}}, ""},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Match("**/a/x", policy.Read), policytest.Match("**/a/y", policy.Read), policytest.Match("**/b/y", policy.Read)}}, ""},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path(".", policy.Read), policytest.Path("absent", policy.Read)}, Env: []policy.EnvRule{{Name: "LD_PRELOAD", Read: true, Place: policy.Place{"p.toml", 1, 1}}}}, "loader-env:1 missing:2"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("*.rs", 0)}}, "literal-star:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("tests/../src", policy.Read)}}, "dotdot:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("absent", policy.Read)}}, "missing:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("absent", 0)}}, ""},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("src", policy.Write|policy.Execute)}}, "write-execute:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("/usr", policy.Read|policy.Write)}}, "writable-path:1 writable-path:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Unprotected(policytest.Path("src", policy.Read))}}, "unprotect:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Secret(policytest.Path("src", policy.Read))}}, "secret:1"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("src", policy.Read), policytest.Secret(policytest.Path("src/lib.rs", policy.Read)), policytest.Path("tests", 0), policytest.Match("src/**/x", policy.Read)}, Secrets: policy.ProtectOn, SecretFiles: []policy.FSRule{policytest.Path("src", 0), policytest.Path("tests", 0)}}, "secret:1"},
 		{
-			policy.SourceLayer{Defaults: all, Net: []policy.NetRule{host("*.co.uk", true), host("*.github.io", true), host("*.com", true), host("*.example.com", true), host("*.com", false)}},
+			policy.SourceLayer{Defaults: all, Net: []policy.NetRule{policytest.Host("*.co.uk", true), policytest.Host("*.github.io", true), policytest.Host("*.com", true), policytest.Host("*.example.com", true), policytest.Host("*.com", false)}},
 			"public-suffix:1 public-suffix:2 public-suffix:3 never-wins:3 denied-name:5",
 		},
-		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{host("0.0.0.0/0", true)}}, "every-address:1"},
-		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{host("0.0.0.0", true), host("::", false), {Host: "0.0.0.0", Port: 80, Listen: true}}}, "no-address:1 no-address:2"},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{policytest.Host("0.0.0.0/0", true)}}, "every-address:1"},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{policytest.Host("0.0.0.0", true), policytest.Host("::", false), {Host: "0.0.0.0", Port: 80, Listen: true}}}, "no-address:1 no-address:2"},
 		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{
-			{Host: "10.0.0.0/8", Port: 22, Allow: true}, host("10.1.0.0/16", false), host("10.0.0.0/7", false), {Host: "10.2.0.0/16", Protocol: "udp"},
+			{Host: "10.0.0.0/8", Port: 22, Allow: true}, policytest.Host("10.1.0.0/16", false), policytest.Host("10.0.0.0/7", false), {Host: "10.2.0.0/16", Protocol: "udp"},
 		}}, "outweighed:2"},
 		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{
 			{Host: "::/0", Port: 443, Allow: true},
-			host("10.0.0.0/8", false),
+			policytest.Host("10.0.0.0/8", false),
 			{Host: "127.0.0.0/8", Port: 80, Allow: true},
-			host("localhost", false),
+			policytest.Host("localhost", false),
 		}}, "every-address:1 outweighed:2 outweighed:4 outweighed:4"},
 		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "10.0.0.0/8", Protocol: "tcp"}, {Host: "10.0.0.0/8", Protocol: "tcp", Allow: true}}}, ""},
-		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{host("a.com", true), host("A.com.", false), host("b.com", true)}}, "never-wins:1 denied-name:2"},
-		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{host("*.a.com", false), {Host: "b.com", Port: 22}, host("10.0.0.1", false), host("localhost", false)}}, "denied-name:1 denied-name:2"},
-		{policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Allow, policy.Deny, policy.Allow, policy.Allow}, Net: []policy.NetRule{host("a.com", false)}}, ""},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{policytest.Host("a.com", true), policytest.Host("A.com.", false), policytest.Host("b.com", true)}}, "never-wins:1 denied-name:2"},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{policytest.Host("*.a.com", false), {Host: "b.com", Port: 22}, policytest.Host("10.0.0.1", false), policytest.Host("localhost", false)}}, "denied-name:1 denied-name:2"},
+		{policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Allow, policy.Deny, policy.Allow, policy.Allow}, Net: []policy.NetRule{policytest.Host("a.com", false)}}, ""},
 		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "a.com", Scheme: "https", Allow: true}, {Host: "a.com", Scheme: "wss"}}}, "wss-is-https:2 denied-name:2"},
 		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "a.com", Scheme: "wss", Allow: true}, {Host: "a.com", Scheme: "https", Allow: true}}}, "wss-is-https:1"},
 		{policy.SourceLayer{Defaults: all, TLSIntercept: true, Net: []policy.NetRule{{Host: "a.com", Scheme: "wss", Allow: true}}}, ""},
 		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "a.com", Scheme: "ssh", Allow: true}, {Host: "a.com", Scheme: "ssh", Allow: true}}}, "never-wins:1"},
 		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "a.com", Scheme: "ssh", Allow: true}, {Host: "a.com", Scheme: "ssh"}}}, "denied-name:2"},
-		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "127.0.0.1", Port: 22, Listen: true, Allow: true}, host("127.0.0.1", false)}}, ""},
+		{policy.SourceLayer{Defaults: all, Net: []policy.NetRule{{Host: "127.0.0.1", Port: 22, Listen: true, Allow: true}, policytest.Host("127.0.0.1", false)}}, ""},
 		{policy.SourceLayer{Defaults: all, Env: []policy.EnvRule{{Name: "A"}, {Name: "B"}, {Name: "A", Read: true}}}, "never-wins:1"},
 		{policy.SourceLayer{Defaults: all, Env: []policy.EnvRule{{Name: "LD_PRELOAD", Read: true}}}, "loader-env:1"},
-		{policy.SourceLayer{Defaults: all, Commands: []policy.CommandRule{cmd("absent"), cmd("git"), cmd("/bin/git")}}, "missing:1 never-wins:2"},
+		{policy.SourceLayer{Defaults: all, Commands: []policy.CommandRule{policytest.Command("absent"), policytest.Command("git"), policytest.Command("/bin/git")}}, "missing:1 never-wins:2"},
 		{policy.SourceLayer{Defaults: all, Commands: []policy.CommandRule{{Name: "git", HasArgs: true}}}, "no-args:1"},
-		{policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Deny, policy.Deny, policy.Deny, policy.Deny}, Commands: []policy.CommandRule{cmd("git")}}, "not-executable:1"},
+		{policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Deny, policy.Deny, policy.Deny, policy.Deny}, Commands: []policy.CommandRule{policytest.Command("git")}}, "not-executable:1"},
 		{policy.SourceLayer{Defaults: all, Syscalls: policy.Syscalls{Allow: []string{"ptrace", "acct", "lsetxattr"}, Place: policy.Place{"p.toml", 8, 1}}}, "xattr:8"},
 		{policy.SourceLayer{Defaults: all, Degraded: []policy.Degraded{{ID: "fs.9", Place: policy.Place{"p.toml", 7, 1}}, {ID: "limits.memory"}, {ID: policy.AuditID, Place: policy.Place{"p.toml", 8, 1}}}}, "unknown-rule:7 unknown-rule:8"},
 	} {
-		c := compile(t, x.layer)
+		c := policytest.Compile(t, x.layer)
 		var got []string
-		for _, w := range policy.Lint(c, machine(), netname.IsPublicSuffix) {
+		for _, w := range policy.Lint(c, policytest.Machine(), netname.IsPublicSuffix) {
 			got = append(got, fmt.Sprintf("%s:%d", w.Code, w.Place.Line))
 		}
 		if s := strings.Join(got, " "); s != x.want {
@@ -82,9 +83,9 @@ func TestLint(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	old := policy.SourceLayer{
-		FS:  []policy.FSRule{p(".", policy.Read|policy.Write), p("src", policy.Read), m("**/.env", 0)},
-		Net: []policy.NetRule{host("a.com", true), host("*.b.com", true)}, Env: []policy.EnvRule{{Name: "A*", Read: true}},
-		Commands: []policy.CommandRule{cmd("git", []string{"status", "**"})},
+		FS:  []policy.FSRule{policytest.Path(".", policy.Read|policy.Write), policytest.Path("src", policy.Read), policytest.Match("**/.env", 0)},
+		Net: []policy.NetRule{policytest.Host("a.com", true), policytest.Host("*.b.com", true)}, Env: []policy.EnvRule{{Name: "A*", Read: true}},
+		Commands: []policy.CommandRule{policytest.Command("git", []string{"status", "**"})},
 	}
 	change := func(f func(*policy.SourceLayer)) policy.SourceLayer {
 		n := old
@@ -99,7 +100,7 @@ func TestDiff(t *testing.T) {
 	}{
 		{"nothing", old, ""},
 		{"another way to say it", change(func(l *policy.SourceLayer) {
-			l.FS = append(l.FS, p("./link", policy.Read), p("tests", policy.Read|policy.Write))
+			l.FS = append(l.FS, policytest.Path("./link", policy.Read), policytest.Path("tests", policy.Read|policy.Write))
 		}), ""},
 		{"narrower", change(func(l *policy.SourceLayer) { l.FS[0].Caps = policy.Read }), "-fs /w read+create+update+delete → read"},
 		{"wider", change(func(l *policy.SourceLayer) { l.FS[1].Caps = policy.AllCaps }), "+fs /w/src read → read+create+update+delete+execute"},
@@ -111,11 +112,11 @@ func TestDiff(t *testing.T) {
 		{"a host less", change(func(l *policy.SourceLayer) { l.Net = l.Net[1:] }), "-net git://a.com:9418 allow → deny\n-net http://a.com:80 allow → deny\n-net https://a.com:443 allow → deny\n-net ssh://a.com:22 allow → deny"},
 		{"net open", change(func(l *policy.SourceLayer) { l.Net = nil }), "+net every other host deny → allow"},
 		{"a variable more", change(func(l *policy.SourceLayer) { l.Env = []policy.EnvRule{{Name: "*", Read: true}} }), "+env * deny → allow\n+env every other variable deny → allow"},
-		{"any arguments", change(func(l *policy.SourceLayer) { l.Commands = []policy.CommandRule{cmd("git")} }), "+commands git deny → allow\n+commands git with any arguments deny → allow"},
+		{"any arguments", change(func(l *policy.SourceLayer) { l.Commands = []policy.CommandRule{policytest.Command("git")} }), "+commands git deny → allow\n+commands git with any arguments deny → allow"},
 		{"namespaces", change(func(l *policy.SourceLayer) { l.Namespaces = true }), "+access session: namespaces false → true"},
 	} {
 		var got []string
-		for _, c := range policy.Diff(compile(t, old), compile(t, x.new)) {
+		for _, c := range policy.Diff(policytest.Compile(t, old), policytest.Compile(t, x.new)) {
 			sign := map[[2]bool]string{{true, false}: "+", {false, true}: "-", {true, true}: "±"}[[2]bool{c.Widened, c.Narrowed}]
 			got = append(got, sign+c.Resource+" "+c.Target+" "+c.Old+" → "+c.New)
 		}
@@ -142,17 +143,17 @@ func TestDiffOfAddresses(t *testing.T) {
 		{"a denial", open, with(udp("fd00::/8")), "-udp://[fd00::]:*"},
 		{"one of IPv4", open, with(udp("10.0.0.0/8")), "-udp://10.0.0.0:* -udp://[2002:a00::]:* -udp://[64:ff9b::a00:0]:*"},
 		{
-			"all ports", open, with(host("fd00::/8", false)),
+			"all ports", open, with(policytest.Host("fd00::/8", false)),
 			"-git://[fd00::]:9418 -http://[fd00::]:80 -https://[fd00::]:443 -ssh://[fd00::]:22 -tcp://[fd00::]:* -udp://[fd00::]:*",
 		},
 		{"half of it", with(udp("fd00::/8")), with(udp("fd00::/9")), "+udp://[fd80::]:*"},
-		{"both halves", with(host("10.0.0.0/8", false)), with(host("10.0.0.0/9", false), host("10.128.0.0/9", false)), ""},
+		{"both halves", with(policytest.Host("10.0.0.0/8", false)), with(policytest.Host("10.0.0.0/9", false), policytest.Host("10.128.0.0/9", false)), ""},
 		{"a port of a wider range", with(udp("fd00::/8")), with(udp("fd00::/8"), port), "+udp://[fd00::]:8443"},
 		{"who may be waited for", with(), with(policy.NetRule{Port: 80, Listen: true}), "-listen tcp://0.0.0.0:80 -listen tcp://[::]:80"},
 		{"servers of its own", with(), with(policy.NetRule{Host: "localhost", Listen: true}), "-listen tcp://127.0.0.1:* -listen tcp://[::1]:* -listen tcp://localhost:*"},
 	} {
 		var got []string
-		for _, c := range policy.Diff(compile(t, x.old), compile(t, x.new)) {
+		for _, c := range policy.Diff(policytest.Compile(t, x.old), policytest.Compile(t, x.new)) {
 			got = append(got, map[bool]string{true: "+", false: "-"}[c.Widened]+c.Target)
 		}
 		if s := strings.Join(got, " "); s != x.want {
@@ -168,8 +169,8 @@ func TestDiffTellsAll(t *testing.T) {
 		old.Defaults[policy.Net] = rapid.SampledFrom([]policy.Stance{policy.Deny, policy.Allow}).Draw(t, "default")
 		new := old
 		new.Net = slices.Insert(slices.Clone(old.Net), rapid.IntRange(0, len(old.Net)).Draw(t, "place"), genNet(t))
-		a, errA := policy.Compile(source(old), machine())
-		b, errB := policy.Compile(source(new), machine())
+		a, errA := policy.Compile(policytest.Source(old), policytest.Machine())
+		b, errB := policy.Compile(policytest.Source(new), policytest.Machine())
 		if errA != nil || errB != nil {
 			t.Fatal(errA, errB)
 		}
@@ -194,11 +195,11 @@ func TestDiffTellsAll(t *testing.T) {
 }
 
 func TestDiffOfLimitsAndAuthorities(t *testing.T) {
-	a, b := source(policy.SourceLayer{}), source(policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{p(".", policy.Read)}}, policy.SourceLayer{})
+	a, b := policytest.Source(policy.SourceLayer{}), policytest.Source(policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{policytest.Path(".", policy.Read)}}, policy.SourceLayer{})
 	b.Limits.Pids.N, a.Limits.Memory.N, b.Limits.Memory.N = 5, 10, 20
 	var got []string
-	x, _ := policy.Compile(a, machine())
-	y, _ := policy.Compile(b, machine())
+	x, _ := policy.Compile(a, policytest.Machine())
+	y, _ := policy.Compile(b, policytest.Machine())
 	for _, c := range policy.Diff(x, y) {
 		got = append(got, c.Target+" "+c.Old+" "+c.New)
 		if c.Widened == c.Narrowed || c.Widened != (c.Target == "memory") {
@@ -214,41 +215,41 @@ func TestDiffOfLimitsAndAuthorities(t *testing.T) {
 func TestDiffFoldsProtected(t *testing.T) {
 	diff := func(old, new policy.SourceLayer) string {
 		var got []string
-		for _, c := range policy.Diff(compile(t, old), compile(t, new)) {
+		for _, c := range policy.Diff(policytest.Compile(t, old), policytest.Compile(t, new)) {
 			got = append(got, fmt.Sprint(c.Resource, " ", c.Target, " ", c.Old, " → ", c.New))
 		}
 		return strings.Join(got, "\n")
 	}
 	layer := func(mode policy.ProtectMode, rules ...policy.FSRule) policy.SourceLayer {
-		return policy.SourceLayer{FS: rules, Protect: mode, Protected: []policy.FSRule{m("/**/.git/hooks", 0), m("/**/.bashrc", 0)}}
+		return policy.SourceLayer{FS: rules, Protect: mode, Protected: []policy.FSRule{policytest.Match("/**/.git/hooks", 0), policytest.Match("/**/.bashrc", 0)}}
 	}
 	keys := func(mode policy.ProtectMode, rules ...policy.FSRule) policy.SourceLayer {
-		return policy.SourceLayer{FS: rules, Secrets: mode, SecretFiles: []policy.FSRule{m("/**/.ssh", 0), m("/**/*.pub", policy.Read)}}
+		return policy.SourceLayer{FS: rules, Secrets: mode, SecretFiles: []policy.FSRule{policytest.Match("/**/.ssh", 0), policytest.Match("/**/*.pub", policy.Read)}}
 	}
 	for _, x := range []struct {
 		name     string
 		old, new policy.SourceLayer
 		want     string
 	}{
-		{"a grant beside secrets", keys(policy.ProtectAuto, p("src", policy.Read)), keys(policy.ProtectAuto, p("src", policy.Read), p("tests", policy.Read|policy.Write)), "fs /w/tests none → read+create+update+delete"},
+		{"a grant beside secrets", keys(policy.ProtectAuto, policytest.Path("src", policy.Read)), keys(policy.ProtectAuto, policytest.Path("src", policy.Read), policytest.Path("tests", policy.Read|policy.Write)), "fs /w/tests none → read+create+update+delete"},
 		{
-			"no secrets", keys(policy.ProtectOn, p(".", policy.Read|policy.Write)), keys(policy.ProtectOff, p(".", policy.Read|policy.Write)),
+			"no secrets", keys(policy.ProtectOn, policytest.Path(".", policy.Read|policy.Write)), keys(policy.ProtectOff, policytest.Path(".", policy.Read|policy.Write)),
 			"fs /w/.ssh create+update+delete → read+create+update+delete\naccess session: readable secrets false → true",
 		},
-		{"secrets in another way", keys(policy.ProtectOn, p(".", policy.Read)), keys(policy.ProtectAuto, p(".", policy.Read)), ""},
-		{"a grant", layer(policy.ProtectAuto, p("src", policy.Read)), layer(policy.ProtectAuto, p("src", policy.Read), p("tests", policy.Read|policy.Write)), "fs /w/tests none → read+create+update+delete"},
-		{"more of a grant", layer(policy.ProtectAuto, p(".", policy.Read)), layer(policy.ProtectAuto, p(".", policy.Read|policy.Write)), "fs /w read → read+create+update+delete"},
+		{"secrets in another way", keys(policy.ProtectOn, policytest.Path(".", policy.Read)), keys(policy.ProtectAuto, policytest.Path(".", policy.Read)), ""},
+		{"a grant", layer(policy.ProtectAuto, policytest.Path("src", policy.Read)), layer(policy.ProtectAuto, policytest.Path("src", policy.Read), policytest.Path("tests", policy.Read|policy.Write)), "fs /w/tests none → read+create+update+delete"},
+		{"more of a grant", layer(policy.ProtectAuto, policytest.Path(".", policy.Read)), layer(policy.ProtectAuto, policytest.Path(".", policy.Read|policy.Write)), "fs /w read → read+create+update+delete"},
 		{
-			"a rule of one's own for the same name", layer(policy.ProtectAuto, p("src", policy.Read)),
-			layer(policy.ProtectAuto, p("src", policy.Read), p("tests", policy.Read|policy.Write), p("tests/.bashrc", policy.Read)),
+			"a rule of one's own for the same name", layer(policy.ProtectAuto, policytest.Path("src", policy.Read)),
+			layer(policy.ProtectAuto, policytest.Path("src", policy.Read), policytest.Path("tests", policy.Read|policy.Write), policytest.Path("tests/.bashrc", policy.Read)),
 			"fs /w/tests none → read+create+update+delete\nfs /w/tests/.bashrc none → read",
 		},
 		{
-			"no protection", layer(policy.ProtectAuto, p(".", policy.Read|policy.Write)), layer(policy.ProtectOff, p(".", policy.Read|policy.Write)),
+			"no protection", layer(policy.ProtectAuto, policytest.Path(".", policy.Read|policy.Write)), layer(policy.ProtectOff, policytest.Path(".", policy.Read|policy.Write)),
 			"fs /w/.bashrc read → read+create+update+delete\nfs /w/.git/hooks read → read+create+update+delete\naccess session: unprotected files false → true",
 		},
 		{
-			"no protection and a grant", layer(policy.ProtectAuto, p(".", policy.Read|policy.Write)), layer(policy.ProtectOff, p(".", policy.AllCaps)),
+			"no protection and a grant", layer(policy.ProtectAuto, policytest.Path(".", policy.Read|policy.Write)), layer(policy.ProtectOff, policytest.Path(".", policy.AllCaps)),
 			"fs /w read+create+update+delete → read+create+update+delete+execute\nfs /w/.bashrc read → read+create+update+delete+execute\n" +
 				"fs /w/.git/hooks read → read+create+update+delete+execute\naccess session: unprotected files false → true",
 		},

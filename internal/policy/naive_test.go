@@ -11,6 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // This is a second evaluator, written from the language's description alone, as slow and plain as it can be. It shares
@@ -35,11 +36,11 @@ func naiveWords(path string) []string {
 func naiveAbs(path string) string {
 	switch {
 	case path == "." || path == "":
-		return ws
+		return policytest.Workspace
 	case strings.HasPrefix(path, "/"):
 		return path
 	}
-	return ws + "/" + path
+	return policytest.Workspace + "/" + path
 }
 
 // naiveDepth is the greatest number of components at which a rule matches a path, -1 for not at all.
@@ -267,12 +268,12 @@ func TestCompiledAgreesWithNaive(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
 		layers, naive := genLayers(t)
-		c, err := policy.Compile(source(layers...), sys)
+		c, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
 		for i := range 20 {
 			path := genPath(t, "path")
 			if i%2 == 0 {
-				path = ws + path
+				path = policytest.Workspace + path
 			}
 			want := policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))
 			v := c.CheckFS(path, want)
@@ -319,9 +320,9 @@ func TestBuiltinRulesNeverTakeAway(t *testing.T) {
 				return naiveAdds(r) && rapid.Bool().Draw(t, "without")
 			})
 		}
-		all, err := policy.Compile(source(layers...), sys)
+		all, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
-		without, err := policy.Compile(source(fewer...), sys)
+		without, err := policy.Compile(policytest.Source(fewer...), sys)
 		childtest.Must(t, err)
 		for range 20 {
 			path := genPath(t, "path")
@@ -338,9 +339,9 @@ func TestRestrictNeverWidens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		layers, _ := genLayers(t)
 		drop := rapid.IntRange(0, len(layers)-1).Draw(t, "without")
-		all, err := policy.Compile(source(layers...), sys)
+		all, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
-		fewer, err := policy.Compile(source(append(layers[:drop:drop], layers[drop+1:]...)...), sys)
+		fewer, err := policy.Compile(policytest.Source(append(layers[:drop:drop], layers[drop+1:]...)...), sys)
 		childtest.Must(t, err)
 		for range 20 {
 			path := genPath(t, "path")
@@ -363,7 +364,7 @@ func TestMergeOrder(t *testing.T) {
 			second = append(second, genRule(t, fmt.Sprintf("second %d", i)))
 		}
 		compiled := func(rules []policy.FSRule) *policy.Compiled {
-			c, err := policy.Compile(source(policy.SourceLayer{FS: rules}), sys)
+			c, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: rules}), sys)
 			childtest.Must(t, err)
 			return c
 		}

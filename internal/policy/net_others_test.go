@@ -10,6 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/netname"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // genNetRule is a rule about one of few hosts.
@@ -41,9 +42,9 @@ func TestRulesAboutOtherHosts(t *testing.T) {
 			}
 		}
 		stance := [policy.NumResources]policy.Stance{policy.Net: rapid.SampledFrom([]policy.Stance{policy.Deny, policy.Allow}).Draw(t, "default")}
-		alone, err := policy.Compile(source(policy.SourceLayer{Defaults: stance, Net: own, TLSIntercept: intercept}), machine())
+		alone, err := policy.Compile(policytest.Source(policy.SourceLayer{Defaults: stance, Net: own, TLSIntercept: intercept}), policytest.Machine())
 		childtest.Must(t, err)
-		c, err := policy.Compile(source(policy.SourceLayer{Defaults: stance, Net: all, TLSIntercept: intercept}), machine())
+		c, err := policy.Compile(policytest.Source(policy.SourceLayer{Defaults: stance, Net: all, TLSIntercept: intercept}), policytest.Machine())
 		childtest.Must(t, err)
 		for _, scheme := range []string{"http", "https", "ws", "wss", "ssh", "git"} {
 			for _, port := range []uint16{80, 443, 22, 9418} {
@@ -59,7 +60,7 @@ func TestRulesAboutOtherHosts(t *testing.T) {
 
 // explainAgrees holds explain to the decision: its layers and candidates say the same.
 func explainAgrees(t *rapid.T, c *policy.Compiled, target *netname.Target) {
-	e := policy.Explain(c, machine(), policy.Question{Resource: policy.Net, Target: target.String()})
+	e := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.Net, Target: target.String()})
 	for _, l := range e.Layers {
 		won := slices.IndexFunc(l.Candidates, func(x policy.Candidate) bool { return x.Won })
 		if l.Allow != (e.Answer.Decision == "allow") || (won >= 0) != (e.Answer.Rule != nil) || won >= 0 && l.Candidates[won].Rule != e.Answer.Rule {
@@ -73,7 +74,7 @@ func explainAgrees(t *rapid.T, c *policy.Compiled, target *netname.Target) {
 
 // What can't be told apart is decided by what names either scheme, before what names none.
 func TestUnreadTLS(t *testing.T) {
-	deny, allow := host("api.github.com", false), policy.NetRule{Host: "api.github.com", Scheme: "https", Port: 443, Allow: true}
+	deny, allow := policytest.Host("api.github.com", false), policy.NetRule{Host: "api.github.com", Scheme: "https", Port: 443, Allow: true}
 	other := policy.NetRule{Host: "b.com", PathPrefix: "/x", Scheme: "https", Allow: true}
 	for _, x := range []struct {
 		rules     []policy.NetRule
@@ -87,12 +88,12 @@ func TestUnreadTLS(t *testing.T) {
 		{[]policy.NetRule{deny, allow}, true, policy.Allowed, policy.Allowed, "it names fewer parts than net.2"},
 		{[]policy.NetRule{deny, allow, other}, true, policy.Allowed, policy.Allowed, "it names fewer parts than net.2"},
 		{[]policy.NetRule{deny, allow, {Host: "api.github.com", Scheme: "wss"}}, true, policy.Allowed, policy.RuleDenies, "it names fewer parts than net.2"},
-		{[]policy.NetRule{host("api.github.com", true), {Host: "api.github.com", Scheme: "wss"}}, false, policy.RuleDenies, policy.RuleDenies, "net.2 is for wss, which can't be told from what is asked about, and comes first"},
+		{[]policy.NetRule{policytest.Host("api.github.com", true), {Host: "api.github.com", Scheme: "wss"}}, false, policy.RuleDenies, policy.RuleDenies, "net.2 is for wss, which can't be told from what is asked about, and comes first"},
 		{[]policy.NetRule{{Host: "api.github.com", Scheme: "wss"}, allow}, false, policy.Allowed, policy.Allowed, "the host matches, but not the scheme"},
 	} {
-		c := compile(t, policy.SourceLayer{Net: x.rules, TLSIntercept: x.intercept})
+		c := policytest.Compile(t, policy.SourceLayer{Net: x.rules, TLSIntercept: x.intercept})
 		for scheme, want := range map[string]policy.Reason{"https": x.https, "wss": x.wss} {
-			e := policy.Explain(c, machine(), policy.Question{Resource: policy.Net, Target: scheme + "://api.github.com/"})
+			e := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.Net, Target: scheme + "://api.github.com/"})
 			if e.Answer.Reason != want || scheme == "https" && e.Layers[0].Candidates[0].Why != x.why {
 				t.Errorf("%+v, %s: %s, want %s; %+v", x.rules, scheme, e.Answer.Reason, want, e.Layers[0].Candidates)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/netname"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // Few addresses, ports and ranges, so that random rules and targets meet.
@@ -54,7 +55,7 @@ func genNetPolicy(t *rapid.T) *policy.Compiled {
 		l.Defaults[policy.Net] = rapid.SampledFrom([]policy.Stance{policy.Undeclared, policy.Deny, policy.Allow, policy.Allow}).Draw(t, "default")
 		layers = append(layers, l)
 	}
-	c, err := policy.Compile(source(layers...), machine())
+	c, err := policy.Compile(policytest.Source(layers...), policytest.Machine())
 	childtest.Must(t, err)
 	return c
 }
@@ -127,28 +128,28 @@ func TestDirectly(t *testing.T) {
 	}{
 		{"a port", []policy.NetRule{tcp("10.0.0.0/8", 5432)}, 5432, true},
 		{"another port", []policy.NetRule{tcp("10.0.0.0/8", 5432)}, 5433, false},
-		{"usual ports", []policy.NetRule{host("10.0.0.0/8", true)}, 443, true},
-		{"no usual port", []policy.NetRule{host("10.0.0.0/8", true)}, 8443, false},
+		{"usual ports", []policy.NetRule{policytest.Host("10.0.0.0/8", true)}, 443, true},
+		{"no usual port", []policy.NetRule{policytest.Host("10.0.0.0/8", true)}, 8443, false},
 		{"ssh can't be seen", []policy.NetRule{{Host: "10.0.0.0/8", Scheme: "ssh", Allow: true}}, 22, true},
 		{"https can", []policy.NetRule{{Host: "10.0.0.0/8", Scheme: "https", Allow: true}}, 443, false},
-		{"another name", []policy.NetRule{host("10.0.0.0/8", true), host("a.com", true)}, 443, true},
-		{"a denied name", []policy.NetRule{host("10.0.0.0/8", true), host("a.com", false)}, 443, false},
-		{"a denied name elsewhere", []policy.NetRule{tcp("10.0.0.0/8", 5432), host("a.com", false)}, 5432, true},
-		{"a longer range", []policy.NetRule{host("10.0.0.0/8", true), host("10.0.0.0/9", false)}, 443, false},
-		{"a denied range in it", []policy.NetRule{tcp("10.0.0.0/8", 80), host("10.1.0.0/16", false)}, 5432, false},
+		{"another name", []policy.NetRule{policytest.Host("10.0.0.0/8", true), policytest.Host("a.com", true)}, 443, true},
+		{"a denied name", []policy.NetRule{policytest.Host("10.0.0.0/8", true), policytest.Host("a.com", false)}, 443, false},
+		{"a denied name elsewhere", []policy.NetRule{tcp("10.0.0.0/8", 5432), policytest.Host("a.com", false)}, 5432, true},
+		{"a longer range", []policy.NetRule{policytest.Host("10.0.0.0/8", true), policytest.Host("10.0.0.0/9", false)}, 443, false},
+		{"a denied range in it", []policy.NetRule{tcp("10.0.0.0/8", 80), policytest.Host("10.1.0.0/16", false)}, 5432, false},
 		{"a path", []policy.NetRule{tcp("10.0.0.0/8", 80), {Host: "10.0.0.0/8", Scheme: "http", PathPrefix: "/x"}}, 80, false},
 	} {
-		c := compile(t, policy.SourceLayer{Net: x.rules})
+		c := policytest.Compile(t, policy.SourceLayer{Net: x.rules})
 		if v := c.Directly("tcp")(x.port, longest(c, netip.MustParseAddr("10.1.2.3"))); v.Allow != x.want {
 			t.Errorf("%s: %+v", x.name, v)
 		}
 	}
 	// Port 0 stands for those that no rule speaks of.
-	c := compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Allow}, Net: []policy.NetRule{host("a.com", false)}})
+	c := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Allow}, Net: []policy.NetRule{policytest.Host("a.com", false)}})
 	if v := c.Directly("tcp")(0, longest(c, netip.MustParseAddr("10.1.2.3"))); !v.Allow {
 		t.Errorf("a name that is denied denies ports that its rule doesn't speak of: %+v", v)
 	}
-	l := compile(t, policy.SourceLayer{Net: []policy.NetRule{host("a.com", true)}}).Layers
+	l := policytest.Compile(t, policy.SourceLayer{Net: []policy.NetRule{policytest.Host("a.com", true)}}).Layers
 	if ports := l[len(l)-1].Net.Rules()[0].Net.Ports(); len(ports) != 4 || !slices.Contains(ports, 9418) {
 		t.Errorf("a host alone is about the ports %v", ports)
 	}

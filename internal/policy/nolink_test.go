@@ -7,6 +7,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // A NoLink rule is in force only where its path is free of symlinks, but for those that lead to the home; one that takes away is about a
@@ -21,26 +22,26 @@ func TestNoLink(t *testing.T) {
 		rule policy.FSRule
 		want string // where it's in force; "" for nowhere
 	}{
-		{own(p("~/cache", policy.Read|policy.Write)), "/data/u/cache"},
-		{own(p("~/cache/x/../x", policy.Read)), "/data/u/cache/x"},
-		{own(p("~/linked", policy.Read)), ""},
-		{own(p("~/linked/id", policy.Read)), ""},
-		{own(p("~/up/x", policy.Read)), ""},
-		{own(p("~/dangling", policy.Read|policy.Create)), ""},
-		{own(p("/home/u/cache", policy.Read)), ""},
-		{own(p("/git/refs", policy.Read)), "/git/refs"},
-		{own(p("/other/refs", policy.Read)), ""},
-		{own(m("/git/**/x", policy.Read)), "/git"},
-		{own(m("/other/**/x", policy.Read)), ""},
-		{own(p("/git/hooks", policy.Read)), ""},
-		{own(p("/git/hooks", 0)), "/git/hooks"},
-		{own(p("/git/hooks/x", 0)), ""},
-		{own(p("/git/new", 0)), "/git/new"},
-		{own(p("x", policy.Read)), ""}, // the workspace's own files need none
-		{optional(p("~/linked", policy.Read)), "/data/u/.ssh"},
-		{optional(p("/git/hooks", 0)), "/shared"},
+		{own(policytest.Path("~/cache", policy.Read|policy.Write)), "/data/u/cache"},
+		{own(policytest.Path("~/cache/x/../x", policy.Read)), "/data/u/cache/x"},
+		{own(policytest.Path("~/linked", policy.Read)), ""},
+		{own(policytest.Path("~/linked/id", policy.Read)), ""},
+		{own(policytest.Path("~/up/x", policy.Read)), ""},
+		{own(policytest.Path("~/dangling", policy.Read|policy.Create)), ""},
+		{own(policytest.Path("/home/u/cache", policy.Read)), ""},
+		{own(policytest.Path("/git/refs", policy.Read)), "/git/refs"},
+		{own(policytest.Path("/other/refs", policy.Read)), ""},
+		{own(policytest.Match("/git/**/x", policy.Read)), "/git"},
+		{own(policytest.Match("/other/**/x", policy.Read)), ""},
+		{own(policytest.Path("/git/hooks", policy.Read)), ""},
+		{own(policytest.Path("/git/hooks", 0)), "/git/hooks"},
+		{own(policytest.Path("/git/hooks/x", 0)), ""},
+		{own(policytest.Path("/git/new", 0)), "/git/new"},
+		{own(policytest.Path("x", policy.Read)), ""}, // the workspace's own files need none
+		{policytest.Optional(policytest.Path("~/linked", policy.Read)), "/data/u/.ssh"},
+		{policytest.Optional(policytest.Path("/git/hooks", 0)), "/shared"},
 	} {
-		c, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{r.rule}}), files)
+		c, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{r.rule}}), files)
 		childtest.Must(t, err)
 		got := ""
 		for _, f := range c.Layers[1].FS.Rules() {
@@ -52,12 +53,12 @@ func TestNoLink(t *testing.T) {
 	}
 
 	// What is left out is listed, and otherwise it's as if it had never been there, in every form that leaves the process.
-	with, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read), own(p("~/linked", policy.Read))}}), files)
+	with, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read), own(policytest.Path("~/linked", policy.Read))}}), files)
 	childtest.Must(t, err)
 	if r := with.Removed; len(r) != 1 || r[0].By != nil || r[0].Link != "/data/u/.ssh" || r[0].Rule.ID != "fs.2" || r[0].Rule.Text() != `{ path = "~/linked", read = true }` {
 		t.Errorf("listed are %+v", r)
 	}
-	without, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read)}}), files)
+	without, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read)}}), files)
 	childtest.Must(t, err)
 	text, err := with.MarshalJSON()
 	childtest.Must(t, err)
@@ -67,9 +68,9 @@ func TestNoLink(t *testing.T) {
 		t.Errorf("the digests are %s, %s and %s, and the link gives %v", with.Digest, without.Digest, read.Digest, read.CheckFS("/data/u/.ssh/id", policy.Read))
 	}
 
-	strict := own(p("~/linked", policy.Read))
+	strict := own(policytest.Path("~/linked", policy.Read))
 	strict.Optional = false
-	if _, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{strict}}), files); err == nil || !strings.Contains(err.Error(), `"~/linked" leads through a symlink, to /data/u/.ssh`) {
+	if _, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{strict}}), files); err == nil || !strings.Contains(err.Error(), `"~/linked" leads through a symlink, to /data/u/.ssh`) {
 		t.Errorf("a rule that isn't optional: %v", err)
 	}
 }

@@ -10,17 +10,18 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // What a rule names is known by its other names, too.
 func TestAliases(t *testing.T) {
 	const r, rw, all = policy.Read, policy.Read | policy.Write, policy.AllCaps
-	open := p("/", all)
+	open := policytest.Path("/", all)
 	builtIn := func(r policy.FSRule) policy.FSRule { r.Place.File = "preset:x"; return r }
 	guarded := func(rules ...policy.FSRule) policy.SourceLayer {
 		return policy.SourceLayer{
-			FS: rules, Protect: policy.ProtectOn, Protected: []policy.FSRule{m("/**/.git/hooks", 0), m("/**/.vscode", 0)},
-			Secrets: policy.ProtectOn, SecretFiles: []policy.FSRule{m("/**/.ssh", 0), m("/**/.config/gh", 0), m("/**/*.pub", r)},
+			FS: rules, Protect: policy.ProtectOn, Protected: []policy.FSRule{policytest.Match("/**/.git/hooks", 0), policytest.Match("/**/.vscode", 0)},
+			Secrets: policy.ProtectOn, SecretFiles: []policy.FSRule{policytest.Match("/**/.ssh", 0), policytest.Match("/**/.config/gh", 0), policytest.Match("/**/*.pub", r)},
 		}
 	}
 	for _, x := range []struct {
@@ -30,51 +31,51 @@ func TestAliases(t *testing.T) {
 		path   string
 		want   policy.Caps
 	}{
-		{"a folder", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/secret", 0)}}, "/mnt/f", 0},
-		{"the folder itself", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/secret", 0)}}, "/mnt", 0},
-		{"beside it", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/secret", 0)}}, "/mnts", all},
-		{"a folder beneath", "/secret/sub /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/secret", 0)}}, "/mnt/f", 0},
-		{"granted by the other name", "/secret/sub /w", policy.SourceLayer{FS: []policy.FSRule{p("/w", rw), p("/secret", r)}}, "/w/f", r},
-		{"a file", "/secret/f /w/x", policy.SourceLayer{FS: []policy.FSRule{p(".", rw), p("/secret", 0)}}, "/w/x", 0},
-		{"a folder around", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/data/secret", 0)}}, "/mnt/secret/f", 0},
-		{"beside one in it", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/data/secret", 0)}}, "/mnt/f", all},
-		{"a pattern in it", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, m("/data/**/*.pem", 0)}}, "/mnt/x.pem", 0},
-		{"a rule about the mount", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", 0)}}, "/data/f", 0},
-		{"a rule above the mount", "/data /mnt/x", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", 0)}}, "/data/f", all},
-		{"a rule that covers both names", "/data/home /home", policy.SourceLayer{FS: []policy.FSRule{p("/", r), p("/home/u", rw)}}, "/home/u/f", rw},
-		{"a rule about a folder around the mount, in it", "/ /mnt/x", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", 0), p("/mnt/x", r)}}, "/mnt/x/mnt/f", 0},
-		{"an exception", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/data", 0), p("/data/public", r)}}, "/mnt/public/f", r},
-		{"a pattern as an exception", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/data", 0), m("/**/*.pub", r)}}, "/mnt/x.pub", r},
-		{"a built-in rule", "/usr/src /w", policy.SourceLayer{FS: []policy.FSRule{p(".", rw), builtIn(p("/usr", policy.Read|policy.Execute))}}, "/w/f", rw},
-		{"just a rule beneath", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{p("/mnt/f", rw), p("/secret", r)}}, "/mnt/f", r},
-		{"just a pattern beneath", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{m("/mnt/d/**/f", rw), p("/secret", r)}}, "/mnt/d/f", r},
-		{"three names", "/data /mnt, /data /srv", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", rw), p("/srv", policy.Read|policy.Execute)}}, "/data/f", r},
-		{"names within names", "/data /mnt, /data/sub /srv", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", rw), p("/srv", policy.Read|policy.Execute)}}, "/data/sub/f", r},
-		{"a file system twice", "2 / /mnt, 2 /sub /srv", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt/sub", r)}}, "/srv/f", r},
-		{"two file systems", "2 / /mnt, 3 / /srv", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", r)}}, "/srv/f", all},
-		{"a hidden mount", "/data /mnt, 2 / /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", r)}}, "/data/f", all},
-		{"mounts behind a mount", "/data /mnt/x, 2 / /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt/x", r)}}, "/data/f", all},
-		{"a name behind a mount", "/data/x /mnt, 2 / /data", policy.SourceLayer{FS: []policy.FSRule{open, p("/data", r)}}, "/mnt/f", all},
-		{"nothing is there any more", "/data//deleted /mnt", policy.SourceLayer{FS: []policy.FSRule{open, p("/data", r)}}, "/mnt/f", all},
-		{"another namespace", "net:[4026531840] /mnt, net:[4026531840] /srv", policy.SourceLayer{FS: []policy.FSRule{open, p("/mnt", r)}}, "/srv", all},
+		{"a folder", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/secret", 0)}}, "/mnt/f", 0},
+		{"the folder itself", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/secret", 0)}}, "/mnt", 0},
+		{"beside it", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/secret", 0)}}, "/mnts", all},
+		{"a folder beneath", "/secret/sub /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/secret", 0)}}, "/mnt/f", 0},
+		{"granted by the other name", "/secret/sub /w", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/w", rw), policytest.Path("/secret", r)}}, "/w/f", r},
+		{"a file", "/secret/f /w/x", policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), policytest.Path("/secret", 0)}}, "/w/x", 0},
+		{"a folder around", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/data/secret", 0)}}, "/mnt/secret/f", 0},
+		{"beside one in it", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/data/secret", 0)}}, "/mnt/f", all},
+		{"a pattern in it", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Match("/data/**/*.pem", 0)}}, "/mnt/x.pem", 0},
+		{"a rule about the mount", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/mnt", 0)}}, "/data/f", 0},
+		{"a rule above the mount", "/data /mnt/x", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/mnt", 0)}}, "/data/f", all},
+		{"a rule that covers both names", "/data/home /home", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", r), policytest.Path("/home/u", rw)}}, "/home/u/f", rw},
+		{"a rule about a folder around the mount, in it", "/ /mnt/x", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/mnt", 0), policytest.Path("/mnt/x", r)}}, "/mnt/x/mnt/f", 0},
+		{"an exception", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/data", 0), policytest.Path("/data/public", r)}}, "/mnt/public/f", r},
+		{"a pattern as an exception", "/data /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/data", 0), policytest.Match("/**/*.pub", r)}}, "/mnt/x.pub", r},
+		{"a built-in rule", "/usr/src /w", policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), builtIn(policytest.Path("/usr", policy.Read|policy.Execute))}}, "/w/f", rw},
+		{"just a rule beneath", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/mnt/f", rw), policytest.Path("/secret", r)}}, "/mnt/f", r},
+		{"just a pattern beneath", "/secret /mnt", policy.SourceLayer{FS: []policy.FSRule{policytest.Match("/mnt/d/**/f", rw), policytest.Path("/secret", r)}}, "/mnt/d/f", r},
+		{"three names", "/data /mnt, /data /srv", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/mnt", rw), policytest.Path("/srv", policy.Read|policy.Execute)}}, "/data/f", r},
+		{"names within names", "/data /mnt, /data/sub /srv", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/mnt", rw), policytest.Path("/srv", policy.Read|policy.Execute)}}, "/data/sub/f", r},
+		{"a file system twice", "2 / /mnt, 2 /sub /srv", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/mnt/sub", r)}}, "/srv/f", r},
+		{"two file systems", "2 / /mnt, 3 / /srv", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/mnt", r)}}, "/srv/f", all},
+		{"a hidden mount", "/data /mnt, 2 / /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/mnt", r)}}, "/data/f", all},
+		{"mounts behind a mount", "/data /mnt/x, 2 / /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/mnt/x", r)}}, "/data/f", all},
+		{"a name behind a mount", "/data/x /mnt, 2 / /data", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/data", r)}}, "/mnt/f", all},
+		{"nothing is there any more", "/data//deleted /mnt", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/data", r)}}, "/mnt/f", all},
+		{"another namespace", "net:[4026531840] /mnt, net:[4026531840] /srv", policy.SourceLayer{FS: []policy.FSRule{open, policytest.Path("/mnt", r)}}, "/srv", all},
 		{"toolguard's own files", "/etc /mnt", policy.SourceLayer{FS: []policy.FSRule{open}}, "/mnt/toolguard/policy.d", policy.Read | policy.Execute},
 		{"protected in part", "/w/.git /mnt", guarded(open), "/mnt/hooks/post-commit", policy.Read | policy.Execute},
 		{"protected", "/w/.vscode/x /mnt", guarded(open), "/mnt/f", policy.Read | policy.Execute},
-		{"protected under both", "/w /mnt", guarded(open, unprotected(p("/mnt/.vscode", all))), "/mnt/.vscode/f", all},
-		{"unprotected", "/w/.git /mnt", guarded(open, unprotected(p("/w/.git/hooks", rw))), "/mnt/hooks/f", rw},
-		{"unprotected, except what a pattern gives", "/w /w/d/.vscode", guarded(unprotected(p(".", all)), m("**/a", rw)), "/w/a", r},
-		{"unprotected, beside that", "/w /w/d/.vscode", guarded(unprotected(p(".", all)), m("**/a", rw)), "/w/b", all},
+		{"protected under both", "/w /mnt", guarded(open, policytest.Unprotected(policytest.Path("/mnt/.vscode", all))), "/mnt/.vscode/f", all},
+		{"unprotected", "/w/.git /mnt", guarded(open, policytest.Unprotected(policytest.Path("/w/.git/hooks", rw))), "/mnt/hooks/f", rw},
+		{"unprotected, except what a pattern gives", "/w /w/d/.vscode", guarded(policytest.Unprotected(policytest.Path(".", all)), policytest.Match("**/a", rw)), "/w/a", r},
+		{"unprotected, beside that", "/w /w/d/.vscode", guarded(policytest.Unprotected(policytest.Path(".", all)), policytest.Match("**/a", rw)), "/w/b", all},
 		{"secret in part", "/w/.config /mnt", guarded(open), "/mnt/gh/hosts.yml", policy.Write},
 		{"secret", "/w/.ssh/x /mnt", guarded(open), "/mnt/f", policy.Write},
 		{"secret, but an exception", "/w/.ssh /mnt", guarded(open), "/mnt/x.pub", all},
-		{"secret under both", "/w /mnt", guarded(open, secret(p("/mnt/.ssh", all))), "/mnt/.ssh/f", all},
-		{"a secret that is given back", "/w/.config /mnt", guarded(open, secret(p("/w/.config/gh", rw))), "/mnt/gh/f", rw},
-		{"a secret that is given back elsewhere", "/w/.config /mnt", guarded(open, secret(p("/mnt/gh", rw))), "/mnt/gh/f", policy.Write},
+		{"secret under both", "/w /mnt", guarded(open, policytest.Secret(policytest.Path("/mnt/.ssh", all))), "/mnt/.ssh/f", all},
+		{"a secret that is given back", "/w/.config /mnt", guarded(open, policytest.Secret(policytest.Path("/w/.config/gh", rw))), "/mnt/gh/f", rw},
+		{"a secret that is given back elsewhere", "/w/.config /mnt", guarded(open, policytest.Secret(policytest.Path("/mnt/gh", rw))), "/mnt/gh/f", policy.Write},
 		{"protected, and a secret", "/w/.vscode /mnt, /w/.ssh /mnt", guarded(open), "/mnt/f", policy.Write},
-		{"unprotected elsewhere", "/w/.git /mnt", guarded(open, unprotected(p("/mnt/hooks", rw))), "/mnt/hooks/f", r},
+		{"unprotected elsewhere", "/w/.git /mnt", guarded(open, policytest.Unprotected(policytest.Path("/mnt/hooks", rw))), "/mnt/hooks/f", r},
 	} {
 		sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount(strings.Split(x.mounts, ", ")...)}
-		c, err := policy.Compile(source(x.layer), sys)
+		c, err := policy.Compile(policytest.Source(x.layer), sys)
 		childtest.Must(t, err)
 		if got := c.Caps(x.path); got != x.want {
 			t.Errorf("%s: %s on %s, want %s\n%s", x.name, got, x.path, x.want, rulesOf(c))
@@ -88,8 +89,8 @@ func TestAliasesAreExplained(t *testing.T) {
 		Tree:  fspathtest.New(map[string]string{"/w": "dir", "/secret/sub/f": "file", "/mnt/f": "file"}),
 		Table: fspathtest.Mount("/secret/sub /mnt"),
 	}
-	layer := policy.SourceLayer{FS: []policy.FSRule{p("/", policy.AllCaps), p("/secret", policy.Read)}}
-	c, err := policy.Compile(source(layer), sys)
+	layer := policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/secret", policy.Read)}}
+	c, err := policy.Compile(policytest.Source(layer), sys)
 	childtest.Must(t, err)
 	q := policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "/mnt/f"}
 	v, a := policy.Ask(c, sys, q)
@@ -106,8 +107,8 @@ func TestAliasesAreExplained(t *testing.T) {
 	if e := policy.Explain(c, sys, policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "/w/f"}); len(e.Layers) != 1 {
 		t.Errorf("nothing to say, and said: %+v", e.Layers)
 	}
-	layer.FS = append(layer.FS, p("/secret/sub/f", policy.Read|policy.Update))
-	if c, err = policy.Compile(source(layer), sys); err != nil {
+	layer.FS = append(layer.FS, policytest.Path("/secret/sub/f", policy.Read|policy.Update))
+	if c, err = policy.Compile(policytest.Source(layer), sys); err != nil {
 		t.Fatal(err)
 	}
 	if v, a := policy.Ask(c, sys, q); !v.Allow {
@@ -116,7 +117,7 @@ func TestAliasesAreExplained(t *testing.T) {
 }
 
 func TestHardLinks(t *testing.T) {
-	layer := policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read|policy.Write), p("/secret/f", policy.Read), p("/secret/g", 0), p("/secret/g2", policy.AllCaps)}}
+	layer := policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read|policy.Write), policytest.Path("/secret/f", policy.Read), policytest.Path("/secret/g", 0), policytest.Path("/secret/g2", policy.AllCaps)}}
 	sys := fspathtest.Mounted{
 		Tree: fspathtest.New(map[string]string{
 			"/w/x": "file", "/w/y": "file", "/w/z": "file", "/secret/f": "file", "/secret/g": "file", "/secret/g2": "file",
@@ -128,10 +129,10 @@ func TestHardLinks(t *testing.T) {
 		},
 	}
 	sys.Tree["/mnt/f"] = "file"
-	builtIn := p("/secret/h", policy.Read)
+	builtIn := policytest.Path("/secret/h", policy.Read)
 	builtIn.Place.File = "preset:x"
-	layer.FS = append(layer.FS, p("/mnt", policy.AllCaps), p("/secret/i", 0), p("/secret/i", policy.Read), builtIn)
-	c, err := policy.Compile(source(layer), sys)
+	layer.FS = append(layer.FS, policytest.Path("/mnt", policy.AllCaps), policytest.Path("/secret/i", 0), policytest.Path("/secret/i", policy.Read), builtIn)
+	c, err := policy.Compile(policytest.Source(layer), sys)
 	childtest.Must(t, err)
 	for _, x := range []struct {
 		path string
@@ -193,7 +194,7 @@ func TestHardLinks(t *testing.T) {
 // What a directory holds gains nothing by its other names when it's moved.
 func TestAliasesDontGain(t *testing.T) {
 	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount("/data /w/b")}
-	c, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p("/", policy.AllCaps), p("/data/s/key", 0), m("/data/**/*.pem", 0)}}), sys)
+	c, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/data/s/key", 0), policytest.Match("/data/**/*.pem", 0)}}), sys)
 	childtest.Must(t, err)
 	for _, x := range []struct {
 		old, new string
@@ -248,7 +249,7 @@ func TestOtherNamesUnknown(t *testing.T) {
 		"/w/f": "p.toml:1:1: fs.1: whether /w/f has other names can't be told: lstat /w/f: no look",
 	} {
 		sys := noLook{fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w/f": "file"})}, at}
-		_, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p("f", policy.Read)}}), sys)
+		_, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("f", policy.Read)}}), sys)
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -258,16 +259,16 @@ func TestOtherNamesUnknown(t *testing.T) {
 // What can't be followed is refused; names that no rule speaks of don't count.
 func TestTooManyAliases(t *testing.T) {
 	var lines []string
-	rules := []policy.FSRule{p("/data/x", 0)}
+	rules := []policy.FSRule{policytest.Path("/data/x", 0)}
 	for i := range 40 {
 		at := "/mnt" + strings.Repeat("z", i)
-		lines, rules = append(lines, "/data "+at), append(rules, p(at+"/x", 0))
+		lines, rules = append(lines, "/data "+at), append(rules, policytest.Path(at+"/x", 0))
 	}
 	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"}), Table: fspathtest.Mount(lines...)}
-	if c, err := policy.Compile(source(policy.SourceLayer{FS: rules[:1]}), sys); err != nil || len(c.Aliases) != 40 {
+	if c, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: rules[:1]}), sys); err != nil || len(c.Aliases) != 40 {
 		t.Error(err)
 	}
-	_, err := policy.Compile(source(policy.SourceLayer{FS: rules}), sys)
+	_, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: rules}), sys)
 	if err == nil || !strings.Contains(err.Error(), "has 1640 other names by bind mounts (/") {
 		t.Error(err)
 	}
@@ -276,7 +277,7 @@ func TestTooManyAliases(t *testing.T) {
 // What is toolguard's own and not for this user stands in nobody's way.
 func TestOwnNotForUser(t *testing.T) {
 	sys := noPermission{fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w/f": "file"})}}
-	if _, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p("f", policy.Read)}}), sys); err != nil {
+	if _, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path("f", policy.Read)}}), sys); err != nil {
 		t.Error(err)
 	}
 }

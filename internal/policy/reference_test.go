@@ -7,14 +7,15 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/netname"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // The worked examples of the grants document that the language follows, one line each.
 func TestWorkedExamples(t *testing.T) {
 	const r, rw = policy.Read, policy.Read | policy.Write
-	abc := policy.SourceLayer{FS: []policy.FSRule{p(".", rw), p("src", r), p("src/generated", rw)}}
-	env := policy.SourceLayer{FS: []policy.FSRule{p(".", r), p(".env", 0)}}
-	config := policy.SourceLayer{FS: []policy.FSRule{p(".", r), p(".config/jp/tools", rw)}}
+	abc := policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", rw), policytest.Path("src", r), policytest.Path("src/generated", rw)}}
+	env := policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", r), policytest.Path(".env", 0)}}
+	config := policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", r), policytest.Path(".config/jp/tools", rw)}}
 	type fs struct {
 		name   string
 		layer  policy.SourceLayer
@@ -28,27 +29,27 @@ func TestWorkedExamples(t *testing.T) {
 		{"unrelated sibling", abc, "tests/main.rs", rw},
 		{"a rule without capabilities denies", env, ".env", 0},
 		{"beside it", env, "README.md", r},
-		{"by component, not by byte", policy.SourceLayer{FS: []policy.FSRule{p("src", r)}}, "src_generated/foo.rs", 0},
-		{"by component, matching", policy.SourceLayer{FS: []policy.FSRule{p("src", r)}}, "src/lib.rs", r},
-		{"write alias", policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Write)}}, "x", policy.Write},
-		{"write without delete", policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Write&^policy.Delete)}}, "x", policy.Create | policy.Update},
-		{"create only", policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Create)}}, "x", policy.Create},
+		{"by component, not by byte", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("src", r)}}, "src_generated/foo.rs", 0},
+		{"by component, matching", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("src", r)}}, "src/lib.rs", r},
+		{"write alias", policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Write)}}, "x", policy.Write},
+		{"write without delete", policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Write&^policy.Delete)}}, "x", policy.Create | policy.Update},
+		{"create only", policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Create)}}, "x", policy.Create},
 		{"appended layer: the rest is read", config, "README.md", r},
 		{"appended layer: tools are written", config, ".config/jp/tools/a.toml", rw},
 		{"appended layer: above the tools", config, ".config/jp/other", r},
-		{"replaced layer", policy.SourceLayer{FS: []policy.FSRule{p(".config/jp/tools", rw)}}, "README.md", 0},
-		{"globs are literal", policy.SourceLayer{FS: []policy.FSRule{p("*.rs", r)}}, "a.rs", 0},
-		{"globs are literal, matching", policy.SourceLayer{FS: []policy.FSRule{p("*.rs", r)}}, "*.rs", r},
-		{"a rule through a symlink", policy.SourceLayer{FS: []policy.FSRule{p("link", r)}}, "src/lib.rs", r},
-		{"a target through a symlink", policy.SourceLayer{FS: []policy.FSRule{p("src", r)}}, "link/lib.rs", r},
+		{"replaced layer", policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".config/jp/tools", rw)}}, "README.md", 0},
+		{"globs are literal", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("*.rs", r)}}, "a.rs", 0},
+		{"globs are literal, matching", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("*.rs", r)}}, "*.rs", r},
+		{"a rule through a symlink", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("link", r)}}, "src/lib.rs", r},
+		{"a target through a symlink", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("src", r)}}, "link/lib.rs", r},
 		{"an absolute target inside", abc, "/w/src/lib.rs", r},
 		{"dots inside", abc, "tests/../src/lib.rs", r},
-		{"last rule wins a tie", policy.SourceLayer{FS: []policy.FSRule{p("src", rw), p("src", r)}}, "src/lib.rs", r},
-		{"last rule wins a tie, the other way", policy.SourceLayer{FS: []policy.FSRule{p("src", r), p("src", rw)}}, "src/lib.rs", rw},
+		{"last rule wins a tie", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("src", rw), policytest.Path("src", r)}}, "src/lib.rs", r},
+		{"last rule wins a tie, the other way", policy.SourceLayer{FS: []policy.FSRule{policytest.Path("src", r), policytest.Path("src", rw)}}, "src/lib.rs", rw},
 	} {
-		c := compile(t, x.layer)
+		c := policytest.Compile(t, x.layer)
 		for _, cap := range []policy.Caps{policy.Read, policy.Create, policy.Update, policy.Delete, policy.Execute} {
-			v, _ := c.CheckFSInput(machine(), x.target, cap)
+			v, _ := c.CheckFSInput(policytest.Machine(), x.target, cap)
 			if v.Allow != (x.caps&cap != 0) {
 				t.Errorf("%s: %s %s: %+v, want %s", x.name, cap, x.target, v, x.caps)
 			}
@@ -57,7 +58,7 @@ func TestWorkedExamples(t *testing.T) {
 }
 
 func TestWorkedExamplesOfEscapes(t *testing.T) {
-	c := compile(t, policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read)}})
+	c := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read)}})
 	for _, x := range []struct {
 		target string
 		reason policy.Reason
@@ -74,19 +75,19 @@ func TestWorkedExamplesOfEscapes(t *testing.T) {
 		{"a\x00b", policy.PathUnresolved},
 		{"new/../README.md", policy.PathUnresolved},
 	} {
-		if v, p := c.CheckFSInput(machine(), x.target, policy.Read); v.Reason != x.reason {
+		if v, p := c.CheckFSInput(policytest.Machine(), x.target, policy.Read); v.Reason != x.reason {
 			t.Errorf("%q: %+v (%s), want %s", x.target, v, p, x.reason)
 		}
 	}
 	for _, bad := range []string{"..", "../x", "out", "out/passwd", "loop", "dangling", "/secret/x", "src/../../x"} {
-		if _, err := policy.Compile(source(policy.SourceLayer{FS: []policy.FSRule{p(bad, policy.Read)}}), machine()); err == nil {
+		if _, err := policy.Compile(policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path(bad, policy.Read)}}), policytest.Machine()); err == nil {
 			t.Errorf("rule path %q compiles", bad)
 		}
 	}
 }
 
 func TestWorkedExamplesOfNetAndEnv(t *testing.T) {
-	api := []policy.NetRule{host("api.github.com", true), {Host: "api.github.com", PathPrefix: "/admin"}}
+	api := []policy.NetRule{policytest.Host("api.github.com", true), {Host: "api.github.com", PathPrefix: "/admin"}}
 	for _, x := range []struct {
 		rules  []policy.NetRule
 		target string
@@ -101,17 +102,17 @@ func TestWorkedExamplesOfNetAndEnv(t *testing.T) {
 		{api, "https://API.GitHub.com./repos", true},
 		{api, "https://api.github.com:8443/", false},
 		{api, "http://api.github.com/", true},
-		{[]policy.NetRule{host("münchen.de", true)}, "https://xn--mnchen-3ya.de/", true},
-		{[]policy.NetRule{host("xn--mnchen-3ya.de", true)}, "https://MÜNCHEN.de/", true},
+		{[]policy.NetRule{policytest.Host("münchen.de", true)}, "https://xn--mnchen-3ya.de/", true},
+		{[]policy.NetRule{policytest.Host("xn--mnchen-3ya.de", true)}, "https://MÜNCHEN.de/", true},
 	} {
-		c := compile(t, policy.SourceLayer{Net: x.rules, TLSIntercept: true})
+		c := policytest.Compile(t, policy.SourceLayer{Net: x.rules, TLSIntercept: true})
 		target, err := netname.ParseTarget(x.target)
 		childtest.Must(t, err)
 		if v := c.CheckNet(&target); v.Allow != x.allow {
 			t.Errorf("%s: %+v", x.target, v)
 		}
 	}
-	c := compile(t, policy.SourceLayer{Env: []policy.EnvRule{
+	c := policytest.Compile(t, policy.SourceLayer{Env: []policy.EnvRule{
 		{Name: "GITHUB_TOKEN", Read: true},
 		{Name: "AWS_*", Read: true},
 		{Name: "AWS_SECRET_ACCESS_KEY"},
@@ -141,13 +142,13 @@ func TestDeclaration(t *testing.T) {
 		{policy.SourceLayer{}, policy.AllowedNoPolicy},
 		{policy.SourceLayer{Defaults: deny}, policy.NoRule},
 		{policy.SourceLayer{Defaults: allow}, policy.AllowedByDefault},
-		{policy.SourceLayer{Net: []policy.NetRule{host("a.example", true)}}, policy.AllowedNoPolicy},
-		{policy.SourceLayer{Defaults: allow, FS: []policy.FSRule{p("src", 0)}}, policy.RuleDenies},
-		{policy.SourceLayer{FS: []policy.FSRule{p("tests", policy.Read)}}, policy.NoRule},
-		{policy.SourceLayer{FS: []policy.FSRule{p("src", policy.Read)}}, policy.Allowed},
+		{policy.SourceLayer{Net: []policy.NetRule{policytest.Host("a.example", true)}}, policy.AllowedNoPolicy},
+		{policy.SourceLayer{Defaults: allow, FS: []policy.FSRule{policytest.Path("src", 0)}}, policy.RuleDenies},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path("tests", policy.Read)}}, policy.NoRule},
+		{policy.SourceLayer{FS: []policy.FSRule{policytest.Path("src", policy.Read)}}, policy.Allowed},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			if v := compile(t, x.layer).CheckFS("/w/src/lib.rs", policy.Read); v.Reason != x.reason {
+			if v := policytest.Compile(t, x.layer).CheckFS("/w/src/lib.rs", policy.Read); v.Reason != x.reason {
 				t.Errorf("%+v, want %s", v, x.reason)
 			}
 		})

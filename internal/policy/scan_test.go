@@ -9,6 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // What has more under another name is found, once for each rule.
@@ -24,7 +25,7 @@ func TestScan(t *testing.T) {
 		{Path: "/w/f", File: fspath.FileID{Inode: 5}},
 		{Path: "/policy", File: fspath.FileID{Inode: 5}}, // toolguard's own
 	}
-	src := source(policy.SourceLayer{FS: []policy.FSRule{p(".", policy.Read|policy.Write), p("/data", policy.Read), p("/data/x", 0)}})
+	src := policytest.Source(policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read|policy.Write), policytest.Path("/data", policy.Read), policytest.Path("/data/x", 0)}})
 	src.Files = []string{"/policy"}
 	c, err := policy.Compile(src, fspathtest.New(map[string]string{"/w": "dir", "/policy": "file"}))
 	childtest.Must(t, err)

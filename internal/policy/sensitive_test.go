@@ -5,16 +5,17 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // What holds secrets, what programs outside obey, what is around everything else, and what is called otherwise the next time is never
 // offered; who asks is told why, or what the folder's pattern is.
 func TestWhatIsNotSuggested(t *testing.T) {
-	c := compile(t, policy.SourceLayer{
-		FS:      []policy.FSRule{p(".", policy.Read), p("src", policy.Read|policy.Write)},
+	c := policytest.Compile(t, policy.SourceLayer{
+		FS:      []policy.FSRule{policytest.Path(".", policy.Read), policytest.Path("src", policy.Read|policy.Write)},
 		Env:     []policy.EnvRule{{Name: "LANG", Read: true}},
-		Protect: policy.ProtectAuto, Protected: []policy.FSRule{m("/**/.envrc", 0)},
-		Secrets: policy.ProtectAuto, SecretFiles: []policy.FSRule{m("/**/.ssh", 0), m("/**/*.key", 0), m("/**/.env*", 0), p("/etc/shadow", 0), m("/**/*.pub", policy.Read), m("/**/*.example", policy.Read)},
+		Protect: policy.ProtectAuto, Protected: []policy.FSRule{policytest.Match("/**/.envrc", 0)},
+		Secrets: policy.ProtectAuto, SecretFiles: []policy.FSRule{policytest.Match("/**/.ssh", 0), policytest.Match("/**/*.key", 0), policytest.Match("/**/.env*", 0), policytest.Path("/etc/shadow", 0), policytest.Match("/**/*.pub", policy.Read), policytest.Match("/**/*.example", policy.Read)},
 	})
 	const kept = "credentials are kept here: to grant it all the same, write a rule for exactly this path with secret = true"
 	const exactly, random, wide = "all the same, write a rule for exactly this path", "the name is random", "everything beneath it"
@@ -71,7 +72,7 @@ func TestWhatIsNotSuggested(t *testing.T) {
 // A suggestion is for the part of a policy that speaks for who denied. What the machine's own policy denies, its owner changes.
 func TestWhoseSuggestion(t *testing.T) {
 	file := func(a policy.Authority, name string) policy.SourceLayer {
-		return policy.SourceLayer{Authority: a, Place: policy.Place{File: name, Line: 3, Col: 1}, FS: []policy.FSRule{p(".", policy.Read)}}
+		return policy.SourceLayer{Authority: a, Place: policy.Place{File: name, Line: 3, Col: 1}, FS: []policy.FSRule{policytest.Path(".", policy.Read)}}
 	}
 	for _, x := range []struct {
 		layer           policy.SourceLayer
@@ -83,7 +84,7 @@ func TestWhoseSuggestion(t *testing.T) {
 		{file(policy.Agent, "/etc/toolguard/policy.d/base.toml"), "", "only root can change it"},
 	} {
 		x.layer.FS[0].Place = x.layer.Place
-		a := answerTo(compile(t, x.layer), policy.Question{Caps: policy.Update, Target: "src"})
+		a := answerTo(policytest.Compile(t, x.layer), policy.Question{Caps: policy.Update, Target: "src"})
 		if a.Suggest != x.suggest || !strings.Contains(a.Advice, x.advice) || (a.Advice == "") != (x.advice == "") {
 			t.Errorf("%s in %s: suggests %q and %q", x.layer.Authority, x.layer.Place, a.Suggest, a.Advice)
 		}

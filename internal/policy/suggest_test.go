@@ -9,6 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/netname"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // Whatever is refused is allowed with the rule that's suggested, and nothing else is but what looks the same.
@@ -43,7 +44,7 @@ func TestSuggestedGrants(t *testing.T) {
 		for range rnd.IntN(5) {
 			rules = append(rules, rule())
 		}
-		before := compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}, Net: rules})
+		before := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}, Net: rules})
 		asks := target()
 		v := before.CheckNet(&asks)
 		if v.Allow {
@@ -60,7 +61,7 @@ func TestSuggestedGrants(t *testing.T) {
 		if r.Scheme == "" && r.Port == 0 {
 			t.Errorf("%s: %+v says neither scheme nor port", asks.String(), r)
 		}
-		after := compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}, Net: append(slices.Clone(rules), r)})
+		after := policytest.Compile(t, policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Net: policy.Deny}, Net: append(slices.Clone(rules), r)})
 		if !after.CheckNet(&asks).Allow {
 			t.Errorf("%+v: with %+v %s is still refused", rules, r, asks.String())
 		}

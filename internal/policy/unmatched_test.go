@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
 // Rules that can match nothing are known before the start, and named in the denial that they may be meant for.
@@ -13,12 +14,12 @@ func TestUnmatched(t *testing.T) {
 		return policy.FSRule{Path: path, Caps: policy.Read, Place: policy.Place{"p.toml", line, 1}}
 	}
 	absent := policy.FSRule{Path: "/opt/x", Place: policy.Place{"preset:x", 9, 1}}
-	c := compile(t, policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{{Path: "/", Caps: policy.AllCaps}, read("/absent", 8)}}, policy.SourceLayer{
+	c := policytest.Compile(t, policy.SourceLayer{Authority: policy.Host, FS: []policy.FSRule{{Path: "/", Caps: policy.AllCaps}, read("/absent", 8)}}, policy.SourceLayer{
 		FS:       []policy.FSRule{read(".", 1), read("SRC", 2), {Path: "made", Caps: policy.Read | policy.Write, Place: policy.Place{"p.toml", 3, 1}}, {Path: "/nowhere/x", Place: policy.Place{"p.toml", 4, 1}}, absent},
 		Commands: []policy.CommandRule{{Name: "Git", Place: policy.Place{"p.toml", 5, 1}}, {Name: "sh", Place: policy.Place{"p.toml", 6, 1}}, {Name: "/opt/bin/make", Place: policy.Place{"p.toml", 7, 1}}},
 	})
 	var got []string
-	for _, w := range policy.Unmatched(c, machine()) {
+	for _, w := range policy.Unmatched(c, policytest.Machine()) {
 		got = append(got, w.String())
 	}
 	want := `p.toml:2:1: fs.2: nothing is at /w/SRC and the session can't make it, so the rule matches nothing
@@ -38,7 +39,7 @@ p.toml:7:1: commands./opt/bin/make: there is no program "/opt/bin/make" in PATH,
 		{policy.Question{Resource: policy.FS, Caps: policy.Read, Target: "src"}, ""}, // it's allowed
 		{policy.Question{Resource: policy.Commands, Argv: []string{"sh"}}, ""},
 	} {
-		if _, a := policy.Ask(c, machine(), x.q); a.Note != x.note && !(x.note == "" && strings.Contains(a.Note, "its program may not")) {
+		if _, a := policy.Ask(c, policytest.Machine(), x.q); a.Note != x.note && !(x.note == "" && strings.Contains(a.Note, "its program may not")) {
 			t.Errorf("%+v: %q, want %q", x.q, a.Note, x.note)
 		}
 	}

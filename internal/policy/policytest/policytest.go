@@ -1,4 +1,5 @@
-package policy_test
+// Package policytest has policies and a machine for tests.
+package policytest
 
 import (
 	"testing"
@@ -8,27 +9,38 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 )
 
-// p makes an fs rule for a path, m one for a match.
-func p(path string, caps policy.Caps) policy.FSRule { return policy.FSRule{Path: path, Caps: caps} }
+// Path is an fs rule for a path.
+func Path(path string, caps policy.Caps) policy.FSRule { return policy.FSRule{Path: path, Caps: caps} }
 
-func m(pattern string, caps policy.Caps) policy.FSRule {
+// Match is an fs rule for a pattern.
+func Match(pattern string, caps policy.Caps) policy.FSRule {
 	return policy.FSRule{Match: pattern, Caps: caps}
 }
-func optional(r policy.FSRule) policy.FSRule    { r.Optional = true; return r }
-func unprotected(r policy.FSRule) policy.FSRule { r.Unprotect = true; return r }
-func secret(r policy.FSRule) policy.FSRule      { r.Secret = true; return r }
-func host(h string, allow bool) policy.NetRule  { return policy.NetRule{Host: h, Allow: allow} }
-func cmd(n string, a ...[]string) policy.CommandRule {
+
+// Optional makes a rule optional.
+func Optional(r policy.FSRule) policy.FSRule { r.Optional = true; return r }
+
+// Unprotected is a rule with unprotect.
+func Unprotected(r policy.FSRule) policy.FSRule { r.Unprotect = true; return r }
+
+// Secret is a rule with secret.
+func Secret(r policy.FSRule) policy.FSRule { r.Secret = true; return r }
+
+// Host is a net rule for a host.
+func Host(h string, allow bool) policy.NetRule { return policy.NetRule{Host: h, Allow: allow} }
+
+// Command is a command rule; without lists of arguments it allows any.
+func Command(n string, a ...[]string) policy.CommandRule {
 	return policy.CommandRule{Name: n, Args: a, HasArgs: a != nil}
 }
 
-// at gives every rule of a session layer a line of its own.
+// numbered gives every rule of a session layer a line of its own.
 func numbered(l policy.SourceLayer) policy.SourceLayer {
 	line := 0
 	next := func(p *policy.Place) {
 		line++
 		if p.File == "" {
-			*p = policy.Place{"p.toml", line, 1}
+			*p = policy.Place{File: "p.toml", Line: line, Col: 1}
 		}
 	}
 	for i := range l.FS {
@@ -46,11 +58,12 @@ func numbered(l policy.SourceLayer) policy.SourceLayer {
 	return l
 }
 
-// ws is where the tests' workspace is.
-const ws = "/w"
+// Workspace is where the tests' workspace is.
+const Workspace = "/w"
 
-func source(layers ...policy.SourceLayer) *policy.Source {
-	s := &policy.Source{Name: "test", Workspace: ws, Home: "/home/u", Path: "/usr/bin:/bin"}
+// Source is a policy of layers, whose rules have a line each. A layer without an authority is the session's.
+func Source(layers ...policy.SourceLayer) *policy.Source {
+	s := &policy.Source{Name: "test", Workspace: Workspace, Home: "/home/u", Path: "/usr/bin:/bin"}
 	for _, l := range layers {
 		if l.Authority == policy.Builtin {
 			l.Authority = policy.Session
@@ -60,7 +73,8 @@ func source(layers ...policy.SourceLayer) *policy.Source {
 	return s
 }
 
-func machine() fspathtest.Tree {
+// Machine is the file tree of the tests.
+func Machine() fspathtest.Tree {
 	return fspathtest.New(map[string]string{
 		"/w/src/lib.rs": "file", "/w/src/generated/schema.rs": "file", "/w/tests/main.rs": "file", "/w/.env": "file",
 		"/w/README.md": "file", "/w/.git/hooks/pre-push": "file", "/w/.git/config": "file", "/w/node_modules/x/index.js": "file",
@@ -72,9 +86,10 @@ func machine() fspathtest.Tree {
 	})
 }
 
-func compile(t testing.TB, layers ...policy.SourceLayer) *policy.Compiled {
+// Compile compiles layers for Machine.
+func Compile(t testing.TB, layers ...policy.SourceLayer) *policy.Compiled {
 	t.Helper()
-	c, err := policy.Compile(source(layers...), machine())
+	c, err := policy.Compile(Source(layers...), Machine())
 	childtest.Must(t, err)
 	return c
 }
