@@ -35,6 +35,8 @@ var mayImport = []room{
 	{"internal/policy/policyfile", []string{"internal/policy", "github.com/pelletier/go-toml/v2"}},
 	{"internal/policy/fspath/fspathtest", []string{"internal/policy/fspath"}},
 	{"internal/policy/fspath", nil},
+	{"internal/policy/policytest", []string{"internal/policy", "internal/childtest", "pgregory.net/rapid"}},
+	{"internal/policy/explain", []string{"internal/policy"}},
 	{"internal/policy/hostfs", []string{"internal/policy/fspath"}},
 	{"internal/policy/netname", []string{"golang.org/x/net/idna"}},
 	{"internal/policy", nil},

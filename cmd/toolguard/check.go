@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
@@ -110,9 +111,9 @@ The exit status is that of check: 0 for allow, 1 for deny, 2 when there is no an
 }
 
 // question reads RESOURCE ACTION TARGET.
-func question(cmd *cobra.Command, args []string) (policy.Question, error) {
+func question(cmd *cobra.Command, args []string) (explain.Question, error) {
 	if len(args) < 3 {
-		return policy.Question{}, usagef(cmd, "it takes a resource, an action and a target, such as: fs read PATH")
+		return explain.Question{}, usagef(cmd, "it takes a resource, an action and a target, such as: fs read PATH")
 	}
 	q, msg := ask(args[0], args[1])
 	if msg != "" {
@@ -133,19 +134,19 @@ func question(cmd *cobra.Command, args []string) (policy.Question, error) {
 }
 
 // ask is the question without its target; msg says what is wrong with the words.
-func ask(resource, action string) (q policy.Question, msg string) {
+func ask(resource, action string) (q explain.Question, msg string) {
 	switch resource {
 	case "fs":
 		caps, ok := policy.ParseCap(action)
 		if action == "readlink" {
-			return policy.Question{Resource: policy.FS, Caps: policy.Read, Symlink: true}, ""
+			return explain.Question{Resource: policy.FS, Caps: policy.Read, Symlink: true}, ""
 		}
 		if !ok {
 			return q, "fs has no action \"" + action + "\": use read, readlink, create, update, delete or execute"
 		}
-		return policy.Question{Resource: policy.FS, Caps: caps}, ""
+		return explain.Question{Resource: policy.FS, Caps: caps}, ""
 	case "net":
-		q = policy.Question{Resource: policy.Net, Listen: action == "listen"}
+		q = explain.Question{Resource: policy.Net, Listen: action == "listen"}
 		if action != "connect" && action != "listen" {
 			q.Method = action
 		}
@@ -157,18 +158,18 @@ func ask(resource, action string) (q policy.Question, msg string) {
 		if action != "read" {
 			return q, "env has no action \"" + action + "\": use read"
 		}
-		return policy.Question{Resource: policy.Env}, ""
+		return explain.Question{Resource: policy.Env}, ""
 	case "command", "commands":
 		if action != "run" {
 			return q, "command has no action \"" + action + "\": use run"
 		}
-		return policy.Question{Resource: policy.Commands}, ""
+		return explain.Question{Resource: policy.Commands}, ""
 	}
 	return q, "there is no resource \"" + resource + "\": use fs, net, env or command"
 }
 
 // understand makes a target what the rules are about, or says why it's none, where that's a mistake and not a denial.
-func understand(q *policy.Question) error {
+func understand(q *explain.Question) error {
 	switch q.Resource {
 	case policy.FS:
 		return understandPath(q)
@@ -184,7 +185,7 @@ func understand(q *policy.Question) error {
 }
 
 // understandPath reads a path as a rule's would be: ~/ is the home, and what a shell or a library would have expanded isn't a name.
-func understandPath(q *policy.Question) error {
+func understandPath(q *explain.Question) error {
 	t := q.Target
 	switch msg, hint := policy.Misread(t, false); {
 	case t == "~" || strings.HasPrefix(t, "~/"):

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/session"
 )
@@ -173,7 +174,7 @@ func (a *app) warnUnmatched(f *execFlags, c *policy.Compiled) {
 	if f.quiet {
 		return
 	}
-	for _, w := range policy.Unmatched(c, hostfs.Machine{}) {
+	for _, w := range explain.Unmatched(c, hostfs.Machine{}) {
 		a.err.Warn("%s", w)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/session"
 )
@@ -46,14 +47,14 @@ func (f *backendFlags) judge(c *policy.Compiled) *judge {
 	return j
 }
 
-func (j *judge) ask(q policy.Question) (policy.Answer, session.Here) {
-	_, a := policy.Ask(j.policy, hostfs.Machine{}, q)
-	return a, j.here(q, a, func() []policy.LayerExplanation { return policy.Explain(j.policy, hostfs.Machine{}, q).Layers })
+func (j *judge) ask(q explain.Question) (explain.Answer, session.Here) {
+	_, a := explain.Ask(j.policy, hostfs.Machine{}, q)
+	return a, j.here(q, a, func() []explain.LayerExplanation { return explain.Explain(j.policy, hostfs.Machine{}, q).Layers })
 }
 
-func (j *judge) explain(q policy.Question) (policy.Explanation, session.Here) {
-	e := policy.Explain(j.policy, hostfs.Machine{}, q)
-	return e, j.here(q, e.Answer, func() []policy.LayerExplanation { return e.Layers })
+func (j *judge) explain(q explain.Question) (explain.Explanation, session.Here) {
+	e := explain.Explain(j.policy, hostfs.Machine{}, q)
+	return e, j.here(q, e.Answer, func() []explain.LayerExplanation { return e.Layers })
 }
 
 // starts is whether, and by which backend, a command starts under the policy.
@@ -62,14 +63,14 @@ func (j *judge) starts() *output.Starts {
 }
 
 // warnings are what isn't enforced of the policy.
-func (j *judge) warnings() []policy.Warning {
+func (j *judge) warnings() []explain.Warning {
 	if j.err != nil {
-		return []policy.Warning{{Code: "not-enforced", Msg: "nothing starts under this policy here: " + j.err.Error()}}
+		return []explain.Warning{{Code: "not-enforced", Msg: "nothing starts under this policy here: " + j.err.Error()}}
 	}
 	return j.report.Warnings()
 }
 
-func (j *judge) here(q policy.Question, a policy.Answer, layers func() []policy.LayerExplanation) session.Here {
+func (j *judge) here(q explain.Question, a explain.Answer, layers func() []explain.LayerExplanation) session.Here {
 	if j.err != nil {
 		return session.Here{Refusal: j.err.Error()}
 	}

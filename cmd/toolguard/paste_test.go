@@ -10,6 +10,7 @@ import (
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 	"github.com/toolguard/toolguard/internal/session"
@@ -66,13 +67,13 @@ func TestGrantsCanBePasted(t *testing.T) {
 		"[access.commands.sh]\nargs = [[\"-c\", \"true\"]]\n"
 	const agent = "version = 1\n[authorities.agent.access]\ndefault = { fs = \"deny\", net = \"deny\", env = \"deny\" }\n" +
 		"[authorities.agent.coder.access.commands.true]\n[access]\ndefault = \"allow\"\n"
-	fs := func(caps policy.Caps, target string) policy.Question {
-		return policy.Question{Caps: caps, Target: target}
+	fs := func(caps policy.Caps, target string) explain.Question {
+		return explain.Question{Caps: caps, Target: target}
 	}
-	net := func(target string) policy.Question { return policy.Question{Resource: policy.Net, Target: target} }
-	run := func(argv ...string) policy.Question { return policy.Question{Resource: policy.Commands, Argv: argv} }
+	net := func(target string) explain.Question { return explain.Question{Resource: policy.Net, Target: target} }
+	run := func(argv ...string) explain.Question { return explain.Question{Resource: policy.Commands, Argv: argv} }
 	for _, base := range []string{none, some, agent} {
-		for _, q := range []policy.Question{
+		for _, q := range []explain.Question{
 			fs(policy.Read, "/srv/notes"), fs(policy.Update, "notes"), fs(policy.Create, `a"b\c`), fs(policy.Delete, "x y\tz"), fs(policy.Create, "\u202edriew"),
 			fs(policy.Execute, "/opt/tool"), fs(policy.Write, "new"), fs(policy.Create, "sub/x.pyc.140316123"), fs(policy.Create, "~odd"),
 			fs(policy.Read|policy.Update, "/srv/a'b\x1b[2J"),
@@ -86,7 +87,7 @@ func TestGrantsCanBePasted(t *testing.T) {
 			run("sh"), run("sh", "-c", "exit\n3"), run("/bin/sh", "x"), run("env", "A=\"b\"", `c\d`), run("sh", "-c", ""),
 		} {
 			c := under(t, dir, base)
-			v, a := policy.Ask(c, hostfs.Machine{}, q)
+			v, a := explain.Ask(c, hostfs.Machine{}, q)
 			if v.Allow {
 				continue
 			}
@@ -106,7 +107,7 @@ func TestGrantsCanBePasted(t *testing.T) {
 				if text == "" {
 					t.Errorf("%s offers nothing for %+v", where, q)
 				}
-				if again, _ := policy.Ask(under(t, dir, base+text), hostfs.Machine{}, q); !again.Allow {
+				if again, _ := explain.Ask(under(t, dir, base+text), hostfs.Machine{}, q); !again.Allow {
 					t.Errorf("%s: what is offered for %+v doesn't allow it:\n%s%s", where, q, base, text)
 				}
 			}

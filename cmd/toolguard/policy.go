@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
@@ -59,12 +60,12 @@ Several files are one policy, merged in this order, as with --policy repeated.`,
 			if err != nil {
 				return err
 			}
-			var warnings []policy.Warning
+			var warnings []explain.Warning
 			if mistakes == nil {
-				warnings = policy.Lint(c, hostfs.Machine{}, netname.IsPublicSuffix)
+				warnings = explain.Lint(c, hostfs.Machine{}, netname.IsPublicSuffix)
 			}
 			if mistakes == nil && scan {
-				found, err := policy.Scan(c, hostfs.Machine{}.Linked)
+				found, err := explain.Scan(c, hostfs.Machine{}.Linked)
 				if err != nil {
 					return err
 				}
@@ -240,7 +241,7 @@ share a line; --json has them all.`,
 			if err != nil {
 				return err
 			}
-			changes := policy.Diff(old, new)
+			changes := explain.Diff(old, new)
 			err = a.answer(asJSON, output.ChangesJSON(changes), func() { a.out.Changes(changes) })
 			if err == nil && len(changes) > 0 {
 				err = said(exitNo)

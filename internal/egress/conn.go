@@ -15,6 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/egress/dns"
 	"github.com/toolguard/toolguard/internal/egress/relay"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
@@ -323,7 +324,7 @@ func (f *conn) copyBoth(up net.Conn) {
 }
 
 // deny reports a denial of what a target says.
-func (f *conn) deny(protocol, method string, r decision, target string) policy.Answer {
+func (f *conn) deny(protocol, method string, r decision, target string) explain.Answer {
 	d := f.client.denial(protocol)
 	d.To, d.Method = f.to, method
 	return f.s.deny(d, r, target)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
 // denial is the body of a denial over HTTP.
@@ -23,7 +24,7 @@ type refusal struct {
 }
 
 // refusing is a denial of a request with a method.
-func refusing(method string, a policy.Answer) refusal {
+func refusing(method string, a explain.Answer) refusal {
 	r := refusal{Error: "refused by toolguard", Reason: string(a.Reason), Target: a.Target, Method: method, Note: a.Note, Allow: a.Suggest}
 	if a.Authority != policy.Builtin {
 		r.Authority = a.Authority.String()

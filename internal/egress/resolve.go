@@ -14,6 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/egress/dns"
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
@@ -52,7 +53,7 @@ var noRecord = policy.Verdict{Reason: policy.DNSDenied, Layer: -1, Rule: policy.
 
 // refuse reports a denied question.
 func (s *Server) refuse(d message.Denial, v policy.Verdict, name, note string) dns.Answer {
-	d.Answer = policy.Describe(s.Policy, v, policy.Question{Resource: policy.Net, Target: "https://" + name + "/"}, "dns://"+name)
+	d.Answer = explain.Describe(s.Policy, v, explain.Question{Resource: policy.Net, Target: "https://" + name + "/"}, "dns://"+name)
 	if v.Reason == policy.HostNotListed {
 		d.Answer.Reason = policy.DNSDenied
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
@@ -286,12 +287,12 @@ func (c client) denial(protocol string) message.Denial {
 const maxTold = 2048
 
 // deny reports a denial and returns it as reported. target is a URL, tcp://host:port, or dns://name.
-func (s *Server) deny(d message.Denial, r decision, target string) policy.Answer {
+func (s *Server) deny(d message.Denial, r decision, target string) explain.Answer {
 	if r.about.Port == 0 {
 		r.about, _ = netname.ParseTarget(target)
 		r.about.Method = d.Method
 	}
-	d.Answer = policy.DescribeNet(s.Policy, r.Verdict, &r.about, target)
+	d.Answer = explain.DescribeNet(s.Policy, r.Verdict, &r.about, target)
 	d.Answer.Note = r.note
 	for _, text := range []*string{&d.Answer.Target, &d.Answer.Note} {
 		if len(*text) > maxTold {

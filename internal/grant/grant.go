@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 )
@@ -28,7 +29,7 @@ type Denial struct {
 }
 
 // Question is the question to a policy that a denial is the answer to; ok is false where there is none: limits, system calls, renames.
-func (d *Denial) Question() (q policy.Question, ok bool) {
+func (d *Denial) Question() (q explain.Question, ok bool) {
 	resource := d.Resource
 	switch policy.Reason(d.Reason) {
 	case policy.CommandNotListed: // Landlock reports it as a denied file
@@ -38,7 +39,7 @@ func (d *Denial) Question() (q policy.Question, ok bool) {
 	}
 	switch resource {
 	case policy.FS.String():
-		q = policy.Question{Resource: policy.FS, Target: d.Target, Symlink: strings.HasSuffix(d.Mechanism, "readlink")}
+		q = explain.Question{Resource: policy.FS, Target: d.Target, Symlink: strings.HasSuffix(d.Mechanism, "readlink")}
 		for name := range strings.SplitSeq(d.Capability, "+") {
 			c, known := policy.ParseCap(name)
 			if !known {
@@ -48,7 +49,7 @@ func (d *Denial) Question() (q policy.Question, ok bool) {
 		}
 		return q, strings.HasPrefix(d.Target, "/")
 	case policy.Net.String():
-		q = policy.Question{Resource: policy.Net, Target: d.Target, Listen: d.Capability == "listen", Method: d.Extra["method"]}
+		q = explain.Question{Resource: policy.Net, Target: d.Target, Listen: d.Capability == "listen", Method: d.Extra["method"]}
 		if strings.Contains(d.Suggest, "\nscheme = \"http\"\n") && !strings.HasPrefix(d.Target, "http") {
 			q.Scheme = "http" // the target is a proxy: by its address alone every host behind it would be granted
 		}
@@ -59,9 +60,9 @@ func (d *Denial) Question() (q policy.Question, ok bool) {
 		_, err := q.NetTarget()
 		return q, err == nil && (q.Listen || d.Capability == "connect") && !strings.HasPrefix(d.Target, "dns:")
 	case policy.Env.String():
-		return policy.Question{Resource: policy.Env, Target: d.Target}, true
+		return explain.Question{Resource: policy.Env, Target: d.Target}, true
 	case policy.Commands.String():
-		q = policy.Question{Resource: policy.Commands, Target: d.Target}
+		q = explain.Question{Resource: policy.Commands, Target: d.Target}
 		if d.Reason == string(policy.ArgsNotListed) {
 			q.Argv = d.argv()
 			return q, q.Argv != nil
@@ -85,11 +86,11 @@ func (d *Denial) argv() []string {
 }
 
 // ask asks a policy. A program of which nothing but its path is known is asked about with any arguments.
-func ask(c *policy.Compiled, sys fspath.FileSystem, q policy.Question) policy.Answer {
+func ask(c *policy.Compiled, sys fspath.FileSystem, q explain.Question) explain.Answer {
 	if q.Resource == policy.Commands && len(q.Argv) == 0 {
-		return policy.Describe(c, c.CheckCommand(q.Target, nil), q, q.Target)
+		return explain.Describe(c, c.CheckCommand(q.Target, nil), q, q.Target)
 	}
-	_, a := policy.Ask(c, sys, q)
+	_, a := explain.Ask(c, sys, q)
 	return a
 }
 
@@ -138,7 +139,7 @@ func (p *Policy) Add(d *Denial, anyway bool) ([]byte, error) {
 }
 
 // merged is the text with more arguments for a program that it lists already; ok is false where that isn't all there is to it.
-func (p *Policy) merged(q policy.Question, a policy.Answer) (text []byte, ok bool) {
+func (p *Policy) merged(q explain.Question, a explain.Answer) (text []byte, ok bool) {
 	if a.Reason != policy.ArgsNotListed || a.Authority != policy.Session || a.Rule == nil || slices.Contains(q.Argv, policy.ArgsRest) {
 		return nil, false
 	}
@@ -146,7 +147,7 @@ func (p *Policy) merged(q policy.Question, a policy.Answer) (text []byte, ok boo
 }
 
 // try returns a text that allows what is asked for, and takes nothing away.
-func (p *Policy) try(before *policy.Compiled, text []byte, q policy.Question, hint string) ([]byte, error) {
+func (p *Policy) try(before *policy.Compiled, text []byte, q explain.Question, hint string) ([]byte, error) {
 	now, err := p.Load(text)
 	if err != nil {
 		return nil, &Refusal{"with it the policy doesn't load: " + firstLine(err), hint}
@@ -178,7 +179,7 @@ func (p *Policy) byHand(d *Denial) error {
 	return &Refusal{Why: why}
 }
 
-func refusal(a policy.Answer) error {
+func refusal(a explain.Answer) error {
 	switch {
 	case a.Advice != "":
 		return &Refusal{Why: a.Advice}
@@ -198,8 +199,8 @@ func appended(text []byte, table string) []byte {
 }
 
 // narrowed is something that the new policy doesn't allow any more; nil for nothing.
-func narrowed(before, after *policy.Compiled) *policy.Change {
-	for _, c := range policy.Diff(before, after) {
+func narrowed(before, after *policy.Compiled) *explain.Change {
+	for _, c := range explain.Diff(before, after) {
 		if c.Narrowed {
 			return &c
 		}

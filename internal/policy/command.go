@@ -97,14 +97,14 @@ func (t *CommandTable) Rule(program, called string) *Rule {
 	return cmp.Or(of.called[base(called)], of.any(), order[0])
 }
 
-// decides says whether there is anything that a rule of the table decides about: whatever its program is called, another one may.
-func (t *CommandTable) decides(r *Rule) bool {
+// Decides says whether there is anything that a rule of the table decides about: whatever its program is called, another one may.
+func (t *CommandTable) Decides(r *Rule) bool {
 	of := t.by[r.Command.Program]
 	return of.any() == r || slices.ContainsFunc(r.Command.Called(), func(called string) bool { return of.called[called] == r })
 }
 
-// calling is what a program is called, and its arguments. Without either it's called nothing, to which only a rule for any arguments answers.
-func calling(argv []string) (called string, args []string) {
+// Calling is what a program is called, and its arguments. Without either it's called nothing, to which only a rule for any arguments answers.
+func Calling(argv []string) (called string, args []string) {
 	if len(argv) == 0 {
 		return "", nil
 	}
@@ -145,8 +145,8 @@ func (c *CompiledCommand) Called() []string {
 	if c.called != nil {
 		return c.called
 	}
-	names := versions(path.Base(c.Name))
-	if file := versions(path.Base(c.Program)); file[len(file)-1] == names[len(names)-1] {
+	names := ProgramVersions(path.Base(c.Name))
+	if file := ProgramVersions(path.Base(c.Program)); file[len(file)-1] == names[len(names)-1] {
 		for _, name := range file {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
@@ -156,8 +156,8 @@ func (c *CompiledCommand) Called() []string {
 	return names[:min(len(names), MaxCalled)]
 }
 
-// versions is a name, and the same with fewer and fewer numbers at its end: python3.11, python3, python.
-func versions(name string) []string {
+// ProgramVersions is a name, and the same with fewer and fewer numbers at its end: python3.11, python3, python.
+func ProgramVersions(name string) []string {
 	names := []string{name}
 	for len(names) < MaxCalled {
 		short := strings.TrimRight(name, "0123456789")
@@ -245,8 +245,8 @@ func (c *compiler) layerCommands(src *SourceLayer, ids *ruleIDs) *CommandTable {
 	return newCommandTable(rules)
 }
 
-// nameable says whether this may be the name of a rule.
-func nameable(name string) bool {
+// IsProgramName says whether this may be the name of a rule.
+func IsProgramName(name string) bool {
 	return name != "" && name != "." && name != ".." && len(name) <= fspath.MaxPath && !strings.ContainsRune(name, 0) && named(name)
 }
 
@@ -255,7 +255,7 @@ func (c *compiler) commandRule(s *CommandRule, id string) {
 	fail := func(hint, format string, args ...any) {
 		c.fail(s.Place, fmt.Errorf("%s: "+format, append([]any{id}, args...)...), hint)
 	}
-	if !nameable(s.Name) {
+	if !IsProgramName(s.Name) {
 		fail("it's a name that is looked up in PATH, or an absolute path", "%q isn't the name of a program", s.Name)
 	}
 	for _, a := range s.Args {
@@ -264,7 +264,7 @@ func (c *compiler) commandRule(s *CommandRule, id string) {
 		}
 	}
 	for _, e := range s.Envs {
-		if err := checkEnvName(e); err != nil {
+		if err := CheckEnvName(e); err != nil {
 			fail(envForms, "envs: %w", err)
 		}
 	}
@@ -300,7 +300,7 @@ func (c *compiler) selfTest(s *CommandRule, id, key string, t SelfTest, want boo
 // CheckCommand decides on a program, by its canonical path, and its whole argv. That the program may be executed is a
 // question for CheckFS besides.
 func (c *Compiled) CheckCommand(program string, argv []string) Verdict {
-	called, args := calling(argv)
+	called, args := Calling(argv)
 	v := c.restrict(Commands, func(l *Layer) (*Rule, bool) {
 		r := l.Commands.Rule(program, called)
 		return r, r != nil && r.Command.Answers(called) && r.Command.Accepts(args)
@@ -316,7 +316,7 @@ func (r *CommandRule) Sees(name string) bool {
 	if !r.HasEnvs {
 		return true
 	}
-	return slices.ContainsFunc(r.Envs, func(e string) bool { return envMatches(e, name) })
+	return slices.ContainsFunc(r.Envs, func(e string) bool { return EnvMatches(e, name) })
 }
 
 // named says whether this may be a rule's name: a path would have to be absolute.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
@@ -393,14 +394,14 @@ func TestSecrets(t *testing.T) {
 	if got := nested.SameIn(2, policy.NoMatch); got != policy.NoMatch {
 		t.Error(got)
 	}
-	if e := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.FS, Caps: policy.Read, Target: "/w/a/.ssh/id"}); e.Layers[0].Winner().ID != "secrets.1" {
+	if e := explain.Explain(c, policytest.Machine(), explain.Question{Resource: policy.FS, Caps: policy.Read, Target: "/w/a/.ssh/id"}); e.Layers[0].Winner().ID != "secrets.1" {
 		t.Errorf("%+v", e.Layers)
 	}
 	for target, want := range map[string]string{
 		"/w/a/.ssh/id": "credentials are kept here: it takes read and execute away", "/w/a/.ssh/id.pub": "an exception: it takes nothing away",
 		"/w/.ssh/deploy": "fs.2 has secret = true",
 	} {
-		l := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.FS, Caps: policy.Read, Target: target}).Layers[0]
+		l := explain.Explain(c, policytest.Machine(), explain.Question{Resource: policy.FS, Caps: policy.Read, Target: target}).Layers[0]
 		last := l.Candidates[len(l.Candidates)-1]
 		if last.Why != want || last.Won != (target == "/w/a/.ssh/id") || !strings.HasPrefix(last.Grade, "secrets, depth") {
 			t.Errorf("%s: %+v", target, last)
@@ -476,11 +477,11 @@ func TestOneProgramOfManyNames(t *testing.T) {
 		"git push": "git", "git-status d": "/usr/bin/git-status", "git-status e": "",
 	} {
 		argv := strings.Fields(line)
-		_, a := policy.Ask(c, policytest.Machine(), policy.Question{Resource: policy.Commands, Argv: argv})
+		_, a := explain.Ask(c, policytest.Machine(), explain.Question{Resource: policy.Commands, Argv: argv})
 		if (a.Decision == "allow") != (want != "") || a.Rule == nil || want != "" && a.Rule.Command.Name != want {
 			t.Errorf("%s: %s by %v, want %q", line, a.Decision, a.Rule, want)
 		}
-		x := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.Commands, Argv: argv})
+		x := explain.Explain(c, policytest.Machine(), explain.Question{Resource: policy.Commands, Argv: argv})
 		won := 0
 		for _, candidate := range x.Layers[len(x.Layers)-1].Candidates {
 			if candidate.Won && candidate.Rule == a.Rule {
@@ -520,12 +521,12 @@ func TestCommands(t *testing.T) {
 		{[]string{"/usr/bin/notes"}, policy.CommandNotListed},
 		{nil, policy.CommandNotListed},
 	} {
-		if v, a := policy.Ask(c, policytest.Machine(), policy.Question{Resource: policy.Commands, Argv: x.argv}); v.Reason != x.want {
+		if v, a := explain.Ask(c, policytest.Machine(), explain.Question{Resource: policy.Commands, Argv: x.argv}); v.Reason != x.want {
 			t.Errorf("%q: %+v, want %s", x.argv, a, x.want)
 		}
 	}
 	both := policytest.Compile(t, policy.SourceLayer{FS: []policy.FSRule{policytest.Path(".", policy.Read)}, Commands: []policy.CommandRule{policytest.Command("git")}})
-	if v, a := policy.Ask(both, policytest.Machine(), policy.Question{Resource: policy.Commands, Argv: []string{"git"}}); v.Allow || a.Note == "" {
+	if v, a := explain.Ask(both, policytest.Machine(), explain.Question{Resource: policy.Commands, Argv: []string{"git"}}); v.Allow || a.Note == "" {
 		t.Errorf("fs must agree too: %+v", a)
 	}
 }
@@ -606,18 +607,18 @@ func TestWaysMayBeRead(t *testing.T) {
 	src.Layers[0].Runtime[0].Place.File = "builtin:runtime"
 	c, err := policy.Compile(src, sys)
 	childtest.Must(t, err)
-	link := policy.Question{Resource: policy.FS, Caps: policy.Read, Symlink: true}
+	link := explain.Question{Resource: policy.FS, Caps: policy.Read, Symlink: true}
 	for target, want := range map[string]string{
 		"/home": "allow", "/scratch": "allow", "/opt/current": "allow", "gone": "allow",
 		"/secret": "deny", "/write": "deny", "link": "deny", "/data": "deny",
 	} {
 		link.Target = target
-		if _, a := policy.Ask(c, sys, link); a.Decision != want {
+		if _, a := explain.Ask(c, sys, link); a.Decision != want {
 			t.Errorf("readlink %s: %s", target, a.Decision)
 		}
 	}
 	link.Target = "/secret"
-	if _, a := policy.Ask(c, sys, link); a.Suggest != "[[access.fs]]\nmatch = \"/**/secret\"\nread = true\n" {
+	if _, a := explain.Ask(c, sys, link); a.Suggest != "[[access.fs]]\nmatch = \"/**/secret\"\nread = true\n" {
 		t.Errorf("what would let /secret itself be read: %q", a.Suggest)
 	}
 	for _, r := range c.Rules {

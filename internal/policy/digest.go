@@ -116,7 +116,7 @@ func (d *digester) commands(t *CommandTable) {
 		return strings.Compare(a.Command.Name, b.Command.Name)
 	})
 	for _, r := range rules {
-		if r.Command.Program != "" && !t.decides(r) {
+		if r.Command.Program != "" && !t.Decides(r) {
 			continue // others for the same program come later and win
 		}
 		d.str("command").str(r.Command.Program).flag(r.Command.HasArgs).num(uint64(len(r.Command.Args)))

@@ -2,8 +2,8 @@
 //
 // A Source is a policy as written. Compile resolves its paths, checks every value and indexes the rules; the result is
 // immutable, and what can't be compiled says so by file, line and rule. Everything else asks the Compiled: CheckFS,
-// CheckRename, CheckLink, CheckNet, CheckAddress, CheckEnv and CheckCommand answer with a Verdict; Ask answers a
-// question in text; Explain says which rules matched and why one of them won; Lint and Diff look at the policy itself.
+// CheckRename, CheckLink, CheckNet, CheckAddress, CheckEnv and CheckCommand answer with a Verdict. Package explain
+// makes verdicts readable.
 // Mechanisms read the tables of each Layer.
 //
 // # Layers

@@ -34,23 +34,23 @@ func (t *EnvTable) Rules() []*Rule {
 	return t.rules
 }
 
-// find is the rule that decides a name: the exact one, which has the longest literal part that can match, or the
+// Find is the rule that decides a name: the exact one, which has the longest literal part that can match, or the
 // longest prefix; the last of several.
-func (t *EnvTable) find(name string) *Rule {
+func (t *EnvTable) Find(name string) *Rule {
 	if r := t.exact[name]; r != nil {
 		return r
 	}
 	var best *Rule
 	for _, r := range t.prefixes {
-		if envMatches(r.Env.Name, name) && (best == nil || compareEnv(r, best) > 0) {
+		if EnvMatches(r.Env.Name, name) && (best == nil || compareEnv(r, best) > 0) {
 			best = r
 		}
 	}
 	return best
 }
 
-// envMatches says whether a rule's name, exact or with a "*" at its end, matches a variable's.
-func envMatches(rule, name string) bool {
+// EnvMatches says whether a rule's name, exact or with a "*" at its end, matches a variable's.
+func EnvMatches(rule, name string) bool {
 	if p, ok := strings.CutSuffix(rule, "*"); ok {
 		return strings.HasPrefix(name, p)
 	}
@@ -64,8 +64,8 @@ func compareEnv(a, b *Rule) int {
 	return cmp.Or(cmp.Compare(literal(a), literal(b)), cmp.Compare(exact(a), exact(b)), cmp.Compare(a.Index, b.Index))
 }
 
-// checkEnvName says what is wrong with a rule's name.
-func checkEnvName(name string) error {
+// CheckEnvName says what is wrong with a rule's name.
+func CheckEnvName(name string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("an empty name of a variable")
@@ -84,7 +84,7 @@ func (c *compiler) layerEnv(src *SourceLayer, ids *ruleIDs) *EnvTable {
 	for i := range src.Env {
 		s := src.Env[i]
 		id := ids.next("env", s.Place.File)
-		if err := checkEnvName(s.Name); err != nil {
+		if err := CheckEnvName(s.Name); err != nil {
 			c.fail(s.Place.At(s.Value), fmt.Errorf("%s: %w", id, err), envForms)
 			continue
 		}
@@ -115,7 +115,7 @@ func (c *Compiled) checkEnv(name string, alone bool) Verdict {
 		return Verdict{Reason: NoRule, Layer: -1, Rule: NoMatch}
 	}
 	v := c.restrict(Env, func(l *Layer) (*Rule, bool) {
-		r := l.Env.find(name)
+		r := l.Env.Find(name)
 		return r, r != nil && r.Env.Read || r == nil && shellState[name]
 	}, NoRule)
 	if own := slices.IndexFunc(c.Layers, func(l *Layer) bool { return l.Authority == Session && l.Stance[Env] != Undeclared }); v.Allow && alone && own >= 0 {

@@ -25,11 +25,11 @@ var searchPaths = map[string]bool{"PYTHONPATH": true, "NODE_PATH": true, "PERL5L
 // or it looks as if it held a credential. It's "" for any other variable.
 func NamedAlone(name string) string {
 	for _, n := range codeVariables {
-		if envMatches(n, name) {
+		if EnvMatches(n, name) {
 			return "it makes programs execute other code"
 		}
 	}
-	if secretVariable(name) {
+	if SecretVariable(name) {
 		return "it looks like a credential"
 	}
 	return ""
@@ -55,9 +55,9 @@ var secretWords = []string{
 	"AUTHKEY",
 }
 
-// secretVariable says whether a variable looks as if it held a secret. Every start asks about every variable: an expression would take 0.1 ms to
+// SecretVariable says whether a variable looks as if it held a secret. Every start asks about every variable: an expression would take 0.1 ms to
 // be compiled.
-func secretVariable(name string) bool {
+func SecretVariable(name string) bool {
 	if name == "PWD" || name == "OLDPWD" {
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
@@ -42,10 +43,10 @@ func TestNamedAlone(t *testing.T) {
 			t.Errorf("%s: %s=%s: %+v", x.what, x.name, x.value, v)
 		}
 	}
-	if _, a := policy.Ask(prefix, nil, policy.Question{Resource: policy.Env, Target: "LD_PRELOAD"}); a.Note == "" || a.Suggest == "" {
+	if _, a := explain.Ask(prefix, nil, explain.Question{Resource: policy.Env, Target: "LD_PRELOAD"}); a.Note == "" || a.Suggest == "" {
 		t.Errorf("%+v", a)
 	}
-	e := policy.Explain(prefix, nil, policy.Question{Resource: policy.Env, Target: "LD_PRELOAD"})
+	e := explain.Explain(prefix, nil, explain.Question{Resource: policy.Env, Target: "LD_PRELOAD"})
 	if c := e.Layers[0].Candidates; len(c) != 1 || c[0].Won || e.Layers[0].Allow {
 		t.Errorf("%+v", e)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
@@ -64,7 +65,7 @@ func TestAuditOfEither(t *testing.T) {
 	if denials.Holds(exec) || !exec.Holds(denials) {
 		t.Error("a policy that records less holds one that records more, or the other way round")
 	}
-	if d := policy.Diff(exec, denials); len(d) != 1 || d[0].Resource != "audit" || d[0].Old != "exec" || d[0].New != "denials" {
+	if d := explain.Diff(exec, denials); len(d) != 1 || d[0].Resource != "audit" || d[0].Old != "exec" || d[0].New != "denials" {
 		t.Errorf("%+v", d)
 	}
 }

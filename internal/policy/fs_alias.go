@@ -9,20 +9,20 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
-// other is the rules of a layer that take something away from the path that rest makes beneath From, because of its other name;
+// Other is the rules of a layer that take something away from the path that rest makes beneath From, because of its other name;
 // nil where there is none.
-func (l *Layer) other(a *fspath.Alias, rest string) (fs *Rule, by [numKinds]*Rule) {
+func (l *Layer) Other(a *fspath.Alias, rest string) (fs *Rule, by [NumGuards]*Rule) {
 	i, depth := l.narrowing.findBeneath(a.To, rest)
 	r := l.narrowing.Rule(i)
 	if r != nil && a.Counts(&r.FS.Entry, depth) {
 		fs = r
 	}
-	for k, t := range l.taking() {
-		if r != nil && r.FS.lifts()[k] {
+	for k, t := range l.Guards() {
+		if r != nil && r.FS.Lifts()[k] {
 			continue
 		}
 		i, depth := t.findBeneath(a.To, rest)
-		if r := t.Rule(i); r != nil && a.Counts(&r.FS.Entry, depth) && kind(k).taken(r) != 0 {
+		if r := t.Rule(i); r != nil && a.Counts(&r.FS.Entry, depth) && Guard(k).Taken(r) != 0 {
 			by[k] = r
 		}
 	}
@@ -35,7 +35,7 @@ func (l *Layer) Narrows(a *fspath.Alias, path string) *Rule {
 	if !ok {
 		return nil
 	}
-	r, _ := l.other(a, rest)
+	r, _ := l.Other(a, rest)
 	return r
 }
 
@@ -48,12 +48,12 @@ func (c *Compiled) checkOthers(path string, want Caps) (v Verdict, ok bool) {
 			continue
 		}
 		for n, l := range c.Layers {
-			fs, by := l.other(a, rest)
+			fs, by := l.Other(a, rest)
 			if fs != nil && want&^fs.FS.Caps != 0 {
-				return Verdict{Reason: l.denies(), Layer: int16(n), Rule: fs.Index}, false
+				return Verdict{Reason: l.DenialReason(), Layer: int16(n), Rule: fs.Index}, false
 			}
 			for k, r := range by {
-				if r != nil && want&takes[k] != 0 {
+				if r != nil && want&GuardTakes[k] != 0 {
 					return Verdict{Reason: Protected, Layer: int16(n), Rule: r.Index}, false
 				}
 			}
@@ -72,13 +72,13 @@ func (c *Compiled) otherCaps(path string) Caps {
 			continue
 		}
 		for _, l := range c.Layers {
-			fs, by := l.other(a, rest)
+			fs, by := l.Other(a, rest)
 			if fs != nil {
 				caps &= fs.FS.Caps
 			}
 			for k, r := range by {
 				if r != nil {
-					caps &^= takes[k]
+					caps &^= GuardTakes[k]
 				}
 			}
 		}
@@ -134,16 +134,16 @@ func (c *Compiled) narrow() (err error) {
 
 // speaksOf says whether a rule of the layer may count somewhere beneath From because of the other name.
 func (l *Layer) speaksOf(a *fspath.Alias) bool {
-	if fs, _ := l.other(a, ""); fs != nil {
+	if fs, _ := l.Other(a, ""); fs != nil {
 		return true
 	}
-	for _, t := range l.taking() {
+	for _, t := range l.Guards() {
 		i, depth := t.findBeneath(a.To, "")
 		if r := t.Rule(i); r != nil && a.Counts(&r.FS.Entry, depth) { // also where it's lifted: beneath, another rule may be the one that counts
 			return true
 		}
 	}
-	for _, t := range [1 + numKinds]*FSTable{l.narrowing, l.Protect, l.Secrets} {
+	for _, t := range [1 + NumGuards]*FSTable{l.narrowing, l.Protect, l.Secrets} {
 		if t.LiteralBeneath(a.To) != nil || t.partOf(a.To) != nil {
 			return true
 		}

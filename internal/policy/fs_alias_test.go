@@ -39,7 +39,7 @@ func naiveNames(all []fspath.Mount, p string) (out []name) {
 			rest = fspath.Beneath(inside, m.Root)
 		}
 		if q != p && fspathtest.MountOf(all, q) == o {
-			out = append(out, name{q, len(naiveWords(o.At)), strings.TrimSuffix(p, rest), strings.TrimSuffix(q, rest)})
+			out = append(out, name{q, len(policytest.NaiveWords(o.At)), strings.TrimSuffix(p, rest), strings.TrimSuffix(q, rest)})
 		}
 	}
 	return out
@@ -48,33 +48,33 @@ func naiveNames(all []fspath.Mount, p string) (out []name) {
 // counts says whether a rule that matches n components of the other name says something of the first one.
 func (o name) counts(r policy.FSRule, n int) bool {
 	if r.Match == "" {
-		return n >= o.depth && (naiveDepth(r, o.from) < 0 || n > len(naiveWords(o.to)))
+		return n >= o.depth && (policytest.NaiveDepth(r, o.from) < 0 || n > len(policytest.NaiveWords(o.to)))
 	}
 	at := strings.Index(r.Match, "**/")
 	tail := len(strings.Split(r.Match[at+3:], "/"))
-	both := r.Match[0] == '/' && fspath.Within(o.from, "/"+strings.Trim(r.Match[:at], "/")) || r.Match[0] != '/' && fspath.Within(o.from, strings.TrimSuffix(naiveAbs(r.Match[:at]), "/"))
-	return n >= o.depth && !(both && n-tail >= len(naiveWords(o.to)))
+	both := r.Match[0] == '/' && fspath.Within(o.from, "/"+strings.Trim(r.Match[:at], "/")) || r.Match[0] != '/' && fspath.Within(o.from, strings.TrimSuffix(policytest.NaiveAbs(r.Match[:at]), "/"))
+	return n >= o.depth && !(both && n-tail >= len(policytest.NaiveWords(o.to)))
 }
 
 // naiveRestricts says whether the rules about another name take something away.
-func naiveRestricts(l naiveLayer, o name, want policy.Caps) bool {
-	rules := slices.DeleteFunc(slices.Clone(l.rules), naiveAdds)
+func naiveRestricts(l policytest.NaiveLayer, o name, want policy.Caps) bool {
+	rules := slices.DeleteFunc(slices.Clone(l.Rules), policytest.NaiveAdds)
 	unprotect, reveal := false, false
-	if w := naiveWinner(rules, o.path); w >= 0 {
-		if o.counts(rules[w], naiveDepth(rules[w], o.path)) && want&^rules[w].Caps != 0 {
+	if w := policytest.NaiveWinner(rules, o.path); w >= 0 {
+		if o.counts(rules[w], policytest.NaiveDepth(rules[w], o.path)) && want&^rules[w].Caps != 0 {
 			return true
 		}
 		unprotect, reveal = rules[w].Unprotect, rules[w].Secret
 	}
-	w := naiveWinner(l.protect, o.path)
-	if !unprotect && want&policy.Write != 0 && w >= 0 && o.counts(l.protect[w], naiveDepth(l.protect[w], o.path)) {
+	w := policytest.NaiveWinner(l.Protect, o.path)
+	if !unprotect && want&policy.Write != 0 && w >= 0 && o.counts(l.Protect[w], policytest.NaiveDepth(l.Protect[w], o.path)) {
 		return true
 	}
-	w = naiveWinner(l.secrets, o.path)
-	return !reveal && want&(policy.Read|policy.Execute) != 0 && w >= 0 && l.secrets[w].Caps == 0 && o.counts(l.secrets[w], naiveDepth(l.secrets[w], o.path))
+	w = policytest.NaiveWinner(l.Secrets, o.path)
+	return !reveal && want&(policy.Read|policy.Execute) != 0 && w >= 0 && l.Secrets[w].Caps == 0 && o.counts(l.Secrets[w], policytest.NaiveDepth(l.Secrets[w], o.path))
 }
 
-func naiveAliasAllows(layers []naiveLayer, all []fspath.Mount, path string, want policy.Caps) bool {
+func naiveAliasAllows(layers []policytest.NaiveLayer, all []fspath.Mount, path string, want policy.Caps) bool {
 	for _, o := range naiveNames(all, path) {
 		for _, l := range layers {
 			if naiveRestricts(l, o, want) {
@@ -82,13 +82,13 @@ func naiveAliasAllows(layers []naiveLayer, all []fspath.Mount, path string, want
 			}
 		}
 	}
-	return naiveAllows(layers, path, want)
+	return policytest.NaiveAllows(layers, path, want)
 }
 
 func genMounts(t *rapid.T) (lines []string) {
 	for i := range rapid.IntRange(1, 4).Draw(t, "mounts") {
 		path := func(what string) string {
-			p := "/" + strings.Join(rapid.SliceOfN(someNames, 0, 2).Draw(t, what), "/")
+			p := "/" + strings.Join(rapid.SliceOfN(policytest.SomeNames, 0, 2).Draw(t, what), "/")
 			if rapid.IntRange(0, 3).Draw(t, what+" in the workspace") == 0 {
 				p = fspath.Join(policytest.Workspace, fspath.Beneath(p, "/"))
 			}
@@ -105,9 +105,9 @@ func genMounts(t *rapid.T) (lines []string) {
 
 // genAliased makes paths, most of which have other names.
 func genAliased(t *rapid.T, all []fspath.Mount) []string {
-	paths := []string{genPath(t, "path"), policytest.Workspace + genPath(t, "path")}
+	paths := []string{policytest.GenPath(t, "path"), policytest.Workspace + policytest.GenPath(t, "path")}
 	for _, a := range fspath.VisibleMounts(all).Aliases() {
-		p := genPath(t, "path")
+		p := policytest.GenPath(t, "path")
 		paths = append(paths, a.From, fspath.Join(a.From, p), fspath.Join(a.To, p))
 	}
 	return paths
@@ -129,13 +129,13 @@ func TestAliasesAgreeWithNaive(t *testing.T) {
 	restricted, compared := 0, 0
 	checks(t, "5000") // two seconds
 	rapid.Check(t, func(t *rapid.T) {
-		layers, naive := genLayers(t)
+		layers, naive := policytest.GenLayers(t)
 		for i := range layers {
 			if !rapid.Bool().Draw(t, "much is allowed") {
 				continue
 			}
 			layers[i].FS = append([]policy.FSRule{policytest.Path("/", policy.AllCaps)}, layers[i].FS...)
-			naive[i].rules = naiveComplete(naiveGivesWay(layers[i].FS), naive[i].stance)
+			naive[i].Rules = policytest.NaiveComplete(policytest.NaiveGivesWay(layers[i].FS), naive[i].Stance)
 		}
 		sys.Table = fspathtest.Mount(genMounts(t)...)
 		c, err := policy.Compile(policytest.Source(layers...), sys)
@@ -150,7 +150,7 @@ func TestAliasesAgreeWithNaive(t *testing.T) {
 				t.Fatalf("%s %s: CheckFS %v, Caps %s", want, path, got.Allow, c.Caps(path))
 			}
 			compared++
-			if !got.Allow && naiveAllows(naive, path, want) {
+			if !got.Allow && policytest.NaiveAllows(naive, path, want) {
 				restricted++
 			}
 		}
@@ -167,7 +167,7 @@ func TestAliasesNeverWiden(t *testing.T) {
 	narrower := 0
 	checks(t, "1000")
 	rapid.Check(t, func(t *rapid.T) {
-		layers, _ := genLayers(t)
+		layers, _ := policytest.GenLayers(t)
 		for i := range layers {
 			if rapid.Bool().Draw(t, "much is allowed") {
 				layers[i].FS = append([]policy.FSRule{policytest.Path("/", policy.AllCaps)}, layers[i].FS...)

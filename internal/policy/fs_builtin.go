@@ -73,26 +73,26 @@ func newAdding(rules []*Rule, stance Stance) (a adding, ok bool) {
 // complete adds to a rule what there is without it, and says whether the rule makes no difference then.
 func (a *adding) complete(fs *CompiledFS) (idle bool) {
 	caps, lifted := a.without(fs.Path)
-	idle = fs.Caps&^caps == 0 && (lifted[protects] || !fs.Unprotect) && (lifted[secrets] || !fs.Secret)
+	idle = fs.Caps&^caps == 0 && (lifted[GuardProtect] || !fs.Unprotect) && (lifted[GuardSecrets] || !fs.Secret)
 	fs.Caps |= caps
-	fs.Unprotect = fs.Unprotect || lifted[protects]
-	fs.Secret = fs.Secret || lifted[secrets]
+	fs.Unprotect = fs.Unprotect || lifted[GuardProtect]
+	fs.Secret = fs.Secret || lifted[GuardSecrets]
 	return idle
 }
 
 // without is what the rules seen so far, and the patterns, give at a path.
-func (a *adding) without(path string) (Caps, [numKinds]bool) {
+func (a *adding) without(path string) (Caps, [NumGuards]bool) {
 	r, at := a.around(path)
 	if i, depth := a.patterns.find(path); i >= 0 && depth > at {
 		r = a.patterns.Rule(i)
 	}
 	switch {
 	case r != nil:
-		return r.FS.Caps, r.FS.lifts()
+		return r.FS.Caps, r.FS.Lifts()
 	case a.stance == Allow:
-		return AllCaps, [numKinds]bool{}
+		return AllCaps, [NumGuards]bool{}
 	}
-	return 0, [numKinds]bool{}
+	return 0, [NumGuards]bool{}
 }
 
 // around is the rule at a path or the nearest one above it, and how deep that is; nil and -1 when there is none.

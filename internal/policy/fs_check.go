@@ -10,7 +10,7 @@ func (c *Compiled) CheckFS(path string, want Caps) Verdict {
 	}
 	v := Verdict{Allow: true, Reason: AllowedNoPolicy, Layer: -1, Rule: NoMatch}
 	for i, l := range c.Layers {
-		at, ok := l.checkFS(path, want)
+		at, ok := l.CheckFS(path, want)
 		at.Layer = int16(i)
 		if !ok {
 			return at
@@ -25,37 +25,37 @@ func (c *Compiled) CheckFS(path string, want Caps) Verdict {
 	return v
 }
 
-// checkFS is one layer's verdict.
-func (l *Layer) checkFS(path string, want Caps) (v Verdict, ok bool) {
+// CheckFS is one layer's verdict.
+func (l *Layer) CheckFS(path string, want Caps) (v Verdict, ok bool) {
 	v = Verdict{Allow: true, Reason: AllowedNoPolicy, Rule: NoMatch}
-	var lifted [numKinds]bool
+	var lifted [NumGuards]bool
 	if l.Stance[FS] != Undeclared {
 		v.Rule, _ = l.FS.find(path)
 		r := l.FS.Rule(v.Rule)
 		switch {
 		case r != nil && want&^r.FS.Caps != 0:
-			return Verdict{Reason: l.denies(), Rule: v.Rule}, false
+			return Verdict{Reason: l.DenialReason(), Rule: v.Rule}, false
 		case r != nil:
-			v.Reason, lifted = Allowed, r.FS.lifts()
+			v.Reason, lifted = Allowed, r.FS.Lifts()
 		case l.Stance[FS] == Allow:
 			v.Reason = AllowedByDefault
 		default:
 			return Verdict{Reason: NoRule, Rule: NoMatch}, false
 		}
 	}
-	for k, t := range l.taking() {
-		if t == nil || want&takes[k] == 0 || lifted[k] {
+	for k, t := range l.Guards() {
+		if t == nil || want&GuardTakes[k] == 0 || lifted[k] {
 			continue
 		}
-		if p, _ := t.find(path); want&kind(k).taken(t.Rule(p)) != 0 {
+		if p, _ := t.find(path); want&Guard(k).Taken(t.Rule(p)) != 0 {
 			return Verdict{Reason: Protected, Rule: p}, false
 		}
 	}
 	return v, true
 }
 
-// denies is the reason why a rule of this layer denies.
-func (l *Layer) denies() Reason {
+// DenialReason is the reason why a rule of this layer denies.
+func (l *Layer) DenialReason() Reason {
 	if l.Authority == Builtin {
 		return Protected
 	}
@@ -76,19 +76,19 @@ func (l *Layer) caps(path string) Caps {
 	if !fspath.IsCanonical(path) {
 		return 0
 	}
-	caps, lifted := AllCaps, [numKinds]bool{}
+	caps, lifted := AllCaps, [NumGuards]bool{}
 	if l.Stance[FS] != Undeclared {
 		r := l.FS.Deciding(path)
 		switch {
 		case r != nil:
-			caps, lifted = r.FS.Caps, r.FS.lifts()
+			caps, lifted = r.FS.Caps, r.FS.Lifts()
 		case l.Stance[FS] != Allow:
 			caps = 0
 		}
 	}
-	for k, t := range l.taking() {
+	for k, t := range l.Guards() {
 		if !lifted[k] {
-			caps &^= kind(k).taken(t.Deciding(path))
+			caps &^= Guard(k).Taken(t.Deciding(path))
 		}
 	}
 	return caps

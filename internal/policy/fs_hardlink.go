@@ -57,8 +57,8 @@ func (c *compiler) links(all []fspath.Mount) {
 	}
 }
 
-// file is which file is at a path, where that makes a difference.
-func (c *Compiled) file(sys fspath.FileSystem, path string) (fspath.FileID, error) {
+// FileAt is which file is at a path, where that makes a difference.
+func (c *Compiled) FileAt(sys fspath.FileSystem, path string) (fspath.FileID, error) {
 	if len(c.Links) == 0 {
 		return fspath.FileID{}, nil
 	}
@@ -74,7 +74,7 @@ func (c *Compiled) CheckFile(path string, id fspath.FileID, want Caps) Verdict {
 	}
 	for _, k := range c.Links {
 		if k.File == id && want&^c.Rules[k.Rule].FS.Caps != 0 {
-			return Verdict{Reason: c.Layers[k.Layer].denies(), Layer: k.Layer, Rule: k.Rule}
+			return Verdict{Reason: c.Layers[k.Layer].DenialReason(), Layer: k.Layer, Rule: k.Rule}
 		}
 	}
 	return v

@@ -119,18 +119,18 @@ func (l *Layer) dirGains(old, new string) (rule int32, gains bool) {
 // lifted stands beside a rule's capabilities where the rule lifts protect, or secrets, and uncovered where nothing of that kind covers
 // the directory: those are something to gain, too.
 var (
-	lifted    = [numKinds]Caps{protects: 1 << 7, secrets: 1 << 9}
-	uncovered = [numKinds]Caps{protects: 1 << 6, secrets: 1 << 8}
+	lifted    = [NumGuards]Caps{GuardProtect: 1 << 7, GuardSecrets: 1 << 9}
+	uncovered = [NumGuards]Caps{GuardProtect: 1 << 6, GuardSecrets: 1 << 8}
 )
 
 // brings is what a directory mustn't lose by moving: a name that is denied, or protected, is not to be made where it's
 // allowed and then moved in with the directory around it.
-var brings = Create | lifted[protects] | uncovered[protects]
+var brings = Create | lifted[GuardProtect] | uncovered[GuardProtect]
 
 // gives is what a rule gives in this layer.
 func (l *Layer) gives(r *Rule) Caps {
-	caps, lifts := r.FS.Caps, r.FS.lifts()
-	for k, t := range l.taking() {
+	caps, lifts := r.FS.Caps, r.FS.Lifts()
+	for k, t := range l.Guards() {
 		if lifts[k] && t != nil {
 			caps |= lifted[k]
 		}
@@ -146,8 +146,8 @@ func (l *Layer) cover(path string) Caps {
 	} else if l.Stance[FS] == Deny {
 		caps = 0
 	}
-	for k, t := range l.taking() {
-		if kind(k).taken(t.Deciding(path)) == 0 {
+	for k, t := range l.Guards() {
+		if Guard(k).Taken(t.Deciding(path)) == 0 {
 			caps |= uncovered[k]
 		}
 	}
@@ -156,8 +156,8 @@ func (l *Layer) cover(path string) Caps {
 
 // withholds is the rule that decides a path in this layer, for a verdict.
 func (l *Layer) withholds(path string) int32 {
-	for k, t := range l.taking() {
-		if r := t.Deciding(path); kind(k).taken(r) != 0 {
+	for k, t := range l.Guards() {
+		if r := t.Deciding(path); Guard(k).Taken(r) != 0 {
 			return r.Index
 		}
 	}
@@ -196,8 +196,8 @@ func (c *Compiled) Moving(sys fspath.FileSystem, old, new string, exchange bool)
 	m.OldDir = err == nil && kind == fspath.Dir
 	kind, err = sys.Lstat(m.New)
 	m.NewExists, m.NewDir = err == nil, err == nil && kind == fspath.Dir
-	if m.OldFile, err = c.file(sys, m.Old); err == nil {
-		m.NewFile, err = c.file(sys, m.New)
+	if m.OldFile, err = c.FileAt(sys, m.Old); err == nil {
+		m.NewFile, err = c.FileAt(sys, m.New)
 	}
 	return m, err
 }

@@ -191,7 +191,7 @@ func TestRenamesNeverGain(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	moved := 0
 	rapid.Check(t, func(t *rapid.T) {
-		layers, _ := genLayers(t)
+		layers, _ := policytest.GenLayers(t)
 		for i := range layers { // so that a good part of the renames is allowed
 			layers[i].FS = append([]policy.FSRule{policytest.Path("/", policy.AllCaps)}, layers[i].FS[:min(3, len(layers[i].FS))]...)
 		}
@@ -199,7 +199,7 @@ func TestRenamesNeverGain(t *testing.T) {
 		childtest.Must(t, err)
 		d := disk{at: map[string]int{}, dir: map[int]bool{}}
 		for i := range 12 {
-			words := naiveWords(genPath(t, "file"))
+			words := policytest.NaiveWords(policytest.GenPath(t, "file"))
 			for n := 1; n <= len(words); n++ {
 				at := "/" + strings.Join(words[:n], "/")
 				if _, ok := d.at[at]; !ok {
@@ -213,7 +213,7 @@ func TestRenamesNeverGain(t *testing.T) {
 			old := rapid.SampledFrom(paths).Draw(t, "old")
 			new := rapid.SampledFrom(paths).Draw(t, "new")
 			if rapid.Bool().Draw(t, "new name") {
-				new += "/" + someNames.Draw(t, "name")
+				new += "/" + policytest.SomeNames.Draw(t, "name")
 			}
 			if moveOne(t, c, &d, old, new) {
 				moved++

@@ -40,28 +40,28 @@ func (c *Compiled) CheckFSInput(sys fspath.FileSystem, input string, want Caps) 
 		}
 		want = Delete
 	}
-	return c.checkInput(sys, input, want != Delete, want)
+	return c.CheckInput(sys, input, want != Delete, want)
 }
 
-func (c *Compiled) checkInput(sys fspath.FileSystem, input string, follow bool, want Caps) (v Verdict, p string) {
+func (c *Compiled) CheckInput(sys fspath.FileSystem, input string, follow bool, want Caps) (v Verdict, p string) {
 	p, err := c.ResolveTarget(sys, input, follow)
 	if err != nil {
 		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}, input
 	}
-	id, err := c.file(sys, p)
+	id, err := c.FileAt(sys, p)
 	if err != nil {
 		return Verdict{Reason: PathUnresolved, Layer: -1, Rule: NoMatch}, input
 	}
 	v = c.CheckFile(p, id, want)
 	if v.Reason == NoRule {
-		v.Reason = c.outside(input, p)
+		v.Reason = c.OutsideReason(input, p)
 	}
 	return v, p
 }
 
-// outside is the reason why no rule matched a path: there is none for it, or it's not even in the workspace. An input
+// OutsideReason is the reason why no rule matched a path: there is none for it, or it's not even in the workspace. An input
 // that looked as if it were is an escape.
-func (c *Compiled) outside(input, p string) Reason {
+func (c *Compiled) OutsideReason(input, p string) Reason {
 	switch {
 	case fspath.Within(p, c.Workspace):
 		return NoRule

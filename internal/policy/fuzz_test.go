@@ -54,7 +54,7 @@ func FuzzPattern(f *testing.F) {
 		if base := match[:strings.Index(match, "**/")]; path.Clean("/"+base) != strings.TrimSuffix("/"+strings.TrimPrefix(base, "/"), "/") && base != "" && base != "/" {
 			return // the naive evaluator knows clean paths only
 		}
-		if got, want := c.CheckFS(target, policy.Read).Allow, naiveAllows([]naiveLayer{{rules: []policy.FSRule{r}}}, target, policy.Read); got != want {
+		if got, want := c.CheckFS(target, policy.Read).Allow, policytest.NaiveAllows([]policytest.NaiveLayer{{Rules: []policy.FSRule{r}}}, target, policy.Read); got != want {
 			t.Errorf("%q on %q: %v, naive %v", match, target, got, want)
 		}
 	})

@@ -13,7 +13,7 @@ type Removal struct {
 func (c *compiler) giveWay(rules []*Rule) []*Rule {
 	var denials []*Rule
 	for _, r := range rules {
-		if r.takesAway() {
+		if r.TakesAway() {
 			r.Index = int32(len(denials)) // for now
 			denials = append(denials, r)
 		}
@@ -33,5 +33,5 @@ func (c *compiler) giveWay(rules []*Rule) []*Rule {
 	return kept
 }
 
-// takesAway says whether somebody wrote a rule without any capability.
-func (r *Rule) takesAway() bool { return !r.Builtin() && r.FS.Caps == 0 }
+// TakesAway says whether somebody wrote a rule without any capability.
+func (r *Rule) TakesAway() bool { return !r.Builtin() && r.FS.Caps == 0 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
@@ -58,7 +59,7 @@ func TestBuiltinRulesGiveWay(t *testing.T) {
 			}
 		}
 		var said []string
-		for _, w := range policy.Lint(c, sys, netname.IsPublicSuffix) {
+		for _, w := range explain.Lint(c, sys, netname.IsPublicSuffix) {
 			if w.Code == "removed" || w.Code == "stays-open" {
 				said = append(said, fmt.Sprintf("%s:%d %s", w.Code, w.Place.Line, w.Msg))
 			}

@@ -408,10 +408,10 @@ func (r *Rule) check() error {
 	case r.FS != nil:
 		return r.FS.check()
 	case r.Env != nil:
-		return checkEnvName(r.Env.Name)
+		return CheckEnvName(r.Env.Name)
 	case r.Command != nil && r.Command.Program != "" && !fspath.IsCanonical(r.Command.Program):
 		return fmt.Errorf("%q isn't a canonical path", r.Command.Program)
-	case r.Command != nil && !nameable(r.Command.Name):
+	case r.Command != nil && !IsProgramName(r.Command.Name):
 		return fmt.Errorf("%.100q isn't the name of a program", r.Command.Name)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
@@ -69,12 +70,12 @@ func TestHandedOver(t *testing.T) {
 	}
 	sys := fspathtest.Mounted{Tree: fspathtest.New(map[string]string{"/w": "dir"})}
 	rapid.Check(t, func(t *rapid.T) {
-		layers, _ := genLayers(t)
+		layers, _ := policytest.GenLayers(t)
 		sys.Table = fspathtest.Mount(genMounts(t)...)
 		c, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
 		got := handed(t, c)
-		for _, path := range append(genAliased(t, sys.Table), genPath(t, "path")) {
+		for _, path := range append(genAliased(t, sys.Table), policytest.GenPath(t, "path")) {
 			if c.CheckFS(path, policy.Read) != got.CheckFS(path, policy.Read) || c.Caps(path) != got.Caps(path) {
 				t.Fatalf("%s: %+v was %+v", path, got.CheckFS(path, policy.Read), c.CheckFS(path, policy.Read))
 			}
@@ -163,7 +164,7 @@ func TestWithin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var both [2]*policy.Compiled
 		for i := range both {
-			layers, _ := genLayers(t)
+			layers, _ := policytest.GenLayers(t)
 			var err error
 			if both[i], err = policy.Compile(policytest.Source(layers...), sys); err != nil {
 				t.Fatal(err)
@@ -179,7 +180,7 @@ func TestWithin(t *testing.T) {
 			t.Fatalf("%d layers are %d within what they are within already, %v", len(c.Layers), len(again.Layers), err)
 		}
 		for range 20 {
-			path := genPath(t, "path")
+			path := policytest.GenPath(t, "path")
 			if again.Caps(path) != c.Caps(path) {
 				t.Fatalf("%s: %s, and once more within the same %s", path, c.Caps(path), again.Caps(path))
 			}
@@ -262,7 +263,7 @@ func madeUp(t *rapid.T, c *policy.Compiled) *policy.Compiled {
 func TestWithinMadeUp(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
-		layers, _ := genLayers(t)
+		layers, _ := policytest.GenLayers(t)
 		honest, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
 		both := [2]*policy.Compiled{madeUp(t, honest), madeUp(t, honest)}
@@ -271,7 +272,7 @@ func TestWithinMadeUp(t *testing.T) {
 		if !c.Holds(both[0]) {
 			t.Fatal("it doesn't hold what it's within")
 		}
-		path := genPath(t, "path")
+		path := policytest.GenPath(t, "path")
 		if got, want := c.Caps(path), both[0].Caps(path)&both[1].Caps(path); got != want {
 			t.Fatalf("%s: %s, not %s", path, got, want)
 		}
@@ -312,7 +313,7 @@ func FuzzHandedOver(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, q := range []policy.Question{
+		for _, q := range []explain.Question{
 			{Resource: policy.FS, Caps: policy.Update, Target: "/w/src/.git/hooks/x.pem"},
 			{Resource: policy.FS, Caps: policy.Execute, Target: "/usr/bin/git"},
 			{Resource: policy.Net, Target: "https://a.example.com/x"},
@@ -320,8 +321,8 @@ func FuzzHandedOver(f *testing.F) {
 			{Resource: policy.Env, Target: "AWS_KEY"},
 			{Resource: policy.Commands, Target: "/usr/bin/git", Argv: []string{"git", "status"}},
 		} {
-			v, a := policy.Ask(c, policytest.Machine(), q)
-			_ = fmt.Sprint(v, a, policy.Explain(c, policytest.Machine(), q))
+			v, a := explain.Ask(c, policytest.Machine(), q)
+			_ = fmt.Sprint(v, a, explain.Explain(c, policytest.Machine(), q))
 		}
 		for _, r := range c.Rules {
 			_ = r.Text()

@@ -11,7 +11,7 @@ import (
 // allows.
 func (c *Compiled) CheckNet(t *netname.Target) Verdict {
 	return c.restrict(Net, func(l *Layer) (*Rule, bool) {
-		r := l.Net.find(t)
+		r := l.Net.Find(t)
 		return r, r != nil && r.Net.Allow
 	}, HostNotListed)
 }
@@ -39,7 +39,7 @@ func (c *Compiled) checkAddress(t *netname.Target, addr netip.Addr, isSpecial bo
 	at := *t
 	at.Host, at.Addr = "", addr.WithZone("").Unmap()
 	v := c.restrict(Net, func(l *Layer) (*Rule, bool) {
-		r := l.Net.find(&at)
+		r := l.Net.Find(&at)
 		return r, r != nil && r.Net.Allow
 	}, HostNotListed)
 	switch {
@@ -58,7 +58,7 @@ func (c *Compiled) publicAddress(at *netname.Target) Verdict {
 		if l.Stance[Net] == Undeclared {
 			continue
 		}
-		if r := l.Net.find(at); r != nil && !r.Net.Allow {
+		if r := l.Net.Find(at); r != nil && !r.Net.Allow {
 			return Verdict{Reason: RuleDenies, Layer: int16(i), Rule: r.Index}
 		}
 	}

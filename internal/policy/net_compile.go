@@ -153,7 +153,7 @@ func (n *CompiledNet) http() (string, error) {
 			return "", fmt.Errorf("method %q isn't one in capitals, such as GET", m)
 		}
 	}
-	if !n.layer7() {
+	if !n.DependsOnContent() {
 		return "", nil
 	}
 	switch n.Scheme {
@@ -170,18 +170,18 @@ func (n *CompiledNet) http() (string, error) {
 // EveryPort says whether the rule is about all that its addresses can be reached by: it denies them, and says no more than a protocol.
 func (n *CompiledNet) EveryPort() bool {
 	addresses := n.Prefix.IsValid() || n.Name == "localhost"
-	return addresses && !n.Allow && !n.Listen && n.Scheme == "" && n.Port == 0 && !n.layer7()
+	return addresses && !n.Allow && !n.Listen && n.Scheme == "" && n.Port == 0 && !n.DependsOnContent()
 }
 
 // OwnServers says whether the rule is about servers of the session's own: it may wait at any port of this machine's loopback addresses
 // that no process has, and connect to what it waits at.
 func (n *CompiledNet) OwnServers() bool { return n.Listen && n.Port == 0 }
 
-// layer7 says whether the rule depends on what is sent inside a connection.
-func (n *CompiledNet) layer7() bool { return n.PathPrefix != "" || n.Methods != nil }
+// DependsOnContent says whether the rule depends on what is sent inside a connection.
+func (n *CompiledNet) DependsOnContent() bool { return n.PathPrefix != "" || n.Methods != nil }
 
 func (n *CompiledNet) tls(intercept bool) (string, error) {
-	if intercept || !n.layer7() || n.Scheme == "http" || n.Scheme == "ws" {
+	if intercept || !n.DependsOnContent() || n.Scheme == "http" || n.Scheme == "ws" {
 		return "", nil
 	}
 	what := "path_prefix"

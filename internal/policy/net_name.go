@@ -32,7 +32,7 @@ func (l *Layer) open(name string, ways []Way) (open string, rule int32) {
 	}
 	open, rule = name, NoMatch
 	for _, w := range ways {
-		r := l.Net.find(&w.Target)
+		r := l.Net.Find(&w.Target)
 		if r == nil || r.Net.Suffix == "" {
 			return "", NoMatch
 		}
@@ -46,8 +46,8 @@ func (l *Layer) open(name string, ways []Way) (open string, rule int32) {
 // Direct says whether a connection of this way shows nothing that could be decided on: its name alone decides.
 func (w *Way) Direct() bool { return slices.Contains(opaqueSchemes, w.Target.Scheme) }
 
-// isOpaque says whether what is said under a scheme names no host.
-func isOpaque(scheme string) bool { return scheme != "" && slices.Contains(opaqueSchemes, scheme) }
+// IsOpaque says whether what is said under a scheme names no host.
+func IsOpaque(scheme string) bool { return scheme != "" && slices.Contains(opaqueSchemes, scheme) }
 
 // Ways are the ways in which a policy lets a normalised name be reached, as far as its rules tell them apart; where a
 // default allows, there are more ports than these. Without any, the verdict says why: nothing about the name may be learned.
@@ -66,7 +66,7 @@ func (c *Compiled) Ways(name string) ([]Way, Verdict) {
 func (c *Compiled) HasRuleFor(name string) (has bool) {
 	for _, l := range c.Layers {
 		if l.Net != nil {
-			l.Net.eachHost(&netname.Target{Host: name}, func(r *Rule) { has = has || r.Net.Allow && !r.Net.Listen })
+			l.Net.EachHost(&netname.Target{Host: name}, func(r *Rule) { has = has || r.Net.Allow && !r.Net.Listen })
 		}
 	}
 	return has
@@ -83,7 +83,7 @@ func (c *Compiled) waysTo(name string) []netname.Target {
 		if l.Net == nil {
 			continue
 		}
-		l.Net.eachHost(&netname.Target{Host: name}, func(r *Rule) {
+		l.Net.EachHost(&netname.Target{Host: name}, func(r *Rule) {
 			if r.Net.Allow && !r.Net.Listen {
 				all = append(all, r.Net.ways(name)...)
 			}
@@ -94,7 +94,7 @@ func (c *Compiled) waysTo(name string) []netname.Target {
 
 // ways are the targets about a name that a rule speaks of beyond the default ones.
 func (n *CompiledNet) ways(name string) []netname.Target {
-	if n.Port == 0 && !n.layer7() {
+	if n.Port == 0 && !n.DependsOnContent() {
 		return nil
 	}
 	var l []netname.Target
@@ -123,8 +123,8 @@ func (n *CompiledNet) schemes() map[string]uint16 {
 	for _, s := range netname.Schemes() {
 		all[s] = netname.DefaultPort(s)
 	}
-	if n.layer7() {
-		maps.DeleteFunc(all, func(s string, _ uint16) bool { return isOpaque(s) })
+	if n.DependsOnContent() {
+		maps.DeleteFunc(all, func(s string, _ uint16) bool { return IsOpaque(s) })
 	} else {
 		all[""] = 0
 	}
@@ -162,10 +162,10 @@ func (n *CompiledNet) asks(scheme string, port uint16) bool {
 	switch {
 	case n.Listen || n.Proto != "tcp":
 		return false
-	case n.layer7(), byName && !n.Allow:
+	case n.DependsOnContent(), byName && !n.Allow:
 		return true
 	case n.Scheme != "":
-		return !isOpaque(scheme)
+		return !IsOpaque(scheme)
 	}
 	return byName && web
 }
@@ -184,7 +184,7 @@ func (c *Compiled) Intercepts() bool {
 
 // needsReading says whether a rule depends on what is said under TLS.
 func (n *CompiledNet) needsReading() bool {
-	return n.Scheme == "wss" || n.layer7() && n.Scheme != "http" && n.Scheme != "ws"
+	return n.Scheme == "wss" || n.DependsOnContent() && n.Scheme != "http" && n.Scheme != "ws"
 }
 
 // tellTables has the tables know whether TLS is read, when all are there.
@@ -192,7 +192,7 @@ func (c *Compiled) tellTables() {
 	reads := c.Intercepts()
 	for _, l := range c.Layers {
 		if l.Net != nil {
-			l.Net.readsTLS = reads
+			l.Net.ReadsTLS = reads
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
@@ -60,9 +61,9 @@ func TestRulesAboutOtherHosts(t *testing.T) {
 
 // explainAgrees holds explain to the decision: its layers and candidates say the same.
 func explainAgrees(t *rapid.T, c *policy.Compiled, target *netname.Target) {
-	e := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.Net, Target: target.String()})
+	e := explain.Explain(c, policytest.Machine(), explain.Question{Resource: policy.Net, Target: target.String()})
 	for _, l := range e.Layers {
-		won := slices.IndexFunc(l.Candidates, func(x policy.Candidate) bool { return x.Won })
+		won := slices.IndexFunc(l.Candidates, func(x explain.Candidate) bool { return x.Won })
 		if l.Allow != (e.Answer.Decision == "allow") || (won >= 0) != (e.Answer.Rule != nil) || won >= 0 && l.Candidates[won].Rule != e.Answer.Rule {
 			t.Fatalf("%s: explain says %+v", target, e)
 		}
@@ -93,7 +94,7 @@ func TestUnreadTLS(t *testing.T) {
 	} {
 		c := policytest.Compile(t, policy.SourceLayer{Net: x.rules, TLSIntercept: x.intercept})
 		for scheme, want := range map[string]policy.Reason{"https": x.https, "wss": x.wss} {
-			e := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.Net, Target: scheme + "://api.github.com/"})
+			e := explain.Explain(c, policytest.Machine(), explain.Question{Resource: policy.Net, Target: scheme + "://api.github.com/"})
 			if e.Answer.Reason != want || scheme == "https" && e.Layers[0].Candidates[0].Why != x.why {
 				t.Errorf("%+v, %s: %s, want %s; %+v", x.rules, scheme, e.Answer.Reason, want, e.Layers[0].Candidates)
 			}

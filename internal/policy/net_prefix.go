@@ -11,13 +11,13 @@ import (
 // address in it that is in no longer range of a rule. Of the target, host and address don't count.
 func (c *Compiled) CheckPrefix(t *netname.Target, p netip.Prefix) Verdict {
 	return c.restrict(Net, func(l *Layer) (*Rule, bool) {
-		r := l.Net.deciding(t, func(f func(*Rule)) { l.Net.eachContaining(p, f) })
+		r := l.Net.deciding(t, func(f func(*Rule)) { l.Net.EachContaining(p, f) })
 		return r, r != nil && r.Net.Allow
 	}, HostNotListed)
 }
 
-// eachContaining calls f for every rule that is about all of a range of addresses.
-func (t *NetTable) eachContaining(p netip.Prefix, f func(*Rule)) {
+// EachContaining calls f for every rule that is about all of a range of addresses.
+func (t *NetTable) EachContaining(p netip.Prefix, f func(*Rule)) {
 	if t == nil {
 		return
 	}
@@ -126,7 +126,7 @@ func (c *Compiled) namesDenied() map[uint16]bool {
 func (c *Compiled) shows(port uint16, p netip.Prefix) bool {
 	ports := map[uint16]bool{}
 	for _, l := range c.Layers {
-		l.Net.eachContaining(p, func(r *Rule) { r.Net.askOn(ports) })
+		l.Net.EachContaining(p, func(r *Rule) { r.Net.askOn(ports) })
 	}
 	return ports[port]
 }

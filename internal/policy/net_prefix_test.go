@@ -3,7 +3,6 @@ package policy_test
 import (
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -14,44 +13,10 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-// Few addresses, ports and ranges, so that random rules and targets meet.
-var (
-	someAddrs = rapid.SampledFrom([]string{
-		"10.0.0.1", "10.0.1.1", "10.1.0.1", "11.0.0.1", "127.0.0.1", "127.0.0.2", "0.0.0.0", "::ffff:10.0.0.1", "::ffff:127.0.0.1",
-		"::1", "::", "fd00::1", "fd00:0:1::1", "2001:db8::1", "64:ff9b::a00:1", "2002:a00:1::1",
-	})
-	someHosts = rapid.SampledFrom([]string{
-		"10.0.0.0/8", "10.0.0.0/16", "10.0.0.1", "0.0.0.0/0", "128.0.0.0/1", "127.0.0.0/8", "127.0.0.1", "localhost", "::1", "::/0",
-		"fd00::/8", "fd00::/48", "fd00::1", "64:ff9b::/96", "a.com", "*.a.com",
-	})
-	somePorts   = rapid.SampledFrom([]int{0, 22, 80, 443, 5432})
-	someSchemes = rapid.SampledFrom([]string{"", "", "http", "https", "wss", "ssh", "git"})
-)
-
-func genNet(t *rapid.T) policy.NetRule {
-	r := policy.NetRule{Host: someHosts.Draw(t, "host"), Port: somePorts.Draw(t, "port"), Allow: rapid.Bool().Draw(t, "allow")}
-	switch rapid.SampledFrom([]string{"any", "tcp", "tcp", "tcp", "udp", "listen", "path"}).Draw(t, "kind") {
-	case "any":
-	case "tcp":
-		r.Protocol = "tcp"
-		r.Scheme = someSchemes.Draw(t, "scheme")
-	case "udp":
-		if r.Protocol = "udp"; r.Allow || strings.HasSuffix(r.Host, "a.com") {
-			r.Port = max(r.Port, 1)
-		}
-	case "listen":
-		r.Listen, r.Port = true, max(r.Port, 1)
-		r.Host = rapid.SampledFrom([]string{"", "localhost", "10.0.0.0/8", "::/0", "127.0.0.1"}).Draw(t, "where")
-	case "path":
-		r.Scheme, r.PathPrefix = "http", "/x"
-	}
-	return r
-}
-
 func genNetPolicy(t *rapid.T) *policy.Compiled {
 	var layers []policy.SourceLayer
 	for _, a := range []policy.Authority{policy.Host, policy.Global, policy.Session}[:rapid.IntRange(1, 3).Draw(t, "layers")] {
-		l := policy.SourceLayer{Authority: a, Net: rapid.SliceOfN(rapid.Custom(genNet), 0, 5).Draw(t, "rules")}
+		l := policy.SourceLayer{Authority: a, Net: rapid.SliceOfN(rapid.Custom(policytest.GenNet), 0, 5).Draw(t, "rules")}
 		l.Defaults[policy.Net] = rapid.SampledFrom([]policy.Stance{policy.Undeclared, policy.Deny, policy.Allow, policy.Allow}).Draw(t, "default")
 		layers = append(layers, l)
 	}
@@ -81,13 +46,13 @@ func TestPrefixAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genNetPolicy(t)
 		target := netname.Target{
-			Protocol: rapid.SampledFrom([]string{"tcp", "udp"}).Draw(t, "protocol"), Port: uint16(somePorts.Draw(t, "to port")),
+			Protocol: rapid.SampledFrom([]string{"tcp", "udp"}).Draw(t, "protocol"), Port: uint16(policytest.SomePorts.Draw(t, "to port")),
 			Listen: rapid.Bool().Draw(t, "to listen"),
 		}
 		if target.Protocol == "tcp" && !target.Listen {
-			target.Scheme = someSchemes.Draw(t, "to scheme")
+			target.Scheme = policytest.SomeSchemes.Draw(t, "to scheme")
 		}
-		addr := netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap()
+		addr := netip.MustParseAddr(policytest.SomeAddrs.Draw(t, "to")).Unmap()
 		at := target
 		at.Addr = addr
 		if got, want := c.CheckPrefix(&target, longest(c, at.Dest())), c.CheckNet(&at); got != want {
@@ -100,7 +65,7 @@ func TestPrefixAgrees(t *testing.T) {
 func TestDirectIsGranted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genNetPolicy(t)
-		addr, port := netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap(), uint16(somePorts.Draw(t, "to port"))
+		addr, port := netip.MustParseAddr(policytest.SomeAddrs.Draw(t, "to")).Unmap(), uint16(policytest.SomePorts.Draw(t, "to port"))
 		at := netname.Target{Protocol: "tcp", Addr: addr, Port: port}
 		direct := c.Directly("tcp")(port, longest(c, at.Dest()))
 		granted := false

@@ -21,7 +21,7 @@ type NetTable struct {
 	suffixes map[string][]*Rule
 	ranges   []*Rule // and rules for every address
 	prefixes map[netip.Prefix][]*Rule
-	readsTLS bool // where a rule needs it
+	ReadsTLS bool // where a rule needs it
 }
 
 func newNetTable(rules []*Rule) *NetTable {
@@ -53,19 +53,19 @@ func (t *NetTable) Rules() []*Rule {
 // about calls f for every rule that is about a target's host, in no order.
 type about func(f func(*Rule))
 
-// find is the rule that decides a target, nil when none matches.
-func (t *NetTable) find(target *netname.Target) *Rule {
+// Find is the rule that decides a target, nil when none matches.
+func (t *NetTable) Find(target *netname.Target) *Rule {
 	return t.deciding(target, t.about(target))
 }
 
 func (t *NetTable) about(target *netname.Target) about {
-	return func(f func(*Rule)) { t.eachHost(target, f) }
+	return func(f func(*Rule)) { t.EachHost(target, f) }
 }
 
 // best is the most specific rule that matches a target, nil when none does.
 func (rules about) best(target *netname.Target) (best *Rule) {
 	rules(func(r *Rule) {
-		if r.Net.matches(target) && (best == nil || compareNet(r, best) > 0) {
+		if r.Net.Matches(target) && (best == nil || CompareNet(r, best) > 0) {
 			best = r
 		}
 	})
@@ -115,7 +115,7 @@ func (t *NetTable) alike(target *netname.Target, rules about) []string {
 	case target.Listen || target.Protocol != "tcp":
 	case slices.Contains(opaqueSchemes, target.Scheme):
 		return opaqueSchemes
-	case slices.Contains(tlsSchemes, target.Scheme) && !(t != nil && t.readsTLS && rules.needReading()):
+	case slices.Contains(tlsSchemes, target.Scheme) && !(t != nil && t.ReadsTLS && rules.needReading()):
 		return tlsSchemes
 	}
 	return nil
@@ -132,17 +132,17 @@ func (rules about) needReading() (needs bool) {
 	return needs
 }
 
-// each calls f for every rule that matches, in no order.
-func (t *NetTable) each(target *netname.Target, f func(*Rule)) {
-	t.eachHost(target, func(r *Rule) {
-		if r.Net.matches(target) {
+// Each calls f for every rule that matches, in no order.
+func (t *NetTable) Each(target *netname.Target, f func(*Rule)) {
+	t.EachHost(target, func(r *Rule) {
+		if r.Net.Matches(target) {
 			f(r)
 		}
 	})
 }
 
-// eachHost calls f for every rule whose host matches.
-func (t *NetTable) eachHost(target *netname.Target, f func(*Rule)) {
+// EachHost calls f for every rule whose host matches.
+func (t *NetTable) EachHost(target *netname.Target, f func(*Rule)) {
 	all := func(l []*Rule) {
 		for _, r := range l {
 			f(r)
@@ -171,12 +171,12 @@ func (t *NetTable) eachHost(target *netname.Target, f func(*Rule)) {
 	}
 }
 
-// matches says whether a rule whose host matches says something about the target. What denies addresses and says no more matches whatever is
+// Matches says whether a rule whose host matches says something about the target. What denies addresses and says no more matches whatever is
 // done with them.
 //
 // What is said on a connection of no known scheme can't be seen, so a rule that grants a part of it (a scheme, a path,
 // a method) doesn't match; one that denies a part does, because the denied thing might be said there.
-func (n *CompiledNet) matches(t *netname.Target) bool {
+func (n *CompiledNet) Matches(t *netname.Target) bool {
 	switch every := n.EveryPort(); {
 	case n.Listen != t.Listen, n.Proto != t.Protocol && (n.Proto != "" || !every):
 		return false
@@ -198,7 +198,7 @@ func (n *CompiledNet) matches(t *netname.Target) bool {
 
 func (n *CompiledNet) matchesRaw(t *netname.Target) bool {
 	port := uint16(n.Port)
-	if n.Scheme != "" || n.layer7() {
+	if n.Scheme != "" || n.DependsOnContent() {
 		if n.Allow {
 			return false
 		}
@@ -229,16 +229,16 @@ func (n *CompiledNet) matchesMethod(t *netname.Target) bool {
 	return slices.Contains(n.Methods, t.Method)
 }
 
-// compareNet says which of two matching rules is more specific: positive for a.
-func compareNet(a, b *Rule) int {
+// CompareNet says which of two matching rules is more specific: positive for a.
+func CompareNet(a, b *Rule) int {
 	return cmp.Or(
-		cmp.Compare(a.Net.parts(), b.Net.parts()),
-		cmp.Compare(a.Net.hostRank(), b.Net.hostRank()),
+		cmp.Compare(a.Net.Parts(), b.Net.Parts()),
+		cmp.Compare(a.Net.HostRank(), b.Net.HostRank()),
 		cmp.Compare(a.Index, b.Index),
 	)
 }
 
-func (n *CompiledNet) parts() int {
+func (n *CompiledNet) Parts() int {
 	p := len(n.Path)
 	if n.Scheme != "" {
 		p++
@@ -249,8 +249,8 @@ func (n *CompiledNet) parts() int {
 	return p
 }
 
-// hostRank orders hosts that match the same target: an exact one before longer ranges or wildcards before shorter ones.
-func (n *CompiledNet) hostRank() int {
+// HostRank orders hosts that match the same target: an exact one before longer ranges or wildcards before shorter ones.
+func (n *CompiledNet) HostRank() int {
 	switch {
 	case n.Name != "":
 		return 1 << 16
@@ -264,8 +264,8 @@ func (n *CompiledNet) hostRank() int {
 	return 1 + n.Prefix.Bits() + 128 - n.Prefix.Addr().BitLen() // of IPv4 as if it were written in IPv6
 }
 
-// allowsWith says whether a target would be allowed with one more rule, at the end.
-func (t *NetTable) allowsWith(target *netname.Target, r *NetRule, intercept bool) bool {
+// AllowsWith says whether a target would be allowed with one more rule, at the end.
+func (t *NetTable) AllowsWith(target *netname.Target, r *NetRule, intercept bool) bool {
 	n, _, err := compileNet(r, intercept)
 	if err != nil {
 		return false
@@ -273,7 +273,7 @@ func (t *NetTable) allowsWith(target *netname.Target, r *NetRule, intercept bool
 	last := &Rule{Index: 1 << 30, Net: n}
 	got := t.deciding(target, func(f func(*Rule)) {
 		if t != nil {
-			t.eachHost(target, f)
+			t.EachHost(target, f)
 		}
 		f(last)
 	})

@@ -2,12 +2,11 @@ package policy_test
 
 import (
 	"net/netip"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
@@ -91,59 +90,6 @@ func TestCheckNet(t *testing.T) {
 	}
 }
 
-// What looks the same on a connection is decided the same: under TLS by what names https, then wss, else by what denies.
-func TestAlike(t *testing.T) {
-	rule := func(scheme string, port int, allow bool) policy.NetRule {
-		return policy.NetRule{Host: "a.com", Scheme: scheme, Port: port, Allow: allow}
-	}
-	for _, x := range []struct {
-		name    string
-		reads   bool
-		rules   []policy.NetRule
-		targets string
-		want    policy.Reason
-	}{
-		{"wss is granted", false, []policy.NetRule{rule("wss", 0, true)}, "https://a.com/ wss://a.com/", policy.Allowed},
-		{"https is granted", false, []policy.NetRule{rule("https", 0, true)}, "https://a.com/ wss://a.com/", policy.Allowed},
-		{"wss is denied", false, []policy.NetRule{policytest.Host("a.com", true), rule("wss", 0, false)}, "https://a.com/ wss://a.com/", policy.RuleDenies},
-		{"https is denied", false, []policy.NetRule{rule("wss", 0, true), rule("https", 0, false)}, "https://a.com/ wss://a.com/", policy.RuleDenies},
-		{"https is granted, before or later", false, []policy.NetRule{rule("wss", 0, false), rule("https", 0, true), rule("wss", 0, false)}, "https://a.com/ wss://a.com/", policy.Allowed},
-		{"https is granted, beside a denial of all", false, []policy.NetRule{rule("https", 443, true), policytest.Host("a.com", false)}, "https://a.com/ wss://a.com/", policy.Allowed},
-		{"and one of the port", false, []policy.NetRule{rule("https", 443, true), rule("", 443, false)}, "https://a.com/ wss://a.com/", policy.Allowed},
-		{"wss is granted, beside a denial of all", false, []policy.NetRule{rule("wss", 0, true), policytest.Host("a.com", false)}, "https://a.com/ wss://a.com/", policy.Allowed},
-		{"elsewhere", false, []policy.NetRule{rule("wss", 0, true)}, "https://a.com:8443/ http://a.com/ ws://a.com/ tcp://a.com:443", policy.HostNotListed},
-		{"TLS is read: wss", true, []policy.NetRule{rule("wss", 0, true)}, "https://a.com/", policy.HostNotListed},
-		{"TLS is read: denied", true, []policy.NetRule{policytest.Host("a.com", true), rule("wss", 0, false)}, "https://a.com/", policy.Allowed},
-		{"the port is denied", false, []policy.NetRule{policytest.Host("a.com", true), rule("", 443, false)}, "https://a.com/ wss://a.com/", policy.RuleDenies},
-		{"ssh", false, []policy.NetRule{rule("ssh", 0, true)}, "ssh://a.com/ tcp://a.com:22 git://a.com:22/", policy.Allowed},
-		{"any scheme", false, []policy.NetRule{policytest.Host("a.com", true)}, "tcp://a.com:22 tcp://a.com:9418", policy.Allowed},
-		{"ssh is denied", false, []policy.NetRule{rule("", 22, true), rule("ssh", 0, false)}, "ssh://a.com/ tcp://a.com:22 git://a.com:22/", policy.RuleDenies},
-		{"http is denied there", false, []policy.NetRule{rule("", 22, true), rule("http", 22, false)}, "ssh://a.com/ tcp://a.com:22", policy.RuleDenies},
-	} {
-		c := policytest.Compile(t, policy.SourceLayer{Net: x.rules, TLSIntercept: x.reads})
-		for url := range strings.FieldsSeq(x.targets) {
-			v, a := policy.AskRaw(c, policytest.Machine(), policy.Question{Resource: policy.Net, Target: url})
-			if v.Reason != x.want {
-				t.Errorf("%s: %s: %+v, want %s", x.name, url, v, x.want)
-			}
-			r, ok := policy.NetRule{}, false
-			if !v.Allow {
-				r, ok = policy.SuggestNet(v, c.Layers[v.Layer], &a)
-			}
-			if ok == v.Allow && x.name != "http is denied there" { // what denies a scheme and port there is beaten by no raw port
-				t.Errorf("%s: %s: %v, suggested %+v", x.name, url, v.Allow, r)
-			}
-			if !ok {
-				continue
-			}
-			more := policytest.Compile(t, policy.SourceLayer{Net: append(slices.Clip(x.rules), r), TLSIntercept: x.reads})
-			if v, _ := policy.Ask(more, policytest.Machine(), policy.Question{Resource: policy.Net, Target: url}); !v.Allow {
-				t.Errorf("%s: %s isn't granted by what is suggested: %+v", x.name, url, r)
-			}
-		}
-	}
-}
-
 func TestMethodsAndListen(t *testing.T) {
 	c := policytest.Compile(t, policy.SourceLayer{TLSIntercept: true, Net: []policy.NetRule{
 		{Host: "a.com", Methods: []string{"GET", "HEAD"}, Allow: true},
@@ -153,23 +99,23 @@ func TestMethodsAndListen(t *testing.T) {
 		{Port: 9090, Listen: true, Allow: true},
 	}})
 	for _, x := range []struct {
-		q    policy.Question
+		q    explain.Question
 		want policy.Reason
 	}{
-		{policy.Question{Target: "https://a.com/"}, policy.Allowed},
-		{policy.Question{Target: "https://a.com/", Method: "GET"}, policy.Allowed},
-		{policy.Question{Target: "https://a.com/", Method: "POST"}, policy.HostNotListed},
-		{policy.Question{Target: "https://b.com/"}, policy.Allowed},
-		{policy.Question{Target: "https://b.com/", Method: "DELETE"}, policy.RuleDenies},
-		{policy.Question{Target: "tcp://127.0.0.1:8080", Listen: true}, policy.Allowed},
-		{policy.Question{Target: "tcp://127.0.0.1:8080"}, policy.HostNotListed},
-		{policy.Question{Target: "tcp://0.0.0.0:8080", Listen: true}, policy.HostNotListed},
-		{policy.Question{Target: "tcp://0.0.0.0:9090", Listen: true}, policy.Allowed},
-		{policy.Question{Target: "tcp://[::]:9090", Listen: true}, policy.Allowed},
-		{policy.Question{Target: "https://x@a.com/"}, policy.HostMismatch},
+		{explain.Question{Target: "https://a.com/"}, policy.Allowed},
+		{explain.Question{Target: "https://a.com/", Method: "GET"}, policy.Allowed},
+		{explain.Question{Target: "https://a.com/", Method: "POST"}, policy.HostNotListed},
+		{explain.Question{Target: "https://b.com/"}, policy.Allowed},
+		{explain.Question{Target: "https://b.com/", Method: "DELETE"}, policy.RuleDenies},
+		{explain.Question{Target: "tcp://127.0.0.1:8080", Listen: true}, policy.Allowed},
+		{explain.Question{Target: "tcp://127.0.0.1:8080"}, policy.HostNotListed},
+		{explain.Question{Target: "tcp://0.0.0.0:8080", Listen: true}, policy.HostNotListed},
+		{explain.Question{Target: "tcp://0.0.0.0:9090", Listen: true}, policy.Allowed},
+		{explain.Question{Target: "tcp://[::]:9090", Listen: true}, policy.Allowed},
+		{explain.Question{Target: "https://x@a.com/"}, policy.HostMismatch},
 	} {
 		x.q.Resource = policy.Net
-		if v, a := policy.Ask(c, policytest.Machine(), x.q); v.Reason != x.want {
+		if v, a := explain.Ask(c, policytest.Machine(), x.q); v.Reason != x.want {
 			t.Errorf("%+v: %+v, want %s", x.q, a, x.want)
 		}
 	}

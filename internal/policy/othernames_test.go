@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/fspath/fspathtest"
 	"github.com/toolguard/toolguard/internal/policy/policytest"
@@ -92,26 +93,26 @@ func TestAliasesAreExplained(t *testing.T) {
 	layer := policy.SourceLayer{FS: []policy.FSRule{policytest.Path("/", policy.AllCaps), policytest.Path("/secret", policy.Read)}}
 	c, err := policy.Compile(policytest.Source(layer), sys)
 	childtest.Must(t, err)
-	q := policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "/mnt/f"}
-	v, a := policy.Ask(c, sys, q)
+	q := explain.Question{Resource: policy.FS, Caps: policy.Update, Target: "/mnt/f"}
+	v, a := explain.Ask(c, sys, q)
 	if v.Allow || a.Reason != policy.RuleDenies || a.Rule.ID != "fs.2" || a.Rule.Place.Line != 2 || a.Also != "/secret/sub/f" {
 		t.Errorf("%+v, by %+v", a, a.Rule)
 	}
 	if want := "[[access.fs]]\npath = \"/secret/sub/f\"\nread = true\nupdate = true\n"; a.Suggest != want {
 		t.Errorf("suggested:\n%s", a.Suggest)
 	}
-	e := policy.Explain(c, sys, q)
+	e := explain.Explain(c, sys, q)
 	if n := len(e.Layers); n != 2 || e.Layers[1].Also != "/secret/sub/f" || e.Layers[1].Allow || e.Layers[1].Candidates[0].Rule != a.Rule {
 		t.Errorf("%+v", e.Layers)
 	}
-	if e := policy.Explain(c, sys, policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "/w/f"}); len(e.Layers) != 1 {
+	if e := explain.Explain(c, sys, explain.Question{Resource: policy.FS, Caps: policy.Update, Target: "/w/f"}); len(e.Layers) != 1 {
 		t.Errorf("nothing to say, and said: %+v", e.Layers)
 	}
 	layer.FS = append(layer.FS, policytest.Path("/secret/sub/f", policy.Read|policy.Update))
 	if c, err = policy.Compile(policytest.Source(layer), sys); err != nil {
 		t.Fatal(err)
 	}
-	if v, a := policy.Ask(c, sys, q); !v.Allow {
+	if v, a := explain.Ask(c, sys, q); !v.Allow {
 		t.Errorf("with the rule that was suggested: %+v", a)
 	}
 }
@@ -150,7 +151,7 @@ func TestHardLinks(t *testing.T) {
 		{"/mnt/f", policy.AllCaps}, // the same number in another file system
 	} {
 		for want := policy.Read; want <= policy.Execute; want <<= 1 {
-			v, a := policy.Ask(c, sys, policy.Question{Resource: policy.FS, Caps: want, Target: x.path})
+			v, a := explain.Ask(c, sys, explain.Question{Resource: policy.FS, Caps: want, Target: x.path})
 			if v.Allow != (want&x.want != 0) {
 				t.Errorf("%s %s: %+v", want, x.path, v)
 			}
@@ -164,7 +165,7 @@ func TestHardLinks(t *testing.T) {
 			t.Errorf("%+v isn't known by its file system", k)
 		}
 	}
-	e := policy.Explain(c, sys, policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "x"})
+	e := explain.Explain(c, sys, explain.Question{Resource: policy.FS, Caps: policy.Update, Target: "x"})
 	if n := len(e.Layers); n != 2 || e.Layers[1].Also != "/secret/f" || e.Layers[1].Allow || e.Layers[1].Reason != policy.RuleDenies {
 		t.Errorf("%+v", e.Layers)
 	}

@@ -2,43 +2,43 @@ package policy
 
 import "slices"
 
-// kind is one of the sets of rules by which a layer takes away beneath what its fs rules give.
-type kind int
+// Guard is one of the sets of rules by which a layer takes away beneath what its fs rules give.
+type Guard int
 
 const (
-	protects kind = iota // what trusted programs obey isn't written
-	secrets              // credentials aren't read
-	numKinds
+	GuardProtect Guard = iota // what trusted programs obey isn't written
+	GuardSecrets              // credentials aren't read
+	NumGuards
 )
 
-// takes is what the rules of each kind take away. Who may execute a file could have it read by what runs it.
-var takes = [numKinds]Caps{protects: Write, secrets: Read | Execute}
+// GuardTakes is what the rules of each kind take away. Who may execute a file could have it read by what runs it.
+var GuardTakes = [NumGuards]Caps{GuardProtect: Write, GuardSecrets: Read | Execute}
 
-// taking is the layer's rules of each kind; nil where it's off.
-func (l *Layer) taking() [numKinds]*FSTable {
-	return [numKinds]*FSTable{protects: l.Protect, secrets: l.Secrets}
+// Guards is the layer's rules of each kind; nil where it's off.
+func (l *Layer) Guards() [NumGuards]*FSTable {
+	return [NumGuards]*FSTable{GuardProtect: l.Protect, GuardSecrets: l.Secrets}
 }
 
 // tables is all of the layer's rules about files.
-func (l *Layer) tables() [1 + numKinds]*FSTable {
-	return [1 + numKinds]*FSTable{l.FS, l.Protect, l.Secrets}
+func (l *Layer) tables() [1 + NumGuards]*FSTable {
+	return [1 + NumGuards]*FSTable{l.FS, l.Protect, l.Secrets}
 }
 
-// lifts says which kinds take nothing away from what a rule gives.
-func (f *CompiledFS) lifts() [numKinds]bool {
-	return [numKinds]bool{protects: f.Unprotect, secrets: f.Secret}
+// Lifts says which kinds take nothing away from what a rule gives.
+func (f *CompiledFS) Lifts() [NumGuards]bool {
+	return [NumGuards]bool{GuardProtect: f.Unprotect, GuardSecrets: f.Secret}
 }
 
-// taken is what a rule of the kind takes away: one of secrets that gives read is an exception.
-func (k kind) taken(r *Rule) Caps {
-	if r == nil || k == secrets && r.FS.Caps&Read != 0 {
+// Taken is what a rule of the kind takes away: one of secrets that gives read is an exception.
+func (k Guard) Taken(r *Rule) Caps {
+	if r == nil || k == GuardSecrets && r.FS.Caps&Read != 0 {
 		return 0
 	}
-	return takes[k]
+	return GuardTakes[k]
 }
 
 // Secret says whether credentials are kept at a canonical path, whatever the rules grant.
-func (l *Layer) Secret(path string) bool { return secrets.taken(l.Secrets.Deciding(path)) != 0 }
+func (l *Layer) Secret(path string) bool { return GuardSecrets.Taken(l.Secrets.Deciding(path)) != 0 }
 
 // SameIn is the rule of a layer that takes away what another layer's does: a mechanism may have those that are the same once for all layers. Any
 // other rule is itself.
@@ -52,7 +52,7 @@ func (c *Compiled) SameIn(layer int, rule int32) int32 {
 			return rule
 		}
 	}
-	for _, t := range l.taking() {
+	for _, t := range l.Guards() {
 		for _, q := range t.Rules() {
 			if r.FS != nil && q.FS.same(r.FS) {
 				return q.Index

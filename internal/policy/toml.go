@@ -50,33 +50,33 @@ func tomlArgs(l [][]string) string {
 	return "[" + strings.Join(q, ", ") + "]"
 }
 
-// keys is the content of a table, one "key = value" each.
-type keys []string
+// Keys is the content of a table, one "key = value" each.
+type Keys []string
 
-func (k *keys) add(key, value string) { *k = append(*k, key+" = "+value) }
+func (k *Keys) add(key, value string) { *k = append(*k, key+" = "+value) }
 
-func (k *keys) str(key, value string) {
+func (k *Keys) str(key, value string) {
 	if value != "" {
 		k.add(key, tomlString(value))
 	}
 }
 
-func (k *keys) flag(key string, on bool) {
+func (k *Keys) flag(key string, on bool) {
 	if on {
 		k.add(key, "true")
 	}
 }
 
 // inline is the table on one line.
-func (k keys) inline() string { return "{ " + strings.Join(k, ", ") + " }" }
+func (k Keys) inline() string { return "{ " + strings.Join(k, ", ") + " }" }
 
-// table is the table as a file has it, under its header.
-func (k keys) table(header string) string {
+// Table is the table as a file has it, under its header.
+func (k Keys) Table(header string) string {
 	return strings.Join(append([]string{header}, k...), "\n") + "\n"
 }
 
-func fsKeys(r *FSRule) keys {
-	var k keys
+func FSKeys(r *FSRule) Keys {
+	var k Keys
 	k.str("path", r.Path)
 	k.str("match", r.Match)
 	for _, n := range capNames {
@@ -96,8 +96,8 @@ func fsKeys(r *FSRule) keys {
 	return k
 }
 
-func netKeys(r *NetRule) keys {
-	var k keys
+func NetKeys(r *NetRule) Keys {
+	var k Keys
 	k.str("host", r.Host)
 	k.str("scheme", r.Scheme)
 	if r.Port != 0 {
@@ -113,15 +113,15 @@ func netKeys(r *NetRule) keys {
 	return k
 }
 
-func envKeys(r *EnvRule) keys {
-	var k keys
+func EnvKeys(r *EnvRule) Keys {
+	var k Keys
 	k.add("name", tomlString(r.Name))
 	k.add("read", fmt.Sprint(r.Read))
 	return k
 }
 
-func commandKeys(r *CommandRule) keys {
-	var k keys
+func CommandKeys(r *CommandRule) Keys {
+	var k Keys
 	if r.HasArgs {
 		k.add("args", tomlArgs(r.Args))
 	}
@@ -135,11 +135,11 @@ func commandKeys(r *CommandRule) keys {
 func (r *Rule) Text() string {
 	switch {
 	case r.FS != nil:
-		return fsKeys(r.FS.source()).inline()
+		return FSKeys(r.FS.source()).inline()
 	case r.Net != nil:
-		return netKeys(&r.Net.NetRule).inline()
+		return NetKeys(&r.Net.NetRule).inline()
 	case r.Env != nil:
-		return envKeys(r.Env).inline()
+		return EnvKeys(r.Env).inline()
 	case r.Command != nil:
 		return commandText(&r.Command.CommandRule)
 	}
@@ -157,8 +157,8 @@ func (f *CompiledFS) source() *FSRule {
 	return &r
 }
 
-// commandHeader is the header of a command's table; a name that isn't a bare key is quoted.
-func commandHeader(name string) string {
+// CommandHeader is the header of a command's table; a name that isn't a bare key is quoted.
+func CommandHeader(name string) string {
 	if name == "" || strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
 		name = tomlString(name)
 	}
@@ -166,8 +166,8 @@ func commandHeader(name string) string {
 }
 
 func commandText(r *CommandRule) string {
-	if k := commandKeys(r); len(k) > 0 {
-		return commandHeader(r.Name) + " = " + k.inline()
+	if k := CommandKeys(r); len(k) > 0 {
+		return CommandHeader(r.Name) + " = " + k.inline()
 	}
-	return commandHeader(r.Name) + " = {}"
+	return CommandHeader(r.Name) + " = {}"
 }

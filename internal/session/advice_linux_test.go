@@ -12,6 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
@@ -38,7 +39,7 @@ func TestAdviceOfProxies(t *testing.T) {
 	} {
 		r := &run{cfg: Config{Policy: c, Proxies: proxiesOf(c, []string{"A=b", x.env})}}
 		e := event.Event{Extra: map[string]string{}}
-		q := policy.Question{Resource: policy.Net, Target: x.target}
+		q := explain.Question{Resource: policy.Net, Target: x.target}
 		at, err := q.NetTarget()
 		must(t, err)
 		r.suggest(&e, c.CheckNet(&at), q)
@@ -48,7 +49,7 @@ func TestAdviceOfProxies(t *testing.T) {
 	}
 	r := &run{cfg: Config{Policy: c, Proxies: []api.Proxy{{Variable: "http_proxy", Scheme: "http", Host: "proxy.corp"}}}}
 	for target, offered := range map[string]bool{"http://proxy.corp:3128/": true, "tcp://proxy.corp:3128": false, "https://proxy.corp:3128/": false} {
-		e := r.refusedByName(&message.Denial{Answer: policy.Answer{Target: target, Suggest: "x"}}, time.Time{}, nil)
+		e := r.refusedByName(&message.Denial{Answer: explain.Answer{Target: target, Suggest: "x"}}, time.Time{}, nil)
 		if (e.Suggest != "") != offered || e.Extra["advice"] == "" {
 			t.Errorf("%s: suggests %q, %q", target, e.Suggest, e.Extra["advice"])
 		}

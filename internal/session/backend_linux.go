@@ -11,6 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
@@ -66,7 +67,7 @@ func named(name, daemon string) (b backend, ok bool, err error) {
 		net:   net,
 		gaps:  landlock.StatedGaps(abi),
 		level: abi,
-		unseen: func(q policy.Question) string {
+		unseen: func(q explain.Question) string {
 			if q.Symlink {
 				return "landlock doesn't mediate the reading of symlinks"
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
 // Report is what a backend would enforce of a policy: the enforceability report.
@@ -19,7 +20,7 @@ type Report struct {
 	Instead  string            // what could enforce more, and how to have it; "": nothing that is known of
 	Denials  bool              // of a run: what the backend denies is reported
 
-	unseen func(policy.Question) string // see backend
+	unseen func(explain.Question) string // see backend
 }
 
 // Cover reports how far the named backend ("auto" chooses) enforces c on this machine; daemon says whether toolguardd must
@@ -69,11 +70,11 @@ type backend struct {
 	name    string
 	gaps    []string
 	cover   func(*policy.Compiled) []policy.Coverage
-	unseen  func(policy.Question) string // why it denies none of what is asked about; "" where it can. nil: it always can
-	level   int                          // it decides about what Landlock decides about from this ABI on
-	net     *network                     // that it can hold; nil: none
-	skipped error                        // why a better one that is set up here wasn't taken; nil: there's none, or it wasn't wanted
-	hold    func(*run) error             // makes the session in the kernel, by the policy that was covered; nil: there's none
+	unseen  func(explain.Question) string // why it denies none of what is asked about; "" where it can. nil: it always can
+	level   int                           // it decides about what Landlock decides about from this ABI on
+	net     *network                      // that it can hold; nil: none
+	skipped error                         // why a better one that is set up here wasn't taken; nil: there's none, or it wasn't wanted
+	hold    func(*run) error              // makes the session in the kernel, by the policy that was covered; nil: there's none
 
 	without  func() (backend, error) // what is taken where the session can't be had; nil: nothing is
 	required string                  // by what this one is; "": by nothing

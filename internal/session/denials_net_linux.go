@@ -13,6 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
 // hearNet has the losses of what is refused of the network told, or no more.
@@ -141,7 +142,7 @@ func (r *run) refusedNet(k *cgroupsock.Event, chain []event.Process) event.Event
 		e.Reason = string(v.Reason)
 		return e
 	}
-	r.suggest(&e, v, policy.Question{Resource: policy.Net, Target: e.Target, Listen: e.Capability == "listen"})
+	r.suggest(&e, v, explain.Question{Resource: policy.Net, Target: e.Target, Listen: e.Capability == "listen"})
 	return e
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
@@ -58,7 +59,7 @@ func TestChainSince(t *testing.T) {
 // What the report lists has no secrets in it, as events haven't.
 func TestListedClean(t *testing.T) {
 	d := newDenials(newHearing(Heard{PID: 1}, Config{Policy: listing(t)}).run, 1)
-	d.refusedByName(&message.Denial{Answer: policy.Answer{Target: "http://example.com/a;jsessionid=canary"}})
+	d.refusedByName(&message.Denial{Answer: explain.Answer{Target: "http://example.com/a;jsessionid=canary"}})
 	if got := d.list[0].Target; got != "http://example.com/a;jsessionid=***" {
 		t.Error(got)
 	}

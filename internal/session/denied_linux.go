@@ -12,6 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
@@ -32,7 +33,7 @@ func (r *run) denied(k kernelaudit.Denial, chain []event.Process) event.Event {
 }
 
 // suggest adds the rule that decided and the smallest grant that would have allowed it.
-func (r *run) suggest(e *event.Event, v policy.Verdict, q policy.Question) {
+func (r *run) suggest(e *event.Event, v policy.Verdict, q explain.Question) {
 	var p *api.Proxy
 	if q.Resource == policy.Net && !q.Listen {
 		p = r.proxyAt(q.Target)
@@ -42,7 +43,7 @@ func (r *run) suggest(e *event.Event, v policy.Verdict, q policy.Question) {
 	}
 	r.decided(e, v)
 	e.Reason = string(v.Reason)
-	a := policy.Describe(r.cfg.Policy, v, q, q.Target)
+	a := explain.Describe(r.cfg.Policy, v, q, q.Target)
 	if e.Suggest = a.Suggest; a.Note != "" {
 		e.Extra["note"] = a.Note
 	}
@@ -126,7 +127,7 @@ func (r *run) deniedPath(e *event.Event, k kernelaudit.Denial, caps policy.Caps,
 	if v.Reason == policy.NoRule && !strings.HasPrefix(e.Target+"/", r.cfg.Policy.Workspace+"/") {
 		v.Reason = policy.OutsideWorkspace
 	}
-	r.suggest(e, v, policy.Question{Resource: policy.FS, Caps: caps, Target: e.Target})
+	r.suggest(e, v, explain.Question{Resource: policy.FS, Caps: caps, Target: e.Target})
 }
 
 // ownName is the record's path, with a process's own entries in /proc as the policy calls them.
@@ -147,7 +148,7 @@ func (r *run) deniedPort(e *event.Event, k kernelaudit.Denial) {
 		protocol = "udp://"
 	}
 	e.Target = protocol + e.Target
-	q := policy.Question{Resource: policy.Net, Target: e.Target, Listen: e.Capability == "listen"}
+	q := explain.Question{Resource: policy.Net, Target: e.Target, Listen: e.Capability == "listen"}
 	t, err := q.NetTarget()
 	if err != nil {
 		e.Reason = string(policy.HostNotListed)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
 // Here is what this machine makes of a decision.
@@ -19,9 +20,9 @@ type Here struct {
 	Instead  string        // what would enforce more, as something to do
 }
 
-// Here says how far the backend enforces an answer to q. layers are what each authority says (policy.Explanation), and are asked for only
+// Here says how far the backend enforces an answer to q. layers are what each authority says (explain.Explanation), and are asked for only
 // where a denial isn't enforced by the authority that the answer names: another one's may be.
-func (r *Report) Here(q policy.Question, a policy.Answer, layers func() []policy.LayerExplanation) Here {
+func (r *Report) Here(q explain.Question, a explain.Answer, layers func() []explain.LayerExplanation) Here {
 	if q.Resource == policy.FS {
 		q.Target = a.Target
 	}
@@ -38,7 +39,7 @@ func (r *Report) Here(q policy.Question, a policy.Answer, layers func() []policy
 }
 
 // decided says how far an authority's decision is enforced, made by a rule or (nil) by a default.
-func (r *Report) decided(q policy.Question, allow bool, by policy.Authority, rule *policy.Rule) Here {
+func (r *Report) decided(q explain.Question, allow bool, by policy.Authority, rule *policy.Rule) Here {
 	h := Here{Status: policy.Enforced, By: r.Backend}
 	if q.Resource == policy.Env {
 		h.By = "env"
@@ -73,7 +74,7 @@ func (r *Report) rowOf(is func(*policy.Coverage) bool) *policy.Coverage {
 }
 
 // exceeds says whether a row is of a grant of an authority that gives more here than it says, and so perhaps what is asked for.
-func exceeds(row *policy.Coverage, q policy.Question, by policy.Authority) bool {
+func exceeds(row *policy.Coverage, q explain.Question, by policy.Authority) bool {
 	rule := row.Rule
 	if row.Status == policy.Enforced || rule == nil || rule.Resource != q.Resource || rule.Authority != by {
 		return false
@@ -104,7 +105,7 @@ func (r *Report) refusal(rule *policy.Rule) string {
 
 // Warnings are the rules that the backend doesn't enforce as they're written, in the order of the policy. Built-in rules of which the same
 // is to be said are one.
-func (r *Report) Warnings() (out []policy.Warning) {
+func (r *Report) Warnings() (out []explain.Warning) {
 	for i := 0; i < len(r.Rows); {
 		row, n := r.Rows[i], 1
 		for i++; i < len(r.Rows) && row.Alike(r.Rows[i]) && !r.refuses(row.ID); i++ {
@@ -117,7 +118,7 @@ func (r *Report) Warnings() (out []policy.Warning) {
 		if n > 1 {
 			name = fmt.Sprintf("%s to %s", name, r.Rows[i-1].ID)
 		}
-		w := policy.Warning{Place: row.Place, Code: "not-enforced", Msg: fmt.Sprintf("%s: %s doesn't enforce it here: %s", name, r.Backend, row.Why)}
+		w := explain.Warning{Place: row.Place, Code: "not-enforced", Msg: fmt.Sprintf("%s: %s doesn't enforce it here: %s", name, r.Backend, row.Why)}
 		switch {
 		case row.Stricter:
 			w.Code, w.Msg = "stricter", fmt.Sprintf("%s: %s grants less here: %s", name, r.Backend, row.Why)

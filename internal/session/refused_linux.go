@@ -15,6 +15,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
@@ -250,7 +251,7 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 	if v.Reason == policy.NoRule && !strings.HasPrefix(e.Target+"/", r.cfg.Policy.Workspace+"/") {
 		v.Reason = policy.OutsideWorkspace
 	}
-	r.suggest(e, v, policy.Question{
+	r.suggest(e, v, explain.Question{
 		Resource: policy.FS, Caps: asked.Need, Target: e.Target, Symlink: k.Op == loader.OpReadlink,
 	})
 }
@@ -332,7 +333,7 @@ func (r *run) refusedCommand(e *event.Event, k *loader.Event) {
 		program = r.withArgs(v, program)
 	}
 	e.Resource, e.Capability, e.Target = policy.Commands.String(), policy.Execute.String(), program
-	q := policy.Question{Resource: policy.Commands, Target: program}
+	q := explain.Question{Resource: policy.Commands, Target: program}
 	if k.Why == loader.WhyArgs && k.Args != "" {
 		called, args, _ := strings.Cut(k.Args, "\x00")
 		argv := strings.Split(program+"\x00"+args, "\x00")

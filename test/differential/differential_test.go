@@ -22,6 +22,7 @@ import (
 	"github.com/toolguard/toolguard/internal/daemontest"
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
@@ -271,7 +272,7 @@ func (x *session) one(o operation, w want, got syscall.Errno) {
 	case complaint != "":
 		_ = x.guarded.end()
 		x.t.Fatalf("operation %d: %v: %s\nthe policy says %+v of %s, the kernel %v\nthe last denial that was told: %q", x.done, o, complaint,
-			policy.Describe(x.c, w.Verdict, policyQuestion(w), ""), short(w.target), got, x.last())
+			explain.Describe(x.c, w.Verdict, policyQuestion(w), ""), short(w.target), got, x.last())
 	case got == 0:
 		n.Allowed++
 	case denied:
@@ -284,8 +285,8 @@ func (x *session) one(o operation, w want, got syscall.Errno) {
 	}
 }
 
-func policyQuestion(w want) policy.Question {
-	return policy.Question{Resource: policy.FS, Target: w.target}
+func policyQuestion(w want) explain.Question {
+	return explain.Question{Resource: policy.FS, Target: w.target}
 }
 
 // compare says whether toolguard refused, and what is wrong about how an operation ended. What failed is tried without toolguard,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
 // denial is what an event tells.
@@ -25,7 +26,7 @@ func (w want) denial(c *policy.Compiled) denial {
 	if w.Reason != policy.PathUnresolved { // then the kernel knows a part of it at most
 		d.target = text(w.target)
 	}
-	if a := policy.Describe(c, w.Verdict, policyQuestion(w), ""); a.Rule != nil {
+	if a := explain.Describe(c, w.Verdict, policyQuestion(w), ""); a.Rule != nil {
 		d.rule = a.Rule.ID
 	}
 	return d

@@ -5,16 +5,17 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/session"
 )
 
 // Answer is the answer of check.
-func (s *Screen) Answer(q policy.Question, a policy.Answer, h session.Here) {
+func (s *Screen) Answer(q explain.Question, a explain.Answer, h session.Here) {
 	defer s.flush()
 	s.decision(q, a, h)
 }
 
-func (s *Screen) decision(q policy.Question, a policy.Answer, h session.Here) {
+func (s *Screen) decision(q explain.Question, a explain.Answer, h session.Here) {
 	verdict := cs(green, "allow")
 	if a.Decision != "allow" {
 		verdict = cs(red, "deny")
@@ -74,7 +75,7 @@ func (s *Screen) toml(text string) {
 func ruleLine(r *policy.Rule) string { return fmt.Sprintf("%s  %s  (%s)", r.ID, r.Text(), r.Place) }
 
 // asked is the question in the words of the command line.
-func asked(q policy.Question, target string) string {
+func asked(q explain.Question, target string) string {
 	if target == "" {
 		target = q.Target
 	}
@@ -99,7 +100,7 @@ func asked(q policy.Question, target string) string {
 }
 
 // Explanation is the answer of explain.
-func (s *Screen) Explanation(q policy.Question, e policy.Explanation, h session.Here) {
+func (s *Screen) Explanation(q explain.Question, e explain.Explanation, h session.Here) {
 	defer s.flush()
 	s.decision(q, e.Answer, h)
 	if len(e.Layers) == 0 {
@@ -114,7 +115,7 @@ func (s *Screen) Explanation(q policy.Question, e policy.Explanation, h session.
 }
 
 // opinion is what one authority says, and why.
-func (s *Screen) opinion(l policy.LayerExplanation) {
+func (s *Screen) opinion(l explain.LayerExplanation) {
 	verdict := s.in(green, "allows")
 	if !l.Allow {
 		verdict = s.in(red, "denies")

@@ -4,10 +4,11 @@ import (
 	"fmt"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
 // Changes is the answer of policy diff.
-func (s *Screen) Changes(changes []policy.Change) {
+func (s *Screen) Changes(changes []explain.Change) {
 	defer s.flush()
 	if len(changes) == 0 {
 		s.line("the two policies mean the same")
@@ -33,7 +34,7 @@ func (s *Screen) Changes(changes []policy.Change) {
 }
 
 // direction says whether a change gives or takes.
-func direction(ch policy.Change) cell {
+func direction(ch explain.Change) cell {
 	switch {
 	case ch.Widened && !ch.Narrowed:
 		return cs(red, "wider")
@@ -44,7 +45,7 @@ func direction(ch policy.Change) cell {
 }
 
 // rulePlaces are the rules that decide before and after, where there's one.
-func rulePlaces(ch policy.Change) string {
+func rulePlaces(ch explain.Change) string {
 	if ch.OldRule == nil && ch.NewRule == nil {
 		return ""
 	}

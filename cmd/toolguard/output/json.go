@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/session"
 )
 
@@ -69,7 +70,7 @@ func hereJSON(h session.Here) hereAnswer {
 
 func statusJSON(s policy.Status) string { return strings.ReplaceAll(s.String(), " ", "_") }
 
-func AnswerJSON(a policy.Answer, h session.Here) Answer {
+func AnswerJSON(a explain.Answer, h session.Here) Answer {
 	j := Answer{Decision: a.Decision, Reason: a.Reason, Target: a.Target, Also: a.Also, Rule: ruleJSON(a.Rule), Note: a.Note, Suggest: a.Suggest, Advice: a.Advice, Here: hereJSON(h)}
 	if a.Authority != policy.Builtin || a.Rule != nil {
 		j.Authority = a.Authority.String()
@@ -98,7 +99,7 @@ type candidate struct {
 	Why   string `json:"why"`
 }
 
-func ExplanationJSON(e policy.Explanation, h session.Here) Explanation {
+func ExplanationJSON(e explain.Explanation, h session.Here) Explanation {
 	j := Explanation{Answer: AnswerJSON(e.Answer, h), Layers: []layerExplanation{}}
 	for _, l := range e.Layers {
 		lj := layerExplanation{l.Authority.String(), l.Also, stance(l.Stance), decision(l.Allow), l.Reason, []candidate{}}
@@ -189,7 +190,7 @@ type finding struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-func LintJSON(mistakes policy.Errors, warnings []policy.Warning, here *Starts) lintReport {
+func LintJSON(mistakes policy.Errors, warnings []explain.Warning, here *Starts) lintReport {
 	j := lintReport{Errors: []finding{}, Warnings: []finding{}, Here: here}
 	for _, m := range mistakes {
 		j.Errors = append(j.Errors, finding{m.Place.File, m.Place.Line, m.Place.Col, "", m.Msg, m.Hint})
@@ -286,7 +287,7 @@ type change struct {
 	NewRule  *ruleRef `json:"new_rule"`
 }
 
-func ChangesJSON(changes []policy.Change) []change {
+func ChangesJSON(changes []explain.Change) []change {
 	j := []change{}
 	for _, ch := range changes {
 		j = append(j, change{ch.Resource, ch.Widened, ch.Narrowed, ch.Target, ch.Old, ch.New, ruleJSON(ch.OldRule), ruleJSON(ch.NewRule)})

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
 // Lint is the answer of policy lint.
-func (s *Screen) Lint(mistakes policy.Errors, warnings []policy.Warning, here *Starts) {
+func (s *Screen) Lint(mistakes policy.Errors, warnings []explain.Warning, here *Starts) {
 	defer s.flush()
 	for _, m := range mistakes {
 		s.finding(red, "error", m.Place, m.Msg, m.Hint)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/session"
 )
 
@@ -167,7 +168,7 @@ func TestSystemCallsInTheReport(t *testing.T) {
 func TestChangesShareLines(t *testing.T) {
 	rule := &policy.Rule{ID: "fs.1", Place: policy.Place{File: "p.toml", Line: 3, Col: 1}}
 	s, b := on(false)
-	s.Changes([]policy.Change{
+	s.Changes([]explain.Change{
 		{Resource: "fs", Widened: true, Target: "/a", Old: "none", New: "read", NewRule: rule},
 		{Resource: "fs", Widened: true, Target: "/b", Old: "none", New: "read", NewRule: rule},
 		{Resource: "fs", Narrowed: true, Target: "/c", Old: "read", New: "none", OldRule: rule},

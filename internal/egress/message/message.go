@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 )
 
 // Nobody is the user that egress is, and whose the session's bundle of certificate authorities is.
@@ -59,7 +60,7 @@ type Denial struct {
 	To       netip.AddrPort // where the connection was going; the zero value for DNS
 	Protocol string         // "dns", "tls", "http", "raw"
 	Method   string         // of an HTTP request
-	Answer   policy.Answer
+	Answer   explain.Answer
 }
 
 // BundleVars are the environment variables by which common programs find a bundle of authorities.

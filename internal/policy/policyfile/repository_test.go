@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 )
 
@@ -84,9 +85,9 @@ func TestRepositoryOfAWorktree(t *testing.T) {
 		}
 	}
 	a := in(t, dir+"/tree", writing(t, dir))
-	_, read := policy.Ask(a, hostfs.Machine{}, policy.Question{Caps: policy.Read, Target: dir + tree + "/HEAD"})
-	_, write := policy.Ask(a, hostfs.Machine{}, policy.Question{Caps: policy.Create, Target: dir + common + "/refs/heads/side.lock"})
-	_, hook := policy.Ask(a, hostfs.Machine{}, policy.Question{Caps: policy.Create, Target: dir + common + "/hooks/pre-commit"})
+	_, read := explain.Ask(a, hostfs.Machine{}, explain.Question{Caps: policy.Read, Target: dir + tree + "/HEAD"})
+	_, write := explain.Ask(a, hostfs.Machine{}, explain.Question{Caps: policy.Create, Target: dir + common + "/refs/heads/side.lock"})
+	_, hook := explain.Ask(a, hostfs.Machine{}, explain.Question{Caps: policy.Create, Target: dir + common + "/hooks/pre-commit"})
 	if read.Suggest != "[[access.fs]]\npath = \""+dir+common+"\"\nread = true\n" || !strings.Contains(read.Advice, "preset:git") ||
 		!strings.Contains(write.Suggest, "path = \""+dir+common+"/refs\"\nread = true\nwrite = true\n") || hook.Suggest != "" {
 		t.Errorf("suggests %q (%s), %q, %q", read.Suggest, read.Advice, write.Suggest, hook.Suggest)

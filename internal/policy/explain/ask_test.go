@@ -1,4 +1,4 @@
-package policy_test
+package explain
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/policytest"
 )
 
-func answerTo(c *policy.Compiled, q policy.Question) policy.Answer {
-	_, a := policy.Ask(c, policytest.Machine(), q)
+func answerTo(c *policy.Compiled, q Question) Answer {
+	_, a := Ask(c, policytest.Machine(), q)
 	return a
 }
 
@@ -28,53 +28,53 @@ func TestSuggestions(t *testing.T) {
 		Protect: policy.ProtectOn, Protected: []policy.FSRule{policytest.Match("**/.envrc", 0)}, Secrets: policy.ProtectOn, SecretFiles: []policy.FSRule{policytest.Match("/**/.netrc", 0)},
 	})
 	for _, x := range []struct {
-		q    policy.Question
+		q    Question
 		want string
 	}{
-		{policy.Question{Resource: policy.FS, Caps: policy.Read, Target: "/etc/passwd"}, "[[access.fs]]\npath = \"/etc/passwd\"\nread = true\n"},
-		{policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "src/lib.rs"}, "[[access.fs]]\npath = \"src/lib.rs\"\nread = true\nupdate = true\n"},
-		{policy.Question{Resource: policy.FS, Caps: policy.Read, Target: ".netrc"}, ""},
-		{policy.Question{Resource: policy.FS, Caps: policy.Update, Target: ".envrc"}, ""},
-		{policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "/etc/toolguard/x"}, ""},
-		{policy.Question{Resource: policy.FS, Caps: policy.Read, Target: "loop"}, ""},
-		{policy.Question{Resource: policy.Net, Target: "https://c.com/"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"https\"\nallow = true\n"},
-		{policy.Question{Resource: policy.Net, Target: "https://c.com/x"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"https\"\npath_prefix = \"/x\"\nallow = true\n"},
-		{policy.Question{Resource: policy.Net, Target: "http://c.com/", Method: "GET"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"http\"\nmethods = [\"GET\"]\nallow = true\n"},
-		{policy.Question{Resource: policy.Net, Target: "http://c.com/../x"}, ""},
-		{policy.Question{Resource: policy.Net, Target: "tcp://c.com:25"}, "[[access.net]]\nhost = \"c.com\"\nport = 25\nallow = true\n"},
-		{policy.Question{Resource: policy.Net, Target: "tcp://c.com:3128", Scheme: "http"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"http\"\nport = 3128\nallow = true\n"},
-		{policy.Question{Resource: policy.Net, Target: "tcp://0.0.0.0:25"}, "[[access.net]]\nhost = \"127.0.0.1\"\nport = 25\nallow = true\n"},
-		{policy.Question{Resource: policy.Net, Target: "tcp://0.0.0.0:25", Listen: true}, "[[access.net]]\nhost = \"0.0.0.0\"\nport = 25\nlisten = true\nallow = true\n"},
-		{policy.Question{Resource: policy.Net, Target: "udp://c.com:53"}, "[[access.net]]\nhost = \"c.com\"\nport = 53\nprotocol = \"udp\"\nallow = true\n"},
-		{policy.Question{Resource: policy.Net, Target: "https://b.com/"}, "[[access.net]]\nhost = \"b.com\"\nscheme = \"https\"\nallow = true\n"},
-		{policy.Question{Resource: policy.Net, Target: "https://a.com/admin/x"}, "[[access.net]]\nhost = \"a.com\"\nscheme = \"https\"\npath_prefix = \"/admin/x\"\nallow = true\n"},
-		{policy.Question{Resource: policy.Net, Target: "https://u@c.com/"}, ""},
-		{policy.Question{Resource: policy.Env, Target: "A_B"}, "[[access.env]]\nname = \"A_B\"\nread = true\n"},
-		{policy.Question{Resource: policy.Commands, Argv: []string{"git", "push"}}, "[access.commands.\"/usr/bin/git\"]\nargs = [[\"status\"], [\"push\"]]\n"},
-		{policy.Question{Resource: policy.Commands, Argv: []string{"python3", "x"}}, "[access.commands.\"/usr/bin/python3.11\"]\nargs = [[\"x\"]]\n"},
-		{policy.Question{Resource: policy.Commands, Argv: []string{"sh", "x"}}, "[access.commands.sh]\nargs = [[\"x\"]]\n"},
-		{policy.Question{Resource: policy.Commands, Argv: []string{"/bin/sh", "x"}}, "[access.commands.\"/bin/sh\"]\nargs = [[\"x\"]]\n"},
+		{Question{Resource: policy.FS, Caps: policy.Read, Target: "/etc/passwd"}, "[[access.fs]]\npath = \"/etc/passwd\"\nread = true\n"},
+		{Question{Resource: policy.FS, Caps: policy.Update, Target: "src/lib.rs"}, "[[access.fs]]\npath = \"src/lib.rs\"\nread = true\nupdate = true\n"},
+		{Question{Resource: policy.FS, Caps: policy.Read, Target: ".netrc"}, ""},
+		{Question{Resource: policy.FS, Caps: policy.Update, Target: ".envrc"}, ""},
+		{Question{Resource: policy.FS, Caps: policy.Update, Target: "/etc/toolguard/x"}, ""},
+		{Question{Resource: policy.FS, Caps: policy.Read, Target: "loop"}, ""},
+		{Question{Resource: policy.Net, Target: "https://c.com/"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"https\"\nallow = true\n"},
+		{Question{Resource: policy.Net, Target: "https://c.com/x"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"https\"\npath_prefix = \"/x\"\nallow = true\n"},
+		{Question{Resource: policy.Net, Target: "http://c.com/", Method: "GET"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"http\"\nmethods = [\"GET\"]\nallow = true\n"},
+		{Question{Resource: policy.Net, Target: "http://c.com/../x"}, ""},
+		{Question{Resource: policy.Net, Target: "tcp://c.com:25"}, "[[access.net]]\nhost = \"c.com\"\nport = 25\nallow = true\n"},
+		{Question{Resource: policy.Net, Target: "tcp://c.com:3128", Scheme: "http"}, "[[access.net]]\nhost = \"c.com\"\nscheme = \"http\"\nport = 3128\nallow = true\n"},
+		{Question{Resource: policy.Net, Target: "tcp://0.0.0.0:25"}, "[[access.net]]\nhost = \"127.0.0.1\"\nport = 25\nallow = true\n"},
+		{Question{Resource: policy.Net, Target: "tcp://0.0.0.0:25", Listen: true}, "[[access.net]]\nhost = \"0.0.0.0\"\nport = 25\nlisten = true\nallow = true\n"},
+		{Question{Resource: policy.Net, Target: "udp://c.com:53"}, "[[access.net]]\nhost = \"c.com\"\nport = 53\nprotocol = \"udp\"\nallow = true\n"},
+		{Question{Resource: policy.Net, Target: "https://b.com/"}, "[[access.net]]\nhost = \"b.com\"\nscheme = \"https\"\nallow = true\n"},
+		{Question{Resource: policy.Net, Target: "https://a.com/admin/x"}, "[[access.net]]\nhost = \"a.com\"\nscheme = \"https\"\npath_prefix = \"/admin/x\"\nallow = true\n"},
+		{Question{Resource: policy.Net, Target: "https://u@c.com/"}, ""},
+		{Question{Resource: policy.Env, Target: "A_B"}, "[[access.env]]\nname = \"A_B\"\nread = true\n"},
+		{Question{Resource: policy.Commands, Argv: []string{"git", "push"}}, "[access.commands.\"/usr/bin/git\"]\nargs = [[\"status\"], [\"push\"]]\n"},
+		{Question{Resource: policy.Commands, Argv: []string{"python3", "x"}}, "[access.commands.\"/usr/bin/python3.11\"]\nargs = [[\"x\"]]\n"},
+		{Question{Resource: policy.Commands, Argv: []string{"sh", "x"}}, "[access.commands.sh]\nargs = [[\"x\"]]\n"},
+		{Question{Resource: policy.Commands, Argv: []string{"/bin/sh", "x"}}, "[access.commands.\"/bin/sh\"]\nargs = [[\"x\"]]\n"},
 	} {
 		a := answerTo(c, x.q)
 		if a.Decision != "deny" || a.Suggest != x.want {
 			t.Errorf("%+v: %s %s, suggest\n%s\nwant\n%s", x.q, a.Decision, a.Reason, a.Suggest, x.want)
 		}
 	}
-	told := policy.Describe(c, c.CheckCommand("/usr/bin/curl", nil), policy.Question{Resource: policy.Commands, Target: "/usr/bin/curl"}, "/usr/bin/curl")
+	told := Describe(c, c.CheckCommand("/usr/bin/curl", nil), Question{Resource: policy.Commands, Target: "/usr/bin/curl"}, "/usr/bin/curl")
 	if want := "[access.commands.\"/usr/bin/curl\"]\n"; told.Suggest != want { // its arguments aren't known
 		t.Errorf("suggest\n%s\nwant\n%s", told.Suggest, want)
 	}
 	// What an older policy decided is told without it.
-	told = policy.Describe(c, policy.Verdict{Layer: int16(len(c.Layers)), Rule: int32(len(c.Rules))}, policy.Question{Resource: policy.FS, Target: "/w/x"}, "")
+	told = Describe(c, policy.Verdict{Layer: int16(len(c.Layers)), Rule: int32(len(c.Rules))}, Question{Resource: policy.FS, Target: "/w/x"}, "")
 	if told.Rule != nil || told.Target != "/w/x" || told.Decision != "deny" {
 		t.Errorf("%+v", told)
 	}
-	v, _ := policy.Ask(c, policytest.Machine(), policy.Question{Resource: policy.Net, Target: "https://c.com/"})
-	if told := policy.Describe(c, v, policy.Question{Resource: policy.Net, Target: "https://c.com/"}, "c.com"); told.Target != "c.com" || !strings.Contains(told.Suggest, "scheme = \"https\"") {
+	v, _ := Ask(c, policytest.Machine(), Question{Resource: policy.Net, Target: "https://c.com/"})
+	if told := Describe(c, v, Question{Resource: policy.Net, Target: "https://c.com/"}, "c.com"); told.Target != "c.com" || !strings.Contains(told.Suggest, "scheme = \"https\"") {
 		t.Errorf("%+v", told)
 	}
 	args := c.CheckCommand("/usr/bin/git", []string{"git", "push"})
-	told = policy.Describe(c, args, policy.Question{Resource: policy.Commands, Target: "/usr/bin/renamed", Argv: []string{"git", "push"}}, "/usr/bin/renamed")
+	told = Describe(c, args, Question{Resource: policy.Commands, Target: "/usr/bin/renamed", Argv: []string{"git", "push"}}, "/usr/bin/renamed")
 	if args.Reason != policy.ArgsNotListed || told.Suggest != "" { // the kernel's event may have the name that it was given since
 		t.Errorf("%s: suggest\n%s", args.Reason, told.Suggest)
 	}
@@ -84,7 +84,7 @@ func TestSuggestions(t *testing.T) {
 func TestAnyArgsAreNotSuggested(t *testing.T) {
 	c := policytest.Compile(t, policy.SourceLayer{Commands: []policy.CommandRule{policytest.Command("git", []string{"status"})}})
 	for line, want := range map[string]bool{"git push": true, "git push **": false, "git **": false, "sh x": true, "sh **": false} {
-		_, a := policy.Ask(c, policytest.Machine(), policy.Question{Resource: policy.Commands, Argv: strings.Fields(line)})
+		_, a := Ask(c, policytest.Machine(), Question{Resource: policy.Commands, Argv: strings.Fields(line)})
 		if a.Decision == "allow" || (a.Suggest != "") != want {
 			t.Errorf("%s: %s, suggests %q", line, a.Decision, a.Suggest)
 		}
@@ -98,16 +98,16 @@ func TestLongSuggestion(t *testing.T) {
 		told bool
 	}{
 		{policy.CommandRule{Args: [][]string{{"status"}}}, true},
-		{policy.CommandRule{Args: [][]string{{strings.Repeat("x", policy.MaxListed)}}}, false},
-		{policy.CommandRule{Args: [][]string{slices.Repeat([]string{""}, policy.MaxListed)}}, false},
-		{policy.CommandRule{Args: slices.Repeat([][]string{{}}, policy.MaxListed)}, false},
-		{policy.CommandRule{Args: [][]string{{"status"}}, Envs: slices.Repeat([]string{"PATH"}, policy.MaxListed), HasEnvs: true}, false},
+		{policy.CommandRule{Args: [][]string{{strings.Repeat("x", maxListed)}}}, false},
+		{policy.CommandRule{Args: [][]string{slices.Repeat([]string{""}, maxListed)}}, false},
+		{policy.CommandRule{Args: slices.Repeat([][]string{{}}, maxListed)}, false},
+		{policy.CommandRule{Args: [][]string{{"status"}}, Envs: slices.Repeat([]string{"PATH"}, maxListed), HasEnvs: true}, false},
 	} {
 		x.rule.Name, x.rule.HasArgs = "git", true
 		c := policytest.Compile(t, policy.SourceLayer{Commands: []policy.CommandRule{x.rule}})
 		argv := []string{"git", "push"}
 		v := c.CheckCommand("/usr/bin/git", argv)
-		told := policy.Describe(c, v, policy.Question{Resource: policy.Commands, Target: "/usr/bin/git", Argv: argv}, "/usr/bin/git").Suggest
+		told := Describe(c, v, Question{Resource: policy.Commands, Target: "/usr/bin/git", Argv: argv}, "/usr/bin/git").Suggest
 		if v.Reason != policy.ArgsNotListed || strings.Contains(told, "push") != x.told {
 			t.Errorf("%.50v: %s: suggest\n%.200s", x.rule, v.Reason, told)
 		}
@@ -132,8 +132,8 @@ func TestNetSuggestions(t *testing.T) {
 		{"GET", "http://c.com:8080/x", "POST http://c.com:8080/x; GET http://c.com:8080/; GET http://c.com/x"},
 	} {
 		c := policytest.Compile(t, src)
-		v, a := policy.AskRaw(c, policytest.Machine(), policy.Question{Resource: policy.Net, Target: x.url, Method: x.method})
-		r, ok := policy.SuggestNet(v, c.Layers[v.Layer], &a)
+		v, a := ask(c, policytest.Machine(), Question{Resource: policy.Net, Target: x.url, Method: x.method})
+		r, ok := suggestNet(v, c.Layers[v.Layer], &a)
 		if v.Allow || !ok {
 			t.Errorf("%s %s: %+v, %+v", x.method, x.url, v, r)
 			continue
@@ -141,12 +141,12 @@ func TestNetSuggestions(t *testing.T) {
 		wider := src
 		wider.Net = append(slices.Clone(src.Net), r)
 		c = policytest.Compile(t, wider)
-		if a := answerTo(c, policy.Question{Resource: policy.Net, Target: x.url, Method: x.method}); a.Decision != "allow" {
+		if a := answerTo(c, Question{Resource: policy.Net, Target: x.url, Method: x.method}); a.Decision != "allow" {
 			t.Errorf("%s %s isn't granted by %+v", x.method, x.url, r)
 		}
 		for other := range strings.SplitSeq(x.others, "; ") {
 			method, url, _ := strings.Cut(other, " ")
-			if a := answerTo(c, policy.Question{Resource: policy.Net, Target: url, Method: method}); a.Decision != "deny" {
+			if a := answerTo(c, Question{Resource: policy.Net, Target: url, Method: method}); a.Decision != "deny" {
 				t.Errorf("%s is granted by what is suggested for %s %s: %+v", other, x.method, x.url, r)
 			}
 		}
@@ -157,17 +157,17 @@ func TestNetSuggestions(t *testing.T) {
 func TestSuggestionsWork(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
-		layers, _ := genLayers(t)
-		q := policy.Question{Resource: policy.FS, Target: genPath(t, "path"), Caps: policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))}
+		layers, _ := policytest.GenLayers(t)
+		q := Question{Resource: policy.FS, Target: policytest.GenPath(t, "path"), Caps: policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))}
 		for range 2*len(layers) + 1 {
 			c, err := policy.Compile(policytest.Source(layers...), sys)
 			childtest.Must(t, err)
-			v, a := policy.AskRaw(c, sys, q)
+			v, a := ask(c, sys, q)
 			if v.Allow {
 				return
 			}
 			l := c.Layers[v.Layer]
-			r, ok := policy.SuggestFS(c, v, l, &a)
+			r, ok := suggestFS(c, v, l, &a)
 			if !ok {
 				t.Fatalf("%+v: nothing is suggested", v)
 			}
@@ -183,12 +183,12 @@ func TestSuggestionsWork(t *testing.T) {
 func TestExplainAgrees(t *testing.T) {
 	sys := fspathtest.New(map[string]string{"/w": "dir"})
 	rapid.Check(t, func(t *rapid.T) {
-		layers, naive := genLayers(t)
+		layers, naive := policytest.GenLayers(t)
 		c, err := policy.Compile(policytest.Source(layers...), sys)
 		childtest.Must(t, err)
-		q := policy.Question{Resource: policy.FS, Target: genPath(t, "path"), Caps: policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))}
-		e := policy.Explain(c, sys, q)
-		if _, a := policy.Ask(c, sys, q); a != e.Answer {
+		q := Question{Resource: policy.FS, Target: policytest.GenPath(t, "path"), Caps: policy.Caps(rapid.IntRange(1, int(policy.AllCaps)).Draw(t, "want"))}
+		e := Explain(c, sys, q)
+		if _, a := Ask(c, sys, q); a != e.Answer {
 			t.Fatalf("explain %+v, ask %+v", e.Answer, a)
 		}
 		allow := true
@@ -199,8 +199,8 @@ func TestExplainAgrees(t *testing.T) {
 			}
 			n := naive[x.Authority-policy.Host]
 			want := 0
-			for _, r := range n.rules {
-				if naiveDepth(r, q.Target) >= 0 {
+			for _, r := range n.Rules {
+				if policytest.NaiveDepth(r, q.Target) >= 0 {
 					want++
 				}
 			}
@@ -235,8 +235,8 @@ func TestExplainBuiltinRules(t *testing.T) {
 		"/w/x":           "the most specific match; its capabilities apply in full",
 		"/etc/toolguard": "the most specific match; its capabilities apply in full",
 	} {
-		e := policy.Explain(c, sys, policy.Question{Resource: policy.FS, Caps: policy.Update, Target: target})
-		if len(e.Layers) == 0 || !slices.ContainsFunc(e.Layers[0].Candidates, func(c policy.Candidate) bool { return c.Won && c.Why == want }) {
+		e := Explain(c, sys, Question{Resource: policy.FS, Caps: policy.Update, Target: target})
+		if len(e.Layers) == 0 || !slices.ContainsFunc(e.Layers[0].Candidates, func(c Candidate) bool { return c.Won && c.Why == want }) {
 			t.Errorf("%s: %+v", target, e)
 		}
 	}
@@ -251,10 +251,10 @@ func TestExplain(t *testing.T) {
 			Env: []policy.EnvRule{{Name: "A*"}, {Name: "AB", Read: true}}, Commands: []policy.CommandRule{policytest.Command("git", []string{"x"}), policytest.Command("/usr/bin/git")},
 		})
 	for _, x := range []struct {
-		q    policy.Question
+		q    Question
 		want string
 	}{
-		{policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "link/lib.rs"}, `deny rule_denies host.fs.1
+		{Question{Resource: policy.FS, Caps: policy.Update, Target: "link/lib.rs"}, `deny rule_denies host.fs.1
 host false rule_denies
   * host.fs.1 depth 0, literal: the most specific match; its capabilities apply in full
 session true rule_allows
@@ -264,37 +264,37 @@ session true rule_allows
     fs.4 depth 3, literal: it's as specific and stands earlier than fs.5
   * fs.5 depth 3, literal: the most specific match; its capabilities apply in full
 `},
-		{policy.Question{Resource: policy.Net, Target: "https://x.a.com/"}, `allow rule_allows net.2
+		{Question{Resource: policy.Net, Target: "https://x.a.com/"}, `allow rule_allows net.2
 session true rule_allows
     net.1 0 parts, wildcard: its host is less specific than net.2
   * net.2 0 parts, exact host: the most specific match
     net.3 1 part, exact host: the host matches, but not the port
 `},
-		{policy.Question{Resource: policy.Env, Target: "AB"}, `allow rule_allows env.2
+		{Question{Resource: policy.Env, Target: "AB"}, `allow rule_allows env.2
 host true rule_allows
   * host.env.1 0 bytes, prefix: the longest match
 session true rule_allows
     env.1 1 byte, prefix: it's shorter than env.2
   * env.2 2 bytes, exact: the longest match
 `},
-		{policy.Question{Resource: policy.FS, Caps: policy.Read, Target: "loop"}, "deny path_unresolved -\n"},
+		{Question{Resource: policy.FS, Caps: policy.Read, Target: "loop"}, "deny path_unresolved -\n"},
 	} {
-		e := policy.Explain(c, policytest.Machine(), x.q)
+		e := Explain(c, policytest.Machine(), x.q)
 		if got := explained(e); got != x.want {
 			t.Errorf("%+v:\n%s\nwant\n%s", x.q, got, x.want)
 		}
 	}
-	own := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.FS, Caps: policy.Update, Target: "/etc/toolguard/x"}) // toolguard's word comes first
+	own := Explain(c, policytest.Machine(), Question{Resource: policy.FS, Caps: policy.Update, Target: "/etc/toolguard/x"}) // toolguard's word comes first
 	if l := own.Layers[0]; own.Answer.Reason != policy.Protected || l.Authority != policy.Builtin || l.Allow || l.Reason != policy.Protected || !l.Candidates[0].Won || l.Candidates[0].Rule != own.Answer.Rule {
 		t.Errorf("its own files: %s", explained(own))
 	}
-	e := policy.Explain(c, policytest.Machine(), policy.Question{Resource: policy.Commands, Argv: []string{"git", "y"}})
+	e := Explain(c, policytest.Machine(), Question{Resource: policy.Commands, Argv: []string{"git", "y"}})
 	if n := len(e.Layers[0].Candidates); n != 2 || !e.Layers[0].Candidates[1].Won {
 		t.Errorf("commands: %s", explained(e))
 	}
 }
 
-func explained(e policy.Explanation) string {
+func explained(e Explanation) string {
 	var b strings.Builder
 	id := "-"
 	if e.Answer.Rule != nil {

@@ -1,18 +1,19 @@
-package policy
+package explain
 
 import (
 	"fmt"
 	"path"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Unmatched are the rules of the session's files that can match nothing on this machine, each with why.
-func Unmatched(c *Compiled, sys fspath.FileSystem) []Warning {
+func Unmatched(c *policy.Compiled, sys fspath.FileSystem) []Warning {
 	var out []Warning
 	for _, r := range c.Rules {
-		if r.Authority != Session || r.Builtin() {
+		if r.Authority != policy.Session || r.Builtin() {
 			continue
 		}
 		if why, hint := unmatched(c, sys, r); why != "" {
@@ -23,11 +24,11 @@ func Unmatched(c *Compiled, sys fspath.FileSystem) []Warning {
 }
 
 // unmatched says why a rule matches nothing; "" where it can match something.
-func unmatched(c *Compiled, sys fspath.FileSystem, r *Rule) (why, hint string) {
+func unmatched(c *policy.Compiled, sys fspath.FileSystem, r *policy.Rule) (why, hint string) {
 	switch {
 	case r.Command != nil && r.Command.Program == "":
 		if lower := strings.ToLower(r.Command.Name); lower != r.Command.Name {
-			if _, ok := FindProgram(sys, c.Path, lower); ok {
+			if _, ok := policy.FindProgram(sys, c.Path, lower); ok {
 				hint = fmt.Sprintf("case matters: it is %q", lower)
 			}
 		}
@@ -39,21 +40,21 @@ func unmatched(c *Compiled, sys fspath.FileSystem, r *Rule) (why, hint string) {
 }
 
 // unreachable says whether an fs rule is on a path at which nothing is, and at which the session can make nothing.
-func unreachable(c *Compiled, r *Rule) bool {
+func unreachable(c *policy.Compiled, r *policy.Rule) bool {
 	if r.FS == nil || r.FS.Last != "" || !r.FS.Missing || r.FS.Optional {
 		return false
 	}
-	return (c.Caps(r.FS.Path)|c.Caps(path.Dir(r.FS.Path)))&Create == 0
+	return (c.Caps(r.FS.Path)|c.Caps(path.Dir(r.FS.Path)))&policy.Create == 0
 }
 
 // meantFor names a rule that was perhaps meant for a denied target, and that matches nothing.
-func meantFor(c *Compiled, v Verdict, a *asked) string {
+func meantFor(c *policy.Compiled, v policy.Verdict, a *asked) string {
 	for _, r := range c.Rules {
 		switch {
 		case r.Builtin():
-		case v.Reason == CommandNotListed && r.Command != nil && r.Command.Program == "" && likeProgram(r.Command.Name, a):
+		case v.Reason == policy.CommandNotListed && r.Command != nil && r.Command.Program == "" && likeProgram(r.Command.Name, a):
 			return fmt.Sprintf("%s (%s) may be meant for it, but there is no program %q in PATH", r.ID, r.Place, r.Command.Name)
-		case a.Resource == FS && v.Reason != CommandNotListed && r.FS != nil && r.FS.Missing && r.FS.Last == "" && likePath(r.FS.Path, a.target):
+		case a.Resource == policy.FS && v.Reason != policy.CommandNotListed && r.FS != nil && r.FS.Missing && r.FS.Last == "" && likePath(r.FS.Path, a.target):
 			return fmt.Sprintf("%s (%s) may be meant for it, but nothing is at %s", r.ID, r.Place, r.FS.Path)
 		}
 	}
@@ -66,9 +67,9 @@ func likeProgram(name string, a *asked) bool {
 	if len(a.Argv) > 0 {
 		wanted = append(wanted, a.Argv[0])
 	}
-	all := versions(path.Base(name))
+	all := policy.ProgramVersions(path.Base(name))
 	for _, w := range wanted {
-		short := versions(path.Base(w))
+		short := policy.ProgramVersions(path.Base(w))
 		if w != "" && strings.EqualFold(short[len(short)-1], all[len(all)-1]) {
 			return true
 		}

@@ -1,4 +1,4 @@
-package policy
+package explain
 
 import (
 	"fmt"
@@ -7,16 +7,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // Lint finds what a policy may say but probably doesn't mean. Rules of built-in files aren't complained about. public says
 // whether anybody can register names beneath a domain; it's handed in because its list is large.
-func Lint(c *Compiled, sys fspath.FileSystem, public func(domain string) bool) []Warning {
+func Lint(c *policy.Compiled, sys fspath.FileSystem, public func(domain string) bool) []Warning {
 	l := linter{c: c, sys: sys, public: public}
 	for _, layer := range c.Layers {
-		if layer.Authority == Builtin {
+		if layer.Authority == policy.Builtin {
 			continue
 		}
 		l.layer = layer
@@ -41,19 +42,19 @@ func Lint(c *Compiled, sys fspath.FileSystem, public func(domain string) bool) [
 }
 
 type linter struct {
-	c      *Compiled
+	c      *policy.Compiled
 	sys    fspath.FileSystem
 	public func(domain string) bool
-	layer  *Layer
+	layer  *policy.Layer
 	out    []Warning
 }
 
-func (l *linter) warn(p Place, code, hint, format string, args ...any) {
+func (l *linter) warn(p policy.Place, code, hint, format string, args ...any) {
 	l.out = append(l.out, Warning{Place: p, Code: code, Msg: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // warnRule warns about a rule that somebody wrote.
-func (l *linter) warnRule(r *Rule, code, hint, format string, args ...any) {
+func (l *linter) warnRule(r *policy.Rule, code, hint, format string, args ...any) {
 	if !r.Builtin() {
 		l.warn(r.Place, code, hint, r.ID+": "+format, args...)
 	}
@@ -77,7 +78,7 @@ func (l *linter) fs() {
 }
 
 // beats says whether a later rule decides wherever an earlier one could.
-func beats(later, earlier *Rule) bool {
+func beats(later, earlier *policy.Rule) bool {
 	a, b := later.FS, earlier.FS
 	if a.Last != b.Last || !slices.Equal(a.Names, b.Names) {
 		return false
@@ -88,7 +89,7 @@ func beats(later, earlier *Rule) bool {
 	return fspath.Within(b.Path, a.Path)
 }
 
-func (l *linter) fsPath(r *Rule) {
+func (l *linter) fsPath(r *policy.Rule) {
 	f := r.FS
 	if f.Last == "" && strings.ContainsAny(f.Written, "*?") {
 		l.warnRule(r, "literal-star", "a pattern goes into match", "path %q is literal: its * or ? is only a character", f.Written)
@@ -102,7 +103,7 @@ func (l *linter) fsPath(r *Rule) {
 	case f.Missing && f.Last == "" && f.Caps != 0:
 		l.warnRule(r, "missing", "", "%s doesn't exist", f.Path)
 	}
-	if f.Caps&(Create|Update) != 0 && f.Caps&Execute != 0 {
+	if f.Caps&(policy.Create|policy.Update) != 0 && f.Caps&policy.Execute != 0 {
 		l.warnRule(r, "write-execute", "grant execute on what is built, and write on what is worked on",
 			"%s may be written and executed: whatever is written there can be run", fsWhat(f))
 	}
@@ -112,12 +113,12 @@ func (l *linter) fsPath(r *Rule) {
 	switch {
 	case f.Secret && l.layer.Secrets == nil:
 		l.warnRule(r, "secret", "", "secret has no effect: secrets is off")
-	case !f.Secret && f.Last == "" && f.Caps&Read != 0 && l.layer.Secret(f.Path):
+	case !f.Secret && f.Last == "" && f.Caps&policy.Read != 0 && l.layer.Secret(f.Path):
 		l.warnRule(r, "secret", "add secret = true, if that is meant", "credentials are kept in %s: without secret = true it isn't readable", f.Path)
 	}
 }
 
-func fsWhat(f *CompiledFS) string {
+func fsWhat(f *policy.CompiledFS) string {
 	if f.Last != "" {
 		return f.Written
 	}
@@ -131,7 +132,7 @@ func (l *linter) pathDir(dir string) {
 		return
 	}
 	r := l.layer.FS.Deciding(got.Path)
-	if r != nil && r.FS.Caps&(Create|Update) != 0 && l.c.Caps(got.Path)&(Create|Update) != 0 {
+	if r != nil && r.FS.Caps&(policy.Create|policy.Update) != 0 && l.c.Caps(got.Path)&(policy.Create|policy.Update) != 0 {
 		l.warnRule(r, "writable-path", "take the folder out of PATH, or out of what may be written",
 			"%s is in PATH and may be written: a program put there runs in place of another", got.Path)
 	}
@@ -143,10 +144,10 @@ func (l *linter) net() {
 		if s := r.Net.Suffix; s != "" && r.Net.Allow && l.public(s) {
 			l.warnRule(r, "public-suffix", "name the hosts, or a domain of one owner", "*.%s covers names that anybody can register", s)
 		}
-		if r.Net.Scheme == "wss" && !l.layer.Net.readsTLS {
+		if r.Net.Scheme == "wss" && !l.layer.Net.ReadsTLS {
 			l.wss(r)
 		}
-		if l.layer.Stance[Net] == Allow && !r.Net.Allow && len(r.Net.Prefixes()) == 0 {
+		if l.layer.Stance[policy.Net] == policy.Allow && !r.Net.Allow && len(r.Net.Prefixes()) == 0 {
 			l.deniedName(r)
 		}
 		if p := r.Net.Prefix; p.IsValid() && p.Bits() == 0 && r.Net.Allow {
@@ -170,7 +171,7 @@ func (l *linter) net() {
 }
 
 // deniedName warns of a denial that holds only where the name is said, on the rule's ports.
-func (l *linter) deniedName(r *Rule) {
+func (l *linter) deniedName(r *policy.Rule) {
 	ports := "the default ports of its schemes"
 	if r.Net.Port != 0 {
 		ports = fmt.Sprintf("port %d", r.Net.Port)
@@ -180,7 +181,7 @@ func (l *linter) deniedName(r *Rule) {
 }
 
 // wss warns of a rule about a scheme that can't be told from https.
-func (l *linter) wss(r *Rule) {
+func (l *linter) wss(r *policy.Rule) {
 	const hint = `set "tls_intercept = true" in [access], or write scheme = "https"`
 	t := netname.Target{Scheme: "https", Protocol: "tcp", Port: uint16(r.Net.Port), Host: r.Net.Name, Addr: r.Net.Prefix.Addr()}
 	if t.Port == 0 {
@@ -189,7 +190,7 @@ func (l *linter) wss(r *Rule) {
 	if t.Host == "" && r.Net.Suffix != "" {
 		t.Host = "x." + r.Net.Suffix
 	}
-	if d := l.layer.Net.find(&t); d != nil && d != r && d.Net.Scheme == "https" {
+	if d := l.layer.Net.Find(&t); d != nil && d != r && d.Net.Scheme == "https" {
 		l.warnRule(r, "wss-is-https", hint, "without reading what is encrypted a WebSocket can't be told from other requests, so %s (%s), which names https, decides, and this rule nothing", d.ID, d.Place)
 		return
 	}
@@ -197,17 +198,17 @@ func (l *linter) wss(r *Rule) {
 }
 
 // outweighs says whether a rule grants something to a whole range that another one denies by saying less.
-func outweighs(n *CompiledNet, denial *CompiledNet) bool {
+func outweighs(n *policy.CompiledNet, denial *policy.CompiledNet) bool {
 	all := func(p netip.Prefix) bool { return n.Prefix.Bits() <= p.Bits() && n.Prefix.Contains(p.Addr()) }
-	return n.Allow && !n.Listen && n.parts() > 0 && !isOpaque(n.Scheme) && (denial.Proto == "" || denial.Proto == n.Proto) &&
+	return n.Allow && !n.Listen && n.Parts() > 0 && !policy.IsOpaque(n.Scheme) && (denial.Proto == "" || denial.Proto == n.Proto) &&
 		slices.ContainsFunc(denial.Prefixes(), all)
 }
 
 // sameNet says whether two rules match exactly the same targets.
-func sameNet(a, b *CompiledNet) bool {
+func sameNet(a, b *policy.CompiledNet) bool {
 	return a.Name == b.Name && a.Suffix == b.Suffix && a.Prefix == b.Prefix && a.Scheme == b.Scheme && a.Port == b.Port && a.Proto == b.Proto &&
 		a.Listen == b.Listen && slices.Equal(a.Path, b.Path) && slices.Equal(slices.Sorted(slices.Values(a.Methods)), slices.Sorted(slices.Values(b.Methods))) &&
-		a.EveryPort() == b.EveryPort() && (a.Allow == b.Allow || !a.layer7() && a.Scheme == "") // else what is matched depends on allow
+		a.EveryPort() == b.EveryPort() && (a.Allow == b.Allow || !a.DependsOnContent() && a.Scheme == "") // else what is matched depends on allow
 }
 
 func (l *linter) env() {
@@ -236,7 +237,7 @@ func (l *linter) commands() {
 		case c.Program == "":
 			why, hint := unmatched(l.c, l.sys, r)
 			l.warnRule(r, "missing", hint, "%s", why)
-		case !t.decides(r):
+		case !t.Decides(r):
 			winner := t.Rule(c.Program, c.Name)
 			l.warnRule(r, "never-wins", "put both into one rule", "it never wins: %s (%s) is for the same program, %s", winner.ID, winner.Place, c.Program)
 		case c.AnyArgs() && slices.Contains(multicall, path.Base(c.Program)) && path.Base(c.Name) != path.Base(c.Program):
@@ -245,7 +246,7 @@ func (l *linter) commands() {
 		if c.HasArgs && len(c.Args) == 0 {
 			l.warnRule(r, "no-args", "[] as an element allows no arguments; leave args out for any", "args is empty, so the program can never be run")
 		}
-		if c.Program != "" && l.c.Caps(c.Program)&Execute == 0 {
+		if c.Program != "" && l.c.Caps(c.Program)&policy.Execute == 0 {
 			l.warnRule(r, "not-executable", "add a rule for fs with execute", "%s may be run by commands but not executed by fs", c.Program)
 		}
 	}
@@ -265,8 +266,8 @@ func (l *linter) syscalls() {
 
 func (l *linter) degraded() {
 	for _, d := range l.layer.Degraded {
-		known := slices.ContainsFunc(l.c.Rules, func(r *Rule) bool { return r.ID == d.ID }) || strings.HasPrefix(d.ID, "limits.") || d.ID == AuditID && l.c.Audit.Exec ||
-			slices.ContainsFunc(l.c.ToolKeys, func(k Key) bool { return k.ID == d.ID })
+		known := slices.ContainsFunc(l.c.Rules, func(r *policy.Rule) bool { return r.ID == d.ID }) || strings.HasPrefix(d.ID, "limits.") || d.ID == policy.AuditID && l.c.Audit.Exec ||
+			slices.ContainsFunc(l.c.ToolKeys, func(k policy.Key) bool { return k.ID == d.ID })
 		if !known {
 			l.warn(d.Place, "unknown-rule", "toolguard policy show prints every rule with its id", "allow_degraded names %q, which is no rule of this policy", d.ID)
 		}

@@ -1,16 +1,17 @@
-package policy
+package explain
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // Scan finds files by whose hard links a rule can be gone round: those that may be less under one of their names than under
 // another. Some backends hold a rule that names such a file itself under all of them. linked tells of every file with several hard links beneath a folder; it's handed in because it takes a while.
-func Scan(c *Compiled, linked func(root string) ([]fspath.LinkedFile, error)) ([]Warning, error) {
+func Scan(c *policy.Compiled, linked func(root string) ([]fspath.LinkedFile, error)) ([]Warning, error) {
 	names := map[fspath.FileID][]string{}
 	for _, root := range scanned(c) {
 		found, err := linked(root)
@@ -21,7 +22,7 @@ func Scan(c *Compiled, linked func(root string) ([]fspath.LinkedFile, error)) ([
 			names[f.File] = append(names[f.File], f.Path)
 		}
 	}
-	worst := map[*Rule][]gap{}
+	worst := map[*policy.Rule][]gap{}
 	for _, paths := range names {
 		if g, r := gapOf(c, paths); r != nil {
 			worst[r] = append(worst[r], g)
@@ -45,11 +46,11 @@ func Scan(c *Compiled, linked func(root string) ([]fspath.LinkedFile, error)) ([
 // gap is a file that may be more under another name than a rule gives it under one.
 type gap struct {
 	name, other string
-	more        Caps
+	more        policy.Caps
 }
 
 // gapOf is what one of a file's names gives that the rules for another take away; the rule is nil where there's nothing.
-func gapOf(c *Compiled, paths []string) (g gap, r *Rule) {
+func gapOf(c *policy.Compiled, paths []string) (g gap, r *policy.Rule) {
 	slices.Sort(paths)
 	for _, name := range paths {
 		for _, other := range paths {
@@ -66,14 +67,14 @@ func gapOf(c *Compiled, paths []string) (g gap, r *Rule) {
 }
 
 // scanned are the policies, and the folders that rules speak of, none beneath another one.
-func scanned(c *Compiled) []string {
+func scanned(c *policy.Compiled) []string {
 	roots := slices.Clone(c.Files)
 	for _, l := range c.Layers {
-		if l.Stance[FS] == Allow && l.Authority != Builtin {
+		if l.Stance[policy.FS] == policy.Allow && l.Authority != policy.Builtin {
 			roots = append(roots, "/")
 		}
 		for _, r := range l.FS.Rules() {
-			if r.Authority != Builtin && !r.Grants() {
+			if r.Authority != policy.Builtin && !r.Grants() {
 				roots = append(roots, r.FS.Path)
 			}
 		}

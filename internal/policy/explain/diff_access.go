@@ -1,17 +1,19 @@
-package policy
+package explain
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/toolguard/toolguard/internal/policy"
 )
 
 func spanText(n uint64) string { return time.Duration(n).String() }
 
 // access compares what is said once for a whole authority, and which authorities have a say at all: each narrows.
 func (d *differ) access() {
-	for a := Host; a < NumAuthorities; a++ {
+	for a := policy.Host; a < policy.NumAuthorities; a++ {
 		x, y := layerOf(d.a, a), layerOf(d.b, a)
 		switch {
 		case x == nil && y == nil:
@@ -25,8 +27,8 @@ func (d *differ) access() {
 		d.set(a, "syscalls allow", x.Syscalls.Allow, y.Syscalls.Allow, true)
 		d.set(a, "syscalls deny", x.Syscalls.Deny, y.Syscalls.Deny, false)
 		d.flag(a, "syscalls beyond the strict profile", x.Syscalls.Profile != "strict", y.Syscalls.Profile != "strict")
-		d.flag(a, "unprotected files", x.Mode == ProtectOff, y.Mode == ProtectOff)
-		d.flag(a, "readable secrets", x.SecretsMode == ProtectOff, y.SecretsMode == ProtectOff)
+		d.flag(a, "unprotected files", x.Mode == policy.ProtectOff, y.Mode == policy.ProtectOff)
+		d.flag(a, "readable secrets", x.SecretsMode == policy.ProtectOff, y.SecretsMode == policy.ProtectOff)
 		d.set(a, "allow_degraded", degradedIDs(x), degradedIDs(y), true)
 	}
 }
@@ -38,7 +40,7 @@ func present(is bool) string {
 	return "has none"
 }
 
-func layerOf(c *Compiled, a Authority) *Layer {
+func layerOf(c *policy.Compiled, a policy.Authority) *policy.Layer {
 	for _, l := range c.Layers {
 		if l.Authority == a {
 			return l
@@ -47,7 +49,7 @@ func layerOf(c *Compiled, a Authority) *Layer {
 	return nil
 }
 
-func degradedIDs(l *Layer) []string {
+func degradedIDs(l *policy.Layer) []string {
 	var out []string
 	for _, d := range l.Degraded {
 		out = append(out, d.ID)
@@ -56,14 +58,14 @@ func degradedIDs(l *Layer) []string {
 }
 
 // flag reports something that allows more when it's on.
-func (d *differ) flag(a Authority, what string, old, new bool) {
+func (d *differ) flag(a policy.Authority, what string, old, new bool) {
 	if old != new {
 		d.out = append(d.out, Change{Resource: "access", Target: a.String() + ": " + what, Old: fmt.Sprint(old), New: fmt.Sprint(new), Widened: new, Narrowed: old})
 	}
 }
 
 // set reports a list whose elements allow more, or less.
-func (d *differ) set(a Authority, what string, old, new []string, allows bool) {
+func (d *differ) set(a policy.Authority, what string, old, new []string, allows bool) {
 	more := slices.ContainsFunc(new, func(s string) bool { return !slices.Contains(old, s) })
 	fewer := slices.ContainsFunc(old, func(s string) bool { return !slices.Contains(new, s) })
 	if !more && !fewer {

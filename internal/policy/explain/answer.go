@@ -1,16 +1,18 @@
-package policy
+package explain
+
+import "github.com/toolguard/toolguard/internal/policy"
 
 // Question is what somebody wants to do to one target, as text: what the command line and the gate ask.
 type Question struct {
-	Resource Resource
-	Caps     Caps     // for FS: what is wanted
-	Symlink  bool     // for FS: of the target itself, where it's a symlink
-	Target   string   // a path, a URL or tcp://host:port, or a variable's name
-	Listen   bool     // for Net: bind and accept instead of connect
-	Scheme   string   // for Net: what is spoken there, where the target doesn't say; what is suggested grants nothing else
-	Method   string   // for Net: the HTTP method; "" asks about the connection alone
-	Argv     []string // for Commands: the program and its arguments
-	Anyway   bool     // what is suggested may also grant secrets, protected files and sockets of root's, each by its exact name
+	Resource policy.Resource
+	Caps     policy.Caps // for FS: what is wanted
+	Symlink  bool        // for FS: of the target itself, where it's a symlink
+	Target   string      // a path, a URL or tcp://host:port, or a variable's name
+	Listen   bool        // for Net: bind and accept instead of connect
+	Scheme   string      // for Net: what is spoken there, where the target doesn't say; what is suggested grants nothing else
+	Method   string      // for Net: the HTTP method; "" asks about the connection alone
+	Argv     []string    // for Commands: the program and its arguments
+	Anyway   bool        // what is suggested may also grant secrets, protected files and sockets of root's, each by its exact name
 }
 
 // Explanation is every rule that had a say, layer by layer, and who won.
@@ -22,17 +24,17 @@ type Explanation struct {
 // LayerExplanation is one authority's part of an Explanation. Layers that don't declare the resource aren't there.
 // For a command there are layers of two resources: commands first, then fs, which must let its program be executed.
 type LayerExplanation struct {
-	Authority  Authority
-	Resource   Resource
-	Stance     Stance // for what no rule matches
-	Also       string // the target's other name, where the rules are about that one
+	Authority  policy.Authority
+	Resource   policy.Resource
+	Stance     policy.Stance // for what no rule matches
+	Also       string        // the target's other name, where the rules are about that one
 	Allow      bool
-	Reason     Reason
+	Reason     policy.Reason
 	Candidates []Candidate // in rule order
 }
 
 // Winner is the rule that decided; nil where the default did.
-func (l *LayerExplanation) Winner() (rule *Rule) {
+func (l *LayerExplanation) Winner() (rule *policy.Rule) {
 	for _, c := range l.Candidates {
 		if c.Won {
 			rule = c.Rule // protect's rules come last, and win against those of fs
@@ -43,7 +45,7 @@ func (l *LayerExplanation) Winner() (rule *Rule) {
 
 // Candidate is a rule that matched.
 type Candidate struct {
-	Rule  *Rule
+	Rule  *policy.Rule
 	Won   bool
 	Grade string // how specific it is, in words: "depth 4, literal"
 	Why   string // why it won or lost
@@ -51,13 +53,15 @@ type Candidate struct {
 
 // Warning is something in a policy that is allowed but probably a mistake.
 type Warning struct {
-	Place Place
+	Place policy.Place
 	Code  string // stable: "never-wins", "missing", …
 	Msg   string
 	Hint  string
 }
 
-func (w Warning) String() string { return (&Error{w.Place, w.Msg, w.Hint}).Error() }
+func (w Warning) String() string {
+	return (&policy.Error{Place: w.Place, Msg: w.Msg, Hint: w.Hint}).Error()
+}
 
 // Change is one difference between two compiled policies.
 type Change struct {
@@ -66,16 +70,16 @@ type Change struct {
 	Narrowed bool   // and the other way round
 	Target   string
 	Old, New string
-	OldRule  *Rule // the rule that decides in the old policy; may be nil
-	NewRule  *Rule
+	OldRule  *policy.Rule // the rule that decides in the old policy; may be nil
+	NewRule  *policy.Rule
 }
 
 // Answer is a verdict for people and machines.
 type Answer struct {
 	Decision  string // "allow" or "deny"
-	Reason    Reason
-	Rule      *Rule // nil when none decided
-	Authority Authority
+	Reason    policy.Reason
+	Rule      *policy.Rule // nil when none decided
+	Authority policy.Authority
 	Target    string // as resolved
 	Also      string // the target's other name, where it's denied because of that
 	Suggest   string // for a deny: the smallest rule that would allow it, as TOML; may be empty when none can

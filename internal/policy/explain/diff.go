@@ -1,4 +1,4 @@
-package policy
+package explain
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
@@ -16,7 +17,7 @@ import (
 // Diff is what changed between two policies in what they mean, not in how they're written. Both are asked about every
 // target where either could change its mind: the path of each literal rule, a path for each pattern beneath each of
 // those, and the like for the other resources. Between those points neither changes.
-func Diff(a, b *Compiled) []Change {
+func Diff(a, b *policy.Compiled) []Change {
 	d := differ{a: a, b: b}
 	d.fs()
 	d.net()
@@ -29,21 +30,21 @@ func Diff(a, b *Compiled) []Change {
 }
 
 type differ struct {
-	a, b *Compiled
+	a, b *policy.Compiled
 	out  []Change
 }
 
-func (d *differ) rules(res Resource, f func(*Rule)) {
-	for _, c := range []*Compiled{d.a, d.b} {
+func (d *differ) rules(res policy.Resource, f func(*policy.Rule)) {
+	for _, c := range []*policy.Compiled{d.a, d.b} {
 		for _, r := range c.Rules {
-			if r.Resource == res && r.Authority != Builtin {
+			if r.Resource == res && r.Authority != policy.Builtin {
 				f(r)
 			}
 		}
 	}
 }
 
-func rule(c *Compiled, v Verdict) *Rule {
+func rule(c *policy.Compiled, v policy.Verdict) *policy.Rule {
 	if v.Rule < 0 {
 		return nil
 	}
@@ -52,8 +53,8 @@ func rule(c *Compiled, v Verdict) *Rule {
 
 func (d *differ) fs() {
 	seen := map[string]bool{"/": true, d.a.Workspace: true}
-	var patterns []*Rule
-	d.rules(FS, func(r *Rule) {
+	var patterns []*policy.Rule
+	d.rules(policy.FS, func(r *policy.Rule) {
 		seen[r.FS.Path] = true
 		if r.FS.Last != "" {
 			patterns = append(patterns, r)
@@ -66,9 +67,9 @@ func (d *differ) fs() {
 			}
 		}
 	}
-	said := map[string][2]Caps{}
+	said := map[string][2]policy.Caps{}
 	for _, p := range sortedKeys(seen) { // an ancestor sorts before what is beneath it
-		now := [2]Caps{d.a.Caps(p), d.b.Caps(p)}
+		now := [2]policy.Caps{d.a.Caps(p), d.b.Caps(p)}
 		above := nearest(said, p)
 		said[p] = now
 		if now[0] == now[1] || above != "" && (said[above] == now || d.takesFrom(above, said[above], p, now)) {
@@ -83,13 +84,13 @@ func (d *differ) fs() {
 }
 
 // witness is what a pattern would match, beneath its BASE.
-func witness(r *Rule) string {
+func witness(r *policy.Rule) string {
 	last := strings.Replace(r.FS.Last, "*", "example", 1)
 	return path.Join(append([]string{last}, r.FS.Names...)...)
 }
 
 // nearest is the nearest point above, "" when there is none.
-func nearest(said map[string][2]Caps, p string) string {
+func nearest(said map[string][2]policy.Caps, p string) string {
 	for p != "/" {
 		p = path.Dir(p)
 		if _, ok := said[p]; ok {
@@ -101,19 +102,19 @@ func nearest(said map[string][2]Caps, p string) string {
 
 // takesFrom says whether what changed at p is what changed above, less what protect and secrets take away from the same rules: what
 // is said above is enough then.
-func (d *differ) takesFrom(above string, was [2]Caps, p string, now [2]Caps) bool {
+func (d *differ) takesFrom(above string, was [2]policy.Caps, p string, now [2]policy.Caps) bool {
 	taken := was[0]&^now[0] | was[1]&^now[1]
 	return was[0] != was[1] && was[0]&^taken == now[0] && was[1]&^taken == now[1] &&
 		sameRules(d.a, above, p) && sameRules(d.b, above, p)
 }
 
 // sameRules says whether the same rule of each layer decides on two paths.
-func sameRules(c *Compiled, p, q string) bool {
-	return !slices.ContainsFunc(c.Layers, func(l *Layer) bool { return l.FS.Deciding(p) != l.FS.Deciding(q) })
+func sameRules(c *policy.Compiled, p, q string) bool {
+	return !slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.FS.Deciding(p) != l.FS.Deciding(q) })
 }
 
 // deciding is the rule of the last layer that has one for a path.
-func decidingRule(c *Compiled, p string) *Rule {
+func decidingRule(c *policy.Compiled, p string) *policy.Rule {
 	for _, l := range slices.Backward(c.Layers) {
 		if r := l.FS.Deciding(p); r != nil {
 			return r
@@ -132,7 +133,7 @@ func sortedKeys[V any](m map[string]V) []string {
 }
 
 // decision adds a change when two verdicts differ.
-func (d *differ) decision(res Resource, target string, old, new Verdict) {
+func (d *differ) decision(res policy.Resource, target string, old, new policy.Verdict) {
 	if old.Allow == new.Allow {
 		return
 	}
@@ -154,7 +155,7 @@ func (d *differ) net() {
 	targets := map[string]netname.Target{"every other host": {Scheme: "https", Host: "anything.invalid", Port: 443, Protocol: "tcp"}}
 	within := map[string]netip.Prefix{}
 	for _, h := range d.netHosts() {
-		d.eachAbout(h, func(n *CompiledNet) {
+		d.eachAbout(h, func(n *policy.CompiledNet) {
 			for _, t := range netWitnesses(n) {
 				t.Host, t.Addr = h.name, h.addr
 				s := h.text(&t)
@@ -163,20 +164,20 @@ func (d *differ) net() {
 		})
 	}
 	for _, s := range sortedKeys(targets) {
-		t, old, new := targets[s], Verdict{}, Verdict{}
+		t, old, new := targets[s], policy.Verdict{}, policy.Verdict{}
 		if p := within[s]; p.IsValid() {
 			old, new = d.a.CheckPrefix(&t, p), d.b.CheckPrefix(&t, p)
 		} else {
 			old, new = d.a.CheckNet(&t), d.b.CheckNet(&t)
 		}
-		d.decision(Net, s, old, new)
+		d.decision(policy.Net, s, old, new)
 	}
 }
 
 // netHosts are the hosts of all rules, once each. A range that longer ones make up has none of its own.
 func (d *differ) netHosts() (all []netHost) {
 	ranges, names := map[netip.Prefix]bool{}, map[netHost]bool{}
-	d.rules(Net, func(r *Rule) {
+	d.rules(policy.Net, func(r *policy.Rule) {
 		for _, p := range r.Net.Prefixes() {
 			ranges[p] = true
 		}
@@ -222,15 +223,15 @@ func last(p netip.Prefix) netip.Addr {
 }
 
 // eachAbout calls f for every rule of both policies whose host matches.
-func (d *differ) eachAbout(h netHost, f func(*CompiledNet)) {
+func (d *differ) eachAbout(h netHost, f func(*policy.CompiledNet)) {
 	for _, l := range slices.Concat(d.a.Layers, d.b.Layers) {
-		rule := func(r *Rule) { f(r.Net) }
+		rule := func(r *policy.Rule) { f(r.Net) }
 		switch {
 		case l.Net == nil:
 		case h.within.IsValid():
-			l.Net.eachContaining(h.within, rule)
+			l.Net.EachContaining(h.within, rule)
 		default:
-			l.Net.eachHost(&netname.Target{Host: h.name}, rule)
+			l.Net.EachHost(&netname.Target{Host: h.name}, rule)
 		}
 	}
 }
@@ -254,7 +255,7 @@ func (h netHost) text(t *netname.Target) string {
 }
 
 // netWitnesses are targets that a rule matches but for their host, one for each scheme and method that it could be about.
-func netWitnesses(n *CompiledNet) []netname.Target {
+func netWitnesses(n *policy.CompiledNet) []netname.Target {
 	t := netname.Target{Port: uint16(n.Port), Path: n.Path, Listen: n.Listen}
 	schemes, protocols := []string{n.Scheme}, []string{n.Proto}
 	if n.Proto == "" {
@@ -291,9 +292,9 @@ func netWitnesses(n *CompiledNet) []netname.Target {
 
 func (d *differ) env() {
 	names := map[string]string{"every other variable": "\x01"}
-	d.rules(Env, func(r *Rule) { names[r.Env.Name] = strings.Replace(r.Env.Name, "*", "\x01", 1) })
+	d.rules(policy.Env, func(r *policy.Rule) { names[r.Env.Name] = strings.Replace(r.Env.Name, "*", "\x01", 1) })
 	for _, s := range sortedKeys(names) {
-		d.decision(Env, s, d.a.CheckEnv(names[s]), d.b.CheckEnv(names[s]))
+		d.decision(policy.Env, s, d.a.CheckEnv(names[s]), d.b.CheckEnv(names[s]))
 	}
 }
 
@@ -303,7 +304,7 @@ func (d *differ) commands() {
 		argv    []string
 	}
 	lines := map[string]line{"every other program": {program: "/\x01"}}
-	d.rules(Commands, func(r *Rule) {
+	d.rules(policy.Commands, func(r *policy.Rule) {
 		c := r.Command
 		if c.Program == "" {
 			return
@@ -312,7 +313,7 @@ func (d *differ) commands() {
 		lines[c.Name] = line{c.Program, []string{c.Name}}
 		for _, args := range c.Args {
 			argv := append([]string{c.Name}, args...)
-			if n := len(argv) - 1; argv[n] == ArgsRest {
+			if n := len(argv) - 1; argv[n] == policy.ArgsRest {
 				argv[n] = "\x01"
 			}
 			lines[strings.Join(append([]string{c.Name}, args...), " ")] = line{c.Program, argv}
@@ -320,7 +321,7 @@ func (d *differ) commands() {
 	})
 	for _, s := range sortedKeys(lines) {
 		l := lines[s]
-		d.decision(Commands, s, d.a.CheckCommand(l.program, l.argv), d.b.CheckCommand(l.program, l.argv))
+		d.decision(policy.Commands, s, d.a.CheckCommand(l.program, l.argv), d.b.CheckCommand(l.program, l.argv))
 	}
 }
 

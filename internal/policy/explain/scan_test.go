@@ -1,4 +1,4 @@
-package policy_test
+package explain
 
 import (
 	"errors"
@@ -39,7 +39,7 @@ func TestScan(t *testing.T) {
 		}
 		return out, nil
 	}
-	got, err := policy.Scan(c, linked)
+	got, err := Scan(c, linked)
 	var said []string
 	for _, w := range got {
 		said = append(said, w.Place.File+" "+w.Code+" "+w.Msg)
@@ -54,7 +54,7 @@ func TestScan(t *testing.T) {
 	if !slices.Equal(asked, []string{"/data", "/policy", "/w"}) {
 		t.Error(asked)
 	}
-	if _, err := policy.Scan(c, func(string) ([]fspath.LinkedFile, error) { return nil, errors.New("no") }); err == nil {
+	if _, err := Scan(c, func(string) ([]fspath.LinkedFile, error) { return nil, errors.New("no") }); err == nil {
 		t.Error("a folder that can't be looked through is passed by")
 	}
 }

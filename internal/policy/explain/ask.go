@@ -1,4 +1,4 @@
-package policy
+package explain
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
@@ -20,57 +21,57 @@ type asked struct {
 }
 
 // Ask decides any question, as text.
-func Ask(c *Compiled, sys fspath.FileSystem, q Question) (Verdict, Answer) {
+func Ask(c *policy.Compiled, sys fspath.FileSystem, q Question) (policy.Verdict, Answer) {
 	v, a := ask(c, sys, q)
 	return v, answer(c, v, a)
 }
 
 // Describe makes a verdict readable. target is what was decided on; "" takes the question's.
-func Describe(c *Compiled, v Verdict, q Question, target string) Answer {
+func Describe(c *policy.Compiled, v policy.Verdict, q Question, target string) Answer {
 	a := asked{Question: q, target: target}
 	if target == "" {
 		a.target = q.Target
 	}
-	if q.Resource == Net {
+	if q.Resource == policy.Net {
 		if t, err := q.NetTarget(); err == nil {
 			a.net = t
 		}
 	}
-	if q.Resource == Commands {
+	if q.Resource == policy.Commands {
 		a.program = a.target
 	}
 	return answer(c, v, a)
 }
 
 // DescribeNet makes a verdict on the network readable. shown is how the target was called; what is suggested is about t.
-func DescribeNet(c *Compiled, v Verdict, t *netname.Target, shown string) Answer {
-	return answer(c, v, asked{Question: Question{Resource: Net}, target: shown, net: *t})
+func DescribeNet(c *policy.Compiled, v policy.Verdict, t *netname.Target, shown string) Answer {
+	return answer(c, v, asked{Question: Question{Resource: policy.Net}, target: shown, net: *t})
 }
 
-func ask(c *Compiled, sys fspath.FileSystem, q Question) (Verdict, asked) {
+func ask(c *policy.Compiled, sys fspath.FileSystem, q Question) (policy.Verdict, asked) {
 	a := asked{Question: q, target: q.Target}
 	switch q.Resource {
-	case FS:
+	case policy.FS:
 		return askFS(c, sys, a)
-	case Net:
+	case policy.Net:
 		return askNet(c, a)
-	case Env:
+	case policy.Env:
 		v := c.CheckEnv(q.Target)
-		if why := NamedAlone(q.Target); !v.Allow && v.Rule == NoMatch && why != "" {
+		if why := policy.NamedAlone(q.Target); !v.Allow && v.Rule == policy.NoMatch && why != "" {
 			a.note = why + ": only a rule with exactly this name hands it on"
 		}
 		return v, a
-	case Commands:
+	case policy.Commands:
 		return askCommand(c, sys, a)
 	}
-	return Verdict{Reason: EngineError, Layer: -1, Rule: NoMatch}, a
+	return policy.Verdict{Reason: policy.EngineError, Layer: -1, Rule: policy.NoMatch}, a
 }
 
-func askFS(c *Compiled, sys fspath.FileSystem, a asked) (Verdict, asked) {
-	follow := a.Caps != Delete && !a.Symlink
-	v, p := c.checkInput(sys, a.Target, follow, a.Caps)
+func askFS(c *policy.Compiled, sys fspath.FileSystem, a asked) (policy.Verdict, asked) {
+	follow := a.Caps != policy.Delete && !a.Symlink
+	v, p := c.CheckInput(sys, a.Target, follow, a.Caps)
 	a.target = p
-	if v.Reason == PathUnresolved {
+	if v.Reason == policy.PathUnresolved {
 		if _, err := c.ResolveTarget(sys, a.Target, follow); err != nil {
 			a.note = err.Error()
 		}
@@ -78,11 +79,11 @@ func askFS(c *Compiled, sys fspath.FileSystem, a asked) (Verdict, asked) {
 	return v, a
 }
 
-func askNet(c *Compiled, a asked) (Verdict, asked) {
+func askNet(c *policy.Compiled, a asked) (policy.Verdict, asked) {
 	t, err := a.Question.NetTarget()
 	if err != nil {
 		a.note = err.Error()
-		return Verdict{Reason: HostMismatch, Layer: -1, Rule: NoMatch}, a
+		return policy.Verdict{Reason: policy.HostMismatch, Layer: -1, Rule: policy.NoMatch}, a
 	}
 	a.net, a.target = t, t.String()
 	return c.CheckNet(&t), a
@@ -100,38 +101,38 @@ func (q *Question) NetTarget() (t netname.Target, err error) {
 	return t, err
 }
 
-func askCommand(c *Compiled, sys fspath.FileSystem, a asked) (Verdict, asked) {
+func askCommand(c *policy.Compiled, sys fspath.FileSystem, a asked) (policy.Verdict, asked) {
 	if len(a.Argv) == 0 {
 		a.note = "no command"
-		return Verdict{Reason: CommandNotListed, Layer: -1, Rule: NoMatch}, a
+		return policy.Verdict{Reason: policy.CommandNotListed, Layer: -1, Rule: policy.NoMatch}, a
 	}
 	a.target = strings.Join(a.Argv, " ")
 	name := a.Argv[0]
 	if strings.Contains(name, "/") && !strings.HasPrefix(name, "/") {
 		name = path.Join(c.Workspace, name)
 	}
-	program, ok := FindProgram(sys, c.Path, name)
+	program, ok := policy.FindProgram(sys, c.Path, name)
 	if !ok {
 		a.note = "no such program in PATH"
-		return Verdict{Reason: CommandNotListed, Layer: -1, Rule: NoMatch}, a
+		return policy.Verdict{Reason: policy.CommandNotListed, Layer: -1, Rule: policy.NoMatch}, a
 	}
 	a.program = program
 	v := c.CheckCommand(program, a.Argv)
 	if !v.Allow {
-		if v.Reason == ArgsNotListed {
+		if v.Reason == policy.ArgsNotListed {
 			a.note = c.Rules[v.Rule].Command.Miscalled(name)
 		}
 		return v, a
 	}
-	if x, _ := c.CheckFSInput(sys, program, Execute); !x.Allow {
-		a.Resource, a.Caps, a.target = FS, Execute, program
+	if x, _ := c.CheckFSInput(sys, program, policy.Execute); !x.Allow {
+		a.Resource, a.Caps, a.target = policy.FS, policy.Execute, program
 		a.note = "the command is listed, but its program may not be executed"
 		return x, a
 	}
 	return v, a
 }
 
-func answer(c *Compiled, v Verdict, a asked) Answer {
+func answer(c *policy.Compiled, v policy.Verdict, a asked) Answer {
 	out := Answer{Decision: "deny", Reason: v.Reason, Target: a.target, Note: a.note}
 	if v.Allow {
 		out.Decision = "allow"
@@ -155,17 +156,17 @@ func answer(c *Compiled, v Verdict, a asked) Answer {
 }
 
 // also is the other name by which a target is denied; "" when it's denied by its own.
-func also(c *Compiled, v Verdict, a *asked) string {
-	if v.Allow || a.Resource != FS || v.Rule < 0 {
+func also(c *policy.Compiled, v policy.Verdict, a *asked) string {
+	if v.Allow || a.Resource != policy.FS || v.Rule < 0 {
 		return ""
 	}
 	r, l := c.Rules[v.Rule], c.Layers[v.Layer]
-	if own, ok := l.checkFS(a.target, a.Caps); !ok && own.Rule == v.Rule {
+	if own, ok := l.CheckFS(a.target, a.Caps); !ok && own.Rule == v.Rule {
 		return ""
 	}
 	for i := range c.Aliases {
 		if other, ok := c.Aliases[i].Other(a.target); ok {
-			if fs, by := l.other(&c.Aliases[i], fspath.Beneath(a.target, c.Aliases[i].From)); fs == r || slices.Contains(by[:], r) {
+			if fs, by := l.Other(&c.Aliases[i], fspath.Beneath(a.target, c.Aliases[i].From)); fs == r || slices.Contains(by[:], r) {
 				return other
 			}
 		}

@@ -1,29 +1,30 @@
-package policy
+package explain
 
 import (
 	"cmp"
 	"fmt"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // Explain is Ask with every rule that matched, layer by layer. It reads the same tables with the same steps as the
 // decision, and who won is what the decision said.
-func Explain(c *Compiled, sys fspath.FileSystem, q Question) Explanation {
+func Explain(c *policy.Compiled, sys fspath.FileSystem, q Question) Explanation {
 	v, a := ask(c, sys, q)
 	e := Explanation{Answer: answer(c, v, a)}
 	if a.note != "" && v.Layer < 0 {
 		return e // nothing was matched: the target couldn't be understood
 	}
 	a.Resource = q.Resource
-	if q.Resource != Commands || a.program != "" {
+	if q.Resource != policy.Commands || a.program != "" {
 		e.Layers = explainLayers(c, a, a.Target)
 		e.Layers = append(e.Layers, explainOthers(c, sys, a)...)
 	}
-	if q.Resource == Commands && a.program != "" { // fs must agree, too
-		x := asked{Question: Question{Resource: FS, Caps: Execute}, target: a.program}
+	if q.Resource == policy.Commands && a.program != "" { // fs must agree, too
+		x := asked{Question: Question{Resource: policy.FS, Caps: policy.Execute}, target: a.program}
 		e.Layers = append(e.Layers, explainLayers(c, x, a.program)...)
 		e.Layers = append(e.Layers, explainOthers(c, sys, x)...)
 	}
@@ -31,33 +32,33 @@ func Explain(c *Compiled, sys fspath.FileSystem, q Question) Explanation {
 }
 
 // explainLayers asks every layer by itself. input is the target as somebody wrote it.
-func explainLayers(c *Compiled, a asked, input string) []LayerExplanation {
+func explainLayers(c *policy.Compiled, a asked, input string) []LayerExplanation {
 	var out []LayerExplanation
 	for _, l := range c.Layers {
-		if l.Stance[a.Resource] == Undeclared && (a.Resource != FS || l.Protect == nil && l.Secrets == nil) {
+		if l.Stance[a.Resource] == policy.Undeclared && (a.Resource != policy.FS || l.Protect == nil && l.Secrets == nil) {
 			continue
 		}
-		one := Compiled{Workspace: c.Workspace, Layers: []*Layer{l}, Rules: c.Rules}
+		one := policy.Compiled{Workspace: c.Workspace, Layers: []*policy.Layer{l}, Rules: c.Rules}
 		x := LayerExplanation{Authority: l.Authority, Resource: a.Resource, Stance: l.Stance[a.Resource]}
-		var v Verdict
+		var v policy.Verdict
 		switch a.Resource {
-		case FS:
+		case policy.FS:
 			v = one.CheckFS(a.target, a.Caps)
-			if v.Reason == NoRule {
-				v.Reason = c.outside(input, a.target)
+			if v.Reason == policy.NoRule {
+				v.Reason = c.OutsideReason(input, a.target)
 			}
 			x.Candidates = fsCandidates(l, a.target, a.Caps)
-		case Net:
+		case policy.Net:
 			v = one.CheckNet(&a.net)
 			x.Candidates = netCandidates(l, &a.net)
-		case Env:
+		case policy.Env:
 			v = one.CheckEnv(a.target)
 			x.Candidates = envCandidates(l, a.target)
-		case Commands:
+		case policy.Commands:
 			v = one.CheckCommand(a.program, a.Argv)
 			x.Candidates = commandCandidates(l, a.program, a.Argv)
 		}
-		if l.Authority == Builtin && v.Allow {
+		if l.Authority == policy.Builtin && v.Allow {
 			continue // toolguard itself has nothing to say here
 		}
 		x.Allow, x.Reason = v.Allow, v.Reason
@@ -67,16 +68,16 @@ func explainLayers(c *Compiled, a asked, input string) []LayerExplanation {
 }
 
 // explainOthers is what rules say of a target because of its other names.
-func explainOthers(c *Compiled, sys fspath.FileSystem, a asked) (out []LayerExplanation) {
-	if a.Resource != FS {
+func explainOthers(c *policy.Compiled, sys fspath.FileSystem, a asked) (out []LayerExplanation) {
+	if a.Resource != policy.FS {
 		return nil
 	}
-	say := func(l *Layer, r *Rule, also, grade string, allow bool, reason Reason) {
+	say := func(l *policy.Layer, r *policy.Rule, also, grade string, allow bool, reason policy.Reason) {
 		if allow {
-			reason = Allowed
+			reason = policy.Allowed
 		}
 		out = append(out, LayerExplanation{
-			Authority: l.Authority, Resource: FS, Stance: Allow, Also: also, Allow: allow, Reason: reason,
+			Authority: l.Authority, Resource: policy.FS, Stance: policy.Allow, Also: also, Allow: allow, Reason: reason,
 			Candidates: []Candidate{{Rule: r, Won: true, Grade: grade, Why: "what it names is the same"}},
 		})
 	}
@@ -87,43 +88,43 @@ func explainOthers(c *Compiled, sys fspath.FileSystem, a asked) (out []LayerExpl
 			continue
 		}
 		for _, l := range c.Layers {
-			fs, by := l.other(alias, fspath.Beneath(a.target, alias.From))
+			fs, by := l.Other(alias, fspath.Beneath(a.target, alias.From))
 			if fs != nil {
-				say(l, fs, also, "bind mount", a.Caps&^fs.FS.Caps == 0, l.denies())
+				say(l, fs, also, "bind mount", a.Caps&^fs.FS.Caps == 0, l.DenialReason())
 			}
 			for k, r := range by {
 				if r != nil {
-					say(l, r, also, kinds[k].name+", bind mount", a.Caps&takes[k] == 0, Protected)
+					say(l, r, also, kinds[k].name+", bind mount", a.Caps&policy.GuardTakes[k] == 0, policy.Protected)
 				}
 			}
 		}
 	}
-	id, err := c.file(sys, a.target)
+	id, err := c.FileAt(sys, a.target)
 	for _, k := range c.Links {
 		if r := c.Rules[k.Rule]; err == nil && k.File == id && r.FS.Path != a.target {
-			say(c.Layers[k.Layer], r, r.FS.Path, "hard link", a.Caps&^r.FS.Caps == 0, c.Layers[k.Layer].denies())
+			say(c.Layers[k.Layer], r, r.FS.Path, "hard link", a.Caps&^r.FS.Caps == 0, c.Layers[k.Layer].DenialReason())
 		}
 	}
 	return out
 }
 
 // lost says why a candidate lost to the winner, given that both match.
-func lost(what string, winner *Rule) string { return fmt.Sprintf("%s than %s", what, winner.ID) }
+func lost(what string, winner *policy.Rule) string { return fmt.Sprintf("%s than %s", what, winner.ID) }
 
-func fsCandidates(l *Layer, path string, want Caps) []Candidate {
+func fsCandidates(l *policy.Layer, path string, want policy.Caps) []Candidate {
 	winner := l.FS.Deciding(path)
 	out := tableCandidates(l.FS, path, winner)
-	for k, t := range l.taking() {
-		if want&takes[k] == 0 {
+	for k, t := range l.Guards() {
+		if want&policy.GuardTakes[k] == 0 {
 			continue
 		}
 		for _, c := range tableCandidates(t, path, t.Deciding(path)) {
 			c.Grade = kinds[k].name + ", " + c.Grade
 			switch {
 			case !c.Won:
-			case kind(k).taken(c.Rule) == 0:
+			case policy.Guard(k).Taken(c.Rule) == 0:
 				c.Won, c.Why = false, "an exception: it takes nothing away"
-			case winner != nil && winner.FS.lifts()[k]:
+			case winner != nil && winner.FS.Lifts()[k]:
 				c.Won, c.Why = false, winner.ID+" has "+kinds[k].lift+" = true"
 			default:
 				c.Why = kinds[k].why
@@ -135,13 +136,13 @@ func fsCandidates(l *Layer, path string, want Caps) []Candidate {
 }
 
 // kinds are the words for what takes away.
-var kinds = [numKinds]struct{ name, lift, why string }{
-	protects: {"protect", "unprotect", "it takes create, update and delete away"},
-	secrets:  {"secrets", "secret", "credentials are kept here: it takes read and execute away"},
+var kinds = [policy.NumGuards]struct{ name, lift, why string }{
+	policy.GuardProtect: {"protect", "unprotect", "it takes create, update and delete away"},
+	policy.GuardSecrets: {"secrets", "secret", "credentials are kept here: it takes read and execute away"},
 }
 
 // candidates is every rule of the table that matches a path, in order.
-func tableCandidates(t *FSTable, path string, winner *Rule) []Candidate {
+func tableCandidates(t *policy.FSTable, path string, winner *policy.Rule) []Candidate {
 	if winner == nil {
 		return nil
 	}
@@ -181,25 +182,25 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-func fsForm(r *Rule) string {
+func fsForm(r *policy.Rule) string {
 	if r.FS.Last != "" {
 		return "pattern"
 	}
 	return "literal"
 }
 
-func netCandidates(l *Layer, t *netname.Target) []Candidate {
-	winner := l.Net.find(t)
-	matched := map[*Rule]bool{}
-	l.Net.each(t, func(r *Rule) { matched[r] = true })
-	hosts := map[*Rule]bool{}
-	l.Net.eachHost(t, func(r *Rule) { hosts[r] = true })
+func netCandidates(l *policy.Layer, t *netname.Target) []Candidate {
+	winner := l.Net.Find(t)
+	matched := map[*policy.Rule]bool{}
+	l.Net.Each(t, func(r *policy.Rule) { matched[r] = true })
+	hosts := map[*policy.Rule]bool{}
+	l.Net.EachHost(t, func(r *policy.Rule) { hosts[r] = true })
 	var out []Candidate
 	for _, r := range l.Net.Rules() {
 		if !hosts[r] {
 			continue
 		}
-		c := Candidate{Rule: r, Won: r == winner, Grade: counted(r.Net.parts(), "part") + ", " + hostForm(r.Net)}
+		c := Candidate{Rule: r, Won: r == winner, Grade: counted(r.Net.Parts(), "part") + ", " + hostForm(r.Net)}
 		switch {
 		case c.Won && !matched[r]:
 			c.Why = "it's for " + schemeText(r.Net) + ", which can't be told from what is asked about"
@@ -207,11 +208,11 @@ func netCandidates(l *Layer, t *netname.Target) []Candidate {
 			c.Why = "the most specific match"
 		case !matched[r]:
 			c.Why = "the host matches, but not " + missing(r.Net, t)
-		case !matched[winner], compareNet(r, winner) > 0:
+		case !matched[winner], policy.CompareNet(r, winner) > 0:
 			c.Why = winner.ID + " is for " + schemeText(winner.Net) + ", which can't be told from what is asked about, and comes first"
-		case r.Net.parts() < winner.Net.parts():
+		case r.Net.Parts() < winner.Net.Parts():
 			c.Why = lost("it names fewer parts", winner)
-		case r.Net.hostRank() < winner.Net.hostRank():
+		case r.Net.HostRank() < winner.Net.HostRank():
 			c.Why = lost("its host is less specific", winner)
 		default:
 			c.Why = lost("it's as specific and stands earlier", winner)
@@ -221,14 +222,14 @@ func netCandidates(l *Layer, t *netname.Target) []Candidate {
 	return out
 }
 
-func schemeText(n *CompiledNet) string {
+func schemeText(n *policy.CompiledNet) string {
 	if n.Scheme == "" {
 		return "any connection"
 	}
 	return n.Scheme
 }
 
-func hostForm(n *CompiledNet) string {
+func hostForm(n *policy.CompiledNet) string {
 	switch {
 	case n.Name != "", n.Prefix.IsValid() && n.Prefix.IsSingleIP():
 		return "exact host"
@@ -241,34 +242,34 @@ func hostForm(n *CompiledNet) string {
 }
 
 // misses names what of a target a rule with the right host doesn't match.
-func missing(n *CompiledNet, t *netname.Target) string {
-	without := func(f func(*CompiledNet)) bool { m := *n; f(&m); return m.matches(t) }
+func missing(n *policy.CompiledNet, t *netname.Target) string {
+	without := func(f func(*policy.CompiledNet)) bool { m := *n; f(&m); return m.Matches(t) }
 	switch {
 	case n.Listen != t.Listen:
 		return "what is done: listening and connecting have rules of their own"
 	case n.Proto != "" && n.Proto != t.Protocol:
 		return "the protocol"
-	case without(func(m *CompiledNet) { m.Scheme = "" }):
+	case without(func(m *policy.CompiledNet) { m.Scheme = "" }):
 		return "the scheme"
-	case without(func(m *CompiledNet) { m.Port = int(t.Port) }):
+	case without(func(m *policy.CompiledNet) { m.Port = int(t.Port) }):
 		return "the port"
-	case without(func(m *CompiledNet) { m.Path, m.PathPrefix = nil, "" }):
+	case without(func(m *policy.CompiledNet) { m.Path, m.PathPrefix = nil, "" }):
 		return "the path"
-	case without(func(m *CompiledNet) { m.Methods = nil }):
+	case without(func(m *policy.CompiledNet) { m.Methods = nil }):
 		return "the method"
 	}
 	return "the rest"
 }
 
-func envCandidates(l *Layer, name string) []Candidate {
-	winner := l.Env.find(name)
+func envCandidates(l *policy.Layer, name string) []Candidate {
+	winner := l.Env.Find(name)
 	alone := ""
-	if l.Authority == Session {
-		alone = NamedAlone(name)
+	if l.Authority == policy.Session {
+		alone = policy.NamedAlone(name)
 	}
 	var out []Candidate
 	for _, r := range l.Env.Rules() {
-		if !envMatches(r.Env.Name, name) {
+		if !policy.EnvMatches(r.Env.Name, name) {
 			continue
 		}
 		literal := strings.TrimSuffix(r.Env.Name, "*")
@@ -293,8 +294,8 @@ func envCandidates(l *Layer, name string) []Candidate {
 	return out
 }
 
-func commandCandidates(l *Layer, program string, argv []string) []Candidate {
-	called, _ := calling(argv)
+func commandCandidates(l *policy.Layer, program string, argv []string) []Candidate {
+	called, _ := policy.Calling(argv)
 	winner := l.Commands.Rule(program, called)
 	var out []Candidate
 	for _, r := range l.Commands.Rules() {

@@ -1,4 +1,4 @@
-package policy
+package explain
 
 import (
 	"cmp"
@@ -8,29 +8,30 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 	"github.com/toolguard/toolguard/internal/policy/netname"
 )
 
 // suggest is the smallest rule that would make the denying layer allow what was asked for, as TOML to paste at the end of the policy that
 // speaks for its authority. It's empty where no rule can, or where nobody should grant it without thinking: then advice says what there is to know.
-func suggest(c *Compiled, v Verdict, l *Layer, a *asked) (rule, advice string) {
-	if l.Authority == Builtin || !utf8.ValidString(a.target) {
+func suggest(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (rule, advice string) {
+	if l.Authority == policy.Builtin || !utf8.ValidString(a.target) {
 		return "", ""
 	}
 	if by := hostFile(c, v, l); by != "" {
 		return "", "the policy of this machine, " + by + ", decides this: only root can change it"
 	}
-	table := func(header string, k keys) string { return k.table(tableHeader(l.Authority, header)) }
+	table := func(header string, k policy.Keys) string { return k.Table(tableHeader(l.Authority, header)) }
 	switch a.Resource {
-	case FS:
+	case policy.FS:
 		r, ok := suggestFS(c, v, l, a)
 		if !ok {
 			return "", ""
 		}
 		if rules := suggestRepository(c, l, a); rules != nil {
 			for _, r := range rules {
-				rule += table("[[access.fs]]", fsKeys(&r))
+				rule += table("[[access.fs]]", policy.FSKeys(&r))
 			}
 			return rule, "it's the git repository that the workspace is a linked worktree or a submodule of: extends = [\"preset:git\"] grants all that a commit takes"
 		}
@@ -38,62 +39,62 @@ func suggest(c *Compiled, v Verdict, l *Layer, a *asked) (rule, advice string) {
 			if !a.Anyway || wide(c, a.target) {
 				return "", advice
 			}
-			r.Unprotect = r.Unprotect || a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil
-			r.Secret = r.Secret || a.Caps&^Write != 0 && l.Secret(a.target)
-			return table("[[access.fs]]", fsKeys(&r)), ""
+			r.Unprotect = r.Unprotect || a.Caps&policy.Write != 0 && l.Protect.Deciding(a.target) != nil
+			r.Secret = r.Secret || a.Caps&^policy.Write != 0 && l.Secret(a.target)
+			return table("[[access.fs]]", policy.FSKeys(&r)), ""
 		}
 		if r, ok = withoutRandom(c, r, a.target); !ok {
 			return "", "the name is random, and the next one is another: grant the folder, if that is meant"
 		}
-		return table("[[access.fs]]", fsKeys(&r)), ""
-	case Net:
+		return table("[[access.fs]]", policy.FSKeys(&r)), ""
+	case policy.Net:
 		if r, ok := suggestNet(v, l, a); ok {
-			return table("[[access.net]]", netKeys(&r)), ""
+			return table("[[access.net]]", policy.NetKeys(&r)), ""
 		}
-	case Env:
+	case policy.Env:
 		switch {
-		case checkEnvName(a.target) != nil || strings.HasSuffix(a.target, "*"):
-		case secretVariable(a.target) && !a.Anyway:
+		case policy.CheckEnvName(a.target) != nil || strings.HasSuffix(a.target, "*"):
+		case policy.SecretVariable(a.target) && !a.Anyway:
 			return "", "its name is that of a secret: to let the session have it all the same, write a rule for exactly this name"
 		default:
-			return table("[[access.env]]", envKeys(&EnvRule{Name: a.target, Read: true})), ""
+			return table("[[access.env]]", policy.EnvKeys(&policy.EnvRule{Name: a.target, Read: true})), ""
 		}
-	case Commands:
+	case policy.Commands:
 		if r, ok := suggestCommand(c, v, l, a); ok {
-			return table("["+commandHeader(r.Name)+"]", commandKeys(&r)), ""
+			return table("["+policy.CommandHeader(r.Name)+"]", policy.CommandKeys(&r)), ""
 		}
 	}
 	return "", ""
 }
 
 // in is the header of a table of [access] in the part of a policy that speaks for the authority.
-func tableHeader(a Authority, header string) string {
-	if a == Session {
+func tableHeader(a policy.Authority, header string) string {
+	if a == policy.Session {
 		return header
 	}
 	return strings.Replace(header, "access", "authorities."+a.String()+".access", 1)
 }
 
 // hostFile is the host's policy that decided; "" where it's none of the host's.
-func hostFile(c *Compiled, v Verdict, l *Layer) string {
+func hostFile(c *policy.Compiled, v policy.Verdict, l *policy.Layer) string {
 	place := l.Place
 	if v.Rule >= 0 && int(v.Rule) < len(c.Rules) && !c.Rules[v.Rule].Builtin() {
 		place = c.Rules[v.Rule].Place
 	}
-	if l.Authority == Host || fspath.Within(place.File, HostFolder) {
+	if l.Authority == policy.Host || fspath.Within(place.File, policy.HostFolder) {
 		return place.String()
 	}
 	return ""
 }
 
 // adviceFS says why a file isn't to be granted without thinking, and what it takes; "" for all others.
-func adviceFS(c *Compiled, l *Layer, a *asked) string {
+func adviceFS(c *policy.Compiled, l *policy.Layer, a *asked) string {
 	switch {
-	case a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil:
+	case a.Caps&policy.Write != 0 && l.Protect.Deciding(a.target) != nil:
 		return "programs outside the session obey this file: to let the command change it all the same, write a rule for exactly this path with unprotect = true"
-	case slices.ContainsFunc(c.Layers, func(l *Layer) bool { return l.Secret(a.target) }):
+	case slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return l.Secret(a.target) }):
 		return "credentials are kept here: to grant it all the same, write a rule for exactly this path with secret = true"
-	case a.Caps&Update != 0 && slices.Contains(rootSockets, path.Base(a.target)):
+	case a.Caps&policy.Update != 0 && slices.Contains(rootSockets, path.Base(a.target)):
 		return "whoever may use this socket has root on this machine do things: to grant it all the same, write a rule for exactly this path"
 	case wide(c, a.target):
 		return "a rule for it would open everything beneath it: grant what is needed of it"
@@ -102,13 +103,13 @@ func adviceFS(c *Compiled, l *Layer, a *asked) string {
 }
 
 // suggestFS restates what the deciding rule gives: the new rule would win in full.
-func suggestFS(c *Compiled, v Verdict, l *Layer, a *asked) (r FSRule, ok bool) {
+func suggestFS(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (r policy.FSRule, ok bool) {
 	switch v.Reason {
-	case NoRule, RuleDenies, OutsideWorkspace, WorkspaceEscape, Protected:
+	case policy.NoRule, policy.RuleDenies, policy.OutsideWorkspace, policy.WorkspaceEscape, policy.Protected:
 	default:
 		return r, false
 	}
-	r = FSRule{Path: relative(c, a.target), Caps: a.Caps}
+	r = policy.FSRule{Path: relative(c, a.target), Caps: a.Caps}
 	if a.Symlink { // a path would be where it leads
 		r.Path, r.Match = "", "**/"+path.Base(a.target)
 		if dir := path.Dir(a.target); dir != c.Workspace {
@@ -127,25 +128,25 @@ func suggestFS(c *Compiled, v Verdict, l *Layer, a *asked) (r FSRule, ok bool) {
 
 // suggestRepository is what git needs of the workspace's repository, where that is outside and something of it is asked for: all of it to read,
 // and to write the folder that is to be written. Its hooks and its configuration, which others obey, stay as they are.
-func suggestRepository(c *Compiled, l *Layer, a *asked) []FSRule {
+func suggestRepository(c *policy.Compiled, l *policy.Layer, a *asked) []policy.FSRule {
 	g := c.Repository
-	if g.Common == "" || !fspath.Within(a.target, g.Common) || a.Caps&Write != 0 && l.Protect.Deciding(a.target) != nil {
+	if g.Common == "" || !fspath.Within(a.target, g.Common) || a.Caps&policy.Write != 0 && l.Protect.Deciding(a.target) != nil {
 		return nil
 	}
-	rules := []FSRule{{Path: g.Common, Caps: Read}}
-	if a.Caps&^Read == 0 {
+	rules := []policy.FSRule{{Path: g.Common, Caps: policy.Read}}
+	if a.Caps&^policy.Read == 0 {
 		return rules
 	}
 	for _, p := range []string{g.Common + "/objects", g.Common + "/refs", g.Common + "/logs", g.Dir} {
 		if fspath.Within(a.target, p) {
-			return append(rules, FSRule{Path: p, Caps: Read | Write})
+			return append(rules, policy.FSRule{Path: p, Caps: policy.Read | policy.Write})
 		}
 	}
 	return nil
 }
 
 // relative writes a canonical path as a person would: relative to the workspace when it's inside.
-func relative(c *Compiled, p string) string {
+func relative(c *policy.Compiled, p string) string {
 	switch {
 	case p == c.Workspace:
 		return "."
@@ -161,9 +162,9 @@ func relative(c *Compiled, p string) string {
 
 // suggestNet takes the fewest keys that beat what decides, a later rule winning a tie, and that grant no other request than the one
 // that was refused, nor what lies beneath its path.
-func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
+func suggestNet(v policy.Verdict, l *policy.Layer, a *asked) (r policy.NetRule, ok bool) {
 	switch v.Reason {
-	case HostNotListed, RuleDenies, PrivateAddress:
+	case policy.HostNotListed, policy.RuleDenies, policy.PrivateAddress:
 	default:
 		return r, false
 	}
@@ -176,11 +177,11 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 		t.Scheme = scheme
 		r = newNetRule(&t, l.TLSIntercept)
 		for _, port := range []int{r.Port, int(t.Port)} {
-			if r.Port = port; l.Net.allowsWith(&a.net, &r, l.TLSIntercept) {
+			if r.Port = port; l.Net.AllowsWith(&a.net, &r, l.TLSIntercept) {
 				return r, true
 			}
 		}
-		if r.Scheme = ""; a.Scheme == "" && l.Net.allowsWith(&a.net, &r, l.TLSIntercept) { // whatever is said on the port
+		if r.Scheme = ""; a.Scheme == "" && l.Net.AllowsWith(&a.net, &r, l.TLSIntercept) { // whatever is said on the port
 			return r, true
 		}
 	}
@@ -188,8 +189,8 @@ func suggestNet(v Verdict, l *Layer, a *asked) (r NetRule, ok bool) {
 }
 
 // newNetRule grants a target, with the fewest keys.
-func newNetRule(t *netname.Target, intercept bool) NetRule {
-	r := NetRule{Host: t.Host, Scheme: t.Scheme, Allow: true, Listen: t.Listen}
+func newNetRule(t *netname.Target, intercept bool) policy.NetRule {
+	r := policy.NetRule{Host: t.Host, Scheme: t.Scheme, Allow: true, Listen: t.Listen}
 	if t.Addr.IsValid() {
 		r.Host = t.Dest().String()
 	}
@@ -207,7 +208,7 @@ func newNetRule(t *netname.Target, intercept bool) NetRule {
 const maxListed = 16 << 10
 
 // long says whether a table is longer, without reading more of it.
-func isLong(r *CommandRule) bool {
+func isLong(r *policy.CommandRule) bool {
 	n := 0
 	long := func(words []string) bool {
 		n++
@@ -220,7 +221,7 @@ func isLong(r *CommandRule) bool {
 }
 
 // narrow has a rule say what a request is, where it can be read.
-func narrowToRequest(r *NetRule, t *netname.Target, intercept bool) {
+func narrowToRequest(r *policy.NetRule, t *netname.Target, intercept bool) {
 	switch {
 	case t.Scheme == "http", t.Scheme == "ws", intercept && (t.Scheme == "https" || t.Scheme == "wss"):
 	default:
@@ -235,21 +236,21 @@ func narrowToRequest(r *NetRule, t *netname.Target, intercept bool) {
 }
 
 // suggestCommand is the whole table, as TOML has one for each program: it lists it, with the arguments where they are known.
-func suggestCommand(c *Compiled, v Verdict, l *Layer, a *asked) (r CommandRule, ok bool) {
+func suggestCommand(c *policy.Compiled, v policy.Verdict, l *policy.Layer, a *asked) (r policy.CommandRule, ok bool) {
 	known, file := len(a.Argv) > 0, a.program
 	switch {
 	case a.program == "":
 		return r, false
-	case v.Reason == CommandNotListed:
-		r = CommandRule{Name: a.program, HasArgs: known}
-		answers := func() bool { return (&CompiledCommand{CommandRule: r, Program: a.program}).Answers(a.Argv[0]) }
-		if known && (path.Base(a.program) == a.Argv[0] || !answers() && nameable(a.Argv[0])) {
+	case v.Reason == policy.CommandNotListed:
+		r = policy.CommandRule{Name: a.program, HasArgs: known}
+		answers := func() bool { return (&policy.CompiledCommand{CommandRule: r, Program: a.program}).Answers(a.Argv[0]) }
+		if known && (path.Base(a.program) == a.Argv[0] || !answers() && policy.IsProgramName(a.Argv[0])) {
 			r.Name = a.Argv[0]
 		}
 		if known && !answers() {
 			return r, false
 		}
-	case v.Reason == ArgsNotListed && known && l.Commands.Rule(a.program, a.Argv[0]) != nil: // nil: it was renamed since
+	case v.Reason == policy.ArgsNotListed && known && l.Commands.Rule(a.program, a.Argv[0]) != nil: // nil: it was renamed since
 		c := l.Commands.Rule(a.program, a.Argv[0]).Command
 		r, file = c.CommandRule, c.File
 		if isLong(&r) || !c.Answers(a.Argv[0]) {
@@ -264,15 +265,15 @@ func suggestCommand(c *Compiled, v Verdict, l *Layer, a *asked) (r CommandRule, 
 	}
 	r.Match, r.NotMatch = nil, nil
 	r.Name = unused(l.Commands, r.Name, cmp.Or(file, a.program))
-	return r, r.Name != "" && (!known || !slices.Contains(a.Argv[1:], ArgsRest)) // that would be any
+	return r, r.Name != "" && (!known || !slices.Contains(a.Argv[1:], policy.ArgsRest)) // that would be any
 }
 
 // unused is a name for a program that is no table's yet: TOML has no table twice, and a rule that comes later decides before those of other
 // names for the same file. "" when there's none.
-func unused(t *CommandTable, name, file string) string {
+func unused(t *policy.CommandTable, name, file string) string {
 	for _, n := range []string{name, file, path.Dir(file) + "/./" + path.Base(file)} {
 		called := path.Base(n) == path.Base(name)
-		if called && !slices.ContainsFunc(t.Rules(), func(r *Rule) bool { return r.Command.Name == n }) {
+		if called && !slices.ContainsFunc(t.Rules(), func(r *policy.Rule) bool { return r.Command.Name == n }) {
 			return n
 		}
 	}

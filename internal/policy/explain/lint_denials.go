@@ -1,15 +1,16 @@
-package policy
+package explain
 
 import (
 	"fmt"
 	"strings"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
 // takenAway lists for a rule that takes everything away which built-in rules gave way to it, and what stays open beneath it all the same.
-func (l *linter) takenAway(r *Rule) {
-	if !r.takesAway() {
+func (l *linter) takenAway(r *policy.Rule) {
+	if !r.TakesAway() {
 		return
 	}
 	var removed, open []string
@@ -32,7 +33,7 @@ func (l *linter) takenAway(r *Rule) {
 }
 
 // opens says whether a rule grants something beneath what another one takes away.
-func opensBeneath(t *FSTable, r, denial *Rule) bool {
+func opensBeneath(t *policy.FSTable, r, denial *policy.Rule) bool {
 	switch {
 	case r.FS.Last == "" && denial.FS.Last == "":
 		return r.FS.Path != denial.FS.Path && fspath.Within(r.FS.Path, denial.FS.Path)

@@ -1,4 +1,4 @@
-package policy
+package explain
 
 import (
 	"path"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
 )
 
@@ -27,7 +28,7 @@ var rootSockets = []string{
 var tops = lazy(`^/(bin|boot|dev|etc|home(/[^/]+)?|lib\w*|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var|Users(/[^/]+)?|Applications|Library|System|Volumes|private)$`)
 
 // wide says whether a rule for a path would open what nobody who asks for it means: everything around the workspace, a home, the system.
-func wide(c *Compiled, target string) bool {
+func wide(c *policy.Compiled, target string) bool {
 	return target != c.Workspace && (fspath.Within(c.Workspace, target) || tops().MatchString(target))
 }
 
@@ -72,7 +73,7 @@ func changes(s string) (n int) {
 }
 
 // withoutRandom is a rule without what is random in its path: for the last name a pattern of its folder. Of anything above it there's none.
-func withoutRandom(c *Compiled, r FSRule, target string) (FSRule, bool) {
+func withoutRandom(c *policy.Compiled, r policy.FSRule, target string) (policy.FSRule, bool) {
 	dir, name := relative(c, path.Dir(target)), path.Base(target)
 	for above := path.Dir(target); !fspath.Within(c.Workspace, above); above = path.Dir(above) { // what is above the workspace is there to stay
 		if _, _, ok := randomIn(path.Base(above)); ok {

@@ -1,4 +1,4 @@
-package policy_test
+package explain
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ func TestLint(t *testing.T) {
 		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Match("src/**/x", policy.Read), policytest.Match("**/x", policy.Read)}}, "never-wins:1"},
 		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Match("**/x", policy.Read), policytest.Match("src/**/x", policy.Read)}}, ""},
 		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Match("**/a/x", policy.Read), policytest.Match("**/a/y", policy.Read), policytest.Match("**/b/y", policy.Read)}}, ""},
-		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path(".", policy.Read), policytest.Path("absent", policy.Read)}, Env: []policy.EnvRule{{Name: "LD_PRELOAD", Read: true, Place: policy.Place{"p.toml", 1, 1}}}}, "loader-env:1 missing:2"},
+		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path(".", policy.Read), policytest.Path("absent", policy.Read)}, Env: []policy.EnvRule{{Name: "LD_PRELOAD", Read: true, Place: policy.Place{File: "p.toml", Line: 1, Col: 1}}}}, "loader-env:1 missing:2"},
 		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("*.rs", 0)}}, "literal-star:1"},
 		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("tests/../src", policy.Read)}}, "dotdot:1"},
 		{policy.SourceLayer{Defaults: all, FS: []policy.FSRule{policytest.Path("absent", policy.Read)}}, "missing:1"},
@@ -67,12 +67,12 @@ func TestLint(t *testing.T) {
 		{policy.SourceLayer{Defaults: all, Commands: []policy.CommandRule{policytest.Command("absent"), policytest.Command("git"), policytest.Command("/bin/git")}}, "missing:1 never-wins:2"},
 		{policy.SourceLayer{Defaults: all, Commands: []policy.CommandRule{{Name: "git", HasArgs: true}}}, "no-args:1"},
 		{policy.SourceLayer{Defaults: [policy.NumResources]policy.Stance{policy.Deny, policy.Deny, policy.Deny, policy.Deny}, Commands: []policy.CommandRule{policytest.Command("git")}}, "not-executable:1"},
-		{policy.SourceLayer{Defaults: all, Syscalls: policy.Syscalls{Allow: []string{"ptrace", "acct", "lsetxattr"}, Place: policy.Place{"p.toml", 8, 1}}}, "xattr:8"},
-		{policy.SourceLayer{Defaults: all, Degraded: []policy.Degraded{{ID: "fs.9", Place: policy.Place{"p.toml", 7, 1}}, {ID: "limits.memory"}, {ID: policy.AuditID, Place: policy.Place{"p.toml", 8, 1}}}}, "unknown-rule:7 unknown-rule:8"},
+		{policy.SourceLayer{Defaults: all, Syscalls: policy.Syscalls{Allow: []string{"ptrace", "acct", "lsetxattr"}, Place: policy.Place{File: "p.toml", Line: 8, Col: 1}}}, "xattr:8"},
+		{policy.SourceLayer{Defaults: all, Degraded: []policy.Degraded{{ID: "fs.9", Place: policy.Place{File: "p.toml", Line: 7, Col: 1}}, {ID: "limits.memory"}, {ID: policy.AuditID, Place: policy.Place{File: "p.toml", Line: 8, Col: 1}}}}, "unknown-rule:7 unknown-rule:8"},
 	} {
 		c := policytest.Compile(t, x.layer)
 		var got []string
-		for _, w := range policy.Lint(c, policytest.Machine(), netname.IsPublicSuffix) {
+		for _, w := range Lint(c, policytest.Machine(), netname.IsPublicSuffix) {
 			got = append(got, fmt.Sprintf("%s:%d", w.Code, w.Place.Line))
 		}
 		if s := strings.Join(got, " "); s != x.want {
@@ -116,7 +116,7 @@ func TestDiff(t *testing.T) {
 		{"namespaces", change(func(l *policy.SourceLayer) { l.Namespaces = true }), "+access session: namespaces false → true"},
 	} {
 		var got []string
-		for _, c := range policy.Diff(policytest.Compile(t, old), policytest.Compile(t, x.new)) {
+		for _, c := range Diff(policytest.Compile(t, old), policytest.Compile(t, x.new)) {
 			sign := map[[2]bool]string{{true, false}: "+", {false, true}: "-", {true, true}: "±"}[[2]bool{c.Widened, c.Narrowed}]
 			got = append(got, sign+c.Resource+" "+c.Target+" "+c.Old+" → "+c.New)
 		}
@@ -153,7 +153,7 @@ func TestDiffOfAddresses(t *testing.T) {
 		{"servers of its own", with(), with(policy.NetRule{Host: "localhost", Listen: true}), "-listen tcp://127.0.0.1:* -listen tcp://[::1]:* -listen tcp://localhost:*"},
 	} {
 		var got []string
-		for _, c := range policy.Diff(policytest.Compile(t, x.old), policytest.Compile(t, x.new)) {
+		for _, c := range Diff(policytest.Compile(t, x.old), policytest.Compile(t, x.new)) {
 			got = append(got, map[bool]string{true: "+", false: "-"}[c.Widened]+c.Target)
 		}
 		if s := strings.Join(got, " "); s != x.want {
@@ -165,28 +165,28 @@ func TestDiffOfAddresses(t *testing.T) {
 // What a rule more changes is told.
 func TestDiffTellsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		old := policy.SourceLayer{Net: rapid.SliceOfN(rapid.Custom(genNet), 0, 5).Draw(t, "rules")}
+		old := policy.SourceLayer{Net: rapid.SliceOfN(rapid.Custom(policytest.GenNet), 0, 5).Draw(t, "rules")}
 		old.Defaults[policy.Net] = rapid.SampledFrom([]policy.Stance{policy.Deny, policy.Allow}).Draw(t, "default")
 		new := old
-		new.Net = slices.Insert(slices.Clone(old.Net), rapid.IntRange(0, len(old.Net)).Draw(t, "place"), genNet(t))
+		new.Net = slices.Insert(slices.Clone(old.Net), rapid.IntRange(0, len(old.Net)).Draw(t, "place"), policytest.GenNet(t))
 		a, errA := policy.Compile(policytest.Source(old), policytest.Machine())
 		b, errB := policy.Compile(policytest.Source(new), policytest.Machine())
 		if errA != nil || errB != nil {
 			t.Fatal(errA, errB)
 		}
-		changes := policy.Diff(a, b)
+		changes := Diff(a, b)
 		for range 10 {
-			at := netname.Target{Port: uint16(somePorts.Draw(t, "to port")), Addr: netip.MustParseAddr(someAddrs.Draw(t, "to")).Unmap()}
+			at := netname.Target{Port: uint16(policytest.SomePorts.Draw(t, "to port")), Addr: netip.MustParseAddr(policytest.SomeAddrs.Draw(t, "to")).Unmap()}
 			at.Protocol = rapid.SampledFrom([]string{"tcp", "udp"}).Draw(t, "protocol")
 			if at.Listen = rapid.Bool().Draw(t, "to listen"); !at.Listen && at.Protocol == "tcp" {
-				at.Scheme = someSchemes.Draw(t, "to scheme")
+				at.Scheme = policytest.SomeSchemes.Draw(t, "to scheme")
 				at.Path = rapid.SampledFrom([][]string{nil, {"x"}}).Draw(t, "path")
 			}
 			if !at.Listen && rapid.Bool().Draw(t, "named") {
 				at.Host, at.Addr = rapid.SampledFrom([]string{"a.com", "x.a.com", "localhost"}).Draw(t, "name"), netip.Addr{}
 			}
 			was, is := a.CheckNet(&at), b.CheckNet(&at)
-			told := slices.ContainsFunc(changes, func(c policy.Change) bool { return c.Resource == "net" && c.Widened == is.Allow })
+			told := slices.ContainsFunc(changes, func(c Change) bool { return c.Resource == "net" && c.Widened == is.Allow })
 			if was.Allow != is.Allow && !told {
 				t.Fatalf("%s was %+v and is %+v, and that isn't told: %+v", &at, was, is, changes)
 			}
@@ -200,7 +200,7 @@ func TestDiffOfLimitsAndAuthorities(t *testing.T) {
 	var got []string
 	x, _ := policy.Compile(a, policytest.Machine())
 	y, _ := policy.Compile(b, policytest.Machine())
-	for _, c := range policy.Diff(x, y) {
+	for _, c := range Diff(x, y) {
 		got = append(got, c.Target+" "+c.Old+" "+c.New)
 		if c.Widened == c.Narrowed || c.Widened != (c.Target == "memory") {
 			t.Errorf("%+v", c)
@@ -215,7 +215,7 @@ func TestDiffOfLimitsAndAuthorities(t *testing.T) {
 func TestDiffFoldsProtected(t *testing.T) {
 	diff := func(old, new policy.SourceLayer) string {
 		var got []string
-		for _, c := range policy.Diff(policytest.Compile(t, old), policytest.Compile(t, new)) {
+		for _, c := range Diff(policytest.Compile(t, old), policytest.Compile(t, new)) {
 			got = append(got, fmt.Sprint(c.Resource, " ", c.Target, " ", c.Old, " → ", c.New))
 		}
 		return strings.Join(got, "\n")
@@ -277,7 +277,7 @@ func TestLimitText(t *testing.T) {
 		{"wall_time", 90e9, "1m30s"},
 		{"memory", 0, "none"},
 	} {
-		if got := policy.LimitText(x.name, x.n); got != x.want {
+		if got := limitText(x.name, x.n); got != x.want {
 			t.Errorf("%s %d: %s, want %s", x.name, x.n, got, x.want)
 		}
 	}
