@@ -61,8 +61,8 @@ var mayImport = []room{
 	{"internal/kernelaudit", []string{"internal/event", "internal/policy", "golang.org/x/sys/unix"}},
 	{"internal/landlock", []string{"internal/policy", "github.com/landlock-lsm/go-landlock", "golang.org/x/sys/unix"}},
 	{"internal/seccomp", []string{"internal/policy", "golang.org/x/sys/unix"}},
-	{"internal/forkexec/nofile", nil}, // nothing that leads to package syscall, see its comment
-	{"internal/forkexec", []string{"internal/forkexec/nofile", "golang.org/x/sys/unix"}},
+	{"internal/session/launch/forkexec/nofile", nil}, // nothing that leads to package syscall, see its comment
+	{"internal/session/launch/forkexec", []string{"internal/session/launch/forkexec/nofile", "golang.org/x/sys/unix"}},
 	{"internal/loader/bpffs", []string{"golang.org/x/sys/unix"}},
 	{"internal/loader/cgroupsock", []string{"internal/event", "internal/loader/bpffs", "internal/policy", "github.com/cilium/ebpf", "github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"}},
 	{"internal/loader/image", []string{"internal/loader/bpffs", "internal/policy"}},

@@ -15,12 +15,12 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/event"
-	"github.com/toolguard/toolguard/internal/forkexec"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
+	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
 // remote is the bpf backend of a user who may not load programs: toolguardd has them loaded, makes the session, and puts one of

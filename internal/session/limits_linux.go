@@ -9,8 +9,8 @@ import (
 
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/event"
-	"github.com/toolguard/toolguard/internal/forkexec/nofile"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session/launch/forkexec/nofile"
 )
 
 // wanted are the limits that are to be set.

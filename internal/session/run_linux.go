@@ -14,10 +14,10 @@ import (
 
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/event"
-	"github.com/toolguard/toolguard/internal/forkexec"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
+	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
 // run is one session while it lasts.

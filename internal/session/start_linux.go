@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/forkexec"
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/seccomp"
+	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
 // command is all that starting the first process takes, decided beforehand, so that the restricted thread only acts.

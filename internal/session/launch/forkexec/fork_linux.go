@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/forkexec/nofile"
+	"github.com/toolguard/toolguard/internal/session/launch/forkexec/nofile"
 )
 
 // Command is a program to execute, and what its process does to itself before.
