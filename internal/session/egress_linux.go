@@ -149,7 +149,7 @@ func startEgress(program int, place *os.File, o message.Instructions, d *denials
 		program: program, place: place, mandate: o, denials: d, begun: make(chan beginning, 1), over: make(chan struct{}),
 		heeds: make(chan struct{}), pidfd: -1,
 	}
-	onLaterThread(p.supervise) // one of its own, with which the kernel kills it
+	forkexec.OnThread(p.supervise) // one of its own, with which the kernel kills it
 	return p
 }
 

@@ -3,11 +3,10 @@ package session
 import (
 	"errors"
 	"os"
-	"runtime"
 	"sync"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
 // inside is the locked OS thread that is restricted to the session's domain, and starts the command. It's made early, since what
@@ -30,32 +29,13 @@ const maxAhead = 2
 // newInside makes the thread, which does first before it can be asked for anything.
 func newInside(first func()) *inside {
 	in := &inside{calls: make(chan func(), maxAhead)}
-	onLaterThread(func() {
+	forkexec.OnThread(func() {
 		first()
 		for f := range in.calls {
 			f()
 		}
 	})
 	return in
-}
-
-// onLaterThread runs f on an OS thread that ends with it and isn't the process's first: that one can't end while the process lives,
-// and what is asked of the process as a whole (kill, /proc/PID) is decided by its domain, which is to be none.
-func onLaterThread(f func()) {
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() != os.Getpid() {
-			f()
-			return // still locked, so that the thread ends: it's spoilt for any other use
-		}
-		found := make(chan struct{})
-		onLaterThread(func() { // on another thread, since this one is held
-			close(found)
-			f()
-		})
-		<-found
-		runtime.UnlockOSThread()
-	}()
 }
 
 var errNotScoped = errors.New("the thread isn't kept from signalling others")

@@ -16,6 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
 // The process's first thread is never restricted: the attempt is refused before anything has been done to it.
@@ -67,7 +68,7 @@ func findLater() (any, error) {
 			return nil, err
 		}
 		tid := make(chan int)
-		onLaterThread(func() { tid <- unix.Gettid() })
+		forkexec.OnThread(func() { tid <- unix.Gettid() })
 		if <-tid == os.Getpid() {
 			got.First++
 		} else {

@@ -16,6 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
 // network holds the sockets of a session to the policy's rules about the network: the kernel's programs on its cgroup decide about
@@ -200,7 +201,7 @@ func (n *network) startEgress(d *denials, o message.Instructions, generation uin
 	o.Format, o.Policy, o.Generation = message.Format, d.run.cfg.Policy, generation
 	o.Originals, o.Names = n.kernel.Descriptors()
 	opened := make(chan error)
-	onLaterThread(func() {
+	forkexec.OnThread(func() {
 		err := enterNetwork(place)
 		if err == nil {
 			ports, err = openPorts(&o)
@@ -223,7 +224,7 @@ func (n *network) hear(d *denials, tell func(cgroupsock.Event)) error {
 // closeSockets closes sockets of the session, in its network namespace, and says how many.
 func (n *network) closeSockets(place *os.File, which func(*cgroupsock.Session, *cgroupsock.Diag) (int, error)) (closed int, err error) {
 	done := make(chan struct{})
-	onLaterThread(func() {
+	forkexec.OnThread(func() {
 		defer close(done)
 		if err = enterNetwork(place); err != nil {
 			return

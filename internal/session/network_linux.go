@@ -13,6 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
 // Network holds the network of a session that another process started, as a run holds its own: with the kernel's programs on the
@@ -184,7 +185,7 @@ func (n *Network) End() cgroupsock.Counts {
 // NetworkOf is the network namespace of a process, by its pidfd (setns(2), Linux 5.8).
 func NetworkOf(pidfd int) (place *os.File, err error) {
 	done := make(chan error)
-	onLaterThread(func() {
+	forkexec.OnThread(func() {
 		err := os.NewSyscallError("setns", unix.Setns(pidfd, unix.CLONE_NEWNET))
 		if err == nil {
 			place, err = os.Open("/proc/thread-self/ns/net")

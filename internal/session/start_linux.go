@@ -85,7 +85,7 @@ func (c *command) close() {
 	}
 }
 
-// laterThread refuses the process's first thread (see onLaterThread).
+// laterThread refuses the process's first thread (see forkexec.OnThread).
 func laterThread() error {
 	if unix.Gettid() == os.Getpid() {
 		return errors.New("it's toolguard's first")
