@@ -40,6 +40,7 @@ var mayImport = []room{
 	{"internal/policy/hostfs", []string{"internal/policy/fspath"}},
 	{"internal/policy/netname", []string{"golang.org/x/net/idna"}},
 	{"internal/policy", nil},
+	{"internal/proc", []string{"golang.org/x/sys/unix"}},
 	{"internal/userfiles", nil},
 	{"internal/grant", []string{"internal/policy"}},
 	{"internal/childtest", []string{"golang.org/x/sys/unix"}},

@@ -16,6 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/cgroup/managed"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // beginsInGroup reports whether the command may not execute before it's in the session's cgroup.
@@ -95,7 +96,7 @@ func (s *session) makeGroup() (*managed.Group, error) {
 func (s *session) threadDir() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fmt.Sprintf("/proc/%d/task/%d", s.client.pid, s.record.Thread)
+	return fmt.Sprintf("/proc/%d/task/%d", s.client.PID, s.record.Thread)
 }
 
 // ownThread is 1 as long as the client's thread is in the session, else 0.
@@ -178,18 +179,18 @@ func (s *session) join(pid int) error {
 
 // move puts a process of the session into its cgroup.
 func (s *session) move(g *managed.Group, pid int) error {
-	p, err := openProcess(pid, 0) // at last: until it's in the cgroup another process may get its number
+	p, err := proc.Open(pid, 0) // at last: until it's in the cgroup another process may get its number
 	if err != nil {
 		return err
 	}
-	defer p.file.Close()
-	if id, err := s.d.kernel.SessionOf(p.fd); err != nil || id != s.number {
+	defer p.Close()
+	if id, err := s.d.kernel.SessionOf(p.FD); err != nil || id != s.number {
 		return errors.Join(fmt.Errorf("process %d isn't of session %s", pid, s.id), err)
 	}
 	if err := g.Add(pid); err != nil {
 		return err
 	}
-	if err := p.alive(); err != nil { // the process that has its number by now may have been moved there
+	if err := p.Alive(); err != nil { // the process that has its number by now may have been moved there
 		return errors.Join(fmt.Errorf("process %d: %w", pid, err), s.expel(g))
 	}
 	return nil
@@ -200,12 +201,12 @@ func (s *session) move(g *managed.Group, pid int) error {
 func (s *session) expel(g *managed.Group) error {
 	pids, err := g.Processes()
 	for _, pid := range pids {
-		p, gone := openProcess(pid, 0)
+		p, gone := proc.Open(pid, 0)
 		if gone != nil {
 			continue
 		}
-		id, why := s.d.kernel.SessionOf(p.fd)
-		_ = p.file.Close()
+		id, why := s.d.kernel.SessionOf(p.FD)
+		p.Close()
 		group := s.d.groupOf(id)
 		var parent uint64
 		switch {
@@ -216,7 +217,7 @@ func (s *session) expel(g *managed.Group) error {
 		case id != 0:
 			why = group.Add(pid)
 		default:
-			if parent, why = statOf(pid, 4); why == nil {
+			if parent, why = proc.Stat(pid, 4); why == nil {
 				why = cgroup.MoveTo(pid, int(parent))
 			}
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/proc"
 	guarded "github.com/toolguard/toolguard/internal/session"
 )
 
@@ -188,15 +189,15 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 		return nil, err
 	}
 	defer done()
-	client, err := openProcess(p.pid(), p.process.start)
+	client, err := proc.Open(p.pid(), p.process.Start)
 	if err != nil {
 		return nil, err
 	}
 	number := newNumber()
-	r.Number, r.From, r.Start, r.Client, r.Mounts, r.Net, r.Generation = number, p.from, st, client.start, ns, net, guarded.First
+	r.Number, r.From, r.Start, r.Client, r.Mounts, r.Net, r.Generation = number, p.from, st, client.Start, ns, net, guarded.First
 	r.Start.Policy = nil
 	r.Info = api.Session{
-		ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.pid, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
+		ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.PID, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
 		Policy: c.Name, Digest: c.Digest, Files: c.Files, Workspace: c.Workspace, Path: c.Path, TmpDir: c.TmpDir, Home: st.Home,
 		Started: time.Now(), State: api.Starting, Network: net != nil,
 	}
@@ -216,7 +217,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	s.recent = weak.Make(held)
 	if err := s.make(r, held, img); err != nil {
 		_, _ = s.events.Close()
-		client.close()
+		client.Close()
 		return nil, err
 	}
 	d.mu.Lock()

@@ -188,39 +188,6 @@ func TestHubTellsOwners(t *testing.T) {
 	}
 }
 
-// A process is known by more than its number, and its end is seen.
-func TestProcess(t *testing.T) {
-	cmd := exec.Command("sleep", "1000")
-	must(t, cmd.Start())
-	p, err := openProcess(cmd.Process.Pid, 0)
-	must(t, err)
-	if same, err := openProcess(p.pid, p.start); err != nil {
-		t.Error(err)
-	} else {
-		same.close()
-	}
-	if _, err := openProcess(p.pid, p.start+1); err == nil {
-		t.Error("another process is taken for it")
-	}
-	over := make(chan struct{})
-	go func() {
-		p.wait()
-		close(over)
-	}()
-	select {
-	case <-over:
-		t.Error("it's taken for ended")
-	case <-time.After(50 * time.Millisecond):
-	}
-	_ = cmd.Process.Kill()
-	<-over
-	_ = cmd.Wait()
-	if err := p.alive(); err == nil {
-		t.Error("it's taken for alive")
-	}
-	p.close()
-}
-
 // Who sends a byte is what the kernel says, not who has opened the connection.
 func TestSaidBy(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -263,7 +230,7 @@ func TestPeer(t *testing.T) {
 	must(t, err)
 	defer c.Close()
 	p, err := peerOf(c, func(int, int) (uint64, error) { return 7, nil })
-	if err != nil || p.from != 7 || p.uid != os.Getuid() || p.pid() != os.Getpid() || p.process.alive() != nil {
+	if err != nil || p.from != 7 || p.uid != os.Getuid() || p.pid() != os.Getpid() || p.process.Alive() != nil {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	if err := p.owned(); err != nil {
@@ -273,7 +240,7 @@ func TestPeer(t *testing.T) {
 	if err := p.owned(); err == nil {
 		t.Error("it's taken for another user's")
 	}
-	p.process.close()
+	p.process.Close()
 }
 
 // A user's subordinate numbers have no share of their own.

@@ -13,6 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // denials reads the kernel's audit records for the sessions under Landlock whose toolguard may not. All of them share one reader, which
@@ -101,7 +102,7 @@ func (d *denials) confines(pid int) bool {
 	if len(d.clients) == 0 {
 		return false
 	}
-	within, known := descends(pid, func(parent int) bool { return d.clients[parent] > 0 })
+	within, known := proc.DescendsFrom(pid, func(parent int) bool { return d.clients[parent] > 0 })
 	return within || !known
 }
 
@@ -117,7 +118,7 @@ func (d *Daemon) getDenials(r *request) (any, error) {
 	}
 	c, _, err := http.NewResponseController(r.w).Hijack()
 	if err == nil {
-		err = p.process.alive() // as long as it is, nobody else has its number
+		err = p.process.Alive() // as long as it is, nobody else has its number
 	}
 	if err != nil {
 		d.denials.unsubscribe(p.pid())
@@ -295,7 +296,7 @@ func runsUnder(ancestor int) func(pid int) (runs, known bool) {
 		}
 		a, ok := answers[pid]
 		if !ok {
-			a.runs, a.known = descends(pid, func(parent int) bool { return parent == ancestor })
+			a.runs, a.known = proc.DescendsFrom(pid, func(parent int) bool { return parent == ancestor })
 			answers[pid] = a
 		}
 		return a.runs, a.known

@@ -110,32 +110,6 @@ func TestConfinedAskForNothing(t *testing.T) {
 	must(t, c.Do("GET", api.Sessions, nil, &list))
 }
 
-// A process has its ancestors, and one that has ended none that are known.
-func TestDescends(t *testing.T) {
-	cmd := exec.Command("sh", "-c", "sh -c 'exec sleep 1000' & echo $!; wait")
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	var child int
-	must(t, json.NewDecoder(out).Decode(&child))
-	of := func(ancestor int) func(int) bool { return func(pid int) bool { return pid == ancestor } }
-	for _, x := range []struct {
-		pid, ancestor int
-		is            bool
-	}{{child, cmd.Process.Pid, true}, {child, os.Getpid(), true}, {cmd.Process.Pid, child, false}, {child, child, false}, {os.Getpid(), child, false}} {
-		if is, known := descends(x.pid, of(x.ancestor)); is != x.is || !known {
-			t.Errorf("%d of %d: %v, %v", x.pid, x.ancestor, is, known)
-		}
-	}
-	killed, err := os.FindProcess(child)
-	must(t, err)
-	must(t, killed.Kill())
-	_ = cmd.Wait()
-	if is, known := descends(cmd.Process.Pid, of(os.Getpid())); is || known {
-		t.Errorf("a process that has ended: %v, %v", is, known)
-	}
-}
-
 // What a client doesn't take is counted, and takes no more space than there is.
 func TestOutboxIsBounded(t *testing.T) {
 	near, far := net.Pipe()

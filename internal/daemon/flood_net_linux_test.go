@@ -33,6 +33,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // TestMain has this program be its toolguardd's egress, too, and its sessions' processes.
@@ -328,9 +329,9 @@ func (d *Daemon) guard(t testing.TB, number uint64, uid int, o netOrder) *guarde
 		t.Skip("needs cgroup v2: ", facts.Why)
 	}
 	c := allows(t, o.Allowed)
-	client, err := openProcess(os.Getpid(), 0)
+	client, err := proc.Open(os.Getpid(), 0)
 	childtest.Must(t, err)
-	t.Cleanup(client.close)
+	t.Cleanup(client.Close)
 	r := &record{
 		Number: number, Generation: 1, Sizes: map[uint32]int{1: 1},
 		Net:  &network{Upstream: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:53")}},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // One user takes no more than a user may, and takes nothing from another one, nor what is guarded from its user.
@@ -268,7 +269,7 @@ func TestFill(t *testing.T) {
 	} {
 		r.fill(x.lines, x.size, x.around)
 		r.Generation++
-		s := d.newSession(&r, ended(1))
+		s := d.newSession(&r, proc.Ended(1))
 		if got, want := s.takes(), (taken{sessions: 1, lines: x.wantLines, size: x.wantSize}); got != want {
 			t.Errorf("%+v: %+v", x, got)
 		}

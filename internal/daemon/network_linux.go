@@ -103,7 +103,7 @@ func (s *session) netConfig(c *policy.Compiled) (guarded.Heard, guarded.Config) 
 
 // beginNetwork holds the session's cgroup, which nobody is in yet, where its toolguard has its network.
 func (s *session) beginNetwork(c *policy.Compiled) error {
-	place, err := guarded.NetworkOf(s.client.fd)
+	place, err := guarded.NetworkOf(s.client.FD)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (s *session) takeOverNetwork(c *policy.Compiled) error {
 
 // findPlace finds the session's network namespace again, by its toolguard, or by those that this has left.
 func (s *session) findPlace() (*os.File, error) {
-	if place := s.placeOf(s.client.fd); place != nil {
+	if place := s.placeOf(s.client.FD); place != nil {
 		return place, nil
 	}
 	pids, err := s.group.Load().Processes()

@@ -16,6 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // A session within one whose network is held has no network of its own, and a cgroup beneath: its sockets end with it, whoever has them, and with
@@ -30,7 +31,7 @@ func TestSocketsWithin(t *testing.T) {
 	d.sessions[1] = outer.session
 	g, err := managed.Make(outer.group.Load().Path(), "2", policy.Limits{}, cgroup.Probe())
 	childtest.Must(t, err)
-	inner := d.newSession(&record{Number: 2, From: 1}, ended(1))
+	inner := d.newSession(&record{Number: 2, From: 1}, proc.Ended(1))
 	for _, x := range []struct {
 		what string
 		ends func()

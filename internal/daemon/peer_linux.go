@@ -13,17 +13,18 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/proc"
 	"golang.org/x/sys/unix"
 )
 
 // peer is who is at the other end of a connection: whoever has made it, whatever has become of it since.
 type peer struct {
 	uid     int
-	process *process
+	process *proc.Process
 	from    uint64 // the session that it's in; 0: none
 }
 
-func (p *peer) pid() int { return p.process.pid }
+func (p *peer) pid() int { return p.process.PID }
 
 // asker is whose share of what toolguardd has a peer takes from: a user's guarded processes can't take what the others need.
 type asker struct {
@@ -44,8 +45,8 @@ func peerOf(conn *net.UnixConn, caller func(conn, pidfd int) (uint64, error)) (*
 		if p, err = peerOn(int(fd)); err != nil {
 			return
 		}
-		if p.from, err = caller(int(fd), p.process.fd); err != nil {
-			p.process.close()
+		if p.from, err = caller(int(fd), p.process.FD); err != nil {
+			p.process.Close()
 		}
 	})
 	return p, errors.Join(cerr, err)
@@ -63,9 +64,9 @@ func peerOn(fd int) (*peer, error) {
 	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	switch {
 	case err == nil:
-		p.process, err = newProcess(int(cred.Pid), pidfd, 0)
+		p.process, err = proc.New(int(cred.Pid), pidfd, 0)
 	case errors.Is(err, unix.ENOPROTOOPT): // before Linux 6.5: by its number, which another one of the same user may have by now
-		if p.process, err = openProcess(int(cred.Pid), 0); err == nil {
+		if p.process, err = proc.Open(int(cred.Pid), 0); err == nil {
 			err = p.owned()
 		}
 	}
@@ -85,7 +86,7 @@ func (p *peer) owned() error {
 			return fmt.Errorf("process %d isn't user %d's", p.pid(), p.uid)
 		}
 	}
-	return p.process.alive()
+	return p.process.Alive()
 }
 
 // notSubordinate refuses the numbers that a user has beside his own, for containers: with each he'd have another user's share. What root has
@@ -163,7 +164,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		} else if l.enter(p.asker()) {
 			return &conn{c, p, sync.OnceFunc(func() { l.leave(p) })}, nil
 		}
-		p.process.close()
+		p.process.Close()
 		turnAway(c, why)
 	}
 }
@@ -179,7 +180,7 @@ func (l *listener) enter(a asker) bool {
 }
 
 func (l *listener) leave(p *peer) {
-	p.process.close()
+	p.process.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := p.asker()

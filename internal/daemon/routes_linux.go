@@ -184,7 +184,7 @@ func (d *Daemon) sessionFor(r *request, may who) (*session, error) {
 	if !mayAsk(r.peer.uid, s.uid) {
 		return nil, refuse(404, "there is no session %s", id)
 	}
-	if may == starter && (r.peer.pid() != s.client.pid || r.peer.process.start != s.client.start || r.peer.from != s.from) {
+	if may == starter && (r.peer.pid() != s.client.PID || r.peer.process.Start != s.client.Start || r.peer.from != s.from) {
 		return nil, refuse(403, "this is for the process alone that started session %s", id)
 	}
 	return s, nil
@@ -310,11 +310,11 @@ func putThread(r *request, s *session) (any, error) {
 	if _, err := r.read(&body); err != nil {
 		return nil, err
 	}
-	thread, err := threadOf(s.client.pid, body.Thread)
+	thread, err := threadOf(s.client.PID, body.Thread)
 	if err != nil {
 		return nil, err
 	}
-	if thread == s.client.pid {
+	if thread == s.client.PID {
 		return nil, refuse(400, "a session takes one of a process's later threads, not its first")
 	}
 	return nil, s.enter(thread)

@@ -16,6 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/proc"
 	guarded "github.com/toolguard/toolguard/internal/session"
 )
 
@@ -82,7 +83,7 @@ type session struct {
 	group   atomic.Pointer[managed.Group] // nil: it has none yet
 	noGroup atomic.Pointer[error]         // why it gets none
 	whole   atomic.Bool                   // all of its processes are there
-	client  *process
+	client  *proc.Process
 	bundle  []byte // of its certificate authority, for its toolguard
 	events  *event.Queue
 	ended   chan struct{} // closed when the client says so
@@ -105,7 +106,7 @@ type session struct {
 	end     api.End
 }
 
-func (d *Daemon) newSession(r *record, client *process) *session {
+func (d *Daemon) newSession(r *record, client *proc.Process) *session {
 	s := &session{
 		d: d, id: r.Info.ID, number: r.Number, from: r.From, uid: r.Info.UID, began: r.Info.Started,
 		lingers: r.Start.Linger, limits: r.Start.Limits, flags: r.Flags, mounts: r.Mounts, network: r.Net, client: client, state: r.Info.State,
@@ -218,7 +219,7 @@ func (s *session) enter(thread int) error {
 	if err := s.holds(); err != nil {
 		return err
 	}
-	if err := noNewPrivs(s.client.pid, thread); err != nil { // the programs leave it out, too, but can't say why
+	if err := noNewPrivs(s.client.PID, thread); err != nil { // the programs leave it out, too, but can't say why
 		return err
 	}
 	if err := s.change(func(r *record) { r.Thread = thread }); err != nil {
@@ -245,7 +246,7 @@ func (s *session) holds() error {
 
 // thread is the one that enters the session.
 func (s *session) thread() loader.Thread {
-	return loader.Thread{Process: s.client.pid, ID: s.record.Thread}
+	return loader.Thread{Process: s.client.PID, ID: s.record.Thread}
 }
 
 // entering bounds how long a session may be without its toolguard saying that the thread is in: nobody hears of it until then, and
@@ -258,7 +259,7 @@ func (s *session) expect() {
 		s.changing.Lock()
 		defer s.changing.Unlock()
 		if s.now() == api.Starting {
-			s.d.log("session %s is ended: process %d had a thread put into it and didn't go on", s.id, s.client.pid)
+			s.d.log("session %s is ended: process %d had a thread put into it and didn't go on", s.id, s.client.PID)
 			s.stop()
 		}
 	})
@@ -292,7 +293,7 @@ func (s *session) tellStart() {
 	st := &s.record.Start
 	s.hearing.Tell(event.Event{
 		Kind: event.SessionStart, Mechanism: "bpf", Degraded: st.Degraded, Removed: st.Removed,
-		Process: []event.Process{{PID: s.client.pid, UID: s.uid, Argv: st.Argv}},
+		Process: []event.Process{{PID: s.client.PID, UID: s.uid, Argv: st.Argv}},
 	})
 }
 
@@ -337,7 +338,7 @@ func (s *session) heard() guarded.Heard {
 		return p.all, nil
 	}}
 	if s.from == 0 {
-		who.PID = s.client.pid
+		who.PID = s.client.PID
 	}
 	return who
 }
@@ -362,7 +363,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 		return refuse(409, "the policy is for the workspace %s and the TMPDIR %q, and session %s has %s and %q: has one of them been moved, or "+
 			"become a symlink?", asked.Workspace, asked.TmpDir, s.id, info.Workspace, info.TmpDir)
 	}
-	by := origin{s.from, s.uid, s.client.pid, s.mounts, true}
+	by := origin{s.from, s.uid, s.client.PID, s.mounts, true}
 	c, err := s.d.within(by, &st, asked)
 	if err != nil {
 		return err

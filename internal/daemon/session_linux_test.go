@@ -25,6 +25,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/proc"
 	guarded "github.com/toolguard/toolguard/internal/session"
 )
 
@@ -113,7 +114,7 @@ func TestReloadElsewhere(t *testing.T) {
 	} {
 		asked := *compiled(t, "/etc")
 		asked.Workspace, asked.TmpDir = x.workspace, x.tmp
-		s := &session{d: d, client: ended(1), state: api.Starting, record: record{Info: api.Session{Workspace: "/", TmpDir: "/tmp/toolguard-1"}}}
+		s := &session{d: d, client: proc.Ended(1), state: api.Starting, record: record{Info: api.Session{Workspace: "/", TmpDir: "/tmp/toolguard-1"}}}
 		if err := s.reload(&asked, 0); err == nil || !strings.Contains(err.Error(), x.why) {
 			t.Errorf("%s and %q: %v, not %q", x.workspace, x.tmp, err, x.why)
 		}
@@ -125,7 +126,7 @@ func TestEntering(t *testing.T) {
 	for state, ends := range map[api.State]bool{api.Starting: true, api.Running: false} {
 		synctest.Test(t, func(t *testing.T) {
 			d := &Daemon{cfg: Config{Log: slog.New(slog.DiscardHandler)}}
-			s := d.newSession(&record{Info: api.Session{State: state, Started: time.Now()}}, ended(1))
+			s := d.newSession(&record{Info: api.Session{State: state, Started: time.Now()}}, proc.Ended(1))
 			defer s.events.Close()
 			s.expect()
 			for _, want := range []bool{false, ends} {
@@ -246,7 +247,7 @@ func inKernel(t *testing.T, d *Daemon, thread int) *session {
 	if d.kernel == nil {
 		t.Skipf("needs a kernel that takes LSM programs: %s", d.why)
 	}
-	client, err := openProcess(os.Getpid(), 0)
+	client, err := proc.Open(os.Getpid(), 0)
 	childtest.Must(t, err)
 	s := d.newSession(&record{Number: newNumber(), Thread: thread, Generation: 1}, client)
 	img, err := image.New(compiled(t, "/"), guarded.First)
@@ -352,7 +353,7 @@ func TestNarrow(t *testing.T) {
 		p := held(around)
 		p.asked = asked
 		t.Cleanup(func() { runtime.KeepAlive(p) }) // it's in no file
-		s := d.newSession(r, ended(0))
+		s := d.newSession(r, proc.Ended(0))
 		s.recent = weak.Make(p)
 		s.over = make(chan struct{})
 		close(s.over) // there is nothing in the kernel
@@ -379,7 +380,7 @@ func TestPolicies(t *testing.T) {
 	r.Generation, r.Sizes = 2, map[uint32]int{1: 5, 2: 7}
 	p := &policies{asked, 7, now, map[uint32]*policy.Compiled{1: first, 2: now}}
 	saved(t, d, r, p)
-	s := d.newSession(r, ended(0))
+	s := d.newSession(r, proc.Ended(0))
 	s.recent = weak.Make(p)
 	if used, err := s.policies(); used != p || err != nil {
 		t.Errorf("%p and not %p, %v", used, p, err)
@@ -427,7 +428,7 @@ func TestReloadGoesBack(t *testing.T) {
 	r := &record{Number: 1, Generation: 1, Sizes: map[uint32]int{1: 1}, Net: &network{}}
 	r.Info.ID, r.Info.Workspace, r.Info.State = "0000000000000001", before.Workspace, api.Running
 	saved(t, d, r, held(before))
-	s := d.newSession(r, ended(0))
+	s := d.newSession(r, proc.Ended(0))
 	s.hearing = &guarded.Hearing{}
 	if err := s.reload(after, 1); err == nil || !strings.Contains(err.Error(), "couldn't be taken over") { // the network
 		t.Error(err)
@@ -502,7 +503,7 @@ func TestPoliciesAreReadAside(t *testing.T) {
 		r.Info.ID = fmt.Sprintf("%016x", number)
 		p := held(compiled(t, "/etc"))
 		saved(t, d, r, p)
-		s := d.newSession(r, ended(0))
+		s := d.newSession(r, proc.Ended(0))
 		s.recent = weak.Make(p)
 		close(s.over) // there is nothing in the kernel
 		d.mu.Lock()

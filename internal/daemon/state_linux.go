@@ -18,6 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 func (d *Daemon) folder() string { return filepath.Join(d.cfg.State, "sessions") }
@@ -215,9 +216,9 @@ func (d *Daemon) resume(id string) error {
 		kernel.Detach()
 		return err
 	}
-	client, err := openProcess(r.Info.PID, r.Client)
+	client, err := proc.Open(r.Info.PID, r.Client)
 	if err != nil {
-		client = ended(r.Info.PID)
+		client = proc.Ended(r.Info.PID)
 	}
 	s := d.newSession(r, client)
 	s.kernel, s.recent = kernel, weak.Make(p)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // When a request has been answered, nothing of it is being sent any more, and nothing will be: its writer may be another one's.
@@ -76,9 +77,9 @@ func TestNothingIsSentLate(t *testing.T) {
 // The toolguard that started a session is told what happens in it until it leaves, or the session is over, which it's told last.
 func TestNotices(t *testing.T) {
 	d, c := served(t, DefaultLimits)
-	client, err := openProcess(os.Getpid(), 0)
+	client, err := proc.Open(os.Getpid(), 0)
 	must(t, err)
-	defer client.close()
+	defer client.Close()
 	r := &record{Number: 1}
 	r.Info.ID = "0000000000000001"
 	s := d.newSession(r, client)

@@ -12,6 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // How long the guarded have between SIGTERM and SIGKILL, and how long to wait then.
@@ -25,7 +26,7 @@ const (
 func (s *session) supervise() {
 	gone := make(chan struct{})
 	go func() {
-		s.client.wait()
+		s.client.Wait()
 		s.mu.Lock()
 		hearing := s.hearing
 		s.mu.Unlock()
@@ -100,7 +101,7 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 	s.settle()
 	left := !s.endTasks()
 	if left && s.from != 0 { // nobody would hear what the thread that its client keeps in it is refused from now on
-		_ = s.client.signal(unix.SIGKILL)
+		_ = s.client.Signal(unix.SIGKILL)
 		left = !s.await(patience, 5*time.Millisecond)
 	}
 	s.hearLate()
@@ -147,7 +148,7 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		s.empty()
 		done()
 	}
-	s.client.close()
+	s.client.Close()
 }
 
 // empty waits until the kernel has the session's place for another one: it keeps it as long as it has memory of one who was in it, which
@@ -182,7 +183,7 @@ func (s *session) settle() {
 		return
 	}
 	if err := s.kernel.CancelThread(s.thread()); err != nil {
-		s.d.log("keep process %d out of session %s, which ends: %v", s.client.pid, s.id, err)
+		s.d.log("keep process %d out of session %s, which ends: %v", s.client.PID, s.id, err)
 	}
 }
 
@@ -250,7 +251,7 @@ func (s *session) endAll() {
 		in, _ = g.Processes()
 	}
 	s.each(func(pid, fd int) {
-		if !hasEnded(fd) && !slices.Contains(in, pid) {
+		if !proc.HasEnded(fd) && !slices.Contains(in, pid) {
 			s.whole.Store(false)
 		}
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)

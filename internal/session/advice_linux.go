@@ -16,6 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // advise adds to a denial what there is to know before it's granted, and takes a grant away that would be of no use, or give more than was
@@ -151,7 +152,7 @@ func groupsOf(pid int) (groups []int, known bool) {
 	if err != nil {
 		return nil, false
 	}
-	for _, word := range slices.Concat(statusField(status, "Gid"), statusField(status, "Groups")) {
+	for _, word := range slices.Concat(proc.StatusField(status, "Gid"), proc.StatusField(status, "Groups")) {
 		if n, err := strconv.Atoi(word); err == nil {
 			groups = append(groups, n)
 		}

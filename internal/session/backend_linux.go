@@ -12,6 +12,7 @@ import (
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
+	"github.com/toolguard/toolguard/internal/proc"
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
@@ -32,7 +33,7 @@ func automatic(daemon string) (backend, error) {
 		if err == nil {
 			return b, nil
 		}
-		if !lacksBPF() && len(readShort("/sys/kernel/security/lsm")) > 0 {
+		if !lacksBPF() && len(proc.ReadShort("/sys/kernel/security/lsm")) > 0 {
 			skipped = cmp.Or(skipped, err)
 		}
 	}

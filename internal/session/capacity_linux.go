@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // neededProcesses is how many processes and threads must still be possible for a session to start: toolguard's, and a few of the command's.
@@ -84,7 +86,7 @@ func fits(now, most uint64) bool { return now+neededProcesses <= most }
 
 // machineThreads is the number of all threads (proc_loadavg(5)); more than any limit where it can't be read.
 func machineThreads() uint64 {
-	_, after, _ := bytes.Cut(readShort("/proc/loadavg"), []byte("/"))
+	_, after, _ := bytes.Cut(proc.ReadShort("/proc/loadavg"), []byte("/"))
 	count, _, _ := bytes.Cut(after, []byte(" "))
 	n, err := strconv.ParseUint(string(count), 10, 32)
 	if err != nil {
@@ -95,19 +97,19 @@ func machineThreads() uint64 {
 
 // inFirstUserNamespace reports whether all user ids are mapped to themselves, as they are in the first user namespace alone.
 func inFirstUserNamespace() bool {
-	return strings.Join(strings.Fields(string(readShort("/proc/self/uid_map"))), " ") == "0 0 4294967295"
+	return strings.Join(strings.Fields(string(proc.ReadShort("/proc/self/uid_map"))), " ") == "0 0 4294967295"
 }
 
 // userThreads counts the threads of a user's processes, by the real user id, as the kernel does.
 func userThreads(uid int) (n uint64) {
 	files, _ := filepath.Glob("/proc/[0-9]*/status")
 	for _, file := range files {
-		status, _ := readSome(file) // one that has ended counts no more
-		owner := statusField(status, "Uid")
+		status, _ := proc.ReadBeginning(file) // one that has ended counts no more
+		owner := proc.StatusField(status, "Uid")
 		if len(owner) == 0 || owner[0] != strconv.Itoa(uid) {
 			continue
 		}
-		if threads := statusField(status, "Threads"); len(threads) == 1 {
+		if threads := proc.StatusField(status, "Threads"); len(threads) == 1 {
 			count, _ := strconv.ParseUint(threads[0], 10, 32)
 			n += count
 		}
@@ -115,19 +117,9 @@ func userThreads(uid int) (n uint64) {
 	return n
 }
 
-// statusField is the words of one line of /proc/PID/status.
-func statusField(status []byte, name string) []string {
-	for line := range strings.Lines(string(status)) {
-		if v, ok := strings.CutPrefix(line, name+":\t"); ok {
-			return strings.Fields(v)
-		}
-	}
-	return nil
-}
-
 // checkCgroupCapacity is about the pids.max of this process's cgroup and of those around it, where they're mounted in the usual places.
 func checkCgroupCapacity() error {
-	own := readShort("/proc/self/cgroup")
+	own := proc.ReadShort("/proc/self/cgroup")
 	for line := range strings.Lines(string(own)) {
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		var mount string
@@ -149,29 +141,14 @@ func checkCgroupCapacity() error {
 }
 
 func checkPidsMax(dir string) error {
-	most, err := strconv.ParseUint(string(bytes.TrimSpace(readShort(dir+"/pids.max"))), 10, 64)
+	most, err := strconv.ParseUint(string(bytes.TrimSpace(proc.ReadShort(dir+"/pids.max"))), 10, 64)
 	if err != nil {
 		return nil // no limit, or no such file
 	}
-	now, err := strconv.ParseUint(string(bytes.TrimSpace(readShort(dir+"/pids.current"))), 10, 64)
+	now, err := strconv.ParseUint(string(bytes.TrimSpace(proc.ReadShort(dir+"/pids.current"))), 10, 64)
 	if err != nil || fits(now, most) {
 		return nil
 	}
 	return fmt.Errorf("the cgroup %s may have %d processes and threads (pids.max), and has %d: toolguard needs %d; end some, or raise the limit to %d",
 		dir, most, now, ownThreads, now+neededProcesses)
-}
-
-// readShort reads a file of one short line or a few; nothing where it can't. It's a fifth of what package os takes.
-func readShort(file string) []byte {
-	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	defer unix.Close(fd)
-	b := make([]byte, 4096)
-	n, err := unix.Read(fd, b)
-	if err != nil {
-		return nil
-	}
-	return b[:n]
 }

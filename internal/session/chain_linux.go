@@ -3,16 +3,12 @@ package session
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // maxAncestors bounds how many processes are told beside the refused one.
@@ -27,15 +23,16 @@ func ancestors(pid, self int, known map[int][]event.Process) (list []event.Proce
 			list = append(list, others[:min(len(others), maxAncestors-len(list))]...)
 			break
 		}
-		dir := fmt.Sprintf("/proc/%d", pid)
-		p, ok := processAt(dir, pid)
+		p, ok := processAt(pid)
 		if !ok {
 			break
 		}
 		list, pids = append(list, p.Former()), append(pids, pid)
-		if pid, ok = parentOf(dir); !ok {
+		parent, err := proc.Parent(pid)
+		if err != nil {
 			break
 		}
+		pid = parent
 	}
 	for i, pid := range pids {
 		known[pid] = list[i:len(list):len(list)]
@@ -43,8 +40,9 @@ func ancestors(pid, self int, known map[int][]event.Process) (list []event.Proce
 	return list
 }
 
-func processAt(dir string, pid int) (event.Process, bool) {
-	status, err := readSome(dir + "/status")
+func processAt(pid int) (event.Process, bool) {
+	dir := fmt.Sprintf("/proc/%d", pid)
+	status, err := proc.ReadBeginning(dir + "/status")
 	if err != nil {
 		return event.Process{}, false
 	}
@@ -58,32 +56,14 @@ func processAt(dir string, pid int) (event.Process, bool) {
 			break
 		}
 	}
-	if start, ok := startOf(dir); ok {
-		p.Start = booted().Add(start)
+	if start, err := proc.Start(pid); err == nil {
+		p.Start = proc.Booted().Add(start)
 	}
 	p.Exe, _ = os.Readlink(dir + "/exe")
-	if args, err := readSome(dir + "/cmdline"); err == nil {
+	if args, err := proc.ReadBeginning(dir + "/cmdline"); err == nil {
 		for _, a := range bytes.Split(bytes.TrimSuffix(args, []byte{0}), []byte{0}) {
 			p.Argv = append(p.Argv, string(a))
 		}
 	}
 	return p, true
-}
-
-// booted is when the clock began that the kernel's times since boot are told by: always the same, so that a process's start is.
-var booted = sync.OnceValue(func() time.Time {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) // doesn't fail
-	return time.Now().Add(-time.Duration(ts.Nano()))
-})
-
-// readSome reads the beginning of a file in /proc. How long a command line is, a process says itself (PR_SET_MM), up to all
-// of its memory.
-func readSome(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, 8<<10))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // drainTime bounds how long the end of a session waits for denials that are still on their way, as long as any come. It's only
@@ -193,7 +194,7 @@ func (d *denials) chain(first, parent event.Process) []event.Process {
 		return list
 	}
 	if parent.PID == 0 {
-		parent.PID, _ = parentOf(fmt.Sprintf("/proc/%d", first.PID))
+		parent.PID, _ = proc.Parent(first.PID)
 	}
 	others := ancestors(parent.PID, d.run.self, d.ancestors)
 	if len(others) == 0 && parent.PID > 1 && parent.PID != d.run.self {

@@ -14,6 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // hearNet has the losses of what is refused of the network told, or no more.
@@ -88,12 +89,11 @@ func (d *denials) chainSince(first event.Process, seen time.Duration) []event.Pr
 	case d.run.cfg.Events == nil:
 		return []event.Process{first}
 	}
-	dir := fmt.Sprintf("/proc/%d", first.PID)
-	still, _ := processAt(dir, first.PID)
+	still, _ := processAt(first.PID)
 	still.UID, still.Comm = first.UID, first.Comm
 	list := d.chain(still, event.Process{UID: -1})
-	start, ok := startOf(dir)
-	if !ok || start > seen { // looked at last: so it was him that was read about
+	start, err := proc.Start(first.PID)
+	if err != nil || start > seen { // looked at last: so it was him that was read about
 		return []event.Process{first}
 	}
 	return list

@@ -16,6 +16,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // heardNames is what is told of what egress refused.
@@ -38,7 +39,7 @@ func heardNames(t *testing.T, denials ...message.Denial) []event.Event {
 func TestChainSince(t *testing.T) {
 	own, err := os.Executable()
 	must(t, err)
-	for since, exe := range map[time.Duration]string{time.Since(booted()): own, time.Nanosecond: ""} {
+	for since, exe := range map[time.Duration]string{time.Since(proc.Booted()): own, time.Nanosecond: ""} {
 		told := heardNames(t, message.Denial{By: event.Observed{PID: os.Getpid(), UID: 7, Comm: "worker", SeenAt: since}})
 		if len(told) != 1 || len(told[0].Process) == 0 {
 			t.Fatalf("%+v", told)

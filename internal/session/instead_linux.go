@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // instead says how what landlock doesn't enforce would be enforced: by what, why that wasn't taken, and what to do; "": nothing else can.
@@ -56,6 +57,6 @@ func userName() string {
 
 // lacksBPF reports that the kernel has no LSM programs for certain. Where that can't be read it may have.
 func lacksBPF() bool {
-	list := strings.TrimSpace(string(readShort("/sys/kernel/security/lsm")))
+	list := strings.TrimSpace(string(proc.ReadShort("/sys/kernel/security/lsm")))
 	return list != "" && !slices.Contains(strings.Split(list, ","), "bpf")
 }

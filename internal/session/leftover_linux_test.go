@@ -1,13 +1,7 @@
 package session
 
 import (
-	"bufio"
-	"fmt"
-	"os"
-	"os/exec"
 	"slices"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -27,30 +21,6 @@ func TestPausesBetweenKills(t *testing.T) {
 		})
 		if !slices.Equal(got, want) {
 			t.Errorf("ABI %d: %v", abi, got)
-		}
-	}
-}
-
-// Both ways to find processes find a child's child, and none else, and signals reach it.
-func TestDescendants(t *testing.T) {
-	for name, children := range map[string]func() func(int) []int{
-		"as the kernel lists them": func() func(int) []int { return listedChildren },
-		"by their parents":         scannedChildren,
-	} {
-		cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!; wait; exit 5")
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		must(t, err)
-		said, _ := bufio.NewReader(out).ReadString('\n')
-		pid := cmd.Process.Pid
-		if list := fmt.Sprintln(descendants(pid, children())); list != "["+strings.TrimSpace(said)+"]\n" || !slices.Contains(children()(os.Getpid()), pid) {
-			t.Errorf("%s: beneath %d: %s, want %s", name, pid, list, said)
-		}
-		signalBeneath(pid, syscall.SIGKILL, children())
-		if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 5 {
-			t.Errorf("%s: %v", name, cmd.ProcessState)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
@@ -11,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // passed are the signals that a program may expect to receive and that don't come from a fault of its own. SIGTSTP is caught so
@@ -151,7 +151,7 @@ func (s *supervisor) stopToo(pid int) {
 		return
 	}
 	time.Sleep(10 * time.Millisecond)
-	if !isStopped(pid) {
+	if !proc.IsStopped(pid) {
 		return
 	}
 	// Sent to this very thread, it stops before the call returns; sent to the process, another thread may take it, and this
@@ -160,13 +160,6 @@ func (s *supervisor) stopToo(pid int) {
 	defer runtime.UnlockOSThread()
 	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP)
 	s.kill(syscall.SIGCONT)
-}
-
-// isStopped reads the state letter of /proc/PID/stat, which follows the name in parentheses (proc_pid_stat(5)).
-func isStopped(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	i := bytes.LastIndexByte(stat, ')')
-	return err == nil && i >= 0 && i+2 < len(stat) && stat[i+2] == 'T'
 }
 
 // exitCode is the status that a shell would report.
