@@ -39,7 +39,7 @@ func nested() bool { return strings.HasPrefix(filepath.Base(os.TempDir()), sessi
 func (f *execFlags) run(c *policy.Compiled, argv []string, r session.Result) userfiles.Run {
 	dir, _ := f.folder() // it was known at the start
 	kept := userfiles.Run{
-		Time: time.Now(), Argv: event.RedactArgv(event.ShortArgv(argv)), Workspace: c.Workspace, Policy: c.Name, Code: r.Code,
+		Time: time.Now(), Argv: event.RedactArgv(event.TruncateArgv(argv)), Workspace: c.Workspace, Policy: c.Name, Code: r.Code,
 		Total: r.Total, Removed: r.RemovedEnv,
 		Flags: userfiles.Flags{
 			Dir: dir, Presets: f.presets, Tool: f.tool, Agent: f.agent, Workspace: f.workspace, Limits: f.limits, NoDetect: f.noDetect,

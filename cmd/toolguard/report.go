@@ -128,7 +128,7 @@ func (s *summary) add(e *event.Event) error {
 		n := min(len(e.Removed), output.MostListed-len(s.Result.RemovedEnv))
 		s.Result.RemovedEnv = append(s.Result.RemovedEnv, e.Removed[:n]...)
 		s.Others += uint64(len(e.Removed) - n)
-	case event.SessionEnd, event.Refused:
+	case event.SessionEnd, event.SessionRefused:
 		s.End = e
 	case event.Denial:
 		s.denied(e)

@@ -127,7 +127,7 @@ func (l *Log) SetLimits(limits Limits) {
 // Close writes what waits, as far as it can, and closes the spool. It returns how many events were lost.
 func (l *Log) Close() (missing uint64, why error) {
 	missing, why = l.queue.Close()
-	return missing, l.end(l.queue.Untold(), why)
+	return missing, l.end(l.queue.Unreported(), why)
 }
 
 // end takes no more events, and tells at the spool's end how many aren't there. Fewer are missing where the spool has taken some since.

@@ -34,7 +34,7 @@ func TestOlderVersion(t *testing.T) {
 			e, err := event.Parse(line)
 			must(t, err)
 			format := event.OCSF
-			if event.OCSF18.Keeps(line) {
+			if event.OCSF18.PassesThrough(line) {
 				format = event.OCSF18
 			}
 			if got := format.Append(nil, &e); !bytes.Equal(got, line) {

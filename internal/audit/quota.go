@@ -67,7 +67,7 @@ func (s *Spool) shareOf(owner string) (used, may int64) {
 
 // withholds tells whether an event is to be counted only.
 func (s *Spool) withholds(e *event.Event) bool {
-	if !e.OfUser() || e.Kind == event.SessionStart || e.Kind == event.SessionEnd {
+	if !e.FromOrdinaryUser() || e.Kind == event.SessionStart || e.Kind == event.SessionEnd {
 		return false
 	}
 	used, may := s.shareOf(e.Owner)
@@ -97,7 +97,7 @@ func (s *Spool) withhold(e *event.Event) {
 	if gap.Count == 0 {
 		gap.First = e.Time
 	}
-	gap.Count, gap.Execs, gap.Time = gap.Count+n, gap.Execs+e.OfExecs(), e.Time
+	gap.Count, gap.Execs, gap.Time = gap.Count+n, gap.Execs+e.ExecCount(), e.Time
 	s.beyond += n
 }
 

@@ -142,7 +142,7 @@ func (s *Spool) add(e *event.Event) {
 	s.now.sequence++
 	_, s.now.hash, _ = cutHash(s.buf[before:], fingerprintStart, fingerprintEnd)
 	s.lines++
-	if e.OfUser() {
+	if e.FromOrdinaryUser() {
 		s.adding[e.Owner] += int64(len(s.buf) - before)
 	}
 }

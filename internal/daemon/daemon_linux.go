@@ -242,20 +242,20 @@ func shortly(st *api.Start) error {
 	}
 	size := len(st.Home)
 	for _, text := range st.Degraded {
-		size += len(text) + event.PerText
+		size += len(text) + event.StringOverhead
 	}
 	for _, p := range st.Limits.Places() {
 		size += len(p.File)
 	}
 	if st.Network != nil {
 		for _, p := range st.Network.Proxies {
-			size += len(p.Variable) + len(p.Scheme) + len(p.Host) + len(p.Port) + event.PerText
+			size += len(p.Variable) + len(p.Scheme) + len(p.Host) + len(p.Port) + event.StringOverhead
 		}
 	}
 	if size > maxSaid {
 		return refuse(400, "the home, what isn't enforced, where the limits are set, and the proxies of the variables take %d bytes to say, and may take %d: have less of it in the policy", size, maxSaid)
 	}
-	st.Argv, st.Removed = event.RedactArgv(event.ShortArgv(st.Argv)), event.ShortList(st.Removed)
+	st.Argv, st.Removed = event.RedactArgv(event.TruncateArgv(st.Argv)), event.TruncateList(st.Removed)
 	return nil
 }
 

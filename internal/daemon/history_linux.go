@@ -27,7 +27,7 @@ func (w *wanted) fits(e *event.Event) bool {
 
 // kept is the event of a line, if it's wanted and the asker's to know. Most lines aren't, and that is seen without reading all of them.
 func (w *wanted) kept(line []byte) (e event.Event, ok bool) {
-	if event.KeptAt(line) < w.since || !bytes.Contains(line, []byte(w.session)) {
+	if event.LineTime(line) < w.since || !bytes.Contains(line, []byte(w.session)) {
 		return e, false
 	}
 	e, err := event.Parse(line)
@@ -119,7 +119,7 @@ func (h *history) hand() error {
 			}
 			return err
 		default:
-			if e, ok := h.kept(line); ok && h.format.Keeps(line) {
+			if e, ok := h.kept(line); ok && h.format.PassesThrough(line) {
 				h.buf = append(h.buf, line...) // as it is, whichever version has written it
 			} else if ok {
 				h.add(&e)

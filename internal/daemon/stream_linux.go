@@ -31,7 +31,7 @@ func (d *Daemon) follow(r *request) (any, error) {
 		return nil, d.history(r, w, format, ask.Get("follow") == "true")
 	}
 	begun := make(chan struct{})
-	f := &follower{uid: w.uid, wants: w.fits, queue: event.NewQueueOf(sink(func(e *event.Event) error {
+	f := &follower{uid: w.uid, wants: w.fits, queue: event.NewQueueSize(sink(func(e *event.Event) error {
 		<-begun
 		return r.send(format.Append(nil, e))
 	}), waitingEvents)}
@@ -71,7 +71,7 @@ func (s *session) notify(c net.Conn) {
 		_, _ = c.Read(make([]byte, 1)) // it has said all
 	}()
 	begun := make(chan struct{})
-	f := follower{queue: event.NewQueueOf(sink(func(e *event.Event) error {
+	f := follower{queue: event.NewQueueSize(sink(func(e *event.Event) error {
 		<-begun
 		return send(api.Notice{Event: e})
 	}), waitingEvents)}

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Genesis is the Previous of a spool's first record.
+// Genesis is the value of Previous in a spool's first record.
 var Genesis = strings.Repeat("0", 2*sha256.Size)
 
-// link is the record before, as OCSF 1.8 and ECS, which have no place for it, are given it. It's the last member: package audit looks
-// for it there.
-func (o *object) link(e *Event) {
+// recordIntegrity writes the fingerprint of the previous record for OCSF 1.8 and ECS, which have no attribute for it. It must be
+// the last member, where package audit looks for it.
+func (o *object) recordIntegrity(e *Event) {
 	o.object("record_integrity", func(o *object) { o.text("prev_event", e.Previous) })
 }
 
-// attest ends a record with its place in the spool's chain, and with its own fingerprint: the SHA-256 of its text, from its first byte on,
-// without the fingerprint's member and the newline. Package audit looks for both at the end.
-func (o *object) attest(e *Event, from int) {
+// attestation ends a record with its position in the spool's chain and its own fingerprint: the SHA-256 of the record's text
+// from its first byte, without the fingerprint's member and the newline. Package audit looks for both at the end.
+func (o *object) attestation(e *Event, from int) {
 	if e.Previous == "" {
-		return // it's in no chain
+		return // not in a spool
 	}
 	o.key("attestation_list")
 	chain, _, _ := strings.Cut(e.UID, "-")

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootID changes with every boot, so that a sequence can't be taken for another one's.
+// bootID returns the kernel's boot id, which distinguishes the sequences of different boots.
 func bootID() (string, error) {
 	s, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// bootID changes with every boot, so that a sequence can't be taken for another one's.
+// bootID returns the kernel's boot id, which distinguishes the sequences of different boots.
 func bootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	"testing"
 )
 
-// page is docs/events.md, which describes every event and each of its fields.
-func page(t *testing.T) string {
+// documentPage is docs/events.md, which describes every event and each of its fields.
+func documentPage(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/events.md")
 	must(t, err)
 	return string(text)
 }
 
-// TestDocumentedFields holds the page to the fields that there are: it names each of them, and no other.
+// TestDocumentedFields checks that the page names every field and no other.
 func TestDocumentedFields(t *testing.T) {
 	there := map[string]bool{}
-	for _, e := range append(slices.Collect(maps.Values(samples())), everything()) {
+	for _, e := range append(slices.Collect(maps.Values(samples())), fullEvent()) {
 		var line map[string]any
 		must(t, json.Unmarshal(OCSF.Append(nil, &e), &line))
 		collect(there, "", line)
 	}
-	_, fields, _ := strings.Cut(page(t), "\n## Fields\n")
+	_, fields, _ := strings.Cut(documentPage(t), "\n## Fields\n")
 	fields, _, _ = strings.Cut(fields, "\n##")
 	named := map[string]bool{}
 	for line := range strings.Lines(fields) {
@@ -49,19 +49,19 @@ func TestDocumentedFields(t *testing.T) {
 	}
 }
 
-// collect adds the names of an object's members, with the way to each. A process and a fingerprint are described once, wherever they stand.
-func collect(names map[string]bool, way string, o map[string]any) {
+// collect adds the paths of an object's members. The page describes a process and a fingerprint once.
+func collect(names map[string]bool, prefix string, o map[string]any) {
 	for k, v := range o {
 		if list, ok := v.([]any); ok && len(list) == 1 {
 			v = list[0]
 		}
 		in, ok := v.(map[string]any)
-		name := way + k
+		name := prefix + k
 		switch {
 		case !ok:
 			names[name] = true
 		case k == "extra":
-			names[name] = true // TestDocumentedExtra looks at what is in it
+			names[name] = true // TestDocumentedExtra checks its members
 		case k == "process" || k == "parent_process" || k == "fingerprint":
 			names[name] = true
 			collect(names, strings.TrimPrefix(k, "parent_")+".", in)
@@ -71,9 +71,9 @@ func collect(names map[string]bool, way string, o map[string]any) {
 	}
 }
 
-// TestDocumentedVerdicts holds the page to what is made of each kind of event.
+// TestDocumentedVerdicts checks the page's class, severity, action and disposition of each kind.
 func TestDocumentedVerdicts(t *testing.T) {
-	text := page(t)
+	text := documentPage(t)
 	for name, e := range map[string]Event{
 		"`denial`":                        denial("fs", "read", "/x"),
 		"`denial`, reason `protected`":    {Kind: Denial, Reason: "protected"},
@@ -81,7 +81,7 @@ func TestDocumentedVerdicts(t *testing.T) {
 		"`denial` in mode `audit`":        {Kind: Denial, Mode: "audit"},
 		"`session_start`":                 {Kind: SessionStart},
 		"`session_end`":                   {Kind: SessionEnd, Exit: &Exit{}},
-		"`session_refused`":               {Kind: Refused},
+		"`session_refused`":               {Kind: SessionRefused},
 		"`exec`":                          {Kind: Exec},
 		"`gap`":                           {Kind: Gap},
 	} {
@@ -98,9 +98,9 @@ func TestDocumentedVerdicts(t *testing.T) {
 	}
 }
 
-// TestDocumentedActivities holds the page to the class and the activity of every denial that is told.
+// TestDocumentedActivities checks the page's class and activity of every kind of denial.
 func TestDocumentedActivities(t *testing.T) {
-	text := page(t)
+	text := documentPage(t)
 	for _, of := range [][2]string{
 		{"fs", "read"},
 		{"fs", "create"},
@@ -130,11 +130,11 @@ func TestDocumentedActivities(t *testing.T) {
 	}
 }
 
-var word = regexp.MustCompile(`Kind += "([a-z_]+)"`)
+var kindConstant = regexp.MustCompile(`Kind += "([a-z_]+)"`)
 
-// TestDocumentedExtra holds the page to the facts that only some events have.
+// TestDocumentedExtra checks that the page describes every key of Extra.
 func TestDocumentedExtra(t *testing.T) {
-	_, rows, _ := strings.Cut(page(t), "\n### In `unmapped.extra`\n")
+	_, rows, _ := strings.Cut(documentPage(t), "\n### In `unmapped.extra`\n")
 	found := 0
 	for _, dir := range []string{".", "../session"} {
 		files, err := os.ReadDir(dir)
@@ -148,7 +148,7 @@ func TestDocumentedExtra(t *testing.T) {
 			for _, m := range regexp.MustCompile(`Extra\["([a-z_]+)"\]`).FindAllStringSubmatch(string(code), -1) {
 				found++
 				if !strings.Contains(rows, "| `"+m[1]+"` |") {
-					t.Errorf("%s: docs/events.md doesn't say what %s is", f.Name(), m[1])
+					t.Errorf("%s: docs/events.md doesn't describe %s", f.Name(), m[1])
 				}
 			}
 		}
@@ -158,8 +158,8 @@ func TestDocumentedExtra(t *testing.T) {
 	}
 }
 
-// examples has an example of each kind, as the page shows it.
-func examples() string {
+// documentExamples has an example of each kind, as the page shows it.
+func documentExamples() string {
 	var b strings.Builder
 	all := samples()
 	for _, name := range []string{
@@ -177,9 +177,9 @@ func examples() string {
 
 const beforeExamples, afterExamples = "\n## An example of each kind\n", "\n## What isn't in them\n"
 
-// TestDocumentedExamples holds the page's examples to what is written, and the page to saying what each kind is, with an example.
+// TestDocumentedExamples checks the page's examples against the output, and that the page describes every kind with an example.
 func TestDocumentedExamples(t *testing.T) {
-	text, want := page(t), examples()
+	text, want := documentPage(t), documentExamples()
 	before, rest, ok := strings.Cut(text, beforeExamples)
 	shown, after, end := strings.Cut(rest, afterExamples)
 	if !ok || !end {
@@ -193,13 +193,13 @@ func TestDocumentedExamples(t *testing.T) {
 	}
 	code, err := os.ReadFile("event.go")
 	must(t, err)
-	kinds := word.FindAllStringSubmatch(string(code), -1)
+	kinds := kindConstant.FindAllStringSubmatch(string(code), -1)
 	if len(kinds) < 6 {
 		t.Fatalf("only %d kinds found", len(kinds))
 	}
 	for _, k := range kinds {
 		if !strings.Contains(want, "\n### "+k[1]) || !strings.Contains(text, "\n| `"+k[1]+"` |") {
-			t.Errorf("docs/events.md doesn't say what %s is, or has no example of it", k[1])
+			t.Errorf("docs/events.md doesn't describe %s, or has no example of it", k[1])
 		}
 	}
 }

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// ecsVersion is the field reference that appendECS follows (https://www.elastic.co/docs/reference/ecs).
+// ecsVersion is the version of the field reference that appendECS follows (https://www.elastic.co/docs/reference/ecs).
 const ecsVersion = "9.4.0"
 
-// Categories and types are lists in ECS.
+// ecsKind is an event's categories and types, which are lists in ECS.
 type ecsKind struct{ category, types []string }
 
-// ecsKindOf finds the category and the types of an event.
+// ecsKindOf returns the categories and types of an event.
 func ecsKindOf(e *Event) ecsKind {
 	switch a := activityOf(e); {
 	case e.Kind == SessionStart:
 		return ecsKind{[]string{"session", "process"}, []string{"start"}}
 	case e.Kind == SessionEnd:
 		return ecsKind{[]string{"session", "process"}, []string{"end"}}
-	case e.Kind == Exec, e.Kind == Refused, isLaunch(e):
+	case e.Kind == Exec, e.Kind == SessionRefused, isLaunch(e):
 		return ecsKind{[]string{"process"}, []string{"start"}}
 	case a.class == fileActivity:
 		return ecsKind{[]string{"file"}, []string{ecsFileType(a.name)}}
@@ -35,7 +35,7 @@ func ecsKindOf(e *Event) ecsKind {
 	return ecsKind{[]string{"configuration"}, []string{"info"}}
 }
 
-// ecsFileType is the type of what was done to a file, in OCSF's word.
+// ecsFileType returns the type for an OCSF file activity.
 func ecsFileType(activity string) string {
 	switch activity {
 	case "Create":
@@ -52,7 +52,7 @@ func ecsFileType(activity string) string {
 
 func appendECS(dst []byte, e *Event) []byte {
 	o := open(dst)
-	o.text("@timestamp", stamp(e.Time))
+	o.text("@timestamp", timestamp(e.Time))
 	o.text("message", summary(e))
 	o.object("ecs", func(o *object) { o.text("version", ecsVersion) })
 	o.object("event", func(o *object) { o.ecsEvent(e) })
@@ -75,7 +75,7 @@ func appendECS(dst []byte, e *Event) []byte {
 		o.count("count", e.Count)
 		o.texts("ancestors", ecsAncestors(e.Process))
 		o.unmapped(e)
-		o.link(e)
+		o.recordIntegrity(e)
 	})
 	return append(o.close(), '\n')
 }
@@ -95,20 +95,20 @@ func (o *object) ecsEvent(e *Event) {
 	o.text("id", e.UID)
 	o.number("sequence", int64(e.Sequence))
 	if !e.First.IsZero() {
-		o.text("start", stamp(e.First))
-		o.text("end", stamp(e.Time))
+		o.text("start", timestamp(e.First))
+		o.text("end", timestamp(e.Time))
 	}
 }
 
-// ecsAncestors are those before the parent, a word each: ECS has no place for them.
+// ecsAncestors returns the labels of the processes before the parent, which ECS has no field for.
 func ecsAncestors(chain []Process) (words []string) {
 	for i := 2; i < len(chain); i++ {
-		words = append(words, who(&chain[i]))
+		words = append(words, processLabel(&chain[i]))
 	}
 	return words
 }
 
-// ecsProcess tells who did it, and the parent.
+// ecsProcess writes the process and its parent.
 func (o *object) ecsProcess(e *Event) {
 	ended := e.Kind == SessionEnd && e.Exit != nil && e.Exit.Code >= 0
 	if len(e.Process) == 0 {
@@ -118,32 +118,32 @@ func (o *object) ecsProcess(e *Event) {
 		return
 	}
 	o.object("process", func(o *object) {
-		o.ecsOne(&e.Process[0])
+		o.ecsProcessFields(&e.Process[0])
 		if ended {
 			o.number("exit_code", int64(e.Exit.Code))
 		}
 		if len(e.Process) > 1 {
-			o.object("parent", func(o *object) { o.ecsOne(&e.Process[1]) })
+			o.object("parent", func(o *object) { o.ecsProcessFields(&e.Process[1]) })
 		}
 	})
 	o.object("user", func(o *object) { o.text("id", userID(&e.Process[0])) })
 }
 
-func (o *object) ecsOne(p *Process) {
+func (o *object) ecsProcessFields(p *Process) {
 	o.count("pid", uint64(max(p.PID, 0)))
 	o.text("name", p.Comm)
 	o.text("executable", p.Exe)
 	o.text("command_line", commandLine(p.Argv))
 	if !p.Start.IsZero() {
-		o.text("start", stamp(p.Start))
+		o.text("start", timestamp(p.Start))
 	}
 	o.object("user", func(o *object) { o.text("id", userID(p)) })
 }
 
-// ecsTarget tells what it was done to, where ECS has a place for it. toolguard.target always has it.
+// ecsTarget writes the target where ECS has a field for it. toolguard.target always has it.
 func (o *object) ecsTarget(e *Event) {
 	switch a := activityOf(e); {
-	case a.class == fileActivity || e.Kind == Refused || e.Kind == Denial && isLaunch(e):
+	case a.class == fileActivity || e.Kind == SessionRefused || e.Kind == Denial && isLaunch(e):
 		o.object("file", func(o *object) { o.text("name", path.Base(e.Target)); o.text("path", e.Target) })
 	case a.name == "Listen":
 		o.object("source", func(o *object) { o.ecsEndpoint(e.Target) })
@@ -164,7 +164,7 @@ func (o *object) ecsNetwork(target, direction string) {
 }
 
 func (o *object) ecsEndpoint(target string) {
-	host, port, name := endpointOf(target)
+	host, port, name := splitEndpoint(target)
 	o.text("address", first(name, host))
 	if net.ParseIP(host) != nil {
 		o.text("ip", host)

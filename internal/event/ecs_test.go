@@ -33,10 +33,10 @@ var ecsTypes = map[string][]string{
 	"session":       {"start", "end", "info"},
 }
 
-// fits tells whether a value is one of a type of ECS.
-func fits(v any, is []string) bool {
+// hasType reports whether a value has a type of ECS.
+func hasType(v any, is []string) bool {
 	if list, ok := v.([]any); ok {
-		return slices.Contains(is, "array") && !slices.ContainsFunc(list, func(v any) bool { return !fits(v, is[:1]) })
+		return slices.Contains(is, "array") && !slices.ContainsFunc(list, func(v any) bool { return !hasType(v, is[:1]) })
 	}
 	text, isText := v.(string)
 	switch is[0] {
@@ -52,22 +52,22 @@ func fits(v any, is []string) bool {
 	return isText && text != "" && !slices.Contains(is, "array")
 }
 
-// leaves are an object's members, with the way to each.
-func leaves(way string, o map[string]any, see func(string, any)) {
+// leaves calls visit with the path of each member that is no object.
+func leaves(prefix string, o map[string]any, visit func(string, any)) {
 	for k, v := range o {
 		if in, ok := v.(map[string]any); ok {
-			leaves(way+k+".", in, see)
+			leaves(prefix+k+".", in, visit)
 			continue
 		}
-		see(way+k, v)
+		visit(prefix+k, v)
 	}
 }
 
-// TestECSFields: outside toolguard, which is its own, every field is one of ECS's and has its type.
+// TestECSFields checks that every field outside toolguard is one of ECS and has its type.
 func TestECSFields(t *testing.T) {
 	fields := ecsFields(t)
 	all := samples()
-	all["everything"] = everything()
+	all["everything"] = fullEvent()
 	for name, e := range all {
 		var got struct {
 			Event struct {
@@ -81,7 +81,7 @@ func TestECSFields(t *testing.T) {
 		must(t, json.Unmarshal(text, &whole))
 		delete(whole, "toolguard")
 		leaves("", whole, func(field string, v any) {
-			if is := fields[field]; is == nil || !fits(v, is) {
+			if is := fields[field]; is == nil || !hasType(v, is) {
 				t.Errorf("%s: %s is %v: %v", name, field, v, is)
 			}
 		})
@@ -99,19 +99,19 @@ func TestECSFields(t *testing.T) {
 	}
 }
 
-// TestECSTellsAll: no field of an event is left out.
-func TestECSTellsAll(t *testing.T) {
-	e := everything()
-	tellsAll(t, strings.Replace(string(ECS.Append(nil, &e)), stamp(e.First), "987014", 1)) // a date
+// TestECSHasEveryField checks that ECS has every field of an event.
+func TestECSHasEveryField(t *testing.T) {
+	e := fullEvent()
+	checkEveryField(t, strings.Replace(string(ECS.Append(nil, &e)), timestamp(e.First), "987014", 1)) // a date
 }
 
 func TestParse(t *testing.T) {
 	all := samples()
-	all["everything"] = everything()
+	all["everything"] = fullEvent()
 	all["arguments"] = with(denial("fs", "read", "/x"), func(e *Event) {
 		e.Process = []Process{{PID: 1, UID: 0, Argv: []string{"sh", "-c", `a "b" \ c`, "", "…", "x\ny"}}}
 	})
-	all["first"] = with(everything(), func(e *Event) { e.Previous = Genesis })
+	all["first"] = with(fullEvent(), func(e *Event) { e.Previous = Genesis })
 	all["one is missing"] = Event{Kind: Gap, Count: 1}
 	for name, e := range all {
 		for _, version := range []Format{OCSF, OCSF18} {
@@ -124,12 +124,12 @@ func TestParse(t *testing.T) {
 				if got, want := string(f.Append(nil, &back)), string(f.Append(nil, &e)); got != want {
 					t.Errorf("%s, %v, %v:\n%s\nwant\n%s", name, version, f, got, want)
 				}
-				if got, want := f.Keeps(line), f == version || f == OCSF; got != want {
-					t.Errorf("%s, %v: %v keeps it: %v", name, version, f, got)
+				if got, want := f.PassesThrough(line), f == version || f == OCSF; got != want {
+					t.Errorf("%s, %v: %v passes it through: %v", name, version, f, got)
 				}
 			}
-			if at := KeptAt(line); at != e.Time.UnixMilli() {
-				t.Errorf("%s, %v: it's of %d", name, version, at)
+			if at := LineTime(line); at != e.Time.UnixMilli() {
+				t.Errorf("%s, %v: time %d", name, version, at)
 			}
 		}
 	}
@@ -139,8 +139,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", `{"time":`, `{"time":12`, `{"time":x,`, `{"tim":1,`} {
-		if at := KeptAt([]byte(text)); at != -1 {
-			t.Errorf("%q is of %d", text, at)
+		if at := LineTime([]byte(text)); at != -1 {
+			t.Errorf("%q: time %d", text, at)
 		}
 	}
 }

@@ -18,11 +18,11 @@ import (
 
 var must = childtest.Must
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestGolden(t *testing.T) {
 	for name, e := range samples() {
-		for _, f := range []Format{OCSF, ECS, Text} { // what OCSF18 writes is compared with what the version before has written: package audit
+		for _, f := range []Format{OCSF, ECS, Text} { // package audit compares OCSF18 with the output of an older version
 			file := filepath.Join("testdata", name+"."+f.String())
 			got := f.Append(nil, &e)
 			if f != Text {
@@ -40,7 +40,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// indent makes a golden file readable; the line itself is one line.
+// indent formats a line for a golden file.
 func indent(t *testing.T, line []byte) []byte {
 	t.Helper()
 	if bytes.Count(line, []byte("\n")) != 1 {
@@ -66,7 +66,7 @@ func TestParseFormat(t *testing.T) {
 	}
 }
 
-// checkText is checkLine for each line of a text, of which all but the first are behind blanks.
+// checkText is checkLine for each line of a text. All but the first line are indented.
 func checkText(t *testing.T, text []byte) {
 	t.Helper()
 	first := true
@@ -79,8 +79,8 @@ func checkText(t *testing.T, text []byte) {
 	}
 }
 
-// checkLine finds what a terminal or a browser could stumble over: only letters, marks, numbers, punctuation, symbols and
-// the plain space may stand in a line. Writing directions, line separators and unassigned characters are none of these.
+// checkLine checks that a line contains only letters, marks, numbers, punctuation, symbols and the ASCII space. Writing direction
+// marks, line separators and unassigned characters, which a terminal or a browser may interpret, are none of these.
 func checkLine(t *testing.T, line []byte) {
 	t.Helper()
 	body, ok := bytes.CutSuffix(line, []byte("\n"))
@@ -176,7 +176,7 @@ func TestRedactArgv(t *testing.T) {
 	}
 }
 
-// What of a secret is told: nothing, in whatever usual way it's written.
+// TestRedactAll checks that nothing of a secret remains, in all usual notations.
 func TestRedactAll(t *testing.T) {
 	for _, argv := range [][]string{
 		{"mysql", "-phunter2"},
@@ -229,7 +229,7 @@ func TestRedactAll(t *testing.T) {
 		{"x", "-----BEGIN PGP PRIVATE KEY BLOCK-----\nhunter2\n-----END"},
 		{"x", "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,7D\n\nhunter2\n-----END EC PRIVATE KEY-----"},
 	} {
-		if out := fmt.Sprintf("%q", RedactArgv(argv)); strings.Contains(out, "hunter2") || !strings.Contains(out, masked) {
+		if out := fmt.Sprintf("%q", RedactArgv(argv)); strings.Contains(out, "hunter2") || !strings.Contains(out, mask) {
 			t.Errorf("%q: %s", argv, out)
 		}
 	}
@@ -237,30 +237,30 @@ func TestRedactAll(t *testing.T) {
 		"https://u:sec/hunter2@h/p", "h:443/x?token=hunter2", "https://h/x?a='hunter2'", "https://h/x?a=\"hunter2", "https://h/x'y?sig=hunter2", "https://h/a?x hunter2",
 	} {
 		e := Event{Resource: "net", Target: target, Asked: target}
-		if out := e.Clean(); strings.Contains(out.Target+out.Asked, "hunter2") || !strings.Contains(out.Target, masked) {
+		if out := e.Clean(); strings.Contains(out.Target+out.Asked, "hunter2") || !strings.Contains(out.Target, mask) {
 			t.Errorf("%s: %s", target, out.Target)
 		}
 	}
 }
 
-// However long a command line is, a queue has room for the start of its session, and it says what fits.
-func TestShortArgv(t *testing.T) {
+// TestTruncateArgv checks that a queue accepts the start of a session with a long command line, with as much of it as fits.
+func TestTruncateArgv(t *testing.T) {
 	many, long := slices.Repeat([]string{"a"}, 500_000), "sh -c "+strings.Repeat("é", 5_000_000)
 	for name, c := range map[string]struct{ in, want []string }{
 		"none":       {nil, nil},
 		"short":      {[]string{"ls", ""}, []string{"ls", ""}},
 		"just":       {many[:maxArgs], many[:maxArgs]},
 		"many":       {many, append(slices.Clone(many[:maxArgs]), "…")},
-		"long":       {strings.SplitN(long, " ", 3), []string{"sh", "-c", strings.Repeat("é", (maxCommandLine-longWord)/2-2) + "…"}},
+		"long":       {strings.SplitN(long, " ", 3), []string{"sh", "-c", strings.Repeat("é", (maxCommandLine-maxToken)/2-2) + "…"}},
 		"both":       {append(slices.Clone(many[:maxArgs]), long), append(slices.Clone(many[:maxArgs]), "…")},
-		"cut within": {[]string{"x", strings.Repeat("é", maxCommandLine)}, []string{"x", strings.Repeat("é", (maxCommandLine-longWord)/2-1) + "…"}},
+		"cut within": {[]string{"x", strings.Repeat("é", maxCommandLine)}, []string{"x", strings.Repeat("é", (maxCommandLine-maxToken)/2-1) + "…"}},
 	} {
 		before := slices.Clone(c.in)
-		got := ShortArgv(c.in)
+		got := TruncateArgv(c.in)
 		if !slices.Equal(got, c.want) || !slices.Equal(c.in, before) {
 			t.Errorf("%s: %d arguments, %.99q", name, len(got), got)
 		}
-		q := NewQueueOf(sinkFunc(func(*Event) error { return nil }), 256<<10)
+		q := NewQueueSize(sinkFunc(func(*Event) error { return nil }), 256<<10)
 		q.Write(&Event{Kind: SessionStart, Owner: "7", Process: []Process{{Argv: got}}})
 		if missing, why := q.Close(); missing != 0 {
 			t.Errorf("%s: the start is lost: %v", name, why)
@@ -268,26 +268,26 @@ func TestShortArgv(t *testing.T) {
 	}
 }
 
-// TestCutSecrets: a secret isn't shown for being cut in two, by which it's not known as one any more.
-func TestCutSecrets(t *testing.T) {
+// TestTruncatedSecrets checks that truncation doesn't split a secret, whose first half would not be recognized.
+func TestTruncatedSecrets(t *testing.T) {
 	for _, s := range []string{
 		" postgres://u:CANARY@db/x", " u:CANARY@db/x", " ghp_CANARYCANARYCANARY0123456789", " eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.CANARY",
 		" https://u:" + strings.Repeat("CANARY", 100) + "@db/x", " " + strings.Repeat("y", 300) + "dsn=me:CANARY@host",
 	} {
 		before := s[:strings.LastIndex(s, "CANARY")+len("CANARY")]
-		for former, room := range []int{maxCommandLine, maxFormerLine} {
-			script := strings.Repeat("x", max(0, room-len("sh-c")-len(before))) + s
-			chain := slices.Repeat([]Process{{Argv: []string{"sh", "-c", script}}}, 2)[:1+former]
+		for ancestor, limit := range []int{maxCommandLine, maxAncestorLine} {
+			script := strings.Repeat("x", max(0, limit-len("sh-c")-len(before))) + s
+			chain := slices.Repeat([]Process{{Argv: []string{"sh", "-c", script}}}, 2)[:1+ancestor]
 			e := Event{Kind: Denial, Resource: "net", Target: strings.Repeat("x", maxText-len(before)) + s, Process: chain}
 			out := e.Clean()
-			if all := out.Target + strings.Join(out.Process[former].Argv, " "); strings.Contains(all, "CANARY") || !strings.Contains(all, "…") && !strings.Contains(all, masked) {
+			if all := out.Target + strings.Join(out.Process[ancestor].Argv, " "); strings.Contains(all, "CANARY") || !strings.Contains(all, "…") && !strings.Contains(all, mask) {
 				t.Errorf("%q: …%s", s, all[strings.Index(all, "CANARY")-20:])
 			}
 		}
 	}
 }
 
-// TestCanaries plants a secret wherever an event may hold one, and looks for it in all that leaves the event.
+// TestCanaries puts a secret in every field that may contain one, and searches all formats for it.
 func TestCanaries(t *testing.T) {
 	const canary = "c4n4ry"
 	argv := func(a ...string) Event {
@@ -320,7 +320,7 @@ func TestCanaries(t *testing.T) {
 		"target's token": denial("net", "connect", "https://kept.example/hook/glpat-"+canary+"0123456789"),
 		"asked":          with(denial("net", "connect", "https://kept.example/"), func(e *Event) { e.Asked = url }),
 		"suggestion":     with(denial("net", "connect", "https://kept.example/"), func(e *Event) { e.Suggest = `url = "` + url + `"` }),
-		"extra":          with(denial("net", "connect", "https://kept.example/"), func(e *Event) { e.Extra = map[string]string{"why": "it led to " + url} }),
+		"extra":          with(denial("net", "connect", "https://kept.example/"), func(e *Event) { e.Extra = map[string]string{"why": "redirected to " + url} }),
 	} {
 		for _, f := range Formats {
 			var b bytes.Buffer
@@ -331,9 +331,9 @@ func TestCanaries(t *testing.T) {
 				t.Errorf("%s: the event was changed: %+v", name, e)
 			}
 			if bare := string(f.Append(nil, &e)); f == OCSF && !strings.Contains(bare, canary) {
-				t.Errorf("%s: there's no canary to be hidden: %s", name, bare)
+				t.Errorf("%s: the unmasked event has no canary: %s", name, bare)
 			}
-			if line := b.String(); strings.Contains(line, canary) || !strings.Contains(line, "kept") || f == OCSF && !strings.Contains(line, masked) {
+			if line := b.String(); strings.Contains(line, canary) || !strings.Contains(line, "kept") || f == OCSF && !strings.Contains(line, mask) {
 				t.Errorf("%s: %s", name, line)
 			}
 		}

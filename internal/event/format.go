@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Format is a rendering of events, one line each. The zero value is OCSF.
+// Format is how events are written, one line each. The zero value is OCSF.
 type Format uint8
 
 // The formats.
@@ -16,7 +16,7 @@ const (
 	Text                 // for people
 )
 
-// Formats are all of them.
+// Formats lists all formats.
 var Formats = []Format{OCSF, OCSF18, ECS, Text}
 
 func (f Format) String() string { return [...]string{"ocsf", "ocsf-1.8", "ecs", "text"}[f] }
@@ -44,7 +44,7 @@ func (f Format) Append(dst []byte, e *Event) []byte {
 	return appendOCSF(dst, e, version19)
 }
 
-// Keeps reports whether a spool's line is passed on as it is: for OCSF whichever version has written it, for OCSF 1.8 what is in that version.
-func (f Format) Keeps(line []byte) bool {
+// PassesThrough reports whether a spool's line needs no conversion. OCSF includes both versions, OCSF18 only its own.
+func (f Format) PassesThrough(line []byte) bool {
 	return f == OCSF || f == OCSF18 && bytes.Contains(line, []byte(`"metadata":{"version":"`+version18+`"`))
 }

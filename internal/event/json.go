@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// object writes one JSON object. Empty strings, zero numbers and objects without a member are left out unless said otherwise.
+// object writes one JSON object. Its methods omit empty strings, zero numbers and objects without members unless documented.
 type object struct {
 	dst   []byte
-	start int // where the first member would be
+	start int // the offset of the first member
 }
 
 func open(dst []byte) *object {
@@ -18,7 +18,7 @@ func open(dst []byte) *object {
 
 func (o *object) close() []byte { return append(o.dst, '}') }
 
-// key writes a member's name, which is always toolguard's own plain word.
+// key writes a member's name, which needs no escaping: every name is a constant, or has been through plainKey.
 func (o *object) key(name string) {
 	if len(o.dst) > o.start {
 		o.dst = append(o.dst, ',')
@@ -33,7 +33,7 @@ func (o *object) text(name, value string) {
 	}
 }
 
-// number writes also a zero: for what a reader requires.
+// number also writes a zero, for members that the schema requires.
 func (o *object) number(name string, value int64) {
 	o.key(name)
 	o.dst = strconv.AppendInt(o.dst, value, 10)
@@ -66,7 +66,7 @@ func (o *object) texts(name string, values []string) {
 	o.dst = append(o.dst, ']')
 }
 
-// object writes a member that is an object. One that stays empty is taken back.
+// object writes a member that is an object, and omits it if fill writes nothing.
 func (o *object) object(name string, fill func(*object)) {
 	before := len(o.dst)
 	o.key(name)
@@ -79,8 +79,8 @@ func (o *object) object(name string, fill func(*object)) {
 	o.dst = in.close()
 }
 
-// appendString writes a JSON string. What isn't UTF-8 becomes U+FFFD; controls, and the line separators and writing
-// direction marks that are legal in JSON but not harmless in a terminal or a browser, are escaped.
+// appendString writes a JSON string. Bytes that aren't UTF-8 become U+FFFD. It escapes control characters, and also line
+// separators and writing direction marks, which JSON permits but which a terminal or a browser interprets.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {
@@ -105,7 +105,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// appendEscape writes \uXXXX, as a surrogate pair where one isn't enough.
+// appendEscape writes \uXXXX, above U+FFFF as a surrogate pair.
 func appendEscape(dst []byte, r rune) []byte {
 	if r > 0xffff {
 		r -= 0x10000

@@ -4,154 +4,23 @@ import (
 	"encoding/hex"
 	"net"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// The schemas that appendOCSF follows (https://schema.ocsf.io/1.9.0).
+// The versions of the schema that appendOCSF follows (https://schema.ocsf.io/1.9.0).
 const (
 	version18 = "1.8.0"
 	version19 = "1.9.0"
-)
-
-// class is an OCSF class. Its category is its number's thousands.
-type class struct {
-	uid  int64
-	name string
-}
-
-var (
-	fileActivity    = class{1001, "File System Activity"}
-	processActivity = class{1007, "Process Activity"}
-	networkActivity = class{4001, "Network Activity"}
-	apiActivity     = class{6003, "API Activity"}
-)
-
-var categories = map[int64]string{1: "System Activity", 4: "Network Activity", 6: "Application Activity"}
-
-// activity is what was done, in the terms of a class.
-type activity struct {
-	class
-	id   int64
-	name string
-}
-
-// activityOf finds the class and the activity of an event.
-func activityOf(e *Event) activity {
-	switch {
-	case e.Kind == SessionEnd:
-		return activity{processActivity, 2, "Terminate"}
-	case e.Kind == SessionStart, e.Kind == Exec, e.Kind == Refused, e.Kind == Denial && isLaunch(e):
-		return activity{processActivity, 1, "Launch"}
-	case e.Kind == Denial && e.Resource == "fs":
-		return fileActivityOf(e.Capability)
-	case e.Kind == Denial && e.Resource == "net" && e.Capability == "listen":
-		return activity{networkActivity, 7, "Listen"}
-	case e.Kind == Denial && e.Resource == "net":
-		return activity{networkActivity, 1, "Open"}
-	case e.Kind == Denial && e.Resource == "env":
-		return activity{apiActivity, 2, "Read"}
-	case e.Kind == Denial && e.Resource == "limits":
-		return activity{apiActivity, 99, "Limit"}
-	case e.Kind == Denial:
-		return activity{apiActivity, 99, "System Call"}
-	}
-	return activity{apiActivity, 99, "Other"} // gaps
-}
-
-// isLaunch reports a program that wasn't allowed to start.
-func isLaunch(e *Event) bool {
-	return e.Resource == "commands" || e.Resource == "fs" && slices.Contains(strings.Split(e.Capability, "+"), "execute")
-}
-
-// fileActivityOf takes one capability or several, "read+update": the one that changes most gives the name.
-func fileActivityOf(capability string) activity {
-	has := map[string]bool{}
-	for c := range strings.SplitSeq(capability, "+") {
-		has[c] = true
-	}
-	switch {
-	case has["create"] && has["delete"], strings.HasPrefix(capability, "rename"):
-		return activity{fileActivity, 5, "Rename"}
-	case has["delete"]:
-		return activity{fileActivity, 4, "Delete"}
-	case has["create"]:
-		return activity{fileActivity, 1, "Create"}
-	case has["update"]:
-		return activity{fileActivity, 3, "Update"}
-	case has["read"]:
-		return activity{fileActivity, 2, "Read"}
-	}
-	return activity{fileActivity, 99, "Other"}
-}
-
-// verdict is the outcome in OCSF's numbers.
-type verdict struct {
-	action, disposition, status, severity int64
-}
-
-func verdictOf(e *Event) verdict {
-	switch {
-	case e.Kind == Gap:
-		return verdict{action: 3, disposition: 17, status: 2, severity: 4}
-	case e.Kind == Refused:
-		return verdict{action: 2, disposition: 2, status: 2, severity: 3}
-	case e.Kind == SessionEnd:
-		return verdict{action: 1, disposition: 1, status: e.endStatus(), severity: 1}
-	case e.Kind != Denial:
-		return verdict{action: 1, disposition: 1, status: 1, severity: 1}
-	case e.Mode == "audit": // would have been denied
-		return verdict{action: 3, disposition: 17, status: 1, severity: 2}
-	case e.Reason == "engine_error":
-		return verdict{action: 2, disposition: 27, status: 2, severity: 4}
-	case e.Reason == "approval_denied":
-		return verdict{action: 2, disposition: 26, status: 2, severity: 2}
-	case e.Reason == "protected":
-		return verdict{action: 2, disposition: 2, status: 2, severity: 4}
-	}
-	return verdict{action: 2, disposition: 2, status: 2, severity: 3}
-}
-
-// endStatus is the status of a session's end: success is that the command ended by itself and with 0.
-func (e *Event) endStatus() int64 {
-	switch x := e.Exit; {
-	case e.cause() != "":
-		return 2
-	case x == nil || x.Code < 0:
-		return 0
-	}
-	return 1
-}
-
-// cause is the reason, and where an end has none of its own how the command ended, unless that was well.
-func (e *Event) cause() string {
-	x := e.Exit
-	switch {
-	case e.Kind != SessionEnd || e.Reason != "" || x == nil:
-		return e.Reason
-	case x.Signal > 0:
-		return "signal " + strconv.Itoa(x.Signal)
-	case x.Code > 0:
-		return "exit status " + strconv.Itoa(x.Code)
-	}
-	return ""
-}
-
-var (
-	actionNames      = map[int64]string{1: "Allowed", 2: "Denied", 3: "Observed"}
-	dispositionNames = map[int64]string{1: "Allowed", 2: "Blocked", 17: "Logged", 26: "Unauthorized", 27: "Error"}
-	statusNames      = map[int64]string{0: "Unknown", 1: "Success", 2: "Failure"}
-	severityNames    = map[int64]string{1: "Informational", 2: "Low", 3: "Medium", 4: "High"}
 )
 
 func appendOCSF(dst []byte, e *Event, version string) []byte {
 	a, v, from := activityOf(e), verdictOf(e), len(dst)
 	o := open(dst)
 	at := e.Time
-	if version != version18 && !e.First.IsZero() { // since 1.9 several have the time of the first
+	if version != version18 && !e.First.IsZero() { // since 1.9, time is that of the first occurrence
 		at = e.First
 	}
 	o.number("time", at.UnixMilli())
@@ -167,7 +36,7 @@ func appendOCSF(dst []byte, e *Event, version string) []byte {
 	o.number("disposition_id", v.disposition)
 	o.text("disposition", dispositionNames[v.disposition])
 	o.text("message", summary(e))
-	if e.Count > 1 || e.Kind == Gap { // one that is missing is more than none
+	if e.Count > 1 || e.Kind == Gap { // a count of 1 is the default elsewhere
 		o.count("count", e.Count)
 	}
 	if !e.First.IsZero() {
@@ -183,13 +52,13 @@ func appendOCSF(dst []byte, e *Event, version string) []byte {
 		o.number("exit_code", int64(x.Code))
 	}
 	if version == version18 {
-		o.object("unmapped", func(o *object) { o.unmapped(e); o.link(e) })
+		o.object("unmapped", func(o *object) { o.unmapped(e); o.recordIntegrity(e) })
 		return append(o.close(), '\n')
 	}
 	o.object("ai_agent", func(o *object) { o.text("name", e.Agent) })
 	o.object("delegation", func(o *object) { o.text("uid", e.Digest) })
 	o.object("unmapped", func(o *object) { o.unmapped(e) })
-	o.attest(e, from)
+	o.attestation(e, from)
 	return append(o.close(), '\n')
 }
 
@@ -218,7 +87,7 @@ func (o *object) metadata(e *Event, version string) {
 	})
 }
 
-// profiles are those whose attributes an event has.
+// profiles returns the profiles whose attributes an event has.
 func profiles(e *Event, version string) []string {
 	list := []string{"security_control", "host"}
 	if version != version18 && e.Agent+e.Digest != "" {
@@ -239,13 +108,13 @@ func (o *object) policy(e *Event, v verdict) {
 	o.flag("is_applied", v.action != 3)
 }
 
-// actor is who did it: the process chain, else the session alone.
+// actor writes the session and the process chain that acted.
 func (o *object) actor(e *Event) {
 	o.text("app_name", first(e.Tool, "toolguard"))
 	o.object("session", func(o *object) { o.text("uid", e.Session) })
 	chain := e.Process
 	if (e.Kind == SessionStart || e.Kind == Exec) && len(chain) > 1 {
-		chain = chain[1:] // the first one is what was started
+		chain = chain[1:] // the first one is the started process
 	}
 	if len(chain) > 0 {
 		o.object("process", func(o *object) { o.process(chain, e.UID) })
@@ -253,8 +122,8 @@ func (o *object) actor(e *Event) {
 	}
 }
 
-// process writes the first of a chain, and the others as its parents. A process must have a number or a name of its own:
-// one that has none gets the event's.
+// process writes the first process of a chain, and the rest as its parents. OCSF requires a pid or a uid: a process without
+// pid gets the event's uid.
 func (o *object) process(chain []Process, uid string) {
 	p := &chain[0]
 	if p.PID > 0 {
@@ -283,7 +152,7 @@ func userID(p *Process) string {
 	return strconv.Itoa(p.UID)
 }
 
-// The OCSF kinds of files that can be told.
+// The OCSF types of files.
 const (
 	unknownFile = 0
 	regularFile = 1
@@ -295,7 +164,7 @@ func (o *object) file(name string, kind int64) {
 	o.number("type_id", kind)
 }
 
-// subject is what it was done to, as each class calls it.
+// subject writes the target in the attribute of the class.
 func (o *object) subject(e *Event, a activity) {
 	switch a.class {
 	case fileActivity:
@@ -310,9 +179,9 @@ func (o *object) subject(e *Event, a activity) {
 	}
 }
 
-// launched is the process that started or ended. One that wasn't allowed to start never had a number.
+// launched writes the process that started or ended. One whose start was denied never had a pid.
 func (o *object) launched(e *Event) {
-	if e.Kind != Denial && e.Kind != Refused && len(e.Process) > 0 {
+	if e.Kind != Denial && e.Kind != SessionRefused && len(e.Process) > 0 {
 		o.process(e.Process, e.UID)
 		return
 	}
@@ -339,8 +208,8 @@ func (o *object) connection(e *Event, a activity) {
 	})
 }
 
-// endpointOf takes "host:port", with or without a scheme and a path; anything else, as a socket's name, is its name.
-func endpointOf(target string) (host string, port int64, name string) {
+// splitEndpoint splits "host:port", with or without a scheme and a path. It returns anything else, such as a socket's path, as name.
+func splitEndpoint(target string) (host string, port int64, name string) {
 	rest := target
 	if _, after, ok := strings.Cut(rest, "://"); ok {
 		rest, _, _ = strings.Cut(after, "/")
@@ -354,7 +223,7 @@ func endpointOf(target string) (host string, port int64, name string) {
 }
 
 func (o *object) endpoint(target string) {
-	host, port, name := endpointOf(target)
+	host, port, name := splitEndpoint(target)
 	switch {
 	case name != "":
 		o.text("name", name)
@@ -367,7 +236,7 @@ func (o *object) endpoint(target string) {
 	o.number("port", port)
 }
 
-// operation names what has no class of its own.
+// operation names an event of the API Activity class.
 func operation(e *Event) string {
 	if e.Resource == "" {
 		return first(string(e.Kind), "unknown")
@@ -424,7 +293,7 @@ func (o *object) exit(x *Exit) {
 	o.number("system_ms", x.System.Milliseconds())
 	o.count("max_rss", x.MaxRSS)
 	o.number("denials", int64(x.Denials))
-	o.count("leftover", uint64(max(x.Leftover, 0)))
+	o.count("leftover", uint64(max(x.Orphans, 0)))
 	if u := x.Usage; u != nil {
 		o.object("usage", func(o *object) {
 			for _, f := range []struct {
@@ -449,5 +318,5 @@ func first(s ...string) string {
 	return ""
 }
 
-// stamp is how times are written for people.
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+// timestamp formats a time for people.
+func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// line is what OCSF.Append and OCSF18.Append write of an event, as far as it takes to have the event again.
+// line has the members that OCSF.Append and OCSF18.Append write, as far as Parse needs them.
 type line struct {
 	Time      int64
 	StartTime int64 `json:"start_time"`
@@ -27,13 +27,13 @@ type line struct {
 	Policy   struct{ Name string }
 	Actor    struct{ Process *lineProcess }
 	Process  *lineProcess
-	Unmapped lineRest
+	Unmapped lineUnmapped
 	Attested []struct {
 		Previous *struct{ Fingerprint struct{ Value string } } `json:"prev_event"`
 	} `json:"attestation_list"`
 }
 
-// previous is the fingerprint of the record before, whichever version says it.
+// previous returns the fingerprint of the previous record, which each version has in a different member.
 func (l *line) previous() string {
 	switch {
 	case len(l.Attested) == 0:
@@ -44,8 +44,8 @@ func (l *line) previous() string {
 	return l.Attested[0].Previous.Fingerprint.Value
 }
 
-// lineRest is what OCSF has no place for.
-type lineRest struct {
+// lineUnmapped has the fields without an OCSF attribute.
+type lineUnmapped struct {
 	Kind, Boot, Session, Owner, Tool, Agent, Mode, Digest, Authority, Rule, Place, Reason, Suggest string
 	Resource, Capability, Target, Asked, Cgroup, Mechanism, Errno                                  string
 
@@ -80,8 +80,8 @@ type lineProcess struct {
 	Parent  *lineProcess `json:"parent_process"`
 }
 
-// Parse is the event that OCSF.Append or OCSF18.Append has written as a line. Times come back in
-// milliseconds, command lines as far as they were told, and strings that weren't UTF-8 with U+FFFD in them, but for the target.
+// Parse reads an event from a line that OCSF.Append or OCSF18.Append has written. Times have milliseconds, command lines are
+// truncated as in the line, and strings that weren't UTF-8 contain U+FFFD, except for the target.
 func Parse(text []byte) (Event, error) {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
@@ -89,7 +89,7 @@ func Parse(text []byte) (Event, error) {
 	}
 	u := &l.Unmapped
 	if u.Kind == "" {
-		return Event{}, fmt.Errorf("read an event: it's none of toolguard's, as --format ocsf has them")
+		return Event{}, fmt.Errorf("read an event: not an event of toolguard in --format ocsf")
 	}
 	e := Event{
 		Time: time.UnixMilli(cmp.Or(l.EndTime, l.Time)), First: milli(l.StartTime), UID: l.Metadata.UID, Boot: u.Boot, Host: l.Device.Hostname,
@@ -105,19 +105,19 @@ func Parse(text []byte) (Event, error) {
 	if x := u.Exit; x != nil {
 		e.Exit = &Exit{
 			Code: x.Code, Signal: x.Signal, Wall: ms(x.Wall), User: ms(x.User), System: ms(x.System),
-			MaxRSS: x.MaxRSS, Denials: x.Denials, Leftover: x.Leftover, Usage: x.Usage,
+			MaxRSS: x.MaxRSS, Denials: x.Denials, Orphans: x.Leftover, Usage: x.Usage,
 		}
 	}
 	e.Process = l.chain(&e)
 	return e, nil
 }
 
-// chain is the process chain: of what was started or ended it's told as such, of all else as the actor.
+// chain returns the process chain. It is in process if the event is about a process, otherwise in actor.
 func (l *line) chain(e *Event) (chain []Process) {
 	from := l.Actor.Process
 	if e.Kind == SessionStart || e.Kind == SessionEnd || e.Kind == Exec {
 		if from = l.Process; from != nil && from.PID == 0 && from.Name == "" && from.File.Path == "" && from.CmdLine == "" {
-			return nil // OCSF has one of everything that ends
+			return nil // OCSF requires a process, even if none is known
 		}
 	}
 	for p := from; p != nil; p = p.Parent {
@@ -132,13 +132,13 @@ func (l *line) chain(e *Event) (chain []Process) {
 	return chain
 }
 
-// splitCommandLine is the opposite of commandLine. What that has cut off stays so.
+// splitCommandLine is the inverse of commandLine, except for what that has truncated.
 func splitCommandLine(s string) (argv []string) {
 	for s != "" {
 		word, rest, _ := strings.Cut(s, " ")
 		if quoted, err := strconv.QuotedPrefix(s); err == nil {
 			word, rest = quoted, strings.TrimPrefix(s[len(quoted):], " ")
-			word, _ = strconv.Unquote(quoted) // which it can be
+			word, _ = strconv.Unquote(quoted) // QuotedPrefix has validated it
 		}
 		argv, s = append(argv, word), rest
 	}
@@ -147,7 +147,7 @@ func splitCommandLine(s string) (argv []string) {
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// milli is a time that may be missing.
+// milli converts milliseconds to a time; 0 is the zero time.
 func milli(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}
@@ -155,9 +155,9 @@ func milli(n int64) time.Time {
 	return time.UnixMilli(n)
 }
 
-// KeptAt is when the event of an OCSF line happened, of several when the last one did, in milliseconds, without reading the rest of it: for
-// who looks for few events among many. -1: it's no such line.
-func KeptAt(text []byte) int64 {
+// LineTime returns the Time of an OCSF line in milliseconds, or -1 if text isn't such a line. It doesn't parse the rest, so
+// that a search for few events among many is fast.
+func LineTime(text []byte) int64 {
 	rest, ok := bytes.CutPrefix(text, []byte(`{"time":`))
 	if _, end, several := bytes.Cut(rest, []byte(`,"end_time":`)); several {
 		rest = end

@@ -5,106 +5,83 @@ import (
 	"fmt"
 	"sync"
 	"time"
-	"unsafe"
 )
 
-// maxWaiting bounds what waits in a queue unless it's told otherwise, in bytes of memory; every event counts for at least its
-// own size, so it bounds their number too.
-const maxWaiting = 8 << 20
+// defaultCapacity is the capacity of a queue in bytes of memory. Every event counts with at least its own size, so that the
+// capacity also limits the number of events.
+const defaultCapacity = 8 << 20
 
-// What is handed over at a time, at most, and of it at a time to one user, in bytes: what is on its way is what others wait for.
 const (
-	maxHanded = 256 << 10
-	maxTurn   = 64 << 10
+	stuckTimeout = 2 * time.Second  // how long a sink may accept nothing before Close returns
+	closeTimeout = 30 * time.Second // how long Close waits altogether
+	gapDelay     = time.Second      // how long after a loss its gap is due, with or without other events
 )
-
-// stuckTime is how long a sink may take nothing before Close gives it up, and closeTime how long Close waits in all.
-const (
-	stuckTime = 2 * time.Second
-	closeTime = 30 * time.Second
-)
-
-// retryTime is how long after a failure a gap is told though nothing else is, and how long one waits for its turn.
-const retryTime = time.Second
 
 var (
-	errFull  = errors.New("they came faster than they were taken")
-	errStuck = fmt.Errorf("nothing took any for %v", stuckTime)
-	errSlow  = fmt.Errorf("%v weren't enough to write them", closeTime)
+	errFull  = errors.New("events arrived faster than they were read")
+	errStuck = fmt.Errorf("none was read for %v", stuckTimeout)
+	errSlow  = fmt.Errorf("not all were read within %v", closeTimeout)
 )
 
-// Sink is where events go: a Writer, or whatever else keeps them. One goroutine calls it.
+// Sink receives the events of a queue, for example a Writer. One goroutine calls it.
 type Sink interface{ Write(*Event) error }
 
-// Batch is a sink that takes several events at a time: the first n of them, and because of err not the others.
-type Batch interface {
+// BatchSink receives several events at a time. It returns the number of events that it accepted, the first ones, and why it
+// failed for the rest.
+type BatchSink interface {
 	WriteAll(events []Event) (n int, err error)
 }
 
-// Queue stands between those who tell events, who must never wait, and a sink that may be slow, stuck or failing. What it
-// has no room for, and what the sink fails to write, is counted; a Gap tells of it as soon as the sink has taken what was
-// waiting, or a second later. No user's events get more than a quarter of what others leave, and users take turns, so one who floods it
-// costs nobody else's theirs, nor do they wait for his. With a session's starts, changes and ends it's half. Of each user's the order is kept.
+// Queue decouples producers of events, which must never block, from a sink that may be slow, stuck or failing.
+//
+// The queue counts the events that exceed its capacity and those that the sink fails to write. A Gap reports them once the sink
+// has accepted the waiting events, or after gapDelay. The order of each user's events is preserved; fairness.go has the quotas.
 type Queue struct {
-	give func([]Event, Event) // hands over events and the gap after them
-	room int                  // for what waits, in bytes
-	done chan struct{}        // closed when the sink has got everything
+	deliver  func([]Event, Event) // passes events and the gap after them to the sink
+	capacity int                  // in bytes
+	done     chan struct{}        // closed when the sink has received everything
 
-	mu      sync.Mutex
-	handed  sync.Cond // what was taken has been handed over
-	running bool      // somebody hands over
-	closed  bool
-	over    bool // done is closed
-	timed   bool // the gap will have its time
-	retry   bool // it has come
-	in      uint64
-	out     uint64   // of what is handed over just now, the number of the first; 0: nothing is
-	turns   []*turns // of those whose events wait
-	size    int      // of what waits
-	lost    uint64   // how many were lost in all
-	gap     Event    // what is lost and not told yet; its Count is 0 when nothing is
-	since   time.Time
-	told    uint64 // how many there were, those that an event stands for counted
-	written uint64 // how many of them the sink took
-	gaps    uint64 // how many others are told in gaps that it took
-	err     error  // why the first one was lost
+	mu         sync.Mutex
+	progress   sync.Cond // a batch was delivered
+	running    bool      // a goroutine delivers
+	closed     bool
+	finished   bool // done is closed
+	timerSet   bool // a timer will set gapDue
+	gapDue     bool
+	accepted   uint64        // the number of the last event that was queued
+	delivering uint64        // the number of the first event in the batch being delivered, or 0
+	owners     []*ownerQueue // the users with waiting events, in the order of their turns
+	size       int           // of the waiting events, in bytes
+	lost       uint64        // how many events were lost altogether
+	gap        Event         // the losses not reported yet; Count is 0 if there are none
+	since      time.Time     // the first of these losses
+	total      uint64        // how many events there were, with each one's Count
+	written    uint64        // how many of them the sink accepted
+	reported   uint64        // how many others the gaps that it accepted report
+	err        error         // the cause of the first loss
 }
 
-// turns are what waits of one user's.
-type turns struct {
-	owner  string
-	events []numbered
-	size   int
-}
+// NewQueue starts a queue in front of a sink.
+func NewQueue(sink Sink) *Queue { return NewQueueSize(sink, defaultCapacity) }
 
-// numbered is an event with its place among all that were written.
-type numbered struct {
-	Event
-	number uint64
-	size   int
-}
-
-// NewQueue begins to hand events to a sink.
-func NewQueue(sink Sink) *Queue { return NewQueueOf(sink, maxWaiting) }
-
-// NewQueueOf is NewQueue with room for so many bytes.
-func NewQueueOf(sink Sink, room int) *Queue {
-	q := newQueue(room)
-	q.give = func(batch []Event, gap Event) {
+// NewQueueSize is NewQueue with a capacity in bytes.
+func NewQueueSize(sink Sink, capacity int) *Queue {
+	q := newQueue(capacity)
+	q.deliver = func(batch []Event, gap Event) {
 		for i := range batch {
-			q.took(&batch[i], batch[i].stands(), sink.Write(&batch[i]))
+			q.record(&batch[i], batch[i].occurrences(), sink.Write(&batch[i]))
 		}
 		if gap.Count > 0 {
-			q.took(&gap, 0, sink.Write(&gap)) // those it tells of have been counted
+			q.record(&gap, 0, sink.Write(&gap)) // the losses in it have been counted
 		}
 	}
 	return q
 }
 
-// NewBatchQueue begins to hand events to a sink, many at a time.
-func NewBatchQueue(sink Batch) *Queue {
-	q := newQueue(maxWaiting)
-	q.give = func(batch []Event, gap Event) {
+// NewBatchQueue starts a queue in front of a sink that receives several events at a time.
+func NewBatchQueue(sink BatchSink) *Queue {
+	q := newQueue(defaultCapacity)
+	q.deliver = func(batch []Event, gap Event) {
 		all := batch
 		if gap.Count > 0 {
 			all = append(all, gap)
@@ -115,125 +92,108 @@ func NewBatchQueue(sink Batch) *Queue {
 		n, err := sink.WriteAll(all)
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		for i := range all[:min(n, len(batch))] { // those that a gap tells of have been counted
-			q.written += all[i].stands()
+		for i := range all[:min(n, len(batch))] {
+			q.written += all[i].occurrences()
 		}
 		for i := n; i < len(batch); i++ {
-			q.lose(&batch[i], batch[i].stands(), err)
+			q.recordLoss(&batch[i], batch[i].occurrences(), err)
 		}
 		switch {
 		case gap.Count > 0 && n < len(all):
-			q.lose(&gap, 0, err)
+			q.recordLoss(&gap, 0, err) // the losses in it have been counted
 		case gap.Count > 0:
-			q.gaps += gap.Count
+			q.reported += gap.Count
 		}
 	}
 	return q
 }
 
-func newQueue(room int) *Queue {
-	q := &Queue{room: room, done: make(chan struct{})}
-	q.handed.L = &q.mu
+func newQueue(capacity int) *Queue {
+	q := &Queue{capacity: capacity, done: make(chan struct{})}
+	q.progress.L = &q.mu
 	return q
 }
 
-// Write takes an event in. It doesn't wait.
+// Write queues an event. It doesn't block.
 func (q *Queue) Write(e *Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.told += e.stands()
+	q.total += e.occurrences()
 	defer q.start()
-	short := e.bounded()
-	e = &short
-	size, of := e.size(), q.of(e.Owner)
-	share := (q.room - q.size) / 3
-	if e.Kind == SessionStart || e.Kind == SessionEnd || e.Kind == Daemon { // there are few, and much hangs on them
-		share = q.room - q.size
-	}
-	part := 1
-	if e.Kind == Exec { // the other half is for what is refused
-		part = 2
-	}
-	if q.over || q.size+size > q.room/part || e.OfUser() && of.size+size > share/part {
-		q.lose(e, e.stands(), errFull)
+	truncated := e.truncated()
+	e = &truncated
+	size, owner := e.size(), q.ownerQueue(e.Owner)
+	if q.finished || q.exceedsQuota(e, size, owner) {
+		q.recordLoss(e, e.occurrences(), errFull)
 		return
 	}
-	if q.in++; len(of.events) == 0 {
-		q.turns = append(q.turns, of)
+	if q.accepted++; len(owner.events) == 0 {
+		q.owners = append(q.owners, owner)
 	}
-	of.events = append(of.events, numbered{*e, q.in, size})
-	q.size, of.size = q.size+size, of.size+size
+	owner.events = append(owner.events, numbered{*e, q.accepted, size})
+	q.size, owner.size = q.size+size, owner.size+size
 }
 
-// of is what waits of a user's.
-func (q *Queue) of(owner string) *turns {
-	for _, t := range q.turns {
-		if t.owner == owner {
-			return t
-		}
-	}
-	return &turns{owner: owner}
-}
-
-// Lost is how many events the sink will never get, each counted as often as it happened.
+// Lost returns how many events the sink never receives, each counted as often as it happened.
 func (q *Queue) Lost() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.lost
 }
 
-// Untold is how many events a sink has neither got nor been told that they're missing.
-func (q *Queue) Untold() uint64 {
+// Unreported returns how many events the sink has neither received nor has in a gap.
+func (q *Queue) Unreported() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.told - q.written - q.gaps
+	return q.total - q.written - q.reported
 }
 
-// Sync waits until the sink has been handed all that was written before.
+// Sync waits until all events written before have been delivered.
 func (q *Queue) Sync() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for all := q.in; q.oldest() <= all; {
-		q.handed.Wait()
+	for all := q.accepted; q.oldest() <= all; {
+		q.progress.Wait()
 	}
 }
 
-// Await waits until the sink has been handed all that was written before, but no longer than d, and returns why the first event was lost, if one was.
+// Await is Sync for at most d. It returns why the first event was lost, if one was.
 func (q *Queue) Await(d time.Duration) error {
-	end := time.Now().Add(d)
+	deadline := time.Now().Add(d)
 	defer time.AfterFunc(d, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.handed.Broadcast()
+		q.progress.Broadcast()
 	}).Stop()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for all := q.in; q.oldest() <= all && time.Now().Before(end); {
-		q.handed.Wait()
+	for all := q.accepted; q.oldest() <= all && time.Now().Before(deadline); {
+		q.progress.Wait()
 	}
 	return q.err
 }
 
-// oldest is the number of the first event that hasn't been handed over.
+// oldest returns the number of the first event that hasn't been delivered.
 func (q *Queue) oldest() uint64 {
-	first := q.in + 1
-	if q.out > 0 {
-		first = q.out
+	oldest := q.accepted + 1
+	if q.delivering > 0 {
+		oldest = q.delivering
 	}
-	for _, t := range q.turns {
-		first = min(first, t.events[0].number)
+	for _, o := range q.owners {
+		oldest = min(oldest, o.events[0].number)
 	}
-	return first
+	return oldest
 }
 
-// lose adds an event to the gap, which is of no session when it's of several. It stands for n that weren't counted as lost before.
-func (q *Queue) lose(e *Event, n uint64, why error) {
+// recordLoss adds an event to the gap. n is the number of occurrences that haven't been counted as lost before. A gap with
+// events of several sessions names none of them.
+func (q *Queue) recordLoss(e *Event, n uint64, cause error) {
 	if q.gap.Count == 0 {
 		q.since = time.Now()
 		q.gap = Event{
 			Kind: Gap, First: e.First, Session: e.Session, Owner: e.Owner, Tool: e.Tool, Agent: e.Agent, Mode: e.Mode,
 			Policy: e.Policy, Digest: e.Digest, Mechanism: "queue",
-			Extra: map[string]string{"why": why.Error(), "exact": "true"},
+			Extra: map[string]string{"why": cause.Error(), "exact": "true"},
 		}
 	}
 	if e.Kind == Gap && e.Extra["exact"] != "true" {
@@ -249,15 +209,15 @@ func (q *Queue) lose(e *Event, n uint64, why error) {
 		q.gap.First = e.Time
 	}
 	q.gap.Time = e.Time
-	q.gap.Count += e.stands()
-	q.gap.Execs += e.OfExecs()
+	q.gap.Count += e.occurrences()
+	q.gap.Execs += e.ExecCount()
 	q.lost += n
 	if q.err == nil {
-		q.err = why
+		q.err = cause
 	}
 }
 
-// start has somebody hand over what waits. Nobody does while nothing waits: there are as many queues as sessions, and more.
+// start starts the delivering goroutine. It ends when nothing waits, because there are more queues than sessions.
 func (q *Queue) start() {
 	if !q.running {
 		q.running = true
@@ -265,152 +225,101 @@ func (q *Queue) start() {
 	}
 }
 
-// run hands over until nothing waits.
+// run delivers until nothing waits.
 func (q *Queue) run() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for last := false; !last && q.ready(); {
-		batch, gap := q.take()
-		last = q.closed && len(batch) == 0 // a gap that isn't taken now never is
+		batch, gap := q.nextBatch()
+		last = q.closed && len(batch) == 0 // the final gap has one attempt
 		q.mu.Unlock()
-		q.give(batch, gap)
+		q.deliver(batch, gap)
 		q.mu.Lock()
-		q.out = 0
-		q.handed.Broadcast()
+		q.delivering = 0
+		q.progress.Broadcast()
 	}
 	q.running = false
-	if q.closed && !q.over {
-		q.over = true
+	if q.closed && !q.finished {
+		q.finished = true
 		close(q.done)
 	}
-	if q.gap.Count > 0 && !q.over && !q.timed {
-		q.timed = true
-		time.AfterFunc(retryTime, q.again)
+	if q.gap.Count > 0 && !q.finished && !q.timerSet {
+		q.timerSet = true
+		time.AfterFunc(gapDelay, q.retryGap)
 	}
 }
 
-// again has the gap told though nothing waits.
-func (q *Queue) again() {
+// retryGap delivers the gap when no events wait.
+func (q *Queue) retryGap() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.timed, q.retry = false, true
+	q.timerSet, q.gapDue = false, true
 	q.start()
 }
 
-// ready tells whether there is something to hand over.
+// ready reports whether there is anything to deliver.
 func (q *Queue) ready() bool {
-	return len(q.turns) > 0 || q.gap.Count > 0 && (q.retry || q.closed)
+	return len(q.owners) > 0 || q.gap.Count > 0 && (q.gapDue || q.closed)
 }
 
-// take returns what is handed over next, each user's in turn, and the gap when it follows.
-func (q *Queue) take() (batch []Event, gap Event) {
-	q.out = q.oldest()
-	for size := 0; size < maxHanded && len(q.turns) > 0; {
-		t := q.turns[0]
-		before := t.size
-		batch = t.take(batch)
-		q.size, size = q.size-before+t.size, size+before-t.size
-		if q.turns = q.turns[1:]; len(t.events) > 0 {
-			q.turns = append(q.turns, t)
-		}
-	}
-	if len(q.turns) == 0 || time.Since(q.since) >= retryTime {
-		gap, q.gap, q.retry = q.gap, Event{}, false
-	}
-	return batch, gap
-}
-
-// take moves the first events, one at least, to a batch.
-func (t *turns) take(batch []Event) []Event {
-	n := 0
-	for size := 0; n < len(t.events) && size < maxTurn; n++ {
-		batch = append(batch, t.events[n].Event)
-		size += t.events[n].size
-		t.size -= t.events[n].size
-	}
-	clear(t.events[:n]) // what they hold isn't waiting any more
-	t.events = t.events[n:]
-	return batch
-}
-
-// took notes what the sink did with an event that stands for n.
-func (q *Queue) took(e *Event, n uint64, err error) {
+// record counts the result of writing an event with n occurrences.
+func (q *Queue) record(e *Event, n uint64, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err != nil {
-		q.lose(e, n, err)
+		q.recordLoss(e, n, err)
 		return
 	}
 	q.written += n
 	if n == 0 {
-		q.gaps += e.Count
+		q.reported += e.Count
 	}
 }
 
-// Close waits until the sink has got everything, as long as it takes something every stuckTime and no longer than closeTime.
-// It returns how many events the sink never got, each counted as often as it happened, and why the first of them wasn't.
+// Close waits until the sink has received everything. It stops waiting when the sink accepts nothing for stuckTimeout, or after
+// closeTimeout. It returns how many events the sink never received, each counted as often as it happened, and why the first one
+// was lost.
 func (q *Queue) Close() (missing uint64, why error) {
 	q.mu.Lock()
 	q.closed = true
 	q.start()
 	q.mu.Unlock()
-	over := time.After(closeTime)
-	for before, _ := q.missing(); ; {
+	deadline := time.After(closeTimeout)
+	for before, _ := q.undelivered(); ; {
 		select {
 		case <-q.done:
-			return q.missing()
-		case <-over:
-			missing, _ = q.missing()
+			return q.undelivered()
+		case <-deadline:
+			missing, _ = q.undelivered()
 			return missing, errSlow
-		case <-time.After(stuckTime):
+		case <-time.After(stuckTimeout):
 		}
-		if missing, _ = q.missing(); missing == before {
+		if missing, _ = q.undelivered(); missing == before {
 			return missing, errStuck
 		}
 		before = missing
 	}
 }
 
-// missing is how many events the sink hasn't got.
-func (q *Queue) missing() (uint64, error) {
+// undelivered returns how many events the sink hasn't received.
+func (q *Queue) undelivered() (uint64, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.told - q.written, q.err
+	return q.total - q.written, q.err
 }
 
-// OfUser tells whether an event is of an ordinary user's session: there may be no end of these. Root's and nobody's aren't bounded.
-func (e *Event) OfUser() bool { return e.Owner != "" && e.Owner != "0" }
+// occurrences returns how often the event happened.
+func (e *Event) occurrences() uint64 { return max(1, e.Count) }
 
-// stands is how many things happened of which the event tells.
-func (e *Event) stands() uint64 { return max(1, e.Count) }
-
-// OfExecs is of how many programs that were executed the event tells, or was told.
-func (e *Event) OfExecs() uint64 {
+// ExecCount returns how many executed programs the event reports, or lost.
+func (e *Event) ExecCount() uint64 {
 	if e.Kind == Exec {
-		return e.stands()
+		return e.occurrences()
 	}
 	return e.Execs
 }
 
-// LostDenials is how many of those that a gap counts may be denials; ok is false where none is.
+// LostDenials returns how many of the events that a gap counts may be denials. ok is false if none may.
 func (e *Event) LostDenials() (n uint64, ok bool) {
 	return e.Count - e.Execs, e.Kind == Gap && (e.Count == 0 || e.Count > e.Execs)
-}
-
-// size is about what an event takes of memory. Nearly all of what can be long was chosen by the guarded.
-func (e *Event) size() int {
-	n := int(unsafe.Sizeof(*e))
-	for _, s := range append(e.names(), e.texts()...) {
-		n += len(*s)
-	}
-	for _, d := range append(e.Degraded[:len(e.Degraded):len(e.Degraded)], e.Removed...) {
-		n += int(unsafe.Sizeof(d)) + len(d)
-	}
-	for _, p := range e.Process {
-		n += int(unsafe.Sizeof(p)) + len(p.Argv)*int(unsafe.Sizeof("")) + p.size()
-	}
-	for k, v := range e.Extra {
-		n += len(k) + len(v)
-	}
-	return n
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// told is what a consumer needs of an event.
-type told struct {
+// received has the members of an event that a consumer needs.
+type received struct {
 	Count    uint64
 	Start    int64 `json:"start_time"`
 	End      int64 `json:"end_time"`
@@ -29,10 +29,10 @@ type told struct {
 	}
 }
 
-func (e *told) stands() uint64 { return max(1, e.Count) }
+func (e *received) occurrences() uint64 { return max(1, e.Count) }
 
-// read takes the next event of a stream.
-func read(t *testing.T, lines *bufio.Scanner) (e told) {
+// readEvent reads the next event of a stream.
+func readEvent(t *testing.T, lines *bufio.Scanner) (e received) {
 	t.Helper()
 	if !lines.Scan() {
 		t.Fatalf("the stream has ended: %v", lines.Err())
@@ -43,8 +43,8 @@ func read(t *testing.T, lines *bufio.Scanner) (e told) {
 	return e
 }
 
-// piped is a queue that ends in a pipe.
-func piped(t *testing.T) (*Queue, *bufio.Scanner, *os.File) {
+// pipeQueue returns a queue that writes to a pipe.
+func pipeQueue(t *testing.T) (*Queue, *bufio.Scanner, *os.File) {
 	t.Helper()
 	in, out, err := os.Pipe()
 	must(t, err)
@@ -56,7 +56,7 @@ func piped(t *testing.T) (*Queue, *bufio.Scanner, *os.File) {
 	return NewQueue(w), lines, out
 }
 
-// Whatever an event says counts.
+// TestSize checks that every string counts.
 func TestSize(t *testing.T) {
 	const long = 1000
 	text := strings.Repeat("x", long)
@@ -72,40 +72,40 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestQueueIsBounded: nobody reads while far more is told than there's room for. Nobody waits and memory stays bounded; whoever reads
-// then gets the oldest, a gap that counts the others, and what came after it.
+// TestQueueIsBounded writes far more than the capacity while nothing reads. No write blocks and memory stays bounded. The reader
+// then receives the oldest events, a gap that counts the others, and the later events.
 func TestQueueIsBounded(t *testing.T) {
-	q, lines, out := piped(t)
+	q, lines, out := pipeQueue(t)
 	e := denial("fs", "read", strings.Repeat("x", 1000))
 	e.Count = 3
-	const n = 3 * maxWaiting / 1000
+	const n = 3 * defaultCapacity / 1000
 	for i := range n {
 		e.Time = at.Add(time.Duration(i) * time.Second)
 		if i > 0 {
 			q.Write(&e)
 			continue
 		}
-		first := e // more than a pipe holds: the writer is stuck with it, and the others fit once and no more
+		first := e // larger than a pipe, so that the writer blocks with it
 		first.Target = strings.Repeat("\x01", maxText)
 		q.Write(&first)
-		for taken := false; !taken; time.Sleep(time.Millisecond) {
+		for started := false; !started; time.Sleep(time.Millisecond) {
 			q.mu.Lock()
-			taken = len(q.turns) == 0
+			started = len(q.owners) == 0
 			q.mu.Unlock()
 		}
 	}
 	q.mu.Lock()
-	held := len(q.turns[0].events) * e.size()
+	waiting := len(q.owners[0].events) * e.size()
 	counted := q.size
 	q.mu.Unlock()
-	if held > maxWaiting || held < maxWaiting/2 || held != counted {
-		t.Errorf("%d bytes wait, %d as it counts", held, counted)
+	if waiting > defaultCapacity || waiting < defaultCapacity/2 || waiting != counted {
+		t.Errorf("%d bytes wait, %d are counted", waiting, counted)
 	}
 	var sum, sequence uint64
-	var gap told
+	var gap received
 	for sum < 3*n {
-		e := read(t, lines)
-		sum += e.stands()
+		e := readEvent(t, lines)
+		sum += e.occurrences()
 		if sequence++; e.Metadata.Sequence != sequence {
 			t.Fatalf("event %d has the number %d", sequence, e.Metadata.Sequence)
 		}
@@ -119,7 +119,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 	after := denial("fs", "read", "/after")
 	q.Write(&after)
-	if got := read(t, lines); got.Unmapped.Target != "/after" {
+	if got := readEvent(t, lines); got.Unmapped.Target != "/after" {
 		t.Errorf("%+v", got)
 	}
 	if missing, err := q.Close(); missing != gap.Count || !errors.Is(err, errFull) {
@@ -131,8 +131,8 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// TestQueueGivesUp: a sink that takes nothing is waited for, and not for ever; one that is slow gets everything.
-func TestQueueGivesUp(t *testing.T) {
+// TestQueueCloseTimeout checks that Close stops waiting for a stuck sink, and that a slow one receives everything.
+func TestQueueCloseTimeout(t *testing.T) {
 	t.Run("stuck", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			stuck, taken := make(chan struct{}), 0
@@ -148,34 +148,34 @@ func TestQueueGivesUp(t *testing.T) {
 			synctest.Wait()
 			began := time.Now()
 			missing, err := q.Close()
-			if took := time.Since(began); took != stuckTime || missing != 990 || !errors.Is(err, errStuck) {
-				t.Errorf("gave up after %v: %d, %v", took, missing, err)
+			if took := time.Since(began); took != stuckTimeout || missing != 990 || !errors.Is(err, errStuck) {
+				t.Errorf("closed after %v: %d, %v", took, missing, err)
 			}
 			close(stuck)
 		})
 	})
 	t.Run("slow", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			came := 0
+			got := 0
 			q := NewQueue(sinkFunc(func(*Event) error {
-				time.Sleep(stuckTime / 2)
-				came++
+				time.Sleep(stuckTimeout / 2)
+				got++
 				return nil
 			}))
 			for range 4 {
 				q.Write(&Event{Kind: Denial})
 			}
-			if missing, err := q.Close(); missing != 0 || err != nil || came != 4 {
-				t.Errorf("%d of 4 came; %d, %v", came, missing, err)
+			if missing, err := q.Close(); missing != 0 || err != nil || got != 4 {
+				t.Errorf("%d of 4 received; %d, %v", got, missing, err)
 			}
 		})
 	})
 }
 
-// TestQueueTellsOfFailures: what a full disk didn't take is told of when there's room again.
-func TestQueueTellsOfFailures(t *testing.T) {
+// TestQueueReportsFailedWrites checks that a gap reports what a full disk didn't accept, once it has space.
+func TestQueueReportsFailedWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &disk{room: 100} // not even for one
+		d := &disk{capacity: 100} // less than one event
 		w, err := NewWriter(d, OCSF)
 		must(t, err)
 		q := NewQueue(w)
@@ -183,7 +183,7 @@ func TestQueueTellsOfFailures(t *testing.T) {
 		e.Count = 7
 		q.Write(&e)
 		synctest.Wait()
-		d.room = 1 << 20
+		d.capacity = 1 << 20
 		e = denial("fs", "read", "/kept")
 		q.Write(&e)
 		if missing, err := q.Close(); missing != 7 || !errors.Is(err, errDisk) {
@@ -191,29 +191,29 @@ func TestQueueTellsOfFailures(t *testing.T) {
 		}
 		lines := bufio.NewScanner(&d.Buffer)
 		lines.Scan() // torn
-		kept, gap := read(t, lines), read(t, lines)
+		kept, gap := readEvent(t, lines), readEvent(t, lines)
 		if kept.Unmapped.Target != "/kept" || gap.Unmapped.Kind != "gap" || gap.Count != 7 || !strings.Contains(gap.Unmapped.Extra.Why, "full") {
 			t.Errorf("%+v\n%+v", kept, gap)
 		}
 	})
 }
 
-// What is lost counts once, however often its gap isn't taken.
-func TestLostOnce(t *testing.T) {
+// TestLossCountedOnce checks that a loss counts once, even if the gap is rejected several times.
+func TestLossCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{}
+		s := &limitedSink{}
 		q := NewBatchQueue(s)
 		e := denial("fs", "read", "/lost")
 		for range 10 {
 			q.Write(&e)
 		}
-		time.Sleep(10 * retryTime)
-		if n := q.Untold(); n != 10 {
-			t.Errorf("%d aren't told", n)
+		time.Sleep(10 * gapDelay)
+		if n := q.Unreported(); n != 10 {
+			t.Errorf("%d are unreported", n)
 		}
-		s.widen(1)
-		time.Sleep(2 * retryTime)
-		if got := s.widen(0); len(got) != 1 || got[0].Count != 10 || q.Lost() != 10 || q.Untold() != 0 {
+		s.grow(1)
+		time.Sleep(2 * gapDelay)
+		if got := s.grow(0); len(got) != 1 || got[0].Count != 10 || q.Lost() != 10 || q.Unreported() != 0 {
 			t.Errorf("%d are lost, %+v", q.Lost(), got)
 		}
 		if missing, _ := q.Close(); missing != 10 {
@@ -222,20 +222,20 @@ func TestLostOnce(t *testing.T) {
 	})
 }
 
-// A gap that is lost, and doesn't know how much it stood for, isn't told as one that does.
+// TestLostGap checks that a lost gap without an exact count makes the count of the new gap inexact.
 func TestLostGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for exact, e := range map[string]Event{
 			"false": {Kind: Gap, Extra: map[string]string{"exact": "false"}},
 			"true":  {Kind: Gap, Count: 3, Extra: map[string]string{"exact": "true"}},
 		} {
-			s := &shelf{}
+			s := &limitedSink{}
 			q := NewBatchQueue(s)
 			q.Write(&e)
-			time.Sleep(2 * retryTime)
-			s.widen(1)
-			time.Sleep(2 * retryTime)
-			if got := s.widen(0); len(got) != 1 || got[0].Extra["exact"] != exact || got[0].Count != max(1, e.Count) {
+			time.Sleep(2 * gapDelay)
+			s.grow(1)
+			time.Sleep(2 * gapDelay)
+			if got := s.grow(0); len(got) != 1 || got[0].Extra["exact"] != exact || got[0].Count != max(1, e.Count) {
 				t.Errorf("%s: %+v", exact, got)
 			}
 			_, _ = q.Close()
@@ -243,12 +243,12 @@ func TestLostGap(t *testing.T) {
 	})
 }
 
-// A gap that is of several sessions is of none of them.
+// TestGapOfSeveralSessions checks that a gap with events of several sessions names none of them.
 func TestGapOfSeveralSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := make(chan Event, 1)
 		hold := make(chan struct{})
-		q := NewQueueOf(sinkFunc(func(e *Event) error {
+		q := NewQueueSize(sinkFunc(func(e *Event) error {
 			<-hold
 			if e.Kind == Gap {
 				lost <- *e
@@ -269,18 +269,18 @@ type sinkFunc func(*Event) error
 
 func (f sinkFunc) Write(e *Event) error { return f(e) }
 
-// shelf is a sink that takes several events at a time, as long as it has room.
-type shelf struct {
-	mu   sync.Mutex
-	room int
-	got  []Event
+// limitedSink is a batch sink that accepts events up to its capacity.
+type limitedSink struct {
+	mu       sync.Mutex
+	capacity int
+	got      []Event
 }
 
-func (s *shelf) WriteAll(events []Event) (n int, err error) {
+func (s *limitedSink) WriteAll(events []Event) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n = min(len(events), s.room)
-	s.room -= n
+	n = min(len(events), s.capacity)
+	s.capacity -= n
 	s.got = append(s.got, events[:n]...)
 	if n < len(events) {
 		err = errDisk
@@ -288,18 +288,18 @@ func (s *shelf) WriteAll(events []Event) (n int, err error) {
 	return n, err
 }
 
-// widen makes room, and tells what is there.
-func (s *shelf) widen(n int) []Event {
+// grow adds capacity and returns the accepted events.
+func (s *limitedSink) grow(n int) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.room += n
+	s.capacity += n
 	return s.got
 }
 
-// TestBatchQueue: what a sink didn't take is counted exactly, and told without another event as soon as it can be.
+// TestBatchQueue checks that rejected events are counted exactly, and that their gap is delivered without a further event.
 func TestBatchQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{room: 3}
+		s := &limitedSink{capacity: 3}
 		q := NewBatchQueue(s)
 		e := denial("fs", "read", "/x")
 		e.Count = 2
@@ -307,14 +307,14 @@ func TestBatchQueue(t *testing.T) {
 			q.Write(&e)
 		}
 		q.Sync()
-		if got := s.widen(1); len(got) != 3 {
+		if got := s.grow(1); len(got) != 3 {
 			t.Errorf("%d taken", len(got))
 		}
-		time.Sleep(retryTime)
+		time.Sleep(gapDelay)
 		synctest.Wait()
-		got := s.widen(0)
+		got := s.grow(0)
 		if len(got) != 4 {
-			t.Fatal("the gap isn't told")
+			t.Fatal("there is no gap")
 		}
 		if gap := got[3]; gap.Kind != Gap || gap.Count != 4 || gap.Extra["why"] != errDisk.Error() || gap.Extra["exact"] != "true" {
 			t.Errorf("%+v", gap)
@@ -325,13 +325,13 @@ func TestBatchQueue(t *testing.T) {
 	})
 }
 
-// TestQueueIsShared: one who floods a queue that nobody empties leaves room for others, and for what says of his session what held it.
-func TestQueueIsShared(t *testing.T) {
+// TestQueueQuota checks that a user who floods a stuck queue leaves capacity for other users, and for his own session's events.
+func TestQueueQuota(t *testing.T) {
 	begun, empty := make(chan struct{}), make(chan struct{})
 	kept := map[string]uint64{}
 	var gap uint64
 	first, few := true, []Kind{}
-	q := NewBatchQueue(batch(func(events []Event) (int, error) {
+	q := NewBatchQueue(batchFunc(func(events []Event) (int, error) {
 		if first {
 			first = false
 			close(begun)
@@ -350,7 +350,7 @@ func TestQueueIsShared(t *testing.T) {
 		return len(events), nil
 	}))
 	of := func(owner string) *Event { return &Event{Kind: Denial, Session: "s" + owner, Owner: owner} }
-	q.Write(of("")) // it's on its way, and the sink stuck
+	q.Write(of("")) // the sink is stuck with it
 	<-begun
 	const many = 40000
 	for range many {
@@ -372,11 +372,11 @@ func TestQueueIsShared(t *testing.T) {
 	}
 }
 
-// TestFewLeaveRoom: nor does one who begins, changes and ends sessions as fast as he can take all of it.
-func TestFewLeaveRoom(t *testing.T) {
+// TestSessionEventQuota checks that session events of one user leave capacity for other users.
+func TestSessionEventQuota(t *testing.T) {
 	for _, kind := range []Kind{SessionStart, SessionEnd, Daemon} {
-		c := &counting{may: make(chan struct{})}
-		q := NewQueueOf(c, 1<<20)
+		c := &countingSink{start: make(chan struct{})}
+		q := NewQueueSize(c, 1<<20)
 		for range 10000 {
 			q.Write(&Event{Kind: kind, Owner: "1"})
 		}
@@ -384,24 +384,24 @@ func TestFewLeaveRoom(t *testing.T) {
 		for range 100 {
 			q.Write(&Event{Kind: Denial, Owner: "2"})
 		}
-		close(c.may)
+		close(c.start)
 		_, _ = q.Close()
 		if c.denials != 100 || lost == 0 || q.Lost() != lost {
-			t.Errorf("%s: %d of 100 denials of another user came through; %d lost, and %d before", kind, c.denials, q.Lost(), lost)
+			t.Errorf("%s: %d of 100 denials of another user were delivered; %d lost, %d before", kind, c.denials, q.Lost(), lost)
 		}
 	}
 }
 
-// batch is a function that takes several events at a time.
-type batch func([]Event) (int, error)
+// batchFunc is a function as a batch sink.
+type batchFunc func([]Event) (int, error)
 
-func (f batch) WriteAll(events []Event) (int, error) { return f(events) }
+func (f batchFunc) WriteAll(events []Event) (int, error) { return f(events) }
 
-// TestQueueTakesTurns: what one who floods has waiting isn't what another one waits for, and who waits until all is handed over does so.
-func TestQueueTakesTurns(t *testing.T) {
+// TestQueueRoundRobin checks that one user's flood doesn't delay another user's events, and that Sync waits for all of them.
+func TestQueueRoundRobin(t *testing.T) {
 	begun, empty := make(chan struct{}), make(chan struct{})
 	var got []Event
-	q := NewBatchQueue(batch(func(events []Event) (int, error) {
+	q := NewBatchQueue(batchFunc(func(events []Event) (int, error) {
 		if got == nil {
 			close(begun)
 			<-empty
@@ -410,71 +410,71 @@ func TestQueueTakesTurns(t *testing.T) {
 		return len(events), nil
 	}))
 	at := time.Unix(0, 0)
-	tell := func(owner string) {
+	write := func(owner string) {
 		at = at.Add(time.Second)
 		q.Write(&Event{Kind: Denial, Owner: owner, Time: at})
 	}
-	tell("1")
+	write("1")
 	<-begun
 	size := (&Event{Owner: "1"}).size()
-	for range 5 * maxHanded / size {
-		tell("1")
+	for range 5 * maxBatch / size {
+		write("1")
 	}
-	tell("2")
-	tell("2")
+	write("2")
+	write("2")
 	close(empty)
 	q.Sync()
-	kept := got // all is handed over, so nobody changes it
-	if want := 5*maxHanded/size + 3; len(kept) != want {
-		t.Fatalf("%d of %d were handed over", len(kept), want)
+	kept := got // everything is delivered, so no goroutine changes it
+	if want := 5*maxBatch/size + 3; len(kept) != want {
+		t.Fatalf("%d of %d were delivered", len(kept), want)
 	}
 	last := map[string]time.Time{}
 	for i, e := range kept {
 		if !e.Time.After(last[e.Owner]) {
-			t.Fatalf("%s's come in another order", e.Owner)
+			t.Fatalf("the events of %s are out of order", e.Owner)
 		}
 		if last[e.Owner] = e.Time; e.Owner == "2" && i > len(kept)/10 {
-			t.Errorf("%d came first", i)
+			t.Errorf("%d were delivered first", i)
 		}
 	}
 }
 
-// TestGapHasItsTurn: a gap is told though there's always something that waits.
-func TestGapHasItsTurn(t *testing.T) {
+// TestGapUnderLoad checks that a gap is delivered even if events always wait.
+func TestGapUnderLoad(t *testing.T) {
 	var q *Queue
-	told := make(chan struct{})
-	over := false
+	reported := make(chan struct{})
+	finished := false
 	large := Event{Kind: Denial, Target: strings.Repeat("x", maxText)}
-	q = NewQueueOf(sinkFunc(func(e *Event) error {
-		if e.Kind == Gap && !over {
-			over = true
-			close(told)
+	q = NewQueueSize(sinkFunc(func(e *Event) error {
+		if e.Kind == Gap && !finished {
+			finished = true
+			close(reported)
 		}
 		for range 3 {
-			if !over {
+			if !finished {
 				q.Write(&large)
 			}
 		}
 		return nil
-	}), 4*maxHanded) // more than is handed over at a time
+	}), 4*maxBatch) // more than one batch
 	q.Write(&large)
 	select {
-	case <-told:
-	case <-time.After(60 * retryTime):
-		t.Error("a gap waits for ever")
+	case <-reported:
+	case <-time.After(60 * gapDelay):
+		t.Error("the gap isn't delivered")
 	}
 	_, _ = q.Close()
 }
 
-// counting counts what it's given, once it may.
-type counting struct {
-	may             chan struct{}
+// countingSink counts events after start is closed.
+type countingSink struct {
+	start           chan struct{}
 	denials, execs  uint64
 	lost, lostExecs uint64
 }
 
-func (c *counting) Write(e *Event) error {
-	<-c.may
+func (c *countingSink) Write(e *Event) error {
+	<-c.start
 	switch e.Kind {
 	case Denial:
 		c.denials++
@@ -486,12 +486,11 @@ func (c *counting) Write(e *Event) error {
 	return nil
 }
 
-// TestExecsLeaveRoom: however many programs are told of while nobody reads, there's as much room for denials, and those that aren't told are
-// counted as what they are.
-func TestExecsLeaveRoom(t *testing.T) {
+// TestExecQuota checks that executed programs leave half of the capacity for denials, and that the lost ones are counted as programs.
+func TestExecQuota(t *testing.T) {
 	for owner, denials := range map[string]uint64{"": 300, "1000": 50} {
-		c := &counting{may: make(chan struct{})}
-		q := NewQueueOf(c, 1<<20)
+		c := &countingSink{start: make(chan struct{})}
+		q := NewQueueSize(c, 1<<20)
 		const execs = 10000
 		for range execs {
 			q.Write(&Event{Kind: Exec, Owner: owner, Target: strings.Repeat("x", 500)})
@@ -499,10 +498,10 @@ func TestExecsLeaveRoom(t *testing.T) {
 		for range denials {
 			q.Write(&Event{Kind: Denial, Owner: owner, Target: strings.Repeat("x", 500)})
 		}
-		close(c.may)
+		close(c.start)
 		_, _ = q.Close()
 		if c.denials != denials || c.execs+c.lostExecs != execs || c.lost != c.lostExecs || c.lost == 0 {
-			t.Errorf("owner %q: %d of %d denials and %d of %d programs came through; lost are %d, %d of them programs",
+			t.Errorf("owner %q: %d of %d denials and %d of %d programs were delivered; %d lost, %d of them programs",
 				owner, c.denials, denials, c.execs, execs, c.lost, c.lostExecs)
 		}
 	}

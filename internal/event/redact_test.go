@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// tools are command lines as people and programs write them, arguments with | between them, in each of which hunter2 is a secret.
-const tools = `curl|-su|me:hunter2|https://h
+// secretCommands has usual command lines, arguments separated by |, in which hunter2 is a secret.
+const secretCommands = `curl|-su|me:hunter2|https://h
 curl|--oauth2-bearer|hunter2
 curl|-bsid=hunter2
 curl|--cert|me.pem:hunter2
@@ -94,8 +94,8 @@ sh|-c|helm registry login -u me -p hunter2
 sh|-c|cd /x && sqlplus -s scott/hunter2@db
 sh|-c|curl -su me:hunter2 https://h`
 
-// plain are those in which nothing is one.
-const plain = `make -j8 -C /src all
+// plainCommands has command lines without secrets.
+const plainCommands = `make -j8 -C /src all
 git -C /src log -p -1 -u main
 git commit -am fix: a
 ls -lu /x
@@ -119,16 +119,16 @@ find / -perm -u+x
 npm i @scope/x
 sort -k 2,2 -u f`
 
-// TestRedactTools: what tools are told in secret isn't shown; what they're told besides is.
+// TestRedactTools checks that secrets are masked, and nothing else.
 func TestRedactTools(t *testing.T) {
-	for line := range strings.Lines(tools) {
+	for line := range strings.Lines(secretCommands) {
 		argv := strings.Split(strings.TrimSpace(line), "|")
 		out := strings.Join(RedactArgv(argv), "|")
-		if strings.Contains(out, "hunter2") || !strings.HasPrefix(out, argv[0]+"|") || !strings.Contains(out, masked) {
+		if strings.Contains(out, "hunter2") || !strings.HasPrefix(out, argv[0]+"|") || !strings.Contains(out, mask) {
 			t.Errorf("%s: %s", line, out)
 		}
 	}
-	for line := range strings.Lines(plain) {
+	for line := range strings.Lines(plainCommands) {
 		argv := strings.Fields(line)
 		if len(argv) > 2 && argv[1] == "-c" {
 			argv = strings.SplitN(strings.TrimSpace(line), " ", 3)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// schema is what a version of OCSF publishes of the classes and objects that events have, with the profiles that they have: in
+// schema is the published schema of the OCSF classes and objects that events use, with their profiles: in
 // testdata/ocsf-1.8.0.json security_control and host, in testdata/ocsf-1.9.0.json also ai_operation and record_integrity.
 type schema struct{ Classes, Objects map[string]schemaObject }
 
@@ -25,7 +25,7 @@ type schemaObject struct {
 	}
 }
 
-func published(t *testing.T, version string) (s schema) {
+func loadSchema(t *testing.T, version string) (s schema) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/ocsf-" + version + ".json")
 	if err == nil {
@@ -35,16 +35,16 @@ func published(t *testing.T, version string) (s schema) {
 	return s
 }
 
-// check finds what in an object isn't as published, at any depth. What is in unmapped is toolguard's own.
-func (s schema) check(way string, is schemaObject, got map[string]any) (wrong []string) {
+// check returns how an object deviates from the schema, at any depth. The members of unmapped are toolguard's own.
+func (s schema) check(prefix string, is schemaObject, got map[string]any) (wrong []string) {
 	has := func(k string) bool { v, ok := got[k]; return ok && v != "" }
 	for _, k := range is.Required {
 		if !has(k) {
-			wrong = append(wrong, way+k+" is required")
+			wrong = append(wrong, prefix+k+" is required")
 		}
 	}
 	if len(is.AtLeastOne) > 0 && !slices.ContainsFunc(is.AtLeastOne, has) {
-		wrong = append(wrong, fmt.Sprintf("%sone of %v is required", way, is.AtLeastOne))
+		wrong = append(wrong, fmt.Sprintf("%sone of %v is required", prefix, is.AtLeastOne))
 	}
 	for k, v := range got {
 		attribute, known := is.Attributes[k]
@@ -55,31 +55,31 @@ func (s schema) check(way string, is schemaObject, got map[string]any) (wrong []
 		}
 		switch {
 		case !known:
-			wrong = append(wrong, way+k+" isn't in the schema")
+			wrong = append(wrong, prefix+k+" isn't in the schema")
 		case attribute.Enum != nil && (!isNumber || !slices.Contains(attribute.Enum, number)):
-			wrong = append(wrong, fmt.Sprintf("%s%s is %v", way, k, v))
+			wrong = append(wrong, fmt.Sprintf("%s%s is %v", prefix, k, v))
 		case attribute.Enum != nil && number == 99 && !has(strings.TrimSuffix(k, "_id")) && !has(strings.TrimSuffix(k, "_id")+"_name"):
-			wrong = append(wrong, way+k+" is other, and what is in no word")
+			wrong = append(wrong, prefix+k+" is other, without a name")
 		case attribute.Object != "" && isArray != attribute.Array:
-			wrong = append(wrong, fmt.Sprintf("%s%s is an array: %v", way, k, isArray))
+			wrong = append(wrong, fmt.Sprintf("%s%s is an array: %v", prefix, k, isArray))
 		case attribute.Object != "":
 			for _, v := range list {
 				in, isObject := v.(map[string]any)
 				if !isObject {
-					wrong = append(wrong, way+k+" is no object")
+					wrong = append(wrong, prefix+k+" is no object")
 				}
-				wrong = append(wrong, s.check(way+k+".", s.Objects[attribute.Object], in)...)
+				wrong = append(wrong, s.check(prefix+k+".", s.Objects[attribute.Object], in)...)
 			}
 		}
 	}
 	return wrong
 }
 
-// TestPublishedSchema: every event has what OCSF requires, and nothing that it doesn't know.
+// TestPublishedSchema checks that every event has what OCSF requires and no unknown attributes.
 func TestPublishedSchema(t *testing.T) {
 	all := samples()
-	all["everything"] = everything()
-	all["first"] = with(everything(), func(e *Event) { e.Previous = Genesis })
+	all["everything"] = fullEvent()
+	all["first"] = with(fullEvent(), func(e *Event) { e.Previous = Genesis })
 	for version, c := range map[string]struct {
 		format   Format
 		profiles string
@@ -87,7 +87,7 @@ func TestPublishedSchema(t *testing.T) {
 		"1.8.0": {OCSF18, "[security_control host]"},
 		"1.9.0": {OCSF, "[security_control host ai_operation record_integrity]"},
 	} {
-		s, seen := published(t, version), map[string]bool{}
+		s, seen := loadSchema(t, version), map[string]bool{}
 		for name, e := range all {
 			e.Host = first(e.Host, "box") // which a Stream always knows
 			var got map[string]any
@@ -123,9 +123,9 @@ func TestPublishedSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaCheck: the check itself finds what is wrong.
+// TestSchemaCheck checks that check finds deviations.
 func TestSchemaCheck(t *testing.T) {
-	s := published(t, "1.9.0")
+	s := loadSchema(t, "1.9.0")
 	for change, want := range map[string]string{
 		`"file":{"name":"x","type_id":0}`:            "",
 		`"file":{"name":"x"}`:                        "file.type_id is required",
@@ -151,8 +151,8 @@ func TestSchemaCheck(t *testing.T) {
 	}
 }
 
-// everything is an event that has every field.
-func everything() Event {
+// fullEvent is an event that has every field.
+func fullEvent() Event {
 	return with(denial("fs", "read", "TARGET"), func(e *Event) {
 		e.UID, e.Boot, e.Host, e.Version, e.Session, e.Owner, e.Tool, e.Agent, e.Mode = "UID", "BOOT", "HOST", "VERSION", "SESSION", "OWNER", "TOOL", "AGENT", "MODE"
 		e.Policy, e.Digest, e.Authority, e.Rule, e.Place, e.Reason, e.Suggest = "POLICY", "DIGEST", "AUTHORITY", "RULE", "PLACE", "REASON", "SUGGEST"
@@ -161,19 +161,19 @@ func everything() Event {
 		e.Degraded, e.Extra = []string{"DEGRADED"}, map[string]string{"k": "EXTRA"}
 		e.Previous = "PREVIOUS"
 		e.Sequence, e.Count, e.First, e.Execs = 987001, 987002, time.UnixMilli(987014), 987015
-		e.Exit = &Exit{Code: 987003, Signal: 987004, Wall: 987005e6, User: 987006e6, System: 987007e6, MaxRSS: 987008, Denials: 987009, Leftover: 987010}
+		e.Exit = &Exit{Code: 987003, Signal: 987004, Wall: 987005e6, User: 987006e6, System: 987007e6, MaxRSS: 987008, Denials: 987009, Orphans: 987010}
 		e.Exit.Usage = &Usage{CPU: new(uint64(987016)), Memory: new(uint64(987017)), Read: new(uint64(987018)), Written: new(uint64(987019)), Missing: "MISSING"}
 		e.Process = []Process{{PID: 987011, UID: 987012, Exe: "/x/EXE", Comm: "COMM", Argv: []string{"ARGV"}, Start: at}, {PID: 987013}}
 	})
 }
 
-// TestEverythingIsTold: no field of an event is left out of the JSON.
-func TestEverythingIsTold(t *testing.T) {
-	e := everything()
-	tellsAll(t, string(OCSF.Append(nil, &e)))
+// TestOCSFHasEveryField checks that OCSF has every field of an event.
+func TestOCSFHasEveryField(t *testing.T) {
+	e := fullEvent()
+	checkEveryField(t, string(OCSF.Append(nil, &e)))
 }
 
-func tellsAll(t *testing.T, line string) {
+func checkEveryField(t *testing.T, line string) {
 	t.Helper()
 	for _, v := range []string{
 		"UID", "BOOT", "HOST", "VERSION", "SESSION", "OWNER", "TOOL", "AGENT", "MODE", "POLICY", "DIGEST", "AUTHORITY", "RULE", "PLACE", "REASON",

@@ -13,7 +13,7 @@ func chain() []Process {
 	}
 }
 
-// denial is a complete one, to be varied.
+// denial returns a complete denial.
 func denial(resource, capability, target string) Event {
 	return Event{
 		Time: at, UID: "0011223344556677-3", Boot: "b007", Host: "box", Version: "0.1.0", Sequence: 3, Kind: Denial,
@@ -30,7 +30,7 @@ func with(e Event, change func(*Event)) Event {
 	return e
 }
 
-// samples has one of everything, by the name of its golden file.
+// samples returns events by the names of their golden files.
 func samples() map[string]Event {
 	base := denial("", "", "")
 	base.Rule, base.Place, base.Reason, base.Suggest, base.Mechanism, base.Errno = "", "", "", "", "", ""
@@ -69,7 +69,7 @@ func samples() map[string]Event {
 			e.Degraded = []string{"fs.4: no match rules"}
 			e.Removed = []string{"AWS_SECRET_ACCESS_KEY", "EDITOR"}
 		}),
-		"session_refused": of(Refused, func(e *Event) {
+		"session_refused": of(SessionRefused, func(e *Event) {
 			e.Target, e.Reason, e.Extra = "make", "not_enforceable", map[string]string{"why": "1 rule can't be enforced by the landlock backend"}
 			e.Degraded = []string{"fs.4: no match rules"}
 		}),
@@ -82,7 +82,7 @@ func samples() map[string]Event {
 		"session_end": of(SessionEnd, func(e *Event) {
 			e.Exit = &Exit{
 				Code: 137, Signal: 9, Wall: 1500 * time.Millisecond, User: time.Second, System: 30 * time.Millisecond,
-				MaxRSS: 1 << 20, Denials: 7, Leftover: 2,
+				MaxRSS: 1 << 20, Denials: 7, Orphans: 2,
 				Usage: &Usage{CPU: new(uint64(1090)), Memory: new(uint64(3 << 20)), Missing: "disk traffic (the kernel has no io.stat of its cgroup)"},
 			}
 			e.Extra = map[string]string{"b": "2", "a\n\"": "1"}

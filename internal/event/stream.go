@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Stream numbers events, without a gap, and masks what they mustn't tell. One goroutine calls it.
+// Stream numbers events without gaps and masks their secrets. It isn't safe for concurrent use.
 type Stream struct {
 	Version string // toolguard's, for the product field
-	ID      string // which stream it is: the first part of its events' uids
+	ID      string // the first part of the events' uids
 
 	boot string
 	host string
 	next uint64
 }
 
-// NewStream begins a stream.
+// NewStream returns a stream with a random ID.
 func NewStream() (*Stream, error) {
 	boot, err := bootID()
 	if err != nil {
@@ -33,14 +33,14 @@ func NewStream() (*Stream, error) {
 	return &Stream{boot: boot, host: host, ID: hex.EncodeToString(id[:]), next: 1}, nil
 }
 
-// Next is an event as it's told: with the next number. The event itself isn't changed. A zero time becomes now.
+// Next returns the event as it is reported, with the next number. It doesn't change e. A zero time becomes the current time.
 func (s *Stream) Next(e *Event) Event {
 	out := s.Number(e, s.next)
 	s.next++
 	return out
 }
 
-// Number is Next for who keeps the numbers himself.
+// Number is Next with a number that the caller chooses.
 func (s *Stream) Number(e *Event, sequence uint64) Event {
 	out := e.Clean()
 	if out.Time.IsZero() {

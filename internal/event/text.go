@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// appendText writes a line for people, and beneath it what would allow a denial, each line of it behind four blanks: TOML that can be copied.
+// appendText writes a line for people. Beneath a denial, it writes the rule that would allow it: TOML to copy, indented by four.
 //
 //	2026-11-21T08:15:02.123Z denied fs read /etc/passwd  by cat[4711]  no_rule  rule fs.3 (p.toml:4:1)  allow with:
 //	    [[access.fs]]
 //	    path = "/etc/passwd"
 //	    read = true
 func appendText(dst []byte, e *Event) []byte {
-	dst = append(dst, stamp(e.Time)...)
+	dst = append(dst, timestamp(e.Time)...)
 	dst = append(append(dst, ' '), summary(e)...)
 	for _, part := range details(e) {
 		dst = append(append(dst, "  "...), part...)
@@ -28,7 +28,7 @@ func appendText(dst []byte, e *Event) []byte {
 	return dst
 }
 
-// summary is the event in a few words. Nothing in it can control a terminal.
+// summary describes the event in a few words. It contains nothing that controls a terminal.
 func summary(e *Event) string {
 	switch e.Kind {
 	case Denial:
@@ -36,21 +36,21 @@ func summary(e *Event) string {
 		if e.Mode == "audit" {
 			word = "would deny"
 		}
-		return join(word, Plain(e.Resource), Plain(e.Capability), Quote(e.Target), asked(e))
+		return join(word, Plain(e.Resource), Plain(e.Capability), Quote(e.Target), askedFor(e))
 	case Exec:
-		return join("executed", Quote(e.Target), asked(e))
+		return join("executed", Quote(e.Target), askedFor(e))
 	case SessionStart:
 		return join("session", Plain(e.Session), "started under policy", Quote(e.Policy))
 	case SessionEnd:
 		return join("session", Plain(e.Session), "ended:", outcome(e.Exit))
-	case Refused:
+	case SessionRefused:
 		under := ""
 		if e.Policy != "" {
 			under = " under policy " + Quote(e.Policy)
 		}
 		return join("session", Plain(e.Session), "not started"+under+":", Quote(e.Target))
 	case Gap:
-		return join("events were lost:", missing(e), parens(e.Reason))
+		return join("events were lost:", missing(e), parenthesize(e.Reason))
 	case Daemon, Checkpoint:
 		return strings.TrimSuffix(join(string(e.Kind)+":", Plain(e.Extra["what"])), ":")
 	}
@@ -64,15 +64,15 @@ func missing(e *Event) string {
 	return strconv.FormatUint(e.Count, 10)
 }
 
-// parens puts a remark in parentheses; none stays none.
-func parens(remark string) string {
+// parenthesize puts a remark in parentheses; "" stays empty.
+func parenthesize(remark string) string {
 	if remark == "" {
 		return ""
 	}
 	return "(" + Plain(remark) + ")"
 }
 
-// details are the parts of the line that not every event has.
+// details returns the parts of the line that not every event has.
 func details(e *Event) (parts []string) {
 	add := func(label, value string) {
 		if value != "" {
@@ -80,7 +80,7 @@ func details(e *Event) (parts []string) {
 		}
 	}
 	if len(e.Process) > 0 {
-		add("by ", who(&e.Process[0]))
+		add("by ", processLabel(&e.Process[0]))
 		if e.Kind == Exec {
 			add("as ", commandLine(e.Process[0].Argv))
 		}
@@ -89,13 +89,13 @@ func details(e *Event) (parts []string) {
 		add("", Plain(e.Reason))
 		add("", Plain(e.Errno))
 		if e.Rule != "" {
-			add("rule ", join(Plain(e.Rule), parens(e.Place)))
+			add("rule ", join(Plain(e.Rule), parenthesize(e.Place)))
 		}
 		if e.Count > 1 {
 			add("×", strconv.FormatUint(e.Count, 10))
 		}
 	}
-	if e.Kind == SessionEnd || e.Kind == Refused {
+	if e.Kind == SessionEnd || e.Kind == SessionRefused {
 		add("", Plain(e.Reason))
 	}
 	for _, d := range e.Degraded {
@@ -104,7 +104,7 @@ func details(e *Event) (parts []string) {
 	add("removed from its environment: ", Plain(strings.Join(e.Removed, ", ")))
 	for _, k := range sortedKeys(e.Extra) {
 		if k == "what" && (e.Kind == Daemon || e.Kind == Checkpoint) {
-			continue // it's what the line begins with
+			continue // the summary has it
 		}
 		add(plainKey(k)+"=", Quote(e.Extra[k]))
 	}
@@ -114,7 +114,7 @@ func details(e *Event) (parts []string) {
 	return parts
 }
 
-func who(p *Process) string {
+func processLabel(p *Process) string {
 	name := p.Comm
 	if i := strings.LastIndexByte(p.Exe, '/'); name == "" && i >= 0 {
 		name = p.Exe[i+1:]
@@ -125,7 +125,7 @@ func who(p *Process) string {
 	return Quote(name)
 }
 
-func asked(e *Event) string {
+func askedFor(e *Event) string {
 	if e.Asked == "" || e.Asked == e.Target {
 		return ""
 	}
@@ -143,13 +143,13 @@ func outcome(x *Exit) string {
 	return s + ", " + x.Wall.Round(1e6).String() + ", " + strconv.FormatUint(x.Denials, 10) + " denials"
 }
 
-// join puts spaces between what isn't empty.
+// join joins the words that aren't empty with spaces.
 func join(words ...string) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
-// Quote makes any string safe to show, and shows where it begins and ends: one with anything but printable
-// characters, or with a space, a quote or a backslash, is written as a Go string. "" stays empty.
+// Quote makes a string safe to print and its ends visible. A string with a space, a quote, a backslash or anything but printable
+// characters becomes a Go string. "" stays empty.
 func Quote(s string) string {
 	for _, r := range s {
 		if !strconv.IsGraphic(r) || !strconv.IsPrint(r) || r == ' ' || r == '"' || r == '\\' || r == utf8.RuneError {
@@ -159,7 +159,7 @@ func Quote(s string) string {
 	return s
 }
 
-// Plain makes a sentence safe to show: what isn't printable is escaped, everything else stays as it is.
+// Plain makes a sentence safe to print: it escapes everything that isn't printable.
 func Plain(s string) string {
 	clean := utf8.ValidString(s)
 	for _, r := range s {
@@ -181,7 +181,7 @@ func sortedKeys(m map[string]string) []string {
 	return keys
 }
 
-// plainKey keeps what a member's name may hold.
+// plainKey replaces what a member's name may not contain by _.
 func plainKey(k string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '.' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {

@@ -5,18 +5,18 @@ import (
 	"io"
 )
 
-// Writer numbers events and writes them, one line and one call each, for one goroutine: others go through a Queue. What it
-// writes to may fail now and then: the number of an event that wasn't written at all goes to the next one; one that was
-// written in part is lost, and its number with it, so that the loss can be seen.
+// Writer numbers events and writes each as one line in one call. It isn't safe for concurrent use; a Queue is. If a call writes
+// nothing, the next event gets the number. If a call writes a part of the line, the event and its number are lost, so that a
+// consumer sees the gap.
 type Writer struct {
 	*Stream
 	format Format
 	w      io.Writer
-	torn   bool // the last line isn't complete
+	torn   bool // the last line is incomplete
 	buf    []byte
 }
 
-// NewWriter begins a stream of events.
+// NewWriter returns a writer with a stream of its own.
 func NewWriter(w io.Writer, f Format) (*Writer, error) {
 	s, err := NewStream()
 	if err != nil {
@@ -25,7 +25,7 @@ func NewWriter(w io.Writer, f Format) (*Writer, error) {
 	return &Writer{Stream: s, w: w, format: f}, nil
 }
 
-// Write numbers an event and writes it. The event itself isn't changed. A zero time becomes now.
+// Write numbers an event and writes it. It doesn't change e. A zero time becomes the current time.
 func (w *Writer) Write(e *Event) error {
 	out := w.Number(e, w.next)
 	w.buf = w.buf[:0]

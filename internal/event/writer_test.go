@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestWriterNumbers writes from many goroutines through a queue into a real pipe: every line whole, every number once.
+// TestWriterNumbers writes from many goroutines through a queue into a pipe: every line is complete, every number occurs once.
 func TestWriterNumbers(t *testing.T) {
-	q, lines, out := piped(t)
+	q, lines, out := pipeQueue(t)
 	const goroutines, each = 8, 200
 	go func() {
 		var wg sync.WaitGroup
@@ -32,7 +32,7 @@ func TestWriterNumbers(t *testing.T) {
 	}()
 	uids := map[string]bool{}
 	for n := range goroutines * each {
-		e := read(t, lines)
+		e := readEvent(t, lines)
 		if m := e.Metadata; m.Sequence != uint64(n+1) || uids[m.UID] || len(e.Unmapped.Boot) != 36 {
 			t.Fatalf("line %d: %+v", n+1, e)
 		}
@@ -43,27 +43,27 @@ func TestWriterNumbers(t *testing.T) {
 	}
 }
 
-// disk fails once it is full, and then works again.
+// disk fails when it is full, and works again when it has capacity.
 type disk struct {
 	bytes.Buffer
-	room int
+	capacity int
 }
 
 func (d *disk) Write(p []byte) (int, error) {
-	if d.room >= len(p) {
-		d.room -= len(p)
+	if d.capacity >= len(p) {
+		d.capacity -= len(p)
 		return d.Buffer.Write(p)
 	}
-	n, _ := d.Buffer.Write(p[:d.room])
-	d.room = 0
+	n, _ := d.Buffer.Write(p[:d.capacity])
+	d.capacity = 0
 	return n, errDisk
 }
 
 var errDisk = errors.New("full")
 
-// TestWriterAfterFailure: an event that wasn't written leaves no trace, a torn one leaves a gap and no torn neighbour.
+// TestWriterAfterFailure checks that an unwritten event uses no number, and that a torn line costs only its own number.
 func TestWriterAfterFailure(t *testing.T) {
-	d := &disk{room: 1 << 20}
+	d := &disk{capacity: 1 << 20}
 	w, err := NewWriter(d, OCSF)
 	must(t, err)
 	write := func(target string) error {
@@ -77,13 +77,13 @@ func TestWriterAfterFailure(t *testing.T) {
 		}
 	}
 	must(write("one"), nil)
-	d.room = 0
+	d.capacity = 0
 	must(write("unwritten"), errDisk)
-	d.room = 1 << 20
+	d.capacity = 1 << 20
 	must(write("two"), nil)
-	d.room = 100
+	d.capacity = 100
 	must(write("torn"), errDisk)
-	d.room = 1 << 20
+	d.capacity = 1 << 20
 	must(write("four"), nil)
 	var got []string
 	for line := range strings.Lines(d.String()) {

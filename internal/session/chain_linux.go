@@ -27,7 +27,7 @@ func ancestors(pid, self int, known map[int][]event.Process) (list []event.Proce
 		if !ok {
 			break
 		}
-		list, pids = append(list, p.Former()), append(pids, pid)
+		list, pids = append(list, p.AsAncestor()), append(pids, pid)
 		parent, err := proc.Parent(pid)
 		if err != nil {
 			break

@@ -37,7 +37,7 @@ func (d *denials) executed(k *loader.Event) {
 	e.Process = d.chain(p, parent(k))
 	d.run.emit(e)
 	// What it starts may be told of when it's gone, and what it was before it isn't any more.
-	d.ancestors[p.PID] = append([]event.Process{p.Former()}, e.Process[1:]...)
+	d.ancestors[p.PID] = append([]event.Process{p.AsAncestor()}, e.Process[1:]...)
 	d.tickSoon()
 }
 

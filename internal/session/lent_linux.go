@@ -84,7 +84,7 @@ type lent struct {
 func (r *run) borrow(client *api.Client) error {
 	st := api.Start{
 		Policy: r.cfg.Policy, Limits: r.wanted(), Argv: r.cfg.Argv, Tool: r.cfg.Tool, Agent: r.cfg.Agent,
-		Degraded: degraded(r.report.Notes), Removed: event.ShortList(r.result.RemovedEnv), Linger: r.cfg.Linger,
+		Degraded: degraded(r.report.Notes), Removed: event.TruncateList(r.result.RemovedEnv), Linger: r.cfg.Linger,
 	}
 	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
 		st.Home = home

@@ -14,9 +14,9 @@ import (
 // missing, where that is what is wrong.
 func NotStarted(cfg Config, session string, err error) event.Event {
 	e := event.Event{
-		Kind: event.Refused, Time: time.Now(), Session: session, Tool: cfg.Tool, Agent: cfg.Agent, Mode: "enforce", Target: cfg.Argv[0],
+		Kind: event.SessionRefused, Time: time.Now(), Session: session, Tool: cfg.Tool, Agent: cfg.Agent, Mode: "enforce", Target: cfg.Argv[0],
 		Reason: "failed", Extra: map[string]string{"why": strings.ReplaceAll(err.Error(), "\n", "; ")},
-		Process: []event.Process{{PID: os.Getpid(), UID: os.Getuid(), Argv: event.ShortArgv(cfg.Argv)}},
+		Process: []event.Process{{PID: os.Getpid(), UID: os.Getuid(), Argv: event.TruncateArgv(cfg.Argv)}},
 	}
 	if c := cfg.Policy; c != nil {
 		e.Policy, e.Digest = c.Name, c.Digest

@@ -482,7 +482,7 @@ func (r *run) about(e event.Event) event.Event {
 
 func (r *run) startEvent() event.Event {
 	e := r.about(event.Event{Kind: event.SessionStart, Mechanism: r.report.Backend})
-	e.Process = []event.Process{{PID: os.Getpid(), UID: os.Getuid(), Exe: r.cmd.path, Argv: event.ShortArgv(r.cfg.Argv)}}
+	e.Process = []event.Process{{PID: os.Getpid(), UID: os.Getuid(), Exe: r.cmd.path, Argv: event.TruncateArgv(r.cfg.Argv)}}
 	e.Degraded, e.Removed = degraded(r.report.Notes), r.result.RemovedEnv
 	return e
 }
@@ -502,7 +502,7 @@ func (r *run) exit() *event.Exit {
 	}
 	e := r.last
 	exit := &event.Exit{
-		Code: r.result.Code, Wall: time.Since(r.began), Denials: r.result.Total, Leftover: r.result.Leftover,
+		Code: r.result.Code, Wall: time.Since(r.began), Denials: r.result.Total, Orphans: r.result.Leftover,
 		User: time.Duration(e.usage.Utime.Nano()), System: time.Duration(e.usage.Stime.Nano()),
 		MaxRSS: uint64(e.usage.Maxrss) * 1024, // Linux counts in KiB (getrusage(2))
 		Usage:  r.usage,

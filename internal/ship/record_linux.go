@@ -40,7 +40,7 @@ func newRecord(line []byte, after audit.Cursor, format event.Format) (r record, 
 		return r, fmt.Errorf("record %d isn't JSON: %w", after.Sequence, err)
 	}
 	r.Time = cmp.Or(r.EndTime, r.Time)
-	if format.Keeps(line) {
+	if format.PassesThrough(line) {
 		r.body = bytes.Clone(bytes.TrimSuffix(line, []byte("\n")))
 		return r, nil
 	}

@@ -76,7 +76,7 @@ func TestNobodyReadsEvents(t *testing.T) {
 		cmd := p.guarded(append([]string{"--events", "fd:3"}, policy...), "sh", "-c", "echo ran; exit 3")
 		cmd.ExtraFiles = []*os.File{out}
 		got := run(t, cmd)
-		if got.code != 3 || got.stdout != "ran\n" || !strings.Contains(got.stderr, "events didn't reach --events fd:3: nothing took any for 2s\n") {
+		if got.code != 3 || got.stdout != "ran\n" || !strings.Contains(got.stderr, "events didn't reach --events fd:3: none was read for 2s\n") {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -85,7 +85,7 @@ func (s *Summary) argv() []string {
 // ending says how the session ended.
 func (s *Summary) ending() string {
 	switch {
-	case s.End != nil && s.End.Kind == event.Refused:
+	case s.End != nil && s.End.Kind == event.SessionRefused:
 		return "not started: " + s.End.Extra["why"]
 	case s.End == nil:
 		return "not told: it runs, or what came last is lost"

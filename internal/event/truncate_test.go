@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// TestBounded: whatever is long in an event, it's told, and fits into a line of the audit; what is as long as a path is whole.
-func TestBounded(t *testing.T) {
+// TestTruncated checks that an event with long fields fits in a line of the audit, and that paths aren't truncated.
+func TestTruncated(t *testing.T) {
 	const longest = 1 << 20 // of a line: package audit
 	bad := strings.Repeat("\x01", longest)
-	e := everything()
+	e := fullEvent()
 	v := reflect.ValueOf(&e).Elem()
 	for i := range v.NumField() {
 		switch v.Type().Field(i).Name {
@@ -27,11 +27,11 @@ func TestBounded(t *testing.T) {
 	for range 40 {
 		e.Process = append(e.Process, Process{PID: 1, Exe: bad[:4096], Comm: bad[:16], Argv: []string{bad[:8192]}})
 	}
-	short := e.bounded()
+	short := e.truncated()
 	short = redact(short)
 	line := OCSF.Append(nil, &short)
 	if len(line) > longest || len(line) < longest/2 {
-		t.Errorf("the line takes %d bytes", len(line))
+		t.Errorf("the line has %d bytes", len(line))
 	}
 	if short.size() > 256<<10 {
 		t.Errorf("it takes %d bytes of memory", short.size())
@@ -44,20 +44,20 @@ func TestBounded(t *testing.T) {
 		fine := denial("fs", "rename or link", path)
 		fine.Asked, fine.Extra = path, map[string]string{"to": path}
 		fine.Process[0].Exe = path
-		if got := fine.bounded(); !reflect.DeepEqual(got, fine) {
+		if got := fine.truncated(); !reflect.DeepEqual(got, fine) {
 			t.Errorf("%d bytes of a path are changed: %+v", n, got)
 		}
 	}
 }
 
-// TestClean: command lines are cut before secrets are looked for in them, which takes long, and that is done once.
+// TestClean checks that Clean truncates command lines before it searches them for secrets, which is slow, and that it does so once.
 func TestClean(t *testing.T) {
 	long := append([]string{"sh", "-c", "--token", "abc"}, slices.Repeat([]string{strings.Repeat("x", 100)}, 1000)...)
 	e := denial("fs", "read", "/x")
 	e.Process = slices.Repeat([]Process{{PID: 1, Argv: long}}, 33)
 	out := e.Clean()
 	for i, p := range out.Process {
-		words, bytes := maxFormerArgs, maxFormerLine
+		words, bytes := maxAncestorArgs, maxAncestorLine
 		if i == 0 {
 			words, bytes = maxArgs, maxCommandLine
 		}
@@ -66,7 +66,7 @@ func TestClean(t *testing.T) {
 		}
 	}
 	if again := out.Clean(); &again.Process[0] != &out.Process[0] {
-		t.Error("it's done again")
+		t.Error("cleaned twice")
 	}
 	if e.Process[0].Argv[3] != "abc" {
 		t.Error("the event itself was changed")
