@@ -84,9 +84,9 @@ func exportAudit(folder string, want audit.Filter) error {
 			missing = cmp.Or(missing, err)
 		case err != nil:
 			return err
-		case want.Fits(line) && !plain(line):
+		case want.Matches(line) && !plain(line):
 			missing = cmp.Or(missing, fmt.Errorf("record %d isn't as any is written: 'toolguard audit verify' tells more", r.Cursor().Sequence))
-		case want.Fits(line):
+		case want.Matches(line):
 			if _, err := os.Stdout.Write(line); err != nil {
 				return err
 			}

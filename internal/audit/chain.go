@@ -12,20 +12,20 @@ import (
 // maxLine bounds a line, its newline included.
 const maxLine = 1 << 20
 
-// hash is the fingerprint of a record: of its text without the fingerprint and the newline. Of a record in OCSF 1.8, which has none, it's the
-// SHA-256 of the line, its newline included.
+// hash is the fingerprint of a record: the SHA-256 of its text without the fingerprint and the newline. For a record in OCSF 1.8,
+// which has no fingerprint, it is the SHA-256 of the line with its newline.
 type hash [sha256.Size]byte
 
 func (h hash) String() string { return hex.EncodeToString(h[:]) }
 
-// parseHash takes a hash as String writes it, and no other spelling.
+// parseHash parses a hash as String writes it, and accepts no other spelling.
 func parseHash(s string) (h hash, ok bool) {
-	_, _ = hex.Decode(h[:], []byte(s[:min(len(s), 2*len(h))])) // what isn't a hash is written otherwise
+	_, _ = hex.Decode(h[:], []byte(s[:min(len(s), 2*len(h))])) // String differs unless s is a hash
 	return h, h.String() == s
 }
 
-// Around a record's uid, its link and its fingerprint: the same bytes in every line of a version. Nobody else's words can be taken for
-// them, as a quotation mark within a string has a backslash before it.
+// The text around a record's uid, link and fingerprint, the same in every line of a version. A string in an event can't contain it,
+// because JSON puts a backslash before each quotation mark.
 const (
 	uidStart = `"metadata":{"version":"1.` // and the rest of the version
 	uidNext  = `.0","uid":"`
@@ -39,15 +39,16 @@ const (
 	eventEnd         = "}]}" // where there's no fingerprint
 )
 
-// link is what ties a line to its place.
+// link ties a line to its position in the chain.
 type link struct {
 	chain    string
 	sequence uint64
 	previous hash
-	hash     hash // the line's own, which the next one's link has
+	hash     hash // the line's own, which is the next line's previous
 }
 
-// parseLink finds a line's link. The line has its newline. Of one that has a number, and isn't as a spool writes it, the number may be known.
+// parseLink returns the link of a line with its newline. ok is false if the line isn't as a spool writes it; its number may be
+// known nevertheless.
 func parseLink(line []byte) (l link, ok bool) {
 	if ok = l.parseUID(line); !ok {
 		return l, false
@@ -68,7 +69,7 @@ func parseLink(line []byte) (l link, ok bool) {
 	return l, l.hash == fingerprint
 }
 
-// parseUID finds a record's spool and number.
+// parseUID parses a record's spool and number.
 func (l *link) parseUID(line []byte) bool {
 	_, rest, _ := bytes.Cut(line, []byte(uidStart))
 	if len(rest) == 0 {
@@ -85,7 +86,7 @@ func (l *link) parseUID(line []byte) bool {
 	return ok && err == nil && n > 0
 }
 
-// cutHash cuts a hash, and what is around it, off the end of a text.
+// cutHash cuts a hash, and the text around it, off the end of a text.
 func cutHash(text []byte, before, after string) (rest []byte, h hash, ok bool) {
 	rest, ok = bytes.CutSuffix(text, []byte(after))
 	at := len(rest) - 2*sha256.Size
@@ -96,16 +97,16 @@ func cutHash(text []byte, before, after string) (rest []byte, h hash, ok bool) {
 	return rest[:at-len(before)], h, ok
 }
 
-// told is what the spool itself needs to know of some of its events.
-type told struct {
+// spoolEvent has the members that the spool itself reads of gaps, checkpoints and daemon events.
+type spoolEvent struct {
 	Count    uint64
 	Unmapped struct {
 		Kind, Mechanism string
-		Extra           toldExtra
+		Extra           spoolExtra
 	}
 }
 
-type toldExtra struct {
+type spoolExtra struct {
 	What, Why, Key, Signature, Exact, First, Last string
 
 	NextKey string `json:"next_key"`
@@ -117,8 +118,8 @@ var (
 	daemonMark     = []byte(`"unmapped":{"kind":"daemon"`)
 )
 
-// parseTold reads a gap, a checkpoint or what toolguardd tells of itself; ok is false for other events.
-func parseTold(line []byte) (t told, ok bool) {
+// parseSpoolEvent parses a gap, a checkpoint or a daemon event. ok is false for other events.
+func parseSpoolEvent(line []byte) (t spoolEvent, ok bool) {
 	if !bytes.Contains(line, gapMark) && !bytes.Contains(line, checkpointMark) && !bytes.Contains(line, daemonMark) {
 		return t, false
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// writerFolder makes this program a writer to a spool, which says how far it is after each Sync.
+// writerFolder makes this program a writer to a spool, which prints its progress after each Sync.
 const writerFolder = "AUDIT_TEST_WRITER"
 
 func TestMain(m *testing.M) {
@@ -44,26 +44,26 @@ func writeForever(dir string) {
 	}
 }
 
-// TestKilled kills a busy writer 100 times. The spool is sound each time, before its successor has put anything in order, and what the
-// writer was told to be on the disk is there, once and in order.
+// TestKilled kills a busy writer 100 times. Each time, the spool verifies before the next writer has repaired it, and the events
+// that Sync reported as written are there, once and in order.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	var at Cursor
-	next := 0 // the number that no event has
+	next := 0 // the number of the next event
 	for kill := range 100 {
-		said := killWriter(t, dir, next)
+		synced := killWriter(t, dir, next)
 		if list, _ := files(dir); len(list) == 0 {
-			continue // it hadn't begun
+			continue // it hadn't started
 		}
 		if kill%10 == 0 {
 			sound(t, dir)
 		}
-		s := open(t, dir, Limits{}) // puts it in order
+		s := open(t, dir, Limits{}) // repairs the spool
 		appendAll(t, s, denials(-1, 1))
 		_ = s.release()
 		next, at = readOn(t, dir, next, at)
-		if next < said {
-			t.Fatalf("%d were said to be on the disk, %d are there", said, next)
+		if next < synced {
+			t.Fatalf("%d were reported as written, %d exist", synced, next)
 		}
 	}
 	r := sound(t, dir)
@@ -73,8 +73,8 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d events in %d files, %d gaps", next, r.Files, r.Gaps)
 }
 
-// killWriter starts a writer and kills it. It returns the number up to which it was told that its events are on the disk.
-func killWriter(t *testing.T, dir string, from int) (said int) {
+// killWriter starts a writer and kills it. It returns the number up to which Sync reported the events as written.
+func killWriter(t *testing.T, dir string, from int) (synced int) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), writerFolder+"="+dir, fmt.Sprintf("AUDIT_TEST_FROM=%d", from))
@@ -87,16 +87,16 @@ func killWriter(t *testing.T, dir string, from int) (said int) {
 	lines.Scan() // it has begun
 	time.AfterFunc(time.Duration(rand.IntN(30))*time.Millisecond, func() { _ = cmd.Process.Kill() })
 	for ok := true; ok; ok = lines.Scan() {
-		fmt.Sscan(lines.Text(), &said)
+		fmt.Sscan(lines.Text(), &synced)
 	}
 	var ended *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &ended) || !ended.Sys().(syscall.WaitStatus).Signaled() {
 		t.Fatalf("%v: %s", err, stderr.String())
 	}
-	return said
+	return synced
 }
 
-// readOn reads what is new in a spool: events numbered from next on, without a hole.
+// readOn reads the new events of a spool, which are numbered from next without a gap.
 func readOn(t *testing.T, dir string, next int, at Cursor) (int, Cursor) {
 	t.Helper()
 	r := NewReader(dir, at)
@@ -116,7 +116,7 @@ func readOn(t *testing.T, dir string, next int, at Cursor) (int, Cursor) {
 	}
 }
 
-// mount mounts a small file system of a kind, and takes it away at the end.
+// mount mounts a small file system, and unmounts it at the end of the test.
 func mount(t *testing.T, kind string, kib int) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -143,8 +143,8 @@ func mount(t *testing.T, kind string, kib int) string {
 	return dir
 }
 
-// TestFullDisk: what the disk has no room for is counted; the rest is there. As soon as there's room the gap is told, though nothing else is,
-// and sessions may begin again.
+// TestFullDisk checks that events beyond the disk's capacity are counted and the rest is stored. Once there is space, the gap is
+// written without a further event, and sessions may start again.
 func TestFullDisk(t *testing.T) {
 	for _, kind := range []string{"tmpfs", "ext4"} {
 		t.Run(kind, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestFullDisk(t *testing.T) {
 			must(t, os.Remove(ballast))
 			for end := time.Now().Add(time.Minute); l.Ready() != nil; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("it's never ready again: %v", l.Ready())
+					t.Fatalf("not ready again: %v", l.Ready())
 				}
 			}
 			_, _ = l.Close()
@@ -184,7 +184,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskDrop: the oldest file makes room, and new events are kept.
+// TestFullDiskDrop checks that the oldest file is removed and new events are stored.
 func TestFullDiskDrop(t *testing.T) {
 	dir := filepath.Join(mount(t, "tmpfs", 1024), "audit")
 	l := Start(Config{Folder: dir, Limits: Limits{FileSize: 100 << 10, Drop: true}})
@@ -204,8 +204,8 @@ func TestFullDiskDrop(t *testing.T) {
 	}
 }
 
-// TestCloseOnFullDisk: what is to be told at the end is told also where others have filled the disk, as long as something may go for it. Else
-// the next one says that the spool wasn't closed.
+// TestCloseOnFullDisk checks that the pending gaps are written at the end even if others have filled the disk, as long as a file
+// may be removed. Otherwise the next writer reports that the spool wasn't closed.
 func TestCloseOnFullDisk(t *testing.T) {
 	for _, drop := range []bool{true, false} {
 		t.Run(fmt.Sprint("drop ", drop), func(t *testing.T) {
@@ -221,27 +221,28 @@ func TestCloseOnFullDisk(t *testing.T) {
 				_, err = ballast.Write(make([]byte, 4096))
 			}
 			for range 20 {
-				s.owed = append(s.owed, lost(1, "that's what was lost"))
+				s.pendingGaps = append(s.pendingGaps, exactGap(1, "a loss of the test"))
 			}
 			err = s.Close()
 			if drop && err != nil || !drop && !errors.Is(err, syscall.ENOSPC) {
 				t.Error(err)
 			}
 			r := sound(t, dir)
-			if told := strings.Count(gapsOf(t, dir), "that's what was lost"); drop && (told != 20 || r.Removed == 0) || !drop && r.Removed > 0 {
-				t.Errorf("%d gaps, %+v", told, r)
+			if gaps := strings.Count(gapsOf(t, dir), "a loss of the test"); drop && (gaps != 20 || r.Removed == 0) || !drop && r.Removed > 0 {
+				t.Errorf("%d gaps, %+v", gaps, r)
 			}
 			must(t, errors.Join(ballast.Truncate(0), ballast.Close()))
-			written(t, dir, limits, denials(0, 1))
-			if said := strings.Contains(gapsOf(t, dir), "wasn't closed"); said == drop {
-				t.Errorf("that it wasn't closed is told: %t\n%s", said, gapsOf(t, dir))
+			writeSpool(t, dir, limits, denials(0, 1))
+			if unclosed := strings.Contains(gapsOf(t, dir), "wasn't closed"); unclosed == drop {
+				t.Errorf("reported as not closed: %t\n%s", unclosed, gapsOf(t, dir))
 			}
 		})
 	}
 }
 
-// TestDiskOfOthers: who fills the disk, again and again, has no more than half of the spool removed. What isn't kept then is counted.
-func TestDiskOfOthers(t *testing.T) {
+// TestDiskFilledByOthers checks that a process that fills the disk repeatedly has at most half of the spool removed, and that lost
+// events are counted.
+func TestDiskFilledByOthers(t *testing.T) {
 	disk := mount(t, "tmpfs", 1024)
 	dir := filepath.Join(disk, "audit")
 	l := Start(Config{Folder: dir, Limits: Limits{FileSize: 50 << 10, Drop: true}})
@@ -281,7 +282,7 @@ func TestDiskOfOthers(t *testing.T) {
 	}
 }
 
-// TestReadOnlyDisk: no session may begin until it can be written to.
+// TestReadOnlyDisk checks that no session may start while the disk isn't writable.
 func TestReadOnlyDisk(t *testing.T) {
 	disk := mount(t, "tmpfs", 1024)
 	dir := filepath.Join(disk, "audit")

@@ -7,23 +7,23 @@ import (
 	"fmt"
 )
 
-// Cursor is a place between two lines of a spool. The zero value is where it begins.
+// Cursor is a position between two lines of a spool. The zero value is the spool's beginning.
 type Cursor struct {
 	Chain    string `json:"chain"` // the spool's id
 	File     uint64 `json:"file"`
 	Offset   int64  `json:"offset"`
-	Sequence uint64 `json:"sequence"`       // of the line before; 0: none
-	Hash     string `json:"hash,omitempty"` // of that line; "": nobody knows
+	Sequence uint64 `json:"sequence"`       // of the previous line; 0: none
+	Hash     string `json:"hash,omitempty"` // of that line; "": unknown
 }
 
-// MaxSinks bounds how many sinks there may be, and maxState the file that says how they are.
+// MaxSinks is the maximum number of sinks, and maxState the maximum size of the shipper's state file.
 const (
 	MaxSinks = 64
 	maxState = 512 << 10
 )
 
-// ReadState reads into v the file in which the shipper says how its sinks are. The shipper isn't root, so nothing in its place makes root
-// wait, follow, or read without end.
+// ReadState reads the shipper's state file into v. The shipper isn't root, so the file is hostile: root must not block on it,
+// follow a symlink, or read without end.
 func ReadState(name string, v any) error {
 	text, err := readSmall(name, maxState)
 	if err == nil {
@@ -32,23 +32,23 @@ func ReadState(name string, v any) error {
 	return err
 }
 
-// ReadCursors says how far each sink is, by its name.
+// ReadCursors returns the cursor of each sink by its name.
 func ReadCursors(name string) (map[string]Cursor, error) {
-	told := struct{ Sinks cursors }{cursors{}}
-	if err := ReadState(name, &told); err != nil {
-		return nil, fmt.Errorf("see in %s how far sinks are: %w", name, err)
+	state := struct{ Sinks cursors }{cursors{}}
+	if err := ReadState(name, &state); err != nil {
+		return nil, fmt.Errorf("read the sinks' cursors from %s: %w", name, err)
 	}
-	return told.Sinks, nil
+	return state.Sinks, nil
 }
 
-// cursors are those of a bounded number of sinks: they're read often, while others wait.
+// cursors decodes the cursors of at most MaxSinks sinks. toolguardd reads them often, with the spool locked.
 type cursors map[string]Cursor
 
-// UnmarshalJSON reads no more than there may be.
+// UnmarshalJSON stops at MaxSinks.
 func (c cursors) UnmarshalJSON(text []byte) error {
 	in := json.NewDecoder(bytes.NewReader(text))
 	if start, err := in.Token(); err != nil || start != json.Delim('{') {
-		return errors.New("the sinks are no object")
+		return errors.New("sinks isn't an object")
 	}
 	for in.More() {
 		name, err := in.Token()
@@ -61,7 +61,7 @@ func (c cursors) UnmarshalJSON(text []byte) error {
 		}
 		sink, _ := name.(string)
 		if _, twice := c[sink]; twice || len(c) == MaxSinks {
-			return fmt.Errorf("there are more than %d sinks, or one twice", MaxSinks)
+			return fmt.Errorf("there are more than %d sinks, or duplicates", MaxSinks)
 		}
 		c[sink] = s.Cursor
 	}

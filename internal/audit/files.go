@@ -15,10 +15,10 @@ import (
 
 const suffix = ".jsonl"
 
-// fileName is the name of a spool's file. Names have the order of the numbers.
+// fileName returns the name of a spool's file. Names sort like numbers.
 func fileName(n uint64) string { return fmt.Sprintf("%012d%s", n, suffix) }
 
-// files are the numbers of a folder's files, in order.
+// files returns the numbers of a folder's files in order.
 func files(folder string) (list []uint64, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -34,9 +34,9 @@ func files(folder string) (list []uint64, err error) {
 	return list, nil
 }
 
-// Replace writes a file anew, all of it or nothing, and has it on the disk.
+// Replace atomically replaces a file, and returns when it is on the disk.
 func Replace(name string, text []byte) error {
-	_ = os.Remove(name + ".new") // what was left, or put there to be followed
+	_ = os.Remove(name + ".new") // left by a crash, or a planted symlink
 	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -48,7 +48,8 @@ func Replace(name string, text []byte) error {
 	return errors.Join(os.Rename(name+".new", name), syncFolder(filepath.Dir(name)))
 }
 
-// openRegular opens a regular file to read it. Nothing else that is in its place, as in a copy from somebody else, has its reader wait, or follow.
+// openRegular opens a regular file for reading. It neither follows a symlink nor blocks on a FIFO, which a hostile copy of a spool
+// may contain.
 func openRegular(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -56,7 +57,7 @@ func openRegular(name string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", name)
+		err = fmt.Errorf("%s isn't a regular file", name)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -64,23 +65,23 @@ func openRegular(name string) (*os.File, error) {
 	return f, nil
 }
 
-var errSize = errors.New("it's longer than any")
+var errSize = errors.New("longer than the maximum")
 
-// readSmall reads a regular file that is no longer than it may be.
-func readSmall(name string, most int64) ([]byte, error) {
+// readSmall reads a regular file of at most limit bytes.
+func readSmall(name string, limit int64) ([]byte, error) {
 	f, err := openRegular(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s: %w of %d bytes", name, errSize, most)
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("%s: %w of %d bytes", name, errSize, limit)
 	}
 	return text, err
 }
 
-// syncFolder has a folder's names on the disk.
+// syncFolder writes a folder's entries to the disk.
 func syncFolder(name string) error {
 	d, err := os.Open(name)
 	if err != nil {
@@ -89,5 +90,5 @@ func syncFolder(name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// absent tells whether an error is that of a file that isn't there.
-func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+// isNotExist reports whether an error is that of a missing file.
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -2,14 +2,14 @@ package audit
 
 import "encoding/json"
 
-// Filter says which events are wanted; what it leaves out isn't asked for.
+// Filter selects records. Zero fields match everything.
 type Filter struct {
 	From, To      uint64 // records, by number
 	Session, Kind string
 }
 
-// Fits tells whether a line is wanted.
-func (f Filter) Fits(line []byte) bool {
+// Matches reports whether the filter selects a line.
+func (f Filter) Matches(line []byte) bool {
 	l, ok := parseLink(line)
 	if !ok || l.sequence < f.From || f.To != 0 && l.sequence > f.To {
 		return false

@@ -7,16 +7,16 @@ import (
 	"syscall"
 )
 
-// inPlace makes sure that what is written goes where it's read: others may have removed or replaced the spool's files meanwhile, by a
-// copy that they've put back for one. What was taken away is told; what is written from now on is there.
-func (s *Spool) inPlace() (err error) {
-	if !s.there(s.lock, "lock") {
+// checkFolder ensures that the open files are those in the folder. Another process may have removed or replaced them, for example
+// by restoring a copy. It reports what was removed, and reopens the files, so that readers find what is written next.
+func (s *Spool) checkFolder() (err error) {
+	if !s.isCurrent(s.lock, "lock") {
 		lock, err := s.openFile("lock")
 		if err != nil {
-			return fmt.Errorf("the audit's folder was taken away: %w", err)
+			return fmt.Errorf("the audit's folder was removed: %w", err)
 		}
 		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-			return errors.Join(fmt.Errorf("somebody else writes to %s", s.Folder), lock.Close())
+			return errors.Join(fmt.Errorf("another process writes to %s", s.Folder), lock.Close())
 		}
 		_ = s.lock.Close()
 		s.lock = lock
@@ -24,30 +24,30 @@ func (s *Spool) inPlace() (err error) {
 			return err
 		}
 	}
-	if !s.there(s.head, headName) {
+	if !s.isCurrent(s.head, headName) {
 		head, err := s.openFile(headName)
 		if err != nil {
 			return err
 		}
-		s.share(s.path(headName), 0o640)
+		s.allowReaders(s.path(headName), 0o640)
 		_ = s.head.Close()
 		s.head = head
-		s.owe("somebody has removed or replaced the file head: until now it didn't say where the audit ends")
+		s.addInexactGap("another process removed or replaced the file head: until now the end of the audit wasn't recorded")
 	}
-	if name := fileName(s.number); s.file != nil && !s.there(s.file, name) {
-		s.owe(fmt.Sprintf("somebody has removed or replaced %s while it was written to: its records, up to %d, are gone but for what was put in its place",
-			name, s.done.sequence))
+	if name := fileName(s.number); s.file != nil && !s.isCurrent(s.file, name) {
+		s.addInexactGap(fmt.Sprintf("another process removed or replaced %s while it was open: its records, up to %d, are gone, except for those in the replacement",
+			name, s.synced.sequence))
 		_ = s.file.Close()
-		s.file, s.turned, s.torn, s.opened = nil, false, false, false
-		s.done.offset, s.taken = 0, taken{}
-		s.now = s.done
+		s.file, s.keyNamed, s.torn, s.opened = nil, false, false, false
+		s.synced.offset, s.fileUsage = 0, userBytes{}
+		s.buffered = s.synced
 	}
 	return nil
 }
 
-// there tells whether a file is the one that has the name.
-func (s *Spool) there(f *os.File, name string) bool {
-	is, _ := f.Stat()
-	has, _ := os.Lstat(s.path(name))
-	return os.SameFile(is, has) // false where either is missing
+// isCurrent reports whether a name still refers to an open file.
+func (s *Spool) isCurrent(f *os.File, name string) bool {
+	opened, _ := f.Stat()
+	named, _ := os.Lstat(s.path(name))
+	return os.SameFile(opened, named) // false if either is missing
 }

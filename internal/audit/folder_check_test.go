@@ -9,27 +9,27 @@ import (
 	"testing"
 )
 
-// TestTakenAway: what others do to a spool's files while it's written to is told, and what is written then is where it's read.
-func TestTakenAway(t *testing.T) {
-	back := func(t *testing.T, file string) { // a copy is put back in a file's place
+// TestFilesReplaced checks that the removal and replacement of open files is reported, and that later records are readable.
+func TestFilesReplaced(t *testing.T) {
+	restore := func(t *testing.T, file string) { // replaces a file by its copy
 		t.Helper()
 		text := readFile(t, file)
 		remove(t, file)
 		writeFile(t, file, text)
 	}
 	for name, c := range map[string]struct {
-		do    func(t *testing.T, s *Spool)
-		fails bool // until it's made again
-		tells string
-		finds string
+		do      func(t *testing.T, s *Spool)
+		fails   bool // until the folder exists again
+		reports string
+		finds   string
 	}{
-		"file removed":  {func(t *testing.T, s *Spool) { remove(t, s.path(fileName(1))) }, false, "up to 4, are gone", "was before it is missing"},
-		"file replaced": {func(t *testing.T, s *Spool) { back(t, s.path(fileName(1))) }, false, "up to 4, are gone", ""},
+		"file removed":  {func(t *testing.T, s *Spool) { remove(t, s.path(fileName(1))) }, false, "up to 4, are gone", "the records before it are missing"},
+		"file replaced": {func(t *testing.T, s *Spool) { restore(t, s.path(fileName(1))) }, false, "up to 4, are gone", ""},
 		"head removed":  {func(t *testing.T, s *Spool) { remove(t, s.path(headName)) }, false, "replaced the file head", ""},
-		"head replaced": {func(t *testing.T, s *Spool) { back(t, s.path(headName)) }, false, "replaced the file head", ""},
+		"head replaced": {func(t *testing.T, s *Spool) { restore(t, s.path(headName)) }, false, "replaced the file head", ""},
 		"folder removed": {func(t *testing.T, s *Spool) {
 			must(t, os.RemoveAll(s.Folder))
-		}, true, "up to 4, are gone", "was before it is missing"},
+		}, true, "up to 4, are gone", "the records before it are missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir() + "/audit"
@@ -37,7 +37,7 @@ func TestTakenAway(t *testing.T) {
 			appendAll(t, s, denials(0, 3))
 			c.do(t, s)
 			if c.fails {
-				if n, err := s.Append(denials(9, 1)); n != 0 || err == nil || !strings.Contains(err.Error(), "was taken away") {
+				if n, err := s.Append(denials(9, 1)); n != 0 || err == nil || !strings.Contains(err.Error(), "folder was removed") {
 					t.Errorf("%d %v", n, err)
 				}
 				must(t, os.Mkdir(dir, 0o700))
@@ -49,23 +49,23 @@ func TestTakenAway(t *testing.T) {
 				}
 			}
 			closeSpool(t, s)
-			if text := readFile(t, lastFile(t, dir)); !bytes.Contains(text, []byte(c.tells)) || !bytes.Contains(text, []byte("/secret/4")) || bytes.Count(text, []byte("somebody has")) > 2 {
+			if text := readFile(t, lastFile(t, dir)); !bytes.Contains(text, []byte(c.reports)) || !bytes.Contains(text, []byte("/secret/4")) || bytes.Count(text, []byte("another process removed")) > 2 {
 				t.Errorf("%s", text)
 			}
-			r := verified(t, dir)
+			r := verifySpool(t, dir)
 			if c.finds == "" && len(r.Problems) > 0 || !strings.Contains(fmt.Sprint(r.Problems), c.finds) {
 				t.Errorf("%+v", r)
 			}
-			written(t, dir, Limits{}, denials(5, 1))
-			if again := verified(t, dir); len(again.Problems) != len(r.Problems) || again.Gaps != r.Gaps {
+			writeSpool(t, dir, Limits{}, denials(5, 1))
+			if again := verifySpool(t, dir); len(again.Problems) != len(r.Problems) || again.Gaps != r.Gaps {
 				t.Errorf("%+v", again)
 			}
 		})
 	}
 }
 
-// TestTakenAwayToClose: also where nothing is written any more.
-func TestTakenAwayToClose(t *testing.T) {
+// TestFilesReplacedBeforeClose checks the same if no event follows.
+func TestFilesReplacedBeforeClose(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{})
 	appendAll(t, s, denials(0, 3))

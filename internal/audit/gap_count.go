@@ -10,19 +10,19 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// stand is what records stand for, as a gap in their place tells it: denials and programs, those that gaps among them count, too.
-type stand struct {
+// lossCount counts the denials and executed programs in removed records, with those that gaps among the records count.
+type lossCount struct {
 	Count   uint64 `json:"count,omitempty"`
 	Execs   uint64 `json:"execs,omitempty"`   // of them, programs
 	Inexact bool   `json:"inexact,omitempty"` // there may be more
 }
 
-func (s stand) and(o stand) stand {
-	return stand{s.Count + o.Count, s.Execs + o.Execs, s.Inexact || o.Inexact}
+func (s lossCount) plus(o lossCount) lossCount {
+	return lossCount{s.Count + o.Count, s.Execs + o.Execs, s.Inexact || o.Inexact}
 }
 
-// standOf reads a file for what its records stand for.
-func (s *Spool) standOf(number uint64) (all stand, err error) {
+// countLosses counts the events in a file.
+func (s *Spool) countLosses(number uint64) (all lossCount, err error) {
 	f, err := openRegular(s.path(fileName(number)))
 	if err != nil {
 		return all, err
@@ -30,7 +30,7 @@ func (s *Spool) standOf(number uint64) (all stand, err error) {
 	defer f.Close()
 	for r := bufio.NewReaderSize(f, 64<<10); ; {
 		line, err := readLine(r)
-		all = all.and(standOfLine(line))
+		all = all.plus(countLine(line))
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		} else if err != nil && !errors.Is(err, errLong) {
@@ -39,24 +39,24 @@ func (s *Spool) standOf(number uint64) (all stand, err error) {
 	}
 }
 
-// standOfLine looks at a line's members without reading all of it: in what others said quotation marks have backslashes.
-func standOfLine(line []byte) stand {
+// countLine searches a line for members without parsing it. Strings can't contain them, because JSON escapes their quotation marks.
+func countLine(line []byte) lossCount {
 	_, rest, _ := bytes.Cut(line, []byte(`"unmapped":{"kind":"`))
 	kind, _, _ := bytes.Cut(rest, []byte(`"`))
 	n := member(line, `,"count":`)
 	switch event.Kind(kind) {
 	case event.Denial:
-		return stand{Count: max(1, n)}
+		return lossCount{Count: max(1, n)}
 	case event.Exec:
-		return stand{Count: max(1, n), Execs: max(1, n)}
+		return lossCount{Count: max(1, n), Execs: max(1, n)}
 	case event.Gap:
 		exact := bytes.Contains(rest, []byte(`"exact":"true"`))
 		if exact {
-			n = max(1, n) // one is left out
+			n = max(1, n) // a count of 1 is omitted
 		}
-		return stand{Count: n, Execs: member(rest, `,"execs":`), Inexact: !exact}
+		return lossCount{Count: n, Execs: member(rest, `,"execs":`), Inexact: !exact}
 	}
-	return stand{}
+	return lossCount{}
 }
 
 func member(line []byte, name string) (n uint64) {

@@ -14,72 +14,72 @@ import (
 
 const headName = "head"
 
-// headSize is as much as is written at a time, so that a shorter head leaves nothing of a longer one.
+// headSize is the size of every head, so that a write replaces the previous head completely.
 const headSize = 1024
 
-var errHead = errors.New("it's damaged")
+var errHead = errors.New("the head is damaged")
 
-// place is a place between two lines.
-type place struct {
+// recordPosition is a position between two lines of a spool.
+type recordPosition struct {
 	File     uint64 `json:"file"`
 	Offset   int64  `json:"offset"`
 	Sequence uint64 `json:"sequence"` // of the line before
 	Hash     string `json:"hash"`     // of that line
 }
 
-// head says where a spool begins and ends.
+// head has the positions of a spool's beginning and end.
 type head struct {
-	Chain     string `json:"chain"`
-	Begin     place  `json:"begin"`
-	End       place  `json:"end"`
-	Closed    bool   `json:"closed,omitempty"` // nothing comes after
-	Opened    bool   `json:"opened,omitempty"` // likewise, but for what begins with a checkpoint of the key that has signed this
-	Key       string `json:"key"`
-	Signature string `json:"signature,omitempty"`
+	Chain     string         `json:"chain"`
+	Begin     recordPosition `json:"begin"`
+	End       recordPosition `json:"end"`
+	Closed    bool           `json:"closed,omitempty"` // no records follow
+	Opened    bool           `json:"opened,omitempty"` // only records follow that begin with a checkpoint of the key that has signed this
+	Key       string         `json:"key"`
+	Signature string         `json:"signature,omitempty"`
 
-	Gone  removed `json:"gone,omitzero"`
-	Began int64   `json:"began,omitempty"` // when the file was begun in which it ends, in seconds since 1970
+	UnreportedRemoval removed `json:"gone,omitzero"`
+	Began             int64   `json:"began,omitempty"` // when the last file was created, in seconds since 1970
 }
 
-// removed are records that were removed, in files that were removed, and of which nothing in the spool tells yet.
+// removed is a range of records whose files the spool has removed, and that no record reports yet.
 type removed struct {
-	First   uint64 `json:"first"`
-	Last    uint64 `json:"last"`
-	Shipped bool   `json:"shipped,omitempty"` // every sink has all of them
-	Stand   stand  `json:"stand,omitzero"`    // what they told
+	First   uint64    `json:"first"`
+	Last    uint64    `json:"last"`
+	Shipped bool      `json:"shipped,omitempty"` // every sink has all of them
+	Lost    lossCount `json:"stand,omitzero"`    // what they reported
 }
 
-// and is one and another one after it.
-func (r removed) and(other removed) removed {
+// plus returns the union with a following range.
+func (r removed) plus(other removed) removed {
 	if r == (removed{}) {
 		return other
 	}
-	return removed{r.First, other.Last, r.Shipped && other.Shipped, r.Stand.and(other.Stand)}
+	return removed{r.First, other.Last, r.Shipped && other.Shipped, r.Lost.plus(other.Lost)}
 }
 
-// told is how they're told of.
-func (r removed) told(why string) event.Event {
+// gap returns the event that reports the range.
+func (r removed) gap(why string) event.Event {
 	why = fmt.Sprintf("records %d to %d%s", r.First, r.Last, why)
-	e := lost(r.Stand.Count, why)
-	e.Execs = r.Stand.Execs
+	e := exactGap(r.Lost.Count, why)
+	e.Execs = r.Lost.Execs
 	switch {
 	case r.Shipped:
-		e = kept(why + ": every sink has them, as the shipper says")
-	case r.Stand.Inexact:
+		e = infoEvent(why + ": the shipper reports that every sink has them")
+	case r.Lost.Inexact:
 		e.Extra["exact"] = "false"
-	case r.Stand.Count == 0:
-		e = kept(why + ": they told of nothing that was refused or executed")
+	case r.Lost.Count == 0:
+		e = infoEvent(why + ": they reported no denials and no executed programs")
 	}
 	e.Extra["first"], e.Extra["last"] = strconv.FormatUint(r.First, 10), strconv.FormatUint(r.Last, 10)
 	return e
 }
 
-// kept is the removal of what nobody misses.
-func kept(why string) event.Event {
+// infoEvent returns a daemon event about a removal without loss.
+func infoEvent(why string) event.Event {
 	return event.Event{Kind: event.Daemon, Mechanism: "spool", Extra: map[string]string{"what": "removed from the audit", "why": why}}
 }
 
-// text is what a head's signature is of: itself without one.
+// text returns the text that the head's signature signs: the head without it.
 func (h head) text() string {
 	h.Signature = ""
 	text, _ := json.Marshal(h) // all of it can be
@@ -98,7 +98,7 @@ func readHead(folder string) (h head, err error) {
 	return h, nil
 }
 
-// line is a head as it's written. No other spelling of the same is one.
+// line returns the head as it is written. No other spelling is valid.
 func (h head) line() []byte {
 	text, _ := json.Marshal(h)
 	text = append(text, bytes.Repeat([]byte(" "), max(0, headSize-1-len(text)))...)

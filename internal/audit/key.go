@@ -13,16 +13,16 @@ import (
 
 const keyName = "key"
 
-// key signs. Only its successors follow from it.
+// key signs checkpoints and heads. Its successors can be derived from it, its predecessors can't.
 type key struct{ private ed25519.PrivateKey }
 
 func newKey(seed []byte) key { return key{ed25519.NewKeyFromSeed(seed)} }
 
-// loadKey reads a folder's key, or makes one.
+// loadKey reads a folder's key, or creates one.
 func loadKey(folder string) (k key, err error) {
 	name := filepath.Join(folder, keyName)
 	text, err := readSmall(name, 1024)
-	if absent(err) {
+	if isNotExist(err) {
 		var seed [ed25519.SeedSize]byte
 		rand.Read(seed[:])
 		k = newKey(seed[:])
@@ -33,37 +33,37 @@ func loadKey(folder string) (k key, err error) {
 	}
 	seed, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(seed) != ed25519.SeedSize {
-		return k, fmt.Errorf("%s isn't a key: put it back from a copy, or remove it to begin with a new one, which is told", name)
+		return k, fmt.Errorf("%s isn't a key: restore it from a copy, or remove it to start with a new key, which the audit reports", name)
 	}
 	return newKey(seed), nil
 }
 
 func (k key) save(folder string) error {
 	if err := Replace(filepath.Join(folder, keyName), []byte(hex.EncodeToString(k.private.Seed())+"\n")); err != nil {
-		return fmt.Errorf("keep the audit's key: %w", err)
+		return fmt.Errorf("store the audit's key: %w", err)
 	}
 	return nil
 }
 
-// next is the key after k.
+// next returns the key after k.
 func (k key) next() key {
 	seed := sha256.Sum256(append([]byte("toolguard audit key\n"), k.private.Seed()...))
 	return newKey(seed[:])
 }
 
-// public is how a key is known: what its signatures are verified with, in hexadecimal.
+// public returns the public key in hexadecimal.
 func (k key) public() string {
 	return hex.EncodeToString(k.private.Public().(ed25519.PublicKey))
 }
 
-// verify tells whether a signature of a text is a public key's.
+// verify reports whether a public key's owner has signed a text.
 func verify(public, text, signature string) bool {
 	p, perr := hex.DecodeString(public)
 	s, serr := hex.DecodeString(signature)
 	return perr == nil && serr == nil && len(p) == ed25519.PublicKeySize && ed25519.Verify(p, []byte(text), s)
 }
 
-// checkpointText is what a checkpoint's signature is of.
+// checkpointText returns the text that a checkpoint signs.
 func checkpointText(l link, nextKey string) string {
 	return fmt.Sprintf("toolguard audit checkpoint\n%s\n%d\n%s\n%s\n", l.chain, l.sequence, l.previous, nextKey)
 }

@@ -10,31 +10,31 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// Log takes events for a spool from those who may not wait. What it can't hold, and what the spool can't take, is counted, and told as a
-// gap as soon as there's room.
+// Log queues events for a spool, so that their producers don't wait. It counts events beyond its capacity and events that the
+// spool rejects, and reports them as a gap as soon as possible.
 type Log struct {
-	cfg   Config
-	queue *event.Queue
-	kept  func([]event.Event) // nil: nobody wants to know
+	cfg      Config
+	queue    *event.Queue
+	observer func([]event.Event) // may be nil
 
-	mu      sync.Mutex
-	spool   *Spool // nil: not opened yet
-	err     error  // why the last events weren't written
-	signing bool   // what isn't signed will be, when it's time
-	closed  bool
+	mu            sync.Mutex
+	spool         *Spool // nil: not opened yet
+	err           error  // why the last events weren't written
+	signScheduled bool   // a timer will sign the unsigned records
+	closed        bool
 }
 
-// Start begins a log. Its spool is opened with the first event, and again with later ones while that fails.
+// Start starts a log. The first event opens the spool; if that fails, later events retry it.
 func Start(cfg Config) *Log {
 	l := &Log{cfg: cfg}
 	l.queue = event.NewBatchQueue(writer{l})
 	return l
 }
 
-// Record takes an event in. It doesn't wait.
+// Record queues an event. It doesn't block.
 func (l *Log) Record(e *event.Event) { l.queue.Write(e) }
 
-// Sync waits until all that was recorded before is on the disk, or counted as lost, which is an error.
+// Sync waits until all events recorded before are on the disk. It returns an error if some were lost.
 func (l *Log) Sync() error {
 	l.queue.Sync()
 	l.mu.Lock()
@@ -42,7 +42,7 @@ func (l *Log) Sync() error {
 	return l.err
 }
 
-// ReadyFor says why no session of a user's may begin: what happens in it couldn't be kept.
+// ReadyFor returns an error if no session of the user may start, because its events couldn't be stored.
 func (l *Log) ReadyFor(uid int) error {
 	if err := l.Ready(); err != nil || uid == 0 {
 		return err
@@ -52,15 +52,15 @@ func (l *Log) ReadyFor(uid int) error {
 	if l.spool == nil {
 		return nil
 	}
-	l.spool.reckon()
+	l.spool.measure()
 	owner := strconv.Itoa(uid)
-	if used, may := l.spool.shareOf(owner); used >= may {
-		return &ShareError{owner, used, may}
+	if used, quota := l.spool.usageAndQuota(owner); used >= quota {
+		return &QuotaError{owner, used, quota}
 	}
 	return nil
 }
 
-// Ready says why no session at all may begin.
+// Ready returns an error if no session may start.
 func (l *Log) Ready() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,38 +73,38 @@ func (l *Log) Ready() error {
 	return l.spool.nearlyFull()
 }
 
-// Reader reads what is kept, from the beginning.
+// Reader returns a reader of the whole spool.
 func (l *Log) Reader() *Reader { return NewReader(l.cfg.Folder, Cursor{}) }
 
-// Usage is what a log takes, and what it has lost since it was started.
+// Usage is the size of a log, and what it has lost since its start.
 type Usage struct {
 	Bytes, Size int64
 	Files       int
 	Records     uint64
-	Lost        uint64             // events that couldn't be written, or waited for too long
-	Withheld    uint64             // events beyond their user's share
+	Lost        uint64             // events that couldn't be written, or exceeded the queue
+	OverQuota   uint64             // events beyond their user's quota
 	Unsent      uint64             // records that were removed before every sink had them
-	Unknown     uint64             // losses of which nobody knows how much
-	Behind      map[string]float64 // how many records each sink hasn't got
+	Inexact     uint64             // losses without a known count
+	Behind      map[string]float64 // how many records each sink hasn't received
 }
 
-// Usage is what it takes now.
+// Usage returns the current usage.
 func (l *Log) Usage() Usage {
 	u := Usage{Lost: l.queue.Lost()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	u.Size = l.cfg.Limits.set().Size
+	u.Size = l.cfg.Limits.withDefaults().Size
 	if s := l.spool; s != nil {
-		u.Bytes, u.Files, u.Records, u.Withheld = s.used(), len(s.parts)+1, s.done.sequence, s.beyond
-		u.Unsent, u.Unknown, u.Behind = s.unsent, s.unknown, s.behind()
+		u.Bytes, u.Files, u.Records, u.OverQuota = s.used(), len(s.finished)+1, s.synced.sequence, s.overQuota
+		u.Unsent, u.Inexact, u.Behind = s.unsent, s.inexact, s.behind()
 	}
 	return u
 }
 
-// Observe has f called with all events that are on the disk from now on. It's called once, before any is recorded.
-func (l *Log) Observe(f func([]event.Event)) { l.kept = f }
+// Observe sets a function that is called with the events after they are on the disk. Call it before any event is recorded.
+func (l *Log) Observe(f func([]event.Event)) { l.observer = f }
 
-// Prune removes the oldest files until the others take no more than keep bytes, which is told in the audit.
+// Prune removes the oldest files until the rest has at most keep bytes, and records that in the spool.
 func (l *Log) Prune(keep int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,39 +114,40 @@ func (l *Log) Prune(keep int64) error {
 	return l.spool.prune(keep)
 }
 
-// SetLimits has other limits count from now on.
+// SetLimits replaces the limits.
 func (l *Log) SetLimits(limits Limits) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cfg.Limits = limits
 	if l.spool != nil {
-		l.spool.Limits = limits.set()
+		l.spool.Limits = limits.withDefaults()
 	}
 }
 
-// Close writes what waits, as far as it can, and closes the spool. It returns how many events were lost.
+// Close writes the waiting events as far as possible and closes the spool. It returns how many events were lost.
 func (l *Log) Close() (missing uint64, why error) {
 	missing, why = l.queue.Close()
-	return missing, l.end(l.queue.Unreported(), why)
+	return missing, l.closeSpool(l.queue.Unreported(), why)
 }
 
-// end takes no more events, and tells at the spool's end how many aren't there. Fewer are missing where the spool has taken some since.
-func (l *Log) end(untold uint64, why error) error {
+// closeSpool accepts no more events. It records in the spool how many events may be missing: fewer are if the spool has written
+// some since.
+func (l *Log) closeSpool(unreported uint64, why error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 	if l.spool == nil {
 		return why
 	}
-	if untold > 0 {
-		l.spool.owe(fmt.Sprintf("toolguardd was stopped, and up to %d events that it had heard aren't here: %v", untold, why))
+	if unreported > 0 {
+		l.spool.addInexactGap(fmt.Sprintf("toolguardd was stopped, and up to %d events that it had received are missing: %v", unreported, why))
 	}
 	return errors.Join(why, l.spool.Close())
 }
 
 var errClosed = errors.New("the audit is closed")
 
-// writer is a log for its queue.
+// writer is the log as the sink of its queue.
 type writer struct{ *Log }
 
 // WriteAll appends events to the spool.
@@ -157,31 +158,31 @@ func (l writer) WriteAll(events []event.Event) (n int, err error) {
 		return 0, l.err
 	}
 	n, l.err = l.spool.Append(events)
-	if l.kept != nil {
-		l.kept(events[:n])
+	if l.observer != nil {
+		l.observer(events[:n])
 	}
-	l.signSoon()
+	l.scheduleSignature()
 	return n, l.err
 }
 
-// signSoon has what isn't signed yet signed when it's time, also where nothing comes after it.
-func (l *Log) signSoon() {
-	if !l.signing && !l.closed && l.spool.lines > 0 {
-		l.signing = true
-		time.AfterFunc(max(time.Second, time.Until(l.spool.stamped.Add(checkpointTime))), l.sign)
+// scheduleSignature signs the unsigned records after checkpointInterval, even if no event follows.
+func (l *Log) scheduleSignature() {
+	if !l.signScheduled && !l.closed && l.spool.unsigned > 0 {
+		l.signScheduled = true
+		time.AfterFunc(max(time.Second, time.Until(l.spool.signedAt.Add(checkpointInterval))), l.sign)
 	}
 }
 
 func (l *Log) sign() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.signing = false; !l.closed {
-		_, _ = l.spool.piece(nil) // or it's tried again
-		l.signSoon()
+	if l.signScheduled = false; !l.closed {
+		_, _ = l.spool.writeChunk(nil) // scheduleSignature retries
+		l.scheduleSignature()
 	}
 }
 
-// open opens the spool where that hasn't been done.
+// open opens the spool unless it is open.
 func (l *Log) open() (err error) {
 	if l.closed {
 		return errClosed

@@ -11,17 +11,17 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// older is a copy of an audit that toolguardd 0.1.0 has written, in OCSF 1.8.
-func older(t *testing.T) (dir string) {
+// copyOlder returns a copy of an audit that toolguardd 0.1.0 has written, in OCSF 1.8.
+func copyOlder(t *testing.T) (dir string) {
 	t.Helper()
 	parent := t.TempDir()
 	must(t, os.CopyFS(parent, os.DirFS("testdata/ocsf-1.8")))
 	return filepath.Join(parent, "audit")
 }
 
-// TestOlderVersion: what an older version has kept is read and verified as it was, and gone on from in the same file, in OCSF 1.9.
+// TestOlderVersion checks that an older version's audit is read and verified as it is, and continued in the same file in OCSF 1.9.
 func TestOlderVersion(t *testing.T) {
-	const key = "eebe285e8f209c387529f81315f3ce886dde98f1bf03666f1768346b995b2a1c" // its first one
+	const key = "eebe285e8f209c387529f81315f3ce886dde98f1bf03666f1768346b995b2a1c" // its first key
 	read := func(dir string) (versions string) {
 		r := NewReader(dir, Cursor{})
 		defer r.Close()
@@ -43,15 +43,15 @@ func TestOlderVersion(t *testing.T) {
 			versions += map[event.Format]string{event.OCSF18: "8", event.OCSF: "9"}[format]
 		}
 	}
-	dir := older(t)
-	if r, err := Verify(dir, key, nobody); err != nil || len(r.Problems) > 0 || r.Records != 11 || r.Last != 11 || r.Lost != 3 {
+	dir := copyOlder(t)
+	if r, err := Verify(dir, key, noProgress); err != nil || len(r.Problems) > 0 || r.Records != 11 || r.Last != 11 || r.Lost != 3 {
 		t.Errorf("%v %+v", err, r)
 	}
 	if got := read(dir); got != "88888888888" {
 		t.Error(got)
 	}
-	written(t, dir, Limits{}, denials(0, 3))
-	if r, err := Verify(dir, key, nobody); err != nil || len(r.Problems) > 0 || r.Records != 16 || r.Files != 2 || r.Lost != 3 || r.Inexact != 0 {
+	writeSpool(t, dir, Limits{}, denials(0, 3))
+	if r, err := Verify(dir, key, noProgress); err != nil || len(r.Problems) > 0 || r.Records != 16 || r.Files != 2 || r.Lost != 3 || r.Inexact != 0 {
 		t.Errorf("%v %+v", err, r)
 	}
 	if got := read(dir); got != "8888888888899999" {
@@ -62,8 +62,8 @@ func TestOlderVersion(t *testing.T) {
 	for at := 0; at < len(text); at += 41 {
 		text[at] ^= 1
 		writeFile(t, file, text)
-		if r, err := Verify(dir, key, nobody); err == nil && len(r.Problems) == 0 {
-			t.Fatalf("byte %d is another one, and nobody sees it", at)
+		if r, err := Verify(dir, key, noProgress); err == nil && len(r.Problems) == 0 {
+			t.Fatalf("byte %d was changed, and that isn't detected", at)
 		}
 		text[at] ^= 1
 	}

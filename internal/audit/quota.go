@@ -12,80 +12,78 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// Whoever is refused something fills the audit with it, and a full audit lets no session begin. So no user's events may take more than he
-// leaves: of what is free without his own, half. A second user has a quarter then, and so on: there's always something left for who
-// comes next. Where the oldest file goes instead, what is free says nothing, and it's a quarter of all for each.
-//
-// What is beyond isn't kept, but counted, for each session; starts and ends of sessions are always kept, and no session of such a user's
-// begins. Root isn't bounded, nor is what every sink has.
+// usageName is the file with the users' bytes in the finished files. It saves reading them.
+const usageName = "taken"
 
-// takenName is the file that says whose lines take how much of the finished files. It saves reading them.
-const takenName = "taken"
+// userBytes is the size of the records of each user's sessions.
+type userBytes map[string]int64
 
-// taken is how many bytes are of each user's sessions.
-type taken map[string]int64
-
-func (t taken) add(others taken) {
+func (t userBytes) add(others userBytes) {
 	for owner, n := range others {
 		t[owner] += n
 	}
 }
 
-// ShareError says that a user has his share of a spool.
-type ShareError struct {
-	Owner     string
-	Used, May int64
+// QuotaError is the error for a user who has reached his quota.
+type QuotaError struct {
+	Owner       string
+	Used, Quota int64
 }
 
-func (e *ShareError) Error() string {
-	return fmt.Sprintf("the events of user %s's sessions take %d bytes of the audit, and one user's may take %d now: "+
-		"root makes room with 'toolguard audit prune', a larger [audit] size, or sinks", e.Owner, e.Used, e.May)
+func (e *QuotaError) Error() string {
+	return fmt.Sprintf("the events of user %s's sessions take %d bytes of the audit, and the current quota of a user is %d: "+
+		"root frees space with 'toolguard audit prune', a larger [audit] size, or sinks", e.Owner, e.Used, e.Quota)
 }
 
-// reckon finds out whose lines take how much of what must be kept.
-func (s *Spool) reckon() {
-	s.held, s.heldBy = s.done.offset, taken{}
-	s.heldBy.add(s.taken)
+// measure computes how much of the retained bytes belongs to each user.
+func (s *Spool) measure() {
+	s.retained, s.retainedUsage = s.synced.offset, userBytes{}
+	s.retainedUsage.add(s.fileUsage)
 	shipped := s.shippedTo()
-	for _, p := range s.parts {
+	for _, p := range s.finished {
 		if p.number >= shipped {
-			s.held += p.size
-			s.heldBy.add(p.taken)
+			s.retained += p.size
+			s.retainedUsage.add(p.usage)
 		}
 	}
 }
 
-// shareOf is what a user's events take, and what they may.
-func (s *Spool) shareOf(owner string) (used, may int64) {
-	used = s.heldBy[owner] + s.adding[owner]
-	room := s.Limits.Size / 10 * 9
+// usageAndQuota returns how much a user's events take, and how much they may take. A denied access writes an event, so a process
+// could fill the audit with denials, and a full audit rejects all new sessions. Therefore a user's events may take half of the
+// capacity that the events of others leave: a second user has a quarter then, and so on, and there is capacity for the next one.
+// With Limits.Drop, where the oldest file is removed instead, it is a quarter of the total for each user. Root has no quota, and
+// what every sink has doesn't count.
+func (s *Spool) usageAndQuota(owner string) (used, quota int64) {
+	used = s.retainedUsage[owner] + s.pendingUsage[owner]
+	capacity := s.Limits.Size / 10 * 9
 	if s.Limits.Drop {
-		return used, room / 4
+		return used, capacity / 4
 	}
-	return used, (room - (s.held + int64(len(s.buf)) - used)) / 2
+	return used, (capacity - (s.retained + int64(len(s.buf)) - used)) / 2
 }
 
-// withholds tells whether an event is to be counted only.
-func (s *Spool) withholds(e *event.Event) bool {
+// exceedsQuota reports whether an event is only counted. The start and the end of a session are always stored.
+func (s *Spool) exceedsQuota(e *event.Event) bool {
 	if !e.FromOrdinaryUser() || e.Kind == event.SessionStart || e.Kind == event.SessionEnd {
 		return false
 	}
-	used, may := s.shareOf(e.Owner)
-	return used >= may
+	used, quota := s.usageAndQuota(e.Owner)
+	return used >= quota
 }
 
-// withhold counts an event for the gap of its session, which is told at once, and then at the session's end, or when its user has a share again.
-func (s *Spool) withhold(e *event.Event) {
-	gap := s.withheld[e.Session]
+// countOverQuota adds an event to the gap of its session. The gap is written after the first event, at the session's end, and when
+// the user's events are below the quota.
+func (s *Spool) countOverQuota(e *event.Event) {
+	gap := s.overQuotaGaps[e.Session]
 	if gap == nil {
-		used, _ := s.shareOf(e.Owner)
+		used, _ := s.usageAndQuota(e.Owner)
 		gap = &event.Event{
 			Kind: event.Gap, Mechanism: "spool", Session: e.Session, Owner: e.Owner, Tool: e.Tool, Agent: e.Agent, Mode: e.Mode,
 			Policy: e.Policy, Digest: e.Digest, Extra: map[string]string{
-				"why": fmt.Sprintf("user %s's events take %d bytes, which is his share of the audit", e.Owner, used), "exact": "true",
+				"why": fmt.Sprintf("the events of user %s take %d bytes, which is the quota of a user in the audit", e.Owner, used), "exact": "true",
 			},
 		}
-		s.withheld[e.Session] = gap
+		s.overQuotaGaps[e.Session] = gap
 	}
 	n := max(1, e.Count)
 	if e.Kind == event.Gap {
@@ -98,42 +96,42 @@ func (s *Spool) withhold(e *event.Event) {
 		gap.First = e.Time
 	}
 	gap.Count, gap.Execs, gap.Time = gap.Count+n, gap.Execs+e.ExecCount(), e.Time
-	s.beyond += n
+	s.overQuota += n
 }
 
-// addWithheld puts what is counted of a session into the buffer.
-func (s *Spool) addWithheld(session string, into map[string]bool) {
-	gap := s.withheld[session]
-	if gap == nil || into[session] {
+// addOverQuotaGap adds the gap of a session to the buffer.
+func (s *Spool) addOverQuotaGap(session string, added map[string]bool) {
+	gap := s.overQuotaGaps[session]
+	if gap == nil || added[session] {
 		return
 	}
 	if gap.Count > 0 {
 		s.add(gap)
 	}
-	into[session] = true
+	added[session] = true
 }
 
-// settle is for what has been written: of these sessions nothing is counted any more, and these events are.
-func (s *Spool) settle(told map[string]bool, withheld []*event.Event) {
-	for session := range told {
-		delete(s.withheld, session)
+// countDropped updates the gaps after a chunk: it removes those of the reported sessions, and counts the dropped events.
+func (s *Spool) countDropped(reported map[string]bool, dropped []*event.Event) {
+	for session := range reported {
+		delete(s.overQuotaGaps, session)
 	}
-	fresh := map[string]bool{}
-	for _, e := range withheld {
-		fresh[e.Session] = fresh[e.Session] || s.withheld[e.Session] == nil
-		s.withhold(e)
+	first := map[string]bool{}
+	for _, e := range dropped {
+		first[e.Session] = first[e.Session] || s.overQuotaGaps[e.Session] == nil
+		s.countOverQuota(e)
 	}
-	for session, first := range fresh {
-		if gap := s.withheld[session]; first {
-			s.owed = append(s.owed, *gap)
+	for session, isFirst := range first {
+		if gap := s.overQuotaGaps[session]; isFirst {
+			s.pendingGaps = append(s.pendingGaps, *gap)
 			gap.Count, gap.Execs = 0, 0
 		}
 	}
 }
 
-// ownerOf is whose a line is.
+// ownerOf returns the owner of a line.
 func ownerOf(line []byte) string {
-	_, rest, ok := bytes.Cut(line, []byte(`,"owner":"`)) // in what others said the quotation marks have backslashes
+	_, rest, ok := bytes.Cut(line, []byte(`,"owner":"`)) // a string can't contain this, because JSON escapes its quotation marks
 	owner, _, _ := bytes.Cut(rest, []byte(`"`))
 	if !ok {
 		return ""
@@ -141,31 +139,31 @@ func ownerOf(line []byte) string {
 	return string(owner)
 }
 
-// saveTaken keeps whose lines are in the finished files. Where it can't be they're read again.
-func (s *Spool) saveTaken() {
-	all := map[uint64]taken{}
-	for _, p := range s.parts {
-		all[p.number] = p.taken
+// saveUsage stores the usage of the finished files. If it fails, the next start reads them.
+func (s *Spool) saveUsage() {
+	all := map[uint64]userBytes{}
+	for _, p := range s.finished {
+		all[p.number] = p.usage
 	}
 	if text, err := json.Marshal(all); err == nil {
-		_ = Replace(s.path(takenName), append(text, '\n'))
+		_ = Replace(s.path(usageName), append(text, '\n'))
 	}
 }
 
-// loadTaken finds out whose lines are there.
-func (s *Spool) loadTaken() error {
-	s.taken, s.adding, s.withheld = taken{}, taken{}, map[string]*event.Event{}
-	var known map[uint64]taken
-	if text, err := os.ReadFile(s.path(takenName)); err == nil {
-		_ = json.Unmarshal(text, &known) // what isn't known is found out
+// loadUsage loads or computes the usage of all files.
+func (s *Spool) loadUsage() error {
+	s.fileUsage, s.pendingUsage, s.overQuotaGaps = userBytes{}, userBytes{}, map[string]*event.Event{}
+	var known map[uint64]userBytes
+	if text, err := os.ReadFile(s.path(usageName)); err == nil {
+		_ = json.Unmarshal(text, &known) // scanUsage computes what is missing
 	}
-	for i := range s.parts {
-		p := &s.parts[i]
-		if p.taken = known[p.number]; p.taken != nil {
+	for i := range s.finished {
+		p := &s.finished[i]
+		if p.usage = known[p.number]; p.usage != nil {
 			continue
 		}
 		var err error
-		if p.taken, err = s.scanTaken(p.number); err != nil {
+		if p.usage, err = s.scanUsage(p.number); err != nil {
 			return err
 		}
 	}
@@ -173,17 +171,17 @@ func (s *Spool) loadTaken() error {
 		return nil
 	}
 	var err error
-	s.taken, err = s.scanTaken(s.number)
+	s.fileUsage, err = s.scanUsage(s.number)
 	return err
 }
 
-func (s *Spool) scanTaken(number uint64) (taken, error) {
+func (s *Spool) scanUsage(number uint64) (userBytes, error) {
 	f, err := openRegular(s.path(fileName(number)))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	by := taken{}
+	by := userBytes{}
 	for r := bufio.NewReaderSize(f, 64<<10); ; {
 		line, err := readLine(r)
 		if owner := ownerOf(line); owner != "" {

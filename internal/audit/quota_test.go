@@ -12,14 +12,14 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// of is an event of a user's session.
+// of returns an event of a user's session.
 func of(uid int, kind event.Kind) event.Event {
 	e := denial(uid)
 	e.Kind, e.Owner, e.Session = kind, fmt.Sprint(uid), fmt.Sprintf("session%d", uid)
 	return e
 }
 
-// flood records n denials of a user's, and returns with them on the disk.
+// flood records n denials of a user, and returns when they are on the disk.
 func flood(t *testing.T, l *Log, uid, n int) {
 	t.Helper()
 	for i := range n {
@@ -32,19 +32,19 @@ func flood(t *testing.T, l *Log, uid, n int) {
 	must(t, l.Sync())
 }
 
-// tally is what a spool tells of a user's session.
-type tally struct {
-	bytes             int64
-	denials, gaps     uint64
-	begins, ends      int
-	inexact, tellings int
+// sessionCounts counts a user's records in a spool.
+type sessionCounts struct {
+	bytes               int64
+	denials, gaps       uint64
+	begins, ends        int
+	inexact, gapRecords int
 }
 
-func tallies(t *testing.T, dir string) map[string]*tally {
+func countByOwner(t *testing.T, dir string) map[string]*sessionCounts {
 	t.Helper()
 	list, err := files(dir)
 	must(t, err)
-	all := map[string]*tally{}
+	all := map[string]*sessionCounts{}
 	for _, n := range list {
 		text := readFile(t, filepath.Join(dir, fileName(n)))
 		for line := range bytes.Lines(text) {
@@ -58,7 +58,7 @@ func tallies(t *testing.T, dir string) map[string]*tally {
 			must(t, json.Unmarshal(line, &e))
 			u := all[e.Unmapped.Owner]
 			if u == nil {
-				u = &tally{}
+				u = &sessionCounts{}
 				all[e.Unmapped.Owner] = u
 			}
 			u.bytes += int64(len(line))
@@ -67,7 +67,7 @@ func tallies(t *testing.T, dir string) map[string]*tally {
 				u.denials += max(1, e.Count)
 			case event.Gap:
 				u.gaps += e.Count
-				u.tellings++
+				u.gapRecords++
 				if e.Unmapped.Extra.Exact != "true" {
 					u.inexact++
 				}
@@ -81,19 +81,19 @@ func tallies(t *testing.T, dir string) map[string]*tally {
 	return all
 }
 
-// TestShare is the attack: one user is refused something all day. Others' sessions begin, and what happens in them is kept; of what he
-// did the spool has his share, and counts the rest.
-func TestShare(t *testing.T) {
+// TestQuota floods the audit with the denials of one user. The sessions of other users may start, and their events are stored. The
+// spool stores the flooding user's events up to his quota, and counts the rest.
+func TestQuota(t *testing.T) {
 	dir := t.TempDir()
 	const size, many = 2 << 20, 4000
 	l := Start(Config{Folder: dir, Limits: Limits{Size: size}})
 	start, end := of(1, event.SessionStart), of(1, event.SessionEnd)
 	l.Record(&start)
 	flood(t, l, 1, many)
-	var share *ShareError
-	refused := func(uid int) bool { return errors.As(l.ReadyFor(uid), &share) }
-	if !refused(1) || share.Owner != "1" || share.Used > size/2 {
-		t.Errorf("the one who floods may go on: %v", l.ReadyFor(1))
+	var share *QuotaError
+	rejected := func(uid int) bool { return errors.As(l.ReadyFor(uid), &share) }
+	if !rejected(1) || share.Owner != "1" || share.Used > size/2 {
+		t.Errorf("the user who floods may start sessions: %v", l.ReadyFor(1))
 	}
 	for _, uid := range []int{0, 2} {
 		if err := l.ReadyFor(uid); err != nil {
@@ -104,33 +104,33 @@ func TestShare(t *testing.T) {
 	l.Record(&end)
 	_, _ = l.Close()
 	sound(t, dir)
-	got := tallies(t, dir)
-	if u := got["1"]; u.denials+u.gaps != many || u.gaps == 0 || u.begins+u.ends != 2 || u.inexact > 0 || u.tellings > 2 || u.bytes > size/2 {
-		t.Errorf("of the one who floods: %+v", u)
+	got := countByOwner(t, dir)
+	if u := got["1"]; u.denials+u.gaps != many || u.gaps == 0 || u.begins+u.ends != 2 || u.inexact > 0 || u.gapRecords > 2 || u.bytes > size/2 {
+		t.Errorf("of the user who floods: %+v", u)
 	}
 	if u := got["2"]; u.denials != 10 || u.gaps > 0 {
-		t.Errorf("of another one: %+v", u)
+		t.Errorf("of the other user: %+v", u)
 	}
 
-	// The next one knows, with and without what was kept of it.
-	for _, forget := range []bool{false, true} {
-		if forget {
-			must(t, os.Remove(filepath.Join(dir, takenName)))
+	// The next log has the usage, with and without the stored file.
+	for _, removeUsage := range []bool{false, true} {
+		if removeUsage {
+			must(t, os.Remove(filepath.Join(dir, usageName)))
 		}
 		l = Start(Config{Folder: dir, Limits: Limits{Size: size}})
-		flood(t, l, 0, 1) // which opens it
-		if !refused(1) || refused(2) {
+		flood(t, l, 0, 1) // opens the spool
+		if !rejected(1) || rejected(2) {
 			t.Errorf("after a restart: %v, %v", l.ReadyFor(1), l.ReadyFor(2))
 		}
 		_, _ = l.Close()
 	}
 
-	// However many there are, there's something left for the next one, and for root.
+	// There is capacity for the next user and for root after any number of users.
 	l = Start(Config{Folder: dir, Limits: Limits{Size: size}})
 	for uid := 3; uid < 9; uid++ {
 		flood(t, l, uid, many/4)
-		if !refused(uid) {
-			t.Errorf("user %d may go on", uid)
+		if !rejected(uid) {
+			t.Errorf("user %d may start sessions", uid)
 		}
 	}
 	for _, uid := range []int{0, 9} {
@@ -140,20 +140,20 @@ func TestShare(t *testing.T) {
 	}
 	_, _ = l.Close()
 	for uid := 3; uid < 9; uid++ {
-		if u := tallies(t, dir)[fmt.Sprint(uid)]; u.denials+u.gaps != many/4 {
+		if u := countByOwner(t, dir)[fmt.Sprint(uid)]; u.denials+u.gaps != many/4 {
 			t.Errorf("user %d: %+v", uid, u)
 		}
 	}
 	sound(t, dir)
 }
 
-// TestShareComesBack: who has room again is kept again, and what was counted meanwhile is told before.
-func TestShareComesBack(t *testing.T) {
+// TestQuotaRegained checks that a user below his quota is recorded again, after a gap with what was counted meanwhile.
+func TestQuotaRegained(t *testing.T) {
 	dir := t.TempDir()
 	l := Start(Config{Folder: dir, Limits: Limits{Size: 1 << 20}})
 	flood(t, l, 1, 2000)
 	if err := l.ReadyFor(1); err == nil {
-		t.Fatal("he has his share still")
+		t.Fatal("the user still exceeds his quota")
 	}
 	gap := of(1, event.Gap)
 	gap.Count, gap.Extra = 5, map[string]string{"exact": "false"}
@@ -161,55 +161,55 @@ func TestShareComesBack(t *testing.T) {
 	l.SetLimits(Limits{Size: 16 << 20})
 	flood(t, l, 1, 1)
 	must(t, l.ReadyFor(1))
-	if u := tallies(t, dir)["1"]; u.denials+u.gaps != 2006 || u.gaps == 0 || u.inexact != 1 {
+	if u := countByOwner(t, dir)["1"]; u.denials+u.gaps != 2006 || u.gaps == 0 || u.inexact != 1 {
 		t.Errorf("%+v", u)
 	}
 	_, _ = l.Close()
 	sound(t, dir)
 }
 
-// TestShareOfDrop: where the oldest goes, one who floods doesn't push out what others did.
-func TestShareOfDrop(t *testing.T) {
+// TestQuotaWithDrop checks that with Limits.Drop, a flood doesn't displace other users' events.
+func TestQuotaWithDrop(t *testing.T) {
 	dir := t.TempDir()
 	l := Start(Config{Folder: dir, Limits: Limits{Size: 1 << 20, Drop: true}})
 	flood(t, l, 2, 10)
 	flood(t, l, 1, 5000)
 	_, _ = l.Close()
-	got := tallies(t, dir)
+	got := countByOwner(t, dir)
 	if u := got["2"]; u == nil || u.denials != 10 {
-		t.Errorf("of the other one: %+v", u)
+		t.Errorf("of the other user: %+v", u)
 	}
 	if u := got["1"]; u.denials+u.gaps != 5000 || u.bytes > 300<<10 {
-		t.Errorf("of the one who floods: %+v", u)
+		t.Errorf("of the user who floods: %+v", u)
 	}
 	sound(t, dir)
 }
 
-// TestOwnerOf: nobody's words are taken for whose a line is.
+// TestOwnerOf checks that no string in an event is mistaken for its owner.
 func TestOwnerOf(t *testing.T) {
 	e := of(7, event.Denial)
 	e.Tool, e.Session, e.Target = `x","owner":"0`, `","owner":"1`, `,"owner":"2"`
 	e.Process[0].Comm = `,"owner":"3"`
 	if got := ownerOf(event.OCSF.Append(nil, &e)); got != "7" {
-		t.Errorf("it's %q's", got)
+		t.Errorf("owner %q", got)
 	}
 	e.Owner = ""
 	if got := ownerOf(event.OCSF.Append(nil, &e)); got != "" {
-		t.Errorf("it's %q's", got)
+		t.Errorf("owner %q", got)
 	}
 }
 
-// TestPrune: the oldest files go, which is told, and what they took is free again; also all of them.
+// TestPrune checks that the oldest files are removed, that this is recorded, and that their space is free again.
 func TestPrune(t *testing.T) {
 	dir := t.TempDir()
 	l := Start(Config{Folder: dir, Limits: Limits{Size: 1 << 20, FileSize: 64 << 10}})
 	flood(t, l, 1, 2000)
 	before := l.Usage()
-	if l.ReadyFor(1) == nil || before.Withheld == 0 || before.Files < 4 || before.Lost > 0 || before.Size != 1<<20 || before.Withheld != 2000-tallies(t, dir)["1"].denials {
+	if l.ReadyFor(1) == nil || before.OverQuota == 0 || before.Files < 4 || before.Lost > 0 || before.Size != 1<<20 || before.OverQuota != 2000-countByOwner(t, dir)["1"].denials {
 		t.Fatalf("%+v", before)
 	}
 	if err := l.Prune(before.Bytes); err != nil || l.Usage().Files != before.Files {
-		t.Errorf("what fits is removed: %v, %+v", err, l.Usage())
+		t.Errorf("a file was removed without need: %v, %+v", err, l.Usage())
 	}
 	for _, keep := range []int64{200 << 10, 0} {
 		must(t, l.Prune(keep))
@@ -224,7 +224,7 @@ func TestPrune(t *testing.T) {
 	flood(t, l, 1, 10)
 	_, _ = l.Close()
 	r := sound(t, dir)
-	if u := tallies(t, dir)["1"]; u.denials != 10 || r.Files != 1 || r.Inexact > 0 {
+	if u := countByOwner(t, dir)["1"]; u.denials != 10 || r.Files != 1 || r.Inexact > 0 {
 		t.Errorf("%+v, %+v", u, r)
 	}
 	list, err := files(dir)
@@ -237,8 +237,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestStop: what there was no room for when a log is stopped is told at its end.
-func TestStop(t *testing.T) {
+// TestCloseReportsLosses checks that a full spool reports the lost events when it is closed.
+func TestCloseReportsLosses(t *testing.T) {
 	dir := t.TempDir()
 	l := Start(Config{Folder: dir, Version: "test", Limits: Limits{Size: 64 << 10}})
 	n := 0
@@ -261,7 +261,7 @@ func TestStop(t *testing.T) {
 	if r := sound(t, dir); r.Inexact != 1 {
 		t.Errorf("%+v", r)
 	}
-	if text := readFile(t, lastFile(t, dir)); !bytes.Contains(text, []byte("up to 1 events that it had heard aren't here")) {
+	if text := readFile(t, lastFile(t, dir)); !bytes.Contains(text, []byte("up to 1 events that it had received are missing")) {
 		t.Errorf("%s", text)
 	}
 }

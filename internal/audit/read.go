@@ -7,16 +7,16 @@ import (
 	"io"
 )
 
-// errLong is a line that no spool has written.
-var errLong = errors.New("the line is longer than any of a spool's")
+// errLong is the error for a line that no spool has written.
+var errLong = errors.New("the line is longer than the maximum")
 
-// readLine reads a line with its newline. At the end of the file it returns what there is, and io.EOF. Of a line that is too long it
-// returns nothing, and errLong; the next one is read next.
+// readLine reads a line with its newline. At the end of the file, it returns the rest and io.EOF. For a line that is too long, it
+// returns nil and errLong, and the next call reads the next line.
 func readLine(r *bufio.Reader) (line []byte, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		if err == nil && line == nil {
-			return part, nil // until the next read
+			return part, nil // valid until the next read
 		}
 		line = append(line, part...)
 		if len(line) > maxLine {
@@ -28,7 +28,7 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// skipLine reads on to the end of a line that is too long.
+// skipLine reads to the end of a line that is too long.
 func skipLine(r *bufio.Reader, err error) error {
 	for errors.Is(err, bufio.ErrBufferFull) {
 		_, err = r.ReadSlice('\n')
@@ -39,5 +39,5 @@ func skipLine(r *bufio.Reader, err error) error {
 	return errLong
 }
 
-// isTorn tells whether a line has no end.
+// isTorn reports whether a line has no newline.
 func isTorn(line []byte) bool { return !bytes.HasSuffix(line, []byte("\n")) }

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Reader reads a spool's lines from a cursor on, and no further than they're known to be on the disk, also while somebody writes.
+// Reader reads a spool's lines from a cursor to the end that the head states, which is on the disk. The spool may be open for writing.
 type Reader struct {
 	folder string
 	at     Cursor
@@ -19,37 +19,37 @@ type Reader struct {
 	lines  *bufio.Reader
 }
 
-// GoneError says that records were removed before a reader came to them. It goes on after them.
-type GoneError struct{ First, Last uint64 }
+// RemovedError is the error for records that were removed before the reader reached them. The reader continues after them.
+type RemovedError struct{ First, Last uint64 }
 
-func (e *GoneError) Error() string {
-	return fmt.Sprintf("records %d to %d were removed to make room before they were read", e.First, e.Last)
+func (e *RemovedError) Error() string {
+	return fmt.Sprintf("records %d to %d were removed before they were read, because the audit was full", e.First, e.Last)
 }
 
-// OtherError says that the spool isn't the one that was read before. A reader goes on at its beginning.
-type OtherError struct{ Before, Now string }
+// ReplacedError is the error for a spool that isn't the one that was read before. The reader continues at its beginning.
+type ReplacedError struct{ Before, Now string }
 
-func (e *OtherError) Error() string {
+func (e *ReplacedError) Error() string {
 	return fmt.Sprintf("audit %s was removed, or replaced by another one, %s, before all of it was read", e.Before, e.Now)
 }
 
-// DamageError says that a line isn't one of a spool. A reader goes on after it.
+// DamageError is the error for a line that isn't as a spool has written it. The reader continues after it.
 type DamageError struct {
 	File   string
 	Offset int64
 }
 
 func (e *DamageError) Error() string {
-	return fmt.Sprintf("%s isn't as it was written, at byte %d: 'toolguard audit verify' tells more", e.File, e.Offset)
+	return fmt.Sprintf("%s isn't as it was written, at byte %d: see 'toolguard audit verify'", e.File, e.Offset)
 }
 
-// NewReader reads a spool from a cursor on.
+// NewReader returns a reader of a spool from a cursor.
 func NewReader(folder string, from Cursor) *Reader { return &Reader{folder: folder, at: from} }
 
-// Cursor is the place after the line that Next returned.
+// Cursor returns the position after the line that Next returned.
 func (r *Reader) Cursor() Cursor { return r.at }
 
-// Close ends the reading.
+// Close closes the open file.
 func (r *Reader) Close() {
 	if r.file != nil {
 		_ = r.file.Close()
@@ -57,10 +57,10 @@ func (r *Reader) Close() {
 	}
 }
 
-// Next returns the next line, which stays as it is until the next call. io.EOF says that there's no other yet: ask again later.
+// Next returns the next line, which is valid until the next call. It returns io.EOF if there is none yet.
 func (r *Reader) Next() ([]byte, error) {
 	if r.atEnd() {
-		if err := r.look(); err != nil {
+		if err := r.refresh(); err != nil {
 			return nil, err
 		}
 		if r.atEnd() {
@@ -81,25 +81,25 @@ func (r *Reader) Next() ([]byte, error) {
 		case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errLong):
 			return nil, err
 		default:
-			return r.line(line)
+			return r.accept(line)
 		}
 	}
 }
 
-// line takes a line in.
-func (r *Reader) line(line []byte) ([]byte, error) {
+// accept checks a line and advances the cursor.
+func (r *Reader) accept(line []byte) ([]byte, error) {
 	l, ok := parseLink(line)
 	if !ok {
 		damage := &DamageError{fileName(r.at.File), r.at.Offset}
 		at, err := r.file.Seek(0, io.SeekCurrent)
 		r.at.Offset, r.at.Hash = at-int64(r.lines.Buffered()), ""
-		if len(line) == 0 && r.at.File == r.head.End.File { // it was cut off before the end that it had
+		if len(line) == 0 && r.at.File == r.head.End.File { // the file was truncated
 			r.at.Offset = r.head.End.Offset
 		}
 		return nil, errors.Join(damage, err)
 	}
-	if r.at.Hash != "" && (l.chain != r.at.Chain || l.previous.String() != r.at.Hash) { // an older copy was put back, or it was edited
-		r.Close() // the line is read again, for what it is
+	if r.at.Hash != "" && (l.chain != r.at.Chain || l.previous.String() != r.at.Hash) { // an older copy was restored, or the file was edited
+		r.Close() // the next call reads the line without this check
 		r.at.Hash = ""
 		return nil, &DamageError{fileName(r.at.File), r.at.Offset}
 	}
@@ -113,15 +113,15 @@ func (r *Reader) atEnd() bool {
 	return r.at.File > end.File || r.at.File == end.File && r.at.Offset >= end.Offset
 }
 
-// look reads the spool's head again, and goes to the spool's beginning when that is later than where the reader is.
-func (r *Reader) look() error {
+// refresh reads the head again. It moves the reader to the spool's beginning if that is after the cursor.
+func (r *Reader) refresh() error {
 	h, err := readHead(r.folder)
-	if errors.Is(err, errHead) { // it may be written just now
+	if errors.Is(err, errHead) { // it may be incomplete during a write
 		h, err = readHead(r.folder)
 	}
 	switch {
-	case absent(err):
-		return fmt.Errorf("there is no audit in %s, or nothing says where it ends", r.folder)
+	case isNotExist(err):
+		return fmt.Errorf("there is no audit in %s, or its file head is missing", r.folder)
 	case err != nil:
 		return fmt.Errorf("read the head of %s: %w", r.folder, err)
 	}
@@ -131,37 +131,37 @@ func (r *Reader) look() error {
 		r.at.Chain = h.Chain
 		if before != "" {
 			r.at = Cursor{Chain: h.Chain}
-			_ = r.catchUp() // nobody has missed what this one doesn't have any more
-			return &OtherError{before, h.Chain}
+			_ = r.skipRemoved() // what this spool removed was never to be read
+			return &ReplacedError{before, h.Chain}
 		}
 	}
-	if end := h.End; r.at.File > end.File || r.at.File == end.File && r.at.Offset > end.Offset { // an older copy, or cut off
+	if end := h.End; r.at.File > end.File || r.at.File == end.File && r.at.Offset > end.Offset { // an older copy, or truncated
 		r.Close()
 		r.at.File, r.at.Offset, r.at.Hash = end.File, end.Offset, ""
 		return &DamageError{fileName(end.File), end.Offset}
 	}
-	return r.catchUp()
+	return r.skipRemoved()
 }
 
-// End is where a spool ends now.
+// End returns the current end of a spool.
 func End(folder string) (Cursor, error) {
 	h, err := readHead(folder)
 	return Cursor{h.Chain, h.End.File, h.End.Offset, h.End.Sequence, h.End.Hash}, err
 }
 
-// catchUp goes to the spool's beginning.
-func (r *Reader) catchUp() error {
+// skipRemoved moves the reader to the spool's beginning.
+func (r *Reader) skipRemoved() error {
 	if r.at.File >= r.head.Begin.File {
 		return nil
 	}
-	gone := &GoneError{r.at.Sequence + 1, r.head.Begin.Sequence}
+	removed := &RemovedError{r.at.Sequence + 1, r.head.Begin.Sequence}
 	fresh := r.at.File == 0
 	r.Close()
 	r.at = Cursor{Chain: r.head.Chain, File: r.head.Begin.File, Sequence: r.head.Begin.Sequence, Hash: r.head.Begin.Hash}
-	if fresh || gone.Last < gone.First {
+	if fresh || removed.Last < removed.First {
 		return nil
 	}
-	return gone
+	return removed
 }
 
 func (r *Reader) open() error {
@@ -169,9 +169,9 @@ func (r *Reader) open() error {
 		return nil
 	}
 	f, err := openRegular(filepath.Join(r.folder, fileName(r.at.File)))
-	if absent(err) { // removed meanwhile?
+	if isNotExist(err) { // the spool may have removed it
 		before := r.at.File
-		if err := r.look(); err != nil {
+		if err := r.refresh(); err != nil {
 			return err
 		}
 		if r.at.File != before {
@@ -190,13 +190,13 @@ func (r *Reader) open() error {
 	return nil
 }
 
-// skipFile goes to the file after one that isn't there.
+// skipFile continues with the file after a missing one.
 func (r *Reader) skipFile() error {
 	list, err := files(r.folder)
 	if err != nil {
 		return err
 	}
-	gone := &DamageError{fileName(r.at.File), 0}
+	damage := &DamageError{fileName(r.at.File), 0}
 	r.at.Hash = ""
 	after := slices.IndexFunc(list, func(n uint64) bool { return n > r.at.File })
 	if after >= 0 {
@@ -204,5 +204,5 @@ func (r *Reader) skipFile() error {
 	} else {
 		r.at.File, r.at.Offset = r.head.End.File, r.head.End.Offset
 	}
-	return gone
+	return damage
 }

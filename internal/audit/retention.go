@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// Limits bound a spool. A zero is its default.
+// Limits are the limits of a spool. Zero values select the defaults.
 type Limits struct {
 	Size     int64         // of all files together
-	FileSize int64         // after which another one begins, at most a quarter of Size
-	FileAge  time.Duration // likewise
-	Drop     bool          // when there's no room: the oldest file goes, instead of no session being begun
+	FileSize int64         // after which a new file is created, at most a quarter of Size
+	FileAge  time.Duration // after which a new file is created
+	Drop     bool          // when the spool is full: remove the oldest file instead of rejecting new sessions
 }
 
-// DefaultLimits hold more than half a million events.
+// DefaultLimits suffice for more than half a million events.
 var DefaultLimits = Limits{Size: 1 << 30, FileSize: 64 << 20, FileAge: 24 * time.Hour}
 
-// set fills in what isn't said.
-func (l Limits) set() Limits {
+// withDefaults replaces zero values by the defaults.
+func (l Limits) withDefaults() Limits {
 	if l.Size <= 0 {
 		l.Size = DefaultLimits.Size
 	}
@@ -38,21 +38,21 @@ func (l Limits) set() Limits {
 	return l
 }
 
-// FullError says that there's no room left in a spool.
+// FullError is the error for a full spool.
 type FullError struct {
 	Folder     string
 	Used, Size int64
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("%s holds %d of %d bytes: raise [audit] size in toolguardd's settings, or let the oldest files go with on_full = \"drop\"",
+	return fmt.Sprintf("%s has %d of %d bytes: increase [audit] size in toolguardd's settings, or have the oldest files removed with on_full = \"drop\"",
 		e.Folder, e.Used, e.Size)
 }
 
-// makeRoom has a file to write to, and room in it.
-func (s *Spool) makeRoom() error {
-	old := s.done.offset > 0 && time.Since(s.began) >= s.Limits.FileAge
-	if s.file == nil || s.turned || s.done.offset >= s.Limits.FileSize || old {
+// ensureCapacity ensures that there is a current file, and capacity in it.
+func (s *Spool) ensureCapacity() error {
+	old := s.synced.offset > 0 && time.Since(s.began) >= s.Limits.FileAge
+	if s.file == nil || s.keyNamed || s.synced.offset >= s.Limits.FileSize || old {
 		if err := s.rotate(); err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (s *Spool) makeRoom() error {
 	return nil
 }
 
-// nearlyFull tells whether what is left is for the sessions that run already.
+// nearlyFull returns an error if the remaining capacity is reserved for the running sessions.
 func (s *Spool) nearlyFull() error {
 	if used := s.used(); !s.Limits.Drop && used >= s.Limits.Size/10*9 && !s.shipped() {
 		return &FullError{s.Folder, used, s.Limits.Size}
@@ -74,27 +74,28 @@ func (s *Spool) nearlyFull() error {
 }
 
 func (s *Spool) used() int64 {
-	used := s.done.offset
-	for _, p := range s.parts {
+	used := s.synced.offset
+	for _, p := range s.finished {
 		used += p.size
 	}
 	return used
 }
 
-// madeRoom tells whether something was removed for what failed because the disk is full.
-func (s *Spool) madeRoom(err error) bool {
-	return (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && s.removeOldest(s.least())
+// freeSpace removes the oldest file if err is about a full disk, and reports whether it did.
+func (s *Spool) freeSpace(err error) bool {
+	return (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && s.removeOldest(s.minimumSize())
 }
 
-// removeOldest removes the oldest file, where that may be: every sink has it, or it's to be dropped, which is told, and leaves at least so much.
-func (s *Spool) removeOldest(least int64) bool {
+// removeOldest removes the oldest file if every sink has it, or with Limits.Drop, if at least minimum bytes remain.
+func (s *Spool) removeOldest(minimum int64) bool {
 	shipped := s.shipped()
-	drop := s.Limits.Drop && len(s.parts) > 0 && s.used()-s.parts[0].size >= least
-	return (shipped || drop) && s.removeFirst(shipped, "to make room")
+	drop := s.Limits.Drop && len(s.finished) > 0 && s.used()-s.finished[0].size >= minimum
+	return (shipped || drop) && s.removeFirst(shipped, "to free space")
 }
 
-// least is what stays when the disk is full, be it others who fill it: they'd have all of the spool removed, a file for each event.
-func (s *Spool) least() int64 {
+// minimumSize returns how much of the spool remains when the disk is full. Otherwise a process that fills the disk could have the
+// whole spool removed, one file for each event.
+func (s *Spool) minimumSize() int64 {
 	size := s.Limits.Size
 	var disk syscall.Statfs_t
 	if syscall.Statfs(s.Folder, &disk) == nil {
@@ -103,71 +104,72 @@ func (s *Spool) least() int64 {
 	return size / 2
 }
 
-// prune removes the oldest files until the others are no larger than keep.
+// prune removes the oldest files until the rest has at most keep bytes.
 func (s *Spool) prune(keep int64) error {
-	if s.used() > keep && s.done.offset > keep {
+	if s.used() > keep && s.synced.offset > keep {
 		if err := s.rotate(); err != nil {
 			return err
 		}
 	}
 	for s.used() > keep && s.removeFirst(s.shipped(), "by 'toolguard audit prune'") {
 	}
-	_, err := s.piece(nil)
+	_, err := s.writeChunk(nil)
 	return err
 }
 
-// removeFirst removes the oldest file, and tells why.
+// removeFirst removes the oldest file, and records why.
 func (s *Spool) removeFirst(shipped bool, reason string) bool {
-	if len(s.parts) == 0 {
+	if len(s.finished) == 0 {
 		return false
 	}
-	gone := s.parts[0]
-	next, ok := s.second()
+	oldest := s.finished[0]
+	next, ok := s.secondFile()
 	if !ok {
 		return false
 	}
-	missing := missingFiles(s.begin.File, gone.number, next.number)
-	stand, err := s.standOf(gone.number)
+	missing := missingFiles(s.begin.File, oldest.number, next.number)
+	count, err := s.countLosses(oldest.number)
 	if err != nil {
 		return false
 	}
-	stand.Inexact = stand.Inexact || missing != ""
-	records := removed{s.begin.Sequence + 1, next.first.sequence - 1, shipped && missing == "", stand}
-	before, untold := s.begin, s.gone
-	s.begin, s.gone = place{next.number, 0, next.first.sequence - 1, next.first.previous.String()}, untold.and(records)
-	err = s.keepHead() // first, or the file would be missed
+	count.Inexact = count.Inexact || missing != ""
+	records := removed{s.begin.Sequence + 1, next.first.sequence - 1, shipped && missing == "", count}
+	before, unreported := s.begin, s.unreportedRemoval
+	s.begin, s.unreportedRemoval = recordPosition{next.number, 0, next.first.sequence - 1, next.first.previous.String()}, unreported.plus(records)
+	err = s.syncHead() // before the removal, or verify would report the file as missing
 	if err == nil {
-		err = os.Remove(s.path(fileName(gone.number)))
+		err = os.Remove(s.path(fileName(oldest.number)))
 	}
 	if err != nil {
-		s.begin, s.gone = before, untold
+		s.begin, s.unreportedRemoval = before, unreported
 		return false
 	}
 	if !shipped && len(s.behind()) > 0 {
 		s.unsent += records.Last - records.First + 1
 	}
-	if s.parts = s.parts[1:]; len(s.parts) == 0 {
-		s.lines = checkpointLines // what vouched for the key is gone
+	if s.finished = s.finished[1:]; len(s.finished) == 0 {
+		s.unsigned = checkpointLines // the file that named the key is gone, so sign soon
 	}
-	s.owed = append(s.owed, records.told(fmt.Sprintf(", in %s, were removed %s%s", fileName(gone.number), reason, missing)))
+	s.pendingGaps = append(s.pendingGaps, records.gap(fmt.Sprintf(", in %s, were removed %s%s", fileName(oldest.number), reason, missing)))
 	return true
 }
 
-const othersRemoved = "; of them somebody else had removed "
+const foreignRemoval = "; another process had removed "
 
-// missingFiles says which files before another one aren't there, but for the one that is removed: nobody else's removal is told as the spool's.
-func missingFiles(first, gone, next uint64) string {
+// missingFiles names the files before next that are missing, except for the one that the spool removes, so that foreign removals
+// aren't reported as the spool's own.
+func missingFiles(first, removed, next uint64) string {
 	var names []string
-	if first < gone {
-		names = append(names, fileNames(first, gone-1))
+	if first < removed {
+		names = append(names, fileNames(first, removed-1))
 	}
-	if gone+1 < next {
-		names = append(names, fileNames(gone+1, next-1))
+	if removed+1 < next {
+		names = append(names, fileNames(removed+1, next-1))
 	}
 	if names == nil {
 		return ""
 	}
-	return othersRemoved + strings.Join(names, " and ")
+	return foreignRemoval + strings.Join(names, " and ")
 }
 
 func fileNames(first, last uint64) string {
@@ -177,25 +179,25 @@ func fileNames(first, last uint64) string {
 	return fileName(first) + " to " + fileName(last)
 }
 
-// second is the file after the oldest one; ok is false where that can't be said.
-func (s *Spool) second() (p part, ok bool) {
+// secondFile returns the file after the oldest one. ok is false if it is unknown.
+func (s *Spool) secondFile() (p finishedFile, ok bool) {
 	switch {
-	case len(s.parts) > 1:
-		p = s.parts[1]
+	case len(s.finished) > 1:
+		p = s.finished[1]
 	case s.file == nil:
-	case s.done.offset == 0:
-		p = part{number: s.number, first: link{chain: s.stream.ID, sequence: s.done.sequence + 1, previous: s.done.hash}}
+	case s.synced.offset == 0:
+		p = finishedFile{number: s.number, first: link{chain: s.stream.ID, sequence: s.synced.sequence + 1, previous: s.synced.hash}}
 	default:
-		p, _ = s.look(s.number)
+		p, _ = s.inspectFile(s.number)
 	}
 	return p, p.first.sequence > s.begin.Sequence+1
 }
 
-// shipped tells whether every sink, of one at least, has the oldest file. It's the shipper's word: a false one makes room as Drop does, with
-// another text. What can't be true isn't taken for it.
-func (s *Spool) shipped() bool { return len(s.parts) > 0 && s.parts[0].number < s.shippedTo() }
+// shipped reports whether every sink, and at least one, has the oldest file. It relies on the shipper's cursors: false ones have
+// the same effect as Drop, with another reason in the gap. Impossible cursors are ignored.
+func (s *Spool) shipped() bool { return len(s.finished) > 0 && s.finished[0].number < s.shippedTo() }
 
-// shippedTo is the first file that not every sink has; 0: none says so.
+// shippedTo returns the first file that not every sink has, or 0 if that is unknown.
 func (s *Spool) shippedTo() (to uint64) {
 	if s.Cursors == "" {
 		return 0
@@ -217,7 +219,7 @@ func (s *Spool) shippedTo() (to uint64) {
 	return to
 }
 
-// behind is how many records each sink hasn't got.
+// behind returns how many records each sink hasn't received.
 func (s *Spool) behind() map[string]float64 {
 	if s.Cursors == "" {
 		return nil
@@ -228,17 +230,17 @@ func (s *Spool) behind() map[string]float64 {
 	}
 	by := map[string]float64{}
 	for sink, c := range all {
-		if c.Chain == s.stream.ID && c.Sequence <= s.done.sequence {
-			by[sink] = float64(s.done.sequence - c.Sequence)
+		if c.Chain == s.stream.ID && c.Sequence <= s.synced.sequence {
+			by[sink] = float64(s.synced.sequence - c.Sequence)
 		} else {
-			by[sink] = float64(s.done.sequence) // it's of another spool
+			by[sink] = float64(s.synced.sequence) // the cursor is of another spool
 		}
 	}
 	return by
 }
 
-// look looks at a file: its size and its first line.
-func (s *Spool) look(number uint64) (p part, err error) {
+// inspectFile returns a file's size and first link.
+func (s *Spool) inspectFile(number uint64) (p finishedFile, err error) {
 	f, err := openRegular(s.path(fileName(number)))
 	if err != nil {
 		return p, err
@@ -255,6 +257,6 @@ func (s *Spool) look(number uint64) (p part, err error) {
 	if err != nil {
 		return p, err
 	}
-	first, _ := parseLink(line) // of one that isn't a spool's, nothing is known
-	return part{number: number, size: info.Size(), first: first}, nil
+	first, _ := parseLink(line) // zero if it isn't a spool's line
+	return finishedFile{number: number, size: info.Size(), first: first}, nil
 }

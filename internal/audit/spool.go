@@ -9,72 +9,72 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// How much is written and synced at a time, at most, and how far checkpoints are apart.
+// The maximum size of a chunk that is written and synced at a time, and the maximum distance of checkpoints.
 const (
-	pieceSize       = 4 << 20
-	checkpointLines = 1024
-	checkpointTime  = time.Minute
+	chunkSize          = 4 << 20
+	checkpointLines    = 1024
+	checkpointInterval = time.Minute
 )
 
-// Spool is a spool that is written to. One goroutine at a time uses it, and one process.
+// Spool is a spool that is open for writing, by one process. It isn't safe for concurrent use.
 type Spool struct {
 	Config
-	stream *event.Stream
-	lock   *os.File
-	head   *os.File
-	key    key
-	begin  place     // where the spool begins
-	parts  []part    // the finished files, the oldest first
-	file   *os.File  // that is written to; nil: none, a new one is needed
-	number uint64    // of that file
-	began  time.Time // when it was begun
+	stream   *event.Stream
+	lock     *os.File
+	head     *os.File
+	key      key
+	begin    recordPosition // where the spool begins
+	finished []finishedFile // the finished files, the oldest first
+	file     *os.File       // the current file; nil: a new one is needed
+	number   uint64         // of the current file
+	began    time.Time      // when the current file was created
 
-	done position // what is on the disk
-	now  position // with what is in buf
-	buf  []byte
-	owed []event.Event // gaps that are to be told with the next piece
-	gone removed       // of them, what the head knows of
+	synced            position // the position up to which everything is on the disk
+	buffered          position // the position after buf
+	buf               []byte
+	pendingGaps       []event.Event // gaps that the next chunk reports
+	unreportedRemoval removed       // the removals among them, for the head
 
-	taken    taken // of the file that is written to, on the disk
-	adding   taken // in buf
-	held     int64 // of what must be kept, on the disk
-	heldBy   taken
-	withheld map[string]*event.Event // by session, the gap that its user's share has made
-	beyond   uint64                  // how many events were withheld
-	unsent   uint64                  // how many records were removed that some sink hadn't got
-	unknown  uint64                  // how many losses can't be counted
+	fileUsage     userBytes // of the current file, on the disk
+	pendingUsage  userBytes // in buf
+	retained      int64     // bytes on the disk that must be kept
+	retainedUsage userBytes
+	overQuotaGaps map[string]*event.Event // by session, the gap of the events beyond the user's quota
+	overQuota     uint64                  // how many events were dropped beyond quotas
+	unsent        uint64                  // how many records were removed that some sink hadn't received
+	inexact       uint64                  // how many losses have no known count
 
-	fresh   bool // the head says that it's opened, and nothing has been written since
-	torn    bool // there may be more in the file than what is done
-	turned  bool // the file ends with the checkpoint that names its successor's key
-	opened  bool // it begins with a checkpoint, what was written since
-	closed  bool // a checkpoint says so
-	marked  bool // what is beside the folder says which spool was in it
-	lines   int  // since the last checkpoint
-	stamped time.Time
+	onlyOpened bool // the head is marked as opened, and nothing has been written since
+	torn       bool // the file may be longer than synced
+	keyNamed   bool // the file ends with the checkpoint that names the next key
+	opened     bool // the checkpoint "opened" has been written
+	closed     bool // the checkpoint "closed" has been written
+	marked     bool // the file next to the folder has the spool's id
+	unsigned   int  // records since the last checkpoint
+	signedAt   time.Time
 }
 
-// part is a finished file.
-type part struct {
+// finishedFile is a finished file.
+type finishedFile struct {
 	number uint64
 	size   int64
-	first  link // of its first line
-	taken  taken
+	first  link // of the first line
+	usage  userBytes
 }
 
-// position is a place between two lines of a file.
+// position is a position between two lines of a file.
 type position struct {
 	offset   int64
-	sequence uint64 // of the line before
+	sequence uint64 // of the previous line
 	hash     hash   // of that line
-	key      string // that the last checkpoint before speaks for
+	key      string // that the last checkpoint names
 }
 
-// Append writes events. It returns how many of them are on the disk: the first ones.
+// Append writes events. It returns how many of them are on the disk, the first ones.
 func (s *Spool) Append(events []event.Event) (n int, err error) {
 	for n < len(events) {
-		m, err := s.piece(events[n:])
-		if s.madeRoom(err) {
+		m, err := s.writeChunk(events[n:])
+		if s.freeSpace(err) {
 			continue
 		}
 		if err != nil {
@@ -82,146 +82,147 @@ func (s *Spool) Append(events []event.Event) (n int, err error) {
 		}
 		n += m
 	}
-	if len(s.owed) > 0 { // since somebody has come to the end of his share
-		_, _ = s.piece(nil) // or it's told with the next ones
+	if len(s.pendingGaps) > 0 { // a user has reached his quota
+		_, _ = s.writeChunk(nil) // or the next chunk has them
 	}
 	return n, nil
 }
 
-// piece writes as many events as are synced at a time.
-func (s *Spool) piece(events []event.Event) (n int, err error) {
-	if err := s.inPlace(); err != nil {
+// writeChunk writes and syncs events up to chunkSize, and the pending gaps.
+func (s *Spool) writeChunk(events []event.Event) (n int, err error) {
+	if err := s.checkFolder(); err != nil {
 		return 0, err
 	}
-	if err := s.makeRoom(); err != nil {
+	if err := s.ensureCapacity(); err != nil {
 		return 0, err
 	}
-	s.reckon()
-	s.begins()
-	for i := range s.owed {
-		s.add(&s.owed[i])
+	s.measure()
+	s.signOpened()
+	for i := range s.pendingGaps {
+		s.add(&s.pendingGaps[i])
 	}
-	told, withheld := map[string]bool{}, []*event.Event(nil)
-	for ; n < len(events) && len(s.buf) < pieceSize; n++ {
+	reported, dropped := map[string]bool{}, []*event.Event(nil)
+	for ; n < len(events) && len(s.buf) < chunkSize; n++ {
 		e := &events[n]
-		if s.withholds(e) {
-			withheld = append(withheld, e)
+		if s.exceedsQuota(e) {
+			dropped = append(dropped, e)
 			continue
 		}
-		s.addWithheld(e.Session, told)
+		s.addOverQuotaGap(e.Session, reported)
 		s.add(e)
 	}
-	if s.lines >= checkpointLines || s.lines > 0 && time.Since(s.stamped) >= checkpointTime {
+	if s.unsigned >= checkpointLines || s.unsigned > 0 && time.Since(s.signedAt) >= checkpointInterval {
 		s.checkpoint("time", "")
 	}
-	gone := s.gone
-	s.gone = removed{}
+	gone := s.unreportedRemoval
+	s.unreportedRemoval = removed{}
 	if err := s.commit(); err != nil {
-		s.gone = gone
+		s.unreportedRemoval = gone
 		return 0, err
 	}
-	s.owed = nil
-	s.settle(told, withheld)
+	s.pendingGaps = nil
+	s.countDropped(reported, dropped)
 	return n, nil
 }
 
-// begins signs that the spool is written to again, before anything else is. What doesn't begin so wasn't written by it.
-func (s *Spool) begins() {
+// signOpened writes the checkpoint that must precede everything else that this writer writes.
+func (s *Spool) signOpened() {
 	if !s.opened {
 		s.checkpoint("opened", "")
 	}
 }
 
-// add puts an event's line into the buffer. None is longer than maxLine: package event cuts what is long.
+// add appends an event's line to the buffer. No line exceeds maxLine, because package event truncates long fields.
 func (s *Spool) add(e *event.Event) {
-	out := s.stream.Number(e, s.now.sequence+1)
-	out.Previous = s.now.hash.String()
+	out := s.stream.Number(e, s.buffered.sequence+1)
+	out.Previous = s.buffered.hash.String()
 	before := len(s.buf)
 	s.buf = event.OCSF.Append(s.buf, &out)
-	s.now.offset += int64(len(s.buf) - before)
-	s.now.sequence++
-	_, s.now.hash, _ = cutHash(s.buf[before:], fingerprintStart, fingerprintEnd)
-	s.lines++
+	s.buffered.offset += int64(len(s.buf) - before)
+	s.buffered.sequence++
+	_, s.buffered.hash, _ = cutHash(s.buf[before:], fingerprintStart, fingerprintEnd)
+	s.unsigned++
 	if e.FromOrdinaryUser() {
-		s.adding[e.Owner] += int64(len(s.buf) - before)
+		s.pendingUsage[e.Owner] += int64(len(s.buf) - before)
 	}
 }
 
-// lost is a gap with an exact count.
-func lost(n uint64, why string) event.Event {
+// exactGap returns a gap with an exact count.
+func exactGap(n uint64, why string) event.Event {
 	return event.Event{Kind: event.Gap, Mechanism: "spool", Count: n, Extra: map[string]string{"why": why, "exact": "true"}}
 }
 
-// checkpoint signs all that is before, and names the key that comes after the file's end.
+// checkpoint signs all records before it. At a file's end, it names the next key.
 func (s *Spool) checkpoint(what, nextKey string) {
-	l := link{chain: s.stream.ID, sequence: s.now.sequence + 1, previous: s.now.hash}
+	l := link{chain: s.stream.ID, sequence: s.buffered.sequence + 1, previous: s.buffered.hash}
 	e := event.Event{Kind: event.Checkpoint, Mechanism: "spool", Extra: map[string]string{
 		"what": what, "key": s.key.public(), "signature": s.key.sign(checkpointText(l, nextKey)),
 	}}
-	s.now.key = s.key.public()
+	s.buffered.key = s.key.public()
 	if nextKey != "" {
-		e.Extra["next_key"], s.now.key = nextKey, nextKey
+		e.Extra["next_key"], s.buffered.key = nextKey, nextKey
 	}
 	s.add(&e)
-	s.lines, s.stamped = 0, time.Now()
+	s.unsigned, s.signedAt = 0, time.Now()
 }
 
-// commit has what is in the buffer on the disk, all of it or nothing.
+// commit writes the buffer to the disk, completely or not at all.
 func (s *Spool) commit() error {
-	err := s.repair()
+	err := s.truncateTorn()
 	if err == nil && len(s.buf) > 0 {
 		s.torn = true
 		if _, err = s.file.Write(s.buf); err == nil {
 			err = s.file.Sync()
 		}
 	}
-	added := s.adding
-	s.buf, s.adding = s.buf[:0], taken{}
+	added := s.pendingUsage
+	s.buf, s.pendingUsage = s.buf[:0], userBytes{}
 	if err != nil {
-		s.now = s.done
-		s.lines = checkpointLines // if one was among it, it isn't there
-		_ = s.repair()            // else before the next
+		s.buffered = s.synced
+		s.unsigned = checkpointLines // the buffer may have had a checkpoint
+		_ = s.truncateTorn()         // or before the next write
 		return fmt.Errorf("write the audit: %w", err)
 	}
-	s.taken.add(added)
-	s.heldBy.add(added)
-	s.torn, s.fresh, s.opened, s.done = false, false, true, s.now
-	_ = s.writeHead() // one that couldn't be written is behind the spool, which harms nobody, and the next one isn't
+	s.fileUsage.add(added)
+	s.retainedUsage.add(added)
+	s.torn, s.onlyOpened, s.opened, s.synced = false, false, true, s.buffered
+	_ = s.writeHead() // an old head is harmless, and the next write replaces it
 	s.mark()
 	return nil
 }
 
-// repair takes away what a write that failed has left. What wasn't synced isn't known to be on the disk, even where a later fsync succeeds.
-func (s *Spool) repair() error {
+// truncateTorn removes the rest of a failed write. Data that wasn't synced may be missing on the disk even if a later fsync
+// succeeds.
+func (s *Spool) truncateTorn() error {
 	if !s.torn {
 		return nil
 	}
-	if err := s.file.Truncate(s.done.offset); err != nil {
+	if err := s.file.Truncate(s.synced.offset); err != nil {
 		return err
 	}
 	s.torn = false
 	return nil
 }
 
-// writeHead says where the spool ends.
+// writeHead writes the positions of the spool's beginning and end.
 func (s *Spool) writeHead() error {
-	end := place{s.number, s.done.offset, s.done.sequence, s.done.hash.String()}
-	h := head{Chain: s.stream.ID, Begin: s.begin, End: end, Closed: s.closed, Opened: s.fresh, Gone: s.gone}
+	end := recordPosition{s.number, s.synced.offset, s.synced.sequence, s.synced.hash.String()}
+	h := head{Chain: s.stream.ID, Begin: s.begin, End: end, Closed: s.closed, Opened: s.onlyOpened, UnreportedRemoval: s.unreportedRemoval}
 	if s.file != nil {
 		h.Began = s.began.Unix()
 	}
 	return h.write(s.head, s.key)
 }
 
-// keepHead has it on the disk, too.
-func (s *Spool) keepHead() error {
+// syncHead writes the head and syncs it.
+func (s *Spool) syncHead() error {
 	if err := errors.Join(s.writeHead(), s.head.Sync()); err != nil {
-		return fmt.Errorf("say where the audit ends: %w", err)
+		return fmt.Errorf("write the audit's head: %w", err)
 	}
 	return nil
 }
 
-// rotate ends the file and begins another one. What has been done when it fails isn't done again.
+// rotate finishes the file and creates the next one. After a failure, it continues where it failed.
 func (s *Spool) rotate() error {
 	if s.file != nil {
 		if err := s.finish(); err != nil {
@@ -231,71 +232,71 @@ func (s *Spool) rotate() error {
 	number := s.number + 1
 	f, err := os.OpenFile(s.path(fileName(number)), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("begin a file of the audit: %w", err)
+		return fmt.Errorf("create a file of the audit: %w", err)
 	}
-	s.share(f.Name(), 0o640)
+	s.allowReaders(f.Name(), 0o640)
 	s.file, s.number, s.began = f, number, time.Now()
-	s.now = s.done
+	s.buffered = s.synced
 	return syncFolder(s.Folder)
 }
 
-// finish ends the file: its last line names the next key, which takes the place of the one before. The head is signed with it before it's
-// kept, so that on the disk is always one that the key that is kept has signed, or the next one.
+// finish ends the file. Its last record names the next key, which then replaces the current one. The head is signed with the next
+// key before that is stored, so that the key on the disk, or its successor, has always signed the head on the disk.
 func (s *Spool) finish() error {
-	if !s.turned {
+	if !s.keyNamed {
 		next := s.key.next()
 		s.checkpoint("end of file", next.public())
 		if err := s.commit(); err != nil {
 			return err
 		}
-		s.key, s.turned = next, true
+		s.key, s.keyNamed = next, true
 	}
-	if err := s.keepHead(); err != nil {
+	if err := s.syncHead(); err != nil {
 		return err
 	}
 	if err := s.key.save(s.Folder); err != nil {
 		return err
 	}
-	p, err := s.look(s.number)
+	p, err := s.inspectFile(s.number)
 	if err != nil {
 		return err
 	}
-	p.taken, s.taken = s.taken, taken{}
-	s.parts = append(s.parts, p)
-	s.saveTaken()
-	_ = s.file.Close() // all of it is synced
-	s.file, s.turned, s.done.offset = nil, false, 0
+	p.usage, s.fileUsage = s.fileUsage, userBytes{}
+	s.finished = append(s.finished, p)
+	s.saveUsage()
+	_ = s.file.Close() // it is synced
+	s.file, s.keyNamed, s.synced.offset = nil, false, 0
 	return nil
 }
 
-// Close ends the spool in a way that the next one knows from a crash.
+// Close closes the spool, and records that, so that a later crash is distinguishable.
 func (s *Spool) Close() error {
-	err := s.inPlace()
-	if s.file != nil && !s.turned {
+	err := s.checkFolder()
+	if s.file != nil && !s.keyNamed {
 		err = errors.Join(err, s.end())
 	}
 	return errors.Join(err, s.release())
 }
 
-// end writes what is still to be told, and that nothing comes after.
+// end writes the pending gaps and the final checkpoint.
 func (s *Spool) end() error {
 	for {
-		s.begins()
-		for i := range s.owed {
-			s.add(&s.owed[i])
+		s.signOpened()
+		for i := range s.pendingGaps {
+			s.add(&s.pendingGaps[i])
 		}
-		for session := range s.withheld {
-			s.addWithheld(session, map[string]bool{})
+		for session := range s.overQuotaGaps {
+			s.addOverQuotaGap(session, map[string]bool{})
 		}
 		s.checkpoint("closed", "")
-		gone := s.gone
-		s.gone, s.closed = removed{}, true
+		gone := s.unreportedRemoval
+		s.unreportedRemoval, s.closed = removed{}, true
 		err := s.commit()
 		if err == nil {
 			return s.head.Sync()
 		}
-		s.gone, s.closed = gone, false
-		if !s.madeRoom(err) {
+		s.unreportedRemoval, s.closed = gone, false
+		if !s.freeSpace(err) {
 			return err
 		}
 	}

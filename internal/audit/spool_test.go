@@ -26,7 +26,7 @@ import (
 
 var must = childtest.Must
 
-// denial is an event that can be told from others by its number.
+// denial returns a denial that is identified by its number.
 func denial(n int) event.Event {
 	return event.Event{
 		Kind: event.Denial, Session: "s1", Tool: "build", Mode: "enforce", Policy: "work", Reason: "no_rule",
@@ -61,8 +61,8 @@ func closeSpool(t *testing.T, s *Spool) {
 	must(t, s.Close())
 }
 
-// written is a spool with more events in it, closed.
-func written(t *testing.T, folder string, l Limits, list []event.Event) *Spool {
+// writeSpool appends events to a spool and closes it.
+func writeSpool(t *testing.T, folder string, l Limits, list []event.Event) *Spool {
 	t.Helper()
 	s := open(t, folder, l)
 	appendAll(t, s, list)
@@ -70,26 +70,26 @@ func written(t *testing.T, folder string, l Limits, list []event.Event) *Spool {
 	return s
 }
 
-func nobody(int64, int64) {}
+func noProgress(int64, int64) {}
 
-// verified is what Verify says of a spool.
-func verified(t *testing.T, folder string) *report.Report {
+// verifySpool returns Verify's report.
+func verifySpool(t *testing.T, folder string) *report.Report {
 	t.Helper()
-	r, err := Verify(folder, "", nobody)
+	r, err := Verify(folder, "", noProgress)
 	must(t, err)
 	return r
 }
 
 func sound(t *testing.T, folder string) *report.Report {
 	t.Helper()
-	r := verified(t, folder)
+	r := verifySpool(t, folder)
 	if len(r.Problems) > 0 {
 		t.Fatalf("%+v", r.Problems)
 	}
 	return r
 }
 
-// linesOf are a spool's, in its order, as a Reader tells them.
+// linesOf returns a spool's lines, as a Reader returns them.
 func linesOf(t *testing.T, folder string) (list []string) {
 	t.Helper()
 	r := NewReader(folder, Cursor{})
@@ -104,7 +104,7 @@ func linesOf(t *testing.T, folder string) (list []string) {
 	}
 }
 
-// targets are the numbers of the denials in a spool.
+// targets returns the numbers of the denials in a spool.
 func targets(t *testing.T, folder string) (list []int) {
 	t.Helper()
 	for _, line := range linesOf(t, folder) {
@@ -115,7 +115,7 @@ func targets(t *testing.T, folder string) (list []int) {
 	return list
 }
 
-// gapsOf are a spool's gaps.
+// gapsOf returns a spool's gaps.
 func gapsOf(t *testing.T, folder string) string {
 	t.Helper()
 	return strings.Join(slices.DeleteFunc(linesOf(t, folder), func(line string) bool { return !strings.Contains(line, `"kind":"gap"`) }), "")
@@ -131,11 +131,11 @@ func target(t *testing.T, line []byte) (n int, ok bool) {
 	return n, err == nil
 }
 
-// small limits make several files of few events.
+// small limits result in several files of few events.
 var small = Limits{Size: 1 << 20, FileSize: 16 << 10}
 
-// filled is a spool with several files, closed.
-func filled(t testing.TB, folder string) {
+// fillSpool creates a spool with several files, and closes it.
+func fillSpool(t testing.TB, folder string) {
 	s, err := Open(Config{Folder: folder, Version: "test", Limits: small})
 	must(t, err)
 	for i := range 10 {
@@ -146,7 +146,7 @@ func filled(t testing.TB, folder string) {
 	must(t, s.Close())
 }
 
-// TestSpool: what is appended is there, in order, across files and restarts; each file has its key.
+// TestSpool checks that the appended events are there, in order, across files and restarts, and that each file has its own key.
 func TestSpool(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 4 {
@@ -172,23 +172,23 @@ func TestSpool(t *testing.T) {
 		t.Errorf("%d of %d bytes are verified, %v", done, total, err)
 	}
 	for _, none := range []string{t.TempDir(), filepath.Join(dir, "none")} {
-		if _, err := Verify(none, "", nobody); err == nil || !strings.Contains(err.Error(), "there is no audit") {
+		if _, err := Verify(none, "", noProgress); err == nil || !strings.Contains(err.Error(), "there is no audit") {
 			t.Error(err)
 		}
 	}
 	if _, err := Open(Config{Folder: dir}); err != nil {
 		t.Error(err)
 	}
-	if _, err := Open(Config{Folder: dir}); err == nil || !strings.Contains(err.Error(), "somebody else") {
+	if _, err := Open(Config{Folder: dir}); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("two write at a time: %v", err)
 	}
 }
 
-// TestForm holds the lines to what the package's comment and docs/events.md say of them, without this package's own eyes.
+// TestForm checks the lines against the package comment and docs/events.md, without this package's parser.
 func TestForm(t *testing.T) {
 	type fingerprint struct{ Value string }
 	dir := t.TempDir()
-	filled(t, dir)
+	fillSpool(t, dir)
 	own := regexp.MustCompile(`,"fingerprint":\{[^{}]*\}(\}\]\})\n$`)
 	list, _ := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	n, uid, previous := 0, "", ""
@@ -228,7 +228,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestCrash: whatever a crash leaves after what was synced is taken away, told, and nothing else is lost.
+// TestCrash checks that incomplete writes are removed and reported, and that nothing else is lost.
 func TestCrash(t *testing.T) {
 	for name, tail := range map[string]string{
 		"nothing": "",
@@ -244,7 +244,7 @@ func TestCrash(t *testing.T) {
 			file := filepath.Join(dir, fileName(1))
 			add(t, file, tail)
 			_ = s.release() // as a kill does
-			written(t, dir, Limits{}, denials(10, 1))
+			writeSpool(t, dir, Limits{}, denials(10, 1))
 			r := sound(t, dir)
 			if got := targets(t, dir); len(got) != 11 || !slices.IsSorted(got) {
 				t.Error(got)
@@ -266,9 +266,9 @@ func add(t *testing.T, file, text string) {
 	}
 }
 
-// TestCrashWhileTurning: a key that was stated and not kept is the one that follows, and nothing else is lost: the head may be signed with it
-// already, or a file be begun and not written to.
-func TestCrashWhileTurning(t *testing.T) {
+// TestCrashWhileRotating checks that a key that a checkpoint names and that wasn't stored is restored, and that nothing else is
+// lost: the head may already be signed with it, or the new file may be empty.
+func TestCrashWhileRotating(t *testing.T) {
 	for _, turn := range []func(*Spool) error{(*Spool).finish, (*Spool).rotate} {
 		dir := t.TempDir()
 		s := open(t, dir, small)
@@ -277,14 +277,14 @@ func TestCrashWhileTurning(t *testing.T) {
 		must(t, turn(s))
 		release(t, s)
 		writeFile(t, s.path(keyName), old)
-		written(t, dir, small, denials(1, 1))
+		writeSpool(t, dir, small, denials(1, 1))
 		if r := sound(t, dir); len(r.Keys) != 2 || r.Inexact != 1 || !strings.Contains(gapsOf(t, dir), "the spool wasn't closed") {
 			t.Errorf("%+v", r)
 		}
 	}
 }
 
-// TestGarbage: a file in which nothing is a record is kept as it is, and what is written goes into another one.
+// TestGarbage checks that a file without records isn't changed, and that new records go to another file.
 func TestGarbage(t *testing.T) {
 	for _, c := range []struct {
 		text  string
@@ -299,23 +299,23 @@ func TestGarbage(t *testing.T) {
 		{"", false, 1}, // nothing was ever in it
 	} {
 		dir := t.TempDir()
-		s := written(t, dir, Limits{}, denials(0, 3))
+		s := writeSpool(t, dir, Limits{}, denials(0, 3))
 		file := s.path(fileName(1))
 		writeFile(t, file, []byte(c.text))
 		if !c.head {
 			remove(t, s.path(headName))
 		}
-		written(t, dir, Limits{}, denials(3, 1))
+		writeSpool(t, dir, Limits{}, denials(3, 1))
 		if list, _ := files(dir); len(list) != c.files || c.files > 1 && string(readFile(t, file)) != c.text {
 			t.Errorf("%.10q, head %v: files %d", c.text, c.head, list)
 		}
-		if r := verified(t, dir); c.head && r.Lost != 5 {
-			t.Errorf("%.10q: %d are told to be lost", c.text, r.Lost)
+		if r := verifySpool(t, dir); c.head && r.Lost != 5 {
+			t.Errorf("%.10q: %d are reported as lost", c.text, r.Lost)
 		}
 	}
 }
 
-// TestReadLine: lines of any length are read whole, one after the other, up to what a line may have.
+// TestReadLine checks that lines up to the maximum are read completely.
 func TestReadLine(t *testing.T) {
 	for _, n := range []int{1, 4096, 4097, 64 << 10, 64<<10 + 1, maxLine, maxLine + 1, 3 * maxLine} {
 		line := strings.Repeat("x", n-1) + "\n"
@@ -333,10 +333,10 @@ func TestReadLine(t *testing.T) {
 	}
 }
 
-// TestLink: a line has its link only if it's whole, and has a number as a spool writes it.
+// TestLink checks that only a complete line with a valid number has a link.
 func TestLink(t *testing.T) {
 	want := link{chain: "c0ffee", sequence: 7, previous: sha256.Sum256(nil)}
-	line := forged(want, nil)
+	line := forgeRecord(want, nil)
 	want.hash = hashOf(line)
 	if got, ok := parseLink(line); !ok || got != want {
 		t.Fatalf("%+v of %s", got, line)
@@ -353,12 +353,12 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// TestFilter: what fits is what is asked for, by number, session and kind.
+// TestFilter checks the selection by number, session and kind.
 func TestFilter(t *testing.T) {
 	list := denials(0, 4)
 	list[1].Session, list[2].Kind = "s2", event.Exec
 	dir := t.TempDir()
-	written(t, dir, Limits{}, list) // after a checkpoint, and before another one
+	writeSpool(t, dir, Limits{}, list) // after a checkpoint, and before another one
 	lines := append(linesOf(t, dir), "{}\n", "x")
 	for _, c := range []struct {
 		f    Filter
@@ -374,7 +374,7 @@ func TestFilter(t *testing.T) {
 	} {
 		var got []int
 		for i, line := range lines {
-			if c.f.Fits([]byte(line)) {
+			if c.f.Matches([]byte(line)) {
 				got = append(got, i)
 			}
 		}
@@ -384,8 +384,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestSize: a spool that is nearly full lets no session begin, and takes what those that run tell until it's full. What it can't take
-// is lost and counted.
+// TestSize checks that a nearly full spool rejects new sessions, and stores the events of running ones until it is full. Lost
+// events are counted.
 func TestSize(t *testing.T) {
 	dir := t.TempDir()
 	l := Start(Config{Folder: dir, Limits: Limits{Size: 128 << 10}})
@@ -433,7 +433,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestDrop: the oldest file goes, and a gap says how many records were in it. Who has read along knows all of it.
+// TestDrop checks that the oldest file is removed, and that a gap has the number of its events.
 func TestDrop(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{Size: 128 << 10, Drop: true})
@@ -450,8 +450,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestStand: what is removed stands for what it told, however often that happened, and for what gaps in it told to be gone.
-func TestStand(t *testing.T) {
+// TestCountLosses checks that a removed file counts with each event's count and with the gaps in it.
+func TestCountLosses(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{})
 	list := denials(0, 2)
@@ -460,28 +460,28 @@ func TestStand(t *testing.T) {
 	exec.Kind = event.Exec
 	gap := event.Event{Kind: event.Gap, Count: 50, Execs: 3, Extra: map[string]string{"exact": "true", "why": "x"}}
 	appendAll(t, s, append(list, exec, gap, event.Event{Kind: event.SessionEnd, Session: "s1"}))
-	if got, err := s.standOf(1); err != nil || got != (stand{Count: 100_052, Execs: 4}) {
+	if got, err := s.countLosses(1); err != nil || got != (lossCount{Count: 100_052, Execs: 4}) {
 		t.Errorf("%+v %v", got, err)
 	}
 	gap.Extra = map[string]string{"exact": "false"}
 	gap.Count, gap.Execs = 0, 0
 	appendAll(t, s, []event.Event{gap})
 	must(t, s.rotate())
-	if !s.removeFirst(false, "to make room") {
-		t.Fatal("it isn't removed")
+	if !s.removeFirst(false, "to free space") {
+		t.Fatal("nothing was removed")
 	}
-	if e := s.owed[0]; e.Count != 100_052 || e.Execs != 4 || e.Extra["exact"] != "false" || s.gone.Stand.Count != e.Count {
+	if e := s.pendingGaps[0]; e.Count != 100_052 || e.Execs != 4 || e.Extra["exact"] != "false" || s.unreportedRemoval.Lost.Count != e.Count {
 		t.Errorf("%+v", e)
 	}
 	closeSpool(t, s)
 	one, two := removed{First: 1, Last: 2, Shipped: true}, removed{First: 3, Last: 4}
-	if got := one.and(two); got != (removed{First: 1, Last: 4}) {
-		t.Errorf("with what some sink hasn't got: %+v", got)
+	if got := one.plus(two); got != (removed{First: 1, Last: 4}) {
+		t.Errorf("with records that some sink hasn't received: %+v", got)
 	}
 }
 
-// TestMissing: files that others have removed are named, and the one that the spool removes isn't.
-func TestMissing(t *testing.T) {
+// TestMissingFiles checks that files that others have removed are named, and the one that the spool removes isn't.
+func TestMissingFiles(t *testing.T) {
 	for _, c := range []struct {
 		first, gone, next uint64
 		want              string
@@ -493,42 +493,42 @@ func TestMissing(t *testing.T) {
 		{1, 1, 4, fileName(2) + " to " + fileName(3)},
 		{1, 2, 4, fileName(1) + " and " + fileName(3)},
 	} {
-		if got := missingFiles(c.first, c.gone, c.next); strings.TrimPrefix(got, othersRemoved) != c.want {
+		if got := missingFiles(c.first, c.gone, c.next); strings.TrimPrefix(got, foreignRemoval) != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}
 }
 
-// TestRemovedAndKilled: whenever the writer is killed as it removes files, that they went is told, once.
+// TestRemovedAndKilled checks that a removal is reported once, whenever the writer is killed.
 func TestRemovedAndKilled(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		shipped bool
-		tells   bool // before it's killed
-		put     string
+		name     string
+		shipped  bool
+		reported bool // before it's killed
+		put      string
 	}{
 		{name: "after two files"},
-		{name: "after two that every sink has", shipped: true},
+		{name: "after two files that every sink has", shipped: true},
 		{name: "before the second one is gone", put: fileName(2)},
-		{name: "after it's told, and before the head says so", tells: true, put: headName},
-		{name: "after it's told", tells: true},
+		{name: "after the report, before the head is written", reported: true, put: headName},
+		{name: "after the report", reported: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			filled(t, dir)
+			fillSpool(t, dir)
 			s := open(t, dir, Limits{Size: 1 << 20})
 			appendAll(t, s, denials(200, 1))
 			second := readFile(t, s.path(fileName(2)))
 			for range 2 {
-				if !s.removeFirst(c.shipped, "to make room") {
+				if !s.removeFirst(c.shipped, "to free space") {
 					t.Fatal("nothing is removed")
 				}
 			}
 			head := readFile(t, s.path(headName))
-			told := uint64(100 + 1 + 3)
-			if c.tells {
+			want := uint64(100 + 1 + 3)
+			if c.reported {
 				appendAll(t, s, denials(201, 1))
-				told++
+				want++
 			}
 			must(t, s.release())
 			switch c.put {
@@ -538,29 +538,29 @@ func TestRemovedAndKilled(t *testing.T) {
 				writeFile(t, s.path(fileName(2)), second)
 			}
 			for i := range 3 {
-				s = written(t, dir, Limits{Size: 1 << 20}, denials(210+i, 1))
+				s = writeSpool(t, dir, Limits{Size: 1 << 20}, denials(210+i, 1))
 			}
 			r := sound(t, dir)
 			if c.shipped {
 				text := readFile(t, s.path(fileName(s.number)))
 				if n := bytes.Count(text, []byte("every sink has them")); n != 1 || r.Lost > 0 {
-					t.Errorf("it's told %d times, %d lost", n, r.Lost)
+					t.Errorf("reported %d times, %d lost", n, r.Lost)
 				}
-			} else if n := len(targets(t, dir)); r.Removed == 0 || r.Lost+uint64(n) != told {
-				t.Errorf("of %d denials %d are there, and %d are told to be gone", told, n, r.Lost)
+			} else if n := len(targets(t, dir)); r.Removed == 0 || r.Lost+uint64(n) != want {
+				t.Errorf("of %d denials, %d exist and %d are reported as lost", want, n, r.Lost)
 			}
 		})
 	}
 }
 
-// TestShipped: a file that every sink has goes without a word of loss, and not before.
+// TestShipped checks that a file that every sink has is removed without a loss, and not before.
 func TestShipped(t *testing.T) {
 	dir := t.TempDir()
-	filled(t, dir)
+	fillSpool(t, dir)
 	s := open(t, dir, Limits{Size: 40 << 10})
 	s.Cursors = filepath.Join(t.TempDir(), "cursors")
 	chain, end := s.stream.ID, s.number
-	for _, told := range []string{
+	for _, text := range []string{
 		"",
 		"{}",
 		`{"sinks":{}}`,
@@ -569,56 +569,56 @@ func TestShipped(t *testing.T) {
 		`{"sinks":{"a":{"cursor":{"chain":"another","file":END}}}}`,
 		`{"sinks":{"a":{"cursor":{"chain":"CHAIN","file":99}}}}`,
 	} {
-		tell(t, s.Cursors, told, chain, end)
+		writeCursors(t, s.Cursors, text, chain, end)
 		var full *FullError
 		if _, err := s.Append(denials(200, 1)); !errors.As(err, &full) {
-			t.Errorf("%s: %v", told, err)
+			t.Errorf("%s: %v", text, err)
 		}
 	}
-	tell(t, s.Cursors, `{"sinks":{"a":{"cursor":{"chain":"CHAIN","sequence":3}},"b":{"cursor":{"chain":"x","sequence":3}},"c":{"cursor":{"chain":"CHAIN","sequence":1000}}}}`, chain, end)
-	if all := float64(s.done.sequence); !maps.Equal(s.behind(), map[string]float64{"a": all - 3, "b": all, "c": all}) {
+	writeCursors(t, s.Cursors, `{"sinks":{"a":{"cursor":{"chain":"CHAIN","sequence":3}},"b":{"cursor":{"chain":"x","sequence":3}},"c":{"cursor":{"chain":"CHAIN","sequence":1000}}}}`, chain, end)
+	if all := float64(s.synced.sequence); !maps.Equal(s.behind(), map[string]float64{"a": all - 3, "b": all, "c": all}) {
 		t.Errorf("of %v records: %v", all, s.behind())
 	}
-	tell(t, s.Cursors, `{"sinks":{"a":{"cursor":{"chain":"CHAIN","file":END}},"b":{"cursor":{"chain":"CHAIN","file":END}}}}`, chain, end)
+	writeCursors(t, s.Cursors, `{"sinks":{"a":{"cursor":{"chain":"CHAIN","file":END}},"b":{"cursor":{"chain":"CHAIN","file":END}}}}`, chain, end)
 	appendAll(t, s, denials(200, 1))
 	closeSpool(t, s)
 	if r := sound(t, dir); r.Removed == 0 || r.Lost > 0 {
 		t.Errorf("%+v", r)
 	}
-	if last, err := os.ReadFile(filepath.Join(dir, fileName(s.number))); err != nil || !strings.Contains(string(last), "every sink has them, as the shipper says") {
-		t.Errorf("what was removed isn't told: %v", err)
+	if last, err := os.ReadFile(filepath.Join(dir, fileName(s.number))); err != nil || !strings.Contains(string(last), "the shipper reports that every sink has them") {
+		t.Errorf("the removal isn't reported: %v", err)
 	}
 }
 
-// TestUnsent: what is dropped that some sink hasn't got is counted, and where there are no sinks, or all have it, nothing is.
+// TestUnsent checks that dropped records that some sink hasn't received are counted, and others aren't.
 func TestUnsent(t *testing.T) {
-	for told, want := range map[string]bool{
+	for text, want := range map[string]bool{
 		`{"sinks":{}}`: false,
 		`{"sinks":{"a":{"cursor":{"chain":"CHAIN","file":END}}}}`:                                           false,
 		`{"sinks":{"a":{"cursor":{"chain":"CHAIN","file":END}},"b":{"cursor":{"chain":"CHAIN","file":1}}}}`: true,
 	} {
 		dir := t.TempDir()
-		filled(t, dir)
+		fillSpool(t, dir)
 		s := open(t, dir, Limits{Size: 40 << 10, Drop: true})
 		s.Cursors = filepath.Join(t.TempDir(), "cursors")
-		tell(t, s.Cursors, told, s.stream.ID, s.number)
+		writeCursors(t, s.Cursors, text, s.stream.ID, s.number)
 		before := s.begin.Sequence
 		appendAll(t, s, denials(200, 1))
 		if gone := s.begin.Sequence - before; gone == 0 || want && s.unsent != gone || !want && s.unsent != 0 {
-			t.Errorf("%s: %d of %d", told, s.unsent, gone)
+			t.Errorf("%s: %d of %d", text, s.unsent, gone)
 		}
 		closeSpool(t, s)
 	}
 }
 
-func tell(t *testing.T, name, told, chain string, end uint64) {
+func writeCursors(t *testing.T, name, text, chain string, end uint64) {
 	t.Helper()
-	told = strings.NewReplacer("CHAIN", chain, "END", fmt.Sprint(end)).Replace(told)
-	writeFile(t, name, []byte(told))
+	text = strings.NewReplacer("CHAIN", chain, "END", fmt.Sprint(end)).Replace(text)
+	writeFile(t, name, []byte(text))
 }
 
-// TestHostileCursors: what somebody else put in the cursors' place neither holds up who reads it, nor is followed.
-func TestHostileCursors(t *testing.T) {
+// TestHostileCursorFiles checks that a hostile cursor file neither blocks its reader nor is followed.
+func TestHostileCursorFiles(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good")
 	writeFile(t, good, []byte(`{"sinks":{"a":{"cursor":{"file":7}}}}`))
@@ -670,7 +670,7 @@ func TestHostileCursors(t *testing.T) {
 	}
 }
 
-// TestAge: a file is ended by its age; the time that events tell has no part in it, nor in anything else.
+// TestAge checks that a file is finished by its age, independent of the events' times.
 func TestAge(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{FileAge: time.Hour})
@@ -689,7 +689,7 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// TestAgeOverRestarts: a file's age counts from its beginning on, whoever writes to it since.
+// TestAgeOverRestarts checks that a file's age counts from its creation.
 func TestAgeOverRestarts(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{FileAge: time.Hour})
@@ -697,15 +697,15 @@ func TestAgeOverRestarts(t *testing.T) {
 	s.began = s.began.Add(-time.Hour)
 	closeSpool(t, s)
 	for i := range 2 {
-		written(t, dir, Limits{FileAge: time.Hour}, denials(i+1, 1))
+		writeSpool(t, dir, Limits{FileAge: time.Hour}, denials(i+1, 1))
 	}
 	if r := sound(t, dir); r.Files != 2 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestQuiet: what is written last is signed soon, though nothing comes after it.
-func TestQuiet(t *testing.T) {
+// TestSignatureWithoutEvents checks that the last records are signed soon, even if no event follows.
+func TestSignatureWithoutEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		l := Start(Config{Folder: dir})
@@ -724,14 +724,14 @@ func TestQuiet(t *testing.T) {
 			if signed() {
 				t.Error("the last one is signed at once")
 			}
-			time.Sleep(checkpointTime)
+			time.Sleep(checkpointInterval)
 			synctest.Wait()
 			if !signed() {
-				t.Error("nothing signs the last one")
+				t.Error("the last one isn't signed")
 			}
 		}
 		records := sound(t, dir).Records
-		time.Sleep(100 * checkpointTime)
+		time.Sleep(100 * checkpointInterval)
 		synctest.Wait()
 		if n := sound(t, dir).Records - records; n > 0 {
 			t.Errorf("%d records of nothing", n)
@@ -740,10 +740,10 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// TestFolderRemoved: that a whole audit is gone is told by the next one, once.
+// TestFolderRemoved checks that the next spool reports the removal of a whole audit, once.
 func TestFolderRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "audit")
-	filled(t, dir)
+	fillSpool(t, dir)
 	id := sound(t, dir).Chain
 	for i, remove := range []func() error{
 		func() error { return os.RemoveAll(dir) },
@@ -752,7 +752,7 @@ func TestFolderRemoved(t *testing.T) {
 	} {
 		must(t, remove())
 		for range 2 {
-			written(t, dir, Limits{}, denials(0, 1))
+			writeSpool(t, dir, Limits{}, denials(0, 1))
 		}
 		r := sound(t, dir)
 		if i < 2 && r.Chain == id || r.Inexact != 1 || !strings.Contains(gapsOf(t, dir), "the audit "+id+" ") {
@@ -764,7 +764,7 @@ func TestFolderRemoved(t *testing.T) {
 	}
 }
 
-// TestLongNames: a session that has long names is told of all the same, and no other user waits for that.
+// TestLongNames checks that a session with long names is recorded, and doesn't delay other users.
 func TestLongNames(t *testing.T) {
 	dir := t.TempDir()
 	l := Start(Config{Folder: dir})
@@ -779,11 +779,11 @@ func TestLongNames(t *testing.T) {
 	}
 	r := sound(t, dir)
 	if got := targets(t, dir); len(got) != 100 || r.Gaps != 0 {
-		t.Errorf("%d are told, %+v", len(got), r)
+		t.Errorf("%d recorded, %+v", len(got), r)
 	}
 }
 
-// TestReader reads while somebody writes, with a new reader for each record.
+// TestReader reads during writes, with a new reader for each record.
 func TestReader(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{Size: 128 << 10, Drop: true})
@@ -816,7 +816,7 @@ func TestReader(t *testing.T) {
 	}
 	r := NewReader(dir, at)
 	defer r.Close()
-	var gone *GoneError
+	var gone *RemovedError
 	if _, err := r.Next(); !errors.As(err, &gone) || gone.First != at.Sequence+1 || gone.Last <= gone.First {
 		t.Fatalf("%v", err)
 	}
@@ -827,7 +827,7 @@ func TestReader(t *testing.T) {
 	closeSpool(t, s)
 }
 
-// TestReaderOfNewFile: who is at a file's end reads nothing of the next one before it's said to be on the disk.
+// TestReaderOfNewFile checks that a reader at a file's end reads nothing of the next file before the head includes it.
 func TestReaderOfNewFile(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{})
@@ -840,7 +840,7 @@ func TestReaderOfNewFile(t *testing.T) {
 		}
 	}
 	must(t, s.rotate())
-	must(t, s.keepHead())
+	must(t, s.syncHead())
 	add(t, lastFile(t, dir), "it isn't synced yet\n")
 	if line, err := r.Next(); err != nil || !bytes.Contains(line, []byte("end of file")) {
 		t.Errorf("%s, %v", line, err)
@@ -850,7 +850,8 @@ func TestReaderOfNewFile(t *testing.T) {
 	}
 }
 
-// TestReaderOfDamage goes on after what isn't a record, and where a file isn't there, be it with a new reader for each record.
+// TestReaderOfDamage checks that a reader continues after a damaged line and a missing file, also with a new reader for each
+// record.
 func TestReaderOfDamage(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(t *testing.T, dir string, last uint64)
@@ -871,7 +872,7 @@ func TestReaderOfDamage(t *testing.T) {
 	} {
 		for _, fresh := range []bool{false, true} {
 			dir := t.TempDir()
-			filled(t, dir)
+			fillSpool(t, dir)
 			list, _ := files(dir)
 			c.damage(t, dir, list[len(list)-1])
 			want := 0
@@ -910,10 +911,10 @@ func TestReaderOfDamage(t *testing.T) {
 	}
 }
 
-// TestReaderOfCopy: where the audit was put back to an older copy, and others came in the places of records that were read, that's said.
+// TestReaderOfCopy checks that a reader detects that an older copy of the audit was restored and continued.
 func TestReaderOfCopy(t *testing.T) {
 	dir := t.TempDir()
-	written(t, dir, Limits{}, denials(100, 3))
+	writeSpool(t, dir, Limits{}, denials(100, 3))
 	copied := t.TempDir()
 	must(t, os.CopyFS(copied+"/audit", os.DirFS(dir)))
 	read := func(dir string, at Cursor) (damage, lines int, after Cursor) {
@@ -934,26 +935,27 @@ func TestReaderOfCopy(t *testing.T) {
 			}
 		}
 	}
-	goOn := func(dir string, from int) {
-		written(t, dir, Limits{}, denials(from, 3))
+	continueSpool := func(dir string, from int) {
+		writeSpool(t, dir, Limits{}, denials(from, 3))
 	}
-	goOn(dir, 200)
+	continueSpool(dir, 200)
 	damage, lines, at := read(dir, Cursor{})
 	if damage != 0 || lines != 10 || at.Hash == "" {
 		t.Errorf("%d %d %+v", damage, lines, at)
 	}
-	goOn(copied+"/audit", 300) // of the same length
-	goOn(copied+"/audit", 400)
+	continueSpool(copied+"/audit", 300) // of the same length
+	continueSpool(copied+"/audit", 400)
 	if damage, lines, _ := read(copied+"/audit", at); damage != 1 || lines != 5 {
 		t.Errorf("%d %d", damage, lines)
 	}
-	goOn(dir, 400)
+	continueSpool(dir, 400)
 	if damage, lines, _ := read(dir, at); damage != 0 || lines != 5 {
 		t.Errorf("%d %d", damage, lines)
 	}
 }
 
-// TestReaderOfAnother: a spool that takes another one's place is read from its beginning, and one that was put back from its end; both are told.
+// TestReaderOfAnother checks that a reader reports a different spool and continues at its beginning, and reports an older copy and
+// continues at its end.
 func TestReaderOfAnother(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{})
@@ -977,10 +979,10 @@ func TestReaderOfAnother(t *testing.T) {
 	}
 
 	other := t.TempDir()
-	s = written(t, other, Limits{}, denials(0, 1))
+	s = writeSpool(t, other, Limits{}, denials(0, 1))
 	r = NewReader(other, at)
 	defer r.Close()
-	var replaced *OtherError
+	var replaced *ReplacedError
 	if _, err := r.Next(); !errors.As(err, &replaced) || replaced.Before != at.Chain || replaced.Now != s.stream.ID {
 		t.Fatalf("%v", err)
 	}
@@ -1003,13 +1005,13 @@ func readAll(t *testing.T, dir string, from Cursor) Cursor {
 	}
 }
 
-// TestReaders: the group reads the events and where they end, not the key.
+// TestReaders checks that the group can read the events and the head, and not the key.
 func TestReaders(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
 	dir := filepath.Join(t.TempDir(), "audit")
-	filled(t, dir)
+	fillSpool(t, dir)
 	if got := rights(t, filepath.Join(dir, headName)); got != "-rw------- 0" {
 		t.Errorf("without a group: %s", got)
 	}
@@ -1022,7 +1024,7 @@ func TestReaders(t *testing.T) {
 	if err != nil || len(entries) < 5 {
 		t.Fatal(entries, err)
 	}
-	want := map[string]string{keyName: "-rw------- 0", "lock": "-rw------- 0", takenName: "-rw------- 0"}
+	want := map[string]string{keyName: "-rw------- 0", "lock": "-rw------- 0", usageName: "-rw------- 0"}
 	for _, e := range entries {
 		is := "-rw-r----- 4711"
 		if w := want[e.Name()]; w != "" {

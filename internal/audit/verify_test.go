@@ -20,7 +20,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 )
 
-// hashOf is the fingerprint that a line says.
+// hashOf returns the fingerprint in a line.
 func hashOf(line []byte) (h hash) {
 	_, h, _ = cutHash(line, fingerprintStart, fingerprintEnd)
 	return h
@@ -33,7 +33,7 @@ func change(t testing.TB, file string, do func([][]byte) [][]byte) {
 	writeFile(t, file, bytes.Join(do(slices.Collect(bytes.Lines(bytes.Clone(text)))), nil))
 }
 
-// rechain makes links and fingerprints hold again from line n on, as somebody who can write but not sign would.
+// rechain makes the links and fingerprints valid from line n, as an attacker without the key can.
 func rechain(lines [][]byte, n int) [][]byte {
 	for i := n; i < len(lines); i++ {
 		lines[i] = refinger(relink(lines[i], hashOf(lines[i-1])))
@@ -41,7 +41,7 @@ func rechain(lines [][]byte, n int) [][]byte {
 	return lines
 }
 
-// relink gives a line another link, and refinger the fingerprint that it then has.
+// relink replaces a line's link, and refinger computes the fingerprint.
 func relink(line []byte, previous hash) []byte {
 	text, own, _ := cutHash(line, fingerprintStart, fingerprintEnd)
 	text, _, _ = cutHash(text, fingerprintStart, previousEnd)
@@ -54,7 +54,7 @@ func refinger(line []byte) []byte {
 	return []byte(string(text) + fingerprintStart + own.String() + fingerprintEnd)
 }
 
-// TestTampering: each of these is found, where it was done, and said.
+// TestTampering checks that each change is detected, and where.
 func TestTampering(t *testing.T) {
 	const first, second = "000000000001.jsonl", "000000000002.jsonl"
 	edit := func(line []byte) []byte { return bytes.Replace(line, []byte("/secret/"), []byte("/public/"), 1) }
@@ -81,19 +81,19 @@ func TestTampering(t *testing.T) {
 		"first link edited": {func(t *testing.T, _, f string) {
 			change(t, f, func(l [][]byte) [][]byte {
 				first, _ := parseLink(l[0])
-				l[0] = forged(link{chain: first.chain, sequence: 1, previous: hash{1}}, nil)
+				l[0] = forgeRecord(link{chain: first.chain, sequence: 1, previous: hash{1}}, nil)
 				return rechain(l, 1)
 			})
 		}, first + ":1", "this isn't the spool's first record"},
 		"another spool's record": {func(t *testing.T, _, f string) {
 			change(t, f, func(l [][]byte) [][]byte {
-				l[3] = forged(link{chain: "other", sequence: 4, previous: hashOf(l[2])}, nil)
+				l[3] = forgeRecord(link{chain: "other", sequence: 4, previous: hashOf(l[2])}, nil)
 				return rechain(l, 4)
 			})
 		}, first + ":4", "is of another spool"},
 		"garbage": {func(t *testing.T, _, f string) {
 			change(t, f, func(l [][]byte) [][]byte { l[3] = []byte("x\n"); return l })
-		}, first + ":4", "isn't a record"},
+		}, first + ":4", "isn't a record of a spool"},
 		"first line edited": {func(t *testing.T, _, f string) {
 			change(t, f, func(l [][]byte) [][]byte { l[0] = bytes.Replace(l[0], []byte("opened"), []byte("0pened"), 1); return l })
 		}, first + ":1", "record 1 isn't"},
@@ -112,9 +112,9 @@ func TestTampering(t *testing.T) {
 		"line doubled": {func(t *testing.T, _, f string) {
 			change(t, f, func(l [][]byte) [][]byte { return slices.Insert(l, 4, l[3]) })
 		}, first + ":5", "this is record 4, where record 5 belongs"},
-		"edited and chained anew": {func(t *testing.T, _, f string) {
+		"edited and chained again": {func(t *testing.T, _, f string) {
 			change(t, f, func(l [][]byte) [][]byte { l[3] = refinger(edit(l[3])); return rechain(l, 4) })
-		}, first + ":", "signature of this checkpoint doesn't hold"},
+		}, first + ":", "signature of this checkpoint is invalid"},
 		"file cut at a line": {func(t *testing.T, _, f string) {
 			change(t, f, func(l [][]byte) [][]byte { return l[:5] })
 		}, second + ":1", "are missing before this record"},
@@ -124,16 +124,16 @@ func TestTampering(t *testing.T) {
 				l[n] = refinger(bytes.Replace(l[n], []byte(`"what":"closed"`), []byte(`"what":"cl0sed"`), 1))
 				return l
 			})
-		}, ":", "the head has signed another one"},
+		}, ":", "the head signs another one"},
 		"end cut": {func(t *testing.T, dir, _ string) {
 			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return l[:len(l)-1] })
-		}, ":", "is cut off here"},
+		}, ":", "is truncated here"},
 		"end cut within a line": {func(t *testing.T, dir, _ string) {
 			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { n := len(l) - 1; l[n] = l[n][:50]; return l })
-		}, ":", "isn't a record"},
+		}, ":", "isn't a record of a spool"},
 		"first file removed": {func(t *testing.T, _, f string) {
 			remove(t, f)
-		}, second + ":1", "what was before it is missing"},
+		}, second + ":1", "the records before it are missing"},
 		"first file removed, which has a name": {func(t *testing.T, _, f string) {
 			remove(t, f)
 		}, first + ":0", "the file is missing"},
@@ -142,13 +142,13 @@ func TestTampering(t *testing.T) {
 		}, second + ":0", "the file is missing"},
 		"last file removed": {func(t *testing.T, dir, _ string) {
 			remove(t, lastFile(t, dir))
-		}, ":", "cut off here"},
+		}, ":", "truncated here"},
 		"all files removed": {func(t *testing.T, dir, _ string) {
 			list, _ := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 			for _, f := range list {
 				remove(t, f)
 			}
-		}, ":", "cut off here"},
+		}, ":", "truncated here"},
 		"files swapped": {func(t *testing.T, dir, f string) {
 			g := filepath.Join(dir, second)
 			must(t, os.Rename(f, f+".x"))
@@ -157,89 +157,89 @@ func TestTampering(t *testing.T) {
 		}, second + ":1", "this is record 1, where record"},
 		"head removed": {func(t *testing.T, dir, _ string) {
 			remove(t, filepath.Join(dir, headName))
-		}, "head:0", "it's missing"},
+		}, "head:0", "the file is missing"},
 		"head damaged": {func(t *testing.T, dir, _ string) {
 			change(t, filepath.Join(dir, headName), func(l [][]byte) [][]byte { return [][]byte{[]byte("{\n")} })
-		}, "head:0", "it's damaged"},
+		}, "head:0", "the file is damaged"},
 		"head of no spool": {func(t *testing.T, dir, _ string) {
 			writeFile(t, filepath.Join(dir, headName), head{}.line())
-		}, "head:0", "it's damaged"},
+		}, "head:0", "the file is damaged"},
 		"head edited": {func(t *testing.T, dir, _ string) {
 			change(t, filepath.Join(dir, headName), func(l [][]byte) [][]byte {
 				l[0] = bytes.Replace(l[0], []byte(`"sequence":1`), []byte(`"sequence":2`), 1)
 				return l
 			})
-		}, "head:0", "its signature doesn't hold"},
+		}, "head:0", "the signature is invalid"},
 		"another spool's file": {func(t *testing.T, _, f string) {
 			other := t.TempDir()
-			filled(t, other)
+			fillSpool(t, other)
 			text := readFile(t, filepath.Join(other, first))
 			writeFile(t, f, text)
 		}, first + ":1", "is of another spool"},
 		"key replaced": {func(t *testing.T, dir, _ string) {
 			remove(t, filepath.Join(dir, keyName))
-			written(t, dir, small, denials(0, 1))
+			writeSpool(t, dir, small, denials(0, 1))
 		}, ":", "the key was replaced"},
-		// What was done while nobody wrote stays found when somebody does again.
-		"end cut and gone on": {func(t *testing.T, dir, _ string) {
+		// Changes while the spool was closed are detected after it was continued.
+		"end cut and continued": {func(t *testing.T, dir, _ string) {
 			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return l[:len(l)-2] })
-			written(t, dir, small, denials(0, 1))
+			writeSpool(t, dir, small, denials(0, 1))
 		}, ":", "are missing before this record"},
-		"edited and gone on": {func(t *testing.T, dir, _ string) {
+		"edited and continued": {func(t *testing.T, dir, _ string) {
 			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { l[1] = append([]byte(" "), l[1]...); return l })
-			written(t, dir, small, denials(0, 1))
+			writeSpool(t, dir, small, denials(0, 1))
 		}, ":2", "isn't as it was written"},
-		"last file removed and gone on": {func(t *testing.T, dir, _ string) {
+		"last file removed and continued": {func(t *testing.T, dir, _ string) {
 			remove(t, lastFile(t, dir))
-			written(t, dir, small, denials(0, 1))
+			writeSpool(t, dir, small, denials(0, 1))
 		}, ":1", "are missing before this record"},
-		"put in at the end": {func(t *testing.T, dir, _ string) {
-			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return append(l, after(t, l[len(l)-1], 1)) })
-		}, ":", "this was put in"},
-		"put in at the end and gone on": {func(t *testing.T, dir, _ string) {
-			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return append(l, after(t, l[len(l)-1], 1)) })
-			written(t, dir, small, denials(0, 1))
-		}, ":1", "records were moved or put in"},
-		"file put in": {func(t *testing.T, dir, _ string) {
+		"inserted at the end": {func(t *testing.T, dir, _ string) {
+			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return append(l, forgedAfter(t, l[len(l)-1], 1)) })
+		}, ":", "this was inserted"},
+		"inserted at the end and continued": {func(t *testing.T, dir, _ string) {
+			change(t, lastFile(t, dir), func(l [][]byte) [][]byte { return append(l, forgedAfter(t, l[len(l)-1], 1)) })
+			writeSpool(t, dir, small, denials(0, 1))
+		}, ":1", "records were moved or inserted"},
+		"file inserted": {func(t *testing.T, dir, _ string) {
 			list, _ := files(dir)
 			change(t, lastFile(t, dir), func(l [][]byte) [][]byte {
-				add(t, touch(t, dir, list[len(list)-1]+1), string(after(t, l[len(l)-1], 1)))
+				add(t, touch(t, dir, list[len(list)-1]+1), string(forgedAfter(t, l[len(l)-1], 1)))
 				return l
 			})
-		}, ":1", "this was put in"},
+		}, ":1", "this was inserted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			filled(t, dir)
+			fillSpool(t, dir)
 			sound(t, dir)
 			c.do(t, dir, filepath.Join(dir, first))
-			r := verified(t, dir)
+			r := verifySpool(t, dir)
 			if !slices.ContainsFunc(r.Problems, func(p report.Problem) bool {
 				return strings.Contains(fmt.Sprintf("%s:%d", p.File, p.Line), c.place) && strings.Contains(p.Text, c.says)
 			}) {
 				t.Errorf("%+v", r)
 			}
-			if name == "end cut and gone on" && r.Lost != 2 || name == "garbage" && len(r.Problems) != 1 {
+			if name == "end cut and continued" && r.Lost != 2 || name == "garbage" && len(r.Problems) != 1 {
 				t.Errorf("%+v", r)
 			}
 		})
 	}
 }
 
-// after is a record as anybody can write one: so many after another one, and chained to that.
-func after(t *testing.T, line []byte, n uint64) []byte {
+// forgedAfter returns a record, n after another one and chained to it, as anybody can write it.
+func forgedAfter(t *testing.T, line []byte, n uint64) []byte {
 	t.Helper()
 	l, ok := parseLink(line)
 	if !ok {
 		t.Fatalf("%s", line)
 	}
-	return forged(link{chain: l.chain, sequence: l.sequence + n, previous: l.hash}, nil)
+	return forgeRecord(link{chain: l.chain, sequence: l.sequence + n, previous: l.hash}, nil)
 }
 
-// forged is a record with any link: a denial, or a checkpoint with a key.
-func forged(l link, k *key) []byte {
-	s := &Spool{stream: &event.Stream{ID: l.chain}, adding: taken{}}
-	s.now = position{sequence: l.sequence - 1, hash: l.previous}
+// forgeRecord returns a record with any link: a denial, or a checkpoint with a key.
+func forgeRecord(l link, k *key) []byte {
+	s := &Spool{stream: &event.Stream{ID: l.chain}, pendingUsage: userBytes{}}
+	s.buffered = position{sequence: l.sequence - 1, hash: l.previous}
 	if k != nil {
 		s.key = *k
 		s.checkpoint("opened", "")
@@ -282,40 +282,40 @@ func lastFile(t *testing.T, dir string) string {
 	return filepath.Join(dir, fileName(list[len(list)-1]))
 }
 
-// TestPinnedKey: a spool that somebody has written anew, with a key of his own, is sound by itself. Who has kept a key finds it.
+// TestPinnedKey checks that a spool that was rewritten with another key is valid by itself, and invalid for a known key.
 func TestPinnedKey(t *testing.T) {
 	real, forged := t.TempDir(), t.TempDir()
-	filled(t, real)
-	filled(t, forged)
+	fillSpool(t, real)
+	fillSpool(t, forged)
 	keys := sound(t, real).Keys
 	for _, key := range keys {
-		r, err := Verify(real, key, nobody)
+		r, err := Verify(real, key, noProgress)
 		if err != nil || len(r.Problems) > 0 {
 			t.Errorf("%v %+v", err, r.Problems)
 		}
-		r, err = Verify(forged, key, nobody)
+		r, err = Verify(forged, key, noProgress)
 		if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "written by somebody else") {
 			t.Errorf("%v %+v", err, r.Problems)
 		}
 	}
 }
 
-// TestNamedKey: who has no key can name the one that was kept as the next one, and that isn't enough.
+// TestNamedKey checks that it isn't sufficient to name a known key as the next one.
 func TestNamedKey(t *testing.T) {
 	real, forged := t.TempDir(), t.TempDir()
-	filled(t, real)
+	fillSpool(t, real)
 	first := sound(t, real).Keys[0]
 	s := open(t, forged, Limits{})
 	appendAll(t, s, denials(0, 3))
 	s.checkpoint("end of file", first)
 	must(t, errors.Join(s.commit(), s.release()))
-	r, err := Verify(forged, first, nobody)
+	r, err := Verify(forged, first, noProgress)
 	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "written by somebody else") {
 		t.Errorf("%v %+v", err, r.Problems)
 	}
 }
 
-// TestOldKey: a key whose files have gone to make room vouches for nothing any more, and nobody is accused for that.
+// TestOldKey checks the problem for a key whose files the spool has removed: it accuses nobody.
 func TestOldKey(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, dropping)
@@ -329,33 +329,34 @@ func TestOldKey(t *testing.T) {
 		t.Fatal("nothing was removed")
 	}
 	last := r.Keys[len(r.Keys)-1]
-	if r, err := Verify(dir, last, nobody); err != nil || len(r.Problems) != 0 {
+	if r, err := Verify(dir, last, noProgress); err != nil || len(r.Problems) != 0 {
 		t.Errorf("%v %+v", err, r.Problems)
 	}
-	r, err := Verify(dir, old, nobody)
+	r, err := Verify(dir, old, noProgress)
 	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "note a newer key") || strings.Contains(r.Problems[0].Text, "by somebody else") {
 		t.Errorf("%v %+v", err, r.Problems)
 	}
 }
 
-// TestFarFile: a file with a number of its own is missed at once, however far away it is; however many problems there are, not all are told.
+// TestFarFile checks that a distant file number is reported at once, and that the number of listed problems is limited.
 func TestFarFile(t *testing.T) {
 	dir := t.TempDir()
-	filled(t, dir)
+	fillSpool(t, dir)
 	writeFile(t, filepath.Join(dir, fileName(math.MaxInt64)), nil)
 	list, _ := files(dir)
 	want := fmt.Sprintf("this file and %d more", math.MaxInt64-list[len(list)-2]-2)
-	if r := verified(t, dir); len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, want) {
+	if r := verifySpool(t, dir); len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, want) {
 		t.Errorf("%+v, want %s", r.Problems, want)
 	}
 	writeFile(t, filepath.Join(dir, fileName(1)), []byte(strings.Repeat("x\n", maxProblems)))
-	if r := verified(t, dir); len(r.Problems) != maxProblems || r.Untold < 1 || r.Untold > 9 {
-		t.Errorf("%d problems, %d untold", len(r.Problems), r.Untold)
+	if r := verifySpool(t, dir); len(r.Problems) != maxProblems || r.Omitted < 1 || r.Omitted > 9 {
+		t.Errorf("%d problems, %d omitted", len(r.Problems), r.Omitted)
 	}
 }
 
-// TestPlanted: what others have put into the folder is never gone on from, and that it was there, or that the writer was killed, is told.
-func TestPlanted(t *testing.T) {
+// TestForeignRecords checks that a writer doesn't continue from foreign records, and reports them, or that the previous writer was
+// killed.
+func TestForeignRecords(t *testing.T) {
 	of := func(chain string, more uint64, previous hash) func(link) []byte {
 		return func(l link) []byte {
 			if chain == "" {
@@ -364,7 +365,7 @@ func TestPlanted(t *testing.T) {
 			if previous == (hash{}) {
 				previous = l.hash
 			}
-			return forged(link{chain: chain, sequence: l.sequence + more, previous: previous}, nil)
+			return forgeRecord(link{chain: chain, sequence: l.sequence + more, previous: previous}, nil)
 		}
 	}
 	for _, c := range []struct {
@@ -383,20 +384,20 @@ func TestPlanted(t *testing.T) {
 		{"the next one's next, in the file", true, 1, of("", 2, hash{})},
 		{"another spool's, in the file", true, 1, of("other", 1, hash{})},
 		{"one with another link, in the file", true, 1, of("", 1, hash{1})},
-		{"a far record, in the file", true, 1, of("", mostRecords, hash{})},
+		{"a far record, in the file", true, 1, of("", maxRecordNumber, hash{})},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, Limits{})
 			appendAll(t, s, denials(0, 3))
-			told := 1
+			inexact := 1
 			if c.killed {
 				release(t, s)
 			} else {
 				closeSpool(t, s)
 			}
 			if c.killed && c.number > 1 {
-				told = 2
+				inexact = 2
 			}
 			lines := slices.Collect(bytes.Lines(readFile(t, s.path(fileName(1)))))
 			last := lines[len(lines)-1]
@@ -405,20 +406,20 @@ func TestPlanted(t *testing.T) {
 				touch(t, dir, c.number)
 			}
 			add(t, s.path(fileName(c.number)), string(c.plant(l)))
-			written(t, dir, Limits{}, denials(3, 1))
+			writeSpool(t, dir, Limits{}, denials(3, 1))
 			r := sound(t, dir)
-			if got := targets(t, dir); !slices.Equal(got, []int{0, 1, 2, 3}) || r.Inexact != told || r.Lost != 0 || r.Last > 10 {
+			if got := targets(t, dir); !slices.Equal(got, []int{0, 1, 2, 3}) || r.Inexact != inexact || r.Lost != 0 || r.Last > 10 {
 				t.Errorf("%v %+v", got, r)
 			}
 		})
 	}
 }
 
-// TestPlantedBeforeItWrites: what others put behind a spool's end isn't taken for what its writer has written, though that was opened, and ended
-// before it wrote anything: it was killed, or stopped, or the spool had nothing in it yet.
-func TestPlantedBeforeItWrites(t *testing.T) {
-	record := func(s *Spool, l link) []byte { return forged(l, nil) }
-	anothers := func(s *Spool, l link) []byte { k := newKey(make([]byte, 32)); return forged(l, &k) }
+// TestForeignRecordsAfterEnd checks that foreign records after the end aren't mistaken for those of a writer that was killed or
+// stopped before it wrote anything.
+func TestForeignRecordsAfterEnd(t *testing.T) {
+	record := func(s *Spool, l link) []byte { return forgeRecord(l, nil) }
+	anothers := func(s *Spool, l link) []byte { k := newKey(make([]byte, 32)); return forgeRecord(l, &k) }
 	unsigned := func(s *Spool, l link) []byte {
 		return refinger(bytes.Replace(anothers(s, l), []byte(newKey(make([]byte, 32)).public()), []byte(s.key.public()), 1))
 	}
@@ -458,15 +459,15 @@ func TestPlantedBeforeItWrites(t *testing.T) {
 				touch(t, dir, c.number)
 			}
 			add(t, s.path(fileName(c.number)), string(c.plant(s, next)))
-			if r := verified(t, dir); !strings.Contains(fmt.Sprint(r.Problems), "this was put in") {
+			if r := verifySpool(t, dir); !strings.Contains(fmt.Sprint(r.Problems), "this was inserted") {
 				t.Errorf("%+v", r)
 			}
-			written(t, dir, Limits{}, denials(c.filled, 1))
-			r := verified(t, dir)
-			told := readFile(t, lastFile(t, dir))
-			if !bytes.Contains(told, []byte("isn't of this audit")) && !bytes.Contains(told, []byte("isn't as it was written")) ||
-				bytes.Contains(told, []byte("kept, though")) {
-				t.Errorf("%+v\n%s", r, told)
+			writeSpool(t, dir, Limits{}, denials(c.filled, 1))
+			r := verifySpool(t, dir)
+			text := readFile(t, lastFile(t, dir))
+			if !bytes.Contains(text, []byte("isn't of this audit")) && !bytes.Contains(text, []byte("isn't as it was written")) ||
+				bytes.Contains(text, []byte("kept without")) {
+				t.Errorf("%+v\n%s", r, text)
 			}
 		})
 	}
@@ -477,8 +478,8 @@ func release(t *testing.T, s *Spool) {
 	must(t, s.release())
 }
 
-// rotated is a spool that has removed its oldest files.
-func rotated(t *testing.T) (dir string) {
+// rotatedSpool returns a spool that has removed its oldest files.
+func rotatedSpool(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	s := open(t, dir, dropping)
@@ -491,9 +492,9 @@ func rotated(t *testing.T) (dir string) {
 
 var dropping = Limits{Size: 200 << 10, FileSize: 20 << 10, Drop: true}
 
-// TestRemovedByOthers: what the spool has removed itself it says; what others have removed isn't taken for that, though it goes on removing.
-func TestRemovedByOthers(t *testing.T) {
-	goOn := func(t *testing.T, dir string, n int) {
+// TestForeignRemoval checks that files that others have removed aren't attributed to the spool, even if it removes more.
+func TestForeignRemoval(t *testing.T) {
+	continueSpool := func(t *testing.T, dir string, n int) {
 		s := open(t, dir, dropping)
 		for range n {
 			appendAll(t, s, denials(0, 30))
@@ -505,45 +506,45 @@ func TestRemovedByOthers(t *testing.T) {
 		return list[0], filepath.Join(dir, fileName(list[0]))
 	}
 	for name, c := range map[string]struct {
-		do   func(t *testing.T, dir string)
-		says string // what is found; "": nothing is
-		tell string // what the spool itself says
+		do      func(t *testing.T, dir string)
+		says    string // what is found; "": nothing is
+		reports string // what the spool itself reports
 	}{
-		"nobody's":           {func(*testing.T, string) {}, "", "were removed to make room"},
-		"one's that is back": {func(t *testing.T, dir string) { add(t, touch(t, dir, 1), "x\n") }, "", "were removed to make room"},
-		"the oldest":         {func(t *testing.T, dir string) { _, f := oldest(dir); remove(t, f) }, "what was before it is missing", ""},
+		"none":               {func(*testing.T, string) {}, "", "were removed to free space"},
+		"one's that is back": {func(t *testing.T, dir string) { add(t, touch(t, dir, 1), "x\n") }, "", "were removed to free space"},
+		"the oldest":         {func(t *testing.T, dir string) { _, f := oldest(dir); remove(t, f) }, "the records before it are missing", ""},
 		"the oldest and the head": {func(t *testing.T, dir string) {
 			_, f := oldest(dir)
 			remove(t, f)
 			remove(t, filepath.Join(dir, headName))
-			goOn(t, dir, 1)
-		}, "doesn't say that it has removed what was before", ""},
+			continueSpool(t, dir, 1)
+		}, "no record reports that the spool removed the records", ""},
 		"the oldest, and a head that says so": {func(t *testing.T, dir string) {
 			n, f := oldest(dir)
 			remove(t, f)
 			s := open(t, dir, dropping)
-			p, err := s.look(n + 1)
+			p, err := s.inspectFile(n + 1)
 			must(t, err)
-			s.begin = place{n + 1, 0, p.first.sequence - 1, p.first.previous.String()}
+			s.begin = recordPosition{n + 1, 0, p.first.sequence - 1, p.first.previous.String()}
 			appendAll(t, s, denials(0, 1))
 			closeSpool(t, s)
-		}, "doesn't say that it has removed what was before", ""},
+		}, "no record reports that the spool removed the records", ""},
 		"the oldest, and it goes on": {func(t *testing.T, dir string) {
 			_, f := oldest(dir)
 			remove(t, f)
-			goOn(t, dir, 5)
-		}, "somebody else had removed", ""},
+			continueSpool(t, dir, 5)
+		}, "another process had removed", ""},
 		"one between, and it goes on": {func(t *testing.T, dir string) {
 			n, _ := oldest(dir)
 			remove(t, filepath.Join(dir, fileName(n+1)))
-			goOn(t, dir, 5)
-		}, "somebody else had removed", ""},
+			continueSpool(t, dir, 5)
+		}, "another process had removed", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := rotated(t)
+			dir := rotatedSpool(t)
 			before := sound(t, dir)
 			c.do(t, dir)
-			r := verified(t, dir)
+			r := verifySpool(t, dir)
 			if c.says == "" && len(r.Problems) > 0 || !strings.Contains(fmt.Sprint(r.Problems), c.says) {
 				t.Errorf("%+v", r)
 			}
@@ -552,21 +553,21 @@ func TestRemovedByOthers(t *testing.T) {
 			for _, n := range list {
 				all = append(all, readFile(t, filepath.Join(dir, fileName(n)))...)
 			}
-			if r.Removed < before.Removed || before.RemovedWhy == "" || !bytes.Contains(all, []byte(c.tell)) {
+			if r.Removed < before.Removed || before.RemovedWhy == "" || !bytes.Contains(all, []byte(c.reports)) {
 				t.Errorf("%+v", r)
 			}
 		})
 	}
 }
 
-// powerLoss ends a spool as a machine does that loses its power: what was synced is there, and the head as it was then.
-func powerLoss(t *testing.T, s *Spool, head []byte) {
+// simulatePowerLoss ends a spool with the synced records and an older head.
+func simulatePowerLoss(t *testing.T, s *Spool, head []byte) {
 	t.Helper()
 	_ = s.release()
 	writeFile(t, s.path(headName), head)
 }
 
-// TestUnsigned: after a crash what follows is kept, and what nothing has signed of it is told.
+// TestUnsigned checks that the records after a crash are kept, and that those without a signature are reported.
 func TestUnsigned(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{})
@@ -576,34 +577,33 @@ func TestUnsigned(t *testing.T) {
 	for i := range 10 {
 		appendAll(t, s, denials(1+i, 1))
 	}
-	powerLoss(t, s, head)
-	written(t, dir, Limits{}, denials(11, 1))
+	simulatePowerLoss(t, s, head)
+	writeSpool(t, dir, Limits{}, denials(11, 1))
 	if got := targets(t, dir); !slices.Equal(got, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}) {
 		t.Error(got)
 	}
 	if r := sound(t, dir); r.Lost != 0 || r.Inexact != 1 {
 		t.Errorf("%+v", r)
 	}
-	if text := readFile(t, lastFile(t, dir)); !bytes.Contains(text, []byte("kept, though it had signed nothing after")) {
+	if text := readFile(t, lastFile(t, dir)); !bytes.Contains(text, []byte("kept without a signature")) {
 		t.Errorf("%s", text)
 	}
 }
 
-// TestPowerLoss: what was on the disk counts, also where the head's last word that was on the disk is from before it: of a spool that was closed, or
-// hasn't begun.
+// TestPowerLoss checks that synced records count even if the head on the disk is older.
 func TestPowerLoss(t *testing.T) {
 	for _, before := range []int{0, 3} {
 		dir := t.TempDir()
 		if before > 0 {
-			written(t, dir, Limits{}, denials(0, before))
+			writeSpool(t, dir, Limits{}, denials(0, before))
 		}
 		s := open(t, dir, Limits{})
 		head := readFile(t, s.path(headName))
 		appendAll(t, s, denials(before, 5))
 		appendAll(t, s, denials(before+5, 5))
-		powerLoss(t, s, head)
+		simulatePowerLoss(t, s, head)
 		sound(t, dir)
-		written(t, dir, Limits{}, denials(before+10, 1))
+		writeSpool(t, dir, Limits{}, denials(before+10, 1))
 		if r := sound(t, dir); r.Lost != 0 || r.Inexact != 1 || r.Files != 1 {
 			t.Errorf("%+v", r)
 		}
@@ -613,9 +613,8 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// TestOtherHead: a head that somebody has signed with a key of his own isn't gone by, and that it was there is told: what it hides, and what it
-// makes up.
-func TestOtherHead(t *testing.T) {
+// TestForeignHead checks that a head with another key's signature isn't trusted, and is reported.
+func TestForeignHead(t *testing.T) {
 	for name, forge := range map[string]func(dir string, old, h *head) error{
 		"cut back": func(dir string, old, h *head) error {
 			*h = *old
@@ -632,10 +631,10 @@ func TestOtherHead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			written(t, dir, Limits{}, denials(0, 3))
+			writeSpool(t, dir, Limits{}, denials(0, 3))
 			old, err := readHead(dir)
 			must(t, err)
-			s := written(t, dir, Limits{}, denials(3, 3))
+			s := writeSpool(t, dir, Limits{}, denials(3, 3))
 			h, err := readHead(dir)
 			if err == nil {
 				err = forge(dir, &old, &h)
@@ -646,10 +645,10 @@ func TestOtherHead(t *testing.T) {
 				err = errors.Join(h.write(f, newKey(make([]byte, 32))), f.Close())
 			}
 			must(t, err)
-			if r := verified(t, dir); len(r.Problems) == 0 {
+			if r := verifySpool(t, dir); len(r.Problems) == 0 {
 				t.Errorf("%+v", r)
 			}
-			written(t, dir, Limits{}, denials(9, 1))
+			writeSpool(t, dir, Limits{}, denials(9, 1))
 			if r := sound(t, dir); r.Inexact != 1 || r.Last > 20 {
 				t.Errorf("%+v", r)
 			}
@@ -663,41 +662,41 @@ func TestOtherHead(t *testing.T) {
 	}
 }
 
-// TestNothingWritten: a writer that has written nothing from its start to its end may have lost all it heard, and that's told.
+// TestNothingWritten checks that a writer that was killed before it wrote anything is reported.
 func TestNothingWritten(t *testing.T) {
 	dir := t.TempDir()
-	written(t, dir, Limits{}, denials(0, 3))
+	writeSpool(t, dir, Limits{}, denials(0, 3))
 	_ = open(t, dir, Limits{}).release()
-	written(t, dir, Limits{}, denials(3, 1))
+	writeSpool(t, dir, Limits{}, denials(3, 1))
 	if r := sound(t, dir); r.Inexact != 1 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestNoHead: where there's no head, records that nothing has signed are told of, which take no key to make.
+// TestNoHead checks that without a head, records without a signature are reported.
 func TestNoHead(t *testing.T) {
 	dir := t.TempDir()
-	s := written(t, dir, Limits{}, denials(0, 3))
+	s := writeSpool(t, dir, Limits{}, denials(0, 3))
 	text := readFile(t, lastFile(t, dir))
 	lines := bytes.SplitAfter(text, []byte("\n"))
-	add(t, lastFile(t, dir), string(after(t, lines[len(lines)-2], 1)))
+	add(t, lastFile(t, dir), string(forgedAfter(t, lines[len(lines)-2], 1)))
 	remove(t, s.path(headName))
-	written(t, dir, Limits{}, denials(3, 1))
+	writeSpool(t, dir, Limits{}, denials(3, 1))
 	if list, _ := files(dir); len(list) != 1 {
 		t.Error(list)
 	}
-	if text := readFile(t, lastFile(t, dir)); !bytes.Contains(text, []byte("record 6 is kept, though it had signed nothing after")) {
+	if text := readFile(t, lastFile(t, dir)); !bytes.Contains(text, []byte("record 6 is kept without a signature")) {
 		t.Errorf("%s", text)
 	}
 	change(t, lastFile(t, dir), func(l [][]byte) [][]byte { l[1][9]++; return l })
 	remove(t, s.path(headName))
-	written(t, dir, Limits{}, denials(4, 1))
-	if r := verified(t, dir); len(r.Problems) != 1 || r.Problems[0].Line != 2 {
+	writeSpool(t, dir, Limits{}, denials(4, 1))
+	if r := verifySpool(t, dir); len(r.Problems) != 1 || r.Problems[0].Line != 2 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestForgedHead: who is killed before he writes anything hasn't signed what somebody else says of the spool's end.
+// TestForgedHead checks that a writer that is killed before it writes anything hasn't signed a forged head.
 func TestForgedHead(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		dir := t.TempDir()
@@ -713,13 +712,13 @@ func TestForgedHead(t *testing.T) {
 		old.Closed, old.Opened = closed, !closed
 		writeFile(t, s.path(headName), old.line())
 		release(t, open(t, dir, Limits{}))
-		if r := verified(t, dir); len(r.Problems) == 0 {
+		if r := verifySpool(t, dir); len(r.Problems) == 0 {
 			t.Errorf("closed %v: %+v", closed, r)
 		}
 	}
 }
 
-// TestSignature: nothing but a signature of the very text verifies, spelled as it was, and no other file is a key.
+// TestSignature checks that only a signature of the exact text verifies, and that only a valid file is a key.
 func TestSignature(t *testing.T) {
 	k := newKey(make([]byte, 32))
 	public, signature := k.public(), k.sign("text")
@@ -743,15 +742,15 @@ func TestSignature(t *testing.T) {
 	for text, want := range map[string]bool{seed + "\n": true, seed[2:]: false, seed + "00": false, seed + "x": false, "": false, strings.Repeat("0", 2000): false} {
 		dir := t.TempDir()
 		writeFile(t, filepath.Join(dir, keyName), []byte(text))
-		if got, err := loadKey(dir); (err == nil) != want || want && got.public() != public || !want && !strings.Contains(err.Error(), "put it back from a copy") {
+		if got, err := loadKey(dir); (err == nil) != want || want && got.public() != public || !want && !strings.Contains(err.Error(), "restore it from a copy") {
 			t.Errorf("%.70q: %v", text, err)
 		}
 	}
 }
 
-// TestUnfinished: what a write has left that nobody was told of isn't a problem, nor is what isn't signed yet.
+// TestUnfinished checks that an interrupted write and unsigned records aren't problems.
 func TestUnfinished(t *testing.T) {
-	for _, rest := range []string{"{torn", string(forged(link{chain: "other", sequence: 9}, nil))} {
+	for _, rest := range []string{"{torn", string(forgeRecord(link{chain: "other", sequence: 9}, nil))} {
 		dir := t.TempDir()
 		s := open(t, dir, Limits{})
 		appendAll(t, s, denials(0, 3))
@@ -766,7 +765,7 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// TestVerifyWhileWriting: files are begun and removed meanwhile, and nothing is wrong with that.
+// TestVerifyWhileWriting verifies while files are created and removed.
 func TestVerifyWhileWriting(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{Size: 64 << 10, Drop: true})
@@ -790,7 +789,7 @@ func TestVerifyWhileWriting(t *testing.T) {
 	}()
 	removed := uint64(0)
 	for n := 0; (n < 100 || removed == 0) && !t.Failed(); n++ {
-		r := verified(t, dir)
+		r := verifySpool(t, dir)
 		if len(r.Problems) > 0 {
 			t.Errorf("%+v", r.Problems)
 		}
@@ -801,7 +800,8 @@ func TestVerifyWhileWriting(t *testing.T) {
 	sound(t, dir)
 }
 
-// TestHostileFolder: what isn't a regular file is neither waited for nor read without end, and what is repeated of hostile words is short.
+// TestHostileFolder checks that files that aren't regular neither block a reader nor are read without end, and that quotations are
+// short.
 func TestHostileFolder(t *testing.T) {
 	for name, put := range map[string]func(file string) error{
 		"fifo":    func(f string) error { return syscall.Mkfifo(f, 0o600) },
@@ -810,10 +810,10 @@ func TestHostileFolder(t *testing.T) {
 	} {
 		for _, file := range []string{fileName(1), headName} {
 			dir := t.TempDir()
-			s := written(t, dir, Limits{}, denials(0, 3))
+			s := writeSpool(t, dir, Limits{}, denials(0, 3))
 			remove(t, s.path(file))
 			must(t, put(s.path(file)))
-			if r, err := Verify(dir, "", nobody); err == nil {
+			if r, err := Verify(dir, "", noProgress); err == nil {
 				t.Errorf("%s %s: %+v", name, file, r)
 			}
 			if _, err := Open(Config{Folder: dir}); err == nil {
@@ -828,21 +828,21 @@ func TestHostileFolder(t *testing.T) {
 	}
 	dir := t.TempDir()
 	s := open(t, dir, Limits{})
-	s.owed = append(s.owed, event.Event{Kind: event.Gap, Mechanism: "spool", Extra: map[string]string{
-		"first": "1", "last": "2", "why": strings.Repeat("x", 4000) + othersRemoved,
+	s.pendingGaps = append(s.pendingGaps, event.Event{Kind: event.Gap, Mechanism: "spool", Extra: map[string]string{
+		"first": "1", "last": "2", "why": strings.Repeat("x", 4000) + foreignRemoval,
 	}})
 	appendAll(t, s, denials(0, 3))
 	closeSpool(t, s)
-	r := verified(t, dir)
-	if text := fmt.Sprint(r.Problems, r.RemovedWhy); len(r.Problems) != 1 || len(text) > 3*maxWhy {
+	r := verifySpool(t, dir)
+	if text := fmt.Sprint(r.Problems, r.RemovedWhy); len(r.Problems) != 1 || len(text) > 3*maxQuoted {
 		t.Errorf("%d problems in %d bytes", len(r.Problems), len(text))
 	}
 }
 
-// FuzzTampering changes, removes or puts in bytes anywhere in a spool's files or its head: it's always found.
+// FuzzTampering checks that any change of a spool's files or its head is detected.
 func FuzzTampering(f *testing.F) {
 	dir := f.TempDir()
-	filled(f, dir)
+	fillSpool(f, dir)
 	names, _ := filepath.Glob(filepath.Join(dir, "0*"))
 	names = append(names, filepath.Join(dir, headName))
 	f.Add(uint8(0), uint16(100), []byte("x"), uint8(1))
@@ -858,17 +858,17 @@ func FuzzTampering(f *testing.F) {
 		}
 		defer func() { _ = os.WriteFile(name, text, 0o600) }()
 		writeFile(t, name, changed)
-		r, err := Verify(dir, "", nobody)
+		r, err := Verify(dir, "", noProgress)
 		if err == nil && len(r.Problems) == 0 && r.Unfinished == 0 {
-			t.Errorf("%s: %d bytes at %d replaced by %q, and nobody sees it", filepath.Base(name), cut, from, put)
+			t.Errorf("%s: %d bytes at %d replaced by %q, and that isn't detected", filepath.Base(name), cut, from, put)
 		}
 	})
 }
 
-// FuzzVerify: whatever a file and the head hold, it's read to its end.
+// FuzzVerify checks that any file and head are read to the end.
 func FuzzVerify(f *testing.F) {
 	dir := f.TempDir()
-	filled(f, dir)
+	fillSpool(f, dir)
 	head, _ := os.ReadFile(filepath.Join(dir, headName))
 	text, _ := os.ReadFile(filepath.Join(dir, fileName(1)))
 	f.Add(text, head)
@@ -879,7 +879,7 @@ func FuzzVerify(f *testing.F) {
 		dir := t.TempDir()
 		writeFile(t, filepath.Join(dir, fileName(1)), text)
 		writeFile(t, filepath.Join(dir, headName), head)
-		if _, err := Verify(dir, "", nobody); err != nil {
+		if _, err := Verify(dir, "", noProgress); err != nil {
 			t.Error(err)
 		}
 		s, err := Open(Config{Folder: dir})

@@ -105,7 +105,7 @@ type history struct {
 // hand hands out what there is.
 func (h *history) hand() error {
 	var damage *audit.DamageError
-	var gone *audit.GoneError
+	var gone *audit.RemovedError
 	for {
 		line, err := h.lines.Next()
 		switch {

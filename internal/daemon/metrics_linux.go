@@ -156,11 +156,11 @@ func (d *Daemon) auditPage(p *metrics.Page) (uncounted uint64) {
 	p.Gauge("toolguard_audit_files", "Its files.", float64(u.Files))
 	p.Total("toolguard_audit_records_total", "The number of its last record.", float64(u.Records))
 	p.Total("toolguard_audit_lost_total", "Events that couldn't be kept.", float64(u.Lost))
-	p.Total("toolguard_audit_withheld_total", "Events beyond their user's share, which were counted only.", float64(u.Withheld))
+	p.Total("toolguard_audit_withheld_total", "Events beyond their user's share, which were counted only.", float64(u.OverQuota))
 	p.Total("toolguard_audit_unsent_total", "Records that were removed before every sink had them.", float64(u.Unsent))
 	p.Gauges("toolguard_sink_behind_records", "Records that a sink hasn't got, as the shipper says.", "sink", u.Behind)
 	p.Histogram("toolguard_audit_delay_seconds", "From a denial in the kernel until it's kept on the disk.", d.counts.kept)
-	return u.Unknown
+	return u.Inexact
 }
 
 // processPage is about toolguardd's process, under the names that all have.

@@ -37,9 +37,9 @@ func (s *source) next() (record, error) {
 		s.held = nil
 		return *r, nil
 	}
-	var gone *audit.GoneError
+	var gone *audit.RemovedError
 	var damage *audit.DamageError
-	var other *audit.OtherError
+	var other *audit.ReplacedError
 	for {
 		line, err := s.reader.Next()
 		switch {

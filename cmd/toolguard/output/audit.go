@@ -11,7 +11,7 @@ func (s *Screen) Audit(r *report.Report) {
 	defer s.flush()
 	for i, p := range r.Problems {
 		if i == mostErrors {
-			s.line("… and %s more: --json has them", Count(len(r.Problems)-i+r.Untold, "problem"))
+			s.line("… and %s more: --json has them", Count(len(r.Problems)-i+r.Omitted, "problem"))
 			break
 		}
 		at := p.File
@@ -21,7 +21,7 @@ func (s *Screen) Audit(r *report.Report) {
 		s.line("%s: %s", s.in(bold, Clean(at)), Clean(p.Text))
 	}
 	if n := len(r.Problems); n > 0 {
-		s.line("%s %s; compare with what was sent elsewhere", s.in(red, "not sound:"), Count(n+r.Untold, "problem"))
+		s.line("%s %s; compare with what was sent elsewhere", s.in(red, "not sound:"), Count(n+r.Omitted, "problem"))
 	} else {
 		s.line("%s nothing was changed, moved, cut off or taken out", s.in(green, "sound:"))
 	}
