@@ -13,26 +13,34 @@ import (
 // threadOf is a thread of a process by the number that toolguardd knows it by, which is another one than the process does where that is in
 // a PID namespace within toolguardd's. The kernel lists both (NSpid in proc_pid_status(5), Linux 4.1): the last is the thread's own.
 func threadOf(pid, own int) (int, error) {
-	dir := fmt.Sprintf("/proc/%d/task", pid)
+	dir, name := fmt.Sprintf("/proc/%d/task", pid), strconv.Itoa(own)
+	if calledThere(dir, name) == name { // no other of its threads is called the same: all are in one PID namespace
+		return own, nil
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return 0, refuse(409, "process %d has ended", pid)
 	}
 	for _, e := range entries {
-		status, err := os.ReadFile(dir + "/" + e.Name() + "/status")
-		if err != nil {
-			continue // it has ended
-		}
-		names := []string{e.Name()}
-		if _, line, ok := strings.Cut(string(status), "\nNSpid:\t"); ok {
-			line, _, _ = strings.Cut(line, "\n")
-			names = strings.Fields(line)
-		}
-		if names[len(names)-1] == strconv.Itoa(own) {
+		if calledThere(dir, e.Name()) == name {
 			return strconv.Atoi(e.Name())
 		}
 	}
 	return 0, refuse(409, "process %d has no thread %d in its PID namespace", pid, own)
+}
+
+// calledThere is the number that a thread has in its own PID namespace; "": it has ended.
+func calledThere(dir, name string) string {
+	status, err := os.ReadFile(dir + "/" + name + "/status")
+	if err != nil {
+		return ""
+	}
+	if _, line, ok := strings.Cut(string(status), "\nNSpid:\t"); ok {
+		line, _, _ = strings.Cut(line, "\n")
+		names := strings.Fields(line)
+		return names[len(names)-1]
+	}
+	return name
 }
 
 // noNewPrivs refuses a thread that could gain rights by a program (set-user-ID, capabilities), which would then run under a policy of its

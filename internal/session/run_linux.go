@@ -67,7 +67,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 	if err == nil {
 		r.sup = (<-s.machine.signals).value
 		<-s.machine.threads
-		if r.backend.hold != nil || r.net.held() {
+		if _, theirs := r.held.(*lent); !theirs && (r.held != nil || r.net.held()) { // toolguardd reads the rings itself, and has the egress
 			makeThreads(mostBlocked)
 		}
 		err = r.confine()
@@ -116,7 +116,7 @@ func newID() uint64 {
 // what computes.
 func (r *run) prepare() error {
 	r.cfg.Proxies = proxiesOf(r.cfg.Policy, r.cfg.Env)
-	b, err := choose(r.cfg.Backend, r.cfg.Daemon)
+	b, err := choose(r.cfg.Backend, r.cfg.Daemon, r.machine.asked)
 	if err != nil {
 		return err
 	}
