@@ -116,7 +116,7 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		code, err := session.Again()
 		return cmp.Or(err, said(code))
 	}
-	s, err := session.Begin(f.report == "never" && f.events == "")
+	s, err := session.Begin(f.report == "never" && f.events == "", f.daemon != "none" && f.backend != "landlock")
 	if err != nil {
 		return err
 	}

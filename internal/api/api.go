@@ -24,12 +24,14 @@ const (
 	Health   = "/healthz"
 
 	Thread  = "/thread"
-	Adopted = "/adopted"
 	Notices = "/notices"
 	Command = "/command"
 	Ended   = "/ended"
 	Policy  = "/policy"
 )
+
+// Protocol is the number of the form that the requests of a session's start have, with the policy in them. Other versions have others.
+const Protocol = 2
 
 // MaxBody is the most that a request may say, in bytes.
 const MaxBody = 8 << 20
@@ -37,6 +39,7 @@ const MaxBody = 8 << 20
 // Daemon is the answer to GET Status.
 type Daemon struct {
 	Version  string       `json:"version"`
+	Protocol int          `json:"protocol"`
 	PID      int          `json:"pid"`
 	Started  time.Time    `json:"started"`
 	Sessions int          `json:"sessions"`      // those that the asker may see
@@ -124,7 +127,7 @@ type Enter struct {
 	Thread int `json:"thread"`
 }
 
-// Notice is a line of GET Notices, which the toolguard that started a session reads while it runs. Events are in the form of
+// Notice is a line of GET Notices, which the toolguard that started a session reads from when its thread is in. Events are in the form of
 // this version; GET Events is for everybody.
 type Notice struct {
 	Event *event.Event `json:"event,omitempty"`

@@ -9,12 +9,19 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 )
 
 // Client asks the toolguardd that listens on a socket.
-type Client struct{ Socket string }
+type Client struct {
+	Socket string
+	Keep   bool // the connection of a request that is answered is the next one's, too: for who makes several at once
+
+	mu   sync.Mutex
+	kept *exchange // nil: there is none
+}
 
 // ErrNotRunning says that there is no toolguardd.
 var ErrNotRunning = errors.New("toolguardd isn't running: root starts it ('systemctl start toolguardd')")
@@ -75,24 +82,50 @@ func (c *Client) dial() (*exchange, error) {
 		return nil, fmt.Errorf("ask toolguardd: %w", err)
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	return &exchange{conn: conn, in: bufio.NewReader(conn)}, nil
+	return &exchange{conn: conn, in: bufio.NewReader(conn), keep: c.Keep}, nil
+}
+
+// idle is the kept connection, which is the caller's from now on; nil: there is none.
+func (c *Client) idle() *exchange {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := c.kept
+	c.kept = nil
+	if x != nil {
+		_ = x.conn.SetDeadline(time.Now().Add(patience))
+	}
+	return x
+}
+
+// done keeps the connection of an answer, after the rest of it, or closes it.
+func (c *Client) done(s *Stream) {
+	if s.x.keep {
+		if _, err := io.Copy(io.Discard, s.body); err == nil {
+			c.mu.Lock()
+			s.x, c.kept = c.kept, s.x // another request's may be there already
+			c.mu.Unlock()
+		}
+	}
+	if s.x != nil {
+		_ = s.Close()
+	}
 }
 
 // Do makes a request and reads its answer into answer, which may be nil.
 func (c *Client) Do(method, path string, body, answer any) error {
 	s, err := c.stream(method, path, body)
-	if err != nil || answer == nil {
-		if s != nil {
-			_ = s.Close()
-		}
+	if err != nil {
 		return err
 	}
-	defer s.Close()
 	_ = s.x.conn.SetReadDeadline(time.Now().Add(patience))
 	defer s.x.watch()()
-	if err := s.Next(answer); err != nil {
-		return fmt.Errorf("read toolguardd's answer: %w", err)
+	if answer != nil {
+		if err := s.Next(answer); err != nil {
+			_ = s.Close()
+			return fmt.Errorf("read toolguardd's answer: %w", err)
+		}
 	}
+	c.done(s)
 	return nil
 }
 
@@ -120,6 +153,12 @@ func (c *Client) stream(method, path string, body any) (*Stream, error) {
 		if text, err = json.Marshal(body); err != nil {
 			return nil, err
 		}
+	}
+	if x := c.idle(); x != nil {
+		s, err := x.stream(x.request(method, path, text))
+		if x.began || err == nil || errors.Is(err, ErrInterrupted) || errors.Is(err, errSlow) {
+			return s, err
+		} // toolguardd has closed it meanwhile: it waits ten seconds for the next request
 	}
 	x, err := c.dial()
 	if err != nil {

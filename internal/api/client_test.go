@@ -22,7 +22,7 @@ func serve(t *testing.T, handle http.HandlerFunc) *Client {
 	srv := &http.Server{Handler: handle}
 	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(func() { _ = srv.Close() })
-	return &Client{path}
+	return &Client{Socket: path}
 }
 
 func TestDo(t *testing.T) {
@@ -101,7 +101,7 @@ func TestRefusals(t *testing.T) {
 	if err := c.Do("GET", "/x", nil, nil); !errors.As(err, &refusal) || refusal.Status != 409 || err.Error() != "toolguardd: no room" {
 		t.Error(err)
 	}
-	c = &Client{filepath.Join(t.TempDir(), "nobody")}
+	c = &Client{Socket: filepath.Join(t.TempDir(), "nobody")}
 	if err := c.Do("GET", "/x", nil, nil); !errors.Is(err, ErrNotRunning) {
 		t.Error(err)
 	}
@@ -124,9 +124,58 @@ func TestNotHTTP(t *testing.T) {
 			}
 		}()
 		var got Enter
-		if err := (&Client{path}).Do("GET", "/x", nil, &got); err == nil {
+		if err := (&Client{Socket: path}).Do("GET", "/x", nil, &got); err == nil {
 			t.Errorf("%.40q was taken for an answer", answer)
 		}
 		_ = l.Close()
+	}
+}
+
+// Who wants it makes all requests on one connection, also when toolguardd has closed it meanwhile, and a stream takes it along.
+func TestKeep(t *testing.T) {
+	conns := make(chan net.Conn, 10)
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	childtest.Must(t, err)
+	srv := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = json.NewEncoder(w).Encode(Session{ID: strings.Repeat("x", len(r.URL.Path)*1000)}) // long: in chunks
+			if r.URL.Path == "/stream" {
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			}
+		}),
+		ConnState: func(c net.Conn, s http.ConnState) {
+			if s == http.StateNew {
+				conns <- c
+			}
+		},
+	}
+	go func() { _ = srv.Serve(l) }()
+	defer srv.Close()
+	c := &Client{Socket: path, Keep: true}
+	ask := func(path string) {
+		t.Helper()
+		var got Session
+		if err := c.Do("GET", path, nil, &got); err != nil || len(got.ID) != 1000*len(path) {
+			t.Fatalf("%s: %v, %d bytes", path, err, len(got.ID))
+		}
+	}
+	for _, path := range []string{"/a", "/longer", "/a"} {
+		ask(path)
+	}
+	childtest.Must(t, c.Do("PUT", "/unread", nil, nil))
+	childtest.Must(t, (<-conns).Close()) // toolguardd does, when nothing comes for ten seconds
+	ask("/again")
+	s, err := c.Follow("/stream")
+	childtest.Must(t, err)
+	defer s.Close()
+	<-conns
+	if len(conns) != 0 {
+		t.Error("a stream has a connection of its own, although there was one")
+	}
+	ask("/beside")
+	if len(conns) != 1 {
+		t.Errorf("%d connections were made beside a stream", len(conns))
 	}
 }

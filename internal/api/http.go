@@ -11,10 +11,12 @@ import (
 	"sync/atomic"
 )
 
-// exchange is one request and its answer on a connection of their own.
+// exchange is a request and its answer on a connection, which is the next one's after them if it's kept.
 type exchange struct {
 	conn        *net.UnixConn
 	in          *bufio.Reader
+	keep        bool
+	began       bool        // the answer has
 	interrupted atomic.Bool // see watch
 }
 
@@ -22,8 +24,13 @@ var errAnswer = errors.New("toolguardd's answer isn't HTTP")
 
 // request sends a request.
 func (x *exchange) request(method, path string, body []byte) error {
-	head := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: toolguard\r\nConnection: close\r\nContent-Type: application/json\r\n"+
-		"Content-Length: %d\r\n\r\n", method, path, len(body))
+	x.began = false
+	after := "close"
+	if x.keep {
+		after = "keep-alive"
+	}
+	head := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: toolguard\r\nConnection: %s\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\n\r\n", method, path, after, len(body))
 	_, err := x.conn.Write(append(head, body...))
 	return err
 }
@@ -34,14 +41,17 @@ func (x *exchange) answer() (status int, body io.Reader, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	x.began = true
 	version, rest, _ := strings.Cut(line, " ")
 	code, _, _ := strings.Cut(rest, " ")
 	if status, err = strconv.Atoi(code); err != nil || !strings.HasPrefix(version, "HTTP/1.") {
 		return 0, nil, errAnswer
 	}
-	body = x.in // until the connection ends
 	for {
 		line, err := x.line()
+		if err == nil && line == "" && body == nil {
+			body, x.keep = x.in, false // until the connection ends
+		}
 		if err != nil || line == "" {
 			return status, body, err
 		}
@@ -56,6 +66,8 @@ func (x *exchange) answer() (status int, body io.Reader, err error) {
 			body = io.LimitReader(x.in, n)
 		case "transfer-encoding":
 			body = &chunks{x: x}
+		case "connection":
+			x.keep = x.keep && !strings.EqualFold(value, "close")
 		}
 	}
 }
@@ -118,8 +130,11 @@ func (c *chunks) next() (int64, error) {
 	switch {
 	case err != nil || n < 0:
 		return 0, errAnswer
-	case n == 0:
-		return 0, io.EOF
+	case n > 0:
+		return n, nil
 	}
-	return n, nil
+	if line, err := c.x.line(); err != nil || line != "" {
+		return 0, errors.Join(errAnswer, err)
+	}
+	return 0, io.EOF
 }

@@ -73,7 +73,6 @@ func (d *Daemon) Handler() http.Handler {
 	one("DELETE", "", owners, kill)
 	one("PUT", api.Policy, owners, d.putPolicy)
 	one("PUT", api.Thread, starter, putThread)
-	one("POST", api.Adopted, starter, func(_ *request, s *session) (any, error) { return nil, s.adopted() })
 	one("GET", api.Notices, starter, notices)
 	one("POST", api.Command, starter, d.command)
 	one("POST", api.Ended, starter, postEnded)
@@ -191,7 +190,7 @@ func (d *Daemon) sessionFor(r *request, may who) (*session, error) {
 }
 
 func (d *Daemon) status(r *request) (any, error) {
-	a := api.Daemon{Version: d.cfg.Version, PID: d.pid, Started: d.began, Why: d.why, Cgroups: d.facts(r.peer.from), Network: d.whyNoNetwork(r.peer.from), Denials: d.denials.why}
+	a := api.Daemon{Version: d.cfg.Version, Protocol: api.Protocol, PID: d.pid, Started: d.began, Why: d.why, Cgroups: d.facts(r.peer.from), Network: d.whyNoNetwork(r.peer.from), Denials: d.denials.why}
 	if r.peer.from == 0 {
 		a.Sessions = len(d.all(r.peer.uid))
 	} else if _, err := d.session(r.peer.from); err != nil {

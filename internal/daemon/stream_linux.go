@@ -47,9 +47,14 @@ func (d *Daemon) follow(r *request) (any, error) {
 	return nil, nil
 }
 
-// notices tells the toolguard that started a session what happens in it, beside net/http: its buffers and the depth of its stack would
-// take more memory, as long as the session lasts, than all else of it.
+// notices tells the toolguard that started a session what happens in it, from when its thread is in, beside net/http: its buffers and the
+// depth of its stack would take more memory, as long as the session lasts, than all else of it.
 func notices(r *request, s *session) (any, error) {
+	if s.now() == api.Starting {
+		if err := s.adopted(); err != nil {
+			return nil, err
+		}
+	}
 	c, _, err := http.NewResponseController(r.w).Hijack()
 	if err != nil {
 		return nil, err

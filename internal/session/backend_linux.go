@@ -20,10 +20,10 @@ import (
 var Backends = []string{"bpf", "landlock"}
 
 // automatic is the best backend that this build and this machine have.
-func automatic(daemon string) (backend, error) {
-	b, ok, skipped := remote(daemon)
+func automatic(daemon string, asked asking) (backend, error) {
+	b, ok, skipped := remote(daemon, asked)
 	if ok && daemon != "require" {
-		b.without = func() (backend, error) { return automatic("none") }
+		b.without = func() (backend, error) { return automatic("none", asked) }
 	}
 	if ok || skipped != nil && (daemon == "require" || errors.Is(skipped, api.ErrInterrupted)) {
 		return b, skipped
@@ -37,15 +37,15 @@ func automatic(daemon string) (backend, error) {
 			skipped = cmp.Or(skipped, err)
 		}
 	}
-	b, _, err := named("landlock", "none")
+	b, _, err := named("landlock", "none", asked)
 	b.skipped = skipped
 	return b, err
 }
 
-func named(name, daemon string) (b backend, ok bool, err error) {
+func named(name, daemon string, asked asking) (b backend, ok bool, err error) {
 	switch name {
 	case "bpf":
-		b, ok, err := remote(daemon)
+		b, ok, err := remote(daemon, asked)
 		if ok || err != nil && daemon == "require" {
 			return b, true, err
 		}

@@ -13,12 +13,12 @@ type Session struct {
 }
 
 // Begin makes a session. Close it, whether it ran or not. With deaf, denials are enforced and nobody hears of them, which
-// saves root the millisecond that it takes to ask the kernel.
-func Begin(deaf bool) (*Session, error) {
+// saves root the millisecond that it takes to ask the kernel. With daemon toolguardd is asked ahead, if there is one.
+func Begin(deaf, daemon bool) (*Session, error) {
 	if err := checkCapacity(); err != nil {
 		return nil, err
 	}
-	m := ask(deaf)
+	m := ask(deaf, daemon)
 	dir, remove, err := MakeTmp()
 	if err != nil {
 		return nil, errors.Join(err, m.letGo())

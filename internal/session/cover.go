@@ -27,7 +27,7 @@ type Report struct {
 // ("require"), may ("auto") or may not ("none") take part. Rules named in allowDegraded, or by the policy itself, need not be enforced; a name that isn't in the report is an error, since it's a mistake that
 // would otherwise go unnoticed.
 func Cover(c *policy.Compiled, backend, daemon string, allowDegraded []string) (Report, error) {
-	b, err := choose(backend, daemon)
+	b, err := choose(backend, daemon, askState)
 	if err != nil {
 		return Report{}, err
 	}
@@ -80,8 +80,11 @@ type backend struct {
 	required string                  // by what this one is; "": by nothing
 }
 
+// asking is how toolguardd's state is found out.
+type asking func() (state, error)
+
 // choose finds a backend by name. It never falls back from one that was asked for, nor from toolguardd where that must take part.
-func choose(name, daemon string) (backend, error) {
+func choose(name, daemon string, asked asking) (backend, error) {
 	setting, where, err := daemonSetting(settingsFile)
 	if err != nil {
 		return backend{}, err
@@ -93,7 +96,7 @@ func choose(name, daemon string) (backend, error) {
 		}
 		daemon = setting
 	}
-	b, err := find(name, daemon)
+	b, err := find(name, daemon, asked)
 	if daemon == "require" {
 		if b.required = by; err != nil {
 			err = fmt.Errorf("%s can't be met: %w", by, err)
@@ -102,11 +105,11 @@ func choose(name, daemon string) (backend, error) {
 	return b, err
 }
 
-func find(name, daemon string) (backend, error) {
+func find(name, daemon string, asked asking) (backend, error) {
 	if name == "auto" || name == "" {
-		return automatic(daemon)
+		return automatic(daemon, asked)
 	}
-	if b, ok, err := named(name, daemon); ok {
+	if b, ok, err := named(name, daemon, asked); ok {
 		return b, err
 	}
 	return backend{}, fmt.Errorf("this build has no %s backend; it has: %s", name, strings.Join(Backends, ", "))

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
@@ -17,30 +17,31 @@ import (
 )
 
 func doctor() Machine {
+	asked := sync.OnceValues(askState)
 	m := Machine{Probes: append([]Probe{
 		probeKernel(), probeLandlock(), probeCanary(), probeSeccomp(), probeSeccompLog(), probeAudit(), probeCgroup(), probeNet(),
 	}, probeBPF()...)}
 	for _, name := range Backends {
-		b, _, err := named(name, "auto")
+		b, _, err := named(name, "auto", asked)
 		s := BackendState{Name: name, Available: err == nil, Gaps: b.gaps}
 		if err != nil {
 			s.Why = err.Error()
 		}
 		m.Backends = append(m.Backends, s)
 	}
-	if b, err := automatic("auto"); err == nil {
+	if b, err := automatic("auto", asked); err == nil {
 		m.Auto, m.Instead = b.name, instead(b, "auto", "auto")
 		if b.name == "bpf" && os.Geteuid() != 0 {
-			m.askDaemon()
+			m.askDaemon(asked)
 		}
 	}
 	return m
 }
 
 // askDaemon takes from toolguardd what it has for the sessions that it makes.
-func (m *Machine) askDaemon() {
-	var status api.Daemon
-	if (&api.Client{Socket: api.Socket}).Do("GET", api.Status, nil, &status) != nil {
+func (m *Machine) askDaemon(asked asking) {
+	status, err := asked()
+	if err != nil {
 		return
 	}
 	for i := range m.Probes {

@@ -194,7 +194,7 @@ func failBesideStranger() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := Begin(true)
+	s, err := Begin(true, false)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func startUnfiltered() (any, error) {
 		return nil, err
 	}
 	c.Layers[len(c.Layers)-1].Syscalls.Profile = "none such"
-	s, err := Begin(true)
+	s, err := Begin(true, false)
 	if err != nil {
 		return nil, err
 	}

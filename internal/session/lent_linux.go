@@ -21,26 +21,41 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
+	"github.com/toolguard/toolguard/internal/version"
 )
+
+// state is what toolguardd says of itself, and the client that has asked.
+type state struct {
+	client *api.Client
+	api.Daemon
+}
+
+// hasDaemon reports whether there's a toolguardd to ask. Most starts find none, and package net would set its poller up.
+func hasDaemon() bool { return unix.Access(api.Socket, unix.F_OK) != unix.ENOENT }
+
+func askState() (s state, err error) {
+	s.client = &api.Client{Socket: api.Socket, Keep: true}
+	err = s.client.Do("GET", api.Status, nil, &s.Daemon)
+	if err == nil && s.Protocol != api.Protocol {
+		err = fmt.Errorf("toolguardd is of another version (%s) than this toolguard (%s): install both of one, and restart toolguardd "+
+			"('systemctl restart toolguardd')", s.Version, version.String())
+	}
+	return s, err
+}
 
 // remote is the bpf backend of a user who may not load programs: toolguardd has them loaded, makes the session, and puts one of
 // this process's threads into it. All the rest is as without toolguardd. Where it takes no part ok is false; the error says why it can't,
 // and is nil where nobody has set it up or it isn't wanted.
-func remote(daemon string) (b backend, ok bool, err error) {
-	if daemon == "none" {
+func remote(daemon string, asked asking) (b backend, ok bool, err error) {
+	if daemon == "none" || daemon != "require" && !hasDaemon() {
 		return backend{}, false, nil
 	}
-	client := &api.Client{Socket: api.Socket}
-	if daemon != "require" && unix.Access(client.Socket, unix.F_OK) == unix.ENOENT {
-		return backend{}, false, nil // there's none to ask, which most starts find, and package net would set its poller up
-	}
-	var status api.Daemon
-	err = client.Do("GET", api.Status, nil, &status)
+	status, err := asked()
 	if err == nil && status.Why != "" {
 		err = fmt.Errorf("toolguardd can make no session: %s", status.Why)
 	}
 	if err == nil && unix.Access(image.Canary, unix.F_OK) == unix.ENOENT { // as in a container that has nothing but the socket
-		err = fmt.Errorf("toolguardd's folder isn't here: mount all of %s, not the socket alone", filepath.Dir(client.Socket))
+		err = fmt.Errorf("toolguardd's folder isn't here: mount all of %s, not the socket alone", filepath.Dir(api.Socket))
 	}
 	if err != nil {
 		return backend{}, false, err
@@ -51,7 +66,7 @@ func remote(daemon string) (b backend, ok bool, err error) {
 		net:   net,
 		gaps:  lentGaps,
 		level: seccomp.Whole,
-		hold:  func(r *run) error { return r.borrow(client) },
+		hold:  func(r *run) error { return r.borrow(status.client) },
 		cover: func(c *policy.Compiled) []policy.Coverage {
 			_, err := image.New(c, 1)
 			abi, _ := landlockABI()
@@ -119,8 +134,8 @@ func (r *run) borrow(client *api.Client) error {
 
 func (l *lent) path(what string) string { return api.Sessions + "/" + l.id + what }
 
-// Adopt puts the calling thread into the session, and proves that it's in. What follows is said from another thread: this one
-// may not speak to toolguardd any more.
+// Adopt has toolguardd put the calling thread into the session, and proves that it's in. It may not speak to toolguardd any more then: hear
+// does from another thread.
 func (l *lent) Adopt() error {
 	thread := api.Enter{Thread: unix.Gettid()}
 	asked := false
@@ -136,16 +151,10 @@ func (l *lent) Adopt() error {
 		err = ask()
 		_ = loader.TryCanary() // something that the programs decide about: they adopt it with that
 	}
-	if err != nil {
-		return err
-	}
-	settled := async(func() (struct{}, error) {
-		return struct{}{}, l.client.Do("POST", l.path(api.Adopted), nil, nil)
-	})
-	return (<-settled).err
+	return err
 }
 
-// hear begins to receive what toolguardd hears of the session.
+// hear tells toolguardd that the thread is in, and begins to receive what it hears of the session.
 func (l *lent) hear(d *denials) error {
 	opened := <-async(func() (*api.Stream, error) { return l.client.Follow(l.path(api.Notices)) })
 	if opened.err != nil {

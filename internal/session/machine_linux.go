@@ -17,6 +17,7 @@ type machine struct {
 	ears    <-chan outcome[ears]        // the kernel's word on what it refuses
 	signals <-chan outcome[*supervisor] // they are caught
 	threads <-chan outcome[struct{}]    // toolguard has all that it needs
+	asked   asking                      // toolguardd's state
 }
 
 // ears are how the kernel's word is heard.
@@ -26,8 +27,11 @@ type ears struct {
 	err    error  // why it's none
 }
 
-func ask(deaf bool) *machine {
-	m := &machine{deaf: deaf, proof: sync.OnceValue(proven)}
+func ask(deaf, daemon bool) *machine {
+	m := &machine{deaf: deaf, proof: sync.OnceValue(proven), asked: sync.OnceValues(askState)}
+	if daemon && hasDaemon() {
+		go m.asked()
+	}
 	m.makeInside()
 	go m.proof()
 	m.signals = async(watch)

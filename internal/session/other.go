@@ -14,9 +14,10 @@ var Backends []string
 
 var errPlatform = errors.New("this build has no backend for " + runtime.GOOS + ": nothing is started unguarded")
 
-func automatic(string) (backend, error)           { return backend{}, errPlatform }
-func named(string, string) (backend, bool, error) { return backend{}, false, nil }
-func instead(backend, string, string) string      { return "" }
+func automatic(string, asking) (backend, error)           { return backend{}, errPlatform }
+func named(string, string, asking) (backend, bool, error) { return backend{}, false, nil }
+func instead(backend, string, string) string              { return "" }
+func askState() (state, error)                            { return state{}, errPlatform }
 func accessible(file string) error {
 	info, err := os.Stat(file)
 	if err == nil && info.Mode()&0o111 == 0 {
@@ -36,6 +37,7 @@ func Again() (int, error) { return 0, errPlatform }
 
 type (
 	machine struct{}
+	state   struct{}
 	run     struct{}
 	network struct{}
 )
@@ -51,7 +53,7 @@ func daemonSetting(string) (value, where string, err error) { return "", "", nil
 
 func checkCapacity() error { return nil }
 
-func ask(bool) *machine { return &machine{} }
+func ask(deaf, daemon bool) *machine { return &machine{} }
 
 func (*machine) letGo() error { return nil }
 
