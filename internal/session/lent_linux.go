@@ -33,8 +33,10 @@ type state struct {
 // hasDaemon reports whether there's a toolguardd to ask. Most starts find none, and package net would set its poller up.
 func hasDaemon() bool { return unix.Access(api.Socket, unix.F_OK) != unix.ENOENT }
 
-func askState() (s state, err error) {
-	s.client = &api.Client{Socket: api.Socket, Keep: true}
+func askState() (state, error) { return askStateOf(api.Socket) }
+
+func askStateOf(socket string) (s state, err error) {
+	s.client = &api.Client{Socket: socket, Keep: true}
 	err = s.client.Do("GET", api.Status, nil, &s.Daemon)
 	if err == nil && s.Protocol != api.Protocol {
 		err = fmt.Errorf("toolguardd is of another version (%s) than this toolguard (%s): install both of one, and restart toolguardd "+
