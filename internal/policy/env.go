@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,13 +54,6 @@ func EnvMatches(rule, name string) bool {
 		return strings.HasPrefix(name, p)
 	}
 	return rule == name
-}
-
-// compareEnv says which of two matching rules is more specific: positive for a.
-func compareEnv(a, b *Rule) int {
-	literal := func(r *Rule) int { return len(strings.TrimSuffix(r.Env.Name, "*")) }
-	exact := func(r *Rule) int { return literal(r) - len(r.Env.Name) } // 0, or -1 for a prefix
-	return cmp.Or(cmp.Compare(literal(a), literal(b)), cmp.Compare(exact(a), exact(b)), cmp.Compare(a.Index, b.Index))
 }
 
 // CheckEnvName says what is wrong with a rule's name.

@@ -229,41 +229,6 @@ func (n *CompiledNet) matchesMethod(t *netname.Target) bool {
 	return slices.Contains(n.Methods, t.Method)
 }
 
-// CompareNet says which of two matching rules is more specific: positive for a.
-func CompareNet(a, b *Rule) int {
-	return cmp.Or(
-		cmp.Compare(a.Net.Parts(), b.Net.Parts()),
-		cmp.Compare(a.Net.HostRank(), b.Net.HostRank()),
-		cmp.Compare(a.Index, b.Index),
-	)
-}
-
-func (n *CompiledNet) Parts() int {
-	p := len(n.Path)
-	if n.Scheme != "" {
-		p++
-	}
-	if n.Port != 0 {
-		p++
-	}
-	return p
-}
-
-// HostRank orders hosts that match the same target: an exact one before longer ranges or wildcards before shorter ones.
-func (n *CompiledNet) HostRank() int {
-	switch {
-	case n.Name != "":
-		return 1 << 16
-	case n.Suffix != "":
-		return 1 + len(n.Suffix)
-	case !n.Prefix.IsValid():
-		return 0
-	case n.Prefix.IsSingleIP():
-		return 1 << 16
-	}
-	return 1 + n.Prefix.Bits() + 128 - n.Prefix.Addr().BitLen() // of IPv4 as if it were written in IPv6
-}
-
 // AllowsWith says whether a target would be allowed with one more rule, at the end.
 func (t *NetTable) AllowsWith(target *netname.Target, r *NetRule, intercept bool) bool {
 	n, _, err := compileNet(r, intercept)
