@@ -92,10 +92,9 @@ func (d *Daemon) sockets(r *record, p *policies) loader.Flags {
 	return 0
 }
 
-func (s *session) netConfig(c *policy.Compiled) (guarded.Heard, guarded.Config) {
-	st := &s.record.Start
-	cfg := guarded.Config{Policy: c, Tool: st.Tool, Agent: st.Agent, Events: s.events, Notice: s.d.note}
-	if st.Network != nil {
+func (s *session) netConfig(c *policy.Compiled) (guarded.Heard, guarded.DenialsConfig) {
+	cfg := s.denialsConfig(c)
+	if st := &s.record.Start; st.Network != nil {
 		cfg.Proxies = st.Network.Proxies
 	}
 	return s.heard(), cfg

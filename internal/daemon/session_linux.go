@@ -328,30 +328,33 @@ func (s *session) change(f func(*record)) error {
 	return nil
 }
 
-// heard is of whom to hear.
+// heard is where the session's policies are.
 func (s *session) heard() guarded.Heard {
-	who := guarded.Heard{ID: s.number, Policies: func() (map[uint32]*policy.Compiled, error) {
+	return guarded.Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
 		p, err := s.policies()
 		if err != nil {
 			return nil, err
 		}
 		return p.all, nil
 	}}
-	if s.from == 0 {
-		who.PID = s.client.PID
-	}
-	return who
 }
 
-// hear begins to tell what is refused in the session, of which a toolguardd before may have heard.
+// denialsConfig is what the events of denials depend on, by the policy in force.
+func (s *session) denialsConfig(c *policy.Compiled) guarded.DenialsConfig {
+	st := &s.record.Start
+	cfg := guarded.DenialsConfig{Session: s.number, Policy: c, Tool: st.Tool, Agent: st.Agent, Events: s.events, Warn: s.d.note}
+	if s.from == 0 { // or its toolguard is confined itself, and its denials are reported as all others
+		cfg.Self = s.client.PID
+	}
+	return cfg
+}
+
+// hear begins to report what is denied in the session, which a toolguardd before may have followed.
 func (s *session) hear(resumed bool) {
 	who := s.heard()
 	who.Resumed = resumed
-	r := &s.record
-	s.hearing = guarded.Hear(s.kernel, who, guarded.Config{
-		Policy: &policy.Compiled{Name: r.Info.Policy, Digest: r.Info.Digest}, Tool: r.Start.Tool, Agent: r.Start.Agent,
-		Events: s.events, Notice: s.d.note,
-	})
+	info := &s.record.Info
+	s.hearing = guarded.Hear(s.kernel, who, s.denialsConfig(&policy.Compiled{Name: info.Policy, Digest: info.Digest}))
 }
 
 // reload gives the session another policy, put within the outer sessions'.

@@ -177,6 +177,14 @@ func (c *CompiledCommand) Answers(called string) bool {
 	return c.AnyArgs() || slices.Contains(c.Called(), base(called))
 }
 
+// Miscalled is why a program may not be called that, by the rule that decided; "" if it may.
+func (c *Compiled) Miscalled(v Verdict, called string) string {
+	if v.Rule < 0 || c.Rules[v.Rule].Command == nil {
+		return ""
+	}
+	return c.Rules[v.Rule].Command.Miscalled(called)
+}
+
 // Miscalled says why a program may not be called that, "" if it may.
 func (c *CompiledCommand) Miscalled(called string) string {
 	if c.Answers(called) {

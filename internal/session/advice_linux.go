@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,9 +20,9 @@ import (
 
 // advise adds to a denial what there is to know before it's granted, and takes a grant away that would be of no use, or give more than was
 // asked for.
-func (r *run) advise(e *event.Event, advice string) {
+func (r describer) advise(e *event.Event, advice string) {
 	switch {
-	case r.held == nil && strings.Contains(e.Suggest, "\nmatch = "): // which no Landlock rule can be
+	case r.cfg.Mechanism != "bpf" && strings.Contains(e.Suggest, "\nmatch = "): // which no Landlock rule can be
 		e.Suggest, advice = "", "the name is random, and the next one is another: grant the folder, if that is meant"
 	case e.Suggest != "" && e.Extra["entry"] != "":
 		advice = "which name it was the kernel doesn't report: the grant is for all in this folder"
@@ -47,7 +46,7 @@ func adviseProxy(e *event.Event, p *api.Proxy, scheme string) {
 }
 
 // proxyAt is the proxy that a target is; nil: it's none.
-func (r *run) proxyAt(target string) *api.Proxy {
+func (r describer) proxyAt(target string) *api.Proxy {
 	_, rest, _ := strings.Cut(target, "://")
 	rest, _, _ = strings.Cut(rest, "/")
 	i := slices.IndexFunc(r.cfg.Proxies, func(p api.Proxy) bool { return sameEndpoint(&p, rest) })
@@ -55,23 +54,6 @@ func (r *run) proxyAt(target string) *api.Proxy {
 		return nil
 	}
 	return &r.cfg.Proxies[i]
-}
-
-// proxiesOf are the proxies that variables name which the command may see.
-func proxiesOf(c *policy.Compiled, env []string) (list []api.Proxy) {
-	for _, kv := range env {
-		name, value, _ := strings.Cut(kv, "=")
-		if !strings.HasSuffix(strings.ToLower(name), "_proxy") || strings.EqualFold(name, "no_proxy") || !c.CheckEnv(name).Allow {
-			continue
-		}
-		if !strings.Contains(value, "://") {
-			value = "http://" + value
-		}
-		if u, err := url.Parse(value); err == nil && u.Host != "" {
-			list = append(list, api.Proxy{Variable: name, Scheme: u.Scheme, Host: u.Hostname(), Port: u.Port()})
-		}
-	}
-	return list
 }
 
 // sameEndpoint says whether a proxy is at this host and port. A proxy without a port is at whichever its clients take.
@@ -91,8 +73,8 @@ func isLoopback(host string) bool {
 
 // adviseOrdinary says of a name that wasn't made or removed that the permissions of its folder wouldn't have let this user either: the
 // kernel asks the security modules first (security_path_mknod and its like, before may_create). A grant would be of no use.
-func (r *run) adviseOrdinary(e *event.Event, folder string) {
-	if len(e.Process) == 0 || r.mayOverride() || !forbidden(folder, &e.Process[0]) {
+func (r describer) adviseOrdinary(e *event.Event, folder string) {
+	if len(e.Process) == 0 || MayOverride(r.policy) || !Forbidden(folder, &e.Process[0]) {
 		return
 	}
 	e.Extra["anyway"] = "ordinary permissions deny it too"
@@ -100,25 +82,13 @@ func (r *run) adviseOrdinary(e *event.Event, folder string) {
 	e.Suggest = ""
 }
 
-// noticeOwner says once, where root couldn't work in the workspace because it's another user's, that permissions count in a session.
-func (r *run) noticeOwner() {
-	var st unix.Stat_t
-	c := r.cfg.Policy
-	root := event.Process{PID: os.Getpid()}
-	if os.Geteuid() != 0 || r.mayOverride() || !c.CheckFS(c.Workspace+"/x", policy.Create).Allow || !forbidden(c.Workspace, &root) || unix.Stat(c.Workspace, &st) != nil {
-		return
-	}
-	r.cfg.notice("root has no CAP_DAC_OVERRIDE in a session, so ordinary permissions count, and %s is user %d's: "+
-		"run toolguard as that user, or have the policy keep it: capabilities = [\"CAP_DAC_OVERRIDE\"]", c.Workspace, st.Uid)
+// MayOverride reports whether permissions may not count in the session.
+func MayOverride(c *policy.Compiled) bool {
+	return slices.ContainsFunc(c.Layers, func(l *policy.Layer) bool { return slices.Contains(l.Capabilities, "CAP_DAC_OVERRIDE") })
 }
 
-// mayOverride says whether permissions may not count in the session.
-func (r *run) mayOverride() bool {
-	return slices.ContainsFunc(r.cfg.Policy.Layers, func(l *policy.Layer) bool { return slices.Contains(l.Capabilities, "CAP_DAC_OVERRIDE") })
-}
-
-// forbidden says whether a process without capabilities certainly can't make or remove names in a folder.
-func forbidden(folder string, p *event.Process) bool {
+// Forbidden reports whether a process without capabilities certainly can't make or remove names in a folder.
+func Forbidden(folder string, p *event.Process) bool {
 	var st unix.Stat_t
 	var fs unix.Statfs_t
 	if unix.Stat(folder, &st) != nil {

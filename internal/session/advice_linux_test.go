@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/egress/message"
@@ -37,7 +36,7 @@ func TestAdviceOfProxies(t *testing.T) {
 		{"http_proxy=", "tcp://127.0.0.1:3128", plain, ""},
 		{"proxy_password=127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, ""},
 	} {
-		r := &run{cfg: Config{Policy: c, Proxies: proxiesOf(c, []string{"A=b", x.env})}}
+		r := describer{&DenialsConfig{Proxies: proxiesOf(c, []string{"A=b", x.env})}, c}
 		e := event.Event{Extra: map[string]string{}}
 		q := explain.Question{Resource: policy.Net, Target: x.target}
 		at, err := q.NetTarget()
@@ -47,9 +46,9 @@ func TestAdviceOfProxies(t *testing.T) {
 			t.Errorf("%s, %s: suggests %q, %q", x.env, x.target, e.Suggest, e.Extra["advice"])
 		}
 	}
-	r := &run{cfg: Config{Policy: c, Proxies: []api.Proxy{{Variable: "http_proxy", Scheme: "http", Host: "proxy.corp"}}}}
+	cfg := &DenialsConfig{Proxies: []api.Proxy{{Variable: "http_proxy", Scheme: "http", Host: "proxy.corp"}}}
 	for target, offered := range map[string]bool{"http://proxy.corp:3128/": true, "tcp://proxy.corp:3128": false, "https://proxy.corp:3128/": false} {
-		e := r.refusedByName(&message.Denial{Answer: explain.Answer{Target: target, Suggest: "x"}}, time.Time{}, nil)
+		e := Describe(cfg, c, &message.Denial{Answer: explain.Answer{Target: target, Suggest: "x"}}, nil)
 		if (e.Suggest != "") != offered || e.Extra["advice"] == "" {
 			t.Errorf("%s: suggests %q, %q", target, e.Suggest, e.Extra["advice"])
 		}
@@ -107,9 +106,8 @@ func TestAdviceOfOrdinaryPermissions(t *testing.T) {
 	} {
 		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: "/", Layers: []policy.SourceLayer{x.layer}}, hostfs.Machine{})
 		must(t, err)
-		r := &run{cfg: Config{Policy: c}}
 		k := kernelaudit.Denial{Source: kernelaudit.Landlock, PID: os.Getpid(), UID: os.Getuid(), Blockers: []string{x.blocker}, Path: x.folder}
-		e := r.denied(k, []event.Process{{PID: k.PID, UID: k.UID}})
+		e := Describe(&DenialsConfig{}, c, &k, []event.Process{{PID: k.PID, UID: k.UID}})
 		if got := e.Extra["anyway"] != ""; got != x.anyway || got && e.Suggest != "" || !got && e.Suggest == "" {
 			t.Errorf("%s in %s: %+v, suggests %q", x.blocker, x.folder, e.Extra, e.Suggest)
 		}

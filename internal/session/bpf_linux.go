@@ -116,7 +116,7 @@ func coverPrograms(c *policy.Compiled, impossible error) (rows []policy.Coverage
 // held is a session in the kernel.
 type held interface {
 	Adopt() error                // puts the calling thread into it
-	hear(d *denials) error       // begins to tell what is refused in it
+	hear(d *Collector) error     // begins to tell what is refused in it
 	End() (loader.Counts, error) // gives it up
 }
 
@@ -126,8 +126,8 @@ type local struct {
 	kernel *loader.Kernel // nil: it stays open
 }
 
-func (l *local) hear(d *denials) error {
-	d.hear(l.Session)
+func (l *local) hear(d *Collector) error {
+	d.Listen(l.Session)
 	return nil
 }
 

@@ -31,23 +31,11 @@ type Config struct {
 
 // Result is how a run went.
 type Result struct {
-	Code       int      // the exit status to return: the command's, or 128+N after signal N
-	Denials    []Denial // without repetition, in the order of their first appearance
-	Total      uint64   // denials seen, repetitions included
-	More       uint64   // denials of what the policy allows: stated gaps of the backend that deny too much
-	Lost       uint64   // denials that the kernel counted and nobody received; a lower bound
-	WhyLost    string   // what went by unseen, for people; "" when nothing did or Visible is false
-	Visible    bool     // denials can be seen on this machine by this user
-	WhyUnseen  string   // why they can't, for people; "" where that isn't known
+	Code int // the exit status to return: the command's, or 128+N after signal N
+	Summary
 	NoUnix     bool     // the backend can't decide about unix sockets by path, so none can be made
 	RemovedEnv []string // names of the variables that the command didn't get
 	Leftover   int      // processes ended after the first one
-}
-
-// Denial is one kind of denial and how often it happened.
-type Denial struct {
-	event.Event
-	Count uint64
 }
 
 // NotFound says that there is no such command: exit status 127.

@@ -2,9 +2,7 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -20,27 +18,30 @@ import (
 // after a flood that there are many.
 const drainTime = time.Minute
 
-// kept bounds how many different denials are remembered for the report; all of them go to the events.
-const kept = 1000
+// maxListed bounds how many different denials are remembered for the report; all of them go to the events.
+const maxListed = 1000
 
-// denials collects what the kernel refused in one session: what is new becomes an event at once, what repeats is counted, and the
+// Collector collects what is denied in one session: what is new becomes an event at once, what repeats is counted, and the
 // different ones are kept for the report.
-type denials struct {
-	run     *run
-	records records     // nil: denials can't be seen
+type Collector struct {
+	cfg     DenialsConfig
+	records records     // nil: the kernel's records of denials can't be read
 	proof   *time.Timer // until the records are proven; nil: they aren't listened to
+	missing func(error) // reports that they don't arrive
 	foreign bool        // processes have other numbers in them than here
 
 	mu        sync.Mutex
-	deaf      bool  // that nothing is heard has been said
-	unseen    error // why nothing is
+	policy    *policy.Compiled // in force
+	self      int              // see DenialsConfig
+	deaf      bool             // that no records arrive has been reported
+	unseen    error            // why none do
 	repeats   repeats
-	ancestors map[int][]event.Process // of processes that were refused something since the last tick, by their parent's number
+	ancestors map[int][]event.Process // of processes that were denied something since the last tick, by their parent's number
 	ticking   bool                    // tick will be called
 
 	counts     func() loader.Counts // of the session in the kernel; nil: none, or no more
-	untold     uint64               // how many of those that it lost have been told
-	unrecorded uint64               // likewise of programs that were executed
+	untold     uint64               // how many of those that it lost have been reported
+	unrecorded uint64               // also of programs that were executed
 
 	netCounts func() cgroupsock.Counts // of its network, while it lasts
 	netUntold uint64
@@ -57,56 +58,30 @@ type denials struct {
 // denialKey is what makes two denials the same to a reader of the report.
 type denialKey struct{ resource, capability, target, reason, rule string }
 
-// listen is the collection of what the kernel tells, where this user may hear it.
-func listen(r *run) (*denials, error) {
-	d := newDenials(r, kept)
-	e, err := r.machine.listen()
-	if err != nil {
-		if d.unseen = d.subscribe(err); d.unseen != nil {
-			r.deaf(d.unseen)
-		}
-		return d, nil
-	}
-	s := kernelaudit.Session{Audit: e.audit, Name: r.cmd.name}
-	if e.err != nil {
-		s.PID = os.Getpid()
-		r.cfg.notice("denials by system call filters can't be attributed and won't be shown: %v", e.err)
-	}
-	w, err := e.reader.Watch(s, func(k kernelaudit.Denial) {
-		if k.PID != r.self { // toolguard itself, from within: kill(-1) asks for everybody on the machine (see inside.signalAll)
-			d.receive(k)
-		}
-	})
-	if err != nil {
-		return nil, errors.Join(err, e.reader.Close())
-	}
-	d.records = ownRecords{e.reader, w}
-	return d, nil
-}
+// NewCollector is a collector for the run of a command, which ends with a report.
+func NewCollector(cfg DenialsConfig) *Collector { return newCollector(cfg, maxListed) }
 
-// deaf says that what the kernel tells isn't heard.
-func (r *run) deaf(err error) {
-	switch {
-	case r.cfg.Events == nil:
-	case r.held == nil:
-		r.cfg.notice("denials are enforced but can't be shown: %v", err)
-	case r.cmd.plan != nil && !r.cfg.Policy.RefusesNet(): // all others the programs tell, and without the network there are no ports
-		r.cfg.notice("denials of ports are enforced but can't be shown: %v", err)
-	}
-}
-
-func newDenials(r *run, keep int) *denials {
-	return &denials{
-		run: r, repeats: repeats{}, ancestors: map[int][]event.Process{}, at: map[denialKey]int{},
+func newCollector(cfg DenialsConfig, keep int) *Collector {
+	return &Collector{
+		cfg: cfg, policy: cfg.Policy, self: cfg.Self, repeats: repeats{}, ancestors: map[int][]event.Process{}, at: map[denialKey]int{},
 		keep: keep,
 	}
 }
 
+// Unrecorded notes why the kernel's records of denials can't be read.
+func (d *Collector) Unrecorded(why error) { d.unseen = why }
+
+// Records has the session's records collected, from Begin on. missing reports, once, that they don't arrive.
+func (d *Collector) Records(r records, missing func(error)) { d.records, d.missing = r, missing }
+
+// Reads reports whether the kernel's records of denials are read.
+func (d *Collector) Reads() bool { return d.records != nil }
+
 // proofDelay is after what time it's looked whether the kernel's records arrive. The end of a shorter session shows it anyway.
 const proofDelay = 50 * time.Millisecond
 
-// begin begins to take denials in. The kernel has kept them until now, so that the command wasn't kept waiting.
-func (d *denials) begin() {
+// Begin begins to take records in. The kernel has kept them until now, so that the command wasn't kept waiting.
+func (d *Collector) Begin() {
 	if d.records == nil {
 		return
 	}
@@ -119,32 +94,32 @@ func (d *denials) begin() {
 	})
 }
 
-// deafened says once that the kernel's records don't arrive, unless some did. It's called with the lock held.
-func (d *denials) deafened(err error) {
+// deafened reports once that the kernel's records don't arrive, unless some did. It's called with the lock held.
+func (d *Collector) deafened(err error) {
 	if err != nil && !d.deaf && !d.records.Proven() {
 		d.deaf, d.unseen = true, err
-		d.run.deaf(err)
+		d.missing(err)
 	}
 }
 
-// receive runs on the goroutine of the records.
-func (d *denials) receive(k kernelaudit.Denial) {
+// Receive runs on the goroutine of the records.
+func (d *Collector) Receive(k kernelaudit.Denial) {
 	if k.Nested || k.Moot {
 		return // a sandbox that the command made for itself, or nothing that the command noticed
 	}
-	if k.Source == kernelaudit.Seccomp && d.run.report.Backend == "bpf" {
-		return // the programs tell it
+	if k.Source == kernelaudit.Seccomp && d.cfg.Mechanism == "bpf" {
+		return // the programs report it
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gather(likenessOf(&k), k.Time, func() event.Event {
 		first := event.Process{PID: k.PID, UID: k.UID, Exe: k.Exe, Comm: k.Comm}
-		return d.run.denied(k, d.chain(first, event.Process{PID: k.PPID, UID: -1}))
+		return Describe(&d.cfg, d.policy, &k, d.chain(first, event.Process{PID: k.PPID, UID: -1}))
 	})
 }
 
-// gather counts a denial that is like another one, or tells it.
-func (d *denials) gather(like any, when time.Time, make func() event.Event) {
+// gather counts a denial that is like another one, or emits it.
+func (d *Collector) gather(like any, when time.Time, make func() event.Event) {
 	if d.repeats.count(like, when) {
 		return
 	}
@@ -158,15 +133,15 @@ func (d *denials) gather(like any, when time.Time, make func() event.Event) {
 }
 
 // tickSoon has tick called, if it isn't to be already.
-func (d *denials) tickSoon() {
+func (d *Collector) tickSoon() {
 	if !d.ticking {
 		d.ticking = true
 		time.AfterFunc(gatherTime, d.tick)
 	}
 }
 
-// tick tells what repeated, as long as anything does.
-func (d *denials) tick() {
+// tick emits what repeated, as long as anything does.
+func (d *Collector) tick() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.repeats.flush(d.tell)
@@ -178,44 +153,56 @@ func (d *denials) tick() {
 	}
 }
 
-// endRepeats tells what repeated and begins anew.
-func (d *denials) endRepeats() {
+// endRepeats emits what repeated and begins again.
+func (d *Collector) endRepeats() {
 	d.repeats.flush(d.tell)
 	clear(d.repeats)
 	clear(d.ancestors)
 }
 
-// chain is the process that was refused and its ancestors inside the session. The first comes from the kernel's record, and so does its
+// chain is the process that was denied something and its ancestors inside the session. The first comes from the kernel's record, and so does its
 // parent if that's gone; the others, which cost many system calls, from /proc, when somebody reads them: best effort, and as they were at
 // the last tick.
-func (d *denials) chain(first, parent event.Process) []event.Process {
+func (d *Collector) chain(first, parent event.Process) []event.Process {
 	list := []event.Process{first}
-	if d.run.cfg.Events == nil || d.foreign {
+	if d.cfg.Events == nil || d.foreign {
 		return list
 	}
 	if parent.PID == 0 {
 		parent.PID, _ = proc.Parent(first.PID)
 	}
-	others := ancestors(parent.PID, d.run.self, d.ancestors)
-	if len(others) == 0 && parent.PID > 1 && parent.PID != d.run.self {
+	others := ancestors(parent.PID, d.self, d.ancestors)
+	if len(others) == 0 && parent.PID > 1 && parent.PID != d.self {
 		others = []event.Process{parent}
 	}
 	return append(list, others...)
 }
 
-// add counts a denial and sends its event.
-func (d *denials) add(e event.Event) {
+// LimitMet counts and emits that a limit was met, times or once.
+func (d *Collector) LimitMet(name string, place policy.Place, times uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tell(e)
+	d.tell(d.about(event.Event{
+		Kind: event.Denial, Resource: "limits", Capability: name, Target: name, Mechanism: "supervisor", Count: times,
+		Reason: string(policy.Limit), Rule: "limits." + name, Place: place.String(),
+	}))
 }
 
-func (d *denials) tell(e event.Event) {
+func (d *Collector) tell(e event.Event) {
 	d.count(e, max(1, e.Count))
-	d.run.emit(e)
+	d.emit(e)
 }
 
-func (d *denials) count(e event.Event, n uint64) {
+func (d *Collector) emit(e event.Event) {
+	if d.cfg.Events != nil {
+		d.cfg.Events.Write(&e)
+	}
+}
+
+// about fills in what every event of the session says.
+func (d *Collector) about(e event.Event) event.Event { return d.cfg.about(d.policy, e) }
+
+func (d *Collector) count(e event.Event, n uint64) {
 	if e.Reason == string(policy.EngineError) {
 		d.more += n
 		return
@@ -230,9 +217,9 @@ func (d *denials) count(e event.Event, n uint64) {
 	}
 }
 
-// drain takes in what is still on its way, and says what was lost.
-func (d *denials) drain() {
-	d.hearRest()
+// Drain takes in what is still on its way, and reports what was lost. end ends the session in the kernel, and returns what was counted in it.
+func (d *Collector) Drain(end func() loader.Counts) {
+	d.hearRest(end)
 	if d.records == nil {
 		return
 	}
@@ -252,39 +239,53 @@ func (d *denials) drain() {
 	}
 }
 
-// gap says that denials went by unseen.
-func (d *denials) gap(mechanism string, n uint64, why string, exact bool) {
+// gap reports that denials went by unseen.
+func (d *Collector) gap(mechanism string, n uint64, why string, exact bool) {
 	d.lost, d.why = d.lost+n, why
-	d.run.gap(mechanism, n, 0, why, exact)
+	d.gapOf(mechanism, n, 0, why, exact)
 }
 
-// gap tells that n events were lost, of which execs are of programs that were executed.
-func (r *run) gap(mechanism string, n, execs uint64, why string, exact bool) {
-	e := r.about(event.Event{Kind: event.Gap, Count: n, Execs: execs, Mechanism: mechanism})
+// gapOf emits that n events were lost, of which execs are of programs that were executed.
+func (d *Collector) gapOf(mechanism string, n, execs uint64, why string, exact bool) {
+	e := d.about(event.Event{Kind: event.Gap, Count: n, Execs: execs, Mechanism: mechanism})
 	e.Extra = map[string]string{"why": why, "exact": fmt.Sprint(exact)}
-	r.emit(e)
+	d.emit(e)
 }
 
-// close lets go of the kernel's records, and puts auditing back as it was.
-func (d *denials) close() error {
+// Close closes the kernel's records, and restores auditing.
+func (d *Collector) Close() error {
 	if d.records == nil {
 		return nil
 	}
 	return d.records.Close()
 }
 
-// visible tells whether denials can be heard of.
-func (d *denials) visible() bool {
-	return d.records != nil && d.records.Proven() || d.run.report.Backend == "bpf"
+// visible reports whether denials can be seen.
+func (d *Collector) visible() bool {
+	return d.records != nil && d.records.Proven() || d.cfg.Mechanism == "bpf"
 }
 
-// summary adds what was denied to a result.
-func (d *denials) summary(r *Result) {
+// Summary is what was denied.
+func (d *Collector) Summary() Summary {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r.Denials, r.Total, r.More, r.Visible = d.list, d.total, d.more, d.visible()
-	r.Lost, r.WhyLost = d.lost, d.why
-	if d.unseen != nil && !r.Visible {
-		r.WhyUnseen = d.unseen.Error()
+	s := Summary{Denials: d.list, Total: d.total, More: d.more, Visible: d.visible(), Lost: d.lost, WhyLost: d.why}
+	if d.unseen != nil && !s.Visible {
+		s.WhyUnseen = d.unseen.Error()
 	}
+	return s
+}
+
+// Forward takes in an event that toolguardd has made.
+func (d *Collector) Forward(e event.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.Kind == event.Denial {
+		d.tell(e)
+		return
+	}
+	if lost, ok := e.LostDenials(); ok {
+		d.lost, d.why = d.lost+lost, e.Extra["why"]
+	}
+	d.emit(e)
 }

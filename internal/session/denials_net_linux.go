@@ -18,7 +18,7 @@ import (
 )
 
 // hearNet has the losses of what is refused of the network told, or no more.
-func (d *denials) hearNet(counts func() cgroupsock.Counts) {
+func (d *Collector) hearNet(counts func() cgroupsock.Counts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if counts != nil && d.netCounts == nil && d.netUntold == 0 { // what was before somebody else has told of, or was missed
@@ -29,7 +29,7 @@ func (d *denials) hearNet(counts func() cgroupsock.Counts) {
 }
 
 // endNet tells what is left of them.
-func (d *denials) endNet(last cgroupsock.Counts) {
+func (d *Collector) endNet(last cgroupsock.Counts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.endRepeats()
@@ -37,14 +37,14 @@ func (d *denials) endNet(last cgroupsock.Counts) {
 }
 
 // askNetLosses is tellNetLosses while the session lasts.
-func (d *denials) askNetLosses() {
+func (d *Collector) askNetLosses() {
 	if d.netCounts != nil {
 		d.tellNetLosses(d.netCounts())
 	}
 }
 
 // tellNetLosses says what of it nobody was told. It's called with the lock held.
-func (d *denials) tellNetLosses(c cgroupsock.Counts) {
+func (d *Collector) tellNetLosses(c cgroupsock.Counts) {
 	if n := c.Lost + c.Suppressed - d.netUntold; n > 0 {
 		d.netUntold += n
 		d.gap("netguard", n, "more were refused at a time than are told", true)
@@ -52,41 +52,41 @@ func (d *denials) tellNetLosses(c cgroupsock.Counts) {
 }
 
 // missed says that denials may not have been told.
-func (d *denials) missed(mechanism, why string) {
+func (d *Collector) missed(mechanism, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gap(mechanism, 0, why, false)
 }
 
 // lose says how many weren't.
-func (d *denials) lose(mechanism string, n uint64) {
+func (d *Collector) lose(mechanism string, n uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gap(mechanism, n, "more were refused at a time than are told", true)
 }
 
 // refusedNet runs on the goroutine that listens to the kernel's programs for the network.
-func (d *denials) refusedNet(k cgroupsock.Event) {
+func (d *Collector) refusedNet(k cgroupsock.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.takeNet(k)
+	d.takeNet(d.policy, k)
 }
 
-// takeNet is called with the lock held.
-func (d *denials) takeNet(k cgroupsock.Event) {
+// takeNet takes in what the kernel's programs for the network report, by the policy that decided. It's called with the lock held.
+func (d *Collector) takeNet(c *policy.Compiled, k cgroupsock.Event) {
 	like := k
 	like.Time, like.SeenAt, like.Sequence = time.Time{}, 0, 0
 	first := event.Process{PID: k.PID, UID: k.UID, Comm: k.Comm}
-	d.gather(like, k.Time, func() event.Event { return d.run.refusedNet(&k, d.chainSince(first, k.SeenAt)) })
+	d.gather(like, k.Time, func() event.Event { return Describe(&d.cfg, c, &k, d.chainSince(first, k.SeenAt)) })
 }
 
 // chainSince is chain for who was seen in the kernel at a time since boot. He may be gone since: then it's he alone, and where nobody is
 // known it's empty.
-func (d *denials) chainSince(first event.Process, seen time.Duration) []event.Process {
+func (d *Collector) chainSince(first event.Process, seen time.Duration) []event.Process {
 	switch {
 	case first.PID == 0:
 		return nil
-	case d.run.cfg.Events == nil:
+	case d.cfg.Events == nil:
 		return []event.Process{first}
 	}
 	still, _ := processAt(first.PID)
@@ -109,7 +109,7 @@ var whyNet = map[cgroupsock.Why]string{
 }
 
 // refusedNet makes an event of what the kernel refused.
-func (r *run) refusedNet(k *cgroupsock.Event, chain []event.Process) event.Event {
+func (r describer) refusedNet(k *cgroupsock.Event, chain []event.Process) event.Event {
 	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "netguard:" + k.Op.String()})
 	e.Time, e.Resource, e.Capability = k.Time, policy.Net.String(), "connect"
 	if k.Op != cgroupsock.OpPacket && k.Op != cgroupsock.OpAccept {
@@ -147,23 +147,23 @@ func (r *run) refusedNet(k *cgroupsock.Event, chain []event.Process) event.Event
 }
 
 // deniedTaken describes a denied bind where another process waits already. The rule of the verdict didn't decide: it grants free ports.
-func (r *run) deniedTaken(e *event.Event, v policy.Verdict) {
+func (r describer) deniedTaken(e *event.Event, v policy.Verdict) {
 	e.Reason, e.Errno = string(policy.HostNotListed), errnoName(syscall.EADDRINUSE)
 	e.Extra["why"] = "a process outside the session waits at this port"
 	grant := "the policy"
 	if v.Rule >= 0 {
-		grant = fmt.Sprintf("%s (%s)", r.cfg.Policy.Rules[v.Rule].ID, r.cfg.Policy.Rules[v.Rule].Place)
+		grant = fmt.Sprintf("%s (%s)", r.policy.Rules[v.Rule].ID, r.policy.Rules[v.Rule].Place)
 	}
 	e.Extra["advice"] = grant + " grants the session's own servers a free port: use another one (port 0: the kernel chooses), or end that process"
 }
 
 // kernelSaid is the kernel's verdict.
-func (r *run) kernelSaid(k *cgroupsock.Event) policy.Verdict {
+func (r describer) kernelSaid(k *cgroupsock.Event) policy.Verdict {
 	v := policy.Verdict{Reason: policy.HostNotListed, Layer: -1, Rule: policy.NoMatch}
-	if k.Layer >= 0 && k.Layer < len(r.cfg.Policy.Layers) {
+	if k.Layer >= 0 && k.Layer < len(r.policy.Layers) {
 		v.Layer = int16(k.Layer)
 	}
-	if k.Rule >= 0 && k.Rule < len(r.cfg.Policy.Rules) {
+	if k.Rule >= 0 && k.Rule < len(r.policy.Rules) {
 		v.Rule, v.Reason = int32(k.Rule), policy.RuleDenies
 	}
 	return v
@@ -189,7 +189,7 @@ type namedLike struct {
 }
 
 // refusedByName takes in what egress refused.
-func (d *denials) refusedByName(k *message.Denial) {
+func (d *Collector) refusedByName(k *message.Denial) {
 	a := &k.Answer
 	like := namedLike{k.By.PID, k.By.UID, k.By.Comm, k.Protocol, k.Method, a.Target, "", a.Note, k.To, a.Reason}
 	if a.Rule != nil {
@@ -197,17 +197,16 @@ func (d *denials) refusedByName(k *message.Denial) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := time.Now()
-	d.gather(like, now, func() event.Event {
+	d.gather(like, time.Now(), func() event.Event {
 		first := event.Process{PID: k.By.PID, UID: k.By.UID, Comm: k.By.Comm}
-		return d.run.refusedByName(k, now, d.chainSince(first, k.By.SeenAt))
+		return Describe(&d.cfg, d.policy, k, d.chainSince(first, k.By.SeenAt))
 	})
 }
 
-func (r *run) refusedByName(k *message.Denial, when time.Time, chain []event.Process) event.Event {
+func (r describer) refusedByName(k *message.Denial, chain []event.Process) event.Event {
 	a := &k.Answer
 	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "egress:" + k.Protocol})
-	e.Time, e.Resource, e.Capability, e.Target = when, policy.Net.String(), "connect", a.Target
+	e.Resource, e.Capability, e.Target = policy.Net.String(), "connect", a.Target
 	if strings.HasPrefix(a.Target, "dns://") { // not an address that a name led to
 		e.Capability = "resolve"
 	}

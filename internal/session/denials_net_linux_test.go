@@ -25,9 +25,9 @@ func heardNames(t *testing.T, denials ...message.Denial) []event.Event {
 	var e elsewhere
 	queue := event.NewQueue(&e)
 	c := listing(t)
-	h := newHearing(Heard{PID: 1, Policies: finding(c)}, Config{Policy: c, Events: queue})
+	h := newHearing(Heard{Policies: finding(c)}, DenialsConfig{Self: 1, Policy: c, Events: queue})
 	for i := range denials {
-		h.run.denials.refusedByName(&denials[i])
+		h.collector.refusedByName(&denials[i])
 	}
 	if _, err := queue.Close(); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestChainSince(t *testing.T) {
 
 // What the report lists has no secrets in it, as events haven't.
 func TestListedClean(t *testing.T) {
-	d := newDenials(newHearing(Heard{PID: 1}, Config{Policy: listing(t)}).run, 1)
+	d := NewCollector(DenialsConfig{Self: 1, Policy: listing(t)})
 	d.refusedByName(&message.Denial{Answer: explain.Answer{Target: "http://example.com/a;jsessionid=canary"}})
 	if got := d.list[0].Target; got != "http://example.com/a;jsessionid=***" {
 		t.Error(got)
@@ -89,7 +89,7 @@ func TestTakenPort(t *testing.T) {
 	k := cgroupsock.Event{Op: cgroupsock.OpBind, Why: cgroupsock.WhyTaken, Protocol: unix.IPPROTO_TCP, At: netip.MustParseAddrPort("127.0.0.1:5432")}
 	for _, rule := range []int{slices.IndexFunc(c.Rules, func(r *policy.Rule) bool { return r.ID == "net.1" }), -1} {
 		k.Rule = rule
-		e := (&run{cfg: Config{Policy: c}}).refusedNet(&k, nil)
+		e := Describe(&DenialsConfig{}, c, &k, nil)
 		if e.Rule != "" || e.Suggest != "" || e.Reason != "host_not_listed" || e.Errno != "EADDRINUSE" || e.Target != "tcp://127.0.0.1:5432" ||
 			!strings.Contains(e.Extra["why"], "outside the session") || strings.Contains(e.Extra["advice"], "net.1 (p.toml:7") != (rule >= 0) {
 			t.Errorf("%+v", e)

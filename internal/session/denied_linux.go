@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -17,7 +16,7 @@ import (
 )
 
 // denied makes an event of one of the kernel's refusals.
-func (r *run) denied(k kernelaudit.Denial, chain []event.Process) event.Event {
+func (r describer) denied(k kernelaudit.Denial, chain []event.Process) event.Event {
 	e := r.about(event.Event{Kind: event.Denial, Process: chain})
 	e.Time = k.Time
 	e.Extra = map[string]string{}
@@ -32,32 +31,10 @@ func (r *run) denied(k kernelaudit.Denial, chain []event.Process) event.Event {
 	return e
 }
 
-// suggest adds the rule that decided and the smallest grant that would have allowed it.
-func (r *run) suggest(e *event.Event, v policy.Verdict, q explain.Question) {
-	var p *api.Proxy
-	if q.Resource == policy.Net && !q.Listen {
-		p = r.proxyAt(q.Target)
-	}
-	if p != nil && p.Scheme == "http" {
-		q.Scheme = p.Scheme // which egress reads: by its address alone every host behind it would be granted
-	}
-	r.decided(e, v)
-	e.Reason = string(v.Reason)
-	a := explain.Describe(r.cfg.Policy, v, q, q.Target)
-	if e.Suggest = a.Suggest; a.Note != "" {
-		e.Extra["note"] = a.Note
-	}
-	r.advise(e, a.Advice)
-	adviseProxy(e, p, q.Scheme)
-	if q.Resource == policy.FS && q.Caps&(policy.Create|policy.Delete) != 0 {
-		r.adviseOrdinary(e, folderOf(e))
-	}
-}
-
 // deniedAccess describes a Landlock refusal. Landlock reports what it refused as blockers (Linux 6.15,
 // Documentation/admin-guide/LSM/landlock.rst); the rule is the policy's own, found with the same evaluator that `check`
 // uses.
-func (r *run) deniedAccess(e *event.Event, k kernelaudit.Denial) {
+func (r describer) deniedAccess(e *event.Event, k kernelaudit.Denial) {
 	e.Mechanism = "landlock:" + strings.Join(k.Blockers, ",")
 	caps, entry := fsCaps(k.Blockers)
 	switch {
@@ -105,7 +82,7 @@ func has(list []string, want string) bool {
 	return false
 }
 
-func (r *run) deniedPath(e *event.Event, k kernelaudit.Denial, caps policy.Caps, entry bool) {
+func (r describer) deniedPath(e *event.Event, k kernelaudit.Denial, caps policy.Caps, entry bool) {
 	e.Resource, e.Capability, e.Target = policy.FS.String(), caps.String(), k.Path
 	if entry {
 		e.Extra["entry"] = "the target is the directory: the kernel doesn't tell the name of the refused entry"
@@ -115,16 +92,16 @@ func (r *run) deniedPath(e *event.Event, k kernelaudit.Denial, caps policy.Caps,
 		return
 	}
 	e.Target = ownName(k)
-	v := r.cfg.Policy.CheckFS(e.Target, caps)
+	v := r.policy.CheckFS(e.Target, caps)
 	if v.Allow && caps&policy.Execute != 0 {
-		v = r.cfg.Policy.CheckCommand(e.Target, nil)
+		v = r.policy.CheckCommand(e.Target, nil)
 	}
 	if v.Allow {
 		e.Reason = string(policy.EngineError)
 		e.Extra["why"] = "the policy allows this, and the landlock backend is stricter: --dry-run tells at which rules, `toolguard doctor` its stated gaps"
 		return
 	}
-	if v.Reason == policy.NoRule && !strings.HasPrefix(e.Target+"/", r.cfg.Policy.Workspace+"/") {
+	if v.Reason == policy.NoRule && !strings.HasPrefix(e.Target+"/", r.policy.Workspace+"/") {
 		v.Reason = policy.OutsideWorkspace
 	}
 	r.suggest(e, v, explain.Question{Resource: policy.FS, Caps: caps, Target: e.Target})
@@ -138,7 +115,7 @@ func ownName(k kernelaudit.Denial) string {
 	return k.Path
 }
 
-func (r *run) deniedPort(e *event.Event, k kernelaudit.Denial) {
+func (r describer) deniedPort(e *event.Event, k kernelaudit.Denial) {
 	e.Resource, e.Capability, e.Target = policy.Net.String(), "connect", k.Remote
 	if has(k.Blockers, "net.bind_tcp") || has(k.Blockers, "net.bind_udp") {
 		e.Capability, e.Target = "listen", k.Local
@@ -154,11 +131,11 @@ func (r *run) deniedPort(e *event.Event, k kernelaudit.Denial) {
 		e.Reason = string(policy.HostNotListed)
 		return
 	}
-	r.suggest(e, r.cfg.Policy.CheckNet(&t), q)
+	r.suggest(e, r.policy.CheckNet(&t), q)
 }
 
 // deniedScope describes what reaches out of the session: signals, traces, abstract sockets.
-func (r *run) deniedScope(e *event.Event, k kernelaudit.Denial) {
+func (r describer) deniedScope(e *event.Event, k kernelaudit.Denial) {
 	e.Resource, e.Capability, e.Reason = "always", strings.Join(k.Blockers, ","), string(policy.SyscallDenied)
 	switch {
 	case has(k.Blockers, "scope.signal"):
@@ -174,14 +151,14 @@ func (r *run) deniedScope(e *event.Event, k kernelaudit.Denial) {
 }
 
 // deniedCall describes a refused system call.
-func (r *run) deniedCall(e *event.Event, k kernelaudit.Denial) {
+func (r describer) deniedCall(e *event.Event, k kernelaudit.Denial) {
 	name := seccomp.Name(k.Call.Arch, k.Call.Number)
 	e.Resource, e.Capability, e.Target, e.Mechanism = "syscall", name, name, "seccomp"
 	e.Reason = string(policy.SyscallDenied)
 	if k.Signal != 0 {
 		e.Extra["signal"] = unix.SignalName(syscall.Signal(k.Signal))
 	}
-	cause, ok := seccomp.Explain(r.cfg.Policy, r.others(), k.Call.Arch, k.Call.Number, nil)
+	cause, ok := seccomp.Explain(r.policy, r.cfg.Others, k.Call.Arch, k.Call.Number, nil)
 	if !ok {
 		e.Extra["why"] = "not refused by this session's filters: by one that the command loaded itself"
 		return
@@ -191,11 +168,4 @@ func (r *run) deniedCall(e *event.Event, k kernelaudit.Denial) {
 		e.Place = cause.Place.String()
 	}
 	e.Extra["why"], e.Suggest = cause.Text, cause.Suggest
-}
-
-func errnoName(n syscall.Errno) string {
-	if s := unix.ErrnoName(n); s != "" {
-		return s
-	}
-	return n.Error()
 }

@@ -121,7 +121,7 @@ func resolvers(file string) ([]netip.AddrPort, error) {
 type egressProcess struct {
 	program int      // its descriptor
 	place   *os.File // the network namespace that it's in; nil: this process's
-	denials *denials
+	denials *Collector
 	begun   chan beginning
 	begins  bool          // one was ready
 	over    chan struct{} // closed when there won't be another one
@@ -144,7 +144,7 @@ type beginning struct {
 }
 
 // startEgress begins to start egress, from the program that is open. ready says what came of it.
-func startEgress(program int, place *os.File, o message.Instructions, d *denials) *egressProcess {
+func startEgress(program int, place *os.File, o message.Instructions, d *Collector) *egressProcess {
 	p := &egressProcess{
 		program: program, place: place, mandate: o, denials: d, begun: make(chan beginning, 1), over: make(chan struct{}),
 		heeds: make(chan struct{}), pidfd: -1,
@@ -190,7 +190,7 @@ func (p *egressProcess) supervise() {
 		}
 		p.denials.missed("egress", fmt.Sprintf("egress died (%v) and is started again", err))
 		if deaths == maxDeaths {
-			p.denials.run.cfg.notice("egress has died %d times in a row (%v): what depends on names may be refused, or wait", deaths, err)
+			p.denials.cfg.warn("egress has died %d times in a row (%v): what depends on names may be refused, or wait", deaths, err)
 		}
 		time.Sleep(time.Duration(min(deaths-1, maxPauses)) * pause)
 	}

@@ -8,24 +8,12 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// coverAudit is the row of what is recorded beside denials, where a policy asks for it. why says why it can't be, "" that it can.
-func coverAudit(c *policy.Compiled, by, why string) []policy.Coverage {
-	if !c.Audit.Exec {
-		return nil
-	}
-	row := policy.Coverage{ID: policy.AuditID, Place: c.Audit.Place, Status: policy.Enforced, By: by, Why: why}
-	if why != "" {
-		row.Status = policy.NotEnforceable
-	}
-	return []policy.Coverage{row}
-}
-
-// executed tells of a program that was executed. It's called with the lock held.
-func (d *denials) executed(k *loader.Event) {
-	if d.run.cfg.Events == nil {
+// executed emits that a program was executed. It's called with the lock held.
+func (d *Collector) executed(c *policy.Compiled, k *loader.Event) {
+	if d.cfg.Events == nil {
 		return
 	}
-	e := d.run.about(event.Event{Kind: event.Exec, Mechanism: "bpf:exec"})
+	e := d.cfg.about(c, event.Event{Kind: event.Exec, Mechanism: "bpf:exec"})
 	e.Time = k.Time
 	if len(k.Paths) > 0 {
 		e.Target = k.Paths[0].Path
@@ -35,7 +23,7 @@ func (d *denials) executed(k *loader.Event) {
 	}
 	p := event.Process{PID: k.PID, UID: k.UID, Exe: e.Target, Comm: k.Comm, Argv: argvOf(k), Start: k.Start}
 	e.Process = d.chain(p, parent(k))
-	d.run.emit(e)
+	d.emit(e)
 	// What it starts may be told of when it's gone, and what it was before it isn't any more.
 	d.ancestors[p.PID] = append([]event.Process{p.AsAncestor()}, e.Process[1:]...)
 	d.tickSoon()

@@ -35,22 +35,21 @@ func TestArgvOf(t *testing.T) {
 func TestExecsAreNoDenials(t *testing.T) {
 	var e elsewhere
 	queue := event.NewQueue(&e)
-	d := newDenials(&run{cfg: Config{Policy: listing(t), Events: queue}}, kept)
-	d.told(event.Event{Kind: event.Exec, Target: "/usr/bin/true"})
-	d.told(event.Event{Kind: event.Gap, Count: 7, Execs: 7, Extra: map[string]string{"why": "many"}})
-	d.told(event.Event{Kind: event.Daemon})
+	d := NewCollector(DenialsConfig{Policy: listing(t), Events: queue})
+	d.Forward(event.Event{Kind: event.Exec, Target: "/usr/bin/true"})
+	d.Forward(event.Event{Kind: event.Gap, Count: 7, Execs: 7, Extra: map[string]string{"why": "many"}})
+	d.Forward(event.Event{Kind: event.Daemon})
 	counts := loader.Counts{Unrecorded: 5}
 	d.counts = func() loader.Counts { return counts }
 	d.tellLosses()
 	counts.Unrecorded = 6
 	d.tellLosses()
 	d.tellLosses()
-	var r Result
-	if d.summary(&r); r.Total != 0 || r.Lost != 0 || r.WhyLost != "" || len(r.Denials) != 0 {
+	if r := d.Summary(); r.Total != 0 || r.Lost != 0 || r.WhyLost != "" || len(r.Denials) != 0 {
 		t.Errorf("%+v", r)
 	}
-	d.told(event.Event{Kind: event.Gap, Count: 9, Execs: 7, Extra: map[string]string{"why": "more"}})
-	if d.summary(&r); r.Lost != 2 || r.WhyLost != "more" {
+	d.Forward(event.Event{Kind: event.Gap, Count: 9, Execs: 7, Extra: map[string]string{"why": "more"}})
+	if r := d.Summary(); r.Lost != 2 || r.WhyLost != "more" {
 		t.Errorf("%+v", r)
 	}
 	if _, err := queue.Close(); err != nil {
@@ -69,7 +68,7 @@ func TestExecsAreNoDenials(t *testing.T) {
 func TestExecutedChain(t *testing.T) {
 	var e elsewhere
 	queue := event.NewQueue(&e)
-	h := newHearing(Heard{PID: os.Getpid()}, Config{Policy: listing(t), Events: queue})
+	h := newHearing(Heard{}, DenialsConfig{Self: os.Getpid(), Policy: listing(t), Events: queue})
 	const nobody = 1 << 23 // more than any process's number
 	exec := func(pid, parent int, file, args string) {
 		h.refused(loader.Event{Op: loader.OpExec, PID: pid, Parent: loader.Parent{PID: parent, Comm: "gone"}, Detail: 2, Args: args, Asked: file, Paths: []loader.Asked{{Path: file}}})

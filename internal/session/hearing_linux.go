@@ -14,7 +14,8 @@ import (
 
 // Hearing makes events of what is refused in a session that another process started.
 type Hearing struct {
-	run *run
+	collector *Collector
+	session   *loader.Session // in the kernel; nil: another one collects what is denied there
 
 	// policies are the session's first, and those in force now and before, by the generation of their image; nil: find finds them.
 	policies map[uint32]*policy.Compiled
@@ -28,35 +29,33 @@ type Hearing struct {
 // refusal is how to tell of one, by the policy of that generation.
 type refusal struct {
 	generation uint32
-	tell       func()
+	tell       func(*policy.Compiled)
 }
 
-// Heard says of whom to hear. Of cfg the names of the policy in force, the other names and the queue count.
+// Heard is where a session's policies are, and who followed it until now.
 type Heard struct {
-	ID       uint64
-	PID      int  // the toolguard that started it, which isn't one of the guarded; 0: it's guarded itself, and told of like all others
-	Resumed  bool // somebody else heard of it until now, who has told what the kernel couldn't, or missed it
+	Resumed  bool // somebody else followed it until now, who has reported what the kernel couldn't, or missed it
 	Policies func() (map[uint32]*policy.Compiled, error)
 }
 
-// Hear begins to tell of a session: every event goes to cfg.Events.
-func Hear(s *loader.Session, who Heard, cfg Config) *Hearing {
+// Hear begins to emit events of a session to cfg.Events. Of cfg.Policy the names count.
+func Hear(s *loader.Session, who Heard, cfg DenialsConfig) *Hearing {
 	h := newHearing(who, cfg)
-	h.run.held = &local{Session: s}
-	h.run.denials.counts = s.Counts
+	h.session = s
+	d := h.collector
+	d.counts = s.Counts
 	if who.Resumed {
 		before := s.Counts()
-		h.run.denials.untold, h.run.denials.unrecorded = before.Lost+before.Suppressed, before.Unrecorded
+		d.untold, d.unrecorded = before.Lost+before.Suppressed, before.Unrecorded
 	}
 	s.Listen(h.refused)
 	return h
 }
 
-func newHearing(who Heard, cfg Config) *Hearing {
-	r := &run{cfg: cfg, backend: backend{level: seccomp.Whole}, number: who.ID, self: who.PID, id: fmt.Sprintf("%016x", who.ID)}
-	r.report.Backend = "bpf"
-	r.denials = newDenials(r, 0)
-	return &Hearing{run: r, find: who.Policies, found: sync.NewCond(&r.denials.mu)}
+func newHearing(who Heard, cfg DenialsConfig) *Hearing {
+	cfg.Mechanism, cfg.Others = "bpf", seccomp.Others{ABI: seccomp.Whole, Sealed: seccomp.Sealed()}
+	d := newCollector(cfg, 0)
+	return &Hearing{collector: d, find: who.Policies, found: sync.NewCond(&d.mu)}
 }
 
 // First is the generation of the policy that a session begins with: its filters of system calls are of that one to its end.
@@ -67,12 +66,12 @@ func (h *Hearing) refused(k loader.Event) {
 	generation := k.Generation
 	switch k.Op {
 	case loader.OpExec:
-		h.do(func() { h.run.denials.take(k) })
+		h.do(func() { h.collector.take(h.collector.policy, k) })
 		return
 	case loader.OpCall:
 		generation = First
 	}
-	h.by(generation, func() { h.run.denials.take(k) })
+	h.by(generation, func(c *policy.Compiled) { h.collector.take(c, k) })
 }
 
 // room is how many refusals wait while the policies are looked for: many times what the kernel has room for.
@@ -80,7 +79,7 @@ const room = 2000
 
 // by has f tell by the policy that decided, which needn't be the one in force any more, while nothing else tells of the session. Whoever
 // reads the kernel's events doesn't wait for the policies: it has little room for more.
-func (h *Hearing) by(generation uint32, f func()) {
+func (h *Hearing) by(generation uint32, f func(*policy.Compiled)) {
 	h.do(func() {
 		for len(h.waiting) >= room {
 			h.found.Wait()
@@ -119,25 +118,22 @@ func (h *Hearing) caughtUp() {
 
 func (h *Hearing) tell(r refusal, err error) {
 	if err != nil {
-		h.run.denials.gap("toolguardd", 1, fmt.Sprintf("its policy can't be looked at: %v", err), true)
+		h.collector.gap("toolguardd", 1, fmt.Sprintf("its policy can't be looked at: %v", err), true)
 		return
 	}
 	c := h.policies[r.generation]
 	if c == nil {
-		h.run.denials.gap("toolguardd", 1, "its policy isn't known any more: the session has got others since", true)
+		h.collector.gap("toolguardd", 1, "its policy isn't known any more: the session has got others since", true)
 		return
 	}
 	h.used = true
-	inForce := h.run.cfg.Policy
-	h.run.cfg.Policy = c
-	r.tell()
-	h.run.cfg.Policy = inForce
+	r.tell(c)
 }
 
 // do runs f while nothing else tells of the session.
 func (h *Hearing) do(f func()) {
-	h.run.denials.mu.Lock()
-	defer h.run.denials.mu.Unlock()
+	h.collector.mu.Lock()
+	defer h.collector.mu.Unlock()
 	f()
 }
 
@@ -150,7 +146,7 @@ func (h *Hearing) Reloaded(generation uint32, c *policy.Compiled) {
 		}
 		maps.DeleteFunc(h.policies, func(g uint32, _ *policy.Compiled) bool { return g != First && g+1 < generation })
 		h.policies[generation] = c
-		h.run.cfg.Policy = &policy.Compiled{Name: c.Name, Digest: c.Digest} // which all events have
+		h.collector.policy = &policy.Compiled{Name: c.Name, Digest: c.Digest} // which all events have
 	})
 }
 
@@ -189,30 +185,40 @@ func (h *Hearing) forget() {
 
 // Left says that the toolguard that started the session has gone. One of the guarded may get its number.
 func (h *Hearing) Left() {
-	h.do(func() { h.run.self = 0 })
+	h.do(func() { h.collector.self = 0 })
 }
 
 // Tell tells an event of the session's beside those that the kernel tells.
 func (h *Hearing) Tell(e event.Event) {
-	h.do(func() { h.run.emit(h.run.about(e)) })
+	h.do(func() { h.collector.emit(h.collector.about(e)) })
 }
 
 // LimitMet tells that a limit was met.
 func (h *Hearing) LimitMet(name string, place policy.Place, times uint64) {
 	if times > 0 {
-		h.run.limitMet(name, place, times)
+		h.collector.LimitMet(name, place, times)
 	}
 }
 
 // Missed tells that what happened may not have been told.
 func (h *Hearing) Missed(why string) {
-	h.do(func() { h.run.denials.gap("toolguardd", 0, why, false) })
+	h.do(func() { h.collector.gap("toolguardd", 0, why, false) })
 }
 
 // End gives the session up, after all that happened in it has been told.
 func (h *Hearing) End() loader.Counts {
 	h.toEnd()
-	return h.run.denials.hearRest()
+	return h.collector.hearRest(func() loader.Counts {
+		if h.session == nil {
+			return loader.Counts{}
+		}
+		counts, err := h.session.End()
+		if err != nil {
+			h.collector.cfg.warn("the session could not be taken out of the kernel: %v", err)
+		}
+		h.session = nil
+		return counts
+	})
 }
 
 // toEnd waits until nothing waits, and nothing does from now on: what comes still is told at once.

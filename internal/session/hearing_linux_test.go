@@ -37,7 +37,7 @@ func TestHeardByGenerations(t *testing.T) {
 	var events told
 	queue := event.NewQueue(&events)
 	first := named("first")
-	h := newHearing(Heard{PID: 1, Policies: finding(first)}, Config{Policy: first, Events: queue})
+	h := newHearing(Heard{Policies: finding(first)}, DenialsConfig{Self: 1, Policy: first, Events: queue})
 	opened := loader.Event{Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1, Paths: []loader.Asked{{Path: "/deep", Need: policy.Read}}}
 	refused := func(generation uint32, k loader.Event) {
 		k.Generation = generation
@@ -62,14 +62,6 @@ func TestHeardByGenerations(t *testing.T) {
 	}
 }
 
-// A session's start tells the beginning of its command line.
-func TestStartIsShort(t *testing.T) {
-	r := &run{cmd: &command{}, cfg: Config{Policy: listing(t), Argv: []string{"sh", "-c", strings.Repeat("x", 1<<20)}}}
-	if got := r.startEvent().Process[0].Argv; len(got) != 3 || len(got[2]) > 1<<13 || !strings.HasSuffix(got[2], "…") {
-		t.Errorf("%d words of %.100q", len(got), got)
-	}
-}
-
 // The policies are kept for a while after they were used, looked for when something is refused, while which more may be refused, and that
 // they can't be found is told.
 func TestHearingForgets(t *testing.T) {
@@ -79,11 +71,11 @@ func TestHearingForgets(t *testing.T) {
 		var events told
 		queue := event.NewQueue(&events)
 		looked, failed := 0, error(nil)
-		h := newHearing(Heard{PID: 1, Policies: func() (map[uint32]*policy.Compiled, error) {
+		h := newHearing(Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
 			looked++
 			time.Sleep(time.Second)
 			return map[uint32]*policy.Compiled{First: &c}, failed
-		}}, Config{Policy: &policy.Compiled{Name: "named"}, Events: queue})
+		}}, DenialsConfig{Self: 1, Policy: &policy.Compiled{Name: "named"}, Events: queue})
 		refused := func(path string, want int) {
 			began := time.Now()
 			h.refused(loader.Event{
@@ -124,9 +116,9 @@ func TestHearingForgets(t *testing.T) {
 func TestHearingOfANumber(t *testing.T) {
 	var events told
 	queue := event.NewQueue(&events)
-	h := newHearing(Heard{PID: 7, Policies: func() (map[uint32]*policy.Compiled, error) {
+	h := newHearing(Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
 		return map[uint32]*policy.Compiled{First: listing(t)}, nil
-	}}, Config{Policy: &policy.Compiled{Name: "named"}, Events: queue})
+	}}, DenialsConfig{Self: 7, Policy: &policy.Compiled{Name: "named"}, Events: queue})
 	refuse := func() {
 		h.refused(loader.Event{
 			Generation: First, PID: 7, Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1,

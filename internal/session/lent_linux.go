@@ -157,7 +157,7 @@ func (l *lent) Adopt() error {
 }
 
 // hear tells toolguardd that the thread is in, and begins to receive what it hears of the session.
-func (l *lent) hear(d *denials) error {
+func (l *lent) hear(d *Collector) error {
 	opened := <-async(func() (*api.Stream, error) { return l.client.Follow(l.path(api.Notices)) })
 	if opened.err != nil {
 		return opened.err
@@ -168,7 +168,7 @@ func (l *lent) hear(d *denials) error {
 
 // receive takes events in until the session is over. When toolguardd ends first, the session goes on, and another toolguardd
 // tells what follows.
-func (l *lent) receive(s *api.Stream, d *denials) error {
+func (l *lent) receive(s *api.Stream, d *Collector) error {
 	for {
 		var n api.Notice
 		err := s.Next(&n)
@@ -177,15 +177,15 @@ func (l *lent) receive(s *api.Stream, d *denials) error {
 			time.AfterFunc(patience, l.r.giveUp) // the first process should have ended with it
 			return s.Close()
 		case err == nil && n.Event != nil:
-			d.told(*n.Event)
+			d.Forward(*n.Event)
 			continue
 		}
 		_ = s.Close()
 		if s, err = l.again(); err != nil {
-			d.unheard()
+			d.missed("toolguardd", "toolguardd ended meanwhile")
 			return err
 		}
-		d.unheard()
+		d.missed("toolguardd", "toolguardd ended meanwhile")
 	}
 }
 
@@ -219,27 +219,6 @@ func (l *lent) End() (loader.Counts, error) {
 		err = errors.Join(err, (<-l.told).err)
 	}
 	return loader.Counts{}, err
-}
-
-// told takes in an event that toolguardd has made.
-func (d *denials) told(e event.Event) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e.Kind == event.Denial {
-		d.tell(e)
-		return
-	}
-	if lost, ok := e.LostDenials(); ok {
-		d.lost, d.why = d.lost+lost, e.Extra["why"]
-	}
-	d.run.emit(e)
-}
-
-// unheard says that what happened while there was no toolguardd may not have been told.
-func (d *denials) unheard() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.gap("toolguardd", 0, "toolguardd ended meanwhile", false)
 }
 
 // joining is how the command waits until toolguardd has put it into the session's cgroup: it says a byte, from which the kernel

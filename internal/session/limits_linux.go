@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/cgroup"
-	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec/nofile"
 )
@@ -63,8 +62,12 @@ func (r *run) endGroup() {
 		err = r.net.kernel.Detach(r.group.FD())
 	}
 	if met, e := r.group.Events(); e == nil {
-		r.limitMet("memory", r.cfg.Policy.Limits.Memory.Place, met.OOM)
-		r.limitMet("pids", r.cfg.Policy.Limits.Pids.Place, met.PidsMax)
+		if met.OOM > 0 {
+			r.denials.LimitMet("memory", r.cfg.Policy.Limits.Memory.Place, met.OOM)
+		}
+		if met.PidsMax > 0 {
+			r.denials.LimitMet("pids", r.cfg.Policy.Limits.Pids.Place, met.PidsMax)
+		}
 	}
 	if err == nil {
 		err = r.group.Remove()
@@ -72,22 +75,6 @@ func (r *run) endGroup() {
 	if err != nil {
 		r.cfg.notice("the session's cgroup could not be removed: %v", err)
 	}
-}
-
-func (r *run) limitMet(name string, place policy.Place, times uint64) {
-	if times == 0 {
-		return
-	}
-	e := r.limitEvent(&policyLimit{name, place})
-	e.Count = times
-	r.denials.add(e)
-}
-
-func (r *run) limitEvent(l *policyLimit) event.Event {
-	return r.about(event.Event{
-		Kind: event.Denial, Resource: "limits", Capability: l.name, Target: l.name, Mechanism: "supervisor",
-		Reason: string(policy.Limit), Rule: "limits." + l.name, Place: l.place.String(),
-	})
 }
 
 // rlimits are the limits that belong to a process.

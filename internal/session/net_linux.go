@@ -182,7 +182,7 @@ func (r *run) holdNet() error {
 }
 
 // begin holds a cgroup to what was prepared, with egress in a network namespace.
-func (n *network) begin(d *denials, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b beginning, err error) {
+func (n *network) begin(d *Collector, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b beginning, err error) {
 	ports, err := n.startEgress(d, message.Instructions{Upstream: upstream}, 1, place)
 	if err != nil {
 		return b, err
@@ -197,8 +197,8 @@ func (n *network) begin(d *denials, number uint64, cgroup int, place *os.File, u
 }
 
 // startEgress begins to start egress, to decide by the policy in force, which is of a generation.
-func (n *network) startEgress(d *denials, o message.Instructions, generation uint32, place *os.File) (ports cgroupsock.Egress, err error) {
-	o.Format, o.Policy, o.Generation = message.Format, d.run.cfg.Policy, generation
+func (n *network) startEgress(d *Collector, o message.Instructions, generation uint32, place *os.File) (ports cgroupsock.Egress, err error) {
+	o.Format, o.Policy, o.Generation = message.Format, d.cfg.Policy, generation
 	o.Originals, o.Names = n.kernel.Descriptors()
 	opened := make(chan error)
 	forkexec.OnThread(func() {
@@ -216,7 +216,7 @@ func (n *network) startEgress(d *denials, o message.Instructions, generation uin
 }
 
 // hear begins to tell what the kernel refuses.
-func (n *network) hear(d *denials, tell func(cgroupsock.Event)) error {
+func (n *network) hear(d *Collector, tell func(cgroupsock.Event)) error {
 	d.hearNet(n.kernel.Counts)
 	return n.kernel.Listen(tell)
 }
@@ -295,35 +295,48 @@ func bundle(system, own []byte) []byte {
 
 // endEgress ends egress, when the session needs it no more: what is left of that reaches nothing by name.
 func (r *run) endEgress() {
-	if r.net != nil && r.net.egress != nil {
-		r.net.egress.end()
-		r.net.egress = nil
+	if r.net != nil {
+		r.net.endEgress()
 	}
 }
 
-// endNet collects the last events of the session's network, and tears it down. Sockets of the session that other processes have by now are closed,
-// unless its processes may go on. What is left in the cgroup stays held.
-func (r *run) endNet(place *os.File) (counts cgroupsock.Counts) {
+func (n *network) endEgress() {
+	if n.egress != nil {
+		n.egress.end()
+		n.egress = nil
+	}
+}
+
+// endNet ends the session's network.
+func (r *run) endNet() {
 	r.endEgress()
-	if r.net == nil || r.net.kernel == nil {
+	if r.net != nil {
+		r.net.end(r.denials, nil, r.cfg.Linger, r.cfg.notice)
+	}
+}
+
+// end collects the last events of the session's network, and tears it down. Sockets of the session that other processes have by now are closed,
+// unless its processes may go on. What is left in the cgroup stays held.
+func (n *network) end(d *Collector, place *os.File, linger bool, notice func(string, ...any)) (counts cgroupsock.Counts) {
+	if n.kernel == nil {
 		return counts
 	}
-	if r.net.kernel.HasSockets() && !r.cfg.Linger {
-		if _, err := r.net.closeSockets(place, (*cgroupsock.Session).CloseOpen); err != nil {
-			r.cfg.notice("sockets of the session that others have stay open: %v", err)
+	if n.kernel.HasSockets() && !linger {
+		if _, err := n.closeSockets(place, (*cgroupsock.Session).CloseOpen); err != nil {
+			notice("sockets of the session that others have stay open: %v", err)
 		}
 	}
-	if r.denials != nil {
-		r.denials.hearNet(nil)
+	if d != nil {
+		d.hearNet(nil)
 	}
-	counts, err := r.net.kernel.End()
+	counts, err := n.kernel.End()
 	if err != nil {
-		r.cfg.notice("not all that was refused of the network could be told: %v", err)
+		notice("not all that was refused of the network could be told: %v", err)
 	}
-	r.net.kernel = nil
-	_ = unix.Close(r.net.program)
-	if r.denials != nil {
-		r.denials.endNet(counts)
+	n.kernel = nil
+	_ = unix.Close(n.program)
+	if d != nil {
+		d.endNet(counts)
 	}
 	return counts
 }

@@ -61,7 +61,7 @@ func newNetwork(kernel *cgroupsock.Session) (*Network, error) {
 
 // Begin holds the network of a session in which nobody is yet to the policy of cfg, which is of generation 1. The bundle is of the
 // session's certificate authority, where it has one. What can't be begun is given up.
-func (n *Network) Begin(who Heard, cfg Config, at NetPlace) (bundle []byte, err error) {
+func (n *Network) Begin(who Heard, cfg DenialsConfig, at NetPlace) (bundle []byte, err error) {
 	defer func() {
 		if err != nil {
 			n.End()
@@ -71,7 +71,7 @@ func (n *Network) Begin(who Heard, cfg Config, at NetPlace) (bundle []byte, err 
 	if n.net.image, err = cgroupsock.NewImage(cfg.Policy, 1); err != nil {
 		return nil, err
 	}
-	b, err := n.net.begin(n.h.run.denials, who.ID, at.Group.FD(), at.Network, at.Upstream)
+	b, err := n.net.begin(n.h.collector, cfg.Session, at.Group.FD(), at.Network, at.Upstream)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (n *Network) Begin(who Heard, cfg Config, at NetPlace) (bundle []byte, err 
 
 // ResumeNetwork takes over what another process has held, by the policy in force, which is of a generation. That's gone, and its egress
 // with it; another one takes its place.
-func ResumeNetwork(who Heard, cfg Config, generation uint32, at NetPlace) (*Network, error) {
+func ResumeNetwork(who Heard, cfg DenialsConfig, generation uint32, at NetPlace) (*Network, error) {
 	kernel, err := cgroupsock.Open(at.Group.FD())
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func ResumeNetwork(who Heard, cfg Config, generation uint32, at NetPlace) (*Netw
 		return nil, err
 	}
 	n.hold(who, cfg, generation)
-	ports, err := n.net.startEgress(n.h.run.denials, message.Instructions{Upstream: at.Upstream, Authority: kernel.SavedState()}, generation, at.Network)
+	ports, err := n.net.startEgress(n.h.collector, message.Instructions{Upstream: at.Upstream, Authority: kernel.SavedState()}, generation, at.Network)
 	if err == nil {
 		err = errors.Join(kernel.Redirect(ports), n.listen())
 	}
@@ -110,14 +110,14 @@ func ResumeNetwork(who Heard, cfg Config, generation uint32, at NetPlace) (*Netw
 	return n, nil
 }
 
-func (n *Network) hold(who Heard, cfg Config, generation uint32) {
+func (n *Network) hold(who Heard, cfg DenialsConfig, generation uint32) {
 	n.h = newHearing(who, cfg)
-	n.h.run.net, n.generation, n.policy = n.net, generation, cfg.Policy
+	n.generation, n.policy = generation, cfg.Policy
 }
 
 func (n *Network) listen() error {
-	return n.net.hear(n.h.run.denials, func(k cgroupsock.Event) {
-		n.h.by(k.Generation, func() { n.h.run.denials.takeNet(k) })
+	return n.net.hear(n.h.collector, func(k cgroupsock.Event) {
+		n.h.by(k.Generation, func(c *policy.Compiled) { n.h.collector.takeNet(c, k) })
 	})
 }
 
@@ -154,7 +154,7 @@ func (n *Network) closeDenied() {
 		report("closed %d sockets that were connected to, or waited for, what the policy in force doesn't grant", closed)
 	}
 	if err != nil {
-		n.h.run.cfg.notice("session %s: connections that its policy doesn't grant may be open still: %v", n.h.run.id, err)
+		n.h.collector.cfg.warn("session %s: connections that its policy doesn't grant may be open still: %v", sessionID(n.h.collector.cfg.Session), err)
 		report("connections that the policy doesn't grant may be open still: %v", err)
 	}
 }
@@ -165,7 +165,7 @@ func (n *Network) EndWithin(cgroup string) {
 		return
 	}
 	if _, err := n.net.closeSockets(n.place, func(s *cgroupsock.Session, d *cgroupsock.Diag) (int, error) { return s.CloseOpenIn(d, cgroup) }); err != nil {
-		n.h.run.cfg.notice("sockets of a session within session %s that others have stay open: %v", n.h.run.id, err)
+		n.h.collector.cfg.warn("sockets of a session within session %s that others have stay open: %v", sessionID(n.h.collector.cfg.Session), err)
 	}
 }
 
@@ -175,7 +175,8 @@ func (n *Network) Counts() cgroupsock.Counts { return n.net.kernel.Counts() }
 // End ends egress, tells what is left to be told, and gives the network up. What is left in the cgroup stays held.
 func (n *Network) End() cgroupsock.Counts {
 	n.h.toEnd()
-	counts := n.h.run.endNet(n.place)
+	n.net.endEgress()
+	counts := n.net.end(n.h.collector, n.place, false, n.h.collector.cfg.warn)
 	if n.place != nil {
 		_ = n.place.Close()
 	}

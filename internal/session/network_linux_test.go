@@ -148,8 +148,8 @@ func (e *elsewhere) begin(c *policy.Compiled) *Network {
 	e.t.Helper()
 	n, err := LoadNetwork()
 	must(e.t, err)
-	who := Heard{ID: 7, PID: os.Getpid(), Policies: finding(c)}
-	if _, err := n.Begin(who, Config{Policy: c, Events: e.events}, e.at()); err != nil {
+	who := Heard{Policies: finding(c)}
+	if _, err := n.Begin(who, DenialsConfig{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, e.at()); err != nil {
 		e.t.Fatal(err)
 	}
 	return n
@@ -266,12 +266,12 @@ func TestNetworkEndsWhileItLooks(t *testing.T) {
 	n, err := LoadNetwork()
 	must(t, err)
 	looks, found, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	who := Heard{ID: 7, PID: os.Getpid(), Policies: func() (map[uint32]*policy.Compiled, error) {
+	who := Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
 		close(looks)
 		<-found
 		return map[uint32]*policy.Compiled{First: c}, nil
 	}}
-	if _, err := n.Begin(who, Config{Policy: c, Events: e.events}, e.at()); err != nil {
+	if _, err := n.Begin(who, DenialsConfig{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, e.at()); err != nil {
 		t.Fatal(err)
 	}
 	e.expect("http://93.184.215.2:5432/", "onnect")
@@ -337,8 +337,8 @@ func TestNetworkResumed(t *testing.T) {
 	e.expect("http://one.test/", "^hello")
 	former.End() // as if it were gone
 	e.expect("http://one.test/", "Could not resolve|onnect")
-	who := Heard{ID: 7, PID: os.Getpid(), Policies: finding(c)}
-	n, err := ResumeNetwork(who, Config{Policy: c, Events: e.events}, 1, e.at())
+	who := Heard{Policies: finding(c)}
+	n, err := ResumeNetwork(who, DenialsConfig{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, 1, e.at())
 	must(t, err)
 	if got := string(n.net.egress.mandate.Authority); got != string(kept) {
 		t.Errorf("the authority is %q", got)

@@ -19,8 +19,8 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-// hear begins to collect what the kernel's programs refuse.
-func (d *denials) hear(s *loader.Session) {
+// Listen begins to collect what the kernel's programs deny.
+func (d *Collector) Listen(s *loader.Session) {
 	d.mu.Lock()
 	d.counts = s.Counts
 	d.mu.Unlock()
@@ -50,25 +50,31 @@ func alikeOf(k *loader.Event) alike {
 }
 
 // refused runs on the goroutine that listens to the session.
-func (d *denials) refused(k loader.Event) {
+func (d *Collector) refused(k loader.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.take(k)
+	d.take(d.policy, k)
 }
 
-// take takes in what a program tells. It's called with the lock held.
-func (d *denials) take(k loader.Event) {
-	if k.PID == d.run.self {
+// take takes in what a program reports, by the policy that decided. It's called with the lock held.
+func (d *Collector) take(c *policy.Compiled, k loader.Event) {
+	if k.PID == d.self {
 		return // toolguard itself, from within
 	}
 	if k.Op == loader.OpExec {
-		d.executed(&k)
+		d.executed(c, &k)
 		return
 	}
 	if moot(&k) {
 		return
 	}
-	d.gather(alikeOf(&k), k.Time, func() event.Event { return d.run.refused(&k, d.chainOf(&k)) })
+	d.gather(alikeOf(&k), k.Time, func() event.Event {
+		e := Describe(&d.cfg, c, &k, d.chainOf(&k))
+		if e.Reason == string(policy.EngineError) {
+			d.cfg.warn("%s on %s: %s", e.Capability, e.Target, e.Extra["why"])
+		}
+		return e
+	})
 }
 
 // moot says whether a file was only to be made if there was none: the kernel asks for that before it has looked the name up, unless it knows
@@ -89,9 +95,9 @@ func moot(k *loader.Event) bool {
 	return st.Mask&unix.STATX_BTIME == 0 || time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).Before(k.Time)
 }
 
-func (d *denials) chainOf(k *loader.Event) []event.Process {
+func (d *Collector) chainOf(k *loader.Event) []event.Process {
 	first := event.Process{PID: k.PID, UID: k.UID, Comm: k.Comm, Start: k.Start}
-	if d.run.cfg.Events != nil {
+	if d.cfg.Events != nil {
 		first.Exe, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", k.PID))
 	}
 	return d.chain(first, parent(k))
@@ -102,7 +108,7 @@ func parent(k *loader.Event) event.Process {
 }
 
 // tellLosses says what of it nobody was told. It's called with the lock held.
-func (d *denials) tellLosses() {
+func (d *Collector) tellLosses() {
 	if d.counts == nil {
 		return
 	}
@@ -113,17 +119,17 @@ func (d *denials) tellLosses() {
 	}
 	if n := c.Unrecorded - d.unrecorded; n > 0 {
 		d.unrecorded += n
-		d.run.gap("bpf:exec", n, n, "more were executed at a time than are told", true)
+		d.gapOf("bpf:exec", n, n, "more were executed at a time than are told", true)
 	}
 }
 
-// hearRest takes in the last of it, gives the session up, and returns what the kernel counted in it.
-func (d *denials) hearRest() loader.Counts {
+// hearRest takes in the last of it while end ends the session in the kernel, and returns what that counted in it.
+func (d *Collector) hearRest(end func() loader.Counts) loader.Counts {
 	d.mu.Lock()
 	heard := d.counts != nil
 	d.counts = nil // which looks at memory that goes with the session: tick, meanwhile, doesn't
 	d.mu.Unlock()
-	counts := d.run.release()
+	counts := end()
 	if !heard {
 		return counts
 	}
@@ -137,7 +143,7 @@ func (d *denials) hearRest() loader.Counts {
 }
 
 // refused makes an event of what a program refused.
-func (r *run) refused(k *loader.Event, chain []event.Process) event.Event {
+func (r describer) refused(k *loader.Event, chain []event.Process) event.Event {
 	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "bpf:" + k.Op.String()})
 	e.Time = k.Time
 	if k.Errno > 0 {
@@ -176,19 +182,19 @@ func callOf(k *loader.Event) kernelaudit.Denial {
 }
 
 // verdict is the kernel's.
-func (r *run) verdict(k *loader.Event, why policy.Reason) policy.Verdict {
+func (r describer) verdict(k *loader.Event, why policy.Reason) policy.Verdict {
 	v := policy.Verdict{Reason: why, Layer: -1, Rule: policy.NoMatch}
-	if k.Layer >= 0 && k.Layer < len(r.cfg.Policy.Layers) {
+	if k.Layer >= 0 && k.Layer < len(r.policy.Layers) {
 		v.Layer = int16(k.Layer)
 	}
-	if k.Rule >= 0 && k.Rule < len(r.cfg.Policy.Rules) {
-		v.Rule = r.cfg.Policy.SameIn(k.Layer, int32(k.Rule))
+	if k.Rule >= 0 && k.Rule < len(r.policy.Rules) {
+		v.Rule = r.policy.SameIn(k.Layer, int32(k.Rule))
 	}
 	return v
 }
 
 // refusedAlways describes what is refused to every session, or whatever its rules say.
-func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
+func (r describer) refusedAlways(e *event.Event, k *loader.Event) {
 	e.Resource, e.Capability, e.Reason = "always", k.Op.String(), string(policy.SyscallDenied)
 	switch {
 	case len(k.Paths) > 0:
@@ -223,7 +229,7 @@ func (r *run) refusedAlways(e *event.Event, k *loader.Event) {
 
 // refusedPath describes a refusal by the policy's fs rules. The rule is found with the evaluator that `check` uses, and
 // must be the one that the kernel found.
-func (r *run) refusedPath(e *event.Event, k *loader.Event) {
+func (r describer) refusedPath(e *event.Event, k *loader.Event) {
 	asked := r.asked(e, k)
 	kernel := r.verdict(k, policy.RuleDenies)
 	switch {
@@ -234,7 +240,7 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 		e.Reason = string(policy.PathUnresolved)
 		return
 	}
-	v := r.cfg.Policy.CheckFS(e.Target, asked.Need)
+	v := r.policy.CheckFS(e.Target, asked.Need)
 	if v.Allow && r.pinned(kernel) {
 		v = kernel
 	}
@@ -248,7 +254,7 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 		r.disagree(e, kernel, v)
 		return
 	}
-	if v.Reason == policy.NoRule && !strings.HasPrefix(e.Target+"/", r.cfg.Policy.Workspace+"/") {
+	if v.Reason == policy.NoRule && !strings.HasPrefix(e.Target+"/", r.policy.Workspace+"/") {
 		v.Reason = policy.OutsideWorkspace
 	}
 	r.suggest(e, v, explain.Question{
@@ -257,7 +263,7 @@ func (r *run) refusedPath(e *event.Event, k *loader.Event) {
 }
 
 // asked names what was refused: of two paths the first that isn't given.
-func (r *run) asked(e *event.Event, k *loader.Event) loader.Asked {
+func (r describer) asked(e *event.Event, k *loader.Event) loader.Asked {
 	i := max(0, slices.IndexFunc(k.Paths, func(p loader.Asked) bool { return p.Need&^p.Have != 0 }))
 	asked := k.Paths[i]
 	e.Resource, e.Capability, e.Target = policy.FS.String(), asked.Need.String(), asked.Path
@@ -268,7 +274,7 @@ func (r *run) asked(e *event.Event, k *loader.Event) loader.Asked {
 }
 
 // moved describes a refusal of what has got another name since, about which the evaluator needn't say the same.
-func (r *run) moved(e *event.Event, kernel policy.Verdict) {
+func (r describer) moved(e *event.Event, kernel policy.Verdict) {
 	if kernel.Rule < 0 && kernel.Reason == policy.RuleDenies {
 		kernel.Reason = policy.NoRule
 	}
@@ -278,12 +284,12 @@ func (r *run) moved(e *event.Event, kernel policy.Verdict) {
 }
 
 // pinned says whether a rule decided that is about a file under all of its hard links.
-func (r *run) pinned(v policy.Verdict) bool {
-	return v.Rule >= 0 && r.cfg.Policy.Pinned(r.cfg.Policy.Rules[v.Rule])
+func (r describer) pinned(v policy.Verdict) bool {
+	return v.Rule >= 0 && r.policy.Pinned(r.policy.Rules[v.Rule])
 }
 
 // refusedGain describes a move that would give something. The kernel knows that; by which rule the evaluator says.
-func (r *run) refusedGain(e *event.Event, k *loader.Event) {
+func (r describer) refusedGain(e *event.Event, k *loader.Event) {
 	last := k.Paths[len(k.Paths)-1]
 	e.Resource, e.Capability, e.Target = policy.FS.String(), k.Op.String(), k.Paths[0].Path
 	e.Extra["to"] = last.Path
@@ -308,24 +314,23 @@ func (r *run) refusedGain(e *event.Event, k *loader.Event) {
 }
 
 // moves is what the policy says of a rename or a link.
-func (r *run) moves(m policy.Move, op loader.Op) policy.Verdict {
+func (r describer) moves(m policy.Move, op loader.Op) policy.Verdict {
 	if op == loader.OpLink {
-		return r.cfg.Policy.CheckLink(m)
+		return r.policy.CheckLink(m)
 	}
-	return r.cfg.Policy.CheckRename(m)
+	return r.policy.CheckRename(m)
 }
 
-// disagree says loudly that the kernel and the evaluator read the policy differently: one of them is wrong.
-func (r *run) disagree(e *event.Event, kernel, ours policy.Verdict) {
+// disagree reports that the kernel and the evaluator read the policy differently: one of them is wrong. The collector warns of it.
+func (r describer) disagree(e *event.Event, kernel, ours policy.Verdict) {
 	r.decided(e, kernel)
 	e.Reason = string(policy.EngineError)
 	e.Extra["why"] = fmt.Sprintf("the kernel refused this by layer %d and rule %d, and the policy says %s by layer %d and rule %d: "+
 		"this is a mistake in toolguard, please report it", kernel.Layer, kernel.Rule, ours.Reason, ours.Layer, ours.Rule)
-	r.cfg.notice("%s on %s: %s", e.Capability, e.Target, e.Extra["why"])
 }
 
 // refusedCommand describes a program that isn't listed, or not with these arguments.
-func (r *run) refusedCommand(e *event.Event, k *loader.Event) {
+func (r describer) refusedCommand(e *event.Event, k *loader.Event) {
 	program := k.Paths[0].Path
 	v := r.verdict(k, policy.CommandNotListed)
 	if k.Why == loader.WhyArgs {
@@ -343,26 +348,18 @@ func (r *run) refusedCommand(e *event.Event, k *loader.Event) {
 		if len(k.Args) < loader.MaxArgs && k.Detail == 0 { // or there may be others
 			q.Argv = argv
 		}
-		if why := r.miscalled(v, argv[0]); why != "" {
+		if why := r.policy.Miscalled(v, argv[0]); why != "" {
 			e.Extra["why"] = why
 		}
 	}
 	r.suggest(e, v, q)
 }
 
-// miscalled says why a program may not be called that, by the rule that decided; "" if it may.
-func (r *run) miscalled(v policy.Verdict, called string) string {
-	if v.Rule < 0 || r.cfg.Policy.Rules[v.Rule].Command == nil {
-		return ""
-	}
-	return r.cfg.Policy.Rules[v.Rule].Command.Miscalled(called)
-}
-
 // withArgs is the program that a rule about arguments is of: by the time that they're looked at for good a script's interpreter
 // is what is executed.
-func (r *run) withArgs(v policy.Verdict, executed string) string {
+func (r describer) withArgs(v policy.Verdict, executed string) string {
 	if v.Rule >= 0 {
-		if c := r.cfg.Policy.Rules[v.Rule].Command; c != nil {
+		if c := r.policy.Rules[v.Rule].Command; c != nil {
 			return c.Program
 		}
 	}

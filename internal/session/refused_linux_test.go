@@ -27,8 +27,7 @@ func refusedAs(t *testing.T, commands []policy.CommandRule, k loader.Event) even
 	t.Helper()
 	c := listing(t, commands...)
 	k.Layer = len(c.Layers) - 1
-	r := &run{cfg: Config{Policy: c}}
-	return r.refused(&k, nil)
+	return Describe(&DenialsConfig{}, c, &k, nil)
 }
 
 // What a command line holds in secrets is in no event, and the grant that is suggested is of the arguments.
@@ -123,8 +122,8 @@ func TestRefusedMoot(t *testing.T) {
 		{loader.OpOpen, unknown, loader.WhyRule, time.Second, there, 1},
 		{loader.OpRename, unknown, loader.WhyRule, time.Second, there, 1},
 	} {
-		d := newDenials(&run{cfg: Config{Policy: listing(t)}}, 10)
-		d.take(loader.Event{Op: x.op, Detail: x.detail, Why: x.why, Time: time.Now().Add(x.after), Layer: -1, Rule: -1, PID: 1, Paths: []loader.Asked{{Path: x.path, Need: policy.Create}}})
+		d := NewCollector(DenialsConfig{Policy: listing(t)})
+		d.take(d.policy, loader.Event{Op: x.op, Detail: x.detail, Why: x.why, Time: time.Now().Add(x.after), Layer: -1, Rule: -1, PID: 1, Paths: []loader.Asked{{Path: x.path, Need: policy.Create}}})
 		if len(d.list) != x.told && d.more == 0 {
 			t.Errorf("%+v: %+v", x, d.list)
 		}
@@ -164,8 +163,8 @@ func TestRefusedGain(t *testing.T) {
 	}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
 	must(t, err)
-	notices := 0
-	r := &run{cfg: Config{Policy: c, Notice: func(string) { notices++ }}}
+	warnings := 0
+	d := NewCollector(DenialsConfig{Policy: c, Warn: func(string) { warnings++ }})
 	exchange := policy.Delete | policy.Update
 	for _, k := range []struct {
 		op        loader.Op
@@ -182,15 +181,17 @@ func TestRefusedGain(t *testing.T) {
 		{loader.OpRename, loader.MoveBack | loader.MoveBackDir, "/w/file", "/w/dir", exchange, exchange, "fs.3", "no_gain"},
 		{loader.OpRename, 0, "/w/dir", "/w/dir2", policy.Delete, policy.Create, "", "engine_error"},
 	} {
-		e := r.refused(&loader.Event{
-			Op: k.op, Why: loader.WhyGain, Detail: k.detail, Layer: -1, Rule: -1, Paths: []loader.Asked{{Path: k.old, Need: k.need}, {Path: k.new, Need: k.to}},
-		}, nil)
+		record := loader.Event{
+			PID: 1, Op: k.op, Why: loader.WhyGain, Detail: k.detail, Layer: -1, Rule: -1, Paths: []loader.Asked{{Path: k.old, Need: k.need}, {Path: k.new, Need: k.to}},
+		}
+		d.take(c, record)
+		e := Describe(&d.cfg, c, &record, nil)
 		if e.Rule != k.rule || e.Reason != k.why || e.Target != k.old || e.Extra["to"] != k.new {
 			t.Errorf("%s of %s to %s: rule %q, %s: %+v", k.op, k.old, k.new, e.Rule, e.Reason, e)
 		}
 	}
-	if notices != 1 {
-		t.Errorf("%d notices of a disagreement, want one", notices)
+	if warnings != 1 {
+		t.Errorf("%d warnings of a disagreement, want one", warnings)
 	}
 }
 
@@ -200,7 +201,6 @@ func TestRefusedMoved(t *testing.T) {
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
 	must(t, err)
 	last := len(c.Layers) - 1
-	r := &run{cfg: Config{Policy: c}}
 	asked := loader.Asked{Path: "/w/open", Need: policy.Delete}
 	for _, x := range []struct {
 		k      loader.Event
@@ -212,7 +212,7 @@ func TestRefusedMoved(t *testing.T) {
 		{loader.Event{Why: loader.WhyGain, Rule: -1, Paths: []loader.Asked{asked, asked}}, "", policy.NoGain},
 	} {
 		x.k.Op, x.k.Layer, x.k.Walk = loader.OpRename, last, loader.WalkMoved
-		if e := r.refused(&x.k, nil); e.Reason != string(x.reason) || e.Rule != x.rule || e.Target != "/w/open" {
+		if e := Describe(&DenialsConfig{}, c, &x.k, nil); e.Reason != string(x.reason) || e.Rule != x.rule || e.Target != "/w/open" {
 			t.Errorf("%s by %q of %s, want %s by %q", e.Reason, e.Rule, e.Target, x.reason, x.rule)
 		}
 	}
@@ -228,36 +228,27 @@ func TestRefusedLink(t *testing.T) {
 		Op: loader.OpOpen, Why: loader.WhyRule, Layer: last, Rule: int(c.Layers[last].FS.Rules()[1].Index),
 		Paths: []loader.Asked{{Path: "/w/b", Need: policy.Update, Have: policy.Read}},
 	}
-	r := &run{cfg: Config{Policy: c}}
-	if e := r.refused(&k, nil); e.Reason != string(policy.EngineError) {
+	if e := Describe(&DenialsConfig{}, c, &k, nil); e.Reason != string(policy.EngineError) {
 		t.Errorf("the rule is about no file with another name: %+v", e)
 	}
 	c.Links = []policy.Link{{Rule: int32(k.Rule), Layer: int16(last)}}
-	if e := r.refused(&k, nil); e.Reason != string(policy.RuleDenies) || e.Rule != "fs.2" || e.Target != "/w/b" {
+	if e := Describe(&DenialsConfig{}, c, &k, nil); e.Reason != string(policy.RuleDenies) || e.Rule != "fs.2" || e.Target != "/w/b" {
 		t.Errorf("%s by %s of %s", e.Reason, e.Rule, e.Target)
 	}
 }
 
-// leaving is a session during whose end, which may take its time, others look at what it's told.
-type leaving struct{ d *denials }
-
-func (l leaving) Adopt() error        { return nil }
-func (l leaving) hear(*denials) error { return nil }
-func (l leaving) End() (loader.Counts, error) {
-	l.d.tick()
-	return loader.Counts{Suppressed: 3}, nil
-}
-
-// What a session counts isn't looked at when it's being given up: its memory may be gone. The last of it is told all the same.
+// What a session counts isn't looked at while it ends, which may take its time: its memory may be gone. The last of it is reported all the same.
 func TestCountsOfTheEnd(t *testing.T) {
-	r := &run{cfg: Config{Policy: &policy.Compiled{}}}
-	d := &denials{run: r, at: map[denialKey]int{}, ancestors: map[int][]event.Process{}}
+	d := NewCollector(DenialsConfig{Policy: &policy.Compiled{}})
 	d.counts = func() loader.Counts {
 		t.Error("the session was looked at as it went")
 		return loader.Counts{}
 	}
-	r.held = leaving{d}
-	if counts := d.hearRest(); counts.Suppressed != 3 || d.lost != 3 || d.counts != nil {
-		t.Errorf("%+v, %d told", counts, d.lost)
+	counts := d.hearRest(func() loader.Counts {
+		d.tick()
+		return loader.Counts{Suppressed: 3}
+	})
+	if counts.Suppressed != 3 || d.lost != 3 || d.counts != nil {
+		t.Errorf("%+v, %d reported", counts, d.lost)
 	}
 }

@@ -32,7 +32,7 @@ type run struct {
 	machine *machine
 	sup     *supervisor
 	in      *inside
-	denials *denials
+	denials *Collector
 	result  Result
 	began   time.Time
 	last    *ending       // nil: not yet
@@ -59,7 +59,7 @@ type policyLimit struct {
 func (s *Session) Run(cfg Config) (Result, error) {
 	number := newID()
 	r := &run{
-		cfg: cfg, number: number, self: os.Getpid(), id: fmt.Sprintf("%016x", number), machine: s.machine, in: s.machine.inside,
+		cfg: cfg, number: number, self: os.Getpid(), id: sessionID(number), machine: s.machine, in: s.machine.inside,
 		hopeless: make(chan struct{}),
 	}
 	r.giveUp = sync.OnceFunc(func() { close(r.hopeless) })
@@ -76,7 +76,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		r.emit(NotStarted(cfg, r.id, err))
 		return Result{}, err
 	}
-	defer func() { s.unheard = r.denials.close() }()
+	defer func() { s.unheard = r.denials.Close() }()
 	if r.cfg.Begins != nil {
 		r.cfg.Begins(r.report) // with signals caught: who should read it may have gone away
 	}
@@ -84,15 +84,15 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		r.sup.stayAwake()
 	}
 	pid, err := r.start()
-	r.denials.begin()
+	r.denials.Begin()
 	r.cmd.close()
 	if err != nil {
 		// Nothing of the session runs, and its signal scope may not be in force: nobody is to be signalled from here.
 		r.in.leave()
-		r.endNet(nil)
-		r.denials.drain()
+		r.endNet()
+		r.denials.Drain(r.release)
 		r.abandon()
-		r.denials.summary(&r.result)
+		r.result.Summary = r.denials.Summary()
 		r.emit(NotStarted(cfg, r.id, err))
 		return r.result, err
 	}
@@ -162,10 +162,10 @@ func (r *run) prepareCommand(m *command) (err error) {
 			return err
 		}
 	}
-	if r.denials, err = listen(r); err != nil {
+	if err := r.listen(); err != nil {
 		return err
 	}
-	r.report.Denials = r.denials.records != nil
+	r.report.Denials = r.denials.Reads()
 	return r.holdNet()
 }
 
@@ -187,7 +187,7 @@ func (r *run) without(why error) error {
 	}
 	r.in = r.machine.inside
 	r.number, r.within = newID(), false
-	r.id = fmt.Sprintf("%016x", r.number)
+	r.id = sessionID(r.number)
 	b, err := r.backend.without()
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (r *run) undo() error {
 	if r.denials == nil {
 		return nil
 	}
-	err := r.denials.close()
+	err := r.denials.Close()
 	r.denials = nil
 	return err
 }
@@ -216,7 +216,7 @@ func (r *run) abandon() {
 	if r.group != nil {
 		r.endGroup()
 	}
-	r.endNet(nil)
+	r.endNet()
 }
 
 // program is what will be executed, with its environment.
@@ -368,13 +368,13 @@ func (r *run) whyNot(err error) string {
 	}
 	if v := c.CheckCommand(path, r.cfg.Argv); !v.Allow {
 		why := "the policy doesn't list this command: " + r.deciding(v)
-		if called := r.miscalled(v, r.cfg.Argv[0]); called != "" {
+		if called := c.Miscalled(v, r.cfg.Argv[0]); called != "" {
 			why += ": " + called
 		}
 		return why
 	}
 	if v := c.CheckCommand(path, []string{r.cmd.path}); v.Reason == policy.ArgsNotListed {
-		if called := r.miscalled(v, r.cmd.path); called != "" {
+		if called := c.Miscalled(v, r.cmd.path); called != "" {
 			return "the policy doesn't list this command: " + r.deciding(v) + ": " + called
 		}
 	}
@@ -434,13 +434,13 @@ func (r *run) end(e ending) {
 	}
 	r.in.leave()
 	r.result.Code = exitCode(e.ws)
-	r.endNet(nil)
-	r.denials.drain()
+	r.endNet()
+	r.denials.Drain(r.release)
 	r.release()
 	if l := r.limit.Load(); l != nil {
-		r.denials.add(r.limitEvent(l))
+		r.denials.LimitMet(l.name, l.place, 0)
 	}
-	r.denials.summary(&r.result)
+	r.result.Summary = r.denials.Summary()
 	r.result.NoUnix = seccomp.DeniesUnixSockets(r.cfg.Policy, r.others())
 	r.emit(r.endEvent())
 }
@@ -474,10 +474,16 @@ func (r *run) emit(e event.Event) {
 
 // about fills in what every event of the session says.
 func (r *run) about(e event.Event) event.Event {
-	c := r.cfg.Policy
-	e.Time, e.Session, e.Tool, e.Agent, e.Mode = time.Now(), r.id, r.cfg.Tool, r.cfg.Agent, "enforce"
-	e.Policy, e.Digest = c.Name, c.Digest
-	return e
+	c := DenialsConfig{Session: r.number, Tool: r.cfg.Tool, Agent: r.cfg.Agent}
+	return c.about(r.cfg.Policy, e)
+}
+
+// denialsConfig is what the events of this run depend on.
+func (r *run) denialsConfig() DenialsConfig {
+	return DenialsConfig{
+		Session: r.number, Policy: r.cfg.Policy, Tool: r.cfg.Tool, Agent: r.cfg.Agent, Mechanism: r.report.Backend, Others: r.others(),
+		Proxies: r.cfg.Proxies, Self: r.self, Events: r.cfg.Events, Warn: r.cfg.Notice,
+	}
 }
 
 func (r *run) startEvent() event.Event {
@@ -511,15 +517,4 @@ func (r *run) exit() *event.Exit {
 		exit.Signal = int(e.ws.Signal())
 	}
 	return exit
-}
-
-// decided fills in the rule that decided and the grant that would allow.
-func (r *run) decided(e *event.Event, v policy.Verdict) {
-	if v.Layer >= 0 {
-		e.Authority = r.cfg.Policy.Layers[v.Layer].Authority.String()
-	}
-	if v.Rule >= 0 {
-		rule := r.cfg.Policy.Rules[v.Rule]
-		e.Rule, e.Place = rule.ID, rule.Place.String()
-	}
 }

@@ -54,7 +54,7 @@ func FuzzClean(f *testing.F) {
 }
 
 func denials(n int, suggest string) session.Result {
-	r := session.Result{Visible: true}
+	r := session.Result{Summary: session.Summary{Visible: true}}
 	for i := range n {
 		r.Denials = append(r.Denials, session.Denial{Count: uint64(i + 1), Event: event.Event{
 			Capability: "read", Target: fmt.Sprintf("/home/u/.ssh/key%d", i), Reason: string(policy.NoRule), Suggest: suggest,
@@ -92,7 +92,7 @@ func TestReportOfUnseen(t *testing.T) {
 	}{
 		{session.Result{}, "toolguard: what the kernel denies can't be seen by this user: "},
 		{
-			session.Result{WhyUnseen: "no refusals can be read from the kernel: it's another network namespace"},
+			session.Result{Summary: session.Summary{WhyUnseen: "no refusals can be read from the kernel: it's another network namespace"}},
 			"toolguard: what the kernel denies can't be seen here (it's another network namespace): ",
 		},
 	} {
@@ -156,9 +156,9 @@ func TestHostileNames(t *testing.T) {
 
 func TestSystemCallsInTheReport(t *testing.T) {
 	s, b := on(false)
-	s.Report(session.Result{Visible: true, Total: 1, Denials: []session.Denial{{Count: 1, Event: event.Event{
+	s.Report(session.Result{Summary: session.Summary{Visible: true, Total: 1, Denials: []session.Denial{{Count: 1, Event: event.Event{
 		Resource: "syscall", Capability: "unshare", Target: "unshare", Rule: "seccomp.namespaces", Reason: string(policy.SyscallDenied),
-	}}}}, "p", ReportOptions{Lines: ReportLines})
+	}}}}}, "p", ReportOptions{Lines: ReportLines})
 	if want := "  call  unshare  the session may not make this system call (seccomp.namespaces)\n"; !strings.HasSuffix(b.String(), want) {
 		t.Errorf("the report is\n%s\nwithout\n%s", b, want)
 	}

@@ -102,7 +102,10 @@ func LineDiff(old, now string) (diff []string) {
 
 // resultOf is the run as reports write it.
 func resultOf(r *userfiles.Run) session.Result {
-	out := session.Result{Code: r.Code, Total: r.Total, Visible: r.Unseen == "", WhyUnseen: r.Unseen, RemovedEnv: r.Removed}
+	out := session.Result{
+		Code: r.Code, RemovedEnv: r.Removed,
+		Summary: session.Summary{Total: r.Total, Visible: r.Unseen == "", WhyUnseen: r.Unseen},
+	}
 	for i := range r.Denials {
 		d := &r.Denials[i]
 		out.Denials = append(out.Denials, session.Denial{Count: d.Count, Event: event.Event{

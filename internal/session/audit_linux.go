@@ -1,0 +1,15 @@
+package session
+
+import "github.com/toolguard/toolguard/internal/policy"
+
+// coverAudit is the row of what is recorded beside denials, where a policy asks for it. why says why it can't be, "" that it can.
+func coverAudit(c *policy.Compiled, by, why string) []policy.Coverage {
+	if !c.Audit.Exec {
+		return nil
+	}
+	row := policy.Coverage{ID: policy.AuditID, Place: c.Audit.Place, Status: policy.Enforced, By: by, Why: why}
+	if why != "" {
+		row.Status = policy.NotEnforceable
+	}
+	return []policy.Coverage{row}
+}

@@ -1,0 +1,115 @@
+package session
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/egress/message"
+	"github.com/toolguard/toolguard/internal/event"
+	"github.com/toolguard/toolguard/internal/kernelaudit"
+	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/explain"
+	"github.com/toolguard/toolguard/internal/seccomp"
+)
+
+// DenialsConfig is what the events of a session depend on. Nothing changes it.
+type DenialsConfig struct {
+	Session     uint64           // its number
+	Policy      *policy.Compiled // in force when it begins
+	Tool, Agent string
+	Mechanism   string         // the backend that enforces the policy: "bpf" or "landlock"
+	Others      seccomp.Others // what enforces it in addition to the system call filters
+	Proxies     []api.Proxy    // that the command's environment names
+	Self        int            // the toolguard that started the session: its own denials are not reported; 0: there is none
+	Events      *event.Queue   // nil: nobody reads them
+	Warn        func(string)   // one-line remarks for people, from any goroutine; may be nil
+}
+
+func (c *DenialsConfig) warn(format string, args ...any) {
+	if c.Warn != nil {
+		c.Warn(fmt.Sprintf(format, args...))
+	}
+}
+
+// describer makes events of what the mechanisms report, by the policy that decided. It has no state.
+type describer struct {
+	cfg    *DenialsConfig
+	policy *policy.Compiled
+}
+
+// Describe makes the event of a denial: what was denied to whom, the rule that decided, and the smallest grant that would allow it. The record is a
+// *loader.Event, *kernelaudit.Denial, *cgroupsock.Event or *message.Denial; chain is the process and its ancestors.
+func Describe(cfg *DenialsConfig, c *policy.Compiled, record any, chain []event.Process) event.Event {
+	r := describer{cfg, c}
+	switch k := record.(type) {
+	case *loader.Event:
+		return r.refused(k, chain)
+	case *kernelaudit.Denial:
+		return r.denied(*k, chain)
+	case *cgroupsock.Event:
+		return r.refusedNet(k, chain)
+	case *message.Denial:
+		return r.refusedByName(k, chain)
+	}
+	panic(fmt.Sprintf("no mechanism reports a %T", record))
+}
+
+// about fills in what every event of the session says.
+func (r describer) about(e event.Event) event.Event {
+	return r.cfg.about(r.policy, e)
+}
+
+func (c *DenialsConfig) about(p *policy.Compiled, e event.Event) event.Event {
+	e.Time, e.Session, e.Tool, e.Agent, e.Mode = time.Now(), sessionID(c.Session), c.Tool, c.Agent, "enforce"
+	e.Policy, e.Digest = p.Name, p.Digest
+	return e
+}
+
+// sessionID is a session's number as events and people have it.
+func sessionID(number uint64) string { return fmt.Sprintf("%016x", number) }
+
+// decided fills in the rule that decided.
+func (r describer) decided(e *event.Event, v policy.Verdict) {
+	if v.Layer >= 0 {
+		e.Authority = r.policy.Layers[v.Layer].Authority.String()
+	}
+	if v.Rule >= 0 {
+		rule := r.policy.Rules[v.Rule]
+		e.Rule, e.Place = rule.ID, rule.Place.String()
+	}
+}
+
+// suggest adds the rule that decided and the smallest grant that would have allowed it.
+func (r describer) suggest(e *event.Event, v policy.Verdict, q explain.Question) {
+	var p *api.Proxy
+	if q.Resource == policy.Net && !q.Listen {
+		p = r.proxyAt(q.Target)
+	}
+	if p != nil && p.Scheme == "http" {
+		q.Scheme = p.Scheme // which egress reads: by its address alone every host behind it would be granted
+	}
+	r.decided(e, v)
+	e.Reason = string(v.Reason)
+	a := explain.Describe(r.policy, v, q, q.Target)
+	if e.Suggest = a.Suggest; a.Note != "" {
+		e.Extra["note"] = a.Note
+	}
+	r.advise(e, a.Advice)
+	adviseProxy(e, p, q.Scheme)
+	if q.Resource == policy.FS && q.Caps&(policy.Create|policy.Delete) != 0 {
+		r.adviseOrdinary(e, folderOf(e))
+	}
+}
+
+func errnoName(n syscall.Errno) string {
+	if s := unix.ErrnoName(n); s != "" {
+		return s
+	}
+	return n.Error()
+}

@@ -1,0 +1,111 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/kernelaudit"
+	"github.com/toolguard/toolguard/internal/landlock"
+)
+
+// listen has the kernel's records of denials collected, where this user may read them or toolguardd does.
+func (r *run) listen() error {
+	r.denials = NewCollector(r.denialsConfig())
+	e, err := r.machine.listen()
+	if err != nil {
+		if err = r.subscribe(err); err != nil {
+			r.denials.Unrecorded(err)
+			r.deaf(err)
+		}
+		return nil
+	}
+	s := kernelaudit.Session{Audit: e.audit, Name: r.cmd.name}
+	if e.err != nil {
+		s.PID = os.Getpid()
+		r.cfg.notice("denials by system call filters can't be attributed and won't be shown: %v", e.err)
+	}
+	d, self := r.denials, r.self
+	w, err := e.reader.Watch(s, func(k kernelaudit.Denial) {
+		if k.PID != self { // toolguard itself, from within: kill(-1) asks for everybody on the machine (see inside.signalAll)
+			d.Receive(k)
+		}
+	})
+	if err != nil {
+		r.denials = nil
+		return errors.Join(err, e.reader.Close())
+	}
+	d.Records(ownRecords{e.reader, w}, r.deaf)
+	return nil
+}
+
+// deaf warns that denials aren't shown.
+func (r *run) deaf(err error) {
+	switch {
+	case r.cfg.Events == nil:
+	case r.report.Backend != "bpf":
+		r.cfg.notice("denials are enforced but can't be shown: %v", err)
+	case r.cmd.plan != nil && !r.cfg.Policy.RefusesNet(): // all others the programs report, and without the network there are no ports
+		r.cfg.notice("denials of ports are enforced but can't be shown: %v", err)
+	}
+}
+
+// ownRecords are read by this process.
+type ownRecords struct {
+	*kernelaudit.Reader
+	*kernelaudit.Watch
+}
+
+// subscribe has toolguardd read what this process may not, for the reason why.
+func (r *run) subscribe(why error) error {
+	if errors.Is(why, errDeaf) || r.held != nil {
+		return why
+	}
+	stream, err := subscription(r.cfg.Daemon)
+	if err != nil {
+		if os.Geteuid() == 0 {
+			err = fmt.Errorf("%w; %w", why, err)
+		}
+		return err
+	}
+	begin, err := stream.Begin()
+	if err != nil {
+		return errors.Join(err, stream.Close())
+	}
+	r.cmd.name = begin.Name
+	// By it toolguardd finds denied system calls. Who has logged in has one, and may not begin another: then toolguardd looks at processes.
+	r.in.do(func() { _, _ = kernelaudit.FreshSession() })
+	r.denials.Subscribe(stream, begin.PID != r.self)
+	return nil
+}
+
+// subscription asks toolguardd for what Landlock denies.
+func subscription(daemon string) (*api.Stream, error) {
+	if err := landlock.Audited(); err != nil {
+		return nil, err
+	}
+	client := &api.Client{Socket: api.Socket}
+	switch {
+	case daemon == "none":
+		return nil, errors.New("toolguardd reads what is denied for ordinary users: leave out --daemon none")
+	case unix.Access(client.Socket, unix.F_OK) == unix.ENOENT: // package net would set its poller up
+		return nil, errors.New("toolguardd reads what is denied for ordinary users, and nobody has set it up here: docs/daemon.md")
+	}
+	return client.Follow(api.Denials)
+}
+
+// subscribable is nil where toolguardd reads what Landlock denies for this user.
+func subscribable() error {
+	if err := landlock.Audited(); err != nil {
+		return err
+	}
+	var status api.Daemon
+	err := (&api.Client{Socket: api.Socket}).Do("GET", api.Status, nil, &status)
+	if err == nil && status.Denials != "" {
+		err = errors.New("toolguardd: " + status.Denials)
+	}
+	return err
+}
