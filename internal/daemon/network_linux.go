@@ -142,7 +142,7 @@ func (s *session) resumeNetwork(c *policy.Compiled) {
 	}
 	s.d.log("session %s: its network can't be taken over, and all names stay refused: %v", s.id, err)
 	if s.hearing != nil {
-		s.hearing.Missed(fmt.Sprintf("the network can't be taken over from the toolguardd before: names stay refused, and untold what is of addresses: %v", err))
+		s.hearing.Missed("toolguardd", fmt.Sprintf("the network can't be taken over from the toolguardd before: names stay refused, and untold what is of addresses: %v", err))
 	}
 }
 

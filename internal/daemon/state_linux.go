@@ -233,7 +233,7 @@ func (d *Daemon) resume(id string) error {
 	switch {
 	case r.Info.State != api.Starting:
 		s.hear(true)
-		s.hearing.Missed("there was no toolguardd for a while: what its predecessor had heard and not told yet is lost")
+		s.hearing.Missed("toolguardd", "there was no toolguardd for a while: what its predecessor had heard and not told yet is lost")
 	case r.Thread != 0:
 		s.expect()
 	}

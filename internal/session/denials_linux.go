@@ -178,8 +178,11 @@ func (d *Collector) chain(first, parent event.Process) []event.Process {
 	return append(list, others...)
 }
 
-// LimitMet counts and emits that a limit was met, times or once.
+// LimitMet emits how many times a limit was met, if it was.
 func (d *Collector) LimitMet(name string, place policy.Place, times uint64) {
+	if times == 0 {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tell(d.about(event.Event{
@@ -200,7 +203,7 @@ func (d *Collector) emit(e event.Event) {
 }
 
 // about fills in what every event of the session says.
-func (d *Collector) about(e event.Event) event.Event { return d.cfg.about(d.policy, e) }
+func (d *Collector) about(e event.Event) event.Event { return d.cfg.About(d.policy, e) }
 
 func (d *Collector) count(e event.Event, n uint64) {
 	if e.Reason == string(policy.EngineError) {
@@ -275,6 +278,9 @@ func (d *Collector) Summary() Summary {
 	}
 	return s
 }
+
+// Warn is for people.
+func (d *Collector) Warn(format string, args ...any) { d.cfg.warn(format, args...) }
 
 // Forward takes in an event that toolguardd has made.
 func (d *Collector) Forward(e event.Event) {

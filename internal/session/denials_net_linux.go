@@ -17,23 +17,36 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// hearNet has the losses of what is refused of the network told, or no more.
+// ListenNetwork begins to collect what the kernel's programs for the network deny.
+func (d *Collector) ListenNetwork(s *cgroupsock.Session) error {
+	return d.listenNetwork(s, d.refusedNet)
+}
+
+func (d *Collector) listenNetwork(s *cgroupsock.Session, take func(cgroupsock.Event)) error {
+	d.hearNet(s.Counts)
+	return s.Listen(take)
+}
+
+// hearNet has the losses of what is denied of the network reported, or no more.
 func (d *Collector) hearNet(counts func() cgroupsock.Counts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if counts != nil && d.netCounts == nil && d.netUntold == 0 { // what was before somebody else has told of, or was missed
+	if counts != nil && d.netCounts == nil && d.netUntold == 0 { // what was before somebody else has reported, or it was missed
 		before := counts()
 		d.netUntold = before.Lost + before.Suppressed
 	}
 	d.netCounts = counts
 }
 
-// endNet tells what is left of them.
-func (d *Collector) endNet(last cgroupsock.Counts) {
+// EndNetwork takes in the last of it while end ends the network, and returns what was counted there.
+func (d *Collector) EndNetwork(end func() cgroupsock.Counts) cgroupsock.Counts {
+	d.hearNet(nil)
+	last := end()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.endRepeats()
 	d.tellNetLosses(last)
+	return last
 }
 
 // askNetLosses is tellNetLosses while the session lasts.
@@ -51,15 +64,15 @@ func (d *Collector) tellNetLosses(c cgroupsock.Counts) {
 	}
 }
 
-// missed says that denials may not have been told.
-func (d *Collector) missed(mechanism, why string) {
+// Missed reports that denials may have gone unreported.
+func (d *Collector) Missed(mechanism, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gap(mechanism, 0, why, false)
 }
 
-// lose says how many weren't.
-func (d *Collector) lose(mechanism string, n uint64) {
+// Lost reports that n denials weren't.
+func (d *Collector) Lost(mechanism string, n uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gap(mechanism, n, "more were refused at a time than are told", true)
@@ -188,8 +201,8 @@ type namedLike struct {
 	reason                                     policy.Reason
 }
 
-// refusedByName takes in what egress refused.
-func (d *Collector) refusedByName(k *message.Denial) {
+// DeniedByName takes in what egress denied.
+func (d *Collector) DeniedByName(k *message.Denial) {
 	a := &k.Answer
 	like := namedLike{k.By.PID, k.By.UID, k.By.Comm, k.Protocol, k.Method, a.Target, "", a.Note, k.To, a.Reason}
 	if a.Rule != nil {

@@ -25,9 +25,9 @@ func heardNames(t *testing.T, denials ...message.Denial) []event.Event {
 	var e elsewhere
 	queue := event.NewQueue(&e)
 	c := listing(t)
-	h := newHearing(Heard{Policies: finding(c)}, DenialsConfig{Self: 1, Policy: c, Events: queue})
+	h := NewHearing(Heard{Policies: finding(c)}, DenialsConfig{Self: 1, Policy: c, Events: queue})
 	for i := range denials {
-		h.collector.refusedByName(&denials[i])
+		h.DeniedByName(&denials[i])
 	}
 	if _, err := queue.Close(); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestChainSince(t *testing.T) {
 // What the report lists has no secrets in it, as events haven't.
 func TestListedClean(t *testing.T) {
 	d := NewCollector(DenialsConfig{Self: 1, Policy: listing(t)})
-	d.refusedByName(&message.Denial{Answer: explain.Answer{Target: "http://example.com/a;jsessionid=canary"}})
+	d.DeniedByName(&message.Denial{Answer: explain.Answer{Target: "http://example.com/a;jsessionid=canary"}})
 	if got := d.list[0].Target; got != "http://example.com/a;jsessionid=***" {
 		t.Error(got)
 	}

@@ -62,17 +62,18 @@ func Describe(cfg *DenialsConfig, c *policy.Compiled, record any, chain []event.
 
 // about fills in what every event of the session says.
 func (r describer) about(e event.Event) event.Event {
-	return r.cfg.about(r.policy, e)
+	return r.cfg.About(r.policy, e)
 }
 
-func (c *DenialsConfig) about(p *policy.Compiled, e event.Event) event.Event {
-	e.Time, e.Session, e.Tool, e.Agent, e.Mode = time.Now(), sessionID(c.Session), c.Tool, c.Agent, "enforce"
+// About fills in what every event of the session under a policy says.
+func (c *DenialsConfig) About(p *policy.Compiled, e event.Event) event.Event {
+	e.Time, e.Session, e.Tool, e.Agent, e.Mode = time.Now(), SessionID(c.Session), c.Tool, c.Agent, "enforce"
 	e.Policy, e.Digest = p.Name, p.Digest
 	return e
 }
 
-// sessionID is a session's number as events and people have it.
-func sessionID(number uint64) string { return fmt.Sprintf("%016x", number) }
+// SessionID is a session's number as events and people have it.
+func SessionID(number uint64) string { return fmt.Sprintf("%016x", number) }
 
 // decided fills in the rule that decided.
 func (r describer) decided(e *event.Event, v policy.Verdict) {

@@ -188,9 +188,9 @@ func (p *egressProcess) supervise() {
 		if time.Since(began) > steady {
 			deaths = 1
 		}
-		p.denials.missed("egress", fmt.Sprintf("egress died (%v) and is started again", err))
+		p.denials.Missed("egress", fmt.Sprintf("egress died (%v) and is started again", err))
 		if deaths == maxDeaths {
-			p.denials.cfg.warn("egress has died %d times in a row (%v): what depends on names may be refused, or wait", deaths, err)
+			p.denials.Warn("egress has died %d times in a row (%v): what depends on names may be refused, or wait", deaths, err)
 		}
 		time.Sleep(time.Duration(min(deaths-1, maxPauses)) * pause)
 	}
@@ -301,10 +301,10 @@ func (p *egressProcess) hear(socket *os.File) error {
 			return errors.New(w.Failed)
 		}
 		if w.Lost > 0 {
-			p.denials.lose("egress", w.Lost)
+			p.denials.Lost("egress", w.Lost)
 		}
 		if w.Denial != nil {
-			p.denials.refusedByName(w.Denial)
+			p.denials.DeniedByName(w.Denial)
 		}
 	}
 	switch err := lines.Err(); {

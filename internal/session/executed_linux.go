@@ -13,7 +13,7 @@ func (d *Collector) executed(c *policy.Compiled, k *loader.Event) {
 	if d.cfg.Events == nil {
 		return
 	}
-	e := d.cfg.about(c, event.Event{Kind: event.Exec, Mechanism: "bpf:exec"})
+	e := d.cfg.About(c, event.Event{Kind: event.Exec, Mechanism: "bpf:exec"})
 	e.Time = k.Time
 	if len(k.Paths) > 0 {
 		e.Target = k.Paths[0].Path

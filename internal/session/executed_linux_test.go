@@ -68,7 +68,7 @@ func TestExecsAreNoDenials(t *testing.T) {
 func TestExecutedChain(t *testing.T) {
 	var e elsewhere
 	queue := event.NewQueue(&e)
-	h := newHearing(Heard{}, DenialsConfig{Self: os.Getpid(), Policy: listing(t), Events: queue})
+	h := NewHearing(Heard{}, DenialsConfig{Self: os.Getpid(), Policy: listing(t), Events: queue})
 	const nobody = 1 << 23 // more than any process's number
 	exec := func(pid, parent int, file, args string) {
 		h.refused(loader.Event{Op: loader.OpExec, PID: pid, Parent: loader.Parent{PID: parent, Comm: "gone"}, Detail: 2, Args: args, Asked: file, Paths: []loader.Asked{{Path: file}}})

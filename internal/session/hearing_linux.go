@@ -8,14 +8,15 @@ import (
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
+	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
 // Hearing makes events of what is refused in a session that another process started.
 type Hearing struct {
-	collector *Collector
-	session   *loader.Session // in the kernel; nil: another one collects what is denied there
+	*Collector
+	session *loader.Session // in the kernel; nil: another one collects what is denied there
 
 	// policies are the session's first, and those in force now and before, by the generation of their image; nil: find finds them.
 	policies map[uint32]*policy.Compiled
@@ -40,9 +41,9 @@ type Heard struct {
 
 // Hear begins to emit events of a session to cfg.Events. Of cfg.Policy the names count.
 func Hear(s *loader.Session, who Heard, cfg DenialsConfig) *Hearing {
-	h := newHearing(who, cfg)
+	h := NewHearing(who, cfg)
 	h.session = s
-	d := h.collector
+	d := h.Collector
 	d.counts = s.Counts
 	if who.Resumed {
 		before := s.Counts()
@@ -52,10 +53,11 @@ func Hear(s *loader.Session, who Heard, cfg DenialsConfig) *Hearing {
 	return h
 }
 
-func newHearing(who Heard, cfg DenialsConfig) *Hearing {
+// NewHearing emits what comes by ListenNetwork alone.
+func NewHearing(who Heard, cfg DenialsConfig) *Hearing {
 	cfg.Mechanism, cfg.Others = "bpf", seccomp.Others{ABI: seccomp.Whole, Sealed: seccomp.Sealed()}
 	d := newCollector(cfg, 0)
-	return &Hearing{collector: d, find: who.Policies, found: sync.NewCond(&d.mu)}
+	return &Hearing{Collector: d, find: who.Policies, found: sync.NewCond(&d.mu)}
 }
 
 // First is the generation of the policy that a session begins with: its filters of system calls are of that one to its end.
@@ -66,12 +68,12 @@ func (h *Hearing) refused(k loader.Event) {
 	generation := k.Generation
 	switch k.Op {
 	case loader.OpExec:
-		h.do(func() { h.collector.take(h.collector.policy, k) })
+		h.do(func() { h.take(h.policy, k) })
 		return
 	case loader.OpCall:
 		generation = First
 	}
-	h.by(generation, func(c *policy.Compiled) { h.collector.take(c, k) })
+	h.by(generation, func(c *policy.Compiled) { h.take(c, k) })
 }
 
 // room is how many refusals wait while the policies are looked for: many times what the kernel has room for.
@@ -90,7 +92,7 @@ func (h *Hearing) by(generation uint32, f func(*policy.Compiled)) {
 			}
 			return
 		}
-		h.tell(refusal{generation, f}, h.remember())
+		h.tellBy(refusal{generation, f}, h.remember())
 	})
 }
 
@@ -102,7 +104,7 @@ func (h *Hearing) catchUp() {
 			h.keep(found)
 		}
 		for _, r := range h.waiting {
-			h.tell(r, err)
+			h.tellBy(r, err)
 		}
 		h.waiting = nil
 		h.found.Broadcast()
@@ -116,14 +118,14 @@ func (h *Hearing) caughtUp() {
 	}
 }
 
-func (h *Hearing) tell(r refusal, err error) {
+func (h *Hearing) tellBy(r refusal, err error) {
 	if err != nil {
-		h.collector.gap("toolguardd", 1, fmt.Sprintf("its policy can't be looked at: %v", err), true)
+		h.gap("toolguardd", 1, fmt.Sprintf("its policy can't be looked at: %v", err), true)
 		return
 	}
 	c := h.policies[r.generation]
 	if c == nil {
-		h.collector.gap("toolguardd", 1, "its policy isn't known any more: the session has got others since", true)
+		h.gap("toolguardd", 1, "its policy isn't known any more: the session has got others since", true)
 		return
 	}
 	h.used = true
@@ -132,8 +134,8 @@ func (h *Hearing) tell(r refusal, err error) {
 
 // do runs f while nothing else tells of the session.
 func (h *Hearing) do(f func()) {
-	h.collector.mu.Lock()
-	defer h.collector.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	f()
 }
 
@@ -146,7 +148,7 @@ func (h *Hearing) Reloaded(generation uint32, c *policy.Compiled) {
 		}
 		maps.DeleteFunc(h.policies, func(g uint32, _ *policy.Compiled) bool { return g != First && g+1 < generation })
 		h.policies[generation] = c
-		h.collector.policy = &policy.Compiled{Name: c.Name, Digest: c.Digest} // which all events have
+		h.policy = &policy.Compiled{Name: c.Name, Digest: c.Digest} // which all events have
 	})
 }
 
@@ -185,36 +187,38 @@ func (h *Hearing) forget() {
 
 // Left says that the toolguard that started the session has gone. One of the guarded may get its number.
 func (h *Hearing) Left() {
-	h.do(func() { h.collector.self = 0 })
+	h.do(func() { h.self = 0 })
 }
 
 // Tell tells an event of the session's beside those that the kernel tells.
 func (h *Hearing) Tell(e event.Event) {
-	h.do(func() { h.collector.emit(h.collector.about(e)) })
+	h.do(func() { h.emit(h.about(e)) })
 }
 
-// LimitMet tells that a limit was met.
-func (h *Hearing) LimitMet(name string, place policy.Place, times uint64) {
-	if times > 0 {
-		h.collector.LimitMet(name, place, times)
-	}
+// ListenNetwork begins to collect what the kernel's programs for the network deny.
+func (h *Hearing) ListenNetwork(s *cgroupsock.Session) error {
+	return h.listenNetwork(s, func(k cgroupsock.Event) {
+		h.by(k.Generation, func(c *policy.Compiled) { h.takeNet(c, k) })
+	})
 }
 
-// Missed tells that what happened may not have been told.
-func (h *Hearing) Missed(why string) {
-	h.do(func() { h.collector.gap("toolguardd", 0, why, false) })
+// EndNetwork takes in the last of it: first ends who else reports.
+func (h *Hearing) EndNetwork(first func(), end func() cgroupsock.Counts) cgroupsock.Counts {
+	h.toEnd()
+	first()
+	return h.Collector.EndNetwork(end)
 }
 
 // End gives the session up, after all that happened in it has been told.
 func (h *Hearing) End() loader.Counts {
 	h.toEnd()
-	return h.collector.hearRest(func() loader.Counts {
+	return h.hearRest(func() loader.Counts {
 		if h.session == nil {
 			return loader.Counts{}
 		}
 		counts, err := h.session.End()
 		if err != nil {
-			h.collector.cfg.warn("the session could not be taken out of the kernel: %v", err)
+			h.cfg.warn("the session could not be taken out of the kernel: %v", err)
 		}
 		h.session = nil
 		return counts

@@ -37,7 +37,7 @@ func TestHeardByGenerations(t *testing.T) {
 	var events told
 	queue := event.NewQueue(&events)
 	first := named("first")
-	h := newHearing(Heard{Policies: finding(first)}, DenialsConfig{Self: 1, Policy: first, Events: queue})
+	h := NewHearing(Heard{Policies: finding(first)}, DenialsConfig{Self: 1, Policy: first, Events: queue})
 	opened := loader.Event{Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1, Paths: []loader.Asked{{Path: "/deep", Need: policy.Read}}}
 	refused := func(generation uint32, k loader.Event) {
 		k.Generation = generation
@@ -71,7 +71,7 @@ func TestHearingForgets(t *testing.T) {
 		var events told
 		queue := event.NewQueue(&events)
 		looked, failed := 0, error(nil)
-		h := newHearing(Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
+		h := NewHearing(Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
 			looked++
 			time.Sleep(time.Second)
 			return map[uint32]*policy.Compiled{First: &c}, failed
@@ -116,7 +116,7 @@ func TestHearingForgets(t *testing.T) {
 func TestHearingOfANumber(t *testing.T) {
 	var events told
 	queue := event.NewQueue(&events)
-	h := newHearing(Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
+	h := NewHearing(Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
 		return map[uint32]*policy.Compiled{First: listing(t)}, nil
 	}}, DenialsConfig{Self: 7, Policy: &policy.Compiled{Name: "named"}, Events: queue})
 	refuse := func() {

@@ -72,7 +72,7 @@ func hostsLine(line string) (addr netip.Addr, names []string) {
 func (p *egressProcess) readHosts() {
 	hosts, err := hostsFor(hostsFile, p.mandate.Policy)
 	if err != nil {
-		p.denials.missed("egress", fmt.Sprintf("not all names of %s count: %v", hostsFile, err))
+		p.denials.Missed("egress", fmt.Sprintf("not all names of %s count: %v", hostsFile, err))
 	}
 	p.mandate.Hosts = hosts
 }

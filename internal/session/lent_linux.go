@@ -182,10 +182,10 @@ func (l *lent) receive(s *api.Stream, d *Collector) error {
 		}
 		_ = s.Close()
 		if s, err = l.again(); err != nil {
-			d.missed("toolguardd", "toolguardd ended meanwhile")
+			d.Missed("toolguardd", "toolguardd ended meanwhile")
 			return err
 		}
-		d.missed("toolguardd", "toolguardd ended meanwhile")
+		d.Missed("toolguardd", "toolguardd ended meanwhile")
 	}
 }
 

@@ -62,12 +62,8 @@ func (r *run) endGroup() {
 		err = r.net.kernel.Detach(r.group.FD())
 	}
 	if met, e := r.group.Events(); e == nil {
-		if met.OOM > 0 {
-			r.denials.LimitMet("memory", r.cfg.Policy.Limits.Memory.Place, met.OOM)
-		}
-		if met.PidsMax > 0 {
-			r.denials.LimitMet("pids", r.cfg.Policy.Limits.Pids.Place, met.PidsMax)
-		}
+		r.denials.LimitMet("memory", r.cfg.Policy.Limits.Memory.Place, met.OOM)
+		r.denials.LimitMet("pids", r.cfg.Policy.Limits.Pids.Place, met.PidsMax)
 	}
 	if err == nil {
 		err = r.group.Remove()

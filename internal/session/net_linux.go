@@ -164,12 +164,12 @@ func (r *run) holdNet() error {
 		if err != nil {
 			return fmt.Errorf("find the machine's name servers: %w", err)
 		}
-		b, err := r.net.begin(r.denials, r.number, r.group.FD(), nil, upstream)
+		b, err := r.net.begin(r.denials, r.cfg.Policy, r.number, r.group.FD(), nil, upstream)
 		if err != nil {
 			return err
 		}
 		bundle = b.bundle
-		if err := r.net.hear(r.denials, r.denials.refusedNet); err != nil {
+		if err := r.denials.ListenNetwork(r.net.kernel); err != nil {
 			return err
 		}
 	}
@@ -182,8 +182,8 @@ func (r *run) holdNet() error {
 }
 
 // begin holds a cgroup to what was prepared, with egress in a network namespace.
-func (n *network) begin(d *Collector, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b beginning, err error) {
-	ports, err := n.startEgress(d, message.Instructions{Upstream: upstream}, 1, place)
+func (n *network) begin(d *Collector, c *policy.Compiled, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b beginning, err error) {
+	ports, err := n.startEgress(d, message.Instructions{Policy: c, Generation: 1, Upstream: upstream}, place)
 	if err != nil {
 		return b, err
 	}
@@ -196,9 +196,9 @@ func (n *network) begin(d *Collector, number uint64, cgroup int, place *os.File,
 	return b, nil
 }
 
-// startEgress begins to start egress, to decide by the policy in force, which is of a generation.
-func (n *network) startEgress(d *Collector, o message.Instructions, generation uint32, place *os.File) (ports cgroupsock.Egress, err error) {
-	o.Format, o.Policy, o.Generation = message.Format, d.cfg.Policy, generation
+// startEgress begins to start egress, to decide by the policy of its instructions.
+func (n *network) startEgress(d *Collector, o message.Instructions, place *os.File) (ports cgroupsock.Egress, err error) {
+	o.Format = message.Format
 	o.Originals, o.Names = n.kernel.Descriptors()
 	opened := make(chan error)
 	forkexec.OnThread(func() {
@@ -213,12 +213,6 @@ func (n *network) startEgress(d *Collector, o message.Instructions, generation u
 	}
 	n.egress = startEgress(n.program, place, o, d)
 	return ports, nil
-}
-
-// hear begins to tell what the kernel refuses.
-func (n *network) hear(d *Collector, tell func(cgroupsock.Event)) error {
-	d.hearNet(n.kernel.Counts)
-	return n.kernel.Listen(tell)
 }
 
 // closeSockets closes sockets of the session, in its network namespace, and says how many.
@@ -310,24 +304,22 @@ func (n *network) endEgress() {
 // endNet ends the session's network.
 func (r *run) endNet() {
 	r.endEgress()
-	if r.net != nil {
-		r.net.end(r.denials, nil, r.cfg.Linger, r.cfg.notice)
+	switch end := func() cgroupsock.Counts { return r.net.end(nil, r.cfg.Linger, r.cfg.notice) }; {
+	case r.net == nil || r.net.kernel == nil:
+	case r.denials == nil:
+		end()
+	default:
+		r.denials.EndNetwork(end)
 	}
 }
 
-// end collects the last events of the session's network, and tears it down. Sockets of the session that other processes have by now are closed,
+// end tears the session's network down. Sockets of the session that other processes have by now are closed,
 // unless its processes may go on. What is left in the cgroup stays held.
-func (n *network) end(d *Collector, place *os.File, linger bool, notice func(string, ...any)) (counts cgroupsock.Counts) {
-	if n.kernel == nil {
-		return counts
-	}
+func (n *network) end(place *os.File, linger bool, notice func(string, ...any)) cgroupsock.Counts {
 	if n.kernel.HasSockets() && !linger {
 		if _, err := n.closeSockets(place, (*cgroupsock.Session).CloseOpen); err != nil {
 			notice("sockets of the session that others have stay open: %v", err)
 		}
-	}
-	if d != nil {
-		d.hearNet(nil)
 	}
 	counts, err := n.kernel.End()
 	if err != nil {
@@ -335,8 +327,5 @@ func (n *network) end(d *Collector, place *os.File, linger bool, notice func(str
 	}
 	n.kernel = nil
 	_ = unix.Close(n.program)
-	if d != nil {
-		d.endNet(counts)
-	}
 	return counts
 }

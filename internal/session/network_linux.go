@@ -20,6 +20,7 @@ import (
 // session's cgroup, and with egress, a child of this process, which must be of toolguardd's program.
 type Network struct {
 	h          *Hearing // nil: it holds nobody's yet
+	cfg        DenialsConfig
 	net        *network
 	place      *os.File
 	generation uint32
@@ -71,14 +72,14 @@ func (n *Network) Begin(who Heard, cfg DenialsConfig, at NetPlace) (bundle []byt
 	if n.net.image, err = cgroupsock.NewImage(cfg.Policy, 1); err != nil {
 		return nil, err
 	}
-	b, err := n.net.begin(n.h.collector, cfg.Session, at.Group.FD(), at.Network, at.Upstream)
+	b, err := n.net.begin(n.h.Collector, cfg.Policy, cfg.Session, at.Group.FD(), at.Network, at.Upstream)
 	if err != nil {
 		return nil, err
 	}
 	if err := n.net.kernel.SaveState(b.authority); err != nil {
 		return nil, err
 	}
-	if err := n.listen(); err != nil {
+	if err := n.h.ListenNetwork(n.net.kernel); err != nil {
 		return nil, err
 	}
 	n.place = at.Network
@@ -97,9 +98,11 @@ func ResumeNetwork(who Heard, cfg DenialsConfig, generation uint32, at NetPlace)
 		return nil, err
 	}
 	n.hold(who, cfg, generation)
-	ports, err := n.net.startEgress(n.h.collector, message.Instructions{Upstream: at.Upstream, Authority: kernel.SavedState()}, generation, at.Network)
+	ports, err := n.net.startEgress(n.h.Collector, message.Instructions{
+		Policy: cfg.Policy, Generation: generation, Upstream: at.Upstream, Authority: kernel.SavedState(),
+	}, at.Network)
 	if err == nil {
-		err = errors.Join(kernel.Redirect(ports), n.listen())
+		err = errors.Join(kernel.Redirect(ports), n.h.ListenNetwork(kernel))
 	}
 	if err != nil {
 		n.End()
@@ -111,14 +114,8 @@ func ResumeNetwork(who Heard, cfg DenialsConfig, generation uint32, at NetPlace)
 }
 
 func (n *Network) hold(who Heard, cfg DenialsConfig, generation uint32) {
-	n.h = newHearing(who, cfg)
+	n.h, n.cfg = NewHearing(who, cfg), cfg
 	n.generation, n.policy = generation, cfg.Policy
-}
-
-func (n *Network) listen() error {
-	return n.net.hear(n.h.collector, func(k cgroupsock.Event) {
-		n.h.by(k.Generation, func(c *policy.Compiled) { n.h.collector.takeNet(c, k) })
-	})
 }
 
 // Reload holds the session to another policy, and closes the connections that it doesn't grant. What can't be changed stays as it was.
@@ -154,7 +151,7 @@ func (n *Network) closeDenied() {
 		report("closed %d sockets that were connected to, or waited for, what the policy in force doesn't grant", closed)
 	}
 	if err != nil {
-		n.h.collector.cfg.warn("session %s: connections that its policy doesn't grant may be open still: %v", sessionID(n.h.collector.cfg.Session), err)
+		n.h.Warn("session %s: connections that its policy doesn't grant may be open still: %v", SessionID(n.cfg.Session), err)
 		report("connections that the policy doesn't grant may be open still: %v", err)
 	}
 }
@@ -165,7 +162,7 @@ func (n *Network) EndWithin(cgroup string) {
 		return
 	}
 	if _, err := n.net.closeSockets(n.place, func(s *cgroupsock.Session, d *cgroupsock.Diag) (int, error) { return s.CloseOpenIn(d, cgroup) }); err != nil {
-		n.h.collector.cfg.warn("sockets of a session within session %s that others have stay open: %v", sessionID(n.h.collector.cfg.Session), err)
+		n.h.Warn("sockets of a session within session %s that others have stay open: %v", SessionID(n.cfg.Session), err)
 	}
 }
 
@@ -174,9 +171,7 @@ func (n *Network) Counts() cgroupsock.Counts { return n.net.kernel.Counts() }
 
 // End ends egress, tells what is left to be told, and gives the network up. What is left in the cgroup stays held.
 func (n *Network) End() cgroupsock.Counts {
-	n.h.toEnd()
-	n.net.endEgress()
-	counts := n.net.end(n.h.collector, n.place, false, n.h.collector.cfg.warn)
+	counts := n.h.EndNetwork(func() { n.net.endEgress() }, func() cgroupsock.Counts { return n.net.end(n.place, false, n.h.Warn) })
 	if n.place != nil {
 		_ = n.place.Close()
 	}

@@ -46,7 +46,7 @@ func (s *daemonRecords) receive() {
 			s.totals = r.Totals
 			return
 		case err != nil:
-			s.denials.missed("toolguardd", "toolguardd ended meanwhile, and what was denied since isn't known")
+			s.denials.Missed("toolguardd", "toolguardd ended meanwhile, and what was denied since isn't known")
 			return
 		}
 	}

@@ -59,7 +59,7 @@ type policyLimit struct {
 func (s *Session) Run(cfg Config) (Result, error) {
 	number := newID()
 	r := &run{
-		cfg: cfg, number: number, self: os.Getpid(), id: sessionID(number), machine: s.machine, in: s.machine.inside,
+		cfg: cfg, number: number, self: os.Getpid(), id: SessionID(number), machine: s.machine, in: s.machine.inside,
 		hopeless: make(chan struct{}),
 	}
 	r.giveUp = sync.OnceFunc(func() { close(r.hopeless) })
@@ -187,7 +187,7 @@ func (r *run) without(why error) error {
 	}
 	r.in = r.machine.inside
 	r.number, r.within = newID(), false
-	r.id = sessionID(r.number)
+	r.id = SessionID(r.number)
 	b, err := r.backend.without()
 	if err != nil {
 		return err
@@ -438,7 +438,7 @@ func (r *run) end(e ending) {
 	r.denials.Drain(r.release)
 	r.release()
 	if l := r.limit.Load(); l != nil {
-		r.denials.LimitMet(l.name, l.place, 0)
+		r.denials.LimitMet(l.name, l.place, 1)
 	}
 	r.result.Summary = r.denials.Summary()
 	r.result.NoUnix = seccomp.DeniesUnixSockets(r.cfg.Policy, r.others())
@@ -475,7 +475,7 @@ func (r *run) emit(e event.Event) {
 // about fills in what every event of the session says.
 func (r *run) about(e event.Event) event.Event {
 	c := DenialsConfig{Session: r.number, Tool: r.cfg.Tool, Agent: r.cfg.Agent}
-	return c.about(r.cfg.Policy, e)
+	return c.About(r.cfg.Policy, e)
 }
 
 // denialsConfig is what the events of this run depend on.
