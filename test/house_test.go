@@ -46,6 +46,9 @@ var mayImport = []room{
 	{"internal/childtest", []string{"golang.org/x/sys/unix"}},
 	{"internal/daemontest", []string{"internal/api"}},
 	{"internal/allowlist", []string{"internal/seccomp", "github.com/elastic/go-seccomp-bpf", "golang.org/x/sys/unix"}},
+	{"internal/egress/control", []string{
+		"internal/egress/message", "internal/loader/cgroupsock", "internal/policy", "internal/session/launch/forkexec", "golang.org/x/sys/unix",
+	}},
 	{"internal/egress/message", []string{"internal/event", "internal/policy"}},
 	{"internal/egress/dns", []string{"golang.org/x/net/dns/dnsmessage"}},
 	{"internal/egress/relay", []string{"golang.org/x/sys/unix"}},
@@ -53,7 +56,7 @@ var mayImport = []room{
 		"internal/allowlist", "internal/egress", "internal/landlock", "internal/loader/cgroupsock", "internal/policy", "golang.org/x/sys/unix",
 	}},
 	{"internal/egress", []string{"internal/event", "internal/policy", "github.com/vishvananda/netlink", "golang.org/x/net", "golang.org/x/sys/unix"}},
-	{"internal/nettest", []string{"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "golang.org/x/net", "golang.org/x/sys/unix"}},
+	{"internal/nettest", []string{"internal/policy", "github.com/vishvananda/netlink", "github.com/vishvananda/netns", "golang.org/x/net", "golang.org/x/sys/unix"}},
 	{"internal/event", []string{"golang.org/x/sys/unix"}},
 	{"internal/audit", []string{"internal/event"}},
 	{"internal/ship", []string{"internal/audit", "internal/event", "internal/metrics", "github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/pelletier/go-toml/v2", "golang.org/x/sys/unix"}},

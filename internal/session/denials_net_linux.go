@@ -65,17 +65,13 @@ func (d *Collector) tellNetLosses(c cgroupsock.Counts) {
 }
 
 // Missed reports that denials may have gone unreported.
-func (d *Collector) Missed(mechanism, why string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.gap(mechanism, 0, why, false)
-}
+func (d *Collector) Missed(mechanism, why string) { d.Lost(mechanism, 0, why) }
 
-// Lost reports that n denials weren't.
-func (d *Collector) Lost(mechanism string, n uint64) {
+// Lost reports that n denials weren't reported; 0: it isn't known how many.
+func (d *Collector) Lost(mechanism string, n uint64, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.gap(mechanism, n, "more were refused at a time than are told", true)
+	d.gap(mechanism, n, why, n > 0)
 }
 
 // refusedNet runs on the goroutine that listens to the kernel's programs for the network.

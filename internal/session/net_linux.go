@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolguard/toolguard/internal/cgroup"
+	"github.com/toolguard/toolguard/internal/egress/control"
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -25,7 +26,7 @@ type network struct {
 	program int // egress's, open while there's a kernel
 	image   *cgroupsock.Image
 	kernel  *cgroupsock.Session
-	egress  *egressProcess // nil: not started
+	egress  *control.Supervisor // nil: not started
 
 	lent   bool   // toolguardd has all that
 	bundle []byte // and has given this for the session's authority
@@ -120,7 +121,7 @@ func (n *network) prepare(c *policy.Compiled) (err error) {
 	if n.image, err = cgroupsock.NewImage(c, 1); err != nil {
 		return err
 	}
-	if n.program, err = openEgress(); err != nil {
+	if n.program, err = control.OpenProgram(); err != nil {
 		return err
 	}
 	if n.kernel, err = cgroupsock.Load(); err != nil {
@@ -137,7 +138,7 @@ func netReady() error {
 	if f := cgroup.Probe(); f.Base == "" {
 		return errors.New(f.Why)
 	}
-	program, err := openEgress()
+	program, err := control.OpenProgram()
 	if err == nil {
 		_ = unix.Close(program)
 	}
@@ -168,7 +169,7 @@ func (r *run) holdNet() error {
 		if err != nil {
 			return err
 		}
-		bundle = b.bundle
+		bundle = b.Bundle
 		if err := r.denials.ListenNetwork(r.net.kernel); err != nil {
 			return err
 		}
@@ -182,7 +183,7 @@ func (r *run) holdNet() error {
 }
 
 // begin holds a cgroup to what was prepared, with egress in a network namespace.
-func (n *network) begin(d *Collector, c *policy.Compiled, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b beginning, err error) {
+func (n *network) begin(d *Collector, c *policy.Compiled, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b control.Started, err error) {
 	ports, err := n.startEgress(d, message.Instructions{Policy: c, Generation: 1, Upstream: upstream}, place)
 	if err != nil {
 		return b, err
@@ -190,8 +191,8 @@ func (n *network) begin(d *Collector, c *policy.Compiled, number uint64, cgroup 
 	if err := n.kernel.Begin(number, cgroup, n.image, ports); err != nil {
 		return b, fmt.Errorf("hold the session's network: %w", err)
 	}
-	if b = n.egress.ready(); b.err != nil {
-		return b, fmt.Errorf("start egress: %w", b.err)
+	if b = n.egress.Ready(); b.Err != nil {
+		return b, fmt.Errorf("start egress: %w", b.Err)
 	}
 	return b, nil
 }
@@ -202,17 +203,26 @@ func (n *network) startEgress(d *Collector, o message.Instructions, place *os.Fi
 	o.Originals, o.Names = n.kernel.Descriptors()
 	opened := make(chan error)
 	forkexec.OnThread(func() {
-		err := enterNetwork(place)
+		err := control.EnterNetwork(place)
 		if err == nil {
-			ports, err = openPorts(&o)
+			ports, err = control.OpenPorts(&o)
 		}
 		opened <- err
 	})
 	if err := <-opened; err != nil {
 		return ports, fmt.Errorf("open egress's ports: %w", err)
 	}
-	n.egress = startEgress(n.program, place, o, d)
+	n.egress = control.Start(n.program, place, o, reports(d))
 	return ports, nil
+}
+
+// reports has what egress reports collected.
+func reports(d *Collector) control.Reports {
+	return control.Reports{
+		Denied: d.DeniedByName,
+		Lost:   func(n uint64, why string) { d.Lost("egress", n, why) },
+		Warn:   d.Warn,
+	}
 }
 
 // closeSockets closes sockets of the session, in its network namespace, and says how many.
@@ -220,7 +230,7 @@ func (n *network) closeSockets(place *os.File, which func(*cgroupsock.Session, *
 	done := make(chan struct{})
 	forkexec.OnThread(func() {
 		defer close(done)
-		if err = enterNetwork(place); err != nil {
+		if err = control.EnterNetwork(place); err != nil {
 			return
 		}
 		var d *cgroupsock.Diag
@@ -296,7 +306,7 @@ func (r *run) endEgress() {
 
 func (n *network) endEgress() {
 	if n.egress != nil {
-		n.egress.end()
+		n.egress.End()
 		n.egress = nil
 	}
 }

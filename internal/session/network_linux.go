@@ -76,14 +76,14 @@ func (n *Network) Begin(who Heard, cfg DenialsConfig, at NetPlace) (bundle []byt
 	if err != nil {
 		return nil, err
 	}
-	if err := n.net.kernel.SaveState(b.authority); err != nil {
+	if err := n.net.kernel.SaveState(b.Authority); err != nil {
 		return nil, err
 	}
 	if err := n.h.ListenNetwork(n.net.kernel); err != nil {
 		return nil, err
 	}
 	n.place = at.Network
-	return b.bundle, nil
+	return b.Bundle, nil
 }
 
 // ResumeNetwork takes over what another process has held, by the policy in force, which is of a generation. That's gone, and its egress
@@ -125,9 +125,9 @@ func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
 		return err
 	}
 	n.h.Reloaded(generation, c)
-	if err = n.net.egress.reload(generation, c); err == nil { // first: what it permits is forgotten then
+	if err = n.net.egress.Reload(generation, c); err == nil { // first: what it permits is forgotten then
 		if err = n.net.kernel.Reload(img); err != nil {
-			err = errors.Join(err, n.net.egress.reload(n.generation, n.policy))
+			err = errors.Join(err, n.net.egress.Reload(n.generation, n.policy))
 			n.net.kernel.Forget(n.generation)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,6 +29,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/proc"
 )
 
 // mostWait is for what takes moments on a quiet machine.
@@ -135,7 +135,7 @@ func (e *elsewhere) policy(hosts ...string) *policy.Compiled {
 		}
 		l.Net = append(l.Net, r)
 	}
-	return netPolicy(e.t, l)
+	return nettest.Policy(e.t, l)
 }
 
 func (e *elsewhere) at() NetPlace {
@@ -297,14 +297,14 @@ func TestNetworkEgress(t *testing.T) {
 	e := newElsewhere(t)
 	n := e.begin(e.policy("one.test"))
 	defer n.End()
-	pid := func() int {
-		n.net.egress.mu.Lock()
-		defer n.net.egress.mu.Unlock()
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", n.net.egress.pidfd))
-		_, text2, _ := strings.Cut(string(text), "Pid:\t")
-		number, _, _ := strings.Cut(text2, "\n")
-		pid, _ := strconv.Atoi(number)
-		return pid
+	pid := func() int { // of the child that is egress
+		for _, child := range proc.Children()(os.Getpid()) {
+			if text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); strings.HasPrefix(string(text), "toolguardd\x00egress\x00") {
+				return child
+			}
+		}
+		t.Fatal("there's no egress")
+		return 0
 	}
 	must(t, n.Reload(2, e.policy("two.test")))
 	first := pid()
@@ -340,7 +340,7 @@ func TestNetworkResumed(t *testing.T) {
 	who := Heard{Policies: finding(c)}
 	n, err := ResumeNetwork(who, DenialsConfig{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, 1, e.at())
 	must(t, err)
-	if got := string(n.net.egress.mandate.Authority); got != string(kept) {
+	if got := string(n.net.egress.Ready().Authority); got != string(kept) {
 		t.Errorf("the authority is %q", got)
 	}
 	e.expect("http://one.test/", "^hello")

@@ -1,4 +1,4 @@
-package session
+package control
 
 import (
 	"bufio"
@@ -68,11 +68,11 @@ func hostsLine(line string) (addr netip.Addr, names []string) {
 	return addr, names
 }
 
-// readHosts has the mandate say what the machine's hosts file says now. It's called with the lock held.
-func (p *egressProcess) readHosts() {
-	hosts, err := hostsFor(hostsFile, p.mandate.Policy)
+// readHosts has the instructions say what the machine's hosts file says now. It's called with the lock held.
+func (p *Supervisor) readHosts() {
+	hosts, err := hostsFor(hostsFile, p.instructions.Policy)
 	if err != nil {
-		p.denials.Missed("egress", fmt.Sprintf("not all names of %s count: %v", hostsFile, err))
+		p.reports.Lost(0, fmt.Sprintf("not all names of %s count: %v", hostsFile, err))
 	}
-	p.mandate.Hosts = hosts
+	p.instructions.Hosts = hosts
 }

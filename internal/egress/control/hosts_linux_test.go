@@ -1,4 +1,4 @@
-package session
+package control
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
+	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
@@ -17,7 +19,7 @@ func TestHostsFor(t *testing.T) {
 		rules = append(rules, policy.NetRule{Host: host, Allow: true, Place: policy.Place{File: "p.toml", Line: 1, Col: 1}})
 	}
 	rules = append(rules, policy.NetRule{Host: "denied.test"})
-	c := netPolicy(t, policy.SourceLayer{Authority: policy.Session, Net: rules})
+	c := nettest.Policy(t, policy.SourceLayer{Authority: policy.Session, Net: rules})
 	file := filepath.Join(t.TempDir(), "hosts")
 	for text, want := range map[string]string{
 		"": "map[]",
@@ -28,7 +30,7 @@ func TestHostsFor(t *testing.T) {
 		"127.0.0.1 localhost denied.test":                          "map[]",
 		"0.0.0.0 free.test\n:: free.test\n224.0.0.1 free.test\nfe80::1%eth0 free.test\nx free.test\n10.0.0.1\n10.0.0.1 in_tra..test": "map[]",
 	} {
-		must(t, os.WriteFile(file, []byte(text), 0o600))
+		childtest.Must(t, os.WriteFile(file, []byte(text), 0o600))
 		if got, err := hostsFor(file, c); err != nil || fmt.Sprint(got) != want {
 			t.Errorf("%q: %v, %v; want %s", text, got, err, want)
 		}
@@ -37,7 +39,7 @@ func TestHostsFor(t *testing.T) {
 	for i := range maxHosts + 1 {
 		fmt.Fprintf(&many, "10.0.%d.%d n%d.corp.test\n", i>>8, i&255, i)
 	}
-	must(t, os.WriteFile(file, []byte(many.String()), 0o600))
+	childtest.Must(t, os.WriteFile(file, []byte(many.String()), 0o600))
 	if got, err := hostsFor(file, c); err == nil || len(got) != maxHosts {
 		t.Errorf("a long file: %d names, %v", len(got), err)
 	}

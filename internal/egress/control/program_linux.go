@@ -1,4 +1,4 @@
-package session
+package control
 
 import (
 	"errors"
@@ -15,9 +15,9 @@ const toolguardd = "toolguardd"
 // toolguarddFolders are where it's looked for when it isn't beside toolguard.
 var toolguarddFolders = []string{"/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
 
-// openEgress opens the program that egress is part of, to be executed and nothing else. As root it runs with what root may, so it must be
+// OpenProgram opens the program that egress is part of, to be executed and nothing else. As root it runs with what root may, so it must be
 // as trustworthy as toolguard itself. What was looked at is what is executed, whatever is put in its place meanwhile.
-func openEgress() (int, error) {
+func OpenProgram() (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return -1, fmt.Errorf("find toolguard's own program: %w", err)

@@ -1,0 +1,33 @@
+package session
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"strings"
+)
+
+// nameServers is how many a resolv.conf(5) may name (MAXNS).
+const nameServers = 3
+
+// resolvers are the name servers that a resolv.conf(5) names; without any the machine itself is one.
+func resolvers(file string) ([]netip.AddrPort, error) {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var list []netip.AddrPort
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) < 2 || f[0] != "nameserver" || len(list) == nameServers {
+			continue
+		}
+		if a, err := netip.ParseAddr(f[1]); err == nil {
+			list = append(list, netip.AddrPortFrom(a, 53))
+		}
+	}
+	if len(list) == 0 {
+		list = append(list, netip.MustParseAddrPort("127.0.0.1:53"))
+	}
+	return list, nil
+}
