@@ -14,6 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
 	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 // under compiles a policy in a folder that is its workspace.
@@ -98,7 +99,7 @@ func TestGrantsCanBePasted(t *testing.T) {
 			e := event.Event{Kind: event.Denial, Resource: q.Resource.String(), Capability: "x", Target: a.Target, Reason: string(a.Reason), Suggest: a.Suggest}
 			e = e.Clean()
 			report, r := plainScreen()
-			report.Report(session.Result{Summary: session.Summary{Visible: true, Total: 1, Denials: []session.Denial{{Event: e, Count: 1}}}}, "p", output.ReportOptions{Lines: output.ReportLines})
+			report.Report(session.Result{Summary: denials.Summary{Visible: true, Total: 1, Denials: []denials.Denial{{Event: e, Count: 1}}}}, "p", output.ReportOptions{Lines: output.ReportLines})
 			check, k := plainScreen()
 			check.Answer(q, a, session.Here{})
 			for where, text := range map[string]string{

@@ -14,7 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
-	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 func newReport(a *app) *cobra.Command {
@@ -174,5 +174,5 @@ func (s *summary) denied(e *event.Event) {
 	s.at[key] = len(r.Denials)
 	kind := *e
 	kind.Process = nil // it's that of the first one only, and the longest part
-	r.Denials = append(r.Denials, session.Denial{Event: kind, Count: n})
+	r.Denials = append(r.Denials, denials.Denial{Event: kind, Count: n})
 }

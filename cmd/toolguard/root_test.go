@@ -11,6 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 // plainScreen is a screen without colours, and what is on it.
@@ -23,7 +24,7 @@ func plainScreen() (*output.Screen, *strings.Builder) {
 func TestReportOfFailure(t *testing.T) {
 	unseen := "toolguard: it ended with 1, and whether something was denied can't be seen by this user\n" +
 		"  'toolguard check --policy p.toml fs read PATH' shows what the policy allows; 'toolguard doctor' shows what it takes to see denials (--quiet: without this)\n"
-	removed := session.Result{Summary: session.Summary{Visible: true, Total: 1, Denials: []session.Denial{{Count: 1, Event: event.Event{
+	removed := session.Result{Summary: denials.Summary{Visible: true, Total: 1, Denials: []denials.Denial{{Count: 1, Event: event.Event{
 		Capability: "read", Target: "/home/u/.ssh/key0", Reason: string(policy.NoRule),
 	}}}}}
 	removed.RemovedEnv = []string{"A_TOKEN"}
@@ -38,7 +39,7 @@ func TestReportOfFailure(t *testing.T) {
 		{"auto", false, session.Result{Code: 1, NoUnix: true}, false, unseen + "  no unix socket can be made here, which tmux, screen and ssh-agent need: docs/BACKENDS.md#everyday-commands\n"},
 		{"auto", true, session.Result{Code: 1, NoUnix: true}, false, ""},
 		{"never", false, session.Result{Code: 1}, false, ""},
-		{"auto", false, session.Result{Code: 1, Summary: session.Summary{Visible: true}}, false, ""},
+		{"auto", false, session.Result{Code: 1, Summary: denials.Summary{Visible: true}}, false, ""},
 		{"auto", false, session.Result{}, true, ""},
 		{"auto", false, removed, true, "toolguard: 1 denial (policy x)\n  read  /home/u/.ssh/key0  no rule allows it\n"},
 		{"auto", false, removed, false, "toolguard: 1 denial (policy x)\n  read  /home/u/.ssh/key0  no rule allows it\n  not in its environment: A_TOKEN\n"},

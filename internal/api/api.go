@@ -36,6 +36,9 @@ const Protocol = 2
 // MaxBody is the most that a request may say, in bytes.
 const MaxBody = 8 << 20
 
+// FirstGeneration is the generation of the policy that a session begins with: its filters of system calls are of that one to its end.
+const FirstGeneration = 1
+
 // Daemon is the answer to GET Status.
 type Daemon struct {
 	Version  string       `json:"version"`

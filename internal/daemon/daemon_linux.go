@@ -70,7 +70,7 @@ type Daemon struct {
 	hub    hub
 	counts *counts
 
-	denials denials // of sessions that aren't toolguardd's
+	denials auditDenials // of sessions that aren't toolguardd's
 	pid     int
 	mounts  uint32 // the machine's mount namespace, its first process's; 0: it can't be told
 
@@ -104,7 +104,7 @@ func New(cfg Config) (*Daemon, error) {
 		sessions: map[uint64]*session{}, reserved: map[asker]taken{}, leaving: map[asker]taken{}, turns: map[asker]chan struct{}{}, bodies: make(chan struct{}, maxBodies),
 		tidy: time.AfterFunc(quiet, debug.FreeOSMemory),
 	}
-	d.denials = denials{clients: map[int]int{}, idle: time.AfterFunc(idleTime, d.closeIdle)}
+	d.denials = auditDenials{clients: map[int]int{}, idle: time.AfterFunc(idleTime, d.closeIdle)}
 	if err := d.openState(); err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	img, err := image.New(c, guarded.First)
+	img, err := image.New(c, api.FirstGeneration)
 	if err != nil {
 		return nil, refuse(422, "%v", err)
 	}
@@ -194,7 +194,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 		return nil, err
 	}
 	number := newNumber()
-	r.Number, r.From, r.Start, r.Client, r.Mounts, r.Net, r.Generation = number, p.from, st, client.Start, ns, net, guarded.First
+	r.Number, r.From, r.Start, r.Client, r.Mounts, r.Net, r.Generation = number, p.from, st, client.Start, ns, net, api.FirstGeneration
 	r.Start.Policy = nil
 	r.Info = api.Session{
 		ID: fmt.Sprintf("%016x", number), UID: p.uid, PID: client.PID, Tool: st.Tool, Agent: st.Agent, Argv: st.Argv,
@@ -202,7 +202,7 @@ func (d *Daemon) begin(p *peer, st api.Start, size int) (*session, error) {
 		Started: time.Now(), State: api.Starting, Network: net != nil,
 	}
 	r.Info.Terminal, r.Info.Hidden = terminalOf(p.pid())
-	held := &policies{st.Policy, size, c, map[uint32]*policy.Compiled{guarded.First: c}}
+	held := &policies{st.Policy, size, c, map[uint32]*policy.Compiled{api.FirstGeneration: c}}
 	r.Sockets = d.sockets(r, held)
 	r.Flags = loader.FlagsOf(c) | r.Sockets
 	if p.from != 0 {

@@ -16,9 +16,9 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// denials reads the kernel's audit records for the sessions under Landlock whose toolguard may not. All of them share one reader, which
+// auditDenials reads the kernel's audit records for the sessions under Landlock whose toolguard may not. All of them share one reader, which
 // keeps auditing on while there is one.
-type denials struct {
+type auditDenials struct {
 	why string // why nobody can have them; "": they can
 
 	mu      sync.Mutex
@@ -32,7 +32,7 @@ type denials struct {
 const idleTime = 5 * time.Second
 
 // probe finds out whether records arrive. What a toolguardd that was killed has changed about auditing is put back with it.
-func (d *denials) probe() error {
+func (d *auditDenials) probe() error {
 	err := landlock.Audited()
 	if err == nil {
 		if _, err = d.subscribe(0); err == nil {
@@ -47,7 +47,7 @@ func (d *denials) probe() error {
 }
 
 // subscribe opens the reader for the first client.
-func (d *denials) subscribe(pid int) (*kernelaudit.Reader, error) {
+func (d *auditDenials) subscribe(pid int) (*kernelaudit.Reader, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.reader == nil {
@@ -65,7 +65,7 @@ func (d *denials) subscribe(pid int) (*kernelaudit.Reader, error) {
 	return d.reader, nil
 }
 
-func (d *denials) unsubscribe(pid int) {
+func (d *auditDenials) unsubscribe(pid int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.clients[pid]--; d.clients[pid] == 0 {
@@ -77,7 +77,7 @@ func (d *denials) unsubscribe(pid int) {
 }
 
 // close closes the reader, which puts auditing back as it was, unless somebody subscribes.
-func (d *denials) close() error {
+func (d *auditDenials) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.clients) > 0 || d.reader == nil {
@@ -96,7 +96,7 @@ func (d *Daemon) closeIdle() {
 }
 
 // confines reports whether a process belongs to the session of a toolguard that subscribes.
-func (d *denials) confines(pid int) bool {
+func (d *auditDenials) confines(pid int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.clients) == 0 {

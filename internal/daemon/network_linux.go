@@ -14,6 +14,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
 	guarded "github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 // network is what a session's file says of its network.
@@ -92,7 +93,7 @@ func (d *Daemon) sockets(r *record, p *policies) loader.Flags {
 	return 0
 }
 
-func (s *session) netConfig(c *policy.Compiled) (guarded.Heard, guarded.DenialsConfig) {
+func (s *session) netConfig(c *policy.Compiled) (denials.Heard, denials.Config) {
 	cfg := s.denialsConfig(c)
 	if st := &s.record.Start; st.Network != nil {
 		cfg.Proxies = st.Network.Proxies

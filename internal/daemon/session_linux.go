@@ -18,6 +18,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/proc"
 	guarded "github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 // record is what a session's file holds: all that isn't in the kernel, but the policies.
@@ -53,7 +54,7 @@ type policies struct {
 func (r *record) fill(lines, size, around int) {
 	before := r.Sizes
 	r.Sizes = map[uint32]int{r.Generation + 1: size + around}
-	for _, kept := range []uint32{guarded.First, r.Generation} {
+	for _, kept := range []uint32{api.FirstGeneration, r.Generation} {
 		if n, ok := before[kept]; ok {
 			r.Sizes[kept] = n
 		}
@@ -99,7 +100,7 @@ type session struct {
 	record  record
 	recent  weak.Pointer[policies] // few need them once the session has begun
 	state   api.State
-	hearing *guarded.Hearing // nil: nobody is in it yet
+	hearing *denials.Hearing // nil: nobody is in it yet
 	net     *guarded.Network // nil: it's not held, or not any more
 	owner   *follower        // the client's queue; nil: it doesn't listen
 	exit    *event.Exit
@@ -329,8 +330,8 @@ func (s *session) change(f func(*record)) error {
 }
 
 // heard is where the session's policies are.
-func (s *session) heard() guarded.Heard {
-	return guarded.Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
+func (s *session) heard() denials.Heard {
+	return denials.Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
 		p, err := s.policies()
 		if err != nil {
 			return nil, err
@@ -340,9 +341,9 @@ func (s *session) heard() guarded.Heard {
 }
 
 // denialsConfig is what the events of denials depend on, by the policy in force.
-func (s *session) denialsConfig(c *policy.Compiled) guarded.DenialsConfig {
+func (s *session) denialsConfig(c *policy.Compiled) denials.Config {
 	st := &s.record.Start
-	cfg := guarded.DenialsConfig{Session: s.number, Policy: c, Tool: st.Tool, Agent: st.Agent, Events: s.events, Warn: s.d.note}
+	cfg := denials.Config{Session: s.number, Policy: c, Tool: st.Tool, Agent: st.Agent, Events: s.events, Warn: s.d.note}
 	if s.from == 0 { // or its toolguard is confined itself, and its denials are reported as all others
 		cfg.Self = s.client.PID
 	}
@@ -354,7 +355,7 @@ func (s *session) hear(resumed bool) {
 	who := s.heard()
 	who.Resumed = resumed
 	info := &s.record.Info
-	s.hearing = guarded.Hear(s.kernel, who, s.denialsConfig(&policy.Compiled{Name: info.Policy, Digest: info.Digest}))
+	s.hearing = denials.Hear(s.kernel, who, s.denialsConfig(&policy.Compiled{Name: info.Policy, Digest: info.Digest}))
 }
 
 // reload gives the session another policy, put within the outer sessions'.
@@ -409,7 +410,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 		return err
 	}
 	defer done()
-	p := &policies{asked, size, c, map[uint32]*policy.Compiled{guarded.First: former.all[guarded.First], before.Generation: former.inForce, next: c}}
+	p := &policies{asked, size, c, map[uint32]*policy.Compiled{api.FirstGeneration: former.all[api.FirstGeneration], before.Generation: former.inForce, next: c}}
 	r.Generation = next
 	r.Info.Reloads++
 	r.Info.Policy, r.Info.Digest, r.Info.Files = c.Name, c.Digest, c.Files

@@ -26,7 +26,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/proc"
-	guarded "github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 // compiled is a policy that gives what is in a folder to be read and executed.
@@ -142,7 +142,7 @@ func TestEntering(t *testing.T) {
 
 // Nothing changes a session that ends: who does so already is waited for, who comes later is refused.
 func TestEndingIsLeftAlone(t *testing.T) {
-	s := &session{state: api.Ending, hearing: &guarded.Hearing{}}
+	s := &session{state: api.Ending, hearing: &denials.Hearing{}}
 	if err := s.enter(7); err == nil {
 		t.Error("a thread enters a session that ends")
 	}
@@ -250,7 +250,7 @@ func inKernel(t *testing.T, d *Daemon, thread int) *session {
 	client, err := proc.Open(os.Getpid(), 0)
 	childtest.Must(t, err)
 	s := d.newSession(&record{Number: newNumber(), Thread: thread, Generation: 1}, client)
-	img, err := image.New(compiled(t, "/"), guarded.First)
+	img, err := image.New(compiled(t, "/"), api.FirstGeneration)
 	childtest.Must(t, err)
 	if s.kernel, err = d.kernel.Begin(s.number, img, 0); err != nil {
 		t.Fatal(err)
@@ -429,7 +429,7 @@ func TestReloadGoesBack(t *testing.T) {
 	r.Info.ID, r.Info.Workspace, r.Info.State = "0000000000000001", before.Workspace, api.Running
 	saved(t, d, r, held(before))
 	s := d.newSession(r, proc.Ended(0))
-	s.hearing = &guarded.Hearing{}
+	s.hearing = &denials.Hearing{}
 	if err := s.reload(after, 1); err == nil || !strings.Contains(err.Error(), "couldn't be taken over") { // the network
 		t.Error(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
+	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 // bpf is the backend of the kernel's own programs: they decide about files, programs and other processes; Landlock only about
@@ -115,9 +116,9 @@ func coverPrograms(c *policy.Compiled, impossible error) (rows []policy.Coverage
 
 // held is a session in the kernel.
 type held interface {
-	Adopt() error                // puts the calling thread into it
-	hear(d *Collector) error     // begins to tell what is refused in it
-	End() (loader.Counts, error) // gives it up
+	Adopt() error                    // puts the calling thread into it
+	hear(d *denials.Collector) error // begins to tell what is refused in it
+	End() (loader.Counts, error)     // gives it up
 }
 
 // local is a session that this process owns.
@@ -126,7 +127,7 @@ type local struct {
 	kernel *loader.Kernel // nil: it stays open
 }
 
-func (l *local) hear(d *Collector) error {
+func (l *local) hear(d *denials.Collector) error {
 	d.Listen(l.Session)
 	return nil
 }

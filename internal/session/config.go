@@ -9,6 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/fspath"
+	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 // Config is what a run needs to know.
@@ -32,7 +33,7 @@ type Config struct {
 // Result is how a run went.
 type Result struct {
 	Code int // the exit status to return: the command's, or 128+N after signal N
-	Summary
+	denials.Summary
 	NoUnix     bool     // the backend can't decide about unix sockets by path, so none can be made
 	RemovedEnv []string // names of the variables that the command didn't get
 	Leftover   int      // processes ended after the first one

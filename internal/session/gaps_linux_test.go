@@ -57,7 +57,10 @@ func TestEnvsOfCommands(t *testing.T) {
 		if rule.HasEnvs {
 			want = policy.Partly
 		}
-		rows := coverPrograms(listing(t, rule), nil)
+		layer := policy.SourceLayer{Authority: policy.Session, Commands: []policy.CommandRule{rule}}
+		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
+		must(t, err)
+		rows := coverPrograms(c, nil)
 		if last := rows[len(rows)-1]; last.Status != want {
 			t.Errorf("envs %v: %+v, want %s", rule.HasEnvs, last, want)
 		}

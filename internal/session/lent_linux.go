@@ -20,6 +20,7 @@ import (
 	"github.com/toolguard/toolguard/internal/loader/image"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
+	"github.com/toolguard/toolguard/internal/session/denials"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 	"github.com/toolguard/toolguard/internal/version"
 )
@@ -157,7 +158,7 @@ func (l *lent) Adopt() error {
 }
 
 // hear tells toolguardd that the thread is in, and begins to receive what it hears of the session.
-func (l *lent) hear(d *Collector) error {
+func (l *lent) hear(d *denials.Collector) error {
 	opened := <-async(func() (*api.Stream, error) { return l.client.Follow(l.path(api.Notices)) })
 	if opened.err != nil {
 		return opened.err
@@ -168,7 +169,7 @@ func (l *lent) hear(d *Collector) error {
 
 // receive takes events in until the session is over. When toolguardd ends first, the session goes on, and another toolguardd
 // tells what follows.
-func (l *lent) receive(s *api.Stream, d *Collector) error {
+func (l *lent) receive(s *api.Stream, d *denials.Collector) error {
 	for {
 		var n api.Notice
 		err := s.Next(&n)

@@ -10,11 +10,12 @@ import (
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 // listen has the kernel's records of denials collected, where this user may read them or toolguardd does.
 func (r *run) listen() error {
-	r.denials = NewCollector(r.denialsConfig())
+	r.denials = denials.NewCollector(r.denialsConfig())
 	e, err := r.machine.listen()
 	if err != nil {
 		if err = r.subscribe(err); err != nil {
@@ -38,7 +39,7 @@ func (r *run) listen() error {
 		r.denials = nil
 		return errors.Join(err, e.reader.Close())
 	}
-	d.Records(ownRecords{e.reader, w}, r.deaf)
+	d.CollectRecords(ownRecords{e.reader, w}, r.deaf)
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session/denials"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
@@ -183,7 +184,7 @@ func (r *run) holdNet() error {
 }
 
 // begin holds a cgroup to what was prepared, with egress in a network namespace.
-func (n *network) begin(d *Collector, c *policy.Compiled, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b control.Started, err error) {
+func (n *network) begin(d *denials.Collector, c *policy.Compiled, number uint64, cgroup int, place *os.File, upstream []netip.AddrPort) (b control.Started, err error) {
 	ports, err := n.startEgress(d, message.Instructions{Policy: c, Generation: 1, Upstream: upstream}, place)
 	if err != nil {
 		return b, err
@@ -198,7 +199,7 @@ func (n *network) begin(d *Collector, c *policy.Compiled, number uint64, cgroup 
 }
 
 // startEgress begins to start egress, to decide by the policy of its instructions.
-func (n *network) startEgress(d *Collector, o message.Instructions, place *os.File) (ports cgroupsock.Egress, err error) {
+func (n *network) startEgress(d *denials.Collector, o message.Instructions, place *os.File) (ports cgroupsock.Egress, err error) {
 	o.Format = message.Format
 	o.Originals, o.Names = n.kernel.Descriptors()
 	opened := make(chan error)
@@ -217,7 +218,7 @@ func (n *network) startEgress(d *Collector, o message.Instructions, place *os.Fi
 }
 
 // reports has what egress reports collected.
-func reports(d *Collector) control.Reports {
+func reports(d *denials.Collector) control.Reports {
 	return control.Reports{
 		Denied: d.DeniedByName,
 		Lost:   func(n uint64, why string) { d.Lost("egress", n, why) },

@@ -13,14 +13,15 @@ import (
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session/denials"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
 // Network holds the network of a session that another process started, as a run holds its own: with the kernel's programs on the
 // session's cgroup, and with egress, a child of this process, which must be of toolguardd's program.
 type Network struct {
-	h          *Hearing // nil: it holds nobody's yet
-	cfg        DenialsConfig
+	h          *denials.Hearing // nil: it holds nobody's yet
+	cfg        denials.Config
 	net        *network
 	place      *os.File
 	generation uint32
@@ -62,7 +63,7 @@ func newNetwork(kernel *cgroupsock.Session) (*Network, error) {
 
 // Begin holds the network of a session in which nobody is yet to the policy of cfg, which is of generation 1. The bundle is of the
 // session's certificate authority, where it has one. What can't be begun is given up.
-func (n *Network) Begin(who Heard, cfg DenialsConfig, at NetPlace) (bundle []byte, err error) {
+func (n *Network) Begin(who denials.Heard, cfg denials.Config, at NetPlace) (bundle []byte, err error) {
 	defer func() {
 		if err != nil {
 			n.End()
@@ -88,7 +89,7 @@ func (n *Network) Begin(who Heard, cfg DenialsConfig, at NetPlace) (bundle []byt
 
 // ResumeNetwork takes over what another process has held, by the policy in force, which is of a generation. That's gone, and its egress
 // with it; another one takes its place.
-func ResumeNetwork(who Heard, cfg DenialsConfig, generation uint32, at NetPlace) (*Network, error) {
+func ResumeNetwork(who denials.Heard, cfg denials.Config, generation uint32, at NetPlace) (*Network, error) {
 	kernel, err := cgroupsock.Open(at.Group.FD())
 	if err != nil {
 		return nil, err
@@ -113,8 +114,8 @@ func ResumeNetwork(who Heard, cfg DenialsConfig, generation uint32, at NetPlace)
 	return n, nil
 }
 
-func (n *Network) hold(who Heard, cfg DenialsConfig, generation uint32) {
-	n.h, n.cfg = NewHearing(who, cfg), cfg
+func (n *Network) hold(who denials.Heard, cfg denials.Config, generation uint32) {
+	n.h, n.cfg = denials.NewHearing(who, cfg), cfg
 	n.generation, n.policy = generation, cfg.Policy
 }
 
@@ -151,7 +152,7 @@ func (n *Network) closeDenied() {
 		report("closed %d sockets that were connected to, or waited for, what the policy in force doesn't grant", closed)
 	}
 	if err != nil {
-		n.h.Warn("session %s: connections that its policy doesn't grant may be open still: %v", SessionID(n.cfg.Session), err)
+		n.h.Warn("session %s: connections that its policy doesn't grant may be open still: %v", denials.SessionID(n.cfg.Session), err)
 		report("connections that the policy doesn't grant may be open still: %v", err)
 	}
 }
@@ -162,7 +163,7 @@ func (n *Network) EndWithin(cgroup string) {
 		return
 	}
 	if _, err := n.net.closeSockets(n.place, func(s *cgroupsock.Session, d *cgroupsock.Diag) (int, error) { return s.CloseOpenIn(d, cgroup) }); err != nil {
-		n.h.Warn("sockets of a session within session %s that others have stay open: %v", SessionID(n.cfg.Session), err)
+		n.h.Warn("sockets of a session within session %s that others have stay open: %v", denials.SessionID(n.cfg.Session), err)
 	}
 }
 

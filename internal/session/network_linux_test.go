@@ -23,6 +23,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/egress"
@@ -30,6 +31,7 @@ import (
 	"github.com/toolguard/toolguard/internal/nettest"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/proc"
+	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 // mostWait is for what takes moments on a quiet machine.
@@ -148,8 +150,10 @@ func (e *elsewhere) begin(c *policy.Compiled) *Network {
 	e.t.Helper()
 	n, err := LoadNetwork()
 	must(e.t, err)
-	who := Heard{Policies: finding(c)}
-	if _, err := n.Begin(who, DenialsConfig{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, e.at()); err != nil {
+	who := denials.Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
+		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
+	}}
+	if _, err := n.Begin(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, e.at()); err != nil {
 		e.t.Fatal(err)
 	}
 	return n
@@ -266,12 +270,12 @@ func TestNetworkEndsWhileItLooks(t *testing.T) {
 	n, err := LoadNetwork()
 	must(t, err)
 	looks, found, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	who := Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
+	who := denials.Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
 		close(looks)
 		<-found
-		return map[uint32]*policy.Compiled{First: c}, nil
+		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
 	}}
-	if _, err := n.Begin(who, DenialsConfig{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, e.at()); err != nil {
+	if _, err := n.Begin(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, e.at()); err != nil {
 		t.Fatal(err)
 	}
 	e.expect("http://93.184.215.2:5432/", "onnect")
@@ -337,8 +341,10 @@ func TestNetworkResumed(t *testing.T) {
 	e.expect("http://one.test/", "^hello")
 	former.End() // as if it were gone
 	e.expect("http://one.test/", "Could not resolve|onnect")
-	who := Heard{Policies: finding(c)}
-	n, err := ResumeNetwork(who, DenialsConfig{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, 1, e.at())
+	who := denials.Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
+		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
+	}}
+	n, err := ResumeNetwork(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, 1, e.at())
 	must(t, err)
 	if got := string(n.net.egress.Ready().Authority); got != string(kept) {
 		t.Errorf("the authority is %q", got)

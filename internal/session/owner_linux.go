@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 // noticeOwner says once, where root couldn't work in the workspace because it's another user's, that permissions count in a session.
@@ -14,7 +15,7 @@ func (r *run) noticeOwner() {
 	var st unix.Stat_t
 	c := r.cfg.Policy
 	root := event.Process{PID: os.Getpid()}
-	if os.Geteuid() != 0 || MayOverride(c) || !c.CheckFS(c.Workspace+"/x", policy.Create).Allow || !Forbidden(c.Workspace, &root) || unix.Stat(c.Workspace, &st) != nil {
+	if os.Geteuid() != 0 || denials.MayOverride(c) || !c.CheckFS(c.Workspace+"/x", policy.Create).Allow || !denials.Forbidden(c.Workspace, &root) || unix.Stat(c.Workspace, &st) != nil {
 		return
 	}
 	r.cfg.notice("root has no CAP_DAC_OVERRIDE in a session, so ordinary permissions count, and %s is user %d's: "+

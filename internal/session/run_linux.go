@@ -17,6 +17,7 @@ import (
 	"github.com/toolguard/toolguard/internal/landlock"
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
+	"github.com/toolguard/toolguard/internal/session/denials"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
@@ -32,7 +33,7 @@ type run struct {
 	machine *machine
 	sup     *supervisor
 	in      *inside
-	denials *Collector
+	denials *denials.Collector
 	result  Result
 	began   time.Time
 	last    *ending       // nil: not yet
@@ -59,7 +60,7 @@ type policyLimit struct {
 func (s *Session) Run(cfg Config) (Result, error) {
 	number := newID()
 	r := &run{
-		cfg: cfg, number: number, self: os.Getpid(), id: SessionID(number), machine: s.machine, in: s.machine.inside,
+		cfg: cfg, number: number, self: os.Getpid(), id: denials.SessionID(number), machine: s.machine, in: s.machine.inside,
 		hopeless: make(chan struct{}),
 	}
 	r.giveUp = sync.OnceFunc(func() { close(r.hopeless) })
@@ -115,7 +116,7 @@ func newID() uint64 {
 // prepare decides all that can be decided before anything irreversible happens. What waits for the kernel waits beside
 // what computes.
 func (r *run) prepare() error {
-	r.cfg.Proxies = proxiesOf(r.cfg.Policy, r.cfg.Env)
+	r.cfg.Proxies = denials.ProxiesOf(r.cfg.Policy, r.cfg.Env)
 	b, err := choose(r.cfg.Backend, r.cfg.Daemon, r.machine.asked)
 	if err != nil {
 		return err
@@ -187,7 +188,7 @@ func (r *run) without(why error) error {
 	}
 	r.in = r.machine.inside
 	r.number, r.within = newID(), false
-	r.id = SessionID(r.number)
+	r.id = denials.SessionID(r.number)
 	b, err := r.backend.without()
 	if err != nil {
 		return err
@@ -474,13 +475,13 @@ func (r *run) emit(e event.Event) {
 
 // about fills in what every event of the session says.
 func (r *run) about(e event.Event) event.Event {
-	c := DenialsConfig{Session: r.number, Tool: r.cfg.Tool, Agent: r.cfg.Agent}
+	c := denials.Config{Session: r.number, Tool: r.cfg.Tool, Agent: r.cfg.Agent}
 	return c.About(r.cfg.Policy, e)
 }
 
 // denialsConfig is what the events of this run depend on.
-func (r *run) denialsConfig() DenialsConfig {
-	return DenialsConfig{
+func (r *run) denialsConfig() denials.Config {
+	return denials.Config{
 		Session: r.number, Policy: r.cfg.Policy, Tool: r.cfg.Tool, Agent: r.cfg.Agent, Mechanism: r.report.Backend, Others: r.others(),
 		Proxies: r.cfg.Proxies, Self: r.self, Events: r.cfg.Events, Warn: r.cfg.Notice,
 	}

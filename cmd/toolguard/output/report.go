@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 // ReportLines is the most that the report after a command takes.
@@ -72,13 +73,13 @@ func whyUnseen(r session.Result) string {
 }
 
 // AnywayLast puts what ordinary permissions would have denied, too, behind the rest.
-func AnywayLast(denials []session.Denial) []session.Denial {
-	out := slices.Clone(denials)
-	slices.SortStableFunc(out, func(a, b session.Denial) int { return cmp.Compare(anyway(&a), anyway(&b)) })
+func AnywayLast(list []denials.Denial) []denials.Denial {
+	out := slices.Clone(list)
+	slices.SortStableFunc(out, func(a, b denials.Denial) int { return cmp.Compare(anyway(&a), anyway(&b)) })
 	return out
 }
 
-func anyway(d *session.Denial) int {
+func anyway(d *denials.Denial) int {
 	if d.Extra["anyway"] != "" {
 		return 1
 	}
@@ -86,11 +87,11 @@ func anyway(d *session.Denial) int {
 }
 
 // denialRows are the rows of the first denials, in at most so many lines, one of which is left for what is left out.
-func denialRows(denials []session.Denial, numbered bool, lines int) (rows [][]cell, shown int) {
-	for i, d := range denials {
+func denialRows(list []denials.Denial, numbered bool, lines int) (rows [][]cell, shown int) {
+	for i, d := range list {
 		var block [][]cell
 		first := 0
-		if anyway(&d) == 1 && (i == 0 || anyway(&denials[i-1]) == 0) {
+		if anyway(&d) == 1 && (i == 0 || anyway(&list[i-1]) == 0) {
 			block = append(block, []cell{cs(faint, "what ordinary permissions deny too:")})
 			first = 1
 		}
@@ -116,7 +117,7 @@ func denialRows(denials []session.Denial, numbered bool, lines int) (rows [][]ce
 			block[at] = slices.Insert(block[at], 0, cs(faint, number))
 		}
 		left := 1
-		if i == len(denials)-1 {
+		if i == len(list)-1 {
 			left = 0
 		}
 		if len(rows)+len(block)+left > lines {
@@ -124,12 +125,12 @@ func denialRows(denials []session.Denial, numbered bool, lines int) (rows [][]ce
 		}
 		rows = append(rows, block...)
 	}
-	return rows, len(denials)
+	return rows, len(list)
 }
 
 // grantsOf are what would allow these denials, each once.
-func grantsOf(denials []session.Denial) (grants []string) {
-	for _, d := range denials {
+func grantsOf(list []denials.Denial) (grants []string) {
+	for _, d := range list {
 		if g := strings.TrimSpace(d.Suggest); g != "" && !slices.Contains(grants, g) {
 			grants = append(grants, g)
 		}
@@ -184,7 +185,7 @@ func times(n uint64) string {
 }
 
 // decider says who denied something: the rule and its line, or, where no line of a file did, why.
-func decider(d session.Denial) string {
+func decider(d denials.Denial) string {
 	why := d.Extra["why"] // the mechanism's own words, for what no rule is about
 	if why == "" {
 		why = reasonText(policy.Reason(d.Reason))

@@ -10,6 +10,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/denials"
 )
 
 // on is a screen, with or without colours, and what is on it.
@@ -53,10 +54,10 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-func denials(n int, suggest string) session.Result {
-	r := session.Result{Summary: session.Summary{Visible: true}}
+func resultOfDenials(n int, suggest string) session.Result {
+	r := session.Result{Summary: denials.Summary{Visible: true}}
 	for i := range n {
-		r.Denials = append(r.Denials, session.Denial{Count: uint64(i + 1), Event: event.Event{
+		r.Denials = append(r.Denials, denials.Denial{Count: uint64(i + 1), Event: event.Event{
 			Capability: "read", Target: fmt.Sprintf("/home/u/.ssh/key%d", i), Reason: string(policy.NoRule), Suggest: suggest,
 		}})
 		r.Total += uint64(i + 1)
@@ -66,7 +67,7 @@ func denials(n int, suggest string) session.Result {
 
 func TestReport(t *testing.T) {
 	s, b := on(false)
-	r := denials(2, "[[access.fs]]\npath = \"/home/u/.ssh\"\nread = true\n")
+	r := resultOfDenials(2, "[[access.fs]]\npath = \"/home/u/.ssh\"\nread = true\n")
 	r.Denials[1].Rule, r.Denials[1].Place, r.Denials[1].Suggest = "fs.3", "p.toml:12:1", ""
 	r.RemovedEnv = []string{"AWS_SECRET_ACCESS_KEY"}
 	s.Report(r, "web-scraper", ReportOptions{Rest: " (all of them with --events FILE)", Lines: ReportLines})
@@ -92,7 +93,7 @@ func TestReportOfUnseen(t *testing.T) {
 	}{
 		{session.Result{}, "toolguard: what the kernel denies can't be seen by this user: "},
 		{
-			session.Result{Summary: session.Summary{WhyUnseen: "no refusals can be read from the kernel: it's another network namespace"}},
+			session.Result{Summary: denials.Summary{WhyUnseen: "no refusals can be read from the kernel: it's another network namespace"}},
 			"toolguard: what the kernel denies can't be seen here (it's another network namespace): ",
 		},
 	} {
@@ -107,7 +108,7 @@ func TestReportHasAnEnd(t *testing.T) {
 	for n := range 60 {
 		for _, suggest := range []string{"", "[[access.fs]]\npath = \"/x\"\nread = true"} {
 			s, b := on(false)
-			r := denials(n+1, suggest)
+			r := resultOfDenials(n+1, suggest)
 			r.Lost, r.RemovedEnv = 3, []string{"A"}
 			s.Report(r, "p", ReportOptions{Rest: " (all of them with --events FILE)", Numbered: n%2 == 0, Lines: ReportLines})
 			text := b.String()
@@ -123,7 +124,7 @@ func TestReportHasAnEnd(t *testing.T) {
 }
 
 func TestColourSaysNothing(t *testing.T) {
-	r := denials(30, "x = 1")
+	r := resultOfDenials(30, "x = 1")
 	plain, b := on(false)
 	plain.Report(r, "p", ReportOptions{Lines: ReportLines})
 	coloured, cb := on(true)
@@ -142,7 +143,7 @@ func TestColourSaysNothing(t *testing.T) {
 
 // TestHostileNames: whatever a file is called, the report has its lines and no others.
 func TestHostileNames(t *testing.T) {
-	r := denials(1, "[[access.fs]]\npath = \"/\x1b[2J\"\nread = true")
+	r := resultOfDenials(1, "[[access.fs]]\npath = \"/\x1b[2J\"\nread = true")
 	r.Denials[0].Target = "/a\n  read  /etc/shadow\x1b[1A\xff"
 	r.Denials[0].Place = "p\r.toml:1:1"
 	r.Denials[0].Rule = "fs.1"
@@ -156,7 +157,7 @@ func TestHostileNames(t *testing.T) {
 
 func TestSystemCallsInTheReport(t *testing.T) {
 	s, b := on(false)
-	s.Report(session.Result{Summary: session.Summary{Visible: true, Total: 1, Denials: []session.Denial{{Count: 1, Event: event.Event{
+	s.Report(session.Result{Summary: denials.Summary{Visible: true, Total: 1, Denials: []denials.Denial{{Count: 1, Event: event.Event{
 		Resource: "syscall", Capability: "unshare", Target: "unshare", Rule: "seccomp.namespaces", Reason: string(policy.SyscallDenied),
 	}}}}}, "p", ReportOptions{Lines: ReportLines})
 	if want := "  call  unshare  the session may not make this system call (seccomp.namespaces)\n"; !strings.HasSuffix(b.String(), want) {

@@ -9,6 +9,7 @@ import (
 	"github.com/toolguard/toolguard/internal/grant"
 	"github.com/toolguard/toolguard/internal/policy/explain"
 	"github.com/toolguard/toolguard/internal/session"
+	"github.com/toolguard/toolguard/internal/session/denials"
 	"github.com/toolguard/toolguard/internal/userfiles"
 )
 
@@ -31,7 +32,7 @@ func (s *Screen) Denial(run *userfiles.Run, n int) {
 	defer s.flush()
 	s.runLine(run)
 	d := resultOf(run).Denials[n-1]
-	rows, _ := denialRows([]session.Denial{d}, false, manyLines)
+	rows, _ := denialRows([]denials.Denial{d}, false, manyLines)
 	s.table("", rows)
 	if g := strings.TrimSpace(d.Suggest); g != "" {
 		s.line("to allow it, copy this to the end of the policy:")
@@ -104,11 +105,11 @@ func LineDiff(old, now string) (diff []string) {
 func resultOf(r *userfiles.Run) session.Result {
 	out := session.Result{
 		Code: r.Code, RemovedEnv: r.Removed,
-		Summary: session.Summary{Total: r.Total, Visible: r.Unseen == "", WhyUnseen: r.Unseen},
+		Summary: denials.Summary{Total: r.Total, Visible: r.Unseen == "", WhyUnseen: r.Unseen},
 	}
 	for i := range r.Denials {
 		d := &r.Denials[i]
-		out.Denials = append(out.Denials, session.Denial{Count: d.Count, Event: event.Event{
+		out.Denials = append(out.Denials, denials.Denial{Count: d.Count, Event: event.Event{
 			Resource: d.Resource, Capability: d.Capability, Target: d.Target, Asked: d.Asked, Reason: d.Reason, Rule: d.Rule, Place: d.Place,
 			Suggest: d.Suggest, Mechanism: d.Mechanism, Errno: d.Errno, Extra: d.Extra,
 		}})

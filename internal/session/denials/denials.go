@@ -1,4 +1,4 @@
-package session
+package denials
 
 import "github.com/toolguard/toolguard/internal/event"
 

@@ -1,4 +1,4 @@
-package session
+package denials
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-// DenialsConfig is what the events of a session depend on. Nothing changes it.
-type DenialsConfig struct {
+// Config is what the events of a session depend on. Nothing changes it.
+type Config struct {
 	Session     uint64           // its number
 	Policy      *policy.Compiled // in force when it begins
 	Tool, Agent string
@@ -31,7 +31,7 @@ type DenialsConfig struct {
 	Warn        func(string)   // one-line remarks for people, from any goroutine; may be nil
 }
 
-func (c *DenialsConfig) warn(format string, args ...any) {
+func (c *Config) warn(format string, args ...any) {
 	if c.Warn != nil {
 		c.Warn(fmt.Sprintf(format, args...))
 	}
@@ -39,13 +39,13 @@ func (c *DenialsConfig) warn(format string, args ...any) {
 
 // describer makes events of what the mechanisms report, by the policy that decided. It has no state.
 type describer struct {
-	cfg    *DenialsConfig
+	cfg    *Config
 	policy *policy.Compiled
 }
 
 // Describe makes the event of a denial: what was denied to whom, the rule that decided, and the smallest grant that would allow it. The record is a
 // *loader.Event, *kernelaudit.Denial, *cgroupsock.Event or *message.Denial; chain is the process and its ancestors.
-func Describe(cfg *DenialsConfig, c *policy.Compiled, record any, chain []event.Process) event.Event {
+func Describe(cfg *Config, c *policy.Compiled, record any, chain []event.Process) event.Event {
 	r := describer{cfg, c}
 	switch k := record.(type) {
 	case *loader.Event:
@@ -66,7 +66,7 @@ func (r describer) about(e event.Event) event.Event {
 }
 
 // About fills in what every event of the session under a policy says.
-func (c *DenialsConfig) About(p *policy.Compiled, e event.Event) event.Event {
+func (c *Config) About(p *policy.Compiled, e event.Event) event.Event {
 	e.Time, e.Session, e.Tool, e.Agent, e.Mode = time.Now(), SessionID(c.Session), c.Tool, c.Agent, "enforce"
 	e.Policy, e.Digest = p.Name, p.Digest
 	return e

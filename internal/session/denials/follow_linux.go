@@ -1,4 +1,4 @@
-package session
+package denials
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
@@ -40,7 +41,7 @@ type Heard struct {
 }
 
 // Hear begins to emit events of a session to cfg.Events. Of cfg.Policy the names count.
-func Hear(s *loader.Session, who Heard, cfg DenialsConfig) *Hearing {
+func Hear(s *loader.Session, who Heard, cfg Config) *Hearing {
 	h := NewHearing(who, cfg)
 	h.session = s
 	d := h.Collector
@@ -54,14 +55,11 @@ func Hear(s *loader.Session, who Heard, cfg DenialsConfig) *Hearing {
 }
 
 // NewHearing emits what comes by ListenNetwork alone.
-func NewHearing(who Heard, cfg DenialsConfig) *Hearing {
+func NewHearing(who Heard, cfg Config) *Hearing {
 	cfg.Mechanism, cfg.Others = "bpf", seccomp.Others{ABI: seccomp.Whole, Sealed: seccomp.Sealed()}
 	d := newCollector(cfg, 0)
 	return &Hearing{Collector: d, find: who.Policies, found: sync.NewCond(&d.mu)}
 }
-
-// First is the generation of the policy that a session begins with: its filters of system calls are of that one to its end.
-const First = 1
 
 // refused tells of a refusal, or of a program that was executed: that takes no policy.
 func (h *Hearing) refused(k loader.Event) {
@@ -71,7 +69,7 @@ func (h *Hearing) refused(k loader.Event) {
 		h.do(func() { h.take(h.policy, k) })
 		return
 	case loader.OpCall:
-		generation = First
+		generation = api.FirstGeneration
 	}
 	h.by(generation, func(c *policy.Compiled) { h.take(c, k) })
 }
@@ -146,7 +144,7 @@ func (h *Hearing) Reloaded(generation uint32, c *policy.Compiled) {
 		if h.remember() != nil {
 			h.policies = map[uint32]*policy.Compiled{}
 		}
-		maps.DeleteFunc(h.policies, func(g uint32, _ *policy.Compiled) bool { return g != First && g+1 < generation })
+		maps.DeleteFunc(h.policies, func(g uint32, _ *policy.Compiled) bool { return g != api.FirstGeneration && g+1 < generation })
 		h.policies[generation] = c
 		h.policy = &policy.Compiled{Name: c.Name, Digest: c.Digest} // which all events have
 	})

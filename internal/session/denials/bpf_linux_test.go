@@ -1,4 +1,4 @@
-package session
+package denials
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -18,7 +19,7 @@ func listing(t *testing.T, commands ...policy.CommandRule) *policy.Compiled {
 	t.Helper()
 	layer := policy.SourceLayer{Authority: policy.Session, Commands: commands}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
-	must(t, err)
+	childtest.Must(t, err)
 	return c
 }
 
@@ -27,7 +28,7 @@ func refusedAs(t *testing.T, commands []policy.CommandRule, k loader.Event) even
 	t.Helper()
 	c := listing(t, commands...)
 	k.Layer = len(c.Layers) - 1
-	return Describe(&DenialsConfig{}, c, &k, nil)
+	return Describe(&Config{}, c, &k, nil)
 }
 
 // What a command line holds in secrets is in no event, and the grant that is suggested is of the arguments.
@@ -101,8 +102,8 @@ func TestRefusedUnresolved(t *testing.T) {
 func TestRefusedMoot(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there")
-	must(t, os.WriteFile(there, nil, 0o600))
-	must(t, os.Symlink("nowhere", filepath.Join(dir, "link")))
+	childtest.Must(t, os.WriteFile(there, nil, 0o600))
+	childtest.Must(t, os.Symlink("nowhere", filepath.Join(dir, "link")))
 	const unknown = loader.CreateUnknown
 	for _, x := range []struct {
 		op     loader.Op
@@ -122,7 +123,7 @@ func TestRefusedMoot(t *testing.T) {
 		{loader.OpOpen, unknown, loader.WhyRule, time.Second, there, 1},
 		{loader.OpRename, unknown, loader.WhyRule, time.Second, there, 1},
 	} {
-		d := NewCollector(DenialsConfig{Policy: listing(t)})
+		d := NewCollector(Config{Policy: listing(t)})
 		d.take(d.policy, loader.Event{Op: x.op, Detail: x.detail, Why: x.why, Time: time.Now().Add(x.after), Layer: -1, Rule: -1, PID: 1, Paths: []loader.Asked{{Path: x.path, Need: policy.Create}}})
 		if len(d.list) != x.told && d.more == 0 {
 			t.Errorf("%+v: %+v", x, d.list)
@@ -133,7 +134,7 @@ func TestRefusedMoot(t *testing.T) {
 // What no rule is about is told by what it's done to.
 func TestRefusedOutside(t *testing.T) {
 	first, err := os.ReadFile("/proc/1/comm")
-	must(t, err)
+	childtest.Must(t, err)
 	for _, c := range []struct {
 		k                    loader.Event
 		resource, capability string
@@ -162,9 +163,9 @@ func TestRefusedGain(t *testing.T) {
 		{Path: "/w", Caps: all}, {Path: "/w/less", Caps: policy.Delete | policy.Read | policy.Update}, {Path: "/w/dir/secret"},
 	}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
-	must(t, err)
+	childtest.Must(t, err)
 	warnings := 0
-	d := NewCollector(DenialsConfig{Policy: c, Warn: func(string) { warnings++ }})
+	d := NewCollector(Config{Policy: c, Warn: func(string) { warnings++ }})
 	exchange := policy.Delete | policy.Update
 	for _, k := range []struct {
 		op        loader.Op
@@ -199,7 +200,7 @@ func TestRefusedGain(t *testing.T) {
 func TestRefusedMoved(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/w", Caps: policy.AllCaps}, {Path: "/w/secret"}}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
-	must(t, err)
+	childtest.Must(t, err)
 	last := len(c.Layers) - 1
 	asked := loader.Asked{Path: "/w/open", Need: policy.Delete}
 	for _, x := range []struct {
@@ -212,7 +213,7 @@ func TestRefusedMoved(t *testing.T) {
 		{loader.Event{Why: loader.WhyGain, Rule: -1, Paths: []loader.Asked{asked, asked}}, "", policy.NoGain},
 	} {
 		x.k.Op, x.k.Layer, x.k.Walk = loader.OpRename, last, loader.WalkMoved
-		if e := Describe(&DenialsConfig{}, c, &x.k, nil); e.Reason != string(x.reason) || e.Rule != x.rule || e.Target != "/w/open" {
+		if e := Describe(&Config{}, c, &x.k, nil); e.Reason != string(x.reason) || e.Rule != x.rule || e.Target != "/w/open" {
 			t.Errorf("%s by %q of %s, want %s by %q", e.Reason, e.Rule, e.Target, x.reason, x.rule)
 		}
 	}
@@ -222,24 +223,24 @@ func TestRefusedMoved(t *testing.T) {
 func TestRefusedLink(t *testing.T) {
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/w", Caps: policy.AllCaps}, {Path: "/data/a", Caps: policy.Read}}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{layer}}, hostfs.Machine{})
-	must(t, err)
+	childtest.Must(t, err)
 	last := len(c.Layers) - 1
 	k := loader.Event{
 		Op: loader.OpOpen, Why: loader.WhyRule, Layer: last, Rule: int(c.Layers[last].FS.Rules()[1].Index),
 		Paths: []loader.Asked{{Path: "/w/b", Need: policy.Update, Have: policy.Read}},
 	}
-	if e := Describe(&DenialsConfig{}, c, &k, nil); e.Reason != string(policy.EngineError) {
+	if e := Describe(&Config{}, c, &k, nil); e.Reason != string(policy.EngineError) {
 		t.Errorf("the rule is about no file with another name: %+v", e)
 	}
 	c.Links = []policy.Link{{Rule: int32(k.Rule), Layer: int16(last)}}
-	if e := Describe(&DenialsConfig{}, c, &k, nil); e.Reason != string(policy.RuleDenies) || e.Rule != "fs.2" || e.Target != "/w/b" {
+	if e := Describe(&Config{}, c, &k, nil); e.Reason != string(policy.RuleDenies) || e.Rule != "fs.2" || e.Target != "/w/b" {
 		t.Errorf("%s by %s of %s", e.Reason, e.Rule, e.Target)
 	}
 }
 
 // What a session counts isn't looked at while it ends, which may take its time: its memory may be gone. The last of it is reported all the same.
 func TestCountsOfTheEnd(t *testing.T) {
-	d := NewCollector(DenialsConfig{Policy: &policy.Compiled{}})
+	d := NewCollector(Config{Policy: &policy.Compiled{}})
 	d.counts = func() loader.Counts {
 		t.Error("the session was looked at as it went")
 		return loader.Counts{}

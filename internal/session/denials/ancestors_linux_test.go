@@ -1,17 +1,18 @@
-package session
+package denials
 
 import (
 	"os"
 	"os/exec"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/event"
 )
 
 // TestAncestors: each process is looked at once, for all that come from it.
 func TestAncestors(t *testing.T) {
 	child := exec.Command("sleep", "60")
-	must(t, child.Start())
+	childtest.Must(t, child.Start())
 	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
 	pid, self := child.Process.Pid, os.Getpid()
 	known := map[int][]event.Process{}

@@ -1,4 +1,4 @@
-package session
+package denials
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader"
 	"github.com/toolguard/toolguard/internal/policy"
@@ -22,9 +23,19 @@ func (l *told) Write(e *event.Event) error {
 	return nil
 }
 
+// written has the events that were emitted.
+type written struct{ list []event.Event }
+
+func (w *written) Write(e *event.Event) error {
+	w.list = append(w.list, *e)
+	return nil
+}
+
 // finding finds a policy that is a session's first.
 func finding(c *policy.Compiled) func() (map[uint32]*policy.Compiled, error) {
-	return func() (map[uint32]*policy.Compiled, error) { return map[uint32]*policy.Compiled{First: c}, nil }
+	return func() (map[uint32]*policy.Compiled, error) {
+		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
+	}
 }
 
 // Each refusal is told by the policy that decided, the filters' by the first one, and everything else by the one in force.
@@ -37,7 +48,7 @@ func TestHeardByGenerations(t *testing.T) {
 	var events told
 	queue := event.NewQueue(&events)
 	first := named("first")
-	h := NewHearing(Heard{Policies: finding(first)}, DenialsConfig{Self: 1, Policy: first, Events: queue})
+	h := NewHearing(Heard{Policies: finding(first)}, Config{Self: 1, Policy: first, Events: queue})
 	opened := loader.Event{Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1, Paths: []loader.Asked{{Path: "/deep", Need: policy.Read}}}
 	refused := func(generation uint32, k loader.Event) {
 		k.Generation = generation
@@ -74,12 +85,12 @@ func TestHearingForgets(t *testing.T) {
 		h := NewHearing(Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
 			looked++
 			time.Sleep(time.Second)
-			return map[uint32]*policy.Compiled{First: &c}, failed
-		}}, DenialsConfig{Self: 1, Policy: &policy.Compiled{Name: "named"}, Events: queue})
+			return map[uint32]*policy.Compiled{api.FirstGeneration: &c}, failed
+		}}, Config{Self: 1, Policy: &policy.Compiled{Name: "named"}, Events: queue})
 		refused := func(path string, want int) {
 			began := time.Now()
 			h.refused(loader.Event{
-				Generation: First, Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1,
+				Generation: api.FirstGeneration, Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1,
 				Paths: []loader.Asked{{Path: path, Need: policy.Read}},
 			})
 			synctest.Wait()
@@ -117,11 +128,11 @@ func TestHearingOfANumber(t *testing.T) {
 	var events told
 	queue := event.NewQueue(&events)
 	h := NewHearing(Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
-		return map[uint32]*policy.Compiled{First: listing(t)}, nil
-	}}, DenialsConfig{Self: 7, Policy: &policy.Compiled{Name: "named"}, Events: queue})
+		return map[uint32]*policy.Compiled{api.FirstGeneration: listing(t)}, nil
+	}}, Config{Self: 7, Policy: &policy.Compiled{Name: "named"}, Events: queue})
 	refuse := func() {
 		h.refused(loader.Event{
-			Generation: First, PID: 7, Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1,
+			Generation: api.FirstGeneration, PID: 7, Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1,
 			Paths: []loader.Asked{{Path: "/x", Need: policy.Read}},
 		})
 	}

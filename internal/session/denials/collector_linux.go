@@ -1,4 +1,4 @@
-package session
+package denials
 
 import (
 	"context"
@@ -24,8 +24,8 @@ const maxListed = 1000
 // Collector collects what is denied in one session: what is new becomes an event at once, what repeats is counted, and the
 // different ones are kept for the report.
 type Collector struct {
-	cfg     DenialsConfig
-	records records     // nil: the kernel's records of denials can't be read
+	cfg     Config
+	records Records     // nil: the kernel's records of denials can't be read
 	proof   *time.Timer // until the records are proven; nil: they aren't listened to
 	missing func(error) // reports that they don't arrive
 	foreign bool        // processes have other numbers in them than here
@@ -59,9 +59,9 @@ type Collector struct {
 type denialKey struct{ resource, capability, target, reason, rule string }
 
 // NewCollector is a collector for the run of a command, which ends with a report.
-func NewCollector(cfg DenialsConfig) *Collector { return newCollector(cfg, maxListed) }
+func NewCollector(cfg Config) *Collector { return newCollector(cfg, maxListed) }
 
-func newCollector(cfg DenialsConfig, keep int) *Collector {
+func newCollector(cfg Config, keep int) *Collector {
 	return &Collector{
 		cfg: cfg, policy: cfg.Policy, self: cfg.Self, repeats: repeats{}, ancestors: map[int][]event.Process{}, at: map[denialKey]int{},
 		keep: keep,
@@ -71,8 +71,8 @@ func newCollector(cfg DenialsConfig, keep int) *Collector {
 // Unrecorded notes why the kernel's records of denials can't be read.
 func (d *Collector) Unrecorded(why error) { d.unseen = why }
 
-// Records has the session's records collected, from Begin on. missing reports, once, that they don't arrive.
-func (d *Collector) Records(r records, missing func(error)) { d.records, d.missing = r, missing }
+// CollectRecords has the session's records collected, from Begin on. missing reports, once, that they don't arrive.
+func (d *Collector) CollectRecords(r Records, missing func(error)) { d.records, d.missing = r, missing }
 
 // Reads reports whether the kernel's records of denials are read.
 func (d *Collector) Reads() bool { return d.records != nil }

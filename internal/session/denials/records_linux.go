@@ -1,4 +1,4 @@
-package session
+package denials
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 )
 
-// records are the kernel's audit records of one session, as this process reads them or toolguardd does.
-type records interface {
+// Records are the kernel's audit records of one session, as this process reads them or toolguardd does.
+type Records interface {
 	Listen()      // begins to deliver
 	Prove() error // nil as soon as records are known to arrive
 	Proven() bool

@@ -1,4 +1,4 @@
-package session
+package denials
 
 import (
 	"fmt"
@@ -33,9 +33,9 @@ func TestArgvOf(t *testing.T) {
 
 // What was executed is no denial, and what isn't told of it is none that was lost, in whichever process they're told.
 func TestExecsAreNoDenials(t *testing.T) {
-	var e elsewhere
+	var e written
 	queue := event.NewQueue(&e)
-	d := NewCollector(DenialsConfig{Policy: listing(t), Events: queue})
+	d := NewCollector(Config{Policy: listing(t), Events: queue})
 	d.Forward(event.Event{Kind: event.Exec, Target: "/usr/bin/true"})
 	d.Forward(event.Event{Kind: event.Gap, Count: 7, Execs: 7, Extra: map[string]string{"why": "many"}})
 	d.Forward(event.Event{Kind: event.Daemon})
@@ -56,7 +56,7 @@ func TestExecsAreNoDenials(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := ""
-	for _, e := range e.told {
+	for _, e := range e.list {
 		said += fmt.Sprintf("%s %d %d, ", e.Kind, e.Count, e.Execs)
 	}
 	if want := "exec 0 0, gap 7 7, daemon 0 0, gap 5 5, gap 1 1, gap 9 7, "; said != want {
@@ -66,9 +66,9 @@ func TestExecsAreNoDenials(t *testing.T) {
 
 // Who started a program is known also when it's gone, or something else, by the time that others are told of.
 func TestExecutedChain(t *testing.T) {
-	var e elsewhere
+	var e written
 	queue := event.NewQueue(&e)
-	h := NewHearing(Heard{}, DenialsConfig{Self: os.Getpid(), Policy: listing(t), Events: queue})
+	h := NewHearing(Heard{}, Config{Self: os.Getpid(), Policy: listing(t), Events: queue})
 	const nobody = 1 << 23 // more than any process's number
 	exec := func(pid, parent int, file, args string) {
 		h.refused(loader.Event{Op: loader.OpExec, PID: pid, Parent: loader.Parent{PID: parent, Comm: "gone"}, Detail: 2, Args: args, Asked: file, Paths: []loader.Asked{{Path: file}}})
@@ -80,14 +80,14 @@ func TestExecutedChain(t *testing.T) {
 	if _, err := queue.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if len(e.told) != 4 || len(e.told[1].Process) != 1 || e.told[1].Asked != "" {
-		t.Fatalf("%+v", e.told)
+	if len(e.list) != 4 || len(e.list[1].Process) != 1 || e.list[1].Asked != "" {
+		t.Fatalf("%+v", e.list)
 	}
-	last := e.told[2].Process
+	last := e.list[2].Process
 	if len(last) != 2 || last[0].Exe != "/bin/true" || last[1].Exe != "/bin/make" || strings.Contains(fmt.Sprint(last[1].Argv), "hunter2") {
 		t.Errorf("%+v", last)
 	}
-	if last = e.told[3].Process; len(last) != 2 || last[1].PID != nobody+2 || last[1].Comm != "gone" {
+	if last = e.list[3].Process; len(last) != 2 || last[1].PID != nobody+2 || last[1].Comm != "gone" {
 		t.Errorf("%+v", last)
 	}
 }

@@ -1,4 +1,4 @@
-package session
+package denials
 
 import (
 	"net/url"
@@ -8,8 +8,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// proxiesOf are the proxies that variables name which the command may see.
-func proxiesOf(c *policy.Compiled, env []string) (list []api.Proxy) {
+// ProxiesOf are the proxies that variables name which the command may see.
+func ProxiesOf(c *policy.Compiled, env []string) (list []api.Proxy) {
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
 		if !strings.HasSuffix(strings.ToLower(name), "_proxy") || strings.EqualFold(name, "no_proxy") || !c.CheckEnv(name).Allow {

@@ -1,4 +1,4 @@
-package session
+package denials
 
 import (
 	"net/netip"
@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/loader/cgroupsock"
@@ -22,23 +23,23 @@ import (
 // heardNames is what is told of what egress refused.
 func heardNames(t *testing.T, denials ...message.Denial) []event.Event {
 	t.Helper()
-	var e elsewhere
+	var e written
 	queue := event.NewQueue(&e)
 	c := listing(t)
-	h := NewHearing(Heard{Policies: finding(c)}, DenialsConfig{Self: 1, Policy: c, Events: queue})
+	h := NewHearing(Heard{Policies: finding(c)}, Config{Self: 1, Policy: c, Events: queue})
 	for i := range denials {
 		h.DeniedByName(&denials[i])
 	}
 	if _, err := queue.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return e.told
+	return e.list
 }
 
 // Whom the kernel saw is described by what /proc says of him, unless another has his number since.
 func TestChainSince(t *testing.T) {
 	own, err := os.Executable()
-	must(t, err)
+	childtest.Must(t, err)
 	for since, exe := range map[time.Duration]string{time.Since(proc.Booted()): own, time.Nanosecond: ""} {
 		told := heardNames(t, message.Denial{By: event.Observed{PID: os.Getpid(), UID: 7, Comm: "worker", SeenAt: since}})
 		if len(told) != 1 || len(told[0].Process) == 0 {
@@ -59,7 +60,7 @@ func TestChainSince(t *testing.T) {
 
 // What the report lists has no secrets in it, as events haven't.
 func TestListedClean(t *testing.T) {
-	d := NewCollector(DenialsConfig{Self: 1, Policy: listing(t)})
+	d := NewCollector(Config{Self: 1, Policy: listing(t)})
 	d.DeniedByName(&message.Denial{Answer: explain.Answer{Target: "http://example.com/a;jsessionid=canary"}})
 	if got := d.list[0].Target; got != "http://example.com/a;jsessionid=***" {
 		t.Error(got)
@@ -85,11 +86,11 @@ func TestTakenPort(t *testing.T) {
 		Host: "localhost", Listen: true, Allow: true, Place: policy.Place{File: "p.toml", Line: 7},
 	}}}
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{l}}, hostfs.Machine{})
-	must(t, err)
+	childtest.Must(t, err)
 	k := cgroupsock.Event{Op: cgroupsock.OpBind, Why: cgroupsock.WhyTaken, Protocol: unix.IPPROTO_TCP, At: netip.MustParseAddrPort("127.0.0.1:5432")}
 	for _, rule := range []int{slices.IndexFunc(c.Rules, func(r *policy.Rule) bool { return r.ID == "net.1" }), -1} {
 		k.Rule = rule
-		e := Describe(&DenialsConfig{}, c, &k, nil)
+		e := Describe(&Config{}, c, &k, nil)
 		if e.Rule != "" || e.Suggest != "" || e.Reason != "host_not_listed" || e.Errno != "EADDRINUSE" || e.Target != "tcp://127.0.0.1:5432" ||
 			!strings.Contains(e.Extra["why"], "outside the session") || strings.Contains(e.Extra["advice"], "net.1 (p.toml:7") != (rule >= 0) {
 			t.Errorf("%+v", e)

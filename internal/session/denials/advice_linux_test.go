@@ -1,4 +1,4 @@
-package session
+package denials
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/childtest"
 	"github.com/toolguard/toolguard/internal/egress/message"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/kernelaudit"
@@ -22,7 +23,7 @@ func TestAdviceOfProxies(t *testing.T) {
 	c, err := policy.Compile(&policy.Source{Name: "test", Workspace: "/", Home: "/", Layers: []policy.SourceLayer{
 		{Authority: policy.Session, Net: []policy.NetRule{{Host: "api.example", Allow: true}}, Defaults: [policy.NumResources]policy.Stance{policy.Env: policy.Allow}},
 	}}, hostfs.Machine{})
-	must(t, err)
+	childtest.Must(t, err)
 	for _, x := range []struct{ env, target, want, advice string }{
 		{"http_proxy=http://127.0.0.1:3128", "tcp://127.0.0.1:3128", read, "the proxy that http_proxy names: with scheme"},
 		{"HTTPS_PROXY=http://u:p@localhost:3128/", "tcp://127.0.0.1:3128", read, "the proxy that HTTPS_PROXY names"},
@@ -36,17 +37,17 @@ func TestAdviceOfProxies(t *testing.T) {
 		{"http_proxy=", "tcp://127.0.0.1:3128", plain, ""},
 		{"proxy_password=127.0.0.1:3128", "tcp://127.0.0.1:3128", plain, ""},
 	} {
-		r := describer{&DenialsConfig{Proxies: proxiesOf(c, []string{"A=b", x.env})}, c}
+		r := describer{&Config{Proxies: ProxiesOf(c, []string{"A=b", x.env})}, c}
 		e := event.Event{Extra: map[string]string{}}
 		q := explain.Question{Resource: policy.Net, Target: x.target}
 		at, err := q.NetTarget()
-		must(t, err)
+		childtest.Must(t, err)
 		r.suggest(&e, c.CheckNet(&at), q)
 		if e.Suggest != x.want || !strings.Contains(e.Extra["advice"], x.advice) || (x.advice == "") != (e.Extra["advice"] == "") {
 			t.Errorf("%s, %s: suggests %q, %q", x.env, x.target, e.Suggest, e.Extra["advice"])
 		}
 	}
-	cfg := &DenialsConfig{Proxies: []api.Proxy{{Variable: "http_proxy", Scheme: "http", Host: "proxy.corp"}}}
+	cfg := &Config{Proxies: []api.Proxy{{Variable: "http_proxy", Scheme: "http", Host: "proxy.corp"}}}
 	for target, offered := range map[string]bool{"http://proxy.corp:3128/": true, "tcp://proxy.corp:3128": false, "https://proxy.corp:3128/": false} {
 		e := Describe(cfg, c, &message.Denial{Answer: explain.Answer{Target: target, Suggest: "x"}}, nil)
 		if (e.Suggest != "") != offered || e.Extra["advice"] == "" {
@@ -55,40 +56,14 @@ func TestAdviceOfProxies(t *testing.T) {
 	}
 }
 
-// Root is told that permissions count where they keep it from working in the workspace, and only there.
-func TestNoticeOfAnotherOwner(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
-	dir := t.TempDir()
-	write := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: dir, Caps: policy.Read | policy.Write}}}
-	read, kept := write, write
-	read.FS = []policy.FSRule{{Path: dir, Caps: policy.Read}}
-	kept.Capabilities = []string{"CAP_DAC_OVERRIDE"}
-	for _, x := range []struct {
-		layer policy.SourceLayer
-		owner int
-		said  bool
-	}{{write, 0, false}, {write, 65534, true}, {read, 65534, false}, {kept, 65534, false}} {
-		must(t, os.Chown(dir, x.owner, x.owner))
-		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: "/", Layers: []policy.SourceLayer{x.layer}}, hostfs.Machine{})
-		must(t, err)
-		said := ""
-		r := &run{cfg: Config{Policy: c, Notice: func(s string) { said += s }}}
-		if r.noticeOwner(); strings.Contains(said, dir+" is user 65534's") != x.said || !x.said && said != "" {
-			t.Errorf("%+v: %q", x.layer, said)
-		}
-	}
-}
-
 // What ordinary permissions deny too is told as such, without a grant that would be of no use.
 func TestAdviceOfOrdinaryPermissions(t *testing.T) {
 	dir := t.TempDir()
 	open, closed := filepath.Join(dir, "open"), filepath.Join(dir, "closed")
-	must(t, os.Mkdir(open, 0o777))
-	must(t, os.Mkdir(closed, 0o777))
-	must(t, os.Chmod(open, 0o777))
-	must(t, os.Chmod(closed, 0o555))
+	childtest.Must(t, os.Mkdir(open, 0o777))
+	childtest.Must(t, os.Mkdir(closed, 0o777))
+	childtest.Must(t, os.Chmod(open, 0o777))
+	childtest.Must(t, os.Chmod(closed, 0o555))
 	layer := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: "/", Caps: policy.Read}}}
 	kept := layer
 	kept.Capabilities = []string{"CAP_DAC_OVERRIDE"}
@@ -105,9 +80,9 @@ func TestAdviceOfOrdinaryPermissions(t *testing.T) {
 		{kept, closed, false, "fs.make_reg"},
 	} {
 		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: "/", Layers: []policy.SourceLayer{x.layer}}, hostfs.Machine{})
-		must(t, err)
+		childtest.Must(t, err)
 		k := kernelaudit.Denial{Source: kernelaudit.Landlock, PID: os.Getpid(), UID: os.Getuid(), Blockers: []string{x.blocker}, Path: x.folder}
-		e := Describe(&DenialsConfig{}, c, &k, []event.Process{{PID: k.PID, UID: k.UID}})
+		e := Describe(&Config{}, c, &k, []event.Process{{PID: k.PID, UID: k.UID}})
 		if got := e.Extra["anyway"] != ""; got != x.anyway || got && e.Suggest != "" || !got && e.Suggest == "" {
 			t.Errorf("%s in %s: %+v, suggests %q", x.blocker, x.folder, e.Extra, e.Suggest)
 		}

@@ -1,0 +1,36 @@
+package session
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/policy/hostfs"
+)
+
+// Root is told that permissions count where they keep it from working in the workspace, and only there.
+func TestNoticeOfAnotherOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := t.TempDir()
+	write := policy.SourceLayer{Authority: policy.Session, FS: []policy.FSRule{{Path: dir, Caps: policy.Read | policy.Write}}}
+	read, kept := write, write
+	read.FS = []policy.FSRule{{Path: dir, Caps: policy.Read}}
+	kept.Capabilities = []string{"CAP_DAC_OVERRIDE"}
+	for _, x := range []struct {
+		layer policy.SourceLayer
+		owner int
+		said  bool
+	}{{write, 0, false}, {write, 65534, true}, {read, 65534, false}, {kept, 65534, false}} {
+		must(t, os.Chown(dir, x.owner, x.owner))
+		c, err := policy.Compile(&policy.Source{Name: "test", Workspace: dir, Home: "/", Layers: []policy.SourceLayer{x.layer}}, hostfs.Machine{})
+		must(t, err)
+		said := ""
+		r := &run{cfg: Config{Policy: c, Notice: func(s string) { said += s }}}
+		if r.noticeOwner(); strings.Contains(said, dir+" is user 65534's") != x.said || !x.said && said != "" {
+			t.Errorf("%+v: %q", x.layer, said)
+		}
+	}
+}
