@@ -104,14 +104,14 @@ func TestRequests(t *testing.T) {
 func TestRequestsInDocs(t *testing.T) {
 	d, _ := served(t, DefaultLimits)
 	documented := map[string]bool{}
-	for _, m := range regexp.MustCompile("`(GET|POST|PUT|DELETE) (/[^`?]*)[^`]*`").FindAllStringSubmatch(read(t, "../../docs/daemon.md"), -1) {
+	for _, m := range regexp.MustCompile("`(GET|POST|PUT|DELETE) (/[^`?]*)[^`]*`").FindAllStringSubmatch(read(t, "../../docs/api.md"), -1) {
 		documented[m[1]+" "+strings.ReplaceAll(m[2], "ID", "{id}")] = true
 		if _, by := d.Handler().(*http.ServeMux).Handler(httptest.NewRequest(m[1], m[2], nil)); by == "/" {
-			t.Errorf("docs/daemon.md has %s, which isn't answered", m[0])
+			t.Errorf("docs/api.md has %s, which isn't answered", m[0])
 		}
 	}
 	if n := len(regexp.MustCompile(`(?m)^\t(plain|one)\("`).FindAllString(read(t, "routes_linux.go"), -1)); n != len(documented) {
-		t.Errorf("%d requests are answered, and docs/daemon.md has %d: %v", n, len(documented), documented)
+		t.Errorf("%d requests are answered, and docs/api.md has %d: %v", n, len(documented), documented)
 	}
 }
 
