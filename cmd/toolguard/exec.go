@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/toolguard/toolguard/internal/api"
+
 	"github.com/spf13/cobra"
 
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
@@ -229,7 +231,7 @@ func (a *app) notStarted(c *policy.Compiled, err error) error {
 
 // dryRun prints the enforceability report; the exit status is what exec would begin with.
 func (a *app) dryRun(f *execFlags) (err error) {
-	tmp, remove, err := session.MakeTmp() // the report is about a session, which has one
+	tmp, remove, err := session.MakeTmp(api.TmpPrefix) // the report is about a session, which has one
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolguard/toolguard/internal/api"
+
 	"github.com/toolguard/toolguard/cmd/toolguard/output"
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/grant"
@@ -33,7 +35,7 @@ func (a *app) keepRun(f *execFlags, c *policy.Compiled, argv []string, r session
 }
 
 // nested says whether this toolguard was most likely started within a session, which may not write what is kept: to try would be a denial there.
-func nested() bool { return strings.HasPrefix(filepath.Base(os.TempDir()), session.TmpPrefix) }
+func nested() bool { return strings.HasPrefix(filepath.Base(os.TempDir()), api.TmpPrefix) }
 
 // run is what is kept of a run.
 func (f *execFlags) run(c *policy.Compiled, argv []string, r session.Result) userfiles.Run {

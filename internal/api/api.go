@@ -10,6 +10,9 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
+// TmpPrefix is what the names of sessions' private TMPDIRs begin with.
+const TmpPrefix = "toolguard-"
+
 // Socket is where toolguardd listens.
 const Socket = "/run/toolguard/toolguard.sock"
 

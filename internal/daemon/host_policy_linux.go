@@ -16,7 +16,6 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/policy/hostfs"
 	"github.com/toolguard/toolguard/internal/policy/policyfile"
-	guarded "github.com/toolguard/toolguard/internal/session"
 )
 
 // hosted is a user's policy, put within the host's as toolguardd itself sees them. toolguard compiles them with its own, but who asks may
@@ -75,8 +74,8 @@ func (d *Daemon) sameMounts(o origin) error {
 
 // private makes sure that a folder is a session's TMPDIR, as toolguard makes it: all of the host's policies let it be written.
 func private(dir string, uid int) error {
-	if !strings.HasPrefix(filepath.Base(dir), guarded.TmpPrefix) {
-		return fmt.Errorf("its name doesn't begin with %s", guarded.TmpPrefix)
+	if !strings.HasPrefix(filepath.Base(dir), api.TmpPrefix) {
+		return fmt.Errorf("its name doesn't begin with %s", api.TmpPrefix)
 	}
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

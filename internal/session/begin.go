@@ -1,6 +1,10 @@
 package session
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/toolguard/toolguard/internal/api"
+)
 
 // Session is a session that hasn't been given a policy yet: its TMPDIR exists, which the policy must know, and what the
 // machine has to say is being asked for, while the policy is read.
@@ -19,7 +23,7 @@ func Begin(deaf, daemon bool) (*Session, error) {
 		return nil, err
 	}
 	m := ask(deaf, daemon)
-	dir, remove, err := MakeTmp()
+	dir, remove, err := MakeTmp(api.TmpPrefix)
 	if err != nil {
 		return nil, errors.Join(err, m.letGo())
 	}

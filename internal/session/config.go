@@ -3,7 +3,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/toolguard/toolguard/internal/api"
 	"github.com/toolguard/toolguard/internal/event"
@@ -39,31 +38,8 @@ type Result struct {
 	Leftover   int      // processes ended after the first one
 }
 
-// NotFound says that there is no such command: exit status 127.
-type NotFound struct{ Name string }
-
-func (e *NotFound) Error() string {
-	if e.Name == "" {
-		return "the name of the command is empty"
-	}
-	if !strings.Contains(e.Name, "/") {
-		return e.Name + ": no such command in PATH"
-	}
-	return e.Name + ": no such command"
-}
-
 // ErrUnrecorded is the failure of a session whose start can't be recorded: nothing was started.
 var ErrUnrecorded = errors.New("nothing was started, as the events can't be written")
-
-// NotExecutable says that the command is there and may not be executed: exit status 126.
-type NotExecutable struct {
-	Path string
-	Why  string
-}
-
-func (e *NotExecutable) Error() string {
-	return fmt.Sprintf("%s may not be executed: %s", e.Path, e.Why)
-}
 
 // Refused says that the policy can't be enforced here: nothing was started. Exit status 125.
 type Refused struct{ Report Report }

@@ -18,11 +18,18 @@ const (
 // lastMoment is how long what is about to end by itself, as the parts of a pipe are, has for that before it counts as left behind.
 const lastMoment = 10 * time.Millisecond
 
-// everyone signals all processes of the session. Before Landlock ABI 6, and in a session within another, which would hear of
+// members are all processes of a session.
+type members struct {
+	thread *inside
+	scoped bool // the thread's domain keeps signals within it (Landlock ABI 6)
+	within bool // the session is in another one
+}
+
+// signal signals all processes of the session. Before Landlock ABI 6, and in a session within another, which would hear of
 // every other process of the machine that signalAll asks for, they are looked for in /proc, which those that fork fast
 // enough escape for a while; toolguard is their subreaper, so that none can leave the tree.
-func (r *run) everyone(sig syscall.Signal) {
-	if !r.within && r.backend.level >= 6 && r.in.signalAll(sig) == nil {
+func (p *members) signal(sig syscall.Signal) {
+	if !p.within && p.scoped && p.thread.signalAll(sig) == nil {
 		return
 	}
 	proc.SignalDescendants(os.Getpid(), sig, proc.Children())
@@ -30,32 +37,32 @@ func (r *run) everyone(sig syscall.Signal) {
 
 // kill sends all processes of the session SIGKILL until ended, which may take as long as it's told, says that they have. From
 // within one signal reaches all, and has the kernel log a refusal for every other process of the machine: there the pauses grow.
-func (r *run) kill(ended func(wait time.Duration) bool) {
+func (p *members) kill(ended func(wait time.Duration) bool) {
 	for pause := 20 * time.Millisecond; ; {
-		r.everyone(syscall.SIGKILL)
+		p.signal(syscall.SIGKILL)
 		if ended(pause) {
 			return
 		}
-		if r.backend.level >= 6 {
+		if p.scoped {
 			pause = min(2*pause, time.Second)
 		}
 	}
 }
 
-// endLeftovers ends what the command left behind: SIGTERM, and after the grace SIGKILL until nothing is left. It returns
+// end ends what the command left behind: SIGTERM, and after the grace SIGKILL until nothing is left. It returns
 // how many there were and how many are still there.
-func (r *run) endLeftovers() (ended, left int) {
+func (p *members) end() (ended, left int) {
 	if reapUntil(time.Now().Add(lastMoment)) {
 		return 0, 0 // they were about to end by themselves
 	}
 	ended = max(1, len(proc.Descendants(os.Getpid(), proc.Children())))
-	r.everyone(syscall.SIGTERM)
-	r.everyone(syscall.SIGCONT)
+	p.signal(syscall.SIGTERM)
+	p.signal(syscall.SIGCONT)
 	if reapUntil(time.Now().Add(grace)) {
 		return ended, 0
 	}
 	deadline := time.Now().Add(patience)
-	r.kill(func(wait time.Duration) bool {
+	p.kill(func(wait time.Duration) bool {
 		return reapUntil(time.Now().Add(wait)) || time.Now().After(deadline)
 	})
 	return ended, len(proc.Descendants(os.Getpid(), proc.Children()))

@@ -13,9 +13,9 @@ func TestPausesBetweenKills(t *testing.T) {
 		6: {20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 640 * ms, 1000 * ms, 1000 * ms},
 		5: {20 * ms, 20 * ms, 20 * ms, 20 * ms, 20 * ms, 20 * ms, 20 * ms, 20 * ms},
 	} {
-		r := &run{backend: backend{level: abi}, in: &inside{closed: true}} // the session has ended: nobody is signalled
+		p := &members{scoped: abi >= 6, thread: &inside{closed: true}} // the session has ended: nobody is signalled
 		var got []time.Duration
-		r.kill(func(wait time.Duration) bool {
+		p.kill(func(wait time.Duration) bool {
 			got = append(got, wait)
 			return len(got) == len(want)
 		})

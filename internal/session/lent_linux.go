@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -21,7 +20,6 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
 	"github.com/toolguard/toolguard/internal/session/denials"
-	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 	"github.com/toolguard/toolguard/internal/version"
 )
 
@@ -220,17 +218,4 @@ func (l *lent) End() (loader.Counts, error) {
 		err = errors.Join(err, (<-l.told).err)
 	}
 	return loader.Counts{}, err
-}
-
-// joining is how the command waits until toolguardd has put it into the session's cgroup: it says a byte, from which the kernel
-// tells toolguardd who it is, and gets one. Without an answer it isn't executed.
-func joining(f *os.File) []forkexec.Call {
-	b := new([1]byte)
-	say := forkexec.Call{
-		Nr: unix.SYS_SENDTO, Args: [5]uintptr{f.Fd(), 0, 1, unix.MSG_NOSIGNAL}, Pointers: [5]unsafe.Pointer{1: unsafe.Pointer(b)}, Want: 1,
-	}
-	hear := say
-	hear.Nr, hear.Args[3] = unix.SYS_RECVFROM, 0
-	say.Doing, hear.Doing = "tell toolguardd of the command", "wait for toolguardd to set the command's limits"
-	return []forkexec.Call{say, hear}
 }

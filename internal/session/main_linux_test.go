@@ -34,10 +34,6 @@ func TestMain(m *testing.M) {
 
 // orders are what children do.
 var orders = map[string]func() (any, error){
-	"restrict the first thread":       restrictFirst,
-	"find later threads":              findLater,
-	"signal all without a scope":      signalUnscoped,
-	"signal all within a scope":       signalScoped,
 	"fail to start beside a stranger": failBesideStranger,
 	"start without filters":           startUnfiltered,
 }

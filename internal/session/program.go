@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -55,17 +54,6 @@ func executable(file string) error {
 		return fmt.Errorf("nobody may execute it: chmod +x %s", file)
 	}
 	return accessible(file)
-}
-
-// canonical is the path of the file itself, symlinks and ".." followed in order; the path as it is where that can't be told.
-func (c *Config) canonical(file string) string {
-	if dir, err := os.Getwd(); err == nil && !filepath.IsAbs(file) {
-		file = dir + "/" + file
-	}
-	if real, err := c.Policy.ResolveTarget(c.System, file, true); err == nil {
-		return real
-	}
-	return file
 }
 
 func reasonText(err error) string {

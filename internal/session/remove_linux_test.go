@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -13,15 +15,15 @@ import (
 // the removal takes for its own, and symlinks, which lead to what stays.
 func TestRemoveDeepTrees(t *testing.T) {
 	var old unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
+	childtest.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
 	few := unix.Rlimit{Cur: 64, Max: old.Max}
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
+	childtest.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
 	defer func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &old) }()
 	stays := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(stays, "file"), nil, 0o600))
+	childtest.Must(t, os.WriteFile(filepath.Join(stays, "file"), nil, 0o600))
 	dir := filepath.Join(t.TempDir(), "tmp")
 	deepTree(t, dir, stays, 1500)
-	must(t, removeAll(dir))
+	childtest.Must(t, removeAll(dir))
 	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s is still there: %v", dir, err)
 	}
@@ -33,17 +35,17 @@ func TestRemoveDeepTrees(t *testing.T) {
 // deepTree makes levels of folders, each with what could hold up the removal.
 func deepTree(t *testing.T, dir, link string, levels int) {
 	t.Helper()
-	must(t, os.Mkdir(dir, 0o700))
-	must(t, errors.Join(os.WriteFile(dir+"/1", nil, 0o600), os.MkdirAll(dir+"/2/full", 0o700), os.Mkdir(dir+"/3", 0)))
+	childtest.Must(t, os.Mkdir(dir, 0o700))
+	childtest.Must(t, errors.Join(os.WriteFile(dir+"/1", nil, 0o600), os.MkdirAll(dir+"/2/full", 0o700), os.Mkdir(dir+"/3", 0)))
 	at, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
-	must(t, err)
+	childtest.Must(t, err)
 	for range levels {
 		err := errors.Join(unix.Mkdirat(at, "d", 0o700), unix.Symlinkat(link, at, "link"))
 		next, oerr := unix.Openat(at, "d", unix.O_PATH|unix.O_CLOEXEC, 0)
 		unix.Close(at)
-		must(t, errors.Join(err, oerr))
+		childtest.Must(t, errors.Join(err, oerr))
 		at = next
 	}
 	defer unix.Close(at)
-	must(t, errors.Join(unix.Mkdirat(at, "shut", 0o700), unix.Mkdirat(at, "shut/in", 0), unix.Fchmodat(at, "shut", 0, 0)))
+	childtest.Must(t, errors.Join(unix.Mkdirat(at, "shut", 0o700), unix.Mkdirat(at, "shut/in", 0), unix.Fchmodat(at, "shut", 0, 0)))
 }

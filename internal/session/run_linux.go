@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -220,6 +221,17 @@ func (r *run) abandon() {
 	r.endNet()
 }
 
+// canonical is the path of the file itself, symlinks and ".." followed in order; the path as it is where that can't be told.
+func (c *Config) canonical(file string) string {
+	if dir, err := os.Getwd(); err == nil && !filepath.IsAbs(file) {
+		file = dir + "/" + file
+	}
+	if real, err := c.Policy.ResolveTarget(c.System, file, true); err == nil {
+		return real
+	}
+	return file
+}
+
 // program is what will be executed, with its environment.
 func (r *run) program() (*command, error) {
 	path, err := lookup(r.cfg.Argv[0], r.cfg.Env)
@@ -241,7 +253,7 @@ func (r *run) command(m *command) (_ *command, err error) {
 	if err := noSockets(c, m.keep); err != nil {
 		return nil, err
 	}
-	r.ahead(m)
+	r.prefetch(m)
 	if m.plan, err = r.plan(); err != nil {
 		return nil, err
 	}
@@ -253,18 +265,14 @@ func (r *run) command(m *command) (_ *command, err error) {
 	return m, r.limits(m)
 }
 
-// ahead has the thread do what takes the policy alone, while what is granted is opened.
-func (r *run) ahead(m *command) {
+// prefetch has the thread do what takes the policy alone, while what is granted is opened.
+func (r *run) prefetch(m *command) {
 	c, others := r.cfg.Policy, r.others()
 	var caps []string
 	for _, l := range c.Layers {
 		caps = append(caps, l.Capabilities...)
 	}
-	m.dropped = r.in.ahead(func() error { return dropCapabilities(caps) })
-	m.filtered = r.in.ahead(func() (err error) {
-		m.filters, err = seccomp.Filters(c, others)
-		return err
-	})
+	m.prefetch(r.in, caps, func() ([]seccomp.Filter, error) { return seccomp.Filters(c, others) })
 }
 
 // plan is what Landlock holds in this session; nil for nothing.
@@ -288,13 +296,6 @@ func (r *run) plan() (*landlock.Plan, error) {
 // others are those who hold the session beside the system call filters.
 func (r *run) others() seccomp.Others {
 	return seccomp.Others{ABI: r.backend.level, Net: r.net.held(), Sealed: seccomp.Sealed()}
-}
-
-// ending is how the first process ended.
-type ending struct {
-	ws    syscall.WaitStatus
-	usage syscall.Rusage
-	err   error
 }
 
 // confine restricts the thread and puts it into the session, for good.
@@ -412,13 +413,13 @@ func (r *run) startClock() (stop func()) {
 			return
 		}
 		r.limit.Store(&policyLimit{"wall_time", w.Place})
-		r.everyone(syscall.SIGTERM)
-		r.everyone(syscall.SIGCONT)
+		r.members().signal(syscall.SIGTERM)
+		r.members().signal(syscall.SIGCONT)
 		if ended(grace) {
 			return
 		}
 		late := time.Now().Add(patience)
-		r.kill(func(wait time.Duration) bool { return ended(wait) || time.Now().After(late) })
+		r.members().kill(func(wait time.Duration) bool { return ended(wait) || time.Now().After(late) })
 		r.giveUp()
 	}()
 	return func() { close(over) }
@@ -446,10 +447,15 @@ func (r *run) end(e ending) {
 	r.emit(r.endEvent())
 }
 
+// members are the processes of the session.
+func (r *run) members() *members {
+	return &members{thread: r.in, scoped: r.backend.level >= 6, within: r.within}
+}
+
 // endOthers ends what the first process left, and takes the cgroup away.
 func (r *run) endOthers() {
 	var left int
-	if r.result.Leftover, left = r.endLeftovers(); r.result.Leftover > 0 {
+	if r.result.Leftover, left = r.members().end(); r.result.Leftover > 0 {
 		r.cfg.notice("%s that the command had left in the background ended with it (--linger leaves such running)", processes(r.result.Leftover))
 	}
 	if left > 0 {

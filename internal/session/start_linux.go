@@ -31,6 +31,15 @@ type command struct {
 	filters  []seccomp.Filter
 }
 
+// prefetch has the thread drop all capabilities but some, and make the filters.
+func (c *command) prefetch(in *inside, capabilities []string, filters func() ([]seccomp.Filter, error)) {
+	c.dropped = in.ahead(func() error { return dropCapabilities(capabilities) })
+	c.filtered = in.ahead(func() (err error) {
+		c.filters, err = filters()
+		return err
+	})
+}
+
 // restrictThread restricts the calling thread, for good.
 func (c *command) restrictThread() error {
 	steps := []struct {

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/toolguard/toolguard/internal/childtest"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -15,7 +17,7 @@ func TestWithName(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	name := func() string {
 		text, err := os.ReadFile("/proc/thread-self/comm")
-		must(t, err)
+		childtest.Must(t, err)
 		return string(text)
 	}
 	before, during := name(), ""

@@ -21,6 +21,13 @@ var passed = []os.Signal{
 	syscall.SIGTSTP,
 }
 
+// ending is how the first process ended.
+type ending struct {
+	ws    syscall.WaitStatus
+	usage syscall.Rusage
+	err   error
+}
+
 // supervisor watches the first process.
 type supervisor struct {
 	signals chan os.Signal

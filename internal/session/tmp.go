@@ -9,17 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TmpPrefix is what the names of private TMPDIRs begin with.
-const TmpPrefix = "toolguard-"
-
-// MakeTmp makes the private TMPDIR of a session, readable by its owner alone, and returns its canonical path. remove
+// MakeTmp makes the private TMPDIR of a session, readable by its owner alone, and returns its canonical path. Its name begins with prefix. remove
 // deletes it with all that the session left in it; it never follows a symlink out of it, whatever the command put there.
-func MakeTmp() (dir string, remove func() error, err error) {
+func MakeTmp(prefix string) (dir string, remove func() error, err error) {
 	base, err := filepath.Abs(tmpBase())
 	if err != nil {
 		return "", nil, fmt.Errorf("make the private TMPDIR: %w", err)
 	}
-	made, err := os.MkdirTemp(base, TmpPrefix)
+	made, err := os.MkdirTemp(base, prefix)
 	if err != nil {
 		return "", nil, fmt.Errorf("the session's private TMPDIR can't be made: %w; set TMPDIR to a folder that can be written and has space", err)
 	}
