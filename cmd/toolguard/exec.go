@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/session/launch"
 
 	"github.com/spf13/cobra"
 
@@ -114,8 +115,8 @@ func (a *app) exec(f *execFlags, argv []string) error {
 		return a.dryRun(f)
 	}
 	f.ensure = true
-	if session.HasChildren() {
-		code, err := session.Again()
+	if launch.HasChildren() {
+		code, err := launch.Reexec()
 		return cmp.Or(err, said(code))
 	}
 	s, err := session.Begin(f.report == "never" && f.events == "", f.daemon != "none" && f.backend != "landlock")
@@ -215,8 +216,8 @@ func (a *app) reportDenials(f *execFlags, c *policy.Compiled, r session.Result, 
 // notStarted chooses the exit status of a command that never ran.
 func (a *app) notStarted(c *policy.Compiled, err error) error {
 	var refused *session.Refused
-	var missing *session.NotFound
-	var denied *session.NotExecutable
+	var missing *launch.NotFound
+	var denied *launch.NotExecutable
 	switch {
 	case errors.As(err, &refused):
 		a.err.Refusal(refused.Report, c.Name)
@@ -231,7 +232,7 @@ func (a *app) notStarted(c *policy.Compiled, err error) error {
 
 // dryRun prints the enforceability report; the exit status is what exec would begin with.
 func (a *app) dryRun(f *execFlags) (err error) {
-	tmp, remove, err := session.MakeTmp(api.TmpPrefix) // the report is about a session, which has one
+	tmp, remove, err := launch.MakeTempDir(api.TmpPrefix) // the report is about a session, which has one
 	if err != nil {
 		return err
 	}

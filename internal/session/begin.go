@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/toolguard/toolguard/internal/api"
+	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
 // Session is a session that hasn't been given a policy yet: its TMPDIR exists, which the policy must know, and what the
@@ -19,11 +20,11 @@ type Session struct {
 // Begin makes a session. Close it, whether it ran or not. With deaf, denials are enforced and nobody hears of them, which
 // saves root the millisecond that it takes to ask the kernel. With daemon toolguardd is asked ahead, if there is one.
 func Begin(deaf, daemon bool) (*Session, error) {
-	if err := checkCapacity(); err != nil {
+	if err := launch.CheckCapacity(); err != nil {
 		return nil, err
 	}
 	m := ask(deaf, daemon)
-	dir, remove, err := MakeTmp(api.TmpPrefix)
+	dir, remove, err := launch.MakeTempDir(api.TmpPrefix)
 	if err != nil {
 		return nil, errors.Join(err, m.letGo())
 	}

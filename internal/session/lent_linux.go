@@ -20,6 +20,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
 	"github.com/toolguard/toolguard/internal/session/denials"
+	"github.com/toolguard/toolguard/internal/session/launch"
 	"github.com/toolguard/toolguard/internal/version"
 )
 
@@ -173,7 +174,7 @@ func (l *lent) receive(s *api.Stream, d *denials.Collector) error {
 		err := s.Next(&n)
 		switch {
 		case err == nil && n.End != nil:
-			time.AfterFunc(patience, l.r.giveUp) // the first process should have ended with it
+			time.AfterFunc(launch.Patience, l.r.giveUp) // the first process should have ended with it
 			return s.Close()
 		case err == nil && n.Event != nil:
 			d.Forward(*n.Event)

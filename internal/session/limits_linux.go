@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/cgroup"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session/launch"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec/nofile"
 )
 
@@ -32,27 +33,27 @@ func (r *run) wanted() policy.Limits {
 
 // limits makes what the limits of the policy need, and has the command begin with it. A cgroup is made only for a limit that
 // needs one, and for the network.
-func (r *run) limits(m *command) (err error) {
+func (r *run) limits(m *launch.Command) (err error) {
 	l := r.wanted()
 	if d, ok := r.held.(*lent); ok {
-		m.join = d.join
+		m.Join = d.join
 	}
-	if m.join == nil && (needsCgroup(l) || r.net.held()) {
+	if m.Join == nil && (needsCgroup(l) || r.net.held()) {
 		if r.group, err = cgroup.New(r.id, l, cgroup.Probe()); err != nil {
 			return fmt.Errorf("make the session's cgroup: %w", err)
 		}
-		m.cgroup = r.group.FD()
+		m.Cgroup = r.group.FD()
 	}
-	if m.limits, err = lowered(rlimits(l)); err != nil {
+	if m.Limits, err = lowered(rlimits(l)); err != nil {
 		return err
 	}
-	return reserveProcesses(m.limits)
+	return launch.ReserveProcesses(m.Limits)
 }
 
 // endGroup ends whatever is still in the cgroup, tells which limits were met, and removes it.
 func (r *run) endGroup() {
 	defer func() { r.group = nil }()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), launch.Patience)
 	defer cancel()
 	err := r.group.Kill()
 	if err == nil {

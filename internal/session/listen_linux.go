@@ -24,14 +24,14 @@ func (r *run) listen() error {
 		}
 		return nil
 	}
-	s := kernelaudit.Session{Audit: e.audit, Name: r.cmd.name}
+	s := kernelaudit.Session{Audit: e.audit, Name: r.cmd.Name}
 	if e.err != nil {
 		s.PID = os.Getpid()
 		r.cfg.notice("denials by system call filters can't be attributed and won't be shown: %v", e.err)
 	}
 	d, self := r.denials, r.self
 	w, err := e.reader.Watch(s, func(k kernelaudit.Denial) {
-		if k.PID != self { // toolguard itself, from within: kill(-1) asks for everybody on the machine (see inside.signalAll)
+		if k.PID != self { // toolguard itself, from within: kill(-1) asks for everybody on the machine (see launch.Thread)
 			d.Receive(k)
 		}
 	})
@@ -49,7 +49,7 @@ func (r *run) deaf(err error) {
 	case r.cfg.Events == nil:
 	case r.report.Backend != "bpf":
 		r.cfg.notice("denials are enforced but can't be shown: %v", err)
-	case r.cmd.plan != nil && !r.cfg.Policy.RefusesNet(): // all others the programs report, and without the network there are no ports
+	case r.cmd.Plan != nil && !r.cfg.Policy.RefusesNet(): // all others the programs report, and without the network there are no ports
 		r.cfg.notice("denials of ports are enforced but can't be shown: %v", err)
 	}
 }
@@ -76,9 +76,9 @@ func (r *run) subscribe(why error) error {
 	if err != nil {
 		return errors.Join(err, stream.Close())
 	}
-	r.cmd.name = begin.Name
+	r.cmd.Name = begin.Name
 	// By it toolguardd finds denied system calls. Who has logged in has one, and may not begin another: then toolguardd looks at processes.
-	r.in.do(func() { _, _ = kernelaudit.FreshSession() })
+	r.in.Do(func() { _, _ = kernelaudit.FreshSession() })
 	r.denials.Subscribe(stream, begin.PID != r.self)
 	return nil
 }

@@ -7,17 +7,18 @@ import (
 
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 	"github.com/toolguard/toolguard/internal/landlock"
+	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
 // machine is what the kernel is asked for ahead: waiting for it beside the reading of the policy costs no time.
 type machine struct {
-	deaf    bool                        // nobody asked for the kernel's word
-	proof   func() error                // whether Landlock holds
-	inside  *inside                     // where the command will be started
-	ears    <-chan outcome[ears]        // the kernel's word on what it refuses
-	signals <-chan outcome[*supervisor] // they are caught
-	threads <-chan outcome[struct{}]    // toolguard has all that it needs
-	asked   asking                      // toolguardd's state
+	deaf    bool                               // nobody asked for the kernel's word
+	proof   func() error                       // whether Landlock holds
+	inside  *launch.Thread                     // where the command will be started
+	ears    <-chan outcome[ears]               // the kernel's word on what it refuses
+	signals <-chan outcome[*launch.Supervisor] // they are caught
+	threads <-chan outcome[struct{}]           // toolguard has all that it needs
+	asked   asking                             // toolguardd's state
 }
 
 // ears are how the kernel's word is heard.
@@ -34,8 +35,8 @@ func ask(deaf, daemon bool) *machine {
 	}
 	m.makeInside()
 	go m.proof()
-	m.signals = async(watch)
-	m.threads = async(func() (struct{}, error) { makeThreads(fewBlocked); return struct{}{}, nil })
+	m.signals = async(launch.Watch)
+	m.threads = async(func() (struct{}, error) { launch.MakeThreads(launch.FewBlocked); return struct{}{}, nil })
 	return m
 }
 
@@ -43,7 +44,7 @@ func ask(deaf, daemon bool) *machine {
 func (m *machine) makeInside() {
 	heard := make(chan outcome[ears], 1)
 	m.ears = heard
-	m.inside = newInside(func() {
+	m.inside = launch.NewThread(func() {
 		e, err := openEars(m.deaf)
 		heard <- outcome[ears]{e, err}
 	})
@@ -81,7 +82,7 @@ func (m *machine) listen() (ears, error) {
 
 // letGo gives up what nobody has asked for, and waits until what was asked for has been given back.
 func (m *machine) letGo() error {
-	m.inside.leave()
+	m.inside.Close()
 	if m.ears == nil {
 		return nil
 	}

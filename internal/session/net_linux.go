@@ -283,8 +283,8 @@ func (r *run) handBundle(authority []byte) error {
 		return err
 	}
 	for _, name := range message.BundleVars() {
-		r.cmd.env = slices.DeleteFunc(r.cmd.env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
-		r.cmd.env = append(r.cmd.env, name+"="+file)
+		r.cmd.Env = slices.DeleteFunc(r.cmd.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+		r.cmd.Env = append(r.cmd.Env, name+"="+file)
 	}
 	return nil
 }

@@ -4,8 +4,6 @@ package session
 
 import (
 	"errors"
-	"io/fs"
-	"os"
 	"runtime"
 )
 
@@ -18,22 +16,6 @@ func automatic(string, asking) (backend, error)           { return backend{}, er
 func named(string, string, asking) (backend, bool, error) { return backend{}, false, nil }
 func instead(backend, string, string) string              { return "" }
 func askState() (state, error)                            { return state{}, errPlatform }
-func accessible(file string) error {
-	info, err := os.Stat(file)
-	if err == nil && info.Mode()&0o111 == 0 {
-		err = &fs.PathError{Op: "exec", Path: file, Err: fs.ErrPermission}
-	}
-	return err
-}
-
-// removeAll is enough here, where no command is ever started.
-var removeAll = os.RemoveAll
-
-// HasChildren doesn't matter here.
-func HasChildren() bool { return false }
-
-// Again is never called here.
-func Again() (int, error) { return 0, errPlatform }
 
 type (
 	machine struct{}
@@ -50,8 +32,6 @@ func ServeEgress(int) error { return errPlatform }
 const settingsFile = ""
 
 func daemonSetting(string) (value, where string, err error) { return "", "", nil }
-
-func checkCapacity() error { return nil }
 
 func ask(deaf, daemon bool) *machine { return &machine{} }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolguard/toolguard/internal/event"
 	"github.com/toolguard/toolguard/internal/policy"
+	"github.com/toolguard/toolguard/internal/session/launch"
 )
 
 // NotStarted is the event of a command that wasn't started: what kept it from that, and of what it would have been. Of cfg the policy may be
@@ -22,8 +23,8 @@ func NotStarted(cfg Config, session string, err error) event.Event {
 		e.Policy, e.Digest = c.Name, c.Digest
 	}
 	var refused *Refused
-	var missing *NotFound
-	var denied *NotExecutable
+	var missing *launch.NotFound
+	var denied *launch.NotExecutable
 	var mistakes policy.Errors
 	switch {
 	case errors.As(err, &refused):

@@ -19,6 +19,7 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 	"github.com/toolguard/toolguard/internal/seccomp"
 	"github.com/toolguard/toolguard/internal/session/denials"
+	"github.com/toolguard/toolguard/internal/session/launch"
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
@@ -30,14 +31,14 @@ type run struct {
 	id      string // the number, as it's told
 	backend backend
 	report  Report
-	cmd     *command
+	cmd     *launch.Command
 	machine *machine
-	sup     *supervisor
-	in      *inside
+	sup     *launch.Supervisor
+	in      *launch.Thread
 	denials *denials.Collector
 	result  Result
 	began   time.Time
-	last    *ending       // nil: not yet
+	last    *launch.Exit  // nil: not yet
 	held    held          // nil: not by the bpf backend
 	within  bool          // another session of toolguardd's, which this process is in
 	group   *cgroup.Group // nil: nothing needs one
@@ -70,7 +71,7 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		r.sup = (<-s.machine.signals).value
 		<-s.machine.threads
 		if _, theirs := r.held.(*lent); !theirs && (r.held != nil || r.net.held()) { // toolguardd reads the rings itself, and has the egress
-			makeThreads(mostBlocked)
+			launch.MakeThreads(launch.MostBlocked)
 		}
 		err = r.confine()
 	}
@@ -83,14 +84,14 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		r.cfg.Begins(r.report) // with signals caught: who should read it may have gone away
 	}
 	if cfg.Policy.Limits.WallTime.D > 0 {
-		r.sup.stayAwake()
+		r.sup.StayAwake()
 	}
 	pid, err := r.start()
 	r.denials.Begin()
-	r.cmd.close()
+	r.cmd.Close()
 	if err != nil {
 		// Nothing of the session runs, and its signal scope may not be in force: nobody is to be signalled from here.
-		r.in.leave()
+		r.in.Close()
 		r.endNet()
 		r.denials.Drain(r.release)
 		r.abandon()
@@ -99,12 +100,12 @@ func (s *Session) Run(cfg Config) (Result, error) {
 		return r.result, err
 	}
 	s.lingers = cfg.Linger
-	go r.sup.forward()
+	go r.sup.Forward()
 	stopClock := r.startClock()
-	end := r.sup.wait(pid, r.hopeless)
+	end := r.sup.Wait(pid, r.hopeless)
 	stopClock()
 	r.end(end)
-	return r.result, end.err
+	return r.result, end.Err
 }
 
 // newID is 64 random bits: enough that no two sessions of a machine share an id, short enough to type. It's never 0.
@@ -151,7 +152,7 @@ func (r *run) prepareBy(b backend) (err error) {
 	return r.prepareCommand(m)
 }
 
-func (r *run) prepareCommand(m *command) (err error) {
+func (r *run) prepareCommand(m *launch.Command) (err error) {
 	if r.cmd, err = r.command(m); err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func (r *run) prepareCommand(m *command) (err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
 	}
-	if r.cmd.plan != nil {
+	if r.cmd.Plan != nil {
 		if err := r.machine.proof(); err != nil {
 			return err
 		}
@@ -212,7 +213,7 @@ func (r *run) undo() error {
 // abandon gives up what has been prepared.
 func (r *run) abandon() {
 	if r.cmd != nil {
-		r.cmd.close()
+		r.cmd.Close()
 	}
 	r.release()
 	if r.group != nil {
@@ -233,32 +234,32 @@ func (c *Config) canonical(file string) string {
 }
 
 // program is what will be executed, with its environment.
-func (r *run) program() (*command, error) {
-	path, err := lookup(r.cfg.Argv[0], r.cfg.Env)
+func (r *run) program() (*launch.Command, error) {
+	path, err := launch.Lookup(r.cfg.Argv[0], r.cfg.Env)
 	if err != nil {
 		return nil, err
 	}
-	m := &command{path: path, argv: r.cfg.Argv}
-	m.env, r.result.RemovedEnv = environ(r.cfg.Policy, r.cfg.canonical(path), r.cfg.Env)
+	m := &launch.Command{Path: path, Argv: r.cfg.Argv}
+	m.Env, r.result.RemovedEnv = launch.Environ(r.cfg.Policy, r.cfg.canonical(path), r.cfg.Env)
 	return m, nil
 }
 
 // command is what it takes to start the program in the session.
-func (r *run) command(m *command) (_ *command, err error) {
+func (r *run) command(m *launch.Command) (_ *launch.Command, err error) {
 	c := r.cfg.Policy
-	m.name = r.id[:15] // as long as such a name can be
-	if m.keep, err = descriptors(r.cfg.PassFDs); err != nil {
+	m.Name = r.id[:15] // as long as such a name can be
+	if m.Keep, err = launch.Descriptors(r.cfg.PassFDs); err != nil {
 		return nil, err
 	}
-	if err := noSockets(c, m.keep); err != nil {
+	if err := noSockets(c, m.Keep); err != nil {
 		return nil, err
 	}
 	r.prefetch(m)
-	if m.plan, err = r.plan(); err != nil {
+	if m.Plan, err = r.plan(); err != nil {
 		return nil, err
 	}
-	if m.plan != nil {
-		if err := m.plan.Prepare(); err != nil {
+	if m.Plan != nil {
+		if err := m.Plan.Prepare(); err != nil {
 			return nil, err
 		}
 	}
@@ -266,13 +267,13 @@ func (r *run) command(m *command) (_ *command, err error) {
 }
 
 // prefetch has the thread do what takes the policy alone, while what is granted is opened.
-func (r *run) prefetch(m *command) {
+func (r *run) prefetch(m *launch.Command) {
 	c, others := r.cfg.Policy, r.others()
 	var caps []string
 	for _, l := range c.Layers {
 		caps = append(caps, l.Capabilities...)
 	}
-	m.prefetch(r.in, caps, func() ([]seccomp.Filter, error) { return seccomp.Filters(c, others) })
+	m.Prefetch(r.in, caps, func() ([]seccomp.Filter, error) { return seccomp.Filters(c, others) })
 }
 
 // plan is what Landlock holds in this session; nil for nothing.
@@ -301,9 +302,9 @@ func (r *run) others() seccomp.Others {
 // confine restricts the thread and puts it into the session, for good.
 func (r *run) confine() error {
 	var err error
-	r.in.do(func() { err = r.cmd.restrictThread() })
+	r.in.Do(func() { err = r.cmd.RestrictThread() })
 	if err == nil {
-		r.in.do(func() { err = r.enter() })
+		r.in.Do(func() { err = r.enter() })
 		if err == nil {
 			return nil
 		}
@@ -321,11 +322,11 @@ func (r *run) start() (pid int, err error) {
 		return 0, err
 	}
 	r.noticeOwner()
-	r.in.do(func() { pid, err = r.cmd.fork() })
+	r.in.Do(func() { pid, err = r.cmd.Fork() })
 	if err != nil {
 		return 0, r.startFailure(err)
 	}
-	r.sup.set(pid)
+	r.sup.SetPID(pid)
 	return pid, nil
 }
 
@@ -351,20 +352,20 @@ func (r *run) startFailure(err error) error {
 	}
 	if errors.Is(err, syscall.ENOENT) {
 		// The file is there (lookup saw it), so its interpreter isn't.
-		return &NotFound{Name: r.cmd.path + " (or its interpreter)"}
+		return &launch.NotFound{Name: r.cmd.Path + " (or its interpreter)"}
 	}
-	return &NotExecutable{Path: r.cmd.path, Why: r.whyNot(err)}
+	return &launch.NotExecutable{Path: r.cmd.Path, Why: r.whyNot(err)}
 }
 
 // whyNot explains a refused execve with the policy's own words where it was the policy that refused.
 func (r *run) whyNot(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Sprintf("it's no program for this machine, and has no #! line: run a script by its interpreter, such as sh %s", r.cmd.path)
+		return fmt.Sprintf("it's no program for this machine, and has no #! line: run a script by its interpreter, such as sh %s", r.cmd.Path)
 	case !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EPERM):
 		return err.Error()
 	}
-	c, path := r.cfg.Policy, r.cfg.canonical(r.cmd.path)
+	c, path := r.cfg.Policy, r.cfg.canonical(r.cmd.Path)
 	if v := c.CheckFS(path, policy.Execute); !v.Allow {
 		return "the policy denies execute on " + path + ": " + r.deciding(v)
 	}
@@ -375,8 +376,8 @@ func (r *run) whyNot(err error) string {
 		}
 		return why
 	}
-	if v := c.CheckCommand(path, []string{r.cmd.path}); v.Reason == policy.ArgsNotListed {
-		if called := c.Miscalled(v, r.cmd.path); called != "" {
+	if v := c.CheckCommand(path, []string{r.cmd.Path}); v.Reason == policy.ArgsNotListed {
+		if called := c.Miscalled(v, r.cmd.Path); called != "" {
 			return "the policy doesn't list this command: " + r.deciding(v) + ": " + called
 		}
 	}
@@ -398,7 +399,7 @@ func (r *run) startClock() (stop func()) {
 	if w.D <= 0 {
 		return func() {}
 	}
-	r.sup.ignoreTerminal()
+	r.sup.IgnoreTerminal()
 	over := make(chan struct{})
 	go func() {
 		ended := func(wait time.Duration) bool {
@@ -413,29 +414,29 @@ func (r *run) startClock() (stop func()) {
 			return
 		}
 		r.limit.Store(&policyLimit{"wall_time", w.Place})
-		r.members().signal(syscall.SIGTERM)
-		r.members().signal(syscall.SIGCONT)
-		if ended(grace) {
+		r.members().Signal(syscall.SIGTERM)
+		r.members().Signal(syscall.SIGCONT)
+		if ended(launch.Grace) {
 			return
 		}
-		late := time.Now().Add(patience)
-		r.members().kill(func(wait time.Duration) bool { return ended(wait) || time.Now().After(late) })
+		late := time.Now().Add(launch.Patience)
+		r.members().Kill(func(wait time.Duration) bool { return ended(wait) || time.Now().After(late) })
 		r.giveUp()
 	}()
 	return func() { close(over) }
 }
 
-func (r *run) end(e ending) {
+func (r *run) end(e launch.Exit) {
 	r.last = &e
-	r.sup.quiet()
+	r.sup.Quiet()
 	r.endEgress()
 	if r.cfg.Linger {
 		r.cfg.notice("the private TMPDIR %s stays: what still runs may use it", r.cfg.Policy.TmpDir)
 	} else {
 		r.endOthers()
 	}
-	r.in.leave()
-	r.result.Code = exitCode(e.ws)
+	r.in.Close()
+	r.result.Code = launch.ExitCode(e.Status)
 	r.endNet()
 	r.denials.Drain(r.release)
 	r.release()
@@ -448,14 +449,14 @@ func (r *run) end(e ending) {
 }
 
 // members are the processes of the session.
-func (r *run) members() *members {
-	return &members{thread: r.in, scoped: r.backend.level >= 6, within: r.within}
+func (r *run) members() *launch.Processes {
+	return &launch.Processes{Thread: r.in, Scoped: r.backend.level >= 6, Within: r.within}
 }
 
 // endOthers ends what the first process left, and takes the cgroup away.
 func (r *run) endOthers() {
 	var left int
-	if r.result.Leftover, left = r.members().end(); r.result.Leftover > 0 {
+	if r.result.Leftover, left = r.members().End(); r.result.Leftover > 0 {
 		r.cfg.notice("%s that the command had left in the background ended with it (--linger leaves such running)", processes(r.result.Leftover))
 	}
 	if left > 0 {
@@ -495,7 +496,7 @@ func (r *run) denialsConfig() denials.Config {
 
 func (r *run) startEvent() event.Event {
 	e := r.about(event.Event{Kind: event.SessionStart, Mechanism: r.report.Backend})
-	e.Process = []event.Process{{PID: os.Getpid(), UID: os.Getuid(), Exe: r.cmd.path, Argv: event.TruncateArgv(r.cfg.Argv)}}
+	e.Process = []event.Process{{PID: os.Getpid(), UID: os.Getuid(), Exe: r.cmd.Path, Argv: event.TruncateArgv(r.cfg.Argv)}}
 	e.Degraded, e.Removed = degraded(r.report.Notes), r.result.RemovedEnv
 	return e
 }
@@ -516,12 +517,12 @@ func (r *run) exit() *event.Exit {
 	e := r.last
 	exit := &event.Exit{
 		Code: r.result.Code, Wall: time.Since(r.began), Denials: r.result.Total, Orphans: r.result.Leftover,
-		User: time.Duration(e.usage.Utime.Nano()), System: time.Duration(e.usage.Stime.Nano()),
-		MaxRSS: uint64(e.usage.Maxrss) * 1024, // Linux counts in KiB (getrusage(2))
+		User: time.Duration(e.Usage.Utime.Nano()), System: time.Duration(e.Usage.Stime.Nano()),
+		MaxRSS: uint64(e.Usage.Maxrss) * 1024, // Linux counts in KiB (getrusage(2))
 		Usage:  r.usage,
 	}
-	if e.ws.Signaled() {
-		exit.Signal = int(e.ws.Signal())
+	if e.Status.Signaled() {
+		exit.Signal = int(e.Status.Signal())
 	}
 	return exit
 }

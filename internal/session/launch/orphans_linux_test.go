@@ -1,4 +1,4 @@
-package session
+package launch
 
 import (
 	"slices"
@@ -13,9 +13,9 @@ func TestPausesBetweenKills(t *testing.T) {
 		6: {20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 640 * ms, 1000 * ms, 1000 * ms},
 		5: {20 * ms, 20 * ms, 20 * ms, 20 * ms, 20 * ms, 20 * ms, 20 * ms, 20 * ms},
 	} {
-		p := &members{scoped: abi >= 6, thread: &inside{closed: true}} // the session has ended: nobody is signalled
+		p := &Processes{Scoped: abi >= 6, Thread: &Thread{closed: true}} // the session has ended: nobody is signalled
 		var got []time.Duration
-		p.kill(func(wait time.Duration) bool {
+		p.Kill(func(wait time.Duration) bool {
 			got = append(got, wait)
 			return len(got) == len(want)
 		})

@@ -1,4 +1,4 @@
-package session
+package launch
 
 import (
 	"errors"
@@ -13,17 +13,17 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
-// command is all that starting the first process takes, decided beforehand, so that the restricted thread only acts.
-type command struct {
-	path   string
-	argv   []string
-	env    []string
-	keep   []int // descriptors
-	plan   *landlock.Plan
-	name   string // of the thread that makes a domain of the session's, while it does: the kernel records it as the maker's
-	limits map[int]unix.Rlimit
-	cgroup int      // its folder's descriptor; 0: none
-	join   *os.File // where toolguardd waits for the command, to put it into a cgroup; nil: nowhere
+// Command is all that starting the first process takes, decided beforehand, so that the restricted thread only acts.
+type Command struct {
+	Path   string
+	Argv   []string
+	Env    []string
+	Keep   []int // descriptors
+	Plan   *landlock.Plan
+	Name   string // of the thread that makes a domain of the session's, while it does: the kernel records it as the maker's
+	Limits map[int]unix.Rlimit
+	Cgroup int      // its folder's descriptor; 0: none
+	Join   *os.File // where toolguardd waits for the command, to put it into a cgroup; nil: nowhere
 
 	// Done ahead on the thread, which hears of it when it comes to where that is needed.
 	dropped  <-chan error // the capabilities are
@@ -31,8 +31,8 @@ type command struct {
 	filters  []seccomp.Filter
 }
 
-// prefetch has the thread drop all capabilities but some, and make the filters.
-func (c *command) prefetch(in *inside, capabilities []string, filters func() ([]seccomp.Filter, error)) {
+// Prefetch has the thread drop all capabilities but some, and make the filters.
+func (c *Command) Prefetch(in *Thread, capabilities []string, filters func() ([]seccomp.Filter, error)) {
 	c.dropped = in.ahead(func() error { return dropCapabilities(capabilities) })
 	c.filtered = in.ahead(func() (err error) {
 		c.filters, err = filters()
@@ -40,8 +40,8 @@ func (c *command) prefetch(in *inside, capabilities []string, filters func() ([]
 	})
 }
 
-// restrictThread restricts the calling thread, for good.
-func (c *command) restrictThread() error {
+// RestrictThread restricts the calling thread, for good.
+func (c *Command) RestrictThread() error {
 	steps := []struct {
 		doing string
 		do    func() error
@@ -61,11 +61,11 @@ func (c *command) restrictThread() error {
 	return nil
 }
 
-func (c *command) restrict() error {
-	if c.plan == nil {
+func (c *Command) restrict() error {
+	if c.Plan == nil {
 		return nil
 	}
-	return withName(c.name, c.plan.Apply)
+	return withName(c.Name, c.Plan.Apply)
 }
 
 // withName runs f while the calling thread has a name: with it the kernel notes down who makes a domain.
@@ -84,13 +84,13 @@ func withName(name string, f func() error) error {
 	return errors.Join(f(), os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&before)), 0, 0, 0)))
 }
 
-// close gives up what has been prepared.
-func (c *command) close() {
-	if c.plan != nil {
-		c.plan.Close()
+// Close gives up what has been prepared.
+func (c *Command) Close() {
+	if c.Plan != nil {
+		c.Plan.Close()
 	}
-	if c.join != nil {
-		_ = c.join.Close()
+	if c.Join != nil {
+		_ = c.Join.Close()
 	}
 }
 
@@ -107,20 +107,20 @@ func laterThread() error {
 // (oom_score_adj), where nothing asks but for the file. Its own process isn't dumpable either until it executes.
 func undumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
 
-// fork starts the command as a child that is restricted further than this thread, which the command could reach through the
+// Fork starts the command as a child that is restricted further than this thread, which the command could reach through the
 // domain that both would be in.
-func (c *command) fork() (pid int, err error) {
+func (c *Command) Fork() (pid int, err error) {
 	calls, err := c.calls()
 	if err != nil {
 		return 0, &forkexec.Error{Doing: "prepare the command's restrictions", Err: err}
 	}
-	child := forkexec.Command{Path: c.path, Argv: c.argv, Env: c.env, Keep: c.keep, Cgroup: c.cgroup, Calls: calls}
+	child := forkexec.Command{Path: c.Path, Argv: c.Argv, Env: c.Env, Keep: c.Keep, Cgroup: c.Cgroup, Calls: calls}
 	return child.Start()
 }
 
 // calls are what the child restricts itself with, the filters last: they may refuse what comes before them.
-func (c *command) calls() ([]forkexec.Call, error) {
-	name, err := unix.BytePtrFromString(c.name)
+func (c *Command) calls() ([]forkexec.Call, error) {
+	name, err := unix.BytePtrFromString(c.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +130,8 @@ func (c *command) calls() ([]forkexec.Call, error) {
 			Args: [5]uintptr{unix.PR_SET_NAME}, Pointers: [5]unsafe.Pointer{1: unsafe.Pointer(name)},
 		},
 	}
-	if c.plan != nil {
-		ruleset, flags, err := c.plan.InnerArgs()
+	if c.Plan != nil {
+		ruleset, flags, err := c.Plan.InnerArgs()
 		if err != nil {
 			return nil, err
 		}
@@ -140,10 +140,10 @@ func (c *command) calls() ([]forkexec.Call, error) {
 			Args: [5]uintptr{uintptr(ruleset), uintptr(flags)},
 		})
 	}
-	if c.join != nil {
-		calls = append(calls, joining(c.join)...)
+	if c.Join != nil {
+		calls = append(calls, joining(c.Join)...)
 	}
-	for which, limit := range c.limits {
+	for which, limit := range c.Limits {
 		calls = append(calls, forkexec.Call{
 			Doing: "set a limit", Nr: unix.SYS_PRLIMIT64,
 			Args: [5]uintptr{0, uintptr(which)}, Pointers: [5]unsafe.Pointer{2: unsafe.Pointer(&limit)},
@@ -159,8 +159,8 @@ func (c *command) calls() ([]forkexec.Call, error) {
 	return calls, nil
 }
 
-// descriptors are those that the command gets, under their own numbers: 0, 1, 2 and those passed on.
-func descriptors(pass []int) ([]int, error) {
+// Descriptors are those that the command gets, under their own numbers: 0, 1, 2 and those passed on.
+func Descriptors(pass []int) ([]int, error) {
 	for _, fd := range pass {
 		if fd < 3 || fd > 1<<16 {
 			return nil, fmt.Errorf("descriptor %d can't be passed on: give a number from 3 to 65536", fd)

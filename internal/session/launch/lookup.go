@@ -1,4 +1,4 @@
-package session
+package launch
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// lookup finds the program that name stands for, the way execvp(3) does.
-func lookup(name string, env []string) (string, error) {
+// Lookup finds the program that name stands for, the way execvp(3) does.
+func Lookup(name string, env []string) (string, error) {
 	if name == "" {
 		return "", &NotFound{}
 	}

@@ -1,4 +1,4 @@
-package session
+package launch
 
 import (
 	"os"
@@ -11,58 +11,58 @@ import (
 // How long processes that outlive the first one have between SIGTERM and SIGKILL, and how long toolguard then waits for
 // those that the kernel can't end at once (uninterruptible sleep).
 const (
-	grace    = 2 * time.Second
-	patience = 5 * time.Second
+	Grace    = 2 * time.Second
+	Patience = 5 * time.Second
 )
 
 // lastMoment is how long what is about to end by itself, as the parts of a pipe are, has for that before it counts as left behind.
 const lastMoment = 10 * time.Millisecond
 
-// members are all processes of a session.
-type members struct {
-	thread *inside
-	scoped bool // the thread's domain keeps signals within it (Landlock ABI 6)
-	within bool // the session is in another one
+// Processes are all processes of a session.
+type Processes struct {
+	Thread *Thread
+	Scoped bool // the thread's domain keeps signals within it (Landlock ABI 6)
+	Within bool // the session is in another one
 }
 
-// signal signals all processes of the session. Before Landlock ABI 6, and in a session within another, which would hear of
+// Signal signals all processes of the session. Before Landlock ABI 6, and in a session within another, which would hear of
 // every other process of the machine that signalAll asks for, they are looked for in /proc, which those that fork fast
 // enough escape for a while; toolguard is their subreaper, so that none can leave the tree.
-func (p *members) signal(sig syscall.Signal) {
-	if !p.within && p.scoped && p.thread.signalAll(sig) == nil {
+func (p *Processes) Signal(sig syscall.Signal) {
+	if !p.Within && p.Scoped && p.Thread.signalAll(sig) == nil {
 		return
 	}
 	proc.SignalDescendants(os.Getpid(), sig, proc.Children())
 }
 
-// kill sends all processes of the session SIGKILL until ended, which may take as long as it's told, says that they have. From
+// Kill sends all processes of the session SIGKILL until ended, which may take as long as it's told, says that they have. From
 // within one signal reaches all, and has the kernel log a refusal for every other process of the machine: there the pauses grow.
-func (p *members) kill(ended func(wait time.Duration) bool) {
+func (p *Processes) Kill(ended func(wait time.Duration) bool) {
 	for pause := 20 * time.Millisecond; ; {
-		p.signal(syscall.SIGKILL)
+		p.Signal(syscall.SIGKILL)
 		if ended(pause) {
 			return
 		}
-		if p.scoped {
+		if p.Scoped {
 			pause = min(2*pause, time.Second)
 		}
 	}
 }
 
-// end ends what the command left behind: SIGTERM, and after the grace SIGKILL until nothing is left. It returns
+// End ends what the command left behind: SIGTERM, and after the grace SIGKILL until nothing is left. It returns
 // how many there were and how many are still there.
-func (p *members) end() (ended, left int) {
+func (p *Processes) End() (ended, left int) {
 	if reapUntil(time.Now().Add(lastMoment)) {
 		return 0, 0 // they were about to end by themselves
 	}
 	ended = max(1, len(proc.Descendants(os.Getpid(), proc.Children())))
-	p.signal(syscall.SIGTERM)
-	p.signal(syscall.SIGCONT)
-	if reapUntil(time.Now().Add(grace)) {
+	p.Signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGCONT)
+	if reapUntil(time.Now().Add(Grace)) {
 		return ended, 0
 	}
-	deadline := time.Now().Add(patience)
-	p.kill(func(wait time.Duration) bool {
+	deadline := time.Now().Add(Patience)
+	p.Kill(func(wait time.Duration) bool {
 		return reapUntil(time.Now().Add(wait)) || time.Now().After(deadline)
 	})
 	return ended, len(proc.Descendants(os.Getpid(), proc.Children()))

@@ -1,4 +1,4 @@
-package session
+package launch
 
 import (
 	"errors"
@@ -9,14 +9,14 @@ import (
 	"github.com/toolguard/toolguard/internal/session/launch/forkexec"
 )
 
-// inside is the locked OS thread that is restricted to the session's domain, and starts the command. It's made early, since what
+// Thread is the locked OS thread that is restricted to the session's domain, and starts the command. It's made early, since what
 // doesn't depend on the policy is done on it while that is read. It lives as long as the session:
 // the kernel kills the command when the thread that made it ends (PR_SET_PDEATHSIG), and only from within can all of the
 // session be signalled at once.
 //
-// The command isn't in the thread's domain but in one within it (see command.fork): it could trace and signal whatever is in
+// The command isn't in the thread's domain but in one within it (see Command.Fork): it could trace and signal whatever is in
 // its own, and this thread shares its memory with all of toolguard.
-type inside struct {
+type Thread struct {
 	calls chan func()
 
 	mu     sync.Mutex
@@ -26,9 +26,9 @@ type inside struct {
 // maxAhead is how much can be asked for ahead before the thread has got to it, without waiting.
 const maxAhead = 2
 
-// newInside makes the thread, which does first before it can be asked for anything.
-func newInside(first func()) *inside {
-	in := &inside{calls: make(chan func(), maxAhead)}
+// NewThread makes the thread, which does first before it can be asked for anything.
+func NewThread(first func()) *Thread {
+	in := &Thread{calls: make(chan func(), maxAhead)}
 	forkexec.OnThread(func() {
 		first()
 		for f := range in.calls {
@@ -45,9 +45,9 @@ var errNotScoped = errors.New("the thread isn't kept from signalling others")
 // session's domain or in one within it. Only a session that has been started may be signalled: before, the scope isn't in force, and kill would
 // reach all that the user may signal. As root that the scope holds is asked of the kernel besides, with a signal of nothing
 // to process 1; any other user may not signal that one anyway.
-func (in *inside) signalAll(sig syscall.Signal) error {
+func (in *Thread) signalAll(sig syscall.Signal) error {
 	err := errNotScoped
-	in.do(func() {
+	in.Do(func() {
 		if os.Getpid() != 1 && errors.Is(syscall.Kill(1, 0), syscall.EPERM) {
 			err = syscall.Kill(-1, sig)
 		}
@@ -55,8 +55,8 @@ func (in *inside) signalAll(sig syscall.Signal) error {
 	return err
 }
 
-// do runs f on the thread, and does nothing after leave.
-func (in *inside) do(f func()) {
+// Do runs f on the thread, and does nothing after leave.
+func (in *Thread) Do(f func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.closed {
@@ -71,7 +71,7 @@ func (in *inside) do(f func()) {
 }
 
 // ahead has the thread do f before what it's asked to do later, while the caller goes on. What came of it can be received there then.
-func (in *inside) ahead(f func() error) <-chan error {
+func (in *Thread) ahead(f func() error) <-chan error {
 	done := make(chan error, 1)
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -81,8 +81,8 @@ func (in *inside) ahead(f func() error) <-chan error {
 	return done
 }
 
-// leave ends the thread.
-func (in *inside) leave() {
+// Close ends the thread.
+func (in *Thread) Close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !in.closed {

@@ -1,4 +1,4 @@
-package session
+package launch
 
 import (
 	"runtime"
@@ -11,7 +11,7 @@ func TestMakeThreads(t *testing.T) {
 	wanted := threadCount() + 5
 	for _, more := range []int{5, 0} {
 		before := threadCount()
-		makeThreads(wanted - min(runtime.GOMAXPROCS(0), maxProcessors))
+		MakeThreads(wanted - min(runtime.GOMAXPROCS(0), maxProcessors))
 		now := threadCount()
 		if now < wanted || now > before+more+2 { // the runtime may have made some for others
 			t.Errorf("%d threads, where there were %d and %d are needed", now, before, wanted)

@@ -1,4 +1,4 @@
-package session
+package launch
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ func restrictFirst() (any, error) {
 	if unix.Gettid() != os.Getpid() {
 		return nil, errors.New("this isn't the first thread")
 	}
-	err := new(command).restrictThread()
+	err := new(Command).RestrictThread()
 	if err == nil {
 		return restricted{}, nil
 	}
@@ -145,7 +145,7 @@ func signalScoped() (any, error) {
 
 // signalFrom sends a signal of nothing to all, from a thread that has been prepared.
 func signalFrom(prepare func() error) (string, error) {
-	in := &inside{calls: make(chan func())}
+	in := &Thread{calls: make(chan func())}
 	ready := make(chan error)
 	go func() {
 		_ = childtest.Thread(func() error {

@@ -1,4 +1,4 @@
-package session
+package launch
 
 import (
 	"os"
@@ -21,15 +21,15 @@ var passed = []os.Signal{
 	syscall.SIGTSTP,
 }
 
-// ending is how the first process ended.
-type ending struct {
-	ws    syscall.WaitStatus
-	usage syscall.Rusage
-	err   error
+// Exit is how the first process ended.
+type Exit struct {
+	Status syscall.WaitStatus
+	Usage  syscall.Rusage
+	Err    error
 }
 
-// supervisor watches the first process.
-type supervisor struct {
+// Supervisor watches the first process.
+type Supervisor struct {
 	signals chan os.Signal
 
 	awake bool // never stop: somebody must watch the clock (see stayAwake)
@@ -38,11 +38,11 @@ type supervisor struct {
 	pid int // 0: not started, or reaped
 }
 
-// watch starts to catch signals. It must run before the command is started, so that a signal in between isn't lost. It takes
+// Watch starts to catch signals. It must run before the command is started, so that a signal in between isn't lost. It takes
 // half a millisecond, most of it in waiting for a thread of the runtime.
 // Signals that toolguard was told to ignore (nohup) stay ignored, for the command too.
-func watch() (*supervisor, error) {
-	s := &supervisor{signals: make(chan os.Signal, 64)}
+func Watch() (*Supervisor, error) {
+	s := &Supervisor{signals: make(chan os.Signal, 64)}
 	for _, sig := range passed {
 		if !signal.Ignored(sig) {
 			signal.Notify(s.signals, sig)
@@ -55,10 +55,10 @@ func watch() (*supervisor, error) {
 	return s, nil
 }
 
-// stayAwake keeps the terminal from stopping toolguard: it stops the whole group of a process that reads it from the background,
+// StayAwake keeps the terminal from stopping toolguard: it stops the whole group of a process that reads it from the background,
 // and which group that is, the command can choose. Until the command has been started the signals are caught, since it
 // would inherit that they are ignored.
-func (s *supervisor) stayAwake() {
+func (s *Supervisor) StayAwake() {
 	s.awake = true
 	for _, sig := range []os.Signal{syscall.SIGTTIN, syscall.SIGTTOU} {
 		if !signal.Ignored(sig) {
@@ -67,12 +67,12 @@ func (s *supervisor) stayAwake() {
 	}
 }
 
-// ignoreTerminal is for when the command has been started: a write that is refused by a signal that is caught would be repeated
+// IgnoreTerminal is for when the command has been started: a write that is refused by a signal that is caught would be repeated
 // for ever.
-func (s *supervisor) ignoreTerminal() { signal.Ignore(syscall.SIGTTIN, syscall.SIGTTOU) }
+func (s *Supervisor) IgnoreTerminal() { signal.Ignore(syscall.SIGTTIN, syscall.SIGTTOU) }
 
-// forward passes signals on.
-func (s *supervisor) forward() {
+// Forward passes signals on.
+func (s *Supervisor) Forward() {
 	for sig := range s.signals {
 		sig := sig.(syscall.Signal)
 		if !fromTerminal(sig) {
@@ -81,18 +81,18 @@ func (s *supervisor) forward() {
 	}
 }
 
-// quiet is for when the command has ended: there's nobody to pass signals on to, and what toolguard still has to say may be
+// Quiet is for when the command has ended: there's nobody to pass signals on to, and what toolguard still has to say may be
 // written from the background. Signals stay caught, since what is left must be ended in order.
-func (s *supervisor) quiet() { signal.Ignore(syscall.SIGTTOU) }
+func (s *Supervisor) Quiet() { signal.Ignore(syscall.SIGTTOU) }
 
-func (s *supervisor) set(pid int) {
+func (s *Supervisor) SetPID(pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pid = pid
 }
 
 // kill signals the first process, never one that has taken its number since.
-func (s *supervisor) kill(sig syscall.Signal) {
+func (s *Supervisor) kill(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pid != 0 {
@@ -117,22 +117,22 @@ func fromTerminal(sig syscall.Signal) bool {
 	return err == nil && group == syscall.Getpgrp()
 }
 
-// wait waits for the first process and stops with it. When it's said to be hopeless, as it was killed and doesn't end, it counts as killed:
+// Wait waits for the first process and stops with it. When it's said to be hopeless, as it was killed and doesn't end, it counts as killed:
 // processes of which each traces the other, to stop it as it ends (PTRACE_O_TRACEEXIT), no signal ends, nor one that waits for a dead disk.
-func (s *supervisor) wait(pid int, hopeless <-chan struct{}) ending {
-	ended := make(chan ending, 1)
+func (s *Supervisor) Wait(pid int, hopeless <-chan struct{}) Exit {
+	ended := make(chan Exit, 1)
 	go func() { ended <- s.await(pid) }()
 	select {
 	case e := <-ended:
 		return e
 	case <-hopeless:
-		s.set(0)
-		return ending{ws: syscall.WaitStatus(syscall.SIGKILL)}
+		s.SetPID(0)
+		return Exit{Status: syscall.WaitStatus(syscall.SIGKILL)}
 	}
 }
 
 // await waits for the first process, reaping what else ends meanwhile.
-func (s *supervisor) await(pid int) ending {
+func (s *Supervisor) await(pid int) Exit {
 	for {
 		var ws syscall.WaitStatus
 		var ru syscall.Rusage
@@ -140,12 +140,12 @@ func (s *supervisor) await(pid int) ending {
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
-			return ending{err: os.NewSyscallError("wait4", err)}
+			return Exit{Err: os.NewSyscallError("wait4", err)}
 		case got == pid && ws.Stopped():
 			s.stopToo(pid)
 		case got == pid:
-			s.set(0)
-			return ending{ws: ws, usage: ru}
+			s.SetPID(0)
+			return Exit{Status: ws, Usage: ru}
 		}
 	}
 }
@@ -153,7 +153,7 @@ func (s *supervisor) await(pid int) ending {
 // stopToo stops toolguard when the command has stopped, so that the shell sees its job stopped, and continues the command
 // when toolguard is continued. When both were continued in the meantime there is nothing to do.
 // A session whose time is limited goes on: a stopped toolguard couldn't end it.
-func (s *supervisor) stopToo(pid int) {
+func (s *Supervisor) stopToo(pid int) {
 	if s.awake {
 		return
 	}
@@ -169,8 +169,8 @@ func (s *supervisor) stopToo(pid int) {
 	s.kill(syscall.SIGCONT)
 }
 
-// exitCode is the status that a shell would report.
-func exitCode(ws syscall.WaitStatus) int {
+// ExitCode is the status that a shell would report.
+func ExitCode(ws syscall.WaitStatus) int {
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())
 	}

@@ -1,4 +1,4 @@
-package session
+package launch
 
 import (
 	"bytes"
@@ -20,8 +20,8 @@ const neededProcesses = ownThreads + 4
 // another toolguard, and a shell that ends the session, can start.
 func reservedProcesses(most uint64) uint64 { return max(most/16, min(64, most/2)) }
 
-// reserveProcesses adds the command's limit of processes and threads to its limits, and lets toolguard have as many as it may.
-func reserveProcesses(limits map[int]unix.Rlimit) error {
+// ReserveProcesses adds the command's limit of processes and threads to its limits, and lets toolguard have as many as it may.
+func ReserveProcesses(limits map[int]unix.Rlimit) error {
 	var own unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &own); err != nil {
 		return os.NewSyscallError("getrlimit", err)
@@ -35,9 +35,9 @@ func reserveProcesses(limits map[int]unix.Rlimit) error {
 	return os.NewSyscallError("setrlimit", unix.Setrlimit(unix.RLIMIT_NPROC, &own))
 }
 
-// checkCapacity says why toolguard couldn't have its threads, or the command not a process. The Go runtime would end toolguard instead, with
+// CheckCapacity says why toolguard couldn't have its threads, or the command not a process. The Go runtime would end toolguard instead, with
 // its own words.
-func checkCapacity() error {
+func CheckCapacity() error {
 	if err := checkOpenFiles(); err != nil {
 		return err
 	}

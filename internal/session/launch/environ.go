@@ -1,4 +1,4 @@
-package session
+package launch
 
 import (
 	"slices"
@@ -7,10 +7,10 @@ import (
 	"github.com/toolguard/toolguard/internal/policy"
 )
 
-// environ is what the command sees of env, and the names of what it doesn't, each once. Entries that aren't NAME=VALUE
+// Environ is what the command sees of env, and the names of what it doesn't, each once. Entries that aren't NAME=VALUE
 // are dropped: no rule could name them. TMPDIR always points to the session's own, where it has one, and so does TMUX_TMPDIR unless it's
 // handed on: tmux puts its socket there or into /tmp, where that of the user's own server is.
-func environ(c *policy.Compiled, program string, env []string) (keep, removed []string) {
+func Environ(c *policy.Compiled, program string, env []string) (keep, removed []string) {
 	narrow := commandEnvs(c, program)
 	for _, kv := range env {
 		name, value, ok := strings.Cut(kv, "=")

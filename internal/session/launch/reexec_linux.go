@@ -1,4 +1,4 @@
-package session
+package launch
 
 import (
 	"fmt"
@@ -20,17 +20,17 @@ func HasChildren() bool {
 	}
 }
 
-// Again runs this very command line once more, as a child, and returns its exit status. What the kernel hands to the child as its
+// Reexec runs this very command line once more, as a child, and returns its exit status. What the kernel hands to the child as its
 // own children, and to it as the subreaper, is then of its session alone: what was there before keeps its parents, and is
 // neither waited for nor ended.
-func Again() (int, error) {
-	if err := checkCapacity(); err != nil {
+func Reexec() (int, error) {
+	if err := CheckCapacity(); err != nil {
 		return 0, err
 	}
-	makeThreads(fewBlocked) // the session may use up what there can be
+	MakeThreads(FewBlocked) // the session may use up what there can be
 	runtime.LockOSThread()  // the child dies with the thread that made it (PR_SET_PDEATHSIG)
 	defer runtime.UnlockOSThread()
-	sup, err := watch()
+	sup, err := Watch()
 	if err != nil {
 		return 0, err
 	}
@@ -40,8 +40,8 @@ func Again() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("start toolguard apart from its caller's children: %w", err)
 	}
-	sup.set(pid)
-	go sup.forward()
-	end := sup.wait(pid, nil)
-	return exitCode(end.ws), end.err
+	sup.SetPID(pid)
+	go sup.Forward()
+	end := sup.Wait(pid, nil)
+	return ExitCode(end.Status), end.Err
 }

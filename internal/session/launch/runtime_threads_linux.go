@@ -1,4 +1,4 @@
-package session
+package launch
 
 import "runtime"
 
@@ -6,18 +6,18 @@ import "runtime"
 const (
 	// maxProcessors bounds how many threads compute at once. It's enough: what takes time is the kernel's work.
 	maxProcessors = 4
-	// fewBlocked is how many threads there are besides, since as many goroutines can be in a system call at the same time: the waiting for the
+	// FewBlocked is how many threads there are besides, since as many goroutines can be in a system call at the same time: the waiting for the
 	// command and for signals, the session's thread, the reader of audit records, the writer of events and the clock; and the runtime's own three,
 	// and the one that proves Landlock and ends. Each thread takes some 50 µs to make, and others at the end.
-	fewBlocked = 10
-	// mostBlocked is fewBlocked with the readers of three rings, and what egress takes.
-	mostBlocked = 16
+	FewBlocked = 10
+	// MostBlocked is fewBlocked with the readers of three rings, and what egress takes.
+	MostBlocked = 16
 	// ownThreads is the most that toolguard needs.
-	ownThreads = maxProcessors + mostBlocked
+	ownThreads = maxProcessors + MostBlocked
 )
 
-// makeThreads makes those threads that are missing where so many can be blocked: a goroutine holds each that there is, until there are enough.
-func makeThreads(blocked int) {
+// MakeThreads makes those threads that are missing where so many can be blocked: a goroutine holds each that there is, until there are enough.
+func MakeThreads(blocked int) {
 	if runtime.GOMAXPROCS(0) > maxProcessors {
 		runtime.GOMAXPROCS(maxProcessors)
 	}

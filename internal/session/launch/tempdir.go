@@ -1,4 +1,4 @@
-package session
+package launch
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MakeTmp makes the private TMPDIR of a session, readable by its owner alone, and returns its canonical path. Its name begins with prefix. remove
+// MakeTempDir makes the private TMPDIR of a session, readable by its owner alone, and returns its canonical path. Its name begins with prefix. remove
 // deletes it with all that the session left in it; it never follows a symlink out of it, whatever the command put there.
-func MakeTmp(prefix string) (dir string, remove func() error, err error) {
+func MakeTempDir(prefix string) (dir string, remove func() error, err error) {
 	base, err := filepath.Abs(tmpBase())
 	if err != nil {
 		return "", nil, fmt.Errorf("make the private TMPDIR: %w", err)

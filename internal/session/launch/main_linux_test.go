@@ -1,0 +1,26 @@
+package launch
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/toolguard/toolguard/internal/childtest"
+)
+
+func TestMain(m *testing.M) {
+	childtest.Main(m, func(order string) (any, error) {
+		do, ok := orders[order]
+		if !ok {
+			return nil, fmt.Errorf("no order %q", order)
+		}
+		return do()
+	})
+}
+
+// orders are what children do.
+var orders = map[string]func() (any, error){
+	"restrict the first thread":  restrictFirst,
+	"find later threads":         findLater,
+	"signal all without a scope": signalUnscoped,
+	"signal all within a scope":  signalScoped,
+}
