@@ -93,12 +93,12 @@ func (d *Daemon) sockets(r *record, p *policies) loader.Flags {
 	return 0
 }
 
-func (s *session) netConfig(c *policy.Compiled) (denials.Heard, denials.Config) {
+func (s *session) netConfig(c *policy.Compiled) (denials.Source, denials.Config) {
 	cfg := s.denialsConfig(c)
 	if st := &s.record.Start; st.Network != nil {
 		cfg.Proxies = st.Network.Proxies
 	}
-	return s.heard(), cfg
+	return s.source(), cfg
 }
 
 // beginNetwork holds the session's cgroup, which nobody is in yet, where its toolguard has its network.
@@ -116,9 +116,9 @@ func (s *session) beginNetwork(c *policy.Compiled) error {
 		_ = place.Close()
 		return err
 	}
-	who, cfg := s.netConfig(c)
+	source, cfg := s.netConfig(c)
 	s.network.Place, s.network.Intercepts = inode, c.Intercepts()
-	s.bundle, err = s.net.Begin(who, cfg, guarded.NetPlace{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream})
+	s.bundle, err = s.net.Begin(source, cfg, guarded.NetPlace{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream})
 	if err != nil {
 		s.net = nil // it has given itself up
 		_ = place.Close()
@@ -142,8 +142,8 @@ func (s *session) resumeNetwork(c *policy.Compiled) {
 		return
 	}
 	s.d.log("session %s: its network can't be taken over, and all names stay refused: %v", s.id, err)
-	if s.hearing != nil {
-		s.hearing.Missed("toolguardd", fmt.Sprintf("the network can't be taken over from the toolguardd before: names stay refused, and untold what is of addresses: %v", err))
+	if s.denials != nil {
+		s.denials.Missed("toolguardd", fmt.Sprintf("the network can't be taken over from the toolguardd before: names stay denied, and what is denied of addresses unreported: %v", err))
 	}
 }
 
@@ -152,9 +152,9 @@ func (s *session) takeOverNetwork(c *policy.Compiled) error {
 	if err != nil {
 		return err
 	}
-	who, cfg := s.netConfig(c)
+	source, cfg := s.netConfig(c)
 	at := guarded.NetPlace{Group: s.group.Load().Group, Network: place, Upstream: s.network.Upstream}
-	if s.net, err = guarded.ResumeNetwork(who, cfg, s.record.Generation, at); err != nil {
+	if s.net, err = guarded.ResumeNetwork(source, cfg, s.record.Generation, at); err != nil {
 		_ = place.Close()
 	}
 	return err

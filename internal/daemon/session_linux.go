@@ -100,9 +100,9 @@ type session struct {
 	record  record
 	recent  weak.Pointer[policies] // few need them once the session has begun
 	state   api.State
-	hearing *denials.Hearing // nil: nobody is in it yet
-	net     *guarded.Network // nil: it's not held, or not any more
-	owner   *follower        // the client's queue; nil: it doesn't listen
+	denials *denials.Follower // nil: nobody is in it yet
+	net     *guarded.Network  // nil: it's not held, or not any more
+	owner   *follower         // the client's queue; nil: it doesn't listen
 	exit    *event.Exit
 	end     api.End
 }
@@ -292,7 +292,7 @@ func (s *session) adopted() error {
 
 func (s *session) tellStart() {
 	st := &s.record.Start
-	s.hearing.Tell(event.Event{
+	s.denials.Emit(event.Event{
 		Kind: event.SessionStart, Mechanism: "bpf", Degraded: st.Degraded, Removed: st.Removed,
 		Process: []event.Process{{PID: s.client.PID, UID: s.uid, Argv: st.Argv}},
 	})
@@ -306,7 +306,7 @@ func (s *session) begun() bool {
 		return false
 	}
 	s.state = api.Running
-	s.hear(false)
+	s.follow(false)
 	return true
 }
 
@@ -329,9 +329,9 @@ func (s *session) change(f func(*record)) error {
 	return nil
 }
 
-// heard is where the session's policies are.
-func (s *session) heard() denials.Heard {
-	return denials.Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
+// source is where the session's policies are.
+func (s *session) source() denials.Source {
+	return denials.Source{Policies: func() (map[uint32]*policy.Compiled, error) {
 		p, err := s.policies()
 		if err != nil {
 			return nil, err
@@ -350,12 +350,12 @@ func (s *session) denialsConfig(c *policy.Compiled) denials.Config {
 	return cfg
 }
 
-// hear begins to report what is denied in the session, which a toolguardd before may have followed.
-func (s *session) hear(resumed bool) {
-	who := s.heard()
-	who.Resumed = resumed
+// follow begins to report what is denied in the session, which a toolguardd before may have followed.
+func (s *session) follow(resumed bool) {
+	source := s.source()
+	source.Resumed = resumed
 	info := &s.record.Info
-	s.hearing = denials.Hear(s.kernel, who, s.denialsConfig(&policy.Compiled{Name: info.Policy, Digest: info.Digest}))
+	s.denials = denials.Follow(s.kernel, source, s.denialsConfig(&policy.Compiled{Name: info.Policy, Digest: info.Digest}))
 }
 
 // reload gives the session another policy, put within the outer sessions'.
@@ -382,7 +382,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 			return err
 		}
 	}
-	if now := s.now(); s.hearing == nil || now == api.Ending {
+	if now := s.now(); s.denials == nil || now == api.Ending {
 		return refuse(409, "session %s is %s: only one that runs can get another policy", s.id, now)
 	}
 	if s.record.Flags&^(loader.FlagsOf(c)|s.record.Sockets) != 0 {
@@ -430,9 +430,9 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	if err := s.reloadNetwork(next, c); err != nil {
 		return errors.Join(err, back())
 	}
-	s.hearing.Reloaded(next, c)
+	s.denials.Reloaded(next, c)
 	if err := s.kernel.Reload(img); err != nil {
-		s.hearing.Reloaded(before.Generation, former.inForce)
+		s.denials.Reloaded(before.Generation, former.inForce)
 		return errors.Join(err, s.reloadNetwork(before.Generation, former.inForce), back())
 	}
 	s.mu.Lock()
@@ -441,7 +441,7 @@ func (s *session) reload(asked *policy.Compiled, size int) error {
 	s.d.removePolicies(&before, &r)
 	s.lines.Store(int64(r.Lines))
 	s.size.Store(int64(r.Held))
-	s.hearing.Tell(event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "the session got another policy"}})
+	s.denials.Emit(event.Event{Kind: event.Daemon, Mechanism: "toolguardd", Extra: map[string]string{"what": "the session got another policy"}})
 	return nil
 }
 

@@ -142,7 +142,7 @@ func TestEntering(t *testing.T) {
 
 // Nothing changes a session that ends: who does so already is waited for, who comes later is refused.
 func TestEndingIsLeftAlone(t *testing.T) {
-	s := &session{state: api.Ending, hearing: &denials.Hearing{}}
+	s := &session{state: api.Ending, denials: &denials.Follower{}}
 	if err := s.enter(7); err == nil {
 		t.Error("a thread enters a session that ends")
 	}
@@ -429,7 +429,7 @@ func TestReloadGoesBack(t *testing.T) {
 	r.Info.ID, r.Info.Workspace, r.Info.State = "0000000000000001", before.Workspace, api.Running
 	saved(t, d, r, held(before))
 	s := d.newSession(r, proc.Ended(0))
-	s.hearing = &denials.Hearing{}
+	s.denials = &denials.Follower{}
 	if err := s.reload(after, 1); err == nil || !strings.Contains(err.Error(), "couldn't be taken over") { // the network
 		t.Error(err)
 	}

@@ -232,8 +232,8 @@ func (d *Daemon) resume(id string) error {
 	}
 	switch {
 	case r.Info.State != api.Starting:
-		s.hear(true)
-		s.hearing.Missed("toolguardd", "there was no toolguardd for a while: what its predecessor had heard and not told yet is lost")
+		s.follow(true)
+		s.denials.Missed("toolguardd", "there was no toolguardd for a while: what its predecessor had collected and not emitted yet is lost")
 	case r.Thread != 0:
 		s.expect()
 	}

@@ -28,10 +28,10 @@ func (s *session) supervise() {
 	go func() {
 		s.client.Wait()
 		s.mu.Lock()
-		hearing := s.hearing
+		emitter := s.denials
 		s.mu.Unlock()
-		if hearing != nil {
-			hearing.Left()
+		if emitter != nil {
+			emitter.ClientExited()
 		}
 		close(gone)
 	}()
@@ -106,22 +106,22 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 	}
 	s.hearLate()
 	s.mu.Lock()
-	hearing, exit := s.hearing, s.exit
+	emitter, exit := s.denials, s.exit
 	s.mu.Unlock()
 	net := s.endNetwork()
-	if hearing != nil {
-		counts := hearing.End()
+	if emitter != nil {
+		counts := emitter.End()
 		s.mu.Lock()
 		s.end = api.End{Denied: counts.Denied + net.Denied, Untold: counts.Suppressed + counts.Lost + net.Suppressed + net.Lost}
 		s.mu.Unlock()
 		if limit {
-			hearing.LimitMet("wall_time", s.limits.WallTime.Place, 1)
+			emitter.LimitMet("wall_time", s.limits.WallTime.Place, 1)
 		}
 	} else if _, err := s.kernel.End(); err != nil {
 		s.d.log("end session %s: %v", s.id, err)
 	}
 	usage := s.endGroup()
-	if hearing != nil {
+	if emitter != nil {
 		s.mu.Lock()
 		s.end.Usage = usage
 		s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *session) finish(killed bool, gone <-chan struct{}, limit bool) {
 		if limit {
 			e.Reason, e.Rule, e.Place = string(policy.Limit), "limits.wall_time", s.limits.WallTime.Place.String()
 		}
-		hearing.Tell(e)
+		emitter.Emit(e)
 	}
 	_, _ = s.events.Close()
 	if left { // the client keeps its thread in the session, or the kernel some other: it stays in the list until then
@@ -165,11 +165,11 @@ func (s *session) empty() {
 
 // hearLate tells what was refused in a session whose toolguard has had a thread put into it, and never said that it's in.
 func (s *session) hearLate() {
-	if s.hearing != nil || s.record.Thread == 0 {
+	if s.denials != nil || s.record.Thread == 0 {
 		return
 	}
 	s.mu.Lock()
-	s.hear(false)
+	s.follow(false)
 	s.mu.Unlock()
 	s.tellStart()
 }
@@ -179,7 +179,7 @@ func (s *session) hearLate() {
 func (s *session) settle() {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	if s.hearing != nil || s.record.Thread == 0 {
+	if s.denials != nil || s.record.Thread == 0 {
 		return
 	}
 	if err := s.kernel.CancelThread(s.thread()); err != nil {
@@ -203,10 +203,10 @@ func (s *session) endGroup() *event.Usage {
 	if err == nil && busy {
 		err = g.WaitEmpty(ctx)
 	}
-	if met, e := g.Events(); e == nil && s.hearing != nil {
+	if met, e := g.Events(); e == nil && s.denials != nil {
 		l := s.limits
-		s.hearing.LimitMet("memory", l.Memory.Place, met.OOM)
-		s.hearing.LimitMet("pids", l.Pids.Place, met.PidsMax)
+		s.denials.LimitMet("memory", l.Memory.Place, met.OOM)
+		s.denials.LimitMet("pids", l.Pids.Place, met.PidsMax)
 	}
 	s.endWithin(g)
 	usage := s.usage()

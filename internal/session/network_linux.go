@@ -20,7 +20,7 @@ import (
 // Network holds the network of a session that another process started, as a run holds its own: with the kernel's programs on the
 // session's cgroup, and with egress, a child of this process, which must be of toolguardd's program.
 type Network struct {
-	h          *denials.Hearing // nil: it holds nobody's yet
+	follower   *denials.Follower // nil: it holds nobody's yet
 	cfg        denials.Config
 	net        *network
 	place      *os.File
@@ -63,7 +63,7 @@ func newNetwork(kernel *cgroupsock.Session) (*Network, error) {
 
 // Begin holds the network of a session in which nobody is yet to the policy of cfg, which is of generation 1. The bundle is of the
 // session's certificate authority, where it has one. What can't be begun is given up.
-func (n *Network) Begin(who denials.Heard, cfg denials.Config, at NetPlace) (bundle []byte, err error) {
+func (n *Network) Begin(who denials.Source, cfg denials.Config, at NetPlace) (bundle []byte, err error) {
 	defer func() {
 		if err != nil {
 			n.End()
@@ -73,14 +73,14 @@ func (n *Network) Begin(who denials.Heard, cfg denials.Config, at NetPlace) (bun
 	if n.net.image, err = cgroupsock.NewImage(cfg.Policy, 1); err != nil {
 		return nil, err
 	}
-	b, err := n.net.begin(n.h.Collector, cfg.Policy, cfg.Session, at.Group.FD(), at.Network, at.Upstream)
+	b, err := n.net.begin(n.follower.Collector, cfg.Policy, cfg.Session, at.Group.FD(), at.Network, at.Upstream)
 	if err != nil {
 		return nil, err
 	}
 	if err := n.net.kernel.SaveState(b.Authority); err != nil {
 		return nil, err
 	}
-	if err := n.h.ListenNetwork(n.net.kernel); err != nil {
+	if err := n.follower.ListenNetwork(n.net.kernel); err != nil {
 		return nil, err
 	}
 	n.place = at.Network
@@ -89,7 +89,7 @@ func (n *Network) Begin(who denials.Heard, cfg denials.Config, at NetPlace) (bun
 
 // ResumeNetwork takes over what another process has held, by the policy in force, which is of a generation. That's gone, and its egress
 // with it; another one takes its place.
-func ResumeNetwork(who denials.Heard, cfg denials.Config, generation uint32, at NetPlace) (*Network, error) {
+func ResumeNetwork(who denials.Source, cfg denials.Config, generation uint32, at NetPlace) (*Network, error) {
 	kernel, err := cgroupsock.Open(at.Group.FD())
 	if err != nil {
 		return nil, err
@@ -99,11 +99,11 @@ func ResumeNetwork(who denials.Heard, cfg denials.Config, generation uint32, at 
 		return nil, err
 	}
 	n.hold(who, cfg, generation)
-	ports, err := n.net.startEgress(n.h.Collector, message.Instructions{
+	ports, err := n.net.startEgress(n.follower.Collector, message.Instructions{
 		Policy: cfg.Policy, Generation: generation, Upstream: at.Upstream, Authority: kernel.SavedState(),
 	}, at.Network)
 	if err == nil {
-		err = errors.Join(kernel.Redirect(ports), n.h.ListenNetwork(kernel))
+		err = errors.Join(kernel.Redirect(ports), n.follower.ListenNetwork(kernel))
 	}
 	if err != nil {
 		n.End()
@@ -114,8 +114,8 @@ func ResumeNetwork(who denials.Heard, cfg denials.Config, generation uint32, at 
 	return n, nil
 }
 
-func (n *Network) hold(who denials.Heard, cfg denials.Config, generation uint32) {
-	n.h, n.cfg = denials.NewHearing(who, cfg), cfg
+func (n *Network) hold(who denials.Source, cfg denials.Config, generation uint32) {
+	n.follower, n.cfg = denials.NewFollower(who, cfg), cfg
 	n.generation, n.policy = generation, cfg.Policy
 }
 
@@ -125,7 +125,7 @@ func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
 	if err != nil {
 		return err
 	}
-	n.h.Reloaded(generation, c)
+	n.follower.Reloaded(generation, c)
 	if err = n.net.egress.Reload(generation, c); err == nil { // first: what it permits is forgotten then
 		if err = n.net.kernel.Reload(img); err != nil {
 			err = errors.Join(err, n.net.egress.Reload(n.generation, n.policy))
@@ -133,7 +133,7 @@ func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
 		}
 	}
 	if err != nil {
-		n.h.Reloaded(n.generation, n.policy)
+		n.follower.Reloaded(n.generation, n.policy)
 		return err
 	}
 	n.generation, n.policy = generation, c
@@ -146,13 +146,13 @@ func (n *Network) Reload(generation uint32, c *policy.Compiled) error {
 func (n *Network) closeDenied() {
 	closed, err := n.net.closeSockets(n.place, (*cgroupsock.Session).CloseDenied)
 	report := func(format string, args ...any) {
-		n.h.Tell(event.Event{Kind: event.Daemon, Mechanism: "netguard", Extra: map[string]string{"what": fmt.Sprintf(format, args...)}})
+		n.follower.Emit(event.Event{Kind: event.Daemon, Mechanism: "netguard", Extra: map[string]string{"what": fmt.Sprintf(format, args...)}})
 	}
 	if closed > 0 {
 		report("closed %d sockets that were connected to, or waited for, what the policy in force doesn't grant", closed)
 	}
 	if err != nil {
-		n.h.Warn("session %s: connections that its policy doesn't grant may be open still: %v", denials.SessionID(n.cfg.Session), err)
+		n.follower.Warn("session %s: connections that its policy doesn't grant may be open still: %v", denials.SessionID(n.cfg.Session), err)
 		report("connections that the policy doesn't grant may be open still: %v", err)
 	}
 }
@@ -163,7 +163,7 @@ func (n *Network) EndWithin(cgroup string) {
 		return
 	}
 	if _, err := n.net.closeSockets(n.place, func(s *cgroupsock.Session, d *cgroupsock.Diag) (int, error) { return s.CloseOpenIn(d, cgroup) }); err != nil {
-		n.h.Warn("sockets of a session within session %s that others have stay open: %v", denials.SessionID(n.cfg.Session), err)
+		n.follower.Warn("sockets of a session within session %s that others have stay open: %v", denials.SessionID(n.cfg.Session), err)
 	}
 }
 
@@ -172,7 +172,7 @@ func (n *Network) Counts() cgroupsock.Counts { return n.net.kernel.Counts() }
 
 // End ends egress, tells what is left to be told, and gives the network up. What is left in the cgroup stays held.
 func (n *Network) End() cgroupsock.Counts {
-	counts := n.h.EndNetwork(func() { n.net.endEgress() }, func() cgroupsock.Counts { return n.net.end(n.place, false, n.h.Warn) })
+	counts := n.follower.EndNetwork(func() { n.net.endEgress() }, func() cgroupsock.Counts { return n.net.end(n.place, false, n.follower.Warn) })
 	if n.place != nil {
 		_ = n.place.Close()
 	}

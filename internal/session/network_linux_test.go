@@ -150,7 +150,7 @@ func (e *elsewhere) begin(c *policy.Compiled) *Network {
 	e.t.Helper()
 	n, err := LoadNetwork()
 	must(e.t, err)
-	who := denials.Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
+	who := denials.Source{Policies: func() (map[uint32]*policy.Compiled, error) {
 		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
 	}}
 	if _, err := n.Begin(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, e.at()); err != nil {
@@ -270,7 +270,7 @@ func TestNetworkEndsWhileItLooks(t *testing.T) {
 	n, err := LoadNetwork()
 	must(t, err)
 	looks, found, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	who := denials.Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
+	who := denials.Source{Policies: func() (map[uint32]*policy.Compiled, error) {
 		close(looks)
 		<-found
 		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
@@ -341,7 +341,7 @@ func TestNetworkResumed(t *testing.T) {
 	e.expect("http://one.test/", "^hello")
 	former.End() // as if it were gone
 	e.expect("http://one.test/", "Could not resolve|onnect")
-	who := denials.Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
+	who := denials.Source{Policies: func() (map[uint32]*policy.Compiled, error) {
 		return map[uint32]*policy.Compiled{api.FirstGeneration: c}, nil
 	}}
 	n, err := ResumeNetwork(who, denials.Config{Session: 7, Self: os.Getpid(), Policy: c, Events: e.events}, 1, e.at())

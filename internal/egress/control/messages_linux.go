@@ -30,7 +30,7 @@ func (p *Supervisor) hear(socket *os.File) error {
 			return errors.New(w.Failed)
 		}
 		if w.Lost > 0 {
-			p.reports.Lost(w.Lost, "more were refused at a time than are told")
+			p.reports.Lost(w.Lost, "more were denied at a time than are reported")
 		}
 		if w.Denial != nil {
 			p.reports.Denied(w.Denial)

@@ -32,7 +32,7 @@ func (r describer) advise(e *event.Event, advice string) {
 	}
 }
 
-// adviseProxy says what the grant of a proxy opens, and takes it away where what the proxy is asked for can't be read: scheme is what the
+// adviseProxy is what the grant of a proxy opens, and takes it away where what the proxy is asked for can't be read: scheme is what the
 // grant is for, or what was spoken.
 func adviseProxy(e *event.Event, p *api.Proxy, scheme string) {
 	switch {
@@ -56,7 +56,7 @@ func (r describer) proxyAt(target string) *api.Proxy {
 	return &r.cfg.Proxies[i]
 }
 
-// sameEndpoint says whether a proxy is at this host and port. A proxy without a port is at whichever its clients take.
+// sameEndpoint reports whether a proxy is at this host and port. A proxy without a port is at whichever its clients take.
 func sameEndpoint(proxy *api.Proxy, endpoint string) bool {
 	host, port, err := net.SplitHostPort(endpoint)
 	if err != nil || proxy.Port != "" && proxy.Port != port {
@@ -71,7 +71,7 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && at.IsLoopback()
 }
 
-// adviseOrdinary says of a name that wasn't made or removed that the permissions of its folder wouldn't have let this user either: the
+// adviseOrdinary notes for a name that wasn't made or removed that the permissions of its folder wouldn't have let this user either: the
 // kernel asks the security modules first (security_path_mknod and its like, before may_create). A grant would be of no use.
 func (r describer) adviseOrdinary(e *event.Event, folder string) {
 	if len(e.Process) == 0 || MayOverride(r.policy) || !Forbidden(folder, &e.Process[0]) {

@@ -10,18 +10,18 @@ import (
 	"github.com/toolguard/toolguard/internal/kernelaudit"
 )
 
-// gatherTime is how long denials like one that has been told are gathered before their number is told.
-const gatherTime = time.Second
+// aggregateTime is how long denials like one that was emitted are counted before their number is emitted.
+const aggregateTime = time.Second
 
-// maxGathered bounds how many different denials are gathered at a time.
-const maxGathered = 1024
+// maxAggregated bounds how many different denials are counted at a time.
+const maxAggregated = 1024
 
-// repeats gathers denials that are like one that was told less than gatherTime ago, so that a program which asks for the same
-// thing fifty thousand times a second costs a count each time, and not an event. Each has the event that was told; its Count
+// repeats counts denials that are like one that was emitted less than aggregateTime ago, so that a program which asks for the same
+// thing fifty thousand times a second costs a count each time, and not an event. Each has the event that was emitted; its Count
 // is how many there have been since then.
 type repeats map[any]*event.Event // by a likeness or an alike
 
-// likeness is all that an event tells of a denial, but for the time.
+// likeness is all that an event reports of a denial, but for the time.
 type likeness struct {
 	source                        kernelaudit.Source
 	pid, ppid, uid, peer, signal  int
@@ -39,7 +39,7 @@ func likenessOf(k *kernelaudit.Denial) likeness {
 	}
 }
 
-// count counts a denial that is like another one. false: there's none, so it must be told.
+// count counts a denial that is like another one. false: there's none, so it must be emitted.
 func (r repeats) count(like any, when time.Time) bool {
 	e := r[like]
 	if e == nil {
@@ -52,11 +52,11 @@ func (r repeats) count(like any, when time.Time) bool {
 	return true
 }
 
-// add begins to gather what is like a denial that has been told.
+// add begins to count what is like a denial that was emitted.
 func (r repeats) add(like any, e event.Event) { r[like] = &e }
 
-// flush tells what has been gathered, and forgets what there was nothing of.
-func (r repeats) flush(tell func(event.Event)) {
+// flush emits what has been counted, and removes what there was nothing of.
+func (r repeats) flush(emit func(event.Event)) {
 	var list []*event.Event
 	for like, e := range r {
 		if e.Count == 0 {
@@ -67,7 +67,7 @@ func (r repeats) flush(tell func(event.Event)) {
 	}
 	slices.SortFunc(list, func(a, b *event.Event) int { return a.First.Compare(b.First) })
 	for _, e := range list {
-		tell(*e)
+		emit(*e)
 		e.Count, e.First = 0, time.Time{}
 	}
 }

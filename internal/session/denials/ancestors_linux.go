@@ -11,7 +11,7 @@ import (
 	"github.com/toolguard/toolguard/internal/proc"
 )
 
-// maxAncestors bounds how many processes are told beside the refused one.
+// maxAncestors bounds how many processes an event has in addition to the one that was denied something.
 const maxAncestors = 32
 
 // ancestors are a process and those that it comes from, as far as they are inside the session that self started, and still alive. What is

@@ -24,10 +24,10 @@ func (d *Collector) Listen(s *loader.Session) {
 	d.mu.Lock()
 	d.counts = s.Counts
 	d.mu.Unlock()
-	s.Listen(d.refused)
+	s.Listen(d.deniedByBPF)
 }
 
-// alike is all that an event tells of what a program refused, but for the time.
+// alike is all that an event reports of what a program denied, but for the time.
 type alike struct {
 	pid, uid, layer, rule, errno int
 	other                        int
@@ -49,8 +49,8 @@ func alikeOf(k *loader.Event) alike {
 	return a
 }
 
-// refused runs on the goroutine that listens to the session.
-func (d *Collector) refused(k loader.Event) {
+// deniedByBPF runs on the goroutine that listens to the session.
+func (d *Collector) deniedByBPF(k loader.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.take(d.policy, k)
@@ -68,7 +68,7 @@ func (d *Collector) take(c *policy.Compiled, k loader.Event) {
 	if moot(&k) {
 		return
 	}
-	d.gather(alikeOf(&k), k.Time, func() event.Event {
+	d.aggregate(alikeOf(&k), k.Time, func() event.Event {
 		e := Describe(&d.cfg, c, &k, d.chainOf(&k))
 		if e.Reason == string(policy.EngineError) {
 			d.cfg.warn("%s on %s: %s", e.Capability, e.Target, e.Extra["why"])
@@ -77,7 +77,7 @@ func (d *Collector) take(c *policy.Compiled, k loader.Event) {
 	})
 }
 
-// moot says whether a file was only to be made if there was none: the kernel asks for that before it has looked the name up, unless it knows
+// moot reports whether a file was only to be made if there was none: the kernel asks for that before it has looked the name up, unless it knows
 // the name already (lookup_open in fs/namei.c, Linux 5.6 and later), and opens what has the name whatever the answer was. What was made since,
 // by somebody else, wasn't there; and in /proc nothing can be made, by whatever name it's opened.
 func moot(k *loader.Event) bool {
@@ -107,24 +107,24 @@ func parent(k *loader.Event) event.Process {
 	return event.Process{PID: k.Parent.PID, UID: k.Parent.UID, Comm: k.Parent.Comm}
 }
 
-// tellLosses says what of it nobody was told. It's called with the lock held.
-func (d *Collector) tellLosses() {
+// reportLosses is what of it was lost. It's called with the lock held.
+func (d *Collector) reportLosses() {
 	if d.counts == nil {
 		return
 	}
 	c := d.counts()
-	if n := c.Lost + c.Suppressed - d.untold; n > 0 {
-		d.untold += n
-		d.gap("bpf", n, "more were refused at a time than are told", true)
+	if n := c.Lost + c.Suppressed - d.lossesReported; n > 0 {
+		d.lossesReported += n
+		d.gap("bpf", n, "more were denied at a time than are reported", true)
 	}
 	if n := c.Unrecorded - d.unrecorded; n > 0 {
 		d.unrecorded += n
-		d.gapOf("bpf:exec", n, n, "more were executed at a time than are told", true)
+		d.gapOf("bpf:exec", n, n, "more were executed at a time than are reported", true)
 	}
 }
 
-// hearRest takes in the last of it while end ends the session in the kernel, and returns what that counted in it.
-func (d *Collector) hearRest(end func() loader.Counts) loader.Counts {
+// drainKernel takes in the last of it while end ends the session in the kernel, and returns what that counted in it.
+func (d *Collector) drainKernel(end func() loader.Counts) loader.Counts {
 	d.mu.Lock()
 	heard := d.counts != nil
 	d.counts = nil // which looks at memory that goes with the session: tick, meanwhile, doesn't
@@ -137,13 +137,13 @@ func (d *Collector) hearRest(end func() loader.Counts) loader.Counts {
 	defer d.mu.Unlock()
 	d.endRepeats()
 	d.counts = func() loader.Counts { return counts }
-	d.tellLosses()
+	d.reportLosses()
 	d.counts = nil
 	return counts
 }
 
-// refused makes an event of what a program refused.
-func (r describer) refused(k *loader.Event, chain []event.Process) event.Event {
+// bpf makes an event of what a program denied.
+func (r describer) bpf(k *loader.Event, chain []event.Process) event.Event {
 	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "bpf:" + k.Op.String()})
 	e.Time = k.Time
 	if k.Errno > 0 {
@@ -152,18 +152,18 @@ func (r describer) refused(k *loader.Event, chain []event.Process) event.Event {
 	e.Extra = map[string]string{}
 	switch {
 	case k.Op == loader.OpCall:
-		r.deniedCall(&e, callOf(k))
+		r.describeCall(&e, callOf(k))
 	case k.Why == loader.WhyRule && k.Walk == loader.WalkInternal:
 		e.Resource, e.Capability, e.Reason = policy.FS.String(), policy.Execute.String(), string(policy.NoRule)
 		e.Extra["why"] = "memory without a path (memfd) can't be executed or mapped as code: write it to a folder that has `execute`"
 	case k.Why == loader.WhyAlways || k.Why == loader.WhyDevice || len(k.Paths) == 0:
-		r.refusedAlways(&e, k)
+		r.describeAlways(&e, k)
 	case k.Why == loader.WhyCommand || k.Why == loader.WhyArgs:
-		r.refusedCommand(&e, k)
+		r.describeCommand(&e, k)
 	case k.Why == loader.WhyRule:
-		r.refusedPath(&e, k)
+		r.describePath(&e, k)
 	case k.Why == loader.WhyGain:
-		r.refusedGain(&e, k)
+		r.describeMove(&e, k)
 	default:
 		r.asked(&e, k)
 		e.Reason = string(policy.PathUnresolved)
@@ -172,7 +172,7 @@ func (r describer) refused(k *loader.Event, chain []event.Process) event.Event {
 	return e
 }
 
-// callOf is a system call that a filter refused, as the kernel's records have it.
+// callOf is a system call that a filter denied, as the kernel's records have it.
 func callOf(k *loader.Event) kernelaudit.Denial {
 	nr := int(k.Detail)
 	return kernelaudit.Denial{
@@ -193,8 +193,8 @@ func (r describer) verdict(k *loader.Event, why policy.Reason) policy.Verdict {
 	return v
 }
 
-// refusedAlways describes what is refused to every session, or whatever its rules say.
-func (r describer) refusedAlways(e *event.Event, k *loader.Event) {
+// describeAlways describes what is denied to every session, or whatever its rules are.
+func (r describer) describeAlways(e *event.Event, k *loader.Event) {
 	e.Resource, e.Capability, e.Reason = "always", k.Op.String(), string(policy.SyscallDenied)
 	switch {
 	case len(k.Paths) > 0:
@@ -227,9 +227,9 @@ func (r describer) refusedAlways(e *event.Event, k *loader.Event) {
 	}
 }
 
-// refusedPath describes a refusal by the policy's fs rules. The rule is found with the evaluator that `check` uses, and
+// describePath describes a denial by the policy's fs rules. The rule is found with the evaluator that `check` uses, and
 // must be the one that the kernel found.
-func (r describer) refusedPath(e *event.Event, k *loader.Event) {
+func (r describer) describePath(e *event.Event, k *loader.Event) {
 	asked := r.asked(e, k)
 	kernel := r.verdict(k, policy.RuleDenies)
 	switch {
@@ -262,7 +262,7 @@ func (r describer) refusedPath(e *event.Event, k *loader.Event) {
 	})
 }
 
-// asked names what was refused: of two paths the first that isn't given.
+// asked names what was denied: of two paths the first that isn't given.
 func (r describer) asked(e *event.Event, k *loader.Event) loader.Asked {
 	i := max(0, slices.IndexFunc(k.Paths, func(p loader.Asked) bool { return p.Need&^p.Have != 0 }))
 	asked := k.Paths[i]
@@ -273,7 +273,7 @@ func (r describer) asked(e *event.Event, k *loader.Event) loader.Asked {
 	return asked
 }
 
-// moved describes a refusal of what has got another name since, about which the evaluator needn't say the same.
+// moved describes a denial of what has got another name since, about which the evaluator may decide otherwise.
 func (r describer) moved(e *event.Event, kernel policy.Verdict) {
 	if kernel.Rule < 0 && kernel.Reason == policy.RuleDenies {
 		kernel.Reason = policy.NoRule
@@ -283,13 +283,13 @@ func (r describer) moved(e *event.Event, kernel policy.Verdict) {
 	e.Extra["why"] = "it was renamed meanwhile, and the path is what it's called now"
 }
 
-// pinned says whether a rule decided that is about a file under all of its hard links.
+// pinned reports whether a rule decided that is about a file under all of its hard links.
 func (r describer) pinned(v policy.Verdict) bool {
 	return v.Rule >= 0 && r.policy.Pinned(r.policy.Rules[v.Rule])
 }
 
-// refusedGain describes a move that would give something. The kernel knows that; by which rule the evaluator says.
-func (r describer) refusedGain(e *event.Event, k *loader.Event) {
+// describeMove describes a move that would give something. The kernel decides; the evaluator finds the rule.
+func (r describer) describeMove(e *event.Event, k *loader.Event) {
 	last := k.Paths[len(k.Paths)-1]
 	e.Resource, e.Capability, e.Target = policy.FS.String(), k.Op.String(), k.Paths[0].Path
 	e.Extra["to"] = last.Path
@@ -313,7 +313,7 @@ func (r describer) refusedGain(e *event.Event, k *loader.Event) {
 	}
 }
 
-// moves is what the policy says of a rename or a link.
+// moves decides about a rename or a link by the policy.
 func (r describer) moves(m policy.Move, op loader.Op) policy.Verdict {
 	if op == loader.OpLink {
 		return r.policy.CheckLink(m)
@@ -325,12 +325,12 @@ func (r describer) moves(m policy.Move, op loader.Op) policy.Verdict {
 func (r describer) disagree(e *event.Event, kernel, ours policy.Verdict) {
 	r.decided(e, kernel)
 	e.Reason = string(policy.EngineError)
-	e.Extra["why"] = fmt.Sprintf("the kernel refused this by layer %d and rule %d, and the policy says %s by layer %d and rule %d: "+
+	e.Extra["why"] = fmt.Sprintf("the kernel denied this by layer %d and rule %d, and the policy says %s by layer %d and rule %d: "+
 		"this is a mistake in toolguard, please report it", kernel.Layer, kernel.Rule, ours.Reason, ours.Layer, ours.Rule)
 }
 
-// refusedCommand describes a program that isn't listed, or not with these arguments.
-func (r describer) refusedCommand(e *event.Event, k *loader.Event) {
+// describeCommand describes a program that isn't listed, or not with these arguments.
+func (r describer) describeCommand(e *event.Event, k *loader.Event) {
 	program := k.Paths[0].Path
 	v := r.verdict(k, policy.CommandNotListed)
 	if k.Why == loader.WhyArgs {

@@ -245,7 +245,7 @@ func TestCountsOfTheEnd(t *testing.T) {
 		t.Error("the session was looked at as it went")
 		return loader.Counts{}
 	}
-	counts := d.hearRest(func() loader.Counts {
+	counts := d.drainKernel(func() loader.Counts {
 		d.tick()
 		return loader.Counts{Suppressed: 3}
 	})

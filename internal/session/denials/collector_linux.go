@@ -18,7 +18,7 @@ import (
 // after a flood that there are many.
 const drainTime = time.Minute
 
-// maxListed bounds how many different denials are remembered for the report; all of them go to the events.
+// maxListed bounds how many different denials are cacheTime for the report; all of them go to the events.
 const maxListed = 1000
 
 // Collector collects what is denied in one session: what is new becomes an event at once, what repeats is counted, and the
@@ -33,18 +33,18 @@ type Collector struct {
 	mu        sync.Mutex
 	policy    *policy.Compiled // in force
 	self      int              // see DenialsConfig
-	deaf      bool             // that no records arrive has been reported
+	warned    bool             // that no records arrive has been reported
 	unseen    error            // why none do
 	repeats   repeats
 	ancestors map[int][]event.Process // of processes that were denied something since the last tick, by their parent's number
 	ticking   bool                    // tick will be called
 
-	counts     func() loader.Counts // of the session in the kernel; nil: none, or no more
-	untold     uint64               // how many of those that it lost have been reported
-	unrecorded uint64               // also of programs that were executed
+	counts         func() loader.Counts // of the session in the kernel; nil: none, or no more
+	lossesReported uint64               // how many of those that it lost have been reported
+	unrecorded     uint64               // also of programs that were executed
 
-	netCounts func() cgroupsock.Counts // of its network, while it lasts
-	netUntold uint64
+	networkCounts         func() cgroupsock.Counts // of its network, while it lasts
+	networkLossesReported uint64
 
 	keep  int // how many different ones
 	list  []Denial
@@ -90,14 +90,14 @@ func (d *Collector) Begin() {
 		err := d.records.Prove()
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.deafened(err)
+		d.unproven(err)
 	})
 }
 
-// deafened reports once that the kernel's records don't arrive, unless some did. It's called with the lock held.
-func (d *Collector) deafened(err error) {
-	if err != nil && !d.deaf && !d.records.Proven() {
-		d.deaf, d.unseen = true, err
+// unproven reports once that the kernel's records don't arrive, unless some did. It's called with the lock held.
+func (d *Collector) unproven(err error) {
+	if err != nil && !d.warned && !d.records.Proven() {
+		d.warned, d.unseen = true, err
 		d.missing(err)
 	}
 }
@@ -112,20 +112,20 @@ func (d *Collector) Receive(k kernelaudit.Denial) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.gather(likenessOf(&k), k.Time, func() event.Event {
+	d.aggregate(likenessOf(&k), k.Time, func() event.Event {
 		first := event.Process{PID: k.PID, UID: k.UID, Exe: k.Exe, Comm: k.Comm}
 		return Describe(&d.cfg, d.policy, &k, d.chain(first, event.Process{PID: k.PPID, UID: -1}))
 	})
 }
 
 // gather counts a denial that is like another one, or emits it.
-func (d *Collector) gather(like any, when time.Time, make func() event.Event) {
+func (d *Collector) aggregate(like any, when time.Time, make func() event.Event) {
 	if d.repeats.count(like, when) {
 		return
 	}
 	e := make()
-	d.tell(e)
-	if len(d.repeats) == maxGathered {
+	d.emitDenial(e)
+	if len(d.repeats) == maxAggregated {
 		d.endRepeats()
 	}
 	d.repeats.add(like, e)
@@ -136,7 +136,7 @@ func (d *Collector) gather(like any, when time.Time, make func() event.Event) {
 func (d *Collector) tickSoon() {
 	if !d.ticking {
 		d.ticking = true
-		time.AfterFunc(gatherTime, d.tick)
+		time.AfterFunc(aggregateTime, d.tick)
 	}
 }
 
@@ -144,18 +144,18 @@ func (d *Collector) tickSoon() {
 func (d *Collector) tick() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.repeats.flush(d.tell)
-	d.tellLosses()
-	d.askNetLosses()
+	d.repeats.flush(d.emitDenial)
+	d.reportLosses()
+	d.checkNetworkLosses()
 	clear(d.ancestors)
 	if d.ticking = len(d.repeats) > 0; d.ticking {
-		time.AfterFunc(gatherTime, d.tick)
+		time.AfterFunc(aggregateTime, d.tick)
 	}
 }
 
 // endRepeats emits what repeated and begins again.
 func (d *Collector) endRepeats() {
-	d.repeats.flush(d.tell)
+	d.repeats.flush(d.emitDenial)
 	clear(d.repeats)
 	clear(d.ancestors)
 }
@@ -185,13 +185,13 @@ func (d *Collector) LimitMet(name string, place policy.Place, times uint64) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tell(d.about(event.Event{
+	d.emitDenial(d.about(event.Event{
 		Kind: event.Denial, Resource: "limits", Capability: name, Target: name, Mechanism: "supervisor", Count: times,
 		Reason: string(policy.Limit), Rule: "limits." + name, Place: place.String(),
 	}))
 }
 
-func (d *Collector) tell(e event.Event) {
+func (d *Collector) emitDenial(e event.Event) {
 	d.count(e, max(1, e.Count))
 	d.emit(e)
 }
@@ -222,7 +222,7 @@ func (d *Collector) count(e event.Event, n uint64) {
 
 // Drain takes in what is still on its way, and reports what was lost. end ends the session in the kernel, and returns what was counted in it.
 func (d *Collector) Drain(end func() loader.Counts) {
-	d.hearRest(end)
+	d.drainKernel(end)
 	if d.records == nil {
 		return
 	}
@@ -234,7 +234,7 @@ func (d *Collector) Drain(end func() loader.Counts) {
 	defer d.mu.Unlock()
 	d.endRepeats()
 	if err != nil {
-		d.deafened(err)
+		d.unproven(err)
 		return
 	}
 	if t.Missing != 0 || !t.Exact {
@@ -287,7 +287,7 @@ func (d *Collector) Forward(e event.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.Kind == event.Denial {
-		d.tell(e)
+		d.emitDenial(e)
 		return
 	}
 	if lost, ok := e.LostDenials(); ok {

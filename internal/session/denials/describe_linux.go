@@ -49,13 +49,13 @@ func Describe(cfg *Config, c *policy.Compiled, record any, chain []event.Process
 	r := describer{cfg, c}
 	switch k := record.(type) {
 	case *loader.Event:
-		return r.refused(k, chain)
+		return r.bpf(k, chain)
 	case *kernelaudit.Denial:
-		return r.denied(*k, chain)
+		return r.audit(*k, chain)
 	case *cgroupsock.Event:
-		return r.refusedNet(k, chain)
+		return r.socket(k, chain)
 	case *message.Denial:
-		return r.refusedByName(k, chain)
+		return r.egress(k, chain)
 	}
 	panic(fmt.Sprintf("no mechanism reports a %T", record))
 }

@@ -24,12 +24,12 @@ func (d *Collector) executed(c *policy.Compiled, k *loader.Event) {
 	p := event.Process{PID: k.PID, UID: k.UID, Exe: e.Target, Comm: k.Comm, Argv: argvOf(k), Start: k.Start}
 	e.Process = d.chain(p, parent(k))
 	d.emit(e)
-	// What it starts may be told of when it's gone, and what it was before it isn't any more.
+	// What it starts may be reported when it's gone, and what it was before it isn't any more.
 	d.ancestors[p.PID] = append([]event.Process{p.AsAncestor()}, e.Process[1:]...)
 	d.tickSoon()
 }
 
-// argvOf is the command line of what was executed, as far as the kernel tells it.
+// argvOf is the command line of what was executed, as far as the kernel reports it.
 func argvOf(k *loader.Event) []string {
 	argv := strings.Split(k.Args, "\x00")
 	last := len(argv) - 1

@@ -41,10 +41,10 @@ func TestExecsAreNoDenials(t *testing.T) {
 	d.Forward(event.Event{Kind: event.Daemon})
 	counts := loader.Counts{Unrecorded: 5}
 	d.counts = func() loader.Counts { return counts }
-	d.tellLosses()
+	d.reportLosses()
 	counts.Unrecorded = 6
-	d.tellLosses()
-	d.tellLosses()
+	d.reportLosses()
+	d.reportLosses()
 	if r := d.Summary(); r.Total != 0 || r.Lost != 0 || r.WhyLost != "" || len(r.Denials) != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -68,10 +68,10 @@ func TestExecsAreNoDenials(t *testing.T) {
 func TestExecutedChain(t *testing.T) {
 	var e written
 	queue := event.NewQueue(&e)
-	h := NewHearing(Heard{}, Config{Self: os.Getpid(), Policy: listing(t), Events: queue})
+	h := NewFollower(Source{}, Config{Self: os.Getpid(), Policy: listing(t), Events: queue})
 	const nobody = 1 << 23 // more than any process's number
 	exec := func(pid, parent int, file, args string) {
-		h.refused(loader.Event{Op: loader.OpExec, PID: pid, Parent: loader.Parent{PID: parent, Comm: "gone"}, Detail: 2, Args: args, Asked: file, Paths: []loader.Asked{{Path: file}}})
+		h.receive(loader.Event{Op: loader.OpExec, PID: pid, Parent: loader.Parent{PID: parent, Comm: "gone"}, Detail: 2, Args: args, Asked: file, Paths: []loader.Asked{{Path: file}}})
 	}
 	exec(nobody, os.Getpid(), "/bin/sh", "sh\x00--token=hunter2\x00")
 	exec(nobody, os.Getpid(), "/bin/make", "make\x00--token=hunter2\x00")

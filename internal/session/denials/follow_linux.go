@@ -14,219 +14,218 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-// Hearing makes events of what is refused in a session that another process started.
-type Hearing struct {
+// Follower makes events of what is denied in a session that another process started.
+type Follower struct {
 	*Collector
-	session *loader.Session // in the kernel; nil: another one collects what is denied there
+	session *loader.Session // in the kernel; nil: another Follower follows that
 
 	// policies are the session's first, and those in force now and before, by the generation of their image; nil: find finds them.
 	policies map[uint32]*policy.Compiled
 	find     func() (map[uint32]*policy.Compiled, error)
-	used     bool       // of late
-	waiting  []refusal  // until the policies are found
+	used     bool       // since evict was called last
+	waiting  []pending  // until the policies are found
 	found    *sync.Cond // nothing waits any more
 	ending   bool
 }
 
-// refusal is how to tell of one, by the policy of that generation.
-type refusal struct {
+// pending is a record that the policy of a generation decided.
+type pending struct {
 	generation uint32
-	tell       func(*policy.Compiled)
+	take       func(*policy.Compiled)
 }
 
-// Heard is where a session's policies are, and who followed it until now.
-type Heard struct {
-	Resumed  bool // somebody else followed it until now, who has reported what the kernel couldn't, or missed it
+// Source is where a session's policies are, and whether another process followed it.
+type Source struct {
+	Resumed  bool // another process followed the session until now: it reported what the kernel had lost, or missed it
 	Policies func() (map[uint32]*policy.Compiled, error)
 }
 
-// Hear begins to emit events of a session to cfg.Events. Of cfg.Policy the names count.
-func Hear(s *loader.Session, who Heard, cfg Config) *Hearing {
-	h := NewHearing(who, cfg)
-	h.session = s
-	d := h.Collector
-	d.counts = s.Counts
-	if who.Resumed {
+// Follow begins to emit a session's events to cfg.Events. Of cfg.Policy only the name and the digest are used.
+func Follow(s *loader.Session, source Source, cfg Config) *Follower {
+	f := NewFollower(source, cfg)
+	f.session, f.counts = s, s.Counts
+	if source.Resumed {
 		before := s.Counts()
-		d.untold, d.unrecorded = before.Lost+before.Suppressed, before.Unrecorded
+		f.lossesReported, f.unrecorded = before.Lost+before.Suppressed, before.Unrecorded
 	}
-	s.Listen(h.refused)
-	return h
+	s.Listen(f.receive)
+	return f
 }
 
-// NewHearing emits what comes by ListenNetwork alone.
-func NewHearing(who Heard, cfg Config) *Hearing {
+// NewFollower is a Follower for the session's network alone (see ListenNetwork).
+func NewFollower(source Source, cfg Config) *Follower {
 	cfg.Mechanism, cfg.Others = "bpf", seccomp.Others{ABI: seccomp.Whole, Sealed: seccomp.Sealed()}
 	d := newCollector(cfg, 0)
-	return &Hearing{Collector: d, find: who.Policies, found: sync.NewCond(&d.mu)}
+	return &Follower{Collector: d, find: source.Policies, found: sync.NewCond(&d.mu)}
 }
 
-// refused tells of a refusal, or of a program that was executed: that takes no policy.
-func (h *Hearing) refused(k loader.Event) {
+// receive takes a denial in, or a program that was executed: that takes no policy.
+func (f *Follower) receive(k loader.Event) {
 	generation := k.Generation
 	switch k.Op {
 	case loader.OpExec:
-		h.do(func() { h.take(h.policy, k) })
+		f.locked(func() { f.take(f.policy, k) })
 		return
 	case loader.OpCall:
 		generation = api.FirstGeneration
 	}
-	h.by(generation, func(c *policy.Compiled) { h.take(c, k) })
+	f.takeBy(generation, func(c *policy.Compiled) { f.take(c, k) })
 }
 
-// room is how many refusals wait while the policies are looked for: many times what the kernel has room for.
-const room = 2000
+// maxWaiting is how many records wait while the policies are looked for: many times what the kernel has capacity for.
+const maxWaiting = 2000
 
-// by has f tell by the policy that decided, which needn't be the one in force any more, while nothing else tells of the session. Whoever
-// reads the kernel's events doesn't wait for the policies: it has little room for more.
-func (h *Hearing) by(generation uint32, f func(*policy.Compiled)) {
-	h.do(func() {
-		for len(h.waiting) >= room {
-			h.found.Wait()
+// takeBy takes a record in by the policy that decided, which needn't be the one in force any more. The goroutine that reads the kernel's events
+// doesn't wait for the policies: the kernel has little capacity for more events.
+func (f *Follower) takeBy(generation uint32, take func(*policy.Compiled)) {
+	f.locked(func() {
+		for len(f.waiting) >= maxWaiting {
+			f.found.Wait()
 		}
-		if h.policies == nil && !h.ending {
-			if h.waiting = append(h.waiting, refusal{generation, f}); len(h.waiting) == 1 {
-				go h.catchUp()
+		if f.policies == nil && !f.ending {
+			if f.waiting = append(f.waiting, pending{generation, take}); len(f.waiting) == 1 {
+				go f.catchUp()
 			}
 			return
 		}
-		h.tellBy(refusal{generation, f}, h.remember())
+		f.takePending(pending{generation, take}, f.load())
 	})
 }
 
-// catchUp finds the policies, and tells what has waited for them.
-func (h *Hearing) catchUp() {
-	found, err := h.find()
-	h.do(func() {
+// catchUp finds the policies, and takes in what has waited for them.
+func (f *Follower) catchUp() {
+	found, err := f.find()
+	f.locked(func() {
 		if err == nil {
-			h.keep(found)
+			f.cache(found)
 		}
-		for _, r := range h.waiting {
-			h.tellBy(r, err)
+		for _, p := range f.waiting {
+			f.takePending(p, err)
 		}
-		h.waiting = nil
-		h.found.Broadcast()
+		f.waiting = nil
+		f.found.Broadcast()
 	})
 }
 
-// caughtUp waits until nothing waits.
-func (h *Hearing) caughtUp() {
-	for len(h.waiting) > 0 {
-		h.found.Wait()
+// awaitPending waits until no record waits.
+func (f *Follower) awaitPending() {
+	for len(f.waiting) > 0 {
+		f.found.Wait()
 	}
 }
 
-func (h *Hearing) tellBy(r refusal, err error) {
+// takePending takes a record in; err is why the policies can't be found.
+func (f *Follower) takePending(p pending, err error) {
 	if err != nil {
-		h.gap("toolguardd", 1, fmt.Sprintf("its policy can't be looked at: %v", err), true)
+		f.gap("toolguardd", 1, fmt.Sprintf("its policy can't be looked at: %v", err), true)
 		return
 	}
-	c := h.policies[r.generation]
+	c := f.policies[p.generation]
 	if c == nil {
-		h.gap("toolguardd", 1, "its policy isn't known any more: the session has got others since", true)
+		f.gap("toolguardd", 1, "its policy isn't known any more: the session has got others since", true)
 		return
 	}
-	h.used = true
-	r.tell(c)
+	f.used = true
+	p.take(c)
 }
 
-// do runs f while nothing else tells of the session.
-func (h *Hearing) do(f func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	f()
+// locked runs a function while nothing else uses the Follower.
+func (f *Follower) locked(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
 }
 
-// Reloaded says that the session gets another policy. What the one before decides is told until it's the one before last.
-func (h *Hearing) Reloaded(generation uint32, c *policy.Compiled) {
-	h.do(func() {
-		h.caughtUp()
-		if h.remember() != nil {
-			h.policies = map[uint32]*policy.Compiled{}
+// Reloaded sets the session's policy. Denials by the one before are described until the next Reloaded.
+func (f *Follower) Reloaded(generation uint32, c *policy.Compiled) {
+	f.locked(func() {
+		f.awaitPending()
+		if f.load() != nil {
+			f.policies = map[uint32]*policy.Compiled{}
 		}
-		maps.DeleteFunc(h.policies, func(g uint32, _ *policy.Compiled) bool { return g != api.FirstGeneration && g+1 < generation })
-		h.policies[generation] = c
-		h.policy = &policy.Compiled{Name: c.Name, Digest: c.Digest} // which all events have
+		maps.DeleteFunc(f.policies, func(g uint32, _ *policy.Compiled) bool { return g != api.FirstGeneration && g+1 < generation })
+		f.policies[generation] = c
+		f.policy = &policy.Compiled{Name: c.Name, Digest: c.Digest} // which all events have
 	})
 }
 
-// remembered is how long the policies are kept, at least, after they were used. They take much memory, and in most sessions nothing
-// is refused.
-const remembered = 5 * time.Second
+// cacheTime is how long the policies are kept, at least, after they were used. They take much memory, and in most sessions nothing
+// is denied.
+const cacheTime = 5 * time.Second
 
-// remember has the policies there for a while.
-func (h *Hearing) remember() error {
-	if h.policies != nil {
+// load finds the policies, unless they are cached.
+func (f *Follower) load() error {
+	if f.policies != nil {
 		return nil
 	}
-	found, err := h.find()
+	found, err := f.find()
 	if err == nil {
-		h.keep(found)
+		f.cache(found)
 	}
 	return err
 }
 
-func (h *Hearing) keep(found map[uint32]*policy.Compiled) {
-	h.policies, h.used = maps.Clone(found), false
-	time.AfterFunc(remembered, h.forget)
+func (f *Follower) cache(found map[uint32]*policy.Compiled) {
+	f.policies, f.used = maps.Clone(found), false
+	time.AfterFunc(cacheTime, f.evict)
 }
 
-// forget gives the policies up, unless they were used since it was asked last.
-func (h *Hearing) forget() {
-	h.do(func() {
-		if !h.used {
-			h.policies = nil
+// evict frees the policies, unless they were used since it was called last.
+func (f *Follower) evict() {
+	f.locked(func() {
+		if !f.used {
+			f.policies = nil
 			return
 		}
-		h.used = false
-		time.AfterFunc(remembered, h.forget)
+		f.used = false
+		time.AfterFunc(cacheTime, f.evict)
 	})
 }
 
-// Left says that the toolguard that started the session has gone. One of the guarded may get its number.
-func (h *Hearing) Left() {
-	h.do(func() { h.self = 0 })
+// ClientExited reports that the toolguard that started the session has ended. A process of the session may get its number.
+func (f *Follower) ClientExited() {
+	f.locked(func() { f.self = 0 })
 }
 
-// Tell tells an event of the session's beside those that the kernel tells.
-func (h *Hearing) Tell(e event.Event) {
-	h.do(func() { h.emit(h.about(e)) })
+// Emit emits an event of the session that isn't a denial.
+func (f *Follower) Emit(e event.Event) {
+	f.locked(func() { f.emit(f.about(e)) })
 }
 
-// ListenNetwork begins to collect what the kernel's programs for the network deny.
-func (h *Hearing) ListenNetwork(s *cgroupsock.Session) error {
-	return h.listenNetwork(s, func(k cgroupsock.Event) {
-		h.by(k.Generation, func(c *policy.Compiled) { h.takeNet(c, k) })
+// ListenNetwork begins to collect what the programs on the session's cgroup deny.
+func (f *Follower) ListenNetwork(s *cgroupsock.Session) error {
+	return f.listenNetwork(s, func(k cgroupsock.Event) {
+		f.takeBy(k.Generation, func(c *policy.Compiled) { f.takeNetwork(c, k) })
 	})
 }
 
-// EndNetwork takes in the last of it: first ends who else reports.
-func (h *Hearing) EndNetwork(first func(), end func() cgroupsock.Counts) cgroupsock.Counts {
-	h.toEnd()
-	first()
-	return h.Collector.EndNetwork(end)
+// EndNetwork collects the last of it. endEgress ends what else reports; end ends the network, and returns what was counted there.
+func (f *Follower) EndNetwork(endEgress func(), end func() cgroupsock.Counts) cgroupsock.Counts {
+	f.drain()
+	endEgress()
+	return f.Collector.EndNetwork(end)
 }
 
-// End gives the session up, after all that happened in it has been told.
-func (h *Hearing) End() loader.Counts {
-	h.toEnd()
-	return h.hearRest(func() loader.Counts {
-		if h.session == nil {
+// End ends the session in the kernel, after all that happened in it has been reported.
+func (f *Follower) End() loader.Counts {
+	f.drain()
+	return f.drainKernel(func() loader.Counts {
+		if f.session == nil {
 			return loader.Counts{}
 		}
-		counts, err := h.session.End()
+		counts, err := f.session.End()
 		if err != nil {
-			h.cfg.warn("the session could not be taken out of the kernel: %v", err)
+			f.Warn("the session could not be taken out of the kernel: %v", err)
 		}
-		h.session = nil
+		f.session = nil
 		return counts
 	})
 }
 
-// toEnd waits until nothing waits, and nothing does from now on: what comes still is told at once.
-func (h *Hearing) toEnd() {
-	h.do(func() {
-		h.caughtUp()
-		h.ending = true
+// drain waits until no record waits, and none does from now on: what comes later is described at once.
+func (f *Follower) drain() {
+	f.locked(func() {
+		f.awaitPending()
+		f.ending = true
 	})
 }

@@ -48,11 +48,11 @@ func TestHeardByGenerations(t *testing.T) {
 	var events told
 	queue := event.NewQueue(&events)
 	first := named("first")
-	h := NewHearing(Heard{Policies: finding(first)}, Config{Self: 1, Policy: first, Events: queue})
+	h := NewFollower(Source{Policies: finding(first)}, Config{Self: 1, Policy: first, Events: queue})
 	opened := loader.Event{Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1, Paths: []loader.Asked{{Path: "/deep", Need: policy.Read}}}
 	refused := func(generation uint32, k loader.Event) {
 		k.Generation = generation
-		h.refused(k)
+		h.receive(k)
 	}
 	refused(1, opened)
 	h.Reloaded(2, named("second"))
@@ -60,7 +60,7 @@ func TestHeardByGenerations(t *testing.T) {
 	refused(3, opened)
 	refused(2, opened)
 	refused(3, loader.Event{Op: loader.OpCall, Why: loader.WhyAlways, Detail: 1})
-	h.Tell(event.Event{Kind: event.Daemon})
+	h.Emit(event.Event{Kind: event.Daemon})
 	h.Reloaded(4, named("fourth"))
 	refused(2, opened) // nobody knows it any more
 	if _, err := queue.Close(); err != nil {
@@ -82,14 +82,14 @@ func TestHearingForgets(t *testing.T) {
 		var events told
 		queue := event.NewQueue(&events)
 		looked, failed := 0, error(nil)
-		h := NewHearing(Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
+		h := NewFollower(Source{Policies: func() (map[uint32]*policy.Compiled, error) {
 			looked++
 			time.Sleep(time.Second)
 			return map[uint32]*policy.Compiled{api.FirstGeneration: &c}, failed
 		}}, Config{Self: 1, Policy: &policy.Compiled{Name: "named"}, Events: queue})
 		refused := func(path string, want int) {
 			began := time.Now()
-			h.refused(loader.Event{
+			h.receive(loader.Event{
 				Generation: api.FirstGeneration, Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1,
 				Paths: []loader.Asked{{Path: path, Need: policy.Read}},
 			})
@@ -101,14 +101,14 @@ func TestHearingForgets(t *testing.T) {
 				t.Errorf("%s: who reads the kernel's events waited for %v", path, took)
 			}
 		}
-		h.Tell(event.Event{Kind: event.Daemon})
+		h.Emit(event.Event{Kind: event.Daemon})
 		refused("/one", 1)
 		refused("/two", 1)
 		for range 3 {
-			time.Sleep(remembered * 4 / 5)
+			time.Sleep(cacheTime * 4 / 5)
 			refused("/again", 1)
 		}
-		time.Sleep(3 * remembered)
+		time.Sleep(3 * cacheTime)
 		failed = errors.New("gone")
 		refused("/three", 2)
 		refused("/four", 2)
@@ -127,19 +127,19 @@ func TestHearingForgets(t *testing.T) {
 func TestHearingOfANumber(t *testing.T) {
 	var events told
 	queue := event.NewQueue(&events)
-	h := NewHearing(Heard{Policies: func() (map[uint32]*policy.Compiled, error) {
+	h := NewFollower(Source{Policies: func() (map[uint32]*policy.Compiled, error) {
 		return map[uint32]*policy.Compiled{api.FirstGeneration: listing(t)}, nil
 	}}, Config{Self: 7, Policy: &policy.Compiled{Name: "named"}, Events: queue})
 	refuse := func() {
-		h.refused(loader.Event{
+		h.receive(loader.Event{
 			Generation: api.FirstGeneration, PID: 7, Op: loader.OpOpen, Why: loader.WhyUnresolved, Layer: -1, Rule: -1,
 			Paths: []loader.Asked{{Path: "/x", Need: policy.Read}},
 		})
 	}
 	refuse()
-	h.Tell(event.Event{Kind: event.Daemon})
-	h.do(h.caughtUp)
-	h.Left()
+	h.Emit(event.Event{Kind: event.Daemon})
+	h.locked(h.awaitPending)
+	h.ClientExited()
 	refuse()
 	h.End()
 	if _, err := queue.Close(); err != nil {

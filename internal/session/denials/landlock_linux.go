@@ -15,8 +15,8 @@ import (
 	"github.com/toolguard/toolguard/internal/seccomp"
 )
 
-// denied makes an event of one of the kernel's refusals.
-func (r describer) denied(k kernelaudit.Denial, chain []event.Process) event.Event {
+// audit makes an event of an audit record.
+func (r describer) audit(k kernelaudit.Denial, chain []event.Process) event.Event {
 	e := r.about(event.Event{Kind: event.Denial, Process: chain})
 	e.Time = k.Time
 	e.Extra = map[string]string{}
@@ -24,22 +24,22 @@ func (r describer) denied(k kernelaudit.Denial, chain []event.Process) event.Eve
 		e.Errno = errnoName(k.Errno)
 	}
 	if k.Source == kernelaudit.Seccomp {
-		r.deniedCall(&e, k)
+		r.describeCall(&e, k)
 	} else {
-		r.deniedAccess(&e, k)
+		r.describeAccess(&e, k)
 	}
 	return e
 }
 
-// deniedAccess describes a Landlock refusal. Landlock reports what it refused as blockers (Linux 6.15,
+// describeAccess describes a denial by Landlock. Landlock reports what it denied as blockers (Linux 6.15,
 // Documentation/admin-guide/LSM/landlock.rst); the rule is the policy's own, found with the same evaluator that `check`
 // uses.
-func (r describer) deniedAccess(e *event.Event, k kernelaudit.Denial) {
+func (r describer) describeAccess(e *event.Event, k kernelaudit.Denial) {
 	e.Mechanism = "landlock:" + strings.Join(k.Blockers, ",")
 	caps, entry := fsCaps(k.Blockers)
 	switch {
 	case caps != 0:
-		r.deniedPath(e, k, caps, entry)
+		r.describeLandlockPath(e, k, caps, entry)
 	case has(k.Blockers, "fs.refer"):
 		e.Resource, e.Capability, e.Target = policy.FS.String(), "rename or link", k.Path
 		e.Reason = string(policy.NoGain)
@@ -47,13 +47,13 @@ func (r describer) deniedAccess(e *event.Event, k kernelaudit.Denial) {
 		e.Resource, e.Capability, e.Target = "always", "mount", k.Path
 		e.Reason = string(policy.SyscallDenied)
 	case strings.HasPrefix(strings.Join(k.Blockers, ","), "net."):
-		r.deniedPort(e, k)
+		r.describePort(e, k)
 	default:
-		r.deniedScope(e, k)
+		r.describeScope(e, k)
 	}
 }
 
-// fsCaps are the capabilities that blockers stand for. entry is true when the refused operation was on a name in the
+// fsCaps are the capabilities that blockers stand for. entry is true when the denied operation was on a name in the
 // directory that the record shows, not on that directory.
 func fsCaps(blockers []string) (caps policy.Caps, entry bool) {
 	for _, b := range blockers {
@@ -82,10 +82,10 @@ func has(list []string, want string) bool {
 	return false
 }
 
-func (r describer) deniedPath(e *event.Event, k kernelaudit.Denial, caps policy.Caps, entry bool) {
+func (r describer) describeLandlockPath(e *event.Event, k kernelaudit.Denial, caps policy.Caps, entry bool) {
 	e.Resource, e.Capability, e.Target = policy.FS.String(), caps.String(), k.Path
 	if entry {
-		e.Extra["entry"] = "the target is the directory: the kernel doesn't tell the name of the refused entry"
+		e.Extra["entry"] = "the target is the directory: the kernel doesn't report the name of the entry"
 	}
 	if !filepath.IsAbs(k.Path) {
 		e.Reason = string(policy.PathUnresolved)
@@ -98,7 +98,7 @@ func (r describer) deniedPath(e *event.Event, k kernelaudit.Denial, caps policy.
 	}
 	if v.Allow {
 		e.Reason = string(policy.EngineError)
-		e.Extra["why"] = "the policy allows this, and the landlock backend is stricter: --dry-run tells at which rules, `toolguard doctor` its stated gaps"
+		e.Extra["why"] = "the policy allows this, and the landlock backend is stricter: --dry-run shows at which rules, `toolguard doctor` its stated gaps"
 		return
 	}
 	if v.Reason == policy.NoRule && !strings.HasPrefix(e.Target+"/", r.policy.Workspace+"/") {
@@ -115,7 +115,7 @@ func ownName(k kernelaudit.Denial) string {
 	return k.Path
 }
 
-func (r describer) deniedPort(e *event.Event, k kernelaudit.Denial) {
+func (r describer) describePort(e *event.Event, k kernelaudit.Denial) {
 	e.Resource, e.Capability, e.Target = policy.Net.String(), "connect", k.Remote
 	if has(k.Blockers, "net.bind_tcp") || has(k.Blockers, "net.bind_udp") {
 		e.Capability, e.Target = "listen", k.Local
@@ -134,8 +134,8 @@ func (r describer) deniedPort(e *event.Event, k kernelaudit.Denial) {
 	r.suggest(e, r.policy.CheckNet(&t), q)
 }
 
-// deniedScope describes what reaches out of the session: signals, traces, abstract sockets.
-func (r describer) deniedScope(e *event.Event, k kernelaudit.Denial) {
+// describeScope describes what reaches out of the session: signals, traces, abstract sockets.
+func (r describer) describeScope(e *event.Event, k kernelaudit.Denial) {
 	e.Resource, e.Capability, e.Reason = "always", strings.Join(k.Blockers, ","), string(policy.SyscallDenied)
 	switch {
 	case has(k.Blockers, "scope.signal"):
@@ -150,8 +150,8 @@ func (r describer) deniedScope(e *event.Event, k kernelaudit.Denial) {
 	}
 }
 
-// deniedCall describes a refused system call.
-func (r describer) deniedCall(e *event.Event, k kernelaudit.Denial) {
+// describeCall describes a denied system call.
+func (r describer) describeCall(e *event.Event, k kernelaudit.Denial) {
 	name := seccomp.Name(k.Call.Arch, k.Call.Number)
 	e.Resource, e.Capability, e.Target, e.Mechanism = "syscall", name, name, "seccomp"
 	e.Reason = string(policy.SyscallDenied)
@@ -160,7 +160,7 @@ func (r describer) deniedCall(e *event.Event, k kernelaudit.Denial) {
 	}
 	cause, ok := seccomp.Explain(r.policy, r.cfg.Others, k.Call.Arch, k.Call.Number, nil)
 	if !ok {
-		e.Extra["why"] = "not refused by this session's filters: by one that the command loaded itself"
+		e.Extra["why"] = "not denied by this session's filters: by one that the command loaded itself"
 		return
 	}
 	e.Resource, e.Reason, e.Errno, e.Rule = cause.Resource, string(cause.Reason), cause.Errno, cause.ID

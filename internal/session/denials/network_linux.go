@@ -19,48 +19,48 @@ import (
 
 // ListenNetwork begins to collect what the kernel's programs for the network deny.
 func (d *Collector) ListenNetwork(s *cgroupsock.Session) error {
-	return d.listenNetwork(s, d.refusedNet)
+	return d.listenNetwork(s, d.deniedByNetwork)
 }
 
 func (d *Collector) listenNetwork(s *cgroupsock.Session, take func(cgroupsock.Event)) error {
-	d.hearNet(s.Counts)
+	d.watchNetwork(s.Counts)
 	return s.Listen(take)
 }
 
-// hearNet has the losses of what is denied of the network reported, or no more.
-func (d *Collector) hearNet(counts func() cgroupsock.Counts) {
+// watchNetwork has the losses of what is denied of the network reported, or no more.
+func (d *Collector) watchNetwork(counts func() cgroupsock.Counts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if counts != nil && d.netCounts == nil && d.netUntold == 0 { // what was before somebody else has reported, or it was missed
+	if counts != nil && d.networkCounts == nil && d.networkLossesReported == 0 { // what was before somebody else has reported, or it was missed
 		before := counts()
-		d.netUntold = before.Lost + before.Suppressed
+		d.networkLossesReported = before.Lost + before.Suppressed
 	}
-	d.netCounts = counts
+	d.networkCounts = counts
 }
 
 // EndNetwork takes in the last of it while end ends the network, and returns what was counted there.
 func (d *Collector) EndNetwork(end func() cgroupsock.Counts) cgroupsock.Counts {
-	d.hearNet(nil)
+	d.watchNetwork(nil)
 	last := end()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.endRepeats()
-	d.tellNetLosses(last)
+	d.reportNetworkLosses(last)
 	return last
 }
 
-// askNetLosses is tellNetLosses while the session lasts.
-func (d *Collector) askNetLosses() {
-	if d.netCounts != nil {
-		d.tellNetLosses(d.netCounts())
+// checkNetworkLosses is reportNetworkLosses while the session lasts.
+func (d *Collector) checkNetworkLosses() {
+	if d.networkCounts != nil {
+		d.reportNetworkLosses(d.networkCounts())
 	}
 }
 
-// tellNetLosses says what of it nobody was told. It's called with the lock held.
-func (d *Collector) tellNetLosses(c cgroupsock.Counts) {
-	if n := c.Lost + c.Suppressed - d.netUntold; n > 0 {
-		d.netUntold += n
-		d.gap("netguard", n, "more were refused at a time than are told", true)
+// reportNetworkLosses is what of it was lost. It's called with the lock held.
+func (d *Collector) reportNetworkLosses(c cgroupsock.Counts) {
+	if n := c.Lost + c.Suppressed - d.networkLossesReported; n > 0 {
+		d.networkLossesReported += n
+		d.gap("netguard", n, "more were denied at a time than are reported", true)
 	}
 }
 
@@ -74,19 +74,19 @@ func (d *Collector) Lost(mechanism string, n uint64, why string) {
 	d.gap(mechanism, n, why, n > 0)
 }
 
-// refusedNet runs on the goroutine that listens to the kernel's programs for the network.
-func (d *Collector) refusedNet(k cgroupsock.Event) {
+// deniedByNetwork runs on the goroutine that listens to the kernel's programs for the network.
+func (d *Collector) deniedByNetwork(k cgroupsock.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.takeNet(d.policy, k)
+	d.takeNetwork(d.policy, k)
 }
 
-// takeNet takes in what the kernel's programs for the network report, by the policy that decided. It's called with the lock held.
-func (d *Collector) takeNet(c *policy.Compiled, k cgroupsock.Event) {
+// takeNetwork takes in what the kernel's programs for the network report, by the policy that decided. It's called with the lock held.
+func (d *Collector) takeNetwork(c *policy.Compiled, k cgroupsock.Event) {
 	like := k
 	like.Time, like.SeenAt, like.Sequence = time.Time{}, 0, 0
 	first := event.Process{PID: k.PID, UID: k.UID, Comm: k.Comm}
-	d.gather(like, k.Time, func() event.Event { return Describe(&d.cfg, c, &k, d.chainSince(first, k.SeenAt)) })
+	d.aggregate(like, k.Time, func() event.Event { return Describe(&d.cfg, c, &k, d.chainSince(first, k.SeenAt)) })
 }
 
 // chainSince is chain for who was seen in the kernel at a time since boot. He may be gone since: then it's he alone, and where nobody is
@@ -108,7 +108,7 @@ func (d *Collector) chainSince(first event.Process, seen time.Duration) []event.
 	return list
 }
 
-// whyNet says what a refusal is for that no rule is about.
+// whyNet is why something is denied that no rule is about.
 var whyNet = map[cgroupsock.Why]string{
 	cgroupsock.WhyEgress: "it's toolguard's own port, or toolguard isn't there to be asked",
 	cgroupsock.WhySocket: "always on: no raw or exotic sockets",
@@ -117,8 +117,8 @@ var whyNet = map[cgroupsock.Why]string{
 	cgroupsock.WhyMemory: "the kernel has no room to note down where the socket was going",
 }
 
-// refusedNet makes an event of what the kernel refused.
-func (r describer) refusedNet(k *cgroupsock.Event, chain []event.Process) event.Event {
+// socket makes an event of what a program on the cgroup denied.
+func (r describer) socket(k *cgroupsock.Event, chain []event.Process) event.Event {
 	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "netguard:" + k.Op.String()})
 	e.Time, e.Resource, e.Capability = k.Time, policy.Net.String(), "connect"
 	if k.Op != cgroupsock.OpPacket && k.Op != cgroupsock.OpAccept {
@@ -145,7 +145,7 @@ func (r describer) refusedNet(k *cgroupsock.Event, chain []event.Process) event.
 	switch k.Why {
 	case cgroupsock.WhyPolicy:
 	case cgroupsock.WhyTaken:
-		r.deniedTaken(&e, v)
+		r.describeTaken(&e, v)
 		return e
 	default:
 		e.Reason = string(v.Reason)
@@ -155,8 +155,8 @@ func (r describer) refusedNet(k *cgroupsock.Event, chain []event.Process) event.
 	return e
 }
 
-// deniedTaken describes a denied bind where another process waits already. The rule of the verdict didn't decide: it grants free ports.
-func (r describer) deniedTaken(e *event.Event, v policy.Verdict) {
+// describeTaken describes a denied bind where another process waits already. The rule of the verdict didn't decide: it grants free ports.
+func (r describer) describeTaken(e *event.Event, v policy.Verdict) {
 	e.Reason, e.Errno = string(policy.HostNotListed), errnoName(syscall.EADDRINUSE)
 	e.Extra["why"] = "a process outside the session waits at this port"
 	grant := "the policy"
@@ -189,7 +189,7 @@ func netTarget(protocol int, at netip.AddrPort) string {
 	return fmt.Sprintf("protocol %d to %s", protocol, at.Addr())
 }
 
-// namedLike is all that an event tells of what egress refused, but for the time and the client's port.
+// namedLike is all that an event reports of what egress denied, but for the time and the client's port.
 type namedLike struct {
 	pid, uid                                   int
 	comm, protocol, method, target, rule, note string
@@ -206,13 +206,13 @@ func (d *Collector) DeniedByName(k *message.Denial) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.gather(like, time.Now(), func() event.Event {
+	d.aggregate(like, time.Now(), func() event.Event {
 		first := event.Process{PID: k.By.PID, UID: k.By.UID, Comm: k.By.Comm}
 		return Describe(&d.cfg, d.policy, k, d.chainSince(first, k.By.SeenAt))
 	})
 }
 
-func (r describer) refusedByName(k *message.Denial, chain []event.Process) event.Event {
+func (r describer) egress(k *message.Denial, chain []event.Process) event.Event {
 	a := &k.Answer
 	e := r.about(event.Event{Kind: event.Denial, Process: chain, Mechanism: "egress:" + k.Protocol})
 	e.Resource, e.Capability, e.Target = policy.Net.String(), "connect", a.Target

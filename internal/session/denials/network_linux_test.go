@@ -26,7 +26,7 @@ func heardNames(t *testing.T, denials ...message.Denial) []event.Event {
 	var e written
 	queue := event.NewQueue(&e)
 	c := listing(t)
-	h := NewHearing(Heard{Policies: finding(c)}, Config{Self: 1, Policy: c, Events: queue})
+	h := NewFollower(Source{Policies: finding(c)}, Config{Self: 1, Policy: c, Events: queue})
 	for i := range denials {
 		h.DeniedByName(&denials[i])
 	}
